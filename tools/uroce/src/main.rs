@@ -1,0 +1,2 @@
+//! uroce
+fn main() {}
