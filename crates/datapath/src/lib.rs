@@ -1,1 +1,152 @@
-//! Placeholder.
+//! How packets leave and arrive.
+//!
+//! A [`Datapath`] carries UDP payloads (BTH to ICRC) with the header fields that RoCEv2 needs. It
+//! knows nothing of the protocol. Behind the one trait stand:
+//!
+//! - [`LoopbackFabric`]: a switch inside the process, for two devices in one program and for tests.
+//!
+//! All buffers exist after set-up; no call for a packet allocates.
+#![deny(unsafe_code)]
+
+mod burst;
+mod caps;
+mod loopback;
+mod packet;
+mod route;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+
+pub use burst::{Burst, Cursor, PACKET_ROOM, Train, TrainLimit};
+pub use caps::{Caps, DatapathStats, IcrcCaps, IcrcRx, IcrcTx};
+pub use loopback::{AttachError, LoopbackDatapath, LoopbackFabric};
+pub use packet::{IpId, RxPacket};
+pub use route::Route;
+
+/// What one [`Datapath::flush`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Flush {
+    /// Packets handed to the link.
+    pub sent: usize,
+    /// Packets dropped and counted.
+    pub dropped: usize,
+    /// The kernel takes no more for now: the rest stays queued, in order, for the next flush.
+    pub blocked: bool,
+}
+
+/// A way for packets to leave and arrive.
+///
+/// Transmit: [`tx_space`](Self::tx_space), write, [`tx_commit`](Self::tx_commit), again, then
+/// [`flush`](Self::flush). Sleep: [`recv`](Self::recv) until it returns 0, then
+/// [`arm`](Self::arm); when that returns `false`, poll(2) the [`waiter`](Self::waiter).
+pub trait Datapath: Send {
+    /// What this datapath can do.
+    fn caps(&self) -> &Caps;
+
+    /// Our address and RoCE port.
+    fn local(&self) -> SocketAddr;
+
+    /// The UDP source port that packets will really carry when `wanted` is asked for; the same
+    /// answer for the same question as long as the datapath lives. May open a socket.
+    fn source_port(&mut self, wanted: u16) -> u16;
+
+    /// Room for the next packet, at least 4096 + 100 bytes; `None`: [`flush`](Self::flush) first.
+    fn tx_space(&mut self) -> Option<&mut [u8]>;
+
+    /// Makes the first `len` bytes of [`tx_space`](Self::tx_space) a packet.
+    ///
+    /// `seal` is called once with the IPv4 identification that the packet will carry (0 with
+    /// IPv6) and its bytes, to write the ICRC.
+    ///
+    /// # Panics
+    ///
+    /// When `len` is more than `tx_space` offered, which is a bug of the caller.
+    fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8]));
+
+    /// Sends what was committed. Packets that cannot be sent at all are dropped and counted.
+    ///
+    /// # Errors
+    ///
+    /// Only when the link itself fails; the packets stay queued.
+    fn flush(&mut self) -> io::Result<Flush>;
+
+    /// Hands up to `limit` received packets to `sink` in order of arrival; returns how many. Never
+    /// blocks.
+    ///
+    /// # Errors
+    ///
+    /// Only when the link itself fails; an ICMP message is no such failure.
+    fn recv(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> io::Result<usize>;
+
+    /// Announces that the caller is about to wait for the [`waiter`](Self::waiter). Returns `true`
+    /// when packets are already there, so that waiting would be a mistake. Without this call the
+    /// waiter need not become readable.
+    fn arm(&mut self) -> bool {
+        false
+    }
+
+    /// A descriptor of its own for poll(2): readable (POLLIN) when [`recv`](Self::recv) has
+    /// something and [`arm`](Self::arm) was called before.
+    ///
+    /// # Errors
+    ///
+    /// When the process has no free descriptor.
+    fn waiter(&self) -> io::Result<OwnedFd>;
+
+    /// Receives packets for the multicast group from now on.
+    ///
+    /// # Errors
+    ///
+    /// When the address is no multicast address of our IP version, or the kernel refuses.
+    fn join(&mut self, group: IpAddr) -> io::Result<()>;
+
+    /// Stops receiving packets for the group; without effect when it was not joined.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses.
+    fn leave(&mut self, group: IpAddr) -> io::Result<()>;
+
+    /// Counters since creation.
+    fn stats(&self) -> DatapathStats;
+}
+
+impl Datapath for Box<dyn Datapath> {
+    fn caps(&self) -> &Caps {
+        (**self).caps()
+    }
+    fn local(&self) -> SocketAddr {
+        (**self).local()
+    }
+    fn source_port(&mut self, wanted: u16) -> u16 {
+        (**self).source_port(wanted)
+    }
+    fn tx_space(&mut self) -> Option<&mut [u8]> {
+        (**self).tx_space()
+    }
+    fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8])) {
+        (**self).tx_commit(route, len, seal);
+    }
+    fn flush(&mut self) -> io::Result<Flush> {
+        (**self).flush()
+    }
+    fn recv(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> io::Result<usize> {
+        (**self).recv(limit, sink)
+    }
+    fn arm(&mut self) -> bool {
+        (**self).arm()
+    }
+    fn waiter(&self) -> io::Result<OwnedFd> {
+        (**self).waiter()
+    }
+    fn join(&mut self, group: IpAddr) -> io::Result<()> {
+        (**self).join(group)
+    }
+    fn leave(&mut self, group: IpAddr) -> io::Result<()> {
+        (**self).leave(group)
+    }
+    fn stats(&self) -> DatapathStats {
+        (**self).stats()
+    }
+}

@@ -1,0 +1,237 @@
+//! Outgoing packets, collected until the next flush.
+
+use std::ops::Range;
+
+use crate::route::Route;
+
+/// Room that a burst offers for each packet: a 4096-byte payload with every header RoCEv2 can put
+/// around it.
+pub const PACKET_ROOM: usize = 4096 + 128;
+
+/// Start of the first packet, as a multiple of this many bytes in memory (copies into the kernel
+/// are fastest from whole cache lines).
+const ALIGNMENT: usize = 64;
+
+/// Consecutive packets with one route and one size; only the last may be shorter.
+///
+/// A train can pass through the kernel as one send (UDP segmentation offload).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Train {
+    /// Where all its packets go.
+    pub route: Route,
+    /// Bytes of each packet but the last.
+    pub size: usize,
+    /// Packets in the train, at least 1.
+    pub packets: usize,
+    /// First byte of the train in its burst's buffer.
+    start: usize,
+    /// Bytes of all packets together.
+    bytes: usize,
+}
+
+impl Train {
+    /// Bytes of all packets of the train together.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The train without its first `packets` packets.
+    pub(crate) fn without(mut self, packets: usize) -> Self {
+        let bytes = (packets * self.size).min(self.bytes);
+        self.start += bytes;
+        self.bytes -= bytes;
+        self.packets -= packets;
+        self
+    }
+
+    /// Place of packet `index` in the burst's buffer.
+    fn packet(&self, index: usize) -> Range<usize> {
+        let from = self.start + index * self.size;
+        from..(from + self.size).min(self.start + self.bytes)
+    }
+
+    /// Whether a packet of `len` bytes for `route` may ride behind the last one.
+    fn takes(&self, route: &Route, len: usize, limit: &TrainLimit) -> bool {
+        let full_so_far = self.bytes == self.packets * self.size;
+        full_so_far
+            && len <= self.size
+            && self.packets < limit.packets
+            && self.bytes + len <= limit.bytes
+            && self.route == *route
+    }
+}
+
+/// How long a train may get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TrainLimit {
+    /// Packets in one train.
+    pub packets: usize,
+    /// Bytes in one train.
+    pub bytes: usize,
+}
+
+impl TrainLimit {
+    /// Trains as long as the burst.
+    pub const NONE: Self = Self {
+        packets: usize::MAX,
+        bytes: usize::MAX,
+    };
+}
+
+/// A position between two packets of a burst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Cursor {
+    train: usize,
+    packet: usize,
+}
+
+/// One buffer with packets behind each other, in the order in which they were committed.
+///
+/// Everything is allocated by [`Burst::new`].
+#[derive(Debug)]
+pub struct Burst {
+    buffer: Box<[u8]>,
+    first: usize,
+    end: usize,
+    trains: Vec<Train>,
+    packets: usize,
+    batch: usize,
+    limit: TrainLimit,
+}
+
+impl Burst {
+    /// A burst for up to `batch` packets of up to [`PACKET_ROOM`] bytes.
+    #[must_use]
+    pub fn new(batch: usize, limit: TrainLimit) -> Self {
+        let batch = batch.max(1);
+        let buffer = vec![0; batch * PACKET_ROOM + ALIGNMENT].into_boxed_slice();
+        let first = buffer.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
+        Self {
+            buffer,
+            first,
+            end: first,
+            trains: Vec::with_capacity(batch),
+            packets: 0,
+            batch,
+            limit,
+        }
+    }
+
+    /// Forgets all packets.
+    pub fn clear(&mut self) {
+        self.end = self.first;
+        self.trains.clear();
+        self.packets = 0;
+    }
+
+    /// [`PACKET_ROOM`] bytes behind the last packet, or `None` when the burst is full.
+    #[inline]
+    pub fn space(&mut self) -> Option<&mut [u8]> {
+        if self.packets == self.batch {
+            return None;
+        }
+        self.buffer.get_mut(self.end..self.end + PACKET_ROOM)
+    }
+
+    /// Makes the first `len` bytes of [`space`](Self::space) a packet for `route`.
+    ///
+    /// Returns its place in its train, counted from 0, and its bytes.
+    ///
+    /// # Panics
+    ///
+    /// When `len` is more than [`space`](Self::space) offered, which is a bug of the caller.
+    pub fn commit(&mut self, route: &Route, len: usize) -> (usize, &mut [u8]) {
+        assert!(
+            len <= PACKET_ROOM && self.packets < self.batch,
+            "commit without tx_space"
+        );
+        let start = self.end;
+        self.end += len;
+        self.packets += 1;
+        let place = self.ride(route, start, len);
+        (place, &mut self.buffer[start..start + len])
+    }
+
+    /// Puts the packet behind the last train or starts a new one.
+    fn ride(&mut self, route: &Route, start: usize, len: usize) -> usize {
+        let limit = self.limit;
+        match self.trains.last_mut() {
+            Some(train) if train.takes(route, len, &limit) => {
+                train.packets += 1;
+                train.bytes += len;
+                train.packets - 1
+            }
+            _ => {
+                let train = Train {
+                    route: *route,
+                    size: len,
+                    packets: 1,
+                    start,
+                    bytes: len,
+                };
+                self.trains.push(train);
+                0
+            }
+        }
+    }
+
+    /// Appends a copy of every packet of `train` of `other`, as far as there is room; returns how
+    /// many fitted.
+    pub fn append(&mut self, other: &Burst, train: &Train) -> usize {
+        for index in 0..train.packets {
+            let packet = &other.buffer[train.packet(index)];
+            let Some(space) = self.space() else {
+                return index;
+            };
+            space[..packet.len()].copy_from_slice(packet);
+            self.commit(&train.route, packet.len());
+        }
+        train.packets
+    }
+
+    /// The packet at `cursor`, which moves behind it.
+    #[inline]
+    pub fn next(&self, cursor: &mut Cursor) -> Option<(&Route, &[u8])> {
+        let train = self.trains.get(cursor.train)?;
+        let packet = &self.buffer[train.packet(cursor.packet)];
+        cursor.packet += 1;
+        if cursor.packet == train.packets {
+            *cursor = Cursor {
+                train: cursor.train + 1,
+                packet: 0,
+            };
+        }
+        Some((&train.route, packet))
+    }
+
+    /// The trains, oldest first.
+    #[must_use]
+    pub fn trains(&self) -> &[Train] {
+        &self.trains
+    }
+
+    /// The bytes of `train`, its packets behind each other.
+    #[must_use]
+    pub fn train_bytes(&self, train: &Train) -> &[u8] {
+        &self.buffer[train.start..train.start + train.bytes]
+    }
+
+    /// Number of packets.
+    #[must_use]
+    pub fn packets(&self) -> usize {
+        self.packets
+    }
+
+    /// Bytes of all packets together.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.end - self.first
+    }
+
+    /// Whether no packet is in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.packets == 0
+    }
+}

@@ -1,0 +1,104 @@
+//! Loopback specifics; what all datapaths share is in `tests/conformance.rs`.
+
+use super::*;
+
+fn addr(last: u8) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, last], 4791))
+}
+
+fn route(from: u8, to: u8) -> Route {
+    let src = SocketAddr::from(([10, 0, 0, from], 0xC123));
+    Route {
+        src,
+        dst: addr(to),
+        hop_limit: 64,
+        traffic_class: 0,
+    }
+}
+
+fn commit(path: &mut LoopbackDatapath, route: &Route, bytes: &[u8]) {
+    path.tx_space().expect("room")[..bytes.len()].copy_from_slice(bytes);
+    path.tx_commit(route, bytes.len(), &mut |_, _| ());
+}
+
+fn received(path: &mut LoopbackDatapath) -> Vec<Vec<u8>> {
+    let mut packets = Vec::new();
+    path.recv(usize::MAX, &mut |packet| {
+        packets.push(packet.payload.to_vec())
+    })
+    .expect("recv");
+    packets
+}
+
+#[test]
+fn an_address_is_attached_once_and_free_again_after_drop() {
+    let fabric = LoopbackFabric::new();
+    let first = fabric.attach(addr(1)).expect("attach");
+    assert!(matches!(
+        fabric.attach(addr(1)),
+        Err(AttachError::AddressInUse(_))
+    ));
+    drop(first);
+    assert!(fabric.attach(addr(1)).is_ok());
+}
+
+#[test]
+fn a_burst_for_several_peers_is_split() {
+    let fabric = LoopbackFabric::new();
+    let [mut a, mut b, mut c] = [1, 2, 3].map(|n| fabric.attach(addr(n)).expect("attach"));
+    for text in [b"1", b"2"] {
+        commit(&mut a, &route(1, 2), text);
+        commit(&mut a, &route(1, 3), text);
+        commit(&mut a, &route(1, 9), text);
+    }
+    let flush = a.flush().expect("flush");
+    assert_eq!(
+        flush,
+        Flush {
+            sent: 4,
+            dropped: 2,
+            blocked: false
+        }
+    );
+    assert_eq!(received(&mut b), [b"1", b"2"]);
+    assert_eq!(received(&mut c), [b"1", b"2"]);
+}
+
+#[test]
+fn a_packet_to_oneself_arrives() {
+    let mut a = LoopbackFabric::new().attach(addr(1)).expect("attach");
+    commit(&mut a, &route(1, 1), b"self");
+    a.flush().expect("flush");
+    assert_eq!(received(&mut a), [b"self"]);
+}
+
+#[test]
+fn a_peer_that_comes_back_is_found_again() {
+    let fabric = LoopbackFabric::new();
+    let mut a = fabric.attach(addr(1)).expect("attach");
+    drop(fabric.attach(addr(2)).expect("attach"));
+    let mut b = fabric.attach(addr(2)).expect("attach");
+    commit(&mut a, &route(1, 2), b"again");
+    assert_eq!(a.flush().expect("flush").sent, 1);
+    assert_eq!(received(&mut b), [b"again"]);
+}
+
+#[test]
+fn a_full_ring_drops_counts_and_recovers() {
+    let fabric = LoopbackFabric::new();
+    let [mut a, mut b] = [1, 2].map(|n| fabric.attach(addr(n)).expect("attach"));
+    let mut sent = 0;
+    for _ in 0..40 {
+        while a.tx_space().is_some() {
+            commit(&mut a, &route(1, 2), &[7; 1024]);
+            sent += 1;
+        }
+        a.flush().expect("flush");
+    }
+    let got = received(&mut b).len();
+    assert!(got < sent);
+    assert_eq!(b.stats().rx_dropped as usize, sent - got);
+    commit(&mut a, &route(1, 2), b"later");
+    a.flush().expect("flush");
+    assert_eq!(received(&mut b), [b"later"]);
+}

@@ -1,0 +1,31 @@
+//! A received packet as the datapath hands it over.
+
+use std::net::SocketAddr;
+
+/// The IPv4 identification field of a received packet, which the ICRC covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum IpId {
+    /// The datapath saw the field.
+    Known(u16),
+    /// IPv4, but the datapath cannot see the field (a UDP socket).
+    Hidden,
+    /// IPv6 has no such field.
+    NotPresent,
+}
+
+/// One received UDP datagram with the header fields that RoCEv2 needs.
+#[derive(Debug, Clone, Copy)]
+pub struct RxPacket<'a> {
+    /// The sender's address and UDP source port.
+    pub src: SocketAddr,
+    /// The address the packet was sent to (ours, or a multicast group) and the RoCE port.
+    pub dst: SocketAddr,
+    /// IPv4 type of service or IPv6 traffic class, ECN bits included.
+    pub traffic_class: u8,
+    /// IPv4 time to live or IPv6 hop limit on arrival.
+    pub hop_limit: u8,
+    /// The IPv4 identification, as far as it is known.
+    pub ip_id: IpId,
+    /// The UDP payload: BTH to ICRC.
+    pub payload: &'a [u8],
+}
