@@ -1,1 +1,46 @@
-//! Placeholder.
+//! Registered memory of a software RDMA NIC: protection domains, memory regions, memory windows,
+//! their keys, and the one check that stands between a packet and a byte.
+//!
+//! * [`Region`] is a handle of bytes: an allocation of ours, or foreign memory.
+//! * [`MemTable`] holds the registrations of a device. [`MemTable::check`] turns what a packet
+//!   claims (key, address, length, right) into an [`MrSlice`], which copies and does atomics.
+//! * [`MrSlice`] borrows the table, so a registration cannot go away under a running copy.
+//!
+//! No clock, no lock, no source of randomness: the seed of the keys is an argument. Nobody,
+//! inside the crate or outside, ever gets a Rust reference to a registered byte; the module `raw`
+//! says why, and holds all the unsafe code.
+//!
+//! Keys: an lkey or rkey is a 24-bit index and an 8-bit variant, all 32 bits drawn from ChaCha
+//! (see `keys`); 0 is never a key. A memory region has one key for both uses.
+#![deny(unsafe_code)]
+
+mod access;
+mod check;
+mod id;
+mod key;
+mod keys;
+mod limits;
+mod pd;
+#[allow(unsafe_code)]
+mod raw;
+mod region;
+mod register;
+mod registration;
+mod sge;
+mod slice;
+mod stamped;
+mod table;
+mod window;
+
+pub use access::Access;
+pub use check::{AccessError, Requirer};
+pub use id::{MrId, MwId, PdId};
+pub use key::{Lkey, Rkey};
+pub use limits::MemLimits;
+pub use pd::PdError;
+pub use region::{AllocError, OutOfRange, Region};
+pub use register::{DeregError, Mr, RegMrError, Rereg, ReregError};
+pub use sge::{Sge, SgeError};
+pub use slice::{AtomicError, MrSlice};
+pub use table::MemTable;
+pub use window::{AllocMwError, BindError, DeallocMwError, InvalidateError, Mw, MwBind, MwType};

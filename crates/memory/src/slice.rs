@@ -1,0 +1,124 @@
+//! The part of a registration that a check has granted.
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+use thiserror::Error;
+
+use crate::OutOfRange;
+use crate::raw::{Memory, span};
+
+/// Bytes that one check has granted. It borrows the table, so the registration cannot end while
+/// the slice lives, and it is never a Rust slice: bytes are copied in and out.
+#[derive(Clone, Copy)]
+pub struct MrSlice<'t> {
+    memory: &'t Memory,
+    offset: usize,
+    len: usize,
+}
+
+/// Why an 8-byte atomic access was not done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum AtomicError {
+    /// The address is not a multiple of 8 (R33: NAK invalid request).
+    #[error("address {addr:#x} of an 8-byte atomic is not a multiple of 8; nothing was done")]
+    Misaligned {
+        /// Virtual address in this process.
+        addr: u64,
+    },
+    /// The 8 bytes do not lie inside.
+    #[error(transparent)]
+    OutOfRange(#[from] OutOfRange),
+}
+
+impl<'t> MrSlice<'t> {
+    /// The caller has checked that `offset` and `len` lie in `memory`; if they do not, every
+    /// access of the slice fails.
+    #[inline]
+    pub(crate) fn new(memory: &'t Memory, offset: usize, len: usize) -> Self {
+        debug_assert!(
+            span(offset, len, memory.len()).is_ok(),
+            "a check precedes every slice"
+        );
+        MrSlice {
+            memory,
+            offset,
+            len,
+        }
+    }
+
+    /// Number of bytes granted.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether no byte is granted.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Copies `data` to `offset` (wire to memory).
+    ///
+    /// # Errors
+    /// [`OutOfRange`], with the memory untouched.
+    #[inline]
+    pub fn copy_in(&self, offset: usize, data: &[u8]) -> Result<(), OutOfRange> {
+        self.memory.copy_in(self.at(offset, data.len())?, data)
+    }
+
+    /// Copies `out.len()` bytes at `offset` into `out` (memory to wire).
+    ///
+    /// # Errors
+    /// [`OutOfRange`], with `out` untouched.
+    #[inline]
+    pub fn copy_out(&self, offset: usize, out: &mut [u8]) -> Result<(), OutOfRange> {
+        self.memory.copy_out(self.at(offset, out.len())?, out)
+    }
+
+    /// Adds `value` (wrapping) to the 8 bytes at `offset` and returns what was there (R34).
+    ///
+    /// # Errors
+    /// [`AtomicError`], with the memory untouched.
+    pub fn fetch_add(&self, offset: usize, value: u64) -> Result<u64, AtomicError> {
+        self.memory.fetch_add(self.at(offset, 8)?, value)
+    }
+
+    /// Writes `swap` to the 8 bytes at `offset` if they equal `compare`; returns what was there.
+    ///
+    /// # Errors
+    /// [`AtomicError`], with the memory untouched.
+    pub fn compare_swap(&self, offset: usize, compare: u64, swap: u64) -> Result<u64, AtomicError> {
+        self.memory.compare_swap(self.at(offset, 8)?, compare, swap)
+    }
+
+    /// Writes 8 bytes at once, in host order (ATOMIC_WRITE).
+    ///
+    /// # Errors
+    /// [`AtomicError`], with the memory untouched.
+    pub fn store_u64(&self, offset: usize, value: u64) -> Result<(), AtomicError> {
+        self.memory.store_u64(self.at(offset, 8)?, value)
+    }
+
+    /// Reads 8 bytes at once, in host order.
+    ///
+    /// # Errors
+    /// [`AtomicError`].
+    pub fn load_u64(&self, offset: usize) -> Result<u64, AtomicError> {
+        self.memory.load_u64(self.at(offset, 8)?)
+    }
+
+    /// The offset in the region of `len` bytes at `offset` of the slice.
+    #[inline]
+    fn at(&self, offset: usize, len: usize) -> Result<usize, OutOfRange> {
+        span(offset, len, self.len)?;
+        Ok(self.offset + offset)
+    }
+}
+
+impl fmt::Debug for MrSlice<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MrSlice({} bytes at offset {})", self.len, self.offset)
+    }
+}
