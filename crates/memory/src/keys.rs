@@ -142,3 +142,6 @@ impl Keys {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -245,10 +245,9 @@ impl MemTable {
 
     /// Replaces the whole key of a registration.
     pub(crate) fn rekey(&mut self, id: u32) {
-        let key = self.keys.issue(id);
         if let Some(entry) = self.registrations.get_mut(id) {
-            let old = std::mem::replace(&mut entry.key, key);
-            self.keys.retire(old);
+            self.keys.retire(entry.key);
+            entry.key = self.keys.issue(id);
         }
     }
 

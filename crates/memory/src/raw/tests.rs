@@ -1,0 +1,236 @@
+//! Bounds, canaries, and the two ways of copying against each other.
+
+use proptest::prelude::*;
+
+use super::{Memory, PAGE};
+#[cfg(target_arch = "x86_64")]
+use super::{copy_in, string_moves, word_moves};
+use crate::{AtomicError, OutOfRange, Region};
+
+const GUARD: u8 = 0xa5;
+
+/// Memory in which everything is a guard byte.
+fn guarded(len: usize) -> Memory {
+    let memory = Memory::alloc(len).unwrap();
+    memory.fill(0, len, GUARD).unwrap();
+    memory
+}
+
+fn bytes(memory: &Memory) -> Vec<u8> {
+    let mut out = vec![0; memory.len()];
+    memory.copy_out(0, &mut out).unwrap();
+    out
+}
+
+#[test]
+fn an_allocation_is_zeroed_and_starts_at_a_page() {
+    for len in [0, 1, 4095, 4096, 4097] {
+        let region = Region::alloc(len).unwrap();
+        assert_eq!((region.addr() as usize % PAGE, region.len()), (0, len));
+        assert!(bytes(&region.memory).iter().all(|&b| b == 0));
+    }
+}
+
+#[test]
+fn an_impossible_allocation_is_an_error() {
+    for len in [usize::MAX, usize::MAX - PAGE + 1, isize::MAX as usize] {
+        assert_eq!(Region::alloc(len).unwrap_err().len, len);
+    }
+}
+
+#[test]
+fn every_short_copy_touches_its_range_only() {
+    let data: Vec<u8> = (1..=40).collect();
+    for offset in 0..20 {
+        for len in 0..=40 {
+            let memory = guarded(64);
+            memory.copy_in(offset, &data[..len]).unwrap();
+            let mut expected = vec![GUARD; 64];
+            expected[offset..offset + len].copy_from_slice(&data[..len]);
+            assert_eq!(bytes(&memory), expected);
+            let mut out = vec![0; len];
+            memory.copy_out(offset, &mut out).unwrap();
+            assert_eq!(out, data[..len]);
+        }
+    }
+}
+
+#[test]
+fn a_copy_beyond_the_end_changes_nothing() {
+    let memory = guarded(32);
+    for (offset, len) in [
+        (0, 33),
+        (32, 1),
+        (33, 0),
+        (usize::MAX, 1),
+        (usize::MAX, 0),
+        (31, 2),
+    ] {
+        let refused = Err(OutOfRange {
+            offset,
+            len,
+            size: 32,
+        });
+        assert_eq!(memory.copy_in(offset, &vec![1; len]), refused);
+        assert_eq!(memory.copy_out(offset, &mut vec![1; len]), refused);
+        assert_eq!(memory.fill(offset, len, 1), refused);
+    }
+    assert!(memory.fill(1, usize::MAX, 1).is_err());
+    assert_eq!(memory.copy_in(32, &[]), Ok(()));
+    assert_eq!(bytes(&memory), [GUARD; 32]);
+}
+
+#[test]
+fn r33_atomics_are_aligned_and_inside() {
+    let memory = Memory::alloc(20).unwrap();
+    for offset in (0..20).filter(|offset| offset % 8 != 0 && offset + 8 <= 20) {
+        let addr = memory.addr() + offset as u64;
+        assert_eq!(
+            memory.fetch_add(offset, 1),
+            Err(AtomicError::Misaligned { addr })
+        );
+    }
+    for offset in [13, 16, usize::MAX - 7] {
+        let refused = AtomicError::OutOfRange(OutOfRange {
+            offset,
+            len: 8,
+            size: 20,
+        });
+        assert_eq!(memory.compare_swap(offset, 0, 1), Err(refused));
+    }
+    assert_eq!(bytes(&memory), [0; 20]);
+}
+
+#[test]
+fn r34_atomics_do_what_they_say_in_host_order() {
+    let memory = Memory::alloc(24).unwrap();
+    assert_eq!(memory.fetch_add(8, u64::MAX), Ok(0));
+    assert_eq!(memory.fetch_add(8, 3), Ok(u64::MAX));
+    assert_eq!(memory.compare_swap(8, 1, 7), Ok(2));
+    assert_eq!(memory.compare_swap(8, 2, 7), Ok(2));
+    assert_eq!(memory.load_u64(8), Ok(7));
+    memory.store_u64(8, 0x0102_0304_0506_0708).unwrap();
+    let mut expected = [0; 24];
+    expected[8..16].copy_from_slice(&0x0102_0304_0506_0708_u64.to_ne_bytes());
+    assert_eq!(bytes(&memory), expected);
+}
+
+#[test]
+fn foreign_memory_is_used_in_place_and_null_is_empty() {
+    let mut words = [0u64; 4];
+    let start = words.as_mut_ptr().cast::<u8>();
+    // SAFETY: `words` outlives the region and is not touched by name while that exists.
+    let region = unsafe { Region::from_raw(start, 32) };
+    region.write(8, &[1; 8]).unwrap();
+    assert_eq!(
+        (region.addr(), region.load_u64(8)),
+        (start.addr() as u64, Ok(u64::MAX / 255))
+    );
+    drop(region);
+    assert_eq!(words, [0, u64::MAX / 255, 0, 0]);
+    // SAFETY: a null pointer is allowed and makes an empty region.
+    let none = unsafe { Region::from_raw(std::ptr::null_mut(), 9) };
+    assert!(none.is_empty());
+}
+
+#[test]
+fn a_clone_keeps_the_memory_alive() {
+    let first = Region::alloc(8).unwrap();
+    let second = first.clone();
+    first.store_u64(0, 42).unwrap();
+    drop(first);
+    assert_eq!(second.load_u64(0), Ok(42));
+}
+
+/// Threads add, copy in and copy out on the same memory; run under Miri or a race detector this
+/// also shows that they may.
+#[test]
+fn concurrent_atomics_lose_nothing_while_bytes_are_copied_next_to_them() {
+    let region = Region::alloc(64).unwrap();
+    let rounds = if cfg!(miri) { 20 } else { 20_000 };
+    std::thread::scope(|scope| {
+        for thread in 1..4u8 {
+            let region = region.clone();
+            scope.spawn(move || {
+                for _ in 0..rounds {
+                    region.memory.fetch_add(0, 1).unwrap();
+                    region.write(8, &[thread; 51]).unwrap();
+                    let mut out = [0; 51];
+                    region.read(8, &mut out).unwrap();
+                    assert!(out.iter().all(|byte| (1..4).contains(byte)));
+                }
+            });
+        }
+    });
+    assert_eq!(region.load_u64(0), Ok(3 * rounds));
+}
+
+/// The end of a copy is visible last: who sees the counter sees the bytes before it.
+#[test]
+fn the_end_of_a_message_arrives_last() {
+    const BODY: usize = 241;
+    let (body_at, counter_at, seen_at) = (7, 7 + BODY, 256);
+    let region = Region::alloc(264).unwrap();
+    let last: u32 = if cfg!(miri) { 5 } else { 50_000 };
+    let writer = region.clone();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for round in 1..=last {
+                let message = [&[round as u8; BODY][..], &round.to_ne_bytes()].concat();
+                writer.write(body_at, &message).unwrap();
+                while writer.load_u64(seen_at).unwrap() != u64::from(round) {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        for round in 1..=last {
+            let mut counter = [0; 4];
+            while u32::from_ne_bytes(counter) != round {
+                std::thread::yield_now();
+                region.read(counter_at, &mut counter).unwrap();
+            }
+            let mut body = [0; BODY];
+            region.read(body_at, &mut body).unwrap();
+            assert_eq!(body, [round as u8; BODY]);
+            region.store_u64(seen_at, u64::from(round)).unwrap();
+        }
+    });
+}
+
+#[cfg(target_arch = "x86_64")]
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 8 } else { 512 }))]
+
+    /// String instructions and word loops do the same.
+    #[test]
+    #[cfg_attr(miri, ignore = "assembly")]
+    fn the_two_ways_of_copying_agree(
+        data in proptest::collection::vec(any::<u8>(), 0..200), to in 0usize..9, from in 0usize..9,
+        byte: u8,
+    ) {
+        let len = data.len().saturating_sub(from);
+        let (first, second) = (guarded(256), guarded(256));
+        let (a, b) = (first.pointer(to, len).unwrap(), second.pointer(to, len).unwrap());
+        // SAFETY: `pointer` has checked the memory, `len` bytes follow `from` in `data`.
+        unsafe {
+            string_moves::put_bytes(data.as_ptr().add(data.len() - len), a, len);
+            word_moves::put_bytes(data.as_ptr().add(data.len() - len), b, len);
+        }
+        prop_assert_eq!(bytes(&first), bytes(&second));
+        let mut out = (vec![0; len], vec![0; len]);
+        // SAFETY: as above; the results have `len` bytes.
+        unsafe {
+            string_moves::get_bytes(a, out.0.as_mut_ptr(), len);
+            word_moves::get_bytes(b, out.1.as_mut_ptr(), len);
+        }
+        prop_assert_eq!(&out.0, &out.1);
+        // SAFETY: as above.
+        unsafe {
+            string_moves::set_bytes(a, byte, len / 2);
+            word_moves::set_bytes(b, byte, len / 2);
+            copy_in(data.as_ptr(), a, len.min(7));
+            copy_in(data.as_ptr(), b, len.min(7));
+        }
+        prop_assert_eq!(bytes(&first), bytes(&second));
+    }
+}
