@@ -82,8 +82,10 @@ impl TrainLimit {
 /// A position between two packets of a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cursor {
-    train: usize,
-    packet: usize,
+    /// Index of the next packet's train.
+    pub train: usize,
+    /// Index of the next packet within its train.
+    pub packet: usize,
 }
 
 /// One buffer with packets behind each other, in the order in which they were committed.
@@ -235,3 +237,6 @@ impl Burst {
         self.packets == 0
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 //! A [`Datapath`] carries UDP payloads (BTH to ICRC) with the header fields that RoCEv2 needs. It
 //! knows nothing of the protocol. Behind the one trait stand:
 //!
+//! - [`UdpDatapath`]: UDP sockets of the kernel, the default, without any privilege;
 //! - [`LoopbackFabric`]: a switch inside the process, for two devices in one program and for tests.
 //!
 //! All buffers exist after set-up; no call for a packet allocates.
@@ -13,6 +14,9 @@ mod caps;
 mod loopback;
 mod packet;
 mod route;
+#[allow(unsafe_code, reason = "system calls without a safe wrapper")]
+mod sys;
+mod udp;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -23,6 +27,7 @@ pub use caps::{Caps, DatapathStats, IcrcCaps, IcrcRx, IcrcTx};
 pub use loopback::{AttachError, LoopbackDatapath, LoopbackFabric};
 pub use packet::{IpId, RxPacket};
 pub use route::Route;
+pub use udp::{BindError, UdpConfig, UdpDatapath};
 
 /// What one [`Datapath::flush`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -108,6 +113,11 @@ pub trait Datapath: Send {
     /// When the kernel refuses.
     fn leave(&mut self, group: IpAddr) -> io::Result<()>;
 
+    /// Why packets were dropped on the way out, as a sentence for a user: the latest reason.
+    fn last_problem(&self) -> Option<String> {
+        None
+    }
+
     /// Counters since creation.
     fn stats(&self) -> DatapathStats;
 }
@@ -145,6 +155,9 @@ impl Datapath for Box<dyn Datapath> {
     }
     fn leave(&mut self, group: IpAddr) -> io::Result<()> {
         (**self).leave(group)
+    }
+    fn last_problem(&self) -> Option<String> {
+        (**self).last_problem()
     }
     fn stats(&self) -> DatapathStats {
         (**self).stats()

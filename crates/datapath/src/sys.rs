@@ -1,0 +1,5 @@
+//! The system calls that have no safe wrapper. All `unsafe` of this crate is below this module.
+
+pub(crate) mod interface;
+pub(crate) mod option;
+pub(crate) mod udp;

@@ -1,0 +1,92 @@
+//! Which addresses this host has, and the MTU of the interface behind one.
+
+use std::ffi::CStr;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd};
+
+use crate::udp::address::{self, Name};
+
+/// One address of one interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) interface: String,
+    pub(crate) address: IpAddr,
+    pub(crate) mask: Option<IpAddr>,
+    pub(crate) loopback: bool,
+}
+
+/// All addresses of this host, in the kernel's order.
+pub(crate) fn addresses() -> io::Result<Vec<Owner>> {
+    let mut head: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: getifaddrs writes a list head to `head`, which freeifaddrs takes back below.
+    if unsafe { libc::getifaddrs(&raw mut head) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut owners = Vec::new();
+    let mut entry = head;
+    while !entry.is_null() {
+        // SAFETY: `entry` is an element of the list that getifaddrs made and nobody has freed.
+        let fields = unsafe { &*entry };
+        owners.extend(owner(fields));
+        entry = fields.ifa_next;
+    }
+    // SAFETY: `head` came from getifaddrs, is freed once, and no reference into it is left.
+    unsafe { libc::freeifaddrs(head) };
+    Ok(owners)
+}
+
+/// The entry as our type; `None` when it is no IP address.
+fn owner(entry: &libc::ifaddrs) -> Option<Owner> {
+    let address = ip(entry.ifa_addr)?;
+    // SAFETY: getifaddrs gives every entry a name that ends with a zero byte.
+    let name = unsafe { CStr::from_ptr(entry.ifa_name) };
+    Some(Owner {
+        interface: name.to_string_lossy().into_owned(),
+        address,
+        mask: ip(entry.ifa_netmask),
+        loopback: entry.ifa_flags & libc::IFF_LOOPBACK as u32 != 0,
+    })
+}
+
+/// The IP address in a socket address that the C library owns.
+fn ip(pointer: *const libc::sockaddr) -> Option<IpAddr> {
+    if pointer.is_null() {
+        return None;
+    }
+    // SAFETY: a non-null address in the list starts with its family.
+    let family = unsafe { (*pointer).sa_family };
+    let length = address::length_of(family)?;
+    let mut name: Name = [0; address::NAME];
+    // SAFETY: a socket address of this family is `length` bytes long, and `name` is not shorter.
+    unsafe { std::ptr::copy_nonoverlapping(pointer.cast(), name.as_mut_ptr(), length) };
+    address::decode(&name[..length]).map(|found: SocketAddr| found.ip())
+}
+
+/// MTU of the interface, in bytes; any socket serves to ask.
+pub(crate) fn mtu(socket: impl AsFd, interface: &str) -> io::Result<usize> {
+    // SAFETY: `ifreq` is plain bytes and integers, for which zero is a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    let room = request.ifr_name.len() - 1;
+    for (to, from) in request
+        .ifr_name
+        .iter_mut()
+        .zip(interface.bytes().take(room))
+    {
+        *to = from as libc::c_char;
+    }
+    // SAFETY: SIOCGIFMTU reads the name from and writes the MTU to `request`, which outlives it.
+    let result = unsafe {
+        libc::ioctl(
+            socket.as_fd().as_raw_fd(),
+            libc::SIOCGIFMTU as _,
+            &raw mut request,
+        )
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: after SIOCGIFMTU the kernel has filled this field of the union.
+    let mtu = unsafe { request.ifr_ifru.ifru_mtu };
+    Ok(usize::try_from(mtu).unwrap_or(0))
+}

@@ -1,0 +1,167 @@
+//! sendmmsg(2) and recvmmsg(2) with control messages.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use libc::{iovec, mmsghdr, msghdr};
+
+use crate::udp::address::{NAME, Name};
+use crate::udp::control::{CONTROL, Control};
+
+/// Messages in one system call.
+pub(crate) const MAX_BATCH: usize = 64;
+
+/// Bytes of one receive buffer: a jumbo frame's worth.
+pub(crate) const RECV_ROOM: usize = 9216;
+
+/// One datagram to send.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Message<'a> {
+    pub(crate) name: &'a [u8],
+    pub(crate) control: &'a [u8],
+    pub(crate) payload: &'a [u8],
+}
+
+/// Sends up to [`MAX_BATCH`] messages; returns how many the kernel took from the front.
+pub(crate) fn send_many<'a>(
+    fd: BorrowedFd<'_>,
+    messages: impl Iterator<Item = Message<'a>>,
+) -> io::Result<usize> {
+    let mut pieces = [NOTHING; MAX_BATCH];
+    let mut headers = [empty_header(); MAX_BATCH];
+    let mut count = 0;
+    for ((message, piece), header) in messages.zip(&mut pieces).zip(&mut headers) {
+        piece.iov_base = message.payload.as_ptr().cast_mut().cast();
+        piece.iov_len = message.payload.len();
+        let header = &mut header.msg_hdr;
+        header.msg_name = message.name.as_ptr().cast_mut().cast();
+        header.msg_namelen = message.name.len() as libc::socklen_t;
+        header.msg_iov = piece;
+        header.msg_iovlen = 1;
+        if !message.control.is_empty() {
+            header.msg_control = message.control.as_ptr().cast_mut().cast();
+            header.msg_controllen = message.control.len();
+        }
+        count += 1;
+    }
+    // SAFETY: the first `count` headers point to slices that live as long as 'a and to `pieces`,
+    // both of which outlive the call; sendmmsg only reads from them.
+    let sent = unsafe { libc::sendmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), count, FLAGS as _) };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+}
+
+/// What the kernel said of one received message.
+#[derive(Debug, Clone, Copy, Default)]
+struct Extent {
+    payload: usize,
+    name: usize,
+    control: usize,
+    truncated: bool,
+}
+
+/// Buffers for received messages, allocated once.
+#[derive(Debug)]
+pub(crate) struct RecvRoom {
+    payloads: Box<[u8]>,
+    names: Box<[Name]>,
+    controls: Box<[Control]>,
+    extents: Box<[Extent]>,
+}
+
+/// One received message.
+#[derive(Debug)]
+pub(crate) struct Received<'a> {
+    pub(crate) name: &'a [u8],
+    pub(crate) control: &'a [u8],
+    pub(crate) payload: &'a [u8],
+    pub(crate) truncated: bool,
+}
+
+impl RecvRoom {
+    /// Buffers for `batch` messages, at most [`MAX_BATCH`].
+    pub(crate) fn new(batch: usize) -> Self {
+        let batch = batch.clamp(1, MAX_BATCH);
+        Self {
+            payloads: vec![0; batch * RECV_ROOM].into_boxed_slice(),
+            names: vec![[0; NAME]; batch].into_boxed_slice(),
+            controls: vec![[0; CONTROL]; batch].into_boxed_slice(),
+            extents: vec![Extent::default(); batch].into_boxed_slice(),
+        }
+    }
+
+    /// Messages that fit.
+    pub(crate) fn batch(&self) -> usize {
+        self.extents.len()
+    }
+
+    /// Receives up to `limit` messages without waiting; returns how many.
+    pub(crate) fn receive(&mut self, fd: BorrowedFd<'_>, limit: usize) -> io::Result<usize> {
+        let limit = limit.min(self.batch());
+        let mut pieces = [NOTHING; MAX_BATCH];
+        let mut headers = [empty_header(); MAX_BATCH];
+        self.point(limit, &mut pieces, &mut headers);
+        let none = std::ptr::null_mut();
+        let (raw, count) = (fd.as_raw_fd(), limit as libc::c_uint);
+        // SAFETY: the first `limit` headers point to buffers of `self`, which is borrowed mutably,
+        // and to `pieces`; all outlive the call, and each length is that of its buffer.
+        let got = unsafe { libc::recvmmsg(raw, headers.as_mut_ptr(), count, FLAGS as _, none) };
+        let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
+        for (extent, header) in self.extents.iter_mut().zip(&headers[..got]) {
+            *extent = Extent {
+                payload: (header.msg_len as usize).min(RECV_ROOM),
+                name: (header.msg_hdr.msg_namelen as usize).min(NAME),
+                control: header.msg_hdr.msg_controllen.min(CONTROL),
+                truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
+            };
+        }
+        Ok(got)
+    }
+
+    /// Points the first `limit` headers to the buffers.
+    fn point(&mut self, limit: usize, pieces: &mut [iovec], headers: &mut [mmsghdr]) {
+        let buffers = self.payloads.chunks_exact_mut(RECV_ROOM);
+        let sides = self.names.iter_mut().zip(self.controls.iter_mut());
+        let ours = buffers.zip(sides).take(limit);
+        for ((payload, (name, control)), (piece, header)) in
+            ours.zip(pieces.iter_mut().zip(headers))
+        {
+            piece.iov_base = payload.as_mut_ptr().cast();
+            piece.iov_len = payload.len();
+            let header = &mut header.msg_hdr;
+            header.msg_name = name.as_mut_ptr().cast();
+            header.msg_namelen = NAME as libc::socklen_t;
+            header.msg_iov = piece;
+            header.msg_iovlen = 1;
+            header.msg_control = control.as_mut_ptr().cast();
+            header.msg_controllen = CONTROL;
+        }
+    }
+
+    /// Message `index` of the last [`receive`](Self::receive).
+    pub(crate) fn message(&self, index: usize) -> Received<'_> {
+        let extent = self.extents[index];
+        let start = index * RECV_ROOM;
+        Received {
+            name: &self.names[index][..extent.name],
+            control: &self.controls[index][..extent.control],
+            payload: &self.payloads[start..start + extent.payload],
+            truncated: extent.truncated,
+        }
+    }
+}
+
+const FLAGS: libc::c_int = libc::MSG_DONTWAIT;
+
+const NOTHING: iovec = iovec {
+    iov_base: std::ptr::null_mut(),
+    iov_len: 0,
+};
+
+fn empty_header() -> mmsghdr {
+    // SAFETY: `msghdr` holds pointers and integers, for which zero is a value.
+    let msg_hdr: msghdr = unsafe { std::mem::zeroed() };
+    mmsghdr {
+        msg_hdr,
+        msg_len: 0,
+    }
+}

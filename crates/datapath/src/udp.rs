@@ -1,0 +1,184 @@
+//! UDP sockets of the kernel: works everywhere, without any privilege.
+
+pub(crate) mod address;
+mod bind;
+pub(crate) mod control;
+mod outlet;
+mod receive;
+mod send;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+
+pub use self::bind::BindError;
+use self::bind::{Buffer, Link};
+use self::outlet::Outlets;
+use self::receive::Receiver;
+use self::send::Sender;
+use crate::burst::{Burst, TrainLimit};
+use crate::caps::{Caps, DatapathStats, IcrcCaps, IcrcRx, IcrcTx};
+use crate::loopback::check_group;
+use crate::packet::RxPacket;
+use crate::route::Route;
+use crate::sys::udp::MAX_BATCH;
+use crate::{Datapath, Flush};
+
+/// How to open a [`UdpDatapath`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct UdpConfig {
+    /// A unicast address of this host, and the RoCE port (4791; 0 lets the kernel choose one).
+    pub local: SocketAddr,
+    /// How many UDP source ports to use, each with a socket of its own; 1 to 256.
+    pub source_ports: usize,
+    /// Receive buffer to ask for, in bytes.
+    pub recv_buffer: usize,
+    /// Send buffer to ask for on each source port, in bytes.
+    pub send_buffer: usize,
+    /// Packets in one system call, 1 to 64.
+    pub batch: usize,
+}
+
+impl UdpConfig {
+    /// 8 source ports, buffers of 4 MiB, 64 packets in a system call.
+    #[must_use]
+    pub fn new(local: SocketAddr) -> Self {
+        let buffer = 4 * 1024 * 1024;
+        Self {
+            local,
+            source_ports: 8,
+            recv_buffer: buffer,
+            send_buffer: buffer,
+            batch: MAX_BATCH,
+        }
+    }
+}
+
+/// RoCEv2 over ordinary UDP sockets.
+///
+/// One socket receives on the RoCE port; one socket for each source port sends. Sent IPv4 packets
+/// carry identification 0; of received ones the identification is hidden.
+#[derive(Debug)]
+pub struct UdpDatapath {
+    local: SocketAddr,
+    caps: Caps,
+    outlets: Outlets,
+    sender: Sender,
+    receiver: Receiver,
+    stats: DatapathStats,
+}
+
+impl UdpDatapath {
+    /// Opens the receive socket.
+    ///
+    /// # Errors
+    ///
+    /// [`BindError`], which says what to do about it.
+    pub fn bind(config: &UdpConfig) -> Result<Self, BindError> {
+        bind::check_local(&config.local)?;
+        let failed = |what| move |error| BindError::explain(what, config.local, error);
+        let socket = bind::open(&config.local).map_err(failed("opening a UDP socket"))?;
+        let link = Link::of(config.local.ip(), &socket);
+        let wanted = bind::scoped(config.local, link.index);
+        socket
+            .bind(&wanted.into())
+            .map_err(failed("binding a UDP socket"))?;
+        bind::show_headers(&socket, &wanted).map_err(failed("asking for packet headers"))?;
+        bind::aim_multicast(&socket, &wanted, link);
+        let recv_buffer = bind::enlarge(&socket, Buffer::Receive, config.recv_buffer);
+        let send_buffer = bind::enlarge(&socket, Buffer::Send, config.send_buffer);
+        let bound = socket
+            .local_addr()
+            .map_err(failed("reading the bound port"))?;
+        let mut local = config.local;
+        local.set_port(bound.as_socket().map_or(local.port(), |bound| bound.port()));
+
+        let batch = config.batch.clamp(1, MAX_BATCH);
+        let own = bind::scoped(local, link.index);
+        let receiver = Receiver::new(own, link, socket, batch, config.recv_buffer)
+            .map_err(failed("opening an epoll descriptor"))?;
+        Ok(Self {
+            local,
+            caps: caps(link.mtu, batch),
+            outlets: Outlets::new(own, link, config.source_ports, config.send_buffer),
+            sender: Sender::new(Burst::new(batch, TrainLimit::NONE), batch, link.index),
+            receiver,
+            stats: DatapathStats {
+                recv_buffer,
+                send_buffer,
+                ..DatapathStats::default()
+            },
+        })
+    }
+}
+
+impl Datapath for UdpDatapath {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    fn source_port(&mut self, wanted: u16) -> u16 {
+        self.outlets.port(wanted).unwrap_or(self.local.port())
+    }
+
+    #[inline]
+    fn tx_space(&mut self) -> Option<&mut [u8]> {
+        self.sender.burst.space()
+    }
+
+    fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8])) {
+        let (_, packet) = self.sender.burst.commit(route, len);
+        seal(0, packet);
+    }
+
+    fn flush(&mut self) -> io::Result<Flush> {
+        self.sender
+            .flush(&self.outlets, &self.receiver.socket, &mut self.stats)
+    }
+
+    fn recv(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> io::Result<usize> {
+        self.receiver.recv(limit, &mut self.stats, sink)
+    }
+
+    fn waiter(&self) -> io::Result<OwnedFd> {
+        self.receiver.waiter()
+    }
+
+    fn join(&mut self, group: IpAddr) -> io::Result<()> {
+        check_group(&self.local, &group)?;
+        self.receiver.join(group)
+    }
+
+    fn leave(&mut self, group: IpAddr) -> io::Result<()> {
+        self.receiver.leave(group)
+    }
+
+    fn last_problem(&self) -> Option<String> {
+        self.sender.problem.map(|problem| problem.to_string())
+    }
+
+    fn stats(&self) -> DatapathStats {
+        self.stats
+    }
+}
+
+fn caps(mtu: usize, batch: usize) -> Caps {
+    Caps {
+        name: "udp",
+        mtu,
+        tx_batch: batch,
+        rx_batch: batch,
+        icrc: IcrcCaps {
+            rx: IcrcRx::Solve16,
+            tx: IcrcTx::Seal,
+        },
+        segments: 1,
+        zero_copy: false,
+        headers_visible: false,
+        needs: "no privilege; UDP port 4791 must be free on the chosen address",
+    }
+}

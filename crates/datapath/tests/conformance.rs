@@ -1,0 +1,375 @@
+//! What every datapath must do, checked for each of them.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use uroce_datapath::{Datapath, IpId, LoopbackFabric, Route, RxPacket, UdpConfig, UdpDatapath};
+
+/// Three endpoints that can reach each other.
+type Trio = [Box<dyn Datapath>; 3];
+
+fn loopback(addresses: [&str; 3]) -> Trio {
+    let fabric = LoopbackFabric::new();
+    addresses.map(|address| {
+        let addr = SocketAddr::new(address.parse().expect("address"), 4791);
+        Box::new(fabric.attach(addr).expect("attach")) as Box<dyn Datapath>
+    })
+}
+
+fn udp(addresses: [&str; 3]) -> Trio {
+    addresses.map(|address| {
+        let addr = SocketAddr::new(address.parse().expect("address"), 0);
+        Box::new(UdpDatapath::bind(&UdpConfig::new(addr)).expect("bind")) as Box<dyn Datapath>
+    })
+}
+
+fn trios() -> Vec<(&'static str, Trio)> {
+    vec![
+        (
+            "loopback v4",
+            loopback(["10.0.0.1", "10.0.0.2", "10.0.0.3"]),
+        ),
+        ("loopback v6", loopback(["fd00::1", "fd00::2", "fd00::3"])),
+        ("udp v4", udp(["127.0.0.1", "127.0.0.2", "127.0.0.3"])),
+        ("udp v6", udp(["::1", "::1", "::1"])),
+    ]
+}
+
+/// A received packet with its bytes copied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Got {
+    src: SocketAddr,
+    dst: SocketAddr,
+    traffic_class: u8,
+    hop_limit: u8,
+    ip_id: IpId,
+    payload: Vec<u8>,
+}
+
+impl From<RxPacket<'_>> for Got {
+    fn from(packet: RxPacket<'_>) -> Self {
+        let RxPacket {
+            src,
+            dst,
+            traffic_class,
+            hop_limit,
+            ip_id,
+            payload,
+        } = packet;
+        Self {
+            src,
+            dst,
+            traffic_class,
+            hop_limit,
+            ip_id,
+            payload: payload.to_vec(),
+        }
+    }
+}
+
+fn route(from: &mut dyn Datapath, to: &dyn Datapath) -> Route {
+    let port = from.source_port(0xD234);
+    let src = SocketAddr::new(from.local().ip(), port);
+    Route {
+        src,
+        dst: to.local(),
+        hop_limit: 64,
+        traffic_class: 0,
+    }
+}
+
+fn put(path: &mut dyn Datapath, route: &Route, payload: &[u8]) {
+    path.tx_space().expect("room")[..payload.len()].copy_from_slice(payload);
+    path.tx_commit(route, payload.len(), &mut |id, _| assert_eq!(id, 0));
+}
+
+/// Receives until `count` packets are there or two seconds have passed.
+fn take(path: &mut dyn Datapath, count: usize) -> Vec<Got> {
+    let end = Instant::now() + Duration::from_secs(2);
+    let mut got = Vec::new();
+    while got.len() < count && Instant::now() < end {
+        path.recv(64, &mut |packet| got.push(packet.into()))
+            .expect("recv");
+    }
+    got
+}
+
+fn readable(path: &dyn Datapath, wait: Duration) -> bool {
+    let waiter = path.waiter().expect("waiter");
+    let mut fds = [PollFd::new(&waiter, PollFlags::IN)];
+    let wait = Timespec {
+        tv_sec: 0,
+        tv_nsec: wait.subsec_nanos().into(),
+    };
+    poll(&mut fds, Some(&wait)).expect("poll") == 1
+}
+
+#[test]
+fn full_batches_of_many_sizes_arrive_whole_and_in_order() {
+    for (name, [mut a, mut b, _]) in trios() {
+        let route = route(&mut a, &b);
+        for base in [16usize, 108, 1084, 4156, 4196] {
+            let mut sent = Vec::new();
+            while a.tx_space().is_some() {
+                let n = sent.len();
+                let payload = vec![n as u8; base - n % 3];
+                put(&mut a, &route, &payload);
+                sent.push(payload);
+            }
+            assert_eq!(sent.len(), a.caps().tx_batch, "{name}");
+            let flush = a.flush().expect("flush");
+            assert_eq!(
+                (flush.sent, flush.dropped, flush.blocked),
+                (64, 0, false),
+                "{name}"
+            );
+            let got: Vec<_> = take(&mut b, 64)
+                .into_iter()
+                .map(|got| got.payload)
+                .collect();
+            assert_eq!(got, sent, "{name} {base}");
+        }
+        let (sent, got) = (a.stats(), b.stats());
+        assert_eq!((sent.tx_packets, got.rx_packets), (320, 320), "{name}");
+        assert_eq!(sent.tx_bytes, got.rx_bytes, "{name}");
+    }
+}
+
+#[test]
+fn the_header_fields_arrive_as_sent() {
+    for (name, [mut a, mut b, _]) in trios() {
+        for (hop_limit, traffic_class) in [(64, 0), (1, 0), (255, 0x6b), (64, 0xff)] {
+            let route = Route {
+                hop_limit,
+                traffic_class,
+                ..route(&mut a, &b)
+            };
+            put(&mut a, &route, b"header");
+            a.flush().expect("flush");
+            let [got] = take(&mut b, 1).try_into().expect("one packet");
+            assert_eq!(
+                (got.hop_limit, got.traffic_class),
+                (hop_limit, traffic_class),
+                "{name}"
+            );
+            assert_eq!((got.src, got.dst), (route.src, b.local()), "{name}");
+            let expected = match (b.local().is_ipv4(), b.caps().headers_visible) {
+                (true, true) => IpId::Known(0),
+                (true, false) => IpId::Hidden,
+                (false, _) => IpId::NotPresent,
+            };
+            assert_eq!(got.ip_id, expected, "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_promised_source_port_is_the_real_one_and_stays() {
+    for (name, [mut a, mut b, _]) in trios() {
+        let wanted: Vec<u16> = (0..24).map(|n| 0xC100 + n * 7).collect();
+        let promised: Vec<u16> = wanted.iter().map(|&port| a.source_port(port)).collect();
+        let again: Vec<u16> = wanted.iter().map(|&port| a.source_port(port)).collect();
+        assert_eq!(promised, again, "{name}");
+        for &port in &promised {
+            assert!(port >= 0xC000, "{name}");
+            let src = SocketAddr::new(a.local().ip(), port);
+            put(
+                &mut a,
+                &Route {
+                    src,
+                    dst: b.local(),
+                    hop_limit: 64,
+                    traffic_class: 0,
+                },
+                b"port",
+            );
+        }
+        a.flush().expect("flush");
+        let got: Vec<u16> = take(&mut b, 24).iter().map(|got| got.src.port()).collect();
+        assert_eq!(got, promised, "{name}");
+    }
+}
+
+#[test]
+fn nobody_else_sees_a_packet() {
+    for (name, [mut a, mut b, mut c]) in trios() {
+        let to_b = route(&mut a, &b);
+        put(&mut a, &to_b, b"for b");
+        a.flush().expect("flush");
+        assert_eq!(take(&mut b, 1).len(), 1, "{name}");
+        assert_eq!(c.recv(64, &mut |_| ()).expect("recv"), 0, "{name}");
+        assert_eq!(a.recv(64, &mut |_| ()).expect("recv"), 0, "{name}");
+    }
+}
+
+#[test]
+fn recv_obeys_its_limit() {
+    for (name, [mut a, mut b, _]) in trios() {
+        let route = route(&mut a, &b);
+        (0..10u8).for_each(|n| put(&mut a, &route, &[n]));
+        a.flush().expect("flush");
+        assert_eq!(b.recv(0, &mut |_| ()).expect("recv"), 0, "{name}");
+        let mut got = Vec::new();
+        let first = b
+            .recv(3, &mut |packet| got.push(packet.payload[0]))
+            .expect("recv");
+        assert_eq!(first, 3, "{name}");
+        while got.len() < 10 {
+            b.recv(4, &mut |packet| got.push(packet.payload[0]))
+                .expect("recv");
+        }
+        assert_eq!(got, (0..10).collect::<Vec<u8>>(), "{name}");
+    }
+}
+
+#[test]
+fn the_waiter_wakes_an_armed_receiver() {
+    for (name, [mut a, mut b, _]) in trios() {
+        let route = route(&mut a, &b);
+        for _ in 0..3 {
+            assert!(!b.arm(), "{name}");
+            assert!(!readable(&b, Duration::ZERO), "{name}");
+            put(&mut a, &route, b"wake");
+            a.flush().expect("flush");
+            assert!(readable(&b, Duration::from_millis(900)), "{name}");
+            assert_eq!(take(&mut b, 1).len(), 1, "{name}");
+        }
+        put(&mut a, &route, b"early");
+        a.flush().expect("flush");
+        assert!(
+            b.arm() || readable(&b, Duration::from_millis(900)),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn no_wake_up_is_lost_between_two_threads() {
+    for (name, [mut a, mut b, _]) in trios() {
+        let route = route(&mut a, &b);
+        let packets = 2000;
+        let receiver = std::thread::spawn(move || {
+            let mut got = 0;
+            let waiter = b.waiter().expect("waiter");
+            while got < packets {
+                got += b.recv(64, &mut |_| ()).expect("recv");
+                if got < packets && !b.arm() {
+                    let mut fds = [PollFd::new(&waiter, PollFlags::IN)];
+                    let wait = Timespec {
+                        tv_sec: 5,
+                        tv_nsec: 0,
+                    };
+                    if poll(&mut fds, Some(&wait)).expect("poll") == 0 {
+                        break;
+                    }
+                }
+            }
+            got
+        });
+        for n in 0..packets {
+            put(&mut a, &route, &[1; 64]);
+            a.flush().expect("flush");
+            if n % 16 == 0 {
+                std::thread::yield_now();
+            }
+            // Slow enough for the receiver to fall asleep now and then, and for no ring to fill.
+            (0..2000).for_each(|_| std::hint::spin_loop());
+        }
+        assert_eq!(receiver.join().expect("receiver"), packets, "{name}");
+    }
+}
+
+#[test]
+fn a_packet_to_nobody_harms_nothing() {
+    for (name, [mut a, mut b, c]) in trios() {
+        let (to_b, to_c) = (route(&mut a, &b), route(&mut a, &c));
+        drop(c);
+        for _ in 0..3 {
+            put(&mut a, &to_c, b"nobody");
+            put(&mut a, &to_b, b"somebody");
+            a.flush().expect("flush");
+            assert_eq!(take(&mut b, 1).len(), 1, "{name}");
+            assert_eq!(a.recv(64, &mut |_| ()).expect("recv"), 0, "{name}");
+        }
+    }
+}
+
+#[test]
+fn members_of_a_group_hear_it_until_they_leave() {
+    let group: IpAddr = "239.1.2.3".parse().expect("group");
+    let [a, b, c] = loopback(["10.0.0.1", "10.0.0.2", "10.0.0.3"]);
+    group_is_heard("loopback", [a, b, c], group);
+
+    let first = udp(["127.0.0.1", "127.0.0.4", "127.0.0.5"])
+        .into_iter()
+        .next()
+        .expect("one");
+    let port = first.local().port();
+    let others = ["127.0.0.2", "127.0.0.3"].map(|address| {
+        let local = SocketAddr::new(address.parse().expect("address"), port);
+        Box::new(UdpDatapath::bind(&UdpConfig::new(local)).expect("bind")) as Box<dyn Datapath>
+    });
+    let [b, c] = others;
+    group_is_heard("udp", [first, b, c], group);
+    // `lo` has no IPv6 multicast; an interface-local group does not leave the host either.
+    if let Some(address) = ipv6_address() {
+        let address = address.as_str();
+        group_is_heard(
+            "udp v6",
+            udp([address; 3]),
+            "ff11::1234".parse().expect("group"),
+        );
+    }
+}
+
+/// The address that this host would use for IPv6, if it has one.
+fn ipv6_address() -> Option<String> {
+    let probe = std::net::UdpSocket::bind("[::]:0").ok()?;
+    probe.connect("[2001:db8::1]:9").ok()?;
+    let address = probe.local_addr().ok()?.ip();
+    (!address.is_loopback()).then(|| address.to_string())
+}
+
+fn group_is_heard(name: &str, [mut a, mut b, mut c]: Trio, group: IpAddr) {
+    b.join(group).expect("join");
+    b.join(group).expect("join twice");
+    let dst = SocketAddr::new(group, b.local().port());
+    let route = Route {
+        dst,
+        traffic_class: 0x20,
+        ..route(&mut a, &b)
+    };
+    put(&mut a, &route, b"to all");
+    assert!(!b.arm());
+    a.flush().expect("flush");
+    assert!(
+        readable(&b, Duration::from_millis(900)),
+        "{name} {:?}",
+        a.last_problem()
+    );
+    let got = take(&mut b, 1);
+    assert_eq!(
+        (got[0].dst, got[0].traffic_class, got[0].hop_limit),
+        (dst, 0x20, 64),
+        "{name}"
+    );
+    assert_eq!(c.recv(64, &mut |_| ()).expect("recv"), 0, "{name}");
+    b.leave(group).expect("leave");
+    put(&mut a, &route, b"to all");
+    a.flush().expect("flush");
+    assert!(
+        !b.arm() && !readable(&b, Duration::from_millis(50)),
+        "{name}"
+    );
+    assert_eq!(b.recv(64, &mut |_| ()).expect("recv"), 0, "{name}");
+}
+
+#[test]
+fn a_unicast_address_is_no_group() {
+    for (name, [mut a, ..]) in trios() {
+        let address = a.local().ip();
+        assert!(a.join(address).is_err(), "{name}");
+        assert!(a.leave(address).is_ok(), "{name}");
+    }
+}
