@@ -1,2 +1,41 @@
-//! xtask
-fn main() {}
+//! Project tasks: the rxe guest, the interop matrix, and everything that CI runs.
+#![forbid(unsafe_code)]
+
+mod cleanup;
+mod error;
+mod packages;
+mod process;
+mod rxe;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Project tasks of uroce.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// A Linux kernel with rxe in a virtual machine, to test against.
+    #[command(subcommand)]
+    Rxe(rxe::RxeCommand),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().task {
+        Task::Rxe(command) => command.run(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

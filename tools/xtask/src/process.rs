@@ -1,0 +1,112 @@
+//! Starting other programs and saying clearly what failed.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use crate::error::{Context, Error, Result};
+
+/// A command from its words: `command(["ip", "link"])`.
+///
+/// # Panics
+/// When `words` is empty, which is a mistake in this program.
+pub fn command<I, S>(words: I) -> Command
+where
+    I: IntoIterator<Item = S>,
+    S: AsRef<OsStr>,
+{
+    let mut words = words.into_iter();
+    let mut command = Command::new(words.next().expect("a command has a first word"));
+    command.args(words).stdin(Stdio::null());
+    command
+}
+
+/// Runs `command`, keeps quiet when it succeeds and shows its output when it fails.
+///
+/// # Errors
+/// The program is missing, or it exited with something other than 0.
+pub fn run(command: &mut Command) -> Result<()> {
+    stdout_of(command).map(drop)
+}
+
+/// Runs `command` and returns what it wrote to its standard output.
+///
+/// # Errors
+/// As [`run`].
+pub fn stdout_of(command: &mut Command) -> Result<String> {
+    let line = describe(command);
+    let output = command
+        .output()
+        .context(|| format!("could not start `{line}`"))?;
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() {
+        return Ok(stdout);
+    }
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    Err(Error::new(format!(
+        "`{line}` failed ({}):\n{stdout}{stderr}",
+        output.status
+    )))
+}
+
+/// The command line as a person would type it.
+pub fn describe(command: &Command) -> String {
+    let mut words = vec![command.get_program().to_string_lossy().into_owned()];
+    words.extend(
+        command
+            .get_args()
+            .map(|word| word.to_string_lossy().into_owned()),
+    );
+    words.join(" ")
+}
+
+/// Where `program` is, looking also in the system folders that a user's `PATH` leaves out.
+pub fn find_program(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from))
+        .map(|folder| folder.join(program))
+        .find(|file| file.is_file())
+}
+
+/// True when this process may do everything (effective user 0).
+pub fn is_root() -> bool {
+    std::fs::read_to_string("/proc/self/status")
+        .is_ok_and(|status| effective_user(&status) == Some(0))
+}
+
+fn effective_user(status: &str) -> Option<u32> {
+    let line = status.lines().find(|line| line.starts_with("Uid:"))?;
+    line.split_whitespace().nth(2)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_names_the_command_and_shows_its_output() {
+        let error = run(&mut command(["sh", "-c", "echo broken >&2; exit 3"]))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("sh -c") && error.contains("broken") && error.contains('3'),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn the_effective_user_is_the_second_number() {
+        assert_eq!(
+            effective_user("Name:\tx\nUid:\t1000\t0\t1000\t1000\n"),
+            Some(0)
+        );
+        assert_eq!(effective_user("Name:\tx\n"), None);
+    }
+
+    #[test]
+    fn programs_of_the_system_are_found() {
+        assert!(find_program("sh").is_some());
+        assert_eq!(find_program("no-such-program-here"), None);
+    }
+}

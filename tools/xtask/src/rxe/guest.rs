@@ -1,0 +1,240 @@
+//! A running guest with a kernel rxe, which takes commands.
+
+use std::fs;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::cache::Cache;
+use super::machine::{Accelerator, Machine};
+use super::mailbox::Mailbox;
+use super::namespace::Namespace;
+use super::{image, kvm};
+use crate::cleanup::{Guard, Leftover};
+use crate::error::{Context, Error, Result};
+
+/// Under software emulation on a busy machine; usually 5 to 10 s.
+const BOOT_LIMIT: Duration = Duration::from_secs(120);
+
+/// A guest that KVM runs at all is there in 2 s.
+const KVM_BOOT_LIMIT: Duration = Duration::from_secs(8);
+
+/// What to boot.
+#[derive(Debug, Clone)]
+pub struct GuestConfig {
+    /// MTU of the wire in bytes: 9000 gives a path MTU of 4096, 1500 one of 1024.
+    pub mtu: u32,
+    /// Also give both ends an IPv6 address.
+    pub ipv6: bool,
+    /// Processors of the guest.
+    pub cores: u32,
+    /// Memory of the guest in MiB.
+    pub memory_mib: u32,
+}
+
+impl Default for GuestConfig {
+    fn default() -> Self {
+        Self {
+            mtu: 9000,
+            ipv6: true,
+            cores: 2,
+            memory_mib: 1024,
+        }
+    }
+}
+
+/// What a command in the guest did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Output {
+    /// Exit code; 124 when `timeout` ended it.
+    pub code: i32,
+    /// Standard output and error together.
+    pub text: String,
+}
+
+/// A booted guest. Dropping it powers it off and removes its network.
+#[derive(Debug)]
+pub struct Guest {
+    mailbox: Mailbox,
+    machine: Machine,
+    namespace: Namespace,
+    folder: PathBuf,
+    accelerator: Accelerator,
+    next_job: AtomicU64,
+    _folder_guard: Guard,
+}
+
+impl Guest {
+    /// Makes the guest if need be and boots it.
+    ///
+    /// # Errors
+    /// Not root, packages missing, or the guest did not come up (the sentence has its console).
+    pub fn boot(config: &GuestConfig) -> Result<Self> {
+        let cache = image::ensure()?;
+        if kvm::worth_trying(&cache) {
+            let guest = Self::boot_with(&cache, config, Accelerator::Kvm, KVM_BOOT_LIMIT);
+            kvm::remember(&cache, guest.is_ok());
+            if guest.is_ok() {
+                return guest;
+            }
+        }
+        Self::boot_with(&cache, config, Accelerator::Tcg, BOOT_LIMIT)
+    }
+
+    fn boot_with(
+        cache: &Cache,
+        config: &GuestConfig,
+        accelerator: Accelerator,
+        limit: Duration,
+    ) -> Result<Self> {
+        let namespace = Namespace::create(config.mtu, config.ipv6)?;
+        let folder = std::env::temp_dir().join(namespace.name());
+        fs::create_dir_all(folder.join("share"))
+            .context(|| format!("could not make {}", folder.display()))?;
+        let folder_guard = Guard::new(Leftover::Folder(folder.clone()));
+        let (machine, stdin, stdout) =
+            Machine::start(cache, &namespace, config, &folder, accelerator)?;
+        let mailbox = Mailbox::new(stdin, stdout);
+        if !mailbox.wait_ready(limit) {
+            let log = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
+            return Err(Error::new(format!(
+                "the guest did not come up within {} s under {accelerator:?}; its console:\n{}{}",
+                limit.as_secs(),
+                log("console"),
+                log("qemu")
+            )));
+        }
+        Ok(Self {
+            mailbox,
+            machine,
+            namespace,
+            folder,
+            accelerator,
+            next_job: AtomicU64::new(1),
+            _folder_guard: folder_guard,
+        })
+    }
+
+    /// Runs `script` with the guest's shell and waits for it.
+    ///
+    /// # Errors
+    /// The guest died, or the script did not end within `limit` (then it is killed).
+    pub fn run(&self, script: &str, limit: Duration) -> Result<Output> {
+        self.spawn(script)?.wait(limit)
+    }
+
+    /// Starts `script` and comes back at once.
+    ///
+    /// # Errors
+    /// The guest is gone or the shared folder cannot be written.
+    pub fn spawn(&self, script: &str) -> Result<Job<'_>> {
+        let number = self.next_job.fetch_add(1, Ordering::Relaxed);
+        let file = self.share().join(format!("{number}.sh"));
+        fs::write(&file, script).context(|| format!("could not write {}", file.display()))?;
+        self.mailbox.send(&format!("run {number}"))?;
+        Ok(Job {
+            guest: self,
+            number,
+            started: Instant::now(),
+            ended: false,
+        })
+    }
+
+    /// The folder that is `/mnt/share` in the guest.
+    pub fn share(&self) -> PathBuf {
+        self.folder.join("share")
+    }
+
+    /// A folder of this guest for other files of the same life time.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The namespace that holds our end of the wire.
+    pub fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    /// How it runs.
+    pub fn accelerator(&self) -> Accelerator {
+        self.accelerator
+    }
+
+    /// The guest's GID table: index and address.
+    pub fn gids(&self) -> Vec<(u8, IpAddr)> {
+        self.mailbox.gids()
+    }
+
+    /// The index that stock programs want as `-g` or `-x` for `address`.
+    ///
+    /// # Errors
+    /// rxe in the guest has no such address.
+    pub fn gid_index(&self, address: IpAddr) -> Result<u8> {
+        let found = self.gids().into_iter().find(|(_, gid)| *gid == address);
+        found
+            .map(|(index, _)| index)
+            .ok_or_else(|| Error::new(format!("the guest's rxe has no GID for {address}")))
+    }
+
+    /// True while the machine runs.
+    pub fn is_running(&mut self) -> bool {
+        self.machine.is_running()
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        // Nothing in the guest is worth an orderly end; the machine is killed right after.
+        drop(self.mailbox.send("off 0"));
+    }
+}
+
+/// A command running in the guest; killed when dropped before its end.
+#[derive(Debug)]
+pub struct Job<'a> {
+    guest: &'a Guest,
+    number: u64,
+    started: Instant,
+    ended: bool,
+}
+
+impl Job<'_> {
+    /// Waits until the command ends, at most until `limit` after its start.
+    ///
+    /// # Errors
+    /// It took longer (then it is killed), or the guest died.
+    pub fn wait(mut self, limit: Duration) -> Result<Output> {
+        let left = limit
+            .saturating_sub(self.started.elapsed())
+            .max(Duration::from_millis(1));
+        let code = self
+            .guest
+            .mailbox
+            .wait_end(self.number, left)
+            .map_err(|error| {
+                let so_far = self.text();
+                Error::new(format!("{error}; it had printed:\n{so_far}"))
+            })?;
+        self.ended = true;
+        Ok(Output {
+            code,
+            text: self.text(),
+        })
+    }
+
+    /// What the command has printed so far.
+    pub fn text(&self) -> String {
+        let bytes =
+            fs::read(self.guest.share().join(format!("{}.out", self.number))).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+impl Drop for Job<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            drop(self.guest.mailbox.send(&format!("kill {}", self.number)));
+        }
+    }
+}

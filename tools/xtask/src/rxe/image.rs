@@ -1,0 +1,246 @@
+//! Makes the guest: kernel and modules from Debian's package, programs and libraries from this host.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::cache::{Cache, recipe_fingerprint};
+use super::recipe;
+use crate::error::{Context, Error, Result};
+use crate::packages;
+use crate::process::{command, find_program, run, stdout_of};
+
+/// Makes the guest when the cached one does not fit; says where it is.
+///
+/// # Errors
+/// A package is missing, a program failed, or the disk is full.
+pub fn ensure() -> Result<Cache> {
+    packages::ensure(recipe::PACKAGES)?;
+    let cache = Cache::locate();
+    let fingerprint = recipe_fingerprint()?;
+    if !cache.is_fresh(&fingerprint) {
+        build(&cache)?;
+        cache.seal(&fingerprint)?;
+    }
+    Ok(cache)
+}
+
+fn build(cache: &Cache) -> Result<()> {
+    eprintln!("making the rxe guest in {}", cache.folder().display());
+    fs::create_dir_all(cache.folder())
+        .context(|| format!("could not make {}", cache.folder().display()))?;
+    let kernel = unpack_kernel(cache)?;
+    let root = cache.folder().join("root");
+    recreate(&root)?;
+    add_skeleton(&root)?;
+    add_programs(&root)?;
+    add_provider(&root)?;
+    add_modules(&root, &kernel)?;
+    fs::copy(find_vmlinuz(&kernel)?, cache.kernel()).context(|| "could not copy the kernel")?;
+    pack(&root, &cache.initramfs())
+}
+
+fn recreate(folder: &Path) -> Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).context(|| format!("could not empty {}", folder.display()))?;
+    }
+    fs::create_dir_all(folder).context(|| format!("could not make {}", folder.display()))
+}
+
+/// Downloads and unpacks the kernel package; it is not installed on this host.
+fn unpack_kernel(cache: &Cache) -> Result<PathBuf> {
+    let package = kernel_package()?;
+    let folder = cache.folder().join("kernel").join(&package);
+    if folder.join("boot").is_dir() {
+        return Ok(folder);
+    }
+    recreate(&folder)?;
+    run(command(["apt-get", "download", "-q", &package]).current_dir(&folder))?;
+    let archive = find_in(&folder, |name| name.ends_with(".deb"))?;
+    run(command(["dpkg", "-x"]).arg(&archive).arg(&folder))?;
+    fs::remove_file(archive).context(|| "could not remove the unpacked archive")?;
+    Ok(folder)
+}
+
+fn kernel_package() -> Result<String> {
+    let query = || {
+        stdout_of(&mut command([
+            "apt-cache",
+            "depends",
+            recipe::KERNEL_META_PACKAGE,
+        ]))
+    };
+    let name = |listing: &str| {
+        let image = |line: &str| {
+            line.trim()
+                .strip_prefix("Depends: ")
+                .filter(|name| name.starts_with("linux-image-"))
+                .map(str::to_owned)
+        };
+        listing.lines().find_map(image)
+    };
+    if let Some(found) = query().ok().as_deref().and_then(name) {
+        return Ok(found);
+    }
+    if crate::process::is_root() {
+        run(&mut command(["apt-get", "update", "-q"]))?;
+    }
+    name(&query()?).ok_or_else(|| {
+        Error::new(format!(
+            "apt does not know {}; run apt-get update",
+            recipe::KERNEL_META_PACKAGE
+        ))
+    })
+}
+
+fn find_in(folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<PathBuf> {
+    let entries =
+        fs::read_dir(folder).context(|| format!("could not read {}", folder.display()))?;
+    let fits = |path: &PathBuf| {
+        path.file_name()
+            .is_some_and(|name| wanted(&name.to_string_lossy()))
+    };
+    entries
+        .flatten()
+        .map(|entry| entry.path())
+        .find(fits)
+        .ok_or_else(|| Error::new(format!("nothing fitting in {}", folder.display())))
+}
+
+fn find_vmlinuz(kernel: &Path) -> Result<PathBuf> {
+    find_in(&kernel.join("boot"), |name| name.starts_with("vmlinuz"))
+}
+
+fn add_skeleton(root: &Path) -> Result<()> {
+    for folder in [
+        "bin", "proc", "sys", "dev", "tmp", "run", "etc", "root", "mnt", "modules",
+    ] {
+        fs::create_dir_all(root.join(folder))
+            .context(|| format!("could not make {folder} of the guest"))?;
+    }
+    let busybox = find_program("busybox")
+        .ok_or_else(|| Error::new("busybox-static is installed but busybox is not in the PATH"))?;
+    fs::copy(busybox, root.join("bin/busybox")).context(|| "could not copy busybox")?;
+    // Not busybox's shell: that prefers its own programs (ip) to those in the PATH.
+    fs::copy("/bin/dash", root.join("bin/sh")).context(|| "could not copy dash")?;
+    add_libraries(root, Path::new("/bin/dash"))?;
+    write_file(
+        &root.join("etc/passwd"),
+        "root:x:0:0:root:/root:/bin/sh\n",
+        0o644,
+    )?;
+    write_file(
+        &root.join("etc/hosts"),
+        "127.0.0.1 localhost\n::1 localhost\n",
+        0o644,
+    )?;
+    write_file(&root.join("init"), recipe::INIT, 0o755)?;
+    write_file(&root.join("agent"), recipe::AGENT, 0o755)
+}
+
+fn write_file(path: &Path, text: &str, mode: u32) -> Result<()> {
+    fs::write(path, text).context(|| format!("could not write {}", path.display()))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+        .context(|| format!("could not set the mode of {}", path.display()))
+}
+
+/// Programs go to one folder that stands before busybox in the guest's `PATH`.
+fn add_programs(root: &Path) -> Result<()> {
+    let folder = root.join("usr/local/bin");
+    fs::create_dir_all(&folder).context(|| "could not make the guest's program folder")?;
+    for name in recipe::PROGRAMS {
+        let program = find_program(name).ok_or_else(|| {
+            Error::new(format!("{name} is in none of the packages it should be in"))
+        })?;
+        fs::copy(&program, folder.join(name)).context(|| format!("could not copy {name}"))?;
+        add_libraries(root, &program)?;
+    }
+    recipe::EXTRA_FILES
+        .iter()
+        .try_for_each(|file| copy_as_is(root, Path::new(file)))
+}
+
+fn add_libraries(root: &Path, binary: &Path) -> Result<()> {
+    let listing = stdout_of(command(["ldd"]).arg(binary))?;
+    let libraries = listing
+        .split_whitespace()
+        .filter(|word| word.starts_with('/'));
+    libraries
+        .map(Path::new)
+        .try_for_each(|library| copy_as_is(root, library))
+}
+
+fn add_provider(root: &Path) -> Result<()> {
+    let (folder, prefix) = recipe::PROVIDER;
+    let provider = find_in(Path::new(folder), |name| name.starts_with(prefix))?;
+    copy_as_is(root, &provider)?;
+    add_libraries(root, &provider)
+}
+
+/// Copies a file of the host to the same path in the guest, once, following links.
+fn copy_as_is(root: &Path, file: &Path) -> Result<()> {
+    let inside = root.join(file.strip_prefix("/").unwrap_or(file));
+    if inside.exists() {
+        return Ok(());
+    }
+    let folder = inside.parent().expect("a file below the root has a folder");
+    fs::create_dir_all(folder).context(|| format!("could not make {}", folder.display()))?;
+    fs::copy(file, &inside)
+        .map(drop)
+        .context(|| format!("could not copy {}", file.display()))
+}
+
+fn add_modules(root: &Path, kernel: &Path) -> Result<()> {
+    let version = find_in(&kernel.join("lib/modules"), |_| true)?;
+    let version = version
+        .file_name()
+        .expect("a folder entry has a name")
+        .to_string_lossy()
+        .into_owned();
+    run(command(["depmod", "-b"]).arg(kernel).arg(&version))?;
+    let mut order: Vec<String> = Vec::new();
+    for module in recipe::MODULES {
+        for path in with_dependencies(kernel, &version, module)? {
+            let name = path
+                .file_name()
+                .map(|name| name.to_string_lossy().into_owned())
+                .unwrap_or_default();
+            if !order.contains(&name) {
+                fs::copy(&path, root.join("modules").join(&name))
+                    .context(|| format!("could not copy module {name}"))?;
+                order.push(name);
+            }
+        }
+    }
+    write_file(
+        &root.join("modules/order"),
+        &(order.join("\n") + "\n"),
+        0o644,
+    )
+}
+
+/// The module files to insert for `module`, dependencies first; empty when it is built into the kernel.
+fn with_dependencies(kernel: &Path, version: &str, module: &str) -> Result<Vec<PathBuf>> {
+    let mut query = command(["modprobe", "-d"]);
+    let listing = stdout_of(
+        query
+            .arg(kernel)
+            .args(["-S", version, "--show-depends", module]),
+    )?;
+    let inserted = |line: &str| {
+        line.strip_prefix("insmod ")
+            .and_then(|rest| rest.split_whitespace().next())
+            .map(PathBuf::from)
+    };
+    Ok(listing.lines().filter_map(inserted).collect())
+}
+
+/// Not compressed: unpacking costs more under software emulation than loading does.
+fn pack(root: &Path, archive: &Path) -> Result<()> {
+    let script = "find . -print0 | cpio --null --quiet -o -H newc -R 0:0 > \"$1\"";
+    let archive =
+        std::path::absolute(archive).context(|| "could not make the archive's path absolute")?;
+    run(command(["sh", "-c", script, "pack"])
+        .arg(archive)
+        .current_dir(root))
+}

@@ -1,0 +1,41 @@
+//! A Linux kernel with rxe and the stock RDMA programs, in a virtual machine at the other end of a wire.
+
+mod addresses;
+mod boot;
+mod cache;
+mod guest;
+mod image;
+mod kvm;
+mod machine;
+mod mailbox;
+mod namespace;
+mod recipe;
+
+use clap::Subcommand;
+
+use crate::error::Result;
+
+/// `cargo xtask rxe ...`
+#[derive(Debug, Subcommand)]
+pub enum RxeCommand {
+    /// Make the guest (kernel, stock programs) in the cache folder, if it is not there yet.
+    Build,
+    /// Boot the guest in a network namespace of its own and run a command in it, or stay until ctrl-c.
+    Boot(boot::BootArgs),
+}
+
+impl RxeCommand {
+    /// Carries the command out.
+    ///
+    /// # Errors
+    /// A sentence that says what failed and what to do.
+    pub fn run(&self) -> Result<()> {
+        match self {
+            Self::Build => {
+                println!("{}", image::ensure()?.folder().display());
+                Ok(())
+            }
+            Self::Boot(arguments) => boot::boot(arguments),
+        }
+    }
+}
