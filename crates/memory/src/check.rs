@@ -124,7 +124,7 @@ impl MemTable {
         va: u64,
         len: u64,
     ) -> Result<MrSlice<'_>, AccessError> {
-        let registration = self.named(key)?;
+        let (_, registration) = self.named(key)?;
         let (Kind::Mr { .. }, Some(extent)) = (&registration.kind, &registration.extent) else {
             return Err(AccessError::UnknownKey { key });
         };
@@ -141,7 +141,7 @@ impl MemTable {
         key: u32,
         by: Requirer,
     ) -> Result<&crate::registration::Extent, AccessError> {
-        let registration = self.named(key)?;
+        let (_, registration) = self.named(key)?;
         if registration.pd != by.pd {
             return Err(AccessError::WrongPd);
         }
@@ -158,12 +158,13 @@ impl MemTable {
         Ok(extent)
     }
 
+    /// The registration with this key, and its id.
     #[inline]
-    pub(crate) fn named(&self, key: u32) -> Result<&Registration, AccessError> {
+    pub(crate) fn named(&self, key: u32) -> Result<(u64, &Registration), AccessError> {
         let found = self
             .keys
             .find(key)
-            .and_then(|id| self.registrations.get(id));
+            .and_then(|place| self.registrations.at(place));
         found.ok_or(AccessError::UnknownKey { key })
     }
 }

@@ -1,35 +1,38 @@
 //! Names of the objects in a table. Local only: they never go on the wire.
+//!
+//! A name holds the place of the object and a stamp that does not repeat for 2^32 objects, so the
+//! name of a freed object does not name its successor.
 #![forbid(unsafe_code)]
 
 /// Names a protection domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PdId(pub(crate) u32);
+pub struct PdId(pub(crate) u64);
 
 /// Names a memory region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct MrId(pub(crate) u32);
+pub struct MrId(pub(crate) u64);
 
 /// Names a memory window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct MwId(pub(crate) u32);
+pub struct MwId(pub(crate) u64);
 
 impl PdId {
-    /// The number behind the name, for display and for C handles.
-    pub fn get(self) -> u32 {
+    /// The number behind the name, for display.
+    pub fn get(self) -> u64 {
         self.0
     }
 }
 
 impl MrId {
-    /// The number behind the name, for display and for C handles.
-    pub fn get(self) -> u32 {
+    /// The number behind the name, for display.
+    pub fn get(self) -> u64 {
         self.0
     }
 }
 
 impl MwId {
-    /// The number behind the name, for display and for C handles.
-    pub fn get(self) -> u32 {
+    /// The number behind the name, for display.
+    pub fn get(self) -> u64 {
         self.0
     }
 }

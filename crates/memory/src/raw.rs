@@ -124,8 +124,9 @@ impl Memory {
         })
     }
 
+    /// The provenance is exposed, so that a program may make a pointer of the number and poll.
     pub(crate) fn addr(&self) -> u64 {
-        self.start.addr().get() as u64
+        self.start.as_ptr().expose_provenance() as u64
     }
 
     #[inline]

@@ -4,6 +4,7 @@
 use thiserror::Error;
 
 use crate::registration::{Extent, Kind, Registration};
+use crate::stamped::place;
 use crate::{Access, Lkey, MemTable, MrId, PdError, PdId, Region, Rkey};
 
 /// A registered region: its name and its key in both roles (the number is the same).
@@ -226,9 +227,9 @@ impl MemTable {
     }
 
     /// Puts a registration in and gives it a key.
-    pub(crate) fn register(&mut self, registration: Registration) -> (u32, u32) {
+    pub(crate) fn register(&mut self, registration: Registration) -> (u64, u32) {
         let id = self.registrations.insert(registration);
-        let key = self.keys.issue(id);
+        let key = self.keys.issue(place(id));
         if let Some(entry) = self.registrations.get_mut(id) {
             entry.key = key;
         }
@@ -236,7 +237,7 @@ impl MemTable {
     }
 
     /// Takes a registration out; its key rests.
-    pub(crate) fn unregister(&mut self, id: u32) {
+    pub(crate) fn unregister(&mut self, id: u64) {
         if let Some(gone) = self.registrations.remove(id) {
             self.keys.retire(gone.key);
             self.pd_lost_user(gone.pd);
@@ -244,10 +245,10 @@ impl MemTable {
     }
 
     /// Replaces the whole key of a registration.
-    pub(crate) fn rekey(&mut self, id: u32) {
+    pub(crate) fn rekey(&mut self, id: u64) {
         if let Some(entry) = self.registrations.get_mut(id) {
             self.keys.retire(entry.key);
-            entry.key = self.keys.issue(id);
+            entry.key = self.keys.issue(place(id));
         }
     }
 
@@ -256,7 +257,7 @@ impl MemTable {
     }
 }
 
-fn mr(id: u32, key: u32) -> Mr {
+fn mr(id: u64, key: u32) -> Mr {
     Mr {
         id: MrId(id),
         lkey: Lkey(key),

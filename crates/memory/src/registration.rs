@@ -27,8 +27,8 @@ pub(crate) struct Extent {
 pub(crate) enum Kind {
     /// A memory region, and how many windows are bound to it.
     Mr { windows: u32 },
-    /// A memory window; `mr` is the number of the region it is bound to.
-    Mw { mw_type: MwType, mr: u32, qpn: u32 },
+    /// A memory window; `mr` is the id of the region it is bound to.
+    Mw { mw_type: MwType, mr: u64, qpn: u32 },
 }
 
 impl Extent {

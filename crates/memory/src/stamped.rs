@@ -4,17 +4,19 @@
 
 use slab::Slab;
 
-/// Low bits of an id that are the place in the slab.
-const PLACE_BITS: u32 = 21;
-const PLACE_MASK: u32 = (1 << PLACE_BITS) - 1;
+/// Most entries a [`StampedSlab`] may hold.
+pub(crate) const MAX_ENTRIES: u32 = 1 << 21;
 
-/// Most entries a [`StampedSlab`] can number.
-pub(crate) const MAX_ENTRIES: u32 = 1 << PLACE_BITS;
-
-/// A slab; an id is a place and, above it, a stamp that moves on with every insertion.
+/// A slab; an id is a place (low half) and a stamp (high half) that moves on with every insertion.
 pub(crate) struct StampedSlab<T> {
-    entries: Slab<(u32, T)>,
+    entries: Slab<(u64, T)>,
     stamp: u32,
+}
+
+/// The place in an id, which is also what a key names.
+#[inline]
+pub(crate) fn place(id: u64) -> u32 {
+    id as u32
 }
 
 impl<T> StampedSlab<T> {
@@ -26,36 +28,44 @@ impl<T> StampedSlab<T> {
     }
 
     /// Puts `value` in and returns its id. The caller keeps `len()` below [`MAX_ENTRIES`].
-    pub(crate) fn insert(&mut self, value: T) -> u32 {
+    pub(crate) fn insert(&mut self, value: T) -> u64 {
         assert!(
             self.entries.len() < MAX_ENTRIES as usize,
             "the limits bound the number of entries"
         );
-        self.stamp = self.stamp.wrapping_add(1 << PLACE_BITS);
+        self.stamp = self.stamp.wrapping_add(1);
         let entry = self.entries.vacant_entry();
-        let id = self.stamp | entry.key() as u32;
+        let id = u64::from(self.stamp) << 32 | entry.key() as u64;
         entry.insert((id, value));
         id
     }
 
+    /// What is at a place, and its id.
     #[inline]
-    pub(crate) fn get(&self, id: u32) -> Option<&T> {
-        match self.entries.get((id & PLACE_MASK) as usize) {
+    pub(crate) fn at(&self, place: u32) -> Option<(u64, &T)> {
+        self.entries
+            .get(place as usize)
+            .map(|(id, value)| (*id, value))
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, id: u64) -> Option<&T> {
+        match self.entries.get(place(id) as usize) {
             Some((stamped, value)) if *stamped == id => Some(value),
             _ => None,
         }
     }
 
-    pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut T> {
-        match self.entries.get_mut((id & PLACE_MASK) as usize) {
+    pub(crate) fn get_mut(&mut self, id: u64) -> Option<&mut T> {
+        match self.entries.get_mut(place(id) as usize) {
             Some((stamped, value)) if *stamped == id => Some(value),
             _ => None,
         }
     }
 
-    pub(crate) fn remove(&mut self, id: u32) -> Option<T> {
+    pub(crate) fn remove(&mut self, id: u64) -> Option<T> {
         self.get(id)?;
-        Some(self.entries.remove((id & PLACE_MASK) as usize).1)
+        Some(self.entries.remove(place(id) as usize).1)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -63,7 +73,7 @@ impl<T> StampedSlab<T> {
     }
 
     /// Ids and values, in the order of places.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
         self.entries.iter().map(|(_, (id, value))| (*id, value))
     }
 }
@@ -90,9 +100,6 @@ mod tests {
     fn any_number_is_a_safe_id() {
         let mut slab = StampedSlab::new();
         slab.insert(());
-        assert_eq!(
-            [0, 1, u32::MAX, PLACE_MASK].map(|id| slab.get(id)),
-            [None; 4]
-        );
+        assert_eq!([0, 1, u64::MAX, 1 << 63].map(|id| slab.get(id)), [None; 4]);
     }
 }

@@ -4,7 +4,7 @@
 use thiserror::Error;
 
 use crate::registration::{Extent, Kind, Registration};
-use crate::{Access, AccessError, Lkey, MemTable, MrId, MwId, PdError, PdId, Rkey};
+use crate::{Access, AccessError, Lkey, MemTable, MwId, PdError, PdId, Rkey};
 
 /// The kind of a window. Type 2A is not offered (o10-37.2.31 allows only one of 2A and 2B).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -266,8 +266,7 @@ impl MemTable {
         remote: bool,
     ) -> Result<(), InvalidateError> {
         let unknown = InvalidateError::UnknownKey { rkey };
-        let id = self.keys.find(rkey.0).ok_or(unknown)?;
-        let entry = self.registrations.get(id).ok_or(unknown)?;
+        let (id, entry) = self.named(rkey.0).map_err(|_: AccessError| unknown)?;
         if entry.pd != pd {
             return Err(InvalidateError::WrongPd);
         }
@@ -297,7 +296,7 @@ impl MemTable {
             r.extent.is_some()
                 && matches!(r.kind, Kind::Mw { mw_type: MwType::Type2B, qpn: q, .. } if q == qpn)
         };
-        let ids: Vec<u32> = self
+        let ids: Vec<u64> = self
             .registrations
             .iter()
             .filter(|(_, r)| owned(r))
@@ -316,11 +315,13 @@ impl MemTable {
     }
 
     /// The region's id and the extent that the window would have.
-    fn bindable(&self, mw_type: MwType, bind: &MwBind) -> Result<(u32, Extent), BindError> {
+    fn bindable(&self, mw_type: MwType, bind: &MwBind) -> Result<(u64, Extent), BindError> {
         let unknown = BindError::UnknownMr { lkey: bind.mr };
-        let id = self.keys.find(bind.mr.0).ok_or(unknown)?;
-        let (_, extent) = self.mr_extent(MrId(id)).ok_or(unknown)?;
-        if self.registrations.get(id).ok_or(unknown)?.pd != bind.pd {
+        let (id, mr) = self.named(bind.mr.0).map_err(|_: AccessError| unknown)?;
+        let (Kind::Mr { .. }, Some(extent)) = (&mr.kind, &mr.extent) else {
+            return Err(unknown);
+        };
+        if mr.pd != bind.pd {
             return Err(BindError::WrongPd);
         }
         check_rights(mw_type, extent, bind)?;
@@ -358,14 +359,14 @@ impl MemTable {
             .rkey
     }
 
-    fn revary(&mut self, id: u32, new: Rkey) {
+    fn revary(&mut self, id: u64, new: Rkey) {
         if let Some(entry) = self.registrations.get_mut(id) {
             let old = std::mem::replace(&mut entry.key, new.0);
             self.keys.revary(old, new.0);
         }
     }
 
-    fn unbind(&mut self, id: u32) {
+    fn unbind(&mut self, id: u64) {
         let Some(entry) = self.registrations.get_mut(id) else {
             return;
         };
@@ -376,7 +377,7 @@ impl MemTable {
         }
     }
 
-    fn count_window(&mut self, mr: u32, by: i32) {
+    fn count_window(&mut self, mr: u64, by: i32) {
         let entry = self.registrations.get_mut(mr).map(|entry| &mut entry.kind);
         let Some(Kind::Mr { windows }) = entry else {
             unreachable!("a region outlives the windows bound to it")

@@ -1,4 +1,7 @@
 //! Bounds, canaries, and the two ways of copying against each other.
+//!
+//! Under Miri these need `MIRIFLAGS=-Zmiri-disable-weak-memory-emulation`: its emulation of weak
+//! memory does not know atomics of different sizes on the same bytes.
 
 use proptest::prelude::*;
 
