@@ -4,15 +4,17 @@
 //! knows nothing of the protocol. Behind the one trait stand:
 //!
 //! - [`UdpDatapath`]: UDP sockets of the kernel, the default, without any privilege;
-//! - [`LoopbackFabric`]: a switch inside the process, for two devices in one program and for tests.
+//! - [`LoopbackFabric`]: a switch inside the process, for two devices in one program and for tests;
+//! - [`PcapTap`]: records what passes through another datapath, for Wireshark.
 //!
-//! All buffers exist after set-up; no call for a packet allocates.
+//! All buffers exist after set-up; no call for a packet allocates, but for the recording of a tap.
 #![deny(unsafe_code)]
 
 mod burst;
 mod caps;
 mod loopback;
 mod packet;
+mod pcap;
 mod route;
 #[allow(unsafe_code, reason = "system calls without a safe wrapper")]
 mod sys;
@@ -26,6 +28,7 @@ pub use burst::{Burst, Cursor, PACKET_ROOM, Train, TrainLimit};
 pub use caps::{Caps, DatapathStats, IcrcCaps, IcrcRx, IcrcTx};
 pub use loopback::{AttachError, LoopbackDatapath, LoopbackFabric};
 pub use packet::{IpId, RxPacket};
+pub use pcap::{Direction, PcapError, PcapFile, PcapReplay, PcapTap, PcapWriter, ReplayedFrame};
 pub use route::Route;
 pub use udp::{BindError, UdpConfig, UdpDatapath};
 

@@ -1,0 +1,56 @@
+//! Captures: what a device sends and receives, as a pcapng file that Wireshark opens.
+
+mod file;
+mod frame;
+mod replay;
+mod tap;
+
+use std::io;
+use std::path::PathBuf;
+
+pub use self::file::{Direction, PcapFile, PcapWriter};
+pub use self::replay::{PcapReplay, ReplayedFrame};
+pub use self::tap::PcapTap;
+
+/// Why a capture file cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PcapError {
+    /// The file cannot be made.
+    #[error("capture file {path} cannot be created: {source}; choose a writable place")]
+    Create {
+        /// Where it should be.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The file cannot be opened.
+    #[error("capture file {path} cannot be read: {source}; check its name and permissions")]
+    Open {
+        /// Where it should be.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A record cannot be written.
+    #[error("the capture is incomplete because writing to its file failed: {0}; free some space")]
+    Write(String),
+    /// The file is damaged or no capture.
+    #[error("{path} is damaged or no pcap or pcapng file: {reason}; capture it again")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What the parser found.
+        reason: String,
+    },
+    /// The capture is not of Ethernet frames.
+    #[error(
+        "{path} holds frames of link type {link_type}, not Ethernet (1): capture on an Ethernet interface"
+    )]
+    NotEthernet {
+        /// The file.
+        path: PathBuf,
+        /// Number of the link type.
+        link_type: u32,
+    },
+}
