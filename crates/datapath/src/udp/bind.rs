@@ -171,7 +171,7 @@ fn needs_scope(addr: &SocketAddrV6) -> bool {
 /// A UDP socket for the IP version of `local`, set up for sending, not yet bound.
 ///
 /// Unconnected and with path MTU discovery on, so that the IPv4 identification is 0 (checked by
-/// `tests/identification.rs`); with UDP checksum 0, as RoCEv2 hardware sends.
+/// `tests/udp_wire.rs`); with UDP checksum 0, as RoCEv2 hardware sends.
 pub(super) fn open(local: &SocketAddr) -> io::Result<Socket> {
     let kind = Type::DGRAM.cloexec().nonblocking();
     let socket = Socket::new(Domain::for_address(*local), kind, Some(Protocol::UDP))?;

@@ -1,0 +1,95 @@
+//! After set-up the datapaths allocate nothing for a packet.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::net::SocketAddr;
+
+use uroce_datapath::{Datapath, LoopbackFabric, Route, UdpConfig, UdpDatapath};
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The system's allocator, counting for each thread.
+struct Counting;
+
+// SAFETY: every call goes to the system's allocator unchanged; the counter does not allocate.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+fn rounds(a: &mut dyn Datapath, b: &mut dyn Datapath, routes: &[Route], rounds: usize) -> usize {
+    let mut received = 0;
+    for round in 0..rounds {
+        let mut n = 0;
+        while let Some(space) = a.tx_space() {
+            let len = 64 + (n * 37 + round) % 4000;
+            space[..len].fill(n as u8);
+            a.tx_commit(&routes[n % routes.len()], len, &mut |_, packet| {
+                packet[0] = 1
+            });
+            n += 1;
+        }
+        a.flush().expect("flush");
+        received += b
+            .recv(usize::MAX, &mut |packet| assert_eq!(packet.payload[0], 1))
+            .expect("recv");
+        b.arm();
+    }
+    received
+}
+
+fn check(mut a: Box<dyn Datapath>, mut b: Box<dyn Datapath>) {
+    let ports = [0xC001, 0xC002, 0xC003].map(|wanted| a.source_port(wanted));
+    let routes = [(0, 64, 0), (1, 64, 0x20), (2, 9, 3)].map(|(port, hop_limit, traffic_class)| {
+        let src = SocketAddr::new(a.local().ip(), ports[port]);
+        Route {
+            src,
+            dst: b.local(),
+            hop_limit,
+            traffic_class,
+        }
+    });
+    rounds(&mut a, &mut b, &routes, 40);
+    let before = ALLOCATIONS.get();
+    assert!(before > 0, "the counter works");
+    let received = rounds(&mut a, &mut b, &routes, 100);
+    assert_eq!(ALLOCATIONS.get() - before, 0);
+    assert_eq!(received, 6400);
+}
+
+#[test]
+fn loopback_allocates_nothing() {
+    let fabric = LoopbackFabric::new();
+    let [a, b] = ["10.0.0.1:4791", "10.0.0.2:4791"].map(|addr| {
+        Box::new(
+            fabric
+                .attach(addr.parse().expect("address"))
+                .expect("attach"),
+        )
+    });
+    check(a, b);
+}
+
+#[test]
+fn udp_allocates_nothing() {
+    for addresses in [["127.0.0.1:0", "127.0.0.2:0"], ["[::1]:0", "[::1]:0"]] {
+        let [a, b] = addresses.map(|addr| {
+            let config = UdpConfig::new(addr.parse().expect("address"));
+            Box::new(UdpDatapath::bind(&config).expect("bind"))
+        });
+        check(a, b);
+    }
+}
