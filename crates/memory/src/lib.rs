@@ -12,6 +12,28 @@
 //!
 //! Keys: an lkey or rkey is a 24-bit index and an 8-bit variant, all 32 bits drawn from ChaCha
 //! (see `keys`); 0 is never a key. A memory region has one key for both uses.
+//!
+//! ```
+//! use uroce_memory::{Access, AccessError, MemLimits, MemTable, Region, Requirer};
+//!
+//! let seed = [7; 32]; // fresh random bytes, in production
+//! let mut table = MemTable::new(seed, MemLimits::default());
+//! let pd = table.alloc_pd()?;
+//! let region = Region::alloc(4096)?;
+//! let mr = table.reg_mr(pd, region.clone(), 0x1000, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
+//!
+//! // A packet claims a right on an address; the table decides.
+//! let by = Requirer { pd, qpn: 17 };
+//! let slice = table.check(mr.rkey.0, by, Access::REMOTE_WRITE, 0x1010, 5)?;
+//! slice.copy_in(0, b"hello")?;
+//! let refused = table.check(mr.rkey.0, by, Access::REMOTE_READ, 0x1010, 5);
+//! assert!(matches!(refused, Err(AccessError::NoAccess { .. })));
+//!
+//! let mut seen = [0; 5];
+//! region.read(0x10, &mut seen)?;
+//! assert_eq!(&seen, b"hello");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![deny(unsafe_code)]
 
 mod access;

@@ -10,6 +10,17 @@ use crate::raw::{Memory, span};
 
 /// Bytes that one check has granted. It borrows the table, so the registration cannot end while
 /// the slice lives, and it is never a Rust slice: bytes are copied in and out.
+///
+/// ```compile_fail,E0502
+/// # use uroce_memory::{Access, MemLimits, MemTable, Region, Requirer};
+/// # let mut table = MemTable::new([1; 32], MemLimits::default());
+/// # let pd = table.alloc_pd().unwrap();
+/// # let mr = table.reg_mr(pd, Region::alloc(64).unwrap(), 0, Access::REMOTE_READ).unwrap();
+/// let by = Requirer { pd, qpn: 17 };
+/// let slice = table.check(mr.rkey.0, by, Access::REMOTE_READ, 0, 64).unwrap();
+/// table.dereg_mr(mr.id); // not while `slice` is in use
+/// slice.copy_out(0, &mut [0; 64]);
+/// ```
 #[derive(Clone, Copy)]
 pub struct MrSlice<'t> {
     memory: &'t Memory,

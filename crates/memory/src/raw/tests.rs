@@ -145,6 +145,14 @@ fn a_clone_keeps_the_memory_alive() {
     assert_eq!(second.load_u64(0), Ok(42));
 }
 
+#[test]
+fn regions_and_tables_may_be_shared_between_threads() {
+    fn shared<T: Send + Sync>() {}
+    shared::<Region>();
+    shared::<crate::MemTable>();
+    shared::<crate::MrSlice<'static>>();
+}
+
 /// Threads add, copy in and copy out on the same memory; run under Miri or a race detector this
 /// also shows that they may.
 #[test]
