@@ -37,8 +37,10 @@
 #![deny(unsafe_code)]
 
 mod access;
+mod bind;
 mod check;
 mod id;
+mod invalidate;
 mod key;
 mod keys;
 mod limits;
@@ -55,8 +57,10 @@ mod table;
 mod window;
 
 pub use access::Access;
+pub use bind::{BindError, MwBind};
 pub use check::{AccessError, Requirer};
 pub use id::{MrId, MwId, PdId};
+pub use invalidate::InvalidateError;
 pub use key::{Lkey, Rkey};
 pub use limits::MemLimits;
 pub use pd::PdError;
@@ -65,4 +69,4 @@ pub use register::{DeregError, Mr, RegMrError, Rereg, ReregError};
 pub use sge::{Sge, SgeError};
 pub use slice::{AtomicError, MrSlice};
 pub use table::MemTable;
-pub use window::{AllocMwError, BindError, DeallocMwError, InvalidateError, Mw, MwBind, MwType};
+pub use window::{AllocMwError, DeallocMwError, Mw, MwType};

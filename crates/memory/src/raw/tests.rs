@@ -3,6 +3,7 @@
 //! Under Miri these need `MIRIFLAGS=-Zmiri-disable-weak-memory-emulation`: its emulation of weak
 //! memory does not know atomics of different sizes on the same bytes.
 
+#[cfg(target_arch = "x86_64")]
 use proptest::prelude::*;
 
 use super::{Memory, PAGE};
