@@ -4,7 +4,7 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{Guarded, World, cases};
+use common::{Guarded, World, config};
 use proptest::prelude::*;
 use uroce_memory::{Access, AccessError, Lkey, Mr, Sge, SgeError};
 
@@ -209,7 +209,7 @@ fn model(list: &[(u64, u32, usize)], offset: u64, len: usize) -> Option<Vec<(usi
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(cases(2000)))]
+    #![proptest_config(config(2000))]
 
     /// Two regions and a key of nothing; any list, offset and length: the bytes are those of the
     /// model, or the copy fails and changes nothing.

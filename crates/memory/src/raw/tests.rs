@@ -211,7 +211,7 @@ fn the_end_of_a_message_arrives_last() {
 
 #[cfg(target_arch = "x86_64")]
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 8 } else { 512 }))]
+    #![proptest_config(ProptestConfig::with_cases(512))]
 
     /// String instructions and word loops do the same.
     #[test]

@@ -1,6 +1,7 @@
 //! A table with two protection domains, and small regions with guard bytes around them.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+use proptest::prelude::ProptestConfig;
 use uroce_memory::{Access, MemLimits, MemTable, Mr, PdId, Region, Requirer};
 
 /// The queue pair of most tests.
@@ -98,7 +99,16 @@ impl Drop for Guarded {
     }
 }
 
-/// Cases of a property test.
-pub fn cases(full: u32) -> u32 {
-    if cfg!(miri) { 8 } else { full }
+/// How to run a property test; shorter under Miri, and without files, which it does not have.
+pub fn config(cases: u32) -> ProptestConfig {
+    let full = ProptestConfig::with_cases(cases);
+    if cfg!(miri) {
+        ProptestConfig {
+            cases: 8,
+            failure_persistence: None,
+            ..full
+        }
+    } else {
+        full
+    }
 }
