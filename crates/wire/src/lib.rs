@@ -1,1 +1,57 @@
-//! Placeholder.
+//! RoCE and InfiniBand packets: headers, the opcode table, PSN arithmetic and the ICRC.
+//!
+//! No allocation, no standard library, and no panic on any bytes. Reading goes top-down:
+//! [`Packet::parse`] takes what lies behind UDP; its getters give the headers that the opcode
+//! table promises. Writing is a [`HeaderWriter`] and the payload behind it; [`icrc()`] closes a
+//! packet.
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(any(test, feature = "std"))]
+extern crate std;
+
+mod aeth;
+mod atomicacketh;
+mod atomiceth;
+mod bth;
+mod deth;
+mod drop_reason;
+mod feth;
+mod gid;
+mod grh_area;
+mod header;
+mod icrc;
+mod ieth;
+mod immdt;
+mod mtu;
+mod opcode;
+mod packet;
+mod psn;
+mod qpn;
+mod rdeth;
+mod reth;
+mod xrceth;
+
+pub use aeth::{Aeth, NakCode, Syndrome, SyndromeKind, ack_timeout_ns, credit_count, rnr_timer_us};
+pub use atomicacketh::AtomicAckEth;
+pub use atomiceth::AtomicEth;
+pub use bth::Bth;
+pub use deth::Deth;
+pub use drop_reason::DropReason;
+pub use feth::Feth;
+pub use gid::{BadGid, Gid};
+pub use grh_area::{GRH_AREA_LEN, ud_grh_area};
+pub use header::{Header, HeaderWriter};
+pub use icrc::{Flow, IcrcVerdict, icrc, icrc_bitwise, icrc_v1, recover, verify};
+pub use ieth::Ieth;
+pub use immdt::ImmDt;
+pub use mtu::Mtu;
+pub use opcode::{
+    HeaderSet, Opcode, OpcodeInfo, Operation, PayloadRule, Position, Service, opcode_for,
+};
+pub use packet::{ICRC_LEN, Packet, ParseError};
+pub use psn::Psn;
+pub use qpn::Qpn;
+pub use rdeth::Rdeth;
+pub use reth::Reth;
+pub use xrceth::XrcEth;

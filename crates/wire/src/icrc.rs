@@ -1,0 +1,147 @@
+//! The invariant CRC (wire.md sections 10 and 11).
+//!
+//! CRC-32 as in zlib over 8 dummy bytes, IP, UDP, BTH, extension headers, payload and pad, with
+//! the fields that change on the way replaced by ones. It goes out little-endian.
+
+mod recover;
+mod v1;
+
+use core::net::IpAddr;
+
+use crc32fast::Hasher;
+
+pub use recover::{IcrcVerdict, recover};
+pub use v1::icrc_v1;
+
+/// CRC-32 of the 8 dummy bytes that stand for the masked LRH.
+const DUMMY_CRC: u32 = 0x2144_df1c;
+const DUMMY_LEN: u64 = 8;
+/// UDP header.
+const UDP_LEN: usize = 8;
+/// Bytes of the ICRC itself.
+const ICRC_LEN: usize = 4;
+/// IPv6, UDP and the start of the BTH: the part that has masked fields.
+const MASKED_MAX: usize = 40 + UDP_LEN + MASKED_BTH;
+/// BTH up to and including the congestion marks.
+const MASKED_BTH: usize = 5;
+
+/// Addresses and ports of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Flow {
+    /// Source address.
+    pub src: IpAddr,
+    /// Destination address; of the same family.
+    pub dst: IpAddr,
+    /// UDP source port.
+    pub src_port: u16,
+    /// UDP destination port.
+    pub dst_port: u16,
+}
+
+impl Flow {
+    /// True if the ICRC of this flow covers an IPv4 identification.
+    pub fn is_ipv4(&self) -> bool {
+        self.src.is_ipv4() && self.dst.is_ipv4()
+    }
+}
+
+/// Masked headers of one packet.
+struct Masked {
+    bytes: [u8; MASKED_MAX],
+    len: usize,
+}
+
+impl Masked {
+    #[inline]
+    fn put(&mut self, part: &[u8]) {
+        let end = self.len + part.len();
+        if let Some(room) = self.bytes.get_mut(self.len..end) {
+            room.copy_from_slice(part);
+            self.len = end;
+        }
+    }
+
+    /// IP, UDP and the first bytes of the BTH. `covered` is BTH to pad.
+    #[inline]
+    fn of(flow: &Flow, ip_id: u16, covered: &[u8]) -> Masked {
+        let mut masked = Masked {
+            bytes: [0; MASKED_MAX],
+            len: 0,
+        };
+        let udp_len = (covered.len() + UDP_LEN + ICRC_LEN) as u16;
+        match (flow.src, flow.dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                let [id_hi, id_lo] = ip_id.to_be_bytes();
+                let [len_hi, len_lo] = udp_len.wrapping_add(20).to_be_bytes();
+                // ToS, TTL and header checksum are ones; DF is set.
+                masked.put(&[0x45, 0xff, len_hi, len_lo, id_hi, id_lo, 0x40, 0]);
+                masked.put(&[0xff, 17, 0xff, 0xff]);
+                masked.put(&src.octets());
+                masked.put(&dst.octets());
+            }
+            (src, dst) => {
+                let [len_hi, len_lo] = udp_len.to_be_bytes();
+                // Traffic class, flow label and hop limit are ones.
+                masked.put(&[0x6f, 0xff, 0xff, 0xff, len_hi, len_lo, 17, 0xff]);
+                masked.put(&ipv6(src));
+                masked.put(&ipv6(dst));
+            }
+        }
+        masked.put(&flow.src_port.to_be_bytes());
+        masked.put(&flow.dst_port.to_be_bytes());
+        masked.put(&udp_len.to_be_bytes());
+        masked.put(&[0xff, 0xff]);
+        if let Some(bth) = covered.first_chunk::<MASKED_BTH>() {
+            let [a, b, c, d, _] = *bth;
+            masked.put(&[a, b, c, d, 0xff]);
+        }
+        masked
+    }
+
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+fn ipv6(ip: IpAddr) -> [u8; 16] {
+    match ip {
+        IpAddr::V6(ip) => ip.octets(),
+        IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
+    }
+}
+
+/// The ICRC of a RoCEv2 packet as it is sent: IPv4 with DF and without options, or IPv6.
+/// `covered` is BTH to pad; `ip_id` is ignored for IPv6. Its wire form is `to_le_bytes`.
+#[inline]
+pub fn icrc(flow: &Flow, ip_id: u16, covered: &[u8]) -> u32 {
+    let masked = Masked::of(flow, ip_id, covered);
+    let mut hasher = Hasher::new_with_initial_len(DUMMY_CRC, DUMMY_LEN);
+    hasher.update(masked.bytes());
+    hasher.update(covered.get(MASKED_BTH..).unwrap_or(&[]));
+    hasher.finalize()
+}
+
+/// True if the last four bytes of `packet` (BTH to ICRC) are its ICRC.
+#[inline]
+pub fn verify(flow: &Flow, ip_id: u16, packet: &[u8]) -> bool {
+    let Some((covered, found)) = packet.split_last_chunk::<ICRC_LEN>() else {
+        return false;
+    };
+    icrc(flow, ip_id, covered) == u32::from_le_bytes(*found)
+}
+
+/// The slow twin of [`icrc`]: one bit at a time, for differential tests.
+pub fn icrc_bitwise(flow: &Flow, ip_id: u16, covered: &[u8]) -> u32 {
+    let masked = Masked::of(flow, ip_id, covered);
+    let tail = covered.get(MASKED_BTH..).unwrap_or(&[]);
+    let stream = [0xff; 8].iter().chain(masked.bytes()).chain(tail);
+    let mut crc = u32::MAX;
+    for byte in stream {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = (crc >> 1) ^ (0xedb8_8320 & 0u32.wrapping_sub(crc & 1));
+        }
+    }
+    !crc
+}
