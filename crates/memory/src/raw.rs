@@ -268,7 +268,7 @@ use word_moves::{get_bytes, put_bytes, set_bytes};
 
 /// Copies by the string instructions of x86-64. (The direction flag is clear at the start of
 /// every assembly block, by the rules of the ABI.)
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", any(not(miri), test)))]
 mod string_moves {
     use std::arch::asm;
 
