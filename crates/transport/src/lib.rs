@@ -1,1 +1,37 @@
-//! Placeholder.
+//! The RDMA transport engine: queue pairs RC, UC and UD, completion queues and shared receive
+//! queues, without a clock, a socket or a thread.
+//!
+//! Time, packets and registered memory are arguments. Methods are of four kinds: getters,
+//! commands (`modify`, `post_send`), `handle_*` for what comes in, and `poll_*` for what must go
+//! out. The contract in one sentence: after any command or `handle_*`, drain
+//! [`QueuePair::poll_transmit`], then read [`QueuePair::poll_timeout`].
+//!
+//! Rule numbers (R53, C9-88) are those of the InfiniBand specification and of
+//! `docs/conformance.md`, which names the test of each.
+#![forbid(unsafe_code)]
+
+mod attr;
+mod cause;
+mod context;
+mod counters;
+mod cq;
+mod event;
+pub mod limits;
+mod qp;
+mod recv_queue;
+mod srq;
+mod time;
+mod wc;
+mod wr;
+
+pub use attr::{AddressVector, CreateQpError, QpAttr, QpAttrMask, QpCaps, QpInit, QpState, QpType};
+pub use cause::{Cause, FlushReason};
+pub use context::{Arrival, Context, Path, Transmit};
+pub use counters::Counters;
+pub use cq::{CompletionQueue, CqId, CqTable, Notify, Overflow};
+pub use event::{AsyncEvent, EventQueue};
+pub use qp::{ModifyQpError, QueuePair};
+pub use srq::{SharedReceiveQueue, SrqAttr, SrqError, SrqId, SrqTable};
+pub use time::Instant;
+pub use wc::{Wc, WcFlags, WcOpcode, WcStatus};
+pub use wr::{PostError, RecvWr, SendData, SendFlags, SendOp, SendWr, UdDestination};

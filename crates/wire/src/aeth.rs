@@ -100,10 +100,7 @@ impl Header for Aeth {
     fn read(bytes: &[u8]) -> Option<Aeth> {
         let (raw, _) = Raw::ref_from_prefix(bytes).ok()?;
         let word = raw.word.get();
-        Some(Aeth {
-            syndrome: Syndrome((word >> 24) as u8),
-            msn: word & 0xff_ffff,
-        })
+        Some(Aeth { syndrome: Syndrome((word >> 24) as u8), msn: word & 0xff_ffff })
     }
 
     #[inline]
@@ -167,10 +164,7 @@ mod tests {
 
     #[test]
     fn b29_rnr_code_25_is_61440_us() {
-        assert_eq!(
-            (rnr_timer_us(25), rnr_timer_us(0), rnr_timer_us(12)),
-            (61_440, 655_360, 640)
-        );
+        assert_eq!((rnr_timer_us(25), rnr_timer_us(0), rnr_timer_us(12)), (61_440, 655_360, 640));
     }
 
     #[test]

@@ -25,17 +25,11 @@ impl Header for AtomicAckEth {
     #[inline]
     fn read(bytes: &[u8]) -> Option<AtomicAckEth> {
         let (raw, _) = Raw::ref_from_prefix(bytes).ok()?;
-        Some(AtomicAckEth {
-            original: raw.original.get(),
-        })
+        Some(AtomicAckEth { original: raw.original.get() })
     }
 
     #[inline]
     fn write(&self, out: &mut [u8]) -> Option<()> {
-        Raw {
-            original: self.original.into(),
-        }
-        .write_to_prefix(out)
-        .ok()
+        Raw { original: self.original.into() }.write_to_prefix(out).ok()
     }
 }

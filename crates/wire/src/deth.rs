@@ -28,19 +28,11 @@ impl Header for Deth {
     #[inline]
     fn read(bytes: &[u8]) -> Option<Deth> {
         let (raw, _) = Raw::ref_from_prefix(bytes).ok()?;
-        Some(Deth {
-            qkey: raw.qkey.get(),
-            src_qpn: Qpn::new(raw.src_qpn.get()),
-        })
+        Some(Deth { qkey: raw.qkey.get(), src_qpn: Qpn::new(raw.src_qpn.get()) })
     }
 
     #[inline]
     fn write(&self, out: &mut [u8]) -> Option<()> {
-        Raw {
-            qkey: self.qkey.into(),
-            src_qpn: self.src_qpn.get().into(),
-        }
-        .write_to_prefix(out)
-        .ok()
+        Raw { qkey: self.qkey.into(), src_qpn: self.src_qpn.get().into() }.write_to_prefix(out).ok()
     }
 }

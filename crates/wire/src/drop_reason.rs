@@ -93,16 +93,8 @@ mod tests {
         for (i, reason) in DropReason::ALL.iter().enumerate() {
             assert_eq!(*reason as usize, i);
             let name = reason.name();
-            assert!(
-                name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'),
-                "{name}"
-            );
-            assert!(
-                DropReason::ALL[..i]
-                    .iter()
-                    .all(|other| other.name() != name),
-                "{name}"
-            );
+            assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{name}");
+            assert!(DropReason::ALL[..i].iter().all(|other| other.name() != name), "{name}");
             assert!(reason.explain().len() > 20 && reason.explain().ends_with(['.', '?']));
         }
     }

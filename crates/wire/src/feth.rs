@@ -35,10 +35,8 @@ impl Header for Feth {
 
     #[inline]
     fn write(&self, out: &mut [u8]) -> Option<()> {
-        Raw {
-            bits: u32::from((self.placement & 0x0f) | (self.selectivity & 3) << 4).into(),
-        }
-        .write_to_prefix(out)
-        .ok()
+        Raw { bits: u32::from((self.placement & 0x0f) | (self.selectivity & 3) << 4).into() }
+            .write_to_prefix(out)
+            .ok()
     }
 }

@@ -41,24 +41,7 @@ impl Gid {
     /// `fe80::` and the EUI-64 of a MAC address.
     pub fn link_local(mac: [u8; 6]) -> Gid {
         let [a, b, c, d, e, f] = mac;
-        Gid([
-            0xfe,
-            0x80,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            a ^ 2,
-            b,
-            c,
-            0xff,
-            0xfe,
-            d,
-            e,
-            f,
-        ])
+        Gid([0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f])
     }
 
     /// Its 16 bytes.
@@ -128,10 +111,7 @@ mod tests {
     #[test]
     fn link_local_is_the_eui_64_of_the_mac() {
         let gid = Gid::link_local([0x52, 0x54, 0, 0, 0, 0x11]);
-        assert_eq!(
-            gid.to_ip(),
-            "fe80::5054:ff:fe00:11".parse::<IpAddr>().unwrap()
-        );
+        assert_eq!(gid.to_ip(), "fe80::5054:ff:fe00:11".parse::<IpAddr>().unwrap());
     }
 
     #[test]

@@ -53,9 +53,8 @@ fn octets(ip: IpAddr) -> [u8; 16] {
 
 /// The IPv4 header checksum over `header` as it stands.
 pub(crate) fn ipv4_checksum(header: &[u8]) -> u16 {
-    let words = header
-        .chunks_exact(2)
-        .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
+    let words =
+        header.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
     let sum: u32 = words.sum();
     let folded = (sum & 0xffff) + (sum >> 16);
     !((folded & 0xffff) + (folded >> 16)) as u16

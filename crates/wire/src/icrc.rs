@@ -64,10 +64,7 @@ impl Masked {
     /// IP, UDP and the first bytes of the BTH. `covered` is BTH to pad.
     #[inline]
     fn of(flow: &Flow, ip_id: u16, covered: &[u8]) -> Masked {
-        let mut masked = Masked {
-            bytes: [0; MASKED_MAX],
-            len: 0,
-        };
+        let mut masked = Masked { bytes: [0; MASKED_MAX], len: 0 };
         let udp_len = (covered.len() + UDP_LEN + ICRC_LEN) as u16;
         match (flow.src, flow.dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => {

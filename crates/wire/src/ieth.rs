@@ -27,10 +27,6 @@ impl Header for Ieth {
 
     #[inline]
     fn write(&self, out: &mut [u8]) -> Option<()> {
-        Raw {
-            rkey: self.0.into(),
-        }
-        .write_to_prefix(out)
-        .ok()
+        Raw { rkey: self.0.into() }.write_to_prefix(out).ok()
     }
 }

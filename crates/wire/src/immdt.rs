@@ -27,10 +27,6 @@ impl Header for ImmDt {
 
     #[inline]
     fn write(&self, out: &mut [u8]) -> Option<()> {
-        Raw {
-            data: self.0.into(),
-        }
-        .write_to_prefix(out)
-        .ok()
+        Raw { data: self.0.into() }.write_to_prefix(out).ok()
     }
 }

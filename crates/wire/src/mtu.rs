@@ -47,10 +47,7 @@ impl Mtu {
 
     /// The largest that fits a link MTU, by rxe's rule: at most the link MTU - 80.
     pub fn largest_for_link(link_mtu: usize) -> Option<Mtu> {
-        Mtu::ALL
-            .into_iter()
-            .rev()
-            .find(|mtu| mtu.bytes() + HEADROOM <= link_mtu)
+        Mtu::ALL.into_iter().rev().find(|mtu| mtu.bytes() + HEADROOM <= link_mtu)
     }
 }
 

@@ -80,10 +80,7 @@ impl fmt::Display for ParseError {
                 write!(f, "BTH offset 0: opcode {opcode:#04x} is not defined")
             }
             ParseError::HeadersDoNotFit { name, got, need } => {
-                write!(
-                    f,
-                    "{name}: {got} bytes, but headers, pad and ICRC take {need}"
-                )
+                write!(f, "{name}: {got} bytes, but headers, pad and ICRC take {need}")
             }
             ParseError::BadPad { pad } => {
                 write!(f, "BTH offset 1: {pad} pad bytes where there is no payload")
@@ -110,18 +107,11 @@ impl<'a> Packet<'a> {
         };
         // B1: the opcode is classified before anything is computed from it.
         let opcode = bth.opcode.0;
-        let info = bth
-            .opcode
-            .info()
-            .ok_or(ParseError::UnknownOpcode { opcode })?;
+        let info = bth.opcode.info().ok_or(ParseError::UnknownOpcode { opcode })?;
         // B2: with the pad, which is at most 3, the sum cannot overflow.
         let need = info.header_len + usize::from(bth.pad) + ICRC_LEN;
         if got < need {
-            return Err(ParseError::HeadersDoNotFit {
-                name: info.name,
-                got,
-                need,
-            });
+            return Err(ParseError::HeadersDoNotFit { name: info.name, got, need });
         }
         // R11: pad belongs to a payload; without one there is nothing to pad.
         if bth.pad != 0 && got == need {
@@ -169,11 +159,7 @@ impl<'a> Packet<'a> {
             return None;
         }
         let skip = |&(set, length): &(HeaderSet, usize)| {
-            if self.info.headers.contains(set) {
-                length
-            } else {
-                0
-            }
+            if self.info.headers.contains(set) { length } else { 0 }
         };
         let at = Bth::LEN + before.iter().map(skip).sum::<usize>();
         H::read(self.bytes.get(at..)?)
@@ -197,10 +183,8 @@ impl<'a> Packet<'a> {
     /// RETH, if the opcode has one.
     #[inline]
     pub fn reth(&self) -> Option<Reth> {
-        const BEFORE: [(HeaderSet, usize); 2] = [
-            (HeaderSet::XRCETH, XrcEth::LEN),
-            (HeaderSet::FETH, Feth::LEN),
-        ];
+        const BEFORE: [(HeaderSet, usize); 2] =
+            [(HeaderSet::XRCETH, XrcEth::LEN), (HeaderSet::FETH, Feth::LEN)];
         self.header(HeaderSet::RETH, &BEFORE)
     }
 
@@ -228,15 +212,13 @@ impl<'a> Packet<'a> {
             (HeaderSet::DETH, Deth::LEN),
             (HeaderSet::RETH, Reth::LEN),
         ];
-        self.header::<ImmDt>(HeaderSet::IMMDT, &BEFORE)
-            .map(|imm| imm.0)
+        self.header::<ImmDt>(HeaderSet::IMMDT, &BEFORE).map(|imm| imm.0)
     }
 
     /// The key that the packet invalidates, if its opcode does that.
     #[inline]
     pub fn ieth(&self) -> Option<u32> {
         let before = [(HeaderSet::XRCETH, XrcEth::LEN)];
-        self.header::<Ieth>(HeaderSet::IETH, &before)
-            .map(|ieth| ieth.0)
+        self.header::<Ieth>(HeaderSet::IETH, &before).map(|ieth| ieth.0)
     }
 }

@@ -25,17 +25,11 @@ impl Header for Rdeth {
     #[inline]
     fn read(bytes: &[u8]) -> Option<Rdeth> {
         let (raw, _) = Raw::ref_from_prefix(bytes).ok()?;
-        Some(Rdeth {
-            ee_context: raw.ee_context.get() & 0xff_ffff,
-        })
+        Some(Rdeth { ee_context: raw.ee_context.get() & 0xff_ffff })
     }
 
     #[inline]
     fn write(&self, out: &mut [u8]) -> Option<()> {
-        Raw {
-            ee_context: (self.ee_context & 0xff_ffff).into(),
-        }
-        .write_to_prefix(out)
-        .ok()
+        Raw { ee_context: (self.ee_context & 0xff_ffff).into() }.write_to_prefix(out).ok()
     }
 }

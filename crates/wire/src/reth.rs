@@ -31,21 +31,13 @@ impl Header for Reth {
     #[inline]
     fn read(bytes: &[u8]) -> Option<Reth> {
         let (raw, _) = Raw::ref_from_prefix(bytes).ok()?;
-        Some(Reth {
-            va: raw.va.get(),
-            rkey: raw.rkey.get(),
-            length: raw.length.get(),
-        })
+        Some(Reth { va: raw.va.get(), rkey: raw.rkey.get(), length: raw.length.get() })
     }
 
     #[inline]
     fn write(&self, out: &mut [u8]) -> Option<()> {
-        Raw {
-            va: self.va.into(),
-            rkey: self.rkey.into(),
-            length: self.length.into(),
-        }
-        .write_to_prefix(out)
-        .ok()
+        Raw { va: self.va.into(), rkey: self.rkey.into(), length: self.length.into() }
+            .write_to_prefix(out)
+            .ok()
     }
 }

@@ -25,17 +25,11 @@ impl Header for XrcEth {
     #[inline]
     fn read(bytes: &[u8]) -> Option<XrcEth> {
         let (raw, _) = Raw::ref_from_prefix(bytes).ok()?;
-        Some(XrcEth {
-            srqn: raw.srqn.get() & 0xff_ffff,
-        })
+        Some(XrcEth { srqn: raw.srqn.get() & 0xff_ffff })
     }
 
     #[inline]
     fn write(&self, out: &mut [u8]) -> Option<()> {
-        Raw {
-            srqn: (self.srqn & 0xff_ffff).into(),
-        }
-        .write_to_prefix(out)
-        .ok()
+        Raw { srqn: (self.srqn & 0xff_ffff).into() }.write_to_prefix(out).ok()
     }
 }

@@ -28,11 +28,7 @@ pub fn recover(flow: &Flow, guesses: &[u16], packet: &[u8]) -> IcrcVerdict {
     let found = u32::from_le_bytes(*found);
     if !flow.is_ipv4() {
         let right = icrc(flow, 0, covered) == found;
-        return if right {
-            IcrcVerdict::Valid
-        } else {
-            IcrcVerdict::Bad
-        };
+        return if right { IcrcVerdict::Valid } else { IcrcVerdict::Bad };
     }
     let zero = icrc(flow, 0, covered);
     let delta = zero ^ found;
@@ -43,11 +39,7 @@ pub fn recover(flow: &Flow, guesses: &[u16], packet: &[u8]) -> IcrcVerdict {
         rest if rest >> 16 == 0 => {
             let id = (rest as u16).swap_bytes();
             // The stream holds the high byte of the identification first, in the low bits.
-            if guesses.contains(&id) {
-                IcrcVerdict::Predicted(id)
-            } else {
-                IcrcVerdict::Solved(id)
-            }
+            if guesses.contains(&id) { IcrcVerdict::Predicted(id) } else { IcrcVerdict::Solved(id) }
         }
         _ => IcrcVerdict::Bad,
     }
@@ -69,11 +61,7 @@ const TABLE: [u32; 256] = {
         let mut crc = i as u32;
         let mut bit = 0;
         while bit < 8 {
-            crc = if crc & 1 == 1 {
-                (crc >> 1) ^ 0xedb8_8320
-            } else {
-                crc >> 1
-            };
+            crc = if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 };
             bit += 1;
         }
         table[i] = crc;
@@ -156,10 +144,7 @@ mod tests {
 
     #[test]
     fn table_has_the_known_entries() {
-        assert_eq!(
-            (TABLE[1], TABLE[128], TABLE[255]),
-            (0x7707_3096, 0xedb8_8320, 0x2d02_ef8d)
-        );
+        assert_eq!((TABLE[1], TABLE[128], TABLE[255]), (0x7707_3096, 0xedb8_8320, 0x2d02_ef8d));
     }
 
     /// Distance, delta, remainder: the worked table of the reference.
@@ -225,9 +210,6 @@ mod tests {
                 passed += 1;
             }
         }
-        assert_eq!(
-            passed, 0,
-            "no single-bit error looks like another identification"
-        );
+        assert_eq!(passed, 0, "no single-bit error looks like another identification");
     }
 }

@@ -1,0 +1,330 @@
+//! Why a work request failed, in words that say whose fault it was and what to do.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use uroce_memory::AccessError;
+use uroce_wire::{NakCode, Psn};
+
+use crate::attr::QpState;
+
+/// The story behind an error completion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Cause {
+    /// Nothing to explain.
+    #[default]
+    None,
+    /// No acknowledgement arrived in time, too often (R75).
+    NoAnswer {
+        /// The peer.
+        peer: Option<IpAddr>,
+        /// The oldest request that was not acknowledged.
+        psn: Psn,
+        /// Retries made.
+        retries: u8,
+        /// How long each try waited, in nanoseconds.
+        timeout_ns: u64,
+        /// True if this peer has answered on this QP before.
+        heard: bool,
+    },
+    /// The peer asked for the same packet again too often (R75).
+    TooManySequenceNaks {
+        /// The peer.
+        peer: Option<IpAddr>,
+        /// The request that the peer keeps missing.
+        psn: Psn,
+        /// Retries made.
+        retries: u8,
+    },
+    /// The receiver had no receive work request, too often (R76).
+    NeverReady {
+        /// The peer.
+        peer: Option<IpAddr>,
+        /// The request that was refused.
+        psn: Psn,
+        /// Retries made.
+        retries: u8,
+        /// How long the peer asked us to wait, in microseconds.
+        wait_us: u32,
+    },
+    /// The responder refused the request (R73).
+    Refused {
+        /// The peer.
+        peer: Option<IpAddr>,
+        /// The refused request.
+        psn: Psn,
+        /// Why.
+        code: NakCode,
+    },
+    /// A local buffer is not usable under its lkey.
+    LocalBuffer {
+        /// Which scatter/gather entry.
+        index: u32,
+        /// Its lkey.
+        lkey: u32,
+        /// What is wrong with it.
+        error: AccessError,
+    },
+    /// The operation does not exist on this kind of QP.
+    NotOnThisQp {
+        /// RC, UC or UD.
+        qp_type: &'static str,
+    },
+    /// The message does not fit.
+    TooLong {
+        /// Its length in bytes.
+        length: u64,
+        /// What would have fitted.
+        max: u64,
+    },
+    /// An atomic needs exactly 8 local bytes.
+    AtomicLength {
+        /// What the work request has.
+        length: u64,
+    },
+    /// The QP was connected with max_rd_atomic 0.
+    NoReadDepth,
+    /// A window could not be bound.
+    Bind(uroce_memory::BindError),
+    /// A key could not be invalidated.
+    Invalidate(uroce_memory::InvalidateError),
+    /// The peer's response is malformed.
+    BadResponse {
+        /// PSN of the response.
+        psn: Psn,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// The peer's request was refused by our responder, which used up this receive.
+    BadRequest {
+        /// PSN of the request.
+        psn: Psn,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// The peer's request was refused because of its remote key.
+    BadRemoteKey {
+        /// PSN of the request.
+        psn: Psn,
+        /// What is wrong.
+        error: AccessError,
+    },
+    /// Flushed: another work request, or a state change, put the QP into the error state.
+    Flushed(FlushReason),
+}
+
+/// What put a QP into the error state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FlushReason {
+    /// The application did, by modify.
+    #[default]
+    ByModify,
+    /// A send work request failed.
+    SendFailed {
+        /// Its cookie.
+        wr_id: u64,
+        /// Its status.
+        status: crate::wc::WcStatus,
+    },
+    /// A receive work request failed.
+    RecvFailed {
+        /// Its cookie.
+        wr_id: u64,
+        /// Its status.
+        status: crate::wc::WcStatus,
+    },
+    /// A request of the peer was refused (R63).
+    PeerViolation {
+        /// PSN of the request.
+        psn: Psn,
+        /// The NAK we sent.
+        code: NakCode,
+    },
+    /// The completion queue overflowed (R66).
+    CqOverflow,
+}
+
+impl Cause {
+    /// A stable number per kind of cause, shown as `vendor_err`.
+    pub fn code(&self) -> u32 {
+        match self {
+            Cause::None => 0,
+            Cause::NoAnswer { .. } => 1,
+            Cause::TooManySequenceNaks { .. } => 2,
+            Cause::NeverReady { .. } => 3,
+            Cause::Refused { .. } => 4,
+            Cause::LocalBuffer { .. } => 5,
+            Cause::NotOnThisQp { .. } => 6,
+            Cause::TooLong { .. } => 7,
+            Cause::AtomicLength { .. } => 8,
+            Cause::Bind(_) => 9,
+            Cause::Invalidate(_) => 10,
+            Cause::BadResponse { .. } => 11,
+            Cause::BadRequest { .. } => 12,
+            Cause::BadRemoteKey { .. } => 13,
+            Cause::Flushed(_) => 14,
+            Cause::NoReadDepth => 15,
+        }
+    }
+}
+
+struct Peer(Option<IpAddr>);
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(ip) => write!(f, "peer {ip}"),
+            None => f.write_str("the peer"),
+        }
+    }
+}
+
+struct Ns(u64);
+
+impl fmt::Display for Ns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            ns if ns < 10_000_000 => write!(f, "{} us", ns / 1_000),
+            ns if ns < 10_000_000_000 => write!(f, "{} ms", ns / 1_000_000),
+            ns => write!(f, "{} s", ns / 1_000_000_000),
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Cause::None => f.write_str("no error"),
+            Cause::NoAnswer { peer, psn, retries, timeout_ns, heard } => {
+                write_no_answer(f, peer, psn, retries, timeout_ns, heard)
+            }
+            Cause::TooManySequenceNaks { peer, psn, retries } => write!(
+                f,
+                "{} reported PSN {:#x} missing again after {retries} retries: the network loses or \
+                 alters most packets of this flow; check the path MTU and the ICRC counters",
+                Peer(peer),
+                psn.get()
+            ),
+            Cause::NeverReady { peer, psn, retries, wait_us } => write!(
+                f,
+                "{} had no receive posted for PSN {:#x} in {retries} retries ({wait_us} us apart): \
+                 post receives there before sending, or raise rnr_retry (7 waits for ever)",
+                Peer(peer),
+                psn.get()
+            ),
+            Cause::Refused { peer, psn, code } => write_refused(f, peer, psn, code),
+            Cause::LocalBuffer { index, lkey, error } => write!(
+                f,
+                "scatter/gather entry {index} (lkey {lkey:#x}) is not usable here: {error}"
+            ),
+            Cause::NotOnThisQp { qp_type } => {
+                write!(f, "this operation does not exist on a {qp_type} queue pair")
+            }
+            Cause::TooLong { length, max } => {
+                write!(f, "a message of {length} bytes, but only {max} fit")
+            }
+            Cause::AtomicLength { length } => {
+                write!(f, "the local buffer has {length} bytes, but this operation needs exactly 8")
+            }
+            Cause::NoReadDepth => f.write_str(
+                "this QP was connected with max_rd_atomic 0: READ and atomic requests need 1 or more",
+            ),
+            Cause::Bind(error) => write!(f, "the window was not bound: {error}"),
+            Cause::Invalidate(error) => write!(f, "the key was not invalidated: {error}"),
+            Cause::BadResponse { psn, what } => {
+                write!(f, "the peer's response with PSN {:#x} is wrong: {what}", psn.get())
+            }
+            Cause::BadRequest { psn, what } => {
+                write!(f, "the peer's request with PSN {:#x} is wrong: {what}", psn.get())
+            }
+            Cause::BadRemoteKey { psn, error } => {
+                write!(f, "the peer's request with PSN {:#x} was refused: {error}", psn.get())
+            }
+            Cause::Flushed(reason) => write!(f, "flushed: {reason}"),
+        }
+    }
+}
+
+fn write_no_answer(
+    f: &mut fmt::Formatter<'_>,
+    peer: Option<IpAddr>,
+    psn: Psn,
+    retries: u8,
+    timeout_ns: u64,
+    heard: bool,
+) -> fmt::Result {
+    write!(
+        f,
+        "{} answered nothing to PSN {:#x} in {retries} retries ({} each): ",
+        Peer(peer),
+        psn.get(),
+        Ns(timeout_ns)
+    )?;
+    f.write_str(if heard {
+        "it answered earlier, so it has died, its QP is in the error state, or the network broke"
+    } else {
+        "it never answered on this QP; is it running, are its QPN and GID right, is UDP 4791 open there?"
+    })
+}
+
+fn write_refused(
+    f: &mut fmt::Formatter<'_>,
+    peer: Option<IpAddr>,
+    psn: Psn,
+    code: NakCode,
+) -> fmt::Result {
+    write!(f, "{} refused PSN {:#x}: ", Peer(peer), psn.get())?;
+    f.write_str(match code {
+        NakCode::PsnSequence => "sequence error",
+        NakCode::InvalidRequest => {
+            "invalid request; a message longer than its receive buffer, a misaligned atomic, \
+             more READs than its max_dest_rd_atomic, or an operation that its QP does not allow"
+        }
+        NakCode::RemoteAccess => {
+            "remote access error; check the rkey, the address range, the access flags of the \
+             region and of the QP, and that both belong to one protection domain there"
+        }
+        NakCode::RemoteOperational => {
+            "remote operational error; its own receive buffer or lkey is wrong"
+        }
+        NakCode::InvalidRdRequest => "invalid RD request",
+    })
+}
+
+impl fmt::Display for FlushReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            FlushReason::ByModify => f.write_str("the QP was moved to the error state"),
+            FlushReason::SendFailed { wr_id, status } => {
+                write!(f, "send work request {wr_id} failed before ({status})")
+            }
+            FlushReason::RecvFailed { wr_id, status } => {
+                write!(f, "receive work request {wr_id} failed before ({status})")
+            }
+            FlushReason::PeerViolation { psn, code } => write!(
+                f,
+                "the peer's request with PSN {:#x} was refused with NAK {code:?}",
+                psn.get()
+            ),
+            FlushReason::CqOverflow => {
+                f.write_str("its completion queue overflowed; create it larger or poll more often")
+            }
+        }
+    }
+}
+
+impl QpState {
+    /// The name that users know.
+    pub fn name(self) -> &'static str {
+        match self {
+            QpState::Reset => "RESET",
+            QpState::Init => "INIT",
+            QpState::Rtr => "RTR",
+            QpState::Rts => "RTS",
+            QpState::Sqd => "SQD",
+            QpState::Sqe => "SQE",
+            QpState::Err => "ERR",
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What a queue pair needs from its device while it works.
+
+use std::net::IpAddr;
+
+use uroce_memory::MemTable;
+
+use crate::counters::Counters;
+use crate::cq::CqTable;
+use crate::event::EventQueue;
+use crate::srq::SrqTable;
+
+/// The device's tables, lent to a queue pair for one call.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// Protection domains, regions and windows.
+    pub mem: &'a mut MemTable,
+    /// Completion queues.
+    pub cqs: &'a mut CqTable,
+    /// Shared receive queues.
+    pub srqs: &'a mut SrqTable,
+    /// Asynchronous events.
+    pub events: &'a mut EventQueue,
+    /// Counters.
+    pub counters: &'a mut Counters,
+}
+
+/// How a packet arrived: what the IP header said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival {
+    /// Source address.
+    pub src: IpAddr,
+    /// Destination address.
+    pub dst: IpAddr,
+    /// ToS or traffic class.
+    pub traffic_class: u8,
+    /// TTL or hop limit.
+    pub hop_limit: u8,
+    /// IPv4 identification, 0 where unknown.
+    pub ip_id: u16,
+    /// UDP length, header included.
+    pub udp_len: u16,
+}
+
+/// Where a packet goes, and the header fields that the sender chooses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Path {
+    /// Source address.
+    pub src: IpAddr,
+    /// Destination address.
+    pub dst: IpAddr,
+    /// UDP source port; the destination port is the device's.
+    pub src_port: u16,
+    /// TTL or hop limit.
+    pub hop_limit: u8,
+    /// ToS or traffic class.
+    pub traffic_class: u8,
+}
+
+/// A packet that `poll_transmit` has written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transmit {
+    /// Its length, with the 4 bytes of the ICRC at the end, which the caller fills.
+    pub len: usize,
+    /// Where it goes.
+    pub path: Path,
+}

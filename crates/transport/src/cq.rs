@@ -1,0 +1,257 @@
+//! Completion queues.
+
+use std::collections::VecDeque;
+
+use slab::Slab;
+
+use crate::wc::Wc;
+
+/// Number of a completion queue inside its device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CqId(pub u32);
+
+/// Which completions raise an event once the queue is armed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Notify {
+    /// The next one.
+    Next,
+    /// The next solicited one, or the next error (R42).
+    Solicited,
+}
+
+/// A completion queue. It has a fixed capacity; one completion too many breaks it (R66).
+#[derive(Debug)]
+pub struct CompletionQueue {
+    entries: VecDeque<Wc>,
+    capacity: usize,
+    armed: Option<Notify>,
+    event: bool,
+    overflowed: bool,
+}
+
+/// The queue was full, or had overflowed before: the completion is lost (R66).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Overflow;
+
+impl CompletionQueue {
+    /// A queue for `capacity` completions.
+    pub fn new(capacity: usize) -> Self {
+        CompletionQueue {
+            entries: VecDeque::with_capacity(capacity.min(1024)),
+            capacity: capacity.max(1),
+            armed: None,
+            event: false,
+            overflowed: false,
+        }
+    }
+
+    /// Completions that wait.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// True if none waits.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// How many completions fit.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// True once a completion was lost.
+    pub fn is_overflowed(&self) -> bool {
+        self.overflowed
+    }
+
+    /// Moves up to `out.len()` completions into `out`, oldest first, and says how many.
+    pub fn poll(&mut self, out: &mut [Wc]) -> usize {
+        let count = out.len().min(self.entries.len());
+        for (slot, wc) in out.iter_mut().zip(self.entries.drain(..count)) {
+            *slot = wc;
+        }
+        count
+    }
+
+    /// Arms the queue: one event at the next matching completion. A weaker arm never replaces a
+    /// stronger one (`ibv_req_notify_cq`).
+    pub fn arm(&mut self, notify: Notify) {
+        if self.armed != Some(Notify::Next) {
+            self.armed = Some(notify);
+        }
+    }
+
+    /// True once per event that is due; the caller then wakes the completion channel.
+    pub fn take_event(&mut self) -> bool {
+        std::mem::take(&mut self.event)
+    }
+
+    /// Changes the capacity; fails, changing nothing, if more completions wait than would fit.
+    pub fn resize(&mut self, capacity: usize) -> Result<(), Overflow> {
+        if capacity == 0 || self.entries.len() > capacity {
+            return Err(Overflow);
+        }
+        self.capacity = capacity;
+        Ok(())
+    }
+
+    /// Removes the completions of a QP that was reset (R91).
+    pub(crate) fn forget_qp(&mut self, qpn: u32) {
+        self.entries.retain(|wc| wc.qpn != qpn);
+    }
+
+    /// Adds a completion. `solicited` says if the sender asked for an event.
+    pub(crate) fn push(&mut self, wc: Wc, solicited: bool) -> Result<(), Overflow> {
+        if self.overflowed || self.entries.len() >= self.capacity {
+            self.overflowed = true;
+            return Err(Overflow);
+        }
+        let due = match self.armed {
+            None => false,
+            Some(Notify::Next) => true,
+            Some(Notify::Solicited) => solicited || !wc.is_ok(),
+        };
+        if due {
+            self.armed = None;
+            self.event = true;
+        }
+        self.entries.push_back(wc);
+        Ok(())
+    }
+}
+
+/// The completion queues of a device, and which of them owe an event.
+#[derive(Debug, Default)]
+pub struct CqTable {
+    queues: Slab<CompletionQueue>,
+    /// Queues that raised an event since [`CqTable::pop_event`] last returned `None`.
+    due: VecDeque<CqId>,
+}
+
+impl CqTable {
+    /// An empty table.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a queue.
+    pub fn insert(&mut self, cq: CompletionQueue) -> CqId {
+        CqId(self.queues.insert(cq) as u32)
+    }
+
+    /// The queue with this number.
+    pub fn get(&self, id: CqId) -> Option<&CompletionQueue> {
+        self.queues.get(id.0 as usize)
+    }
+
+    /// The queue with this number.
+    pub fn get_mut(&mut self, id: CqId) -> Option<&mut CompletionQueue> {
+        self.queues.get_mut(id.0 as usize)
+    }
+
+    /// Takes a queue out.
+    pub fn remove(&mut self, id: CqId) -> Option<CompletionQueue> {
+        self.due.retain(|due| *due != id);
+        self.queues.try_remove(id.0 as usize)
+    }
+
+    /// The next queue that owes its completion channel an event, once per event.
+    pub fn pop_event(&mut self) -> Option<CqId> {
+        self.due.pop_front()
+    }
+
+    /// Adds a completion to queue `id`.
+    pub(crate) fn push(&mut self, id: CqId, wc: Wc, solicited: bool) -> Result<(), Overflow> {
+        let Some(cq) = self.queues.get_mut(id.0 as usize) else {
+            return Err(Overflow);
+        };
+        let outcome = cq.push(wc, solicited);
+        if cq.take_event() {
+            self.due.push_back(id);
+        }
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wc::WcStatus;
+
+    fn wc(wr_id: u64) -> Wc {
+        Wc { wr_id, ..Wc::default() }
+    }
+
+    #[test]
+    fn completions_leave_in_order_and_in_batches() {
+        let mut cq = CompletionQueue::new(4);
+        for id in 0..4 {
+            cq.push(wc(id), false).unwrap();
+        }
+        let mut out = [Wc::default(); 3];
+        assert_eq!(cq.poll(&mut out), 3);
+        assert_eq!(out.map(|w| w.wr_id), [0, 1, 2]);
+        assert_eq!(cq.poll(&mut out), 1);
+        assert_eq!(out[0].wr_id, 3);
+        assert_eq!(cq.poll(&mut out), 0);
+    }
+
+    #[test]
+    fn r66_one_completion_too_many_breaks_the_queue_for_good() {
+        let mut cq = CompletionQueue::new(1);
+        cq.push(wc(0), false).unwrap();
+        assert_eq!(cq.push(wc(1), false), Err(Overflow));
+        assert_eq!(cq.poll(&mut [Wc::default(); 4]), 1);
+        assert_eq!(cq.push(wc(2), false), Err(Overflow));
+        assert!(cq.is_overflowed());
+    }
+
+    #[test]
+    fn r42_solicited_arm_waits_for_solicited_or_error() {
+        let mut cq = CompletionQueue::new(8);
+        cq.arm(Notify::Solicited);
+        cq.push(wc(0), false).unwrap();
+        assert!(!cq.take_event());
+        cq.push(wc(1), true).unwrap();
+        assert!(cq.take_event());
+        cq.arm(Notify::Solicited);
+        cq.push(Wc { status: WcStatus::WrFlushErr, ..wc(2) }, false).unwrap();
+        assert!(cq.take_event());
+    }
+
+    #[test]
+    fn one_event_per_arming_and_next_beats_solicited() {
+        let mut cq = CompletionQueue::new(8);
+        cq.arm(Notify::Next);
+        cq.arm(Notify::Solicited);
+        cq.push(wc(0), false).unwrap();
+        assert!(cq.take_event());
+        cq.push(wc(1), true).unwrap();
+        assert!(!cq.take_event());
+    }
+
+    #[test]
+    fn resize_keeps_what_waits() {
+        let mut cq = CompletionQueue::new(4);
+        cq.push(wc(0), false).unwrap();
+        cq.push(wc(1), false).unwrap();
+        assert_eq!(cq.resize(1), Err(Overflow));
+        assert_eq!(cq.capacity(), 4);
+        cq.resize(2).unwrap();
+        assert_eq!((cq.capacity(), cq.len()), (2, 2));
+    }
+
+    #[test]
+    fn table_reports_each_event_once() {
+        let mut table = CqTable::new();
+        let id = table.insert(CompletionQueue::new(8));
+        table.get_mut(id).unwrap().arm(Notify::Next);
+        table.push(id, wc(0), false).unwrap();
+        table.push(id, wc(1), false).unwrap();
+        assert_eq!(table.pop_event(), Some(id));
+        assert_eq!(table.pop_event(), None);
+        assert!(table.remove(id).is_some());
+        assert_eq!(table.push(id, wc(2), false), Err(Overflow));
+    }
+}

@@ -1,0 +1,43 @@
+//! Every limit of the transport in one place, as rxe has them in `rxe_param.h`.
+
+/// Largest message, in bytes (C9-94): 2^31.
+pub const MAX_MESSAGE: u64 = 1 << 31;
+/// Largest number of scatter/gather entries of one work request (rxe: 32).
+pub const MAX_SGE: u32 = 32;
+/// Largest number of work requests of one queue (rxe: 2^20).
+pub const MAX_QP_WR: u32 = 1 << 20;
+/// Largest inline payload in bytes (rxe: 512).
+pub const MAX_INLINE: u32 = 1024;
+/// Largest number of completions of one CQ.
+pub const MAX_CQE: u32 = 1 << 22;
+/// Largest number of work requests of one SRQ (rxe: 2^20).
+pub const MAX_SRQ_WR: u32 = 1 << 20;
+/// Most READ and atomic requests in flight, either way (rxe: 128).
+pub const MAX_RD_ATOMIC: u8 = 128;
+/// Most request PSNs in flight of one QP before the requester waits for an acknowledgement.
+pub const MAX_WINDOW: u32 = 256;
+/// The request window of a QP that has not lost anything yet, in packets.
+pub const INITIAL_WINDOW: u32 = 64;
+/// The window never shrinks below this, so that one ACK request is always under way.
+pub const MIN_WINDOW: u32 = 4;
+/// Most request payload in flight of one QP, in bytes; a receiver's socket buffer holds about this.
+pub const MAX_WINDOW_BYTES: u64 = 256 * 1024;
+/// A READ work request is sent as READ REQUESTs of at most this many bytes, because nothing but the
+/// request size limits the burst that a responder sends back.
+pub const READ_CHUNK_BYTES: u64 = 128 * 1024;
+/// An ACK is asked for at least once per this fraction of the window (R82).
+pub const ACKS_PER_WINDOW: u32 = 4;
+/// Packets that one QP may emit before the next QP gets its turn.
+pub const PACKETS_PER_TURN: usize = 64;
+/// Answers to duplicates and errors that a QP may send in one budget period (S6, A9).
+pub const REPLY_BUDGET: u32 = 1024;
+/// Least time between two CNPs of one QP in nanoseconds (R103).
+pub const CNP_INTERVAL_NS: u64 = 50_000;
+/// Length of one reply budget period in nanoseconds.
+pub const REPLY_BUDGET_PERIOD_NS: u64 = 1_000_000;
+/// Largest number of responses that wait to be sent by one responder.
+pub const RESPONSE_QUEUE: usize = 2 * MAX_RD_ATOMIC as usize + 8;
+/// Bytes that the caller of `poll_transmit` must offer: the largest headers, path MTU, pad and ICRC.
+pub const MAX_PACKET: usize = 4096 + 100;
+/// Largest number of affiliated asynchronous events that wait to be read.
+pub const MAX_EVENTS: usize = 4096;

@@ -1,0 +1,254 @@
+//! The completer: responses and acknowledgements come in, work requests complete.
+
+use uroce_wire::{DropReason, NakCode, Operation, Packet, Position, Psn, SyndromeKind};
+
+use crate::cause::Cause;
+use crate::context::Context;
+use crate::qp::QueuePair;
+use crate::qp::send_queue::SendWqe;
+use crate::time::Instant;
+use crate::wc::WcStatus;
+
+impl QueuePair {
+    /// Takes in a response of the peer.
+    pub(crate) fn handle_response(
+        &mut self,
+        now: Instant,
+        packet: &Packet<'_>,
+        cx: &mut Context<'_>,
+    ) {
+        let psn = packet.bth.psn;
+        if !self.requester.is_outstanding(psn) {
+            return self.drop_outside_window(packet, cx);
+        }
+        self.requester.heard = true;
+        match packet.info.operation {
+            Operation::ReadResponse => self.handle_read_response(now, packet, cx),
+            Operation::AtomicAcknowledge => self.handle_atomic_response(now, packet, cx),
+            _ => self.handle_acknowledge(now, packet, cx),
+        }
+        self.wake();
+    }
+
+    /// R70, R72, A13: a response to nothing that is outstanding changes nothing.
+    fn drop_outside_window(&mut self, packet: &Packet<'_>, cx: &mut Context<'_>) {
+        let late = packet.bth.psn.since(self.requester.una) < 0;
+        let kind = packet.aeth().map(|aeth| aeth.syndrome.kind());
+        cx.counters.drop(match (packet.info.operation, kind) {
+            (Operation::Acknowledge, Some(SyndromeKind::Nak(_) | SyndromeKind::Rnr { .. })) => {
+                DropReason::NakOutsideWindow
+            }
+            (Operation::Acknowledge, _) if late => DropReason::GhostAck,
+            (Operation::ReadResponse | Operation::AtomicAcknowledge, _) if late => {
+                DropReason::StaleResponse
+            }
+            _ => DropReason::UnexpectedResponse,
+        });
+    }
+
+    fn handle_acknowledge(&mut self, now: Instant, packet: &Packet<'_>, cx: &mut Context<'_>) {
+        let psn = packet.bth.psn;
+        let Some(aeth) = packet.aeth() else { return };
+        match aeth.syndrome.kind() {
+            SyndromeKind::Ack { .. } => self.handle_ack(now, psn, cx),
+            SyndromeKind::Rnr { timer } => {
+                if !self.acknowledge_before(now, psn, cx) {
+                    self.handle_rnr_nak(now, psn, timer, cx);
+                }
+            }
+            SyndromeKind::Nak(NakCode::PsnSequence) => {
+                if !self.acknowledge_before(now, psn, cx) {
+                    self.handle_sequence_nak(now, psn, cx);
+                }
+            }
+            SyndromeKind::Nak(code) => self.handle_fatal_nak(now, psn, code, cx),
+            // R51, R74: reserved codes are ignored and counted.
+            SyndromeKind::ReservedNak(_) | SyndromeKind::Reserved(_) => {
+                cx.counters.drop(DropReason::ReservedSyndrome);
+            }
+        }
+    }
+
+    fn handle_ack(&mut self, now: Instant, psn: Psn, cx: &mut Context<'_>) {
+        if let Some(missing) = self.acknowledge(now, psn, cx) {
+            let placement = self.send_queue.front().is_some_and(|wqe| wqe.op.is_placement());
+            if placement && missing == psn {
+                // A peer may answer ATOMIC WRITE and FLUSH with a plain ACK.
+                return self.finish_response(now, psn, cx);
+            }
+            self.handle_implied_nak(now, missing, cx);
+        }
+    }
+
+    /// Acknowledges what lies before `psn`. True if a missing response was found on the way: the
+    /// requester has started over there, and the packet in hand has no further meaning.
+    fn acknowledge_before(&mut self, now: Instant, psn: Psn, cx: &mut Context<'_>) -> bool {
+        if psn == self.requester.una {
+            return false;
+        }
+        match self.acknowledge(now, psn.sub(1), cx) {
+            Some(missing) => {
+                self.handle_implied_nak(now, missing, cx);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// R46, R68: completes SENDs and WRITEs up to `upto`. Stops at a READ or atomic whose response
+    /// has not arrived, and returns the PSN that is missing.
+    fn acknowledge(&mut self, now: Instant, upto: Psn, cx: &mut Context<'_>) -> Option<Psn> {
+        let start = self.requester.una;
+        let mut missing = None;
+        // Each round finishes one work request or reaches `upto`.
+        while upto.since(self.requester.una) >= 0 {
+            let Some(wqe) = self.send_queue.front().copied() else {
+                break;
+            };
+            debug_assert!(wqe.numbered, "only what was sent is acknowledged");
+            if wqe.needs_response() {
+                missing = Some(self.requester.una);
+                break;
+            }
+            let last = wqe.last_psn();
+            if upto.since(last) < 0 {
+                self.requester.una = upto.add(1);
+                break;
+            }
+            self.requester.una = last.add(1);
+            self.finish_oldest(cx);
+        }
+        self.note_acknowledged(now, start);
+        missing
+    }
+
+    /// Marks the oldest request done and retires it.
+    fn finish_oldest(&mut self, cx: &mut Context<'_>) {
+        if let Some(wqe) = self.send_queue.get_mut(0) {
+            wqe.done = true;
+        }
+        self.retire(cx);
+    }
+
+    /// Bookkeeping when the oldest unacknowledged PSN may have moved on from `start`.
+    fn note_acknowledged(&mut self, now: Instant, start: Psn) {
+        let count = self.requester.una.since(start).max(0) as u32;
+        if count == 0 {
+            return;
+        }
+        self.requester.note_progress(count);
+        self.skip_acknowledged();
+        self.restart_ack_timer(now);
+    }
+
+    /// A request that was about to be sent again may have been acknowledged meanwhile.
+    fn skip_acknowledged(&mut self) {
+        let una = self.requester.una;
+        if self.requester.psn.since(una) < 0 {
+            self.requester.psn = una;
+            self.requester.cursor = self.index_of(una).unwrap_or(0);
+        }
+    }
+
+    fn handle_read_response(&mut self, now: Instant, packet: &Packet<'_>, cx: &mut Context<'_>) {
+        let psn = packet.bth.psn;
+        if self.acknowledge_before(now, psn, cx) {
+            cx.counters.drop(DropReason::ResponseOutOfOrder);
+            return;
+        }
+        let Some(wqe) = self.send_queue.front().copied() else {
+            return;
+        };
+        if !wqe.needs_response() || wqe.op.is_atomic() {
+            cx.counters.drop(DropReason::UnexpectedResponse);
+            return;
+        }
+        if let Err(what) = self.check_read_response(&wqe, packet) {
+            let cause = Cause::BadResponse { psn, what };
+            return self.fail_oldest_send(now, WcStatus::BadRespErr, cause, cx);
+        }
+        let offset = psn.since(wqe.first_psn).max(0) as u64 * self.attr.path_mtu.bytes() as u64;
+        match self.scatter_response(&wqe, offset, packet.payload(), cx) {
+            Ok(()) => self.finish_response(now, psn, cx),
+            Err((status, cause)) => self.fail_oldest_send(now, status, cause, cx),
+        }
+    }
+
+    /// R48, R69: exactly the bytes asked for, in the right kind of packet.
+    fn check_read_response(&self, wqe: &SendWqe, packet: &Packet<'_>) -> Result<(), &'static str> {
+        let psn = packet.bth.psn;
+        if wqe.op.is_placement() {
+            let empty_only = packet.info.position == Position::Only && packet.payload().is_empty();
+            return if empty_only { Ok(()) } else { Err("an empty READ RESPONSE ONLY was due") };
+        }
+        let mtu = self.attr.path_mtu.bytes() as u64;
+        let offset = psn.since(wqe.first_psn).max(0) as u64 * mtu;
+        let due = wqe.length.saturating_sub(offset).min(mtu);
+        if packet.payload().len() as u64 != due {
+            return Err("it does not have the length that was asked for");
+        }
+        let ends = self.read_chunk_last(wqe, psn) == psn;
+        if packet.info.ends() != ends {
+            return Err("FIRST, MIDDLE and LAST are out of order");
+        }
+        Ok(())
+    }
+
+    fn handle_atomic_response(&mut self, now: Instant, packet: &Packet<'_>, cx: &mut Context<'_>) {
+        let psn = packet.bth.psn;
+        // B22: some responders send a NAK to an atomic under this opcode.
+        let kind = packet.aeth().map(|aeth| aeth.syndrome.kind());
+        if !matches!(kind, Some(SyndromeKind::Ack { .. })) {
+            return self.handle_acknowledge(now, packet, cx);
+        }
+        if self.acknowledge_before(now, psn, cx) {
+            cx.counters.drop(DropReason::ResponseOutOfOrder);
+            return;
+        }
+        let front = self.send_queue.front().copied().filter(|wqe| wqe.op.is_atomic());
+        let (Some(wqe), Some(answer)) = (front, packet.atomic_ack_eth()) else {
+            cx.counters.drop(DropReason::UnexpectedResponse);
+            return;
+        };
+        // R34: big-endian on the wire, native in memory.
+        match self.scatter_response(&wqe, 0, &answer.original.to_ne_bytes(), cx) {
+            Ok(()) => self.finish_response(now, psn, cx),
+            Err((status, cause)) => self.fail_oldest_send(now, status, cause, cx),
+        }
+    }
+
+    /// The response with PSN `psn`, the oldest outstanding one, has been taken in.
+    fn finish_response(&mut self, now: Instant, psn: Psn, cx: &mut Context<'_>) {
+        debug_assert!(psn == self.requester.una, "responses are taken in order");
+        let start = self.requester.una;
+        self.requester.una = psn.add(1);
+        while self.requester.reads.front().is_some_and(|read| psn.since(read.last) >= 0) {
+            self.requester.reads.pop_front();
+        }
+        if self.send_queue.front().is_some_and(|wqe| wqe.last_psn() == psn) {
+            self.finish_oldest(cx);
+        }
+        self.note_acknowledged(now, start);
+    }
+
+    /// R73: the request with this PSN failed for good.
+    fn handle_fatal_nak(&mut self, now: Instant, psn: Psn, code: NakCode, cx: &mut Context<'_>) {
+        if psn != self.requester.una {
+            if let Some(missing) = self.acknowledge(now, psn.sub(1), cx) {
+                let inside =
+                    self.send_queue.front().is_some_and(|wqe| wqe.last_psn().since(psn) >= 0);
+                if !inside {
+                    return self.handle_implied_nak(now, missing, cx);
+                }
+            }
+        }
+        cx.counters.rcvd_fatal_nak += 1;
+        let status = match code {
+            NakCode::InvalidRequest | NakCode::InvalidRdRequest => WcStatus::RemInvReqErr,
+            NakCode::RemoteAccess => WcStatus::RemAccessErr,
+            NakCode::RemoteOperational | NakCode::PsnSequence => WcStatus::RemOpErr,
+        };
+        let peer = self.attr.av.map(|av| av.remote);
+        self.fail_oldest_send(now, status, Cause::Refused { peer, psn, code }, cx);
+    }
+}

@@ -1,0 +1,320 @@
+//! Queue pairs: requester, responder and completer of one connection or datagram endpoint.
+
+mod completer;
+mod flush;
+mod port;
+mod requester;
+mod responder;
+mod retry;
+mod send_queue;
+mod state;
+mod transmit;
+
+use uroce_memory::PdId;
+use uroce_wire::{DropReason, Operation, Packet, Psn, Qpn, Service};
+
+use crate::attr::{CreateQpError, QpAttr, QpInit, QpState, QpType};
+use crate::cause::FlushReason;
+use crate::context::{Arrival, Context};
+use crate::cq::CqId;
+use crate::event::AsyncEvent;
+use crate::recv_queue::RecvQueue;
+use crate::srq::SrqId;
+use crate::time::Instant;
+use crate::wr::{PostError, RecvWr, SendWr};
+
+use requester::Requester;
+use responder::Responder;
+use send_queue::SendQueue;
+
+pub use state::ModifyQpError;
+
+/// A queue pair.
+///
+/// After any command or `handle_*` call, drain [`QueuePair::poll_transmit`], then read
+/// [`QueuePair::poll_timeout`].
+#[derive(Debug)]
+pub struct QueuePair {
+    init: QpInit,
+    attr: QpAttr,
+    state: QpState,
+    send_queue: SendQueue,
+    recv_queue: RecvQueue,
+    requester: Requester,
+    responder: Responder,
+    src_port: u16,
+    /// What the first error was; work requests posted later are flushed with it.
+    flush_reason: FlushReason,
+    /// The requester has something to do; cleared when it has looked and found nothing.
+    awake: bool,
+    /// A completion was lost in an overflowing CQ; the QP fails at the end of this call (R66).
+    cq_broken: bool,
+    /// SQ_DRAINED was considered for this stay in SQD.
+    drained_reported: bool,
+    /// COMM_EST was raised.
+    established: bool,
+    /// LAST_WQE_REACHED was raised (R89).
+    last_wqe_reported: bool,
+}
+
+impl QueuePair {
+    /// A queue pair in RESET (R85).
+    pub fn new(init: &QpInit) -> Result<Self, CreateQpError> {
+        init.caps.check()?;
+        Ok(Self::blank(init))
+    }
+
+    fn blank(init: &QpInit) -> Self {
+        let max_recv_wr = if init.srq.is_some() { 0 } else { init.caps.max_recv_wr };
+        QueuePair {
+            init: *init,
+            attr: QpAttr::default(),
+            state: QpState::Reset,
+            send_queue: SendQueue::new(&init.caps),
+            recv_queue: RecvQueue::new(max_recv_wr, init.caps.max_recv_sge),
+            requester: Requester::default(),
+            responder: Responder::default(),
+            src_port: port::from_qpn(init.qpn),
+            flush_reason: FlushReason::ByModify,
+            awake: false,
+            cq_broken: false,
+            drained_reported: false,
+            established: false,
+            last_wqe_reported: false,
+        }
+    }
+
+    /// Its number.
+    pub fn qpn(&self) -> Qpn {
+        self.init.qpn
+    }
+
+    /// Its transport service.
+    pub fn qp_type(&self) -> QpType {
+        self.init.qp_type
+    }
+
+    /// Its state.
+    pub fn state(&self) -> QpState {
+        self.state
+    }
+
+    /// What it was made of.
+    pub fn init(&self) -> &QpInit {
+        &self.init
+    }
+
+    /// Its protection domain.
+    pub fn pd(&self) -> PdId {
+        self.init.pd
+    }
+
+    /// Where completions of sends go.
+    pub fn send_cq(&self) -> CqId {
+        self.init.send_cq
+    }
+
+    /// Where completions of receives go.
+    pub fn recv_cq(&self) -> CqId {
+        self.init.recv_cq
+    }
+
+    /// Its shared receive queue.
+    pub fn srq(&self) -> Option<SrqId> {
+        self.init.srq
+    }
+
+    /// Its attributes, the current state and PSNs included (`ibv_query_qp`, B47).
+    pub fn attr(&self) -> QpAttr {
+        QpAttr {
+            state: self.state,
+            cur_state: self.state,
+            sq_psn: self.requester.next_new().get(),
+            rq_psn: self.responder.expected().get(),
+            ..self.attr
+        }
+    }
+
+    /// Send work requests that have not completed.
+    pub fn send_queue_len(&self) -> usize {
+        self.send_queue.len()
+    }
+
+    /// The UDP source port that this QP would like (wire.md section 7).
+    pub fn wanted_source_port(&self) -> u16 {
+        match (self.init.qp_type, &self.attr.av) {
+            (QpType::Ud, _) | (_, None) => port::from_qpn(self.init.qpn),
+            (_, Some(av)) => port::from_path(av.flow_label, self.init.qpn, self.peer_qpn()),
+        }
+    }
+
+    /// Sets the UDP source port that packets of this QP really carry.
+    pub fn set_source_port(&mut self, port: u16) {
+        self.src_port = port;
+    }
+
+    /// Queues a send work request (`ibv_post_send`, one of the list).
+    pub fn post_send(
+        &mut self,
+        _now: Instant,
+        wr: &SendWr<'_>,
+        cx: &mut Context<'_>,
+    ) -> Result<(), PostError> {
+        match self.state {
+            QpState::Rts | QpState::Sqd | QpState::Sqe | QpState::Err => {}
+            QpState::Reset | QpState::Init | QpState::Rtr => {
+                let need = "move it to RTS before posting sends";
+                return Err(PostError::WrongState { state: self.state, need });
+            }
+        }
+        if self.init.qp_type == QpType::Ud && wr.ud.is_none() && !wr.op.is_local() {
+            return Err(PostError::MissingDestination);
+        }
+        self.send_queue.push(wr)?;
+        if matches!(self.state, QpState::Err | QpState::Sqe) {
+            self.flush_sends(cx);
+        }
+        self.wake();
+        Ok(())
+    }
+
+    /// Queues a receive work request (`ibv_post_recv`, one of the list).
+    pub fn post_recv(&mut self, wr: &RecvWr<'_>, cx: &mut Context<'_>) -> Result<(), PostError> {
+        if self.init.srq.is_some() {
+            return Err(PostError::HasSrq);
+        }
+        if self.state == QpState::Reset {
+            let need = "move it to INIT before posting receives";
+            return Err(PostError::WrongState { state: self.state, need });
+        }
+        self.recv_queue.push(wr)?;
+        if self.state == QpState::Err {
+            self.flush_receives(cx);
+        }
+        Ok(())
+    }
+
+    /// Steps 6 to 8 of wire.md section 17: service, state, addresses, P_Key, Q_Key. Called before
+    /// the ICRC is computed; nothing has changed when it refuses.
+    pub fn admits(&self, arrival: &Arrival, packet: &Packet<'_>) -> Result<(), DropReason> {
+        let service = packet.info.service;
+        if service != Service::Cnp && service != self.service() {
+            return Err(DropReason::ServiceMismatch);
+        }
+        if packet.bth.dest_qpn == Qpn::MULTICAST && self.init.qp_type != QpType::Ud {
+            return Err(DropReason::MulticastNotUd);
+        }
+        self.admits_in_state(packet)?;
+        if self.init.qp_type != QpType::Ud {
+            let av = self.attr.av.as_ref().ok_or(DropReason::QpState)?;
+            if arrival.src != av.remote {
+                return Err(DropReason::WrongPeer);
+            }
+            if arrival.dst != av.local {
+                return Err(DropReason::WrongDestination);
+            }
+        }
+        // R6: the only P_Key is the default one; full or limited membership both match full.
+        if packet.bth.pkey & 0x7fff != 0x7fff {
+            return Err(DropReason::PkeyMismatch);
+        }
+        match packet.deth() {
+            Some(deth) if deth.qkey != self.attr.qkey => Err(DropReason::QkeyMismatch),
+            _ => Ok(()),
+        }
+    }
+
+    fn admits_in_state(&self, packet: &Packet<'_>) -> Result<(), DropReason> {
+        let responder = packet.info.is_request() || packet.info.operation == Operation::Cnp;
+        match self.state {
+            QpState::Err => Err(DropReason::ErrorState),
+            QpState::Rts | QpState::Sqd | QpState::Sqe => Ok(()),
+            QpState::Rtr if responder => Ok(()),
+            QpState::Reset | QpState::Init | QpState::Rtr => Err(DropReason::QpState),
+        }
+    }
+
+    fn service(&self) -> Service {
+        match self.init.qp_type {
+            QpType::Rc => Service::Rc,
+            QpType::Uc => Service::Uc,
+            QpType::Ud => Service::Ud,
+        }
+    }
+
+    /// Takes in a packet that [`QueuePair::admits`] let pass and whose ICRC is right.
+    pub fn handle_packet(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        packet: &Packet<'_>,
+        cx: &mut Context<'_>,
+    ) {
+        if let Err(reason) = self.admits(arrival, packet) {
+            cx.counters.drop(reason);
+            return;
+        }
+        cx.counters.rcvd_pkts += 1;
+        cx.counters.rcvd_bytes += packet.covered().len() as u64 + 4;
+        if packet.info.operation == Operation::Cnp {
+            cx.counters.rcvd_cnp += 1;
+            return;
+        }
+        if packet.info.is_request() {
+            self.note_established(cx);
+            self.note_congestion(now, arrival);
+            self.handle_request(now, arrival, packet, cx);
+        } else {
+            self.handle_response(now, packet, cx);
+        }
+        self.settle(now, cx);
+    }
+
+    fn note_established(&mut self, cx: &mut Context<'_>) {
+        if self.state == QpState::Rtr && !self.established {
+            self.established = true;
+            cx.events.push(AsyncEvent::CommEst(self.init.qpn));
+        }
+    }
+
+    /// R66: a CQ that overflowed during this call takes the QP down.
+    fn settle(&mut self, now: Instant, cx: &mut Context<'_>) {
+        if std::mem::take(&mut self.cq_broken) && self.state != QpState::Err {
+            self.fail_queue_pair(now, FlushReason::CqOverflow, cx);
+        }
+        self.report_drained(cx);
+    }
+
+    /// Runs what is due at `now`: the local ACK timeout or the end of an RNR wait.
+    pub fn handle_timeout(&mut self, now: Instant, cx: &mut Context<'_>) {
+        self.run_timers(now, cx);
+        self.settle(now, cx);
+    }
+
+    /// When [`QueuePair::handle_timeout`] wants to be called.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.requester.deadline()
+    }
+
+    /// True if [`QueuePair::poll_transmit`] may have a packet.
+    pub fn wants_transmit(&self) -> bool {
+        self.awake || self.responder.wants_transmit()
+    }
+
+    /// Something changed: the requester shall look again.
+    fn wake(&mut self) {
+        self.awake = true;
+    }
+
+    /// Puts the QP into the error state because its device lost its path or its CQ.
+    pub fn handle_fatal(&mut self, now: Instant, cx: &mut Context<'_>) {
+        if !matches!(self.state, QpState::Reset | QpState::Err) {
+            self.fail_queue_pair(now, FlushReason::CqOverflow, cx);
+        }
+    }
+
+    /// First PSN that was never sent.
+    pub fn next_psn(&self) -> Psn {
+        self.requester.next_new()
+    }
+}

@@ -1,0 +1,185 @@
+//! The requester's bookkeeping: which PSN comes next, what is in flight, what it waits for.
+
+use std::collections::VecDeque;
+
+use uroce_wire::Psn;
+
+use crate::limits;
+use crate::time::Instant;
+
+/// A READ request or atomic on its way, by the PSNs of its response (R79).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReadSlot {
+    pub(crate) first: Psn,
+    pub(crate) last: Psn,
+}
+
+/// State of the requester of one QP.
+///
+/// PSNs run `una <= psn <= next_new`: everything before `una` is acknowledged, `psn` goes out next,
+/// `next_new` was never sent. `psn < next_new` while packets are being sent again.
+#[derive(Debug)]
+pub(crate) struct Requester {
+    pub(crate) una: Psn,
+    pub(crate) psn: Psn,
+    pub(crate) next_new: Psn,
+    /// Index in the send queue of the request that `psn` belongs to, or that is numbered next.
+    pub(crate) cursor: usize,
+    /// READs and atomics whose responses are expected, in PSN order.
+    pub(crate) reads: VecDeque<ReadSlot>,
+    /// Packets since one asked for an ACK.
+    pub(crate) unrequested: u32,
+    /// Most PSNs in flight; shrinks on loss, grows with progress.
+    pub(crate) window: u32,
+    /// PSNs acknowledged since the window last grew.
+    pub(crate) grown: u32,
+    pub(crate) retries_left: u8,
+    pub(crate) rnr_retries_left: u8,
+    pub(crate) retry_cnt: u8,
+    pub(crate) rnr_retry: u8,
+    /// When the local ACK timeout fires.
+    pub(crate) ack_deadline: Option<Instant>,
+    /// Nothing goes out before this time (R76, B15).
+    pub(crate) rnr_until: Option<Instant>,
+    /// The PSN that an implied NAK already restarted from; it restarts once per gap.
+    pub(crate) restarted_at: Option<Psn>,
+    /// Any response arrived on this QP.
+    pub(crate) heard: bool,
+}
+
+impl Default for Requester {
+    fn default() -> Self {
+        Requester {
+            una: Psn::new(0),
+            psn: Psn::new(0),
+            next_new: Psn::new(0),
+            cursor: 0,
+            reads: VecDeque::new(),
+            unrequested: 0,
+            window: limits::INITIAL_WINDOW,
+            grown: 0,
+            retries_left: 0,
+            rnr_retries_left: 0,
+            retry_cnt: 0,
+            rnr_retry: 0,
+            ack_deadline: None,
+            rnr_until: None,
+            restarted_at: None,
+            heard: false,
+        }
+    }
+}
+
+impl Requester {
+    /// Sets the first PSN (R20).
+    pub(crate) fn start(&mut self, psn: Psn) {
+        self.una = psn;
+        self.psn = psn;
+        self.next_new = psn;
+        self.cursor = 0;
+        self.reads.clear();
+    }
+
+    pub(crate) fn refill_retries(&mut self, retry_cnt: u8, rnr_retry: u8) {
+        self.retry_cnt = retry_cnt;
+        self.rnr_retry = rnr_retry;
+        self.retries_left = retry_cnt;
+        self.rnr_retries_left = rnr_retry;
+    }
+
+    /// First PSN that was never sent.
+    pub(crate) fn next_new(&self) -> Psn {
+        self.next_new
+    }
+
+    /// PSNs between the oldest unacknowledged one and the next to send.
+    pub(crate) fn outstanding(&self) -> u32 {
+        self.psn.since(self.una).max(0) as u32
+    }
+
+    /// True while a request that was sent waits for its acknowledgement.
+    pub(crate) fn in_flight(&self) -> bool {
+        self.next_new != self.una
+    }
+
+    /// True if `psn` was sent and is not acknowledged.
+    pub(crate) fn is_outstanding(&self, psn: Psn) -> bool {
+        psn.since(self.una) >= 0 && psn.since(self.next_new) < 0
+    }
+
+    /// When the next timer fires.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.rnr_until.or(self.ack_deadline)
+    }
+
+    /// Forgets READs that will be asked for again from `psn` on.
+    pub(crate) fn forget_reads_from(&mut self, psn: Psn) {
+        while self.reads.back().is_some_and(|read| read.last.since(psn) >= 0) {
+            self.reads.pop_back();
+        }
+    }
+
+    /// R75: progress refills the retry counters; the window grows by one packet per window.
+    pub(crate) fn note_progress(&mut self, acknowledged: u32) {
+        self.retries_left = self.retry_cnt;
+        self.rnr_retries_left = self.rnr_retry;
+        self.restarted_at = None;
+        self.grown += acknowledged;
+        if self.grown >= self.window {
+            self.grown = 0;
+            self.window = (self.window + 1).min(limits::MAX_WINDOW);
+        }
+    }
+
+    /// Loss: halve the window.
+    pub(crate) fn note_loss(&mut self) {
+        self.window = (self.window / 2).max(limits::MIN_WINDOW);
+        self.grown = 0;
+    }
+
+    /// SQE to RTS (UC, UD): start over behind what was flushed.
+    pub(crate) fn resume_after_error(&mut self) {
+        self.start(self.next_new);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r15_outstanding_psns_across_the_wrap() {
+        let mut requester = Requester::default();
+        requester.start(Psn::new(0xff_fffe));
+        requester.next_new = Psn::new(3);
+        requester.psn = Psn::new(3);
+        assert_eq!(requester.outstanding(), 5);
+        assert!(requester.is_outstanding(Psn::new(0xff_ffff)));
+        assert!(requester.is_outstanding(Psn::new(2)));
+        assert!(!requester.is_outstanding(Psn::new(3)));
+        assert!(!requester.is_outstanding(Psn::new(0xff_fffd)));
+    }
+
+    #[test]
+    fn rnr_wait_hides_the_ack_timeout() {
+        let requester = Requester {
+            rnr_until: Some(Instant::from_nanos(500)),
+            ack_deadline: Some(Instant::from_nanos(100)),
+            ..Requester::default()
+        };
+        assert_eq!(requester.deadline(), Some(Instant::from_nanos(500)));
+    }
+
+    #[test]
+    fn the_window_halves_on_loss_and_stays_in_bounds() {
+        let mut requester = Requester::default();
+        for _ in 0..20 {
+            requester.note_loss();
+        }
+        assert_eq!(requester.window, limits::MIN_WINDOW);
+        for _ in 0..100_000 {
+            requester.note_progress(1);
+        }
+        assert_eq!(requester.window, limits::MAX_WINDOW);
+    }
+}

@@ -1,0 +1,259 @@
+//! Answers that wait to be sent, in PSN order, and their packets.
+
+use uroce_memory::Access;
+use uroce_wire::{
+    Aeth, AtomicAckEth, Bth, DropReason, HeaderWriter, NakCode, Opcode, Operation, Position, Psn,
+    Service, Syndrome, opcode_for,
+};
+
+use crate::context::{Context, Transmit};
+use crate::limits;
+use crate::qp::QueuePair;
+use crate::qp::transmit::{ICRC_LEN, pad_of};
+use crate::time::Instant;
+
+use super::Responder;
+
+/// The response packets of one READ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Train {
+    /// PSN of the first packet of this train; later than `base` when it repeats a part.
+    pub(super) first: Psn,
+    /// PSN of the packet that goes out next.
+    pub(super) next: Psn,
+    /// PSN of the last packet.
+    pub(super) last: Psn,
+    /// Address, key and length of the whole READ, which starts at PSN `base`.
+    pub(super) va: u64,
+    pub(super) rkey: u32,
+    pub(super) length: u64,
+    pub(super) base: Psn,
+    pub(super) msn: u32,
+}
+
+/// Something to send to the requester.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// ACK, NAK or RNR NAK.
+    Ack { psn: Psn, syndrome: Syndrome, msn: u32 },
+    /// Result of an atomic.
+    Atomic { psn: Psn, msn: u32, original: u64 },
+    /// Answer to FLUSH and ATOMIC WRITE: an empty READ response.
+    Placement { psn: Psn, msn: u32 },
+    /// READ responses.
+    Read(Train),
+}
+
+impl Answer {
+    fn psn(&self) -> Psn {
+        match self {
+            Answer::Ack { psn, .. }
+            | Answer::Atomic { psn, .. }
+            | Answer::Placement { psn, .. } => *psn,
+            Answer::Read(train) => train.next,
+        }
+    }
+
+    fn is_ack(&self) -> bool {
+        matches!(self, Answer::Ack { .. })
+    }
+}
+
+impl Responder {
+    /// READs and the like that were executed but not answered yet (R35).
+    pub(super) fn unsent_reads(&self) -> usize {
+        self.answers.iter().filter(|answer| !answer.is_ack()).count()
+    }
+
+    /// Queues an ACK or NAK behind everything else (R49). One that directly follows another takes
+    /// its place if its PSN is not lower: it then says all that the older one said. The ACK of a
+    /// duplicate has a lower PSN than a NAK that waits, and says nothing new. True if only one of
+    /// the two is sent.
+    pub(super) fn queue_ack(&mut self, ack: Answer) -> bool {
+        if let Some(last) = self.answers.back_mut().filter(|last| last.is_ack()) {
+            if ack.psn().since(last.psn()) >= 0 {
+                *last = ack;
+            }
+            return true;
+        }
+        if self.answers.len() < limits::RESPONSE_QUEUE {
+            self.answers.push_back(ack);
+        }
+        false
+    }
+
+    /// R54: the packet that a sequence NAK asks for has arrived after all. The NAK also
+    /// acknowledged what came before, so an ACK takes its place.
+    pub(super) fn retract_nak(&mut self) {
+        let nak = Syndrome::nak(NakCode::PsnSequence);
+        let Some(Answer::Ack { psn, syndrome, .. }) = self.answers.back_mut() else {
+            return;
+        };
+        if *syndrome == nak && *psn == self.expected {
+            *syndrome = Syndrome::ack(Syndrome::ACK_UNLIMITED);
+            *psn = self.expected.sub(1);
+        }
+    }
+
+    /// Queues an answer at its place in PSN order. One for the same request is replaced: a READ
+    /// train in progress is rewound, and two trains never interleave (R62).
+    pub(super) fn queue_in_order(&mut self, answer: Answer) {
+        let key = key_of(&answer);
+        if let Some(old) = self.answers.iter_mut().find(|old| key_of(old) == key && !old.is_ack()) {
+            // A duplicate of a train that has not started changes nothing.
+            if old.psn().since(answer.psn()) > 0 || !matches!(old, Answer::Read(_)) {
+                *old = answer;
+            } else if let (Answer::Read(old), Answer::Read(new)) = (old, answer) {
+                if old.first == old.next {
+                    old.first = new.first;
+                    old.next = new.next;
+                }
+            }
+            return;
+        }
+        if self.answers.len() >= limits::RESPONSE_QUEUE {
+            return;
+        }
+        let psn = answer.psn();
+        let at = self.answers.iter().position(|other| other.psn().since(psn) > 0);
+        self.answers.insert(at.unwrap_or(self.answers.len()), answer);
+    }
+}
+
+/// The PSN by which an answer is known: that of its request.
+fn key_of(answer: &Answer) -> Psn {
+    match answer {
+        Answer::Read(train) => train.base,
+        other => other.psn(),
+    }
+}
+
+impl QueuePair {
+    /// Writes the next answer, if one waits.
+    pub(crate) fn poll_response(
+        &mut self,
+        now: Instant,
+        out: &mut [u8],
+        cx: &mut Context<'_>,
+    ) -> Option<Transmit> {
+        if std::mem::take(&mut self.responder.cnp_due) {
+            return self.emit_cnp(out);
+        }
+        let answer = *self.responder.answers.front()?;
+        let length = match answer {
+            Answer::Ack { psn, syndrome, msn } => {
+                self.responder.answers.pop_front();
+                let opcode = Opcode::RC_ACKNOWLEDGE;
+                self.emit_answer(opcode, psn, Some(Aeth { syndrome, msn }), None, out)?
+            }
+            Answer::Atomic { psn, msn, original } => {
+                self.responder.answers.pop_front();
+                let aeth = Aeth { syndrome: Syndrome::ack(Syndrome::ACK_UNLIMITED), msn };
+                let result = Some(AtomicAckEth { original });
+                self.emit_answer(Opcode::RC_ATOMIC_ACKNOWLEDGE, psn, Some(aeth), result, out)?
+            }
+            Answer::Placement { psn, msn } => {
+                self.responder.answers.pop_front();
+                let aeth = Aeth { syndrome: Syndrome::ack(Syndrome::ACK_UNLIMITED), msn };
+                self.emit_answer(Opcode::RC_READ_RESPONSE_ONLY, psn, Some(aeth), None, out)?
+            }
+            Answer::Read(train) => match self.emit_read_response(&train, out, cx) {
+                Some(length) => length,
+                None => {
+                    cx.counters.drop(DropReason::TxFailed);
+                    self.fail_read(now, train.next, cx);
+                    return self.poll_nak(out);
+                }
+            },
+        };
+        Some(Transmit { len: length + ICRC_LEN, path: self.path() })
+    }
+
+    /// The NAK that [`QueuePair::fail_read`] has just queued.
+    fn poll_nak(&mut self, out: &mut [u8]) -> Option<Transmit> {
+        let Answer::Ack { psn, syndrome, msn } = self.responder.answers.pop_front()? else {
+            return None;
+        };
+        let aeth = Some(Aeth { syndrome, msn });
+        let length = self.emit_answer(Opcode::RC_ACKNOWLEDGE, psn, aeth, None, out)?;
+        Some(Transmit { len: length + ICRC_LEN, path: self.path() })
+    }
+
+    fn emit_answer(
+        &self,
+        opcode: Opcode,
+        psn: Psn,
+        aeth: Option<Aeth>,
+        result: Option<AtomicAckEth>,
+        out: &mut [u8],
+    ) -> Option<usize> {
+        let mut writer = HeaderWriter::new(out);
+        writer.put(&Bth::new(opcode, self.peer_qpn(), psn))?;
+        if let Some(aeth) = aeth {
+            writer.put(&aeth)?;
+        }
+        if let Some(result) = result {
+            writer.put(&result)?;
+        }
+        Some(writer.len())
+    }
+
+    /// Writes the next packet of a train and moves it on. `None`: the memory is gone (B12).
+    fn emit_read_response(
+        &mut self,
+        train: &Train,
+        out: &mut [u8],
+        cx: &mut Context<'_>,
+    ) -> Option<usize> {
+        let mtu = self.attr.path_mtu.bytes() as u64;
+        let offset = train.next.since(train.base).max(0) as u64 * mtu;
+        let length = train.length.saturating_sub(offset).min(mtu) as usize;
+        let position = match (train.next == train.first, train.next == train.last) {
+            (true, true) => Position::Only,
+            (true, false) => Position::First,
+            (false, false) => Position::Middle,
+            (false, true) => Position::Last,
+        };
+        let opcode = opcode_for(Service::Rc, Operation::ReadResponse, position, false, false)?;
+        let mut bth = Bth::new(opcode, self.peer_qpn(), train.next);
+        bth.pad = pad_of(length) as u8;
+        let mut writer = HeaderWriter::new(out);
+        writer.put(&bth)?;
+        // R47: MIDDLE has no AETH.
+        if position != Position::Middle {
+            let syndrome = Syndrome::ack(Syndrome::ACK_UNLIMITED);
+            writer.put(&Aeth { syndrome, msn: train.msn })?;
+        }
+        let start = writer.len();
+        if length > 0 {
+            let va = train.va.checked_add(offset)?;
+            let by = self.requirer();
+            let slice =
+                cx.mem.check(train.rkey, by, Access::REMOTE_READ, va, length as u64).ok()?;
+            slice.copy_out(0, &mut out[start..start + length]).ok()?;
+        }
+        let end = start + length + pad_of(length);
+        out[start + length..end].fill(0);
+        self.move_train(train);
+        Some(end)
+    }
+
+    fn move_train(&mut self, train: &Train) {
+        if train.next == train.last {
+            self.responder.answers.pop_front();
+        } else if let Some(Answer::Read(front)) = self.responder.answers.front_mut() {
+            front.next = train.next.add(1);
+        }
+    }
+
+    /// R102: 16 zero bytes behind a BTH with BECN.
+    fn emit_cnp(&self, out: &mut [u8]) -> Option<Transmit> {
+        let mut bth = Bth::new(Opcode::CNP, self.peer_qpn(), Psn::new(0));
+        bth.becn = true;
+        let mut writer = HeaderWriter::new(out);
+        writer.put(&bth)?;
+        let start = writer.len();
+        out[start..start + 16].fill(0);
+        Some(Transmit { len: start + 16 + ICRC_LEN, path: self.path() })
+    }
+}

@@ -1,0 +1,235 @@
+//! Executing a request that passed all checks.
+
+use uroce_memory::{Access, AtomicError};
+use uroce_wire::{Operation, Packet, Psn};
+
+use crate::cause::Cause;
+use crate::context::Context;
+use crate::qp::QueuePair;
+use crate::wc::{Wc, WcFlags, WcOpcode, WcStatus};
+
+use super::Message;
+use super::checks::{Refusal, remote_of, write_message};
+use super::replay::{Saved, SavedKind};
+
+impl QueuePair {
+    /// Runs all steps for one request packet with the expected PSN. On success memory has
+    /// changed, the expected PSN has moved on, and a completion was reported if one is due.
+    pub(super) fn run_request(
+        &mut self,
+        packet: &Packet<'_>,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Refusal> {
+        self.check_sequence(packet)?;
+        self.check_enabled(packet)?;
+        self.check_resource(packet, cx)?;
+        self.check_length(packet)?;
+        self.check_rkey(packet, cx)?;
+        self.execute(packet, cx)?;
+        self.advance(packet);
+        self.complete(packet, cx);
+        Ok(())
+    }
+
+    fn execute(&mut self, packet: &Packet<'_>, cx: &mut Context<'_>) -> Result<(), Refusal> {
+        match packet.info.operation {
+            Operation::Send => self.execute_send(packet, cx),
+            Operation::Write => self.execute_write(packet, cx),
+            Operation::CompareSwap | Operation::FetchAdd => self.execute_atomic(packet, cx),
+            Operation::AtomicWrite => self.execute_atomic_write(packet, cx),
+            Operation::Flush => {
+                // Memory of this process is coherent: ordering is all that a flush needs.
+                std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+                self.remember(packet, SavedKind::Placement);
+                Ok(())
+            }
+            Operation::ReadRequest => self.execute_read(packet),
+            _ => Err(Refusal::invalid(packet, "not a request")),
+        }
+    }
+
+    fn execute_send(&mut self, packet: &Packet<'_>, cx: &mut Context<'_>) -> Result<(), Refusal> {
+        let at = self.responder.message.map_or(0, |message| message.done);
+        let pd = self.recv_pd(cx);
+        let sges = &self.responder.recv.sges;
+        if let Err(error) = cx.mem.scatter(pd, sges, at, packet.payload()) {
+            let lkey = sges.get(error.index).map_or(0, |sge| sge.lkey.0);
+            let index = error.index as u32;
+            let cause = Cause::LocalBuffer { index, lkey, error: error.error };
+            return Err(Refusal::local(WcStatus::LocProtErr, cause));
+        }
+        if let Some(rkey) = packet.ieth() {
+            let by = (self.init.pd, self.init.qpn.get());
+            cx.mem.invalidate(uroce_memory::Rkey(rkey), by.0, by.1, true).map_err(|error| {
+                Refusal::Nak {
+                    code: uroce_wire::NakCode::RemoteAccess,
+                    status: WcStatus::LocAccessErr,
+                    cause: Cause::Invalidate(error),
+                }
+            })?;
+        }
+        self.grow_message(Operation::Send, packet);
+        Ok(())
+    }
+
+    fn execute_write(&mut self, packet: &Packet<'_>, cx: &mut Context<'_>) -> Result<(), Refusal> {
+        if self.responder.message.is_none() {
+            self.responder.message = remote_of(packet).map(|remote| write_message(&remote));
+        }
+        let Some(message) = self.responder.message else {
+            return Err(Refusal::invalid(packet, "a WRITE without RETH"));
+        };
+        let data = packet.payload();
+        if !data.is_empty() {
+            let va = message.va.wrapping_add(message.done);
+            let by = self.requirer();
+            let slice = cx
+                .mem
+                .check(message.rkey, by, Access::REMOTE_WRITE, va, data.len() as u64)
+                .map_err(|error| Refusal::access(packet, error))?;
+            slice.copy_in(0, data).map_err(|_| Refusal::invalid(packet, "out of range"))?;
+        }
+        self.grow_message(Operation::Write, packet);
+        Ok(())
+    }
+
+    /// Counts the bytes of a packet into its message.
+    fn grow_message(&mut self, operation: Operation, packet: &Packet<'_>) {
+        let fresh = Message { operation, va: 0, rkey: 0, length: 0, done: 0 };
+        let message = self.responder.message.get_or_insert(fresh);
+        message.done += packet.payload().len() as u64;
+    }
+
+    fn execute_atomic(&mut self, packet: &Packet<'_>, cx: &mut Context<'_>) -> Result<(), Refusal> {
+        let Some(eth) = packet.atomic_eth() else {
+            return Err(Refusal::invalid(packet, "an atomic without AtomicETH"));
+        };
+        let slice = cx
+            .mem
+            .check(eth.rkey, self.requirer(), Access::REMOTE_ATOMIC, eth.va, 8)
+            .map_err(|error| Refusal::access(packet, error))?;
+        let outcome = match packet.info.operation {
+            Operation::CompareSwap => slice.compare_swap(0, eth.compare, eth.swap_add),
+            _ => slice.fetch_add(0, eth.swap_add),
+        };
+        let original = outcome.map_err(|error| misplaced(packet, error))?;
+        self.remember(packet, SavedKind::Atomic { opcode: packet.bth.opcode, original });
+        Ok(())
+    }
+
+    fn execute_atomic_write(
+        &mut self,
+        packet: &Packet<'_>,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Refusal> {
+        let (Some(reth), Ok(bytes)) = (packet.reth(), <[u8; 8]>::try_from(packet.payload())) else {
+            return Err(Refusal::invalid(packet, "an ATOMIC WRITE has exactly 8 bytes"));
+        };
+        let slice = cx
+            .mem
+            .check(reth.rkey, self.requirer(), Access::REMOTE_WRITE, reth.va, 8)
+            .map_err(|error| Refusal::access(packet, error))?;
+        // The bytes lie in memory as they lie on the wire.
+        slice.store_u64(0, u64::from_ne_bytes(bytes)).map_err(|error| misplaced(packet, error))?;
+        self.remember(packet, SavedKind::Placement);
+        Ok(())
+    }
+
+    fn execute_read(&mut self, packet: &Packet<'_>) -> Result<(), Refusal> {
+        let Some(reth) = packet.reth() else {
+            return Err(Refusal::invalid(packet, "a READ without RETH"));
+        };
+        let length = u64::from(reth.length);
+        self.remember(packet, SavedKind::Read { va: reth.va, rkey: reth.rkey, length });
+        Ok(())
+    }
+
+    /// R59: keeps what a repetition of this request will need, and queues the answer.
+    fn remember(&mut self, packet: &Packet<'_>, kind: SavedKind) {
+        let first = packet.bth.psn;
+        let last = first.add(self.psns_of_request(packet) - 1);
+        let msn = (self.responder.msn + 1) & 0xff_ffff;
+        let saved = Saved { first, last, msn, kind };
+        if self.responder.saved.len() >= usize::from(self.responder.depth) {
+            self.responder.saved.pop_front();
+        }
+        self.responder.saved.push_back(saved);
+        self.responder.queue_saved(&saved, first);
+    }
+
+    /// R18, R19.
+    fn psns_of_request(&self, packet: &Packet<'_>) -> u32 {
+        match (packet.info.operation, packet.reth()) {
+            (Operation::ReadRequest, Some(reth)) => {
+                reth.length.div_ceil(self.attr.path_mtu.bytes() as u32).max(1)
+            }
+            _ => 1,
+        }
+    }
+
+    /// Moves on to the next PSN; R50: a finished message counts once.
+    fn advance(&mut self, packet: &Packet<'_>) {
+        let psns = self.psns_of_request(packet);
+        self.responder.expected = packet.bth.psn.add(psns);
+        if packet.info.ends() {
+            self.responder.msn = (self.responder.msn + 1) & 0xff_ffff;
+        }
+    }
+
+    /// R40: reports a finished SEND or WRITE with immediate.
+    fn complete(&mut self, packet: &Packet<'_>, cx: &mut Context<'_>) {
+        if !packet.info.ends() {
+            return;
+        }
+        let message = self.responder.message.take();
+        match packet.info.operation {
+            Operation::Write if !packet.info.has_imm() => cx.counters.rdma_recvs += 1,
+            Operation::Write | Operation::Send => {
+                let length = message.map_or(0, |message| message.done);
+                self.report_receive(packet, length as u32, cx);
+            }
+            _ => cx.counters.rdma_recvs += 1,
+        }
+    }
+
+    /// Completes the receive work request in use with success.
+    pub(super) fn report_receive(
+        &mut self,
+        packet: &Packet<'_>,
+        byte_len: u32,
+        cx: &mut Context<'_>,
+    ) {
+        self.responder.recv_taken = false;
+        let write = packet.info.operation == Operation::Write;
+        let mut flags = WcFlags::GRH;
+        flags.set(WcFlags::WITH_IMM, packet.immdt().is_some());
+        flags.set(WcFlags::WITH_INV, packet.ieth().is_some());
+        let wc = Wc {
+            wr_id: self.responder.recv.wr_id,
+            opcode: if write { WcOpcode::RecvRdmaWithImm } else { WcOpcode::Recv },
+            byte_len,
+            imm: packet.immdt(),
+            invalidated: packet.ieth(),
+            qpn: self.init.qpn.get(),
+            src_qpn: self.attr.dest_qpn,
+            flags,
+            src_ip: self.attr.av.map(|av| av.remote),
+            ..Wc::default()
+        };
+        let wc = match packet.deth() {
+            Some(deth) => Wc { src_qpn: deth.src_qpn.get(), src_ip: None, ..wc },
+            None => wc,
+        };
+        self.complete_recv(wc, packet.bth.solicited, cx);
+    }
+
+    /// The last PSN that has been executed.
+    pub(super) fn last_executed(&self) -> Psn {
+        self.responder.expected.sub(1)
+    }
+}
+
+fn misplaced(packet: &Packet<'_>, error: AtomicError) -> Refusal {
+    let _ = error;
+    Refusal::invalid(packet, "the memory behind the address is not aligned to 8 bytes")
+}

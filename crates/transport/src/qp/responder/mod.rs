@@ -1,0 +1,170 @@
+//! The responder: executes the peer's requests and answers them.
+//!
+//! A request walks through named steps, as rxe's does, each a small function: sequence, enabled,
+//! resource, length, rkey, execute, complete, acknowledge. First execution and replay share them.
+
+mod answer;
+mod checks;
+mod datagram;
+mod execute;
+mod reliable;
+mod replay;
+mod unreliable;
+
+use std::collections::VecDeque;
+
+use uroce_memory::Requirer;
+use uroce_wire::{Operation, Packet, Psn};
+
+use crate::attr::QpType;
+use crate::context::{Arrival, Context};
+use crate::limits;
+use crate::qp::QueuePair;
+use crate::recv_queue::RecvWqe;
+use crate::time::Instant;
+
+use answer::Answer;
+use replay::Saved;
+
+/// A message of which some packets have arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Message {
+    /// SEND or WRITE.
+    operation: Operation,
+    /// Where a WRITE goes.
+    va: u64,
+    rkey: u32,
+    /// Length that the RETH of a WRITE announced.
+    length: u64,
+    /// Bytes that have arrived.
+    done: u64,
+}
+
+/// State of the responder of one QP.
+#[derive(Debug, Default)]
+pub(crate) struct Responder {
+    expected: Psn,
+    msn: u32,
+    /// A NAK or RNR NAK for the expected PSN is out: silence until that PSN arrives (R53, R56).
+    silent: bool,
+    /// UC: the rest of a damaged message is dropped (R97).
+    drop_rest: bool,
+    message: Option<Message>,
+    recv: RecvWqe,
+    /// `recv` holds a work request that has not completed.
+    recv_taken: bool,
+    /// READs, atomics, FLUSHes and ATOMIC WRITEs that can be repeated, oldest first.
+    saved: VecDeque<Saved>,
+    depth: u8,
+    answers: VecDeque<Answer>,
+    budget_since: Instant,
+    budget_used: u32,
+    cnp_due: bool,
+    last_cnp: Option<Instant>,
+}
+
+impl Responder {
+    /// Sets the first expected PSN (R20).
+    pub(crate) fn start(&mut self, psn: Psn) {
+        self.expected = psn;
+    }
+
+    /// The PSN that the next request must have.
+    pub(crate) fn expected(&self) -> Psn {
+        self.expected
+    }
+
+    /// Changes how many READs and atomics are remembered; the newest survive (B32).
+    pub(crate) fn set_depth(&mut self, depth: u8) {
+        self.depth = depth;
+        while self.saved.len() > usize::from(depth) {
+            self.saved.pop_front();
+        }
+    }
+
+    /// True if an answer waits.
+    pub(crate) fn wants_transmit(&self) -> bool {
+        self.cnp_due || !self.answers.is_empty()
+    }
+
+    /// Drops what waits to be sent.
+    pub(crate) fn forget_answers(&mut self) {
+        self.answers.clear();
+        self.cnp_due = false;
+    }
+
+    /// Gives up the receive work request in use and returns its cookie.
+    pub(crate) fn release_receive(&mut self) -> Option<u64> {
+        self.message = None;
+        std::mem::take(&mut self.recv_taken).then_some(self.recv.wr_id)
+    }
+
+    /// S6: may one more answer to a duplicate go out in this period?
+    fn spend_reply(&mut self, now: Instant) -> bool {
+        if now.since(self.budget_since) >= limits::REPLY_BUDGET_PERIOD_NS {
+            self.budget_since = now;
+            self.budget_used = 0;
+        }
+        self.budget_used += 1;
+        self.budget_used <= limits::REPLY_BUDGET
+    }
+}
+
+impl QueuePair {
+    /// Takes in a request of the peer.
+    pub(crate) fn handle_request(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        packet: &Packet<'_>,
+        cx: &mut Context<'_>,
+    ) {
+        match self.init.qp_type {
+            QpType::Rc => self.handle_reliable(now, packet, cx),
+            QpType::Uc => self.handle_unreliable(now, packet, cx),
+            QpType::Ud => self.handle_datagram(now, arrival, packet, cx),
+        }
+    }
+
+    /// R102: a packet marked by congestion on the way draws a CNP, at most one per interval.
+    pub(crate) fn note_congestion(&mut self, now: Instant, arrival: &Arrival) {
+        let marked = arrival.traffic_class & 3 == 3;
+        if !marked || self.init.qp_type == QpType::Ud {
+            return;
+        }
+        let due =
+            self.responder.last_cnp.is_none_or(|last| now.since(last) >= limits::CNP_INTERVAL_NS);
+        if due {
+            self.responder.last_cnp = Some(now);
+            self.responder.cnp_due = true;
+        }
+    }
+
+    /// Who asks for access to registered memory.
+    pub(crate) fn requirer(&self) -> Requirer {
+        Requirer { pd: self.init.pd, qpn: self.init.qpn.get() }
+    }
+
+    /// Makes a receive work request available; false if none is posted.
+    fn take_receive(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.responder.recv_taken {
+            return true;
+        }
+        let wqe = &mut self.responder.recv;
+        let taken = match self.init.srq {
+            None => self.recv_queue.pop(wqe),
+            Some(id) => match cx.srqs.get_mut(id) {
+                Some(srq) => srq.take(id, wqe, cx.events),
+                None => false,
+            },
+        };
+        self.responder.recv_taken = taken;
+        taken
+    }
+
+    /// The protection domain of receive buffers: the SRQ's own if there is one.
+    fn recv_pd(&self, cx: &Context<'_>) -> uroce_memory::PdId {
+        let srq = self.init.srq.and_then(|id| cx.srqs.get(id));
+        srq.map_or(self.init.pd, |srq| srq.pd())
+    }
+}

@@ -1,0 +1,95 @@
+//! UC: no answers; a damaged message is dropped whole (R97, R98).
+
+use uroce_wire::{DropReason, NakCode, Packet};
+
+use crate::cause::{Cause, FlushReason};
+use crate::context::Context;
+use crate::qp::QueuePair;
+use crate::time::Instant;
+use crate::wc::{Wc, WcOpcode, WcStatus};
+
+use super::checks::Refusal;
+
+impl QueuePair {
+    pub(super) fn handle_unreliable(
+        &mut self,
+        now: Instant,
+        packet: &Packet<'_>,
+        cx: &mut Context<'_>,
+    ) {
+        let psn = packet.bth.psn;
+        let distance = psn.since(self.responder.expected);
+        if distance < 0 {
+            // A repetition made by the network; delivering it twice helps nobody.
+            cx.counters.duplicate_request += 1;
+            cx.counters.drop(DropReason::UcOutOfSequence);
+            return;
+        }
+        if distance > 0 {
+            cx.counters.out_of_seq_request += 1;
+            self.responder.drop_rest = true;
+        }
+        if packet.info.starts() {
+            // A new message ends the one that was cut short; its receive is used again.
+            self.responder.drop_rest = false;
+            self.responder.message = None;
+        }
+        self.responder.expected = psn.add(1);
+        if self.responder.drop_rest {
+            self.responder.message = None;
+            cx.counters.drop(DropReason::UcOutOfSequence);
+            return;
+        }
+        if let Err(refusal) = self.run_request(packet, cx) {
+            self.drop_message(now, psn.add(1), refusal, cx);
+        }
+    }
+
+    fn drop_message(
+        &mut self,
+        now: Instant,
+        next: uroce_wire::Psn,
+        refusal: Refusal,
+        cx: &mut Context<'_>,
+    ) {
+        self.responder.expected = next;
+        self.responder.message = None;
+        self.responder.drop_rest = true;
+        match refusal {
+            Refusal::NotReady => cx.counters.drop(DropReason::UcNoReceive),
+            Refusal::Nak { code: NakCode::RemoteAccess, .. } => {
+                cx.counters.drop(DropReason::UcAccess);
+            }
+            Refusal::Nak { code: NakCode::RemoteOperational, status, cause } => {
+                cx.counters.drop(DropReason::UcAccess);
+                self.fail_receive(now, status, cause, cx);
+            }
+            Refusal::Nak { .. } => cx.counters.drop(DropReason::UcInvalid),
+        }
+    }
+
+    /// A receive work request of UC or UD that cannot be written to: its owner's mistake, which
+    /// puts the QP into the error state (class A, R38).
+    pub(super) fn fail_receive(
+        &mut self,
+        now: Instant,
+        status: WcStatus,
+        cause: Cause,
+        cx: &mut Context<'_>,
+    ) {
+        let Some(wr_id) = self.responder.release_receive() else {
+            return;
+        };
+        let wc = Wc {
+            wr_id,
+            status,
+            opcode: WcOpcode::Recv,
+            vendor_err: cause.code(),
+            qpn: self.init.qpn.get(),
+            cause,
+            ..Wc::default()
+        };
+        self.complete_recv(wc, true, cx);
+        self.fail_queue_pair(now, FlushReason::RecvFailed { wr_id, status }, cx);
+    }
+}

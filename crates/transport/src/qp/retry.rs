@@ -1,0 +1,153 @@
+//! Going back: timeouts, sequence NAKs, implied NAKs, RNR NAKs.
+
+use uroce_wire::{DropReason, Psn, ack_timeout_ns, rnr_timer_us};
+
+use crate::attr::QpType;
+use crate::cause::Cause;
+use crate::context::Context;
+use crate::qp::QueuePair;
+use crate::time::Instant;
+use crate::wc::WcStatus;
+
+/// rnr_retry with this value waits for ever (R76, B16).
+const RNR_RETRY_FOR_EVER: u8 = 7;
+
+impl QueuePair {
+    /// Index of the request that owns `psn`.
+    pub(crate) fn index_of(&self, psn: Psn) -> Option<usize> {
+        (0..self.send_queue.len()).find(|index| {
+            self.send_queue.get(*index).is_some_and(|wqe| {
+                wqe.numbered && psn.since(wqe.first_psn) >= 0 && psn.since(wqe.last_psn()) <= 0
+            })
+        })
+    }
+
+    /// Sends again from `psn` on (go-back-N).
+    fn go_back_to(&mut self, psn: Psn, cx: &mut Context<'_>) {
+        let Some(index) = self.index_of(psn) else {
+            return;
+        };
+        self.requester.psn = psn;
+        self.requester.cursor = index;
+        self.requester.unrequested = 0;
+        self.requester.ack_deadline = None;
+        self.requester.forget_reads_from(psn);
+        cx.counters.completer_retry_err += 1;
+        self.wake();
+    }
+
+    /// R71: the responder misses `psn`.
+    pub(crate) fn handle_sequence_nak(&mut self, now: Instant, psn: Psn, cx: &mut Context<'_>) {
+        cx.counters.rcvd_seq_err += 1;
+        // B15: a sequence NAK during an RNR wait must not shorten it.
+        if self.requester.rnr_until.is_some() {
+            cx.counters.drop(DropReason::RnrPending);
+            return;
+        }
+        if self.requester.psn == psn {
+            return;
+        }
+        if self.requester.retries_left == 0 {
+            let peer = self.attr.av.map(|av| av.remote);
+            let retries = self.requester.retry_cnt;
+            let cause = Cause::TooManySequenceNaks { peer, psn, retries };
+            cx.counters.retry_exceeded_err += 1;
+            return self.fail_oldest_send(now, WcStatus::RetryExcErr, cause, cx);
+        }
+        self.requester.retries_left -= 1;
+        self.requester.note_loss();
+        self.go_back_to(psn, cx);
+    }
+
+    /// R68: a later response shows that the one for `missing` was lost. Starts over once per gap;
+    /// if that is lost too, the timer recovers.
+    pub(crate) fn handle_implied_nak(&mut self, _now: Instant, missing: Psn, cx: &mut Context<'_>) {
+        if self.requester.rnr_until.is_some()
+            || self.requester.restarted_at == Some(missing)
+            || self.requester.psn == missing
+        {
+            return;
+        }
+        self.requester.restarted_at = Some(missing);
+        self.requester.note_loss();
+        self.go_back_to(missing, cx);
+    }
+
+    /// R76: no receive was posted; wait, then send from `psn` on again.
+    pub(crate) fn handle_rnr_nak(
+        &mut self,
+        now: Instant,
+        psn: Psn,
+        timer: u8,
+        cx: &mut Context<'_>,
+    ) {
+        cx.counters.rcvd_rnr_err += 1;
+        let wait_us = rnr_timer_us(timer);
+        if self.requester.rnr_retry != RNR_RETRY_FOR_EVER {
+            if self.requester.rnr_retries_left == 0 {
+                let peer = self.attr.av.map(|av| av.remote);
+                let retries = self.requester.rnr_retry;
+                let cause = Cause::NeverReady { peer, psn, retries, wait_us };
+                cx.counters.retry_rnr_exceeded_err += 1;
+                return self.fail_oldest_send(now, WcStatus::RnrRetryExcErr, cause, cx);
+            }
+            self.requester.rnr_retries_left -= 1;
+        }
+        self.go_back_to(psn, cx);
+        self.requester.rnr_until = Some(now.add_ns(u64::from(wait_us) * 1_000));
+    }
+
+    /// Runs the timers that are due.
+    pub(crate) fn run_timers(&mut self, now: Instant, cx: &mut Context<'_>) {
+        if let Some(until) = self.requester.rnr_until {
+            if now >= until {
+                self.requester.rnr_until = None;
+                self.wake();
+            }
+            return;
+        }
+        if self.requester.ack_deadline.is_some_and(|deadline| now >= deadline) {
+            self.requester.ack_deadline = None;
+            if self.requester.in_flight() {
+                self.handle_ack_timeout(now, cx);
+            }
+        }
+    }
+
+    fn handle_ack_timeout(&mut self, now: Instant, cx: &mut Context<'_>) {
+        cx.counters.ack_timeout += 1;
+        if self.requester.retries_left == 0 {
+            let cause = Cause::NoAnswer {
+                peer: self.attr.av.map(|av| av.remote),
+                psn: self.requester.una,
+                retries: self.requester.retry_cnt,
+                timeout_ns: ack_timeout_ns(self.attr.timeout).unwrap_or(0),
+                heard: self.requester.heard,
+            };
+            cx.counters.retry_exceeded_err += 1;
+            return self.fail_oldest_send(now, WcStatus::RetryExcErr, cause, cx);
+        }
+        self.requester.retries_left -= 1;
+        self.requester.restarted_at = None;
+        self.requester.note_loss();
+        self.go_back_to(self.requester.una, cx);
+    }
+
+    /// Starts the local ACK timer if it does not run.
+    pub(crate) fn arm_ack_timer(&mut self, now: Instant) {
+        if self.requester.ack_deadline.is_none() {
+            self.restart_ack_timer(now);
+        }
+    }
+
+    /// Starts the local ACK timer anew, or stops it when nothing is in flight.
+    pub(crate) fn restart_ack_timer(&mut self, now: Instant) {
+        let timeout = ack_timeout_ns(self.attr.timeout);
+        self.requester.ack_deadline = match timeout {
+            Some(ns) if self.init.qp_type == QpType::Rc && self.requester.in_flight() => {
+                Some(now.add_ns(ns))
+            }
+            _ => None,
+        };
+    }
+}

@@ -1,0 +1,309 @@
+//! Send work requests from post to completion.
+
+use std::collections::VecDeque;
+
+use uroce_memory::Sge;
+use uroce_wire::Psn;
+
+use crate::attr::QpCaps;
+use crate::limits;
+use crate::wc::WcOpcode;
+use crate::wr::{PostError, SendData, SendFlags, SendOp, SendWr, UdDestination};
+
+/// A posted send work request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SendWqe {
+    pub(crate) wr_id: u64,
+    pub(crate) op: SendOp,
+    pub(crate) flags: SendFlags,
+    pub(crate) ud: Option<UdDestination>,
+    /// Payload bytes; for READ the bytes asked for.
+    pub(crate) length: u64,
+    /// Position of the first entry (or inline byte) in the ring, counted from the first post ever.
+    data_at: u64,
+    sge_count: u32,
+    /// Its PSNs, once it has been numbered.
+    pub(crate) numbered: bool,
+    pub(crate) first_psn: Psn,
+    pub(crate) psn_count: u32,
+    /// Nothing more is expected for it; it completes when it is the oldest.
+    pub(crate) done: bool,
+}
+
+impl SendWqe {
+    /// The last of its PSNs.
+    pub(crate) fn last_psn(&self) -> Psn {
+        self.first_psn.add(self.psn_count.saturating_sub(1))
+    }
+
+    /// True if only a response of its own completes it (R68).
+    pub(crate) fn needs_response(&self) -> bool {
+        self.op.is_read() || self.op.is_atomic() || self.op.is_placement()
+    }
+}
+
+impl SendOp {
+    pub(crate) fn is_read(&self) -> bool {
+        matches!(self, SendOp::Read { .. })
+    }
+
+    pub(crate) fn is_atomic(&self) -> bool {
+        matches!(self, SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. })
+    }
+
+    /// ATOMIC WRITE and FLUSH: answered by an empty READ response.
+    pub(crate) fn is_placement(&self) -> bool {
+        matches!(self, SendOp::AtomicWrite { .. } | SendOp::Flush { .. })
+    }
+
+    /// Done inside the device, without a packet.
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self, SendOp::LocalInvalidate(_) | SendOp::BindMw { .. })
+    }
+
+    fn may_be_inline(&self) -> bool {
+        matches!(
+            self,
+            SendOp::Send
+                | SendOp::SendWithImm(_)
+                | SendOp::SendWithInvalidate(_)
+                | SendOp::Write { .. }
+                | SendOp::WriteWithImm { .. }
+                | SendOp::AtomicWrite { .. }
+        )
+    }
+
+    /// What the completion calls it.
+    pub(crate) fn wc_opcode(&self) -> WcOpcode {
+        match self {
+            SendOp::Send | SendOp::SendWithImm(_) | SendOp::SendWithInvalidate(_) => WcOpcode::Send,
+            SendOp::Write { .. } | SendOp::WriteWithImm { .. } => WcOpcode::RdmaWrite,
+            SendOp::Read { .. } => WcOpcode::RdmaRead,
+            SendOp::CompareSwap { .. } => WcOpcode::CompSwap,
+            SendOp::FetchAdd { .. } => WcOpcode::FetchAdd,
+            SendOp::AtomicWrite { .. } => WcOpcode::AtomicWrite,
+            SendOp::Flush { .. } => WcOpcode::Flush,
+            SendOp::LocalInvalidate(_) => WcOpcode::LocalInv,
+            SendOp::BindMw { .. } => WcOpcode::BindMw,
+        }
+    }
+}
+
+/// The send queue. Entries and inline bytes of all requests lie in two rings, in post order, so
+/// that posting allocates nothing once the rings have grown to their working size.
+#[derive(Debug, Default)]
+pub(crate) struct SendQueue {
+    wqes: VecDeque<SendWqe>,
+    sges: VecDeque<Sge>,
+    sges_retired: u64,
+    inline: VecDeque<u8>,
+    inline_retired: u64,
+    capacity: u32,
+    max_sge: u32,
+    max_inline: u32,
+}
+
+/// The payload of a work request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Payload<'a> {
+    /// Registered memory, at most two runs of the ring.
+    Sges(&'a [Sge], &'a [Sge]),
+    /// Copied bytes, at most two runs of the ring.
+    Inline(&'a [u8], &'a [u8]),
+}
+
+impl SendQueue {
+    pub(crate) fn new(caps: &QpCaps) -> Self {
+        SendQueue {
+            capacity: caps.max_send_wr,
+            max_sge: caps.max_send_sge,
+            max_inline: caps.max_inline,
+            ..SendQueue::default()
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.wqes.len()
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Option<&SendWqe> {
+        self.wqes.get(index)
+    }
+
+    pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut SendWqe> {
+        self.wqes.get_mut(index)
+    }
+
+    pub(crate) fn front(&self) -> Option<&SendWqe> {
+        self.wqes.front()
+    }
+
+    /// Checks and queues a request; nothing is queued on an error.
+    pub(crate) fn push(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
+        if self.wqes.len() >= self.capacity as usize {
+            return Err(PostError::QueueFull { capacity: self.capacity });
+        }
+        let (data_at, sge_count, length, inline) = match wr.data {
+            SendData::Sges(sges) => {
+                let length = self.check_sges(sges)?;
+                let at = self.sges_retired + self.sges.len() as u64;
+                self.sges.extend(sges);
+                (at, sges.len() as u32, length, SendFlags::empty())
+            }
+            SendData::Inline(parts) => {
+                let length = self.check_inline(&wr.op, parts)?;
+                let at = self.inline_retired + self.inline.len() as u64;
+                for part in parts {
+                    self.inline.extend(part.iter());
+                }
+                (at, 0, length, SendFlags::INLINE)
+            }
+        };
+        self.wqes.push_back(SendWqe {
+            wr_id: wr.wr_id,
+            op: wr.op,
+            flags: (wr.flags - SendFlags::INLINE) | inline,
+            ud: wr.ud,
+            length,
+            data_at,
+            sge_count,
+            numbered: false,
+            first_psn: Psn::new(0),
+            psn_count: 0,
+            done: false,
+        });
+        Ok(())
+    }
+
+    fn check_sges(&self, sges: &[Sge]) -> Result<u64, PostError> {
+        if sges.len() > self.max_sge as usize {
+            return Err(PostError::TooManySges { count: sges.len(), max: self.max_sge });
+        }
+        let length = sges.iter().map(|sge| u64::from(sge.length)).sum();
+        if length > limits::MAX_MESSAGE {
+            return Err(PostError::MessageTooLong { length });
+        }
+        Ok(length)
+    }
+
+    fn check_inline(&self, op: &SendOp, parts: &[&[u8]]) -> Result<u64, PostError> {
+        if !op.may_be_inline() {
+            return Err(PostError::InlineNotAllowed);
+        }
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        if length > self.max_inline as usize {
+            return Err(PostError::InlineTooLong { length, max: self.max_inline });
+        }
+        Ok(length as u64)
+    }
+
+    /// The payload of a request that is still queued.
+    pub(crate) fn payload(&self, wqe: &SendWqe) -> Payload<'_> {
+        if wqe.flags.contains(SendFlags::INLINE) {
+            let start = (wqe.data_at - self.inline_retired) as usize;
+            let (head, tail) = split(&self.inline, start, wqe.length as usize);
+            Payload::Inline(head, tail)
+        } else {
+            let start = (wqe.data_at - self.sges_retired) as usize;
+            let (head, tail) = split(&self.sges, start, wqe.sge_count as usize);
+            Payload::Sges(head, tail)
+        }
+    }
+
+    /// Removes the oldest request.
+    pub(crate) fn pop(&mut self) -> Option<SendWqe> {
+        let wqe = self.wqes.pop_front()?;
+        if wqe.flags.contains(SendFlags::INLINE) {
+            self.inline.drain(..wqe.length as usize);
+            self.inline_retired += wqe.length;
+        } else {
+            self.sges.drain(..wqe.sge_count as usize);
+            self.sges_retired += u64::from(wqe.sge_count);
+        }
+        Some(wqe)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        while self.pop().is_some() {}
+    }
+}
+
+/// The `count` elements from `start` of a ring as two slices.
+fn split<T>(ring: &VecDeque<T>, start: usize, count: usize) -> (&[T], &[T]) {
+    let (head, tail) = ring.as_slices();
+    if start >= head.len() {
+        let start = start - head.len();
+        return (&tail[start..start + count], &[]);
+    }
+    let in_head = count.min(head.len() - start);
+    (&head[start..start + in_head], &tail[..count - in_head])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uroce_memory::Lkey;
+
+    fn queue() -> SendQueue {
+        SendQueue::new(&QpCaps {
+            max_send_wr: 3,
+            max_send_sge: 2,
+            max_inline: 8,
+            ..QpCaps::default()
+        })
+    }
+
+    fn wr<'a>(data: SendData<'a>) -> SendWr<'a> {
+        SendWr { wr_id: 1, op: SendOp::Send, flags: SendFlags::empty(), data, ud: None }
+    }
+
+    #[test]
+    fn b34_inline_zero_max_and_one_more() {
+        let mut queue = queue();
+        queue.push(&wr(SendData::Inline(&[]))).unwrap();
+        queue.push(&wr(SendData::Inline(&[&[1, 2, 3], &[4, 5, 6, 7, 8]]))).unwrap();
+        let error = queue.push(&wr(SendData::Inline(&[&[0; 9]])));
+        assert_eq!(error, Err(PostError::InlineTooLong { length: 9, max: 8 }));
+        let wqe = *queue.get(1).unwrap();
+        let Payload::Inline(head, tail) = queue.payload(&wqe) else { panic!("inline") };
+        assert_eq!([head, tail].concat(), [1, 2, 3, 4, 5, 6, 7, 8]);
+    }
+
+    #[test]
+    fn b33_unequal_entries_add_up() {
+        let mut queue = queue();
+        let sges = [
+            Sge { addr: 1, length: 100, lkey: Lkey(1) },
+            Sge { addr: 2, length: 3, lkey: Lkey(1) },
+        ];
+        queue.push(&wr(SendData::Sges(&sges))).unwrap();
+        assert_eq!(queue.front().unwrap().length, 103);
+    }
+
+    #[test]
+    fn payload_survives_wrapping_rings() {
+        let mut queue = queue();
+        for round in 0..50u8 {
+            let bytes = [round, round ^ 1, round ^ 2, round ^ 3, round ^ 4];
+            queue.push(&wr(SendData::Inline(&[&bytes]))).unwrap();
+            if queue.len() == 3 {
+                queue.pop();
+            }
+            let wqe = *queue.get(queue.len() - 1).unwrap();
+            let Payload::Inline(head, tail) = queue.payload(&wqe) else { panic!("inline") };
+            assert_eq!([head, tail].concat(), bytes);
+        }
+    }
+
+    #[test]
+    fn a_full_queue_and_inline_reads_are_refused() {
+        let mut queue = queue();
+        let read = SendOp::Read { va: 0, rkey: uroce_memory::Rkey(1) };
+        let error = queue.push(&SendWr { op: read, ..wr(SendData::Inline(&[&[1]])) });
+        assert_eq!(error, Err(PostError::InlineNotAllowed));
+        for _ in 0..3 {
+            queue.push(&wr(SendData::Sges(&[]))).unwrap();
+        }
+        assert_eq!(queue.push(&wr(SendData::Sges(&[]))), Err(PostError::QueueFull { capacity: 3 }));
+    }
+}

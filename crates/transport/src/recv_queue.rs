@@ -1,0 +1,135 @@
+//! Receive work requests that wait for messages.
+
+use std::collections::VecDeque;
+
+use uroce_memory::Sge;
+
+use crate::limits;
+use crate::wr::{PostError, RecvWr};
+
+/// A receive work request that a message is being written to.
+#[derive(Debug, Default)]
+pub(crate) struct RecvWqe {
+    pub(crate) wr_id: u64,
+    pub(crate) sges: Vec<Sge>,
+    /// Sum of the entries in bytes.
+    pub(crate) length: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    wr_id: u64,
+    sges: u32,
+    length: u64,
+}
+
+/// A FIFO of receive work requests. The entries of all of them lie in one ring, so that posting
+/// allocates nothing once the rings have grown to their working size.
+#[derive(Debug, Default)]
+pub(crate) struct RecvQueue {
+    slots: VecDeque<Slot>,
+    sges: VecDeque<Sge>,
+    capacity: u32,
+    max_sge: u32,
+}
+
+impl RecvQueue {
+    pub(crate) fn new(capacity: u32, max_sge: u32) -> Self {
+        RecvQueue { slots: VecDeque::new(), sges: VecDeque::new(), capacity, max_sge }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(crate) fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    pub(crate) fn max_sge(&self) -> u32 {
+        self.max_sge
+    }
+
+    /// Changes the capacity; false, changing nothing, if more requests wait than would fit.
+    pub(crate) fn resize(&mut self, capacity: u32) -> bool {
+        let fits = capacity > 0 && self.slots.len() <= capacity as usize;
+        if fits {
+            self.capacity = capacity;
+        }
+        fits
+    }
+
+    pub(crate) fn push(&mut self, wr: &RecvWr<'_>) -> Result<(), PostError> {
+        if self.slots.len() >= self.capacity as usize {
+            return Err(PostError::QueueFull { capacity: self.capacity });
+        }
+        if wr.sges.len() > self.max_sge as usize {
+            return Err(PostError::TooManySges { count: wr.sges.len(), max: self.max_sge });
+        }
+        let length = wr.sges.iter().map(|sge| u64::from(sge.length)).sum();
+        if length > limits::MAX_MESSAGE {
+            return Err(PostError::MessageTooLong { length });
+        }
+        self.sges.extend(wr.sges);
+        self.slots.push_back(Slot { wr_id: wr.wr_id, sges: wr.sges.len() as u32, length });
+        Ok(())
+    }
+
+    /// Moves the oldest request into `wqe`; false if none waits.
+    pub(crate) fn pop(&mut self, wqe: &mut RecvWqe) -> bool {
+        let Some(slot) = self.slots.pop_front() else {
+            return false;
+        };
+        wqe.wr_id = slot.wr_id;
+        wqe.length = slot.length;
+        wqe.sges.clear();
+        wqe.sges.extend(self.sges.drain(..slot.sges as usize));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uroce_memory::Lkey;
+
+    fn sge(length: u32) -> Sge {
+        Sge { addr: 0x1000, length, lkey: Lkey(7) }
+    }
+
+    #[test]
+    fn requests_leave_in_order_with_their_own_entries() {
+        let mut queue = RecvQueue::new(2, 3);
+        queue.push(&RecvWr { wr_id: 1, sges: &[sge(10), sge(20)] }).unwrap();
+        queue.push(&RecvWr { wr_id: 2, sges: &[] }).unwrap();
+        let full = queue.push(&RecvWr { wr_id: 3, sges: &[] });
+        assert_eq!(full, Err(PostError::QueueFull { capacity: 2 }));
+        let mut wqe = RecvWqe::default();
+        assert!(queue.pop(&mut wqe));
+        assert_eq!((wqe.wr_id, wqe.length, wqe.sges.len()), (1, 30, 2));
+        assert!(queue.pop(&mut wqe));
+        assert_eq!((wqe.wr_id, wqe.length, wqe.sges.len()), (2, 0, 0));
+        assert!(!queue.pop(&mut wqe));
+    }
+
+    #[test]
+    fn too_many_entries_and_too_long_messages_are_refused() {
+        let mut queue = RecvQueue::new(2, 1);
+        let many = queue.push(&RecvWr { wr_id: 1, sges: &[sge(1), sge(1)] });
+        assert_eq!(many, Err(PostError::TooManySges { count: 2, max: 1 }));
+        let long = queue.push(&RecvWr { wr_id: 1, sges: &[sge(u32::MAX)] });
+        assert_eq!(long, Err(PostError::MessageTooLong { length: u64::from(u32::MAX) }));
+        assert_eq!(queue.len(), 0);
+    }
+
+    #[test]
+    fn b41_a_failed_resize_leaves_the_queue_as_it_was() {
+        let mut queue = RecvQueue::new(2, 1);
+        queue.push(&RecvWr { wr_id: 1, sges: &[] }).unwrap();
+        queue.push(&RecvWr { wr_id: 2, sges: &[] }).unwrap();
+        assert!(!queue.resize(1));
+        assert_eq!((queue.capacity(), queue.len()), (2, 2));
+        assert!(queue.resize(8));
+        assert_eq!(queue.capacity(), 8);
+    }
+}

@@ -1,0 +1,220 @@
+//! Shared receive queues.
+
+use slab::Slab;
+use thiserror::Error;
+use uroce_memory::PdId;
+
+use crate::event::{AsyncEvent, EventQueue};
+use crate::limits;
+use crate::recv_queue::{RecvQueue, RecvWqe};
+use crate::wr::{PostError, RecvWr};
+
+/// Number of a shared receive queue inside its device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SrqId(pub u32);
+
+/// Attributes of a shared receive queue (`ibv_srq_attr`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SrqAttr {
+    /// Work requests that may wait.
+    pub max_wr: u32,
+    /// Entries of one work request.
+    pub max_sge: u32,
+    /// Raise SRQ_LIMIT_REACHED once when fewer than this many wait; 0: never.
+    pub limit: u32,
+}
+
+/// Why a shared receive queue cannot be made or changed. Nothing was changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum SrqError {
+    /// A size exceeds the device's limit, or is zero.
+    #[error("{what} = {value} is not between 1 and {max}")]
+    BadSize {
+        /// The attribute.
+        what: &'static str,
+        /// What was asked for.
+        value: u32,
+        /// The limit.
+        max: u32,
+    },
+    /// More work requests wait than would fit (B41).
+    #[error("{waiting} work requests wait, more than the new size of {max_wr}")]
+    TooSmall {
+        /// Work requests that wait.
+        waiting: usize,
+        /// The size asked for.
+        max_wr: u32,
+    },
+    /// The limit cannot be reached.
+    #[error("a limit of {limit} is above the size of the queue ({max_wr})")]
+    BadLimit {
+        /// The limit asked for.
+        limit: u32,
+        /// Size of the queue.
+        max_wr: u32,
+    },
+    /// No such SRQ.
+    #[error("no such SRQ: it was destroyed")]
+    NoSuchSrq,
+}
+
+/// A shared receive queue.
+#[derive(Debug)]
+pub struct SharedReceiveQueue {
+    pd: PdId,
+    queue: RecvQueue,
+    limit: u32,
+}
+
+impl SharedReceiveQueue {
+    /// A queue whose buffers belong to protection domain `pd`.
+    pub fn new(pd: PdId, attr: &SrqAttr) -> Result<Self, SrqError> {
+        check_size("max_wr", attr.max_wr, limits::MAX_SRQ_WR)?;
+        check_size("max_sge", attr.max_sge, limits::MAX_SGE)?;
+        let mut srq =
+            SharedReceiveQueue { pd, queue: RecvQueue::new(attr.max_wr, attr.max_sge), limit: 0 };
+        srq.set_limit(attr.limit)?;
+        Ok(srq)
+    }
+
+    /// Protection domain of the buffers.
+    pub fn pd(&self) -> PdId {
+        self.pd
+    }
+
+    /// Current attributes; the limit is 0 once its event was raised.
+    pub fn attr(&self) -> SrqAttr {
+        SrqAttr { max_wr: self.queue.capacity(), max_sge: self.queue.max_sge(), limit: self.limit }
+    }
+
+    /// Work requests that wait.
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// True if no work request waits.
+    pub fn is_empty(&self) -> bool {
+        self.queue.len() == 0
+    }
+
+    /// Changes the size; on failure the old queue stays (B41).
+    pub fn resize(&mut self, max_wr: u32) -> Result<(), SrqError> {
+        check_size("max_wr", max_wr, limits::MAX_SRQ_WR)?;
+        if max_wr < self.limit {
+            return Err(SrqError::BadLimit { limit: self.limit, max_wr });
+        }
+        let waiting = self.queue.len();
+        if self.queue.resize(max_wr) { Ok(()) } else { Err(SrqError::TooSmall { waiting, max_wr }) }
+    }
+
+    /// Arms the limit event (R90); 0 disarms it.
+    pub fn set_limit(&mut self, limit: u32) -> Result<(), SrqError> {
+        let max_wr = self.queue.capacity();
+        if limit > max_wr {
+            return Err(SrqError::BadLimit { limit, max_wr });
+        }
+        self.limit = limit;
+        Ok(())
+    }
+
+    /// Adds a receive work request.
+    pub fn post(&mut self, wr: &RecvWr<'_>) -> Result<(), PostError> {
+        self.queue.push(wr)
+    }
+
+    /// Takes the oldest work request, and raises the limit event when due (R90).
+    pub(crate) fn take(&mut self, id: SrqId, wqe: &mut RecvWqe, events: &mut EventQueue) -> bool {
+        if !self.queue.pop(wqe) {
+            return false;
+        }
+        if self.limit > 0 && self.queue.len() < self.limit as usize {
+            self.limit = 0;
+            events.push(AsyncEvent::SrqLimitReached(id));
+        }
+        true
+    }
+}
+
+fn check_size(what: &'static str, value: u32, max: u32) -> Result<(), SrqError> {
+    if value == 0 || value > max {
+        return Err(SrqError::BadSize { what, value, max });
+    }
+    Ok(())
+}
+
+/// The shared receive queues of a device.
+#[derive(Debug, Default)]
+pub struct SrqTable {
+    queues: Slab<SharedReceiveQueue>,
+}
+
+impl SrqTable {
+    /// An empty table.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a queue.
+    pub fn insert(&mut self, srq: SharedReceiveQueue) -> SrqId {
+        SrqId(self.queues.insert(srq) as u32)
+    }
+
+    /// The queue with this number.
+    pub fn get(&self, id: SrqId) -> Option<&SharedReceiveQueue> {
+        self.queues.get(id.0 as usize)
+    }
+
+    /// The queue with this number.
+    pub fn get_mut(&mut self, id: SrqId) -> Option<&mut SharedReceiveQueue> {
+        self.queues.get_mut(id.0 as usize)
+    }
+
+    /// Takes a queue out.
+    pub fn remove(&mut self, id: SrqId) -> Option<SharedReceiveQueue> {
+        self.queues.try_remove(id.0 as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uroce_memory::{MemLimits, MemTable};
+
+    fn srq(max_wr: u32, limit: u32) -> SharedReceiveQueue {
+        let mut mem = MemTable::new([1; 32], MemLimits::default());
+        let pd = mem.alloc_pd().unwrap();
+        SharedReceiveQueue::new(pd, &SrqAttr { max_wr, max_sge: 1, limit }).unwrap()
+    }
+
+    #[test]
+    fn r90_limit_event_once_per_arming() {
+        let mut srq = srq(4, 2);
+        let mut events = EventQueue::new();
+        let mut wqe = RecvWqe::default();
+        for wr_id in 0..3 {
+            srq.post(&RecvWr { wr_id, sges: &[] }).unwrap();
+        }
+        let id = SrqId(9);
+        srq.take(id, &mut wqe, &mut events);
+        assert!(events.is_empty());
+        srq.take(id, &mut wqe, &mut events);
+        assert_eq!(events.pop(), Some(AsyncEvent::SrqLimitReached(id)));
+        srq.take(id, &mut wqe, &mut events);
+        assert!(events.is_empty());
+        assert_eq!(srq.attr().limit, 0);
+    }
+
+    #[test]
+    fn b41_resize_reports_the_new_size_or_leaves_the_old() {
+        let mut srq = srq(4, 0);
+        for wr_id in 0..3 {
+            srq.post(&RecvWr { wr_id, sges: &[] }).unwrap();
+        }
+        assert_eq!(srq.resize(2), Err(SrqError::TooSmall { waiting: 3, max_wr: 2 }));
+        assert_eq!(srq.attr().max_wr, 4);
+        srq.resize(64).unwrap();
+        assert_eq!(srq.attr().max_wr, 64);
+        assert_eq!(srq.set_limit(65), Err(SrqError::BadLimit { limit: 65, max_wr: 64 }));
+    }
+}
