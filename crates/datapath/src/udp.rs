@@ -44,13 +44,7 @@ impl UdpConfig {
     #[must_use]
     pub fn new(local: SocketAddr) -> Self {
         let buffer = 4 * 1024 * 1024;
-        Self {
-            local,
-            source_ports: 8,
-            recv_buffer: buffer,
-            send_buffer: buffer,
-            batch: MAX_BATCH,
-        }
+        Self { local, source_ports: 8, recv_buffer: buffer, send_buffer: buffer, batch: MAX_BATCH }
     }
 }
 
@@ -80,16 +74,12 @@ impl UdpDatapath {
         let socket = bind::open(&config.local).map_err(failed("opening a UDP socket"))?;
         let link = Link::of(config.local.ip(), &socket);
         let wanted = bind::scoped(config.local, link.index);
-        socket
-            .bind(&wanted.into())
-            .map_err(failed("binding a UDP socket"))?;
+        socket.bind(&wanted.into()).map_err(failed("binding a UDP socket"))?;
         bind::show_headers(&socket, &wanted).map_err(failed("asking for packet headers"))?;
         bind::aim_multicast(&socket, &wanted, link);
         let recv_buffer = bind::enlarge(&socket, Buffer::Receive, config.recv_buffer);
         let send_buffer = bind::enlarge(&socket, Buffer::Send, config.send_buffer);
-        let bound = socket
-            .local_addr()
-            .map_err(failed("reading the bound port"))?;
+        let bound = socket.local_addr().map_err(failed("reading the bound port"))?;
         let mut local = config.local;
         local.set_port(bound.as_socket().map_or(local.port(), |bound| bound.port()));
 
@@ -103,11 +93,7 @@ impl UdpDatapath {
             outlets: Outlets::new(own, link, config.source_ports, config.send_buffer),
             sender: Sender::new(Burst::new(batch, TrainLimit::NONE), batch, link.index),
             receiver,
-            stats: DatapathStats {
-                recv_buffer,
-                send_buffer,
-                ..DatapathStats::default()
-            },
+            stats: DatapathStats { recv_buffer, send_buffer, ..DatapathStats::default() },
         })
     }
 }
@@ -136,8 +122,7 @@ impl Datapath for UdpDatapath {
     }
 
     fn flush(&mut self) -> io::Result<Flush> {
-        self.sender
-            .flush(&self.outlets, &self.receiver.socket, &mut self.stats)
+        self.sender.flush(&self.outlets, &self.receiver.socket, &mut self.stats)
     }
 
     fn recv(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> io::Result<usize> {
@@ -172,10 +157,7 @@ fn caps(mtu: usize, batch: usize) -> Caps {
         mtu,
         tx_batch: batch,
         rx_batch: batch,
-        icrc: IcrcCaps {
-            rx: IcrcRx::Solve16,
-            tx: IcrcTx::Seal,
-        },
+        icrc: IcrcCaps { rx: IcrcRx::Solve16, tx: IcrcTx::Seal },
         segments: 1,
         zero_copy: false,
         headers_visible: false,

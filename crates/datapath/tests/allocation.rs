@@ -37,15 +37,12 @@ fn rounds(a: &mut dyn Datapath, b: &mut dyn Datapath, routes: &[Route], rounds: 
         while let Some(space) = a.tx_space() {
             let len = 64 + (n * 37 + round) % 4000;
             space[..len].fill(n as u8);
-            a.tx_commit(&routes[n % routes.len()], len, &mut |_, packet| {
-                packet[0] = 1
-            });
+            a.tx_commit(&routes[n % routes.len()], len, &mut |_, packet| packet[0] = 1);
             n += 1;
         }
         a.flush().expect("flush");
-        received += b
-            .recv(usize::MAX, &mut |packet| assert_eq!(packet.payload[0], 1))
-            .expect("recv");
+        received +=
+            b.recv(usize::MAX, &mut |packet| assert_eq!(packet.payload[0], 1)).expect("recv");
         b.arm();
     }
     received
@@ -55,12 +52,7 @@ fn check(mut a: Box<dyn Datapath>, mut b: Box<dyn Datapath>) {
     let ports = [0xC001, 0xC002, 0xC003].map(|wanted| a.source_port(wanted));
     let routes = [(0, 64, 0), (1, 64, 0x20), (2, 9, 3)].map(|(port, hop_limit, traffic_class)| {
         let src = SocketAddr::new(a.local().ip(), ports[port]);
-        Route {
-            src,
-            dst: b.local(),
-            hop_limit,
-            traffic_class,
-        }
+        Route { src, dst: b.local(), hop_limit, traffic_class }
     });
     rounds(&mut a, &mut b, &routes, 40);
     let before = ALLOCATIONS.get();
@@ -73,13 +65,8 @@ fn check(mut a: Box<dyn Datapath>, mut b: Box<dyn Datapath>) {
 #[test]
 fn loopback_allocates_nothing() {
     let fabric = LoopbackFabric::new();
-    let [a, b] = ["10.0.0.1:4791", "10.0.0.2:4791"].map(|addr| {
-        Box::new(
-            fabric
-                .attach(addr.parse().expect("address"))
-                .expect("attach"),
-        )
-    });
+    let [a, b] = ["10.0.0.1:4791", "10.0.0.2:4791"]
+        .map(|addr| Box::new(fabric.attach(addr.parse().expect("address")).expect("attach")));
     check(a, b);
 }
 

@@ -15,10 +15,7 @@ fn a_busy_port_names_its_possible_owners() {
     let error = bind("127.0.0.1", first.local().port()).expect_err("busy");
     assert!(matches!(error, BindError::PortBusy(_)));
     let text = error.to_string();
-    assert!(
-        text.contains("rdma_rxe") && text.contains("--address"),
-        "{text}"
-    );
+    assert!(text.contains("rdma_rxe") && text.contains("--address"), "{text}");
 }
 
 #[test]
@@ -53,8 +50,5 @@ fn the_link_mtu_is_that_of_lo() {
 #[test]
 fn the_granted_buffers_are_reported() {
     let stats = bind("127.0.0.1", 0).expect("bind").stats();
-    assert!(
-        stats.recv_buffer >= 100_000 && stats.send_buffer >= 100_000,
-        "{stats:?}"
-    );
+    assert!(stats.recv_buffer >= 100_000 && stats.send_buffer >= 100_000, "{stats:?}");
 }

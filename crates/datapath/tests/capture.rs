@@ -35,12 +35,7 @@ fn pair(addresses: [&str; 2], file: &PcapFile) -> [PcapTap; 2] {
 
 fn send(from: &mut PcapTap, to: &mut PcapTap, payload: &[u8]) {
     let src = SocketAddr::new(from.local().ip(), from.source_port(0xC123));
-    let route = Route {
-        src,
-        dst: to.local(),
-        hop_limit: 64,
-        traffic_class: 0x22,
-    };
+    let route = Route { src, dst: to.local(), hop_limit: 64, traffic_class: 0x22 };
     from.tx_space().expect("room")[..payload.len()].copy_from_slice(payload);
     from.tx_commit(&route, payload.len(), &mut |_, packet| packet[0] = 0xcc);
     from.flush().expect("flush");
@@ -61,34 +56,20 @@ fn check(frame: &ReplayedFrame, payload: &[u8]) {
         }
         other => panic!("no IP: {other:?}"),
     }
-    let Some(TransportSlice::Udp(udp)) = sliced.transport else {
-        panic!("no UDP")
-    };
+    let Some(TransportSlice::Udp(udp)) = sliced.transport else { panic!("no UDP") };
     assert_eq!((udp.source_port(), udp.destination_port()), (0xC123, 4791));
     assert_eq!(usize::from(udp.length()), 8 + payload.len());
-    assert_eq!(
-        (udp.payload()[0], &udp.payload()[1..]),
-        (0xcc, &payload[1..])
-    );
+    assert_eq!((udp.payload()[0], &udp.payload()[1..]), (0xcc, &payload[1..]));
 }
 
 #[test]
 fn both_sides_of_every_packet_are_recorded_sealed_and_in_order() {
-    for addresses in [
-        ["10.0.0.1:4791", "10.0.0.2:4791"],
-        ["[fd00::1]:4791", "[fd00::2]:4791"],
-    ] {
-        let scratch = Scratch::new(if addresses[0].starts_with('[') {
-            "v6"
-        } else {
-            "v4"
-        });
+    for addresses in [["10.0.0.1:4791", "10.0.0.2:4791"], ["[fd00::1]:4791", "[fd00::2]:4791"]] {
+        let scratch = Scratch::new(if addresses[0].starts_with('[') { "v6" } else { "v4" });
         let file = PcapFile::create(&scratch.0).expect("create");
         let [mut a, mut b] = pair(addresses, &file);
         let payloads: Vec<Vec<u8>> = [20, 1084, 4156].map(|len| vec![len as u8; len]).into();
-        payloads
-            .iter()
-            .for_each(|payload| send(&mut a, &mut b, payload));
+        payloads.iter().for_each(|payload| send(&mut a, &mut b, payload));
         file.flush().expect("flush");
 
         let mut replay = PcapReplay::open(&scratch.0).expect("open");
@@ -100,10 +81,7 @@ fn both_sides_of_every_packet_are_recorded_sealed_and_in_order() {
             pair.iter().for_each(|frame| check(frame, payload));
             assert_eq!(pair[0].data, pair[1].data);
             let seen = pair.iter().map(|frame| (frame.interface, frame.direction));
-            let expected = [
-                (0, Some(Direction::Outbound)),
-                (1, Some(Direction::Inbound)),
-            ];
+            let expected = [(0, Some(Direction::Outbound)), (1, Some(Direction::Inbound))];
             assert!(seen.eq(expected));
         }
         assert!(frames.is_sorted_by_key(|frame| frame.timestamp));
@@ -131,23 +109,14 @@ fn a_sleeping_or_dropped_device_leaves_a_whole_file() {
 #[test]
 fn errors_name_the_file() {
     let missing = std::path::Path::new("/nonexistent/file.pcapng");
-    assert!(matches!(
-        PcapReplay::open(missing),
-        Err(PcapError::Open { .. })
-    ));
+    assert!(matches!(PcapReplay::open(missing), Err(PcapError::Open { .. })));
     let error = PcapFile::create(missing).expect_err("no such folder");
-    assert!(
-        error.to_string().contains("/nonexistent/file.pcapng"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("/nonexistent/file.pcapng"), "{error}");
 
     let scratch = Scratch::new("text");
     for content in ["", "not a capture file, but text"] {
         std::fs::write(&scratch.0, content).expect("write");
-        assert!(matches!(
-            PcapReplay::open(&scratch.0),
-            Err(PcapError::Damaged { .. })
-        ));
+        assert!(matches!(PcapReplay::open(&scratch.0), Err(PcapError::Damaged { .. })));
     }
 }
 
@@ -171,19 +140,10 @@ fn classic_pcap_files_are_read_too() {
     let out = std::fs::File::create(&scratch.0).expect("create");
     let mut writer = PcapWriter::new(out).expect("header");
     let time = std::time::Duration::from_micros(1_500_000);
-    writer
-        .write_packet(&PcapPacket::new(time, 60, &[9; 60]))
-        .expect("packet");
+    writer.write_packet(&PcapPacket::new(time, 60, &[9; 60])).expect("packet");
     drop(writer);
-    let frames: Vec<_> = PcapReplay::open(&scratch.0)
-        .expect("open")
-        .flatten()
-        .collect();
-    let expected = ReplayedFrame {
-        timestamp: time,
-        interface: 0,
-        direction: None,
-        data: vec![9; 60],
-    };
+    let frames: Vec<_> = PcapReplay::open(&scratch.0).expect("open").flatten().collect();
+    let expected =
+        ReplayedFrame { timestamp: time, interface: 0, direction: None, data: vec![9; 60] };
     assert_eq!(frames, [expected]);
 }

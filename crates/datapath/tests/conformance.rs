@@ -26,10 +26,7 @@ fn udp(addresses: [&str; 3]) -> Trio {
 
 fn trios() -> Vec<(&'static str, Trio)> {
     vec![
-        (
-            "loopback v4",
-            loopback(["10.0.0.1", "10.0.0.2", "10.0.0.3"]),
-        ),
+        ("loopback v4", loopback(["10.0.0.1", "10.0.0.2", "10.0.0.3"])),
         ("loopback v6", loopback(["fd00::1", "fd00::2", "fd00::3"])),
         ("udp v4", udp(["127.0.0.1", "127.0.0.2", "127.0.0.3"])),
         ("udp v6", udp(["::1", "::1", "::1"])),
@@ -49,34 +46,15 @@ struct Got {
 
 impl From<RxPacket<'_>> for Got {
     fn from(packet: RxPacket<'_>) -> Self {
-        let RxPacket {
-            src,
-            dst,
-            traffic_class,
-            hop_limit,
-            ip_id,
-            payload,
-        } = packet;
-        Self {
-            src,
-            dst,
-            traffic_class,
-            hop_limit,
-            ip_id,
-            payload: payload.to_vec(),
-        }
+        let RxPacket { src, dst, traffic_class, hop_limit, ip_id, payload } = packet;
+        Self { src, dst, traffic_class, hop_limit, ip_id, payload: payload.to_vec() }
     }
 }
 
 fn route(from: &mut dyn Datapath, to: &dyn Datapath) -> Route {
     let port = from.source_port(0xD234);
     let src = SocketAddr::new(from.local().ip(), port);
-    Route {
-        src,
-        dst: to.local(),
-        hop_limit: 64,
-        traffic_class: 0,
-    }
+    Route { src, dst: to.local(), hop_limit: 64, traffic_class: 0 }
 }
 
 fn put(path: &mut dyn Datapath, route: &Route, payload: &[u8]) {
@@ -89,8 +67,7 @@ fn take(path: &mut dyn Datapath, count: usize) -> Vec<Got> {
     let end = Instant::now() + Duration::from_secs(2);
     let mut got = Vec::new();
     while got.len() < count && Instant::now() < end {
-        path.recv(64, &mut |packet| got.push(packet.into()))
-            .expect("recv");
+        path.recv(64, &mut |packet| got.push(packet.into())).expect("recv");
     }
     got
 }
@@ -98,10 +75,7 @@ fn take(path: &mut dyn Datapath, count: usize) -> Vec<Got> {
 fn readable(path: &dyn Datapath, wait: Duration) -> bool {
     let waiter = path.waiter().expect("waiter");
     let mut fds = [PollFd::new(&waiter, PollFlags::IN)];
-    let wait = Timespec {
-        tv_sec: 0,
-        tv_nsec: wait.subsec_nanos().into(),
-    };
+    let wait = Timespec { tv_sec: 0, tv_nsec: wait.subsec_nanos().into() };
     poll(&mut fds, Some(&wait)).expect("poll") == 1
 }
 
@@ -119,15 +93,8 @@ fn full_batches_of_many_sizes_arrive_whole_and_in_order() {
             }
             assert_eq!(sent.len(), a.caps().tx_batch, "{name}");
             let flush = a.flush().expect("flush");
-            assert_eq!(
-                (flush.sent, flush.dropped, flush.blocked),
-                (64, 0, false),
-                "{name}"
-            );
-            let got: Vec<_> = take(&mut b, 64)
-                .into_iter()
-                .map(|got| got.payload)
-                .collect();
+            assert_eq!((flush.sent, flush.dropped, flush.blocked), (64, 0, false), "{name}");
+            let got: Vec<_> = take(&mut b, 64).into_iter().map(|got| got.payload).collect();
             assert_eq!(got, sent, "{name} {base}");
         }
         let (sent, got) = (a.stats(), b.stats());
@@ -140,19 +107,11 @@ fn full_batches_of_many_sizes_arrive_whole_and_in_order() {
 fn the_header_fields_arrive_as_sent() {
     for (name, [mut a, mut b, _]) in trios() {
         for (hop_limit, traffic_class) in [(64, 0), (1, 0), (255, 0x6b), (64, 0xff)] {
-            let route = Route {
-                hop_limit,
-                traffic_class,
-                ..route(&mut a, &b)
-            };
+            let route = Route { hop_limit, traffic_class, ..route(&mut a, &b) };
             put(&mut a, &route, b"header");
             a.flush().expect("flush");
             let [got] = take(&mut b, 1).try_into().expect("one packet");
-            assert_eq!(
-                (got.hop_limit, got.traffic_class),
-                (hop_limit, traffic_class),
-                "{name}"
-            );
+            assert_eq!((got.hop_limit, got.traffic_class), (hop_limit, traffic_class), "{name}");
             assert_eq!((got.src, got.dst), (route.src, b.local()), "{name}");
             let expected = match (b.local().is_ipv4(), b.caps().headers_visible) {
                 (true, true) => IpId::Known(0),
@@ -174,16 +133,7 @@ fn the_promised_source_port_is_the_real_one_and_stays() {
         for &port in &promised {
             assert!(port >= 0xC000, "{name}");
             let src = SocketAddr::new(a.local().ip(), port);
-            put(
-                &mut a,
-                &Route {
-                    src,
-                    dst: b.local(),
-                    hop_limit: 64,
-                    traffic_class: 0,
-                },
-                b"port",
-            );
+            put(&mut a, &Route { src, dst: b.local(), hop_limit: 64, traffic_class: 0 }, b"port");
         }
         a.flush().expect("flush");
         let got: Vec<u16> = take(&mut b, 24).iter().map(|got| got.src.port()).collect();
@@ -211,13 +161,10 @@ fn recv_obeys_its_limit() {
         a.flush().expect("flush");
         assert_eq!(b.recv(0, &mut |_| ()).expect("recv"), 0, "{name}");
         let mut got = Vec::new();
-        let first = b
-            .recv(3, &mut |packet| got.push(packet.payload[0]))
-            .expect("recv");
+        let first = b.recv(3, &mut |packet| got.push(packet.payload[0])).expect("recv");
         assert_eq!(first, 3, "{name}");
         while got.len() < 10 {
-            b.recv(4, &mut |packet| got.push(packet.payload[0]))
-                .expect("recv");
+            b.recv(4, &mut |packet| got.push(packet.payload[0])).expect("recv");
         }
         assert_eq!(got, (0..10).collect::<Vec<u8>>(), "{name}");
     }
@@ -237,10 +184,7 @@ fn the_waiter_wakes_an_armed_receiver() {
         }
         put(&mut a, &route, b"early");
         a.flush().expect("flush");
-        assert!(
-            b.arm() || readable(&b, Duration::from_millis(900)),
-            "{name}"
-        );
+        assert!(b.arm() || readable(&b, Duration::from_millis(900)), "{name}");
     }
 }
 
@@ -256,10 +200,7 @@ fn no_wake_up_is_lost_between_two_threads() {
                 got += b.recv(64, &mut |_| ()).expect("recv");
                 if got < packets && !b.arm() {
                     let mut fds = [PollFd::new(&waiter, PollFlags::IN)];
-                    let wait = Timespec {
-                        tv_sec: 5,
-                        tv_nsec: 0,
-                    };
+                    let wait = Timespec { tv_sec: 5, tv_nsec: 0 };
                     if poll(&mut fds, Some(&wait)).expect("poll") == 0 {
                         break;
                     }
@@ -301,10 +242,7 @@ fn members_of_a_group_hear_it_until_they_leave() {
     let [a, b, c] = loopback(["10.0.0.1", "10.0.0.2", "10.0.0.3"]);
     group_is_heard("loopback", [a, b, c], group);
 
-    let first = udp(["127.0.0.1", "127.0.0.4", "127.0.0.5"])
-        .into_iter()
-        .next()
-        .expect("one");
+    let first = udp(["127.0.0.1", "127.0.0.4", "127.0.0.5"]).into_iter().next().expect("one");
     let port = first.local().port();
     let others = ["127.0.0.2", "127.0.0.3"].map(|address| {
         let local = SocketAddr::new(address.parse().expect("address"), port);
@@ -315,11 +253,7 @@ fn members_of_a_group_hear_it_until_they_leave() {
     // `lo` has no IPv6 multicast; an interface-local group does not leave the host either.
     if let Some(address) = ipv6_address() {
         let address = address.as_str();
-        group_is_heard(
-            "udp v6",
-            udp([address; 3]),
-            "ff11::1234".parse().expect("group"),
-        );
+        group_is_heard("udp v6", udp([address; 3]), "ff11::1234".parse().expect("group"));
     }
 }
 
@@ -335,33 +269,18 @@ fn group_is_heard(name: &str, [mut a, mut b, mut c]: Trio, group: IpAddr) {
     b.join(group).expect("join");
     b.join(group).expect("join twice");
     let dst = SocketAddr::new(group, b.local().port());
-    let route = Route {
-        dst,
-        traffic_class: 0x20,
-        ..route(&mut a, &b)
-    };
+    let route = Route { dst, traffic_class: 0x20, ..route(&mut a, &b) };
     put(&mut a, &route, b"to all");
     assert!(!b.arm());
     a.flush().expect("flush");
-    assert!(
-        readable(&b, Duration::from_millis(900)),
-        "{name} {:?}",
-        a.last_problem()
-    );
+    assert!(readable(&b, Duration::from_millis(900)), "{name} {:?}", a.last_problem());
     let got = take(&mut b, 1);
-    assert_eq!(
-        (got[0].dst, got[0].traffic_class, got[0].hop_limit),
-        (dst, 0x20, 64),
-        "{name}"
-    );
+    assert_eq!((got[0].dst, got[0].traffic_class, got[0].hop_limit), (dst, 0x20, 64), "{name}");
     assert_eq!(c.recv(64, &mut |_| ()).expect("recv"), 0, "{name}");
     b.leave(group).expect("leave");
     put(&mut a, &route, b"to all");
     a.flush().expect("flush");
-    assert!(
-        !b.arm() && !readable(&b, Duration::from_millis(50)),
-        "{name}"
-    );
+    assert!(!b.arm() && !readable(&b, Duration::from_millis(50)), "{name}");
     assert_eq!(b.recv(64, &mut |_| ()).expect("recv"), 0, "{name}");
 }
 

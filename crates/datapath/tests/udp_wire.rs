@@ -15,12 +15,7 @@ fn bind(address: &str) -> UdpDatapath {
 
 fn route(from: &mut UdpDatapath, dst: SocketAddr) -> Route {
     let src = SocketAddr::new(from.local().ip(), from.source_port(0xC777));
-    Route {
-        src,
-        dst,
-        hop_limit: 64,
-        traffic_class: 0,
-    }
+    Route { src, dst, hop_limit: 64, traffic_class: 0 }
 }
 
 fn put(path: &mut UdpDatapath, route: &Route, payload: &[u8]) {
@@ -36,9 +31,7 @@ fn skipped(needs: &str) {
 fn sniffer() -> Option<Socket> {
     let everything = Protocol::from(i32::from(0x0003u16.to_be()));
     let socket = Socket::new(Domain::PACKET, Type::RAW, Some(everything)).ok()?;
-    socket
-        .set_read_timeout(Some(Duration::from_millis(200)))
-        .ok()?;
+    socket.set_read_timeout(Some(Duration::from_millis(200))).ok()?;
     Some(socket)
 }
 
@@ -69,11 +62,7 @@ fn ipv4_packets_have_identification_0_and_no_udp_checksum() {
     };
     let (mut a, b) = (bind("127.0.0.1"), bind("127.0.0.2"));
     let plain = route(&mut a, b.local());
-    let marked = Route {
-        hop_limit: 7,
-        traffic_class: 0x2a,
-        ..plain
-    };
+    let marked = Route { hop_limit: 7, traffic_class: 0x2a, ..plain };
     for _ in 0..20 {
         put(&mut a, &plain, &[1; 1084]);
         put(&mut a, &marked, &[2; 300]);
@@ -83,21 +72,13 @@ fn ipv4_packets_have_identification_0_and_no_udp_checksum() {
     assert_eq!(frames.len(), 40);
     for frame in frames {
         let sliced = SlicedPacket::from_ethernet(&frame).expect("frame");
-        let Some(NetSlice::Ipv4(ip)) = sliced.net else {
-            panic!("no IPv4")
-        };
+        let Some(NetSlice::Ipv4(ip)) = sliced.net else { panic!("no IPv4") };
         let header = ip.header();
         assert_eq!((header.identification(), header.dont_fragment()), (0, true));
-        let Some(TransportSlice::Udp(udp)) = sliced.transport else {
-            panic!("no UDP")
-        };
+        let Some(TransportSlice::Udp(udp)) = sliced.transport else { panic!("no UDP") };
         assert_eq!((udp.source_port(), udp.checksum()), (plain.src.port(), 0));
         let marks = (header.ttl(), frame[15]);
-        let expected = if udp.payload()[0] == 1 {
-            (64, 0)
-        } else {
-            (7, 0x2a)
-        };
+        let expected = if udp.payload()[0] == 1 { (64, 0) } else { (7, 0x2a) };
         assert_eq!(marks, expected);
     }
 }
@@ -108,25 +89,14 @@ fn ipv6_packets_have_no_udp_checksum() {
         return skipped("CAP_NET_RAW");
     };
     let (mut a, b) = (bind("::1"), bind("::1"));
-    let route = Route {
-        hop_limit: 9,
-        traffic_class: 0x2a,
-        ..route(&mut a, b.local())
-    };
+    let route = Route { hop_limit: 9, traffic_class: 0x2a, ..route(&mut a, b.local()) };
     put(&mut a, &route, &[1; 1084]);
     a.flush().expect("flush");
     let frames = sniff(&sniffer, b.local(), 1);
     let sliced = SlicedPacket::from_ethernet(&frames[0]).expect("frame");
-    let Some(NetSlice::Ipv6(ip)) = sliced.net else {
-        panic!("no IPv6")
-    };
-    assert_eq!(
-        (ip.header().hop_limit(), ip.header().traffic_class()),
-        (9, 0x2a)
-    );
-    let Some(TransportSlice::Udp(udp)) = sliced.transport else {
-        panic!("no UDP")
-    };
+    let Some(NetSlice::Ipv6(ip)) = sliced.net else { panic!("no IPv6") };
+    assert_eq!((ip.header().hop_limit(), ip.header().traffic_class()), (9, 0x2a));
+    let Some(TransportSlice::Udp(udp)) = sliced.transport else { panic!("no UDP") };
     assert_eq!(udp.checksum(), 0);
 }
 
@@ -147,14 +117,7 @@ fn a_packet_above_the_mtu_is_dropped_counted_and_explained() {
     put(&mut a, &route, &[1; 4196]);
     put(&mut a, &route, &[1; 4196]);
     let flush = a.flush().expect("flush");
-    assert_eq!(
-        flush,
-        Flush {
-            sent: 0,
-            dropped: 2,
-            blocked: false
-        }
-    );
+    assert_eq!(flush, Flush { sent: 0, dropped: 2, blocked: false });
     assert_eq!((a.stats().tx_packets, a.stats().tx_dropped), (0, 2));
     let text = a.last_problem().expect("a reason");
     assert!(text.contains("192.0.2.1") && text.contains("MTU"), "{text}");
@@ -178,8 +141,7 @@ fn a_packet_longer_than_a_receive_buffer_is_dropped_and_counted() {
         a.send_to(&vec![7; length], b.local()).expect("send");
     }
     let mut lengths = Vec::new();
-    b.recv(64, &mut |packet| lengths.push(packet.payload.len()))
-        .expect("recv");
+    b.recv(64, &mut |packet| lengths.push(packet.payload.len())).expect("recv");
     assert_eq!(lengths, [9216, 8]);
     assert_eq!((b.stats().rx_packets, b.stats().rx_truncated), (2, 2));
 }
@@ -198,10 +160,7 @@ fn a_taken_source_port_is_replaced_by_the_next() {
 #[test]
 fn no_more_source_ports_are_opened_than_configured() {
     let local = "127.0.0.1:0".parse().expect("address");
-    let config = UdpConfig {
-        source_ports: 3,
-        ..UdpConfig::new(local)
-    };
+    let config = UdpConfig { source_ports: 3, ..UdpConfig::new(local) };
     let mut a = UdpDatapath::bind(&config).expect("bind");
     let mut ports: Vec<u16> = (0..100).map(|n| a.source_port(0xD000 + n * 3)).collect();
     ports.sort_unstable();
@@ -215,9 +174,7 @@ fn what_strangers_send_to_a_source_port_goes_nowhere() {
     let port = a.source_port(0xE321);
     let stranger = UdpSocket::bind("127.0.0.1:0").expect("bind");
     for _ in 0..100 {
-        stranger
-            .send_to(&[0; 1000], ("127.0.0.1", port))
-            .expect("send");
+        stranger.send_to(&[0; 1000], ("127.0.0.1", port)).expect("send");
     }
     assert_eq!(a.recv(64, &mut |_| ()).expect("recv"), 0);
 }

@@ -9,12 +9,7 @@ use super::*;
 fn route(n: u8) -> Route {
     let src = SocketAddr::from(([10, 0, 0, 1], 0xC000));
     let dst = SocketAddr::from(([10, 0, 0, n], 4791));
-    Route {
-        src,
-        dst,
-        hop_limit: 64,
-        traffic_class: 0,
-    }
+    Route { src, dst, hop_limit: 64, traffic_class: 0 }
 }
 
 fn put(burst: &mut Burst, to: u8, len: usize, fill: u8) -> usize {
@@ -24,11 +19,7 @@ fn put(burst: &mut Burst, to: u8, len: usize, fill: u8) -> usize {
 
 /// Packets and bytes of each train.
 fn shape(burst: &Burst) -> Vec<(usize, usize)> {
-    burst
-        .trains()
-        .iter()
-        .map(|train| (train.packets, train.bytes()))
-        .collect()
+    burst.trains().iter().map(|train| (train.packets, train.bytes())).collect()
 }
 
 #[test]
@@ -50,13 +41,7 @@ fn another_route_starts_another_train() {
 
 #[test]
 fn a_train_stops_at_its_limits() {
-    let mut burst = Burst::new(
-        8,
-        TrainLimit {
-            packets: 3,
-            bytes: 250,
-        },
-    );
+    let mut burst = Burst::new(8, TrainLimit { packets: 3, bytes: 250 });
     (0..4).for_each(|_| assert!(put(&mut burst, 2, 100, 0) < 4));
     assert_eq!(shape(&burst), [(2, 200), (2, 200)]);
     burst.clear();

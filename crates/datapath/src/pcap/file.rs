@@ -70,9 +70,7 @@ impl Capture {
     }
 
     fn check(&self) -> Result<(), PcapError> {
-        self.failed
-            .clone()
-            .map_or(Ok(()), |reason| Err(PcapError::Write(reason)))
+        self.failed.clone().map_or(Ok(()), |reason| Err(PcapError::Write(reason)))
     }
 }
 
@@ -100,23 +98,13 @@ impl PcapFile {
     /// [`PcapError::Create`] when the place is not writable.
     pub fn create(path: impl AsRef<Path>) -> Result<Self, PcapError> {
         let path = path.as_ref();
-        let failed = |source| PcapError::Create {
-            path: path.to_owned(),
-            source,
-        };
+        let failed = |source| PcapError::Create { path: path.to_owned(), source };
         let file = BufWriter::with_capacity(BUFFER, File::create(path).map_err(failed)?);
         let writer =
             PcapNgWriter::new(file).map_err(|error| PcapError::Write(error.to_string()))?;
         let frame = Vec::with_capacity(MAX_HEADERS + RECV_ROOM);
-        let capture = Capture {
-            writer,
-            frame,
-            interfaces: 0,
-            failed: None,
-        };
-        Ok(Self {
-            capture: Arc::new(Mutex::new(capture)),
-        })
+        let capture = Capture { writer, frame, interfaces: 0, failed: None };
+        Ok(Self { capture: Arc::new(Mutex::new(capture)) })
     }
 
     /// Adds an interface with that name and returns its recorder.
@@ -137,10 +125,7 @@ impl PcapFile {
         let interface = capture.interfaces;
         capture.interfaces += 1;
         drop(capture);
-        Ok(PcapWriter {
-            file: self.clone(),
-            interface,
-        })
+        Ok(PcapWriter { file: self.clone(), interface })
     }
 
     /// Writes everything recorded so far to the file.

@@ -49,19 +49,11 @@ fn mac(ip: IpAddr) -> [u8; 6] {
     match ip {
         IpAddr::V4(ip) => {
             let [a, b, c, d] = ip.octets();
-            if ip.is_multicast() {
-                [1, 0, 0x5e, b & 0x7f, c, d]
-            } else {
-                [2, 0, a, b, c, d]
-            }
+            if ip.is_multicast() { [1, 0, 0x5e, b & 0x7f, c, d] } else { [2, 0, a, b, c, d] }
         }
         IpAddr::V6(ip) => {
             let [.., w, x, y, z] = ip.octets();
-            if ip.is_multicast() {
-                [0x33, 0x33, w, x, y, z]
-            } else {
-                [2, 6, w, x, y, z]
-            }
+            if ip.is_multicast() { [0x33, 0x33, w, x, y, z] } else { [2, 6, w, x, y, z] }
         }
     }
 }
@@ -98,9 +90,7 @@ fn ipv6(headers: &Headers, src: Ipv6Addr, dst: Ipv6Addr, length: u16) -> [u8; 40
 
 /// The Internet checksum (RFC 1071) of a header whose checksum field is 0.
 fn checksum(header: &[u8; 20]) -> u16 {
-    let words = header
-        .chunks_exact(2)
-        .map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1]));
+    let words = header.chunks_exact(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1]));
     let sum: u32 = words.sum();
     let folded = (sum & 0xffff) + (sum >> 16);
     !((folded & 0xffff) + (folded >> 16)) as u16
@@ -114,13 +104,7 @@ mod tests {
 
     fn frame(src: &str, dst: &str, payload: &[u8]) -> Vec<u8> {
         let (src, dst) = (src.parse().expect("src"), dst.parse().expect("dst"));
-        let headers = Headers {
-            src,
-            dst,
-            traffic_class: 0x6a,
-            hop_limit: 63,
-            id: 0xbeef,
-        };
+        let headers = Headers { src, dst, traffic_class: 0x6a, hop_limit: 63, id: 0xbeef };
         let mut frame = vec![0xff; 3];
         build(&headers, payload, &mut frame).expect("frame");
         frame
@@ -130,21 +114,14 @@ mod tests {
     fn another_parser_reads_the_ipv4_header() {
         let frame = frame("10.0.0.1:50000", "10.0.0.2:4791", b"payload");
         let sliced = SlicedPacket::from_ethernet(&frame).expect("frame");
-        let Some(NetSlice::Ipv4(ip)) = sliced.net else {
-            panic!("no IPv4")
-        };
+        let Some(NetSlice::Ipv4(ip)) = sliced.net else { panic!("no IPv4") };
         let header = ip.header().to_header();
         assert_eq!(header.header_checksum, header.calc_header_checksum());
         assert_eq!((header.identification, header.time_to_live), (0xbeef, 63));
         assert_eq!((header.dont_fragment, header.total_len), (true, 20 + 8 + 7));
         assert_eq!(frame[15], 0x6a);
-        assert_eq!(
-            (header.source, header.destination),
-            ([10, 0, 0, 1], [10, 0, 0, 2])
-        );
-        let Some(TransportSlice::Udp(udp)) = sliced.transport else {
-            panic!("no UDP")
-        };
+        assert_eq!((header.source, header.destination), ([10, 0, 0, 1], [10, 0, 0, 2]));
+        let Some(TransportSlice::Udp(udp)) = sliced.transport else { panic!("no UDP") };
         assert_eq!((udp.source_port(), udp.destination_port()), (50000, 4791));
         assert_eq!((udp.checksum(), udp.payload()), (0, &b"payload"[..]));
     }
@@ -153,43 +130,24 @@ mod tests {
     fn another_parser_reads_the_ipv6_header() {
         let frame = frame("[fd00::1]:50000", "[fd00::2]:4791", b"payload!");
         let sliced = SlicedPacket::from_ethernet(&frame).expect("frame");
-        let Some(NetSlice::Ipv6(ip)) = sliced.net else {
-            panic!("no IPv6")
-        };
+        let Some(NetSlice::Ipv6(ip)) = sliced.net else { panic!("no IPv6") };
         let header = ip.header().to_header();
         assert_eq!((header.traffic_class, header.hop_limit), (0x6a, 63));
         assert_eq!((header.payload_length, header.flow_label.value()), (16, 0));
-        let Some(TransportSlice::Udp(udp)) = sliced.transport else {
-            panic!("no UDP")
-        };
+        let Some(TransportSlice::Udp(udp)) = sliced.transport else { panic!("no UDP") };
         assert_eq!((udp.length(), udp.payload()), (16, &b"payload!"[..]));
     }
 
     #[test]
     fn groups_have_their_hardware_address() {
-        assert_eq!(
-            frame("10.0.0.1:1", "239.129.2.3:1", b"")[..6],
-            [1, 0, 0x5e, 1, 2, 3]
-        );
-        assert_eq!(
-            frame("[::1]:1", "[ff12::1:2]:1", b"")[..6],
-            [0x33, 0x33, 0, 1, 0, 2]
-        );
+        assert_eq!(frame("10.0.0.1:1", "239.129.2.3:1", b"")[..6], [1, 0, 0x5e, 1, 2, 3]);
+        assert_eq!(frame("[::1]:1", "[ff12::1:2]:1", b"")[..6], [0x33, 0x33, 0, 1, 0, 2]);
     }
 
     #[test]
     fn what_cannot_be_a_packet_makes_no_frame() {
-        let (v4, v6) = (
-            "10.0.0.1:1".parse().expect("v4"),
-            "[::1]:1".parse().expect("v6"),
-        );
-        let headers = Headers {
-            src: v4,
-            dst: v6,
-            traffic_class: 0,
-            hop_limit: 1,
-            id: 0,
-        };
+        let (v4, v6) = ("10.0.0.1:1".parse().expect("v4"), "[::1]:1".parse().expect("v6"));
+        let headers = Headers { src: v4, dst: v6, traffic_class: 0, hop_limit: 1, id: 0 };
         assert_eq!(build(&headers, b"", &mut Vec::new()), None);
         let headers = Headers { dst: v4, ..headers };
         assert_eq!(build(&headers, &[0; 65_508], &mut Vec::new()), None);

@@ -51,9 +51,7 @@ pub struct PcapReplay {
 
 impl std::fmt::Debug for PcapReplay {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PcapReplay")
-            .field("path", &self.path)
-            .finish_non_exhaustive()
+        f.debug_struct("PcapReplay").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
@@ -65,10 +63,7 @@ impl PcapReplay {
     /// [`PcapError`] when it cannot be read or is of another kind.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, PcapError> {
         let path = path.as_ref().to_owned();
-        let failed = |source| PcapError::Open {
-            path: path.clone(),
-            source,
-        };
+        let failed = |source| PcapError::Open { path: path.clone(), source };
         let mut file = BufReader::new(File::open(&path).map_err(failed)?);
         let mut magic = [0; 4];
         let short = file.read_exact(&mut magic);
@@ -82,11 +77,7 @@ impl PcapReplay {
             check_link(&path, reader.header().datalink)?;
             Source::Pcap(Box::new(reader))
         };
-        Ok(Self {
-            path,
-            source,
-            ended: false,
-        })
+        Ok(Self { path, source, ended: false })
     }
 
     /// The name that the capture gives an interface, of those met so far.
@@ -106,19 +97,10 @@ impl PcapReplay {
         match &mut self.source {
             Source::Pcap(reader) => {
                 let packet = reader.next_packet()?;
-                Some(
-                    packet
-                        .map_err(|error| damaged(&self.path, error))
-                        .map(|packet| {
-                            let (timestamp, data) = (packet.timestamp, packet.data.into_owned());
-                            ReplayedFrame {
-                                timestamp,
-                                interface: 0,
-                                direction: None,
-                                data,
-                            }
-                        }),
-                )
+                Some(packet.map_err(|error| damaged(&self.path, error)).map(|packet| {
+                    let (timestamp, data) = (packet.timestamp, packet.data.into_owned());
+                    ReplayedFrame { timestamp, interface: 0, direction: None, data }
+                }))
             }
             Source::PcapNg(reader) => loop {
                 let block = match reader.next_block()? {
@@ -194,18 +176,12 @@ fn direction(block: &EnhancedPacketBlock<'_>) -> Option<Direction> {
 fn check_link(path: &Path, link: DataLink) -> Result<(), PcapError> {
     match link {
         DataLink::ETHERNET => Ok(()),
-        other => Err(PcapError::NotEthernet {
-            path: path.to_owned(),
-            link_type: u32::from(other),
-        }),
+        other => Err(PcapError::NotEthernet { path: path.to_owned(), link_type: u32::from(other) }),
     }
 }
 
 fn damaged(path: &Path, reason: impl ToString) -> PcapError {
-    PcapError::Damaged {
-        path: path.to_owned(),
-        reason: reason.to_string(),
-    }
+    PcapError::Damaged { path: path.to_owned(), reason: reason.to_string() }
 }
 
 #[cfg(test)]

@@ -22,9 +22,7 @@ pub struct PcapTap {
 
 impl std::fmt::Debug for PcapTap {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PcapTap")
-            .field("local", &self.inner.local())
-            .finish_non_exhaustive()
+        f.debug_struct("PcapTap").field("local", &self.inner.local()).finish_non_exhaustive()
     }
 }
 

@@ -68,21 +68,12 @@ pub(crate) fn mtu(socket: impl AsFd, interface: &str) -> io::Result<usize> {
     // SAFETY: `ifreq` is plain bytes and integers, for which zero is a value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     let room = request.ifr_name.len() - 1;
-    for (to, from) in request
-        .ifr_name
-        .iter_mut()
-        .zip(interface.bytes().take(room))
-    {
+    for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes().take(room)) {
         *to = from as libc::c_char;
     }
     // SAFETY: SIOCGIFMTU reads the name from and writes the MTU to `request`, which outlives it.
-    let result = unsafe {
-        libc::ioctl(
-            socket.as_fd().as_raw_fd(),
-            libc::SIOCGIFMTU as _,
-            &raw mut request,
-        )
-    };
+    let result =
+        unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::SIOCGIFMTU as _, &raw mut request) };
     if result != 0 {
         return Err(io::Error::last_os_error());
     }

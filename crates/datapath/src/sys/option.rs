@@ -12,9 +12,5 @@ pub(crate) fn set(socket: impl AsFd, level: c_int, name: c_int, value: c_int) ->
     // SAFETY: the descriptor is borrowed for the call, and the kernel reads `length` bytes of
     // `value`, which lives on this stack.
     let result = unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), length) };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -152,16 +152,10 @@ impl RecvRoom {
 
 const FLAGS: libc::c_int = libc::MSG_DONTWAIT;
 
-const NOTHING: iovec = iovec {
-    iov_base: std::ptr::null_mut(),
-    iov_len: 0,
-};
+const NOTHING: iovec = iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
 
 fn empty_header() -> mmsghdr {
     // SAFETY: `msghdr` holds pointers and integers, for which zero is a value.
     let msg_hdr: msghdr = unsafe { std::mem::zeroed() };
-    mmsghdr {
-        msg_hdr,
-        msg_len: 0,
-    }
+    mmsghdr { msg_hdr, msg_len: 0 }
 }

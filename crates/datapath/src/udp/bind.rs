@@ -65,19 +65,12 @@ impl BindError {
     pub(super) fn explain(what: &'static str, local: SocketAddr, source: io::Error) -> Self {
         match Errno::from_io_error(&source) {
             Some(Errno::ADDRINUSE) => Self::PortBusy(local),
-            Some(Errno::ADDRNOTAVAIL) => Self::NotLocal {
-                local,
-                here: here(&local),
-            },
+            Some(Errno::ADDRNOTAVAIL) => Self::NotLocal { local, here: here(&local) },
             Some(Errno::ACCESS | Errno::PERM) => Self::Permission(local),
             Some(Errno::MFILE | Errno::NFILE) => Self::Descriptors,
             Some(Errno::AFNOSUPPORT) if local.is_ipv4() => Self::NoIpVersion("IPv4"),
             Some(Errno::AFNOSUPPORT) => Self::NoIpVersion("IPv6"),
-            _ => Self::System {
-                what,
-                local,
-                source,
-            },
+            _ => Self::System { what, local, source },
         }
     }
 }
@@ -85,17 +78,10 @@ impl BindError {
 /// The usable addresses of the same IP version, as a list for a person.
 fn here(local: &SocketAddr) -> String {
     let owners = interface::addresses().unwrap_or_default();
-    let same = owners
-        .iter()
-        .filter(|owner| owner.address.is_ipv4() == local.is_ipv4());
-    let texts: Vec<String> = same
-        .map(|owner| format!("{} ({})", owner.address, owner.interface))
-        .collect();
-    if texts.is_empty() {
-        "none (no interface is up)".to_owned()
-    } else {
-        texts.join(", ")
-    }
+    let same = owners.iter().filter(|owner| owner.address.is_ipv4() == local.is_ipv4());
+    let texts: Vec<String> =
+        same.map(|owner| format!("{} ({})", owner.address, owner.interface)).collect();
+    if texts.is_empty() { "none (no interface is up)".to_owned() } else { texts.join(", ") }
 }
 
 /// The interface that a local address belongs to.
@@ -109,10 +95,7 @@ pub(super) struct Link {
 
 impl Link {
     /// What is assumed of an interface that cannot be found.
-    const UNKNOWN: Self = Self {
-        index: 0,
-        mtu: 1500,
-    };
+    const UNKNOWN: Self = Self { index: 0, mtu: 1500 };
 
     /// The link of `address`; any socket serves to ask.
     pub(super) fn of(address: IpAddr, socket: &Socket) -> Self {
@@ -124,10 +107,7 @@ impl Link {
         };
         let name = owner.interface.as_str();
         let index = rustix::net::netdevice::name_to_index(socket, name).unwrap_or(0);
-        Self {
-            index,
-            mtu: interface::mtu(socket, name).unwrap_or(Self::UNKNOWN.mtu),
-        }
+        Self { index, mtu: interface::mtu(socket, name).unwrap_or(Self::UNKNOWN.mtu) }
     }
 }
 
@@ -175,11 +155,7 @@ fn needs_scope(addr: &SocketAddrV6) -> bool {
 pub(super) fn open(local: &SocketAddr) -> io::Result<Socket> {
     let kind = Type::DGRAM.cloexec().nonblocking();
     let socket = Socket::new(Domain::for_address(*local), kind, Some(Protocol::UDP))?;
-    let (must, may) = if local.is_ipv4() {
-        (MUST_V4, MAY_V4)
-    } else {
-        (MUST_V6, MAY_V6)
-    };
+    let (must, may) = if local.is_ipv4() { (MUST_V4, MAY_V4) } else { (MUST_V6, MAY_V6) };
     for &(level, name, value) in must {
         option::set(&socket, level, name, value)?;
     }
@@ -194,9 +170,7 @@ pub(super) fn open(local: &SocketAddr) -> io::Result<Socket> {
 /// Asks for the header fields of every received packet.
 pub(super) fn show_headers(socket: &Socket, local: &SocketAddr) -> io::Result<()> {
     let options = if local.is_ipv4() { SHOW_V4 } else { SHOW_V6 };
-    options
-        .iter()
-        .try_for_each(|&(level, name)| option::set(socket, level, name, 1))
+    options.iter().try_for_each(|&(level, name)| option::set(socket, level, name, 1))
 }
 
 /// Sends multicast through the interface of `local`; a link without multicast only loses multicast.
@@ -238,22 +212,14 @@ pub(super) enum Buffer {
 
 /// Options without which the packets would be wrong: level, name, value.
 const MUST_V4: &[(c_int, c_int, c_int)] = &[
-    (
-        libc::IPPROTO_IP,
-        libc::IP_MTU_DISCOVER,
-        libc::IP_PMTUDISC_DO,
-    ),
+    (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO),
     (libc::IPPROTO_IP, libc::IP_TTL, DEFAULT_HOP_LIMIT as c_int),
 ];
 
 /// Options that improve matters where the kernel has them.
 const MAY_V4: &[(c_int, c_int, c_int)] = &[
     (libc::SOL_SOCKET, libc::SO_NO_CHECK, 1),
-    (
-        libc::IPPROTO_IP,
-        libc::IP_MULTICAST_TTL,
-        DEFAULT_HOP_LIMIT as c_int,
-    ),
+    (libc::IPPROTO_IP, libc::IP_MULTICAST_TTL, DEFAULT_HOP_LIMIT as c_int),
     (libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP, 1),
     (libc::IPPROTO_IP, libc::IP_MULTICAST_ALL, 0),
 ];
@@ -261,27 +227,15 @@ const MAY_V4: &[(c_int, c_int, c_int)] = &[
 /// As [`MUST_V4`].
 const MUST_V6: &[(c_int, c_int, c_int)] = &[
     (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 1),
-    (
-        libc::IPPROTO_IPV6,
-        libc::IPV6_MTU_DISCOVER,
-        libc::IPV6_PMTUDISC_DO,
-    ),
-    (
-        libc::IPPROTO_IPV6,
-        libc::IPV6_UNICAST_HOPS,
-        DEFAULT_HOP_LIMIT as c_int,
-    ),
+    (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO),
+    (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, DEFAULT_HOP_LIMIT as c_int),
 ];
 
 /// As [`MAY_V4`]; without the last two the kernel drops packets with UDP checksum 0 and cannot
 /// send them.
 const MAY_V6: &[(c_int, c_int, c_int)] = &[
     (libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG, 1),
-    (
-        libc::IPPROTO_IPV6,
-        libc::IPV6_MULTICAST_HOPS,
-        DEFAULT_HOP_LIMIT as c_int,
-    ),
+    (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_HOPS, DEFAULT_HOP_LIMIT as c_int),
     (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_LOOP, 1),
     (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_ALL, 0),
     (libc::IPPROTO_UDP, libc::UDP_NO_CHECK6_TX, 1),

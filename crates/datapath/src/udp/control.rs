@@ -113,12 +113,7 @@ mod tests {
 
     fn route(dst: &str, hop_limit: u8, traffic_class: u8) -> Route {
         let dst = dst.parse().expect("address");
-        Route {
-            src: dst,
-            dst,
-            hop_limit,
-            traffic_class,
-        }
+        Route { src: dst, dst, hop_limit, traffic_class }
     }
 
     #[test]

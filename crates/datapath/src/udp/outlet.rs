@@ -40,13 +40,7 @@ pub(super) struct Outlets {
 impl Outlets {
     pub(super) fn new(local: SocketAddr, link: Link, limit: usize, send_buffer: usize) -> Self {
         let limit = limit.clamp(1, MAX_OUTLETS);
-        Self {
-            local,
-            link,
-            send_buffer,
-            limit,
-            list: Vec::with_capacity(limit),
-        }
+        Self { local, link, send_buffer, limit, list: Vec::with_capacity(limit) }
     }
 
     /// The real port for `wanted`: that port or the next free one while new sockets are allowed,
@@ -84,19 +78,12 @@ impl Outlets {
         // raises 0 to its minimum.
         socket.set_recv_buffer_size(0)?;
         let port = bind_near(&socket, self.local, wanted)?;
-        Ok(Outlet {
-            socket,
-            wanted,
-            port,
-        })
+        Ok(Outlet { socket, wanted, port })
     }
 
     /// The socket with that source port.
     pub(super) fn socket(&self, port: u16) -> Option<BorrowedFd<'_>> {
-        self.list
-            .iter()
-            .find(|outlet| outlet.port == port)
-            .map(|outlet| outlet.socket.as_fd())
+        self.list.iter().find(|outlet| outlet.port == port).map(|outlet| outlet.socket.as_fd())
     }
 }
 

@@ -53,16 +53,7 @@ impl Receiver {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         watch(&epoll, &socket)?;
         let room = RecvRoom::new(batch);
-        Ok(Self {
-            local,
-            link,
-            socket,
-            groups: Vec::new(),
-            turn: 0,
-            room,
-            epoll,
-            recv_buffer,
-        })
+        Ok(Self { local, link, socket, groups: Vec::new(), turn: 0, room, epoll, recv_buffer })
     }
 
     pub(super) fn waiter(&self) -> io::Result<OwnedFd> {
@@ -101,14 +92,8 @@ impl Receiver {
         while count < limit && soft < SOFT_LIMIT {
             let asked = self.room.batch().min(limit - count);
             stats.syscalls += 1;
-            let socket = self
-                .groups
-                .get(index.wrapping_sub(1))
-                .map(|group| &group.socket);
-            match self
-                .room
-                .receive(socket.unwrap_or(&self.socket).as_fd(), asked)
-            {
+            let socket = self.groups.get(index.wrapping_sub(1)).map(|group| &group.socket);
+            match self.room.receive(socket.unwrap_or(&self.socket).as_fd(), asked) {
                 Ok(got) => {
                     count += self.hand_over(got, stats, sink);
                     if got < asked {
@@ -198,12 +183,7 @@ impl Receiver {
 
 /// Makes `epoll` readable whenever `socket` is.
 fn watch(epoll: &OwnedFd, socket: &Socket) -> io::Result<()> {
-    Ok(epoll::add(
-        epoll,
-        socket,
-        epoll::EventData::new_u64(0),
-        epoll::EventFlags::IN,
-    )?)
+    Ok(epoll::add(epoll, socket, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?)
 }
 
 /// The packet in a message; `None` when its addresses are not to be had.
@@ -215,11 +195,7 @@ fn packet<'a>(message: &Received<'a>, port: u16) -> Option<RxPacket<'a>> {
         dst: SocketAddr::new(fields.dst?, port),
         traffic_class: fields.traffic_class,
         hop_limit: fields.hop_limit,
-        ip_id: if src.is_ipv4() {
-            IpId::Hidden
-        } else {
-            IpId::NotPresent
-        },
+        ip_id: if src.is_ipv4() { IpId::Hidden } else { IpId::NotPresent },
         payload: message.payload,
     })
 }

@@ -35,12 +35,7 @@ impl Spelled {
         let (mut name, mut control) = ([0; NAME], [0; CONTROL]);
         let name_len = address::encode(&bind::scoped(route.dst, scope), &mut name);
         let control_len = control::encode(route, &mut control);
-        Self {
-            name,
-            name_len,
-            control,
-            control_len,
-        }
+        Self { name, name_len, control, control_len }
     }
 }
 
@@ -70,10 +65,7 @@ impl fmt::Display for Problem {
                 "a packet to {dst} was refused by this host: let its firewall pass outgoing UDP \
                  from ports 49152 to 65535"
             ),
-            other => write!(
-                f,
-                "the kernel refused a packet of {len} bytes to {dst}: {other}"
-            ),
+            other => write!(f, "the kernel refused a packet of {len} bytes to {dst}: {other}"),
         }
     }
 }
@@ -120,13 +112,7 @@ pub(super) struct Sender {
 impl Sender {
     pub(super) fn new(burst: Burst, batch: usize, scope: u32) -> Self {
         let spelled = Vec::with_capacity(batch);
-        Self {
-            burst,
-            at: Cursor::default(),
-            spelled,
-            scope,
-            problem: None,
-        }
+        Self { burst, at: Cursor::default(), spelled, scope, problem: None }
     }
 
     /// Sends as much as the kernel takes. What it does not take stays, in order.
@@ -190,8 +176,7 @@ impl Sender {
     fn spell(&mut self) {
         self.spelled.clear();
         let trains = self.burst.trains().iter();
-        self.spelled
-            .extend(trains.map(|train| Spelled::new(&train.route, self.scope)));
+        self.spelled.extend(trains.map(|train| Spelled::new(&train.route, self.scope)));
     }
 
     /// Offers the packets from `at` on that leave by the same port; returns how many were taken.
@@ -225,11 +210,7 @@ impl Sender {
     fn give_up(&mut self, errno: Errno, stats: &mut DatapathStats) {
         if let Some((route, packet)) = self.burst.next(&mut self.at) {
             stats.tx_dropped += 1;
-            self.problem = Some(Problem {
-                dst: route.dst.ip(),
-                len: packet.len(),
-                errno,
-            });
+            self.problem = Some(Problem { dst: route.dst.ip(), len: packet.len(), errno });
         }
     }
 }

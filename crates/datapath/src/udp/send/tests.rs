@@ -15,12 +15,7 @@ fn commit(sender: &mut Sender, n: u8) {
     let port = PORTS[usize::from(n / 4) % PORTS.len()];
     let src = std::net::SocketAddr::from(([10, 0, 0, 1], port));
     let dst = std::net::SocketAddr::from(([10, 0, 0, 2], 4791));
-    let route = Route {
-        src,
-        dst,
-        hop_limit: 64,
-        traffic_class: 0,
-    };
+    let route = Route { src, dst, hop_limit: 64, traffic_class: 0 };
     sender.burst.space().expect("room")[..100].fill(n);
     sender.burst.commit(&route, 100);
 }
@@ -33,10 +28,7 @@ struct Scripted {
 
 impl Scripted {
     fn new(answers: &[Result<usize, Errno>]) -> Self {
-        Self {
-            answers: answers.iter().rev().copied().collect(),
-            taken: Vec::new(),
-        }
+        Self { answers: answers.iter().rev().copied().collect(), taken: Vec::new() }
     }
 
     fn flush(&mut self, sender: &mut Sender, stats: &mut DatapathStats) -> io::Result<Flush> {
@@ -61,38 +53,14 @@ fn b13_what_a_full_kernel_refuses_is_sent_later_unchanged() {
         let mut stats = DatapathStats::default();
         let mut kernel = Scripted::new(&[Ok(2), Err(errno), Err(errno)]);
         let first = kernel.flush(&mut sender, &mut stats).expect("flush");
-        assert_eq!(
-            first,
-            Flush {
-                sent: 2,
-                dropped: 0,
-                blocked: true
-            }
-        );
+        assert_eq!(first, Flush { sent: 2, dropped: 0, blocked: true });
         let second = kernel.flush(&mut sender, &mut stats).expect("flush");
-        assert_eq!(
-            second,
-            Flush {
-                sent: 0,
-                dropped: 0,
-                blocked: true
-            }
-        );
+        assert_eq!(second, Flush { sent: 0, dropped: 0, blocked: true });
         (20..30).for_each(|n| commit(&mut sender, n));
         let third = kernel.flush(&mut sender, &mut stats).expect("flush");
-        assert_eq!(
-            third,
-            Flush {
-                sent: 28,
-                dropped: 0,
-                blocked: false
-            }
-        );
+        assert_eq!(third, Flush { sent: 28, dropped: 0, blocked: false });
         assert_eq!(kernel.taken, (0..30).collect::<Vec<u8>>());
-        assert_eq!(
-            (stats.tx_packets, stats.tx_bytes, stats.blocked),
-            (30, 3000, 2)
-        );
+        assert_eq!((stats.tx_packets, stats.tx_bytes, stats.blocked), (30, 3000, 2));
         assert!(sender.burst.is_empty());
     }
 }
@@ -103,20 +71,10 @@ fn a_packet_above_the_path_mtu_is_dropped_alone_and_explained() {
     let mut stats = DatapathStats::default();
     let mut kernel = Scripted::new(&[Ok(3), Err(Errno::MSGSIZE)]);
     let flush = kernel.flush(&mut sender, &mut stats).expect("flush");
-    assert_eq!(
-        flush,
-        Flush {
-            sent: 7,
-            dropped: 1,
-            blocked: false
-        }
-    );
+    assert_eq!(flush, Flush { sent: 7, dropped: 1, blocked: false });
     assert_eq!(kernel.taken, [0, 1, 2, 4, 5, 6, 7]);
     let text = sender.problem.expect("a reason").to_string();
-    assert!(
-        text.contains("10.0.0.2") && text.contains("MTU of the path"),
-        "{text}"
-    );
+    assert!(text.contains("10.0.0.2") && text.contains("MTU of the path"), "{text}");
 }
 
 #[test]
@@ -125,14 +83,7 @@ fn a28_an_icmp_message_costs_no_packet() {
     let mut stats = DatapathStats::default();
     let mut kernel = Scripted::new(&[Err(Errno::CONNREFUSED), Ok(2), Err(Errno::CONNREFUSED)]);
     let flush = kernel.flush(&mut sender, &mut stats).expect("flush");
-    assert_eq!(
-        flush,
-        Flush {
-            sent: 8,
-            dropped: 0,
-            blocked: false
-        }
-    );
+    assert_eq!(flush, Flush { sent: 8, dropped: 0, blocked: false });
     assert_eq!(kernel.taken, (0..8).collect::<Vec<u8>>());
     assert_eq!(stats.soft_errors, 2);
 }
@@ -143,14 +94,7 @@ fn endless_soft_errors_end_the_flush() {
     let mut stats = DatapathStats::default();
     let mut kernel = Scripted::new(&[Err(Errno::CONNREFUSED); 6]);
     let flush = kernel.flush(&mut sender, &mut stats).expect("flush");
-    assert_eq!(
-        flush,
-        Flush {
-            sent: 0,
-            dropped: 3,
-            blocked: false
-        }
-    );
+    assert_eq!(flush, Flush { sent: 0, dropped: 3, blocked: false });
     assert_eq!(stats.tx_dropped, 3);
 }
 
@@ -160,8 +104,5 @@ fn a_broken_socket_is_an_error_and_keeps_the_packets() {
     let mut stats = DatapathStats::default();
     let mut kernel = Scripted::new(&[Err(Errno::BADF)]);
     assert!(kernel.flush(&mut sender, &mut stats).is_err());
-    assert_eq!(
-        kernel.flush(&mut sender, &mut stats).expect("flush").sent,
-        3
-    );
+    assert_eq!(kernel.flush(&mut sender, &mut stats).expect("flush").sent, 3);
 }
