@@ -73,10 +73,7 @@ pub struct TrainLimit {
 
 impl TrainLimit {
     /// Trains as long as the burst.
-    pub const NONE: Self = Self {
-        packets: usize::MAX,
-        bytes: usize::MAX,
-    };
+    pub const NONE: Self = Self { packets: usize::MAX, bytes: usize::MAX };
 }
 
 /// A position between two packets of a burst.
@@ -107,17 +104,16 @@ impl Burst {
     #[must_use]
     pub fn new(batch: usize, limit: TrainLimit) -> Self {
         let batch = batch.max(1);
-        let buffer = vec![0; batch * PACKET_ROOM + ALIGNMENT].into_boxed_slice();
+        Self::with_room(batch, batch * PACKET_ROOM, limit)
+    }
+
+    /// A burst for up to `batch` packets of up to `room` bytes together.
+    #[must_use]
+    pub fn with_room(batch: usize, room: usize, limit: TrainLimit) -> Self {
+        let buffer = vec![0; room + ALIGNMENT].into_boxed_slice();
         let first = buffer.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
-        Self {
-            buffer,
-            first,
-            end: first,
-            trains: Vec::with_capacity(batch),
-            packets: 0,
-            batch,
-            limit,
-        }
+        let trains = Vec::with_capacity(batch);
+        Self { buffer, first, end: first, trains, packets: 0, batch, limit }
     }
 
     /// Forgets all packets.
@@ -144,10 +140,7 @@ impl Burst {
     ///
     /// When `len` is more than [`space`](Self::space) offered, which is a bug of the caller.
     pub fn commit(&mut self, route: &Route, len: usize) -> (usize, &mut [u8]) {
-        assert!(
-            len <= PACKET_ROOM && self.packets < self.batch,
-            "commit without tx_space"
-        );
+        assert!(len <= PACKET_ROOM && self.packets < self.batch, "commit without tx_space");
         let start = self.end;
         self.end += len;
         self.packets += 1;
@@ -165,13 +158,7 @@ impl Burst {
                 train.packets - 1
             }
             _ => {
-                let train = Train {
-                    route: *route,
-                    size: len,
-                    packets: 1,
-                    start,
-                    bytes: len,
-                };
+                let train = Train { route: *route, size: len, packets: 1, start, bytes: len };
                 self.trains.push(train);
                 0
             }
@@ -183,13 +170,20 @@ impl Burst {
     pub fn append(&mut self, other: &Burst, train: &Train) -> usize {
         for index in 0..train.packets {
             let packet = &other.buffer[train.packet(index)];
-            let Some(space) = self.space() else {
+            if !self.fits(1, packet.len()) {
                 return index;
-            };
-            space[..packet.len()].copy_from_slice(packet);
+            }
+            let end = self.end + packet.len();
+            self.buffer[self.end..end].copy_from_slice(packet);
             self.commit(&train.route, packet.len());
         }
         train.packets
+    }
+
+    /// Whether so many more packets with so many bytes together have room.
+    #[must_use]
+    pub fn fits(&self, packets: usize, bytes: usize) -> bool {
+        self.packets + packets <= self.batch && self.end + bytes <= self.buffer.len()
     }
 
     /// The packet at `cursor`, which moves behind it.
@@ -199,10 +193,7 @@ impl Burst {
         let packet = &self.buffer[train.packet(cursor.packet)];
         cursor.packet += 1;
         if cursor.packet == train.packets {
-            *cursor = Cursor {
-                train: cursor.train + 1,
-                packet: 0,
-            };
+            *cursor = Cursor { train: cursor.train + 1, packet: 0 };
         }
         Some((&train.route, packet))
     }

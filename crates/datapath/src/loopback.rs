@@ -62,10 +62,7 @@ impl LoopbackFabric {
     /// A switch whose links have an MTU of `mtu` bytes, IP header included.
     #[must_use]
     pub fn with_mtu(mtu: usize) -> Self {
-        Self {
-            directory: Arc::default(),
-            mtu,
-        }
+        Self { directory: Arc::default(), mtu }
     }
 
     /// Adds an endpoint.
@@ -89,15 +86,11 @@ impl LoopbackFabric {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Directory> {
-        self.directory
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.directory.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, Directory> {
-        self.directory
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.directory.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -156,9 +149,7 @@ impl Exit {
         let Some(members) = directory.groups.get(&train.route.dst.ip()) else {
             return;
         };
-        let here = members
-            .iter()
-            .filter(|addr| addr.port() == train.route.dst.port());
+        let here = members.iter().filter(|addr| addr.port() == train.route.dst.port());
         for inbox in here.filter_map(|addr| directory.endpoints.get(addr)) {
             self.wakes += u64::from(inbox.give_copy(burst, train));
         }
@@ -186,11 +177,7 @@ impl LoopbackDatapath {
             local,
             caps: caps(fabric.mtu),
             inbox,
-            exit: Exit {
-                fabric,
-                last: None,
-                wakes: 0,
-            },
+            exit: Exit { fabric, last: None, wakes: 0 },
             outgoing: new_burst(),
             incoming: new_burst(),
             cursor: Cursor::default(),
@@ -215,6 +202,9 @@ impl Datapath for LoopbackDatapath {
 
     #[inline]
     fn tx_space(&mut self) -> Option<&mut [u8]> {
+        if self.outgoing.packets() == BATCH {
+            return None;
+        }
         self.outgoing.space()
     }
 
@@ -234,11 +224,7 @@ impl Datapath for LoopbackDatapath {
             Some(dst) => self.exit.whole(&mut self.outgoing, &dst),
             None => self.exit.by_train(&mut self.outgoing),
         };
-        let flush = Flush {
-            sent: packets - lost,
-            dropped: lost + oversize,
-            blocked: false,
-        };
+        let flush = Flush { sent: packets - lost, dropped: lost + oversize, blocked: false };
         self.stats.tx_packets += flush.sent as u64;
         self.stats.tx_dropped += flush.dropped as u64;
         self.stats.tx_bytes += if lost == 0 { bytes as u64 } else { 0 };
@@ -323,11 +309,7 @@ fn arrived<'a>(route: &Route, payload: &'a [u8]) -> RxPacket<'a> {
         dst: route.dst,
         traffic_class: route.traffic_class,
         hop_limit: route.hop_limit.max(1),
-        ip_id: if route.dst.is_ipv4() {
-            IpId::Known(0)
-        } else {
-            IpId::NotPresent
-        },
+        ip_id: if route.dst.is_ipv4() { IpId::Known(0) } else { IpId::NotPresent },
         payload,
     }
 }
@@ -337,10 +319,7 @@ pub(crate) fn check_group(local: &SocketAddr, group: &IpAddr) -> io::Result<()> 
     if group.is_multicast() && group.is_ipv4() == local.is_ipv4() {
         return Ok(());
     }
-    let text = format!(
-        "{group} is not a multicast group that {} can join",
-        local.ip()
-    );
+    let text = format!("{group} is not a multicast group that {} can join", local.ip());
     Err(io::Error::new(io::ErrorKind::InvalidInput, text))
 }
 
@@ -350,10 +329,7 @@ fn caps(mtu: usize) -> Caps {
         mtu,
         tx_batch: BATCH,
         rx_batch: BATCH,
-        icrc: IcrcCaps {
-            rx: IcrcRx::Verify,
-            tx: IcrcTx::Seal,
-        },
+        icrc: IcrcCaps { rx: IcrcRx::Verify, tx: IcrcTx::Seal },
         segments: 1,
         zero_copy: true,
         headers_visible: true,

@@ -8,17 +8,26 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::burst::{Burst, Train, TrainLimit};
+use crate::burst::{Burst, PACKET_ROOM, Train, TrainLimit};
 
-/// Packets in one burst.
+/// Packets between two flushes.
 pub(super) const BATCH: usize = 64;
+
+/// Packets in one waiting burst, into which several flushes may go.
+const PARCEL_PACKETS: usize = 1024;
+
+/// Bytes in one waiting burst.
+const PARCEL_BYTES: usize = BATCH * PACKET_ROOM;
 
 /// Bursts that an inbox holds; with all of them full the next packets are dropped.
 const DEPTH: usize = 16;
 
-/// A burst of up to this many bytes is copied behind a waiting one, so that small packets do not
-/// use up the inbox.
-const COPY_BYTES: usize = 8 * 1024;
+/// With fewer empty bursts than this, packets are copied behind those that wait.
+const RESERVE: usize = DEPTH / 2;
+
+/// A burst of up to this many bytes is always copied behind a waiting one: that is cheaper than
+/// another exchange.
+const COPY_BYTES: usize = 2 * 1024;
 
 /// Bursts waiting, empty ones in exchange, and whether the receiver is about to sleep.
 #[derive(Debug)]
@@ -28,6 +37,11 @@ struct Shelf {
     armed: bool,
 }
 
+/// Keeps a value away from its neighbours' cache lines.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Apart<T>(T);
+
 /// Where the packets for one address wait.
 ///
 /// A sender gives a full burst and takes an empty one for it, so nothing is copied and the number
@@ -35,8 +49,9 @@ struct Shelf {
 #[derive(Debug)]
 pub(super) struct Inbox {
     shelf: Mutex<Shelf>,
-    /// Length of `waiting`, to be read without the lock by a spinning receiver.
-    ready: AtomicUsize,
+    /// Length of `waiting`, to be read without the lock by a spinning receiver. It follows a moment
+    /// later, so that the receiver does not run into a lock that is still held.
+    ready: Apart<AtomicUsize>,
     dropped: AtomicUsize,
     closed: AtomicBool,
     event: OwnedFd,
@@ -45,14 +60,10 @@ pub(super) struct Inbox {
 impl Inbox {
     pub(super) fn new() -> io::Result<Self> {
         let empty = (0..DEPTH).map(|_| new_burst()).collect();
-        let shelf = Shelf {
-            waiting: VecDeque::with_capacity(DEPTH),
-            empty,
-            armed: false,
-        };
+        let shelf = Shelf { waiting: VecDeque::with_capacity(DEPTH), empty, armed: false };
         Ok(Self {
             shelf: Mutex::new(shelf),
-            ready: AtomicUsize::new(0),
+            ready: Apart(AtomicUsize::new(0)),
             dropped: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
@@ -62,21 +73,23 @@ impl Inbox {
     /// Takes all packets of `burst`, which is empty afterwards; returns whether it woke the receiver.
     pub(super) fn give(&self, burst: &mut Burst) -> bool {
         let mut shelf = self.shelf();
-        let small = burst.bytes() <= COPY_BYTES;
+        let before = shelf.waiting.len();
+        let small = burst.bytes() <= COPY_BYTES || shelf.empty.len() < RESERVE;
         let dropped = match shelf.waiting.back_mut() {
-            Some(last) if small && last.packets() + burst.packets() <= BATCH => {
+            Some(last) if small && last.fits(burst.packets(), burst.bytes()) => {
                 let lost = copy_all(last, burst);
                 burst.clear();
                 lost
             }
             _ => exchange(&mut shelf, burst),
         };
-        self.finish(shelf, dropped)
+        self.finish(shelf, before, dropped)
     }
 
     /// Takes a copy of one train of `burst`; returns whether it woke the receiver.
     pub(super) fn give_copy(&self, burst: &Burst, train: &Train) -> bool {
         let mut shelf = self.shelf();
+        let before = shelf.waiting.len();
         let mut left = *train;
         if let Some(last) = shelf.waiting.back_mut() {
             let fitted = last.append(burst, &left);
@@ -89,13 +102,17 @@ impl Inbox {
             left = left.without(fitted);
             shelf.waiting.push_back(fresh);
         }
-        self.finish(shelf, left.packets)
+        self.finish(shelf, before, left.packets)
     }
 
-    fn finish(&self, mut shelf: MutexGuard<'_, Shelf>, dropped: usize) -> bool {
-        self.ready.store(shelf.waiting.len(), Ordering::Release);
+    /// Gives the lock back and tells the receiver; `before` bursts waited when it was taken.
+    fn finish(&self, mut shelf: MutexGuard<'_, Shelf>, before: usize, dropped: usize) -> bool {
+        let fresh = shelf.waiting.len() - before;
         let wake = std::mem::take(&mut shelf.armed);
         drop(shelf);
+        if fresh > 0 {
+            self.ready.0.fetch_add(fresh, Ordering::Release);
+        }
         if dropped > 0 {
             self.dropped.fetch_add(dropped, Ordering::Relaxed);
         }
@@ -108,17 +125,19 @@ impl Inbox {
 
     /// Puts the oldest waiting burst in place of `done`; `false` when none waits.
     pub(super) fn take(&self, done: &mut Burst) -> bool {
-        if self.ready.load(Ordering::Acquire) == 0 {
+        if self.ready.0.load(Ordering::Acquire) == 0 {
             return false;
         }
         let mut shelf = self.shelf();
         let Some(next) = shelf.waiting.pop_front() else {
             return false;
         };
-        self.ready.store(shelf.waiting.len(), Ordering::Release);
         let mut done = std::mem::replace(done, next);
         done.clear();
         shelf.empty.push(done);
+        drop(shelf);
+        // Wraps round for a moment when the sender has not counted its burst yet.
+        self.ready.0.fetch_sub(1, Ordering::Relaxed);
         true
     }
 
@@ -154,7 +173,7 @@ impl Inbox {
 
 /// An empty burst of the one size that all endpoints exchange.
 pub(super) fn new_burst() -> Burst {
-    Burst::new(BATCH, TrainLimit::NONE)
+    Burst::with_room(PARCEL_PACKETS, PARCEL_BYTES, TrainLimit::NONE)
 }
 
 /// Swaps `burst` with an empty one, or empties it when there is none; returns the packets lost.
@@ -171,7 +190,5 @@ fn exchange(shelf: &mut Shelf, burst: &mut Burst) -> usize {
 /// Copies every train of `burst` behind `last`; returns the packets that found no room.
 fn copy_all(last: &mut Burst, burst: &Burst) -> usize {
     let trains = burst.trains().iter();
-    trains
-        .map(|train| train.packets - last.append(burst, train))
-        .sum()
+    trains.map(|train| train.packets - last.append(burst, train)).sum()
 }

@@ -8,12 +8,7 @@ fn addr(last: u8) -> SocketAddr {
 
 fn route(from: u8, to: u8) -> Route {
     let src = SocketAddr::from(([10, 0, 0, from], 0xC123));
-    Route {
-        src,
-        dst: addr(to),
-        hop_limit: 64,
-        traffic_class: 0,
-    }
+    Route { src, dst: addr(to), hop_limit: 64, traffic_class: 0 }
 }
 
 fn commit(path: &mut LoopbackDatapath, route: &Route, bytes: &[u8]) {
@@ -23,10 +18,7 @@ fn commit(path: &mut LoopbackDatapath, route: &Route, bytes: &[u8]) {
 
 fn received(path: &mut LoopbackDatapath) -> Vec<Vec<u8>> {
     let mut packets = Vec::new();
-    path.recv(usize::MAX, &mut |packet| {
-        packets.push(packet.payload.to_vec())
-    })
-    .expect("recv");
+    path.recv(usize::MAX, &mut |packet| packets.push(packet.payload.to_vec())).expect("recv");
     packets
 }
 
@@ -34,10 +26,7 @@ fn received(path: &mut LoopbackDatapath) -> Vec<Vec<u8>> {
 fn an_address_is_attached_once_and_free_again_after_drop() {
     let fabric = LoopbackFabric::new();
     let first = fabric.attach(addr(1)).expect("attach");
-    assert!(matches!(
-        fabric.attach(addr(1)),
-        Err(AttachError::AddressInUse(_))
-    ));
+    assert!(matches!(fabric.attach(addr(1)), Err(AttachError::AddressInUse(_))));
     drop(first);
     assert!(fabric.attach(addr(1)).is_ok());
 }
@@ -52,14 +41,7 @@ fn a_burst_for_several_peers_is_split() {
         commit(&mut a, &route(1, 9), text);
     }
     let flush = a.flush().expect("flush");
-    assert_eq!(
-        flush,
-        Flush {
-            sent: 4,
-            dropped: 2,
-            blocked: false
-        }
-    );
+    assert_eq!(flush, Flush { sent: 4, dropped: 2, blocked: false });
     assert_eq!(received(&mut b), [b"1", b"2"]);
     assert_eq!(received(&mut c), [b"1", b"2"]);
 }
@@ -90,7 +72,7 @@ fn a_full_ring_drops_counts_and_recovers() {
     let mut sent = 0;
     for _ in 0..40 {
         while a.tx_space().is_some() {
-            commit(&mut a, &route(1, 2), &[7; 1024]);
+            commit(&mut a, &route(1, 2), &[7; 4096]);
             sent += 1;
         }
         a.flush().expect("flush");
@@ -101,4 +83,55 @@ fn a_full_ring_drops_counts_and_recovers() {
     commit(&mut a, &route(1, 2), b"later");
     a.flush().expect("flush");
     assert_eq!(received(&mut b), [b"later"]);
+}
+
+#[test]
+fn a_megabyte_in_small_bursts_fits_in_the_ring() {
+    let fabric = LoopbackFabric::new();
+    let [mut a, mut b] = [1, 2].map(|n| fabric.attach(addr(n)).expect("attach"));
+    for _ in 0..100 {
+        (0..3).for_each(|_| commit(&mut a, &route(1, 2), &[7; 4096]));
+        a.flush().expect("flush");
+    }
+    assert_eq!(received(&mut b).len(), 300);
+}
+
+#[test]
+fn senders_in_several_threads_keep_their_order_and_lose_nothing() {
+    let fabric = LoopbackFabric::new();
+    let mut b = fabric.attach(addr(9)).expect("attach");
+    let senders: Vec<_> = (1..4u8)
+        .map(|n| {
+            let mut path = fabric.attach(addr(n)).expect("attach");
+            std::thread::spawn(move || {
+                for count in 0..3000u32 {
+                    let len = 4 + (count as usize * 13) % 200;
+                    let mut packet = vec![n; len];
+                    packet[..4].copy_from_slice(&count.to_ne_bytes());
+                    commit(&mut path, &route(n, 9), &packet);
+                    if count % 7 == 0 {
+                        path.flush().expect("flush");
+                    }
+                    if count % 64 == 0 {
+                        std::thread::sleep(std::time::Duration::from_micros(200));
+                    }
+                }
+                path.flush().expect("flush");
+            })
+        })
+        .collect();
+    let mut next = [0u32; 4];
+    while next[1..] != [3000; 3] {
+        let mut check = |packet: RxPacket<'_>| {
+            let IpAddr::V4(src) = packet.src.ip() else { panic!("IPv4 only") };
+            let n = src.octets()[3];
+            let (count, rest) = packet.payload.split_first_chunk().expect("count");
+            assert_eq!(u32::from_ne_bytes(*count), next[usize::from(n)]);
+            assert!(rest.iter().all(|byte| *byte == n));
+            next[usize::from(n)] += 1;
+        };
+        b.recv(64, &mut check).expect("recv");
+        assert_eq!(b.stats().rx_dropped, 0);
+    }
+    senders.into_iter().for_each(|sender| sender.join().expect("sender"));
 }
