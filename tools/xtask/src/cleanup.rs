@@ -70,12 +70,7 @@ fn remove(leftover: &Leftover) {
 
 fn remove_namespace(name: &str) {
     let inside = quiet(&["ip", "netns", "pids", name]);
-    kill(
-        &inside
-            .split_whitespace()
-            .map(str::to_owned)
-            .collect::<Vec<_>>(),
-    );
+    kill(&inside.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
     quiet(&["ip", "netns", "delete", name]);
 }
 
@@ -89,13 +84,8 @@ fn kill(ids: &[String]) {
 
 /// Runs a program whose failure cannot be helped any more; returns its output.
 fn quiet(words: &[&str]) -> String {
-    let output = Command::new(words[0])
-        .args(&words[1..])
-        .stdin(Stdio::null())
-        .output();
-    output
-        .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
-        .unwrap_or_default()
+    let output = Command::new(words[0]).args(&words[1..]).stdin(Stdio::null()).output();
+    output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Project tasks: the rxe guest, the interop matrix, and everything that CI runs.
 #![forbid(unsafe_code)]
 
+mod ci;
 mod cleanup;
 mod error;
 mod packages;
@@ -22,6 +23,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Task {
+    /// Everything that must hold before a change is taken.
+    Ci(ci::CiArgs),
     /// A Linux kernel with rxe in a virtual machine, to test against.
     #[command(subcommand)]
     Rxe(rxe::RxeCommand),
@@ -29,6 +32,7 @@ enum Task {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().task {
+        Task::Ci(arguments) => ci::run(&arguments),
         Task::Rxe(command) => command.run(),
     };
     match result {

@@ -14,10 +14,7 @@ pub fn ensure(wanted: &[&str]) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    let line = format!(
-        "apt-get install -y --no-install-recommends {}",
-        missing.join(" ")
-    );
+    let line = format!("apt-get install -y --no-install-recommends {}", missing.join(" "));
     if !process::is_root() {
         return Err(Error::new(format!(
             "packages are missing and only root may install them; run: sudo {line}"
@@ -54,12 +51,8 @@ pub fn versions(wanted: &[&str]) -> Result<BTreeMap<String, String>> {
             wanted.join(" ")
         )));
     }
-    let mut query = command([
-        "dpkg-query",
-        "-W",
-        "-f",
-        "${db:Status-Status} ${Package} ${Version}\n",
-    ]);
+    let mut query =
+        command(["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\n"]);
     let output = query
         .args(wanted)
         .output()
@@ -77,11 +70,7 @@ fn parse_versions(listing: &str) -> BTreeMap<String, String> {
 }
 
 fn install(names: &[String]) -> Result<()> {
-    process::run(
-        apt()
-            .args(["install", "-y", "-q", "--no-install-recommends"])
-            .args(names),
-    )
+    process::run(apt().args(["install", "-y", "-q", "--no-install-recommends"]).args(names))
 }
 
 fn apt() -> std::process::Command {

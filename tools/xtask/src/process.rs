@@ -6,6 +6,16 @@ use std::process::{Command, Stdio};
 
 use crate::error::{Context, Error, Result};
 
+/// Put before a command's words, runs it as the user nobody and without any capability.
+pub const AS_NOBODY: &[&str] = &[
+    "setpriv",
+    "--reuid=65534",
+    "--regid=65534",
+    "--clear-groups",
+    "--inh-caps=-all",
+    "--no-new-privs",
+];
+
 /// A command from its words: `command(["ip", "link"])`.
 ///
 /// # Panics
@@ -35,28 +45,19 @@ pub fn run(command: &mut Command) -> Result<()> {
 /// As [`run`].
 pub fn stdout_of(command: &mut Command) -> Result<String> {
     let line = describe(command);
-    let output = command
-        .output()
-        .context(|| format!("could not start `{line}`"))?;
+    let output = command.output().context(|| format!("could not start `{line}`"))?;
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     if output.status.success() {
         return Ok(stdout);
     }
     let stderr = String::from_utf8_lossy(&output.stderr);
-    Err(Error::new(format!(
-        "`{line}` failed ({}):\n{stdout}{stderr}",
-        output.status
-    )))
+    Err(Error::new(format!("`{line}` failed ({}):\n{stdout}{stderr}", output.status)))
 }
 
 /// The command line as a person would type it.
 pub fn describe(command: &Command) -> String {
     let mut words = vec![command.get_program().to_string_lossy().into_owned()];
-    words.extend(
-        command
-            .get_args()
-            .map(|word| word.to_string_lossy().into_owned()),
-    );
+    words.extend(command.get_args().map(|word| word.to_string_lossy().into_owned()));
     words.join(" ")
 }
 
@@ -86,9 +87,8 @@ mod tests {
 
     #[test]
     fn a_failure_names_the_command_and_shows_its_output() {
-        let error = run(&mut command(["sh", "-c", "echo broken >&2; exit 3"]))
-            .unwrap_err()
-            .to_string();
+        let error =
+            run(&mut command(["sh", "-c", "echo broken >&2; exit 3"])).unwrap_err().to_string();
         assert!(
             error.contains("sh -c") && error.contains("broken") && error.contains('3'),
             "{error}"
@@ -97,10 +97,7 @@ mod tests {
 
     #[test]
     fn the_effective_user_is_the_second_number() {
-        assert_eq!(
-            effective_user("Name:\tx\nUid:\t1000\t0\t1000\t1000\n"),
-            Some(0)
-        );
+        assert_eq!(effective_user("Name:\tx\nUid:\t1000\t0\t1000\t1000\n"), Some(0));
         assert_eq!(effective_user("Name:\tx\n"), None);
     }
 

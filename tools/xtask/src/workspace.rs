@@ -1,13 +1,53 @@
-//! Where the repository is.
+//! The repository: where it is, and cargo run in it.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::error::{Context, Result};
+use crate::process::{command, run};
 
 /// The top folder of the repository, also when cargo runs this program from somewhere else.
 pub fn root() -> PathBuf {
     let manifest = std::env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
-    manifest
-        .ancestors()
-        .find(|folder| folder.join("Cargo.lock").is_file())
-        .map_or_else(|| PathBuf::from("."), PathBuf::from)
+    let top = manifest.ancestors().find(|folder| folder.join("Cargo.lock").is_file());
+    top.map_or_else(|| PathBuf::from("."), PathBuf::from)
+}
+
+/// Cargo's build folder: `$CARGO_TARGET_DIR`, else `target` in the repository.
+pub fn target_folder() -> PathBuf {
+    root().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
+}
+
+/// `cargo` with `words`, to be run in the repository.
+///
+/// Incremental builds are off in CI: their files cost more time than a build from nothing gets back.
+pub fn cargo(words: &[&str]) -> Command {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let mut cargo = command([program]);
+    cargo.args(words).current_dir(root());
+    if std::env::var_os("CI").is_some() {
+        cargo.env("CARGO_INCREMENTAL", "0");
+    }
+    cargo
+}
+
+/// Builds the program `uroce` and copies it into `folder`, readable for everybody.
+///
+/// # Errors
+/// It does not compile, or the copy failed.
+pub fn install_uroce(folder: &Path) -> Result<PathBuf> {
+    run(&mut cargo(&["build", "--package", "uroce", "--locked", "--quiet"]))?;
+    let program = folder.join("uroce");
+    fs::copy(target_folder().join("debug/uroce"), &program)
+        .context(|| "could not copy the program uroce")?;
+    for path in [folder, &program] {
+        let everybody = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(path, everybody)
+            .context(|| format!("could not set the mode of {}", path.display()))?;
+    }
+    Ok(program)
 }

@@ -20,9 +20,7 @@ pub fn with_prefix(address: IpAddr) -> String {
 ///
 /// An IPv4 address is stored as `::ffff:a.b.c.d`.
 pub fn from_gid(text: &str) -> Option<IpAddr> {
-    text.parse::<Ipv6Addr>()
-        .ok()
-        .map(|address| address.to_canonical())
+    text.parse::<Ipv6Addr>().ok().map(|address| address.to_canonical())
 }
 
 #[cfg(test)]
@@ -31,14 +29,8 @@ mod tests {
 
     #[test]
     fn gids_are_addresses() {
-        assert_eq!(
-            from_gid("0000:0000:0000:0000:0000:ffff:0a4d:0002"),
-            Some(GUEST_V4.into())
-        );
-        assert_eq!(
-            from_gid("fd77:0000:0000:0000:0000:0000:0000:0002"),
-            Some(GUEST_V6.into())
-        );
+        assert_eq!(from_gid("0000:0000:0000:0000:0000:ffff:0a4d:0002"), Some(GUEST_V4.into()));
+        assert_eq!(from_gid("fd77:0000:0000:0000:0000:0000:0000:0002"), Some(GUEST_V6.into()));
         assert_eq!(from_gid("not a gid"), None);
     }
 }

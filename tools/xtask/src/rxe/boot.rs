@@ -43,11 +43,7 @@ pub fn boot(arguments: &BootArgs) -> Result<()> {
         memory_mib: arguments.memory,
     };
     let mut guest = Guest::boot(&config)?;
-    eprintln!(
-        "booted in {:.1} s under {:?}",
-        started.elapsed().as_secs_f64(),
-        guest.accelerator()
-    );
+    eprintln!("booted in {:.1} s under {:?}", started.elapsed().as_secs_f64(), guest.accelerator());
     if arguments.command.is_empty() {
         introduce(&guest);
         while guest.is_running() {
@@ -55,27 +51,17 @@ pub fn boot(arguments: &BootArgs) -> Result<()> {
         }
         return Err(Error::new("the guest stopped by itself"));
     }
-    let output = guest.run(
-        &arguments.command.join(" "),
-        Duration::from_secs(arguments.timeout),
-    )?;
+    let output = guest.run(&arguments.command.join(" "), Duration::from_secs(arguments.timeout))?;
     print!("{}", output.text);
     if output.code == 0 {
         Ok(())
     } else {
-        Err(Error::new(format!(
-            "the guest's command exited with {}",
-            output.code
-        )))
+        Err(Error::new(format!("the guest's command exited with {}", output.code)))
     }
 }
 
 fn introduce(guest: &Guest) {
-    println!(
-        "guest: {} and {}, rxe0 port 1",
-        addresses::GUEST_V4,
-        addresses::GUEST_V6
-    );
+    println!("guest: {} and {}, rxe0 port 1", addresses::GUEST_V4, addresses::GUEST_V6);
     for (index, address) in guest.gids() {
         println!("  GID index {index}: {address}");
     }
@@ -85,10 +71,7 @@ fn introduce(guest: &Guest) {
         addresses::HOST_V6,
         guest.namespace().name()
     );
-    println!(
-        "run a program there:   ip netns exec {} COMMAND",
-        guest.namespace().name()
-    );
+    println!("run a program there:   ip netns exec {} COMMAND", guest.namespace().name());
     println!(
         "run one in the guest:  not from here; use `cargo xtask rxe boot -- COMMAND`, files are in {}",
         guest.share().display()

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::recipe;
 use crate::error::{Context, Result};
 use crate::packages;
+use crate::workspace::target_folder;
 
 /// Paths inside the cache folder.
 #[derive(Debug, Clone)]
@@ -16,12 +17,8 @@ pub struct Cache {
 impl Cache {
     /// `$UROCE_RXE_CACHE`, else `rxe-guest` in cargo's target folder.
     pub fn locate() -> Self {
-        let target = || {
-            std::env::var_os("CARGO_TARGET_DIR")
-                .map_or_else(|| crate::workspace::root().join("target"), PathBuf::from)
-        };
         let folder = std::env::var_os("UROCE_RXE_CACHE")
-            .map_or_else(|| target().join("rxe-guest"), PathBuf::from);
+            .map_or_else(|| target_folder().join("rxe-guest"), PathBuf::from);
         Self { folder }
     }
 
@@ -69,19 +66,8 @@ impl Cache {
 /// The installed packages cannot be asked for.
 pub fn recipe_fingerprint() -> Result<String> {
     let mut hasher = DefaultHasher::new();
-    (
-        recipe::PROGRAMS,
-        recipe::EXTRA_FILES,
-        recipe::PROVIDER,
-        recipe::MODULES,
-    )
-        .hash(&mut hasher);
-    (
-        recipe::INIT,
-        recipe::AGENT,
-        packages::versions(recipe::PACKAGES)?,
-    )
-        .hash(&mut hasher);
+    (recipe::PROGRAMS, recipe::EXTRA_FILES, recipe::PROVIDER, recipe::MODULES).hash(&mut hasher);
+    (recipe::INIT, recipe::AGENT, packages::versions(recipe::PACKAGES)?).hash(&mut hasher);
     Ok(format!("{:016x}\n", hasher.finish()))
 }
 
@@ -93,9 +79,7 @@ mod tests {
     fn a_guest_is_fresh_only_for_its_own_recipe() {
         let folder = std::env::temp_dir().join(format!("uroce-cache-test-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let cache = Cache {
-            folder: folder.clone(),
-        };
+        let cache = Cache { folder: folder.clone() };
         assert!(!cache.is_fresh("a"));
         for file in [cache.kernel(), cache.initramfs()] {
             std::fs::write(file, "x").unwrap();

@@ -35,12 +35,7 @@ pub struct GuestConfig {
 
 impl Default for GuestConfig {
     fn default() -> Self {
-        Self {
-            mtu: 9000,
-            ipv6: true,
-            cores: 2,
-            memory_mib: 1024,
-        }
+        Self { mtu: 9000, ipv6: true, cores: 2, memory_mib: 1024 }
     }
 }
 
@@ -133,12 +128,7 @@ impl Guest {
         let file = self.share().join(format!("{number}.sh"));
         fs::write(&file, script).context(|| format!("could not write {}", file.display()))?;
         self.mailbox.send(&format!("run {number}"))?;
-        Ok(Job {
-            guest: self,
-            number,
-            started: Instant::now(),
-            ended: false,
-        })
+        Ok(Job { guest: self, number, started: Instant::now(), ended: false })
     }
 
     /// The folder that is `/mnt/share` in the guest.
@@ -205,22 +195,13 @@ impl Job<'_> {
     /// # Errors
     /// It took longer (then it is killed), or the guest died.
     pub fn wait(mut self, limit: Duration) -> Result<Output> {
-        let left = limit
-            .saturating_sub(self.started.elapsed())
-            .max(Duration::from_millis(1));
-        let code = self
-            .guest
-            .mailbox
-            .wait_end(self.number, left)
-            .map_err(|error| {
-                let so_far = self.text();
-                Error::new(format!("{error}; it had printed:\n{so_far}"))
-            })?;
+        let left = limit.saturating_sub(self.started.elapsed()).max(Duration::from_millis(1));
+        let code = self.guest.mailbox.wait_end(self.number, left).map_err(|error| {
+            let so_far = self.text();
+            Error::new(format!("{error}; it had printed:\n{so_far}"))
+        })?;
         self.ended = true;
-        Ok(Output {
-            code,
-            text: self.text(),
-        })
+        Ok(Output { code, text: self.text() })
     }
 
     /// What the command has printed so far.

@@ -63,13 +63,7 @@ fn unpack_kernel(cache: &Cache) -> Result<PathBuf> {
 }
 
 fn kernel_package() -> Result<String> {
-    let query = || {
-        stdout_of(&mut command([
-            "apt-cache",
-            "depends",
-            recipe::KERNEL_META_PACKAGE,
-        ]))
-    };
+    let query = || stdout_of(&mut command(["apt-cache", "depends", recipe::KERNEL_META_PACKAGE]));
     let name = |listing: &str| {
         let image = |line: &str| {
             line.trim()
@@ -86,20 +80,15 @@ fn kernel_package() -> Result<String> {
         run(&mut command(["apt-get", "update", "-q"]))?;
     }
     name(&query()?).ok_or_else(|| {
-        Error::new(format!(
-            "apt does not know {}; run apt-get update",
-            recipe::KERNEL_META_PACKAGE
-        ))
+        Error::new(format!("apt does not know {}; run apt-get update", recipe::KERNEL_META_PACKAGE))
     })
 }
 
 fn find_in(folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<PathBuf> {
     let entries =
         fs::read_dir(folder).context(|| format!("could not read {}", folder.display()))?;
-    let fits = |path: &PathBuf| {
-        path.file_name()
-            .is_some_and(|name| wanted(&name.to_string_lossy()))
-    };
+    let fits =
+        |path: &PathBuf| path.file_name().is_some_and(|name| wanted(&name.to_string_lossy()));
     entries
         .flatten()
         .map(|entry| entry.path())
@@ -112,9 +101,7 @@ fn find_vmlinuz(kernel: &Path) -> Result<PathBuf> {
 }
 
 fn add_skeleton(root: &Path) -> Result<()> {
-    for folder in [
-        "bin", "proc", "sys", "dev", "tmp", "run", "etc", "root", "mnt", "modules",
-    ] {
+    for folder in ["bin", "proc", "sys", "dev", "tmp", "run", "etc", "root", "mnt", "modules"] {
         fs::create_dir_all(root.join(folder))
             .context(|| format!("could not make {folder} of the guest"))?;
     }
@@ -124,16 +111,8 @@ fn add_skeleton(root: &Path) -> Result<()> {
     // Not busybox's shell: that prefers its own programs (ip) to those in the PATH.
     fs::copy("/bin/dash", root.join("bin/sh")).context(|| "could not copy dash")?;
     add_libraries(root, Path::new("/bin/dash"))?;
-    write_file(
-        &root.join("etc/passwd"),
-        "root:x:0:0:root:/root:/bin/sh\n",
-        0o644,
-    )?;
-    write_file(
-        &root.join("etc/hosts"),
-        "127.0.0.1 localhost\n::1 localhost\n",
-        0o644,
-    )?;
+    write_file(&root.join("etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n", 0o644)?;
+    write_file(&root.join("etc/hosts"), "127.0.0.1 localhost\n::1 localhost\n", 0o644)?;
     write_file(&root.join("init"), recipe::INIT, 0o755)?;
     write_file(&root.join("agent"), recipe::AGENT, 0o755)
 }
@@ -155,19 +134,13 @@ fn add_programs(root: &Path) -> Result<()> {
         fs::copy(&program, folder.join(name)).context(|| format!("could not copy {name}"))?;
         add_libraries(root, &program)?;
     }
-    recipe::EXTRA_FILES
-        .iter()
-        .try_for_each(|file| copy_as_is(root, Path::new(file)))
+    recipe::EXTRA_FILES.iter().try_for_each(|file| copy_as_is(root, Path::new(file)))
 }
 
 fn add_libraries(root: &Path, binary: &Path) -> Result<()> {
     let listing = stdout_of(command(["ldd"]).arg(binary))?;
-    let libraries = listing
-        .split_whitespace()
-        .filter(|word| word.starts_with('/'));
-    libraries
-        .map(Path::new)
-        .try_for_each(|library| copy_as_is(root, library))
+    let libraries = listing.split_whitespace().filter(|word| word.starts_with('/'));
+    libraries.map(Path::new).try_for_each(|library| copy_as_is(root, library))
 }
 
 fn add_provider(root: &Path) -> Result<()> {
@@ -185,18 +158,13 @@ fn copy_as_is(root: &Path, file: &Path) -> Result<()> {
     }
     let folder = inside.parent().expect("a file below the root has a folder");
     fs::create_dir_all(folder).context(|| format!("could not make {}", folder.display()))?;
-    fs::copy(file, &inside)
-        .map(drop)
-        .context(|| format!("could not copy {}", file.display()))
+    fs::copy(file, &inside).map(drop).context(|| format!("could not copy {}", file.display()))
 }
 
 fn add_modules(root: &Path, kernel: &Path) -> Result<()> {
     let version = find_in(&kernel.join("lib/modules"), |_| true)?;
-    let version = version
-        .file_name()
-        .expect("a folder entry has a name")
-        .to_string_lossy()
-        .into_owned();
+    let version =
+        version.file_name().expect("a folder entry has a name").to_string_lossy().into_owned();
     run(command(["depmod", "-b"]).arg(kernel).arg(&version))?;
     let mut order: Vec<String> = Vec::new();
     for module in recipe::MODULES {
@@ -212,21 +180,13 @@ fn add_modules(root: &Path, kernel: &Path) -> Result<()> {
             }
         }
     }
-    write_file(
-        &root.join("modules/order"),
-        &(order.join("\n") + "\n"),
-        0o644,
-    )
+    write_file(&root.join("modules/order"), &(order.join("\n") + "\n"), 0o644)
 }
 
 /// The module files to insert for `module`, dependencies first; empty when it is built into the kernel.
 fn with_dependencies(kernel: &Path, version: &str, module: &str) -> Result<Vec<PathBuf>> {
     let mut query = command(["modprobe", "-d"]);
-    let listing = stdout_of(
-        query
-            .arg(kernel)
-            .args(["-S", version, "--show-depends", module]),
-    )?;
+    let listing = stdout_of(query.arg(kernel).args(["-S", version, "--show-depends", module]))?;
     let inserted = |line: &str| {
         line.strip_prefix("insmod ")
             .and_then(|rest| rest.split_whitespace().next())
@@ -240,7 +200,5 @@ fn pack(root: &Path, archive: &Path) -> Result<()> {
     let script = "find . -print0 | cpio --null --quiet -o -H newc -R 0:0 > \"$1\"";
     let archive =
         std::path::absolute(archive).context(|| "could not make the archive's path absolute")?;
-    run(command(["sh", "-c", script, "pack"])
-        .arg(archive)
-        .current_dir(root))
+    run(command(["sh", "-c", script, "pack"]).arg(archive).current_dir(root))
 }

@@ -6,11 +6,7 @@ use super::cache::Cache;
 
 /// True when `/dev/kvm` can be opened and has not failed since the host booted.
 pub fn worth_trying(cache: &Cache) -> bool {
-    let openable = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open("/dev/kvm")
-        .is_ok();
+    let openable = OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
     openable && fs::read_to_string(cache.kvm_verdict()).ok() != Some(verdict(false))
 }
 
@@ -22,9 +18,5 @@ pub fn remember(cache: &Cache, worked: bool) {
 
 fn verdict(worked: bool) -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    format!(
-        "{} {}\n",
-        if worked { "works" } else { "hangs" },
-        boot.trim()
-    )
+    format!("{} {}\n", if worked { "works" } else { "hangs" }, boot.trim())
 }

@@ -61,9 +61,7 @@ impl Machine {
             .arg(cache.initramfs())
             .arg("-append")
             .arg(kernel_command_line(config));
-        command
-            .arg("-serial")
-            .arg(format!("file:{}", folder.join("console").display()));
+        command.arg("-serial").arg(format!("file:{}", folder.join("console").display()));
         command.args(["-serial", "stdio"]);
         command.arg("-virtfs").arg(format!(
             "local,path={},mount_tag=share,security_model=none",
@@ -71,22 +69,12 @@ impl Machine {
         ));
         let errors =
             fs::File::create(folder.join("qemu")).context(|| "could not make QEMU's log")?;
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(errors);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
         let mut child = command.spawn().context(|| "QEMU did not start")?;
         let guard = Guard::new(Leftover::Process(child.id()));
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-        let machine = Self {
-            child,
-            _guard: guard,
-        };
-        Ok((
-            machine,
-            stdin.expect("asked for above"),
-            stdout.expect("asked for above"),
-        ))
+        let machine = Self { child, _guard: guard };
+        Ok((machine, stdin.expect("asked for above"), stdout.expect("asked for above")))
     }
 
     /// True while QEMU runs.
@@ -119,10 +107,7 @@ fn kernel_command_line(config: &GuestConfig) -> String {
         addresses::with_prefix(addresses::GUEST_V4.into())
     );
     if config.ipv6 {
-        line += &format!(
-            " uroce.v6={}",
-            addresses::with_prefix(addresses::GUEST_V6.into())
-        );
+        line += &format!(" uroce.v6={}", addresses::with_prefix(addresses::GUEST_V6.into()));
     }
     line
 }

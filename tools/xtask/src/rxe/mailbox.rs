@@ -43,10 +43,7 @@ impl Mailbox {
         let shared = Arc::new(Shared::default());
         let listener = Arc::clone(&shared);
         std::thread::spawn(move || listen(stdout, &listener));
-        Self {
-            shared,
-            writer: Mutex::new(stdin),
-        }
+        Self { shared, writer: Mutex::new(stdin) }
     }
 
     /// Sends one line to the agent.
@@ -55,15 +52,12 @@ impl Mailbox {
     /// The machine is gone.
     pub fn send(&self, line: &str) -> Result<()> {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        writeln!(writer, "{line}")
-            .and_then(|()| writer.flush())
-            .context(|| "the guest is gone")
+        writeln!(writer, "{line}").and_then(|()| writer.flush()).context(|| "the guest is gone")
     }
 
     /// Waits until the agent has reported for duty; false when it did not within `limit`.
     pub fn wait_ready(&self, limit: Duration) -> bool {
-        self.wait(limit, |state| state.ready.then_some(()))
-            .is_some()
+        self.wait(limit, |state| state.ready.then_some(())).is_some()
     }
 
     /// The guest's GID table, in its order.
@@ -110,10 +104,7 @@ impl Mailbox {
 }
 
 fn listen(stdout: impl Read, shared: &Shared) {
-    for line in BufReader::new(stdout)
-        .lines()
-        .map_while(std::io::Result::ok)
-    {
+    for line in BufReader::new(stdout).lines().map_while(std::io::Result::ok) {
         understand(line.trim(), &mut shared.lock());
         shared.changed.notify_all();
     }

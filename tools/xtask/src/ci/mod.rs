@@ -1,0 +1,100 @@
+//! `cargo xtask ci`: everything that must hold before a change is taken, in one command.
+
+mod demo;
+mod examples;
+mod report;
+mod step;
+
+use std::time::Instant;
+
+use clap::Args;
+
+use crate::error::{Error, Result};
+use report::{Line, Report};
+use step::{Outcome, Step};
+
+/// Options of `ci`.
+#[derive(Debug, Args)]
+pub struct CiArgs {
+    /// Leave out a step, by its name; may be given several times.
+    #[arg(long, value_name = "STEP")]
+    skip: Vec<String>,
+    /// Run only these steps, by name; may be given several times.
+    #[arg(long, value_name = "STEP")]
+    only: Vec<String>,
+    /// Name the steps and what each checks, and do nothing.
+    #[arg(long)]
+    list: bool,
+}
+
+/// Every step in its order: the cheap ones first.
+const STEPS: &[Step] = &[
+    Step {
+        name: "packages",
+        about: "Debian packages that the rxe guest needs are installed",
+        run: step::packages,
+    },
+    Step { name: "fmt", about: "the code is formatted", run: step::fmt },
+    Step { name: "clippy", about: "clippy has nothing to say about any target", run: step::clippy },
+    Step { name: "doc", about: "the documentation builds without a warning", run: step::doc },
+    Step { name: "test", about: "unit, integration and documentation tests pass", run: step::test },
+    Step { name: "examples", about: "every example runs to its end", run: examples::run },
+    Step {
+        name: "demo",
+        about: "`uroce demo` works as a user without any privilege",
+        run: demo::run,
+    },
+    Step {
+        name: "rxe",
+        about: "our programs and the stock ones understand each other over a kernel rxe",
+        run: step::rxe,
+    },
+];
+
+/// Runs the steps and prints the closing line `N passed, N failed, N skipped`.
+///
+/// With `CI=true` in the environment a skipped step counts as failed: CI must not turn green by leaving things out.
+///
+/// # Errors
+/// A step failed, or a step of that name does not exist.
+pub fn run(arguments: &CiArgs) -> Result<()> {
+    check_names(arguments.skip.iter().chain(&arguments.only))?;
+    if arguments.list {
+        STEPS.iter().for_each(|step| println!("{:10} {}", step.name, step.about));
+        return Ok(());
+    }
+    let mut report = Report::new(std::env::var("CI").is_ok_and(|value| value == "true"));
+    for step in STEPS {
+        report.add(run_one(step, arguments));
+    }
+    report.print();
+    if report.failed() == 0 {
+        Ok(())
+    } else {
+        Err(Error::new("not everything passed: see the table above"))
+    }
+}
+
+fn check_names<'a>(mut names: impl Iterator<Item = &'a String>) -> Result<()> {
+    match names.find(|name| STEPS.iter().all(|step| step.name != name.as_str())) {
+        None => Ok(()),
+        Some(name) => {
+            Err(Error::new(format!("there is no step {name}; `cargo xtask ci --list` names them")))
+        }
+    }
+}
+
+fn run_one(step: &Step, arguments: &CiArgs) -> Line {
+    let started = Instant::now();
+    let left_out = arguments.skip.iter().any(|name| name == step.name)
+        || !(arguments.only.is_empty() || arguments.only.iter().any(|name| name == step.name));
+    let outcome = if left_out {
+        Outcome::Skipped("left out on the command line".to_owned())
+    } else {
+        println!("\n==> {}: {}", step.name, step.about);
+        (step.run)()
+    };
+    let line = Line { name: step.name, outcome, seconds: started.elapsed().as_secs_f64() };
+    println!("<== {line}");
+    line
+}

@@ -1,0 +1,114 @@
+//! The steps that are one command each.
+
+use std::process::Command;
+
+use crate::error::Result;
+use crate::process::{self, describe, find_program};
+use crate::{packages, rxe, workspace};
+
+/// What became of a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It holds.
+    Passed,
+    /// It could not be tried here, and why.
+    Skipped(String),
+    /// It does not hold, and why.
+    Failed(String),
+}
+
+impl From<Result<()>> for Outcome {
+    fn from(result: Result<()>) -> Self {
+        match result {
+            Ok(()) => Self::Passed,
+            Err(error) => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+/// One thing that CI checks.
+#[derive(Debug)]
+pub struct Step {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// What holds when it passes.
+    pub about: &'static str,
+    /// Does it.
+    pub run: fn() -> Outcome,
+}
+
+/// Installs what the guest needs, or skips when that is not allowed here.
+pub fn packages() -> Outcome {
+    match packages::missing(rxe::PACKAGES) {
+        Ok(missing) if missing.is_empty() => Outcome::Passed,
+        Ok(_) if process::is_root() => packages::ensure(rxe::PACKAGES).into(),
+        Ok(missing) => Outcome::Skipped(format!(
+            "not root; install them with: sudo apt-get install {}",
+            missing.join(" ")
+        )),
+        Err(error) => Outcome::Skipped(error.to_string()),
+    }
+}
+
+/// `cargo fmt --check`.
+pub fn fmt() -> Outcome {
+    cargo(&["fmt", "--all", "--check"])
+}
+
+/// `cargo clippy`, warnings are errors.
+pub fn clippy() -> Outcome {
+    cargo(&[
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--locked",
+        "--quiet",
+        "--",
+        "-D",
+        "warnings",
+    ])
+}
+
+/// `cargo doc`, warnings are errors.
+pub fn doc() -> Outcome {
+    let mut command = workspace::cargo(&["doc", "--workspace", "--no-deps", "--locked", "--quiet"]);
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    shown(&mut command)
+}
+
+/// `cargo test`, documentation tests included.
+pub fn test() -> Outcome {
+    cargo(&["test", "--workspace", "--locked"])
+}
+
+/// The interop matrix against the kernel.
+pub fn rxe() -> Outcome {
+    if !process::is_root() {
+        return Outcome::Skipped("a tap device and a network namespace need root".to_owned());
+    }
+    match packages::missing(rxe::PACKAGES) {
+        Ok(missing) if missing.is_empty() => rxe::matrix_for_ci().into(),
+        Ok(missing) => Outcome::Skipped(format!("packages are missing: {}", missing.join(" "))),
+        Err(error) => Outcome::Skipped(error.to_string()),
+    }
+}
+
+fn cargo(words: &[&str]) -> Outcome {
+    shown(&mut workspace::cargo(words))
+}
+
+/// Runs `command` with its output going to the terminal.
+pub fn shown(command: &mut Command) -> Outcome {
+    let line = describe(command);
+    match command.status() {
+        Ok(status) if status.success() => Outcome::Passed,
+        Ok(status) => Outcome::Failed(format!("`{line}` failed ({status})")),
+        Err(error) => Outcome::Failed(format!("could not start `{line}`: {error}")),
+    }
+}
+
+/// The words that run a program as the user nobody when this process is root; nothing otherwise.
+pub fn as_nobody() -> &'static [&'static str] {
+    let possible = process::is_root() && find_program("setpriv").is_some();
+    if possible { process::AS_NOBODY } else { &[] }
+}
