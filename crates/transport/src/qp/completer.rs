@@ -233,13 +233,12 @@ impl QueuePair {
 
     /// R73: the request with this PSN failed for good.
     fn handle_fatal_nak(&mut self, now: Instant, psn: Psn, code: NakCode, cx: &mut Context<'_>) {
-        if psn != self.requester.una {
-            if let Some(missing) = self.acknowledge(now, psn.sub(1), cx) {
-                let inside =
-                    self.send_queue.front().is_some_and(|wqe| wqe.last_psn().since(psn) >= 0);
-                if !inside {
-                    return self.handle_implied_nak(now, missing, cx);
-                }
+        if psn != self.requester.una
+            && let Some(missing) = self.acknowledge(now, psn.sub(1), cx)
+        {
+            let oldest = self.send_queue.front();
+            if !oldest.is_some_and(|wqe| wqe.last_psn().since(psn) >= 0) {
+                return self.handle_implied_nak(now, missing, cx);
             }
         }
         cx.counters.rcvd_fatal_nak += 1;

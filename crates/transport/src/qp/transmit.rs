@@ -265,10 +265,10 @@ impl QueuePair {
         writer: &mut HeaderWriter<'_>,
     ) -> Option<()> {
         match wqe.op {
-            SendOp::Write { va, rkey } | SendOp::WriteWithImm { va, rkey, .. } => {
-                if piece.starts() {
-                    writer.put(&Reth { va, rkey: rkey.0, length: wqe.length as u32 })?;
-                }
+            SendOp::Write { va, rkey } | SendOp::WriteWithImm { va, rkey, .. }
+                if piece.starts() =>
+            {
+                writer.put(&Reth { va, rkey: rkey.0, length: wqe.length as u32 })?;
             }
             SendOp::Read { va, rkey } => {
                 let last = self.read_chunk_last(wqe, psn);

@@ -225,7 +225,7 @@ impl Node {
         self.qp.modify(Instant::ZERO, attr, mask, cx!(self))
     }
 
-    pub fn to_state(&mut self, state: QpState) -> Result<(), ModifyQpError> {
+    pub fn enter_state(&mut self, state: QpState) -> Result<(), ModifyQpError> {
         self.modify(&QpAttr { state, ..QpAttr::default() }, QpAttrMask::STATE)
     }
 
@@ -323,13 +323,13 @@ impl Pair {
 
     pub fn connect(&mut self) {
         for index in 0..2 {
-            self.to_init(index).unwrap();
-            self.to_rtr(index).unwrap();
-            self.to_rts(index).unwrap();
+            self.enter_init(index).unwrap();
+            self.enter_rtr(index).unwrap();
+            self.enter_rts(index).unwrap();
         }
     }
 
-    pub fn to_init(&mut self, index: usize) -> Result<(), ModifyQpError> {
+    pub fn enter_init(&mut self, index: usize) -> Result<(), ModifyQpError> {
         let (attr, mask) = self.init_attr();
         self.nodes[index].modify(&attr, mask)
     }
@@ -346,7 +346,7 @@ impl Pair {
         (attr, QpAttrMask::STATE | QpAttrMask::PKEY_INDEX | QpAttrMask::PORT | own)
     }
 
-    pub fn to_rtr(&mut self, index: usize) -> Result<(), ModifyQpError> {
+    pub fn enter_rtr(&mut self, index: usize) -> Result<(), ModifyQpError> {
         let (attr, mask) = self.rtr_attr(index);
         self.nodes[index].modify(&attr, mask)
     }
@@ -373,7 +373,7 @@ impl Pair {
         (attr, mask | M::STATE)
     }
 
-    pub fn to_rts(&mut self, index: usize) -> Result<(), ModifyQpError> {
+    pub fn enter_rts(&mut self, index: usize) -> Result<(), ModifyQpError> {
         let (attr, mask) = self.rts_attr(index);
         self.nodes[index].modify(&attr, mask)
     }

@@ -100,15 +100,14 @@ impl Responder {
     pub(super) fn queue_in_order(&mut self, answer: Answer) {
         let key = key_of(&answer);
         if let Some(old) = self.answers.iter_mut().find(|old| key_of(old) == key && !old.is_ack()) {
-            // A duplicate of a train that has not started changes nothing.
-            if old.psn().since(answer.psn()) > 0 || !matches!(old, Answer::Read(_)) {
-                *old = answer;
-            } else if let (Answer::Read(old), Answer::Read(new)) = (old, answer) {
-                if old.first == old.next {
-                    old.first = new.first;
-                    old.next = new.next;
-                }
+            if let Answer::Read(train) = old
+                && train.next == train.first
+                && train.next.since(answer.psn()) <= 0
+            {
+                // It has not started yet and will send all that is asked for.
+                return;
             }
+            *old = answer;
             return;
         }
         if self.answers.len() >= limits::RESPONSE_QUEUE {
