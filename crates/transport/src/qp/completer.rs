@@ -237,7 +237,7 @@ impl QueuePair {
             && let Some(missing) = self.acknowledge(now, psn.sub(1), cx)
         {
             let oldest = self.send_queue.front();
-            if !oldest.is_some_and(|wqe| wqe.last_psn().since(psn) >= 0) {
+            if oldest.is_none_or(|wqe| wqe.last_psn().since(psn) < 0) {
                 return self.handle_implied_nak(now, missing, cx);
             }
         }
