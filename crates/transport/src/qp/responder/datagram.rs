@@ -45,7 +45,7 @@ impl QueuePair {
             arrival.udp_len,
         );
         match self.scatter_datagram(&grh, payload, cx) {
-            Ok(()) => self.report_receive(packet, length as u32, cx),
+            Ok(()) => self.report_receive(packet, length as u32, Some(arrival.src), cx),
             Err(cause) => {
                 cx.counters.drop(DropReason::UdAccess);
                 self.fail_receive(now, WcStatus::LocProtErr, cause, cx);

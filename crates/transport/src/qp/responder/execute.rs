@@ -1,5 +1,7 @@
 //! Executing a request that passed all checks.
 
+use std::net::IpAddr;
+
 use uroce_memory::{Access, AtomicError};
 use uroce_wire::{Operation, Packet, Psn};
 
@@ -186,17 +188,19 @@ impl QueuePair {
             Operation::Write if !packet.info.has_imm() => cx.counters.rdma_recvs += 1,
             Operation::Write | Operation::Send => {
                 let length = message.map_or(0, |message| message.done);
-                self.report_receive(packet, length as u32, cx);
+                let peer = self.attr.av.map(|av| av.remote);
+                self.report_receive(packet, length as u32, peer, cx);
             }
             _ => cx.counters.rdma_recvs += 1,
         }
     }
 
-    /// Completes the receive work request in use with success.
+    /// Completes the receive work request in use with success; `src_ip` sent the message.
     pub(super) fn report_receive(
         &mut self,
         packet: &Packet<'_>,
         byte_len: u32,
+        src_ip: Option<IpAddr>,
         cx: &mut Context<'_>,
     ) {
         self.responder.recv_taken = false;
@@ -211,14 +215,10 @@ impl QueuePair {
             imm: packet.immdt(),
             invalidated: packet.ieth(),
             qpn: self.init.qpn.get(),
-            src_qpn: self.attr.dest_qpn,
+            src_qpn: packet.deth().map_or(self.attr.dest_qpn, |deth| deth.src_qpn.get()),
             flags,
-            src_ip: self.attr.av.map(|av| av.remote),
+            src_ip,
             ..Wc::default()
-        };
-        let wc = match packet.deth() {
-            Some(deth) => Wc { src_qpn: deth.src_qpn.get(), src_ip: None, ..wc },
-            None => wc,
         };
         self.complete_recv(wc, packet.bth.solicited, cx);
     }
