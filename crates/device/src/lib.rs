@@ -1,1 +1,60 @@
-//! Placeholder.
+//! A software RDMA NIC inside the application's process.
+//!
+//! ```text
+//!   application threads                      progress thread (optional)
+//!   post_* / poll_cq / ...                   sleeps in poll(2), spins after traffic
+//!            \                                  /
+//!             +------- one lock: Engine -------+
+//!                            |
+//!        receive -> checks -> QueuePair -> transmit      (sans-IO: uroce-transport)
+//!                            |
+//!                        Datapath                        (UDP sockets, in-process switch)
+//! ```
+//!
+//! [`Device::open`] binds one address. Whoever polls a CQ drives the engine in the same call: no
+//! hand-off between threads on the fast path. A progress thread answers peers when nobody polls.
+//! Without one ([`DeviceConfig::progress_thread`] = false) everything happens inside calls, which is
+//! what deterministic tests want.
+//!
+//! What arrives is checked in the order of wire.md 17, cheap before dear; a packet that fails is
+//! counted under its drop reason and never answered. Handles are plain numbers without lifetimes;
+//! `uroce-verbs` puts safe types around them.
+#![forbid(unsafe_code)]
+
+mod clock;
+mod comp_channel;
+mod config;
+mod counters;
+mod device;
+mod driver;
+mod engine;
+mod error;
+mod event_list;
+mod eventfd;
+mod gid;
+mod interface;
+mod ip_id;
+pub mod limits;
+mod mcast;
+mod port;
+mod qp_table;
+mod qpn;
+mod shared;
+mod timers;
+
+pub use comp_channel::{CompChannel, CqEvent};
+pub use config::{DatapathChoice, DeviceConfig, ROCE_PORT};
+pub use device::{Device, QpRequest};
+pub use error::{CreateError, DestroyError, McastError, ModifyError, NoSuchObject, OpenError};
+pub use interface::{Interface, interfaces};
+pub use limits::DeviceLimits;
+pub use port::{DeviceAttr, PortAttr, PortState};
+
+/// The datapath's types, as they appear in this crate's signatures.
+pub use uroce_datapath as datapath;
+/// The memory crate's types, as they appear in this crate's signatures.
+pub use uroce_memory as memory;
+/// The transport's types, as they appear in this crate's signatures.
+pub use uroce_transport as transport;
+/// The wire types, as they appear in this crate's signatures.
+pub use uroce_wire as wire;

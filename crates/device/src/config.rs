@@ -1,0 +1,64 @@
+//! What a device is opened with.
+
+use crate::limits::DeviceLimits;
+use std::net::IpAddr;
+use uroce_datapath::{LoopbackFabric, PcapFile};
+
+/// The UDP port of RoCEv2, assigned by IANA.
+pub const ROCE_PORT: u16 = 4791;
+
+/// How packets travel.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub enum DatapathChoice {
+    /// Ordinary UDP sockets; no privilege needed.
+    #[default]
+    Udp,
+    /// A switch inside this process; the address need not exist on the machine.
+    Loopback(LoopbackFabric),
+}
+
+/// Everything [`Device::open`](crate::Device::open) wants to know. Start from [`DeviceConfig::new`]
+/// and change what differs.
+#[derive(Debug, Clone)]
+pub struct DeviceConfig {
+    /// Device name; `None` takes the one that [`interfaces`](crate::interfaces) gives the address.
+    pub name: Option<String>,
+    /// The device's address, which is also its GID.
+    pub address: IpAddr,
+    /// UDP port of the device and of all its peers.
+    pub port: u16,
+    /// How packets travel.
+    pub datapath: DatapathChoice,
+    /// Records every packet, both ways.
+    pub pcap: Option<PcapFile>,
+    /// A thread that answers peers while the application does something else. Without it the
+    /// device works only inside calls: posts, polls and `Device::drive`.
+    pub progress_thread: bool,
+    /// Makes keys and QPNs reproducible, for tests only: with a known seed they are predictable
+    /// (S1, S3). `None` draws one from the operating system.
+    pub seed: Option<[u8; 32]>,
+    /// How many objects of which size.
+    pub limits: DeviceLimits,
+}
+
+impl DeviceConfig {
+    /// UDP on port 4791, with a progress thread, a random seed and rxe's limits.
+    pub fn new(address: IpAddr) -> Self {
+        DeviceConfig {
+            name: None,
+            address,
+            port: ROCE_PORT,
+            datapath: DatapathChoice::Udp,
+            pcap: None,
+            progress_thread: true,
+            seed: None,
+            limits: DeviceLimits::default(),
+        }
+    }
+
+    /// The same on an in-process switch.
+    pub fn loopback(address: IpAddr, fabric: &LoopbackFabric) -> Self {
+        DeviceConfig { datapath: DatapathChoice::Loopback(fabric.clone()), ..Self::new(address) }
+    }
+}

@@ -1,0 +1,41 @@
+//! One flat list of everything that is counted, for people and for dashboards.
+
+use crate::engine::Engine;
+use std::sync::LazyLock;
+use uroce_wire::DropReason;
+
+/// `drop_` and the reason's name, made once: two reasons share their name with one of rxe's counters.
+static DROP_NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    let name = |reason: &DropReason| -> &'static str { format!("drop_{}", reason.name()).leak() };
+    DropReason::ALL.iter().map(name).collect()
+});
+
+/// rxe's names first, then ours, the ICRC verdicts, the datapath's counters, and one counter
+/// `drop_<reason>` for each [`DropReason`].
+pub(crate) fn snapshot(engine: &Engine) -> Vec<(&'static str, u64)> {
+    let mut all: Vec<(&'static str, u64)> = engine.nic.tables.counters.iter().collect();
+    let icrc = &engine.nic.icrc;
+    all.push(("icrc_valid", icrc.valid));
+    all.push(("icrc_predicted", icrc.predicted));
+    all.push(("icrc_solved", icrc.solved));
+    all.extend(datapath_counters(engine));
+    let drops = engine.nic.tables.counters.drops().map(|(_, count)| count);
+    all.extend(DROP_NAMES.iter().copied().zip(drops));
+    all
+}
+
+fn datapath_counters(engine: &Engine) -> [(&'static str, u64); 10] {
+    let stats = engine.datapath.stats();
+    [
+        ("datapath_tx_packets", stats.tx_packets),
+        ("datapath_tx_bytes", stats.tx_bytes),
+        ("datapath_tx_dropped", stats.tx_dropped),
+        ("datapath_rx_packets", stats.rx_packets),
+        ("datapath_rx_bytes", stats.rx_bytes),
+        ("datapath_rx_dropped", stats.rx_dropped),
+        ("datapath_rx_truncated", stats.rx_truncated),
+        ("datapath_syscalls", stats.syscalls),
+        ("datapath_soft_errors", stats.soft_errors),
+        ("datapath_blocked", stats.blocked),
+    ]
+}

@@ -1,0 +1,140 @@
+//! The handle of an open device: every verb is a method of [`Device`].
+
+mod completion;
+mod connection;
+mod memory;
+mod multicast;
+mod open;
+mod shared_receive;
+
+pub use connection::QpRequest;
+
+use crate::counters;
+use crate::driver::Driver;
+use crate::gid::gid_at;
+use crate::interface::Interface;
+use crate::limits::DeviceLimits;
+use crate::port::{DeviceAttr, PortAttr, device_attr, port_attr};
+use crate::shared::Shared;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+use uroce_datapath::Caps;
+use uroce_transport::AsyncEvent;
+use uroce_wire::{DropReason, Gid, Mtu};
+
+/// An open device: a software NIC in this process. A clone is the same device; with the last clone
+/// the progress thread ends and the sockets close.
+///
+/// All methods take `&self` and may be called from any thread; one lock orders them. Objects are
+/// plain numbers here, without lifetimes: `uroce-verbs` puts types around them, and a C interface
+/// can use them as handles.
+#[derive(Debug, Clone)]
+pub struct Device(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    /// Dropped first: the thread must end before the engine goes.
+    driver: Option<Driver>,
+    shared: Arc<Shared>,
+    interface: Interface,
+    active_mtu: Mtu,
+    guid: u64,
+    caps: Caps,
+    limits: DeviceLimits,
+}
+
+impl Device {
+    /// Name of the device: `uroce0`, ...
+    pub fn name(&self) -> &str {
+        &self.0.interface.name
+    }
+
+    /// The network interface that has the device's address.
+    pub fn netdev(&self) -> &str {
+        &self.0.interface.netdev
+    }
+
+    /// The interface as it was when the device was opened.
+    pub fn interface(&self) -> &Interface {
+        &self.0.interface
+    }
+
+    /// The device's address.
+    pub fn address(&self) -> IpAddr {
+        self.0.interface.address
+    }
+
+    /// EUI-64 identity (`node_guid`).
+    pub fn guid(&self) -> u64 {
+        self.0.guid
+    }
+
+    /// What the datapath can do.
+    pub fn datapath_caps(&self) -> &Caps {
+        &self.0.caps
+    }
+
+    /// True if a progress thread answers peers between calls.
+    pub fn has_progress_thread(&self) -> bool {
+        self.0.driver.is_some()
+    }
+
+    /// `ibv_query_device`.
+    pub fn attr(&self) -> DeviceAttr {
+        device_attr(self.0.guid, self.0.limits)
+    }
+
+    /// `ibv_query_port` for port 1. The state is that of the netdev at this moment.
+    pub fn port_attr(&self) -> PortAttr {
+        port_attr(&self.0.interface, self.0.active_mtu)
+    }
+
+    /// `ibv_query_gid`: entries 0 and 1 are the device's address, RoCE v2; there are no others.
+    pub fn gid(&self, index: u32) -> Option<Gid> {
+        gid_at(self.address(), index)
+    }
+
+    /// Every counter with its name: rxe's names first, then ours, then one `drop_...` for each
+    /// reason a packet can be dropped for.
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        counters::snapshot(&self.0.shared.lock())
+    }
+
+    /// Packets dropped so far, by reason.
+    pub fn drops(&self) -> Vec<(DropReason, u64)> {
+        self.0.shared.lock().nic.tables.counters.drops().collect()
+    }
+
+    /// The last thing that went wrong on the way out (an MTU too small, no route), in words.
+    pub fn datapath_problem(&self) -> Option<String> {
+        self.0.shared.lock().datapath.last_problem()
+    }
+
+    /// One engine turn: receive, timers, send. For tests and for applications that have no progress
+    /// thread. True if there was something to do.
+    pub fn drive(&self) -> bool {
+        self.0.shared.lock().turn()
+    }
+
+    /// The next asynchronous event (`ibv_get_async_event`); `None` as `timeout` waits for ever.
+    ///
+    /// # Errors
+    /// What poll(2) says.
+    pub fn get_async_event(&self, timeout: Option<Duration>) -> io::Result<Option<AsyncEvent>> {
+        self.0.shared.async_events.wait(timeout)
+    }
+
+    /// The next asynchronous event if one waits.
+    pub fn try_async_event(&self) -> Option<AsyncEvent> {
+        self.0.shared.async_events.pop()
+    }
+
+    /// Readable while asynchronous events wait. For poll(2) only, not for reading.
+    pub fn async_fd(&self) -> BorrowedFd<'_> {
+        use std::os::fd::AsFd;
+        self.0.shared.async_events.as_fd()
+    }
+}

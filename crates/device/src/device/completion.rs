@@ -1,0 +1,124 @@
+//! Completion channels and completion queues.
+
+use super::Device;
+use crate::comp_channel::CompChannel;
+use crate::engine::{CqNote, Engine};
+use crate::error::{CreateError, DestroyError, NoSuchObject};
+use uroce_transport::{CompletionQueue, CqId, Notify, Wc};
+
+impl Device {
+    /// `ibv_create_comp_channel`. It lives as long as a clone of it, or a CQ that uses it.
+    ///
+    /// # Errors
+    /// [`CreateError::Descriptor`].
+    pub fn create_channel(&self) -> Result<CompChannel, CreateError> {
+        Ok(CompChannel::new()?)
+    }
+
+    /// `ibv_create_cq` with room for `cqe` completions. `cookie` comes back in each event.
+    ///
+    /// # Errors
+    /// [`CreateError`].
+    pub fn create_cq(
+        &self,
+        cqe: u32,
+        channel: Option<&CompChannel>,
+        cookie: u64,
+    ) -> Result<CqId, CreateError> {
+        let mut engine = self.0.shared.lock();
+        let size = engine.check_cqe(cqe)?;
+        let limit = engine.limits.max_cq;
+        let tables = &mut engine.nic.tables;
+        if tables.cq_notes.len() >= limit {
+            return Err(CreateError::LimitReached { what: "completion queues", limit });
+        }
+        let cq = tables.cqs.insert(CompletionQueue::new(size));
+        tables.cq_notes.insert(cq, CqNote { channel: channel.cloned(), cookie });
+        Ok(cq)
+    }
+
+    /// `ibv_resize_cq`. On failure the CQ is as it was (B42).
+    ///
+    /// # Errors
+    /// [`CreateError::StillFull`] if more completions wait than would fit.
+    pub fn resize_cq(&self, cq: CqId, cqe: u32) -> Result<(), CreateError> {
+        let mut engine = self.0.shared.lock();
+        let size = engine.check_cqe(cqe)?;
+        let queue = engine.nic.tables.cqs.get_mut(cq).ok_or(no_cq(cq))?;
+        let waiting = queue.len();
+        queue.resize(size).map_err(|_| CreateError::StillFull { waiting, asked: cqe })
+    }
+
+    /// How many completions fit into `cq`.
+    ///
+    /// # Errors
+    /// [`NoSuchObject`].
+    pub fn cq_capacity(&self, cq: CqId) -> Result<usize, NoSuchObject> {
+        let engine = self.0.shared.lock();
+        engine.nic.tables.cqs.get(cq).map(CompletionQueue::capacity).ok_or(no_cq(cq))
+    }
+
+    /// `ibv_destroy_cq`. No event of it is left in its channel.
+    ///
+    /// # Errors
+    /// [`DestroyError::Busy`] while a QP completes to it (R93).
+    pub fn destroy_cq(&self, cq: CqId) -> Result<(), DestroyError> {
+        let mut engine = self.0.shared.lock();
+        if engine.nic.qps.uses_cq(cq) {
+            return Err(DestroyError::Busy { what: "CQ", users: "queue pairs" });
+        }
+        engine.nic.tables.cqs.remove(cq).ok_or(no_cq(cq))?;
+        if let Some(CqNote { channel: Some(channel), .. }) = engine.nic.tables.cq_notes.remove(&cq)
+        {
+            channel.forget(cq);
+        }
+        Ok(())
+    }
+
+    /// `ibv_poll_cq`: moves up to `out.len()` completions into `out`. When none waits, the call
+    /// drives the engine for one turn and looks again. Never sleeps.
+    ///
+    /// # Errors
+    /// [`NoSuchObject`].
+    pub fn poll_cq(&self, cq: CqId, out: &mut [Wc]) -> Result<usize, NoSuchObject> {
+        let mut engine = self.0.shared.lock();
+        let count = engine.take_completions(cq, out)?;
+        if count > 0 || out.is_empty() {
+            return Ok(count);
+        }
+        engine.turn();
+        self.0.shared.application_polled(engine.turned_at);
+        engine.take_completions(cq, out)
+    }
+
+    /// `ibv_req_notify_cq`: one event in the CQ's channel at the next (solicited) completion.
+    ///
+    /// Completions that were there before raise no event: poll once more after this call.
+    ///
+    /// # Errors
+    /// [`NoSuchObject`].
+    pub fn req_notify(&self, cq: CqId, notify: Notify) -> Result<(), NoSuchObject> {
+        let mut engine = self.0.shared.lock();
+        engine.nic.tables.cqs.get_mut(cq).ok_or(no_cq(cq))?.arm(notify);
+        self.0.shared.application_sleeps();
+        Ok(())
+    }
+}
+
+impl Engine {
+    fn check_cqe(&self, cqe: u32) -> Result<usize, CreateError> {
+        let limit = self.limits.max_cqe;
+        if cqe == 0 || cqe > limit {
+            return Err(CreateError::BadSize { what: "cqe", asked: cqe, limit });
+        }
+        Ok(cqe as usize)
+    }
+
+    fn take_completions(&mut self, cq: CqId, out: &mut [Wc]) -> Result<usize, NoSuchObject> {
+        Ok(self.nic.tables.cqs.get_mut(cq).ok_or(no_cq(cq))?.poll(out))
+    }
+}
+
+pub(super) fn no_cq(cq: CqId) -> NoSuchObject {
+    NoSuchObject { what: "CQ", id: u64::from(cq.0) }
+}

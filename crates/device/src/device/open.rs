@@ -1,0 +1,178 @@
+//! Opening a device.
+
+use super::{Device, Inner};
+use crate::clock::Clock;
+use crate::config::{DatapathChoice, DeviceConfig};
+use crate::driver::Driver;
+use crate::engine::{Engine, IcrcCounts, Nic, Tables};
+use crate::error::OpenError;
+use crate::gid::guid_of;
+use crate::interface::{Interface, fabric_interface, interface_of};
+use crate::limits::DeviceLimits;
+use crate::mcast::McastTable;
+use crate::qp_table::QpTable;
+use crate::shared::Shared;
+use crate::timers::Timers;
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use uroce_datapath::{Datapath, PcapTap, UdpConfig, UdpDatapath};
+use uroce_memory::{MemLimits, MemTable};
+use uroce_transport::Instant;
+use uroce_wire::Mtu;
+
+impl Device {
+    /// Opens a device on an address of this machine (or on an in-process switch).
+    ///
+    /// # Errors
+    /// [`OpenError`]; nothing stays behind.
+    pub fn open(config: DeviceConfig) -> Result<Device, OpenError> {
+        check_address(config.address)?;
+        let datapath = open_datapath(&config)?;
+        let local = datapath.local();
+        let interface = find_interface(&config, &*datapath)?;
+        let active_mtu = active_mtu(&interface)?;
+        let datapath = record(datapath, &config, &interface.name)?;
+        let caps = datapath.caps().clone();
+        let engine = build(datapath, local, active_mtu, seed(&config)?, config.limits);
+        let shared = Arc::new(Shared::new(engine).map_err(no("event descriptor"))?);
+        let driver = start_driver(&config, &shared, &interface)?;
+        tracing::info!(device = %interface.name, address = %local, datapath = caps.name, "opened");
+        Ok(Device(Arc::new(Inner {
+            driver,
+            shared,
+            guid: guid_of(&interface),
+            interface,
+            active_mtu,
+            caps,
+            limits: config.limits,
+        })))
+    }
+}
+
+fn check_address(address: IpAddr) -> Result<(), OpenError> {
+    let broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
+    if address.is_unspecified() || address.is_multicast() || broadcast {
+        return Err(OpenError::NotUnicast(address));
+    }
+    Ok(())
+}
+
+fn open_datapath(config: &DeviceConfig) -> Result<Box<dyn Datapath>, OpenError> {
+    let local = SocketAddr::new(config.address, config.port);
+    match &config.datapath {
+        DatapathChoice::Udp => {
+            interface_of(config.address).ok_or(OpenError::NotLocal(config.address))?;
+            Ok(Box::new(UdpDatapath::bind(&UdpConfig::new(local))?))
+        }
+        DatapathChoice::Loopback(fabric) => Ok(Box::new(fabric.attach(local)?)),
+    }
+}
+
+fn record(
+    datapath: Box<dyn Datapath>,
+    config: &DeviceConfig,
+    name: &str,
+) -> Result<Box<dyn Datapath>, OpenError> {
+    match &config.pcap {
+        Some(file) => Ok(Box::new(PcapTap::with_name(datapath, file, name)?)),
+        None => Ok(datapath),
+    }
+}
+
+fn find_interface(config: &DeviceConfig, datapath: &dyn Datapath) -> Result<Interface, OpenError> {
+    let mut interface = match config.datapath {
+        DatapathChoice::Udp => {
+            interface_of(config.address).ok_or(OpenError::NotLocal(config.address))?
+        }
+        DatapathChoice::Loopback(_) => fabric_interface(config.address, datapath.caps().mtu),
+    };
+    if let Some(name) = &config.name {
+        interface.name.clone_from(name);
+    }
+    Ok(interface)
+}
+
+fn active_mtu(interface: &Interface) -> Result<Mtu, OpenError> {
+    Mtu::largest_for_link(interface.mtu).ok_or_else(|| OpenError::LinkTooSmall {
+        netdev: interface.netdev.clone(),
+        mtu: interface.mtu,
+    })
+}
+
+fn seed(config: &DeviceConfig) -> Result<[u8; 32], OpenError> {
+    if let Some(seed) = config.seed {
+        return Ok(seed);
+    }
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).map_err(OpenError::Random)?;
+    Ok(seed)
+}
+
+/// Independent streams for keys and QPNs: to see one says nothing about the other.
+fn split_seed(seed: [u8; 32]) -> ([u8; 32], [u8; 32]) {
+    let mut rng = ChaCha20Rng::from_seed(seed);
+    let (mut keys, mut qpns) = ([0; 32], [0; 32]);
+    rng.fill_bytes(&mut keys);
+    rng.fill_bytes(&mut qpns);
+    (keys, qpns)
+}
+
+fn mem_limits(limits: &DeviceLimits) -> MemLimits {
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    MemLimits {
+        max_pd: count(limits.max_pd),
+        max_mr: count(limits.max_mr),
+        max_mw: count(limits.max_mw),
+        ..MemLimits::default()
+    }
+}
+
+fn build(
+    datapath: Box<dyn Datapath>,
+    local: SocketAddr,
+    active_mtu: Mtu,
+    seed: [u8; 32],
+    limits: DeviceLimits,
+) -> Engine {
+    let (keys, qpns) = split_seed(seed);
+    let nic = Nic {
+        local,
+        icrc_rx: datapath.caps().icrc.rx,
+        qps: QpTable::new(qpns),
+        timers: Timers::default(),
+        ready: VecDeque::new(),
+        tables: Tables::new(MemTable::new(keys, mem_limits(&limits))),
+        mcast: McastTable::default(),
+        icrc: IcrcCounts::default(),
+    };
+    Engine {
+        clock: Clock::new(),
+        datapath,
+        nic,
+        limits,
+        active_mtu,
+        turned_at: Instant::ZERO,
+        retry_at: None,
+        thread_sleeps_until: 0,
+    }
+}
+
+fn start_driver(
+    config: &DeviceConfig,
+    shared: &Arc<Shared>,
+    interface: &Interface,
+) -> Result<Option<Driver>, OpenError> {
+    if !config.progress_thread {
+        return Ok(None);
+    }
+    let driver = Driver::start(Arc::clone(shared), &interface.name);
+    driver.map(Some).map_err(no("thread or descriptor"))
+}
+
+fn no(what: &'static str) -> impl FnOnce(io::Error) -> OpenError {
+    move |source| OpenError::Resources { what, source }
+}

@@ -1,0 +1,107 @@
+//! Shared receive queues.
+
+use super::Device;
+use crate::error::{CreateError, DestroyError, ModifyError, NoSuchObject};
+use crate::limits::DeviceLimits;
+use uroce_memory::PdId;
+use uroce_transport::{PostError, RecvWr, SharedReceiveQueue, SrqAttr, SrqId};
+
+impl Device {
+    /// `ibv_create_srq`.
+    ///
+    /// # Errors
+    /// [`CreateError`].
+    pub fn create_srq(&self, pd: PdId, attr: &SrqAttr) -> Result<SrqId, CreateError> {
+        let mut engine = self.0.shared.lock();
+        check_sizes(attr, &engine.limits)?;
+        let limit = engine.limits.max_srq;
+        let tables = &mut engine.nic.tables;
+        if tables.srq_count >= limit {
+            return Err(CreateError::LimitReached { what: "shared receive queues", limit });
+        }
+        let srq = SharedReceiveQueue::new(pd, attr)?;
+        tables.mem.retain_pd(pd).map_err(|_| super::connection::no_pd(pd))?;
+        tables.srq_count += 1;
+        Ok(tables.srqs.insert(srq))
+    }
+
+    /// `ibv_modify_srq`: a new size, or a new limit that arms SRQ_LIMIT_REACHED once (R90).
+    ///
+    /// # Errors
+    /// [`ModifyError`]; a failed resize leaves the old queue (B41).
+    pub fn modify_srq(
+        &self,
+        srq: SrqId,
+        max_wr: Option<u32>,
+        limit: Option<u32>,
+    ) -> Result<SrqAttr, ModifyError> {
+        let mut engine = self.0.shared.lock();
+        let largest = engine.limits.max_srq_wr;
+        if let Some(asked) = max_wr.filter(|&asked| asked > largest) {
+            return Err(ModifyError::TooLarge { what: "max_wr", asked, limit: largest });
+        }
+        let queue = engine.nic.tables.srqs.get_mut(srq).ok_or(no_srq(srq))?;
+        if let Some(max_wr) = max_wr {
+            queue.resize(max_wr)?;
+        }
+        if let Some(limit) = limit {
+            queue.set_limit(limit)?;
+        }
+        Ok(queue.attr())
+    }
+
+    /// `ibv_query_srq`.
+    ///
+    /// # Errors
+    /// [`NoSuchObject`].
+    pub fn query_srq(&self, srq: SrqId) -> Result<SrqAttr, NoSuchObject> {
+        let engine = self.0.shared.lock();
+        engine.nic.tables.srqs.get(srq).map(SharedReceiveQueue::attr).ok_or(no_srq(srq))
+    }
+
+    /// `ibv_destroy_srq`.
+    ///
+    /// # Errors
+    /// [`DestroyError::Busy`] while a QP takes its receives from it.
+    pub fn destroy_srq(&self, srq: SrqId) -> Result<(), DestroyError> {
+        let mut engine = self.0.shared.lock();
+        if engine.nic.qps.uses_srq(srq) {
+            return Err(DestroyError::Busy { what: "SRQ", users: "queue pairs" });
+        }
+        let tables = &mut engine.nic.tables;
+        let queue = tables.srqs.remove(srq).ok_or(no_srq(srq))?;
+        tables.srq_count -= 1;
+        let released = tables.mem.release_pd(queue.pd());
+        debug_assert!(released.is_ok(), "the SRQ held its protection domain");
+        Ok(())
+    }
+
+    /// `ibv_post_srq_recv`. On failure the number of the request that was refused comes with the
+    /// reason; those before it are posted (B36).
+    ///
+    /// # Errors
+    /// [`PostError`].
+    pub fn post_srq_recv(&self, srq: SrqId, wrs: &[RecvWr<'_>]) -> Result<(), (usize, PostError)> {
+        let mut engine = self.0.shared.lock();
+        let queue = engine.nic.tables.srqs.get_mut(srq).ok_or((0, PostError::NoSuchQueue))?;
+        for (index, wr) in wrs.iter().enumerate() {
+            queue.post(wr).map_err(|error| (index, error))?;
+        }
+        Ok(())
+    }
+}
+
+fn check_sizes(attr: &SrqAttr, limits: &DeviceLimits) -> Result<(), CreateError> {
+    let sizes =
+        [("max_wr", attr.max_wr, limits.max_srq_wr), ("max_sge", attr.max_sge, limits.max_srq_sge)];
+    for (what, asked, limit) in sizes {
+        if asked == 0 || asked > limit {
+            return Err(CreateError::BadSize { what, asked, limit });
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn no_srq(srq: SrqId) -> NoSuchObject {
+    NoSuchObject { what: "SRQ", id: u64::from(srq.0) }
+}

@@ -1,0 +1,136 @@
+//! The progress thread: it answers peers while the application does something else.
+//!
+//! It stays away while the application polls, since whoever polls drives the engine; it spins for
+//! a moment after traffic, because a wake-up costs 30 to 65 us; otherwise it sleeps in poll(2) and
+//! costs nothing.
+
+use crate::eventfd::wait_readable;
+use crate::limits::{POLLER_FRESH_NS, SPIN_NS};
+use crate::shared::Shared;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use uroce_transport::Instant;
+
+/// Turns of `spin_loop` between two looks at the engine, so that others get at the lock.
+const SPINS: usize = 64;
+/// Looks at [`Shared::is_wanted`] before the thread takes the lock regardless.
+const COURTESY: usize = 1_000;
+
+/// The running thread. Dropping it stops the thread and waits for its end.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    thread: Option<JoinHandle<()>>,
+    shared: Arc<Shared>,
+}
+
+impl Driver {
+    pub(crate) fn start(shared: Arc<Shared>, name: &str) -> io::Result<Driver> {
+        let waiter = shared.lock().datapath.waiter()?;
+        let work = Work { shared: Arc::clone(&shared), waiter, last_work: 0 };
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || work.run())?;
+        Ok(Driver { thread: Some(thread), shared })
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.shared.request_stop();
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join();
+            debug_assert!(ended.is_ok(), "the progress thread panicked");
+        }
+    }
+}
+
+/// What the thread does next.
+enum Next {
+    /// Look again at once.
+    Again,
+    /// Sleep until a packet, a wake-up, or this time.
+    Sleep(Option<u64>),
+}
+
+struct Work {
+    shared: Arc<Shared>,
+    waiter: OwnedFd,
+    /// When the thread last found something to do (ns).
+    last_work: u64,
+}
+
+impl Work {
+    fn run(mut self) {
+        while !self.shared.must_stop() {
+            let now = self.shared.clock.now();
+            if self.shared.application_polls(now) {
+                self.stay_away(now);
+                continue;
+            }
+            match self.look(now) {
+                Next::Again => self.pause(),
+                Next::Sleep(until) => self.sleep(until),
+            }
+        }
+    }
+
+    /// One engine turn, and the decision to sleep under the same lock: whatever is posted later
+    /// sees how long the thread means to sleep.
+    fn look(&mut self, now: Instant) -> Next {
+        let mut engine = self.shared.lock();
+        engine.thread_sleeps_until = 0;
+        if engine.turn() {
+            self.last_work = now.as_nanos();
+            return Next::Again;
+        }
+        if self.is_warm(now) || engine.datapath.arm() {
+            return Next::Again;
+        }
+        let until = engine.next_deadline();
+        engine.thread_sleeps_until = until.unwrap_or(u64::MAX);
+        Next::Sleep(until)
+    }
+
+    fn is_warm(&self, now: Instant) -> bool {
+        self.last_work != 0 && now.as_nanos().saturating_sub(self.last_work) < SPIN_NS
+    }
+
+    fn pause(&self) {
+        for _ in 0..SPINS {
+            std::hint::spin_loop();
+        }
+        for _ in 0..COURTESY {
+            if !self.shared.is_wanted() {
+                break;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    fn sleep(&self, until: Option<u64>) {
+        let now = self.shared.clock.now().as_nanos();
+        let time = until.map(|at| Duration::from_nanos(at.saturating_sub(now)));
+        self.wait(&[self.waiter.as_fd(), self.shared.wake.as_fd()], time);
+    }
+
+    /// The application polls: sleep until it may have stopped, deaf to packets.
+    fn stay_away(&self, now: Instant) {
+        if self.is_warm(now) {
+            return self.pause();
+        }
+        if self.shared.park(now) {
+            let time = Duration::from_nanos(POLLER_FRESH_NS);
+            self.wait(&[self.shared.wake.as_fd()], Some(time));
+        }
+        self.shared.unpark();
+    }
+
+    fn wait(&self, fds: &[std::os::fd::BorrowedFd<'_>], time: Option<Duration>) {
+        if let Err(error) = wait_readable(fds, time) {
+            tracing::warn!(%error, "the progress thread cannot sleep in poll(2)");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.shared.wake.clear();
+    }
+}

@@ -1,0 +1,182 @@
+//! The NIC: one datapath, many queue pairs, one turn at a time.
+//!
+//! A turn receives a batch, hands each packet to its queue pair, serves the timers that are due,
+//! lets the queue pairs that have something to send write it, and flushes. Nothing here waits.
+
+mod checks;
+mod receive;
+mod tables;
+mod transmit;
+
+pub(crate) use tables::{CqNote, Tables};
+
+use crate::clock::Clock;
+use crate::limits::{DeviceLimits, RX_PACKETS_PER_TURN, TIMERS_PER_TURN, TX_PACKETS_PER_TURN};
+use crate::mcast::McastTable;
+use crate::qp_table::{QpEntry, QpTable};
+use crate::timers::Timers;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use uroce_datapath::{Datapath, IcrcRx};
+use uroce_transport::{AsyncEvent, CqId, Instant};
+use uroce_wire::{Mtu, Qpn};
+
+/// What the packet checks found, beside the drop reasons.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct IcrcCounts {
+    /// All fields known, all 32 bits right.
+    pub(crate) valid: u64,
+    /// The hidden IPv4 ID was guessed, all 32 bits right.
+    pub(crate) predicted: u64,
+    /// The hidden IPv4 ID was solved for, 16 bits right.
+    pub(crate) solved: u64,
+}
+
+/// Everything behind the datapath.
+#[derive(Debug)]
+pub(crate) struct Nic {
+    pub(crate) local: SocketAddr,
+    pub(crate) icrc_rx: IcrcRx,
+    pub(crate) qps: QpTable,
+    pub(crate) timers: Timers,
+    /// Queue pairs with something to send, in the order of their turns.
+    pub(crate) ready: VecDeque<Qpn>,
+    pub(crate) tables: Tables,
+    pub(crate) mcast: McastTable,
+    pub(crate) icrc: IcrcCounts,
+}
+
+/// The NIC with its datapath and clock.
+pub(crate) struct Engine {
+    pub(crate) clock: Clock,
+    pub(crate) datapath: Box<dyn Datapath>,
+    pub(crate) nic: Nic,
+    pub(crate) limits: DeviceLimits,
+    pub(crate) active_mtu: Mtu,
+    /// When the last turn began.
+    pub(crate) turned_at: Instant,
+    /// When to try a transmit again that the kernel refused.
+    pub(crate) retry_at: Option<u64>,
+    /// Until when the progress thread sleeps; 0 while it is awake.
+    pub(crate) thread_sleeps_until: u64,
+}
+
+impl Engine {
+    /// One turn. True if it did something, so that another one may be worth it.
+    pub(crate) fn turn(&mut self) -> bool {
+        let now = self.clock.now();
+        self.turned_at = now;
+        let received = self.receive(now);
+        let fired = self.nic.serve_timers(now);
+        let sent = self.transmit(now, TX_PACKETS_PER_TURN);
+        received + fired + sent > 0
+    }
+
+    fn receive(&mut self, now: Instant) -> usize {
+        let nic = &mut self.nic;
+        let outcome = self.datapath.recv(RX_PACKETS_PER_TURN, &mut |rx| nic.receive(now, &rx));
+        outcome.unwrap_or_else(|error| {
+            tracing::debug!(%error, "receive failed");
+            0
+        })
+    }
+
+    /// Sends what a command has just made ready, without waiting for the next turn.
+    pub(crate) fn send_ready(&mut self, now: Instant) {
+        self.transmit(now, TX_PACKETS_PER_TURN);
+    }
+
+    /// The engine needs a turn no later than this, packets aside.
+    pub(crate) fn next_deadline(&self) -> Option<u64> {
+        let timers = self.nic.timers.next_deadline();
+        match self.retry_at {
+            Some(retry) => Some(timers.map_or(retry, |timer| timer.min(retry))),
+            None if !self.nic.ready.is_empty() => Some(0),
+            None => timers,
+        }
+    }
+
+    /// Notes what a command changed in a queue pair: something to send, another deadline.
+    pub(crate) fn touched(&mut self, qpn: Qpn) {
+        self.nic.touched(qpn);
+    }
+
+    /// Next asynchronous event. A CQ error first takes the queue pairs of that CQ down (R66).
+    pub(crate) fn pop_async_event(&mut self) -> Option<AsyncEvent> {
+        let event = self.nic.tables.events.pop()?;
+        if let AsyncEvent::CqErr(cq) = event {
+            self.fail_cq(cq);
+        }
+        Some(event)
+    }
+
+    fn fail_cq(&mut self, cq: CqId) {
+        let now = self.clock.now();
+        for qpn in self.nic.qps.using_cq(cq) {
+            self.nic.fail_qp(qpn, now);
+        }
+    }
+}
+
+impl Nic {
+    /// Keeps the list of senders and the timer heap in step with the state of a queue pair.
+    pub(crate) fn touched(&mut self, qpn: Qpn) {
+        if let Some(entry) = self.qps.get_mut(qpn) {
+            note(entry, &mut self.ready, &mut self.timers);
+        }
+    }
+
+    /// Serves the timers that are due. Stale ones cost a look.
+    fn serve_timers(&mut self, now: Instant) -> usize {
+        let mut fired = 0;
+        for _ in 0..TIMERS_PER_TURN {
+            let Some((deadline, qpn)) = self.timers.pop_due(now) else {
+                break;
+            };
+            fired += usize::from(self.serve_timer(now, deadline, Qpn::new(qpn)));
+        }
+        self.drop_stale_timers();
+        fired
+    }
+
+    fn serve_timer(&mut self, now: Instant, deadline: u64, qpn: Qpn) -> bool {
+        let Some(entry) = self.qps.get_mut(qpn) else {
+            return false;
+        };
+        if entry.armed != Some(deadline) {
+            return false;
+        }
+        entry.armed = None;
+        let due = entry.qp.poll_timeout().is_some_and(|at| at <= now);
+        if due {
+            entry.qp.handle_timeout(now, &mut self.tables.context());
+        }
+        note(entry, &mut self.ready, &mut self.timers);
+        due
+    }
+
+    /// Bounds the heap: stale entries may not outnumber the queue pairs many times over.
+    fn drop_stale_timers(&mut self) {
+        if self.timers.len() > 4 * self.qps.len() + 64 {
+            let live = self.qps.iter().filter_map(|e| e.armed.map(|at| (at, e.init.qpn.get())));
+            self.timers.rebuild(live);
+        }
+    }
+
+    fn fail_qp(&mut self, qpn: Qpn, now: Instant) {
+        let Some(entry) = self.qps.get_mut(qpn) else {
+            return;
+        };
+        entry.qp.handle_fatal(now, &mut self.tables.context());
+        note(entry, &mut self.ready, &mut self.timers);
+    }
+}
+
+/// See [`Nic::touched`].
+pub(crate) fn note(entry: &mut QpEntry, ready: &mut VecDeque<Qpn>, timers: &mut Timers) {
+    if !entry.ready && entry.qp.wants_transmit() {
+        entry.ready = true;
+        ready.push_back(entry.init.qpn);
+    }
+    timers.arm(entry.init.qpn.get(), entry.qp.poll_timeout(), &mut entry.armed);
+}

@@ -1,0 +1,91 @@
+//! Steps 5 to 9 of the validation order (wire.md 17) that do not belong to one queue pair: whose
+//! packet is it, and is its ICRC right. Nothing here answers a packet.
+
+use super::{IcrcCounts, Nic};
+use crate::ip_id::IdPredictor;
+use std::net::IpAddr;
+use uroce_datapath::{IcrcRx, IpId, RxPacket};
+use uroce_transport::Arrival;
+use uroce_wire::{DropReason, Flow, IcrcVerdict, Qpn, recover, verify};
+
+/// Bytes of the UDP header.
+const UDP_HEADER: usize = 8;
+
+/// What the transport wants to know of the IP header. The identification follows once the ICRC has
+/// confirmed it.
+pub(super) fn arrival(rx: &RxPacket<'_>) -> Arrival {
+    Arrival {
+        src: rx.src.ip(),
+        dst: rx.dst.ip(),
+        traffic_class: rx.traffic_class,
+        hop_limit: rx.hop_limit,
+        ip_id: 0,
+        udp_len: u16::try_from(rx.payload.len() + UDP_HEADER).unwrap_or(u16::MAX),
+    }
+}
+
+/// Why there is no queue pair with this number. QPN 1 (GSI) is not served yet.
+pub(super) fn nobody(qpn: Qpn) -> DropReason {
+    if qpn == Qpn::SMI { DropReason::SmiQpn } else { DropReason::UnknownQpn }
+}
+
+impl Nic {
+    /// The address is ours; a multicast address only counts together with the multicast QPN.
+    pub(super) fn is_ours(&self, dst: IpAddr) -> bool {
+        dst == self.local.ip()
+    }
+}
+
+/// Checks the ICRC and returns the IPv4 identification it was right with.
+pub(super) fn check_icrc(
+    caps: IcrcRx,
+    rx: &RxPacket<'_>,
+    ids: &mut IdPredictor,
+    counts: &mut IcrcCounts,
+) -> Result<u16, DropReason> {
+    if caps == IcrcRx::Skip {
+        return Ok(0);
+    }
+    let flow = Flow {
+        src: rx.src.ip(),
+        dst: rx.dst.ip(),
+        src_port: rx.src.port(),
+        dst_port: rx.dst.port(),
+    };
+    let known = match rx.ip_id {
+        IpId::Known(id) => id,
+        IpId::NotPresent => 0,
+        IpId::Hidden => return recover_id(&flow, rx.payload, ids, counts),
+    };
+    if !verify(&flow, known, rx.payload) {
+        return Err(DropReason::BadIcrc);
+    }
+    counts.valid += 1;
+    Ok(known)
+}
+
+/// A right guess is a full check; a solved ID leaves 16 bits of it (wire.md 11).
+fn recover_id(
+    flow: &Flow,
+    payload: &[u8],
+    ids: &mut IdPredictor,
+    counts: &mut IcrcCounts,
+) -> Result<u16, DropReason> {
+    let id = match recover(flow, &ids.guesses(), payload) {
+        IcrcVerdict::Valid => {
+            counts.valid += 1;
+            return Ok(0);
+        }
+        IcrcVerdict::Predicted(id) => {
+            counts.predicted += 1;
+            id
+        }
+        IcrcVerdict::Solved(id) => {
+            counts.solved += 1;
+            id
+        }
+        IcrcVerdict::Bad => return Err(DropReason::BadIcrc),
+    };
+    ids.learn(id);
+    Ok(id)
+}

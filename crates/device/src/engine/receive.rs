@@ -1,0 +1,74 @@
+//! Walk one: a received packet on its way to its queue pair.
+
+use super::checks::{arrival, check_icrc, nobody};
+use super::{Nic, note};
+use uroce_datapath::RxPacket;
+use uroce_transport::{Arrival, Instant};
+use uroce_wire::{DropReason, Packet, Qpn, Service};
+
+impl Nic {
+    /// Delivers a packet, or counts why not.
+    pub(super) fn receive(&mut self, now: Instant, rx: &RxPacket<'_>) {
+        if let Err(reason) = self.deliver(now, rx) {
+            self.tables.counters.drop(reason);
+        }
+    }
+
+    /// Cheap checks before dear ones, and no state touched before the ICRC (wire.md 17).
+    fn deliver(&mut self, now: Instant, rx: &RxPacket<'_>) -> Result<(), DropReason> {
+        let packet = Packet::parse(rx.payload).map_err(|error| error.drop_reason())?;
+        let arrival = arrival(rx);
+        let qpn = packet.bth.dest_qpn;
+        if qpn == Qpn::MULTICAST {
+            return self.deliver_to_group(now, rx, &packet, arrival);
+        }
+        if !self.is_ours(arrival.dst) {
+            return Err(DropReason::WrongDestination);
+        }
+        self.deliver_to(now, rx, &packet, arrival, qpn)
+    }
+
+    fn deliver_to(
+        &mut self,
+        now: Instant,
+        rx: &RxPacket<'_>,
+        packet: &Packet<'_>,
+        mut arrival: Arrival,
+        qpn: Qpn,
+    ) -> Result<(), DropReason> {
+        let entry = self.qps.get_mut(qpn).ok_or_else(|| nobody(qpn))?;
+        entry.qp.admits(&arrival, packet)?;
+        arrival.ip_id = check_icrc(self.icrc_rx, rx, &mut entry.ids, &mut self.icrc)?;
+        entry.qp.handle_packet(now, &arrival, packet, &mut self.tables.context());
+        note(entry, &mut self.ready, &mut self.timers);
+        Ok(())
+    }
+
+    /// Each attached queue pair gets its copy, after its own P_Key and Q_Key check (wire.md 15).
+    fn deliver_to_group(
+        &mut self,
+        now: Instant,
+        rx: &RxPacket<'_>,
+        packet: &Packet<'_>,
+        arrival: Arrival,
+    ) -> Result<(), DropReason> {
+        if packet.info.service != Service::Ud || !arrival.dst.is_multicast() {
+            return Err(DropReason::MulticastNotUd);
+        }
+        let members = self.mcast.members(arrival.dst).len();
+        if members == 0 {
+            return Err(DropReason::NoMulticastMember);
+        }
+        for place in 0..members {
+            let Some(&member) = self.mcast.members(arrival.dst).get(place) else {
+                break;
+            };
+            match self.deliver_to(now, rx, packet, arrival, member) {
+                Err(DropReason::BadIcrc) => return Err(DropReason::BadIcrc),
+                Err(reason) => self.tables.counters.drop(reason),
+                Ok(()) => {}
+            }
+        }
+        Ok(())
+    }
+}

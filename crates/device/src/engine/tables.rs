@@ -1,0 +1,59 @@
+//! The tables that the transport works on, and what the device notes beside them.
+
+use crate::comp_channel::{CompChannel, CqEvent};
+use std::collections::HashMap;
+use uroce_memory::MemTable;
+use uroce_transport::{Context, Counters, CqId, CqTable, EventQueue, SrqTable};
+
+/// What a CQ was created with.
+#[derive(Debug)]
+pub(crate) struct CqNote {
+    pub(crate) channel: Option<CompChannel>,
+    pub(crate) cookie: u64,
+}
+
+/// One field for each field of [`Context`].
+#[derive(Debug)]
+pub(crate) struct Tables {
+    pub(crate) mem: MemTable,
+    pub(crate) cqs: CqTable,
+    pub(crate) srqs: SrqTable,
+    pub(crate) events: EventQueue,
+    pub(crate) counters: Counters,
+    pub(crate) cq_notes: HashMap<CqId, CqNote>,
+    pub(crate) srq_count: usize,
+}
+
+impl Tables {
+    pub(crate) fn new(mem: MemTable) -> Self {
+        Tables {
+            mem,
+            cqs: CqTable::new(),
+            srqs: SrqTable::new(),
+            events: EventQueue::new(),
+            counters: Counters::new(),
+            cq_notes: HashMap::new(),
+            srq_count: 0,
+        }
+    }
+
+    /// The tables, lent to a queue pair for one call.
+    pub(crate) fn context(&mut self) -> Context<'_> {
+        Context {
+            mem: &mut self.mem,
+            cqs: &mut self.cqs,
+            srqs: &mut self.srqs,
+            events: &mut self.events,
+            counters: &mut self.counters,
+        }
+    }
+
+    /// Wakes the channels of the CQs that fired.
+    pub(crate) fn deliver_cq_events(&mut self) {
+        while let Some(cq) = self.cqs.pop_event() {
+            if let Some(CqNote { channel: Some(channel), cookie }) = self.cq_notes.get(&cq) {
+                channel.push(CqEvent { cq, cookie: *cookie });
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Which devices can be opened here: one for each address of each network interface.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+/// An address on which a device can be opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interface {
+    /// Device name: `uroce0`, `uroce1`, ...
+    pub name: String,
+    /// The network interface that has the address.
+    pub netdev: String,
+    /// The address.
+    pub address: IpAddr,
+    /// MAC address; zero where there is none.
+    pub mac: [u8; 6],
+    /// MTU of the link in bytes.
+    pub mtu: usize,
+    /// The link is up.
+    pub up: bool,
+    /// It is the loopback interface.
+    pub loopback: bool,
+    /// Speed of the link in bits per second, if the driver tells.
+    pub bits_per_second: Option<u64>,
+}
+
+/// MTU taken for an interface whose driver does not tell: Ethernet's.
+const ETHERNET_MTU: usize = 1500;
+
+/// All addresses of this machine as devices.
+///
+/// The order is stable as long as the addresses are: real interfaces before the loopback interface,
+/// then by interface index; within an interface IPv4 before IPv6. IPv6 link-local addresses are left
+/// out: they need a zone, which a GID cannot carry.
+pub fn interfaces() -> Vec<Interface> {
+    let mut netdevs = netdev::get_interfaces();
+    netdevs.sort_by_key(|netdev| (netdev.is_loopback(), netdev.index));
+    let mut found: Vec<Interface> = netdevs.iter().flat_map(addresses_of).collect();
+    for (index, interface) in found.iter_mut().enumerate() {
+        interface.name = format!("uroce{index}");
+    }
+    found
+}
+
+/// The interface of `address`. Every address of 127.0.0.0/8 belongs to the loopback interface, even
+/// though only 127.0.0.1 is listed.
+pub(crate) fn interface_of(address: IpAddr) -> Option<Interface> {
+    let all = interfaces();
+    if let Some(exact) = all.iter().find(|interface| interface.address == address) {
+        return Some(exact.clone());
+    }
+    if !matches!(address, IpAddr::V4(v4) if v4.is_loopback()) {
+        return None;
+    }
+    let home = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let lo = all.into_iter().find(|interface| interface.loopback && interface.address == home)?;
+    Some(Interface { name: format!("{}-{address}", lo.name), address, ..lo })
+}
+
+/// An interface that exists only inside this process.
+pub(crate) fn fabric_interface(address: IpAddr, mtu: usize) -> Interface {
+    Interface {
+        name: format!("uroce-{address}"),
+        netdev: "fabric".to_owned(),
+        address,
+        mac: [0; 6],
+        mtu,
+        up: true,
+        loopback: false,
+        bits_per_second: None,
+    }
+}
+
+fn addresses_of(netdev: &netdev::Interface) -> Vec<Interface> {
+    let v4 = netdev.ipv4_addrs().into_iter().map(IpAddr::V4);
+    let v6 = netdev.ipv6_addrs().into_iter().filter(|a| !a.is_unicast_link_local()).map(IpAddr::V6);
+    v4.chain(v6).map(|address| describe(netdev, address)).collect()
+}
+
+fn describe(netdev: &netdev::Interface, address: IpAddr) -> Interface {
+    let mtu = netdev.mtu.and_then(|mtu| usize::try_from(mtu).ok());
+    Interface {
+        name: String::new(),
+        netdev: netdev.name.clone(),
+        address,
+        mac: netdev.mac_addr.map(|mac| mac.octets()).unwrap_or_default(),
+        mtu: mtu.unwrap_or(ETHERNET_MTU),
+        up: netdev.is_up(),
+        loopback: netdev.is_loopback(),
+        bits_per_second: netdev.transmit_speed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv6Addr;
+
+    #[test]
+    fn loopback_is_listed_last_and_names_count_up() {
+        let all = interfaces();
+        let home = all.iter().find(|i| i.address == IpAddr::V4(Ipv4Addr::LOCALHOST));
+        assert!(home.is_some_and(|i| i.loopback && i.mtu > 0));
+        let first_loopback = all.iter().position(|i| i.loopback).expect("every machine has lo");
+        assert!(all[first_loopback..].iter().all(|i| i.loopback));
+        assert!(all.iter().enumerate().all(|(i, found)| found.name == format!("uroce{i}")));
+    }
+
+    #[test]
+    fn the_order_is_stable() {
+        // Another program may change an interface between two looks, but not every time.
+        let same = || interfaces() == interfaces();
+        assert!((0..5).any(|_| same()));
+    }
+
+    #[test]
+    fn any_127_address_belongs_to_the_loopback_interface() {
+        let far = IpAddr::V4(Ipv4Addr::new(127, 9, 8, 7));
+        let found = interface_of(far).expect("127.0.0.0/8 is local");
+        assert!(found.loopback && found.address == far);
+    }
+
+    #[test]
+    fn foreign_addresses_are_not_ours() {
+        assert_eq!(interface_of(IpAddr::V4(Ipv4Addr::new(198, 51, 100, 77))), None);
+        let doc = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x77);
+        assert_eq!(interface_of(IpAddr::V6(doc)), None);
+    }
+}

@@ -1,0 +1,55 @@
+//! A guess at the IPv4 identification that an ordinary UDP socket hides (wire.md 11).
+//!
+//! A right guess makes the ICRC a full 32-bit check; without one the ID is solved for and only 16
+//! bits of check remain.
+
+/// What was seen of one peer's IDs. Peers count up by one (Linux, per destination), stay at zero
+/// (DF set, RFC 6864), or move in some other constant step.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct IdPredictor {
+    last: u16,
+    step: u16,
+}
+
+impl IdPredictor {
+    /// The candidates, most likely first.
+    pub(crate) fn guesses(self) -> [u16; 3] {
+        [self.last.wrapping_add(self.step), self.last.wrapping_add(1), 0]
+    }
+
+    /// Learns the ID of a packet whose ICRC was right with it.
+    pub(crate) fn learn(&mut self, id: u16) {
+        self.step = id.wrapping_sub(self.last);
+        self.last = id;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zero_is_guessed_first_for_a_new_peer() {
+        assert_eq!(IdPredictor::default().guesses()[0], 0);
+    }
+
+    #[test]
+    fn counters_and_constants_are_predicted() {
+        for (ids, next) in
+            [([7, 8, 9], 10), ([5, 5, 5], 5), ([0xfffe, 0xffff, 0], 1), ([0, 0, 0], 0)]
+        {
+            let mut predictor = IdPredictor::default();
+            ids.into_iter().for_each(|id| predictor.learn(id));
+            assert_eq!(predictor.guesses()[0], next, "{ids:?}");
+        }
+    }
+
+    #[test]
+    fn a_jump_still_leaves_plus_one() {
+        let mut predictor = IdPredictor::default();
+        predictor.learn(100);
+        predictor.learn(5_000);
+        assert!(predictor.guesses().contains(&5_001));
+        assert!(predictor.guesses().contains(&0));
+    }
+}

@@ -1,0 +1,85 @@
+//! Every limit of the device in one place, in the spirit of rxe's `rxe_param.h`.
+
+/// Most packets taken from the datapath in one engine turn. Bounds how long a turn can hold the lock.
+pub const RX_PACKETS_PER_TURN: usize = 64;
+/// Most packets that one engine turn may send over all queue pairs.
+pub const TX_PACKETS_PER_TURN: usize = 128;
+/// Most packets that one queue pair may send before the next ready one gets its chance.
+pub const TX_PACKETS_PER_QP: usize = 32;
+/// Most timers served in one turn; the rest stay due and are served in the next.
+pub const TIMERS_PER_TURN: usize = 256;
+/// How many of the last destroyed QPNs are not given out again (S1).
+pub const QPN_QUARANTINE: usize = 65_536;
+/// Draws before QPN allocation gives up. With the default `max_qp` the chance of coming near is nil.
+pub const QPN_DRAWS: usize = 1_000;
+/// Most completion vectors a device reports, as for rxe one per device is enough: one engine.
+pub const COMP_VECTORS: u32 = 1;
+/// Most undelivered asynchronous events. Equal events that nobody fetched are merged first.
+pub const ASYNC_EVENTS: usize = 4_096;
+/// GID table length. Entries 0 and 1 are the device's address, the rest are empty.
+pub const GID_TABLE_LEN: u32 = 2;
+
+/// An application that polled its CQ less than this long ago drives the engine itself (ns).
+pub const POLLER_FRESH_NS: u64 = 1_000_000;
+/// How long the progress thread spins after the last packet before it sleeps (ns).
+pub const SPIN_NS: u64 = 50_000;
+/// Pause before a transmit that the kernel refused (EAGAIN) is tried again (ns).
+pub const TX_RETRY_NS: u64 = 200_000;
+
+/// How many objects, and how large, one device allows. The defaults are rxe's (transport.md 2.4)
+/// except where rxe's number exists only because of its index layout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceLimits {
+    /// Queue pairs. Kept far below 2^24 so that a random probe for a live QPN stays expensive (S1).
+    pub max_qp: usize,
+    /// Work requests in one send or receive queue.
+    pub max_qp_wr: u32,
+    /// Scatter/gather entries of one work request.
+    pub max_sge: u32,
+    /// Inline bytes of one work request.
+    pub max_inline: u32,
+    /// Completion queues.
+    pub max_cq: usize,
+    /// Entries of one completion queue.
+    pub max_cqe: u32,
+    /// Shared receive queues.
+    pub max_srq: usize,
+    /// Work requests in one shared receive queue.
+    pub max_srq_wr: u32,
+    /// Scatter/gather entries of one SRQ work request.
+    pub max_srq_sge: u32,
+    /// Protection domains.
+    pub max_pd: usize,
+    /// Memory regions.
+    pub max_mr: usize,
+    /// Memory windows.
+    pub max_mw: usize,
+    /// Outstanding RDMA READ and atomic requests of one queue pair, each way.
+    pub max_qp_rd_atom: u8,
+    /// Multicast groups.
+    pub max_mcast_grp: usize,
+    /// Queue pairs attached to one multicast group.
+    pub max_mcast_qp_attach: usize,
+}
+
+impl Default for DeviceLimits {
+    fn default() -> Self {
+        DeviceLimits {
+            max_qp: 65_536,
+            max_qp_wr: 1 << 20,
+            max_sge: 32,
+            max_inline: 512,
+            max_cq: 65_536,
+            max_cqe: 32_767,
+            max_srq: 65_536,
+            max_srq_wr: 1 << 20,
+            max_srq_sge: 27,
+            max_pd: 65_536,
+            max_mr: 1 << 19,
+            max_mw: 1 << 19,
+            max_qp_rd_atom: 128,
+            max_mcast_grp: 8_192,
+            max_mcast_qp_attach: 56,
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! What the device and its port tell about themselves (`ibv_query_device`, `ibv_query_port`).
+
+use crate::interface::{Interface, interfaces};
+use crate::limits::{COMP_VECTORS, DeviceLimits, GID_TABLE_LEN};
+use uroce_wire::Mtu;
+
+/// State of a port, with the values of `ibv_port_state`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PortState {
+    /// The netdev is down.
+    Down = 1,
+    /// The netdev is up.
+    Active = 4,
+}
+
+/// `ibv_port_attr`, as far as it means something on Ethernet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PortAttr {
+    /// From the netdev, at the time of the query.
+    pub state: PortState,
+    /// Largest path MTU of the implementation: 4096.
+    pub max_mtu: Mtu,
+    /// Largest path MTU that fits the link: netdev MTU - 80, rounded down to an IBTA size.
+    pub active_mtu: Mtu,
+    /// Entries in the GID table.
+    pub gid_tbl_len: u32,
+    /// Entries in the P_Key table: one, 0xffff.
+    pub pkey_tbl_len: u16,
+    /// Largest message in bytes: 2^31.
+    pub max_msg_sz: u32,
+    /// `ibv_port_attr.active_width`: 1 (1x), 2 (4x).
+    pub active_width: u8,
+    /// `ibv_port_attr.active_speed`: 1 SDR (2.5 Gb/s per lane) ... 32 EDR (25 Gb/s).
+    pub active_speed: u8,
+    /// Link layer of the port: 2, Ethernet.
+    pub link_layer: u8,
+}
+
+/// `ibv_device_attr`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceAttr {
+    /// Version of this software.
+    pub fw_ver: &'static str,
+    /// EUI-64 identity.
+    pub node_guid: u64,
+    /// The same: one port, one system.
+    pub sys_image_guid: u64,
+    /// Largest memory region in bytes: unlimited.
+    pub max_mr_size: u64,
+    /// 4 KiB pages and everything larger.
+    pub page_size_cap: u64,
+    /// As rxe: no IEEE vendor.
+    pub vendor_id: u32,
+    /// As rxe.
+    pub vendor_part_id: u32,
+    /// As rxe.
+    pub hw_ver: u32,
+    /// `ibv_device_cap_flags`.
+    pub device_cap_flags: u32,
+    /// `ibv_atomic_cap`: 1, atomic among the QPs of this device (and, here, with the CPU as well).
+    pub atomic_cap: u32,
+    /// READ and atomic requests of one QP, as responder.
+    pub max_qp_rd_atom: u32,
+    /// READ and atomic requests of one QP, as requester.
+    pub max_qp_init_rd_atom: u32,
+    /// READ and atomic requests of all QPs together.
+    pub max_res_rd_atom: u64,
+    /// Local ACK delay code: 4.096 us * 2^15, as rxe.
+    pub local_ca_ack_delay: u8,
+    /// Ports: one, numbered 1.
+    pub phys_port_cnt: u8,
+    /// P_Keys: one.
+    pub max_pkeys: u16,
+    /// Address handles; they are plain values here.
+    pub max_ah: u32,
+    /// Completion vectors.
+    pub num_comp_vectors: u32,
+    /// Number and size of objects.
+    pub limits: DeviceLimits,
+}
+
+/// `IBV_DEVICE_*` bits: BAD_PKEY_CNTR 1<<1, BAD_QKEY_CNTR 1<<2, AUTO_PATH_MIG 1<<4,
+/// CHANGE_PHY_PORT 1<<5, UD_AV_PORT_ENFORCE 1<<6, CURR_QP_STATE_MOD 1<<7, SHUTDOWN_PORT 1<<8,
+/// PORT_ACTIVE_EVENT 1<<10, SYS_IMAGE_GUID 1<<11, RC_RNR_NAK_GEN 1<<12, SRQ_RESIZE 1<<13,
+/// MEM_WINDOW 1<<17, MEM_MGT_EXTENSIONS 1<<21, MEM_WINDOW_TYPE_2B 1<<24. Only those that are true
+/// here are set.
+const CAP_FLAGS: u32 = 1 << 7 | 1 << 11 | 1 << 12 | 1 << 13 | 1 << 17 | 1 << 21 | 1 << 24;
+
+/// Speed shown when the driver does not tell one: 10 Gb/s.
+const UNKNOWN_SPEED: u64 = 10_000_000_000;
+
+pub(crate) fn device_attr(guid: u64, limits: DeviceLimits) -> DeviceAttr {
+    let depth = u32::from(limits.max_qp_rd_atom);
+    DeviceAttr {
+        fw_ver: env!("CARGO_PKG_VERSION"),
+        node_guid: guid,
+        sys_image_guid: guid,
+        max_mr_size: u64::MAX,
+        page_size_cap: 0xffff_f000,
+        vendor_id: 0x00ff_ffff,
+        vendor_part_id: 0,
+        hw_ver: 0,
+        device_cap_flags: CAP_FLAGS,
+        atomic_cap: 1,
+        max_qp_rd_atom: depth,
+        max_qp_init_rd_atom: depth,
+        max_res_rd_atom: u64::from(depth) * limits.max_qp as u64,
+        local_ca_ack_delay: 15,
+        phys_port_cnt: 1,
+        max_pkeys: 1,
+        max_ah: u32::MAX,
+        num_comp_vectors: COMP_VECTORS,
+        limits,
+    }
+}
+
+/// Looks at the netdev again for its state; a link that vanished is down.
+pub(crate) fn port_attr(interface: &Interface, active_mtu: Mtu) -> PortAttr {
+    let up = if interface.netdev == "fabric" { interface.up } else { netdev_is_up(interface) };
+    let (active_width, active_speed) = width_and_speed(interface.bits_per_second);
+    PortAttr {
+        state: if up { PortState::Active } else { PortState::Down },
+        max_mtu: Mtu::M4096,
+        active_mtu,
+        gid_tbl_len: GID_TABLE_LEN,
+        pkey_tbl_len: 1,
+        max_msg_sz: 1 << 31,
+        active_width,
+        active_speed,
+        link_layer: 2,
+    }
+}
+
+fn netdev_is_up(interface: &Interface) -> bool {
+    interfaces().iter().any(|now| now.netdev == interface.netdev && now.up)
+}
+
+/// The smallest width and speed that reach the link's bit rate, as `ib_get_eth_speed` picks them.
+fn width_and_speed(bits_per_second: Option<u64>) -> (u8, u8) {
+    const SDR: u8 = 1;
+    const QDR: u8 = 4;
+    const EDR: u8 = 32;
+    match bits_per_second.unwrap_or(UNKNOWN_SPEED) / 1_000_000_000 {
+        0..=1 => (1, SDR),
+        2..=10 => (1, QDR),
+        11..=20 => (2, SDR),
+        21..=25 => (1, EDR),
+        26..=40 => (2, QDR),
+        _ => (2, EDR),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interface::fabric_interface;
+    use std::net::{IpAddr, Ipv4Addr};
+
+    #[test]
+    fn speeds_as_the_kernel_shows_them() {
+        assert_eq!(width_and_speed(Some(1_000_000_000)), (1, 1));
+        assert_eq!(width_and_speed(Some(10_000_000_000)), (1, 4));
+        assert_eq!(width_and_speed(Some(25_000_000_000)), (1, 32));
+        assert_eq!(width_and_speed(Some(40_000_000_000)), (2, 4));
+        assert_eq!(width_and_speed(Some(100_000_000_000)), (2, 32));
+        assert_eq!(width_and_speed(None), (1, 4));
+    }
+
+    #[test]
+    fn a_vanished_netdev_is_down() {
+        let mut interface = fabric_interface(IpAddr::V4(Ipv4Addr::LOCALHOST), 1500);
+        assert_eq!(port_attr(&interface, Mtu::M1024).state, PortState::Active);
+        interface.netdev = "gone-by-now".to_owned();
+        assert_eq!(port_attr(&interface, Mtu::M1024).state, PortState::Down);
+        interface.netdev = "lo".to_owned();
+        assert_eq!(port_attr(&interface, Mtu::M1024).state, PortState::Active);
+    }
+
+    #[test]
+    fn rxe_facts() {
+        let attr = device_attr(7, DeviceLimits::default());
+        assert_eq!((attr.vendor_id, attr.local_ca_ack_delay, attr.max_pkeys), (0xff_ffff, 15, 1));
+        assert_eq!(
+            (attr.max_qp_rd_atom, attr.limits.max_cqe, attr.limits.max_sge),
+            (128, 32_767, 32)
+        );
+    }
+}

@@ -1,0 +1,121 @@
+//! The queue pairs of a device by number.
+
+use crate::ip_id::IdPredictor;
+use crate::qpn::QpnAllocator;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use uroce_transport::{CqId, QpInit, QueuePair, SrqId};
+use uroce_wire::Qpn;
+
+/// QPNs are our own random numbers, nobody else can choose them: they are their own hash. One
+/// multiplication spreads the 24 bits to where the table looks.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct QpnHasher(u64);
+
+impl Hasher for QpnHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u32(u32::from(byte));
+        }
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        self.0 = (self.0 ^ u64::from(value)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+/// A queue pair with what the engine notes beside it.
+#[derive(Debug)]
+pub(crate) struct QpEntry {
+    pub(crate) qp: QueuePair,
+    /// What it was created with, for queries.
+    pub(crate) init: QpInit,
+    /// It stands in the engine's list of those that have something to send.
+    pub(crate) ready: bool,
+    /// Its earliest entry in the timer heap.
+    pub(crate) armed: Option<u64>,
+    /// The peer's IPv4 identifications.
+    pub(crate) ids: IdPredictor,
+}
+
+/// All queue pairs. Boxed, so that the table stays small and its growth moves no QP.
+#[derive(Debug)]
+pub(crate) struct QpTable {
+    entries: HashMap<u32, Box<QpEntry>, BuildHasherDefault<QpnHasher>>,
+    numbers: QpnAllocator,
+}
+
+impl QpTable {
+    pub(crate) fn new(seed: [u8; 32]) -> Self {
+        QpTable { entries: HashMap::default(), numbers: QpnAllocator::new(seed) }
+    }
+
+    /// An unpredictable number that is free; `None` if none was found.
+    pub(crate) fn allocate_qpn(&mut self) -> Option<Qpn> {
+        let entries = &self.entries;
+        self.numbers.allocate(|qpn| entries.contains_key(&qpn.get()))
+    }
+
+    pub(crate) fn insert(&mut self, qp: QueuePair, init: QpInit) {
+        let entry = QpEntry { qp, init, ready: false, armed: None, ids: IdPredictor::default() };
+        let old = self.entries.insert(init.qpn.get(), Box::new(entry));
+        debug_assert!(old.is_none(), "a QPN was given out twice");
+    }
+
+    pub(crate) fn get(&self, qpn: Qpn) -> Option<&QpEntry> {
+        self.entries.get(&qpn.get()).map(Box::as_ref)
+    }
+
+    pub(crate) fn get_mut(&mut self, qpn: Qpn) -> Option<&mut QpEntry> {
+        self.entries.get_mut(&qpn.get()).map(Box::as_mut)
+    }
+
+    /// Takes a queue pair out and puts its number into quarantine (S1).
+    pub(crate) fn remove(&mut self, qpn: Qpn) -> Option<Box<QpEntry>> {
+        let entry = self.entries.remove(&qpn.get())?;
+        self.numbers.retire(qpn);
+        Some(entry)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &QpEntry> {
+        self.entries.values().map(Box::as_ref)
+    }
+
+    /// The numbers of the queue pairs that complete to `cq`.
+    pub(crate) fn using_cq(&self, cq: CqId) -> Vec<Qpn> {
+        let uses = |entry: &&QpEntry| entry.init.send_cq == cq || entry.init.recv_cq == cq;
+        self.iter().filter(uses).map(|entry| entry.init.qpn).collect()
+    }
+
+    pub(crate) fn uses_cq(&self, cq: CqId) -> bool {
+        self.iter().any(|entry| entry.init.send_cq == cq || entry.init.recv_cq == cq)
+    }
+
+    pub(crate) fn uses_srq(&self, srq: SrqId) -> bool {
+        self.iter().any(|entry| entry.init.srq == Some(srq))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::hash::BuildHasher;
+
+    #[test]
+    fn neighbouring_qpns_spread_over_the_whole_hash() {
+        let build = BuildHasherDefault::<QpnHasher>::default();
+        let mut buckets = [0u32; 64];
+        for raw in 0..64_000u32 {
+            buckets[(build.hash_one(raw) >> 58) as usize] += 1;
+        }
+        assert!(buckets.iter().all(|count| (900..1_100).contains(count)), "{buckets:?}");
+    }
+}

@@ -1,0 +1,120 @@
+//! Which number a new queue pair gets: unpredictable, never reserved, not recently used (S1).
+
+use crate::limits::{QPN_DRAWS, QPN_QUARANTINE};
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+use std::collections::{HashSet, VecDeque};
+use uroce_wire::Qpn;
+
+/// Draws QPNs from a ChaCha20 stream and remembers those given back.
+#[derive(Debug)]
+pub(crate) struct QpnAllocator {
+    rng: ChaCha20Rng,
+    retired: VecDeque<u32>,
+    retired_set: HashSet<u32>,
+}
+
+impl QpnAllocator {
+    pub(crate) fn new(seed: [u8; 32]) -> Self {
+        QpnAllocator {
+            rng: ChaCha20Rng::from_seed(seed),
+            retired: VecDeque::new(),
+            retired_set: HashSet::new(),
+        }
+    }
+
+    /// A fresh QPN; `in_use` says which ones live. `None`: no free number within the draw limit.
+    pub(crate) fn allocate(&mut self, in_use: impl Fn(Qpn) -> bool) -> Option<Qpn> {
+        (0..QPN_DRAWS)
+            .map(|_| self.rng.next_u32() >> 8)
+            .find(|&raw| {
+                !is_reserved(raw) && !self.retired_set.contains(&raw) && !in_use(Qpn::new(raw))
+            })
+            .map(Qpn::new)
+    }
+
+    /// Puts the number of a destroyed queue pair into quarantine.
+    pub(crate) fn retire(&mut self, qpn: Qpn) {
+        if self.retired.len() >= QPN_QUARANTINE
+            && let Some(oldest) = self.retired.pop_front()
+        {
+            self.retired_set.remove(&oldest);
+        }
+        if self.retired_set.insert(qpn.get()) {
+            self.retired.push_back(qpn.get());
+        }
+    }
+}
+
+/// 0 (SMI), 1 (GSI) and 0xffffff (multicast) belong to nobody.
+fn is_reserved(raw: u32) -> bool {
+    raw == Qpn::SMI.get() || raw == Qpn::GSI.get() || raw == Qpn::MULTICAST.get()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draw(count: usize, seed: u8) -> Vec<u32> {
+        let mut allocator = QpnAllocator::new([seed; 32]);
+        (0..count).filter_map(|_| allocator.allocate(|_| false)).map(Qpn::get).collect()
+    }
+
+    #[test]
+    fn s1_never_reserved() {
+        let drawn = draw(200_000, 1);
+        assert_eq!(drawn.len(), 200_000);
+        assert!(drawn.iter().all(|&raw| !is_reserved(raw) && raw < 1 << 24));
+    }
+
+    /// The correlation of each number with the one before it must be noise: below 4 sigma.
+    #[test]
+    fn s1_no_serial_correlation() {
+        let drawn = draw(100_000, 2);
+        let mean = f64::from(1u32 << 23);
+        let centred: Vec<f64> = drawn.iter().map(|&raw| f64::from(raw) - mean).collect();
+        let variance: f64 = centred.iter().map(|x| x * x).sum();
+        let covariance: f64 = centred.windows(2).map(|w| w[0] * w[1]).sum();
+        let correlation = covariance / variance;
+        assert!(correlation.abs() < 4.0 / (drawn.len() as f64).sqrt(), "{correlation}");
+    }
+
+    #[test]
+    fn s1_every_bit_is_fair() {
+        let drawn = draw(100_000, 3);
+        for bit in 0..24 {
+            let ones = drawn.iter().filter(|&&raw| raw >> bit & 1 == 1).count();
+            assert!((48_500..51_500).contains(&ones), "bit {bit}: {ones} of 100000");
+        }
+    }
+
+    #[test]
+    fn s1_other_seed_other_numbers() {
+        assert_ne!(draw(4, 4), draw(4, 5));
+    }
+
+    #[test]
+    fn s1_retired_numbers_wait() {
+        let mut first = QpnAllocator::new([6; 32]);
+        let mut second = QpnAllocator::new([6; 32]);
+        let would_be = first.allocate(|_| false).expect("free");
+        second.retire(would_be);
+        assert_ne!(second.allocate(|_| false), Some(would_be));
+    }
+
+    #[test]
+    fn s1_quarantine_is_bounded() {
+        let mut allocator = QpnAllocator::new([7; 32]);
+        for raw in 0..QPN_QUARANTINE as u32 + 10 {
+            allocator.retire(Qpn::new(raw + 2));
+        }
+        assert_eq!(allocator.retired.len(), QPN_QUARANTINE);
+        assert_eq!(allocator.retired_set.len(), QPN_QUARANTINE);
+    }
+
+    #[test]
+    fn a_full_space_ends_in_none() {
+        let mut allocator = QpnAllocator::new([8; 32]);
+        assert_eq!(allocator.allocate(|_| true), None);
+    }
+}

@@ -1,0 +1,202 @@
+//! Attacks of security.md against a device on the wire: A1, A2, A8, A10, A26.
+
+mod common;
+#[path = "common/forge.rs"]
+mod forge;
+
+use common::{Node, ip};
+use forge::{Attacker, Forged};
+use uroce_device::datapath::LoopbackFabric;
+use uroce_device::transport::{QpState, QpType};
+use uroce_device::wire::{DropReason, Qpn};
+
+const EPSN: u32 = 0x1000;
+const SEND_ONLY: u8 = 0x04;
+const STRANGER: u8 = 66;
+const PEER: u8 = 9;
+const QPNS: [u32; 4] = [0, 1, 0xff_ffff, 0x00_5a5a];
+
+/// A device with one RC queue pair, connected to an address where the test itself sits.
+fn victim(fabric: &LoopbackFabric) -> (Node, Qpn) {
+    let node = Node::inline(fabric, 2);
+    let qpn = node.qp(QpType::Rc);
+    node.connect(qpn, ip(PEER), Qpn::new(0x77));
+    (node, qpn)
+}
+
+fn drops(node: &Node) -> u64 {
+    node.device.drops().iter().map(|(_, count)| count).sum()
+}
+
+fn dropped(node: &Node, reason: DropReason) -> u64 {
+    node.device.drops().iter().find(|(r, _)| *r == reason).map_or(0, |(_, count)| *count)
+}
+
+/// All opcodes, lengths 0 to 128, all pads, TVer 0, 1, 8, 15.
+fn every_shape(mut each: impl FnMut(Forged, usize)) {
+    for opcode in 0..=255 {
+        for (pad, tver) in [(0, 0), (1, 0), (2, 0), (3, 0), (0, 1), (1, 8), (3, 15)] {
+            for len in 0..=128 {
+                each(Forged { pad, tver, ..Forged::new(opcode, 0, EPSN) }, len);
+            }
+        }
+    }
+}
+
+#[test]
+fn a1_malformed_packets_to_wrong_numbers_get_no_reply() {
+    let fabric = LoopbackFabric::new();
+    let (node, _) = victim(&fabric);
+    let mut attacker = Attacker::new(&fabric, STRANGER);
+    every_shape(|shape, len| {
+        for qpn in QPNS {
+            attacker.inject(ip(STRANGER), ip(2), Forged { qpn, ..shape }.bytes(len));
+        }
+        if attacker.packets.is_multiple_of(64) {
+            attacker.deliver(&node);
+        }
+    });
+    attacker.deliver(&node);
+    assert_eq!(attacker.replies().0, 0);
+    assert_eq!(drops(&node), attacker.packets, "each packet has its drop reason");
+}
+
+#[test]
+fn a1_a_live_queue_pair_answers_its_peer_only() {
+    let fabric = LoopbackFabric::new();
+    let (node, first) = victim(&fabric);
+    let mut live = first;
+    let mut stranger = Attacker::new(&fabric, STRANGER);
+    let mut peer = Attacker::new(&fabric, PEER);
+    let mut revived = 0;
+    every_shape(|shape, len| {
+        let bytes = Forged { qpn: live.get(), ..shape }.bytes(len);
+        stranger.inject(ip(STRANGER), ip(2), bytes.clone());
+        stranger.deliver(&node);
+        peer.inject(ip(PEER), ip(2), bytes);
+        peer.deliver(&node);
+        // An exact-ePSN packet that is malformed kills the QP, as it has to (A12).
+        if node.state(live) == QpState::Err {
+            node.device.destroy_qp(live).expect("destroyed");
+            live = node.qp(QpType::Rc);
+            node.connect(live, ip(PEER), Qpn::new(0x77));
+            node.poll();
+            revived += 1;
+        }
+    });
+    assert_eq!(stranger.replies().0, 0);
+    assert!(peer.replies().0 > 0, "the peer is answered");
+    assert!(revived > 0, "malformed requests from the peer end the QP");
+}
+
+#[test]
+fn a2_one_wrong_bit_means_no_reply_and_no_change() {
+    let fabric = LoopbackFabric::new();
+    let (node, qpn) = victim(&fabric);
+    let to = node.buffer(256);
+    node.recv(qpn, 1, &[to.sge(0, 256)]);
+    let mut peer = Attacker::new(&fabric, PEER);
+    let good = sealed(&Forged::new(SEND_ONLY, qpn.get(), EPSN).bytes(12 + 64 + 4));
+    let mut flips = 0;
+    // Byte 4 of the BTH (FECN, BECN, reserved) is not covered by the ICRC.
+    for bit in (0..good.len() * 8).filter(|bit| bit / 8 != 4) {
+        let mut bad = good.clone();
+        bad[bit / 8] ^= 1 << (bit % 8);
+        peer.inject_raw(ip(PEER), ip(2), &bad);
+        peer.deliver(&node);
+        flips += 1;
+    }
+    assert_eq!(peer.replies().0, 0);
+    assert_eq!(drops(&node), flips);
+    assert!(dropped(&node, DropReason::BadIcrc) >= 32 + 64 * 8, "ICRC and payload bits");
+    assert!(node.poll().is_empty());
+    assert_eq!(to.bytes(0, 256), vec![0; 256]);
+    peer.inject_raw(ip(PEER), ip(2), &good);
+    peer.deliver(&node);
+    assert_eq!(node.poll().len(), 1, "the untouched packet is still the expected one");
+    assert_eq!(peer.replies().0, 1);
+}
+
+fn sealed(bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    let flow = uroce_device::wire::Flow {
+        src: ip(PEER),
+        dst: ip(2),
+        src_port: 0xc123,
+        dst_port: uroce_device::ROCE_PORT,
+    };
+    let end = bytes.len() - 4;
+    let crc = uroce_device::wire::icrc(&flow, 0, &bytes[..end]);
+    bytes[end..].copy_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn a8_a_qpn_scan_finds_nothing() {
+    let fabric = LoopbackFabric::new();
+    let (node, live) = victim(&fabric);
+    let mut attacker = Attacker::new(&fabric, STRANGER);
+    // Every 97th number, and the live one with its neighbours.
+    let near = live.get() - 2..live.get() + 3;
+    for (i, qpn) in (0..1 << 24).step_by(97).chain(near).enumerate() {
+        let source = if i % 2 == 0 { ip(STRANGER) } else { ip((i % 200) as u8 + 20) };
+        attacker.inject(source, ip(2), Forged::new(SEND_ONLY, qpn, EPSN).bytes(16));
+        if i % 64 == 63 {
+            attacker.deliver(&node);
+        }
+    }
+    attacker.deliver(&node);
+    assert_eq!(attacker.replies().0, 0);
+    assert_eq!(drops(&node), attacker.packets);
+    assert!(dropped(&node, DropReason::WrongPeer) >= 1);
+    assert_eq!(node.counter("sent_pkts"), 0);
+}
+
+#[test]
+fn a10_a_psn_scan_from_a_wrong_source_is_only_counted() {
+    let fabric = LoopbackFabric::new();
+    let (node, live) = victim(&fabric);
+    let mut attacker = Attacker::new(&fabric, STRANGER);
+    let near = EPSN - 50..EPSN + 50;
+    for (i, psn) in (0..1 << 24).step_by(499).chain(near).enumerate() {
+        attacker.inject(ip(STRANGER), ip(2), Forged::new(SEND_ONLY, live.get(), psn).bytes(16));
+        if i % 64 == 63 {
+            attacker.deliver(&node);
+        }
+    }
+    attacker.deliver(&node);
+    assert_eq!(attacker.replies().0, 0);
+    assert_eq!(dropped(&node, DropReason::WrongPeer), attacker.packets);
+    let attr = node.device.query_qp(live).expect("alive").0;
+    assert_eq!((attr.state, attr.rq_psn), (QpState::Rts, EPSN));
+}
+
+#[test]
+fn a26_nothing_is_reflected_or_amplified() {
+    let fabric = LoopbackFabric::new();
+    let (node, first) = victim(&fabric);
+    let mut live = first;
+    let mut attacker = Attacker::new(&fabric, STRANGER);
+    let mut bystander = Attacker::new(&fabric, 50);
+    let mut peer = Attacker::new(&fabric, PEER);
+    for opcode in 0..=255 {
+        for psn in [EPSN, EPSN - 1, EPSN + 5, 0] {
+            for (source, qpn) in
+                [(50, live.get()), (50, 0x1234), (PEER, live.get()), (PEER, 0x1234)]
+            {
+                let bytes = Forged::new(opcode, qpn, psn).bytes(80);
+                attacker.inject(ip(source), ip(2), bytes);
+            }
+            attacker.deliver(&node);
+            if node.state(live) == QpState::Err {
+                node.device.destroy_qp(live).expect("destroyed");
+                live = node.qp(QpType::Rc);
+                node.connect(live, ip(PEER), Qpn::new(0x77));
+            }
+        }
+    }
+    assert_eq!(bystander.replies().0, 0);
+    let (_, reflected) = peer.replies();
+    assert!(reflected <= attacker.sent_bytes / 4, "{reflected} of {}", attacker.sent_bytes);
+    assert_eq!(node.counter("rdma_recvs"), 0, "no key was guessed");
+}

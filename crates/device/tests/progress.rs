@@ -1,0 +1,187 @@
+//! The progress thread: it works when the application does not, and costs nothing when idle.
+
+mod common;
+
+use common::{Node, assert_ok, collect, ip, pattern, rc_pair};
+use rustix::time::{ClockId, clock_gettime};
+use std::time::{Duration, Instant};
+use uroce_device::datapath::LoopbackFabric;
+use uroce_device::transport::{AsyncEvent, Notify, QpType, SendOp, Wc, WcStatus};
+use uroce_device::wire::{Mtu, Qpn};
+use uroce_device::{CompChannel, DeviceConfig};
+
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// The tests of this file measure CPU time of the process: one at a time.
+static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").expect("proc").count()
+}
+
+#[test]
+fn idle_devices_cost_no_cpu() {
+    let _alone = alone();
+    let fabric = LoopbackFabric::new();
+    let (a, b) = (Node::threaded(&fabric, 1), Node::threaded(&fabric, 2));
+    let u = Node::open(DeviceConfig { port: 0, ..DeviceConfig::new([127, 0, 0, 61].into()) });
+    let (qa, qb) = rc_pair(&a, &b);
+    let (from, to) = (a.buffer(64), b.buffer(64));
+    // Traffic first: a QP that has sent, with its timers in the heap, is the interesting case.
+    b.recv(qb, 1, &[to.sge(0, 64)]);
+    a.send(qa, 1, SendOp::Send, &[from.sge(0, 64)]);
+    collect(&[(&a, 1), (&b, 1)]);
+    std::thread::sleep(Duration::from_millis(300));
+    let before = cpu_time();
+    std::thread::sleep(Duration::from_secs(1));
+    let spent = cpu_time() - before;
+    assert!(spent < Duration::from_millis(30), "three idle devices used {spent:?} in 1 s");
+    drop(u);
+}
+
+#[test]
+fn a_one_sided_read_needs_nothing_of_the_target_application() {
+    let _alone = alone();
+    let fabric = LoopbackFabric::new();
+    let (a, b) = (Node::inline(&fabric, 1), Node::threaded(&fabric, 2));
+    let (qa, _) = rc_pair(&a, &b);
+    let (into, target) = (a.buffer(1 << 20), b.buffer(1 << 20));
+    target.write(0, &pattern(1 << 20, 4));
+    for id in 0..4 {
+        let (va, rkey) = (target.addr(), target.mr.rkey);
+        a.send(qa, id, SendOp::Read { va, rkey }, &[into.sge(0, 1 << 20)]);
+        std::thread::sleep(Duration::from_millis(5)); // lets the thread fall asleep in between
+        assert_ok(&collect(&[(&a, 1)])[0]);
+    }
+    assert_eq!(into.bytes(0, 1 << 20), pattern(1 << 20, 4));
+}
+
+#[test]
+fn both_applications_sleep_on_their_channels() {
+    let _alone = alone();
+    let fabric = LoopbackFabric::new();
+    let (a, ca) = with_channel(Node::threaded(&fabric, 1));
+    let (b, cb) = with_channel(Node::threaded(&fabric, 2));
+    let (qa, qb) = rc_pair(&a, &b);
+    let rounds = 200;
+    let (from, to) = (a.buffer(64), b.buffer(64));
+    let echo = std::thread::spawn(move || {
+        for id in 0..rounds {
+            b.recv(qb, id, &[to.sge(0, 64)]);
+            assert_ok(&[sleep_for_one(&b, &cb)]);
+            b.send(qb, id, SendOp::Send, &[to.sge(0, 64)]);
+            assert_ok(&[sleep_for_one(&b, &cb)]);
+        }
+    });
+    std::thread::sleep(Duration::from_millis(20));
+    let start = Instant::now();
+    for id in 0..rounds {
+        a.recv(qa, id, &[from.sge(0, 64)]);
+        a.send(qa, id, SendOp::Send, &[from.sge(0, 64)]);
+        assert_ok(&[sleep_for_one(&a, &ca), sleep_for_one(&a, &ca)]);
+    }
+    let each = start.elapsed() / rounds as u32;
+    println!("round trip with sleeping applications: {each:?}");
+    echo.join().expect("the echo side got everything");
+}
+
+fn with_channel(mut node: Node) -> (Node, CompChannel) {
+    let channel = node.device.create_channel().expect("a channel");
+    node.cq = node.device.create_cq(64, Some(&channel), 0).expect("a CQ");
+    node.device.req_notify(node.cq, Notify::Next).expect("armed");
+    (node, channel)
+}
+
+/// The usual loop: poll, arm, poll again, sleep.
+fn sleep_for_one(node: &Node, channel: &CompChannel) -> Wc {
+    let mut one = [Wc::default()];
+    loop {
+        if node.device.poll_cq(node.cq, &mut one).expect("the CQ") == 1 {
+            return one[0];
+        }
+        node.device.req_notify(node.cq, Notify::Next).expect("armed");
+        if node.device.poll_cq(node.cq, &mut one).expect("the CQ") == 1 {
+            return one[0];
+        }
+        let event = channel.next_event(Some(Duration::from_secs(10))).expect("poll(2)");
+        assert!(event.is_some(), "an event was lost");
+    }
+}
+
+#[test]
+fn r75_a_posted_request_is_timed_although_nobody_polls() {
+    let _alone = alone();
+    let fabric = LoopbackFabric::new();
+    let a = Node::threaded(&fabric, 1);
+    let channel = a.device.create_channel().expect("a channel");
+    let cq = a.device.create_cq(64, Some(&channel), 0).expect("a CQ");
+    let a = Node { cq, ..a };
+    let qa = a.qp(QpType::Rc);
+    // Code 8 is 1 ms; nobody lives at this address, so all retries run out.
+    a.connect_with(qa, ip(200), Qpn::new(0x4242), Mtu::M1024, 8);
+    std::thread::sleep(Duration::from_millis(50)); // the thread sleeps without a deadline
+    a.device.req_notify(cq, Notify::Next).expect("armed");
+    let from = a.buffer(64);
+    a.send(qa, 5, SendOp::Send, &[from.sge(0, 64)]);
+    let event = channel.next_event(Some(Duration::from_secs(5))).expect("poll(2)");
+    assert!(event.is_some(), "the timer never fired");
+    assert_eq!(collect(&[(&a, 1)])[0][0].status, WcStatus::RetryExcErr);
+}
+
+#[test]
+fn async_events_wake_a_sleeper() {
+    let _alone = alone();
+    let fabric = LoopbackFabric::new();
+    let (a, b) = (Node::inline(&fabric, 1), Node::threaded(&fabric, 2));
+    let (qa, qb) = (a.qp(QpType::Rc), b.qp(QpType::Rc));
+    a.connect(qa, ip(2), qb);
+    b.connect(qb, ip(1), qa);
+    let from = a.buffer(64);
+    let device = b.device.clone();
+    let sleeper = std::thread::spawn(move || device.get_async_event(Some(Duration::from_secs(5))));
+    let bad = SendOp::Write { va: 0x1000, rkey: uroce_device::memory::Rkey(0x77) };
+    a.send(qa, 1, bad, &[from.sge(0, 64)]);
+    collect(&[(&a, 1)]);
+    let event = sleeper.join().expect("no panic").expect("poll(2)");
+    assert_eq!(event, Some(AsyncEvent::QpAccessErr(qb)));
+}
+
+#[test]
+fn two_devices_a_hundred_queue_pairs_all_threads() {
+    let _alone = alone();
+    let fabric = LoopbackFabric::new();
+    let (a, b) = (Node::threaded(&fabric, 1), Node::threaded(&fabric, 2));
+    let pairs: Vec<(Qpn, Qpn)> = (0..100).map(|_| rc_pair(&a, &b)).collect();
+    let (from, to) = (a.buffer(100 * 16_384), b.buffer(100 * 16_384));
+    from.write(0, &pattern(100 * 16_384, 8));
+    for (i, (qa, qb)) in pairs.iter().enumerate() {
+        let at = i as u64 * 16_384;
+        b.recv(*qb, at, &[to.sge(at, 16_384)]);
+        a.send(*qa, at, SendOp::Send, &[from.sge(at, 16_384)]);
+    }
+    assert_ok(&collect(&[(&a, 100), (&b, 100)]).concat());
+    assert_eq!(to.bytes(0, 100 * 16_384), pattern(100 * 16_384, 8));
+}
+
+#[test]
+fn a30_the_last_handle_ends_thread_and_sockets() {
+    let _alone = alone();
+    let before = threads();
+    let config = DeviceConfig { port: 14_791, ..DeviceConfig::new([127, 0, 0, 62].into()) };
+    for _ in 0..5 {
+        let node = Node::open(config.clone());
+        let again = node.device.clone();
+        drop(node);
+        assert_eq!(threads(), before + 1);
+        again.drive();
+        drop(again);
+        assert_eq!(threads(), before);
+    }
+}

@@ -1,0 +1,95 @@
+//! Devices on real UDP sockets of this machine.
+
+mod common;
+
+use common::{Node, assert_ok, collect, pattern, rc_pair};
+use std::net::IpAddr;
+use uroce_device::transport::{QpType, SendOp};
+use uroce_device::{Device, DeviceConfig, OpenError, interfaces};
+
+const PORT: u16 = 24_791;
+
+fn on(address: IpAddr, port: u16) -> Node {
+    Node::open(DeviceConfig { port, progress_thread: false, ..DeviceConfig::new(address) })
+}
+
+fn exchange(a: &Node, b: &Node) {
+    let (qa, qb) = rc_pair(a, b);
+    let (from, to) = (a.buffer(200_000), b.buffer(200_000));
+    let data = pattern(100_000, 6);
+    from.write(0, &data);
+    b.recv(qb, 1, &[to.sge(0, 100_000)]);
+    a.send(qa, 2, SendOp::Send, &[from.sge(0, 100_000)]);
+    let (va, rkey) = (to.addr(), to.mr.rkey);
+    a.send(qa, 3, SendOp::Read { va, rkey }, &[from.sge(100_000, 100_000)]);
+    assert_ok(&collect(&[(a, 2), (b, 1)]).concat());
+    assert_eq!(from.bytes(100_000, 100_000), data);
+}
+
+#[test]
+fn ipv4_between_two_loopback_addresses() {
+    let (a, b) = (on([127, 0, 0, 31].into(), PORT), on([127, 0, 0, 32].into(), PORT));
+    exchange(&a, &b);
+    let (predicted, solved) = (b.counter("icrc_predicted"), b.counter("icrc_solved"));
+    assert!(predicted > 0 && solved == 0, "our own IDs are always guessed: {predicted}, {solved}");
+    assert_eq!(b.counter("drop_bad_icrc"), 0);
+}
+
+#[test]
+fn two_queue_pairs_of_one_device_over_the_kernel() {
+    let a = on([127, 0, 0, 33].into(), PORT);
+    let (q1, q2) = (a.qp(QpType::Rc), a.qp(QpType::Rc));
+    a.connect(q1, a.device.address(), q2);
+    a.connect(q2, a.device.address(), q1);
+    let buffer = a.buffer(8192);
+    buffer.write(0, &pattern(4096, 7));
+    a.recv(q2, 1, &[buffer.sge(4096, 4096)]);
+    a.send(q1, 2, SendOp::Send, &[buffer.sge(0, 4096)]);
+    assert_ok(&collect(&[(&a, 2)])[0]);
+    assert_eq!(buffer.bytes(4096, 4096), pattern(4096, 7));
+}
+
+#[test]
+fn ipv6_on_the_loopback_interface() {
+    let home: IpAddr = "::1".parse().expect("an address");
+    if !interfaces().iter().any(|i| i.address == home) {
+        println!("skipped: this machine has no ::1");
+        return;
+    }
+    let a = on(home, PORT + 1);
+    let (q1, q2) = (a.qp(QpType::Rc), a.qp(QpType::Rc));
+    a.connect(q1, home, q2);
+    a.connect(q2, home, q1);
+    let buffer = a.buffer(128);
+    a.recv(q2, 1, &[buffer.sge(64, 64)]);
+    a.send(q1, 2, SendOp::Send, &[buffer.sge(0, 64)]);
+    assert_ok(&collect(&[(&a, 2)])[0]);
+    assert!(a.counter("icrc_valid") > 0);
+}
+
+#[test]
+fn errors_name_the_remedy() {
+    let open = |address: &str| {
+        let address = address.parse().expect("an address");
+        Device::open(DeviceConfig { port: PORT + 2, ..DeviceConfig::new(address) })
+    };
+    assert!(matches!(open("0.0.0.0"), Err(OpenError::NotUnicast(_))));
+    assert!(matches!(open("239.1.1.1"), Err(OpenError::NotUnicast(_))));
+    let foreign = open("198.51.100.9").expect_err("not ours");
+    assert!(foreign.to_string().contains("ip addr"), "{foreign}");
+    let first = open("127.0.0.34").expect("free");
+    let second = open("127.0.0.34").expect_err("taken");
+    assert!(matches!(second, OpenError::Bind(_)), "{second}");
+    drop(first);
+    open("127.0.0.34").expect("free again");
+}
+
+#[test]
+fn attributes_of_the_loopback_interface() {
+    let a = on([127, 0, 0, 35].into(), PORT);
+    assert_eq!(a.device.netdev(), "lo");
+    assert_eq!(a.device.port_attr().active_mtu.bytes(), 4096);
+    let gid = a.device.gid(0).expect("entry 0");
+    assert_eq!((gid.to_ip(), a.device.gid(1)), (a.device.address(), Some(gid)));
+    assert_eq!(a.device.gid(2), None);
+}
