@@ -12,6 +12,7 @@
 
 mod burst;
 mod caps;
+mod group;
 mod loopback;
 mod packet;
 mod pcap;

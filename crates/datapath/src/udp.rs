@@ -1,24 +1,27 @@
 //! UDP sockets of the kernel: works everywhere, without any privilege.
 
 pub(crate) mod address;
-mod bind;
 pub(crate) mod control;
+mod error;
+mod link;
 mod outlet;
 mod receive;
 mod send;
+mod socket;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
-pub use self::bind::BindError;
-use self::bind::{Buffer, Link};
+pub use self::error::BindError;
+use self::link::{Link, scoped};
 use self::outlet::Outlets;
 use self::receive::Receiver;
 use self::send::Sender;
+use self::socket::Buffer;
 use crate::burst::{Burst, TrainLimit};
 use crate::caps::{Caps, DatapathStats, IcrcCaps, IcrcRx, IcrcTx};
-use crate::loopback::check_group;
+use crate::group::check_group;
 use crate::packet::RxPacket;
 use crate::route::Route;
 use crate::sys::udp::MAX_BATCH;
@@ -69,22 +72,22 @@ impl UdpDatapath {
     ///
     /// [`BindError`], which says what to do about it.
     pub fn bind(config: &UdpConfig) -> Result<Self, BindError> {
-        bind::check_local(&config.local)?;
+        error::check_local(&config.local)?;
         let failed = |what| move |error| BindError::explain(what, config.local, error);
-        let socket = bind::open(&config.local).map_err(failed("opening a UDP socket"))?;
+        let socket = socket::open(&config.local).map_err(failed("opening a UDP socket"))?;
         let link = Link::of(config.local.ip(), &socket);
-        let wanted = bind::scoped(config.local, link.index);
+        let wanted = scoped(config.local, link.index);
         socket.bind(&wanted.into()).map_err(failed("binding a UDP socket"))?;
-        bind::show_headers(&socket, &wanted).map_err(failed("asking for packet headers"))?;
-        bind::aim_multicast(&socket, &wanted, link);
-        let recv_buffer = bind::enlarge(&socket, Buffer::Receive, config.recv_buffer);
-        let send_buffer = bind::enlarge(&socket, Buffer::Send, config.send_buffer);
+        socket::show_headers(&socket, &wanted).map_err(failed("asking for packet headers"))?;
+        socket::aim_multicast(&socket, &wanted, link);
+        let recv_buffer = socket::enlarge(&socket, Buffer::Receive, config.recv_buffer);
+        let send_buffer = socket::enlarge(&socket, Buffer::Send, config.send_buffer);
         let bound = socket.local_addr().map_err(failed("reading the bound port"))?;
         let mut local = config.local;
         local.set_port(bound.as_socket().map_or(local.port(), |bound| bound.port()));
 
         let batch = config.batch.clamp(1, MAX_BATCH);
-        let own = bind::scoped(local, link.index);
+        let own = scoped(local, link.index);
         let receiver = Receiver::new(own, link, socket, batch, config.recv_buffer)
             .map_err(failed("opening an epoll descriptor"))?;
         Ok(Self {

@@ -1,6 +1,8 @@
 //! What every datapath must do, checked for each of them.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -85,22 +87,29 @@ fn full_batches_of_many_sizes_arrive_whole_and_in_order() {
         let route = route(&mut a, &b);
         for base in [16usize, 108, 1084, 4156, 4196] {
             let mut sent = Vec::new();
-            while a.tx_space().is_some() {
+            let batch = batch(&a, &b);
+            while sent.len() < batch && a.tx_space().is_some() {
                 let n = sent.len();
                 let payload = vec![n as u8; base - n % 3];
                 put(&mut a, &route, &payload);
                 sent.push(payload);
             }
-            assert_eq!(sent.len(), a.caps().tx_batch, "{name}");
+            assert_eq!(sent.len(), batch, "{name}");
             let flush = a.flush().expect("flush");
-            assert_eq!((flush.sent, flush.dropped, flush.blocked), (64, 0, false), "{name}");
-            let got: Vec<_> = take(&mut b, 64).into_iter().map(|got| got.payload).collect();
+            assert_eq!((flush.sent, flush.dropped, flush.blocked), (batch, 0, false), "{name}");
+            let got: Vec<_> = take(&mut b, batch).into_iter().map(|got| got.payload).collect();
             assert_eq!(got, sent, "{name} {base}");
         }
         let (sent, got) = (a.stats(), b.stats());
-        assert_eq!((sent.tx_packets, got.rx_packets), (320, 320), "{name}");
+        assert_eq!(sent.tx_packets, got.rx_packets, "{name}");
         assert_eq!(sent.tx_bytes, got.rx_bytes, "{name}");
     }
+}
+
+/// A full batch, or less when this system grants only a small receive buffer.
+fn batch(from: &dyn Datapath, to: &dyn Datapath) -> usize {
+    let small = (1..1_000_000).contains(&to.stats().recv_buffer);
+    if small { 16 } else { from.caps().tx_batch }
 }
 
 #[test]
@@ -193,11 +202,14 @@ fn no_wake_up_is_lost_between_two_threads() {
     for (name, [mut a, mut b, _]) in trios() {
         let route = route(&mut a, &b);
         let packets = 2000;
+        let seen = Arc::new(AtomicUsize::new(0));
+        let report = Arc::clone(&seen);
         let receiver = std::thread::spawn(move || {
             let mut got = 0;
             let waiter = b.waiter().expect("waiter");
             while got < packets {
                 got += b.recv(64, &mut |_| ()).expect("recv");
+                report.store(got, Ordering::Release);
                 if got < packets && !b.arm() {
                     let mut fds = [PollFd::new(&waiter, PollFlags::IN)];
                     let wait = Timespec { tv_sec: 5, tv_nsec: 0 };
@@ -211,10 +223,10 @@ fn no_wake_up_is_lost_between_two_threads() {
         for n in 0..packets {
             put(&mut a, &route, &[1; 64]);
             a.flush().expect("flush");
-            if n % 16 == 0 {
+            // Let the receiver fall asleep now and then, and no ring fill up.
+            while n % 16 == 0 && n > seen.load(Ordering::Acquire) + 32 && !receiver.is_finished() {
                 std::thread::yield_now();
             }
-            // Slow enough for the receiver to fall asleep now and then, and for no ring to fill.
             (0..2000).for_each(|_| std::hint::spin_loop());
         }
         assert_eq!(receiver.join().expect("receiver"), packets, "{name}");

@@ -1,6 +1,9 @@
 //! Loopback specifics; what all datapaths share is in `tests/conformance.rs`.
 
 use super::*;
+use crate::packet::RxPacket;
+use crate::route::Route;
+use crate::{Datapath, Flush};
 
 fn addr(last: u8) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, last], 4791))

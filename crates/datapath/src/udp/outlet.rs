@@ -7,7 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use socket2::Socket;
 
-use super::bind::{self, Buffer, Link};
+use super::link::Link;
+use super::socket::{self, Buffer};
 
 /// RoCEv2 source ports have their two top bits set.
 const FIRST_PORT: u16 = 0xC000;
@@ -71,9 +72,9 @@ impl Outlets {
     }
 
     fn open(&self, wanted: u16) -> io::Result<Outlet> {
-        let socket = bind::open(&self.local)?;
-        bind::aim_multicast(&socket, &self.local, self.link);
-        bind::enlarge(&socket, Buffer::Send, self.send_buffer);
+        let socket = socket::open(&self.local)?;
+        socket::aim_multicast(&socket, &self.local, self.link);
+        socket::enlarge(&socket, Buffer::Send, self.send_buffer);
         // Nobody reads from this socket, so strangers shall not fill memory through it. The kernel
         // raises 0 to its minimum.
         socket.set_recv_buffer_size(0)?;

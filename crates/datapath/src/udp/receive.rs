@@ -8,7 +8,8 @@ use rustix::event::epoll;
 use rustix::io::Errno;
 use socket2::{InterfaceIndexOrAddress, Socket};
 
-use super::bind::{self, Buffer, Link};
+use super::link::{Link, scoped};
+use super::socket::{self, Buffer};
 use super::{address, control};
 use crate::caps::DatapathStats;
 use crate::packet::{IpId, RxPacket};
@@ -150,12 +151,12 @@ impl Receiver {
     }
 
     fn group_socket(&self, group: IpAddr) -> io::Result<Socket> {
-        let socket = bind::open(&self.local)?;
-        bind::show_headers(&socket, &self.local)?;
-        bind::enlarge(&socket, Buffer::Receive, self.recv_buffer);
+        let socket = socket::open(&self.local)?;
+        socket::show_headers(&socket, &self.local)?;
+        socket::enlarge(&socket, Buffer::Receive, self.recv_buffer);
         // Other devices of this host may join the same group.
         socket.set_reuse_address(true)?;
-        let addr = bind::scoped(SocketAddr::new(group, self.local.port()), self.link.index);
+        let addr = scoped(SocketAddr::new(group, self.local.port()), self.link.index);
         socket.bind(&addr.into())?;
         match (group, self.local) {
             (IpAddr::V4(group), SocketAddr::V4(local)) => {

@@ -1,16 +1,17 @@
 //! Packets on their way to the kernel.
 
-use std::fmt;
+mod refusal;
+
 use std::io;
-use std::net::IpAddr;
 use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 use socket2::Socket;
 
+use self::refusal::{Problem, Verdict};
 use super::address::{self, NAME, Name};
-use super::bind;
 use super::control::{self, CONTROL, Control};
+use super::link::scoped;
 use super::outlet::Outlets;
 use crate::Flush;
 use crate::burst::{Burst, Cursor};
@@ -33,67 +34,9 @@ struct Spelled {
 impl Spelled {
     fn new(route: &Route, scope: u32) -> Self {
         let (mut name, mut control) = ([0; NAME], [0; CONTROL]);
-        let name_len = address::encode(&bind::scoped(route.dst, scope), &mut name);
+        let name_len = address::encode(&scoped(route.dst, scope), &mut name);
         let control_len = control::encode(route, &mut control);
         Self { name, name_len, control, control_len }
-    }
-}
-
-/// The latest reason why a packet could not be sent.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Problem {
-    dst: IpAddr,
-    len: usize,
-    errno: Errno,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { dst, len, errno } = self;
-        match *errno {
-            Errno::MSGSIZE => write!(
-                f,
-                "a packet of {len} bytes to {dst} is larger than the MTU of the path: lower the \
-                 path MTU of the queue pair or raise the MTU of the interfaces on the way"
-            ),
-            Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::NETDOWN => write!(
-                f,
-                "there is no route to {dst}: check `ip route get {dst}` and that the interface is up"
-            ),
-            Errno::PERM | Errno::ACCESS => write!(
-                f,
-                "a packet to {dst} was refused by this host: let its firewall pass outgoing UDP \
-                 from ports 49152 to 65535"
-            ),
-            other => write!(f, "the kernel refused a packet of {len} bytes to {dst}: {other}"),
-        }
-    }
-}
-
-/// What to do after the kernel refused the first of some packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
-    /// It takes no more for now.
-    Wait,
-    /// The refusal had nothing to do with the packet.
-    Again,
-    /// An ICMP message about an earlier packet was waiting.
-    Soft,
-    /// It will never take this packet.
-    Drop,
-    /// The socket is unusable.
-    Broken,
-}
-
-impl Verdict {
-    fn of(errno: Errno) -> Self {
-        match errno {
-            Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM => Self::Wait,
-            Errno::INTR => Self::Again,
-            Errno::CONNREFUSED | Errno::NOPROTOOPT | Errno::HOSTDOWN | Errno::PROTO => Self::Soft,
-            Errno::BADF | Errno::NOTSOCK | Errno::FAULT => Self::Broken,
-            _ => Self::Drop,
-        }
     }
 }
 
@@ -136,40 +79,57 @@ impl Sender {
         self.spell();
         let mut flush = Flush::default();
         let mut second_try = false;
-        while let Some(train) = self.burst.trains().get(self.at.train) {
+        while !flush.blocked
+            && let Some(train) = self.burst.trains().get(self.at.train)
+        {
             let port = train.route.src.port();
             stats.syscalls += 1;
-            let errno = match self.offer(port, kernel) {
+            match self.offer(port, kernel) {
+                // The kernel does not do so; a loop without end would be the price of relying on it.
+                Ok(0) => flush.blocked = true,
                 Ok(taken) => {
                     self.pass(taken, stats);
                     flush.sent += taken;
                     second_try = false;
-                    continue;
                 }
-                Err(error) => Errno::from_io_error(&error).unwrap_or(Errno::IO),
-            };
-            match Verdict::of(errno) {
-                Verdict::Wait => {
-                    flush.blocked = true;
-                    stats.blocked += 1;
-                    return Ok(flush);
+                Err(error) => {
+                    second_try = self.refused(&error, second_try, &mut flush, stats)?;
                 }
-                Verdict::Again => {}
-                Verdict::Soft if !second_try => {
-                    second_try = true;
-                    stats.soft_errors += 1;
-                }
-                Verdict::Soft | Verdict::Drop => {
-                    self.give_up(errno, stats);
-                    flush.dropped += 1;
-                    second_try = false;
-                }
-                Verdict::Broken => return Err(errno.into()),
             }
         }
-        self.burst.clear();
-        self.at = Cursor::default();
+        if !flush.blocked {
+            self.burst.clear();
+            self.at = Cursor::default();
+        }
         Ok(flush)
+    }
+
+    /// Deals with the refusal of the first packet; returns whether the next try is its second.
+    fn refused(
+        &mut self,
+        error: &io::Error,
+        second_try: bool,
+        flush: &mut Flush,
+        stats: &mut DatapathStats,
+    ) -> io::Result<bool> {
+        let errno = Errno::from_io_error(error).unwrap_or(Errno::IO);
+        match Verdict::of(errno) {
+            Verdict::Wait => {
+                flush.blocked = true;
+                stats.blocked += 1;
+            }
+            Verdict::Again => return Ok(second_try),
+            Verdict::Soft if !second_try => {
+                stats.soft_errors += 1;
+                return Ok(true);
+            }
+            Verdict::Soft | Verdict::Drop => {
+                self.give_up(errno, stats);
+                flush.dropped += 1;
+            }
+            Verdict::Broken => return Err(errno.into()),
+        }
+        Ok(false)
     }
 
     /// Puts the route of every train in the kernel's words.

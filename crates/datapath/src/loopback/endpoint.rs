@@ -1,0 +1,177 @@
+//! The datapath of one address of a fabric.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use super::LoopbackFabric;
+use super::exit::Exit;
+use super::inbox::{BATCH, Inbox, new_burst};
+use crate::burst::{Burst, Cursor};
+use crate::caps::{Caps, DatapathStats, IcrcCaps, IcrcRx, IcrcTx};
+use crate::group::check_group;
+use crate::packet::{IpId, RxPacket};
+use crate::route::Route;
+use crate::{Datapath, Flush};
+
+/// One endpoint of a [`LoopbackFabric`]. Dropping it detaches it.
+#[derive(Debug)]
+pub struct LoopbackDatapath {
+    local: SocketAddr,
+    caps: Caps,
+    inbox: Arc<Inbox>,
+    exit: Exit,
+    outgoing: Burst,
+    incoming: Burst,
+    cursor: Cursor,
+    /// Packets larger than the MTU since the last flush.
+    oversize: usize,
+    stats: DatapathStats,
+}
+
+impl LoopbackDatapath {
+    pub(super) fn new(fabric: LoopbackFabric, local: SocketAddr, inbox: Arc<Inbox>) -> Self {
+        Self {
+            local,
+            caps: caps(fabric.mtu),
+            inbox,
+            exit: Exit::new(fabric),
+            outgoing: new_burst(),
+            incoming: new_burst(),
+            cursor: Cursor::default(),
+            oversize: 0,
+            stats: DatapathStats::default(),
+        }
+    }
+}
+
+impl Datapath for LoopbackDatapath {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    fn source_port(&mut self, wanted: u16) -> u16 {
+        wanted
+    }
+
+    #[inline]
+    fn tx_space(&mut self) -> Option<&mut [u8]> {
+        if self.outgoing.packets() == BATCH {
+            return None;
+        }
+        self.outgoing.space()
+    }
+
+    fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8])) {
+        if route.header_bytes() + len > self.caps.mtu {
+            self.oversize += 1;
+            return;
+        }
+        let (_, packet) = self.outgoing.commit(route, len);
+        seal(0, packet);
+    }
+
+    fn flush(&mut self) -> io::Result<Flush> {
+        let oversize = std::mem::take(&mut self.oversize);
+        let (packets, bytes) = (self.outgoing.packets(), self.outgoing.bytes());
+        let lost = self.exit.send(&mut self.outgoing);
+        let flush = Flush { sent: packets - lost, dropped: lost + oversize, blocked: false };
+        self.stats.tx_packets += flush.sent as u64;
+        self.stats.tx_dropped += flush.dropped as u64;
+        self.stats.tx_bytes += if lost == 0 { bytes as u64 } else { 0 };
+        Ok(flush)
+    }
+
+    fn recv(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> io::Result<usize> {
+        let mut count = 0;
+        while count < limit {
+            if let Some((route, payload)) = self.incoming.next(&mut self.cursor) {
+                self.stats.rx_bytes += payload.len() as u64;
+                count += 1;
+                sink(arrived(route, payload));
+            } else if self.inbox.take(&mut self.incoming) {
+                self.cursor = Cursor::default();
+            } else {
+                break;
+            }
+        }
+        self.stats.rx_packets += count as u64;
+        Ok(count)
+    }
+
+    fn arm(&mut self) -> bool {
+        self.incoming.next(&mut self.cursor.clone()).is_some() || self.inbox.arm()
+    }
+
+    fn waiter(&self) -> io::Result<OwnedFd> {
+        self.inbox.event()
+    }
+
+    fn join(&mut self, group: IpAddr) -> io::Result<()> {
+        check_group(&self.local, &group)?;
+        let mut directory = self.exit.fabric.write();
+        let members = directory.groups.entry(group).or_default();
+        if !members.contains(&self.local) {
+            members.push(self.local);
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self, group: IpAddr) -> io::Result<()> {
+        let mut directory = self.exit.fabric.write();
+        if let Some(members) = directory.groups.get_mut(&group) {
+            members.retain(|addr| *addr != self.local);
+        }
+        Ok(())
+    }
+
+    fn stats(&self) -> DatapathStats {
+        DatapathStats {
+            rx_dropped: self.inbox.dropped() as u64,
+            syscalls: self.exit.wakes,
+            ..self.stats
+        }
+    }
+}
+
+impl Drop for LoopbackDatapath {
+    fn drop(&mut self) {
+        self.inbox.close();
+        let mut directory = self.exit.fabric.write();
+        directory.endpoints.remove(&self.local);
+        for members in directory.groups.values_mut() {
+            members.retain(|addr| *addr != self.local);
+        }
+    }
+}
+
+/// What the receiver sees of a packet sent along `route`.
+fn arrived<'a>(route: &Route, payload: &'a [u8]) -> RxPacket<'a> {
+    RxPacket {
+        src: route.src,
+        dst: route.dst,
+        traffic_class: route.traffic_class,
+        hop_limit: route.hop_limit.max(1),
+        ip_id: if route.dst.is_ipv4() { IpId::Known(0) } else { IpId::NotPresent },
+        payload,
+    }
+}
+
+fn caps(mtu: usize) -> Caps {
+    Caps {
+        name: "loopback",
+        mtu,
+        tx_batch: BATCH,
+        rx_batch: BATCH,
+        icrc: IcrcCaps { rx: IcrcRx::Verify, tx: IcrcTx::Seal },
+        segments: 1,
+        zero_copy: true,
+        headers_visible: true,
+        needs: "nothing: both ends are in this process",
+    }
+}

@@ -1,0 +1,92 @@
+//! The sending side of a loopback endpoint: finding who gets the packets.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use super::LoopbackFabric;
+use super::inbox::Inbox;
+use crate::burst::{Burst, Train};
+
+/// The way out of an endpoint.
+#[derive(Debug)]
+pub(super) struct Exit {
+    pub(super) fabric: LoopbackFabric,
+    /// The endpoint of the last unicast send; most traffic has one peer.
+    last: Option<(SocketAddr, Arc<Inbox>)>,
+    /// Receivers woken so far.
+    pub(super) wakes: u64,
+}
+
+impl Exit {
+    pub(super) fn new(fabric: LoopbackFabric) -> Self {
+        Self { fabric, last: None, wakes: 0 }
+    }
+
+    /// Sends all packets of `burst`, which is empty afterwards; returns the packets nobody was
+    /// there for.
+    pub(super) fn send(&mut self, burst: &mut Burst) -> usize {
+        match sole_destination(burst) {
+            Some(dst) => self.whole(burst, &dst),
+            None => self.by_train(burst),
+        }
+    }
+
+    /// The endpoint at `dst`, from the memory of the last send when possible.
+    fn peer(&mut self, dst: &SocketAddr) -> Option<&Inbox> {
+        let known = matches!(&self.last, Some((addr, inbox)) if addr == dst && !inbox.is_closed());
+        if !known {
+            self.last = self.fabric.find(dst).map(|inbox| (*dst, inbox));
+        }
+        self.last.as_ref().map(|(_, inbox)| &**inbox)
+    }
+
+    /// Sends the whole burst to its one destination; returns the packets nobody was there for.
+    fn whole(&mut self, burst: &mut Burst, dst: &SocketAddr) -> usize {
+        let Some(inbox) = self.peer(dst) else {
+            let lost = burst.packets();
+            burst.clear();
+            return lost;
+        };
+        let woke = inbox.give(burst);
+        self.wakes += u64::from(woke);
+        0
+    }
+
+    /// Sends train by train; returns the packets nobody was there for.
+    fn by_train(&mut self, burst: &mut Burst) -> usize {
+        let mut lost = 0;
+        for train in burst.trains() {
+            let dst = train.route.dst;
+            if dst.ip().is_multicast() {
+                self.group(burst, train);
+            } else if let Some(inbox) = self.peer(&dst) {
+                let woke = inbox.give_copy(burst, train);
+                self.wakes += u64::from(woke);
+            } else {
+                lost += train.packets;
+            }
+        }
+        burst.clear();
+        lost
+    }
+
+    /// Sends a train to every member of its group, ourselves included.
+    fn group(&mut self, burst: &Burst, train: &Train) {
+        let directory = self.fabric.read();
+        let Some(members) = directory.groups.get(&train.route.dst.ip()) else {
+            return;
+        };
+        let here = members.iter().filter(|addr| addr.port() == train.route.dst.port());
+        for inbox in here.filter_map(|addr| directory.endpoints.get(addr)) {
+            self.wakes += u64::from(inbox.give_copy(burst, train));
+        }
+    }
+}
+
+/// The unicast destination of all packets, when there is just one.
+fn sole_destination(burst: &Burst) -> Option<SocketAddr> {
+    let (first, rest) = burst.trains().split_first()?;
+    let dst = first.route.dst;
+    let sole = !dst.ip().is_multicast() && rest.iter().all(|train| train.route.dst == dst);
+    sole.then_some(dst)
+}

@@ -1,0 +1,90 @@
+//! Why the UDP datapath cannot be opened.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use rustix::io::Errno;
+
+use crate::sys::interface;
+
+/// Why a UDP datapath could not be opened; the text says what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BindError {
+    /// Somebody else has the port.
+    #[error(
+        "UDP port {} of {} is taken: another uroce process or the kernel's rdma_rxe has it; stop \
+         that process, choose another --address, or unload the module with `rmmod rdma_rxe`",
+        .0.port(), .0.ip()
+    )]
+    PortBusy(SocketAddr),
+    /// The address is not one of this host.
+    #[error("{} is not an address of this host: choose one of {here} with --address", .local.ip())]
+    NotLocal {
+        /// The address asked for.
+        local: SocketAddr,
+        /// The addresses that could be used, separated by commas.
+        here: String,
+    },
+    /// `0.0.0.0`, `::`, or a multicast address.
+    #[error(
+        "{0} does not name one interface: choose one unicast address of this host with --address"
+    )]
+    NotUnicast(IpAddr),
+    /// The kernel forbids it.
+    #[error(
+        "the kernel does not let this user bind UDP port {} of {}: ports below 1024 need \
+         CAP_NET_BIND_SERVICE, and a container may forbid sockets; use port 4791 or allow it",
+        .0.port(), .0.ip()
+    )]
+    Permission(SocketAddr),
+    /// The IP version is switched off.
+    #[error("this kernel has no {0}: use an address of the other IP version with --address")]
+    NoIpVersion(&'static str),
+    /// The process has too many files open.
+    #[error("this process has no free file descriptor: raise the limit with `ulimit -n`")]
+    Descriptors,
+    /// Anything else.
+    #[error("{what} failed for {local}: {source}; this kernel may be too old or restricted")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// The address asked for.
+        local: SocketAddr,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+impl BindError {
+    /// The sentence for a kernel's answer.
+    pub(super) fn explain(what: &'static str, local: SocketAddr, source: io::Error) -> Self {
+        match Errno::from_io_error(&source) {
+            Some(Errno::ADDRINUSE) => Self::PortBusy(local),
+            Some(Errno::ADDRNOTAVAIL) => Self::NotLocal { local, here: here(&local) },
+            Some(Errno::ACCESS | Errno::PERM) => Self::Permission(local),
+            Some(Errno::MFILE | Errno::NFILE) => Self::Descriptors,
+            Some(Errno::AFNOSUPPORT) if local.is_ipv4() => Self::NoIpVersion("IPv4"),
+            Some(Errno::AFNOSUPPORT) => Self::NoIpVersion("IPv6"),
+            _ => Self::System { what, local, source },
+        }
+    }
+}
+
+/// The usable addresses of the same IP version, as a list for a person.
+fn here(local: &SocketAddr) -> String {
+    let owners = interface::addresses().unwrap_or_default();
+    let same = owners.iter().filter(|owner| owner.address.is_ipv4() == local.is_ipv4());
+    let texts: Vec<String> =
+        same.map(|owner| format!("{} ({})", owner.address, owner.interface)).collect();
+    if texts.is_empty() { "none (no interface is up)".to_owned() } else { texts.join(", ") }
+}
+
+/// Refuses addresses that do not name one interface.
+pub(super) fn check_local(local: &SocketAddr) -> Result<(), BindError> {
+    let ip = local.ip();
+    if ip.is_unspecified() || ip.is_multicast() || ip == IpAddr::V4(Ipv4Addr::BROADCAST) {
+        return Err(BindError::NotUnicast(ip));
+    }
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! Sockets as RoCEv2 needs them.
+
+use std::io;
+use std::net::SocketAddr;
+
+use libc::c_int;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::control::DEFAULT_HOP_LIMIT;
+use super::link::Link;
+use crate::sys::option;
+
+/// A UDP socket for the IP version of `local`, set up for sending, not yet bound.
+///
+/// Unconnected and with path MTU discovery on, so that the IPv4 identification is 0 (checked by
+/// `tests/udp_wire.rs`); with UDP checksum 0, as RoCEv2 hardware sends.
+pub(super) fn open(local: &SocketAddr) -> io::Result<Socket> {
+    let kind = Type::DGRAM.cloexec().nonblocking();
+    let socket = Socket::new(Domain::for_address(*local), kind, Some(Protocol::UDP))?;
+    let (must, may) = if local.is_ipv4() { (MUST_V4, MAY_V4) } else { (MUST_V6, MAY_V6) };
+    for &(level, name, value) in must {
+        option::set(&socket, level, name, value)?;
+    }
+    for &(level, name, value) in may {
+        if let Err(error) = option::set(&socket, level, name, value) {
+            tracing::debug!(level, name, value, %error, "socket option not available");
+        }
+    }
+    Ok(socket)
+}
+
+/// Asks for the header fields of every received packet.
+pub(super) fn show_headers(socket: &Socket, local: &SocketAddr) -> io::Result<()> {
+    let options = if local.is_ipv4() { SHOW_V4 } else { SHOW_V6 };
+    options.iter().try_for_each(|&(level, name)| option::set(socket, level, name, 1))
+}
+
+/// Sends multicast through the interface of `local`; a link without multicast only loses multicast.
+pub(super) fn aim_multicast(socket: &Socket, local: &SocketAddr, link: Link) {
+    let result = match local {
+        SocketAddr::V4(v4) => socket.set_multicast_if_v4(v4.ip()),
+        SocketAddr::V6(_) => socket.set_multicast_if_v6(link.index),
+    };
+    if let Err(error) = result {
+        tracing::debug!(%local, %error, "multicast will not be sent");
+    }
+}
+
+/// Asks for a large buffer, past the system's limit where that is permitted; returns what was
+/// granted (the kernel reserves twice that, for its own bookkeeping).
+pub(super) fn enlarge(socket: &Socket, buffer: Buffer, bytes: usize) -> usize {
+    let wanted = c_int::try_from(bytes).unwrap_or(c_int::MAX);
+    let (force, plain) = match buffer {
+        Buffer::Receive => (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
+        Buffer::Send => (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
+    };
+    let forced = option::set(socket, libc::SOL_SOCKET, force, wanted);
+    if let Err(error) = forced.or_else(|_| option::set(socket, libc::SOL_SOCKET, plain, wanted)) {
+        tracing::debug!(wanted, %error, "socket buffer stays as it is");
+    }
+    let granted = match buffer {
+        Buffer::Receive => socket.recv_buffer_size(),
+        Buffer::Send => socket.send_buffer_size(),
+    };
+    granted.unwrap_or(0) / 2
+}
+
+/// The two buffers of a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Buffer {
+    Receive,
+    Send,
+}
+
+/// Options without which the packets would be wrong: level, name, value.
+const MUST_V4: &[(c_int, c_int, c_int)] = &[
+    (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO),
+    (libc::IPPROTO_IP, libc::IP_TTL, DEFAULT_HOP_LIMIT as c_int),
+];
+
+/// Options that improve matters where the kernel has them.
+const MAY_V4: &[(c_int, c_int, c_int)] = &[
+    (libc::SOL_SOCKET, libc::SO_NO_CHECK, 1),
+    (libc::IPPROTO_IP, libc::IP_MULTICAST_TTL, DEFAULT_HOP_LIMIT as c_int),
+    (libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP, 1),
+    (libc::IPPROTO_IP, libc::IP_MULTICAST_ALL, 0),
+];
+
+/// As [`MUST_V4`].
+const MUST_V6: &[(c_int, c_int, c_int)] = &[
+    (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 1),
+    (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO),
+    (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, DEFAULT_HOP_LIMIT as c_int),
+];
+
+/// As [`MAY_V4`]; without the last two the kernel drops packets with UDP checksum 0 and cannot
+/// send them.
+const MAY_V6: &[(c_int, c_int, c_int)] = &[
+    (libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG, 1),
+    (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_HOPS, DEFAULT_HOP_LIMIT as c_int),
+    (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_LOOP, 1),
+    (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_ALL, 0),
+    (libc::IPPROTO_UDP, libc::UDP_NO_CHECK6_TX, 1),
+    (libc::IPPROTO_UDP, libc::UDP_NO_CHECK6_RX, 1),
+];
+
+/// Options that make a header field visible.
+const SHOW_V4: &[(c_int, c_int)] = &[
+    (libc::IPPROTO_IP, libc::IP_PKTINFO),
+    (libc::IPPROTO_IP, libc::IP_RECVTOS),
+    (libc::IPPROTO_IP, libc::IP_RECVTTL),
+];
+
+/// As [`SHOW_V4`].
+const SHOW_V6: &[(c_int, c_int)] = &[
+    (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
+    (libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS),
+    (libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT),
+];
