@@ -17,7 +17,9 @@ mod bth;
 mod deth;
 mod drop_reason;
 mod feth;
+mod frame;
 mod gid;
+mod grh;
 mod grh_area;
 mod header;
 mod icrc;
@@ -26,6 +28,7 @@ mod immdt;
 mod mtu;
 mod opcode;
 mod packet;
+mod pretty;
 mod psn;
 mod qpn;
 mod rdeth;
@@ -39,7 +42,12 @@ pub use bth::Bth;
 pub use deth::Deth;
 pub use drop_reason::DropReason;
 pub use feth::Feth;
+pub use frame::{
+    Frame, FrameError, Network, ROCE_PORT, ROCE_V1_ETHERTYPE, parse_ethernet, parse_ip,
+    write_ethernet, write_ipv4_udp, write_ipv6_udp,
+};
 pub use gid::{BadGid, Gid};
+pub use grh::Grh;
 pub use grh_area::{GRH_AREA_LEN, ud_grh_area};
 pub use header::{Header, HeaderWriter};
 pub use icrc::{Flow, IcrcVerdict, icrc, icrc_bitwise, icrc_v1, recover, verify};
