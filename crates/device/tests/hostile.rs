@@ -200,3 +200,31 @@ fn a26_nothing_is_reflected_or_amplified() {
     assert!(reflected <= attacker.sent_bytes / 4, "{reflected} of {}", attacker.sent_bytes);
     assert_eq!(node.counter("rdma_recvs"), 0, "no key was guessed");
 }
+
+#[test]
+fn a35_unicast_to_a_group_and_group_without_members_are_counted() {
+    let fabric = LoopbackFabric::new();
+    let (node, qpn) = victim(&fabric);
+    let group = "239.1.1.1".parse().expect("an address");
+    let ud = node.qp(QpType::Ud);
+    node.activate_ud(ud);
+    node.device.attach_mcast(ud, group).expect("attached");
+    let mut attacker = Attacker::new(&fabric, STRANGER);
+    const UD_SEND_ONLY: u8 = 0x64;
+    let cases = [
+        (group, Forged::new(SEND_ONLY, qpn.get(), EPSN), DropReason::WrongDestination),
+        (group, Forged::new(SEND_ONLY, 0xff_ffff, EPSN), DropReason::MulticastNotUd),
+        (ip(2), Forged::new(UD_SEND_ONLY, 0xff_ffff, EPSN), DropReason::MulticastNotUd),
+        (group, Forged::new(UD_SEND_ONLY, 0xff_ffff, EPSN), DropReason::QkeyMismatch),
+        (ip(2), Forged::new(UD_SEND_ONLY, 0, EPSN), DropReason::SmiQpn),
+        (ip(2), Forged::new(UD_SEND_ONLY, 1, EPSN), DropReason::UnknownQpn),
+    ];
+    for (dst, shape, reason) in cases {
+        let before = dropped(&node, reason);
+        attacker.inject(ip(STRANGER), dst, shape.bytes(12 + 8 + 4));
+        attacker.deliver(&node);
+        assert_eq!(dropped(&node, reason), before + 1, "{reason:?}");
+    }
+    node.device.destroy_qp(ud).expect("destroyed");
+    assert_eq!(attacker.replies().0, 0);
+}

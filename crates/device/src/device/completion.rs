@@ -33,7 +33,7 @@ impl Device {
             return Err(CreateError::LimitReached { what: "completion queues", limit });
         }
         let cq = tables.cqs.insert(CompletionQueue::new(size));
-        tables.cq_notes.insert(cq, CqNote { channel: channel.cloned(), cookie });
+        tables.cq_notes.insert(cq, CqNote { channel: channel.cloned(), cookie, armed: false });
         Ok(cq)
     }
 
@@ -87,7 +87,9 @@ impl Device {
             return Ok(count);
         }
         engine.turn();
-        self.0.shared.application_polled(engine.turned_at);
+        if !engine.is_armed(cq) {
+            self.0.shared.application_polled(engine.turned_at);
+        }
         engine.take_completions(cq, out)
     }
 
@@ -100,6 +102,7 @@ impl Device {
     pub fn req_notify(&self, cq: CqId, notify: Notify) -> Result<(), NoSuchObject> {
         let mut engine = self.0.shared.lock();
         engine.nic.tables.cqs.get_mut(cq).ok_or(no_cq(cq))?.arm(notify);
+        engine.note_armed(cq);
         self.0.shared.application_sleeps();
         Ok(())
     }
@@ -112,6 +115,17 @@ impl Engine {
             return Err(CreateError::BadSize { what: "cqe", asked: cqe, limit });
         }
         Ok(cqe as usize)
+    }
+
+    fn note_armed(&mut self, cq: CqId) {
+        if let Some(note) = self.nic.tables.cq_notes.get_mut(&cq) {
+            note.armed = note.channel.is_some();
+        }
+    }
+
+    /// A poll of an armed CQ is the last look before sleeping, not the start of polling.
+    fn is_armed(&self, cq: CqId) -> bool {
+        self.nic.tables.cq_notes.get(&cq).is_some_and(|note| note.armed)
     }
 
     fn take_completions(&mut self, cq: CqId, out: &mut [Wc]) -> Result<usize, NoSuchObject> {

@@ -10,6 +10,8 @@ use uroce_transport::{Context, Counters, CqId, CqTable, EventQueue, SrqTable};
 pub(crate) struct CqNote {
     pub(crate) channel: Option<CompChannel>,
     pub(crate) cookie: u64,
+    /// Armed, and has not fired yet: the application is about to sleep on the channel.
+    pub(crate) armed: bool,
 }
 
 /// One field for each field of [`Context`].
@@ -51,8 +53,10 @@ impl Tables {
     /// Wakes the channels of the CQs that fired.
     pub(crate) fn deliver_cq_events(&mut self) {
         while let Some(cq) = self.cqs.pop_event() {
-            if let Some(CqNote { channel: Some(channel), cookie }) = self.cq_notes.get(&cq) {
-                channel.push(CqEvent { cq, cookie: *cookie });
+            let Some(note) = self.cq_notes.get_mut(&cq) else { continue };
+            note.armed = false;
+            if let Some(channel) = &note.channel {
+                channel.push(CqEvent { cq, cookie: note.cookie });
             }
         }
     }
