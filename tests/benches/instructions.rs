@@ -1,0 +1,215 @@
+//! The work per 1 KiB WRITE packet of requester and responder, for counting instructions.
+//!
+//! Run it by `cargo xtask bench instructions`, which starts it under callgrind and collects only
+//! inside the functions named `requester_*` or `responder_*`. Run alone, it prints packets per second.
+
+use std::hint::black_box;
+use std::net::IpAddr;
+use std::time::Instant as Clock;
+
+use uroce_memory::{Access, MemLimits, MemTable, Mr, Region, Sge};
+use uroce_transport::*;
+use uroce_wire::{Flow, Mtu, Packet, Qpn, icrc, verify};
+
+const MESSAGE: u32 = 32 * 1024;
+const MESSAGES: u64 = 200;
+const MTU: Mtu = Mtu::M1024;
+
+struct End {
+    qp: QueuePair,
+    mem: MemTable,
+    cqs: CqTable,
+    srqs: SrqTable,
+    events: EventQueue,
+    counters: Counters,
+    region: Region,
+    mr: Mr,
+    cq: CqId,
+    ip: IpAddr,
+}
+
+/// Packets of one burst behind each other, as a datapath has them.
+#[derive(Default)]
+struct Burst {
+    bytes: Vec<u8>,
+    lengths: Vec<usize>,
+}
+
+fn end(index: u8) -> End {
+    let mut mem = MemTable::new([index; 32], MemLimits::default());
+    let pd = mem.alloc_pd().expect("the first");
+    let region = Region::alloc(1 << 20).expect("memory");
+    let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
+    let mr = mem.reg_mr(pd, region.clone(), region.addr(), access).expect("a region");
+    let mut cqs = CqTable::new();
+    let cq = cqs.insert(CompletionQueue::new(1024));
+    let caps = QpCaps { max_send_wr: 16, max_send_sge: 1, ..QpCaps::default() };
+    let init = QpInit {
+        qpn: Qpn::new(u32::from(index)),
+        qp_type: QpType::Rc,
+        pd,
+        send_cq: cq,
+        recv_cq: cq,
+        srq: None,
+        caps,
+        signal_all: false,
+        port_mtu: MTU,
+    };
+    End {
+        qp: QueuePair::new(&init).expect("within limits"),
+        mem,
+        cqs,
+        srqs: SrqTable::new(),
+        events: EventQueue::new(),
+        counters: Counters::new(),
+        region,
+        mr,
+        cq,
+        ip: IpAddr::from([10, 0, 0, index]),
+    }
+}
+
+macro_rules! cx {
+    ($end:expr) => {
+        &mut Context {
+            mem: &mut $end.mem,
+            cqs: &mut $end.cqs,
+            srqs: &mut $end.srqs,
+            events: &mut $end.events,
+            counters: &mut $end.counters,
+        }
+    };
+}
+
+fn connect(end: &mut End, peer: u8) {
+    use QpAttrMask as M;
+    let attr = QpAttr {
+        access: Access::LOCAL_WRITE | Access::REMOTE_WRITE,
+        av: Some(AddressVector::new(end.ip, IpAddr::from([10, 0, 0, peer]))),
+        path_mtu: MTU,
+        dest_qpn: u32::from(peer),
+        timeout: 14,
+        retry_cnt: 7,
+        rnr_retry: 7,
+        max_rd_atomic: 1,
+        max_dest_rd_atomic: 1,
+        ..QpAttr::default()
+    };
+    let steps = [
+        (QpState::Init, M::PKEY_INDEX | M::PORT | M::ACCESS_FLAGS),
+        (
+            QpState::Rtr,
+            M::AV
+                | M::PATH_MTU
+                | M::DEST_QPN
+                | M::RQ_PSN
+                | M::MAX_DEST_RD_ATOMIC
+                | M::MIN_RNR_TIMER,
+        ),
+        (QpState::Rts, M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY | M::SQ_PSN | M::MAX_QP_RD_ATOMIC),
+    ];
+    for (state, mask) in steps {
+        let attr = QpAttr { state, ..attr };
+        end.qp.modify(Instant::ZERO, &attr, mask | M::STATE, cx!(end)).expect("a valid step");
+    }
+}
+
+/// Makes all packets that may go out now, ICRC included.
+fn emit(end: &mut End, flow: &Flow, burst: &mut Burst) {
+    burst.lengths.clear();
+    let mut at = 0;
+    while let Some(room) = burst.bytes.get_mut(at..at + limits::MAX_PACKET) {
+        let Some(sent) = end.qp.poll_transmit(Instant::ZERO, room, cx!(end)) else { break };
+        let covered = sent.len - 4;
+        let crc = icrc(flow, 0, &room[..covered]);
+        room[covered..sent.len].copy_from_slice(&crc.to_le_bytes());
+        burst.lengths.push(sent.len);
+        at += sent.len;
+    }
+}
+
+/// Takes in all packets of a burst.
+fn take(end: &mut End, flow: &Flow, burst: &Burst) {
+    let mut at = 0;
+    for length in &burst.lengths {
+        receive(end, flow, &burst.bytes[at..at + length]);
+        at += length;
+    }
+}
+
+fn receive(end: &mut End, flow: &Flow, bytes: &[u8]) {
+    let arrival = Arrival {
+        src: flow.src,
+        dst: flow.dst,
+        traffic_class: 0,
+        hop_limit: 64,
+        ip_id: 0,
+        udp_len: bytes.len() as u16 + 8,
+    };
+    let packet = Packet::parse(bytes).expect("our own packet");
+    end.qp.admits(&arrival, &packet).expect("from our own peer");
+    assert!(verify(flow, 0, bytes));
+    end.qp.handle_packet(Instant::ZERO, &arrival, &packet, cx!(end));
+}
+
+// The different numbers keep the compiler from merging functions that are alike.
+#[inline(never)]
+fn requester_emit(end: &mut End, flow: &Flow, burst: &mut Burst) {
+    black_box(1);
+    emit(end, flow, burst);
+}
+
+#[inline(never)]
+fn requester_take(end: &mut End, flow: &Flow, burst: &Burst) {
+    black_box(2);
+    take(end, flow, burst);
+}
+
+#[inline(never)]
+fn responder_emit(end: &mut End, flow: &Flow, burst: &mut Burst) {
+    black_box(3);
+    emit(end, flow, burst);
+}
+
+#[inline(never)]
+fn responder_take(end: &mut End, flow: &Flow, burst: &Burst) {
+    black_box(4);
+    take(end, flow, burst);
+}
+
+fn main() {
+    let (mut requester, mut responder) = (end(1), end(2));
+    connect(&mut requester, 2);
+    connect(&mut responder, 1);
+    let there = Flow { src: requester.ip, dst: responder.ip, src_port: 0xc000, dst_port: 4791 };
+    let back = Flow { src: responder.ip, dst: requester.ip, ..there };
+    let room = || Burst { bytes: vec![0; 512 * 1024], lengths: Vec::with_capacity(1024) };
+    let (mut forward, mut answers) = (room(), room());
+    let (mut packets, mut posted) = (0, 0);
+    let start = Clock::now();
+    while posted < MESSAGES {
+        let sge = Sge { addr: requester.region.addr(), length: MESSAGE, lkey: requester.mr.lkey };
+        let op = SendOp::Write { va: responder.region.addr(), rkey: responder.mr.rkey };
+        let flags = SendFlags::SIGNALED;
+        let data = [sge];
+        let wr = SendWr { wr_id: posted, op, flags, data: SendData::Sges(&data), ud: None };
+        requester.qp.post_send(Instant::ZERO, &wr, cx!(requester)).expect("room for one");
+        posted += 1;
+        loop {
+            requester_emit(&mut requester, &there, &mut forward);
+            responder_take(&mut responder, &there, &forward);
+            responder_emit(&mut responder, &back, &mut answers);
+            requester_take(&mut requester, &back, &answers);
+            packets += forward.lengths.len();
+            if forward.lengths.is_empty() {
+                break;
+            }
+        }
+        let done =
+            requester.cqs.get_mut(requester.cq).map_or(0, |cq| cq.poll(&mut [Wc::default()]));
+        assert_eq!(black_box(done), 1, "each message completes once");
+    }
+    assert_eq!(packets as u64, MESSAGES * u64::from(MESSAGE) / MTU.bytes() as u64);
+    let rate = packets as f64 / start.elapsed().as_secs_f64();
+    println!("{packets} packets, {:.2} million packets/s, both ends on one core", rate / 1e6);
+}
