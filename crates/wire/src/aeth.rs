@@ -54,6 +54,19 @@ pub enum SyndromeKind {
     Reserved(u8),
 }
 
+impl NakCode {
+    /// What it says, in words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            NakCode::PsnSequence => "PSN sequence error",
+            NakCode::InvalidRequest => "invalid request",
+            NakCode::RemoteAccess => "remote access error",
+            NakCode::RemoteOperational => "remote operational error",
+            NakCode::InvalidRdRequest => "invalid RD request",
+        }
+    }
+}
+
 impl Syndrome {
     /// Credit code that means "no limit".
     pub const ACK_UNLIMITED: u8 = 31;
@@ -126,6 +139,11 @@ pub const fn rnr_timer_us(code: u8) -> u32 {
     TABLE[(code & 0x1f) as usize]
 }
 
+/// RNR timer code to nanoseconds, as [`rnr_timer_us`].
+pub const fn rnr_timer_ns(code: u8) -> u64 {
+    rnr_timer_us(code) as u64 * 1000
+}
+
 /// Local ACK timeout code to nanoseconds: 4.096 us * 2^code; 0 is never (R75).
 pub const fn ack_timeout_ns(code: u8) -> Option<u64> {
     match code & 0x1f {
@@ -164,6 +182,7 @@ mod tests {
 
     #[test]
     fn b29_rnr_code_25_is_61440_us() {
+        assert_eq!(rnr_timer_ns(25), 61_440_000);
         assert_eq!((rnr_timer_us(25), rnr_timer_us(0), rnr_timer_us(12)), (61_440, 655_360, 640));
     }
 

@@ -1,235 +1,235 @@
-//! Frames: from Ethernet or IP down to the transport packet.
+//! Frames: Ethernet, one VLAN tag, IPv4 or IPv6 and UDP in front of RoCEv2, or the GRH of RoCEv1.
+//!
+//! Strict, because a frame that is read wrongly is worse than one that is dropped (A27): no IP
+//! options, no extension headers, no fragments, one VLAN tag at most, and lengths that agree. UDP
+//! and IPv4 checksums are not looked at: RoCE senders leave the first at 0, capture points see the
+//! second before the NIC filled it in, and the ICRC covers what matters.
 
 mod build;
 mod error;
+mod integrity;
+mod network;
 
 use core::net::IpAddr;
 
 use etherparse::{
-    EtherType, Ethernet2HeaderSlice, Ipv4HeaderSlice, Ipv6HeaderSlice, SingleVlanHeaderSlice,
-    UdpHeaderSlice,
+    EtherType, Ethernet2HeaderSlice, IpNumber, Ipv4HeaderSlice, Ipv6HeaderSlice,
+    SingleVlanHeaderSlice, UdpHeaderSlice,
 };
-
-use crate::{Flow, Grh, Header, ICRC_LEN, icrc_v1, verify};
 
 pub use build::{write_ethernet, write_ipv4_udp, write_ipv6_udp};
 pub use error::FrameError;
+pub use integrity::verify_frame_icrc;
+pub use network::{Ipv4, Ipv6, Network, UdpPorts};
+
+use crate::{Flow, Grh, Header};
 
 /// UDP destination port of RoCEv2.
 pub const ROCE_PORT: u16 = 4791;
 /// Ethertype of RoCEv1.
 pub const ROCE_V1_ETHERTYPE: u16 = 0x8915;
 
-/// The network layer of a frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Network {
-    /// RoCEv2 over IPv4.
-    V4 {
-        /// Addresses and ports.
-        flow: Flow,
-        /// Identification; the ICRC covers it.
-        id: u16,
-        /// Don't-fragment bit.
-        dont_fragment: bool,
-        /// Time to live.
-        ttl: u8,
-        /// Type of service.
-        tos: u8,
-    },
-    /// RoCEv2 over IPv6.
-    V6 {
-        /// Addresses and ports.
-        flow: Flow,
-        /// Hop limit.
-        hop_limit: u8,
-        /// Traffic class.
-        traffic_class: u8,
-        /// Flow label.
-        flow_label: u32,
-    },
-    /// RoCEv1.
-    Grh(Grh),
-}
-
-/// A RoCE frame, taken apart down to the transport packet.
+/// A frame, taken apart down to the transport packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// VLAN tag, if there is one.
+    /// VLAN id, if the frame is tagged; 0 is a tag that only carries a priority.
     pub vlan: Option<u16>,
-    /// Network layer.
-    pub network: Network,
-    /// BTH to ICRC.
+    /// The network header.
+    pub ip: Network,
+    /// UDP ports; RoCEv1 has none.
+    pub udp: Option<UdpPorts>,
+    /// BTH to ICRC: what [`crate::Packet::parse`] takes.
     pub transport: &'a [u8],
+    /// Network header and UDP header as they stand in the frame.
+    headers: &'a [u8],
 }
 
 impl Frame<'_> {
     /// Source and destination address.
     pub fn addresses(&self) -> (IpAddr, IpAddr) {
-        match &self.network {
-            Network::V4 { flow, .. } | Network::V6 { flow, .. } => (flow.src, flow.dst),
-            Network::Grh(grh) => (grh.src.to_ip(), grh.dst.to_ip()),
-        }
+        (self.ip.src(), self.ip.dst())
     }
 
-    /// True if the ICRC at the end of the transport packet is right.
+    /// True if the ICRC is right: [`verify_frame_icrc`].
     pub fn icrc_is_right(&self) -> bool {
-        match &self.network {
-            Network::V4 { flow, id, dont_fragment: true, .. } => verify(flow, *id, self.transport),
-            // The mask of the flags is not known for a sender that clears DF; none is seen.
-            Network::V4 { dont_fragment: false, .. } => false,
-            Network::V6 { flow, .. } => verify(flow, 0, self.transport),
-            Network::Grh(grh) => v1_is_right(grh, self.transport),
-        }
+        verify_frame_icrc(self)
+    }
+
+    /// Addresses and ports as the ICRC functions take them; `None` for RoCEv1.
+    pub fn flow(&self) -> Option<Flow> {
+        let udp = self.udp?;
+        let (src, dst) = self.addresses();
+        Some(Flow { src, dst, src_port: udp.src, dst_port: udp.dst })
     }
 }
 
-fn v1_is_right(grh: &Grh, transport: &[u8]) -> bool {
-    let mut header = [0; Grh::LEN];
-    let Some((covered, found)) = transport.split_last_chunk::<ICRC_LEN>() else { return false };
-    grh.write(&mut header).is_some() && icrc_v1(&header, covered) == u32::from_le_bytes(*found)
-}
-
-/// Takes an Ethernet frame apart: one VLAN tag at most, IPv4 or IPv6 and UDP 4791, or RoCEv1.
+/// Reads a frame that begins with its Ethernet header. The frame check sequence is not part of
+/// `bytes`; bytes that pad a short frame may be.
+///
+/// # Errors
+/// The first thing that is not as RoCE has it, by field and offset in `bytes`.
 pub fn parse_ethernet(bytes: &[u8]) -> Result<Frame<'_>, FrameError> {
-    let ethernet = Ethernet2HeaderSlice::from_slice(bytes).map_err(|_| FrameError::TooShort {
-        layer: "Ethernet",
-        got: bytes.len(),
-        need: 14,
-    })?;
+    let mut at = Ethernet::LEN;
+    let ethernet = Ethernet2HeaderSlice::from_slice(bytes)
+        .map_err(|_| truncated("Ethernet", 0, bytes, Ethernet::LEN))?;
     let mut ether_type = ethernet.ether_type();
-    let mut rest = &bytes[14..];
     let mut vlan = None;
-    if ether_type == EtherType::VLAN_TAGGED_FRAME {
-        let tag = SingleVlanHeaderSlice::from_slice(rest).map_err(|_| FrameError::TooShort {
-            layer: "802.1Q",
-            got: rest.len(),
-            need: 4,
-        })?;
-        vlan = Some(tag.vlan_identifier().value());
-        ether_type = tag.ether_type();
-        rest = &rest[4..];
+    if is_tag(ether_type) {
+        let tag = SingleVlanHeaderSlice::from_slice(&bytes[at..])
+            .map_err(|_| truncated("VLAN tag", at, bytes, Ethernet::TAG))?;
+        let inner = tag.ether_type();
+        if ether_type != EtherType::VLAN_TAGGED_FRAME || is_tag(inner) {
+            return Err(FrameError::StackedVlan { offset: at - 2 });
+        }
+        (vlan, ether_type) = (Some(tag.vlan_identifier().value()), inner);
+        at += Ethernet::TAG;
     }
-    let frame = match ether_type {
-        EtherType::IPV4 | EtherType::IPV6 => parse_ip(rest)?,
-        EtherType(ROCE_V1_ETHERTYPE) => parse_v1(rest)?,
-        EtherType(other) => return Err(FrameError::NotRoce { field: "Ethertype", value: other }),
-    };
-    Ok(Frame { vlan, ..frame })
+    match ether_type {
+        EtherType::IPV4 => parse_ipv4(bytes, at, vlan),
+        EtherType::IPV6 => parse_ipv6(bytes, at, vlan),
+        EtherType(ROCE_V1_ETHERTYPE) => parse_grh(bytes, at, vlan),
+        EtherType(found) => Err(FrameError::NotRoce { field: "Ethertype", offset: at - 2, found }),
+    }
 }
 
-/// Takes an IP packet apart.
+/// Reads a packet that begins with its IPv4 or IPv6 header.
+///
+/// # Errors
+/// As [`parse_ethernet`].
 pub fn parse_ip(bytes: &[u8]) -> Result<Frame<'_>, FrameError> {
     match bytes.first().map(|byte| byte >> 4) {
-        Some(4) => parse_ipv4(bytes),
-        Some(6) => parse_ipv6(bytes),
-        Some(version) => {
-            Err(FrameError::NotRoce { field: "IP version", value: u16::from(version) })
-        }
-        None => Err(FrameError::TooShort { layer: "IP", got: 0, need: 20 }),
+        Some(4) => parse_ipv4(bytes, 0, None),
+        Some(6) => parse_ipv6(bytes, 0, None),
+        Some(found) => Err(FrameError::BadVersion { offset: 0, found }),
+        None => Err(truncated("IP", 0, bytes, 20)),
     }
 }
 
-fn parse_ipv4(bytes: &[u8]) -> Result<Frame<'_>, FrameError> {
-    let short = FrameError::TooShort { layer: "IPv4", got: bytes.len(), need: 20 };
-    if bytes.len() < 20 {
-        return Err(short);
-    }
-    if bytes[0] & 0x0f != 5 {
-        return Err(FrameError::IpOptions { offset: 0 });
-    }
-    let header = Ipv4HeaderSlice::from_slice(bytes).map_err(|_| short)?;
-    if header.more_fragments() || header.fragments_offset().value() != 0 {
-        return Err(FrameError::Fragment { offset: 6 });
-    }
-    if header.protocol().0 != 17 {
-        return Err(FrameError::NotRoce {
-            field: "IP protocol",
-            value: u16::from(header.protocol().0),
-        });
-    }
-    let udp = within(bytes, usize::from(header.total_len()), 20, "IPv4")?;
-    let (ports, transport) = parse_udp(udp)?;
-    let flow = Flow {
-        src: header.source_addr().into(),
-        dst: header.destination_addr().into(),
-        src_port: ports.0,
-        dst_port: ports.1,
-    };
-    let tos = bytes[1];
-    let network = Network::V4 {
-        flow,
-        id: header.identification(),
-        // The reserved flag is under the ICRC too; nobody sets it.
-        dont_fragment: bytes[6] & 0xe0 == 0x40,
-        ttl: header.ttl(),
-        tos,
-    };
-    Ok(Frame { vlan: None, network, transport })
+/// Lengths of the link layer.
+struct Ethernet;
+
+impl Ethernet {
+    const LEN: usize = 14;
+    const TAG: usize = 4;
 }
 
-fn parse_ipv6(bytes: &[u8]) -> Result<Frame<'_>, FrameError> {
-    let short = FrameError::TooShort { layer: "IPv6", got: bytes.len(), need: 40 };
-    let header = Ipv6HeaderSlice::from_slice(bytes).map_err(|_| short)?;
-    match header.next_header().0 {
-        17 => {}
-        0 | 43 | 60 => return Err(FrameError::IpOptions { offset: 6 }),
-        44 => return Err(FrameError::Fragment { offset: 6 }),
-        other => {
-            return Err(FrameError::NotRoce { field: "next header", value: u16::from(other) });
-        }
-    }
-    let udp = within(bytes, usize::from(header.payload_length()) + 40, 40, "IPv6")?;
-    let (ports, transport) = parse_udp(udp)?;
-    let flow = Flow {
-        src: header.source_addr().into(),
-        dst: header.destination_addr().into(),
-        src_port: ports.0,
-        dst_port: ports.1,
-    };
-    let network = Network::V6 {
-        flow,
-        hop_limit: header.hop_limit(),
-        traffic_class: header.traffic_class(),
-        flow_label: header.flow_label().value(),
-    };
-    Ok(Frame { vlan: None, network, transport })
+fn is_tag(ether_type: EtherType) -> bool {
+    matches!(
+        ether_type,
+        EtherType::VLAN_TAGGED_FRAME
+            | EtherType::PROVIDER_BRIDGING
+            | EtherType::VLAN_DOUBLE_TAGGED_FRAME
+    )
 }
 
-/// The bytes behind a header of `skip` bytes, in a packet that calls itself `total` long. What
-/// follows the packet is Ethernet padding.
-fn within<'a>(
+fn truncated(header: &'static str, offset: usize, bytes: &[u8], need: usize) -> FrameError {
+    FrameError::Truncated { header, offset, got: bytes.len().saturating_sub(offset), need }
+}
+
+/// The part of a packet behind `at` that belongs to it, by the length field of its header.
+fn bounded<'a>(
     bytes: &'a [u8],
+    at: usize,
     total: usize,
-    skip: usize,
-    layer: &'static str,
+    field: &'static str,
+    offset: usize,
 ) -> Result<&'a [u8], FrameError> {
-    bytes.get(skip..total).ok_or(FrameError::TooShort { layer, got: bytes.len(), need: total })
+    let rest = bytes.get(at..).unwrap_or(&[]);
+    let mismatch = FrameError::LengthMismatch { field, offset, found: total, room: rest.len() };
+    rest.get(..total).ok_or(mismatch)
 }
 
-fn parse_udp(bytes: &[u8]) -> Result<((u16, u16), &[u8]), FrameError> {
-    let short = FrameError::TooShort { layer: "UDP", got: bytes.len(), need: 8 };
-    let header = UdpHeaderSlice::from_slice(bytes).map_err(|_| short)?;
-    let dst = header.destination_port();
-    if dst != ROCE_PORT {
-        return Err(FrameError::NotRoce { field: "UDP destination port", value: dst });
+fn parse_ipv4(bytes: &[u8], at: usize, vlan: Option<u16>) -> Result<Frame<'_>, FrameError> {
+    let rest = bytes.get(at..).unwrap_or(&[]);
+    check_version(rest, at, 4)?;
+    if let Some(ihl) = rest.first().map(|byte| byte & 0x0f)
+        && ihl != 5
+    {
+        return Err(FrameError::IpOptions { field: "IPv4 IHL", offset: at, found: ihl });
     }
-    if usize::from(header.length()) != bytes.len() {
-        let (udp, ip) = (header.length(), bytes.len());
-        return Err(FrameError::LengthMismatch { udp, ip });
+    let header =
+        Ipv4HeaderSlice::from_slice(rest).map_err(|_| truncated("IPv4", at, bytes, Ipv4::LEN))?;
+    if header.is_fragmenting_payload() {
+        return Err(FrameError::Fragment { field: "IPv4 fragment offset", offset: at + 6 });
     }
-    Ok(((header.source_port(), dst), &bytes[8..]))
+    if header.protocol() != IpNumber::UDP {
+        let found = u16::from(header.protocol().0);
+        return Err(FrameError::NotRoce { field: "IPv4 protocol", offset: at + 9, found });
+    }
+    let total = usize::from(header.total_len());
+    let packet = bounded(bytes, at, total, "IPv4 total length", at + 2)?;
+    let network = Network::V4(Ipv4::of(&header));
+    parse_udp(packet, at, Ipv4::LEN, network, vlan)
 }
 
-fn parse_v1(bytes: &[u8]) -> Result<Frame<'_>, FrameError> {
-    let short = FrameError::TooShort { layer: "GRH", got: bytes.len(), need: Grh::LEN };
-    let grh = Grh::read(bytes).ok_or(short)?;
+fn parse_ipv6(bytes: &[u8], at: usize, vlan: Option<u16>) -> Result<Frame<'_>, FrameError> {
+    let rest = bytes.get(at..).unwrap_or(&[]);
+    check_version(rest, at, 6)?;
+    let header =
+        Ipv6HeaderSlice::from_slice(rest).map_err(|_| truncated("IPv6", at, bytes, Ipv6::LEN))?;
+    let (field, offset) = ("IPv6 next header", at + 6);
+    match header.next_header() {
+        IpNumber::UDP => {}
+        IpNumber::IPV6_FRAGMENTATION_HEADER => return Err(FrameError::Fragment { field, offset }),
+        other if other.is_ipv6_ext_header_value() => {
+            return Err(FrameError::IpOptions { field, offset, found: other.0 });
+        }
+        IpNumber(found) => {
+            return Err(FrameError::NotRoce { field, offset, found: u16::from(found) });
+        }
+    }
+    let total = Ipv6::LEN + usize::from(header.payload_length());
+    let packet = bounded(bytes, at, total, "IPv6 payload length", at + 4)?;
+    parse_udp(packet, at, Ipv6::LEN, Network::V6(Ipv6::of(&header)), vlan)
+}
+
+fn check_version(rest: &[u8], offset: usize, version: u8) -> Result<(), FrameError> {
+    match rest.first().map(|byte| byte >> 4) {
+        Some(found) if found != version => Err(FrameError::BadVersion { offset, found }),
+        _ => Ok(()),
+    }
+}
+
+/// `packet` is the IP packet, which starts at `at` in the frame; UDP starts at `udp_at` in it.
+fn parse_udp(
+    packet: &[u8],
+    at: usize,
+    udp_at: usize,
+    ip: Network,
+    vlan: Option<u16>,
+) -> Result<Frame<'_>, FrameError> {
+    let rest = packet.get(udp_at..).unwrap_or(&[]);
+    let at = at + udp_at;
+    let udp = UdpHeaderSlice::from_slice(rest).map_err(|_| FrameError::Truncated {
+        header: "UDP",
+        offset: at,
+        got: rest.len(),
+        need: UdpPorts::LEN,
+    })?;
+    let (length, room) = (usize::from(udp.length()), rest.len());
+    if length != room {
+        let (field, offset) = ("UDP length", at + 4);
+        return Err(FrameError::LengthMismatch { field, offset, found: length, room });
+    }
+    if udp.destination_port() != ROCE_PORT {
+        let found = udp.destination_port();
+        return Err(FrameError::NotRoce { field: "UDP destination port", offset: at + 2, found });
+    }
+    let ports = UdpPorts { src: udp.source_port(), dst: udp.destination_port() };
+    let (headers, transport) = packet.split_at(udp_at + UdpPorts::LEN);
+    Ok(Frame { vlan, ip, udp: Some(ports), transport, headers })
+}
+
+fn parse_grh(bytes: &[u8], at: usize, vlan: Option<u16>) -> Result<Frame<'_>, FrameError> {
+    let rest = bytes.get(at..).unwrap_or(&[]);
+    let grh = Grh::read(rest).ok_or_else(|| truncated(Grh::NAME, at, bytes, Grh::LEN))?;
+    check_version(rest, at, 6)?;
     if grh.next_header != Grh::IBA {
-        return Err(FrameError::NotRoce {
-            field: "GRH next header",
-            value: u16::from(grh.next_header),
-        });
+        let found = u16::from(grh.next_header);
+        return Err(FrameError::NotRoce { field: "GRH next header", offset: at + 6, found });
     }
     let total = Grh::LEN + usize::from(grh.payload_len);
-    let transport = within(bytes, total, Grh::LEN, "GRH")?;
-    Ok(Frame { vlan: None, network: Network::Grh(grh), transport })
+    let packet = bounded(bytes, at, total, "GRH payload length", at + 4)?;
+    let (headers, transport) = packet.split_at(Grh::LEN);
+    Ok(Frame { vlan, ip: Network::Grh(grh), udp: None, transport, headers })
 }

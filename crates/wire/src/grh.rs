@@ -30,6 +30,7 @@ impl Header for Grh {
     const LEN: usize = 40;
     const NAME: &'static str = "GRH";
 
+    /// The version nibble is not looked at.
     fn read(bytes: &[u8]) -> Option<Grh> {
         let raw = bytes.first_chunk::<40>()?;
         let word = u32::from_be_bytes([raw[0], raw[1], raw[2], raw[3]]);

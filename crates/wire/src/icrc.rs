@@ -14,16 +14,16 @@ pub use recover::{IcrcVerdict, recover};
 pub use v1::icrc_v1;
 
 /// CRC-32 of the 8 dummy bytes that stand for the masked LRH.
-const DUMMY_CRC: u32 = 0x2144_df1c;
-const DUMMY_LEN: u64 = 8;
+pub(crate) const DUMMY_CRC: u32 = 0x2144_df1c;
+pub(crate) const DUMMY_LEN: u64 = 8;
 /// UDP header.
 const UDP_LEN: usize = 8;
 /// Bytes of the ICRC itself.
-const ICRC_LEN: usize = 4;
+pub(crate) const ICRC_LEN: usize = 4;
 /// IPv6, UDP and the start of the BTH: the part that has masked fields.
 const MASKED_MAX: usize = 40 + UDP_LEN + MASKED_BTH;
 /// BTH up to and including the congestion marks.
-const MASKED_BTH: usize = 5;
+pub(crate) const MASKED_BTH: usize = 5;
 
 /// Addresses and ports of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

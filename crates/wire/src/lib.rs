@@ -3,7 +3,7 @@
 //! No allocation, no standard library, and no panic on any bytes. Reading goes top-down:
 //! [`Packet::parse`] takes what lies behind UDP; its getters give the headers that the opcode
 //! table promises. Writing is a [`HeaderWriter`] and the payload behind it; [`icrc()`] closes a
-//! packet.
+//! packet. [`parse_ethernet`] and [`parse_ip`] read whole frames, [`pretty`] prints packets.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -14,6 +14,7 @@ mod aeth;
 mod atomicacketh;
 mod atomiceth;
 mod bth;
+mod cnp;
 mod deth;
 mod drop_reason;
 mod feth;
@@ -28,23 +29,26 @@ mod immdt;
 mod mtu;
 mod opcode;
 mod packet;
-mod pretty;
+pub mod pretty;
 mod psn;
 mod qpn;
 mod rdeth;
 mod reth;
 mod xrceth;
 
-pub use aeth::{Aeth, NakCode, Syndrome, SyndromeKind, ack_timeout_ns, credit_count, rnr_timer_us};
+pub use aeth::{
+    Aeth, NakCode, Syndrome, SyndromeKind, ack_timeout_ns, credit_count, rnr_timer_ns, rnr_timer_us,
+};
 pub use atomicacketh::AtomicAckEth;
 pub use atomiceth::AtomicEth;
 pub use bth::Bth;
+pub use cnp::{CNP_LEN, write_cnp};
 pub use deth::Deth;
 pub use drop_reason::DropReason;
 pub use feth::Feth;
 pub use frame::{
-    Frame, FrameError, Network, ROCE_PORT, ROCE_V1_ETHERTYPE, parse_ethernet, parse_ip,
-    write_ethernet, write_ipv4_udp, write_ipv6_udp,
+    Frame, FrameError, Ipv4, Ipv6, Network, ROCE_PORT, ROCE_V1_ETHERTYPE, UdpPorts, parse_ethernet,
+    parse_ip, verify_frame_icrc, write_ethernet, write_ipv4_udp, write_ipv6_udp,
 };
 pub use gid::{BadGid, Gid};
 pub use grh::Grh;

@@ -59,42 +59,58 @@ fn the_hidden_identification_is_found_again() {
     let ids = [0x718c, 0x0478, 0, 0x712c, 0x839d, 0x7ff8, 0x8287, 0x77fb, 0x82d1, 0x8882];
     for (frame, id) in all().iter().zip(ids) {
         let parsed = parse_ip(frame).unwrap();
-        let verdict = |guesses: &[u16]| match parsed.network {
-            Network::V4 { flow, .. } | Network::V6 { flow, .. } => {
-                recover(&flow, guesses, parsed.transport)
-            }
-            Network::Grh(_) => IcrcVerdict::Bad,
-        };
-        if matches!(parsed.network, Network::V6 { .. }) {
-            assert_eq!(verdict(&[]), IcrcVerdict::Valid);
-        } else {
-            assert_eq!(verdict(&[]), IcrcVerdict::Solved(id));
-            assert_eq!(verdict(&[0, id]), IcrcVerdict::Predicted(id));
+        let flow = parsed.flow().unwrap();
+        if parsed.ip.ip_id().is_none() {
+            assert_eq!(recover(&flow, &[], parsed.transport), IcrcVerdict::Valid);
+            continue;
         }
+        assert_eq!(parsed.ip.ip_id(), Some(id));
+        assert_eq!(recover(&flow, &[], parsed.transport), IcrcVerdict::Solved(id));
+        assert_eq!(recover(&flow, &[0, id], parsed.transport), IcrcVerdict::Predicted(id));
+        assert!(verify(&flow, id, parsed.transport));
+        assert!(!verify(&flow, id ^ 1, parsed.transport));
     }
 }
 
 fn line(frame: &[u8]) -> String {
-    Packet::parse(parse_ip(frame).unwrap().transport).unwrap().to_string()
+    let parsed = parse_ip(frame).unwrap();
+    let packet = Packet::parse(parsed.transport).unwrap();
+    pretty::line(&packet, Some(verify_frame_icrc(&parsed))).to_string()
 }
 
 #[test]
 fn packets_print_what_they_say() {
-    assert_eq!(line(&bytes(V4)), "RC_ACKNOWLEDGE qpn 0x000011 psn 0xcb68e7 ack msn 1");
-    assert_eq!(line(&bytes(V5)), "RC_SEND_ONLY qpn 0x00001d psn 0x6f4eb ack-req payload 16");
-    assert_eq!(
-        line(&bytes(V6)),
-        "RC_READ_REQUEST qpn 0x000019 psn 0xcdc550 ack-req va 0x55a64dca2000 rkey 0x783 len 8192"
-    );
-    assert_eq!(
-        line(&bytes(V8)),
-        "RC_ATOMIC_ACKNOWLEDGE qpn 0x000021 psn 0x122e10 ack msn 1 original 0xfac8a1cf2f6717ab"
-    );
-    assert_eq!(
-        line(&v10()),
-        "UD_SEND_ONLY_IMM qpn 0x000020 psn 0x0 qkey 0x1234567 from 0x000030 imm 0x30 payload 100"
-    );
-    assert_eq!(line(&bytes(V1)), "CNP qpn 0x000118 psn 0x0 becn payload 16");
+    let lines = [
+        "CNP qpn 0x000118 psn 0x0 becn icrc ok",
+        "UC_SEND_ONLY qpn 0x0000d3 psn 0xcf1710 payload 18 icrc ok",
+        "UC_SEND_ONLY qpn 0x0000d3 psn 0xcf1710 payload 18 icrc ok",
+        "RC_ACKNOWLEDGE qpn 0x000011 psn 0xcb68e7 ack msn 1 icrc ok",
+        "RC_SEND_ONLY qpn 0x00001d psn 0x6f4eb payload 16 ackreq icrc ok",
+        "RC_READ_REQUEST qpn 0x000019 psn 0xcdc550 va 0x55a64dca2000 rkey 0x783 len 8192 ackreq icrc ok",
+        "RC_FETCH_ADD qpn 0x00001b psn 0x122e10 va 0x555aff7a3000 rkey 0x9d7 add 0x1 ackreq icrc ok",
+        "RC_ATOMIC_ACKNOWLEDGE qpn 0x000021 psn 0x122e10 ack msn 1 original 0xfac8a1cf2f6717ab icrc ok",
+        "RC_COMPARE_SWAP qpn 0x00001c psn 0xc9a3ca va 0x55dfecbe3000 rkey 0xad0 compare 0x0 swap 0x0 ackreq icrc ok",
+        "UD_SEND_ONLY_IMM qpn 0x000020 psn 0x0 from 0x000030 qkey 0x1234567 imm 0x30 payload 100 icrc ok",
+    ];
+    for (frame, wanted) in all().iter().zip(lines) {
+        assert_eq!(line(frame), wanted);
+    }
+    let mut damaged = bytes(V4);
+    damaged[40] ^= 1;
+    assert!(line(&damaged).ends_with("ack credits 30 msn 1 icrc 0x0695d0f6 bad"));
+}
+
+#[test]
+fn r102_our_cnp_is_the_one_of_a_connectx_4_but_for_migreq() {
+    let frame = bytes(V1);
+    let transport = parse_ip(&frame).unwrap().transport;
+    let mut out = [0xa5; CNP_LEN + 1];
+    assert_eq!(write_cnp(&mut out, Qpn::new(0x118)), Some(CNP_LEN));
+    // We set MigReq on everything (wire.md section 19); it did not.
+    out[1] &= !0x40;
+    assert_eq!(out[..CNP_LEN], transport[..CNP_LEN]);
+    assert_eq!(out[CNP_LEN], 0xa5);
+    assert_eq!(write_cnp(&mut out[..CNP_LEN - 1], Qpn::new(0x118)), None);
 }
 
 #[test]
@@ -127,13 +143,75 @@ fn ipv6_masks_traffic_class_flow_label_and_hop_limit() {
     assert!(!parse_ip(&changed).unwrap().icrc_is_right());
 }
 
+/// Writes the headers of a parsed frame again, with the UDP checksum that was there.
+fn rebuilt(frame: &[u8]) -> Vec<u8> {
+    let parsed = parse_ip(frame).unwrap();
+    let (ports, length) = (parsed.udp.unwrap(), parsed.transport.len());
+    let mut out = vec![0; 48];
+    let end = match parsed.ip {
+        Network::V4(ip) => write_ipv4_udp(&mut out, &ip, ports, length),
+        Network::V6(ip) => write_ipv6_udp(&mut out, &ip, ports, length),
+        Network::Grh(_) => None,
+    };
+    out.truncate(end.unwrap());
+    let checksum = out.len() - 2..out.len();
+    out[checksum.clone()].copy_from_slice(&frame[checksum]);
+    out.extend_from_slice(parsed.transport);
+    out
+}
+
 #[test]
 fn built_headers_carry_the_same_bytes() {
-    let frame = bytes(V5);
-    let parsed = parse_ip(&frame).unwrap();
-    let mut out = [0; 28];
-    let ip = |last| std::net::Ipv4Addr::new(10, 77, 0, last);
-    let length = parsed.transport.len() as u16;
-    write_ipv4_udp((ip(12), 0xf1c4), (ip(11), 4791), 0x839d, 64, 0, length, &mut out).unwrap();
-    assert_eq!(out[..], frame[..28]);
+    for frame in all() {
+        assert_eq!(rebuilt(&frame), frame);
+    }
+}
+
+/// The captured frames through the functions that a datapath uses, against the slow twin.
+#[test]
+fn fast_and_slow_icrc_agree_with_the_wire() {
+    for frame in all() {
+        let parsed = parse_ip(&frame).unwrap();
+        let packet = Packet::parse(parsed.transport).unwrap();
+        let (flow, id) = (parsed.flow().unwrap(), parsed.ip.ip_id().unwrap_or(0));
+        assert_eq!(icrc(&flow, id, packet.covered()), packet.icrc());
+        assert_eq!(icrc_bitwise(&flow, id, packet.covered()), packet.icrc());
+    }
+}
+
+/// The DF bit is under the ICRC: a sender that clears it is judged by its own header.
+#[test]
+fn a_sender_without_df_is_judged_by_its_own_header() {
+    let mut frame = bytes(V5);
+    frame[6] = 0;
+    assert!(!parse_ip(&frame).unwrap().icrc_is_right());
+    let mut stream = vec![0xff; 8];
+    stream.extend_from_slice(&frame[..56]);
+    for masked in [1, 8, 10, 11, 26, 27, 32] {
+        stream[8 + masked] = 0xff;
+    }
+    frame[56..].copy_from_slice(&crc32(&stream).to_le_bytes());
+    assert!(parse_ip(&frame).unwrap().icrc_is_right());
+}
+
+/// CRC-32 one bit at a time, written without the crate under test.
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(u32::MAX, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| match crc & 1 {
+            1 => (crc >> 1) ^ 0xedb8_8320,
+            _ => crc >> 1,
+        })
+    })
+}
+
+/// The register after IP, UDP, BTH and AETH of V4 (wire.md section 10).
+#[test]
+fn worked_example_of_the_icrc() {
+    let masked = bytes(
+        "ffffffffffffffff45ff0030712c4000ff11ffff0a4d000b0a4d000cc12112b7001cffff\
+         1100ffffff00001100cb68e71f000001",
+    );
+    let states = [8, 28, 36, 48, 52].map(|end| !crc32(&masked[..end]));
+    assert_eq!(states, [0xdebb_20e3, 0x0b95_7977, 0x7d3b_f16e, 0x521f_773a, 0xf96a_2f09]);
+    assert_eq!(crc32(&masked).to_le_bytes(), [0xf6, 0xd0, 0x95, 0x06]);
 }

@@ -1,65 +1,94 @@
-//! Headers in front of a transport packet, as we put them on the wire.
+//! Writing the headers in front of a transport packet.
 
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use etherparse::{
+    EtherType, Ethernet2Header, IpDscp, IpEcn, IpNumber, Ipv4Header, Ipv6FlowLabel, Ipv6Header,
+    SingleVlanHeader, UdpHeader, VlanId,
+};
 
-use crate::grh_area::ipv4_checksum;
+use super::{Ipv4, Ipv6, UdpPorts};
 
-/// Ethernet header; `None` if it does not fit. Returns its length.
+/// Writes an Ethernet header, with an 802.1Q tag if `vlan` says so. Returns its length, or `None`
+/// if `out` is too short or the VLAN id above 4095.
 pub fn write_ethernet(
-    dst: [u8; 6],
+    out: &mut [u8],
     src: [u8; 6],
+    dst: [u8; 6],
+    vlan: Option<u16>,
     ether_type: u16,
-    out: &mut [u8],
 ) -> Option<usize> {
-    let out = out.first_chunk_mut::<14>()?;
-    out[0..6].copy_from_slice(&dst);
-    out[6..12].copy_from_slice(&src);
-    out[12..14].copy_from_slice(&ether_type.to_be_bytes());
-    Some(14)
+    let payload_type = EtherType(ether_type);
+    let Some(vlan) = vlan else {
+        let header = Ethernet2Header { source: src, destination: dst, ether_type: payload_type };
+        return put(out, 0, &header.to_bytes());
+    };
+    let tag = SingleVlanHeader {
+        pcp: Default::default(),
+        drop_eligible_indicator: false,
+        vlan_id: VlanId::try_new(vlan).ok()?,
+        ether_type: payload_type,
+    };
+    let ether_type = EtherType::VLAN_TAGGED_FRAME;
+    let header = Ethernet2Header { source: src, destination: dst, ether_type };
+    let at = put(out, 0, &header.to_bytes())?;
+    put(out, at, &tag.to_bytes())
 }
 
-/// IPv4 (DF set, no options) and UDP header (checksum 0) for `payload` bytes of transport packet.
-/// `None` if they do not fit. Returns their length, 28.
-#[allow(clippy::too_many_arguments, reason = "one argument per header field")]
+/// Writes an IPv4 and a UDP header for a transport packet of `transport_len` bytes (BTH to ICRC).
+/// The UDP checksum is 0, as RoCE has it. Returns their length, or `None` if `out` is too short or
+/// the packet longer than IPv4 allows.
 pub fn write_ipv4_udp(
-    src: (Ipv4Addr, u16),
-    dst: (Ipv4Addr, u16),
-    id: u16,
-    ttl: u8,
-    tos: u8,
-    payload: u16,
     out: &mut [u8],
+    ip: &Ipv4,
+    ports: UdpPorts,
+    transport_len: usize,
 ) -> Option<usize> {
-    let out = out.first_chunk_mut::<28>()?;
-    let udp_len = payload.checked_add(8)?;
-    let area = crate::ud_grh_area(IpAddr::V4(src.0), IpAddr::V4(dst.0), id, ttl, tos, udp_len);
-    out[..20].copy_from_slice(&area[20..]);
-    debug_assert_eq!(ipv4_checksum(&out[..20]), 0);
-    write_udp(src.1, dst.1, udp_len, &mut out[20..]);
-    Some(28)
+    let udp_len = u16::try_from(transport_len.checked_add(UdpPorts::LEN)?).ok()?;
+    let mut header = Ipv4Header {
+        dscp: IpDscp::try_new(ip.tos >> 2).ok()?,
+        ecn: IpEcn::try_new(ip.tos & 3).ok()?,
+        total_len: udp_len.checked_add(Ipv4::LEN as u16)?,
+        identification: ip.id,
+        dont_fragment: ip.df,
+        time_to_live: ip.ttl,
+        protocol: IpNumber::UDP,
+        source: ip.src.octets(),
+        destination: ip.dst.octets(),
+        ..Ipv4Header::default()
+    };
+    header.header_checksum = header.calc_header_checksum();
+    let at = put(out, 0, &header.to_bytes())?;
+    put(out, at, &udp(ports, udp_len))
 }
 
-/// IPv6 and UDP header (checksum 0). `None` if they do not fit. Returns their length, 48.
+/// Writes an IPv6 and a UDP header; otherwise as [`write_ipv4_udp`].
 pub fn write_ipv6_udp(
-    src: (Ipv6Addr, u16),
-    dst: (Ipv6Addr, u16),
-    hop_limit: u8,
-    traffic_class: u8,
-    payload: u16,
     out: &mut [u8],
+    ip: &Ipv6,
+    ports: UdpPorts,
+    transport_len: usize,
 ) -> Option<usize> {
-    let out = out.first_chunk_mut::<48>()?;
-    let udp_len = payload.checked_add(8)?;
-    let (from, to) = (IpAddr::V6(src.0), IpAddr::V6(dst.0));
-    let area = crate::ud_grh_area(from, to, 0, hop_limit, traffic_class, udp_len);
-    out[..40].copy_from_slice(&area);
-    write_udp(src.1, dst.1, udp_len, &mut out[40..]);
-    Some(48)
+    let udp_len = u16::try_from(transport_len.checked_add(UdpPorts::LEN)?).ok()?;
+    let header = Ipv6Header {
+        traffic_class: ip.traffic_class,
+        flow_label: Ipv6FlowLabel::try_new(ip.flow_label).ok()?,
+        payload_length: udp_len,
+        next_header: IpNumber::UDP,
+        hop_limit: ip.hop_limit,
+        source: ip.src.octets(),
+        destination: ip.dst.octets(),
+    };
+    let at = put(out, 0, &header.to_bytes())?;
+    put(out, at, &udp(ports, udp_len))
 }
 
-fn write_udp(src: u16, dst: u16, length: u16, out: &mut [u8]) {
-    let words = [src, dst, length, 0];
-    for (to, word) in out.chunks_exact_mut(2).zip(words) {
-        to.copy_from_slice(&word.to_be_bytes());
-    }
+fn udp(ports: UdpPorts, length: u16) -> [u8; UdpPorts::LEN] {
+    let (source_port, destination_port) = (ports.src, ports.dst);
+    UdpHeader { source_port, destination_port, length, checksum: 0 }.to_bytes()
+}
+
+/// Puts `part` at `at`; returns where it ends.
+fn put(out: &mut [u8], at: usize, part: &[u8]) -> Option<usize> {
+    let end = at.checked_add(part.len())?;
+    out.get_mut(at..end)?.copy_from_slice(part);
+    Some(end)
 }

@@ -1,0 +1,55 @@
+//! The ICRC of a frame whose headers are at hand.
+
+use crc32fast::Hasher;
+
+use super::{Frame, Network, UdpPorts};
+use crate::icrc::{DUMMY_CRC, DUMMY_LEN, ICRC_LEN, MASKED_BTH};
+use crate::{Grh, Header, Ipv4, Ipv6};
+
+/// True if the ICRC of a frame is right. The headers are taken as they stand in the frame, so that
+/// one with a DF bit or a length other than ours is judged by what it really carries.
+pub fn verify_frame_icrc(frame: &Frame<'_>) -> bool {
+    let Some((covered, found)) = frame.transport.split_last_chunk::<ICRC_LEN>() else {
+        return false;
+    };
+    let mut head = [0; Ipv6::LEN + UdpPorts::LEN];
+    let Some(head) = head.get_mut(..frame.headers.len()) else {
+        return false;
+    };
+    head.copy_from_slice(frame.headers);
+    let udp_at = match frame.ip {
+        Network::V4(_) => {
+            mask(head, &[1, 8, 10, 11]);
+            Ipv4::LEN
+        }
+        Network::V6(_) | Network::Grh(_) => {
+            if let Some(version) = head.first_mut() {
+                *version |= 0x0f;
+            }
+            mask(head, &[1, 2, 3, 7]);
+            Grh::LEN
+        }
+    };
+    // RoCEv1 has no UDP header, and then there is nothing at these places.
+    mask(head, &[udp_at + 6, udp_at + 7]);
+    let mut hasher = Hasher::new_with_initial_len(DUMMY_CRC, DUMMY_LEN);
+    hasher.update(head);
+    hash_bth(&mut hasher, covered);
+    hasher.finalize() == u32::from_le_bytes(*found)
+}
+
+fn mask(head: &mut [u8], places: &[usize]) {
+    for at in places {
+        if let Some(byte) = head.get_mut(*at) {
+            *byte = 0xff;
+        }
+    }
+}
+
+/// BTH to pad, with the congestion marks masked.
+fn hash_bth(hasher: &mut Hasher, covered: &[u8]) {
+    if let Some([a, b, c, d, _]) = covered.first_chunk::<MASKED_BTH>() {
+        hasher.update(&[*a, *b, *c, *d, 0xff]);
+    }
+    hasher.update(covered.get(MASKED_BTH..).unwrap_or(&[]));
+}
