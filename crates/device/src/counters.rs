@@ -39,3 +39,18 @@ fn datapath_counters(engine: &Engine) -> [(&'static str, u64); 10] {
         ("datapath_blocked", stats.blocked),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn drop_names_are_told_apart_from_rxe_names() {
+        let rxe: Vec<&str> = uroce_transport::Counters::new().iter().map(|(n, _)| n).collect();
+        assert!(rxe.contains(&"duplicate_request"));
+        let all: HashSet<&str> = rxe.iter().copied().chain(DROP_NAMES.iter().copied()).collect();
+        assert_eq!(all.len(), rxe.len() + DropReason::COUNT, "every name is used once");
+        assert!(all.contains("drop_bad_icrc"));
+    }
+}

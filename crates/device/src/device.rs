@@ -8,6 +8,8 @@ mod open;
 mod shared_receive;
 
 pub use connection::QpRequest;
+#[cfg(test)]
+pub(crate) use open::build;
 
 use crate::counters;
 use crate::driver::Driver;

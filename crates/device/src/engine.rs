@@ -180,3 +180,6 @@ pub(crate) fn note(entry: &mut QpEntry, ready: &mut VecDeque<Qpn>, timers: &mut 
     }
     timers.arm(entry.init.qpn.get(), entry.qp.poll_timeout(), &mut entry.armed);
 }
+
+#[cfg(test)]
+mod tests;

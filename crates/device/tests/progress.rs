@@ -201,3 +201,61 @@ fn a30_the_last_handle_ends_thread_and_sockets() {
         assert!(threads_become(name, 0));
     }
 }
+
+/// Wake-ups are lost in rare interleavings, so: many rounds with odd pauses. A lost one would show
+/// as a retransmission (67 ms), or as an event that never comes.
+#[test]
+fn no_wake_up_is_lost_in_a_thousand_rounds() {
+    let _alone = alone();
+    let fabric = LoopbackFabric::new();
+    let (a, ca) = with_channel(Node::threaded(&fabric, 1));
+    let b = Node::threaded(&fabric, 2);
+    let (qa, _) = rc_pair(&a, &b);
+    let (into, target) = (a.buffer(4096), b.buffer(4096));
+    let (va, rkey) = (target.addr(), target.mr.rkey);
+    let mut pause = 1u64;
+    for id in 0..1_000 {
+        pause =
+            pause.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        // Around the end of the spin (50 us) and of the application's grace (1 ms).
+        let micros = match pause >> 62 {
+            0 => 0,
+            1 => 30 + (pause >> 40) % 60,
+            2 => 900 + (pause >> 40) % 300,
+            _ => (pause >> 40) % 100,
+        };
+        std::thread::sleep(Duration::from_micros(micros));
+        a.send(qa, id, SendOp::Read { va, rkey }, &[into.sge(0, 8)]);
+        assert_ok(&[sleep_for_one(&a, &ca)]);
+    }
+    assert_eq!(a.counter("ack_timeout"), 0, "somebody slept through a packet");
+}
+
+#[test]
+fn threads_of_one_application_share_a_device() {
+    let _alone = alone();
+    let fabric = LoopbackFabric::new();
+    let (a, b) = (Node::threaded(&fabric, 1), Node::threaded(&fabric, 2));
+    let target = b.buffer(8 * 4096);
+    let (va, rkey) = (target.addr(), target.mr.rkey);
+    std::thread::scope(|scope| {
+        for part in 0..4u64 {
+            let (a, b) = (&a, &b);
+            scope.spawn(move || {
+                let cq = a.device.create_cq(64, None, part).expect("a CQ");
+                let own = Node { device: a.device.clone(), pd: a.pd, cq };
+                let (qa, _) = rc_pair(&own, b);
+                let from = own.buffer(4096);
+                from.write(0, &pattern(4096, part as u8));
+                for id in 0..200 {
+                    let op = SendOp::Write { va: va + part * 4096, rkey };
+                    own.send(qa, id, op, &[from.sge(0, 4096)]);
+                    assert_ok(&collect(&[(&own, 1)])[0]);
+                }
+            });
+        }
+    });
+    for part in 0..4 {
+        assert_eq!(target.bytes(part * 4096, 4096), pattern(4096, part as u8));
+    }
+}

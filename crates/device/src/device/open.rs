@@ -131,7 +131,7 @@ fn mem_limits(limits: &DeviceLimits) -> MemLimits {
     }
 }
 
-fn build(
+pub(crate) fn build(
     datapath: Box<dyn Datapath>,
     local: SocketAddr,
     active_mtu: Mtu,

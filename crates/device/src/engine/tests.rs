@@ -1,0 +1,224 @@
+//! The engine on a datapath that says no.
+
+use super::*;
+use crate::device::build;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use uroce_datapath::{
+    Caps, DatapathStats, Flush, LoopbackDatapath, LoopbackFabric, Route, RxPacket,
+};
+use uroce_memory::PdId;
+use uroce_transport::{
+    AddressVector, CompletionQueue, QpCaps, QpInit, QpType, QueuePair, SendData, SendFlags, SendOp,
+    SendWr, UdDestination,
+};
+
+const PORT: u16 = 4791;
+
+/// Wraps a loopback endpoint; its flushes can be blocked from outside.
+struct Sluggish {
+    inner: LoopbackDatapath,
+    blocked: Arc<AtomicBool>,
+    flushes: Arc<AtomicUsize>,
+}
+
+impl Datapath for Sluggish {
+    fn caps(&self) -> &Caps {
+        self.inner.caps()
+    }
+    fn local(&self) -> SocketAddr {
+        self.inner.local()
+    }
+    fn source_port(&mut self, wanted: u16) -> u16 {
+        self.inner.source_port(wanted)
+    }
+    fn tx_space(&mut self) -> Option<&mut [u8]> {
+        self.inner.tx_space()
+    }
+    fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8])) {
+        self.inner.tx_commit(route, len, seal);
+    }
+    fn flush(&mut self) -> io::Result<Flush> {
+        self.flushes.fetch_add(1, Ordering::Relaxed);
+        if self.blocked.load(Ordering::Relaxed) {
+            return Ok(Flush { blocked: true, ..Flush::default() });
+        }
+        self.inner.flush()
+    }
+    fn recv(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> io::Result<usize> {
+        self.inner.recv(limit, sink)
+    }
+    fn waiter(&self) -> io::Result<OwnedFd> {
+        self.inner.waiter()
+    }
+    fn join(&mut self, group: IpAddr) -> io::Result<()> {
+        self.inner.join(group)
+    }
+    fn leave(&mut self, group: IpAddr) -> io::Result<()> {
+        self.inner.leave(group)
+    }
+    fn stats(&self) -> DatapathStats {
+        self.inner.stats()
+    }
+}
+
+struct Bench {
+    engine: Engine,
+    blocked: Arc<AtomicBool>,
+    flushes: Arc<AtomicUsize>,
+    far: LoopbackDatapath,
+    pd: PdId,
+    cq: CqId,
+}
+
+fn addr(last: u8) -> SocketAddr {
+    SocketAddr::new(IpAddr::from([10, 0, 0, last]), PORT)
+}
+
+fn bench() -> Bench {
+    let fabric = LoopbackFabric::new();
+    let blocked = Arc::new(AtomicBool::new(false));
+    let flushes = Arc::new(AtomicUsize::new(0));
+    let datapath = Sluggish {
+        inner: fabric.attach(addr(1)).expect("free"),
+        blocked: Arc::clone(&blocked),
+        flushes: Arc::clone(&flushes),
+    };
+    let far = fabric.attach(addr(2)).expect("free");
+    let limits = DeviceLimits::default();
+    let mut engine = build(Box::new(datapath), addr(1), Mtu::M1024, [3; 32], limits);
+    let pd = engine.nic.tables.mem.alloc_pd().expect("a PD");
+    let cq = engine.nic.tables.cqs.insert(CompletionQueue::new(4096));
+    Bench { engine, blocked, flushes, far, pd, cq }
+}
+
+impl Bench {
+    /// A UD queue pair in RTS with `count` datagrams to send.
+    fn sender(&mut self, qpn: u32, count: usize) {
+        let caps = QpCaps { max_send_wr: 512, ..QpCaps::default() };
+        let init = QpInit {
+            qpn: Qpn::new(qpn),
+            qp_type: QpType::Ud,
+            pd: self.pd,
+            send_cq: self.cq,
+            recv_cq: self.cq,
+            srq: None,
+            caps,
+            signal_all: false,
+            port_mtu: Mtu::M1024,
+        };
+        let qp = QueuePair::new(&init).expect("a QP");
+        self.engine.nic.qps.insert(qp, init);
+        self.raise_to_rts(qpn);
+        (0..count).for_each(|_| self.post(qpn));
+        self.engine.touched(Qpn::new(qpn));
+    }
+
+    fn raise_to_rts(&mut self, qpn: u32) {
+        use uroce_transport::{QpAttr, QpAttrMask as M, QpState as S};
+        let steps = [
+            (S::Init, M::PKEY_INDEX | M::PORT | M::QKEY),
+            (S::Rtr, M::empty()),
+            (S::Rts, M::SQ_PSN),
+        ];
+        for (state, mask) in steps {
+            let attr = QpAttr { state, ..QpAttr::default() };
+            let nic = &mut self.engine.nic;
+            let entry = nic.qps.get_mut(Qpn::new(qpn)).expect("inserted");
+            let mut context = nic.tables.context();
+            entry.qp.modify(Instant::ZERO, &attr, mask | M::STATE, &mut context).expect("legal");
+        }
+    }
+
+    fn post(&mut self, qpn: u32) {
+        let av = AddressVector::new(addr(1).ip(), addr(2).ip());
+        let wr = SendWr {
+            wr_id: 0,
+            op: SendOp::Send,
+            flags: SendFlags::empty(),
+            data: SendData::Sges(&[]),
+            ud: Some(UdDestination { av, qpn: Qpn::new(0x99), qkey: 1 }),
+        };
+        let nic = &mut self.engine.nic;
+        let entry = nic.qps.get_mut(Qpn::new(qpn)).expect("inserted");
+        entry.qp.post_send(Instant::ZERO, &wr, &mut nic.tables.context()).expect("posted");
+    }
+
+    /// The sending QPNs of the packets that arrived at the far end, in order.
+    fn arrived(&mut self) -> Vec<u32> {
+        let mut seen = Vec::new();
+        let mut note = |rx: RxPacket<'_>| {
+            let packet = uroce_wire::Packet::parse(rx.payload).expect("well formed");
+            seen.extend(packet.deth().map(|deth| deth.src_qpn.get()));
+        };
+        while self.far.recv(64, &mut note).expect("works") > 0 {}
+        seen
+    }
+}
+
+#[test]
+fn a_refused_flush_is_tried_again_and_loses_nothing() {
+    let mut bench = bench();
+    bench.sender(0x55, 10);
+    bench.blocked.store(true, Ordering::Relaxed);
+    bench.engine.turn();
+    assert!(bench.arrived().is_empty());
+    let retry = bench.engine.retry_at.expect("blocked");
+    assert_eq!(bench.engine.next_deadline(), Some(retry), "somebody has to come back");
+    let flushes = bench.flushes.load(Ordering::Relaxed);
+    bench.engine.turn();
+    if bench.engine.clock.now().as_nanos() < retry {
+        assert_eq!(bench.flushes.load(Ordering::Relaxed), flushes, "not before its time");
+    }
+    bench.blocked.store(false, Ordering::Relaxed);
+    while bench.engine.retry_at.is_some() {
+        bench.engine.turn();
+    }
+    assert_eq!(bench.arrived().len(), 10);
+    assert_eq!(bench.engine.next_deadline(), None, "idle again");
+}
+
+#[test]
+fn a_full_and_blocked_datapath_keeps_the_sender_in_line() {
+    let mut bench = bench();
+    bench.sender(0x55, 200);
+    bench.blocked.store(true, Ordering::Relaxed);
+    for _ in 0..3 {
+        bench.engine.turn();
+    }
+    bench.blocked.store(false, Ordering::Relaxed);
+    let mut arrived = 0;
+    while bench.engine.retry_at.is_some() || !bench.engine.nic.ready.is_empty() {
+        bench.engine.turn();
+        arrived += bench.arrived().len();
+    }
+    assert_eq!(arrived, 200);
+}
+
+#[test]
+fn senders_take_turns() {
+    let mut bench = bench();
+    bench.sender(0x51, 100);
+    bench.sender(0x52, 100);
+    bench.sender(0x53, 3);
+    bench.engine.turn();
+    let order = bench.arrived();
+    let first = |qpn: u32| order.iter().position(|&q| q == qpn).expect("it had its turn");
+    let share = crate::limits::TX_PACKETS_PER_QP;
+    assert_eq!([first(0x51), first(0x52), first(0x53)], [0, share, 2 * share]);
+    assert_eq!(order.len(), TX_PACKETS_PER_TURN, "a turn is bounded");
+}
+
+#[test]
+fn a_sender_that_was_destroyed_is_skipped() {
+    let mut bench = bench();
+    bench.sender(0x51, 4);
+    bench.sender(0x52, 4);
+    bench.engine.nic.qps.remove(Qpn::new(0x51));
+    bench.engine.turn();
+    assert_eq!(bench.arrived(), [0x52; 4]);
+    assert!(bench.engine.nic.ready.is_empty());
+}
