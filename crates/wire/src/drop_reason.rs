@@ -33,27 +33,27 @@ macro_rules! reasons {
 
 reasons! {
     RxTruncated "rx_truncated" "The packet was longer than the receive buffer; is the peer's path MTU above 4096?";
-    TooShort "too_short" "Shorter than BTH and ICRC: not RoCE, or cut on the way.";
-    NotRoce "not_roce" "Not a RoCE packet: wrong Ethertype, protocol or UDP port.";
+    TooShort "too_short" "Shorter than its headers and ICRC: not RoCE, or cut on the way; look at a capture.";
+    NotRoce "not_roce" "Not a RoCE packet, by Ethertype, protocol or UDP port; harmless unless it counts on and on.";
     Fragment "fragment" "An IP fragment; RoCE sets DF, so a middlebox or a tunnel cut the packet.";
     IpOptions "ip_options" "IPv4 options or IPv6 extension headers, which RoCE does not use.";
-    BadLength "bad_length" "IP, UDP and transport lengths do not agree.";
-    UnknownOpcode "unknown_opcode" "The BTH opcode is not defined.";
-    BadPad "bad_pad" "Pad bytes where there is no payload.";
-    BadTransportVersion "bad_transport_version" "BTH transport version other than 0 (R2).";
+    BadLength "bad_length" "IP, UDP and transport lengths do not agree: a faulty or hostile sender, or a cut packet (B2, B3).";
+    UnknownOpcode "unknown_opcode" "The BTH opcode is not one we know: a vendor's own service (DC, say), RD, or a forgery (B1).";
+    BadPad "bad_pad" "Pad bytes where there is no payload to pad: a faulty or hostile sender (B2).";
+    BadTransportVersion "bad_transport_version" "BTH transport version other than 0 (R2): a faulty sender, as no other version exists.";
     UnknownQpn "unknown_qpn" "No such queue pair here: it was destroyed, or the peer uses an old QPN (R4).";
-    SmiQpn "smi_qpn" "Addressed to QP 0, which RoCE does not have.";
-    GsiQpn "gsi_qpn" "Addressed to QP 1, and no connection manager listens.";
+    SmiQpn "smi_qpn" "Addressed to QP 0, which RoCE does not have: an InfiniBand tool, or a scan.";
+    GsiQpn "gsi_qpn" "Addressed to QP 1, and no connection manager listens; connect by other means than RDMA-CM.";
     ServiceMismatch "service_mismatch" "The opcode is not of the queue pair's service; RC talks to UC, say (R3).";
     QpState "qp_state" "The queue pair is not ready: RTR is needed for requests, RTS for responses (R5).";
-    ErrorState "error_state" "The queue pair is in the error state.";
+    ErrorState "error_state" "The queue pair is in the error state; its first failed completion says why.";
     WrongPeer "wrong_peer" "The source address is not the connected peer's (R8): a wrong GID index there, or a forgery.";
-    WrongDestination "wrong_destination" "The destination address is not the one this queue pair is connected from (R8).";
-    PkeyMismatch "pkey_mismatch" "The P_Key does not match (R6).";
-    QkeyMismatch "qkey_mismatch" "The Q_Key does not match the UD queue pair's (R7).";
+    WrongDestination "wrong_destination" "The destination address is not the one this queue pair is connected from (R8): look at its GID index.";
+    PkeyMismatch "pkey_mismatch" "The P_Key does not match (R6); we have one, 0xffff.";
+    QkeyMismatch "qkey_mismatch" "The Q_Key is not the UD queue pair's (R7): both sides must agree on it.";
     MulticastNotUd "multicast_not_ud" "A multicast QPN for a queue pair that is not UD (R14).";
-    NoMulticastMember "no_multicast_member" "No queue pair is attached to the multicast group.";
-    BadIcrc "bad_icrc" "The ICRC is wrong (R9): damaged, or altered by NAT or a mirror.";
+    NoMulticastMember "no_multicast_member" "No queue pair is attached to the multicast group; attach one, or leave the group.";
+    BadIcrc "bad_icrc" "The ICRC is wrong (R9): the packet was damaged, or NAT, a mirror or a forger altered it.";
     PsnOutOfSequence "psn_out_of_sequence" "Packets before this one are missing; answered with one NAK (R53).";
     PsnNakPending "psn_nak_pending" "Behind a gap that was already NAKed (R53).";
     DuplicateRequest "duplicate_request_answered" "Executed before; answered again, not executed again (R57).";
@@ -62,20 +62,20 @@ reasons! {
     RnrPending "rnr_pending" "No receive was posted, or an RNR wait is under way (R37).";
     ReplyBudget "reply_budget" "Too many answers to duplicates and gaps in a short time (S6).";
     UcOutOfSequence "uc_out_of_sequence" "UC: part of a damaged message, or a repetition (R97).";
-    UcNoReceive "uc_no_receive" "UC: no receive was posted.";
-    UcInvalid "uc_invalid" "UC: a request that is not valid.";
+    UcNoReceive "uc_no_receive" "UC: no receive was posted, so the message is lost; post receives ahead.";
+    UcInvalid "uc_invalid" "UC: a request that is not valid: wrong lengths or opcode order; look at the sender.";
     UcAccess "uc_access" "UC: key, right or range do not allow the access (R98).";
-    UdNoReceive "ud_no_receive" "UD: no receive was posted (R99).";
+    UdNoReceive "ud_no_receive" "UD: no receive was posted, so the datagram is lost (R99); post receives ahead.";
     UdTooLong "ud_too_long" "UD: longer than the receive buffer or the port MTU (R99, B9).";
-    UdAccess "ud_access" "UD: the receive buffer is not usable under its lkey.";
+    UdAccess "ud_access" "UD: the receive buffer is not usable under its lkey; look at LOCAL_WRITE and the range.";
     GhostAck "ghost_ack" "An acknowledgement of what was already acknowledged (R70).";
-    StaleResponse "stale_response" "A READ or atomic response that was already taken in.";
-    UnexpectedResponse "unexpected_response" "A response to nothing that was asked (A13).";
+    StaleResponse "stale_response" "A READ or atomic response that was already taken in: a retry crossed its answer; harmless.";
+    UnexpectedResponse "unexpected_response" "A response to nothing that was asked (A13): a faulty peer, or a forgery.";
     ResponseOutOfOrder "response_out_of_order" "A response behind one that is missing; the READ is asked for again (R68).";
-    ReservedSyndrome "reserved_syndrome" "An AETH syndrome that is not defined (R51, R74).";
-    NakOutsideWindow "nak_outside_window" "A NAK for a PSN that is not outstanding (R72).";
-    QueueFull "queue_full" "A receive ring inside the device was full.";
-    TxFailed "tx_failed" "The packet could not be sent; the requester recovers by retry.";
+    ReservedSyndrome "reserved_syndrome" "An AETH syndrome that is not defined (R51, R74): a faulty peer.";
+    NakOutsideWindow "nak_outside_window" "A NAK for a PSN that is not outstanding (R72): late, or forged.";
+    QueueFull "queue_full" "A receive ring inside the device was full: the application polls too seldom, or the sender is too fast.";
+    TxFailed "tx_failed" "The packet could not be sent (no route, link down, send buffer full); the requester retries.";
 }
 
 impl fmt::Display for DropReason {

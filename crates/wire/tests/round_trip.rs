@@ -72,3 +72,69 @@ proptest! {
         prop_assert!(verify(&flow, id, packet.bytes()));
     }
 }
+
+/// Every header that the table names, in the order of wire.md section 3.
+#[test]
+fn each_opcode_gives_back_its_headers_in_order() {
+    for info in (0..=255u8).filter_map(|byte| Opcode(byte).info()) {
+        let mut bytes = [0; 128];
+        let end = info.header_len + ICRC_LEN;
+        write_all(info, &mut bytes[..info.header_len]).expect(info.name);
+        let packet = Packet::parse(&bytes[..end]).unwrap();
+        let has = |set| info.headers.contains(set);
+        assert_eq!(packet.xrceth(), has(HeaderSet::XRCETH).then_some(XRCETH), "{}", info.name);
+        assert_eq!(packet.deth(), has(HeaderSet::DETH).then_some(DETH), "{}", info.name);
+        assert_eq!(packet.feth(), has(HeaderSet::FETH).then_some(FETH), "{}", info.name);
+        assert_eq!(packet.reth(), has(HeaderSet::RETH).then_some(RETH), "{}", info.name);
+        assert_eq!(packet.atomic_eth(), has(HeaderSet::ATOMIC_ETH).then_some(ATOMIC));
+        assert_eq!(packet.aeth(), has(HeaderSet::AETH).then_some(AETH), "{}", info.name);
+        assert_eq!(packet.atomic_ack_eth(), has(HeaderSet::ATOMIC_ACK_ETH).then_some(ATOMIC_ACK));
+        assert_eq!(packet.immdt(), info.has_imm().then_some(7), "{}", info.name);
+        assert_eq!(packet.ieth(), info.has_invalidate().then_some(8), "{}", info.name);
+    }
+}
+
+const XRCETH: XrcEth = XrcEth { srqn: 0x11_2233 };
+const DETH: Deth = Deth { qkey: 0x4455_6677, src_qpn: Qpn::new(0x88_99aa) };
+const FETH: Feth = Feth { placement: 3, selectivity: 1 };
+const RETH: Reth = Reth { va: 0x0102_0304_0506_0708, rkey: 0x1112_1314, length: 0x2122_2324 };
+const ATOMIC: AtomicEth = AtomicEth { va: 0x3132, rkey: 0x4142, swap_add: !0, compare: 0x5152 };
+const AETH: Aeth = Aeth { syndrome: Syndrome::ack(31), msn: 0x61_6263 };
+const ATOMIC_ACK: AtomicAckEth = AtomicAckEth { original: 0x7172_7374_7576_7778 };
+
+/// Fills `out` exactly; `None` if the headers do not fit.
+fn write_all(info: &OpcodeInfo, out: &mut [u8]) -> Option<()> {
+    let whole = out.len();
+    let mut writer = HeaderWriter::new(out);
+    writer.put(&Bth::new(info.opcode, Qpn::new(5), Psn::new(6)))?;
+    let has = |set| info.headers.contains(set);
+    if has(HeaderSet::XRCETH) {
+        writer.put(&XRCETH)?;
+    }
+    if has(HeaderSet::DETH) {
+        writer.put(&DETH)?;
+    }
+    if has(HeaderSet::FETH) {
+        writer.put(&FETH)?;
+    }
+    if has(HeaderSet::RETH) {
+        writer.put(&RETH)?;
+    }
+    if has(HeaderSet::ATOMIC_ETH) {
+        writer.put(&ATOMIC)?;
+    }
+    if has(HeaderSet::AETH) {
+        writer.put(&AETH)?;
+    }
+    if has(HeaderSet::ATOMIC_ACK_ETH) {
+        writer.put(&ATOMIC_ACK)?;
+    }
+    if has(HeaderSet::IMMDT) {
+        writer.put(&ImmDt(7))?;
+    }
+    if has(HeaderSet::IETH) {
+        writer.put(&Ieth(8))?;
+    }
+    assert_eq!((writer.len(), writer.put(&ImmDt(9))), (whole, None), "{}", info.name);
+    Some(())
+}
