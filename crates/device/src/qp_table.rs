@@ -7,12 +7,15 @@ use std::hash::{BuildHasherDefault, Hasher};
 use uroce_transport::{CqId, QpInit, QueuePair, SrqId};
 use uroce_wire::Qpn;
 
-/// QPNs are our own random numbers, nobody else can choose them: they are their own hash. One
-/// multiplication spreads the 24 bits to where the table looks.
+/// QPNs and CQ numbers are our own, nobody else can choose them to collide. One multiplication
+/// spreads their bits to where the table looks.
 #[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct QpnHasher(u64);
+pub(crate) struct NumberHasher(u64);
 
-impl Hasher for QpnHasher {
+/// Cheap hash of a number that this device gave out.
+pub(crate) type NumberHash = BuildHasherDefault<NumberHasher>;
+
+impl Hasher for NumberHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -45,7 +48,7 @@ pub(crate) struct QpEntry {
 /// All queue pairs. Boxed, so that the table stays small and its growth moves no QP.
 #[derive(Debug)]
 pub(crate) struct QpTable {
-    entries: HashMap<u32, Box<QpEntry>, BuildHasherDefault<QpnHasher>>,
+    entries: HashMap<u32, Box<QpEntry>, NumberHash>,
     numbers: QpnAllocator,
 }
 
@@ -111,7 +114,7 @@ mod tests {
 
     #[test]
     fn neighbouring_qpns_spread_over_the_whole_hash() {
-        let build = BuildHasherDefault::<QpnHasher>::default();
+        let build = BuildHasherDefault::<NumberHasher>::default();
         let mut buckets = [0u32; 64];
         for raw in 0..64_000u32 {
             buckets[(build.hash_one(raw) >> 58) as usize] += 1;

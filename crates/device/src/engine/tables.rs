@@ -1,6 +1,7 @@
 //! The tables that the transport works on, and what the device notes beside them.
 
 use crate::comp_channel::{CompChannel, CqEvent};
+use crate::qp_table::NumberHash;
 use std::collections::HashMap;
 use uroce_memory::MemTable;
 use uroce_transport::{Context, Counters, CqId, CqTable, EventQueue, SrqTable};
@@ -22,7 +23,7 @@ pub(crate) struct Tables {
     pub(crate) srqs: SrqTable,
     pub(crate) events: EventQueue,
     pub(crate) counters: Counters,
-    pub(crate) cq_notes: HashMap<CqId, CqNote>,
+    pub(crate) cq_notes: HashMap<CqId, CqNote, NumberHash>,
     pub(crate) srq_count: usize,
 }
 
@@ -34,7 +35,7 @@ impl Tables {
             srqs: SrqTable::new(),
             events: EventQueue::new(),
             counters: Counters::new(),
-            cq_notes: HashMap::new(),
+            cq_notes: HashMap::default(),
             srq_count: 0,
         }
     }
