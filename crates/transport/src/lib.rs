@@ -33,5 +33,5 @@ pub use event::{AsyncEvent, EventQueue};
 pub use qp::{ModifyQpError, QueuePair};
 pub use srq::{SharedReceiveQueue, SrqAttr, SrqError, SrqId, SrqTable};
 pub use time::Instant;
-pub use wc::{Wc, WcFlags, WcOpcode, WcStatus};
+pub use wc::{Wc, WcFlags, WcOpcode, WcStatus, WorkError};
 pub use wr::{PostError, RecvWr, SendData, SendFlags, SendOp, SendWr, UdDestination};

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use bitflags::bitflags;
+use thiserror::Error;
 
 use crate::cause::Cause;
 
@@ -173,6 +174,31 @@ impl Wc {
     /// True if the work request succeeded.
     pub fn is_ok(&self) -> bool {
         self.status == WcStatus::Success
+    }
+}
+
+impl Wc {
+    /// The completion itself on success; otherwise an error that tells the story.
+    ///
+    /// # Errors
+    /// [`WorkError`] for any status but success.
+    pub fn result(self) -> Result<Wc, WorkError> {
+        if self.is_ok() { Ok(self) } else { Err(WorkError(self)) }
+    }
+}
+
+/// A work request that failed. Its text names the status, the queue pair and the cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub struct WorkError(pub Wc);
+
+impl fmt::Display for WorkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Wc { wr_id, status, qpn, cause, .. } = self.0;
+        write!(f, "{status} ({}), QP {qpn:#08x}, wr_id {wr_id}", status.name())?;
+        match cause {
+            Cause::None => Ok(()),
+            cause => write!(f, ": {cause}"),
+        }
     }
 }
 

@@ -163,6 +163,13 @@ pub struct RecvWr<'a> {
     pub sges: &'a [Sge],
 }
 
+impl<'a> RecvWr<'a> {
+    /// A receive into `sges`, filled in order.
+    pub fn new(wr_id: u64, sges: &'a [Sge]) -> Self {
+        RecvWr { wr_id, sges }
+    }
+}
+
 /// Why a work request was not accepted. Nothing was queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
