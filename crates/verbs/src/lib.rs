@@ -1,1 +1,128 @@
-//! Placeholder.
+//! RDMA verbs for Rust, on a software NIC that runs inside the process.
+//!
+//! The nouns are those of libibverbs. Each is an object that keeps alive what it depends on and
+//! goes away when it is dropped, in whatever order a program drops things:
+//!
+//! ```text
+//! device_list() -> Context -> ProtectionDomain -> MemoryRegion, MemoryWindow, AddressHandle
+//!                     |              |
+//!                     |              +-> SharedReceiveQueue, QueuePair
+//!                     +-> CompChannel -> CompletionQueue -----^
+//! ```
+//!
+//! # A complete program
+//!
+//! Two devices on an in-process switch; one writes into the memory of the other.
+//!
+//! ```
+//! use std::{error::Error, net::IpAddr, time::Duration};
+//! use uroce_verbs::*;
+//!
+//! fn open(fabric: &LoopbackFabric, ip: &str) -> Result<(MemoryRegion, CompletionQueue, QueuePair), Box<dyn Error>> {
+//!     let context = Context::builder().address(ip.parse::<IpAddr>()?).loopback(fabric).open()?;
+//!     let pd = context.alloc_pd()?;
+//!     let mr = pd.alloc_mr(4096, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
+//!     let cq = context.create_cq(16)?;
+//!     let qp = pd.qp_builder(QpType::Rc, &cq, &cq).build()?;
+//!     Ok((mr, cq, qp)) // the context and the domain live on in these
+//! }
+//!
+//! fn main() -> Result<(), Box<dyn Error>> {
+//!     let fabric = LoopbackFabric::new();
+//!     let (here, cq, qp) = open(&fabric, "10.0.0.1")?;
+//!     let (there, _cq, peer) = open(&fabric, "10.0.0.2")?;
+//!     qp.connect(&peer.endpoint(), &ConnectOptions::default())?;
+//!     peer.connect(&qp.endpoint(), &ConnectOptions::default())?;
+//!
+//!     here.write(0, b"hello")?;
+//!     qp.post_send(&[SendWr::write(1, &[here.sge(..5)], there.remote()).signaled()])?;
+//!     cq.wait_one(Duration::from_secs(5))?.result()?;
+//!
+//!     let mut seen = [0; 5];
+//!     there.read(0, &mut seen)?;
+//!     assert_eq!(&seen, b"hello");
+//!     Ok(())
+//! }
+//! ```
+//!
+//! Over a network the two halves are two programs, [`Context::builder`] gets the address of a
+//! network interface, and the [`Endpoint`]s travel over any other channel, such as a TCP connection.
+//!
+//! # Memory that a peer can change
+//!
+//! A `&[u8]` promises that nobody changes the bytes. A peer with an rkey keeps no such promise, so
+//! no call of this crate makes a slice of registered memory: [`MemoryRegion`] copies in and out, and
+//! offers atomic access to 8-byte words. Nor is any buffer borrowed by a work request: what a work
+//! request may touch is looked up, under its key, at the moment a packet is made or arrives. A
+//! region that was deregistered is simply no longer found, and the request fails with an
+//! explanation. Memory of others (a mapped file, C's heap) is registered through the one unsafe
+//! function [`Region::from_raw`].
+//!
+//! # When something fails
+//!
+//! Every error says what happened, whose fault it was and what to do. That holds for failed
+//! completions too: [`WorkCompletion::result`] gives an error whose text tells the story behind the
+//! status, such as "transport retry counter exceeded: peer 10.0.0.2 answered nothing ...".
+//!
+//! # Progress
+//!
+//! Whoever posts or polls drives the NIC in the same call. When nobody does, a progress thread
+//! answers peers; [`ContextBuilder::progress_thread`] turns it off for programs that poll all the time.
+//! All objects are `Send` and `Sync`.
+#![forbid(unsafe_code)]
+
+mod address_handle;
+mod comp_channel;
+mod completion_queue;
+mod connection;
+mod context;
+mod context_builder;
+mod device_list;
+mod error;
+mod memory_region;
+mod memory_window;
+mod protection_domain;
+mod queue_pair;
+mod queue_pair_builder;
+mod range;
+mod remote;
+mod shared_receive_queue;
+mod work_completion;
+mod work_request;
+
+pub use address_handle::{AddressHandle, AddressHandleAttr};
+pub use comp_channel::CompChannel;
+pub use completion_queue::CompletionQueue;
+pub use connection::{ConnectOptions, Endpoint};
+pub use context::Context;
+pub use context_builder::{ContextBuilder, Recording};
+pub use device_list::{DeviceInfo, device_list};
+pub use error::{
+    AddressHandleError, AllocMrError, ConnectError, CreateQueuePairError, ForeignObject, PostError,
+    PostReason,
+};
+pub use memory_region::MemoryRegion;
+pub use memory_window::MemoryWindow;
+pub use protection_domain::ProtectionDomain;
+pub use queue_pair::QueuePair;
+pub use queue_pair_builder::QueuePairBuilder;
+pub use remote::RemoteSlice;
+pub use shared_receive_queue::SharedReceiveQueue;
+pub use work_completion::{WaitError, WorkCompletion, WorkError};
+pub use work_request::{RecvWr, SendWr};
+
+pub use uroce_device::datapath::{Caps, LoopbackFabric, PcapError, PcapFile};
+pub use uroce_device::transport::{
+    AddressVector, AsyncEvent, Cause, CqId, FlushReason, ModifyQpError, Notify, QpAttr, QpAttrMask,
+    QpCaps, QpInit, QpState, QpType, SendFlags, SrqAttr, SrqError, SrqId, WcFlags, WcOpcode,
+    WcStatus,
+};
+pub use uroce_device::wire::{BadGid, DropReason, GRH_AREA_LEN, Gid, Mtu, Psn, Qpn};
+pub use uroce_device::{
+    CqEvent, CreateError, DeviceAttr, DeviceLimits, McastError, ModifyError, NoSuchObject,
+    OpenError, PortAttr, PortState, ROCE_PORT,
+};
+pub use uroce_memory::{
+    Access, AccessError, AllocError, AllocMwError, AtomicError, DeregError, Lkey, MrId, MwId,
+    MwType, OutOfRange, PdError, RegMrError, Region, ReregError, Rkey, Sge,
+};

@@ -1,0 +1,131 @@
+//! Completion queues.
+
+use crate::comp_channel::CompChannel;
+use crate::context::Context;
+use crate::work_completion::{WaitError, WorkCompletion};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use uroce_device::CreateError;
+use uroce_device::transport::{CqId, Notify};
+
+/// For this long [`CompletionQueue::wait`] does not give its processor away.
+const SPIN: Duration = Duration::from_micros(50);
+
+/// A completion queue (`ibv_cq`). A clone is the same queue.
+///
+/// It has a fixed size. A completion that finds it full breaks it for good and takes its queue
+/// pairs to the error state (R66); so give it room for all work requests that may be outstanding.
+#[derive(Debug, Clone)]
+pub struct CompletionQueue {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    id: CqId,
+    channel: Option<CompChannel>,
+    context: Context,
+}
+
+impl CompletionQueue {
+    pub(crate) fn new(
+        context: &Context,
+        cqe: u32,
+        channel: Option<&CompChannel>,
+        cookie: u64,
+    ) -> Result<Self, CreateError> {
+        let id = context.device().create_cq(cqe, channel.map(CompChannel::raw), cookie)?;
+        let (channel, context) = (channel.cloned(), context.clone());
+        Ok(CompletionQueue { inner: Arc::new(Inner { id, channel, context }) })
+    }
+
+    /// Its number, as events name it.
+    pub fn id(&self) -> CqId {
+        self.inner.id
+    }
+
+    /// The device of this queue.
+    pub fn context(&self) -> &Context {
+        &self.inner.context
+    }
+
+    /// The channel where its events go.
+    pub fn channel(&self) -> Option<&CompChannel> {
+        self.inner.channel.as_ref()
+    }
+
+    /// How many completions fit.
+    pub fn capacity(&self) -> usize {
+        // The queue exists as long as this object, so it is always found.
+        self.inner.context.device().cq_capacity(self.id()).unwrap_or(0)
+    }
+
+    /// Moves up to `out.len()` completions into `out`, oldest first, and says how many
+    /// (`ibv_poll_cq`). Never sleeps; when none waits, the NIC works for one turn.
+    pub fn poll(&self, out: &mut [WorkCompletion]) -> usize {
+        // The queue exists as long as this object, so it is always found.
+        self.inner.context.device().poll_cq(self.id(), out).unwrap_or(0)
+    }
+
+    /// The oldest completion, if one waits.
+    pub fn poll_one(&self) -> Option<WorkCompletion> {
+        let mut out = [WorkCompletion::default()];
+        (self.poll(&mut out) == 1).then_some(out[0])
+    }
+
+    /// Polls until there is at least one completion or `timeout` is over; says how many were moved
+    /// into `out`, 0 when the time is over.
+    ///
+    /// This keeps a processor busy and is for short waits; to sleep, use a [`CompChannel`].
+    pub fn wait(&self, out: &mut [WorkCompletion], timeout: Duration) -> usize {
+        let start = Instant::now();
+        loop {
+            let count = self.poll(out);
+            let waited = start.elapsed();
+            if count > 0 || waited >= timeout || out.is_empty() {
+                return count;
+            }
+            if waited < SPIN {
+                std::hint::spin_loop();
+            } else {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// [`wait`](Self::wait) for one completion.
+    ///
+    /// # Errors
+    /// [`WaitError`] when the time is over.
+    pub fn wait_one(&self, timeout: Duration) -> Result<WorkCompletion, WaitError> {
+        let mut out = [WorkCompletion::default()];
+        match self.wait(&mut out, timeout) {
+            1 => Ok(out[0]),
+            _ => Err(WaitError { waited: timeout }),
+        }
+    }
+
+    /// Asks for one event at the next completion, or the next solicited one (`ibv_req_notify_cq`).
+    /// Completions that came before raise no event: poll once more after this call. Without
+    /// a channel it has no effect.
+    pub fn req_notify(&self, notify: Notify) {
+        let armed = self.inner.context.device().req_notify(self.id(), notify);
+        debug_assert!(armed.is_ok(), "the queue exists as long as this object");
+    }
+
+    /// Changes the size (`ibv_resize_cq`).
+    ///
+    /// # Errors
+    /// [`CreateError`]: `cqe` is 0, too large, or too small for the completions that wait. The
+    /// queue is then as it was.
+    pub fn resize(&self, cqe: u32) -> Result<(), CreateError> {
+        self.inner.context.device().resize_cq(self.id(), cqe)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // It cannot be busy: each queue pair that uses it holds a clone.
+        let _ = self.context.device().destroy_cq(self.id);
+    }
+}

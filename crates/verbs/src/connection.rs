@@ -1,0 +1,148 @@
+//! What two queue pairs tell each other, and how they are connected.
+
+use std::fmt;
+use uroce_device::transport::{AddressVector, QpAttr, QpAttrMask, QpState, QpType};
+use uroce_device::wire::{Gid, Mtu, Psn, Qpn};
+use uroce_memory::Access;
+
+/// Our end of a connection, to be told to the peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Endpoint {
+    /// GID of the device: its address.
+    pub gid: Gid,
+    /// Number of the queue pair.
+    pub qpn: Qpn,
+    /// First PSN that the queue pair sends; random, so that packets of an older connection, or of
+    /// an attacker, do not fit (S2).
+    pub psn: Psn,
+}
+
+impl Endpoint {
+    /// An end from its parts, as a peer reported them.
+    pub fn new(gid: Gid, qpn: Qpn, psn: Psn) -> Self {
+        Endpoint { gid, qpn, psn }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "GID {} QPN {} PSN {:#08x}", self.gid, self.qpn, self.psn.get())
+    }
+}
+
+/// How [`QueuePair::connect`](crate::QueuePair::connect) sets a queue pair up. The defaults suit a
+/// local network.
+///
+/// ```
+/// use uroce_verbs::{Access, ConnectOptions};
+/// let read_only = ConnectOptions { access: Access::REMOTE_READ, ..ConnectOptions::default() };
+/// assert_eq!(read_only.retry_cnt, 7);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectOptions {
+    /// Path MTU, the same on both sides. Default: the port's active MTU.
+    pub mtu: Option<Mtu>,
+    /// ACK timeout code: 4.096 us * 2^n; 0 waits for ever (R75). Default: 14, 67 ms.
+    pub timeout: u8,
+    /// Retries after a timeout or a sequence NAK, 0 to 7. Default: 7.
+    pub retry_cnt: u8,
+    /// Retries after "receiver not ready", 0 to 6; 7 for ever (R76). Default: 7.
+    pub rnr_retry: u8,
+    /// Code of the pause that we ask of a peer when no receive is posted. Default: 12, 0.64 ms.
+    pub min_rnr_timer: u8,
+    /// READ and atomic requests of ours that may be in flight, at most the peer's
+    /// `max_dest_rd_atomic`. Default: 16.
+    pub max_rd_atomic: u8,
+    /// READ and atomic requests of the peer that we remember. Default: 16.
+    pub max_dest_rd_atomic: u8,
+    /// What the peer's requests may do here, if the memory allows it too. Default: everything.
+    pub access: Access,
+    /// ToS or traffic class: DSCP in the upper 6 bits. Default: 0.
+    pub traffic_class: u8,
+    /// TTL or hop limit. Default: 64.
+    pub hop_limit: u8,
+    /// 20 bits; selects the UDP source port. 0 lets it follow from the queue pair numbers. Default: 0.
+    pub flow_label: u32,
+    /// Index of our GID: 0 or 1. Default: 0.
+    pub gid_index: u8,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> Self {
+        ConnectOptions {
+            mtu: None,
+            timeout: 14,
+            retry_cnt: 7,
+            rnr_retry: 7,
+            min_rnr_timer: 12,
+            max_rd_atomic: 16,
+            max_dest_rd_atomic: 16,
+            access: Access::LOCAL_WRITE | Access::REMOTE,
+            traffic_class: 0,
+            hop_limit: 64,
+            flow_label: 0,
+            gid_index: 0,
+        }
+    }
+}
+
+impl ConnectOptions {
+    /// INIT to RTR towards `peer` over `path`.
+    pub(crate) fn to_rtr(
+        self,
+        qp_type: QpType,
+        peer: &Endpoint,
+        path: AddressVector,
+        mtu: Mtu,
+    ) -> (QpAttr, QpAttrMask) {
+        let attr = QpAttr {
+            state: QpState::Rtr,
+            access: self.access,
+            av: Some(path),
+            path_mtu: mtu,
+            dest_qpn: peer.qpn.get(),
+            rq_psn: peer.psn.get(),
+            max_dest_rd_atomic: self.max_dest_rd_atomic,
+            min_rnr_timer: self.min_rnr_timer,
+            ..QpAttr::default()
+        };
+        let both = QpAttrMask::STATE
+            | QpAttrMask::ACCESS_FLAGS
+            | QpAttrMask::AV
+            | QpAttrMask::PATH_MTU
+            | QpAttrMask::DEST_QPN
+            | QpAttrMask::RQ_PSN;
+        let reliable = QpAttrMask::MAX_DEST_RD_ATOMIC | QpAttrMask::MIN_RNR_TIMER;
+        (attr, if qp_type == QpType::Rc { both | reliable } else { both })
+    }
+
+    /// RTR to RTS, sending from `psn`.
+    pub(crate) fn to_rts(self, qp_type: QpType, psn: Psn) -> (QpAttr, QpAttrMask) {
+        let attr = QpAttr {
+            state: QpState::Rts,
+            sq_psn: psn.get(),
+            timeout: self.timeout,
+            retry_cnt: self.retry_cnt,
+            rnr_retry: self.rnr_retry,
+            max_rd_atomic: self.max_rd_atomic,
+            ..QpAttr::default()
+        };
+        let both = QpAttrMask::STATE | QpAttrMask::SQ_PSN;
+        let reliable = QpAttrMask::TIMEOUT
+            | QpAttrMask::RETRY_CNT
+            | QpAttrMask::RNR_RETRY
+            | QpAttrMask::MAX_QP_RD_ATOMIC;
+        (attr, if qp_type == QpType::Rc { both | reliable } else { both })
+    }
+}
+
+/// RESET to INIT.
+pub(crate) fn to_init(qp_type: QpType) -> (QpAttr, QpAttrMask) {
+    let access = ConnectOptions::default().access;
+    let attr = QpAttr { state: QpState::Init, access, ..QpAttr::default() };
+    let both = QpAttrMask::STATE | QpAttrMask::PKEY_INDEX | QpAttrMask::PORT;
+    match qp_type {
+        QpType::Rc | QpType::Uc => (attr, both | QpAttrMask::ACCESS_FLAGS),
+        QpType::Ud => (attr, both | QpAttrMask::QKEY),
+    }
+}

@@ -1,0 +1,166 @@
+//! How a device is opened.
+
+use crate::context::Context;
+use crate::device_list::device_list;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use uroce_device::datapath::{LoopbackFabric, PcapFile};
+use uroce_device::{DatapathChoice, Device, DeviceConfig, DeviceLimits, OpenError, ROCE_PORT};
+
+/// How to open a device. Made by [`Context::builder`].
+#[derive(Debug, Clone)]
+#[must_use = "a builder opens nothing until open() is called"]
+pub struct ContextBuilder {
+    name: Option<String>,
+    address: Option<IpAddr>,
+    port: u16,
+    datapath: DatapathChoice,
+    recording: Option<Recording>,
+    progress_thread: bool,
+    seed: Option<[u8; 32]>,
+    limits: DeviceLimits,
+}
+
+/// Where packets are recorded: a path, or a [`PcapFile`] that several devices share.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Recording {
+    /// A new file (pcapng), made when the device is opened.
+    Path(PathBuf),
+    /// An open file. Each device becomes an interface in it.
+    File(PcapFile),
+}
+
+impl Default for ContextBuilder {
+    fn default() -> Self {
+        ContextBuilder {
+            name: None,
+            address: None,
+            port: ROCE_PORT,
+            datapath: DatapathChoice::Udp,
+            recording: None,
+            progress_thread: true,
+            seed: None,
+            limits: DeviceLimits::default(),
+        }
+    }
+}
+
+impl ContextBuilder {
+    /// The device's address; its GID as well. Without this call it is the first address of
+    /// [`device_list`] whose link is up.
+    pub fn address(mut self, address: impl Into<IpAddr>) -> Self {
+        self.address = Some(address.into());
+        self
+    }
+
+    /// UDP port of the device and of all its peers. Default: 4791, RoCE's.
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = port;
+        self
+    }
+
+    /// The device's name, for people. Default: the name in [`device_list`].
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Packets travel on an in-process switch instead of UDP sockets. The address need not exist on
+    /// the machine.
+    pub fn loopback(mut self, fabric: &LoopbackFabric) -> Self {
+        self.datapath = DatapathChoice::Loopback(fabric.clone());
+        self
+    }
+
+    /// Records every packet, both ways, for Wireshark: to a path, or to a [`PcapFile`] shared with
+    /// other devices.
+    pub fn pcap(mut self, to: impl Into<Recording>) -> Self {
+        self.recording = Some(to.into());
+        self
+    }
+
+    /// Whether a thread answers peers while the program neither posts nor polls. Default: yes.
+    pub fn progress_thread(mut self, wanted: bool) -> Self {
+        self.progress_thread = wanted;
+        self
+    }
+
+    /// How many objects of which size the device allows. Default: rxe's limits.
+    pub fn limits(mut self, limits: DeviceLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Makes keys and queue pair numbers reproducible. For tests only: known keys can be guessed by
+    /// peers (S1, S3). Default: a seed from the operating system.
+    pub fn seed(mut self, seed: [u8; 32]) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Opens the device.
+    ///
+    /// # Errors
+    /// [`OpenError`]: the address is not ours, the port is taken, the pcap file cannot be written,
+    /// ... The text names the remedy.
+    pub fn open(self) -> Result<Context, OpenError> {
+        let pcap = match self.recording {
+            Some(Recording::Path(path)) => Some(PcapFile::create(path)?),
+            Some(Recording::File(file)) => Some(file),
+            None => None,
+        };
+        let device = Device::open(DeviceConfig {
+            name: self.name,
+            address: self.address.unwrap_or_else(first_address),
+            port: self.port,
+            datapath: self.datapath,
+            pcap,
+            progress_thread: self.progress_thread,
+            seed: self.seed,
+            limits: self.limits,
+        })?;
+        Ok(Context::new(device))
+    }
+}
+
+fn first_address() -> IpAddr {
+    let found = device_list().into_iter().find(|device| device.up);
+    found.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |device| device.address)
+}
+
+impl From<&Path> for Recording {
+    fn from(path: &Path) -> Self {
+        Recording::Path(path.to_owned())
+    }
+}
+
+impl From<PathBuf> for Recording {
+    fn from(path: PathBuf) -> Self {
+        Recording::Path(path)
+    }
+}
+
+impl From<&PathBuf> for Recording {
+    fn from(path: &PathBuf) -> Self {
+        Recording::Path(path.clone())
+    }
+}
+
+impl From<&str> for Recording {
+    fn from(path: &str) -> Self {
+        Recording::Path(path.into())
+    }
+}
+
+impl From<PcapFile> for Recording {
+    fn from(file: PcapFile) -> Self {
+        Recording::File(file)
+    }
+}
+
+impl From<&PcapFile> for Recording {
+    fn from(file: &PcapFile) -> Self {
+        Recording::File(file.clone())
+    }
+}

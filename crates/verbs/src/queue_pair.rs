@@ -1,0 +1,288 @@
+//! Queue pairs.
+
+use crate::address_handle::AddressHandleAttr;
+use crate::completion_queue::CompletionQueue;
+use crate::connection::{ConnectOptions, Endpoint, to_init};
+use crate::context::Context;
+use crate::error::{ConnectError, CreateQueuePairError, PostError};
+use crate::protection_domain::ProtectionDomain;
+use crate::shared_receive_queue::SharedReceiveQueue;
+use crate::work_request::{RecvWr, SendWr, lowered};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use uroce_device::transport::{self, QpAttr, QpAttrMask, QpCaps, QpState, QpType};
+use uroce_device::wire::{Gid, Psn, Qpn};
+use uroce_device::{McastError, ModifyError, NoSuchObject, QpRequest};
+
+/// Work requests that are handed to the device at a time.
+const BATCH: usize = 16;
+
+/// A queue pair (`ibv_qp`). Dropping it destroys it: then it raises no further completion and
+/// touches no memory (R93). Completions raised before stay in their queues.
+///
+/// Life of a connected queue pair: built, [`init`](Self::init) (from now on receives can be
+/// posted), [`connect`](Self::connect). A datagram queue pair is [activated](Self::activate)
+/// instead.
+#[derive(Debug)]
+pub struct QueuePair {
+    qpn: Qpn,
+    qp_type: QpType,
+    caps: QpCaps,
+    start_psn: AtomicU32,
+    send_cq: CompletionQueue,
+    recv_cq: CompletionQueue,
+    srq: Option<SharedReceiveQueue>,
+    pd: ProtectionDomain,
+}
+
+impl QueuePair {
+    pub(crate) fn new(
+        request: &QpRequest,
+        pd: &ProtectionDomain,
+        [send_cq, recv_cq]: [&CompletionQueue; 2],
+        srq: Option<&SharedReceiveQueue>,
+    ) -> Result<Self, CreateQueuePairError> {
+        let start_psn = AtomicU32::new(random_psn()?);
+        let qpn = pd.context().device().create_qp(request)?;
+        Ok(QueuePair {
+            qpn,
+            qp_type: request.qp_type,
+            caps: request.caps,
+            start_psn,
+            send_cq: send_cq.clone(),
+            recv_cq: recv_cq.clone(),
+            srq: srq.cloned(),
+            pd: pd.clone(),
+        })
+    }
+
+    /// Its number: unpredictable (S1).
+    pub fn qpn(&self) -> Qpn {
+        self.qpn
+    }
+
+    /// RC, UC or UD.
+    pub fn qp_type(&self) -> QpType {
+        self.qp_type
+    }
+
+    /// The sizes it was built with.
+    pub fn caps(&self) -> QpCaps {
+        self.caps
+    }
+
+    /// The protection domain of this queue pair.
+    pub fn pd(&self) -> &ProtectionDomain {
+        &self.pd
+    }
+
+    /// The device of this queue pair.
+    pub fn context(&self) -> &Context {
+        self.pd.context()
+    }
+
+    /// Where completions of sends go.
+    pub fn send_cq(&self) -> &CompletionQueue {
+        &self.send_cq
+    }
+
+    /// Where completions of receives go.
+    pub fn recv_cq(&self) -> &CompletionQueue {
+        &self.recv_cq
+    }
+
+    /// Where it takes its receives from, if not from a queue of its own.
+    pub fn srq(&self) -> Option<&SharedReceiveQueue> {
+        self.srq.as_ref()
+    }
+
+    /// Its state now.
+    pub fn state(&self) -> QpState {
+        self.query().map_or(QpState::Err, |attr| attr.state)
+    }
+
+    /// The attributes in force (`ibv_query_qp`).
+    ///
+    /// # Errors
+    /// None, as long as this object exists.
+    pub fn query(&self) -> Result<QpAttr, NoSuchObject> {
+        self.context().device().query_qp(self.qpn).map(|(attr, _)| attr)
+    }
+
+    /// `ibv_modify_qp`: the fields of `attr` that `mask` names, all or none (R92).
+    ///
+    /// # Errors
+    /// [`ModifyError`] says which attribute is missing, superfluous or out of range.
+    pub fn modify(&self, attr: &QpAttr, mask: QpAttrMask) -> Result<(), ModifyError> {
+        self.context().device().modify_qp(self.qpn, attr, mask)
+    }
+
+    /// What the peer must know to connect to this queue pair.
+    pub fn endpoint(&self) -> Endpoint {
+        Endpoint::new(Gid::from_ip(self.context().address()), self.qpn, self.start_psn())
+    }
+
+    fn start_psn(&self) -> Psn {
+        Psn::new(self.start_psn.load(Ordering::Relaxed))
+    }
+
+    /// RESET to INIT: receives can be posted, packets are not accepted yet. Post receives before
+    /// connecting, and no peer can be too early.
+    ///
+    /// # Errors
+    /// [`ModifyError`] in any other state but RESET and INIT.
+    pub fn init(&self) -> Result<(), ModifyError> {
+        let (attr, mask) = to_init(self.qp_type);
+        self.modify(&attr, mask)
+    }
+
+    fn init_if_reset(&self) -> Result<(), ModifyError> {
+        if self.state() == QpState::Reset { self.init() } else { Ok(()) }
+    }
+
+    /// Connects an RC or UC queue pair in RESET or INIT: when the call returns, it receives from
+    /// `peer` and can send to it. Nothing goes over the network; the peer must make the same call.
+    ///
+    /// # Errors
+    /// [`ConnectError`]: the queue pair is UD or in another state, no path to that GID, an option
+    /// out of range.
+    pub fn connect(&self, peer: &Endpoint, options: &ConnectOptions) -> Result<(), ConnectError> {
+        if self.qp_type == QpType::Ud {
+            return Err(ConnectError::Datagram);
+        }
+        let path = AddressHandleAttr {
+            hop_limit: options.hop_limit,
+            traffic_class: options.traffic_class,
+            flow_label: options.flow_label,
+            gid_index: options.gid_index,
+            ..peer.gid.into()
+        };
+        let path = path.path(&self.pd)?;
+        let mtu = options.mtu.unwrap_or_else(|| self.context().query_port().active_mtu);
+        self.init_if_reset()?;
+        let (attr, mask) = options.to_rtr(self.qp_type, peer, path, mtu);
+        self.modify(&attr, mask)?;
+        let (attr, mask) = options.to_rts(self.qp_type, self.start_psn());
+        Ok(self.modify(&attr, mask)?)
+    }
+
+    /// Makes a UD queue pair in RESET or INIT ready to send and receive. It accepts messages that
+    /// carry `qkey`.
+    ///
+    /// # Errors
+    /// [`ConnectError`]: the queue pair is not UD, or in another state.
+    pub fn activate(&self, qkey: u32) -> Result<(), ConnectError> {
+        if self.qp_type != QpType::Ud {
+            return Err(ConnectError::NotDatagram);
+        }
+        self.init_if_reset()?;
+        let attr = QpAttr { state: QpState::Rtr, qkey, ..QpAttr::default() };
+        self.modify(&attr, QpAttrMask::STATE | QpAttrMask::QKEY)?;
+        let sq_psn = self.start_psn().get();
+        let attr = QpAttr { state: QpState::Rts, sq_psn, ..QpAttr::default() };
+        Ok(self.modify(&attr, QpAttrMask::STATE | QpAttrMask::SQ_PSN)?)
+    }
+
+    /// Moves the queue pair to the error state: all outstanding work requests complete as flushed.
+    ///
+    /// # Errors
+    /// [`ModifyError`] in RESET.
+    pub fn fail(&self) -> Result<(), ModifyError> {
+        self.enter(QpState::Err)
+    }
+
+    /// Moves the queue pair to RESET: its queues are emptied, its completions removed (R91). It can
+    /// be connected again, then from another PSN: ask for its [`endpoint`](Self::endpoint) anew.
+    ///
+    /// # Errors
+    /// [`ModifyError`]; there is no known reason.
+    pub fn reset(&self) -> Result<(), ModifyError> {
+        self.enter(QpState::Reset)?;
+        // Without randomness the old one serves; it was random as well.
+        if let Ok(psn) = random_psn() {
+            self.start_psn.store(psn, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn enter(&self, state: QpState) -> Result<(), ModifyError> {
+        self.modify(&QpAttr { state, ..QpAttr::default() }, QpAttrMask::STATE)
+    }
+
+    /// Posts send work requests (`ibv_post_send`) in order; what can be sent at once is sent.
+    /// Nothing is allocated.
+    ///
+    /// # Errors
+    /// [`PostError`] names the request that was refused, and why; those before it are posted (B36).
+    pub fn post_send(&self, wrs: &[SendWr<'_>]) -> Result<(), PostError> {
+        if let [wr] = wrs {
+            return self.hand_over(&[lowered(wr, &self.pd).map_err(PostError::first)?]);
+        }
+        for (number, batch) in wrs.chunks(BATCH).enumerate() {
+            self.post_batch(batch).map_err(|error| error.after(number * BATCH))?;
+        }
+        Ok(())
+    }
+
+    fn post_batch(&self, batch: &[SendWr<'_>]) -> Result<(), PostError> {
+        let nothing = transport::SendWr {
+            wr_id: 0,
+            op: transport::SendOp::Send,
+            flags: transport::SendFlags::empty(),
+            data: transport::SendData::default(),
+            ud: None,
+        };
+        let mut ready = [nothing; BATCH];
+        for (index, (slot, wr)) in ready.iter_mut().zip(batch).enumerate() {
+            match lowered(wr, &self.pd) {
+                Ok(wr) => *slot = wr,
+                Err(reason) => {
+                    self.hand_over(&ready[..index])?;
+                    return Err(PostError { index, reason });
+                }
+            }
+        }
+        self.hand_over(&ready[..batch.len()])
+    }
+
+    fn hand_over(&self, wrs: &[transport::SendWr<'_>]) -> Result<(), PostError> {
+        self.context().device().post_send(self.qpn, wrs).map_err(PostError::from)
+    }
+
+    /// Posts receive work requests (`ibv_post_recv`). A UD message needs 40 bytes
+    /// ([`GRH_AREA_LEN`](crate::GRH_AREA_LEN)) more than its length.
+    ///
+    /// # Errors
+    /// [`PostError`] names the request that was refused, and why; those before it are posted (B36).
+    pub fn post_recv(&self, wrs: &[RecvWr<'_>]) -> Result<(), PostError> {
+        self.context().device().post_recv(self.qpn, wrs).map_err(PostError::from)
+    }
+
+    /// Receives what is sent to a multicast group (`ibv_attach_mcast`), if it carries the Q_Key of
+    /// this queue pair.
+    ///
+    /// # Errors
+    /// [`McastError`]: not UD, not a group of our IP version, or the kernel refuses.
+    pub fn attach_mcast(&self, group: IpAddr) -> Result<(), McastError> {
+        self.context().device().attach_mcast(self.qpn, group)
+    }
+
+    /// Leaves a multicast group (`ibv_detach_mcast`).
+    ///
+    /// # Errors
+    /// [`McastError::NotAttached`].
+    pub fn detach_mcast(&self, group: IpAddr) -> Result<(), McastError> {
+        self.context().device().detach_mcast(self.qpn, group)
+    }
+}
+
+impl Drop for QueuePair {
+    fn drop(&mut self) {
+        // It exists as long as this object, and can be destroyed in any state.
+        let _ = self.context().device().destroy_qp(self.qpn);
+    }
+}
+
+fn random_psn() -> Result<u32, getrandom::Error> {
+    getrandom::u32().map(|random| Psn::new(random).get())
+}

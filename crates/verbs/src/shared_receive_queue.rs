@@ -1,0 +1,87 @@
+//! Shared receive queues.
+
+use crate::error::PostError;
+use crate::protection_domain::ProtectionDomain;
+use crate::work_request::RecvWr;
+use std::sync::Arc;
+use uroce_device::transport::{SrqAttr, SrqId};
+use uroce_device::{CreateError, ModifyError};
+
+/// A shared receive queue (`ibv_srq`): several queue pairs take their receives from it. A clone is
+/// the same queue.
+#[derive(Debug, Clone)]
+pub struct SharedReceiveQueue {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    id: SrqId,
+    pd: ProtectionDomain,
+}
+
+impl SharedReceiveQueue {
+    pub(crate) fn new(
+        pd: &ProtectionDomain,
+        max_wr: u32,
+        max_sge: u32,
+    ) -> Result<Self, CreateError> {
+        let attr = SrqAttr { max_wr, max_sge, limit: 0 };
+        let id = pd.context().device().create_srq(pd.id(), &attr)?;
+        Ok(SharedReceiveQueue { inner: Arc::new(Inner { id, pd: pd.clone() }) })
+    }
+
+    /// Its number, as events name it.
+    pub fn id(&self) -> SrqId {
+        self.inner.id
+    }
+
+    /// The protection domain of its buffers.
+    pub fn pd(&self) -> &ProtectionDomain {
+        &self.inner.pd
+    }
+
+    /// Sizes and limit (`ibv_query_srq`). The limit is 0 once its event was raised.
+    pub fn query(&self) -> SrqAttr {
+        let device = self.inner.pd.context().device();
+        // The queue exists as long as this object, so it is always found.
+        device.query_srq(self.id()).unwrap_or_default()
+    }
+
+    /// Asks for one [`SrqLimitReached`](crate::AsyncEvent::SrqLimitReached) when fewer than `limit`
+    /// receives wait (R90); 0 asks for none.
+    ///
+    /// # Errors
+    /// [`ModifyError`] when `limit` is above the size.
+    pub fn set_limit(&self, limit: u32) -> Result<(), ModifyError> {
+        self.modify(None, Some(limit)).map(|_| ())
+    }
+
+    /// Changes the size (`ibv_modify_srq`) and returns the attributes in force.
+    ///
+    /// # Errors
+    /// [`ModifyError`] when more receives wait than would fit; the queue is then as it was (B41).
+    pub fn resize(&self, max_wr: u32) -> Result<SrqAttr, ModifyError> {
+        self.modify(Some(max_wr), None)
+    }
+
+    fn modify(&self, max_wr: Option<u32>, limit: Option<u32>) -> Result<SrqAttr, ModifyError> {
+        self.inner.pd.context().device().modify_srq(self.id(), max_wr, limit)
+    }
+
+    /// Posts receives (`ibv_post_srq_recv`).
+    ///
+    /// # Errors
+    /// [`PostError`] names the request that was refused, and why; those before it are posted (B36).
+    pub fn post_recv(&self, wrs: &[RecvWr<'_>]) -> Result<(), PostError> {
+        let posted = self.inner.pd.context().device().post_srq_recv(self.id(), wrs);
+        posted.map_err(PostError::from)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // It cannot be busy: each queue pair that uses it holds a clone.
+        let _ = self.pd.context().device().destroy_srq(self.id);
+    }
+}

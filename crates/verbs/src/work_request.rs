@@ -1,0 +1,229 @@
+//! Work requests.
+
+use crate::address_handle::AddressHandle;
+use crate::error::PostReason;
+use crate::memory_region::MemoryRegion;
+use crate::memory_window::MemoryWindow;
+use crate::protection_domain::ProtectionDomain;
+use crate::range::start_and_length;
+use crate::remote::RemoteSlice;
+use std::ops::RangeBounds;
+use uroce_device::transport::{self, SendData, SendFlags, SendOp, UdDestination};
+use uroce_device::wire::Qpn;
+use uroce_memory::{Access, Rkey, Sge};
+
+pub use uroce_device::transport::RecvWr;
+
+/// A send work request (`ibv_send_wr`), to be posted with
+/// [`QueuePair::post_send`](crate::QueuePair::post_send).
+///
+/// Begins with what to do (`SendWr::send`, `write`, `read`, ...), and the rest follows:
+///
+/// ```no_run
+/// # use uroce_verbs::*;
+/// # fn f(qp: &QueuePair, mr: &MemoryRegion, remote: RemoteSlice) -> Result<(), PostError> {
+/// qp.post_send(&[
+///     SendWr::write(1, &[mr.sge(..4096)], remote),
+///     SendWr::send(2, &[]).inline(b"done").solicited().signaled(),
+/// ])
+/// # }
+/// ```
+///
+/// Without [`signaled`](Self::signaled) success raises no completion; failure always does.
+#[derive(Debug, Clone, Copy)]
+#[must_use = "a work request does nothing until it is posted"]
+pub struct SendWr<'a> {
+    wr_id: u64,
+    op: SendOp,
+    flags: SendFlags,
+    sges: &'a [Sge],
+    inline: Option<&'a [u8]>,
+    ud: Option<UdDestination>,
+    /// Domain of the address handle or window.
+    pd: Option<&'a ProtectionDomain>,
+    /// A contradiction in the request itself.
+    fault: Option<PostReason>,
+}
+
+impl<'a> SendWr<'a> {
+    fn new(wr_id: u64, op: SendOp, sges: &'a [Sge]) -> Self {
+        let flags = SendFlags::empty();
+        SendWr { wr_id, op, flags, sges, inline: None, ud: None, pd: None, fault: None }
+    }
+
+    /// SEND: the message goes into a receive work request of the peer.
+    pub fn send(wr_id: u64, sges: &'a [Sge]) -> Self {
+        Self::new(wr_id, SendOp::Send, sges)
+    }
+
+    /// RDMA WRITE: the bytes go to the beginning of `remote`.
+    pub fn write(wr_id: u64, sges: &'a [Sge], remote: RemoteSlice) -> Self {
+        Self::new(wr_id, SendOp::Write { va: remote.addr, rkey: remote.rkey }, sges)
+    }
+
+    /// RDMA READ: fills `sges` from the beginning of `remote`.
+    pub fn read(wr_id: u64, sges: &'a [Sge], remote: RemoteSlice) -> Self {
+        Self::new(wr_id, SendOp::Read { va: remote.addr, rkey: remote.rkey }, sges)
+    }
+
+    /// Adds `add` to the 8 bytes at `remote`, modulo 2^64. The value before goes to `sges`, which
+    /// must have 8 bytes; both are in host order.
+    pub fn fetch_add(wr_id: u64, sges: &'a [Sge], remote: RemoteSlice, add: u64) -> Self {
+        Self::new(wr_id, SendOp::FetchAdd { va: remote.addr, rkey: remote.rkey, add }, sges)
+    }
+
+    /// Replaces the 8 bytes at `remote` by `swap` if they equal `compare`. The value before goes to
+    /// `sges`, which must have 8 bytes; all are in host order.
+    pub fn compare_swap(
+        wr_id: u64,
+        sges: &'a [Sge],
+        remote: RemoteSlice,
+        compare: u64,
+        swap: u64,
+    ) -> Self {
+        let op = SendOp::CompareSwap { va: remote.addr, rkey: remote.rkey, compare, swap };
+        Self::new(wr_id, op, sges)
+    }
+
+    /// Writes exactly 8 bytes that a reader sees whole or not at all (oA19-28).
+    pub fn atomic_write(wr_id: u64, sges: &'a [Sge], remote: RemoteSlice) -> Self {
+        Self::new(wr_id, SendOp::AtomicWrite { va: remote.addr, rkey: remote.rkey }, sges)
+    }
+
+    /// FLUSH (Annex 19): earlier writes to `remote` are visible to all at the peer
+    /// ([`Access::FLUSH_GLOBAL`]), or persistent ([`Access::FLUSH_PERSISTENT`]), or both, when this
+    /// completes. Other bits of `placement` are ignored.
+    pub fn flush(wr_id: u64, remote: RemoteSlice, placement: Access) -> Self {
+        let length = crate::range::wire_length(remote.len);
+        Self::new(wr_id, flush_op(remote, length, placement, 0), &[])
+    }
+
+    /// FLUSH of the whole region that the key of `remote` belongs to.
+    pub fn flush_region(wr_id: u64, remote: RemoteSlice, placement: Access) -> Self {
+        Self::new(wr_id, flush_op(remote, 0, placement, 1), &[])
+    }
+
+    /// Binds a window to `range` of a region, with `access` rights. A type 2 window gets
+    /// [`MemoryWindow::next_rkey`], read at this moment; [`with_rkey`](Self::with_rkey) asks for
+    /// another.
+    pub fn bind_mw(
+        wr_id: u64,
+        mw: &'a MemoryWindow,
+        mr: &'a MemoryRegion,
+        range: impl RangeBounds<usize>,
+        access: Access,
+    ) -> Self {
+        let (start, length) = start_and_length(range, mr.len());
+        let op = SendOp::BindMw {
+            mw: mw.id(),
+            new_rkey: mw.next_rkey(),
+            mr: mr.lkey(),
+            va: mr.addr().wrapping_add(start),
+            length,
+            access,
+        };
+        let fault = (!mw.pd().is(mr.pd())).then_some(PostReason::ForeignRegion);
+        SendWr { pd: Some(mw.pd()), fault, ..Self::new(wr_id, op, &[]) }
+    }
+
+    /// Invalidates the key of a type 2 window of ours, once all earlier requests completed.
+    pub fn local_invalidate(wr_id: u64, rkey: Rkey) -> Self {
+        Self::new(wr_id, SendOp::LocalInvalidate(rkey), &[])
+    }
+
+    /// With 32 bits of immediate data, for a SEND or a WRITE. A WRITE then uses up a receive work
+    /// request of the peer, which so learns of it.
+    pub fn imm(mut self, imm: u32) -> Self {
+        match self.op {
+            SendOp::Send | SendOp::SendWithImm(_) => self.op = SendOp::SendWithImm(imm),
+            SendOp::Write { va, rkey } | SendOp::WriteWithImm { va, rkey, .. } => {
+                self.op = SendOp::WriteWithImm { va, rkey, imm };
+            }
+            _ => self.fault = Some(PostReason::ImmNotAllowed),
+        }
+        self
+    }
+
+    /// The arrival of a SEND invalidates the peer's key `rkey` (R41).
+    pub fn invalidate(mut self, rkey: Rkey) -> Self {
+        match self.op {
+            SendOp::Send | SendOp::SendWithInvalidate(_) => {
+                self.op = SendOp::SendWithInvalidate(rkey);
+            }
+            _ => self.fault = Some(PostReason::InvalidateNotAllowed),
+        }
+        self
+    }
+
+    /// The key that a bind of a type 2 window asks for; its upper 24 bits must be the window's.
+    pub fn with_rkey(mut self, rkey: Rkey) -> Self {
+        match &mut self.op {
+            SendOp::BindMw { new_rkey, .. } => *new_rkey = rkey,
+            _ => self.fault = Some(PostReason::RkeyNotAllowed),
+        }
+        self
+    }
+
+    /// Raises a completion also on success.
+    pub fn signaled(mut self) -> Self {
+        self.flags |= SendFlags::SIGNALED;
+        self
+    }
+
+    /// Waits until all earlier READ and atomic requests completed (R80).
+    pub fn fence(mut self) -> Self {
+        self.flags |= SendFlags::FENCE;
+        self
+    }
+
+    /// Wakes a peer that armed its queue for solicited completions (R42).
+    pub fn solicited(mut self) -> Self {
+        self.flags |= SendFlags::SOLICITED;
+        self
+    }
+
+    /// These bytes instead of registered memory. They are copied when the request is posted.
+    pub fn inline(mut self, bytes: &'a [u8]) -> Self {
+        self.inline = Some(bytes);
+        self.flags |= SendFlags::INLINE;
+        self
+    }
+
+    /// Destination of a UD message. For a multicast group, `qpn` is [`Qpn::MULTICAST`].
+    pub fn to(mut self, ah: &'a AddressHandle, qpn: Qpn, qkey: u32) -> Self {
+        self.ud = Some(UdDestination { av: *ah.path(), qpn, qkey });
+        self.pd = Some(ah.pd());
+        self
+    }
+
+    /// The cookie that comes back in the completion.
+    pub fn wr_id(&self) -> u64 {
+        self.wr_id
+    }
+}
+
+fn flush_op(remote: RemoteSlice, length: u32, placement: Access, selectivity: u8) -> SendOp {
+    let global = u8::from(placement.contains(Access::FLUSH_GLOBAL));
+    let persistent = u8::from(placement.contains(Access::FLUSH_PERSISTENT)) << 1;
+    let placement = global | persistent;
+    SendOp::Flush { va: remote.addr, rkey: remote.rkey, length, placement, selectivity }
+}
+
+/// The request as the device takes it, if it makes sense on a queue pair of `pd`.
+pub(crate) fn lowered<'b>(
+    wr: &'b SendWr<'_>,
+    pd: &ProtectionDomain,
+) -> Result<transport::SendWr<'b>, PostReason> {
+    if let Some(fault) = wr.fault {
+        return Err(fault);
+    }
+    if wr.pd.is_some_and(|foreign| !foreign.is(pd)) {
+        return Err(PostReason::ForeignObject);
+    }
+    let data = match &wr.inline {
+        Some(_) if !wr.sges.is_empty() => return Err(PostReason::InlineAndSges),
+        Some(bytes) => SendData::Inline(std::slice::from_ref(bytes)),
+        None => SendData::Sges(wr.sges),
+    };
+    Ok(transport::SendWr { wr_id: wr.wr_id, op: wr.op, flags: wr.flags, data, ud: wr.ud })
+}
