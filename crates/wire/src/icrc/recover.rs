@@ -48,7 +48,7 @@ pub fn recover(flow: &Flow, guesses: &[u16], packet: &[u8]) -> IcrcVerdict {
 /// Bytes from the identification to the end of the stream, the identification included.
 fn distance(flow: &Flow, covered: &[u8]) -> u64 {
     let masked = Masked::of(flow, 0, covered);
-    let tail = covered.len().saturating_sub(super::MASKED_BTH);
+    let tail = covered.len().saturating_sub(super::BTH_LEN);
     let stream = DUMMY_LEN + masked.bytes().len() as u64 + tail as u64;
     stream.saturating_sub(12)
 }
