@@ -16,8 +16,9 @@ use uroce_transport::Instant;
 
 /// Turns of `spin_loop` between two looks at the engine, so that others get at the lock.
 const SPINS: usize = 64;
-/// Looks at [`Shared::is_wanted`] before the thread takes the lock regardless.
-const COURTESY: usize = 1_000;
+/// How often the thread steps back for somebody who waits for the lock. On a busy machine each
+/// step may cost a time slice, and peers wait for answers meanwhile: hence few.
+const COURTESY: usize = 16;
 
 /// The running thread. Dropping it stops the thread and waits for its end.
 #[derive(Debug)]
