@@ -22,6 +22,19 @@ pub fn target_folder() -> PathBuf {
     root().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
+/// The build profile of everything that this program builds, itself included: one compilation for all steps.
+const PROFILE: &str = "ci";
+
+/// `cargo COMMAND --profile ci WORDS`, to be run in the repository.
+///
+/// # Panics
+/// When `words` is empty, which is a mistake in this program.
+pub fn cargo_build(words: &[&str]) -> Command {
+    let mut cargo = cargo(&words[..1]);
+    cargo.args(["--profile", PROFILE, "--locked"]).args(&words[1..]);
+    cargo
+}
+
 /// `cargo` with `words`, to be run in the repository.
 ///
 /// Incremental builds are off in CI: their files cost more time than a build from nothing gets back.
@@ -40,9 +53,9 @@ pub fn cargo(words: &[&str]) -> Command {
 /// # Errors
 /// It does not compile, or the copy failed.
 pub fn install_uroce(folder: &Path) -> Result<PathBuf> {
-    run(&mut cargo(&["build", "--package", "uroce", "--locked", "--quiet"]))?;
+    run(&mut cargo_build(&["build", "--package", "uroce", "--quiet"]))?;
     let program = folder.join("uroce");
-    fs::copy(target_folder().join("debug/uroce"), &program)
+    fs::copy(target_folder().join(PROFILE).join("uroce"), &program)
         .context(|| "could not copy the program uroce")?;
     for path in [folder, &program] {
         let everybody = fs::Permissions::from_mode(0o755);

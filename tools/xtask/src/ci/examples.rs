@@ -33,24 +33,11 @@ pub fn run() -> Outcome {
         Ok(examples) => examples,
         Err(error) => return Outcome::Failed(error.to_string()),
     };
-    let build = shown(&mut workspace::cargo(&[
-        "build",
-        "--workspace",
-        "--examples",
-        "--locked",
-        "--quiet",
-    ]));
+    let build =
+        shown(&mut workspace::cargo_build(&["build", "--workspace", "--examples", "--quiet"]));
     let run_one = |(package, example): &(String, String)| {
         println!("--- {package}: {example}");
-        shown(&mut workspace::cargo(&[
-            "run",
-            "--quiet",
-            "--locked",
-            "-p",
-            package,
-            "--example",
-            example,
-        ]))
+        shown(&mut workspace::cargo_build(&["run", "--quiet", "-p", package, "--example", example]))
     };
     let outcomes = std::iter::once(build).chain(examples.iter().map(run_one));
     outcomes.into_iter().find(|outcome| *outcome != Outcome::Passed).unwrap_or(Outcome::Passed)

@@ -52,33 +52,24 @@ pub fn packages() -> Outcome {
 
 /// `cargo fmt --check`.
 pub fn fmt() -> Outcome {
-    cargo(&["fmt", "--all", "--check"])
+    shown(&mut workspace::cargo(&["fmt", "--all", "--check"]))
 }
 
 /// `cargo clippy`, warnings are errors.
 pub fn clippy() -> Outcome {
-    cargo(&[
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--locked",
-        "--quiet",
-        "--",
-        "-D",
-        "warnings",
-    ])
+    let words = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
+    shown(&mut workspace::cargo_build(&words))
 }
 
 /// `cargo doc`, warnings are errors.
 pub fn doc() -> Outcome {
-    let mut command = workspace::cargo(&["doc", "--workspace", "--no-deps", "--locked", "--quiet"]);
-    command.env("RUSTDOCFLAGS", "-D warnings");
-    shown(&mut command)
+    let mut command = workspace::cargo_build(&["doc", "--workspace", "--no-deps", "--quiet"]);
+    shown(command.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
 /// `cargo test`, documentation tests included.
 pub fn test() -> Outcome {
-    cargo(&["test", "--workspace", "--locked"])
+    shown(&mut workspace::cargo_build(&["test", "--workspace"]))
 }
 
 /// The interop matrix against the kernel.
@@ -91,10 +82,6 @@ pub fn rxe() -> Outcome {
         Ok(missing) => Outcome::Skipped(format!("packages are missing: {}", missing.join(" "))),
         Err(error) => Outcome::Skipped(error.to_string()),
     }
-}
-
-fn cargo(words: &[&str]) -> Outcome {
-    shown(&mut workspace::cargo(words))
 }
 
 /// Runs `command` with its output going to the terminal.

@@ -41,6 +41,7 @@ pub fn boot(arguments: &BootArgs) -> Result<()> {
         ipv6: !arguments.no_ipv6,
         cores: arguments.cores,
         memory_mib: arguments.memory,
+        ..GuestConfig::default()
     };
     let mut guest = Guest::boot(&config)?;
     eprintln!("booted in {:.1} s under {:?}", started.elapsed().as_secs_f64(), guest.accelerator());

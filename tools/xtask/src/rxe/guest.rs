@@ -1,24 +1,39 @@
 //! A running guest with a kernel rxe, which takes commands.
 
 use std::fs;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use super::addresses;
 use super::cache::Cache;
 use super::machine::{Accelerator, Machine};
 use super::mailbox::Mailbox;
-use super::namespace::Namespace;
+use super::namespace::{Namespace, NearEnd};
 use super::{image, kvm};
 use crate::cleanup::{Guard, Leftover};
 use crate::error::{Context, Error, Result};
 
-/// Under software emulation on a busy machine; usually 5 to 10 s.
-const BOOT_LIMIT: Duration = Duration::from_secs(120);
+/// Which end of the wire a guest sits at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seat {
+    /// The end that is always a guest: 10.77.0.2.
+    Far,
+    /// Our end, when it is a guest too: 10.77.0.1.
+    Near,
+}
 
-/// A guest that KVM runs at all is there in 2 s.
-const KVM_BOOT_LIMIT: Duration = Duration::from_secs(8);
+impl Seat {
+    /// The addresses of this end.
+    pub fn addresses(self) -> (Ipv4Addr, Ipv6Addr) {
+        match self {
+            Self::Far => (addresses::GUEST_V4, addresses::GUEST_V6),
+            Self::Near => (addresses::HOST_V4, addresses::HOST_V6),
+        }
+    }
+}
 
 /// What to boot.
 #[derive(Debug, Clone)]
@@ -27,6 +42,8 @@ pub struct GuestConfig {
     pub mtu: u32,
     /// Also give both ends an IPv6 address.
     pub ipv6: bool,
+    /// Its end of the wire.
+    pub seat: Seat,
     /// Processors of the guest.
     pub cores: u32,
     /// Memory of the guest in MiB.
@@ -35,7 +52,7 @@ pub struct GuestConfig {
 
 impl Default for GuestConfig {
     fn default() -> Self {
-        Self { mtu: 9000, ipv6: true, cores: 2, memory_mib: 1024 }
+        Self { mtu: 9000, ipv6: true, seat: Seat::Far, cores: 2, memory_mib: 1024 }
     }
 }
 
@@ -53,7 +70,7 @@ pub struct Output {
 pub struct Guest {
     mailbox: Mailbox,
     machine: Machine,
-    namespace: Namespace,
+    namespace: Arc<Namespace>,
     folder: PathBuf,
     accelerator: Accelerator,
     next_job: AtomicU64,
@@ -61,36 +78,57 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Makes the guest if need be and boots it.
+    /// Makes the guest if need be and boots it at the far end of a wire of its own.
     ///
     /// # Errors
     /// Not root, packages missing, or the guest did not come up (the sentence has its console).
     pub fn boot(config: &GuestConfig) -> Result<Self> {
+        let wire =
+            || Namespace::create(config.mtu, NearEnd::Programs { ipv6: config.ipv6 }).map(Arc::new);
+        Self::boot_on(&wire, config)
+    }
+
+    /// Boots two guests at the two ends of one wire: the far one first.
+    ///
+    /// # Errors
+    /// As [`Guest::boot`].
+    pub fn boot_pair(config: &GuestConfig) -> Result<(Self, Self)> {
+        let wire = || Namespace::create(config.mtu, NearEnd::Guest).map(Arc::new);
+        let far = Self::boot_on(&wire, config)?;
+        let shared = Arc::clone(&far.namespace);
+        let near = Self::boot_on(
+            &|| Ok(Arc::clone(&shared)),
+            &GuestConfig { seat: Seat::Near, ..config.clone() },
+        )?;
+        Ok((far, near))
+    }
+
+    fn boot_on(wire: &dyn Fn() -> Result<Arc<Namespace>>, config: &GuestConfig) -> Result<Self> {
         let cache = image::ensure()?;
         if kvm::worth_trying(&cache) {
-            let guest = Self::boot_with(&cache, config, Accelerator::Kvm, KVM_BOOT_LIMIT);
+            let guest = Self::boot_with(&cache, wire()?, config, Accelerator::Kvm);
             kvm::remember(&cache, guest.is_ok());
             if guest.is_ok() {
                 return guest;
             }
         }
-        Self::boot_with(&cache, config, Accelerator::Tcg, BOOT_LIMIT)
+        Self::boot_with(&cache, wire()?, config, Accelerator::Tcg)
     }
 
     fn boot_with(
         cache: &Cache,
+        namespace: Arc<Namespace>,
         config: &GuestConfig,
         accelerator: Accelerator,
-        limit: Duration,
     ) -> Result<Self> {
-        let namespace = Namespace::create(config.mtu, config.ipv6)?;
-        let folder = std::env::temp_dir().join(namespace.name());
+        let folder = std::env::temp_dir().join(format!("{}-{:?}", namespace.name(), config.seat));
         fs::create_dir_all(folder.join("share"))
             .context(|| format!("could not make {}", folder.display()))?;
         let folder_guard = Guard::new(Leftover::Folder(folder.clone()));
         let (machine, stdin, stdout) =
             Machine::start(cache, &namespace, config, &folder, accelerator)?;
         let mailbox = Mailbox::new(stdin, stdout);
+        let limit = accelerator.boot_limit();
         if !mailbox.wait_ready(limit) {
             let log = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
             return Err(Error::new(format!(

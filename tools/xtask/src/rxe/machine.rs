@@ -3,11 +3,12 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::time::Duration;
 
 use super::addresses;
 use super::cache::Cache;
-use super::guest::GuestConfig;
-use super::namespace::{Namespace, TAP};
+use super::guest::{GuestConfig, Seat};
+use super::namespace::{Namespace, SECOND_TAP, TAP};
 use crate::cleanup::{Guard, Leftover};
 use crate::error::{Context, Result};
 
@@ -21,6 +22,15 @@ pub enum Accelerator {
 }
 
 impl Accelerator {
+    /// How long a boot may take: a guest that KVM runs at all is there in 2 s, a translated one in
+    /// 5 to 10 s unless the host is busy.
+    pub fn boot_limit(self) -> Duration {
+        match self {
+            Self::Kvm => Duration::from_secs(8),
+            Self::Tcg => Duration::from_secs(120),
+        }
+    }
+
     fn flags(self) -> [&'static str; 4] {
         match self {
             Self::Kvm => ["-accel", "kvm", "-cpu", "host"],
@@ -92,22 +102,28 @@ impl Drop for Machine {
 }
 
 fn fixed_flags(config: &GuestConfig) -> Vec<String> {
+    let (tap, mac) = match config.seat {
+        Seat::Far => (TAP, "52:54:00:75:72:02"),
+        Seat::Near => (SECOND_TAP, "52:54:00:75:72:01"),
+    };
     let text = format!(
-        "-smp {} -m {} -display none -monitor none -no-reboot -nodefaults -netdev tap,id=n0,ifname={TAP},script=no,downscript=no \
-         -device virtio-net-pci,netdev=n0,romfile=,mac=52:54:00:75:72:02,host_mtu={} -device virtio-rng-pci",
+        "-smp {} -m {} -display none -monitor none -no-reboot -nodefaults \
+         -netdev tap,id=n0,ifname={tap},script=no,downscript=no \
+         -device virtio-net-pci,netdev=n0,romfile=,mac={mac},host_mtu={} -device virtio-rng-pci",
         config.cores, config.memory_mib, config.mtu
     );
     text.split_whitespace().map(str::to_owned).collect()
 }
 
 fn kernel_command_line(config: &GuestConfig) -> String {
+    let (v4, v6) = config.seat.addresses();
     let mut line = format!(
         "console=ttyS0 quiet panic=-1 mitigations=off uroce.mtu={} uroce.v4={}",
         config.mtu,
-        addresses::with_prefix(addresses::GUEST_V4.into())
+        addresses::with_prefix(v4.into())
     );
     if config.ipv6 {
-        line += &format!(" uroce.v6={}", addresses::with_prefix(addresses::GUEST_V6.into()));
+        line += &format!(" uroce.v6={}", addresses::with_prefix(v6.into()));
     }
     line
 }

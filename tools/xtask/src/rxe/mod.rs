@@ -3,11 +3,13 @@
 mod addresses;
 mod boot;
 mod cache;
+mod faults;
 mod guest;
 mod image;
 mod kvm;
 mod machine;
 mod mailbox;
+mod matrix;
 mod namespace;
 mod recipe;
 
@@ -24,6 +26,8 @@ pub enum RxeCommand {
     Build,
     /// Boot the guest in a network namespace of its own and run a command in it, or stay until ctrl-c.
     Boot(boot::BootArgs),
+    /// Try our programs against the stock ones in the guest.
+    Matrix(matrix::MatrixArgs),
 }
 
 impl RxeCommand {
@@ -38,6 +42,7 @@ impl RxeCommand {
                 Ok(())
             }
             Self::Boot(arguments) => boot::boot(arguments),
+            Self::Matrix(arguments) => matrix::matrix(arguments),
         }
     }
 }
@@ -47,7 +52,5 @@ impl RxeCommand {
 /// # Errors
 /// A cell failed, or the guest did not boot.
 pub fn matrix_for_ci() -> Result<()> {
-    let guest = guest::Guest::boot(&guest::GuestConfig::default())?;
-    drop(guest);
-    Ok(())
+    matrix::matrix(&matrix::MatrixArgs::default())
 }

@@ -1,0 +1,85 @@
+//! Combinations that make no sense, each with its reason.
+
+use super::cell::{Cell, Pingpong, Program};
+use crate::rxe::faults::Fault;
+
+/// Largest path MTU of the wire; datagrams use this one whatever is asked for.
+const LINK_PATH_MTU: u32 = 4096;
+
+/// Packets that a UC sender may send at once and all arrive; the guest's card has room for 256.
+const UC_BURST: u32 = 64;
+
+/// Why `cell` is not tried; `None` when it is.
+pub fn reason(cell: &Cell) -> Option<&'static str> {
+    let unreliable = match cell.program {
+        Program::Pingpong(Pingpong::Uc) => uc(cell),
+        Program::Pingpong(Pingpong::Ud) => ud(cell),
+        _ => None,
+    };
+    unreliable.or_else(|| empty(cell))
+}
+
+fn empty(cell: &Cell) -> Option<&'static str> {
+    match cell.program {
+        _ if cell.size > 0 => None,
+        Program::Pingpong(Pingpong::Ud) => None,
+        Program::Pingpong(_) => Some("the stock ping-pong cannot register an empty buffer"),
+        Program::Perf(..) => Some("the stock performance programs take one byte at least"),
+    }
+}
+
+fn uc(cell: &Cell) -> Option<&'static str> {
+    match cell.fault {
+        Fault::Loss | Fault::Corrupt => {
+            Some("UC does not send a lost message again: the ping-pong would wait for ever")
+        }
+        _ if cell.size / cell.mtu > UC_BURST => {
+            Some("UC has no flow control: a longer burst overruns the guest's card")
+        }
+        Fault::Reorder if cell.size > cell.mtu => {
+            Some("UC drops a message whose packets are out of order")
+        }
+        _ => None,
+    }
+}
+
+fn ud(cell: &Cell) -> Option<&'static str> {
+    match cell.fault {
+        _ if cell.size > LINK_PATH_MTU => Some("a datagram is one packet"),
+        _ if cell.mtu != LINK_PATH_MTU => Some("a datagram has no path MTU to choose"),
+        Fault::Loss | Fault::Corrupt => {
+            Some("UD does not send a lost datagram again: the ping-pong would wait for ever")
+        }
+        Fault::Duplicate => {
+            Some("UD delivers a doubled datagram twice: the ping-pong would count it twice")
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cell::{Family, Role};
+    use super::*;
+
+    fn cell(program: Program, size: u32, fault: Fault) -> Cell {
+        Cell { program, role: Role::Client, size, mtu: 4096, family: Family::V4, fault }
+    }
+
+    #[test]
+    fn datagrams_fit_one_packet_and_want_a_clean_wire() {
+        let ud = Program::Pingpong(Pingpong::Ud);
+        assert_eq!(reason(&cell(ud, 4096, Fault::None)), None);
+        assert_eq!(reason(&cell(ud, 0, Fault::Reorder)), None);
+        assert!(reason(&cell(ud, 65536, Fault::None)).is_some());
+        assert!(reason(&cell(ud, 1, Fault::Loss)).is_some());
+    }
+
+    #[test]
+    fn reliable_programs_are_tried_under_every_fault() {
+        for fault in Fault::ALL {
+            assert_eq!(reason(&cell(Program::Pingpong(Pingpong::Rc), 65536, fault)), None);
+        }
+        assert!(reason(&cell(Program::Pingpong(Pingpong::Rc), 0, Fault::None)).is_some());
+    }
+}

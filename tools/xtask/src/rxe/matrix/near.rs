@@ -1,0 +1,168 @@
+//! Our end of the wire: our program in the namespace, or the stock one in a second guest for comparison.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use super::cell::Cell;
+use super::command::{Part, announces_itself, ours, stock, stock_script};
+use crate::cleanup::{Guard, Leftover};
+use crate::error::{Context, Error, Result};
+use crate::rxe::guest::{Guest, Job, Output};
+
+/// How long a program may take until it listens.
+const LISTEN_LIMIT: Duration = Duration::from_secs(20);
+
+/// Who plays our part.
+#[derive(Debug)]
+pub enum Near<'a> {
+    /// The program `uroce`, as an unprivileged user beside the tap of `guest`.
+    Ours {
+        /// The guest at the other end.
+        guest: &'a Guest,
+        /// The program.
+        program: PathBuf,
+    },
+    /// The stock programs in a guest at our end.
+    Stock(Guest),
+}
+
+/// A started program, at either end.
+#[derive(Debug)]
+pub enum Running<'a> {
+    /// A process of this host.
+    Process(Process),
+    /// A job in a guest.
+    Job(Job<'a>),
+}
+
+/// A process of this host; killed on drop.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    output: PathBuf,
+    _guard: Guard,
+}
+
+impl Near<'_> {
+    /// Starts this end's program.
+    ///
+    /// # Errors
+    /// It did not start.
+    pub fn start(&self, cell: &Cell, part: Part, port: u16) -> Result<Running<'_>> {
+        match self {
+            Self::Ours { guest, program } => {
+                let line = format!("{} {}", program.display(), ours(cell, part, port));
+                let words: Vec<&str> = line.split_whitespace().collect();
+                let command = guest.namespace().command_as_nobody(&words);
+                Process::start(command, guest.folder().join("near")).map(Running::Process)
+            }
+            Self::Stock(guest) => {
+                let line = stock(cell, part, port, guest.gid_index(cell.family.near())?);
+                guest.spawn(&stock_script(&line, part, port)).map(Running::Job)
+            }
+        }
+    }
+
+    /// Waits until the server `running` accepts connections at `port`.
+    ///
+    /// # Errors
+    /// It ended first, or did not listen in time.
+    pub fn wait_listening(&self, running: &mut Running<'_>, port: u16) -> Result<()> {
+        match (self, running) {
+            (Self::Ours { guest, .. }, Running::Process(process)) => wait_until(|| {
+                if !process.runs() {
+                    return Err(Error::new(format!(
+                        "our server ended at once: {}",
+                        process.text()
+                    )));
+                }
+                Ok(guest.namespace().listens(port))
+            }),
+            (_, running) => running.wait_announced(),
+        }
+    }
+}
+
+impl Running<'_> {
+    /// Waits until a stock server in a guest has said that it listens.
+    ///
+    /// # Errors
+    /// It did not within 20 s.
+    pub fn wait_announced(&self) -> Result<()> {
+        match self {
+            Self::Job(job) => wait_until(|| Ok(announces_itself(&job.text()))),
+            Self::Process(_) => Ok(()),
+        }
+    }
+
+    /// Waits for the end of the program.
+    ///
+    /// # Errors
+    /// It took longer than `limit`; then it is killed.
+    pub fn wait(self, limit: Duration) -> Result<Output> {
+        match self {
+            Self::Job(job) => job.wait(limit),
+            Self::Process(mut process) => process.wait(limit),
+        }
+    }
+}
+
+impl Process {
+    fn start(mut command: Command, output: PathBuf) -> Result<Self> {
+        let file =
+            File::create(&output).context(|| format!("could not make {}", output.display()))?;
+        let second = file.try_clone().context(|| "could not share the output file")?;
+        let child =
+            command.stdout(file).stderr(second).spawn().context(|| "our program did not start")?;
+        let guard = Guard::new(Leftover::Process(child.id()));
+        Ok(Self { child, output, _guard: guard })
+    }
+
+    fn runs(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    fn text(&self) -> String {
+        read(&self.output)
+    }
+
+    fn wait(&mut self, limit: Duration) -> Result<Output> {
+        let deadline = Instant::now() + limit;
+        while Instant::now() < deadline {
+            let ended = self.child.try_wait().context(|| "our program could not be waited for")?;
+            if let Some(status) = ended {
+                return Ok(Output { code: status.code().unwrap_or(-1), text: self.text() });
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let seconds = limit.as_secs();
+        Err(Error::new(format!(
+            "our program did not end within {seconds} s; it had printed:\n{}",
+            self.text()
+        )))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+fn wait_until(mut done: impl FnMut() -> Result<bool>) -> Result<()> {
+    let deadline = Instant::now() + LISTEN_LIMIT;
+    while Instant::now() < deadline {
+        if done()? {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Err(Error::new(format!("the server did not listen within {} s", LISTEN_LIMIT.as_secs())))
+}
+
+fn read(path: &Path) -> String {
+    fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+}
