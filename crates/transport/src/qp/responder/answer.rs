@@ -60,11 +60,6 @@ impl Answer {
 }
 
 impl Responder {
-    /// READs and the like that were executed but not answered yet (R35).
-    pub(super) fn unsent_reads(&self) -> usize {
-        self.answers.iter().filter(|answer| !answer.is_ack()).count()
-    }
-
     /// Queues an ACK or NAK behind everything else (R49). One that directly follows another takes
     /// its place if its PSN is not lower: it then says all that the older one said. The ACK of a
     /// duplicate has a lower PSN than a NAK that waits, and says nothing new. True if only one of
@@ -100,14 +95,9 @@ impl Responder {
     pub(super) fn queue_in_order(&mut self, answer: Answer) {
         let key = key_of(&answer);
         if let Some(old) = self.answers.iter_mut().find(|old| key_of(old) == key && !old.is_ack()) {
-            if let Answer::Read(train) = old
-                && train.next == train.first
-                && train.next.since(answer.psn()) <= 0
-            {
-                // It has not started yet and will send all that is asked for.
-                return;
+            if !waits_already(old, &answer) {
+                *old = answer;
             }
-            *old = answer;
             return;
         }
         if self.answers.len() >= limits::RESPONSE_QUEUE {
@@ -115,8 +105,31 @@ impl Responder {
         }
         let psn = answer.psn();
         let at = self.answers.iter().position(|other| other.psn().since(psn) > 0);
+        if at == Some(0)
+            && let Some(Answer::Read(train)) = self.answers.front_mut()
+        {
+            // The requester has gone back to before this train: it starts over behind the answer.
+            train.next = train.first;
+        }
         self.answers.insert(at.unwrap_or(self.answers.len()), answer);
     }
+
+    /// Drops the answer to the request with this PSN, which can be given no more.
+    pub(super) fn drop_answer(&mut self, key: Psn) {
+        self.answers.retain(|answer| answer.is_ack() || key_of(answer) != key);
+    }
+}
+
+/// True if `old`, which waits, will send what `new` asks for, or has to go out before it.
+fn waits_already(old: &Answer, new: &Answer) -> bool {
+    let (Answer::Read(old), Answer::Read(new)) = (old, new) else {
+        return true;
+    };
+    let later = new.first.since(old.last) > 0;
+    let part = old.next == old.first
+        && old.first.since(new.first) <= 0
+        && (old.last, old.length) == (new.last, new.length);
+    later || part
 }
 
 /// The PSN by which an answer is known: that of its request.
@@ -147,12 +160,14 @@ impl QueuePair {
             }
             Answer::Atomic { psn, msn, original } => {
                 self.responder.answers.pop_front();
+                self.responder.note_answered(psn);
                 let aeth = Aeth { syndrome: Syndrome::ack(Syndrome::ACK_UNLIMITED), msn };
                 let result = Some(AtomicAckEth { original });
                 self.emit_answer(Opcode::RC_ATOMIC_ACKNOWLEDGE, psn, Some(aeth), result, out)?
             }
             Answer::Placement { psn, msn } => {
                 self.responder.answers.pop_front();
+                self.responder.note_answered(psn);
                 let aeth = Aeth { syndrome: Syndrome::ack(Syndrome::ACK_UNLIMITED), msn };
                 self.emit_answer(Opcode::RC_READ_RESPONSE_ONLY, psn, Some(aeth), None, out)?
             }
@@ -240,6 +255,7 @@ impl QueuePair {
     fn move_train(&mut self, train: &Train) {
         if train.next == train.last {
             self.responder.answers.pop_front();
+            self.responder.note_answered(train.base);
         } else if let Some(Answer::Read(front)) = self.responder.answers.front_mut() {
             front.next = train.next.add(1);
         }

@@ -120,7 +120,7 @@ impl QueuePair {
             return Err(Refusal::NotReady);
         }
         let remembers = !matches!(packet.info.operation, Operation::Send | Operation::Write);
-        if remembers && self.responder.unsent_reads() >= usize::from(self.responder.depth) {
+        if remembers && self.responder.is_saved_full() {
             let what = "more READ and atomic requests are open than max_dest_rd_atomic allows";
             return Err(Refusal::invalid(packet, what));
         }

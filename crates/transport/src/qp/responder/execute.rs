@@ -151,16 +151,13 @@ impl QueuePair {
         let first = packet.bth.psn;
         let last = first.add(self.psns_of_request(packet) - 1);
         let msn = (self.responder.msn + 1) & 0xff_ffff;
-        let saved = Saved { first, last, msn, kind };
-        if self.responder.saved.len() >= usize::from(self.responder.depth) {
-            self.responder.saved.pop_front();
-        }
-        self.responder.saved.push_back(saved);
-        self.responder.queue_saved(&saved, first);
+        let saved = Saved { first, last, msn, kind, answered: false };
+        self.responder.save(saved);
+        self.responder.queue_saved(&saved);
     }
 
     /// R18, R19.
-    fn psns_of_request(&self, packet: &Packet<'_>) -> u32 {
+    pub(super) fn psns_of_request(&self, packet: &Packet<'_>) -> u32 {
         match (packet.info.operation, packet.reth()) {
             (Operation::ReadRequest, Some(reth)) => {
                 reth.length.div_ceil(self.attr.path_mtu.bytes() as u32).max(1)

@@ -16,6 +16,8 @@ pub(super) struct Saved {
     pub(super) last: Psn,
     pub(super) msn: u32,
     pub(super) kind: SavedKind,
+    /// Its answer has been sent at least once.
+    pub(super) answered: bool,
 }
 
 /// What is needed for that.
@@ -30,28 +32,64 @@ pub(super) enum SavedKind {
 }
 
 impl Responder {
-    /// Queues the answer to `saved`, for a READ from `from` on.
-    pub(super) fn queue_saved(&mut self, saved: &Saved, from: Psn) {
-        let (psn, msn) = (saved.first, saved.msn);
-        self.queue_in_order(match saved.kind {
-            SavedKind::Read { va, rkey, length } => Answer::Read(Train {
-                first: from,
-                next: from,
-                last: saved.last,
-                va,
-                rkey,
-                length,
-                base: saved.first,
-                msn,
-            }),
-            SavedKind::Atomic { original, .. } => Answer::Atomic { psn, msn, original },
-            SavedKind::Placement => Answer::Placement { psn, msn },
-        });
+    /// R35: true if the oldest of as many requests as may be open has not been answered yet.
+    pub(super) fn is_saved_full(&self) -> bool {
+        let full = self.saved.len() >= usize::from(self.depth);
+        full && self.saved.front().is_none_or(|oldest| !oldest.answered)
     }
 
+    /// Remembers a request. The oldest one makes room: its requester would not have sent another
+    /// without having its answer, so an answer that still waits is a repetition nobody needs.
+    pub(super) fn save(&mut self, saved: Saved) {
+        if self.saved.len() >= usize::from(self.depth)
+            && let Some(oldest) = self.saved.pop_front()
+        {
+            self.drop_answer(oldest.first);
+        }
+        self.saved.push_back(saved);
+    }
+
+    /// Queues the whole answer to `saved`.
+    pub(super) fn queue_saved(&mut self, saved: &Saved) {
+        let (psn, msn) = (saved.first, saved.msn);
+        match saved.kind {
+            SavedKind::Read { length, .. } => self.queue_part(saved, psn, saved.last, length),
+            SavedKind::Atomic { original, .. } => {
+                self.queue_in_order(Answer::Atomic { psn, msn, original });
+            }
+            SavedKind::Placement => self.queue_in_order(Answer::Placement { psn, msn }),
+        }
+    }
+
+    /// Queues the responses `first..=last` to a READ, of which only the first `length` bytes count.
+    fn queue_part(&mut self, saved: &Saved, first: Psn, last: Psn, length: u64) {
+        let SavedKind::Read { va, rkey, .. } = saved.kind else {
+            return;
+        };
+        let (base, msn) = (saved.first, saved.msn);
+        self.queue_in_order(Answer::Read(Train {
+            first,
+            next: first,
+            last,
+            va,
+            rkey,
+            length,
+            base,
+            msn,
+        }));
+    }
+
+    /// The newest remembered request that has this PSN: after a lap of all PSNs there may be two.
     fn find_saved(&self, psn: Psn) -> Option<Saved> {
         let holds = |s: &&Saved| psn.since(s.first) >= 0 && psn.since(s.last) <= 0;
-        self.saved.iter().find(holds).copied()
+        self.saved.iter().rev().find(holds).copied()
+    }
+
+    /// Notes that the request that starts at `first` has been answered in full.
+    pub(super) fn note_answered(&mut self, first: Psn) {
+        if let Some(saved) = self.saved.iter_mut().rev().find(|saved| saved.first == first) {
+            saved.answered = true;
+        }
     }
 }
 
@@ -79,33 +117,33 @@ impl QueuePair {
         }
     }
 
-    /// R58: the READ must be a part of the one that is remembered, under the same key.
+    /// R58: the READ must be a part of the one that is remembered, under the same key, and still be
+    /// allowed.
     fn repeat_read(&mut self, packet: &Packet<'_>, cx: &mut Context<'_>) {
         let psn = packet.bth.psn;
-        let remembered = self
-            .responder
-            .find_saved(psn)
-            .filter(|saved| self.is_part_of(packet, saved) && self.check_rkey(packet, cx).is_ok());
-        match remembered {
-            Some(saved) => {
-                cx.counters.drop(DropReason::DuplicateRequest);
-                self.responder.queue_saved(&saved, psn);
-            }
-            None => cx.counters.drop(DropReason::DuplicateReadInvalid),
-        }
+        let saved = self.responder.find_saved(psn);
+        let part = saved.and_then(|saved| Some((saved, self.length_of_part(packet, &saved)?)));
+        let allowed = self.check_enabled(packet).is_ok() && self.check_rkey(packet, cx).is_ok();
+        let Some((saved, length)) = part.filter(|_| allowed) else {
+            return cx.counters.drop(DropReason::DuplicateReadInvalid);
+        };
+        cx.counters.drop(DropReason::DuplicateRequest);
+        let last = psn.add(self.psns_of_request(packet) - 1);
+        self.responder.queue_part(&saved, psn, last, length);
     }
 
-    fn is_part_of(&self, packet: &Packet<'_>, saved: &Saved) -> bool {
-        let (Some(remote), SavedKind::Read { va, rkey, length }) =
-            (checks::remote_of(packet), saved.kind)
-        else {
-            return false;
+    /// How far into the remembered READ the repeated part reaches; `None` if it is no part of it.
+    fn length_of_part(&self, packet: &Packet<'_>, saved: &Saved) -> Option<u64> {
+        let SavedKind::Read { va, rkey, length } = saved.kind else {
+            return None;
         };
-        let skipped =
-            packet.bth.psn.since(saved.first).max(0) as u64 * self.attr.path_mtu.bytes() as u64;
-        remote.rkey == rkey
-            && va.checked_add(skipped) == Some(remote.va)
-            && length.checked_sub(skipped) == Some(remote.length)
+        let remote = checks::remote_of(packet)?;
+        let skipped = packet.bth.psn.since(saved.first).max(0) as u64;
+        let skipped = skipped * self.attr.path_mtu.bytes() as u64;
+        let end = skipped.checked_add(remote.length)?;
+        let same_memory = remote.rkey == rkey && va.checked_add(skipped) == Some(remote.va);
+        let same_kind = (remote.length == 0) == (length == 0);
+        (same_memory && same_kind && end <= length).then_some(end)
     }
 
     /// R59: the stored result, once more.
@@ -121,7 +159,7 @@ impl QueuePair {
         match self.responder.find_saved(psn).filter(same) {
             Some(saved) => {
                 cx.counters.drop(DropReason::DuplicateRequest);
-                self.responder.queue_saved(&saved, psn);
+                self.responder.queue_saved(&saved);
             }
             None => cx.counters.drop(DropReason::DuplicateAtomicUnknown),
         }
