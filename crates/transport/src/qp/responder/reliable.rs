@@ -36,11 +36,11 @@ impl QueuePair {
             return;
         }
         cx.counters.out_of_seq_request += 1;
-        cx.counters.drop(DropReason::PsnOutOfSequence);
         if !self.responder.spend_reply(now) {
             cx.counters.drop(DropReason::ReplyBudget);
             return;
         }
+        cx.counters.drop(DropReason::PsnOutOfSequence);
         self.responder.silent = true;
         let syndrome = Syndrome::nak(NakCode::PsnSequence);
         self.answer_now(self.responder.expected, syndrome);
@@ -56,7 +56,7 @@ impl QueuePair {
                     self.acknowledge_request(cx);
                 }
             }
-            Err(Refusal::NotReady) => self.answer_not_ready(packet, cx),
+            Err(Refusal::NotReady) => self.answer_not_ready(now, packet, cx),
             Err(refusal) => self.refuse(now, packet, refusal, cx),
         }
     }
@@ -77,10 +77,14 @@ impl QueuePair {
     }
 
     /// R37: RNR NAK, then silence until the request returns (R56).
-    fn answer_not_ready(&mut self, packet: &Packet<'_>, cx: &mut Context<'_>) {
+    fn answer_not_ready(&mut self, now: Instant, packet: &Packet<'_>, cx: &mut Context<'_>) {
+        self.responder.silent = true;
+        if !self.responder.spend_reply(now) {
+            cx.counters.drop(DropReason::ReplyBudget);
+            return;
+        }
         cx.counters.send_rnr_err += 1;
         cx.counters.drop(DropReason::RnrPending);
-        self.responder.silent = true;
         self.answer_now(packet.bth.psn, Syndrome::rnr(self.attr.min_rnr_timer));
     }
 
