@@ -33,6 +33,8 @@ pub const PACKETS_PER_TURN: usize = 64;
 pub const REPLY_BUDGET: u32 = 1024;
 /// Least time between two CNPs of one QP in nanoseconds (R103).
 pub const CNP_INTERVAL_NS: u64 = 50_000;
+/// UC: a message that starts at most this many PSNs back is a repetition, an older one a new start.
+pub const UC_REPEAT_WINDOW: i32 = 256;
 /// Length of one reply budget period in nanoseconds.
 pub const REPLY_BUDGET_PERIOD_NS: u64 = 1_000_000;
 /// Largest number of responses that wait to be sent by one responder.

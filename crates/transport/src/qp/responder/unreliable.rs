@@ -4,6 +4,7 @@ use uroce_wire::{DropReason, NakCode, Packet};
 
 use crate::cause::{Cause, FlushReason};
 use crate::context::Context;
+use crate::limits;
 use crate::qp::QueuePair;
 use crate::time::Instant;
 use crate::wc::{Wc, WcOpcode, WcStatus};
@@ -19,13 +20,14 @@ impl QueuePair {
     ) {
         let psn = packet.bth.psn;
         let distance = psn.since(self.responder.expected);
-        if distance < 0 {
-            // A repetition made by the network; delivering it twice helps nobody.
+        if distance < 0 && (!packet.info.starts() || -distance <= limits::UC_REPEAT_WINDOW) {
+            // A repetition made by the network; delivering it twice helps nobody. A new message
+            // from further back is believed (R97): our idea of the PSN may come from a forgery.
             cx.counters.duplicate_request += 1;
             cx.counters.drop(DropReason::UcOutOfSequence);
             return;
         }
-        if distance > 0 {
+        if distance != 0 {
             cx.counters.out_of_seq_request += 1;
             self.responder.drop_rest = true;
         }
