@@ -260,9 +260,11 @@ impl QueuePair {
             cx.counters.rcvd_cnp += 1;
             return;
         }
+        if packet.info.operation != Operation::Acknowledge {
+            self.note_congestion(now, arrival);
+        }
         if packet.info.is_request() {
             self.note_established(cx);
-            self.note_congestion(now, arrival);
             self.handle_request(now, arrival, packet, cx);
         } else {
             self.handle_response(now, packet, cx);
