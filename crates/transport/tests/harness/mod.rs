@@ -2,6 +2,8 @@
 //! of protocol take microseconds.
 #![allow(dead_code)]
 
+pub mod forge;
+
 use std::net::IpAddr;
 
 use uroce_memory::{Access, MemLimits, MemTable, Mr, PdId, Region, Rkey, Sge};
@@ -107,6 +109,8 @@ pub enum Fate {
     Deliver,
     Drop,
     Duplicate,
+    /// A copy follows after so many nanoseconds.
+    DuplicateLate(u64),
     Delay(u64),
     Replace(Vec<u8>),
 }
@@ -433,9 +437,7 @@ impl Pair {
 
     /// Runs until `deadline` of virtual time, at most.
     pub fn run_until(&mut self, deadline: Instant) {
-        while self.next_time().is_some_and(|next| next <= deadline) {
-            self.step();
-        }
+        while self.step_until(deadline) {}
         self.now = self.now.max(deadline);
     }
 
@@ -455,11 +457,16 @@ impl Pair {
 
     /// One round: send, deliver what is due, fire what is due, or let time pass.
     pub fn step(&mut self) -> bool {
+        self.step_until(Instant::from_nanos(u64::MAX))
+    }
+
+    /// The same, but time does not pass beyond `limit`.
+    fn step_until(&mut self, limit: Instant) -> bool {
         let sent = self.transmit(0) | self.transmit(1);
         if sent {
             return true;
         }
-        let Some(next) = self.next_time() else { return false };
+        let Some(next) = self.next_time().filter(|next| *next <= limit) else { return false };
         self.now = self.now.max(next);
         self.deliver();
         for node in &mut self.nodes {
@@ -506,6 +513,10 @@ impl Pair {
             Fate::Duplicate => {
                 self.fly(at, to, bytes.clone());
                 self.fly(at, to, bytes);
+            }
+            Fate::DuplicateLate(ns) => {
+                self.fly(at, to, bytes.clone());
+                self.fly(at.add_ns(ns), to, bytes);
             }
             Fate::Delay(ns) => self.fly(at.add_ns(ns), to, bytes),
             Fate::Replace(bytes) => self.fly(at, to, bytes),
