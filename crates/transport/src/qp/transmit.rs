@@ -56,7 +56,7 @@ impl QueuePair {
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
-        // Each round retires one local operation, so the queue's length bounds the loop.
+        // Each round passes one local operation, so the queue's length bounds the loop.
         for _ in 0..=self.send_queue.len() {
             if !matches!(self.state, QpState::Rts | QpState::Sqd)
                 || self.requester.rnr_until.is_some()
@@ -69,7 +69,12 @@ impl QueuePair {
                 return None;
             }
             if wqe.op.is_local() {
-                self.run_local(now, index, &wqe, cx)?;
+                if wqe.done {
+                    // Met again after going back: it was done, and is not done twice.
+                    self.requester.cursor = index + 1;
+                } else {
+                    self.run_local(now, index, &wqe, cx)?;
+                }
                 continue;
             }
             if let Err(failure) = self.check_possible(&wqe) {
@@ -155,7 +160,10 @@ impl QueuePair {
 
     /// Fence, read depth and window (R79, R80, R17).
     fn may_send(&self, wqe: &SendWqe) -> bool {
-        if wqe.flags.contains(SendFlags::FENCE) && !self.requester.reads.is_empty() {
+        // A READ in several requests waits for others once, not for its own.
+        let starts = !wqe.numbered || self.requester.psn == wqe.first_psn;
+        let fenced = starts && wqe.flags.contains(SendFlags::FENCE);
+        if fenced && !self.requester.reads.is_empty() {
             return false;
         }
         if self.init.qp_type != QpType::Rc {
