@@ -41,6 +41,8 @@ pub(crate) struct Requester {
     pub(crate) ack_deadline: Option<Instant>,
     /// Nothing goes out before this time (R76, B15).
     pub(crate) rnr_until: Option<Instant>,
+    /// The PSN that the receiver was not ready for; meaningful during the wait.
+    pub(crate) rnr_psn: Psn,
     /// The PSN that an implied NAK already restarted from; it restarts once per gap.
     pub(crate) restarted_at: Option<Psn>,
     /// Any response arrived on this QP.
@@ -64,6 +66,7 @@ impl Default for Requester {
             rnr_retry: 0,
             ack_deadline: None,
             rnr_until: None,
+            rnr_psn: Psn::new(0),
             restarted_at: None,
             heard: false,
         }

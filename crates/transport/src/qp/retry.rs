@@ -82,6 +82,11 @@ impl QueuePair {
         cx: &mut Context<'_>,
     ) {
         cx.counters.rcvd_rnr_err += 1;
+        if self.requester.rnr_until.is_some() && self.requester.rnr_psn == psn {
+            // Nothing was sent since the last one: a copy of it, which costs no retry.
+            cx.counters.drop(DropReason::RnrPending);
+            return;
+        }
         let wait_us = rnr_timer_us(timer);
         if self.requester.rnr_retry != RNR_RETRY_FOR_EVER {
             if self.requester.rnr_retries_left == 0 {
@@ -94,6 +99,7 @@ impl QueuePair {
             self.requester.rnr_retries_left -= 1;
         }
         self.go_back_to(psn, cx);
+        self.requester.rnr_psn = psn;
         self.requester.rnr_until = Some(now.add_ns(u64::from(wait_us) * 1_000));
     }
 
@@ -102,6 +108,8 @@ impl QueuePair {
         if let Some(until) = self.requester.rnr_until {
             if now >= until {
                 self.requester.rnr_until = None;
+                // R76: the wait is no timeout; each try has its full time from its sending on.
+                self.requester.ack_deadline = None;
                 self.wake();
             }
             return;
