@@ -220,6 +220,10 @@ impl QueuePair {
         let to = if mask.contains(M::STATE) { attr.state } else { from };
         self.check_modify(from, to, attr, mask)?;
         self.apply(attr, mask);
+        if mask.contains(M::TIMEOUT) {
+            // B32: what is in flight waits as long as the new value says.
+            self.restart_ack_timer(now);
+        }
         if from != to {
             self.enter(now, from, to, cx);
         }
@@ -306,9 +310,11 @@ impl QueuePair {
         *self = QueuePair::blank(&self.init);
     }
 
-    /// Raises SQ_DRAINED once nothing is in flight any more.
+    /// Raises SQ_DRAINED once nothing that was begun is unfinished. Between the pieces of a long
+    /// request nothing may be in flight for a moment.
     pub(crate) fn report_drained(&mut self, cx: &mut Context<'_>) {
-        if self.state != QpState::Sqd || self.drained_reported || self.requester.in_flight() {
+        let begun = self.send_queue.front().is_some_and(|wqe| wqe.numbered);
+        if self.state != QpState::Sqd || self.drained_reported || begun {
             return;
         }
         self.drained_reported = true;
