@@ -27,6 +27,8 @@ pub struct CompletionQueue {
     armed: Option<Notify>,
     event: bool,
     overflowed: bool,
+    /// The overflow was reported; it is reported once, whatever number of QPs meet it.
+    overflow_reported: bool,
 }
 
 /// The queue was full, or had overflowed before: the completion is lost (R66).
@@ -42,6 +44,7 @@ impl CompletionQueue {
             armed: None,
             event: false,
             overflowed: false,
+            overflow_reported: false,
         }
     }
 
@@ -63,6 +66,11 @@ impl CompletionQueue {
     /// True once a completion was lost.
     pub fn is_overflowed(&self) -> bool {
         self.overflowed
+    }
+
+    /// True once, after the first overflow (R66).
+    pub(crate) fn take_overflow(&mut self) -> bool {
+        self.overflowed && !std::mem::replace(&mut self.overflow_reported, true)
     }
 
     /// Moves up to `out.len()` completions into `out`, oldest first, and says how many.

@@ -5,6 +5,7 @@ use uroce_wire::DropReason;
 use crate::attr::{QpState, QpType};
 use crate::cause::{Cause, FlushReason};
 use crate::context::Context;
+use crate::cq::CompletionQueue;
 use crate::event::AsyncEvent;
 use crate::qp::QueuePair;
 use crate::qp::send_queue::SendWqe;
@@ -59,8 +60,8 @@ impl QueuePair {
 
     fn note_overflow(&mut self, cq: crate::cq::CqId, cx: &mut Context<'_>) {
         cx.counters.lost_completions += 1;
-        if !self.cq_broken && self.state != QpState::Err {
-            self.cq_broken = true;
+        self.cq_broken = true;
+        if cx.cqs.get_mut(cq).is_some_and(CompletionQueue::take_overflow) {
             cx.events.push(AsyncEvent::CqErr(cq));
         }
     }
@@ -112,18 +113,12 @@ impl QueuePair {
         self.report_last_wqe(cx);
     }
 
-    /// R87, R88: every send that waits completes with a flush error, signalled or not.
+    /// R87, R88: every send that waits completes with a flush error, signalled or not, also a
+    /// window that was bound ahead of its turn: after the first failure nothing succeeds.
     pub(crate) fn flush_sends(&mut self, cx: &mut Context<'_>) {
         let cause = Cause::Flushed(self.flush_reason);
         while let Some(wqe) = self.send_queue.pop() {
-            if wqe.done {
-                // Done before the failure; it only waited for its turn.
-                if self.init.signal_all || wqe.flags.contains(SendFlags::SIGNALED) {
-                    self.complete_send(&wqe, WcStatus::Success, Cause::None, cx);
-                }
-            } else {
-                self.complete_send(&wqe, WcStatus::WrFlushErr, cause, cx);
-            }
+            self.complete_send(&wqe, WcStatus::WrFlushErr, cause, cx);
         }
         self.send_queue.clear();
         let next = self.requester.next_new;
