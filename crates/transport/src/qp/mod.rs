@@ -257,7 +257,7 @@ impl QueuePair {
         cx.counters.rcvd_pkts += 1;
         cx.counters.rcvd_bytes += packet.covered().len() as u64 + 4;
         if packet.info.operation == Operation::Cnp {
-            cx.counters.rcvd_cnp += 1;
+            self.note_cnp(packet, cx);
             return;
         }
         if packet.info.operation != Operation::Acknowledge {
@@ -270,6 +270,15 @@ impl QueuePair {
             self.handle_response(now, packet, cx);
         }
         self.settle(now, cx);
+    }
+
+    /// R13: a CNP has 16 bytes behind the BTH, and no meaning for PSNs.
+    fn note_cnp(&mut self, packet: &Packet<'_>, cx: &mut Context<'_>) {
+        if packet.payload().len() == 16 {
+            cx.counters.rcvd_cnp += 1;
+        } else {
+            cx.counters.drop(DropReason::BadLength);
+        }
     }
 
     fn note_established(&mut self, cx: &mut Context<'_>) {
