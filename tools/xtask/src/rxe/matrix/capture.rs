@@ -53,7 +53,9 @@ impl Capture {
     /// # Errors
     /// tcpdump is missing or did not start.
     pub fn start(namespace: &Namespace, file: &Path) -> Result<Self> {
-        let words = ["tcpdump", "-i", TAP, "-s", "0", "-U", "-B", "65536", "-Z", "root", "-w"];
+        // Immediate: else the kernel keeps packets back until a second has passed.
+        let words = format!("tcpdump -i {TAP} -s 0 -U --immediate-mode -B 65536 -Z root -w");
+        let words: Vec<&str> = words.split_whitespace().collect();
         let mut tcpdump = namespace.command(&words);
         tcpdump
             .arg(file)

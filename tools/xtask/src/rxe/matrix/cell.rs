@@ -212,10 +212,20 @@ impl Cell {
     pub fn iterations(&self) -> u32 {
         match (self.size, self.program) {
             (65537.., _) => 5,
+            (4097.., _) if self.fault != Fault::None => 5,
             (4097.., _) => 20,
             (_, Program::Pingpong(_)) => 100,
             _ => 200,
         }
+    }
+
+    /// How many packets carry the messages, in both directions together.
+    pub fn packets(&self) -> u32 {
+        let directions = match self.program {
+            Program::Pingpong(_) | Program::Perf(Verb::Write | Verb::Send, Figure::Lat) => 2,
+            Program::Perf(..) => 1,
+        };
+        directions * self.iterations() * self.size.div_ceil(self.mtu).max(1)
     }
 }
 

@@ -9,6 +9,9 @@ const LINK_PATH_MTU: u32 = 4096;
 /// Packets that a UC sender may send at once and all arrive; the guest's card has room for 256.
 const UC_BURST: u32 = 64;
 
+/// Gaps that are repaired within 10 s.
+const MOST_GAPS: u32 = 150;
+
 /// Why `cell` is not tried; `None` when it is.
 pub fn reason(cell: &Cell) -> Option<&'static str> {
     let unreliable = match cell.program {
@@ -16,7 +19,7 @@ pub fn reason(cell: &Cell) -> Option<&'static str> {
         Program::Pingpong(Pingpong::Ud) => ud(cell),
         _ => None,
     };
-    unreliable.or_else(|| empty(cell))
+    unreliable.or_else(|| empty(cell)).or_else(|| slow(cell))
 }
 
 fn empty(cell: &Cell) -> Option<&'static str> {
@@ -26,6 +29,19 @@ fn empty(cell: &Cell) -> Option<&'static str> {
         Program::Pingpong(_) => Some("the stock ping-pong cannot register an empty buffer"),
         Program::Perf(..) => Some("the stock performance programs take one byte at least"),
     }
+}
+
+/// rxe, like any go-back-N sender with one retry in flight, repairs one gap per timer of 67 ms.
+fn slow(cell: &Cell) -> Option<&'static str> {
+    let gaps_per_thousand = match cell.fault {
+        Fault::None | Fault::Duplicate => 0,
+        Fault::Corrupt => 5,
+        Fault::Loss => 10,
+        Fault::Reorder => 50,
+    };
+    let gaps = cell.packets() * gaps_per_thousand / 1000;
+    (gaps > MOST_GAPS)
+        .then_some("rxe repairs one gap per 67 ms: so many packets would take minutes")
 }
 
 fn uc(cell: &Cell) -> Option<&'static str> {
