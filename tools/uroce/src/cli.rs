@@ -1,0 +1,99 @@
+//! The command line.
+
+use crate::cmd;
+use clap::{Args, Parser, Subcommand};
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+const AFTER: &str = "\
+Exit codes: 0 all well (also after Ctrl-C, if something was measured), 1 the test failed, \
+2 wrong usage, 3 this machine lacks something, 4 the peer is missing or went away.
+Environment: UROCE_DEVICE (name or address), UROCE_PCAP, UROCE_LOG, NO_COLOR. Flags win.";
+
+/// A software RDMA NIC (RoCEv2) in userspace: no kernel module, no root.
+#[derive(Debug, Parser)]
+#[command(name = "uroce", version, after_help = AFTER)]
+pub struct Cli {
+    /// Options of every command.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of every command.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Options of every command")]
+pub struct Global {
+    /// Open the device on this address of the machine [default: the one that reaches the peer]
+    #[arg(long, global = true, value_name = "IP", conflicts_with = "ib_dev")]
+    pub address: Option<IpAddr>,
+    /// Open this device (see `uroce devices`), or the device with this address
+    #[arg(short = 'd', long, global = true, value_name = "NAME")]
+    pub ib_dev: Option<String>,
+    /// UDP port of RoCE, at both ends
+    #[arg(long, global = true, value_name = "PORT", default_value_t = uroce_device::ROCE_PORT,
+          value_parser = clap::value_parser!(u16).range(1..))]
+    pub roce_port: u16,
+    /// Record every packet of this process into a pcapng file
+    #[arg(long, global = true, value_name = "FILE")]
+    pub pcap: Option<PathBuf>,
+    /// Say what happens inside: error, warn, info, debug, trace (on stderr)
+    #[arg(long, global = true, value_name = "LEVEL")]
+    pub log: Option<String>,
+    /// Print results as JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show that it works: every operation once between two NICs of this machine, checked
+    Demo(cmd::demo::DemoArgs),
+    /// List the devices of this machine, as ibv_devices does
+    Devices,
+    /// Show what a device and its port can do, as ibv_devinfo does
+    Devinfo(cmd::devinfo::DevinfoArgs),
+    /// List the addresses of all devices, as show_gids does
+    Gids,
+    /// Send messages to and fro with a peer, as ibv_{rc,uc,ud,srq}_pingpong do
+    Pingpong(cmd::pingpong::PingpongArgs),
+    /// Measure bandwidth or latency, as ib_{write,read,send,atomic}_{bw,lat} do
+    Perf(Box<cmd::perf::PerfArgs>),
+    /// Print the completion script for a shell
+    Completions(cmd::completions::CompletionsArgs),
+}
+
+impl Global {
+    /// Fills what the command line left open from the environment.
+    pub fn with_environment(mut self) -> Self {
+        let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        if self.address.is_none() && self.ib_dev.is_none() {
+            self.ib_dev = set("UROCE_DEVICE");
+        }
+        self.pcap = self.pcap.or_else(|| set("UROCE_PCAP").map(PathBuf::from));
+        self.log = self.log.or_else(|| set("UROCE_LOG"));
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_flag_wins_over_the_environment() {
+        let cli = Cli::try_parse_from(["uroce", "devices", "--address", "127.0.0.5"]);
+        let global = cli.expect("good arguments").global.with_environment();
+        assert_eq!(global.address, Some([127, 0, 0, 5].into()));
+        assert_eq!(global.ib_dev, None);
+    }
+}

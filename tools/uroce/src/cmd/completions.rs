@@ -1,0 +1,26 @@
+//! `uroce completions SHELL`.
+
+use crate::cli::Cli;
+use crate::failure::Failure;
+use crate::report::out;
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+/// Arguments of `uroce completions`.
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+/// Prints the script.
+///
+/// # Errors
+/// None.
+pub fn run(args: &CompletionsArgs) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "uroce", &mut script);
+    out(&String::from_utf8_lossy(&script));
+    Ok(())
+}

@@ -1,0 +1,53 @@
+//! `uroce devices`: the columns of `ibv_devices`, and what else helps to choose.
+
+use crate::cli::Global;
+use crate::failure::Failure;
+use crate::nic;
+use crate::report::{json, out};
+use serde_json::json;
+use uroce_verbs::{DeviceInfo, device_list};
+
+/// Lists the devices.
+///
+/// # Errors
+/// Exit 3 when there are none.
+pub fn run(global: &Global) -> Result<(), Failure> {
+    let devices = device_list();
+    if devices.is_empty() {
+        return Err(Failure::environment("no network interface has an address")
+            .help("give one an address with `ip addr add`, or set the loopback interface up"));
+    }
+    if global.json {
+        let devices: Vec<_> = devices.iter().map(as_json).collect();
+        json::print(&json!({ "version": json::VERSION, "devices": devices }));
+        return Ok(());
+    }
+    out("    device          \t   node GUID    \tnetdev          \taddress\n");
+    out("    ------          \t----------------\t------          \t-------\n");
+    for device in &devices {
+        out(&format!(
+            "    {:<16}\t{:016x}\t{:<16}\t{}\n",
+            device.name,
+            guid(device),
+            device.netdev,
+            device.address
+        ));
+    }
+    Ok(())
+}
+
+/// 0 for a device that cannot be opened now; opening it for real will say why.
+fn guid(device: &DeviceInfo) -> u64 {
+    nic::inspect(device).map_or(0, |context| context.guid())
+}
+
+fn as_json(device: &DeviceInfo) -> serde_json::Value {
+    json!({
+        "name": device.name,
+        "node_guid": format!("{:016x}", guid(device)),
+        "netdev": device.netdev,
+        "address": device.address.to_string(),
+        "mtu": device.mtu,
+        "up": device.up,
+    })
+}

@@ -1,0 +1,28 @@
+//! The commands, one module each.
+
+pub mod completions;
+pub mod demo;
+pub mod devices;
+pub mod devinfo;
+pub mod gids;
+pub mod perf;
+pub mod pingpong;
+
+use crate::cli::{Command, Global};
+use crate::failure::Failure;
+
+/// Runs a command.
+///
+/// # Errors
+/// What the command says.
+pub fn run(command: Command, global: &Global) -> Result<(), Failure> {
+    match command {
+        Command::Demo(args) => demo::run(&args, global),
+        Command::Devices => devices::run(global),
+        Command::Devinfo(args) => devinfo::run(&args, global),
+        Command::Gids => gids::run(global),
+        Command::Pingpong(args) => pingpong::run(&args, global),
+        Command::Perf(args) => perf::run(&args, global),
+        Command::Completions(args) => completions::run(&args),
+    }
+}

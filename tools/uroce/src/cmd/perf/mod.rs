@@ -1,0 +1,122 @@
+//! `uroce perf`: the tests of perftest, in either role, against perftest or ourselves.
+
+mod args;
+mod buffers;
+mod local;
+mod output;
+mod pingpong;
+mod plan;
+mod receiver;
+mod requester;
+mod script;
+mod session;
+
+mod verify;
+
+pub use args::PerfArgs;
+
+use crate::cli::Global;
+use crate::exchange::channel::Channel;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::nic::{Nics, address_towards};
+use crate::stop::Stop;
+use output::{Form, Output};
+use plan::Plan;
+use session::Session;
+use uroce_verbs::Context;
+
+/// Runs one end, or with `--local` both.
+///
+/// # Errors
+/// See the exit codes.
+pub fn run(args: &PerfArgs, global: &Global) -> Result<(), Failure> {
+    let plan = Plan::new(args)?;
+    let interrupt = Interrupt::install();
+    let nics = Nics::new(global)?;
+    let form = if global.json || args.out_json { Form::Json } else { Form::Table };
+    match (args.local, &args.host) {
+        (Some(how), _) => local::run(&plan, how, &nics, form, &interrupt),
+        (None, Some(host)) => {
+            let channel = Channel::connect(host, args.port, &interrupt)?;
+            let context = nics.open(address_towards(channel.peer())?)?;
+            one_end(context, channel, plan, form, &interrupt)
+        }
+        (None, None) => serve(plan, &nics, form, &interrupt),
+    }
+}
+
+fn serve(plan: Plan, nics: &Nics, form: Form, interrupt: &Interrupt) -> Result<(), Failure> {
+    // A named device is opened first, so that a busy port is told at once; else the client decides.
+    let named = nics.open_named_now()?;
+    Output::new(form).waiting();
+    let channel = Channel::accept(plan.args.port, interrupt)?;
+    let context = match named {
+        Some(context) => context,
+        None => nics.open_on(channel.local()?)?,
+    };
+    one_end(context, channel, plan, form, interrupt)
+}
+
+/// Runs the test on an open device and a connected channel.
+fn one_end(
+    context: Context,
+    channel: Channel,
+    plan: Plan,
+    form: Form,
+    interrupt: &Interrupt,
+) -> Result<(), Failure> {
+    let session = Session::open(context, channel, plan, interrupt)?;
+    let mut output = Output::new(form);
+    output.start(&session);
+    let ended = script::run(&session, &mut output);
+    let measured = output.has_results();
+    output.finish(&session, *ended.as_ref().unwrap_or(&None), ended.is_err());
+    log_counters(&session.context);
+    let done = conclude(ended, measured, interrupt, &session);
+    session.channel.linger();
+    done
+}
+
+fn conclude(
+    ended: Result<Option<bool>, Stop>,
+    measured: bool,
+    interrupt: &Interrupt,
+    session: &Session,
+) -> Result<(), Failure> {
+    match ended {
+        Ok(Some(false)) => {
+            Err(Failure::test("the bytes that arrived are not those that were sent")
+                .help("record the traffic with --pcap and look at the packets in Wireshark"))
+        }
+        Ok(Some(true)) => {
+            eprintln!("verified: the bytes that arrived are those that were sent");
+            Ok(())
+        }
+        Ok(None) => Ok(()),
+        Err(_) if interrupt.is_set() && measured => Ok(()),
+        Err(_) if interrupt.is_set() => Err(Failure::interrupted()),
+        Err(Stop::Interrupted) => Err(Failure::interrupted()),
+        Err(Stop::PeerDone) => {
+            Err(Failure::peer("the peer ended its part of the run before ours was over")
+                .help("give both ends the same test, -n, -s, -a and -D"))
+        }
+        Err(Stop::Failed(failure)) => Err(explain(failure, session)),
+    }
+}
+
+/// Adds what the datapath knows, such as an MTU that is too small.
+fn explain(failure: Failure, session: &Session) -> Failure {
+    match session.context.datapath_problem() {
+        Some(problem) if failure.help.is_none() => failure.help(problem),
+        _ => failure,
+    }
+}
+
+fn log_counters(context: &Context) {
+    for (name, value) in context.counters() {
+        if value != 0 {
+            tracing::debug!("{} {name} {value}", context.name());
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What a run prints, as tables or as JSON.
+
+use super::pingpong::Pinged;
+use super::session::Session;
+use crate::peak::Bandwidth;
+use crate::report::banner::{self, Limit, Parameters, Shown};
+use crate::report::{json, out, table};
+
+/// How results are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// perftest's tables.
+    Table,
+    /// JSON, all at the end.
+    Json,
+    /// Not at all: the second end of a local run.
+    Silent,
+}
+
+/// Collects and prints results.
+#[derive(Debug)]
+pub struct Output {
+    form: Form,
+    results: Vec<json::PerfResult>,
+}
+
+impl Output {
+    /// Nothing printed yet.
+    pub fn new(form: Form) -> Self {
+        Output { form, results: Vec::new() }
+    }
+
+    fn print(&self, text: &str) {
+        if self.form == Form::Table {
+            out(text);
+        }
+    }
+
+    /// A server waits.
+    pub fn waiting(&self) {
+        self.print(banner::WAITING);
+    }
+
+    /// Parameters and both ends; after the keys are known.
+    pub fn start(&self, session: &Session) {
+        let plan = &session.plan;
+        let shown = Shown {
+            reads: plan.has_response() && plan.args.verb == super::args::Verb::Read,
+            memory: matches!(plan.args.verb, super::args::Verb::Write | super::args::Verb::Read),
+        };
+        self.print(&parameters(session).block());
+        self.print(&banner::end_lines("local", &session.local, shown));
+        self.print(&banner::end_lines("remote", &session.remote, shown));
+        self.print(table::RULE);
+        self.print(&header(session));
+    }
+
+    /// A size of a bandwidth test.
+    pub fn bandwidth(&mut self, session: &Session, row: &Bandwidth) {
+        self.print(&table::bandwidth_row(row, session.plan.args.report_gbits));
+        self.results.push(json::PerfResult::Bandwidth(row.into()));
+    }
+
+    /// A size of a latency test.
+    pub fn latency(&mut self, session: &Session, row: &Pinged) {
+        let per_second = row.sent as f64 / row.elapsed.as_secs_f64().max(1e-9);
+        let latencies = &row.latencies;
+        if session.plan.duration.is_some() {
+            let average = latencies.average();
+            self.print(&table::timed_latency_row(row.size, row.sent, average, per_second));
+        } else {
+            self.samples(session, row);
+            self.print(&table::latency_row(row.size, row.sent, &latencies.into()));
+        }
+        if session.plan.args.percentiles {
+            self.print(&percentiles(row));
+        }
+        let result = json::LatencyResult::new(row.size, row.sent, per_second, latencies);
+        self.results.push(json::PerfResult::Latency(result));
+    }
+
+    fn samples(&self, session: &Session, row: &Pinged) {
+        let Some(mut samples) = row.latencies.samples() else {
+            return;
+        };
+        if session.plan.args.report_histogram {
+            samples.sort_by(f64::total_cmp);
+        }
+        self.print(&table::sample_lines(&samples));
+        self.print(table::RULE);
+        self.print(&header(session));
+    }
+
+    /// True if anything was measured.
+    pub fn has_results(&self) -> bool {
+        !self.results.is_empty()
+    }
+
+    /// The end of the table, or all of the JSON.
+    pub fn finish(self, session: &Session, verified: Option<bool>, partial: bool) {
+        self.print(table::RULE);
+        if self.form == Form::Json {
+            json::print(&json::PerfReport {
+                version: json::VERSION,
+                test_info: test_info(session),
+                results: self.results,
+                verified,
+                partial,
+            });
+        }
+    }
+}
+
+fn header(session: &Session) -> String {
+    match (session.plan.is_lat(), session.plan.duration) {
+        (false, _) => table::bandwidth_header(session.plan.args.report_gbits),
+        (true, Some(_)) => table::TIMED_LATENCY_HEADER.to_owned(),
+        (true, None) => table::LATENCY_HEADER.to_owned(),
+    }
+}
+
+fn percentiles(row: &Pinged) -> String {
+    let points = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
+    let shown = points.map(|p| format!("p{p} {:.2}", row.latencies.percentile(p)));
+    format!(" usec: {}\n", shown.join("  "))
+}
+
+fn parameters(session: &Session) -> Parameters {
+    let plan = &session.plan;
+    let sends = session.is_client() || plan.args.bidirectional || plan.is_lat();
+    let depth = match (sends, plan.receives()) {
+        (true, _) => Some(("TX depth", plan.tx_depth)),
+        (false, true) => Some(("RX depth", plan.rx_depth)),
+        (false, false) => None,
+    };
+    let size = plan.largest();
+    Parameters {
+        title: plan.title(),
+        device: session.context.name().to_owned(),
+        qps: plan.args.qp,
+        connection: plan.connection(),
+        srq: plan.args.use_srq,
+        depth,
+        cq_mod: (!plan.is_lat()).then(|| plan.cq_mod(size)),
+        mtu: session.mtu.bytes(),
+        gid_index: plan.args.gid_index,
+        limit: if plan.has_response() {
+            Limit::OutstandingReads(plan.outs)
+        } else {
+            Limit::Inline(plan.args.inline_size)
+        },
+    }
+}
+
+fn test_info(session: &Session) -> json::TestInfo {
+    let plan = &session.plan;
+    json::TestInfo {
+        test: plan.name(),
+        role: if session.is_client() { "client" } else { "server" },
+        device: session.context.name().to_owned(),
+        local: session.context.address().to_string(),
+        remote: session.remote.first().map(|k| k.gid.to_ip().to_string()).unwrap_or_default(),
+        connection: plan.connection(),
+        qps: plan.args.qp,
+        mtu: session.mtu.bytes(),
+        tx_depth: plan.tx_depth,
+        cq_mod: plan.cq_mod(plan.largest()),
+        inline: plan.args.inline_size,
+        bidirectional: plan.args.bidirectional,
+    }
+}

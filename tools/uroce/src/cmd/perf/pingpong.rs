@@ -1,0 +1,223 @@
+//! Latency: one message at a time.
+
+use super::args::Verb;
+use super::receiver::Receiver;
+use super::requester::post_one;
+use super::session::Session;
+use crate::latency::Latencies;
+use crate::peak::Times;
+use crate::stop::{Stop, Watch, failed};
+use std::time::{Duration, Instant};
+
+/// How long after its time is over a timed run waits for one more answer.
+const LAST_WORD: Duration = Duration::from_millis(300);
+
+/// What a latency run measured.
+#[derive(Debug)]
+pub struct Pinged {
+    /// Message size.
+    pub size: u64,
+    /// Messages that this end sent.
+    pub sent: u64,
+    /// Messages that came from the peer.
+    pub received: u64,
+    /// Times between posts.
+    pub latencies: Latencies,
+    /// From the first post to the end.
+    pub elapsed: Duration,
+}
+
+/// The clock of a latency run.
+struct Clock {
+    start: Instant,
+    /// End of a timed run.
+    deadline: Option<Instant>,
+    margin: Duration,
+    previous: Option<Instant>,
+}
+
+impl Clock {
+    fn new(session: &Session) -> Self {
+        let start = Instant::now();
+        let margin = Duration::from_secs(session.plan.args.margin.into());
+        Clock {
+            start,
+            deadline: session.plan.duration.map(|duration| start + duration - margin),
+            margin,
+            previous: None,
+        }
+    }
+
+    /// A post happens now: the time since the one before is a sample.
+    fn tick(&mut self, latencies: &mut Latencies) -> Instant {
+        let now = Instant::now();
+        if let Some(previous) = self.previous
+            && previous >= self.start + self.margin
+        {
+            latencies.add(now - previous);
+        }
+        self.previous = Some(now);
+        now
+    }
+
+    fn is_over(&self) -> bool {
+        self.deadline.is_some_and(|end| Instant::now() >= end)
+    }
+
+    fn is_long_over(&self) -> bool {
+        self.deadline.is_some_and(|end| Instant::now() >= end + LAST_WORD)
+    }
+}
+
+/// Runs one size. On an early end the first field says why, the second what was measured.
+pub fn run(
+    session: &Session,
+    size: u64,
+    receiver: Option<&mut Receiver<'_>>,
+) -> (Result<(), Stop>, Pinged) {
+    let keep = session.plan.args.report_unsorted || session.plan.args.report_histogram;
+    let mut pinged = Pinged {
+        size,
+        sent: 0,
+        received: 0,
+        latencies: Latencies::new(!session.plan.has_response(), keep),
+        elapsed: Duration::ZERO,
+    };
+    let mut clock = Clock::new(session);
+    let done = match (session.plan.args.verb, receiver) {
+        (Verb::Write, _) => writes(session, &mut clock, &mut pinged),
+        (Verb::Send, Some(receiver)) => sends(session, receiver, &mut clock, &mut pinged),
+        _ => round_trips(session, &mut clock, &mut pinged),
+    };
+    pinged.elapsed = match clock.previous {
+        Some(last) => last.saturating_duration_since(clock.start + clock.margin),
+        None => Duration::ZERO,
+    };
+    let over = clock.is_over();
+    let done = match done {
+        // In a timed run the two clocks do not end together.
+        Err(Stop::PeerDone) if over => Ok(()),
+        Err(Stop::Failed(_)) if over => Ok(()),
+        done => done,
+    };
+    (done, pinged)
+}
+
+fn iterations(session: &Session) -> u64 {
+    if session.plan.duration.is_some() { u64::MAX } else { session.plan.iters }
+}
+
+/// READ and atomics: the client posts and waits.
+fn round_trips(session: &Session, clock: &mut Clock, pinged: &mut Pinged) -> Result<(), Stop> {
+    let mut watch = Watch::new(&session.channel, &session.interrupt, true);
+    let count = iterations(session);
+    while pinged.sent < count && !clock.is_over() {
+        let now = clock.tick(&mut pinged.latencies);
+        post_one(session, 0, 0, pinged.size, true)?;
+        pinged.sent += 1;
+        await_send(session, &mut watch)?;
+        watch.progressed(now)?;
+    }
+    Ok(())
+}
+
+/// Polls until the send completes.
+fn await_send(session: &Session, watch: &mut Watch<'_>) -> Result<(), Stop> {
+    loop {
+        match session.send_cq.poll_one() {
+            Some(completion) if completion.is_ok() => return Ok(()),
+            Some(completion) => return Err(failed(&completion).into()),
+            None => watch.idle()?,
+        }
+    }
+}
+
+/// WRITE: each end waits for the last byte of its half to become the number of the message.
+fn writes(session: &Session, clock: &mut Clock, pinged: &mut Pinged) -> Result<(), Stop> {
+    let reliable = session.plan.connection() == "RC";
+    let mut watch = Watch::new(&session.channel, &session.interrupt, reliable);
+    let count = iterations(session);
+    let mut open = 0;
+    while pinged.sent < count || pinged.received < count {
+        let answers = pinged.received < count && (pinged.sent > 0 || !session.is_client());
+        if answers {
+            await_byte(session, clock, pinged, &mut open, &mut watch)?;
+        }
+        if clock.is_over() && session.is_client() {
+            break;
+        }
+        if pinged.sent < count {
+            let now = clock.tick(&mut pinged.latencies);
+            pinged.sent += 1;
+            session.buffers.mark(pinged.size, pinged.sent as u8);
+            post_one(session, 0, 0, pinged.size, true)?;
+            open += 1;
+            while open > 0 {
+                await_send(session, &mut watch)?;
+                open -= 1;
+            }
+            watch.progressed(now)?;
+        }
+    }
+    Ok(())
+}
+
+fn await_byte(
+    session: &Session,
+    clock: &Clock,
+    pinged: &mut Pinged,
+    open: &mut u64,
+    watch: &mut Watch<'_>,
+) -> Result<(), Stop> {
+    let wanted = (pinged.received + 1) as u8;
+    while session.buffers.mark_received(pinged.size) != wanted {
+        // Polling drives the device: without it nothing would arrive.
+        match session.send_cq.poll_one() {
+            Some(completion) if completion.is_ok() => *open = open.saturating_sub(1),
+            Some(completion) => return Err(failed(&completion).into()),
+            None => watch.idle()?,
+        }
+        if clock.is_long_over() {
+            return Err(Stop::PeerDone);
+        }
+    }
+    pinged.received += 1;
+    Ok(())
+}
+
+/// SEND: each end waits for a message, then sends one.
+fn sends(
+    session: &Session,
+    receiver: &mut Receiver<'_>,
+    clock: &mut Clock,
+    pinged: &mut Pinged,
+) -> Result<(), Stop> {
+    let reliable = session.plan.connection() == "RC";
+    let mut watch = Watch::new(&session.channel, &session.interrupt, reliable);
+    let mut unused = Times::default();
+    let count = iterations(session);
+    while pinged.sent < count || pinged.received < count {
+        let answers = pinged.received < count && (pinged.sent > 0 || !session.is_client());
+        if answers {
+            while !receiver.reap(&mut unused)? {
+                receiver.nap();
+                watch.idle()?;
+                if clock.is_long_over() {
+                    return Err(Stop::PeerDone);
+                }
+            }
+            pinged.received += 1;
+        }
+        if clock.is_over() && session.is_client() {
+            break;
+        }
+        if pinged.sent < count {
+            let now = clock.tick(&mut pinged.latencies);
+            post_one(session, 0, 0, pinged.size, true)?;
+            pinged.sent += 1;
+            await_send(session, &mut watch)?;
+            watch.progressed(now)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,281 @@
+//! The end that posts operations: keeps the send queues full.
+
+use super::args::{Atomic, Verb};
+use super::session::{QKEY, Session};
+use crate::failure::Failure;
+use crate::peak::Times;
+use crate::stop::{Stop, Watch, failed};
+use std::time::{Duration, Instant};
+use uroce_verbs::{PostError, Qpn, RemoteSlice, Rkey, SendWr, Sge, WorkCompletion};
+
+/// Completions taken in one poll, as perftest does.
+const POLL: usize = 16;
+/// How long after its deadline a timed run waits for what is still in flight.
+const DRAIN: Duration = Duration::from_secs(1);
+
+/// How long to go on.
+#[derive(Debug, Clone, Copy)]
+pub enum Goal {
+    /// So many messages on each queue pair.
+    Messages(u64),
+    /// Until then.
+    Until(Instant),
+}
+
+/// One queue pair's progress.
+#[derive(Debug, Clone, Copy, Default)]
+struct Lane {
+    posted: u64,
+    completed: u64,
+    offset: u64,
+}
+
+/// Posts messages of one size on all queue pairs.
+#[derive(Debug)]
+pub struct Requester<'a> {
+    session: &'a Session,
+    size: u64,
+    cq_mod: u64,
+    goal: Goal,
+    lanes: Vec<Lane>,
+    /// Messages before this moment are not counted.
+    counted_from: Option<Instant>,
+}
+
+impl<'a> Requester<'a> {
+    /// Starts now.
+    pub fn new(session: &'a Session, size: u64) -> Self {
+        let plan = &session.plan;
+        let now = Instant::now();
+        let margin = Duration::from_secs(plan.args.margin.into());
+        Requester {
+            session,
+            size,
+            cq_mod: plan.cq_mod(size).into(),
+            goal: match plan.duration {
+                Some(duration) => Goal::Until(now + duration - margin),
+                None => Goal::Messages(plan.iters),
+            },
+            lanes: vec![Lane::default(); session.qps.len()],
+            counted_from: (!margin.is_zero()).then(|| now + margin),
+        }
+    }
+
+    /// Messages completed on queue pair `qp`.
+    pub fn completed(&self, qp: usize) -> u64 {
+        self.lanes[qp].completed
+    }
+
+    /// True once nothing is left to post or to wait for.
+    pub fn is_done(&self) -> bool {
+        let deadline_over = match self.goal {
+            Goal::Messages(_) => false,
+            Goal::Until(end) => Instant::now() >= end + DRAIN,
+        };
+        deadline_over
+            || self.lanes.iter().all(|lane| lane.posted == lane.completed && !self.wants(lane))
+    }
+
+    fn wants(&self, lane: &Lane) -> bool {
+        match self.goal {
+            Goal::Messages(count) => lane.posted < count,
+            // A signalled one must be the last, or the rest would never complete.
+            Goal::Until(end) => Instant::now() < end || lane.posted % self.signal_step() != 0,
+        }
+    }
+
+    fn signal_step(&self) -> u64 {
+        match u64::from(self.session.plan.args.post_list) {
+            1 => self.cq_mod,
+            list => list,
+        }
+    }
+
+    /// Posts what fits. True if anything was posted.
+    ///
+    /// # Errors
+    /// [`Stop::Failed`] if the device refuses.
+    pub fn fill(&mut self, times: &mut Times) -> Result<bool, Stop> {
+        let mut any = false;
+        for qp in 0..self.lanes.len() {
+            while let Some(count) = self.next_chain(&self.lanes[qp]) {
+                self.post(qp, count, times)?;
+                any = true;
+            }
+        }
+        Ok(any)
+    }
+
+    /// Length of the next list of work requests, if it fits.
+    fn next_chain(&self, lane: &Lane) -> Option<u64> {
+        let depth = u64::from(self.session.plan.tx_depth);
+        let list = u64::from(self.session.plan.args.post_list);
+        let left = match self.goal {
+            Goal::Messages(count) => count.saturating_sub(lane.posted),
+            Goal::Until(_) if self.wants(lane) => u64::MAX,
+            Goal::Until(_) => 0,
+        };
+        let count = list.min(left);
+        (count > 0 && lane.posted - lane.completed + count <= depth).then_some(count)
+    }
+
+    fn post(&mut self, qp: usize, count: u64, times: &mut Times) -> Result<(), Stop> {
+        let now = Instant::now();
+        let counted = self.counted_from.is_none_or(|from| now >= from);
+        if count == 1 {
+            let Lane { posted, offset, .. } = self.lanes[qp];
+            let signaled = self.is_signaled(posted + 1, true);
+            post_one(self.session, qp, offset, self.size, signaled)?;
+            self.advance(qp);
+        } else {
+            self.post_list(qp, count)?;
+        }
+        if counted {
+            (0..count).for_each(|_| times.posted(now));
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self, qp: usize) {
+        let lane = &mut self.lanes[qp];
+        lane.posted += 1;
+        lane.offset = self.session.plan.next_offset(lane.offset, self.size);
+    }
+
+    /// One call for the whole list; only its last work request is signalled.
+    fn post_list(&mut self, qp: usize, count: u64) -> Result<(), Stop> {
+        let session = self.session;
+        let index = u32::try_from(qp).unwrap_or(u32::MAX);
+        let mut places = Vec::with_capacity(count as usize);
+        for _ in 0..count {
+            let offset = self.lanes[qp].offset;
+            places.push((offset, [session.buffers.local_sge(index, offset, self.size)]));
+            self.advance(qp);
+        }
+        let list = places.iter().map(|(at, sges)| request(session, qp, *at, self.size, sges));
+        let mut list: Vec<_> = list.collect();
+        if let Some(last) = list.last_mut() {
+            *last = last.signaled();
+        }
+        session.qps[qp].post_send(&list).map_err(refused)
+    }
+
+    fn is_signaled(&self, number: u64, last_of_list: bool) -> bool {
+        let last = matches!(self.goal, Goal::Messages(count) if number == count);
+        match self.session.plan.args.post_list {
+            1 => last || number % self.cq_mod == 0,
+            _ => last || last_of_list,
+        }
+    }
+
+    /// Takes completions. True if there were any.
+    ///
+    /// # Errors
+    /// [`Stop::Failed`] if an operation failed.
+    pub fn reap(&mut self, times: &mut Times) -> Result<bool, Stop> {
+        let mut out = [WorkCompletion::default(); POLL];
+        let count = self.session.send_cq.poll(&mut out);
+        if count == 0 {
+            return Ok(false);
+        }
+        let now = Instant::now();
+        for completion in &out[..count] {
+            if !completion.is_ok() {
+                return Err(failed(completion).into());
+            }
+            self.complete(completion.wr_id as usize, now, times);
+        }
+        Ok(true)
+    }
+
+    fn complete(&mut self, qp: usize, now: Instant, times: &mut Times) {
+        let step = self.signal_step();
+        let Some(lane) = self.lanes.get_mut(qp) else {
+            return;
+        };
+        // With lists of work requests the last list of a run may be shorter.
+        let left = match self.goal {
+            Goal::Messages(count) => count - lane.completed,
+            Goal::Until(_) => step,
+        };
+        let more = step.min(left);
+        lane.completed += more;
+        if self.counted_from.is_none_or(|from| now >= from) {
+            let open = times.posts() - times.completions();
+            times.completed(more.min(open), now);
+        }
+    }
+}
+
+/// Posts one operation of the plan.
+pub fn post_one(
+    session: &Session,
+    qp: usize,
+    offset: u64,
+    size: u64,
+    signaled: bool,
+) -> Result<(), Stop> {
+    let index = u32::try_from(qp).unwrap_or(u32::MAX);
+    let inline = size <= u64::from(session.plan.args.inline_size)
+        && matches!(session.plan.args.verb, Verb::Write | Verb::Send);
+    if inline {
+        let mut bytes = [0; 512];
+        let bytes = &mut bytes[..size as usize];
+        session.buffers.copy_local(index, offset, bytes);
+        let wr = request(session, qp, offset, size, &[]).inline(bytes);
+        return submit(session, qp, wr, signaled);
+    }
+    let sges = [session.buffers.local_sge(index, offset, size)];
+    submit(session, qp, request(session, qp, offset, size, &sges), signaled)
+}
+
+fn submit(session: &Session, qp: usize, wr: SendWr<'_>, signaled: bool) -> Result<(), Stop> {
+    let wr = if signaled { wr.signaled() } else { wr };
+    session.qps[qp].post_send(&[wr]).map_err(refused)
+}
+
+fn refused(error: PostError) -> Stop {
+    Stop::Failed(Failure::test(format!("cannot post: {error}")))
+}
+
+fn request<'a>(
+    session: &'a Session,
+    qp: usize,
+    offset: u64,
+    size: u64,
+    sges: &'a [Sge],
+) -> SendWr<'a> {
+    let theirs = &session.remote[qp];
+    let remote = RemoteSlice::new(theirs.vaddr.wrapping_add(offset), Rkey(theirs.rkey), size);
+    let id = qp as u64;
+    match session.plan.args.verb {
+        Verb::Write => SendWr::write(id, sges, remote),
+        Verb::Read => SendWr::read(id, sges, remote),
+        Verb::Atomic => match session.plan.args.atomic_type {
+            Atomic::FetchAndAdd => SendWr::fetch_add(id, sges, remote, 1),
+            Atomic::CmpAndSwap => SendWr::compare_swap(id, sges, remote, 0, 0),
+        },
+        Verb::Send => match &session.handle {
+            Some(handle) => SendWr::send(id, sges).to(handle, Qpn::new(theirs.qpn), QKEY),
+            None => SendWr::send(id, sges),
+        },
+    }
+}
+
+/// Runs until the goal, as the only activity of this end.
+///
+/// # Errors
+/// [`Stop`] if it ends early; `times` has what was measured.
+pub fn run(requester: &mut Requester<'_>, times: &mut Times) -> Result<(), Stop> {
+    let session = requester.session;
+    let mut watch = Watch::new(&session.channel, &session.interrupt, true);
+    while !requester.is_done() {
+        let posted = requester.fill(times)?;
+        if requester.reap(times)? || posted {
+            watch.progressed(Instant::now())?;
+        } else {
+            watch.idle()?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,321 @@
+//! The order of things in a run. Each test of perftest has its own number of barriers, so that one
+//! end may be a stock program: `H` in the comments is one exchange of the 108-byte record.
+
+use super::args::Verb;
+use super::output::Output;
+use super::pingpong;
+use super::receiver::Receiver;
+use super::requester::{self, Requester};
+use super::session::{CORRUPT, Session, VERIFIED};
+use super::verify;
+use crate::exchange::perftest::{DONE, Measured};
+use crate::failure::Failure;
+use crate::peak::{Bandwidth, Times};
+use crate::stop::{Stop, Watch};
+use std::time::Instant;
+
+/// Runs all sizes and prints them. `Some(true)`: all bytes were verified.
+///
+/// # Errors
+/// [`Stop`]; what was measured until then is in `output`.
+pub fn run(session: &Session, output: &mut Output) -> Result<Option<bool>, Stop> {
+    let plan = &session.plan;
+    match (plan.is_lat(), plan.args.verb, plan.args.bidirectional) {
+        (true, Verb::Send, _) => send_latency(session, output),
+        (true, ..) => latency(session, output),
+        (false, _, true) => both_ways(session, output),
+        (false, Verb::Send, false) => send_bandwidth(session, output),
+        (false, _, false) => bandwidth(session, output),
+    }
+}
+
+fn barriers(session: &Session, count: u32) -> Result<(), Failure> {
+    (0..count).try_for_each(|_| session.barrier())
+}
+
+/// keys, connect, H H (H with several queue pairs).
+fn connect_bandwidth(session: &Session) -> Result<(), Failure> {
+    session.connect()?;
+    let count = 2 + u32::from(session.plan.args.qp > 1);
+    barriers(session, count)
+}
+
+/// The last H carries the verdict, then both say `done`.
+fn finish(session: &Session, mine: Option<bool>) -> Result<Option<bool>, Stop> {
+    let note = match mine {
+        Some(true) => VERIFIED,
+        Some(false) => CORRUPT,
+        None => 0,
+    };
+    let theirs = match session.barrier_with(note)? {
+        VERIFIED => Some(true),
+        CORRUPT => Some(false),
+        _ => None,
+    };
+    // The stock programs close without reading it.
+    let _ = session.channel.send(DONE);
+    Ok(match (mine, theirs) {
+        (Some(false), _) | (_, Some(false)) => Some(false),
+        (Some(true), _) | (_, Some(true)) => Some(true),
+        (None, None) => None,
+    })
+}
+
+/// WRITE, READ, atomics, one way: H H, run, H, report, H, done. No word between sizes.
+fn bandwidth(session: &Session, output: &mut Output) -> Result<Option<bool>, Stop> {
+    connect_bandwidth(session)?;
+    let mut last = Bandwidth::default();
+    let mut counts = Vec::new();
+    if session.is_client() {
+        for size in session.plan.sizes.clone() {
+            let (done, row, completed) = request_size(session, size);
+            last = show(session, output, row);
+            counts = completed;
+            done?;
+        }
+    }
+    session.barrier()?;
+    let theirs = session.swap_results(&to_measured(&last))?;
+    let mut verdict = None;
+    if session.is_client() {
+        verdict = verify::requested(session, &counts);
+    } else {
+        show(session, output, from_measured(&theirs));
+        let lanes = session.qps.len() as u64;
+        let counts = vec![theirs.iterations / lanes; session.qps.len()];
+        verdict = verify::arrived(session, theirs.size, &counts).or(verdict);
+    }
+    finish(session, verdict)
+}
+
+fn request_size(session: &Session, size: u64) -> (Result<(), Stop>, Bandwidth, Vec<u64>) {
+    let mut times = Times::default();
+    let mut requester = Requester::new(session, size);
+    let done = requester::run(&mut requester, &mut times);
+    let counts = (0..session.qps.len()).map(|qp| requester.completed(qp)).collect();
+    (done, figures(session, &times, size), counts)
+}
+
+fn figures(session: &Session, times: &Times, size: u64) -> Bandwidth {
+    let peak = !session.plan.args.no_peak && session.plan.duration.is_none();
+    times.bandwidth(size, peak)
+}
+
+/// Prints a row, unless nothing was measured.
+fn show(session: &Session, output: &mut Output, row: Bandwidth) -> Bandwidth {
+    if row.iterations > 0 {
+        output.bandwidth(session, &row);
+    }
+    row
+}
+
+fn to_measured(row: &Bandwidth) -> Measured {
+    Measured {
+        size: row.size,
+        iterations: row.iterations,
+        peak: row.peak,
+        average: row.average,
+        rate: row.rate,
+    }
+}
+
+fn from_measured(row: &Measured) -> Bandwidth {
+    Bandwidth {
+        size: row.size,
+        iterations: row.iterations,
+        peak: row.peak,
+        average: row.average,
+        rate: row.rate,
+    }
+}
+
+/// SEND, one way: H H, for each size (receives, H, run), H, done; with -a one H more after each
+/// size. No report: the server measures for itself.
+fn send_bandwidth(session: &Session, output: &mut Output) -> Result<Option<bool>, Stop> {
+    connect_bandwidth(session)?;
+    let mut verdict = None;
+    for size in session.plan.sizes.clone() {
+        if session.is_client() {
+            session.barrier()?;
+            let (done, row, _) = request_size(session, size);
+            show(session, output, row);
+            done?;
+        } else {
+            let (done, row, counts) = receive_size(session, size)?;
+            show(session, output, row);
+            done?;
+            verdict = verify::arrived(session, size, &counts);
+        }
+        if session.plan.args.all {
+            session.barrier()?;
+        }
+    }
+    finish(session, verdict)
+}
+
+type Received = (Result<(), Stop>, Bandwidth, Vec<u64>);
+
+fn receive_size(session: &Session, size: u64) -> Result<Received, Stop> {
+    let mut receiver = Receiver::new(session, size)?;
+    session.barrier()?;
+    let mut times = Times::default();
+    receiver.start();
+    let done = receive(session, &mut receiver, &mut times);
+    let counts = (0..session.qps.len()).map(|qp| receiver.received(qp)).collect();
+    Ok((done, figures(session, &times, size), counts))
+}
+
+fn receive(session: &Session, receiver: &mut Receiver<'_>, times: &mut Times) -> Result<(), Stop> {
+    let reliable = session.plan.connection() == "RC";
+    let mut watch = Watch::new(&session.channel, &session.interrupt, reliable);
+    while !receiver.is_done() {
+        if receiver.reap(times)? {
+            watch.progressed(Instant::now())?;
+            continue;
+        }
+        receiver.nap();
+        match watch.idle() {
+            Err(Stop::PeerDone) => return peer_done(session, receiver.total()),
+            other => other?,
+        }
+    }
+    Ok(())
+}
+
+/// The peer went on to the next step: the end of a timed run, or messages are missing.
+fn peer_done(session: &Session, came: u64) -> Result<(), Stop> {
+    if session.plan.duration.is_some() {
+        return Ok(());
+    }
+    let expected = session.plan.iters * session.qps.len() as u64;
+    let help = if session.plan.connection() == "RC" {
+        "give both ends the same -n"
+    } else {
+        "this transport does not repeat lost packets: use -c RC, or a smaller -t at the sender"
+    };
+    tracing::warn!("{came} of {expected} messages came before the peer went on: {help}");
+    Ok(())
+}
+
+/// Both ends send. H H H (H with several queue pairs), run, report, H, done; with -a one H more
+/// before the report. SEND posts its receives before the last H of those before the run.
+fn both_ways(session: &Session, output: &mut Output) -> Result<Option<bool>, Stop> {
+    connect_bandwidth(session)?;
+    let (all, send) = (session.plan.args.all, session.plan.receives());
+    let sizes = session.plan.sizes.clone();
+    let mut verdict = None;
+    for (nth, size) in sizes.iter().copied().enumerate() {
+        let mut receiver = match send {
+            true => Some(Receiver::new(session, size)?),
+            false => None,
+        };
+        if nth == 0 || send {
+            session.barrier()?;
+        }
+        let (done, mine, counts) = both_size(session, size, receiver.as_mut());
+        if let Err(stop) = done {
+            show(session, output, mine);
+            return Err(stop);
+        }
+        if all {
+            session.barrier()?;
+        }
+        let theirs = from_measured(&session.swap_results(&to_measured(&mine))?);
+        show(session, output, sum(&mine, &theirs));
+        verdict = verify::both(session, size, &counts);
+        if all && !send && nth + 1 < sizes.len() {
+            session.barrier()?;
+        }
+    }
+    finish(session, verdict)
+}
+
+fn sum(mine: &Bandwidth, theirs: &Bandwidth) -> Bandwidth {
+    Bandwidth {
+        peak: mine.peak + theirs.peak,
+        average: mine.average + theirs.average,
+        rate: mine.rate + theirs.rate,
+        ..*mine
+    }
+}
+
+fn both_size(
+    session: &Session,
+    size: u64,
+    mut receiver: Option<&mut Receiver<'_>>,
+) -> (Result<(), Stop>, Bandwidth, Vec<u64>) {
+    let (mut sent, mut came) = (Times::default(), Times::default());
+    let mut requester = Requester::new(session, size);
+    let done = (|| {
+        let mut watch = Watch::new(&session.channel, &session.interrupt, true);
+        loop {
+            let received = receiver.as_ref().is_none_or(|r| r.is_done());
+            if requester.is_done() && (received || session.plan.duration.is_some()) {
+                return Ok(());
+            }
+            let mut busy = requester.fill(&mut sent)?;
+            busy |= requester.reap(&mut sent)?;
+            if let Some(receiver) = receiver.as_deref_mut() {
+                busy |= receiver.reap(&mut came)?;
+            }
+            if busy {
+                watch.progressed(Instant::now())?;
+            } else {
+                watch.idle()?;
+            }
+        }
+    })();
+    let counts = (0..session.qps.len()).map(|qp| requester.completed(qp)).collect();
+    (done, figures(session, &sent, size), counts)
+}
+
+/// WRITE, READ, atomics: H before the connection, H H after it, run. WRITE ends there; the others
+/// with H, done.
+fn latency(session: &Session, output: &mut Output) -> Result<Option<bool>, Stop> {
+    session.barrier()?;
+    session.connect()?;
+    barriers(session, 2)?;
+    let writes = session.plan.args.verb == Verb::Write;
+    let mut count = 0;
+    if writes || session.is_client() {
+        for size in session.plan.sizes.clone() {
+            let (done, pinged) = pingpong::run(session, size, None);
+            if pinged.latencies.count() > 0 {
+                output.latency(session, &pinged);
+            }
+            count = if writes { pinged.received } else { pinged.sent };
+            if session.plan.args.verify {
+                session.buffers.restore(size);
+            }
+            done?;
+        }
+    }
+    let size = session.plan.largest();
+    if writes {
+        return Ok(verify::arrived(session, size, &[count]));
+    }
+    let verdict = match session.is_client() {
+        true => verify::requested(session, &[count]),
+        false => None,
+    };
+    finish(session, verdict)
+}
+
+/// SEND: connection at once, H H, for each size (receives, H, run), H, done.
+fn send_latency(session: &Session, output: &mut Output) -> Result<Option<bool>, Stop> {
+    session.connect()?;
+    barriers(session, 2)?;
+    let mut verdict = None;
+    for size in session.plan.sizes.clone() {
+        let mut receiver = Receiver::new(session, size)?;
+        session.barrier()?;
+        receiver.start();
+        let (done, pinged) = pingpong::run(session, size, Some(&mut receiver));
+        if pinged.latencies.count() > 0 {
+            output.latency(session, &pinged);
+        }
+        done?;
+        verdict = verify::arrived(session, size, &[pinged.received]);
+    }
+    finish(session, verdict)
+}

@@ -1,0 +1,296 @@
+//! Both ends of a run get to know each other: versions, MTU, keys, connections, barriers.
+
+use super::args::{Connection, Verb};
+use super::buffers::Buffers;
+use super::plan::Plan;
+use crate::exchange::channel::{Channel, stranger};
+use crate::exchange::perftest::{self, Keys, Measured};
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use std::cell::Cell;
+use uroce_verbs::{
+    Access, AddressHandle, CompChannel, CompletionQueue, ConnectOptions, Context, Endpoint, Mtu,
+    ProtectionDomain, Psn, QpType, Qpn, QueuePair, SharedReceiveQueue,
+};
+
+/// perftest's Q_Key.
+pub const QKEY: u32 = 0x1111_1111;
+/// What perftest exchanges as its cycle buffer and its cache line.
+const CYCLE_BUFFER: u32 = 4096;
+const CACHE_LINE: u32 = 64;
+
+/// In the last field of a barrier, which stock programs do not look at: "I verify", "all bytes were
+/// right", "some were wrong".
+pub const VERIFIES: u32 = 0x7665_7201;
+/// All bytes were right.
+pub const VERIFIED: u32 = 0x7665_7202;
+/// Some bytes were wrong.
+pub const CORRUPT: u32 = 0x7665_7203;
+
+/// A connected pair of ends.
+#[derive(Debug)]
+pub struct Session {
+    /// The device.
+    pub context: Context,
+    /// The side channel.
+    pub channel: Channel,
+    /// Ctrl-C.
+    pub interrupt: Interrupt,
+    /// What to do.
+    pub plan: Plan,
+    /// The path MTU, agreed on.
+    pub mtu: Mtu,
+    /// The memory.
+    pub buffers: Buffers,
+    /// Completions of sends.
+    pub send_cq: CompletionQueue,
+    /// Completions of receives.
+    pub recv_cq: CompletionQueue,
+    /// Wakes the receiver with `-e`.
+    pub events: Option<CompChannel>,
+    /// The queue pairs.
+    pub qps: Vec<QueuePair>,
+    /// Shared receive queue.
+    pub srq: Option<SharedReceiveQueue>,
+    /// The peer's queue pairs and memory.
+    pub remote: Vec<Keys>,
+    /// Ours, as told to the peer.
+    pub local: Vec<Keys>,
+    /// How datagrams reach the peer.
+    pub handle: Option<AddressHandle>,
+    /// The peer verifies too.
+    pub peer_verifies: Cell<bool>,
+}
+
+impl Session {
+    /// Everything up to the exchanged keys; nothing is connected yet.
+    ///
+    /// # Errors
+    /// Exit 4 for a peer that speaks something else, exit 3 for what the device refuses.
+    pub fn open(
+        context: Context,
+        channel: Channel,
+        mut plan: Plan,
+        interrupt: &Interrupt,
+    ) -> Result<Session, Failure> {
+        let mtu = agree(&context, &channel, &plan)?;
+        plan.limit_to(mtu)?;
+        let pd = context.alloc_pd().map_err(Failure::environment)?;
+        let buffers = Buffers::new(&pd, &plan)?;
+        let made = Made::new(&context, &pd, &plan)?;
+        if plan.args.verify {
+            buffers.prepare(&plan);
+        }
+        let mut session = Session {
+            context,
+            channel,
+            interrupt: interrupt.clone(),
+            mtu,
+            buffers,
+            send_cq: made.send_cq,
+            recv_cq: made.recv_cq,
+            events: made.events,
+            qps: made.qps,
+            srq: made.srq,
+            remote: Vec::new(),
+            local: Vec::new(),
+            handle: None,
+            peer_verifies: Cell::new(false),
+            plan,
+        };
+        session.exchange_keys()?;
+        if session.plan.is_ud() {
+            session.handle = Some(session.address_handle(&pd)?);
+        }
+        Ok(session)
+    }
+
+    /// True at the end that posts the operations of a one-way test.
+    pub fn is_client(&self) -> bool {
+        self.channel.is_client()
+    }
+
+    fn keys_of(&self, index: u32, qp: &QueuePair) -> Keys {
+        let Endpoint { gid, qpn, psn } = qp.endpoint();
+        Keys {
+            lid: 0,
+            out_reads: self.plan.outs.into(),
+            qpn: qpn.get(),
+            psn: psn.get(),
+            rkey: self.buffers.rkey(&self.plan),
+            vaddr: self.buffers.remote_address(index),
+            gid,
+            srqn: 0,
+        }
+    }
+
+    fn exchange_keys(&mut self) -> Result<(), Failure> {
+        self.local = (0..).zip(&self.qps).map(|(i, qp)| self.keys_of(i, qp)).collect();
+        for keys in &self.local {
+            let theirs = self.channel.swap(&keys.encode())?;
+            self.remote.push(Keys::decode(&theirs).map_err(stranger)?);
+        }
+        Ok(())
+    }
+
+    fn address_handle(&self, pd: &ProtectionDomain) -> Result<AddressHandle, Failure> {
+        let gid = self.remote.first().map(|keys| keys.gid).unwrap_or_default();
+        pd.create_ah(gid.to_ip()).map_err(Failure::environment)
+    }
+
+    /// Brings the queue pairs into RTS.
+    ///
+    /// # Errors
+    /// Exit 3 for what the device refuses.
+    pub fn connect(&self) -> Result<(), Failure> {
+        for (qp, theirs) in self.qps.iter().zip(&self.remote) {
+            if self.plan.is_ud() {
+                qp.activate(QKEY).map_err(Failure::environment)?;
+            } else {
+                self.connect_one(qp, theirs)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn connect_one(&self, qp: &QueuePair, theirs: &Keys) -> Result<(), Failure> {
+        let args = &self.plan.args;
+        let theirs_reads = u8::try_from(theirs.out_reads).unwrap_or(u8::MAX);
+        let options = ConnectOptions {
+            mtu: Some(self.mtu),
+            timeout: args.qp_timeout,
+            retry_cnt: args.retry_count,
+            rnr_retry: 7,
+            min_rnr_timer: 12,
+            max_rd_atomic: self.plan.outs.min(theirs_reads).max(1),
+            max_dest_rd_atomic: self.plan.outs,
+            access: match args.verb {
+                Verb::Write | Verb::Send => Access::LOCAL_WRITE | Access::REMOTE_WRITE,
+                Verb::Read => Access::REMOTE_READ,
+                Verb::Atomic => Access::REMOTE_ATOMIC,
+            },
+            traffic_class: args.tos,
+            gid_index: args.gid_index,
+            ..ConnectOptions::default()
+        };
+        let endpoint = Endpoint::new(theirs.gid, Qpn::new(theirs.qpn), Psn::new(theirs.psn));
+        qp.connect(&endpoint, &options).map_err(|error| {
+            Failure::environment(format!("cannot connect to {}: {error}", theirs.gid.to_ip()))
+        })
+    }
+
+    /// Waits until the peer is here too.
+    ///
+    /// # Errors
+    /// Exit 4 when the peer is gone.
+    pub fn barrier(&self) -> Result<(), Failure> {
+        let note = if self.plan.args.verify { VERIFIES } else { 0 };
+        let theirs = self.barrier_with(note)?;
+        self.peer_verifies.set(self.peer_verifies.get() || theirs == VERIFIES);
+        Ok(())
+    }
+
+    /// A barrier that tells something of ours; the result is what the peer told so.
+    ///
+    /// # Errors
+    /// Exit 4 when the peer is gone.
+    pub fn barrier_with(&self, note: u32) -> Result<u32, Failure> {
+        let mut keys = self.local[0];
+        keys.srqn = note;
+        let theirs = self.channel.swap(&keys.encode())?;
+        // A peer that ended early says so instead of repeating its keys.
+        Ok(Keys::decode(&theirs).map_err(stranger)?.srqn)
+    }
+
+    /// Exchanges the results of a bandwidth test.
+    ///
+    /// # Errors
+    /// Exit 4 when the peer is gone.
+    pub fn swap_results(&self, mine: &Measured) -> Result<Measured, Failure> {
+        let mut theirs = [[0; 8]; 5];
+        for (mine, theirs) in mine.words().iter().zip(&mut theirs) {
+            *theirs = self.channel.swap(mine)?;
+        }
+        Ok(Measured::from_words(&theirs))
+    }
+}
+
+/// Versions, constants, MTU. The smaller MTU counts.
+fn agree(context: &Context, channel: &Channel, plan: &Plan) -> Result<Mtu, Failure> {
+    let active = context.query_port().active_mtu;
+    let mine = plan.mtu.unwrap_or(active);
+    if mine > active {
+        return Err(Failure::environment(format!(
+            "a path MTU of {mine} does not fit the link of {}, which carries {active}",
+            context.netdev()
+        ))
+        .help(format!(
+            "use -m {active}, or raise the MTU: ip link set {} mtu {}",
+            context.netdev(),
+            mine.bytes() + 80
+        )));
+    }
+    let version = channel.swap(&perftest::version_record())?;
+    let version = perftest::decode_version(&version).map_err(stranger)?;
+    if version != perftest::VERSION {
+        tracing::warn!(%version, "the peer speaks another version of the exchange than {}", perftest::VERSION);
+    }
+    channel.swap(&CYCLE_BUFFER.to_be_bytes())?;
+    channel.swap(&CACHE_LINE.to_be_bytes())?;
+    let theirs = channel.swap(&perftest::mtu_record(mine.code()))?;
+    let theirs = perftest::decode_mtu(theirs).map_err(stranger)?;
+    Ok(Mtu::from_code(theirs).map_or(mine, |theirs| theirs.min(mine)))
+}
+
+/// The objects of a run.
+struct Made {
+    send_cq: CompletionQueue,
+    recv_cq: CompletionQueue,
+    events: Option<CompChannel>,
+    qps: Vec<QueuePair>,
+    srq: Option<SharedReceiveQueue>,
+}
+
+impl Made {
+    fn new(context: &Context, pd: &ProtectionDomain, plan: &Plan) -> Result<Made, Failure> {
+        let (send, receive) = (plan.tx_depth * plan.args.qp, plan.rx_depth * plan.args.qp);
+        let send_cq = context.create_cq(send.max(1)).map_err(Failure::environment)?;
+        let events = match plan.args.events {
+            true => Some(context.create_comp_channel().map_err(Failure::environment)?),
+            false => None,
+        };
+        let receive = receive.clamp(1, 32_767);
+        let recv_cq = match &events {
+            Some(channel) => channel.create_cq(receive, 0),
+            None => context.create_cq(receive),
+        };
+        let recv_cq = recv_cq.map_err(Failure::environment)?;
+        let srq = match plan.args.use_srq {
+            true => Some(pd.create_srq(receive, 1).map_err(Failure::environment)?),
+            false => None,
+        };
+        let qps = (0..plan.args.qp).map(|_| {
+            let mut builder = pd
+                .qp_builder(qp_type(plan), &send_cq, &recv_cq)
+                .max_send_wr(plan.tx_depth)
+                .max_recv_wr(if srq.is_some() { 0 } else { plan.rx_depth })
+                .max_send_sge(1)
+                .max_recv_sge(1)
+                .max_inline(plan.args.inline_size);
+            if let Some(srq) = &srq {
+                builder = builder.srq(srq);
+            }
+            builder.build().map_err(Failure::environment)
+        });
+        let qps = qps.collect::<Result<Vec<_>, _>>()?;
+        Ok(Made { send_cq, recv_cq, events, qps, srq })
+    }
+}
+
+fn qp_type(plan: &Plan) -> QpType {
+    match plan.args.connection {
+        Connection::Rc => QpType::Rc,
+        Connection::Uc => QpType::Uc,
+        Connection::Ud => QpType::Ud,
+    }
+}

@@ -1,0 +1,163 @@
+//! `uroce pingpong`: the exchange of `ibv_{rc,uc,ud,srq}_pingpong`, in either role, against the
+//! stock programs or ourselves.
+
+mod args;
+mod end;
+mod play;
+
+pub use args::PingpongArgs;
+
+use crate::cli::Global;
+use crate::exchange::channel::Channel;
+use crate::exchange::pingpong::Destination;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::nic::{Nics, address_towards};
+use crate::report::{json, out};
+use crate::stop::Stop;
+use args::Kind;
+use end::End;
+use play::Played;
+use serde_json::json;
+use std::time::Duration;
+use uroce_verbs::Context;
+
+/// How long the device still answers after a run, for a peer whose last acknowledgement was lost:
+/// some local ACK timeouts of 67 ms.
+const STAY: Duration = Duration::from_millis(300);
+
+/// Runs one end.
+///
+/// # Errors
+/// See the exit codes.
+pub fn run(args: &PingpongArgs, global: &Global) -> Result<(), Failure> {
+    args.path_mtu()?;
+    let interrupt = Interrupt::install();
+    let nics = Nics::new(global)?;
+    let (context, channel) = meet(args, &nics, &interrupt)?;
+    let mut end = End::new(&context, args)?;
+    show_local(&end, args, global);
+    end.exchange(&channel)?;
+    show_remote(&end, global);
+    let (ended, played) = play::run(&end, &channel, &interrupt);
+    if played.completions() > 0 {
+        show_result(args, &played, &end, global, ended.is_err());
+    }
+    let done = conclude(ended, &played, &interrupt);
+    channel.linger();
+    std::thread::sleep(STAY);
+    done
+}
+
+fn meet(
+    args: &PingpongArgs,
+    nics: &Nics,
+    interrupt: &Interrupt,
+) -> Result<(Context, Channel), Failure> {
+    if let Some(host) = &args.host {
+        let channel = Channel::connect(host, args.port, interrupt)?;
+        let context = nics.open(address_towards(channel.peer())?)?;
+        return Ok((context, channel));
+    }
+    let named = nics.open_named_now()?;
+    eprintln!("waiting for a client on TCP port {}", args.port);
+    let channel = Channel::accept(args.port, interrupt)?;
+    let context = match named {
+        Some(context) => context,
+        None => nics.open_on(channel.local()?)?,
+    };
+    Ok((context, channel))
+}
+
+fn line(which: &str, to: &Destination, separator: char) -> String {
+    let which = format!("{which} address:");
+    format!(
+        "  {which:<15} LID {:#06x}, QPN {:#08x}, PSN {:#08x}{separator} GID {}\n",
+        to.lid, to.qpn, to.psn, to.gid
+    )
+}
+
+fn show_local(end: &End, args: &PingpongArgs, global: &Global) {
+    // One character of the stock program for datagrams differs, and scripts may know it.
+    let separator = if args.kind == Kind::Ud { ':' } else { ',' };
+    if !global.json {
+        end.local.iter().for_each(|to| out(&line("local", to, separator)));
+    }
+}
+
+fn show_remote(end: &End, global: &Global) {
+    if !global.json {
+        end.remote.iter().for_each(|to| out(&line("remote", to, ',')));
+    }
+}
+
+fn show_result(args: &PingpongArgs, played: &Played, end: &End, global: &Global, partial: bool) {
+    let seconds = played.elapsed.as_secs_f64().max(1e-9);
+    let bytes = played.completions() * args.message() as u64;
+    let rate = bytes as f64 * 8.0 / seconds / 1e6;
+    let iters = played.completions() / 2;
+    let each = seconds * 1e6 / (iters.max(1)) as f64;
+    if global.json {
+        json::print(&json!({
+            "version": json::VERSION,
+            "test": "pingpong",
+            "local": end.local.iter().map(|to| to.gid.to_string()).next(),
+            "remote": end.remote.iter().map(|to| to.gid.to_string()).next(),
+            "bytes": bytes,
+            "iterations": iters,
+            "seconds": seconds,
+            "mbit_per_second": rate,
+            "usec_per_iteration": each,
+            "partial": partial,
+        }));
+        return;
+    }
+    out(&format!("{bytes} bytes in {seconds:.2} seconds = {rate:.2} Mbit/sec\n"));
+    out(&format!("{iters} iters in {seconds:.2} seconds = {each:.2} usec/iter\n"));
+    if args.ts {
+        let times = &played.times;
+        let figures = (times.min(), times.percentile(50.0), times.percentile(99.0), times.max());
+        let (min, median, p99, max) = figures;
+        out(&format!("usec/iter: min {min:.2}, median {median:.2}, 99% {p99:.2}, max {max:.2}\n"));
+    }
+}
+
+fn conclude(
+    ended: Result<(), Stop>,
+    played: &Played,
+    interrupt: &Interrupt,
+) -> Result<(), Failure> {
+    match ended {
+        Ok(()) => Ok(()),
+        Err(_) if interrupt.is_set() && played.completions() > 0 => Ok(()),
+        Err(_) if interrupt.is_set() => Err(Failure::interrupted()),
+        Err(Stop::Interrupted) => Err(Failure::interrupted()),
+        Err(Stop::PeerDone) => Err(Failure::peer("the peer sent something after its records")
+            .help("run the same kind of pingpong at both ends")),
+        Err(Stop::Failed(failure)) => Err(failure),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uroce_device::wire::Gid;
+
+    #[test]
+    fn lines_as_the_stock_program_prints_them() {
+        let to = Destination {
+            lid: 0,
+            qpn: 0x11,
+            psn: 0xdc826b,
+            gid: Gid::from_ip([10, 77, 0, 2].into()),
+        };
+        assert_eq!(
+            line("local", &to, ','),
+            "  local address:  LID 0x0000, QPN 0x000011, PSN 0xdc826b, GID ::ffff:10.77.0.2\n"
+        );
+        assert_eq!(
+            line("remote", &to, ','),
+            "  remote address: LID 0x0000, QPN 0x000011, PSN 0xdc826b, GID ::ffff:10.77.0.2\n"
+        );
+    }
+}

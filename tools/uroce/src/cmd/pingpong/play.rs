@@ -1,0 +1,203 @@
+//! To and fro, until each end sent and received all of its messages.
+
+use super::args::Kind;
+use super::end::{End, QKEY};
+use crate::exchange::channel::Channel;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::latency::Latencies;
+use crate::stop::{Stop, Watch, failed};
+use std::time::{Duration, Instant};
+use uroce_verbs::{Notify, Qpn, SendWr, WorkCompletion};
+
+/// Marks completions of sends; receives have 0.
+const SEND: u64 = 2;
+/// How long a peer that closed its TCP connection may still play: a stock server closes it at once.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long `-e` sleeps before it looks at the user.
+const NAP: Duration = Duration::from_millis(50);
+const POLL: usize = 16;
+
+/// What happened.
+#[derive(Debug)]
+pub struct Played {
+    /// Messages whose sending completed.
+    pub sent: u64,
+    /// Messages that came.
+    pub received: u64,
+    /// From the start to the last completion.
+    pub elapsed: Duration,
+    /// Times between posts of one queue pair.
+    pub times: Latencies,
+}
+
+impl Played {
+    /// Sends and receives together.
+    pub fn completions(&self) -> u64 {
+        self.sent + self.received
+    }
+}
+
+/// What a queue pair waits for.
+#[derive(Debug, Clone, Copy)]
+struct Lane {
+    send: bool,
+    receive: bool,
+    posted: Option<Instant>,
+}
+
+struct Game<'a> {
+    end: &'a End,
+    client: bool,
+    played: Played,
+    lanes: Vec<Lane>,
+    /// Receives posted and not completed.
+    waiting: u32,
+}
+
+/// Plays; on an early end the first part says why.
+pub fn run(end: &End, channel: &Channel, interrupt: &Interrupt) -> (Result<(), Stop>, Played) {
+    let lane = Lane { send: false, receive: true, posted: None };
+    let mut game = Game {
+        end,
+        client: channel.is_client(),
+        played: Played {
+            sent: 0,
+            received: 0,
+            elapsed: Duration::ZERO,
+            times: Latencies::new(false, false),
+        },
+        lanes: vec![lane; end.qps.len()],
+        waiting: end.args.rx_depth,
+    };
+    let reliable = matches!(end.args.kind, Kind::Rc | Kind::Srq);
+    let watch = Watch::new(channel, interrupt, reliable).with_grace(GRACE);
+    let start = Instant::now();
+    let done = game.play(watch);
+    game.played.elapsed = start.elapsed();
+    (done, game.played)
+}
+
+impl Game<'_> {
+    fn play(&mut self, mut watch: Watch<'_>) -> Result<(), Stop> {
+        if self.client {
+            (0..self.lanes.len()).try_for_each(|lane| self.serve(lane))?;
+        }
+        let wanted = self.end.args.iters;
+        let mut out = [WorkCompletion::default(); POLL];
+        while self.played.sent < wanted || self.played.received < wanted {
+            let count = self.end.cq.poll(&mut out);
+            if count == 0 {
+                self.nap();
+                watch.idle()?;
+                continue;
+            }
+            watch.progressed(Instant::now())?;
+            out[..count].iter().try_for_each(|completion| self.take(completion))?;
+        }
+        Ok(())
+    }
+
+    fn nap(&self) {
+        let Some(channel) = &self.end.events else {
+            return;
+        };
+        self.end.cq.req_notify(Notify::Next);
+        // What came between the poll and the arming raises no event: do not sleep long.
+        if let Err(error) = channel.next_event(Some(NAP)) {
+            tracing::warn!(%error, "cannot wait for events");
+        }
+    }
+
+    fn take(&mut self, completion: &WorkCompletion) -> Result<(), Stop> {
+        if !completion.is_ok() {
+            return Err(failed(completion).into());
+        }
+        let Some(lane) = self.lane_of(completion.qpn) else {
+            return Ok(());
+        };
+        if completion.wr_id == SEND {
+            self.played.sent += 1;
+            self.lanes[lane].send = false;
+        } else {
+            self.received(lane, completion)?;
+        }
+        let both = !self.lanes[lane].send && !self.lanes[lane].receive;
+        if both {
+            self.check()?;
+        }
+        if both && self.played.sent < self.end.args.iters {
+            self.serve(lane)?;
+        }
+        Ok(())
+    }
+
+    fn lane_of(&self, qpn: u32) -> Option<usize> {
+        self.end.qps.iter().position(|qp| qp.qpn().get() == qpn)
+    }
+
+    fn received(&mut self, lane: usize, completion: &WorkCompletion) -> Result<(), Stop> {
+        let length = self.end.args.message() + self.end.args.prefix();
+        if completion.byte_len as usize != length {
+            return Err(Stop::Failed(
+                Failure::test(format!(
+                    "{} bytes came where {length} were expected",
+                    completion.byte_len
+                ))
+                .help("give both ends the same -s"),
+            ));
+        }
+        self.played.received += 1;
+        self.lanes[lane].receive = false;
+        self.waiting -= 1;
+        if self.waiting <= 1 {
+            self.end.post_receives(self.end.args.rx_depth - self.waiting)?;
+            self.waiting = self.end.args.rx_depth;
+        }
+        Ok(())
+    }
+
+    /// With several queue pairs in one buffer nobody knows whose message is in it.
+    fn number(&self) -> u64 {
+        if self.lanes.len() > 1 { 0 } else { self.played.sent }
+    }
+
+    fn check(&self) -> Result<(), Stop> {
+        if !self.end.args.chk {
+            return Ok(());
+        }
+        // Both ends count alike: the message that came back is the one before this count.
+        let number = if self.lanes.len() > 1 { 0 } else { self.played.sent.saturating_sub(1) };
+        match self.end.wrong_byte(number, self.client) {
+            None => Ok(()),
+            Some(at) => Err(Stop::Failed(
+                Failure::test(format!(
+                    "invalid data in page {}: byte {at} of message {} is wrong",
+                    at / 4096,
+                    self.played.received
+                ))
+                .help("give -c at both ends; if it was, record the traffic with --pcap"),
+            )),
+        }
+    }
+
+    fn serve(&mut self, lane: usize) -> Result<(), Stop> {
+        if self.end.args.chk && self.client {
+            self.end.fill(self.number());
+        }
+        let now = Instant::now();
+        if let Some(before) = self.lanes[lane].posted.replace(now) {
+            self.played.times.add(now - before);
+        }
+        let sges = [self.end.send_sge()];
+        let mut wr = SendWr::send(SEND, &sges).signaled();
+        if let (Some(handle), Some(to)) = (&self.end.handle, self.end.remote.first()) {
+            wr = wr.to(handle, Qpn::new(to.qpn), QKEY);
+        }
+        let posted = self.end.qps[lane].post_send(&[wr]);
+        posted.map_err(|error| Failure::test(format!("cannot post: {error}")))?;
+        self.lanes[lane].send = true;
+        self.lanes[lane].receive = true;
+        Ok(())
+    }
+}

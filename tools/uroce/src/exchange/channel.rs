@@ -1,0 +1,328 @@
+//! The TCP connection between the two ends: connect, accept, exchange, notice that the peer is gone.
+
+use super::BadRecord;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+/// The TCP port of perftest and the pingpongs.
+pub const PORT: u16 = 18515;
+
+/// How long a client keeps trying while nobody listens: about as long as it takes to start a server
+/// in the other window.
+const CONNECT_PATIENCE: Duration = Duration::from_millis(1500);
+const CONNECT_TRY: Duration = Duration::from_secs(3);
+const PAUSE: Duration = Duration::from_millis(20);
+/// How often a blocking read looks for Ctrl-C.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long the end of a run waits for the peer to close too, so that lost acknowledgements can
+/// still be repeated.
+const LINGER: Duration = Duration::from_millis(500);
+
+/// What TCP tells about the peer without reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PeerState {
+    /// Connected, and silent.
+    Silent,
+    /// It sent something that was not read yet.
+    Talking,
+    /// It closed the connection, or died.
+    Gone,
+}
+
+/// The side channel of a run.
+#[derive(Debug)]
+pub struct Channel {
+    stream: TcpStream,
+    peer: SocketAddr,
+    client: bool,
+    interrupt: Interrupt,
+}
+
+impl Channel {
+    /// Connects to `host`.
+    ///
+    /// # Errors
+    /// Exit 4 when nobody listens there, exit 2 when the name is unknown.
+    pub fn connect(host: &str, port: u16, interrupt: &Interrupt) -> Result<Channel, Failure> {
+        let addresses = resolve(host, port)?;
+        let deadline = Instant::now() + CONNECT_PATIENCE;
+        loop {
+            let error = match try_each(&addresses) {
+                Ok(stream) => return Channel::over(stream, true, interrupt),
+                Err(error) => error,
+            };
+            let hopeless = error.kind() != ErrorKind::ConnectionRefused;
+            if hopeless || Instant::now() >= deadline || interrupt.is_set() {
+                return Err(nobody(host, port, &error));
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Waits for one client. `port` 0 is not useful here.
+    ///
+    /// # Errors
+    /// Exit 3 when the port is taken, exit 1 on Ctrl-C.
+    pub fn accept(port: u16, interrupt: &Interrupt) -> Result<Channel, Failure> {
+        let listener = listen(port).map_err(|error| taken(port, &error))?;
+        listener.set_nonblocking(true).map_err(broken)?;
+        loop {
+            match listener.accept() {
+                Ok((stream, _)) => {
+                    stream.set_nonblocking(false).map_err(broken)?;
+                    return Channel::over(stream, false, interrupt);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(broken(error)),
+            }
+            if interrupt.is_set() {
+                return Err(Failure::test("interrupted while waiting for a client"));
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Both ends inside this process: the client's and the server's.
+    ///
+    /// # Errors
+    /// Exit 3 without TCP on the loopback interface.
+    pub fn pair(interrupt: &Interrupt) -> Result<(Channel, Channel), Failure> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(broken)?;
+        let address = listener.local_addr().map_err(broken)?;
+        let client = TcpStream::connect(address).map_err(broken)?;
+        let (server, _) = listener.accept().map_err(broken)?;
+        Ok((Channel::over(client, true, interrupt)?, Channel::over(server, false, interrupt)?))
+    }
+
+    fn over(stream: TcpStream, client: bool, interrupt: &Interrupt) -> Result<Channel, Failure> {
+        stream.set_nodelay(true).map_err(broken)?;
+        stream.set_read_timeout(Some(LOOK)).map_err(broken)?;
+        let keepalive = TcpKeepalive::new()
+            .with_time(Duration::from_secs(5))
+            .with_interval(Duration::from_secs(1))
+            .with_retries(5);
+        // Without it a peer whose machine died is noticed later; no reason to fail.
+        let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive);
+        let peer = stream.peer_addr().map_err(broken)?;
+        Ok(Channel { stream, peer, client, interrupt: interrupt.clone() })
+    }
+
+    /// True at the end that connected; it speaks first in every exchange.
+    pub fn is_client(&self) -> bool {
+        self.client
+    }
+
+    /// The peer's address.
+    pub fn peer(&self) -> IpAddr {
+        self.peer.ip().to_canonical()
+    }
+
+    /// The local address of the connection: the one that reaches the peer.
+    ///
+    /// # Errors
+    /// Exit 3; does not happen on a connected socket.
+    pub fn local(&self) -> Result<IpAddr, Failure> {
+        let local = self.stream.local_addr().map_err(broken)?;
+        Ok(local.ip().to_canonical())
+    }
+
+    /// Sends bytes.
+    ///
+    /// # Errors
+    /// Exit 4 when the peer is gone.
+    pub fn send(&self, bytes: &[u8]) -> Result<(), Failure> {
+        let sent = (&self.stream).write_all(bytes);
+        sent.map_err(|error| gone(self.peer(), &error.to_string()))
+    }
+
+    /// Fills `out`, however long the peer takes.
+    ///
+    /// # Errors
+    /// Exit 4 when the peer is gone, exit 1 on Ctrl-C.
+    pub fn receive(&self, out: &mut [u8]) -> Result<(), Failure> {
+        let mut filled = 0;
+        while filled < out.len() {
+            match (&self.stream).read(&mut out[filled..]) {
+                Ok(0) => return Err(gone(self.peer(), "it closed the connection")),
+                Ok(count) => filled += count,
+                Err(error) if is_pause(&error) => {}
+                Err(error) => return Err(gone(self.peer(), &error.to_string())),
+            }
+            if filled < out.len() && self.interrupt.is_set() {
+                return Err(Failure::interrupted());
+            }
+        }
+        Ok(())
+    }
+
+    /// One exchange: the client speaks first, the server answers.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send) and [`receive`](Self::receive).
+    pub fn swap<const N: usize>(&self, mine: &[u8; N]) -> Result<[u8; N], Failure> {
+        let mut theirs = [0; N];
+        if self.client {
+            self.send(mine)?;
+            self.receive(&mut theirs)?;
+        } else {
+            self.receive(&mut theirs)?;
+            self.send(mine)?;
+        }
+        Ok(theirs)
+    }
+
+    /// Looks at the connection without reading from it or waiting.
+    pub fn peer_state(&self) -> PeerState {
+        let mut byte = [0];
+        let waits = self.stream.set_nonblocking(true).is_ok();
+        let seen = self.stream.peek(&mut byte);
+        if waits && self.stream.set_nonblocking(false).is_err() {
+            return PeerState::Gone;
+        }
+        match seen {
+            Ok(0) => PeerState::Gone,
+            Ok(_) => PeerState::Talking,
+            Err(error) if is_pause(&error) => PeerState::Silent,
+            Err(_) => PeerState::Gone,
+        }
+    }
+
+    /// Says that this end is done and waits a little for the other to close, while the device still
+    /// answers.
+    pub fn linger(self) {
+        let _ = self.stream.shutdown(std::net::Shutdown::Write);
+        let deadline = Instant::now() + LINGER;
+        let mut rest = [0; 64];
+        while Instant::now() < deadline && !self.interrupt.is_set() {
+            match (&self.stream).read(&mut rest) {
+                Ok(0) => return,
+                Ok(_) => {}
+                Err(error) if is_pause(&error) => {}
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+/// The failure for a record that does not belong here.
+pub fn stranger(bad: BadRecord) -> Failure {
+    Failure::peer(bad).help("run the same test, of the same program family, at both ends")
+}
+
+fn is_pause(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}
+
+fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
+    let found = (host, port).to_socket_addrs();
+    let mut addresses: Vec<_> = match found {
+        Ok(addresses) => addresses.collect(),
+        Err(error) => {
+            return Err(Failure::usage(format!("no host is called {host:?}: {error}"))
+                .help("give the name or the address of the machine where the server runs"));
+        }
+    };
+    // The stock servers listen on IPv4, some only there.
+    addresses.sort_by_key(SocketAddr::is_ipv6);
+    Ok(addresses)
+}
+
+fn try_each(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+    let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
+    for address in addresses {
+        match TcpStream::connect_timeout(address, CONNECT_TRY) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// On all addresses of both IP versions; on IPv4 alone where there is no IPv6.
+fn listen(port: u16) -> io::Result<TcpListener> {
+    match listen_on(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))) {
+        Err(error) if error.kind() != ErrorKind::AddrInUse => {
+            listen_on(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)))
+        }
+        done => done,
+    }
+}
+
+fn listen_on(address: SocketAddr) -> io::Result<TcpListener> {
+    let domain = Domain::for_address(address);
+    let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(false)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(1)?;
+    Ok(socket.into())
+}
+
+fn nobody(host: &str, port: u16, error: &io::Error) -> Failure {
+    Failure::peer(format!("no server answers at {host}, TCP port {port}: {error}")).help(
+        "start the server first, with the same command but without a host; \
+         then check the address, -p and the firewall",
+    )
+}
+
+fn taken(port: u16, error: &io::Error) -> Failure {
+    Failure::environment(format!("cannot listen on TCP port {port}: {error}"))
+        .help("another server runs there: end it, or give both ends another port with -p")
+}
+
+fn gone(peer: IpAddr, how: &str) -> Failure {
+    Failure::peer(format!("the peer {peer} is gone: {how}"))
+        .help("look for its error message at the other end")
+}
+
+fn broken(error: io::Error) -> Failure {
+    Failure::environment(format!("TCP does not work here: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pair_exchanges_and_notices_the_end() {
+        let (client, server) = Channel::pair(&Interrupt::default()).expect("loopback");
+        assert!(client.is_client() && !server.is_client());
+        assert_eq!(server.peer_state(), PeerState::Silent);
+        let thread = std::thread::spawn(move || {
+            assert_eq!(server.swap(b"pong").expect("peer is there"), *b"ping");
+            server
+        });
+        assert_eq!(client.swap(b"ping").expect("peer is there"), *b"pong");
+        let server = thread.join().expect("no panic");
+        client.send(b"x").expect("peer is there");
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(server.peer_state(), PeerState::Talking);
+        server.receive(&mut [0]).expect("one byte");
+        drop(client);
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(server.peer_state(), PeerState::Gone);
+        let failure = server.receive(&mut [0]).expect_err("closed");
+        assert_eq!(failure.exit, crate::failure::Exit::Peer);
+    }
+
+    #[test]
+    fn a_missing_server_is_the_peers_fault_and_named() {
+        let port = {
+            let socket = TcpListener::bind("127.0.0.1:0").expect("loopback");
+            socket.local_addr().expect("bound").port()
+        };
+        let before = Instant::now();
+        let failure =
+            Channel::connect("127.0.0.1", port, &Interrupt::default()).expect_err("nobody listens");
+        assert_eq!(failure.exit, crate::failure::Exit::Peer);
+        assert!(failure.help.is_some_and(|help| help.contains("server first")));
+        assert!(before.elapsed() < Duration::from_secs(3));
+    }
+}

@@ -1,0 +1,193 @@
+//! Opening the device that the command line names, or the one that reaches the peer.
+
+use crate::cli::Global;
+use crate::failure::Failure;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use uroce_verbs::{Context, DeviceInfo, LoopbackFabric, OpenError, PcapFile, device_list};
+
+/// Opens devices with the options of the command line. All devices of the process share one
+/// capture file.
+#[derive(Debug, Clone)]
+pub struct Nics {
+    port: u16,
+    wanted: Option<Wanted>,
+    pcap: Option<PcapFile>,
+}
+
+#[derive(Debug, Clone)]
+struct Wanted {
+    name: Option<String>,
+    address: IpAddr,
+}
+
+impl Nics {
+    /// # Errors
+    /// Exit 3 for a device that does not exist, or a capture file that cannot be written.
+    pub fn new(global: &Global) -> Result<Nics, Failure> {
+        let wanted = match (&global.address, &global.ib_dev) {
+            (Some(address), _) => Some(Wanted { name: None, address: *address }),
+            (None, Some(name)) => Some(named(name)?),
+            (None, None) => None,
+        };
+        let create = |path| PcapFile::create(path).map_err(Failure::environment);
+        Ok(Nics {
+            port: global.roce_port,
+            wanted,
+            pcap: global.pcap.as_ref().map(create).transpose()?,
+        })
+    }
+
+    /// The device that the user named, else the one on `fallback`.
+    ///
+    /// # Errors
+    /// Exit 3.
+    pub fn open(&self, fallback: IpAddr) -> Result<Context, Failure> {
+        match self.open_named_now()? {
+            Some(context) => Ok(context),
+            None => self.open_on(fallback),
+        }
+    }
+
+    /// The device that the user named, if any.
+    ///
+    /// # Errors
+    /// Exit 3.
+    pub fn open_named_now(&self) -> Result<Option<Context>, Failure> {
+        let open = |wanted: &Wanted| self.open_at(wanted.name.as_deref(), wanted.address);
+        self.wanted.as_ref().map(open).transpose()
+    }
+
+    /// A device on `address`, whatever the user named.
+    ///
+    /// # Errors
+    /// Exit 3.
+    pub fn open_on(&self, address: IpAddr) -> Result<Context, Failure> {
+        self.open_at(None, address)
+    }
+
+    /// A device on an in-process switch.
+    ///
+    /// # Errors
+    /// Exit 3.
+    pub fn open_in(&self, fabric: &LoopbackFabric, address: IpAddr) -> Result<Context, Failure> {
+        let mut builder = Context::builder().address(address).port(self.port).loopback(fabric);
+        if let Some(file) = &self.pcap {
+            builder = builder.pcap(file.clone());
+        }
+        builder.open().map_err(|error| unopened(address, self.port, &error))
+    }
+
+    fn open_at(&self, name: Option<&str>, address: IpAddr) -> Result<Context, Failure> {
+        let mut builder = Context::builder().address(address).port(self.port);
+        if let Some(name) = name {
+            builder = builder.name(name);
+        }
+        if let Some(file) = &self.pcap {
+            builder = builder.pcap(file.clone());
+        }
+        builder.open().map_err(|error| unopened(address, self.port, &error))
+    }
+}
+
+/// The address of this machine from which packets to `peer` leave. For a peer on this machine it is
+/// another loopback address than the peer's, since both cannot have one port of one address.
+///
+/// # Errors
+/// Exit 3 without a route.
+pub fn address_towards(peer: IpAddr) -> Result<IpAddr, Failure> {
+    if let IpAddr::V4(v4) = peer
+        && v4.is_loopback()
+    {
+        let [a, b, c, d] = v4.octets();
+        let other = if d == 254 { 1 } else { d.max(1) + 1 };
+        return Ok(Ipv4Addr::new(a, b, c, other).into());
+    }
+    let any: SocketAddr = match peer {
+        IpAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
+        IpAddr::V6(_) => ([0u16; 8], 0).into(),
+    };
+    // No packet leaves: connecting a UDP socket only looks for the route.
+    let local = UdpSocket::bind(any)
+        .and_then(|socket| socket.connect((peer, 9)).and_then(|()| socket.local_addr()));
+    match local {
+        Ok(local) => Ok(local.ip().to_canonical()),
+        Err(error) => Err(Failure::environment(format!("no route to {peer}: {error}"))
+            .help("check `ip route get`, or name an address of this machine with --address")),
+    }
+}
+
+/// The device called `name`, or the one with that address.
+///
+/// # Errors
+/// Exit 3.
+pub fn find(name: &str) -> Result<DeviceInfo, Failure> {
+    let devices = device_list();
+    let address = name.parse::<IpAddr>().ok();
+    let found =
+        devices.iter().find(|device| device.name == name || Some(device.address) == address);
+    found.cloned().ok_or_else(|| {
+        let names: Vec<_> = devices.iter().map(|device| device.name.as_str()).collect();
+        Failure::environment(format!("this machine has no device {name:?}"))
+            .help(format!("`uroce devices` lists them: {}", names.join(", ")))
+    })
+}
+
+/// Opens a device only to look at it: on a port that the kernel picks, since that must not get into
+/// the way of a running one.
+///
+/// # Errors
+/// Exit 3.
+pub fn inspect(device: &DeviceInfo) -> Result<Context, Failure> {
+    let opened = Context::builder()
+        .name(&device.name)
+        .address(device.address)
+        .port(0)
+        .progress_thread(false)
+        .open();
+    opened.map_err(|error| Failure::environment(format!("cannot open {}: {error}", device.name)))
+}
+
+fn named(name: &str) -> Result<Wanted, Failure> {
+    if let Ok(address) = name.parse::<IpAddr>() {
+        return Ok(Wanted { name: None, address });
+    }
+    let device = find(name)?;
+    Ok(Wanted { name: Some(device.name), address: device.address })
+}
+
+fn unopened(address: IpAddr, port: u16, error: &OpenError) -> Failure {
+    let failure = Failure::environment(format!(
+        "cannot open a device on {address}, UDP port {port}: {error}"
+    ));
+    match error {
+        OpenError::Bind(_) => failure.help(
+            "if another uroce runs on this address, choose a second one with --address \
+             (127.0.0.2, ...) or another --roce-port at both ends",
+        ),
+        OpenError::NotLocal(_) => {
+            failure.help("`uroce devices` lists the addresses of this machine")
+        }
+        _ => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Exit;
+
+    #[test]
+    fn the_second_end_on_one_machine_gets_its_own_address() {
+        let home = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        assert_eq!(address_towards(home).expect("lo").to_string(), "127.0.0.2");
+        let last = "127.0.0.254".parse().expect("an address");
+        assert_eq!(address_towards(last).expect("lo").to_string(), "127.0.0.1");
+    }
+
+    #[test]
+    fn an_unknown_device_is_named_with_those_that_exist() {
+        let failure = find("mlx5_0").expect_err("no such device");
+        assert_eq!(failure.exit, Exit::Environment);
+        assert!(failure.help.is_some_and(|help| help.contains("uroce0")));
+    }
+}

@@ -1,0 +1,154 @@
+//! The machine-readable form of a result.
+
+use crate::latency::Latencies;
+use crate::peak::Bandwidth;
+use serde::Serialize;
+
+/// Version of the format: it rises when a key changes its meaning or goes away.
+pub const VERSION: u32 = 1;
+
+/// One run of `uroce perf`.
+#[derive(Debug, Serialize)]
+pub struct PerfReport {
+    /// [`VERSION`].
+    pub version: u32,
+    /// How it was run.
+    pub test_info: TestInfo,
+    /// One entry for each message size.
+    pub results: Vec<PerfResult>,
+    /// Outcome of `--verify`; absent without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verified: Option<bool>,
+    /// True if Ctrl-C or the peer ended the run early.
+    pub partial: bool,
+}
+
+/// How a test was run.
+#[derive(Debug, Clone, Serialize)]
+pub struct TestInfo {
+    /// `write_bw`, ...
+    pub test: String,
+    /// `client` or `server`.
+    pub role: &'static str,
+    /// Device name.
+    pub device: String,
+    /// Our address.
+    pub local: String,
+    /// The peer's address.
+    pub remote: String,
+    /// `RC`, `UC`, `UD`.
+    pub connection: &'static str,
+    /// Queue pairs.
+    pub qps: u32,
+    /// Path MTU in bytes.
+    pub mtu: usize,
+    /// Send queue depth.
+    pub tx_depth: u32,
+    /// Completions per signalled work request.
+    pub cq_mod: u32,
+    /// Inline bytes.
+    pub inline: u32,
+    /// Both directions at once.
+    pub bidirectional: bool,
+}
+
+/// One message size.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+pub enum PerfResult {
+    /// Of a bandwidth test.
+    Bandwidth(BandwidthResult),
+    /// Of a latency test.
+    Latency(LatencyResult),
+}
+
+/// Names as in perftest's JSON; MiB/s and Mpps.
+#[derive(Debug, Clone, Serialize)]
+#[allow(non_snake_case, reason = "the keys are those of perftest")]
+pub struct BandwidthResult {
+    MsgSize: u64,
+    n_iterations: u64,
+    BW_peak: f64,
+    BW_average: f64,
+    MsgRate: f64,
+    unit: &'static str,
+}
+
+impl From<&Bandwidth> for BandwidthResult {
+    fn from(row: &Bandwidth) -> Self {
+        BandwidthResult {
+            MsgSize: row.size,
+            n_iterations: row.iterations,
+            BW_peak: row.peak,
+            BW_average: row.average,
+            MsgRate: row.rate,
+            unit: "MiB/s",
+        }
+    }
+}
+
+/// Names as in perftest's JSON, and more percentiles; microseconds.
+#[derive(Debug, Clone, Serialize)]
+#[allow(non_snake_case, reason = "the keys are those of perftest")]
+pub struct LatencyResult {
+    MsgSize: u64,
+    n_iterations: u64,
+    t_min: f64,
+    t_max: f64,
+    t_typical: f64,
+    t_avg: f64,
+    t_stdev: f64,
+    t_90: f64,
+    t_99: f64,
+    t_99_9: f64,
+    t_99_99: f64,
+    tps_average: f64,
+    unit: &'static str,
+}
+
+impl LatencyResult {
+    /// The figures of one size.
+    pub fn new(size: u64, iterations: u64, per_second: f64, row: &Latencies) -> Self {
+        LatencyResult {
+            MsgSize: size,
+            n_iterations: iterations,
+            t_min: row.min(),
+            t_max: row.max(),
+            t_typical: row.percentile(50.0),
+            t_avg: row.average(),
+            t_stdev: row.deviation(),
+            t_90: row.percentile(90.0),
+            t_99: row.percentile(99.0),
+            t_99_9: row.percentile(99.9),
+            t_99_99: row.percentile(99.99),
+            tps_average: per_second,
+            unit: "usec",
+        }
+    }
+}
+
+/// Prints a value as JSON on stdout.
+pub fn print(value: &impl Serialize) {
+    match serde_json::to_string_pretty(value) {
+        Ok(text) => super::out(&(text + "\n")),
+        Err(error) => tracing::error!(%error, "the result has no JSON form"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn keys_are_those_of_perftest() {
+        let row = Bandwidth { size: 4096, iterations: 5, ..Bandwidth::default() };
+        let text = serde_json::to_value(PerfResult::Bandwidth((&row).into())).expect("plain data");
+        assert_eq!((&text["MsgSize"], &text["n_iterations"]), (&4096.into(), &5.into()));
+        let mut times = Latencies::new(true, false);
+        times.add(Duration::from_micros(10));
+        let row = LatencyResult::new(2, 2, 1.0, &times);
+        let text = serde_json::to_value(PerfResult::Latency(row)).expect("plain data");
+        assert_eq!(text["t_min"], 5.0);
+    }
+}
