@@ -8,7 +8,7 @@ use super::cache::{Cache, recipe_fingerprint};
 use super::recipe;
 use crate::error::{Context, Error, Result};
 use crate::packages;
-use crate::process::{command, find_program, run, stdout_of};
+use crate::process::{command, find_program, is_root, run, stdout_of};
 
 /// Makes the guest when the cached one does not fit; says where it is.
 ///
@@ -47,15 +47,26 @@ fn recreate(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).context(|| format!("could not make {}", folder.display()))
 }
 
-/// Downloads and unpacks the kernel package; it is not installed on this host.
+/// Downloads and unpacks the newest kernel package; it is not installed on this host.
 fn unpack_kernel(cache: &Cache) -> Result<PathBuf> {
-    let package = kernel_package()?;
-    let folder = cache.folder().join("kernel").join(&package);
+    let newest = || kernel_package().and_then(|package| fetch_kernel(cache, &package));
+    newest().or_else(|error| {
+        // The package lists may be missing, or so old that the package is gone.
+        if !is_root() {
+            return Err(error);
+        }
+        run(&mut command(["apt-get", "update", "-q"]))?;
+        newest()
+    })
+}
+
+fn fetch_kernel(cache: &Cache, package: &str) -> Result<PathBuf> {
+    let folder = cache.folder().join("kernel").join(package);
     if folder.join("boot").is_dir() {
         return Ok(folder);
     }
     recreate(&folder)?;
-    run(command(["apt-get", "download", "-q", &package]).current_dir(&folder))?;
+    run(command(["apt-get", "download", "-q", package]).current_dir(&folder))?;
     let archive = find_in(&folder, |name| name.ends_with(".deb"))?;
     run(command(["dpkg", "-x"]).arg(&archive).arg(&folder))?;
     fs::remove_file(archive).context(|| "could not remove the unpacked archive")?;
@@ -63,23 +74,12 @@ fn unpack_kernel(cache: &Cache) -> Result<PathBuf> {
 }
 
 fn kernel_package() -> Result<String> {
-    let query = || stdout_of(&mut command(["apt-cache", "depends", recipe::KERNEL_META_PACKAGE]));
-    let name = |listing: &str| {
-        let image = |line: &str| {
-            line.trim()
-                .strip_prefix("Depends: ")
-                .filter(|name| name.starts_with("linux-image-"))
-                .map(str::to_owned)
-        };
-        listing.lines().find_map(image)
+    let listing = stdout_of(&mut command(["apt-cache", "depends", recipe::KERNEL_META_PACKAGE]))?;
+    let image = |line: &str| {
+        let name = line.trim().strip_prefix("Depends: ")?;
+        name.starts_with("linux-image-").then(|| name.to_owned())
     };
-    if let Some(found) = query().ok().as_deref().and_then(name) {
-        return Ok(found);
-    }
-    if crate::process::is_root() {
-        run(&mut command(["apt-get", "update", "-q"]))?;
-    }
-    name(&query()?).ok_or_else(|| {
+    listing.lines().find_map(image).ok_or_else(|| {
         Error::new(format!("apt does not know {}; run apt-get update", recipe::KERNEL_META_PACKAGE))
     })
 }
