@@ -143,7 +143,7 @@ fn fails_once(pair: &mut Pair, forged: &Forged, syndrome: u8, in_use: Option<WcS
 #[test]
 fn r63_b14_b25_b26_errors_without_a_receive_in_use() {
     let bogus = Rkey(0x1234);
-    let cases: [(fn(u64, Rkey) -> Forged, u8); 8] = [
+    let cases: [(Forge, u8); 8] = [
         (|va, _| Forged::write(EPSN, va, Rkey(0x1234), b"x"), NAK_ACCESS),
         (|va, _| Forged::read(EPSN, va, Rkey(0x1234), 8), NAK_ACCESS),
         (|va, _| Forged::fetch_add(EPSN, va, Rkey(0x1234), 8), NAK_ACCESS),
@@ -243,6 +243,15 @@ fn b12_a_region_that_goes_away_while_it_is_read() {
     // Once all has been sent the QP does not notice.
     let mut pair = read_loses_its_memory(4, 4);
     assert_eq!((pair.collect().len(), pair.state()), (0, QpState::Rts));
+}
+
+#[test]
+fn b12_b14_a_read_that_fails_behind_another_error_draws_one_nak_and_one_event() {
+    let mut pair = read_loses_its_memory(2, 1);
+    let (va, _) = pair.target(0);
+    pair.give(&Forged::write(EPSN + 2, va, Rkey(1), b"x"));
+    assert_eq!(said(&pair.collect()), acknowledge(EPSN + 1, NAK_ACCESS));
+    assert_eq!(pair.events(), [AsyncEvent::QpAccessErr(QPN)]);
 }
 
 #[test]

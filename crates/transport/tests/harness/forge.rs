@@ -158,6 +158,9 @@ impl Forged {
     }
 }
 
+/// Makes a request for an address and a key.
+pub type Forge = fn(u64, Rkey) -> Forged;
+
 /// What an answer says, for comparing: opcode name, PSN, syndrome.
 pub type Said = (&'static str, u32, Option<u8>);
 

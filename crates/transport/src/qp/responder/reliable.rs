@@ -142,7 +142,10 @@ impl QueuePair {
         self.responder.forget_answers();
         cx.counters.sent_nak += 1;
         self.answer_now(psn, Syndrome::nak(code));
-        cx.events.push(AsyncEvent::QpAccessErr(self.init.qpn));
-        self.fail_queue_pair(now, FlushReason::PeerViolation { psn, code }, cx);
+        // A later request may have failed the QP while this one was being answered.
+        if self.state != QpState::Err {
+            cx.events.push(AsyncEvent::QpAccessErr(self.init.qpn));
+            self.fail_queue_pair(now, FlushReason::PeerViolation { psn, code }, cx);
+        }
     }
 }
