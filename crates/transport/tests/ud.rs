@@ -134,7 +134,7 @@ fn r11_a_wrong_pad_is_dropped() {
     pair.post(1, 0, 128);
     pair.give(&Forged::ud(QKEY, &[1; 5]).pad(1));
     pair.give(&Forged::ud(QKEY, &[1; 4]).pad(3));
-    assert_eq!((pair.received(), pair.dropped(DropReason::UdTooLong)), (vec![], 2));
+    assert_eq!((pair.received(), pair.dropped(DropReason::BadPad)), (vec![], 2));
 }
 
 #[test]

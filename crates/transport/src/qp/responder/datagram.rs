@@ -21,8 +21,11 @@ impl QueuePair {
         cx: &mut Context<'_>,
     ) {
         let payload = packet.payload();
-        let fits_port = payload.len() <= self.init.port_mtu.bytes();
-        if !fits_port || usize::from(packet.bth.pad) != pad_of(payload.len()) {
+        if usize::from(packet.bth.pad) != pad_of(payload.len()) {
+            cx.counters.drop(DropReason::BadPad);
+            return;
+        }
+        if payload.len() > self.init.port_mtu.bytes() {
             cx.counters.drop(DropReason::UdTooLong);
             return;
         }
