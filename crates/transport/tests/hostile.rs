@@ -23,7 +23,7 @@ fn a1_b1_every_opcode_length_pad_and_version_at_every_psn_distance() {
                 for shape in 0..6u8 {
                     let mut bytes = vec![0u8; length.max(12)];
                     bytes[0] = opcode;
-                    bytes[1] = 0x40 | ((shape & 3) << 4) | if shape > 3 { shape - 3 } else { 0 };
+                    bytes[1] = 0x40 | ((shape & 3) << 4) | shape.saturating_sub(3);
                     bytes[2..4].copy_from_slice(&[0xff, 0xff]);
                     bytes[7] = QPNS[1] as u8;
                     // Expected, ahead, or a duplicate.

@@ -105,7 +105,7 @@ fn r22_middle_or_last_without_first() {
 
 #[test]
 fn r23_r36_an_operation_that_the_qp_does_not_allow_is_an_invalid_request() {
-    let cases: [(Access, fn(u64, Rkey) -> Forged); 6] = [
+    let cases: [(Access, Forge); 6] = [
         (Access::REMOTE_WRITE, |va, rkey| Forged::write(EPSN, va, rkey, &[1; 8])),
         (Access::REMOTE_WRITE, |va, rkey| Forged::atomic_write(EPSN, va, rkey, 8, &[1; 8])),
         (Access::REMOTE_READ, |va, rkey| Forged::read(EPSN, va, rkey, 8)),
