@@ -34,6 +34,10 @@ struct Requester {
     una: Option<u32>,
     /// READs and the like that are not answered yet: the next PSN that is due, and the last.
     reads: Vec<(u32, u32)>,
+    /// Last PSNs of those that were asked for since the requester last went back.
+    open: Vec<u32>,
+    /// Of those, FLUSHes and ATOMIC WRITEs, which a plain ACK answers as well.
+    placements: Vec<u32>,
     /// PSN that got an RNR NAK, and until when nothing may come from it on.
     rnr: Option<(u32, Instant)>,
 }
@@ -45,6 +49,7 @@ impl Requester {
         open.0 = next;
         if open.1 == psn {
             self.reads.remove(0);
+            self.open.retain(|last| *last != psn);
         }
         self.una = Some(next);
     }
@@ -132,6 +137,11 @@ impl Witness {
         let kind = packet.aeth().map(|aeth| aeth.syndrome.kind());
         let plain = packet.info.operation == Operation::Acknowledge
             && matches!(kind, Some(SyndromeKind::Ack { .. }));
+        let placement = requester.placements.contains(&seen.psn)
+            && requester.reads.first().is_some_and(|open| open.0 == seen.psn);
+        if plain && placement {
+            return requester.take_response(seen.psn);
+        }
         let upto = if plain { 1 } else { 0 };
         let missing = requester.reads.iter().any(|(_, last)| since(*last, seen.psn) < upto);
         let stale = requester.una.is_some_and(|una| since(seen.psn, una) < 0);
@@ -169,10 +179,16 @@ impl Witness {
                 let psns = length.div_ceil(self.mtu).max(1) as u32;
                 last = (seen.psn + psns - 1) & 0xff_ffff;
             }
-            requester.reads.retain(|(_, last)| since(*last, seen.psn) < 0);
-            requester.reads.push((seen.psn, last));
-            let open = requester.reads.len();
-            assert!(open <= self.rd_atomic, "R79: {open} READs and atomics are open");
+            if matches!(packet.info.operation, Operation::Flush | Operation::AtomicWrite) {
+                requester.placements.push(seen.psn);
+            }
+            if requester.reads.iter().all(|read| read.1 != last) {
+                requester.reads.push((seen.psn, last));
+            }
+            requester.open.retain(|last| since(*last, seen.psn) < 0);
+            requester.open.push(last);
+            let open = requester.open.len();
+            assert!(open <= self.rd_atomic, "R79: open {:x?}", requester.open);
         }
         if let Some(una) = requester.una {
             let out = since(last, una);
