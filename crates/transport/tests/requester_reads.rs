@@ -398,3 +398,25 @@ fn r18_a_read_longer_than_a_chunk_is_asked_for_in_pieces_that_do_not_overlap() {
         }
     }
 }
+
+#[test]
+fn r35_a_repeated_read_beside_a_new_one_is_not_one_too_many() {
+    let mut pair = Pair::new(Setup { rd_atomic: 1, ..Setup::default() });
+    let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
+    let target = [pair.nodes[0].sge(0, 8)];
+    for id in 0..2 {
+        pair.nodes[0].send(&wr_sges(id, SendOp::Read { va, rkey }, &target)).unwrap();
+    }
+    pair.run();
+    assert!(pair.nodes[0].sends().iter().all(Wc::is_ok));
+    // A copy of the last READ, which the network held back, arrives together with the next one.
+    let held = pair.seen(0, "READ_REQUEST")[1].bytes.clone();
+    pair.nodes[0].send(&wr_sges(2, SendOp::Read { va, rkey }, &target)).unwrap();
+    pair.run_for(4_999);
+    pair.receive(1, &held, 0);
+    let fresh = pair.seen(0, "READ_REQUEST")[2].bytes.clone();
+    pair.receive(1, &fresh, 0);
+    pair.run();
+    assert_eq!(pair.nodes[1].qp.state(), QpState::Rts);
+    assert!(pair.nodes[0].sends()[0].is_ok());
+}
