@@ -183,6 +183,20 @@ pub fn payloads(seen: &[Seen]) -> Vec<u8> {
     seen.iter().flat_map(|s| s.packet().payload().to_vec()).collect()
 }
 
+/// A pair whose peer is in the middle of a SEND (`FIRST` has PSN [`EPSN`]) or WRITE of 768 bytes.
+pub fn in_the_middle_of(write: bool) -> Pair {
+    let mut pair = Pair::rc();
+    let (va, rkey) = pair.target(0);
+    pair.post(1, 4096, 4096);
+    let first = if write {
+        Forged::data(Opcode::RC_WRITE_FIRST, EPSN, &[1; 256]).reth(va, rkey, 768)
+    } else {
+        Forged::data(Opcode::RC_SEND_FIRST, EPSN, &[1; 256])
+    };
+    assert_eq!(pair.reply(&first), acknowledge(EPSN, ACK));
+    pair
+}
+
 impl Pair {
     /// Delivers a packet to node 1 and collects nothing.
     pub fn give(&mut self, forged: &Forged) {
