@@ -190,7 +190,7 @@ fn long_entries(pair: &mut Pair, length: u64) -> Vec<Sge> {
     let mr = node.mem.reg_mr(node.pd, region.clone(), region.addr(), Access::LOCAL_WRITE).unwrap();
     let whole = Sge { addr: region.addr(), length: PIECE as u32, lkey: mr.lkey };
     let mut sges = vec![whole; (length / PIECE) as usize];
-    if length % PIECE > 0 {
+    if !length.is_multiple_of(PIECE) {
         sges.push(Sge { length: (length % PIECE) as u32, ..whole });
     }
     sges

@@ -152,7 +152,8 @@ fn r92_every_transition_with_every_single_attribute_more_or_less() {
 
 #[test]
 fn r92_values_out_of_range_are_refused_whole() {
-    let cases: [(M, fn(&mut QpAttr)); 5] = [
+    type Spoil = fn(&mut QpAttr);
+    let cases: [(M, Spoil); 5] = [
         (M::TIMEOUT, |a| a.timeout = 32),
         (M::RETRY_CNT, |a| a.retry_cnt = 8),
         (M::RNR_RETRY, |a| a.rnr_retry = 8),
