@@ -17,7 +17,9 @@ use uroce_memory::{
 ///
 /// Work requests name the region by its key. One that is still queued when the region goes fails
 /// with a local protection error; nothing dangles. A region that a memory window is bound to stays
-/// registered until the window has gone as well (B40).
+/// registered until the window has gone as well (B40). Who lent foreign memory
+/// ([`Region::from_raw`]) should call [`deregister`](Self::deregister), which says whether the loan
+/// is over.
 #[derive(Debug)]
 pub struct MemoryRegion {
     mr: Mr,
