@@ -19,6 +19,17 @@ pub struct Times {
     done: u64,
 }
 
+/// Which spans of a run the peak is looked for in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peak {
+    /// None: the peak is given as 0.
+    None,
+    /// From any post to any later completion.
+    Any,
+    /// Only those that are at least a quarter of the run.
+    Quarter,
+}
+
 /// What was measured of one message size.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Bandwidth {
@@ -70,11 +81,15 @@ impl Times {
         }
     }
 
-    /// The figures, for messages of `size` bytes. `peak`: whether to look for the best span.
-    pub fn bandwidth(&self, size: u64, peak: bool) -> Bandwidth {
+    /// The figures, for messages of `size` bytes. `peak`: where to look for the best span.
+    pub fn bandwidth(&self, size: u64, peak: Peak) -> Bandwidth {
         let seconds = self.elapsed().as_secs_f64();
         let per_second = if seconds > 0.0 { self.done as f64 / seconds } else { 0.0 };
-        let best = if peak { self.best_rate().max(per_second) } else { 0.0 };
+        let best = match peak {
+            Peak::None => 0.0,
+            Peak::Any => self.best_rate(1).max(per_second),
+            Peak::Quarter => self.best_rate(self.completed.len() / 4).max(per_second),
+        };
         Bandwidth {
             size,
             iterations: self.done,
@@ -85,10 +100,10 @@ impl Times {
     }
 
     /// Most messages per second in any looked-at span from a post to a completion.
-    fn best_rate(&self) -> f64 {
+    fn best_rate(&self, shortest: usize) -> f64 {
         let mut best = 0.0_f64;
         for (index, &(done, at)) in self.completed.iter().enumerate() {
-            for length in spans(done, index) {
+            for length in spans(done, index).filter(|&length| length >= shortest) {
                 let Some(&from) = done.checked_sub(length).and_then(|i| self.posted.get(i)) else {
                     continue;
                 };
@@ -124,7 +139,7 @@ mod tests {
         }
         times.completed(1, at(100));
         times.completed(3, at(200));
-        let measured = times.bandwidth(1 << 20, true);
+        let measured = times.bandwidth(1 << 20, Peak::Any);
         assert_eq!(measured.iterations, 4);
         assert!((measured.average - 20.0).abs() < 1e-6, "{measured:?}");
         assert!((measured.peak - 20.0).abs() < 1e-6, "{measured:?}");
@@ -141,13 +156,13 @@ mod tests {
             times.posted(begin);
             times.completed(1, begin + Duration::from_millis(gap));
         }
-        let measured = times.bandwidth(1 << 20, true);
+        let measured = times.bandwidth(1 << 20, Peak::Any);
         assert!((measured.peak - 1000.0).abs() < 1.0, "{measured:?}");
         assert!(measured.average < 120.0);
     }
 
     #[test]
     fn nothing_measured_is_zero() {
-        assert_eq!(Times::default().bandwidth(64, true).average, 0.0);
+        assert_eq!(Times::default().bandwidth(64, Peak::Any).average, 0.0);
     }
 }

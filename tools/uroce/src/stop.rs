@@ -23,6 +23,8 @@ impl From<Failure> for Stop {
     }
 }
 
+/// How long a loop without progress keeps its processor to itself.
+const SPIN: Duration = Duration::from_micros(50);
 /// A stretch without progress after which the connection is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long a peer that spoke or closed may still have data under way.
@@ -77,8 +79,13 @@ impl<'a> Watch<'a> {
     /// # Errors
     /// [`Stop`] on Ctrl-C, when the peer is done or gone, or silent for too long.
     pub fn idle(&mut self) -> Result<(), Stop> {
-        std::hint::spin_loop();
         let now = Instant::now();
+        if now.duration_since(self.progress) < SPIN {
+            std::hint::spin_loop();
+        } else {
+            // The peer may need this very processor.
+            std::thread::yield_now();
+        }
         if now < self.look {
             return Ok(());
         }

@@ -10,7 +10,7 @@ use super::session::{CORRUPT, Session, VERIFIED};
 use super::verify;
 use crate::exchange::perftest::{DONE, Measured};
 use crate::failure::Failure;
-use crate::peak::{Bandwidth, Times};
+use crate::peak::{Bandwidth, Peak, Times};
 use crate::stop::{Stop, Watch};
 use std::time::Instant;
 
@@ -97,8 +97,8 @@ fn request_size(session: &Session, size: u64) -> (Result<(), Stop>, Bandwidth, V
 }
 
 fn figures(session: &Session, times: &Times, size: u64) -> Bandwidth {
-    let peak = !session.plan.args.no_peak && session.plan.duration.is_none();
-    times.bandwidth(size, peak)
+    let looked_for = !session.plan.args.no_peak && session.plan.duration.is_none();
+    times.bandwidth(size, if looked_for { Peak::Any } else { Peak::None })
 }
 
 /// Prints a row, unless nothing was measured.
@@ -162,7 +162,12 @@ fn receive_size(session: &Session, size: u64) -> Result<Received, Stop> {
     receiver.start();
     let done = receive(session, &mut receiver, &mut times);
     let counts = (0..session.qps.len()).map(|qp| receiver.received(qp)).collect();
-    Ok((done, figures(session, &times, size), counts))
+    // Messages wait in the queue for the receiver, so that short spans would look too fast.
+    let mut row = figures(session, &times, size);
+    if row.peak > 0.0 {
+        row.peak = times.bandwidth(size, Peak::Quarter).peak;
+    }
+    Ok((done, row, counts))
 }
 
 fn receive(session: &Session, receiver: &mut Receiver<'_>, times: &mut Times) -> Result<(), Stop> {
@@ -284,7 +289,7 @@ fn latency(session: &Session, output: &mut Output) -> Result<Option<bool>, Stop>
                 output.latency(session, &pinged);
             }
             count = if writes { pinged.received } else { pinged.sent };
-            if session.plan.args.verify {
+            if writes && session.plan.args.verify {
                 session.buffers.restore(size);
             }
             done?;

@@ -93,9 +93,11 @@ fn show_remote(end: &End, global: &Global) {
 
 fn show_result(args: &PingpongArgs, played: &Played, end: &End, global: &Global, partial: bool) {
     let seconds = played.elapsed.as_secs_f64().max(1e-9);
-    let bytes = played.completions() * args.message() as u64;
+    // Several queue pairs may have gone beyond what was asked for.
+    let done = played.completions();
+    let iters = if partial { done / 2 } else { args.iters };
+    let bytes = if partial { done } else { iters * 2 } * args.message() as u64;
     let rate = bytes as f64 * 8.0 / seconds / 1e6;
-    let iters = played.completions() / 2;
     let each = seconds * 1e6 / (iters.max(1)) as f64;
     if global.json {
         json::print(&json!({
