@@ -90,7 +90,7 @@ fn a1_a_live_queue_pair_answers_its_peer_only() {
 }
 
 #[test]
-fn a2_one_wrong_bit_means_no_reply_and_no_change() {
+fn r9_a2_one_wrong_bit_means_no_reply_and_no_change() {
     let fabric = LoopbackFabric::new();
     let (node, qpn) = victim(&fabric);
     let to = node.buffer(256);
@@ -132,7 +132,7 @@ fn sealed(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a8_a_qpn_scan_finds_nothing() {
+fn r4_a8_a_qpn_scan_finds_nothing() {
     let fabric = LoopbackFabric::new();
     let (node, live) = victim(&fabric);
     let mut attacker = Attacker::new(&fabric, STRANGER);

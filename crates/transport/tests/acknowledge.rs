@@ -265,3 +265,25 @@ fn b23_r100_only_rc_asks_for_acks_and_only_rc_answers() {
         assert_eq!(pair.received(), [(2, WcStatus::Success)]);
     }
 }
+
+/// R82: the last packet of each message asks, and a long one asks several times per window.
+#[test]
+fn r82_acks_are_asked_for_often_enough_to_keep_the_window_open() {
+    let mut pair = Pair::rc();
+    let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
+    let source = pair.nodes[0].sge(0, 100 * 256);
+    for wr_id in 0..3 {
+        let op = SendOp::Write { va, rkey };
+        pair.nodes[0].send(&wr_sges(wr_id, op, &[source])).unwrap();
+    }
+    pair.run();
+    let asks: Vec<_> =
+        pair.trace.iter().filter(|s| s.from == 0).map(|s| s.packet().bth.ack_req).collect();
+    assert_eq!(asks.len(), 300);
+    assert!(asks[99] && asks[199] && asks[299], "the end of each message");
+    let quarter = (limits::INITIAL_WINDOW / limits::ACKS_PER_WINDOW) as usize;
+    for run in asks.split(|ask| *ask) {
+        assert!(run.len() < quarter, "{} packets without asking", run.len());
+    }
+    assert_eq!(pair.nodes[0].counters.ack_timeout, 0);
+}

@@ -5,7 +5,7 @@ use harness::*;
 use uroce_transport::*;
 
 #[test]
-fn r66_an_overflowing_cq_takes_its_qp_down_and_raises_one_event() {
+fn r66_b48_an_overflowing_cq_takes_its_qp_down_and_raises_one_event() {
     let mut pair = Pair::new(Setup { cqe: 4, ..Setup::default() });
     let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
     for id in 0..10 {

@@ -1,0 +1,108 @@
+//! `docs/conformance.md` names the tests of each rule, and they exist.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+type Tests = BTreeMap<String, Vec<String>>;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// All Rust sources below `folder`.
+fn sources(folder: &Path, out: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for path in entries.map(|entry| entry.expect("an entry").path()) {
+        if path.is_dir() {
+            sources(&path, out);
+        } else if path.extension().is_some_and(|ext| ext == "rs") {
+            out.push(path);
+        }
+    }
+}
+
+/// The rules that a test's name begins with: `r53_r55_one_nak` gives R53 and R55.
+fn rules(name: &str) -> Vec<String> {
+    let is_rule = |part: &&str| {
+        let (letter, digits) = part.split_at(part.len().min(1));
+        "rba".contains(letter) && !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
+    };
+    name.split('_').take_while(is_rule).map(str::to_uppercase).collect()
+}
+
+/// `#[test]` functions by rule, as `crate/file::name`.
+fn tests_by_rule() -> Tests {
+    let mut files = vec![];
+    sources(&root().join("crates"), &mut files);
+    sources(&root().join("tests/tests"), &mut files);
+    let mut found = Tests::new();
+    for file in files {
+        let text = std::fs::read_to_string(&file).expect("a source file");
+        let place = place_of(&file);
+        // Tests inside proptest! have their attribute a line above too.
+        for (_, rest) in text.match_indices("#[test]").map(|(at, _)| text.split_at(at)) {
+            let Some(name) = rest.split_once("fn ").map(|(_, name)| name) else { continue };
+            let name: String =
+                name.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+            for rule in rules(&name) {
+                found.entry(rule).or_default().push(format!("{place}::{name}"));
+            }
+        }
+    }
+    found.values_mut().for_each(|tests| tests.sort());
+    found
+}
+
+/// `transport/duplicates` of `crates/transport/tests/duplicates.rs`.
+fn place_of(file: &Path) -> String {
+    let parts: Vec<_> = file.components().map(|part| part.as_os_str().to_string_lossy()).collect();
+    let crate_at =
+        parts.iter().rposition(|part| part == "crates" || part == "..").map_or(0, |at| at + 1);
+    let stem = file.with_extension("");
+    let stem =
+        stem.file_name().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    format!("{}/{stem}", parts[crate_at])
+}
+
+/// The document with its column of tests made anew.
+fn renewed(document: &str, tests: &Tests) -> String {
+    let renew = |line: &str| {
+        let cells: Vec<_> = line.split(" | ").collect();
+        let rule = cells[0].trim_start_matches("| ");
+        match cells.as_slice() {
+            [_, title, _, remark] if rule[1..].bytes().all(|b| b.is_ascii_digit()) => {
+                let names = tests.get(rule).map(|names| names.join("<br>"));
+                format!("| {rule} | {title} | {} | {remark}", names.as_deref().unwrap_or("-"))
+            }
+            _ => line.to_owned(),
+        }
+    };
+    let lines = document.lines().map(|line| {
+        if line.starts_with("| R") || line.starts_with("| B") || line.starts_with("| A") {
+            renew(line)
+        } else {
+            line.to_owned()
+        }
+    });
+    lines.collect::<Vec<_>>().join("\n") + "\n"
+}
+
+#[test]
+fn the_document_names_the_tests_that_exist() {
+    let path = root().join("docs/conformance.md");
+    let document = std::fs::read_to_string(&path).expect("docs/conformance.md");
+    let renewed = renewed(&document, &tests_by_rule());
+    if std::env::var_os("UROCE_UPDATE").is_some() {
+        std::fs::write(&path, &renewed).expect("docs/conformance.md can be written");
+    } else {
+        assert!(document == renewed, "run with UROCE_UPDATE=1 and look at the difference");
+    }
+}
+
+#[test]
+fn every_gap_has_a_remark() {
+    let document =
+        std::fs::read_to_string(root().join("docs/conformance.md")).expect("it is there");
+    let silent: Vec<_> = document.lines().filter(|line| line.contains(" | - |  |")).collect();
+    assert!(silent.is_empty(), "rules without a test and without a reason: {silent:#?}");
+}
