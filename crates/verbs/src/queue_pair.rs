@@ -212,6 +212,10 @@ impl QueuePair {
     /// Posts send work requests (`ibv_post_send`) in order; what can be sent at once is sent.
     /// Nothing is allocated.
     ///
+    /// A place in the send queue is free again as soon as its request has completed, as in rxe, and
+    /// not when the completion is polled. So a full send queue does not protect the completion queue:
+    /// count what is outstanding, and poll before more completions wait than it holds.
+    ///
     /// # Errors
     /// [`PostError`] names the request that was refused, and why; those before it are posted (B36).
     pub fn post_send(&self, wrs: &[SendWr<'_>]) -> Result<(), PostError> {

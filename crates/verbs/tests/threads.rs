@@ -28,7 +28,7 @@ fn every_object_is_send_and_sync() {
 on_both!(posting_and_polling_in_several_threads, polling_while_others_destroy);
 
 fn posting_and_polling_in_several_threads(net: &Net) {
-    const EACH: usize = 200;
+    const EACH: usize = 80; // so that all completions fit into the queue, if nobody polls
     let (a, b) = pair(net, QpType::Rc);
     let completed = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -53,7 +53,9 @@ fn posting_and_polling_in_several_threads(net: &Net) {
                 let mut out = [WorkCompletion::default(); 8];
                 while completed.load(Ordering::SeqCst) < 3 * EACH {
                     let count = a.cq.poll(&mut out);
-                    assert!(out[..count].iter().all(|wc| wc.is_ok()));
+                    for wc in &out[..count] {
+                        wc.result().expect("success");
+                    }
                     completed.fetch_add(count, Ordering::SeqCst);
                 }
             });
