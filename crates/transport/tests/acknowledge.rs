@@ -283,7 +283,8 @@ fn r82_acks_are_asked_for_often_enough_to_keep_the_window_open() {
     assert!(asks[99] && asks[199] && asks[299], "the end of each message");
     let quarter = (limits::INITIAL_WINDOW / limits::ACKS_PER_WINDOW) as usize;
     for run in asks.split(|ask| *ask) {
-        assert!(run.len() < quarter, "{} packets without asking", run.len());
+        // The window grows by a packet or two meanwhile.
+        assert!(run.len() <= quarter, "{} packets without asking", run.len());
     }
     assert_eq!(pair.nodes[0].counters.ack_timeout, 0);
 }
