@@ -132,18 +132,22 @@ fn await_send(session: &Session, watch: &mut Watch<'_>) -> Result<(), Stop> {
     }
 }
 
-/// WRITE: each end waits for the last byte of its half to become the number of the message.
+/// WRITE: each end waits for the last byte of its half to become the number of the message; the
+/// server sends first.
 fn writes(session: &Session, clock: &mut Clock, pinged: &mut Pinged) -> Result<(), Stop> {
     let reliable = session.plan.connection() == "RC";
     let mut watch = Watch::new(&session.channel, &session.interrupt, reliable);
     let count = iterations(session);
+    // As with the stock program the server starts: a client that ran ahead of it would overwrite
+    // the byte that the server still waits for.
+    let starts = !session.is_client();
     let mut open = 0;
     while pinged.sent < count || pinged.received < count {
-        let answers = pinged.received < count && (pinged.sent > 0 || !session.is_client());
+        let answers = pinged.received < count && (pinged.sent > 0 || !starts);
         if answers {
             await_byte(session, clock, pinged, &mut open, &mut watch)?;
         }
-        if clock.is_over() && session.is_client() {
+        if clock.is_over() && starts {
             break;
         }
         if pinged.sent < count {
