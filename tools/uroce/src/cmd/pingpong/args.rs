@@ -33,7 +33,7 @@ pub struct PingpongArgs {
     #[arg(short = 'i', long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=1))]
     pub ib_port: u8,
     /// Message size in bytes [default: 4096, ud 1024]
-    #[arg(short, long, value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
+    #[arg(short, long, value_parser = clap::value_parser!(u32).range(0..=1 << 30))]
     pub size: Option<u32>,
     /// Path MTU in bytes: 256, 512, 1024, 2048, 4096; the same at both ends
     #[arg(short, long, default_value_t = 1024)]

@@ -1,0 +1,291 @@
+//! The built program, as a user runs it.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_uroce");
+
+fn uroce(words: &str) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.args(words.split_whitespace()).env("NO_COLOR", "1");
+    for name in ["UROCE_DEVICE", "UROCE_PCAP", "UROCE_LOG"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn run(words: &str) -> Output {
+    uroce(words).output().expect("the program was built")
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().expect("it was not killed")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn assert_ok(output: &Output) {
+    assert_eq!(code(output), 0, "{}{}", stdout(output), stderr(output));
+}
+
+/// A TCP or UDP port that nobody uses now. Tests run side by side, so each needs its own.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    listener.local_addr().expect("bound").port()
+}
+
+/// Both ends of a test, which meet on ports of their own; server first.
+fn both_ends(words: &str) -> [Output; 2] {
+    let (tcp, roce) = (free_port(), free_port());
+    let shared = format!("{words} -p {tcp} --roce-port {roce}");
+    let server = spawn(&format!("{shared} --address 127.0.0.1"));
+    let client = run(&format!("{shared} --address 127.0.0.2 127.0.0.1"));
+    [server.wait_with_output().expect("it ends"), client]
+}
+
+fn spawn(words: &str) -> Child {
+    let mut command = uroce(words);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("the program was built")
+}
+
+/// The program, killed if the test fails.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn interrupt(child: &Child) {
+    let done = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(done.is_ok_and(|status| status.success()));
+}
+
+#[test]
+fn every_command_has_help() {
+    for command in ["", "demo", "devices", "devinfo", "gids", "pingpong", "perf", "completions"] {
+        let output = run(&format!("{command} --help"));
+        assert_ok(&output);
+        let text = stdout(&output);
+        assert!(text.contains("Usage: uroce"), "{command}: {text}");
+    }
+}
+
+#[test]
+fn wrong_usage_is_exit_code_2_and_says_what_to_do() {
+    for words in [
+        "",
+        "frobnicate",
+        "perf write",
+        "perf write bw --no-such-flag",
+        "perf write bw -n 4",
+        "perf write bw -c UD",
+        "perf read lat -c UC",
+        "perf write bw -R",
+        "perf write bw -m 1000",
+        "perf write bw --local host",
+        "pingpong rc -m 100",
+        "demo --a 127.0.0.1 --b 127.0.0.1",
+        "devices --log shout",
+    ] {
+        let output = run(words);
+        assert_eq!(code(&output), 2, "{words}: {}", stderr(&output));
+        assert!(!output.stderr.is_empty(), "{words}");
+    }
+}
+
+#[test]
+fn what_the_machine_lacks_is_exit_code_3() {
+    for words in [
+        "perf write bw --local -m 4096 -d no_such_device",
+        "devinfo -d no_such_device",
+        "demo --a 198.51.100.1",
+        "demo --pcap /no/such/folder/x.pcapng",
+    ] {
+        let output = run(words);
+        assert_eq!(code(&output), 3, "{words}: {}", stderr(&output));
+        assert!(stderr(&output).starts_with("error: "), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_missing_server_is_exit_code_4_and_soon() {
+    let start = Instant::now();
+    let output = run(&format!("perf write bw -p {} 127.0.0.1", free_port()));
+    assert_eq!(code(&output), 4);
+    assert!(stderr(&output).contains("start the server first"), "{}", stderr(&output));
+    assert!(start.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn a_busy_roce_port_is_named() {
+    let port = free_port();
+    let mut first = Running(spawn(&format!(
+        "perf write bw -p {} --address 127.0.0.9 --roce-port {port}",
+        free_port()
+    )));
+    let mut waiting = [0; 10];
+    let stdout = first.0.stdout.as_mut().expect("piped");
+    stdout.read_exact(&mut waiting).expect("it says that it waits");
+    let second =
+        run(&format!("perf write bw -p {} --address 127.0.0.9 --roce-port {port}", free_port()));
+    assert_eq!(code(&second), 3, "{}", stderr(&second));
+    assert!(stderr(&second).contains("--roce-port"), "{}", stderr(&second));
+}
+
+#[test]
+fn demo_passes() {
+    let output = run(&format!("demo --quick --roce-port {}", free_port()));
+    assert_ok(&output);
+    let text = stdout(&output);
+    for operation in ["SEND", "RDMA WRITE", "RDMA READ", "FETCH AND ADD", "IBV_WC_REM_ACCESS_ERR"] {
+        assert!(text.contains(operation), "{operation}: {text}");
+    }
+    assert!(!text.contains("FAILED"), "{text}");
+}
+
+#[test]
+fn devices_in_text_and_json() {
+    let output = run("devices");
+    assert_ok(&output);
+    assert!(stdout(&output).contains("127.0.0.1"));
+    let output = run("gids --json");
+    assert_ok(&output);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(json["version"], 1);
+    let output = run("devinfo -v -d 127.0.0.1");
+    assert_ok(&output);
+    assert!(stdout(&output).contains("PORT_ACTIVE (4)"), "{}", stdout(&output));
+}
+
+#[test]
+fn local_runs_print_rows() {
+    for test in [
+        "write bw",
+        "read bw",
+        "send bw",
+        "atomic bw",
+        "write lat",
+        "read lat",
+        "send lat",
+        "atomic lat",
+    ] {
+        let output = run(&format!("perf {test} --local -n 50 --verify"));
+        assert_ok(&output);
+        let text = stdout(&output);
+        let row = text.lines().filter(|line| line.split_whitespace().nth(1) == Some("50"));
+        assert_eq!(row.count(), 1, "{test}: {text}");
+        assert!(stderr(&output).contains("verified"), "{test}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn local_runs_with_the_other_flags() {
+    for flags in [
+        "write bw -q 3 -b -n 50",
+        "write bw -l 8 -n 50",
+        "write bw -s 100 -I 128 -Q 10 -n 50",
+        "send bw -c UD -s 1024 -n 50",
+        "send bw -e -n 50",
+        "send bw --use-srq -n 50",
+        "send bw -q 2 -b -n 50",
+        "send lat -c UC -n 50 -H",
+        "write lat -c UC -n 50 --percentiles",
+        "read bw -o 4 -m 256 -n 50",
+        "write bw -a -n 5",
+        "send bw -a -b -n 5",
+        "atomic bw -A CMP_AND_SWAP -n 50",
+    ] {
+        let output = run(&format!("perf {flags} --local"));
+        assert_ok(&output);
+    }
+}
+
+#[test]
+fn timed_runs_end() {
+    for test in ["write bw", "send bw", "write lat", "send lat", "read lat"] {
+        let start = Instant::now();
+        let output = run(&format!("perf {test} -D 1 --local"));
+        assert_ok(&output);
+        assert!(start.elapsed() < Duration::from_secs(8), "{test}");
+    }
+}
+
+#[test]
+fn json_has_a_version_and_figures() {
+    let output = run("perf send lat --local -n 20 --json --verify");
+    assert_ok(&output);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
+    assert_eq!((&json["version"], &json["verified"]), (&1.into(), &true.into()));
+    assert!(json["results"][0]["t_typical"].as_f64().is_some_and(|us| us > 0.0), "{json}");
+}
+
+#[test]
+fn two_processes_measure_over_udp() {
+    for test in ["perf write bw -n 50 --verify", "perf send lat -n 50 --verify"] {
+        let [server, client] = both_ends(test);
+        assert_ok(&server);
+        assert_ok(&client);
+        assert!(stderr(&client).contains("verified"), "{}", stderr(&client));
+    }
+}
+
+#[test]
+fn pingpong_of_every_kind() {
+    for kind in ["rc -c", "uc -c", "ud -c", "srq", "rc -e -t"] {
+        let [server, client] = both_ends(&format!("pingpong {kind} -n 50"));
+        assert_ok(&server);
+        assert_ok(&client);
+        for end in [&server, &client] {
+            let text = stdout(end);
+            assert!(text.contains("remote address: LID 0x0000, QPN 0x"), "{kind}: {text}");
+            assert!(text.contains("50 iters in "), "{kind}: {text}");
+        }
+    }
+}
+
+#[test]
+fn ctrl_c_prints_what_was_measured() {
+    let child = spawn("perf write bw --local -D 60");
+    std::thread::sleep(Duration::from_millis(1500));
+    interrupt(&child);
+    let output = child.wait_with_output().expect("it ends");
+    assert_ok(&output);
+    assert!(stdout(&output).lines().any(|line| line.starts_with(" 65536 ")), "{}", stdout(&output));
+}
+
+#[test]
+fn a_peer_that_dies_ends_the_run_with_exit_code_4_and_partial_results() {
+    let (tcp, roce) = (free_port(), free_port());
+    let shared = format!("perf write bw -D 60 -p {tcp} --roce-port {roce}");
+    let mut server = Running(spawn(&format!("{shared} --address 127.0.0.1")));
+    let client = spawn(&format!("{shared} --address 127.0.0.2 127.0.0.1"));
+    let mut lines = BufReader::new(server.0.stdout.take().expect("piped")).lines();
+    let connected = lines.any(|line| line.is_ok_and(|line| line.contains("remote address")));
+    assert!(connected);
+    std::thread::sleep(Duration::from_millis(700));
+    server.0.kill().expect("it runs");
+    let output = client.wait_with_output().expect("it ends");
+    assert_eq!(code(&output), 4, "{}{}", stdout(&output), stderr(&output));
+    assert!(stdout(&output).lines().any(|line| line.starts_with(" 65536 ")), "{}", stdout(&output));
+}
+
+#[test]
+fn completions_for_shells() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = run(&format!("completions {shell}"));
+        assert_ok(&output);
+        assert!(stdout(&output).contains("pingpong"));
+    }
+}
