@@ -221,11 +221,15 @@ impl Cell {
 
     /// How many packets carry the messages, in both directions together.
     pub fn packets(&self) -> u32 {
-        let directions = match self.program {
-            Program::Pingpong(_) | Program::Perf(Verb::Write | Verb::Send, Figure::Lat) => 2,
-            Program::Perf(..) => 1,
+        let messages = match self.program {
+            // Each of the 16 queue pairs has a message under way when the last one is counted.
+            Program::Pingpong(Pingpong::Srq) => 2 * self.iterations() + 16,
+            Program::Pingpong(_) | Program::Perf(Verb::Write | Verb::Send, Figure::Lat) => {
+                2 * self.iterations()
+            }
+            Program::Perf(..) => self.iterations(),
         };
-        directions * self.iterations() * self.size.div_ceil(self.mtu).max(1)
+        messages * self.size.div_ceil(self.mtu).max(1)
     }
 }
 

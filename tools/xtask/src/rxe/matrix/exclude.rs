@@ -9,6 +9,9 @@ const LINK_PATH_MTU: u32 = 4096;
 /// Packets that a UC sender may send at once and all arrive; the guest's card has room for 256.
 const UC_BURST: u32 = 64;
 
+/// Packets that each of 16 queue pairs may send at once without all of them running out of retries.
+const SRQ_BURST: u32 = 1024;
+
 /// Gaps that are repaired within 10 s.
 const MOST_GAPS: u32 = 150;
 
@@ -17,6 +20,7 @@ pub fn reason(cell: &Cell) -> Option<&'static str> {
     let unreliable = match cell.program {
         Program::Pingpong(Pingpong::Uc) => uc(cell),
         Program::Pingpong(Pingpong::Ud) => ud(cell),
+        Program::Pingpong(Pingpong::Srq) => srq(cell),
         _ => None,
     };
     unreliable.or_else(|| empty(cell)).or_else(|| slow(cell))
@@ -57,6 +61,12 @@ fn uc(cell: &Cell) -> Option<&'static str> {
         }
         _ => None,
     }
+}
+
+fn srq(cell: &Cell) -> Option<&'static str> {
+    (cell.size / cell.mtu > SRQ_BURST).then_some(
+        "16 queue pairs with such bursts choke the guest's card: rxe to rxe does not finish either",
+    )
 }
 
 fn ud(cell: &Cell) -> Option<&'static str> {

@@ -97,6 +97,14 @@ impl Running<'_> {
         }
     }
 
+    /// What the program has printed so far.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Job(job) => job.text(),
+            Self::Process(process) => process.text(),
+        }
+    }
+
     /// Waits for the end of the program.
     ///
     /// # Errors

@@ -132,7 +132,10 @@ impl<'a> Bench<'a> {
             }
         };
         // The client ends first; when it failed, nobody waits for the server.
-        content("client", client.wait(LIMIT)?)?;
+        let client = client.wait(LIMIT).and_then(|output| content("client", output));
+        client.map_err(|error| {
+            Error::new(format!("{error}\nthe server had printed:\n{}", server.text()))
+        })?;
         content("server", server.wait(LIMIT)?)
     }
 
