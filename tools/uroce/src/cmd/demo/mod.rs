@@ -67,7 +67,10 @@ struct Line {
     note: String,
 }
 
-const STEPS: &[(&str, fn(&Pair) -> Step)] = &[
+/// A step: its name, and what does it.
+type NamedStep = (&'static str, fn(&Pair) -> Step);
+
+const STEPS: &[NamedStep] = &[
     ("SEND", connected::send),
     ("SEND with immediate", connected::send_imm),
     ("SEND inline", connected::send_inline),

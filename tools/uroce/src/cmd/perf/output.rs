@@ -5,6 +5,11 @@ use super::session::Session;
 use crate::peak::Bandwidth;
 use crate::report::banner::{self, Limit, Parameters, Shown};
 use crate::report::{json, out, table};
+use indicatif::ProgressBar;
+use std::time::Duration;
+
+/// How often the sign of life moves: rarely, since it takes time from what is measured.
+const TICK: Duration = Duration::from_millis(500);
 
 /// How results are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,18 +27,35 @@ pub enum Form {
 pub struct Output {
     form: Form,
     results: Vec<json::PerfResult>,
+    busy: ProgressBar,
 }
 
 impl Output {
     /// Nothing printed yet.
     pub fn new(form: Form) -> Self {
-        Output { form, results: Vec::new() }
+        // On stderr, and only if that is a terminal.
+        let busy = match form {
+            Form::Silent => ProgressBar::hidden(),
+            Form::Table | Form::Json => ProgressBar::new_spinner(),
+        };
+        Output { form, results: Vec::new(), busy }
     }
 
     fn print(&self, text: &str) {
         if self.form == Form::Table {
-            out(text);
+            self.busy.suspend(|| out(text));
         }
+    }
+
+    /// A size is being measured: a sign of life for those who wait.
+    pub fn measuring(&self, session: &Session, size: u64) {
+        let plan = &session.plan;
+        let goal = match plan.duration {
+            Some(duration) => format!("for {} s", duration.as_secs()),
+            None => format!("{} messages", plan.iters),
+        };
+        self.busy.set_message(format!("{} of {size} bytes, {goal}; Ctrl-C stops", plan.name()));
+        self.busy.enable_steady_tick(TICK);
     }
 
     /// A server waits.
@@ -98,6 +120,7 @@ impl Output {
 
     /// The end of the table, or all of the JSON.
     pub fn finish(self, session: &Session, verified: Option<bool>, partial: bool) {
+        self.busy.finish_and_clear();
         self.print(table::RULE);
         if self.form == Form::Json {
             json::print(&json::PerfReport {

@@ -80,7 +80,9 @@ impl<'a> Requester<'a> {
         match self.goal {
             Goal::Messages(count) => lane.posted < count,
             // A signalled one must be the last, or the rest would never complete.
-            Goal::Until(end) => Instant::now() < end || lane.posted % self.signal_step() != 0,
+            Goal::Until(end) => {
+                Instant::now() < end || !lane.posted.is_multiple_of(self.signal_step())
+            }
         }
     }
 
@@ -163,7 +165,7 @@ impl<'a> Requester<'a> {
     fn is_signaled(&self, number: u64, last_of_list: bool) -> bool {
         let last = matches!(self.goal, Goal::Messages(count) if number == count);
         match self.session.plan.args.post_list {
-            1 => last || number % self.cq_mod == 0,
+            1 => last || number.is_multiple_of(self.cq_mod),
             _ => last || last_of_list,
         }
     }

@@ -68,6 +68,7 @@ fn bandwidth(session: &Session, output: &mut Output) -> Result<Option<bool>, Sto
     let mut counts = Vec::new();
     if session.is_client() {
         for size in session.plan.sizes.clone() {
+            output.measuring(session, size);
             let (done, row, completed) = request_size(session, size);
             last = show(session, output, row);
             counts = completed;
@@ -135,6 +136,7 @@ fn send_bandwidth(session: &Session, output: &mut Output) -> Result<Option<bool>
     connect_bandwidth(session)?;
     let mut verdict = None;
     for size in session.plan.sizes.clone() {
+        output.measuring(session, size);
         if session.is_client() {
             session.barrier()?;
             let (done, row, _) = request_size(session, size);
@@ -217,6 +219,7 @@ fn both_ways(session: &Session, output: &mut Output) -> Result<Option<bool>, Sto
         if nth == 0 || send {
             session.barrier()?;
         }
+        output.measuring(session, size);
         let (done, mine, counts) = both_size(session, size, receiver.as_mut());
         if let Err(stop) = done {
             show(session, output, mine);
@@ -284,6 +287,7 @@ fn latency(session: &Session, output: &mut Output) -> Result<Option<bool>, Stop>
     let mut count = 0;
     if writes || session.is_client() {
         for size in session.plan.sizes.clone() {
+            output.measuring(session, size);
             let (done, pinged) = pingpong::run(session, size, None);
             if pinged.latencies.count() > 0 {
                 output.latency(session, &pinged);
@@ -315,6 +319,7 @@ fn send_latency(session: &Session, output: &mut Output) -> Result<Option<bool>, 
         let mut receiver = Receiver::new(session, size)?;
         session.barrier()?;
         receiver.start();
+        output.measuring(session, size);
         let (done, pinged) = pingpong::run(session, size, Some(&mut receiver));
         if pinged.latencies.count() > 0 {
             output.latency(session, &pinged);
