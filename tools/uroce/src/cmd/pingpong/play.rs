@@ -12,8 +12,9 @@ use uroce_verbs::{Notify, Qpn, SendWr, WorkCompletion};
 
 /// Marks completions of sends; receives have 0.
 const SEND: u64 = 2;
-/// How long a peer that closed its TCP connection may still play: a stock server closes it at once.
-const GRACE: Duration = Duration::from_secs(2);
+/// How long a peer that closed its TCP connection may still play. A stock program closes it as soon
+/// as it may, so this says nothing; 16 messages of 1 MiB to a slow peer take seconds to complete.
+const GRACE: Duration = Duration::from_secs(10);
 /// How long `-e` sleeps before it looks at the user.
 const NAP: Duration = Duration::from_millis(50);
 const POLL: usize = 16;
