@@ -10,7 +10,7 @@ const LINK_PATH_MTU: u32 = 4096;
 const UC_BURST: u32 = 64;
 
 /// Packets that each of 16 queue pairs may send at once without all of them running out of retries.
-const SRQ_BURST: u32 = 1024;
+const SRQ_BURST: u32 = 256;
 
 /// Gaps that are repaired within 10 s.
 const MOST_GAPS: u32 = 150;
