@@ -23,7 +23,8 @@ pub enum Cause {
         psn: Psn,
         /// Retries made.
         retries: u8,
-        /// How long each try waited, in nanoseconds.
+        /// How long the first try waited, in nanoseconds; the second waits twice, the others four
+        /// times as long.
         timeout_ns: u64,
         /// True if this peer has answered on this QP before.
         heard: bool,
@@ -256,10 +257,11 @@ fn write_no_answer(
 ) -> fmt::Result {
     write!(
         f,
-        "{} answered nothing to PSN {:#x} in {retries} retries ({} each): ",
+        "{} answered nothing to PSN {:#x} in {retries} retries ({} to {} each): ",
         Peer(peer),
         psn.get(),
-        Ns(timeout_ns)
+        Ns(timeout_ns),
+        Ns(timeout_ns << retries.min(2))
     )?;
     f.write_str(if heard {
         "it answered earlier, so it has died, its QP is in the error state, or the network broke"

@@ -12,6 +12,9 @@ use crate::wc::WcStatus;
 /// rnr_retry with this value waits for ever (R76, B16).
 const RNR_RETRY_FOR_EVER: u8 = 7;
 
+/// The local ACK timeout doubles this often: up to four times the one that was asked for (R75).
+const MAX_BACKOFF: u8 = 2;
+
 impl QueuePair {
     /// Index of the request that owns `psn`.
     pub(crate) fn index_of(&self, psn: Psn) -> Option<usize> {
@@ -148,9 +151,13 @@ impl QueuePair {
         }
     }
 
-    /// Starts the local ACK timer anew, or stops it when nothing is in flight.
+    /// Starts the local ACK timer anew, or stops it when nothing is in flight. A try waits T, the
+    /// next 2T, the others 4T, which is what the specification leaves room for (R75): a peer that
+    /// stalls for a moment is not buried under repetitions.
     pub(crate) fn restart_ack_timer(&mut self, now: Instant) {
         let timeout = ack_timeout_ns(self.attr.timeout);
+        let used = self.requester.retry_cnt.saturating_sub(self.requester.retries_left);
+        let timeout = timeout.map(|ns| ns << used.min(MAX_BACKOFF));
         self.requester.ack_deadline = match timeout {
             Some(ns) if self.init.qp_type == QpType::Rc && self.requester.in_flight() => {
                 Some(now.add_ns(ns))
