@@ -4,6 +4,7 @@ use super::BadRecord;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use std::cell::Cell;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
@@ -40,6 +41,7 @@ pub struct Channel {
     peer: SocketAddr,
     client: bool,
     interrupt: Interrupt,
+    patience: Cell<Option<Duration>>,
 }
 
 impl Channel {
@@ -109,7 +111,8 @@ impl Channel {
         // Without it a peer whose machine died is noticed later; no reason to fail.
         let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive);
         let peer = stream.peer_addr().map_err(broken)?;
-        Ok(Channel { stream, peer, client, interrupt: interrupt.clone() })
+        let (interrupt, patience) = (interrupt.clone(), Cell::new(None));
+        Ok(Channel { stream, peer, client, interrupt, patience })
     }
 
     /// True at the end that connected; it speaks first in every exchange.
@@ -131,6 +134,11 @@ impl Channel {
         Ok(local.ip().to_canonical())
     }
 
+    /// From now on a silent peer is waited for so long; without it for ever.
+    pub fn set_patience(&self, patience: Duration) {
+        self.patience.set(Some(patience));
+    }
+
     /// Sends bytes.
     ///
     /// # Errors
@@ -143,9 +151,9 @@ impl Channel {
     /// Fills `out`, however long the peer takes.
     ///
     /// # Errors
-    /// Exit 4 when the peer is gone, exit 1 on Ctrl-C.
+    /// Exit 4 when the peer is gone or silent for too long, exit 1 on Ctrl-C.
     pub fn receive(&self, out: &mut [u8]) -> Result<(), Failure> {
-        let mut filled = 0;
+        let (mut filled, start) = (0, Instant::now());
         while filled < out.len() {
             match (&self.stream).read(&mut out[filled..]) {
                 Ok(0) => return Err(gone(self.peer(), "it closed the connection")),
@@ -155,6 +163,12 @@ impl Channel {
             }
             if filled < out.len() && self.interrupt.is_set() {
                 return Err(Failure::interrupted());
+            }
+            if let Some(patience) = self.patience.get()
+                && filled < out.len()
+                && start.elapsed() > patience
+            {
+                return Err(silent(self.peer(), patience));
             }
         }
         Ok(())
@@ -280,6 +294,13 @@ fn taken(port: u16, error: &io::Error) -> Failure {
 fn gone(peer: IpAddr, how: &str) -> Failure {
     Failure::peer(format!("the peer {peer} is gone: {how}"))
         .help("look for its error message at the other end")
+}
+
+fn silent(peer: IpAddr, patience: Duration) -> Failure {
+    Failure::peer(format!("the peer {peer} did not finish within {} s", patience.as_secs())).help(
+        "it may wait for messages that were lost, which this transport does not repeat: \
+         use -c RC, or a smaller -t at the sender",
+    )
 }
 
 fn broken(error: io::Error) -> Failure {
