@@ -41,9 +41,8 @@ impl Access {
     pub const REMOTE_CHANGE: Access = Access::REMOTE_WRITE.union(Access::REMOTE_ATOMIC);
 
     /// The rights that a peer can use.
-    pub const REMOTE: Access = Access::REMOTE_CHANGE
-        .union(Access::REMOTE_READ)
-        .union(Access::FLUSH);
+    pub const REMOTE: Access =
+        Access::REMOTE_CHANGE.union(Access::REMOTE_READ).union(Access::FLUSH);
 
     /// Both FLUSH rights.
     pub const FLUSH: Access = Access::FLUSH_GLOBAL.union(Access::FLUSH_PERSISTENT);

@@ -109,11 +109,7 @@ impl MemTable {
         self.unbind(bind.mw.0);
         if let Some(window) = self.registrations.get_mut(bind.mw.0) {
             window.extent = Some(extent);
-            window.kind = Kind::Mw {
-                mw_type,
-                mr,
-                qpn: bind.qpn,
-            };
+            window.kind = Kind::Mw { mw_type, mr, qpn: bind.qpn };
         }
         self.count_window(mr, 1);
         Ok(self.change_key(mw_type, bind))
@@ -134,23 +130,10 @@ impl MemTable {
         let Some(into) = extent.locate(va, len) else {
             return Err(out_of_range(extent, va, len));
         };
-        let start = if bind.access.contains(Access::ZERO_BASED) {
-            0
-        } else {
-            va
-        };
+        let start = if bind.access.contains(Access::ZERO_BASED) { 0 } else { va };
         let offset = extent.offset + into as usize;
         let region = extent.region.clone();
-        Ok((
-            id,
-            Extent {
-                access: bind.access,
-                start,
-                length: len,
-                region,
-                offset,
-            },
-        ))
+        Ok((id, Extent { access: bind.access, start, length: len, region, offset }))
     }
 
     /// Gives a window that was just bound (or unbound) its key.
@@ -159,9 +142,7 @@ impl MemTable {
             MwType::Type1 => self.rekey(bind.mw.0),
             MwType::Type2B => self.revary(bind.mw.0, bind.new_rkey),
         }
-        self.mw(bind.mw)
-            .expect("the caller has just found this window")
-            .rkey
+        self.mw(bind.mw).expect("the caller has just found this window").rkey
     }
 
     fn revary(&mut self, id: u64, new: Rkey) {
@@ -180,10 +161,7 @@ fn check_type(mw_type: MwType, window: &Registration, bind: &MwBind) -> Result<(
         MwType::Type2B if window.extent.is_some() => Err(BindError::AlreadyBound),
         MwType::Type2B if bind.length == 0 => Err(BindError::ZeroLength),
         MwType::Type2B if bind.new_rkey.index() != Rkey(window.key).index() => {
-            Err(BindError::WrongIndex {
-                new: bind.new_rkey,
-                current: Rkey(window.key),
-            })
+            Err(BindError::WrongIndex { new: bind.new_rkey, current: Rkey(window.key) })
         }
         MwType::Type2B => Ok(()),
     }
@@ -213,17 +191,9 @@ fn check_rights(mw_type: MwType, mr: &Extent, bind: &MwBind) -> Result<(), BindE
 
 fn out_of_range(mr: &Extent, va: u64, len: u64) -> BindError {
     match mr.out_of_range(va, len) {
-        AccessError::OutOfRange {
-            va,
-            len,
-            start,
-            end,
-        } => BindError::OutOfRange {
-            va,
-            len,
-            start,
-            end,
-        },
+        AccessError::OutOfRange { va, len, start, end } => {
+            BindError::OutOfRange { va, len, start, end }
+        }
         _ => unreachable!("out_of_range makes an OutOfRange"),
     }
 }

@@ -146,11 +146,7 @@ impl MemTable {
             return Err(AccessError::WrongPd);
         }
         let extent = registration.extent.as_ref().ok_or(AccessError::NotBound)?;
-        if let Kind::Mw {
-            mw_type: MwType::Type2B,
-            qpn,
-            ..
-        } = registration.kind
+        if let Kind::Mw { mw_type: MwType::Type2B, qpn, .. } = registration.kind
             && qpn != by.qpn
         {
             return Err(AccessError::WrongQp);
@@ -161,10 +157,7 @@ impl MemTable {
     /// The registration with this key, and its id.
     #[inline]
     pub(crate) fn named(&self, key: u32) -> Result<(u64, &Registration), AccessError> {
-        let found = self
-            .keys
-            .find(key)
-            .and_then(|place| self.registrations.at(place));
+        let found = self.keys.find(key).and_then(|place| self.registrations.at(place));
         found.ok_or(AccessError::UnknownKey { key })
     }
 }

@@ -40,11 +40,7 @@ pub enum InvalidateError {
 }
 
 fn who(remote: bool) -> &'static str {
-    if remote {
-        "a peer's SEND_WITH_INVALIDATE"
-    } else {
-        "a local invalidate"
-    }
+    if remote { "a peer's SEND_WITH_INVALIDATE" } else { "a local invalidate" }
 }
 
 impl MemTable {
@@ -68,10 +64,7 @@ impl MemTable {
         }
         match entry.kind {
             Kind::Mr { .. } => return Err(InvalidateError::Region { remote }),
-            Kind::Mw {
-                mw_type: MwType::Type1,
-                ..
-            } => {
+            Kind::Mw { mw_type: MwType::Type1, .. } => {
                 return Err(InvalidateError::Type1 { remote });
             }
             Kind::Mw { .. } if entry.extent.is_none() => return Err(InvalidateError::NotBound),
@@ -92,12 +85,8 @@ impl MemTable {
             r.extent.is_some()
                 && matches!(r.kind, Kind::Mw { mw_type: MwType::Type2B, qpn: q, .. } if q == qpn)
         };
-        let ids: Vec<u64> = self
-            .registrations
-            .iter()
-            .filter(|(_, r)| owned(r))
-            .map(|(id, _)| id)
-            .collect();
+        let ids: Vec<u64> =
+            self.registrations.iter().filter(|(_, r)| owned(r)).map(|(id, _)| id).collect();
         ids.iter().for_each(|&id| self.unbind(id));
         ids.len()
     }

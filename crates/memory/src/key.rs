@@ -48,9 +48,6 @@ mod tests {
     fn index_and_variant_make_the_key() {
         let key = Rkey(0x1234_56ff);
         assert_eq!((key.index(), key.variant()), (0x12_3456, 0xff));
-        assert_eq!(
-            key.with_variant(key.variant().wrapping_add(1)),
-            Rkey(0x1234_5600)
-        );
+        assert_eq!(key.with_variant(key.variant().wrapping_add(1)), Rkey(0x1234_5600));
     }
 }

@@ -76,10 +76,7 @@ impl Keys {
     /// Ends the life of `key` and puts its index into quarantine.
     pub(crate) fn retire(&mut self, key: u32) {
         let place = self.place(key);
-        assert!(
-            key != 0 && self.places[place].key == key,
-            "only a live key is retired"
-        );
+        assert!(key != 0 && self.places[place].key == key, "only a live key is retired");
         self.places[place] = EMPTY;
         self.live -= 1;
         self.retired.push_back(key >> 8);
@@ -95,10 +92,7 @@ impl Keys {
     pub(crate) fn revary(&mut self, old: u32, new: u32) {
         assert!(old >> 8 == new >> 8, "a variant is the low 8 bits");
         let place = self.place(old);
-        assert!(
-            self.places[place].key == old,
-            "only a live key changes its variant"
-        );
+        assert!(self.places[place].key == old, "only a live key changes its variant");
         self.places[place].key = new;
     }
 
@@ -106,11 +100,7 @@ impl Keys {
     #[inline]
     pub(crate) fn find(&self, key: u32) -> Option<u32> {
         let place = self.places[self.place(key)];
-        if (place.key != key) | (key == 0) {
-            None
-        } else {
-            Some(place.target)
-        }
+        if (place.key != key) | (key == 0) { None } else { Some(place.target) }
     }
 
     #[inline]

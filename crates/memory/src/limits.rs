@@ -18,12 +18,7 @@ pub struct MemLimits {
 
 impl Default for MemLimits {
     fn default() -> Self {
-        MemLimits {
-            max_pd: 1 << 16,
-            max_mr: 1 << 19,
-            max_mw: 1 << 19,
-            max_mr_size: u64::MAX,
-        }
+        MemLimits { max_pd: 1 << 16, max_mr: 1 << 19, max_mw: 1 << 19, max_mr_size: u64::MAX }
     }
 }
 

@@ -98,13 +98,7 @@ impl Region {
             Some(start) => (start, len),
             None => (NonNull::dangling(), 0),
         };
-        Region {
-            memory: Memory {
-                start,
-                len,
-                _owner: None,
-            },
-        }
+        Region { memory: Memory { start, len, _owner: None } }
     }
 }
 
@@ -117,11 +111,7 @@ impl Memory {
         let to_page = base.addr().get().wrapping_neg() % PAGE;
         // SAFETY: to_page < PAGE, and the allocation has len + PAGE bytes.
         let start = unsafe { base.add(to_page) };
-        Some(Memory {
-            start,
-            len,
-            _owner: Some(Arc::new(Allocation { base, layout })),
-        })
+        Some(Memory { start, len, _owner: Some(Arc::new(Allocation { base, layout })) })
     }
 
     /// The provenance is exposed, so that a program may make a pointer of the number and poll.
@@ -187,9 +177,7 @@ impl Memory {
     fn atomic(&self, offset: usize) -> Result<&AtomicU64, AtomicError> {
         let word = self.pointer(offset, 8)?.cast::<u64>();
         if !word.is_aligned() {
-            return Err(AtomicError::Misaligned {
-                addr: word.addr() as u64,
-            });
+            return Err(AtomicError::Misaligned { addr: word.addr() as u64 });
         }
         // SAFETY: 8 bytes from `word` are ours for the life of `self`, and aligned.
         Ok(unsafe { AtomicU64::from_ptr(word) })

@@ -44,9 +44,7 @@ impl Region {
     /// # Errors
     /// [`AllocError`] when the memory is not to be had.
     pub fn alloc(len: usize) -> Result<Region, AllocError> {
-        Memory::alloc(len)
-            .map(|memory| Region { memory })
-            .ok_or(AllocError { len })
+        Memory::alloc(len).map(|memory| Region { memory }).ok_or(AllocError { len })
     }
 
     /// Virtual address of the first byte.

@@ -120,16 +120,10 @@ impl MemTable {
         if self.mrs >= limit {
             return Err(RegMrError::TooMany { limit });
         }
-        self.retain_pd(pd)
-            .map_err(|_: PdError| RegMrError::UnknownPd)?;
+        self.retain_pd(pd).map_err(|_: PdError| RegMrError::UnknownPd)?;
         self.mrs += 1;
         let kind = Kind::Mr { windows: 0 };
-        let (id, key) = self.register(Registration {
-            key: 0,
-            pd,
-            kind,
-            extent: Some(extent),
-        });
+        let (id, key) = self.register(Registration { key: 0, pd, kind, extent: Some(extent) });
         Ok(mr(id, key))
     }
 
@@ -143,13 +137,8 @@ impl MemTable {
         if windows > 0 {
             return Err(ReregError::Busy { windows });
         }
-        let (access, moved) = (
-            change.access.unwrap_or(old.access),
-            change.translation.is_some(),
-        );
-        let (region, iova) = change
-            .translation
-            .unwrap_or((old.region.clone(), old.start));
+        let (access, moved) = (change.access.unwrap_or(old.access), change.translation.is_some());
+        let (region, iova) = change.translation.unwrap_or((old.region.clone(), old.start));
         let extent = self.extent_of(region, iova, access)?;
         if let Some(pd) = change.pd {
             self.change_pd(id, pd)?;
@@ -157,10 +146,7 @@ impl MemTable {
         if moved {
             self.rekey(id.0);
         }
-        let entry = self
-            .registrations
-            .get_mut(id.0)
-            .ok_or(ReregError::Unknown)?;
+        let entry = self.registrations.get_mut(id.0).ok_or(ReregError::Unknown)?;
         entry.extent = Some(extent);
         Ok(mr(id.0, entry.key))
     }
@@ -189,9 +175,7 @@ impl MemTable {
 
     fn extent_of(&self, region: Region, iova: u64, access: Access) -> Result<Extent, RegMrError> {
         let bits = access.bits();
-        let access = access
-            .sanitised()
-            .ok_or(RegMrError::UnknownAccess { bits })?;
+        let access = access.sanitised().ok_or(RegMrError::UnknownAccess { bits })?;
         if access.intersects(Access::REMOTE_CHANGE) && !access.contains(Access::LOCAL_WRITE) {
             return Err(RegMrError::NeedsLocalWrite);
         }
@@ -199,17 +183,12 @@ impl MemTable {
         if len > limit {
             return Err(RegMrError::TooLarge { len, limit });
         }
-        let start = if access.contains(Access::ZERO_BASED) {
-            0
-        } else {
-            iova
-        };
+        let start = if access.contains(Access::ZERO_BASED) { 0 } else { iova };
         Extent::whole(region, start, access).ok_or(RegMrError::AddressWrap { iova, len })
     }
 
     fn change_pd(&mut self, id: MrId, pd: PdId) -> Result<(), RegMrError> {
-        self.retain_pd(pd)
-            .map_err(|_: PdError| RegMrError::UnknownPd)?;
+        self.retain_pd(pd).map_err(|_: PdError| RegMrError::UnknownPd)?;
         if let Some(entry) = self.registrations.get_mut(id.0) {
             let old = std::mem::replace(&mut entry.pd, pd);
             self.pd_lost_user(old);
@@ -258,9 +237,5 @@ impl MemTable {
 }
 
 fn mr(id: u64, key: u32) -> Mr {
-    Mr {
-        id: MrId(id),
-        lkey: Lkey(key),
-        rkey: Rkey(key),
-    }
+    Mr { id: MrId(id), lkey: Lkey(key), rkey: Rkey(key) }
 }

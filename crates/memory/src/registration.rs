@@ -37,13 +37,7 @@ impl Extent {
         let length = region.len() as u64;
         // The last byte must have an address; an end at exactly 2^64 is fine.
         start.checked_add(length.saturating_sub(1))?;
-        Some(Extent {
-            access,
-            start,
-            length,
-            region,
-            offset: 0,
-        })
+        Some(Extent { access, start, length, region, offset: 0 })
     }
 
     /// `va - start`, if `len` bytes from `va` lie inside. Nothing is added to `va` here, so
@@ -64,10 +58,7 @@ impl Extent {
         len: u64,
     ) -> Result<MrSlice<'_>, AccessError> {
         if !self.access.contains(need) {
-            return Err(AccessError::NoAccess {
-                needed: need,
-                granted: self.access,
-            });
+            return Err(AccessError::NoAccess { needed: need, granted: self.access });
         }
         let Some(into) = self.locate(va, len) else {
             return Err(self.out_of_range(va, len));
@@ -80,11 +71,6 @@ impl Extent {
     #[cold]
     pub(crate) fn out_of_range(&self, va: u64, len: u64) -> AccessError {
         let end = self.start.saturating_add(self.length);
-        AccessError::OutOfRange {
-            va,
-            len,
-            start: self.start,
-            end,
-        }
+        AccessError::OutOfRange { va, len, start: self.start, end }
     }
 }

@@ -53,18 +53,14 @@ impl MemTable {
     ) -> Result<(), SgeError> {
         if let Some(addr) = only_sge(sges, offset, out.len()) {
             let slice = self.only_granted(sges[0].lkey, addr, out.len(), pd, Access::empty())?;
-            slice
-                .copy_out(0, out)
-                .expect("the slice has the length of the copy");
+            slice.copy_out(0, out).expect("the slice has the length of the copy");
             return Ok(());
         }
         for piece in Pieces::new(sges, offset, out.len()) {
             let piece = piece?;
             let slice = self.granted(&piece, pd, Access::empty())?;
             let part = &mut out[piece.at..piece.at + piece.len];
-            slice
-                .copy_out(0, part)
-                .expect("the slice has the length of the piece");
+            slice.copy_out(0, part).expect("the slice has the length of the piece");
         }
         Ok(())
     }
@@ -85,9 +81,7 @@ impl MemTable {
         if let Some(addr) = only_sge(sges, offset, data.len()) {
             let slice =
                 self.only_granted(sges[0].lkey, addr, data.len(), pd, Access::LOCAL_WRITE)?;
-            slice
-                .copy_in(0, data)
-                .expect("the slice has the length of the copy");
+            slice.copy_in(0, data).expect("the slice has the length of the copy");
             return Ok(());
         }
         for piece in Pieces::new(sges, offset, data.len()) {
@@ -97,9 +91,7 @@ impl MemTable {
             let piece = piece?;
             let slice = self.granted(&piece, pd, Access::LOCAL_WRITE)?;
             let part = &data[piece.at..piece.at + piece.len];
-            slice
-                .copy_in(0, part)
-                .expect("the slice has the length of the piece");
+            slice.copy_in(0, part).expect("the slice has the length of the piece");
         }
         Ok(())
     }
@@ -124,10 +116,7 @@ impl MemTable {
             // An address beyond 2^64: no registration reaches there.
             None => self.check_local_at(key, pd, need, u64::MAX, u64::MAX),
         };
-        checked.map_err(|error| SgeError {
-            index: piece.index,
-            error,
-        })
+        checked.map_err(|error| SgeError { index: piece.index, error })
     }
 }
 
@@ -155,13 +144,7 @@ struct Pieces<'s> {
 
 impl<'s> Pieces<'s> {
     fn new(sges: &'s [Sge], offset: u64, len: usize) -> Self {
-        Pieces {
-            sges,
-            index: 0,
-            skip: offset,
-            at: 0,
-            len,
-        }
+        Pieces { sges, index: 0, skip: offset, at: 0, len }
     }
 }
 
@@ -173,13 +156,8 @@ impl Iterator for Pieces<'_> {
             let missing = self.len - self.at;
             let Some(sge) = self.sges.get(self.index) else {
                 self.at = self.len;
-                let error = AccessError::ListTooShort {
-                    missing: missing as u64,
-                };
-                return Some(Err(SgeError {
-                    index: self.index,
-                    error,
-                }));
+                let error = AccessError::ListTooShort { missing: missing as u64 };
+                return Some(Err(SgeError { index: self.index, error }));
             };
             let (index, length) = (self.index, u64::from(sge.length));
             self.index += 1;
@@ -191,13 +169,7 @@ impl Iterator for Pieces<'_> {
             let len = missing.min((length - skipped) as usize);
             self.at += len;
             let addr = sge.addr.checked_add(skipped);
-            return Some(Ok(Piece {
-                index,
-                lkey: sge.lkey.0,
-                addr,
-                at,
-                len,
-            }));
+            return Some(Ok(Piece { index, lkey: sge.lkey.0, addr, at, len }));
         }
         None
     }

@@ -47,15 +47,8 @@ impl<'t> MrSlice<'t> {
     /// access of the slice fails.
     #[inline]
     pub(crate) fn new(memory: &'t Memory, offset: usize, len: usize) -> Self {
-        debug_assert!(
-            span(offset, len, memory.len()).is_ok(),
-            "a check precedes every slice"
-        );
-        MrSlice {
-            memory,
-            offset,
-            len,
-        }
+        debug_assert!(span(offset, len, memory.len()).is_ok(), "a check precedes every slice");
+        MrSlice { memory, offset, len }
     }
 
     /// Number of bytes granted.

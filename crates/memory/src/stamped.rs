@@ -21,10 +21,7 @@ pub(crate) fn place(id: u64) -> u32 {
 
 impl<T> StampedSlab<T> {
     pub(crate) fn new() -> Self {
-        StampedSlab {
-            entries: Slab::new(),
-            stamp: 0,
-        }
+        StampedSlab { entries: Slab::new(), stamp: 0 }
     }
 
     /// Puts `value` in and returns its id. The caller keeps `len()` below [`MAX_ENTRIES`].
@@ -43,9 +40,7 @@ impl<T> StampedSlab<T> {
     /// What is at a place, and its id.
     #[inline]
     pub(crate) fn at(&self, place: u32) -> Option<(u64, &T)> {
-        self.entries
-            .get(place as usize)
-            .map(|(id, value)| (*id, value))
+        self.entries.get(place as usize).map(|(id, value)| (*id, value))
     }
 
     #[inline]

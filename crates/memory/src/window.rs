@@ -58,24 +58,11 @@ impl MemTable {
         if self.mws >= limit {
             return Err(AllocMwError::TooMany { limit });
         }
-        self.retain_pd(pd)
-            .map_err(|_: PdError| AllocMwError::UnknownPd)?;
+        self.retain_pd(pd).map_err(|_: PdError| AllocMwError::UnknownPd)?;
         self.mws += 1;
-        let kind = Kind::Mw {
-            mw_type,
-            mr: 0,
-            qpn: 0,
-        };
-        let (id, key) = self.register(Registration {
-            key: 0,
-            pd,
-            kind,
-            extent: None,
-        });
-        Ok(Mw {
-            id: MwId(id),
-            rkey: Rkey(key),
-        })
+        let kind = Kind::Mw { mw_type, mr: 0, qpn: 0 };
+        let (id, key) = self.register(Registration { key: 0, pd, kind, extent: None });
+        Ok(Mw { id: MwId(id), rkey: Rkey(key) })
     }
 
     /// Frees a window, bound or not; its key is never valid again.
@@ -93,10 +80,7 @@ impl MemTable {
     /// Key of a window as it is now; `None` if it does not exist.
     pub fn mw(&self, id: MwId) -> Option<Mw> {
         let (_, entry) = self.mw_parts(id)?;
-        Some(Mw {
-            id,
-            rkey: Rkey(entry.key),
-        })
+        Some(Mw { id, rkey: Rkey(entry.key) })
     }
 
     pub(crate) fn mw_parts(&self, id: MwId) -> Option<(MwType, &Registration)> {
@@ -125,8 +109,6 @@ impl MemTable {
         let Some(Kind::Mr { windows }) = entry else {
             unreachable!("a region outlives the windows bound to it")
         };
-        *windows = windows
-            .checked_add_signed(by)
-            .expect("each unbind follows a bind");
+        *windows = windows.checked_add_signed(by).expect("each unbind follows a bind");
     }
 }

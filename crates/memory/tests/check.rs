@@ -20,9 +20,7 @@ fn registrable() -> impl Iterator<Item = Access> {
     ];
     (0..1u32 << bits.len())
         .map(move |set| {
-            let chosen = (0..bits.len())
-                .filter(|i| set >> i & 1 == 1)
-                .map(|i| bits[i]);
+            let chosen = (0..bits.len()).filter(|i| set >> i & 1 == 1).map(|i| bits[i]);
             chosen.fold(Access::empty(), Access::union)
         })
         .filter(|access| {
@@ -66,21 +64,13 @@ fn r28_every_right_operation_and_bound() {
             for (va, len, inside) in BOUNDS {
                 let result = world.table.check(mr.rkey.0, world.by(), need, va, len);
                 if !access.contains(need) {
-                    let refused = AccessError::NoAccess {
-                        needed: need,
-                        granted: access,
-                    };
+                    let refused = AccessError::NoAccess { needed: need, granted: access };
                     assert_eq!(result.unwrap_err(), refused);
                 } else if inside {
                     assert_eq!(result.unwrap().len() as u64, len);
                 } else {
                     let (start, end) = (START, START + LEN);
-                    let refused = AccessError::OutOfRange {
-                        va,
-                        len,
-                        start,
-                        end,
-                    };
+                    let refused = AccessError::OutOfRange { va, len, start, end };
                     assert_eq!(result.unwrap_err(), refused);
                 }
             }
@@ -94,18 +84,11 @@ fn local_reads_need_nothing_and_local_writes_local_write() {
         let mut world = World::new();
         let mr = world.mr(LEN as usize, START, access);
         for (addr, length, inside) in BOUNDS {
-            let sge = Sge {
-                addr,
-                length: length as u32,
-                lkey: mr.lkey,
-            };
+            let sge = Sge { addr, length: length as u32, lkey: mr.lkey };
             let read = world.table.check_local(&sge, world.pd, Access::empty());
             assert_eq!(read.is_ok(), inside);
             let write = world.table.check_local(&sge, world.pd, Access::LOCAL_WRITE);
-            assert_eq!(
-                write.is_ok(),
-                inside && access.contains(Access::LOCAL_WRITE)
-            );
+            assert_eq!(write.is_ok(), inside && access.contains(Access::LOCAL_WRITE));
         }
     }
 }
@@ -116,17 +99,10 @@ fn b5_to_b7_nothing_wraps_at_2_to_the_64() {
     let end_of_memory = 0u64.wrapping_sub(LEN);
     let mut world = World::new();
     let region = Region::alloc(LEN as usize).unwrap();
-    let top = world
-        .table
-        .reg_mr(world.pd, region, end_of_memory, ALL)
-        .unwrap();
+    let top = world.table.reg_mr(world.pd, region, end_of_memory, ALL).unwrap();
     let low = world.mr(LEN as usize, 0, ALL);
     let by = world.by();
-    for need in [
-        Access::REMOTE_WRITE,
-        Access::REMOTE_READ,
-        Access::REMOTE_ATOMIC,
-    ] {
+    for need in [Access::REMOTE_WRITE, Access::REMOTE_READ, Access::REMOTE_ATOMIC] {
         for into in [0, 1, 8, LEN - 8, LEN - 1] {
             let va = end_of_memory + into;
             let rest = LEN - into;
@@ -147,35 +123,17 @@ fn b5_the_published_case() {
     let mut world = World::new();
     let mr = world.mr(0x400, 0x1000, ALL);
     let va = 0xffff_ffff_ffff_fc00;
-    let refused = world
-        .table
-        .check(mr.rkey.0, world.by(), Access::REMOTE_WRITE, va, 0x400);
+    let refused = world.table.check(mr.rkey.0, world.by(), Access::REMOTE_WRITE, va, 0x400);
     let (start, end) = (0x1000, 0x1400);
-    assert_eq!(
-        refused.unwrap_err(),
-        AccessError::OutOfRange {
-            va,
-            len: 0x400,
-            start,
-            end
-        }
-    );
+    assert_eq!(refused.unwrap_err(), AccessError::OutOfRange { va, len: 0x400, start, end });
 }
 
 #[test]
 fn other_domains_other_keys_and_key_0_give_nothing() {
     let mut world = World::new();
     let mr = world.mr(64, START, ALL);
-    let stranger = Requirer {
-        pd: world.other_pd,
-        qpn: QPN,
-    };
-    let read = |key, by| {
-        world
-            .table
-            .check(key, by, Access::REMOTE_READ, START, 8)
-            .map(|_| ())
-    };
+    let stranger = Requirer { pd: world.other_pd, qpn: QPN };
+    let read = |key, by| world.table.check(key, by, Access::REMOTE_READ, START, 8).map(|_| ());
     assert_eq!(read(mr.rkey.0, stranger), Err(AccessError::WrongPd));
     for bit in 0..32 {
         let key = mr.rkey.0 ^ 1 << bit;
@@ -184,26 +142,11 @@ fn other_domains_other_keys_and_key_0_give_nothing() {
     for key in [0, 1, u32::MAX] {
         assert_eq!(read(key, world.by()), Err(AccessError::UnknownKey { key }));
     }
-    let sge = Sge {
-        addr: START,
-        length: 8,
-        lkey: mr.lkey,
-    };
-    let local = |sge: &Sge, pd| {
-        world
-            .table
-            .check_local(sge, pd, Access::empty())
-            .map(|_| ())
-    };
+    let sge = Sge { addr: START, length: 8, lkey: mr.lkey };
+    let local = |sge: &Sge, pd| world.table.check_local(sge, pd, Access::empty()).map(|_| ());
     assert_eq!(local(&sge, world.other_pd), Err(AccessError::WrongPd));
-    let bogus = Sge {
-        lkey: Lkey(0),
-        ..sge
-    };
-    assert_eq!(
-        local(&bogus, world.pd),
-        Err(AccessError::UnknownKey { key: 0 })
-    );
+    let bogus = Sge { lkey: Lkey(0), ..sge };
+    assert_eq!(local(&bogus, world.pd), Err(AccessError::UnknownKey { key: 0 }));
 }
 
 /// Whether the key of an empty access matters is the caller's business; asking is harmless.
@@ -215,9 +158,7 @@ fn b10_a_length_of_0_is_checked_without_harm() {
         for va in [0, START - 1, START, START + 64, START + 65, u64::MAX] {
             let known = key == mr.rkey.0 && (START..=START + 64).contains(&va);
             let at_empty = key == empty.rkey.0 && va == START;
-            let result = world
-                .table
-                .check(key, world.by(), Access::REMOTE_READ, va, 0);
+            let result = world.table.check(key, world.by(), Access::REMOTE_READ, va, 0);
             assert_eq!(result.is_ok(), known || at_empty);
             if let Ok(slice) = result {
                 assert!(slice.is_empty() && slice.copy_in(0, &[]).is_ok());
@@ -231,24 +172,11 @@ fn b10_a_length_of_0_is_checked_without_harm() {
 fn a_slice_gives_only_what_was_checked() {
     let guarded = Guarded::new(64);
     let mut world = World::new();
-    let mr = world
-        .table
-        .reg_mr(world.pd, guarded.region.clone(), START, ALL)
-        .unwrap();
+    let mr = world.table.reg_mr(world.pd, guarded.region.clone(), START, ALL).unwrap();
     let (by, need) = (world.by(), Access::REMOTE_WRITE);
-    let slice = world
-        .table
-        .check(mr.rkey.0, by, need, START + 8, 16)
-        .unwrap();
+    let slice = world.table.check(mr.rkey.0, by, need, START + 8, 16).unwrap();
     slice.copy_in(0, &[1; 16]).unwrap();
-    for (offset, len) in [
-        (0, 17),
-        (1, 16),
-        (16, 1),
-        (17, 0),
-        (usize::MAX, 1),
-        (usize::MAX, 17),
-    ] {
+    for (offset, len) in [(0, 17), (1, 16), (16, 1), (17, 0), (usize::MAX, 1), (usize::MAX, 17)] {
         assert!(slice.copy_in(offset, &vec![2; len]).is_err());
         assert!(slice.copy_out(offset, &mut vec![2; len]).is_err());
     }
@@ -265,20 +193,9 @@ fn a_slice_gives_only_what_was_checked() {
 fn the_whole_of_a_registration_can_be_asked_for() {
     let mut world = World::new();
     let mr = world.mr(100, START, ALL);
-    let whole = world
-        .table
-        .check_whole(mr.rkey.0, world.by(), Access::FLUSH_GLOBAL);
+    let whole = world.table.check_whole(mr.rkey.0, world.by(), Access::FLUSH_GLOBAL);
     assert_eq!(whole.unwrap().len(), 100);
     let more = Access::FLUSH_PERSISTENT;
-    let refused = AccessError::NoAccess {
-        needed: more,
-        granted: ALL,
-    };
-    assert_eq!(
-        world
-            .table
-            .check_whole(mr.rkey.0, world.by(), more)
-            .unwrap_err(),
-        refused
-    );
+    let refused = AccessError::NoAccess { needed: more, granted: ALL };
+    assert_eq!(world.table.check_whole(mr.rkey.0, world.by(), more).unwrap_err(), refused);
 }

@@ -17,10 +17,7 @@ fn counting(world: &mut World, len: usize, start: u64) -> Mr {
     let mr = world.mr(len, start, Access::LOCAL_WRITE | Access::REMOTE_WRITE);
     let bytes: Vec<u8> = (0..len).map(|i| i as u8).collect();
     let (by, need) = (world.by(), Access::REMOTE_WRITE);
-    let slice = world
-        .table
-        .check(mr.rkey.0, by, need, start, len as u64)
-        .unwrap();
+    let slice = world.table.check(mr.rkey.0, by, need, start, len as u64).unwrap();
     slice.copy_in(0, &bytes).unwrap();
     mr
 }
@@ -35,10 +32,7 @@ fn a_list_is_one_row_of_bytes() {
     for offset in 0..=6 {
         for len in 0..=6 - offset {
             let mut out = vec![0; len];
-            world
-                .table
-                .gather(world.pd, &list, offset as u64, &mut out)
-                .unwrap();
+            world.table.gather(world.pd, &list, offset as u64, &mut out).unwrap();
             assert_eq!(out, whole[offset..offset + len]);
         }
     }
@@ -49,20 +43,12 @@ fn a_list_that_is_too_short_copies_nothing_in() {
     let guarded = Guarded::new(16);
     let mut world = World::new();
     let access = Access::LOCAL_WRITE;
-    let lkey = world
-        .table
-        .reg_mr(world.pd, guarded.region.clone(), 0, access)
-        .unwrap()
-        .lkey;
+    let lkey = world.table.reg_mr(world.pd, guarded.region.clone(), 0, access).unwrap().lkey;
     let sge = |addr, length| Sge { addr, length, lkey };
     for list in [vec![sge(0, 8)], vec![sge(0, 4), sge(8, 4)], vec![]] {
         let bytes = list.iter().map(|sge| u64::from(sge.length)).sum::<u64>();
         for (offset, len) in [(0, 9), (1, 8), (8, 1), (100, 4), (u64::MAX, 1)] {
-            let missing = if bytes > offset {
-                offset + len - bytes
-            } else {
-                len
-            };
+            let missing = if bytes > offset { offset + len - bytes } else { len };
             let short = fails(list.len(), AccessError::ListTooShort { missing });
             let data = vec![1; len as usize];
             assert_eq!(world.table.scatter(world.pd, &list, offset, &data), short);
@@ -80,86 +66,33 @@ fn b46_one_bad_sge_and_nothing_is_written() {
     let guarded = Guarded::new(64);
     let mut world = World::new();
     let region = guarded.region.clone();
-    let good = world
-        .table
-        .reg_mr(world.pd, region.clone(), 0, Access::LOCAL_WRITE)
-        .unwrap();
-    let read_only = world
-        .table
-        .reg_mr(world.pd, region.clone(), 0, Access::empty())
-        .unwrap();
-    let foreign = world
-        .table
-        .reg_mr(world.other_pd, region, 0, Access::LOCAL_WRITE)
-        .unwrap();
-    let fine = Sge {
-        addr: 0,
-        length: 16,
-        lkey: good.lkey,
-    };
+    let good = world.table.reg_mr(world.pd, region.clone(), 0, Access::LOCAL_WRITE).unwrap();
+    let read_only = world.table.reg_mr(world.pd, region.clone(), 0, Access::empty()).unwrap();
+    let foreign = world.table.reg_mr(world.other_pd, region, 0, Access::LOCAL_WRITE).unwrap();
+    let fine = Sge { addr: 0, length: 16, lkey: good.lkey };
     let granted = Access::empty();
     let (start, end) = (0, 64);
     let bad = [
+        (Sge { lkey: Lkey(0), ..fine }, AccessError::UnknownKey { key: 0 }),
+        (Sge { lkey: foreign.lkey, ..fine }, AccessError::WrongPd),
         (
-            Sge {
-                lkey: Lkey(0),
-                ..fine
-            },
-            AccessError::UnknownKey { key: 0 },
+            Sge { lkey: read_only.lkey, ..fine },
+            AccessError::NoAccess { needed: Access::LOCAL_WRITE, granted },
         ),
+        (Sge { addr: 49, ..fine }, AccessError::OutOfRange { va: 49, len: 16, start, end }),
         (
-            Sge {
-                lkey: foreign.lkey,
-                ..fine
-            },
-            AccessError::WrongPd,
-        ),
-        (
-            Sge {
-                lkey: read_only.lkey,
-                ..fine
-            },
-            AccessError::NoAccess {
-                needed: Access::LOCAL_WRITE,
-                granted,
-            },
-        ),
-        (
-            Sge { addr: 49, ..fine },
-            AccessError::OutOfRange {
-                va: 49,
-                len: 16,
-                start,
-                end,
-            },
-        ),
-        (
-            Sge {
-                addr: u64::MAX - 7,
-                ..fine
-            },
-            AccessError::OutOfRange {
-                va: u64::MAX - 7,
-                len: 16,
-                start,
-                end,
-            },
+            Sge { addr: u64::MAX - 7, ..fine },
+            AccessError::OutOfRange { va: u64::MAX - 7, len: 16, start, end },
         ),
     ];
     for (sge, error) in bad {
         let alone = world.table.scatter(world.pd, &[sge], 0, &[1; 16]);
         assert_eq!(alone, fails(0, error));
-        let last = world
-            .table
-            .scatter(world.pd, &[fine, fine, sge], 0, &[1; 48]);
+        let last = world.table.scatter(world.pd, &[fine, fine, sge], 0, &[1; 48]);
         assert_eq!(last, fails(2, error));
         assert_eq!(guarded.bytes(), [0; 64]);
         let unreached = world.table.scatter(world.pd, &[fine, sge], 0, &[0; 16]);
-        assert_eq!(
-            unreached,
-            Ok(()),
-            "an SGE that is not reached may hold anything"
-        );
+        assert_eq!(unreached, Ok(()), "an SGE that is not reached may hold anything");
     }
     guarded.assert_guards();
 }
@@ -168,19 +101,12 @@ fn b46_one_bad_sge_and_nothing_is_written() {
 fn an_offset_that_leaves_the_address_space_is_out_of_range() {
     let mut world = World::new();
     let lkey = world.mr(64, 0, Access::LOCAL_WRITE).lkey;
-    let sge = Sge {
-        addr: u64::MAX - 1,
-        length: 16,
-        lkey,
-    };
+    let sge = Sge { addr: u64::MAX - 1, length: 16, lkey };
     for list in [&[sge][..], &[sge, sge][..]] {
         let result = world.table.gather(world.pd, list, 4, &mut [0; 4]);
         assert!(matches!(
             result,
-            Err(SgeError {
-                index: 0,
-                error: AccessError::OutOfRange { .. }
-            })
+            Err(SgeError { index: 0, error: AccessError::OutOfRange { .. } })
         ));
     }
 }
@@ -190,11 +116,7 @@ const SIZE: u64 = 128;
 
 /// An SGE near the two regions, often but not always inside one.
 fn any_sge() -> impl Strategy<Value = (u64, u32, usize)> {
-    (
-        BASE - 4..BASE + SIZE + 4,
-        prop_oneof![4 => 0u32..24, 1 => 0u32..200],
-        0usize..3,
-    )
+    (BASE - 4..BASE + SIZE + 4, prop_oneof![4 => 0u32..24, 1 => 0u32..200], 0usize..3)
 }
 
 /// The addresses of the bytes that a copy touches, by the definition; `None` if one is missing

@@ -34,12 +34,7 @@ fn windowed(mw_type: MwType) -> Windowed {
         pd: world.pd,
         qpn: QPN,
     };
-    Windowed {
-        world,
-        mr,
-        mw,
-        bind,
-    }
+    Windowed { world, mr, mw, bind }
 }
 
 impl Windowed {
@@ -48,10 +43,7 @@ impl Windowed {
     }
 
     fn read(&self, rkey: Rkey, by: Requirer, va: u64, len: u64) -> Result<(), AccessError> {
-        self.world
-            .table
-            .check(rkey.0, by, Access::REMOTE_READ, va, len)
-            .map(|_| ())
+        self.world.table.check(rkey.0, by, Access::REMOTE_READ, va, len).map(|_| ())
     }
 
     fn valid(&self, rkey: Rkey) -> Result<(), AccessError> {
@@ -72,15 +64,7 @@ fn r96_domain_queue_pair_rights_and_range_of_an_access() {
         let by = w.world.by();
         assert_eq!(w.valid(rkey), Ok(()));
         assert_eq!(
-            w.read(
-                rkey,
-                Requirer {
-                    pd: w.world.other_pd,
-                    ..by
-                },
-                START + 256,
-                8
-            ),
+            w.read(rkey, Requirer { pd: w.world.other_pd, ..by }, START + 256, 8),
             Err(AccessError::WrongPd)
         );
         let other_qp = w.read(rkey, Requirer { qpn: QPN + 1, ..by }, START + 256, 8);
@@ -90,10 +74,7 @@ fn r96_domain_queue_pair_rights_and_range_of_an_access() {
         }
         let key = rkey.0 ^ 1;
         assert_eq!(w.valid(Rkey(key)), Err(AccessError::UnknownKey { key }));
-        let atomic = w
-            .world
-            .table
-            .check(rkey.0, by, Access::REMOTE_ATOMIC, START + 256, 8);
+        let atomic = w.world.table.check(rkey.0, by, Access::REMOTE_ATOMIC, START + 256, 8);
         assert!(matches!(atomic, Err(AccessError::NoAccess { .. })));
         for (va, len, inside) in [
             (START + 256, 256, true),
@@ -116,18 +97,11 @@ fn a_window_shows_its_part_of_the_region() {
     let mut w = windowed(MwType::Type2B);
     let region = Region::alloc(LEN).unwrap();
     let translation = Some((region.clone(), START));
-    let change = Rereg {
-        translation,
-        ..Rereg::default()
-    };
+    let change = Rereg { translation, ..Rereg::default() };
     w.bind.mr = w.world.table.rereg_mr(w.mr.id, change).unwrap().lkey;
     let rkey = w.bind().unwrap();
     let (by, need) = (w.world.by(), Access::REMOTE_WRITE);
-    let slice = w
-        .world
-        .table
-        .check(rkey.0, by, need, START + 258, 3)
-        .unwrap();
+    let slice = w.world.table.check(rkey.0, by, need, START + 258, 3).unwrap();
     slice.copy_in(0, &[1, 2, 3]).unwrap();
     let mut bytes = [0; LEN];
     region.read(0, &mut bytes).unwrap();
@@ -143,105 +117,39 @@ fn r94_what_a_bind_needs() {
         let mut world = w.world;
         let lkey = |mr: Mr| mr.lkey;
         let region = || Region::alloc(LEN).unwrap();
-        let foreign = world
-            .table
-            .reg_mr(world.other_pd, region(), START, ALL)
-            .map(lkey)
-            .unwrap();
+        let foreign = world.table.reg_mr(world.other_pd, region(), START, ALL).map(lkey).unwrap();
         let unbindable = lkey(world.mr(LEN, START, Access::LOCAL_WRITE));
         let read_only = lkey(world.mr(LEN, START, Access::MW_BIND));
         let no_right = Access::empty();
         let bad = [
+            (MwBind { pd: world.other_pd, ..good }, BindError::WrongPd),
+            (MwBind { mr: foreign, ..good }, BindError::WrongPd),
+            (MwBind { mr: Lkey(0), ..good }, BindError::UnknownMr { lkey: Lkey(0) }),
             (
-                MwBind {
-                    pd: world.other_pd,
-                    ..good
-                },
-                BindError::WrongPd,
+                MwBind { mr: Lkey(w.mw.rkey.0), ..good },
+                BindError::UnknownMr { lkey: Lkey(w.mw.rkey.0) },
             ),
+            (MwBind { mr: unbindable, ..good }, BindError::NoMwBind),
+            (MwBind { mr: read_only, ..good }, BindError::NeedsLocalWrite),
             (
-                MwBind {
-                    mr: foreign,
-                    ..good
-                },
-                BindError::WrongPd,
-            ),
-            (
-                MwBind {
-                    mr: Lkey(0),
-                    ..good
-                },
-                BindError::UnknownMr { lkey: Lkey(0) },
-            ),
-            (
-                MwBind {
-                    mr: Lkey(w.mw.rkey.0),
-                    ..good
-                },
-                BindError::UnknownMr {
-                    lkey: Lkey(w.mw.rkey.0),
-                },
-            ),
-            (
-                MwBind {
-                    mr: unbindable,
-                    ..good
-                },
-                BindError::NoMwBind,
-            ),
-            (
-                MwBind {
-                    mr: read_only,
-                    ..good
-                },
+                MwBind { mr: read_only, access: Access::REMOTE_ATOMIC, ..good },
                 BindError::NeedsLocalWrite,
             ),
             (
-                MwBind {
-                    mr: read_only,
-                    access: Access::REMOTE_ATOMIC,
-                    ..good
-                },
-                BindError::NeedsLocalWrite,
+                MwBind { access: Access::LOCAL_WRITE, ..good },
+                BindError::BadAccess { access: Access::LOCAL_WRITE },
             ),
             (
-                MwBind {
-                    access: Access::LOCAL_WRITE,
-                    ..good
-                },
-                BindError::BadAccess {
-                    access: Access::LOCAL_WRITE,
-                },
-            ),
-            (
-                MwBind {
-                    access: Access::FLUSH_GLOBAL,
-                    ..good
-                },
-                BindError::BadAccess {
-                    access: Access::FLUSH_GLOBAL,
-                },
+                MwBind { access: Access::FLUSH_GLOBAL, ..good },
+                BindError::BadAccess { access: Access::FLUSH_GLOBAL },
             ),
         ];
         for (bind, error) in bad {
             assert_eq!(world.table.bind_mw(&bind), Err(error));
-            assert_eq!(
-                world.table.mw(good.mw),
-                Some(w.mw),
-                "a failed bind changes nothing"
-            );
+            assert_eq!(world.table.mw(good.mw), Some(w.mw), "a failed bind changes nothing");
         }
         let mr = read_only;
-        assert!(
-            world
-                .table
-                .bind_mw(&MwBind {
-                    mr,
-                    access: no_right,
-                    ..good
-                })
-                .is_ok()
-        );
+        assert!(world.table.bind_mw(&MwBind { mr, access: no_right, ..good }).is_ok());
     }
 }
 
@@ -263,17 +171,8 @@ fn b7_the_range_of_a_bind() {
             (START, 1u64.wrapping_sub(START), false),
         ] {
             let mut w = windowed(mw_type);
-            w.bind = MwBind {
-                va,
-                length,
-                ..w.bind
-            };
-            let expected = BindError::OutOfRange {
-                va,
-                len: length,
-                start: START,
-                end,
-            };
+            w.bind = MwBind { va, length, ..w.bind };
+            let expected = BindError::OutOfRange { va, len: length, start: START, end };
             assert_eq!(w.bind().err(), (!inside).then_some(expected));
         }
     }
@@ -284,11 +183,7 @@ fn b7_a_window_may_end_at_2_to_the_64() {
     let mut w = windowed(MwType::Type2B);
     let top = 0u64.wrapping_sub(LEN as u64);
     w.bind.mr = w.world.mr(LEN, top, ALL).lkey;
-    w.bind = MwBind {
-        va: top + 1000,
-        length: 24,
-        ..w.bind
-    };
+    w.bind = MwBind { va: top + 1000, length: 24, ..w.bind };
     let rkey = w.bind().unwrap();
     let by = w.world.by();
     assert_eq!(w.read(rkey, by, top + 1000, 24), Ok(()));
@@ -304,11 +199,7 @@ fn r94_zero_based_windows_are_type_2() {
     w.bind.access |= Access::ZERO_BASED;
     assert_eq!(w.bind(), Err(BindError::ZeroBased));
     let zero_based = w.world.mr(LEN, 0, ALL | Access::ZERO_BASED).lkey;
-    w.bind = MwBind {
-        mr: zero_based,
-        va: 256,
-        ..good
-    };
+    w.bind = MwBind { mr: zero_based, va: 256, ..good };
     assert_eq!(w.bind(), Err(BindError::ZeroBased));
 
     let mut w = windowed(MwType::Type2B);
@@ -332,15 +223,8 @@ fn r95_a_type_1_bind_ends_the_key_before() {
     w.bind.length = 0;
     let third = w.bind().unwrap();
     assert_eq!(w.valid(third), Err(AccessError::NotBound));
-    assert_eq!(
-        w.valid(second),
-        Err(AccessError::UnknownKey { key: second.0 })
-    );
-    assert_eq!(
-        w.world.table.dereg_mr(w.mr.id),
-        Ok(()),
-        "no window is bound any more"
-    );
+    assert_eq!(w.valid(second), Err(AccessError::UnknownKey { key: second.0 }));
+    assert_eq!(w.world.table.dereg_mr(w.mr.id), Ok(()), "no window is bound any more");
 }
 
 #[test]
@@ -350,22 +234,13 @@ fn r95_a_type_2_bind_ends_the_key_before_and_keeps_the_index() {
     let good = w.bind;
     w.bind.new_rkey = wrong;
     let current = w.mw.rkey;
-    assert_eq!(
-        w.bind(),
-        Err(BindError::WrongIndex {
-            new: wrong,
-            current
-        })
-    );
+    assert_eq!(w.bind(), Err(BindError::WrongIndex { new: wrong, current }));
     w.bind = MwBind { length: 0, ..good };
     assert_eq!(w.bind(), Err(BindError::ZeroLength));
     w.bind = good;
     assert_eq!(w.bind(), Ok(good.new_rkey));
     assert_eq!(w.valid(good.new_rkey), Ok(()));
-    assert_eq!(
-        w.valid(current),
-        Err(AccessError::UnknownKey { key: current.0 })
-    );
+    assert_eq!(w.valid(current), Err(AccessError::UnknownKey { key: current.0 }));
     assert_eq!(w.bind(), Err(BindError::AlreadyBound));
     w.invalidate(good.new_rkey).unwrap();
     assert_eq!(w.valid(good.new_rkey), Err(AccessError::NotBound));
@@ -386,17 +261,11 @@ fn b40_a_region_with_windows_stays() {
     for mw_type in TYPES {
         let mut w = windowed(mw_type);
         let rkey = w.bind().unwrap();
-        assert_eq!(
-            w.world.table.dereg_mr(w.mr.id),
-            Err(DeregError::Busy { windows: 1 })
-        );
+        assert_eq!(w.world.table.dereg_mr(w.mr.id), Err(DeregError::Busy { windows: 1 }));
         let rereg = w.world.table.rereg_mr(w.mr.id, Rereg::default());
         assert_eq!(rereg, Err(ReregError::Busy { windows: 1 }));
         assert_eq!(w.world.table.dealloc_mw(w.mw.id), Ok(()));
-        assert_eq!(
-            w.world.table.dealloc_mw(w.mw.id),
-            Err(DeallocMwError::Unknown)
-        );
+        assert_eq!(w.world.table.dealloc_mw(w.mw.id), Err(DeallocMwError::Unknown));
         assert_eq!(w.valid(rkey), Err(AccessError::UnknownKey { key: rkey.0 }));
         assert_eq!(w.bind(), Err(BindError::UnknownMw));
         assert_eq!(w.world.table.dereg_mr(w.mr.id), Ok(()));
@@ -412,10 +281,7 @@ fn b40_a_window_that_moves_frees_the_region_it_leaves() {
     w.bind.mr = second.lkey;
     w.bind().unwrap();
     assert_eq!(w.world.table.dereg_mr(w.mr.id), Ok(()));
-    assert_eq!(
-        w.world.table.dereg_mr(second.id),
-        Err(DeregError::Busy { windows: 1 })
-    );
+    assert_eq!(w.world.table.dereg_mr(second.id), Err(DeregError::Busy { windows: 1 }));
 }
 
 /// {region, region with a window, window 1, window 2} x {right key, wrong variant}, from the
@@ -433,10 +299,8 @@ fn b24_what_may_be_invalidated() {
                 let refused = Err(InvalidateError::Region { remote });
                 assert_eq!(table.invalidate(region, pd, QPN, remote), refused);
             }
-            for key in [plain, bound_mr, rkey]
-                .map(|key| Rkey(key.0 ^ 0x80))
-                .into_iter()
-                .chain([Rkey(0)])
+            for key in
+                [plain, bound_mr, rkey].map(|key| Rkey(key.0 ^ 0x80)).into_iter().chain([Rkey(0)])
             {
                 let refused = Err(InvalidateError::UnknownKey { rkey: key });
                 assert_eq!(table.invalidate(key, pd, QPN, remote), refused);
@@ -456,20 +320,11 @@ fn r41_a_foreign_domain_or_queue_pair_may_not_invalidate() {
     let mut w = windowed(MwType::Type2B);
     let (pd, other_pd, unbound) = (w.world.pd, w.world.other_pd, w.mw.rkey);
     let table = &mut w.world.table;
-    assert_eq!(
-        table.invalidate(unbound, pd, QPN, true),
-        Err(InvalidateError::NotBound)
-    );
+    assert_eq!(table.invalidate(unbound, pd, QPN, true), Err(InvalidateError::NotBound));
     let rkey = w.bind().unwrap();
     let table = &mut w.world.table;
-    assert_eq!(
-        table.invalidate(rkey, other_pd, QPN, true),
-        Err(InvalidateError::WrongPd)
-    );
-    assert_eq!(
-        table.invalidate(rkey, pd, QPN + 1, true),
-        Err(InvalidateError::WrongQp)
-    );
+    assert_eq!(table.invalidate(rkey, other_pd, QPN, true), Err(InvalidateError::WrongPd));
+    assert_eq!(table.invalidate(rkey, pd, QPN + 1, true), Err(InvalidateError::WrongQp));
     assert_eq!(w.valid(rkey), Ok(()));
     assert_eq!(w.invalidate(rkey), Ok(()));
     assert_eq!(w.invalidate(rkey), Err(InvalidateError::NotBound));
@@ -485,22 +340,14 @@ fn a_destroyed_queue_pair_leaves_no_window_to_its_successor() {
     assert_eq!(w.world.table.dereg_mr(w.mr.id), Ok(()));
     let mut w = windowed(MwType::Type1);
     w.bind().unwrap();
-    assert_eq!(
-        w.world.table.unbind_windows_of(QPN),
-        0,
-        "type 1 belongs to the domain"
-    );
+    assert_eq!(w.world.table.unbind_windows_of(QPN), 0, "type 1 belongs to the domain");
 }
 
 #[test]
 fn a_window_is_no_local_memory() {
     let mut w = windowed(MwType::Type1);
     let key = w.bind().unwrap().0;
-    let sge = uroce_memory::Sge {
-        addr: START + 256,
-        length: 8,
-        lkey: Lkey(key),
-    };
+    let sge = uroce_memory::Sge { addr: START + 256, length: 8, lkey: Lkey(key) };
     let local = w.world.table.check_local(&sge, w.world.pd, Access::empty());
     assert_eq!(local.unwrap_err(), AccessError::UnknownKey { key });
 }

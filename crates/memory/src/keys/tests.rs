@@ -20,9 +20,7 @@ fn key_0_is_never_valid() {
 fn keys_follow_from_the_seed_alone() {
     let draw = |seed| {
         let mut keys = keys(seed);
-        (0..100)
-            .map(|target| keys.issue(target))
-            .collect::<Vec<_>>()
+        (0..100).map(|target| keys.issue(target)).collect::<Vec<_>>()
     };
     assert_eq!(draw(1), draw(1));
     assert!(draw(1).iter().zip(draw(2)).all(|(a, b)| *a != b));
@@ -85,11 +83,7 @@ fn a_retired_index_rests() {
     for round in 0..rounds {
         let key = keys.issue(0);
         if let Some(before) = last_retired.insert(key >> 8, round) {
-            assert!(
-                round - before > QUARANTINE,
-                "index {:#x} came back too soon",
-                key >> 8
-            );
+            assert!(round - before > QUARANTINE, "index {:#x} came back too soon", key >> 8);
         }
         keys.retire(key);
         assert!(keys.retired.len() <= QUARANTINE && keys.resting.len() == keys.retired.len());
@@ -111,28 +105,20 @@ fn chi_squares(sample: &[u32]) -> [f64; 4] {
     let expected = sample.len() as f64 / 256.0;
     [0, 8, 16, 24].map(|shift| {
         let mut seen = [0u32; 256];
-        sample
-            .iter()
-            .for_each(|word| seen[(word >> shift & 0xff) as usize] += 1);
-        seen.iter()
-            .map(|&n| (f64::from(n) - expected).powi(2) / expected)
-            .sum()
+        sample.iter().for_each(|word| seen[(word >> shift & 0xff) as usize] += 1);
+        seen.iter().map(|&n| (f64::from(n) - expected).powi(2) / expected).sum()
     })
 }
 
 /// 255 degrees of freedom: mean 255, standard deviation 22.6; this is 6.4 deviations either way.
 fn looks_uniform(sample: &[u32]) -> bool {
-    chi_squares(sample)
-        .iter()
-        .all(|chi| (110.0..400.0).contains(chi))
+    chi_squares(sample).iter().all(|chi| (110.0..400.0).contains(chi))
 }
 
 /// Bits of min-entropy of the top (or, shifted, any) 12 bits: -log2 of the commonest value.
 fn min_entropy_of_12_bits(sample: &[u32], shift: u32) -> f64 {
     let mut seen = vec![0u32; 1 << 12];
-    sample
-        .iter()
-        .for_each(|word| seen[(word >> shift & 0xfff) as usize] += 1);
+    sample.iter().for_each(|word| seen[(word >> shift & 0xfff) as usize] += 1);
     -(f64::from(*seen.iter().max().unwrap()) / sample.len() as f64).log2()
 }
 
@@ -140,10 +126,7 @@ fn min_entropy_of_12_bits(sample: &[u32], shift: u32) -> f64 {
 fn correlation(sample: &[u32]) -> f64 {
     let (n, mean) = (sample.len() as f64, f64::from(u32::MAX) / 2.0);
     let deviation = |x: u32| f64::from(x) - mean;
-    let covariance: f64 = sample
-        .windows(2)
-        .map(|w| deviation(w[0]) * deviation(w[1]))
-        .sum();
+    let covariance: f64 = sample.windows(2).map(|w| deviation(w[0]) * deviation(w[1])).sum();
     let variance: f64 = sample.iter().map(|&x| deviation(x).powi(2)).sum();
     covariance / variance * n / (n - 1.0)
 }
@@ -151,17 +134,10 @@ fn correlation(sample: &[u32]) -> f64 {
 fn assert_unpredictable(sample: &[u32]) {
     let pairs = || sample.windows(2);
     assert!(looks_uniform(sample));
-    assert!(
-        looks_uniform(&pairs().map(|w| w[0] ^ w[1]).collect::<Vec<_>>()),
-        "XOR"
-    );
+    assert!(looks_uniform(&pairs().map(|w| w[0] ^ w[1]).collect::<Vec<_>>()), "XOR");
     let differences: Vec<u32> = pairs().map(|w| w[1].wrapping_sub(w[0])).collect();
     assert!(looks_uniform(&differences), "difference");
-    assert!(
-        correlation(sample).abs() < 0.02,
-        "serial correlation {}",
-        correlation(sample)
-    );
+    assert!(correlation(sample).abs() < 0.02, "serial correlation {}", correlation(sample));
     for shift in [0, 10, 20] {
         // 10^5 draws of 4096 values: 24 each; a uniform source stays below 60.
         assert!(min_entropy_of_12_bits(sample, shift) > 10.7);
@@ -170,10 +146,7 @@ fn assert_unpredictable(sample: &[u32]) {
     let mut distinct = sample.to_vec();
     distinct.sort_unstable();
     distinct.dedup();
-    assert!(
-        sample.len() - distinct.len() <= 12,
-        "10^5 draws of 2^32 collide about once"
-    );
+    assert!(sample.len() - distinct.len() <= 12, "10^5 draws of 2^32 collide about once");
 }
 
 /// A6 with all registrations kept.
@@ -181,11 +154,7 @@ fn assert_unpredictable(sample: &[u32]) {
 #[cfg_attr(miri, ignore = "statistics need a large sample")]
 fn a6_keys_of_lasting_registrations_are_unpredictable() {
     let mut keys = keys(9);
-    assert_unpredictable(
-        &(0..100_000)
-            .map(|target| keys.issue(target))
-            .collect::<Vec<_>>(),
-    );
+    assert_unpredictable(&(0..100_000).map(|target| keys.issue(target)).collect::<Vec<_>>());
 }
 
 /// A6 for the program that registers and deregisters around every transfer.
@@ -206,9 +175,7 @@ fn a6_keys_of_passing_registrations_are_unpredictable() {
 #[cfg_attr(miri, ignore = "statistics need a large sample")]
 fn a6_the_statistics_reject_linear_indices() {
     let mut keys = keys(11);
-    let linear: Vec<u32> = (0..100_000)
-        .map(|i| i << 8 | keys.issue(0) & 0xff)
-        .collect();
+    let linear: Vec<u32> = (0..100_000).map(|i| i << 8 | keys.issue(0) & 0xff).collect();
     let differences: Vec<u32> = linear.windows(2).map(|w| w[1].wrapping_sub(w[0])).collect();
     assert!(!looks_uniform(&linear) && !looks_uniform(&differences));
     assert!(correlation(&linear) > 0.9);

@@ -62,19 +62,8 @@ fn every_short_copy_touches_its_range_only() {
 #[test]
 fn a_copy_beyond_the_end_changes_nothing() {
     let memory = guarded(32);
-    for (offset, len) in [
-        (0, 33),
-        (32, 1),
-        (33, 0),
-        (usize::MAX, 1),
-        (usize::MAX, 0),
-        (31, 2),
-    ] {
-        let refused = Err(OutOfRange {
-            offset,
-            len,
-            size: 32,
-        });
+    for (offset, len) in [(0, 33), (32, 1), (33, 0), (usize::MAX, 1), (usize::MAX, 0), (31, 2)] {
+        let refused = Err(OutOfRange { offset, len, size: 32 });
         assert_eq!(memory.copy_in(offset, &vec![1; len]), refused);
         assert_eq!(memory.copy_out(offset, &mut vec![1; len]), refused);
         assert_eq!(memory.fill(offset, len, 1), refused);
@@ -89,17 +78,10 @@ fn r33_atomics_are_aligned_and_inside() {
     let memory = Memory::alloc(20).unwrap();
     for offset in (0..20).filter(|offset| offset % 8 != 0 && offset + 8 <= 20) {
         let addr = memory.addr() + offset as u64;
-        assert_eq!(
-            memory.fetch_add(offset, 1),
-            Err(AtomicError::Misaligned { addr })
-        );
+        assert_eq!(memory.fetch_add(offset, 1), Err(AtomicError::Misaligned { addr }));
     }
     for offset in [13, 16, usize::MAX - 7] {
-        let refused = AtomicError::OutOfRange(OutOfRange {
-            offset,
-            len: 8,
-            size: 20,
-        });
+        let refused = AtomicError::OutOfRange(OutOfRange { offset, len: 8, size: 20 });
         assert_eq!(memory.compare_swap(offset, 0, 1), Err(refused));
     }
     assert_eq!(bytes(&memory), [0; 20]);
@@ -126,10 +108,7 @@ fn foreign_memory_is_used_in_place_and_null_is_empty() {
     // SAFETY: `words` outlives the region and is not touched by name while that exists.
     let region = unsafe { Region::from_raw(start, 32) };
     region.write(8, &[1; 8]).unwrap();
-    assert_eq!(
-        (region.addr(), region.load_u64(8)),
-        (start.addr() as u64, Ok(u64::MAX / 255))
-    );
+    assert_eq!((region.addr(), region.load_u64(8)), (start.addr() as u64, Ok(u64::MAX / 255)));
     drop(region);
     assert_eq!(words, [0, u64::MAX / 255, 0, 0]);
     // SAFETY: a null pointer is allowed and makes an empty region.

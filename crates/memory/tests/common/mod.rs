@@ -28,11 +28,7 @@ impl World {
     pub fn new() -> World {
         let mut table = MemTable::new([7; 32], MemLimits::default());
         let (pd, other_pd) = (table.alloc_pd().unwrap(), table.alloc_pd().unwrap());
-        World {
-            table,
-            pd,
-            other_pd,
-        }
+        World { table, pd, other_pd }
     }
 
     /// A fresh region of `len` bytes, registered at `iova`.
@@ -42,10 +38,7 @@ impl World {
     }
 
     pub fn by(&self) -> Requirer {
-        Requirer {
-            pd: self.pd,
-            qpn: QPN,
-        }
+        Requirer { pd: self.pd, qpn: QPN }
     }
 }
 
@@ -67,11 +60,7 @@ impl Guarded {
         let region = unsafe { Region::from_raw(start.add(MARGIN), len) };
         whole.fill(0, len + 2 * MARGIN, GUARD).unwrap();
         region.fill(0, len, 0).unwrap();
-        Guarded {
-            words,
-            whole,
-            region,
-        }
+        Guarded { words, whole, region }
     }
 
     pub fn bytes(&self) -> Vec<u8> {
@@ -84,10 +73,7 @@ impl Guarded {
         let mut margin = vec![0; MARGIN];
         for offset in [0, self.whole.len() - MARGIN] {
             self.whole.read(offset, &mut margin).unwrap();
-            assert!(
-                margin.iter().all(|&byte| byte == GUARD),
-                "a guard byte was changed"
-            );
+            assert!(margin.iter().all(|&byte| byte == GUARD), "a guard byte was changed");
         }
     }
 }
@@ -102,13 +88,5 @@ impl Drop for Guarded {
 /// How to run a property test; shorter under Miri, and without files, which it does not have.
 pub fn config(cases: u32) -> ProptestConfig {
     let full = ProptestConfig::with_cases(cases);
-    if cfg!(miri) {
-        ProptestConfig {
-            cases: 8,
-            failure_persistence: None,
-            ..full
-        }
-    } else {
-        full
-    }
+    if cfg!(miri) { ProptestConfig { cases: 8, failure_persistence: None, ..full } } else { full }
 }
