@@ -7,7 +7,7 @@ use uroce_wire::Gid;
 
 /// The GID at `index`: entries 0 and 1 are both the device's address, RoCE v2, so that the
 /// `-g 0` and `-g 1` of existing instructions both work. The kernel would put a link-local GID at
-/// index 0, which is the most reported cause of failing connections (wire.md 14).
+/// index 0, which is the most reported cause of failing connections (docs/wire.md).
 pub(crate) fn gid_at(address: IpAddr, index: u32) -> Option<Gid> {
     (index < GID_TABLE_LEN).then(|| Gid::from_ip(address))
 }

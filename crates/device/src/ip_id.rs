@@ -1,4 +1,4 @@
-//! A guess at the IPv4 identification that an ordinary UDP socket hides (wire.md 11).
+//! A guess at the IPv4 identification that an ordinary UDP socket hides (docs/wire.md).
 //!
 //! A right guess makes the ICRC a full 32-bit check; without one the ID is solved for and only 16
 //! bits of check remain.

@@ -16,7 +16,7 @@
 //! Without one ([`DeviceConfig::progress_thread`] = false) everything happens inside calls, which is
 //! what deterministic tests want.
 //!
-//! What arrives is checked in the order of wire.md 17, cheap before dear; a packet that fails is
+//! What arrives is checked in the order of docs/wire.md, cheap before dear; a packet that fails is
 //! counted under its drop reason and never answered. Handles are plain numbers without lifetimes;
 //! `uroce-verbs` puts safe types around them.
 #![forbid(unsafe_code)]

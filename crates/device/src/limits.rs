@@ -26,7 +26,7 @@ pub const SPIN_NS: u64 = 50_000;
 /// Pause before a transmit that the kernel refused (EAGAIN) is tried again (ns).
 pub const TX_RETRY_NS: u64 = 200_000;
 
-/// How many objects, and how large, one device allows. The defaults are rxe's (transport.md 2.4)
+/// How many objects, and how large, one device allows. The defaults are rxe's (docs/conformance.md)
 /// except where rxe's number exists only because of its index layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceLimits {

@@ -1,4 +1,4 @@
-//! Attacks of security.md against a device on the wire: A1, A2, A8, A10, A26.
+//! Attacks of docs/conformance.md against a device on the wire: A1, A2, A8, A10, A26.
 
 mod common;
 #[path = "common/forge.rs"]

@@ -95,7 +95,7 @@ fn attributes_of_the_loopback_interface() {
 }
 
 /// A peer whose IPv4 identifications are not those of a Linux UDP socket: the kernel shows us no
-/// ID, so any that the peer used in its ICRC may be the true one (wire.md 11).
+/// ID, so any that the peer used in its ICRC may be the true one (docs/wire.md).
 #[test]
 fn a_hidden_ip_id_is_solved_once_and_then_predicted() {
     let a = on([127, 0, 0, 36].into(), PORT);

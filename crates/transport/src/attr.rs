@@ -137,7 +137,7 @@ pub struct AddressVector {
     pub hop_limit: u8,
     /// ToS or traffic class.
     pub traffic_class: u8,
-    /// Flow label; it selects the UDP source port (wire.md section 7).
+    /// Flow label; it selects the UDP source port (docs/wire.md).
     pub flow_label: u32,
     /// Service level; kept for queries, RoCE has no use for it.
     pub service_level: u8,
@@ -195,7 +195,7 @@ pub struct QpAttr {
     pub max_rd_atomic: u8,
     /// READ and atomic requests that the responder remembers.
     pub max_dest_rd_atomic: u8,
-    /// RNR timer code that the responder sends (wire.md section 9).
+    /// RNR timer code that the responder sends (docs/wire.md).
     pub min_rnr_timer: u8,
     /// The peer's queue pair.
     pub dest_qpn: u32,

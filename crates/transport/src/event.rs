@@ -1,4 +1,4 @@
-//! Affiliated and unaffiliated asynchronous events (transport.md 8.7).
+//! Affiliated and unaffiliated asynchronous events (docs/conformance.md).
 
 use std::collections::VecDeque;
 

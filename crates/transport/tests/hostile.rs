@@ -1,4 +1,4 @@
-//! Attacks of security.md at a queue pair (A1, A3, A9 to A13, A16, A17), and defects B1, B7.
+//! Attacks of docs/conformance.md at a queue pair (A1, A3, A9 to A13, A16, A17), and defects B1, B7.
 
 mod harness;
 use harness::forge::*;

@@ -49,7 +49,7 @@ struct Raw {
 }
 
 impl Bth {
-    /// A header as we send it: MigReq 1, default P_Key, everything else 0 (wire.md section 19).
+    /// A header as we send it: MigReq 1, default P_Key, everything else 0 (docs/wire.md).
     pub const fn new(opcode: Opcode, dest_qpn: Qpn, psn: Psn) -> Bth {
         Bth {
             opcode,

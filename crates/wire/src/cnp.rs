@@ -1,4 +1,4 @@
-//! Congestion notification packets (wire.md section 12, R102).
+//! Congestion notification packets (docs/wire.md, R102).
 
 use crate::{Bth, Header, HeaderWriter, Opcode, Psn, Qpn};
 

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::net::{IpAddr, Ipv6Addr};
 
-/// A GID: an IPv6 address, or an IPv4 address mapped into one (wire.md section 14).
+/// A GID: an IPv6 address, or an IPv4 address mapped into one (docs/wire.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub struct Gid([u8; 16]);
 

@@ -1,4 +1,4 @@
-//! The 40 bytes in front of a UD payload (wire.md section 13).
+//! The 40 bytes in front of a UD payload (docs/wire.md).
 
 use core::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! The invariant CRC (wire.md sections 10 and 11).
+//! The invariant CRC (docs/wire.md).
 //!
 //! CRC-32 as in zlib over 8 dummy bytes, IP, UDP, BTH, extension headers, payload and pad, with
 //! the fields that change on the way replaced by ones. It goes out little-endian.

@@ -95,7 +95,7 @@ impl fmt::Display for ParseError {
 impl core::error::Error for ParseError {}
 
 impl<'a> Packet<'a> {
-    /// Steps 1 to 4 of wire.md section 17: length, opcode, headers with pad and ICRC, version.
+    /// Checks 1 to 4 of docs/wire.md: length, opcode, headers with pad and ICRC, version.
     /// `bytes` is the UDP payload, ICRC included.
     #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Packet<'a>, ParseError> {

@@ -106,7 +106,7 @@ fn r102_our_cnp_is_the_one_of_a_connectx_4_but_for_migreq() {
     let transport = parse_ip(&frame).unwrap().transport;
     let mut out = [0xa5; CNP_LEN + 1];
     assert_eq!(write_cnp(&mut out, Qpn::new(0x118)), Some(CNP_LEN));
-    // We set MigReq on everything (wire.md section 19); it did not.
+    // We set MigReq on everything (docs/wire.md); it did not.
     out[1] &= !0x40;
     assert_eq!(out[..CNP_LEN], transport[..CNP_LEN]);
     assert_eq!(out[CNP_LEN], 0xa5);
@@ -204,7 +204,7 @@ fn crc32(bytes: &[u8]) -> u32 {
     })
 }
 
-/// The register after IP, UDP, BTH and AETH of V4 (wire.md section 10).
+/// The register after IP, UDP, BTH and AETH of V4 (docs/wire.md).
 #[test]
 fn worked_example_of_the_icrc() {
     let masked = bytes(

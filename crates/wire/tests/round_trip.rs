@@ -73,7 +73,7 @@ proptest! {
     }
 }
 
-/// Every header that the table names, in the order of wire.md section 3.
+/// Every header that the table names, in the order of docs/wire.md.
 #[test]
 fn each_opcode_gives_back_its_headers_in_order() {
     for info in (0..=255u8).filter_map(|byte| Opcode(byte).info()) {

@@ -129,7 +129,7 @@ impl<'a> Watch<'a> {
         let (peer, seconds) = (self.channel.peer(), patience.as_secs());
         Err(Stop::Failed(if self.reliable {
             Failure::peer(format!("the peer {peer} has been silent for {seconds} s"))
-                .help("is it stopped, or does a firewall drop UDP port 4791?")
+                .help("give both ends the same test, -n and -s; is it stopped, or does a firewall drop RoCE's UDP port?")
         } else {
             Failure::test(format!("nothing came from {peer} for {seconds} s")).help(
                 "this transport does not repeat lost packets: one was lost, try again or use -c RC",

@@ -1,4 +1,4 @@
-//! Steps 5 to 9 of the validation order (wire.md 17) that do not belong to one queue pair: whose
+//! Steps 5 to 9 of the validation order (docs/wire.md) that do not belong to one queue pair: whose
 //! packet is it, and is its ICRC right. Nothing here answers a packet.
 
 use super::{IcrcCounts, Nic};
@@ -64,7 +64,7 @@ pub(super) fn check_icrc(
     Ok(known)
 }
 
-/// A right guess is a full check; a solved ID leaves 16 bits of it (wire.md 11).
+/// A right guess is a full check; a solved ID leaves 16 bits of it (docs/wire.md).
 fn recover_id(
     flow: &Flow,
     payload: &[u8],

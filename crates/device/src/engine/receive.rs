@@ -14,7 +14,7 @@ impl Nic {
         }
     }
 
-    /// Cheap checks before dear ones, and no state touched before the ICRC (wire.md 17).
+    /// Cheap checks before dear ones, and no state touched before the ICRC (docs/wire.md).
     fn deliver(&mut self, now: Instant, rx: &RxPacket<'_>) -> Result<(), DropReason> {
         let packet = Packet::parse(rx.payload).map_err(|error| error.drop_reason())?;
         let arrival = arrival(rx);
@@ -44,7 +44,7 @@ impl Nic {
         Ok(())
     }
 
-    /// Each attached queue pair gets its copy, after its own P_Key and Q_Key check (wire.md 15).
+    /// Each attached queue pair gets its copy, after its own P_Key and Q_Key check (docs/wire.md).
     fn deliver_to_group(
         &mut self,
         now: Instant,

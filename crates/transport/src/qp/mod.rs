@@ -140,7 +140,7 @@ impl QueuePair {
         self.send_queue.len()
     }
 
-    /// The UDP source port that this QP would like (wire.md section 7).
+    /// The UDP source port that this QP would like (docs/wire.md).
     pub fn wanted_source_port(&self) -> u16 {
         match (self.init.qp_type, &self.attr.av) {
             (QpType::Ud, _) | (_, None) => port::from_qpn(self.init.qpn),
@@ -194,7 +194,7 @@ impl QueuePair {
         Ok(())
     }
 
-    /// Steps 6 to 8 of wire.md section 17: service, state, addresses, P_Key, Q_Key. Called before
+    /// Checks 6 to 8 of docs/wire.md: service, state, addresses, P_Key, Q_Key. Called before
     /// the ICRC is computed; nothing has changed when it refuses.
     pub fn admits(&self, arrival: &Arrival, packet: &Packet<'_>) -> Result<(), DropReason> {
         let service = packet.info.service;

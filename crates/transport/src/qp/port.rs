@@ -1,4 +1,4 @@
-//! The UDP source port of a queue pair (wire.md section 7).
+//! The UDP source port of a queue pair (docs/wire.md).
 
 use uroce_wire::Qpn;
 

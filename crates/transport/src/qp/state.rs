@@ -1,4 +1,4 @@
-//! The state machine of a queue pair and its attribute table (transport.md 8.1).
+//! The state machine of a queue pair and its attribute table (docs/conformance.md).
 
 use thiserror::Error;
 use uroce_wire::{Psn, Qpn};

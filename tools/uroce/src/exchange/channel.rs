@@ -23,6 +23,22 @@ const LOOK: Duration = Duration::from_millis(100);
 /// still be repeated.
 const LINGER: Duration = Duration::from_millis(500);
 
+/// How long a silent peer is waited for, and what to suspect after that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// How long.
+    pub limit: Duration,
+    /// What to do about it.
+    pub help: &'static str,
+}
+
+/// For the exchange of records at the beginning. A peer that waits for more bytes than we send is
+/// another program.
+pub const INTRODUCTION: Patience = Patience {
+    limit: Duration::from_secs(15),
+    help: "it may be another program that waits for us: run the same test at both ends",
+};
+
 /// What TCP tells about the peer without reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PeerState {
@@ -41,7 +57,7 @@ pub struct Channel {
     peer: SocketAddr,
     client: bool,
     interrupt: Interrupt,
-    patience: Cell<Option<Duration>>,
+    patience: Cell<Option<Patience>>,
 }
 
 impl Channel {
@@ -134,9 +150,9 @@ impl Channel {
         Ok(local.ip().to_canonical())
     }
 
-    /// From now on a silent peer is waited for so long; without it for ever.
-    pub fn set_patience(&self, patience: Duration) {
-        self.patience.set(Some(patience));
+    /// From now on a silent peer is waited for so long; `None`: for ever.
+    pub fn set_patience(&self, patience: Option<Patience>) {
+        self.patience.set(patience);
     }
 
     /// Sends bytes.
@@ -166,7 +182,7 @@ impl Channel {
             }
             if let Some(patience) = self.patience.get()
                 && filled < out.len()
-                && start.elapsed() > patience
+                && start.elapsed() > patience.limit
             {
                 return Err(silent(self.peer(), patience));
             }
@@ -296,11 +312,9 @@ fn gone(peer: IpAddr, how: &str) -> Failure {
         .help("look for its error message at the other end")
 }
 
-fn silent(peer: IpAddr, patience: Duration) -> Failure {
-    Failure::peer(format!("the peer {peer} did not finish within {} s", patience.as_secs())).help(
-        "it may wait for messages that were lost, which this transport does not repeat: \
-         use -c RC, or a smaller -t at the sender",
-    )
+fn silent(peer: IpAddr, patience: Patience) -> Failure {
+    let seconds = patience.limit.as_secs();
+    Failure::peer(format!("the peer {peer} has said nothing for {seconds} s")).help(patience.help)
 }
 
 fn broken(error: io::Error) -> Failure {

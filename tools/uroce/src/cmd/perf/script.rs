@@ -8,6 +8,7 @@ use super::receiver::Receiver;
 use super::requester::{self, Requester};
 use super::session::{CORRUPT, Session, VERIFIED};
 use super::verify;
+use crate::exchange::channel::Patience;
 use crate::exchange::perftest::{DONE, Measured};
 use crate::failure::Failure;
 use crate::peak::{Bandwidth, Peak, Times};
@@ -16,7 +17,11 @@ use std::time::{Duration, Instant};
 
 /// How long the peer may take to finish where lost messages are lost for good: a stock server that
 /// misses one waits for ever.
-const UNRELIABLE_PATIENCE: Duration = Duration::from_secs(10);
+const LOSSES: Patience = Patience {
+    limit: Duration::from_secs(10),
+    help: "it may wait for messages that were lost, which this transport does not repeat: \
+           use -c RC, or a smaller -t at the sender",
+};
 
 /// Runs all sizes and prints them. `Some(true)`: all bytes were verified.
 ///
@@ -47,7 +52,7 @@ fn connect_bandwidth(session: &Session) -> Result<(), Failure> {
 /// The last H carries the verdict, then both say `done`.
 fn finish(session: &Session, mine: Option<bool>) -> Result<Option<bool>, Stop> {
     if session.plan.connection() != "RC" {
-        session.channel.set_patience(UNRELIABLE_PATIENCE);
+        session.channel.set_patience(Some(LOSSES));
     }
     let note = match mine {
         Some(true) => VERIFIED,

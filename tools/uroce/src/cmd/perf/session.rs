@@ -3,7 +3,7 @@
 use super::args::{Connection, Verb};
 use super::buffers::Buffers;
 use super::plan::Plan;
-use crate::exchange::channel::{Channel, stranger};
+use crate::exchange::channel::{Channel, INTRODUCTION, stranger};
 use crate::exchange::perftest::{self, Keys, Measured};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -73,6 +73,7 @@ impl Session {
         mut plan: Plan,
         interrupt: &Interrupt,
     ) -> Result<Session, Failure> {
+        channel.set_patience(Some(INTRODUCTION));
         let mtu = agree(&context, &channel, &plan)?;
         plan.limit_to(mtu)?;
         let pd = context.alloc_pd().map_err(Failure::environment)?;
@@ -99,6 +100,7 @@ impl Session {
             plan,
         };
         session.exchange_keys()?;
+        session.channel.set_patience(None);
         if session.plan.is_ud() {
             session.handle = Some(session.address_handle(&pd)?);
         }

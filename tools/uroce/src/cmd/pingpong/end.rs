@@ -1,7 +1,7 @@
 //! One end of a ping-pong: its objects, and the exchange that connects it.
 
 use super::args::{Kind, PingpongArgs};
-use crate::exchange::channel::{Channel, stranger};
+use crate::exchange::channel::{Channel, INTRODUCTION, stranger};
 use crate::exchange::pingpong::{DONE, Destination, LEN, SRQ_RECORDS};
 use crate::failure::Failure;
 use uroce_verbs::{
@@ -118,6 +118,7 @@ impl End {
     /// # Errors
     /// Exit 4 for a peer that is gone or speaks something else.
     pub fn exchange(&mut self, channel: &Channel) -> Result<(), Failure> {
+        channel.set_patience(Some(INTRODUCTION));
         if channel.is_client() {
             self.send_records(channel)?;
             self.receive_records(channel)?;
