@@ -1,6 +1,7 @@
 //! Project tasks: the rxe guest, the interop matrix, and everything that CI runs.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod ci;
 mod cleanup;
 mod error;
@@ -25,6 +26,9 @@ struct Cli {
 enum Task {
     /// Everything that must hold before a change is taken.
     Ci(ci::CiArgs),
+    /// Measurements.
+    #[command(subcommand)]
+    Bench(bench::BenchCommand),
     /// A Linux kernel with rxe in a virtual machine, to test against.
     #[command(subcommand)]
     Rxe(rxe::RxeCommand),
@@ -33,6 +37,7 @@ enum Task {
 fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Ci(arguments) => ci::run(&arguments),
+        Task::Bench(command) => command.run(),
         Task::Rxe(command) => command.run(),
     };
     match result {
