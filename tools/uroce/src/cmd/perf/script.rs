@@ -216,8 +216,9 @@ fn peer_done(session: &Session, came: u64) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Both ends send. H H H (H with several queue pairs), run, report, H, done; with -a one H more
-/// before the report. SEND posts its receives before the last H of those before the run.
+/// Both ends send. H H H (H with several queue pairs), run, report, H, done. SEND posts its receives
+/// before the last H of those before the run. With -a: SEND does H, run, report, H for each size;
+/// the others do run, H, report for each size, and H between two.
 fn both_ways(session: &Session, output: &mut Output) -> Result<Option<bool>, Stop> {
     connect_bandwidth(session)?;
     let (all, send) = (session.plan.args.all, session.plan.receives());
@@ -237,13 +238,13 @@ fn both_ways(session: &Session, output: &mut Output) -> Result<Option<bool>, Sto
             show(session, output, mine);
             return Err(stop);
         }
-        if all {
+        if all && !send {
             session.barrier()?;
         }
         let theirs = from_measured(&session.swap_results(&to_measured(&mine))?);
         show(session, output, sum(&mine, &theirs));
         verdict = verify::both(session, size, &counts);
-        if all && !send && nth + 1 < sizes.len() {
+        if all && (send || nth + 1 < sizes.len()) {
             session.barrier()?;
         }
     }
