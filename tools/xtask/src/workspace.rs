@@ -22,6 +22,11 @@ pub fn target_folder() -> PathBuf {
     root().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
+/// Where cargo puts the programs of [`cargo_build`].
+pub fn build_folder() -> PathBuf {
+    target_folder().join(PROFILE)
+}
+
 /// The build profile of everything that this program builds, itself included: one compilation for all steps.
 const PROFILE: &str = "ci";
 
@@ -53,9 +58,10 @@ pub fn cargo(words: &[&str]) -> Command {
 /// # Errors
 /// It does not compile, or the copy failed.
 pub fn install_uroce(folder: &Path) -> Result<PathBuf> {
-    run(&mut cargo_build(&["build", "--package", "uroce", "--quiet"]))?;
+    // The whole workspace decides about features, as in the tests: else everything is compiled again.
+    run(&mut cargo_build(&["build", "--workspace", "--bin", "uroce", "--quiet"]))?;
     let program = folder.join("uroce");
-    fs::copy(target_folder().join(PROFILE).join("uroce"), &program)
+    fs::copy(build_folder().join("uroce"), &program)
         .context(|| "could not copy the program uroce")?;
     for path in [folder, &program] {
         let everybody = fs::Permissions::from_mode(0o755);

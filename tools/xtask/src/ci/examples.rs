@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::step::{Outcome, shown};
 use crate::error::{Context, Result};
-use crate::process::stdout_of;
+use crate::process::{command, stdout_of};
 use crate::workspace;
 
 #[derive(Deserialize)]
@@ -14,7 +14,6 @@ struct Metadata {
 
 #[derive(Deserialize)]
 struct Package {
-    name: String,
     targets: Vec<Target>,
 }
 
@@ -33,17 +32,20 @@ pub fn run() -> Outcome {
         Ok(examples) => examples,
         Err(error) => return Outcome::Failed(error.to_string()),
     };
-    let build =
-        shown(&mut workspace::cargo_build(&["build", "--workspace", "--examples", "--quiet"]));
-    let run_one = |(package, example): &(String, String)| {
-        println!("--- {package}: {example}");
-        shown(&mut workspace::cargo_build(&["run", "--quiet", "-p", package, "--example", example]))
-    };
-    let outcomes = std::iter::once(build).chain(examples.iter().map(run_one));
-    outcomes.into_iter().find(|outcome| *outcome != Outcome::Passed).unwrap_or(Outcome::Passed)
+    let words = ["build", "--workspace", "--examples", "--quiet"];
+    let build = || shown(&mut workspace::cargo_build(&words));
+    let mut outcomes = std::iter::once_with(build).chain(examples.iter().map(|name| run_one(name)));
+    outcomes.find(|outcome| *outcome != Outcome::Passed).unwrap_or(Outcome::Passed)
 }
 
-fn list() -> Result<Vec<(String, String)>> {
+/// Runs the built program: `cargo run` would choose features for one package only, and compile again.
+fn run_one(name: &str) -> Outcome {
+    println!("--- {name}");
+    let program = workspace::build_folder().join("examples").join(name);
+    shown(command([program]).current_dir(workspace::root()))
+}
+
+fn list() -> Result<Vec<String>> {
     let text = stdout_of(&mut workspace::cargo(&[
         "metadata",
         "--no-deps",
@@ -53,15 +55,7 @@ fn list() -> Result<Vec<(String, String)>> {
     ]))?;
     let metadata: Metadata =
         serde_json::from_str(&text).context(|| "cargo metadata is not what it was")?;
-    let of_package = |package: Package| {
-        let is_example = |target: &Target| target.kind.iter().any(|kind| kind == "example");
-        let names: Vec<_> = package
-            .targets
-            .iter()
-            .filter(|target| is_example(target))
-            .map(|target| target.name.clone())
-            .collect();
-        names.into_iter().map(move |name| (package.name.clone(), name))
-    };
-    Ok(metadata.packages.into_iter().flat_map(of_package).collect())
+    let targets = metadata.packages.into_iter().flat_map(|package| package.targets);
+    let is_example = |target: &Target| target.kind.iter().any(|kind| kind == "example");
+    Ok(targets.filter(is_example).map(|target| target.name).collect())
 }
