@@ -89,7 +89,7 @@ pub struct PerfArgs {
     /// Sizes from 2 to 2^23 bytes
     #[arg(short, long, conflicts_with = "size")]
     pub all: bool,
-    /// Messages of each size [default: 1000; 5000 for small write bw]
+    /// Messages of each size [default: 1000; 5000 for write bw]
     #[arg(short = 'n', long, value_parser = clap::value_parser!(u64).range(5..=100_000_000))]
     pub iters: Option<u64>,
     /// Run for so many seconds instead
