@@ -1,7 +1,10 @@
 //! Queue pairs: requester, responder and completer of one connection or datagram endpoint.
 
 mod completer;
+mod emit;
 mod flush;
+mod local;
+mod piece;
 mod port;
 mod requester;
 mod responder;

@@ -9,7 +9,8 @@ use uroce_wire::{
 use crate::context::{Context, Transmit};
 use crate::limits;
 use crate::qp::QueuePair;
-use crate::qp::transmit::{ICRC_LEN, pad_of};
+use crate::qp::emit::ICRC_LEN;
+use crate::qp::piece::pad_of;
 use crate::time::Instant;
 
 use super::Responder;

@@ -7,7 +7,8 @@ use crate::cause::Cause;
 use crate::context::Context;
 use crate::limits;
 use crate::qp::QueuePair;
-use crate::qp::transmit::{pad_of, remote_right};
+use crate::qp::emit::remote_right;
+use crate::qp::piece::pad_of;
 use crate::wc::WcStatus;
 
 use super::Message;

@@ -220,6 +220,28 @@ impl QueuePair {
         self.complete_recv(wc, packet.bth.solicited, cx);
     }
 
+    /// Completes the receive work request in use with an error, and returns its cookie; `None` if
+    /// none is in use.
+    pub(super) fn report_failed_receive(
+        &mut self,
+        status: WcStatus,
+        cause: Cause,
+        cx: &mut Context<'_>,
+    ) -> Option<u64> {
+        let wr_id = self.responder.release_receive()?;
+        let wc = Wc {
+            wr_id,
+            status,
+            opcode: WcOpcode::Recv,
+            vendor_err: cause.code(),
+            qpn: self.init.qpn.get(),
+            cause,
+            ..Wc::default()
+        };
+        self.complete_recv(wc, true, cx);
+        Some(wr_id)
+    }
+
     /// The last PSN that has been executed.
     pub(super) fn last_executed(&self) -> Psn {
         self.responder.expected.sub(1)

@@ -8,7 +8,6 @@ use crate::context::Context;
 use crate::event::AsyncEvent;
 use crate::qp::QueuePair;
 use crate::time::Instant;
-use crate::wc::{Wc, WcOpcode};
 
 use super::answer::Answer;
 use super::checks::Refusal;
@@ -103,19 +102,8 @@ impl QueuePair {
         cx.counters.sent_nak += 1;
         self.answer_now(psn, Syndrome::nak(code));
         let mut reason = FlushReason::PeerViolation { psn, code };
-        if std::mem::take(&mut self.responder.recv_taken) {
-            let wr_id = self.responder.recv.wr_id;
-            let wc = Wc {
-                wr_id,
-                status,
-                opcode: WcOpcode::Recv,
-                vendor_err: cause.code(),
-                qpn: self.init.qpn.get(),
-                cause,
-                ..Wc::default()
-            };
+        if let Some(wr_id) = self.report_failed_receive(status, cause, cx) {
             reason = FlushReason::RecvFailed { wr_id, status };
-            self.complete_recv(wc, true, cx);
         } else {
             cx.events.push(self.violation(code));
         }

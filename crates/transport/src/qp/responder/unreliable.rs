@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::limits;
 use crate::qp::QueuePair;
 use crate::time::Instant;
-use crate::wc::{Wc, WcOpcode, WcStatus};
+use crate::wc::WcStatus;
 
 use super::checks::Refusal;
 
@@ -79,19 +79,9 @@ impl QueuePair {
         cause: Cause,
         cx: &mut Context<'_>,
     ) {
-        let Some(wr_id) = self.responder.release_receive() else {
+        let Some(wr_id) = self.report_failed_receive(status, cause, cx) else {
             return;
         };
-        let wc = Wc {
-            wr_id,
-            status,
-            opcode: WcOpcode::Recv,
-            vendor_err: cause.code(),
-            qpn: self.init.qpn.get(),
-            cause,
-            ..Wc::default()
-        };
-        self.complete_recv(wc, true, cx);
         self.fail_queue_pair(now, FlushReason::RecvFailed { wr_id, status }, cx);
     }
 }

@@ -1,0 +1,68 @@
+//! The part of a work request that one packet carries.
+
+use uroce_wire::{Operation, Position, Psn};
+
+use crate::qp::send_queue::SendWqe;
+use crate::wr::SendOp;
+
+/// The part of a work request that one packet carries.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Piece {
+    pub(crate) offset: u64,
+    pub(crate) length: usize,
+    first: bool,
+    last: bool,
+    whole: bool,
+}
+
+impl Piece {
+    pub(crate) fn of(wqe: &SendWqe, psn: Psn, mtu: u64) -> Piece {
+        let offset = psn.since(wqe.first_psn).max(0) as u64 * mtu;
+        let left = wqe.length.saturating_sub(offset);
+        let whole = !carries_payload(&wqe.op);
+        Piece {
+            offset,
+            length: left.min(mtu) as usize,
+            first: offset == 0,
+            last: left <= mtu,
+            whole,
+        }
+    }
+
+    pub(crate) fn starts(&self) -> bool {
+        self.first || self.whole
+    }
+
+    pub(crate) fn ends(&self) -> bool {
+        self.last || self.whole
+    }
+
+    pub(crate) fn position(&self, operation: Operation) -> Position {
+        let divisible = matches!(operation, Operation::Send | Operation::Write);
+        match (self.starts(), self.ends()) {
+            _ if !divisible => Position::Only,
+            (true, true) => Position::Only,
+            (true, false) => Position::First,
+            (false, false) => Position::Middle,
+            (false, true) => Position::Last,
+        }
+    }
+}
+
+/// Bytes that fill `length` up to a multiple of four.
+pub(crate) fn pad_of(length: usize) -> usize {
+    length.wrapping_neg() & 3
+}
+
+pub(crate) fn carries_payload(op: &SendOp) -> bool {
+    !op.is_read() && !op.is_atomic() && !matches!(op, SendOp::Flush { .. })
+}
+
+/// Only these consume a receive at the peer, so only they can be solicited.
+pub(crate) fn takes_receive(op: &SendOp) -> bool {
+    takes_receive_only(op) || matches!(op, SendOp::WriteWithImm { .. })
+}
+
+pub(crate) fn takes_receive_only(op: &SendOp) -> bool {
+    matches!(op, SendOp::Send | SendOp::SendWithImm(_) | SendOp::SendWithInvalidate(_))
+}
