@@ -56,8 +56,8 @@ fn uc(cell: &Cell) -> Option<&'static str> {
         _ if cell.size / cell.mtu > UC_BURST => {
             Some("UC has no flow control: a longer burst overruns the guest's card")
         }
-        Fault::Reorder if cell.size > cell.mtu => {
-            Some("UC drops a message whose packets are out of order")
+        Fault::Reorder | Fault::Duplicate if cell.size > cell.mtu => {
+            Some("UC drops a message whose packets come out of order or twice")
         }
         _ => None,
     }
