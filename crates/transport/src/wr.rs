@@ -175,7 +175,7 @@ impl<'a> RecvWr<'a> {
 #[non_exhaustive]
 pub enum PostError {
     /// R86.
-    #[error("the QP is in {state:?}: {need}")]
+    #[error("the QP is in {}: {need}", state.name())]
     WrongState {
         /// State of the QP.
         state: crate::attr::QpState,
