@@ -438,3 +438,30 @@ fn a1_r40_b26_random_requests_keep_every_receive_exactly_once() {
     }
     assert!(executed > 250, "{executed}: most attacks shall get somewhere");
 }
+
+/// A guess of the peer's costs it the connection each time, and gives it nothing. That a lookup takes
+/// as long for a key that almost exists as for one that does not is measured in the memory crate.
+#[test]
+fn a5_every_wrong_key_costs_a_connection() {
+    let mut pair = Pair::rc();
+    let (va, right) = pair.target(0);
+    let before = pair.memory();
+    let mut key = right.0;
+    for guess in 0..2_000u32 {
+        // Neighbours of the right key first, then keys all over the space.
+        key = if guess < 64 {
+            right.0 ^ (1 << (guess % 32))
+        } else {
+            key.wrapping_mul(0x9e37_79b1) | 1
+        };
+        if key == right.0 {
+            continue;
+        }
+        let wrong = Forged::write(EPSN, va, Rkey(key), b"guess");
+        assert_eq!(pair.reply(&wrong), acknowledge(EPSN, NAK_ACCESS), "key {key:#x}");
+        assert_eq!(pair.state(), QpState::Err);
+        assert_eq!(pair.nodes[1].event(), Some(AsyncEvent::QpAccessErr(Qpn::new(QPNS[1]))));
+        pair.reconnect();
+    }
+    assert_eq!(pair.memory(), before);
+}
