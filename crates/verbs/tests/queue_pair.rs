@@ -139,10 +139,10 @@ fn posting_in_the_wrong_state_says_what_to_do() {
     let side = Side::new(&Net::fabric(), QpType::Rc);
     let qp = side.pd.qp_builder(QpType::Rc, &side.cq, &side.cq).build().unwrap();
     let error = qp.post_recv(&[RecvWr::new(1, &[])]).unwrap_err();
-    assert!(error.to_string().contains("Reset"), "{error}");
+    assert!(error.to_string().contains("RESET"), "{error}");
     qp.init().unwrap();
     let error = qp.post_send(&[SendWr::send(1, &[])]).unwrap_err();
-    assert!(error.to_string().contains("Init"), "{error}");
+    assert!(error.to_string().contains("INIT"), "{error}");
 }
 
 #[test]
