@@ -34,19 +34,6 @@ fn respond(pair: &mut Pair, opcode: Opcode, psn: u32, payload: &[u8]) {
     pair.receive(0, &bytes, 0);
 }
 
-fn ack(pair: &mut Pair, psn: u32, syndrome: Syndrome) {
-    let bytes = pair.forge(
-        0,
-        Opcode::RC_ACKNOWLEDGE,
-        psn,
-        |out, _| {
-            out.put(&Aeth { syndrome, msn: 0 }).unwrap();
-        },
-        &[],
-    );
-    pair.receive(0, &bytes, 0);
-}
-
 #[test]
 fn r69_a15_a_response_of_the_wrong_length_or_kind_fails_and_writes_nothing() {
     use Opcode as O;
@@ -134,7 +121,7 @@ fn r68_an_ack_does_not_complete_a_read_but_starts_it_over_once() {
     pair.run_for(10_000);
     let before = pair.trace.len();
     for _ in 0..5 {
-        ack(&mut pair, 0x103, Syndrome::ack(31));
+        pair.answer(0x103, Syndrome::ack(31));
         pair.run_for(1_000);
     }
     // READ and WRITE once more, whatever number of ACKs says so.

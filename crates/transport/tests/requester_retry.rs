@@ -3,7 +3,7 @@
 mod harness;
 use harness::*;
 use uroce_transport::*;
-use uroce_wire::{Aeth, NakCode, Opcode, Syndrome, ack_timeout_ns, rnr_timer_us};
+use uroce_wire::{NakCode, Opcode, Syndrome, ack_timeout_ns, rnr_timer_us};
 
 /// A pair in which side 0 has posted one WRITE of `length` bytes.
 fn writing(setup: Setup, length: usize) -> Pair {
@@ -19,19 +19,6 @@ fn requests(pair: &Pair) -> Vec<(u64, u32)> {
     let start = 1_000_000_000;
     let seen = pair.trace.iter().filter(|seen| seen.from == 0);
     seen.map(|seen| (seen.at.as_nanos() - start, seen.psn)).collect()
-}
-
-fn answer(pair: &mut Pair, psn: u32, syndrome: Syndrome) {
-    let bytes = pair.forge(
-        0,
-        Opcode::RC_ACKNOWLEDGE,
-        psn,
-        |out, _| {
-            out.put(&Aeth { syndrome, msn: 0 }).unwrap();
-        },
-        &[],
-    );
-    pair.receive(0, &bytes, 0);
 }
 
 #[test]
@@ -149,7 +136,7 @@ fn r71_sequence_naks_use_up_retry_cnt() {
         for round in 0..=retry_cnt {
             pair.run_for(10_000);
             assert_eq!(pair.nodes[0].qp.state(), QpState::Rts, "round {round}");
-            answer(&mut pair, 0x100, Syndrome::nak(NakCode::PsnSequence));
+            pair.answer(0x100, Syndrome::nak(NakCode::PsnSequence));
         }
         let done = pair.nodes[0].sends();
         assert_eq!(done[0].status, WcStatus::RetryExcErr);
@@ -187,7 +174,7 @@ fn r72_a13_answers_outside_the_window_change_nothing() {
             Syndrome::nak(NakCode::RemoteAccess),
             Syndrome::nak(NakCode::RemoteOperational),
         ] {
-            answer(&mut pair, psn, syndrome);
+            pair.answer(psn, syndrome);
             pair.run_for(1_000);
         }
     }
@@ -214,7 +201,7 @@ fn r74_reserved_syndromes_are_counted_and_ignored() {
     for syndrome in 0..=255u8 {
         let reserved_nak = syndrome >> 5 == 3 && syndrome & 0x1f > 4;
         if syndrome >> 5 == 2 || reserved_nak || syndrome >= 0x80 {
-            answer(&mut pair, 0x101, Syndrome(syndrome));
+            pair.answer(0x101, Syndrome(syndrome));
             count += 1;
             assert_eq!(pair.nodes[0].qp.state(), QpState::Rts, "syndrome {syndrome:#x}");
         }
@@ -243,7 +230,7 @@ fn r73_fatal_naks_name_the_request_and_flush_what_follows() {
         pair.filter(|_| Fate::Drop);
         pair.run_for(10_000);
         // PSNs 0x100, 0x101 | 0x102..0x104 | 0x105.. : the second piece of request 3.
-        answer(&mut pair, 0x106, Syndrome::nak(code));
+        pair.answer(0x106, Syndrome::nak(code));
         let done = pair.nodes[0].sends();
         let got: Vec<_> = done.iter().map(|wc| (wc.wr_id, wc.status)).collect();
         // Request 2 succeeded unsignalled: no completion. 3 and 4 report errors though unsignalled.
@@ -317,7 +304,7 @@ fn b15_a_sequence_nak_does_not_shorten_the_wait() {
     let mut pair = sending(7, 31, 14);
     pair.run_for(50_000);
     let sent = pair.trace.len();
-    answer(&mut pair, 0x100, Syndrome::nak(NakCode::PsnSequence));
+    pair.answer(0x100, Syndrome::nak(NakCode::PsnSequence));
     pair.run_for(400 * MS);
     assert_eq!(pair.trace.len(), sent);
     assert_eq!(pair.nodes[0].qp.state(), QpState::Rts);
@@ -329,7 +316,7 @@ fn r76_a_copy_of_an_rnr_nak_counts_once() {
     pair.run_for(50_000);
     let until = pair.nodes[0].qp.poll_timeout();
     for _ in 0..5 {
-        answer(&mut pair, 0x100, Syndrome::rnr(31));
+        pair.answer(0x100, Syndrome::rnr(31));
     }
     assert_eq!(pair.nodes[0].qp.state(), QpState::Rts);
     assert_eq!(pair.nodes[0].qp.poll_timeout(), until);
@@ -346,8 +333,8 @@ fn r76_after_the_wait_a_try_has_its_full_timeout() {
     }
     pair.filter(|seen| if seen.from == 0 { Fate::Drop } else { Fate::Deliver });
     pair.run_for(1_000);
-    answer(&mut pair, 0x101, Syndrome::rnr(25));
-    answer(&mut pair, 0x101, Syndrome::ack(31));
+    pair.answer(0x101, Syndrome::rnr(25));
+    pair.answer(0x101, Syndrome::ack(31));
     pair.no_filter();
     pair.filter(|seen| if seen.psn == 0x102 { Fate::Delay(100_000) } else { Fate::Drop });
     let wait = u64::from(rnr_timer_us(25)) * 1_000;
@@ -371,7 +358,7 @@ fn a17_a_nak_storm_sends_a_bounded_number_of_packets() {
     pair.filter(|_| Fate::Drop);
     for round in 0..10_000u32 {
         pair.run_for(1_000);
-        answer(&mut pair, 0x100 + round % 3, Syndrome::nak(NakCode::PsnSequence));
+        pair.answer(0x100 + round % 3, Syndrome::nak(NakCode::PsnSequence));
     }
     // retry_cnt 7, refilled by the two PSNs of progress that the storm contains.
     assert!(pair.trace.len() < 60 * 30, "{} packets", pair.trace.len());
@@ -383,7 +370,7 @@ fn a14_an_early_ack_inside_the_window_completes_early() {
     let mut pair = writing(Setup::default(), 256 * 4);
     pair.filter(|_| Fate::Drop);
     pair.run_for(1_000);
-    answer(&mut pair, 0x103, Syndrome::ack(31));
+    pair.answer(0x103, Syndrome::ack(31));
     assert!(pair.nodes[0].sends()[0].is_ok());
     pair.run();
     assert_eq!(pair.nodes[0].qp.poll_timeout(), None);
@@ -395,7 +382,7 @@ fn r70_ghost_acks_and_credit_updates_are_ignored() {
     pair.run();
     assert!(pair.nodes[0].sends()[0].is_ok());
     for psn in [0x103, 0x100, 0x104] {
-        answer(&mut pair, psn, Syndrome::ack(5));
+        pair.answer(psn, Syndrome::ack(5));
     }
     pair.run();
     assert!(pair.nodes[0].sends().is_empty());
@@ -411,7 +398,7 @@ fn r81_credit_0_blocks_nothing() {
     let mut pair = writing(Setup::default(), 256);
     pair.filter(|seen| if seen.from == 1 { Fate::Drop } else { Fate::Deliver });
     pair.run_for(100_000);
-    answer(&mut pair, 0x100, Syndrome::ack(0));
+    pair.answer(0x100, Syndrome::ack(0));
     pair.no_filter();
     let target = pair.nodes[1].sge(0, 64);
     pair.nodes[1].recv(9, &[target]).unwrap();

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use uroce_memory::{Access, MemLimits, MemTable, Mr, PdId, Region, Rkey, Sge};
 use uroce_transport::*;
-use uroce_wire::{Bth, DropReason, HeaderWriter, Mtu, Opcode, Packet, Psn, Qpn};
+use uroce_wire::{Aeth, Bth, DropReason, HeaderWriter, Mtu, Opcode, Packet, Psn, Qpn, Syndrome};
 
 pub const MR_LEN: usize = 1 << 20;
 pub const IPS: [[u8; 4]; 2] = [[10, 0, 0, 1], [10, 0, 0, 2]];
@@ -590,6 +590,15 @@ impl Pair {
         bytes.extend_from_slice(payload);
         bytes.resize(bytes.len() + pad + 4, 0);
         bytes
+    }
+
+    /// Node 0 hears an ACKNOWLEDGE with this syndrome from its peer.
+    pub fn answer(&mut self, psn: u32, syndrome: Syndrome) {
+        let write = |out: &mut HeaderWriter<'_>, _: &mut Bth| {
+            out.put(&Aeth { syndrome, msn: 0 }).unwrap();
+        };
+        let bytes = self.forge(0, Opcode::RC_ACKNOWLEDGE, psn, write, &[]);
+        self.receive(0, &bytes, 0);
     }
 
     /// Packets from `from` whose opcode name contains `name`.
