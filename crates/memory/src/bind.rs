@@ -13,7 +13,8 @@ pub struct MwBind {
     pub mw: MwId,
     /// The region, by its key.
     pub mr: Lkey,
-    /// Type 2B: the key it shall have, with the window's index and any variant. Type 1: ignored.
+    /// The key it shall have, with the window's index and any variant. A type 1 window whose caller
+    /// asks for another index, or for the key it has, gets a key that nobody can predict.
     pub new_rkey: Rkey,
     /// First byte, as an address of the region.
     pub va: u64,
@@ -139,10 +140,16 @@ impl MemTable {
     /// Gives a window that was just bound (or unbound) its key.
     fn change_key(&mut self, mw_type: MwType, bind: &MwBind) -> Rkey {
         match mw_type {
-            MwType::Type1 => self.rekey(bind.mw.0),
-            MwType::Type2B => self.revary(bind.mw.0, bind.new_rkey),
+            MwType::Type1 if !self.is_other_variant(bind) => self.rekey(bind.mw.0),
+            MwType::Type1 | MwType::Type2B => self.revary(bind.mw.0, bind.new_rkey),
         }
         self.mw(bind.mw).expect("the caller has just found this window").rkey
+    }
+
+    /// Callers of `ibv_bind_mw` must know the new key before the bind is done.
+    fn is_other_variant(&self, bind: &MwBind) -> bool {
+        let current = self.mw(bind.mw).map(|mw| mw.rkey);
+        current.is_some_and(|now| now.index() == bind.new_rkey.index() && now != bind.new_rkey)
     }
 
     fn revary(&mut self, id: u64, new: Rkey) {

@@ -228,6 +228,16 @@ fn r95_a_type_1_bind_ends_the_key_before() {
 }
 
 #[test]
+fn r95_the_caller_of_a_type_1_bind_can_know_the_key_before_it_is_done() {
+    let mut w = windowed(MwType::Type1);
+    assert_eq!(w.bind(), Ok(w.bind.new_rkey));
+    let drawn = w.bind().unwrap();
+    assert_ne!(drawn, w.bind.new_rkey, "the key that is asked for ends with this bind");
+    w.bind.new_rkey = Rkey(drawn.0 ^ 0x100);
+    assert_ne!(w.bind().unwrap(), w.bind.new_rkey, "the index is not the caller's to choose");
+}
+
+#[test]
 fn r95_a_type_2_bind_ends_the_key_before_and_keeps_the_index() {
     let mut w = windowed(MwType::Type2B);
     let wrong = Rkey(w.mw.rkey.0 ^ 0x100);
