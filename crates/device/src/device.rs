@@ -13,6 +13,7 @@ pub(crate) use open::build;
 
 use crate::counters;
 use crate::driver::Driver;
+use crate::event_channel::{EventChannel, EventOwner};
 use crate::gid::gid_at;
 use crate::interface::Interface;
 use crate::limits::DeviceLimits;
@@ -119,6 +120,13 @@ impl Device {
     /// thread. True if there was something to do.
     pub fn drive(&self) -> bool {
         self.0.shared.lock().turn()
+    }
+
+    /// From now on the events of `owner` go to `channel`, with `cookie`, and no longer to
+    /// [`get_async_event`](Self::get_async_event). It ends when the object is destroyed. For users that
+    /// share a device and must not see each other's events.
+    pub fn own_events(&self, owner: EventOwner, channel: &EventChannel, cookie: u64) {
+        self.0.shared.event_owners.insert(owner, channel, cookie);
     }
 
     /// The next asynchronous event (`ibv_get_async_event`); `None` as `timeout` waits for ever.

@@ -41,9 +41,9 @@ pub fn interfaces() -> Vec<Interface> {
     found
 }
 
-/// The interface of `address`. Every address of 127.0.0.0/8 belongs to the loopback interface, even
-/// though only 127.0.0.1 is listed.
-pub(crate) fn interface_of(address: IpAddr) -> Option<Interface> {
+/// The interface of `address`; `None` if this machine does not have it. Every address of 127.0.0.0/8
+/// belongs to the loopback interface, even though only 127.0.0.1 is listed.
+pub fn interface_of(address: IpAddr) -> Option<Interface> {
     let all = interfaces();
     if let Some(exact) = all.iter().find(|interface| interface.address == address) {
         return Some(exact.clone());

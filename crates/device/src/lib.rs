@@ -29,6 +29,7 @@ mod device;
 mod driver;
 mod engine;
 mod error;
+mod event_channel;
 mod event_list;
 mod eventfd;
 mod gid;
@@ -46,7 +47,8 @@ pub use comp_channel::{CompChannel, CqEvent};
 pub use config::{DatapathChoice, DeviceConfig, ROCE_PORT};
 pub use device::{Device, QpRequest};
 pub use error::{CreateError, DestroyError, McastError, ModifyError, NoSuchObject, OpenError};
-pub use interface::{Interface, interfaces};
+pub use event_channel::{EventChannel, EventOwner, OwnedEvent};
+pub use interface::{Interface, interface_of, interfaces};
 pub use limits::DeviceLimits;
 pub use port::{DeviceAttr, PortAttr, PortState};
 

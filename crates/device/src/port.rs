@@ -1,8 +1,9 @@
 //! What the device and its port tell about themselves (`ibv_query_device`, `ibv_query_port`).
 
+use crate::gid::{gid_at, guid_of};
 use crate::interface::{Interface, interfaces};
 use crate::limits::{COMP_VECTORS, DeviceLimits, GID_TABLE_LEN};
-use uroce_wire::Mtu;
+use uroce_wire::{Gid, Mtu};
 
 /// State of a port, with the values of `ibv_port_state`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -88,6 +89,30 @@ const CAP_FLAGS: u32 = 1 << 7 | 1 << 11 | 1 << 12 | 1 << 13 | 1 << 17 | 1 << 21 
 
 /// Speed shown when the driver does not tell one: 10 Gb/s.
 const UNKNOWN_SPEED: u64 = 10_000_000_000;
+
+/// What can be told about a device without opening it: looking at a device must not take its port
+/// from a program that runs on it.
+impl Interface {
+    /// EUI-64 identity of a device on this interface (`node_guid`).
+    pub fn guid(&self) -> u64 {
+        guid_of(self)
+    }
+
+    /// `ibv_query_device` of a device opened with these limits.
+    pub fn device_attr(&self, limits: DeviceLimits) -> DeviceAttr {
+        device_attr(self.guid(), limits)
+    }
+
+    /// `ibv_query_port`; `None` if the link is too small for RoCE.
+    pub fn port_attr(&self) -> Option<PortAttr> {
+        Mtu::largest_for_link(self.mtu).map(|active_mtu| port_attr(self, active_mtu))
+    }
+
+    /// `ibv_query_gid`.
+    pub fn gid(&self, index: u32) -> Option<Gid> {
+        gid_at(self.address, index)
+    }
+}
 
 pub(crate) fn device_attr(guid: u64, limits: DeviceLimits) -> DeviceAttr {
     let depth = u32::from(limits.max_qp_rd_atom);

@@ -2,6 +2,7 @@
 
 use crate::clock::Clock;
 use crate::engine::Engine;
+use crate::event_channel::EventOwners;
 use crate::event_list::EventList;
 use crate::eventfd::EventFd;
 use crate::limits::{ASYNC_EVENTS, POLLER_FRESH_NS};
@@ -26,6 +27,7 @@ pub(crate) struct Shared {
     /// Ends the sleep of the progress thread.
     pub(crate) wake: EventFd,
     pub(crate) async_events: EventList<AsyncEvent>,
+    pub(crate) event_owners: EventOwners,
 }
 
 impl Shared {
@@ -39,6 +41,7 @@ impl Shared {
             stop: AtomicBool::new(false),
             wake: EventFd::new()?,
             async_events: EventList::new(ASYNC_EVENTS)?,
+            event_owners: EventOwners::default(),
         })
     }
 
@@ -95,6 +98,11 @@ impl Shared {
         self.parked.store(false, Ordering::SeqCst);
     }
 
+    /// False: the list of the event's owner is full.
+    fn deliver(&self, event: AsyncEvent) -> bool {
+        self.event_owners.deliver(event).unwrap_or_else(|| self.async_events.push(event))
+    }
+
     pub(crate) fn request_stop(&self) {
         self.stop.store(true, Ordering::SeqCst);
         self.wake.signal();
@@ -134,7 +142,7 @@ impl DerefMut for EngineGuard<'_> {
 impl EngineGuard<'_> {
     fn deliver_events(&mut self) {
         while let Some(event) = self.engine.pop_async_event() {
-            if !self.shared.async_events.push(event) {
+            if !self.shared.deliver(event) {
                 self.engine.nic.tables.counters.lost_events += 1;
             }
         }

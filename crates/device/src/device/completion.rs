@@ -4,6 +4,7 @@ use super::Device;
 use crate::comp_channel::CompChannel;
 use crate::engine::{CqNote, Engine};
 use crate::error::{CreateError, DestroyError, NoSuchObject};
+use crate::event_channel::EventOwner;
 use uroce_transport::{CompletionQueue, CqId, Notify, Wc};
 
 impl Device {
@@ -68,6 +69,7 @@ impl Device {
             return Err(DestroyError::Busy { what: "CQ", users: "queue pairs" });
         }
         engine.nic.tables.cqs.remove(cq).ok_or(no_cq(cq))?;
+        self.0.shared.event_owners.remove(EventOwner::Cq(cq));
         if let Some(CqNote { channel: Some(channel), .. }) = engine.nic.tables.cq_notes.remove(&cq)
         {
             channel.forget(cq);

@@ -5,12 +5,13 @@ use super::completion::no_cq;
 use super::shared_receive::no_srq;
 use crate::engine::{Engine, Tables};
 use crate::error::{CreateError, DestroyError, ModifyError, NoSuchObject};
+use crate::event_channel::EventOwner;
 use crate::limits::DeviceLimits;
 use std::net::IpAddr;
 use uroce_memory::PdId;
 use uroce_transport::{
-    AddressVector, AsyncEvent, CqId, PostError, QpAttr, QpAttrMask, QpCaps, QpInit, QpType,
-    QueuePair, RecvWr, SendWr, SrqId,
+    AddressVector, CqId, PostError, QpAttr, QpAttrMask, QpCaps, QpInit, QpType, QueuePair, RecvWr,
+    SendWr, SrqId,
 };
 use uroce_wire::{Mtu, Qpn};
 
@@ -85,7 +86,11 @@ impl Device {
         nic.tables.events.forget_qp(qpn);
         let released = nic.tables.mem.release_pd(entry.init.pd);
         debug_assert!(released.is_ok(), "the QP held its protection domain");
-        self.0.shared.async_events.retain(|event| !is_about(event, qpn));
+        self.0
+            .shared
+            .async_events
+            .retain(|event| EventOwner::of(event) != Some(EventOwner::Qp(qpn)));
+        self.0.shared.event_owners.remove(EventOwner::Qp(qpn));
         Ok(())
     }
 
@@ -234,18 +239,6 @@ fn check_parents(tables: &Tables, request: &QpRequest) -> Result<(), NoSuchObjec
     match request.srq {
         Some(srq) => tables.srqs.get(srq).map(|_| ()).ok_or(no_srq(srq)),
         None => Ok(()),
-    }
-}
-
-fn is_about(event: &AsyncEvent, qpn: Qpn) -> bool {
-    match event {
-        AsyncEvent::QpFatal(q)
-        | AsyncEvent::QpReqErr(q)
-        | AsyncEvent::QpAccessErr(q)
-        | AsyncEvent::CommEst(q)
-        | AsyncEvent::SqDrained(q)
-        | AsyncEvent::QpLastWqeReached(q) => *q == qpn,
-        _ => false,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::Device;
 use crate::error::{CreateError, DestroyError, ModifyError, NoSuchObject};
+use crate::event_channel::EventOwner;
 use crate::limits::DeviceLimits;
 use uroce_memory::PdId;
 use uroce_transport::{PostError, RecvWr, SharedReceiveQueue, SrqAttr, SrqId};
@@ -71,6 +72,7 @@ impl Device {
         let tables = &mut engine.nic.tables;
         let queue = tables.srqs.remove(srq).ok_or(no_srq(srq))?;
         tables.srq_count -= 1;
+        self.0.shared.event_owners.remove(EventOwner::Srq(srq));
         let released = tables.mem.release_pd(queue.pd());
         debug_assert!(released.is_ok(), "the SRQ held its protection domain");
         Ok(())
