@@ -74,6 +74,9 @@ reasons! {
     ResponseOutOfOrder "response_out_of_order" "A response behind one that is missing; the READ is asked for again (R68).";
     ReservedSyndrome "reserved_syndrome" "An AETH syndrome that is not defined (R51, R74): a faulty peer.";
     NakOutsideWindow "nak_outside_window" "A NAK for a PSN that is not outstanding (R72): late, or forged.";
+    MadLength "mad_length" "A packet for QP 1 that is no MAD of 256 bytes (R101): a faulty or hostile sender.";
+    MadHeader "mad_header" "A MAD of another version, class, method or status than connection management has (A22): another service, or a forgery.";
+    MadAttribute "mad_attribute" "A MAD whose attribute is no message of connection management (A22): a newer or hostile peer.";
     QueueFull "queue_full" "A receive ring inside the device was full: the application polls too seldom, or the sender is too fast.";
     TxFailed "tx_failed" "The packet could not be sent (no route, link down, send buffer full); the requester retries.";
 }

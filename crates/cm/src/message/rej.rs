@@ -1,0 +1,85 @@
+//! REJ: the answer that refuses.
+
+use super::Body;
+use crate::{CommId, PrivateData, RejReason};
+use zerocopy::byteorder::network_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute, transmute_ref};
+
+/// The message that a REJ or an MRA is about, 2 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RejectedMessage(pub u8);
+
+impl RejectedMessage {
+    /// A REQ.
+    pub const REQ: RejectedMessage = RejectedMessage(0);
+    /// A REP.
+    pub const REP: RejectedMessage = RejectedMessage(1);
+    /// Another one, or none at all.
+    pub const OTHER: RejectedMessage = RejectedMessage(2);
+}
+
+/// Refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rej {
+    /// The sender's name for the connection, if it has given it one.
+    pub local_comm_id: CommId,
+    /// The receiver's name for it, if the sender knows it.
+    pub remote_comm_id: CommId,
+    /// What is refused.
+    pub message: RejectedMessage,
+    /// Bytes of [`info`](Rej::info) that mean something, 7 bits.
+    pub info_len: u8,
+    /// Why.
+    pub reason: RejReason,
+    /// Additional information; its form depends on the reason.
+    pub info: [u8; 72],
+    /// The application's.
+    pub private_data: PrivateData<148>,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Raw {
+    local_comm_id: U32,
+    remote_comm_id: U32,
+    /// Message 2, reserved 6.
+    message: u8,
+    /// Length 7, reserved 1.
+    info_len: u8,
+    reason: U16,
+    info: [u8; 72],
+    private_data: [u8; 148],
+}
+
+impl Rej {
+    pub(super) fn read(body: &Body) -> Rej {
+        let raw: &Raw = transmute_ref!(body);
+        Rej {
+            local_comm_id: CommId(raw.local_comm_id.get()),
+            remote_comm_id: CommId(raw.remote_comm_id.get()),
+            message: RejectedMessage(raw.message >> 6),
+            info_len: raw.info_len >> 1,
+            reason: RejReason(raw.reason.get()),
+            info: raw.info,
+            private_data: raw.private_data.into(),
+        }
+    }
+
+    pub(super) fn write(&self) -> Body {
+        transmute!(Raw {
+            local_comm_id: self.local_comm_id.0.into(),
+            remote_comm_id: self.remote_comm_id.0.into(),
+            message: self.message.0 << 6,
+            info_len: self.info_len << 1,
+            reason: self.reason.0.into(),
+            info: self.info,
+            private_data: *self.private_data.bytes(),
+        })
+    }
+
+    /// The node GUID that comes with the reason "timeout".
+    pub fn guid(&self) -> Option<u64> {
+        let (guid, _) = self.info.split_first_chunk()?;
+        (usize::from(self.info_len) >= guid.len()).then(|| u64::from_be_bytes(*guid))
+    }
+}
