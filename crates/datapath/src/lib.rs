@@ -12,6 +12,7 @@
 
 mod burst;
 mod caps;
+pub mod ethernet;
 mod group;
 mod loopback;
 mod packet;

@@ -3,7 +3,7 @@
 pub(crate) mod address;
 pub(crate) mod control;
 mod error;
-mod link;
+pub(crate) mod link;
 mod outlet;
 mod receive;
 mod send;

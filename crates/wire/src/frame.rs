@@ -69,6 +69,15 @@ impl Frame<'_> {
 /// # Errors
 /// The first thing that is not as RoCE has it, by field and offset in `bytes`.
 pub fn parse_ethernet(bytes: &[u8]) -> Result<Frame<'_>, FrameError> {
+    parse_ethernet_on(bytes, ROCE_PORT)
+}
+
+/// As [`parse_ethernet`], for RoCEv2 on the UDP port `port` instead of 4791.
+///
+/// # Errors
+/// As [`parse_ethernet`].
+#[inline]
+pub fn parse_ethernet_on(bytes: &[u8], port: u16) -> Result<Frame<'_>, FrameError> {
     let mut at = Ethernet::LEN;
     let ethernet = Ethernet2HeaderSlice::from_slice(bytes)
         .map_err(|_| truncated("Ethernet", 0, bytes, Ethernet::LEN))?;
@@ -85,8 +94,8 @@ pub fn parse_ethernet(bytes: &[u8]) -> Result<Frame<'_>, FrameError> {
         at += Ethernet::TAG;
     }
     match ether_type {
-        EtherType::IPV4 => parse_ipv4(bytes, at, vlan),
-        EtherType::IPV6 => parse_ipv6(bytes, at, vlan),
+        EtherType::IPV4 => parse_ipv4(bytes, at, vlan, port),
+        EtherType::IPV6 => parse_ipv6(bytes, at, vlan, port),
         EtherType(ROCE_V1_ETHERTYPE) => parse_grh(bytes, at, vlan),
         EtherType(found) => Err(FrameError::NotRoce { field: "Ethertype", offset: at - 2, found }),
     }
@@ -98,8 +107,8 @@ pub fn parse_ethernet(bytes: &[u8]) -> Result<Frame<'_>, FrameError> {
 /// As [`parse_ethernet`].
 pub fn parse_ip(bytes: &[u8]) -> Result<Frame<'_>, FrameError> {
     match bytes.first().map(|byte| byte >> 4) {
-        Some(4) => parse_ipv4(bytes, 0, None),
-        Some(6) => parse_ipv6(bytes, 0, None),
+        Some(4) => parse_ipv4(bytes, 0, None, ROCE_PORT),
+        Some(6) => parse_ipv6(bytes, 0, None, ROCE_PORT),
         Some(found) => Err(FrameError::BadVersion { offset: 0, found }),
         None => Err(truncated("IP", 0, bytes, 20)),
     }
@@ -139,7 +148,12 @@ fn bounded<'a>(
     rest.get(..total).ok_or(mismatch)
 }
 
-fn parse_ipv4(bytes: &[u8], at: usize, vlan: Option<u16>) -> Result<Frame<'_>, FrameError> {
+fn parse_ipv4(
+    bytes: &[u8],
+    at: usize,
+    vlan: Option<u16>,
+    port: u16,
+) -> Result<Frame<'_>, FrameError> {
     let rest = bytes.get(at..).unwrap_or(&[]);
     check_version(rest, at, 4)?;
     if let Some(ihl) = rest.first().map(|byte| byte & 0x0f)
@@ -159,10 +173,16 @@ fn parse_ipv4(bytes: &[u8], at: usize, vlan: Option<u16>) -> Result<Frame<'_>, F
     let total = usize::from(header.total_len());
     let packet = bounded(bytes, at, total, "IPv4 total length", at + 2)?;
     let network = Network::V4(Ipv4::of(&header));
-    parse_udp(packet, at, Ipv4::LEN, network, vlan)
+    let frame = parse_udp(packet, at, Ipv4::LEN, network, vlan)?;
+    check_port(frame, at + Ipv4::LEN, port)
 }
 
-fn parse_ipv6(bytes: &[u8], at: usize, vlan: Option<u16>) -> Result<Frame<'_>, FrameError> {
+fn parse_ipv6(
+    bytes: &[u8],
+    at: usize,
+    vlan: Option<u16>,
+    port: u16,
+) -> Result<Frame<'_>, FrameError> {
     let rest = bytes.get(at..).unwrap_or(&[]);
     check_version(rest, at, 6)?;
     let header =
@@ -180,7 +200,8 @@ fn parse_ipv6(bytes: &[u8], at: usize, vlan: Option<u16>) -> Result<Frame<'_>, F
     }
     let total = Ipv6::LEN + usize::from(header.payload_length());
     let packet = bounded(bytes, at, total, "IPv6 payload length", at + 4)?;
-    parse_udp(packet, at, Ipv6::LEN, Network::V6(Ipv6::of(&header)), vlan)
+    let frame = parse_udp(packet, at, Ipv6::LEN, Network::V6(Ipv6::of(&header)), vlan)?;
+    check_port(frame, at + Ipv6::LEN, port)
 }
 
 fn check_version(rest: &[u8], offset: usize, version: u8) -> Result<(), FrameError> {
@@ -211,13 +232,19 @@ fn parse_udp(
         let (field, offset) = ("UDP length", at + 4);
         return Err(FrameError::LengthMismatch { field, offset, found: length, room });
     }
-    if udp.destination_port() != ROCE_PORT {
-        let found = udp.destination_port();
-        return Err(FrameError::NotRoce { field: "UDP destination port", offset: at + 2, found });
-    }
     let ports = UdpPorts { src: udp.source_port(), dst: udp.destination_port() };
     let (headers, transport) = packet.split_at(udp_at + UdpPorts::LEN);
     Ok(Frame { vlan, ip, udp: Some(ports), transport, headers })
+}
+
+/// Refuses a frame that is not for UDP port `port`; its UDP header is at `at`.
+fn check_port(frame: Frame<'_>, at: usize, port: u16) -> Result<Frame<'_>, FrameError> {
+    match frame.udp {
+        Some(UdpPorts { dst: found, .. }) if found != port => {
+            Err(FrameError::NotRoce { field: "UDP destination port", offset: at + 2, found })
+        }
+        _ => Ok(frame),
+    }
 }
 
 fn parse_grh(bytes: &[u8], at: usize, vlan: Option<u16>) -> Result<Frame<'_>, FrameError> {

@@ -48,7 +48,7 @@ pub use drop_reason::DropReason;
 pub use feth::Feth;
 pub use frame::{
     Frame, FrameError, Ipv4, Ipv6, Network, ROCE_PORT, ROCE_V1_ETHERTYPE, UdpPorts, parse_ethernet,
-    parse_ip, verify_frame_icrc, write_ethernet, write_ipv4_udp, write_ipv6_udp,
+    parse_ethernet_on, parse_ip, verify_frame_icrc, write_ethernet, write_ipv4_udp, write_ipv6_udp,
 };
 pub use gid::{BadGid, Gid};
 pub use grh::Grh;

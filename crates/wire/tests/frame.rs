@@ -211,3 +211,17 @@ fn roce_v1_frames_that_are_none() {
     let (field, offset, found, room) = ("GRH payload length", 18, 61, 60);
     assert_eq!(read(19, 21), FrameError::LengthMismatch { field, offset, found, room });
 }
+
+#[test]
+fn another_roce_port_is_read_where_it_is_asked_for() {
+    let mut bytes = vec![0; 14 + 28 + 20];
+    let (src, dst) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+    let ip = Ipv4 { src, dst, id: 7, ttl: 64, tos: 0, df: true };
+    let ports = UdpPorts { src: 1, dst: 4800 };
+    write_ethernet(&mut bytes, [2; 6], [4; 6], None, 0x0800);
+    write_ipv4_udp(&mut bytes[14..], &ip, ports, 20);
+    assert_eq!(parse_ethernet_on(&bytes, 4800).unwrap().udp, Some(ports));
+    let (field, offset) = ("UDP destination port", 36);
+    let refused = Err(FrameError::NotRoce { field, offset, found: 4800 });
+    assert_eq!(parse_ethernet(&bytes), refused);
+}

@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use crate::ethernet::{Mac, multicast_mac};
+
 /// Bytes before the payload at most: Ethernet, IPv6, UDP.
 pub(super) const MAX_HEADERS: usize = 14 + 40 + 8;
 
@@ -45,17 +47,17 @@ pub(super) fn build(headers: &Headers, payload: &[u8], frame: &mut Vec<u8>) -> O
 
 /// A hardware address made from an IP address: that of the group for multicast, else a locally
 /// administered one. The datapath never sees the real one.
-fn mac(ip: IpAddr) -> [u8; 6] {
-    match ip {
+fn mac(ip: IpAddr) -> Mac {
+    multicast_mac(ip).unwrap_or_else(|| match ip {
         IpAddr::V4(ip) => {
             let [a, b, c, d] = ip.octets();
-            if ip.is_multicast() { [1, 0, 0x5e, b & 0x7f, c, d] } else { [2, 0, a, b, c, d] }
+            [2, 0, a, b, c, d]
         }
         IpAddr::V6(ip) => {
             let [.., w, x, y, z] = ip.octets();
-            if ip.is_multicast() { [0x33, 0x33, w, x, y, z] } else { [2, 6, w, x, y, z] }
+            [2, 6, w, x, y, z]
         }
-    }
+    })
 }
 
 /// Header with don't-fragment set and a right checksum.

@@ -8,11 +8,11 @@ use crate::sys::interface::{self, Owner};
 
 /// The interface that a local address belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Link {
+pub(crate) struct Link {
     /// The kernel's number of the interface; 0 when unknown.
-    pub(super) index: u32,
+    pub(crate) index: u32,
     /// In bytes.
-    pub(super) mtu: usize,
+    pub(crate) mtu: usize,
 }
 
 impl Link {
@@ -20,7 +20,7 @@ impl Link {
     const UNKNOWN: Self = Self { index: 0, mtu: 1500 };
 
     /// The link of `address`; any socket serves to ask.
-    pub(super) fn of(address: IpAddr, socket: &Socket) -> Self {
+    pub(crate) fn of(address: IpAddr, socket: &Socket) -> Self {
         let owners = interface::addresses().unwrap_or_default();
         let exact = owners.iter().find(|owner| owner.address == address);
         let near = || owners.iter().find(|owner| covers(owner, address));
@@ -45,7 +45,7 @@ fn covers(owner: &Owner, address: IpAddr) -> bool {
 }
 
 /// The address with the scope that a link-local IPv6 address needs.
-pub(super) fn scoped(addr: SocketAddr, index: u32) -> SocketAddr {
+pub(crate) fn scoped(addr: SocketAddr, index: u32) -> SocketAddr {
     match addr {
         SocketAddr::V6(mut v6) if v6.scope_id() == 0 && needs_scope(&v6) => {
             v6.set_scope_id(index);

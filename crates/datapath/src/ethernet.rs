@@ -1,0 +1,50 @@
+//! The link layer of datapaths that write whole frames themselves: AF_PACKET and AF_XDP.
+//!
+//! - [`Router`]: from a [`Route`] to the headers of its packets, one lookup for each train. It keeps
+//!   a [`HeaderTemplate`] for each route and asks [`Neighbours`] for the hardware address.
+//! - [`Neighbours`]: next hop and hardware address, from the kernel's own tables.
+//! - [`FrameReader`]: from a received frame to an [`RxPacket`](crate::RxPacket).
+//!
+//! Nothing here waits or, after set-up, allocates. Frames bypass the host's firewall both ways.
+
+mod frame;
+mod groups;
+mod mac;
+mod neighbour;
+mod netlink;
+mod nudge;
+mod router;
+mod template;
+
+use std::io;
+use std::net::IpAddr;
+
+pub use self::frame::{FrameReader, Refused};
+pub use self::groups::Groups;
+pub use self::mac::{Mac, multicast_mac};
+pub use self::neighbour::{Neighbours, NextHop, Resolution, Unreachable};
+pub use self::netlink::Interface;
+pub use self::router::{Outbound, Router, Way};
+pub use self::template::{Ethernet, HeaderTemplate, MAX_HEADERS};
+use crate::route::Route;
+use crate::udp::link::Link;
+
+/// The interface that has the address `local`: its index, hardware address and MTU.
+///
+/// # Errors
+///
+/// When no interface has it, or netlink is not to be had.
+pub fn interface_of(local: IpAddr) -> io::Result<Interface> {
+    let probe = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None)?;
+    let index = Link::of(local, &probe).index;
+    if index == 0 {
+        let text = format!("no interface has the address {local}");
+        return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, text));
+    }
+    Ok(netlink::Netlink::open()?.interface(index)?)
+}
+
+/// Whether both ends of `route` are of the same IP version.
+fn is_consistent(route: &Route) -> bool {
+    route.src.is_ipv4() == route.dst.is_ipv4()
+}
