@@ -1,22 +1,12 @@
 //! What a device is opened with.
 
+use crate::datapath_choice::DatapathChoice;
 use crate::limits::DeviceLimits;
 use std::net::IpAddr;
 use uroce_datapath::{LoopbackFabric, PcapFile};
 
 /// The UDP port of RoCEv2, assigned by IANA.
 pub const ROCE_PORT: u16 = 4791;
-
-/// How packets travel.
-#[derive(Debug, Clone, Default)]
-#[non_exhaustive]
-pub enum DatapathChoice {
-    /// Ordinary UDP sockets; no privilege needed.
-    #[default]
-    Udp,
-    /// A switch inside this process; the address need not exist on the machine.
-    Loopback(LoopbackFabric),
-}
 
 /// Everything [`Device::open`](crate::Device::open) wants to know. Start from [`DeviceConfig::new`]
 /// and change what differs.
@@ -43,13 +33,13 @@ pub struct DeviceConfig {
 }
 
 impl DeviceConfig {
-    /// UDP on port 4791, with a progress thread, a random seed and rxe's limits.
+    /// Port 4791 on the best datapath, with a progress thread, a random seed and rxe's limits.
     pub fn new(address: IpAddr) -> Self {
         DeviceConfig {
             name: None,
             address,
             port: ROCE_PORT,
-            datapath: DatapathChoice::Udp,
+            datapath: DatapathChoice::Auto,
             pcap: None,
             progress_thread: true,
             seed: None,

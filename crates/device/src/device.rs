@@ -46,6 +46,7 @@ struct Inner {
     active_mtu: Mtu,
     guid: u64,
     caps: Caps,
+    datapath_choice_notes: Vec<String>,
     limits: DeviceLimits,
 }
 
@@ -78,6 +79,12 @@ impl Device {
     /// What the datapath can do.
     pub fn datapath_caps(&self) -> &Caps {
         &self.0.caps
+    }
+
+    /// How the datapath was chosen, a sentence each: what
+    /// [`DatapathChoice::Auto`](crate::DatapathChoice::Auto) passed over and why, then what it took.
+    pub fn datapath_choice_notes(&self) -> &[String] {
+        &self.0.datapath_choice_notes
     }
 
     /// True if a progress thread answers peers between calls.

@@ -25,6 +25,7 @@ mod clock;
 mod comp_channel;
 mod config;
 mod counters;
+mod datapath_choice;
 mod device;
 mod driver;
 mod engine;
@@ -44,7 +45,8 @@ mod shared;
 mod timers;
 
 pub use comp_channel::{CompChannel, CqEvent};
-pub use config::{DatapathChoice, DeviceConfig, ROCE_PORT};
+pub use config::{DeviceConfig, ROCE_PORT};
+pub use datapath_choice::{DatapathChoice, UnknownDatapath};
 pub use device::{Device, QpRequest};
 pub use error::{CreateError, DestroyError, McastError, ModifyError, NoSuchObject, OpenError};
 pub use event_channel::{EventChannel, EventOwner, OwnedEvent};

@@ -98,6 +98,12 @@ impl Context {
         self.device().datapath_caps()
     }
 
+    /// How the datapath was chosen, a sentence each: what
+    /// [`DatapathChoice::Auto`](crate::DatapathChoice::Auto) passed over and why, then what it took.
+    pub fn datapath_choice_notes(&self) -> &[String] {
+        self.device().datapath_choice_notes()
+    }
+
     /// A protection domain (`ibv_alloc_pd`): regions, windows and queue pairs of one domain work
     /// together.
     ///

@@ -37,7 +37,7 @@ impl Default for ContextBuilder {
             name: None,
             address: None,
             port: ROCE_PORT,
-            datapath: DatapathChoice::Udp,
+            datapath: DatapathChoice::Auto,
             recording: None,
             progress_thread: true,
             seed: None,
@@ -66,8 +66,14 @@ impl ContextBuilder {
         self
     }
 
-    /// Packets travel on an in-process switch instead of UDP sockets. The address need not exist on
-    /// the machine.
+    /// How packets travel. Default: [`DatapathChoice::Auto`], the fastest that is permitted.
+    pub fn datapath(mut self, choice: DatapathChoice) -> Self {
+        self.datapath = choice;
+        self
+    }
+
+    /// Packets travel on an in-process switch instead of through the kernel. The address need not
+    /// exist on the machine.
     pub fn loopback(mut self, fabric: &LoopbackFabric) -> Self {
         self.datapath = DatapathChoice::Loopback(fabric.clone());
         self

@@ -119,8 +119,8 @@ pub use uroce_device::transport::{
 };
 pub use uroce_device::wire::{BadGid, DropReason, GRH_AREA_LEN, Gid, Mtu, Psn, Qpn};
 pub use uroce_device::{
-    CqEvent, CreateError, DeviceAttr, DeviceLimits, McastError, ModifyError, NoSuchObject,
-    OpenError, PortAttr, PortState, ROCE_PORT,
+    CqEvent, CreateError, DatapathChoice, DeviceAttr, DeviceLimits, McastError, ModifyError,
+    NoSuchObject, OpenError, PortAttr, PortState, ROCE_PORT, UnknownDatapath,
 };
 pub use uroce_memory::{
     Access, AccessError, AllocError, AllocMwError, AtomicError, DeregError, Lkey, MrId, MwId,

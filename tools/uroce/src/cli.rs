@@ -1,14 +1,18 @@
 //! The command line.
 
 use crate::cmd;
+use crate::failure::Failure;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use std::net::IpAddr;
 use std::path::PathBuf;
+use uroce_device::{DatapathChoice, UnknownDatapath};
 
 const AFTER: &str = "\
 Exit codes: 0 all well (also after Ctrl-C, if something was measured), 1 the test failed, \
 2 wrong usage, 3 this machine lacks something, 4 the peer is missing or went away.
-Environment: UROCE_DEVICE (name or address), UROCE_PCAP, UROCE_LOG, NO_COLOR. Flags win.";
+Environment: UROCE_DEVICE (name or address), UROCE_DATAPATH, UROCE_PCAP, UROCE_LOG, NO_COLOR. \
+Flags win.";
 
 /// A software RDMA NIC (RoCEv2) in userspace: no kernel module, no root.
 #[derive(Debug, Parser)]
@@ -36,6 +40,11 @@ pub struct Global {
     #[arg(long, global = true, value_name = "PORT", default_value_t = uroce_device::ROCE_PORT,
           value_parser = clap::value_parser!(u16).range(1..))]
     pub roce_port: u16,
+    /// How packets travel; auto takes the fastest that is permitted, `uroce devinfo -v` says which
+    /// and why [default: auto]
+    #[arg(long, global = true, value_name = "HOW",
+          value_parser = PossibleValuesParser::new(DatapathChoice::NAMES).try_map(read_datapath))]
+    pub datapath: Option<DatapathChoice>,
     /// Record every packet of this process into a pcapng file
     #[arg(long, global = true, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
@@ -66,16 +75,48 @@ pub enum Command {
     Completions(cmd::completions::CompletionsArgs),
 }
 
+fn read_datapath(name: String) -> Result<DatapathChoice, UnknownDatapath> {
+    name.parse()
+}
+
 impl Global {
     /// Fills what the command line left open from the environment.
-    pub fn with_environment(mut self) -> Self {
+    ///
+    /// # Errors
+    /// Exit 2 for a variable with a value that means nothing.
+    pub fn with_environment(mut self) -> Result<Self, Failure> {
         let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         if self.address.is_none() && self.ib_dev.is_none() {
             self.ib_dev = set("UROCE_DEVICE");
         }
+        if let (None, Some(name)) = (&self.datapath, set("UROCE_DATAPATH")) {
+            let bad = |error| Failure::usage(format!("UROCE_DATAPATH: {error}"));
+            self.datapath = Some(name.parse().map_err(bad)?);
+        }
         self.pcap = self.pcap.or_else(|| set("UROCE_PCAP").map(PathBuf::from));
         self.log = self.log.or_else(|| set("UROCE_LOG"));
-        self
+        Ok(self)
+    }
+
+    /// How packets travel.
+    pub fn datapath(&self) -> DatapathChoice {
+        self.datapath.clone().unwrap_or_default()
+    }
+
+    /// How packets travel between this process and another.
+    ///
+    /// # Errors
+    /// Exit 2 for a datapath that ends within the process.
+    pub fn datapath_to_peers(&self) -> Result<DatapathChoice, Failure> {
+        match self.datapath() {
+            DatapathChoice::Loopback(_) => Err(Failure::usage(
+                "a switch inside this process (--datapath loopback) does not reach a peer",
+            )
+            .help(
+                "leave --datapath out, or run both ends here: `uroce demo`, `uroce perf --local`",
+            )),
+            other => Ok(other),
+        }
     }
 }
 
@@ -92,8 +133,29 @@ mod tests {
     #[test]
     fn a_flag_wins_over_the_environment() {
         let cli = Cli::try_parse_from(["uroce", "devices", "--address", "127.0.0.5"]);
-        let global = cli.expect("good arguments").global.with_environment();
+        let global = cli.expect("good arguments").global.with_environment().expect("no variables");
         assert_eq!(global.address, Some([127, 0, 0, 5].into()));
         assert_eq!(global.ib_dev, None);
+    }
+
+    fn datapath(words: &[&str]) -> Global {
+        let words = [&["uroce", "devices"], words].concat();
+        Cli::try_parse_from(words).expect("good arguments").global
+    }
+
+    #[test]
+    fn the_datapath_is_auto_unless_named() {
+        assert_eq!(datapath(&[]).datapath().name(), "auto");
+        for name in DatapathChoice::NAMES {
+            assert_eq!(datapath(&["--datapath", name]).datapath().name(), *name);
+        }
+        assert!(Cli::try_parse_from(["uroce", "devices", "--datapath", "token-ring"]).is_err());
+    }
+
+    #[test]
+    fn a_switch_in_the_process_reaches_no_peer() {
+        assert!(datapath(&["--datapath", "udp"]).datapath_to_peers().is_ok());
+        let refused = datapath(&["--datapath", "loopback"]).datapath_to_peers();
+        assert_eq!(refused.expect_err("no peer there").exit, crate::failure::Exit::Usage);
     }
 }

@@ -17,14 +17,17 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
-    let global = cli.global.with_environment();
-    let done = log::start(global.log.as_deref()).and_then(|()| cmd::run(cli.command, &global));
-    match done {
+    match run(cli::Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             failure.print();
             failure.exit.into()
         }
     }
+}
+
+fn run(cli: cli::Cli) -> Result<(), failure::Failure> {
+    let global = cli.global.with_environment()?;
+    log::start(global.log.as_deref())?;
+    cmd::run(cli.command, &global)
 }

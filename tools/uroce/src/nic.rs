@@ -3,7 +3,7 @@
 use crate::cli::Global;
 use crate::failure::Failure;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
-use uroce_verbs::{Context, DeviceInfo, LoopbackFabric, OpenError, PcapFile, device_list};
+use uroce_verbs::{Context, DatapathChoice, DeviceInfo, OpenError, PcapFile, device_list};
 
 /// Opens devices with the options of the command line. All devices of the process share one
 /// capture file.
@@ -11,6 +11,7 @@ use uroce_verbs::{Context, DeviceInfo, LoopbackFabric, OpenError, PcapFile, devi
 pub struct Nics {
     port: u16,
     wanted: Option<Wanted>,
+    datapath: DatapathChoice,
     pcap: Option<PcapFile>,
 }
 
@@ -21,9 +22,20 @@ struct Wanted {
 }
 
 impl Nics {
+    /// NICs that talk to other processes.
+    ///
+    /// # Errors
+    /// Exit 3 for a device that does not exist, or a capture file that cannot be written; exit 2 for
+    /// a datapath that ends within the process.
+    pub fn towards_peers(global: &Global) -> Result<Nics, Failure> {
+        Nics::new(global, global.datapath_to_peers()?)
+    }
+
+    /// NICs on `datapath`.
+    ///
     /// # Errors
     /// Exit 3 for a device that does not exist, or a capture file that cannot be written.
-    pub fn new(global: &Global) -> Result<Nics, Failure> {
+    pub fn new(global: &Global, datapath: DatapathChoice) -> Result<Nics, Failure> {
         let wanted = match (&global.address, &global.ib_dev) {
             (Some(address), _) => Some(Wanted { name: None, address: *address }),
             (None, Some(name)) => Some(named(name)?),
@@ -33,6 +45,7 @@ impl Nics {
         Ok(Nics {
             port: global.roce_port,
             wanted,
+            datapath,
             pcap: global.pcap.as_ref().map(create).transpose()?,
         })
     }
@@ -65,20 +78,9 @@ impl Nics {
         self.open_at(None, address)
     }
 
-    /// A device on an in-process switch.
-    ///
-    /// # Errors
-    /// Exit 3.
-    pub fn open_in(&self, fabric: &LoopbackFabric, address: IpAddr) -> Result<Context, Failure> {
-        let mut builder = Context::builder().address(address).port(self.port).loopback(fabric);
-        if let Some(file) = &self.pcap {
-            builder = builder.pcap(file.clone());
-        }
-        builder.open().map_err(|error| unopened(address, self.port, &error))
-    }
-
     fn open_at(&self, name: Option<&str>, address: IpAddr) -> Result<Context, Failure> {
-        let mut builder = Context::builder().address(address).port(self.port);
+        let mut builder =
+            Context::builder().address(address).port(self.port).datapath(self.datapath.clone());
         if let Some(name) = name {
             builder = builder.name(name);
         }
@@ -137,11 +139,12 @@ pub fn find(name: &str) -> Result<DeviceInfo, Failure> {
 ///
 /// # Errors
 /// Exit 3.
-pub fn inspect(device: &DeviceInfo) -> Result<Context, Failure> {
+pub fn inspect(device: &DeviceInfo, datapath: DatapathChoice) -> Result<Context, Failure> {
     let opened = Context::builder()
         .name(&device.name)
         .address(device.address)
         .port(0)
+        .datapath(datapath)
         .progress_thread(false)
         .open();
     opened.map_err(|error| Failure::environment(format!("cannot open {}: {error}", device.name)))

@@ -10,7 +10,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_uroce");
 fn uroce(words: &str) -> Command {
     let mut command = Command::new(PROGRAM);
     command.args(words.split_whitespace()).env("NO_COLOR", "1");
-    for name in ["UROCE_DEVICE", "UROCE_PCAP", "UROCE_LOG"] {
+    for name in ["UROCE_DEVICE", "UROCE_DATAPATH", "UROCE_PCAP", "UROCE_LOG"] {
         command.env_remove(name);
     }
     command
@@ -98,6 +98,9 @@ fn wrong_usage_is_exit_code_2_and_says_what_to_do() {
         "pingpong rc -m 100",
         "demo --a 127.0.0.1 --b 127.0.0.1",
         "devices --log shout",
+        "devices --datapath token-ring",
+        "pingpong rc --datapath loopback",
+        "perf write bw --datapath loopback",
     ] {
         let output = run(words);
         assert_eq!(code(&output), 2, "{words}: {}", stderr(&output));
@@ -288,4 +291,27 @@ fn completions_for_shells() {
         assert_ok(&output);
         assert!(stdout(&output).contains("pingpong"));
     }
+}
+
+#[test]
+fn the_datapath_is_what_was_asked_for_and_is_shown() {
+    for (words, shown) in [
+        ("demo --quick --roce-port 24801 --a 127.0.0.71 --b 127.0.0.72 --datapath udp", "over udp"),
+        ("demo --quick --datapath loopback", "over loopback"),
+        ("devinfo -v -d 127.0.0.1 --datapath udp", "udp: as asked for"),
+        ("devinfo -v -d 127.0.0.1", "datapath_choice:"),
+    ] {
+        let output = run(words);
+        assert_ok(&output);
+        assert!(stdout(&output).contains(shown), "{words}: {}", stdout(&output));
+    }
+    let output = run("perf write bw --local --datapath udp -n 20 --roce-port 24802");
+    assert_ok(&output);
+}
+
+#[test]
+fn a_variable_with_a_datapath_that_does_not_exist_is_wrong_usage() {
+    let output = uroce("devices").env("UROCE_DATAPATH", "token-ring").output().expect("built");
+    assert_eq!(code(&output), 2, "{}", stderr(&output));
+    assert!(stderr(&output).contains("UROCE_DATAPATH"), "{}", stderr(&output));
 }

@@ -1,13 +1,16 @@
 //! Opening a device.
 
+mod path;
+
+use self::path::Path;
 use super::{Device, Inner};
 use crate::clock::Clock;
-use crate::config::{DatapathChoice, DeviceConfig};
+use crate::config::DeviceConfig;
 use crate::driver::Driver;
 use crate::engine::{Engine, IcrcCounts, Nic, Tables};
 use crate::error::OpenError;
 use crate::gid::guid_of;
-use crate::interface::{Interface, fabric_interface, interface_of};
+use crate::interface::Interface;
 use crate::limits::DeviceLimits;
 use crate::mcast::McastTable;
 use crate::qp_table::QpTable;
@@ -19,7 +22,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use uroce_datapath::{Datapath, PcapTap, UdpConfig, UdpDatapath};
+use uroce_datapath::{Datapath, PcapTap};
 use uroce_memory::{MemLimits, MemTable};
 use uroce_transport::Instant;
 use uroce_wire::Mtu;
@@ -31,16 +34,15 @@ impl Device {
     /// [`OpenError`]; nothing stays behind.
     pub fn open(config: DeviceConfig) -> Result<Device, OpenError> {
         check_address(config.address)?;
-        let datapath = open_datapath(&config)?;
+        let Path { datapath, interface, notes } = path::open(&config)?;
         let local = datapath.local();
-        let interface = find_interface(&config, &*datapath)?;
         let active_mtu = active_mtu(&interface)?;
         let datapath = record(datapath, &config, &interface.name)?;
         let caps = datapath.caps().clone();
         let engine = build(datapath, local, active_mtu, seed(&config)?, config.limits);
         let shared = Arc::new(Shared::new(engine).map_err(no("event descriptor"))?);
         let driver = start_driver(&config, &shared, &interface)?;
-        tracing::info!(device = %interface.name, address = %local, datapath = caps.name, "opened");
+        tracing::info!(device = %interface.name, address = %local, datapath = caps.name, why = %notes.join("; "), "opened");
         Ok(Device(Arc::new(Inner {
             driver,
             shared,
@@ -48,6 +50,7 @@ impl Device {
             interface,
             active_mtu,
             caps,
+            datapath_choice_notes: notes,
             limits: config.limits,
         })))
     }
@@ -61,17 +64,6 @@ fn check_address(address: IpAddr) -> Result<(), OpenError> {
     Ok(())
 }
 
-fn open_datapath(config: &DeviceConfig) -> Result<Box<dyn Datapath>, OpenError> {
-    let local = SocketAddr::new(config.address, config.port);
-    match &config.datapath {
-        DatapathChoice::Udp => {
-            interface_of(config.address).ok_or(OpenError::NotLocal(config.address))?;
-            Ok(Box::new(UdpDatapath::bind(&UdpConfig::new(local))?))
-        }
-        DatapathChoice::Loopback(fabric) => Ok(Box::new(fabric.attach(local)?)),
-    }
-}
-
 fn record(
     datapath: Box<dyn Datapath>,
     config: &DeviceConfig,
@@ -81,19 +73,6 @@ fn record(
         Some(file) => Ok(Box::new(PcapTap::with_name(datapath, file, name)?)),
         None => Ok(datapath),
     }
-}
-
-fn find_interface(config: &DeviceConfig, datapath: &dyn Datapath) -> Result<Interface, OpenError> {
-    let mut interface = match config.datapath {
-        DatapathChoice::Udp => {
-            interface_of(config.address).ok_or(OpenError::NotLocal(config.address))?
-        }
-        DatapathChoice::Loopback(_) => fabric_interface(config.address, datapath.caps().mtu),
-    };
-    if let Some(name) = &config.name {
-        interface.name.clone_from(name);
-    }
-    Ok(interface)
 }
 
 fn active_mtu(interface: &Interface) -> Result<Mtu, OpenError> {

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::nic;
 use crate::report::{json, out};
 use serde_json::json;
-use uroce_verbs::{DeviceInfo, device_list};
+use uroce_verbs::{DatapathChoice, DeviceInfo, device_list};
 
 /// Lists the devices.
 ///
@@ -38,7 +38,7 @@ pub fn run(global: &Global) -> Result<(), Failure> {
 
 /// 0 for a device that cannot be opened now; opening it for real will say why.
 fn guid(device: &DeviceInfo) -> u64 {
-    nic::inspect(device).map_or(0, |context| context.guid())
+    nic::inspect(device, DatapathChoice::Udp).map_or(0, |context| context.guid())
 }
 
 fn as_json(device: &DeviceInfo) -> serde_json::Value {

@@ -34,7 +34,8 @@ pub fn run(args: &DevinfoArgs, global: &Global) -> Result<(), Failure> {
         devices.iter().for_each(|device| out(&format!("\t{}\n", device.name)));
         return Ok(());
     }
-    let opened: Result<Vec<_>, _> = devices.iter().map(nic::inspect).collect();
+    let opened: Result<Vec<_>, _> =
+        devices.iter().map(|device| nic::inspect(device, global.datapath())).collect();
     let opened = opened?;
     if global.json {
         let devices: Vec<_> = opened.iter().map(as_json).collect();
@@ -66,6 +67,9 @@ fn describe(context: &Context, verbose: bool) -> String {
     ];
     if verbose {
         lines.extend(limits(&attr));
+        lines.push(("datapath", context.datapath_caps().name.to_owned()));
+        let notes = context.datapath_choice_notes().iter();
+        lines.extend(notes.map(|note| ("datapath_choice", note.clone())));
     }
     let mut text = format!("hca_id:\t{}\n", context.name());
     for (name, value) in lines {
@@ -156,6 +160,8 @@ fn as_json(context: &Context) -> serde_json::Value {
         "state": state(&port),
         "max_mtu": port.max_mtu.bytes(),
         "active_mtu": port.active_mtu.bytes(),
+        "datapath": context.datapath_caps().name,
+        "datapath_choice": context.datapath_choice_notes(),
         "limits": limits(&attr).into_iter().collect::<std::collections::BTreeMap<_, _>>(),
     })
 }

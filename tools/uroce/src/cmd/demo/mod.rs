@@ -102,7 +102,7 @@ pub fn run(args: &DemoArgs, global: &Global) -> Result<(), Failure> {
             .help("choose two, such as --a 127.0.0.1 --b 127.0.0.2"));
     }
     let started = Instant::now();
-    let nics = Nics::new(global)?;
+    let nics = Nics::new(global, global.datapath())?;
     let pair = Pair::open(nics.open_on(args.a)?, nics.open_on(args.b)?)?;
     if !global.json {
         introduce(&pair);

@@ -70,7 +70,7 @@ pub struct PerfArgs {
     pub metric: Metric,
     /// The server; without it, be the server
     pub host: Option<String>,
-    /// Both ends in this process
+    /// Both ends in this process, on a switch inside it, on UDP sockets or on what --datapath names
     #[arg(long, value_enum, num_args = 0..=1, default_missing_value = "fabric", value_name = "HOW",
           conflicts_with = "host")]
     pub local: Option<Local>,

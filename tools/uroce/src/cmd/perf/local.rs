@@ -4,12 +4,13 @@ use super::args::Local;
 use super::one_end;
 use super::output::Form;
 use super::plan::Plan;
+use crate::cli::Global;
 use crate::exchange::channel::Channel;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::nic::Nics;
 use std::net::{IpAddr, Ipv4Addr};
-use uroce_verbs::{Context, LoopbackFabric};
+use uroce_verbs::{DatapathChoice, LoopbackFabric};
 
 /// Addresses of the two devices; on the in-process switch they need not exist.
 pub const ADDRESSES: [IpAddr; 2] =
@@ -19,14 +20,8 @@ pub const ADDRESSES: [IpAddr; 2] =
 ///
 /// # Errors
 /// As for two processes.
-pub fn run(
-    plan: &Plan,
-    how: Local,
-    nics: &Nics,
-    form: Form,
-    interrupt: &Interrupt,
-) -> Result<(), Failure> {
-    let [here, there] = open(how, nics)?;
+pub fn run(plan: &Plan, nics: &Nics, form: Form, interrupt: &Interrupt) -> Result<(), Failure> {
+    let (here, there) = (nics.open_on(ADDRESSES[0])?, nics.open_on(ADDRESSES[1])?);
     let (client, server) = Channel::pair(interrupt)?;
     let server_plan = plan.clone();
     std::thread::scope(|scope| {
@@ -37,11 +32,12 @@ pub fn run(
     })
 }
 
-fn open(how: Local, nics: &Nics) -> Result<[Context; 2], Failure> {
-    let fabric = LoopbackFabric::new();
-    let open = |address| match how {
-        Local::Fabric => nics.open_in(&fabric, address),
-        Local::Udp => nics.open_on(address),
-    };
-    Ok([open(ADDRESSES[0])?, open(ADDRESSES[1])?])
+/// A datapath that the user names is taken; without one the two meet on a switch in the process, or
+/// with `--local udp` on the kernel's loopback interface.
+pub fn datapath(how: Local, global: &Global) -> DatapathChoice {
+    match (&global.datapath, how) {
+        (Some(named), _) => named.clone(),
+        (None, Local::Fabric) => DatapathChoice::Loopback(LoopbackFabric::new()),
+        (None, Local::Udp) => DatapathChoice::Udp,
+    }
 }

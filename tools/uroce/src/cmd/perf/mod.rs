@@ -33,16 +33,19 @@ use uroce_verbs::Context;
 pub fn run(args: &PerfArgs, global: &Global) -> Result<(), Failure> {
     let plan = Plan::new(args)?;
     let interrupt = Interrupt::install();
-    let nics = Nics::new(global)?;
     let form = if global.json || args.out_json { Form::Json } else { Form::Table };
-    match (args.local, &args.host) {
-        (Some(how), _) => local::run(&plan, how, &nics, form, &interrupt),
-        (None, Some(host)) => {
+    if let Some(how) = args.local {
+        let nics = Nics::new(global, local::datapath(how, global))?;
+        return local::run(&plan, &nics, form, &interrupt);
+    }
+    let nics = Nics::towards_peers(global)?;
+    match &args.host {
+        Some(host) => {
             let channel = Channel::connect(host, args.port, &interrupt)?;
             let context = nics.open(address_towards(channel.peer())?)?;
             one_end(context, channel, plan, form, &interrupt)
         }
-        (None, None) => serve(plan, &nics, form, &interrupt),
+        None => serve(plan, &nics, form, &interrupt),
     }
 }
 

@@ -33,7 +33,7 @@ const STAY: Duration = Duration::from_millis(300);
 pub fn run(args: &PingpongArgs, global: &Global) -> Result<(), Failure> {
     args.path_mtu()?;
     let interrupt = Interrupt::install();
-    let nics = Nics::new(global)?;
+    let nics = Nics::towards_peers(global)?;
     let (context, channel) = meet(args, &nics, &interrupt)?;
     let mut end = End::new(&context, args)?;
     show_local(&end, args, global);

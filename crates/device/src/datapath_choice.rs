@@ -1,0 +1,95 @@
+//! Which datapath a device is opened on.
+
+use std::fmt;
+use std::str::FromStr;
+use thiserror::Error;
+use uroce_datapath::LoopbackFabric;
+
+/// How packets travel.
+///
+/// As text (`--datapath`, [`FromStr`]) it is one of [`DatapathChoice::NAMES`].
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub enum DatapathChoice {
+    /// The fastest that this process may use here; `Device::datapath_choice_notes` says which and why.
+    #[default]
+    Auto,
+    /// Ordinary UDP sockets; no privilege needed.
+    Udp,
+    /// A switch inside this process; the address need not exist on the machine.
+    Loopback(LoopbackFabric),
+}
+
+impl DatapathChoice {
+    /// Every name that [`FromStr`] takes.
+    pub const NAMES: &[&str] = &["auto", "udp", "loopback"];
+
+    /// Its name, one of [`DatapathChoice::NAMES`].
+    pub fn name(&self) -> &'static str {
+        match self {
+            DatapathChoice::Auto => "auto",
+            DatapathChoice::Udp => "udp",
+            DatapathChoice::Loopback(_) => "loopback",
+        }
+    }
+
+    /// What [`DatapathChoice::Auto`] tries, in this order. Each may be impossible here but the last,
+    /// which needs no privilege.
+    pub(crate) fn candidates() -> &'static [DatapathChoice] {
+        &[DatapathChoice::Udp]
+    }
+}
+
+impl fmt::Display for DatapathChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that no datapath has.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("there is no datapath {0:?}: choose one of {names}", names = DatapathChoice::NAMES.join(", "))]
+pub struct UnknownDatapath(String);
+
+impl FromStr for DatapathChoice {
+    type Err = UnknownDatapath;
+
+    /// `loopback` makes a new switch; clones of the value share it.
+    fn from_str(name: &str) -> Result<Self, UnknownDatapath> {
+        match name {
+            "auto" => Ok(DatapathChoice::Auto),
+            "udp" => Ok(DatapathChoice::Udp),
+            "loopback" => Ok(DatapathChoice::Loopback(LoopbackFabric::new())),
+            other => Err(UnknownDatapath(other.to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_read_as_it_is_shown() {
+        for name in DatapathChoice::NAMES {
+            let choice: DatapathChoice = name.parse().expect("a listed name");
+            assert_eq!(choice.to_string(), *name);
+        }
+        assert_eq!(DatapathChoice::default().name(), "auto");
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_known_ones() {
+        let error = "dpdk".parse::<DatapathChoice>().expect_err("no such datapath");
+        assert_eq!(
+            error.to_string(),
+            r#"there is no datapath "dpdk": choose one of auto, udp, loopback"#
+        );
+    }
+
+    #[test]
+    fn the_last_resort_needs_no_privilege() {
+        let last = DatapathChoice::candidates().last().map(DatapathChoice::name);
+        assert_eq!(last, Some("udp"));
+    }
+}

@@ -1,0 +1,117 @@
+//! From the wanted datapath to an open one.
+
+use crate::config::DeviceConfig;
+use crate::datapath_choice::DatapathChoice;
+use crate::error::OpenError;
+use crate::interface::{Interface, fabric_interface, interface_of};
+use std::net::SocketAddr;
+use uroce_datapath::{Datapath, UdpConfig, UdpDatapath};
+
+/// An open datapath, the interface it is on, and how it was chosen.
+pub(super) struct Path<D = Box<dyn Datapath>> {
+    pub(super) datapath: D,
+    pub(super) interface: Interface,
+    /// One sentence each: what was passed over and why, then what was taken.
+    pub(super) notes: Vec<String>,
+}
+
+/// Opens what the configuration asks for. A named datapath that cannot be opened is an error; only
+/// [`DatapathChoice::Auto`] goes on to the next one.
+pub(super) fn open(config: &DeviceConfig) -> Result<Path, OpenError> {
+    let mut path = match &config.datapath {
+        DatapathChoice::Auto => {
+            first_that_opens(DatapathChoice::candidates(), |choice| open_one(choice, config))
+        }
+        named => open_one(named, config).map(|(datapath, interface)| Path {
+            datapath,
+            interface,
+            notes: vec![format!("{named}: as asked for")],
+        }),
+    }?;
+    if let Some(name) = &config.name {
+        path.interface.name.clone_from(name);
+    }
+    Ok(path)
+}
+
+/// The first candidate that `open` can open. The error is that of the last, which asks for least.
+fn first_that_opens<D>(
+    candidates: &[DatapathChoice],
+    open: impl Fn(&DatapathChoice) -> Result<(D, Interface), OpenError>,
+) -> Result<Path<D>, OpenError> {
+    let mut notes = Vec::new();
+    let (last, better) = candidates.split_last().expect("there always is a last resort");
+    for choice in better {
+        match open(choice) {
+            Ok((datapath, interface)) => {
+                notes.push(format!("{choice}: the fastest that works here"));
+                return Ok(Path { datapath, interface, notes });
+            }
+            Err(error) => notes.push(format!("{choice}: passed over: {error}")),
+        }
+    }
+    let (datapath, interface) = open(last)?;
+    notes.push(format!("{last}: needs no privilege"));
+    Ok(Path { datapath, interface, notes })
+}
+
+fn open_one(
+    choice: &DatapathChoice,
+    config: &DeviceConfig,
+) -> Result<(Box<dyn Datapath>, Interface), OpenError> {
+    let local = SocketAddr::new(config.address, config.port);
+    let on_netdev = || interface_of(config.address).ok_or(OpenError::NotLocal(config.address));
+    match choice {
+        DatapathChoice::Auto | DatapathChoice::Udp => {
+            let interface = on_netdev()?;
+            Ok((Box::new(UdpDatapath::bind(&UdpConfig::new(local))?), interface))
+        }
+        DatapathChoice::Loopback(fabric) => {
+            let datapath = fabric.attach(local)?;
+            let interface = fabric_interface(config.address, datapath.caps().mtu);
+            Ok((Box::new(datapath), interface))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{IpAddr, Ipv4Addr};
+    use uroce_datapath::LoopbackFabric;
+
+    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    /// Opens only what is called `works`.
+    fn try_two(works: &str) -> Result<Path<&'static str>, OpenError> {
+        let two = [DatapathChoice::Loopback(LoopbackFabric::new()), DatapathChoice::Udp];
+        first_that_opens(&two, |choice| match choice.name() {
+            name if name == works => Ok((name, fabric_interface(HERE, 1500))),
+            "udp" => Err(OpenError::NotLocal(HERE)),
+            _ => Err(OpenError::NotUnicast(HERE)),
+        })
+    }
+
+    #[test]
+    fn the_first_that_opens_is_taken() {
+        let path = try_two("loopback").expect("it works");
+        assert_eq!(path.datapath, "loopback");
+        assert_eq!(path.notes, ["loopback: the fastest that works here"]);
+    }
+
+    #[test]
+    fn what_was_passed_over_is_told_with_its_reason() {
+        let path = try_two("udp").expect("the last resort");
+        assert_eq!(path.datapath, "udp");
+        let reason = OpenError::NotUnicast(HERE);
+        assert_eq!(
+            path.notes,
+            [format!("loopback: passed over: {reason}"), "udp: needs no privilege".to_owned()]
+        );
+    }
+
+    #[test]
+    fn when_nothing_opens_the_error_is_that_of_the_last_resort() {
+        assert!(matches!(try_two("nothing"), Err(OpenError::NotLocal(HERE))));
+    }
+}
