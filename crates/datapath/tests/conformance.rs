@@ -1,15 +1,12 @@
-//! What every datapath must do, checked for each of them.
+//! What every datapath must do, checked for each of them in this crate.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use uroce_datapath::{Datapath, IpId, LoopbackFabric, Route, RxPacket, UdpConfig, UdpDatapath};
+use uroce_datapath::{Datapath, LoopbackFabric, UdpConfig, UdpDatapath};
 
-/// Three endpoints that can reach each other.
-type Trio = [Box<dyn Datapath>; 3];
+mod checks;
+
+use checks::{Trio, Trios, group_is_heard};
 
 fn loopback(addresses: [&str; 3]) -> Trio {
     let fabric = LoopbackFabric::new();
@@ -26,7 +23,7 @@ fn udp(addresses: [&str; 3]) -> Trio {
     })
 }
 
-fn trios() -> Vec<(&'static str, Trio)> {
+fn trios() -> Trios {
     vec![
         ("loopback v4", loopback(["10.0.0.1", "10.0.0.2", "10.0.0.3"])),
         ("loopback v6", loopback(["fd00::1", "fd00::2", "fd00::3"])),
@@ -35,217 +32,49 @@ fn trios() -> Vec<(&'static str, Trio)> {
     ]
 }
 
-/// A received packet with its bytes copied.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Got {
-    src: SocketAddr,
-    dst: SocketAddr,
-    traffic_class: u8,
-    hop_limit: u8,
-    ip_id: IpId,
-    payload: Vec<u8>,
-}
-
-impl From<RxPacket<'_>> for Got {
-    fn from(packet: RxPacket<'_>) -> Self {
-        let RxPacket { src, dst, traffic_class, hop_limit, ip_id, payload } = packet;
-        Self { src, dst, traffic_class, hop_limit, ip_id, payload: payload.to_vec() }
-    }
-}
-
-fn route(from: &mut dyn Datapath, to: &dyn Datapath) -> Route {
-    let port = from.source_port(0xD234);
-    let src = SocketAddr::new(from.local().ip(), port);
-    Route { src, dst: to.local(), hop_limit: 64, traffic_class: 0 }
-}
-
-fn put(path: &mut dyn Datapath, route: &Route, payload: &[u8]) {
-    path.tx_space().expect("room")[..payload.len()].copy_from_slice(payload);
-    path.tx_commit(route, payload.len(), &mut |id, _| assert_eq!(id, 0));
-}
-
-/// Receives until `count` packets are there or two seconds have passed.
-fn take(path: &mut dyn Datapath, count: usize) -> Vec<Got> {
-    let end = Instant::now() + Duration::from_secs(2);
-    let mut got = Vec::new();
-    while got.len() < count && Instant::now() < end {
-        path.recv(64, &mut |packet| got.push(packet.into())).expect("recv");
-    }
-    got
-}
-
-fn readable(path: &dyn Datapath, wait: Duration) -> bool {
-    let waiter = path.waiter().expect("waiter");
-    let mut fds = [PollFd::new(&waiter, PollFlags::IN)];
-    let wait = Timespec { tv_sec: 0, tv_nsec: wait.subsec_nanos().into() };
-    poll(&mut fds, Some(&wait)).expect("poll") == 1
-}
-
 #[test]
 fn full_batches_of_many_sizes_arrive_whole_and_in_order() {
-    for (name, [mut a, mut b, _]) in trios() {
-        let route = route(&mut a, &b);
-        for base in [16usize, 108, 1084, 4156, 4196] {
-            let mut sent = Vec::new();
-            let batch = batch(&a, &b);
-            while sent.len() < batch && a.tx_space().is_some() {
-                let n = sent.len();
-                let payload = vec![n as u8; base - n % 3];
-                put(&mut a, &route, &payload);
-                sent.push(payload);
-            }
-            assert_eq!(sent.len(), batch, "{name}");
-            let flush = a.flush().expect("flush");
-            assert_eq!((flush.sent, flush.dropped, flush.blocked), (batch, 0, false), "{name}");
-            let got: Vec<_> = take(&mut b, batch).into_iter().map(|got| got.payload).collect();
-            assert_eq!(got, sent, "{name} {base}");
-        }
-        let (sent, got) = (a.stats(), b.stats());
-        assert_eq!(sent.tx_packets, got.rx_packets, "{name}");
-        assert_eq!(sent.tx_bytes, got.rx_bytes, "{name}");
-    }
-}
-
-/// A full batch, or less when this system grants only a small receive buffer.
-fn batch(from: &dyn Datapath, to: &dyn Datapath) -> usize {
-    let small = (1..1_000_000).contains(&to.stats().recv_buffer);
-    if small { 16 } else { from.caps().tx_batch }
+    checks::full_batches_of_many_sizes_arrive_whole_and_in_order(trios());
 }
 
 #[test]
 fn the_header_fields_arrive_as_sent() {
-    for (name, [mut a, mut b, _]) in trios() {
-        for (hop_limit, traffic_class) in [(64, 0), (1, 0), (255, 0x6b), (64, 0xff)] {
-            let route = Route { hop_limit, traffic_class, ..route(&mut a, &b) };
-            put(&mut a, &route, b"header");
-            a.flush().expect("flush");
-            let [got] = take(&mut b, 1).try_into().expect("one packet");
-            assert_eq!((got.hop_limit, got.traffic_class), (hop_limit, traffic_class), "{name}");
-            assert_eq!((got.src, got.dst), (route.src, b.local()), "{name}");
-            let expected = match (b.local().is_ipv4(), b.caps().headers_visible) {
-                (true, true) => IpId::Known(0),
-                (true, false) => IpId::Hidden,
-                (false, _) => IpId::NotPresent,
-            };
-            assert_eq!(got.ip_id, expected, "{name}");
-        }
-    }
+    checks::the_header_fields_arrive_as_sent(trios());
 }
 
 #[test]
 fn the_promised_source_port_is_the_real_one_and_stays() {
-    for (name, [mut a, mut b, _]) in trios() {
-        let wanted: Vec<u16> = (0..24).map(|n| 0xC100 + n * 7).collect();
-        let promised: Vec<u16> = wanted.iter().map(|&port| a.source_port(port)).collect();
-        let again: Vec<u16> = wanted.iter().map(|&port| a.source_port(port)).collect();
-        assert_eq!(promised, again, "{name}");
-        for &port in &promised {
-            assert!(port >= 0xC000, "{name}");
-            let src = SocketAddr::new(a.local().ip(), port);
-            put(&mut a, &Route { src, dst: b.local(), hop_limit: 64, traffic_class: 0 }, b"port");
-        }
-        a.flush().expect("flush");
-        let got: Vec<u16> = take(&mut b, 24).iter().map(|got| got.src.port()).collect();
-        assert_eq!(got, promised, "{name}");
-    }
+    checks::the_promised_source_port_is_the_real_one_and_stays(trios());
 }
 
 #[test]
 fn nobody_else_sees_a_packet() {
-    for (name, [mut a, mut b, mut c]) in trios() {
-        let to_b = route(&mut a, &b);
-        put(&mut a, &to_b, b"for b");
-        a.flush().expect("flush");
-        assert_eq!(take(&mut b, 1).len(), 1, "{name}");
-        assert_eq!(c.recv(64, &mut |_| ()).expect("recv"), 0, "{name}");
-        assert_eq!(a.recv(64, &mut |_| ()).expect("recv"), 0, "{name}");
-    }
+    checks::nobody_else_sees_a_packet(trios());
 }
 
 #[test]
 fn recv_obeys_its_limit() {
-    for (name, [mut a, mut b, _]) in trios() {
-        let route = route(&mut a, &b);
-        (0..10u8).for_each(|n| put(&mut a, &route, &[n]));
-        a.flush().expect("flush");
-        assert_eq!(b.recv(0, &mut |_| ()).expect("recv"), 0, "{name}");
-        let mut got = Vec::new();
-        let first = b.recv(3, &mut |packet| got.push(packet.payload[0])).expect("recv");
-        assert_eq!(first, 3, "{name}");
-        while got.len() < 10 {
-            b.recv(4, &mut |packet| got.push(packet.payload[0])).expect("recv");
-        }
-        assert_eq!(got, (0..10).collect::<Vec<u8>>(), "{name}");
-    }
+    checks::recv_obeys_its_limit(trios());
 }
 
 #[test]
 fn the_waiter_wakes_an_armed_receiver() {
-    for (name, [mut a, mut b, _]) in trios() {
-        let route = route(&mut a, &b);
-        for _ in 0..3 {
-            assert!(!b.arm(), "{name}");
-            assert!(!readable(&b, Duration::ZERO), "{name}");
-            put(&mut a, &route, b"wake");
-            a.flush().expect("flush");
-            assert!(readable(&b, Duration::from_millis(900)), "{name}");
-            assert_eq!(take(&mut b, 1).len(), 1, "{name}");
-        }
-        put(&mut a, &route, b"early");
-        a.flush().expect("flush");
-        assert!(b.arm() || readable(&b, Duration::from_millis(900)), "{name}");
-    }
+    checks::the_waiter_wakes_an_armed_receiver(trios());
 }
 
 #[test]
 fn no_wake_up_is_lost_between_two_threads() {
-    for (name, [mut a, mut b, _]) in trios() {
-        let route = route(&mut a, &b);
-        let packets = 2000;
-        let seen = Arc::new(AtomicUsize::new(0));
-        let report = Arc::clone(&seen);
-        let receiver = std::thread::spawn(move || {
-            let mut got = 0;
-            let waiter = b.waiter().expect("waiter");
-            while got < packets {
-                got += b.recv(64, &mut |_| ()).expect("recv");
-                report.store(got, Ordering::Release);
-                if got < packets && !b.arm() {
-                    let mut fds = [PollFd::new(&waiter, PollFlags::IN)];
-                    let wait = Timespec { tv_sec: 5, tv_nsec: 0 };
-                    if poll(&mut fds, Some(&wait)).expect("poll") == 0 {
-                        break;
-                    }
-                }
-            }
-            got
-        });
-        for n in 0..packets {
-            put(&mut a, &route, &[1; 64]);
-            a.flush().expect("flush");
-            // Let the receiver fall asleep now and then, and no ring fill up.
-            while n % 16 == 0 && n > seen.load(Ordering::Acquire) + 32 && !receiver.is_finished() {
-                std::thread::yield_now();
-            }
-            (0..2000).for_each(|_| std::hint::spin_loop());
-        }
-        assert_eq!(receiver.join().expect("receiver"), packets, "{name}");
-    }
+    checks::no_wake_up_is_lost_between_two_threads(trios());
 }
 
 #[test]
 fn a_packet_to_nobody_harms_nothing() {
-    for (name, [mut a, mut b, c]) in trios() {
-        let (to_b, to_c) = (route(&mut a, &b), route(&mut a, &c));
-        drop(c);
-        for _ in 0..3 {
-            put(&mut a, &to_c, b"nobody");
-            put(&mut a, &to_b, b"somebody");
-            a.flush().expect("flush");
-            assert_eq!(take(&mut b, 1).len(), 1, "{name}");
-            assert_eq!(a.recv(64, &mut |_| ()).expect("recv"), 0, "{name}");
-        }
-    }
+    checks::a_packet_to_nobody_harms_nothing(trios());
+}
+
+#[test]
+fn a_unicast_address_is_no_group() {
+    checks::a_unicast_address_is_no_group(trios());
 }
 
 #[test]
@@ -275,32 +104,4 @@ fn ipv6_address() -> Option<String> {
     probe.connect("[2001:db8::1]:9").ok()?;
     let address = probe.local_addr().ok()?.ip();
     (!address.is_loopback()).then(|| address.to_string())
-}
-
-fn group_is_heard(name: &str, [mut a, mut b, mut c]: Trio, group: IpAddr) {
-    b.join(group).expect("join");
-    b.join(group).expect("join twice");
-    let dst = SocketAddr::new(group, b.local().port());
-    let route = Route { dst, traffic_class: 0x20, ..route(&mut a, &b) };
-    put(&mut a, &route, b"to all");
-    assert!(!b.arm());
-    a.flush().expect("flush");
-    assert!(readable(&b, Duration::from_millis(900)), "{name} {:?}", a.last_problem());
-    let got = take(&mut b, 1);
-    assert_eq!((got[0].dst, got[0].traffic_class, got[0].hop_limit), (dst, 0x20, 64), "{name}");
-    assert_eq!(c.recv(64, &mut |_| ()).expect("recv"), 0, "{name}");
-    b.leave(group).expect("leave");
-    put(&mut a, &route, b"to all");
-    a.flush().expect("flush");
-    assert!(!b.arm() && !readable(&b, Duration::from_millis(50)), "{name}");
-    assert_eq!(b.recv(64, &mut |_| ()).expect("recv"), 0, "{name}");
-}
-
-#[test]
-fn a_unicast_address_is_no_group() {
-    for (name, [mut a, ..]) in trios() {
-        let address = a.local().ip();
-        assert!(a.join(address).is_err(), "{name}");
-        assert!(a.leave(address).is_ok(), "{name}");
-    }
 }
