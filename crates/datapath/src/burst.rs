@@ -36,6 +36,11 @@ impl Train {
         self.bytes
     }
 
+    /// The first packet of the train alone.
+    pub(crate) fn head(&self) -> Self {
+        Self { packets: 1, bytes: self.size.min(self.bytes), ..*self }
+    }
+
     /// The train without its first `packets` packets.
     pub(crate) fn without(mut self, packets: usize) -> Self {
         let bytes = (packets * self.size).min(self.bytes);
@@ -165,6 +170,11 @@ impl Burst {
         }
     }
 
+    /// From now on every packet is a train of its own.
+    pub(crate) fn part_trains(&mut self) {
+        self.limit.packets = 1;
+    }
+
     /// Appends a copy of every packet of `train` of `other`, as far as there is room; returns how
     /// many fitted.
     pub fn append(&mut self, other: &Burst, train: &Train) -> usize {
@@ -208,6 +218,11 @@ impl Burst {
     #[must_use]
     pub fn train_bytes(&self, train: &Train) -> &[u8] {
         &self.buffer[train.start..train.start + train.bytes]
+    }
+
+    /// Packets that it can hold.
+    pub(crate) fn batch(&self) -> usize {
+        self.batch
     }
 
     /// Number of packets.

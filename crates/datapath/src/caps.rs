@@ -66,7 +66,7 @@ pub struct DatapathStats {
     /// Bytes received and handed over.
     pub rx_bytes: u64,
     /// Packets that arrived and were dropped by the datapath (receive ring full, no usable
-    /// address).
+    /// address, nothing in them).
     pub rx_dropped: u64,
     /// Packets that arrived longer than a receive buffer and were dropped.
     pub rx_truncated: u64,

@@ -38,16 +38,26 @@ pub struct UdpConfig {
     pub recv_buffer: usize,
     /// Send buffer to ask for on each source port, in bytes.
     pub send_buffer: usize,
-    /// Packets in one system call, 1 to 64.
+    /// Messages in one system call, 1 to 64.
     pub batch: usize,
+    /// Packets of one size pass through the kernel as one (UDP_SEGMENT, UDP_GRO) where it can do
+    /// so. Costs the UDP checksum 0 of RoCEv2 hardware: the kernel insists on a real one.
+    pub offload: bool,
 }
 
 impl UdpConfig {
-    /// 8 source ports, buffers of 4 MiB, 64 packets in a system call.
+    /// 8 source ports, buffers of 4 MiB, 64 messages in a system call, offload.
     #[must_use]
     pub fn new(local: SocketAddr) -> Self {
         let buffer = 4 * 1024 * 1024;
-        Self { local, source_ports: 8, recv_buffer: buffer, send_buffer: buffer, batch: MAX_BATCH }
+        Self {
+            local,
+            source_ports: 8,
+            recv_buffer: buffer,
+            send_buffer: buffer,
+            batch: MAX_BATCH,
+            offload: true,
+        }
     }
 }
 
@@ -74,7 +84,8 @@ impl UdpDatapath {
     pub fn bind(config: &UdpConfig) -> Result<Self, BindError> {
         error::check_local(&config.local)?;
         let failed = |what| move |error| BindError::explain(what, config.local, error);
-        let socket = socket::open(&config.local).map_err(failed("opening a UDP socket"))?;
+        let socket =
+            socket::open(&config.local, config.offload).map_err(failed("opening a UDP socket"))?;
         let link = Link::of(config.local.ip(), &socket);
         let wanted = scoped(config.local, link.index);
         socket.bind(&wanted.into()).map_err(failed("binding a UDP socket"))?;
@@ -82,19 +93,21 @@ impl UdpDatapath {
         socket::aim_multicast(&socket, &wanted, link);
         let recv_buffer = socket::enlarge(&socket, Buffer::Receive, config.recv_buffer);
         let send_buffer = socket::enlarge(&socket, Buffer::Send, config.send_buffer);
+        let segments = config.offload && socket::can_segment(&socket);
+        let merged = config.offload && socket::merge_received(&socket);
         let bound = socket.local_addr().map_err(failed("reading the bound port"))?;
         let mut local = config.local;
         local.set_port(bound.as_socket().map_or(local.port(), |bound| bound.port()));
 
         let batch = config.batch.clamp(1, MAX_BATCH);
         let own = scoped(local, link.index);
-        let receiver = Receiver::new(own, link, socket, batch, config.recv_buffer)
+        let receiver = Receiver::new(own, link, socket, batch, config.recv_buffer, merged)
             .map_err(failed("opening an epoll descriptor"))?;
         Ok(Self {
             local,
-            caps: caps(link.mtu, batch),
-            outlets: Outlets::new(own, link, config.source_ports, config.send_buffer),
-            sender: Sender::new(Burst::new(batch, TrainLimit::NONE), batch, link.index),
+            caps: caps(link.mtu, batch, segments),
+            outlets: Outlets::new(own, link, config, config.offload),
+            sender: Sender::new(burst(batch, segments), link.index),
             receiver,
             stats: DatapathStats { recv_buffer, send_buffer, ..DatapathStats::default() },
         })
@@ -120,8 +133,9 @@ impl Datapath for UdpDatapath {
     }
 
     fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8])) {
-        let (_, packet) = self.sender.burst.commit(route, len);
-        seal(0, packet);
+        // The kernel numbers the packets of one send from 0 on (docs/wire.md).
+        let (place, packet) = self.sender.burst.commit(route, len);
+        seal(if route.dst.is_ipv4() { place as u16 } else { 0 }, packet);
     }
 
     fn flush(&mut self) -> io::Result<Flush> {
@@ -130,6 +144,10 @@ impl Datapath for UdpDatapath {
 
     fn recv(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> io::Result<usize> {
         self.receiver.recv(limit, &mut self.stats, sink)
+    }
+
+    fn arm(&mut self) -> bool {
+        self.receiver.has_more()
     }
 
     fn waiter(&self) -> io::Result<OwnedFd> {
@@ -154,14 +172,31 @@ impl Datapath for UdpDatapath {
     }
 }
 
-fn caps(mtu: usize, batch: usize) -> Caps {
+/// Packets that the kernel cuts from one send at most (its UDP_MAX_SEGMENTS, before Linux 6.9).
+const MAX_SEGMENTS: usize = 64;
+
+/// Bytes of one send at most: an IP packet is not longer, its headers included.
+const MAX_TRAIN: usize = 65_535 - 48;
+
+/// Bytes of packets that are built before they are sent; what is more would leave the cache.
+const BURST_BYTES: usize = 192 * 1024;
+
+fn burst(batch: usize, segments: bool) -> Burst {
+    if !segments {
+        return Burst::new(batch, TrainLimit { packets: 1, bytes: usize::MAX });
+    }
+    let limit = TrainLimit { packets: MAX_SEGMENTS, bytes: MAX_TRAIN };
+    Burst::with_room(batch * MAX_SEGMENTS / 8, BURST_BYTES, limit)
+}
+
+fn caps(mtu: usize, batch: usize, segments: bool) -> Caps {
     Caps {
         name: "udp",
         mtu,
-        tx_batch: batch,
+        tx_batch: if segments { batch * MAX_SEGMENTS / 8 } else { batch },
         rx_batch: batch,
         icrc: IcrcCaps { rx: IcrcRx::Solve16, tx: IcrcTx::Seal },
-        segments: 1,
+        segments: if segments { MAX_SEGMENTS } else { 1 },
         zero_copy: false,
         headers_visible: false,
         needs: "no privilege; UDP port 4791 must be free on the chosen address",

@@ -13,6 +13,11 @@ fn bind(address: &str) -> UdpDatapath {
     UdpDatapath::bind(&UdpConfig::new(local)).expect("bind")
 }
 
+fn bind_plain(address: &str) -> UdpDatapath {
+    let local = SocketAddr::new(address.parse().expect("address"), 0);
+    UdpDatapath::bind(&UdpConfig { offload: false, ..UdpConfig::new(local) }).expect("bind")
+}
+
 fn route(from: &mut UdpDatapath, dst: SocketAddr) -> Route {
     let src = SocketAddr::new(from.local().ip(), from.source_port(0xC777));
     Route { src, dst, hop_limit: 64, traffic_class: 0 }
@@ -56,11 +61,11 @@ fn sniff(mut socket: &Socket, dst: SocketAddr, count: usize) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn ipv4_packets_have_identification_0_and_no_udp_checksum() {
+fn without_offload_ipv4_packets_have_identification_0_and_no_udp_checksum() {
     let Some(sniffer) = sniffer() else {
         return skipped("CAP_NET_RAW");
     };
-    let (mut a, b) = (bind("127.0.0.1"), bind("127.0.0.2"));
+    let (mut a, b) = (bind_plain("127.0.0.1"), bind_plain("127.0.0.2"));
     let plain = route(&mut a, b.local());
     let marked = Route { hop_limit: 7, traffic_class: 0x2a, ..plain };
     for _ in 0..20 {
@@ -84,11 +89,11 @@ fn ipv4_packets_have_identification_0_and_no_udp_checksum() {
 }
 
 #[test]
-fn ipv6_packets_have_no_udp_checksum() {
+fn without_offload_ipv6_packets_have_no_udp_checksum() {
     let Some(sniffer) = sniffer() else {
         return skipped("CAP_NET_RAW");
     };
-    let (mut a, b) = (bind("::1"), bind("::1"));
+    let (mut a, b) = (bind_plain("::1"), bind_plain("::1"));
     let route = Route { hop_limit: 9, traffic_class: 0x2a, ..route(&mut a, b.local()) };
     put(&mut a, &route, &[1; 1084]);
     a.flush().expect("flush");

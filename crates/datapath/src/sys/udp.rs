@@ -11,8 +11,11 @@ use crate::udp::control::{CONTROL, Control};
 /// Messages in one system call.
 pub(crate) const MAX_BATCH: usize = 64;
 
-/// Bytes of one receive buffer: a jumbo frame's worth.
+/// Bytes of one receive buffer for single packets: a jumbo frame's worth.
 pub(crate) const RECV_ROOM: usize = 9216;
+
+/// Bytes of one receive buffer for super-packets (UDP_GRO): the longest IP packet.
+pub(crate) const SUPER_ROOM: usize = 1 << 16;
 
 /// One datagram to send.
 #[derive(Debug, Clone, Copy)]
@@ -62,6 +65,8 @@ struct Extent {
 /// Buffers for received messages, allocated once.
 #[derive(Debug)]
 pub(crate) struct RecvRoom {
+    /// Bytes for each message.
+    room: usize,
     payloads: Box<[u8]>,
     names: Box<[Name]>,
     controls: Box<[Control]>,
@@ -78,11 +83,12 @@ pub(crate) struct Received<'a> {
 }
 
 impl RecvRoom {
-    /// Buffers for `batch` messages, at most [`MAX_BATCH`].
-    pub(crate) fn new(batch: usize) -> Self {
+    /// Buffers of `room` bytes for `batch` messages, at most [`MAX_BATCH`].
+    pub(crate) fn new(batch: usize, room: usize) -> Self {
         let batch = batch.clamp(1, MAX_BATCH);
         Self {
-            payloads: vec![0; batch * RECV_ROOM].into_boxed_slice(),
+            room,
+            payloads: touched(batch * room),
             names: vec![[0; NAME]; batch].into_boxed_slice(),
             controls: vec![[0; CONTROL]; batch].into_boxed_slice(),
             extents: vec![Extent::default(); batch].into_boxed_slice(),
@@ -108,7 +114,7 @@ impl RecvRoom {
         let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
         for (extent, header) in self.extents.iter_mut().zip(&headers[..got]) {
             *extent = Extent {
-                payload: (header.msg_len as usize).min(RECV_ROOM),
+                payload: (header.msg_len as usize).min(self.room),
                 name: (header.msg_hdr.msg_namelen as usize).min(NAME),
                 control: header.msg_hdr.msg_controllen.min(CONTROL),
                 truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
@@ -119,7 +125,7 @@ impl RecvRoom {
 
     /// Points the first `limit` headers to the buffers.
     fn point(&mut self, limit: usize, pieces: &mut [iovec], headers: &mut [mmsghdr]) {
-        let buffers = self.payloads.chunks_exact_mut(RECV_ROOM);
+        let buffers = self.payloads.chunks_exact_mut(self.room);
         let sides = self.names.iter_mut().zip(self.controls.iter_mut());
         let ours = buffers.zip(sides).take(limit);
         for ((payload, (name, control)), (piece, header)) in
@@ -140,7 +146,7 @@ impl RecvRoom {
     /// Message `index` of the last [`receive`](Self::receive).
     pub(crate) fn message(&self, index: usize) -> Received<'_> {
         let extent = self.extents[index];
-        let start = index * RECV_ROOM;
+        let start = index * self.room;
         Received {
             name: &self.names[index][..extent.name],
             control: &self.controls[index][..extent.control],
@@ -148,6 +154,14 @@ impl RecvRoom {
             truncated: extent.truncated,
         }
     }
+}
+
+/// Zeroed bytes whose pages are there already: a page fault costs more than a packet.
+fn touched(bytes: usize) -> Box<[u8]> {
+    const PAGE: usize = 4096;
+    let mut memory = vec![0; bytes].into_boxed_slice();
+    memory.iter_mut().step_by(PAGE).for_each(|byte| *std::hint::black_box(byte) = 0);
+    memory
 }
 
 const FLAGS: libc::c_int = libc::MSG_DONTWAIT;

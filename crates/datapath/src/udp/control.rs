@@ -6,7 +6,7 @@ use libc::c_int;
 
 use crate::route::Route;
 
-/// Bytes for all control messages of one datagram; the largest set takes 88.
+/// Bytes for all control messages of one datagram; the largest set takes 112.
 pub(crate) const CONTROL: usize = 128;
 
 /// The control messages of one datagram, in the kernel's layout.
@@ -29,23 +29,33 @@ pub(crate) fn encode(route: &Route, control: &mut Control) -> usize {
     };
     let mut end = 0;
     if route.hop_limit.max(1) != DEFAULT_HOP_LIMIT {
-        end = push(control, end, level, hop_limit, route.hop_limit.max(1));
+        end = push(control, end, level, hop_limit, &integer(route.hop_limit.max(1)));
     }
     if route.traffic_class != 0 {
-        end = push(control, end, level, class, route.traffic_class);
+        end = push(control, end, level, class, &integer(route.traffic_class));
     }
     end
 }
 
-/// Appends one control message with an integer; returns the new end.
-fn push(control: &mut Control, at: usize, level: c_int, kind: c_int, value: u8) -> usize {
-    let length = HEADER + size_of::<c_int>();
+fn integer(value: u8) -> [u8; size_of::<c_int>()] {
+    c_int::from(value).to_ne_bytes()
+}
+
+/// Appends the order to cut the datagram into packets of `size` bytes (UDP_SEGMENT); returns the
+/// new end.
+pub(crate) fn encode_segment(control: &mut Control, at: usize, size: u16) -> usize {
+    push(control, at, libc::SOL_UDP, libc::UDP_SEGMENT, &size.to_ne_bytes())
+}
+
+/// Appends one control message; returns the new end.
+fn push(control: &mut Control, at: usize, level: c_int, kind: c_int, value: &[u8]) -> usize {
+    let length = HEADER + value.len();
     let message = &mut control[at..at + length.next_multiple_of(ALIGN)];
     message.fill(0);
     message[..ALIGN].copy_from_slice(&length.to_ne_bytes());
     message[ALIGN..ALIGN + 4].copy_from_slice(&level.to_ne_bytes());
     message[ALIGN + 4..HEADER].copy_from_slice(&kind.to_ne_bytes());
-    message[HEADER..length].copy_from_slice(&c_int::from(value).to_ne_bytes());
+    message[HEADER..length].copy_from_slice(value);
     at + message.len()
 }
 
@@ -55,6 +65,8 @@ pub(crate) struct Fields {
     pub(crate) dst: Option<IpAddr>,
     pub(crate) hop_limit: u8,
     pub(crate) traffic_class: u8,
+    /// Bytes of each packet but the last when several arrived as one (UDP_GRO); else 0.
+    pub(crate) segment: usize,
 }
 
 /// Reads the control messages that came with a datagram.
@@ -92,6 +104,10 @@ fn read(fields: &mut Fields, level: c_int, kind: c_int, data: &[u8]) {
         }
         (libc::IPPROTO_IP, libc::IP_TOS) | (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
             fields.traffic_class = small(data);
+        }
+        (libc::SOL_UDP, libc::UDP_GRO) => {
+            let size = data.first_chunk().map_or(0, |bytes| c_int::from_ne_bytes(*bytes));
+            fields.segment = usize::try_from(size).unwrap_or(0);
         }
         _ => {}
     }
@@ -131,6 +147,16 @@ mod tests {
             let fields = decode(&control[..end]);
             assert_eq!((fields.hop_limit, fields.traffic_class), (1, 0x6a));
         }
+    }
+
+    #[test]
+    fn the_size_of_the_packets_in_a_super_packet_is_read() {
+        let mut control = [0; CONTROL];
+        let size = (1084 as c_int).to_ne_bytes();
+        let end = push(&mut control, 0, libc::SOL_UDP, libc::UDP_GRO, &size);
+        assert_eq!(decode(&control[..end]).segment, 1084);
+        let end = push(&mut control, 0, libc::SOL_UDP, libc::UDP_GRO, &(-1 as c_int).to_ne_bytes());
+        assert_eq!(decode(&control[..end]).segment, 0);
     }
 
     proptest! {

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use socket2::Socket;
 
+use super::UdpConfig;
 use super::link::Link;
 use super::socket::{self, Buffer};
 
@@ -34,14 +35,16 @@ pub(super) struct Outlets {
     local: SocketAddr,
     link: Link,
     send_buffer: usize,
+    offload: bool,
     limit: usize,
     list: Vec<Outlet>,
 }
 
 impl Outlets {
-    pub(super) fn new(local: SocketAddr, link: Link, limit: usize, send_buffer: usize) -> Self {
-        let limit = limit.clamp(1, MAX_OUTLETS);
-        Self { local, link, send_buffer, limit, list: Vec::with_capacity(limit) }
+    pub(super) fn new(local: SocketAddr, link: Link, config: &UdpConfig, offload: bool) -> Self {
+        let limit = config.source_ports.clamp(1, MAX_OUTLETS);
+        let list = Vec::with_capacity(limit);
+        Self { local, link, send_buffer: config.send_buffer, offload, limit, list }
     }
 
     /// The real port for `wanted`: that port or the next free one while new sockets are allowed,
@@ -72,7 +75,7 @@ impl Outlets {
     }
 
     fn open(&self, wanted: u16) -> io::Result<Outlet> {
-        let socket = socket::open(&self.local)?;
+        let socket = socket::open(&self.local, self.offload)?;
         socket::aim_multicast(&socket, &self.local, self.link);
         socket::enlarge(&socket, Buffer::Send, self.send_buffer);
         // Nobody reads from this socket, so strangers shall not fill memory through it. The kernel

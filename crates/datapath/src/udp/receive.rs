@@ -13,7 +13,7 @@ use super::socket::{self, Buffer};
 use super::{address, control};
 use crate::caps::DatapathStats;
 use crate::packet::{IpId, RxPacket};
-use crate::sys::udp::{Received, RecvRoom};
+use crate::sys::udp::{RECV_ROOM, Received, RecvRoom, SUPER_ROOM};
 
 /// Errors left by ICMP messages that one call forgives before it returns.
 const SOFT_LIMIT: usize = 8;
@@ -28,6 +28,28 @@ struct GroupSocket {
     socket: Socket,
 }
 
+/// Messages that were read and not yet handed over as a whole.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pending {
+    /// The next message in the room.
+    next: usize,
+    /// Messages in the room.
+    end: usize,
+    /// Bytes of the next message that are handed over already.
+    offset: usize,
+}
+
+impl Pending {
+    /// Goes on to the next message.
+    fn pass(&mut self) {
+        self.next += 1;
+        self.offset = 0;
+    }
+}
+
+/// Messages of up to 64 KiB that one call reads: more would only push each other out of the cache.
+const SUPER_BATCH: usize = 16;
+
 /// Every socket that packets arrive at.
 #[derive(Debug)]
 pub(super) struct Receiver {
@@ -38,9 +60,13 @@ pub(super) struct Receiver {
     /// Whose turn it is to be read first, so that no socket starves.
     turn: usize,
     room: RecvRoom,
+    pending: Pending,
+    /// Packets in the last message, to guess how many messages bring as many as asked for.
+    per_message: usize,
     /// Readable when any of the sockets is.
     epoll: OwnedFd,
     recv_buffer: usize,
+    offload: bool,
 }
 
 impl Receiver {
@@ -50,11 +76,28 @@ impl Receiver {
         socket: Socket,
         batch: usize,
         recv_buffer: usize,
+        offload: bool,
     ) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         watch(&epoll, &socket)?;
-        let room = RecvRoom::new(batch);
-        Ok(Self { local, link, socket, groups: Vec::new(), turn: 0, room, epoll, recv_buffer })
+        let room = if offload {
+            RecvRoom::new(batch.min(SUPER_BATCH), SUPER_ROOM)
+        } else {
+            RecvRoom::new(batch, RECV_ROOM)
+        };
+        Ok(Self {
+            local,
+            link,
+            socket,
+            groups: Vec::new(),
+            turn: 0,
+            room,
+            pending: Pending::default(),
+            per_message: 1,
+            epoll,
+            recv_buffer,
+            offload,
+        })
     }
 
     pub(super) fn waiter(&self) -> io::Result<OwnedFd> {
@@ -71,7 +114,7 @@ impl Receiver {
         let sockets = 1 + self.groups.len();
         let first = self.turn % sockets;
         self.turn = first + 1;
-        let mut count = 0;
+        let mut count = self.hand_over(limit, stats, sink);
         for step in 0..sockets {
             if count < limit {
                 count += self.drain((first + step) % sockets, limit - count, stats, sink)?;
@@ -91,12 +134,13 @@ impl Receiver {
         let mut count = 0;
         let mut soft = 0;
         while count < limit && soft < SOFT_LIMIT {
-            let asked = self.room.batch().min(limit - count);
+            let asked = (limit - count).div_ceil(self.per_message).min(self.room.batch());
             stats.syscalls += 1;
             let socket = self.groups.get(index.wrapping_sub(1)).map(|group| &group.socket);
             match self.room.receive(socket.unwrap_or(&self.socket).as_fd(), asked) {
                 Ok(got) => {
-                    count += self.hand_over(got, stats, sink);
+                    self.pending = Pending { next: 0, end: got, offset: 0 };
+                    count += self.hand_over(limit - count, stats, sink);
                     if got < asked {
                         break;
                     }
@@ -112,27 +156,39 @@ impl Receiver {
         Ok(count)
     }
 
-    /// Hands over the first `got` messages of the room; returns how many were good.
+    /// Hands over up to `limit` packets of the messages in the room; returns how many.
     fn hand_over(
-        &self,
-        got: usize,
+        &mut self,
+        limit: usize,
         stats: &mut DatapathStats,
         sink: &mut dyn FnMut(RxPacket<'_>),
     ) -> usize {
         let mut good = 0;
-        for message in (0..got).map(|index| self.room.message(index)) {
-            if message.truncated {
-                stats.rx_truncated += 1;
-            } else if let Some(packet) = packet(&message, self.local.port()) {
-                stats.rx_packets += 1;
-                stats.rx_bytes += packet.payload.len() as u64;
+        while self.has_more() && good < limit {
+            let message = self.room.message(self.pending.next);
+            let Some((whole, segment)) = decode(&message, self.local.port(), stats) else {
+                self.pending.pass();
+                continue;
+            };
+            let rest = whole.payload.get(self.pending.offset..).unwrap_or_default();
+            for payload in rest.chunks(segment).take(limit - good) {
                 good += 1;
-                sink(packet);
-            } else {
-                stats.rx_dropped += 1;
+                self.pending.offset += payload.len();
+                stats.rx_packets += 1;
+                stats.rx_bytes += payload.len() as u64;
+                sink(RxPacket { payload, ..whole });
+            }
+            if self.pending.offset >= whole.payload.len() {
+                self.per_message = whole.payload.len().div_ceil(segment);
+                self.pending.pass();
             }
         }
         good
+    }
+
+    /// Packets are there that [`recv`](Self::recv) left over: no reason to sleep.
+    pub(super) fn has_more(&self) -> bool {
+        self.pending.next < self.pending.end
     }
 
     /// Joins the group on the interface of our address.
@@ -151,9 +207,12 @@ impl Receiver {
     }
 
     fn group_socket(&self, group: IpAddr) -> io::Result<Socket> {
-        let socket = socket::open(&self.local)?;
+        let socket = socket::open(&self.local, self.offload)?;
         socket::show_headers(&socket, &self.local)?;
         socket::enlarge(&socket, Buffer::Receive, self.recv_buffer);
+        if self.offload {
+            socket::merge_received(&socket);
+        }
         // Other devices of this host may join the same group.
         socket.set_reuse_address(true)?;
         let addr = scoped(SocketAddr::new(group, self.local.port()), self.link.index);
@@ -187,16 +246,33 @@ fn watch(epoll: &OwnedFd, socket: &Socket) -> io::Result<()> {
     Ok(epoll::add(epoll, socket, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?)
 }
 
-/// The packet in a message; `None` when its addresses are not to be had.
-fn packet<'a>(message: &Received<'a>, port: u16) -> Option<RxPacket<'a>> {
+/// The packets of a message as one, and the size of each but the last; `None` when it is of no use.
+fn decode<'a>(
+    message: &Received<'a>,
+    port: u16,
+    stats: &mut DatapathStats,
+) -> Option<(RxPacket<'a>, usize)> {
+    match addressed(message, port) {
+        _ if message.truncated => stats.rx_truncated += 1,
+        Some((_, segment)) if segment > RECV_ROOM => stats.rx_truncated += 1,
+        None => stats.rx_dropped += 1,
+        usable => return usable,
+    }
+    None
+}
+
+fn addressed<'a>(message: &Received<'a>, port: u16) -> Option<(RxPacket<'a>, usize)> {
     let src = address::decode(message.name)?;
     let fields = control::decode(message.control);
-    Some(RxPacket {
+    let payload = message.payload;
+    let segment = if fields.segment == 0 { payload.len() } else { fields.segment };
+    let packet = RxPacket {
         src,
         dst: SocketAddr::new(fields.dst?, port),
         traffic_class: fields.traffic_class,
         hop_limit: fields.hop_limit,
         ip_id: if src.is_ipv4() { IpId::Hidden } else { IpId::NotPresent },
-        payload: message.payload,
-    })
+        payload,
+    };
+    (!payload.is_empty()).then_some((packet, segment))
 }

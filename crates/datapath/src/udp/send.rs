@@ -14,29 +14,43 @@ use super::control::{self, CONTROL, Control};
 use super::link::scoped;
 use super::outlet::Outlets;
 use crate::Flush;
-use crate::burst::{Burst, Cursor};
+use crate::burst::{Burst, Train};
 use crate::caps::DatapathStats;
-use crate::route::Route;
 use crate::sys::udp::{MAX_BATCH, Message, send_many};
 
 /// Takes messages for one source port; returns how many it took from the front.
 type Kernel<'k> = dyn FnMut(u16, &mut dyn Iterator<Item = Message<'_>>) -> io::Result<usize> + 'k;
 
-/// A route in the kernel's words.
+/// A train's addressing in the kernel's words.
 #[derive(Debug, Clone, Copy)]
 struct Spelled {
     name: Name,
     name_len: usize,
     control: Control,
-    control_len: usize,
+    /// Bytes of what every packet needs.
+    plain_len: usize,
+    /// The same with the order to cut the train into its packets.
+    train_len: usize,
 }
 
 impl Spelled {
-    fn new(route: &Route, scope: u32) -> Self {
+    fn new(train: &Train, scope: u32) -> Self {
         let (mut name, mut control) = ([0; NAME], [0; CONTROL]);
-        let name_len = address::encode(&scoped(route.dst, scope), &mut name);
-        let control_len = control::encode(route, &mut control);
-        Self { name, name_len, control, control_len }
+        let name_len = address::encode(&scoped(train.route.dst, scope), &mut name);
+        let plain_len = control::encode(&train.route, &mut control);
+        let train_len = match u16::try_from(train.size) {
+            Ok(size) if train.packets > 1 => control::encode_segment(&mut control, plain_len, size),
+            _ => plain_len,
+        };
+        Self { name, name_len, control, plain_len, train_len }
+    }
+
+    fn message<'a>(&'a self, control_len: usize, payload: &'a [u8]) -> Message<'a> {
+        Message {
+            name: &self.name[..self.name_len],
+            control: &self.control[..control_len],
+            payload,
+        }
     }
 }
 
@@ -44,8 +58,8 @@ impl Spelled {
 #[derive(Debug)]
 pub(super) struct Sender {
     pub(super) burst: Burst,
-    /// The first packet that the kernel has not taken.
-    at: Cursor,
+    /// The first train that the kernel has not taken.
+    at: usize,
     /// One for each train of the burst.
     spelled: Vec<Spelled>,
     scope: u32,
@@ -53,9 +67,9 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    pub(super) fn new(burst: Burst, batch: usize, scope: u32) -> Self {
-        let spelled = Vec::with_capacity(batch);
-        Self { burst, at: Cursor::default(), spelled, scope, problem: None }
+    pub(super) fn new(burst: Burst, scope: u32) -> Self {
+        let spelled = Vec::with_capacity(burst.batch());
+        Self { burst, at: 0, spelled, scope, problem: None }
     }
 
     /// Sends as much as the kernel takes. What it does not take stays, in order.
@@ -80,7 +94,7 @@ impl Sender {
         let mut flush = Flush::default();
         let mut second_try = false;
         while !flush.blocked
-            && let Some(train) = self.burst.trains().get(self.at.train)
+            && let Some(train) = self.burst.trains().get(self.at)
         {
             let port = train.route.src.port();
             stats.syscalls += 1;
@@ -88,91 +102,141 @@ impl Sender {
                 // The kernel does not do so; a loop without end would be the price of relying on it.
                 Ok(0) => flush.blocked = true,
                 Ok(taken) => {
-                    self.pass(taken, stats);
-                    flush.sent += taken;
+                    flush.sent += self.pass(taken, stats);
                     second_try = false;
                 }
                 Err(error) => {
-                    second_try = self.refused(&error, second_try, &mut flush, stats)?;
+                    let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+                    match self.refused(errno, second_try, &mut flush, stats)? {
+                        Next::Train => second_try = false,
+                        Next::SecondTry => second_try = true,
+                        Next::SameTry => {}
+                        Next::HeadAlone => self.part(errno, &mut flush, stats, kernel),
+                    }
                 }
             }
         }
         if !flush.blocked {
             self.burst.clear();
-            self.at = Cursor::default();
+            self.at = 0;
         }
         Ok(flush)
     }
 
-    /// Deals with the refusal of the first packet; returns whether the next try is its second.
+    /// What to do about the refusal of the first train.
     fn refused(
         &mut self,
-        error: &io::Error,
+        errno: Errno,
         second_try: bool,
         flush: &mut Flush,
         stats: &mut DatapathStats,
-    ) -> io::Result<bool> {
-        let errno = Errno::from_io_error(error).unwrap_or(Errno::IO);
+    ) -> io::Result<Next> {
         match Verdict::of(errno) {
             Verdict::Wait => {
                 flush.blocked = true;
                 stats.blocked += 1;
             }
-            Verdict::Again => return Ok(second_try),
+            Verdict::Again => return Ok(Next::SameTry),
             Verdict::Soft if !second_try => {
                 stats.soft_errors += 1;
-                return Ok(true);
+                return Ok(Next::SecondTry);
             }
-            Verdict::Soft | Verdict::Drop => {
-                self.give_up(errno, stats);
-                flush.dropped += 1;
-            }
+            Verdict::Soft | Verdict::Drop if self.is_several() => return Ok(Next::HeadAlone),
+            Verdict::Soft | Verdict::Drop => flush.dropped += self.give_up(errno, stats),
             Verdict::Broken => return Err(errno.into()),
         }
-        Ok(false)
+        Ok(Next::Train)
     }
 
-    /// Puts the route of every train in the kernel's words.
+    fn is_several(&self) -> bool {
+        self.burst.trains().get(self.at).is_some_and(|train| train.packets > 1)
+    }
+
+    /// Finds out whether the kernel refused a train because it is one: it then takes the first
+    /// packet alone. The others carry an IPv4 identification that they would not get alone, so they
+    /// are lost, and packets travel singly from now on.
+    fn part(
+        &mut self,
+        errno: Errno,
+        flush: &mut Flush,
+        stats: &mut DatapathStats,
+        kernel: &mut Kernel<'_>,
+    ) {
+        let Some(head) = self.burst.trains().get(self.at).map(Train::head) else {
+            return;
+        };
+        let spelled = &self.spelled[self.at];
+        let message = spelled.message(spelled.plain_len, self.burst.train_bytes(&head));
+        stats.syscalls += 1;
+        match kernel(head.route.src.port(), &mut std::iter::once(message)) {
+            Ok(_) => {
+                flush.sent += 1;
+                stats.tx_packets += 1;
+                stats.tx_bytes += head.bytes() as u64;
+                flush.dropped += self.give_up(errno, stats) - 1;
+                stats.tx_dropped -= 1;
+                self.problem = Some(Problem::Offload(errno));
+                self.burst.part_trains();
+                tracing::warn!(%errno, "the kernel does not segment here: packets leave singly");
+            }
+            Err(error) => {
+                let errno = Errno::from_io_error(&error).unwrap_or(errno);
+                flush.dropped += self.give_up(errno, stats);
+            }
+        }
+    }
+
+    /// Puts the addressing of every train in the kernel's words.
     fn spell(&mut self) {
         self.spelled.clear();
         let trains = self.burst.trains().iter();
-        self.spelled.extend(trains.map(|train| Spelled::new(&train.route, self.scope)));
+        self.spelled.extend(trains.map(|train| Spelled::new(train, self.scope)));
     }
 
-    /// Offers the packets from `at` on that leave by the same port; returns how many were taken.
+    /// Offers the trains from `at` on that leave by the same port; returns how many were taken.
     fn offer(&self, port: u16, kernel: &mut Kernel<'_>) -> io::Result<usize> {
-        let mut at = self.at;
-        let messages = std::iter::from_fn(|| {
-            let train = at.train;
-            let (route, payload) = self.burst.next(&mut at)?;
-            let spelled = &self.spelled[train];
-            let message = Message {
-                name: &spelled.name[..spelled.name_len],
-                control: &spelled.control[..spelled.control_len],
-                payload,
-            };
-            (route.src.port() == port).then_some(message)
-        });
-        kernel(port, &mut messages.take(MAX_BATCH))
+        let trains = self.burst.trains()[self.at..].iter().zip(&self.spelled[self.at..]);
+        let mut messages = trains.take_while(|(train, _)| train.route.src.port() == port).map(
+            |(train, spelled)| spelled.message(spelled.train_len, self.burst.train_bytes(train)),
+        );
+        kernel(port, &mut messages.by_ref().take(MAX_BATCH))
     }
 
-    /// Moves behind `count` packets that were sent.
-    fn pass(&mut self, count: usize, stats: &mut DatapathStats) {
-        for _ in 0..count {
-            if let Some((_, packet)) = self.burst.next(&mut self.at) {
-                stats.tx_packets += 1;
-                stats.tx_bytes += packet.len() as u64;
-            }
+    /// Moves behind `count` trains that were sent; returns their packets.
+    fn pass(&mut self, count: usize, stats: &mut DatapathStats) -> usize {
+        let mut packets = 0;
+        for train in self.burst.trains().iter().skip(self.at).take(count) {
+            packets += train.packets;
+            stats.tx_bytes += train.bytes() as u64;
         }
+        stats.tx_packets += packets as u64;
+        self.at += count;
+        packets
     }
 
-    /// Moves behind one packet that cannot be sent, and remembers why.
-    fn give_up(&mut self, errno: Errno, stats: &mut DatapathStats) {
-        if let Some((route, packet)) = self.burst.next(&mut self.at) {
-            stats.tx_dropped += 1;
-            self.problem = Some(Problem { dst: route.dst.ip(), len: packet.len(), errno });
-        }
+    /// Moves behind one train that cannot be sent, and remembers why; returns its packets.
+    fn give_up(&mut self, errno: Errno, stats: &mut DatapathStats) -> usize {
+        let Some(train) = self.burst.trains().get(self.at) else {
+            return 0;
+        };
+        self.at += 1;
+        stats.tx_dropped += train.packets as u64;
+        let dst = train.route.dst.ip();
+        self.problem = Some(Problem::Refused { dst, len: train.size, errno });
+        train.packets
     }
+}
+
+/// What follows a refusal.
+enum Next {
+    /// Go on; the refused train is dealt with.
+    Train,
+    /// Offer the train again, a last time.
+    SecondTry,
+    /// Offer the train again.
+    SameTry,
+    /// Find out whether its first packet passes alone.
+    HeadAlone,
 }
 
 #[cfg(test)]

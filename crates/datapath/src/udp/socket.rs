@@ -12,16 +12,21 @@ use crate::sys::option;
 
 /// A UDP socket for the IP version of `local`, set up for sending, not yet bound.
 ///
-/// Unconnected and with path MTU discovery on, so that the IPv4 identification is 0 (checked by
-/// `tests/udp_wire.rs`); with UDP checksum 0, as RoCEv2 hardware sends.
-pub(super) fn open(local: &SocketAddr) -> io::Result<Socket> {
+/// Unconnected and with path MTU discovery on, so that the IPv4 identification is the packet's place
+/// in its train (checked by `tests/udp_wire.rs`). Without `offload` the UDP checksum is 0, as
+/// RoCEv2 hardware sends; the kernel's segmentation insists on a checksum.
+pub(super) fn open(local: &SocketAddr, offload: bool) -> io::Result<Socket> {
     let kind = Type::DGRAM.cloexec().nonblocking();
     let socket = Socket::new(Domain::for_address(*local), kind, Some(Protocol::UDP))?;
-    let (must, may) = if local.is_ipv4() { (MUST_V4, MAY_V4) } else { (MUST_V6, MAY_V6) };
+    let (must, may, unchecked) = match local.is_ipv4() {
+        true => (MUST_V4, MAY_V4, UNCHECKED_V4),
+        false => (MUST_V6, MAY_V6, UNCHECKED_V6),
+    };
     for &(level, name, value) in must {
         option::set(&socket, level, name, value)?;
     }
-    for &(level, name, value) in may {
+    let unchecked = if offload { &[] } else { unchecked };
+    for &(level, name, value) in may.iter().chain(unchecked) {
         if let Err(error) = option::set(&socket, level, name, value) {
             tracing::debug!(level, name, value, %error, "socket option not available");
         }
@@ -33,6 +38,16 @@ pub(super) fn open(local: &SocketAddr) -> io::Result<Socket> {
 pub(super) fn show_headers(socket: &Socket, local: &SocketAddr) -> io::Result<()> {
     let options = if local.is_ipv4() { SHOW_V4 } else { SHOW_V6 };
     options.iter().try_for_each(|&(level, name)| option::set(socket, level, name, 1))
+}
+
+/// Whether this kernel cuts a large send into packets (UDP_SEGMENT, Linux 4.18).
+pub(super) fn can_segment(socket: &Socket) -> bool {
+    option::set(socket, libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok()
+}
+
+/// Lets packets that follow each other arrive as one (UDP_GRO, Linux 5.0); true if the kernel can.
+pub(super) fn merge_received(socket: &Socket) -> bool {
+    option::set(socket, libc::SOL_UDP, libc::UDP_GRO, 1).is_ok()
 }
 
 /// Sends multicast through the interface of `local`; a link without multicast only loses multicast.
@@ -80,7 +95,6 @@ const MUST_V4: &[(c_int, c_int, c_int)] = &[
 
 /// Options that improve matters where the kernel has them.
 const MAY_V4: &[(c_int, c_int, c_int)] = &[
-    (libc::SOL_SOCKET, libc::SO_NO_CHECK, 1),
     (libc::IPPROTO_IP, libc::IP_MULTICAST_TTL, DEFAULT_HOP_LIMIT as c_int),
     (libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP, 1),
     (libc::IPPROTO_IP, libc::IP_MULTICAST_ALL, 0),
@@ -93,16 +107,20 @@ const MUST_V6: &[(c_int, c_int, c_int)] = &[
     (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, DEFAULT_HOP_LIMIT as c_int),
 ];
 
-/// As [`MAY_V4`]; without the last two the kernel drops packets with UDP checksum 0 and cannot
-/// send them.
+/// As [`MAY_V4`]; without the last one the kernel drops packets with UDP checksum 0.
 const MAY_V6: &[(c_int, c_int, c_int)] = &[
     (libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG, 1),
     (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_HOPS, DEFAULT_HOP_LIMIT as c_int),
     (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_LOOP, 1),
     (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_ALL, 0),
-    (libc::IPPROTO_UDP, libc::UDP_NO_CHECK6_TX, 1),
     (libc::IPPROTO_UDP, libc::UDP_NO_CHECK6_RX, 1),
 ];
+
+/// Options for a UDP checksum of 0.
+const UNCHECKED_V4: &[(c_int, c_int, c_int)] = &[(libc::SOL_SOCKET, libc::SO_NO_CHECK, 1)];
+
+/// As [`UNCHECKED_V4`].
+const UNCHECKED_V6: &[(c_int, c_int, c_int)] = &[(libc::IPPROTO_UDP, libc::UDP_NO_CHECK6_TX, 1)];
 
 /// Options that make a header field visible.
 const SHOW_V4: &[(c_int, c_int)] = &[

@@ -41,7 +41,8 @@ fn route(from: &mut dyn Datapath, to: &dyn Datapath) -> Route {
 
 fn put(path: &mut dyn Datapath, route: &Route, payload: &[u8]) {
     path.tx_space().expect("room")[..payload.len()].copy_from_slice(payload);
-    path.tx_commit(route, payload.len(), &mut |id, _| assert_eq!(id, 0));
+    let v6 = route.dst.is_ipv6();
+    path.tx_commit(route, payload.len(), &mut |id, _| assert!(!v6 || id == 0));
 }
 
 /// Receives until `count` packets are there or two seconds have passed.
@@ -65,19 +66,22 @@ fn readable(path: &dyn Datapath, wait: Duration) -> bool {
 pub fn full_batches_of_many_sizes_arrive_whole_and_in_order(trios: Trios) {
     for (name, [mut a, mut b, _]) in trios {
         let route = route(&mut a, &b);
-        for base in [16usize, 108, 1084, 4156, 4196] {
+        // Packets of one size can travel as one; others cannot.
+        let sizes = [16usize, 108, 1084, 4156, 4196].into_iter();
+        for (base, kinds) in sizes.flat_map(|base| [(base, 1), (base, 3), (base, 40)]) {
             let mut sent = Vec::new();
             let batch = batch(&a, &b);
             while sent.len() < batch && a.tx_space().is_some() {
                 let n = sent.len();
-                let payload = vec![n as u8; base - n % 3];
+                let payload = vec![n as u8; base - n % kinds % 16];
                 put(&mut a, &route, &payload);
                 sent.push(payload);
             }
-            assert_eq!(sent.len(), batch, "{name}");
+            assert!(sent.len() >= batch.min(16), "{name}");
             let flush = a.flush().expect("flush");
-            assert_eq!((flush.sent, flush.dropped, flush.blocked), (batch, 0, false), "{name}");
-            let got: Vec<_> = take(&mut b, batch).into_iter().map(|got| got.payload).collect();
+            let count = sent.len();
+            assert_eq!((flush.sent, flush.dropped, flush.blocked), (count, 0, false), "{name}");
+            let got: Vec<_> = take(&mut b, count).into_iter().map(|got| got.payload).collect();
             assert_eq!(got, sent, "{name} {base}");
         }
         let (sent, got) = (a.stats(), b.stats());

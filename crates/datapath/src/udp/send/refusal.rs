@@ -5,18 +5,28 @@ use std::net::IpAddr;
 
 use rustix::io::Errno;
 
-/// The latest reason why a packet could not be sent.
+/// The latest reason why packets could not be sent.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Problem {
-    pub(super) dst: IpAddr,
-    pub(super) len: usize,
-    pub(super) errno: Errno,
+pub(crate) enum Problem {
+    /// The kernel takes no such packet.
+    Refused { dst: IpAddr, len: usize, errno: Errno },
+    /// The kernel takes the packets only one by one.
+    Offload(Errno),
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { dst, len, errno } = self;
-        match *errno {
+        let (dst, len, errno) = match self {
+            Self::Refused { dst, len, errno } => (dst, len, *errno),
+            Self::Offload(errno) => {
+                return write!(
+                    f,
+                    "this kernel or network interface does not segment UDP ({errno}): packets are \
+                     sent one by one, which is slower; see `ethtool -k` for tx-udp-segmentation"
+                );
+            }
+        };
+        match errno {
             Errno::MSGSIZE => write!(
                 f,
                 "a packet of {len} bytes to {dst} is larger than the MTU of the path: lower the \

@@ -2,11 +2,13 @@
 
 use super::*;
 use crate::burst::TrainLimit;
+use crate::route::Route;
 
 const PORTS: [u16; 2] = [0xC001, 0xC002];
 
 fn sender(packets: u8) -> Sender {
-    let mut sender = Sender::new(Burst::new(64, TrainLimit::NONE), 64, 0);
+    let single = TrainLimit { packets: 1, ..TrainLimit::NONE };
+    let mut sender = Sender::new(Burst::new(64, single), 0);
     (0..packets).for_each(|n| commit(&mut sender, n));
     sender
 }
@@ -105,4 +107,58 @@ fn a_broken_socket_is_an_error_and_keeps_the_packets() {
     let mut kernel = Scripted::new(&[Err(Errno::BADF)]);
     assert!(kernel.flush(&mut sender, &mut stats).is_err());
     assert_eq!(kernel.flush(&mut sender, &mut stats).expect("flush").sent, 3);
+}
+
+/// Two trains of four packets.
+fn trains() -> Sender {
+    let mut sender = Sender::new(Burst::new(64, TrainLimit::NONE), 0);
+    (0..8).for_each(|n| commit(&mut sender, n));
+    sender
+}
+
+#[test]
+fn a_train_is_one_message_that_the_kernel_shall_cut() {
+    let mut sender = trains();
+    let mut stats = DatapathStats::default();
+    let mut seen = Vec::new();
+    let flush = sender.flush_to(&mut stats, &mut |_, messages| {
+        let message = messages.next().expect("a train");
+        let size = message.control.windows(2).any(|pair| pair == 100u16.to_ne_bytes());
+        seen.push((message.payload.len(), size));
+        Ok(1)
+    });
+    assert_eq!(flush.expect("flush"), Flush { sent: 8, dropped: 0, blocked: false });
+    assert_eq!(seen, [(400, true), (400, true)]);
+    assert_eq!((stats.tx_packets, stats.tx_bytes, stats.syscalls), (8, 800, 2));
+}
+
+#[test]
+fn without_segmentation_packets_travel_singly_from_the_first_refusal_on() {
+    let mut sender = trains();
+    let mut stats = DatapathStats::default();
+    let flush = sender.flush_to(&mut stats, &mut |_, messages| {
+        let message = messages.next().expect("a train");
+        if message.payload.len() > 100 { Err(Errno::IO.into()) } else { Ok(1) }
+    });
+    assert_eq!(flush.expect("flush"), Flush { sent: 2, dropped: 6, blocked: false });
+    assert_eq!((stats.tx_packets, stats.tx_dropped), (2, 6));
+    let text = sender.problem.expect("a reason").to_string();
+    assert!(text.contains("one by one"), "{text}");
+    (0..8).for_each(|n| commit(&mut sender, n));
+    let flush = sender.flush_to(&mut stats, &mut |_, messages| Ok(messages.count()));
+    assert_eq!(flush.expect("flush"), Flush { sent: 8, dropped: 0, blocked: false });
+}
+
+#[test]
+fn a_train_of_packets_above_the_path_mtu_is_dropped_whole_and_explained() {
+    let mut sender = trains();
+    let mut stats = DatapathStats::default();
+    let mut answers = [Errno::INVAL, Errno::MSGSIZE].into_iter();
+    let flush = sender.flush_to(&mut stats, &mut |_, _| match answers.next() {
+        Some(errno) => Err(errno.into()),
+        None => Ok(1),
+    });
+    assert_eq!(flush.expect("flush"), Flush { sent: 4, dropped: 4, blocked: false });
+    let text = sender.problem.expect("a reason").to_string();
+    assert!(text.contains("MTU of the path"), "{text}");
 }
