@@ -5,7 +5,7 @@ pub const RX_PACKETS_PER_TURN: usize = 64;
 /// Most packets that one engine turn may send over all queue pairs.
 pub const TX_PACKETS_PER_TURN: usize = 128;
 /// Most packets that one queue pair may send before the next ready one gets its chance.
-pub const TX_PACKETS_PER_QP: usize = 32;
+pub const TX_PACKETS_PER_QP: usize = 64;
 /// Most timers served in one turn; the rest stay due and are served in the next.
 pub const TIMERS_PER_TURN: usize = 256;
 /// How many of the last destroyed QPNs are not given out again (S1).

@@ -30,7 +30,7 @@ pub use context::{Arrival, Context, Path, Transmit};
 pub use counters::Counters;
 pub use cq::{CompletionQueue, CqId, CqTable, Notify, Overflow};
 pub use event::{AsyncEvent, EventQueue};
-pub use qp::{ModifyQpError, QueuePair};
+pub use qp::{Admitted, ModifyQpError, QueuePair};
 pub use srq::{SharedReceiveQueue, SrqAttr, SrqError, SrqId, SrqTable};
 pub use time::Instant;
 pub use wc::{Wc, WcFlags, WcOpcode, WcStatus, WorkError};

@@ -25,8 +25,9 @@ pub const MAX_WINDOW_BYTES: u64 = 256 * 1024;
 /// A READ work request is sent as READ REQUESTs of at most this many bytes, because nothing but the
 /// request size limits the burst that a responder sends back.
 pub const READ_CHUNK_BYTES: u64 = 128 * 1024;
-/// An ACK is asked for at least once per this fraction of the window (R82).
-pub const ACKS_PER_WINDOW: u32 = 4;
+/// An ACK is asked for at least once per this fraction of the window (R82). An ACK costs its sender
+/// about as much as the half of a 64 KiB train, so there are few.
+pub const ACKS_PER_WINDOW: u32 = 2;
 /// Packets that one QP may emit before the next QP gets its turn.
 pub const PACKETS_PER_TURN: usize = 64;
 /// Answers to duplicates and errors that a QP may send in one budget period (S6, A9).

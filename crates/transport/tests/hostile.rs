@@ -143,7 +143,8 @@ fn a12_a_malformed_packet_kills_its_qp_and_no_other() {
     let bytes = Forged::send(EPSN, b"").bytes();
     let arrival = pair.arrival(1, bytes.len(), 0);
     let (packet, node) = (Packet::parse(&bytes).unwrap(), &mut pair.nodes[1]);
-    other.handle_packet(now, &arrival, &packet, cx!(node));
+    let admitted = other.admits(&arrival, &packet).unwrap();
+    other.handle_packet(now, &arrival, &packet, admitted, cx!(node));
     assert_eq!(pair.received(), [(50, WcStatus::Success)]);
     // And a reconnect helps.
     pair.reconnect();

@@ -37,9 +37,9 @@ impl Nic {
         qpn: Qpn,
     ) -> Result<(), DropReason> {
         let entry = self.qps.get_mut(qpn).ok_or_else(|| nobody(qpn))?;
-        entry.qp.admits(&arrival, packet)?;
+        let admitted = entry.qp.admits(&arrival, packet)?;
         arrival.ip_id = check_icrc(self.icrc_rx, rx, &mut entry.ids, &mut self.icrc)?;
-        entry.qp.handle_packet(now, &arrival, packet, &mut self.tables.context());
+        entry.qp.handle_packet(now, &arrival, packet, admitted, &mut self.tables.context());
         note(entry, &mut self.ready, &mut self.timers);
         Ok(())
     }

@@ -1,9 +1,9 @@
 //! Walk two: queue pairs write their packets into the datapath's buffer, each in its turn.
 
-use super::Engine;
+use super::{Engine, Nic};
 use crate::limits::{TX_PACKETS_PER_QP, TX_RETRY_NS};
 use std::net::SocketAddr;
-use uroce_datapath::Route;
+use uroce_datapath::{Datapath, Route};
 use uroce_transport::{Instant, Path, Transmit};
 
 use uroce_wire::{DropReason, Flow, Qpn, icrc};
@@ -50,54 +50,39 @@ impl Engine {
     }
 
     fn send_from(&mut self, qpn: Qpn, now: Instant, share: usize) -> (usize, Turn) {
+        let (sent, turn) = self.fill(qpn, now, share);
+        if !matches!(turn, Turn::Blocked) {
+            return (sent, turn);
+        }
+        self.flush(now);
+        let (more, turn) = self.fill(qpn, now, share - sent);
+        (sent + more, turn)
+    }
+
+    /// Packets of `qpn`, up to `share`, as far as the datapath has room.
+    fn fill(&mut self, qpn: Qpn, now: Instant, share: usize) -> (usize, Turn) {
+        let Engine { nic: Nic { qps, tables, timers, local, .. }, datapath, .. } = self;
+        let Some(entry) = qps.get_mut(qpn) else {
+            return (0, Turn::Idle);
+        };
         for sent in 0..share {
-            if !self.make_room(now) {
+            let Some(space) = datapath.tx_space() else {
                 return (sent, Turn::Blocked);
-            }
-            if !self.send_one(qpn, now) {
+            };
+            let Some(out) = entry.qp.poll_transmit(now, space, &mut tables.context()) else {
+                // It leaves the list of senders.
+                entry.ready = false;
+                timers.arm(qpn.get(), entry.qp.poll_timeout(), &mut entry.armed);
                 return (sent, Turn::Idle);
+            };
+            if out.path.dst.is_ipv4() == local.is_ipv4() {
+                commit(&mut **datapath, &out, *local);
+            } else {
+                // A UD request with a path of the other IP version; RC and UC are refused earlier.
+                tables.counters.drop(DropReason::TxFailed);
             }
         }
         (share, Turn::More)
-    }
-
-    /// True if the datapath has room for a packet, perhaps after a flush.
-    fn make_room(&mut self, now: Instant) -> bool {
-        if self.datapath.tx_space().is_some() {
-            return true;
-        }
-        self.flush(now);
-        self.datapath.tx_space().is_some()
-    }
-
-    /// One packet of `qpn`; false if it has none, and then it leaves the list of senders.
-    fn send_one(&mut self, qpn: Qpn, now: Instant) -> bool {
-        let Some(entry) = self.nic.qps.get_mut(qpn) else {
-            return false;
-        };
-        let Some(space) = self.datapath.tx_space() else {
-            return false;
-        };
-        let Some(out) = entry.qp.poll_transmit(now, space, &mut self.nic.tables.context()) else {
-            entry.ready = false;
-            self.nic.timers.arm(qpn.get(), entry.qp.poll_timeout(), &mut entry.armed);
-            return false;
-        };
-        if out.path.dst.is_ipv4() != self.nic.local.is_ipv4() {
-            // A UD request with a path of the other IP version; RC and UC are refused earlier.
-            self.nic.tables.counters.drop(DropReason::TxFailed);
-            return true;
-        }
-        let route = route(&out.path, self.nic.local);
-        let flow = Flow {
-            src: route.src.ip(),
-            dst: route.dst.ip(),
-            src_port: route.src.port(),
-            dst_port: route.dst.port(),
-        };
-        let Transmit { len, .. } = out;
-        self.datapath.tx_commit(&route, len, &mut |ip_id, packet| seal(&flow, ip_id, packet));
-        true
     }
 
     /// Sends what is committed. What the kernel refuses stays and is tried again a little later.
@@ -111,6 +96,18 @@ impl Engine {
         };
         self.retry_at = blocked.then(|| now.add_ns(TX_RETRY_NS).as_nanos());
     }
+}
+
+/// Makes the packet in the datapath's buffer ready to leave.
+fn commit(datapath: &mut dyn Datapath, out: &Transmit, local: SocketAddr) {
+    let route = route(&out.path, local);
+    let flow = Flow {
+        src: route.src.ip(),
+        dst: route.dst.ip(),
+        src_port: route.src.port(),
+        dst_port: route.dst.port(),
+    };
+    datapath.tx_commit(&route, out.len, &mut |ip_id, packet| seal(&flow, ip_id, packet));
 }
 
 /// The source is always this device: a queue pair cannot choose another one (S10).

@@ -4,6 +4,7 @@ mod completer;
 mod emit;
 mod flush;
 mod local;
+mod middle;
 mod piece;
 mod port;
 mod requester;
@@ -31,6 +32,11 @@ use responder::Responder;
 use send_queue::SendQueue;
 
 pub use state::ModifyQpError;
+
+/// A packet passed the checks of [`QueuePair::admits`]; good for this packet only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub struct Admitted(Qpn);
 
 /// A queue pair.
 ///
@@ -199,7 +205,7 @@ impl QueuePair {
 
     /// Checks 6 to 8 of docs/wire.md: service, state, addresses, P_Key, Q_Key. Called before
     /// the ICRC is computed; nothing has changed when it refuses.
-    pub fn admits(&self, arrival: &Arrival, packet: &Packet<'_>) -> Result<(), DropReason> {
+    pub fn admits(&self, arrival: &Arrival, packet: &Packet<'_>) -> Result<Admitted, DropReason> {
         let service = packet.info.service;
         if service != Service::Cnp && service != self.service() {
             return Err(DropReason::ServiceMismatch);
@@ -223,7 +229,7 @@ impl QueuePair {
         }
         match packet.deth() {
             Some(deth) if deth.qkey != self.attr.qkey => Err(DropReason::QkeyMismatch),
-            _ => Ok(()),
+            _ => Ok(Admitted(self.init.qpn)),
         }
     }
 
@@ -245,18 +251,16 @@ impl QueuePair {
         }
     }
 
-    /// Takes in a packet that [`QueuePair::admits`] let pass and whose ICRC is right.
+    /// Takes in a packet that [`QueuePair::admits`] let pass just before, and whose ICRC is right.
     pub fn handle_packet(
         &mut self,
         now: Instant,
         arrival: &Arrival,
         packet: &Packet<'_>,
+        admitted: Admitted,
         cx: &mut Context<'_>,
     ) {
-        if let Err(reason) = self.admits(arrival, packet) {
-            cx.counters.drop(reason);
-            return;
-        }
+        debug_assert!(admitted.0 == self.init.qpn, "admitted by another queue pair");
         cx.counters.rcvd_pkts += 1;
         cx.counters.rcvd_bytes += packet.covered().len() as u64 + 4;
         if packet.info.operation == Operation::Cnp {

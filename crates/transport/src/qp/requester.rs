@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use uroce_wire::Psn;
 
 use crate::limits;
+use crate::qp::middle::Middle;
 use crate::time::Instant;
 
 /// A READ request or atomic on its way, by the PSNs of its response (R79).
@@ -47,6 +48,10 @@ pub(crate) struct Requester {
     pub(crate) restarted_at: Option<Psn>,
     /// Any response arrived on this QP.
     pub(crate) heard: bool,
+    /// The middle packets of the message that is being sent.
+    pub(crate) middle: Option<Middle>,
+    /// Nothing was lost yet: the window may double.
+    pub(crate) lossless: bool,
 }
 
 impl Default for Requester {
@@ -69,6 +74,8 @@ impl Default for Requester {
             rnr_psn: Psn::new(0),
             restarted_at: None,
             heard: false,
+            middle: None,
+            lossless: true,
         }
     }
 }
@@ -80,6 +87,7 @@ impl Requester {
         self.psn = psn;
         self.next_new = psn;
         self.cursor = 0;
+        self.middle = None;
         self.reads.clear();
     }
 
@@ -122,11 +130,16 @@ impl Requester {
         }
     }
 
-    /// R75: progress refills the retry counters; the window grows by one packet per window.
+    /// R75: progress refills the retry counters. Until something is lost the window doubles in
+    /// each round, afterwards it grows by one packet.
     pub(crate) fn note_progress(&mut self, acknowledged: u32) {
         self.retries_left = self.retry_cnt;
         self.rnr_retries_left = self.rnr_retry;
         self.restarted_at = None;
+        if self.lossless {
+            self.window = self.window.saturating_add(acknowledged).min(limits::MAX_WINDOW);
+            return;
+        }
         self.grown += acknowledged;
         if self.grown >= self.window {
             self.grown = 0;
@@ -138,6 +151,7 @@ impl Requester {
     pub(crate) fn note_loss(&mut self) {
         self.window = (self.window / 2).max(limits::MIN_WINDOW);
         self.grown = 0;
+        self.lossless = false;
     }
 
     /// SQE to RTS (UC, UD): start over behind what was flushed.

@@ -53,6 +53,9 @@ impl QueuePair {
             {
                 return None;
             }
+            if let Some(sent) = self.poll_middle(now, out, cx) {
+                return Some(sent);
+            }
             let index = self.requester.cursor;
             let wqe = *self.send_queue.get(index)?;
             if !wqe.numbered && self.state == QpState::Sqd {
@@ -134,6 +137,11 @@ impl QueuePair {
         }
     }
 
+    /// The path MTU as a power of two.
+    pub(crate) fn mtu_shift(&self) -> u32 {
+        self.mtu().trailing_zeros()
+    }
+
     /// PSNs of one READ REQUEST at most.
     fn read_chunk(&self) -> u32 {
         (limits::READ_CHUNK_BYTES / self.mtu()).max(1) as u32
@@ -164,13 +172,18 @@ impl QueuePair {
         {
             return false;
         }
-        let outstanding = self.requester.outstanding();
         let want = if wqe.op.is_read() { self.read_chunk().min(self.psns_of(wqe)) } else { 1 };
+        self.window_has_room(want)
+    }
+
+    /// May a request with so many PSNs go out? One always may when nothing is in flight.
+    pub(crate) fn window_has_room(&self, want: u32) -> bool {
+        let outstanding = self.requester.outstanding();
         outstanding == 0 || outstanding + want <= self.window()
     }
 
     fn window(&self) -> u32 {
-        let by_bytes = (limits::MAX_WINDOW_BYTES / self.mtu()) as u32;
+        let by_bytes = (limits::MAX_WINDOW_BYTES >> self.mtu_shift()) as u32;
         self.requester.window.min(by_bytes)
     }
 
@@ -198,9 +211,13 @@ impl QueuePair {
 
     /// R82: the end of a message, a share of the window, or the last packet before it closes.
     pub(crate) fn wants_ack(&self, piece: &Piece) -> bool {
+        piece.ends() || self.wants_ack_within()
+    }
+
+    /// The same inside a message.
+    pub(crate) fn wants_ack_within(&self) -> bool {
         let window = self.window();
-        piece.ends()
-            || self.requester.unrequested + 1 >= (window / limits::ACKS_PER_WINDOW).max(1)
+        self.requester.unrequested + 1 >= (window / limits::ACKS_PER_WINDOW).max(1)
             || self.requester.outstanding() + 1 >= window
     }
 
@@ -209,13 +226,16 @@ impl QueuePair {
         let psn = self.requester.psn;
         let last = if wqe.op.is_read() { self.read_chunk_last(wqe, psn) } else { psn };
         let fresh = psn == self.requester.next_new;
-        let asked = self.wants_ack(&Piece::of(wqe, psn, self.mtu()));
+        let piece = Piece::of(wqe, psn, self.mtu());
+        let asked = self.wants_ack(&piece);
+        let middle = if piece.ends() { None } else { self.middle_behind(wqe, psn, &piece) };
         if !fresh {
             cx.counters.retransmitted_pkts += 1;
         } else if psn == wqe.first_psn && !takes_receive_only(&wqe.op) {
             cx.counters.rdma_sends += 1;
         }
         let requester = &mut self.requester;
+        requester.middle = middle;
         if wqe.needs_response() {
             requester.reads.push_back(ReadSlot { first: psn, last });
         }

@@ -563,7 +563,12 @@ impl Pair {
             Ok(packet) => packet,
             Err(error) => return node.counters.drop(error.drop_reason()),
         };
-        node.qp.handle_packet(self.now, arrival, &packet, cx!(node));
+        match node.qp.admits(arrival, &packet) {
+            Ok(admitted) => {
+                node.qp.handle_packet(self.now, arrival, &packet, admitted, cx!(node));
+            }
+            Err(reason) => node.counters.drop(reason),
+        }
     }
 
     /// A packet as the peer of node `to` would send it; headers by `write`, then payload.

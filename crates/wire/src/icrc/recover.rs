@@ -19,8 +19,8 @@ pub enum IcrcVerdict {
     Bad,
 }
 
-/// Checks the ICRC of `packet` (BTH to ICRC) without knowing the IPv4 identification: the guesses
-/// first, then the linear solve.
+/// Checks the ICRC of `packet` (BTH to ICRC) without knowing the IPv4 identification. One CRC with
+/// the first guess, which mostly is right; the linear solve of the difference finds any other.
 pub fn recover(flow: &Flow, guesses: &[u16], packet: &[u8]) -> IcrcVerdict {
     let Some((covered, found)) = packet.split_last_chunk::<ICRC_LEN>() else {
         return IcrcVerdict::Bad;
@@ -30,14 +30,15 @@ pub fn recover(flow: &Flow, guesses: &[u16], packet: &[u8]) -> IcrcVerdict {
         let right = icrc(flow, 0, covered) == found;
         return if right { IcrcVerdict::Valid } else { IcrcVerdict::Bad };
     }
-    let zero = icrc(flow, 0, covered);
-    let delta = zero ^ found;
-    if delta == 0 && guesses.contains(&0) {
-        return IcrcVerdict::Predicted(0);
+    let likely = guesses.first().copied();
+    let base = likely.unwrap_or(0);
+    let delta = icrc(flow, base, covered) ^ found;
+    if delta == 0 && likely.is_some() {
+        return IcrcVerdict::Predicted(base);
     }
     match back(delta, distance(flow, covered)) {
         rest if rest >> 16 == 0 => {
-            let id = (rest as u16).swap_bytes();
+            let id = (rest as u16).swap_bytes() ^ base;
             // The stream holds the high byte of the identification first, in the low bits.
             if guesses.contains(&id) { IcrcVerdict::Predicted(id) } else { IcrcVerdict::Solved(id) }
         }

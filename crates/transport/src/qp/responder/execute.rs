@@ -22,6 +22,9 @@ impl QueuePair {
         packet: &Packet<'_>,
         cx: &mut Context<'_>,
     ) -> Result<(), Refusal> {
+        if self.run_middle(packet, cx) {
+            return Ok(());
+        }
         self.check_sequence(packet)?;
         self.check_enabled(packet)?;
         self.check_resource(packet, cx)?;

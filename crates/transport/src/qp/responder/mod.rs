@@ -7,6 +7,7 @@ mod answer;
 mod checks;
 mod datagram;
 mod execute;
+mod middle;
 mod reliable;
 mod replay;
 mod unreliable;

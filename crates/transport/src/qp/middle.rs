@@ -1,0 +1,94 @@
+//! The short way of a requester through a long message.
+//!
+//! The packets between the first and the last of a SEND or WRITE differ in PSN and payload only.
+//! What they share is worked out once, behind the first; `emit_request` is the long way, and gives
+//! the same bytes (`r19_the_short_way_writes_what_the_long_way_writes`). Whatever the short way does
+//! not know, a closed window or a lost registration, it leaves to the long one.
+
+use uroce_memory::Sge;
+use uroce_wire::{Bth, HeaderWriter, Opcode, Operation, Position, Psn, Service, opcode_for};
+
+use crate::attr::QpType;
+use crate::context::{Context, Transmit};
+use crate::qp::QueuePair;
+use crate::qp::emit::ICRC_LEN;
+use crate::qp::piece::Piece;
+use crate::qp::send_queue::{Payload, SendWqe};
+use crate::time::Instant;
+use crate::wr::SendOp;
+
+/// What follows the packet that was sent last, up to the last packet of its message.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Middle {
+    /// PSN of the next packet; the short way is taken only if that is what goes out next.
+    psn: Psn,
+    /// Packets left before the last one.
+    left: u32,
+    /// Where in `sge` the next packet's payload begins.
+    offset: u64,
+    sge: Sge,
+    opcode: Opcode,
+}
+
+impl QueuePair {
+    /// The middle packets behind `piece` of `wqe`, if they can go the short way.
+    pub(crate) fn middle_behind(&self, wqe: &SendWqe, psn: Psn, piece: &Piece) -> Option<Middle> {
+        let operation = match wqe.op {
+            SendOp::Write { .. } | SendOp::WriteWithImm { .. } => Operation::Write,
+            SendOp::Send | SendOp::SendWithImm(_) | SendOp::SendWithInvalidate(_) => {
+                Operation::Send
+            }
+            _ => return None,
+        };
+        let Payload::Sges(&[sge], []) = self.send_queue.payload(wqe) else {
+            return None;
+        };
+        let offset = piece.offset + self.mtu();
+        let last = wqe.length.checked_sub(offset + 1)? >> self.mtu_shift();
+        let service = if self.init.qp_type == QpType::Rc { Service::Rc } else { Service::Uc };
+        let opcode = opcode_for(service, operation, Position::Middle, false, false)?;
+        Some(Middle { psn: psn.add(1), left: last as u32, offset, sge, opcode })
+    }
+
+    /// The next packet if it is such a middle packet and may go out.
+    pub(crate) fn poll_middle(
+        &mut self,
+        now: Instant,
+        out: &mut [u8],
+        cx: &mut Context<'_>,
+    ) -> Option<Transmit> {
+        let middle = self.requester.middle.filter(|middle| middle.left > 0)?;
+        let reliable = self.init.qp_type == QpType::Rc;
+        if middle.psn != self.requester.psn || reliable && !self.window_has_room(1) {
+            return None;
+        }
+        let mut bth = Bth::new(middle.opcode, self.peer_qpn(), middle.psn);
+        bth.ack_req = reliable && self.wants_ack_within();
+        let mut writer = HeaderWriter::new(out);
+        writer.put(&bth)?;
+        let start = writer.len();
+        let end = start + self.mtu() as usize;
+        let body = out.get_mut(start..end)?;
+        cx.mem.gather(self.init.pd, &[middle.sge], middle.offset, body).ok()?;
+        self.pass_middle(now, &middle, bth.ack_req, cx);
+        Some(Transmit { len: end + ICRC_LEN, path: self.path() })
+    }
+
+    /// Bookkeeping behind a middle packet, as `note_sent` does it for others.
+    fn pass_middle(&mut self, now: Instant, sent: &Middle, asked: bool, cx: &mut Context<'_>) {
+        let next = sent.psn.add(1);
+        let offset = sent.offset + self.mtu();
+        let requester = &mut self.requester;
+        if sent.psn != requester.next_new {
+            cx.counters.retransmitted_pkts += 1;
+        } else {
+            requester.next_new = next;
+        }
+        requester.psn = next;
+        requester.unrequested = if asked { 0 } else { requester.unrequested + 1 };
+        requester.middle = Some(Middle { psn: next, left: sent.left - 1, offset, ..*sent });
+        if self.init.qp_type == QpType::Rc {
+            self.arm_ack_timer(now);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The short way through the middle of a message does what the long way does.
+
+mod harness;
+
+use harness::*;
+use uroce_transport::*;
+use uroce_wire::Opcode;
+
+/// All that left node 0, and what node 1 holds afterwards, for messages of one or of two entries.
+///
+/// Only messages of one entry take the short way.
+fn sent(qp_type: QpType, operation: usize, entries: usize, lost: Option<usize>) -> Outcome {
+    let mut pair = Pair::of(qp_type);
+    let length = 100 * 256 + 7;
+    pair.nodes[0].fill(0, &pattern(3, length));
+    if let Some(nth) = lost {
+        let middle = [Opcode::RC_SEND_MIDDLE, Opcode::RC_RDMA_WRITE_MIDDLE][operation];
+        pair.lose_once(0, middle, nth);
+    }
+    let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
+    let op = [SendOp::Send, SendOp::Write { va, rkey }][operation];
+    let target = pair.nodes[1].sge(0, length as u32);
+    pair.nodes[1].recv(1, &[target]).unwrap();
+    let cut = 1000;
+    let whole = [pair.nodes[0].sge(0, length as u32)];
+    let parts = [pair.nodes[0].sge(0, cut), pair.nodes[0].sge(cut as usize, length as u32 - cut)];
+    let sges = if entries == 1 { &whole[..] } else { &parts[..] };
+    pair.nodes[0].send(&wr_sges(1, op, sges)).unwrap();
+    pair.run();
+    assert!(pair.nodes[0].sends()[0].is_ok());
+    let packets = pair.trace.iter().map(|seen| (seen.at.as_nanos(), seen.bytes.clone()));
+    Outcome { packets: packets.collect(), memory: pair.nodes[1].bytes(0, length) }
+}
+
+#[derive(PartialEq, Eq)]
+struct Outcome {
+    packets: Vec<(u64, Vec<u8>)>,
+    memory: Vec<u8>,
+}
+
+#[test]
+fn r19_the_short_way_writes_what_the_long_way_writes() {
+    for operation in [0, 1] {
+        for lost in [None, Some(1), Some(50), Some(98)] {
+            let short = sent(QpType::Rc, operation, 1, lost);
+            assert!(short == sent(QpType::Rc, operation, 2, lost), "RC {operation} {lost:?}");
+            assert_eq!(short.memory, pattern(3, 100 * 256 + 7));
+        }
+        assert!(sent(QpType::Uc, operation, 1, None) == sent(QpType::Uc, operation, 2, None));
+    }
+}
+
+#[test]
+fn b12_a_region_lost_in_mid_message_fails_the_short_way_too() {
+    let mut pair = Pair::rc();
+    let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
+    let source = pair.nodes[0].sge(0, 100 * 256);
+    let op = SendOp::Write { va, rkey };
+    pair.nodes[0].send(&wr_sges(1, op, &[source])).unwrap();
+    pair.run_for(1);
+    let id = pair.nodes[0].mr.id;
+    pair.nodes[0].mem.dereg_mr(id).unwrap();
+    pair.run();
+    assert_eq!(pair.nodes[0].sends()[0].status, WcStatus::LocProtErr);
+}
