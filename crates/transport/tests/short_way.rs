@@ -14,7 +14,7 @@ fn sent(qp_type: QpType, operation: usize, entries: usize, lost: Option<usize>) 
     let length = 100 * 256 + 7;
     pair.nodes[0].fill(0, &pattern(3, length));
     if let Some(nth) = lost {
-        let middle = [Opcode::RC_SEND_MIDDLE, Opcode::RC_RDMA_WRITE_MIDDLE][operation];
+        let middle = [Opcode::RC_SEND_MIDDLE, Opcode::RC_WRITE_MIDDLE][operation];
         pair.lose_once(0, middle, nth);
     }
     let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
