@@ -3,7 +3,7 @@
 /// Most packets taken from the datapath in one engine turn. Bounds how long a turn can hold the lock.
 pub const RX_PACKETS_PER_TURN: usize = 64;
 /// Most packets that one engine turn may send over all queue pairs.
-pub const TX_PACKETS_PER_TURN: usize = 128;
+pub const TX_PACKETS_PER_TURN: usize = 256;
 /// Most packets that one queue pair may send before the next ready one gets its chance.
 pub const TX_PACKETS_PER_QP: usize = 64;
 /// Most timers served in one turn; the rest stay due and are served in the next.

@@ -201,8 +201,8 @@ fn a_full_and_blocked_datapath_keeps_the_sender_in_line() {
 #[test]
 fn senders_take_turns() {
     let mut bench = bench();
-    bench.sender(0x51, 100);
-    bench.sender(0x52, 100);
+    bench.sender(0x51, 200);
+    bench.sender(0x52, 200);
     bench.sender(0x53, 3);
     bench.engine.turn();
     let order = bench.arrived();
