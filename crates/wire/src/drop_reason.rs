@@ -77,6 +77,16 @@ reasons! {
     MadLength "mad_length" "A packet for QP 1 that is no MAD of 256 bytes (R101): a faulty or hostile sender.";
     MadHeader "mad_header" "A MAD of another version, class, method or status than connection management has (A22): another service, or a forgery.";
     MadAttribute "mad_attribute" "A MAD whose attribute is no message of connection management (A22): a newer or hostile peer.";
+    CmUnknownId "cm_unknown_id" "A message for a connection that is not, or under ids that do not fit it (A23): late, or forged.";
+    CmWrongPeer "cm_wrong_peer" "A message for a connection with somebody else (A23): a forgery, or a peer with several addresses.";
+    CmWrongState "cm_wrong_state" "A message that does not fit the state of its connection: it was overtaken on the way, or forged.";
+    CmDuplicate "cm_duplicate" "A message that came before; its answer was sent again if that helps (R108, R109).";
+    CmStale "cm_stale" "A request from a queue pair that a connection here still has (R112): the peer restarted; it is told to call again.";
+    CmBadRequest "cm_bad_request" "A request whose path, MTU, transport or addresses make no sense; it was rejected.";
+    CmNoListener "cm_no_listener" "A request for a port on which nobody listens; it was rejected.";
+    CmBacklog "cm_backlog" "Too many requests wait for the application or for their peers (A21); raise the backlog, or accept faster.";
+    CmRateLimit "cm_rate_limit" "More requests per second than one source, or all together, may send (A21).";
+    CmUnsupported "cm_unsupported" "A message about alternate paths, which RoCE does not have.";
     QueueFull "queue_full" "A receive ring inside the device was full: the application polls too seldom, or the sender is too fast.";
     TxFailed "tx_failed" "The packet could not be sent (no route, link down, send buffer full); the requester retries.";
 }

@@ -16,6 +16,11 @@ impl RejectedMessage {
     pub const REP: RejectedMessage = RejectedMessage(1);
     /// Another one, or none at all.
     pub const OTHER: RejectedMessage = RejectedMessage(2);
+
+    /// A REQ or a REP.
+    pub(crate) fn is_of_handshake(self) -> bool {
+        self == Self::REQ || self == Self::REP
+    }
 }
 
 /// Refusal.

@@ -1,0 +1,232 @@
+//! Which new requests are let in: S7, A21. Nothing is kept of a request that is not, and an
+//! answer to it is as long as the request (A26).
+
+use super::Cm;
+use crate::call::DEFAULT_PKEY;
+use crate::connection::{Connection, rej};
+use crate::event::{ConnectionRequest, Event};
+use crate::ip_cm::IpCm;
+use crate::mad::Mad;
+use crate::message::{RejectedMessage, Req, SidrReq, TransportService};
+use crate::resolution::{Answer, Resolution};
+use crate::time::Time;
+use crate::{CommId, PrivateData, RejReason, ServiceId, SidrStatus};
+use std::net::IpAddr;
+use uroce_wire::{DropReason, Gid, Qpn};
+
+/// Path MTU codes.
+const MTUS: std::ops::RangeInclusive<u8> = 1..=5;
+
+/// Why a request is not let in.
+enum Refusal {
+    /// With an answer.
+    Rej(RejReason, DropReason),
+    /// Without one: the answer would help nobody but a flood.
+    Silent(DropReason),
+}
+
+impl Cm {
+    pub(super) fn handle_req(
+        &mut self,
+        now: Time,
+        peer: IpAddr,
+        tid: u64,
+        req: &Req,
+    ) -> Result<(), DropReason> {
+        if let Some(id) = self.table.find_remote_id(peer, req.local_comm_id) {
+            return self.handle_duplicate_req(now, peer, tid, req, id);
+        }
+        let proven = self.proven.contains(peer);
+        if !self.requests.take(now, peer, proven) {
+            return Err(DropReason::CmRateLimit);
+        }
+        match self.admit(now, peer, tid, req, proven) {
+            Ok(()) => Ok(()),
+            Err(Refusal::Silent(why)) => Err(why),
+            Err(Refusal::Rej(reason, why)) => {
+                self.send_rej(now, peer, tid, req, reason);
+                Err(why)
+            }
+        }
+    }
+
+    fn handle_duplicate_req(
+        &mut self,
+        now: Time,
+        peer: IpAddr,
+        tid: u64,
+        req: &Req,
+        id: CommId,
+    ) -> Result<(), DropReason> {
+        let Some(connection) = self.table.connection_mut(id) else {
+            return Err(DropReason::CmUnknownId);
+        };
+        let reason = connection.handle_duplicate_req(&mut self.out);
+        if reason == DropReason::CmStale {
+            self.send_rej(now, peer, tid, req, RejReason::STALE_CONNECTION);
+        }
+        Err(reason)
+    }
+
+    fn admit(
+        &mut self,
+        now: Time,
+        peer: IpAddr,
+        tid: u64,
+        req: &Req,
+        proven: bool,
+    ) -> Result<(), Refusal> {
+        let bad = |reason| Refusal::Rej(reason, DropReason::CmBadRequest);
+        check(req, peer, self.us.address).map_err(bad)?;
+        let ip = self.check_header(req.service_id, peer, req.private_data.bytes());
+        let ip = ip.map_err(|()| bad(RejReason::UNSUPPORTED))?;
+        if let Some(old) = self.table.find_remote_qpn(peer, req.local_qpn) {
+            self.end_stale(now, peer, old);
+            return Err(Refusal::Rej(RejReason::STALE_CONNECTION, DropReason::CmStale));
+        }
+        self.check_room(peer, req.service_id, proven)?;
+        let full = Refusal::Silent(DropReason::CmBacklog);
+        let id = self.draw_id().ok_or(full)?;
+        let decision_time = self.limits.decision_time;
+        let connection = Connection::called(now, &self.us, peer, (id, tid), req, decision_time);
+        self.table.add_connection(id, connection);
+        let request = Box::new(ConnectionRequest::new(peer, req, ip));
+        self.out.event(Event::Request { id, request });
+        Ok(())
+    }
+
+    /// Listener, backlog, source, device, in this order.
+    fn check_room(&self, peer: IpAddr, id: ServiceId, proven: bool) -> Result<(), Refusal> {
+        let table = &self.table;
+        if !table.listeners.contains(id) {
+            let (reason, why) = (RejReason::INVALID_SERVICE_ID, DropReason::CmNoListener);
+            return Err(Refusal::Rej(reason, why));
+        }
+        let source_has_room = table.half_open.source_has_room(peer, &self.limits);
+        if !table.listeners.has_room(id) || !source_has_room {
+            return Err(Refusal::Rej(RejReason::NO_RESOURCES, DropReason::CmBacklog));
+        }
+        if !table.half_open.has_room(proven, &self.limits) {
+            return Err(Refusal::Silent(DropReason::CmBacklog));
+        }
+        Ok(())
+    }
+
+    /// The header that every request to a service of rdma_cm begins with: it must speak of the
+    /// peer and of us.
+    fn check_header(
+        &self,
+        service_id: ServiceId,
+        peer: IpAddr,
+        private_data: &[u8],
+    ) -> Result<Option<IpCm>, ()> {
+        if service_id.port_space().is_none() {
+            return Ok(None);
+        }
+        match IpCm::split(private_data) {
+            Some((Ok(ip), _)) if ip.source == peer && ip.destination == self.us.address => {
+                Ok(Some(ip))
+            }
+            _ => Err(()),
+        }
+    }
+
+    fn send_rej(&mut self, now: Time, peer: IpAddr, tid: u64, req: &Req, reason: RejReason) {
+        let ids = [CommId::NONE, req.local_comm_id];
+        let rej = rej(ids, RejectedMessage::REQ, reason, PrivateData::default());
+        self.send_stray(now, peer, Mad { tid, message: rej.into() });
+    }
+
+    pub(super) fn handle_sidr_req(
+        &mut self,
+        now: Time,
+        peer: IpAddr,
+        tid: u64,
+        req: &SidrReq,
+    ) -> Result<(), DropReason> {
+        if let Some(id) = self.table.find_question(peer, req.request_id) {
+            if let Some(resolution) = self.table.resolution_mut(id) {
+                resolution.handle_duplicate_req(&mut self.out);
+            }
+            return Err(DropReason::CmDuplicate);
+        }
+        let proven = self.proven.contains(peer);
+        if !self.requests.take(now, peer, proven) {
+            return Err(DropReason::CmRateLimit);
+        }
+        self.admit_question(now, peer, tid, req, proven)
+    }
+
+    fn admit_question(
+        &mut self,
+        now: Time,
+        peer: IpAddr,
+        tid: u64,
+        req: &SidrReq,
+        proven: bool,
+    ) -> Result<(), DropReason> {
+        let ip = self.check_header(req.service_id, peer, req.private_data.bytes());
+        let Ok(ip) = ip.and_then(|ip| is_default(req.pkey).then_some(ip).ok_or(())) else {
+            self.refuse_question(now, peer, tid, req, SidrStatus::REJECTED);
+            return Err(DropReason::CmBadRequest);
+        };
+        match self.check_room(peer, req.service_id, proven) {
+            Ok(()) => {}
+            Err(Refusal::Silent(why)) => return Err(why),
+            Err(Refusal::Rej(reason, why)) => {
+                let nobody = reason == RejReason::INVALID_SERVICE_ID;
+                let status =
+                    if nobody { SidrStatus::INVALID_SERVICE_ID } else { SidrStatus::REJECTED };
+                self.refuse_question(now, peer, tid, req, status);
+                return Err(why);
+            }
+        }
+        let id = self.draw_id().ok_or(DropReason::CmBacklog)?;
+        let until = now.saturating_add(self.limits.decision_time);
+        let asked = Resolution::asked(until, peer, (id, tid), req, ip, &mut self.out);
+        self.table.add_resolution(id, asked);
+        Ok(())
+    }
+
+    fn refuse_question(
+        &mut self,
+        now: Time,
+        peer: IpAddr,
+        tid: u64,
+        req: &SidrReq,
+        status: SidrStatus,
+    ) {
+        let Ok(rep) = Answer::refusal(status).rep(req) else { return };
+        self.send_stray(now, peer, Mad { tid, message: rep.into() });
+    }
+}
+
+/// Full or limited membership of the only partition (B53).
+fn is_default(pkey: u16) -> bool {
+    pkey & 0x7fff == DEFAULT_PKEY & 0x7fff
+}
+
+/// What a REQ must be, whoever it is for. The path must be the one that the packet came by: we
+/// send nothing to third parties (S6).
+fn check(req: &Req, peer: IpAddr, local: IpAddr) -> Result<(), RejReason> {
+    let path = &req.primary;
+    if path.local_gid != Gid::from_ip(peer) || path.remote_gid != Gid::from_ip(local) {
+        return Err(RejReason::INVALID_GID);
+    }
+    if !matches!(req.transport, TransportService::RC | TransportService::UC) {
+        return Err(RejReason::INVALID_TRANSPORT_TYPE);
+    }
+    if !MTUS.contains(&req.path_mtu) {
+        return Err(RejReason::INVALID_MTU);
+    }
+    if [Qpn::SMI, Qpn::GSI, Qpn::MULTICAST].contains(&req.local_qpn) {
+        return Err(RejReason::NO_QP);
+    }
+    if req.local_comm_id == CommId::NONE {
+        return Err(RejReason::INVALID_COMM_ID);
+    }
+    if !is_default(req.pkey) {
+        return Err(RejReason::UNSUPPORTED);
+    }
+    Ok(())
+}

@@ -1,0 +1,172 @@
+//! What applications ask for.
+
+use super::Cm;
+use crate::call::{Acceptance, Call};
+use crate::connection::Connection;
+use crate::error::CmError;
+use crate::link::Link;
+use crate::outbox::Outbox;
+use crate::resolution::{Answer, Question, Resolution};
+use crate::time::Time;
+use crate::{CommId, RejReason, ServiceId};
+use std::net::IpAddr;
+
+impl Cm {
+    /// Takes calls to `service_id` from now on; at most `backlog` wait for the application.
+    ///
+    /// # Errors
+    /// [`CmError::PortTaken`].
+    pub fn listen(&mut self, service_id: ServiceId, backlog: usize) -> Result<(), CmError> {
+        self.table.listeners.add(service_id, backlog)
+    }
+
+    /// Takes no more calls. Requests that came before can still be answered.
+    ///
+    /// # Errors
+    /// [`CmError::NotListening`].
+    pub fn unlisten(&mut self, service_id: ServiceId) -> Result<(), CmError> {
+        self.table.listeners.remove(service_id)
+    }
+
+    /// Calls a peer. The answer is an event.
+    ///
+    /// # Errors
+    /// [`CmError`]: too many connections, the other IP version, too much private data.
+    pub fn connect(&mut self, now: Time, call: &Call) -> Result<CommId, CmError> {
+        self.check_family(call.remote)?;
+        let id = self.new_id()?;
+        let req = call.req(id, &self.us)?;
+        let tid = self.tid(id);
+        let req = (&req, call.packet_lifetime);
+        let connection = Connection::call(now, &self.us, call.remote, tid, req, &mut self.out);
+        self.table.add_connection(id, connection);
+        Ok(id)
+    }
+
+    /// The values for the queue pair that [`accept`](Self::accept) with the same arguments
+    /// implies: the queue pair should be ready to receive before the REP is sent.
+    ///
+    /// # Errors
+    /// Those of `accept`.
+    pub fn link_with(&self, id: CommId, acceptance: &Acceptance) -> Result<Link, CmError> {
+        let connection = self.table.connection(id).filter(|found| !found.is_released());
+        connection.ok_or(CmError::NoSuchConnection(id))?.link_with(acceptance)
+    }
+
+    /// Accepts a request: the REP goes out.
+    ///
+    /// # Errors
+    /// [`CmError`]: it is no request that waits, too much private data.
+    pub fn accept(
+        &mut self,
+        now: Time,
+        id: CommId,
+        acceptance: &Acceptance,
+    ) -> Result<(), CmError> {
+        self.command(id, |connection, _, out| connection.accept(now, acceptance, out))
+    }
+
+    /// Refuses a request or a reply, with up to 148 bytes of private data.
+    ///
+    /// # Errors
+    /// [`CmError`]: it waits for no answer, too much private data.
+    pub fn reject(
+        &mut self,
+        now: Time,
+        id: CommId,
+        reason: RejReason,
+        private_data: &[u8],
+    ) -> Result<(), CmError> {
+        self.command(id, |connection, _, out| connection.reject(now, reason, private_data, out))
+    }
+
+    /// Confirms a reply, with up to 224 bytes of private data: the RTU goes out.
+    ///
+    /// # Errors
+    /// [`CmError`]: it is no reply that waits, too much private data.
+    pub fn establish(&mut self, id: CommId, private_data: &[u8]) -> Result<(), CmError> {
+        self.command(id, |connection, _, out| connection.establish(private_data, out))
+    }
+
+    /// Ends a connection, with up to 220 bytes of private data: the DREQ goes out.
+    ///
+    /// # Errors
+    /// [`CmError`]: it does not stand, too much private data.
+    pub fn disconnect(
+        &mut self,
+        now: Time,
+        id: CommId,
+        private_data: &[u8],
+    ) -> Result<(), CmError> {
+        self.command(id, |connection, tid, out| connection.disconnect(now, tid, private_data, out))
+    }
+
+    /// The first packet of a connection arrived on its queue pair (R113).
+    pub fn handle_comm_est(&mut self, id: CommId) {
+        if let Some(connection) = self.table.connection_mut(id) {
+            connection.handle_comm_est(&mut self.out);
+        }
+        self.table.settle(id);
+    }
+
+    /// Asks which queue pair serves a service. The answer is an event.
+    ///
+    /// # Errors
+    /// [`CmError`] as for [`connect`](Self::connect).
+    pub fn resolve(&mut self, now: Time, question: &Question) -> Result<CommId, CmError> {
+        self.check_family(question.remote)?;
+        let id = self.new_id()?;
+        let ids = (id, self.tid(id));
+        let resolution = Resolution::ask(now, &self.us, ids, question, &mut self.out)?;
+        self.table.add_resolution(id, resolution);
+        Ok(id)
+    }
+
+    /// Answers a question.
+    ///
+    /// # Errors
+    /// [`CmError`]: it is none that waits, too much private data.
+    pub fn answer(&mut self, now: Time, id: CommId, answer: &Answer) -> Result<(), CmError> {
+        let resolution = self.table.resolution_mut(id).ok_or(CmError::NoSuchConnection(id))?;
+        let answered = resolution.answer(now, answer, &mut self.out);
+        self.table.settle(id);
+        answered
+    }
+
+    /// The application is done with `id`, in any state: no event of it comes any more (B54). The
+    /// peer is told what it must know, and a connection still goes through TIMEWAIT.
+    pub fn release(&mut self, now: Time, id: CommId) {
+        let tid = self.tid(id);
+        if let Some(exchange) = self.table.exchange_mut(id) {
+            exchange.release(now, tid, &mut self.out);
+        }
+        self.out.forget(id);
+        self.table.settle(id);
+    }
+
+    fn check_family(&self, remote: IpAddr) -> Result<(), CmError> {
+        let local = self.us.address;
+        if remote.is_ipv4() != local.is_ipv4() {
+            return Err(CmError::OtherFamily { remote, local });
+        }
+        Ok(())
+    }
+
+    fn new_id(&mut self) -> Result<CommId, CmError> {
+        self.draw_id().ok_or(CmError::TooMany { limit: self.limits.max_connections })
+    }
+
+    /// A command on a connection that the application holds.
+    fn command(
+        &mut self,
+        id: CommId,
+        run: impl FnOnce(&mut Connection, u64, &mut Outbox) -> Result<(), CmError>,
+    ) -> Result<(), CmError> {
+        let tid = self.tid(id);
+        let connection = self.table.connection_mut(id).filter(|found| !found.is_released());
+        let connection = connection.ok_or(CmError::NoSuchConnection(id))?;
+        let done = run(connection, tid, &mut self.out);
+        self.table.settle(id);
+        done
+    }
+}

@@ -1,0 +1,147 @@
+//! The connection manager of one device.
+
+mod admission;
+mod commands;
+mod receive;
+
+use crate::budget::Budget;
+use crate::connection::State;
+use crate::event::Event;
+use crate::identity::Identity;
+use crate::limits::{CmLimits, ID_DRAWS, TIMERS_PER_CALL};
+use crate::outbox::{Outbox, Outgoing};
+use crate::proven::ProvenSources;
+use crate::table::Table;
+use crate::time::Time;
+use crate::{CommId, PortSpace, ServiceId};
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+/// Ports that are given out when nobody cares which.
+const EPHEMERAL: std::ops::RangeInclusive<u16> = 32_768..=60_999;
+
+/// The connection manager of one device: all its connections, resolutions and listeners.
+///
+/// Commands come from the application, [`handle_mad`](Cm::handle_mad) takes what arrives on QP 1.
+/// After any of them, drain [`poll_transmit`](Cm::poll_transmit) and
+/// [`poll_event`](Cm::poll_event), then read [`poll_timeout`](Cm::poll_timeout).
+#[derive(Debug)]
+pub struct Cm {
+    us: Identity,
+    limits: CmLimits,
+    table: Table,
+    out: Outbox,
+    /// New requests.
+    requests: Budget,
+    /// Answers to what belongs to nothing.
+    strays: Budget,
+    proven: ProvenSources,
+    rng: ChaCha20Rng,
+    /// Upper half of our transaction ids.
+    tid_prefix: u64,
+}
+
+impl Cm {
+    /// A connection manager without connections. All ids follow from `seed`, which must be
+    /// unpredictable (A23).
+    pub fn new(us: Identity, limits: CmLimits, seed: [u8; 32]) -> Cm {
+        let mut rng = ChaCha20Rng::from_seed(seed);
+        let CmLimits { requests_per_second, requests_per_source, .. } = limits;
+        let CmLimits { strays_per_second, strays_per_source, .. } = limits;
+        Cm {
+            us,
+            limits,
+            table: Table::default(),
+            out: Outbox::default(),
+            requests: Budget::new(requests_per_second, requests_per_source, rng.next_u64()),
+            strays: Budget::new(strays_per_second, strays_per_source, rng.next_u64()),
+            proven: ProvenSources::default(),
+            tid_prefix: u64::from(rng.next_u32()) << 32,
+            rng,
+        }
+    }
+
+    /// Who we are.
+    pub fn identity(&self) -> &Identity {
+        &self.us
+    }
+
+    /// Connections and resolutions in any state, TIMEWAIT included.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.table.len() == 0
+    }
+
+    /// Requests that are not answered, or whose answer is not confirmed.
+    pub fn half_open(&self) -> usize {
+        self.table.half_open.count()
+    }
+
+    /// MADs that were lost because nobody sent those before them.
+    pub fn lost(&self) -> u64 {
+        self.out.lost()
+    }
+
+    /// Where a connection stands; `None` if it is over or released.
+    pub fn state(&self, id: CommId) -> Option<State> {
+        self.table.connection(id).filter(|found| !found.is_released()).map(|found| found.state())
+    }
+
+    /// A port of `space` that nobody listens on, for those who do not care which.
+    pub fn free_port(&mut self, space: PortSpace) -> Option<u16> {
+        (0..ID_DRAWS).find_map(|_| {
+            let span = u32::from(EPHEMERAL.end() - EPHEMERAL.start()) + 1;
+            let port = EPHEMERAL.start() + (self.rng.next_u32() % span) as u16;
+            (!self.table.listeners.contains(ServiceId::new(space, port))).then_some(port)
+        })
+    }
+
+    /// An id that is free; `None` if the table is full.
+    fn draw_id(&mut self) -> Option<CommId> {
+        if self.table.len() >= self.limits.max_connections {
+            return None;
+        }
+        (0..ID_DRAWS)
+            .map(|_| CommId(self.rng.next_u32()))
+            .find(|id| *id != CommId::NONE && !self.table.contains(*id))
+    }
+
+    fn tid(&self, id: CommId) -> u64 {
+        self.tid_prefix | u64::from(id.0)
+    }
+
+    /// Serves the timers that are due.
+    pub fn handle_timeout(&mut self, now: Time) {
+        for _ in 0..TIMERS_PER_CALL {
+            let Some(id) = self.table.due(now) else { return };
+            if let Some(exchange) = self.table.exchange_mut(id) {
+                exchange.handle_timeout(now, &mut self.out);
+            }
+            self.table.settle(id);
+        }
+    }
+
+    /// The next MAD to send.
+    pub fn poll_transmit(&mut self) -> Option<Outgoing> {
+        self.out.pop_mad()
+    }
+
+    /// True if a MAD waits to be sent.
+    pub fn wants_transmit(&self) -> bool {
+        self.out.has_mad()
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.out.pop_event()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.table.next_deadline()
+    }
+}

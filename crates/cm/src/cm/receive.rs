@@ -1,0 +1,206 @@
+//! Where a MAD goes. One that concerns an existing connection must name it by our id and come from
+//! its peer's address; most must name the peer's id too (A23).
+
+use super::Cm;
+use crate::CommId;
+use crate::connection::{Connection, State};
+use crate::mad::Mad;
+use crate::message::{Apr, Drep, Dreq, Lap, Message, Mra, Rej, Rep, Rtu, SidrRep};
+use crate::outbox::Outbox;
+use crate::time::Time;
+use crate::{PrivateData, RejReason};
+use std::net::IpAddr;
+use uroce_wire::DropReason;
+
+impl Cm {
+    /// Takes the payload of a packet that arrived on QP 1 with the Q_Key of QP 1, from QP 1 of
+    /// `peer`.
+    ///
+    /// # Errors
+    /// Why it had no effect, or none but a repeated answer; for the counters.
+    pub fn handle_mad(&mut self, now: Time, peer: IpAddr, bytes: &[u8]) -> Result<(), DropReason> {
+        let Mad { tid, message } = Mad::parse(bytes).map_err(|error| error.drop_reason())?;
+        match message {
+            Message::Req(req) => self.handle_req(now, peer, tid, &req),
+            Message::SidrReq(req) => self.handle_sidr_req(now, peer, tid, &req),
+            Message::Rep(rep) => self.handle_rep(now, peer, &rep),
+            Message::Rtu(rtu) => self.handle_rtu(peer, &rtu),
+            Message::Mra(mra) => self.handle_mra(now, peer, &mra),
+            Message::Rej(rej) => self.handle_rej(now, peer, &rej),
+            Message::Dreq(dreq) => self.handle_dreq(now, peer, tid, &dreq),
+            Message::Drep(drep) => self.handle_drep(now, peer, &drep),
+            Message::SidrRep(rep) => self.handle_sidr_rep(peer, &rep),
+            Message::Lap(lap) => self.handle_lap(now, peer, tid, &lap),
+            // We never send LAP.
+            Message::Apr(_) => Err(DropReason::CmUnsupported),
+        }
+    }
+
+    /// Hands a message to the connection that it names.
+    fn deliver(
+        &mut self,
+        peer: IpAddr,
+        id: CommId,
+        run: impl FnOnce(&mut Connection, &mut Outbox) -> Result<(), DropReason>,
+    ) -> Result<(), DropReason> {
+        let connection = self.table.connection_mut(id).ok_or(DropReason::CmUnknownId)?;
+        if connection.peer() != peer {
+            return Err(DropReason::CmWrongPeer);
+        }
+        let done = run(connection, &mut self.out);
+        if connection.state() == State::Established {
+            self.proven.add(peer);
+        }
+        self.table.settle(id);
+        done
+    }
+
+    fn handle_rep(&mut self, now: Time, peer: IpAddr, rep: &Rep) -> Result<(), DropReason> {
+        let id = rep.remote_comm_id;
+        let other = self.table.find_remote_qpn(peer, rep.local_qpn).filter(|other| *other != id);
+        if let Some(other) = other {
+            return self.handle_stale_rep(now, peer, rep, other);
+        }
+        self.deliver(peer, id, |connection, out| connection.handle_rep(rep, out))?;
+        self.proven.add(peer);
+        Ok(())
+    }
+
+    /// The queue pair in a REP belongs to another connection of ours already (R112).
+    fn handle_stale_rep(
+        &mut self,
+        now: Time,
+        peer: IpAddr,
+        rep: &Rep,
+        other: CommId,
+    ) -> Result<(), DropReason> {
+        self.deliver(peer, rep.remote_comm_id, |connection, out| {
+            if connection.state() != State::ReqSent {
+                return Err(DropReason::CmUnknownId);
+            }
+            connection.refuse_stale_rep(rep.local_comm_id, out);
+            Ok(())
+        })?;
+        self.end_stale(now, peer, other);
+        Err(DropReason::CmStale)
+    }
+
+    /// The peer has forgotten a connection.
+    pub(super) fn end_stale(&mut self, now: Time, peer: IpAddr, id: CommId) {
+        let tid = self.tid(id);
+        let ended = self.deliver(peer, id, |connection, out| {
+            connection.handle_stale(now, tid, out);
+            Ok(())
+        });
+        debug_assert!(ended.is_ok(), "the index leads to connections of this peer");
+    }
+
+    fn handle_rtu(&mut self, peer: IpAddr, rtu: &Rtu) -> Result<(), DropReason> {
+        self.deliver(peer, rtu.remote_comm_id, |connection, out| connection.handle_rtu(rtu, out))
+    }
+
+    fn handle_mra(&mut self, now: Time, peer: IpAddr, mra: &Mra) -> Result<(), DropReason> {
+        self.deliver(peer, mra.remote_comm_id, |connection, _| connection.handle_mra(now, mra))
+    }
+
+    fn handle_rej(&mut self, now: Time, peer: IpAddr, rej: &Rej) -> Result<(), DropReason> {
+        if rej.remote_comm_id == CommId::NONE {
+            return self.handle_rej_without_id(now, peer, rej);
+        }
+        self.deliver(peer, rej.remote_comm_id, |found, out| found.handle_rej(now, rej, out))
+    }
+
+    /// A caller that gave up before it learnt our id names its own, and proves itself by its GUID.
+    fn handle_rej_without_id(
+        &mut self,
+        now: Time,
+        peer: IpAddr,
+        rej: &Rej,
+    ) -> Result<(), DropReason> {
+        let found = self.table.find_remote_id(peer, rej.local_comm_id);
+        let id = found.ok_or(DropReason::CmUnknownId)?;
+        self.deliver(peer, id, |connection, out| {
+            let known = rej.guid() == Some(connection.req().local_ca_guid);
+            if rej.reason != RejReason::TIMEOUT || !known || !connection.is_half_open() {
+                return Err(DropReason::CmUnknownId);
+            }
+            connection.handle_rej_of_peer(now, rej, out)
+        })
+    }
+
+    fn handle_dreq(
+        &mut self,
+        now: Time,
+        peer: IpAddr,
+        tid: u64,
+        dreq: &Dreq,
+    ) -> Result<(), DropReason> {
+        let id = dreq.remote_comm_id;
+        let known = self.table.connection(id);
+        if known.is_some_and(|found| found.peer() != peer || found.remote().is_some()) {
+            return self.deliver(peer, id, |found, out| found.handle_dreq(now, tid, dreq, out));
+        }
+        self.answer_stray_dreq(now, peer, tid, dreq);
+        Err(DropReason::CmUnknownId)
+    }
+
+    /// A DREQ for a connection that is over here: the DREP lets the peer rest.
+    fn answer_stray_dreq(&mut self, now: Time, peer: IpAddr, tid: u64, dreq: &Dreq) {
+        let drep = Drep {
+            local_comm_id: dreq.remote_comm_id,
+            remote_comm_id: dreq.local_comm_id,
+            private_data: PrivateData::default(),
+        };
+        self.send_stray(now, peer, Mad { tid, message: drep.into() });
+    }
+
+    /// An answer that no connection stands behind, within the budget for such.
+    pub(super) fn send_stray(&mut self, now: Time, peer: IpAddr, mad: Mad) {
+        if self.strays.take(now, peer, false) {
+            self.out.send(peer, &mad);
+        }
+    }
+
+    fn handle_drep(&mut self, now: Time, peer: IpAddr, drep: &Drep) -> Result<(), DropReason> {
+        self.deliver(peer, drep.remote_comm_id, |found, out| found.handle_drep(now, drep, out))
+    }
+
+    /// RoCE has no alternate paths: the peer of a standing connection is told so.
+    fn handle_lap(
+        &mut self,
+        now: Time,
+        peer: IpAddr,
+        tid: u64,
+        lap: &Lap,
+    ) -> Result<(), DropReason> {
+        let connection = self.table.connection(lap.remote_comm_id);
+        let connection = connection.ok_or(DropReason::CmUnknownId)?;
+        if connection.peer() != peer {
+            return Err(DropReason::CmWrongPeer);
+        }
+        if connection.remote_id() != lap.local_comm_id {
+            return Err(DropReason::CmUnknownId);
+        }
+        let apr = Apr {
+            local_comm_id: lap.remote_comm_id,
+            remote_comm_id: lap.local_comm_id,
+            info_len: 0,
+            status: Apr::UNSUPPORTED,
+            info: [0; 72],
+            private_data: PrivateData::default(),
+        };
+        self.send_stray(now, peer, Mad { tid, message: apr.into() });
+        Err(DropReason::CmUnsupported)
+    }
+
+    fn handle_sidr_rep(&mut self, peer: IpAddr, rep: &SidrRep) -> Result<(), DropReason> {
+        let id = CommId(rep.request_id);
+        let resolution = self.table.resolution_mut(id).ok_or(DropReason::CmUnknownId)?;
+        if resolution.peer() != peer {
+            return Err(DropReason::CmWrongPeer);
+        }
+        let done = resolution.handle_rep(rep, &mut self.out);
+        self.table.settle(id);
+        done
+    }
+}

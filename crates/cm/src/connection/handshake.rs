@@ -1,0 +1,154 @@
+//! REP, RTU and MRA: from the REQ to an established connection.
+
+use super::{Connection, State};
+use crate::call::Acceptance;
+use crate::error::CmError;
+use crate::event::Event;
+use crate::limits::MRA_SERVICE_TIMEOUT;
+use crate::link::Link;
+use crate::message::{Mra, RejectedMessage, Rep, Rtu};
+use crate::outbox::Outbox;
+use crate::time::Time;
+use crate::time_code::response_time;
+use crate::{PrivateData, TooLong};
+use uroce_wire::DropReason;
+
+/// A request that the application has not decided on.
+const TO_DECIDE: &str = "only a request that was not answered yet can be accepted or rejected";
+/// A reply that the application has not confirmed.
+const TO_CONFIRM: &str = "only a reply that was not confirmed yet can be";
+
+impl Connection {
+    /// The values for the queue pair, if this acceptance is sent.
+    pub(crate) fn link_with(&self, acceptance: &Acceptance) -> Result<Link, CmError> {
+        self.must_be(&[State::ReqReceived], TO_DECIDE)?;
+        let rep = acceptance.rep(self.id, &self.req, &self.us)?;
+        Ok(Link::of_called(self.peer, &self.req, &rep))
+    }
+
+    /// Called side: the REP goes out.
+    pub(crate) fn accept(
+        &mut self,
+        now: Time,
+        acceptance: &Acceptance,
+        out: &mut Outbox,
+    ) -> Result<(), CmError> {
+        self.must_be(&[State::ReqReceived], TO_DECIDE)?;
+        let rep = acceptance.rep(self.id, &self.req, &self.us)?;
+        self.local_qpn = rep.local_qpn;
+        self.enter(State::RepSent);
+        let interval = response_time(self.req.local_response_timeout);
+        self.send_repeatedly(now, self.mad(rep), interval, out);
+        Ok(())
+    }
+
+    /// Caller: the queue pair is ready, the RTU goes out.
+    pub(crate) fn establish(
+        &mut self,
+        private_data: &[u8],
+        out: &mut Outbox,
+    ) -> Result<(), CmError> {
+        self.must_be(&[State::RepReceived], TO_CONFIRM)?;
+        let rtu = Rtu {
+            local_comm_id: self.id,
+            remote_comm_id: self.remote_id,
+            private_data: PrivateData::new(private_data).map_err(|error: TooLong| error)?,
+        };
+        self.enter(State::Established);
+        let mad = self.mad(rtu);
+        out.send(self.peer, &mad);
+        self.rtu = Some(mad);
+        Ok(())
+    }
+
+    pub(crate) fn handle_rep(&mut self, rep: &Rep, out: &mut Outbox) -> Result<(), DropReason> {
+        match self.state {
+            State::ReqSent => self.take_rep(rep, out),
+            _ if rep.local_comm_id != self.remote_id => return Err(DropReason::CmUnknownId),
+            // R109: the RTU was lost.
+            State::Established => {
+                if let Some(rtu) = &self.rtu {
+                    out.send(self.peer, rtu);
+                }
+                return Err(DropReason::CmDuplicate);
+            }
+            State::RepReceived => {
+                self.ask_for_patience(RejectedMessage::REP, out);
+                return Err(DropReason::CmDuplicate);
+            }
+            _ => return Err(DropReason::CmWrongState),
+        }
+        Ok(())
+    }
+
+    fn take_rep(&mut self, rep: &Rep, out: &mut Outbox) {
+        self.enter(State::RepReceived);
+        self.remote_id = rep.local_comm_id;
+        self.remote_qpn = rep.local_qpn;
+        let link = Link::of_caller(self.peer, &self.req, rep);
+        self.ack_timeout = link.ack_timeout;
+        let private_data = rep.private_data.bytes()[..].into();
+        self.tell(Event::Reply { id: self.id, link, private_data }, out);
+    }
+
+    pub(crate) fn handle_rtu(&mut self, rtu: &Rtu, out: &mut Outbox) -> Result<(), DropReason> {
+        match self.state {
+            _ if rtu.local_comm_id != self.remote_id => Err(DropReason::CmUnknownId),
+            State::RepSent => {
+                self.become_established(rtu.private_data.bytes(), out);
+                Ok(())
+            }
+            State::Established => Err(DropReason::CmDuplicate),
+            _ => Err(DropReason::CmWrongState),
+        }
+    }
+
+    /// A packet of the connection arrived: the RTU was sent, whether it arrives or not (R113).
+    pub(crate) fn handle_comm_est(&mut self, out: &mut Outbox) {
+        if self.state == State::RepSent {
+            self.become_established(&[], out);
+        }
+    }
+
+    fn become_established(&mut self, private_data: &[u8], out: &mut Outbox) {
+        self.enter(State::Established);
+        let private_data = private_data.into();
+        self.tell(Event::Established { id: self.id, private_data }, out);
+    }
+
+    /// The REQ came again (R108). One connection, one queue pair, the same REP.
+    pub(crate) fn handle_duplicate_req(&mut self, out: &mut Outbox) -> DropReason {
+        match self.state {
+            State::ReqReceived => self.ask_for_patience(RejectedMessage::REQ, out),
+            State::RepSent => self.send_waiting(out),
+            State::DreqSent | State::Timewait => return DropReason::CmStale,
+            _ => {}
+        }
+        DropReason::CmDuplicate
+    }
+
+    /// The application takes its time, and the peer begins to wonder.
+    fn ask_for_patience(&mut self, message: RejectedMessage, out: &mut Outbox) {
+        self.patience_asked = true;
+        let mra = Mra {
+            local_comm_id: self.id,
+            remote_comm_id: self.remote_id,
+            message,
+            service_timeout: MRA_SERVICE_TIMEOUT,
+            private_data: PrivateData::default(),
+        };
+        self.send(mra, out);
+    }
+
+    pub(crate) fn handle_mra(&mut self, now: Time, mra: &Mra) -> Result<(), DropReason> {
+        let known = mra.local_comm_id == self.remote_id;
+        match (self.state, mra.message) {
+            (State::ReqSent, RejectedMessage::REQ) => {}
+            (State::RepSent, RejectedMessage::REP) if known => {}
+            (State::RepSent, _) if !known => return Err(DropReason::CmUnknownId),
+            _ => return Err(DropReason::CmWrongState),
+        }
+        self.be_patient(now, mra.service_timeout);
+        Ok(())
+    }
+}

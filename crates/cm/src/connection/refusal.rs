@@ -1,0 +1,127 @@
+//! REJ: refusals of either side.
+
+use super::{Connection, State};
+use crate::error::CmError;
+use crate::event::Event;
+use crate::message::{Rej, RejectedMessage};
+use crate::outbox::Outbox;
+use crate::time::Time;
+use crate::{CommId, PrivateData, RejReason};
+use uroce_wire::DropReason;
+
+/// A REJ with no additional information.
+pub(crate) fn rej(
+    [local_comm_id, remote_comm_id]: [CommId; 2],
+    message: RejectedMessage,
+    reason: RejReason,
+    private_data: PrivateData<148>,
+) -> Rej {
+    let info = [0; 72];
+    Rej { local_comm_id, remote_comm_id, message, info_len: 0, reason, info, private_data }
+}
+
+impl Connection {
+    /// Refuses what the peer sent: the REQ or the REP.
+    pub(crate) fn reject(
+        &mut self,
+        now: Time,
+        reason: RejReason,
+        private_data: &[u8],
+        out: &mut Outbox,
+    ) -> Result<(), CmError> {
+        let need = "only a request or a reply that was not answered yet can be rejected";
+        self.must_be(&[State::ReqReceived, State::RepReceived], need)?;
+        self.refuse(reason, PrivateData::new(private_data)?, out);
+        match self.state {
+            State::RepReceived => self.enter_timewait(now),
+            _ => self.enter(State::Closed),
+        }
+        Ok(())
+    }
+
+    /// Sends the REJ that fits the state. With the reason "timeout" comes our GUID, by which the
+    /// peer finds a connection whose id we do not know.
+    pub(super) fn refuse(
+        &self,
+        reason: RejReason,
+        private_data: PrivateData<148>,
+        out: &mut Outbox,
+    ) {
+        let (local, message) = match self.state {
+            State::ReqReceived if self.patience_asked => (self.id, RejectedMessage::REQ),
+            State::ReqReceived => (CommId::NONE, RejectedMessage::REQ),
+            State::ReqSent => (self.id, RejectedMessage::REQ),
+            State::RepReceived => (self.id, RejectedMessage::REP),
+            _ => (self.id, RejectedMessage::OTHER),
+        };
+        let mut rej = rej([local, self.remote_id], message, reason, private_data);
+        if reason == RejReason::TIMEOUT {
+            let guid = self.us.guid.to_be_bytes();
+            rej.info_len = guid.len() as u8;
+            rej.info[..guid.len()].copy_from_slice(&guid);
+        }
+        self.send(rej, out);
+    }
+
+    pub(crate) fn handle_rej(
+        &mut self,
+        now: Time,
+        rej: &Rej,
+        out: &mut Outbox,
+    ) -> Result<(), DropReason> {
+        // The answer to our REQ names us only.
+        if self.state == State::ReqSent {
+            if rej.message != RejectedMessage::REQ {
+                return Err(DropReason::CmWrongState);
+            }
+            self.tell(self.rejected(rej), out);
+            self.enter(State::Closed);
+            return Ok(());
+        }
+        if rej.local_comm_id != self.remote_id {
+            return Err(DropReason::CmUnknownId);
+        }
+        self.handle_rej_of_peer(now, rej, out)
+    }
+
+    /// A REJ of the peer that this connection is with, beyond doubt.
+    pub(crate) fn handle_rej_of_peer(
+        &mut self,
+        now: Time,
+        rej: &Rej,
+        out: &mut Outbox,
+    ) -> Result<(), DropReason> {
+        match self.state {
+            State::ReqReceived => {
+                self.tell(self.rejected(rej), out);
+                self.enter(State::Closed);
+            }
+            State::RepSent | State::RepReceived => {
+                self.tell(self.rejected(rej), out);
+                self.enter_timewait(now);
+            }
+            // The peer has given up, or does not know us any more.
+            State::Established | State::DreqSent if !rej.message.is_of_handshake() => {
+                self.tell_end(&[], out);
+                self.enter_timewait(now);
+            }
+            _ => return Err(DropReason::CmWrongState),
+        }
+        Ok(())
+    }
+
+    fn rejected(&self, rej: &Rej) -> Event {
+        let private_data = rej.private_data.bytes()[..].into();
+        Event::Rejected { id: self.id, reason: rej.reason, private_data }
+    }
+
+    /// Our REP came from a queue pair that another connection of ours still uses: the REP is
+    /// refused, and the call failed.
+    pub(crate) fn refuse_stale_rep(&mut self, remote_id: CommId, out: &mut Outbox) {
+        let stale = RejReason::STALE_CONNECTION;
+        let ids = [self.id, remote_id];
+        self.send(rej(ids, RejectedMessage::REP, stale, PrivateData::default()), out);
+        self.tell(Event::Rejected { id: self.id, reason: stale, private_data: [].into() }, out);
+        self.enter(State::Closed);
+    }
+}

@@ -1,0 +1,131 @@
+//! DREQ and DREP: the end of a connection.
+
+use super::{Connection, State};
+use crate::error::CmError;
+use crate::mad::Mad;
+use crate::message::{Drep, Dreq, Message};
+use crate::outbox::Outbox;
+use crate::time::Time;
+use crate::time_code::response_time;
+use crate::{PrivateData, RejReason};
+use uroce_wire::DropReason;
+
+impl Connection {
+    /// Ends an established connection: the DREQ goes out. `own_tid` names the exchange if the peer
+    /// sent the REQ.
+    pub(crate) fn disconnect(
+        &mut self,
+        now: Time,
+        own_tid: u64,
+        private_data: &[u8],
+        out: &mut Outbox,
+    ) -> Result<(), CmError> {
+        let need = "only a connection that stands can be ended; reject or release it instead";
+        self.must_be(&[State::Established, State::RepSent], need)?;
+        self.send_dreq(now, own_tid, PrivateData::new(private_data)?, out);
+        Ok(())
+    }
+
+    fn send_dreq(&mut self, now: Time, own_tid: u64, data: PrivateData<220>, out: &mut Outbox) {
+        let dreq = Dreq {
+            local_comm_id: self.id,
+            remote_comm_id: self.remote_id,
+            remote_qpn: self.remote_qpn,
+            private_data: data,
+        };
+        let (tid, timeout) = if self.caller {
+            (self.tid, self.req.remote_response_timeout)
+        } else {
+            (own_tid, self.req.local_response_timeout)
+        };
+        self.enter(State::DreqSent);
+        let mad = Mad { tid, message: Message::Dreq(dreq) };
+        self.send_repeatedly(now, mad, response_time(timeout), out);
+    }
+
+    /// Answers a DREQ. It must carry our queue pair, beside the ids (A23).
+    pub(crate) fn handle_dreq(
+        &mut self,
+        now: Time,
+        tid: u64,
+        dreq: &Dreq,
+        out: &mut Outbox,
+    ) -> Result<(), DropReason> {
+        if dreq.local_comm_id != self.remote_id || dreq.remote_qpn != self.local_qpn {
+            return Err(DropReason::CmUnknownId);
+        }
+        match self.state {
+            // R110: also when our own DREQ is on its way.
+            State::RepSent | State::Established | State::DreqSent => {
+                self.tell_end(dreq.private_data.bytes(), out);
+                self.send_drep(tid, out);
+                self.enter_timewait(now);
+                Ok(())
+            }
+            State::Timewait => {
+                self.send_drep(tid, out);
+                Err(DropReason::CmDuplicate)
+            }
+            _ => Err(DropReason::CmWrongState),
+        }
+    }
+
+    fn send_drep(&self, tid: u64, out: &mut Outbox) {
+        let drep = Drep {
+            local_comm_id: self.id,
+            remote_comm_id: self.remote_id,
+            private_data: PrivateData::default(),
+        };
+        out.send(self.peer, &Mad { tid, message: Message::Drep(drep) });
+    }
+
+    pub(crate) fn handle_drep(
+        &mut self,
+        now: Time,
+        drep: &Drep,
+        out: &mut Outbox,
+    ) -> Result<(), DropReason> {
+        match self.state {
+            _ if drep.local_comm_id != self.remote_id => Err(DropReason::CmUnknownId),
+            State::DreqSent => {
+                self.tell_end(drep.private_data.bytes(), out);
+                self.enter_timewait(now);
+                Ok(())
+            }
+            State::Timewait => Err(DropReason::CmDuplicate),
+            _ => Err(DropReason::CmWrongState),
+        }
+    }
+
+    /// The peer calls from the same queue pair again, so it has forgotten this connection: it is
+    /// ended, and a DREQ sent in case that is not so (R112).
+    pub(crate) fn handle_stale(&mut self, now: Time, own_tid: u64, out: &mut Outbox) {
+        if self.state == State::Established {
+            self.tell_end(&[], out);
+            self.send_dreq(now, own_tid, PrivateData::default(), out);
+        }
+    }
+
+    /// The application wants to hear no more of it; the peer is told what it must know.
+    pub(crate) fn release(&mut self, now: Time, own_tid: u64, out: &mut Outbox) {
+        self.released = true;
+        match self.state {
+            State::ReqSent => {
+                self.refuse(RejReason::TIMEOUT, PrivateData::default(), out);
+                self.enter(State::Closed);
+            }
+            State::ReqReceived => {
+                self.refuse(RejReason::CONSUMER, PrivateData::default(), out);
+                self.enter(State::Closed);
+            }
+            State::RepReceived => {
+                self.refuse(RejReason::CONSUMER, PrivateData::default(), out);
+                self.enter_timewait(now);
+            }
+            State::RepSent | State::Established => {
+                self.send_dreq(now, own_tid, PrivateData::default(), out);
+            }
+            State::DreqSent | State::Timewait | State::Closed => {}
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What the application is told.
+
+use crate::ip_cm::IpCm;
+use crate::link::Link;
+use crate::message::{Req, TransportService};
+use crate::service_id::ServiceId;
+use crate::{CommId, RejReason, SidrStatus};
+use std::net::IpAddr;
+use uroce_wire::Qpn;
+
+/// An event of one connection, or of one service id resolution. Private data is as long as its
+/// message has room for; the wire does not tell how much of it the peer meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A REQ came for a listener: accept or reject it.
+    Request {
+        /// Our name for the connection.
+        id: CommId,
+        /// What is asked for.
+        request: Box<ConnectionRequest>,
+    },
+    /// A REP came: set the queue pair up with `link`, then establish or reject.
+    Reply {
+        /// The connection.
+        id: CommId,
+        /// Values for the queue pair.
+        link: Link,
+        /// The called side's, 196 bytes.
+        private_data: Box<[u8]>,
+    },
+    /// The called side has the RTU, or the first packet that shows that it was sent (R113).
+    Established {
+        /// The connection.
+        id: CommId,
+        /// The caller's, 224 bytes; empty if there was no RTU.
+        private_data: Box<[u8]>,
+    },
+    /// The peer refused.
+    Rejected {
+        /// The connection.
+        id: CommId,
+        /// Why.
+        reason: RejReason,
+        /// The peer's, 148 bytes.
+        private_data: Box<[u8]>,
+    },
+    /// The peer did not answer, or the application did not answer it in time.
+    TimedOut {
+        /// The connection.
+        id: CommId,
+    },
+    /// The connection ended; from now on the queue pair must not send.
+    Disconnected {
+        /// The connection.
+        id: CommId,
+        /// The peer's, 220 or 224 bytes; empty if it did not answer.
+        private_data: Box<[u8]>,
+    },
+    /// The last packets of the connection have died out: the queue pair may be used again.
+    TimewaitExit {
+        /// The connection.
+        id: CommId,
+    },
+    /// A SIDR_REQ came for a listener: answer it.
+    Query {
+        /// Our name for the resolution.
+        id: CommId,
+        /// What is looked for.
+        service_id: ServiceId,
+        /// Who asks.
+        remote: IpAddr,
+        /// What the caller says about itself, if the service is rdma_cm's.
+        ip: Option<IpCm>,
+        /// The caller's, 180 or 216 bytes.
+        private_data: Box<[u8]>,
+    },
+    /// A SIDR_REP came.
+    Resolved {
+        /// The resolution.
+        id: CommId,
+        /// Whether there is such a service; if not, what follows means nothing.
+        status: SidrStatus,
+        /// The queue pair to send datagrams to.
+        qpn: Qpn,
+        /// What they must carry.
+        qkey: u32,
+        /// The peer's, 136 bytes.
+        private_data: Box<[u8]>,
+    },
+}
+
+impl Event {
+    /// What it is about.
+    pub fn id(&self) -> CommId {
+        match self {
+            Event::Request { id, .. }
+            | Event::Reply { id, .. }
+            | Event::Established { id, .. }
+            | Event::Rejected { id, .. }
+            | Event::TimedOut { id }
+            | Event::Disconnected { id, .. }
+            | Event::TimewaitExit { id }
+            | Event::Query { id, .. }
+            | Event::Resolved { id, .. } => *id,
+        }
+    }
+}
+
+/// What a REQ asks for, from the point of view of the called side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConnectionRequest {
+    /// What was called.
+    pub service_id: ServiceId,
+    /// The caller.
+    pub remote: IpAddr,
+    /// What the caller says about itself, if the service is rdma_cm's.
+    pub ip: Option<IpCm>,
+    /// The caller's queue pair.
+    pub remote_qpn: Qpn,
+    /// RC or UC.
+    pub transport: TransportService,
+    /// READs and atomics that the caller wants to have in flight, for us to serve.
+    pub responder_resources: u8,
+    /// READs and atomics of ours that the caller can serve.
+    pub initiator_depth: u8,
+    /// Retries of the connection.
+    pub retry_count: u8,
+    /// RNR retries of the connection.
+    pub rnr_retry_count: u8,
+    /// The caller wants end-to-end flow control.
+    pub flow_control: bool,
+    /// The caller receives into an SRQ.
+    pub srq: bool,
+    /// The caller's, 56 or 92 bytes.
+    pub private_data: Box<[u8]>,
+}
+
+impl ConnectionRequest {
+    pub(crate) fn new(remote: IpAddr, req: &Req, ip: Option<IpCm>) -> ConnectionRequest {
+        let skip = if ip.is_some() { IpCm::LEN } else { 0 };
+        ConnectionRequest {
+            service_id: req.service_id,
+            remote,
+            ip,
+            remote_qpn: req.local_qpn,
+            transport: req.transport,
+            responder_resources: req.initiator_depth,
+            initiator_depth: req.responder_resources,
+            retry_count: req.retry_count,
+            rnr_retry_count: req.rnr_retry_count,
+            flow_control: req.flow_control,
+            srq: req.srq,
+            private_data: req.private_data.bytes()[skip..].into(),
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What a communication id stands for.
+
+use crate::connection::{Connection, State};
+use crate::outbox::Outbox;
+use crate::resolution::Resolution;
+use crate::time::Time;
+use std::net::IpAddr;
+
+/// A connection or a resolution.
+#[derive(Debug)]
+pub(crate) enum Exchange {
+    Connection(Box<Connection>),
+    Resolution(Box<Resolution>),
+}
+
+impl Exchange {
+    pub(crate) fn state(&self) -> State {
+        match self {
+            Exchange::Connection(connection) => connection.state(),
+            Exchange::Resolution(resolution) => resolution.state(),
+        }
+    }
+
+    pub(crate) fn peer(&self) -> IpAddr {
+        match self {
+            Exchange::Connection(connection) => connection.peer(),
+            Exchange::Resolution(resolution) => resolution.peer(),
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        match self {
+            Exchange::Connection(connection) => connection.deadline(),
+            Exchange::Resolution(resolution) => resolution.deadline(),
+        }
+    }
+
+    pub(crate) fn is_half_open(&self) -> bool {
+        match self {
+            Exchange::Connection(connection) => connection.is_half_open(),
+            Exchange::Resolution(resolution) => resolution.is_half_open(),
+        }
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Time, out: &mut Outbox) {
+        match self {
+            Exchange::Connection(connection) => connection.handle_timeout(now, out),
+            Exchange::Resolution(resolution) => resolution.handle_timeout(now, out),
+        }
+    }
+
+    pub(crate) fn release(&mut self, now: Time, own_tid: u64, out: &mut Outbox) {
+        match self {
+            Exchange::Connection(connection) => connection.release(now, own_tid, out),
+            Exchange::Resolution(resolution) => resolution.release(now, out),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Every limit of connection management in one place (A21).
+
+use std::time::Duration;
+
+/// Most MADs that wait to be sent; what comes beyond is lost, as on the wire.
+pub const TRANSMIT_QUEUE: usize = 4_096;
+/// Most timers served in one call; the rest stay due.
+pub const TIMERS_PER_CALL: usize = 256;
+/// Draws before the search for a free communication id gives up.
+pub const ID_DRAWS: usize = 1_000;
+/// Code of the time that an MRA asks for: 65.5 s, as the kernel's.
+pub const MRA_SERVICE_TIMEOUT: u8 = 24;
+/// The longest that a peer can make us wait by an MRA or a time-out code.
+pub const LONGEST_WAIT: Duration = Duration::from_secs(120);
+/// The shortest time between two copies of a message: a peer that asks for less would turn us
+/// into an amplifier.
+pub const SHORTEST_RESEND: Duration = Duration::from_millis(100);
+/// The longest TIMEWAIT that a peer can cause.
+pub const LONGEST_TIMEWAIT: Duration = Duration::from_secs(30);
+/// How long an answer to a SIDR_REQ is kept for repetitions of it.
+pub const SIDR_MEMORY: Duration = Duration::from_secs(10);
+/// Buckets into which sources are hashed when their rate is limited.
+pub const SOURCE_BUCKETS: usize = 256;
+/// Sources remembered for having completed an exchange.
+pub const PROVEN_SOURCES: usize = 1_024;
+
+/// How much a device's connection manager takes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CmLimits {
+    /// Connections in any state, TIMEWAIT included, and service id resolutions.
+    pub max_connections: usize,
+    /// Requests that were not answered, or whose answer was not confirmed, of all sources. A
+    /// quarter is kept free for sources that have completed an exchange before.
+    pub max_half_open: usize,
+    /// The same of one source.
+    pub max_half_open_per_source: usize,
+    /// How long an application may think about a request.
+    pub decision_time: Duration,
+    /// New requests per second, of all sources that are not known.
+    pub requests_per_second: u32,
+    /// New requests per second of one source.
+    pub requests_per_source: u32,
+    /// Answers per second to messages that belong to nothing.
+    pub strays_per_second: u32,
+    /// The same to one source.
+    pub strays_per_source: u32,
+}
+
+impl Default for CmLimits {
+    fn default() -> Self {
+        CmLimits {
+            max_connections: 65_536,
+            max_half_open: 1_024,
+            max_half_open_per_source: 256,
+            decision_time: Duration::from_secs(60),
+            requests_per_second: 20_000,
+            requests_per_source: 2_000,
+            strays_per_second: 10_000,
+            strays_per_source: 1_000,
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What must go out: MADs to peers, events to the application.
+
+use crate::event::Event;
+use crate::limits::TRANSMIT_QUEUE;
+use crate::mad::{MAD_LEN, Mad};
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+/// A MAD on its way, to QP 1 of `peer`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Address of the peer.
+    pub peer: IpAddr,
+    /// Payload of the packet.
+    pub bytes: [u8; MAD_LEN],
+}
+
+/// Filled by the state machines, emptied by `poll_*`.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    transmit: VecDeque<Outgoing>,
+    events: VecDeque<Event>,
+    lost: u64,
+}
+
+impl Outbox {
+    /// A full queue loses the MAD: whoever waits for it asks again.
+    pub(crate) fn send(&mut self, peer: IpAddr, mad: &Mad) {
+        if self.transmit.len() < TRANSMIT_QUEUE {
+            self.transmit.push_back(Outgoing { peer, bytes: mad.emit() });
+        } else {
+            self.lost += 1;
+        }
+    }
+
+    pub(crate) fn event(&mut self, event: Event) {
+        self.events.push_back(event);
+    }
+
+    pub(crate) fn pop_mad(&mut self) -> Option<Outgoing> {
+        self.transmit.pop_front()
+    }
+
+    pub(crate) fn has_mad(&self) -> bool {
+        !self.transmit.is_empty()
+    }
+
+    pub(crate) fn pop_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// MADs that found the queue full.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// No event after the id is gone (B54).
+    pub(crate) fn forget(&mut self, id: crate::CommId) {
+        self.events.retain(|event| event.id() != id);
+    }
+}

@@ -1,0 +1,183 @@
+//! All exchanges of a device: by our id, by the peer's id and queue pair, by deadline.
+
+use crate::connection::{Connection, State};
+use crate::exchange::Exchange;
+use crate::half_open::HalfOpen;
+use crate::listener::Listeners;
+use crate::resolution::Resolution;
+use crate::time::Time;
+use crate::{CommId, ServiceId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use uroce_wire::Qpn;
+
+#[derive(Debug)]
+struct Entry {
+    exchange: Exchange,
+    /// Its entry among the timers.
+    armed: Option<Time>,
+    /// It is counted as half open.
+    half_open: bool,
+    /// It is counted as waiting at this listener.
+    waits_at: Option<ServiceId>,
+    /// Under what the peer finds it.
+    indexed: Option<(CommId, Qpn)>,
+}
+
+/// Kept in step with the state machines by [`settle`](Table::settle), which every change calls.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    entries: BTreeMap<CommId, Entry>,
+    by_remote_id: BTreeMap<(IpAddr, CommId), CommId>,
+    by_remote_qpn: BTreeMap<(IpAddr, Qpn), CommId>,
+    questions: BTreeMap<(IpAddr, u32), CommId>,
+    timers: BTreeSet<(Time, CommId)>,
+    pub(crate) half_open: HalfOpen,
+    pub(crate) listeners: Listeners,
+}
+
+impl Table {
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn contains(&self, id: CommId) -> bool {
+        self.entries.contains_key(&id)
+    }
+
+    pub(crate) fn connection(&self, id: CommId) -> Option<&Connection> {
+        match &self.entries.get(&id)?.exchange {
+            Exchange::Connection(connection) => Some(connection),
+            Exchange::Resolution(_) => None,
+        }
+    }
+
+    /// Call [`settle`](Self::settle) afterwards.
+    pub(crate) fn connection_mut(&mut self, id: CommId) -> Option<&mut Connection> {
+        match &mut self.entries.get_mut(&id)?.exchange {
+            Exchange::Connection(connection) => Some(connection),
+            Exchange::Resolution(_) => None,
+        }
+    }
+
+    /// Call [`settle`](Self::settle) afterwards.
+    pub(crate) fn resolution_mut(&mut self, id: CommId) -> Option<&mut Resolution> {
+        match &mut self.entries.get_mut(&id)?.exchange {
+            Exchange::Connection(_) => None,
+            Exchange::Resolution(resolution) => Some(resolution),
+        }
+    }
+
+    /// Call [`settle`](Self::settle) afterwards.
+    pub(crate) fn exchange_mut(&mut self, id: CommId) -> Option<&mut Exchange> {
+        self.entries.get_mut(&id).map(|entry| &mut entry.exchange)
+    }
+
+    /// The connection that `peer` calls `remote`.
+    pub(crate) fn find_remote_id(&self, peer: IpAddr, remote: CommId) -> Option<CommId> {
+        self.by_remote_id.get(&(peer, remote)).copied()
+    }
+
+    /// The connection with this queue pair of `peer`.
+    pub(crate) fn find_remote_qpn(&self, peer: IpAddr, qpn: Qpn) -> Option<CommId> {
+        self.by_remote_qpn.get(&(peer, qpn)).copied()
+    }
+
+    /// The resolution that `peer` asked for under this id.
+    pub(crate) fn find_question(&self, peer: IpAddr, request: u32) -> Option<CommId> {
+        self.questions.get(&(peer, request)).copied()
+    }
+
+    pub(crate) fn add_connection(&mut self, id: CommId, connection: Connection) {
+        self.insert(id, Exchange::Connection(Box::new(connection)));
+    }
+
+    pub(crate) fn add_resolution(&mut self, id: CommId, resolution: Resolution) {
+        if resolution.is_of_peer() {
+            self.questions.insert((resolution.peer(), resolution.req().request_id), id);
+        }
+        self.insert(id, Exchange::Resolution(Box::new(resolution)));
+    }
+
+    fn insert(&mut self, id: CommId, exchange: Exchange) {
+        let (armed, half_open, waits_at, indexed) = (None, false, None, None);
+        let entry = Entry { exchange, armed, half_open, waits_at, indexed };
+        let old = self.entries.insert(id, entry);
+        debug_assert!(old.is_none(), "an id was given out twice");
+        self.settle(id);
+    }
+
+    /// Brings timers, counts and indices in step with the exchange; forgets it when it is closed.
+    pub(crate) fn settle(&mut self, id: CommId) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let deadline = entry.exchange.deadline();
+        if entry.armed != deadline {
+            entry.armed.map(|at| self.timers.remove(&(at, id)));
+            deadline.map(|at| self.timers.insert((at, id)));
+            entry.armed = deadline;
+        }
+        let (peer, half_open) = (entry.exchange.peer(), entry.exchange.is_half_open());
+        match (entry.half_open, half_open) {
+            (false, true) => self.half_open.add(peer),
+            (true, false) => self.half_open.remove(peer),
+            _ => {}
+        }
+        entry.half_open = half_open;
+        settle_waiting(entry, &mut self.listeners);
+        self.settle_index(id, peer);
+        self.forget_if_closed(id);
+    }
+
+    fn settle_index(&mut self, id: CommId, peer: IpAddr) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let Exchange::Connection(connection) = &entry.exchange else { return };
+        if entry.indexed.is_none()
+            && let Some((remote_id, remote_qpn)) = connection.remote()
+        {
+            entry.indexed = Some((remote_id, remote_qpn));
+            self.by_remote_id.insert((peer, remote_id), id);
+            self.by_remote_qpn.insert((peer, remote_qpn), id);
+        }
+    }
+
+    fn forget_if_closed(&mut self, id: CommId) {
+        if self.entries.get(&id).is_none_or(|entry| entry.exchange.state() != State::Closed) {
+            return;
+        }
+        let Some(entry) = self.entries.remove(&id) else { return };
+        debug_assert!(entry.armed.is_none() && !entry.half_open && entry.waits_at.is_none());
+        let peer = entry.exchange.peer();
+        if let Some((remote_id, remote_qpn)) = entry.indexed {
+            self.by_remote_id.remove(&(peer, remote_id));
+            self.by_remote_qpn.remove(&(peer, remote_qpn));
+        }
+        if let Exchange::Resolution(resolution) = &entry.exchange {
+            let key = (peer, resolution.req().request_id);
+            if self.questions.get(&key) == Some(&id) {
+                self.questions.remove(&key);
+            }
+        }
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// An exchange whose deadline has come.
+    pub(crate) fn due(&self, now: Time) -> Option<CommId> {
+        self.timers.first().filter(|(at, _)| *at <= now).map(|(_, id)| *id)
+    }
+}
+
+/// Requests that the application has not decided on count against the backlog.
+fn settle_waiting(entry: &mut Entry, listeners: &mut Listeners) {
+    let service_id = match &entry.exchange {
+        Exchange::Connection(connection) => connection.req().service_id,
+        Exchange::Resolution(resolution) => resolution.req().service_id,
+    };
+    let waits_at = (entry.exchange.state() == State::ReqReceived).then_some(service_id);
+    if entry.waits_at != waits_at {
+        listeners.count(service_id, waits_at.is_some());
+        entry.waits_at = waits_at;
+    }
+}
