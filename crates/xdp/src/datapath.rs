@@ -1,0 +1,291 @@
+//! The datapath itself.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::event::epoll;
+use rustix::io::Errno;
+use uroce_datapath::ethernet::{FrameReader, Neighbours, Router};
+use uroce_datapath::{
+    Caps, Datapath, DatapathStats, Flush, IcrcCaps, IcrcRx, IcrcTx, Route, RxPacket,
+};
+
+use crate::config::XdpConfig;
+use crate::echo::Echo;
+use crate::error::XdpError;
+use crate::guard::Guard;
+use crate::mode::XdpMode;
+use crate::open::{self, Link};
+use crate::outbox::Outbox;
+use crate::problem::Problem;
+use crate::queue::Queue;
+use crate::steering::{MAX_ADDRESSES, Steering};
+
+/// Packets to ourselves that are kept.
+const ECHO: usize = 256;
+
+/// Frames that one look at a ring can bring.
+const RX_BATCH: usize = 64;
+
+/// RoCEv2 over AF_XDP: the packets of one address bypass the kernel's network stack, both ways.
+///
+/// Everything else on the interface is left to the kernel. The redirect program is attached by a
+/// link of this process: it vanishes with the datapath, and with the process however that ends.
+#[derive(Debug)]
+pub struct XdpDatapath {
+    // Dropped first, so that packets are the kernel's again before the sockets close.
+    steering: Steering,
+    queues: Vec<Queue>,
+    local: SocketAddr,
+    caps: Caps,
+    mode: XdpMode,
+    /// Whose turn it is to be read first, so that no queue starves.
+    turn: usize,
+    outbox: Outbox,
+    /// Packets committed since the last flush.
+    committed: usize,
+    echo: Echo,
+    reader: FrameReader,
+    guard: Guard,
+    /// Readable when any queue is.
+    epoll: OwnedFd,
+    stats: DatapathStats,
+}
+
+impl XdpDatapath {
+    /// Takes the receive queues of the interface and attaches the redirect program.
+    ///
+    /// # Errors
+    ///
+    /// [`XdpError`], which says what to do about it; nothing stays behind.
+    pub fn open(config: &XdpConfig) -> Result<Self, XdpError> {
+        let failed = |what| move |source| XdpError::explain(what, source);
+        let link = Link::find(config)?;
+        let (guard, local) =
+            Guard::bind(config.local, link.home.index).map_err(
+                |source| match Errno::from_io_error(&source) {
+                    Some(Errno::ADDRINUSE) => XdpError::PortBusy(config.local),
+                    _ => XdpError::explain("binding a UDP socket", source),
+                },
+            )?;
+        let neighbours = Neighbours::open(local.ip(), link.home)
+            .map_err(failed("asking for the neighbours of the interface"))?;
+        let taken = open::take(config, &link, local)?;
+        let epoll = watch(&taken.queues).map_err(failed("opening an epoll descriptor"))?;
+        let slots = config.transmit_slots.max(2) as usize;
+        let batch = config.batch.clamp(1, slots / 2);
+        let router = Router::new(neighbours, config.vlan);
+        tracing::debug!(
+            interface = link.name,
+            mode = taken.mode.name(),
+            queues = taken.queues.len(),
+            multi_buffer = taken.queues[0].flags().multi_buffer,
+            "AF_XDP"
+        );
+        Ok(Self {
+            steering: taken.steering,
+            queues: taken.queues,
+            local,
+            caps: caps(link.home.mtu, batch, taken.mode),
+            mode: taken.mode,
+            turn: 0,
+            outbox: Outbox::new(router, [link.home.index, link.index], slots / 2),
+            committed: 0,
+            echo: Echo::new(ECHO),
+            reader: FrameReader::new(local),
+            guard,
+            epoll,
+            stats: DatapathStats::default(),
+        })
+    }
+
+    /// The mode in which the interface works: never [`XdpMode::Auto`].
+    #[must_use]
+    pub fn mode(&self) -> XdpMode {
+        self.mode
+    }
+
+    /// Whether packets to `dst` are ours to receive too.
+    #[inline]
+    fn hears(&self, dst: &IpAddr) -> bool {
+        *dst == self.local.ip() || (dst.is_multicast() && self.reader.groups.contains(dst))
+    }
+
+    /// Keeps a copy of the packet that is being committed, for ourselves.
+    fn echo(&mut self, route: &Route, len: usize) {
+        let payload = self.outbox.payload(&mut self.queues[0], len);
+        let kept = self.echo.put(route, payload);
+        if !kept {
+            self.outbox.problem = Some(Problem::EchoFull);
+        }
+        if !route.dst.ip().is_multicast() {
+            self.outbox.discard(&mut self.queues[0]);
+            self.outbox.count(kept, len);
+        }
+    }
+}
+
+impl Datapath for XdpDatapath {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    fn source_port(&mut self, wanted: u16) -> u16 {
+        wanted
+    }
+
+    #[inline]
+    fn tx_space(&mut self) -> Option<&mut [u8]> {
+        if self.committed == self.caps.tx_batch {
+            return None;
+        }
+        self.outbox.space(&mut self.queues[0])
+    }
+
+    fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8])) {
+        seal(0, self.outbox.payload(&mut self.queues[0], len));
+        self.committed += 1;
+        if self.hears(&route.dst.ip()) {
+            self.echo(route, len);
+        }
+        if route.dst.ip() != self.local.ip() {
+            self.outbox.send(&mut self.queues[0], route, len);
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<Flush> {
+        self.committed = 0;
+        let queue = &mut self.queues[0];
+        let (tally, parked) = self.outbox.settle(queue);
+        self.stats.tx_packets += tally.sent as u64;
+        self.stats.tx_bytes += tally.bytes;
+        self.stats.tx_dropped += tally.dropped as u64;
+        let pushed = queue.flush()?;
+        self.stats.syscalls += pushed.calls;
+        self.stats.tx_dropped += pushed.dropped;
+        if pushed.dropped > 0 {
+            self.outbox.problem = Some(Problem::Congested);
+        }
+        let blocked = pushed.blocked || parked || !queue.has_slot();
+        self.stats.blocked += u64::from(blocked);
+        let lost = usize::try_from(pushed.dropped).unwrap_or(usize::MAX);
+        Ok(Flush {
+            sent: tally.sent.saturating_sub(lost),
+            dropped: tally.dropped.saturating_add(lost),
+            blocked,
+        })
+    }
+
+    fn recv(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> io::Result<usize> {
+        let before = self.stats.rx_packets;
+        let Self { queues, echo, reader, stats, turn, .. } = self;
+        let mut hand_over = |packet: RxPacket<'_>| {
+            stats.rx_packets += 1;
+            stats.rx_bytes += packet.payload.len() as u64;
+            sink(packet);
+        };
+        let mut left = limit;
+        if echo.has_packet() {
+            left -= echo.take(left, &mut hand_over);
+        }
+        let mut refused = 0;
+        *turn = (*turn + 1) % queues.len();
+        let (later, first) = queues.split_at_mut(*turn);
+        for queue in first.iter_mut().chain(later) {
+            left -= queue.receive(left, &mut |frame| match reader.read(frame) {
+                Ok(packet) => hand_over(packet),
+                Err(_) => refused += 1,
+            });
+        }
+        stats.rx_dropped += refused;
+        for queue in queues {
+            stats.syscalls += queue.wake_receiver();
+        }
+        Ok((stats.rx_packets - before) as usize)
+    }
+
+    fn arm(&mut self) -> bool {
+        self.echo.has_packet() || self.queues.iter_mut().any(Queue::has_frame)
+    }
+
+    fn waiter(&self) -> io::Result<OwnedFd> {
+        self.epoll.try_clone()
+    }
+
+    fn join(&mut self, group: IpAddr) -> io::Result<()> {
+        if !group.is_multicast() || group.is_ipv4() != self.local.is_ipv4() {
+            let text =
+                format!("{group} is not a multicast group that {} can join", self.local.ip());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        if self.reader.groups.contains(&group) {
+            return Ok(());
+        }
+        self.steering.add(group).map_err(|error| match Errno::from_io_error(&error) {
+            // The map of addresses is full; one place is our own.
+            Some(Errno::TOOBIG) => too_many_groups(group),
+            _ => error,
+        })?;
+        if let Err(error) = self.guard.join(group) {
+            self.steering.remove(group)?;
+            return Err(error);
+        }
+        self.reader.groups.insert(group);
+        Ok(())
+    }
+
+    fn leave(&mut self, group: IpAddr) -> io::Result<()> {
+        if !self.reader.groups.remove(&group) {
+            return Ok(());
+        }
+        self.steering.remove(group)?;
+        self.guard.leave(group)
+    }
+
+    fn last_problem(&self) -> Option<String> {
+        self.outbox.problem.map(|problem| problem.to_string())
+    }
+
+    fn stats(&self) -> DatapathStats {
+        let lost: u64 = self.queues.iter().map(Queue::lost).sum();
+        let oversized = self.queues.iter().map(Queue::oversized).sum();
+        let rx_dropped = self.stats.rx_dropped.saturating_add(lost);
+        DatapathStats { rx_dropped, rx_truncated: oversized, ..self.stats }
+    }
+}
+
+fn too_many_groups(group: IpAddr) -> io::Error {
+    let most = MAX_ADDRESSES - 1;
+    let text = format!("{group} not joined: {most} multicast groups are the limit");
+    io::Error::new(io::ErrorKind::QuotaExceeded, text)
+}
+
+/// A descriptor that is readable when any of the queues is.
+fn watch(queues: &[Queue]) -> io::Result<OwnedFd> {
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    for queue in queues {
+        let data = epoll::EventData::new_u64(0);
+        epoll::add(&epoll, queue.as_fd(), data, epoll::EventFlags::IN)?;
+    }
+    Ok(epoll)
+}
+
+fn caps(mtu: usize, batch: usize, mode: XdpMode) -> Caps {
+    Caps {
+        name: "xdp",
+        mtu,
+        tx_batch: batch,
+        rx_batch: RX_BATCH,
+        icrc: IcrcCaps { rx: IcrcRx::Verify, tx: IcrcTx::Seal },
+        segments: 1,
+        zero_copy: mode == XdpMode::ZeroCopy,
+        headers_visible: true,
+        needs: "CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF, and the interface to itself as far as XDP \
+                goes",
+    }
+}

@@ -1,0 +1,109 @@
+//! Whole frames out of chunks.
+
+/// Longest frame that is put together: a jumbo frame with its headers. RoCE needs less.
+const LONGEST: usize = 9216;
+
+/// Puts the pieces of a frame together; a frame in one piece passes without a copy.
+#[derive(Debug)]
+pub(crate) struct Frames {
+    buffer: Box<[u8]>,
+    /// Bytes of the unfinished frame in the buffer.
+    filled: usize,
+    /// The unfinished frame is too long and will be dropped.
+    spilled: bool,
+    oversized: u64,
+}
+
+impl Default for Frames {
+    fn default() -> Self {
+        let buffer = vec![0; LONGEST].into_boxed_slice();
+        Self { buffer, filled: 0, spilled: false, oversized: 0 }
+    }
+}
+
+impl Frames {
+    /// Takes the next piece; `continued`: more pieces follow. Hands the frame to `sink` when it is
+    /// whole; returns whether it did.
+    #[inline]
+    pub(crate) fn take(
+        &mut self,
+        piece: &[u8],
+        continued: bool,
+        sink: &mut dyn FnMut(&[u8]),
+    ) -> bool {
+        if !continued && self.filled == 0 && !self.spilled {
+            sink(piece);
+            return true;
+        }
+        self.append(piece);
+        if continued {
+            return false;
+        }
+        let (filled, spilled) = (self.filled, self.spilled);
+        (self.filled, self.spilled) = (0, false);
+        if spilled {
+            self.oversized += 1;
+            return false;
+        }
+        sink(&self.buffer[..filled]);
+        true
+    }
+
+    fn append(&mut self, piece: &[u8]) {
+        match self.buffer.get_mut(self.filled..self.filled + piece.len()) {
+            Some(room) => {
+                room.copy_from_slice(piece);
+                self.filled += piece.len();
+            }
+            None => self.spilled = true,
+        }
+    }
+
+    /// Frames dropped because they were longer than any RoCE packet.
+    pub(crate) fn oversized(&self) -> u64 {
+        self.oversized
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(frames: &mut Frames, pieces: &[(&[u8], bool)]) -> Vec<Vec<u8>> {
+        let mut got = Vec::new();
+        for (piece, continued) in pieces {
+            frames.take(piece, *continued, &mut |frame| got.push(frame.to_vec()));
+        }
+        got
+    }
+
+    #[test]
+    fn pieces_become_frames() {
+        let mut frames = Frames::default();
+        let pieces: &[(&[u8], bool)] =
+            &[(b"one", false), (b"t", true), (b"w", true), (b"o", false), (b"three", false)];
+        assert_eq!(run(&mut frames, pieces), [b"one".to_vec(), b"two".to_vec(), b"three".to_vec()]);
+    }
+
+    #[test]
+    fn the_longest_frame_passes_and_one_byte_more_does_not() {
+        let (most, one) = (vec![7; LONGEST - 1], [8]);
+        let mut frames = Frames::default();
+        assert_eq!(run(&mut frames, &[(&most, true), (&one, false)])[0].len(), LONGEST);
+        let pieces: &[(&[u8], bool)] =
+            &[(&most, true), (&one, true), (&one, true), (&one, false), (b"next", false)];
+        assert_eq!(run(&mut frames, pieces), [b"next".to_vec()]);
+        assert_eq!(frames.oversized(), 1);
+    }
+
+    #[test]
+    fn an_endless_frame_is_dropped_as_one() {
+        let mut frames = Frames::default();
+        for _ in 0..100_000 {
+            assert!(!frames.take(&[1; 1000], true, &mut |_| panic!("no frame")));
+        }
+        assert!(!frames.take(&[1], false, &mut |_| panic!("no frame")));
+        assert_eq!(run(&mut frames, &[(b"next", false)]), [b"next".to_vec()]);
+        assert_eq!(frames.oversized(), 1);
+    }
+}

@@ -1,0 +1,41 @@
+//! The AF_XDP datapath: packets go straight between a network interface and the program's memory.
+//!
+//! [`XdpDatapath`] is a [`Datapath`](uroce_datapath::Datapath) with the shortest way there is for
+//! small packets. It needs privileges (see [`XdpError::Permission`]) and one interface whose XDP
+//! hook is free; everything that is not RoCE for its address passes untouched.
+//!
+//! ```text
+//! interface -> redirect program -> receive ring -> UMEM chunk -> FrameReader -> RxPacket
+//!                   | not ours        (bounds checked, ownership checked)
+//!                   v
+//!              the kernel's stack
+//! payload in a UMEM slot -> headers before it -> transmit ring -> interface
+//! ```
+//!
+//! What comes from the kernel by way of shared memory is checked before it is believed: indices
+//! against the size of the ring, addresses against what was lent. `docs/adr/009-af-xdp.md` says why
+//! the rings are our own, and what was measured.
+#![deny(unsafe_code)]
+
+mod config;
+mod datapath;
+mod echo;
+mod error;
+mod frames;
+mod guard;
+mod mode;
+mod open;
+mod outbox;
+mod problem;
+mod program;
+mod queue;
+mod steering;
+#[allow(unsafe_code, reason = "system calls without a safe wrapper, memory shared with the kernel")]
+mod sys;
+#[allow(unsafe_code, reason = "hands out the bytes of shared memory by who holds them")]
+mod umem;
+
+pub use config::XdpConfig;
+pub use datapath::XdpDatapath;
+pub use error::XdpError;
+pub use mode::XdpMode;
