@@ -16,19 +16,23 @@ pub enum DatapathChoice {
     Auto,
     /// Ordinary UDP sockets; no privilege needed.
     Udp,
+    /// AF_XDP: the shortest way for small packets. Needs root or capabilities, and the XDP hook of the
+    /// interface.
+    Xdp,
     /// A switch inside this process; the address need not exist on the machine.
     Loopback(LoopbackFabric),
 }
 
 impl DatapathChoice {
     /// Every name that [`FromStr`] takes.
-    pub const NAMES: &[&str] = &["auto", "udp", "loopback"];
+    pub const NAMES: &[&str] = &["auto", "udp", "xdp", "loopback"];
 
     /// Its name, one of [`DatapathChoice::NAMES`].
     pub fn name(&self) -> &'static str {
         match self {
             DatapathChoice::Auto => "auto",
             DatapathChoice::Udp => "udp",
+            DatapathChoice::Xdp => "xdp",
             DatapathChoice::Loopback(_) => "loopback",
         }
     }
@@ -59,6 +63,7 @@ impl FromStr for DatapathChoice {
         match name {
             "auto" => Ok(DatapathChoice::Auto),
             "udp" => Ok(DatapathChoice::Udp),
+            "xdp" => Ok(DatapathChoice::Xdp),
             "loopback" => Ok(DatapathChoice::Loopback(LoopbackFabric::new())),
             other => Err(UnknownDatapath(other.to_owned())),
         }
@@ -83,7 +88,7 @@ mod tests {
         let error = "dpdk".parse::<DatapathChoice>().expect_err("no such datapath");
         assert_eq!(
             error.to_string(),
-            r#"there is no datapath "dpdk": choose one of auto, udp, loopback"#
+            r#"there is no datapath "dpdk": choose one of auto, udp, xdp, loopback"#
         );
     }
 

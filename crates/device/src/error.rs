@@ -8,6 +8,7 @@ use thiserror::Error;
 use uroce_datapath::{AttachError, BindError, PcapError};
 use uroce_transport::{CreateQpError, ModifyQpError, SrqError};
 use uroce_wire::Mtu;
+use uroce_xdp::XdpError;
 
 fn raw(errno: Errno) -> i32 {
     errno.raw_os_error()
@@ -44,6 +45,9 @@ pub enum OpenError {
     /// The UDP sockets could not be opened.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// AF_XDP did not work.
+    #[error(transparent)]
+    Xdp(#[from] XdpError),
     /// The in-process switch refused the address.
     #[error(transparent)]
     Attach(#[from] AttachError),
@@ -73,6 +77,7 @@ impl OpenError {
             OpenError::NotLocal(_) => raw(Errno::ADDRNOTAVAIL),
             OpenError::LinkTooSmall { .. } => raw(Errno::MSGSIZE),
             OpenError::Bind(_) | OpenError::Attach(_) => raw(Errno::ADDRINUSE),
+            OpenError::Xdp(error) => error.errno(),
             OpenError::Pcap(_) | OpenError::Random(_) => raw(Errno::IO),
             OpenError::Resources { source, .. } => io_errno(source),
         }

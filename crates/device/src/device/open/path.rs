@@ -6,6 +6,7 @@ use crate::error::OpenError;
 use crate::interface::{Interface, fabric_interface, interface_of};
 use std::net::SocketAddr;
 use uroce_datapath::{Datapath, UdpConfig, UdpDatapath};
+use uroce_xdp::{XdpConfig, XdpDatapath};
 
 /// An open datapath, the interface it is on, and how it was chosen.
 pub(super) struct Path<D = Box<dyn Datapath>> {
@@ -65,6 +66,10 @@ fn open_one(
         DatapathChoice::Auto | DatapathChoice::Udp => {
             let interface = on_netdev()?;
             Ok((Box::new(UdpDatapath::bind(&UdpConfig::new(local))?), interface))
+        }
+        DatapathChoice::Xdp => {
+            let interface = on_netdev()?;
+            Ok((Box::new(XdpDatapath::open(&XdpConfig::new(local))?), interface))
         }
         DatapathChoice::Loopback(fabric) => {
             let datapath = fabric.attach(local)?;
