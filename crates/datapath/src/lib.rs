@@ -5,6 +5,7 @@
 //!
 //! - [`UdpDatapath`]: UDP sockets of the kernel, the default, without any privilege;
 //! - [`LoopbackFabric`]: a switch inside the process, for two devices in one program and for tests;
+//! - [`LossyDatapath`]: drops some of what another datapath received;
 //! - [`PcapTap`]: records what passes through another datapath, for Wireshark.
 //!
 //! All buffers exist after set-up; no call for a packet allocates, but for the recording of a tap.
@@ -15,6 +16,7 @@ mod caps;
 pub mod ethernet;
 mod group;
 mod loopback;
+mod lossy;
 mod packet;
 mod pcap;
 mod route;
@@ -29,6 +31,7 @@ use std::os::fd::OwnedFd;
 pub use burst::{Burst, Cursor, PACKET_ROOM, Train, TrainLimit};
 pub use caps::{Caps, DatapathStats, IcrcCaps, IcrcRx, IcrcTx};
 pub use loopback::{AttachError, LoopbackDatapath, LoopbackFabric};
+pub use lossy::LossyDatapath;
 pub use packet::{IpId, RxPacket};
 pub use pcap::{Direction, PcapError, PcapFile, PcapReplay, PcapTap, PcapWriter, ReplayedFrame};
 pub use route::Route;

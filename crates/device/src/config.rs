@@ -20,6 +20,8 @@ pub struct DeviceConfig {
     pub port: u16,
     /// How packets travel.
     pub datapath: DatapathChoice,
+    /// The share of received packets that is dropped at random, to see what loss does: 0 to 1.
+    pub drop_received: f64,
     /// Records every packet, both ways.
     pub pcap: Option<PcapFile>,
     /// A thread that answers peers while the application does something else. Without it the
@@ -40,6 +42,7 @@ impl DeviceConfig {
             address,
             port: ROCE_PORT,
             datapath: DatapathChoice::Auto,
+            drop_received: 0.0,
             pcap: None,
             progress_thread: true,
             seed: None,

@@ -15,6 +15,7 @@ pub struct ContextBuilder {
     address: Option<IpAddr>,
     port: u16,
     datapath: DatapathChoice,
+    drop_received: f64,
     recording: Option<Recording>,
     progress_thread: bool,
     seed: Option<[u8; 32]>,
@@ -38,6 +39,7 @@ impl Default for ContextBuilder {
             address: None,
             port: ROCE_PORT,
             datapath: DatapathChoice::Auto,
+            drop_received: 0.0,
             recording: None,
             progress_thread: true,
             seed: None,
@@ -76,6 +78,13 @@ impl ContextBuilder {
     /// exist on the machine.
     pub fn loopback(mut self, fabric: &LoopbackFabric) -> Self {
         self.datapath = DatapathChoice::Loopback(fabric.clone());
+        self
+    }
+
+    /// Drops this share of the received packets at random, to see what loss does: 0.01 is one of a
+    /// hundred. Default: 0.
+    pub fn drop_received(mut self, share: f64) -> Self {
+        self.drop_received = share;
         self
     }
 
@@ -121,6 +130,7 @@ impl ContextBuilder {
             address: self.address.unwrap_or_else(first_address),
             port: self.port,
             datapath: self.datapath,
+            drop_received: self.drop_received,
             pcap,
             progress_thread: self.progress_thread,
             seed: self.seed,

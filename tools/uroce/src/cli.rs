@@ -48,12 +48,22 @@ pub struct Global {
     /// Record every packet of this process into a pcapng file
     #[arg(long, global = true, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
+    /// Drop so many percent of the received packets at random, to see what loss does
+    #[arg(long, global = true, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
+    pub drop: f64,
     /// Say what happens inside: error, warn, info, debug, trace (on stderr)
     #[arg(long, global = true, value_name = "LEVEL")]
     pub log: Option<String>,
     /// Print results as JSON
     #[arg(long, global = true)]
     pub json: bool,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
+        _ => Err("it is a number from 0 to 100".to_owned()),
+    }
 }
 
 /// The commands.
@@ -128,6 +138,15 @@ mod tests {
     #[test]
     fn the_definition_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn loss_is_a_percentage() {
+        let drop = |text| {
+            Cli::try_parse_from(["uroce", "devices", "--drop", text]).map(|cli| cli.global.drop)
+        };
+        assert_eq!(drop("0.1").expect("good arguments"), 0.1);
+        assert!(drop("101").is_err() && drop("-1").is_err() && drop("x").is_err());
     }
 
     #[test]

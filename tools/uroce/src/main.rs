@@ -12,6 +12,7 @@ mod nic;
 mod peak;
 mod report;
 mod stop;
+mod usage;
 
 use clap::Parser;
 use std::process::ExitCode;

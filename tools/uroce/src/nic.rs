@@ -13,6 +13,8 @@ pub struct Nics {
     wanted: Option<Wanted>,
     datapath: DatapathChoice,
     pcap: Option<PcapFile>,
+    /// Share of received packets to drop.
+    drop: f64,
 }
 
 #[derive(Debug, Clone)]
@@ -47,6 +49,7 @@ impl Nics {
             wanted,
             datapath,
             pcap: global.pcap.as_ref().map(create).transpose()?,
+            drop: global.drop / 100.0,
         })
     }
 
@@ -79,8 +82,11 @@ impl Nics {
     }
 
     fn open_at(&self, name: Option<&str>, address: IpAddr) -> Result<Context, Failure> {
-        let mut builder =
-            Context::builder().address(address).port(self.port).datapath(self.datapath.clone());
+        let mut builder = Context::builder()
+            .address(address)
+            .port(self.port)
+            .datapath(self.datapath.clone())
+            .drop_received(self.drop);
         if let Some(name) = name {
             builder = builder.name(name);
         }

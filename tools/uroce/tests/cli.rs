@@ -232,6 +232,8 @@ fn json_has_a_version_and_figures() {
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
     assert_eq!((&json["version"], &json["verified"]), (&1.into(), &true.into()));
     assert!(json["results"][0]["t_typical"].as_f64().is_some_and(|us| us > 0.0), "{json}");
+    assert!(json["usage"]["cpu_seconds"].as_f64().is_some_and(|cpu| cpu > 0.0), "{json}");
+    assert!(json["counters"]["datapath_tx_packets"].as_u64().is_some_and(|n| n >= 20), "{json}");
 }
 
 #[test]

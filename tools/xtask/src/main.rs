@@ -5,6 +5,7 @@ mod bench;
 mod ci;
 mod cleanup;
 mod error;
+mod netns;
 mod packages;
 mod process;
 mod rxe;
@@ -26,9 +27,11 @@ struct Cli {
 enum Task {
     /// Everything that must hold before a change is taken.
     Ci(ci::CiArgs),
-    /// Measurements.
-    #[command(subcommand)]
-    Bench(bench::BenchCommand),
+    /// Measurements, each beside a rival.
+    Bench(bench::BenchArgs),
+    /// A socket program that measurements compare with.
+    #[command(subcommand, hide = true)]
+    Rival(bench::RivalCommand),
     /// A Linux kernel with rxe in a virtual machine, to test against.
     #[command(subcommand)]
     Rxe(rxe::RxeCommand),
@@ -37,7 +40,8 @@ enum Task {
 fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Ci(arguments) => ci::run(&arguments),
-        Task::Bench(command) => command.run(),
+        Task::Bench(arguments) => bench::run(&arguments),
+        Task::Rival(command) => command.run(),
         Task::Rxe(command) => command.run(),
     };
     match result {

@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use uroce_datapath::{Datapath, PcapTap};
+use uroce_datapath::{Datapath, LossyDatapath, PcapTap};
 use uroce_memory::{MemLimits, MemTable};
 use uroce_transport::Instant;
 use uroce_wire::Mtu;
@@ -37,7 +37,7 @@ impl Device {
         let Path { datapath, interface, notes } = path::open(&config)?;
         let local = datapath.local();
         let active_mtu = active_mtu(&interface)?;
-        let datapath = record(datapath, &config, &interface.name)?;
+        let datapath = record(lose(datapath, &config)?, &config, &interface.name)?;
         let caps = datapath.caps().clone();
         let engine = build(datapath, local, active_mtu, seed(&config)?, config.limits);
         let shared = Arc::new(Shared::new(engine).map_err(no("event descriptor"))?);
@@ -62,6 +62,19 @@ fn check_address(address: IpAddr) -> Result<(), OpenError> {
         return Err(OpenError::NotUnicast(address));
     }
     Ok(())
+}
+
+/// Before the recording: a capture shows what the engine saw.
+fn lose(
+    datapath: Box<dyn Datapath>,
+    config: &DeviceConfig,
+) -> Result<Box<dyn Datapath>, OpenError> {
+    if config.drop_received <= 0.0 {
+        return Ok(datapath);
+    }
+    let seed =
+        seed(config)?.iter().fold(0, |seed: u64, &byte| seed.rotate_left(8) ^ u64::from(byte));
+    Ok(Box::new(LossyDatapath::new(datapath, config.drop_received, seed)))
 }
 
 fn record(

@@ -2,7 +2,9 @@
 
 use crate::latency::Latencies;
 use crate::peak::Bandwidth;
+use crate::usage::Usage;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Version of the format: it rises when a key changes its meaning or goes away.
 pub const VERSION: u32 = 1;
@@ -16,6 +18,10 @@ pub struct PerfReport {
     pub test_info: TestInfo,
     /// One entry for each message size.
     pub results: Vec<PerfResult>,
+    /// What this process used from the exchange of keys to the end, all sizes together.
+    pub usage: Usage,
+    /// The counters of the device and its datapath that are not 0, from opening to the end.
+    pub counters: BTreeMap<&'static str, u64>,
     /// Outcome of `--verify`; absent without.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verified: Option<bool>,

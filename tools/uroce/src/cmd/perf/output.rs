@@ -5,7 +5,9 @@ use super::session::Session;
 use crate::peak::Bandwidth;
 use crate::report::banner::{self, Limit, Parameters, Shown};
 use crate::report::{json, out, table};
+use crate::usage::Usage;
 use indicatif::ProgressBar;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How often the sign of life moves: rarely, since it takes time from what is measured.
@@ -28,6 +30,7 @@ pub struct Output {
     form: Form,
     results: Vec<json::PerfResult>,
     busy: ProgressBar,
+    usage: Usage,
 }
 
 impl Output {
@@ -38,7 +41,7 @@ impl Output {
             Form::Silent => ProgressBar::hidden(),
             Form::Table | Form::Json => ProgressBar::new_spinner(),
         };
-        Output { form, results: Vec::new(), busy }
+        Output { form, results: Vec::new(), busy, usage: Usage::now() }
     }
 
     fn print(&self, text: &str) {
@@ -64,7 +67,8 @@ impl Output {
     }
 
     /// Parameters and both ends; after the keys are known.
-    pub fn start(&self, session: &Session) {
+    pub fn start(&mut self, session: &Session) {
+        self.usage = Usage::now();
         let plan = &session.plan;
         let shown = Shown {
             reads: plan.has_response() && plan.args.verb == super::args::Verb::Read,
@@ -127,6 +131,8 @@ impl Output {
                 version: json::VERSION,
                 test_info: test_info(session),
                 results: self.results,
+                usage: self.usage.elapsed(),
+                counters: counters(session),
                 verified,
                 partial,
             });
@@ -173,6 +179,10 @@ fn parameters(session: &Session) -> Parameters {
             Limit::Inline(plan.args.inline_size)
         },
     }
+}
+
+fn counters(session: &Session) -> BTreeMap<&'static str, u64> {
+    session.context.counters().into_iter().filter(|(_, value)| *value != 0).collect()
 }
 
 fn test_info(session: &Session) -> json::TestInfo {

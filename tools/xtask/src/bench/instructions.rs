@@ -4,32 +4,15 @@
 
 use std::process::Command;
 
-use clap::Subcommand;
-
 use crate::error::{Error, Result};
 use crate::process::{command, describe, find_program, stdout_of};
 use crate::workspace;
 
-/// What can be measured.
-#[derive(Debug, Subcommand)]
-pub enum BenchCommand {
-    /// Instructions per 1 KiB WRITE packet, of requester and responder (needs valgrind).
-    Instructions,
-}
-
-impl BenchCommand {
-    /// Measures and prints a table.
-    ///
-    /// # Errors
-    /// valgrind is missing, or the benchmark does not build or run.
-    pub fn run(&self) -> Result<()> {
-        match self {
-            BenchCommand::Instructions => instructions(),
-        }
-    }
-}
-
-fn instructions() -> Result<()> {
+/// Measures and prints a table.
+///
+/// # Errors
+/// valgrind is missing, or the benchmark does not build or run.
+pub fn run() -> Result<()> {
     if find_program("valgrind").is_none() {
         return Err(Error::new("valgrind is not installed: apt-get install valgrind"));
     }

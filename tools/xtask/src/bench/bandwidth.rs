@@ -1,0 +1,85 @@
+//! WRITE, READ and SEND over a veth pair, one queue pair, against one TCP stream of iperf3.
+
+use super::link::Link;
+use super::play::{Contestant, play};
+use super::record::{Series, Unit};
+use super::{Setup, iperf, uroce};
+use crate::error::Result;
+
+/// The name of this group.
+pub const GROUP: &str = "bandwidth";
+/// The congestion control of the rival: what Linux has by default, without the pacing of BBR.
+const CONGESTION: &str = "cubic";
+/// MTU of the wire and the path MTU that fits it.
+pub const WIRES: [(u32, u32); 2] = [(1500, 1024), (9000, 4096)];
+/// Bytes of a message.
+pub const SIZES: [u64; 7] = [2, 64, 512, 4096, 65_536, 1 << 20, 8 << 20];
+const QUICK_SIZES: [u64; 2] = [65_536, 1 << 20];
+/// Seconds of one run.
+const SECONDS: u32 = 1;
+
+/// The name of the series of a `verb` in messages of `size` bytes.
+pub fn name(datapath: &str, verb: &str, size: u64, mtu: u32) -> String {
+    format!("{datapath} {verb} {} MTU {mtu}", super::summary::bytes(size))
+}
+
+/// The name of the rival's series.
+pub fn rival(mtu: u32) -> String {
+    format!("TCP {CONGESTION} MTU {mtu}")
+}
+
+/// Measures all datapaths on both wires.
+///
+/// # Errors
+/// Not root, or iperf3 is missing.
+pub fn run(setup: &Setup) -> Result<Vec<Series>> {
+    iperf::ensure()?;
+    let sizes = if setup.quick { &QUICK_SIZES[..] } else { &SIZES[..] };
+    let mut all = Vec::new();
+    for (mtu, path_mtu) in WIRES {
+        let link = Link::create(mtu)?;
+        let mut tcp: Option<Series> = None;
+        for (turn, datapath, verb) in turns(setup) {
+            eprintln!("{GROUP}: {datapath} {verb}, MTU {mtu}");
+            let contestants = contestants(setup, &link, &datapath, verb, sizes, (mtu, path_mtu));
+            let mut series = play(GROUP, contestants, turn * setup.rounds, setup.rounds);
+            let newer = series.remove(0);
+            match &mut tcp {
+                Some(tcp) => tcp.runs.extend(newer.runs),
+                None => tcp = Some(newer),
+            }
+            all.extend(series);
+        }
+        all.extend(tcp);
+    }
+    Ok(all)
+}
+
+/// Every datapath with every verb, numbered.
+fn turns(setup: &Setup) -> Vec<(u32, String, &'static str)> {
+    let verbs = ["write", "read", "send"];
+    let pairs = setup.datapaths.iter().flat_map(|path| verbs.map(|verb| (path.clone(), verb)));
+    (0..).zip(pairs).map(|(turn, (path, verb))| (turn, path, verb)).collect()
+}
+
+fn contestants<'a>(
+    setup: &'a Setup,
+    link: &'a Link,
+    datapath: &str,
+    verb: &'static str,
+    sizes: &[u64],
+    (mtu, path_mtu): (u32, u32),
+) -> Vec<Contestant<'a>> {
+    let tcp = rival(mtu);
+    let mut all = vec![Contestant::new(tcp.clone(), Unit::Gbps, &[], move || {
+        iperf::over(link, CONGESTION, SECONDS)
+    })];
+    all.extend(sizes.iter().map(|&size| {
+        let words = format!("{verb} bw -D {SECONDS} -s {size} -m {path_mtu}");
+        let datapath = datapath.to_owned();
+        Contestant::new(name(&datapath, verb, size, mtu), Unit::Gbps, &[&tcp], move || {
+            Ok(uroce::over(link, &setup.program, &datapath, &words)?.bandwidth())
+        })
+    }));
+    all
+}

@@ -1,0 +1,42 @@
+//! Both ends in one process over the in-process switch, against TCP over the loopback interface.
+
+use super::play::{Contestant, play};
+use super::record::{Series, Unit};
+use super::summary::bytes;
+use super::{Setup, iperf, uroce};
+use crate::error::Result;
+
+/// The name of this group.
+pub const GROUP: &str = "loopback";
+/// The rival's series.
+pub const RIVAL: &str = "TCP cubic over lo";
+const SIZES: [u64; 3] = [4096, 65_536, 1 << 20];
+
+/// The name of the series of WRITEs of `size` bytes.
+pub fn bandwidth_name(size: u64) -> String {
+    format!("in-process write {}", bytes(size))
+}
+
+/// The name of the series of half round trips of 8-byte WRITEs.
+pub const LATENCY: &str = "in-process write 8 B half round trip";
+
+/// Measures.
+///
+/// # Errors
+/// Not root (for the rival's namespace), or iperf3 is missing.
+pub fn run(setup: &Setup) -> Result<Vec<Series>> {
+    iperf::ensure()?;
+    let mut contestants =
+        vec![Contestant::new(RIVAL, Unit::Gbps, &[], || iperf::over_lo("cubic", 1))];
+    for size in SIZES {
+        let words = format!("write bw --local -D 1 -s {size}");
+        contestants.push(Contestant::new(bandwidth_name(size), Unit::Gbps, &[RIVAL], move || {
+            Ok(uroce::alone(&setup.program, &words)?.bandwidth())
+        }));
+    }
+    contestants.push(Contestant::new(LATENCY, Unit::Us, &[], || {
+        Ok(uroce::alone(&setup.program, "write lat --local -s 8 -n 100000")?.latency())
+    }));
+    eprintln!("{GROUP}");
+    Ok(play(GROUP, contestants, 0, setup.rounds))
+}

@@ -1,0 +1,124 @@
+//! `cargo xtask bench`: figures, always beside those of a rival on the same machine at the same time.
+
+mod bandwidth;
+mod idle;
+mod instructions;
+mod iperf;
+mod latency;
+mod link;
+mod loopback;
+mod loss;
+mod machine;
+mod placement;
+mod play;
+mod rate;
+mod record;
+mod results;
+mod rival;
+mod summary;
+mod table;
+mod uroce;
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::error::Result;
+use record::Record;
+pub use rival::RivalCommand;
+
+/// What can be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Group {
+    /// Instructions per 1 KiB WRITE packet, of requester and responder (needs valgrind).
+    Instructions,
+    /// WRITE, READ and SEND of all sizes against one TCP stream.
+    Bandwidth,
+    /// Small WRITE, SEND, READ and atomics against a TCP ping-pong.
+    Latency,
+    /// 64-byte messages a second against plain UDP.
+    Rate,
+    /// 1 MiB WRITEs while packets are lost, against TCP.
+    Loss,
+    /// Both ends in one process against TCP over the loopback interface.
+    Loopback,
+    /// Processor time of an open device without traffic.
+    Idle,
+}
+
+/// Options of `bench`.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// What to measure; without a name everything
+    #[arg(value_enum)]
+    names: Vec<Group>,
+    /// Fewer sizes, two rounds: to see that it works
+    #[arg(long)]
+    quick: bool,
+    /// Rounds; in each one, all rivals run once
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: Option<u32>,
+    /// Datapaths to measure, as in `uroce perf --datapath`
+    #[arg(long, value_delimiter = ',', default_value = "udp", value_name = "NAME")]
+    datapath: Vec<String>,
+    /// Also write what was measured to FILE
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Also put what was measured into docs/performance/results.json, and generate results.md again
+    #[arg(long)]
+    save: bool,
+    /// With --save: keep the saved runs and add these to them
+    #[arg(long, requires = "save")]
+    append: bool,
+}
+
+/// What every group needs to know.
+#[derive(Debug)]
+struct Setup {
+    /// The measured program.
+    program: PathBuf,
+    quick: bool,
+    rounds: u32,
+    datapaths: Vec<String>,
+}
+
+/// Measures, prints and writes.
+///
+/// # Errors
+/// Not root, a program is missing, or nothing could be measured.
+pub fn run(arguments: &BenchArgs) -> Result<()> {
+    let all = Group::value_variants().to_vec();
+    let names = if arguments.names.is_empty() { all } else { arguments.names.clone() };
+    let mut record = Record::new();
+    if names.iter().any(|name| *name != Group::Instructions) {
+        let setup = Setup {
+            program: uroce::build()?,
+            quick: arguments.quick,
+            rounds: arguments.rounds.unwrap_or(if arguments.quick { 2 } else { 5 }),
+            datapaths: arguments.datapath.clone(),
+        };
+        for name in &names {
+            record.series.extend(measure(*name, &setup)?);
+        }
+        print!("{}", table::text(&record));
+    }
+    if names.contains(&Group::Instructions) {
+        instructions::run()?;
+    }
+    if let Some(path) = &arguments.json {
+        record.write(path)?;
+    }
+    if arguments.save { results::save(record, arguments.append) } else { Ok(()) }
+}
+
+fn measure(name: Group, setup: &Setup) -> Result<Vec<record::Series>> {
+    match name {
+        Group::Instructions => Ok(Vec::new()),
+        Group::Bandwidth => bandwidth::run(setup),
+        Group::Latency => latency::run(setup),
+        Group::Rate => rate::run(setup),
+        Group::Loss => loss::run(setup),
+        Group::Loopback => loopback::run(setup),
+        Group::Idle => idle::run(setup),
+    }
+}
