@@ -11,7 +11,7 @@ mod frame;
 mod groups;
 mod mac;
 mod neighbour;
-mod netlink;
+pub(crate) mod netlink;
 mod nudge;
 mod router;
 mod template;

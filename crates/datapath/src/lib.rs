@@ -19,6 +19,7 @@ mod loopback;
 mod lossy;
 mod packet;
 mod pcap;
+pub mod probe;
 mod route;
 #[allow(unsafe_code, reason = "system calls without a safe wrapper")]
 mod sys;

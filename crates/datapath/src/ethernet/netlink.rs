@@ -3,7 +3,7 @@
 //! The kernel answers within the call that asks, so nothing here waits. All answers are read with
 //! bounds checks: a malformed one is no answer.
 
-mod message;
+pub(crate) mod message;
 
 use std::io;
 use std::net::IpAddr;

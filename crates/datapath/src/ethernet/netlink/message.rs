@@ -22,14 +22,14 @@ const IS_REQUEST: u16 = 1;
 
 /// A request under construction.
 #[derive(Debug)]
-pub(super) struct Request {
+pub(crate) struct Request {
     bytes: [u8; REQUEST],
     len: usize,
 }
 
 impl Request {
     /// A request with its body, whose length is a multiple of 4.
-    pub(super) fn new(kind: u16, body: &[u8]) -> Self {
+    pub(crate) fn new(kind: u16, body: &[u8]) -> Self {
         let mut bytes = [0; REQUEST];
         bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
         bytes[6..8].copy_from_slice(&IS_REQUEST.to_ne_bytes());
@@ -38,7 +38,7 @@ impl Request {
     }
 
     /// Adds an attribute, whose length is a multiple of 4.
-    pub(super) fn push(&mut self, kind: u16, value: &[u8]) {
+    pub(crate) fn push(&mut self, kind: u16, value: &[u8]) {
         let (at, length) = (self.len, ATTRIBUTE + value.len());
         self.bytes[at..at + 2].copy_from_slice(&(length as u16).to_ne_bytes());
         self.bytes[at + 2..at + 4].copy_from_slice(&kind.to_ne_bytes());
@@ -46,7 +46,7 @@ impl Request {
         self.len += length;
     }
 
-    pub(super) fn push_address(&mut self, kind: u16, ip: IpAddr) {
+    pub(crate) fn push_address(&mut self, kind: u16, ip: IpAddr) {
         match ip {
             IpAddr::V4(ip) => self.push(kind, &ip.octets()),
             IpAddr::V6(ip) => self.push(kind, &ip.octets()),
@@ -54,7 +54,7 @@ impl Request {
     }
 
     /// The bytes to send.
-    pub(super) fn finish(&mut self, sequence: u32) -> &[u8] {
+    pub(crate) fn finish(&mut self, sequence: u32) -> &[u8] {
         self.bytes[..4].copy_from_slice(&(self.len as u32).to_ne_bytes());
         self.bytes[8..12].copy_from_slice(&sequence.to_ne_bytes());
         &self.bytes[..self.len]
@@ -63,7 +63,7 @@ impl Request {
 
 /// Where the body of the answer with that sequence number is in `bytes`, or the kernel's error;
 /// `None` when it is an answer to something else.
-pub(super) fn answer(bytes: &[u8], sequence: u32) -> Option<Result<Range<usize>, Errno>> {
+pub(crate) fn answer(bytes: &[u8], sequence: u32) -> Option<Result<Range<usize>, Errno>> {
     let length = usize::try_from(number(bytes)?).ok()?.min(bytes.len());
     let kind = u16::from_ne_bytes(*bytes.get(4..)?.first_chunk()?);
     if number(bytes.get(8..)?)? != sequence {
@@ -78,29 +78,32 @@ pub(super) fn answer(bytes: &[u8], sequence: u32) -> Option<Result<Range<usize>,
 
 /// The attributes of a message, or within an attribute.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Attributes<'a>(&'a [u8]);
+pub(crate) struct Attributes<'a>(&'a [u8]);
 
 impl<'a> Attributes<'a> {
     /// Those behind the fixed part of a body.
-    pub(super) fn after(body: &'a [u8], fixed: usize) -> Self {
+    pub(crate) fn after(body: &'a [u8], fixed: usize) -> Self {
         Self(body.get(fixed..).unwrap_or_default())
     }
 
     /// Those within an attribute.
-    pub(super) fn of(value: &'a [u8]) -> Self {
+    pub(crate) fn of(value: &'a [u8]) -> Self {
         Self(value)
     }
 
     /// The value of the first attribute of that type.
-    pub(super) fn find(self, wanted: u16) -> Option<&'a [u8]> {
+    pub(crate) fn find(self, wanted: u16) -> Option<&'a [u8]> {
+        self.iter().find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
+    }
+
+    /// Type and value of each.
+    pub(crate) fn iter(self) -> impl Iterator<Item = (u16, &'a [u8])> {
         let mut rest = self.0;
-        while let Some((kind, value, next)) = split(rest) {
-            if kind == wanted {
-                return Some(value);
-            }
+        std::iter::from_fn(move || {
+            let (kind, value, next) = split(rest)?;
             rest = next;
-        }
-        None
+            Some((kind, value))
+        })
     }
 }
 
@@ -115,12 +118,12 @@ fn split(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
 }
 
 /// A 32-bit number at the start of `bytes`.
-pub(super) fn number(bytes: &[u8]) -> Option<u32> {
+pub(crate) fn number(bytes: &[u8]) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes.first_chunk()?))
 }
 
 /// An address by the length of its bytes.
-pub(super) fn address(bytes: &[u8]) -> Option<IpAddr> {
+pub(crate) fn address(bytes: &[u8]) -> Option<IpAddr> {
     let v4 = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
     v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
 }

@@ -1,0 +1,89 @@
+//! What this host offers to datapaths, for people who wonder why something does not work.
+//!
+//! Everything here only looks: nothing of the host is changed, and no packet leaves it.
+
+mod generic;
+mod link;
+
+use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use libc::c_int;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+pub use self::link::{Attached, LinkFacts, Offloads, XdpSupport};
+use crate::sys::option;
+
+/// Bytes of a packet of the self-test.
+const SEGMENT: usize = 500;
+
+/// Packets of the self-test.
+const SEGMENTS: usize = 4;
+
+/// Sends a train of four packets to ourselves as one and receives four (UDP_SEGMENT, Linux 4.18).
+///
+/// # Errors
+///
+/// When the kernel cannot cut trains, or what arrives is not what was sent.
+pub fn udp_segment() -> io::Result<()> {
+    let receiver = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    receiver.set_read_timeout(Some(Duration::from_millis(200)))?;
+    let sender = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    option::set(&sender, libc::SOL_UDP, libc::UDP_SEGMENT, SEGMENT as c_int)?;
+    sender.send_to(&[7; SEGMENT * SEGMENTS], receiver.local_addr()?)?;
+    let mut room = [0; SEGMENT * SEGMENTS];
+    for _ in 0..SEGMENTS {
+        let length = receiver.recv(&mut room)?;
+        if length != SEGMENT {
+            let text = format!("a packet of {SEGMENT} bytes arrived with {length}");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a socket can receive trains as one (UDP_GRO, Linux 5.0).
+///
+/// # Errors
+///
+/// When the kernel refuses.
+pub fn udp_gro() -> io::Result<()> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    option::set(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1)
+}
+
+/// Whether this process may open AF_PACKET sockets.
+///
+/// # Errors
+///
+/// EPERM without CAP_NET_RAW, EAFNOSUPPORT where the kernel has none.
+pub fn packet_socket() -> io::Result<()> {
+    opens(AddressFamily::PACKET, SocketType::RAW)
+}
+
+/// Whether this process may open AF_XDP sockets.
+///
+/// # Errors
+///
+/// EPERM without CAP_NET_RAW, EAFNOSUPPORT where the kernel has none.
+pub fn xdp_socket() -> io::Result<()> {
+    opens(AddressFamily::XDP, SocketType::RAW)
+}
+
+fn opens(family: AddressFamily, kind: SocketType) -> io::Result<()> {
+    socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_kernel_cuts_trains() {
+        udp_segment().expect("UDP_SEGMENT");
+        udp_gro().expect("UDP_GRO");
+    }
+}
