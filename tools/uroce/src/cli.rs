@@ -75,6 +75,8 @@ pub enum Command {
     Devices,
     /// Show what a device and its port can do, as ibv_devinfo does
     Devinfo(cmd::devinfo::DevinfoArgs),
+    /// Tell what of this machine helps or hinders RoCE, and the command that repairs it
+    Doctor(cmd::doctor::DoctorArgs),
     /// List the addresses of all devices, as show_gids does
     Gids,
     /// Send messages to and fro with a peer, as ibv_{rc,uc,ud,srq}_pingpong do

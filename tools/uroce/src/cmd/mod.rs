@@ -4,6 +4,7 @@ pub mod completions;
 pub mod demo;
 pub mod devices;
 pub mod devinfo;
+pub mod doctor;
 pub mod gids;
 pub mod perf;
 pub mod pingpong;
@@ -20,6 +21,7 @@ pub fn run(command: Command, global: &Global) -> Result<(), Failure> {
         Command::Demo(args) => demo::run(&args, global),
         Command::Devices => devices::run(global),
         Command::Devinfo(args) => devinfo::run(&args, global),
+        Command::Doctor(args) => doctor::run(&args, global),
         Command::Gids => gids::run(global),
         Command::Pingpong(args) => pingpong::run(&args, global),
         Command::Perf(args) => perf::run(&args, global),

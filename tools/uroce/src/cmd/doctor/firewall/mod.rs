@@ -1,0 +1,126 @@
+//! Whether this host's firewall lets RoCE in. Best effort: what it cannot decide, it says.
+
+mod iptables;
+mod nft;
+mod verdict;
+
+use super::finding::Finding;
+use super::subject::Subject;
+use std::io::ErrorKind;
+use std::process::Command;
+use verdict::{Chain, Judgement, Packet};
+
+/// Asks nft and iptables for their rules.
+pub fn examine(subject: &Subject) -> Finding {
+    let packet = Packet { port: subject.port, netdev: subject.netdev().to_owned() };
+    let nft = rules("nft", &["-j", "list", "ruleset"]);
+    let (program, insert) = match subject.address.is_ipv4() {
+        true => ("iptables-save", "iptables -I"),
+        false => ("ip6tables-save", "ip6tables -I"),
+    };
+    let iptables = rules(program, &["-t", "filter"]);
+    let mut chains = Vec::new();
+    if let Seen::Rules(text) = &nft {
+        chains.extend(nft::input_chains(text, &packet));
+    }
+    if let Seen::Rules(text) = &iptables {
+        chains.extend(iptables::input_chain(text, insert, &packet));
+    }
+    report(&chains, &[("nft", nft), (program, iptables)], &packet)
+}
+
+/// What a program said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Seen {
+    Rules(String),
+    NotInstalled,
+    Refused(String),
+}
+
+fn rules(program: &str, args: &[&str]) -> Seen {
+    match Command::new(program).args(args).output() {
+        Ok(output) if output.status.success() => {
+            Seen::Rules(String::from_utf8_lossy(&output.stdout).into_owned())
+        }
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            Seen::Refused(said.lines().next().unwrap_or("no reason given").trim().to_owned())
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Seen::NotInstalled,
+        Err(error) => Seen::Refused(error.to_string()),
+    }
+}
+
+fn report(chains: &[Chain], seen: &[(&str, Seen)], packet: &Packet) -> Finding {
+    let port = packet.port;
+    let judged: Vec<_> = chains.iter().map(|chain| (chain, chain.judge())).collect();
+    let first = |wanted: fn(&Judgement) -> bool| judged.iter().find(|(_, found)| wanted(found));
+    if let Some((chain, Judgement::Blocked(by))) = first(|j| matches!(j, Judgement::Blocked(_))) {
+        let what = format!("UDP {port} is dropped by {by} in {}", chain.name);
+        return Finding::problem("firewall", what).repair(chain.opening(port));
+    }
+    if let Some((chain, Judgement::Unclear(by))) = first(|j| matches!(j, Judgement::Unclear(_))) {
+        let what = format!("UDP {port} may be dropped: cannot decide {by} in {}", chain.name);
+        return Finding::note("firewall", what).repair(chain.opening(port));
+    }
+    let refused = seen.iter().find_map(|(program, seen)| match seen {
+        Seen::Refused(why) => Some(format!("cannot see the rules: {program}: {why}")),
+        _ => None,
+    });
+    if let Some(what) = refused {
+        return Finding::note("firewall", what).repair("sudo nft list ruleset");
+    }
+    if seen.iter().all(|(_, seen)| *seen == Seen::NotInstalled) {
+        let what = "cannot see rules, if there are any: neither nft nor iptables is installed";
+        return Finding::note("firewall", what);
+    }
+    Finding::ok("firewall", format!("no rule here drops UDP {port}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::State;
+    use super::*;
+
+    fn packet() -> Packet {
+        Packet { port: 4791, netdev: "eth0".to_owned() }
+    }
+
+    fn of_nft(text: &str) -> Finding {
+        let chains = nft::input_chains(text, &packet());
+        report(&chains, &[("nft", Seen::Rules(text.to_owned()))], &packet())
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_said() {
+        let hidden = report(&[], &[("nft", Seen::Refused("not permitted".to_owned()))], &packet());
+        assert_eq!(hidden.state, State::Note);
+        assert!(hidden.what.contains("not permitted"), "{hidden}");
+        let absent = report(&[], &[("nft", Seen::NotInstalled)], &packet());
+        assert!(absent.what.contains("neither"), "{absent}");
+        assert_eq!(of_nft(r#"{"nftables": []}"#).state, State::Ok);
+    }
+
+    #[test]
+    fn a_dropping_policy_is_repaired_by_one_command() {
+        let text = r#"{"nftables": [
+            {"chain": {"family": "inet", "table": "filter", "name": "input", "hook": "input",
+                       "policy": "drop"}},
+            {"rule": {"family": "inet", "table": "filter", "chain": "input", "expr": [
+                {"match": {"op": "==", "left": {"payload": {"protocol": "tcp", "field": "dport"}},
+                           "right": 22}}, {"accept": null}]}}]}"#;
+        let finding = of_nft(text);
+        assert_eq!(finding.state, State::Problem, "{finding}");
+        assert_eq!(
+            finding.repair.as_deref(),
+            Some("sudo nft insert rule inet filter input udp dport 4791 accept")
+        );
+    }
+
+    #[test]
+    fn a_missing_program_and_a_failing_one_are_told_apart() {
+        assert_eq!(rules("no-such-program-anywhere", &[]), Seen::NotInstalled);
+        assert!(matches!(rules("false", &[]), Seen::Refused(_)));
+        assert_eq!(rules("echo", &["x"]), Seen::Rules("x\n".to_owned()));
+    }
+}

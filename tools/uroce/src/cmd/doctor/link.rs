@@ -1,0 +1,161 @@
+//! The network interface: state, MTU, driver, queues, offloads, XDP.
+
+use super::finding::Finding;
+use super::subject::Subject;
+use std::io;
+use std::path::Path;
+use uroce_device::datapath::probe::{Attached, LinkFacts, Offloads, XdpSupport};
+use uroce_verbs::Mtu;
+
+/// Kinds of interface whose packets travel inside other packets, and may lose their offloads there.
+const TUNNELS: &[&str] =
+    &["vxlan", "geneve", "gre", "gretap", "ipip", "sit", "wireguard", "tun", "ipsec", "erspan"];
+
+/// Everything about the interface of the subject.
+pub fn examine(subject: &Subject) -> Vec<Finding> {
+    let netdev = subject.netdev();
+    let facts = LinkFacts::of(subject.index);
+    vec![
+        state(subject),
+        mtu(netdev, subject.interface.mtu),
+        driver(netdev, facts.as_ref().ok().and_then(|facts| facts.kind.as_deref())),
+        offloads(netdev, &Offloads::of(subject.index)),
+        xdp(netdev, &facts.map(|facts| facts.xdp), &XdpSupport::of(subject.index)),
+    ]
+}
+
+fn state(subject: &Subject) -> Finding {
+    let netdev = subject.netdev();
+    let what = format!("{netdev} has {}", subject.address);
+    if subject.interface.up {
+        return Finding::ok("interface", format!("{what} and is up"));
+    }
+    Finding::problem("interface", format!("{what}, but is down"))
+        .repair(format!("sudo ip link set {netdev} up"))
+}
+
+fn mtu(netdev: &str, mtu: usize) -> Finding {
+    match Mtu::largest_for_link(mtu) {
+        None => Finding::problem("mtu", format!("{mtu} bytes on {netdev}; RoCE needs 336"))
+            .repair(format!("sudo ip link set {netdev} mtu 1500")),
+        Some(path) if path < Mtu::M1024 => {
+            Finding::note("mtu", format!("{mtu} bytes on {netdev}, so the path MTU is only {path}"))
+                .repair(format!("sudo ip link set {netdev} mtu 1500"))
+        }
+        Some(path) => Finding::ok("mtu", format!("{mtu} bytes on {netdev}: path MTU {path}")),
+    }
+}
+
+fn driver(netdev: &str, kind: Option<&str>) -> Finding {
+    let folder = Path::new("/sys/class/net").join(netdev);
+    let link = std::fs::read_link(folder.join("device/driver")).ok();
+    let module = link.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy());
+    let name = module.as_deref().or(kind).unwrap_or("none: a software interface");
+    let queues = |prefix: &str| count(&folder.join("queues"), prefix);
+    let what = format!("{name}, queues: {} in, {} out", queues("rx-"), queues("tx-"));
+    if kind.is_some_and(|kind| TUNNELS.contains(&kind)) {
+        return Finding::note(
+            "driver",
+            format!(
+                "{what}; a tunnel may cut trains of packets apart or lose them: if a peer stays \
+                 silent, compare with an address outside the tunnel"
+            ),
+        );
+    }
+    Finding::ok("driver", what)
+}
+
+/// How many entries of a folder start with `prefix`.
+fn count(folder: &Path, prefix: &str) -> usize {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix)).count()
+}
+
+fn offloads(netdev: &str, found: &io::Result<Offloads>) -> Finding {
+    let on = match found {
+        Ok(on) => on,
+        Err(error) => {
+            return Finding::note("offloads", format!("cannot see those of {netdev} ({error})"))
+                .repair(format!("ethtool -k {netdev}"));
+        }
+    };
+    let each = [("gro", on.gro), ("gso", on.gso), ("tx-udp-segmentation", on.udp_segmentation)];
+    let off: Vec<_> = each.iter().filter(|(_, on)| !on).map(|(name, _)| *name).collect();
+    if off.is_empty() {
+        return Finding::ok("offloads", "gro, gso and tx-udp-segmentation are on");
+    }
+    let switches: Vec<_> = off.iter().map(|name| format!("{name} on")).collect();
+    Finding::note(
+        "offloads",
+        format!("off: {}; trains are cut early, which is slower", off.join(", ")),
+    )
+    .repair(format!("sudo ethtool -K {netdev} {}", switches.join(" ")))
+}
+
+fn xdp(netdev: &str, attached: &io::Result<Attached>, support: &io::Result<XdpSupport>) -> Finding {
+    let can = match support {
+        Ok(XdpSupport { zero_copy: true, .. }) => "native, AF_XDP without a copy",
+        Ok(XdpSupport { native: true, .. }) => "native, AF_XDP with a copy",
+        Ok(_) => "generic mode only",
+        Err(_) => "cannot tell what the driver can do: Linux 6.3 can",
+    };
+    let mode = match attached {
+        Ok(Attached::Nothing) | Err(_) => {
+            return Finding::ok("XDP", format!("{can}; no program attached"));
+        }
+        Ok(Attached::Native) => "in the driver",
+        Ok(Attached::Generic) => "in generic mode",
+        Ok(Attached::Other) => "in hardware or several",
+    };
+    Finding::note(
+        "XDP",
+        format!(
+            "{can}; a program is attached {mode}, which cuts all trains apart and may take packets"
+        ),
+    )
+    .repair(format!("sudo ip link set dev {netdev} xdp off"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::State;
+    use super::*;
+
+    #[test]
+    fn an_mtu_is_judged_by_the_path_mtu_that_fits() {
+        assert_eq!(mtu("eth0", 300).state, State::Problem);
+        assert_eq!(mtu("eth0", 900).state, State::Note);
+        assert_eq!(mtu("eth0", 1500).what, "1500 bytes on eth0: path MTU 1024");
+    }
+
+    #[test]
+    fn one_command_switches_all_missing_offloads_on() {
+        let found = Offloads { gro: false, gso: true, udp_segmentation: false };
+        let finding = offloads("eth0", &Ok(found));
+        assert_eq!(
+            finding.repair.as_deref(),
+            Some("sudo ethtool -K eth0 gro on tx-udp-segmentation on")
+        );
+        let all = Offloads { gro: true, gso: true, udp_segmentation: true };
+        assert_eq!(offloads("eth0", &Ok(all)).state, State::Ok);
+        let unseen = offloads("eth0", &Err(io::Error::from_raw_os_error(2)));
+        assert_eq!(unseen.state, State::Note);
+    }
+
+    #[test]
+    fn an_attached_program_is_worth_a_note() {
+        let support = Ok(XdpSupport { native: true, zero_copy: false });
+        assert_eq!(xdp("eth0", &Ok(Attached::Nothing), &support).state, State::Ok);
+        let busy = xdp("eth0", &Ok(Attached::Generic), &support);
+        assert_eq!(busy.state, State::Note);
+        assert!(busy.what.contains("generic mode"), "{busy}");
+    }
+
+    #[test]
+    fn a_tunnel_is_pointed_out() {
+        assert_eq!(driver("no-such-netdev", Some("wireguard")).state, State::Note);
+        let veth = driver("no-such-netdev", Some("veth"));
+        assert_eq!(veth.what, "veth, queues: 0 in, 0 out");
+        assert_eq!(driver("lo", None).state, State::Ok);
+    }
+}

@@ -1,0 +1,100 @@
+//! `uroce doctor`: what of this host helps or hinders RoCE, a line each, with the command that
+//! repairs it.
+
+mod buffers;
+mod finding;
+mod firewall;
+mod kernel;
+mod link;
+mod peer;
+mod port;
+mod privilege;
+mod subject;
+
+use crate::cli::Global;
+use crate::failure::Failure;
+use crate::report::{json, out};
+use clap::Args;
+use finding::{Finding, State};
+use privilege::Capabilities;
+use serde_json::json;
+use std::net::IpAddr;
+use subject::Subject;
+use uroce_verbs::Context;
+
+/// Arguments of `uroce doctor`. It needs no privilege, and says what it cannot see without one.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Also look at the way to this host; a few packets to its discard port find out
+    #[arg(long, value_name = "IP")]
+    peer: Option<IpAddr>,
+    /// Only what is not as it should be
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// Examines this host.
+///
+/// # Errors
+/// Exit 1 when there is a problem, exit 3 when there is no such device.
+pub fn run(args: &DoctorArgs, global: &Global) -> Result<(), Failure> {
+    let subject = Subject::find(global, args.peer)?;
+    let mut findings = examine(&subject);
+    findings.push(datapath(&subject, global));
+    let problems = findings.iter().filter(|finding| finding.state == State::Problem).count();
+    if args.quiet {
+        findings.retain(|finding| finding.state != State::Ok);
+    }
+    if global.json {
+        print_json(&subject, &findings, problems);
+    } else {
+        findings.iter().for_each(|finding| out(&format!("{finding}\n")));
+    }
+    match problems {
+        0 => Ok(()),
+        1 => Err(Failure::test("there is 1 problem").help("the command behind -> repairs it")),
+        many => Err(Failure::test(format!("there are {many} problems"))
+            .help("the commands behind -> repair them, the first first")),
+    }
+}
+
+/// All checks, the most basic first.
+fn examine(subject: &Subject) -> Vec<Finding> {
+    let held = Capabilities::here();
+    let mut findings = kernel::examine();
+    findings.extend(privilege::examine(held));
+    findings.extend(link::examine(subject));
+    findings.extend(buffers::examine(held));
+    findings.extend(port::examine(subject));
+    findings.push(firewall::examine(subject));
+    if let Some(peer) = subject.peer {
+        findings.extend(peer::examine(subject, peer));
+    }
+    findings
+}
+
+/// What a device would be opened on now, and why; on a port of its own, so that a running one is not
+/// disturbed.
+fn datapath(subject: &Subject, global: &Global) -> Finding {
+    let opened = Context::builder()
+        .address(subject.address)
+        .port(0)
+        .datapath(global.datapath())
+        .progress_thread(false)
+        .open();
+    match opened {
+        Ok(context) => Finding::ok("datapath", context.datapath_choice_notes().join("; ")),
+        Err(error) => Finding::problem("datapath", error).repair("uroce doctor --datapath auto"),
+    }
+}
+
+fn print_json(subject: &Subject, findings: &[Finding], problems: usize) {
+    json::print(&json!({
+        "version": json::VERSION,
+        "address": subject.address.to_string(),
+        "netdev": subject.netdev(),
+        "peer": subject.peer.map(|peer| peer.to_string()),
+        "checks": findings,
+        "problems": problems,
+    }));
+}

@@ -1,0 +1,70 @@
+//! Whom the doctor examines: a device's address and interface, and perhaps a peer.
+
+use crate::cli::Global;
+use crate::failure::Failure;
+use crate::nic::{self, address_towards};
+use std::net::IpAddr;
+use uroce_device::{Interface, interface_of};
+use uroce_verbs::device_list;
+
+/// The patient.
+#[derive(Debug, Clone)]
+pub struct Subject {
+    /// The device's address.
+    pub address: IpAddr,
+    /// RoCE's UDP port.
+    pub port: u16,
+    /// The interface that has the address.
+    pub interface: Interface,
+    /// The kernel's number of the interface.
+    pub index: u32,
+    /// Whom it shall reach.
+    pub peer: Option<IpAddr>,
+}
+
+impl Subject {
+    /// The device that is named, else the one that reaches the peer, else the first that is up.
+    ///
+    /// # Errors
+    /// Exit 3 when there is no such device.
+    pub fn find(global: &Global, peer: Option<IpAddr>) -> Result<Self, Failure> {
+        let address = match (global.address, &global.ib_dev, peer) {
+            (Some(address), _, _) => address,
+            (None, Some(name), _) => named(name)?,
+            (None, None, Some(peer)) => address_towards(peer)?,
+            (None, None, None) => first()?,
+        };
+        let interface = interface_of(address).ok_or_else(|| {
+            Failure::environment(format!("no interface of this machine has the address {address}"))
+                .help("`uroce devices` lists the addresses of this machine")
+        })?;
+        let index = index_of(&interface.netdev);
+        Ok(Subject { address, port: global.roce_port, interface, index, peer })
+    }
+
+    /// Name of the interface.
+    pub fn netdev(&self) -> &str {
+        &self.interface.netdev
+    }
+}
+
+fn named(name: &str) -> Result<IpAddr, Failure> {
+    match name.parse() {
+        Ok(address) => Ok(address),
+        Err(_) => nic::find(name).map(|device| device.address),
+    }
+}
+
+fn first() -> Result<IpAddr, Failure> {
+    let found = device_list().into_iter().find(|device| device.up);
+    found.map(|device| device.address).ok_or_else(|| {
+        Failure::environment("no network interface with an address is up")
+            .help("give one an address with `ip addr add`, or set the loopback interface up")
+    })
+}
+
+/// 0 for an interface that went away meanwhile; every question about it then fails.
+fn index_of(netdev: &str) -> u32 {
+    let text = std::fs::read_to_string(format!("/sys/class/net/{netdev}/ifindex"));
+    text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+}
