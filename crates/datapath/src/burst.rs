@@ -208,6 +208,20 @@ impl Burst {
         Some((&train.route, packet))
     }
 
+    /// Moves `cursor` behind the next `packets` packets, which are of one train.
+    pub(crate) fn skip(&self, cursor: &mut Cursor, packets: usize) {
+        cursor.packet += packets;
+        if self.trains.get(cursor.train).is_some_and(|train| cursor.packet >= train.packets) {
+            *cursor = Cursor { train: cursor.train + 1, packet: 0 };
+        }
+    }
+
+    /// Writes to every page of the buffer, so that no packet has to wait for the kernel to map it
+    /// (6 us a page).
+    pub(crate) fn touch(&mut self) {
+        self.buffer.fill(0xff);
+    }
+
     /// The trains, oldest first.
     #[must_use]
     pub fn trains(&self) -> &[Train] {

@@ -4,6 +4,7 @@
 //! knows nothing of the protocol. Behind the one trait stand:
 //!
 //! - [`UdpDatapath`]: UDP sockets of the kernel, the default, without any privilege;
+//! - [`PacketDatapath`]: AF_PACKET sockets, faster, for processes with CAP_NET_RAW;
 //! - [`LoopbackFabric`]: a switch inside the process, for two devices in one program and for tests;
 //! - [`LossyDatapath`]: drops some of what another datapath received;
 //! - [`PcapTap`]: records what passes through another datapath, for Wireshark.
@@ -11,6 +12,7 @@
 //! All buffers exist after set-up; no call for a packet allocates, but for the recording of a tap.
 #![deny(unsafe_code)]
 
+mod af_packet;
 mod burst;
 mod caps;
 pub mod ethernet;
@@ -29,6 +31,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
+pub use af_packet::{PacketConfig, PacketDatapath, PacketError};
 pub use burst::{Burst, Cursor, PACKET_ROOM, Train, TrainLimit};
 pub use caps::{Caps, DatapathStats, IcrcCaps, IcrcRx, IcrcTx};
 pub use loopback::{AttachError, LoopbackDatapath, LoopbackFabric};

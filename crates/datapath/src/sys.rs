@@ -2,4 +2,5 @@
 
 pub(crate) mod interface;
 pub(crate) mod option;
+pub(crate) mod packet;
 pub(crate) mod udp;

@@ -7,13 +7,14 @@ pub(crate) mod link;
 mod outlet;
 mod receive;
 mod send;
-mod socket;
+pub(crate) mod socket;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
 pub use self::error::BindError;
+pub(crate) use self::error::check_local;
 use self::link::{Link, scoped};
 use self::outlet::Outlets;
 use self::receive::Receiver;

@@ -2,11 +2,15 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use uroce_datapath::{Datapath, LoopbackFabric, UdpConfig, UdpDatapath};
+use uroce_datapath::{
+    Datapath, LoopbackFabric, PacketConfig, PacketDatapath, UdpConfig, UdpDatapath,
+};
 
 mod checks;
+mod netns;
 
 use checks::{Trio, Trios, group_is_heard};
+use netns::Wire;
 
 fn loopback(addresses: [&str; 3]) -> Trio {
     let fabric = LoopbackFabric::new();
@@ -23,13 +27,40 @@ fn udp(addresses: [&str; 3]) -> Trio {
     })
 }
 
+/// Packet sockets on a wire; the first endpoint is at one end of it, the others at the other.
+fn packet(addresses: [&'static str; 3], offload: bool) -> Option<Trio> {
+    let wire = Wire::new(9000)?;
+    let [a, b, c] = addresses.map(|address| address.parse().expect("address"));
+    let open = move |address: IpAddr| {
+        let config = PacketConfig::new(SocketAddr::new(address, 4791));
+        let config = PacketConfig { offload, ..config };
+        Box::new(PacketDatapath::open(&config).expect("open")) as Box<dyn Datapath>
+    };
+    let [b, c] = wire.b.run(move || [open(b), open(c)]);
+    Some([wire.a.run(move || open(a)), b, c])
+}
+
+fn packet_trios() -> impl Iterator<Item = (&'static str, Trio)> {
+    let v4 = ["10.77.0.1", "10.77.0.2", "10.77.0.3"];
+    let v6 = ["fd77::1", "fd77::2", "fd77::3"];
+    let trios = [
+        ("packet v4", packet(v4, true)),
+        ("packet v6", packet(v6, true)),
+        ("packet v4 without offload", packet(v4, false)),
+        ("packet v6 without offload", packet(v6, false)),
+    ];
+    trios.into_iter().filter_map(|(name, trio)| Some((name, trio?)))
+}
+
 fn trios() -> Trios {
-    vec![
+    let mut trios = vec![
         ("loopback v4", loopback(["10.0.0.1", "10.0.0.2", "10.0.0.3"])),
         ("loopback v6", loopback(["fd00::1", "fd00::2", "fd00::3"])),
         ("udp v4", udp(["127.0.0.1", "127.0.0.2", "127.0.0.3"])),
         ("udp v6", udp(["::1", "::1", "::1"])),
-    ]
+    ];
+    trios.extend(packet_trios());
+    trios
 }
 
 #[test]
@@ -82,6 +113,11 @@ fn members_of_a_group_hear_it_until_they_leave() {
     let group: IpAddr = "239.1.2.3".parse().expect("group");
     let [a, b, c] = loopback(["10.0.0.1", "10.0.0.2", "10.0.0.3"]);
     group_is_heard("loopback", [a, b, c], group);
+
+    for (name, trio) in packet_trios() {
+        let group = if name.contains("v4") { group } else { "ff12::1234".parse().expect("group") };
+        group_is_heard(name, trio, group);
+    }
 
     let first = udp(["127.0.0.1", "127.0.0.4", "127.0.0.5"]).into_iter().next().expect("one");
     let port = first.local().port();

@@ -16,6 +16,11 @@ impl Groups {
         self.joined.contains(group)
     }
 
+    /// Every joined group.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &IpAddr> {
+        self.joined.iter()
+    }
+
     /// Notes that the group is joined.
     pub fn insert(&mut self, group: IpAddr) {
         if !self.contains(&group) {

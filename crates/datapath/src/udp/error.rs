@@ -58,7 +58,7 @@ pub enum BindError {
 
 impl BindError {
     /// The sentence for a kernel's answer.
-    pub(super) fn explain(what: &'static str, local: SocketAddr, source: io::Error) -> Self {
+    pub(crate) fn explain(what: &'static str, local: SocketAddr, source: io::Error) -> Self {
         match Errno::from_io_error(&source) {
             Some(Errno::ADDRINUSE) => Self::PortBusy(local),
             Some(Errno::ADDRNOTAVAIL) => Self::NotLocal { local, here: here(&local) },
@@ -81,7 +81,7 @@ fn here(local: &SocketAddr) -> String {
 }
 
 /// Refuses addresses that do not name one interface.
-pub(super) fn check_local(local: &SocketAddr) -> Result<(), BindError> {
+pub(crate) fn check_local(local: &SocketAddr) -> Result<(), BindError> {
     let ip = local.ip();
     if ip.is_unspecified() || ip.is_multicast() || ip == IpAddr::V4(Ipv4Addr::BROADCAST) {
         return Err(BindError::NotUnicast(ip));

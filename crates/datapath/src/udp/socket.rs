@@ -63,7 +63,7 @@ pub(super) fn aim_multicast(socket: &Socket, local: &SocketAddr, link: Link) {
 
 /// Asks for a large buffer, past the system's limit where that is permitted; returns what was
 /// granted (the kernel reserves twice that, for its own bookkeeping).
-pub(super) fn enlarge(socket: &Socket, buffer: Buffer, bytes: usize) -> usize {
+pub(crate) fn enlarge(socket: &Socket, buffer: Buffer, bytes: usize) -> usize {
     let wanted = c_int::try_from(bytes).unwrap_or(c_int::MAX);
     let (force, plain) = match buffer {
         Buffer::Receive => (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
@@ -82,7 +82,7 @@ pub(super) fn enlarge(socket: &Socket, buffer: Buffer, bytes: usize) -> usize {
 
 /// The two buffers of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Buffer {
+pub(crate) enum Buffer {
     Receive,
     Send,
 }

@@ -39,10 +39,17 @@ fn route(from: &mut dyn Datapath, to: &dyn Datapath) -> Route {
     Route { src, dst: to.local(), hop_limit: 64, traffic_class: 0 }
 }
 
-fn put(path: &mut dyn Datapath, route: &Route, payload: &[u8]) {
+/// Commits a packet; returns the identification that it shall carry.
+fn put(path: &mut dyn Datapath, route: &Route, payload: &[u8]) -> u16 {
     path.tx_space().expect("room")[..payload.len()].copy_from_slice(payload);
-    let v6 = route.dst.is_ipv6();
-    path.tx_commit(route, payload.len(), &mut |id, _| assert!(!v6 || id == 0));
+    let mut sealed = None;
+    path.tx_commit(route, payload.len(), &mut |id, bytes| {
+        assert_eq!(bytes, payload);
+        assert!(sealed.replace(id).is_none(), "seal is called once");
+    });
+    let id = sealed.expect("seal is called");
+    assert!(id == 0 || route.dst.is_ipv4());
+    id
 }
 
 /// Receives until `count` packets are there or two seconds have passed.
@@ -101,13 +108,13 @@ pub fn the_header_fields_arrive_as_sent(trios: Trios) {
     for (name, [mut a, mut b, _]) in trios {
         for (hop_limit, traffic_class) in [(64, 0), (1, 0), (255, 0x6b), (64, 0xff)] {
             let route = Route { hop_limit, traffic_class, ..route(&mut a, &b) };
-            put(&mut a, &route, b"header");
+            let id = put(&mut a, &route, b"header");
             a.flush().expect("flush");
             let [got] = take(&mut b, 1).try_into().expect("one packet");
             assert_eq!((got.hop_limit, got.traffic_class), (hop_limit, traffic_class), "{name}");
             assert_eq!((got.src, got.dst), (route.src, b.local()), "{name}");
             let expected = match (b.local().is_ipv4(), b.caps().headers_visible) {
-                (true, true) => IpId::Known(0),
+                (true, true) => IpId::Known(id),
                 (true, false) => IpId::Hidden,
                 (false, _) => IpId::NotPresent,
             };
@@ -150,7 +157,9 @@ pub fn nobody_else_sees_a_packet(trios: Trios) {
 pub fn recv_obeys_its_limit(trios: Trios) {
     for (name, [mut a, mut b, _]) in trios {
         let route = route(&mut a, &b);
-        (0..10u8).for_each(|n| put(&mut a, &route, &[n]));
+        for n in 0..10u8 {
+            put(&mut a, &route, &[n]);
+        }
         a.flush().expect("flush");
         assert_eq!(b.recv(0, &mut |_| ()).expect("recv"), 0, "{name}");
         let mut got = Vec::new();

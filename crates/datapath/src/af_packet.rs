@@ -1,0 +1,241 @@
+//! AF_PACKET sockets: whole frames past the kernel's UDP and IP, for processes with CAP_NET_RAW.
+
+mod absorber;
+mod error;
+mod exit;
+mod filter;
+mod head;
+mod park;
+mod problem;
+mod receive;
+mod transmit;
+mod vnet;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+
+use libc::c_int;
+use socket2::{Domain, Socket, Type};
+
+use self::absorber::Absorber;
+pub use self::error::PacketError;
+use self::exit::Exit;
+use self::receive::Receiver;
+use self::transmit::Transmitter;
+use crate::burst::{Burst, TrainLimit};
+use crate::caps::{Caps, DatapathStats, IcrcCaps, IcrcRx, IcrcTx};
+use crate::ethernet::{FrameReader, Neighbours, Router, interface_of};
+use crate::group::check_group;
+use crate::packet::RxPacket;
+use crate::route::Route;
+use crate::sys::option;
+use crate::sys::packet::MAX_FRAMES;
+use crate::udp::socket::{Buffer, enlarge};
+use crate::{Datapath, Flush};
+
+/// RoCEv2 source ports have their two top bits set.
+const FIRST_PORT: u16 = 0xC000;
+
+/// Longest train. One byte more than 64 KiB in a frame, Ethernet header included, and the kernel would
+/// cut it up at once.
+const TRAIN: TrainLimit = TrainLimit { packets: 128, bytes: 65_535 - 14 - 4 - 40 - 8 };
+
+/// How to open a [`PacketDatapath`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PacketConfig {
+    /// A unicast address of this host, and the RoCE port (4791; 0 lets the kernel choose one).
+    pub local: SocketAddr,
+    /// Receive buffer to ask for, in bytes.
+    pub recv_buffer: usize,
+    /// Send buffer to ask for, in bytes.
+    pub send_buffer: usize,
+    /// Packets between two flushes.
+    pub tx_batch: usize,
+    /// Frames in one receiving system call, 1 to 64; each takes 64 KiB of memory.
+    pub rx_batch: usize,
+    /// Sends trains as super-packets. Without, every packet is a frame of its own: slow, for tests.
+    pub offload: bool,
+}
+
+impl PacketConfig {
+    /// Buffers of 8 MiB, 128 packets between flushes, 16 frames in a system call, super-packets.
+    #[must_use]
+    pub fn new(local: SocketAddr) -> Self {
+        let buffer = 8 * 1024 * 1024;
+        let (recv_buffer, send_buffer) = (buffer, buffer);
+        Self { local, recv_buffer, send_buffer, tx_batch: 128, rx_batch: 16, offload: true }
+    }
+}
+
+/// RoCEv2 over AF_PACKET sockets.
+///
+/// A train of packets leaves as one super-packet and arrives as one. The whole IP header is visible,
+/// so the ICRC of every packet is checked with all its 32 bits. Frames pass the host's firewall by,
+/// both ways. A multicast packet is heard by other hosts, not by other programs of this one.
+#[derive(Debug)]
+pub struct PacketDatapath {
+    local: SocketAddr,
+    caps: Caps,
+    transmitter: Transmitter,
+    receiver: Receiver,
+    absorber: Absorber,
+    /// Index of our interface.
+    home: u32,
+    stats: DatapathStats,
+}
+
+impl PacketDatapath {
+    /// Opens the sockets.
+    ///
+    /// # Errors
+    ///
+    /// [`PacketError`], which says what to do about it.
+    pub fn open(config: &PacketConfig) -> Result<Self, PacketError> {
+        let asked = config.local;
+        crate::udp::check_local(&asked)?;
+        let failed = |what| move |error| PacketError::explain(what, asked, error);
+        // First of all, so that a missing right is the first thing to be said.
+        let (exit_socket, entrance) = (packet_socket(), packet_socket());
+        let exit_socket = exit_socket.map_err(failed("opening a packet socket"))?;
+        let entrance = entrance.map_err(failed("opening a packet socket"))?;
+        let home = interface_of(asked.ip()).map_err(failed("finding the interface"))?;
+        if !home.ethernet && !home.loopback {
+            return Err(PacketError::NotEthernet(asked));
+        }
+        let (absorber, port) = Absorber::open(asked, home.index)?;
+        let local = SocketAddr::new(asked.ip(), port);
+
+        bypass_queues(&exit_socket);
+        let recv_buffer = enlarge(&entrance, Buffer::Receive, config.recv_buffer);
+        let send_buffer = enlarge(&exit_socket, Buffer::Send, config.send_buffer);
+        let neighbours =
+            Neighbours::open(local.ip(), home).map_err(failed("opening a netlink socket"))?;
+
+        let exit = Exit::new(exit_socket, Router::new(neighbours, None));
+        let burst = Burst::new(config.tx_batch, TRAIN);
+        let headers = vnet::VNET + 14 + if local.is_ipv4() { 28 } else { 48 };
+        let reader = FrameReader::new(local);
+        let rx_batch = config.rx_batch.clamp(1, MAX_FRAMES);
+        let receiver = Receiver::new(entrance, reader, rx_batch, headers);
+        receiver.aim(&local, home.index).map_err(failed("a socket filter"))?;
+        receiver.listen(&local).map_err(failed("binding a packet socket"))?;
+        Ok(Self {
+            local,
+            caps: caps(home.mtu, config.tx_batch, rx_batch, config.offload),
+            transmitter: Transmitter::new(exit, burst, config.offload),
+            receiver,
+            absorber,
+            home: home.index,
+            stats: DatapathStats { recv_buffer, send_buffer, ..DatapathStats::default() },
+        })
+    }
+}
+
+impl Datapath for PacketDatapath {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    fn source_port(&mut self, wanted: u16) -> u16 {
+        FIRST_PORT | wanted
+    }
+
+    #[inline]
+    fn tx_space(&mut self) -> Option<&mut [u8]> {
+        self.transmitter.burst.space()
+    }
+
+    fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8])) {
+        let (id, packet) = self.transmitter.commit(route, len);
+        seal(id, packet);
+    }
+
+    fn flush(&mut self) -> io::Result<Flush> {
+        self.transmitter.flush(&mut self.stats)
+    }
+
+    fn recv(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> io::Result<usize> {
+        self.transmitter.tend(&mut self.stats)?;
+        self.receiver.recv(limit, &mut self.stats, sink)
+    }
+
+    /// Also `true` while packets wait for the hardware address of a new peer, at most 100 ms: nothing
+    /// would wake the caller when it comes.
+    fn arm(&mut self) -> bool {
+        self.receiver.has_more() || self.transmitter.is_waiting()
+    }
+
+    fn waiter(&self) -> io::Result<OwnedFd> {
+        self.receiver.waiter()
+    }
+
+    fn join(&mut self, group: IpAddr) -> io::Result<()> {
+        check_group(&self.local, &group)?;
+        if self.receiver.reader.groups.contains(&group) {
+            return Ok(());
+        }
+        if self.receiver.reader.groups.iter().len() == filter::MAX_GROUPS {
+            let limit = filter::MAX_GROUPS;
+            let text = format!("{group} not joined: {limit} multicast groups are the limit");
+            return Err(io::Error::new(io::ErrorKind::QuotaExceeded, text));
+        }
+        self.absorber.join(group)?;
+        self.receiver.reader.groups.insert(group);
+        self.receiver.aim(&self.local, self.home)
+    }
+
+    fn leave(&mut self, group: IpAddr) -> io::Result<()> {
+        if !self.receiver.reader.groups.remove(&group) {
+            return Ok(());
+        }
+        self.receiver.aim(&self.local, self.home)?;
+        self.absorber.leave(group)
+    }
+
+    fn last_problem(&self) -> Option<String> {
+        self.transmitter.problem.map(|problem| problem.to_string())
+    }
+
+    fn stats(&self) -> DatapathStats {
+        let rx_dropped = self.stats.rx_dropped + self.receiver.overflows();
+        DatapathStats { rx_dropped, ..self.stats }
+    }
+}
+
+/// A packet socket with virtio-net headers that receives nothing yet.
+fn packet_socket() -> io::Result<Socket> {
+    let kind = Type::RAW.cloexec().nonblocking();
+    let socket = Socket::new(Domain::PACKET, kind, None)?;
+    option::set(&socket, libc::SOL_PACKET, PACKET_VNET_HDR, 1)?;
+    Ok(socket)
+}
+
+/// Frames go straight to the driver: a queue could only delay or drop them.
+fn bypass_queues(socket: &Socket) {
+    if let Err(error) = option::set(socket, libc::SOL_PACKET, PACKET_QDISC_BYPASS, 1) {
+        tracing::debug!(%error, "frames pass the interface's queue");
+    }
+}
+
+/// linux/if_packet.h.
+const PACKET_VNET_HDR: c_int = 15;
+const PACKET_QDISC_BYPASS: c_int = 20;
+
+fn caps(mtu: usize, tx_batch: usize, rx_batch: usize, offload: bool) -> Caps {
+    Caps {
+        name: "packet",
+        mtu,
+        tx_batch,
+        rx_batch,
+        icrc: IcrcCaps { rx: IcrcRx::Verify, tx: IcrcTx::Seal },
+        segments: if offload { TRAIN.packets } else { 1 },
+        zero_copy: false,
+        headers_visible: true,
+        needs: "CAP_NET_RAW; UDP port 4791 must be free on the chosen address",
+    }
+}

@@ -1,0 +1,166 @@
+//! Frames on their way from the kernel.
+
+mod super_packet;
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::io::Errno;
+use socket2::Socket;
+
+use self::super_packet::SuperPacket;
+use super::filter;
+use super::head::ether_type;
+use super::vnet::{Shape, split};
+use crate::caps::DatapathStats;
+use crate::ethernet::FrameReader;
+use crate::packet::RxPacket;
+use crate::sys::packet::{FrameRoom, bind, drops};
+
+/// The kernel's number of the loopback interface in every network namespace.
+const LO: u32 = 1;
+
+/// Where the next packet is that is to be handed over.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    /// Frames that the last system call brought.
+    frames: usize,
+    /// Index of the frame.
+    frame: usize,
+    /// Index of the packet within the frame.
+    packet: usize,
+    /// By how much the identification grows from packet to packet, once it is known.
+    id_step: Option<u16>,
+}
+
+/// The packet socket that frames arrive at.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    socket: Socket,
+    pub(super) reader: FrameReader,
+    room: FrameRoom,
+    place: Place,
+    batch: usize,
+}
+
+impl Receiver {
+    /// Receives up to `batch` frames in one system call. `headers` is the length of all headers in
+    /// front of a payload: the payload then starts a cache line.
+    pub(super) fn new(socket: Socket, reader: FrameReader, batch: usize, headers: usize) -> Self {
+        let room = FrameRoom::new(batch, headers);
+        Self { socket, reader, room, place: Place::default(), batch }
+    }
+
+    /// Lets through what is for `local` or a joined group and arrives at interface `home`, or at `lo`
+    /// because this host sent it to itself.
+    pub(super) fn aim(&self, local: &SocketAddr, home: u32) -> io::Result<()> {
+        self.socket.attach_filter(&filter::ours(local, &self.reader.groups, [home, LO]))
+    }
+
+    /// Begins to receive.
+    pub(super) fn listen(&self, local: &SocketAddr) -> io::Result<()> {
+        bind(&self.socket, ether_type(local.is_ipv4()))
+    }
+
+    pub(super) fn waiter(&self) -> io::Result<OwnedFd> {
+        self.socket.as_fd().try_clone_to_owned()
+    }
+
+    /// Whether packets are in the buffers already.
+    pub(super) fn has_more(&self) -> bool {
+        self.place.frame < self.place.frames
+    }
+
+    /// Frames that found no room in the socket.
+    pub(super) fn overflows(&self) -> u64 {
+        drops(&self.socket)
+    }
+
+    /// Hands over up to `limit` packets.
+    pub(super) fn recv(
+        &mut self,
+        limit: usize,
+        stats: &mut DatapathStats,
+        sink: &mut dyn FnMut(RxPacket<'_>),
+    ) -> io::Result<usize> {
+        let mut count = self.hand_over(limit, stats, sink);
+        while count < limit {
+            let got = self.fill(stats)?;
+            count += self.hand_over(limit - count, stats, sink);
+            if got < self.batch {
+                break;
+            }
+        }
+        Ok(count)
+    }
+
+    /// Fetches frames into the buffers, which are empty; returns how many.
+    fn fill(&mut self, stats: &mut DatapathStats) -> io::Result<usize> {
+        stats.syscalls += 1;
+        self.place = Place::default();
+        match self.room.receive(self.socket.as_fd()) {
+            Ok(frames) => self.place.frames = frames,
+            Err(error) => match Errno::from_io_error(&error) {
+                Some(Errno::AGAIN | Errno::INTR) => {}
+                Some(Errno::BADF | Errno::NOTSOCK | Errno::FAULT) => return Err(error),
+                // An interface went down, or a frame was of no shape that the kernel can describe.
+                _ => stats.soft_errors += 1,
+            },
+        }
+        Ok(self.place.frames)
+    }
+
+    /// Hands over up to `limit` packets from the buffers.
+    fn hand_over(
+        &mut self,
+        limit: usize,
+        stats: &mut DatapathStats,
+        sink: &mut dyn FnMut(RxPacket<'_>),
+    ) -> usize {
+        let mut count = 0;
+        while count < limit && self.place.frame < self.place.frames {
+            let Some(packets) = self.open(stats) else {
+                self.place =
+                    Place { frame: self.place.frame + 1, packet: 0, id_step: None, ..self.place };
+                continue;
+            };
+            let step = self.place.id_step.unwrap_or_else(|| packets.id_step());
+            let mut index = self.place.packet;
+            while count < limit
+                && let Some(packet) = packets.get(index, step)
+            {
+                stats.rx_packets += 1;
+                stats.rx_bytes += packet.payload.len() as u64;
+                sink(packet);
+                (index, count) = (index + 1, count + 1);
+            }
+            let (frame, packet, id_step) = match index < packets.len() {
+                true => (self.place.frame, index, Some(step)),
+                false => (self.place.frame + 1, 0, None),
+            };
+            self.place = Place { frame, packet, id_step, ..self.place };
+        }
+        count
+    }
+
+    /// The packets of the frame at the current place; `None` when it is dropped.
+    #[inline]
+    fn open(&self, stats: &mut DatapathStats) -> Option<SuperPacket<'_>> {
+        let Some(bytes) = self.room.frame(self.place.frame) else {
+            stats.rx_truncated += 1;
+            return None;
+        };
+        let segment = match split(bytes) {
+            Some((Shape::Whole, frame)) => Some((usize::MAX, frame)),
+            Some((Shape::Segments(segment), frame)) => Some((segment, frame)),
+            Some((Shape::Foreign, _)) | None => None,
+        };
+        let opened = segment.and_then(|(segment, frame)| {
+            let packet = self.reader.read(frame).ok()?;
+            Some(SuperPacket::new(packet, segment))
+        });
+        stats.rx_dropped += u64::from(opened.is_none());
+        opened
+    }
+}

@@ -1,0 +1,287 @@
+//! Frames on their way to the kernel.
+
+use std::io;
+use std::time::Instant;
+
+use rustix::io::Errno;
+
+use super::exit::{Exit, Obstacle, Outcome};
+use super::head::Head;
+use super::park::{Fate, Park};
+use super::problem::{Problem, Verdict, Why};
+use crate::Flush;
+use crate::burst::{Burst, Cursor};
+use crate::caps::DatapathStats;
+use crate::route::Route;
+use crate::sys::packet::{MAX_FRAMES, OutFrame};
+
+/// A frame of the burst that is about to be sent.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    /// Its first packet.
+    at: Cursor,
+    /// More than one: a super-packet.
+    packets: usize,
+    /// UDP payload bytes.
+    bytes: usize,
+    interface: u32,
+}
+
+impl Piece {
+    /// Its packets in the burst.
+    fn payload<'b>(&self, burst: &'b Burst) -> &'b [u8] {
+        let mut at = self.at;
+        match (self.packets, burst.trains().get(at.train)) {
+            (2.., Some(train)) => burst.train_bytes(train),
+            _ => burst.next(&mut at).map_or(&[], |(_, packet)| packet),
+        }
+    }
+}
+
+/// Packets that were committed and not yet taken by the kernel.
+///
+/// Each packet gets the next IPv4 identification, so that within a train they count up by one: just
+/// what whoever cuts a super-packet gives its segments.
+#[derive(Debug)]
+pub(super) struct Transmitter {
+    exit: Exit,
+    pub(super) burst: Burst,
+    /// The first packet that the kernel has not taken.
+    at: Cursor,
+    /// Its identification.
+    at_id: u16,
+    /// That of the next packet to be committed.
+    next_id: u16,
+    heads: Box<[Head]>,
+    pieces: Vec<Piece>,
+    park: Park,
+    /// The kernel takes super-packets.
+    offload: bool,
+    pub(super) problem: Option<Problem>,
+}
+
+impl Transmitter {
+    pub(super) fn new(exit: Exit, mut burst: Burst, offload: bool) -> Self {
+        burst.touch();
+        Self {
+            exit,
+            burst,
+            at: Cursor::default(),
+            at_id: 0,
+            next_id: 0,
+            heads: vec![Head::EMPTY; MAX_FRAMES].into_boxed_slice(),
+            pieces: Vec::with_capacity(MAX_FRAMES),
+            park: Park::new(),
+            offload,
+            problem: None,
+        }
+    }
+
+    /// Makes the first `len` bytes of the burst's space a packet; returns its identification.
+    #[inline]
+    pub(super) fn commit(&mut self, route: &Route, len: usize) -> (u16, &mut [u8]) {
+        let id = self.next_id;
+        self.next_id = id.wrapping_add(1);
+        let (_, packet) = self.burst.commit(route, len);
+        (if route.dst.is_ipv4() { id } else { 0 }, packet)
+    }
+
+    /// Whether packets wait for a hardware address.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.park.is_empty()
+    }
+
+    /// Sends as much as the kernel takes. What it does not take stays, in order.
+    pub(super) fn flush(&mut self, stats: &mut DatapathStats) -> io::Result<Flush> {
+        let mut flush = Flush::default();
+        if self.burst.is_empty() && self.park.is_empty() {
+            return Ok(flush);
+        }
+        let now = Instant::now();
+        self.unpark(now, &mut flush, stats)?;
+        while !flush.blocked && self.at.train < self.burst.trains().len() {
+            let obstacle = self.prepare(now);
+            if !self.pieces.is_empty() {
+                self.send(&mut flush, stats)?;
+            } else if let Some(obstacle) = obstacle {
+                self.set_aside(obstacle, now, &mut flush, stats);
+            }
+        }
+        if !flush.blocked {
+            self.burst.clear();
+            self.at = Cursor::default();
+        }
+        Ok(flush)
+    }
+
+    /// Sends what has waited for a hardware address, if it is there now.
+    pub(super) fn tend(&mut self, stats: &mut DatapathStats) -> io::Result<()> {
+        if self.park.is_empty() {
+            return Ok(());
+        }
+        let now = Instant::now();
+        if self.park.is_due(now) {
+            self.unpark(now, &mut Flush::default(), stats)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the heads of the next frames; stops at a train that cannot be sent.
+    fn prepare(&mut self, now: Instant) -> Option<Obstacle> {
+        self.pieces.clear();
+        let (mut at, mut id) = (self.at, self.at_id);
+        for head in &mut self.heads {
+            let train = self.burst.trains().get(at.train)?;
+            let out = match self.exit.way(&train.route, train.size, now) {
+                Ok(out) => out,
+                Err(obstacle) => return Some(obstacle),
+            };
+            let whole = self.offload && at.packet == 0 && train.packets > 1;
+            let rest = train.without(at.packet);
+            let (packets, bytes) =
+                if whole { (rest.packets, rest.bytes()) } else { (1, rest.bytes().min(rest.size)) };
+            head.fill(&out.headers, id, bytes, whole.then_some(train.size));
+            let interface = out.hop.interface;
+            self.pieces.push(Piece { at, packets, bytes, interface });
+            id = id.wrapping_add(packets as u16);
+            self.burst.skip(&mut at, packets);
+        }
+        None
+    }
+
+    /// Offers the prepared frames to the kernel.
+    fn send(&mut self, flush: &mut Flush, stats: &mut DatapathStats) -> io::Result<()> {
+        stats.syscalls += 1;
+        let burst = &self.burst;
+        let frames = self.pieces.iter().zip(&self.heads).map(|(piece, head)| OutFrame {
+            interface: piece.interface,
+            ether_type: head.ether_type(),
+            head: head.bytes(),
+            payload: piece.payload(burst),
+        });
+        match self.exit.send(frames) {
+            // The kernel does not do so; a loop without end would be the price of relying on it.
+            Ok(0) => flush.blocked = true,
+            Ok(taken) => self.pass(taken, flush, stats),
+            Err(error) => self.refused(&error, flush, stats)?,
+        }
+        Ok(())
+    }
+
+    /// Moves behind the first `taken` frames.
+    fn pass(&mut self, taken: usize, flush: &mut Flush, stats: &mut DatapathStats) {
+        for piece in &self.pieces[..taken] {
+            stats.tx_packets += piece.packets as u64;
+            stats.tx_bytes += piece.bytes as u64;
+            flush.sent += piece.packets;
+            self.at_id = self.at_id.wrapping_add(piece.packets as u16);
+            self.burst.skip(&mut self.at, piece.packets);
+        }
+    }
+
+    /// Deals with the refusal of the first frame.
+    fn refused(
+        &mut self,
+        error: &io::Error,
+        flush: &mut Flush,
+        stats: &mut DatapathStats,
+    ) -> io::Result<()> {
+        let errno = Errno::from_io_error(error).unwrap_or(Errno::IO);
+        let packets = self.pieces.first().map_or(1, |piece| piece.packets);
+        match Verdict::of(errno, packets > 1) {
+            Verdict::Wait => {
+                flush.blocked = true;
+                stats.blocked += 1;
+            }
+            Verdict::Again => {}
+            Verdict::Cut => {
+                tracing::warn!(%errno, "the kernel takes no super-packets: packets leave one by one");
+                self.offload = false;
+            }
+            Verdict::Drop => self.give_up(packets, Why::Refused(errno), flush, stats),
+            Verdict::Broken => return Err(errno.into()),
+        }
+        Ok(())
+    }
+
+    /// Parks or drops what is left of the first train.
+    fn set_aside(
+        &mut self,
+        obstacle: Obstacle,
+        now: Instant,
+        flush: &mut Flush,
+        stats: &mut DatapathStats,
+    ) {
+        let Some(train) = self.burst.trains().get(self.at.train) else {
+            return;
+        };
+        let rest = train.without(self.at.packet);
+        let (parked, why) = match obstacle {
+            Obstacle::Pending => {
+                (self.park.put(&self.burst, &rest, self.at_id, now), Why::Unresolved)
+            }
+            Obstacle::Never(why) => (0, why),
+        };
+        self.at_id = self.at_id.wrapping_add(parked as u16);
+        self.burst.skip(&mut self.at, parked);
+        if parked < rest.packets {
+            self.give_up(rest.packets - parked, why, flush, stats);
+        }
+    }
+
+    /// Drops the next `packets` packets, all of one train.
+    fn give_up(&mut self, packets: usize, why: Why, flush: &mut Flush, stats: &mut DatapathStats) {
+        if let Some(train) = self.burst.trains().get(self.at.train) {
+            self.problem = Some(Problem { dst: train.route.dst.ip(), why });
+        }
+        stats.tx_dropped += packets as u64;
+        flush.dropped += packets;
+        self.at_id = self.at_id.wrapping_add(packets as u16);
+        self.burst.skip(&mut self.at, packets);
+    }
+
+    /// Sends or drops the packets that wait, but for those whose time has not come.
+    fn unpark(
+        &mut self,
+        now: Instant,
+        flush: &mut Flush,
+        stats: &mut DatapathStats,
+    ) -> io::Result<()> {
+        if self.park.is_empty() {
+            return Ok(());
+        }
+        let Self { exit, park, problem, .. } = self;
+        let (overdue, mut broken) = (park.is_overdue(now), None);
+        park.sift(|route, id, packet| {
+            if flush.blocked || broken.is_some() {
+                return Fate::Wait;
+            }
+            stats.syscalls += 1;
+            let why = match exit.send_one(route, id, packet, now) {
+                Outcome::Sent => {
+                    stats.tx_packets += 1;
+                    stats.tx_bytes += packet.len() as u64;
+                    flush.sent += 1;
+                    return Fate::Gone;
+                }
+                Outcome::Full => {
+                    flush.blocked = true;
+                    stats.blocked += 1;
+                    return Fate::Wait;
+                }
+                Outcome::Broken(errno) => {
+                    broken = Some(errno);
+                    return Fate::Wait;
+                }
+                Outcome::Stopped(Obstacle::Pending) if !overdue => return Fate::Wait,
+                Outcome::Stopped(Obstacle::Pending) => Why::Unresolved,
+                Outcome::Stopped(Obstacle::Never(why)) => why,
+            };
+            *problem = Some(Problem { dst: route.dst.ip(), why });
+            stats.tx_dropped += 1;
+            flush.dropped += 1;
+            Fate::Gone
+        });
+        broken.map_or(Ok(()), |errno| Err(errno.into()))
+    }
+}
