@@ -5,7 +5,7 @@ use rustix::io::Errno;
 use std::io;
 use std::net::IpAddr;
 use thiserror::Error;
-use uroce_datapath::{AttachError, BindError, PcapError};
+use uroce_datapath::{AttachError, BindError, PacketError, PcapError};
 use uroce_transport::{CreateQpError, ModifyQpError, SrqError};
 use uroce_wire::Mtu;
 use uroce_xdp::XdpError;
@@ -45,6 +45,9 @@ pub enum OpenError {
     /// The UDP sockets could not be opened.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// The AF_PACKET sockets could not be opened.
+    #[error(transparent)]
+    Packet(#[from] PacketError),
     /// AF_XDP did not work.
     #[error(transparent)]
     Xdp(#[from] XdpError),
@@ -77,6 +80,9 @@ impl OpenError {
             OpenError::NotLocal(_) => raw(Errno::ADDRNOTAVAIL),
             OpenError::LinkTooSmall { .. } => raw(Errno::MSGSIZE),
             OpenError::Bind(_) | OpenError::Attach(_) => raw(Errno::ADDRINUSE),
+            OpenError::Packet(PacketError::NotPermitted { .. }) => raw(Errno::PERM),
+            OpenError::Packet(PacketError::NotEthernet(_)) => raw(Errno::OPNOTSUPP),
+            OpenError::Packet(_) => raw(Errno::ADDRINUSE),
             OpenError::Xdp(error) => error.errno(),
             OpenError::Pcap(_) | OpenError::Random(_) => raw(Errno::IO),
             OpenError::Resources { source, .. } => io_errno(source),
