@@ -17,9 +17,10 @@ use crate::error::XdpError;
 use crate::guard::Guard;
 use crate::mode::XdpMode;
 use crate::open::{self, Link};
-use crate::outbox::Outbox;
+use crate::outbox::{Outbox, Tally};
 use crate::problem::Problem;
-use crate::queue::Queue;
+use crate::queue::{Pushed, Queue};
+use crate::retry::Alarm;
 use crate::steering::{MAX_ADDRESSES, Steering};
 
 /// Packets to ourselves that are kept.
@@ -36,20 +37,21 @@ const RX_BATCH: usize = 64;
 pub struct XdpDatapath {
     // Dropped first, so that packets are the kernel's again before the sockets close.
     steering: Steering,
-    queues: Vec<Queue>,
+    pub(crate) queues: Vec<Queue>,
     local: SocketAddr,
     caps: Caps,
     mode: XdpMode,
     /// Whose turn it is to be read first, so that no queue starves.
     turn: usize,
-    outbox: Outbox,
+    pub(crate) outbox: Outbox,
     /// Packets committed since the last flush.
     committed: usize,
     echo: Echo,
     reader: FrameReader,
     guard: Guard,
-    /// Readable when any queue is.
+    /// Readable when any queue or the alarm is.
     epoll: OwnedFd,
+    alarm: Alarm,
     stats: DatapathStats,
 }
 
@@ -72,7 +74,8 @@ impl XdpDatapath {
         let neighbours = Neighbours::open(local.ip(), link.home)
             .map_err(failed("asking for the neighbours of the interface"))?;
         let taken = open::take(config, &link, local)?;
-        let epoll = watch(&taken.queues).map_err(failed("opening an epoll descriptor"))?;
+        let alarm = Alarm::new().map_err(failed("making a timer"))?;
+        let epoll = watch(&taken.queues, &alarm).map_err(failed("opening an epoll descriptor"))?;
         let slots = config.transmit_slots.max(2) as usize;
         let batch = config.batch.clamp(1, slots / 2);
         let router = Router::new(neighbours, config.vlan);
@@ -96,6 +99,7 @@ impl XdpDatapath {
             reader: FrameReader::new(local),
             guard,
             epoll,
+            alarm,
             stats: DatapathStats::default(),
         })
     }
@@ -110,6 +114,22 @@ impl XdpDatapath {
     #[inline]
     fn hears(&self, dst: &IpAddr) -> bool {
         *dst == self.local.ip() || (dst.is_multicast() && self.reader.groups.contains(dst))
+    }
+
+    /// Hands everything that can go to the kernel, packets that waited for an address first.
+    fn push(&mut self) -> io::Result<(Tally, Pushed)> {
+        let queue = &mut self.queues[0];
+        let tally = self.outbox.settle(queue);
+        self.stats.tx_packets += tally.sent as u64;
+        self.stats.tx_bytes += tally.bytes;
+        self.stats.tx_dropped += tally.dropped as u64;
+        let pushed = queue.flush()?;
+        self.stats.syscalls += pushed.calls;
+        self.stats.tx_dropped += pushed.dropped;
+        if pushed.dropped > 0 {
+            self.outbox.problem = Some(Problem::Congested);
+        }
+        Ok((tally, pushed))
     }
 
     /// Keeps a copy of the packet that is being committed, for ourselves.
@@ -160,18 +180,8 @@ impl Datapath for XdpDatapath {
 
     fn flush(&mut self) -> io::Result<Flush> {
         self.committed = 0;
-        let queue = &mut self.queues[0];
-        let (tally, parked) = self.outbox.settle(queue);
-        self.stats.tx_packets += tally.sent as u64;
-        self.stats.tx_bytes += tally.bytes;
-        self.stats.tx_dropped += tally.dropped as u64;
-        let pushed = queue.flush()?;
-        self.stats.syscalls += pushed.calls;
-        self.stats.tx_dropped += pushed.dropped;
-        if pushed.dropped > 0 {
-            self.outbox.problem = Some(Problem::Congested);
-        }
-        let blocked = pushed.blocked || parked || !queue.has_slot();
+        let (tally, pushed) = self.push()?;
+        let blocked = pushed.blocked || !self.queues[0].has_slot();
         self.stats.blocked += u64::from(blocked);
         let lost = usize::try_from(pushed.dropped).unwrap_or(usize::MAX);
         Ok(Flush {
@@ -182,6 +192,9 @@ impl Datapath for XdpDatapath {
     }
 
     fn recv(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> io::Result<usize> {
+        if self.outbox.has_parked() {
+            self.push()?;
+        }
         let before = self.stats.rx_packets;
         let Self { queues, echo, reader, stats, turn, .. } = self;
         let mut hand_over = |packet: RxPacket<'_>| {
@@ -210,6 +223,7 @@ impl Datapath for XdpDatapath {
     }
 
     fn arm(&mut self) -> bool {
+        self.alarm.set(self.outbox.has_parked());
         self.echo.has_packet() || self.queues.iter_mut().any(Queue::has_frame)
     }
 
@@ -265,12 +279,11 @@ fn too_many_groups(group: IpAddr) -> io::Error {
     io::Error::new(io::ErrorKind::QuotaExceeded, text)
 }
 
-/// A descriptor that is readable when any of the queues is.
-fn watch(queues: &[Queue]) -> io::Result<OwnedFd> {
+/// A descriptor that is readable when any of the queues is, or the alarm.
+fn watch(queues: &[Queue], alarm: &Alarm) -> io::Result<OwnedFd> {
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    for queue in queues {
-        let data = epoll::EventData::new_u64(0);
-        epoll::add(&epoll, queue.as_fd(), data, epoll::EventFlags::IN)?;
+    for fd in queues.iter().map(AsFd::as_fd).chain([alarm.as_fd()]) {
+        epoll::add(&epoll, fd, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
     }
     Ok(epoll)
 }

@@ -17,6 +17,7 @@
 //! the rings are our own, and what was measured.
 #![deny(unsafe_code)]
 
+mod bare;
 mod config;
 mod datapath;
 mod echo;
@@ -29,12 +30,14 @@ mod outbox;
 mod problem;
 mod program;
 mod queue;
+mod retry;
 mod steering;
 #[allow(unsafe_code, reason = "system calls without a safe wrapper, memory shared with the kernel")]
 mod sys;
 #[allow(unsafe_code, reason = "hands out the bytes of shared memory by who holds them")]
 mod umem;
 
+pub use bare::BareEnd;
 pub use config::XdpConfig;
 pub use datapath::XdpDatapath;
 pub use error::XdpError;

@@ -11,7 +11,7 @@ use crate::queue::Queue;
 use crate::umem::Slot;
 
 /// Where the payload begins in its slot: behind the longest headers, on a cache line.
-const PAYLOAD_AT: usize = 128;
+pub(crate) const PAYLOAD_AT: usize = 128;
 
 const _: () = assert!(MAX_HEADERS <= PAYLOAD_AT);
 
@@ -34,7 +34,7 @@ pub(crate) struct Tally {
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Outbox {
-    router: Router,
+    pub(crate) router: Router,
     /// Interfaces by which packets may leave: that of our address, and that of the socket.
     interfaces: [u32; 2],
     /// The slot that the caller writes to.
@@ -113,9 +113,14 @@ impl Outbox {
         }
     }
 
-    /// Tries the parked packets again, in order. Returns what happened since the last call, and
-    /// whether packets are still parked.
-    pub(crate) fn settle(&mut self, queue: &mut Queue) -> (Tally, bool) {
+    /// Whether packets wait until the hardware address of their next hop is known.
+    #[inline]
+    pub(crate) fn has_parked(&self) -> bool {
+        !self.parked.is_empty()
+    }
+
+    /// Tries the parked packets again, in order. Returns what happened since the last call.
+    pub(crate) fn settle(&mut self, queue: &mut Queue) -> Tally {
         self.now = None;
         for _ in 0..self.parked.len() {
             if let Some(packet) = self.parked.pop_front() {
@@ -123,7 +128,7 @@ impl Outbox {
             }
         }
         self.now = None;
-        (std::mem::take(&mut self.tally), !self.parked.is_empty())
+        std::mem::take(&mut self.tally)
     }
 
     fn dispatch(&mut self, queue: &mut Queue, packet: Parked) {

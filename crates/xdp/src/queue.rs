@@ -116,6 +116,15 @@ impl Queue {
         self.umem.space(slot)
     }
 
+    /// Lets `write` prepare every slot that is free.
+    pub(crate) fn for_every_slot(&mut self, mut write: impl FnMut(&mut [u8])) {
+        let slots: Vec<Slot> = std::iter::from_fn(|| self.umem.slot()).collect();
+        for slot in slots {
+            write(self.umem.space(&slot));
+            self.umem.discard(slot);
+        }
+    }
+
     /// Gives up a slot unsent.
     pub(crate) fn discard(&mut self, slot: Slot) {
         self.umem.discard(slot);

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::net::IpAddr;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use uroce_xdp::{XdpConfig, XdpDatapath, XdpError, XdpMode};
@@ -127,7 +128,18 @@ impl Lab {
     /// A datapath on a host's address, in a mode.
     pub fn open(&self, host: usize, address: IpAddr, mode: XdpMode) -> XdpDatapath {
         let config = XdpConfig { mode, ..XdpConfig::new((address, 4791).into()) };
-        self.try_open(host, config).unwrap_or_else(|error| panic!("{error}"))
+        let end = Instant::now() + Duration::from_secs(2);
+        loop {
+            match self.try_open(host, config.clone()) {
+                Ok(datapath) => return datapath,
+                // A command that another test starts has copies of all descriptors for a moment,
+                // also of those that have just been closed here.
+                Err(XdpError::PortBusy(_)) if Instant::now() < end => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
     }
 
     /// A datapath on a host.
