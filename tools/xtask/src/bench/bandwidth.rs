@@ -3,6 +3,7 @@
 use super::link::Link;
 use super::play::{Contestant, play};
 use super::record::{Series, Unit};
+use super::summary::bytes;
 use super::{Setup, iperf, uroce};
 use crate::error::Result;
 
@@ -20,7 +21,7 @@ const SECONDS: u32 = 1;
 
 /// The name of the series of a `verb` in messages of `size` bytes.
 pub fn name(datapath: &str, verb: &str, size: u64, mtu: u32) -> String {
-    format!("{datapath} {verb} {} MTU {mtu}", super::summary::bytes(size))
+    format!("{datapath} {verb} {} MTU {mtu}", bytes(size))
 }
 
 /// The name of the rival's series.
@@ -36,12 +37,12 @@ pub fn run(setup: &Setup) -> Result<Vec<Series>> {
     iperf::ensure()?;
     let sizes = if setup.quick { &QUICK_SIZES[..] } else { &SIZES[..] };
     let mut all = Vec::new();
-    for (mtu, path_mtu) in WIRES {
-        let link = Link::create(mtu)?;
+    for wire in WIRES {
+        let link = Link::create(wire.0)?;
         let mut tcp: Option<Series> = None;
-        for (turn, datapath, verb) in turns(setup) {
-            eprintln!("{GROUP}: {datapath} {verb}, MTU {mtu}");
-            let contestants = contestants(setup, &link, &datapath, verb, sizes, (mtu, path_mtu));
+        for (turn, &size) in (0..).zip(sizes) {
+            eprintln!("{GROUP}: {}, MTU {}", bytes(size), wire.0);
+            let contestants = contestants(setup, &link, size, wire);
             let mut series = play(GROUP, contestants, turn * setup.rounds, setup.rounds);
             let newer = series.remove(0);
             match &mut tcp {
@@ -55,31 +56,27 @@ pub fn run(setup: &Setup) -> Result<Vec<Series>> {
     Ok(all)
 }
 
-/// Every datapath with every verb, numbered.
-fn turns(setup: &Setup) -> Vec<(u32, String, &'static str)> {
-    let verbs = ["write", "read", "send"];
-    let pairs = setup.datapaths.iter().flat_map(|path| verbs.map(|verb| (path.clone(), verb)));
-    (0..).zip(pairs).map(|(turn, (path, verb))| (turn, path, verb)).collect()
-}
-
+/// TCP first, then every datapath with every verb.
 fn contestants<'a>(
     setup: &'a Setup,
     link: &'a Link,
-    datapath: &str,
-    verb: &'static str,
-    sizes: &[u64],
+    size: u64,
     (mtu, path_mtu): (u32, u32),
 ) -> Vec<Contestant<'a>> {
     let tcp = rival(mtu);
     let mut all = vec![Contestant::new(tcp.clone(), Unit::Gbps, &[], move || {
         iperf::over(link, CONGESTION, SECONDS)
     })];
-    all.extend(sizes.iter().map(|&size| {
-        let words = format!("{verb} bw -D {SECONDS} -s {size} -m {path_mtu}");
-        let datapath = datapath.to_owned();
-        Contestant::new(name(&datapath, verb, size, mtu), Unit::Gbps, &[&tcp], move || {
-            Ok(uroce::over(link, &setup.program, &datapath, &words)?.bandwidth())
-        })
-    }));
+    for datapath in &setup.datapaths {
+        let write = name(datapath, "write", size, mtu);
+        for verb in ["write", "read", "send"] {
+            let words = format!("{verb} bw -D {SECONDS} -s {size} -m {path_mtu}");
+            let rivals: &[&str] = if verb == "write" { &[&tcp] } else { &[&tcp, &write] };
+            let name = name(datapath, verb, size, mtu);
+            all.push(Contestant::new(name, Unit::Gbps, rivals, move || {
+                Ok(uroce::over(link, &setup.program, datapath, &words)?.bandwidth())
+            }));
+        }
+    }
     all
 }

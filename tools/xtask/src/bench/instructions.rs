@@ -1,30 +1,98 @@
 //! `cargo xtask bench instructions`: the work per packet, counted by callgrind.
 //!
-//! Instructions do not vary from run to run, so a change of the figure is a change of the code.
+//! Instructions do not vary from run to run, so a change of the figure is a change of the code. The
+//! figures of the last accepted state are in docs/performance/instructions.json, and CI compares.
 
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 use crate::process::{command, describe, find_program, stdout_of};
 use crate::workspace;
 
-/// Measures and prints a table.
+/// Growth above this share of the accepted figure must be accepted anew.
+const TOLERANCE: f64 = 0.03;
+/// How to accept.
+const ACCEPT: &str = "cargo xtask bench instructions --save";
+const SIDES: [&str; 2] = ["requester", "responder"];
+
+/// Instructions per packet, by side.
+type Counts = BTreeMap<String, f64>;
+
+/// Measures and prints a table; with `save` the figures become the accepted ones.
 ///
 /// # Errors
 /// valgrind is missing, or the benchmark does not build or run.
-pub fn run() -> Result<()> {
+pub fn run(save: bool) -> Result<()> {
+    let found = count_all()?;
+    let accepted = accepted()?;
+    println!("{:10} {:>22} {:>10} {:>8}", "side", "instructions/packet", "accepted", "change");
+    for (side, count) in &found {
+        let before = accepted.get(side).copied().unwrap_or(*count);
+        let change = (count / before - 1.0) * 100.0;
+        println!("{side:10} {count:>22.1} {before:>10.1} {change:>+7.1}%");
+    }
+    if save { accept(&found) } else { Ok(()) }
+}
+
+/// Measures, and compares with the accepted figures.
+///
+/// # Errors
+/// As [`run`]; or a figure grew by more than 3 % and was not accepted.
+pub fn check() -> Result<()> {
+    let found = count_all()?;
+    let accepted = accepted()?;
+    found.iter().for_each(|(side, count)| println!("{side:10} {count:.1} instructions per packet"));
+    match complaints(&found, &accepted).as_slice() {
+        [] => Ok(()),
+        complaints => Err(Error::new(format!(
+            "{}; make it cheaper, or accept the new figures by `{ACCEPT}` and commit the file",
+            complaints.join("; ")
+        ))),
+    }
+}
+
+fn complaints(found: &Counts, accepted: &Counts) -> Vec<String> {
+    let complaint = |(side, count): (&String, &f64)| match accepted.get(side) {
+        None => Some(format!("the {side} has no accepted figure")),
+        Some(before) if *count > before * (1.0 + TOLERANCE) => Some(format!(
+            "the {side} takes {count:.0} instructions per packet, {:.1} % more than the accepted {before:.0}",
+            (count / before - 1.0) * 100.0
+        )),
+        Some(_) => None,
+    };
+    found.iter().filter_map(complaint).collect()
+}
+
+fn file() -> PathBuf {
+    workspace::root().join("docs/performance/instructions.json")
+}
+
+fn accepted() -> Result<Counts> {
+    let path = file();
+    let Ok(text) = fs::read_to_string(&path) else {
+        return Ok(Counts::new());
+    };
+    serde_json::from_str(&text).context(|| format!("{} holds no figures", path.display()))
+}
+
+fn accept(found: &Counts) -> Result<()> {
+    let rounded: Counts =
+        found.iter().map(|(side, count)| (side.clone(), (count * 10.0).round() / 10.0)).collect();
+    let text =
+        serde_json::to_string_pretty(&rounded).context(|| "the figures have no JSON form")?;
+    let path = file();
+    fs::write(&path, text + "\n").context(|| format!("could not write {}", path.display()))
+}
+
+fn count_all() -> Result<Counts> {
     if find_program("valgrind").is_none() {
         return Err(Error::new("valgrind is not installed: apt-get install valgrind"));
     }
     let program = build()?;
-    println!("{:10} {:>12} {:>8} {:>22}", "side", "instructions", "packets", "instructions/packet");
-    for side in ["requester", "responder"] {
-        let (instructions, packets) = count(&program, side)?;
-        let each = instructions as f64 / packets as f64;
-        println!("{side:10} {instructions:>12} {packets:>8} {each:>22.1}");
-    }
-    println!("valgrind counts a string move as one instruction a byte: 1024 of each figure");
-    Ok(())
+    SIDES.into_iter().map(|side| Ok((side.to_owned(), count(&program, side)?))).collect()
 }
 
 /// Builds the benchmark and returns its program.
@@ -40,8 +108,8 @@ fn build() -> Result<String> {
     found.ok_or_else(|| Error::new(format!("`{}` named no program", describe(&cargo))))
 }
 
-/// Instructions inside the functions of one side, and packets sent.
-fn count(program: &str, side: &str) -> Result<(u64, u64)> {
+/// Instructions inside the functions of one side, per packet sent.
+fn count(program: &str, side: &str) -> Result<f64> {
     let mut valgrind: Command = command(["valgrind", "--tool=callgrind"]);
     valgrind.arg("--callgrind-out-file=/dev/null").arg(format!("--toggle-collect=*{side}_*"));
     let output = valgrind
@@ -51,9 +119,11 @@ fn count(program: &str, side: &str) -> Result<(u64, u64)> {
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     let instructions = number_after(&stderr, "Collected :");
-    let packets = stdout.split_whitespace().next().and_then(|word| word.parse().ok());
+    let packets: Option<u64> = stdout.split_whitespace().next().and_then(|word| word.parse().ok());
     match (instructions, packets) {
-        (Some(instructions), Some(packets)) if instructions > 0 => Ok((instructions, packets)),
+        (Some(instructions), Some(packets)) if instructions > 0 && packets > 0 => {
+            Ok(instructions as f64 / packets as f64)
+        }
         _ => Err(Error::new(format!("callgrind counted nothing:\n{stdout}{stderr}"))),
     }
 }
@@ -71,5 +141,15 @@ mod tests {
         let text = "==1== Events    : Ir\n==1== Collected : 17639275\n==1== \n";
         assert_eq!(number_after(text, "Collected :"), Some(17_639_275));
         assert_eq!(number_after("nothing", "Collected :"), None);
+    }
+
+    #[test]
+    fn only_growth_beyond_the_tolerance_is_complained_about() {
+        let counts = |value: f64| Counts::from([("requester".to_owned(), value)]);
+        assert!(complaints(&counts(1029.0), &counts(1000.0)).is_empty());
+        assert!(complaints(&counts(500.0), &counts(1000.0)).is_empty());
+        let complaint = complaints(&counts(1031.0), &counts(1000.0));
+        assert!(complaint[0].contains("3.1 % more"), "{complaint:?}");
+        assert_eq!(complaints(&counts(1.0), &Counts::new()).len(), 1);
     }
 }

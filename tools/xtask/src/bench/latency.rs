@@ -10,7 +10,8 @@ use crate::error::Result;
 /// The name of this group.
 pub const GROUP: &str = "latency";
 const MTU: u32 = 9000;
-const SIZES: [u64; 5] = [2, 8, 64, 512, 4096];
+/// Bytes of a message.
+pub const SIZES: [u64; 5] = [2, 8, 64, 512, 4096];
 /// Round trips of one run.
 const COUNT: u32 = 20_000;
 const QUICK_COUNT: u32 = 2_000;

@@ -15,7 +15,8 @@ pub const GROUP: &str = "loss";
 const MTU: u32 = 1500;
 /// Lost packets, percent.
 pub const PERCENTS: [&str; 5] = ["0", "0.01", "0.1", "1", "3"];
-const CONGESTION: [&str; 2] = ["cubic", "bbr"];
+/// The congestion controls of the rivals.
+pub const CONGESTION: [&str; 2] = ["cubic", "bbr"];
 
 /// The name of our series.
 pub fn name(datapath: &str, percent: &str) -> String {

@@ -1,8 +1,9 @@
 //! `cargo xtask bench`: figures, always beside those of a rival on the same machine at the same time.
 
 mod bandwidth;
+mod charts;
 mod idle;
-mod instructions;
+pub mod instructions;
 mod iperf;
 mod latency;
 mod link;
@@ -11,12 +12,14 @@ mod loss;
 mod machine;
 mod placement;
 mod play;
+mod plot;
 mod rate;
 mod record;
 mod results;
 mod rival;
 mod summary;
 mod table;
+mod targets;
 mod uroce;
 
 use std::path::PathBuf;
@@ -103,12 +106,15 @@ pub fn run(arguments: &BenchArgs) -> Result<()> {
         print!("{}", table::text(&record));
     }
     if names.contains(&Group::Instructions) {
-        instructions::run()?;
+        instructions::run(arguments.save)?;
     }
     if let Some(path) = &arguments.json {
         record.write(path)?;
     }
-    if arguments.save { results::save(record, arguments.append) } else { Ok(()) }
+    if arguments.save && !record.series.is_empty() {
+        return results::save(record, arguments.append);
+    }
+    Ok(())
 }
 
 fn measure(name: Group, setup: &Setup) -> Result<Vec<record::Series>> {

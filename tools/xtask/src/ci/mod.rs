@@ -31,13 +31,18 @@ pub struct CiArgs {
 const STEPS: &[Step] = &[
     Step {
         name: "packages",
-        about: "Debian packages that the rxe guest needs are installed",
+        about: "Debian packages that the other steps need are installed",
         run: step::packages,
     },
     Step { name: "fmt", about: "the code is formatted", run: step::fmt },
     Step { name: "clippy", about: "clippy has nothing to say about any target", run: step::clippy },
     Step { name: "doc", about: "the documentation builds without a warning", run: step::doc },
     Step { name: "test", about: "unit, integration and documentation tests pass", run: step::test },
+    Step {
+        name: "instructions",
+        about: "the work per packet did not grow by more than 3 % unnoticed",
+        run: step::instructions,
+    },
     Step { name: "examples", about: "every example runs to its end", run: examples::run },
     Step {
         name: "demo",

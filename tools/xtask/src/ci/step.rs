@@ -2,9 +2,13 @@
 
 use std::process::Command;
 
+use crate::bench::instructions;
 use crate::error::Result;
 use crate::process::{self, describe, find_program};
 use crate::{packages, rxe, workspace};
+
+/// Counts instructions.
+const VALGRIND: &str = "valgrind";
 
 /// What became of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,11 +41,12 @@ pub struct Step {
     pub run: fn() -> Outcome,
 }
 
-/// Installs what the guest needs, or skips when that is not allowed here.
+/// Installs what other steps need, or skips when that is not allowed here.
 pub fn packages() -> Outcome {
-    match packages::missing(rxe::PACKAGES) {
+    let wanted: Vec<&str> = rxe::PACKAGES.iter().copied().chain([VALGRIND]).collect();
+    match packages::missing(&wanted) {
         Ok(missing) if missing.is_empty() => Outcome::Passed,
-        Ok(_) if process::is_root() => packages::ensure(rxe::PACKAGES).into(),
+        Ok(_) if process::is_root() => packages::ensure(&wanted).into(),
         Ok(missing) => Outcome::Skipped(format!(
             "not root; install them with: sudo apt-get install {}",
             missing.join(" ")
@@ -70,6 +75,15 @@ pub fn doc() -> Outcome {
 /// `cargo test`, documentation tests included.
 pub fn test() -> Outcome {
     shown(&mut workspace::cargo_build(&["test", "--workspace"]))
+}
+
+/// Instructions per packet against the accepted figures.
+pub fn instructions() -> Outcome {
+    match packages::missing(&[VALGRIND]) {
+        Ok(missing) if missing.is_empty() => instructions::check().into(),
+        Ok(_) => Outcome::Skipped("valgrind is not installed".to_owned()),
+        Err(error) => Outcome::Skipped(error.to_string()),
+    }
 }
 
 /// The interop matrix against the kernel.
