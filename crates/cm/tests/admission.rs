@@ -30,7 +30,8 @@ fn a22_requests_that_make_no_sense() {
     for transport in [TransportService::RD, TransportService::EXTENDED] {
         refused(|req| req.transport = transport, RejReason::INVALID_TRANSPORT_TYPE);
     }
-    for mtu in [0, 6, 15] {
+    // The link carries 1024, code 3.
+    for mtu in [0, 4, 15] {
         refused(|req| req.path_mtu = mtu, RejReason::INVALID_MTU);
     }
     for qpn in [Qpn::SMI, Qpn::GSI, Qpn::MULTICAST] {

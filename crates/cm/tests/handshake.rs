@@ -73,7 +73,7 @@ fn r115_both_links_follow_from_req_and_rep() {
     let mut world = World::new();
     world.b.cm.listen(SERVICE, 1).expect("free");
     let call = Call {
-        path_mtu: 5,
+        path_mtu: 2,
         responder_resources: 4,
         initiator_depth: 9,
         retry_count: 3,
@@ -108,7 +108,7 @@ fn r115_both_links_follow_from_req_and_rep() {
     assert_eq!((called.sq_psn, called.rq_psn), (Psn::new(0xbbb), Psn::new(0xaaa)));
     // Linux 6.12 with rxe puts 17 into the REQ too.
     for link in [caller, called] {
-        assert_eq!((link.path_mtu, link.retry_count, link.ack_timeout), (5, 3, 17));
+        assert_eq!((link.path_mtu, link.retry_count, link.ack_timeout), (2, 3, 17));
         assert_eq!((link.flow_label, link.traffic_class, link.hop_limit), (0x5bc11, 0x68, 9));
     }
 }

@@ -1,5 +1,6 @@
 //! The handle of an open device: every verb is a method of [`Device`].
 
+mod cm;
 mod completion;
 mod connection;
 mod memory;

@@ -4,6 +4,9 @@
 //! lets the queue pairs that have something to send write it, and flushes. Nothing here waits.
 
 mod checks;
+mod cm_events;
+mod gsi;
+mod link;
 mod receive;
 mod tables;
 mod transmit;
@@ -11,6 +14,7 @@ mod transmit;
 pub(crate) use tables::{CqNote, Tables};
 
 use crate::clock::Clock;
+use crate::gsi::Gsi;
 use crate::limits::{DeviceLimits, RX_PACKETS_PER_TURN, TIMERS_PER_TURN, TX_PACKETS_PER_TURN};
 use crate::mcast::McastTable;
 use crate::qp_table::{QpEntry, QpTable};
@@ -43,6 +47,7 @@ pub(crate) struct Nic {
     pub(crate) ready: VecDeque<Qpn>,
     pub(crate) tables: Tables,
     pub(crate) mcast: McastTable,
+    pub(crate) gsi: Gsi,
     pub(crate) icrc: IcrcCounts,
 }
 
@@ -68,6 +73,7 @@ impl Engine {
         self.turned_at = now;
         let received = self.receive(now);
         let fired = self.nic.serve_timers(now);
+        self.serve_cm(now);
         let sent = self.transmit(now, TX_PACKETS_PER_TURN);
         received + fired + sent > 0
     }
@@ -88,10 +94,11 @@ impl Engine {
 
     /// The engine needs a turn no later than this, packets aside.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
-        let timers = self.nic.timers.next_deadline();
+        let timers = [self.nic.timers.next_deadline(), self.nic.gsi.next_deadline()];
+        let timers = timers.into_iter().flatten().min();
         match self.retry_at {
             Some(retry) => Some(timers.map_or(retry, |timer| timer.min(retry))),
-            None if !self.nic.ready.is_empty() => Some(0),
+            None if !self.nic.ready.is_empty() || self.nic.gsi.wants_transmit() => Some(0),
             None => timers,
         }
     }

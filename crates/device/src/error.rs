@@ -5,6 +5,7 @@ use rustix::io::Errno;
 use std::io;
 use std::net::IpAddr;
 use thiserror::Error;
+use uroce_cm::CmError;
 use uroce_datapath::{AttachError, BindError, PacketError, PcapError};
 use uroce_transport::{CreateQpError, ModifyQpError, SrqError};
 use uroce_wire::Mtu;
@@ -249,6 +250,33 @@ pub enum ModifyError {
         /// The limit.
         limit: u32,
     },
+}
+
+/// Why a connection was not asked for, answered or ended.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ConnectionError {
+    /// The connection manager refused.
+    #[error(transparent)]
+    Cm(#[from] CmError),
+    /// The queue pair refused.
+    #[error(transparent)]
+    Qp(#[from] ModifyError),
+    /// A UD queue pair has no connection.
+    #[error("a UD queue pair has no peer: resolve the service instead, and send to what it names")]
+    Datagram,
+}
+
+impl ConnectionError {
+    /// The `errno` for the C interface.
+    pub fn errno(&self) -> i32 {
+        match self {
+            ConnectionError::Cm(CmError::PortTaken(_)) => raw(Errno::ADDRINUSE),
+            ConnectionError::Cm(CmError::TooMany { .. }) => raw(Errno::NOMEM),
+            ConnectionError::Cm(_) | ConnectionError::Datagram => raw(Errno::INVAL),
+            ConnectionError::Qp(error) => error.errno(),
+        }
+    }
 }
 
 impl ModifyError {

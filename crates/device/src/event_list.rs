@@ -16,7 +16,7 @@ pub(crate) struct EventList<T> {
     limit: usize,
 }
 
-impl<T: Copy + PartialEq> EventList<T> {
+impl<T: PartialEq> EventList<T> {
     /// `limit`: most undelivered events; what comes beyond is refused by [`push`](Self::push).
     pub(crate) fn new(limit: usize) -> io::Result<Self> {
         Ok(EventList { fd: EventFd::new()?, pending: Mutex::new(VecDeque::new()), limit })

@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+mod cm_channel;
 mod comp_channel;
 mod config;
 mod counters;
@@ -34,6 +35,7 @@ mod event_channel;
 mod event_list;
 mod eventfd;
 mod gid;
+mod gsi;
 mod interface;
 mod ip_id;
 pub mod limits;
@@ -44,16 +46,21 @@ mod qpn;
 mod shared;
 mod timers;
 
+pub use cm_channel::{CmChannel, CmEvent, CmEventKind};
 pub use comp_channel::{CompChannel, CqEvent};
 pub use config::{DeviceConfig, ROCE_PORT};
 pub use datapath_choice::{DatapathChoice, UnknownDatapath};
 pub use device::{Device, QpRequest};
-pub use error::{CreateError, DestroyError, McastError, ModifyError, NoSuchObject, OpenError};
+pub use error::{
+    ConnectionError, CreateError, DestroyError, McastError, ModifyError, NoSuchObject, OpenError,
+};
 pub use event_channel::{EventChannel, EventOwner, OwnedEvent};
 pub use interface::{Interface, interface_of, interfaces};
 pub use limits::DeviceLimits;
 pub use port::{DeviceAttr, PortAttr, PortState};
 
+/// The types of connection management, as they appear in this crate's signatures.
+pub use uroce_cm as cm;
 /// The datapath's types, as they appear in this crate's signatures.
 pub use uroce_datapath as datapath;
 /// The memory crate's types, as they appear in this crate's signatures.

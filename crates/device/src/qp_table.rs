@@ -4,6 +4,7 @@ use crate::ip_id::IdPredictor;
 use crate::qpn::QpnAllocator;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use uroce_cm::CommId;
 use uroce_transport::{CqId, QpInit, QueuePair, SrqId};
 use uroce_wire::Qpn;
 
@@ -43,6 +44,8 @@ pub(crate) struct QpEntry {
     pub(crate) armed: Option<u64>,
     /// The peer's IPv4 identifications.
     pub(crate) ids: IdPredictor,
+    /// The connection that its first packet confirms, instead of an RTU (R113).
+    pub(crate) awaits_rtu: Option<CommId>,
 }
 
 /// All queue pairs. Boxed, so that the table stays small and its growth moves no QP.
@@ -64,7 +67,14 @@ impl QpTable {
     }
 
     pub(crate) fn insert(&mut self, qp: QueuePair, init: QpInit) {
-        let entry = QpEntry { qp, init, ready: false, armed: None, ids: IdPredictor::default() };
+        let entry = QpEntry {
+            qp,
+            init,
+            ready: false,
+            armed: None,
+            ids: IdPredictor::default(),
+            awaits_rtu: None,
+        };
         let old = self.entries.insert(init.qpn.get(), Box::new(entry));
         debug_assert!(old.is_none(), "a QPN was given out twice");
     }

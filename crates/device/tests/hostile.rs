@@ -217,7 +217,7 @@ fn a35_unicast_to_a_group_and_group_without_members_are_counted() {
         (ip(2), Forged::new(UD_SEND_ONLY, 0xff_ffff, EPSN), DropReason::MulticastNotUd),
         (group, Forged::new(UD_SEND_ONLY, 0xff_ffff, EPSN), DropReason::QkeyMismatch),
         (ip(2), Forged::new(UD_SEND_ONLY, 0, EPSN), DropReason::SmiQpn),
-        (ip(2), Forged::new(UD_SEND_ONLY, 1, EPSN), DropReason::UnknownQpn),
+        (ip(2), Forged::new(UD_SEND_ONLY, 1, EPSN), DropReason::QkeyMismatch),
     ];
     for (dst, shape, reason) in cases {
         let before = dropped(&node, reason);

@@ -43,7 +43,7 @@ reasons! {
     BadTransportVersion "bad_transport_version" "BTH transport version other than 0 (R2): a faulty sender, as no other version exists.";
     UnknownQpn "unknown_qpn" "No such queue pair here: it was destroyed, or the peer uses an old QPN (R4).";
     SmiQpn "smi_qpn" "Addressed to QP 0, which RoCE does not have: an InfiniBand tool, or a scan.";
-    GsiQpn "gsi_qpn" "Addressed to QP 1, and no connection manager listens; connect by other means than RDMA-CM.";
+    GsiQpn "gsi_qpn" "Addressed to QP 1, but no single datagram from another QP 1 (A22): no connection manager sends that.";
     ServiceMismatch "service_mismatch" "The opcode is not of the queue pair's service; RC talks to UC, say (R3).";
     QpState "qp_state" "The queue pair is not ready: RTR is needed for requests, RTS for responses (R5).";
     ErrorState "error_state" "The queue pair is in the error state; its first failed completion says why.";

@@ -5,6 +5,7 @@ use super::Cm;
 use crate::call::DEFAULT_PKEY;
 use crate::connection::{Connection, rej};
 use crate::event::{ConnectionRequest, Event};
+use crate::identity::Identity;
 use crate::ip_cm::IpCm;
 use crate::mad::Mad;
 use crate::message::{RejectedMessage, Req, SidrReq, TransportService};
@@ -14,8 +15,8 @@ use crate::{CommId, PrivateData, RejReason, ServiceId, SidrStatus};
 use std::net::IpAddr;
 use uroce_wire::{DropReason, Gid, Qpn};
 
-/// Path MTU codes.
-const MTUS: std::ops::RangeInclusive<u8> = 1..=5;
+/// Code of the smallest path MTU: 256.
+const SMALLEST_MTU: u8 = 1;
 
 /// Why a request is not let in.
 enum Refusal {
@@ -77,7 +78,7 @@ impl Cm {
         proven: bool,
     ) -> Result<(), Refusal> {
         let bad = |reason| Refusal::Rej(reason, DropReason::CmBadRequest);
-        check(req, peer, self.us.address).map_err(bad)?;
+        check(req, peer, &self.us).map_err(bad)?;
         let ip = self.check_header(req.service_id, peer, req.private_data.bytes());
         let ip = ip.map_err(|()| bad(RejReason::UNSUPPORTED))?;
         if let Some(old) = self.table.find_remote_qpn(peer, req.local_qpn) {
@@ -208,15 +209,15 @@ fn is_default(pkey: u16) -> bool {
 
 /// What a REQ must be, whoever it is for. The path must be the one that the packet came by: we
 /// send nothing to third parties (S6).
-fn check(req: &Req, peer: IpAddr, local: IpAddr) -> Result<(), RejReason> {
+fn check(req: &Req, peer: IpAddr, us: &Identity) -> Result<(), RejReason> {
     let path = &req.primary;
-    if path.local_gid != Gid::from_ip(peer) || path.remote_gid != Gid::from_ip(local) {
+    if path.local_gid != Gid::from_ip(peer) || path.remote_gid != Gid::from_ip(us.address) {
         return Err(RejReason::INVALID_GID);
     }
     if !matches!(req.transport, TransportService::RC | TransportService::UC) {
         return Err(RejReason::INVALID_TRANSPORT_TYPE);
     }
-    if !MTUS.contains(&req.path_mtu) {
+    if !(SMALLEST_MTU..=us.active_mtu).contains(&req.path_mtu) {
         return Err(RejReason::INVALID_MTU);
     }
     if [Qpn::SMI, Qpn::GSI, Qpn::MULTICAST].contains(&req.local_qpn) {

@@ -150,7 +150,12 @@ impl Engine {
         Ok(qpn)
     }
 
-    fn modify_qp(&mut self, qpn: Qpn, attr: &QpAttr, mask: QpAttrMask) -> Result<(), ModifyError> {
+    pub(crate) fn modify_qp(
+        &mut self,
+        qpn: Qpn,
+        attr: &QpAttr,
+        mask: QpAttrMask,
+    ) -> Result<(), ModifyError> {
         let now = self.clock.now();
         let nic = &mut self.nic;
         let entry = nic.qps.get_mut(qpn).ok_or(no_qp(qpn))?;
@@ -166,7 +171,11 @@ impl Engine {
 
     /// What only the device can check: link, addresses, device limits. Returns the attributes with
     /// the source address filled in.
-    fn check_attr(&self, attr: &QpAttr, mask: QpAttrMask) -> Result<QpAttr, ModifyError> {
+    pub(crate) fn check_attr(
+        &self,
+        attr: &QpAttr,
+        mask: QpAttrMask,
+    ) -> Result<QpAttr, ModifyError> {
         let mut attr = *attr;
         if mask.contains(QpAttrMask::PATH_MTU) {
             check_mtu(attr.path_mtu, self.active_mtu)?;

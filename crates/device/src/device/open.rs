@@ -10,6 +10,7 @@ use crate::driver::Driver;
 use crate::engine::{Engine, IcrcCounts, Nic, Tables};
 use crate::error::OpenError;
 use crate::gid::guid_of;
+use crate::gsi::{GSI_SOURCE_PORT, Gsi};
 use crate::interface::Interface;
 use crate::limits::DeviceLimits;
 use crate::mcast::McastTable;
@@ -39,14 +40,15 @@ impl Device {
         let active_mtu = active_mtu(&interface)?;
         let datapath = record(lose(datapath, &config)?, &config, &interface.name)?;
         let caps = datapath.caps().clone();
-        let engine = build(datapath, local, active_mtu, seed(&config)?, config.limits);
+        let guid = guid_of(&interface);
+        let engine = build(datapath, local, (active_mtu, guid), seed(&config)?, config.limits);
         let shared = Arc::new(Shared::new(engine).map_err(no("event descriptor"))?);
         let driver = start_driver(&config, &shared, &interface)?;
         tracing::info!(device = %interface.name, address = %local, datapath = caps.name, why = %notes.join("; "), "opened");
         Ok(Device(Arc::new(Inner {
             driver,
             shared,
-            guid: guid_of(&interface),
+            guid,
             interface,
             active_mtu,
             caps,
@@ -104,13 +106,13 @@ fn seed(config: &DeviceConfig) -> Result<[u8; 32], OpenError> {
     Ok(seed)
 }
 
-/// Independent streams for keys and QPNs: to see one says nothing about the other.
-fn split_seed(seed: [u8; 32]) -> ([u8; 32], [u8; 32]) {
+/// Independent streams for keys, QPNs and communication ids: to see one says nothing about the
+/// others.
+fn split_seed(seed: [u8; 32]) -> [[u8; 32]; 3] {
     let mut rng = ChaCha20Rng::from_seed(seed);
-    let (mut keys, mut qpns) = ([0; 32], [0; 32]);
-    rng.fill_bytes(&mut keys);
-    rng.fill_bytes(&mut qpns);
-    (keys, qpns)
+    let mut streams = [[0; 32]; 3];
+    streams.iter_mut().for_each(|stream| rng.fill_bytes(stream));
+    streams
 }
 
 fn mem_limits(limits: &DeviceLimits) -> MemLimits {
@@ -124,13 +126,14 @@ fn mem_limits(limits: &DeviceLimits) -> MemLimits {
 }
 
 pub(crate) fn build(
-    datapath: Box<dyn Datapath>,
+    mut datapath: Box<dyn Datapath>,
     local: SocketAddr,
-    active_mtu: Mtu,
+    (active_mtu, guid): (Mtu, u64),
     seed: [u8; 32],
     limits: DeviceLimits,
 ) -> Engine {
-    let (keys, qpns) = split_seed(seed);
+    let [keys, qpns, comm_ids] = split_seed(seed);
+    let gsi_port = datapath.source_port(GSI_SOURCE_PORT);
     let nic = Nic {
         local,
         icrc_rx: datapath.caps().icrc.rx,
@@ -140,6 +143,7 @@ pub(crate) fn build(
         tables: Tables::new(MemTable::new(keys, mem_limits(&limits))),
         mcast: McastTable::default(),
         icrc: IcrcCounts::default(),
+        gsi: Gsi::new(local.ip(), guid, active_mtu, gsi_port, comm_ids),
     };
     Engine {
         clock: Clock::new(),

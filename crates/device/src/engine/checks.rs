@@ -24,7 +24,7 @@ pub(super) fn arrival(rx: &RxPacket<'_>) -> Arrival {
     }
 }
 
-/// Why there is no queue pair with this number. QPN 1 (GSI) is not served yet.
+/// Why there is no queue pair with this number.
 pub(super) fn nobody(qpn: Qpn) -> DropReason {
     if qpn == Qpn::SMI { DropReason::SmiQpn } else { DropReason::UnknownQpn }
 }

@@ -25,6 +25,9 @@ impl Nic {
         if !self.is_ours(arrival.dst) {
             return Err(DropReason::WrongDestination);
         }
+        if qpn == Qpn::GSI {
+            return self.deliver_to_gsi(now, rx, &packet);
+        }
         self.deliver_to(now, rx, &packet, arrival, qpn)
     }
 
@@ -40,6 +43,10 @@ impl Nic {
         let admitted = entry.qp.admits(&arrival, packet)?;
         arrival.ip_id = check_icrc(self.icrc_rx, rx, &mut entry.ids, &mut self.icrc)?;
         entry.qp.handle_packet(now, &arrival, packet, admitted, &mut self.tables.context());
+        if let Some(id) = entry.awaits_rtu {
+            entry.awaits_rtu = None;
+            self.gsi.handle_comm_est(id);
+        }
         note(entry, &mut self.ready, &mut self.timers);
         Ok(())
     }

@@ -89,7 +89,7 @@ fn bench() -> Bench {
     };
     let far = fabric.attach(addr(2)).expect("free");
     let limits = DeviceLimits::default();
-    let mut engine = build(Box::new(datapath), addr(1), Mtu::M1024, [3; 32], limits);
+    let mut engine = build(Box::new(datapath), addr(1), (Mtu::M1024, 1), [3; 32], limits);
     let pd = engine.nic.tables.mem.alloc_pd().expect("a PD");
     let cq = engine.nic.tables.cqs.insert(CompletionQueue::new(4096));
     Bench { engine, blocked, flushes, far, pd, cq }

@@ -27,7 +27,7 @@ impl Engine {
         if self.retry_at.is_some_and(|at| at > now.as_nanos()) {
             return 0;
         }
-        let mut left = budget;
+        let mut left = budget - self.send_mads(budget, now);
         while left > 0 {
             let Some(qpn) = self.nic.ready.pop_front() else {
                 break;
@@ -86,7 +86,7 @@ impl Engine {
     }
 
     /// Sends what is committed. What the kernel refuses stays and is tried again a little later.
-    fn flush(&mut self, now: Instant) {
+    pub(super) fn flush(&mut self, now: Instant) {
         let blocked = match self.datapath.flush() {
             Ok(flush) => flush.blocked,
             Err(error) => {
@@ -99,7 +99,7 @@ impl Engine {
 }
 
 /// Makes the packet in the datapath's buffer ready to leave.
-fn commit(datapath: &mut dyn Datapath, out: &Transmit, local: SocketAddr) {
+pub(super) fn commit(datapath: &mut dyn Datapath, out: &Transmit, local: SocketAddr) {
     let route = route(&out.path, local);
     let flow = Flow {
         src: route.src.ip(),

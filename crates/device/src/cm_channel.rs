@@ -1,0 +1,122 @@
+//! Where applications hear of their connections.
+
+use crate::error::ModifyError;
+use crate::event_list::EventList;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::Duration;
+use uroce_cm::{CommId, ConnectionRequest, IpCm, RejReason, ServiceId, SidrStatus};
+use uroce_wire::Qpn;
+
+/// What happened to a connection, or to the resolution of a service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CmEvent {
+    /// What the call that began it was given; for a request, what `Device::cm_listen` was given.
+    pub cookie: u64,
+    /// Our name for the connection or the resolution.
+    pub id: CommId,
+    /// What happened.
+    pub kind: CmEventKind,
+}
+
+/// The kinds of events, in the terms of rdma_cm. Private data is as long as its message has room
+/// for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CmEventKind {
+    /// A call for a listener.
+    ConnectRequest(Box<ConnectionRequest>),
+    /// The connection stands, and its queue pair can send.
+    Established {
+        /// The peer's, of its REP or RTU.
+        private_data: Box<[u8]>,
+    },
+    /// The peer refused.
+    Rejected {
+        /// Why.
+        reason: RejReason,
+        /// The peer's.
+        private_data: Box<[u8]>,
+    },
+    /// The peer accepted, but our queue pair could not be set up.
+    ConnectError(ModifyError),
+    /// The peer does not answer.
+    Unreachable,
+    /// The connection ended; its queue pair is in the error state.
+    Disconnected {
+        /// The peer's.
+        private_data: Box<[u8]>,
+    },
+    /// The last packets of the connection have died out.
+    TimewaitExit,
+    /// Somebody looks for a service of datagrams.
+    ResolveRequest {
+        /// What is looked for.
+        service_id: ServiceId,
+        /// Who asks.
+        remote: IpAddr,
+        /// What the caller says about itself.
+        ip: Option<IpCm>,
+        /// The caller's.
+        private_data: Box<[u8]>,
+    },
+    /// A service of datagrams was found, or not.
+    Resolved {
+        /// Whether; if not, what follows means nothing.
+        status: SidrStatus,
+        /// The queue pair to send datagrams to.
+        qpn: Qpn,
+        /// What they must carry.
+        qkey: u32,
+        /// The peer's.
+        private_data: Box<[u8]>,
+    },
+}
+
+/// A channel of connection events (`rdma_event_channel`), for any number of connections and
+/// devices. A clone is the same channel.
+///
+/// The descriptor is readable exactly while events wait. Fetch them with
+/// [`next_event`](Self::next_event) only; do not read the descriptor.
+#[derive(Debug, Clone)]
+pub struct CmChannel(Arc<EventList<CmEvent>>);
+
+impl CmChannel {
+    /// # Errors
+    /// EMFILE and the like: no descriptor for the eventfd.
+    pub fn new() -> io::Result<Self> {
+        // A connection has few events, and the number of connections is limited.
+        Ok(CmChannel(Arc::new(EventList::new(usize::MAX)?)))
+    }
+
+    /// The next event; `None` as `timeout` waits for ever, zero only looks.
+    ///
+    /// # Errors
+    /// What poll(2) says.
+    pub fn next_event(&self, timeout: Option<Duration>) -> io::Result<Option<CmEvent>> {
+        self.0.wait(timeout)
+    }
+
+    /// The next event if one waits. Never sleeps.
+    pub fn try_event(&self) -> Option<CmEvent> {
+        self.0.pop()
+    }
+
+    /// Adds an event of the caller's own making, so that it comes in turn.
+    pub fn post(&self, event: CmEvent) {
+        self.0.push(event);
+    }
+
+    /// A released id leaves no event behind (B54).
+    pub(crate) fn forget(&self, id: CommId) {
+        self.0.retain(|event| event.id != id);
+    }
+}
+
+impl AsFd for CmChannel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

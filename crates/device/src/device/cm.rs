@@ -1,0 +1,198 @@
+//! Connections by address and port: the verbs of rdma_cm.
+
+use super::Device;
+use crate::cm_channel::CmChannel;
+use crate::engine::Engine;
+use crate::error::{ConnectionError, ModifyError};
+use crate::gsi::{Owner, time};
+use uroce_cm::{
+    Acceptance, Answer, Call, CmError, CommId, PortSpace, Question, RejReason, ServiceId, State,
+    Time, message::TransportService,
+};
+use uroce_transport::QpType;
+use uroce_wire::Qpn;
+
+impl Device {
+    /// Runs a command of the connection manager, and what follows from it.
+    fn with_cm<R>(&self, command: impl FnOnce(&mut Engine, Time) -> R) -> R {
+        let mut engine = self.0.shared.lock();
+        let now = engine.clock.now();
+        let done = command(&mut engine, time(now));
+        engine.serve_cm(now);
+        engine.send_ready(now);
+        done
+    }
+
+    /// A port of `space` that nobody listens on; `None` if none was found.
+    pub fn cm_free_port(&self, space: PortSpace) -> Option<u16> {
+        self.0.shared.lock().nic.gsi.cm.free_port(space)
+    }
+
+    /// Takes calls to `service_id`; they come to `channel` with `cookie`. At most `backlog` of them
+    /// wait for an answer.
+    ///
+    /// # Errors
+    /// [`CmError::PortTaken`].
+    pub fn cm_listen(
+        &self,
+        service_id: ServiceId,
+        backlog: usize,
+        channel: &CmChannel,
+        cookie: u64,
+    ) -> Result<(), CmError> {
+        let gsi = &mut self.0.shared.lock().nic.gsi;
+        gsi.cm.listen(service_id, backlog)?;
+        let owner = Owner { channel: channel.clone(), cookie, qpn: None };
+        gsi.listeners.insert(service_id, owner);
+        Ok(())
+    }
+
+    /// Takes no more calls. Those that came before can still be answered.
+    ///
+    /// # Errors
+    /// [`CmError::NotListening`].
+    pub fn cm_unlisten(&self, service_id: ServiceId) -> Result<(), CmError> {
+        let gsi = &mut self.0.shared.lock().nic.gsi;
+        gsi.listeners.remove(&service_id);
+        gsi.cm.unlisten(service_id)
+    }
+
+    /// Calls a peer for the queue pair `call.qpn`, in RESET or INIT. When the peer accepts, the
+    /// queue pair goes to RTS by itself, and then the event comes to `channel` with `cookie`. Path
+    /// MTU, transport and SRQ of the call are those of the port and the queue pair.
+    ///
+    /// # Errors
+    /// [`ConnectionError`]; nothing was sent.
+    pub fn cm_connect(
+        &self,
+        call: &Call,
+        channel: &CmChannel,
+        cookie: u64,
+    ) -> Result<CommId, ConnectionError> {
+        self.with_cm(|engine, now| {
+            let (transport, srq) = engine.service_of(call.qpn)?;
+            let path_mtu = engine.active_mtu.code();
+            let call = Call { transport, srq, path_mtu, ..call.clone() };
+            engine.init_if_reset(call.qpn, call.responder_resources > 0)?;
+            let id = engine.nic.gsi.cm.connect(now, &call)?;
+            let owner = Owner { channel: channel.clone(), cookie, qpn: Some(call.qpn) };
+            engine.nic.gsi.owners.insert(id, owner);
+            Ok(id)
+        })
+    }
+
+    /// Accepts a call with the queue pair `acceptance.qpn`, in RESET or INIT, which goes to RTS.
+    /// "Established" follows when the caller has confirmed.
+    ///
+    /// # Errors
+    /// [`ConnectionError`]; the call can be accepted otherwise or rejected.
+    pub fn cm_accept(&self, id: CommId, acceptance: &Acceptance) -> Result<(), ConnectionError> {
+        self.with_cm(|engine, now| {
+            let (_, srq) = engine.service_of(acceptance.qpn)?;
+            let acceptance = Acceptance { srq, ..acceptance.clone() };
+            let link = engine.nic.gsi.cm.link_with(id, &acceptance)?;
+            engine.init_if_reset(acceptance.qpn, link.max_dest_rd_atomic > 0)?;
+            engine.set_up(acceptance.qpn, &link)?;
+            engine.nic.gsi.cm.accept(now, id, &acceptance)?;
+            engine.bind(id, acceptance.qpn);
+            Ok(())
+        })
+    }
+
+    /// Refuses a call, with up to 148 bytes for the caller.
+    ///
+    /// # Errors
+    /// [`CmError`]: it waits for no answer, too much private data.
+    pub fn cm_reject(
+        &self,
+        id: CommId,
+        reason: RejReason,
+        private_data: &[u8],
+    ) -> Result<(), CmError> {
+        self.with_cm(|engine, now| engine.nic.gsi.cm.reject(now, id, reason, private_data))
+    }
+
+    /// Ends a connection, with up to 220 bytes for the peer: the queue pair goes to the error
+    /// state, and outstanding work requests complete as flushed.
+    ///
+    /// # Errors
+    /// [`CmError`]: it does not stand, too much private data.
+    pub fn cm_disconnect(&self, id: CommId, private_data: &[u8]) -> Result<(), CmError> {
+        self.with_cm(|engine, now| {
+            engine.nic.gsi.cm.disconnect(now, id, private_data)?;
+            if let Some(qpn) = engine.nic.gsi.owners.get(&id).and_then(|owner| owner.qpn) {
+                engine.end_link(qpn);
+            }
+            Ok(())
+        })
+    }
+
+    /// Asks which queue pair serves a service of datagrams; the answer comes to `channel` with
+    /// `cookie`.
+    ///
+    /// # Errors
+    /// [`CmError`].
+    pub fn cm_resolve(
+        &self,
+        question: &Question,
+        channel: &CmChannel,
+        cookie: u64,
+    ) -> Result<CommId, CmError> {
+        self.with_cm(|engine, now| {
+            let id = engine.nic.gsi.cm.resolve(now, question)?;
+            let owner = Owner { channel: channel.clone(), cookie, qpn: None };
+            engine.nic.gsi.owners.insert(id, owner);
+            Ok(id)
+        })
+    }
+
+    /// Answers the question of a peer.
+    ///
+    /// # Errors
+    /// [`CmError`]: it was answered, too much private data.
+    pub fn cm_answer(&self, id: CommId, answer: &Answer) -> Result<(), CmError> {
+        self.with_cm(|engine, now| engine.nic.gsi.cm.answer(now, id, answer))
+    }
+
+    /// Where a connection stands; `None` when it is over.
+    pub fn cm_state(&self, id: CommId) -> Option<State> {
+        self.0.shared.lock().nic.gsi.cm.state(id)
+    }
+
+    /// The application is done with `id`, in any state: no further event of it comes, and those
+    /// that wait are forgotten (B54). The peer is told what it must know. The queue pair of a
+    /// connection that stood goes to the error state.
+    pub fn cm_release(&self, id: CommId) {
+        self.with_cm(|engine, now| {
+            engine.nic.gsi.cm.release(now, id);
+            let Some(owner) = engine.nic.gsi.owners.remove(&id) else { return };
+            owner.channel.forget(id);
+            if let Some(qpn) = owner.qpn {
+                engine.end_link(qpn);
+            }
+        });
+    }
+}
+
+impl Engine {
+    /// Transport of a queue pair, and whether it has an SRQ.
+    fn service_of(&self, qpn: Qpn) -> Result<(TransportService, bool), ConnectionError> {
+        let no_qp = || ConnectionError::Qp(ModifyError::from(super::connection::no_qp(qpn)));
+        let init = self.nic.qps.get(qpn).ok_or_else(no_qp)?.init;
+        match init.qp_type {
+            QpType::Rc => Ok((TransportService::RC, init.srq.is_some())),
+            QpType::Uc => Ok((TransportService::UC, init.srq.is_some())),
+            QpType::Ud => Err(ConnectionError::Datagram),
+        }
+    }
+
+    /// The queue pair serves this connection; its first packet confirms it.
+    fn bind(&mut self, id: CommId, qpn: Qpn) {
+        if let Some(owner) = self.nic.gsi.owners.get_mut(&id) {
+            owner.qpn = Some(qpn);
+        }
+        if let Some(entry) = self.nic.qps.get_mut(qpn) {
+            entry.awaits_rtu = Some(id);
+        }
+    }
+}

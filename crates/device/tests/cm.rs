@@ -1,0 +1,376 @@
+//! Connections by address and port, between devices and against a peer that the test plays.
+
+mod common;
+#[path = "common/forge.rs"]
+mod forge;
+
+use common::{Node, assert_ok, collect, ip, pattern, settle};
+use forge::Attacker;
+use std::time::{Duration, Instant};
+use uroce_device::cm::{
+    Acceptance, Answer, Call, Cm, CmError, CmLimits, CommId, Identity, MAD_LEN, Outgoing,
+    PortSpace, Question, RejReason, ServiceId, SidrStatus,
+};
+use uroce_device::datapath::LoopbackFabric;
+use uroce_device::transport::{QpState, QpType, SendOp};
+use uroce_device::wire::{DropReason, Psn, Qpn};
+use uroce_device::{CmChannel, CmEvent, CmEventKind, ConnectionError};
+
+const SERVICE: ServiceId = ServiceId::new(PortSpace::Tcp, 7174);
+const LISTENER: u64 = 7;
+const CALLER: u64 = 8;
+
+/// A node with a channel.
+struct Side {
+    node: Node,
+    channel: CmChannel,
+}
+
+impl Side {
+    fn new(fabric: &LoopbackFabric, last: u8) -> Side {
+        Side { node: Node::inline(fabric, last), channel: CmChannel::new().expect("eventfd") }
+    }
+
+    fn listen(&self) {
+        self.node.device.cm_listen(SERVICE, 4, &self.channel, LISTENER).expect("free");
+    }
+
+    fn event(&self) -> CmEvent {
+        self.channel.try_event().expect("an event")
+    }
+
+    fn call(&self, to: &Side, qpn: Qpn) -> Result<CommId, ConnectionError> {
+        let call = Call::new(to.node.device.address(), SERVICE, qpn, Psn::new(0x77));
+        self.node.device.cm_connect(&call, &self.channel, CALLER)
+    }
+
+    fn state(&self, qpn: Qpn) -> QpState {
+        self.node.state(qpn)
+    }
+}
+
+fn request(event: CmEvent) -> CommId {
+    match event {
+        CmEvent { cookie: LISTENER, id, kind: CmEventKind::ConnectRequest(_) } => id,
+        other => panic!("a request expected, not {other:?}"),
+    }
+}
+
+fn is_established(event: &CmEvent) -> bool {
+    matches!(event.kind, CmEventKind::Established { .. })
+}
+
+/// Two connected sides: ids and queue pairs of both.
+fn connected(a: &Side, b: &Side) -> ((CommId, Qpn), (CommId, Qpn)) {
+    b.listen();
+    let (qa, qb) = (a.node.qp(QpType::Rc), b.node.qp(QpType::Rc));
+    let id_a = a.call(b, qa).expect("a call");
+    settle(&[&a.node, &b.node]);
+    let id_b = request(b.event());
+    b.node.device.cm_accept(id_b, &Acceptance::new(qb, Psn::new(0x99))).expect("accepted");
+    settle(&[&a.node, &b.node]);
+    let (event_a, event_b) = (a.event(), b.event());
+    assert!(is_established(&event_a) && event_a.cookie == CALLER, "{event_a:?}");
+    assert!(is_established(&event_b) && event_b.cookie == LISTENER, "{event_b:?}");
+    assert_eq!((a.state(qa), b.state(qb)), (QpState::Rts, QpState::Rts));
+    ((id_a, qa), (id_b, qb))
+}
+
+#[test]
+fn a_connection_carries_data_both_ways_and_ends() {
+    let fabric = LoopbackFabric::new();
+    let (a, b) = (Side::new(&fabric, 1), Side::new(&fabric, 2));
+    let ((id_a, qa), (_, qb)) = connected(&a, &b);
+    let (from, to) = (a.node.buffer(4096), b.node.buffer(4096));
+    for (sender, receiver, q_s, q_r) in [(&a, &b, qa, qb), (&b, &a, qb, qa)] {
+        let (from, to) = if q_s == qa { (&from, &to) } else { (&to, &from) };
+        from.write(0, &pattern(4096, q_s.get() as u8));
+        receiver.node.recv(q_r, 1, &[to.sge(0, 4096)]);
+        sender.node.send(q_s, 2, SendOp::Send, &[from.sge(0, 4096)]);
+        for done in collect(&[(&sender.node, 1), (&receiver.node, 1)]) {
+            assert_ok(&done);
+        }
+        assert_eq!(to.bytes(0, 4096), pattern(4096, q_s.get() as u8));
+    }
+    // READs of a connection are allowed as deep as both sides said.
+    let (attr, _) = a.node.device.query_qp(qa).expect("it exists");
+    assert_eq!((attr.max_rd_atomic, attr.max_dest_rd_atomic, attr.timeout), (16, 16, 17));
+
+    a.node.device.cm_disconnect(id_a, b"bye").expect("it stands");
+    assert_eq!(a.state(qa), QpState::Err);
+    settle(&[&a.node, &b.node]);
+    assert!(matches!(a.event().kind, CmEventKind::Disconnected { .. }));
+    let CmEventKind::Disconnected { private_data } = b.event().kind else { panic!("the end") };
+    assert_eq!((&private_data[..3], b.state(qb)), (&b"bye"[..], QpState::Err));
+}
+
+#[test]
+fn timewait_ends_by_the_clock() {
+    let fabric = LoopbackFabric::new();
+    let (a, b) = (Side::new(&fabric, 1), Side::new(&fabric, 2));
+    let ((id_a, _), _) = connected(&a, &b);
+    a.node.device.cm_disconnect(id_a, &[]).expect("it stands");
+    settle(&[&a.node, &b.node]);
+    a.event();
+    let begin = Instant::now();
+    let exit = loop {
+        a.node.device.drive();
+        if let Some(event) = a.channel.try_event() {
+            break event;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(20), "TIMEWAIT never ends");
+    };
+    assert_eq!(exit.kind, CmEventKind::TimewaitExit);
+    assert!(begin.elapsed() > Duration::from_millis(400), "512 ms for an ACK timeout of 17");
+    assert_eq!(a.node.device.cm_state(id_a), None);
+}
+
+#[test]
+fn a_refused_caller_can_call_again_with_the_same_queue_pair() {
+    let fabric = LoopbackFabric::new();
+    let (a, b) = (Side::new(&fabric, 1), Side::new(&fabric, 2));
+    let qa = a.node.qp(QpType::Rc);
+    a.call(&b, qa).expect("a call");
+    settle(&[&a.node, &b.node]);
+    let CmEventKind::Rejected { reason, .. } = a.event().kind else { panic!("refused") };
+    assert_eq!((reason, a.state(qa)), (RejReason::INVALID_SERVICE_ID, QpState::Init));
+    assert_eq!(b.node.counter("drop_cm_no_listener"), 1);
+    b.listen();
+    a.call(&b, qa).expect("another call");
+    settle(&[&a.node, &b.node]);
+    let id = request(b.event());
+    b.node.device.cm_reject(id, RejReason::CONSUMER, b"later").expect("it waits");
+    settle(&[&a.node, &b.node]);
+    let CmEventKind::Rejected { reason, private_data } = a.event().kind else { panic!("refused") };
+    assert_eq!((reason, &private_data[..5]), (RejReason::CONSUMER, &b"later"[..]));
+}
+
+#[test]
+fn b54_a_released_id_is_silent_and_the_peer_hears_of_it() {
+    let fabric = LoopbackFabric::new();
+    let (a, b) = (Side::new(&fabric, 1), Side::new(&fabric, 2));
+    let ((id_a, qa), (_, qb)) = connected(&a, &b);
+    a.node.device.cm_release(id_a);
+    assert_eq!(a.state(qa), QpState::Err);
+    settle(&[&a.node, &b.node]);
+    assert!(matches!(b.event().kind, CmEventKind::Disconnected { .. }));
+    assert_eq!((b.state(qb), a.channel.try_event()), (QpState::Err, None));
+}
+
+#[test]
+fn a_reply_for_a_destroyed_queue_pair_fails_at_both_ends() {
+    let fabric = LoopbackFabric::new();
+    let (a, b) = (Side::new(&fabric, 1), Side::new(&fabric, 2));
+    b.listen();
+    let (qa, qb) = (a.node.qp(QpType::Rc), b.node.qp(QpType::Rc));
+    a.call(&b, qa).expect("a call");
+    settle(&[&a.node, &b.node]);
+    let id_b = request(b.event());
+    a.node.device.destroy_qp(qa).expect("it exists");
+    b.node.device.cm_accept(id_b, &Acceptance::new(qb, Psn::new(1))).expect("accepted");
+    settle(&[&a.node, &b.node]);
+    assert!(matches!(a.event().kind, CmEventKind::ConnectError(_)));
+    assert!(matches!(b.event().kind, CmEventKind::Rejected { .. }));
+    assert_eq!(b.state(qb), QpState::Err);
+}
+
+#[test]
+fn datagram_queue_pairs_and_taken_ports_are_refused_at_once() {
+    let fabric = LoopbackFabric::new();
+    let (a, b) = (Side::new(&fabric, 1), Side::new(&fabric, 2));
+    let ud = a.node.qp(QpType::Ud);
+    assert_eq!(a.call(&b, ud), Err(ConnectionError::Datagram));
+    b.listen();
+    let twice = b.node.device.cm_listen(SERVICE, 4, &b.channel, 9);
+    assert_eq!(twice, Err(CmError::PortTaken(SERVICE)));
+    b.node.device.cm_unlisten(SERVICE).expect("it listens");
+    b.listen();
+}
+
+#[test]
+fn a_service_of_datagrams_is_found() {
+    let fabric = LoopbackFabric::new();
+    let (a, b) = (Side::new(&fabric, 1), Side::new(&fabric, 2));
+    let service = ServiceId::new(PortSpace::Udp, 9);
+    b.node.device.cm_listen(service, 4, &b.channel, LISTENER).expect("free");
+    let question = Question::new(ip(2), service);
+    a.node.device.cm_resolve(&question, &a.channel, CALLER).expect("a question");
+    settle(&[&a.node, &b.node]);
+    let asked = b.event();
+    assert!(matches!(asked.kind, CmEventKind::ResolveRequest { remote, .. } if remote == ip(1)));
+    let answer = Answer {
+        status: SidrStatus::VALID,
+        qpn: Qpn::new(0x42),
+        qkey: 0x0123_4567,
+        private_data: vec![],
+    };
+    b.node.device.cm_answer(asked.id, &answer).expect("it waits");
+    settle(&[&a.node, &b.node]);
+    let CmEventKind::Resolved { status, qpn, qkey, .. } = a.event().kind else { panic!("found") };
+    assert_eq!((status, qpn, qkey), (SidrStatus::VALID, Qpn::new(0x42), 0x0123_4567));
+}
+
+const PEER: u8 = 9;
+
+/// A peer that the test plays: its MADs pass through the test's hands.
+struct Peer {
+    cm: Cm,
+    wire: Attacker,
+}
+
+/// What the headers of a packet to QP 1 should be.
+#[derive(Clone, Copy)]
+struct Headers {
+    opcode: u8,
+    pkey: u16,
+    qkey: u32,
+    src_qpn: u32,
+    len: usize,
+}
+
+const GOOD: Headers =
+    Headers { opcode: 0x64, pkey: 0xffff, qkey: 0x8001_0000, src_qpn: 1, len: MAD_LEN };
+
+impl Peer {
+    fn new(fabric: &LoopbackFabric) -> Peer {
+        let us = Identity { address: ip(PEER), guid: 9, ack_delay: 15, active_mtu: 3 };
+        let cm = Cm::new(us, CmLimits::default(), [9; 32]);
+        Peer { cm, wire: Attacker::new(fabric, PEER) }
+    }
+
+    fn packet(mad: &[u8; MAD_LEN], headers: Headers) -> Vec<u8> {
+        let mut bytes = vec![headers.opcode, 0x40];
+        bytes.extend(headers.pkey.to_be_bytes());
+        bytes.extend([0, 0, 0, 1, 0, 0, 0, 0]);
+        bytes.extend(headers.qkey.to_be_bytes());
+        bytes.extend(headers.src_qpn.to_be_bytes());
+        bytes.extend(mad.iter().chain(&[0; 8]).take(headers.len));
+        bytes.extend([0; 4]);
+        bytes
+    }
+
+    fn send(&mut self, to: &Node, mads: &[Outgoing]) {
+        for mad in mads {
+            self.wire.inject(ip(PEER), mad.peer, Self::packet(&mad.bytes, GOOD));
+        }
+        self.wire.deliver(to);
+    }
+
+    fn call(&mut self, to: &Node) -> (CommId, Vec<Outgoing>) {
+        let call = Call::new(to.device.address(), SERVICE, Qpn::new(0x55), Psn::new(0x1000));
+        let id = self.cm.connect(Duration::ZERO, &call).expect("a call");
+        (id, std::iter::from_fn(|| self.cm.poll_transmit()).collect())
+    }
+}
+
+#[test]
+fn r113_the_first_packet_of_a_connection_stands_for_a_lost_rtu() {
+    let fabric = LoopbackFabric::new();
+    let b = Side::new(&fabric, 2);
+    b.listen();
+    let mut peer = Peer::new(&fabric);
+    let (_, req) = peer.call(&b.node);
+    peer.send(&b.node, &req);
+    let id = request(b.event());
+    let qb = b.node.qp(QpType::Rc);
+    b.node.device.cm_accept(id, &Acceptance::new(qb, Psn::new(1))).expect("accepted");
+    assert_eq!((b.channel.try_event(), b.state(qb)), (None, QpState::Rts));
+    // From somebody else, or damaged, it means nothing.
+    let [_, q1, q2, q3] = qb.get().to_be_bytes();
+    let mut send_only = vec![0x04, 0x40, 0xff, 0xff, 0, q1, q2, q3, 0x80, 0, 0x10, 0];
+    send_only.extend([0; 8]);
+    peer.wire.inject(ip(77), ip(2), send_only.clone());
+    peer.wire.inject_raw(ip(PEER), ip(2), &send_only);
+    peer.wire.deliver(&b.node);
+    assert_eq!(b.channel.try_event(), None);
+    peer.wire.inject(ip(PEER), ip(2), send_only.clone());
+    peer.wire.inject(ip(PEER), ip(2), send_only);
+    peer.wire.deliver(&b.node);
+    b.node.device.drive();
+    assert!(is_established(&b.event()));
+    assert_eq!(b.channel.try_event(), None);
+}
+
+#[test]
+fn a22_only_whole_datagrams_of_a_qp_1_under_the_right_keys_are_mads() {
+    let fabric = LoopbackFabric::new();
+    let b = Side::new(&fabric, 2);
+    b.listen();
+    let mut peer = Peer::new(&fabric);
+    let (_, req) = peer.call(&b.node);
+    let cases = [
+        (Headers { opcode: 0x65, ..GOOD }, DropReason::GsiQpn),
+        (Headers { opcode: 0x04, ..GOOD }, DropReason::GsiQpn),
+        (Headers { src_qpn: 2, ..GOOD }, DropReason::GsiQpn),
+        (Headers { pkey: 0x1234, ..GOOD }, DropReason::PkeyMismatch),
+        (Headers { qkey: 0x8001_0001, ..GOOD }, DropReason::QkeyMismatch),
+        (Headers { qkey: 0x0001_0000, ..GOOD }, DropReason::QkeyMismatch),
+        (Headers { len: MAD_LEN - 4, ..GOOD }, DropReason::MadLength),
+        (Headers { len: MAD_LEN + 4, ..GOOD }, DropReason::MadLength),
+    ];
+    for (headers, reason) in cases {
+        let before = dropped(&b.node, reason);
+        peer.wire.inject(ip(PEER), ip(2), Peer::packet(&req[0].bytes, headers));
+        peer.wire.deliver(&b.node);
+        assert_eq!(dropped(&b.node, reason), before + 1);
+    }
+    peer.wire.inject_raw(ip(PEER), ip(2), &Peer::packet(&req[0].bytes, GOOD));
+    peer.wire.deliver(&b.node);
+    assert_eq!(dropped(&b.node, DropReason::BadIcrc), 1);
+    assert_eq!((b.channel.try_event(), peer.wire.replies().0), (None, 0));
+    // B53: limited membership is no mismatch.
+    let limited = Headers { pkey: 0x7fff, ..GOOD };
+    peer.wire.inject(ip(PEER), ip(2), Peer::packet(&req[0].bytes, limited));
+    peer.wire.deliver(&b.node);
+    request(b.event());
+}
+
+fn dropped(node: &Node, reason: DropReason) -> u64 {
+    node.device.drops().iter().find(|(r, _)| *r == reason).map_or(0, |(_, count)| *count)
+}
+
+#[test]
+fn a21_a_flood_leaves_the_data_path_alone() {
+    let fabric = LoopbackFabric::new();
+    let (a, b) = (Side::new(&fabric, 1), Side::new(&fabric, 2));
+    let ((_, qa), (_, qb)) = connected(&a, &b);
+    let mut peer = Peer::new(&fabric);
+    let (_, req) = peer.call(&b.node);
+    for n in 0..20_000u32 {
+        let mut bytes = req[0].bytes;
+        bytes[24..28].copy_from_slice(&n.wrapping_mul(0x9e37_79b9).to_be_bytes());
+        peer.wire.inject(ip(PEER), ip(2), Peer::packet(&bytes, GOOD));
+        if n % 64 == 63 {
+            peer.wire.deliver(&b.node);
+        }
+    }
+    let (replies, bytes) = peer.wire.replies();
+    assert!(replies < 5_000 && bytes <= peer.wire.sent_bytes, "{replies} answers");
+    let (from, to) = (a.node.buffer(64), b.node.buffer(64));
+    b.node.recv(qb, 1, &[to.sge(0, 64)]);
+    a.node.send(qa, 2, SendOp::Send, &[from.sge(0, 64)]);
+    for done in collect(&[(&a.node, 1), (&b.node, 1)]) {
+        assert_ok(&done);
+    }
+}
+
+#[test]
+fn progress_threads_connect_by_themselves() {
+    let fabric = LoopbackFabric::new();
+    let (a, b) = (Node::threaded(&fabric, 1), Node::threaded(&fabric, 2));
+    let channel = CmChannel::new().expect("eventfd");
+    b.device.cm_listen(SERVICE, 4, &channel, LISTENER).expect("free");
+    let (qa, qb) = (a.qp(QpType::Rc), b.qp(QpType::Rc));
+    let call = Call::new(ip(2), SERVICE, qa, Psn::new(5));
+    a.device.cm_connect(&call, &channel, CALLER).expect("a call");
+    let patience = Some(Duration::from_secs(20));
+    let next = || channel.next_event(patience).expect("poll").expect("an event");
+    let id = request(next());
+    b.device.cm_accept(id, &Acceptance::new(qb, Psn::new(6))).expect("accepted");
+    let mut cookies = [next(), next()].map(|event| {
+        assert!(is_established(&event), "{event:?}");
+        event.cookie
+    });
+    cookies.sort_unstable();
+    assert_eq!(cookies, [LISTENER, CALLER]);
+}
