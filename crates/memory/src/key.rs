@@ -5,6 +5,7 @@ use std::fmt;
 
 /// Key by which a work request names local memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[repr(transparent)]
 pub struct Lkey(pub u32);
 
 /// Key by which a peer names our memory.

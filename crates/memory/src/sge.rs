@@ -5,8 +5,9 @@ use thiserror::Error;
 
 use crate::{Access, AccessError, Lkey, MemTable, MrSlice, PdId};
 
-/// A piece of local memory in a work request (`struct ibv_sge`).
+/// A piece of local memory in a work request, with the layout of `struct ibv_sge`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[repr(C)]
 pub struct Sge {
     /// First address, as the region was registered.
     pub addr: u64,

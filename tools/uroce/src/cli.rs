@@ -34,7 +34,7 @@ pub struct Global {
     #[arg(long, global = true, value_name = "IP", conflicts_with = "ib_dev")]
     pub address: Option<IpAddr>,
     /// Open this device (see `uroce devices`), or the device with this address
-    #[arg(short = 'd', long, global = true, value_name = "NAME")]
+    #[arg(short = 'd', long, visible_alias = "device", global = true, value_name = "NAME")]
     pub ib_dev: Option<String>,
     /// UDP port of RoCE, at both ends
     #[arg(long, global = true, value_name = "PORT", default_value_t = uroce_device::ROCE_PORT,
@@ -83,6 +83,8 @@ pub enum Command {
     Pingpong(cmd::pingpong::PingpongArgs),
     /// Measure bandwidth or latency, as ib_{write,read,send,atomic}_{bw,lat} do
     Perf(Box<cmd::perf::PerfArgs>),
+    /// Run an unmodified program of libibverbs on our devices: `uroce run -- ib_write_bw`
+    Run(cmd::run::RunArgs),
     /// Print the completion script for a shell
     Completions(cmd::completions::CompletionsArgs),
 }

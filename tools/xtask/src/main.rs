@@ -4,10 +4,12 @@
 mod bench;
 mod ci;
 mod cleanup;
+mod dist;
 mod error;
 mod netns;
 mod packages;
 mod process;
+mod programs;
 mod rxe;
 mod workspace;
 
@@ -27,11 +29,15 @@ struct Cli {
 enum Task {
     /// Everything that must hold before a change is taken.
     Ci(ci::CiArgs),
+    /// Build what users install: the program and both forms of libibverbs, in one folder.
+    Dist(dist::DistArgs),
     /// Measurements, each beside a rival.
     Bench(bench::BenchArgs),
     /// A socket program that measurements compare with.
     #[command(subcommand, hide = true)]
     Rival(bench::RivalCommand),
+    /// Run unmodified programs of libibverbs on our devices.
+    Programs(programs::ProgramsArgs),
     /// A Linux kernel with rxe in a virtual machine, to test against.
     #[command(subcommand)]
     Rxe(rxe::RxeCommand),
@@ -40,8 +46,10 @@ enum Task {
 fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Ci(arguments) => ci::run(&arguments),
+        Task::Dist(arguments) => dist::run(&arguments),
         Task::Bench(arguments) => bench::run(&arguments),
         Task::Rival(command) => command.run(),
+        Task::Programs(arguments) => programs::run(&arguments),
         Task::Rxe(command) => command.run(),
     };
     match result {

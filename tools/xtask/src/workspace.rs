@@ -28,7 +28,7 @@ pub fn build_folder() -> PathBuf {
 }
 
 /// The build profile of everything that this program builds, itself included: one compilation for all steps.
-const PROFILE: &str = "ci";
+pub const PROFILE: &str = "ci";
 
 /// `cargo COMMAND --profile ci WORDS`, to be run in the repository.
 ///

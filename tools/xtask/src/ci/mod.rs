@@ -5,6 +5,8 @@ mod examples;
 mod report;
 mod step;
 
+pub use step::as_nobody;
+
 use std::time::Instant;
 
 use clap::Args;
@@ -48,6 +50,11 @@ const STEPS: &[Step] = &[
         name: "demo",
         about: "`uroce demo` works as a user without any privilege",
         run: demo::run,
+    },
+    Step {
+        name: "programs",
+        about: "unmodified programs of libibverbs run on our devices",
+        run: step::programs,
     },
     Step {
         name: "rxe",

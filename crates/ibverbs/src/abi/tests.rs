@@ -1,0 +1,221 @@
+//! The structs, compared with the header of the system by a C program.
+
+use super::*;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+const HEADER: &str = "/usr/include/infiniband/verbs.h";
+
+/// A place in a struct: its C name and where we have it.
+struct Offset {
+    c_struct: &'static str,
+    c_field: String,
+    ours: usize,
+}
+
+/// Offsets of fields that have the same name in both languages, or a C name after `=`.
+macro_rules! offsets {
+    ($($type:ident { $($($field:ident).+ $(= $c:literal)?),* $(,)? })*) => {
+        vec![$($(Offset {
+            c_struct: stringify!($type),
+            c_field: [$($c,)? stringify!($($field).+)][0].replace(' ', ""),
+            ours: std::mem::offset_of!($type, $($field).+),
+        }),*),*]
+    };
+}
+
+fn objects() -> Vec<Offset> {
+    offsets! {
+        ibv_device { node_type, transport_type, name, dev_name, dev_path, ibdev_path }
+        ibv_context { device, ops, cmd_fd, async_fd, num_comp_vectors, mutex, abi_compat }
+        ibv_context_ops { alloc_mw, bind_mw, dealloc_mw, poll_cq, req_notify_cq, post_srq_recv,
+            post_send, post_recv, compat_after = "_compat_create_ah" }
+        ibv_pd { context, handle }
+        ibv_mr { context, pd, addr, length, handle, lkey, rkey }
+        ibv_mw { context, pd, rkey, handle, type_ = "type" }
+        ibv_mw_bind_info { mr, addr, length, mw_access_flags }
+        ibv_mw_bind { wr_id, send_flags, bind_info }
+        ibv_ah { context, pd, handle }
+        ibv_comp_channel { context, fd, refcnt }
+        ibv_cq { context, channel, cq_context, handle, cqe, mutex, cond, comp_events_completed,
+            async_events_completed }
+        ibv_srq { context, srq_context, pd, handle, mutex, cond, events_completed }
+        ibv_qp { context, qp_context, pd, send_cq, recv_cq, srq, handle, qp_num, state, qp_type,
+            mutex, cond, events_completed }
+        ibv_cq_ex { comp_mask, status, wr_id, start_poll, next_poll, end_poll, read_opcode,
+            read_vendor_err, read_byte_len, read_imm_data, read_qp_num, read_src_qp,
+            read_wc_flags, read_slid, read_sl, read_dlid_path_bits, read_completion_ts,
+            read_cvlan, read_flow_tag, read_tm_info, read_completion_wallclock_ns }
+    }
+}
+
+fn extended_queue_pair() -> Vec<Offset> {
+    offsets! {
+        ibv_qp_ex { qp_base, comp_mask, wr_id, wr_flags,
+            ops.wr_atomic_cmp_swp = "wr_atomic_cmp_swp",
+            ops.wr_atomic_fetch_add = "wr_atomic_fetch_add", ops.wr_bind_mw = "wr_bind_mw",
+            ops.wr_local_inv = "wr_local_inv", ops.wr_rdma_read = "wr_rdma_read",
+            ops.wr_rdma_write = "wr_rdma_write", ops.wr_rdma_write_imm = "wr_rdma_write_imm",
+            ops.wr_send = "wr_send", ops.wr_send_imm = "wr_send_imm",
+            ops.wr_send_inv = "wr_send_inv", ops.wr_send_tso = "wr_send_tso",
+            ops.wr_set_ud_addr = "wr_set_ud_addr", ops.wr_set_xrc_srqn = "wr_set_xrc_srqn",
+            ops.wr_set_inline_data = "wr_set_inline_data",
+            ops.wr_set_inline_data_list = "wr_set_inline_data_list",
+            ops.wr_set_sge = "wr_set_sge", ops.wr_set_sge_list = "wr_set_sge_list",
+            ops.wr_start = "wr_start", ops.wr_complete = "wr_complete",
+            ops.wr_abort = "wr_abort", ops.wr_atomic_write = "wr_atomic_write" }
+    }
+}
+
+fn attributes() -> Vec<Offset> {
+    offsets! {
+        ibv_device_attr { fw_ver, node_guid, sys_image_guid, max_mr_size, page_size_cap, vendor_id,
+            vendor_part_id, hw_ver, max_qp, max_qp_wr, device_cap_flags, max_sge, max_sge_rd,
+            max_cq, max_cqe, max_mr, max_pd, max_qp_rd_atom, max_ee_rd_atom, max_res_rd_atom,
+            max_qp_init_rd_atom, max_ee_init_rd_atom, atomic_cap, max_ee, max_rdd, max_mw,
+            max_raw_ipv6_qp, max_raw_ethy_qp, max_mcast_grp, max_mcast_qp_attach,
+            max_total_mcast_qp_attach, max_ah, max_fmr, max_map_per_fmr, max_srq, max_srq_wr,
+            max_srq_sge, max_pkeys, local_ca_ack_delay, phys_port_cnt }
+        ibv_device_attr_ex { orig_attr, comp_mask, odp_caps.general_caps,
+            odp_caps.rc_odp_caps = "odp_caps.per_transport_caps.rc_odp_caps",
+            odp_caps.ud_odp_caps = "odp_caps.per_transport_caps.ud_odp_caps",
+            completion_timestamp_mask, hca_core_clock, device_cap_flags_ex, rest = "tso_caps",
+            phys_port_cnt_ex }
+        ibv_port_attr { state, max_mtu, active_mtu, gid_tbl_len, port_cap_flags, max_msg_sz,
+            bad_pkey_cntr, qkey_viol_cntr, pkey_tbl_len, lid, sm_lid, lmc, max_vl_num, sm_sl,
+            subnet_timeout, init_type_reply, active_width, active_speed, phys_state, link_layer,
+            flags, port_cap_flags2 }
+        ibv_gid_entry { gid, gid_index, port_num, gid_type, ndev_ifindex }
+        ibv_global_route { dgid, flow_label, sgid_index, hop_limit, traffic_class }
+        ibv_ah_attr { grh, dlid, sl, src_path_bits, static_rate, is_global, port_num }
+        ibv_grh { version_tclass_flow, paylen, next_hdr, hop_limit, sgid, dgid }
+        ibv_qp_attr { qp_state, cur_qp_state, path_mtu, path_mig_state, qkey, rq_psn, sq_psn,
+            dest_qp_num, qp_access_flags, cap, ah_attr, alt_ah_attr, pkey_index, alt_pkey_index,
+            en_sqd_async_notify, sq_draining, max_rd_atomic, max_dest_rd_atomic, min_rnr_timer,
+            port_num, timeout, retry_cnt, rnr_retry, alt_port_num, alt_timeout, rate_limit }
+        ibv_qp_cap { max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline_data }
+        ibv_qp_init_attr { qp_context, send_cq, recv_cq, srq, cap, qp_type, sq_sig_all }
+        ibv_qp_init_attr_ex { qp_context, send_cq, recv_cq, srq, cap, qp_type, sq_sig_all,
+            comp_mask, pd, xrcd, create_flags, max_tso_header, rwq_ind_tbl, rx_hash_conf,
+            source_qpn, send_ops_flags }
+        ibv_srq_attr { max_wr, max_sge, srq_limit }
+        ibv_srq_init_attr { srq_context, attr }
+        ibv_srq_init_attr_ex { srq_context, attr, comp_mask, srq_type, pd, xrcd, cq, tm_cap }
+        ibv_cq_init_attr_ex { cqe, cq_context, channel, comp_vector, wc_flags, comp_mask, flags,
+            parent_domain }
+        ibv_ece { vendor_id, options, comp_mask }
+    }
+}
+
+fn work() -> Vec<Offset> {
+    offsets! {
+        ibv_sge { addr, length, lkey }
+        ibv_data_buf { addr, length }
+        ibv_recv_wr { wr_id, next, sg_list, num_sge }
+        ibv_send_wr { wr_id, next, sg_list, num_sge, opcode, send_flags, imm_data, wr,
+            remote_srqn = "qp_type.xrc.remote_srqn", bind_mw.mw, bind_mw.rkey,
+            bind_mw.bind_info }
+        ibv_wc { wr_id, status, opcode, vendor_err, byte_len, imm_data, qp_num, src_qp, wc_flags,
+            pkey_index, slid, sl, dlid_path_bits }
+        ibv_wc_tm_info { tag, priv_ = "priv" }
+        ibv_async_event { element, event_type }
+    }
+}
+
+/// Structs that every version of the header has in the same length.
+const SIZES: &[(&str, usize)] = &[
+    ("struct ibv_device", size_of::<ibv_device>()),
+    ("struct ibv_context", size_of::<ibv_context>()),
+    ("struct ibv_context_ops", size_of::<ibv_context_ops>()),
+    ("struct ibv_pd", size_of::<ibv_pd>()),
+    ("struct ibv_mr", size_of::<ibv_mr>()),
+    ("struct ibv_mw", size_of::<ibv_mw>()),
+    ("struct ibv_ah", size_of::<ibv_ah>()),
+    ("struct ibv_comp_channel", size_of::<ibv_comp_channel>()),
+    ("struct ibv_cq", size_of::<ibv_cq>()),
+    ("struct ibv_cq_ex", size_of::<ibv_cq_ex>()),
+    ("struct ibv_srq", size_of::<ibv_srq>()),
+    ("struct ibv_qp", size_of::<ibv_qp>()),
+    ("struct ibv_device_attr", size_of::<ibv_device_attr>()),
+    ("struct ibv_device_attr_ex", size_of::<ibv_device_attr_ex>()),
+    ("struct ibv_ah_attr", size_of::<ibv_ah_attr>()),
+    ("struct ibv_qp_attr", size_of::<ibv_qp_attr>()),
+    ("struct ibv_qp_init_attr", size_of::<ibv_qp_init_attr>()),
+    ("struct ibv_qp_init_attr_ex", size_of::<ibv_qp_init_attr_ex>()),
+    ("struct ibv_srq_init_attr", size_of::<ibv_srq_init_attr>()),
+    ("struct ibv_srq_init_attr_ex", size_of::<ibv_srq_init_attr_ex>()),
+    ("struct ibv_cq_init_attr_ex", size_of::<ibv_cq_init_attr_ex>()),
+    ("union ibv_gid", size_of::<ibv_gid>()),
+    ("struct ibv_gid_entry", size_of::<ibv_gid_entry>()),
+    ("struct ibv_grh", size_of::<ibv_grh>()),
+    ("struct ibv_sge", size_of::<ibv_sge>()),
+    ("struct ibv_send_wr", size_of::<ibv_send_wr>()),
+    ("struct ibv_recv_wr", size_of::<ibv_recv_wr>()),
+    ("struct ibv_wc", size_of::<ibv_wc>()),
+    ("struct ibv_mw_bind", size_of::<ibv_mw_bind>()),
+    ("struct ibv_async_event", size_of::<ibv_async_event>()),
+];
+
+/// Slots before the context, by their distance from it: that is what does not change.
+fn slots() -> Vec<(&'static str, usize)> {
+    let whole = size_of::<verbs_slots>();
+    macro_rules! distance {
+        ($($slot:ident = $c:literal),*) => {
+            vec![$(($c, whole - std::mem::offset_of!(verbs_slots, $slot))),*]
+        };
+    }
+    distance! {
+        query_port = "query_port", advise_mr = "advise_mr", counters = "read_counters",
+        dm = "reg_dm_mr", flow_action = "modify_flow_action_esp", domains = "alloc_parent_domain",
+        modify_cq = "modify_cq", wq = "destroy_rwq_ind_table", create_cq_ex = "create_cq_ex",
+        private = "priv", query_device_ex = "query_device_ex", create_flow = "ibv_create_flow",
+        create_qp_ex = "create_qp_ex", create_srq_ex = "create_srq_ex",
+        get_srq_num = "get_srq_num", close_xrcd = "close_xrcd", sz = "sz"
+    }
+}
+
+/// A C program that names each place at which the header and we are of different minds.
+fn program() -> String {
+    let mut c = "#include <stdio.h>\n#include <infiniband/verbs.h>\n\
+         #define CHECK(what, theirs, ours) if ((theirs) != (ours)) \
+         { printf(\"%s: header %zu, here %zu\\n\", what, (size_t)(theirs), (size_t)(ours)); bad = 1; }\n\
+         int main(void) { int bad = 0;\n"
+        .to_owned();
+    for Offset { c_struct, c_field, ours } in
+        [objects(), extended_queue_pair(), attributes(), work()].into_iter().flatten()
+    {
+        let place = format!("offsetof(struct {c_struct}, {c_field})");
+        writeln!(c, "CHECK(\"{c_struct}.{c_field}\", {place}, {ours}ul)").expect("a string grows");
+    }
+    for (c_type, ours) in SIZES {
+        writeln!(c, "CHECK(\"{c_type}\", sizeof({c_type}), {ours}ul)").expect("a string grows");
+    }
+    for (slot, ours) in slots() {
+        let theirs = format!(
+            "offsetof(struct verbs_context, context) - offsetof(struct verbs_context, {slot})"
+        );
+        writeln!(c, "CHECK(\"verbs_context.{slot}\", {theirs}, {ours}ul)").expect("a string grows");
+    }
+    c + "return bad; }\n"
+}
+
+#[test]
+fn every_struct_is_laid_out_as_the_header_of_the_system_says() {
+    if !Path::new(HEADER).exists() {
+        assert!(std::env::var_os("CI").is_none(), "CI must have {HEADER} (libibverbs-dev)");
+        println!("skipped: no {HEADER}; install libibverbs-dev");
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("uroce-layout-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for the program");
+    let (source, binary) = (folder.join("layout.c"), folder.join("layout"));
+    std::fs::write(&source, program()).expect("the source is written");
+    let compiled = Command::new("cc").arg("-o").args([&binary, &source]).output();
+    let compiled = compiled.expect("a C compiler");
+    let message = String::from_utf8_lossy(&compiled.stderr);
+    assert!(compiled.status.success(), "{message}");
+    let outcome = Command::new(&binary).output().expect("the program starts");
+    std::fs::remove_dir_all(&folder).expect("the folder goes");
+    assert!(outcome.status.success(), "{}", String::from_utf8_lossy(&outcome.stdout));
+}

@@ -1,0 +1,96 @@
+//! Work requests and work completions.
+
+use super::{ibv_ah, ibv_mw, ibv_mw_bind_info};
+use libc::{c_int, c_uint};
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct ibv_sge {
+    pub addr: u64,
+    pub length: u32,
+    pub lkey: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct ibv_recv_wr {
+    pub wr_id: u64,
+    pub next: *mut ibv_recv_wr,
+    pub sg_list: *mut ibv_sge,
+    pub num_sge: c_int,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct ibv_send_wr {
+    pub wr_id: u64,
+    pub next: *mut ibv_send_wr,
+    pub sg_list: *mut ibv_sge,
+    pub num_sge: c_int,
+    pub opcode: c_int,
+    pub send_flags: c_uint,
+    /// Immediate data in network byte order, or the key to invalidate.
+    pub imm_data: u32,
+    pub wr: wr_union,
+    pub remote_srqn: u32,
+    pub bind_mw: bind_mw_wr,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) union wr_union {
+    pub rdma: rdma_wr,
+    pub atomic: atomic_wr,
+    pub ud: ud_wr,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct rdma_wr {
+    pub remote_addr: u64,
+    pub rkey: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct atomic_wr {
+    pub remote_addr: u64,
+    pub compare_add: u64,
+    pub swap: u64,
+    pub rkey: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct ud_wr {
+    pub ah: *mut ibv_ah,
+    pub remote_qpn: u32,
+    pub remote_qkey: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct bind_mw_wr {
+    pub mw: *mut ibv_mw,
+    pub rkey: u32,
+    pub bind_info: ibv_mw_bind_info,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct ibv_wc {
+    pub wr_id: u64,
+    pub status: c_int,
+    pub opcode: c_int,
+    pub vendor_err: u32,
+    pub byte_len: u32,
+    /// Immediate data in network byte order, or the key that was invalidated.
+    pub imm_data: u32,
+    pub qp_num: u32,
+    pub src_qp: u32,
+    pub wc_flags: c_uint,
+    pub pkey_index: u16,
+    pub slid: u16,
+    pub sl: u8,
+    pub dlid_path_bits: u8,
+}

@@ -1,0 +1,185 @@
+//! Address handles.
+
+use crate::abi::{
+    ibv_ah, ibv_ah_attr, ibv_context, ibv_gid, ibv_global_route, ibv_grh, ibv_pd, ibv_wc,
+};
+use crate::context::{Ctx, ctx_of};
+use crate::errno::{Errno, INVALID};
+use crate::object::{Object, zeroed};
+use crate::outcome::{minus_one, pointer, status};
+use crate::pd::pd_of;
+use crate::query::{check_port, not_null};
+use libc::c_int;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::Ordering;
+use uroce_device::limits::GID_TABLE_LEN;
+use uroce_device::transport::AddressVector;
+use uroce_device::wire::Gid;
+
+const WC_GRH: u32 = 1;
+
+/// Our part of an address handle: the path itself.
+///
+/// # Safety
+/// By the contract.
+pub(crate) unsafe fn path_of<'a>(ah: *const ibv_ah) -> Result<&'a AddressVector, Errno> {
+    // SAFETY: the caller's promise.
+    unsafe { Object::<ibv_ah, AddressVector>::of(ah) }.ok_or(INVALID)
+}
+
+/// The path that an `ibv_ah_attr` describes. RoCE needs the global part.
+pub(crate) fn path_from(ctx: &Ctx, attr: &ibv_ah_attr) -> Result<AddressVector, Errno> {
+    check_port(attr.port_num)?;
+    if attr.is_global == 0 || u32::from(attr.grh.sgid_index) >= GID_TABLE_LEN {
+        return Err(INVALID);
+    }
+    let remote = attr.grh.dgid.to_ip();
+    if remote.is_unspecified() || remote.is_ipv4() != ctx.interface.address.is_ipv4() {
+        return Err(INVALID);
+    }
+    Ok(AddressVector {
+        local: ctx.interface.address,
+        remote,
+        hop_limit: attr.grh.hop_limit,
+        traffic_class: attr.grh.traffic_class,
+        flow_label: attr.grh.flow_label & 0xf_ffff,
+        service_level: attr.sl,
+        sgid_index: attr.grh.sgid_index,
+    })
+}
+
+/// The `ibv_ah_attr` of a path.
+pub(crate) fn attr_of(path: &AddressVector) -> ibv_ah_attr {
+    // SAFETY: integers.
+    let mut attr: ibv_ah_attr = unsafe { zeroed() };
+    attr.grh = ibv_global_route {
+        dgid: ibv_gid::from_gid(Gid::from_ip(path.remote)),
+        flow_label: path.flow_label,
+        sgid_index: path.sgid_index,
+        hop_limit: path.hop_limit,
+        traffic_class: path.traffic_class,
+    };
+    attr.sl = path.service_level;
+    attr.is_global = 1;
+    attr.port_num = 1;
+    attr
+}
+
+/// ibv_create_ah(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_create_ah(
+    pd: *mut ibv_pd,
+    attr: *mut ibv_ah_attr,
+) -> *mut ibv_ah {
+    pointer(|| {
+        // SAFETY: by the contract.
+        let (owner, attr) = unsafe { (pd_of(pd)?, &*not_null(attr)?) };
+        let path = path_from(&owner.ctx, attr)?;
+        owner.address_handles.fetch_add(1, Ordering::SeqCst);
+        // SAFETY: by the contract; the context of a domain does not change.
+        let context = unsafe { (*pd).context };
+        Ok(Object::create(ibv_ah { context, pd, handle: 0 }, path))
+    })
+}
+
+/// ibv_create_ah_from_wc(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_create_ah_from_wc(
+    pd: *mut ibv_pd,
+    wc: *mut ibv_wc,
+    grh: *mut ibv_grh,
+    port: u8,
+) -> *mut ibv_ah {
+    pointer(|| {
+        // SAFETY: by the contract.
+        let mut attr = unsafe { answer_to(wc, grh, port)? };
+        // SAFETY: by the contract, and the attributes are ours.
+        let ah = unsafe { ibv_create_ah(pd, &raw mut attr) };
+        if ah.is_null() { Err(std::io::Error::last_os_error().into()) } else { Ok(ah) }
+    })
+}
+
+/// ibv_init_ah_from_wc(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_init_ah_from_wc(
+    context: *mut ibv_context,
+    port: u8,
+    wc: *mut ibv_wc,
+    grh: *mut ibv_grh,
+    attr: *mut ibv_ah_attr,
+) -> c_int {
+    minus_one(|| {
+        // SAFETY: by the contract.
+        unsafe {
+            ctx_of(context)?;
+            *not_null(attr)? = answer_to(wc, grh, port)?;
+        }
+        Ok(())
+    })
+}
+
+/// Where to answer a datagram: to the sender in the 40 bytes before it.
+///
+/// # Safety
+/// By the contract.
+unsafe fn answer_to(
+    wc: *const ibv_wc,
+    grh: *const ibv_grh,
+    port: u8,
+) -> Result<ibv_ah_attr, Errno> {
+    check_port(port)?;
+    // SAFETY: by the contract.
+    if wc.is_null() || grh.is_null() || unsafe { (*wc).wc_flags } & WC_GRH == 0 {
+        return Err(INVALID);
+    }
+    // SAFETY: by the contract: 40 bytes of a receive buffer, of any alignment.
+    let (wc, header) = unsafe { (&*wc, grh.cast::<[u8; 40]>().read_unaligned()) };
+    let mut path = sender(&header);
+    path.service_level = wc.sl;
+    let mut attr = attr_of(&path);
+    attr.dlid = wc.slid;
+    attr.src_path_bits = wc.dlid_path_bits;
+    Ok(attr)
+}
+
+/// The sender of the datagram behind this header: IPv4 in the last 20 bytes, or IPv6.
+fn sender(header: &[u8; 40]) -> AddressVector {
+    let is_ipv4 = header[20] == 0x45 && checksum(&header[20..40]) == 0xffff;
+    let (remote, traffic_class, flow_label) = if is_ipv4 {
+        let [a, b, c, d] = [header[32], header[33], header[34], header[35]];
+        (IpAddr::V4(Ipv4Addr::new(a, b, c, d)), header[21], 0)
+    } else {
+        let mut gid = [0; 16];
+        gid.copy_from_slice(&header[8..24]);
+        let word = u32::from_be_bytes([header[0], header[1], header[2], header[3]]);
+        (Gid::new(gid).to_ip(), (word >> 20) as u8, word & 0xf_ffff)
+    };
+    let local = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let path = AddressVector::new(local, remote);
+    AddressVector { traffic_class, flow_label, hop_limit: 0xff, ..path }
+}
+
+/// The sum of RFC 1071; all ones over a header that is whole.
+fn checksum(header: &[u8]) -> u16 {
+    let words =
+        header.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
+    let mut sum: u32 = words.sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+/// ibv_destroy_ah(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
+    status(|| {
+        // SAFETY: by the contract, also that its domain still exists, and that nobody uses the handle.
+        unsafe {
+            path_of(ah)?;
+            pd_of((*ah).pd)?.address_handles.fetch_sub(1, Ordering::SeqCst);
+            Object::<ibv_ah, AddressVector>::destroy(ah);
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,167 @@
+//! Asynchronous events.
+
+use crate::abi::{ibv_async_event, ibv_context, ibv_cq, ibv_qp, ibv_srq};
+use crate::channel::patience;
+use crate::context::ctx_of;
+use crate::cq::cq_of;
+use crate::cq_event::Unacknowledged;
+use crate::errno::Errno;
+use crate::object::pointer_to;
+use crate::outcome::{minus_one, value};
+use crate::qp::qp_of;
+use crate::query::not_null;
+use crate::srq::srq_of;
+use libc::{c_int, c_void};
+use std::os::fd::AsFd;
+use uroce_device::transport::AsyncEvent;
+
+/// The values of `enum ibv_event_type`.
+const CQ_ERR: c_int = 0;
+const QP_FATAL: c_int = 1;
+const QP_REQ_ERR: c_int = 2;
+const QP_ACCESS_ERR: c_int = 3;
+const COMM_EST: c_int = 4;
+const SQ_DRAINED: c_int = 5;
+const PATH_MIG_ERR: c_int = 7;
+const DEVICE_FATAL: c_int = 8;
+const PORT_ACTIVE: c_int = 9;
+const PORT_ERR: c_int = 10;
+const SRQ_ERR: c_int = 14;
+const SRQ_LIMIT_REACHED: c_int = 15;
+const QP_LAST_WQE_REACHED: c_int = 16;
+const GID_CHANGE: c_int = 18;
+
+fn type_of(event: &AsyncEvent) -> c_int {
+    match event {
+        AsyncEvent::CqErr(_) => CQ_ERR,
+        AsyncEvent::QpFatal(_) => QP_FATAL,
+        AsyncEvent::QpReqErr(_) => QP_REQ_ERR,
+        AsyncEvent::QpAccessErr(_) => QP_ACCESS_ERR,
+        AsyncEvent::CommEst(_) => COMM_EST,
+        AsyncEvent::SqDrained(_) => SQ_DRAINED,
+        AsyncEvent::SrqErr(_) => SRQ_ERR,
+        AsyncEvent::SrqLimitReached(_) => SRQ_LIMIT_REACHED,
+        AsyncEvent::QpLastWqeReached(_) => QP_LAST_WQE_REACHED,
+        AsyncEvent::PortActive => PORT_ACTIVE,
+        AsyncEvent::PortErr => PORT_ERR,
+        AsyncEvent::GidChange => GID_CHANGE,
+        _ => DEVICE_FATAL,
+    }
+}
+
+/// ibv_get_async_event(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_get_async_event(
+    context: *mut ibv_context,
+    event: *mut ibv_async_event,
+) -> c_int {
+    minus_one(|| {
+        // SAFETY: by the contract.
+        let (ctx, out) = unsafe { (ctx_of(context)?, not_null(event)?) };
+        let wait = patience(ctx.events.as_fd())?;
+        let owned = ctx.events.next_event(wait)?.ok_or(Errno(libc::EAGAIN))?;
+        // The cookie of an object's events is its address.
+        let element = pointer_to::<c_void>(owned.cookie);
+        let event = ibv_async_event { element, event_type: type_of(&owned.event) };
+        // SAFETY: a destroyed object leaves no event behind, so this one is alive; the rest is by the
+        // contract.
+        unsafe {
+            counter_of(&event)?.unwrap_or(&Unacknowledged::default()).add();
+            *out = event;
+        }
+        Ok(())
+    })
+}
+
+/// ibv_ack_async_event(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
+    value((), || {
+        if event.is_null() {
+            return;
+        }
+        // SAFETY: by the contract; an object is not destroyed before this.
+        unsafe {
+            if let Ok(Some(counter)) = counter_of(&*event) {
+                count_completed(&*event);
+                counter.acknowledge(1);
+            }
+        }
+    });
+}
+
+/// What counts the events of the object; `None` for events of the port.
+///
+/// # Safety
+/// The object of the event exists.
+unsafe fn counter_of<'a>(event: &ibv_async_event) -> Result<Option<&'a Unacknowledged>, Errno> {
+    let element = event.element;
+    // SAFETY: the caller's promise, and the kind of object is that of the event.
+    unsafe {
+        Ok(match event.event_type {
+            CQ_ERR => Some(&cq_of(element.cast())?.unacknowledged_async),
+            QP_FATAL..=PATH_MIG_ERR | QP_LAST_WQE_REACHED => {
+                Some(&qp_of(element.cast())?.unacknowledged)
+            }
+            SRQ_ERR | SRQ_LIMIT_REACHED => Some(&srq_of(element.cast())?.unacknowledged),
+            _ => None,
+        })
+    }
+}
+
+/// The counters in the C structs, for programs that look at them.
+///
+/// # Safety
+/// The object of the event exists.
+unsafe fn count_completed(event: &ibv_async_event) {
+    // SAFETY: the caller's promise; only this function writes these fields.
+    unsafe {
+        let counter = match event.event_type {
+            CQ_ERR => &raw mut (*event.element.cast::<ibv_cq>()).async_events_completed,
+            SRQ_ERR | SRQ_LIMIT_REACHED => {
+                &raw mut (*event.element.cast::<ibv_srq>()).events_completed
+            }
+            _ => &raw mut (*event.element.cast::<ibv_qp>()).events_completed,
+        };
+        *counter = (*counter).wrapping_add(1);
+    }
+}
+
+/// The names of ibv_event_type_str(3).
+pub(crate) fn event_name(event_type: c_int) -> &'static std::ffi::CStr {
+    const NAMES: [&std::ffi::CStr; 20] = [
+        c"CQ error",
+        c"local work queue catastrophic error",
+        c"invalid request local work queue error",
+        c"local access violation work queue error",
+        c"communication established",
+        c"send queue drained",
+        c"path migrated",
+        c"path migration request error",
+        c"local catastrophic error",
+        c"port active",
+        c"port error",
+        c"LID change",
+        c"P_Key change",
+        c"SM change",
+        c"SRQ catastrophic error",
+        c"SRQ limit reached",
+        c"last WQE reached",
+        c"client reregistration",
+        c"GID table change",
+        c"WQ fatal",
+    ];
+    let index = usize::try_from(event_type).unwrap_or(usize::MAX);
+    NAMES.get(index).copied().unwrap_or(c"unknown")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_have_their_names() {
+        assert_eq!(event_name(type_of(&AsyncEvent::GidChange)), c"GID table change");
+        assert_eq!(event_name(-1), c"unknown");
+    }
+}

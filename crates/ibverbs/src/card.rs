@@ -1,0 +1,46 @@
+//! The open devices of the process: one for each address, however many contexts use it.
+
+use crate::errno::Errno;
+use crate::settings;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use uroce_device::{Device, DeviceConfig, Interface};
+
+/// An open device. With the last context and object that uses it, its port is free again.
+#[derive(Debug)]
+pub(crate) struct Card {
+    pub(crate) device: Device,
+    address: IpAddr,
+}
+
+static OPEN: Mutex<Vec<Weak<Card>>> = Mutex::new(Vec::new());
+
+impl Card {
+    /// The device on this interface; opened if it is not yet.
+    pub(crate) fn on(interface: &Interface) -> Result<Arc<Card>, Errno> {
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|card| card.strong_count() > 0);
+        let mut live = open.iter().filter_map(Weak::upgrade);
+        if let Some(card) = live.find(|card| card.address == interface.address) {
+            return Ok(card);
+        }
+        let card = Arc::new(open_device(interface)?);
+        open.push(Arc::downgrade(&card));
+        Ok(card)
+    }
+}
+
+fn open_device(interface: &Interface) -> Result<Card, Errno> {
+    let address = interface.address;
+    let mut config = DeviceConfig::new(address);
+    config.name = Some(interface.name.clone());
+    config.port = settings::roce_port();
+    config.pcap = settings::pcap();
+    config.datapath = settings::datapath()?;
+    let device = Device::open(config).map_err(|error| {
+        // The program can only say that something failed; this is the one chance to tell why.
+        eprintln!("uroce: cannot open {} on {address}: {error}", interface.name);
+        Errno(error.errno())
+    })?;
+    Ok(Card { device, address })
+}

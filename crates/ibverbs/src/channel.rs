@@ -1,0 +1,91 @@
+//! Completion channels, and what it means that a descriptor of ours blocks.
+
+use crate::abi::{ibv_comp_channel, ibv_context};
+use crate::context::ctx_of;
+use crate::errno::{BUSY, Errno, INVALID};
+use crate::object::{Object, zeroed};
+use crate::outcome::{pointer, status};
+use libc::c_int;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use uroce_device::CompChannel;
+
+/// What we keep about a completion channel.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    pub(crate) events: CompChannel,
+    /// Completion queues that use it.
+    pub(crate) users: AtomicU32,
+}
+
+/// Our part of a channel.
+///
+/// # Safety
+/// By the contract.
+pub(crate) unsafe fn channel_of<'a>(channel: *const ibv_comp_channel) -> Option<&'a Channel> {
+    // SAFETY: the caller's promise.
+    unsafe { Object::<ibv_comp_channel, Channel>::of(channel) }
+}
+
+/// ibv_create_comp_channel(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_create_comp_channel(
+    context: *mut ibv_context,
+) -> *mut ibv_comp_channel {
+    pointer(|| {
+        // SAFETY: by the contract.
+        let events = unsafe { ctx_of(context)? }.card()?.device.create_channel()?;
+        make_blocking(events.as_fd())?;
+        let fd = events.as_fd().as_raw_fd();
+        let channel = Channel { events, users: AtomicU32::new(0) };
+        Ok(Object::create(ibv_comp_channel { context, fd, refcnt: 0 }, channel))
+    })
+}
+
+/// ibv_destroy_comp_channel(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
+    status(|| {
+        // SAFETY: by the contract.
+        let inner = unsafe { channel_of(channel) }.ok_or(INVALID)?;
+        if inner.users.load(Ordering::SeqCst) > 0 {
+            return Err(BUSY);
+        }
+        // SAFETY: by the contract nobody uses it any more.
+        unsafe { Object::<ibv_comp_channel, Channel>::destroy(channel) };
+        Ok(())
+    })
+}
+
+/// Programs decide by O_NONBLOCK whether `ibv_get_cq_event` and `ibv_get_async_event` wait, and expect
+/// a new descriptor to block. The device itself reads it only when it is readable, and never waits.
+pub(crate) fn make_blocking(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    let flags = flags_of(fd)?;
+    // SAFETY: a descriptor that lives, and a command without pointers.
+    if unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK) } < 0 {
+        return Err(std::io::Error::last_os_error().into());
+    }
+    Ok(())
+}
+
+/// How long a call that takes an event may wait: not at all if the program made the descriptor
+/// non-blocking, else for ever.
+pub(crate) fn patience(fd: BorrowedFd<'_>) -> Result<Option<Duration>, Errno> {
+    let waits = flags_of(fd)? & libc::O_NONBLOCK == 0;
+    Ok(if waits { None } else { Some(Duration::ZERO) })
+}
+
+fn flags_of(fd: BorrowedFd<'_>) -> Result<c_int, Errno> {
+    // SAFETY: a descriptor that lives, and a command without arguments.
+    match unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) } {
+        flags if flags < 0 => Err(std::io::Error::last_os_error().into()),
+        flags => Ok(flags),
+    }
+}
+
+/// The mutexes and conditions in C objects; nobody uses them, but they are there to be used.
+pub(crate) fn fresh_locks() -> (libc::pthread_mutex_t, libc::pthread_cond_t) {
+    // SAFETY: on Linux zeros are the static initialisers of both.
+    unsafe { (zeroed(), zeroed()) }
+}

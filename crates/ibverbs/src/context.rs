@@ -1,0 +1,142 @@
+//! Opening and closing a device.
+
+use crate::abi::{ibv_context, ibv_context_ops, ibv_device, verbs_context, verbs_slots};
+use crate::card::Card;
+use crate::channel::make_blocking;
+use crate::device_list::Node;
+use crate::errno::{Errno, INVALID};
+use crate::object::{Object, zeroed};
+use crate::outcome::{minus_one, pointer};
+use crate::unsupported::unsupported;
+use crate::{cq, cq_ex, mw, post_recv, post_send, qp, query, srq};
+use libc::c_int;
+use std::mem::offset_of;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use uroce_device::limits::COMP_VECTORS;
+use uroce_device::{DeviceLimits, EventChannel, Interface};
+
+/// Marks a context that has the extended functions before it.
+const EXTENDED: usize = usize::MAX;
+
+/// What the objects of a context share.
+#[derive(Debug)]
+pub(crate) struct Ctx {
+    pub(crate) interface: Interface,
+    pub(crate) limits: DeviceLimits,
+    /// Asynchronous events of this context's objects.
+    pub(crate) events: EventChannel,
+    /// Opened when the first object is made: a look at a device needs no UDP port.
+    card: Mutex<Option<Arc<Card>>>,
+}
+
+impl Ctx {
+    fn new(interface: &Interface) -> Result<Ctx, Errno> {
+        let events = EventChannel::new()?;
+        make_blocking(events.as_fd())?;
+        Ok(Ctx {
+            interface: interface.clone(),
+            limits: DeviceLimits::default(),
+            events,
+            card: Mutex::new(None),
+        })
+    }
+
+    /// The open device.
+    pub(crate) fn card(&self) -> Result<Arc<Card>, Errno> {
+        let mut card = self.card.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(card) = &*card {
+            return Ok(Arc::clone(card));
+        }
+        Ok(Arc::clone(card.insert(Card::on(&self.interface)?)))
+    }
+}
+
+type Whole = Object<verbs_context, Arc<Ctx>>;
+
+/// Our part of a context.
+///
+/// # Safety
+/// By the contract.
+pub(crate) unsafe fn ctx_of<'a>(context: *const ibv_context) -> Result<&'a Arc<Ctx>, Errno> {
+    if context.is_null() {
+        return Err(INVALID);
+    }
+    // SAFETY: a context of ours lies at this offset in a `Whole`.
+    unsafe { Whole::of(whole_of(context)) }.ok_or(INVALID)
+}
+
+fn whole_of(context: *const ibv_context) -> *mut verbs_context {
+    context.cast_mut().wrapping_byte_sub(offset_of!(verbs_context, context)).cast()
+}
+
+/// ibv_open_device(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
+    pointer(|| {
+        // SAFETY: by the contract.
+        let interface = unsafe { Node::of(device) }.ok_or(INVALID)?;
+        let ctx = Ctx::new(interface)?;
+        let async_fd = ctx.events.as_fd().as_raw_fd();
+        let whole = Whole::create(verbs_context::new(device, async_fd), Arc::new(ctx));
+        // SAFETY: just made; this only computes the address of a field.
+        Ok(unsafe { std::ptr::addr_of_mut!((*whole).context) })
+    })
+}
+
+/// ibv_close_device(3). Objects that the program left behind keep the device open.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
+    minus_one(|| {
+        // SAFETY: by the contract, also that nobody uses it any more.
+        unsafe {
+            ctx_of(context)?;
+            Whole::destroy(whole_of(context));
+        }
+        Ok(())
+    })
+}
+
+impl verbs_context {
+    fn new(device: *mut ibv_device, async_fd: c_int) -> verbs_context {
+        // SAFETY: null pointers, integers and a mutex.
+        let mutex = unsafe { zeroed() };
+        let context = ibv_context {
+            device,
+            ops: ibv_context_ops::NEW,
+            cmd_fd: -1,
+            async_fd,
+            num_comp_vectors: COMP_VECTORS as c_int,
+            mutex,
+            abi_compat: std::ptr::without_provenance_mut(EXTENDED),
+        };
+        // SAFETY: empty slots, a null pointer and integers.
+        let mut slots: verbs_slots = unsafe { zeroed() };
+        slots.sz = size_of::<verbs_context>();
+        slots.query_port = Some(query::query_port);
+        slots.query_device_ex = Some(query::query_device_ex);
+        slots.create_cq_ex = Some(cq_ex::create_cq_ex);
+        slots.create_qp_ex = Some(qp::create_qp_ex);
+        slots.create_srq_ex = Some(srq::create_srq_ex);
+        slots.close_xrcd = Some(unsupported);
+        verbs_context { slots, context }
+    }
+}
+
+impl ibv_context_ops {
+    const NEW: ibv_context_ops = ibv_context_ops {
+        compat_before: [Some(unsupported); 7],
+        alloc_mw: mw::alloc_mw,
+        bind_mw: mw::bind_mw,
+        dealloc_mw: mw::dealloc_mw,
+        compat_create_cq: Some(unsupported),
+        poll_cq: cq::poll_cq,
+        req_notify_cq: cq::req_notify_cq,
+        compat_cq: [Some(unsupported); 7],
+        post_srq_recv: post_recv::post_srq_recv,
+        compat_qp: [Some(unsupported); 4],
+        post_send: post_send::post_send,
+        post_recv: post_recv::post_recv,
+        compat_after: [Some(unsupported); 5],
+    };
+}

@@ -1,0 +1,251 @@
+//! Completion queues.
+
+use crate::abi::{ibv_comp_channel, ibv_context, ibv_cq, ibv_cq_ex, ibv_wc};
+use crate::card::Card;
+use crate::channel::{channel_of, fresh_locks};
+use crate::context::ctx_of;
+use crate::cq_event::Unacknowledged;
+use crate::cq_ex::{Reader, with_functions};
+use crate::errno::{Errno, INVALID};
+use crate::object::{Object, Place};
+use crate::outcome::{pointer, status, value};
+use libc::{c_int, c_void};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use uroce_device::transport::{CqId, Notify, Wc, WcStatus};
+use uroce_device::{Device, EventOwner};
+
+/// Completions that one turn of `ibv_poll_cq` moves.
+const BATCH: usize = 16;
+
+/// What we keep about a completion queue. In C all of them are long enough for the extended form.
+#[derive(Debug)]
+pub(crate) struct Cq {
+    card: Arc<Card>,
+    pub(crate) id: CqId,
+    channel: *mut ibv_comp_channel,
+    pub(crate) unacknowledged: Unacknowledged,
+    pub(crate) unacknowledged_async: Unacknowledged,
+    /// The completion that the extended interface reads.
+    pub(crate) reader: Reader,
+}
+
+// SAFETY: the pointer is used only to find the channel again when the queue is destroyed, at a time
+// when by the contract (a channel with queues cannot be destroyed) it is still there.
+unsafe impl Send for Cq {}
+// SAFETY: as above.
+unsafe impl Sync for Cq {}
+
+type Whole = Object<ibv_cq_ex, Cq>;
+
+impl Cq {
+    pub(crate) fn device(&self) -> &Device {
+        &self.card.device
+    }
+}
+
+/// Our part of a completion queue.
+///
+/// # Safety
+/// By the contract.
+pub(crate) unsafe fn cq_of<'a>(cq: *const ibv_cq) -> Result<&'a Cq, Errno> {
+    // SAFETY: the caller's promise; each queue is a `Whole`, whose first field is an `ibv_cq`.
+    unsafe { Whole::of(cq.cast()) }.ok_or(INVALID)
+}
+
+/// ibv_create_cq(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_create_cq(
+    context: *mut ibv_context,
+    cqe: c_int,
+    cq_context: *mut c_void,
+    channel: *mut ibv_comp_channel,
+    comp_vector: c_int,
+) -> *mut ibv_cq {
+    pointer(|| {
+        let cqe = u32::try_from(cqe).map_err(|_| INVALID)?;
+        let vector = u32::try_from(comp_vector).map_err(|_| INVALID)?;
+        // SAFETY: by the contract.
+        unsafe { create(context, cqe, cq_context, channel, vector) }.map(<*mut ibv_cq_ex>::cast)
+    })
+}
+
+/// Both forms of creation.
+///
+/// # Safety
+/// By the contract.
+pub(crate) unsafe fn create(
+    context: *mut ibv_context,
+    cqe: u32,
+    cq_context: *mut c_void,
+    channel: *mut ibv_comp_channel,
+    comp_vector: u32,
+) -> Result<*mut ibv_cq_ex, Errno> {
+    // SAFETY: by the contract.
+    let (ctx, users) = unsafe { (ctx_of(context)?, channel_of(channel)) };
+    if comp_vector >= uroce_device::limits::COMP_VECTORS {
+        return Err(INVALID);
+    }
+    let card = ctx.card()?;
+    let (mutex, cond) = fresh_locks();
+    let base = ibv_cq {
+        context,
+        channel,
+        cq_context,
+        handle: 0,
+        cqe: c_int::try_from(cqe).map_err(|_| INVALID)?,
+        mutex,
+        cond,
+        comp_events_completed: 0,
+        async_events_completed: 0,
+    };
+    let mut place = Place::new();
+    let cookie = place.address();
+    let id = card.device.create_cq(cqe, users.map(|channel| &channel.events), cookie)?;
+    card.device.own_events(EventOwner::Cq(id), &ctx.events, cookie);
+    // SAFETY: by the contract.
+    unsafe { count_user(channel, 1) };
+    let inner = Cq {
+        card,
+        id,
+        channel,
+        unacknowledged: Unacknowledged::default(),
+        unacknowledged_async: Unacknowledged::default(),
+        reader: Reader::default(),
+    };
+    Ok(place.fill(with_functions(ibv_cq { handle: id.0, ..base }), inner))
+}
+
+/// Counts a queue of a channel in (1) or out (-1), for us and in the field that programs see.
+///
+/// # Safety
+/// By the contract.
+unsafe fn count_user(channel: *mut ibv_comp_channel, by: i32) {
+    // SAFETY: by the contract.
+    if let Some(inner) = unsafe { channel_of(channel) } {
+        let users = inner.users.fetch_add(by.cast_unsigned(), Ordering::SeqCst);
+        // SAFETY: by the contract; nobody else writes the field.
+        unsafe { (*channel).refcnt = users.wrapping_add_signed(by) as c_int };
+    }
+}
+
+/// ibv_resize_cq(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
+    status(|| {
+        // SAFETY: by the contract.
+        let inner = unsafe { cq_of(cq)? };
+        inner.device().resize_cq(inner.id, u32::try_from(cqe).map_err(|_| INVALID)?)?;
+        // SAFETY: by the contract.
+        unsafe { (*cq).cqe = cqe };
+        Ok(())
+    })
+}
+
+/// ibv_destroy_cq(3). Waits until all its events are acknowledged.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
+    status(|| {
+        // SAFETY: by the contract.
+        let inner = unsafe { cq_of(cq)? };
+        inner.device().destroy_cq(inner.id)?;
+        inner.unacknowledged.wait();
+        inner.unacknowledged_async.wait();
+        // SAFETY: by the contract nobody uses it any more, and its channel still exists.
+        unsafe {
+            count_user(inner.channel, -1);
+            Whole::destroy(cq.cast());
+        }
+        Ok(())
+    })
+}
+
+/// `ibv_poll_cq`: the number of completions, or a negative errno value.
+pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, count: c_int, out: *mut ibv_wc) -> c_int {
+    value(-libc::EIO, || {
+        // SAFETY: by the contract, an array of `count` completions.
+        unsafe {
+            match cq_of(cq) {
+                Ok(inner) if count == 1 => poll_batch::<1>(inner, 1, out),
+                Ok(inner) => poll_all(inner, usize::try_from(count).unwrap_or(0), out),
+                Err(errno) => -errno.0,
+            }
+        }
+    })
+}
+
+/// # Safety
+/// `out` has room for `count` completions.
+unsafe fn poll_all(cq: &Cq, count: usize, out: *mut ibv_wc) -> c_int {
+    let mut done = 0;
+    while done < count {
+        let want = (count - done).min(BATCH);
+        // SAFETY: within the array.
+        let got = unsafe { poll_batch::<BATCH>(cq, want, out.add(done)) };
+        match usize::try_from(got) {
+            Ok(got) => done += got,
+            Err(_) if done == 0 => return got,
+            Err(_) => break,
+        }
+        if (got as usize) < want {
+            break;
+        }
+    }
+    done as c_int
+}
+
+/// # Safety
+/// `out` has room for `count` completions.
+unsafe fn poll_batch<const N: usize>(cq: &Cq, count: usize, out: *mut ibv_wc) -> c_int {
+    let mut found = [Wc::default(); N];
+    match cq.device().poll_cq(cq.id, &mut found[..count]) {
+        Ok(got) => {
+            for (index, wc) in found[..got].iter().enumerate() {
+                explain(wc);
+                // SAFETY: got <= count.
+                unsafe { out.add(index).write(ibv_wc::from(wc)) };
+            }
+            got as c_int
+        }
+        Err(error) => -Errno::from(error).0,
+    }
+}
+
+/// Tells users who want to know why a work request failed. Those that were flushed only follow.
+pub(crate) fn explain(wc: &Wc) {
+    if !wc.is_ok() && wc.status != WcStatus::WrFlushErr {
+        crate::settings::explain(wc);
+    }
+}
+
+impl From<&Wc> for ibv_wc {
+    fn from(wc: &Wc) -> ibv_wc {
+        ibv_wc {
+            wr_id: wc.wr_id,
+            status: wc.status as c_int,
+            opcode: wc.opcode as c_int,
+            vendor_err: wc.vendor_err,
+            byte_len: wc.byte_len,
+            imm_data: imm_data(wc),
+            qp_num: wc.qpn,
+            src_qp: wc.src_qpn,
+            wc_flags: wc.flags.bits(),
+            ..ibv_wc::default()
+        }
+    }
+}
+
+/// Immediate data in network byte order, or the key that was invalidated: they share a field.
+pub(crate) fn imm_data(wc: &Wc) -> u32 {
+    wc.imm.map(u32::to_be).or(wc.invalidated).unwrap_or(0)
+}
+
+/// `ibv_req_notify_cq`.
+pub(crate) unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
+    status(|| {
+        // SAFETY: by the contract.
+        let inner = unsafe { cq_of(cq)? };
+        let notify = if solicited_only == 0 { Notify::Next } else { Notify::Solicited };
+        Ok(inner.device().req_notify(inner.id, notify)?)
+    })
+}

@@ -1,0 +1,77 @@
+//! Events of completion queues: fetched, acknowledged, waited for.
+
+use crate::abi::{ibv_comp_channel, ibv_cq};
+use crate::channel::{channel_of, patience};
+use crate::cq::cq_of;
+use crate::errno::{Errno, INVALID};
+use crate::object::pointer_to;
+use crate::outcome::{minus_one, value};
+use crate::query::not_null;
+use libc::{c_int, c_uint, c_void};
+use std::os::fd::AsFd;
+use std::sync::{Condvar, Mutex, PoisonError};
+
+/// Events that the program has fetched and not yet acknowledged. An object is not destroyed while
+/// there are some: the program may still use its pointer.
+#[derive(Debug, Default)]
+pub(crate) struct Unacknowledged {
+    count: Mutex<u32>,
+    none: Condvar,
+}
+
+impl Unacknowledged {
+    pub(crate) fn add(&self) {
+        *self.count.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+    }
+
+    pub(crate) fn acknowledge(&self, events: u32) {
+        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        *count = count.saturating_sub(events);
+        self.none.notify_all();
+    }
+
+    /// Sleeps until all are acknowledged.
+    pub(crate) fn wait(&self) {
+        let count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.none.wait_while(count, |count| *count > 0));
+    }
+}
+
+/// ibv_get_cq_event(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_get_cq_event(
+    channel: *mut ibv_comp_channel,
+    cq: *mut *mut ibv_cq,
+    cq_context: *mut *mut c_void,
+) -> c_int {
+    minus_one(|| {
+        // SAFETY: by the contract.
+        let inner = unsafe { channel_of(channel) }.ok_or(INVALID)?;
+        let (cq, cq_context) = (not_null(cq)?, not_null(cq_context)?);
+        let wait = patience(inner.events.as_fd())?;
+        let event = inner.events.next_event(wait)?.ok_or(Errno(libc::EAGAIN))?;
+        let which: *mut ibv_cq = pointer_to(event.cookie);
+        // SAFETY: the cookie of a CQ is its address, and a destroyed CQ leaves no event behind.
+        unsafe {
+            cq_of(which)?.unacknowledged.add();
+            *cq = which;
+            *cq_context = (*which).cq_context;
+        }
+        Ok(())
+    })
+}
+
+/// ibv_ack_cq_events(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, events: c_uint) {
+    value((), || {
+        // SAFETY: by the contract; programs may look at the counter, but only we change it.
+        unsafe {
+            if let Ok(inner) = cq_of(cq) {
+                let completed = &raw mut (*cq).comp_events_completed;
+                *completed = (*completed).wrapping_add(events);
+                inner.unacknowledged.acknowledge(events);
+            }
+        }
+    });
+}

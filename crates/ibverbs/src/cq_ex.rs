@@ -1,0 +1,140 @@
+//! Extended completion queues: one completion at a time, read field by field.
+
+use crate::abi::{ibv_context, ibv_cq, ibv_cq_ex, ibv_cq_init_attr_ex, ibv_wc_tm_info};
+use crate::cq::{Cq, cq_of, create, explain, imm_data};
+use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
+use crate::outcome::{pointer, value};
+use libc::{c_int, c_uint};
+use std::sync::{Mutex, PoisonError};
+use uroce_device::transport::Wc;
+
+/// The completion that `ibv_start_poll` or `ibv_next_poll` has fetched.
+#[derive(Debug, Default)]
+pub(crate) struct Reader(Mutex<Wc>);
+
+/// `IBV_WC_STANDARD_FLAGS`: all that a completion without a clock can tell.
+const STANDARD_FLAGS: u64 = 0x7f;
+/// `IBV_CQ_INIT_ATTR_MASK_FLAGS`; the flags are promises of the program that we have no use for.
+const MASK_FLAGS: u32 = 1;
+
+/// The slot behind `ibv_create_cq_ex`.
+pub(crate) unsafe extern "C" fn create_cq_ex(
+    context: *mut ibv_context,
+    attr: *mut ibv_cq_init_attr_ex,
+) -> *mut ibv_cq_ex {
+    pointer(|| {
+        if attr.is_null() {
+            return Err(INVALID);
+        }
+        // SAFETY: by the contract.
+        let attr = unsafe { &*attr };
+        if attr.wc_flags & !STANDARD_FLAGS != 0 || attr.comp_mask & !MASK_FLAGS != 0 {
+            return Err(NOT_SUPPORTED);
+        }
+        // SAFETY: by the contract.
+        unsafe { create(context, attr.cqe, attr.cq_context, attr.channel, attr.comp_vector) }
+    })
+}
+
+/// Completes the C struct with the functions of the extended interface.
+pub(crate) fn with_functions(base: ibv_cq) -> ibv_cq_ex {
+    ibv_cq_ex {
+        base,
+        comp_mask: 0,
+        status: 0,
+        wr_id: 0,
+        start_poll,
+        next_poll,
+        end_poll,
+        read_opcode,
+        read_vendor_err,
+        read_byte_len,
+        read_imm_data,
+        read_qp_num,
+        read_src_qp,
+        read_wc_flags,
+        read_slid: no_number,
+        read_sl: no_byte,
+        read_dlid_path_bits: no_byte,
+        read_completion_ts: no_time,
+        read_cvlan: no_tag,
+        read_flow_tag: no_number,
+        read_tm_info: no_tag_matching,
+        read_completion_wallclock_ns: no_time,
+    }
+}
+
+unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *const u32) -> c_int {
+    // SAFETY: by the contract; the struct is one mask.
+    if !attr.is_null() && unsafe { *attr } != 0 {
+        return libc::EINVAL;
+    }
+    // SAFETY: by the contract.
+    unsafe { next_poll(cq) }
+}
+
+unsafe extern "C" fn next_poll(cq: *mut ibv_cq_ex) -> c_int {
+    value(libc::EIO, || {
+        // SAFETY: by the contract.
+        match unsafe { cq_of(cq.cast()) }.and_then(fetch) {
+            Ok(wc) => {
+                // SAFETY: by the contract.
+                unsafe { ((*cq).status, (*cq).wr_id) = (wc.status as c_int, wc.wr_id) };
+                0
+            }
+            Err(errno) => errno.0,
+        }
+    })
+}
+
+fn fetch(cq: &Cq) -> Result<Wc, Errno> {
+    let mut found = [Wc::default()];
+    if cq.device().poll_cq(cq.id, &mut found)? == 0 {
+        return Err(Errno(libc::ENOENT));
+    }
+    explain(&found[0]);
+    *cq.reader.0.lock().unwrap_or_else(PoisonError::into_inner) = found[0];
+    Ok(found[0])
+}
+
+/// Nothing is held between the calls.
+unsafe extern "C" fn end_poll(_: *mut ibv_cq_ex) {}
+
+/// Functions that read one field of the fetched completion.
+macro_rules! read {
+    ($($name:ident -> $type:ty = $field:expr;)*) => {$(
+        unsafe extern "C" fn $name(cq: *mut ibv_cq_ex) -> $type {
+            value(0, || {
+                // SAFETY: by the contract.
+                let Ok(cq) = (unsafe { cq_of(cq.cast()) }) else { return 0 };
+                let wc = *cq.reader.0.lock().unwrap_or_else(PoisonError::into_inner);
+                let field: fn(&Wc) -> $type = $field;
+                field(&wc)
+            })
+        }
+    )*};
+}
+read! {
+    read_opcode -> c_int = |wc| wc.opcode as c_int;
+    read_vendor_err -> u32 = |wc| wc.vendor_err;
+    read_byte_len -> u32 = |wc| wc.byte_len;
+    read_imm_data -> u32 = imm_data;
+    read_qp_num -> u32 = |wc| wc.qpn;
+    read_src_qp -> u32 = |wc| wc.src_qpn;
+    read_wc_flags -> c_uint = |wc| wc.flags.bits();
+}
+
+// What RoCE does not have (LIDs, service levels), and what create_cq_ex refuses to promise.
+unsafe extern "C" fn no_byte(_: *mut ibv_cq_ex) -> u8 {
+    0
+}
+unsafe extern "C" fn no_tag(_: *mut ibv_cq_ex) -> u16 {
+    0
+}
+unsafe extern "C" fn no_number(_: *mut ibv_cq_ex) -> u32 {
+    0
+}
+unsafe extern "C" fn no_time(_: *mut ibv_cq_ex) -> u64 {
+    0
+}
+unsafe extern "C" fn no_tag_matching(_: *mut ibv_cq_ex, _: *mut ibv_wc_tm_info) {}

@@ -1,0 +1,117 @@
+//! `ibv_get_device_list` and what can be asked about a device that is not open.
+
+use crate::abi::ibv_device;
+use crate::errno::{Errno, INVALID};
+use crate::object::{Object, zeroed};
+use crate::outcome::{pointer, value};
+use crate::settings;
+use libc::{c_char, c_int};
+use std::ptr::null_mut;
+use std::sync::{Mutex, PoisonError};
+use uroce_device::Interface;
+
+const NODE_CA: c_int = 1;
+const TRANSPORT_IB: c_int = 0;
+
+/// What we keep about an `ibv_device`.
+pub(crate) type Node = Object<ibv_device, Interface>;
+
+/// A device that was listed before. Devices are few and live as long as the process: a program may
+/// keep a pointer from one list and find it in the next.
+struct Listed(*mut ibv_device);
+
+// SAFETY: the object is never changed or freed after it was made.
+unsafe impl Send for Listed {}
+
+static LISTED: Mutex<Vec<Listed>> = Mutex::new(Vec::new());
+
+/// ibv_get_device_list(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device {
+    pointer(|| {
+        let devices: Vec<_> = settings::devices().into_iter().map(device_of).collect();
+        if !count.is_null() {
+            // SAFETY: not null, so by the contract an int.
+            unsafe { *count = c_int::try_from(devices.len()).map_err(|_| INVALID)? };
+        }
+        // SAFETY: calloc with sizes that do not overflow (it checks).
+        let list = unsafe { libc::calloc(devices.len() + 1, size_of::<*mut ibv_device>()) };
+        let list = list.cast::<*mut ibv_device>();
+        if list.is_null() {
+            return Err(Errno(libc::ENOMEM));
+        }
+        for (index, device) in devices.into_iter().enumerate() {
+            // SAFETY: the list has one more place than there are devices; the last stays null.
+            unsafe { *list.add(index) = device };
+        }
+        Ok(list)
+    })
+}
+
+/// ibv_free_device_list(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device) {
+    // SAFETY: null or from calloc, by the contract.
+    unsafe { libc::free(list.cast()) }
+}
+
+fn device_of(interface: Interface) -> *mut ibv_device {
+    let mut listed = LISTED.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: what is in the list came from `Node::create` and is never destroyed.
+    let same = |known: &&Listed| unsafe { Node::of(known.0) } == Some(&interface);
+    if let Some(known) = listed.iter().find(same) {
+        return known.0;
+    }
+    let device = Node::create(describe(&interface, listed.len()), interface);
+    listed.push(Listed(device));
+    device
+}
+
+fn describe(interface: &Interface, index: usize) -> ibv_device {
+    // SAFETY: integers, bytes and empty slots.
+    let mut device: ibv_device = unsafe { zeroed() };
+    device.node_type = NODE_CA;
+    device.transport_type = TRANSPORT_IB;
+    put_text(&mut device.name, &interface.name);
+    put_text(&mut device.dev_name, &format!("uverbs{index}"));
+    put_text(&mut device.dev_path, &format!("/sys/class/infiniband_verbs/uverbs{index}"));
+    put_text(&mut device.ibdev_path, &format!("/sys/class/infiniband/{}", interface.name));
+    device
+}
+
+/// As much of `text` as fits, with a 0 at the end.
+pub(crate) fn put_text<const N: usize>(field: &mut [c_char; N], text: &str) {
+    field.fill(0);
+    for (place, byte) in field[..N - 1].iter_mut().zip(text.bytes()) {
+        *place = byte as c_char;
+    }
+}
+
+/// ibv_get_device_name(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const c_char {
+    if device.is_null() {
+        return null_mut();
+    }
+    // SAFETY: by the contract a device of ours, which lives for ever.
+    unsafe { std::ptr::addr_of!((*device).name).cast() }
+}
+
+/// ibv_get_device_guid(3), in network byte order.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> u64 {
+    // SAFETY: by the contract.
+    value(0, || unsafe { Node::of(device) }.map_or(0, |interface| interface.guid().to_be()))
+}
+
+/// ibv_get_device_index(3): the place among the devices of this machine, or -1.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int {
+    value(-1, || {
+        // SAFETY: by the contract.
+        let wanted = unsafe { Node::of(device) };
+        let all = uroce_device::interfaces();
+        let place = all.iter().position(|found| Some(&found.address) == wanted.map(|w| &w.address));
+        place.and_then(|place| c_int::try_from(place).ok()).unwrap_or(-1)
+    })
+}

@@ -1,0 +1,80 @@
+//! Errors as C wants them.
+
+use libc::c_int;
+use std::io;
+use uroce_device::memory::{
+    AllocMwError, DeallocMwError, DeregError, PdError, RegMrError, ReregError,
+};
+use uroce_device::transport::PostError;
+use uroce_device::{CreateError, DestroyError, McastError, ModifyError, NoSuchObject, OpenError};
+
+/// An errno value, never 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Errno(pub c_int);
+
+pub(crate) const INVALID: Errno = Errno(libc::EINVAL);
+pub(crate) const NOT_SUPPORTED: Errno = Errno(libc::EOPNOTSUPP);
+pub(crate) const BUSY: Errno = Errno(libc::EBUSY);
+
+/// What the last failed call of this thread is asked for.
+pub(crate) fn set_errno(errno: Errno) {
+    // SAFETY: glibc gives a valid pointer to the calling thread's errno.
+    unsafe { *libc::__errno_location() = errno.0 }
+}
+
+impl From<io::Error> for Errno {
+    fn from(error: io::Error) -> Errno {
+        Errno(error.raw_os_error().unwrap_or(libc::EIO))
+    }
+}
+
+/// Errors of the device that know their number.
+macro_rules! by_method {
+    ($($error:ty),*) => {$(
+        impl From<$error> for Errno {
+            fn from(error: $error) -> Errno {
+                crate::settings::explain(&error);
+                Errno(error.errno())
+            }
+        }
+    )*};
+}
+by_method!(CreateError, DestroyError, ModifyError, McastError, NoSuchObject, OpenError, PostError);
+
+/// Errors of the memory table, whose numbers are the kernel's.
+macro_rules! by_kind {
+    ($($error:ty { $($pattern:pat => $errno:expr,)* })*) => {$(
+        impl From<$error> for Errno {
+            fn from(error: $error) -> Errno {
+                crate::settings::explain(&error);
+                Errno(match error { $($pattern => $errno,)* })
+            }
+        }
+    )*};
+}
+by_kind! {
+    PdError {
+        PdError::TooMany { .. } => libc::ENOMEM,
+        PdError::Busy { .. } => libc::EBUSY,
+        _ => libc::EINVAL,
+    }
+    RegMrError {
+        RegMrError::TooMany { .. } => libc::ENOMEM,
+        _ => libc::EINVAL,
+    }
+    ReregError {
+        ReregError::Busy { .. } => libc::EBUSY,
+        _ => libc::EINVAL,
+    }
+    DeregError {
+        DeregError::Busy { .. } => libc::EBUSY,
+        _ => libc::EINVAL,
+    }
+    AllocMwError {
+        AllocMwError::TooMany { .. } => libc::ENOMEM,
+        _ => libc::EINVAL,
+    }
+    DeallocMwError {
+        _ => libc::EINVAL,
+    }
+}

@@ -1,0 +1,201 @@
+//! Memory regions.
+
+use crate::abi::{ibv_mr, ibv_pd};
+use crate::card::Card;
+use crate::errno::{Errno, INVALID};
+use crate::object::Object;
+use crate::outcome::{pointer, status, value};
+use crate::pd::pd_of;
+use libc::{c_int, c_uint, c_void};
+use std::sync::Arc;
+use uroce_device::memory::{Access, MrId, Region, Rereg, ReregError};
+
+/// What we keep about a memory region.
+#[derive(Debug)]
+struct Mr {
+    card: Arc<Card>,
+    id: MrId,
+}
+
+const CHANGE_TRANSLATION: c_int = 1;
+const CHANGE_PD: c_int = 2;
+const CHANGE_ACCESS: c_int = 4;
+/// `IBV_REREG_MR_ERR_INPUT`: the region is as it was.
+const ERR_INPUT: c_int = -1;
+
+/// ibv_reg_mr(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_reg_mr(
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: usize,
+    access: c_int,
+) -> *mut ibv_mr {
+    // SAFETY: the caller's promise is the same.
+    unsafe { ibv_reg_mr_iova2(pd, addr, length, addr.addr() as u64, access as c_uint) }
+}
+
+/// ibv_reg_mr_iova(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_reg_mr_iova(
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: usize,
+    iova: u64,
+    access: c_int,
+) -> *mut ibv_mr {
+    // SAFETY: the caller's promise is the same.
+    unsafe { ibv_reg_mr_iova2(pd, addr, length, iova, access as c_uint) }
+}
+
+/// What the macros `ibv_reg_mr` and `ibv_reg_mr_iova` call for flags that are not constant.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_reg_mr_iova2(
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: usize,
+    iova: u64,
+    access: c_uint,
+) -> *mut ibv_mr {
+    pointer(|| {
+        // SAFETY: by the contract.
+        let owner = unsafe { pd_of(pd)? };
+        let access = Access::from_bits_retain(access);
+        let region = region(addr, length, access)?;
+        let mr = owner.device().reg_mr(owner.id, region, iova, access)?;
+        // SAFETY: by the contract; the context of a domain does not change.
+        let context = unsafe { (*pd).context };
+        let c = ibv_mr {
+            context,
+            pd,
+            addr,
+            length,
+            handle: mr.id.get() as u32,
+            lkey: mr.lkey.0,
+            rkey: mr.rkey.0,
+        };
+        Ok(Object::create(c, Mr { card: Arc::clone(&owner.card), id: mr.id }))
+    })
+}
+
+/// The program's memory. As a kernel does when it pins pages, this faults them in, and finds out
+/// whether they are there at all.
+fn region(addr: *mut c_void, length: usize, access: Access) -> Result<Region, Errno> {
+    if length > isize::MAX as usize || addr.addr().checked_add(length).is_none() {
+        return Err(INVALID);
+    }
+    if !access.contains(Access::ON_DEMAND) {
+        fault_in(addr, length, access)?;
+    }
+    // SAFETY: by the contract registered memory stays mapped until it is deregistered, and C knows no
+    // references.
+    Ok(unsafe { Region::from_raw(addr.cast(), length) })
+}
+
+fn fault_in(addr: *mut c_void, length: usize, access: Access) -> Result<(), Errno> {
+    // SAFETY: no arguments that could be wrong.
+    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+    let into_page = addr.addr() % page;
+    if length == 0 {
+        return Ok(());
+    }
+    let advice = if access.contains(Access::LOCAL_WRITE) {
+        libc::MADV_POPULATE_WRITE
+    } else {
+        libc::MADV_POPULATE_READ
+    };
+    // SAFETY: this advice changes no byte; addresses that are not mapped are an error.
+    let done =
+        unsafe { libc::madvise(addr.wrapping_byte_sub(into_page), length + into_page, advice) };
+    match std::io::Error::last_os_error().raw_os_error() {
+        _ if done == 0 => Ok(()),
+        Some(libc::ENOMEM | libc::EFAULT) => Err(Errno(libc::EFAULT)),
+        // Before Linux 5.14, or memory of a driver: nothing is known, as nothing was before.
+        _ => Ok(()),
+    }
+}
+
+/// ibv_rereg_mr(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_rereg_mr(
+    mr: *mut ibv_mr,
+    flags: c_int,
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: usize,
+    access: c_int,
+) -> c_int {
+    let rereg = || {
+        // SAFETY: by the contract.
+        let inner = unsafe { Object::<ibv_mr, Mr>::of(mr) }.ok_or(INVALID)?;
+        // SAFETY: by the contract.
+        let change = unsafe { change_of(flags, pd, (addr, length), access)? };
+        let (new_pd, moved) = (change.pd.is_some(), change.translation.is_some());
+        let keys = inner
+            .card
+            .device
+            .rereg_mr(inner.id, change)
+            .map_err(|error: ReregError| Errno::from(error))?;
+        // SAFETY: by the contract.
+        unsafe {
+            (*mr).lkey = keys.lkey.0;
+            (*mr).rkey = keys.rkey.0;
+            if new_pd {
+                (*mr).pd = pd;
+            }
+            if moved {
+                ((*mr).addr, (*mr).length) = (addr, length);
+            }
+        }
+        Ok::<c_int, Errno>(0)
+    };
+    value(ERR_INPUT, || {
+        rereg().unwrap_or_else(|errno| {
+            crate::errno::set_errno(errno);
+            ERR_INPUT
+        })
+    })
+}
+
+/// # Safety
+/// By the contract.
+unsafe fn change_of(
+    flags: c_int,
+    pd: *mut ibv_pd,
+    (addr, length): (*mut c_void, usize),
+    access: c_int,
+) -> Result<Rereg, Errno> {
+    if flags == 0 || flags & !(CHANGE_TRANSLATION | CHANGE_PD | CHANGE_ACCESS) != 0 {
+        return Err(INVALID);
+    }
+    let mut change = Rereg::default();
+    let access = Access::from_bits_retain(access as u32);
+    if flags & CHANGE_PD != 0 {
+        // SAFETY: by the contract.
+        change.pd = Some(unsafe { pd_of(pd)? }.id);
+    }
+    if flags & CHANGE_ACCESS != 0 {
+        change.access = Some(access);
+    }
+    if flags & CHANGE_TRANSLATION != 0 {
+        if addr.is_null() || length == 0 {
+            return Err(INVALID);
+        }
+        let rights = change.access.unwrap_or(Access::empty());
+        change.translation = Some((region(addr, length, rights)?, addr.addr() as u64));
+    }
+    Ok(change)
+}
+
+/// ibv_dereg_mr(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
+    status(|| {
+        // SAFETY: by the contract.
+        let inner = unsafe { Object::<ibv_mr, Mr>::of(mr) }.ok_or(INVALID)?;
+        inner.card.device.dereg_mr(inner.id)?;
+        // SAFETY: by the contract nobody uses it any more.
+        unsafe { Object::<ibv_mr, Mr>::destroy(mr) };
+        Ok(())
+    })
+}

@@ -1,0 +1,104 @@
+//! Memory windows.
+
+use crate::abi::{ibv_mr, ibv_mw, ibv_mw_bind, ibv_mw_bind_info, ibv_pd, ibv_qp};
+use crate::card::Card;
+use crate::errno::{Errno, INVALID};
+use crate::object::Object;
+use crate::outcome::{pointer, status};
+use crate::pd::pd_of;
+use crate::qp::qp_of;
+use libc::c_int;
+use std::sync::Arc;
+use uroce_device::memory::{Access, Lkey, MwId, MwType, Rkey};
+use uroce_device::transport::{SendData, SendFlags, SendOp, SendWr};
+
+const TYPE_1: c_int = 1;
+const TYPE_2: c_int = 2;
+
+/// What we keep about a memory window.
+#[derive(Debug)]
+struct Window {
+    card: Arc<Card>,
+    id: MwId,
+}
+
+/// `ibv_alloc_mw`.
+pub(crate) unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, type_: c_int) -> *mut ibv_mw {
+    pointer(|| {
+        let mw_type = match type_ {
+            TYPE_1 => MwType::Type1,
+            TYPE_2 => MwType::Type2B,
+            _ => return Err(INVALID),
+        };
+        // SAFETY: by the contract.
+        let owner = unsafe { pd_of(pd)? };
+        let mw = owner.device().alloc_mw(owner.id, mw_type)?;
+        // SAFETY: by the contract; the context of a domain does not change.
+        let context = unsafe { (*pd).context };
+        let c = ibv_mw { context, pd, rkey: mw.rkey.0, handle: mw.id.get() as u32, type_ };
+        Ok(Object::create(c, Window { card: Arc::clone(&owner.card), id: mw.id }))
+    })
+}
+
+/// `ibv_dealloc_mw`.
+pub(crate) unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
+    status(|| {
+        // SAFETY: by the contract.
+        let window = unsafe { Object::<ibv_mw, Window>::of(mw) }.ok_or(INVALID)?;
+        window.card.device.dealloc_mw(window.id)?;
+        // SAFETY: by the contract nobody uses it any more.
+        unsafe { Object::<ibv_mw, Window>::destroy(mw) };
+        Ok(())
+    })
+}
+
+/// `ibv_bind_mw`, for type 1. The window's new key is known when it returns, although the bind is only
+/// queued: the next variant of the present key.
+pub(crate) unsafe extern "C" fn bind_mw(
+    qp: *mut ibv_qp,
+    mw: *mut ibv_mw,
+    bind: *mut ibv_mw_bind,
+) -> c_int {
+    status(|| {
+        if bind.is_null() || mw.is_null() {
+            return Err(INVALID);
+        }
+        // SAFETY: by the contract.
+        let (bind, rkey) = unsafe { (&*bind, (*mw).rkey) };
+        let next = rkey & !0xff | rkey.wrapping_add(1) & 0xff;
+        // SAFETY: by the contract.
+        let op = unsafe { bind_op(mw, next, &bind.bind_info)? };
+        // SAFETY: by the contract.
+        let queue = unsafe { qp_of(qp)? };
+        let flags = SendFlags::from_bits_truncate(bind.send_flags) - SendFlags::INLINE;
+        let wr = SendWr { wr_id: bind.wr_id, op, flags, data: SendData::default(), ud: None };
+        queue.device().post_send(queue.qpn, &[wr]).map_err(|(_, error)| Errno::from(error))?;
+        // SAFETY: by the contract.
+        unsafe { (*mw).rkey = next };
+        Ok(())
+    })
+}
+
+/// The bind that `info` describes.
+///
+/// # Safety
+/// By the contract.
+pub(crate) unsafe fn bind_op(
+    mw: *mut ibv_mw,
+    rkey: u32,
+    info: &ibv_mw_bind_info,
+) -> Result<SendOp, Errno> {
+    // SAFETY: by the contract.
+    let window = unsafe { Object::<ibv_mw, Window>::of(mw) }.ok_or(INVALID)?;
+    let mr: *mut ibv_mr = info.mr;
+    // SAFETY: by the contract; a bind of no bytes needs no region.
+    let lkey = if mr.is_null() { 0 } else { unsafe { (*mr).lkey } };
+    Ok(SendOp::BindMw {
+        mw: window.id,
+        new_rkey: Rkey(rkey),
+        mr: Lkey(lkey),
+        va: info.addr,
+        length: info.length,
+        access: Access::from_bits(info.mw_access_flags).ok_or(INVALID)?,
+    })
+}

@@ -1,0 +1,60 @@
+//! The way back to C: results become return values, and a panic ends here.
+
+use crate::errno::{Errno, set_errno};
+use libc::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::null_mut;
+
+/// For functions that return 0 or an errno value. A panic counts as EIO.
+pub(crate) fn status(f: impl FnOnce() -> Result<(), Errno>) -> c_int {
+    match guarded(f) {
+        Ok(()) => 0,
+        Err(errno) => {
+            set_errno(errno);
+            errno.0
+        }
+    }
+}
+
+/// For functions that return 0, or -1 with errno set.
+pub(crate) fn minus_one(f: impl FnOnce() -> Result<(), Errno>) -> c_int {
+    if status(f) == 0 { 0 } else { -1 }
+}
+
+/// For functions that return an object, or null with errno set.
+pub(crate) fn pointer<T>(f: impl FnOnce() -> Result<*mut T, Errno>) -> *mut T {
+    guarded(f).unwrap_or_else(|errno| {
+        set_errno(errno);
+        null_mut()
+    })
+}
+
+/// For functions without a way to fail: what a panic leaves is `otherwise`.
+pub(crate) fn value<T>(otherwise: T, f: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(f)).unwrap_or(otherwise)
+}
+
+fn guarded<T>(f: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+    value(Err(Errno(libc::EIO)), f)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::errno::INVALID;
+
+    #[test]
+    fn results_become_return_values() {
+        assert_eq!(status(|| Ok(())), 0);
+        assert_eq!(status(|| Err(INVALID)), libc::EINVAL);
+        assert_eq!(minus_one(|| Err(INVALID)), -1);
+        assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EINVAL));
+    }
+
+    #[test]
+    fn a_panic_ends_here() {
+        assert_eq!(status(|| panic!("on purpose")), libc::EIO);
+        assert!(pointer::<u8>(|| panic!("on purpose")).is_null());
+        assert_eq!(value(7, || panic!("on purpose")), 7);
+    }
+}

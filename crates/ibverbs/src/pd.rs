@@ -1,0 +1,67 @@
+//! Protection domains.
+
+use crate::abi::{ibv_context, ibv_pd};
+use crate::card::Card;
+use crate::context::{Ctx, ctx_of};
+use crate::errno::{BUSY, Errno, INVALID};
+use crate::object::Object;
+use crate::outcome::{pointer, status};
+use libc::c_int;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use uroce_device::Device;
+use uroce_device::memory::PdId;
+
+/// What we keep about a protection domain.
+#[derive(Debug)]
+pub(crate) struct Pd {
+    pub(crate) ctx: Arc<Ctx>,
+    pub(crate) card: Arc<Card>,
+    pub(crate) id: PdId,
+    /// Address handles; the device does not know them.
+    pub(crate) address_handles: AtomicU32,
+}
+
+impl Pd {
+    pub(crate) fn device(&self) -> &Device {
+        &self.card.device
+    }
+}
+
+/// Our part of a protection domain.
+///
+/// # Safety
+/// By the contract.
+pub(crate) unsafe fn pd_of<'a>(pd: *const ibv_pd) -> Result<&'a Pd, Errno> {
+    // SAFETY: the caller's promise.
+    unsafe { Object::<ibv_pd, Pd>::of(pd) }.ok_or(INVALID)
+}
+
+/// ibv_alloc_pd(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
+    pointer(|| {
+        // SAFETY: by the contract.
+        let ctx = Arc::clone(unsafe { ctx_of(context)? });
+        let card = ctx.card()?;
+        let id = card.device.alloc_pd()?;
+        let pd = Pd { ctx, card, id, address_handles: AtomicU32::new(0) };
+        Ok(Object::create(ibv_pd { context, handle: id.get() as u32 }, pd))
+    })
+}
+
+/// ibv_dealloc_pd(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
+    status(|| {
+        // SAFETY: by the contract.
+        let inner = unsafe { pd_of(pd)? };
+        if inner.address_handles.load(Ordering::SeqCst) > 0 {
+            return Err(BUSY);
+        }
+        inner.device().dealloc_pd(inner.id)?;
+        // SAFETY: by the contract nobody uses it any more.
+        unsafe { Object::<ibv_pd, Pd>::destroy(pd) };
+        Ok(())
+    })
+}

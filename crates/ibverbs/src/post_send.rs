@@ -1,0 +1,227 @@
+//! `ibv_post_send`: lists of C work requests become slices of ours, without an allocation.
+
+use crate::abi::{ibv_qp, ibv_send_wr, ibv_sge};
+use crate::ah::path_of;
+use crate::errno::{Errno, INVALID};
+use crate::mw::bind_op;
+use crate::outcome::status;
+use crate::qp::{Qp, qp_of};
+use libc::c_int;
+use std::mem::offset_of;
+use uroce_device::memory::{Rkey, Sge};
+use uroce_device::transport::{SendData, SendFlags, SendOp, SendWr, UdDestination};
+use uroce_device::wire::Qpn;
+
+/// Work requests that are posted under one lock.
+const BATCH: usize = 16;
+/// Most entries of a work request: the device's `max_sge`.
+const MAX_SGE: usize = 32;
+
+/// An SGE in C and one of ours are the same bytes.
+const _: () = assert!(
+    size_of::<Sge>() == size_of::<ibv_sge>()
+        && align_of::<Sge>() == align_of::<ibv_sge>()
+        && offset_of!(Sge, addr) == offset_of!(ibv_sge, addr)
+        && offset_of!(Sge, length) == offset_of!(ibv_sge, length)
+        && offset_of!(Sge, lkey) == offset_of!(ibv_sge, lkey)
+);
+
+const NOTHING: SendWr<'static> = SendWr {
+    wr_id: 0,
+    op: SendOp::Send,
+    flags: SendFlags::empty(),
+    data: SendData::Sges(&[]),
+    ud: None,
+};
+
+/// The slot behind `ibv_post_send`.
+pub(crate) unsafe extern "C" fn post_send(
+    qp: *mut ibv_qp,
+    wr: *mut ibv_send_wr,
+    bad: *mut *mut ibv_send_wr,
+) -> c_int {
+    let mut next = wr;
+    let done = status(|| {
+        // SAFETY: by the contract.
+        let inner = unsafe { qp_of(qp)? };
+        while !next.is_null() {
+            // SAFETY: by the contract.
+            next = unsafe { post_some(inner, next) }.map_err(|(at, errno)| {
+                next = at;
+                errno
+            })?;
+        }
+        Ok(())
+    });
+    if done != 0 && !bad.is_null() {
+        // SAFETY: by the contract.
+        unsafe { *bad = next };
+    }
+    done
+}
+
+type Refused = (*mut ibv_send_wr, Errno);
+
+/// Posts the first requests of a list; returns the first one that is left, or the one that was
+/// refused.
+///
+/// # Safety
+/// By the contract; `first` is not null.
+unsafe fn post_some(qp: &Qp, first: *mut ibv_send_wr) -> Result<*mut ibv_send_wr, Refused> {
+    // SAFETY: by the contract.
+    let wr = unsafe { &*first };
+    // SAFETY: by the contract.
+    unsafe {
+        if is_inline(wr) {
+            post_inline(qp, wr).map_err(|errno| (first, errno))?;
+            Ok(wr.next)
+        } else if wr.next.is_null() {
+            let one = [convert(qp, wr).map_err(|errno| (first, errno))?];
+            post(qp, &one).map_err(|(_, errno)| (first, errno))?;
+            Ok(wr.next)
+        } else {
+            post_batch(qp, first)
+        }
+    }
+}
+
+fn is_inline(wr: &ibv_send_wr) -> bool {
+    wr.send_flags & SendFlags::INLINE.bits() != 0
+}
+
+fn post(qp: &Qp, wrs: &[SendWr<'_>]) -> Result<(), (usize, Errno)> {
+    qp.device().post_send(qp.qpn, wrs).map_err(|(index, error)| (index, error.into()))
+}
+
+/// # Safety
+/// By the contract.
+unsafe fn post_batch(qp: &Qp, first: *mut ibv_send_wr) -> Result<*mut ibv_send_wr, Refused> {
+    let mut batch = [NOTHING; BATCH];
+    let mut from = [first; BATCH];
+    let (mut next, mut count) = (first, 0);
+    let mut refused = None;
+    // SAFETY: by the contract a list that ends with null.
+    while let Some(wr) = unsafe { next.as_ref() } {
+        if count == BATCH || is_inline(wr) {
+            break;
+        }
+        // SAFETY: by the contract.
+        match unsafe { convert(qp, wr) } {
+            Ok(converted) => (batch[count], from[count]) = (converted, next),
+            Err(errno) => {
+                refused = Some((next, errno));
+                break;
+            }
+        }
+        (next, count) = (wr.next, count + 1);
+    }
+    post(qp, &batch[..count]).map_err(|(index, errno)| (from[index], errno))?;
+    refused.map_or(Ok(next), Err)
+}
+
+/// # Safety
+/// By the contract.
+unsafe fn post_inline(qp: &Qp, wr: &ibv_send_wr) -> Result<(), Errno> {
+    // SAFETY: by the contract.
+    let (mut converted, sges) = unsafe { (convert(qp, wr)?, sges_of(wr)?) };
+    let mut pieces: [&[u8]; MAX_SGE] = [&[]; MAX_SGE];
+    if sges.len() > pieces.len() {
+        return Err(INVALID);
+    }
+    for (piece, sge) in pieces.iter_mut().zip(sges) {
+        let start: *const u8 = std::ptr::with_exposed_provenance(sge.addr as usize);
+        if sge.length > 0 {
+            // SAFETY: by the contract; inline data need not be registered, but must be there.
+            *piece = unsafe { std::slice::from_raw_parts(start, sge.length as usize) };
+        }
+    }
+    converted.data = SendData::Inline(&pieces[..sges.len()]);
+    post(qp, &[converted]).map_err(|(_, errno)| errno)
+}
+
+/// # Safety
+/// By the contract, for as long as the result is in use.
+unsafe fn sges_of<'a>(wr: &ibv_send_wr) -> Result<&'a [Sge], Errno> {
+    // SAFETY: the caller's promise.
+    unsafe { sge_list(wr.sg_list, wr.num_sge) }
+}
+
+/// A list of SGEs in C, taken as a list of ours.
+///
+/// # Safety
+/// `count` entries from `list`, for as long as the result is in use.
+pub(crate) unsafe fn sge_list<'a>(list: *const ibv_sge, count: c_int) -> Result<&'a [Sge], Errno> {
+    match usize::try_from(count) {
+        Ok(0) => Ok(&[]),
+        Ok(_) if list.is_null() => Err(INVALID),
+        // SAFETY: the caller's promise, and the same bytes, as is asserted above.
+        Ok(count) => Ok(unsafe { std::slice::from_raw_parts(list.cast(), count) }),
+        Err(_) => Err(INVALID),
+    }
+}
+
+/// A work request with its data in registered memory.
+///
+/// # Safety
+/// By the contract, for as long as the result is in use.
+unsafe fn convert<'a>(qp: &Qp, wr: &ibv_send_wr) -> Result<SendWr<'a>, Errno> {
+    // SAFETY: by the contract.
+    let (op, sges) = unsafe { (op_of(wr)?, sges_of(wr)?) };
+    // On a connected queue pair the destination may hold anything.
+    // SAFETY: by the contract.
+    let ud = if qp.is_datagram { Some(unsafe { destination(wr)? }) } else { None };
+    Ok(SendWr {
+        wr_id: wr.wr_id,
+        op,
+        flags: SendFlags::from_bits_truncate(wr.send_flags),
+        data: SendData::Sges(sges),
+        ud,
+    })
+}
+
+/// # Safety
+/// By the contract.
+unsafe fn destination(wr: &ibv_send_wr) -> Result<UdDestination, Errno> {
+    // SAFETY: by the contract this is the member that is set.
+    unsafe {
+        let to = wr.wr.ud;
+        Ok(UdDestination {
+            av: *path_of(to.ah)?,
+            qpn: Qpn::new(to.remote_qpn),
+            qkey: to.remote_qkey,
+        })
+    }
+}
+
+/// # Safety
+/// By the contract.
+unsafe fn op_of(wr: &ibv_send_wr) -> Result<SendOp, Errno> {
+    let imm = u32::from_be(wr.imm_data);
+    // SAFETY: all members of the union are plain integers (and one pointer, not followed here).
+    let (rdma, atomic) = unsafe { (wr.wr.rdma, wr.wr.atomic) };
+    let (va, rkey) = (rdma.remote_addr, Rkey(rdma.rkey));
+    Ok(match wr.opcode {
+        0 => SendOp::Write { va, rkey },
+        1 => SendOp::WriteWithImm { va, rkey, imm },
+        2 => SendOp::Send,
+        3 => SendOp::SendWithImm(imm),
+        4 => SendOp::Read { va, rkey },
+        5 => SendOp::CompareSwap {
+            va: atomic.remote_addr,
+            rkey: Rkey(atomic.rkey),
+            compare: atomic.compare_add,
+            swap: atomic.swap,
+        },
+        6 => SendOp::FetchAdd {
+            va: atomic.remote_addr,
+            rkey: Rkey(atomic.rkey),
+            add: atomic.compare_add,
+        },
+        7 => SendOp::LocalInvalidate(Rkey(wr.imm_data)),
+        // SAFETY: by the contract.
+        8 => unsafe { bind_op(wr.bind_mw.mw, wr.bind_mw.rkey, &wr.bind_mw.bind_info)? },
+        9 => SendOp::SendWithInvalidate(Rkey(wr.imm_data)),
+        15 => SendOp::AtomicWrite { va, rkey },
+        _ => return Err(INVALID),
+    })
+}

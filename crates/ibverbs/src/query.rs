@@ -1,0 +1,211 @@
+//! `ibv_query_device`, `ibv_query_port` and P_Keys.
+
+use crate::abi::{ibv_context, ibv_device_attr, ibv_device_attr_ex, ibv_port_attr};
+use crate::context::{Ctx, ctx_of};
+use crate::device_list::put_text;
+use crate::errno::{Errno, INVALID};
+use crate::object::zeroed;
+use crate::outcome::{minus_one, status};
+use libc::{c_int, c_void};
+use std::ptr::copy_nonoverlapping;
+
+/// The only P_Key: the default partition, full member.
+const PKEY: u16 = 0xffff;
+const PHYS_LINK_UP: u8 = 5;
+const PHYS_DISABLED: u8 = 3;
+const PORT_ACTIVE: c_int = 4;
+/// Bytes of `struct ibv_port_attr` before rdma-core 21, which `ibv_query_port` itself fills; later
+/// fields come through the slot.
+const OLD_PORT_ATTR: usize = 48;
+/// `IBV_PORT_CM_SUP` and `IBV_PORT_IP_BASED_GIDS`.
+const PORT_CAPS: u32 = 1 << 16 | 1 << 26;
+
+/// ibv_query_device(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_query_device(
+    context: *mut ibv_context,
+    attr: *mut ibv_device_attr,
+) -> c_int {
+    status(|| {
+        // SAFETY: by the contract.
+        let ctx = unsafe { ctx_of(context)? };
+        // SAFETY: by the contract; `write` drops nothing.
+        unsafe { not_null(attr)?.write(device_attr(ctx)) };
+        Ok(())
+    })
+}
+
+/// The slot behind `ibv_query_device_ex`.
+pub(crate) unsafe extern "C" fn query_device_ex(
+    context: *mut ibv_context,
+    _input: *const c_void,
+    attr: *mut ibv_device_attr_ex,
+    size: usize,
+) -> c_int {
+    status(|| {
+        // SAFETY: by the contract.
+        let ctx = unsafe { ctx_of(context)? };
+        if size < size_of::<ibv_device_attr>() {
+            return Err(INVALID);
+        }
+        // SAFETY: integers and bytes.
+        let mut full: ibv_device_attr_ex = unsafe { zeroed() };
+        full.orig_attr = device_attr(ctx);
+        full.device_cap_flags_ex = u64::from(full.orig_attr.device_cap_flags);
+        full.phys_port_cnt_ex = u32::from(full.orig_attr.phys_port_cnt);
+        // SAFETY: the program gave `size` bytes.
+        unsafe { put_prefix(not_null(attr)?, &full, size) };
+        Ok(())
+    })
+}
+
+/// Writes as much of `value` as the program's version of the struct has; zeros what it has more.
+///
+/// # Safety
+/// `size` bytes at `to` are the program's.
+unsafe fn put_prefix<T: Copy>(to: *mut T, value: &T, size: usize) {
+    let known = size.min(size_of::<T>());
+    // SAFETY: `known` bytes are within both; the rest within what the caller promises.
+    unsafe {
+        copy_nonoverlapping(std::ptr::from_ref(value).cast::<u8>(), to.cast(), known);
+        to.cast::<u8>().add(known).write_bytes(0, size - known);
+    }
+}
+
+pub(crate) fn not_null<T>(pointer: *mut T) -> Result<*mut T, Errno> {
+    if pointer.is_null() { Err(INVALID) } else { Ok(pointer) }
+}
+
+fn int(count: impl TryInto<c_int>) -> c_int {
+    count.try_into().unwrap_or(c_int::MAX)
+}
+
+fn device_attr(ctx: &Ctx) -> ibv_device_attr {
+    let from = ctx.interface.device_attr(ctx.limits);
+    let limits = from.limits;
+    // SAFETY: integers and bytes.
+    let mut attr: ibv_device_attr = unsafe { zeroed() };
+    put_text(&mut attr.fw_ver, from.fw_ver);
+    attr.node_guid = from.node_guid.to_be();
+    attr.sys_image_guid = from.sys_image_guid.to_be();
+    attr.max_mr_size = from.max_mr_size;
+    attr.page_size_cap = from.page_size_cap;
+    attr.vendor_id = from.vendor_id;
+    attr.vendor_part_id = from.vendor_part_id;
+    attr.hw_ver = from.hw_ver;
+    attr.max_qp = int(limits.max_qp);
+    attr.max_qp_wr = int(limits.max_qp_wr);
+    attr.device_cap_flags = from.device_cap_flags;
+    attr.max_sge = int(limits.max_sge);
+    attr.max_sge_rd = int(limits.max_sge);
+    attr.max_cq = int(limits.max_cq);
+    attr.max_cqe = int(limits.max_cqe);
+    attr.max_mr = int(limits.max_mr);
+    attr.max_pd = int(limits.max_pd);
+    attr.max_qp_rd_atom = int(from.max_qp_rd_atom);
+    attr.max_res_rd_atom = int(from.max_res_rd_atom);
+    attr.max_qp_init_rd_atom = int(from.max_qp_init_rd_atom);
+    attr.atomic_cap = int(from.atomic_cap);
+    attr.max_mw = int(limits.max_mw);
+    attr.max_mcast_grp = int(limits.max_mcast_grp);
+    attr.max_mcast_qp_attach = int(limits.max_mcast_qp_attach);
+    attr.max_total_mcast_qp_attach = int(limits.max_mcast_grp * limits.max_mcast_qp_attach);
+    attr.max_ah = int(from.max_ah);
+    attr.max_srq = int(limits.max_srq);
+    attr.max_srq_wr = int(limits.max_srq_wr);
+    attr.max_srq_sge = int(limits.max_srq_sge);
+    attr.max_pkeys = from.max_pkeys;
+    attr.local_ca_ack_delay = from.local_ca_ack_delay;
+    attr.phys_port_cnt = from.phys_port_cnt;
+    attr
+}
+
+/// ibv_query_port(3) as old programs call it.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_query_port(
+    context: *mut ibv_context,
+    port: u8,
+    attr: *mut ibv_port_attr,
+) -> c_int {
+    // SAFETY: by the contract; this is the length of the old struct.
+    unsafe { query_port(context, port, attr, OLD_PORT_ATTR) }
+}
+
+/// The slot behind `ibv_query_port`.
+pub(crate) unsafe extern "C" fn query_port(
+    context: *mut ibv_context,
+    port: u8,
+    attr: *mut ibv_port_attr,
+    size: usize,
+) -> c_int {
+    status(|| {
+        // SAFETY: by the contract.
+        let ctx = unsafe { ctx_of(context)? };
+        check_port(port)?;
+        let full = port_attr(ctx)?;
+        // SAFETY: the program gave `size` bytes.
+        unsafe { put_prefix(not_null(attr)?, &full, size) };
+        Ok(())
+    })
+}
+
+/// There is one port, number 1.
+pub(crate) fn check_port(port: u8) -> Result<(), Errno> {
+    if port == 1 { Ok(()) } else { Err(INVALID) }
+}
+
+fn port_attr(ctx: &Ctx) -> Result<ibv_port_attr, Errno> {
+    let from = ctx.interface.port_attr().ok_or(INVALID)?;
+    // SAFETY: integers.
+    let mut attr: ibv_port_attr = unsafe { zeroed() };
+    attr.state = from.state as c_int;
+    attr.max_mtu = c_int::from(from.max_mtu.code());
+    attr.active_mtu = c_int::from(from.active_mtu.code());
+    attr.gid_tbl_len = int(from.gid_tbl_len);
+    attr.port_cap_flags = PORT_CAPS;
+    attr.max_msg_sz = from.max_msg_sz;
+    attr.pkey_tbl_len = from.pkey_tbl_len;
+    attr.max_vl_num = 1;
+    attr.active_width = from.active_width;
+    attr.active_speed = from.active_speed;
+    attr.phys_state = if attr.state == PORT_ACTIVE { PHYS_LINK_UP } else { PHYS_DISABLED };
+    attr.link_layer = from.link_layer;
+    attr.flags = 1; // IBV_QPF_GRH_REQUIRED
+    Ok(attr)
+}
+
+/// ibv_query_pkey(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_query_pkey(
+    context: *mut ibv_context,
+    port: u8,
+    index: c_int,
+    pkey: *mut u16,
+) -> c_int {
+    minus_one(|| {
+        // SAFETY: by the contract.
+        unsafe { ctx_of(context)? };
+        check_port(port)?;
+        if index != 0 {
+            return Err(INVALID);
+        }
+        // SAFETY: by the contract.
+        unsafe { *not_null(pkey)? = PKEY.to_be() };
+        Ok(())
+    })
+}
+
+/// ibv_get_pkey_index(3): the index, or -1.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_get_pkey_index(
+    context: *mut ibv_context,
+    port: u8,
+    pkey: u16,
+) -> c_int {
+    minus_one(|| {
+        // SAFETY: by the contract.
+        unsafe { ctx_of(context)? };
+        check_port(port)?;
+        if u16::from_be(pkey) == PKEY { Ok(()) } else { Err(INVALID) }
+    })
+}

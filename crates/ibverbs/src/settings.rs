@@ -1,0 +1,76 @@
+//! What `uroce run` tells the library, by environment variables.
+
+use crate::errno::{Errno, INVALID};
+use std::fmt::Display;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use uroce_device::datapath::PcapFile;
+use uroce_device::{
+    DatapathChoice, Interface, ROCE_PORT, UnknownDatapath, interface_of, interfaces,
+};
+
+/// The devices that the program shall see: the one that UROCE_DEVICE names (by name or address), or
+/// all of this machine.
+pub(crate) fn devices() -> Vec<Interface> {
+    match std::env::var("UROCE_DEVICE") {
+        Ok(wanted) if !wanted.is_empty() => named(&wanted).into_iter().collect(),
+        _ => interfaces(),
+    }
+}
+
+fn named(wanted: &str) -> Option<Interface> {
+    let found = match wanted.parse::<IpAddr>() {
+        Ok(address) => interface_of(address),
+        Err(_) => interfaces().into_iter().find(|interface| interface.name == wanted),
+    };
+    if found.is_none() {
+        eprintln!(
+            "uroce: UROCE_DEVICE is {wanted}, but this machine has no such device: \
+             `uroce devices` lists them"
+        );
+    }
+    found
+}
+
+/// UDP port of all devices: UROCE_ROCE_PORT, or RoCE's.
+pub(crate) fn roce_port() -> u16 {
+    let set = std::env::var("UROCE_ROCE_PORT").ok();
+    set.and_then(|port| port.parse().ok()).unwrap_or(ROCE_PORT)
+}
+
+/// How packets travel: UROCE_DATAPATH, or the fastest way that is permitted.
+pub(crate) fn datapath() -> Result<DatapathChoice, Errno> {
+    match std::env::var("UROCE_DATAPATH") {
+        Ok(name) if !name.is_empty() => name.parse().map_err(|error: UnknownDatapath| {
+            eprintln!("uroce: UROCE_DATAPATH: {error}");
+            INVALID
+        }),
+        _ => Ok(DatapathChoice::default()),
+    }
+}
+
+/// The capture file of this process, if UROCE_PCAP names one. `%p` in its name becomes the process
+/// id, so that the two ends of a test do not write over each other's file.
+pub(crate) fn pcap() -> Option<PcapFile> {
+    static FILE: OnceLock<Option<PcapFile>> = OnceLock::new();
+    FILE.get_or_init(create_pcap).clone()
+}
+
+fn create_pcap() -> Option<PcapFile> {
+    let name = std::env::var("UROCE_PCAP").ok().filter(|name| !name.is_empty())?;
+    let path = PathBuf::from(name.replace("%p", &std::process::id().to_string()));
+    let created = PcapFile::create(&path);
+    created.inspect_err(|error| eprintln!("uroce: nothing is recorded: {error}")).ok()
+}
+
+/// Why a call fails, in words, for users who ask for it: C has only a number. Any UROCE_LOG but
+/// `error` asks for it.
+pub(crate) fn explain(error: &dyn Display) {
+    static WANTED: OnceLock<bool> = OnceLock::new();
+    let wanted =
+        || std::env::var("UROCE_LOG").is_ok_and(|level| !level.is_empty() && level != "error");
+    if *WANTED.get_or_init(wanted) {
+        eprintln!("uroce: {error}");
+    }
+}

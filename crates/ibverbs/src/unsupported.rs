@@ -1,0 +1,83 @@
+//! Functions of libibverbs that need a kernel or hardware we do not have: they answer as rdma-core
+//! does on a device without the feature.
+
+use crate::errno::{NOT_SUPPORTED, set_errno};
+use libc::{c_int, c_void};
+use std::ptr::null_mut;
+
+/// EOPNOTSUPP, as a slot of a table of functions.
+pub(crate) unsafe extern "C" fn unsupported() -> c_int {
+    libc::EOPNOTSUPP
+}
+
+/// Functions that return an object: null and EOPNOTSUPP. (The arguments are of no interest; in all C
+/// calling conventions of Linux the caller removes them.)
+macro_rules! no_object {
+    ($($name:ident)*) => {$(
+        /// Not supported: sharing objects between processes and device memory need a kernel.
+        #[unsafe(no_mangle)]
+        pub(crate) extern "C" fn $name() -> *mut c_void {
+            set_errno(NOT_SUPPORTED);
+            null_mut()
+        }
+    )*};
+}
+no_object! {
+    ibv_import_device ibv_import_pd ibv_import_mr ibv_import_dm ibv_reg_dmabuf_mr
+}
+
+/// Functions that undo what cannot have been done.
+macro_rules! nothing_to_undo {
+    ($($name:ident)*) => {$(
+        /// Nothing to do: there is no imported object.
+        #[unsafe(no_mangle)]
+        pub(crate) extern "C" fn $name() {}
+    )*};
+}
+nothing_to_undo! { ibv_unimport_pd ibv_unimport_mr ibv_unimport_dm }
+
+/// ibv_set_ece(3): as a provider without enhanced connection establishment.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn ibv_set_ece() -> c_int {
+    set_errno(NOT_SUPPORTED);
+    libc::EOPNOTSUPP
+}
+
+/// ibv_query_qp_data_in_order(3): 0, no promise about the order of bytes within a message.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn ibv_query_qp_data_in_order() -> c_int {
+    0
+}
+
+/// ibv_resolve_eth_l2_from_gid(3): the operating system does Ethernet for us.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn ibv_resolve_eth_l2_from_gid() -> c_int {
+    libc::EOPNOTSUPP
+}
+
+/// `IBV_FORK_UNNEEDED`: registered memory is ordinary memory of the process.
+const FORK_UNNEEDED: c_int = 2;
+
+/// ibv_fork_init(3). A child process has the memory but not the device.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn ibv_fork_init() -> c_int {
+    0
+}
+
+/// ibv_is_fork_initialized(3).
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn ibv_is_fork_initialized() -> c_int {
+    FORK_UNNEEDED
+}
+
+/// Part of fork support; nothing is needed.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn ibv_dontfork_range() -> c_int {
+    0
+}
+
+/// Part of fork support; nothing is needed.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn ibv_dofork_range() -> c_int {
+    0
+}

@@ -1,0 +1,113 @@
+//! What is run.
+
+/// How a program is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// By itself; it must end with 0.
+    Alone,
+    /// By itself until it has printed this; it would go on for ever.
+    Until(&'static str),
+    /// As server, and as client with the server's address behind its arguments; both must end with 0.
+    Pair,
+    /// As [`Pair`](How::Pair), with the library in the place of the system's.
+    DropIn,
+}
+
+/// A command line and how to run it.
+#[derive(Debug, Clone, Copy)]
+pub struct Case {
+    /// Name of the program.
+    pub program: &'static str,
+    /// Its arguments, separated by blanks.
+    pub arguments: &'static str,
+    /// How it is run.
+    pub how: How,
+}
+
+impl Case {
+    /// The command line.
+    pub fn line(&self) -> String {
+        let form = if self.how == How::DropIn { " (drop-in)" } else { "" };
+        format!("{} {}{form}", self.program, self.arguments).trim_end().to_owned()
+    }
+}
+
+const fn case(program: &'static str, arguments: &'static str, how: How) -> Case {
+    Case { program, arguments, how }
+}
+
+const fn pair(program: &'static str, arguments: &'static str) -> Case {
+    case(program, arguments, How::Pair)
+}
+
+/// Everything. perftest is told not to mind the CPU's frequency (-F) and to be short (-n). UC and UD repair
+/// nothing, and perftest waits for ever for what is lost: few and small messages there.
+pub const CASES: &[Case] = &[
+    case("ibv_devices", "", How::Alone),
+    case("ibv_devinfo", "-v", How::Alone),
+    case("ibv_asyncwatch", "", How::Until("async event FD")),
+    pair("ibv_rc_pingpong", "-g 0"),
+    pair("ibv_rc_pingpong", "-g 0 -e"),
+    pair("ibv_rc_pingpong", "-g 1 -c -s 1000"),
+    pair("ibv_rc_pingpong", "-g 0 -N"),
+    pair("ibv_rc_pingpong", "-g 0 -m 4096 -s 1000000 -n 20"),
+    case("ibv_rc_pingpong", "-g 0", How::DropIn),
+    pair("ibv_uc_pingpong", "-g 0"),
+    pair("ibv_uc_pingpong", "-g 0 -e"),
+    pair("ibv_ud_pingpong", "-g 0"),
+    pair("ibv_ud_pingpong", "-g 0 -e"),
+    pair("ibv_srq_pingpong", "-g 0"),
+    pair("ibv_srq_pingpong", "-g 0 -e"),
+    pair("ib_write_bw", "-F -n 200"),
+    pair("ib_write_bw", "-F -n 20 -a"),
+    pair("ib_write_bw", "-F -n 100 -b"),
+    pair("ib_write_bw", "-F -n 100 -q 16"),
+    pair("ib_write_bw", "-F -n 200 -l 8"),
+    pair("ib_write_bw", "-F -n 100 --report_gbits"),
+    pair("ib_write_bw", "-F -D 3"),
+    pair("ib_write_bw", "-F -n 100 -m 4096"),
+    pair("ib_write_bw", "-F -n 50 -s 1024 -c UC"),
+    case("ib_write_bw", "-F -n 100", How::DropIn),
+    pair("ib_write_lat", "-F -n 200"),
+    pair("ib_write_lat", "-F -n 20 -a"),
+    pair("ib_write_lat", "-F -n 100 -c UC"),
+    pair("ib_read_bw", "-F -n 200"),
+    pair("ib_read_bw", "-F -n 20 -a"),
+    pair("ib_read_bw", "-F -n 100 -q 16"),
+    pair("ib_read_bw", "-F -n 100 -e"),
+    pair("ib_read_lat", "-F -n 200"),
+    pair("ib_read_lat", "-F -n 100 -e"),
+    pair("ib_send_bw", "-F -n 200"),
+    pair("ib_send_bw", "-F -n 20 -a"),
+    pair("ib_send_bw", "-F -n 100 -b"),
+    pair("ib_send_bw", "-F -n 100 -q 16"),
+    pair("ib_send_bw", "-F -n 200 -l 8"),
+    pair("ib_send_bw", "-F -n 100 -e"),
+    pair("ib_send_bw", "-F -D 3"),
+    pair("ib_send_bw", "-F -n 100 -m 4096"),
+    pair("ib_send_bw", "-F -n 50 -s 1024 -c UC"),
+    pair("ib_send_bw", "-F -n 50 -s 1024 -c UD"),
+    pair("ib_send_bw", "-F -n 100 --use-srq -q 2"),
+    pair("ib_send_lat", "-F -n 200"),
+    pair("ib_send_lat", "-F -n 20 -a"),
+    pair("ib_send_lat", "-F -n 100 -e"),
+    pair("ib_send_lat", "-F -n 100 -c UC"),
+    pair("ib_send_lat", "-F -n 100 -c UD"),
+    pair("ib_atomic_bw", "-F -n 200"),
+    pair("ib_atomic_bw", "-F -n 100 -A CMP_AND_SWAP -q 4"),
+    pair("ib_atomic_lat", "-F -n 200"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_command_line_is_there_twice() {
+        let mut lines: Vec<_> = CASES.iter().map(Case::line).collect();
+        let all = lines.len();
+        lines.sort();
+        lines.dedup();
+        assert_eq!(lines.len(), all);
+    }
+}
