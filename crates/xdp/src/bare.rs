@@ -72,8 +72,16 @@ impl BareEnd {
 
     /// Counts up to `limit` packets that have arrived.
     pub fn receive(&mut self, limit: usize) -> usize {
-        let queues = self.datapath.queues.iter_mut();
-        queues.map(|queue| queue.receive(limit, &mut |_| ())).sum()
+        let mut count = 0;
+        for queue in &mut self.datapath.queues {
+            if count < limit {
+                queue.receive(&mut |_| {
+                    count += 1;
+                    count < limit
+                });
+            }
+        }
+        count
     }
 }
 

@@ -6,15 +6,15 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::epoll;
 use rustix::io::Errno;
-use uroce_datapath::ethernet::{FrameReader, Neighbours, Router};
+use uroce_datapath::ethernet::{Neighbours, Router};
 use uroce_datapath::{
     Caps, Datapath, DatapathStats, Flush, IcrcCaps, IcrcRx, IcrcTx, Route, RxPacket,
 };
 
 use crate::config::XdpConfig;
-use crate::echo::Echo;
 use crate::error::XdpError;
 use crate::guard::Guard;
+use crate::inbox::Inbox;
 use crate::mode::XdpMode;
 use crate::open::{self, Link};
 use crate::outbox::{Outbox, Tally};
@@ -22,9 +22,6 @@ use crate::problem::Problem;
 use crate::queue::{Pushed, Queue};
 use crate::retry::Alarm;
 use crate::steering::{MAX_ADDRESSES, Steering};
-
-/// Packets to ourselves that are kept.
-const ECHO: usize = 256;
 
 /// Frames that one look at a ring can bring.
 const RX_BATCH: usize = 64;
@@ -46,8 +43,7 @@ pub struct XdpDatapath {
     pub(crate) outbox: Outbox,
     /// Packets committed since the last flush.
     committed: usize,
-    echo: Echo,
-    reader: FrameReader,
+    inbox: Inbox,
     guard: Guard,
     /// Readable when any queue or the alarm is.
     epoll: OwnedFd,
@@ -95,8 +91,7 @@ impl XdpDatapath {
             turn: 0,
             outbox: Outbox::new(router, [link.home.index, link.index], slots / 2),
             committed: 0,
-            echo: Echo::new(ECHO),
-            reader: FrameReader::new(local),
+            inbox: Inbox::new(local, taken.mode == XdpMode::Generic),
             guard,
             epoll,
             alarm,
@@ -113,7 +108,7 @@ impl XdpDatapath {
     /// Whether packets to `dst` are ours to receive too.
     #[inline]
     fn hears(&self, dst: &IpAddr) -> bool {
-        *dst == self.local.ip() || (dst.is_multicast() && self.reader.groups.contains(dst))
+        *dst == self.local.ip() || (dst.is_multicast() && self.inbox.reader.groups.contains(dst))
     }
 
     /// Hands everything that can go to the kernel, packets that waited for an address first.
@@ -135,7 +130,7 @@ impl XdpDatapath {
     /// Keeps a copy of the packet that is being committed, for ourselves.
     fn echo(&mut self, route: &Route, len: usize) {
         let payload = self.outbox.payload(&mut self.queues[0], len);
-        let kept = self.echo.put(route, payload);
+        let kept = self.inbox.echo(route, payload);
         if !kept {
             self.outbox.problem = Some(Problem::EchoFull);
         }
@@ -195,36 +190,24 @@ impl Datapath for XdpDatapath {
         if self.outbox.has_parked() {
             self.push()?;
         }
-        let before = self.stats.rx_packets;
-        let Self { queues, echo, reader, stats, turn, .. } = self;
-        let mut hand_over = |packet: RxPacket<'_>| {
-            stats.rx_packets += 1;
-            stats.rx_bytes += packet.payload.len() as u64;
-            sink(packet);
-        };
-        let mut left = limit;
-        if echo.has_packet() {
-            left -= echo.take(left, &mut hand_over);
-        }
-        let mut refused = 0;
-        *turn = (*turn + 1) % queues.len();
-        let (later, first) = queues.split_at_mut(*turn);
+        self.turn = (self.turn + 1) % self.queues.len();
+        let (later, first) = self.queues.split_at_mut(self.turn);
+        let mut call = self.inbox.hand_over(limit, &mut self.stats, sink);
         for queue in first.iter_mut().chain(later) {
-            left -= queue.receive(left, &mut |frame| match reader.read(frame) {
-                Ok(packet) => hand_over(packet),
-                Err(_) => refused += 1,
-            });
+            if call.wants_more() {
+                queue.receive(&mut |frame| call.unload(frame));
+            }
         }
-        stats.rx_dropped += refused;
-        for queue in queues {
-            stats.syscalls += queue.wake_receiver();
+        let count = call.count();
+        for queue in &mut self.queues {
+            self.stats.syscalls += queue.wake_receiver();
         }
-        Ok((stats.rx_packets - before) as usize)
+        Ok(count)
     }
 
     fn arm(&mut self) -> bool {
         self.alarm.set(self.outbox.has_parked());
-        self.echo.has_packet() || self.queues.iter_mut().any(Queue::has_frame)
+        self.inbox.has_packet() || self.queues.iter_mut().any(Queue::has_frame)
     }
 
     fn waiter(&self) -> io::Result<OwnedFd> {
@@ -237,7 +220,7 @@ impl Datapath for XdpDatapath {
                 format!("{group} is not a multicast group that {} can join", self.local.ip());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        if self.reader.groups.contains(&group) {
+        if self.inbox.reader.groups.contains(&group) {
             return Ok(());
         }
         self.steering.add(group).map_err(|error| match Errno::from_io_error(&error) {
@@ -249,12 +232,12 @@ impl Datapath for XdpDatapath {
             self.steering.remove(group)?;
             return Err(error);
         }
-        self.reader.groups.insert(group);
+        self.inbox.reader.groups.insert(group);
         Ok(())
     }
 
     fn leave(&mut self, group: IpAddr) -> io::Result<()> {
-        if !self.reader.groups.remove(&group) {
+        if !self.inbox.reader.groups.remove(&group) {
             return Ok(());
         }
         self.steering.remove(group)?;

@@ -1,7 +1,8 @@
 //! Whole frames out of chunks.
 
-/// Longest frame that is put together: a jumbo frame with its headers. RoCE needs less.
-const LONGEST: usize = 9216;
+/// Longest frame that is put together: as long as an IP packet can be, since on virtual links a
+/// sender's burst may arrive as one frame.
+const LONGEST: usize = 64 * 1024 + 64;
 
 /// Puts the pieces of a frame together; a frame in one piece passes without a copy.
 #[derive(Debug)]
@@ -22,31 +23,20 @@ impl Default for Frames {
 }
 
 impl Frames {
-    /// Takes the next piece; `continued`: more pieces follow. Hands the frame to `sink` when it is
-    /// whole; returns whether it did.
+    /// Takes the next piece; `continued`: more pieces follow. Returns the frame when it is whole.
     #[inline]
-    pub(crate) fn take(
-        &mut self,
-        piece: &[u8],
-        continued: bool,
-        sink: &mut dyn FnMut(&[u8]),
-    ) -> bool {
+    pub(crate) fn take<'a>(&'a mut self, piece: &'a [u8], continued: bool) -> Option<&'a [u8]> {
         if !continued && self.filled == 0 && !self.spilled {
-            sink(piece);
-            return true;
+            return Some(piece);
         }
         self.append(piece);
         if continued {
-            return false;
+            return None;
         }
         let (filled, spilled) = (self.filled, self.spilled);
         (self.filled, self.spilled) = (0, false);
-        if spilled {
-            self.oversized += 1;
-            return false;
-        }
-        sink(&self.buffer[..filled]);
-        true
+        self.oversized += u64::from(spilled);
+        (!spilled).then(|| &self.buffer[..filled])
     }
 
     fn append(&mut self, piece: &[u8]) {
@@ -59,7 +49,7 @@ impl Frames {
         }
     }
 
-    /// Frames dropped because they were longer than any RoCE packet.
+    /// Frames dropped because they were longer than any IP packet.
     pub(crate) fn oversized(&self) -> u64 {
         self.oversized
     }
@@ -72,7 +62,7 @@ mod tests {
     fn run(frames: &mut Frames, pieces: &[(&[u8], bool)]) -> Vec<Vec<u8>> {
         let mut got = Vec::new();
         for (piece, continued) in pieces {
-            frames.take(piece, *continued, &mut |frame| got.push(frame.to_vec()));
+            got.extend(frames.take(piece, *continued).map(<[u8]>::to_vec));
         }
         got
     }
@@ -100,9 +90,9 @@ mod tests {
     fn an_endless_frame_is_dropped_as_one() {
         let mut frames = Frames::default();
         for _ in 0..100_000 {
-            assert!(!frames.take(&[1; 1000], true, &mut |_| panic!("no frame")));
+            assert_eq!(frames.take(&[1; 1000], true), None);
         }
-        assert!(!frames.take(&[1], false, &mut |_| panic!("no frame")));
+        assert_eq!(frames.take(&[1], false), None);
         assert_eq!(run(&mut frames, &[(b"next", false)]), [b"next".to_vec()]);
         assert_eq!(frames.oversized(), 1);
     }

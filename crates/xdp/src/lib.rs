@@ -20,10 +20,11 @@
 mod bare;
 mod config;
 mod datapath;
-mod echo;
 mod error;
 mod frames;
 mod guard;
+mod inbox;
+mod kept;
 mod mode;
 mod open;
 mod outbox;
@@ -34,6 +35,7 @@ mod retry;
 mod steering;
 #[allow(unsafe_code, reason = "system calls without a safe wrapper, memory shared with the kernel")]
 mod sys;
+mod train;
 #[allow(unsafe_code, reason = "hands out the bytes of shared memory by who holds them")]
 mod umem;
 

@@ -173,10 +173,10 @@ impl Queue {
         self.rings.completion.release();
     }
 
-    /// Hands up to `limit` frames to `sink`, oldest first; returns how many.
-    pub(crate) fn receive(&mut self, limit: usize, sink: &mut dyn FnMut(&[u8])) -> usize {
-        let mut count = 0;
-        while count < limit {
+    /// Hands frames to `sink`, oldest first, until it wants no more or none is left.
+    pub(crate) fn receive(&mut self, sink: &mut dyn FnMut(&[u8]) -> bool) {
+        let mut wanted = true;
+        while wanted {
             let Some(desc) = self.rings.receive.pop() else {
                 break;
             };
@@ -185,13 +185,12 @@ impl Queue {
                 continue;
             };
             let bytes = self.umem.received(&chunk);
-            count += usize::from(self.frames.take(bytes, chunk.continued, sink));
+            wanted = self.frames.take(bytes, chunk.continued).is_none_or(&mut *sink);
             let fits = self.rings.fill.push(self.umem.lend(chunk));
             debug_assert!(fits, "the fill ring holds every chunk");
         }
         self.rings.receive.release();
         self.rings.fill.publish();
-        count
     }
 
     /// Calls the kernel when it waits for that; returns how many system calls it took.
@@ -219,7 +218,7 @@ impl Queue {
         self.socket.lost().saturating_add(self.nonsense)
     }
 
-    /// Frames that were longer than any RoCE packet.
+    /// Frames that were longer than any IP packet.
     pub(crate) fn oversized(&self) -> u64 {
         self.frames.oversized()
     }

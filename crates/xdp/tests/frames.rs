@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, Socket, Type};
-use uroce_datapath::{Datapath, IpId, Route};
-use uroce_wire::{Flow, icrc, parse_ethernet};
+use uroce_datapath::{Datapath, IpId, PacketConfig, PacketDatapath, Route, RxPacket};
+use uroce_wire::{Flow, icrc, parse_ethernet, verify};
 use uroce_xdp::{XdpConfig, XdpDatapath, XdpMode};
 
 mod lab;
@@ -28,17 +28,7 @@ fn route(from: &mut XdpDatapath, dst: IpAddr) -> Route {
 
 /// Sends with a right ICRC.
 fn send(path: &mut XdpDatapath, route: &Route, payload: &[u8]) {
-    path.tx_space().expect("room")[..payload.len()].copy_from_slice(payload);
-    let flow = Flow {
-        src: route.src.ip(),
-        dst: route.dst.ip(),
-        src_port: route.src.port(),
-        dst_port: route.dst.port(),
-    };
-    path.tx_commit(route, payload.len(), &mut |id, bytes| {
-        let (covered, trailer) = bytes.split_last_chunk_mut::<4>().expect("room for the ICRC");
-        *trailer = icrc(&flow, id, covered).to_le_bytes();
-    });
+    commit(path, route, payload, &mut Vec::new());
     path.flush().expect("flush");
 }
 
@@ -265,4 +255,70 @@ fn every_receive_queue_is_served() {
         sent.sort_unstable();
         assert_eq!(ports, sent, "{}", mode.name());
     }
+}
+
+#[test]
+fn a_burst_that_arrives_as_one_frame_is_taken_apart() {
+    if lab::cannot_run() {
+        return;
+    }
+    for (mode, address) in [
+        (XdpMode::Generic, lab::v4 as fn(usize) -> IpAddr),
+        (XdpMode::Generic, lab::v6),
+        (XdpMode::Native, lab::v4),
+    ] {
+        let lab = Lab::new();
+        let mut b = lab.open(1, address(1), mode);
+        let local = SocketAddr::new(address(0), 4791);
+        let mut a = lab.inside(&lab.host(0), move || {
+            PacketDatapath::open(&PacketConfig::new(local)).expect("AF_PACKET")
+        });
+        assert!(a.caps().segments > 8);
+        let src = SocketAddr::new(local.ip(), 0xC777);
+        let route = Route { src, dst: b.local(), hop_limit: 64, traffic_class: 0 };
+        for (size, count) in [(1084, 50), (4156, 15), (108, 20), (20, 2)] {
+            let mut sent = Vec::new();
+            for _ in 0..count {
+                commit(&mut a, &route, &packet(size), &mut sent);
+            }
+            assert_eq!(a.flush().expect("flush").sent, count);
+            let end = Instant::now() + Duration::from_secs(2);
+            let mut got = Vec::new();
+            while got.len() < count && Instant::now() < end {
+                // A limit that no train respects.
+                b.recv(7, &mut |packet| {
+                    let (flow, id) = flow_of(&packet);
+                    assert!(verify(&flow, id, packet.payload), "{size}: {}", got.len());
+                    got.push(packet.payload.to_vec());
+                })
+                .expect("recv");
+            }
+            assert!(got == sent, "{} {size}: {} of {count}", mode.name(), got.len());
+        }
+    }
+}
+
+/// Puts a packet with a right ICRC into the burst, and a copy into `sent`.
+fn commit(path: &mut impl Datapath, route: &Route, payload: &[u8], sent: &mut Vec<Vec<u8>>) {
+    let flow = Flow {
+        src: route.src.ip(),
+        dst: route.dst.ip(),
+        src_port: route.src.port(),
+        dst_port: route.dst.port(),
+    };
+    path.tx_space().expect("room")[..payload.len()].copy_from_slice(payload);
+    path.tx_commit(route, payload.len(), &mut |id, bytes| {
+        let (covered, trailer) = bytes.split_last_chunk_mut::<4>().expect("room for the ICRC");
+        *trailer = icrc(&flow, id, covered).to_le_bytes();
+        sent.push(bytes.to_vec());
+    });
+}
+
+fn flow_of(packet: &RxPacket<'_>) -> (Flow, u16) {
+    let id = match packet.ip_id {
+        IpId::Known(id) => id,
+        IpId::Hidden | IpId::NotPresent => 0,
+    };
+    let (src, dst) = (packet.src, packet.dst);
+    (Flow { src: src.ip(), dst: dst.ip(), src_port: src.port(), dst_port: dst.port() }, id)
 }
