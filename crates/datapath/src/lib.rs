@@ -5,6 +5,7 @@
 //!
 //! - [`UdpDatapath`]: UDP sockets of the kernel, the default, without any privilege;
 //! - [`PacketDatapath`]: AF_PACKET sockets, faster, for processes with CAP_NET_RAW;
+//! - [`UringDatapath`]: the same sockets by io_uring;
 //! - [`LoopbackFabric`]: a switch inside the process, for two devices in one program and for tests;
 //! - [`LossyDatapath`]: drops some of what another datapath received;
 //! - [`PcapTap`]: records what passes through another datapath, for Wireshark.
@@ -26,6 +27,7 @@ mod route;
 #[allow(unsafe_code, reason = "system calls without a safe wrapper")]
 mod sys;
 mod udp;
+mod uring;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -40,6 +42,7 @@ pub use packet::{IpId, RxPacket};
 pub use pcap::{Direction, PcapError, PcapFile, PcapReplay, PcapTap, PcapWriter, ReplayedFrame};
 pub use route::Route;
 pub use udp::{BindError, UdpConfig, UdpDatapath};
+pub use uring::{UringDatapath, UringError};
 
 /// What one [`Datapath::flush`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -4,3 +4,4 @@ pub(crate) mod interface;
 pub(crate) mod option;
 pub(crate) mod packet;
 pub(crate) mod udp;
+pub(crate) mod uring;

@@ -2,11 +2,11 @@
 
 pub(crate) mod address;
 pub(crate) mod control;
-mod error;
+pub(crate) mod error;
 pub(crate) mod link;
-mod outlet;
-mod receive;
-mod send;
+pub(crate) mod outlet;
+pub(crate) mod receive;
+pub(crate) mod send;
 pub(crate) mod socket;
 
 use std::io;
@@ -27,6 +27,7 @@ use crate::packet::RxPacket;
 use crate::route::Route;
 use crate::sys::udp::MAX_BATCH;
 use crate::{Datapath, Flush};
+use socket2::Socket;
 
 /// How to open a [`UdpDatapath`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -83,36 +84,66 @@ impl UdpDatapath {
     ///
     /// [`BindError`], which says what to do about it.
     pub fn bind(config: &UdpConfig) -> Result<Self, BindError> {
-        error::check_local(&config.local)?;
-        let failed = |what| move |error| BindError::explain(what, config.local, error);
-        let socket =
-            socket::open(&config.local, config.offload).map_err(failed("opening a UDP socket"))?;
-        let link = Link::of(config.local.ip(), &socket);
-        let wanted = scoped(config.local, link.index);
-        socket.bind(&wanted.into()).map_err(failed("binding a UDP socket"))?;
-        socket::show_headers(&socket, &wanted).map_err(failed("asking for packet headers"))?;
-        socket::aim_multicast(&socket, &wanted, link);
-        let recv_buffer = socket::enlarge(&socket, Buffer::Receive, config.recv_buffer);
-        let send_buffer = socket::enlarge(&socket, Buffer::Send, config.send_buffer);
-        let segments = config.offload && socket::can_segment(&socket);
-        let merged = config.offload && socket::merge_received(&socket);
-        let bound = socket.local_addr().map_err(failed("reading the bound port"))?;
-        let mut local = config.local;
-        local.set_port(bound.as_socket().map_or(local.port(), |bound| bound.port()));
-
-        let batch = config.batch.clamp(1, MAX_BATCH);
-        let own = scoped(local, link.index);
+        let Opened { socket, local, own, link, batch, segments, merged, stats } = open(config)?;
         let receiver = Receiver::new(own, link, socket, batch, config.recv_buffer, merged)
-            .map_err(failed("opening an epoll descriptor"))?;
+            .map_err(|error| BindError::explain("opening an epoll descriptor", local, error))?;
         Ok(Self {
             local,
             caps: caps(link.mtu, batch, segments),
             outlets: Outlets::new(own, link, config, config.offload),
             sender: Sender::new(burst(batch, segments), link.index),
             receiver,
-            stats: DatapathStats { recv_buffer, send_buffer, ..DatapathStats::default() },
+            stats,
         })
     }
+}
+
+/// A receive socket, and what the kernel granted it.
+pub(crate) struct Opened {
+    pub(crate) socket: Socket,
+    /// Our address and RoCE port.
+    pub(crate) local: SocketAddr,
+    /// The same with its scope.
+    pub(crate) own: SocketAddr,
+    pub(crate) link: Link,
+    /// Messages in one system call.
+    pub(crate) batch: usize,
+    /// The kernel cuts trains.
+    pub(crate) segments: bool,
+    /// Trains arrive as one.
+    pub(crate) merged: bool,
+    /// With the sizes of the buffers.
+    pub(crate) stats: DatapathStats,
+}
+
+/// Opens and binds the receive socket of a datapath that uses the kernel's UDP.
+pub(crate) fn open(config: &UdpConfig) -> Result<Opened, BindError> {
+    error::check_local(&config.local)?;
+    let failed = |what| move |error| BindError::explain(what, config.local, error);
+    let socket =
+        socket::open(&config.local, config.offload).map_err(failed("opening a UDP socket"))?;
+    let link = Link::of(config.local.ip(), &socket);
+    let wanted = scoped(config.local, link.index);
+    socket.bind(&wanted.into()).map_err(failed("binding a UDP socket"))?;
+    socket::show_headers(&socket, &wanted).map_err(failed("asking for packet headers"))?;
+    socket::aim_multicast(&socket, &wanted, link);
+    let recv_buffer = socket::enlarge(&socket, Buffer::Receive, config.recv_buffer);
+    let send_buffer = socket::enlarge(&socket, Buffer::Send, config.send_buffer);
+    let segments = config.offload && socket::can_segment(&socket);
+    let merged = config.offload && socket::merge_received(&socket);
+    let bound = socket.local_addr().map_err(failed("reading the bound port"))?;
+    let mut local = config.local;
+    local.set_port(bound.as_socket().map_or(local.port(), |bound| bound.port()));
+    Ok(Opened {
+        socket,
+        local,
+        own: scoped(local, link.index),
+        link,
+        batch: config.batch.clamp(1, MAX_BATCH),
+        segments,
+        merged,
+        stats: DatapathStats { recv_buffer, send_buffer, ..DatapathStats::default() },
+    })
 }
 
 impl Datapath for UdpDatapath {
@@ -182,7 +213,7 @@ const MAX_TRAIN: usize = 65_535 - 48;
 /// Bytes of packets that are built before they are sent; what is more would leave the cache.
 const BURST_BYTES: usize = 192 * 1024;
 
-fn burst(batch: usize, segments: bool) -> Burst {
+pub(crate) fn burst(batch: usize, segments: bool) -> Burst {
     if !segments {
         return Burst::new(batch, TrainLimit { packets: 1, bytes: usize::MAX });
     }
@@ -190,7 +221,7 @@ fn burst(batch: usize, segments: bool) -> Burst {
     Burst::with_room(batch * MAX_SEGMENTS / 8, BURST_BYTES, limit)
 }
 
-fn caps(mtu: usize, batch: usize, segments: bool) -> Caps {
+pub(crate) fn caps(mtu: usize, batch: usize, segments: bool) -> Caps {
     Caps {
         name: "udp",
         mtu,

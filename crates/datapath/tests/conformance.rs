@@ -3,7 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 
 use uroce_datapath::{
-    Datapath, LoopbackFabric, PacketConfig, PacketDatapath, UdpConfig, UdpDatapath,
+    Datapath, LoopbackFabric, PacketConfig, PacketDatapath, UdpConfig, UdpDatapath, UringDatapath,
+    UringError,
 };
 
 mod checks;
@@ -52,6 +53,24 @@ fn packet_trios() -> impl Iterator<Item = (&'static str, Trio)> {
     trios.into_iter().filter_map(|(name, trio)| Some((name, trio?)))
 }
 
+/// `None` where io_uring is not permitted; a test says so.
+fn uring(addresses: [&str; 3]) -> Option<Trio> {
+    let mut opened = Vec::new();
+    for address in addresses {
+        let addr = SocketAddr::new(address.parse().expect("address"), 0);
+        match UringDatapath::bind(&UdpConfig::new(addr)) {
+            Ok(path) => opened.push(Box::new(path) as Box<dyn Datapath>),
+            Err(error @ UringError::Bind(_)) => panic!("{error}"),
+            Err(error) => {
+                assert!(std::env::var_os("CI").is_none(), "{error}");
+                println!("skipped: {error}");
+                return None;
+            }
+        }
+    }
+    opened.try_into().ok()
+}
+
 fn trios() -> Trios {
     let mut trios = vec![
         ("loopback v4", loopback(["10.0.0.1", "10.0.0.2", "10.0.0.3"])),
@@ -60,6 +79,11 @@ fn trios() -> Trios {
         ("udp v6", udp(["::1", "::1", "::1"])),
     ];
     trios.extend(packet_trios());
+    let uring = [
+        ("uring v4", uring(["127.0.0.1", "127.0.0.2", "127.0.0.3"])),
+        ("uring v6", uring(["::1", "::1", "::1"])),
+    ];
+    trios.extend(uring.into_iter().filter_map(|(name, trio)| Some((name, trio?))));
     trios
 }
 

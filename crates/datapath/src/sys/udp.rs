@@ -32,8 +32,23 @@ pub(crate) fn send_many<'a>(
 ) -> io::Result<usize> {
     let mut pieces = [NOTHING; MAX_BATCH];
     let mut headers = [empty_header(); MAX_BATCH];
+    let count = point_at(messages, &mut pieces, &mut headers);
+    // SAFETY: the first `count` headers point to slices that live as long as 'a and to `pieces`,
+    // both of which outlive the call; sendmmsg only reads from them.
+    let sent = unsafe {
+        libc::sendmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), count as libc::c_uint, FLAGS as _)
+    };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+}
+
+/// Points headers to the messages, as many as there is room for; returns how many.
+pub(crate) fn point_at<'a>(
+    messages: impl Iterator<Item = Message<'a>>,
+    pieces: &mut [iovec],
+    headers: &mut [mmsghdr],
+) -> usize {
     let mut count = 0;
-    for ((message, piece), header) in messages.zip(&mut pieces).zip(&mut headers) {
+    for ((message, piece), header) in messages.zip(pieces).zip(headers) {
         piece.iov_base = message.payload.as_ptr().cast_mut().cast();
         piece.iov_len = message.payload.len();
         let header = &mut header.msg_hdr;
@@ -41,16 +56,14 @@ pub(crate) fn send_many<'a>(
         header.msg_namelen = message.name.len() as libc::socklen_t;
         header.msg_iov = piece;
         header.msg_iovlen = 1;
+        header.msg_control = std::ptr::null_mut();
+        header.msg_controllen = message.control.len();
         if !message.control.is_empty() {
             header.msg_control = message.control.as_ptr().cast_mut().cast();
-            header.msg_controllen = message.control.len();
         }
         count += 1;
     }
-    // SAFETY: the first `count` headers point to slices that live as long as 'a and to `pieces`,
-    // both of which outlive the call; sendmmsg only reads from them.
-    let sent = unsafe { libc::sendmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), count, FLAGS as _) };
-    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    count
 }
 
 /// What the kernel said of one received message.
@@ -166,9 +179,9 @@ fn touched(bytes: usize) -> Box<[u8]> {
 
 const FLAGS: libc::c_int = libc::MSG_DONTWAIT;
 
-const NOTHING: iovec = iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+pub(crate) const NOTHING: iovec = iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
 
-fn empty_header() -> mmsghdr {
+pub(crate) fn empty_header() -> mmsghdr {
     // SAFETY: `msghdr` holds pointers and integers, for which zero is a value.
     let msg_hdr: msghdr = unsafe { std::mem::zeroed() };
     mmsghdr { msg_hdr, msg_len: 0 }

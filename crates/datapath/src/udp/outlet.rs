@@ -31,7 +31,7 @@ struct Outlet {
 
 /// All source ports, opened when first asked for.
 #[derive(Debug)]
-pub(super) struct Outlets {
+pub(crate) struct Outlets {
     local: SocketAddr,
     link: Link,
     send_buffer: usize,
@@ -41,7 +41,7 @@ pub(super) struct Outlets {
 }
 
 impl Outlets {
-    pub(super) fn new(local: SocketAddr, link: Link, config: &UdpConfig, offload: bool) -> Self {
+    pub(crate) fn new(local: SocketAddr, link: Link, config: &UdpConfig, offload: bool) -> Self {
         let limit = config.source_ports.clamp(1, MAX_OUTLETS);
         let list = Vec::with_capacity(limit);
         Self { local, link, send_buffer: config.send_buffer, offload, limit, list }
@@ -49,7 +49,7 @@ impl Outlets {
 
     /// The real port for `wanted`: that port or the next free one while new sockets are allowed,
     /// after that one of those there are. `None` when there is none at all.
-    pub(super) fn port(&mut self, wanted: u16) -> Option<u16> {
+    pub(crate) fn port(&mut self, wanted: u16) -> Option<u16> {
         let wanted = FIRST_PORT | wanted;
         let known = self.list.iter().find(|outlet| outlet.wanted == wanted);
         let known = known.or_else(|| self.list.iter().find(|outlet| outlet.port == wanted));
@@ -86,7 +86,7 @@ impl Outlets {
     }
 
     /// The socket with that source port.
-    pub(super) fn socket(&self, port: u16) -> Option<BorrowedFd<'_>> {
+    pub(crate) fn socket(&self, port: u16) -> Option<BorrowedFd<'_>> {
         self.list.iter().find(|outlet| outlet.port == port).map(|outlet| outlet.socket.as_fd())
     }
 }

@@ -6,17 +6,17 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::epoll;
 use rustix::io::Errno;
-use socket2::{InterfaceIndexOrAddress, Socket};
+use socket2::Socket;
 
-use super::link::{Link, scoped};
-use super::socket::{self, Buffer};
+use super::link::Link;
+use super::socket;
 use super::{address, control};
 use crate::caps::DatapathStats;
 use crate::packet::{IpId, RxPacket};
 use crate::sys::udp::{RECV_ROOM, Received, RecvRoom, SUPER_ROOM};
 
 /// Errors left by ICMP messages that one call forgives before it returns.
-const SOFT_LIMIT: usize = 8;
+pub(crate) const SOFT_LIMIT: usize = 8;
 
 /// Groups that one datapath can join: each takes a socket.
 const MAX_GROUPS: usize = 256;
@@ -196,39 +196,12 @@ impl Receiver {
         if self.groups.iter().any(|joined| joined.group == group) {
             return Ok(());
         }
-        if self.groups.len() == MAX_GROUPS {
-            let text = format!("{group} not joined: {MAX_GROUPS} multicast groups are the limit");
-            return Err(io::Error::new(io::ErrorKind::QuotaExceeded, text));
-        }
-        let socket = self.group_socket(group)?;
+        check_room(self.groups.len(), group)?;
+        let Self { local, link, recv_buffer, offload, .. } = *self;
+        let socket = socket::open_group(&local, link, group, recv_buffer, offload)?;
         watch(&self.epoll, &socket)?;
         self.groups.push(GroupSocket { group, socket });
         Ok(())
-    }
-
-    fn group_socket(&self, group: IpAddr) -> io::Result<Socket> {
-        let socket = socket::open(&self.local, self.offload)?;
-        socket::show_headers(&socket, &self.local)?;
-        socket::enlarge(&socket, Buffer::Receive, self.recv_buffer);
-        if self.offload {
-            socket::merge_received(&socket);
-        }
-        // Other devices of this host may join the same group.
-        socket.set_reuse_address(true)?;
-        let addr = scoped(SocketAddr::new(group, self.local.port()), self.link.index);
-        socket.bind(&addr.into())?;
-        match (group, self.local) {
-            (IpAddr::V4(group), SocketAddr::V4(local)) => {
-                let interface = match self.link.index {
-                    0 => InterfaceIndexOrAddress::Address(*local.ip()),
-                    index => InterfaceIndexOrAddress::Index(index),
-                };
-                socket.join_multicast_v4_n(&group, &interface)?;
-            }
-            (IpAddr::V6(group), _) => socket.join_multicast_v6(&group, self.link.index)?,
-            (IpAddr::V4(_), SocketAddr::V6(_)) => return Err(Errno::AFNOSUPPORT.into()),
-        }
-        Ok(socket)
     }
 
     /// Leaves the group; the kernel does so when the socket closes.
@@ -241,13 +214,22 @@ impl Receiver {
     }
 }
 
+/// Refuses one group more than allowed.
+pub(crate) fn check_room(joined: usize, group: IpAddr) -> io::Result<()> {
+    if joined < MAX_GROUPS {
+        return Ok(());
+    }
+    let text = format!("{group} not joined: {MAX_GROUPS} multicast groups are the limit");
+    Err(io::Error::new(io::ErrorKind::QuotaExceeded, text))
+}
+
 /// Makes `epoll` readable whenever `socket` is.
 fn watch(epoll: &OwnedFd, socket: &Socket) -> io::Result<()> {
     Ok(epoll::add(epoll, socket, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?)
 }
 
 /// The packets of a message as one, and the size of each but the last; `None` when it is of no use.
-fn decode<'a>(
+pub(crate) fn decode<'a>(
     message: &Received<'a>,
     port: u16,
     stats: &mut DatapathStats,

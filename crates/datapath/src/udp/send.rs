@@ -19,7 +19,8 @@ use crate::caps::DatapathStats;
 use crate::sys::udp::{MAX_BATCH, Message, send_many};
 
 /// Takes messages for one source port; returns how many it took from the front.
-type Kernel<'k> = dyn FnMut(u16, &mut dyn Iterator<Item = Message<'_>>) -> io::Result<usize> + 'k;
+pub(crate) type Kernel<'k> =
+    dyn FnMut(u16, &mut dyn Iterator<Item = Message<'_>>) -> io::Result<usize> + 'k;
 
 /// A train's addressing in the kernel's words.
 #[derive(Debug, Clone, Copy)]
@@ -56,18 +57,18 @@ impl Spelled {
 
 /// Packets that were committed and not yet taken by the kernel.
 #[derive(Debug)]
-pub(super) struct Sender {
-    pub(super) burst: Burst,
+pub(crate) struct Sender {
+    pub(crate) burst: Burst,
     /// The first train that the kernel has not taken.
     at: usize,
     /// One for each train of the burst.
     spelled: Vec<Spelled>,
     scope: u32,
-    pub(super) problem: Option<Problem>,
+    pub(crate) problem: Option<Problem>,
 }
 
 impl Sender {
-    pub(super) fn new(burst: Burst, scope: u32) -> Self {
+    pub(crate) fn new(burst: Burst, scope: u32) -> Self {
         let spelled = Vec::with_capacity(burst.batch());
         Self { burst, at: 0, spelled, scope, problem: None }
     }
@@ -85,7 +86,8 @@ impl Sender {
         })
     }
 
-    fn flush_to(
+    /// The same by `kernel`.
+    pub(crate) fn flush_to(
         &mut self,
         stats: &mut DatapathStats,
         kernel: &mut Kernel<'_>,

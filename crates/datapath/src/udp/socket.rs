@@ -1,13 +1,14 @@
 //! Sockets as RoCEv2 needs them.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use libc::c_int;
-use socket2::{Domain, Protocol, Socket, Type};
+use rustix::io::Errno;
+use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
 use super::control::DEFAULT_HOP_LIMIT;
-use super::link::Link;
+use super::link::{Link, scoped};
 use crate::sys::option;
 
 /// A UDP socket for the IP version of `local`, set up for sending, not yet bound.
@@ -15,7 +16,7 @@ use crate::sys::option;
 /// Unconnected and with path MTU discovery on, so that the IPv4 identification is the packet's place
 /// in its train (checked by `tests/udp_wire.rs`). Without `offload` the UDP checksum is 0, as
 /// RoCEv2 hardware sends; the kernel's segmentation insists on a checksum.
-pub(super) fn open(local: &SocketAddr, offload: bool) -> io::Result<Socket> {
+pub(crate) fn open(local: &SocketAddr, offload: bool) -> io::Result<Socket> {
     let kind = Type::DGRAM.cloexec().nonblocking();
     let socket = Socket::new(Domain::for_address(*local), kind, Some(Protocol::UDP))?;
     let (must, may, unchecked) = match local.is_ipv4() {
@@ -35,29 +36,82 @@ pub(super) fn open(local: &SocketAddr, offload: bool) -> io::Result<Socket> {
 }
 
 /// Asks for the header fields of every received packet.
-pub(super) fn show_headers(socket: &Socket, local: &SocketAddr) -> io::Result<()> {
+pub(crate) fn show_headers(socket: &Socket, local: &SocketAddr) -> io::Result<()> {
     let options = if local.is_ipv4() { SHOW_V4 } else { SHOW_V6 };
     options.iter().try_for_each(|&(level, name)| option::set(socket, level, name, 1))
 }
 
 /// Whether this kernel cuts a large send into packets (UDP_SEGMENT, Linux 4.18).
-pub(super) fn can_segment(socket: &Socket) -> bool {
+pub(crate) fn can_segment(socket: &Socket) -> bool {
     option::set(socket, libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok()
 }
 
 /// Lets packets that follow each other arrive as one (UDP_GRO, Linux 5.0); true if the kernel can.
-pub(super) fn merge_received(socket: &Socket) -> bool {
+pub(crate) fn merge_received(socket: &Socket) -> bool {
     option::set(socket, libc::SOL_UDP, libc::UDP_GRO, 1).is_ok()
 }
 
 /// Sends multicast through the interface of `local`; a link without multicast only loses multicast.
-pub(super) fn aim_multicast(socket: &Socket, local: &SocketAddr, link: Link) {
+pub(crate) fn aim_multicast(socket: &Socket, local: &SocketAddr, link: Link) {
     let result = match local {
         SocketAddr::V4(v4) => socket.set_multicast_if_v4(v4.ip()),
         SocketAddr::V6(_) => socket.set_multicast_if_v6(link.index),
     };
     if let Err(error) = result {
         tracing::debug!(%local, %error, "multicast will not be sent");
+    }
+}
+
+/// A receive socket for the multicast group `group`, which it joins on the interface of `local`: a
+/// socket bound to a unicast address hears none.
+pub(crate) fn open_group(
+    local: &SocketAddr,
+    link: Link,
+    group: IpAddr,
+    recv_buffer: usize,
+    offload: bool,
+) -> io::Result<Socket> {
+    let socket = open(local, offload)?;
+    show_headers(&socket, local)?;
+    enlarge(&socket, Buffer::Receive, recv_buffer);
+    if offload {
+        merge_received(&socket);
+    }
+    // Other devices of this host may join the same group.
+    socket.set_reuse_address(true)?;
+    let addr = scoped(SocketAddr::new(group, local.port()), link.index);
+    socket.bind(&addr.into())?;
+    match (group, local) {
+        (IpAddr::V4(group), SocketAddr::V4(local)) => {
+            socket.join_multicast_v4_n(&group, &interface_v4(*local.ip(), link))?;
+        }
+        (IpAddr::V6(group), _) => socket.join_multicast_v6(&group, link.index)?,
+        (IpAddr::V4(_), SocketAddr::V6(_)) => return Err(Errno::AFNOSUPPORT.into()),
+    }
+    Ok(socket)
+}
+
+/// Undoes [`open_group`] on a socket that somebody else may still have open.
+pub(crate) fn leave_group(
+    socket: &Socket,
+    local: &SocketAddr,
+    link: Link,
+    group: IpAddr,
+) -> io::Result<()> {
+    match (group, local) {
+        (IpAddr::V4(group), SocketAddr::V4(local)) => {
+            socket.leave_multicast_v4_n(&group, &interface_v4(*local.ip(), link))
+        }
+        (IpAddr::V6(group), _) => socket.leave_multicast_v6(&group, link.index),
+        (IpAddr::V4(_), SocketAddr::V6(_)) => Err(Errno::AFNOSUPPORT.into()),
+    }
+}
+
+/// The interface of our address, as calls about IPv4 groups want it.
+fn interface_v4(local: Ipv4Addr, link: Link) -> InterfaceIndexOrAddress {
+    match link.index {
+        0 => InterfaceIndexOrAddress::Address(local),
+        index => InterfaceIndexOrAddress::Index(index),
     }
 }
 
