@@ -14,7 +14,9 @@ use libc::c_int;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 pub use self::link::{Attached, LinkFacts, Offloads, XdpSupport};
+use crate::UringError;
 use crate::sys::option;
+use crate::sys::uring::RecvRing;
 
 /// Bytes of a packet of the self-test.
 const SEGMENT: usize = 500;
@@ -70,6 +72,15 @@ pub fn packet_socket() -> io::Result<()> {
 /// EPERM without CAP_NET_RAW, EAFNOSUPPORT where the kernel has none.
 pub fn xdp_socket() -> io::Result<()> {
     opens(AddressFamily::XDP, SocketType::RAW)
+}
+
+/// Whether this process may use io_uring as [`UringDatapath`](crate::UringDatapath) does.
+///
+/// # Errors
+///
+/// Why not, and what to do about it.
+pub fn uring() -> Result<(), UringError> {
+    RecvRing::new(2, SEGMENT).map(drop).map_err(UringError::explain)
 }
 
 fn opens(family: AddressFamily, kind: SocketType) -> io::Result<()> {

@@ -16,6 +16,8 @@ pub enum DatapathChoice {
     Auto,
     /// Ordinary UDP sockets; no privilege needed.
     Udp,
+    /// The same sockets by io_uring; needs Linux 6.0 and no privilege.
+    Uring,
     /// AF_PACKET sockets, past the kernel's UDP and the host's firewall; needs CAP_NET_RAW.
     Packet,
     /// AF_XDP: the shortest way for small packets. Needs root or capabilities, and the XDP hook of the
@@ -27,13 +29,14 @@ pub enum DatapathChoice {
 
 impl DatapathChoice {
     /// Every name that [`FromStr`] takes.
-    pub const NAMES: &[&str] = &["auto", "udp", "packet", "xdp", "loopback"];
+    pub const NAMES: &[&str] = &["auto", "udp", "uring", "packet", "xdp", "loopback"];
 
     /// Its name, one of [`DatapathChoice::NAMES`].
     pub fn name(&self) -> &'static str {
         match self {
             DatapathChoice::Auto => "auto",
             DatapathChoice::Udp => "udp",
+            DatapathChoice::Uring => "uring",
             DatapathChoice::Packet => "packet",
             DatapathChoice::Xdp => "xdp",
             DatapathChoice::Loopback(_) => "loopback",
@@ -66,6 +69,7 @@ impl FromStr for DatapathChoice {
         match name {
             "auto" => Ok(DatapathChoice::Auto),
             "udp" => Ok(DatapathChoice::Udp),
+            "uring" => Ok(DatapathChoice::Uring),
             "packet" => Ok(DatapathChoice::Packet),
             "xdp" => Ok(DatapathChoice::Xdp),
             "loopback" => Ok(DatapathChoice::Loopback(LoopbackFabric::new())),
@@ -92,7 +96,7 @@ mod tests {
         let error = "dpdk".parse::<DatapathChoice>().expect_err("no such datapath");
         assert_eq!(
             error.to_string(),
-            r#"there is no datapath "dpdk": choose one of auto, udp, packet, xdp, loopback"#
+            r#"there is no datapath "dpdk": choose one of auto, udp, uring, packet, xdp, loopback"#
         );
     }
 

@@ -6,7 +6,7 @@ use std::io;
 use std::net::IpAddr;
 use thiserror::Error;
 use uroce_cm::CmError;
-use uroce_datapath::{AttachError, BindError, PacketError, PcapError};
+use uroce_datapath::{AttachError, BindError, PacketError, PcapError, UringError};
 use uroce_transport::{CreateQpError, ModifyQpError, SrqError};
 use uroce_wire::Mtu;
 use uroce_xdp::XdpError;
@@ -46,6 +46,9 @@ pub enum OpenError {
     /// The UDP sockets could not be opened.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// The io_uring or its sockets could not be opened.
+    #[error(transparent)]
+    Uring(#[from] UringError),
     /// The AF_PACKET sockets could not be opened.
     #[error(transparent)]
     Packet(#[from] PacketError),
@@ -84,6 +87,7 @@ impl OpenError {
             OpenError::Packet(PacketError::NotPermitted { .. }) => raw(Errno::PERM),
             OpenError::Packet(PacketError::NotEthernet(_)) => raw(Errno::OPNOTSUPP),
             OpenError::Packet(_) => raw(Errno::ADDRINUSE),
+            OpenError::Uring(error) => error.raw_os_error().unwrap_or(raw(Errno::ADDRINUSE)),
             OpenError::Xdp(error) => error.errno(),
             OpenError::Pcap(_) | OpenError::Random(_) => raw(Errno::IO),
             OpenError::Resources { source, .. } => io_errno(source),

@@ -5,7 +5,7 @@ mod common;
 use common::{Node, assert_ok, collect, pattern, rc_pair};
 use std::net::IpAddr;
 use uroce_device::transport::{QpType, SendOp};
-use uroce_device::{Device, DeviceConfig, OpenError, interfaces};
+use uroce_device::{DatapathChoice, Device, DeviceConfig, OpenError, interfaces};
 
 const PORT: u16 = 24_791;
 
@@ -32,6 +32,25 @@ fn ipv4_between_two_loopback_addresses() {
     exchange(&a, &b);
     let (predicted, solved) = (b.counter("icrc_predicted"), b.counter("icrc_solved"));
     assert!(predicted > 0 && solved == 0, "our own IDs are always guessed: {predicted}, {solved}");
+    assert_eq!(b.counter("drop_bad_icrc"), 0);
+}
+
+#[test]
+fn io_uring_carries_the_same() {
+    let open = |last| {
+        let address = [127, 0, 0, last].into();
+        let config = DeviceConfig { port: PORT + 3, ..DeviceConfig::new(address) };
+        Node::open(DeviceConfig { datapath: DatapathChoice::Uring, ..config })
+    };
+    if let Err(error) = uroce_device::datapath::probe::uring() {
+        assert!(std::env::var_os("CI").is_none(), "{error}");
+        println!("skipped: {error}");
+        return;
+    }
+    let (a, b) = (open(37), open(38));
+    assert_eq!(a.device.datapath_caps().name, "uring");
+    assert_eq!(a.device.datapath_choice_notes(), ["uring: as asked for"]);
+    exchange(&a, &b);
     assert_eq!(b.counter("drop_bad_icrc"), 0);
 }
 

@@ -39,7 +39,7 @@ pub enum UringError {
 
 impl UringError {
     /// The sentence for a kernel's answer to io_uring_setup(2).
-    pub(super) fn explain(source: io::Error) -> Self {
+    pub(crate) fn explain(source: io::Error) -> Self {
         let disabled = fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
         Self::of(source, disabled.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0))
     }

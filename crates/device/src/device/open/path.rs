@@ -5,7 +5,9 @@ use crate::datapath_choice::DatapathChoice;
 use crate::error::OpenError;
 use crate::interface::{Interface, fabric_interface, interface_of};
 use std::net::SocketAddr;
-use uroce_datapath::{Datapath, PacketConfig, PacketDatapath, UdpConfig, UdpDatapath};
+use uroce_datapath::{
+    Datapath, PacketConfig, PacketDatapath, UdpConfig, UdpDatapath, UringDatapath,
+};
 use uroce_xdp::{XdpConfig, XdpDatapath};
 
 /// An open datapath, the interface it is on, and how it was chosen.
@@ -66,6 +68,10 @@ fn open_one(
         DatapathChoice::Auto | DatapathChoice::Udp => {
             let interface = on_netdev()?;
             Ok((Box::new(UdpDatapath::bind(&UdpConfig::new(local))?), interface))
+        }
+        DatapathChoice::Uring => {
+            let interface = on_netdev()?;
+            Ok((Box::new(UringDatapath::bind(&UdpConfig::new(local))?), interface))
         }
         DatapathChoice::Packet => {
             let interface = on_netdev()?;

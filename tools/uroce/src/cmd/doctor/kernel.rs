@@ -1,7 +1,7 @@
 //! What the kernel can do.
 
 use super::finding::Finding;
-use uroce_device::datapath::probe;
+use uroce_device::datapath::{UringError, probe};
 
 /// The version, and each feature that a datapath builds on.
 pub fn examine() -> Vec<Finding> {
@@ -36,7 +36,18 @@ pub fn examine() -> Vec<Finding> {
             "sockets can be opened",
             "sockets cannot be opened",
         ),
+        uring(),
     ]
+}
+
+fn uring() -> Finding {
+    match probe::uring() {
+        Ok(()) => Finding::ok("io_uring", "can be used, with multishot receives"),
+        Err(error @ UringError::Disabled(_)) => {
+            Finding::note("io_uring", error).repair("sudo sysctl -w kernel.io_uring_disabled=0")
+        }
+        Err(error) => Finding::note("io_uring", error),
+    }
 }
 
 #[cfg(test)]
