@@ -2,6 +2,7 @@
 
 use crate::error::ModifyError;
 use crate::event_list::EventList;
+use crate::eventfd::wait_readable;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -26,6 +27,10 @@ pub struct CmEvent {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CmEventKind {
+    /// The peer's address can be reached from this device. Posted by layers above.
+    AddrResolved,
+    /// There is a path to it. Posted by layers above.
+    RouteResolved,
     /// A call for a listener.
     ConnectRequest(Box<ConnectionRequest>),
     /// The connection stands, and its queue pair can send.
@@ -97,6 +102,14 @@ impl CmChannel {
     /// What poll(2) says.
     pub fn next_event(&self, timeout: Option<Duration>) -> io::Result<Option<CmEvent>> {
         self.0.wait(timeout)
+    }
+
+    /// Sleeps until an event waits, or the time is over; takes none.
+    ///
+    /// # Errors
+    /// What poll(2) says.
+    pub fn wait(&self, timeout: Option<Duration>) -> io::Result<()> {
+        wait_readable(&[self.as_fd()], timeout)
     }
 
     /// The next event if one waits. Never sleeps.

@@ -1,5 +1,6 @@
 //! An open device.
 
+use crate::cm::EventChannel;
 use crate::comp_channel::CompChannel;
 use crate::completion_queue::CompletionQueue;
 use crate::context_builder::ContextBuilder;
@@ -128,6 +129,14 @@ impl Context {
     /// [`CreateError`]: `cqe` is 0 or too large, or the device has its limit.
     pub fn create_cq(&self, cqe: u32) -> Result<CompletionQueue, CreateError> {
         CompletionQueue::new(self, cqe, None, 0)
+    }
+
+    /// A channel (`rdma_event_channel`) for connections by address and port.
+    ///
+    /// # Errors
+    /// [`CreateError::Descriptor`] when the process has no free descriptor.
+    pub fn create_event_channel(&self) -> Result<EventChannel, CreateError> {
+        EventChannel::new(self)
     }
 
     /// The next asynchronous event (`ibv_get_async_event`); `None` as `timeout` waits for ever.

@@ -8,6 +8,8 @@
 //!                     |              |
 //!                     |              +-> SharedReceiveQueue, QueuePair
 //!                     +-> CompChannel -> CompletionQueue -----^
+//!                     |
+//!                     +-> EventChannel -> CmId
 //! ```
 //!
 //! # A complete program
@@ -47,6 +49,8 @@
 //!
 //! Over a network the two halves are two programs, [`Context::builder`] gets the address of a
 //! network interface, and the [`Endpoint`]s travel over any other channel, such as a TCP connection.
+//! Or the peer is called by its address and a port, as rdma_cm does it, and peers may be programs
+//! that use rdma_cm: see [`EventChannel`].
 //!
 //! # Memory that a peer can change
 //!
@@ -72,6 +76,7 @@
 #![forbid(unsafe_code)]
 
 mod address_handle;
+mod cm;
 mod comp_channel;
 mod completion_queue;
 mod connection;
@@ -91,6 +96,7 @@ mod work_completion;
 mod work_request;
 
 pub use address_handle::{AddressHandle, AddressHandleAttr};
+pub use cm::{CmEvent, CmId, CmIdError, ConnParam, EventChannel, RDMA_UDP_QKEY};
 pub use comp_channel::CompChannel;
 pub use completion_queue::CompletionQueue;
 pub use connection::{ConnectOptions, Endpoint};
@@ -111,6 +117,9 @@ pub use shared_receive_queue::SharedReceiveQueue;
 pub use work_completion::{WaitError, WorkCompletion, WorkError};
 pub use work_request::{RecvWr, SendWr};
 
+pub use uroce_device::cm::{
+    CmError, CommId, ConnectionRequest, IpCm, PortSpace, RejReason, ServiceId, SidrStatus, TooLong,
+};
 pub use uroce_device::datapath::{Caps, LoopbackFabric, PcapError, PcapFile};
 pub use uroce_device::transport::{
     AddressVector, AsyncEvent, Cause, CqId, FlushReason, ModifyQpError, Notify, QpAttr, QpAttrMask,
@@ -119,8 +128,9 @@ pub use uroce_device::transport::{
 };
 pub use uroce_device::wire::{BadGid, DropReason, GRH_AREA_LEN, Gid, Mtu, Psn, Qpn};
 pub use uroce_device::{
-    CqEvent, CreateError, DatapathChoice, DeviceAttr, DeviceLimits, McastError, ModifyError,
-    NoSuchObject, OpenError, PortAttr, PortState, ROCE_PORT, UnknownDatapath,
+    CmEventKind, ConnectionError, CqEvent, CreateError, DatapathChoice, DeviceAttr, DeviceLimits,
+    McastError, ModifyError, NoSuchObject, OpenError, PortAttr, PortState, ROCE_PORT,
+    UnknownDatapath,
 };
 pub use uroce_memory::{
     Access, AccessError, AllocError, AllocMwError, AtomicError, DeregError, Lkey, MrId, MwId,

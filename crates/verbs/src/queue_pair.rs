@@ -122,7 +122,7 @@ impl QueuePair {
         Endpoint::new(Gid::from_ip(self.context().address()), self.qpn, self.start_psn())
     }
 
-    fn start_psn(&self) -> Psn {
+    pub(crate) fn start_psn(&self) -> Psn {
         Psn::new(self.start_psn.load(Ordering::Relaxed))
     }
 
