@@ -81,6 +81,8 @@ pub enum Command {
     Gids,
     /// Send messages to and fro with a peer, as ibv_{rc,uc,ud,srq}_pingpong do
     Pingpong(cmd::pingpong::PingpongArgs),
+    /// Ping a peer by address and port, as rping does: its NIC reads the data and writes it back
+    Rping(cmd::rping::RpingArgs),
     /// Measure bandwidth or latency, as ib_{write,read,send,atomic}_{bw,lat} do
     Perf(Box<cmd::perf::PerfArgs>),
     /// Run an unmodified program of libibverbs on our devices: `uroce run -- ib_write_bw`

@@ -74,7 +74,9 @@ fn interrupt(child: &Child) {
 
 #[test]
 fn every_command_has_help() {
-    for command in ["", "demo", "devices", "devinfo", "gids", "pingpong", "perf", "completions"] {
+    for command in
+        ["", "demo", "devices", "devinfo", "gids", "pingpong", "rping", "perf", "completions"]
+    {
         let output = run(&format!("{command} --help"));
         assert_ok(&output);
         let text = stdout(&output);
@@ -98,6 +100,11 @@ fn wrong_usage_is_exit_code_2_and_says_what_to_do() {
         "pingpong rc -m 100",
         "demo --a 127.0.0.1 --b 127.0.0.1",
         "devices --log shout",
+        "rping",
+        "rping -s -c",
+        "rping -c",
+        "rping -s -S 25",
+        "rping -c -a 127.0.0.1 -S 65537",
         "devices --datapath token-ring",
         "pingpong rc --datapath loopback",
         "perf write bw --datapath loopback",
@@ -316,4 +323,73 @@ fn a_variable_with_a_datapath_that_does_not_exist_is_wrong_usage() {
     let output = uroce("devices").env("UROCE_DATAPATH", "token-ring").output().expect("built");
     assert_eq!(code(&output), 2, "{}", stderr(&output));
     assert!(stderr(&output).contains("UROCE_DATAPATH"), "{}", stderr(&output));
+}
+
+/// Both ends of an rping on addresses and a UDP port of their own; server first.
+fn rping(server: &str, client: &str) -> [Output; 2] {
+    let roce = free_port();
+    let running = spawn(&format!("rping -s -a 127.0.0.1 --roce-port {roce} {server}"));
+    let client = format!("rping -c -a 127.0.0.1 --roce-port {roce} {client}");
+    // The server listens on no TCP port that could be seen: call until it answers.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let called = loop {
+        let called = run(&client);
+        let refused = code(&called) == 4 && stderr(&called).contains("refused");
+        if !refused || Instant::now() > deadline {
+            break called;
+        }
+    };
+    [running.wait_with_output().expect("it ends"), called]
+}
+
+#[test]
+fn rping_between_two_of_us() {
+    let [server, client] = rping("-v", "-C 3 -v -V -S 100");
+    assert_ok(&client);
+    assert_ok(&server);
+    let lines: Vec<_> = stdout(&client).lines().map(str::to_owned).collect();
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert!(lines[2].starts_with("ping data: rdma-ping-2: CDEFGH"), "{}", lines[2]);
+    assert_eq!(lines[2].len(), "ping data: ".len() + 99);
+    assert_eq!(stdout(&server).lines().count(), 3);
+    assert!(stdout(&server).starts_with("server ping data: rdma-ping-0: ABC"));
+}
+
+#[test]
+fn rping_of_the_largest_size_tells_programs_what_happened() {
+    let [server, client] = rping("--json", "-C 5 -V -S 65536 --json");
+    assert_ok(&client);
+    assert_ok(&server);
+    for (output, role) in [(&server, "server"), (&client, "client")] {
+        let text = stdout(output);
+        assert!(text.contains(&format!("\"role\": \"{role}\"")), "{text}");
+        assert!(text.contains("\"pings\": 5"), "{text}");
+    }
+}
+
+#[test]
+fn rping_through_loss_recovers() {
+    let [server, client] = rping("--drop 3", "-C 20 -V -S 4096 --drop 3");
+    assert_ok(&client);
+    assert_ok(&server);
+}
+
+#[test]
+fn rping_without_a_server_says_so() {
+    let roce = free_port();
+    let nobody = spawn(&format!("rping -s -a 127.0.0.1 -p 7175 --roce-port {roce}"));
+    let mut nobody = Running(nobody);
+    let line = first_line(&mut nobody.0);
+    assert!(line.contains("waiting for a client on 127.0.0.1:7175"), "{line}");
+    let output = run(&format!("rping -c -a 127.0.0.1 -C 1 --roce-port {roce}"));
+    assert_eq!(code(&output), 4);
+    let text = stderr(&output);
+    assert!(text.contains("nobody listens on this port") && text.contains("help:"), "{text}");
+}
+
+fn first_line(child: &mut Child) -> String {
+    let mut line = String::new();
+    let stderr = child.stderr.as_mut().expect("it is piped");
+    BufReader::new(stderr).read_line(&mut line).expect("text");
+    line
 }

@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod gids;
 pub mod perf;
 pub mod pingpong;
+pub mod rping;
 pub mod run;
 
 use crate::cli::{Command, Global};
@@ -25,6 +26,7 @@ pub fn run(command: Command, global: &Global) -> Result<(), Failure> {
         Command::Doctor(args) => doctor::run(&args, global),
         Command::Gids => gids::run(global),
         Command::Pingpong(args) => pingpong::run(&args, global),
+        Command::Rping(args) => rping::run(&args, global),
         Command::Perf(args) => perf::run(&args, global),
         Command::Run(args) => run::run(&args, global),
         Command::Completions(args) => completions::run(&args),

@@ -1,0 +1,47 @@
+//! The flags of `uroce rping`: those of `rping`, with the same letters.
+
+use clap::{ArgGroup, Args};
+use std::net::IpAddr;
+
+/// The port of rping.
+const PORT: u16 = 7174;
+/// Room for the longest text in front of the data: "rdma-ping-2147483647: ", and an end.
+const SMALLEST: u64 = 26;
+/// As large as rping's own buffer.
+const LARGEST: u64 = 65_536;
+
+/// Arguments of `uroce rping`. The peer may be rping of rdmacm-utils.
+#[derive(Debug, Clone, Args)]
+#[command(group = ArgGroup::new("role").required(true).args(["server", "client"]))]
+pub struct RpingArgs {
+    /// Be the server: fetch what the client offers and write it back
+    #[arg(short, long)]
+    pub server: bool,
+    /// Be the client: offer data and look at what comes back
+    #[arg(short, long, requires = "host")]
+    pub client: bool,
+    /// The server's address; for a server, the address to listen on
+    #[arg(short = 'a', long, value_name = "ADDRESS")]
+    pub host: Option<String>,
+    /// Port of the service
+    #[arg(short, long, default_value_t = PORT, value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: u16,
+    /// Bytes of a ping
+    #[arg(short = 'S', long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(SMALLEST..=LARGEST))]
+    pub size: u64,
+    /// Pings; without it, for ever (client; a server serves as many as it is asked for)
+    #[arg(short = 'C', long, value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// Print the data of each ping
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// Compare what comes back with what was offered (client)
+    #[arg(short = 'V', long)]
+    pub validate: bool,
+    /// Serve one client after the other instead of one only (server)
+    #[arg(short = 'P', long)]
+    pub persistent: bool,
+    /// Call from this address of the machine (client)
+    #[arg(short = 'I', long, value_name = "IP")]
+    pub source: Option<IpAddr>,
+}

@@ -1,0 +1,83 @@
+//! The client: it offers its memory to be read, and then to be written.
+
+use super::args::RpingArgs;
+use super::end::{End, parameters};
+use super::text;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::report::out;
+use crate::stop::Stop;
+use std::net::SocketAddr;
+use uroce_verbs::{CmId, EventChannel, PortSpace};
+
+/// Connects to `server` and pings it. Returns how many pings came back.
+///
+/// # Errors
+/// See the exit codes.
+pub fn run(
+    args: &RpingArgs,
+    server: SocketAddr,
+    channel: &EventChannel,
+    interrupt: &Interrupt,
+) -> Result<u64, Failure> {
+    let id = channel.create_id(PortSpace::Tcp);
+    id.resolve_addr(server).map_err(Failure::usage)?;
+    id.resolve_route().map_err(Failure::usage)?;
+    let end = End::new(channel, args.size as usize, interrupt)?;
+    id.connect(&end.qp, &parameters()).map_err(Failure::test)?;
+    end.established(&server.to_string())?;
+    let (pings, ended) = ping(args, &end, &id);
+    match ended {
+        Ok(()) => Ok(pings),
+        Err(Stop::Interrupted) if pings > 0 => Ok(pings),
+        Err(Stop::Interrupted) => Err(Failure::interrupted()),
+        Err(Stop::PeerDone) => Err(Failure::peer("the server ended the connection")),
+        Err(Stop::Failed(failure)) => Err(failure),
+    }
+}
+
+fn ping(args: &RpingArgs, end: &End<'_>, id: &CmId) -> (u64, Result<(), Stop>) {
+    let mut pings = 0;
+    let mut ended = Ok(());
+    let source = match end.source() {
+        Ok(source) => source,
+        Err(failure) => return (0, Err(failure.into())),
+    };
+    while ended.is_ok() && args.count.is_none_or(|count| pings < count) {
+        let data = text::of(pings, args.size as usize);
+        ended = source
+            .write(0, &data)
+            .map_err(|error| Failure::test(error).into())
+            .and_then(|()| once(args, end, &source, &data));
+        pings += u64::from(ended.is_ok());
+    }
+    if let Err(failure) = end.finish(id) {
+        ended = ended.and(Err(failure.into()));
+    }
+    (pings, ended)
+}
+
+/// The server reads `source`, then writes to our data.
+fn once(
+    args: &RpingArgs,
+    end: &End<'_>,
+    source: &uroce_verbs::MemoryRegion,
+    data: &[u8],
+) -> Result<(), Stop> {
+    end.advertise(source)?;
+    end.hear()?;
+    end.advertise(&end.data)?;
+    end.hear()?;
+    let mut back = vec![0; data.len()];
+    end.data.read(0, &mut back).map_err(Failure::test)?;
+    if args.validate && back != data {
+        let place = back.iter().zip(data).position(|(a, b)| a != b).unwrap_or_default();
+        return Err(
+            Failure::test(format!("data mismatch at byte {place}: something altered it")).into()
+        );
+    }
+    if args.verbose {
+        out(&format!("ping data: {}\n", text::shown(&back)));
+    }
+    Ok(())
+}

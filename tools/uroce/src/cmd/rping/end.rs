@@ -1,0 +1,248 @@
+//! One end of a connection of rping.
+
+use super::advert;
+use crate::failure::{Exit, Failure};
+use crate::interrupt::Interrupt;
+use crate::stop::{Stop, failed};
+use std::time::{Duration, Instant};
+use uroce_verbs::{
+    Access, CmEvent, CmEventKind, CmId, CompletionQueue, ConnParam, EventChannel, MemoryRegion,
+    ProtectionDomain, QpType, QueuePair, RecvWr, RemoteSlice, SendWr, WcOpcode, WorkCompletion,
+};
+
+/// How long one look for completions or events takes.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long a connection that failed may take to say why.
+const GRACE: Duration = Duration::from_secs(2);
+/// Send and receive requests, as in rping.
+const DEPTH: u32 = 16;
+
+/// The queue pair of one connection, with its messages and memory.
+#[derive(Debug)]
+pub struct End<'a> {
+    /// The data that goes to and fro.
+    pub data: MemoryRegion,
+    /// The queue pair.
+    pub qp: QueuePair,
+    pd: ProtectionDomain,
+    cq: CompletionQueue,
+    incoming: MemoryRegion,
+    outgoing: MemoryRegion,
+    channel: &'a EventChannel,
+    interrupt: &'a Interrupt,
+}
+
+/// What both ends ask of a connection: one READ at a time is enough.
+pub fn parameters() -> ConnParam {
+    ConnParam { responder_resources: 1, initiator_depth: 1, ..ConnParam::default() }
+}
+
+impl<'a> End<'a> {
+    /// Makes the objects and posts the receive for the first message.
+    ///
+    /// # Errors
+    /// Exit 3 for what the device refuses.
+    pub fn new(
+        channel: &'a EventChannel,
+        size: usize,
+        interrupt: &'a Interrupt,
+    ) -> Result<End<'a>, Failure> {
+        let context = channel.context();
+        let pd = context.alloc_pd().map_err(Failure::environment)?;
+        let cq = context.create_cq(4 * DEPTH).map_err(Failure::environment)?;
+        let qp = pd.qp_builder(QpType::Rc, &cq, &cq).max_send_wr(DEPTH).max_recv_wr(DEPTH);
+        let qp = qp.build().map_err(Failure::environment)?;
+        qp.init().map_err(Failure::environment)?;
+        let memory = |len, access| {
+            pd.alloc_mr(len, Access::LOCAL_WRITE | access).map_err(Failure::environment)
+        };
+        let (incoming, outgoing) =
+            (memory(advert::LEN, Access::empty())?, memory(advert::LEN, Access::empty())?);
+        let data = memory(size, Access::REMOTE)?;
+        let end = End { data, qp, pd, cq, incoming, outgoing, channel, interrupt };
+        end.post_receive()?;
+        Ok(end)
+    }
+
+    /// Memory that the peer may read.
+    ///
+    /// # Errors
+    /// Exit 3 for what the device refuses.
+    pub fn source(&self) -> Result<MemoryRegion, Failure> {
+        let access = Access::LOCAL_WRITE | Access::REMOTE_READ;
+        self.pd.alloc_mr(self.data.len(), access).map_err(Failure::environment)
+    }
+
+    fn post_receive(&self) -> Result<(), Failure> {
+        let sges = [self.incoming.sge(..)];
+        let posted = self.qp.post_recv(&[RecvWr::new(0, &sges)]);
+        posted.map_err(|error| Failure::test(format!("cannot post a receive: {error}")))
+    }
+
+    fn post_send(&self, wr: SendWr<'_>) -> Result<(), Failure> {
+        let posted = self.qp.post_send(&[wr]);
+        posted.map_err(|error| Failure::test(format!("cannot post a request: {error}")))
+    }
+
+    /// Tells the peer where `region` is.
+    ///
+    /// # Errors
+    /// Exit 1 if the device refuses.
+    pub fn advertise(&self, region: &MemoryRegion) -> Result<(), Failure> {
+        self.outgoing.write(0, &advert::encode(region)).map_err(Failure::test)?;
+        // Without a completion: the peer's answer shows that it arrived.
+        self.post_send(SendWr::send(0, &[self.outgoing.sge(..)]))
+    }
+
+    /// Waits for the message of the peer, and posts the receive for the next one.
+    ///
+    /// # Errors
+    /// [`Stop`].
+    pub fn hear(&self) -> Result<RemoteSlice, Stop> {
+        let done = self.completion(WcOpcode::Recv)?;
+        if done.byte_len as usize != advert::LEN {
+            let what = format!("the peer sent {} bytes instead of 16", done.byte_len);
+            return Err(Failure::peer(what).help("is the peer rping?").into());
+        }
+        let mut bytes = [0; advert::LEN];
+        self.incoming.read(0, &mut bytes).map_err(Failure::test)?;
+        self.post_receive()?;
+        Ok(advert::decode(&bytes))
+    }
+
+    /// Reads the first bytes of the peer's memory into our data.
+    ///
+    /// # Errors
+    /// [`Stop`].
+    pub fn fetch(&self, from: RemoteSlice) -> Result<usize, Stop> {
+        let length = usize::try_from(from.len).unwrap_or(usize::MAX);
+        if length > self.data.len() {
+            let (got, room) = (from.len, self.data.len());
+            let what = format!("the client offers {got} bytes, but there is room for {room}");
+            return Err(Failure::peer(what).into());
+        }
+        self.post_send(SendWr::read(0, &[self.data.sge(..length)], from).signaled())?;
+        self.completion(WcOpcode::RdmaRead)?;
+        Ok(length)
+    }
+
+    /// Writes the first `length` bytes of our data into the peer's memory.
+    ///
+    /// # Errors
+    /// [`Stop`].
+    pub fn give(&self, to: RemoteSlice, length: usize) -> Result<(), Stop> {
+        self.post_send(SendWr::write(0, &[self.data.sge(..length)], to).signaled())?;
+        self.completion(WcOpcode::RdmaWrite).map(drop)
+    }
+
+    fn completion(&self, wanted: WcOpcode) -> Result<WorkCompletion, Stop> {
+        loop {
+            let mut found = [WorkCompletion::default()];
+            if self.cq.wait(&mut found, LOOK) == 0 {
+                self.look_around()?;
+                continue;
+            }
+            let [done] = found;
+            if !done.is_ok() {
+                return Err(self.why(&done));
+            }
+            if done.opcode != wanted {
+                let what = format!("{:?} came where {wanted:?} was due", done.opcode);
+                return Err(Failure::peer(what).help("is the peer rping?").into());
+            }
+            return Ok(done);
+        }
+    }
+
+    fn look_around(&self) -> Result<(), Stop> {
+        if self.interrupt.is_set() {
+            return Err(Stop::Interrupted);
+        }
+        while let Some(event) = self.channel.try_event() {
+            if is_end(&event.kind) {
+                return Err(Stop::PeerDone);
+            }
+        }
+        Ok(())
+    }
+
+    /// A request failed: because the peer ended the connection, or for a reason of its own.
+    fn why(&self, done: &WorkCompletion) -> Stop {
+        let deadline = Instant::now() + GRACE;
+        while Instant::now() < deadline {
+            match self.channel.next_event(Some(LOOK)) {
+                Ok(Some(event)) if is_end(&event.kind) => return Stop::PeerDone,
+                Ok(_) => {}
+                Err(error) => return Failure::environment(error).into(),
+            }
+        }
+        failed(done).into()
+    }
+
+    /// Waits until the connection stands.
+    ///
+    /// # Errors
+    /// Exit 4 for a peer that refuses or does not answer.
+    pub fn established(&self, peer: &str) -> Result<(), Failure> {
+        loop {
+            match wait_event(self.channel, self.interrupt)?.kind {
+                CmEventKind::Established { .. } => return Ok(()),
+                CmEventKind::AddrResolved | CmEventKind::RouteResolved => {}
+                other => return Err(refused(peer, &other)),
+            }
+        }
+    }
+
+    /// Ends the connection and waits until the peer agrees.
+    ///
+    /// # Errors
+    /// Exit 3 if the system does not let us wait.
+    pub fn finish(&self, id: &CmId) -> Result<(), Failure> {
+        if id.disconnect().is_err() {
+            // The peer was faster.
+            return Ok(());
+        }
+        let deadline = Instant::now() + GRACE;
+        while Instant::now() < deadline {
+            let event = self.channel.next_event(Some(LOOK)).map_err(Failure::environment)?;
+            if event.is_some_and(|event| is_end(&event.kind)) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_end(kind: &CmEventKind) -> bool {
+    matches!(kind, CmEventKind::Disconnected { .. } | CmEventKind::TimewaitExit)
+}
+
+/// The next event.
+///
+/// # Errors
+/// Exit 1 on Ctrl-C, exit 3 if the system does not let us wait.
+pub fn wait_event(channel: &EventChannel, interrupt: &Interrupt) -> Result<CmEvent, Failure> {
+    loop {
+        if interrupt.is_set() {
+            return Err(Failure::interrupted());
+        }
+        if let Some(event) = channel.next_event(Some(LOOK)).map_err(Failure::environment)? {
+            return Ok(event);
+        }
+    }
+}
+
+/// What an event means that is no "established".
+fn refused(peer: &str, kind: &CmEventKind) -> Failure {
+    match kind {
+        CmEventKind::Rejected { reason, .. } => {
+            Failure::peer(format!("{peer} refused the connection: {reason}"))
+                .help("start the server first: `uroce rping -s`, or `rping -s`, with the same -p")
+        }
+        CmEventKind::Unreachable => Failure::peer(format!("{peer} does not answer")).help(
+            "is there a RoCE device on that address, and does no firewall drop UDP port 4791?",
+        ),
+        CmEventKind::ConnectError(error) => Failure::new(Exit::Failed, error),
+        _ => Failure::peer(format!("{peer} ended the connection before it stood")),
+    }
+}

@@ -1,0 +1,85 @@
+//! The server: it reads what a client offers, and writes it back.
+
+use super::args::RpingArgs;
+use super::end::{End, parameters, wait_event};
+use super::text;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::report::out;
+use crate::stop::Stop;
+use uroce_verbs::{CmEventKind, CmId, EventChannel, PortSpace};
+
+/// Callers that may wait for their turn.
+const BACKLOG: usize = 16;
+/// Room for the largest ping.
+const ROOM: usize = 65_536;
+
+/// Serves one client, or one after the other. Returns how many pings there were.
+///
+/// # Errors
+/// See the exit codes.
+pub fn run(
+    args: &RpingArgs,
+    channel: &EventChannel,
+    interrupt: &Interrupt,
+) -> Result<u64, Failure> {
+    let listener = channel.create_id(PortSpace::Tcp);
+    let address = listener.listen(args.port, BACKLOG).map_err(Failure::environment)?;
+    eprintln!("waiting for a client on {address}");
+    let mut pings = 0;
+    loop {
+        match serve(args, channel, interrupt, &mut pings) {
+            Ok(()) | Err(Stop::PeerDone) if args.persistent => {}
+            Ok(()) | Err(Stop::PeerDone) => return Ok(pings),
+            Err(Stop::Interrupted) if pings > 0 => return Ok(pings),
+            Err(Stop::Interrupted) => return Err(Failure::interrupted()),
+            Err(Stop::Failed(failure)) if args.persistent && !interrupt.is_set() => failure.print(),
+            Err(Stop::Failed(failure)) if pings == 0 || !interrupt.is_set() => return Err(failure),
+            Err(Stop::Failed(_)) => return Ok(pings),
+        }
+    }
+}
+
+/// One connection, until the client ends it.
+fn serve(
+    args: &RpingArgs,
+    channel: &EventChannel,
+    interrupt: &Interrupt,
+    pings: &mut u64,
+) -> Result<(), Stop> {
+    // The connection stands as long as its id.
+    let (id, caller) = next_call(channel, interrupt)?;
+    let end = End::new(channel, ROOM, interrupt)?;
+    id.accept(&end.qp, &parameters()).map_err(Failure::test)?;
+    end.established(&caller)?;
+    loop {
+        pong(args, &end)?;
+        *pings += 1;
+    }
+}
+
+fn next_call(channel: &EventChannel, interrupt: &Interrupt) -> Result<(CmId, String), Failure> {
+    loop {
+        let event = wait_event(channel, interrupt)?;
+        // Anything else is of a connection that is over.
+        if let CmEventKind::ConnectRequest(request) = event.kind {
+            return Ok((event.id, request.remote.to_string()));
+        }
+    }
+}
+
+fn pong(args: &RpingArgs, end: &End<'_>) -> Result<(), Stop> {
+    let source = end.hear()?;
+    let length = end.fetch(source)?;
+    let mut data = vec![0; length];
+    end.data.read(0, &mut data).map_err(Failure::test)?;
+    if args.verbose {
+        out(&format!("server ping data: {}\n", text::shown(&data)));
+    }
+    end.advertise(&end.data)?;
+    let target = end.hear()?;
+    // The text with its zero, as rping does.
+    let text = data.iter().position(|byte| *byte == 0).map_or(length, |zero| zero + 1);
+    end.give(target, text)?;
+    Ok(end.advertise(&end.data)?)
+}
