@@ -2,7 +2,7 @@
 //! connection manager.
 
 use crate::cm_channel::{CmChannel, CmEvent, CmEventKind};
-use crate::ip_id::IdPredictor;
+use crate::ip_id::RxIcrc;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -35,7 +35,7 @@ impl Owner {
 pub(crate) struct Gsi {
     pub(crate) cm: Cm,
     /// The IPv4 identifications of all peers together.
-    pub(crate) ids: IdPredictor,
+    pub(crate) rx_icrc: RxIcrc,
     pub(crate) owners: HashMap<CommId, Owner>,
     pub(crate) listeners: HashMap<ServiceId, Owner>,
     address: IpAddr,
@@ -59,7 +59,7 @@ impl Gsi {
         let us = Identity { address, guid, ack_delay: ACK_DELAY, active_mtu: active_mtu.code() };
         Gsi {
             cm: Cm::new(us, CmLimits::default(), seed),
-            ids: IdPredictor::default(),
+            rx_icrc: RxIcrc::default(),
             owners: HashMap::new(),
             listeners: HashMap::new(),
             address,

@@ -3,6 +3,15 @@
 //! A right guess makes the ICRC a full 32-bit check; without one the ID is solved for and only 16
 //! bits of check remain.
 
+use uroce_wire::FlowIcrc;
+
+/// What helps to check the ICRC of the packets of one peer.
+#[derive(Debug, Default)]
+pub(crate) struct RxIcrc {
+    pub(crate) ids: IdPredictor,
+    pub(crate) icrc: FlowIcrc,
+}
+
 /// What was seen of one peer's IDs. Peers count up by one (Linux, per destination), stay at zero
 /// (DF set, RFC 6864), or move in some other constant step.
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,12 +1,12 @@
 //! The queue pairs of a device by number.
 
-use crate::ip_id::IdPredictor;
+use crate::ip_id::RxIcrc;
 use crate::qpn::QpnAllocator;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use uroce_cm::CommId;
 use uroce_transport::{CqId, QpInit, QueuePair, SrqId};
-use uroce_wire::Qpn;
+use uroce_wire::{FlowIcrc, Qpn};
 
 /// QPNs and CQ numbers are our own, nobody else can choose them to collide. One multiplication
 /// spreads their bits to where the table looks.
@@ -42,10 +42,12 @@ pub(crate) struct QpEntry {
     pub(crate) ready: bool,
     /// Its earliest entry in the timer heap.
     pub(crate) armed: Option<u64>,
-    /// The peer's IPv4 identifications.
-    pub(crate) ids: IdPredictor,
     /// The connection that its first packet confirms, instead of an RTU (R113).
     pub(crate) awaits_rtu: Option<CommId>,
+    /// For the packets that arrive.
+    pub(crate) rx_icrc: RxIcrc,
+    /// For the packets that leave.
+    pub(crate) tx_icrc: FlowIcrc,
 }
 
 /// All queue pairs. Boxed, so that the table stays small and its growth moves no QP.
@@ -72,8 +74,9 @@ impl QpTable {
             init,
             ready: false,
             armed: None,
-            ids: IdPredictor::default(),
             awaits_rtu: None,
+            rx_icrc: RxIcrc::default(),
+            tx_icrc: FlowIcrc::default(),
         };
         let old = self.entries.insert(init.qpn.get(), Box::new(entry));
         debug_assert!(old.is_none(), "a QPN was given out twice");

@@ -3,6 +3,7 @@
 //! CRC-32 as in zlib over 8 dummy bytes, IP, UDP, BTH, extension headers, payload and pad, with
 //! the fields that change on the way replaced by ones. It goes out little-endian.
 
+mod prefix;
 mod recover;
 mod v1;
 
@@ -10,6 +11,7 @@ use core::net::IpAddr;
 
 use crc32fast::Hasher;
 
+pub use prefix::FlowIcrc;
 pub use recover::{IcrcVerdict, recover};
 pub use v1::icrc_v1;
 

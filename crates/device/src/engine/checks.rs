@@ -2,11 +2,11 @@
 //! packet is it, and is its ICRC right. Nothing here answers a packet.
 
 use super::{IcrcCounts, Nic};
-use crate::ip_id::IdPredictor;
+use crate::ip_id::RxIcrc;
 use std::net::IpAddr;
 use uroce_datapath::{IcrcRx, IpId, RxPacket};
 use uroce_transport::Arrival;
-use uroce_wire::{DropReason, Flow, IcrcVerdict, Qpn, recover, verify};
+use uroce_wire::{DropReason, Flow, IcrcVerdict, Qpn};
 
 /// Bytes of the UDP header.
 const UDP_HEADER: usize = 8;
@@ -40,7 +40,7 @@ impl Nic {
 pub(super) fn check_icrc(
     caps: IcrcRx,
     rx: &RxPacket<'_>,
-    ids: &mut IdPredictor,
+    peer: &mut RxIcrc,
     counts: &mut IcrcCounts,
 ) -> Result<u16, DropReason> {
     if caps == IcrcRx::Skip {
@@ -55,9 +55,9 @@ pub(super) fn check_icrc(
     let known = match rx.ip_id {
         IpId::Known(id) => id,
         IpId::NotPresent => 0,
-        IpId::Hidden => return recover_id(&flow, rx.payload, ids, counts),
+        IpId::Hidden => return recover_id(&flow, rx.payload, peer, counts),
     };
-    if !verify(&flow, known, rx.payload) {
+    if !peer.icrc.verify(&flow, known, rx.payload) {
         return Err(DropReason::BadIcrc);
     }
     counts.valid += 1;
@@ -68,10 +68,10 @@ pub(super) fn check_icrc(
 fn recover_id(
     flow: &Flow,
     payload: &[u8],
-    ids: &mut IdPredictor,
+    peer: &mut RxIcrc,
     counts: &mut IcrcCounts,
 ) -> Result<u16, DropReason> {
-    let id = match recover(flow, &ids.guesses(), payload) {
+    let id = match peer.icrc.recover(flow, &peer.ids.guesses(), payload) {
         IcrcVerdict::Valid => {
             counts.valid += 1;
             return Ok(0);
@@ -86,6 +86,6 @@ fn recover_id(
         }
         IcrcVerdict::Bad => return Err(DropReason::BadIcrc),
     };
-    ids.learn(id);
+    peer.ids.learn(id);
     Ok(id)
 }

@@ -7,7 +7,7 @@ use crate::gsi::time;
 use uroce_cm::{GSI_QKEY, MAD_LEN};
 use uroce_datapath::RxPacket;
 use uroce_transport::Instant;
-use uroce_wire::{DropReason, Opcode, Packet, Qpn};
+use uroce_wire::{DropReason, FlowIcrc, Opcode, Packet, Qpn};
 
 /// The low 15 bits of the only P_Key; the top one tells full from limited membership (R6).
 const PKEY_BITS: u16 = 0x7fff;
@@ -21,7 +21,7 @@ impl Nic {
         packet: &Packet<'_>,
     ) -> Result<(), DropReason> {
         admits(packet)?;
-        check_icrc(self.icrc_rx, rx, &mut self.gsi.ids, &mut self.icrc)?;
+        check_icrc(self.icrc_rx, rx, &mut self.gsi.rx_icrc, &mut self.icrc)?;
         self.gsi.cm.handle_mad(time(now), rx.src.ip(), packet.payload())
     }
 }
@@ -59,7 +59,7 @@ impl Engine {
             }
             let Some(space) = self.datapath.tx_space() else { return sent };
             let Some(out) = self.nic.gsi.poll_transmit(space) else { return sent };
-            commit(&mut *self.datapath, &out, self.nic.local);
+            commit(&mut *self.datapath, &out, self.nic.local, &mut FlowIcrc::default());
         }
         budget
     }

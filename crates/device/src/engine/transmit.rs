@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use uroce_datapath::{Datapath, Route};
 use uroce_transport::{Instant, Path, Transmit};
 
-use uroce_wire::{DropReason, Flow, Qpn, icrc};
+use uroce_wire::{DropReason, Flow, FlowIcrc, Qpn};
 
 /// How a queue pair's turn ended.
 enum Turn {
@@ -76,7 +76,7 @@ impl Engine {
                 return (sent, Turn::Idle);
             };
             if out.path.dst.is_ipv4() == local.is_ipv4() {
-                commit(&mut **datapath, &out, *local);
+                commit(&mut **datapath, &out, *local, &mut entry.tx_icrc);
             } else {
                 // A UD request with a path of the other IP version; RC and UC are refused earlier.
                 tables.counters.drop(DropReason::TxFailed);
@@ -99,7 +99,12 @@ impl Engine {
 }
 
 /// Makes the packet in the datapath's buffer ready to leave.
-pub(super) fn commit(datapath: &mut dyn Datapath, out: &Transmit, local: SocketAddr) {
+pub(super) fn commit(
+    datapath: &mut dyn Datapath,
+    out: &Transmit,
+    local: SocketAddr,
+    icrc: &mut FlowIcrc,
+) {
     let route = route(&out.path, local);
     let flow = Flow {
         src: route.src.ip(),
@@ -107,7 +112,7 @@ pub(super) fn commit(datapath: &mut dyn Datapath, out: &Transmit, local: SocketA
         src_port: route.src.port(),
         dst_port: route.dst.port(),
     };
-    datapath.tx_commit(&route, out.len, &mut |ip_id, packet| seal(&flow, ip_id, packet));
+    datapath.tx_commit(&route, out.len, &mut |ip_id, packet| seal(icrc, &flow, ip_id, packet));
 }
 
 /// The source is always this device: a queue pair cannot choose another one (S10).
@@ -121,9 +126,9 @@ fn route(path: &Path, local: SocketAddr) -> Route {
 }
 
 /// Writes the ICRC into the last four bytes of `packet`.
-fn seal(flow: &Flow, ip_id: u16, packet: &mut [u8]) {
+fn seal(icrc: &mut FlowIcrc, flow: &Flow, ip_id: u16, packet: &mut [u8]) {
     let Some((covered, trailer)) = packet.split_last_chunk_mut::<ICRC_LEN>() else {
         return;
     };
-    *trailer = icrc(flow, ip_id, covered).to_le_bytes();
+    *trailer = icrc.icrc(flow, ip_id, covered).to_le_bytes();
 }

@@ -4,7 +4,7 @@
 //! their value, moved on by everything behind them. Moving the difference back by the same
 //! distance must leave a 16-bit number, which is the identification; the other 16 bits check.
 
-use super::{DUMMY_LEN, Flow, ICRC_LEN, Masked, icrc};
+use super::{DUMMY_LEN, Flow, FlowIcrc, ICRC_LEN, Masked};
 
 /// What the ICRC of a received packet says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -22,28 +22,39 @@ pub enum IcrcVerdict {
 /// Checks the ICRC of `packet` (BTH to ICRC) without knowing the IPv4 identification. One CRC with
 /// the first guess, which mostly is right; the linear solve of the difference finds any other.
 pub fn recover(flow: &Flow, guesses: &[u16], packet: &[u8]) -> IcrcVerdict {
-    let Some((covered, found)) = packet.split_last_chunk::<ICRC_LEN>() else {
-        return IcrcVerdict::Bad;
-    };
-    let found = u32::from_le_bytes(*found);
-    if !flow.is_ipv4() {
-        let right = icrc(flow, 0, covered) == found;
-        return if right { IcrcVerdict::Valid } else { IcrcVerdict::Bad };
-    }
-    let likely = guesses.first().copied();
-    let base = likely.unwrap_or(0);
-    let delta = icrc(flow, base, covered) ^ found;
-    if delta == 0 && likely.is_some() {
-        return IcrcVerdict::Predicted(base);
-    }
-    match back(delta, distance(flow, covered)) {
-        rest if rest >> 16 == 0 => {
-            let id = (rest as u16).swap_bytes() ^ base;
-            // The stream holds the high byte of the identification first, in the low bits.
-            if guesses.contains(&id) { IcrcVerdict::Predicted(id) } else { IcrcVerdict::Solved(id) }
+    FlowIcrc::default().recover(flow, guesses, packet)
+}
+
+impl FlowIcrc {
+    /// [`recover`] for packets that mostly are of one flow and length.
+    pub fn recover(&mut self, flow: &Flow, guesses: &[u16], packet: &[u8]) -> IcrcVerdict {
+        let Some((covered, found)) = packet.split_last_chunk::<ICRC_LEN>() else {
+            return IcrcVerdict::Bad;
+        };
+        let found = u32::from_le_bytes(*found);
+        if !flow.is_ipv4() {
+            let right = self.icrc(flow, 0, covered) == found;
+            return if right { IcrcVerdict::Valid } else { IcrcVerdict::Bad };
         }
-        _ => IcrcVerdict::Bad,
+        let likely = guesses.first().copied();
+        let base = likely.unwrap_or(0);
+        let delta = self.icrc(flow, base, covered) ^ found;
+        if delta == 0 && likely.is_some() {
+            return IcrcVerdict::Predicted(base);
+        }
+        match solve(flow, covered, delta).map(|difference| difference ^ base) {
+            Some(id) if guesses.contains(&id) => IcrcVerdict::Predicted(id),
+            Some(id) => IcrcVerdict::Solved(id),
+            None => IcrcVerdict::Bad,
+        }
     }
+}
+
+/// The identification that changes the CRC by `delta`.
+fn solve(flow: &Flow, covered: &[u8], delta: u32) -> Option<u16> {
+    let rest = back(delta, distance(flow, covered));
+    // The stream holds the high byte of the identification first, in the low bits.
+    u16::try_from(rest).ok().map(u16::swap_bytes)
 }
 
 /// Bytes from the identification to the end of the stream, the identification included.
@@ -55,7 +66,7 @@ fn distance(flow: &Flow, covered: &[u8]) -> u64 {
 }
 
 /// The CRC table of one byte step.
-const TABLE: [u32; 256] = {
+pub(super) const TABLE: [u32; 256] = {
     let mut table = [0; 256];
     let mut i = 0;
     while i < 256 {
@@ -136,6 +147,7 @@ fn back(state: u32, bytes: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::icrc;
     use proptest::prelude::*;
 
     /// The slow twin of [`back`].
