@@ -44,6 +44,8 @@ pub(crate) struct QpEntry {
     pub(crate) armed: Option<u64>,
     /// The connection that its first packet confirms, instead of an RTU (R113).
     pub(crate) awaits_rtu: Option<CommId>,
+    /// Requests posted since its last turn, which were kept to leave together.
+    pub(crate) kept: usize,
     /// For the packets that arrive.
     pub(crate) rx_icrc: RxIcrc,
     /// For the packets that leave.
@@ -76,6 +78,7 @@ impl QpTable {
             armed: None,
             awaits_rtu: None,
             rx_icrc: RxIcrc::default(),
+            kept: 0,
             tx_icrc: FlowIcrc::default(),
         };
         let old = self.entries.insert(init.qpn.get(), Box::new(entry));

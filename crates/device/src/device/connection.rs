@@ -6,7 +6,7 @@ use super::shared_receive::no_srq;
 use crate::engine::{Engine, Tables};
 use crate::error::{CreateError, DestroyError, ModifyError, NoSuchObject};
 use crate::event_channel::EventOwner;
-use crate::limits::DeviceLimits;
+use crate::limits::{DOORBELL_BATCH, DeviceLimits};
 use std::net::IpAddr;
 use uroce_memory::PdId;
 use uroce_transport::{
@@ -94,8 +94,9 @@ impl Device {
         Ok(())
     }
 
-    /// `ibv_post_send`: queues the requests in order and sends what can be sent at once. On
-    /// failure the number of the request that was refused comes with the reason; those before it
+    /// `ibv_post_send`: queues the requests in order and sends what can be sent at once. While
+    /// the application polls and earlier requests are on their way, up to
+    /// 32 requests are kept together and leave with the next poll. On failure the number of the request that was refused comes with the reason; those before it
     /// are posted (B36).
     ///
     /// # Errors
@@ -106,11 +107,16 @@ impl Device {
         let nic = &mut engine.nic;
         let entry = nic.qps.get_mut(qpn).ok_or((0, PostError::NoSuchQueue))?;
         let mut context = nic.tables.context();
+        let busy = entry.qp.awaits_acknowledgement();
         let posted = wrs.iter().enumerate().try_for_each(|(index, wr)| {
             entry.qp.post_send(now, wr, &mut context).map_err(|error| (index, error))
         });
+        entry.kept = if busy { entry.kept + wrs.len() } else { DOORBELL_BATCH };
+        let keep = entry.kept < DOORBELL_BATCH && self.0.shared.application_polls(now);
         engine.touched(qpn);
-        engine.send_ready(now);
+        if !keep {
+            engine.send_ready(now);
+        }
         posted
     }
 

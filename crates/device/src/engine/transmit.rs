@@ -65,6 +65,7 @@ impl Engine {
         let Some(entry) = qps.get_mut(qpn) else {
             return (0, Turn::Idle);
         };
+        entry.kept = 0;
         for sent in 0..share {
             let Some(space) = datapath.tx_space() else {
                 return (sent, Turn::Blocked);

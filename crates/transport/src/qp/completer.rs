@@ -102,7 +102,7 @@ impl QueuePair {
         let mut missing = None;
         // Each round finishes one work request or reaches `upto`.
         while upto.since(self.requester.una) >= 0 {
-            let Some(wqe) = self.send_queue.front().copied() else {
+            let Some(wqe) = self.send_queue.front() else {
                 break;
             };
             debug_assert!(wqe.numbered, "only what was sent is acknowledged");
@@ -156,19 +156,19 @@ impl QueuePair {
             cx.counters.drop(DropReason::ResponseOutOfOrder);
             return;
         }
-        let Some(wqe) = self.send_queue.front().copied() else {
+        let Some(wqe) = self.send_queue.front() else {
             return;
         };
         if !wqe.needs_response() || wqe.op.is_atomic() {
             cx.counters.drop(DropReason::UnexpectedResponse);
             return;
         }
-        if let Err(what) = self.check_read_response(&wqe, packet) {
+        if let Err(what) = self.check_read_response(wqe, packet) {
             let cause = Cause::BadResponse { psn, what };
             return self.fail_oldest_send(now, WcStatus::BadRespErr, cause, cx);
         }
         let offset = psn.since(wqe.first_psn).max(0) as u64 * self.attr.path_mtu.bytes() as u64;
-        match self.scatter_response(&wqe, offset, packet.payload(), cx) {
+        match self.scatter_response(wqe, offset, packet.payload(), cx) {
             Ok(()) => self.finish_response(now, psn, cx),
             Err((status, cause)) => self.fail_oldest_send(now, status, cause, cx),
         }

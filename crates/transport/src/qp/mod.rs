@@ -149,6 +149,11 @@ impl QueuePair {
         self.send_queue.len()
     }
 
+    /// True while a request that was sent waits for its acknowledgement; UC and UD wait for none.
+    pub fn awaits_acknowledgement(&self) -> bool {
+        self.requester.in_flight()
+    }
+
     /// The UDP source port that this QP would like (docs/wire.md).
     pub fn wanted_source_port(&self) -> u16 {
         match (self.init.qp_type, &self.attr.av) {

@@ -144,15 +144,15 @@ impl QueuePair {
 
     /// PSNs of one READ REQUEST at most.
     fn read_chunk(&self) -> u32 {
-        (limits::READ_CHUNK_BYTES / self.mtu()).max(1) as u32
+        (limits::READ_CHUNK_BYTES >> self.mtu_shift()).max(1) as u32
     }
 
     /// The last PSN of the READ REQUEST that `psn` of `wqe` belongs to. Chunks lie at fixed places
     /// of the work request, so that a READ sent again stays inside the one it repeats (R58).
     pub(crate) fn read_chunk_last(&self, wqe: &SendWqe, psn: Psn) -> Psn {
-        let chunk = self.read_chunk();
         let index = psn.since(wqe.first_psn).max(0) as u32;
-        let last = (index / chunk + 1) * chunk - 1;
+        // A chunk has a power of two of packets.
+        let last = index | (self.read_chunk() - 1);
         wqe.first_psn.add(last.min(wqe.psn_count.saturating_sub(1)))
     }
 
