@@ -40,7 +40,7 @@ pub struct UdpConfig {
     pub recv_buffer: usize,
     /// Send buffer to ask for on each source port, in bytes.
     pub send_buffer: usize,
-    /// Messages in one system call, 1 to 64.
+    /// Messages in one system call, 1 to 16.
     pub batch: usize,
     /// Packets of one size pass through the kernel as one (UDP_SEGMENT, UDP_GRO) where it can do
     /// so. Costs the UDP checksum 0 of RoCEv2 hardware: the kernel insists on a real one.
@@ -48,7 +48,7 @@ pub struct UdpConfig {
 }
 
 impl UdpConfig {
-    /// 8 source ports, buffers of 4 MiB, 64 messages in a system call, offload.
+    /// 8 source ports, buffers of 4 MiB, 16 messages in a system call, offload.
     #[must_use]
     pub fn new(local: SocketAddr) -> Self {
         let buffer = 4 * 1024 * 1024;
@@ -91,7 +91,7 @@ impl UdpDatapath {
             local,
             caps: caps(link.mtu, batch, segments),
             outlets: Outlets::new(own, link, config, config.offload),
-            sender: Sender::new(burst(batch, segments), link.index),
+            sender: Sender::new(burst(segments), link.index),
             receiver,
             stats,
         })
@@ -210,22 +210,25 @@ const MAX_SEGMENTS: usize = 64;
 /// Bytes of one send at most: an IP packet is not longer, its headers included.
 const MAX_TRAIN: usize = 65_535 - 48;
 
+/// Packets between two flushes where each is sent on its own.
+const SINGLES: usize = 64;
+
 /// Bytes of packets that are built before they are sent; what is more would leave the cache.
 const BURST_BYTES: usize = 192 * 1024;
 
-pub(crate) fn burst(batch: usize, segments: bool) -> Burst {
+pub(crate) fn burst(segments: bool) -> Burst {
     if !segments {
-        return Burst::new(batch, TrainLimit { packets: 1, bytes: usize::MAX });
+        return Burst::new(SINGLES, TrainLimit { packets: 1, bytes: usize::MAX });
     }
     let limit = TrainLimit { packets: MAX_SEGMENTS, bytes: MAX_TRAIN };
-    Burst::with_room(batch * MAX_SEGMENTS / 8, BURST_BYTES, limit)
+    Burst::with_room(8 * MAX_SEGMENTS, BURST_BYTES, limit)
 }
 
 pub(crate) fn caps(mtu: usize, batch: usize, segments: bool) -> Caps {
     Caps {
         name: "udp",
         mtu,
-        tx_batch: if segments { batch * MAX_SEGMENTS / 8 } else { batch },
+        tx_batch: if segments { 8 * MAX_SEGMENTS } else { SINGLES },
         rx_batch: batch,
         icrc: IcrcCaps { rx: IcrcRx::Solve16, tx: IcrcTx::Seal },
         segments: if segments { MAX_SEGMENTS } else { 1 },

@@ -62,7 +62,7 @@ impl UringDatapath {
                 ..udp::caps(link.mtu, batch, segments)
             },
             outlets: Outlets::new(own, link, config, config.offload),
-            sender: Sender::new(udp::burst(batch, segments), link.index),
+            sender: Sender::new(udp::burst(segments), link.index),
             receiver,
             ring,
             stats,

@@ -13,6 +13,8 @@ mod transmit;
 
 pub(crate) use tables::{CqNote, Tables};
 
+use transmit::Acks;
+
 use crate::clock::Clock;
 use crate::gsi::Gsi;
 use crate::limits::{DeviceLimits, RX_PACKETS_PER_TURN, TIMERS_PER_TURN, TX_PACKETS_PER_TURN};
@@ -45,6 +47,8 @@ pub(crate) struct Nic {
     pub(crate) timers: Timers,
     /// Queue pairs with something to send, in the order of their turns.
     pub(crate) ready: VecDeque<Qpn>,
+    /// Queue pairs with nothing but an ACK to send, which waits for the next turn or post.
+    pub(crate) patient: VecDeque<Qpn>,
     pub(crate) tables: Tables,
     pub(crate) mcast: McastTable,
     pub(crate) gsi: Gsi,
@@ -71,11 +75,12 @@ impl Engine {
     pub(crate) fn turn(&mut self) -> bool {
         let now = self.clock.now();
         self.turned_at = now;
+        let late = if self.nic.patient.is_empty() { 0 } else { self.send_ready(now) };
         let received = self.receive(now);
         let fired = self.nic.serve_timers(now);
         self.serve_cm(now);
-        let sent = self.transmit(now, TX_PACKETS_PER_TURN);
-        received + fired + sent > 0
+        let sent = self.transmit(now, TX_PACKETS_PER_TURN, Acks::Wait);
+        late + received + fired + sent > 0
     }
 
     fn receive(&mut self, now: Instant) -> usize {
@@ -87,9 +92,11 @@ impl Engine {
         })
     }
 
-    /// Sends what a command has just made ready, without waiting for the next turn.
-    pub(crate) fn send_ready(&mut self, now: Instant) {
-        self.transmit(now, TX_PACKETS_PER_TURN);
+    /// Sends what a command has just made ready, and the ACKs that waited for something.
+    pub(crate) fn send_ready(&mut self, now: Instant) -> usize {
+        let Nic { ready, patient, .. } = &mut self.nic;
+        ready.append(patient);
+        self.transmit(now, TX_PACKETS_PER_TURN, Acks::Leave)
     }
 
     /// The engine needs a turn no later than this, packets aside.
@@ -98,9 +105,14 @@ impl Engine {
         let timers = timers.into_iter().flatten().min();
         match self.retry_at {
             Some(retry) => Some(timers.map_or(retry, |timer| timer.min(retry))),
-            None if !self.nic.ready.is_empty() || self.nic.gsi.wants_transmit() => Some(0),
+            None if self.wants_turn() => Some(0),
             None => timers,
         }
+    }
+
+    fn wants_turn(&self) -> bool {
+        let Nic { ready, patient, gsi, .. } = &self.nic;
+        !ready.is_empty() || !patient.is_empty() || gsi.wants_transmit()
     }
 
     /// Notes what a command changed in a queue pair: something to send, another deadline.

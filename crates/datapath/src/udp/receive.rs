@@ -47,9 +47,6 @@ impl Pending {
     }
 }
 
-/// Messages of up to 64 KiB that one call reads: more would only push each other out of the cache.
-const SUPER_BATCH: usize = 16;
-
 /// Every socket that packets arrive at.
 #[derive(Debug)]
 pub(super) struct Receiver {
@@ -81,7 +78,7 @@ impl Receiver {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         watch(&epoll, &socket)?;
         let room = if offload {
-            RecvRoom::new(batch.min(SUPER_BATCH), SUPER_ROOM)
+            RecvRoom::new(batch, SUPER_ROOM)
         } else {
             RecvRoom::new(batch, RECV_ROOM)
         };

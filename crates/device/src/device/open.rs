@@ -140,6 +140,7 @@ pub(crate) fn build(
         qps: QpTable::new(qpns),
         timers: Timers::default(),
         ready: VecDeque::new(),
+        patient: VecDeque::new(),
         tables: Tables::new(MemTable::new(keys, mem_limits(&limits))),
         mcast: McastTable::default(),
         icrc: IcrcCounts::default(),

@@ -8,10 +8,22 @@ use uroce_transport::{Instant, Path, Transmit};
 
 use uroce_wire::{DropReason, Flow, FlowIcrc, Qpn};
 
+/// What happens to a plain ACK that waits alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Acks {
+    /// It waits for the next turn: it costs a system call, and what the application answers to the
+    /// request may go out with it.
+    Wait,
+    /// It leaves.
+    Leave,
+}
+
 /// How a queue pair's turn ended.
 enum Turn {
     /// It has nothing to send now.
     Idle,
+    /// Only an ACK is left, which may wait.
+    Patient,
     /// It used up its share.
     More,
     /// The datapath takes no more.
@@ -23,7 +35,7 @@ const ICRC_LEN: usize = 4;
 
 impl Engine {
     /// Lets the ready queue pairs send, round robin, up to `budget` packets. Returns how many.
-    pub(super) fn transmit(&mut self, now: Instant, budget: usize) -> usize {
+    pub(super) fn transmit(&mut self, now: Instant, budget: usize, acks: Acks) -> usize {
         if self.retry_at.is_some_and(|at| at > now.as_nanos()) {
             return 0;
         }
@@ -32,10 +44,11 @@ impl Engine {
             let Some(qpn) = self.nic.ready.pop_front() else {
                 break;
             };
-            let (sent, turn) = self.send_from(qpn, now, left.min(TX_PACKETS_PER_QP));
+            let (sent, turn) = self.send_from(qpn, now, left.min(TX_PACKETS_PER_QP), acks);
             left -= sent;
             match turn {
                 Turn::Idle => {}
+                Turn::Patient => self.nic.patient.push_back(qpn),
                 Turn::More => self.nic.ready.push_back(qpn),
                 Turn::Blocked => {
                     self.nic.ready.push_front(qpn);
@@ -49,18 +62,18 @@ impl Engine {
         budget - left
     }
 
-    fn send_from(&mut self, qpn: Qpn, now: Instant, share: usize) -> (usize, Turn) {
-        let (sent, turn) = self.fill(qpn, now, share);
+    fn send_from(&mut self, qpn: Qpn, now: Instant, share: usize, acks: Acks) -> (usize, Turn) {
+        let (sent, turn) = self.fill(qpn, now, share, acks);
         if !matches!(turn, Turn::Blocked) {
             return (sent, turn);
         }
         self.flush(now);
-        let (more, turn) = self.fill(qpn, now, share - sent);
+        let (more, turn) = self.fill(qpn, now, share - sent, acks);
         (sent + more, turn)
     }
 
     /// Packets of `qpn`, up to `share`, as far as the datapath has room.
-    fn fill(&mut self, qpn: Qpn, now: Instant, share: usize) -> (usize, Turn) {
+    fn fill(&mut self, qpn: Qpn, now: Instant, share: usize, acks: Acks) -> (usize, Turn) {
         let Engine { nic: Nic { qps, tables, timers, local, .. }, datapath, .. } = self;
         let Some(entry) = qps.get_mut(qpn) else {
             return (0, Turn::Idle);
@@ -70,11 +83,14 @@ impl Engine {
             let Some(space) = datapath.tx_space() else {
                 return (sent, Turn::Blocked);
             };
-            let Some(out) = entry.qp.poll_transmit(now, space, &mut tables.context()) else {
-                // It leaves the list of senders.
-                entry.ready = false;
+            let out = match acks {
+                Acks::Wait => entry.qp.poll_pressing(now, space, &mut tables.context()),
+                Acks::Leave => entry.qp.poll_transmit(now, space, &mut tables.context()),
+            };
+            let Some(out) = out else {
                 timers.arm(qpn.get(), entry.qp.poll_timeout(), &mut entry.armed);
-                return (sent, Turn::Idle);
+                entry.ready = entry.qp.wants_transmit();
+                return (sent, if entry.ready { Turn::Patient } else { Turn::Idle });
             };
             if out.path.dst.is_ipv4() == local.is_ipv4() {
                 commit(&mut **datapath, &out, *local, &mut entry.tx_icrc);

@@ -56,6 +56,8 @@ pub struct QueuePair {
     flush_reason: FlushReason,
     /// The requester has something to do; cleared when it has looked and found nothing.
     awake: bool,
+    /// A request went out before an ACK that waits.
+    ack_passed: bool,
     /// A completion was lost in an overflowing CQ; the QP fails at the end of this call (R66).
     cq_broken: bool,
     /// SQ_DRAINED was considered for this stay in SQD.
@@ -86,6 +88,7 @@ impl QueuePair {
             src_port: port::from_qpn(init.qpn),
             flush_reason: FlushReason::ByModify,
             awake: false,
+            ack_passed: false,
             cq_broken: false,
             drained_reported: false,
             established: false,

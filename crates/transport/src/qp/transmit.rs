@@ -24,10 +24,37 @@ impl QueuePair {
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
+        // A request goes before the ACK of what came in: an answer that the peer's application
+        // waits for shall not stand behind it. The next packet then is the ACK.
+        let first = self.responder.only_ack_waits() && !std::mem::take(&mut self.ack_passed);
+        let request = if first { self.poll_pressing(now, out, cx) } else { None };
+        self.ack_passed = request.is_some();
+        request.or_else(|| self.poll(now, out, cx, true))
+    }
+
+    /// [`poll_transmit`](Self::poll_transmit), but a plain ACK that waits alone goes on waiting: it
+    /// may then leave together with what the application answers.
+    pub fn poll_pressing(
+        &mut self,
+        now: Instant,
+        out: &mut [u8],
+        cx: &mut Context<'_>,
+    ) -> Option<Transmit> {
+        let respond = !self.responder.only_ack_waits();
+        self.poll(now, out, cx, respond)
+    }
+
+    fn poll(
+        &mut self,
+        now: Instant,
+        out: &mut [u8],
+        cx: &mut Context<'_>,
+        respond: bool,
+    ) -> Option<Transmit> {
         if out.len() < limits::MAX_PACKET {
             return None;
         }
-        let mut sent = self.poll_response(now, out, cx);
+        let mut sent = if respond { self.poll_response(now, out, cx) } else { None };
         if sent.is_none() && self.awake {
             sent = self.poll_request(now, out, cx);
             self.awake = sent.is_some();

@@ -3,7 +3,7 @@
 use uroce_memory::Access;
 use uroce_wire::{
     Aeth, AtomicAckEth, Bth, DropReason, HeaderWriter, NakCode, Opcode, Operation, Position, Psn,
-    Service, Syndrome, opcode_for,
+    Service, Syndrome, SyndromeKind, opcode_for,
 };
 
 use crate::context::{Context, Transmit};
@@ -53,6 +53,11 @@ impl Answer {
             | Answer::Placement { psn, .. } => *psn,
             Answer::Read(train) => train.next,
         }
+    }
+
+    pub(super) fn is_plain_ack(&self) -> bool {
+        let Answer::Ack { syndrome, .. } = self else { return false };
+        matches!(syndrome.kind(), SyndromeKind::Ack { .. })
     }
 
     fn is_ack(&self) -> bool {

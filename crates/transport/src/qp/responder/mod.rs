@@ -88,6 +88,11 @@ impl Responder {
         self.cnp_due || !self.answers.is_empty()
     }
 
+    /// True if one ACK waits, and nothing else.
+    pub(crate) fn only_ack_waits(&self) -> bool {
+        !self.cnp_due && self.answers.len() == 1 && self.answers[0].is_plain_ack()
+    }
+
     /// Drops what waits to be sent.
     pub(crate) fn forget_answers(&mut self) {
         self.answers.clear();
