@@ -106,7 +106,6 @@ impl PacketDatapath {
         let (absorber, port) = Absorber::open(asked, home.index)?;
         let local = SocketAddr::new(asked.ip(), port);
 
-        bypass_queues(&exit_socket);
         let recv_buffer = enlarge(&entrance, Buffer::Receive, config.recv_buffer);
         let send_buffer = enlarge(&exit_socket, Buffer::Send, config.send_buffer);
         let neighbours =
@@ -208,6 +207,9 @@ impl Datapath for PacketDatapath {
 }
 
 /// A packet socket with virtio-net headers that receives nothing yet.
+///
+/// Without PACKET_QDISC_BYPASS: with it the kernel drops every super-packet that the link does not cut
+/// by itself.
 fn packet_socket() -> io::Result<Socket> {
     let kind = Type::RAW.cloexec().nonblocking();
     let socket = Socket::new(Domain::PACKET, kind, None)?;
@@ -215,16 +217,8 @@ fn packet_socket() -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Frames go straight to the driver: a queue could only delay or drop them.
-fn bypass_queues(socket: &Socket) {
-    if let Err(error) = option::set(socket, libc::SOL_PACKET, PACKET_QDISC_BYPASS, 1) {
-        tracing::debug!(%error, "frames pass the interface's queue");
-    }
-}
-
 /// linux/if_packet.h.
 const PACKET_VNET_HDR: c_int = 15;
-const PACKET_QDISC_BYPASS: c_int = 20;
 
 fn caps(mtu: usize, tx_batch: usize, rx_batch: usize, offload: bool) -> Caps {
     Caps {

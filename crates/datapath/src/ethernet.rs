@@ -19,6 +19,8 @@ mod template;
 use std::io;
 use std::net::IpAddr;
 
+use rustix::io::Errno;
+
 pub use self::frame::{FrameReader, Refused};
 pub use self::groups::Groups;
 pub use self::mac::{Mac, multicast_mac};
@@ -33,13 +35,12 @@ use crate::udp::link::Link;
 ///
 /// # Errors
 ///
-/// When no interface has it, or netlink is not to be had.
+/// EADDRNOTAVAIL when no interface has it; else netlink is not to be had.
 pub fn interface_of(local: IpAddr) -> io::Result<Interface> {
     let probe = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None)?;
     let index = Link::of(local, &probe).index;
     if index == 0 {
-        let text = format!("no interface has the address {local}");
-        return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, text));
+        return Err(Errno::ADDRNOTAVAIL.into());
     }
     Ok(netlink::Netlink::open()?.interface(index)?)
 }

@@ -1,10 +1,16 @@
 //! After set-up the datapaths allocate nothing for a packet.
 
+mod netns;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::net::SocketAddr;
 
-use uroce_datapath::{Datapath, LoopbackFabric, Route, UdpConfig, UdpDatapath, UringDatapath};
+use netns::Wire;
+use uroce_datapath::{
+    Datapath, LoopbackFabric, PacketConfig, PacketDatapath, Route, UdpConfig, UdpDatapath,
+    UringDatapath,
+};
 
 thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
@@ -97,5 +103,15 @@ fn uring_allocates_nothing() {
             assert!(std::env::var_os("CI").is_none(), "{error}");
             println!("skipped: {error}");
         }
+    }
+}
+
+#[test]
+fn packet_sockets_allocate_nothing() {
+    for addresses in [["10.77.0.1", "10.77.0.2"], ["fd77::1", "fd77::2"]] {
+        let Some(wire) = Wire::new(9000) else { return };
+        let [a, b] = addresses.map(|ip| SocketAddr::new(ip.parse().expect("address"), 4791));
+        let open = |local| Box::new(PacketDatapath::open(&PacketConfig::new(local)).expect("open"));
+        check(wire.a.run(move || open(a)), wire.b.run(move || open(b)));
     }
 }

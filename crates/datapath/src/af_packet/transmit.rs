@@ -132,14 +132,14 @@ impl Transmitter {
         let (mut at, mut id) = (self.at, self.at_id);
         for head in &mut self.heads {
             let train = self.burst.trains().get(at.train)?;
-            let out = match self.exit.way(&train.route, train.size, now) {
+            let rest = train.without(at.packet);
+            let first = rest.bytes().min(rest.size);
+            let out = match self.exit.way(&train.route, first, now) {
                 Ok(out) => out,
                 Err(obstacle) => return Some(obstacle),
             };
             let whole = self.offload && at.packet == 0 && train.packets > 1;
-            let rest = train.without(at.packet);
-            let (packets, bytes) =
-                if whole { (rest.packets, rest.bytes()) } else { (1, rest.bytes().min(rest.size)) };
+            let (packets, bytes) = if whole { (rest.packets, rest.bytes()) } else { (1, first) };
             head.fill(&out.headers, id, bytes, whole.then_some(train.size));
             let interface = out.hop.interface;
             self.pieces.push(Piece { at, packets, bytes, interface });
@@ -204,7 +204,8 @@ impl Transmitter {
         Ok(())
     }
 
-    /// Parks or drops what is left of the first train.
+    /// Parks or drops what is left of the first train; of packets that are too long only the first,
+    /// as the train's last may be short enough.
     fn set_aside(
         &mut self,
         obstacle: Obstacle,
@@ -219,6 +220,9 @@ impl Transmitter {
         let (parked, why) = match obstacle {
             Obstacle::Pending => {
                 (self.park.put(&self.burst, &rest, self.at_id, now), Why::Unresolved)
+            }
+            Obstacle::Never(why @ Why::TooLong { .. }) => {
+                return self.give_up(1, why, flush, stats);
             }
             Obstacle::Never(why) => (0, why),
         };

@@ -4,6 +4,7 @@
 use std::io;
 use std::process::Command;
 use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
 
 use rustix::thread::{UnshareFlags, gettid, unshare_unsafe};
 
@@ -40,13 +41,24 @@ impl Namespace {
         result.recv().expect("the job did not panic")
     }
 
-    /// Runs a command in the namespace.
-    pub fn sh(&self, line: &str) {
+    /// Runs a command in the namespace and returns what it prints.
+    pub fn sh(&self, line: &str) -> String {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         let shown = line.to_owned();
         let output = self.run(move || Command::new(&words[0]).args(&words[1..]).output());
         let output = output.unwrap_or_else(|error| panic!("{shown}: {error}"));
         assert!(output.status.success(), "{shown}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Runs a command until it prints `expected`. The kernel does some things later: until it has
+    /// noticed the other end of a wire it drops what is sent, and it is deaf to a new IPv6 address.
+    fn wait_for(&self, line: &str, expected: &str) {
+        let end = Instant::now() + Duration::from_secs(10);
+        while !self.sh(line).contains(expected) {
+            assert!(Instant::now() < end, "`{line}` never shows {expected:?}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 }
 
@@ -87,12 +99,17 @@ impl Wire {
             b.tid
         ));
         let ours = [(&a, "wa", &["1"][..]), (&b, "wb", &["2", "3"][..])];
-        for (namespace, interface, hosts) in ours {
+        for (namespace, interface, _) in ours {
             namespace.sh("ip link set lo up");
             namespace.sh(&format!("ip link set {interface} up"));
+        }
+        for (namespace, interface, hosts) in ours {
+            namespace.wait_for(&format!("ip -o link show {interface}"), "state UP");
             for host in hosts {
                 namespace.sh(&format!("ip addr add 10.77.0.{host}/24 dev {interface}"));
                 namespace.sh(&format!("ip addr add fd77::{host}/64 dev {interface} nodad"));
+                let local = format!("local fd77::{host} ");
+                namespace.wait_for("ip -6 route show table local", &local);
             }
         }
         Some(Self { a, b })
