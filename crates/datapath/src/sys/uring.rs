@@ -15,6 +15,9 @@ pub(crate) use self::send::SendRing;
 /// Whether this kernel can cancel what a ring waits for and be sure of it (Linux 6.0); multishot
 /// receives came with the same version.
 fn can_cancel(ring: &IoUring) -> bool {
-    let nothing_there = ring.submitter().register_sync_cancel(None, CancelBuilder::any());
-    matches!(nothing_there, Err(error) if error.kind() == io::ErrorKind::NotFound)
+    match ring.submitter().register_sync_cancel(None, CancelBuilder::any()) {
+        Ok(()) => true,
+        // There is nothing to cancel yet.
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
 }
