@@ -54,8 +54,12 @@ impl Lab {
         let (name, switch) = (self.host(host), self.switch());
         ip(&format!("netns add {name}"));
         // IPv6 addresses without a delay, and no packets of the host's own accord.
-        self.run(host, &["sysctl", "-qw", "net.ipv6.conf.default.accept_dad=0"]);
-        self.run(host, &["sysctl", "-qw", "net.ipv6.conf.default.router_solicitations=0"]);
+        self.inside(&name, || {
+            for setting in ["accept_dad", "router_solicitations"] {
+                let file = format!("/proc/sys/net/ipv6/conf/default/{setting}");
+                std::fs::write(file, "0").expect("a setting of this namespace");
+            }
+        });
         let mac = mac(host);
         self.ip(
             &switch,
@@ -132,9 +136,12 @@ impl Lab {
         loop {
             match self.try_open(host, config.clone()) {
                 Ok(datapath) => return datapath,
-                // A command that another test starts has copies of all descriptors for a moment,
-                // also of those that have just been closed here.
-                Err(XdpError::PortBusy(_)) if Instant::now() < end => {
+                // See `loses_program`.
+                Err(
+                    XdpError::PortBusy(_)
+                    | XdpError::ProgramBusy { .. }
+                    | XdpError::QueueBusy { .. },
+                ) if Instant::now() < end => {
                     std::thread::sleep(Duration::from_millis(10));
                 }
                 Err(error) => panic!("{error}"),
@@ -151,6 +158,16 @@ impl Lab {
     pub fn has_program(&self, host: usize) -> bool {
         let shown = self.run(host, &["ip", "link", "show", "dev", INTERFACE]);
         shown.contains("prog/xdp")
+    }
+
+    /// Whether no program is attached to the host's interface, now or within two seconds: a command
+    /// that another test starts has copies of all descriptors for a moment, also of closed ones.
+    pub fn loses_program(&self, host: usize) -> bool {
+        let end = Instant::now() + Duration::from_secs(2);
+        while self.has_program(host) && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        !self.has_program(host)
     }
 }
 
