@@ -31,6 +31,23 @@ impl Usage {
     }
 }
 
+/// What it took to make the queue pairs of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Setup {
+    /// Seconds on the wall clock.
+    pub seconds: f64,
+    /// By how much the memory of this process grew; freed memory that was used again does not show.
+    pub resident_bytes: u64,
+}
+
+/// Memory of this process that is in use, to a page; 0 where there is no /proc.
+pub fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
+
 fn seconds(clock: ClockId) -> f64 {
     let time = clock_gettime(clock);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
@@ -39,6 +56,15 @@ fn seconds(clock: ClockId) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn touched_memory_is_resident() {
+        let before = resident_bytes();
+        let bytes = vec![1_u8; 32 << 20];
+        let after = resident_bytes();
+        assert!(after >= before + (16 << 20), "{before} {after}");
+        drop(std::hint::black_box(bytes));
+    }
 
     #[test]
     fn work_costs_processor_time_and_sleep_does_not() {

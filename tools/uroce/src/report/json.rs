@@ -2,7 +2,7 @@
 
 use crate::latency::Latencies;
 use crate::peak::Bandwidth;
-use crate::usage::Usage;
+use crate::usage::{Setup, Usage};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -20,6 +20,8 @@ pub struct PerfReport {
     pub results: Vec<PerfResult>,
     /// What this process used from the exchange of keys to the end, all sizes together.
     pub usage: Usage,
+    /// What it took to make the queue pairs.
+    pub setup: Setup,
     /// The counters of the device and its datapath that are not 0, from opening to the end.
     pub counters: BTreeMap<&'static str, u64>,
     /// Outcome of `--verify`; absent without.

@@ -4,7 +4,7 @@ use super::link::Link;
 use super::play::{Contestant, play};
 use super::record::{Series, Unit};
 use super::summary::bytes;
-use super::{Setup, iperf, uroce};
+use super::{Setup, bare, iperf, uroce};
 use crate::error::Result;
 
 /// The name of this group.
@@ -16,6 +16,12 @@ pub const WIRES: [(u32, u32); 2] = [(1500, 1024), (9000, 4096)];
 /// Bytes of a message.
 pub const SIZES: [u64; 7] = [2, 64, 512, 4096, 65_536, 1 << 20, 8 << 20];
 const QUICK_SIZES: [u64; 2] = [65_536, 1 << 20];
+/// The series of bare AF_XDP rings.
+pub const BARE: &str = "bare AF_XDP rings MTU 1500";
+/// The MTU and the size of the WRITEs that they are compared with.
+pub const BARE_MTU: u32 = 1500;
+/// See [`BARE_MTU`].
+pub const BARE_SIZE: u64 = 65_536;
 /// Seconds of one run.
 const SECONDS: u32 = 1;
 
@@ -42,7 +48,8 @@ pub fn run(setup: &Setup) -> Result<Vec<Series>> {
         let mut tcp: Option<Series> = None;
         for (turn, &size) in (0..).zip(sizes) {
             eprintln!("{GROUP}: {}, MTU {}", bytes(size), wire.0);
-            let contestants = contestants(setup, &link, size, wire);
+            let mut contestants = contestants(setup, &link, size, wire);
+            contestants.extend(yardstick(setup, &link, size, wire)?);
             let mut series = play(GROUP, contestants, turn * setup.rounds, setup.rounds);
             let newer = series.remove(0);
             match &mut tcp {
@@ -71,7 +78,11 @@ fn contestants<'a>(
         let write = name(datapath, "write", size, mtu);
         for verb in ["write", "read", "send"] {
             let words = format!("{verb} bw -D {SECONDS} -s {size} -m {path_mtu}");
-            let rivals: &[&str] = if verb == "write" { &[&tcp] } else { &[&tcp, &write] };
+            let rivals: &[&str] = match (verb, datapath.as_str()) {
+                ("write", "xdp") => &[&tcp, BARE],
+                ("write", _) => &[&tcp],
+                _ => &[&tcp, &write],
+            };
             let name = name(datapath, verb, size, mtu);
             all.push(Contestant::new(name, Unit::Gbps, rivals, move || {
                 Ok(uroce::over(link, &setup.program, datapath, &words)?.bandwidth())
@@ -79,4 +90,21 @@ fn contestants<'a>(
         }
     }
     all
+}
+
+/// Bare rings, where they are a rival: beside 64 KiB WRITEs over AF_XDP on the small wire.
+fn yardstick<'a>(
+    setup: &Setup,
+    link: &'a Link,
+    size: u64,
+    (mtu, path_mtu): (u32, u32),
+) -> Result<Option<Contestant<'a>>> {
+    let wanted = setup.datapaths.iter().any(|datapath| datapath == "xdp");
+    if !wanted || size != BARE_SIZE || mtu != BARE_MTU {
+        return Ok(None);
+    }
+    let program = bare::build()?.display().to_string();
+    Ok(Some(Contestant::new(BARE, Unit::Gbps, &[], move || {
+        bare::bandwidth(link, &program, path_mtu)
+    })))
 }

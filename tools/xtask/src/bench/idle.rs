@@ -47,6 +47,7 @@ fn watch(link: &Link, program: &Path, datapath: &str) -> Result<Reading> {
     let (from, started) = (processor_time_ns(server.id())?, Instant::now());
     std::thread::sleep(WATCHED);
     let spent = processor_time_ns(server.id())? - from;
+    server.stop();
     Ok(Reading::new(spent / started.elapsed().as_nanos() as f64 * 100.0))
 }
 

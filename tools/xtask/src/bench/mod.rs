@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: figures, always beside those of a rival on the same machine at the same time.
 
 mod bandwidth;
+mod bare;
 mod charts;
 mod idle;
 pub mod instructions;
@@ -13,10 +14,12 @@ mod machine;
 mod placement;
 mod play;
 mod plot;
+mod qps;
 mod rate;
 mod record;
 mod results;
 mod rival;
+mod rxe;
 mod summary;
 mod table;
 mod targets;
@@ -43,8 +46,12 @@ pub enum Group {
     Rate,
     /// 1 MiB WRITEs while packets are lost, against TCP.
     Loss,
+    /// 1 to 10,000 queue pairs: throughput, memory and time for each.
+    Qps,
     /// Both ends in one process against TCP over the loopback interface.
     Loopback,
+    /// Against the kernel's rxe in one virtual machine.
+    Rxe,
     /// Processor time of an open device without traffic.
     Idle,
 }
@@ -64,6 +71,9 @@ pub struct BenchArgs {
     /// Datapaths to measure, as in `uroce perf --datapath`
     #[arg(long, value_delimiter = ',', default_value = "udp", value_name = "NAME")]
     datapath: Vec<String>,
+    /// Measure this program instead of building uroce
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
     /// Also write what was measured to FILE
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -95,7 +105,10 @@ pub fn run(arguments: &BenchArgs) -> Result<()> {
     let mut record = Record::new();
     if names.iter().any(|name| *name != Group::Instructions) {
         let setup = Setup {
-            program: uroce::build()?,
+            program: match &arguments.program {
+                Some(program) => program.clone(),
+                None => uroce::build()?,
+            },
             quick: arguments.quick,
             rounds: arguments.rounds.unwrap_or(if arguments.quick { 2 } else { 5 }),
             datapaths: arguments.datapath.clone(),
@@ -124,6 +137,8 @@ fn measure(name: Group, setup: &Setup) -> Result<Vec<record::Series>> {
         Group::Latency => latency::run(setup),
         Group::Rate => rate::run(setup),
         Group::Loss => loss::run(setup),
+        Group::Qps => qps::run(setup),
+        Group::Rxe => rxe::run(setup),
         Group::Loopback => loopback::run(setup),
         Group::Idle => idle::run(setup),
     }

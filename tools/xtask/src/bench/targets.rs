@@ -3,7 +3,7 @@
 use super::placement::Place;
 use super::record::{Record, Series};
 use super::summary::{Summary, shown};
-use super::{bandwidth, idle, latency, loopback, loss, rate};
+use super::{bandwidth, idle, latency, loopback, loss, qps, rate, rxe};
 
 /// A figure of the record.
 #[derive(Debug)]
@@ -125,6 +125,7 @@ fn all() -> Vec<Target> {
     all.extend(small_messages());
     all.extend(in_process());
     all.extend(losses());
+    all.extend(against_rxe());
     all.extend(costs());
     all
 }
@@ -150,6 +151,12 @@ fn bandwidths() -> Vec<Target> {
             }
         }
     }
+    let bare = Figure::Ratio {
+        group: bandwidth::GROUP,
+        ours: bandwidth::name("xdp", "write", bandwidth::BARE_SIZE, bandwidth::BARE_MTU),
+        rival: bandwidth::BARE.to_owned(),
+    };
+    all.push(at_least("WRITE 64 KiB, xdp / bare AF_XDP rings", bare, 0.8, 0.95));
     all
 }
 
@@ -195,6 +202,22 @@ fn losses() -> Vec<Target> {
     ]
 }
 
+fn against_rxe() -> [Target; 2] {
+    let ratio = |test: rxe::Test| Figure::Ratio {
+        group: rxe::GROUP,
+        ours: test.our_name(),
+        rival: test.rival(),
+    };
+    let (bandwidth, latency) = (ratio(rxe::BANDWIDTH), ratio(rxe::LATENCY));
+    [
+        at_least("WRITE 64 KiB / rxe in the same guest", bandwidth, 3.0, 6.0),
+        at_most("SEND 64 B half round trip / rxe in the same guest", latency, 0.5, 0.3),
+    ]
+}
+
+/// The most queue pairs that are measured.
+const MANY: u32 = 10_000;
+
 fn costs() -> Vec<Target> {
     let idle = Figure::Value { group: idle::GROUP, name: idle::name("udp") };
     let calls = Figure::Extra {
@@ -202,7 +225,15 @@ fn costs() -> Vec<Target> {
         name: bandwidth::name("udp", "write", MIB, 1500),
         extra: "syscalls_per_packet",
     };
+    let throughput = Figure::Ratio {
+        group: qps::GROUP,
+        ours: qps::name("udp", MANY),
+        rival: qps::name("udp", 1),
+    };
+    let memory = Figure::Value { group: qps::GROUP, name: qps::memory(MANY) };
     vec![
+        at_least("throughput on 10,000 queue pairs / on one, udp", throughput, 0.8, 0.95),
+        at_most("memory for each of 10,000 idle queue pairs, KiB", memory, 8.0, 4.0),
         at_most("open device without traffic, % of a processor", idle, 1.0, 1.0),
         at_most("system calls per packet, both ends, WRITE 1 MiB, udp", calls, 0.5, 0.1),
     ]

@@ -27,6 +27,7 @@ const LAST_WORD: Duration = Duration::from_secs(5);
 pub struct Report {
     results: Vec<Figures>,
     usage: Usage,
+    setup: Making,
     counters: std::collections::BTreeMap<String, u64>,
 }
 
@@ -43,6 +44,13 @@ struct Figures {
 #[derive(Debug, Clone, Deserialize)]
 struct Usage {
     cpu_seconds: f64,
+}
+
+/// What it took to make the queue pairs.
+#[derive(Debug, Clone, Deserialize)]
+struct Making {
+    seconds: f64,
+    resident_bytes: f64,
 }
 
 /// Both ends' reports of one run; a run in one process has only the client's.
@@ -147,6 +155,11 @@ impl Server {
         self.child.try_wait().is_ok_and(|status| status.is_none())
     }
 
+    /// Ends it, and waits until it is gone with all that it held.
+    pub fn stop(mut self) {
+        let _ = self.child.kill().and_then(|()| self.child.wait());
+    }
+
     /// Waits for its end; what it wrote to its standard output.
     ///
     /// # Errors
@@ -210,6 +223,16 @@ impl Reports {
         self.with_costs(Reading::new(self.figures().MsgRate.unwrap_or(0.0)))
     }
 
+    /// Microseconds that it took to make each of `qps` queue pairs.
+    pub fn create_us(&self, qps: u32) -> f64 {
+        self.client.setup.seconds * 1e6 / f64::from(qps)
+    }
+
+    /// KiB that each of `qps` queue pairs takes before it is used.
+    pub fn memory_kib(&self, qps: u32) -> f64 {
+        self.client.setup.resident_bytes / 1024.0 / f64::from(qps)
+    }
+
     /// The median latency in microseconds: half a round trip for WRITE and SEND, all of it else.
     pub fn latency(&self) -> Reading {
         Reading::new(self.figures().t_typical.unwrap_or(0.0))
@@ -223,6 +246,7 @@ mod tests {
     const REPORT: &str = r#"{"version": 1, "test_info": {}, "partial": false,
         "results": [{"MsgSize": 1000, "n_iterations": 1000000, "BW_average": 1192.0929, "MsgRate": 1.25}],
         "usage": {"elapsed_seconds": 0.8, "cpu_seconds": 0.4},
+        "setup": {"seconds": 0.001, "resident_bytes": 8192},
         "counters": {"datapath_tx_packets": 1000, "datapath_syscalls": 50}}"#;
 
     #[test]
@@ -234,11 +258,13 @@ mod tests {
         assert!((bandwidth.extra["cpu_s_per_gb"] - 0.8).abs() < 1e-9, "{bandwidth:?}");
         assert!((bandwidth.extra["syscalls_per_packet"] - 0.05).abs() < 1e-9, "{bandwidth:?}");
         assert_eq!(both.rate().value, 1.25);
+        assert_eq!((both.create_us(10), both.memory_kib(2)), (100.0, 4.0));
     }
 
     #[test]
     fn a_report_without_results_is_an_error() {
-        let empty = r#"{"results": [], "usage": {"cpu_seconds": 0}, "counters": {}}"#;
+        let empty = r#"{"results": [], "usage": {"cpu_seconds": 0}, "counters": {},
+            "setup": {"seconds": 0, "resident_bytes": 0}}"#;
         assert!(measured(empty).is_err() && measured("nothing").is_err());
         assert!(parse(empty).is_ok(), "as of a server");
     }

@@ -189,6 +189,11 @@ impl Guest {
         self.accelerator
     }
 
+    /// Its address on the wire.
+    pub fn address(&self) -> IpAddr {
+        addresses::GUEST_V4.into()
+    }
+
     /// The guest's GID table: index and address.
     pub fn gids(&self) -> Vec<(u8, IpAddr)> {
         self.mailbox.gids()

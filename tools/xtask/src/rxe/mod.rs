@@ -13,6 +13,7 @@ mod matrix;
 mod namespace;
 mod recipe;
 
+pub use guest::{Guest, GuestConfig};
 pub use recipe::PACKAGES;
 
 use clap::Subcommand;

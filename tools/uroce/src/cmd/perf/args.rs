@@ -100,7 +100,7 @@ pub struct PerfArgs {
     #[arg(short = 'f', long, default_value_t = 0, value_name = "SECONDS")]
     pub margin: u32,
     /// Queue pairs (bandwidth only)
-    #[arg(short = 'q', long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(short = 'q', long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16_384))]
     pub qp: u32,
     /// Send queue depth [default: 128, or the number of messages]
     #[arg(short = 't', long, value_parser = clap::value_parser!(u32).range(1..=32_768))]

@@ -132,6 +132,7 @@ impl Output {
                 test_info: test_info(session),
                 results: self.results,
                 usage: self.usage.elapsed(),
+                setup: session.setup,
                 counters: counters(session),
                 verified,
                 partial,

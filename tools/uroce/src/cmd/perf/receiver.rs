@@ -5,9 +5,10 @@ use crate::failure::Failure;
 use crate::peak::Times;
 use crate::stop::{Stop, failed};
 use std::time::{Duration, Instant};
-use uroce_verbs::{Notify, RecvWr, WorkCompletion};
+use uroce_verbs::{Notify, RecvWr, Sge, WorkCompletion};
 
-const POLL: usize = 16;
+/// Completions taken in one poll, and receives posted in one call.
+const POLL: usize = 64;
 /// How long `-e` sleeps before it looks at the peer and the user.
 const NAP: Duration = Duration::from_millis(50);
 
@@ -20,6 +21,7 @@ pub struct Receiver<'a> {
     expected: u64,
     posted: Vec<u64>,
     received: Vec<u64>,
+    total: u64,
     offsets: Vec<u64>,
     /// Since when the next message can be under way.
     since: Instant,
@@ -42,6 +44,7 @@ impl<'a> Receiver<'a> {
             expected,
             posted: vec![0; lanes],
             received: vec![0; lanes],
+            total: 0,
             offsets: vec![0; lanes],
             since: Instant::now(),
         };
@@ -65,7 +68,7 @@ impl<'a> Receiver<'a> {
 
     /// Messages that came.
     pub fn total(&self) -> u64 {
-        self.received.iter().sum()
+        self.total
     }
 
     /// True once all expected messages came.
@@ -83,12 +86,7 @@ impl<'a> Receiver<'a> {
         let session = self.session;
         let index = u32::try_from(qp).unwrap_or(u32::MAX);
         let sges = [session.buffers.receive_sge(index, self.offsets[qp], self.size)];
-        let wr = RecvWr::new(qp as u64, &sges);
-        let posted = match &session.srq {
-            Some(srq) => srq.post_recv(&[wr]),
-            None => session.qps[qp].post_recv(&[wr]),
-        };
-        posted.map_err(|error| Failure::test(format!("cannot post a receive: {error}")))?;
+        self.submit(qp, &[RecvWr::new(qp as u64, &sges)])?;
         self.posted[qp] += 1;
         self.offsets[qp] = session.plan.next_offset(self.offsets[qp], self.size);
         Ok(())
@@ -110,6 +108,9 @@ impl<'a> Receiver<'a> {
                 return Err(failed(completion).into());
             }
             self.take(completion, now, times)?;
+        }
+        for same in out[..count].chunk_by(|a, b| a.wr_id == b.wr_id) {
+            self.replace(same[0].wr_id as usize, same.len())?;
         }
         self.since = now;
         Ok(true)
@@ -135,10 +136,37 @@ impl<'a> Receiver<'a> {
         times.posted(self.since);
         times.completed(1, now);
         self.received[qp] += 1;
-        if self.has_room(qp) {
-            self.post(qp)?;
-        }
+        self.total += 1;
         Ok(())
+    }
+
+    /// Posts receives for `count` that were used, in one call.
+    fn replace(&mut self, qp: usize, count: usize) -> Result<(), Failure> {
+        let count = self.expected.saturating_sub(self.posted[qp]).min(count as u64) as usize;
+        if count == 1 {
+            return self.post(qp);
+        }
+        let session = self.session;
+        let index = u32::try_from(qp).unwrap_or(u32::MAX);
+        let mut sges = [Sge::default(); POLL];
+        let sges = &mut sges[..count];
+        for sge in &mut *sges {
+            *sge = session.buffers.receive_sge(index, self.offsets[qp], self.size);
+            self.offsets[qp] = session.plan.next_offset(self.offsets[qp], self.size);
+        }
+        let wrs: [RecvWr<'_>; POLL] =
+            std::array::from_fn(|i| RecvWr::new(qp as u64, sges.get(i..=i).unwrap_or(&[])));
+        self.submit(qp, &wrs[..count])?;
+        self.posted[qp] += count as u64;
+        Ok(())
+    }
+
+    fn submit(&self, qp: usize, wrs: &[RecvWr<'_>]) -> Result<(), Failure> {
+        let posted = match &self.session.srq {
+            Some(srq) => srq.post_recv(wrs),
+            None => self.session.qps[qp].post_recv(wrs),
+        };
+        posted.map_err(|error| Failure::test(format!("cannot post a receive: {error}")))
     }
 
     /// With `-e`: sleeps a little, or until a completion comes.

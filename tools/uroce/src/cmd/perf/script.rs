@@ -102,16 +102,24 @@ fn bandwidth(session: &Session, output: &mut Output) -> Result<Option<bool>, Sto
 }
 
 fn request_size(session: &Session, size: u64) -> (Result<(), Stop>, Bandwidth, Vec<u64>) {
-    let mut times = Times::default();
+    let mut times = times(session);
     let mut requester = Requester::new(session, size);
     let done = requester::run(&mut requester, &mut times);
     let counts = (0..session.qps.len()).map(|qp| requester.completed(qp)).collect();
     (done, figures(session, &times, size), counts)
 }
 
+/// perftest looks for no peak in timed runs.
+fn wants_peak(session: &Session) -> bool {
+    !session.plan.args.no_peak && session.plan.duration.is_none()
+}
+
+fn times(session: &Session) -> Times {
+    if wants_peak(session) { Times::default() } else { Times::brief() }
+}
+
 fn figures(session: &Session, times: &Times, size: u64) -> Bandwidth {
-    let looked_for = !session.plan.args.no_peak && session.plan.duration.is_none();
-    times.bandwidth(size, if looked_for { Peak::Any } else { Peak::None })
+    times.bandwidth(size, if wants_peak(session) { Peak::Any } else { Peak::None })
 }
 
 /// Prints a row, unless nothing was measured.
@@ -172,7 +180,7 @@ type Received = (Result<(), Stop>, Bandwidth, Vec<u64>);
 fn receive_size(session: &Session, size: u64) -> Result<Received, Stop> {
     let mut receiver = Receiver::new(session, size)?;
     session.barrier()?;
-    let mut times = Times::default();
+    let mut times = times(session);
     receiver.start();
     let done = receive(session, &mut receiver, &mut times);
     let counts = (0..session.qps.len()).map(|qp| receiver.received(qp)).collect();
@@ -265,7 +273,7 @@ fn both_size(
     size: u64,
     mut receiver: Option<&mut Receiver<'_>>,
 ) -> (Result<(), Stop>, Bandwidth, Vec<u64>) {
-    let (mut sent, mut came) = (Times::default(), Times::default());
+    let (mut sent, mut came) = (times(session), times(session));
     let mut requester = Requester::new(session, size);
     let done = (|| {
         let mut watch = Watch::new(&session.channel, &session.interrupt, true);

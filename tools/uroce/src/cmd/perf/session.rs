@@ -7,6 +7,7 @@ use crate::exchange::channel::{Channel, INTRODUCTION, stranger};
 use crate::exchange::perftest::{self, Keys, Measured};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::usage::{Setup, Usage, resident_bytes};
 use std::cell::Cell;
 use uroce_verbs::{
     Access, AddressHandle, CompChannel, CompletionQueue, ConnectOptions, Context, Endpoint, Mtu,
@@ -58,6 +59,8 @@ pub struct Session {
     pub local: Vec<Keys>,
     /// How datagrams reach the peer.
     pub handle: Option<AddressHandle>,
+    /// What it took to make the queue pairs.
+    pub setup: Setup,
     /// The peer verifies too.
     pub peer_verifies: Cell<bool>,
 }
@@ -96,6 +99,7 @@ impl Session {
             remote: Vec::new(),
             local: Vec::new(),
             handle: None,
+            setup: made.setup,
             peer_verifies: Cell::new(false),
             plan,
         };
@@ -251,6 +255,7 @@ struct Made {
     events: Option<CompChannel>,
     qps: Vec<QueuePair>,
     srq: Option<SharedReceiveQueue>,
+    setup: Setup,
 }
 
 impl Made {
@@ -271,6 +276,8 @@ impl Made {
             true => Some(pd.create_srq(receive, 1).map_err(Failure::environment)?),
             false => None,
         };
+        let start = Usage::now();
+        let before = resident_bytes();
         let qps = (0..plan.args.qp).map(|_| {
             let mut builder = pd
                 .qp_builder(qp_type(plan), &send_cq, &recv_cq)
@@ -285,7 +292,11 @@ impl Made {
             builder.build().map_err(Failure::environment)
         });
         let qps = qps.collect::<Result<Vec<_>, _>>()?;
-        Ok(Made { send_cq, recv_cq, events, qps, srq })
+        let setup = Setup {
+            seconds: start.elapsed().elapsed_seconds,
+            resident_bytes: resident_bytes().saturating_sub(before),
+        };
+        Ok(Made { send_cq, recv_cq, events, qps, srq, setup })
     }
 }
 

@@ -1,0 +1,140 @@
+//! The kernel's rxe with the stock programs, and `uroce perf`, side by side in one virtual machine.
+//!
+//! Both ends run in the guest. rxe hands packets to itself inside the kernel, without a wire; ours go
+//! through UDP sockets on the loopback interface.
+
+use std::fs;
+use std::time::Duration;
+
+use super::Setup;
+use super::play::{Contestant, play};
+use super::record::{Reading, Series, Unit};
+use crate::error::{Context, Error, Result};
+use crate::packages;
+use crate::rxe::{Guest, GuestConfig, PACKAGES};
+
+/// The name of this group.
+pub const GROUP: &str = "rxe";
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// What is compared: title, verb, flags of both programs, the column of the figure in their tables.
+#[derive(Debug, Clone, Copy)]
+pub struct Test {
+    /// In the names of its series.
+    pub title: &'static str,
+    stock: &'static str,
+    ours: &'static str,
+    flags: &'static str,
+    column: usize,
+    unit: Unit,
+}
+
+/// Bandwidth of large WRITEs.
+pub const BANDWIDTH: Test = Test {
+    title: "WRITE 64 KiB",
+    stock: "ib_write_bw",
+    ours: "write bw",
+    flags: "-s 65536 -D 3 --report_gbits",
+    column: 3,
+    unit: Unit::Gbps,
+};
+
+/// Half a round trip of small SENDs.
+pub const LATENCY: Test = Test {
+    title: "SEND 64 B half round trip",
+    stock: "ib_send_lat",
+    ours: "send lat",
+    flags: "-s 64 -n 2000",
+    column: 4,
+    unit: Unit::Us,
+};
+
+impl Test {
+    /// The name of our series.
+    pub fn our_name(&self) -> String {
+        format!("uroce {}", self.title)
+    }
+
+    /// The name of rxe's series.
+    pub fn rival(&self) -> String {
+        format!("rxe {}", self.title)
+    }
+}
+
+/// Boots the guest and measures.
+///
+/// # Errors
+/// Not root, packages are missing, or the guest does not boot.
+pub fn run(setup: &Setup) -> Result<Vec<Series>> {
+    packages::ensure(PACKAGES)?;
+    eprintln!("{GROUP}: booting the guest");
+    let guest = Guest::boot(&GuestConfig { ipv6: false, ..GuestConfig::default() })?;
+    let copy = guest.share().join("uroce");
+    fs::copy(&setup.program, &copy).context(|| "could not copy uroce into the guest's folder")?;
+    let address = guest.address();
+    let index = guest.gid_index(address)?;
+    let mut contestants = Vec::new();
+    for test in [BANDWIDTH, LATENCY] {
+        let Test { stock, ours, flags, unit, .. } = test;
+        let stock = format!("{stock} -d rxe0 -x {index} -F {flags}");
+        // rxe has the usual port.
+        let ours = format!("/mnt/share/uroce perf {ours} {flags} --datapath udp --roce-port 4793");
+        let scripts = [
+            script(&stock, &address.to_string(), ""),
+            script(&ours, "127.0.0.2", "--address 127.0.0.2"),
+        ];
+        let [stock, ours] = scripts.map(|script| {
+            let guest = &guest;
+            move || measure(guest, &script, test.column)
+        });
+        contestants.push(Contestant::new(test.rival(), unit, &[], stock));
+        contestants.push(Contestant::new(test.our_name(), unit, &[&test.rival()], ours));
+    }
+    Ok(play(GROUP, contestants, 0, setup.rounds.min(5)))
+}
+
+/// Both ends of `program`; only the client's table is printed. The server listens at port 0x4853.
+fn script(program: &str, server: &str, server_only: &str) -> String {
+    format!(
+        "ip link set lo up\n\
+         timeout 60 {program} {server_only} >/dev/null 2>&1 &\n\
+         left=100\n\
+         until grep -q ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6 || [ $left = 0 ]; do\n\
+         sleep 0.2; left=$((left - 1)); done\n\
+         timeout 60 {program} {server} 2>&1\n\
+         code=$?\n\
+         wait\n\
+         exit $code\n"
+    )
+}
+
+fn measure(guest: &Guest, script: &str, column: usize) -> Result<Reading> {
+    let output = guest.run(script, LIMIT)?;
+    match (output.code, figure(&output.text, column)) {
+        (0, Some(value)) => Ok(Reading::new(value)),
+        (code, _) => Err(Error::new(format!("exit code {code}, it printed:\n{}", output.text))),
+    }
+}
+
+/// The number in `column` of the last line that starts with two whole numbers: size and count.
+fn figure(table: &str, column: usize) -> Option<f64> {
+    let row = table.lines().rev().find(|line| {
+        let mut words = line.split_whitespace();
+        let mut whole = || words.next().is_some_and(|word| word.parse::<u64>().is_ok());
+        whole() && whole()
+    })?;
+    row.split_whitespace().nth(column)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_found_in_the_tables_of_both_programs() {
+        let table = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n \
+                     65536      5000             0.00               12.5                0.0238\n---\n";
+        assert_eq!(figure(table, 3), Some(12.5));
+        assert_eq!(figure(" local address: LID 0000\n", 3), None);
+    }
+}
