@@ -26,7 +26,7 @@ pub struct Call {
     pub source_port: u16,
     /// The caller's queue pair.
     pub qpn: Qpn,
-    /// First PSN that it sends.
+    /// First PSN that it expects.
     pub starting_psn: Psn,
     /// RC or UC.
     pub transport: TransportService,
@@ -165,7 +165,7 @@ pub(crate) fn flow_label(source_port: u16, destination_port: u16) -> u32 {
 pub struct Acceptance {
     /// Its queue pair.
     pub qpn: Qpn,
-    /// First PSN that it sends.
+    /// First PSN that it expects.
     pub starting_psn: Psn,
     /// It receives into an SRQ.
     pub srq: bool,

@@ -12,9 +12,9 @@ pub struct Link {
     pub remote: IpAddr,
     /// The peer's queue pair.
     pub remote_qpn: Qpn,
-    /// First PSN that the peer sends.
+    /// First PSN that the peer sends: the one that our own message named.
     pub rq_psn: Psn,
-    /// First PSN that we send.
+    /// First PSN that we send: the one that the peer's message named.
     pub sq_psn: Psn,
     /// Path MTU: 1 (256) to 5 (4096).
     pub path_mtu: u8,
@@ -44,8 +44,8 @@ impl Link {
         Link {
             remote,
             remote_qpn: rep.local_qpn,
-            rq_psn: rep.starting_psn,
-            sq_psn: req.starting_psn,
+            rq_psn: req.starting_psn,
+            sq_psn: rep.starting_psn,
             max_rd_atomic: req.initiator_depth.min(rep.responder_resources),
             max_dest_rd_atomic: req.responder_resources.min(rep.initiator_depth),
             rnr_retry_count: rep.rnr_retry_count,
@@ -58,8 +58,8 @@ impl Link {
     pub(crate) fn of_called(remote: IpAddr, req: &Req, rep: &Rep) -> Link {
         Link {
             remote_qpn: req.local_qpn,
-            rq_psn: req.starting_psn,
-            sq_psn: rep.starting_psn,
+            rq_psn: rep.starting_psn,
+            sq_psn: req.starting_psn,
             max_rd_atomic: rep.initiator_depth,
             max_dest_rd_atomic: rep.responder_resources,
             rnr_retry_count: req.rnr_retry_count,

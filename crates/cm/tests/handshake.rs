@@ -104,8 +104,9 @@ fn r115_both_links_follow_from_req_and_rep() {
         (caller.remote, caller.remote_qpn, called.remote, called.remote_qpn),
         (B, CALLED_QPN, A, CALLER_QPN)
     );
-    assert_eq!((caller.sq_psn, caller.rq_psn), (Psn::new(0xaaa), Psn::new(0xbbb)));
-    assert_eq!((called.sq_psn, called.rq_psn), (Psn::new(0xbbb), Psn::new(0xaaa)));
+    // Who names a PSN expects it: the peer sends from there. (A kernel's rxe insists.)
+    assert_eq!((caller.rq_psn, caller.sq_psn), (Psn::new(0xaaa), Psn::new(0xbbb)));
+    assert_eq!((called.rq_psn, called.sq_psn), (Psn::new(0xbbb), Psn::new(0xaaa)));
     // Linux 6.12 with rxe puts 17 into the REQ too.
     for link in [caller, called] {
         assert_eq!((link.path_mtu, link.retry_count, link.ack_timeout), (2, 3, 17));

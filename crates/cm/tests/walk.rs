@@ -279,11 +279,11 @@ impl Walk {
             };
             let called = links(theirs, false);
             for caller in links(mine, true) {
-                let found = called.iter().find(|link| link.sq_psn == caller.rq_psn);
+                let found = called.iter().find(|link| link.rq_psn == caller.sq_psn);
                 let found = found.expect("a REP that was sent");
-                assert_eq!(found.rq_psn, caller.sq_psn);
+                assert_eq!(found.sq_psn, caller.rq_psn);
                 assert_eq!(caller.max_rd_atomic, found.max_dest_rd_atomic);
-                assert_eq!(caller.rq_psn, Psn::new(caller.remote_qpn.get() * 7));
+                assert_eq!(caller.sq_psn, Psn::new(caller.remote_qpn.get() * 7));
             }
         }
     }

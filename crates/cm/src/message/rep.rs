@@ -21,7 +21,7 @@ pub struct Rep {
     pub vendor_id: u32,
     /// End-to-end context of RD, 24 bits.
     pub local_eecn: u32,
-    /// First PSN that the sender sends.
+    /// First PSN that the caller shall send, and the sender expects.
     pub starting_psn: Psn,
     /// READs and atomics that the sender can serve at a time.
     pub responder_resources: u8,

@@ -51,7 +51,7 @@ pub struct Req {
     pub transport: TransportService,
     /// End-to-end flow control.
     pub flow_control: bool,
-    /// First PSN that the caller sends.
+    /// First PSN that the called side shall send, and the caller expects.
     pub starting_psn: Psn,
     /// Within this time (code, 5 bits) the caller itself answers.
     pub local_response_timeout: u8,

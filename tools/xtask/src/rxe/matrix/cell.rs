@@ -52,11 +52,13 @@ pub enum Program {
     Pingpong(Pingpong),
     /// `uroce perf` and `ib_*_{bw,lat}`.
     Perf(Verb, Figure),
+    /// `uroce rping` and `rping`: connected by address and port.
+    Rping,
 }
 
 impl Program {
     /// Every program.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Pingpong(Pingpong::Rc),
         Self::Pingpong(Pingpong::Uc),
         Self::Pingpong(Pingpong::Ud),
@@ -71,6 +73,7 @@ impl Program {
         Self::Perf(Verb::FetchAdd, Figure::Lat),
         Self::Perf(Verb::CompareSwap, Figure::Bw),
         Self::Perf(Verb::CompareSwap, Figure::Lat),
+        Self::Rping,
     ];
 
     /// True for the two atomic operations.
@@ -86,6 +89,7 @@ impl fmt::Display for Program {
             Self::Pingpong(Pingpong::Uc) => "pingpong-uc",
             Self::Pingpong(Pingpong::Ud) => "pingpong-ud",
             Self::Pingpong(Pingpong::Srq) => "pingpong-srq",
+            Self::Rping => "rping",
             Self::Perf(verb, figure) => return write!(f, "{}-{}", verb.name(), figure.name()),
         };
         f.write_str(name)
@@ -224,9 +228,10 @@ impl Cell {
         let messages = match self.program {
             // Each of the 16 queue pairs has a message under way when the last one is counted.
             Program::Pingpong(Pingpong::Srq) => 2 * self.iterations() + 16,
-            Program::Pingpong(_) | Program::Perf(Verb::Write | Verb::Send, Figure::Lat) => {
-                2 * self.iterations()
-            }
+            // Each ping is read and written back.
+            Program::Rping
+            | Program::Pingpong(_)
+            | Program::Perf(Verb::Write | Verb::Send, Figure::Lat) => 2 * self.iterations(),
             Program::Perf(..) => self.iterations(),
         };
         messages * self.size.div_ceil(self.mtu).max(1)

@@ -2,6 +2,7 @@
 
 use super::cell::{Cell, Figure, Pingpong, Program, Verb};
 use crate::rxe::addresses;
+use std::net::IpAddr;
 
 /// Which of the two programs of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +19,7 @@ pub fn stock(cell: &Cell, part: Part, port: u16, gid: u8) -> String {
     let mut words = match cell.program {
         Program::Pingpong(service) => format!("ibv_{}_pingpong -g {gid}", service.name()),
         Program::Perf(verb, figure) => format!("{} -x {gid} -F", stock_perf(verb, figure)),
+        Program::Rping => return rping(cell, part, port, [cell.family.far(), cell.family.near()]),
     };
     words += &format!(" -d rxe0 {}", shared_flags(cell, port));
     push_host(words, part)
@@ -28,9 +30,25 @@ pub fn ours(cell: &Cell, part: Part, port: u16) -> String {
     let mut words = match cell.program {
         Program::Pingpong(service) => format!("pingpong {}", service.name()),
         Program::Perf(verb, figure) => our_perf(verb, figure),
+        Program::Rping => {
+            let ends = [cell.family.near(), cell.family.far()];
+            let line = rping(cell, part, port, ends);
+            return format!("{line} --address {}", cell.family.near());
+        }
     };
     words += &format!(" --address {} {}", cell.family.near(), shared_flags(cell, port));
     push_host(words, part)
+}
+
+/// Ours and the stock one take the same flags. `ends`: the program's own address, and its peer's.
+fn rping(cell: &Cell, part: Part, port: u16, [own, peer]: [IpAddr; 2]) -> String {
+    match part {
+        Part::Server => format!("rping -s -a {own} -p {port}"),
+        Part::Client(_) => {
+            let (count, size) = (cell.iterations(), cell.size);
+            format!("rping -c -a {peer} -p {port} -C {count} -S {size} -V")
+        }
+    }
 }
 
 fn shared_flags(cell: &Cell, port: u16) -> String {
@@ -85,23 +103,28 @@ fn our_perf(verb: Verb, figure: Figure) -> String {
 }
 
 const LISTENING: &str = "the server listens";
+const OUR_RPING: &str = "waiting for a client on ";
 
 /// A script for a guest that runs `line`; a server says when it listens at `port`.
-pub fn stock_script(line: &str, part: Part, port: u16) -> String {
+pub fn stock_script(cell: &Cell, line: &str, part: Part, port: u16) -> String {
     if part != Part::Server {
         return format!("exec {line}\n");
     }
+    let listens = match cell.program {
+        Program::Rping => format!("rdma resource show cm_id | grep -q 'LISTEN.*:{port} '"),
+        _ => format!("grep -q ':{port:04X} .* 0A ' /proc/net/tcp /proc/net/tcp6"),
+    };
     format!(
         "{line} &\n\
-         while kill -0 $! && ! grep -q ':{port:04X} .* 0A ' /proc/net/tcp /proc/net/tcp6; do sleep 0.02; done\n\
+         while kill -0 $! && ! {listens}; do sleep 0.02; done\n\
          echo {LISTENING}\n\
          wait $!\n"
     )
 }
 
-/// True when the output of a [`stock_script`] says that the server listens.
+/// True when the output of a [`stock_script`], or of our `rping`, says that the server listens.
 pub fn announces_itself(output: &str) -> bool {
-    output.contains(LISTENING)
+    output.contains(LISTENING) || output.contains(OUR_RPING)
 }
 
 /// The client's part when the server sits at the guest's end.

@@ -12,6 +12,10 @@ const UC_BURST: u32 = 64;
 /// Packets that each of 16 queue pairs may send at once without all of them running out of retries.
 const SRQ_BURST: u32 = 256;
 
+/// Sizes that rping takes.
+const RPING_SMALLEST: u32 = 26;
+const RPING_LARGEST: u32 = 65_536;
+
 /// Gaps that are repaired within 10 s.
 const MOST_GAPS: u32 = 150;
 
@@ -21,6 +25,7 @@ pub fn reason(cell: &Cell) -> Option<&'static str> {
         Program::Pingpong(Pingpong::Uc) => uc(cell),
         Program::Pingpong(Pingpong::Ud) => ud(cell),
         Program::Pingpong(Pingpong::Srq) => srq(cell),
+        Program::Rping => rping(cell),
         _ => None,
     };
     unreliable.or_else(|| empty(cell)).or_else(|| slow(cell))
@@ -30,6 +35,7 @@ fn empty(cell: &Cell) -> Option<&'static str> {
     match cell.program {
         _ if cell.size > 0 => None,
         Program::Pingpong(Pingpong::Ud) => None,
+        Program::Rping => Some("rping has a text in front of its data"),
         Program::Pingpong(_) => Some("the stock ping-pong cannot register an empty buffer"),
         Program::Perf(..) => Some("the stock performance programs take one byte at least"),
     }
@@ -80,6 +86,15 @@ fn ud(cell: &Cell) -> Option<&'static str> {
             Some("UD delivers a doubled datagram twice: the ping-pong would count it twice")
         }
         _ => None,
+    }
+}
+
+fn rping(cell: &Cell) -> Option<&'static str> {
+    match cell.size {
+        _ if cell.mtu != LINK_PATH_MTU => Some("rping has no path MTU to choose"),
+        0..RPING_SMALLEST => Some("rping has a text in front of its data"),
+        RPING_SMALLEST..=RPING_LARGEST => None,
+        _ => Some("rping has 64 KiB of memory"),
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use super::cell::Cell;
+use super::cell::{Cell, Program};
 use super::command::{Part, announces_itself, ours, stock, stock_script};
 use crate::cleanup::{Guard, Leftover};
 use crate::error::{Context, Error, Result};
@@ -60,16 +60,16 @@ impl Near<'_> {
             }
             Self::Stock(guest) => {
                 let line = stock(cell, part, port, guest.gid_index(cell.family.near())?);
-                guest.spawn(&stock_script(&line, part, port)).map(Running::Job)
+                guest.spawn(&stock_script(cell, &line, part, port)).map(Running::Job)
             }
         }
     }
 
-    /// Waits until the server `running` accepts connections at `port`.
+    /// Waits until the server `running` accepts connections at `port`; only rping's is no TCP port.
     ///
     /// # Errors
     /// It ended first, or did not listen in time.
-    pub fn wait_listening(&self, running: &mut Running<'_>, port: u16) -> Result<()> {
+    pub fn wait_listening(&self, cell: &Cell, running: &mut Running<'_>, port: u16) -> Result<()> {
         match (self, running) {
             (Self::Ours { guest, .. }, Running::Process(process)) => wait_until(|| {
                 if !process.runs() {
@@ -78,7 +78,10 @@ impl Near<'_> {
                         process.text()
                     )));
                 }
-                Ok(guest.namespace().listens(port))
+                match cell.program {
+                    Program::Rping => Ok(announces_itself(&process.text())),
+                    _ => Ok(guest.namespace().listens(port)),
+                }
             }),
             (_, running) => running.wait_announced(),
         }

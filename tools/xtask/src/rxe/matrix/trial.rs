@@ -127,7 +127,7 @@ impl<'a> Bench<'a> {
             }
             Role::Server => {
                 let mut server = self.near.start(cell, Part::Server, port)?;
-                self.near.wait_listening(&mut server, port)?;
+                self.near.wait_listening(cell, &mut server, port)?;
                 (server, self.start_far(cell, TO_US, port)?)
             }
         };
@@ -141,7 +141,7 @@ impl<'a> Bench<'a> {
 
     fn start_far(&self, cell: &Cell, part: Part, port: u16) -> Result<Running<'_>> {
         let line = stock(cell, part, port, self.far.gid_index(cell.family.far())?);
-        self.far.spawn(&stock_script(&line, part, port)).map(Running::Job)
+        self.far.spawn(&stock_script(cell, &line, part, port)).map(Running::Job)
     }
 }
 
