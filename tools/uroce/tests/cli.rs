@@ -104,7 +104,7 @@ fn wrong_usage_is_exit_code_2_and_says_what_to_do() {
         "rping -s -c",
         "rping -c",
         "rping -s -S 25",
-        "rping -c -a 127.0.0.1 -S 65537",
+        "rping -c -a 127.0.0.1 -S 65536",
         "devices --datapath token-ring",
         "pingpong rc --datapath loopback",
         "perf write bw --datapath loopback",
@@ -357,7 +357,7 @@ fn rping_between_two_of_us() {
 
 #[test]
 fn rping_of_the_largest_size_tells_programs_what_happened() {
-    let [server, client] = rping("--json", "-C 5 -V -S 65536 --json");
+    let [server, client] = rping("--json", "-C 5 -V -S 65535 --json");
     assert_ok(&client);
     assert_ok(&server);
     for (output, role) in [(&server, "server"), (&client, "client")] {

@@ -7,8 +7,8 @@ use std::net::IpAddr;
 const PORT: u16 = 7174;
 /// Room for the longest text in front of the data: "rdma-ping-2147483647: ", and an end.
 const SMALLEST: u64 = 26;
-/// As large as rping's own buffer.
-const LARGEST: u64 = 65_536;
+/// One less than the buffer of rping.
+const LARGEST: u64 = 65_535;
 
 /// Arguments of `uroce rping`. The peer may be rping of rdmacm-utils.
 #[derive(Debug, Clone, Args)]

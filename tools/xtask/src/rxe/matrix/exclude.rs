@@ -14,7 +14,7 @@ const SRQ_BURST: u32 = 256;
 
 /// Sizes that rping takes.
 const RPING_SMALLEST: u32 = 26;
-const RPING_LARGEST: u32 = 65_536;
+const RPING_LARGEST: u32 = 65_535;
 
 /// Gaps that are repaired within 10 s.
 const MOST_GAPS: u32 = 150;
@@ -94,7 +94,7 @@ fn rping(cell: &Cell) -> Option<&'static str> {
         _ if cell.mtu != LINK_PATH_MTU => Some("rping has no path MTU to choose"),
         0..RPING_SMALLEST => Some("rping has a text in front of its data"),
         RPING_SMALLEST..=RPING_LARGEST => None,
-        _ => Some("rping has 64 KiB of memory"),
+        _ => Some("rping takes at most 65535 bytes"),
     }
 }
 
