@@ -103,7 +103,7 @@ fn wrong_usage_is_exit_code_2_and_says_what_to_do() {
         "rping",
         "rping -s -c",
         "rping -c",
-        "rping -s -S 25",
+        "rping -s -S 22",
         "rping -c -a 127.0.0.1 -S 65536",
         "devices --datapath token-ring",
         "pingpong rc --datapath loopback",

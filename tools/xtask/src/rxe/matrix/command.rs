@@ -43,7 +43,8 @@ pub fn ours(cell: &Cell, part: Part, port: u16) -> String {
 /// Ours and the stock one take the same flags. `ends`: the program's own address, and its peer's.
 fn rping(cell: &Cell, part: Part, port: u16, [own, peer]: [IpAddr; 2]) -> String {
     match part {
-        Part::Server => format!("rping -s -a {own} -p {port}"),
+        // Without -S the stock server has room for 64 bytes.
+        Part::Server => format!("rping -s -a {own} -p {port} -S {}", cell.size),
         Part::Client(_) => {
             let (count, size) = (cell.iterations(), cell.size);
             format!("rping -c -a {peer} -p {port} -C {count} -S {size} -V")

@@ -13,7 +13,7 @@ const UC_BURST: u32 = 64;
 const SRQ_BURST: u32 = 256;
 
 /// Sizes that rping takes.
-const RPING_SMALLEST: u32 = 26;
+const RPING_SMALLEST: u32 = 23;
 const RPING_LARGEST: u32 = 65_535;
 
 /// Gaps that are repaired within 10 s.
