@@ -8,8 +8,9 @@ use crate::errno::{Errno, INVALID};
 use crate::object::{Object, zeroed};
 use crate::outcome::{minus_one, pointer};
 use crate::unsupported::unsupported;
-use crate::{cq, cq_ex, mw, post_recv, post_send, qp, query, srq};
+use crate::{cq, cq_ex, mr, mw, post_recv, post_send, qp, query, srq};
 use libc::c_int;
+use std::fs::File;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,6 +27,8 @@ pub(crate) struct Ctx {
     pub(crate) limits: DeviceLimits,
     /// Asynchronous events of this context's objects.
     pub(crate) events: EventChannel,
+    /// Programs duplicate it and send it to others, which is all that can be done with it.
+    command: File,
     /// Opened when the first object is made: a look at a device needs no UDP port.
     card: Mutex<Option<Arc<Card>>>,
 }
@@ -38,6 +41,7 @@ impl Ctx {
             interface: interface.clone(),
             limits: DeviceLimits::default(),
             events,
+            command: File::open("/dev/null")?,
             card: Mutex::new(None),
         })
     }
@@ -77,8 +81,8 @@ pub(crate) unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut
         // SAFETY: by the contract.
         let interface = unsafe { Node::of(device) }.ok_or(INVALID)?;
         let ctx = Ctx::new(interface)?;
-        let async_fd = ctx.events.as_fd().as_raw_fd();
-        let whole = Whole::create(verbs_context::new(device, async_fd), Arc::new(ctx));
+        let descriptors = (ctx.command.as_raw_fd(), ctx.events.as_fd().as_raw_fd());
+        let whole = Whole::create(verbs_context::new(device, descriptors), Arc::new(ctx));
         // SAFETY: just made; this only computes the address of a field.
         Ok(unsafe { std::ptr::addr_of_mut!((*whole).context) })
     })
@@ -98,13 +102,13 @@ pub(crate) unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c
 }
 
 impl verbs_context {
-    fn new(device: *mut ibv_device, async_fd: c_int) -> verbs_context {
+    fn new(device: *mut ibv_device, (cmd_fd, async_fd): (c_int, c_int)) -> verbs_context {
         // SAFETY: null pointers, integers and a mutex.
         let mutex = unsafe { zeroed() };
         let context = ibv_context {
             device,
             ops: ibv_context_ops::NEW,
-            cmd_fd: -1,
+            cmd_fd,
             async_fd,
             num_comp_vectors: COMP_VECTORS as c_int,
             mutex,
@@ -113,6 +117,7 @@ impl verbs_context {
         // SAFETY: empty slots, a null pointer and integers.
         let mut slots: verbs_slots = unsafe { zeroed() };
         slots.sz = size_of::<verbs_context>();
+        slots.advise_mr = Some(mr::advise_mr);
         slots.query_port = Some(query::query_port);
         slots.query_device_ex = Some(query::query_device_ex);
         slots.create_cq_ex = Some(cq_ex::create_cq_ex);

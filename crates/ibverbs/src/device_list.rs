@@ -55,7 +55,8 @@ pub(crate) unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device)
     unsafe { libc::free(list.cast()) }
 }
 
-fn device_of(interface: Interface) -> *mut ibv_device {
+/// The device on an interface, the same each time.
+pub(crate) fn device_of(interface: Interface) -> *mut ibv_device {
     let mut listed = LISTED.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: what is in the list came from `Node::create` and is never destroyed.
     let same = |known: &&Listed| unsafe { Node::of(known.0) } == Some(&interface);

@@ -3,7 +3,7 @@
 use libc::c_int;
 use std::io;
 use uroce_device::memory::{
-    AllocMwError, DeallocMwError, DeregError, PdError, RegMrError, ReregError,
+    AccessError, AllocMwError, DeallocMwError, DeregError, PdError, RegMrError, ReregError,
 };
 use uroce_device::transport::PostError;
 use uroce_device::{CreateError, DestroyError, McastError, ModifyError, NoSuchObject, OpenError};
@@ -73,6 +73,10 @@ by_kind! {
     AllocMwError {
         AllocMwError::TooMany { .. } => libc::ENOMEM,
         _ => libc::EINVAL,
+    }
+    AccessError {
+        AccessError::NoAccess { .. } => libc::EPERM,
+        _ => libc::ENOENT,
     }
     DeallocMwError {
         _ => libc::EINVAL,

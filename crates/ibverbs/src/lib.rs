@@ -29,6 +29,8 @@ mod async_event;
 mod card;
 mod channel;
 mod context;
+#[cfg(test)]
+mod contract_tests;
 mod cq;
 mod cq_event;
 mod cq_ex;

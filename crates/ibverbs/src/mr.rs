@@ -1,11 +1,12 @@
 //! Memory regions.
 
-use crate::abi::{ibv_mr, ibv_pd};
+use crate::abi::{ibv_mr, ibv_pd, ibv_sge};
 use crate::card::Card;
-use crate::errno::{Errno, INVALID};
+use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::object::Object;
 use crate::outcome::{pointer, status, value};
 use crate::pd::pd_of;
+use crate::post_send::sge_list;
 use libc::{c_int, c_uint, c_void};
 use std::sync::Arc;
 use uroce_device::memory::{Access, MrId, Region, Rereg, ReregError};
@@ -17,6 +18,10 @@ struct Mr {
     id: MrId,
 }
 
+const PREFETCH: c_int = 0;
+const PREFETCH_WRITE: c_int = 1;
+const PREFETCH_NO_FAULT: c_int = 2;
+const ADVISE_FLUSH: u32 = 1;
 const CHANGE_TRANSLATION: c_int = 1;
 const CHANGE_PD: c_int = 2;
 const CHANGE_ACCESS: c_int = 4;
@@ -113,6 +118,32 @@ fn fault_in(addr: *mut c_void, length: usize, access: Access) -> Result<(), Errn
         // Before Linux 5.14, or memory of a driver: nothing is known, as nothing was before.
         _ => Ok(()),
     }
+}
+
+/// The slot behind `ibv_advise_mr`. The addresses are checked; the processor fetches pages when they
+/// are touched, so there is nothing to fetch before.
+pub(crate) unsafe extern "C" fn advise_mr(
+    pd: *mut ibv_pd,
+    advice: c_int,
+    flags: u32,
+    list: *mut ibv_sge,
+    count: u32,
+) -> c_int {
+    status(|| {
+        // SAFETY: by the contract.
+        let owner = unsafe { pd_of(pd)? };
+        // SAFETY: by the contract.
+        let sges = unsafe { sge_list(list, c_int::try_from(count).map_err(|_| INVALID)?)? };
+        if sges.is_empty() || flags & !ADVISE_FLUSH != 0 {
+            return Err(INVALID);
+        }
+        let need = match advice {
+            PREFETCH | PREFETCH_NO_FAULT => Access::empty(),
+            PREFETCH_WRITE => Access::LOCAL_WRITE,
+            _ => return Err(NOT_SUPPORTED),
+        };
+        Ok(owner.device().check_sges(owner.id, sges, need)?)
+    })
 }
 
 /// ibv_rereg_mr(3).

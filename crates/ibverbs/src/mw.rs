@@ -99,6 +99,7 @@ pub(crate) unsafe fn bind_op(
         mr: Lkey(lkey),
         va: info.addr,
         length: info.length,
-        access: Access::from_bits(info.mw_access_flags).ok_or(INVALID)?,
+        // A window has no local side; programs set the flag, and kernels do not mind.
+        access: Access::from_bits(info.mw_access_flags).ok_or(INVALID)? - Access::LOCAL_WRITE,
     })
 }

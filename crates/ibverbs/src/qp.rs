@@ -35,6 +35,9 @@ const OPS_UD: u64 = 0b1100;
 /// All but TSO (1 << 10); FLUSH is 1 << 11, ATOMIC_WRITE 1 << 12.
 const OPS_RC: u64 = 0b1_1011_1111_1111;
 
+/// Bytes of an atomic write.
+const ATOMIC_WORD: u32 = 8;
+
 /// What we keep about a queue pair. In C all of them are long enough for the extended form.
 #[derive(Debug)]
 pub(crate) struct Qp {
@@ -134,7 +137,12 @@ unsafe fn create(
     // SAFETY: by the contract.
     let owner = unsafe { pd_of(pd)? };
     // SAFETY: by the contract.
-    let request = unsafe { request(owner.id, init)? };
+    let mut request = unsafe { request(owner.id, init)? };
+    if extended {
+        // `ibv_wr_atomic_write` takes its word by value, whatever the program asked for.
+        request.caps.max_inline = request.caps.max_inline.max(ATOMIC_WORD);
+        init.cap = request.caps.into();
+    }
     let qpn = owner.device().create_qp(&request)?;
     let mut place = Place::new();
     owner.device().own_events(EventOwner::Qp(qpn), &owner.ctx.events, place.address());

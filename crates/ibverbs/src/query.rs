@@ -1,6 +1,6 @@
 //! `ibv_query_device`, `ibv_query_port` and P_Keys.
 
-use crate::abi::{ibv_context, ibv_device_attr, ibv_device_attr_ex, ibv_port_attr};
+use crate::abi::{ibv_context, ibv_device_attr, ibv_device_attr_ex, ibv_odp_caps, ibv_port_attr};
 use crate::context::{Ctx, ctx_of};
 use crate::device_list::put_text;
 use crate::errno::{Errno, INVALID};
@@ -19,6 +19,15 @@ const PORT_ACTIVE: c_int = 4;
 const OLD_PORT_ATTR: usize = 48;
 /// `IBV_PORT_CM_SUP` and `IBV_PORT_IP_BASED_GIDS`.
 const PORT_CAPS: u32 = 1 << 16 | 1 << 26;
+
+/// Memory need not be there when it is registered on demand; it is the program's own.
+const ODP_CAPS: ibv_odp_caps = ibv_odp_caps {
+    general_caps: 1,
+    // SEND, RECV, WRITE, READ, ATOMIC, SRQ_RECV.
+    rc_odp_caps: 0b11_1111,
+    uc_odp_caps: 0b10_0111,
+    ud_odp_caps: 0b10_0011,
+};
 
 /// ibv_query_device(3).
 #[unsafe(no_mangle)]
@@ -52,6 +61,7 @@ pub(crate) unsafe extern "C" fn query_device_ex(
         let mut full: ibv_device_attr_ex = unsafe { zeroed() };
         full.orig_attr = device_attr(ctx);
         full.device_cap_flags_ex = u64::from(full.orig_attr.device_cap_flags);
+        full.odp_caps = ODP_CAPS;
         full.phys_port_cnt_ex = u32::from(full.orig_attr.phys_port_cnt);
         // SAFETY: the program gave `size` bytes.
         unsafe { put_prefix(not_null(attr)?, &full, size) };

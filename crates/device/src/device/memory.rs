@@ -2,8 +2,8 @@
 
 use super::Device;
 use uroce_memory::{
-    Access, AllocMwError, DeallocMwError, DeregError, Mr, MrId, Mw, MwId, MwType, PdError, PdId,
-    RegMrError, Region, Rereg, ReregError,
+    Access, AccessError, AllocMwError, DeallocMwError, DeregError, Mr, MrId, Mw, MwId, MwType,
+    PdError, PdId, RegMrError, Region, Rereg, ReregError, Sge,
 };
 
 impl Device {
@@ -51,6 +51,17 @@ impl Device {
     /// [`DeregError::Busy`] while a window is bound to it (B40).
     pub fn dereg_mr(&self, mr: MrId) -> Result<(), DeregError> {
         self.0.shared.lock().nic.tables.mem.dereg_mr(mr)
+    }
+
+    /// Whether work requests of `pd` could use these pieces of memory; to write to them, with
+    /// [`Access::LOCAL_WRITE`].
+    ///
+    /// # Errors
+    /// [`AccessError`] of the first piece that is not usable.
+    pub fn check_sges(&self, pd: PdId, sges: &[Sge], need: Access) -> Result<(), AccessError> {
+        let engine = self.0.shared.lock();
+        let mem = &engine.nic.tables.mem;
+        sges.iter().try_for_each(|sge| mem.check_local(sge, pd, need).map(|_| ()))
     }
 
     /// `ibv_alloc_mw`.

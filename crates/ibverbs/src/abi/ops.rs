@@ -3,7 +3,7 @@
 use super::{
     Slot, ibv_context, ibv_cq, ibv_cq_ex, ibv_cq_init_attr_ex, ibv_device_attr_ex, ibv_mw,
     ibv_mw_bind, ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_init_attr_ex, ibv_recv_wr, ibv_send_wr,
-    ibv_srq, ibv_srq_init_attr_ex, ibv_wc,
+    ibv_sge, ibv_srq, ibv_srq_init_attr_ex, ibv_wc,
 };
 use libc::{c_int, c_void};
 
@@ -37,7 +37,8 @@ pub(crate) struct verbs_slots {
     pub newest: [Slot; 6],
     pub query_port:
         Option<unsafe extern "C" fn(*mut ibv_context, u8, *mut ibv_port_attr, usize) -> c_int>,
-    pub advise_mr: Slot,
+    pub advise_mr:
+        Option<unsafe extern "C" fn(*mut ibv_pd, c_int, u32, *mut ibv_sge, u32) -> c_int>,
     pub alloc_null_mr: Slot,
     pub counters: [Slot; 4],
     pub dm: [Slot; 3],

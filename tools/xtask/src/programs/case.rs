@@ -27,8 +27,13 @@ pub struct Case {
 impl Case {
     /// The command line.
     pub fn line(&self) -> String {
+        format!("{} {}", self.program, self.options()).trim_end().to_owned()
+    }
+
+    /// Its options, and how it is run where that is not the usual way.
+    pub fn options(&self) -> String {
         let form = if self.how == How::DropIn { " (drop-in)" } else { "" };
-        format!("{} {}{form}", self.program, self.arguments).trim_end().to_owned()
+        format!("{}{form}", self.arguments)
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod case;
 mod end;
+mod pyverbs;
 mod table;
 mod trial;
 
@@ -20,6 +21,9 @@ use table::Table;
 /// Debian packages with the programs, and with the header that the struct layouts are compared with.
 pub const PACKAGES: &[&str] =
     &["ibverbs-utils", "libibverbs-dev", "perftest", "python3-pyverbs", "ibverbs-providers"];
+
+/// Name of the tests of rdma-core in the table.
+const PYVERBS: &str = "pyverbs tests";
 
 /// Options of `programs`.
 #[derive(Debug, Args)]
@@ -41,12 +45,14 @@ pub fn run(arguments: &ProgramsArgs) -> Result<()> {
     let wanted = |line: &str| arguments.only.as_ref().is_none_or(|text| line.contains(text));
     let mut table = Table::default();
     for case in CASES.iter().filter(|case| wanted(&case.line())) {
-        let outcome = trial::run(case, &folder);
-        println!("{:7} {}", if outcome.is_ok() { "ok" } else { "FAILED" }, case.line());
-        if let Err(error) = &outcome {
-            println!("{error}");
-        }
-        table.add(case, outcome.is_ok());
+        let outcome = trial::run(case, &folder).map(|()| "ok".to_owned());
+        table.add(case.program, case.options(), outcome);
+    }
+    if wanted(PYVERBS) {
+        let outcome = pyverbs::tests(&folder);
+        let outcome =
+            outcome.map(|score| format!("{} ok, {} skipped", score.passed, score.skipped));
+        table.add(PYVERBS, String::new(), outcome);
     }
     if arguments.write {
         table.write()?;

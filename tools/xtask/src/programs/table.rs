@@ -3,7 +3,6 @@
 use std::fs;
 
 use super::PACKAGES;
-use super::case::Case;
 use crate::error::{Context, Error, Result};
 use crate::{packages, workspace};
 
@@ -22,19 +21,23 @@ pub struct Table {
 struct Line {
     program: &'static str,
     options: String,
-    passed: bool,
+    /// `None`: it failed.
+    result: Option<String>,
 }
 
 impl Table {
-    /// Adds a result.
-    pub fn add(&mut self, case: &Case, passed: bool) {
-        let options = case.line().replacen(case.program, "", 1).trim().to_owned();
-        self.lines.push(Line { program: case.program, options, passed });
+    /// Adds a result, and prints it.
+    pub fn add(&mut self, program: &'static str, options: String, outcome: Result<String>) {
+        match &outcome {
+            Ok(result) => println!("{result:7} {program} {options}"),
+            Err(error) => println!("FAILED  {program} {options}\n{error}"),
+        }
+        self.lines.push(Line { program, options, result: outcome.ok() });
     }
 
     /// Number of failed cases.
     pub fn failed(&self) -> usize {
-        self.lines.iter().filter(|line| !line.passed).count()
+        self.lines.iter().filter(|line| line.result.is_none()).count()
     }
 
     /// Replaces the table in the document.
@@ -53,9 +56,9 @@ impl Table {
         let versions: Vec<_> = versions.iter().map(|(name, v)| format!("{name} {v}")).collect();
         let mut text =
             format!("{}.\n\n| program | options | result |\n|---|---|---|\n", versions.join(", "));
-        for Line { program, options, passed } in &self.lines {
+        for Line { program, options, result } in &self.lines {
             let options = if options.is_empty() { String::new() } else { format!("`{options}`") };
-            let result = if *passed { "ok" } else { "**fails**" };
+            let result = result.as_deref().unwrap_or("**fails**");
             text += &format!("| {program} | {options} | {result} |\n");
         }
         Ok(text)
