@@ -60,17 +60,76 @@ fn lay_out(built: &Path, out: &Path) -> Result<()> {
     }
     fs::copy(built.join("uroce"), bin.join("uroce")).context(|| "could not copy uroce")?;
     let archive = built.join("liburoce_ibverbs.a");
-    link(&archive, &lib.join("liburoce_ibverbs.so"))?;
-    link(&archive, &lib.join("drop-in/libibverbs.so.1"))
+    let (versions, script) = (workspace::root().join(VERSIONS), lib.join("preload.map"));
+    link(&archive, &lib.join("drop-in/libibverbs.so.1"), &versions, &[])?;
+    let names = fs::read_to_string(&versions).context(|| format!("could not read {VERSIONS}"))?;
+    fs::write(&script, without_versions(&names)).context(|| "could not write a linker script")?;
+    link(&archive, &lib.join("liburoce_ibverbs.so"), &script, INTERPOSED)?;
+    fs::remove_file(&script).context(|| "could not remove a linker script")
 }
 
-/// Makes a shared library of the archive, with the file's name as its own name.
-fn link(archive: &Path, library: &Path) -> Result<()> {
+/// Functions of the C library that ours stand before; in the archive they are called `uroce_...`.
+const INTERPOSED: &[&str] = &[
+    "open",
+    "open64",
+    "__open_2",
+    "__open64_2",
+    "openat",
+    "openat64",
+    "__openat_2",
+    "__openat64_2",
+    "fopen",
+    "fopen64",
+    "opendir",
+    "scandir",
+    "scandir64",
+    "access",
+    "faccessat",
+    "stat",
+    "stat64",
+    "lstat",
+    "lstat64",
+    "fstatat",
+    "fstatat64",
+    "statx",
+    "readlink",
+    "readlinkat",
+    "realpath",
+    "__realpath_chk",
+];
+
+/// A linker script with the names of another but without its versions: a function that stands before
+/// one of the C library must have none, and a library has them for all names or for none.
+fn without_versions(script: &str) -> String {
+    let is_name = |line: &&str| line.ends_with(';') && !line.starts_with(['}', '*']);
+    let mut names: Vec<&str> = script.lines().map(str::trim).filter(is_name).collect();
+    let interposed: Vec<String> = INTERPOSED.iter().map(|name| format!("{name};")).collect();
+    names.extend(interposed.iter().map(String::as_str));
+    format!("{{\n    global:\n{}\n    local:\n*;\n}};\n", names.join("\n"))
+}
+
+/// Makes a shared library of the archive, with the file's name as its own name, what the script says
+/// as its symbols, and our functions under the names they stand before.
+fn link(archive: &Path, library: &Path, script: &Path, interposed: &[&str]) -> Result<()> {
     let name = library.file_name().unwrap_or_default().to_string_lossy();
     let mut linker = command(["cc", "-shared", "-o"]);
     linker.arg(library).arg("-Wl,--whole-archive").arg(archive).arg("-Wl,--no-whole-archive");
     linker.arg("-Wl,--gc-sections,-z,now,-z,defs,--strip-debug");
-    linker.arg(format!("-Wl,--version-script={}", workspace::root().join(VERSIONS).display()));
+    linker.arg(format!("-Wl,--version-script={}", script.display()));
     linker.arg(format!("-Wl,-soname,{name}"));
+    linker.args(interposed.iter().map(|name| format!("-Wl,--defsym={name}=uroce_{name}")));
     run_command(linker.args(["-lpthread", "-ldl", "-lm"]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_go_and_names_stay() {
+        let script = "A_1 {\n  global:\n    ibv_x;\n  local:\n    *;\n};\nA_2 {\n  global:\n    ibv_y;\n} A_1;\n";
+        let plain = without_versions(script);
+        assert!(plain.starts_with("{\n    global:\nibv_x;\nibv_y;\nopen;\n"), "{plain}");
+        assert!(plain.ends_with("local:\n*;\n};\n"), "{plain}");
+    }
 }

@@ -51,6 +51,8 @@ pub const CASES: &[Case] = &[
     case("ibv_devices", "", How::Alone),
     case("ibv_devinfo", "-v", How::Alone),
     case("ibv_asyncwatch", "", How::Until("async event FD")),
+    case("ls", "/sys/class/infiniband", How::Until("uroce")),
+    case("grep", "-r RoCE /sys/class/infiniband", How::Until("RoCE v2")),
     pair("ibv_rc_pingpong", "-g 0"),
     pair("ibv_rc_pingpong", "-g 0 -e"),
     pair("ibv_rc_pingpong", "-g 1 -c -s 1000"),

@@ -1,0 +1,90 @@
+//! A folder that looks like /sys/class/infiniband with our devices in it.
+//!
+//! It lies in the user's runtime folder, or in /tmp, under a name made of what is in it: processes
+//! with the same devices share it, and one that never ends well leaves a few small files.
+
+use crate::{settings, sysfs};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::{env, fs, process};
+
+/// Where the devices of this process are shown; made when it is asked for first. `None`: it cannot be
+/// made, or somebody else made it.
+pub(crate) fn root() -> Option<&'static Path> {
+    static ROOT: OnceLock<Option<PathBuf>> = OnceLock::new();
+    ROOT.get_or_init(|| make().ok()).as_deref()
+}
+
+/// A file below the root, and what is in it.
+type Entry = (PathBuf, String);
+
+fn entries() -> (Vec<Entry>, Vec<PathBuf>) {
+    let (mut files, mut folders) = (Vec::new(), Vec::new());
+    for interface in settings::devices() {
+        let device = PathBuf::from(&interface.name);
+        folders.push(device.join("device/net").join(&interface.netdev));
+        let below = sysfs::files(&interface).into_iter();
+        files.extend(below.map(|(name, text)| (device.join(name), text + "\n")));
+    }
+    (files, folders)
+}
+
+fn make() -> io::Result<PathBuf> {
+    let (files, folders) = entries();
+    let mut name = DefaultHasher::new();
+    (&files, &folders).hash(&mut name);
+    let home = home()?;
+    let tree = home.join(format!("sysfs-{:016x}", name.finish()));
+    if !tree.is_dir() {
+        let draft = home.join(format!("draft-{}", process::id()));
+        write(&draft, &files, &folders)?;
+        // Another process may have made the same one meanwhile.
+        if fs::rename(&draft, &tree).is_err() {
+            fs::remove_dir_all(&draft)?;
+        }
+    }
+    Ok(tree)
+}
+
+/// A folder that nobody else can write.
+fn home() -> io::Result<PathBuf> {
+    // SAFETY: no arguments, always succeeds.
+    let user = unsafe { libc::geteuid() };
+    let runtime = env::var_os("XDG_RUNTIME_DIR").filter(|folder| Path::new(folder).is_dir());
+    let home = match runtime {
+        Some(folder) => Path::new(&folder).join("uroce"),
+        None => env::temp_dir().join(format!("uroce-{user}")),
+    };
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(&home)?;
+    let found = fs::symlink_metadata(&home)?;
+    let safe = found.is_dir() && found.uid() == user && found.mode() & 0o022 == 0;
+    if safe { Ok(home) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+}
+
+fn write(draft: &Path, files: &[Entry], folders: &[PathBuf]) -> io::Result<()> {
+    folders.iter().try_for_each(|folder| fs::create_dir_all(draft.join(folder)))?;
+    for (name, text) in files {
+        let path = draft.join(name);
+        fs::create_dir_all(path.parent().unwrap_or(draft))?;
+        fs::write(path, text)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_device_has_its_folder() {
+        let root = root().expect("a folder of this user's own");
+        for device in settings::devices() {
+            let port = root.join(&device.name).join("ports/1/link_layer");
+            assert_eq!(fs::read_to_string(port).expect("a file"), "Ethernet\n");
+            assert!(root.join(&device.name).join("device/net").join(&device.netdev).is_dir());
+        }
+    }
+}
