@@ -34,6 +34,19 @@ fn send_and_receive() {
 }
 
 #[test]
+fn the_last_message_is_acknowledged_before_its_queue_pair_goes() {
+    let (a, b) = two();
+    let (qa, qb) = rc_pair(&a, &b);
+    let (from, to) = (a.buffer(8), b.buffer(8));
+    b.recv(qb, 7, &[to.sge(0, 8)]);
+    a.send(qa, 3, SendOp::Send, &[from.sge(0, 8)]);
+    assert_ok(&b.poll());
+    b.device.destroy_qp(qb).expect("it exists");
+    assert_ok(&collect(&[(&a, 1)]).concat());
+    assert_eq!(a.counter("completer_retry_err"), 0);
+}
+
+#[test]
 fn write_then_read_back() {
     let (a, b) = two();
     let (qa, _) = rc_pair(&a, &b);

@@ -1,9 +1,11 @@
 //! The open devices of the process: one for each address, however many contexts use it.
 
 use crate::errno::Errno;
+use crate::outcome::value;
 use crate::settings;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
 use uroce_device::{Device, DeviceConfig, Interface};
 
 /// An open device. With the last context and object that uses it, its port is free again.
@@ -25,9 +27,34 @@ impl Card {
             return Ok(card);
         }
         let card = Arc::new(open_device(interface)?);
+        say_goodbye_at_exit();
         open.push(Arc::downgrade(&card));
         Ok(card)
     }
+}
+
+/// A program may exit with everything open. What a NIC would still send then, such as the ACK of the
+/// last message that the program has seen, is sent before the process ends.
+fn say_goodbye_at_exit() {
+    static ONCE: Once = Once::new();
+    static PROCESS: AtomicU32 = AtomicU32::new(0);
+    extern "C" fn goodbye() {
+        value((), || {
+            // A child has the memory but not the device, and perhaps a lock that nobody releases.
+            if std::process::id() != PROCESS.load(Ordering::Relaxed) {
+                return;
+            }
+            // A thread that has the lock while the process exits keeps it.
+            let Ok(open) = OPEN.try_lock() else { return };
+            open.iter().filter_map(Weak::upgrade).for_each(|card| {
+                card.device.drive();
+            });
+        });
+    }
+    PROCESS.store(std::process::id(), Ordering::Relaxed);
+    // SAFETY: a function that lives as long as the library, which nobody unloads. If there is no
+    // room for it, the process goes without.
+    ONCE.call_once(|| drop(unsafe { libc::atexit(goodbye) }));
 }
 
 fn open_device(interface: &Interface) -> Result<Card, Errno> {

@@ -56,6 +56,7 @@ impl Device {
     /// [`ModifyError`].
     pub fn modify_qp(&self, qpn: Qpn, attr: &QpAttr, mask: QpAttrMask) -> Result<(), ModifyError> {
         let mut engine = self.0.shared.lock();
+        engine.send_what_waits();
         let attr = engine.check_attr(attr, mask)?;
         engine.modify_qp(qpn, &attr, mask)
     }
@@ -78,6 +79,7 @@ impl Device {
     /// [`DestroyError::NoSuchObject`].
     pub fn destroy_qp(&self, qpn: Qpn) -> Result<(), DestroyError> {
         let mut engine = self.0.shared.lock();
+        engine.send_what_waits();
         engine.leave_all_groups(qpn);
         let nic = &mut engine.nic;
         let mut entry = nic.qps.remove(qpn).ok_or(no_qp(qpn))?;
@@ -136,6 +138,13 @@ impl Device {
 }
 
 impl Engine {
+    /// The ACK of a message that the application has seen must not go down with its queue pair: the
+    /// peer would repeat the message until it gives up.
+    fn send_what_waits(&mut self) {
+        let now = self.clock.now();
+        self.send_ready(now);
+    }
+
     fn add_qp(&mut self, request: &QpRequest) -> Result<Qpn, CreateError> {
         let qpn = self.nic.qps.allocate_qpn().ok_or(CreateError::NoQpn)?;
         let init = QpInit {

@@ -10,7 +10,7 @@ use crate::error::{Context, Error, Result};
 use crate::process::describe;
 
 /// How long a program may take.
-pub const PATIENCE: Duration = Duration::from_secs(100);
+pub const PATIENCE: Duration = Duration::from_secs(200);
 const STEP: Duration = Duration::from_millis(20);
 
 /// A running program; dropping it ends it.

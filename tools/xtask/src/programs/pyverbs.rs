@@ -12,7 +12,7 @@ use crate::process::{command, run};
 const PYTHON: &str = "/usr/bin/python3";
 const TESTS: &str = "usr/share/doc/rdma-core/tests";
 /// Tests of librdmacm, which is the system's: it wants a kernel.
-const CONNECTIONS: &str = "test_rdmacm.py";
+const CONNECTIONS: [&str; 2] = ["test_rdmacm.py", "test_mlx5_rdmacm.py"];
 /// Both ends of each test are in one process, on one device.
 const ADDRESS: &str = "127.47.91.3";
 
@@ -61,7 +61,9 @@ fn unpack(into: &Path) -> Result<PathBuf> {
     let tests = into.join("tests");
     run(command(["cp", "-r"]).arg(&source).arg(&tests))?;
     run(command(["sh", "-c", "gunzip \"$0\"/*.gz"]).arg(&tests))?;
-    fs::remove_file(tests.join(CONNECTIONS)).context(|| format!("no {CONNECTIONS}"))?;
+    for file in CONNECTIONS {
+        fs::remove_file(tests.join(file)).context(|| format!("no {file}"))?;
+    }
     run(command(["chmod", "-R", "a+rX"]).arg(into))?;
     Ok(tests)
 }
