@@ -137,6 +137,12 @@ impl Device {
         self.0.shared.event_owners.insert(owner, channel, cookie);
     }
 
+    /// [`drive`](Self::drive), unless another call is in progress, perhaps one that the caller has
+    /// interrupted: for what a process does at its end.
+    pub fn drive_unless_busy(&self) -> bool {
+        self.0.shared.try_lock().is_some_and(|mut engine| engine.turn())
+    }
+
     /// The next asynchronous event (`ibv_get_async_event`); `None` as `timeout` waits for ever.
     ///
     /// # Errors

@@ -56,6 +56,16 @@ impl Shared {
         EngineGuard { shared: self, engine }
     }
 
+    /// The engine, if nobody has it: for callers that may have interrupted whoever does.
+    pub(crate) fn try_lock(&self) -> Option<EngineGuard<'_>> {
+        let engine = match self.engine.try_lock() {
+            Ok(engine) => engine,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(EngineGuard { shared: self, engine })
+    }
+
     fn lock_slow(&self) -> MutexGuard<'_, Engine> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);

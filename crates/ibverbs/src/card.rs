@@ -44,17 +44,19 @@ fn say_goodbye_at_exit() {
             if std::process::id() != PROCESS.load(Ordering::Relaxed) {
                 return;
             }
-            // A thread that has the lock while the process exits keeps it.
+            // The program may have called exit() in a signal handler, in the middle of a call of ours.
             let Ok(open) = OPEN.try_lock() else { return };
             open.iter().filter_map(Weak::upgrade).for_each(|card| {
-                card.device.drive();
+                card.device.drive_unless_busy();
             });
         });
     }
     PROCESS.store(std::process::id(), Ordering::Relaxed);
-    // SAFETY: a function that lives as long as the library, which nobody unloads. If there is no
-    // room for it, the process goes without.
-    ONCE.call_once(|| drop(unsafe { libc::atexit(goodbye) }));
+    ONCE.call_once(|| {
+        // SAFETY: a function that lives as long as the library, which nobody unloads. If there is no
+        // room for it, the process goes without.
+        let _no_room = unsafe { libc::atexit(goodbye) };
+    });
 }
 
 fn open_device(interface: &Interface) -> Result<Card, Errno> {
