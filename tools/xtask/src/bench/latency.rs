@@ -1,4 +1,5 @@
 //! Small messages there and back over a veth pair, against a TCP ping-pong that spins and one that sleeps.
+//! Each end, of us and of the rivals, keeps to a processor of its own.
 
 use super::link::Link;
 use super::play::{Contestant, play};
@@ -38,7 +39,7 @@ fn sleeping(size: u64) -> String {
 /// # Errors
 /// Not root.
 pub fn run(setup: &Setup) -> Result<Vec<Series>> {
-    let link = Link::create(MTU)?;
+    let link = Link::create(MTU)?.keep_apart();
     let sizes = if setup.quick { &[8][..] } else { &SIZES[..] };
     let mut all = Vec::new();
     for &size in sizes {

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use super::placement::two_processors;
 use crate::error::Result;
 use crate::netns::NetNs;
 use crate::process::{command, run};
@@ -17,6 +18,8 @@ const DEVICE: &str = "veth0";
 pub struct Link {
     near: NetNs,
     far: NetNs,
+    /// Each end keeps to a processor of its own.
+    apart: bool,
 }
 
 impl Link {
@@ -25,7 +28,8 @@ impl Link {
     /// # Errors
     /// Not root, or the kernel has no veth.
     pub fn create(mtu: u32) -> Result<Self> {
-        let link = Self { near: NetNs::create("bench")?, far: NetNs::create("bench")? };
+        let (near, far) = (NetNs::create("bench")?, NetNs::create("bench")?);
+        let link = Self { near, far, apart: false };
         run(command(["ip", "link", "add", DEVICE, "mtu"]).arg(mtu.to_string()).args([
             "netns",
             link.near.name(),
@@ -46,14 +50,30 @@ impl Link {
         Ok(link)
     }
 
+    /// Programs of each end keep to a processor of their own from now on: two ends that spin on the
+    /// same one would wait for the scheduler, not for each other.
+    pub fn keep_apart(self) -> Self {
+        Self { apart: true, ..self }
+    }
+
     /// A command at the client's end.
     pub fn near(&self, words: &[String]) -> Command {
-        self.near.command(words)
+        self.near.command(&self.kept(0, words))
     }
 
     /// A command at the server's end.
     pub fn far(&self, words: &[String]) -> Command {
-        self.far.command(words)
+        self.far.command(&self.kept(1, words))
+    }
+
+    /// `words` behind what keeps them on the processor of an end.
+    fn kept(&self, end: usize, words: &[String]) -> Vec<String> {
+        let mut all = Vec::new();
+        if let Some(processors) = two_processors().filter(|_| self.apart) {
+            all.extend(["taskset".to_owned(), "-c".to_owned(), processors[end].to_string()]);
+        }
+        all.extend_from_slice(words);
+        all
     }
 
     /// True when a server waits for TCP connections at `port`.

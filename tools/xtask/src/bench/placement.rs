@@ -55,20 +55,18 @@ impl Place {
 }
 
 /// Two different processors that this process may use; `None` if there is only one.
-fn two_processors() -> Option<[CpuSet; 2]> {
+pub fn two_processors() -> Option<[usize; 2]> {
     let allowed = sched_getaffinity(None).ok()?;
-    let mut found = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).map(|cpu| {
-        let mut one = CpuSet::new();
-        one.set(cpu);
-        one
-    });
+    let mut found = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
     Some([found.next()?, found.next()?])
 }
 
 /// Keeps this thread on a processor. Where that fails, the kernel chooses.
-fn stay_on(processor: Option<&CpuSet>) {
+fn stay_on(processor: Option<usize>) {
     if let Some(processor) = processor {
-        let _ = sched_setaffinity(None, processor);
+        let mut one = CpuSet::new();
+        one.set(processor);
+        let _ = sched_setaffinity(None, &one);
     }
 }
 
@@ -76,7 +74,7 @@ fn stay_on(processor: Option<&CpuSet>) {
 pub fn round_trip_ns() -> f64 {
     let (ball, over) = (AtomicU32::new(0), AtomicBool::new(false));
     let processors = two_processors();
-    let [here, there] = [0, 1].map(|nth| processors.as_ref().map(|both| &both[nth]));
+    let [here, there] = [0, 1].map(|nth| processors.map(|both| both[nth]));
     // In threads of its own: what this program starts is not to inherit the choice.
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -46,6 +46,7 @@ Rivals took turns in short runs. Beside each run the round trip of a spinning ha
 processors was measured: *close* is below 200 ns, *far* above, *mixed* when it changed or other
 programs were in the way. Ratios are of runs in the same round with the same placement. Gb/s are of payload,
 1e9 bits. CPU s/GB: processor seconds of both ends for 1e9 bytes of payload.
+[README.md](README.md) says how it is measured, and how busy the machine was.
 ";
 
 /// The page.
