@@ -2,11 +2,14 @@
 
 use libc::c_int;
 use std::io;
+use uroce_device::cm::CmError;
 use uroce_device::memory::{
     AccessError, AllocMwError, DeallocMwError, DeregError, PdError, RegMrError, ReregError,
 };
 use uroce_device::transport::PostError;
-use uroce_device::{CreateError, DestroyError, McastError, ModifyError, NoSuchObject, OpenError};
+use uroce_device::{
+    ConnectionError, CreateError, DestroyError, McastError, ModifyError, NoSuchObject, OpenError,
+};
 
 /// An errno value, never 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +42,16 @@ macro_rules! by_method {
         }
     )*};
 }
-by_method!(CreateError, DestroyError, ModifyError, McastError, NoSuchObject, OpenError, PostError);
+by_method!(
+    ConnectionError,
+    CreateError,
+    DestroyError,
+    ModifyError,
+    McastError,
+    NoSuchObject,
+    OpenError,
+    PostError
+);
 
 /// Errors of the memory table, whose numbers are the kernel's.
 macro_rules! by_kind {
@@ -80,5 +92,11 @@ by_kind! {
     }
     DeallocMwError {
         _ => libc::EINVAL,
+    }
+}
+
+impl From<CmError> for Errno {
+    fn from(error: CmError) -> Errno {
+        ConnectionError::from(error).into()
     }
 }

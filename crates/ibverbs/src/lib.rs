@@ -1,4 +1,5 @@
-//! libibverbs on the userspace NIC: the C interface, so that unmodified programs run on it.
+//! libibverbs and librdmacm on the userspace NIC: the C interfaces, so that unmodified programs run on
+//! it.
 //!
 //! ```text
 //!   program (ibv_rc_pingpong, ib_write_bw, ...)
@@ -55,6 +56,7 @@ mod qp_attr;
 mod qp_ex;
 mod query;
 mod rate;
+mod rdmacm;
 mod settings;
 mod srq;
 mod sysfs;

@@ -19,6 +19,11 @@ pub(crate) fn devices() -> Vec<Interface> {
     }
 }
 
+/// The program shall see one device only.
+pub(crate) fn is_one_device() -> bool {
+    std::env::var_os("UROCE_DEVICE").is_some_and(|wanted| !wanted.is_empty())
+}
+
 fn named(wanted: &str) -> Option<Interface> {
     let found = match wanted.parse::<IpAddr>() {
         Ok(address) => interface_of(address),

@@ -23,6 +23,8 @@ pub struct DistArgs {
 
 /// Versions of the symbols, as in rdma-core.
 const VERSIONS: &str = "crates/ibverbs/libibverbs.map";
+/// Names of librdmacm.
+const CONNECTIONS: &str = "crates/ibverbs/librdmacm.map";
 
 /// Builds with optimisation and prints where everything is.
 ///
@@ -62,7 +64,10 @@ fn lay_out(built: &Path, out: &Path) -> Result<()> {
     let archive = built.join("liburoce_ibverbs.a");
     let (versions, script) = (workspace::root().join(VERSIONS), lib.join("preload.map"));
     link(&archive, &lib.join("drop-in/libibverbs.so.1"), &versions, &[])?;
-    let names = fs::read_to_string(&versions).context(|| format!("could not read {VERSIONS}"))?;
+    let read = |map: &str| {
+        fs::read_to_string(workspace::root().join(map)).context(|| format!("could not read {map}"))
+    };
+    let names = read(VERSIONS)? + &read(CONNECTIONS)?;
     fs::write(&script, without_versions(&names)).context(|| "could not write a linker script")?;
     link(&archive, &lib.join("liburoce_ibverbs.so"), &script, INTERPOSED)?;
     fs::remove_file(&script).context(|| "could not remove a linker script")

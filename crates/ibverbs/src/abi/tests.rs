@@ -1,11 +1,13 @@
 //! The structs, compared with the header of the system by a C program.
 
 use super::*;
+use crate::rdmacm::abi::*;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-const HEADER: &str = "/usr/include/infiniband/verbs.h";
+/// The headers; the second includes the first.
+const HEADER: &str = "/usr/include/rdma/rdma_cma.h";
 
 /// A place in a struct: its C name and where we have it.
 struct Offset {
@@ -123,6 +125,24 @@ fn work() -> Vec<Offset> {
     }
 }
 
+fn connections() -> Vec<Offset> {
+    offsets! {
+        rdma_event_channel { fd }
+        rdma_cm_id { verbs, channel, context, qp, route, ps, port_num, event, send_cq_channel,
+            send_cq, recv_cq_channel, recv_cq, srq, pd, qp_type }
+        rdma_route { addr.src = "addr.src_storage", addr.dst = "addr.dst_storage",
+            addr.sgid = "addr.addr.ibaddr.sgid", addr.dgid = "addr.addr.ibaddr.dgid",
+            addr.pkey = "addr.addr.ibaddr.pkey", path_rec, num_paths }
+        rdma_conn_param { private_data, private_data_len, responder_resources, initiator_depth,
+            flow_control, retry_count, rnr_retry_count, srq, qp_num }
+        rdma_ud_param { private_data, private_data_len, ah_attr, qp_num, qkey }
+        rdma_cm_event { id, listen_id, event, status, param }
+        rdma_addrinfo { ai_flags, ai_family, ai_qp_type, ai_port_space, ai_src_len, ai_dst_len,
+            ai_src_addr, ai_dst_addr, ai_src_canonname, ai_dst_canonname, ai_route_len, ai_route,
+            ai_connect_len, ai_connect, ai_next }
+    }
+}
+
 /// Structs that every version of the header has in the same length.
 const SIZES: &[(&str, usize)] = &[
     ("struct ibv_device", size_of::<ibv_device>()),
@@ -178,12 +198,15 @@ fn slots() -> Vec<(&'static str, usize)> {
 /// A C program that names each place at which the header and we are of different minds.
 fn program() -> String {
     let mut c = "#include <stdio.h>\n#include <infiniband/verbs.h>\n\
+         #include <rdma/rdma_cma.h>\n\
          #define CHECK(what, theirs, ours) if ((theirs) != (ours)) \
          { printf(\"%s: header %zu, here %zu\\n\", what, (size_t)(theirs), (size_t)(ours)); bad = 1; }\n\
          int main(void) { int bad = 0;\n"
         .to_owned();
     for Offset { c_struct, c_field, ours } in
-        [objects(), extended_queue_pair(), attributes(), work()].into_iter().flatten()
+        [objects(), extended_queue_pair(), attributes(), work(), connections()]
+            .into_iter()
+            .flatten()
     {
         let place = format!("offsetof(struct {c_struct}, {c_field})");
         writeln!(c, "CHECK(\"{c_struct}.{c_field}\", {place}, {ours}ul)").expect("a string grows");
@@ -203,8 +226,11 @@ fn program() -> String {
 #[test]
 fn every_struct_is_laid_out_as_the_header_of_the_system_says() {
     if !Path::new(HEADER).exists() {
-        assert!(std::env::var_os("CI").is_none(), "CI must have {HEADER} (libibverbs-dev)");
-        println!("skipped: no {HEADER}; install libibverbs-dev");
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "CI must have {HEADER} (libibverbs-dev, librdmacm-dev)"
+        );
+        println!("skipped: no {HEADER}; install librdmacm-dev");
         return;
     }
     let folder = std::env::temp_dir().join(format!("uroce-layout-{}", std::process::id()));

@@ -9,6 +9,9 @@ pub enum How {
     Until(&'static str),
     /// As server, and as client with the server's address behind its arguments; both must end with 0.
     Pair,
+    /// As server by rdma_cm, and this command line as client; SERVER is the server's address. Both must
+    /// end with 0.
+    Called(&'static str),
     /// As [`Pair`](How::Pair), with the library in the place of the system's.
     DropIn,
 }
@@ -103,6 +106,12 @@ pub const CASES: &[Case] = &[
     pair("ib_atomic_bw", "-F -n 200"),
     pair("ib_atomic_bw", "-F -n 100 -A CMP_AND_SWAP -q 4"),
     pair("ib_atomic_lat", "-F -n 200"),
+    case("rping", "-s -a SERVER -C 10", How::Called("rping -c -a SERVER -C 10 -v")),
+    case("ucmatose", "-c 4", How::Called("ucmatose -c 4 -s SERVER")),
+    case("udaddy", "", How::Called("udaddy -s SERVER")),
+    case("rdma_server", "-s SERVER", How::Called("rdma_client -s SERVER")),
+    case("ib_write_bw", "-F -R -n 100", How::Called("ib_write_bw -F -R -n 100 SERVER")),
+    case("ib_send_lat", "-F -R -n 100", How::Called("ib_send_lat -F -R -n 100 SERVER")),
 ];
 
 #[cfg(test)]

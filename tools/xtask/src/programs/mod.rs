@@ -19,8 +19,15 @@ use case::CASES;
 use table::Table;
 
 /// Debian packages with the programs, and with the header that the struct layouts are compared with.
-pub const PACKAGES: &[&str] =
-    &["ibverbs-utils", "libibverbs-dev", "perftest", "python3-pyverbs", "ibverbs-providers"];
+pub const PACKAGES: &[&str] = &[
+    "ibverbs-utils",
+    "libibverbs-dev",
+    "librdmacm-dev",
+    "perftest",
+    "rdmacm-utils",
+    "python3-pyverbs",
+    "ibverbs-providers",
+];
 
 /// Name of the tests of rdma-core in the table.
 const PYVERBS: &str = "pyverbs tests";

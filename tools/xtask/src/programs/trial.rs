@@ -1,8 +1,10 @@
 //! One command line, tried.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use super::case::{Case, How};
 use super::end::End;
@@ -13,6 +15,8 @@ use crate::process::command;
 /// The two ends. Not 127.0.0.1, where somebody else may already have UDP port 4791.
 const SERVER: &str = "127.47.91.1";
 const CLIENT: &str = "127.47.91.2";
+/// From an open device to its listener.
+const SETTLE: Duration = Duration::from_millis(500);
 
 /// Runs the case with the libraries in `folder`.
 ///
@@ -25,6 +29,19 @@ pub fn run(case: &Case, folder: &Path) -> Result<()> {
         How::Until(text) => {
             let mut end = End::start(&mut on(SERVER, case, folder), &output("server"))?;
             end.wait_until(|end| end.printed().contains(text))
+        }
+        How::Called(client) => {
+            let words = as_server(case.arguments);
+            let mut server = program(SERVER, case.program, &words, folder, false);
+            let mut server = End::start(&mut server, &output("server"))?;
+            server.wait_until(|_| has_device(SERVER))?;
+            // Between the device and its listener nothing can be seen from outside.
+            std::thread::sleep(SETTLE);
+            let client = as_server(client);
+            let (name, words) = client.split_once(' ').unwrap_or((&client, ""));
+            let mut client = program(CLIENT, name, words, folder, false);
+            let client = End::start(&mut client, &output("client"))?.finish();
+            client.and_then(|()| server.finish())
         }
         How::Pair | How::DropIn => {
             let port = port();
@@ -43,21 +60,44 @@ pub fn run(case: &Case, folder: &Path) -> Result<()> {
     }
 }
 
-/// The program on the device with this address, as a user without privileges.
+fn as_server(words: &str) -> String {
+    words.replace("SERVER", SERVER)
+}
+
+/// The case's program on the device with this address.
 fn on(address: &str, case: &Case, folder: &Path) -> Command {
+    let mut words = program(address, case.program, case.arguments, folder, case.how == How::DropIn);
+    // Some programs keep stdout back until a buffer is full, unless it is a terminal.
+    if matches!(case.how, How::Until(_)) {
+        let line = words.get_args().map(OsStr::to_owned);
+        let line: Vec<_> = std::iter::once(words.get_program().to_owned()).chain(line).collect();
+        words = command(["stdbuf", "-oL"]);
+        words.args(line);
+    }
+    words
+}
+
+/// A program on the device with this address, as a user without privileges.
+fn program(address: &str, name: &str, arguments: &str, folder: &Path, drop_in: bool) -> Command {
     let uroce = folder.join("bin/uroce").display().to_string();
     let mut words: Vec<&str> = as_nobody().to_vec();
     words.extend([&uroce, "run", "--log", "warn", "--device", address]);
-    if case.how == How::DropIn {
+    if drop_in {
         words.push("--drop-in");
     }
-    words.extend(["--", case.program]);
-    words.extend(case.arguments.split_whitespace());
-    // Some distributions keep stdout back until a buffer is full, unless it is a terminal.
-    if matches!(case.how, How::Until(_)) {
-        words.splice(0..0, ["stdbuf", "-oL"]);
-    }
+    words.extend(["--", name]);
+    words.extend(arguments.split_whitespace());
     command(words)
+}
+
+/// Whether a device is open on this address: somebody has its UDP port.
+fn has_device(address: &str) -> bool {
+    const ROCE_PORT: &str = ":12B7";
+    let Ok(ip) = address.parse::<std::net::Ipv4Addr>() else { return false };
+    // The kernel prints addresses as numbers of the processor.
+    let wanted = format!("{:08X}{ROCE_PORT}", u32::from_ne_bytes(ip.octets()));
+    let table = fs::read_to_string("/proc/net/udp").unwrap_or_default();
+    table.lines().any(|line| line.split_whitespace().nth(1) == Some(wanted.as_str()))
 }
 
 /// The port on which the ends exchange what they need to know; two runs at once need two.

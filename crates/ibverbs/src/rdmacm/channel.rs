@@ -1,0 +1,133 @@
+//! Event channels.
+
+use super::abi::{rdma_cm_event, rdma_event_channel};
+use super::event::{self, translate};
+use crate::channel::{make_blocking, patience};
+use crate::errno::{Errno, INVALID};
+use crate::object::Object;
+use crate::outcome::{minus_one, pointer, status, value};
+use crate::query::not_null;
+use libc::c_int;
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use uroce_device::CmChannel;
+
+/// What we keep about an event channel.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    pub(crate) events: CmChannel,
+    /// Events that a call took while it waited for another one.
+    parked: Mutex<Parked>,
+}
+
+#[derive(Debug, Default)]
+struct Parked(VecDeque<*mut rdma_cm_event>);
+
+// SAFETY: the events are owned by this list until they are given to the program.
+unsafe impl Send for Parked {}
+
+type Whole = Object<rdma_event_channel, Channel>;
+
+impl Channel {
+    fn parked(&self) -> MutexGuard<'_, Parked> {
+        self.parked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn park(&self, event: *mut rdma_cm_event) {
+        self.parked().0.push_back(event);
+    }
+
+    /// The next event; `None` as `wait` waits for ever.
+    pub(crate) fn next(&self, wait: Option<Duration>) -> Result<*mut rdma_cm_event, Errno> {
+        if let Some(event) = self.parked().0.pop_front() {
+            return Ok(event);
+        }
+        loop {
+            let event = self.events.next_event(wait)?.ok_or(Errno(libc::EAGAIN))?;
+            // An event of an id that went away meanwhile is none.
+            if let Some(event) = translate(event) {
+                return Ok(event);
+            }
+        }
+    }
+
+    /// Forgets the parked events for which `gone` says yes.
+    pub(crate) fn unpark(&self, gone: impl Fn(&rdma_cm_event) -> bool) {
+        let mut parked = self.parked();
+        // SAFETY: events in the list are alive.
+        let (dead, alive) = parked.0.drain(..).partition(|event| gone(unsafe { &**event }));
+        parked.0 = alive;
+        drop(parked);
+        let dead: VecDeque<*mut rdma_cm_event> = dead;
+        // SAFETY: nobody else has them.
+        dead.into_iter().for_each(|event| unsafe { event::acknowledge(event) });
+    }
+}
+
+/// Our part of a channel.
+///
+/// # Safety
+/// By the contract.
+pub(crate) unsafe fn channel_of<'a>(
+    channel: *const rdma_event_channel,
+) -> Result<&'a Channel, Errno> {
+    // SAFETY: the caller's promise.
+    unsafe { Whole::of(channel) }.ok_or(INVALID)
+}
+
+pub(crate) fn create() -> Result<*mut rdma_event_channel, Errno> {
+    let events = CmChannel::new()?;
+    make_blocking(events.as_fd())?;
+    let c = rdma_event_channel { fd: events.as_fd().as_raw_fd() };
+    Ok(Whole::create(c, Channel { events, parked: Mutex::default() }))
+}
+
+/// rdma_create_event_channel(3).
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn rdma_create_event_channel() -> *mut rdma_event_channel {
+    pointer(create)
+}
+
+/// rdma_destroy_event_channel(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_destroy_event_channel(channel: *mut rdma_event_channel) {
+    value((), || {
+        // SAFETY: by the contract; nobody uses it any more.
+        unsafe {
+            if let Ok(inner) = channel_of(channel) {
+                inner.unpark(|_| true);
+                Whole::destroy(channel);
+            }
+        }
+    });
+}
+
+/// rdma_get_cm_event(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_get_cm_event(
+    channel: *mut rdma_event_channel,
+    event: *mut *mut rdma_cm_event,
+) -> c_int {
+    minus_one(|| {
+        // SAFETY: by the contract.
+        let (inner, out) = unsafe { (channel_of(channel)?, not_null(event)?) };
+        let wait = patience(inner.events.as_fd())?;
+        let event = inner.next(wait)?;
+        // SAFETY: by the contract.
+        unsafe { *out = event };
+        Ok(())
+    })
+}
+
+/// rdma_ack_cm_event(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_ack_cm_event(event: *mut rdma_cm_event) -> c_int {
+    status(|| {
+        not_null(event)?;
+        // SAFETY: by the contract.
+        unsafe { event::acknowledge(event) };
+        Ok(())
+    })
+}

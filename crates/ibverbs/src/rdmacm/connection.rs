@@ -1,0 +1,273 @@
+//! Listening, calling, accepting, refusing, ending.
+
+use super::abi::{rdma_cm_id, rdma_conn_param};
+use super::channel::channel_of;
+use super::contexts::{self, Used};
+use super::endpoint::complete;
+use super::id::{Id, id_of, port_or_free};
+use super::{registry, sockaddr};
+use crate::errno::{Errno, INVALID};
+use crate::outcome::{minus_one, status};
+use crate::settings;
+use libc::{c_int, c_void};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use uroce_device::cm::{
+    Acceptance, Answer, Call, CommId, PortSpace, Question, RejReason, ServiceId, SidrStatus,
+};
+use uroce_device::wire::{Psn, Qpn};
+
+/// READs and atomics in flight, each way, if the program wants as many as there can be.
+const MOST_READS: u8 = 128;
+/// Calls that wait for an answer, if the program does not care.
+const BACKLOG: usize = 1024;
+/// The Q_Key of services of datagrams (`RDMA_UDP_QKEY`).
+pub(crate) const UDP_QKEY: u32 = 0x0123_4567;
+
+/// What a program says when it calls or accepts, in our words.
+struct Param {
+    qpn: Qpn,
+    responder_resources: u8,
+    initiator_depth: u8,
+    flow_control: bool,
+    retry_count: u8,
+    rnr_retry_count: u8,
+    private_data: Vec<u8>,
+}
+
+/// # Safety
+/// By the contract.
+unsafe fn param_of(id: *mut rdma_cm_id, param: *const rdma_conn_param) -> Param {
+    let most = MOST_READS;
+    // SAFETY: by the contract.
+    let (qp, given) = unsafe { ((*id).qp, param.as_ref()) };
+    // SAFETY: by the contract.
+    let own = (!qp.is_null()).then(|| unsafe { (*qp).qp_num });
+    let Some(given) = given else {
+        return Param {
+            qpn: Qpn::new(own.unwrap_or(0)),
+            responder_resources: most,
+            initiator_depth: most,
+            flow_control: false,
+            retry_count: 7,
+            rnr_retry_count: 7,
+            private_data: Vec::new(),
+        };
+    };
+    Param {
+        qpn: Qpn::new(own.unwrap_or(given.qp_num)),
+        responder_resources: given.responder_resources.min(most),
+        initiator_depth: given.initiator_depth.min(most),
+        flow_control: given.flow_control != 0,
+        retry_count: given.retry_count.min(7),
+        rnr_retry_count: given.rnr_retry_count.min(7),
+        // SAFETY: by the contract.
+        private_data: unsafe { bytes(given.private_data, given.private_data_len) },
+    }
+}
+
+/// # Safety
+/// `length` bytes, or null.
+unsafe fn bytes(data: *const c_void, length: u8) -> Vec<u8> {
+    if data.is_null() || length == 0 {
+        return Vec::new();
+    }
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(data.cast::<u8>(), usize::from(length)) }.to_vec()
+}
+
+/// First PSN of a connection; nobody shall guess it.
+fn start_psn() -> Result<Psn, Errno> {
+    let mut random = [0u8; 4];
+    // SAFETY: 4 bytes of our own.
+    let got = unsafe { libc::getrandom(random.as_mut_ptr().cast(), random.len(), 0) };
+    if got != random.len() as isize {
+        return Err(std::io::Error::last_os_error().into());
+    }
+    Ok(Psn::new(u32::from_ne_bytes(random) & 0xff_ffff))
+}
+
+/// rdma_listen(3). An id that is bound to no device listens on all of them.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_listen(id: *mut rdma_cm_id, backlog: c_int) -> c_int {
+    minus_one(|| {
+        // SAFETY: by the contract.
+        let inner = unsafe { id_of(id)? };
+        let backlog = usize::try_from(backlog).ok().filter(|&n| n > 0).unwrap_or(BACKLOG);
+        let devices = devices_of(inner)?;
+        let port = match inner.state().local {
+            Some(local) if local.port() > 0 => local.port(),
+            _ => port_or_free(&devices[0], inner.space, 0)?,
+        };
+        let service = ServiceId::new(inner.space, port);
+        // SAFETY: by the contract.
+        let channel = unsafe { channel_of((*id).channel)? };
+        for used in devices {
+            let cookie = registry::add(id, &used.card);
+            used.card.device.cm_listen(service, backlog, &channel.events, cookie)?;
+            inner.state().listens.push((used, service));
+        }
+        // SAFETY: by the contract.
+        unsafe { note_port(id, inner, port) };
+        Ok(())
+    })
+}
+
+/// The devices on which an id listens.
+fn devices_of(inner: &Id) -> Result<Vec<Used>, Errno> {
+    if let Some(used) = inner.state().used.clone() {
+        return Ok(vec![used]);
+    }
+    let devices: Vec<Used> = settings::devices().into_iter().flat_map(contexts::on).collect();
+    if devices.is_empty() { Err(Errno(libc::ENODEV)) } else { Ok(devices) }
+}
+
+/// # Safety
+/// By the contract.
+unsafe fn note_port(id: *mut rdma_cm_id, inner: &Id, port: u16) {
+    let mut state = inner.state();
+    let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let local = SocketAddr::new(state.local.map_or(any, |local| local.ip()), port);
+    state.local = Some(local);
+    // SAFETY: by the contract.
+    unsafe { (*id).route.addr.src = sockaddr::write(local) };
+}
+
+/// rdma_connect(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_connect(
+    id: *mut rdma_cm_id,
+    param: *mut rdma_conn_param,
+) -> c_int {
+    minus_one(|| {
+        // SAFETY: by the contract.
+        let (inner, param) = unsafe { (id_of(id)?, param_of(id, param)) };
+        // SAFETY: by the contract.
+        let channel = unsafe { channel_of((*id).channel)? };
+        let mut state = inner.state();
+        let (used, peer) = (state.used.clone().ok_or(INVALID)?, state.peer.ok_or(INVALID)?);
+        let port = state.local.map_or(0, |local| local.port());
+        let service = ServiceId::new(inner.space, peer.port());
+        let (device, cookie) = (&used.card.device, registry::add(id, &used.card));
+        let connection = if inner.space == PortSpace::Udp {
+            let private_data = param.private_data;
+            let question =
+                Question { source_port: port, private_data, ..Question::new(peer.ip(), service) };
+            device.cm_resolve(&question, &channel.events, cookie)?
+        } else {
+            let call = call_of(param, (peer.ip(), service, port))?;
+            device.cm_connect(&call, &channel.events, cookie)?
+        };
+        state.connection = Some(connection);
+        drop(state);
+        registry::add_name(id, &used.card, connection);
+        // SAFETY: by the contract.
+        unsafe { complete(id) }
+    })
+}
+
+fn call_of(param: Param, (peer, service, port): (IpAddr, ServiceId, u16)) -> Result<Call, Errno> {
+    Ok(Call {
+        source_port: port,
+        responder_resources: param.responder_resources,
+        initiator_depth: param.initiator_depth,
+        flow_control: param.flow_control,
+        retry_count: param.retry_count,
+        rnr_retry_count: param.rnr_retry_count,
+        private_data: param.private_data,
+        ..Call::new(peer, service, param.qpn, start_psn()?)
+    })
+}
+
+/// The device and the connection of an id.
+fn connected(inner: &Id) -> Result<(Used, CommId), Errno> {
+    let state = inner.state();
+    Ok((state.used.clone().ok_or(INVALID)?, state.connection.ok_or(Errno(libc::ENOTCONN))?))
+}
+
+/// rdma_accept(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_accept(
+    id: *mut rdma_cm_id,
+    param: *mut rdma_conn_param,
+) -> c_int {
+    minus_one(|| {
+        // SAFETY: by the contract.
+        let (inner, param) = unsafe { (id_of(id)?, param_of(id, param)) };
+        let (used, connection) = connected(inner)?;
+        if inner.space == PortSpace::Udp {
+            let (status, qpn, private_data) = (SidrStatus::VALID, param.qpn, param.private_data);
+            let answer = Answer { status, qpn, qkey: UDP_QKEY, private_data };
+            return Ok(used.card.device.cm_answer(connection, &answer)?);
+        }
+        let acceptance = Acceptance {
+            responder_resources: param.responder_resources,
+            initiator_depth: param.initiator_depth,
+            flow_control: param.flow_control,
+            rnr_retry_count: param.rnr_retry_count,
+            private_data: param.private_data,
+            ..Acceptance::new(param.qpn, start_psn()?)
+        };
+        used.card.device.cm_accept(connection, &acceptance)?;
+        // SAFETY: by the contract.
+        unsafe { complete(id) }
+    })
+}
+
+/// rdma_reject(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_reject(
+    id: *mut rdma_cm_id,
+    data: *const c_void,
+    length: u8,
+) -> c_int {
+    minus_one(|| {
+        // SAFETY: by the contract.
+        let (inner, private_data) = unsafe { (id_of(id)?, bytes(data, length)) };
+        let (used, connection) = connected(inner)?;
+        let device = &used.card.device;
+        if inner.space == PortSpace::Udp {
+            let refusal = Answer { private_data, ..Answer::refusal(SidrStatus::REJECTED) };
+            return Ok(device.cm_answer(connection, &refusal)?);
+        }
+        Ok(device.cm_reject(connection, RejReason::CONSUMER, &private_data)?)
+    })
+}
+
+/// rdma_disconnect(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int {
+    minus_one(|| {
+        // SAFETY: by the contract.
+        let (used, connection) = connected(unsafe { id_of(id)? })?;
+        used.card.device.cm_disconnect(connection, &[])?;
+        // SAFETY: by the contract.
+        unsafe { complete(id) }
+    })
+}
+
+/// rdma_establish(3): the device establishes connections by itself.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_establish(id: *mut rdma_cm_id) -> c_int {
+    // SAFETY: by the contract.
+    minus_one(|| unsafe { id_of(id) }.map(drop))
+}
+
+/// rdma_notify(3): the device itself sees the first packet of a connection.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_notify(id: *mut rdma_cm_id, _event: c_int) -> c_int {
+    // SAFETY: by the contract.
+    status(|| unsafe { id_of(id) }.map(drop))
+}
+
+/// rdma_set_option(3): types of service and time-outs have defaults that do here.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_set_option(
+    id: *mut rdma_cm_id,
+    _level: c_int,
+    _name: c_int,
+    _value: *mut c_void,
+    _length: usize,
+) -> c_int {
+    // SAFETY: by the contract.
+    minus_one(|| unsafe { id_of(id) }.map(drop))
+}

@@ -1,0 +1,90 @@
+//! The contexts that ids use: one for each device, open as long as the process, as in librdmacm.
+
+use crate::abi::{ibv_context, ibv_device, ibv_pd};
+use crate::card::Card;
+use crate::context::{ctx_of, ibv_open_device};
+use crate::device_list::device_of;
+use crate::errno::Errno;
+use crate::outcome::{pointer, value};
+use crate::pd::ibv_alloc_pd;
+use crate::settings;
+use libc::c_int;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use uroce_device::Interface;
+
+/// A device as ids use it.
+#[derive(Debug, Clone)]
+pub(crate) struct Used {
+    pub(crate) verbs: *mut ibv_context,
+    /// For queue pairs whose program names no protection domain.
+    pub(crate) pd: *mut ibv_pd,
+    pub(crate) card: Arc<Card>,
+    pub(crate) address: IpAddr,
+}
+
+// SAFETY: contexts and domains may be used by any thread.
+unsafe impl Send for Used {}
+
+static OPEN: Mutex<Vec<Used>> = Mutex::new(Vec::new());
+
+/// The device with this address, opened if it is not yet.
+pub(crate) fn at(address: IpAddr) -> Result<Used, Errno> {
+    let interface = uroce_device::interface_of(address).filter(is_listed);
+    on(interface.ok_or(Errno(libc::ENODEV))?)
+}
+
+/// UROCE_DEVICE may have left it out.
+fn is_listed(interface: &Interface) -> bool {
+    let is_it = |listed: &Interface| listed.address == interface.address;
+    !settings::is_one_device() || settings::devices().iter().any(is_it)
+}
+
+/// The device on this interface, opened if it is not yet.
+pub(crate) fn on(interface: Interface) -> Result<Used, Errno> {
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let address = interface.address;
+    if let Some(used) = open.iter().find(|used| used.address == address) {
+        return Ok(used.clone());
+    }
+    // SAFETY: a device that lives for ever.
+    let verbs = unsafe { ibv_open_device(device_of(interface)) };
+    // SAFETY: null, or a context.
+    let card = unsafe { ctx_of(verbs) }?.card()?;
+    // SAFETY: a context.
+    let pd = unsafe { ibv_alloc_pd(verbs) };
+    if pd.is_null() {
+        return Err(std::io::Error::last_os_error().into());
+    }
+    let used = Used { verbs, pd, card, address };
+    open.push(used.clone());
+    Ok(used)
+}
+
+/// rdma_get_devices(3): the contexts that ids can use.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_get_devices(count: *mut c_int) -> *mut *mut ibv_context {
+    pointer(|| {
+        let all: Vec<_> = settings::devices().into_iter().flat_map(on).collect();
+        // SAFETY: calloc checks the product; the list has one place more than contexts.
+        unsafe {
+            let list = libc::calloc(all.len() + 1, size_of::<*mut ibv_device>());
+            let list = list.cast::<*mut ibv_context>();
+            if list.is_null() {
+                return Err(Errno(libc::ENOMEM));
+            }
+            all.iter().enumerate().for_each(|(index, used)| *list.add(index) = used.verbs);
+            if !count.is_null() {
+                *count = c_int::try_from(all.len()).unwrap_or(c_int::MAX);
+            }
+            Ok(list)
+        }
+    })
+}
+
+/// rdma_free_devices(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_free_devices(list: *mut *mut ibv_context) {
+    // SAFETY: null or from calloc, by the contract.
+    value((), || unsafe { libc::free(list.cast()) });
+}

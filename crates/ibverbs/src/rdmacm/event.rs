@@ -1,0 +1,186 @@
+//! Events, from the device to the program.
+
+use super::abi::{rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_event_param, rdma_ud_param};
+use super::id::{self, id_of};
+use super::registry::{Served, by_cookie, by_name};
+use crate::ah::attr_of;
+use crate::object::{Object, zeroed};
+use libc::{c_char, c_int};
+use std::ffi::CStr;
+use uroce_device::cm::{ConnectionRequest, SidrStatus};
+use uroce_device::transport::AddressVector;
+use uroce_device::{CmEvent, CmEventKind};
+
+pub(crate) const ADDR_RESOLVED: c_int = 0;
+const ROUTE_RESOLVED: c_int = 2;
+pub(crate) const CONNECT_REQUEST: c_int = 4;
+const CONNECT_ERROR: c_int = 6;
+const UNREACHABLE: c_int = 7;
+pub(crate) const REJECTED: c_int = 8;
+const ESTABLISHED: c_int = 9;
+const DISCONNECTED: c_int = 10;
+const TIMEWAIT_EXIT: c_int = 15;
+/// `IBV_QPS_RTS`.
+const RTS: c_int = 3;
+
+/// What an event that the program has holds on to.
+struct Held {
+    /// Its private data.
+    _data: Box<[u8]>,
+    /// The id that is not destroyed before the event is acknowledged: for a request the listener.
+    counted: *mut rdma_cm_id,
+}
+
+type Whole = Object<rdma_cm_event, Held>;
+
+/// What an event says beside its type.
+struct Told {
+    event: c_int,
+    status: c_int,
+    data: Box<[u8]>,
+    param: rdma_event_param,
+}
+
+fn told(event: c_int, status: c_int, data: Box<[u8]>) -> Told {
+    // SAFETY: integers and null pointers.
+    let mut param: rdma_event_param = unsafe { zeroed() };
+    // In both forms the private data comes first.
+    param.conn.private_data = if data.is_empty() { std::ptr::null() } else { data.as_ptr().cast() };
+    param.conn.private_data_len = u8::try_from(data.len()).unwrap_or(u8::MAX);
+    Told { event, status, data, param }
+}
+
+/// The event as the program gets it; `None`: its id is gone.
+pub(crate) fn translate(event: CmEvent) -> Option<*mut rdma_cm_event> {
+    let listener = by_cookie(event.cookie)?;
+    match event.kind {
+        CmEventKind::ConnectRequest(request) => {
+            let id = id::called(&listener, event.id, &request.ip, request.remote)?;
+            Some(give(id, listener.id, requested(*request)))
+        }
+        CmEventKind::ResolveRequest { remote, ip, private_data, .. } => {
+            let id = id::called(&listener, event.id, &ip, remote)?;
+            Some(give(id, listener.id, told(CONNECT_REQUEST, 0, private_data)))
+        }
+        kind => {
+            let Served { id, .. } = by_name(&listener.card, event.id).unwrap_or(listener);
+            let told = about(id, kind)?;
+            Some(give(id, std::ptr::null_mut(), told))
+        }
+    }
+}
+
+fn requested(request: ConnectionRequest) -> Told {
+    let mut told = told(CONNECT_REQUEST, 0, request.private_data);
+    // SAFETY: connections use this member.
+    let conn: &mut rdma_conn_param = unsafe { &mut told.param.conn };
+    conn.responder_resources = request.responder_resources;
+    conn.initiator_depth = request.initiator_depth;
+    conn.flow_control = u8::from(request.flow_control);
+    conn.retry_count = request.retry_count;
+    conn.rnr_retry_count = request.rnr_retry_count;
+    conn.srq = u8::from(request.srq);
+    conn.qp_num = request.remote_qpn.get();
+    told
+}
+
+fn about(id: *mut rdma_cm_id, kind: CmEventKind) -> Option<Told> {
+    let nothing = Box::default;
+    Some(match kind {
+        CmEventKind::AddrResolved => told(ADDR_RESOLVED, 0, nothing()),
+        CmEventKind::RouteResolved => told(ROUTE_RESOLVED, 0, nothing()),
+        CmEventKind::Established { private_data } => {
+            note_ready(id);
+            told(ESTABLISHED, 0, private_data)
+        }
+        CmEventKind::Rejected { reason, private_data } => {
+            told(REJECTED, c_int::from(reason.0), private_data)
+        }
+        CmEventKind::ConnectError(error) => told(CONNECT_ERROR, -error.errno(), nothing()),
+        CmEventKind::Unreachable => told(UNREACHABLE, -libc::ETIMEDOUT, nothing()),
+        CmEventKind::Disconnected { private_data } => told(DISCONNECTED, 0, private_data),
+        CmEventKind::TimewaitExit => told(TIMEWAIT_EXIT, 0, nothing()),
+        CmEventKind::Resolved { status, qpn, qkey, private_data } => {
+            if status != SidrStatus::VALID {
+                return Some(told(UNREACHABLE, c_int::from(status.0), private_data));
+            }
+            let mut told = told(ESTABLISHED, 0, private_data);
+            // SAFETY: datagrams use this member; the id is alive.
+            let ud: &mut rdma_ud_param = unsafe { &mut told.param.ud };
+            // SAFETY: as above.
+            ud.ah_attr = attr_of(&unsafe { id_of(id) }.ok().and_then(|id| id.path())?);
+            (ud.qp_num, ud.qkey) = (qpn.get(), qkey);
+            told
+        }
+        _ => return None,
+    })
+}
+
+/// The queue pair of a connection that stands can send; programs may look at its state.
+fn note_ready(id: *mut rdma_cm_id) {
+    // SAFETY: the id is alive, and so is its queue pair.
+    unsafe {
+        if let Some(qp) = (*id).qp.as_mut() {
+            qp.state = RTS;
+        }
+    }
+}
+
+fn give(id: *mut rdma_cm_id, listen_id: *mut rdma_cm_id, told: Told) -> *mut rdma_cm_event {
+    let counted = if listen_id.is_null() { id } else { listen_id };
+    // SAFETY: both ids are alive.
+    if let Ok(inner) = unsafe { id_of(counted) } {
+        inner.unacknowledged.add();
+    }
+    let Told { event, status, data, param } = told;
+    // The data stays where it is when its box moves.
+    Whole::create(
+        rdma_cm_event { id, listen_id, event, status, param },
+        Held { _data: data, counted },
+    )
+}
+
+/// Frees an event; its id may be destroyed then.
+///
+/// # Safety
+/// The program had it, or nobody; nobody uses it any more.
+pub(crate) unsafe fn acknowledge(event: *mut rdma_cm_event) {
+    // SAFETY: the caller's promise; an id outlives its events.
+    unsafe {
+        let counted = Whole::of(event).map(|held| held.counted);
+        Whole::destroy(event);
+        if let Some(Ok(id)) = counted.map(|id| id_of(id)) {
+            id.unacknowledged.acknowledge(1);
+        }
+    }
+}
+
+/// rdma_event_str(3).
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn rdma_event_str(event: c_int) -> *const c_char {
+    const NAMES: [&CStr; 16] = [
+        c"RDMA_CM_EVENT_ADDR_RESOLVED",
+        c"RDMA_CM_EVENT_ADDR_ERROR",
+        c"RDMA_CM_EVENT_ROUTE_RESOLVED",
+        c"RDMA_CM_EVENT_ROUTE_ERROR",
+        c"RDMA_CM_EVENT_CONNECT_REQUEST",
+        c"RDMA_CM_EVENT_CONNECT_RESPONSE",
+        c"RDMA_CM_EVENT_CONNECT_ERROR",
+        c"RDMA_CM_EVENT_UNREACHABLE",
+        c"RDMA_CM_EVENT_REJECTED",
+        c"RDMA_CM_EVENT_ESTABLISHED",
+        c"RDMA_CM_EVENT_DISCONNECTED",
+        c"RDMA_CM_EVENT_DEVICE_REMOVAL",
+        c"RDMA_CM_EVENT_MULTICAST_JOIN",
+        c"RDMA_CM_EVENT_MULTICAST_ERROR",
+        c"RDMA_CM_EVENT_ADDR_CHANGE",
+        c"RDMA_CM_EVENT_TIMEWAIT_EXIT",
+    ];
+    let name = usize::try_from(event).ok().and_then(|index| NAMES.get(index));
+    name.copied().unwrap_or(c"UNKNOWN EVENT").as_ptr()
+}
+
+/// The path to a peer, for address handles.
+pub(crate) fn path_to(remote: std::net::IpAddr, local: std::net::IpAddr) -> AddressVector {
+    AddressVector::new(local, remote)
+}

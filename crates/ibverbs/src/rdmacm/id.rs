@@ -1,0 +1,287 @@
+//! Ids: making them, binding them to an address, destroying them.
+
+use super::abi::{rdma_cm_event, rdma_cm_id, rdma_event_channel};
+use super::channel::{self, channel_of};
+use super::contexts::{self, Used};
+use super::event::{acknowledge, path_to};
+use super::registry::{self, Served};
+use super::sockaddr;
+use crate::abi::ibv_gid;
+use crate::cq_event::Unacknowledged;
+use crate::errno::{BUSY, Errno, INVALID};
+use crate::object::{Object, zeroed};
+use crate::outcome::{minus_one, value};
+use crate::query::not_null;
+use libc::{c_int, c_void, sockaddr as c_sockaddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ptr::null_mut;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use uroce_device::cm::{CommId, IpCm, PortSpace, ServiceId};
+use uroce_device::transport::AddressVector;
+use uroce_device::wire::Gid;
+
+/// `IBV_QPT_RC` and `IBV_QPT_UD`.
+const RC: c_int = 2;
+const UD: c_int = 4;
+
+/// What we keep about an id.
+#[derive(Debug)]
+pub(crate) struct Id {
+    pub(crate) space: PortSpace,
+    /// It has no channel of the program's: calls wait for their event themselves.
+    pub(crate) waits: bool,
+    /// It has the channel that it waits on to itself.
+    owns_channel: bool,
+    pub(crate) unacknowledged: Unacknowledged,
+    state: Mutex<State>,
+}
+
+/// Where an id stands.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    /// The device, once it is known.
+    pub(crate) used: Option<Used>,
+    /// Its own address; the port is 0 until one is chosen.
+    pub(crate) local: Option<SocketAddr>,
+    pub(crate) peer: Option<SocketAddr>,
+    pub(crate) connection: Option<CommId>,
+    /// What it listens on, on which devices.
+    pub(crate) listens: Vec<(Used, ServiceId)>,
+    /// Completion queues that `rdma_create_qp` made, and their channels.
+    pub(crate) made_queues: bool,
+}
+
+type Whole = Object<rdma_cm_id, Id>;
+
+impl Id {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The path to the peer.
+    pub(crate) fn path(&self) -> Option<AddressVector> {
+        let state = self.state();
+        Some(path_to(state.peer?.ip(), state.used.as_ref()?.address))
+    }
+}
+
+/// Our part of an id.
+///
+/// # Safety
+/// By the contract.
+pub(crate) unsafe fn id_of<'a>(id: *const rdma_cm_id) -> Result<&'a Id, Errno> {
+    // SAFETY: the caller's promise.
+    unsafe { Whole::of(id) }.ok_or(INVALID)
+}
+
+fn space_of(number: c_int) -> Result<PortSpace, Errno> {
+    [PortSpace::Tcp, PortSpace::Udp]
+        .into_iter()
+        .find(|space| *space as c_int == number)
+        .ok_or(Errno(libc::EPROTONOSUPPORT))
+}
+
+/// rdma_create_id(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_create_id(
+    channel: *mut rdma_event_channel,
+    out: *mut *mut rdma_cm_id,
+    context: *mut c_void,
+    space: c_int,
+) -> c_int {
+    minus_one(|| {
+        let (out, space) = (not_null(out)?, space_of(space)?);
+        // SAFETY: by the contract.
+        unsafe { *out = create(channel, context, space)? };
+        Ok(())
+    })
+}
+
+/// A new id; without a channel it waits on one of its own.
+pub(crate) fn create(
+    channel: *mut rdma_event_channel,
+    context: *mut c_void,
+    space: PortSpace,
+) -> Result<*mut rdma_cm_id, Errno> {
+    let waits = channel.is_null();
+    let channel = if waits { channel::create()? } else { channel };
+    Ok(make(channel, context, space, (waits, waits)))
+}
+
+fn make(
+    channel: *mut rdma_event_channel,
+    context: *mut c_void,
+    space: PortSpace,
+    (waits, owns_channel): (bool, bool),
+) -> *mut rdma_cm_id {
+    // SAFETY: integers, bytes and null pointers.
+    let mut c: rdma_cm_id = unsafe { zeroed() };
+    (c.channel, c.context, c.ps) = (channel, context, space as c_int);
+    c.qp_type = if space == PortSpace::Udp { UD } else { RC };
+    let unacknowledged = Unacknowledged::default();
+    Whole::create(c, Id { space, waits, owns_channel, unacknowledged, state: Mutex::default() })
+}
+
+/// The id of a request that came to `listener`.
+pub(crate) fn called(
+    listener: &Served,
+    connection: CommId,
+    ip: &Option<IpCm>,
+    remote: IpAddr,
+) -> Option<*mut rdma_cm_id> {
+    // SAFETY: a registered id is alive.
+    let (inner, c) = unsafe { (id_of(listener.id).ok()?, &*listener.id) };
+    let used = inner.state().listens.iter().find_map(|(used, _)| {
+        std::sync::Arc::ptr_eq(&used.card, &listener.card).then(|| used.clone())
+    })?;
+    let id = make(c.channel, c.context, inner.space, (inner.waits, false));
+    // SAFETY: just made.
+    let child = unsafe { id_of(id) }.ok()?;
+    let port = inner.state().local.map_or(0, |local| local.port());
+    let peer = SocketAddr::new(remote, ip.as_ref().map_or(0, |ip| ip.source_port));
+    registry::add_name(id, &listener.card, connection);
+    let mut state = child.state();
+    state.connection = Some(connection);
+    state.peer = Some(peer);
+    // SAFETY: just made.
+    unsafe { settle(id, &mut state, used, port) };
+    Some(id)
+}
+
+/// The id has its device: what programs see of it is filled in.
+///
+/// # Safety
+/// By the contract.
+pub(crate) unsafe fn settle(id: *mut rdma_cm_id, state: &mut State, used: Used, port: u16) {
+    let local = SocketAddr::new(used.address, port);
+    // SAFETY: by the contract.
+    unsafe {
+        (*id).verbs = used.verbs;
+        (*id).port_num = 1;
+        if (*id).pd.is_null() {
+            (*id).pd = used.pd;
+        }
+        let addr = &mut (*id).route.addr;
+        addr.src = sockaddr::write(local);
+        addr.sgid = ibv_gid::from_gid(Gid::from_ip(local.ip()));
+        addr.pkey = 0xffff;
+        if let Some(peer) = state.peer {
+            addr.dst = sockaddr::write(peer);
+            addr.dgid = ibv_gid::from_gid(Gid::from_ip(peer.ip()));
+        }
+    }
+    state.local = Some(local);
+    state.used = Some(used);
+}
+
+/// rdma_bind_addr(3). An unspecified address binds to no device yet.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_bind_addr(
+    id: *mut rdma_cm_id,
+    address: *mut c_sockaddr,
+) -> c_int {
+    minus_one(|| {
+        // SAFETY: by the contract.
+        let (inner, address) = unsafe { (id_of(id)?, sockaddr::read(address)?) };
+        let mut state = inner.state();
+        if state.local.is_some() {
+            return Err(INVALID);
+        }
+        if address.ip().is_unspecified() {
+            state.local = Some(address);
+            // SAFETY: by the contract.
+            unsafe { (*id).route.addr.src = sockaddr::write(address) };
+            return Ok(());
+        }
+        let used = contexts::at(address.ip())?;
+        let port = port_or_free(&used, inner.space, address.port())?;
+        // SAFETY: by the contract.
+        unsafe { settle(id, &mut state, used, port) };
+        Ok(())
+    })
+}
+
+/// The port, or one that is free if it is 0.
+pub(crate) fn port_or_free(used: &Used, space: PortSpace, port: u16) -> Result<u16, Errno> {
+    match port {
+        0 => used.card.device.cm_free_port(space).ok_or(Errno(libc::EADDRINUSE)),
+        port => Ok(port),
+    }
+}
+
+/// rdma_destroy_id(3). Waits until its events are acknowledged.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int {
+    minus_one(|| {
+        // SAFETY: by the contract.
+        let inner = unsafe { id_of(id)? };
+        // SAFETY: by the contract.
+        if unsafe { !(*id).qp.is_null() && inner.state().made_queues } {
+            return Err(BUSY);
+        }
+        release(id, inner);
+        // SAFETY: by the contract; nobody uses it any more.
+        unsafe {
+            let (channel, event) = ((*id).channel, (*id).event);
+            drop_events(id, channel, event);
+            inner.unacknowledged.wait();
+            let owns_channel = inner.owns_channel;
+            Whole::destroy(id);
+            if owns_channel {
+                channel::rdma_destroy_event_channel(channel);
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Ends what the id stands for.
+fn release(id: *mut rdma_cm_id, inner: &Id) {
+    let mut state = inner.state();
+    if let (Some(connection), Some(used)) = (state.connection.take(), &state.used) {
+        used.card.device.cm_release(connection);
+    }
+    for (used, service) in state.listens.drain(..) {
+        // It listens as long as the id.
+        let _ = used.card.device.cm_unlisten(service);
+    }
+    registry::forget(id);
+}
+
+/// # Safety
+/// By the contract.
+unsafe fn drop_events(
+    id: *mut rdma_cm_id,
+    channel: *mut rdma_event_channel,
+    event: *mut rdma_cm_event,
+) {
+    // SAFETY: by the contract; an event that an id has is its own.
+    unsafe {
+        if !event.is_null() {
+            (*id).event = null_mut();
+            acknowledge(event);
+        }
+        if let Ok(channel) = channel_of(channel) {
+            channel.unpark(|event| event.id == id || event.listen_id == id);
+        }
+    }
+}
+
+/// rdma_get_src_port(3), in network byte order.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_get_src_port(id: *mut rdma_cm_id) -> u16 {
+    // SAFETY: by the contract.
+    value(0, || unsafe { id_of(id) }.map_or(0, |id| port_of(id.state().local)))
+}
+
+/// rdma_get_dst_port(3), in network byte order.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_get_dst_port(id: *mut rdma_cm_id) -> u16 {
+    // SAFETY: by the contract.
+    value(0, || unsafe { id_of(id) }.map_or(0, |id| port_of(id.state().peer)))
+}
+
+fn port_of(address: Option<SocketAddr>) -> u16 {
+    let nowhere = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+    address.unwrap_or(nowhere).port().to_be()
+}

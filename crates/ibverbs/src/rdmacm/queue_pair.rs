@@ -1,0 +1,191 @@
+//! Queue pairs of ids.
+
+use super::abi::rdma_cm_id;
+use super::connection::UDP_QKEY;
+use super::id::{Id, id_of};
+use crate::abi::{ibv_context, ibv_cq, ibv_pd, ibv_qp, ibv_qp_init_attr, ibv_qp_init_attr_ex};
+use crate::channel::{ibv_create_comp_channel, ibv_destroy_comp_channel};
+use crate::cq::{ibv_create_cq, ibv_destroy_cq};
+use crate::errno::{Errno, INVALID};
+use crate::outcome::{minus_one, value};
+use crate::qp::{create_qp_ex, ibv_create_qp, ibv_destroy_qp, qp_of};
+use crate::query::not_null;
+use libc::c_int;
+use std::ptr::null_mut;
+use uroce_device::memory::Access;
+use uroce_device::transport::{QpAttr, QpAttrMask as Mask, QpState};
+
+const UD: c_int = 4;
+
+/// rdma_create_qp(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_create_qp(
+    id: *mut rdma_cm_id,
+    pd: *mut ibv_pd,
+    init: *mut ibv_qp_init_attr,
+) -> c_int {
+    minus_one(|| {
+        not_null(init)?;
+        // SAFETY: by the contract.
+        unsafe {
+            let inner = unused(id)?;
+            let pd = if pd.is_null() { (*id).pd } else { pd };
+            make_queues(id, inner, &mut *init)?;
+            attach(id, inner, pd, ibv_create_qp(pd, init))
+        }
+    })
+}
+
+/// rdma_create_qp_ex(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_create_qp_ex(
+    id: *mut rdma_cm_id,
+    init: *mut ibv_qp_init_attr_ex,
+) -> c_int {
+    const MASK_PD: u32 = 1;
+    minus_one(|| {
+        not_null(init)?;
+        // SAFETY: by the contract; the long form begins with the short one.
+        unsafe {
+            let inner = unused(id)?;
+            if (*init).comp_mask & MASK_PD == 0 || (*init).pd.is_null() {
+                (*init).comp_mask |= MASK_PD;
+                (*init).pd = (*id).pd;
+            }
+            make_queues(id, inner, &mut *init.cast::<ibv_qp_init_attr>())?;
+            attach(id, inner, (*init).pd, create_qp_ex((*id).verbs, init))
+        }
+    })
+}
+
+/// An id that has a device and no queue pair yet.
+///
+/// # Safety
+/// By the contract.
+unsafe fn unused<'a>(id: *mut rdma_cm_id) -> Result<&'a Id, Errno> {
+    // SAFETY: by the contract.
+    let (inner, free) = unsafe { (id_of(id)?, (*id).qp.is_null() && !(*id).verbs.is_null()) };
+    if free { Ok(inner) } else { Err(INVALID) }
+}
+
+/// A program that gives no completion queues gets some.
+///
+/// # Safety
+/// By the contract.
+unsafe fn make_queues(
+    id: *mut rdma_cm_id,
+    inner: &Id,
+    init: &mut ibv_qp_init_attr,
+) -> Result<(), Errno> {
+    // SAFETY: by the contract.
+    unsafe {
+        let id = &mut *id;
+        if init.send_cq.is_null() {
+            inner.state().made_queues = true;
+            id.send_cq = queue(id.verbs, init.cap.max_send_wr, &mut id.send_cq_channel)?;
+            init.send_cq = id.send_cq;
+        }
+        if init.recv_cq.is_null() {
+            inner.state().made_queues = true;
+            id.recv_cq = queue(id.verbs, init.cap.max_recv_wr, &mut id.recv_cq_channel)?;
+            init.recv_cq = id.recv_cq;
+        }
+    }
+    Ok(())
+}
+
+/// # Safety
+/// By the contract.
+unsafe fn queue(
+    verbs: *mut ibv_context,
+    size: u32,
+    channel: &mut *mut crate::abi::ibv_comp_channel,
+) -> Result<*mut ibv_cq, Errno> {
+    let size = c_int::try_from(size.max(1)).map_err(|_| INVALID)?;
+    // SAFETY: by the contract.
+    unsafe {
+        *channel = ibv_create_comp_channel(verbs);
+        let cq = ibv_create_cq(verbs, size, null_mut(), *channel, 0);
+        if cq.is_null() { Err(std::io::Error::last_os_error().into()) } else { Ok(cq) }
+    }
+}
+
+/// The new queue pair is the id's, and takes receives.
+///
+/// # Safety
+/// By the contract.
+unsafe fn attach(
+    id: *mut rdma_cm_id,
+    inner: &Id,
+    pd: *mut ibv_pd,
+    qp: *mut ibv_qp,
+) -> Result<(), Errno> {
+    if qp.is_null() {
+        let why = std::io::Error::last_os_error().into();
+        // SAFETY: by the contract.
+        unsafe { drop_queues(id, inner) };
+        return Err(why);
+    }
+    // SAFETY: by the contract.
+    unsafe {
+        ((*id).qp, (*id).pd, (*id).qp_type) = (qp, pd, (*qp).qp_type);
+        get_ready(qp)
+    }
+}
+
+/// INIT for connections, whose other steps the device makes; datagrams can go at once.
+///
+/// # Safety
+/// By the contract.
+unsafe fn get_ready(qp: *mut ibv_qp) -> Result<(), Errno> {
+    let access = Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
+    let attr = QpAttr { access, qkey: UDP_QKEY, ..QpAttr::default() };
+    let init = Mask::STATE | Mask::PKEY_INDEX | Mask::PORT;
+    // SAFETY: by the contract.
+    let (inner, is_datagram) = unsafe { (qp_of(qp)?, (*qp).qp_type == UD) };
+    let steps: &[(QpState, Mask)] = if is_datagram {
+        &[
+            (QpState::Init, init.union(Mask::QKEY)),
+            (QpState::Rtr, Mask::STATE),
+            (QpState::Rts, Mask::STATE.union(Mask::SQ_PSN)),
+        ]
+    } else {
+        &[(QpState::Init, init.union(Mask::ACCESS_FLAGS))]
+    };
+    for &(state, mask) in steps {
+        inner.device().modify_qp(inner.qpn, &QpAttr { state, ..attr }, mask)?;
+        // SAFETY: by the contract.
+        unsafe { (*qp).state = state as c_int };
+    }
+    Ok(())
+}
+
+/// rdma_destroy_qp(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_destroy_qp(id: *mut rdma_cm_id) {
+    value((), || {
+        // SAFETY: by the contract.
+        unsafe {
+            if let Ok(inner) = id_of(id) {
+                ibv_destroy_qp((*id).qp);
+                (*id).qp = null_mut();
+                drop_queues(id, inner);
+            }
+        }
+    });
+}
+
+/// # Safety
+/// By the contract.
+unsafe fn drop_queues(id: *mut rdma_cm_id, inner: &Id) {
+    if !std::mem::take(&mut inner.state().made_queues) {
+        return;
+    }
+    // SAFETY: by the contract; null is refused, and does nothing.
+    unsafe {
+        ibv_destroy_cq(std::mem::replace(&mut (*id).send_cq, null_mut()));
+        ibv_destroy_cq(std::mem::replace(&mut (*id).recv_cq, null_mut()));
+        ibv_destroy_comp_channel(std::mem::replace(&mut (*id).send_cq_channel, null_mut()));
+        ibv_destroy_comp_channel(std::mem::replace(&mut (*id).recv_cq_channel, null_mut()));
+    }
+}

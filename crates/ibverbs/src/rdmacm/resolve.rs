@@ -1,0 +1,95 @@
+//! Finding the device and the way to a peer.
+
+use super::abi::rdma_cm_id;
+use super::channel::channel_of;
+use super::contexts::{self, Used};
+use super::endpoint::complete;
+use super::id::{id_of, port_or_free, settle};
+use super::{registry, sockaddr};
+use crate::errno::{Errno, INVALID};
+use crate::outcome::minus_one;
+use crate::settings;
+use libc::{c_int, sockaddr as c_sockaddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use uroce_device::cm::CommId;
+use uroce_device::{CmEvent, CmEventKind};
+
+/// rdma_resolve_addr(3). The device is found at once; the time-out has no use.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_resolve_addr(
+    id: *mut rdma_cm_id,
+    source: *mut c_sockaddr,
+    peer: *mut c_sockaddr,
+    _timeout_ms: c_int,
+) -> c_int {
+    minus_one(|| {
+        // SAFETY: by the contract.
+        let (inner, peer) = unsafe { (id_of(id)?, sockaddr::read(peer)?) };
+        let source = if source.is_null() {
+            None
+        } else {
+            // SAFETY: by the contract.
+            Some(unsafe { sockaddr::read(source)? })
+        };
+        let mut state = inner.state();
+        let source = source.or(state.local);
+        let used = match &state.used {
+            Some(used) => used.clone(),
+            None => towards(peer.ip(), source.map(|source| source.ip()))?,
+        };
+        let wanted = source.map_or(0, |source| source.port());
+        let port = port_or_free(&used, inner.space, wanted)?;
+        state.peer = Some(peer);
+        // SAFETY: by the contract.
+        unsafe { settle(id, &mut state, used.clone(), port) };
+        drop(state);
+        post(id, &used, CmEventKind::AddrResolved)?;
+        // SAFETY: by the contract.
+        unsafe { complete(id) }
+    })
+}
+
+/// The device from which to reach a peer.
+fn towards(peer: IpAddr, source: Option<IpAddr>) -> Result<Used, Errno> {
+    if let Some(source) = source.filter(|source| !source.is_unspecified()) {
+        return contexts::at(source);
+    }
+    let mut devices = settings::devices();
+    if settings::is_one_device() {
+        return contexts::on(devices.pop().ok_or(Errno(libc::ENODEV))?);
+    }
+    contexts::at(route(peer)?)
+}
+
+/// The address from which the system would send. Connecting a UDP socket sends nothing.
+fn route(peer: IpAddr) -> Result<IpAddr, Errno> {
+    let any: SocketAddr =
+        if peer.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect((peer, 9))?;
+    Ok(socket.local_addr()?.ip())
+}
+
+/// rdma_resolve_route(3). The kernel's routes decide when packets are sent, so there is one.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_resolve_route(
+    id: *mut rdma_cm_id,
+    _timeout_ms: c_int,
+) -> c_int {
+    minus_one(|| {
+        // SAFETY: by the contract.
+        let used = unsafe { id_of(id)? }.state().used.clone().ok_or(INVALID)?;
+        post(id, &used, CmEventKind::RouteResolved)?;
+        // SAFETY: by the contract.
+        unsafe { complete(id) }
+    })
+}
+
+/// An event of our own making, which comes in turn.
+fn post(id: *mut rdma_cm_id, used: &Used, kind: CmEventKind) -> Result<(), Errno> {
+    let cookie = registry::add(id, &used.card);
+    // SAFETY: by the contract.
+    let channel = unsafe { channel_of((*id).channel)? };
+    channel.events.post(CmEvent { cookie, id: CommId::NONE, kind });
+    Ok(())
+}

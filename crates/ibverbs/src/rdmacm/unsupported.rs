@@ -1,0 +1,26 @@
+//! What librdmacm can do with a kernel and we cannot.
+
+use crate::errno::{NOT_SUPPORTED, set_errno};
+use libc::c_int;
+
+/// Functions that return -1 and set errno.
+macro_rules! not_supported {
+    ($($name:ident)*) => {$(
+        /// Not supported: -1 with EOPNOTSUPP.
+        #[unsafe(no_mangle)]
+        pub(crate) extern "C" fn $name() -> c_int {
+            set_errno(NOT_SUPPORTED);
+            -1
+        }
+    )*};
+}
+not_supported! {
+    rdma_migrate_id rdma_create_srq rdma_create_srq_ex rdma_init_qp_attr
+    rdma_join_multicast rdma_join_multicast_ex rdma_leave_multicast
+    rdma_get_remote_ece rdma_reject_ece rdma_set_local_ece
+    rsocket
+}
+
+/// rdma_destroy_srq(3): there is none.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn rdma_destroy_srq() {}
