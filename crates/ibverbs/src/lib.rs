@@ -12,7 +12,7 @@
 //! ```
 //!
 //! A C object is one allocation: first the struct that the program sees, then what we keep about it
-//! ([`object`]). All contexts of one address share one device of the process ([`card`]).
+//! (module `object`). All contexts of one address share one device of the process (module `card`).
 //!
 //! # The contract with C
 //!
@@ -22,7 +22,7 @@
 //! not destroyed; arrays have the length that is passed with them; an object is not destroyed while
 //! another thread uses it; memory that is registered stays mapped until it is deregistered.
 //!
-//! No panic leaves the library: each entry runs under [`outcome`], which turns one into EIO.
+//! No panic leaves the library: each entry runs under `outcome`, which turns one into EIO.
 
 mod abi;
 mod ah;
