@@ -18,8 +18,15 @@ pub const MAX_RD_ATOMIC: u8 = 128;
 pub const MAX_WINDOW: u32 = 256;
 /// The request window of a QP that has not lost anything yet, in packets.
 pub const INITIAL_WINDOW: u32 = 64;
-/// The window never shrinks below this, so that one ACK request is always under way.
-pub const MIN_WINDOW: u32 = 4;
+/// The window never shrinks below this: so little overruns no receiver, and less would starve the link
+/// between two losses.
+pub const MIN_WINDOW: u32 = 32;
+/// After a loss the window grows by one packet for so many that are acknowledged.
+pub const WINDOW_GROWTH: u32 = 8;
+/// Tail probes before the requester waits for its timeout.
+pub const TAIL_PROBES: u32 = 3;
+/// A tail probe waits this long (ns) beyond four round trips, for a peer that is busy.
+pub const TAIL_PROBE_NS: u64 = 200_000;
 /// Most request payload in flight of one QP, in bytes; a receiver's socket buffer holds about this.
 pub const MAX_WINDOW_BYTES: u64 = 256 * 1024;
 /// A READ work request is sent as READ REQUESTs of at most this many bytes, because nothing but the

@@ -137,8 +137,12 @@ impl QueuePair {
             return;
         }
         self.requester.note_progress(count);
+        self.requester.probe.note_progress(self.requester.una, now);
         self.skip_acknowledged();
         self.restart_ack_timer(now);
+        if self.requester.in_flight() {
+            self.requester.probe.arm(now);
+        }
     }
 
     /// A request that was about to be sent again may have been acknowledged meanwhile.

@@ -83,6 +83,9 @@ impl QueuePair {
             cx.counters.retransmitted_pkts += 1;
         } else {
             requester.next_new = next;
+            if asked {
+                requester.probe.note_asked(sent.psn, now);
+            }
         }
         requester.psn = next;
         requester.unrequested = if asked { 0 } else { requester.unrequested + 1 };

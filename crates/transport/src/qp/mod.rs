@@ -7,6 +7,7 @@ mod local;
 mod middle;
 mod piece;
 mod port;
+mod probe;
 mod requester;
 mod responder;
 mod retry;

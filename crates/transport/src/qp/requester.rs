@@ -6,6 +6,7 @@ use uroce_wire::Psn;
 
 use crate::limits;
 use crate::qp::middle::Middle;
+use crate::qp::probe::Probe;
 use crate::time::Instant;
 
 /// A READ request or atomic on its way, by the PSNs of its response (R79).
@@ -50,6 +51,7 @@ pub(crate) struct Requester {
     pub(crate) heard: bool,
     /// The middle packets of the message that is being sent.
     pub(crate) middle: Option<Middle>,
+    pub(crate) probe: Probe,
     /// Nothing was lost yet: the window may double.
     pub(crate) lossless: bool,
 }
@@ -75,6 +77,7 @@ impl Default for Requester {
             restarted_at: None,
             heard: false,
             middle: None,
+            probe: Probe::default(),
             lossless: true,
         }
     }
@@ -88,6 +91,7 @@ impl Requester {
         self.next_new = psn;
         self.cursor = 0;
         self.middle = None;
+        self.probe.forget_sample();
         self.reads.clear();
     }
 
@@ -120,7 +124,8 @@ impl Requester {
 
     /// When the next timer fires.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.rnr_until.or(self.ack_deadline)
+        let probe = self.probe.at().into_iter();
+        self.rnr_until.or_else(|| probe.chain(self.ack_deadline).min())
     }
 
     /// Forgets READs that will be asked for again from `psn` on.
@@ -131,7 +136,7 @@ impl Requester {
     }
 
     /// R75: progress refills the retry counters. Until something is lost the window doubles in
-    /// each round, afterwards it grows by one packet.
+    /// each round, afterwards it grows slowly.
     pub(crate) fn note_progress(&mut self, acknowledged: u32) {
         self.retries_left = self.retry_cnt;
         self.rnr_retries_left = self.rnr_retry;
@@ -141,15 +146,14 @@ impl Requester {
             return;
         }
         self.grown += acknowledged;
-        if self.grown >= self.window {
-            self.grown = 0;
-            self.window = (self.window + 1).min(limits::MAX_WINDOW);
-        }
+        let growth = self.grown / limits::WINDOW_GROWTH;
+        self.grown %= limits::WINDOW_GROWTH;
+        self.window = (self.window + growth).min(limits::MAX_WINDOW);
     }
 
-    /// Loss: halve the window.
+    /// Loss: a quarter less in flight.
     pub(crate) fn note_loss(&mut self) {
-        self.window = (self.window / 2).max(limits::MIN_WINDOW);
+        self.window = (self.window - self.window / 4).max(limits::MIN_WINDOW);
         self.grown = 0;
         self.lossless = false;
     }
@@ -188,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_halves_on_loss_and_stays_in_bounds() {
+    fn the_window_shrinks_on_loss_and_stays_in_bounds() {
         let mut requester = Requester::default();
         for _ in 0..20 {
             requester.note_loss();

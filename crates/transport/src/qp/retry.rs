@@ -34,6 +34,7 @@ impl QueuePair {
         self.requester.cursor = index;
         self.requester.unrequested = 0;
         self.requester.ack_deadline = None;
+        self.requester.probe.forget_sample();
         self.requester.forget_reads_from(psn);
         cx.counters.completer_retry_err += 1;
         self.wake();
@@ -117,6 +118,7 @@ impl QueuePair {
             }
             return;
         }
+        self.run_probe(now);
         if self.requester.ack_deadline.is_some_and(|deadline| now >= deadline) {
             self.requester.ack_deadline = None;
             if self.requester.in_flight() {
@@ -146,6 +148,7 @@ impl QueuePair {
 
     /// Starts the local ACK timer if it does not run.
     pub(crate) fn arm_ack_timer(&mut self, now: Instant) {
+        self.requester.probe.arm(now);
         if self.requester.ack_deadline.is_none() {
             self.restart_ack_timer(now);
         }

@@ -266,6 +266,9 @@ impl QueuePair {
         if wqe.needs_response() {
             requester.reads.push_back(ReadSlot { first: psn, last });
         }
+        if asked && fresh {
+            requester.probe.note_asked(last, now);
+        }
         requester.unrequested = if asked { 0 } else { requester.unrequested + 1 };
         requester.psn = last.add(1);
         if requester.psn.since(requester.next_new) > 0 {

@@ -1,0 +1,93 @@
+//! Tail probes: a lost ACK, or the loss of the last packet before the window closed, leaves both ends
+//! silent. Long before the local ACK timeout the requester then sends its last packet again. A peer
+//! that has it answers with the ACK that was lost; one that misses something answers with a NAK.
+
+use uroce_wire::Psn;
+
+use crate::attr::QpType;
+use crate::limits;
+use crate::qp::QueuePair;
+use crate::time::Instant;
+
+/// When to send the last packet again.
+#[derive(Debug, Default)]
+pub(crate) struct Probe {
+    /// Switched on by the device; a requester without it waits for its timeout, as the
+    /// specification describes.
+    enabled: bool,
+    /// A packet that asked for an ACK, and when it left.
+    asked: Option<(Psn, Instant)>,
+    /// Smoothed time from the request for an ACK to its arrival; 0 until one was measured.
+    round_trip_ns: u64,
+    at: Option<Instant>,
+    /// Probes since the last progress.
+    sent: u32,
+}
+
+impl Probe {
+    pub(crate) fn at(&self) -> Option<Instant> {
+        self.at
+    }
+
+    /// A packet that was not sent before asks for an ACK.
+    pub(crate) fn note_asked(&mut self, psn: Psn, now: Instant) {
+        self.asked.get_or_insert((psn, now));
+    }
+
+    /// Packets are sent again: whose ACK comes next cannot be told.
+    pub(crate) fn forget_sample(&mut self) {
+        self.asked = None;
+        self.at = None;
+    }
+
+    /// Everything before `una` is acknowledged.
+    pub(crate) fn note_progress(&mut self, una: Psn, now: Instant) {
+        if let Some((psn, left_at)) = self.asked
+            && una.since(psn) > 0
+        {
+            let sample = now.since(left_at).max(1);
+            let old = if self.round_trip_ns == 0 { sample } else { self.round_trip_ns };
+            self.round_trip_ns = old - old / 8 + sample / 8;
+            self.asked = None;
+        }
+        self.sent = 0;
+        self.at = None;
+    }
+
+    /// Starts the wait unless it runs.
+    pub(crate) fn arm(&mut self, now: Instant) {
+        let usable = self.enabled && self.round_trip_ns > 0 && self.sent < limits::TAIL_PROBES;
+        if usable && self.at.is_none() {
+            let wait = 4 * self.round_trip_ns + limits::TAIL_PROBE_NS;
+            self.at = Some(now.add_ns(wait << self.sent));
+        }
+    }
+}
+
+impl QueuePair {
+    /// Lets this queue pair repeat its last packet when the peer is silent for much longer than
+    /// it was before. Off unless asked for.
+    pub fn set_tail_probes(&mut self, enabled: bool) {
+        self.requester.probe.enabled = enabled && self.init.qp_type == QpType::Rc;
+    }
+
+    /// Sends the last packet again if the time has come. READs and atomics wait for their timeout:
+    /// to ask for a response twice costs more than a packet.
+    pub(crate) fn run_probe(&mut self, now: Instant) {
+        if self.requester.probe.at.is_none_or(|at| now < at) {
+            return;
+        }
+        self.requester.probe.forget_sample();
+        let all_sent = self.requester.psn == self.requester.next_new;
+        let last = self.requester.next_new.sub(1);
+        let plain = self.requester.in_flight() && self.requester.reads.is_empty();
+        let Some(index) = self.index_of(last).filter(|_| all_sent && plain) else {
+            return;
+        };
+        self.requester.probe.sent += 1;
+        self.requester.psn = last;
+        self.requester.cursor = index;
+        self.requester.unrequested = limits::MAX_WINDOW;
+        self.wake();
+    }
+}

@@ -1,0 +1,82 @@
+//! A lost tail costs a few round trips, not a timeout.
+
+mod harness;
+
+use harness::*;
+use uroce_transport::*;
+use uroce_wire::Opcode;
+
+/// A pair that probes, and that has measured its round trip.
+fn pair() -> Pair {
+    let mut pair = Pair::rc();
+    pair.nodes[0].qp.set_tail_probes(true);
+    write(&mut pair, 1, 256);
+    pair.run();
+    assert!(pair.nodes[0].sends()[0].is_ok());
+    pair.trace.clear();
+    pair
+}
+
+fn write(pair: &mut Pair, wr_id: u64, length: u32) {
+    let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
+    let source = pair.nodes[0].sge(0, length);
+    pair.nodes[0].send(&wr_sges(wr_id, SendOp::Write { va, rkey }, &[source])).unwrap();
+}
+
+/// Runs until everything is quiet; returns how long that took.
+fn run(pair: &mut Pair) -> u64 {
+    let start = pair.now;
+    pair.run();
+    pair.trace.last().map_or(0, |seen| seen.at.since(start))
+}
+
+#[test]
+fn r75_a_lost_ack_is_asked_for_again_long_before_the_timeout() {
+    let mut pair = pair();
+    pair.lose_once(1, Opcode::RC_ACKNOWLEDGE, 0);
+    write(&mut pair, 2, 1000);
+    let took = run(&mut pair);
+    assert!(pair.nodes[0].sends()[0].is_ok());
+    assert!(took < 2 * MS, "{took} ns");
+    assert_eq!(pair.nodes[0].counters.ack_timeout, 0);
+    assert_eq!(pair.seen(0, "RC_WRITE_LAST").len(), 2, "{:?}", names(&pair));
+}
+
+#[test]
+fn r75_a_lost_last_packet_is_sent_again_and_alone() {
+    let mut pair = pair();
+    pair.lose_once(0, Opcode::RC_WRITE_LAST, 0);
+    write(&mut pair, 2, 1000);
+    let took = run(&mut pair);
+    assert!(pair.nodes[0].sends()[0].is_ok());
+    assert!(took < 2 * MS, "{took} ns");
+    assert_eq!(pair.trace.iter().filter(|seen| seen.from == 0).count(), 5);
+    assert_eq!(pair.nodes[1].bytes(0, 1000), pair.nodes[0].bytes(0, 1000));
+}
+
+#[test]
+fn r75_a_dead_peer_gets_a_few_probes_and_then_the_usual_retries() {
+    let mut pair = pair();
+    pair.filter(|seen| if seen.from == 0 { Fate::Drop } else { Fate::Deliver });
+    write(&mut pair, 2, 256);
+    pair.run();
+    assert_eq!(pair.nodes[0].sends()[0].status, WcStatus::RetryExcErr);
+    let sent = pair.trace.iter().filter(|seen| seen.from == 0).count();
+    assert_eq!(sent, 1 + 7 + limits::TAIL_PROBES as usize);
+}
+
+#[test]
+fn r75_a_read_waits_for_its_timeout() {
+    let mut pair = pair();
+    pair.lose_once(1, Opcode::RC_READ_RESPONSE_ONLY, 0);
+    let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
+    let target = pair.nodes[0].sge(0, 100);
+    pair.nodes[0].send(&wr_sges(2, SendOp::Read { va, rkey }, &[target])).unwrap();
+    pair.run();
+    assert!(pair.nodes[0].sends()[0].is_ok());
+    assert_eq!(pair.nodes[0].counters.ack_timeout, 1);
+}
+
+fn names(pair: &Pair) -> Vec<&'static str> {
+    pair.trace.iter().map(Seen::name).collect()
+}
