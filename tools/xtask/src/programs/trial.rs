@@ -16,7 +16,7 @@ use crate::process::command;
 const SERVER: &str = "127.47.91.1";
 const CLIENT: &str = "127.47.91.2";
 /// From an open device to its listener.
-const SETTLE: Duration = Duration::from_millis(500);
+const SETTLE: Duration = Duration::from_secs(3);
 
 /// Runs the case with the libraries in `folder`.
 ///
