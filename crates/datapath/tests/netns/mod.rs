@@ -33,6 +33,22 @@ impl Namespace {
         Ok(Self { jobs, tid })
     }
 
+    /// A namespace with its loopback interface up; `None`, with a word about it, when this process
+    /// may not make namespaces.
+    pub fn open() -> Option<Self> {
+        match Self::new() {
+            Ok(namespace) => {
+                namespace.sh("ip link set lo up");
+                Some(namespace)
+            }
+            Err(error) => {
+                assert!(std::env::var_os("CI").is_none(), "no network namespace: {error}");
+                eprintln!("skipped: needs the right to make network namespaces ({error})");
+                None
+            }
+        }
+    }
+
     /// Runs `job` in the namespace and returns what it returns.
     pub fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
         let (report, result) = channel();
@@ -85,14 +101,7 @@ impl Wire {
 
     /// A wire whose ends have to find each other first.
     pub fn without_neighbours(mtu: usize) -> Option<Self> {
-        let (a, b) = match (Namespace::new(), Namespace::new()) {
-            (Ok(a), Ok(b)) => (a, b),
-            (Err(error), _) | (_, Err(error)) => {
-                assert!(std::env::var_os("CI").is_none(), "no network namespace: {error}");
-                eprintln!("skipped: needs the right to make network namespaces ({error})");
-                return None;
-            }
-        };
+        let (a, b) = (Namespace::open()?, Namespace::open()?);
         a.sh(&format!(
             "ip link add wa mtu {mtu} address 02:00:00:00:00:0a type veth \
              peer name wb mtu {mtu} address 02:00:00:00:00:0b netns {}",
@@ -100,7 +109,6 @@ impl Wire {
         ));
         let ours = [(&a, "wa", &["1"][..]), (&b, "wb", &["2", "3"][..])];
         for (namespace, interface, _) in ours {
-            namespace.sh("ip link set lo up");
             namespace.sh(&format!("ip link set {interface} up"));
         }
         for (namespace, interface, hosts) in ours {
