@@ -20,6 +20,7 @@ pub mod ethernet;
 mod group;
 mod loopback;
 mod lossy;
+mod middleware;
 mod packet;
 mod pcap;
 pub mod probe;
@@ -38,6 +39,7 @@ pub use burst::{Burst, Cursor, PACKET_ROOM, Train, TrainLimit};
 pub use caps::{Caps, DatapathStats, IcrcCaps, IcrcRx, IcrcTx};
 pub use loopback::{AttachError, LoopbackDatapath, LoopbackFabric};
 pub use lossy::LossyDatapath;
+pub use middleware::Middleware;
 pub use packet::{IpId, RxPacket};
 pub use pcap::{Direction, PcapError, PcapFile, PcapReplay, PcapTap, PcapWriter, ReplayedFrame};
 pub use route::Route;
@@ -135,46 +137,4 @@ pub trait Datapath: Send {
 
     /// Counters since creation.
     fn stats(&self) -> DatapathStats;
-}
-
-impl Datapath for Box<dyn Datapath> {
-    fn caps(&self) -> &Caps {
-        (**self).caps()
-    }
-    fn local(&self) -> SocketAddr {
-        (**self).local()
-    }
-    fn source_port(&mut self, wanted: u16) -> u16 {
-        (**self).source_port(wanted)
-    }
-    fn tx_space(&mut self) -> Option<&mut [u8]> {
-        (**self).tx_space()
-    }
-    fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8])) {
-        (**self).tx_commit(route, len, seal);
-    }
-    fn flush(&mut self) -> io::Result<Flush> {
-        (**self).flush()
-    }
-    fn recv(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> io::Result<usize> {
-        (**self).recv(limit, sink)
-    }
-    fn arm(&mut self) -> bool {
-        (**self).arm()
-    }
-    fn waiter(&self) -> io::Result<OwnedFd> {
-        (**self).waiter()
-    }
-    fn join(&mut self, group: IpAddr) -> io::Result<()> {
-        (**self).join(group)
-    }
-    fn leave(&mut self, group: IpAddr) -> io::Result<()> {
-        (**self).leave(group)
-    }
-    fn last_problem(&self) -> Option<String> {
-        (**self).last_problem()
-    }
-    fn stats(&self) -> DatapathStats {
-        (**self).stats()
-    }
 }

@@ -1,10 +1,8 @@
 //! Loses packets on purpose.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::os::fd::OwnedFd;
 
-use crate::{Caps, Datapath, DatapathStats, Flush, Route, RxPacket};
+use crate::{Datapath, DatapathStats, Middleware, RxPacket};
 
 /// A datapath around another that drops received packets at random: single packets, also where the
 /// kernel hands over many as one.
@@ -38,24 +36,15 @@ fn next(state: &mut u64) -> u32 {
     (state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
 }
 
-impl<D: Datapath> Datapath for LossyDatapath<D> {
-    fn caps(&self) -> &Caps {
-        self.inner.caps()
+impl<D: Datapath> Middleware for LossyDatapath<D> {
+    type Inner = D;
+
+    fn inner(&self) -> &D {
+        &self.inner
     }
-    fn local(&self) -> SocketAddr {
-        self.inner.local()
-    }
-    fn source_port(&mut self, wanted: u16) -> u16 {
-        self.inner.source_port(wanted)
-    }
-    fn tx_space(&mut self) -> Option<&mut [u8]> {
-        self.inner.tx_space()
-    }
-    fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8])) {
-        self.inner.tx_commit(route, len, seal);
-    }
-    fn flush(&mut self) -> io::Result<Flush> {
-        self.inner.flush()
+
+    fn inner_mut(&mut self) -> &mut D {
+        &mut self.inner
     }
 
     /// Returns how many packets came, those that were dropped included: 0 still means that nothing
@@ -71,22 +60,6 @@ impl<D: Datapath> Datapath for LossyDatapath<D> {
         })
     }
 
-    fn arm(&mut self) -> bool {
-        self.inner.arm()
-    }
-    fn waiter(&self) -> io::Result<OwnedFd> {
-        self.inner.waiter()
-    }
-    fn join(&mut self, group: IpAddr) -> io::Result<()> {
-        self.inner.join(group)
-    }
-    fn leave(&mut self, group: IpAddr) -> io::Result<()> {
-        self.inner.leave(group)
-    }
-    fn last_problem(&self) -> Option<String> {
-        self.inner.last_problem()
-    }
-
     /// Those of the inner datapath, with the victims among the dropped.
     fn stats(&self) -> DatapathStats {
         let inner = self.inner.stats();
@@ -96,8 +69,9 @@ impl<D: Datapath> Datapath for LossyDatapath<D> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::LoopbackFabric;
+    use super::LossyDatapath;
+    use crate::{Datapath, LoopbackFabric, Route};
+    use std::net::SocketAddr;
 
     const COUNT: u64 = 20_000;
 

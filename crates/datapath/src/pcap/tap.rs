@@ -1,15 +1,12 @@
 //! A datapath that records what passes through another one.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use super::{PcapError, PcapFile, PcapWriter};
-use crate::caps::{Caps, DatapathStats};
 use crate::packet::RxPacket;
 use crate::route::Route;
-use crate::{Datapath, Flush};
+use crate::{Datapath, Middleware};
 
 /// Records every packet of the datapath inside it.
 ///
@@ -62,69 +59,39 @@ impl PcapTap {
     }
 }
 
-impl Datapath for PcapTap {
-    fn caps(&self) -> &Caps {
-        self.inner.caps()
+impl Middleware for PcapTap {
+    type Inner = dyn Datapath;
+
+    fn inner(&self) -> &Self::Inner {
+        &*self.inner
     }
 
-    fn local(&self) -> SocketAddr {
-        self.inner.local()
-    }
-
-    fn source_port(&mut self, wanted: u16) -> u16 {
-        self.inner.source_port(wanted)
-    }
-
-    fn tx_space(&mut self) -> Option<&mut [u8]> {
-        self.inner.tx_space()
+    fn inner_mut(&mut self) -> &mut Self::Inner {
+        &mut *self.inner
     }
 
     fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8])) {
         let writer = &self.writer;
-        self.inner.tx_commit(route, len, &mut |id, packet| {
+        (*self.inner).tx_commit(route, len, &mut |id, packet| {
             seal(id, packet);
             writer.sent(route, id, packet);
         });
     }
 
-    fn flush(&mut self) -> io::Result<Flush> {
-        self.inner.flush()
-    }
-
     fn recv(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> io::Result<usize> {
         let writer = &self.writer;
-        self.inner.recv(limit, &mut |packet| {
+        (*self.inner).recv(limit, &mut |packet| {
             writer.received(&packet);
             sink(packet);
         })
     }
 
     fn arm(&mut self) -> bool {
-        let ready = self.inner.arm();
+        let ready = (*self.inner).arm();
         if !ready {
             // The file tells of its own errors; traffic goes on.
             let _ = self.writer.file().flush();
         }
         ready
-    }
-
-    fn waiter(&self) -> io::Result<OwnedFd> {
-        self.inner.waiter()
-    }
-
-    fn join(&mut self, group: IpAddr) -> io::Result<()> {
-        self.inner.join(group)
-    }
-
-    fn leave(&mut self, group: IpAddr) -> io::Result<()> {
-        self.inner.leave(group)
-    }
-
-    fn last_problem(&self) -> Option<String> {
-        self.inner.last_problem()
-    }
-
-    fn stats(&self) -> DatapathStats {
-        self.inner.stats()
     }
 }

@@ -4,12 +4,9 @@ use super::*;
 use crate::device::build;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use uroce_datapath::{
-    Caps, DatapathStats, Flush, LoopbackDatapath, LoopbackFabric, Route, RxPacket,
-};
+use uroce_datapath::{Flush, LoopbackDatapath, LoopbackFabric, Middleware, RxPacket};
 use uroce_memory::PdId;
 use uroce_transport::{
     AddressVector, CompletionQueue, QpCaps, QpInit, QpType, QueuePair, SendData, SendFlags, SendOp,
@@ -25,43 +22,23 @@ struct Sluggish {
     flushes: Arc<AtomicUsize>,
 }
 
-impl Datapath for Sluggish {
-    fn caps(&self) -> &Caps {
-        self.inner.caps()
+impl Middleware for Sluggish {
+    type Inner = LoopbackDatapath;
+
+    fn inner(&self) -> &LoopbackDatapath {
+        &self.inner
     }
-    fn local(&self) -> SocketAddr {
-        self.inner.local()
+
+    fn inner_mut(&mut self) -> &mut LoopbackDatapath {
+        &mut self.inner
     }
-    fn source_port(&mut self, wanted: u16) -> u16 {
-        self.inner.source_port(wanted)
-    }
-    fn tx_space(&mut self) -> Option<&mut [u8]> {
-        self.inner.tx_space()
-    }
-    fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8])) {
-        self.inner.tx_commit(route, len, seal);
-    }
+
     fn flush(&mut self) -> io::Result<Flush> {
         self.flushes.fetch_add(1, Ordering::Relaxed);
         if self.blocked.load(Ordering::Relaxed) {
             return Ok(Flush { blocked: true, ..Flush::default() });
         }
         self.inner.flush()
-    }
-    fn recv(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> io::Result<usize> {
-        self.inner.recv(limit, sink)
-    }
-    fn waiter(&self) -> io::Result<OwnedFd> {
-        self.inner.waiter()
-    }
-    fn join(&mut self, group: IpAddr) -> io::Result<()> {
-        self.inner.join(group)
-    }
-    fn leave(&mut self, group: IpAddr) -> io::Result<()> {
-        self.inner.leave(group)
-    }
-    fn stats(&self) -> DatapathStats {
-        self.inner.stats()
     }
 }
 

@@ -1,0 +1,111 @@
+//! Datapaths around another one.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+
+use crate::{Caps, Datapath, DatapathStats, Flush, Route, RxPacket};
+
+/// A datapath around another one: names the inner one, and what it does differently. It is a
+/// [`Datapath`] by that.
+///
+/// The methods with a body are those of [`Datapath`] that may differ; what they do here is what the
+/// inner datapath does. Import one of the two traits only, or calls are ambiguous.
+pub trait Middleware: Send {
+    /// The datapath inside.
+    type Inner: Datapath + ?Sized;
+
+    /// The datapath inside.
+    fn inner(&self) -> &Self::Inner;
+
+    /// The datapath inside.
+    fn inner_mut(&mut self) -> &mut Self::Inner;
+
+    /// See [`Datapath::tx_commit`].
+    fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8])) {
+        self.inner_mut().tx_commit(route, len, seal);
+    }
+
+    /// See [`Datapath::flush`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    fn flush(&mut self) -> io::Result<Flush> {
+        self.inner_mut().flush()
+    }
+
+    /// See [`Datapath::recv`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    fn recv(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> io::Result<usize> {
+        self.inner_mut().recv(limit, sink)
+    }
+
+    /// See [`Datapath::arm`].
+    fn arm(&mut self) -> bool {
+        self.inner_mut().arm()
+    }
+
+    /// See [`Datapath::stats`].
+    fn stats(&self) -> DatapathStats {
+        self.inner().stats()
+    }
+}
+
+impl<M: Middleware> Datapath for M {
+    fn caps(&self) -> &Caps {
+        self.inner().caps()
+    }
+    fn local(&self) -> SocketAddr {
+        self.inner().local()
+    }
+    fn source_port(&mut self, wanted: u16) -> u16 {
+        self.inner_mut().source_port(wanted)
+    }
+    fn tx_space(&mut self) -> Option<&mut [u8]> {
+        self.inner_mut().tx_space()
+    }
+    fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8])) {
+        Middleware::tx_commit(self, route, len, seal);
+    }
+    fn flush(&mut self) -> io::Result<Flush> {
+        Middleware::flush(self)
+    }
+    fn recv(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> io::Result<usize> {
+        Middleware::recv(self, limit, sink)
+    }
+    fn arm(&mut self) -> bool {
+        Middleware::arm(self)
+    }
+    fn waiter(&self) -> io::Result<OwnedFd> {
+        self.inner().waiter()
+    }
+    fn join(&mut self, group: IpAddr) -> io::Result<()> {
+        self.inner_mut().join(group)
+    }
+    fn leave(&mut self, group: IpAddr) -> io::Result<()> {
+        self.inner_mut().leave(group)
+    }
+    fn last_problem(&self) -> Option<String> {
+        self.inner().last_problem()
+    }
+    fn stats(&self) -> DatapathStats {
+        Middleware::stats(self)
+    }
+}
+
+/// Nothing differs.
+impl Middleware for Box<dyn Datapath> {
+    type Inner = dyn Datapath;
+
+    fn inner(&self) -> &Self::Inner {
+        &**self
+    }
+
+    fn inner_mut(&mut self) -> &mut Self::Inner {
+        &mut **self
+    }
+}
