@@ -95,9 +95,7 @@ impl Datapath for UringDatapath {
     }
 
     fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8])) {
-        // The kernel numbers the packets of one send from 0 on (docs/wire.md).
-        let (place, packet) = self.sender.burst.commit(route, len);
-        seal(if route.dst.is_ipv4() { place as u16 } else { 0 }, packet);
+        self.sender.commit(route, len, seal);
     }
 
     fn flush(&mut self) -> io::Result<Flush> {

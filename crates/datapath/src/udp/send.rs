@@ -13,10 +13,10 @@ use super::address::{self, NAME, Name};
 use super::control::{self, CONTROL, Control};
 use super::link::scoped;
 use super::outlet::Outlets;
-use crate::Flush;
 use crate::burst::{Burst, Train};
 use crate::caps::DatapathStats;
 use crate::sys::udp::{MAX_BATCH, Message, send_many};
+use crate::{Flush, Route};
 
 /// Takes messages for one source port; returns how many it took from the front.
 pub(crate) type Kernel<'k> =
@@ -71,6 +71,18 @@ impl Sender {
     pub(crate) fn new(burst: Burst, scope: u32) -> Self {
         let spelled = Vec::with_capacity(burst.batch());
         Self { burst, at: 0, spelled, scope, problem: None }
+    }
+
+    /// Appends the packet in [`Burst::space`], sealed for the identification that it will have: the
+    /// kernel numbers the packets of one send from 0 on (docs/wire.md).
+    pub(crate) fn commit(
+        &mut self,
+        route: &Route,
+        len: usize,
+        seal: &mut dyn FnMut(u16, &mut [u8]),
+    ) {
+        let (place, packet) = self.burst.commit(route, len);
+        seal(if route.dst.is_ipv4() { place as u16 } else { 0 }, packet);
     }
 
     /// Sends as much as the kernel takes. What it does not take stays, in order.
