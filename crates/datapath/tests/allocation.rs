@@ -1,40 +1,16 @@
 //! After set-up the datapaths allocate nothing for a packet.
 
+mod counting;
 mod netns;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::net::SocketAddr;
 
+use counting::allocations;
 use netns::Wire;
 use uroce_datapath::{
     Datapath, LoopbackFabric, PacketConfig, PacketDatapath, Route, UdpConfig, UdpDatapath,
     UringDatapath,
 };
-
-thread_local! {
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-}
-
-/// The system's allocator, counting for each thread.
-struct Counting;
-
-// SAFETY: every call goes to the system's allocator unchanged; the counter does not allocate.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
 
 /// Full bursts in packets of many sizes and in trains; returns packets sent and received.
 fn rounds(
@@ -67,10 +43,10 @@ fn check(mut a: Box<dyn Datapath>, mut b: Box<dyn Datapath>) {
         Route { src, dst: b.local(), hop_limit, traffic_class }
     });
     rounds(&mut a, &mut b, &routes, 40);
-    let before = ALLOCATIONS.get();
+    let before = allocations();
     assert!(before > 0, "the counter works");
     let (sent, received) = rounds(&mut a, &mut b, &routes, 100);
-    assert_eq!(ALLOCATIONS.get() - before, 0);
+    assert_eq!(allocations() - before, 0);
     assert!(sent >= 100 * 40, "{sent} packets");
     assert_eq!(received, sent);
 }

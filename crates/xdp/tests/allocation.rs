@@ -1,40 +1,17 @@
 //! After set-up nothing is allocated for a packet.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use uroce_datapath::{Datapath, Route};
 use uroce_xdp::{XdpDatapath, XdpMode};
 
+#[path = "../../datapath/tests/counting/mod.rs"]
+mod counting;
 mod lab;
 
+use counting::allocations;
 use lab::Lab;
-
-thread_local! {
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-}
-
-/// The system's allocator, counting for each thread.
-struct Counting;
-
-// SAFETY: every call goes to the system's allocator unchanged; the counter does not allocate.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
 
 /// Full bursts of many sizes, some to ourselves; returns whether all arrived.
 fn rounds(a: &mut XdpDatapath, b: &mut XdpDatapath, routes: &[Route], rounds: usize) -> bool {
@@ -79,8 +56,8 @@ fn no_packet_allocates() {
         traffic_class: 0,
     });
     assert!(rounds(&mut a, &mut b, &routes, 20));
-    let before = ALLOCATIONS.get();
+    let before = allocations();
     assert!(before > 0, "the counter works");
     assert!(rounds(&mut a, &mut b, &routes, 50));
-    assert_eq!(ALLOCATIONS.get() - before, 0);
+    assert_eq!(allocations() - before, 0);
 }
