@@ -106,14 +106,7 @@ impl ConnectOptions {
             min_rnr_timer: self.min_rnr_timer,
             ..QpAttr::default()
         };
-        let both = QpAttrMask::STATE
-            | QpAttrMask::ACCESS_FLAGS
-            | QpAttrMask::AV
-            | QpAttrMask::PATH_MTU
-            | QpAttrMask::DEST_QPN
-            | QpAttrMask::RQ_PSN;
-        let reliable = QpAttrMask::MAX_DEST_RD_ATOMIC | QpAttrMask::MIN_RNR_TIMER;
-        (attr, if qp_type == QpType::Rc { both | reliable } else { both })
+        (attr, QpAttrMask::ACCESS_FLAGS | mask(qp_type, QpState::Init, QpState::Rtr))
     }
 
     /// RTR to RTS, sending from `psn`.
@@ -127,12 +120,7 @@ impl ConnectOptions {
             max_rd_atomic: self.max_rd_atomic,
             ..QpAttr::default()
         };
-        let both = QpAttrMask::STATE | QpAttrMask::SQ_PSN;
-        let reliable = QpAttrMask::TIMEOUT
-            | QpAttrMask::RETRY_CNT
-            | QpAttrMask::RNR_RETRY
-            | QpAttrMask::MAX_QP_RD_ATOMIC;
-        (attr, if qp_type == QpType::Rc { both | reliable } else { both })
+        (attr, mask(qp_type, QpState::Rtr, QpState::Rts))
     }
 }
 
@@ -140,9 +128,10 @@ impl ConnectOptions {
 pub(crate) fn to_init(qp_type: QpType) -> (QpAttr, QpAttrMask) {
     let access = ConnectOptions::default().access;
     let attr = QpAttr { state: QpState::Init, access, ..QpAttr::default() };
-    let both = QpAttrMask::STATE | QpAttrMask::PKEY_INDEX | QpAttrMask::PORT;
-    match qp_type {
-        QpType::Rc | QpType::Uc => (attr, both | QpAttrMask::ACCESS_FLAGS),
-        QpType::Ud => (attr, both | QpAttrMask::QKEY),
-    }
+    (attr, mask(qp_type, QpState::Reset, QpState::Init))
+}
+
+/// What that transition must set.
+fn mask(qp_type: QpType, from: QpState, to: QpState) -> QpAttrMask {
+    QpAttrMask::STATE | QpAttrMask::required(qp_type, from, to).unwrap_or_default()
 }

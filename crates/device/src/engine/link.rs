@@ -23,8 +23,7 @@ impl Engine {
             access |= Access::REMOTE;
         }
         let attr = QpAttr { state: QpState::Init, access, ..QpAttr::default() };
-        let mask = QpAttrMask::PKEY_INDEX | QpAttrMask::PORT | QpAttrMask::ACCESS_FLAGS;
-        self.modify_qp(qpn, &attr, mask | QpAttrMask::STATE)
+        self.modify_qp(qpn, &attr, mask(QpType::Rc, QpState::Reset, QpState::Init))
     }
 
     /// From INIT to RTS.
@@ -81,13 +80,7 @@ fn to_rtr(link: &Link, qp_type: QpType) -> (QpAttr, QpAttrMask) {
         min_rnr_timer: MIN_RNR_TIMER,
         ..QpAttr::default()
     };
-    let both = QpAttrMask::STATE
-        | QpAttrMask::AV
-        | QpAttrMask::PATH_MTU
-        | QpAttrMask::DEST_QPN
-        | QpAttrMask::RQ_PSN;
-    let reliable = QpAttrMask::MAX_DEST_RD_ATOMIC | QpAttrMask::MIN_RNR_TIMER;
-    (attr, if qp_type == QpType::Rc { both | reliable } else { both })
+    (attr, mask(qp_type, QpState::Init, QpState::Rtr))
 }
 
 fn to_rts(link: &Link, qp_type: QpType) -> (QpAttr, QpAttrMask) {
@@ -100,10 +93,10 @@ fn to_rts(link: &Link, qp_type: QpType) -> (QpAttr, QpAttrMask) {
         max_rd_atomic: link.max_rd_atomic,
         ..QpAttr::default()
     };
-    let both = QpAttrMask::STATE | QpAttrMask::SQ_PSN;
-    let reliable = QpAttrMask::TIMEOUT
-        | QpAttrMask::RETRY_CNT
-        | QpAttrMask::RNR_RETRY
-        | QpAttrMask::MAX_QP_RD_ATOMIC;
-    (attr, if qp_type == QpType::Rc { both | reliable } else { both })
+    (attr, mask(qp_type, QpState::Rtr, QpState::Rts))
+}
+
+/// What that transition must set.
+fn mask(qp_type: QpType, from: QpState, to: QpState) -> QpAttrMask {
+    QpAttrMask::STATE | QpAttrMask::required(qp_type, from, to).unwrap_or_default()
 }

@@ -68,6 +68,15 @@ pub enum ModifyQpError {
 
 type M = QpAttrMask;
 
+impl QpAttrMask {
+    /// What a transition needs beside [`STATE`](Self::STATE); `None` if there is no such transition.
+    /// ibv_modify_qp(3) has the same table.
+    #[must_use]
+    pub fn required(qp_type: QpType, from: QpState, to: QpState) -> Option<Self> {
+        table(qp_type, from, to).map(|(required, _)| required)
+    }
+}
+
 /// Required and optional attributes of a transition; `None` if there is no such transition.
 fn table(qp_type: QpType, from: QpState, to: QpState) -> Option<(M, M)> {
     use QpState as S;
