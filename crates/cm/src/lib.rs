@@ -40,6 +40,7 @@ mod outbox;
 mod private_data;
 mod proven;
 mod rej_reason;
+mod reopening;
 mod resolution;
 mod service_id;
 mod sidr_status;

@@ -19,6 +19,11 @@ pub const SHORTEST_RESEND: Duration = Duration::from_millis(100);
 pub const LONGEST_TIMEWAIT: Duration = Duration::from_secs(30);
 /// How long an answer to a SIDR_REQ is kept for repetitions of it.
 pub const SIDR_MEMORY: Duration = Duration::from_secs(10);
+/// How long a request waits for a service whose listener has just gone. A peer sends its request
+/// again after 1.5 s at the earliest, and the application that comes back does so at once.
+pub const REOPENING: Duration = Duration::from_secs(1);
+/// Most requests that wait like that.
+pub const MAX_EARLY: usize = 64;
 /// Buckets into which sources are hashed when their rate is limited.
 pub const SOURCE_BUCKETS: usize = 256;
 /// Sources remembered for having completed an exchange.

@@ -12,7 +12,7 @@ use world::*;
 /// B refuses this REQ of A with `reason`, and nothing stays.
 fn refused(change: impl FnOnce(&mut Req), reason: RejReason) {
     let mut world = World::new();
-    world.b.cm.listen(SERVICE, 8).expect("free");
+    world.b.cm.listen(world.now, SERVICE, 8).expect("free");
     world.b.receive(world.now, A, &req(change));
     assert_eq!(world.b.drop_reason(), DropReason::CmBadRequest);
     let sent = world.sent_by_b();
@@ -52,7 +52,7 @@ fn a22_requests_that_make_no_sense() {
 fn b53_limited_membership_matches_full() {
     for pkey in [0xffff, 0x7fff] {
         let mut world = World::new();
-        world.b.cm.listen(SERVICE, 8).expect("free");
+        world.b.cm.listen(world.now, SERVICE, 8).expect("free");
         world.b.receive(world.now, A, &req(|req| req.pkey = pkey));
         assert!(matches!(world.b.event(), Event::Request { .. }));
     }
@@ -61,7 +61,7 @@ fn b53_limited_membership_matches_full() {
 #[test]
 fn the_backlog_is_exact() {
     let mut world = World::new();
-    world.b.cm.listen(SERVICE, 3).expect("free");
+    world.b.cm.listen(world.now, SERVICE, 3).expect("free");
     let ring = |world: &mut World, n: u32| {
         let bytes = req(|req| (req.local_comm_id, req.local_qpn) = (CommId(n), Qpn::new(n)));
         world.b.receive(world.now, A, &bytes);
@@ -124,7 +124,7 @@ impl Flood {
 fn a21_a_flood_of_forged_requests_stays_within_the_limits() {
     let limits = CmLimits::default();
     let mut world = World::with_limits(limits);
-    world.b.cm.listen(SERVICE, 10_000).expect("free");
+    world.b.cm.listen(world.now, SERVICE, 10_000).expect("free");
     // A has been connected before.
     let a = world.a.cm.connect(world.now, &call()).expect("a call");
     world.exchange();
@@ -169,7 +169,7 @@ fn a21_a_flood_of_forged_requests_stays_within_the_limits() {
 fn a21_one_source_has_its_share_and_no_more() {
     let limits = CmLimits { max_half_open_per_source: 4, ..CmLimits::default() };
     let mut world = World::with_limits(limits);
-    world.b.cm.listen(SERVICE, 100).expect("free");
+    world.b.cm.listen(world.now, SERVICE, 100).expect("free");
     for n in 100..106 {
         world.b.receive(world.now, source(1), &req_of(source(1), n));
     }
@@ -235,7 +235,7 @@ fn a21_the_table_is_bounded() {
     }
     let error = world.a.cm.connect(world.now, &call()).expect_err("full");
     assert_eq!(error, CmError::TooMany { limit: 5 });
-    world.a.cm.listen(SERVICE, 100).expect("free");
+    world.a.cm.listen(world.now, SERVICE, 100).expect("free");
     let ip = IpCm { source_port: 1, source: B, destination: A };
     let to_a = req(|req| {
         (req.primary.local_gid, req.primary.remote_gid) = (Gid::from_ip(B), Gid::from_ip(A));

@@ -21,7 +21,7 @@ fn a_call_is_accepted() {
 #[test]
 fn the_request_tells_the_called_side_what_the_caller_wants() {
     let mut world = World::new();
-    world.b.cm.listen(SERVICE, 1).expect("free");
+    world.b.cm.listen(world.now, SERVICE, 1).expect("free");
     let call = Call {
         responder_resources: 3,
         initiator_depth: 5,
@@ -46,7 +46,7 @@ fn the_request_tells_the_called_side_what_the_caller_wants() {
 fn a_service_that_is_not_rdma_cms_has_all_private_data_for_itself() {
     let mut world = World::new();
     let service_id = ServiceId(0x1234_5678_9abc_def0);
-    world.b.cm.listen(service_id, 1).expect("free");
+    world.b.cm.listen(world.now, service_id, 1).expect("free");
     let call = Call { service_id, private_data: vec![7; 92], ..call() };
     world.a.cm.connect(world.now, &call).expect("a call");
     world.exchange();
@@ -71,7 +71,7 @@ fn private_data_of_rdma_cm_ends_at_56_bytes() {
 #[test]
 fn r115_both_links_follow_from_req_and_rep() {
     let mut world = World::new();
-    world.b.cm.listen(SERVICE, 1).expect("free");
+    world.b.cm.listen(world.now, SERVICE, 1).expect("free");
     let call = Call {
         path_mtu: 2,
         responder_resources: 4,
@@ -245,7 +245,7 @@ fn r114_the_rep_is_repeated_at_the_callers_pace() {
 fn a_callers_time_codes_make_us_neither_an_amplifier_nor_wait_for_ever() {
     for (code, wanted) in [(0, Duration::from_millis(100)), (31, Duration::from_secs(120))] {
         let mut world = World::new();
-        world.b.cm.listen(SERVICE, 8).expect("free");
+        world.b.cm.listen(world.now, SERVICE, 8).expect("free");
         world.b.receive(world.now, A, &req(|req| req.local_response_timeout = code));
         let (b, _) = world.request();
         world.b.cm.accept(world.now, b, &acceptance()).expect("it waits");
@@ -388,7 +388,7 @@ fn r112_a_rep_from_a_queue_pair_that_is_connected_fails_the_call() {
 #[test]
 fn a_device_can_call_itself() {
     let mut world = World::new();
-    world.a.cm.listen(SERVICE, 1).expect("free");
+    world.a.cm.listen(world.now, SERVICE, 1).expect("free");
     let call = Call { remote: A, ..call() };
     let caller = world.a.cm.connect(world.now, &call).expect("a call");
     let pump = |world: &mut World| {
@@ -416,13 +416,68 @@ fn a_device_can_call_itself() {
 #[test]
 fn a_port_has_one_listener_and_can_be_listened_on_again() {
     let mut world = World::new();
-    world.b.cm.listen(SERVICE, 1).expect("free");
-    assert_eq!(world.b.cm.listen(SERVICE, 1), Err(CmError::PortTaken(SERVICE)));
-    world.b.cm.unlisten(SERVICE).expect("it listens");
-    assert_eq!(world.b.cm.unlisten(SERVICE), Err(CmError::NotListening(SERVICE)));
-    world.b.cm.listen(SERVICE, 1).expect("free again");
+    world.b.cm.listen(world.now, SERVICE, 1).expect("free");
+    assert_eq!(world.b.cm.listen(world.now, SERVICE, 1), Err(CmError::PortTaken(SERVICE)));
+    world.b.cm.unlisten(world.now, SERVICE).expect("it listens");
+    assert_eq!(world.b.cm.unlisten(world.now, SERVICE), Err(CmError::NotListening(SERVICE)));
+    world.b.cm.listen(world.now, SERVICE, 1).expect("free again");
     let port = world.b.cm.free_port(PortSpace::Tcp).expect("one of 28 232");
     assert!(port >= 32_768);
+}
+
+#[test]
+fn a_call_between_two_listeners_is_not_lost() {
+    let mut world = World::new();
+    world.b.cm.listen(world.now, SERVICE, 1).expect("free");
+    world.b.cm.unlisten(world.now, SERVICE).expect("it listens");
+    let a = world.a.cm.connect(world.now, &call()).expect("a call");
+    world.exchange();
+    world.a.quiet();
+    assert_eq!(world.b.drop_reason(), DropReason::CmNoListener);
+    world.pass(Duration::from_millis(900));
+    world.b.cm.listen(world.now, SERVICE, 1).expect("free");
+    let (b, request) = world.request();
+    assert_eq!(request.remote_qpn, CALLER_QPN);
+    world.b.cm.accept(world.now, b, &acceptance()).expect("it waits");
+    world.exchange();
+    assert!(matches!(world.a.event(), Event::Reply { id, .. } if id == a));
+}
+
+#[test]
+fn a_call_after_a_listener_is_refused_when_none_comes() {
+    let mut world = World::new();
+    world.b.cm.listen(world.now, SERVICE, 1).expect("free");
+    world.b.cm.unlisten(world.now, SERVICE).expect("it listens");
+    world.pass(Duration::from_millis(300));
+    let a = world.a.cm.connect(world.now, &call()).expect("a call");
+    let sent = world.sent_by_a();
+    world.arrive_at_b(&sent);
+    // Sent twice, kept once, refused once.
+    world.arrive_at_b(&sent);
+    assert_eq!(world.b.drops, [DropReason::CmNoListener; 2]);
+    assert_eq!(world.pass(Duration::from_millis(699)).1, []);
+    let (_, refusals) = world.pass(Duration::from_millis(1));
+    world.arrive_at_a(&refusals);
+    assert!(matches!(world.a.event(), Event::Rejected { id, .. } if id == a));
+    assert_eq!(refusals.len(), 1);
+    // From now on calls are refused at once.
+    world.a.cm.connect(world.now, &call()).expect("a call");
+    world.exchange();
+    assert!(matches!(world.a.event(), Event::Rejected { .. }));
+}
+
+#[test]
+fn a21_few_calls_wait_for_a_listener() {
+    let mut world = World::new();
+    world.b.cm.listen(world.now, SERVICE, 1).expect("free");
+    world.b.cm.unlisten(world.now, SERVICE).expect("it listens");
+    for n in 0..100 {
+        let call = Call { qpn: Qpn::new(0x1000 + n), ..call() };
+        world.a.cm.connect(world.now, &call).expect("a call");
+    }
+    world.exchange();
+    let refused = world.a.events.len();
+    assert_eq!(refused, 100 - 64);
 }
 
 #[test]

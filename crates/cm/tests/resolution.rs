@@ -17,7 +17,7 @@ fn answer() -> Answer {
 }
 
 fn asked(world: &mut World) -> (CommId, CommId) {
-    world.b.cm.listen(UDP_SERVICE, 2).expect("free");
+    world.b.cm.listen(world.now, UDP_SERVICE, 2).expect("free");
     let a = world.a.cm.resolve(world.now, &question()).expect("a question");
     world.exchange();
     let Event::Query { id, service_id, remote, ip, private_data } = world.b.event() else {

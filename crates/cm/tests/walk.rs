@@ -141,7 +141,7 @@ impl Walk {
     fn new() -> Walk {
         let mut world = World::new();
         for end in [&mut world.a, &mut world.b] {
-            end.cm.listen(SERVICE, 4).expect("free");
+            end.cm.listen(Duration::from_secs(1_000), SERVICE, 4).expect("free");
         }
         let (a, b) = (Application::default(), Application::default());
         Walk { world, a, b, wire: vec![], next_qpn: 0x100, trace: vec![] }

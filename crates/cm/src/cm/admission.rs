@@ -9,6 +9,7 @@ use crate::identity::Identity;
 use crate::ip_cm::IpCm;
 use crate::mad::Mad;
 use crate::message::{RejectedMessage, Req, SidrReq, TransportService};
+use crate::reopening::Early;
 use crate::resolution::{Answer, Resolution};
 use crate::time::Time;
 use crate::{CommId, PrivateData, RejReason, ServiceId, SidrStatus};
@@ -41,9 +42,11 @@ impl Cm {
         if !self.requests.take(now, peer, proven) {
             return Err(DropReason::CmRateLimit);
         }
+        let early = Early { peer, tid, service_id: req.service_id, message: (*req).into() };
         match self.admit(now, peer, tid, req, proven) {
             Ok(()) => Ok(()),
             Err(Refusal::Silent(why)) => Err(why),
+            Err(Refusal::Rej(_, why)) if self.comes_early(now, why, early) => Err(why),
             Err(Refusal::Rej(reason, why)) => {
                 self.send_rej(now, peer, tid, req, reason);
                 Err(why)
@@ -132,6 +135,11 @@ impl Cm {
         }
     }
 
+    /// True if a request is kept because its service may have a listener again soon.
+    fn comes_early(&mut self, now: Time, why: DropReason, request: Early) -> bool {
+        why == DropReason::CmNoListener && self.reopening.keep(now, request)
+    }
+
     fn send_rej(&mut self, now: Time, peer: IpAddr, tid: u64, req: &Req, reason: RejReason) {
         let ids = [CommId::NONE, req.local_comm_id];
         let rej = rej(ids, RejectedMessage::REQ, reason, PrivateData::default());
@@ -171,9 +179,11 @@ impl Cm {
             self.refuse_question(now, peer, tid, req, SidrStatus::REJECTED);
             return Err(DropReason::CmBadRequest);
         };
+        let early = Early { peer, tid, service_id: req.service_id, message: (*req).into() };
         match self.check_room(peer, req.service_id, proven) {
             Ok(()) => {}
             Err(Refusal::Silent(why)) => return Err(why),
+            Err(Refusal::Rej(_, why)) if self.comes_early(now, why, early) => return Err(why),
             Err(Refusal::Rej(reason, why)) => {
                 let nobody = reason == RejReason::INVALID_SERVICE_ID;
                 let status =

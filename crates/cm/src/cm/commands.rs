@@ -12,20 +12,32 @@ use crate::{CommId, RejReason, ServiceId};
 use std::net::IpAddr;
 
 impl Cm {
-    /// Takes calls to `service_id` from now on; at most `backlog` wait for the application.
+    /// Takes calls to `service_id` from now on, and those of the last second if somebody listened
+    /// on it shortly before; at most `backlog` wait for the application.
     ///
     /// # Errors
     /// [`CmError::PortTaken`].
-    pub fn listen(&mut self, service_id: ServiceId, backlog: usize) -> Result<(), CmError> {
-        self.table.listeners.add(service_id, backlog)
+    pub fn listen(
+        &mut self,
+        now: Time,
+        service_id: ServiceId,
+        backlog: usize,
+    ) -> Result<(), CmError> {
+        self.table.listeners.add(service_id, backlog)?;
+        let early = self.reopening.open(service_id);
+        self.handle_early(now, early);
+        Ok(())
     }
 
-    /// Takes no more calls. Requests that came before can still be answered.
+    /// Takes no more calls. Requests that came before can still be answered; those of the next
+    /// second wait whether somebody listens again, and are refused then.
     ///
     /// # Errors
     /// [`CmError::NotListening`].
-    pub fn unlisten(&mut self, service_id: ServiceId) -> Result<(), CmError> {
-        self.table.listeners.remove(service_id)
+    pub fn unlisten(&mut self, now: Time, service_id: ServiceId) -> Result<(), CmError> {
+        self.table.listeners.remove(service_id)?;
+        self.reopening.close(now, service_id);
+        Ok(())
     }
 
     /// Calls a peer. The answer is an event.

@@ -11,6 +11,7 @@ use crate::identity::Identity;
 use crate::limits::{CmLimits, ID_DRAWS, TIMERS_PER_CALL};
 use crate::outbox::{Outbox, Outgoing};
 use crate::proven::ProvenSources;
+use crate::reopening::Reopening;
 use crate::table::Table;
 use crate::time::Time;
 use crate::{CommId, PortSpace, ServiceId};
@@ -36,6 +37,7 @@ pub struct Cm {
     /// Answers to what belongs to nothing.
     strays: Budget,
     proven: ProvenSources,
+    reopening: Reopening,
     rng: ChaCha20Rng,
     /// Upper half of our transaction ids.
     tid_prefix: u64,
@@ -56,6 +58,7 @@ impl Cm {
             requests: Budget::new(requests_per_second, requests_per_source, rng.next_u64()),
             strays: Budget::new(strays_per_second, strays_per_source, rng.next_u64()),
             proven: ProvenSources::default(),
+            reopening: Reopening::default(),
             tid_prefix: u64::from(rng.next_u32()) << 32,
             rng,
         }
@@ -116,6 +119,8 @@ impl Cm {
 
     /// Serves the timers that are due.
     pub fn handle_timeout(&mut self, now: Time) {
+        let early = self.reopening.due(now);
+        self.handle_early(now, early);
         for _ in 0..TIMERS_PER_CALL {
             let Some(id) = self.table.due(now) else { return };
             if let Some(exchange) = self.table.exchange_mut(id) {
@@ -142,6 +147,6 @@ impl Cm {
 
     /// When [`handle_timeout`](Self::handle_timeout) is due.
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.table.next_deadline()
+        [self.table.next_deadline(), self.reopening.next_deadline()].into_iter().flatten().min()
     }
 }

@@ -7,6 +7,7 @@ use crate::connection::{Connection, State};
 use crate::mad::Mad;
 use crate::message::{Apr, Drep, Dreq, Lap, Message, Mra, Rej, Rep, Rtu, SidrRep};
 use crate::outbox::Outbox;
+use crate::reopening::Early;
 use crate::time::Time;
 use crate::{PrivateData, RejReason};
 use std::net::IpAddr;
@@ -19,7 +20,20 @@ impl Cm {
     /// # Errors
     /// Why it had no effect, or none but a repeated answer; for the counters.
     pub fn handle_mad(&mut self, now: Time, peer: IpAddr, bytes: &[u8]) -> Result<(), DropReason> {
-        let Mad { tid, message } = Mad::parse(bytes).map_err(|error| error.drop_reason())?;
+        let mad = Mad::parse(bytes).map_err(|error| error.drop_reason())?;
+        self.handle_message(now, peer, mad)
+    }
+
+    /// Requests that waited for a listener: it is there now, or it is too late.
+    pub(super) fn handle_early(&mut self, now: Time, requests: Vec<Early>) {
+        for Early { peer, tid, message, .. } in requests {
+            // A refusal was counted when the request came.
+            let _ = self.handle_message(now, peer, Mad { tid, message });
+        }
+    }
+
+    fn handle_message(&mut self, now: Time, peer: IpAddr, mad: Mad) -> Result<(), DropReason> {
+        let Mad { tid, message } = mad;
         match message {
             Message::Req(req) => self.handle_req(now, peer, tid, &req),
             Message::SidrReq(req) => self.handle_sidr_req(now, peer, tid, &req),

@@ -155,7 +155,7 @@ impl World {
 
     /// B listens, A calls. Returns A's id.
     pub fn call(&mut self) -> CommId {
-        self.b.cm.listen(SERVICE, 8).expect("the port is free");
+        self.b.cm.listen(self.now, SERVICE, 8).expect("the port is free");
         self.a.cm.connect(self.now, &call()).expect("a call")
     }
 

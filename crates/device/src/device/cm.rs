@@ -40,21 +40,25 @@ impl Device {
         channel: &CmChannel,
         cookie: u64,
     ) -> Result<(), CmError> {
-        let gsi = &mut self.0.shared.lock().nic.gsi;
-        gsi.cm.listen(service_id, backlog)?;
-        let owner = Owner { channel: channel.clone(), cookie, qpn: None };
-        gsi.listeners.insert(service_id, owner);
-        Ok(())
+        self.with_cm(|engine, now| {
+            let gsi = &mut engine.nic.gsi;
+            gsi.cm.listen(now, service_id, backlog)?;
+            let owner = Owner { channel: channel.clone(), cookie, qpn: None };
+            gsi.listeners.insert(service_id, owner);
+            Ok(())
+        })
     }
 
-    /// Takes no more calls. Those that came before can still be answered.
+    /// Takes no more calls. Those that came before can still be answered; those of the next second
+    /// wait whether somebody listens again.
     ///
     /// # Errors
     /// [`CmError::NotListening`].
     pub fn cm_unlisten(&self, service_id: ServiceId) -> Result<(), CmError> {
-        let gsi = &mut self.0.shared.lock().nic.gsi;
-        gsi.listeners.remove(&service_id);
-        gsi.cm.unlisten(service_id)
+        self.with_cm(|engine, now| {
+            engine.nic.gsi.listeners.remove(&service_id);
+            engine.nic.gsi.cm.unlisten(now, service_id)
+        })
     }
 
     /// Calls a peer for the queue pair `call.qpn`, in RESET or INIT. When the peer accepts, the

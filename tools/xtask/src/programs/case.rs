@@ -111,6 +111,7 @@ pub const CASES: &[Case] = &[
     case("udaddy", "", How::Called("udaddy -s SERVER")),
     case("rdma_server", "-s SERVER", How::Called("rdma_client -s SERVER")),
     case("ib_write_bw", "-F -R -n 100", How::Called("ib_write_bw -F -R -n 100 SERVER")),
+    case("ib_send_lat", "-F -R -n 100", How::Called("ib_send_lat -F -R -n 100 SERVER")),
 ];
 
 #[cfg(test)]

@@ -1,0 +1,82 @@
+//! Requests for a service whose listener has just gone. A server may close its listener and listen
+//! again at once, as perftest's does between the connection on which the ends exchange their
+//! parameters and the one that is measured; its client, which knows nothing of that, calls in
+//! between. Its request waits a moment before it is refused.
+
+use crate::ServiceId;
+use crate::limits::{MAX_EARLY, REOPENING};
+use crate::message::Message;
+use crate::time::Time;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// A REQ or SIDR_REQ that waits for a listener.
+#[derive(Debug)]
+pub(crate) struct Early {
+    pub(crate) peer: IpAddr,
+    pub(crate) tid: u64,
+    pub(crate) service_id: ServiceId,
+    pub(crate) message: Message,
+}
+
+impl Early {
+    /// The same request, sent again.
+    fn is_copy_of(&self, other: &Early) -> bool {
+        (self.peer, self.tid, self.service_id) == (other.peer, other.tid, other.service_id)
+    }
+}
+
+/// Services without a listener since a moment ago, and the requests for them.
+#[derive(Debug, Default)]
+pub(crate) struct Reopening {
+    /// Until when requests for a service wait. Listeners are closed by the application, so it is
+    /// for it to say how many there are.
+    closed: BTreeMap<ServiceId, Time>,
+    /// At most [`MAX_EARLY`].
+    early: Vec<Early>,
+}
+
+impl Reopening {
+    /// A listener was closed.
+    pub(crate) fn close(&mut self, now: Time, service_id: ServiceId) {
+        self.closed.retain(|_, until| *until > now);
+        self.closed.insert(service_id, now.saturating_add(REOPENING));
+    }
+
+    /// Somebody listens: the requests that waited for it.
+    pub(crate) fn open(&mut self, service_id: ServiceId) -> Vec<Early> {
+        self.closed.remove(&service_id);
+        self.early.extract_if(.., |early| early.service_id == service_id).collect()
+    }
+
+    /// Keeps a request for a service that may come back; `false`: it will not, or too many wait.
+    pub(crate) fn keep(&mut self, now: Time, request: Early) -> bool {
+        if self.until(request.service_id) <= now {
+            return false;
+        }
+        if self.early.iter().any(|early| early.is_copy_of(&request)) {
+            return true;
+        }
+        let room = self.early.len() < MAX_EARLY;
+        if room {
+            self.early.push(request);
+        }
+        room
+    }
+
+    /// The requests that have waited long enough.
+    pub(crate) fn due(&mut self, now: Time) -> Vec<Early> {
+        let closed = &self.closed;
+        let over = |early: &mut Early| closed.get(&early.service_id).is_none_or(|at| *at <= now);
+        self.early.extract_if(.., over).collect()
+    }
+
+    /// When [`due`](Self::due) has something.
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        self.early.iter().map(|early| self.until(early.service_id)).min()
+    }
+
+    fn until(&self, service_id: ServiceId) -> Time {
+        self.closed.get(&service_id).copied().unwrap_or(Time::ZERO)
+    }
+}
