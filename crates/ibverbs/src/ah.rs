@@ -75,7 +75,7 @@ pub(crate) unsafe extern "C" fn ibv_create_ah(
         // SAFETY: by the contract.
         let (owner, attr) = unsafe { (pd_of(pd)?, &*not_null(attr)?) };
         let path = path_from(&owner.ctx, attr)?;
-        owner.address_handles.fetch_add(1, Ordering::SeqCst);
+        owner.dependents.fetch_add(1, Ordering::SeqCst);
         // SAFETY: by the contract; the context of a domain does not change.
         let context = unsafe { (*pd).context };
         Ok(Object::create(ibv_ah { context, pd, handle: 0 }, path))
@@ -177,7 +177,7 @@ pub(crate) unsafe extern "C" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
         // SAFETY: by the contract, also that its domain still exists, and that nobody uses the handle.
         unsafe {
             path_of(ah)?;
-            pd_of((*ah).pd)?.address_handles.fetch_sub(1, Ordering::SeqCst);
+            pd_of((*ah).pd)?.dependents.fetch_sub(1, Ordering::SeqCst);
             Object::<ibv_ah, AddressVector>::destroy(ah);
         }
         Ok(())

@@ -39,6 +39,13 @@ struct World {
     mr: *mut ibv_mr,
 }
 
+/// An open context, on an address that no other test has objects on.
+pub(crate) fn opened(last: u8) -> *mut ibv_context {
+    let address = IpAddr::V4(Ipv4Addr::new(127, 47, 92, last));
+    // SAFETY: as the manual page wants it.
+    unsafe { ibv_open_device(device_of(interface_of(address).expect("127.0.0.0/8 is local"))) }
+}
+
 /// On an address of the test's own: tests run at the same time.
 fn world(last: u8) -> World {
     let address = IpAddr::V4(Ipv4Addr::new(127, 47, 92, last));

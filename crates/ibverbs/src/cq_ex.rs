@@ -2,6 +2,7 @@
 
 use crate::abi::{ibv_context, ibv_cq, ibv_cq_ex, ibv_cq_init_attr_ex, ibv_wc_tm_info};
 use crate::cq::{Cq, cq_of, create, explain, imm_data};
+use crate::domain::check_parent;
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::outcome::{pointer, value};
 use libc::{c_int, c_uint};
@@ -16,6 +17,8 @@ pub(crate) struct Reader(Mutex<Wc>);
 const STANDARD_FLAGS: u64 = 0x7f;
 /// `IBV_CQ_INIT_ATTR_MASK_FLAGS`; the flags are promises of the program that we have no use for.
 const MASK_FLAGS: u32 = 1;
+/// `IBV_CQ_INIT_ATTR_MASK_PD`.
+const MASK_PD: u32 = 2;
 
 /// The slot behind `ibv_create_cq_ex`.
 pub(crate) unsafe extern "C" fn create_cq_ex(
@@ -28,8 +31,12 @@ pub(crate) unsafe extern "C" fn create_cq_ex(
         }
         // SAFETY: by the contract.
         let attr = unsafe { &*attr };
-        if attr.wc_flags & !STANDARD_FLAGS != 0 || attr.comp_mask & !MASK_FLAGS != 0 {
+        if attr.wc_flags & !STANDARD_FLAGS != 0 || attr.comp_mask & !(MASK_FLAGS | MASK_PD) != 0 {
             return Err(NOT_SUPPORTED);
+        }
+        if attr.comp_mask & MASK_PD != 0 {
+            // SAFETY: by the contract.
+            unsafe { check_parent(attr.parent_domain)? };
         }
         // SAFETY: by the contract.
         unsafe { create(context, attr.cqe, attr.cq_context, attr.channel, attr.comp_vector) }

@@ -36,6 +36,8 @@ mod cq;
 mod cq_event;
 mod cq_ex;
 mod device_list;
+mod dm;
+mod domain;
 mod errno;
 mod gid;
 mod interpose;

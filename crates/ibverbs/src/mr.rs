@@ -2,10 +2,11 @@
 
 use crate::abi::{ibv_mr, ibv_pd, ibv_sge};
 use crate::card::Card;
+use crate::dm::Memory;
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::object::Object;
 use crate::outcome::{pointer, status, value};
-use crate::pd::pd_of;
+use crate::pd::{Pd, pd_of};
 use crate::post_send::sge_list;
 use libc::{c_int, c_uint, c_void};
 use std::sync::Arc;
@@ -16,6 +17,8 @@ use uroce_device::memory::{Access, MrId, Region, Rereg, ReregError};
 struct Mr {
     card: Arc<Card>,
     id: MrId,
+    /// Device memory stays as long as a registration of it.
+    _memory: Option<Arc<Memory>>,
 }
 
 const PREFETCH: c_int = 0;
@@ -68,19 +71,27 @@ pub(crate) unsafe extern "C" fn ibv_reg_mr_iova2(
         let access = Access::from_bits_retain(access);
         let region = region(addr, length, access)?;
         let mr = owner.device().reg_mr(owner.id, region, iova, access)?;
-        // SAFETY: by the contract; the context of a domain does not change.
-        let context = unsafe { (*pd).context };
-        let c = ibv_mr {
-            context,
-            pd,
-            addr,
-            length,
-            handle: mr.id.get() as u32,
-            lkey: mr.lkey.0,
-            rkey: mr.rkey.0,
-        };
-        Ok(Object::create(c, Mr { card: Arc::clone(&owner.card), id: mr.id }))
+        // SAFETY: by the contract.
+        Ok(unsafe { object(pd, owner, &mr, (addr, length), None) })
     })
+}
+
+/// What the program gets for a registration.
+///
+/// # Safety
+/// By the contract.
+pub(crate) unsafe fn object(
+    pd: *mut ibv_pd,
+    owner: &Pd,
+    made: &uroce_device::memory::Mr,
+    (addr, length): (*mut c_void, usize),
+    memory: Option<Arc<Memory>>,
+) -> *mut ibv_mr {
+    // SAFETY: by the contract; the context of a domain does not change.
+    let context = unsafe { (*pd).context };
+    let (handle, lkey, rkey) = (made.id.get() as u32, made.lkey.0, made.rkey.0);
+    let c = ibv_mr { context, pd, addr, length, handle, lkey, rkey };
+    Object::create(c, Mr { card: Arc::clone(&owner.card), id: made.id, _memory: memory })
 }
 
 /// The program's memory. As a kernel does when it pins pages, this faults them in, and finds out

@@ -3,6 +3,7 @@
 use crate::abi::{ibv_context, ibv_pd};
 use crate::card::Card;
 use crate::context::{Ctx, ctx_of};
+use crate::domain::Base;
 use crate::errno::{BUSY, Errno, INVALID};
 use crate::object::Object;
 use crate::outcome::{pointer, status};
@@ -18,13 +19,25 @@ pub(crate) struct Pd {
     pub(crate) ctx: Arc<Ctx>,
     pub(crate) card: Arc<Card>,
     pub(crate) id: PdId,
-    /// Address handles; the device does not know them.
-    pub(crate) address_handles: AtomicU32,
+    /// Address handles and parent domains; the device does not know them.
+    pub(crate) dependents: AtomicU32,
+    /// What a parent domain stands on.
+    base: Option<Base>,
 }
 
 impl Pd {
     pub(crate) fn device(&self) -> &Device {
         &self.card.device
+    }
+
+    /// A parent domain above a domain.
+    pub(crate) fn above(below: &Pd, base: Base) -> Pd {
+        let (ctx, card) = (Arc::clone(&below.ctx), Arc::clone(&below.card));
+        Pd { ctx, card, id: below.id, dependents: AtomicU32::new(0), base: Some(base) }
+    }
+
+    pub(crate) fn is_parent(&self) -> bool {
+        self.base.is_some()
     }
 }
 
@@ -45,7 +58,7 @@ pub(crate) unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut 
         let ctx = Arc::clone(unsafe { ctx_of(context)? });
         let card = ctx.card()?;
         let id = card.device.alloc_pd()?;
-        let pd = Pd { ctx, card, id, address_handles: AtomicU32::new(0) };
+        let pd = Pd { ctx, card, id, dependents: AtomicU32::new(0), base: None };
         Ok(Object::create(ibv_pd { context, handle: id.get() as u32 }, pd))
     })
 }
@@ -56,10 +69,12 @@ pub(crate) unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
     status(|| {
         // SAFETY: by the contract.
         let inner = unsafe { pd_of(pd)? };
-        if inner.address_handles.load(Ordering::SeqCst) > 0 {
+        if inner.dependents.load(Ordering::SeqCst) > 0 {
             return Err(BUSY);
         }
-        inner.device().dealloc_pd(inner.id)?;
+        if !inner.is_parent() {
+            inner.device().dealloc_pd(inner.id)?;
+        }
         // SAFETY: by the contract nobody uses it any more.
         unsafe { Object::<ibv_pd, Pd>::destroy(pd) };
         Ok(())

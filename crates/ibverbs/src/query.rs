@@ -3,6 +3,7 @@
 use crate::abi::{ibv_context, ibv_device_attr, ibv_device_attr_ex, ibv_odp_caps, ibv_port_attr};
 use crate::context::{Ctx, ctx_of};
 use crate::device_list::put_text;
+use crate::dm::MAX_DM_SIZE;
 use crate::errno::{Errno, INVALID};
 use crate::object::zeroed;
 use crate::outcome::{minus_one, status};
@@ -61,6 +62,7 @@ pub(crate) unsafe extern "C" fn query_device_ex(
         let mut full: ibv_device_attr_ex = unsafe { zeroed() };
         full.orig_attr = device_attr(ctx);
         full.device_cap_flags_ex = u64::from(full.orig_attr.device_cap_flags);
+        full.max_dm_size = MAX_DM_SIZE as u64;
         full.odp_caps = ODP_CAPS;
         full.phys_port_cnt_ex = u32::from(full.orig_attr.phys_port_cnt);
         // SAFETY: the program gave `size` bytes.

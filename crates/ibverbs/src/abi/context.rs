@@ -105,7 +105,9 @@ pub(crate) struct ibv_device_attr_ex {
     pub completion_timestamp_mask: u64,
     pub hca_core_clock: u64,
     pub device_cap_flags_ex: u64,
-    pub rest: [u8; 108],
+    pub rest: [u8; 88],
+    pub max_dm_size: u64,
+    pub pci_atomic_caps: [u8; 12],
     pub phys_port_cnt_ex: u32,
 }
 

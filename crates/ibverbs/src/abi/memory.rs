@@ -1,6 +1,6 @@
 //! Protection domains, regions, windows, address handles.
 
-use super::{ibv_context, ibv_gid};
+use super::{Slot, ibv_context, ibv_gid};
 use libc::{c_int, c_uint, c_void};
 
 #[repr(C)]
@@ -84,4 +84,40 @@ pub(crate) struct ibv_grh {
     pub hop_limit: u8,
     pub sgid: ibv_gid,
     pub dgid: ibv_gid,
+}
+
+#[repr(C)]
+pub(crate) struct ibv_td {
+    pub context: *mut ibv_context,
+}
+
+#[repr(C)]
+pub(crate) struct ibv_td_init_attr {
+    pub comp_mask: u32,
+}
+
+#[repr(C)]
+pub(crate) struct ibv_parent_domain_init_attr {
+    pub pd: *mut ibv_pd,
+    pub td: *mut ibv_td,
+    pub comp_mask: u32,
+    pub alloc: Slot,
+    pub free: Slot,
+    pub pd_context: *mut c_void,
+}
+
+#[repr(C)]
+pub(crate) struct ibv_alloc_dm_attr {
+    pub length: usize,
+    pub log_align_req: u32,
+    pub comp_mask: u32,
+}
+
+#[repr(C)]
+pub(crate) struct ibv_dm {
+    pub context: *mut ibv_context,
+    pub memcpy_to_dm: unsafe extern "C" fn(*mut ibv_dm, u64, *const c_void, usize) -> c_int,
+    pub memcpy_from_dm: unsafe extern "C" fn(*mut c_void, *mut ibv_dm, u64, usize) -> c_int,
+    pub comp_mask: u32,
+    pub handle: u32,
 }

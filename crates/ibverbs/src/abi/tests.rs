@@ -39,6 +39,8 @@ fn objects() -> Vec<Offset> {
         ibv_mw_bind_info { mr, addr, length, mw_access_flags }
         ibv_mw_bind { wr_id, send_flags, bind_info }
         ibv_ah { context, pd, handle }
+        ibv_td { context }
+        ibv_dm { context, memcpy_to_dm, memcpy_from_dm, comp_mask, handle }
         ibv_comp_channel { context, fd, refcnt }
         ibv_cq { context, channel, cq_context, handle, cqe, mutex, cond, comp_events_completed,
             async_events_completed }
@@ -83,6 +85,7 @@ fn attributes() -> Vec<Offset> {
             odp_caps.rc_odp_caps = "odp_caps.per_transport_caps.rc_odp_caps",
             odp_caps.ud_odp_caps = "odp_caps.per_transport_caps.ud_odp_caps",
             completion_timestamp_mask, hca_core_clock, device_cap_flags_ex, rest = "tso_caps",
+            max_dm_size, pci_atomic_caps,
             phys_port_cnt_ex }
         ibv_port_attr { state, max_mtu, active_mtu, gid_tbl_len, port_cap_flags, max_msg_sz,
             bad_pkey_cntr, qkey_viol_cntr, pkey_tbl_len, lid, sm_lid, lmc, max_vl_num, sm_sl,
@@ -106,6 +109,9 @@ fn attributes() -> Vec<Offset> {
         ibv_srq_init_attr_ex { srq_context, attr, comp_mask, srq_type, pd, xrcd, cq, tm_cap }
         ibv_cq_init_attr_ex { cqe, cq_context, channel, comp_vector, wc_flags, comp_mask, flags,
             parent_domain }
+        ibv_td_init_attr { comp_mask }
+        ibv_parent_domain_init_attr { pd, td, comp_mask, alloc, free, pd_context }
+        ibv_alloc_dm_attr { length, log_align_req, comp_mask }
         ibv_ece { vendor_id, options, comp_mask }
     }
 }
@@ -187,7 +193,9 @@ fn slots() -> Vec<(&'static str, usize)> {
     }
     distance! {
         query_port = "query_port", advise_mr = "advise_mr", counters = "read_counters",
-        dm = "reg_dm_mr", flow_action = "modify_flow_action_esp", domains = "alloc_parent_domain",
+        reg_dm_mr = "reg_dm_mr", alloc_dm = "alloc_dm",
+        free_dm = "free_dm", alloc_td = "alloc_td",
+        dealloc_td = "dealloc_td", flow_action = "modify_flow_action_esp", alloc_parent_domain = "alloc_parent_domain",
         modify_cq = "modify_cq", wq = "destroy_rwq_ind_table", create_cq_ex = "create_cq_ex",
         private = "priv", query_device_ex = "query_device_ex", create_flow = "ibv_create_flow",
         create_qp_ex = "create_qp_ex", create_srq_ex = "create_srq_ex",

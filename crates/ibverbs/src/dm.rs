@@ -1,0 +1,227 @@
+//! Device memory. A NIC has some on board; ours is a piece of the process's own.
+
+use crate::abi::{ibv_alloc_dm_attr, ibv_context, ibv_dm, ibv_mr, ibv_pd};
+use crate::context::ctx_of;
+use crate::errno::{BUSY, Errno, INVALID, NOT_SUPPORTED};
+use crate::mr;
+use crate::object::Object;
+use crate::outcome::{pointer, status};
+use crate::pd::pd_of;
+use crate::query::not_null;
+use libc::{c_int, c_uint, c_void};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ptr::null_mut;
+use std::sync::Arc;
+use uroce_device::memory::{Access, Region};
+
+/// Most bytes of one allocation.
+pub(crate) const MAX_DM_SIZE: usize = 1 << 20;
+/// The strictest alignment, as a power of 2: a page.
+const MAX_LOG_ALIGN: u32 = 12;
+/// Copies are in words of so many bytes, as programs know it from hardware.
+const WORD: u64 = 4;
+
+/// What we keep about a piece of device memory. Registrations of it hold the memory too, so that no
+/// order of destruction leaves one without.
+#[derive(Debug)]
+pub(crate) struct Dm(Arc<Memory>);
+
+/// Bytes that peers may change at any time.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    start: *mut u8,
+    layout: Layout,
+}
+
+// SAFETY: memory of the process, reached by raw pointers only.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    fn new(length: usize, align: usize) -> Result<Memory, Errno> {
+        if length == 0 || length > MAX_DM_SIZE {
+            return Err(INVALID);
+        }
+        let layout = Layout::from_size_align(length, align).map_err(|_| INVALID)?;
+        // SAFETY: not of 0 bytes.
+        let start = unsafe { alloc_zeroed(layout) };
+        if start.is_null() { Err(Errno(libc::ENOMEM)) } else { Ok(Memory { start, layout }) }
+    }
+
+    /// The address of `length` bytes from `offset` on.
+    fn at(&self, offset: u64, length: usize) -> Result<*mut u8, Errno> {
+        let offset = usize::try_from(offset).map_err(|_| INVALID)?;
+        match offset.checked_add(length) {
+            Some(end) if end <= self.layout.size() => Ok(self.start.wrapping_add(offset)),
+            _ => Err(INVALID),
+        }
+    }
+
+    /// The same for a copy.
+    fn words_at(&self, offset: u64, length: usize) -> Result<*mut u8, Errno> {
+        if !offset.is_multiple_of(WORD) || !(length as u64).is_multiple_of(WORD) {
+            return Err(INVALID);
+        }
+        self.at(offset, length)
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout, freed once; nobody holds it.
+        unsafe { dealloc(self.start, self.layout) }
+    }
+}
+
+/// # Safety
+/// By the contract.
+unsafe fn memory_of<'a>(dm: *const ibv_dm) -> Result<&'a Arc<Memory>, Errno> {
+    // SAFETY: the caller's promise.
+    unsafe { Object::<ibv_dm, Dm>::of(dm) }.map(|dm| &dm.0).ok_or(INVALID)
+}
+
+/// The slot behind `ibv_alloc_dm`.
+pub(crate) unsafe extern "C" fn alloc_dm(
+    context: *mut ibv_context,
+    attr: *mut ibv_alloc_dm_attr,
+) -> *mut ibv_dm {
+    pointer(|| {
+        // SAFETY: by the contract.
+        let attr = unsafe {
+            ctx_of(context)?;
+            &*not_null(attr)?
+        };
+        if attr.comp_mask != 0 || attr.log_align_req > MAX_LOG_ALIGN {
+            return Err(NOT_SUPPORTED);
+        }
+        // Words of atomics are 8 bytes, whatever the program says.
+        let memory = Memory::new(attr.length, 1 << attr.log_align_req.max(3))?;
+        let c = ibv_dm { context, memcpy_to_dm, memcpy_from_dm, comp_mask: 0, handle: 0 };
+        Ok(Object::create(c, Dm(Arc::new(memory))))
+    })
+}
+
+/// The slot behind `ibv_free_dm`.
+pub(crate) unsafe extern "C" fn free_dm(dm: *mut ibv_dm) -> c_int {
+    status(|| {
+        // SAFETY: by the contract.
+        if Arc::strong_count(unsafe { memory_of(dm)? }) > 1 {
+            return Err(BUSY);
+        }
+        // SAFETY: by the contract nobody uses it any more.
+        unsafe { Object::<ibv_dm, Dm>::destroy(dm) };
+        Ok(())
+    })
+}
+
+/// What the inline `ibv_memcpy_to_dm` calls.
+unsafe extern "C" fn memcpy_to_dm(
+    dm: *mut ibv_dm,
+    offset: u64,
+    from: *const c_void,
+    length: usize,
+) -> c_int {
+    status(|| {
+        // SAFETY: by the contract; peers write words of this memory, as they do on a NIC, without a
+        // promise about the order.
+        unsafe {
+            let to = memory_of(dm)?.words_at(offset, length)?;
+            libc::memcpy(to.cast(), not_null(from.cast_mut())?, length);
+        }
+        Ok(())
+    })
+}
+
+/// What the inline `ibv_memcpy_from_dm` calls.
+unsafe extern "C" fn memcpy_from_dm(
+    to: *mut c_void,
+    dm: *mut ibv_dm,
+    offset: u64,
+    length: usize,
+) -> c_int {
+    status(|| {
+        // SAFETY: as above.
+        unsafe {
+            let from = memory_of(dm)?.words_at(offset, length)?;
+            libc::memcpy(not_null(to)?, from.cast(), length);
+        }
+        Ok(())
+    })
+}
+
+/// The slot behind `ibv_reg_dm_mr`. Addresses in the region count from its start, which is all that a
+/// program can know.
+pub(crate) unsafe extern "C" fn reg_dm_mr(
+    pd: *mut ibv_pd,
+    dm: *mut ibv_dm,
+    offset: u64,
+    length: usize,
+    access: c_uint,
+) -> *mut ibv_mr {
+    pointer(|| {
+        // SAFETY: by the contract.
+        let (owner, memory) = unsafe { (pd_of(pd)?, memory_of(dm)?) };
+        let access = Access::from_bits_retain(access);
+        if !access.contains(Access::ZERO_BASED) || access.contains(Access::ON_DEMAND) {
+            return Err(INVALID);
+        }
+        let start = memory.at(offset, length)?;
+        // SAFETY: the registration holds the memory, and is dropped after the region.
+        let region = unsafe { Region::from_raw(start, length) };
+        let made = owner.device().reg_mr(owner.id, region, 0, access)?;
+        let place = (null_mut(), length);
+        // SAFETY: by the contract.
+        Ok(unsafe { mr::object(pd, owner, &made, place, Some(Arc::clone(memory))) })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract_tests::opened;
+    use crate::mr::ibv_dereg_mr;
+    use crate::pd::{ibv_alloc_pd, ibv_dealloc_pd};
+
+    #[test]
+    fn what_is_copied_in_comes_out_and_nothing_beyond() {
+        let context = opened(202);
+        let mut attr = ibv_alloc_dm_attr { length: 16, log_align_req: 0, comp_mask: 0 };
+        let (from, mut to) = (*b"12345678", [0u8; 8]);
+        // SAFETY: as the manual pages want it.
+        unsafe {
+            let dm = alloc_dm(context, &raw mut attr);
+            let copy_in = |offset, length| memcpy_to_dm(dm, offset, from.as_ptr().cast(), length);
+            assert_eq!(copy_in(8, 8), 0);
+            assert_eq!(memcpy_from_dm(to.as_mut_ptr().cast(), dm, 8, 8), 0);
+            assert_eq!(to, from);
+            for (offset, length) in [(9, 4), (8, 3), (12, 8), (16, 4), (u64::MAX - 3, 8)] {
+                assert_eq!(copy_in(offset, length), libc::EINVAL);
+            }
+            assert_eq!(free_dm(dm), 0);
+            (attr.length, attr.log_align_req) = (MAX_DM_SIZE, 12);
+            let dm = alloc_dm(context, &raw mut attr);
+            assert_eq!(memory_of(dm).map(|memory| memory.start.addr() % 4096), Ok(0));
+            assert_eq!(free_dm(dm), 0);
+            attr.length = MAX_DM_SIZE + 1;
+            assert!(alloc_dm(context, &raw mut attr).is_null());
+        }
+    }
+
+    #[test]
+    fn registered_memory_is_not_freed() {
+        let context = opened(203);
+        let mut attr = ibv_alloc_dm_attr { length: 16, log_align_req: 0, comp_mask: 0 };
+        let access = (Access::ZERO_BASED | Access::LOCAL_WRITE).bits();
+        // SAFETY: as the manual pages want it.
+        unsafe {
+            let (pd, dm) = (ibv_alloc_pd(context), alloc_dm(context, &raw mut attr));
+            assert!(reg_dm_mr(pd, dm, 4, 16, access).is_null(), "it ends at 16");
+            assert!(reg_dm_mr(pd, dm, 0, 16, 1).is_null(), "only zero based");
+            let mr = reg_dm_mr(pd, dm, 4, 12, access);
+            assert_eq!(((*mr).addr, (*mr).length), (null_mut(), 12));
+            assert_eq!(free_dm(dm), libc::EBUSY);
+            assert_eq!((ibv_dereg_mr(mr), free_dm(dm), ibv_dealloc_pd(pd)), (0, 0, 0));
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Thread domains and parent domains: promises of a program about who uses its objects, and an offer
+//! of memory for them. The device needs neither, but programs that use them find them.
+
+use crate::abi::{ibv_context, ibv_parent_domain_init_attr, ibv_pd, ibv_td, ibv_td_init_attr};
+use crate::context::ctx_of;
+use crate::errno::{BUSY, Errno, INVALID, NOT_SUPPORTED};
+use crate::object::Object;
+use crate::outcome::{pointer, status};
+use crate::pd::{Pd, pd_of};
+use crate::query::not_null;
+use libc::c_int;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// `IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS` and `IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT`.
+const KNOWN_MASK: u32 = 0b11;
+
+/// What we keep about a thread domain.
+#[derive(Debug, Default)]
+pub(crate) struct Td {
+    /// Parent domains with it.
+    users: AtomicU32,
+}
+
+/// What a parent domain stands on.
+#[derive(Debug)]
+pub(crate) struct Base {
+    pd: *mut ibv_pd,
+    /// May be null.
+    td: *mut ibv_td,
+}
+
+// SAFETY: both objects are reached by their atomic counters only, and outlive this one: they cannot be
+// freed while they are counted as used.
+unsafe impl Send for Base {}
+// SAFETY: as above.
+unsafe impl Sync for Base {}
+
+impl Base {
+    /// One parent domain more or less.
+    fn count(&self, change: impl Fn(&AtomicU32)) {
+        // SAFETY: as said at the type.
+        unsafe {
+            if let Ok(pd) = pd_of(self.pd) {
+                change(&pd.dependents);
+            }
+            if let Some(td) = Object::<ibv_td, Td>::of(self.td) {
+                change(&td.users);
+            }
+        }
+    }
+}
+
+impl Drop for Base {
+    fn drop(&mut self) {
+        self.count(|users| {
+            users.fetch_sub(1, Ordering::SeqCst);
+        });
+    }
+}
+
+/// The slot behind `ibv_alloc_td`.
+pub(crate) unsafe extern "C" fn alloc_td(
+    context: *mut ibv_context,
+    attr: *mut ibv_td_init_attr,
+) -> *mut ibv_td {
+    pointer(|| {
+        // SAFETY: by the contract.
+        let mask = unsafe {
+            ctx_of(context)?;
+            (*not_null(attr)?).comp_mask
+        };
+        if mask != 0 {
+            return Err(NOT_SUPPORTED);
+        }
+        Ok(Object::create(ibv_td { context }, Td::default()))
+    })
+}
+
+/// The slot behind `ibv_dealloc_td`.
+pub(crate) unsafe extern "C" fn dealloc_td(td: *mut ibv_td) -> c_int {
+    status(|| {
+        // SAFETY: by the contract.
+        let inner = unsafe { Object::<ibv_td, Td>::of(td) }.ok_or(INVALID)?;
+        if inner.users.load(Ordering::SeqCst) > 0 {
+            return Err(BUSY);
+        }
+        // SAFETY: by the contract nobody uses it any more.
+        unsafe { Object::<ibv_td, Td>::destroy(td) };
+        Ok(())
+    })
+}
+
+/// The slot behind `ibv_alloc_parent_domain`. What is made with a parent domain belongs to the domain
+/// below it. Its allocators are never called: no object here has memory that a program could provide.
+pub(crate) unsafe extern "C" fn alloc_parent_domain(
+    context: *mut ibv_context,
+    attr: *mut ibv_parent_domain_init_attr,
+) -> *mut ibv_pd {
+    pointer(|| {
+        // SAFETY: by the contract.
+        let (attr, ctx) = unsafe { (&*not_null(attr)?, ctx_of(context)?) };
+        if attr.comp_mask & !KNOWN_MASK != 0 {
+            return Err(NOT_SUPPORTED);
+        }
+        // SAFETY: by the contract.
+        let below = unsafe { pd_of(attr.pd)? };
+        if below.is_parent() || !std::sync::Arc::ptr_eq(&below.ctx, ctx) {
+            return Err(INVALID);
+        }
+        let base = Base { pd: attr.pd, td: attr.td };
+        base.count(|users| {
+            users.fetch_add(1, Ordering::SeqCst);
+        });
+        let handle = below.id.get() as u32;
+        Ok(Object::create(ibv_pd { context, handle }, Pd::above(below, base)))
+    })
+}
+
+/// A domain for an extended completion queue must be a parent domain.
+///
+/// # Safety
+/// By the contract.
+pub(crate) unsafe fn check_parent(pd: *mut ibv_pd) -> Result<(), Errno> {
+    // SAFETY: by the contract.
+    if unsafe { pd_of(pd)? }.is_parent() { Ok(()) } else { Err(INVALID) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract_tests::opened;
+    use crate::pd::{ibv_alloc_pd, ibv_dealloc_pd};
+    use std::ptr::null_mut;
+
+    #[test]
+    fn what_a_parent_domain_stands_on_stays() {
+        let context = opened(201);
+        // SAFETY: as the manual pages want it.
+        unsafe {
+            let mut nothing = ibv_td_init_attr { comp_mask: 0 };
+            let pd = ibv_alloc_pd(context);
+            let td = alloc_td(context, &raw mut nothing);
+            assert!(!pd.is_null() && !td.is_null());
+            let mut attr = ibv_parent_domain_init_attr {
+                pd,
+                td,
+                comp_mask: 0,
+                alloc: None,
+                free: None,
+                pd_context: null_mut(),
+            };
+            let parent = alloc_parent_domain(context, &raw mut attr);
+            assert!(check_parent(parent).is_ok() && check_parent(pd).is_err());
+            assert_eq!((ibv_dealloc_pd(pd), dealloc_td(td)), (libc::EBUSY, libc::EBUSY));
+            attr.pd = parent;
+            assert!(alloc_parent_domain(context, &raw mut attr).is_null(), "not on each other");
+            assert_eq!(ibv_dealloc_pd(parent), 0);
+            assert_eq!((ibv_dealloc_pd(pd), dealloc_td(td)), (0, 0));
+        }
+    }
+}
