@@ -50,6 +50,9 @@ pub struct Call {
     pub hop_limit: u8,
     /// Packet lifetime of the path (code): half of what a round trip may take.
     pub packet_lifetime: u8,
+    /// ACK timeout (code) of the caller's own queue pair, if not the one that follows from the
+    /// path.
+    pub ack_timeout: Option<u8>,
     /// Time (code) within which either side must answer.
     pub response_timeout: u8,
     /// How often a message is sent again, 0 to 15.
@@ -80,6 +83,7 @@ impl Call {
             traffic_class: 0,
             hop_limit: 64,
             packet_lifetime: 16,
+            ack_timeout: None,
             response_timeout: 18,
             max_retries: 15,
             private_data: Vec::new(),
@@ -177,6 +181,8 @@ pub struct Acceptance {
     pub initiator_depth: u8,
     /// RNR retries that the caller shall make, 0 to 7.
     pub rnr_retry_count: u8,
+    /// ACK timeout (code) of this side's own queue pair, if not the caller's.
+    pub ack_timeout: Option<u8>,
     /// End-to-end flow control.
     pub flow_control: bool,
     /// For the application of the caller, up to 196 bytes.
@@ -193,6 +199,7 @@ impl Acceptance {
             responder_resources: 16,
             initiator_depth: 16,
             rnr_retry_count: 7,
+            ack_timeout: None,
             flow_control: false,
             private_data: Vec::new(),
         }

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
-use uroce_cm::{CommId, ConnectionRequest, IpCm, RejReason, ServiceId, SidrStatus};
+use uroce_cm::{CommId, ConnectionRequest, IpCm, Link, RejReason, ServiceId, SidrStatus};
 use uroce_wire::Qpn;
 
 /// What happened to a connection, or to the resolution of a service.
@@ -31,11 +31,24 @@ pub enum CmEventKind {
     AddrResolved,
     /// There is a path to it. Posted by layers above.
     RouteResolved,
+    /// Datagrams of a multicast group come from now on. Posted by layers above.
+    MulticastJoined {
+        /// The group.
+        group: IpAddr,
+    },
     /// A call for a listener.
     ConnectRequest(Box<ConnectionRequest>),
     /// The connection stands, and its queue pair can send.
     Established {
         /// The peer's, of its REP or RTU.
+        private_data: Box<[u8]>,
+    },
+    /// The peer accepted a call of [`Device::cm_connect_only`](crate::Device::cm_connect_only): the
+    /// application readies its queue pair, and calls `cm_establish`.
+    Accepted {
+        /// Values for the queue pair.
+        link: Box<Link>,
+        /// The peer's.
         private_data: Box<[u8]>,
     },
     /// The peer refused.

@@ -374,3 +374,31 @@ fn progress_threads_connect_by_themselves() {
     cookies.sort_unstable();
     assert_eq!(cookies, [LISTENER, CALLER]);
 }
+
+#[test]
+fn applications_ready_their_queue_pairs_themselves() {
+    let fabric = LoopbackFabric::new();
+    let (a, b) = (Side::new(&fabric, 1), Side::new(&fabric, 2));
+    b.listen();
+    let call = Call::new(ip(2), SERVICE, Qpn::new(0x42), Psn::new(0x77));
+    let id_a = a.node.device.cm_connect_only(&call, &a.channel, CALLER).expect("a call");
+    settle(&[&a.node, &b.node]);
+    let id_b = request(b.event());
+    let acceptance =
+        Acceptance { ack_timeout: Some(9), ..Acceptance::new(Qpn::new(0x43), Psn::new(0x99)) };
+    let called = b.node.device.cm_link_with(id_b, &acceptance).expect("it waits");
+    b.node.device.cm_accept_only(id_b, &acceptance).expect("it waits");
+    assert!(a.node.device.cm_establish(id_a).is_err(), "nobody has accepted yet");
+    settle(&[&a.node, &b.node]);
+    let CmEventKind::Accepted { link: caller, .. } = a.event().kind else { panic!("accepted") };
+    assert_eq!((caller.remote_qpn, called.remote_qpn), (Qpn::new(0x43), Qpn::new(0x42)));
+    assert_eq!((caller.rq_psn, caller.sq_psn), (called.sq_psn, called.rq_psn));
+    assert_eq!((caller.ack_timeout, called.ack_timeout), (17, 9));
+    assert!(b.channel.try_event().is_none(), "the caller is not ready");
+    a.node.device.cm_establish(id_a).expect("it was accepted");
+    settle(&[&a.node, &b.node]);
+    assert!(is_established(&b.event()));
+    a.node.device.cm_disconnect(id_a, &[]).expect("it stands");
+    settle(&[&a.node, &b.node]);
+    assert!(matches!(b.event().kind, CmEventKind::Disconnected { .. }));
+}

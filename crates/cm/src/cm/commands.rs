@@ -50,7 +50,8 @@ impl Cm {
         let req = call.req(id, &self.us)?;
         let tid = self.tid(id);
         let req = (&req, call.packet_lifetime);
-        let connection = Connection::call(now, &self.us, call.remote, tid, req, &mut self.out);
+        let mut connection = Connection::call(now, &self.us, call.remote, tid, req, &mut self.out);
+        connection.set_ack_timeout(call.ack_timeout);
         self.table.add_connection(id, connection);
         Ok(id)
     }

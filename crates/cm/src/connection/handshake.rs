@@ -23,7 +23,8 @@ impl Connection {
     pub(crate) fn link_with(&self, acceptance: &Acceptance) -> Result<Link, CmError> {
         self.must_be(&[State::ReqReceived], TO_DECIDE)?;
         let rep = acceptance.rep(self.id, &self.req, &self.us)?;
-        Ok(Link::of_called(self.peer, &self.req, &rep))
+        let link = Link::of_called(self.peer, &self.req, &rep);
+        Ok(Link { ack_timeout: acceptance.ack_timeout.unwrap_or(link.ack_timeout), ..link })
     }
 
     /// Called side: the REP goes out.
@@ -87,6 +88,7 @@ impl Connection {
         self.remote_qpn = rep.local_qpn;
         let link = Link::of_caller(self.peer, &self.req, rep);
         self.ack_timeout = link.ack_timeout;
+        let link = Link { ack_timeout: self.own_ack_timeout.unwrap_or(link.ack_timeout), ..link };
         let private_data = rep.private_data.bytes()[..].into();
         self.tell(Event::Reply { id: self.id, link, private_data }, out);
     }

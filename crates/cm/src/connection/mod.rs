@@ -88,6 +88,8 @@ pub(crate) struct Connection {
     remote_id: CommId,
     remote_qpn: Qpn,
     ack_timeout: u8,
+    /// What the application wants for its queue pair instead.
+    own_ack_timeout: Option<u8>,
     retry: Option<Retry>,
     deadline: Option<Time>,
     /// An MRA for the message that waits for the application was sent.
@@ -154,6 +156,7 @@ impl Connection {
             remote_id: CommId::NONE,
             remote_qpn: Qpn::new(0),
             ack_timeout: req.primary.ack_timeout,
+            own_ack_timeout: None,
             retry: None,
             deadline: None,
             patience_asked: false,
@@ -161,6 +164,10 @@ impl Connection {
             end_told: false,
             released: false,
         }
+    }
+
+    pub(crate) fn set_ack_timeout(&mut self, ack_timeout: Option<u8>) {
+        self.own_ack_timeout = ack_timeout;
     }
 
     pub(crate) fn state(&self) -> State {

@@ -14,7 +14,7 @@ use uroce_wire::Qpn;
 
 impl Device {
     /// Runs a command of the connection manager, and what follows from it.
-    fn with_cm<R>(&self, command: impl FnOnce(&mut Engine, Time) -> R) -> R {
+    pub(super) fn with_cm<R>(&self, command: impl FnOnce(&mut Engine, Time) -> R) -> R {
         let mut engine = self.0.shared.lock();
         let now = engine.clock.now();
         let done = command(&mut engine, time(now));

@@ -65,7 +65,8 @@ impl Engine {
     /// The peer accepted: the queue pair is set up, and the RTU tells it so.
     fn handle_reply(&mut self, now: Instant, id: CommId, link: &Link, private_data: Box<[u8]>) {
         let Some(qpn) = self.nic.gsi.owners.get(&id).and_then(|owner| owner.qpn) else {
-            return self.nic.gsi.cm.release(time(now), id);
+            let link = Box::new(*link);
+            return self.tell(id, CmEventKind::Accepted { link, private_data });
         };
         match self.set_up(qpn, link) {
             Ok(()) => {

@@ -89,6 +89,13 @@ pub(crate) struct rdma_cm_event {
 }
 
 #[repr(C)]
+pub(crate) struct rdma_cm_join_mc_attr_ex {
+    pub comp_mask: u32,
+    pub join_flags: u32,
+    pub addr: *mut sockaddr,
+}
+
+#[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct rdma_addrinfo {
     pub ai_flags: c_int,

@@ -4,17 +4,18 @@ use super::abi::{rdma_cm_id, rdma_conn_param};
 use super::channel::channel_of;
 use super::contexts::{self, Used};
 use super::endpoint::complete;
-use super::id::{Id, id_of, port_or_free};
+use super::id::{Id, State as IdState, id_of, port_or_free};
 use super::{registry, sockaddr};
 use crate::errno::{Errno, INVALID};
 use crate::outcome::{minus_one, status};
+use crate::query::not_null;
 use crate::settings;
 use libc::{c_int, c_void};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use uroce_device::cm::{
-    Acceptance, Answer, Call, CommId, PortSpace, Question, RejReason, ServiceId, SidrStatus,
+    Acceptance, Answer, Call, CommId, PortSpace, Question, RejReason, ServiceId, SidrStatus, State,
 };
-use uroce_device::wire::{Psn, Qpn};
+use uroce_device::wire::Qpn;
 
 /// READs and atomics in flight, each way, if the program wants as many as there can be.
 const MOST_READS: u8 = 128;
@@ -24,7 +25,7 @@ const BACKLOG: usize = 1024;
 pub(crate) const UDP_QKEY: u32 = 0x0123_4567;
 
 /// What a program says when it calls or accepts, in our words.
-struct Param {
+pub(crate) struct Param {
     qpn: Qpn,
     responder_resources: u8,
     initiator_depth: u8,
@@ -73,17 +74,6 @@ unsafe fn bytes(data: *const c_void, length: u8) -> Vec<u8> {
     }
     // SAFETY: the caller's promise.
     unsafe { std::slice::from_raw_parts(data.cast::<u8>(), usize::from(length)) }.to_vec()
-}
-
-/// First PSN of a connection; nobody shall guess it.
-fn start_psn() -> Result<Psn, Errno> {
-    let mut random = [0u8; 4];
-    // SAFETY: 4 bytes of our own.
-    let got = unsafe { libc::getrandom(random.as_mut_ptr().cast(), random.len(), 0) };
-    if got != random.len() as isize {
-        return Err(std::io::Error::last_os_error().into());
-    }
-    Ok(Psn::new(u32::from_ne_bytes(random) & 0xff_ffff))
 }
 
 /// rdma_listen(3). An id that is bound to no device listens on all of them.
@@ -154,8 +144,13 @@ pub(crate) unsafe extern "C" fn rdma_connect(
                 Question { source_port: port, private_data, ..Question::new(peer.ip(), service) };
             device.cm_resolve(&question, &channel.events, cookie)?
         } else {
-            let call = call_of(param, (peer.ip(), service, port))?;
-            device.cm_connect(&call, &channel.events, cookie)?
+            let call = call_of(&state, param, (peer.ip(), service, port));
+            // SAFETY: by the contract.
+            if unsafe { (*id).qp.is_null() } {
+                device.cm_connect_only(&call, &channel.events, cookie)?
+            } else {
+                device.cm_connect(&call, &channel.events, cookie)?
+            }
         };
         state.connection = Some(connection);
         drop(state);
@@ -165,8 +160,11 @@ pub(crate) unsafe extern "C" fn rdma_connect(
     })
 }
 
-fn call_of(param: Param, (peer, service, port): (IpAddr, ServiceId, u16)) -> Result<Call, Errno> {
-    Ok(Call {
+fn call_of(state: &IdState, param: Param, (peer, service, port): (IpAddr, ServiceId, u16)) -> Call {
+    let call = Call::new(peer, service, param.qpn, state.start_psn);
+    // As the kernel has it: the path is as long as the program's timeout says.
+    let wanted = state.ack_timeout.map(|timeout| timeout.saturating_sub(1));
+    Call {
         source_port: port,
         responder_resources: param.responder_resources,
         initiator_depth: param.initiator_depth,
@@ -174,8 +172,10 @@ fn call_of(param: Param, (peer, service, port): (IpAddr, ServiceId, u16)) -> Res
         retry_count: param.retry_count,
         rnr_retry_count: param.rnr_retry_count,
         private_data: param.private_data,
-        ..Call::new(peer, service, param.qpn, start_psn()?)
-    })
+        packet_lifetime: wanted.unwrap_or(call.packet_lifetime),
+        ack_timeout: state.ack_timeout,
+        ..call
+    }
 }
 
 /// The device and the connection of an id.
@@ -199,18 +199,35 @@ pub(crate) unsafe extern "C" fn rdma_accept(
             let answer = Answer { status, qpn, qkey: UDP_QKEY, private_data };
             return Ok(used.card.device.cm_answer(connection, &answer)?);
         }
-        let acceptance = Acceptance {
-            responder_resources: param.responder_resources,
-            initiator_depth: param.initiator_depth,
-            flow_control: param.flow_control,
-            rnr_retry_count: param.rnr_retry_count,
-            private_data: param.private_data,
-            ..Acceptance::new(param.qpn, start_psn()?)
-        };
-        used.card.device.cm_accept(connection, &acceptance)?;
+        let acceptance = acceptance(&inner.state(), Some(param));
+        // SAFETY: by the contract.
+        if unsafe { (*id).qp.is_null() } {
+            used.card.device.cm_accept_only(connection, &acceptance)?;
+        } else {
+            used.card.device.cm_accept(connection, &acceptance)?;
+        }
         // SAFETY: by the contract.
         unsafe { complete(id) }
     })
+}
+
+/// How a request is accepted; without parameters, with as many READs as its caller wants.
+pub(crate) fn acceptance(state: &IdState, param: Option<Param>) -> Acceptance {
+    let acceptance = Acceptance::new(Qpn::new(0), state.start_psn);
+    let acceptance = Acceptance { ack_timeout: state.ack_timeout, ..acceptance };
+    let Some(param) = param else {
+        let (responder_resources, initiator_depth) = (MOST_READS, MOST_READS);
+        return Acceptance { responder_resources, initiator_depth, ..acceptance };
+    };
+    Acceptance {
+        qpn: param.qpn,
+        responder_resources: param.responder_resources,
+        initiator_depth: param.initiator_depth,
+        flow_control: param.flow_control,
+        rnr_retry_count: param.rnr_retry_count,
+        private_data: param.private_data,
+        ..acceptance
+    }
 }
 
 /// rdma_reject(3).
@@ -239,17 +256,30 @@ pub(crate) unsafe extern "C" fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int {
     minus_one(|| {
         // SAFETY: by the contract.
         let (used, connection) = connected(unsafe { id_of(id)? })?;
-        used.card.device.cm_disconnect(connection, &[])?;
+        let device = &used.card.device;
+        // The peer was faster, and this only confirms that it is over.
+        if matches!(device.cm_state(connection), None | Some(State::DreqSent | State::Timewait)) {
+            return Ok(());
+        }
+        device.cm_disconnect(connection, &[])?;
         // SAFETY: by the contract.
         unsafe { complete(id) }
     })
 }
 
-/// rdma_establish(3): the device establishes connections by itself.
+/// rdma_establish(3): of connections with a queue pair of the program's own. The device establishes
+/// the others by itself.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rdma_establish(id: *mut rdma_cm_id) -> c_int {
-    // SAFETY: by the contract.
-    minus_one(|| unsafe { id_of(id) }.map(drop))
+    minus_one(|| {
+        // SAFETY: by the contract.
+        let (inner, has_qp) = unsafe { (id_of(id)?, !(*id).qp.is_null()) };
+        if has_qp {
+            return Err(INVALID);
+        }
+        let (used, connection) = connected(inner)?;
+        Ok(used.card.device.cm_establish(connection)?)
+    })
 }
 
 /// rdma_notify(3): the device itself sees the first packet of a connection.
@@ -259,15 +289,35 @@ pub(crate) unsafe extern "C" fn rdma_notify(id: *mut rdma_cm_id, _event: c_int) 
     status(|| unsafe { id_of(id) }.map(drop))
 }
 
-/// rdma_set_option(3): types of service and time-outs have defaults that do here.
+/// `RDMA_OPTION_ID` and `RDMA_OPTION_ID_ACK_TIMEOUT`.
+const ID_ACK_TIMEOUT: (c_int, c_int) = (0, 3);
+/// The field has 5 bits.
+const MOST_ACK_TIMEOUT: u8 = 31;
+
+/// rdma_set_option(3): the ACK timeout. Of the other options, defaults do here.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rdma_set_option(
     id: *mut rdma_cm_id,
-    _level: c_int,
-    _name: c_int,
-    _value: *mut c_void,
-    _length: usize,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    length: usize,
 ) -> c_int {
-    // SAFETY: by the contract.
-    minus_one(|| unsafe { id_of(id) }.map(drop))
+    minus_one(|| {
+        // SAFETY: by the contract.
+        let inner = unsafe { id_of(id)? };
+        if (level, name) == ID_ACK_TIMEOUT {
+            let value = not_null(value)?.cast::<u8>();
+            if length != size_of::<u8>() {
+                return Err(INVALID);
+            }
+            // SAFETY: by the contract.
+            let timeout = unsafe { *value };
+            if timeout > MOST_ACK_TIMEOUT {
+                return Err(INVALID);
+            }
+            inner.state().ack_timeout = Some(timeout);
+        }
+        Ok(())
+    })
 }

@@ -1,24 +1,29 @@
 //! Events, from the device to the program.
 
 use super::abi::{rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_event_param, rdma_ud_param};
+use super::connection::UDP_QKEY;
 use super::id::{self, id_of};
 use super::registry::{Served, by_cookie, by_name};
 use crate::ah::attr_of;
 use crate::object::{Object, zeroed};
 use libc::{c_char, c_int};
 use std::ffi::CStr;
+use std::net::IpAddr;
 use uroce_device::cm::{ConnectionRequest, SidrStatus};
 use uroce_device::transport::AddressVector;
+use uroce_device::wire::Qpn;
 use uroce_device::{CmEvent, CmEventKind};
 
 pub(crate) const ADDR_RESOLVED: c_int = 0;
 const ROUTE_RESOLVED: c_int = 2;
 pub(crate) const CONNECT_REQUEST: c_int = 4;
+const CONNECT_RESPONSE: c_int = 5;
 const CONNECT_ERROR: c_int = 6;
 const UNREACHABLE: c_int = 7;
 pub(crate) const REJECTED: c_int = 8;
 const ESTABLISHED: c_int = 9;
 const DISCONNECTED: c_int = 10;
+const MULTICAST_JOIN: c_int = 12;
 const TIMEWAIT_EXIT: c_int = 15;
 /// `IBV_QPS_RTS`.
 const RTS: c_int = 3;
@@ -93,6 +98,12 @@ fn about(id: *mut rdma_cm_id, kind: CmEventKind) -> Option<Told> {
             note_ready(id);
             told(ESTABLISHED, 0, private_data)
         }
+        CmEventKind::Accepted { link, private_data } => {
+            // SAFETY: the id is alive.
+            unsafe { id_of(id) }.ok()?.state().link = Some(link);
+            told(CONNECT_RESPONSE, 0, private_data)
+        }
+        CmEventKind::MulticastJoined { group } => return joined(id, group),
         CmEventKind::Rejected { reason, private_data } => {
             told(REJECTED, c_int::from(reason.0), private_data)
         }
@@ -114,6 +125,22 @@ fn about(id: *mut rdma_cm_id, kind: CmEventKind) -> Option<Told> {
         }
         _ => return None,
     })
+}
+
+/// How to send to a group; in the place of private data is what the program gave when it joined.
+fn joined(id: *mut rdma_cm_id, group: IpAddr) -> Option<Told> {
+    // SAFETY: the id is alive.
+    let inner = unsafe { id_of(id) }.ok()?;
+    let state = inner.state();
+    let local = state.used.as_ref()?.address;
+    let context = state.joined.iter().find(|joined| joined.group == group)?.context;
+    let mut told = told(MULTICAST_JOIN, 0, Box::default());
+    // SAFETY: datagrams use this member.
+    let ud: &mut rdma_ud_param = unsafe { &mut told.param.ud };
+    ud.private_data = context;
+    ud.ah_attr = attr_of(&path_to(group, local));
+    (ud.qp_num, ud.qkey) = (Qpn::MULTICAST.get(), UDP_QKEY);
+    Some(told)
 }
 
 /// The queue pair of a connection that stands can send; programs may look at its state.
@@ -181,6 +208,6 @@ pub(crate) extern "C" fn rdma_event_str(event: c_int) -> *const c_char {
 }
 
 /// The path to a peer, for address handles.
-pub(crate) fn path_to(remote: std::net::IpAddr, local: std::net::IpAddr) -> AddressVector {
+pub(crate) fn path_to(remote: IpAddr, local: IpAddr) -> AddressVector {
     AddressVector::new(local, remote)
 }

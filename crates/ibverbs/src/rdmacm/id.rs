@@ -4,6 +4,7 @@ use super::abi::{rdma_cm_event, rdma_cm_id, rdma_event_channel};
 use super::channel::{self, channel_of};
 use super::contexts::{self, Used};
 use super::event::{acknowledge, path_to};
+use super::multicast::{self, Joined};
 use super::registry::{self, Served};
 use super::sockaddr;
 use crate::abi::ibv_gid;
@@ -16,9 +17,9 @@ use libc::{c_int, c_void, sockaddr as c_sockaddr};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ptr::null_mut;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use uroce_device::cm::{CommId, IpCm, PortSpace, ServiceId};
+use uroce_device::cm::{CommId, IpCm, Link, PortSpace, ServiceId};
 use uroce_device::transport::AddressVector;
-use uroce_device::wire::Gid;
+use uroce_device::wire::{Gid, Psn};
 
 /// `IBV_QPT_RC` and `IBV_QPT_UD`.
 const RC: c_int = 2;
@@ -49,6 +50,13 @@ pub(crate) struct State {
     pub(crate) listens: Vec<(Used, ServiceId)>,
     /// Completion queues that `rdma_create_qp` made, and their channels.
     pub(crate) made_queues: bool,
+    /// ACK timeout (code) that the program wants.
+    pub(crate) ack_timeout: Option<u8>,
+    /// First PSN that our side expects; nobody shall guess it.
+    pub(crate) start_psn: Psn,
+    /// What a queue pair needs that the program moves itself.
+    pub(crate) link: Option<Box<Link>>,
+    pub(crate) joined: Vec<Joined>,
 }
 
 type Whole = Object<rdma_cm_id, Id>;
@@ -105,7 +113,7 @@ pub(crate) fn create(
 ) -> Result<*mut rdma_cm_id, Errno> {
     let waits = channel.is_null();
     let channel = if waits { channel::create()? } else { channel };
-    Ok(make(channel, context, space, (waits, waits)))
+    make(channel, context, space, (waits, waits))
 }
 
 fn make(
@@ -113,13 +121,24 @@ fn make(
     context: *mut c_void,
     space: PortSpace,
     (waits, owns_channel): (bool, bool),
-) -> *mut rdma_cm_id {
+) -> Result<*mut rdma_cm_id, Errno> {
     // SAFETY: integers, bytes and null pointers.
     let mut c: rdma_cm_id = unsafe { zeroed() };
     (c.channel, c.context, c.ps) = (channel, context, space as c_int);
     c.qp_type = if space == PortSpace::Udp { UD } else { RC };
     let unacknowledged = Unacknowledged::default();
-    Whole::create(c, Id { space, waits, owns_channel, unacknowledged, state: Mutex::default() })
+    let state = Mutex::new(State { start_psn: random_psn()?, ..State::default() });
+    Ok(Whole::create(c, Id { space, waits, owns_channel, unacknowledged, state }))
+}
+
+fn random_psn() -> Result<Psn, Errno> {
+    let mut random = [0u8; 4];
+    // SAFETY: 4 bytes of our own.
+    let got = unsafe { libc::getrandom(random.as_mut_ptr().cast(), random.len(), 0) };
+    if got != random.len() as isize {
+        return Err(std::io::Error::last_os_error().into());
+    }
+    Ok(Psn::new(u32::from_ne_bytes(random) & 0xff_ffff))
 }
 
 /// The id of a request that came to `listener`.
@@ -134,7 +153,7 @@ pub(crate) fn called(
     let used = inner.state().listens.iter().find_map(|(used, _)| {
         std::sync::Arc::ptr_eq(&used.card, &listener.card).then(|| used.clone())
     })?;
-    let id = make(c.channel, c.context, inner.space, (inner.waits, false));
+    let id = make(c.channel, c.context, inner.space, (inner.waits, false)).ok()?;
     // SAFETY: just made.
     let child = unsafe { id_of(id) }.ok()?;
     let port = inner.state().local.map_or(0, |local| local.port());
@@ -219,6 +238,8 @@ pub(crate) unsafe extern "C" fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int {
         if unsafe { !(*id).qp.is_null() && inner.state().made_queues } {
             return Err(BUSY);
         }
+        // SAFETY: by the contract.
+        unsafe { multicast::leave_all(id, inner) };
         release(id, inner);
         // SAFETY: by the contract; nobody uses it any more.
         unsafe {

@@ -1,7 +1,6 @@
 //! librdmacm: connections by address and port, on the connection manager of the device.
 //!
-//! What needs a kernel or a fabric manager (multicast joins, connections over AF_IB, rsockets) answers
-//! EOPNOTSUPP: every name of librdmacm is here, for none of them may reach the system's library, which
+//! What needs a kernel (connections over AF_IB, rsockets) answers EOPNOTSUPP: every name of librdmacm is here, for none of them may reach the system's library, which
 //! knows nothing of our ids.
 
 pub(crate) mod abi;
@@ -12,6 +11,8 @@ mod contexts;
 mod endpoint;
 mod event;
 mod id;
+mod multicast;
+mod qp_values;
 mod queue_pair;
 mod registry;
 mod resolve;

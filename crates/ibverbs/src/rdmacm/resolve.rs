@@ -43,9 +43,11 @@ pub(crate) unsafe extern "C" fn rdma_resolve_addr(
         // SAFETY: by the contract.
         unsafe { settle(id, &mut state, used.clone(), port) };
         drop(state);
-        post(id, &used, CmEventKind::AddrResolved)?;
         // SAFETY: by the contract.
-        unsafe { complete(id) }
+        unsafe {
+            post(id, &used, CmEventKind::AddrResolved)?;
+            complete(id)
+        }
     })
 }
 
@@ -79,14 +81,23 @@ pub(crate) unsafe extern "C" fn rdma_resolve_route(
     minus_one(|| {
         // SAFETY: by the contract.
         let used = unsafe { id_of(id)? }.state().used.clone().ok_or(INVALID)?;
-        post(id, &used, CmEventKind::RouteResolved)?;
         // SAFETY: by the contract.
-        unsafe { complete(id) }
+        unsafe {
+            post(id, &used, CmEventKind::RouteResolved)?;
+            complete(id)
+        }
     })
 }
 
 /// An event of our own making, which comes in turn.
-fn post(id: *mut rdma_cm_id, used: &Used, kind: CmEventKind) -> Result<(), Errno> {
+///
+/// # Safety
+/// By the contract.
+pub(crate) unsafe fn post(
+    id: *mut rdma_cm_id,
+    used: &Used,
+    kind: CmEventKind,
+) -> Result<(), Errno> {
     let cookie = registry::add(id, &used.card);
     // SAFETY: by the contract.
     let channel = unsafe { channel_of((*id).channel)? };

@@ -3,23 +3,34 @@
 use super::abi::*;
 use super::channel::{rdma_ack_cm_event, rdma_get_cm_event};
 use super::channel::{rdma_create_event_channel, rdma_destroy_event_channel};
-use super::connection::{rdma_accept, rdma_connect, rdma_disconnect, rdma_listen, rdma_reject};
+use super::connection::{
+    rdma_accept, rdma_connect, rdma_disconnect, rdma_establish, rdma_listen, rdma_reject,
+    rdma_set_option,
+};
 use super::id::{rdma_bind_addr, rdma_create_id, rdma_destroy_id, rdma_get_src_port};
+use super::multicast::{rdma_join_multicast, rdma_leave_multicast};
+use super::qp_values::rdma_init_qp_attr;
 use super::queue_pair::{rdma_create_qp, rdma_destroy_qp};
 use super::resolve::{rdma_resolve_addr, rdma_resolve_route};
 use super::sockaddr;
-use crate::abi::{ibv_qp_cap, ibv_qp_init_attr};
+use crate::abi::{ibv_qp, ibv_qp_cap, ibv_qp_init_attr};
+use crate::cq::ibv_create_cq;
 use crate::object::zeroed;
+use crate::qp::{ibv_create_qp, ibv_destroy_qp};
+use crate::qp_attr::{ibv_modify_qp, ibv_query_qp};
 use libc::{c_int, sockaddr_storage};
 use std::net::SocketAddr;
 use std::ptr::null_mut;
 
 const TCP: c_int = 0x106;
+const UDP: c_int = 0x111;
 const RC: c_int = 2;
 const CONNECT_REQUEST: c_int = 4;
+const CONNECT_RESPONSE: c_int = 5;
 const REJECTED: c_int = 8;
 const ESTABLISHED: c_int = 9;
 const DISCONNECTED: c_int = 10;
+const MULTICAST_JOIN: c_int = 12;
 
 /// A channel and an id on it.
 struct End {
@@ -29,10 +40,14 @@ struct End {
 
 impl End {
     fn new() -> End {
+        End::of(TCP)
+    }
+
+    fn of(space: c_int) -> End {
         let channel = rdma_create_event_channel();
         let mut id = null_mut();
         // SAFETY: as the manual pages want it.
-        assert_eq!(unsafe { rdma_create_id(channel, &raw mut id, null_mut(), TCP) }, 0);
+        assert_eq!(unsafe { rdma_create_id(channel, &raw mut id, null_mut(), space) }, 0);
         End { channel, id }
     }
 
@@ -60,7 +75,6 @@ impl End {
             assert_eq!(rdma_resolve_route(self.id, 1000), 0);
             self.expect(2);
         }
-        make_qp(self.id);
     }
 
     fn end(self) {
@@ -111,6 +125,7 @@ fn a_connection_is_made_and_ended() {
     let (server, at) = listener("127.47.93.1:0");
     let client = End::new();
     client.resolve("127.47.93.2:0", at);
+    make_qp(client.id);
     // SAFETY: as the manual pages want it.
     unsafe {
         let mut param: rdma_conn_param = zeroed();
@@ -137,6 +152,7 @@ fn a_call_is_refused() {
     let (server, at) = listener("127.47.93.3:0");
     let client = End::new();
     client.resolve("127.47.93.4:0", at);
+    make_qp(client.id);
     // SAFETY: as the manual pages want it.
     unsafe {
         assert_eq!(rdma_connect(client.id, null_mut()), 0);
@@ -147,4 +163,133 @@ fn a_call_is_refused() {
     client.expect(REJECTED);
     client.end();
     server.end();
+}
+
+/// A queue pair that the id knows nothing of.
+fn own_qp(id: *mut rdma_cm_id) -> *mut ibv_qp {
+    // SAFETY: integers and null pointers; the calls as the manual pages want them.
+    unsafe {
+        let cq = ibv_create_cq((*id).verbs, 8, null_mut(), null_mut(), 0);
+        let mut init: ibv_qp_init_attr = zeroed();
+        (init.qp_type, init.send_cq, init.recv_cq) = (RC, cq, cq);
+        (init.cap.max_send_wr, init.cap.max_recv_wr) = (4, 4);
+        let qp = ibv_create_qp((*id).pd, &raw mut init);
+        assert!(!qp.is_null());
+        qp
+    }
+}
+
+/// INIT, RTR, RTS, as the connection says.
+fn ready(id: *mut rdma_cm_id, qp: *mut ibv_qp) {
+    for state in 1..=3 {
+        // SAFETY: integers; the calls as the manual pages want them.
+        unsafe {
+            let (mut attr, mut mask) = (zeroed::<crate::abi::ibv_qp_attr>(), 0);
+            attr.qp_state = state;
+            assert_eq!(rdma_init_qp_attr(id, &raw mut attr, &raw mut mask), 0);
+            assert_eq!(ibv_modify_qp(qp, &raw mut attr, mask), 0, "to state {state}");
+        }
+    }
+}
+
+/// The values that two queue pairs must agree on: PSNs and the peer's number, and the ACK timeout.
+fn values(qp: *mut ibv_qp) -> (u32, u32, u32, u8) {
+    // SAFETY: integers and null pointers; the call as the manual page wants it.
+    unsafe {
+        let (mut attr, mut init) = (zeroed::<crate::abi::ibv_qp_attr>(), zeroed());
+        assert_eq!(ibv_query_qp(qp, &raw mut attr, 0, &raw mut init), 0);
+        (attr.rq_psn, attr.sq_psn, attr.dest_qp_num, attr.timeout)
+    }
+}
+
+#[test]
+fn programs_ready_their_own_queue_pairs() {
+    let (server, at) = listener("127.47.93.5:0");
+    let client = End::new();
+    client.resolve("127.47.93.6:0", at);
+    let mine = own_qp(client.id);
+    // SAFETY: as the manual pages want it.
+    unsafe {
+        let mut param: rdma_conn_param = zeroed();
+        (param.qp_num, param.retry_count) = ((*mine).qp_num, 7);
+        assert_eq!(rdma_connect(client.id, &raw mut param), 0);
+        let called = server.expect(CONNECT_REQUEST);
+        let theirs = own_qp(called);
+        ready(called, theirs);
+        param.qp_num = (*theirs).qp_num;
+        assert_eq!(rdma_accept(called, &raw mut param), 0);
+        client.expect(CONNECT_RESPONSE);
+        ready(client.id, mine);
+        assert_eq!(rdma_establish(client.id), 0);
+        assert_eq!(server.expect(ESTABLISHED), called);
+        let ((rq, sq, to, _), (their_rq, their_sq, from, _)) = (values(mine), values(theirs));
+        assert_eq!((rq, sq), (their_sq, their_rq));
+        assert_eq!((to, from), ((*theirs).qp_num, (*mine).qp_num));
+        assert_eq!(rdma_disconnect(called), 0);
+        client.expect(DISCONNECTED);
+        assert_eq!(rdma_disconnect(client.id), 0, "it is over already, which is fine");
+        server.expect(DISCONNECTED);
+        assert_eq!((ibv_destroy_qp(mine), ibv_destroy_qp(theirs)), (0, 0));
+        assert_eq!(rdma_destroy_id(called), 0);
+    }
+    client.end();
+    server.end();
+}
+
+#[test]
+fn each_side_has_the_ack_timeout_that_it_asked_for() {
+    const ACK_TIMEOUT: c_int = 3;
+    let set = |id, mut timeout: u8, length| {
+        // SAFETY: as the manual page wants it.
+        unsafe { rdma_set_option(id, 0, ACK_TIMEOUT, (&raw mut timeout).cast(), length) }
+    };
+    let (server, at) = listener("127.47.93.7:0");
+    let client = End::new();
+    client.resolve("127.47.93.8:0", at);
+    make_qp(client.id);
+    assert_eq!((set(client.id, 32, 1), set(client.id, 1, 4), set(client.id, 10, 1)), (-1, -1, 0));
+    // SAFETY: as the manual pages want it.
+    unsafe {
+        assert_eq!(rdma_connect(client.id, null_mut()), 0);
+        let called = server.expect(CONNECT_REQUEST);
+        make_qp(called);
+        assert_eq!(set(called, 21, 1), 0);
+        assert_eq!(rdma_accept(called, null_mut()), 0);
+        client.expect(ESTABLISHED);
+        assert_eq!((values((*client.id).qp).3, values((*called).qp).3), (10, 21));
+        rdma_destroy_qp(called);
+        assert_eq!(rdma_destroy_id(called), 0);
+    }
+    client.end();
+    server.end();
+}
+
+#[test]
+fn a_group_is_joined_and_left() {
+    let end = End::of(UDP);
+    let (mut from, mut group) = (address("127.47.93.9:0"), address("230.47.93.9:0"));
+    let (from, group) = ((&raw mut from).cast(), (&raw mut group).cast());
+    // SAFETY: as the manual pages want it.
+    unsafe {
+        assert_eq!(rdma_join_multicast(end.id, group, null_mut()), -1, "on no device yet");
+        assert_eq!(rdma_resolve_addr(end.id, from, group, 1000), 0);
+        end.expect(0);
+        let mut init: ibv_qp_init_attr = zeroed();
+        init.qp_type = 4;
+        (init.cap.max_send_wr, init.cap.max_recv_wr) = (4, 4);
+        assert_eq!(rdma_create_qp(end.id, null_mut(), &raw mut init), 0);
+        assert_eq!(rdma_join_multicast(end.id, group, end.id.cast()), 0);
+        let mut event = null_mut();
+        assert_eq!(rdma_get_cm_event(end.channel, &raw mut event), 0);
+        let ud = (*event).param.ud;
+        assert_eq!(((*event).event, ud.qp_num, ud.qkey), (MULTICAST_JOIN, 0xff_ffff, 0x0123_4567));
+        assert_eq!(
+            (ud.private_data, ud.ah_attr.grh.dgid.raw[12]),
+            (end.id.cast_const().cast(), 230)
+        );
+        assert_eq!(rdma_ack_cm_event(event), 0);
+        assert_eq!(rdma_leave_multicast(end.id, group), 0);
+        assert_eq!(rdma_leave_multicast(end.id, group), -1, "it has left");
+    }
+    end.end();
 }

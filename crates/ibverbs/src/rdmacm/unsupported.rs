@@ -15,8 +15,7 @@ macro_rules! not_supported {
     )*};
 }
 not_supported! {
-    rdma_migrate_id rdma_create_srq rdma_create_srq_ex rdma_init_qp_attr
-    rdma_join_multicast rdma_join_multicast_ex rdma_leave_multicast
+    rdma_migrate_id rdma_create_srq rdma_create_srq_ex
     rdma_get_remote_ece rdma_reject_ece rdma_set_local_ece
     rsocket
 }

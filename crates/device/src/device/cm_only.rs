@@ -1,0 +1,55 @@
+//! Connections whose queue pairs the applications ready themselves: only the messages are the
+//! device's.
+
+use super::Device;
+use crate::cm_channel::CmChannel;
+use crate::gsi::Owner;
+use uroce_cm::{Acceptance, Call, CmError, CommId, Link};
+
+impl Device {
+    /// As [`cm_connect`](Self::cm_connect), but leaves the queue pair alone, which need not be this
+    /// device's. When the peer accepts, the event "accepted" comes with what the queue pair needs;
+    /// [`cm_establish`](Self::cm_establish) is due then. The path MTU is the port's.
+    ///
+    /// # Errors
+    /// [`CmError`]; nothing was sent.
+    pub fn cm_connect_only(
+        &self,
+        call: &Call,
+        channel: &CmChannel,
+        cookie: u64,
+    ) -> Result<CommId, CmError> {
+        self.with_cm(|engine, now| {
+            let call = Call { path_mtu: engine.active_mtu.code(), ..call.clone() };
+            let id = engine.nic.gsi.cm.connect(now, &call)?;
+            let owner = Owner { channel: channel.clone(), cookie, qpn: None };
+            engine.nic.gsi.owners.insert(id, owner);
+            Ok(id)
+        })
+    }
+
+    /// What a queue pair needs that answers a call with this acceptance.
+    ///
+    /// # Errors
+    /// [`CmError`]: the call was answered or is gone, too much private data.
+    pub fn cm_link_with(&self, id: CommId, acceptance: &Acceptance) -> Result<Link, CmError> {
+        self.0.shared.lock().nic.gsi.cm.link_with(id, acceptance)
+    }
+
+    /// As [`cm_accept`](Self::cm_accept), but leaves the queue pair alone: it should be able to
+    /// receive already, with what [`cm_link_with`](Self::cm_link_with) says.
+    ///
+    /// # Errors
+    /// [`CmError`]: the call was answered or is gone, too much private data.
+    pub fn cm_accept_only(&self, id: CommId, acceptance: &Acceptance) -> Result<(), CmError> {
+        self.with_cm(|engine, now| engine.nic.gsi.cm.accept(now, id, acceptance))
+    }
+
+    /// The queue pair of an accepted call is ready: the peer is told so.
+    ///
+    /// # Errors
+    /// [`CmError`]: the call was not accepted, or was established before.
+    pub fn cm_establish(&self, id: CommId) -> Result<(), CmError> {
+        self.with_cm(|engine, _| engine.nic.gsi.cm.establish(id, &[]))
+    }
+}

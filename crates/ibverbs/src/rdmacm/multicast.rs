@@ -1,0 +1,132 @@
+//! Multicast groups of ids. On RoCE nobody has to be asked: to join is to attach the queue pair and to
+//! know the address.
+
+use super::abi::{rdma_cm_id, rdma_cm_join_mc_attr_ex};
+use super::id::{Id, id_of};
+use super::resolve::post;
+use super::sockaddr;
+use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
+use crate::outcome::minus_one;
+use crate::qp::qp_of;
+use crate::query::not_null;
+use libc::{c_int, c_void, sockaddr as c_sockaddr};
+use std::net::IpAddr;
+use uroce_device::CmEventKind;
+
+/// `RDMA_CM_JOIN_MC_ATTR_ADDRESS` and `RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS`, which must both be there.
+const BOTH: u32 = 0b11;
+/// `RDMA_MC_JOIN_FLAG_FULLMEMBER`.
+const FULL_MEMBER: u32 = 0;
+/// `RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER`.
+const SEND_ONLY: u32 = 1;
+
+/// A group that an id has joined.
+#[derive(Debug)]
+pub(crate) struct Joined {
+    pub(crate) group: IpAddr,
+    /// The program's, for the event.
+    pub(crate) context: *mut c_void,
+    /// It receives.
+    attached: bool,
+}
+
+// SAFETY: the pointer is handed back to the program as it is.
+unsafe impl Send for Joined {}
+
+/// rdma_join_multicast(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_join_multicast(
+    id: *mut rdma_cm_id,
+    address: *mut c_sockaddr,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: by the contract.
+    minus_one(|| unsafe { join(id, sockaddr::read(address)?.ip(), FULL_MEMBER, context) })
+}
+
+/// rdma_join_multicast_ex(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_join_multicast_ex(
+    id: *mut rdma_cm_id,
+    attr: *mut rdma_cm_join_mc_attr_ex,
+    context: *mut c_void,
+) -> c_int {
+    minus_one(|| {
+        // SAFETY: by the contract.
+        unsafe {
+            let attr = &*not_null(attr)?;
+            if attr.comp_mask != BOTH || attr.join_flags > SEND_ONLY {
+                return Err(NOT_SUPPORTED);
+            }
+            join(id, sockaddr::read(attr.addr)?.ip(), attr.join_flags, context)
+        }
+    })
+}
+
+/// # Safety
+/// By the contract.
+unsafe fn join(
+    id: *mut rdma_cm_id,
+    group: IpAddr,
+    flags: u32,
+    context: *mut c_void,
+) -> Result<(), Errno> {
+    // SAFETY: by the contract.
+    let (inner, qp) = unsafe { (id_of(id)?, (*id).qp) };
+    let used = inner.state().used.clone().ok_or(INVALID)?;
+    if !group.is_multicast() || group.is_ipv4() != used.address.is_ipv4() {
+        return Err(INVALID);
+    }
+    let attached = !qp.is_null() && flags == FULL_MEMBER;
+    if attached {
+        // SAFETY: by the contract.
+        let qp = unsafe { qp_of(qp)? };
+        qp.device().attach_mcast(qp.qpn, group)?;
+    }
+    inner.state().joined.push(Joined { group, context, attached });
+    // SAFETY: by the contract.
+    unsafe { post(id, &used, CmEventKind::MulticastJoined { group }) }
+}
+
+/// rdma_leave_multicast(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_leave_multicast(
+    id: *mut rdma_cm_id,
+    address: *mut c_sockaddr,
+) -> c_int {
+    minus_one(|| {
+        // SAFETY: by the contract.
+        let (inner, group) = unsafe { (id_of(id)?, sockaddr::read(address)?.ip()) };
+        let mut state = inner.state();
+        let place = state.joined.iter().position(|joined| joined.group == group);
+        let joined = state.joined.remove(place.ok_or(Errno(libc::EADDRNOTAVAIL))?);
+        drop(state);
+        // SAFETY: by the contract.
+        unsafe { leave(id, &joined) }
+    })
+}
+
+/// # Safety
+/// By the contract.
+unsafe fn leave(id: *mut rdma_cm_id, joined: &Joined) -> Result<(), Errno> {
+    // SAFETY: by the contract.
+    let qp = unsafe { (*id).qp };
+    if !joined.attached || qp.is_null() {
+        return Ok(());
+    }
+    // SAFETY: by the contract.
+    let qp = unsafe { qp_of(qp)? };
+    Ok(qp.device().detach_mcast(qp.qpn, joined.group)?)
+}
+
+/// Leaves all groups, before the id goes.
+///
+/// # Safety
+/// By the contract.
+pub(crate) unsafe fn leave_all(id: *mut rdma_cm_id, inner: &Id) {
+    let all = std::mem::take(&mut inner.state().joined);
+    for joined in &all {
+        // SAFETY: by the contract. A queue pair that the program has detached itself is not there.
+        let _ = unsafe { leave(id, joined) };
+    }
+}

@@ -1,0 +1,116 @@
+//! rdma_init_qp_attr(3): what a queue pair that the program moves itself needs for each step.
+
+use super::abi::rdma_cm_id;
+use super::connection::{UDP_QKEY, acceptance};
+use super::id::{Id, id_of};
+use crate::abi::ibv_qp_attr;
+use crate::ah::attr_of;
+use crate::errno::{Errno, INVALID};
+use crate::object::zeroed;
+use crate::outcome::minus_one;
+use crate::query::not_null;
+use libc::c_int;
+use uroce_device::cm::{Link, PortSpace};
+use uroce_device::memory::Access;
+use uroce_device::transport::{AddressVector, QpAttrMask as Mask, QpState, QpType};
+
+/// Pause that a peer is asked for when no receive is posted: 0.64 ms.
+const MIN_RNR_TIMER: u8 = 12;
+
+/// rdma_init_qp_attr(3). The state in `attr` says which step.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_init_qp_attr(
+    id: *mut rdma_cm_id,
+    attr: *mut ibv_qp_attr,
+    mask: *mut c_int,
+) -> c_int {
+    minus_one(|| {
+        // SAFETY: by the contract.
+        let (inner, attr, mask) = unsafe { (id_of(id)?, &mut *not_null(attr)?, not_null(mask)?) };
+        let step = attr.qp_state;
+        // SAFETY: integers.
+        *attr = unsafe { zeroed() };
+        attr.qp_state = step;
+        let named = if inner.space == PortSpace::Udp {
+            datagram_values(step, attr)?
+        } else {
+            values(inner, step, attr)?
+        };
+        // SAFETY: by the contract.
+        unsafe { *mask = named.bits().cast_signed() };
+        Ok(())
+    })
+}
+
+fn is(step: c_int, state: QpState) -> bool {
+    step == state as c_int
+}
+
+fn datagram_values(step: c_int, attr: &mut ibv_qp_attr) -> Result<Mask, Errno> {
+    (attr.port_num, attr.qkey) = (1, UDP_QKEY);
+    match step {
+        _ if is(step, QpState::Init) => {
+            Ok(Mask::STATE | Mask::PKEY_INDEX | Mask::PORT | Mask::QKEY)
+        }
+        _ if is(step, QpState::Rtr) => Ok(Mask::STATE),
+        _ if is(step, QpState::Rts) => Ok(Mask::STATE | Mask::SQ_PSN),
+        _ => Err(INVALID),
+    }
+}
+
+fn values(inner: &Id, step: c_int, attr: &mut ibv_qp_attr) -> Result<Mask, Errno> {
+    if is(step, QpState::Init) {
+        attr.port_num = 1;
+        attr.qp_access_flags = (Access::REMOTE_WRITE | Access::REMOTE).bits();
+        return Ok(Mask::STATE | Mask::PKEY_INDEX | Mask::PORT | Mask::ACCESS_FLAGS);
+    }
+    let link = link_of(inner)?;
+    if is(step, QpState::Rtr) {
+        ready_to_receive(inner, &link, attr)?;
+    } else if is(step, QpState::Rts) {
+        ready_to_send(&link, attr);
+    } else {
+        return Err(INVALID);
+    }
+    let (from, to) = match is(step, QpState::Rtr) {
+        true => (QpState::Init, QpState::Rtr),
+        false => (QpState::Rtr, QpState::Rts),
+    };
+    Ok(Mask::STATE | Mask::required(QpType::Rc, from, to).unwrap_or_default())
+}
+
+fn ready_to_receive(inner: &Id, link: &Link, attr: &mut ibv_qp_attr) -> Result<(), Errno> {
+    let local = inner.state().used.as_ref().ok_or(INVALID)?.address;
+    attr.ah_attr = attr_of(&AddressVector {
+        hop_limit: link.hop_limit,
+        traffic_class: link.traffic_class,
+        flow_label: link.flow_label,
+        ..AddressVector::new(local, link.remote)
+    });
+    attr.path_mtu = c_int::from(link.path_mtu);
+    attr.dest_qp_num = link.remote_qpn.get();
+    attr.rq_psn = link.rq_psn.get();
+    attr.max_dest_rd_atomic = link.max_dest_rd_atomic;
+    attr.min_rnr_timer = MIN_RNR_TIMER;
+    Ok(())
+}
+
+fn ready_to_send(link: &Link, attr: &mut ibv_qp_attr) {
+    attr.sq_psn = link.sq_psn.get();
+    attr.timeout = link.ack_timeout;
+    attr.retry_cnt = link.retry_count;
+    attr.rnr_retry = link.rnr_retry_count;
+    attr.max_rd_atomic = link.max_rd_atomic;
+}
+
+/// What the exchange has settled: of a call, when it was accepted; of a request, as if it were
+/// accepted with everything that its caller wants.
+fn link_of(inner: &Id) -> Result<Link, Errno> {
+    let state = inner.state();
+    if let Some(link) = &state.link {
+        return Ok(**link);
+    }
+    let (used, connection) = (state.used.as_ref(), state.connection);
+    let (used, connection) = (used.ok_or(INVALID)?, connection.ok_or(INVALID)?);
+    Ok(used.card.device.cm_link_with(connection, &acceptance(&state, None))?)
+}
