@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::cleanup::{Guard, Leftover};
 use crate::error::{Error, Result};
-use crate::process::{AS_NOBODY, command, is_root, run, stdout_of};
+use crate::process::{as_nobody_with, command, is_root, run, stdout_of};
 
 const PREFIX: &str = "uroce-";
 static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -48,9 +48,13 @@ impl NetNs {
         inside
     }
 
-    /// A command that runs inside as the user nobody, without any capability.
-    pub fn command_as_nobody<S: AsRef<OsStr>>(&self, words: &[S]) -> Command {
-        let mut inside = self.command(AS_NOBODY);
+    /// A command that runs inside as the user nobody, with `capabilities` (such as `net_raw`) only.
+    pub fn command_as_nobody<S: AsRef<OsStr>>(
+        &self,
+        capabilities: &[&str],
+        words: &[S],
+    ) -> Command {
+        let mut inside = self.command(&as_nobody_with(capabilities));
         inside.args(words);
         inside
     }

@@ -16,6 +16,18 @@ pub const AS_NOBODY: &[&str] = &[
     "--no-new-privs",
 ];
 
+/// The same, but with `capabilities` (such as `net_raw`) and those only.
+pub fn as_nobody_with(capabilities: &[&str]) -> Vec<String> {
+    let mut words: Vec<String> = AS_NOBODY.iter().map(|word| (*word).to_owned()).collect();
+    if capabilities.is_empty() {
+        return words;
+    }
+    let plus: String = capabilities.iter().map(|capability| format!(",+{capability}")).collect();
+    words.retain(|word| !word.starts_with("--inh-caps"));
+    words.extend(["--inh-caps", "--ambient-caps"].map(|which| format!("{which}=-all{plus}")));
+    words
+}
+
 /// A command from its words: `command(["ip", "link"])`.
 ///
 /// # Panics
@@ -92,6 +104,18 @@ mod tests {
         assert!(
             error.contains("sh -c") && error.contains("broken") && error.contains('3'),
             "{error}"
+        );
+    }
+
+    #[test]
+    fn nobody_gets_the_named_capabilities_only() {
+        assert_eq!(as_nobody_with(&[]), AS_NOBODY);
+        let words = as_nobody_with(&["net_raw", "bpf"]);
+        assert!(words.contains(&"--reuid=65534".to_owned()), "{words:?}");
+        let granted = words.iter().filter(|word| word.contains("caps="));
+        assert_eq!(
+            granted.collect::<Vec<_>>(),
+            ["--inh-caps=-all,+net_raw,+bpf", "--ambient-caps=-all,+net_raw,+bpf"]
         );
     }
 

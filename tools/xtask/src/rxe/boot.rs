@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::addresses;
 use super::guest::{Guest, GuestConfig};
+use super::namespace::VETH;
 use crate::error::{Error, Result};
 
 /// Options of `rxe boot`.
@@ -67,7 +68,7 @@ fn introduce(guest: &Guest) {
         println!("  GID index {index}: {address}");
     }
     println!(
-        "here:  {} and {} on a tap in namespace {}",
+        "here:  {} and {} on {VETH} in namespace {}",
         addresses::HOST_V4,
         addresses::HOST_V6,
         guest.namespace().name()

@@ -14,6 +14,7 @@ mod namespace;
 mod recipe;
 
 pub use guest::{Guest, GuestConfig};
+pub use matrix::matrix_for_ci;
 pub use recipe::PACKAGES;
 
 use clap::Subcommand;
@@ -46,12 +47,4 @@ impl RxeCommand {
             Self::Matrix(arguments) => matrix::matrix(arguments),
         }
     }
-}
-
-/// The part of the interop matrix that CI runs.
-///
-/// # Errors
-/// A cell failed, or the guest did not boot.
-pub fn matrix_for_ci() -> Result<()> {
-    matrix::matrix(&matrix::MatrixArgs::default())
 }

@@ -1,4 +1,7 @@
 //! The network namespace of one wire: a tap device per guest, our address, and programs run inside.
+//!
+//! The taps are ports of a bridge. Our own end is a veth, as in a container: AF_XDP works on it, and
+//! since the bridge passes on whole frames, tcpdump sees on the tap what AF_XDP hides on the veth.
 
 use std::ffi::OsStr;
 use std::process::Command;
@@ -13,15 +16,24 @@ pub const TAP: &str = "tap0";
 /// The tap of a second guest.
 pub const SECOND_TAP: &str = "tap1";
 
+/// The interface that has our addresses.
+pub const VETH: &str = "near0";
+
+/// Its other end, a port of the bridge.
+const VETH_PORT: &str = "near1";
+
+/// What joins them all.
+const BRIDGE: &str = "br0";
+
 /// Who is at our end of the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NearEnd {
-    /// Programs in the namespace: the tap has our IPv4 address, and with `ipv6` our IPv6 address.
+    /// Programs in the namespace: a veth has our IPv4 address, and with `ipv6` our IPv6 address.
     Programs {
         /// Add the IPv6 address.
         ipv6: bool,
     },
-    /// A second guest, over a bridge.
+    /// A second guest.
     Guest,
 }
 
@@ -36,10 +48,12 @@ impl Namespace {
     /// Not root, or the kernel has no tap devices.
     pub fn create(mtu: u32, near: NearEnd) -> Result<Self> {
         let namespace = Self(NetNs::create("rxe")?);
+        namespace.0.ip(&format!("link add {BRIDGE} mtu {mtu} type bridge"))?;
+        namespace.0.ip(&format!("link set {BRIDGE} up"))?;
         namespace.add_tap(TAP, mtu)?;
         match near {
-            NearEnd::Programs { ipv6 } => namespace.add_addresses(ipv6)?,
-            NearEnd::Guest => namespace.add_bridge(mtu)?,
+            NearEnd::Programs { ipv6 } => namespace.add_veth(mtu, ipv6)?,
+            NearEnd::Guest => namespace.add_tap(SECOND_TAP, mtu)?,
         }
         Ok(namespace)
     }
@@ -54,9 +68,13 @@ impl Namespace {
         self.0.command(words)
     }
 
-    /// A command that runs inside as the user nobody, without any capability.
-    pub fn command_as_nobody<S: AsRef<OsStr>>(&self, words: &[S]) -> Command {
-        self.0.command_as_nobody(words)
+    /// A command that runs inside as the user nobody, with `capabilities` only.
+    pub fn command_as_nobody<S: AsRef<OsStr>>(
+        &self,
+        capabilities: &[&str],
+        words: &[S],
+    ) -> Command {
+        self.0.command_as_nobody(capabilities, words)
     }
 
     /// True when some program in here waits for TCP connections at `port`.
@@ -66,25 +84,23 @@ impl Namespace {
 
     fn add_tap(&self, tap: &str, mtu: u32) -> Result<()> {
         self.0.ip(&format!("tuntap add {tap} mode tap"))?;
-        self.0.ip(&format!("link set {tap} mtu {mtu} up"))
+        self.add_port(tap, mtu)
     }
 
-    fn add_addresses(&self, ipv6: bool) -> Result<()> {
+    fn add_port(&self, interface: &str, mtu: u32) -> Result<()> {
+        self.0.ip(&format!("link set {interface} mtu {mtu} master {BRIDGE} up"))
+    }
+
+    fn add_veth(&self, mtu: u32, ipv6: bool) -> Result<()> {
+        self.0.ip(&format!("link add {VETH} mtu {mtu} type veth peer name {VETH_PORT}"))?;
+        self.add_port(VETH_PORT, mtu)?;
+        self.0.ip(&format!("link set {VETH} up"))?;
         let ours = addresses::with_prefix(addresses::HOST_V4.into());
-        self.0.ip(&format!("addr add {ours} dev {TAP}"))?;
+        self.0.ip(&format!("addr add {ours} dev {VETH}"))?;
         if ipv6 {
             let ours = addresses::with_prefix(addresses::HOST_V6.into());
-            self.0.ip(&format!("addr add {ours} dev {TAP} nodad"))?;
+            self.0.ip(&format!("addr add {ours} dev {VETH} nodad"))?;
         }
         Ok(())
-    }
-
-    fn add_bridge(&self, mtu: u32) -> Result<()> {
-        self.add_tap(SECOND_TAP, mtu)?;
-        self.0.ip("link add br0 type bridge")?;
-        self.0.ip(&format!("link set br0 mtu {mtu} up"))?;
-        [TAP, SECOND_TAP]
-            .into_iter()
-            .try_for_each(|tap| self.0.ip(&format!("link set {tap} master br0")))
     }
 }

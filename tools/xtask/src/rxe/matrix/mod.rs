@@ -3,13 +3,14 @@
 mod capture;
 mod cell;
 mod command;
+mod datapath;
 mod exclude;
 mod near;
 mod pairwise;
+mod plan;
 mod table;
 mod trial;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -18,8 +19,9 @@ use clap::Args;
 use super::guest::{Guest, GuestConfig};
 use crate::error::{Error, Result};
 use crate::workspace;
-use cell::Cell;
+use datapath::Datapath;
 use near::Near;
+use plan::{Plan, Share};
 use table::Summary;
 use trial::{Bench, Verdict};
 
@@ -29,9 +31,21 @@ pub struct MatrixArgs {
     /// Every cell (hours), not only a selection that has every pair of values.
     #[arg(long)]
     full: bool,
+    /// Only six cells, which together have every transport, role, IP version and fault.
+    #[arg(long, conflicts_with = "full")]
+    smoke: bool,
+    /// Of every cell only each N-th, beginning with number K: 1/4 to 4/4 together are --full.
+    #[arg(long, value_name = "K/N", conflicts_with = "smoke")]
+    share: Option<Share>,
     /// Only cells whose name (see --list) contains this text; may be given several times, all must fit.
     #[arg(long, value_name = "TEXT")]
     cell: Vec<String>,
+    /// How our programs reach the wire; may be given several times, then the cells are tried with each [default: udp].
+    #[arg(long, value_enum, conflicts_with = "stock")]
+    datapath: Vec<Datapath>,
+    /// Try each cell so many times [default: 1].
+    #[arg(long, value_name = "TIMES")]
+    repeat: Option<usize>,
     /// Name the cells and do nothing.
     #[arg(long)]
     list: bool,
@@ -51,19 +65,32 @@ pub struct MatrixArgs {
 /// # Errors
 /// A cell failed, or the guest did not boot.
 pub fn matrix(arguments: &MatrixArgs) -> Result<()> {
-    let (cells, excluded) = choose(arguments);
+    let plan = Plan::new(arguments);
     if arguments.list {
+        let cells = plan.parts.first().map_or(&[][..], |(_, cells)| cells);
         cells.iter().for_each(|cell| println!("{cell}"));
         eprintln!("{} cells", cells.len());
         return Ok(());
     }
-    if cells.is_empty() {
+    carry_out(plan, arguments)
+}
+
+/// What CI runs: a selection of cells, and a few of them again with every other datapath.
+///
+/// # Errors
+/// As [`matrix`].
+pub fn matrix_for_ci() -> Result<()> {
+    carry_out(Plan::for_ci(), &MatrixArgs::default())
+}
+
+fn carry_out(plan: Plan, arguments: &MatrixArgs) -> Result<()> {
+    if plan.len() == 0 {
         return Err(Error::new(
             "no cell has such a name; `cargo xtask rxe matrix --full --list` names them",
         ));
     }
-    let verdicts = try_all(&cells, arguments)?;
-    let summary = Summary { verdicts: &verdicts, excluded };
+    let verdicts = try_all(&plan, arguments)?;
+    let summary = Summary { verdicts: &verdicts, excluded: plan.excluded };
     match arguments.json {
         true => println!("{}", summary.json()?),
         false => summary.print(),
@@ -74,44 +101,30 @@ pub fn matrix(arguments: &MatrixArgs) -> Result<()> {
     }
 }
 
-/// The cells to try, those of one fault behind each other, and how many were left out for which reason.
-fn choose(arguments: &MatrixArgs) -> (Vec<Cell>, BTreeMap<&'static str, usize>) {
-    let mut excluded = BTreeMap::new();
-    let mut cells = Cell::all();
-    cells.retain(|cell| match exclude::reason(cell) {
-        None => true,
-        Some(reason) => {
-            *excluded.entry(reason).or_default() += 1;
-            false
-        }
-    });
-    if !arguments.full && arguments.cell.is_empty() {
-        cells = pairwise::select(&cells);
-    }
-    cells.retain(|cell| arguments.cell.iter().all(|text| cell.to_string().contains(text)));
-    cells.sort_by_key(|cell| cell.fault);
-    (cells, excluded)
-}
-
-fn try_all(cells: &[Cell], arguments: &MatrixArgs) -> Result<Vec<Verdict>> {
+fn try_all(plan: &Plan, arguments: &MatrixArgs) -> Result<Vec<Verdict>> {
     let config = GuestConfig::default();
     if arguments.stock {
         let (far, near) = Guest::boot_pair(&config)?;
-        return run(&mut Bench::new(&far, Near::Stock(near), arguments.keep.clone()), cells);
+        let mut bench = Bench::new(&far, Near::Stock(near), arguments.keep.clone());
+        return run(&mut bench, plan);
     }
     let far = Guest::boot(&config)?;
     let program = workspace::install_uroce(far.folder())?;
-    run(&mut Bench::new(&far, Near::Ours { guest: &far, program }, arguments.keep.clone()), cells)
+    let near = Near::Ours { guest: &far, program, datapath: Datapath::Udp };
+    run(&mut Bench::new(&far, near, arguments.keep.clone()), plan)
 }
 
-fn run(bench: &mut Bench<'_>, cells: &[Cell]) -> Result<Vec<Verdict>> {
+fn run(bench: &mut Bench<'_>, plan: &Plan) -> Result<Vec<Verdict>> {
     let started = Instant::now();
-    let mut verdicts = Vec::with_capacity(cells.len());
-    for (index, cell) in cells.iter().enumerate() {
-        let verdict = bench.try_cell(cell)?;
-        let now = started.elapsed().as_secs_f64();
-        eprintln!("{:4}/{} {now:6.1} s  {verdict}", index + 1, cells.len());
-        verdicts.push(verdict);
+    let mut verdicts = Vec::with_capacity(plan.len());
+    for (datapath, cells) in &plan.parts {
+        bench.use_datapath(*datapath);
+        for cell in cells {
+            let verdict = bench.try_cell(cell)?;
+            let now = started.elapsed().as_secs_f64();
+            eprintln!("{:4}/{} {now:6.1} s  {verdict}", verdicts.len() + 1, plan.len());
+            verdicts.push(verdict);
+        }
     }
     Ok(verdicts)
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::cell::{Cell, Program};
 use super::command::{Part, announces_itself, ours, stock, stock_script};
+use super::datapath::Datapath;
 use crate::cleanup::{Guard, Leftover};
 use crate::error::{Context, Error, Result};
 use crate::rxe::guest::{Guest, Job, Output};
@@ -17,12 +18,14 @@ const LISTEN_LIMIT: Duration = Duration::from_secs(20);
 /// Who plays our part.
 #[derive(Debug)]
 pub enum Near<'a> {
-    /// The program `uroce`, as an unprivileged user beside the tap of `guest`.
+    /// The program `uroce`, as the user nobody at the wire of `guest`.
     Ours {
         /// The guest at the other end.
         guest: &'a Guest,
         /// The program.
         program: PathBuf,
+        /// How it reaches the wire.
+        datapath: Datapath,
     },
     /// The stock programs in a guest at our end.
     Stock(Guest),
@@ -46,16 +49,34 @@ pub struct Process {
 }
 
 impl Near<'_> {
+    /// The name of what carries our packets: that of the datapath, or `stock`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Ours { datapath, .. } => datapath.name(),
+            Self::Stock(_) => "stock",
+        }
+    }
+
+    /// Our programs use `chosen` from now on; stock programs have nothing to choose.
+    pub fn use_datapath(&mut self, chosen: Datapath) {
+        if let Self::Ours { datapath, .. } = self {
+            *datapath = chosen;
+        }
+    }
+
     /// Starts this end's program.
     ///
     /// # Errors
     /// It did not start.
     pub fn start(&self, cell: &Cell, part: Part, port: u16) -> Result<Running<'_>> {
         match self {
-            Self::Ours { guest, program } => {
-                let line = format!("{} {}", program.display(), ours(cell, part, port));
+            Self::Ours { guest, program, datapath } => {
+                let (program, datapath_name) = (program.display(), datapath.name());
+                let arguments = ours(cell, part, port);
+                let line = format!("{program} --datapath {datapath_name} {arguments}");
                 let words: Vec<&str> = line.split_whitespace().collect();
-                let command = guest.namespace().command_as_nobody(&words);
+                let capabilities = datapath.capabilities();
+                let command = guest.namespace().command_as_nobody(capabilities, &words);
                 Process::start(command, guest.folder().join("near")).map(Running::Process)
             }
             Self::Stock(guest) => {

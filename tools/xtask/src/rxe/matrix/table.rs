@@ -64,7 +64,7 @@ impl Summary<'_> {
     pub fn print(&self) {
         for verdict in self.verdicts.iter().filter(|verdict| !verdict.passed) {
             let reason = verdict.reason.as_deref().unwrap_or_default();
-            println!("FAILED {}: {}", verdict.cell, reason.trim_end());
+            println!("FAILED {} {}: {}", verdict.near, verdict.cell, reason.trim_end());
         }
         println!("{}", self.table());
         for (reason, count) in &self.excluded {
@@ -81,6 +81,7 @@ impl Summary<'_> {
         let mut table = Table::new();
         table.load_style(presets::ASCII_MARKDOWN);
         table.set_header([
+            "we use",
             "program",
             "we are",
             "passed",
@@ -90,23 +91,20 @@ impl Summary<'_> {
             "ours bad",
             "rxe's bad",
         ]);
-        let mut groups: BTreeMap<(Program, Role), Vec<&Verdict>> = BTreeMap::new();
+        let mut groups: BTreeMap<(&str, Program, Role), Vec<&Verdict>> = BTreeMap::new();
         for verdict in self.verdicts {
-            groups.entry((verdict.cell.program, verdict.cell.role)).or_default().push(verdict);
+            let key = (verdict.near, verdict.cell.program, verdict.cell.role);
+            groups.entry(key).or_default().push(verdict);
         }
-        for ((program, role), verdicts) in groups {
-            table.add_row(row(program.to_string(), role.to_string(), &verdicts));
+        for ((near, program, role), verdicts) in groups {
+            table.add_row(row([near, &program.to_string(), &role.to_string()], &verdicts));
         }
-        table.add_row(row(
-            "all".to_owned(),
-            String::new(),
-            &self.verdicts.iter().collect::<Vec<_>>(),
-        ));
+        table.add_row(row(["all", "", ""], &self.verdicts.iter().collect::<Vec<_>>()));
         table
     }
 }
 
-fn row(program: String, role: String, verdicts: &[&Verdict]) -> Vec<String> {
+fn row(names: [&str; 3], verdicts: &[&Verdict]) -> Vec<String> {
     let passed = verdicts.iter().filter(|verdict| verdict.passed).count();
     let mut wire = Tally::default();
     verdicts.iter().for_each(|verdict| wire += verdict.tally);
@@ -117,7 +115,8 @@ fn row(program: String, role: String, verdicts: &[&Verdict]) -> Vec<String> {
         wire.near_bad,
         wire.far_bad,
     ];
-    let mut cells = vec![program, role, passed.to_string()];
+    let mut cells: Vec<String> = names.map(str::to_owned).into();
+    cells.push(passed.to_string());
     cells.extend(numbers.map(|number| number.to_string()));
     cells
 }

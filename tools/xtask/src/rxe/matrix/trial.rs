@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::capture::{Capture, Tally};
 use super::cell::{Cell, Role};
 use super::command::{Part, TO_GUEST, TO_US, stock, stock_script};
+use super::datapath::Datapath;
 use super::near::{Near, Running};
 use crate::error::{Context, Error, Result};
 use crate::rxe::faults::Fault;
@@ -26,6 +27,8 @@ const LOSSY_ATTEMPTS: u32 = 2;
 pub struct Verdict {
     /// The combination.
     pub cell: Cell,
+    /// What carried our packets: a datapath, or `stock`.
+    pub near: &'static str,
     /// True when both programs were content and the wire was as it must be.
     pub passed: bool,
     /// Why not.
@@ -42,7 +45,7 @@ pub struct Verdict {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = if self.passed { "ok" } else { "FAILED" };
-        write!(f, "{word:6}  {} ({:.1} s)", self.cell, self.seconds)?;
+        write!(f, "{word:6}  {:6}  {} ({:.1} s)", self.near, self.cell, self.seconds)?;
         let reason = self.reason.iter().flat_map(|reason| reason.lines());
         reason.filter(|line| !line.is_empty()).try_for_each(|line| write!(f, "\n        {line}"))
     }
@@ -62,6 +65,11 @@ impl<'a> Bench<'a> {
     /// A bench with a clean wire; captures of failed cells go to the folder `keep`.
     pub fn new(far: &'a Guest, near: Near<'a>, keep: Option<PathBuf>) -> Self {
         Self { far, near, fault: Fault::None, next_port: 20_000, keep }
+    }
+
+    /// Our programs use `datapath` from now on.
+    pub fn use_datapath(&mut self, datapath: Datapath) {
+        self.near.use_datapath(datapath);
     }
 
     /// Tries `cell`.
@@ -84,6 +92,7 @@ impl<'a> Bench<'a> {
                 let seconds = started.elapsed().as_secs_f64();
                 return Ok(Verdict {
                     cell: *cell,
+                    near: self.near.name(),
                     passed: reason.is_none(),
                     reason,
                     attempts,
@@ -113,7 +122,11 @@ impl<'a> Bench<'a> {
 
     fn keep_capture(&self, cell: &Cell, file: &Path) -> Result<()> {
         let Some(folder) = &self.keep else { return Ok(()) };
-        let kept = folder.join(format!("{}.pcap", cell.to_string().replace('/', "_")));
+        let kept = folder.join(format!(
+            "{}_{}.pcap",
+            self.near.name(),
+            cell.to_string().replace('/', "_")
+        ));
         let copied = fs::create_dir_all(folder).and_then(|()| fs::copy(file, &kept));
         copied.map(drop).context(|| format!("could not keep the capture as {}", kept.display()))
     }
