@@ -120,12 +120,8 @@ impl Channel {
     fn over(stream: TcpStream, client: bool, interrupt: &Interrupt) -> Result<Channel, Failure> {
         stream.set_nodelay(true).map_err(broken)?;
         stream.set_read_timeout(Some(LOOK)).map_err(broken)?;
-        let keepalive = TcpKeepalive::new()
-            .with_time(Duration::from_secs(5))
-            .with_interval(Duration::from_secs(1))
-            .with_retries(5);
         // Without it a peer whose machine died is noticed later; no reason to fail.
-        let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive);
+        let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive());
         let peer = stream.peer_addr().map_err(broken)?;
         let (interrupt, patience) = (interrupt.clone(), Cell::new(None));
         Ok(Channel { stream, peer, client, interrupt, patience })
@@ -244,8 +240,17 @@ pub fn stranger(bad: BadRecord) -> Failure {
     Failure::peer(bad).help("run the same test, of the same program family, at both ends")
 }
 
+/// A machine that answers nothing for 30 s is dead; a virtual one may well stand still for 10.
+fn keepalive() -> TcpKeepalive {
+    TcpKeepalive::new()
+        .with_time(Duration::from_secs(10))
+        .with_interval(Duration::from_secs(5))
+        .with_retries(4)
+}
+
+/// True when nothing has come yet. `TimedOut` is another thing: the peer's machine answers no more.
 fn is_pause(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
 fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
@@ -345,6 +350,13 @@ mod tests {
         assert_eq!(server.peer_state(), PeerState::Gone);
         let failure = server.receive(&mut [0]).expect_err("closed");
         assert_eq!(failure.exit, crate::failure::Exit::Peer);
+    }
+
+    #[test]
+    fn a_machine_that_answers_no_more_is_not_a_pause() {
+        let error = |errno: rustix::io::Errno| io::Error::from(errno);
+        assert!(is_pause(&error(rustix::io::Errno::AGAIN)), "what a read times out with");
+        assert!(!is_pause(&error(rustix::io::Errno::TIMEDOUT)), "what keepalive ends with");
     }
 
     #[test]

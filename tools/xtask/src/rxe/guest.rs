@@ -241,7 +241,8 @@ impl Job<'_> {
         let left = limit.saturating_sub(self.started.elapsed()).max(Duration::from_millis(1));
         let code = self.guest.mailbox.wait_end(self.number, left).map_err(|error| {
             let so_far = self.text();
-            Error::new(format!("{error}; it had printed:\n{so_far}"))
+            let seconds = self.started.elapsed().as_secs();
+            Error::new(format!("{error} ({seconds} s after its start); it had printed:\n{so_far}"))
         })?;
         self.ended = true;
         Ok(Output { code, text: self.text() })

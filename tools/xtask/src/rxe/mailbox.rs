@@ -75,10 +75,7 @@ impl Mailbox {
             None if self.shared.lock().closed => {
                 Err(Error::new("the guest stopped while a command ran in it"))
             }
-            None => Err(Error::new(format!(
-                "the guest's command did not end within {} s",
-                limit.as_secs()
-            ))),
+            None => Err(Error::new("the guest's command did not end in time")),
         }
     }
 

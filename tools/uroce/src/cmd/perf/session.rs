@@ -31,6 +31,11 @@ pub const CORRUPT: u32 = 0x7665_7203;
 /// A connected pair of ends.
 #[derive(Debug)]
 pub struct Session {
+    /// The queue pairs.
+    ///
+    /// First of all fields, so that they end before the memory does: else a message that is just
+    /// coming would be refused, and the peer told of an error, instead of getting no answer.
+    pub qps: Vec<QueuePair>,
     /// The device.
     pub context: Context,
     /// The side channel.
@@ -49,8 +54,6 @@ pub struct Session {
     pub recv_cq: CompletionQueue,
     /// Wakes the receiver with `-e`.
     pub events: Option<CompChannel>,
-    /// The queue pairs.
-    pub qps: Vec<QueuePair>,
     /// Shared receive queue.
     pub srq: Option<SharedReceiveQueue>,
     /// The peer's queue pairs and memory.

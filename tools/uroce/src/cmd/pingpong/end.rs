@@ -18,6 +18,11 @@ const PAGE: usize = 4096;
 /// The objects of one end.
 #[derive(Debug)]
 pub struct End {
+    /// The queue pairs.
+    ///
+    /// First of all fields, so that they end before the memory does: else a message that is just
+    /// coming would be refused, and the peer told of an error, instead of getting no answer.
+    pub qps: Vec<QueuePair>,
     /// As given.
     pub args: PingpongArgs,
     /// The message; it is sent from where it is received.
@@ -26,8 +31,6 @@ pub struct End {
     pub cq: CompletionQueue,
     /// Wakes with `-e`.
     pub events: Option<CompChannel>,
-    /// The queue pairs.
-    pub qps: Vec<QueuePair>,
     /// What we tell the peer.
     pub local: Vec<Destination>,
     /// What the peer told.
@@ -257,4 +260,67 @@ fn queue_pair(
     let qp = builder.build().map_err(Failure::environment)?;
     qp.init().map_err(Failure::environment)?;
     Ok(qp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Kind;
+    use super::*;
+    use crate::interrupt::Interrupt;
+    use std::net::IpAddr;
+    use uroce_verbs::{DatapathChoice, LoopbackFabric, SendWr};
+
+    fn args() -> PingpongArgs {
+        PingpongArgs {
+            kind: Kind::Srq,
+            host: None,
+            port: 0,
+            ib_port: 1,
+            size: Some(1 << 20),
+            mtu: 1024,
+            rx_depth: 64,
+            iters: 1,
+            num_qp: 16,
+            sl: 0,
+            events: false,
+            gid_idx: 1,
+            odp: false,
+            ts: false,
+            chk: false,
+        }
+    }
+
+    fn context(fabric: &LoopbackFabric, address: &str) -> Context {
+        let address: IpAddr = address.parse().expect("an address");
+        let datapath = DatapathChoice::Loopback(fabric.clone());
+        Context::builder().address(address).datapath(datapath).open().expect("a loopback device")
+    }
+
+    /// Two connected ends.
+    fn pair(contexts: &[Context; 2]) -> [End; 2] {
+        let (client, server) = Channel::pair(&Interrupt::default()).expect("loopback TCP");
+        let [mut a, mut b] =
+            contexts.each_ref().map(|context| End::new(context, &args()).expect("an end"));
+        std::thread::scope(|scope| {
+            let server_end = &mut b;
+            scope.spawn(move || server_end.exchange(&server).expect("the server's part"));
+            a.exchange(&client).expect("the client's part");
+        });
+        [a, b]
+    }
+
+    #[test]
+    fn an_end_that_goes_away_in_the_middle_of_a_message_refuses_nothing() {
+        let fabric = LoopbackFabric::new();
+        let contexts = ["10.9.0.1", "10.9.0.2"].map(|address| context(&fabric, address));
+        for _ in 0..20 {
+            let [sender, receiver] = pair(&contexts);
+            let sges = [sender.send_sge()];
+            for qp in &sender.qps {
+                qp.post_send(&[SendWr::send(2, &sges)]).expect("room for one");
+            }
+            drop(receiver);
+        }
+        assert_eq!(contexts[1].counter("sent_nak"), Some(0));
+    }
 }

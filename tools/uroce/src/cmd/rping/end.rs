@@ -20,10 +20,13 @@ const DEPTH: u32 = 16;
 /// The queue pair of one connection, with its messages and memory.
 #[derive(Debug)]
 pub struct End<'a> {
+    /// The queue pair.
+    ///
+    /// First of all fields, so that they end before the memory does: else a message that is just
+    /// coming would be refused, and the peer told of an error, instead of getting no answer.
+    pub qp: QueuePair,
     /// The data that goes to and fro.
     pub data: MemoryRegion,
-    /// The queue pair.
-    pub qp: QueuePair,
     pd: ProtectionDomain,
     cq: CompletionQueue,
     incoming: MemoryRegion,
