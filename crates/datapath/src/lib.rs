@@ -6,6 +6,7 @@
 //! - [`UdpDatapath`]: UDP sockets of the kernel, the default, without any privilege;
 //! - [`PacketDatapath`]: AF_PACKET sockets, faster, for processes with CAP_NET_RAW;
 //! - [`UringDatapath`]: the same sockets by io_uring;
+//! - [`SlotDatapath`]: a share of either, for one of several processes on an address;
 //! - [`LoopbackFabric`]: a switch inside the process, for two devices in one program and for tests;
 //! - [`LossyDatapath`]: drops some of what another datapath received;
 //! - [`PcapTap`]: records what passes through another datapath, for Wireshark.
@@ -25,6 +26,7 @@ mod packet;
 mod pcap;
 pub mod probe;
 mod route;
+mod slot;
 #[allow(unsafe_code, reason = "system calls without a safe wrapper")]
 mod sys;
 mod udp;
@@ -33,6 +35,8 @@ mod uring;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
+
+use uroce_wire::Slot;
 
 pub use af_packet::{PacketConfig, PacketDatapath, PacketError};
 pub use burst::{Burst, Cursor, PACKET_ROOM, Train, TrainLimit};
@@ -43,7 +47,8 @@ pub use middleware::Middleware;
 pub use packet::{IpId, RxPacket};
 pub use pcap::{Direction, PcapError, PcapFile, PcapReplay, PcapTap, PcapWriter, ReplayedFrame};
 pub use route::Route;
-pub use udp::{BindError, UdpConfig, UdpDatapath};
+pub use slot::{Addressee, GsiAddressee, SlotDatapath, slots_taken};
+pub use udp::{BindError, PortHolder, UdpConfig, UdpDatapath};
 pub use uring::{UringDatapath, UringError};
 
 /// What one [`Datapath::flush`] did.
@@ -129,6 +134,27 @@ pub trait Datapath: Send {
     ///
     /// When the kernel refuses.
     fn leave(&mut self, group: IpAddr) -> io::Result<()>;
+
+    /// The place of this process among those that share the address: the upper 8 bits of the queue
+    /// pair numbers it must use. `None`: it has the address for itself.
+    fn slot(&self) -> Option<Slot> {
+        None
+    }
+
+    /// Of all processes on the address, this one takes calls to a service of connection management.
+    ///
+    /// # Errors
+    ///
+    /// EADDRINUSE when another process does.
+    fn claim_service(&mut self, service: u64) -> io::Result<()> {
+        let _ = service;
+        Ok(())
+    }
+
+    /// It does so no more.
+    fn release_service(&mut self, service: u64) {
+        let _ = service;
+    }
 
     /// Why packets were dropped on the way out, as a sentence for a user: the latest reason.
     fn last_problem(&self) -> Option<String> {

@@ -4,6 +4,8 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
+use uroce_wire::Slot;
+
 use crate::{Caps, Datapath, DatapathStats, Flush, Route, RxPacket};
 
 /// A datapath around another one: names the inner one, and what it does differently. It is a
@@ -88,6 +90,15 @@ impl<M: Middleware> Datapath for M {
     }
     fn leave(&mut self, group: IpAddr) -> io::Result<()> {
         self.inner_mut().leave(group)
+    }
+    fn slot(&self) -> Option<Slot> {
+        self.inner().slot()
+    }
+    fn claim_service(&mut self, service: u64) -> io::Result<()> {
+        self.inner_mut().claim_service(service)
+    }
+    fn release_service(&mut self, service: u64) {
+        self.inner_mut().release_service(service);
     }
     fn last_problem(&self) -> Option<String> {
         self.inner().last_problem()

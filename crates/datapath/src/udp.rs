@@ -3,6 +3,7 @@
 pub(crate) mod address;
 pub(crate) mod control;
 pub(crate) mod error;
+mod holder;
 pub(crate) mod link;
 pub(crate) mod outlet;
 pub(crate) mod receive;
@@ -15,6 +16,7 @@ use std::os::fd::OwnedFd;
 
 pub use self::error::BindError;
 pub(crate) use self::error::check_local;
+pub use self::holder::PortHolder;
 use self::link::{Link, scoped};
 use self::outlet::Outlets;
 use self::receive::Receiver;
@@ -45,6 +47,9 @@ pub struct UdpConfig {
     /// Packets of one size pass through the kernel as one (UDP_SEGMENT, UDP_GRO) where it can do
     /// so. Costs the UDP checksum 0 of RoCEv2 hardware: the kernel insists on a real one.
     pub offload: bool,
+    /// Other sockets of this user may have the same port (SO_REUSEPORT):
+    /// [`SlotDatapath`](crate::SlotDatapath) sees to it that each gets its packets.
+    pub shared: bool,
 }
 
 impl UdpConfig {
@@ -59,6 +64,7 @@ impl UdpConfig {
             send_buffer: buffer,
             batch: MAX_BATCH,
             offload: true,
+            shared: false,
         }
     }
 }
@@ -96,6 +102,10 @@ impl UdpDatapath {
             stats,
         })
     }
+
+    pub(crate) fn receive_socket(&self) -> &Socket {
+        &self.receiver.socket
+    }
 }
 
 /// A receive socket, and what the kernel granted it.
@@ -124,6 +134,9 @@ pub(crate) fn open(config: &UdpConfig) -> Result<Opened, BindError> {
         socket::open(&config.local, config.offload).map_err(failed("opening a UDP socket"))?;
     let link = Link::of(config.local.ip(), &socket);
     let wanted = scoped(config.local, link.index);
+    if config.shared {
+        socket.set_reuse_port(true).map_err(failed("sharing a UDP port"))?;
+    }
     socket.bind(&wanted.into()).map_err(failed("binding a UDP socket"))?;
     socket::show_headers(&socket, &wanted).map_err(failed("asking for packet headers"))?;
     socket::aim_multicast(&socket, &wanted, link);
@@ -232,6 +245,6 @@ pub(crate) fn caps(mtu: usize, batch: usize, segments: bool) -> Caps {
         segments: if segments { MAX_SEGMENTS } else { 1 },
         zero_copy: false,
         headers_visible: false,
-        needs: "no privilege; UDP port 4791 must be free on the chosen address",
+        needs: "no privilege; UDP port 4791 must be free, or shared by this user, on the chosen address",
     }
 }

@@ -8,6 +8,8 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 
+use socket2::Socket;
+
 pub use self::error::UringError;
 use self::receive::Receiver;
 use crate::caps::{Caps, DatapathStats};
@@ -58,7 +60,8 @@ impl UringDatapath {
             local,
             caps: Caps {
                 name: "uring",
-                needs: "Linux 6.0 with io_uring allowed; UDP port 4791 must be free on the address",
+                needs: "Linux 6.0 with io_uring allowed; UDP port 4791 must be free, or shared by this \
+                        user, on the address",
                 ..udp::caps(link.mtu, batch, segments)
             },
             outlets: Outlets::new(own, link, config, config.offload),
@@ -67,6 +70,10 @@ impl UringDatapath {
             ring,
             stats,
         })
+    }
+
+    pub(crate) fn receive_socket(&self) -> &Socket {
+        self.receiver.socket()
     }
 }
 

@@ -10,12 +10,12 @@ fn bind(address: &str, port: u16) -> Result<UdpDatapath, BindError> {
 }
 
 #[test]
-fn a_busy_port_names_its_possible_owners() {
+fn a_busy_port_names_its_holder() {
     let first = bind("127.0.0.1", 0).expect("bind");
     let error = bind("127.0.0.1", first.local().port()).expect_err("busy");
-    assert!(matches!(error, BindError::PortBusy(_)));
+    assert!(matches!(error, BindError::PortBusy { .. }));
     let text = error.to_string();
-    assert!(text.contains("rdma_rxe") && text.contains("--address"), "{text}");
+    assert!(text.contains("a process of this user") && text.contains("--address"), "{text}");
 }
 
 #[test]

@@ -310,7 +310,7 @@ fn the_port_is_reserved() {
     let first = open(&wire.a, V4[0]);
     let config = PacketConfig::new(first.local());
     let second = wire.a.run(move || PacketDatapath::open(&config)).expect_err("taken");
-    assert!(matches!(second, PacketError::Bind(BindError::PortBusy(_))), "{second}");
+    assert!(matches!(second, PacketError::Bind(BindError::PortBusy { .. })), "{second}");
 }
 
 #[test]

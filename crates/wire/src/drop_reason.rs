@@ -42,6 +42,7 @@ reasons! {
     BadPad "bad_pad" "Pad bytes where there is no payload to pad: a faulty or hostile sender (B2).";
     BadTransportVersion "bad_transport_version" "BTH transport version other than 0 (R2): a faulty sender, as no other version exists.";
     UnknownQpn "unknown_qpn" "No such queue pair here: it was destroyed, or the peer uses an old QPN (R4).";
+    NoProcess "no_process" "No process has the slot that the QPN's upper 8 bits name: the one that had it ended, or the peer uses an old QPN.";
     SmiQpn "smi_qpn" "Addressed to QP 0, which RoCE does not have: an InfiniBand tool, or a scan.";
     GsiQpn "gsi_qpn" "Addressed to QP 1, but no single datagram from another QP 1 (A22): no connection manager sends that.";
     ServiceMismatch "service_mismatch" "The opcode is not of the queue pair's service; RC talks to UC, say (R3).";

@@ -34,6 +34,7 @@ mod psn;
 mod qpn;
 mod rdeth;
 mod reth;
+mod slot;
 mod xrceth;
 
 pub use aeth::{
@@ -66,4 +67,5 @@ pub use psn::Psn;
 pub use qpn::Qpn;
 pub use rdeth::Rdeth;
 pub use reth::Reth;
+pub use slot::Slot;
 pub use xrceth::XrcEth;

@@ -4,7 +4,9 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use rustix::io::Errno;
+use uroce_wire::Slot;
 
+use super::holder::PortHolder;
 use crate::sys::interface;
 
 /// Why a UDP datapath could not be opened; the text says what to do.
@@ -13,11 +15,22 @@ use crate::sys::interface;
 pub enum BindError {
     /// Somebody else has the port.
     #[error(
-        "UDP port {} of {} is taken: another uroce process or the kernel's rdma_rxe has it; stop \
-         that process, choose another --address, or unload the module with `rmmod rdma_rxe`",
-        .0.port(), .0.ip()
+        "UDP port {} of {} is taken by {holder}; {remedy}, or choose another --address",
+        .local.port(), .local.ip(), remedy = .holder.remedy()
     )]
-    PortBusy(SocketAddr),
+    PortBusy {
+        /// The address asked for.
+        local: SocketAddr,
+        /// Who has it.
+        holder: PortHolder,
+    },
+    /// As many processes as there can be are there.
+    #[error(
+        "{} processes use {} already, as many as one address can have: stop one, or choose another \
+         --address",
+        Slot::COUNT, .0.ip()
+    )]
+    NoSlot(SocketAddr),
     /// The address is not one of this host.
     #[error("{} is not an address of this host: choose one of {here} with --address", .local.ip())]
     NotLocal {
@@ -60,7 +73,7 @@ impl BindError {
     /// The sentence for a kernel's answer.
     pub(crate) fn explain(what: &'static str, local: SocketAddr, source: io::Error) -> Self {
         match Errno::from_io_error(&source) {
-            Some(Errno::ADDRINUSE) => Self::PortBusy(local),
+            Some(Errno::ADDRINUSE) => Self::PortBusy { local, holder: PortHolder::of(&local) },
             Some(Errno::ADDRNOTAVAIL) => Self::NotLocal { local, here: here(&local) },
             Some(Errno::ACCESS | Errno::PERM) => Self::Permission(local),
             Some(Errno::MFILE | Errno::NFILE) => Self::Descriptors,

@@ -1,0 +1,179 @@
+//! Letters that came from other processes, until the datapath is asked for packets.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::letter::LONGEST;
+
+/// Letters that may wait: 8 MiB, of which only what is needed is ever taken.
+const ROOM: usize = 128;
+
+/// One letter.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    pub(crate) bytes: Box<[u8]>,
+    pub(crate) len: usize,
+}
+
+#[derive(Debug)]
+struct Piles {
+    empty: Vec<Box<[u8]>>,
+    /// Rooms that were not made yet.
+    unmade: usize,
+    full: VecDeque<Arrived>,
+}
+
+/// Between the thread that takes letters in and whoever drives the datapath, for whom a look costs no
+/// lock and no system call.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    piles: Mutex<Piles>,
+    /// Letters in it.
+    count: AtomicUsize,
+    /// A letter was taken out, or the datapath is closed.
+    changed: Condvar,
+    closed: AtomicBool,
+    /// Somebody is about to sleep until something comes.
+    armed: AtomicBool,
+    event: OwnedFd,
+}
+
+impl Inbox {
+    pub(crate) fn new() -> io::Result<Self> {
+        let (empty, full) = (Vec::with_capacity(ROOM), VecDeque::with_capacity(ROOM));
+        Ok(Self {
+            piles: Mutex::new(Piles { empty, unmade: ROOM, full }),
+            count: AtomicUsize::new(0),
+            changed: Condvar::new(),
+            closed: AtomicBool::new(false),
+            armed: AtomicBool::new(false),
+            event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+        })
+    }
+
+    fn piles(&self) -> MutexGuard<'_, Piles> {
+        self.piles.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Room for a letter, as soon as there is some; `None` once the inbox is closed.
+    pub(crate) fn room(&self) -> Option<Box<[u8]>> {
+        let mut piles = self.piles();
+        loop {
+            if self.closed.load(Ordering::Relaxed) {
+                return None;
+            }
+            if let Some(bytes) = piles.empty.pop() {
+                return Some(bytes);
+            }
+            if piles.unmade > 0 {
+                piles.unmade -= 1;
+                return Some(vec![0; LONGEST].into_boxed_slice());
+            }
+            piles = self.changed.wait(piles).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Puts a letter in, and wakes who sleeps for it.
+    pub(crate) fn put(&self, letter: Arrived) {
+        let mut piles = self.piles();
+        piles.full.push_back(letter);
+        self.count.store(piles.full.len(), Ordering::SeqCst);
+        drop(piles);
+        if self.armed.swap(false, Ordering::SeqCst) {
+            // The counter of an eventfd that nobody reads cannot overflow by one at a time.
+            rustix::io::write(&self.event, &1u64.to_ne_bytes()).ok();
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count.load(Ordering::SeqCst) == 0
+    }
+
+    /// The oldest letter.
+    pub(crate) fn take(&self) -> Option<Arrived> {
+        let mut piles = self.piles();
+        let letter = piles.full.pop_front();
+        self.count.store(piles.full.len(), Ordering::SeqCst);
+        letter
+    }
+
+    /// Gives the room of a letter back.
+    pub(crate) fn recycle(&self, bytes: Box<[u8]>) {
+        self.piles().empty.push(bytes);
+        self.changed.notify_one();
+    }
+
+    /// From now on a letter makes the descriptor readable; `true` if there is one already.
+    pub(crate) fn arm(&self) -> bool {
+        rustix::io::read(&self.event, &mut [0; 8]).ok();
+        self.armed.store(true, Ordering::SeqCst);
+        !self.is_empty()
+    }
+
+    /// Lets the thread go that waits for [`room`](Self::room).
+    pub(crate) fn close(&self) {
+        let piles = self.piles();
+        self.closed.store(true, Ordering::Relaxed);
+        drop(piles);
+        self.changed.notify_all();
+    }
+}
+
+impl AsFd for Inbox {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn letter(inbox: &Inbox, first: u8) -> Arrived {
+        let mut bytes = inbox.room().expect("room");
+        bytes[0] = first;
+        Arrived { bytes, len: 1 }
+    }
+
+    #[test]
+    fn letters_come_out_in_order_and_leave_their_room() {
+        let inbox = Inbox::new().expect("a descriptor");
+        for round in 0..3 * ROOM {
+            let first = round as u8;
+            inbox.put(letter(&inbox, first));
+            let out = inbox.take().expect("just put");
+            assert_eq!((out.bytes[0], out.len), (first, 1));
+            inbox.recycle(out.bytes);
+        }
+        assert!(inbox.is_empty() && inbox.take().is_none());
+    }
+
+    #[test]
+    fn a_full_inbox_holds_the_thread_until_there_is_room_or_it_closes() {
+        let inbox = Inbox::new().expect("a descriptor");
+        (0..ROOM).for_each(|_| inbox.put(letter(&inbox, 0)));
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| (inbox.room().is_some(), inbox.room().is_none()));
+            inbox.recycle(inbox.take().expect("full").bytes);
+            inbox.close();
+            // Whether it got the room before the end is a race; that it comes back is not.
+            assert!(thread.join().expect("no panic").1);
+        });
+    }
+
+    #[test]
+    fn only_the_armed_are_woken() {
+        let inbox = Inbox::new().expect("a descriptor");
+        inbox.put(letter(&inbox, 0));
+        assert!(rustix::io::read(&inbox, &mut [0; 8]).is_err(), "nobody sleeps");
+        assert!(inbox.arm(), "one is there");
+        inbox.put(letter(&inbox, 1));
+        assert!(rustix::io::read(&inbox, &mut [0; 8]).is_ok(), "woken");
+    }
+}

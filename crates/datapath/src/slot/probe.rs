@@ -1,0 +1,104 @@
+//! Datagrams by which a process finds out who is where in the group of sockets: one for each place, which
+//! whoever gets it answers by a letter.
+
+use uroce_wire::Slot;
+
+use super::letter::HEAD;
+use crate::packet::RxPacket;
+
+/// What a probe begins with: an opcode that no packet of RoCE has.
+pub(crate) const MARK: [u8; 1] = [0xff];
+/// Where the place stands.
+pub(crate) const PLACE: usize = 1;
+/// The bytes at the place of the QPN: that of no process, so that everyone looks closely.
+const NOBODY: usize = Slot::OFFSET;
+const ASKER: usize = 8;
+const NONCE: usize = 9;
+const LEN: usize = NONCE + 8;
+/// In the place of the kind of identification, in an answer.
+pub(crate) const ANSWER: u8 = 0xff;
+/// Where an answer has it.
+const KIND: usize = 2;
+
+/// Asks the socket in `place` to name itself to `asker`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Probe {
+    pub(crate) place: u8,
+    pub(crate) asker: Slot,
+    pub(crate) nonce: u64,
+}
+
+impl Probe {
+    pub(crate) fn write(&self) -> [u8; LEN] {
+        let mut bytes = [0; LEN];
+        (bytes[0], bytes[PLACE], bytes[ASKER]) = (MARK[0], self.place, self.asker.get());
+        bytes[NONCE..].copy_from_slice(&self.nonce.to_be_bytes());
+        bytes
+    }
+
+    /// The probe in a packet. Only this host sends some: the kernel takes no packet from outside that
+    /// claims to be from an address of its own.
+    pub(crate) fn read(rx: &RxPacket<'_>) -> Option<Self> {
+        let bytes: &[u8; LEN] = rx.payload.try_into().ok()?;
+        if bytes[0] != MARK[0] || bytes[NOBODY] != 0 || rx.src.ip() != rx.dst.ip() {
+            return None;
+        }
+        Some(Self {
+            place: bytes[PLACE],
+            asker: Slot::new(bytes[ASKER])?,
+            nonce: u64::from_be_bytes(*bytes.last_chunk()?),
+        })
+    }
+
+    /// The letter that says that `slot` is there.
+    pub(crate) fn answer(&self, slot: Slot) -> [u8; HEAD + LEN] {
+        let mut bytes = [0; HEAD + LEN];
+        bytes[KIND] = ANSWER;
+        let named = Self { asker: slot, ..*self };
+        bytes[HEAD..].copy_from_slice(&named.write());
+        bytes
+    }
+
+    /// Reads an answer: `asker` is who answers.
+    pub(crate) fn read_answer(letter: &[u8]) -> Option<Self> {
+        let (head, bytes) = letter.split_first_chunk::<HEAD>()?;
+        let bytes: &[u8; LEN] = bytes.try_into().ok()?;
+        if head[KIND] != ANSWER {
+            return None;
+        }
+        let (place, nonce) = (bytes[PLACE], u64::from_be_bytes(*bytes.last_chunk()?));
+        Some(Self { place, asker: Slot::new(bytes[ASKER])?, nonce })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::IpId;
+    use crate::slot::letter;
+
+    fn packet<'a>(payload: &'a [u8], src: &str) -> RxPacket<'a> {
+        RxPacket {
+            src: src.parse().expect("address"),
+            dst: "127.0.0.1:4791".parse().expect("address"),
+            traffic_class: 0,
+            hop_limit: 64,
+            ip_id: IpId::Hidden,
+            payload,
+        }
+    }
+
+    #[test]
+    fn a_probe_is_answered_by_name() {
+        let [asker, other] = [3, 9].map(|number| Slot::new(number).expect("a slot"));
+        let probe = Probe { place: 200, asker, nonce: 0x0123_4567_89ab_cdef };
+        let bytes = probe.write();
+        assert_eq!(Probe::read(&packet(&bytes, "127.0.0.1:9")), Some(probe));
+        assert_eq!(Probe::read(&packet(&bytes, "127.0.0.2:9")), None, "from another host");
+        assert_eq!(Probe::read(&packet(&bytes[1..], "127.0.0.1:9")), None);
+        let answer = probe.answer(other);
+        assert_eq!(Probe::read_answer(&answer), Some(Probe { asker: other, ..probe }));
+        assert!(letter::read(&answer).is_none(), "no packets in it");
+        assert_eq!(Probe::read_answer(&letter::single(&packet(&bytes, "127.0.0.1:9"))), None);
+    }
+}

@@ -1,0 +1,159 @@
+//! Whose packet is it: the way of those that are not for a queue pair of this process.
+
+use std::collections::HashMap;
+
+use uroce_wire::{Qpn, Slot};
+
+use super::letter::{Letter, single};
+use super::links::{Links, send_to_service};
+use super::place::Place;
+use super::probe::Probe;
+use crate::packet::RxPacket;
+use crate::sys::udp::RECV_ROOM;
+
+/// Which process a packet to QP 1 is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Addressee {
+    /// Whoever has received it.
+    Here,
+    /// The one with this slot.
+    Slot(Slot),
+    /// The one that takes calls to this service
+    /// ([`claim_service`](crate::Datapath::claim_service)).
+    Service(u64),
+    /// Each of them.
+    Everyone,
+}
+
+/// Reads from a UDP payload addressed to QP 1 which process it is for. The packet was not checked.
+pub type GsiAddressee = fn(&[u8]) -> Addressee;
+
+/// What became of packets for others.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sorted {
+    /// Packets that a process was found for.
+    pub(crate) packets: u64,
+    /// Their bytes.
+    pub(crate) bytes: u64,
+    /// Packets of these that were probes.
+    pub(crate) probes: u64,
+    /// Packets of these that were lost, because the process does not keep up or has just ended.
+    pub(crate) lost: u64,
+}
+
+/// Hands packets over to the processes they are for.
+#[derive(Debug)]
+pub(crate) struct Sorter {
+    own: Slot,
+    place: Place,
+    gsi: GsiAddressee,
+    links: Links,
+    letter: Letter,
+    pub(crate) counts: Sorted,
+    /// Packets that the kernel gave us although they name the slot of another process, lately.
+    pub(crate) astray: usize,
+    /// The services that this process takes calls to, and their entrances.
+    pub(crate) services: HashMap<u64, u64>,
+}
+
+impl Sorter {
+    pub(crate) fn new(own: Slot, place: Place, gsi: GsiAddressee) -> Self {
+        Self {
+            own,
+            place,
+            gsi,
+            links: Links::new(place),
+            letter: Letter::new(),
+            counts: Sorted::default(),
+            astray: 0,
+            services: HashMap::new(),
+        }
+    }
+
+    /// Sends the packet to whom it is for. `false`: it stays here, be it for us or for nobody.
+    pub(crate) fn pass_on(&mut self, rx: &RxPacket<'_>) -> bool {
+        match self.addressee(rx) {
+            Addressee::Here => self.answer_probe(rx),
+            Addressee::Slot(slot) => {
+                let passed = self.pass_to(slot, rx);
+                // A packet to QP 1 is nowhere at home.
+                self.astray += usize::from(passed && rx.payload[Slot::OFFSET] != 0);
+                passed
+            }
+            Addressee::Service(service) => self.pass_to_service(service, rx),
+            Addressee::Everyone => {
+                let own = self.own;
+                for slot in Slot::all().filter(|slot| *slot != own) {
+                    self.pass_to(slot, rx);
+                }
+                false
+            }
+        }
+    }
+
+    fn answer_probe(&mut self, rx: &RxPacket<'_>) -> bool {
+        let Some(probe) = Probe::read(rx) else { return false };
+        self.count(rx);
+        self.counts.probes += 1;
+        if self.links.reaches(probe.asker) {
+            // Who does not get it asks again.
+            self.links.send(probe.asker, &probe.answer(self.own)).ok();
+        }
+        true
+    }
+
+    fn addressee(&self, rx: &RxPacket<'_>) -> Addressee {
+        let qpn = rx.payload.get(Slot::OFFSET..).and_then(|rest| rest.first_chunk());
+        let Some([high, middle, low]) = qpn.filter(|_| !rx.dst.ip().is_multicast()) else {
+            return Addressee::Here;
+        };
+        let qpn = Qpn::new(u32::from_be_bytes([0, *high, *middle, *low]));
+        let found = match qpn {
+            Qpn::GSI => (self.gsi)(rx.payload),
+            _ => Slot::of(qpn).map_or(Addressee::Here, Addressee::Slot),
+        };
+        match found {
+            Addressee::Slot(slot) if slot == self.own => Addressee::Here,
+            Addressee::Service(service) if self.services.contains_key(&service) => Addressee::Here,
+            other => other,
+        }
+    }
+
+    /// Puts the packet into the letter to that process.
+    fn pass_to(&mut self, slot: Slot, rx: &RxPacket<'_>) -> bool {
+        if rx.payload.len() > RECV_ROOM || !self.links.reaches(slot) {
+            return false;
+        }
+        if !self.letter.add(slot, rx) {
+            self.send_letter();
+            self.letter.add(slot, rx);
+        }
+        self.count(rx);
+        true
+    }
+
+    /// Sends the letter that was begun.
+    pub(crate) fn send_letter(&mut self) {
+        let Some((slot, bytes, packets)) = self.letter.sealed() else { return };
+        if self.links.send(slot, bytes).is_err() {
+            self.counts.lost += packets;
+        }
+        self.letter.clear();
+    }
+
+    fn pass_to_service(&mut self, service: u64, rx: &RxPacket<'_>) -> bool {
+        let sent = send_to_service(self.place, service, &single(rx));
+        if let Err(error) = &sent {
+            tracing::debug!(service, %error, "no other process takes calls to it");
+        }
+        if sent.is_ok() {
+            self.count(rx);
+        }
+        sent.is_ok()
+    }
+
+    fn count(&mut self, rx: &RxPacket<'_>) {
+        self.counts.packets += 1;
+        self.counts.bytes += rx.payload.len() as u64;
+    }
+}

@@ -1,0 +1,77 @@
+//! The program that gives a packet to the process whose slot it names, in the kernel.
+//!
+//! Classic BPF knows sockets by their place in the group only: that of the process that came first is
+//! 0, and when a process leaves, the last one takes its place. So the program can be wrong, and then the
+//! packet takes the longer way, until a [`survey`](super::survey) has found who is where. A packet to
+//! QP 1 has no place, and goes to one of the processes.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::AsFd;
+
+use libc::{
+    BPF_ABS, BPF_ALU, BPF_B, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_SUB, sock_filter,
+};
+use uroce_wire::Slot;
+
+use super::probe::{MARK, PLACE};
+use crate::sys::steering;
+
+/// Who is where in the group.
+pub(crate) type Places = BTreeMap<Slot, u8>;
+
+/// Steers the packets to the port of `socket`, which shares it with others. Slots that are not in
+/// `places` are taken to be in order: slot 1 in the first place.
+pub(crate) fn steer(socket: impl AsFd, places: &Places) -> io::Result<()> {
+    steering::attach(socket, &program(places))
+}
+
+fn program(places: &Places) -> Vec<sock_filter> {
+    // A probe says which place it is for.
+    let mut program = vec![
+        load(0),
+        jump_unless(MARK[0].into(), 2),
+        load(PLACE as u32),
+        step(BPF_RET | BPF_A, 0),
+        load(Slot::OFFSET as u32),
+    ];
+    let odd = places.iter().filter(|(slot, place)| slot.get() - 1 != **place);
+    for (slot, place) in odd {
+        program.push(jump_unless(slot.get().into(), 1));
+        program.push(step(BPF_RET | BPF_K, u32::from(*place)));
+    }
+    program.extend([step(BPF_ALU | BPF_SUB | BPF_K, 1), step(BPF_RET | BPF_A, 0)]);
+    program
+}
+
+/// Returns the accumulator; the C library has no name for it.
+const BPF_A: u32 = 0x10;
+
+fn load(at: u32) -> sock_filter {
+    step(BPF_LD | BPF_B | BPF_ABS, at)
+}
+
+/// Goes on when the loaded byte is `value`, and else behind the next `skip` steps.
+fn jump_unless(value: u32, skip: u8) -> sock_filter {
+    sock_filter { jf: skip, ..step(BPF_JMP | BPF_JEQ | BPF_K, value) }
+}
+
+fn step(code: u32, value: u32) -> sock_filter {
+    sock_filter { code: code as u16, jt: 0, jf: 0, k: value }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_out_of_order_costs_steps() {
+        let slot = |number| Slot::new(number).expect("a slot");
+        let in_order: Places = Slot::all().map(|slot| (slot, slot.get() - 1)).collect();
+        assert_eq!(program(&in_order).len(), program(&Places::new()).len());
+        let one = Places::from([(slot(3), 0)]);
+        assert_eq!(program(&one).len(), program(&Places::new()).len() + 2);
+        let all: Places = Slot::all().map(|slot| (slot, 0)).collect();
+        assert!(program(&all).len() < 4096, "the kernel's limit");
+    }
+}
