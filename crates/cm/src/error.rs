@@ -23,9 +23,15 @@ pub enum CmError {
     },
     /// Two listeners on one port.
     #[error(
-        "{0} is taken by another listener of this device: choose another port, or end that one"
+        "{0} is taken by another listener on this address: choose another port, or end that one"
     )]
     PortTaken(ServiceId),
+    /// No name or descriptor for it.
+    #[error(
+        "the system does not let {0} be found by the processes on this address: raise the limit of \
+         descriptors with `ulimit -n`"
+    )]
+    Unfindable(ServiceId),
     /// Nothing is there.
     #[error("nobody listens on {0} here")]
     NotListening(ServiceId),

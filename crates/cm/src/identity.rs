@@ -1,6 +1,7 @@
 //! Who we are.
 
 use std::net::IpAddr;
+use uroce_wire::Slot;
 
 /// The device that a connection manager speaks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,4 +14,7 @@ pub struct Identity {
     pub ack_delay: u8,
     /// Its largest path MTU (1 to 5).
     pub active_mtu: u8,
+    /// Our place among the processes that share the address, which our ids name: 24 bits of them are
+    /// random then. `None`: all 32 are.
+    pub slot: Option<Slot>,
 }

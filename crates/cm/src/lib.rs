@@ -19,6 +19,7 @@
 //! The caller of [`Cm`] owns the queue pairs: a [`Link`] has the values to set one up with.
 #![forbid(unsafe_code)]
 
+mod addressee;
 mod attribute;
 mod budget;
 mod call;
@@ -48,6 +49,7 @@ mod table;
 mod time;
 mod time_code;
 
+pub use addressee::{Addressee, addressee};
 pub use attribute::Attribute;
 pub use call::{Acceptance, Call};
 pub use cm::Cm;

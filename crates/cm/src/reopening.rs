@@ -68,12 +68,19 @@ impl Reopening {
     pub(crate) fn due(&mut self, now: Time) -> Vec<Early> {
         let closed = &self.closed;
         let over = |early: &mut Early| closed.get(&early.service_id).is_none_or(|at| *at <= now);
-        self.early.extract_if(.., over).collect()
+        let due = self.early.extract_if(.., over).collect();
+        self.closed.retain(|_, until| *until > now);
+        due
     }
 
-    /// When [`due`](Self::due) has something.
+    /// When [`due`](Self::due) has something, or forgets a service.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        self.early.iter().map(|early| self.until(early.service_id)).min()
+        self.closed.values().min().copied()
+    }
+
+    /// The service is not forgotten.
+    pub(crate) fn is_open(&self, service_id: ServiceId) -> bool {
+        self.closed.contains_key(&service_id)
     }
 
     fn until(&self, service_id: ServiceId) -> Time {

@@ -159,6 +159,11 @@ impl Table {
         }
     }
 
+    pub(crate) fn is_opening(&self, service_id: ServiceId) -> bool {
+        let mut half_open = self.entries.values().filter(|entry| entry.half_open);
+        half_open.any(|entry| service_of(&entry.exchange) == service_id)
+    }
+
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.timers.first().map(|(at, _)| *at)
     }
@@ -171,13 +176,17 @@ impl Table {
 
 /// Requests that the application has not decided on count against the backlog.
 fn settle_waiting(entry: &mut Entry, listeners: &mut Listeners) {
-    let service_id = match &entry.exchange {
-        Exchange::Connection(connection) => connection.req().service_id,
-        Exchange::Resolution(resolution) => resolution.req().service_id,
-    };
+    let service_id = service_of(&entry.exchange);
     let waits_at = (entry.exchange.state() == State::ReqReceived).then_some(service_id);
     if entry.waits_at != waits_at {
         listeners.count(service_id, waits_at.is_some());
         entry.waits_at = waits_at;
+    }
+}
+
+fn service_of(exchange: &Exchange) -> ServiceId {
+    match exchange {
+        Exchange::Connection(connection) => connection.req().service_id,
+        Exchange::Resolution(resolution) => resolution.req().service_id,
     }
 }

@@ -24,7 +24,7 @@ pub(crate) fn snapshot(engine: &Engine) -> Vec<(&'static str, u64)> {
     all
 }
 
-fn datapath_counters(engine: &Engine) -> [(&'static str, u64); 10] {
+fn datapath_counters(engine: &Engine) -> [(&'static str, u64); 13] {
     let stats = engine.datapath.stats();
     [
         ("datapath_tx_packets", stats.tx_packets),
@@ -34,6 +34,9 @@ fn datapath_counters(engine: &Engine) -> [(&'static str, u64); 10] {
         ("datapath_rx_bytes", stats.rx_bytes),
         ("datapath_rx_dropped", stats.rx_dropped),
         ("datapath_rx_truncated", stats.rx_truncated),
+        ("datapath_rx_adopted", stats.rx_adopted),
+        ("datapath_rx_forwarded", stats.rx_forwarded),
+        ("datapath_rx_unforwarded", stats.rx_unforwarded),
         ("datapath_syscalls", stats.syscalls),
         ("datapath_soft_errors", stats.soft_errors),
         ("datapath_blocked", stats.blocked),

@@ -8,6 +8,7 @@ mod cm_events;
 mod gsi;
 mod link;
 mod receive;
+mod services;
 mod tables;
 mod transmit;
 
@@ -25,7 +26,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use uroce_datapath::{Datapath, IcrcRx};
 use uroce_transport::{AsyncEvent, CqId, Instant};
-use uroce_wire::{Mtu, Qpn};
+use uroce_wire::{Mtu, Qpn, Slot};
 
 /// What the packet checks found, beside the drop reasons.
 #[derive(Debug, Default, Clone, Copy)]
@@ -42,6 +43,8 @@ pub(crate) struct IcrcCounts {
 #[derive(Debug)]
 pub(crate) struct Nic {
     pub(crate) local: SocketAddr,
+    /// Our place among the processes on the address.
+    pub(crate) slot: Option<Slot>,
     pub(crate) icrc_rx: IcrcRx,
     pub(crate) qps: QpTable,
     pub(crate) timers: Timers,

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 use uroce_cm::{Cm, CmLimits, CommId, GSI_QKEY, Identity, MAD_LEN, ServiceId, Time};
 use uroce_transport::{Instant, Path, Transmit};
-use uroce_wire::{Bth, Deth, HeaderWriter, ICRC_LEN, Mtu, Opcode, Psn, Qpn};
+use uroce_wire::{Bth, Deth, HeaderWriter, ICRC_LEN, Opcode, Psn, Qpn};
 
 /// The UDP source port that rxe hashes from QPN 1.
 pub(crate) const GSI_SOURCE_PORT: u16 = 0xd872;
@@ -38,6 +38,8 @@ pub(crate) struct Gsi {
     pub(crate) rx_icrc: RxIcrc,
     pub(crate) owners: HashMap<CommId, Owner>,
     pub(crate) listeners: HashMap<ServiceId, Owner>,
+    /// Services without a listener that calls may still come for again.
+    pub(crate) retiring: Vec<ServiceId>,
     address: IpAddr,
     src_port: u16,
     psn: Psn,
@@ -49,20 +51,14 @@ pub(crate) fn time(now: Instant) -> Time {
 }
 
 impl Gsi {
-    pub(crate) fn new(
-        address: IpAddr,
-        guid: u64,
-        active_mtu: Mtu,
-        src_port: u16,
-        seed: [u8; 32],
-    ) -> Gsi {
-        let us = Identity { address, guid, ack_delay: ACK_DELAY, active_mtu: active_mtu.code() };
+    pub(crate) fn new(us: Identity, src_port: u16, seed: [u8; 32]) -> Gsi {
         Gsi {
+            address: us.address,
             cm: Cm::new(us, CmLimits::default(), seed),
             rx_icrc: RxIcrc::default(),
             owners: HashMap::new(),
             listeners: HashMap::new(),
-            address,
+            retiring: Vec::new(),
             src_port,
             psn: Psn::new(0),
         }

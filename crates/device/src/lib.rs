@@ -36,6 +36,7 @@ mod event_list;
 mod eventfd;
 mod gid;
 mod gsi;
+mod gsi_addressee;
 mod interface;
 mod ip_id;
 pub mod limits;

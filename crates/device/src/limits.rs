@@ -13,6 +13,11 @@ pub const DOORBELL_BATCH: usize = 32;
 pub const TIMERS_PER_TURN: usize = 256;
 /// How many of the last destroyed QPNs are not given out again (S1).
 pub const QPN_QUARANTINE: usize = 65_536;
+/// The same where several processes share an address: a quarter of the QPNs of a slot.
+pub const QPN_QUARANTINE_IN_SLOT: usize = 16_384;
+/// Queue pairs of a device that shares its address: half of the QPNs of a slot, so that a number is found
+/// quickly and a random probe misses as often as not.
+pub const MAX_QP_IN_SLOT: usize = 32_768;
 /// Draws before QPN allocation gives up. With the default `max_qp` the chance of coming near is nil.
 pub const QPN_DRAWS: usize = 1_000;
 /// Most completion vectors a device reports, as for rxe one per device is enough: one engine.

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use uroce_cm::CommId;
 use uroce_transport::{CqId, QpInit, QueuePair, SrqId};
-use uroce_wire::{FlowIcrc, Qpn};
+use uroce_wire::{FlowIcrc, Qpn, Slot};
 
 /// QPNs and CQ numbers are our own, nobody else can choose them to collide. One multiplication
 /// spreads their bits to where the table looks.
@@ -60,8 +60,8 @@ pub(crate) struct QpTable {
 }
 
 impl QpTable {
-    pub(crate) fn new(seed: [u8; 32]) -> Self {
-        QpTable { entries: HashMap::default(), numbers: QpnAllocator::new(seed) }
+    pub(crate) fn new(seed: [u8; 32], slot: Option<Slot>) -> Self {
+        QpTable { entries: HashMap::default(), numbers: QpnAllocator::new(seed, slot) }
     }
 
     /// An unpredictable number that is free; `None` if none was found.

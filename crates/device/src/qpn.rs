@@ -1,23 +1,26 @@
 //! Which number a new queue pair gets: unpredictable, never reserved, not recently used (S1).
 
-use crate::limits::{QPN_DRAWS, QPN_QUARANTINE};
+use crate::limits::{QPN_DRAWS, QPN_QUARANTINE, QPN_QUARANTINE_IN_SLOT};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use std::collections::{HashSet, VecDeque};
-use uroce_wire::Qpn;
+use uroce_wire::{Qpn, Slot};
 
 /// Draws QPNs from a ChaCha20 stream and remembers those given back.
 #[derive(Debug)]
 pub(crate) struct QpnAllocator {
     rng: ChaCha20Rng,
+    /// The upper 8 bits, where several processes share the address.
+    slot: Option<Slot>,
     retired: VecDeque<u32>,
     retired_set: HashSet<u32>,
 }
 
 impl QpnAllocator {
-    pub(crate) fn new(seed: [u8; 32]) -> Self {
+    pub(crate) fn new(seed: [u8; 32], slot: Option<Slot>) -> Self {
         QpnAllocator {
             rng: ChaCha20Rng::from_seed(seed),
+            slot,
             retired: VecDeque::new(),
             retired_set: HashSet::new(),
         }
@@ -25,17 +28,20 @@ impl QpnAllocator {
 
     /// A fresh QPN; `in_use` says which ones live. `None`: no free number within the draw limit.
     pub(crate) fn allocate(&mut self, in_use: impl Fn(Qpn) -> bool) -> Option<Qpn> {
+        let QpnAllocator { rng, slot, retired_set, .. } = self;
         (0..QPN_DRAWS)
-            .map(|_| self.rng.next_u32() >> 8)
-            .find(|&raw| {
-                !is_reserved(raw) && !self.retired_set.contains(&raw) && !in_use(Qpn::new(raw))
-            })
+            .map(|_| draw(rng, *slot))
+            .find(|&raw| !is_reserved(raw) && !retired_set.contains(&raw) && !in_use(Qpn::new(raw)))
             .map(Qpn::new)
+    }
+
+    fn quarantine(&self) -> usize {
+        if self.slot.is_some() { QPN_QUARANTINE_IN_SLOT } else { QPN_QUARANTINE }
     }
 
     /// Puts the number of a destroyed queue pair into quarantine.
     pub(crate) fn retire(&mut self, qpn: Qpn) {
-        if self.retired.len() >= QPN_QUARANTINE
+        if self.retired.len() >= self.quarantine()
             && let Some(oldest) = self.retired.pop_front()
         {
             self.retired_set.remove(&oldest);
@@ -46,6 +52,11 @@ impl QpnAllocator {
     }
 }
 
+fn draw(rng: &mut ChaCha20Rng, slot: Option<Slot>) -> u32 {
+    let random = rng.next_u32();
+    slot.map_or(random >> 8, |slot| slot.qpn((random >> 16) as u16).get())
+}
+
 /// 0 (SMI), 1 (GSI) and 0xffffff (multicast) belong to nobody.
 fn is_reserved(raw: u32) -> bool {
     raw == Qpn::SMI.get() || raw == Qpn::GSI.get() || raw == Qpn::MULTICAST.get()
@@ -54,9 +65,10 @@ fn is_reserved(raw: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::MAX_QP_IN_SLOT;
 
     fn draw(count: usize, seed: u8) -> Vec<u32> {
-        let mut allocator = QpnAllocator::new([seed; 32]);
+        let mut allocator = QpnAllocator::new([seed; 32], None);
         (0..count).filter_map(|_| allocator.allocate(|_| false)).map(Qpn::get).collect()
     }
 
@@ -95,8 +107,8 @@ mod tests {
 
     #[test]
     fn s1_retired_numbers_wait() {
-        let mut first = QpnAllocator::new([6; 32]);
-        let mut second = QpnAllocator::new([6; 32]);
+        let mut first = QpnAllocator::new([6; 32], None);
+        let mut second = QpnAllocator::new([6; 32], None);
         let would_be = first.allocate(|_| false).expect("free");
         second.retire(would_be);
         assert_ne!(second.allocate(|_| false), Some(would_be));
@@ -104,7 +116,7 @@ mod tests {
 
     #[test]
     fn s1_quarantine_is_bounded() {
-        let mut allocator = QpnAllocator::new([7; 32]);
+        let mut allocator = QpnAllocator::new([7; 32], None);
         for raw in 0..QPN_QUARANTINE as u32 + 10 {
             allocator.retire(Qpn::new(raw + 2));
         }
@@ -112,9 +124,31 @@ mod tests {
         assert_eq!(allocator.retired_set.len(), QPN_QUARANTINE);
     }
 
+    /// The 16 bits in a slot are as unpredictable as 24, and as many as a device may have are found.
+    #[test]
+    fn s1_numbers_of_a_slot_stay_in_it_and_are_spread() {
+        let slot = Slot::new(77).expect("a slot");
+        let mut allocator = QpnAllocator::new([9; 32], Some(slot));
+        let mut live = HashSet::new();
+        for raw in 0..QPN_QUARANTINE_IN_SLOT as u16 {
+            allocator.retire(slot.qpn(raw));
+        }
+        while live.len() < MAX_QP_IN_SLOT {
+            let qpn = allocator.allocate(|qpn| live.contains(&qpn)).expect("half are free");
+            assert_eq!(Slot::of(qpn), Some(slot));
+            live.insert(qpn);
+        }
+        for bit in 0..16 {
+            let ones = live.iter().filter(|qpn| qpn.get() >> bit & 1 == 1).count();
+            // The lower quarter is in quarantine: two thirds of the rest have each upper bit set.
+            let fair = if bit < 14 { MAX_QP_IN_SLOT / 2 } else { MAX_QP_IN_SLOT * 2 / 3 };
+            assert!(ones.abs_diff(fair) < MAX_QP_IN_SLOT / 32, "bit {bit}: {ones}");
+        }
+    }
+
     #[test]
     fn a_full_space_ends_in_none() {
-        let mut allocator = QpnAllocator::new([8; 32]);
+        let mut allocator = QpnAllocator::new([8; 32], None);
         assert_eq!(allocator.allocate(|_| true), None);
     }
 }

@@ -233,7 +233,7 @@ const GOOD: Headers =
 
 impl Peer {
     fn new(fabric: &LoopbackFabric) -> Peer {
-        let us = Identity { address: ip(PEER), guid: 9, ack_delay: 15, active_mtu: 3 };
+        let us = Identity { address: ip(PEER), guid: 9, ack_delay: 15, active_mtu: 3, slot: None };
         let cm = Cm::new(us, CmLimits::default(), [9; 32]);
         Peer { cm, wire: Attacker::new(fabric, PEER) }
     }

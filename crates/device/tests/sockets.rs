@@ -96,7 +96,7 @@ fn errors_name_the_remedy() {
     assert!(matches!(open("239.1.1.1"), Err(OpenError::NotUnicast(_))));
     let foreign = open("198.51.100.9").expect_err("not ours");
     assert!(foreign.to_string().contains("ip addr"), "{foreign}");
-    let first = open("127.0.0.34").expect("free");
+    let first = std::net::UdpSocket::bind(("127.0.0.34", PORT + 2)).expect("free");
     let second = open("127.0.0.34").expect_err("taken");
     assert!(matches!(second, OpenError::Bind(_)), "{second}");
     drop(first);

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 use uroce_verbs::*;
 
-on_both!(queries, counters_count, traffic_is_recorded, two_contexts_cannot_share_an_address);
+on_both!(queries, counters_count, traffic_is_recorded);
 
 fn queries(net: &Net) {
     let context = net.builder().name("mine").open().unwrap();
@@ -49,12 +49,25 @@ fn traffic_is_recorded(net: &Net) {
     assert!(captured.windows(words.len()).any(|window| window == words));
 }
 
-fn two_contexts_cannot_share_an_address(net: &Net) {
-    let builder = net.builder();
+#[test]
+fn two_contexts_cannot_share_an_address_of_a_fabric() {
+    let builder = Net::fabric().builder();
     let _first = builder.clone().open().unwrap();
     let second = builder.open().unwrap_err();
     assert!(!second.to_string().is_empty());
     assert_eq!(second.errno(), 98, "EADDRINUSE: {second}");
+}
+
+/// As two processes do.
+#[test]
+fn two_contexts_share_an_address_of_this_machine() {
+    let builder = Net::udp().builder();
+    let open = || Side::of(builder.clone().open().unwrap(), QpType::Rc);
+    let (a, b) = (open(), open());
+    connect(&a.qp, &b.qp, &ConnectOptions::default());
+    a.send(SendWr::write(1, &[], b.mr.remote()).inline(b"neighbour").signaled());
+    a.done();
+    assert_eq!(b.bytes(0, 9), b"neighbour");
 }
 
 #[test]

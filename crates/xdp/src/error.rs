@@ -113,8 +113,9 @@ pub enum XdpError {
     },
     /// Somebody else has the UDP port.
     #[error(
-        "UDP port {} of {} is taken: another uroce process or the kernel's rdma_rxe has it; stop \
-         that process, choose another address, or unload the module with `rmmod rdma_rxe`",
+        "UDP port {} of {} is taken, and AF_XDP shares it with no other process: stop the one that \
+         has it (`rmmod rdma_rxe` if it is the kernel), choose another address, or use `--datapath \
+         udp`, which processes of one user share",
         .0.port(), .0.ip()
     )]
     PortBusy(SocketAddr),

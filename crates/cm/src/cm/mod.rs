@@ -89,6 +89,12 @@ impl Cm {
         self.out.lost()
     }
 
+    /// True while calls to `service_id` mean something here although nobody listens: those that came
+    /// are not answered, or the answer is not confirmed, or somebody may listen again.
+    pub fn is_wanted(&self, service_id: ServiceId) -> bool {
+        self.reopening.is_open(service_id) || self.table.is_opening(service_id)
+    }
+
     /// Where a connection stands; `None` if it is over or released.
     pub fn state(&self, id: CommId) -> Option<State> {
         self.table.connection(id).filter(|found| !found.is_released()).map(|found| found.state())
@@ -109,7 +115,10 @@ impl Cm {
             return None;
         }
         (0..ID_DRAWS)
-            .map(|_| CommId(self.rng.next_u32()))
+            .map(|_| match (self.us.slot, self.rng.next_u32()) {
+                (Some(slot), random) => CommId::in_slot(slot, random),
+                (None, random) => CommId(random),
+            })
             .find(|id| *id != CommId::NONE && !self.table.contains(*id))
     }
 

@@ -26,7 +26,7 @@ pub struct End {
 impl End {
     pub fn new(address: IpAddr, limits: CmLimits, seed: u8) -> End {
         let guid = 0x0200_00ff_fe00_0000 + u64::from(seed);
-        let us = Identity { address, guid, ack_delay: 15, active_mtu: 3 };
+        let us = Identity { address, guid, ack_delay: 15, active_mtu: 3, slot: None };
         End { cm: Cm::new(us, limits, [seed; 32]), events: VecDeque::new(), drops: vec![] }
     }
 

@@ -23,16 +23,16 @@ impl Device {
         done
     }
 
-    /// A port of `space` that nobody listens on; `None` if none was found.
+    /// A port of `space` that nobody on the address listens on; `None` if none was found.
     pub fn cm_free_port(&self, space: PortSpace) -> Option<u16> {
-        self.0.shared.lock().nic.gsi.cm.free_port(space)
+        self.0.shared.lock().free_port(space)
     }
 
     /// Takes calls to `service_id`; they come to `channel` with `cookie`. At most `backlog` of them
     /// wait for an answer.
     ///
     /// # Errors
-    /// [`CmError::PortTaken`].
+    /// [`CmError::PortTaken`], by any process on the address; [`CmError::Unfindable`].
     pub fn cm_listen(
         &self,
         service_id: ServiceId,
@@ -41,6 +41,9 @@ impl Device {
         cookie: u64,
     ) -> Result<(), CmError> {
         self.with_cm(|engine, now| {
+            if !engine.nic.gsi.listeners.contains_key(&service_id) {
+                engine.claim(service_id)?;
+            }
             let gsi = &mut engine.nic.gsi;
             gsi.cm.listen(now, service_id, backlog)?;
             let owner = Owner { channel: channel.clone(), cookie, qpn: None };
@@ -56,8 +59,11 @@ impl Device {
     /// [`CmError::NotListening`].
     pub fn cm_unlisten(&self, service_id: ServiceId) -> Result<(), CmError> {
         self.with_cm(|engine, now| {
-            engine.nic.gsi.listeners.remove(&service_id);
-            engine.nic.gsi.cm.unlisten(now, service_id)
+            let gsi = &mut engine.nic.gsi;
+            gsi.listeners.remove(&service_id);
+            gsi.cm.unlisten(now, service_id)?;
+            gsi.retiring.push(service_id);
+            Ok(())
         })
     }
 

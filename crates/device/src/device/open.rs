@@ -10,9 +10,9 @@ use crate::driver::Driver;
 use crate::engine::{Engine, IcrcCounts, Nic, Tables};
 use crate::error::OpenError;
 use crate::gid::guid_of;
-use crate::gsi::{GSI_SOURCE_PORT, Gsi};
+use crate::gsi::{ACK_DELAY, GSI_SOURCE_PORT, Gsi};
 use crate::interface::Interface;
-use crate::limits::DeviceLimits;
+use crate::limits::{DeviceLimits, MAX_QP_IN_SLOT};
 use crate::mcast::McastTable;
 use crate::qp_table::QpTable;
 use crate::shared::Shared;
@@ -23,6 +23,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use uroce_cm::Identity;
 use uroce_datapath::{Datapath, LossyDatapath, PcapTap};
 use uroce_memory::{MemLimits, MemTable};
 use uroce_transport::Instant;
@@ -40,8 +41,9 @@ impl Device {
         let active_mtu = active_mtu(&interface)?;
         let datapath = record(lose(datapath, &config)?, &config, &interface.name)?;
         let caps = datapath.caps().clone();
+        let limits = limits(config.limits, &*datapath);
         let guid = guid_of(&interface);
-        let engine = build(datapath, local, (active_mtu, guid), seed(&config)?, config.limits);
+        let engine = build(datapath, local, (active_mtu, guid), seed(&config)?, limits);
         let shared = Arc::new(Shared::new(engine).map_err(no("event descriptor"))?);
         let driver = start_driver(&config, &shared, &interface)?;
         tracing::info!(device = %interface.name, address = %local, datapath = caps.name, why = %notes.join("; "), "opened");
@@ -53,7 +55,7 @@ impl Device {
             active_mtu,
             caps,
             datapath_choice_notes: notes,
-            limits: config.limits,
+            limits,
         })))
     }
 }
@@ -106,6 +108,14 @@ fn seed(config: &DeviceConfig) -> Result<[u8; 32], OpenError> {
     Ok(seed)
 }
 
+/// A device that shares its address has fewer numbers for queue pairs.
+fn limits(wanted: DeviceLimits, datapath: &dyn Datapath) -> DeviceLimits {
+    match datapath.slot() {
+        Some(_) => DeviceLimits { max_qp: wanted.max_qp.min(MAX_QP_IN_SLOT), ..wanted },
+        None => wanted,
+    }
+}
+
 /// Independent streams for keys, QPNs and communication ids: to see one says nothing about the
 /// others.
 fn split_seed(seed: [u8; 32]) -> [[u8; 32]; 3] {
@@ -134,17 +144,26 @@ pub(crate) fn build(
 ) -> Engine {
     let [keys, qpns, comm_ids] = split_seed(seed);
     let gsi_port = datapath.source_port(GSI_SOURCE_PORT);
+    let slot = datapath.slot();
+    let us = Identity {
+        address: local.ip(),
+        guid,
+        ack_delay: ACK_DELAY,
+        active_mtu: active_mtu.code(),
+        slot,
+    };
     let nic = Nic {
         local,
+        slot,
         icrc_rx: datapath.caps().icrc.rx,
-        qps: QpTable::new(qpns),
+        qps: QpTable::new(qpns, slot),
         timers: Timers::default(),
         ready: VecDeque::new(),
         patient: VecDeque::new(),
         tables: Tables::new(MemTable::new(keys, mem_limits(&limits))),
         mcast: McastTable::default(),
         icrc: IcrcCounts::default(),
-        gsi: Gsi::new(local.ip(), guid, active_mtu, gsi_port, comm_ids),
+        gsi: Gsi::new(us, gsi_port, comm_ids),
     };
     Engine {
         clock: Clock::new(),

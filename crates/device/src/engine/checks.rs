@@ -6,7 +6,7 @@ use crate::ip_id::RxIcrc;
 use std::net::IpAddr;
 use uroce_datapath::{IcrcRx, IpId, RxPacket};
 use uroce_transport::Arrival;
-use uroce_wire::{DropReason, Flow, IcrcVerdict, Qpn};
+use uroce_wire::{DropReason, Flow, IcrcVerdict, Qpn, Slot};
 
 /// Bytes of the UDP header.
 const UDP_HEADER: usize = 8;
@@ -25,8 +25,12 @@ pub(super) fn arrival(rx: &RxPacket<'_>) -> Arrival {
 }
 
 /// Why there is no queue pair with this number.
-pub(super) fn nobody(qpn: Qpn) -> DropReason {
-    if qpn == Qpn::SMI { DropReason::SmiQpn } else { DropReason::UnknownQpn }
+pub(super) fn nobody(qpn: Qpn, own: Option<Slot>) -> DropReason {
+    match own {
+        _ if qpn == Qpn::SMI => DropReason::SmiQpn,
+        Some(own) if Slot::of(qpn).is_some_and(|slot| slot != own) => DropReason::NoProcess,
+        _ => DropReason::UnknownQpn,
+    }
 }
 
 impl Nic {

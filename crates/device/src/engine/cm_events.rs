@@ -16,6 +16,9 @@ impl Engine {
         while let Some(event) = self.nic.gsi.cm.poll_event() {
             self.handle_cm_event(now, event);
         }
+        if !self.nic.gsi.retiring.is_empty() {
+            self.release_services();
+        }
     }
 
     fn handle_cm_event(&mut self, now: Instant, event: Event) {

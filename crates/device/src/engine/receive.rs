@@ -39,7 +39,7 @@ impl Nic {
         mut arrival: Arrival,
         qpn: Qpn,
     ) -> Result<(), DropReason> {
-        let entry = self.qps.get_mut(qpn).ok_or_else(|| nobody(qpn))?;
+        let entry = self.qps.get_mut(qpn).ok_or_else(|| nobody(qpn, self.slot))?;
         let admitted = entry.qp.admits(&arrival, packet)?;
         arrival.ip_id = check_icrc(self.icrc_rx, rx, &mut entry.rx_icrc, &mut self.icrc)?;
         entry.qp.handle_packet(now, &arrival, packet, admitted, &mut self.tables.context());

@@ -3,11 +3,10 @@
 use crate::config::DeviceConfig;
 use crate::datapath_choice::DatapathChoice;
 use crate::error::OpenError;
+use crate::gsi_addressee::gsi_addressee;
 use crate::interface::{Interface, fabric_interface, interface_of};
 use std::net::SocketAddr;
-use uroce_datapath::{
-    Datapath, PacketConfig, PacketDatapath, UdpConfig, UdpDatapath, UringDatapath,
-};
+use uroce_datapath::{Datapath, PacketConfig, PacketDatapath, SlotDatapath, UdpConfig};
 use uroce_xdp::{XdpConfig, XdpDatapath};
 
 /// An open datapath, the interface it is on, and how it was chosen.
@@ -67,11 +66,13 @@ fn open_one(
     match choice {
         DatapathChoice::Auto | DatapathChoice::Udp => {
             let interface = on_netdev()?;
-            Ok((Box::new(UdpDatapath::bind(&UdpConfig::new(local))?), interface))
+            let datapath = SlotDatapath::udp(&UdpConfig::new(local), gsi_addressee)?;
+            Ok((Box::new(datapath), interface))
         }
         DatapathChoice::Uring => {
             let interface = on_netdev()?;
-            Ok((Box::new(UringDatapath::bind(&UdpConfig::new(local))?), interface))
+            let datapath = SlotDatapath::uring(&UdpConfig::new(local), gsi_addressee)?;
+            Ok((Box::new(datapath), interface))
         }
         DatapathChoice::Packet => {
             let interface = on_netdev()?;

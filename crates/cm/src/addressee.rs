@@ -1,0 +1,34 @@
+//! Whose a message is, where several processes share an address and one of them receives it.
+
+use crate::message::Message;
+use crate::{CommId, Mad, ServiceId};
+
+/// Who a message is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Addressee {
+    /// Whoever gave out this id, which [`CommId::slot`] knows.
+    Id(CommId),
+    /// Whoever listens on this.
+    Service(ServiceId),
+    /// It does not say: a caller that gave up before it learnt our id.
+    Unknown,
+}
+
+/// Reads from the bytes of a MAD who it is for; `None` if it is no message of ours.
+pub fn addressee(bytes: &[u8]) -> Option<Addressee> {
+    let Mad { message, .. } = Mad::parse(bytes).ok()?;
+    let id = match message {
+        Message::Req(req) => return Some(Addressee::Service(req.service_id)),
+        Message::SidrReq(req) => return Some(Addressee::Service(req.service_id)),
+        Message::Rep(rep) => rep.remote_comm_id,
+        Message::Rtu(rtu) => rtu.remote_comm_id,
+        Message::Mra(mra) => mra.remote_comm_id,
+        Message::Rej(rej) => rej.remote_comm_id,
+        Message::Dreq(dreq) => dreq.remote_comm_id,
+        Message::Drep(drep) => drep.remote_comm_id,
+        Message::Lap(lap) => lap.remote_comm_id,
+        Message::Apr(apr) => apr.remote_comm_id,
+        Message::SidrRep(rep) => CommId(rep.request_id),
+    };
+    Some(if id == CommId::NONE { Addressee::Unknown } else { Addressee::Id(id) })
+}
