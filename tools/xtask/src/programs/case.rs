@@ -12,6 +12,10 @@ pub enum How {
     /// As server by rdma_cm, and this command line as client; SERVER is the server's address. Both must
     /// end with 0.
     Called(&'static str),
+    /// As [`Pair`](How::Pair), both on one address.
+    Near,
+    /// As [`Called`](How::Called), both on one address.
+    CalledNear(&'static str),
     /// As [`Pair`](How::Pair), with the library in the place of the system's.
     DropIn,
 }
@@ -30,12 +34,16 @@ pub struct Case {
 impl Case {
     /// The command line.
     pub fn line(&self) -> String {
-        format!("{} {}", self.program, self.options()).trim_end().to_owned()
+        format!("{} {}", self.program, self.options().trim_start()).trim_end().to_owned()
     }
 
     /// Its options, and how it is run where that is not the usual way.
     pub fn options(&self) -> String {
-        let form = if self.how == How::DropIn { " (drop-in)" } else { "" };
+        let form = match self.how {
+            How::DropIn => " (drop-in)",
+            How::Near | How::CalledNear(_) => " (one address)",
+            _ => "",
+        };
         format!("{}{form}", self.arguments)
     }
 }
@@ -106,6 +114,10 @@ pub const CASES: &[Case] = &[
     pair("ib_atomic_bw", "-F -n 200"),
     pair("ib_atomic_bw", "-F -n 100 -A CMP_AND_SWAP -q 4"),
     pair("ib_atomic_lat", "-F -n 200"),
+    case("ib_write_bw", "-F -n 200", How::Near),
+    case("ib_send_bw", "-F -n 100 -q 16", How::Near),
+    case("ib_send_lat", "-F -n 100 -c UD", How::Near),
+    case("rping", "-s -a SERVER -C 10", How::CalledNear("rping -c -a SERVER -C 10 -v")),
     case("rping", "-s -a SERVER -C 10", How::Called("rping -c -a SERVER -C 10 -v")),
     case("ucmatose", "-c 4", How::Called("ucmatose -c 4 -s SERVER")),
     case("udaddy", "", How::Called("udaddy -s SERVER")),

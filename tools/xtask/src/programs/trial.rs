@@ -30,7 +30,7 @@ pub fn run(case: &Case, folder: &Path) -> Result<()> {
             let mut end = End::start(&mut on(SERVER, case, folder), &output("server"))?;
             end.wait_until(|end| end.printed().contains(text))
         }
-        How::Called(client) => {
+        How::Called(client) | How::CalledNear(client) => {
             let words = as_server(case.arguments);
             let mut server = program(SERVER, case.program, &words, folder, false);
             let mut server = End::start(&mut server, &output("server"))?;
@@ -39,11 +39,11 @@ pub fn run(case: &Case, folder: &Path) -> Result<()> {
             std::thread::sleep(SETTLE);
             let client = as_server(client);
             let (name, words) = client.split_once(' ').unwrap_or((&client, ""));
-            let mut client = program(CLIENT, name, words, folder, false);
+            let mut client = program(caller(case), name, words, folder, false);
             let client = End::start(&mut client, &output("client"))?.finish();
             client.and_then(|()| server.finish())
         }
-        How::Pair | How::DropIn => {
+        How::Pair | How::Near | How::DropIn => {
             let port = port();
             let with_port = || {
                 let mut words = on(SERVER, case, folder);
@@ -52,11 +52,19 @@ pub fn run(case: &Case, folder: &Path) -> Result<()> {
             };
             let mut server = End::start(&mut with_port(), &output("server"))?;
             server.wait_until(|_| is_listening(port))?;
-            let mut words = on(CLIENT, case, folder);
+            let mut words = on(caller(case), case, folder);
             words.args(["-p", &port.to_string(), SERVER]);
             let client = End::start(&mut words, &output("client"))?.finish();
             client.and_then(|()| server.finish())
         }
+    }
+}
+
+/// The address of the client.
+fn caller(case: &Case) -> &'static str {
+    match case.how {
+        How::Near | How::CalledNear(_) => SERVER,
+        _ => CLIENT,
     }
 }
 
