@@ -4,8 +4,9 @@ use super::finding::Finding;
 use super::subject::Subject;
 use std::fs;
 use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
+use uroce_device::datapath::{PortHolder, slots_taken};
 
 /// The port, then rxe.
 pub fn examine(subject: &Subject) -> Vec<Finding> {
@@ -23,67 +24,42 @@ fn port(subject: &Subject, links: &[RxeLink]) -> Finding {
     if error.kind() != ErrorKind::AddrInUse {
         return Finding::problem("port", format!("{place} cannot be opened: {error}"));
     }
-    match owner(address, port) {
-        Owner::Kernel => {
+    let local = SocketAddr::new(address, port);
+    match PortHolder::of(&local) {
+        PortHolder::Kernel => {
             let taken = Finding::problem("port", format!("{place} is taken by the kernel (rxe)"));
             match links.first() {
                 Some(link) => taken.repair(link.removal()),
                 None => taken.repair("sudo rmmod rdma_rxe"),
             }
         }
-        Owner::Process(pid, name) => {
-            Finding::problem("port", format!("{place} is taken by {name}, process {pid}"))
-                .repair(format!("kill {pid}"))
-        }
-        Owner::Unseen => Finding::problem(
+        PortHolder::Own { inode } => match (slots_taken(local), process_with(inode)) {
+            (Ok(slots), _) if !slots.is_empty() => shared(&place, slots.len()),
+            (_, Some((pid, name))) => {
+                Finding::problem("port", format!("{place} is taken by {name}, process {pid}"))
+                    .repair(format!("kill {pid}"))
+            }
+            (_, None) => unseen(&place, port),
+        },
+        PortHolder::Other { uid, .. } => Finding::problem(
             "port",
-            format!("{place} is taken by a process that this user may not see"),
+            format!("{place} is taken by user {uid}; only processes of one user share an address"),
         )
         .repair(format!("sudo ss -lunp 'sport = :{port}'")),
+        _ => unseen(&place, port),
     }
 }
 
-/// Who has a port.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Owner {
-    Kernel,
-    Process(u32, String),
-    Unseen,
+/// Devices of this user are there, and one more may be.
+fn shared(place: &str, processes: usize) -> Finding {
+    let count =
+        if processes == 1 { "1 process".to_owned() } else { format!("{processes} processes") };
+    Finding::ok("port", format!("{place} is shared by {count} of this user"))
 }
 
-fn owner(address: IpAddr, port: u16) -> Owner {
-    // A socket for all IPv6 addresses takes the port of the IPv4 ones as well.
-    let tables = ["/proc/net/udp", "/proc/net/udp6"].map(fs::read_to_string);
-    let mut lines = tables.iter().flatten().flat_map(|table| table.lines());
-    match lines.find_map(|line| socket(line, address, port)) {
-        None => Owner::Unseen,
-        Some(0) => Owner::Kernel,
-        Some(inode) => {
-            process_with(inode).map_or(Owner::Unseen, |(pid, name)| Owner::Process(pid, name))
-        }
-    }
-}
-
-/// The inode of the socket in a line of /proc/net/udp, if it takes the port of `address`. A socket of
-/// the kernel has none, which is 0.
-fn socket(line: &str, address: IpAddr, port: u16) -> Option<u64> {
-    let mut words = line.split_whitespace().skip(1);
-    let (ip, hex_port) = words.next()?.split_once(':')?;
-    let inode = words.nth(7)?.parse().ok()?;
-    let ip = hex_address(ip)?;
-    let covers = ip == address || ip.is_unspecified();
-    (covers && u16::from_str_radix(hex_port, 16) == Ok(port)).then_some(inode)
-}
-
-/// An address as /proc/net shows it: 32-bit words in the byte order of the machine.
-fn hex_address(text: &str) -> Option<IpAddr> {
-    let word = |at: usize| u32::from_str_radix(text.get(at..at + 8)?, 16).ok();
-    let words: Option<Vec<u32>> = (0..text.len()).step_by(8).map(word).collect();
-    let bytes: Vec<u8> = words?.into_iter().flat_map(u32::to_ne_bytes).collect();
-    if let Ok(v4) = <[u8; 4]>::try_from(&bytes[..]) {
-        return Some(Ipv4Addr::from(v4).into());
-    }
-    <[u8; 16]>::try_from(&bytes[..]).ok().map(|v6| Ipv6Addr::from(v6).into())
+fn unseen(place: &str, port: u16) -> Finding {
+    Finding::problem("port", format!("{place} is taken by a process that this user may not see"))
+        .repair(format!("sudo ss -lunp 'sport = :{port}'"))
 }
 
 /// The process that has the socket open, among those that this user may look into.
@@ -149,41 +125,16 @@ fn rxe(subject: &Subject, links: &[RxeLink]) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const TABLE: &str = "\
-   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops
-  123: 0100007F:12B7 00000000:0000 07 00000000:00000000 00:00000000 00000000  1000        0 98765 2 0000000000000000 0
-  124: 00000000:12B8 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 0 2 0000000000000000 0
-";
-
-    fn find(address: &str, port: u16) -> Option<u64> {
-        let address = address.parse().expect("an address");
-        TABLE.lines().find_map(|line| socket(line, address, port))
-    }
-
-    #[test]
-    #[cfg(target_endian = "little")]
-    fn sockets_are_found_by_address_and_port() {
-        assert_eq!(find("127.0.0.1", 4791), Some(98765));
-        assert_eq!(find("127.0.0.2", 4791), None);
-        assert_eq!(find("10.0.0.1", 4792), Some(0), "bound to all addresses, by the kernel");
-        let v6 = "00000000000000000000000001000000";
-        assert_eq!(hex_address(v6), "::1".parse().ok());
-        assert_eq!(hex_address("0100007"), None);
-        assert_eq!(hex_address("äöü00000"), None);
-    }
+    use std::net::Ipv4Addr;
 
     #[test]
     fn the_process_that_has_a_port_is_named() {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
         let local = socket.local_addr().expect("its address");
-        match owner(local.ip(), local.port()) {
-            Owner::Process(pid, name) => {
-                assert_eq!(pid, std::process::id());
-                assert!(!name.is_empty());
-            }
-            other => panic!("{other:?}"),
-        }
+        let PortHolder::Own { inode } = PortHolder::of(&local) else { panic!("it is ours") };
+        let (pid, name) = process_with(inode).expect("this process");
+        assert_eq!(pid, std::process::id());
+        assert!(!name.is_empty());
     }
 
     #[test]
