@@ -170,7 +170,7 @@ fn unopened(address: IpAddr, port: u16, error: &OpenError) -> Failure {
     ));
     match error {
         OpenError::Bind(_) => failure.help(
-            "if another uroce runs on this address, choose a second one with --address \
+            "what does not share this address needs it alone: choose a second one with --address \
              (127.0.0.2, ...) or another --roce-port at both ends",
         ),
         OpenError::NotLocal(_) => {

@@ -1,7 +1,7 @@
 //! The built program, as a user runs it.
 
-use std::io::{BufRead, BufReader, Read};
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader};
+use std::net::{TcpListener, UdpSocket};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -44,10 +44,15 @@ fn free_port() -> u16 {
 
 /// Both ends of a test, which meet on ports of their own; server first.
 fn both_ends(words: &str) -> [Output; 2] {
+    ends_on(words, "127.0.0.2")
+}
+
+/// The same with the client on this address.
+fn ends_on(words: &str, client: &str) -> [Output; 2] {
     let (tcp, roce) = (free_port(), free_port());
     let shared = format!("{words} -p {tcp} --roce-port {roce}");
     let server = spawn(&format!("{shared} --address 127.0.0.1"));
-    let client = run(&format!("{shared} --address 127.0.0.2 127.0.0.1"));
+    let client = run(&format!("{shared} --address {client} 127.0.0.1"));
     [server.wait_with_output().expect("it ends"), client]
 }
 
@@ -139,15 +144,18 @@ fn a_missing_server_is_exit_code_4_and_soon() {
 }
 
 #[test]
+fn two_processes_measure_on_one_address() {
+    for words in ["perf write bw -n 100 -s 65536", "perf send lat -n 100", "pingpong ud -n 100"] {
+        for output in ends_on(words, "127.0.0.1") {
+            assert_ok(&output);
+        }
+    }
+}
+
+#[test]
 fn a_busy_roce_port_is_named() {
-    let port = free_port();
-    let mut first = Running(spawn(&format!(
-        "perf write bw -p {} --address 127.0.0.9 --roce-port {port}",
-        free_port()
-    )));
-    let mut waiting = [0; 10];
-    let stdout = first.0.stdout.as_mut().expect("piped");
-    stdout.read_exact(&mut waiting).expect("it says that it waits");
+    let taken = UdpSocket::bind("127.0.0.9:0").expect("free");
+    let port = taken.local_addr().expect("bound").port();
     let second =
         run(&format!("perf write bw -p {} --address 127.0.0.9 --roce-port {port}", free_port()));
     assert_eq!(code(&second), 3, "{}", stderr(&second));
