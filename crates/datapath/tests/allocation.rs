@@ -8,9 +8,10 @@ use std::net::SocketAddr;
 use counting::allocations;
 use netns::Wire;
 use uroce_datapath::{
-    Datapath, LoopbackFabric, PacketConfig, PacketDatapath, Route, UdpConfig, UdpDatapath,
-    UringDatapath,
+    Addressee, Datapath, LoopbackFabric, PacketConfig, PacketDatapath, Route, SlotDatapath,
+    UdpConfig, UdpDatapath, UringDatapath,
 };
+use uroce_wire::Slot;
 
 /// Full bursts in packets of many sizes and in trains; returns packets sent and received.
 fn rounds(
@@ -20,11 +21,13 @@ fn rounds(
     rounds: usize,
 ) -> (usize, usize) {
     let (mut sent, mut received) = (0, 0);
+    let slot = b.slot().map_or(0, Slot::get);
     for round in 0..rounds {
         let mut n = 0;
         while let Some(space) = a.tx_space() {
             let len = if round % 2 == 0 { 64 + (n * 37 + round) % 4000 } else { 1084 };
             space[..len].fill(n as u8);
+            space[Slot::OFFSET] = slot;
             a.tx_commit(&routes[n / 8 % routes.len()], len, &mut |_, packet| packet[0] = 1);
             n += 1;
         }
@@ -68,6 +71,17 @@ fn udp_allocates_nothing() {
         });
         check(a, b);
     }
+}
+
+/// The second is not alone on its address.
+#[test]
+fn a_share_allocates_nothing() {
+    let share = |addr: &str| {
+        let config = UdpConfig::new(addr.parse().expect("address"));
+        SlotDatapath::udp(&config, |_| Addressee::Here).expect("a share")
+    };
+    let _first = share("127.91.16.2:4791");
+    check(Box::new(share("127.91.16.1:4791")), Box::new(share("127.91.16.2:4791")));
 }
 
 #[test]

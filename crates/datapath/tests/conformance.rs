@@ -1,10 +1,11 @@
 //! What every datapath must do, checked for each of them in this crate.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use uroce_datapath::{
-    Datapath, LoopbackFabric, PacketConfig, PacketDatapath, UdpConfig, UdpDatapath, UringDatapath,
-    UringError,
+    Addressee, Datapath, LoopbackFabric, PacketConfig, PacketDatapath, SlotDatapath, UdpConfig,
+    UdpDatapath, UringDatapath, UringError,
 };
 
 mod checks;
@@ -25,6 +26,17 @@ fn udp(addresses: [&str; 3]) -> Trio {
     addresses.map(|address| {
         let addr = SocketAddr::new(address.parse().expect("address"), 0);
         Box::new(UdpDatapath::bind(&UdpConfig::new(addr)).expect("bind")) as Box<dyn Datapath>
+    })
+}
+
+/// Shares of addresses where nobody else is. The packets of these checks name slots at random.
+fn shared(addresses: [&str; 3]) -> Trio {
+    static PORT: AtomicU16 = AtomicU16::new(26_791);
+    let port = PORT.fetch_add(1, Ordering::Relaxed);
+    addresses.map(|address| {
+        let addr = SocketAddr::new(address.parse().expect("address"), port);
+        let share = SlotDatapath::udp(&UdpConfig::new(addr), |_| Addressee::Here);
+        Box::new(share.expect("a share")) as Box<dyn Datapath>
     })
 }
 
@@ -77,6 +89,7 @@ fn trios() -> Trios {
         ("loopback v6", loopback(["fd00::1", "fd00::2", "fd00::3"])),
         ("udp v4", udp(["127.0.0.1", "127.0.0.2", "127.0.0.3"])),
         ("udp v6", udp(["::1", "::1", "::1"])),
+        ("shared udp v4", shared(["127.91.17.1", "127.91.17.2", "127.91.17.3"])),
     ];
     trios.extend(packet_trios());
     let uring = [

@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use uroce_datapath::{
-    Addressee, BindError, Datapath, IpId, SlotDatapath, UdpConfig, UdpDatapath, UringDatapath,
-    slots_taken,
+    Addressee, BindError, Datapath, IpId, PortHolder, SlotDatapath, UdpConfig, UdpDatapath,
+    UringDatapath, slots_taken,
 };
 use uroce_wire::Slot;
 
@@ -269,4 +269,110 @@ fn who_does_not_share_is_told_who_has_the_port() {
     assert!(matches!(error, BindError::PortBusy { .. }), "{error}");
     let error = error.to_string();
     assert!(error.contains("a process of this user"), "{error}");
+}
+
+/// Runs `work` in a thread of the user nobody; `None`, with a reason, where that is not permitted.
+fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
+    let nobody = rustix::process::Uid::from_raw(65_534);
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(move || {
+            rustix::thread::set_thread_res_uid(nobody, nobody, nobody)?;
+            Ok::<T, rustix::io::Errno>(work())
+        });
+        match thread.join().expect("no panic") {
+            Ok(done) => Some(done),
+            Err(error) => {
+                assert!(std::env::var_os("CI").is_none(), "{error}");
+                println!("skipped: no thread of another user: {error}");
+                None
+            }
+        }
+    })
+}
+
+#[test]
+fn another_user_is_told_whose_the_port_is() {
+    let local = local(11);
+    let _share = share(local);
+    let open = || SlotDatapath::udp(&UdpConfig::new(local), addressee);
+    let Some(opened) = as_nobody(|| open().err()) else { return };
+    let error = opened.expect("another user's");
+    let BindError::PortBusy { holder: PortHolder::Other { uid, .. }, .. } = error else {
+        panic!("{error}");
+    };
+    assert_eq!(uid, rustix::process::geteuid().as_raw());
+    assert!(error.to_string().contains("only processes of one user can share"), "{error}");
+}
+
+#[test]
+fn letters_of_another_user_are_not_read() {
+    let local = local(12);
+    let mut share = share(local);
+    let bring = || {
+        let socket = connect_to(local, 1)?;
+        rustix::net::send(&socket, &letter_to(1), rustix::net::SendFlags::NOSIGNAL)
+    };
+    assert!(bring().is_ok());
+    assert_eq!(arrivals(&mut share, 1).len(), 1, "one of ours may");
+    let Some(outcome) = as_nobody(bring) else { return };
+    let end = Instant::now() + Duration::from_millis(200);
+    while Instant::now() < end {
+        assert_eq!(arrivals_now(&mut share), 0, "{outcome:?}");
+    }
+    assert_eq!(share.stats().rx_adopted, 1);
+}
+
+/// Who takes the name of a slot gets nothing by it.
+#[test]
+fn nothing_is_handed_to_another_user() {
+    let local = local(13);
+    let name = name_of(local, 1);
+    let Some(thief) = as_nobody(|| {
+        let socket = seqpacket();
+        rustix::net::bind(&socket, &name).expect("free");
+        rustix::net::listen(&socket, 8).expect("listens");
+        socket
+    }) else {
+        return;
+    };
+    let mut share = share(local);
+    assert_eq!(slot(&share), 2, "the first is taken");
+    let from = sender(local);
+    let sent = packet([1, 2, 3], b"for a queue pair of slot 1");
+    assert_eq!(from.send(&sent).expect("sent"), sent.len());
+    assert_eq!(arrivals(&mut share, 1), [sent], "it stays");
+    let accepted = rustix::net::accept_with(&thief, rustix::net::SocketFlags::NONBLOCK);
+    let heard = accepted.and_then(|caller| {
+        let mut bytes = [0; 512];
+        rustix::net::recv(&caller, &mut bytes, rustix::net::RecvFlags::DONTWAIT)
+    });
+    assert!(!matches!(heard, Ok((length, _)) if length > 0), "not a byte of it");
+}
+
+fn name_of(local: SocketAddr, slot: u8) -> rustix::net::SocketAddrUnix {
+    let name = format!("uroce1/{local}/slot/{slot}");
+    rustix::net::SocketAddrUnix::new_abstract_name(name.as_bytes()).expect("a name")
+}
+
+fn seqpacket() -> std::os::fd::OwnedFd {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).expect("a socket")
+}
+
+fn connect_to(local: SocketAddr, slot: u8) -> rustix::io::Result<std::os::fd::OwnedFd> {
+    let socket = seqpacket();
+    rustix::net::connect(&socket, &name_of(local, slot)).map(|()| socket)
+}
+
+/// A letter with one packet, from 127.0.0.1 to 127.0.0.1.
+fn letter_to(slot: u8) -> Vec<u8> {
+    let payload = packet([slot, 0, 0], b"by hand");
+    let address = [2, 0, 0x12, 0xb7, 127, 0, 0, 1];
+    let mut head = vec![0; 64];
+    (head[1], head[6], head[34]) = (64, 2, 2);
+    head[6..14].copy_from_slice(&address);
+    head[34..42].copy_from_slice(&address);
+    head[62..].copy_from_slice(&(payload.len() as u16).to_ne_bytes());
+    [head, payload].concat()
 }
