@@ -271,6 +271,46 @@ fn who_does_not_share_is_told_who_has_the_port() {
     assert!(error.contains("a process of this user"), "{error}");
 }
 
+#[test]
+fn an_address_of_ipv6_is_shared_too() {
+    let local: SocketAddr = "[::1]:26891".parse().expect("an address");
+    let mut shares: Vec<_> = (0..3).map(|_| share(local)).collect();
+    drop(shares.remove(0));
+    let from = sender(local);
+    for (index, number) in [(0, 2), (1, 3)] {
+        let sent = packet([number, 0, 0], b"to each");
+        assert_eq!(from.send(&sent).expect("sent"), sent.len());
+        let end = Instant::now() + Duration::from_secs(5);
+        while shares[index].stats().rx_packets == 0 && Instant::now() < end {
+            shares.iter_mut().for_each(|share| {
+                share
+                    .recv(64, &mut |rx| {
+                        assert_eq!((rx.payload, rx.ip_id), (&sent[..], IpId::NotPresent));
+                    })
+                    .expect("receive");
+            });
+        }
+        assert_eq!(shares[index].stats().rx_packets, 1);
+    }
+}
+
+#[test]
+fn when_all_slots_are_taken_the_error_says_so() {
+    let local = local(14);
+    let all: Vec<_> = Slot::all()
+        .map(|slot| {
+            let socket = seqpacket();
+            rustix::net::bind(&socket, &name_of(local, slot.get())).expect("free");
+            socket
+        })
+        .collect();
+    let error = SlotDatapath::udp(&UdpConfig::new(local), addressee).expect_err("no slot");
+    assert!(matches!(error, BindError::NoSlot(_)), "{error}");
+    assert!(error.to_string().starts_with("254 processes use 127.91.14.14"), "{error}");
+    drop(all);
+    assert_eq!(slot(&share(local)), 1);
+}
+
 /// Runs `work` in a thread of the user nobody; `None`, with a reason, where that is not permitted.
 fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
     let nobody = rustix::process::Uid::from_raw(65_534);
