@@ -73,9 +73,20 @@ fn create_pcap() -> Option<PcapFile> {
 /// `error` asks for it.
 pub(crate) fn explain(error: &dyn Display) {
     static WANTED: OnceLock<bool> = OnceLock::new();
-    let wanted =
-        || std::env::var("UROCE_LOG").is_ok_and(|level| !level.is_empty() && level != "error");
-    if *WANTED.get_or_init(wanted) {
+    if *WANTED.get_or_init(|| !matches!(level().as_str(), "" | "error")) {
         eprintln!("uroce: {error}");
     }
+}
+
+/// What a program does, for users who want to see it: UROCE_LOG is `debug` or `trace`, whole or for one
+/// part.
+pub(crate) fn tell(message: &dyn Display) {
+    static WANTED: OnceLock<bool> = OnceLock::new();
+    if *WANTED.get_or_init(|| ["debug", "trace"].iter().any(|much| level().contains(much))) {
+        eprintln!("uroce: {message}");
+    }
+}
+
+fn level() -> String {
+    std::env::var("UROCE_LOG").unwrap_or_default()
 }

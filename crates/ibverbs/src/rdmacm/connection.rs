@@ -12,6 +12,8 @@ use crate::query::not_null;
 use crate::settings;
 use libc::{c_int, c_void};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
+use uroce_device::Device;
 use uroce_device::cm::{
     Acceptance, Answer, Call, CommId, PortSpace, Question, RejReason, ServiceId, SidrStatus, State,
 };
@@ -21,6 +23,12 @@ use uroce_device::wire::Qpn;
 const MOST_READS: u8 = 128;
 /// Calls that wait for an answer, if the program does not care.
 const BACKLOG: usize = 1024;
+/// How long a program that disconnects waits for its peer at most.
+const LINGER: Duration = Duration::from_millis(500);
+/// How often a program that refuses a call looks whether the refusal has left.
+const SEEN_OFF: u32 = 10;
+/// The time between two looks.
+const PAUSE: Duration = Duration::from_micros(100);
 /// The Q_Key of services of datagrams (`RDMA_UDP_QKEY`).
 pub(crate) const UDP_QKEY: u32 = 0x0123_4567;
 
@@ -94,6 +102,7 @@ pub(crate) unsafe extern "C" fn rdma_listen(id: *mut rdma_cm_id, backlog: c_int)
         for used in devices {
             let cookie = registry::add(id, &used.card);
             used.card.device.cm_listen(service, backlog, &channel.events, cookie)?;
+            settings::tell(&format_args!("listening for calls to port {port} of {}", used.address));
             inner.state().listens.push((used, service));
         }
         // SAFETY: by the contract.
@@ -246,7 +255,9 @@ pub(crate) unsafe extern "C" fn rdma_reject(
             let refusal = Answer { private_data, ..Answer::refusal(SidrStatus::REJECTED) };
             return Ok(device.cm_answer(connection, &refusal)?);
         }
-        Ok(device.cm_reject(connection, RejReason::CONSUMER, &private_data)?)
+        device.cm_reject(connection, RejReason::CONSUMER, &private_data)?;
+        see_off(device);
+        Ok(())
     })
 }
 
@@ -262,9 +273,29 @@ pub(crate) unsafe extern "C" fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int {
             return Ok(());
         }
         device.cm_disconnect(connection, &[])?;
+        linger(device, connection);
         // SAFETY: by the contract.
         unsafe { complete(id) }
     })
+}
+
+/// Programs end as soon as they have disconnected. With a kernel, that goes on to tell the peer; here
+/// nobody would, so this waits until the peer has answered, but not for long.
+fn linger(device: &Device, connection: CommId) {
+    let begin = Instant::now();
+    while device.cm_state(connection) == Some(State::DreqSent) && begin.elapsed() < LINGER {
+        device.drive_unless_busy();
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// A refusal for another process on this address may have come back to this one, which must pass it on
+/// before it ends.
+fn see_off(device: &Device) {
+    for _ in 0..SEEN_OFF {
+        device.drive_unless_busy();
+        std::thread::sleep(PAUSE);
+    }
 }
 
 /// rdma_establish(3): of connections with a queue pair of the program's own. The device establishes

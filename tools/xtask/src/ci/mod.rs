@@ -5,8 +5,6 @@ mod examples;
 mod report;
 mod step;
 
-pub use step::as_nobody;
-
 use std::time::Instant;
 
 use clap::Args;

@@ -9,8 +9,8 @@ use crate::cleanup::{Guard, Leftover};
 use crate::error::{Context, Error, Result};
 use crate::process::describe;
 
-/// How long a program may take.
-pub const PATIENCE: Duration = Duration::from_secs(200);
+/// How long a program may take. None takes longer than 20 s on an idle machine.
+pub const PATIENCE: Duration = Duration::from_secs(300);
 const STEP: Duration = Duration::from_millis(20);
 
 /// A running program; dropping it ends it.
@@ -37,6 +37,11 @@ impl End {
         let guard = Guard::new(Leftover::Process(child.id()));
         let (output, started) = (output.to_owned(), Instant::now());
         Ok(End { line, output, child, started, _guard: guard })
+    }
+
+    /// Its process id.
+    pub fn process(&self) -> u32 {
+        self.child.id()
     }
 
     /// What it has printed so far.

@@ -10,11 +10,16 @@ const DOCUMENT: &str = "docs/interop.md";
 /// The table stands between these two lines.
 const BEGIN: &str = "<!-- programs: begin -->\n";
 const END: &str = "<!-- programs: end -->\n";
+/// And that of the tests that do not run between these.
+const SKIPPED_BEGIN: &str = "<!-- skipped: begin -->\n";
+const SKIPPED_END: &str = "<!-- skipped: end -->\n";
 
 /// What became of each case.
 #[derive(Debug, Default)]
 pub struct Table {
     lines: Vec<Line>,
+    /// Why tests did not run, and how many.
+    reasons: Vec<(usize, String)>,
 }
 
 #[derive(Debug)]
@@ -35,6 +40,11 @@ impl Table {
         self.lines.push(Line { program, options, result: outcome.ok() });
     }
 
+    /// Adds why tests did not run.
+    pub fn explain(&mut self, reasons: Vec<(usize, String)>) {
+        self.reasons = reasons;
+    }
+
     /// Number of failed cases.
     pub fn failed(&self) -> usize {
         self.lines.iter().filter(|line| line.result.is_none()).count()
@@ -47,7 +57,10 @@ impl Table {
     pub fn write(&self) -> Result<()> {
         let path = workspace::root().join(DOCUMENT);
         let text = fs::read_to_string(&path).context(|| format!("could not read {DOCUMENT}"))?;
-        let fresh = replaced(&text, &self.markdown()?)?;
+        let mut fresh = replaced(&text, (BEGIN, END), &self.markdown()?)?;
+        if !self.reasons.is_empty() {
+            fresh = replaced(&fresh, (SKIPPED_BEGIN, SKIPPED_END), &self.skipped())?;
+        }
         fs::write(&path, fresh).context(|| format!("could not write {DOCUMENT}"))
     }
 
@@ -63,11 +76,17 @@ impl Table {
         }
         Ok(text)
     }
+
+    fn skipped(&self) -> String {
+        let line = |(count, reason): &(usize, String)| format!("| {count} | {reason} |\n");
+        let lines: String = self.reasons.iter().map(line).collect();
+        format!("| tests | what they say |\n|---|---|\n{lines}")
+    }
 }
 
-fn replaced(document: &str, table: &str) -> Result<String> {
-    let parts = document.split_once(BEGIN).and_then(|(before, rest)| {
-        rest.split_once(END).map(|(_, after)| format!("{before}{BEGIN}{table}{END}{after}"))
+fn replaced(document: &str, (begin, end): (&str, &str), table: &str) -> Result<String> {
+    let parts = document.split_once(begin).and_then(|(before, rest)| {
+        rest.split_once(end).map(|(_, after)| format!("{before}{begin}{table}{end}{after}"))
     });
     parts.ok_or_else(|| Error::new(format!("{DOCUMENT} has no place for the table of programs")))
 }
@@ -79,8 +98,8 @@ mod tests {
     #[test]
     fn only_the_table_changes() {
         let document = format!("before\n{BEGIN}old\n{END}after\n");
-        let fresh = replaced(&document, "new\n").expect("there is a place");
+        let fresh = replaced(&document, (BEGIN, END), "new\n").expect("there is a place");
         assert_eq!(fresh, format!("before\n{BEGIN}new\n{END}after\n"));
-        assert!(replaced("nothing", "new\n").is_err());
+        assert!(replaced("nothing", (BEGIN, END), "new\n").is_err());
     }
 }
