@@ -1,7 +1,8 @@
-//! The work per 1 KiB WRITE packet of requester and responder, for counting instructions.
+//! The work per 1 KiB packet of a WRITE or READ, of requester and responder, for counting instructions.
 //!
 //! Run it by `cargo xtask bench instructions`, which starts it under callgrind and collects only
-//! inside the functions named `requester_*` or `responder_*`. Run alone, it prints packets per second.
+//! inside the functions named `requester_*` or `responder_*`. Run alone, with `write` or `read`, it
+//! prints packets per second.
 
 use std::hint::black_box;
 use std::net::IpAddr;
@@ -14,6 +15,7 @@ use uroce_wire::{Flow, FlowIcrc, Mtu, Packet, Qpn};
 const MESSAGE: u32 = 32 * 1024;
 const MESSAGES: u64 = 200;
 const MTU: Mtu = Mtu::M1024;
+const ACCESS: Access = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE).union(Access::REMOTE_READ);
 
 struct End {
     qp: QueuePair,
@@ -40,8 +42,7 @@ fn end(index: u8) -> End {
     let mut mem = MemTable::new([index; 32], MemLimits::default());
     let pd = mem.alloc_pd().expect("the first");
     let region = Region::alloc(1 << 20).expect("memory");
-    let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
-    let mr = mem.reg_mr(pd, region.clone(), region.addr(), access).expect("a region");
+    let mr = mem.reg_mr(pd, region.clone(), region.addr(), ACCESS).expect("a region");
     let mut cqs = CqTable::new();
     let cq = cqs.insert(CompletionQueue::new(1024));
     let caps = QpCaps { max_send_wr: 16, max_send_sge: 1, ..QpCaps::default() };
@@ -86,15 +87,15 @@ macro_rules! cx {
 fn connect(end: &mut End, peer: u8) {
     use QpAttrMask as M;
     let attr = QpAttr {
-        access: Access::LOCAL_WRITE | Access::REMOTE_WRITE,
+        access: ACCESS,
         av: Some(AddressVector::new(end.ip, IpAddr::from([10, 0, 0, peer]))),
         path_mtu: MTU,
         dest_qpn: u32::from(peer),
         timeout: 14,
         retry_cnt: 7,
         rnr_retry: 7,
-        max_rd_atomic: 1,
-        max_dest_rd_atomic: 1,
+        max_rd_atomic: 16,
+        max_dest_rd_atomic: 16,
         ..QpAttr::default()
     };
     let steps = [
@@ -180,6 +181,7 @@ fn responder_take(end: &mut End, flow: &Flow, burst: &Burst) {
 }
 
 fn main() {
+    let read = std::env::args().any(|word| word == "read");
     let (mut requester, mut responder) = (end(1), end(2));
     connect(&mut requester, 2);
     connect(&mut responder, 1);
@@ -187,22 +189,16 @@ fn main() {
     let back = Flow { src: responder.ip, dst: requester.ip, ..there };
     let room = || Burst { bytes: vec![0; 512 * 1024], lengths: Vec::with_capacity(1024) };
     let (mut forward, mut answers) = (room(), room());
-    let (mut packets, mut posted) = (0, 0);
+    let mut packets = 0;
     let start = Clock::now();
-    while posted < MESSAGES {
-        let sge = Sge { addr: requester.region.addr(), length: MESSAGE, lkey: requester.mr.lkey };
-        let op = SendOp::Write { va: responder.region.addr(), rkey: responder.mr.rkey };
-        let flags = SendFlags::SIGNALED;
-        let data = [sge];
-        let wr = SendWr { wr_id: posted, op, flags, data: SendData::Sges(&data), ud: None };
-        requester.qp.post_send(Instant::ZERO, &wr, cx!(requester)).expect("room for one");
-        posted += 1;
+    for wr_id in 0..MESSAGES {
+        post(&mut requester, &responder, wr_id, read);
         loop {
             requester_emit(&mut requester, &there, &mut forward);
             responder_take(&mut responder, &there, &forward);
             responder_emit(&mut responder, &back, &mut answers);
             requester_take(&mut requester, &back, &answers);
-            packets += forward.lengths.len();
+            packets += if read { &answers } else { &forward }.lengths.len();
             if forward.lengths.is_empty() {
                 break;
             }
@@ -214,4 +210,13 @@ fn main() {
     assert_eq!(packets as u64, MESSAGES * u64::from(MESSAGE) / MTU.bytes() as u64);
     let rate = packets as f64 / start.elapsed().as_secs_f64();
     println!("{packets} packets, {:.2} million packets/s, both ends on one core", rate / 1e6);
+}
+
+fn post(requester: &mut End, responder: &End, wr_id: u64, read: bool) {
+    let sge = Sge { addr: requester.region.addr(), length: MESSAGE, lkey: requester.mr.lkey };
+    let (va, rkey) = (responder.region.addr(), responder.mr.rkey);
+    let op = if read { SendOp::Read { va, rkey } } else { SendOp::Write { va, rkey } };
+    let data = SendData::Sges(std::slice::from_ref(&sge));
+    let wr = SendWr { wr_id, op, flags: SendFlags::SIGNALED, data, ud: None };
+    requester.qp.post_send(Instant::ZERO, &wr, cx!(requester)).expect("room for one");
 }

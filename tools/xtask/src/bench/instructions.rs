@@ -17,8 +17,9 @@ const TOLERANCE: f64 = 0.03;
 /// How to accept.
 const ACCEPT: &str = "cargo xtask bench instructions --save";
 const SIDES: [&str; 2] = ["requester", "responder"];
+const VERBS: [&str; 2] = ["write", "read"];
 
-/// Instructions per packet, by side.
+/// Instructions per data packet, by verb and side.
 type Counts = BTreeMap<String, f64>;
 
 /// Measures and prints a table; with `save` the figures become the accepted ones.
@@ -28,11 +29,11 @@ type Counts = BTreeMap<String, f64>;
 pub fn run(save: bool) -> Result<()> {
     let found = count_all()?;
     let accepted = accepted()?;
-    println!("{:10} {:>22} {:>10} {:>8}", "side", "instructions/packet", "accepted", "change");
+    println!("{:16} {:>22} {:>10} {:>8}", "side", "instructions/packet", "accepted", "change");
     for (side, count) in &found {
         let before = accepted.get(side).copied().unwrap_or(*count);
         let change = (count / before - 1.0) * 100.0;
-        println!("{side:10} {count:>22.1} {before:>10.1} {change:>+7.1}%");
+        println!("{side:16} {count:>22.1} {before:>10.1} {change:>+7.1}%");
     }
     if save { accept(&found) } else { Ok(()) }
 }
@@ -44,7 +45,7 @@ pub fn run(save: bool) -> Result<()> {
 pub fn check() -> Result<()> {
     let found = count_all()?;
     let accepted = accepted()?;
-    found.iter().for_each(|(side, count)| println!("{side:10} {count:.1} instructions per packet"));
+    found.iter().for_each(|(side, count)| println!("{side:16} {count:.1} instructions per packet"));
     match complaints(&found, &accepted).as_slice() {
         [] => Ok(()),
         complaints => Err(Error::new(format!(
@@ -92,7 +93,8 @@ fn count_all() -> Result<Counts> {
         return Err(Error::new("valgrind is not installed: apt-get install valgrind"));
     }
     let program = build()?;
-    SIDES.into_iter().map(|side| Ok((side.to_owned(), count(&program, side)?))).collect()
+    let cases = VERBS.into_iter().flat_map(|verb| SIDES.map(|side| (verb, side)));
+    cases.map(|(verb, side)| Ok((format!("{verb} {side}"), count(&program, verb, side)?))).collect()
 }
 
 /// Builds the benchmark and returns its program.
@@ -108,12 +110,13 @@ fn build() -> Result<String> {
     found.ok_or_else(|| Error::new(format!("`{}` named no program", describe(&cargo))))
 }
 
-/// Instructions inside the functions of one side, per packet sent.
-fn count(program: &str, side: &str) -> Result<f64> {
+/// Instructions inside the functions of one side, per data packet.
+fn count(program: &str, verb: &str, side: &str) -> Result<f64> {
     let mut valgrind: Command = command(["valgrind", "--tool=callgrind"]);
     valgrind.arg("--callgrind-out-file=/dev/null").arg(format!("--toggle-collect=*{side}_*"));
     let output = valgrind
         .arg(program)
+        .arg(verb)
         .output()
         .map_err(|error| Error::new(format!("could not start valgrind: {error}")))?;
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
