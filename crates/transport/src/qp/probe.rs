@@ -1,10 +1,14 @@
 //! Tail probes: a lost ACK, or the loss of the last packet before the window closed, leaves both ends
 //! silent. Long before the local ACK timeout the requester then sends its last packet again. A peer
 //! that has it answers with the ACK that was lost; one that misses something answers with a NAK.
+//!
+//! A peer that has sent a NAK says nothing more until the missing packet is there (R53). If that is
+//! lost again, the requester goes back to it again after the same time.
 
 use uroce_wire::Psn;
 
 use crate::attr::QpType;
+use crate::context::Context;
 use crate::limits;
 use crate::qp::QueuePair;
 use crate::time::Instant;
@@ -22,6 +26,8 @@ pub(crate) struct Probe {
     at: Option<Instant>,
     /// Probes since the last progress.
     sent: u32,
+    /// The requester went back and no progress came of it yet.
+    went_back: bool,
 }
 
 impl Probe {
@@ -40,6 +46,12 @@ impl Probe {
         self.at = None;
     }
 
+    /// The requester goes back to its oldest packet.
+    pub(crate) fn note_back(&mut self) {
+        self.forget_sample();
+        self.went_back = true;
+    }
+
     /// Everything before `una` is acknowledged.
     pub(crate) fn note_progress(&mut self, una: Psn, now: Instant) {
         if let Some((psn, left_at)) = self.asked
@@ -52,6 +64,7 @@ impl Probe {
         }
         self.sent = 0;
         self.at = None;
+        self.went_back = false;
     }
 
     /// Starts the wait unless it runs.
@@ -71,20 +84,29 @@ impl QueuePair {
         self.requester.probe.enabled = enabled && self.init.qp_type == QpType::Rc;
     }
 
-    /// Sends the last packet again if the time has come. READs and atomics wait for their timeout:
+    /// Sends the last packet again if the time has come, or all that a NAK or a gap in the responses
+    /// has asked for. READs and atomics that nothing is known to be wrong with wait for their timeout:
     /// to ask for a response twice costs more than a packet.
-    pub(crate) fn run_probe(&mut self, now: Instant) {
+    pub(crate) fn run_probe(&mut self, now: Instant, cx: &mut Context<'_>) {
         if self.requester.probe.at.is_none_or(|at| now < at) {
             return;
         }
+        let went_back = self.requester.probe.went_back;
         self.requester.probe.forget_sample();
-        let all_sent = self.requester.psn == self.requester.next_new;
+        let plain = self.requester.reads.is_empty();
+        if !self.requester.in_flight() || !(plain || went_back) {
+            return;
+        }
+        self.requester.probe.sent += 1;
+        if went_back { self.go_back_to(self.requester.una, cx) } else { self.repeat_last() }
+    }
+
+    fn repeat_last(&mut self) {
         let last = self.requester.next_new.sub(1);
-        let plain = self.requester.in_flight() && self.requester.reads.is_empty();
-        let Some(index) = self.index_of(last).filter(|_| all_sent && plain) else {
+        let all_sent = self.requester.psn == self.requester.next_new;
+        let Some(index) = self.index_of(last).filter(|_| all_sent) else {
             return;
         };
-        self.requester.probe.sent += 1;
         self.requester.psn = last;
         self.requester.cursor = index;
         self.requester.unrequested = limits::MAX_WINDOW;

@@ -26,7 +26,7 @@ impl QueuePair {
     }
 
     /// Sends again from `psn` on (go-back-N).
-    fn go_back_to(&mut self, psn: Psn, cx: &mut Context<'_>) {
+    pub(crate) fn go_back_to(&mut self, psn: Psn, cx: &mut Context<'_>) {
         let Some(index) = self.index_of(psn) else {
             return;
         };
@@ -34,7 +34,7 @@ impl QueuePair {
         self.requester.cursor = index;
         self.requester.unrequested = 0;
         self.requester.ack_deadline = None;
-        self.requester.probe.forget_sample();
+        self.requester.probe.note_back();
         self.requester.forget_reads_from(psn);
         cx.counters.completer_retry_err += 1;
         self.wake();
@@ -118,7 +118,7 @@ impl QueuePair {
             }
             return;
         }
-        self.run_probe(now);
+        self.run_probe(now, cx);
         if self.requester.ack_deadline.is_some_and(|deadline| now >= deadline) {
             self.requester.ack_deadline = None;
             if self.requester.in_flight() {
