@@ -34,6 +34,21 @@ fn send_and_receive() {
 }
 
 #[test]
+fn without_an_icrc_everything_still_arrives() {
+    let fabric = LoopbackFabric::without_icrc();
+    let (a, b) = (Node::inline(&fabric, 1), Node::inline(&fabric, 2));
+    let (qa, _) = rc_pair(&a, &b);
+    let (from, to) = (a.buffer(300_000), b.buffer(300_000));
+    let data = pattern(300_000, 3);
+    from.write(0, &data);
+    let op = SendOp::Write { va: to.addr(), rkey: to.mr.rkey };
+    a.send(qa, 1, op, &[from.sge(0, 300_000)]);
+    assert_ok(&collect(&[(&a, 1), (&b, 0)])[0]);
+    assert_eq!(to.bytes(0, 300_000), data);
+    assert_eq!(b.counter("icrc_valid"), 0, "nobody looked");
+}
+
+#[test]
 fn the_last_message_is_acknowledged_before_its_queue_pair_goes() {
     let (a, b) = two();
     let (qa, qb) = rc_pair(&a, &b);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::LoopbackFabric;
 use super::exit::Exit;
-use super::inbox::{BATCH, Inbox, new_burst};
+use super::inbox::{BATCH, BATCH_BYTES, Inbox, new_burst};
 use crate::burst::{Burst, Cursor};
 use crate::caps::{Caps, DatapathStats, IcrcCaps, IcrcRx, IcrcTx};
 use crate::group::check_group;
@@ -34,7 +34,7 @@ impl LoopbackDatapath {
     pub(super) fn new(fabric: LoopbackFabric, local: SocketAddr, inbox: Arc<Inbox>) -> Self {
         Self {
             local,
-            caps: caps(fabric.mtu),
+            caps: caps(fabric.mtu, fabric.sealed),
             inbox,
             exit: Exit::new(fabric),
             outgoing: new_burst(),
@@ -61,7 +61,7 @@ impl Datapath for LoopbackDatapath {
 
     #[inline]
     fn tx_space(&mut self) -> Option<&mut [u8]> {
-        if self.outgoing.packets() == BATCH {
+        if self.outgoing.packets() == BATCH || self.outgoing.bytes() >= BATCH_BYTES {
             return None;
         }
         self.outgoing.space()
@@ -162,13 +162,18 @@ fn arrived<'a>(route: &Route, payload: &'a [u8]) -> RxPacket<'a> {
     }
 }
 
-fn caps(mtu: usize) -> Caps {
+fn caps(mtu: usize, sealed: bool) -> Caps {
+    let icrc = if sealed {
+        IcrcCaps { rx: IcrcRx::Verify, tx: IcrcTx::Seal }
+    } else {
+        IcrcCaps { rx: IcrcRx::Skip, tx: IcrcTx::Skip }
+    };
     Caps {
         name: "loopback",
         mtu,
         tx_batch: BATCH,
         rx_batch: BATCH,
-        icrc: IcrcCaps { rx: IcrcRx::Verify, tx: IcrcTx::Seal },
+        icrc,
         segments: 1,
         zero_copy: true,
         headers_visible: true,

@@ -13,6 +13,9 @@ use crate::burst::{Burst, PACKET_ROOM, Train, TrainLimit};
 /// Packets between two flushes.
 pub(super) const BATCH: usize = 64;
 
+/// Bytes between two flushes, about: the receiver works on them while the next ones are made.
+pub(super) const BATCH_BYTES: usize = 64 * 1024;
+
 /// Packets in one waiting burst, into which several flushes may go.
 const PARCEL_PACKETS: usize = 1024;
 

@@ -73,7 +73,7 @@ fn a_full_ring_drops_counts_and_recovers() {
     let fabric = LoopbackFabric::new();
     let [mut a, mut b] = [1, 2].map(|n| fabric.attach(addr(n)).expect("attach"));
     let mut sent = 0;
-    for _ in 0..40 {
+    for _ in 0..200 {
         while a.tx_space().is_some() {
             commit(&mut a, &route(1, 2), &[7; 4096]);
             sent += 1;

@@ -3,7 +3,7 @@
 use super::{Engine, Nic};
 use crate::limits::{TX_PACKETS_PER_QP, TX_RETRY_NS};
 use std::net::SocketAddr;
-use uroce_datapath::{Datapath, Route};
+use uroce_datapath::{Datapath, IcrcTx, Route};
 use uroce_transport::{Instant, Path, Transmit};
 
 use uroce_wire::{DropReason, Flow, FlowIcrc, Qpn};
@@ -129,7 +129,14 @@ pub(super) fn commit(
         src_port: route.src.port(),
         dst_port: route.dst.port(),
     };
-    datapath.tx_commit(&route, out.len, &mut |ip_id, packet| seal(icrc, &flow, ip_id, packet));
+    let sealed = datapath.caps().icrc.tx == IcrcTx::Seal;
+    datapath.tx_commit(&route, out.len, &mut |ip_id, packet| {
+        let Some((covered, trailer)) = packet.split_last_chunk_mut::<ICRC_LEN>() else {
+            return;
+        };
+        let icrc = if sealed { icrc.icrc(&flow, ip_id, covered) } else { 0 };
+        *trailer = icrc.to_le_bytes();
+    });
 }
 
 /// The source is always this device: a queue pair cannot choose another one (S10).
@@ -140,12 +147,4 @@ fn route(path: &Path, local: SocketAddr) -> Route {
         hop_limit: path.hop_limit,
         traffic_class: path.traffic_class,
     }
-}
-
-/// Writes the ICRC into the last four bytes of `packet`.
-fn seal(icrc: &mut FlowIcrc, flow: &Flow, ip_id: u16, packet: &mut [u8]) {
-    let Some((covered, trailer)) = packet.split_last_chunk_mut::<ICRC_LEN>() else {
-        return;
-    };
-    *trailer = icrc.icrc(flow, ip_id, covered).to_le_bytes();
 }

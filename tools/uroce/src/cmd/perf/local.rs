@@ -37,7 +37,10 @@ pub fn run(plan: &Plan, nics: &Nics, form: Form, interrupt: &Interrupt) -> Resul
 pub fn datapath(how: Local, global: &Global) -> DatapathChoice {
     match (&global.datapath, how) {
         (Some(named), _) => named.clone(),
-        (None, Local::Fabric) => DatapathChoice::Loopback(LoopbackFabric::new()),
+        (None, Local::Fabric) if global.pcap.is_some() => {
+            DatapathChoice::Loopback(LoopbackFabric::new())
+        }
+        (None, Local::Fabric) => DatapathChoice::Loopback(LoopbackFabric::without_icrc()),
         (None, Local::Udp) => DatapathChoice::Udp,
     }
 }
