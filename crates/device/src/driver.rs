@@ -48,8 +48,10 @@ impl Drop for Driver {
 
 /// What the thread does next.
 enum Next {
-    /// Look again at once.
+    /// Look again at once: there may be more to do.
     Again,
+    /// Look again after a moment.
+    Spin,
     /// Sleep until a packet, a wake-up, or this time.
     Sleep(Option<u64>),
 }
@@ -70,7 +72,8 @@ impl Work {
                 continue;
             }
             match self.look(now) {
-                Next::Again => self.pause(),
+                Next::Again => self.give_way(),
+                Next::Spin => self.pause(),
                 Next::Sleep(until) => self.sleep(until),
             }
         }
@@ -86,7 +89,7 @@ impl Work {
             return Next::Again;
         }
         if self.is_warm(now) || engine.datapath.arm() {
-            return Next::Again;
+            return Next::Spin;
         }
         let until = engine.next_deadline();
         engine.thread_sleeps_until = until.unwrap_or(u64::MAX);
@@ -98,9 +101,16 @@ impl Work {
     }
 
     fn pause(&self) {
+        if self.shared.alone {
+            return std::thread::yield_now();
+        }
         for _ in 0..SPINS {
             std::hint::spin_loop();
         }
+        self.give_way();
+    }
+
+    fn give_way(&self) {
         for _ in 0..COURTESY {
             if !self.shared.is_wanted() {
                 break;

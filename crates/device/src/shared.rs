@@ -24,6 +24,8 @@ pub(crate) struct Shared {
     /// The progress thread sleeps without looking at packets, because the application polls.
     parked: AtomicBool,
     stop: AtomicBool,
+    /// There is one processor: whoever waits for a peer on this host keeps it from running.
+    pub(crate) alone: bool,
     /// Ends the sleep of the progress thread.
     pub(crate) wake: EventFd,
     pub(crate) async_events: EventList<AsyncEvent>,
@@ -39,6 +41,7 @@ impl Shared {
             polled_at: AtomicU64::new(0),
             parked: AtomicBool::new(false),
             stop: AtomicBool::new(false),
+            alone: std::thread::available_parallelism().is_ok_and(|count| count.get() == 1),
             wake: EventFd::new()?,
             async_events: EventList::new(ASYNC_EVENTS)?,
             event_owners: EventOwners::default(),
@@ -161,6 +164,9 @@ impl EngineGuard<'_> {
 
     /// A posted request may need a timer earlier than the progress thread means to wake up.
     fn wake_thread(&mut self) {
+        if self.engine.thread_sleeps_until == 0 {
+            return;
+        }
         let needed = self.engine.next_deadline().unwrap_or(u64::MAX);
         if needed < self.engine.thread_sleeps_until {
             self.engine.thread_sleeps_until = 0;

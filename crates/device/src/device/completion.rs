@@ -78,7 +78,8 @@ impl Device {
     }
 
     /// `ibv_poll_cq`: moves up to `out.len()` completions into `out`. When none waits, the call
-    /// drives the engine for one turn and looks again. Never sleeps.
+    /// drives the engine for one turn and looks again. Never sleeps, but where there is one processor
+    /// only, a poll that finds nothing lets others run.
     ///
     /// # Errors
     /// [`NoSuchObject`].
@@ -92,7 +93,12 @@ impl Device {
         if !engine.is_armed(cq) {
             self.0.shared.application_polled(engine.turned_at);
         }
-        engine.take_completions(cq, out)
+        let count = engine.take_completions(cq, out)?;
+        drop(engine);
+        if count == 0 && self.0.shared.alone {
+            std::thread::yield_now();
+        }
+        Ok(count)
     }
 
     /// `ibv_req_notify_cq`: one event in the CQ's channel at the next (solicited) completion.
