@@ -25,6 +25,8 @@ impl From<Failure> for Stop {
 
 /// How long a loop without progress keeps its processor to itself.
 const SPIN: Duration = Duration::from_micros(50);
+/// The clock is read once in so many rounds without progress.
+const ROUNDS: u32 = 16;
 /// A stretch without progress after which the connection is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long a peer that spoke or closed may still have data under way.
@@ -41,6 +43,8 @@ pub struct Watch<'a> {
     interrupt: &'a Interrupt,
     reliable: bool,
     progress: Instant,
+    /// Rounds since the clock was read.
+    rounds: u32,
     look: Instant,
     grace: Duration,
     ended: Option<(PeerState, Instant)>,
@@ -55,6 +59,7 @@ impl<'a> Watch<'a> {
             interrupt,
             reliable,
             progress: now,
+            rounds: 0,
             look: now + LOOK,
             grace: GRACE,
             ended: None,
@@ -74,21 +79,34 @@ impl<'a> Watch<'a> {
         self.check_user()
     }
 
-    /// Nothing came.
+    /// Time has passed: the next [`idle`](Self::idle) reads the clock.
+    pub fn slept(&mut self) {
+        self.rounds = ROUNDS;
+    }
+
+    /// Nothing came. True if the clock was looked at, which is dear: then look at yours, too.
     ///
     /// # Errors
     /// [`Stop`] on Ctrl-C, when the peer is done or gone, or silent for too long.
-    pub fn idle(&mut self) -> Result<(), Stop> {
-        let now = Instant::now();
-        if now.duration_since(self.progress) < SPIN {
+    pub fn idle(&mut self) -> Result<bool, Stop> {
+        self.rounds += 1;
+        if self.rounds < ROUNDS {
             std::hint::spin_loop();
-        } else {
+            return Ok(false);
+        }
+        self.rounds = 0;
+        let now = Instant::now();
+        if now.duration_since(self.progress) >= SPIN {
             // The peer may need this very processor.
             std::thread::yield_now();
         }
-        if now < self.look {
-            return Ok(());
+        if now >= self.look {
+            self.look(now)?;
         }
+        Ok(true)
+    }
+
+    fn look(&mut self, now: Instant) -> Result<(), Stop> {
         self.look = now + LOOK;
         self.check_user()?;
         self.check_peer(now)?;

@@ -127,7 +127,7 @@ fn await_send(session: &Session, watch: &mut Watch<'_>) -> Result<(), Stop> {
         match session.send_cq.poll_one() {
             Some(completion) if completion.is_ok() => return Ok(()),
             Some(completion) => return Err(failed(&completion).into()),
-            None => watch.idle()?,
+            None => drop(watch.idle()?),
         }
     }
 }
@@ -179,10 +179,8 @@ fn await_byte(
         match session.send_cq.poll_one() {
             Some(completion) if completion.is_ok() => *open = open.saturating_sub(1),
             Some(completion) => return Err(failed(&completion).into()),
-            None => watch.idle()?,
-        }
-        if clock.is_long_over() {
-            return Err(Stop::PeerDone);
+            None if watch.idle()? && clock.is_long_over() => return Err(Stop::PeerDone),
+            None => {}
         }
     }
     pinged.received += 1;
@@ -204,9 +202,8 @@ fn sends(
         let answers = pinged.received < count && (pinged.sent > 0 || !session.is_client());
         if answers {
             while !receiver.reap(&mut unused)? {
-                receiver.nap();
-                watch.idle()?;
-                if clock.is_long_over() {
+                receiver.nap(&mut watch);
+                if watch.idle()? && clock.is_long_over() {
                     return Err(Stop::PeerDone);
                 }
             }

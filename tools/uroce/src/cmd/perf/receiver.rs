@@ -3,7 +3,7 @@
 use super::session::Session;
 use crate::failure::Failure;
 use crate::peak::Times;
-use crate::stop::{Stop, failed};
+use crate::stop::{Stop, Watch, failed};
 use std::time::{Duration, Instant};
 use uroce_verbs::{Notify, RecvWr, Sge, WorkCompletion};
 
@@ -170,7 +170,7 @@ impl<'a> Receiver<'a> {
     }
 
     /// With `-e`: sleeps a little, or until a completion comes.
-    pub fn nap(&self) {
+    pub fn nap(&self, watch: &mut Watch<'_>) {
         let Some(channel) = &self.session.events else {
             return;
         };
@@ -179,5 +179,6 @@ impl<'a> Receiver<'a> {
         if let Err(error) = channel.next_event(Some(NAP)) {
             tracing::warn!(%error, "cannot wait for events");
         }
+        watch.slept();
     }
 }

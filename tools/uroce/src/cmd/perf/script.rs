@@ -200,10 +200,10 @@ fn receive(session: &Session, receiver: &mut Receiver<'_>, times: &mut Times) ->
             watch.progressed(Instant::now())?;
             continue;
         }
-        receiver.nap();
+        receiver.nap(&mut watch);
         match watch.idle() {
             Err(Stop::PeerDone) => return peer_done(session, receiver.total()),
-            other => other?,
+            other => drop(other?),
         }
     }
     Ok(())

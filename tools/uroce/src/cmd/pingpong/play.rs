@@ -89,7 +89,7 @@ impl Game<'_> {
         while self.played.sent < wanted || self.played.received < wanted {
             let count = self.end.cq.poll(&mut out);
             if count == 0 {
-                self.nap();
+                self.nap(&mut watch);
                 watch.idle()?;
                 continue;
             }
@@ -99,7 +99,7 @@ impl Game<'_> {
         Ok(())
     }
 
-    fn nap(&self) {
+    fn nap(&self, watch: &mut Watch<'_>) {
         let Some(channel) = &self.end.events else {
             return;
         };
@@ -108,6 +108,7 @@ impl Game<'_> {
         if let Err(error) = channel.next_event(Some(NAP)) {
             tracing::warn!(%error, "cannot wait for events");
         }
+        watch.slept();
     }
 
     fn take(&mut self, completion: &WorkCompletion) -> Result<(), Stop> {
