@@ -14,8 +14,9 @@ use uroce_device::cm::{Link, PortSpace};
 use uroce_device::memory::Access;
 use uroce_device::transport::{AddressVector, QpAttrMask as Mask, QpState, QpType};
 
-/// Pause that a peer is asked for when no receive is posted: 0.64 ms.
-const MIN_RNR_TIMER: u8 = 12;
+/// Pause (code) that a peer is asked for when no receive is posted: 655 ms, the longest, as with the
+/// kernel. Programs ask for few retries and count on it.
+const MIN_RNR_TIMER: u8 = 0;
 
 /// rdma_init_qp_attr(3). The state in `attr` says which step.
 #[unsafe(no_mangle)]
