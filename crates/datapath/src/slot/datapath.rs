@@ -38,6 +38,8 @@ pub struct SlotDatapath<D> {
     inbox: Arc<Inbox>,
     /// A letter, and how many bytes of its packets are handed over already.
     open: Option<(Arrived, usize)>,
+    /// Turns in which the socket had more than was asked for, and letters waited.
+    waited: usize,
     porter: Porter,
     /// Readable when the datapath inside has packets, or the inbox.
     epoll: OwnedFd,
@@ -70,6 +72,9 @@ impl SlotDatapath<UringDatapath> {
 
 /// Packets that go astray before something is done about it.
 const MANY: usize = 64;
+
+/// Turns that letters wait for at most.
+const MAX_WAIT: usize = 16;
 
 /// Takes a slot, binds, and tells the kernel whose packets are whose.
 fn join<D, E>(
@@ -133,6 +138,7 @@ impl<D: Datapath> SlotDatapath<D> {
             porter: Porter::start(Arc::clone(&inbox), socket, surveyor)?,
             inbox,
             open: None,
+            waited: 0,
             epoll,
             _waiter: waiter,
             adopted: DatapathStats::default(),
@@ -200,13 +206,13 @@ impl<D: Datapath> Datapath for SlotDatapath<D> {
     }
 
     fn recv(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> io::Result<usize> {
-        let mut count = 0;
-        if self.open.is_some() || !self.inbox.is_empty() {
-            // Half of the turn, so that neither way starves.
-            count = self.read_letters(limit.div_ceil(2), sink);
-        }
+        // What a letter brings was sent after what the socket had before the packets went astray: it is
+        // read when the socket is empty, unless that takes too long.
+        let letters = self.open.is_some() || !self.inbox.is_empty();
+        let late = letters && self.waited >= MAX_WAIT;
+        let share = if late { limit / 2 } else { limit };
         let (own, sorter) = (self.slot.get(), &mut self.sorter);
-        count += self.inner.recv(limit.saturating_sub(count), &mut |rx| {
+        let mut count = self.inner.recv(share, &mut |rx| {
             if rx.payload.get(Slot::OFFSET) == Some(&own) || !sorter.pass_on(&rx) {
                 sink(rx);
             }
@@ -215,6 +221,12 @@ impl<D: Datapath> Datapath for SlotDatapath<D> {
         if sorter.astray >= MANY {
             sorter.astray = 0;
             self.porter.survey();
+        }
+        if letters && (late || count < share) {
+            self.waited = 0;
+            count += self.read_letters(limit - count, sink);
+        } else if letters {
+            self.waited += 1;
         }
         Ok(count)
     }

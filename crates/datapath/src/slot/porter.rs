@@ -13,7 +13,7 @@ use rustix::net::{self, RecvFlags, SocketFlags};
 
 use super::inbox::{Arrived, Inbox};
 use super::place::check_user;
-use super::probe::Probe;
+use super::probe::Answer;
 use super::survey::Surveyor;
 
 /// Processes that may be connected: all the others, and some that bring a single letter.
@@ -183,7 +183,7 @@ impl Work {
 
     /// Letters with packets are for the datapath, answers to probes are not.
     fn sort(&mut self, letter: Arrived) {
-        match Probe::read_answer(&letter.bytes[..letter.len]) {
+        match Answer::read(&letter.bytes[..letter.len]) {
             None => self.lobby.inbox.put(letter),
             Some(answer) => {
                 self.surveyor.handle_answer(&answer);

@@ -51,23 +51,53 @@ impl Probe {
     }
 
     /// The letter that says that `slot` is there.
-    pub(crate) fn answer(&self, slot: Slot) -> [u8; HEAD + LEN] {
-        let mut bytes = [0; HEAD + LEN];
+    pub(crate) fn answer(&self, slot: Slot, ordered: &SlotSet) -> [u8; HEAD + LEN + SET] {
+        let mut bytes = [0; HEAD + LEN + SET];
         bytes[KIND] = ANSWER;
         let named = Self { asker: slot, ..*self };
-        bytes[HEAD..].copy_from_slice(&named.write());
+        bytes[HEAD..HEAD + LEN].copy_from_slice(&named.write());
+        bytes[HEAD + LEN..].copy_from_slice(&ordered.0);
         bytes
     }
+}
 
-    /// Reads an answer: `asker` is who answers.
-    pub(crate) fn read_answer(letter: &[u8]) -> Option<Self> {
-        let (head, bytes) = letter.split_first_chunk::<HEAD>()?;
-        let bytes: &[u8; LEN] = bytes.try_into().ok()?;
+/// Who is in a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) place: u8,
+    pub(crate) slot: Slot,
+    pub(crate) nonce: u64,
+    /// Slots whose packets go there astray and must not change their way.
+    pub(crate) ordered: SlotSet,
+}
+
+impl Answer {
+    pub(crate) fn read(letter: &[u8]) -> Option<Self> {
+        let (head, rest) = letter.split_first_chunk::<HEAD>()?;
+        let (bytes, set) = rest.split_first_chunk::<LEN>()?;
         if head[KIND] != ANSWER {
             return None;
         }
         let (place, nonce) = (bytes[PLACE], u64::from_be_bytes(*bytes.last_chunk()?));
-        Some(Self { place, asker: Slot::new(bytes[ASKER])?, nonce })
+        let ordered = SlotSet(set.try_into().ok()?);
+        Some(Self { place, slot: Slot::new(bytes[ASKER])?, nonce, ordered })
+    }
+}
+
+/// Bytes of a set of slots.
+const SET: usize = 32;
+
+/// Some slots, a bit each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct SlotSet([u8; SET]);
+
+impl SlotSet {
+    pub(crate) fn add(&mut self, slot: Slot) {
+        self.0[usize::from(slot.get() / 8)] |= 1 << (slot.get() % 8);
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Slot> + '_ {
+        Slot::all().filter(|slot| self.0[usize::from(slot.get() / 8)] >> (slot.get() % 8) & 1 == 1)
     }
 }
 
@@ -96,9 +126,13 @@ mod tests {
         assert_eq!(Probe::read(&packet(&bytes, "127.0.0.1:9")), Some(probe));
         assert_eq!(Probe::read(&packet(&bytes, "127.0.0.2:9")), None, "from another host");
         assert_eq!(Probe::read(&packet(&bytes[1..], "127.0.0.1:9")), None);
-        let answer = probe.answer(other);
-        assert_eq!(Probe::read_answer(&answer), Some(Probe { asker: other, ..probe }));
+        let mut ordered = SlotSet::default();
+        [asker, other].into_iter().for_each(|slot| ordered.add(slot));
+        assert_eq!(ordered.iter().collect::<Vec<_>>(), [asker, other]);
+        let answer = probe.answer(other, &ordered);
+        let read = Answer { place: 200, slot: other, nonce: probe.nonce, ordered };
+        assert_eq!(Answer::read(&answer), Some(read));
         assert!(letter::read(&answer).is_none(), "no packets in it");
-        assert_eq!(Probe::read_answer(&letter::single(&packet(&bytes, "127.0.0.1:9"))), None);
+        assert_eq!(Answer::read(&letter::single(&packet(&bytes, "127.0.0.1:9"))), None);
     }
 }

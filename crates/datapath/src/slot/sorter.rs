@@ -1,15 +1,22 @@
 //! Whose packet is it: the way of those that are not for a queue pair of this process.
 
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 use uroce_wire::{Qpn, Slot};
 
 use super::letter::{Letter, single};
 use super::links::{Links, send_to_service};
 use super::place::Place;
-use super::probe::Probe;
+use super::probe::{Probe, SlotSet};
 use crate::packet::RxPacket;
 use crate::sys::udp::RECV_ROOM;
+
+/// The upper three bits of the opcodes of UC.
+const UNRELIABLE_CONNECTION: u8 = 0b001;
+
+/// How long an unreliable connection is taken to be in use after a packet.
+const LATELY: Duration = Duration::from_secs(10);
 
 /// Which process a packet to QP 1 is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +59,8 @@ pub(crate) struct Sorter {
     pub(crate) counts: Sorted,
     /// Packets that the kernel gave us although they name the slot of another process, lately.
     pub(crate) astray: usize,
+    /// When packets of unreliable connections were last handed to each slot.
+    ordered_at: Box<[Option<Instant>]>,
     /// The services that this process takes calls to, and their entrances.
     pub(crate) services: HashMap<u64, u64>,
 }
@@ -66,6 +75,7 @@ impl Sorter {
             letter: Letter::new(),
             counts: Sorted::default(),
             astray: 0,
+            ordered_at: (0..=u8::MAX).map(|_| None).collect(),
             services: HashMap::new(),
         }
     }
@@ -76,8 +86,7 @@ impl Sorter {
             Addressee::Here => self.answer_probe(rx),
             Addressee::Slot(slot) => {
                 let passed = self.pass_to(slot, rx);
-                // A packet to QP 1 is nowhere at home.
-                self.astray += usize::from(passed && rx.payload[Slot::OFFSET] != 0);
+                self.note(slot, rx.payload);
                 passed
             }
             Addressee::Service(service) => self.pass_to_service(service, rx),
@@ -91,13 +100,34 @@ impl Sorter {
         }
     }
 
+    /// Takes note of a packet that went astray.
+    fn note(&mut self, slot: Slot, payload: &[u8]) {
+        // A packet to QP 1 is nowhere at home.
+        self.astray += usize::from(payload[Slot::OFFSET] != 0);
+        if payload[0] >> 5 == UNRELIABLE_CONNECTION {
+            self.ordered_at[usize::from(slot.get())] = Some(Instant::now());
+        }
+    }
+
+    /// The slots that packets of unreliable connections were handed to lately. One that took a
+    /// shorter way would overtake those before it, and nothing repairs that.
+    fn ordered(&self) -> SlotSet {
+        let mut set = SlotSet::default();
+        let lately = |slot: &Slot| {
+            let at = self.ordered_at[usize::from(slot.get())];
+            at.is_some_and(|at| at.elapsed() < LATELY)
+        };
+        Slot::all().filter(lately).for_each(|slot| set.add(slot));
+        set
+    }
+
     fn answer_probe(&mut self, rx: &RxPacket<'_>) -> bool {
         let Some(probe) = Probe::read(rx) else { return false };
         self.count(rx);
         self.counts.probes += 1;
         if self.links.reaches(probe.asker) {
             // Who does not get it asks again.
-            self.links.send(probe.asker, &probe.answer(self.own)).ok();
+            self.links.send(probe.asker, &probe.answer(self.own, &self.ordered())).ok();
         }
         true
     }

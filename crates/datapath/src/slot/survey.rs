@@ -9,7 +9,7 @@ use uroce_wire::Slot;
 
 use super::claim::Door;
 use super::place::{Place, slots_taken};
-use super::probe::Probe;
+use super::probe::{Answer, Probe};
 use super::steer::{Places, steer};
 
 /// How long to wait for answers: each process answers when it looks at its packets next.
@@ -27,6 +27,8 @@ struct Survey {
     /// Processes that can answer.
     expected: usize,
     places: Places,
+    /// Where packets go astray that must stay in order.
+    ordered: Places,
     /// Nobody joins meanwhile.
     _door: Door,
 }
@@ -78,17 +80,19 @@ impl Surveyor {
             let probe = Probe { place, asker: self.own, nonce: self.nonce };
             from.send_to(&probe.write(), self.local)?;
         }
-        let (nonce, end, places) = (self.nonce, now + PATIENCE, Places::new());
-        Ok(Some(Survey { nonce, end, expected, places, _door: door }))
+        let (nonce, end) = (self.nonce, now + PATIENCE);
+        let (places, ordered) = (Places::new(), Places::new());
+        Ok(Some(Survey { nonce, end, expected, places, ordered, _door: door }))
     }
 
     /// Takes note of an answer.
-    pub(crate) fn handle_answer(&mut self, answer: &Probe) {
+    pub(crate) fn handle_answer(&mut self, answer: &Answer) {
         let Some(survey) = self.survey.as_mut().filter(|survey| survey.nonce == answer.nonce)
         else {
             return;
         };
-        survey.places.insert(answer.asker, answer.place);
+        survey.places.insert(answer.slot, answer.place);
+        survey.ordered.extend(answer.ordered.iter().map(|slot| (slot, answer.place)));
         if survey.places.len() >= survey.expected {
             self.finish();
         }
@@ -108,7 +112,8 @@ impl Surveyor {
 
     /// Tells the kernel what was found.
     fn finish(&mut self) {
-        let Some(survey) = self.survey.take() else { return };
+        let Some(mut survey) = self.survey.take() else { return };
+        survey.places.append(&mut survey.ordered);
         let same = survey.places == self.found;
         self.pause = if same { (2 * self.pause).min(LONGEST_PAUSE) } else { PAUSE };
         self.next = Instant::now() + self.pause;

@@ -55,7 +55,8 @@ impl Life {
             match words[0] {
                 "names" => say(format_args!("{} {}", life.rc.get(), life.uc.get())),
                 "connect" => life.connect(address, Qpn::new(number(1)), Qpn::new(number(2))),
-                "exchange" => life.exchange(number(1) as u8, number(2) as u8),
+                "exchange" => life.exchange(number(1) as u8, number(2) as u8, 2),
+                "exchange-rc" => life.exchange(number(1) as u8, number(2) as u8, 1),
                 "counter" => say(life.node.counter(words[1])),
                 "join" => life.join(words[1].parse().expect("an address")),
                 "shout" => life.shout(words[1].parse().expect("an address")),
@@ -77,7 +78,7 @@ impl Life {
     fn connect(&self, address: IpAddr, rc: Qpn, uc: Qpn) {
         self.node.connect_with(self.rc, address, rc, Mtu::M1024, TIMEOUT);
         self.connect_uc(address, uc);
-        self.post_receives();
+        self.post_receives(2);
         say("connected");
     }
 
@@ -94,8 +95,8 @@ impl Life {
         self.node.step(self.uc, &attr, QpState::Rts, M::SQ_PSN);
     }
 
-    fn post_receives(&self) {
-        for (kind, qpn) in [self.rc, self.uc].into_iter().enumerate() {
+    fn post_receives(&self, kinds: usize) {
+        for (kind, qpn) in [self.rc, self.uc].into_iter().enumerate().take(kinds) {
             for index in 0..ROUND {
                 let sge = self.buffer.sge(self.place(kind, index), SIZE as u32);
                 self.node.recv(qpn, (kind * ROUND + index) as u64, &[sge]);
@@ -103,20 +104,23 @@ impl Life {
         }
     }
 
-    /// Sends a round to the peer, and takes one from it; `theirs` is what its messages look like.
-    fn exchange(&self, ours: u8, theirs: u8) {
+    /// Sends a round to the peer, and takes one from it; `theirs` is what its messages look like. The
+    /// first `kinds` of RC and UC take part.
+    fn exchange(&self, ours: u8, theirs: u8, kinds: usize) {
         self.buffer.write(SENT, &pattern(SIZE, ours));
         let sge = self.buffer.sge(SENT as u64, SIZE as u32);
+        let queues = [self.rc, self.uc];
         for wr_id in 0..ROUND as u64 {
-            self.node.send(self.rc, wr_id, SendOp::Send, &[sge]);
-            self.node.send(self.uc, wr_id, SendOp::Send, &[sge]);
+            queues[..kinds]
+                .iter()
+                .for_each(|qpn| self.node.send(*qpn, wr_id, SendOp::Send, &[sge]));
         }
-        let arrived = self.wait_for(4 * ROUND, 2 * ROUND);
-        for index in 0..2 * ROUND {
+        let arrived = self.wait_for(2 * kinds * ROUND, kinds * ROUND);
+        for index in 0..kinds * ROUND {
             let at = self.place(0, index) as usize;
             assert_eq!(self.buffer.bytes(at, SIZE), pattern(SIZE, theirs), "message {index}");
         }
-        self.post_receives();
+        self.post_receives(kinds);
         say(arrived);
     }
 
