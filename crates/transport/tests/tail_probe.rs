@@ -93,6 +93,29 @@ fn r71_the_same_with_more_behind_it_than_the_window_holds_now() {
 }
 
 #[test]
+fn r71_a_lost_nak_costs_no_timeout() {
+    let mut pair = pair();
+    let (mut packets, mut naks) = (1, 1);
+    pair.filter(move |seen| {
+        let left = if seen.from == 0 { &mut packets } else { &mut naks };
+        let hit = match seen.from {
+            0 => seen.packet().bth.psn.get() == 0x100 + 1 + 5,
+            _ => seen.syndrome().is_some_and(|syndrome| syndrome >> 5 == 3),
+        };
+        let hit = hit && *left > 0;
+        *left -= u32::from(hit);
+        if hit { Fate::Drop } else { Fate::Deliver }
+    });
+    write(&mut pair, 2, 20 * 256);
+    let took = run(&mut pair);
+    assert!(pair.nodes[0].sends()[0].is_ok());
+    assert!(took < 5 * MS, "{took} ns");
+    let counters = &pair.nodes[0].counters;
+    assert_eq!((counters.ack_timeout, counters.rcvd_seq_err), (0, 0), "the NAK never came");
+    assert_eq!(pair.nodes[1].bytes(0, 5120), pair.nodes[0].bytes(0, 5120));
+}
+
+#[test]
 fn r68_a_response_that_is_lost_again_when_it_is_asked_for_again_costs_no_timeout() {
     let mut pair = pair();
     let mut left = 3;

@@ -3,7 +3,8 @@
 //! that has it answers with the ACK that was lost; one that misses something answers with a NAK.
 //!
 //! A peer that has sent a NAK says nothing more until the missing packet is there (R53). If that is
-//! lost again, the requester goes back to it again after the same time.
+//! lost again, the requester goes back to it again after the same time; and if the NAK itself was lost,
+//! nobody answers the first probe, and the second one goes back as far.
 
 use uroce_wire::Psn;
 
@@ -91,14 +92,18 @@ impl QueuePair {
         if self.requester.probe.at.is_none_or(|at| now < at) {
             return;
         }
-        let went_back = self.requester.probe.went_back;
+        let Probe { went_back, sent, .. } = self.requester.probe;
         self.requester.probe.forget_sample();
         let plain = self.requester.reads.is_empty();
         if !self.requester.in_flight() || !(plain || went_back) {
             return;
         }
         self.requester.probe.sent += 1;
-        if went_back { self.go_back_to(self.requester.una, cx) } else { self.repeat_last() }
+        if went_back || sent > 0 {
+            self.go_back_to(self.requester.una, cx);
+        } else {
+            self.repeat_last();
+        }
     }
 
     fn repeat_last(&mut self) {
