@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use crate::caps::DatapathStats;
+
 /// The IPv4 identification field of a received packet, which the ICRC covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum IpId {
@@ -28,4 +30,29 @@ pub struct RxPacket<'a> {
     pub ip_id: IpId,
     /// The UDP payload: BTH to ICRC.
     pub payload: &'a [u8],
+}
+
+impl RxPacket<'_> {
+    /// Hands over the packets that arrived as this one, of `size` bytes each but the last, which may be
+    /// shorter: up to `limit` of them from byte `offset` on, which moves behind them. Returns how many.
+    #[inline]
+    pub(crate) fn hand_over(
+        &self,
+        size: usize,
+        offset: &mut usize,
+        limit: usize,
+        stats: &mut DatapathStats,
+        sink: &mut dyn FnMut(RxPacket<'_>),
+    ) -> usize {
+        let rest = self.payload.get(*offset..).unwrap_or_default();
+        let mut count = 0;
+        for payload in rest.chunks(size).take(limit) {
+            count += 1;
+            *offset += payload.len();
+            stats.rx_packets += 1;
+            stats.rx_bytes += payload.len() as u64;
+            sink(RxPacket { payload, ..*self });
+        }
+        count
+    }
 }

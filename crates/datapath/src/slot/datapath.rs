@@ -151,22 +151,15 @@ impl<D: Datapath> SlotDatapath<D> {
         let mut count = 0;
         while count < limit {
             let next = self.open.take().or_else(|| Some((self.inbox.take()?, 0)));
-            let Some((letter, offset)) = next else { break };
+            let Some((letter, mut offset)) = next else { break };
             let Some((whole, size)) = letter::read(&letter.bytes[..letter.len]) else {
                 self.adopted.rx_dropped += 1;
                 self.inbox.recycle(letter.bytes);
                 continue;
             };
-            let rest = whole.payload.get(offset..).unwrap_or_default();
-            let mut end = offset;
-            for payload in rest.chunks(size).take(limit - count) {
-                (count, end) = (count + 1, end + payload.len());
-                self.adopted.rx_packets += 1;
-                self.adopted.rx_bytes += payload.len() as u64;
-                sink(RxPacket { payload, ..whole });
-            }
-            if end < whole.payload.len() {
-                self.open = Some((letter, end));
+            count += whole.hand_over(size, &mut offset, limit - count, &mut self.adopted, sink);
+            if offset < whole.payload.len() {
+                self.open = Some((letter, offset));
             } else {
                 self.inbox.recycle(letter.bytes);
             }

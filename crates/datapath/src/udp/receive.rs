@@ -167,14 +167,8 @@ impl Receiver {
                 self.pending.pass();
                 continue;
             };
-            let rest = whole.payload.get(self.pending.offset..).unwrap_or_default();
-            for payload in rest.chunks(segment).take(limit - good) {
-                good += 1;
-                self.pending.offset += payload.len();
-                stats.rx_packets += 1;
-                stats.rx_bytes += payload.len() as u64;
-                sink(RxPacket { payload, ..whole });
-            }
+            let offset = &mut self.pending.offset;
+            good += whole.hand_over(segment, offset, limit - good, stats, sink);
             if self.pending.offset >= whole.payload.len() {
                 self.per_message = whole.payload.len().div_ceil(segment);
                 self.pending.pass();

@@ -162,14 +162,7 @@ impl Receiver {
         let message = self.ring.message(&held);
         let (mut good, mut done) = (0, true);
         if let Some((whole, segment)) = decode(&message, self.local.port(), stats) {
-            let rest = whole.payload.get(offset..).unwrap_or_default();
-            for payload in rest.chunks(segment).take(limit) {
-                good += 1;
-                offset += payload.len();
-                stats.rx_packets += 1;
-                stats.rx_bytes += payload.len() as u64;
-                sink(RxPacket { payload, ..whole });
-            }
+            good = whole.hand_over(segment, &mut offset, limit, stats, sink);
             done = offset >= whole.payload.len();
         }
         if done {
