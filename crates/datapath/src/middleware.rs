@@ -51,6 +51,34 @@ pub trait Middleware: Send {
         self.inner_mut().arm()
     }
 
+    /// See [`Datapath::waiter`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    fn waiter(&self) -> io::Result<OwnedFd> {
+        self.inner().waiter()
+    }
+
+    /// See [`Datapath::slot`].
+    fn slot(&self) -> Option<Slot> {
+        self.inner().slot()
+    }
+
+    /// See [`Datapath::claim_service`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    fn claim_service(&mut self, service: u64) -> io::Result<()> {
+        self.inner_mut().claim_service(service)
+    }
+
+    /// See [`Datapath::release_service`].
+    fn release_service(&mut self, service: u64) {
+        self.inner_mut().release_service(service);
+    }
+
     /// See [`Datapath::stats`].
     fn stats(&self) -> DatapathStats {
         self.inner().stats()
@@ -83,7 +111,7 @@ impl<M: Middleware> Datapath for M {
         Middleware::arm(self)
     }
     fn waiter(&self) -> io::Result<OwnedFd> {
-        self.inner().waiter()
+        Middleware::waiter(self)
     }
     fn join(&mut self, group: IpAddr) -> io::Result<()> {
         self.inner_mut().join(group)
@@ -92,13 +120,13 @@ impl<M: Middleware> Datapath for M {
         self.inner_mut().leave(group)
     }
     fn slot(&self) -> Option<Slot> {
-        self.inner().slot()
+        Middleware::slot(self)
     }
     fn claim_service(&mut self, service: u64) -> io::Result<()> {
-        self.inner_mut().claim_service(service)
+        Middleware::claim_service(self, service)
     }
     fn release_service(&mut self, service: u64) {
-        self.inner_mut().release_service(service);
+        Middleware::release_service(self, service);
     }
     fn last_problem(&self) -> Option<String> {
         self.inner().last_problem()

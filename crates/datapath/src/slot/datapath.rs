@@ -1,7 +1,7 @@
 //! A datapath on an address that several processes share.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -18,11 +18,10 @@ use super::sorter::{GsiAddressee, Sorter};
 use super::steer::{Places, steer};
 use super::survey::Surveyor;
 use crate::packet::RxPacket;
-use crate::route::Route;
 use crate::udp::link::{Link, scoped};
 use crate::udp::{BindError, UdpConfig, UdpDatapath, check_local};
 use crate::uring::{UringDatapath, UringError};
-use crate::{Caps, Datapath, DatapathStats, Flush};
+use crate::{Datapath, DatapathStats, Middleware};
 
 /// One of up to 254 processes of one user that have devices on one address at the same time.
 ///
@@ -168,34 +167,19 @@ impl<D: Datapath> SlotDatapath<D> {
     }
 }
 
-impl<D: Datapath> Datapath for SlotDatapath<D> {
-    fn caps(&self) -> &Caps {
-        self.inner.caps()
+impl<D: Datapath> Middleware for SlotDatapath<D> {
+    type Inner = D;
+
+    fn inner(&self) -> &D {
+        &self.inner
     }
 
-    fn local(&self) -> SocketAddr {
-        self.inner.local()
+    fn inner_mut(&mut self) -> &mut D {
+        &mut self.inner
     }
 
     fn slot(&self) -> Option<Slot> {
         Some(self.slot)
-    }
-
-    fn source_port(&mut self, wanted: u16) -> u16 {
-        self.inner.source_port(wanted)
-    }
-
-    #[inline]
-    fn tx_space(&mut self) -> Option<&mut [u8]> {
-        self.inner.tx_space()
-    }
-
-    fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8])) {
-        self.inner.tx_commit(route, len, seal);
-    }
-
-    fn flush(&mut self) -> io::Result<Flush> {
-        self.inner.flush()
     }
 
     fn recv(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> io::Result<usize> {
@@ -232,14 +216,6 @@ impl<D: Datapath> Datapath for SlotDatapath<D> {
         self.epoll.try_clone()
     }
 
-    fn join(&mut self, group: IpAddr) -> io::Result<()> {
-        self.inner.join(group)
-    }
-
-    fn leave(&mut self, group: IpAddr) -> io::Result<()> {
-        self.inner.leave(group)
-    }
-
     fn claim_service(&mut self, service: u64) -> io::Result<()> {
         if self.sorter.services.contains_key(&service) {
             return Ok(());
@@ -254,10 +230,6 @@ impl<D: Datapath> Datapath for SlotDatapath<D> {
         if let Some(number) = self.sorter.services.remove(&service) {
             self.porter.close(number);
         }
-    }
-
-    fn last_problem(&self) -> Option<String> {
-        self.inner.last_problem()
     }
 
     fn stats(&self) -> DatapathStats {
