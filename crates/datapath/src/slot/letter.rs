@@ -17,7 +17,8 @@ pub(crate) const LONGEST: usize = HEAD + SUPER_ROOM;
 
 const CLASS: usize = 0;
 const HOPS: usize = 1;
-const ID_KIND: usize = 2;
+/// Where the kind of identification stands.
+pub(crate) const ID_KIND: usize = 2;
 const ID: usize = 4;
 const SRC: usize = 6;
 const DST: usize = SRC + NAME;
@@ -27,6 +28,8 @@ const SIZE: usize = DST + NAME;
 const HIDDEN: u8 = 0;
 const NOT_PRESENT: u8 = 1;
 const KNOWN: u8 = 2;
+/// No packet follows, but the answer to a [`probe`](super::probe).
+pub(crate) const ANSWER: u8 = 0xff;
 
 /// Packets of one sender to one process, as long as they can travel together.
 #[derive(Debug)]

@@ -3,11 +3,11 @@
 
 use uroce_wire::Slot;
 
-use super::letter::HEAD;
+use super::letter::{ANSWER, HEAD, ID_KIND};
 use crate::packet::RxPacket;
 
 /// What a probe begins with: an opcode that no packet of RoCE has.
-pub(crate) const MARK: [u8; 1] = [0xff];
+pub(crate) const MARK: u8 = 0xff;
 /// Where the place stands.
 pub(crate) const PLACE: usize = 1;
 /// The bytes at the place of the QPN: that of no process, so that everyone looks closely.
@@ -15,10 +15,6 @@ const NOBODY: usize = Slot::OFFSET;
 const ASKER: usize = 8;
 const NONCE: usize = 9;
 const LEN: usize = NONCE + 8;
-/// In the place of the kind of identification, in an answer.
-pub(crate) const ANSWER: u8 = 0xff;
-/// Where an answer has it.
-const KIND: usize = 2;
 
 /// Asks the socket in `place` to name itself to `asker`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +27,7 @@ pub(crate) struct Probe {
 impl Probe {
     pub(crate) fn write(&self) -> [u8; LEN] {
         let mut bytes = [0; LEN];
-        (bytes[0], bytes[PLACE], bytes[ASKER]) = (MARK[0], self.place, self.asker.get());
+        (bytes[0], bytes[PLACE], bytes[ASKER]) = (MARK, self.place, self.asker.get());
         bytes[NONCE..].copy_from_slice(&self.nonce.to_be_bytes());
         bytes
     }
@@ -40,9 +36,13 @@ impl Probe {
     /// claims to be from an address of its own.
     pub(crate) fn read(rx: &RxPacket<'_>) -> Option<Self> {
         let bytes: &[u8; LEN] = rx.payload.try_into().ok()?;
-        if bytes[0] != MARK[0] || bytes[NOBODY] != 0 || rx.src.ip() != rx.dst.ip() {
+        if bytes[0] != MARK || bytes[NOBODY] != 0 || rx.src.ip() != rx.dst.ip() {
             return None;
         }
+        Self::of(bytes)
+    }
+
+    fn of(bytes: &[u8; LEN]) -> Option<Self> {
         Some(Self {
             place: bytes[PLACE],
             asker: Slot::new(bytes[ASKER])?,
@@ -53,7 +53,7 @@ impl Probe {
     /// The letter that says that `slot` is there.
     pub(crate) fn answer(&self, slot: Slot, ordered: &SlotSet) -> [u8; HEAD + LEN + SET] {
         let mut bytes = [0; HEAD + LEN + SET];
-        bytes[KIND] = ANSWER;
+        bytes[ID_KIND] = ANSWER;
         let named = Self { asker: slot, ..*self };
         bytes[HEAD..HEAD + LEN].copy_from_slice(&named.write());
         bytes[HEAD + LEN..].copy_from_slice(&ordered.0);
@@ -75,12 +75,11 @@ impl Answer {
     pub(crate) fn read(letter: &[u8]) -> Option<Self> {
         let (head, rest) = letter.split_first_chunk::<HEAD>()?;
         let (bytes, set) = rest.split_first_chunk::<LEN>()?;
-        if head[KIND] != ANSWER {
+        if head[ID_KIND] != ANSWER {
             return None;
         }
-        let (place, nonce) = (bytes[PLACE], u64::from_be_bytes(*bytes.last_chunk()?));
-        let ordered = SlotSet(set.try_into().ok()?);
-        Some(Self { place, slot: Slot::new(bytes[ASKER])?, nonce, ordered })
+        let Probe { place, asker: slot, nonce } = Probe::of(bytes)?;
+        Some(Self { place, slot, nonce, ordered: SlotSet(set.try_into().ok()?) })
     }
 }
 

@@ -30,7 +30,7 @@ fn program(places: &Places) -> Vec<sock_filter> {
     // A probe says which place it is for.
     let mut program = vec![
         load(0),
-        jump_unless(MARK[0].into(), 2),
+        jump_unless(MARK.into(), 2),
         load(PLACE as u32),
         step(BPF_RET | BPF_A, 0),
         load(Slot::OFFSET as u32),
