@@ -12,7 +12,7 @@ use uroce_wire::Slot;
 use super::claim::{Claim, Door};
 use super::inbox::{Arrived, Inbox};
 use super::letter;
-use super::place::{Place, listen, slots_taken};
+use super::place::{Place, listen};
 use super::porter::Porter;
 use super::sorter::{GsiAddressee, Sorter};
 use super::steer::{Places, steer};
@@ -95,7 +95,7 @@ where
     let claim = claim.ok_or(BindError::NoSlot(local))?;
     let inner = bind(&UdpConfig { shared: true, ..*config })?;
     let member = socket(&inner).try_clone().map_err(failed("copying a descriptor"))?;
-    let others = slots_taken(local).map_or(0, |slots| slots.len().saturating_sub(1));
+    let others = place.slots_taken().map_or(0, |slots| slots.len().saturating_sub(1));
     if others == 0 {
         steer(&member, &Places::new()).map_err(failed("steering packets"))?;
     }

@@ -49,6 +49,20 @@ impl Place {
         self.name("door")
     }
 
+    /// The slots that processes have, as the system shows them.
+    pub(crate) fn slots_taken(self) -> io::Result<Vec<Slot>> {
+        let table = std::fs::read_to_string("/proc/net/unix")?;
+        let prefix = format!(" @{VERSION}/{}/slot/", self.0);
+        let listens = |line: &&str| line.split(' ').nth(3) == Some(LISTENING);
+        let slots = table.lines().filter(listens).filter_map(|line| {
+            let (_, number) = line.split_once(&prefix)?;
+            Slot::new(number.parse().ok()?)
+        });
+        let mut slots: Vec<Slot> = slots.collect();
+        slots.sort_unstable();
+        Ok(slots)
+    }
+
     fn name(self, what: impl Display) -> io::Result<SocketAddrUnix> {
         let text = format!("{VERSION}/{}/{what}", self.0);
         Ok(SocketAddrUnix::new_abstract_name(text.as_bytes())?)
@@ -61,17 +75,7 @@ impl Place {
 ///
 /// When the system does not show its unix sockets (/proc/net/unix), or the address is not of this host.
 pub fn slots_taken(local: SocketAddr) -> io::Result<Vec<Slot>> {
-    let Place(own) = super::datapath::place(local)?;
-    let table = std::fs::read_to_string("/proc/net/unix")?;
-    let prefix = format!(" @{VERSION}/{own}/slot/");
-    let listens = |line: &&str| line.split(' ').nth(3) == Some(LISTENING);
-    let slots = table.lines().filter(listens).filter_map(|line| {
-        let (_, number) = line.split_once(&prefix)?;
-        Slot::new(number.parse().ok()?)
-    });
-    let mut slots: Vec<Slot> = slots.collect();
-    slots.sort_unstable();
-    Ok(slots)
+    super::datapath::place(local)?.slots_taken()
 }
 
 /// How /proc/net/unix shows that a socket is listened on.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use uroce_wire::Slot;
 
 use super::claim::Door;
-use super::place::{Place, slots_taken};
+use super::place::Place;
 use super::probe::{Answer, Probe};
 use super::steer::{Places, steer};
 
@@ -71,7 +71,7 @@ impl Surveyor {
     /// `None`: somebody else does it.
     fn probe(&mut self, now: Instant) -> io::Result<Option<Survey>> {
         let Some(door) = Door::try_enter(self.place)? else { return Ok(None) };
-        let expected = slots_taken(self.local)?.len();
+        let expected = self.place.slots_taken()?.len();
         let from = UdpSocket::bind((self.local.ip(), 0))?;
         from.set_nonblocking(true)?;
         self.nonce = self.nonce.wrapping_add(1);
