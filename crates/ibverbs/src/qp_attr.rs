@@ -50,7 +50,7 @@ pub(crate) unsafe extern "C" fn ibv_modify_qp(
     })
 }
 
-fn state(number: c_int) -> Result<QpState, Errno> {
+pub(crate) fn state(number: c_int) -> Result<QpState, Errno> {
     usize::try_from(number).ok().and_then(|index| STATES.get(index)).copied().ok_or(INVALID)
 }
 

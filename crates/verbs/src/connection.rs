@@ -106,7 +106,10 @@ impl ConnectOptions {
             min_rnr_timer: self.min_rnr_timer,
             ..QpAttr::default()
         };
-        (attr, QpAttrMask::ACCESS_FLAGS | mask(qp_type, QpState::Init, QpState::Rtr))
+        (
+            attr,
+            QpAttrMask::ACCESS_FLAGS | QpAttrMask::required(qp_type, QpState::Init, QpState::Rtr),
+        )
     }
 
     /// RTR to RTS, sending from `psn`.
@@ -120,7 +123,7 @@ impl ConnectOptions {
             max_rd_atomic: self.max_rd_atomic,
             ..QpAttr::default()
         };
-        (attr, mask(qp_type, QpState::Rtr, QpState::Rts))
+        (attr, QpAttrMask::required(qp_type, QpState::Rtr, QpState::Rts))
     }
 }
 
@@ -128,10 +131,5 @@ impl ConnectOptions {
 pub(crate) fn to_init(qp_type: QpType) -> (QpAttr, QpAttrMask) {
     let access = ConnectOptions::default().access;
     let attr = QpAttr { state: QpState::Init, access, ..QpAttr::default() };
-    (attr, mask(qp_type, QpState::Reset, QpState::Init))
-}
-
-/// What that transition must set.
-fn mask(qp_type: QpType, from: QpState, to: QpState) -> QpAttrMask {
-    QpAttrMask::STATE | QpAttrMask::required(qp_type, from, to).unwrap_or_default()
+    (attr, QpAttrMask::required(qp_type, QpState::Reset, QpState::Init))
 }

@@ -23,7 +23,7 @@ impl Engine {
             access |= Access::REMOTE;
         }
         let attr = QpAttr { state: QpState::Init, access, ..QpAttr::default() };
-        self.modify_qp(qpn, &attr, mask(QpType::Rc, QpState::Reset, QpState::Init))
+        self.modify_qp(qpn, &attr, QpAttrMask::required(QpType::Rc, QpState::Reset, QpState::Init))
     }
 
     /// From INIT to RTS.
@@ -80,7 +80,7 @@ fn to_rtr(link: &Link, qp_type: QpType) -> (QpAttr, QpAttrMask) {
         min_rnr_timer: MIN_RNR_TIMER,
         ..QpAttr::default()
     };
-    (attr, mask(qp_type, QpState::Init, QpState::Rtr))
+    (attr, QpAttrMask::required(qp_type, QpState::Init, QpState::Rtr))
 }
 
 fn to_rts(link: &Link, qp_type: QpType) -> (QpAttr, QpAttrMask) {
@@ -93,10 +93,5 @@ fn to_rts(link: &Link, qp_type: QpType) -> (QpAttr, QpAttrMask) {
         max_rd_atomic: link.max_rd_atomic,
         ..QpAttr::default()
     };
-    (attr, mask(qp_type, QpState::Rtr, QpState::Rts))
-}
-
-/// What that transition must set.
-fn mask(qp_type: QpType, from: QpState, to: QpState) -> QpAttrMask {
-    QpAttrMask::STATE | QpAttrMask::required(qp_type, from, to).unwrap_or_default()
+    (attr, QpAttrMask::required(qp_type, QpState::Rtr, QpState::Rts))
 }

@@ -8,6 +8,7 @@ use crate::ah::attr_of;
 use crate::errno::{Errno, INVALID};
 use crate::object::zeroed;
 use crate::outcome::minus_one;
+use crate::qp_attr::state;
 use crate::query::not_null;
 use libc::c_int;
 use uroce_device::cm::{Link, PortSpace};
@@ -43,41 +44,36 @@ pub(crate) unsafe extern "C" fn rdma_init_qp_attr(
     })
 }
 
-fn is(step: c_int, state: QpState) -> bool {
-    step == state as c_int
-}
-
 fn datagram_values(step: c_int, attr: &mut ibv_qp_attr) -> Result<Mask, Errno> {
     (attr.port_num, attr.qkey) = (1, UDP_QKEY);
-    match step {
-        _ if is(step, QpState::Init) => {
-            Ok(Mask::STATE | Mask::PKEY_INDEX | Mask::PORT | Mask::QKEY)
-        }
-        _ if is(step, QpState::Rtr) => Ok(Mask::STATE),
-        _ if is(step, QpState::Rts) => Ok(Mask::STATE | Mask::SQ_PSN),
-        _ => Err(INVALID),
-    }
+    mask(QpType::Ud, state(step)?)
 }
 
 fn values(inner: &Id, step: c_int, attr: &mut ibv_qp_attr) -> Result<Mask, Errno> {
-    if is(step, QpState::Init) {
+    let to = state(step);
+    if matches!(to, Ok(QpState::Init)) {
         attr.port_num = 1;
         attr.qp_access_flags = (Access::REMOTE_WRITE | Access::REMOTE).bits();
-        return Ok(Mask::STATE | Mask::PKEY_INDEX | Mask::PORT | Mask::ACCESS_FLAGS);
+        return mask(QpType::Rc, QpState::Init);
     }
-    let link = link_of(inner)?;
-    if is(step, QpState::Rtr) {
-        ready_to_receive(inner, &link, attr)?;
-    } else if is(step, QpState::Rts) {
-        ready_to_send(&link, attr);
-    } else {
-        return Err(INVALID);
+    let (link, to) = (link_of(inner)?, to?);
+    match to {
+        QpState::Rtr => ready_to_receive(inner, &link, attr)?,
+        QpState::Rts => ready_to_send(&link, attr),
+        _ => return Err(INVALID),
     }
-    let (from, to) = match is(step, QpState::Rtr) {
-        true => (QpState::Init, QpState::Rtr),
-        false => (QpState::Rtr, QpState::Rts),
+    mask(QpType::Rc, to)
+}
+
+/// What the step to a state must name; there are no others than these.
+pub(super) fn mask(qp_type: QpType, to: QpState) -> Result<Mask, Errno> {
+    let from = match to {
+        QpState::Init => QpState::Reset,
+        QpState::Rtr => QpState::Init,
+        QpState::Rts => QpState::Rtr,
+        _ => return Err(INVALID),
     };
-    Ok(Mask::STATE | Mask::required(QpType::Rc, from, to).unwrap_or_default())
+    Ok(Mask::required(qp_type, from, to))
 }
 
 fn ready_to_receive(inner: &Id, link: &Link, attr: &mut ibv_qp_attr) -> Result<(), Errno> {

@@ -3,6 +3,7 @@
 use super::abi::rdma_cm_id;
 use super::connection::UDP_QKEY;
 use super::id::{Id, id_of};
+use super::qp_values::mask;
 use crate::abi::{ibv_context, ibv_cq, ibv_pd, ibv_qp, ibv_qp_init_attr, ibv_qp_init_attr_ex};
 use crate::channel::{ibv_create_comp_channel, ibv_destroy_comp_channel};
 use crate::cq::{ibv_create_cq, ibv_destroy_cq};
@@ -13,9 +14,7 @@ use crate::query::not_null;
 use libc::c_int;
 use std::ptr::null_mut;
 use uroce_device::memory::Access;
-use uroce_device::transport::{QpAttr, QpAttrMask as Mask, QpState};
-
-const UD: c_int = 4;
+use uroce_device::transport::{QpAttr, QpState, QpType};
 
 /// rdma_create_qp(3).
 #[unsafe(no_mangle)]
@@ -140,19 +139,15 @@ unsafe fn attach(
 unsafe fn get_ready(qp: *mut ibv_qp) -> Result<(), Errno> {
     let access = Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
     let attr = QpAttr { access, qkey: UDP_QKEY, ..QpAttr::default() };
-    let init = Mask::STATE | Mask::PKEY_INDEX | Mask::PORT;
     // SAFETY: by the contract.
-    let (inner, is_datagram) = unsafe { (qp_of(qp)?, (*qp).qp_type == UD) };
-    let steps: &[(QpState, Mask)] = if is_datagram {
-        &[
-            (QpState::Init, init.union(Mask::QKEY)),
-            (QpState::Rtr, Mask::STATE),
-            (QpState::Rts, Mask::STATE.union(Mask::SQ_PSN)),
-        ]
+    let inner = unsafe { qp_of(qp)? };
+    let (qp_type, steps): (_, &[QpState]) = if inner.is_datagram {
+        (QpType::Ud, &[QpState::Init, QpState::Rtr, QpState::Rts])
     } else {
-        &[(QpState::Init, init.union(Mask::ACCESS_FLAGS))]
+        (QpType::Rc, &[QpState::Init])
     };
-    for &(state, mask) in steps {
+    for &state in steps {
+        let mask = mask(qp_type, state)?;
         inner.device().modify_qp(inner.qpn, &QpAttr { state, ..attr }, mask)?;
         // SAFETY: by the contract.
         unsafe { (*qp).state = state as c_int };

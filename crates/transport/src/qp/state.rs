@@ -69,11 +69,11 @@ pub enum ModifyQpError {
 type M = QpAttrMask;
 
 impl QpAttrMask {
-    /// What a transition needs beside [`STATE`](Self::STATE); `None` if there is no such transition.
-    /// ibv_modify_qp(3) has the same table.
+    /// What a transition must name, [`STATE`](Self::STATE) included. ibv_modify_qp(3) has the same
+    /// table. Of a transition that does not exist STATE alone, which is refused anyway.
     #[must_use]
-    pub fn required(qp_type: QpType, from: QpState, to: QpState) -> Option<Self> {
-        table(qp_type, from, to).map(|(required, _)| required)
+    pub fn required(qp_type: QpType, from: QpState, to: QpState) -> Self {
+        Self::STATE | table(qp_type, from, to).map_or(Self::empty(), |(required, _)| required)
     }
 }
 
