@@ -51,12 +51,7 @@ impl Shared {
     /// The engine. When the guard goes, the events that came up are delivered and the progress
     /// thread is woken if it would sleep too long.
     pub(crate) fn lock(&self) -> EngineGuard<'_> {
-        let engine = match self.engine.try_lock() {
-            Ok(engine) => engine,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => self.lock_slow(),
-        };
-        EngineGuard { shared: self, engine }
+        self.try_lock().unwrap_or_else(|| EngineGuard { shared: self, engine: self.lock_slow() })
     }
 
     /// The engine, if nobody has it: for callers that may have interrupted whoever does.
