@@ -24,7 +24,7 @@ use crate::qp_table::{QpEntry, QpTable};
 use crate::timers::Timers;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use uroce_datapath::{Datapath, IcrcRx};
+use uroce_datapath::{Datapath, IcrcCaps};
 use uroce_transport::{AsyncEvent, CqId, Instant};
 use uroce_wire::{Mtu, Qpn, Slot};
 
@@ -45,7 +45,7 @@ pub(crate) struct Nic {
     pub(crate) local: SocketAddr,
     /// Our place among the processes on the address.
     pub(crate) slot: Option<Slot>,
-    pub(crate) icrc_rx: IcrcRx,
+    pub(crate) icrc_caps: IcrcCaps,
     pub(crate) qps: QpTable,
     pub(crate) timers: Timers,
     /// Queue pairs with something to send, in the order of their turns.

@@ -155,7 +155,7 @@ pub(crate) fn build(
     let nic = Nic {
         local,
         slot,
-        icrc_rx: datapath.caps().icrc.rx,
+        icrc_caps: datapath.caps().icrc,
         qps: QpTable::new(qpns, slot),
         timers: Timers::default(),
         ready: VecDeque::new(),

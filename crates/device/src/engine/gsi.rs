@@ -21,7 +21,7 @@ impl Nic {
         packet: &Packet<'_>,
     ) -> Result<(), DropReason> {
         admits(packet)?;
-        check_icrc(self.icrc_rx, rx, &mut self.gsi.rx_icrc, &mut self.icrc)?;
+        check_icrc(self.icrc_caps.rx, rx, &mut self.gsi.rx_icrc, &mut self.icrc)?;
         self.gsi.cm.handle_mad(time(now), rx.src.ip(), packet.payload())
     }
 }
@@ -59,7 +59,8 @@ impl Engine {
             }
             let Some(space) = self.datapath.tx_space() else { return sent };
             let Some(out) = self.nic.gsi.poll_transmit(space) else { return sent };
-            commit(&mut *self.datapath, &out, self.nic.local, &mut FlowIcrc::default());
+            let (local, icrc_tx) = (self.nic.local, self.nic.icrc_caps.tx);
+            commit(&mut *self.datapath, &out, local, icrc_tx, &mut FlowIcrc::default());
         }
         budget
     }

@@ -41,7 +41,7 @@ impl Nic {
     ) -> Result<(), DropReason> {
         let entry = self.qps.get_mut(qpn).ok_or_else(|| nobody(qpn, self.slot))?;
         let admitted = entry.qp.admits(&arrival, packet)?;
-        arrival.ip_id = check_icrc(self.icrc_rx, rx, &mut entry.rx_icrc, &mut self.icrc)?;
+        arrival.ip_id = check_icrc(self.icrc_caps.rx, rx, &mut entry.rx_icrc, &mut self.icrc)?;
         entry.qp.handle_packet(now, &arrival, packet, admitted, &mut self.tables.context());
         if let Some(id) = entry.awaits_rtu {
             entry.awaits_rtu = None;

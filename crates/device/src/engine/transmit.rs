@@ -74,7 +74,7 @@ impl Engine {
 
     /// Packets of `qpn`, up to `share`, as far as the datapath has room.
     fn fill(&mut self, qpn: Qpn, now: Instant, share: usize, acks: Acks) -> (usize, Turn) {
-        let Engine { nic: Nic { qps, tables, timers, local, .. }, datapath, .. } = self;
+        let Engine { nic: Nic { qps, tables, timers, local, icrc_caps, .. }, datapath, .. } = self;
         let Some(entry) = qps.get_mut(qpn) else {
             return (0, Turn::Idle);
         };
@@ -93,7 +93,7 @@ impl Engine {
                 return (sent, if entry.ready { Turn::Patient } else { Turn::Idle });
             };
             if out.path.dst.is_ipv4() == local.is_ipv4() {
-                commit(&mut **datapath, &out, *local, &mut entry.tx_icrc);
+                commit(&mut **datapath, &out, *local, icrc_caps.tx, &mut entry.tx_icrc);
             } else {
                 // A UD request with a path of the other IP version; RC and UC are refused earlier.
                 tables.counters.drop(DropReason::TxFailed);
@@ -120,6 +120,7 @@ pub(super) fn commit(
     datapath: &mut dyn Datapath,
     out: &Transmit,
     local: SocketAddr,
+    icrc_tx: IcrcTx,
     icrc: &mut FlowIcrc,
 ) {
     let route = route(&out.path, local);
@@ -129,7 +130,7 @@ pub(super) fn commit(
         src_port: route.src.port(),
         dst_port: route.dst.port(),
     };
-    let sealed = datapath.caps().icrc.tx == IcrcTx::Seal;
+    let sealed = icrc_tx == IcrcTx::Seal;
     datapath.tx_commit(&route, out.len, &mut |ip_id, packet| {
         let Some((covered, trailer)) = packet.split_last_chunk_mut::<ICRC_LEN>() else {
             return;
