@@ -51,7 +51,7 @@ impl Reopening {
 
     /// Keeps a request for a service that may come back; `false`: it will not, or too many wait.
     pub(crate) fn keep(&mut self, now: Time, request: Early) -> bool {
-        if self.until(request.service_id) <= now {
+        if is_over(&self.closed, request.service_id, now) {
             return false;
         }
         if self.early.iter().any(|early| early.is_copy_of(&request)) {
@@ -67,7 +67,7 @@ impl Reopening {
     /// The requests that have waited long enough.
     pub(crate) fn due(&mut self, now: Time) -> Vec<Early> {
         let closed = &self.closed;
-        let over = |early: &mut Early| closed.get(&early.service_id).is_none_or(|at| *at <= now);
+        let over = |early: &mut Early| is_over(closed, early.service_id, now);
         let due = self.early.extract_if(.., over).collect();
         self.closed.retain(|_, until| *until > now);
         due
@@ -82,8 +82,9 @@ impl Reopening {
     pub(crate) fn is_open(&self, service_id: ServiceId) -> bool {
         self.closed.contains_key(&service_id)
     }
+}
 
-    fn until(&self, service_id: ServiceId) -> Time {
-        self.closed.get(&service_id).copied().unwrap_or(Time::ZERO)
-    }
+/// Nobody waits for a listener any more.
+fn is_over(closed: &BTreeMap<ServiceId, Time>, service_id: ServiceId, now: Time) -> bool {
+    closed.get(&service_id).is_none_or(|until| *until <= now)
 }

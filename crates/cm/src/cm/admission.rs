@@ -42,7 +42,7 @@ impl Cm {
         if !self.requests.take(now, peer, proven) {
             return Err(DropReason::CmRateLimit);
         }
-        let early = Early { peer, tid, service_id: req.service_id, message: (*req).into() };
+        let early = || Early { peer, tid, service_id: req.service_id, message: (*req).into() };
         match self.admit(now, peer, tid, req, proven) {
             Ok(()) => Ok(()),
             Err(Refusal::Silent(why)) => Err(why),
@@ -136,8 +136,8 @@ impl Cm {
     }
 
     /// True if a request is kept because its service may have a listener again soon.
-    fn comes_early(&mut self, now: Time, why: DropReason, request: Early) -> bool {
-        why == DropReason::CmNoListener && self.reopening.keep(now, request)
+    fn comes_early(&mut self, now: Time, why: DropReason, request: impl FnOnce() -> Early) -> bool {
+        why == DropReason::CmNoListener && self.reopening.keep(now, request())
     }
 
     fn send_rej(&mut self, now: Time, peer: IpAddr, tid: u64, req: &Req, reason: RejReason) {
@@ -179,7 +179,7 @@ impl Cm {
             self.refuse_question(now, peer, tid, req, SidrStatus::REJECTED);
             return Err(DropReason::CmBadRequest);
         };
-        let early = Early { peer, tid, service_id: req.service_id, message: (*req).into() };
+        let early = || Early { peer, tid, service_id: req.service_id, message: (*req).into() };
         match self.check_room(peer, req.service_id, proven) {
             Ok(()) => {}
             Err(Refusal::Silent(why)) => return Err(why),
