@@ -55,10 +55,10 @@ fn r75_a_lost_last_packet_is_sent_again_and_alone() {
 }
 
 /// Loses the first `times` sendings of the packet with this PSN.
-fn lose(pair: &mut Pair, psn: u32, times: u32) {
+fn lose(pair: &mut Pair, from: usize, psn: u32, times: u32) {
     let mut left = times;
     pair.filter(move |seen| {
-        let hit = seen.from == 0 && left > 0 && seen.packet().bth.psn.get() == psn;
+        let hit = seen.from == from && left > 0 && seen.packet().bth.psn.get() == psn;
         left -= u32::from(hit);
         if hit { Fate::Drop } else { Fate::Deliver }
     });
@@ -68,7 +68,7 @@ fn lose(pair: &mut Pair, psn: u32, times: u32) {
 fn r71_a_packet_that_is_lost_again_when_it_is_sent_again_costs_no_timeout() {
     let mut pair = pair();
     let psn = 0x100 + 1 + 5;
-    lose(&mut pair, psn, 3);
+    lose(&mut pair, 0, psn, 3);
     write(&mut pair, 2, 20 * 256);
     let took = run(&mut pair);
     assert!(pair.nodes[0].sends()[0].is_ok());
@@ -84,7 +84,7 @@ fn r71_the_same_with_more_behind_it_than_the_window_holds_now() {
     write(&mut pair, 2, 1 << 18);
     pair.run();
     assert!(pair.nodes[0].sends()[0].is_ok(), "the window has grown");
-    lose(&mut pair, 0x100 + 1 + 1024 + 5, 3);
+    lose(&mut pair, 0, 0x100 + 1 + 1024 + 5, 3);
     write(&mut pair, 3, 1 << 18);
     let took = run(&mut pair);
     assert!(pair.nodes[0].sends()[0].is_ok());
@@ -118,12 +118,7 @@ fn r71_a_lost_nak_costs_no_timeout() {
 #[test]
 fn r68_a_response_that_is_lost_again_when_it_is_asked_for_again_costs_no_timeout() {
     let mut pair = pair();
-    let mut left = 3;
-    pair.filter(move |seen| {
-        let hit = seen.from == 1 && left > 0 && seen.packet().bth.psn.get() == 0x100 + 1 + 5;
-        left -= u32::from(hit);
-        if hit { Fate::Drop } else { Fate::Deliver }
-    });
+    lose(&mut pair, 1, 0x100 + 1 + 5, 3);
     let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
     let target = pair.nodes[0].sge(0, 20 * 256);
     pair.nodes[0].send(&wr_sges(2, SendOp::Read { va, rkey }, &[target])).unwrap();
