@@ -4,7 +4,7 @@ use crate::exchange::channel::{Channel, PeerState};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use std::time::{Duration, Instant};
-use uroce_verbs::{WcStatus, WorkCompletion};
+use uroce_verbs::{CompChannel, CompletionQueue, Notify, WcStatus, WorkCompletion};
 
 /// Why a loop ends before its time.
 #[derive(Debug)]
@@ -27,6 +27,8 @@ impl From<Failure> for Stop {
 const SPIN: Duration = Duration::from_micros(50);
 /// The clock is read once in so many rounds without progress.
 const ROUNDS: u32 = 16;
+/// How long `-e` sleeps before it looks at the peer and the user.
+const NAP: Duration = Duration::from_millis(50);
 /// A stretch without progress after which the connection is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long a peer that spoke or closed may still have data under way.
@@ -79,8 +81,17 @@ impl<'a> Watch<'a> {
         self.check_user()
     }
 
-    /// Time has passed: the next [`idle`](Self::idle) reads the clock.
-    pub fn slept(&mut self) {
+    /// With `-e`: sleeps a little, or until a completion comes to `cq`, whose channel that is.
+    pub fn nap(&mut self, channel: Option<&CompChannel>, cq: &CompletionQueue) {
+        let Some(channel) = channel else {
+            return;
+        };
+        cq.req_notify(Notify::Next);
+        // What came between the poll and the arming raises no event: do not sleep long.
+        if let Err(error) = channel.next_event(Some(NAP)) {
+            tracing::warn!(%error, "cannot wait for events");
+        }
+        // The next look at the clock is due.
         self.rounds = ROUNDS;
     }
 

@@ -196,13 +196,13 @@ fn sends(
 ) -> Result<(), Stop> {
     let reliable = session.plan.connection() == "RC";
     let mut watch = Watch::new(&session.channel, &session.interrupt, reliable);
-    let mut unused = Times::default();
+    let mut unused = Times::brief();
     let count = iterations(session);
     while pinged.sent < count || pinged.received < count {
         let answers = pinged.received < count && (pinged.sent > 0 || !session.is_client());
         if answers {
             while !receiver.reap(&mut unused)? {
-                receiver.nap(&mut watch);
+                watch.nap(session.events.as_ref(), &session.recv_cq);
                 if watch.idle()? && clock.is_long_over() {
                     return Err(Stop::PeerDone);
                 }

@@ -3,14 +3,12 @@
 use super::session::Session;
 use crate::failure::Failure;
 use crate::peak::Times;
-use crate::stop::{Stop, Watch, failed};
-use std::time::{Duration, Instant};
-use uroce_verbs::{Notify, RecvWr, Sge, WorkCompletion};
+use crate::stop::{Stop, failed};
+use std::time::Instant;
+use uroce_verbs::{RecvWr, Sge, WorkCompletion};
 
 /// Completions taken in one poll, and receives posted in one call.
 const POLL: usize = 64;
-/// How long `-e` sleeps before it looks at the peer and the user.
-const NAP: Duration = Duration::from_millis(50);
 
 /// Receives messages of one size on all queue pairs.
 #[derive(Debug)]
@@ -83,13 +81,17 @@ impl<'a> Receiver<'a> {
     }
 
     fn post(&mut self, qp: usize) -> Result<(), Failure> {
-        let session = self.session;
+        let sges = [self.next_sge(qp)];
+        self.submit(qp, &[RecvWr::new(qp as u64, &sges)])
+    }
+
+    /// Where the next message goes that a receive is posted for.
+    fn next_sge(&mut self, qp: usize) -> Sge {
         let index = u32::try_from(qp).unwrap_or(u32::MAX);
-        let sges = [session.buffers.receive_sge(index, self.offsets[qp], self.size)];
-        self.submit(qp, &[RecvWr::new(qp as u64, &sges)])?;
+        let sge = self.session.buffers.receive_sge(index, self.offsets[qp], self.size);
+        self.offsets[qp] = self.session.plan.next_offset(self.offsets[qp], self.size);
         self.posted[qp] += 1;
-        self.offsets[qp] = session.plan.next_offset(self.offsets[qp], self.size);
-        Ok(())
+        sge
     }
 
     /// Takes completions and posts receives again. True if there were any.
@@ -146,19 +148,12 @@ impl<'a> Receiver<'a> {
         if count == 1 {
             return self.post(qp);
         }
-        let session = self.session;
-        let index = u32::try_from(qp).unwrap_or(u32::MAX);
         let mut sges = [Sge::default(); POLL];
         let sges = &mut sges[..count];
-        for sge in &mut *sges {
-            *sge = session.buffers.receive_sge(index, self.offsets[qp], self.size);
-            self.offsets[qp] = session.plan.next_offset(self.offsets[qp], self.size);
-        }
+        sges.fill_with(|| self.next_sge(qp));
         let wrs: [RecvWr<'_>; POLL] =
             std::array::from_fn(|i| RecvWr::new(qp as u64, sges.get(i..=i).unwrap_or(&[])));
-        self.submit(qp, &wrs[..count])?;
-        self.posted[qp] += count as u64;
-        Ok(())
+        self.submit(qp, &wrs[..count])
     }
 
     fn submit(&self, qp: usize, wrs: &[RecvWr<'_>]) -> Result<(), Failure> {
@@ -167,18 +162,5 @@ impl<'a> Receiver<'a> {
             None => self.session.qps[qp].post_recv(wrs),
         };
         posted.map_err(|error| Failure::test(format!("cannot post a receive: {error}")))
-    }
-
-    /// With `-e`: sleeps a little, or until a completion comes.
-    pub fn nap(&self, watch: &mut Watch<'_>) {
-        let Some(channel) = &self.session.events else {
-            return;
-        };
-        self.session.recv_cq.req_notify(Notify::Next);
-        // What came between the poll and the arming raises no event: do not sleep long.
-        if let Err(error) = channel.next_event(Some(NAP)) {
-            tracing::warn!(%error, "cannot wait for events");
-        }
-        watch.slept();
     }
 }

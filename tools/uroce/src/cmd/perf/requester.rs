@@ -89,14 +89,6 @@ impl<'a> Requester<'a> {
         }
     }
 
-    fn wants(&self, lane: &Lane) -> bool {
-        match self.goal {
-            Goal::Messages(count) => lane.posted < count,
-            // A signalled one must be the last, or the rest would never complete.
-            Goal::Until(end) => self.now < end || !lane.posted.is_multiple_of(self.signal_step()),
-        }
-    }
-
     fn signal_step(&self) -> u64 {
         match u64::from(self.session.plan.args.post_list) {
             1 => self.cq_mod,
@@ -126,7 +118,9 @@ impl<'a> Requester<'a> {
         let list = u64::from(self.session.plan.args.post_list);
         let left = match self.goal {
             Goal::Messages(count) => count.saturating_sub(lane.posted),
-            Goal::Until(_) if self.wants(lane) => u64::MAX,
+            Goal::Until(end) if self.now < end => u64::MAX,
+            // A signalled one must be the last, or the rest would never complete.
+            Goal::Until(_) if !lane.posted.is_multiple_of(self.signal_step()) => u64::MAX,
             Goal::Until(_) => 0,
         };
         let count = list.min(left);

@@ -200,7 +200,7 @@ fn receive(session: &Session, receiver: &mut Receiver<'_>, times: &mut Times) ->
             watch.progressed(Instant::now())?;
             continue;
         }
-        receiver.nap(&mut watch);
+        watch.nap(session.events.as_ref(), &session.recv_cq);
         match watch.idle() {
             Err(Stop::PeerDone) => return peer_done(session, receiver.total()),
             other => drop(other?),

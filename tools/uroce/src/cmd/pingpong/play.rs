@@ -8,15 +8,13 @@ use crate::interrupt::Interrupt;
 use crate::latency::Latencies;
 use crate::stop::{Stop, Watch, failed};
 use std::time::{Duration, Instant};
-use uroce_verbs::{Notify, Qpn, SendWr, WorkCompletion};
+use uroce_verbs::{Qpn, SendWr, WorkCompletion};
 
 /// Marks completions of sends; receives have 0.
 const SEND: u64 = 2;
 /// How long a peer that closed its TCP connection may still play. A stock program closes it as soon
 /// as it may, so this says nothing; 16 messages of 1 MiB to a slow peer take seconds to complete.
 const GRACE: Duration = Duration::from_secs(10);
-/// How long `-e` sleeps before it looks at the user.
-const NAP: Duration = Duration::from_millis(50);
 const POLL: usize = 16;
 
 /// What happened.
@@ -89,7 +87,7 @@ impl Game<'_> {
         while self.played.sent < wanted || self.played.received < wanted {
             let count = self.end.cq.poll(&mut out);
             if count == 0 {
-                self.nap(&mut watch);
+                watch.nap(self.end.events.as_ref(), &self.end.cq);
                 watch.idle()?;
                 continue;
             }
@@ -97,18 +95,6 @@ impl Game<'_> {
             out[..count].iter().try_for_each(|completion| self.take(completion))?;
         }
         Ok(())
-    }
-
-    fn nap(&self, watch: &mut Watch<'_>) {
-        let Some(channel) = &self.end.events else {
-            return;
-        };
-        self.end.cq.req_notify(Notify::Next);
-        // What came between the poll and the arming raises no event: do not sleep long.
-        if let Err(error) = channel.next_event(Some(NAP)) {
-            tracing::warn!(%error, "cannot wait for events");
-        }
-        watch.slept();
     }
 
     fn take(&mut self, completion: &WorkCompletion) -> Result<(), Stop> {
