@@ -49,7 +49,6 @@ pub fn for_tests(out: &Path) -> Result<()> {
 }
 
 fn build(profile: &str) -> Result<()> {
-    // The whole workspace decides about features, as in the tests: else everything is compiled again.
     let words = ["build", "--profile", profile, "--locked", "--quiet"];
     let what = ["--package", "uroce", "--package", "uroce-ibverbs"];
     run_command(workspace::cargo(&words).args(what))

@@ -83,7 +83,7 @@ impl NetNs {
 }
 
 /// Looks for a socket in state LISTEN (0A) with local port `port` in the kernel's tables.
-fn has_listener(tables: &str, port: u16) -> bool {
+pub fn has_listener(tables: &str, port: u16) -> bool {
     let wanted = format!(":{port:04X}");
     tables.lines().any(|line| {
         let mut words = line.split_whitespace().skip(1);

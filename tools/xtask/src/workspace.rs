@@ -58,7 +58,6 @@ pub fn cargo(words: &[&str]) -> Command {
 /// # Errors
 /// It does not compile, or the copy failed.
 pub fn install_uroce(folder: &Path) -> Result<PathBuf> {
-    // The whole workspace decides about features, as in the tests: else everything is compiled again.
     run(&mut cargo_build(&["build", "--workspace", "--bin", "uroce", "--quiet"]))?;
     let program = folder.join("uroce");
     fs::copy(build_folder().join("uroce"), &program)

@@ -36,7 +36,7 @@ pub use rival::RivalCommand;
 /// What can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Group {
-    /// Instructions per 1 KiB WRITE packet, of requester and responder (needs valgrind).
+    /// Instructions per 1 KiB packet of a WRITE or READ, of requester and responder (needs valgrind).
     Instructions,
     /// WRITE, READ and SEND of all sizes against one TCP stream.
     Bandwidth,

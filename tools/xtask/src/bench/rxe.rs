@@ -9,9 +9,10 @@ use std::time::Duration;
 use super::Setup;
 use super::play::{Contestant, play};
 use super::record::{Reading, Series, Unit};
+use super::uroce::WAITS_AT;
 use crate::error::{Context, Error, Result};
 use crate::packages;
-use crate::rxe::{Guest, GuestConfig, PACKAGES};
+use crate::rxe::{Guest, GuestConfig, PACKAGES, tcp_listens};
 
 /// The name of this group.
 pub const GROUP: &str = "rxe";
@@ -93,13 +94,14 @@ pub fn run(setup: &Setup) -> Result<Vec<Series>> {
     Ok(play(GROUP, contestants, 0, setup.rounds.min(5)))
 }
 
-/// Both ends of `program`; only the client's table is printed. The server listens at port 0x4853.
+/// Both ends of `program`; only the client's table is printed.
 fn script(program: &str, server: &str, server_only: &str) -> String {
+    let listens = tcp_listens(WAITS_AT);
     format!(
         "ip link set lo up\n\
          timeout 60 {program} {server_only} >/dev/null 2>&1 &\n\
          left=100\n\
-         until grep -q ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6 || [ $left = 0 ]; do\n\
+         until {listens} || [ $left = 0 ]; do\n\
          sleep 0.2; left=$((left - 1)); done\n\
          timeout 60 {program} {server} 2>&1\n\
          code=$?\n\

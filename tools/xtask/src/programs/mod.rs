@@ -49,7 +49,7 @@ pub struct ProgramsArgs {
     write: bool,
 }
 
-/// Most runs of a program that fails. Some of them have time-outs of their own, and some wait for ever
+/// Most runs of a program, or of a test of rdma-core, that fails. Some of them have time-outs of their own, and some wait for ever
 /// for a packet that a busy machine has dropped.
 const TRIES: usize = 3;
 
@@ -91,7 +91,7 @@ fn run_tests(write: bool, stage: &Stage, folder: &Path, table: &mut Table) -> Re
     let record = pyverbs::record(stage, folder)?;
     if write {
         Expected::write(&record)?;
-        table.explain(Expected::reasons(&record));
+        table.explain(record.reasons());
     }
     let score = format!("{} ok, {} skipped", record.passed(), record.skipped());
     let outcome = pyverbs::check(&record, stage, folder);

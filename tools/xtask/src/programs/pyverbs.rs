@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::TRIES;
 use super::end::End;
 use super::expected::Expected;
 use super::record::Record;
@@ -17,8 +18,6 @@ const TESTS: &str = "usr/share/doc/rdma-core/tests";
 const RECORDER: &str = include_str!("record.py");
 /// Tests of connections take the address of a network interface, which only root can make.
 const CONNECTIONS: &str = "tests.test_rdmacm";
-/// Most runs of a test that fails: these tests have time-outs, which a busy machine may not keep.
-const TRIES: usize = 3;
 
 /// Runs all tests with the libraries in `folder`.
 ///
@@ -30,15 +29,15 @@ pub fn record(stage: &Stage, folder: &Path) -> Result<Record> {
         println!("left out {CONNECTIONS}: they need a network interface of their own, and root");
     }
     run_tests(stage, folder, &home, &[])?;
+    let mut record = read(&home)?;
     for _ in 1..TRIES {
-        let so_far = read(&home)?;
-        if so_far.failed().is_empty() {
+        if record.failed().is_empty() {
             break;
         }
-        println!("again   {}", so_far.failed().join(" "));
-        run_tests(stage, folder, &home, &so_far.failed())?;
+        println!("again   {}", record.failed().join(" "));
+        run_tests(stage, folder, &home, &record.failed())?;
+        record = read(&home)?;
     }
-    let record = read(&home)?;
     if record.0.is_empty() {
         let printed = fs::read_to_string(output(folder)).unwrap_or_default();
         return Err(Error::new(format!("the tests did not run:\n{printed}")));

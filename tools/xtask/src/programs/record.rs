@@ -49,6 +49,19 @@ impl Record {
         let failed = self.0.iter().filter(|(_, outcome)| matches!(outcome, Outcome::Failed(_)));
         failed.map(|(name, _)| name.as_str()).collect()
     }
+
+    /// How many tests each reason keeps from running, most first.
+    pub fn reasons(&self) -> Vec<(usize, String)> {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for outcome in self.0.values() {
+            if let Outcome::Skipped(reason) = outcome {
+                *counts.entry(reason).or_default() += 1;
+            }
+        }
+        let mut all: Vec<_> = counts.into_iter().map(|(why, n)| (n, why.to_owned())).collect();
+        all.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        all
+    }
 }
 
 fn entry(line: &str) -> Option<(String, Outcome)> {

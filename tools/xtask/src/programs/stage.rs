@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::error::Result;
-use crate::netns::NetNs;
+use crate::netns::{NetNs, has_listener};
 use crate::process::{self, command};
 
 /// Name of the network interface for programs that look for one.
@@ -77,14 +77,7 @@ fn address(process: u32, last: u8) -> String {
 /// Whether somebody listens on this TCP port in the network of the process. To connect and see would
 /// confuse the server.
 pub fn is_listening(process: u32, port: u16) -> bool {
-    const LISTEN: &str = "0A";
-    let wanted = format!(":{port:04X}");
-    let listens = |line: &str| {
-        let mut words = line.split_whitespace().skip(1);
-        let local = words.next().is_some_and(|local| local.ends_with(&wanted));
-        local && words.nth(1) == Some(LISTEN)
-    };
-    ["tcp", "tcp6"].into_iter().any(|name| table(process, name).lines().any(listens))
+    ["tcp", "tcp6"].into_iter().any(|name| has_listener(&table(process, name), port))
 }
 
 fn table(process: u32, name: &str) -> String {

@@ -14,7 +14,7 @@ mod namespace;
 mod recipe;
 
 pub use guest::{Guest, GuestConfig};
-pub use matrix::matrix_for_ci;
+pub use matrix::{matrix_for_ci, tcp_listens};
 pub use recipe::PACKAGES;
 
 use clap::Subcommand;

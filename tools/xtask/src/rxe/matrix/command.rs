@@ -106,6 +106,11 @@ fn our_perf(verb: Verb, figure: Figure) -> String {
 const LISTENING: &str = "the server listens";
 const OUR_RPING: &str = "waiting for a client on ";
 
+/// A test for a script: somebody listens on this TCP port.
+pub fn tcp_listens(port: u16) -> String {
+    format!("grep -q ':{port:04X} .* 0A ' /proc/net/tcp /proc/net/tcp6")
+}
+
 /// A script for a guest that runs `line`; a server says when it listens at `port`.
 pub fn stock_script(cell: &Cell, line: &str, part: Part, port: u16) -> String {
     if part != Part::Server {
@@ -113,7 +118,7 @@ pub fn stock_script(cell: &Cell, line: &str, part: Part, port: u16) -> String {
     }
     let listens = match cell.program {
         Program::Rping => format!("rdma resource show cm_id | grep -q 'LISTEN.*:{port} '"),
-        _ => format!("grep -q ':{port:04X} .* 0A ' /proc/net/tcp /proc/net/tcp6"),
+        _ => tcp_listens(port),
     };
     format!(
         "{line} &\n\

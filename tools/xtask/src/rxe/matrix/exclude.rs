@@ -38,8 +38,7 @@ pub fn reason(cell: &Cell) -> Option<&'static str> {
 fn empty(cell: &Cell) -> Option<&'static str> {
     match cell.program {
         _ if cell.size > 0 => None,
-        Program::Pingpong(Pingpong::Ud) => None,
-        Program::Rping => Some("rping has a text in front of its data"),
+        Program::Pingpong(Pingpong::Ud) | Program::Rping => None,
         Program::Pingpong(_) => Some("the stock ping-pong cannot register an empty buffer"),
         Program::Perf(..) => Some("the stock performance programs take one byte at least"),
     }

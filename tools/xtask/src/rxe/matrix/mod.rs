@@ -19,6 +19,7 @@ use clap::Args;
 use super::guest::{Guest, GuestConfig};
 use crate::error::{Error, Result};
 use crate::workspace;
+pub use command::tcp_listens;
 use datapath::Datapath;
 use near::Near;
 use plan::{Plan, Share};
@@ -31,7 +32,7 @@ pub struct MatrixArgs {
     /// Every cell (hours), not only a selection that has every pair of values.
     #[arg(long)]
     full: bool,
-    /// Only six cells, which together have every transport, role, IP version and fault.
+    /// Only six cells, which together have RC and UD, both roles, both IP versions and every fault.
     #[arg(long, conflicts_with = "full")]
     smoke: bool,
     /// Of every cell only each N-th, beginning with number K: 1/4 to 4/4 together are --full.

@@ -69,7 +69,7 @@ fn choose(arguments: &MatrixArgs) -> (Vec<Cell>, BTreeMap<&'static str, usize>) 
     (cells, excluded)
 }
 
-/// Six cells that together use every transport, both roles, both IP versions, every fault, packets of
+/// Six cells that together use RC and UD, both roles, both IP versions, every fault, packets of
 /// the least and the largest size, and messages of many packets both ways.
 fn smoke() -> Vec<Cell> {
     use Role::{Client, Server};
