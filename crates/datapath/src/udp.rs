@@ -30,6 +30,7 @@ use crate::route::Route;
 use crate::sys::udp::MAX_BATCH;
 use crate::{Datapath, Flush};
 use socket2::Socket;
+use uroce_wire::{TRAIN_BYTES, TRAIN_PACKETS};
 
 /// How to open a [`UdpDatapath`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -215,12 +216,6 @@ impl Datapath for UdpDatapath {
     }
 }
 
-/// Packets that the kernel cuts from one send at most (its UDP_MAX_SEGMENTS, before Linux 6.9).
-const MAX_SEGMENTS: usize = 64;
-
-/// Bytes of one send at most: an IP packet is not longer, its headers included.
-const MAX_TRAIN: usize = 65_535 - 48;
-
 /// Packets between two flushes where each is sent on its own.
 const SINGLES: usize = 64;
 
@@ -231,18 +226,18 @@ pub(crate) fn burst(segments: bool) -> Burst {
     if !segments {
         return Burst::new(SINGLES, TrainLimit { packets: 1, bytes: usize::MAX });
     }
-    let limit = TrainLimit { packets: MAX_SEGMENTS, bytes: MAX_TRAIN };
-    Burst::with_room(8 * MAX_SEGMENTS, BURST_BYTES, limit)
+    let limit = TrainLimit { packets: TRAIN_PACKETS, bytes: TRAIN_BYTES };
+    Burst::with_room(8 * TRAIN_PACKETS, BURST_BYTES, limit)
 }
 
 pub(crate) fn caps(mtu: usize, batch: usize, segments: bool) -> Caps {
     Caps {
         name: "udp",
         mtu,
-        tx_batch: if segments { 8 * MAX_SEGMENTS } else { SINGLES },
+        tx_batch: if segments { 8 * TRAIN_PACKETS } else { SINGLES },
         rx_batch: batch,
         icrc: IcrcCaps { rx: IcrcRx::Solve16, tx: IcrcTx::Seal },
-        segments: if segments { MAX_SEGMENTS } else { 1 },
+        segments: if segments { TRAIN_PACKETS } else { 1 },
         zero_copy: false,
         headers_visible: false,
         needs: "no privilege; UDP port 4791 must be free, or shared by this user, on the chosen address",

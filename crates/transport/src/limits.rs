@@ -31,7 +31,7 @@ pub const TAIL_PROBE_NS: u64 = 200_000;
 pub const MAX_WINDOW_BYTES: u64 = 256 * 1024;
 /// A READ work request is sent as READ REQUESTs of at most this many bytes, because nothing but the
 /// request size limits the burst that a responder sends back.
-pub const READ_CHUNK_BYTES: u64 = 128 * 1024;
+pub const READ_PIECE_BYTES: u64 = MAX_WINDOW_BYTES / 2;
 /// An ACK is asked for at least once per this fraction of the window (R82). An ACK costs its sender
 /// about as much as the half of a 64 KiB train, so there are few.
 pub const ACKS_PER_WINDOW: u32 = 2;

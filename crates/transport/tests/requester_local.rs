@@ -253,7 +253,7 @@ fn r25_one_byte_above_2_gib_is_refused_when_posted() {
 }
 
 #[test]
-fn r25_a_read_of_2_gib_takes_its_psns_and_announces_them_in_chunks() {
+fn r25_a_read_of_2_gib_takes_its_psns_and_announces_them_in_pieces() {
     let mut pair = Pair::rc();
     let sges = long_entries(&mut pair, 1 << 31);
     let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
@@ -261,7 +261,7 @@ fn r25_a_read_of_2_gib_takes_its_psns_and_announces_them_in_chunks() {
     pair.filter(|_| Fate::Drop);
     pair.run_for(1_000);
     let seen = pair.seen(0, "READ");
-    assert_eq!(seen.len(), 1, "the window holds one chunk of this MTU");
-    assert_eq!(u64::from(seen[0].packet().reth().unwrap().length), limits::READ_CHUNK_BYTES);
-    assert_eq!(pair.nodes[0].qp.attr().sq_psn, 0x100 + (limits::READ_CHUNK_BYTES / 256) as u32);
+    assert_eq!(seen.len(), 1, "the first window holds one piece");
+    assert_eq!(seen[0].packet().reth().unwrap().length, 256 * limits::MAX_WINDOW / 2);
+    assert_eq!(pair.nodes[0].qp.attr().sq_psn, 0x100 + limits::MAX_WINDOW / 2);
 }

@@ -35,6 +35,7 @@ mod qpn;
 mod rdeth;
 mod reth;
 mod slot;
+mod train;
 mod xrceth;
 
 pub use aeth::{
@@ -68,4 +69,5 @@ pub use qpn::Qpn;
 pub use rdeth::Rdeth;
 pub use reth::Reth;
 pub use slot::Slot;
+pub use train::{TRAIN_BYTES, TRAIN_PACKETS, train_packets};
 pub use xrceth::XrcEth;

@@ -191,7 +191,7 @@ impl QueuePair {
         if packet.payload().len() as u64 != due {
             return Err("it does not have the length that was asked for");
         }
-        let ends = self.read_chunk_last(wqe, psn) == psn;
+        let ends = self.read_piece_last(wqe, psn) == psn;
         if packet.info.ends() != ends {
             return Err("FIRST, MIDDLE and LAST are out of order");
         }

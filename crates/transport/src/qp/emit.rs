@@ -98,7 +98,7 @@ impl QueuePair {
                 writer.put(&Reth { va, rkey: rkey.0, length: wqe.length as u32 })?;
             }
             SendOp::Read { va, rkey } => {
-                let last = self.read_chunk_last(wqe, psn);
+                let last = self.read_piece_last(wqe, psn);
                 let end = (last.since(wqe.first_psn) as u64 + 1) * self.mtu();
                 let length = (end.min(wqe.length) - piece.offset) as u32;
                 writer.put(&Reth { va: va.wrapping_add(piece.offset), rkey: rkey.0, length })?;

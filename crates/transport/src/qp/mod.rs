@@ -8,6 +8,7 @@ mod middle;
 mod piece;
 mod port;
 mod probe;
+mod read_piece;
 mod requester;
 mod responder;
 mod retry;

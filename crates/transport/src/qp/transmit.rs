@@ -9,6 +9,7 @@ use crate::limits;
 use crate::qp::QueuePair;
 use crate::qp::emit::Failure;
 use crate::qp::piece::{Piece, takes_receive_only};
+use crate::qp::read_piece::read_piece;
 use crate::qp::requester::ReadSlot;
 use crate::qp::send_queue::SendWqe;
 use crate::time::Instant;
@@ -169,17 +170,12 @@ impl QueuePair {
         self.mtu().trailing_zeros()
     }
 
-    /// PSNs of one READ REQUEST at most.
-    fn read_chunk(&self) -> u32 {
-        (limits::READ_CHUNK_BYTES >> self.mtu_shift()).max(1) as u32
-    }
-
-    /// The last PSN of the READ REQUEST that `psn` of `wqe` belongs to. Chunks lie at fixed places
+    /// The last PSN of the READ REQUEST that `psn` of `wqe` belongs to. Pieces lie at fixed places
     /// of the work request, so that a READ sent again stays inside the one it repeats (R58).
-    pub(crate) fn read_chunk_last(&self, wqe: &SendWqe, psn: Psn) -> Psn {
+    pub(crate) fn read_piece_last(&self, wqe: &SendWqe, psn: Psn) -> Psn {
         let index = psn.since(wqe.first_psn).max(0) as u32;
-        // A chunk has a power of two of packets.
-        let last = index | (self.read_chunk() - 1);
+        let piece = read_piece(self.attr.path_mtu);
+        let last = index - index % piece + piece - 1;
         wqe.first_psn.add(last.min(wqe.psn_count.saturating_sub(1)))
     }
 
@@ -199,7 +195,11 @@ impl QueuePair {
         {
             return false;
         }
-        let want = if wqe.op.is_read() { self.read_chunk().min(self.psns_of(wqe)) } else { 1 };
+        let want = if wqe.op.is_read() {
+            read_piece(self.attr.path_mtu).min(self.psns_of(wqe))
+        } else {
+            1
+        };
         self.window_has_room(want)
     }
 
@@ -251,7 +251,7 @@ impl QueuePair {
     /// Bookkeeping behind a request packet.
     fn note_sent(&mut self, now: Instant, index: usize, wqe: &SendWqe, cx: &mut Context<'_>) {
         let psn = self.requester.psn;
-        let last = if wqe.op.is_read() { self.read_chunk_last(wqe, psn) } else { psn };
+        let last = if wqe.op.is_read() { self.read_piece_last(wqe, psn) } else { psn };
         let fresh = psn == self.requester.next_new;
         let piece = Piece::of(wqe, psn, self.mtu());
         let asked = self.wants_ack(&piece);
