@@ -25,6 +25,7 @@ mod middleware;
 mod packet;
 mod pcap;
 pub mod probe;
+pub mod process;
 mod route;
 mod slot;
 #[allow(unsafe_code, reason = "system calls without a safe wrapper")]

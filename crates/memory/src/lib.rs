@@ -65,7 +65,7 @@ pub use key::{Lkey, Rkey};
 pub use limits::MemLimits;
 pub use pd::PdError;
 pub use region::{AllocError, OutOfRange, Region};
-pub use register::{DeregError, Mr, RegMrError, Rereg, ReregError};
+pub use register::{DeregError, Mr, MrInfo, RegMrError, Rereg, ReregError};
 pub use sge::{Sge, SgeError};
 pub use slice::{AtomicError, MrSlice};
 pub use table::MemTable;

@@ -61,6 +61,11 @@ impl MemTable {
         }
     }
 
+    /// All protection domains, and how many objects use each.
+    pub fn pds(&self) -> impl Iterator<Item = (PdId, u32)> {
+        self.pds.iter().map(|(id, pd)| (PdId(id), pd.users))
+    }
+
     /// Counts one more user (a QP, an SRQ, an address handle) of `pd`.
     ///
     /// # Errors

@@ -18,6 +18,21 @@ pub struct Mr {
     pub rkey: Rkey,
 }
 
+/// A registered region, for those who list what there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MrInfo {
+    /// Its name and keys.
+    pub mr: Mr,
+    /// Its protection domain.
+    pub pd: PdId,
+    /// Address of its first byte, as users of the keys see it.
+    pub iova: u64,
+    /// Bytes.
+    pub len: u64,
+    /// What may be done with it.
+    pub access: Access,
+}
+
 /// What [`MemTable::rereg_mr`] changes; `None` keeps.
 #[derive(Debug, Clone, Default)]
 pub struct Rereg {
@@ -171,6 +186,20 @@ impl MemTable {
     pub fn mr(&self, id: MrId) -> Option<Mr> {
         self.mr_extent(id)?;
         Some(mr(id.0, self.registrations.get(id.0)?.key))
+    }
+
+    /// All regions.
+    pub fn mrs(&self) -> impl Iterator<Item = MrInfo> {
+        self.registrations.iter().filter_map(|(id, entry)| match (&entry.kind, &entry.extent) {
+            (Kind::Mr { .. }, Some(extent)) => Some(MrInfo {
+                mr: mr(id, entry.key),
+                pd: entry.pd,
+                iova: extent.start,
+                len: extent.length,
+                access: extent.access,
+            }),
+            _ => None,
+        })
     }
 
     fn extent_of(&self, region: Region, iova: u64, access: Access) -> Result<Extent, RegMrError> {

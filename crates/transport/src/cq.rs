@@ -164,6 +164,11 @@ impl CqTable {
         self.queues.try_remove(id.0 as usize)
     }
 
+    /// All queues with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (CqId, &CompletionQueue)> {
+        self.queues.iter().map(|(number, cq)| (CqId(number as u32), cq))
+    }
+
     /// The next queue that owes its completion channel an event, once per event.
     pub fn pop_event(&mut self) -> Option<CqId> {
         self.due.pop_front()

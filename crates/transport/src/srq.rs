@@ -174,6 +174,11 @@ impl SrqTable {
     pub fn remove(&mut self, id: SrqId) -> Option<SharedReceiveQueue> {
         self.queues.try_remove(id.0 as usize)
     }
+
+    /// All queues with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (SrqId, &SharedReceiveQueue)> {
+        self.queues.iter().map(|(number, srq)| (SrqId(number as u32), srq))
+    }
 }
 
 #[cfg(test)]

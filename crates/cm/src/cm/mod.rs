@@ -17,6 +17,7 @@ use crate::time::Time;
 use crate::{CommId, PortSpace, ServiceId};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
+use std::net::IpAddr;
 
 /// Ports that are given out when nobody cares which.
 const EPHEMERAL: std::ops::RangeInclusive<u16> = 32_768..=60_999;
@@ -98,6 +99,11 @@ impl Cm {
     /// Where a connection stands; `None` if it is over or released.
     pub fn state(&self, id: CommId) -> Option<State> {
         self.table.connection(id).filter(|found| !found.is_released()).map(|found| found.state())
+    }
+
+    /// The peer of a connection; `None` if it is over or released.
+    pub fn peer(&self, id: CommId) -> Option<IpAddr> {
+        self.table.connection(id).filter(|found| !found.is_released()).map(|found| found.peer())
     }
 
     /// A port of `space` that nobody listens on, for those who do not care which.

@@ -9,11 +9,13 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
+use rustix::net;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use rustix::{net, process};
+use rustix::process::geteuid;
 use uroce_wire::Slot;
 
-use crate::sys::{credentials, option};
+use crate::process;
+use crate::sys::option;
 
 /// First part of every name; counts up when processes of two versions would not understand each other.
 const VERSION: &str = "uroce1";
@@ -51,14 +53,9 @@ impl Place {
 
     /// The slots that processes have, as the system shows them.
     pub(crate) fn slots_taken(self) -> io::Result<Vec<Slot>> {
-        let table = std::fs::read_to_string("/proc/net/unix")?;
-        let prefix = format!(" @{VERSION}/{}/slot/", self.0);
-        let listens = |line: &&str| line.split(' ').nth(3) == Some(LISTENING);
-        let slots = table.lines().filter(listens).filter_map(|line| {
-            let (_, number) = line.split_once(&prefix)?;
-            Slot::new(number.parse().ok()?)
-        });
-        let mut slots: Vec<Slot> = slots.collect();
+        let names = process::listeners(&format!("{VERSION}/{}/slot/", self.0))?;
+        let slot = |number: &String| Slot::new(number.parse().ok()?);
+        let mut slots: Vec<Slot> = names.iter().filter_map(slot).collect();
         slots.sort_unstable();
         Ok(slots)
     }
@@ -77,9 +74,6 @@ impl Place {
 pub fn slots_taken(local: SocketAddr) -> io::Result<Vec<Slot>> {
     super::datapath::place(local)?.slots_taken()
 }
-
-/// How /proc/net/unix shows that a socket is listened on.
-const LISTENING: &str = "00010000";
 
 /// A socket under that name which others can connect to.
 pub(crate) fn listen(name: &SocketAddrUnix) -> io::Result<OwnedFd> {
@@ -107,7 +101,7 @@ pub(crate) fn connect(name: &SocketAddrUnix) -> io::Result<OwnedFd> {
 /// Refuses the process at the other end unless it is of this user: the kernel shares a UDP port among
 /// processes of one user only, so nobody else can have a packet for us, or be owed one.
 pub(crate) fn check_user(socket: &OwnedFd) -> io::Result<()> {
-    if credentials::peer_user(socket)? == process::geteuid().as_raw() {
+    if process::peer(socket)?.user == geteuid().as_raw() {
         return Ok(());
     }
     Err(Errno::PERM.into())

@@ -1,0 +1,68 @@
+//! The other processes of this host, as unix sockets show them.
+
+use std::io;
+use std::os::fd::AsFd;
+
+pub use crate::sys::credentials::Peer;
+
+/// How /proc/net/unix shows that a socket is listened on.
+const LISTENING: &str = "00010000";
+
+/// Who is at the other end of a unix socket: the process that connected, or that listened.
+///
+/// # Errors
+///
+/// When it is no unix socket, or nobody is at the other end.
+pub fn peer(socket: impl AsFd) -> io::Result<Peer> {
+    crate::sys::credentials::peer(socket)
+}
+
+/// What follows `prefix` in the abstract names that processes listen on, in this network namespace.
+///
+/// # Errors
+///
+/// When the system does not show its unix sockets (/proc/net/unix).
+pub fn listeners(prefix: &str) -> io::Result<Vec<String>> {
+    let table = std::fs::read_to_string("/proc/net/unix")?;
+    Ok(read(&table, prefix))
+}
+
+fn read(table: &str, prefix: &str) -> Vec<String> {
+    let listens = |line: &&str| line.split(' ').nth(3) == Some(LISTENING);
+    let prefix = format!(" @{prefix}");
+    let names = table.lines().filter(listens).filter_map(|line| line.split_once(&prefix));
+    names.map(|(_, rest)| rest.to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+
+    #[test]
+    fn only_names_that_are_listened_on_count() {
+        let table = "Num       RefCount Protocol Flags    Type St Inode Path\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 17 @a/one\n\
+            0000000000000000: 00000003 00000000 00000000 0001 03 18 @a/two\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 19 @b/three\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 20 /a/four\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 21\n";
+        assert_eq!(read(table, "a/"), ["one"]);
+        assert_eq!(read("", "a/"), [""; 0]);
+    }
+
+    #[test]
+    fn a_listener_is_found_and_so_is_who_connects() {
+        let prefix = format!("uroce-test/{}/", std::process::id());
+        let name = SocketAddr::from_abstract_name(format!("{prefix}x")).expect("short");
+        let listener = UnixListener::bind_addr(&name).expect("free");
+        assert_eq!(listeners(&prefix).expect("shown"), ["x"]);
+        let ours = UnixStream::connect_addr(&name).expect("listened on");
+        let (theirs, _) = listener.accept().expect("waiting");
+        let me = Peer { pid: std::process::id(), user: rustix::process::geteuid().as_raw() };
+        assert_eq!((peer(&ours).expect("unix"), peer(&theirs).expect("unix")), (me, me));
+        let udp = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
+        assert_ne!(peer(&udp).ok(), Some(me));
+    }
+}
