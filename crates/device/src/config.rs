@@ -27,6 +27,9 @@ pub struct DeviceConfig {
     /// A thread that answers peers while the application does something else. Without it the
     /// device works only inside calls: posts, polls and `Device::drive`.
     pub progress_thread: bool,
+    /// Other processes of the user, and root, may ask what the device has
+    /// ([`device_reports`](crate::device_reports)); a thread answers them.
+    pub report: bool,
     /// Makes keys and QPNs reproducible, for tests only: with a known seed they are predictable
     /// (S1, S3). `None` draws one from the operating system.
     pub seed: Option<[u8; 32]>,
@@ -35,7 +38,7 @@ pub struct DeviceConfig {
 }
 
 impl DeviceConfig {
-    /// Port 4791 on the best datapath, with a progress thread, a random seed and rxe's limits.
+    /// Port 4791 on the best datapath, with a progress thread, open to questions, a random seed and rxe's limits.
     pub fn new(address: IpAddr) -> Self {
         DeviceConfig {
             name: None,
@@ -45,6 +48,7 @@ impl DeviceConfig {
             drop_received: 0.0,
             pcap: None,
             progress_thread: true,
+            report: true,
             seed: None,
             limits: DeviceLimits::default(),
         }

@@ -18,8 +18,11 @@ use crate::driver::Driver;
 use crate::event_channel::{EventChannel, EventOwner};
 use crate::gid::gid_at;
 use crate::interface::Interface;
+use crate::inventory;
 use crate::limits::DeviceLimits;
 use crate::port::{DeviceAttr, PortAttr, device_attr, port_attr};
+use crate::report::Reporter;
+use crate::resource::Resource;
 use crate::shared::Shared;
 use std::io;
 use std::net::IpAddr;
@@ -41,9 +44,11 @@ pub struct Device(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// Dropped first: the thread must end before the engine goes.
+    /// Dropped first, and then the driver: the threads must end before the engine goes.
+    reporter: Option<Reporter>,
     driver: Option<Driver>,
     shared: Arc<Shared>,
+    about: Resource,
     interface: Interface,
     active_mtu: Mtu,
     guid: u64,
@@ -113,6 +118,17 @@ impl Device {
     /// reason a packet can be dropped for.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         counters::snapshot(&self.0.shared.lock())
+    }
+
+    /// All objects of the device: itself and its counters, then queue pairs, completion queues, ... as
+    /// other processes see them with [`device_reports`](crate::device_reports).
+    pub fn resources(&self) -> Vec<Resource> {
+        inventory::list(&self.0.shared, &self.0.about)
+    }
+
+    /// True if other processes can ask what the device has.
+    pub fn is_reported(&self) -> bool {
+        self.0.reporter.is_some()
     }
 
     /// Packets dropped so far, by reason.

@@ -38,12 +38,15 @@ mod gid;
 mod gsi;
 mod gsi_addressee;
 mod interface;
+mod inventory;
 mod ip_id;
 pub mod limits;
 mod mcast;
 mod port;
 mod qp_table;
 mod qpn;
+mod report;
+mod resource;
 mod shared;
 mod timers;
 
@@ -59,6 +62,8 @@ pub use event_channel::{EventChannel, EventOwner, OwnedEvent};
 pub use interface::{Interface, interface_of, interfaces};
 pub use limits::DeviceLimits;
 pub use port::{DeviceAttr, PortAttr, PortState};
+pub use report::{DeviceReport, Silent, SilentReason, device_reports};
+pub use resource::{BadResource, Resource, ResourceKind};
 
 /// The types of connection management, as they appear in this crate's signatures.
 pub use uroce_cm as cm;

@@ -18,6 +18,7 @@ pub struct ContextBuilder {
     drop_received: f64,
     recording: Option<Recording>,
     progress_thread: bool,
+    report: bool,
     seed: Option<[u8; 32]>,
     limits: DeviceLimits,
 }
@@ -42,6 +43,7 @@ impl Default for ContextBuilder {
             drop_received: 0.0,
             recording: None,
             progress_thread: true,
+            report: true,
             seed: None,
             limits: DeviceLimits::default(),
         }
@@ -101,6 +103,13 @@ impl ContextBuilder {
         self
     }
 
+    /// Whether other processes of the user, and root, may ask what the device has (`uroce res`); a thread
+    /// answers them. Default: yes.
+    pub fn report(mut self, wanted: bool) -> Self {
+        self.report = wanted;
+        self
+    }
+
     /// How many objects of which size the device allows. Default: rxe's limits.
     pub fn limits(mut self, limits: DeviceLimits) -> Self {
         self.limits = limits;
@@ -133,6 +142,7 @@ impl ContextBuilder {
             drop_received: self.drop_received,
             pcap,
             progress_thread: self.progress_thread,
+            report: self.report,
             seed: self.seed,
             limits: self.limits,
         })?;

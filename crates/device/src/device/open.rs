@@ -15,6 +15,8 @@ use crate::interface::Interface;
 use crate::limits::{DeviceLimits, MAX_QP_IN_SLOT};
 use crate::mcast::McastTable;
 use crate::qp_table::QpTable;
+use crate::report::Reporter;
+use crate::resource::{Resource, ResourceKind};
 use crate::shared::Shared;
 use crate::timers::Timers;
 use rand_chacha::ChaCha20Rng;
@@ -46,10 +48,14 @@ impl Device {
         let engine = build(datapath, local, (active_mtu, guid), seed(&config)?, limits);
         let shared = Arc::new(Shared::new(engine).map_err(no("event descriptor"))?);
         let driver = start_driver(&config, &shared, &interface)?;
+        let about = about(&interface, local, caps.name);
+        let reporter = start_reporter(&config, &shared, &about);
         tracing::info!(device = %interface.name, address = %local, datapath = caps.name, why = %notes.join("; "), "opened");
         Ok(Device(Arc::new(Inner {
+            reporter,
             driver,
             shared,
+            about,
             guid,
             interface,
             active_mtu,
@@ -187,6 +193,30 @@ fn start_driver(
     }
     let driver = Driver::start(Arc::clone(shared), &interface.name);
     driver.map(Some).map_err(no("thread or descriptor"))
+}
+
+/// How the device is shown to others.
+fn about(interface: &Interface, local: SocketAddr, datapath: &str) -> Resource {
+    Resource::new(ResourceKind::Device)
+        .with("name", &interface.name)
+        .with("address", local.ip())
+        .with("port", local.port())
+        .with("netdev", &interface.netdev)
+        .with("datapath", datapath)
+}
+
+/// A device that cannot be asked works all the same.
+fn start_reporter(
+    config: &DeviceConfig,
+    shared: &Arc<Shared>,
+    about: &Resource,
+) -> Option<Reporter> {
+    if !config.report {
+        return None;
+    }
+    Reporter::start(Arc::clone(shared), about.clone())
+        .inspect_err(|error| tracing::info!(%error, "others cannot ask what the device has"))
+        .ok()
 }
 
 fn no(what: &'static str) -> impl FnOnce(io::Error) -> OpenError {
