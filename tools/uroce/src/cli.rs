@@ -87,6 +87,10 @@ pub enum Command {
     Perf(Box<cmd::perf::PerfArgs>),
     /// Run an unmodified program of libibverbs on our devices: `uroce run -- ib_write_bw`
     Run(cmd::run::RunArgs),
+    /// List what all processes have open: queue pairs, memory, connections, as `rdma resource` does
+    Res(cmd::res::ResArgs),
+    /// List the counters of all devices of all processes, as `rdma statistic` does
+    Stat(cmd::stat::StatArgs),
     /// Print the completion script for a shell
     Completions(cmd::completions::CompletionsArgs),
 }

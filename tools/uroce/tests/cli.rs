@@ -1,20 +1,12 @@
 //! The built program, as a user runs it.
 
+mod common;
+
+use common::uroce;
 use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, UdpSocket};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
-
-const PROGRAM: &str = env!("CARGO_BIN_EXE_uroce");
-
-fn uroce(words: &str) -> Command {
-    let mut command = Command::new(PROGRAM);
-    command.args(words.split_whitespace()).env("NO_COLOR", "1");
-    for name in ["UROCE_DEVICE", "UROCE_DATAPATH", "UROCE_PCAP", "UROCE_LOG"] {
-        command.env_remove(name);
-    }
-    command
-}
 
 fn run(words: &str) -> Output {
     uroce(words).output().expect("the program was built")
@@ -79,9 +71,19 @@ fn interrupt(child: &Child) {
 
 #[test]
 fn every_command_has_help() {
-    for command in
-        ["", "demo", "devices", "devinfo", "gids", "pingpong", "rping", "perf", "completions"]
-    {
+    for command in [
+        "",
+        "demo",
+        "devices",
+        "devinfo",
+        "gids",
+        "pingpong",
+        "rping",
+        "perf",
+        "res",
+        "stat",
+        "completions",
+    ] {
         let output = run(&format!("{command} --help"));
         assert_ok(&output);
         let text = stdout(&output);
@@ -111,6 +113,8 @@ fn wrong_usage_is_exit_code_2_and_says_what_to_do() {
         "rping -s -S 22",
         "rping -c -a 127.0.0.1 -S 65536",
         "devices --datapath token-ring",
+        "res tunnel",
+        "stat --pid x",
         "pingpong rc --datapath loopback",
         "perf write bw --datapath loopback",
     ] {

@@ -1,14 +1,10 @@
 //! `uroce doctor`, here and in network namespaces that the test makes.
 
+mod common;
+
+use common::{PROGRAM, text};
 use serde_json::Value;
 use std::process::{Command, Output};
-
-const PROGRAM: &str = env!("CARGO_BIN_EXE_uroce");
-
-fn text(output: &Output) -> String {
-    let [out, err] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
-    format!("{out}{err}")
-}
 
 /// The line of one check.
 fn line<'a>(all: &'a str, check: &str) -> &'a str {

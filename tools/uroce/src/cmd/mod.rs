@@ -8,8 +8,11 @@ pub mod doctor;
 pub mod gids;
 pub mod perf;
 pub mod pingpong;
+pub mod res;
 pub mod rping;
 pub mod run;
+pub mod stat;
+mod survey;
 
 use crate::cli::{Command, Global};
 use crate::failure::Failure;
@@ -29,6 +32,8 @@ pub fn run(command: Command, global: &Global) -> Result<(), Failure> {
         Command::Rping(args) => rping::run(&args, global),
         Command::Perf(args) => perf::run(&args, global),
         Command::Run(args) => run::run(&args, global),
+        Command::Res(args) => res::run(&args, global),
+        Command::Stat(args) => stat::run(&args, global),
         Command::Completions(args) => completions::run(&args),
     }
 }

@@ -1,0 +1,21 @@
+//! The built program, without what the environment would change.
+#![allow(dead_code)] // each test file uses its own part
+
+use std::process::{Command, Output};
+
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_uroce");
+
+pub fn uroce(words: &str) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.args(words.split_whitespace()).env("NO_COLOR", "1");
+    for name in ["UROCE_DEVICE", "UROCE_DATAPATH", "UROCE_PCAP", "UROCE_LOG"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// What it printed, errors last.
+pub fn text(output: &Output) -> String {
+    let [out, err] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    format!("{out}{err}")
+}
