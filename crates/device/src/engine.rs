@@ -5,6 +5,7 @@
 
 mod checks;
 mod cm_events;
+mod flight;
 mod gsi;
 mod link;
 mod receive;
@@ -12,6 +13,7 @@ mod services;
 mod tables;
 mod transmit;
 
+pub(crate) use flight::{Flight, Share};
 pub(crate) use tables::{CqNote, Tables};
 
 use transmit::Acks;
@@ -48,6 +50,8 @@ pub(crate) struct Nic {
     pub(crate) icrc_caps: IcrcCaps,
     pub(crate) qps: QpTable,
     pub(crate) timers: Timers,
+    /// What is on its way to each destination.
+    pub(crate) flight: Flight,
     /// Queue pairs with something to send, in the order of their turns.
     pub(crate) ready: VecDeque<Qpn>,
     /// Queue pairs with nothing but an ACK to send, which waits for the next turn or post.
@@ -114,8 +118,9 @@ impl Engine {
     }
 
     fn wants_turn(&self) -> bool {
-        let Nic { ready, patient, gsi, .. } = &self.nic;
-        !ready.is_empty() || !patient.is_empty() || gsi.wants_transmit()
+        let Nic { ready, patient, flight, gsi, .. } = &self.nic;
+        let called = flight.wants_turn();
+        !ready.is_empty() || !patient.is_empty() || called || gsi.wants_transmit()
     }
 
     /// Notes what a command changed in a queue pair: something to send, another deadline.
@@ -144,7 +149,7 @@ impl Nic {
     /// Keeps the list of senders and the timer heap in step with the state of a queue pair.
     pub(crate) fn touched(&mut self, qpn: Qpn) {
         if let Some(entry) = self.qps.get_mut(qpn) {
-            note(entry, &mut self.ready, &mut self.timers);
+            note(entry, &mut self.ready, &mut self.timers, &mut self.flight);
         }
     }
 
@@ -173,7 +178,7 @@ impl Nic {
         if due {
             entry.qp.handle_timeout(now, &mut self.tables.context());
         }
-        note(entry, &mut self.ready, &mut self.timers);
+        note(entry, &mut self.ready, &mut self.timers, &mut self.flight);
         due
     }
 
@@ -190,16 +195,22 @@ impl Nic {
             return;
         };
         entry.qp.handle_fatal(now, &mut self.tables.context());
-        note(entry, &mut self.ready, &mut self.timers);
+        note(entry, &mut self.ready, &mut self.timers, &mut self.flight);
     }
 }
 
 /// See [`Nic::touched`].
-pub(crate) fn note(entry: &mut QpEntry, ready: &mut VecDeque<Qpn>, timers: &mut Timers) {
-    if !entry.ready && entry.qp.wants_transmit() {
+pub(crate) fn note(
+    entry: &mut QpEntry,
+    ready: &mut VecDeque<Qpn>,
+    timers: &mut Timers,
+    flight: &mut Flight,
+) {
+    if !entry.ready && entry.wants_turn() {
         entry.ready = true;
         ready.push_back(entry.init.qpn);
     }
+    flight.account(entry);
     timers.arm(entry.init.qpn.get(), entry.qp.poll_timeout(), &mut entry.armed);
 }
 

@@ -6,6 +6,9 @@ pub const RX_PACKETS_PER_TURN: usize = 64;
 pub const TX_PACKETS_PER_TURN: usize = 256;
 /// Most packets that one queue pair may send before the next ready one gets its chance.
 pub const TX_PACKETS_PER_QP: usize = 64;
+/// Unacknowledged bytes to one destination, over all queue pairs. Four windows: enough to keep a link
+/// busy, and little enough for the socket buffer of its receiver.
+pub const IN_FLIGHT_BYTES: u64 = 1024 * 1024;
 /// Posted requests that are kept to leave together, as one train, while others are on their way and the
 /// application polls: a packet on its own costs ten times as much as one in a train.
 pub const DOORBELL_BATCH: usize = 32;

@@ -1,5 +1,6 @@
 //! The queue pairs of a device by number.
 
+use crate::engine::Share;
 use crate::ip_id::RxIcrc;
 use crate::qpn::QpnAllocator;
 use std::collections::HashMap;
@@ -46,10 +47,19 @@ pub(crate) struct QpEntry {
     pub(crate) awaits_rtu: Option<CommId>,
     /// Requests posted since its last turn, which were kept to leave together.
     pub(crate) kept: usize,
+    /// Its part of what is on its way to its peer.
+    pub(crate) share: Share,
     /// For the packets that arrive.
     pub(crate) rx_icrc: RxIcrc,
     /// For the packets that leave.
     pub(crate) tx_icrc: FlowIcrc,
+}
+
+impl QpEntry {
+    /// It has something to send. Requests that wait until it is called do not count.
+    pub(crate) fn wants_turn(&self) -> bool {
+        self.qp.wants_answer() || !self.share.waits() && self.qp.wants_request()
+    }
 }
 
 /// All queue pairs. Boxed, so that the table stays small and its growth moves no QP.
@@ -79,6 +89,7 @@ impl QpTable {
             awaits_rtu: None,
             rx_icrc: RxIcrc::default(),
             kept: 0,
+            share: Share::default(),
             tx_icrc: FlowIcrc::default(),
         };
         let old = self.entries.insert(init.qpn.get(), Box::new(entry));

@@ -265,3 +265,24 @@ fn r25_a_read_of_2_gib_takes_its_psns_and_announces_them_in_pieces() {
     assert_eq!(seen[0].packet().reth().unwrap().length, 256 * limits::MAX_WINDOW / 2);
     assert_eq!(pair.nodes[0].qp.attr().sq_psn, 0x100 + limits::MAX_WINDOW / 2);
 }
+
+#[test]
+fn r82_who_has_to_stop_in_the_middle_of_a_message_asks_for_an_ack() {
+    let mut pair = Pair::new(Setup { mtu: uroce_wire::Mtu::M1024, ..Setup::default() });
+    let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
+    let data = [pair.nodes[0].sge(0, 20 * 1024)];
+    pair.nodes[0].send(&wr_sges(1, SendOp::Write { va, rkey }, &data)).unwrap();
+    let node = &mut pair.nodes[0];
+    assert!(!node.qp.ask_for_ack(), "nothing is on its way");
+    let mut out = [0; limits::MAX_PACKET];
+    let mut asks = |stop: bool| {
+        let uncovered = stop && node.qp.ask_for_ack();
+        let sent = node.qp.poll_transmit(pair.now, &mut out, cx!(node)).unwrap();
+        let packet = uroce_wire::Packet::parse(&out[..sent.len]).unwrap();
+        (uncovered, packet.bth.ack_req, node.qp.bytes_in_flight())
+    };
+    assert_eq!(asks(false), (false, false, 1024));
+    assert_eq!(asks(false), (false, false, 2048));
+    assert_eq!(asks(true), (true, true, 3072));
+    assert_eq!(asks(true), (false, false, 4096), "all before it is covered");
+}

@@ -83,6 +83,7 @@ impl Device {
         engine.leave_all_groups(qpn);
         let nic = &mut engine.nic;
         let mut entry = nic.qps.remove(qpn).ok_or(no_qp(qpn))?;
+        nic.flight.leave(&mut entry);
         entry.qp.release(&mut nic.tables.context());
         nic.tables.mem.unbind_windows_of(qpn.get());
         nic.tables.events.forget_qp(qpn);
@@ -179,6 +180,7 @@ impl Engine {
         if mask.contains(QpAttrMask::AV) {
             let wanted = entry.qp.wanted_source_port();
             entry.qp.set_source_port(self.datapath.source_port(wanted));
+            nic.flight.join(entry);
         }
         self.touched(qpn);
         self.send_ready(now);

@@ -7,12 +7,12 @@ use super::{Device, Inner};
 use crate::clock::Clock;
 use crate::config::DeviceConfig;
 use crate::driver::Driver;
-use crate::engine::{Engine, IcrcCounts, Nic, Tables};
+use crate::engine::{Engine, Flight, IcrcCounts, Nic, Tables};
 use crate::error::OpenError;
 use crate::gid::guid_of;
 use crate::gsi::{ACK_DELAY, GSI_SOURCE_PORT, Gsi};
 use crate::interface::Interface;
-use crate::limits::{DeviceLimits, MAX_QP_IN_SLOT};
+use crate::limits::{DeviceLimits, IN_FLIGHT_BYTES, MAX_QP_IN_SLOT};
 use crate::mcast::McastTable;
 use crate::qp_table::QpTable;
 use crate::report::Reporter;
@@ -164,6 +164,7 @@ pub(crate) fn build(
         icrc_caps: datapath.caps().icrc,
         qps: QpTable::new(qpns, slot),
         timers: Timers::default(),
+        flight: Flight::new(IN_FLIGHT_BYTES),
         ready: VecDeque::new(),
         patient: VecDeque::new(),
         tables: Tables::new(MemTable::new(keys, mem_limits(&limits))),

@@ -47,7 +47,7 @@ impl Nic {
             entry.awaits_rtu = None;
             self.gsi.handle_comm_est(id);
         }
-        note(entry, &mut self.ready, &mut self.timers);
+        note(entry, &mut self.ready, &mut self.timers, &mut self.flight);
         Ok(())
     }
 

@@ -41,6 +41,7 @@ impl Engine {
         }
         let mut left = budget - self.send_mads(budget, now);
         while left > 0 {
+            self.nic.call();
             let Some(qpn) = self.nic.ready.pop_front() else {
                 break;
             };
@@ -74,22 +75,29 @@ impl Engine {
 
     /// Packets of `qpn`, up to `share`, as far as the datapath has room.
     fn fill(&mut self, qpn: Qpn, now: Instant, share: usize, acks: Acks) -> (usize, Turn) {
-        let Engine { nic: Nic { qps, tables, timers, local, icrc_caps, .. }, datapath, .. } = self;
+        let Engine { nic, datapath, .. } = self;
+        let Nic { qps, tables, timers, flight, local, icrc_caps, .. } = nic;
         let Some(entry) = qps.get_mut(qpn) else {
             return (0, Turn::Idle);
         };
         entry.kept = 0;
+        let allowance = flight.allowance(entry);
         for sent in 0..share {
             let Some(space) = datapath.tx_space() else {
+                flight.account(entry);
                 return (sent, Turn::Blocked);
             };
+            let allowed = entry.qp.bytes_in_flight() < allowance || entry.qp.ask_for_ack();
+            let context = &mut tables.context();
             let out = match acks {
-                Acks::Wait => entry.qp.poll_pressing(now, space, &mut tables.context()),
-                Acks::Leave => entry.qp.poll_transmit(now, space, &mut tables.context()),
+                _ if !allowed => entry.qp.poll_answer(now, acks == Acks::Leave, space, context),
+                Acks::Wait => entry.qp.poll_pressing(now, space, context),
+                Acks::Leave => entry.qp.poll_transmit(now, space, context),
             };
             let Some(out) = out else {
                 timers.arm(qpn.get(), entry.qp.poll_timeout(), &mut entry.armed);
-                entry.ready = entry.qp.wants_transmit();
+                flight.pass(entry, sent, !allowed && entry.qp.wants_request());
+                entry.ready = entry.wants_turn();
                 return (sent, if entry.ready { Turn::Patient } else { Turn::Idle });
             };
             if out.path.dst.is_ipv4() == local.is_ipv4() {
@@ -99,6 +107,7 @@ impl Engine {
                 tables.counters.drop(DropReason::TxFailed);
             }
         }
+        flight.pass(entry, share, false);
         (share, Turn::More)
     }
 
@@ -112,6 +121,20 @@ impl Engine {
             }
         };
         self.retry_at = blocked.then(|| now.add_ns(TX_RETRY_NS).as_nanos());
+    }
+}
+
+impl Nic {
+    /// Gives a turn to a queue pair that has waited for room, if there is room now.
+    fn call(&mut self) {
+        let Some(entry) = self.flight.call(&mut self.qps).and_then(|qpn| self.qps.get_mut(qpn))
+        else {
+            return;
+        };
+        if !entry.ready {
+            entry.ready = true;
+            self.ready.push_back(entry.init.qpn);
+        }
     }
 }
 

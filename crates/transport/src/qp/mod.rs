@@ -16,6 +16,8 @@ mod send_queue;
 mod state;
 mod transmit;
 
+use std::net::IpAddr;
+
 use uroce_memory::PdId;
 use uroce_wire::{DropReason, Operation, Packet, Psn, Qpn, Service};
 
@@ -24,6 +26,7 @@ use crate::cause::FlushReason;
 use crate::context::{Arrival, Context};
 use crate::cq::CqId;
 use crate::event::AsyncEvent;
+use crate::limits;
 use crate::recv_queue::RecvQueue;
 use crate::srq::SrqId;
 use crate::time::Instant;
@@ -157,6 +160,35 @@ impl QueuePair {
     /// True while a request that was sent waits for its acknowledgement; UC and UD wait for none.
     pub fn awaits_acknowledgement(&self) -> bool {
         self.requester.in_flight()
+    }
+
+    /// Bytes, in packets of the path MTU, that are on their way and will be acknowledged, or be asked for
+    /// again after a time. What waits for an acknowledgement without a timeout does not count.
+    #[inline]
+    pub fn bytes_in_flight(&self) -> u64 {
+        let counts = self.init.qp_type == QpType::Rc
+            && matches!(self.state, QpState::Rts | QpState::Sqd)
+            && self.attr.timeout != 0;
+        if !counts {
+            return 0;
+        }
+        u64::from(self.requester.outstanding()) << self.mtu_shift()
+    }
+
+    /// The address of the peer, if it acknowledges what it gets.
+    pub fn acknowledging_peer(&self) -> Option<IpAddr> {
+        let av = self.attr.av.filter(|_| self.init.qp_type == QpType::Rc)?;
+        Some(av.remote)
+    }
+
+    /// Lets the next request packet ask for an ACK, because the ones behind it have to wait. False if
+    /// everything that is on its way is covered by an ACK that was asked for.
+    pub fn ask_for_ack(&mut self) -> bool {
+        let uncovered = self.requester.unrequested > 0;
+        if uncovered {
+            self.requester.unrequested = limits::MAX_WINDOW;
+        }
+        uncovered
     }
 
     /// The UDP source port that this QP would like (docs/wire.md).
@@ -326,7 +358,17 @@ impl QueuePair {
 
     /// True if [`QueuePair::poll_transmit`] may have a packet.
     pub fn wants_transmit(&self) -> bool {
-        self.awake || self.responder.wants_transmit()
+        self.wants_request() || self.wants_answer()
+    }
+
+    /// True if there may be a request among them.
+    pub fn wants_request(&self) -> bool {
+        self.awake
+    }
+
+    /// True if there is an answer among them.
+    pub fn wants_answer(&self) -> bool {
+        self.responder.wants_transmit()
     }
 
     /// Something changed: the requester shall look again.

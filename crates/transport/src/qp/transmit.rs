@@ -45,6 +45,22 @@ impl QueuePair {
         self.poll(now, out, cx, respond)
     }
 
+    /// The answers of [`poll_transmit`](Self::poll_transmit) alone, while requests have to wait; with
+    /// `patient`, a plain ACK also.
+    pub fn poll_answer(
+        &mut self,
+        now: Instant,
+        patient: bool,
+        out: &mut [u8],
+        cx: &mut Context<'_>,
+    ) -> Option<Transmit> {
+        let awake = std::mem::take(&mut self.awake);
+        let respond = patient || !self.responder.only_ack_waits();
+        let sent = self.poll(now, out, cx, respond);
+        self.awake |= awake;
+        sent
+    }
+
     fn poll(
         &mut self,
         now: Instant,
