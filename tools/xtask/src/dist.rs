@@ -33,10 +33,18 @@ const CONNECTIONS: &str = "crates/ibverbs/librdmacm.map";
 pub fn run(arguments: &DistArgs) -> Result<()> {
     let default = || workspace::target_folder().join("dist");
     let out = arguments.out.clone().unwrap_or_else(default);
-    build("release")?;
-    lay_out(&workspace::target_folder().join("release"), &out)?;
+    optimised(&out)?;
     println!("{}", out.display());
     Ok(())
+}
+
+/// Builds with optimisation and puts everything into `out`.
+///
+/// # Errors
+/// As [`run`].
+pub fn optimised(out: &Path) -> Result<()> {
+    build("release")?;
+    lay_out(&workspace::target_folder().join("release"), out)
 }
 
 /// The same as [`run`] with the profile of CI, for tests.

@@ -11,9 +11,11 @@ mod link;
 mod loopback;
 mod loss;
 mod machine;
+mod perftest;
 mod placement;
 mod play;
 mod plot;
+mod programs;
 mod qps;
 mod rate;
 mod record;
@@ -52,6 +54,8 @@ pub enum Group {
     Loopback,
     /// Against the kernel's rxe in one virtual machine.
     Rxe,
+    /// Stock programs on our libibverbs against `uroce perf` with the same settings.
+    Programs,
     /// Processor time of an open device without traffic.
     Idle,
 }
@@ -139,6 +143,7 @@ fn measure(name: Group, setup: &Setup) -> Result<Vec<record::Series>> {
         Group::Loss => loss::run(setup),
         Group::Qps => qps::run(setup),
         Group::Rxe => rxe::run(setup),
+        Group::Programs => programs::run(setup),
         Group::Loopback => loopback::run(setup),
         Group::Idle => idle::run(setup),
     }

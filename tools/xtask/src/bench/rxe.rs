@@ -6,10 +6,10 @@
 use std::fs;
 use std::time::Duration;
 
-use super::Setup;
 use super::play::{Contestant, play};
 use super::record::{Reading, Series, Unit};
 use super::uroce::WAITS_AT;
+use super::{Setup, perftest};
 use crate::error::{Context, Error, Result};
 use crate::packages;
 use crate::rxe::{Guest, GuestConfig, PACKAGES, tcp_listens};
@@ -36,7 +36,7 @@ pub const BANDWIDTH: Test = Test {
     stock: "ib_write_bw",
     ours: "write bw",
     flags: "-s 65536 -D 3 --report_gbits",
-    column: 3,
+    column: perftest::BANDWIDTH,
     unit: Unit::Gbps,
 };
 
@@ -46,7 +46,7 @@ pub const LATENCY: Test = Test {
     stock: "ib_send_lat",
     ours: "send lat",
     flags: "-s 64 -n 2000",
-    column: 4,
+    column: perftest::TYPICAL,
     unit: Unit::Us,
 };
 
@@ -112,31 +112,8 @@ fn script(program: &str, server: &str, server_only: &str) -> String {
 
 fn measure(guest: &Guest, script: &str, column: usize) -> Result<Reading> {
     let output = guest.run(script, LIMIT)?;
-    match (output.code, figure(&output.text, column)) {
+    match (output.code, perftest::figure(&output.text, column)) {
         (0, Some(value)) => Ok(Reading::new(value)),
         (code, _) => Err(Error::new(format!("exit code {code}, it printed:\n{}", output.text))),
-    }
-}
-
-/// The number in `column` of the last line that starts with two whole numbers: size and count.
-fn figure(table: &str, column: usize) -> Option<f64> {
-    let row = table.lines().rev().find(|line| {
-        let mut words = line.split_whitespace();
-        let mut whole = || words.next().is_some_and(|word| word.parse::<u64>().is_ok());
-        whole() && whole()
-    })?;
-    row.split_whitespace().nth(column)?.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn figures_are_found_in_the_tables_of_both_programs() {
-        let table = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n \
-                     65536      5000             0.00               12.5                0.0238\n---\n";
-        assert_eq!(figure(table, 3), Some(12.5));
-        assert_eq!(figure(" local address: LID 0000\n", 3), None);
     }
 }

@@ -3,7 +3,7 @@
 use super::placement::Place;
 use super::record::{Record, Series};
 use super::summary::{Summary, shown};
-use super::{bandwidth, idle, latency, loopback, loss, qps, rate, rxe};
+use super::{bandwidth, idle, latency, loopback, loss, programs, qps, rate, rxe};
 
 /// A figure of the record.
 #[derive(Debug)]
@@ -126,6 +126,7 @@ fn all() -> Vec<Target> {
     all.extend(in_process());
     all.extend(losses());
     all.extend(against_rxe());
+    all.extend(c_interface());
     all.extend(costs());
     all
 }
@@ -212,6 +213,21 @@ fn against_rxe() -> [Target; 2] {
     [
         at_least("WRITE 64 KiB / rxe in the same guest", bandwidth, 3.0, 6.0),
         at_most("SEND 64 B half round trip / rxe in the same guest", latency, 0.5, 0.3),
+    ]
+}
+
+fn c_interface() -> [Target; 3] {
+    let ratio = |pair: programs::Pair| Figure::Ratio {
+        group: programs::GROUP,
+        ours: pair.program(),
+        rival: pair.rival(),
+    };
+    let start = Figure::Value { group: programs::GROUP, name: programs::START.to_owned() };
+    let title = |pair: programs::Pair| format!("{} / the same with uroce perf", pair.program());
+    [
+        at_least(title(programs::WRITE), ratio(programs::WRITE), 0.95, 1.0),
+        at_least(title(programs::SEND), ratio(programs::SEND), 0.95, 1.0),
+        at_most("ibv_devinfo on our library, from start to end, us", start, 20_000.0, 10_000.0),
     ]
 }
 
