@@ -53,6 +53,7 @@ fn end(index: u8) -> End {
         send_cq: cq,
         recv_cq: cq,
         srq: None,
+        xrcd: None,
         caps,
         signal_all: false,
         port_mtu: MTU,
@@ -217,6 +218,6 @@ fn post(requester: &mut End, responder: &End, wr_id: u64, read: bool) {
     let (va, rkey) = (responder.region.addr(), responder.mr.rkey);
     let op = if read { SendOp::Read { va, rkey } } else { SendOp::Write { va, rkey } };
     let data = SendData::Sges(std::slice::from_ref(&sge));
-    let wr = SendWr { wr_id, op, flags: SendFlags::SIGNALED, data, ud: None };
+    let wr = SendWr { wr_id, op, flags: SendFlags::SIGNALED, data, ud: None, srqn: None };
     requester.qp.post_send(Instant::ZERO, &wr, cx!(requester)).expect("room for one");
 }

@@ -8,6 +8,7 @@ mod memory;
 mod multicast;
 mod open;
 mod shared_receive;
+mod xrc;
 
 pub use connection::QpRequest;
 #[cfg(test)]

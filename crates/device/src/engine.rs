@@ -14,7 +14,7 @@ mod tables;
 mod transmit;
 
 pub(crate) use flight::{Flight, Share};
-pub(crate) use tables::{CqNote, Tables};
+pub(crate) use tables::{CqNote, Tables, Xrcd};
 
 use transmit::Acks;
 

@@ -99,7 +99,7 @@ impl OpenError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("this device has no {what} {id:#x}: it was destroyed, or belongs to another device")]
 pub struct NoSuchObject {
-    /// Kind of object: `QP`, `CQ`, `SRQ`, `PD`.
+    /// Kind of object: `QP`, `CQ`, `SRQ`, `PD`, `XRC domain`.
     pub what: &'static str,
     /// The number that was given.
     pub id: u64,
@@ -154,6 +154,9 @@ pub enum CreateError {
     /// No QPN was found; the QPN space is nearly full.
     #[error("no free QPN found: destroy queue pairs that are not used")]
     NoQpn,
+    /// Objects of XRC and others do not go together.
+    #[error("{0}")]
+    Xrc(&'static str),
     /// No descriptor for the eventfd.
     #[error("no file descriptor: {0} (raise the limit with `ulimit -n`)")]
     Descriptor(#[from] io::Error),
@@ -166,6 +169,7 @@ impl CreateError {
             CreateError::LimitReached { .. } | CreateError::NoQpn => raw(Errno::NOMEM),
             CreateError::BadSize { .. }
             | CreateError::StillFull { .. }
+            | CreateError::Xrc(_)
             | CreateError::Qp(_)
             | CreateError::Srq(_) => raw(Errno::INVAL),
             CreateError::NoSuchObject(error) => error.errno(),

@@ -83,9 +83,9 @@ pub struct DeviceAttr {
 /// `IBV_DEVICE_*` bits: BAD_PKEY_CNTR 1<<1, BAD_QKEY_CNTR 1<<2, AUTO_PATH_MIG 1<<4,
 /// CHANGE_PHY_PORT 1<<5, UD_AV_PORT_ENFORCE 1<<6, CURR_QP_STATE_MOD 1<<7, SHUTDOWN_PORT 1<<8,
 /// PORT_ACTIVE_EVENT 1<<10, SYS_IMAGE_GUID 1<<11, RC_RNR_NAK_GEN 1<<12, SRQ_RESIZE 1<<13,
-/// MEM_WINDOW 1<<17, MEM_MGT_EXTENSIONS 1<<21, MEM_WINDOW_TYPE_2B 1<<24. Only those that are true
+/// MEM_WINDOW 1<<17, XRC 1<<20, MEM_MGT_EXTENSIONS 1<<21, MEM_WINDOW_TYPE_2B 1<<24. Only those that are true
 /// here are set.
-const CAP_FLAGS: u32 = 1 << 7 | 1 << 11 | 1 << 12 | 1 << 13 | 1 << 17 | 1 << 21 | 1 << 24;
+const CAP_FLAGS: u32 = 1 << 7 | 1 << 11 | 1 << 12 | 1 << 13 | 1 << 17 | 1 << 20 | 1 << 21 | 1 << 24;
 
 /// Speed shown when the driver does not tell one: 10 Gb/s.
 const UNKNOWN_SPEED: u64 = 10_000_000_000;

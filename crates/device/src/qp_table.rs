@@ -6,7 +6,7 @@ use crate::qpn::QpnAllocator;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use uroce_cm::CommId;
-use uroce_transport::{CqId, QpInit, QueuePair, SrqId};
+use uroce_transport::{CqId, QpInit, QueuePair, SrqId, XrcdId};
 use uroce_wire::{FlowIcrc, Qpn, Slot};
 
 /// QPNs and CQ numbers are our own, nobody else can choose them to collide. One multiplication
@@ -119,6 +119,10 @@ impl QpTable {
         self.entries.values().map(Box::as_ref)
     }
 
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut QpEntry> {
+        self.entries.values_mut().map(Box::as_mut)
+    }
+
     /// The numbers of the queue pairs that complete to `cq`.
     pub(crate) fn using_cq(&self, cq: CqId) -> Vec<Qpn> {
         let uses = |entry: &&QpEntry| entry.init.send_cq == cq || entry.init.recv_cq == cq;
@@ -131,6 +135,10 @@ impl QpTable {
 
     pub(crate) fn uses_srq(&self, srq: SrqId) -> bool {
         self.iter().any(|entry| entry.init.srq == Some(srq))
+    }
+
+    pub(crate) fn uses_xrcd(&self, xrcd: XrcdId) -> bool {
+        self.iter().any(|entry| entry.init.xrcd == Some(xrcd))
     }
 }
 

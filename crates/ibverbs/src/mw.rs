@@ -71,7 +71,14 @@ pub(crate) unsafe extern "C" fn bind_mw(
         // SAFETY: by the contract.
         let queue = unsafe { qp_of(qp)? };
         let flags = SendFlags::from_bits_truncate(bind.send_flags) - SendFlags::INLINE;
-        let wr = SendWr { wr_id: bind.wr_id, op, flags, data: SendData::default(), ud: None };
+        let wr = SendWr {
+            wr_id: bind.wr_id,
+            op,
+            flags,
+            data: SendData::default(),
+            ud: None,
+            srqn: None,
+        };
         queue.device().post_send(queue.qpn, &[wr]).map_err(|(_, error)| Errno::from(error))?;
         // SAFETY: by the contract.
         unsafe { (*mw).rkey = next };

@@ -9,7 +9,7 @@ use crate::qp::{Qp, qp_of};
 use libc::c_int;
 use std::mem::offset_of;
 use uroce_device::memory::{Rkey, Sge};
-use uroce_device::transport::{SendData, SendFlags, SendOp, SendWr, UdDestination};
+use uroce_device::transport::{QpType, SendData, SendFlags, SendOp, SendWr, UdDestination};
 use uroce_device::wire::Qpn;
 
 /// Work requests that are posted under one lock.
@@ -32,6 +32,7 @@ const NOTHING: SendWr<'static> = SendWr {
     flags: SendFlags::empty(),
     data: SendData::Sges(&[]),
     ud: None,
+    srqn: None,
 };
 
 /// The slot behind `ibv_post_send`.
@@ -169,13 +170,14 @@ unsafe fn convert<'a>(qp: &Qp, wr: &ibv_send_wr) -> Result<SendWr<'a>, Errno> {
     let (op, sges) = unsafe { (op_of(wr)?, sges_of(wr)?) };
     // On a connected queue pair the destination may hold anything.
     // SAFETY: by the contract.
-    let ud = if qp.is_datagram { Some(unsafe { destination(wr)? }) } else { None };
+    let ud = if qp.qp_type == QpType::Ud { Some(unsafe { destination(wr)? }) } else { None };
     Ok(SendWr {
         wr_id: wr.wr_id,
         op,
         flags: SendFlags::from_bits_truncate(wr.send_flags),
         data: SendData::Sges(sges),
         ud,
+        srqn: (qp.qp_type == QpType::XrcIni).then_some(wr.remote_srqn),
     })
 }
 

@@ -44,8 +44,8 @@ pub(crate) struct Qp {
     card: Arc<Card>,
     pub(crate) ctx: Arc<Ctx>,
     pub(crate) qpn: Qpn,
-    /// UD: each request names its destination.
-    pub(crate) is_datagram: bool,
+    /// Requests of UD name their destination, those of XRC a shared receive queue.
+    pub(crate) qp_type: QpType,
     /// Created for the extended interface.
     extended: bool,
     pub(crate) unacknowledged: Unacknowledged,
@@ -111,7 +111,8 @@ fn check_extended(attr: &ibv_qp_init_attr_ex) -> Result<bool, Errno> {
         return Ok(false);
     }
     let possible = match qp_type(attr.qp_type)? {
-        QpType::Rc => OPS_RC,
+        QpType::Rc | QpType::XrcIni => OPS_RC,
+        QpType::XrcTgt => 0,
         QpType::Uc => OPS_UC,
         QpType::Ud => OPS_UD,
     };
@@ -152,7 +153,7 @@ unsafe fn create(
         card: Arc::clone(&owner.card),
         ctx: Arc::clone(&owner.ctx),
         qpn,
-        is_datagram: request.qp_type == QpType::Ud,
+        qp_type: request.qp_type,
         extended,
         unacknowledged: Unacknowledged::default(),
         builder: Builder::default(),

@@ -133,9 +133,9 @@ unsafe extern "C" fn wr_send_tso(qp: Ex, _hdr: *mut c_void, _hdr_size: u16, _mss
     unsafe { add(qp, Err(NOT_SUPPORTED)) };
 }
 
-unsafe extern "C" fn wr_set_xrc_srqn(qp: Ex, _srqn: u32) {
+unsafe extern "C" fn wr_set_xrc_srqn(qp: Ex, srqn: u32) {
     // SAFETY: by the contract.
-    unsafe { edit(qp, |draft| draft.refuse(NOT_SUPPORTED)) };
+    unsafe { edit(qp, |draft| draft.set_srqn(srqn)) };
 }
 
 unsafe extern "C" fn wr_set_ud_addr(qp: Ex, ah: *mut ibv_ah, qpn: u32, qkey: u32) {

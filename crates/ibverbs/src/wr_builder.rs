@@ -36,6 +36,7 @@ struct Request {
     flags: SendFlags,
     data: Data,
     ud: Option<UdDestination>,
+    srqn: Option<u32>,
 }
 
 /// Places in [`Draft`].
@@ -98,12 +99,19 @@ impl Draft {
     pub(crate) fn add(&mut self, wr_id: u64, flags: u32, op: SendOp) {
         let flags = SendFlags::from_bits_truncate(flags) - SendFlags::INLINE;
         let data = Data::Sges(0..0);
-        self.requests.push(Request { wr_id, op, flags, data, ud: None });
+        self.requests.push(Request { wr_id, op, flags, data, ud: None, srqn: None });
     }
 
     pub(crate) fn set_destination(&mut self, to: UdDestination) {
         match self.requests.last_mut() {
             Some(request) => request.ud = Some(to),
+            None => self.refuse(INVALID),
+        }
+    }
+
+    pub(crate) fn set_srqn(&mut self, number: u32) {
+        match self.requests.last_mut() {
+            Some(request) => request.srqn = Some(number),
             None => self.refuse(INVALID),
         }
     }
@@ -151,6 +159,7 @@ impl Draft {
             flags: SendFlags::empty(),
             data: SendData::default(),
             ud: None,
+            srqn: None,
         };
         let mut batch = [nothing; BATCH];
         for ((wr, request), piece) in batch.iter_mut().zip(some).zip(&pieces) {
@@ -158,8 +167,8 @@ impl Draft {
                 Data::Sges(range) => SendData::Sges(&self.sges[range.clone()]),
                 Data::Inline(_) => SendData::Inline(std::slice::from_ref(piece)),
             };
-            let Request { wr_id, op, flags, ud, .. } = *request;
-            *wr = SendWr { wr_id, op, flags, data, ud };
+            let Request { wr_id, op, flags, ud, srqn, .. } = *request;
+            *wr = SendWr { wr_id, op, flags, data, ud, srqn };
         }
         device.post_send(qpn, &batch[..some.len()]).map_err(|(_, error)| error.into())
     }

@@ -5,11 +5,11 @@ use std::net::IpAddr;
 use bitflags::bitflags;
 use thiserror::Error;
 use uroce_memory::{Access, PdId};
-use uroce_wire::{Mtu, Qpn};
+use uroce_wire::{Mtu, Qpn, Service};
 
 use crate::cq::CqId;
 use crate::limits;
-use crate::srq::SrqId;
+use crate::srq::{SrqId, XrcdId};
 
 /// Transport service of a queue pair, with the values of `ibv_qp_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -20,16 +20,45 @@ pub enum QpType {
     Uc = 3,
     /// Unreliable datagram.
     Ud = 4,
+    /// Extended reliable connection, the end that requests (`IBV_QPT_XRC_SEND`).
+    XrcIni = 9,
+    /// Extended reliable connection, the end that responds (`IBV_QPT_XRC_RECV`).
+    XrcTgt = 10,
 }
 
 impl QpType {
-    /// The name that users know: `RC`, `UC`, `UD`.
+    /// The name that users know: `RC`, `UC`, `UD`, `XRC_INI`, `XRC_TGT`.
     pub fn name(self) -> &'static str {
         match self {
             QpType::Rc => "RC",
             QpType::Uc => "UC",
             QpType::Ud => "UD",
+            QpType::XrcIni => "XRC_INI",
+            QpType::XrcTgt => "XRC_TGT",
         }
+    }
+
+    /// The service whose opcodes it sends and takes.
+    #[inline]
+    pub fn service(self) -> Service {
+        match self {
+            QpType::Rc => Service::Rc,
+            QpType::Uc => Service::Uc,
+            QpType::Ud => Service::Ud,
+            QpType::XrcIni | QpType::XrcTgt => Service::Xrc,
+        }
+    }
+
+    /// True if requests are acknowledged and repeated: RC and XRC.
+    #[inline]
+    pub fn is_reliable(self) -> bool {
+        matches!(self, QpType::Rc | QpType::XrcIni | QpType::XrcTgt)
+    }
+
+    /// True for both ends of an extended reliable connection.
+    #[inline]
+    pub fn is_xrc(self) -> bool {
+        matches!(self, QpType::XrcIni | QpType::XrcTgt)
     }
 }
 
@@ -75,14 +104,17 @@ pub struct QpInit {
     pub qpn: Qpn,
     /// Its transport service.
     pub qp_type: QpType,
-    /// Its protection domain.
+    /// Its protection domain. One of `XRC_TGT` uses that of the shared receive queue which the
+    /// request in hand names, and this one for nothing.
     pub pd: PdId,
     /// Where completions of sends go.
     pub send_cq: CqId,
-    /// Where completions of receives go.
+    /// Where completions of receives go; those of `XRC_TGT` go to the CQ of the shared receive queue.
     pub recv_cq: CqId,
     /// Shared receive queue, if it has no receive queue of its own.
     pub srq: Option<SrqId>,
+    /// XRC domain of an `XRC_TGT` queue pair: which shared receive queues its peer may name.
+    pub xrcd: Option<XrcdId>,
     /// Sizes.
     pub caps: QpCaps,
     /// Every send work request is signalled.

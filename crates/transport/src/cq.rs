@@ -169,6 +169,12 @@ impl CqTable {
         self.queues.iter().map(|(number, cq)| (CqId(number as u32), cq))
     }
 
+    /// R91: removes the completions of a QP, wherever they wait. Those of an XRC target are in the CQs of
+    /// the shared receive queues that its peer named.
+    pub(crate) fn forget_qp(&mut self, qpn: u32) {
+        self.queues.iter_mut().for_each(|(_, cq)| cq.forget_qp(qpn));
+    }
+
     /// The next queue that owes its completion channel an event, once per event.
     pub fn pop_event(&mut self) -> Option<CqId> {
         self.due.pop_front()

@@ -1,4 +1,4 @@
-//! The RDMA transport engine: queue pairs RC, UC and UD, completion queues and shared receive
+//! The RDMA transport engine: queue pairs RC, UC, UD and XRC, completion queues and shared receive
 //! queues, without a clock, a socket or a thread.
 //!
 //! Time, packets and registered memory are arguments. Methods are of four kinds: getters,
@@ -31,7 +31,7 @@ pub use counters::Counters;
 pub use cq::{CompletionQueue, CqId, CqTable, Notify, Overflow};
 pub use event::{AsyncEvent, EventQueue};
 pub use qp::{Admitted, ModifyQpError, QueuePair};
-pub use srq::{SharedReceiveQueue, SrqAttr, SrqError, SrqId, SrqTable};
+pub use srq::{SharedReceiveQueue, SrqAttr, SrqError, SrqId, SrqTable, XrcSrq, XrcdId};
 pub use time::Instant;
 pub use wc::{Wc, WcFlags, WcOpcode, WcStatus, WorkError};
 pub use wr::{PostError, RecvWr, SendData, SendFlags, SendOp, SendWr, UdDestination};

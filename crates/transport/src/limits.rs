@@ -12,6 +12,8 @@ pub const MAX_INLINE: u32 = 1024;
 pub const MAX_CQE: u32 = 1 << 22;
 /// Largest number of work requests of one SRQ (rxe: 2^20).
 pub const MAX_SRQ_WR: u32 = 1 << 20;
+/// Largest number of SRQs of one device: their places are 16 of the 24 bits of an SRQ number (X2).
+pub const MAX_SRQ: u32 = 1 << 16;
 /// Most READ and atomic requests in flight, either way (rxe: 128).
 pub const MAX_RD_ATOMIC: u8 = 128;
 /// Most request PSNs in flight of one QP before the requester waits for an acknowledgement.

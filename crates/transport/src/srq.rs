@@ -4,6 +4,7 @@ use slab::Slab;
 use thiserror::Error;
 use uroce_memory::PdId;
 
+use crate::cq::CqId;
 use crate::event::{AsyncEvent, EventQueue};
 use crate::limits;
 use crate::recv_queue::{RecvQueue, RecvWqe};
@@ -12,6 +13,19 @@ use crate::wr::{PostError, RecvWr};
 /// Number of a shared receive queue inside its device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SrqId(pub u32);
+
+/// Number of an XRC domain inside its device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct XrcdId(pub u32);
+
+/// What an XRC shared receive queue has beyond a basic one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct XrcSrq {
+    /// The domain whose targets may be asked for this queue (X3).
+    pub xrcd: XrcdId,
+    /// Where its receives complete (X5).
+    pub cq: CqId,
+}
 
 /// Attributes of a shared receive queue (`ibv_srq_attr`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -63,6 +77,9 @@ pub enum SrqError {
 #[derive(Debug)]
 pub struct SharedReceiveQueue {
     pd: PdId,
+    xrc: Option<XrcSrq>,
+    /// What the XRCETH of a peer says; the table gives it.
+    number: u32,
     queue: RecvQueue,
     limit: u32,
 }
@@ -70,12 +87,31 @@ pub struct SharedReceiveQueue {
 impl SharedReceiveQueue {
     /// A queue whose buffers belong to protection domain `pd`.
     pub fn new(pd: PdId, attr: &SrqAttr) -> Result<Self, SrqError> {
+        Self::build(pd, None, attr)
+    }
+
+    /// A queue for XRC; what a peer names through it belongs to protection domain `pd` as well.
+    pub fn new_xrc(pd: PdId, xrc: XrcSrq, attr: &SrqAttr) -> Result<Self, SrqError> {
+        Self::build(pd, Some(xrc), attr)
+    }
+
+    fn build(pd: PdId, xrc: Option<XrcSrq>, attr: &SrqAttr) -> Result<Self, SrqError> {
         check_size("max_wr", attr.max_wr, limits::MAX_SRQ_WR)?;
         check_size("max_sge", attr.max_sge, limits::MAX_SGE)?;
-        let mut srq =
-            SharedReceiveQueue { pd, queue: RecvQueue::new(attr.max_wr, attr.max_sge), limit: 0 };
+        let queue = RecvQueue::new(attr.max_wr, attr.max_sge);
+        let mut srq = SharedReceiveQueue { pd, xrc, number: 0, queue, limit: 0 };
         srq.set_limit(attr.limit)?;
         Ok(srq)
+    }
+
+    /// Its XRC domain and CQ; `None` for a basic queue.
+    pub fn xrc(&self) -> Option<XrcSrq> {
+        self.xrc
+    }
+
+    /// The number by which peers name it, 24 bits (`ibv_get_srq_num`).
+    pub fn number(&self) -> u32 {
+        self.number
     }
 
     /// Protection domain of the buffers.
@@ -147,7 +183,12 @@ fn check_size(what: &'static str, value: u32, max: u32) -> Result<(), SrqError> 
 #[derive(Debug, Default)]
 pub struct SrqTable {
     queues: Slab<SharedReceiveQueue>,
+    /// Upper 8 bits of the next number, so that a place is not named as it was before for long.
+    stamp: u8,
 }
+
+/// Bits of a number that say the place in the table.
+const PLACE_BITS: u32 = 16;
 
 impl SrqTable {
     /// An empty table.
@@ -156,8 +197,22 @@ impl SrqTable {
     }
 
     /// Adds a queue.
-    pub fn insert(&mut self, srq: SharedReceiveQueue) -> SrqId {
-        SrqId(self.queues.insert(srq) as u32)
+    ///
+    /// Of at most [`limits::MAX_SRQ`] queues each has a number of its own.
+    pub fn insert(&mut self, mut srq: SharedReceiveQueue) -> SrqId {
+        let entry = self.queues.vacant_entry();
+        let id = entry.key() as u32;
+        self.stamp = self.stamp.wrapping_add(1);
+        srq.number = u32::from(self.stamp) << PLACE_BITS | id & (limits::MAX_SRQ - 1);
+        entry.insert(srq);
+        SrqId(id)
+    }
+
+    /// The XRC queue that an XRCETH names (X3).
+    pub(crate) fn xrc_named(&self, number: u32) -> Option<(SrqId, PdId, XrcSrq)> {
+        let id = SrqId(number & (limits::MAX_SRQ - 1));
+        let srq = self.get(id).filter(|srq| srq.number == number)?;
+        Some((id, srq.pd, srq.xrc?))
     }
 
     /// The queue with this number.

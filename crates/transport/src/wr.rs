@@ -152,6 +152,8 @@ pub struct SendWr<'a> {
     pub data: SendData<'a>,
     /// Destination, for UD.
     pub ud: Option<UdDestination>,
+    /// Number of the peer's shared receive queue, for XRC (X2).
+    pub srqn: Option<u32>,
 }
 
 /// A receive work request.
@@ -216,9 +218,18 @@ pub enum PostError {
     /// A UD work request names no destination.
     #[error("a UD work request needs an address handle, a QPN and a Q_Key")]
     MissingDestination,
+    /// An XRC work request names no shared receive queue of the peer.
+    #[error("an XRC work request needs the number of the peer's shared receive queue")]
+    MissingSrq,
     /// The QP has an SRQ.
     #[error("this QP takes its receives from an SRQ: post them there")]
     HasSrq,
+    /// The QP is one end of an extended reliable connection.
+    #[error("an XRC QP has no receive queue: post receives to an XRC SRQ of its domain")]
+    NoReceiveQueue,
+    /// The QP is the target of an extended reliable connection.
+    #[error("an XRC_TGT QP only responds: post sends to an XRC_INI QP")]
+    OnlyResponds,
     /// No such object.
     #[error("no such queue: it was destroyed")]
     NoSuchQueue,
@@ -239,6 +250,9 @@ impl PostError {
             | PostError::InlineNotAllowed
             | PostError::MessageTooLong { .. }
             | PostError::MissingDestination
+            | PostError::MissingSrq
+            | PostError::NoReceiveQueue
+            | PostError::OnlyResponds
             | PostError::HasSrq => EINVAL,
         }
     }

@@ -241,8 +241,10 @@ fn b22_a_nak_for_an_atomic_is_a_plain_ack_packet_and_is_taken_in_either_form() {
 }
 
 #[test]
-fn b23_r100_only_rc_asks_for_acks_and_only_rc_answers() {
-    for (qp_type, answers) in [(QpType::Rc, true), (QpType::Uc, false), (QpType::Ud, false)] {
+fn b23_r100_only_reliable_services_ask_for_acks_and_answer() {
+    let types =
+        [(QpType::Rc, true), (QpType::XrcIni, true), (QpType::Uc, false), (QpType::Ud, false)];
+    for (qp_type, answers) in types {
         let mut pair = Pair::of(qp_type);
         pair.post(1, 0, 1024);
         let source = pair.nodes[0].sge(0, 600);
@@ -256,7 +258,7 @@ fn b23_r100_only_rc_asks_for_acks_and_only_rc_answers() {
         // The bit set by a peer draws nothing either.
         pair.post(2, 0, 1024);
         let forged = match qp_type {
-            QpType::Rc => continue,
+            QpType::Rc | QpType::XrcIni | QpType::XrcTgt => continue,
             QpType::Uc => Forged::data(Opcode::UC_SEND_ONLY, 0x103, b"x"),
             QpType::Ud => Forged::ud(0x1111, b"x").ack_req(),
         };

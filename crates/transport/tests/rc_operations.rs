@@ -6,37 +6,12 @@ use uroce_memory::{Access, MwBind, MwType, Rkey};
 use uroce_transport::*;
 use uroce_wire::{Mtu, Opcode};
 
-fn moved(length: usize) {
-    let mut pair = Pair::rc();
-    let data = pattern(7, length);
-    pair.nodes[0].fill(100, &data);
-    let target = pair.nodes[1].sge(5000, 65536);
-    pair.nodes[1].recv(77, &[target]).unwrap();
-    let source = pair.nodes[0].sge(100, length as u32);
-    pair.nodes[0].send(&wr_sges(1, SendOp::SendWithImm(0xabcd), &[source])).unwrap();
-    let (va, rkey) = (pair.nodes[1].va(200_000), pair.nodes[1].rkey());
-    pair.nodes[0].send(&wr_sges(2, SendOp::Write { va, rkey }, &[source])).unwrap();
-    let back = pair.nodes[0].sge(300_000, length as u32);
-    pair.nodes[0].send(&wr_sges(3, SendOp::Read { va, rkey }, &[back])).unwrap();
-    pair.run();
-    let done = pair.nodes[0].sends();
-    assert_eq!(
-        done.iter().map(|wc| (wc.wr_id, wc.status)).collect::<Vec<_>>(),
-        [(1, WcStatus::Success), (2, WcStatus::Success), (3, WcStatus::Success)]
-    );
-    let got = pair.nodes[1].recvs();
-    assert_eq!(got.len(), 1);
-    assert_eq!((got[0].wr_id, got[0].byte_len, got[0].imm), (77, length as u32, Some(0xabcd)));
-    assert_eq!(pair.nodes[1].bytes(5000, length), data);
-    assert_eq!(pair.nodes[1].bytes(200_000, length), data);
-    assert_eq!(pair.nodes[0].bytes(300_000, length), data);
-    assert_eq!(pair.nodes[0].counters.completer_retry_err, 0);
-}
-
 #[test]
 fn send_write_read_at_every_interesting_length() {
     for length in [0, 1, 3, 4, 255, 256, 257, 511, 512, 513, 4096, 60_000] {
-        moved(length);
+        let mut pair = Pair::rc();
+        pair.move_bytes(length);
+        assert_eq!(pair.nodes[0].counters.completer_retry_err, 0);
     }
 }
 

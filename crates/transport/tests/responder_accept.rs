@@ -4,7 +4,7 @@ mod harness;
 use harness::forge::*;
 use harness::*;
 use uroce_transport::*;
-use uroce_wire::{DropReason, Opcode, Qpn};
+use uroce_wire::{DropReason, Opcode, Qpn, Service};
 
 #[test]
 fn r1_reserved_bits_and_ecn_bits_are_ignored() {
@@ -44,8 +44,10 @@ fn r2_another_transport_version_is_dropped() {
 
 #[test]
 fn r3_a_service_that_is_not_the_qps_is_dropped() {
-    let opcodes = [Opcode::RC_SEND_ONLY, Opcode::UC_SEND_ONLY, Opcode::UD_SEND_ONLY];
-    for (own, qp_type) in [QpType::Rc, QpType::Uc, QpType::Ud].into_iter().enumerate() {
+    let services = [Service::Rc, Service::Uc, Service::Ud, Service::Xrc];
+    let opcodes = services.map(|service| Opcode::RC_SEND_ONLY.of_service(service));
+    let types = [QpType::Rc, QpType::Uc, QpType::Ud, QpType::XrcIni];
+    for (own, qp_type) in types.into_iter().enumerate() {
         let mut pair = Pair::of(qp_type);
         for (other, opcode) in opcodes.into_iter().enumerate() {
             if other != own {
@@ -54,13 +56,13 @@ fn r3_a_service_that_is_not_the_qps_is_dropped() {
                 assert_eq!(pair.reply(&forged), []);
             }
         }
-        assert_eq!(pair.dropped(DropReason::ServiceMismatch), 2);
+        assert_eq!(pair.dropped(DropReason::ServiceMismatch), 3);
         assert_eq!(pair.nodes[1].counters.rcvd_pkts, 0);
     }
 }
 
 #[test]
-fn r3_a35_xrc_opcodes_are_dropped_silently() {
+fn r3_a35_xrc_opcodes_are_dropped_silently_by_rc() {
     let mut pair = Pair::rc();
     for opcode in (0xa0..=0xbd).map(Opcode).filter(|opcode| opcode.info().is_some()) {
         let mut bytes = Forged::new(opcode, EPSN).bytes();
@@ -202,11 +204,13 @@ fn r12_migreq_is_ignored() {
 
 #[test]
 fn r14_the_multicast_qpn_is_for_ud_only() {
-    for (qp_type, taken) in [(QpType::Rc, 0), (QpType::Uc, 0), (QpType::Ud, 1)] {
+    for (qp_type, taken) in [(QpType::Rc, 0), (QpType::XrcIni, 0), (QpType::Uc, 0), (QpType::Ud, 1)]
+    {
         let mut pair = Pair::of(qp_type);
         pair.post(1, 0, 256);
         let mut forged = match qp_type {
             QpType::Rc => Forged::send(EPSN, b"data"),
+            QpType::XrcIni | QpType::XrcTgt => Forged::send(EPSN, b"data").xrc(XRC_SRQN),
             QpType::Uc => Forged::data(Opcode::UC_SEND_ONLY, EPSN, b"data"),
             QpType::Ud => Forged::ud(0x1111, b"data"),
         };

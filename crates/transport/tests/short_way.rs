@@ -15,7 +15,7 @@ fn sent(qp_type: QpType, operation: usize, entries: usize, lost: Option<usize>) 
     pair.nodes[0].fill(0, &pattern(3, length));
     if let Some(nth) = lost {
         let middle = [Opcode::RC_SEND_MIDDLE, Opcode::RC_WRITE_MIDDLE][operation];
-        pair.lose_once(0, middle, nth);
+        pair.lose_once(0, middle.of_service(qp_type.service()), nth);
     }
     let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
     let op = [SendOp::Send, SendOp::Write { va, rkey }][operation];
@@ -45,6 +45,8 @@ fn r19_the_short_way_writes_what_the_long_way_writes() {
             let short = sent(QpType::Rc, operation, 1, lost);
             assert!(short == sent(QpType::Rc, operation, 2, lost), "RC {operation} {lost:?}");
             assert_eq!(short.memory, pattern(3, 100 * 256 + 7));
+            let short = sent(QpType::XrcIni, operation, 1, lost);
+            assert!(short == sent(QpType::XrcIni, operation, 2, lost), "XRC {operation} {lost:?}");
         }
         assert!(sent(QpType::Uc, operation, 1, None) == sent(QpType::Uc, operation, 2, None));
     }

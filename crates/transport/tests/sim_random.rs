@@ -1,4 +1,4 @@
-//! Random walks over a pair of RC queue pairs with checkers of their own.
+//! Random walks over a pair of RC or XRC queue pairs with checkers of their own.
 //!
 //! `UROCE_SEED=n` runs one seed again, `UROCE_SEEDS=n` runs that many, `UROCE_TRACE=1` prints
 //! every packet.

@@ -6,6 +6,7 @@ use crate::completion_queue::CompletionQueue;
 use crate::context_builder::ContextBuilder;
 use crate::device_list::DeviceInfo;
 use crate::protection_domain::ProtectionDomain;
+use crate::xrc_domain::XrcDomain;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
@@ -129,6 +130,14 @@ impl Context {
     /// [`CreateError`]: `cqe` is 0 or too large, or the device has its limit.
     pub fn create_cq(&self, cqe: u32) -> Result<CompletionQueue, CreateError> {
         CompletionQueue::new(self, cqe, None, 0)
+    }
+
+    /// An XRC domain (`ibv_open_xrcd`) that nobody else can open; clones of it are the same domain.
+    ///
+    /// # Errors
+    /// [`CreateError`]: the device has its limit of protection domains or completion queues.
+    pub fn open_xrcd(&self) -> Result<XrcDomain, CreateError> {
+        XrcDomain::new(self)
     }
 
     /// A channel (`rdma_event_channel`) for connections by address and port.

@@ -40,6 +40,18 @@ pub enum CreateQueuePairError {
     Random(#[from] getrandom::Error),
 }
 
+/// Why an XRC shared receive queue was not made.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum CreateXrcSrqError {
+    /// The device refused.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// A domain or a queue of another device.
+    #[error(transparent)]
+    Foreign(#[from] ForeignObject),
+}
+
 /// Why there can be no path to an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]

@@ -7,6 +7,8 @@
 //! device_list() -> Context -> ProtectionDomain -> MemoryRegion, MemoryWindow, AddressHandle
 //!                     |              |
 //!                     |              +-> SharedReceiveQueue, QueuePair
+//!                     |                        ^
+//!                     +-> XrcDomain -----------+
 //!                     +-> CompChannel -> CompletionQueue -----^
 //!                     |
 //!                     +-> EventChannel -> CmId
@@ -94,6 +96,7 @@ mod remote;
 mod shared_receive_queue;
 mod work_completion;
 mod work_request;
+mod xrc_domain;
 
 pub use address_handle::{AddressHandle, AddressHandleAttr};
 pub use cm::{CmEvent, CmId, CmIdError, ConnParam, EventChannel, RDMA_UDP_QKEY};
@@ -104,8 +107,8 @@ pub use context::Context;
 pub use context_builder::{ContextBuilder, Recording};
 pub use device_list::{DeviceInfo, device_list};
 pub use error::{
-    AddressHandleError, AllocMrError, ConnectError, CreateQueuePairError, ForeignObject, PostError,
-    PostReason,
+    AddressHandleError, AllocMrError, ConnectError, CreateQueuePairError, CreateXrcSrqError,
+    ForeignObject, PostError, PostReason,
 };
 pub use memory_region::MemoryRegion;
 pub use memory_window::MemoryWindow;
@@ -116,6 +119,7 @@ pub use remote::RemoteSlice;
 pub use shared_receive_queue::SharedReceiveQueue;
 pub use work_completion::{WaitError, WorkCompletion, WorkError};
 pub use work_request::{RecvWr, SendWr};
+pub use xrc_domain::XrcDomain;
 
 pub use uroce_device::cm::{
     CmError, CommId, ConnectionRequest, IpCm, PortSpace, RejReason, ServiceId, SidrStatus, TooLong,
@@ -124,7 +128,7 @@ pub use uroce_device::datapath::{Caps, LoopbackFabric, PcapError, PcapFile};
 pub use uroce_device::transport::{
     AddressVector, AsyncEvent, Cause, CqId, FlushReason, ModifyQpError, Notify, QpAttr, QpAttrMask,
     QpCaps, QpInit, QpState, QpType, SendFlags, SrqAttr, SrqError, SrqId, WcFlags, WcOpcode,
-    WcStatus,
+    WcStatus, XrcdId,
 };
 pub use uroce_device::wire::{BadGid, DropReason, GRH_AREA_LEN, Gid, Mtu, Psn, Qpn};
 pub use uroce_device::{

@@ -3,11 +3,12 @@
 use crate::address_handle::{AddressHandle, AddressHandleAttr};
 use crate::completion_queue::CompletionQueue;
 use crate::context::Context;
-use crate::error::{AddressHandleError, AllocMrError};
+use crate::error::{AddressHandleError, AllocMrError, CreateXrcSrqError, ForeignObject};
 use crate::memory_region::MemoryRegion;
 use crate::memory_window::MemoryWindow;
 use crate::queue_pair_builder::QueuePairBuilder;
 use crate::shared_receive_queue::SharedReceiveQueue;
+use crate::xrc_domain::XrcDomain;
 use std::sync::{Arc, Mutex, PoisonError};
 use uroce_device::CreateError;
 use uroce_device::transport::QpType;
@@ -99,6 +100,30 @@ impl ProtectionDomain {
     /// [`CreateError`]: a size out of range, or the device has its limit.
     pub fn create_srq(&self, max_wr: u32, max_sge: u32) -> Result<SharedReceiveQueue, CreateError> {
         SharedReceiveQueue::new(self, max_wr, max_sge)
+    }
+
+    /// Makes a shared receive queue of an XRC domain (`ibv_create_srq_ex`) for `max_wr` receives of up
+    /// to `max_sge` entries, which complete to `cq`. What its peers may write to and read from is the
+    /// memory of this protection domain.
+    ///
+    /// # Errors
+    /// [`CreateXrcSrqError`]: a size out of range, an object of another device, or the device has its
+    /// limit.
+    pub fn create_xrc_srq(
+        &self,
+        domain: &XrcDomain,
+        cq: &CompletionQueue,
+        max_wr: u32,
+        max_sge: u32,
+    ) -> Result<SharedReceiveQueue, CreateXrcSrqError> {
+        for (what, context) in
+            [("XRC domain", domain.context()), ("completion queue", cq.context())]
+        {
+            if !context.is(self.context()) {
+                return Err(ForeignObject { what }.into());
+            }
+        }
+        Ok(SharedReceiveQueue::new_xrc(self, domain, cq, [max_wr, max_sge])?)
     }
 
     /// Makes an address handle (`ibv_create_ah`), the destination of UD messages. Takes an

@@ -8,6 +8,7 @@ use crate::error::{ConnectError, CreateQueuePairError, PostError};
 use crate::protection_domain::ProtectionDomain;
 use crate::shared_receive_queue::SharedReceiveQueue;
 use crate::work_request::{RecvWr, SendWr, lowered};
+use crate::xrc_domain::XrcDomain;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use uroce_device::transport::{self, QpAttr, QpAttrMask, QpCaps, QpState, QpType};
@@ -32,6 +33,7 @@ pub struct QueuePair {
     send_cq: CompletionQueue,
     recv_cq: CompletionQueue,
     srq: Option<SharedReceiveQueue>,
+    xrcd: Option<XrcDomain>,
     pd: ProtectionDomain,
 }
 
@@ -52,6 +54,27 @@ impl QueuePair {
             send_cq: send_cq.clone(),
             recv_cq: recv_cq.clone(),
             srq: srq.cloned(),
+            xrcd: None,
+            pd: pd.clone(),
+        })
+    }
+
+    pub(crate) fn new_target(
+        domain: &XrcDomain,
+        pd: &ProtectionDomain,
+        cq: &CompletionQueue,
+    ) -> Result<Self, CreateQueuePairError> {
+        let start_psn = AtomicU32::new(random_psn()?);
+        let qpn = pd.context().device().create_xrc_target(domain.id())?;
+        Ok(QueuePair {
+            qpn,
+            qp_type: QpType::XrcTgt,
+            caps: QpCaps::default(),
+            start_psn,
+            send_cq: cq.clone(),
+            recv_cq: cq.clone(),
+            srq: None,
+            xrcd: Some(domain.clone()),
             pd: pd.clone(),
         })
     }
@@ -61,7 +84,7 @@ impl QueuePair {
         self.qpn
     }
 
-    /// RC, UC or UD.
+    /// RC, UC, UD, or an end of XRC.
     pub fn qp_type(&self) -> QpType {
         self.qp_type
     }
@@ -71,7 +94,8 @@ impl QueuePair {
         self.caps
     }
 
-    /// The protection domain of this queue pair.
+    /// The protection domain of this queue pair. That of an XRC target belongs to its domain, and
+    /// nothing is registered in it.
     pub fn pd(&self) -> &ProtectionDomain {
         &self.pd
     }
@@ -94,6 +118,11 @@ impl QueuePair {
     /// Where it takes its receives from, if not from a queue of its own.
     pub fn srq(&self) -> Option<&SharedReceiveQueue> {
         self.srq.as_ref()
+    }
+
+    /// The domain of an XRC target.
+    pub fn xrcd(&self) -> Option<&XrcDomain> {
+        self.xrcd.as_ref()
     }
 
     /// Its state now.
@@ -140,7 +169,7 @@ impl QueuePair {
         if self.state() == QpState::Reset { self.init() } else { Ok(()) }
     }
 
-    /// Connects an RC or UC queue pair in RESET or INIT: when the call returns, it receives from
+    /// Connects an RC, UC or XRC queue pair in RESET or INIT: when the call returns, it receives from
     /// `peer` and can send to it. Nothing goes over the network; the peer must make the same call.
     ///
     /// # Errors
@@ -235,6 +264,7 @@ impl QueuePair {
             flags: transport::SendFlags::empty(),
             data: transport::SendData::default(),
             ud: None,
+            srqn: None,
         };
         let mut ready = [nothing; BATCH];
         for (index, (slot, wr)) in ready.iter_mut().zip(batch).enumerate() {

@@ -1,10 +1,12 @@
 //! Shared receive queues.
 
+use crate::completion_queue::CompletionQueue;
 use crate::error::PostError;
 use crate::protection_domain::ProtectionDomain;
 use crate::work_request::RecvWr;
+use crate::xrc_domain::XrcDomain;
 use std::sync::Arc;
-use uroce_device::transport::{SrqAttr, SrqId};
+use uroce_device::transport::{SrqAttr, SrqId, XrcSrq};
 use uroce_device::{CreateError, ModifyError};
 
 /// A shared receive queue (`ibv_srq`): several queue pairs take their receives from it. A clone is
@@ -17,7 +19,10 @@ pub struct SharedReceiveQueue {
 #[derive(Debug)]
 struct Inner {
     id: SrqId,
+    number: u32,
     pd: ProtectionDomain,
+    /// Of an XRC queue, dropped behind it.
+    _xrc: Option<(XrcDomain, CompletionQueue)>,
 }
 
 impl SharedReceiveQueue {
@@ -28,10 +33,38 @@ impl SharedReceiveQueue {
     ) -> Result<Self, CreateError> {
         let attr = SrqAttr { max_wr, max_sge, limit: 0 };
         let id = pd.context().device().create_srq(pd.id(), &attr)?;
-        Ok(SharedReceiveQueue { inner: Arc::new(Inner { id, pd: pd.clone() }) })
+        Self::wrap(id, pd, None)
     }
 
-    /// Its number, as events name it.
+    pub(crate) fn new_xrc(
+        pd: &ProtectionDomain,
+        domain: &XrcDomain,
+        cq: &CompletionQueue,
+        [max_wr, max_sge]: [u32; 2],
+    ) -> Result<Self, CreateError> {
+        let attr = SrqAttr { max_wr, max_sge, limit: 0 };
+        let xrc = XrcSrq { xrcd: domain.id(), cq: cq.id() };
+        let id = pd.context().device().create_xrc_srq(pd.id(), xrc, &attr)?;
+        Self::wrap(id, pd, Some((domain.clone(), cq.clone())))
+    }
+
+    fn wrap(
+        id: SrqId,
+        pd: &ProtectionDomain,
+        xrc: Option<(XrcDomain, CompletionQueue)>,
+    ) -> Result<Self, CreateError> {
+        let number = pd.context().device().srq_number(id)?;
+        let inner = Inner { id, number, pd: pd.clone(), _xrc: xrc };
+        Ok(SharedReceiveQueue { inner: Arc::new(inner) })
+    }
+
+    /// The number by which XRC peers name it (`ibv_get_srq_num`), for
+    /// [`SendWr::to_srq`](crate::SendWr::to_srq).
+    pub fn number(&self) -> u32 {
+        self.inner.number
+    }
+
+    /// What events call it.
     pub fn id(&self) -> SrqId {
         self.inner.id
     }

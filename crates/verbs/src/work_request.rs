@@ -39,6 +39,7 @@ pub struct SendWr<'a> {
     sges: &'a [Sge],
     inline: Option<&'a [u8]>,
     ud: Option<UdDestination>,
+    srqn: Option<u32>,
     /// Domain of the address handle or window.
     pd: Option<&'a ProtectionDomain>,
     /// A contradiction in the request itself.
@@ -48,7 +49,7 @@ pub struct SendWr<'a> {
 impl<'a> SendWr<'a> {
     fn new(wr_id: u64, op: SendOp, sges: &'a [Sge]) -> Self {
         let flags = SendFlags::empty();
-        SendWr { wr_id, op, flags, sges, inline: None, ud: None, pd: None, fault: None }
+        SendWr { wr_id, op, flags, sges, inline: None, ud: None, srqn: None, pd: None, fault: None }
     }
 
     /// SEND: the message goes into a receive work request of the peer.
@@ -196,6 +197,13 @@ impl<'a> SendWr<'a> {
         self
     }
 
+    /// The shared receive queue of the peer that a message of XRC is for: its
+    /// [`number`](crate::SharedReceiveQueue::number).
+    pub fn to_srq(mut self, number: u32) -> Self {
+        self.srqn = Some(number);
+        self
+    }
+
     /// The cookie that comes back in the completion.
     pub fn wr_id(&self) -> u64 {
         self.wr_id
@@ -225,5 +233,6 @@ pub(crate) fn lowered<'b>(
         Some(bytes) => SendData::Inline(std::slice::from_ref(bytes)),
         None => SendData::Sges(wr.sges),
     };
-    Ok(transport::SendWr { wr_id: wr.wr_id, op: wr.op, flags: wr.flags, data, ud: wr.ud })
+    let SendWr { wr_id, op, flags, ud, srqn, .. } = *wr;
+    Ok(transport::SendWr { wr_id, op, flags, data, ud, srqn })
 }

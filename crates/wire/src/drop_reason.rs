@@ -46,6 +46,7 @@ reasons! {
     SmiQpn "smi_qpn" "Addressed to QP 0, which RoCE does not have: an InfiniBand tool, or a scan.";
     GsiQpn "gsi_qpn" "Addressed to QP 1, but no single datagram from another QP 1 (A22): no connection manager sends that.";
     ServiceMismatch "service_mismatch" "The opcode is not of the queue pair's service; RC talks to UC, say (R3).";
+    XrcDirection "xrc_direction" "An XRC request for an initiator, or an XRC response for a target (X1): the peer has the wrong QPN, or a forgery.";
     QpState "qp_state" "The queue pair is not ready: RTR is needed for requests, RTS for responses (R5).";
     ErrorState "error_state" "The queue pair is in the error state; its first failed completion says why.";
     WrongPeer "wrong_peer" "The source address is not the connected peer's (R8): a wrong GID index there, or a forgery.";

@@ -305,6 +305,20 @@ impl Opcode {
     pub fn info(self) -> Option<&'static OpcodeInfo> {
         INFO[usize::from(self.0)].as_ref()
     }
+
+    /// The same operation of another service: the upper 3 bits are the service, the lower 5 the
+    /// operation. It need not be defined there.
+    #[inline]
+    pub const fn of_service(self, service: Service) -> Opcode {
+        let base = match service {
+            Service::Rc => 0x00,
+            Service::Uc => 0x20,
+            Service::Ud => 0x60,
+            Service::Cnp => 0x80,
+            Service::Xrc => 0xa0,
+        };
+        Opcode(base | self.0 & 0x1f)
+    }
 }
 
 impl fmt::Display for Opcode {
@@ -326,15 +340,11 @@ pub fn opcode_for(
     imm: bool,
     inv: bool,
 ) -> Option<Opcode> {
-    let base = match service {
-        Service::Rc => 0x00,
-        Service::Uc => 0x20,
-        Service::Ud => 0x60,
-        Service::Xrc => 0xa0,
-        Service::Cnp => return (operation == Operation::Cnp).then_some(Opcode::CNP),
-    };
+    if service == Service::Cnp {
+        return (operation == Operation::Cnp).then_some(Opcode::CNP);
+    }
     let low = low_bits(operation, position, imm, inv)?;
-    let opcode = Opcode(base | low);
+    let opcode = Opcode(low).of_service(service);
     opcode.info().map(|info| info.opcode)
 }
 

@@ -192,6 +192,7 @@ impl Engine {
         match init.qp_type {
             QpType::Rc => Ok((TransportService::RC, init.srq.is_some())),
             QpType::Uc => Ok((TransportService::UC, init.srq.is_some())),
+            QpType::XrcIni | QpType::XrcTgt => Ok((TransportService::EXTENDED, true)),
             QpType::Ud => Err(ConnectionError::Datagram),
         }
     }

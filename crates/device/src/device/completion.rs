@@ -62,11 +62,14 @@ impl Device {
     /// `ibv_destroy_cq`. No event of it is left in its channel.
     ///
     /// # Errors
-    /// [`DestroyError::Busy`] while a QP completes to it (R93).
+    /// [`DestroyError::Busy`] while a QP or an XRC SRQ completes to it (R93).
     pub fn destroy_cq(&self, cq: CqId) -> Result<(), DestroyError> {
         let mut engine = self.0.shared.lock();
         if engine.nic.qps.uses_cq(cq) {
             return Err(DestroyError::Busy { what: "CQ", users: "queue pairs" });
+        }
+        if engine.nic.tables.xrc_uses_cq(cq) {
+            return Err(DestroyError::Busy { what: "CQ", users: "XRC objects" });
         }
         engine.nic.tables.cqs.remove(cq).ok_or(no_cq(cq))?;
         self.0.shared.event_owners.remove(EventOwner::Cq(cq));

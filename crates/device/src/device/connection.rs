@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use uroce_memory::PdId;
 use uroce_transport::{
     AddressVector, CqId, PostError, QpAttr, QpAttrMask, QpCaps, QpInit, QpType, QueuePair, RecvWr,
-    SendWr, SrqId,
+    SendWr, SrqId, XrcdId,
 };
 use uroce_wire::{Mtu, Qpn};
 
@@ -41,13 +41,10 @@ impl Device {
     /// [`CreateError`].
     pub fn create_qp(&self, request: &QpRequest) -> Result<Qpn, CreateError> {
         let mut engine = self.0.shared.lock();
-        let limit = engine.limits.max_qp;
-        if engine.nic.qps.len() >= limit {
-            return Err(CreateError::LimitReached { what: "queue pairs", limit });
-        }
         check_caps(&request.caps, &engine.limits)?;
         check_parents(&engine.nic.tables, request)?;
-        engine.add_qp(request)
+        check_kind(&engine.nic.tables, request)?;
+        engine.add_qp(request, None)
     }
 
     /// `ibv_modify_qp`: the fields of `attr` that `mask` names, all or none (R92).
@@ -146,7 +143,15 @@ impl Engine {
         self.send_ready(now);
     }
 
-    fn add_qp(&mut self, request: &QpRequest) -> Result<Qpn, CreateError> {
+    pub(super) fn add_qp(
+        &mut self,
+        request: &QpRequest,
+        xrcd: Option<XrcdId>,
+    ) -> Result<Qpn, CreateError> {
+        let limit = self.limits.max_qp;
+        if self.nic.qps.len() >= limit {
+            return Err(CreateError::LimitReached { what: "queue pairs", limit });
+        }
         let qpn = self.nic.qps.allocate_qpn().ok_or(CreateError::NoQpn)?;
         let init = QpInit {
             qpn,
@@ -155,6 +160,7 @@ impl Engine {
             send_cq: request.send_cq,
             recv_cq: request.recv_cq,
             srq: request.srq,
+            xrcd,
             caps: request.caps,
             signal_all: request.signal_all,
             port_mtu: self.active_mtu,
@@ -266,6 +272,24 @@ fn check_parents(tables: &Tables, request: &QpRequest) -> Result<(), NoSuchObjec
     match request.srq {
         Some(srq) => tables.srqs.get(srq).map(|_| ()).ok_or(no_srq(srq)),
         None => Ok(()),
+    }
+}
+
+/// XRC has objects of its own, which do not go with others.
+fn check_kind(tables: &Tables, request: &QpRequest) -> Result<(), CreateError> {
+    let srq = request.srq.and_then(|id| tables.srqs.get(id));
+    let (takes_receives, is_xrc) = (srq.is_some(), srq.is_some_and(|srq| srq.xrc().is_some()));
+    match request.qp_type {
+        QpType::XrcTgt => Err(CreateError::Xrc(
+            "an XRC_TGT queue pair belongs to an XRC domain, not to a protection domain",
+        )),
+        QpType::XrcIni if takes_receives => {
+            Err(CreateError::Xrc("an XRC_INI queue pair receives nothing: give it no SRQ"))
+        }
+        _ if is_xrc => Err(CreateError::Xrc(
+            "an XRC SRQ serves the XRC_TGT queue pairs of its domain: give this one a basic SRQ",
+        )),
+        _ => Ok(()),
     }
 }
 

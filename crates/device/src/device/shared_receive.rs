@@ -1,11 +1,13 @@
 //! Shared receive queues.
 
 use super::Device;
+use crate::engine::Engine;
 use crate::error::{CreateError, DestroyError, ModifyError, NoSuchObject};
 use crate::event_channel::EventOwner;
 use crate::limits::DeviceLimits;
 use uroce_memory::PdId;
-use uroce_transport::{PostError, RecvWr, SharedReceiveQueue, SrqAttr, SrqId};
+use uroce_transport::limits::MAX_SRQ;
+use uroce_transport::{PostError, RecvWr, SharedReceiveQueue, SrqAttr, SrqError, SrqId};
 
 impl Device {
     /// `ibv_create_srq`.
@@ -14,16 +16,7 @@ impl Device {
     /// [`CreateError`].
     pub fn create_srq(&self, pd: PdId, attr: &SrqAttr) -> Result<SrqId, CreateError> {
         let mut engine = self.0.shared.lock();
-        check_sizes(attr, &engine.limits)?;
-        let limit = engine.limits.max_srq;
-        let tables = &mut engine.nic.tables;
-        if tables.srq_count >= limit {
-            return Err(CreateError::LimitReached { what: "shared receive queues", limit });
-        }
-        let srq = SharedReceiveQueue::new(pd, attr)?;
-        tables.mem.retain_pd(pd).map_err(|_| super::connection::no_pd(pd))?;
-        tables.srq_count += 1;
-        Ok(tables.srqs.insert(srq))
+        engine.add_srq(attr, |attr| SharedReceiveQueue::new(pd, attr))
     }
 
     /// `ibv_modify_srq`: a new size, or a new limit that arms SRQ_LIMIT_REACHED once (R90).
@@ -72,6 +65,10 @@ impl Device {
         let tables = &mut engine.nic.tables;
         let queue = tables.srqs.remove(srq).ok_or(no_srq(srq))?;
         tables.srq_count -= 1;
+        if queue.xrc().is_some() {
+            engine.nic.qps.iter_mut().for_each(|entry| entry.qp.forget_srq(srq));
+        }
+        let tables = &mut engine.nic.tables;
         self.0.shared.event_owners.remove(EventOwner::Srq(srq));
         let released = tables.mem.release_pd(queue.pd());
         debug_assert!(released.is_ok(), "the SRQ held its protection domain");
@@ -90,6 +87,27 @@ impl Device {
             queue.post(wr).map_err(|error| (index, error))?;
         }
         Ok(())
+    }
+}
+
+impl Engine {
+    /// Makes and adds a shared receive queue, if there may be one more.
+    pub(super) fn add_srq(
+        &mut self,
+        attr: &SrqAttr,
+        make: impl FnOnce(&SrqAttr) -> Result<SharedReceiveQueue, SrqError>,
+    ) -> Result<SrqId, CreateError> {
+        check_sizes(attr, &self.limits)?;
+        let limit = self.limits.max_srq.min(MAX_SRQ as usize);
+        let tables = &mut self.nic.tables;
+        if tables.srq_count >= limit {
+            return Err(CreateError::LimitReached { what: "shared receive queues", limit });
+        }
+        let srq = make(attr)?;
+        let pd = srq.pd();
+        tables.mem.retain_pd(pd).map_err(|_| super::connection::no_pd(pd))?;
+        tables.srq_count += 1;
+        Ok(tables.srqs.insert(srq))
     }
 }
 

@@ -2,8 +2,9 @@
 
 use crate::comp_channel::{CompChannel, CqEvent};
 use crate::qp_table::NumberHash;
+use slab::Slab;
 use std::collections::HashMap;
-use uroce_memory::MemTable;
+use uroce_memory::{MemTable, PdId};
 use uroce_transport::{Context, Counters, CqId, CqTable, EventQueue, SrqTable};
 
 /// What a CQ was created with.
@@ -25,6 +26,16 @@ pub(crate) struct Tables {
     pub(crate) counters: Counters,
     pub(crate) cq_notes: HashMap<CqId, CqNote, NumberHash>,
     pub(crate) srq_count: usize,
+    pub(crate) xrcds: Slab<Xrcd>,
+}
+
+/// An XRC domain.
+#[derive(Debug)]
+pub(crate) struct Xrcd {
+    /// What its targets have in place of a protection domain and a CQ of their own: nothing is
+    /// registered in the one, and nothing completes to the other.
+    pub(crate) pd: PdId,
+    pub(crate) cq: CqId,
 }
 
 impl Tables {
@@ -37,6 +48,7 @@ impl Tables {
             counters: Counters::new(),
             cq_notes: HashMap::default(),
             srq_count: 0,
+            xrcds: Slab::new(),
         }
     }
 
@@ -49,6 +61,12 @@ impl Tables {
             events: &mut self.events,
             counters: &mut self.counters,
         }
+    }
+
+    /// True if an XRC SRQ completes to `cq`, or a domain has it for its own.
+    pub(crate) fn xrc_uses_cq(&self, cq: CqId) -> bool {
+        self.srqs.iter().filter_map(|(_, srq)| srq.xrc()).any(|xrc| xrc.cq == cq)
+            || self.xrcds.iter().any(|(_, xrcd)| xrcd.cq == cq)
     }
 
     /// Wakes the channels of the CQs that fired.

@@ -83,6 +83,7 @@ impl Bench {
             send_cq: self.cq,
             recv_cq: self.cq,
             srq: None,
+            xrcd: None,
             caps,
             signal_all: false,
             port_mtu: Mtu::M1024,
@@ -118,6 +119,7 @@ impl Bench {
             flags: SendFlags::empty(),
             data: SendData::Sges(&[]),
             ud: Some(UdDestination { av, qpn: Qpn::new(0x99), qkey: 1 }),
+            srqn: None,
         };
         let nic = &mut self.engine.nic;
         let entry = nic.qps.get_mut(Qpn::new(qpn)).expect("inserted");

@@ -156,8 +156,14 @@ impl Node {
     }
 
     pub fn send(&self, qpn: Qpn, wr_id: u64, op: SendOp, sges: &[Sge]) {
-        let wr =
-            SendWr { wr_id, op, flags: SendFlags::SIGNALED, data: SendData::Sges(sges), ud: None };
+        let wr = SendWr {
+            wr_id,
+            op,
+            flags: SendFlags::SIGNALED,
+            data: SendData::Sges(sges),
+            ud: None,
+            srqn: None,
+        };
         self.device.post_send(qpn, &[wr]).expect("posted");
     }
 
@@ -169,6 +175,7 @@ impl Node {
             flags: SendFlags::SIGNALED,
             data: SendData::Sges(sges),
             ud: Some(UdDestination { av, qpn: to.1, qkey: to.2 }),
+            srqn: None,
         };
         self.device.post_send(qpn, &[wr]).expect("posted");
     }

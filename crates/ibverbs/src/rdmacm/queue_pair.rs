@@ -141,7 +141,7 @@ unsafe fn get_ready(qp: *mut ibv_qp) -> Result<(), Errno> {
     let attr = QpAttr { access, qkey: UDP_QKEY, ..QpAttr::default() };
     // SAFETY: by the contract.
     let inner = unsafe { qp_of(qp)? };
-    let (qp_type, steps): (_, &[QpState]) = if inner.is_datagram {
+    let (qp_type, steps): (_, &[QpState]) = if inner.qp_type == QpType::Ud {
         (QpType::Ud, &[QpState::Init, QpState::Rtr, QpState::Rts])
     } else {
         (QpType::Rc, &[QpState::Init])

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use uroce_memory::{Access, Sge};
 use uroce_wire::{
-    AtomicEth, Bth, Deth, Feth, HeaderWriter, Ieth, ImmDt, Operation, Psn, Reth, Service,
+    AtomicEth, Bth, Deth, Feth, HeaderWriter, Ieth, ImmDt, Operation, Psn, Reth, Service, XrcEth,
     opcode_for,
 };
 
@@ -65,9 +65,12 @@ impl QueuePair {
         bth.pad = pad_of(body) as u8;
         bth.solicited =
             piece.ends() && wqe.flags.contains(SendFlags::SOLICITED) && takes_receive(&wqe.op);
-        bth.ack_req = service == Service::Rc && self.wants_ack(piece);
+        bth.ack_req = self.init.qp_type.is_reliable() && self.wants_ack(piece);
         let mut writer = HeaderWriter::new(out);
         writer.put(&bth)?;
+        if let Some(xrceth) = self.xrceth_of(wqe) {
+            writer.put(&xrceth)?;
+        }
         if let Some(ud) = wqe.ud.filter(|_| service == Service::Ud) {
             // R7: a privileged Q_Key stands for the QP's own.
             let qkey = if ud.qkey >> 31 == 1 { self.attr.qkey } else { ud.qkey };
@@ -81,6 +84,12 @@ impl QueuePair {
             writer.put(&Ieth(rkey))?;
         }
         Some(writer.len())
+    }
+
+    /// X2: what stands right behind the BTH of every request of XRC.
+    pub(crate) fn xrceth_of(&self, wqe: &SendWqe) -> Option<XrcEth> {
+        let srqn = wqe.srqn.filter(|_| self.init.qp_type == QpType::XrcIni)?;
+        Some(XrcEth { srqn })
     }
 
     /// RETH, AtomicETH, FETH: what the request does to the peer's memory.

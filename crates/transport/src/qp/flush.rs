@@ -2,7 +2,7 @@
 
 use uroce_wire::DropReason;
 
-use crate::attr::{QpState, QpType};
+use crate::attr::QpState;
 use crate::cause::{Cause, FlushReason};
 use crate::context::Context;
 use crate::cq::CompletionQueue;
@@ -53,8 +53,9 @@ impl QueuePair {
 
     /// Reports a receive work request.
     pub(crate) fn complete_recv(&mut self, wc: Wc, solicited: bool, cx: &mut Context<'_>) {
-        if cx.cqs.push(self.init.recv_cq, wc, solicited).is_err() {
-            self.note_overflow(self.init.recv_cq, cx);
+        let cq = self.responder.recv_cq();
+        if cx.cqs.push(cq, wc, solicited).is_err() {
+            self.note_overflow(cq, cx);
         }
     }
 
@@ -66,7 +67,7 @@ impl QueuePair {
         }
     }
 
-    /// The oldest send work request fails. RC goes to ERR (R73, R83), UC and UD go to SQE.
+    /// The oldest send work request fails. RC and XRC go to ERR (R73, R83), UC and UD go to SQE.
     pub(crate) fn fail_oldest_send(
         &mut self,
         now: Instant,
@@ -80,7 +81,7 @@ impl QueuePair {
         self.requester.cursor = self.requester.cursor.saturating_sub(1);
         self.complete_send(&wqe, status, cause, cx);
         let reason = FlushReason::SendFailed { wr_id: wqe.wr_id, status };
-        if self.init.qp_type == QpType::Rc {
+        if self.init.qp_type.is_reliable() {
             self.fail_queue_pair(now, reason, cx);
         } else {
             self.state = QpState::Sqe;

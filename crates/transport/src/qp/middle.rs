@@ -6,9 +6,8 @@
 //! not know, a closed window or a lost registration, it leaves to the long one.
 
 use uroce_memory::Sge;
-use uroce_wire::{Bth, HeaderWriter, Opcode, Operation, Position, Psn, Service, opcode_for};
+use uroce_wire::{Bth, HeaderWriter, Opcode, Operation, Position, Psn, XrcEth, opcode_for};
 
-use crate::attr::QpType;
 use crate::context::{Context, Transmit};
 use crate::qp::QueuePair;
 use crate::qp::emit::ICRC_LEN;
@@ -28,6 +27,7 @@ pub(crate) struct Middle {
     offset: u64,
     sge: Sge,
     opcode: Opcode,
+    xrceth: Option<XrcEth>,
 }
 
 impl QueuePair {
@@ -45,9 +45,9 @@ impl QueuePair {
         };
         let offset = piece.offset + self.mtu();
         let last = wqe.length.checked_sub(offset + 1)? >> self.mtu_shift();
-        let service = if self.init.qp_type == QpType::Rc { Service::Rc } else { Service::Uc };
-        let opcode = opcode_for(service, operation, Position::Middle, false, false)?;
-        Some(Middle { psn: psn.add(1), left: last as u32, offset, sge, opcode })
+        let opcode = opcode_for(self.service(), operation, Position::Middle, false, false)?;
+        let xrceth = self.xrceth_of(wqe);
+        Some(Middle { psn: psn.add(1), left: last as u32, offset, sge, opcode, xrceth })
     }
 
     /// The next packet if it is such a middle packet and may go out.
@@ -58,7 +58,7 @@ impl QueuePair {
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
         let middle = self.requester.middle.filter(|middle| middle.left > 0)?;
-        let reliable = self.init.qp_type == QpType::Rc;
+        let reliable = self.init.qp_type.is_reliable();
         if middle.psn != self.requester.psn || reliable && !self.window_has_room(1) {
             return None;
         }
@@ -66,6 +66,9 @@ impl QueuePair {
         bth.ack_req = reliable && self.wants_ack_within();
         let mut writer = HeaderWriter::new(out);
         writer.put(&bth)?;
+        if let Some(xrceth) = &middle.xrceth {
+            writer.put(xrceth)?;
+        }
         let start = writer.len();
         let end = start + self.mtu() as usize;
         let body = out.get_mut(start..end)?;
@@ -90,7 +93,7 @@ impl QueuePair {
         requester.psn = next;
         requester.unrequested = if asked { 0 } else { requester.unrequested + 1 };
         requester.middle = Some(Middle { psn: next, left: sent.left - 1, offset, ..*sent });
-        if self.init.qp_type == QpType::Rc {
+        if self.init.qp_type.is_reliable() {
             self.arm_ack_timer(now);
         }
     }

@@ -33,7 +33,7 @@ use crate::time::Instant;
 use crate::wr::{PostError, RecvWr, SendWr};
 
 use requester::Requester;
-use responder::Responder;
+use responder::{Responder, Target};
 use send_queue::SendQueue;
 
 pub use state::ModifyQpError;
@@ -81,15 +81,14 @@ impl QueuePair {
     }
 
     fn blank(init: &QpInit) -> Self {
-        let max_recv_wr = if init.srq.is_some() { 0 } else { init.caps.max_recv_wr };
         QueuePair {
             init: *init,
             attr: QpAttr::default(),
             state: QpState::Reset,
             send_queue: SendQueue::new(&init.caps),
-            recv_queue: RecvQueue::new(max_recv_wr, init.caps.max_recv_sge),
+            recv_queue: RecvQueue::new(init.caps.max_recv_wr, init.caps.max_recv_sge),
             requester: Requester::default(),
-            responder: Responder::default(),
+            responder: Responder::new(Target::of(init)),
             src_port: port::from_qpn(init.qpn),
             flush_reason: FlushReason::ByModify,
             awake: false,
@@ -218,9 +217,7 @@ impl QueuePair {
                 return Err(PostError::WrongState { state: self.state, need });
             }
         }
-        if self.init.qp_type == QpType::Ud && wr.ud.is_none() && !wr.op.is_local() {
-            return Err(PostError::MissingDestination);
-        }
+        self.check_destination(wr)?;
         self.send_queue.push(wr)?;
         if matches!(self.state, QpState::Err | QpState::Sqe) {
             self.flush_sends(cx);
@@ -229,10 +226,24 @@ impl QueuePair {
         Ok(())
     }
 
+    fn check_destination(&self, wr: &SendWr<'_>) -> Result<(), PostError> {
+        match self.init.qp_type {
+            QpType::Ud if wr.ud.is_none() && !wr.op.is_local() => {
+                Err(PostError::MissingDestination)
+            }
+            QpType::XrcIni if wr.srqn.is_none() && !wr.op.is_local() => Err(PostError::MissingSrq),
+            QpType::XrcTgt => Err(PostError::OnlyResponds),
+            _ => Ok(()),
+        }
+    }
+
     /// Queues a receive work request (`ibv_post_recv`, one of the list).
     pub fn post_recv(&mut self, wr: &RecvWr<'_>, cx: &mut Context<'_>) -> Result<(), PostError> {
         if self.init.srq.is_some() {
             return Err(PostError::HasSrq);
+        }
+        if self.init.qp_type.is_xrc() {
+            return Err(PostError::NoReceiveQueue);
         }
         if self.state == QpState::Reset {
             let need = "move it to INIT before posting receives";
@@ -248,9 +259,11 @@ impl QueuePair {
     /// Checks 6 to 8 of docs/wire.md: service, state, addresses, P_Key, Q_Key. Called before
     /// the ICRC is computed; nothing has changed when it refuses.
     pub fn admits(&self, arrival: &Arrival, packet: &Packet<'_>) -> Result<Admitted, DropReason> {
-        let service = packet.info.service;
-        if service != Service::Cnp && service != self.service() {
-            return Err(DropReason::ServiceMismatch);
+        match packet.info.service {
+            Service::Cnp => {}
+            other if other != self.service() => return Err(DropReason::ServiceMismatch),
+            Service::Xrc => self.admits_direction(packet)?,
+            Service::Rc | Service::Uc | Service::Ud => {}
         }
         if packet.bth.dest_qpn == Qpn::MULTICAST && self.init.qp_type != QpType::Ud {
             return Err(DropReason::MulticastNotUd);
@@ -275,6 +288,12 @@ impl QueuePair {
         }
     }
 
+    /// X1: requests go to the target, responses to the initiator.
+    fn admits_direction(&self, packet: &Packet<'_>) -> Result<(), DropReason> {
+        let target = self.init.qp_type == QpType::XrcTgt;
+        if packet.info.is_request() == target { Ok(()) } else { Err(DropReason::XrcDirection) }
+    }
+
     fn admits_in_state(&self, packet: &Packet<'_>) -> Result<(), DropReason> {
         let responder = packet.info.is_request() || packet.info.operation == Operation::Cnp;
         match self.state {
@@ -286,11 +305,7 @@ impl QueuePair {
     }
 
     fn service(&self) -> Service {
-        match self.init.qp_type {
-            QpType::Rc => Service::Rc,
-            QpType::Uc => Service::Uc,
-            QpType::Ud => Service::Ud,
-        }
+        self.init.qp_type.service()
     }
 
     /// Takes in a packet that [`QueuePair::admits`] let pass just before, and whose ICRC is right.

@@ -8,7 +8,6 @@
 
 use uroce_wire::Psn;
 
-use crate::attr::QpType;
 use crate::context::Context;
 use crate::limits;
 use crate::qp::QueuePair;
@@ -82,7 +81,7 @@ impl QueuePair {
     /// Lets this queue pair repeat its last packet when the peer is silent for much longer than
     /// it was before. Off unless asked for.
     pub fn set_tail_probes(&mut self, enabled: bool) {
-        self.requester.probe.enabled = enabled && self.init.qp_type == QpType::Rc;
+        self.requester.probe.enabled = enabled && self.init.qp_type.is_reliable();
     }
 
     /// Sends the last packet again if the time has come, or all that a NAK or a gap in the responses

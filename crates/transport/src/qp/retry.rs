@@ -2,7 +2,6 @@
 
 use uroce_wire::{DropReason, Psn, ack_timeout_ns, rnr_timer_us};
 
-use crate::attr::QpType;
 use crate::cause::Cause;
 use crate::context::Context;
 use crate::qp::QueuePair;
@@ -162,7 +161,7 @@ impl QueuePair {
         let used = self.requester.retry_cnt.saturating_sub(self.requester.retries_left);
         let timeout = timeout.map(|ns| ns << used.min(MAX_BACKOFF));
         self.requester.ack_deadline = match timeout {
-            Some(ns) if self.init.qp_type == QpType::Rc && self.requester.in_flight() => {
+            Some(ns) if self.init.qp_type.is_reliable() && self.requester.in_flight() => {
                 Some(now.add_ns(ns))
             }
             _ => None,

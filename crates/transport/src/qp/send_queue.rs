@@ -17,6 +17,8 @@ pub(crate) struct SendWqe {
     pub(crate) op: SendOp,
     pub(crate) flags: SendFlags,
     pub(crate) ud: Option<UdDestination>,
+    /// The shared receive queue that XRC names.
+    pub(crate) srqn: Option<u32>,
     /// Payload bytes; for READ the bytes asked for.
     pub(crate) length: u64,
     /// Position of the first entry (or inline byte) in the ring, counted from the first post ever.
@@ -164,6 +166,7 @@ impl SendQueue {
             op: wr.op,
             flags: (wr.flags - SendFlags::INLINE) | inline,
             ud: wr.ud,
+            srqn: wr.srqn,
             length,
             data_at,
             sge_count,
@@ -254,7 +257,7 @@ mod tests {
     }
 
     fn wr<'a>(data: SendData<'a>) -> SendWr<'a> {
-        SendWr { wr_id: 1, op: SendOp::Send, flags: SendFlags::empty(), data, ud: None }
+        SendWr { wr_id: 1, op: SendOp::Send, flags: SendFlags::empty(), data, ud: None, srqn: None }
     }
 
     #[test]

@@ -89,7 +89,7 @@ fn table(qp_type: QpType, from: QpState, to: QpState) -> Option<(M, M)> {
         (S::Reset, S::Init) => Some((init_attributes(qp_type), none)),
         (S::Init, S::Init) => Some((none, init_attributes(qp_type))),
         (S::Init, S::Rtr) => Some(match qp_type {
-            QpType::Rc => (
+            QpType::Rc | QpType::XrcTgt => (
                 M::AV
                     | M::PATH_MTU
                     | M::DEST_QPN
@@ -98,7 +98,7 @@ fn table(qp_type: QpType, from: QpState, to: QpState) -> Option<(M, M)> {
                     | M::MIN_RNR_TIMER,
                 address,
             ),
-            QpType::Uc => (M::AV | M::PATH_MTU | M::DEST_QPN | M::RQ_PSN, address),
+            QpType::Uc | QpType::XrcIni => (M::AV | M::PATH_MTU | M::DEST_QPN | M::RQ_PSN, address),
             QpType::Ud => (none, M::PKEY_INDEX | M::QKEY),
         }),
         (S::Rtr, S::Rts) => Some(to_rts(qp_type)),
@@ -106,7 +106,7 @@ fn table(qp_type: QpType, from: QpState, to: QpState) -> Option<(M, M)> {
         (S::Rts, S::Sqd) => Some((none, M::EN_SQD_ASYNC_NOTIFY)),
         (S::Sqd, S::Sqd) => Some((none, while_drained(qp_type))),
         (S::Sqe, S::Rts) => match qp_type {
-            QpType::Rc => None,
+            QpType::Rc | QpType::XrcIni | QpType::XrcTgt => None,
             QpType::Uc => Some((none, M::CUR_STATE | M::ACCESS_FLAGS)),
             QpType::Ud => Some((none, M::CUR_STATE | M::QKEY)),
         },
@@ -120,11 +120,11 @@ fn init_attributes(qp_type: QpType) -> M {
 
 fn to_rts(qp_type: QpType) -> (M, M) {
     let common = M::CUR_STATE | M::ALT_PATH | M::ACCESS_FLAGS | M::PATH_MIG_STATE;
+    let requester = M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY | M::SQ_PSN | M::MAX_QP_RD_ATOMIC;
     match qp_type {
-        QpType::Rc => (
-            M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY | M::SQ_PSN | M::MAX_QP_RD_ATOMIC,
-            common | M::MIN_RNR_TIMER,
-        ),
+        QpType::Rc => (requester, common | M::MIN_RNR_TIMER),
+        QpType::XrcIni => (requester, common),
+        QpType::XrcTgt => (M::TIMEOUT | M::SQ_PSN, common | M::MIN_RNR_TIMER),
         QpType::Uc => (M::SQ_PSN, common),
         QpType::Ud => (M::SQ_PSN, M::CUR_STATE | M::QKEY),
     }
@@ -133,25 +133,20 @@ fn to_rts(qp_type: QpType) -> (M, M) {
 fn while_running(qp_type: QpType) -> M {
     let common = M::CUR_STATE | M::ALT_PATH | M::ACCESS_FLAGS | M::PATH_MIG_STATE;
     match qp_type {
-        QpType::Rc => common | M::MIN_RNR_TIMER,
-        QpType::Uc => common,
+        QpType::Rc | QpType::XrcTgt => common | M::MIN_RNR_TIMER,
+        QpType::Uc | QpType::XrcIni => common,
         QpType::Ud => M::CUR_STATE | M::QKEY,
     }
 }
 
 fn while_drained(qp_type: QpType) -> M {
     let common = M::AV | M::ALT_PATH | M::ACCESS_FLAGS | M::PKEY_INDEX | M::PATH_MIG_STATE;
+    let reliable = common | M::PORT | M::TIMEOUT | M::MIN_RNR_TIMER;
+    let requester = M::RETRY_CNT | M::RNR_RETRY | M::MAX_QP_RD_ATOMIC;
     match qp_type {
-        QpType::Rc => {
-            common
-                | M::PORT
-                | M::TIMEOUT
-                | M::RETRY_CNT
-                | M::RNR_RETRY
-                | M::MAX_QP_RD_ATOMIC
-                | M::MAX_DEST_RD_ATOMIC
-                | M::MIN_RNR_TIMER
-        }
+        QpType::Rc => reliable | requester | M::MAX_DEST_RD_ATOMIC,
+        QpType::XrcIni => reliable | requester,
+        QpType::XrcTgt => reliable | M::MAX_DEST_RD_ATOMIC,
         QpType::Uc => common,
         QpType::Ud => M::PKEY_INDEX | M::QKEY,
     }
@@ -310,11 +305,7 @@ impl QueuePair {
     /// R91: forgets everything, completions that were not polled yet included.
     fn clear(&mut self, cx: &mut Context<'_>) {
         let qpn = self.init.qpn;
-        for id in [self.init.send_cq, self.init.recv_cq] {
-            if let Some(cq) = cx.cqs.get_mut(id) {
-                cq.forget_qp(qpn.get());
-            }
-        }
+        cx.cqs.forget_qp(qpn.get());
         cx.events.forget_qp(qpn);
         *self = QueuePair::blank(&self.init);
     }

@@ -153,7 +153,7 @@ impl QueuePair {
         let possible = match wqe.op {
             SendOp::Send | SendOp::SendWithImm(_) => true,
             SendOp::Write { .. } | SendOp::WriteWithImm { .. } => qp_type != QpType::Ud,
-            _ => qp_type == QpType::Rc,
+            _ => qp_type.is_reliable(),
         };
         if !possible {
             let cause = Cause::NotOnThisQp { qp_type: qp_type.name() };
@@ -177,7 +177,7 @@ impl QueuePair {
     pub(crate) fn mtu(&self) -> u64 {
         match self.init.qp_type {
             QpType::Ud => self.init.port_mtu.bytes() as u64,
-            QpType::Rc | QpType::Uc => self.attr.path_mtu.bytes() as u64,
+            _ => self.attr.path_mtu.bytes() as u64,
         }
     }
 
@@ -203,7 +203,7 @@ impl QueuePair {
         if fenced && !self.requester.reads.is_empty() {
             return false;
         }
-        if self.init.qp_type != QpType::Rc {
+        if !self.init.qp_type.is_reliable() {
             return true;
         }
         if wqe.needs_response()
@@ -293,7 +293,7 @@ impl QueuePair {
         if last == wqe.last_psn() {
             requester.cursor = index + 1;
         }
-        if self.init.qp_type == QpType::Rc {
+        if self.init.qp_type.is_reliable() {
             self.arm_ack_timer(now);
         } else if last == wqe.last_psn() {
             self.complete_unacknowledged(index, cx);

@@ -5,6 +5,7 @@ use uroce_memory::Rkey;
 use uroce_transport::*;
 use uroce_wire::{
     AtomicEth, Bth, Deth, DropReason, Feth, HeaderWriter, Ieth, ImmDt, Opcode, Psn, Qpn, Reth,
+    Service, XrcEth,
 };
 
 use super::{MR_LEN, Pair, QPNS, Seen, cx};
@@ -22,6 +23,7 @@ pub const NAK_OPERATIONAL: u8 = 0x63;
 #[derive(Debug, Clone)]
 pub struct Forged {
     pub bth: Bth,
+    pub srqn: Option<u32>,
     pub deth: Option<Deth>,
     pub feth: Option<Feth>,
     pub reth: Option<Reth>,
@@ -37,6 +39,7 @@ impl Forged {
     pub fn new(opcode: Opcode, psn: u32) -> Forged {
         Forged {
             bth: Bth::new(opcode, Qpn::new(QPNS[1]), Psn::new(psn)),
+            srqn: None,
             deth: None,
             feth: None,
             reth: None,
@@ -95,6 +98,13 @@ impl Forged {
         Forged { deth, payload, ..Forged::new(Opcode::UD_SEND_ONLY, 0) }
     }
 
+    /// The same operation of XRC, for the SRQ with this number.
+    pub fn xrc(mut self, srqn: u32) -> Forged {
+        self.bth.opcode = self.bth.opcode.of_service(Service::Xrc);
+        self.srqn = Some(srqn);
+        self
+    }
+
     pub fn reth(mut self, va: u64, rkey: Rkey, length: u32) -> Forged {
         self.reth = Some(Reth { va, rkey: rkey.0, length });
         self
@@ -132,6 +142,9 @@ impl Forged {
         let mut head = [0u8; 128];
         let mut writer = HeaderWriter::new(&mut head);
         writer.put(&bth).unwrap();
+        if let Some(srqn) = self.srqn {
+            writer.put(&XrcEth { srqn }).unwrap();
+        }
         if let Some(deth) = &self.deth {
             writer.put(deth).unwrap();
         }

@@ -8,12 +8,18 @@ use std::net::IpAddr;
 
 use uroce_memory::{Access, MemLimits, MemTable, Mr, PdId, Region, Rkey, Sge};
 use uroce_transport::*;
-use uroce_wire::{Aeth, Bth, DropReason, HeaderWriter, Mtu, Opcode, Packet, Psn, Qpn, Syndrome};
+use uroce_wire::{
+    Aeth, Bth, DropReason, HeaderWriter, Mtu, Opcode, Operation, Packet, Psn, Qpn, Syndrome,
+};
 
 pub const MR_LEN: usize = 1 << 20;
 pub const IPS: [[u8; 4]; 2] = [[10, 0, 0, 1], [10, 0, 0, 2]];
 pub const QPNS: [u32; 2] = [0x11, 0x22];
 pub const MS: u64 = 1_000_000;
+/// The XRC domain of a target.
+pub const XRCD: XrcdId = XrcdId(7);
+/// Number of the XRC SRQ of a target, the first SRQ that it has.
+pub const XRC_SRQN: u32 = 0x1_0000;
 
 /// One end: a queue pair and the tables of its device.
 pub struct Node {
@@ -29,6 +35,10 @@ pub struct Node {
     pub region: Region,
     pub mr: Mr,
     pub ip: IpAddr,
+    /// The XRC SRQ of a target.
+    pub xrc_srq: Option<SrqId>,
+    /// The SRQ that an initiator names unless a work request does.
+    pub peer_srqn: Option<u32>,
 }
 
 macro_rules! cx {
@@ -48,6 +58,7 @@ pub(crate) use cx;
 /// How a pair is set up.
 #[derive(Clone, Copy)]
 pub struct Setup {
+    /// Of node 0. The peer of an XRC initiator is a target, and the other way round.
     pub qp_type: QpType,
     pub mtu: Mtu,
     pub psn: [u32; 2],
@@ -90,6 +101,27 @@ impl Default for Setup {
             signal_all: false,
             qkey: 0x1111,
         }
+    }
+}
+
+impl Setup {
+    pub fn xrc() -> Setup {
+        Setup { qp_type: QpType::XrcIni, ..Setup::default() }
+    }
+
+    fn type_of(&self, index: usize) -> QpType {
+        match self.qp_type {
+            QpType::XrcIni if index == 1 => QpType::XrcTgt,
+            QpType::XrcTgt if index == 1 => QpType::XrcIni,
+            own => own,
+        }
+    }
+
+    pub fn xrc_srq(&self, pd: PdId, cq: CqId) -> SharedReceiveQueue {
+        let QpCaps { max_recv_wr, max_recv_sge, .. } = self.caps;
+        let attr = SrqAttr { max_wr: max_recv_wr, max_sge: max_recv_sge, limit: 0 };
+        let xrc = XrcSrq { xrcd: XRCD, cq };
+        SharedReceiveQueue::new_xrc(pd, xrc, &self.srq.unwrap_or(attr)).unwrap()
     }
 }
 
@@ -173,14 +205,22 @@ impl Node {
         let send_cq = cqs.insert(CompletionQueue::new(setup.cqe));
         let recv_cq = cqs.insert(CompletionQueue::new(setup.cqe));
         let mut srqs = SrqTable::new();
-        let srq = setup.srq.map(|attr| srqs.insert(SharedReceiveQueue::new(pd, &attr).unwrap()));
+        let qp_type = setup.type_of(index);
+        let target = qp_type == QpType::XrcTgt;
+        let xrc_srq = target.then(|| srqs.insert(setup.xrc_srq(pd, recv_cq)));
+        let basic = setup.srq.filter(|_| !qp_type.is_xrc());
+        let srq = basic.map(|attr| srqs.insert(SharedReceiveQueue::new(pd, &attr).unwrap()));
+        // A target has no protection domain and no CQ of its own that anything could reach.
+        let pd_of_qp = if target { mem.alloc_pd().unwrap() } else { pd };
+        let cq_of_qp = if target { cqs.insert(CompletionQueue::new(1)) } else { recv_cq };
         let init = QpInit {
             qpn: Qpn::new(QPNS[index]),
-            qp_type: setup.qp_type,
-            pd,
+            qp_type,
+            pd: pd_of_qp,
             send_cq,
-            recv_cq,
+            recv_cq: cq_of_qp,
             srq,
+            xrcd: target.then_some(XRCD),
             caps: setup.caps,
             signal_all: setup.signal_all,
             port_mtu: Mtu::M4096,
@@ -198,6 +238,8 @@ impl Node {
             region,
             mr,
             ip: IpAddr::from(IPS[index]),
+            xrc_srq,
+            peer_srqn: (qp_type == QpType::XrcIni).then_some(XRC_SRQN),
         }
     }
 
@@ -234,12 +276,13 @@ impl Node {
     }
 
     pub fn send(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
-        self.qp.post_send(Instant::ZERO, wr, cx!(self))
+        let wr = SendWr { srqn: wr.srqn.or(self.peer_srqn), ..*wr };
+        self.qp.post_send(Instant::ZERO, &wr, cx!(self))
     }
 
     pub fn recv(&mut self, wr_id: u64, sges: &[Sge]) -> Result<(), PostError> {
         let wr = RecvWr { wr_id, sges };
-        match self.qp.srq() {
+        match self.qp.srq().or(self.xrc_srq) {
             Some(id) => self.srqs.get_mut(id).unwrap().post(&wr),
             None => self.qp.post_recv(&wr, cx!(self)),
         }
@@ -278,7 +321,14 @@ fn drain(cqs: &mut CqTable, id: CqId) -> Vec<Wc> {
 
 /// A signalled work request without payload.
 pub fn wr<'a>(wr_id: u64, op: SendOp) -> SendWr<'a> {
-    SendWr { wr_id, op, flags: SendFlags::SIGNALED, data: SendData::Sges(&[]), ud: None }
+    SendWr {
+        wr_id,
+        op,
+        flags: SendFlags::SIGNALED,
+        data: SendData::Sges(&[]),
+        ud: None,
+        srqn: None,
+    }
 }
 
 pub fn wr_sges<'a>(wr_id: u64, op: SendOp, sges: &'a [Sge]) -> SendWr<'a> {
@@ -334,20 +384,22 @@ impl Pair {
     }
 
     pub fn enter_init(&mut self, index: usize) -> Result<(), ModifyQpError> {
-        let (attr, mask) = self.init_attr();
+        let (attr, mask) = self.init_attr(index);
         self.nodes[index].modify(&attr, mask)
     }
 
-    pub fn init_attr(&self) -> (QpAttr, QpAttrMask) {
-        let ud = self.setup.qp_type == QpType::Ud;
-        let own = if ud { QpAttrMask::QKEY } else { QpAttrMask::ACCESS_FLAGS };
+    fn required(&self, index: usize, from: QpState, to: QpState) -> QpAttrMask {
+        QpAttrMask::required(self.setup.type_of(index), from, to)
+    }
+
+    pub fn init_attr(&self, index: usize) -> (QpAttr, QpAttrMask) {
         let attr = QpAttr {
             state: QpState::Init,
             access: self.setup.access,
             qkey: self.setup.qkey,
             ..QpAttr::default()
         };
-        (attr, QpAttrMask::STATE | QpAttrMask::PKEY_INDEX | QpAttrMask::PORT | own)
+        (attr, self.required(index, QpState::Reset, QpState::Init))
     }
 
     pub fn enter_rtr(&mut self, index: usize) -> Result<(), ModifyQpError> {
@@ -356,7 +408,6 @@ impl Pair {
     }
 
     pub fn rtr_attr(&self, index: usize) -> (QpAttr, QpAttrMask) {
-        use QpAttrMask as M;
         let peer = 1 - index;
         let attr = QpAttr {
             state: QpState::Rtr,
@@ -368,13 +419,7 @@ impl Pair {
             min_rnr_timer: self.setup.min_rnr_timer,
             ..QpAttr::default()
         };
-        let connected = M::AV | M::PATH_MTU | M::DEST_QPN | M::RQ_PSN;
-        let mask = match self.setup.qp_type {
-            QpType::Rc => connected | M::MAX_DEST_RD_ATOMIC | M::MIN_RNR_TIMER,
-            QpType::Uc => connected,
-            QpType::Ud => M::empty(),
-        };
-        (attr, mask | M::STATE)
+        (attr, self.required(index, QpState::Init, QpState::Rtr))
     }
 
     pub fn enter_rts(&mut self, index: usize) -> Result<(), ModifyQpError> {
@@ -383,7 +428,6 @@ impl Pair {
     }
 
     pub fn rts_attr(&self, index: usize) -> (QpAttr, QpAttrMask) {
-        use QpAttrMask as M;
         let attr = QpAttr {
             state: QpState::Rts,
             timeout: self.setup.timeout,
@@ -393,9 +437,7 @@ impl Pair {
             max_rd_atomic: self.setup.rd_atomic,
             ..QpAttr::default()
         };
-        let reliable = M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY | M::MAX_QP_RD_ATOMIC;
-        let extra = if self.setup.qp_type == QpType::Rc { reliable } else { M::empty() };
-        (attr, M::STATE | M::SQ_PSN | extra)
+        (attr, self.required(index, QpState::Rtr, QpState::Rts))
     }
 
     /// Decides the fate of every packet from now on.
@@ -602,8 +644,32 @@ impl Pair {
         let write = |out: &mut HeaderWriter<'_>, _: &mut Bth| {
             out.put(&Aeth { syndrome, msn: 0 }).unwrap();
         };
-        let bytes = self.forge(0, Opcode::RC_ACKNOWLEDGE, psn, write, &[]);
+        let opcode = Opcode::RC_ACKNOWLEDGE.of_service(self.setup.qp_type.service());
+        let bytes = self.forge(0, opcode, psn, write, &[]);
         self.receive(0, &bytes, 0);
+    }
+
+    /// SEND with immediate data, WRITE and READ of `length` bytes by node 0; the data has arrived.
+    pub fn move_bytes(&mut self, length: usize) {
+        let data = pattern(7, length);
+        self.nodes[0].fill(100, &data);
+        let target = self.nodes[1].sge(5000, 65536);
+        self.nodes[1].recv(77, &[target]).unwrap();
+        let source = self.nodes[0].sge(100, length as u32);
+        self.nodes[0].send(&wr_sges(1, SendOp::SendWithImm(0xabcd), &[source])).unwrap();
+        let (va, rkey) = (self.nodes[1].va(200_000), self.nodes[1].rkey());
+        self.nodes[0].send(&wr_sges(2, SendOp::Write { va, rkey }, &[source])).unwrap();
+        let back = self.nodes[0].sge(300_000, length as u32);
+        self.nodes[0].send(&wr_sges(3, SendOp::Read { va, rkey }, &[back])).unwrap();
+        self.run();
+        let done = self.nodes[0].sends();
+        assert!(done.iter().map(|wc| (wc.wr_id, wc.is_ok())).eq([(1, true), (2, true), (3, true)]));
+        let got = self.nodes[1].recvs();
+        assert_eq!(got.len(), 1);
+        assert_eq!((got[0].wr_id, got[0].byte_len, got[0].imm), (77, length as u32, Some(0xabcd)));
+        assert_eq!(self.nodes[1].bytes(5000, length), data);
+        assert_eq!(self.nodes[1].bytes(200_000, length), data);
+        assert_eq!(self.nodes[0].bytes(300_000, length), data);
     }
 
     /// Packets from `from` whose opcode name contains `name`.
@@ -613,8 +679,10 @@ impl Pair {
 
     /// AETH syndromes in ACKNOWLEDGE packets from `from`.
     pub fn syndromes(&self, from: usize) -> Vec<(u32, u8)> {
-        let acks =
-            self.trace.iter().filter(|s| s.from == from && s.opcode == Opcode::RC_ACKNOWLEDGE);
+        let is_ack = |seen: &&Seen| {
+            seen.from == from && seen.packet().info.operation == Operation::Acknowledge
+        };
+        let acks = self.trace.iter().filter(is_ack);
         acks.filter_map(|seen| Some((seen.psn, seen.syndrome()?))).collect()
     }
 }

@@ -54,6 +54,7 @@ fn draw_setup(mode: Mode, rng: &mut Rng) -> Setup {
     let depth = |rng: &mut Rng| if rng.chance(25) { 1 } else { rng.range(2, 64) as u32 };
     let max_recv_wr = depth(rng);
     Setup {
+        qp_type: if rng.chance(25) { QpType::XrcIni } else { QpType::Rc },
         mtu: rng.pick(&Mtu::ALL),
         psn: [start_psn(rng), start_psn(rng)],
         timeout: rng.range(6, 14) as u8,
@@ -155,7 +156,14 @@ impl Walk {
                 None => SendData::Sges(&next.sges),
             };
             let (wr_id, op, flags) = (next.wr_id, next.op, next.flags);
-            match self.pair.nodes[index].send(&SendWr { wr_id, op, flags, data, ud: None }) {
+            match self.pair.nodes[index].send(&SendWr {
+                wr_id,
+                op,
+                flags,
+                data,
+                ud: None,
+                srqn: None,
+            }) {
                 Ok(()) => side.posted.extend(side.sends.pop_front()),
                 Err(PostError::QueueFull { .. }) => return,
                 Err(error) => panic!("post_send: {error}"),
@@ -279,7 +287,7 @@ impl Walk {
     }
 
     fn no_srq(&self) -> bool {
-        self.pair.setup.srq.is_none()
+        self.pair.setup.srq.is_none() && !self.pair.setup.qp_type.is_xrc()
     }
 
     /// I1, I4: a message that was reported is there.

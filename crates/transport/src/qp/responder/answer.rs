@@ -1,9 +1,9 @@
 //! Answers that wait to be sent, in PSN order, and their packets.
 
-use uroce_memory::Access;
+use uroce_memory::{Access, PdId};
 use uroce_wire::{
     Aeth, AtomicAckEth, Bth, DropReason, HeaderWriter, NakCode, Opcode, Operation, Position, Psn,
-    Service, Syndrome, SyndromeKind, opcode_for,
+    Syndrome, SyndromeKind, opcode_for,
 };
 
 use crate::context::{Context, Transmit};
@@ -27,6 +27,7 @@ pub(super) struct Train {
     /// Address, key and length of the whole READ, which starts at PSN `base`.
     pub(super) va: u64,
     pub(super) rkey: u32,
+    pub(super) pd: PdId,
     pub(super) length: u64,
     pub(super) base: Psn,
     pub(super) msn: u32,
@@ -199,6 +200,7 @@ impl QueuePair {
         Some(Transmit { len: length + ICRC_LEN, path: self.path() })
     }
 
+    /// `opcode` is that of RC; XRC has the same under its own service.
     fn emit_answer(
         &self,
         opcode: Opcode,
@@ -207,6 +209,7 @@ impl QueuePair {
         result: Option<AtomicAckEth>,
         out: &mut [u8],
     ) -> Option<usize> {
+        let opcode = opcode.of_service(self.service());
         let mut writer = HeaderWriter::new(out);
         writer.put(&Bth::new(opcode, self.peer_qpn(), psn))?;
         if let Some(aeth) = aeth {
@@ -234,7 +237,7 @@ impl QueuePair {
             (false, false) => Position::Middle,
             (false, true) => Position::Last,
         };
-        let opcode = opcode_for(Service::Rc, Operation::ReadResponse, position, false, false)?;
+        let opcode = opcode_for(self.service(), Operation::ReadResponse, position, false, false)?;
         let mut bth = Bth::new(opcode, self.peer_qpn(), train.next);
         bth.pad = pad_of(length) as u8;
         let mut writer = HeaderWriter::new(out);
@@ -247,7 +250,7 @@ impl QueuePair {
         let start = writer.len();
         if length > 0 {
             let va = train.va.checked_add(offset)?;
-            let by = self.requirer();
+            let by = self.requirer_in(train.pd);
             let slice =
                 cx.mem.check(train.rkey, by, Access::REMOTE_READ, va, length as u64).ok()?;
             slice.copy_out(0, &mut out[start..start + length]).ok()?;

@@ -1,6 +1,6 @@
 //! The steps before a request is executed.
 
-use uroce_memory::{Access, AccessError};
+use uroce_memory::{Access, AccessError, Requirer};
 use uroce_wire::{NakCode, Operation, Packet, PayloadRule, Position};
 
 use crate::cause::Cause;
@@ -186,7 +186,12 @@ impl QueuePair {
     }
 
     /// R28 to R32: the key, checked for the whole range before any byte moves.
-    pub(super) fn check_rkey(&self, packet: &Packet<'_>, cx: &Context<'_>) -> Result<(), Refusal> {
+    pub(super) fn check_rkey(
+        &self,
+        packet: &Packet<'_>,
+        by: Requirer,
+        cx: &Context<'_>,
+    ) -> Result<(), Refusal> {
         let Some(remote) = remote_of(packet) else {
             return Ok(());
         };
@@ -199,10 +204,7 @@ impl QueuePair {
             return Ok(());
         }
         let need = remote_right(packet.info.operation);
-        cx.mem
-            .check(remote.rkey, self.requirer(), need, remote.va, remote.length)
-            .map(|_| ())
-            .map_err(denied)
+        cx.mem.check(remote.rkey, by, need, remote.va, remote.length).map(|_| ()).map_err(denied)
     }
 
     /// R30: a FLUSH is always validated.

@@ -29,7 +29,7 @@ impl QueuePair {
         self.check_enabled(packet)?;
         self.check_resource(packet, cx)?;
         self.check_length(packet)?;
-        self.check_rkey(packet, cx)?;
+        self.check_rkey(packet, self.requirer(), cx)?;
         self.execute(packet, cx)?;
         self.advance(packet);
         self.complete(packet, cx);
@@ -64,8 +64,8 @@ impl QueuePair {
             return Err(Refusal::local(WcStatus::LocProtErr, cause));
         }
         if let Some(rkey) = packet.ieth() {
-            let by = (self.init.pd, self.init.qpn.get());
-            cx.mem.invalidate(uroce_memory::Rkey(rkey), by.0, by.1, true).map_err(|error| {
+            let by = self.requirer();
+            cx.mem.invalidate(uroce_memory::Rkey(rkey), by.pd, by.qpn, true).map_err(|error| {
                 Refusal::Nak {
                     code: uroce_wire::NakCode::RemoteAccess,
                     status: WcStatus::LocAccessErr,
@@ -145,7 +145,8 @@ impl QueuePair {
             return Err(Refusal::invalid(packet, "a READ without RETH"));
         };
         let length = u64::from(reth.length);
-        self.remember(packet, SavedKind::Read { va: reth.va, rkey: reth.rkey, length });
+        let pd = self.responder.target.pd;
+        self.remember(packet, SavedKind::Read { va: reth.va, rkey: reth.rkey, length, pd });
         Ok(())
     }
 

@@ -10,15 +10,17 @@ mod execute;
 mod middle;
 mod reliable;
 mod replay;
+mod target;
 mod unreliable;
 
 use std::collections::VecDeque;
 
-use uroce_memory::Requirer;
+use uroce_memory::{PdId, Requirer};
 use uroce_wire::{Operation, Packet, Psn};
 
 use crate::attr::QpType;
 use crate::context::{Arrival, Context};
+use crate::cq::CqId;
 use crate::limits;
 use crate::qp::QueuePair;
 use crate::recv_queue::RecvWqe;
@@ -26,6 +28,8 @@ use crate::time::Instant;
 
 use answer::Answer;
 use replay::Saved;
+
+pub(crate) use target::Target;
 
 /// A message of which some packets have arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,8 +46,10 @@ struct Message {
 }
 
 /// State of the responder of one QP.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Responder {
+    /// What the request in hand may use.
+    target: Target,
     expected: Psn,
     msn: u32,
     /// A NAK or RNR NAK for the expected PSN is out: silence until that PSN arrives (R53, R56).
@@ -65,6 +71,31 @@ pub(crate) struct Responder {
 }
 
 impl Responder {
+    pub(crate) fn new(target: Target) -> Self {
+        Responder {
+            target,
+            expected: Psn::default(),
+            msn: 0,
+            silent: false,
+            drop_rest: false,
+            message: None,
+            recv: RecvWqe::default(),
+            recv_taken: false,
+            saved: VecDeque::new(),
+            depth: 0,
+            answers: VecDeque::new(),
+            budget_since: Instant::default(),
+            budget_used: 0,
+            cnp_due: false,
+            last_cnp: None,
+        }
+    }
+
+    /// Where the receive in use completes.
+    pub(crate) fn recv_cq(&self) -> CqId {
+        self.target.recv_cq
+    }
+
     /// Sets the first expected PSN (R20).
     pub(crate) fn start(&mut self, psn: Psn) {
         self.expected = psn;
@@ -126,9 +157,11 @@ impl QueuePair {
         cx: &mut Context<'_>,
     ) {
         match self.init.qp_type {
-            QpType::Rc => self.handle_reliable(now, packet, cx),
+            QpType::Rc | QpType::XrcTgt => self.handle_reliable(now, packet, cx),
             QpType::Uc => self.handle_unreliable(now, packet, cx),
             QpType::Ud => self.handle_datagram(now, arrival, packet, cx),
+            // `admits` lets no request pass.
+            QpType::XrcIni => {}
         }
     }
 
@@ -148,7 +181,12 @@ impl QueuePair {
 
     /// Who asks for access to registered memory.
     pub(crate) fn requirer(&self) -> Requirer {
-        Requirer { pd: self.init.pd, qpn: self.init.qpn.get() }
+        self.requirer_in(self.responder.target.pd)
+    }
+
+    /// The same for a request that was taken in before.
+    pub(crate) fn requirer_in(&self, pd: PdId) -> Requirer {
+        Requirer { pd, qpn: self.init.qpn.get() }
     }
 
     /// Makes a receive work request available; false if none is posted.
@@ -157,7 +195,7 @@ impl QueuePair {
             return true;
         }
         let wqe = &mut self.responder.recv;
-        let taken = match self.init.srq {
+        let taken = match self.responder.target.srq {
             None => self.recv_queue.pop(wqe),
             Some(id) => match cx.srqs.get_mut(id) {
                 Some(srq) => srq.take(id, wqe, cx.events),
@@ -169,8 +207,8 @@ impl QueuePair {
     }
 
     /// The protection domain of receive buffers: the SRQ's own if there is one.
-    fn recv_pd(&self, cx: &Context<'_>) -> uroce_memory::PdId {
-        let srq = self.init.srq.and_then(|id| cx.srqs.get(id));
+    fn recv_pd(&self, cx: &Context<'_>) -> PdId {
+        let srq = self.responder.target.srq.and_then(|id| cx.srqs.get(id));
         srq.map_or(self.init.pd, |srq| srq.pd())
     }
 }

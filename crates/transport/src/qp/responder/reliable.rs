@@ -1,4 +1,4 @@
-//! RC: PSN window, NAKs and acknowledgements.
+//! RC and XRC: PSN window, NAKs and acknowledgements.
 
 use uroce_wire::{DropReason, NakCode, Operation, Packet, Syndrome};
 
@@ -48,7 +48,7 @@ impl QueuePair {
     fn handle_expected(&mut self, now: Instant, packet: &Packet<'_>, cx: &mut Context<'_>) {
         self.responder.silent = false;
         self.responder.retract_nak();
-        match self.run_request(packet, cx) {
+        match self.aim(packet, cx).and_then(|()| self.run_request(packet, cx)) {
             Ok(()) => {
                 let plain = matches!(packet.info.operation, Operation::Send | Operation::Write);
                 if plain && packet.bth.ack_req {

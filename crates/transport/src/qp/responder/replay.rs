@@ -1,5 +1,6 @@
 //! Requests that arrive a second time.
 
+use uroce_memory::PdId;
 use uroce_wire::{DropReason, Opcode, Operation, Packet, Psn};
 
 use crate::context::Context;
@@ -24,7 +25,7 @@ pub(super) struct Saved {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SavedKind {
     /// A READ is executed again from memory.
-    Read { va: u64, rkey: u32, length: u64 },
+    Read { va: u64, rkey: u32, length: u64, pd: PdId },
     /// The result of an atomic; it is never executed again.
     Atomic { opcode: Opcode, original: u64 },
     /// FLUSH and ATOMIC WRITE have an empty answer.
@@ -63,7 +64,7 @@ impl Responder {
 
     /// Queues the responses `first..=last` to a READ, of which only the first `length` bytes count.
     fn queue_part(&mut self, saved: &Saved, first: Psn, last: Psn, length: u64) {
-        let SavedKind::Read { va, rkey, .. } = saved.kind else {
+        let SavedKind::Read { va, rkey, pd, .. } = saved.kind else {
             return;
         };
         let (base, msn) = (saved.first, saved.msn);
@@ -73,6 +74,7 @@ impl Responder {
             last,
             va,
             rkey,
+            pd,
             length,
             base,
             msn,
@@ -123,8 +125,14 @@ impl QueuePair {
         let psn = packet.bth.psn;
         let saved = self.responder.find_saved(psn);
         let part = saved.and_then(|saved| Some((saved, self.length_of_part(packet, &saved)?)));
-        let allowed = self.check_enabled(packet).is_ok() && self.check_rkey(packet, cx).is_ok();
-        let Some((saved, length)) = part.filter(|_| allowed) else {
+        let allowed = |saved: &Saved| match saved.kind {
+            SavedKind::Read { pd, .. } => {
+                let by = self.requirer_in(pd);
+                self.check_enabled(packet).is_ok() && self.check_rkey(packet, by, cx).is_ok()
+            }
+            SavedKind::Atomic { .. } | SavedKind::Placement => false,
+        };
+        let Some((saved, length)) = part.filter(|(saved, _)| allowed(saved)) else {
             return cx.counters.drop(DropReason::DuplicateReadInvalid);
         };
         cx.counters.drop(DropReason::DuplicateRequest);
@@ -134,7 +142,7 @@ impl QueuePair {
 
     /// How far into the remembered READ the repeated part reaches; `None` if it is no part of it.
     fn length_of_part(&self, packet: &Packet<'_>, saved: &Saved) -> Option<u64> {
-        let SavedKind::Read { va, rkey, length } = saved.kind else {
+        let SavedKind::Read { va, rkey, length, .. } = saved.kind else {
             return None;
         };
         let remote = checks::remote_of(packet)?;
