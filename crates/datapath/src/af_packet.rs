@@ -154,6 +154,10 @@ impl Datapath for PacketDatapath {
         seal(id, packet);
     }
 
+    fn tx_part(&mut self) {
+        self.transmitter.burst.part();
+    }
+
     fn flush(&mut self) -> io::Result<Flush> {
         self.transmitter.flush(&mut self.stats)
     }

@@ -102,6 +102,8 @@ pub struct Burst {
     packets: usize,
     batch: usize,
     limit: TrainLimit,
+    /// The next packet starts a train.
+    parted: bool,
 }
 
 impl Burst {
@@ -118,7 +120,7 @@ impl Burst {
         let buffer = vec![0; room + ALIGNMENT].into_boxed_slice();
         let first = buffer.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
         let trains = Vec::with_capacity(batch);
-        Self { buffer, first, end: first, trains, packets: 0, batch, limit }
+        Self { buffer, first, end: first, trains, packets: 0, batch, limit, parted: false }
     }
 
     /// Forgets all packets.
@@ -156,8 +158,9 @@ impl Burst {
     /// Puts the packet behind the last train or starts a new one.
     fn ride(&mut self, route: &Route, start: usize, len: usize) -> usize {
         let limit = self.limit;
+        let parted = std::mem::take(&mut self.parted);
         match self.trains.last_mut() {
-            Some(train) if train.takes(route, len, &limit) => {
+            Some(train) if !parted && train.takes(route, len, &limit) => {
                 train.packets += 1;
                 train.bytes += len;
                 train.packets - 1
@@ -168,6 +171,11 @@ impl Burst {
                 0
             }
         }
+    }
+
+    /// The next packet starts a train, even if it could ride behind the last one.
+    pub(crate) fn part(&mut self) {
+        self.parted = true;
     }
 
     /// From now on every packet is a train of its own.

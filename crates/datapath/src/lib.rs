@@ -92,6 +92,10 @@ pub trait Datapath: Send {
     /// When `len` is more than `tx_space` offered, which is a bug of the caller.
     fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8]));
 
+    /// The packet that is committed next does not travel as one with those before it: somebody on the
+    /// way loses trains. Without effect where every packet travels alone.
+    fn tx_part(&mut self) {}
+
     /// Sends what was committed. Packets that cannot be sent at all are dropped and counted.
     ///
     /// # Errors

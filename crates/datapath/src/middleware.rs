@@ -101,6 +101,9 @@ impl<M: Middleware> Datapath for M {
     fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8])) {
         Middleware::tx_commit(self, route, len, seal);
     }
+    fn tx_part(&mut self) {
+        self.inner_mut().tx_part();
+    }
     fn flush(&mut self) -> io::Result<Flush> {
         Middleware::flush(self)
     }

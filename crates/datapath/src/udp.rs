@@ -182,6 +182,10 @@ impl Datapath for UdpDatapath {
         self.sender.commit(route, len, seal);
     }
 
+    fn tx_part(&mut self) {
+        self.sender.burst.part();
+    }
+
     fn flush(&mut self) -> io::Result<Flush> {
         self.sender.flush(&self.outlets, &self.receiver.socket, &mut self.stats)
     }

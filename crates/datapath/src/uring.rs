@@ -105,6 +105,10 @@ impl Datapath for UringDatapath {
         self.sender.commit(route, len, seal);
     }
 
+    fn tx_part(&mut self) {
+        self.sender.burst.part();
+    }
+
     fn flush(&mut self) -> io::Result<Flush> {
         let Self { sender, outlets, receiver, ring, stats, .. } = self;
         sender.flush_to(stats, &mut |port, messages| {

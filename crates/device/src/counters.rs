@@ -18,6 +18,7 @@ pub(crate) fn snapshot(engine: &Engine) -> Vec<(&'static str, u64)> {
     all.push(("icrc_valid", icrc.valid));
     all.push(("icrc_predicted", icrc.predicted));
     all.push(("icrc_solved", icrc.solved));
+    all.push(("trains_lost", engine.nic.trains.lost));
     all.extend(datapath_counters(engine));
     let drops = engine.nic.tables.counters.drops().map(|(_, count)| count);
     all.extend(DROP_NAMES.iter().copied().zip(drops));

@@ -11,10 +11,12 @@ mod link;
 mod receive;
 mod services;
 mod tables;
+mod trains;
 mod transmit;
 
 pub(crate) use flight::{Flight, Share};
 pub(crate) use tables::{CqNote, Tables, Xrcd};
+pub(crate) use trains::Trains;
 
 use transmit::Acks;
 
@@ -52,6 +54,7 @@ pub(crate) struct Nic {
     pub(crate) timers: Timers,
     /// What is on its way to each destination.
     pub(crate) flight: Flight,
+    pub(crate) trains: Trains,
     /// Queue pairs with something to send, in the order of their turns.
     pub(crate) ready: VecDeque<Qpn>,
     /// Queue pairs with nothing but an ACK to send, which waits for the next turn or post.

@@ -25,6 +25,9 @@ pub const INITIAL_WINDOW: u32 = 64;
 pub const MIN_WINDOW: u32 = 32;
 /// After a loss the window grows by one packet for so many that are acknowledged.
 pub const WINDOW_GROWTH: u32 = 8;
+/// So often in a row a QP sends the same again in trains, without any progress, before it sends packets
+/// singly to see whether the trains are what gets lost.
+pub const TRAINS_IN_VAIN: u32 = 3;
 /// Tail probes before the requester waits for its timeout.
 pub const TAIL_PROBES: u32 = 3;
 /// A tail probe waits this long (ns) beyond four round trips, for a peer that is busy.

@@ -7,7 +7,7 @@ use super::{Device, Inner};
 use crate::clock::Clock;
 use crate::config::DeviceConfig;
 use crate::driver::Driver;
-use crate::engine::{Engine, Flight, IcrcCounts, Nic, Tables};
+use crate::engine::{Engine, Flight, IcrcCounts, Nic, Tables, Trains};
 use crate::error::OpenError;
 use crate::gid::guid_of;
 use crate::gsi::{ACK_DELAY, GSI_SOURCE_PORT, Gsi};
@@ -165,6 +165,7 @@ pub(crate) fn build(
         qps: QpTable::new(qpns, slot),
         timers: Timers::default(),
         flight: Flight::new(IN_FLIGHT_BYTES),
+        trains: Trains::new(datapath.caps().segments > 1),
         ready: VecDeque::new(),
         patient: VecDeque::new(),
         tables: Tables::new(MemTable::new(keys, mem_limits(&limits))),

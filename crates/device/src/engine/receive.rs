@@ -43,6 +43,9 @@ impl Nic {
         let admitted = entry.qp.admits(&arrival, packet)?;
         arrival.ip_id = check_icrc(self.icrc_caps.rx, rx, &mut entry.rx_icrc, &mut self.icrc)?;
         entry.qp.handle_packet(now, &arrival, packet, admitted, &mut self.tables.context());
+        if entry.qp.take_lost_trains() {
+            self.trains.note_lost(arrival.src, now);
+        }
         if let Some(id) = entry.awaits_rtu {
             entry.awaits_rtu = None;
             self.gsi.handle_comm_est(id);

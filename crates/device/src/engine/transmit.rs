@@ -76,7 +76,7 @@ impl Engine {
     /// Packets of `qpn`, up to `share`, as far as the datapath has room.
     fn fill(&mut self, qpn: Qpn, now: Instant, share: usize, acks: Acks) -> (usize, Turn) {
         let Engine { nic, datapath, .. } = self;
-        let Nic { qps, tables, timers, flight, local, icrc_caps, .. } = nic;
+        let Nic { qps, tables, timers, flight, trains, local, icrc_caps, .. } = nic;
         let Some(entry) = qps.get_mut(qpn) else {
             return (0, Turn::Idle);
         };
@@ -101,6 +101,9 @@ impl Engine {
                 return (sent, if entry.ready { Turn::Patient } else { Turn::Idle });
             };
             if out.path.dst.is_ipv4() == local.is_ipv4() {
+                if trains.part(out.path.dst, entry.qp.doubts_trains(), now) {
+                    datapath.tx_part();
+                }
                 commit(&mut **datapath, &out, *local, icrc_caps.tx, &mut entry.tx_icrc);
             } else {
                 // A UD request with a path of the other IP version; RC and UC are refused earlier.

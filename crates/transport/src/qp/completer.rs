@@ -136,6 +136,7 @@ impl QueuePair {
         if count == 0 {
             return;
         }
+        self.note_requests_arrived();
         self.requester.note_progress(count);
         self.requester.probe.note_progress(self.requester.una, now);
         self.skip_acknowledged();

@@ -14,6 +14,7 @@ mod responder;
 mod retry;
 mod send_queue;
 mod state;
+mod trains;
 mod transmit;
 
 use std::net::IpAddr;
@@ -63,6 +64,8 @@ pub struct QueuePair {
     awake: bool,
     /// A request went out before an ACK that waits.
     ack_passed: bool,
+    /// Single packets got through where trains did not; nobody was told yet.
+    lost_trains: bool,
     /// A completion was lost in an overflowing CQ; the QP fails at the end of this call (R66).
     cq_broken: bool,
     /// SQ_DRAINED was considered for this stay in SQD.
@@ -93,6 +96,7 @@ impl QueuePair {
             flush_reason: FlushReason::ByModify,
             awake: false,
             ack_passed: false,
+            lost_trains: false,
             cq_broken: false,
             drained_reported: false,
             established: false,
@@ -165,7 +169,7 @@ impl QueuePair {
     /// again after a time. What waits for an acknowledgement without a timeout does not count.
     #[inline]
     pub fn bytes_in_flight(&self) -> u64 {
-        let counts = self.init.qp_type == QpType::Rc
+        let counts = self.init.qp_type.is_reliable()
             && matches!(self.state, QpState::Rts | QpState::Sqd)
             && self.attr.timeout != 0;
         if !counts {
@@ -176,7 +180,7 @@ impl QueuePair {
 
     /// The address of the peer, if it acknowledges what it gets.
     pub fn acknowledging_peer(&self) -> Option<IpAddr> {
-        let av = self.attr.av.filter(|_| self.init.qp_type == QpType::Rc)?;
+        let av = self.attr.av.filter(|_| self.init.qp_type.is_reliable())?;
         Some(av.remote)
     }
 

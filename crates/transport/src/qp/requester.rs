@@ -54,6 +54,8 @@ pub(crate) struct Requester {
     pub(crate) probe: Probe,
     /// Nothing was lost yet: the window may double.
     pub(crate) lossless: bool,
+    /// Times in a row that it went back, without progress between them.
+    pub(crate) in_vain: u32,
 }
 
 impl Default for Requester {
@@ -79,6 +81,7 @@ impl Default for Requester {
             middle: None,
             probe: Probe::default(),
             lossless: true,
+            in_vain: 0,
         }
     }
 }

@@ -32,6 +32,7 @@ impl QueuePair {
         self.requester.psn = psn;
         self.requester.cursor = index;
         self.requester.unrequested = 0;
+        self.requester.in_vain += 1;
         self.requester.ack_deadline = None;
         self.requester.probe.note_back();
         self.requester.forget_reads_from(psn);
@@ -102,6 +103,8 @@ impl QueuePair {
             self.requester.rnr_retries_left -= 1;
         }
         self.go_back_to(psn, cx);
+        // It arrived; it is the receive that was missing.
+        self.requester.in_vain = 0;
         self.requester.rnr_psn = psn;
         self.requester.rnr_until = Some(now.add_ns(u64::from(wait_us) * 1_000));
     }

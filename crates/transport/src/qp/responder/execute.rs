@@ -156,6 +156,7 @@ impl QueuePair {
         let last = first.add(self.psns_of_request(packet) - 1);
         let msn = (self.responder.msn + 1) & 0xff_ffff;
         let saved = Saved { first, last, msn, kind, answered: false };
+        self.note_responses_arrived();
         self.responder.save(saved);
         self.responder.queue_saved(&saved);
     }

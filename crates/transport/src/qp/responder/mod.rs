@@ -23,6 +23,7 @@ use crate::context::{Arrival, Context};
 use crate::cq::CqId;
 use crate::limits;
 use crate::qp::QueuePair;
+use crate::qp::trains::Repeats;
 use crate::recv_queue::RecvWqe;
 use crate::time::Instant;
 
@@ -64,6 +65,7 @@ pub(crate) struct Responder {
     saved: VecDeque<Saved>,
     depth: u8,
     answers: VecDeque<Answer>,
+    pub(super) repeats: Repeats,
     budget_since: Instant,
     budget_used: u32,
     cnp_due: bool,
@@ -84,6 +86,7 @@ impl Responder {
             saved: VecDeque::new(),
             depth: 0,
             answers: VecDeque::new(),
+            repeats: Repeats::default(),
             budget_since: Instant::default(),
             budget_used: 0,
             cnp_due: false,

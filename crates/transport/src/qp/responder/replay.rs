@@ -137,6 +137,7 @@ impl QueuePair {
         };
         cx.counters.drop(DropReason::DuplicateRequest);
         let last = psn.add(self.psns_of_request(packet) - 1);
+        self.responder.repeats.note(psn);
         self.responder.queue_part(&saved, psn, last, length);
     }
 
