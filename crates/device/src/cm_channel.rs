@@ -135,6 +135,19 @@ impl CmChannel {
         self.0.push(event);
     }
 
+    /// Moves the events that `which` names to another channel, in order, with another cookie.
+    pub fn hand_over(&self, to: &CmChannel, cookie: u64, which: impl Fn(&CmEvent) -> bool) {
+        let mut moved = Vec::new();
+        self.0.retain(|event| {
+            let goes = which(event);
+            if goes {
+                moved.push(CmEvent { cookie, ..event.clone() });
+            }
+            !goes
+        });
+        moved.into_iter().for_each(|event| to.post(event));
+    }
+
     /// A released id leaves no event behind (B54).
     pub(crate) fn forget(&self, id: CommId) {
         self.0.retain(|event| event.id != id);
@@ -144,5 +157,25 @@ impl CmChannel {
 impl AsFd for CmChannel {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_handed_over_in_order() {
+        let (old, new) = (CmChannel::new().expect("eventfd"), CmChannel::new().expect("eventfd"));
+        for kind in [CmEventKind::AddrResolved, CmEventKind::RouteResolved] {
+            old.post(CmEvent { cookie: 1, id: CommId::NONE, kind });
+        }
+        old.post(CmEvent { cookie: 2, id: CommId::NONE, kind: CmEventKind::Unreachable });
+        old.hand_over(&new, 3, |event| event.cookie == 1);
+        let got: Vec<_> = std::iter::from_fn(|| new.try_event()).collect();
+        assert_eq!(got.iter().map(|event| event.cookie).collect::<Vec<_>>(), [3, 3]);
+        assert_eq!(got[0].kind, CmEventKind::AddrResolved);
+        assert_eq!(old.try_event().map(|event| event.cookie), Some(2));
+        assert_eq!(old.try_event(), None);
     }
 }

@@ -1,6 +1,7 @@
 //! The handle of an open device: every verb is a method of [`Device`].
 
 mod cm;
+mod cm_move;
 mod cm_only;
 mod completion;
 mod connection;

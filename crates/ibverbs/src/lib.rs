@@ -59,6 +59,7 @@ mod qp_ex;
 mod query;
 mod rate;
 mod rdmacm;
+mod rsocket;
 mod settings;
 mod srq;
 mod sysfs;

@@ -21,6 +21,14 @@ pub(crate) fn minus_one(f: impl FnOnce() -> Result<(), Errno>) -> c_int {
     if status(f) == 0 { 0 } else { -1 }
 }
 
+/// For functions that return a number, or -1 with errno set.
+pub(crate) fn number<T: From<i8>>(f: impl FnOnce() -> Result<T, Errno>) -> T {
+    guarded(f).unwrap_or_else(|errno| {
+        set_errno(errno);
+        T::from(-1)
+    })
+}
+
 /// For functions that return an object, or null with errno set.
 pub(crate) fn pointer<T>(f: impl FnOnce() -> Result<*mut T, Errno>) -> *mut T {
     guarded(f).unwrap_or_else(|errno| {

@@ -4,6 +4,7 @@ use super::abi::{rdma_addrinfo, rdma_cm_event, rdma_cm_id};
 use super::channel::channel_of;
 use super::event::{CONNECT_REQUEST, REJECTED, acknowledge};
 use super::id::{self, id_of, rdma_bind_addr, rdma_destroy_id};
+use super::migrate::migrate;
 use super::queue_pair::{rdma_create_qp, rdma_destroy_qp};
 use super::resolve::{rdma_resolve_addr, rdma_resolve_route};
 use crate::abi::{ibv_pd, ibv_qp_init_attr};
@@ -13,6 +14,7 @@ use crate::query::not_null;
 use libc::c_int;
 use std::collections::HashMap;
 use std::ptr::null_mut;
+use std::sync::atomic::Ordering;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use uroce_device::cm::PortSpace;
 
@@ -41,7 +43,7 @@ static WANTED: LazyLock<Mutex<HashMap<usize, Wanted>>> = LazyLock::new(Mutex::de
 pub(crate) unsafe fn complete(id: *mut rdma_cm_id) -> Result<(), Errno> {
     // SAFETY: by the contract.
     unsafe {
-        if !id_of(id)?.waits {
+        if !id_of(id)?.waits.load(Ordering::Relaxed) {
             return Ok(());
         }
         let event = next_of(id)?;
@@ -153,7 +155,7 @@ fn of_type(init: &ibv_qp_init_attr, info: &rdma_addrinfo) -> ibv_qp_init_attr {
 }
 
 /// The result of a call that returns -1 and sets errno.
-fn done(result: c_int) -> Result<(), Errno> {
+pub(crate) fn done(result: c_int) -> Result<(), Errno> {
     if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error().into()) }
 }
 
@@ -185,7 +187,7 @@ pub(crate) unsafe extern "C" fn rdma_get_request(
         let out = not_null(out)?;
         // SAFETY: by the contract.
         unsafe {
-            if !id_of(listener)?.waits {
+            if !id_of(listener)?.waits.load(Ordering::Relaxed) {
                 return Err(INVALID);
             }
             let event = next_of(listener)?;
@@ -195,6 +197,8 @@ pub(crate) unsafe extern "C" fn rdma_get_request(
             }
             let id = (*event).id;
             keep(id, event);
+            // The listener, and with it its channel, may go first.
+            migrate(id, null_mut())?;
             if let Some((pd, mut init)) = wanted(listener) {
                 done(rdma_create_qp(id, pd, &raw mut init))?;
             }

@@ -18,11 +18,11 @@ pub(crate) const ADDR_RESOLVED: c_int = 0;
 const ROUTE_RESOLVED: c_int = 2;
 pub(crate) const CONNECT_REQUEST: c_int = 4;
 const CONNECT_RESPONSE: c_int = 5;
-const CONNECT_ERROR: c_int = 6;
-const UNREACHABLE: c_int = 7;
+pub(crate) const CONNECT_ERROR: c_int = 6;
+pub(crate) const UNREACHABLE: c_int = 7;
 pub(crate) const REJECTED: c_int = 8;
-const ESTABLISHED: c_int = 9;
-const DISCONNECTED: c_int = 10;
+pub(crate) const ESTABLISHED: c_int = 9;
+pub(crate) const DISCONNECTED: c_int = 10;
 const MULTICAST_JOIN: c_int = 12;
 const TIMEWAIT_EXIT: c_int = 15;
 /// `IBV_QPS_RTS`.

@@ -16,6 +16,7 @@ use crate::query::not_null;
 use libc::{c_int, c_void, sockaddr as c_sockaddr};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use uroce_device::cm::{CommId, IpCm, Link, PortSpace, ServiceId};
 use uroce_device::transport::AddressVector;
@@ -30,9 +31,9 @@ const UD: c_int = 4;
 pub(crate) struct Id {
     pub(crate) space: PortSpace,
     /// It has no channel of the program's: calls wait for their event themselves.
-    pub(crate) waits: bool,
+    pub(crate) waits: AtomicBool,
     /// It has the channel that it waits on to itself.
-    owns_channel: bool,
+    pub(crate) owns_channel: AtomicBool,
     pub(crate) unacknowledged: Unacknowledged,
     state: Mutex<State>,
 }
@@ -127,6 +128,7 @@ fn make(
     (c.channel, c.context, c.ps) = (channel, context, space as c_int);
     c.qp_type = if space == PortSpace::Udp { UD } else { RC };
     let unacknowledged = Unacknowledged::default();
+    let (waits, owns_channel) = (AtomicBool::new(waits), AtomicBool::new(owns_channel));
     let state = Mutex::new(State { start_psn: random_psn()?, ..State::default() });
     Ok(Whole::create(c, Id { space, waits, owns_channel, unacknowledged, state }))
 }
@@ -153,7 +155,7 @@ pub(crate) fn called(
     let used = inner.state().listens.iter().find_map(|(used, _)| {
         std::sync::Arc::ptr_eq(&used.card, &listener.card).then(|| used.clone())
     })?;
-    let id = make(c.channel, c.context, inner.space, (inner.waits, false)).ok()?;
+    let id = make(c.channel, c.context, inner.space, (inner.waits.load(Ordering::Relaxed), false)).ok()?;
     // SAFETY: just made.
     let child = unsafe { id_of(id) }.ok()?;
     let port = inner.state().local.map_or(0, |local| local.port());
@@ -246,7 +248,7 @@ pub(crate) unsafe extern "C" fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int {
             let (channel, event) = ((*id).channel, (*id).event);
             drop_events(id, channel, event);
             inner.unacknowledged.wait();
-            let owns_channel = inner.owns_channel;
+            let owns_channel = inner.owns_channel.load(Ordering::Relaxed);
             Whole::destroy(id);
             if owns_channel {
                 channel::rdma_destroy_event_channel(channel);

@@ -5,18 +5,19 @@
 
 pub(crate) mod abi;
 mod addrinfo;
-mod channel;
-mod connection;
-mod contexts;
-mod endpoint;
-mod event;
-mod id;
+pub(crate) mod channel;
+pub(crate) mod connection;
+pub(crate) mod contexts;
+pub(crate) mod endpoint;
+pub(crate) mod event;
+pub(crate) mod id;
+pub(crate) mod migrate;
 mod multicast;
 mod qp_values;
-mod queue_pair;
+pub(crate) mod queue_pair;
 mod registry;
-mod resolve;
-mod sockaddr;
+pub(crate) mod resolve;
+pub(crate) mod sockaddr;
 mod unsupported;
 
 #[cfg(test)]

@@ -15,9 +15,8 @@ macro_rules! not_supported {
     )*};
 }
 not_supported! {
-    rdma_migrate_id rdma_create_srq rdma_create_srq_ex
+    rdma_create_srq rdma_create_srq_ex
     rdma_get_remote_ece rdma_reject_ece rdma_set_local_ece
-    rsocket
 }
 
 /// rdma_destroy_srq(3): there is none.

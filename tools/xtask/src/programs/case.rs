@@ -122,6 +122,7 @@ pub const CASES: &[Case] = &[
     case("ucmatose", "-c 4", How::Called("ucmatose -c 4 -s SERVER")),
     case("udaddy", "", How::Called("udaddy -s SERVER")),
     case("rdma_server", "-s SERVER", How::Called("rdma_client -s SERVER")),
+    case("rstream", "-b SERVER -S 1000 -C 100 -I 10", How::Called("rstream -s SERVER -S 1000 -C 100 -I 10")),
     case("ib_write_bw", "-F -R -n 100", How::Called("ib_write_bw -F -R -n 100 SERVER")),
     case("ib_send_lat", "-F -R -n 100", How::Called("ib_send_lat -F -R -n 100 SERVER")),
 ];

@@ -1,0 +1,68 @@
+//! Ids move from one event channel to another.
+
+use super::abi::{rdma_cm_id, rdma_event_channel};
+use super::channel::{self, Channel, channel_of, rdma_destroy_event_channel};
+use super::id::{Id, id_of};
+use super::registry;
+use crate::errno::Errno;
+use crate::outcome::minus_one;
+use libc::c_int;
+use std::sync::atomic::Ordering;
+use uroce_device::cm::CommId;
+
+/// rdma_migrate_id(3): events of the id come to another channel, also those that wait already.
+/// Without a channel, calls wait for their events themselves.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_migrate_id(
+    id: *mut rdma_cm_id,
+    channel: *mut rdma_event_channel,
+) -> c_int {
+    minus_one(|| {
+        // SAFETY: by the contract.
+        unsafe { migrate(id, channel) }
+    })
+}
+
+/// # Safety
+/// By the contract.
+pub(crate) unsafe fn migrate(
+    id: *mut rdma_cm_id,
+    wanted: *mut rdma_event_channel,
+) -> Result<(), Errno> {
+    let waits = wanted.is_null();
+    // SAFETY: by the contract.
+    let (inner, old) = unsafe { (id_of(id)?, (*id).channel) };
+    let new = if waits { channel::create()? } else { wanted };
+    // SAFETY: by the contract, or just made.
+    let (from, to) = unsafe { (channel_of(old)?, channel_of(new)?) };
+    inner.unacknowledged.wait();
+    move_events(id, inner, from, to);
+    inner.waits.store(waits, Ordering::Relaxed);
+    let owned = inner.owns_channel.swap(waits, Ordering::Relaxed);
+    // SAFETY: by the contract; a channel that the id had to itself is used by nobody else.
+    unsafe {
+        (*id).channel = new;
+        if owned {
+            rdma_destroy_event_channel(old);
+        }
+    }
+    Ok(())
+}
+
+fn move_events(id: *mut rdma_cm_id, inner: &Id, from: &Channel, to: &Channel) {
+    let state = inner.state();
+    for (used, service) in &state.listens {
+        let cookie = registry::add(id, &used.card);
+        used.card.device.cm_move_listener(*service, &to.events, cookie);
+    }
+    let Some(used) = &state.used else { return };
+    let cookie = registry::add(id, &used.card);
+    if let Some(connection) = state.connection {
+        used.card.device.cm_move(connection, &to.events, cookie);
+    }
+    // Those of our own making bear no connection.
+    from.events.hand_over(&to.events, cookie, |event| {
+        event.id == CommId::NONE
+            && registry::by_cookie(event.cookie).is_some_and(|served| served.id == id)
+    });
+}

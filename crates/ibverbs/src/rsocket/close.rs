@@ -1,0 +1,66 @@
+//! `rshutdown` and `rclose`.
+
+use super::directory;
+use super::patience::Patience;
+use super::socket::{Phase, Socket};
+use crate::errno::Errno;
+use crate::outcome::minus_one;
+use libc::c_int;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long the end of a connection waits for a peer that takes nothing. A kernel would go on after the
+/// program; here nobody would.
+const LINGER: Duration = Duration::from_secs(10);
+
+/// rshutdown(3).
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn rshutdown(socket: c_int, how: c_int) -> c_int {
+    minus_one(|| {
+        let socket = directory::get(socket)?;
+        let known = matches!(how, libc::SHUT_RD | libc::SHUT_WR | libc::SHUT_RDWR);
+        let phase = socket.state().phase;
+        if !known || matches!(phase, Phase::Idle | Phase::Listening) {
+            return Err(Errno(if known { libc::ENOTCONN } else { libc::EINVAL }));
+        }
+        end(&socket, how, LINGER)
+    })
+}
+
+/// Says that it is over, and waits until the peer has it.
+fn end(socket: &Socket, how: c_int, linger: Duration) -> Result<(), Errno> {
+    let patience = Patience::of(linger);
+    let said = socket.wait(patience, |state| match state.phase {
+        Phase::Connecting => None,
+        _ => state.shut(how),
+    });
+    let settled = said.and_then(|()| {
+        let patience = Patience::of(linger);
+        socket.wait(patience, |state| state.is_settled().then_some(Ok(())))
+    });
+    match settled {
+        // The peer takes nothing; there is nothing more to be done.
+        Err(Errno(libc::EAGAIN)) => Ok(()),
+        other => other,
+    }
+}
+
+/// rclose(3).
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn rclose(socket: c_int) -> c_int {
+    minus_one(|| {
+        let socket = directory::remove(socket)?;
+        let (phase, linger) = {
+            let state = socket.state();
+            let seconds = state.options.linger.map(|seconds| seconds.max(0).unsigned_abs());
+            (state.phase, seconds.map_or(LINGER, |s| Duration::from_secs(u64::from(s))))
+        };
+        if phase == Phase::Connected {
+            // A connection that broke is over.
+            let _ = end(&socket, libc::SHUT_RDWR, linger);
+            socket.state().identity.disconnect();
+        }
+        socket.closed.store(true, Ordering::Relaxed);
+        Ok(())
+    })
+}

@@ -1,0 +1,182 @@
+//! Making sockets and connecting them: `rsocket`, `rbind`, `rlisten`, `rconnect`, `raccept`.
+
+use super::identity::{Call, Identity};
+use super::options::Options;
+use super::patience::Patience;
+use super::socket::{Phase, Socket, State};
+use super::{directory, names};
+use crate::errno::{Errno, INVALID};
+use crate::outcome::{minus_one, number};
+use crate::rdmacm::sockaddr;
+use libc::{c_int, sockaddr as c_sockaddr, socklen_t};
+use std::net::SocketAddr;
+
+/// rsocket(3).
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn rsocket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+    number(|| {
+        let flags = kind & (libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC);
+        match (domain, kind & !flags, protocol) {
+            (libc::AF_INET | libc::AF_INET6, libc::SOCK_STREAM, 0 | libc::IPPROTO_TCP) => {}
+            (libc::AF_INET | libc::AF_INET6, libc::SOCK_STREAM, _) => {
+                return Err(Errno(libc::EPROTONOSUPPORT));
+            }
+            (libc::AF_INET | libc::AF_INET6, ..) => return Err(Errno(libc::ESOCKTNOSUPPORT)),
+            _ => return Err(Errno(libc::EAFNOSUPPORT)),
+        }
+        let nonblocking = flags & libc::SOCK_NONBLOCK != 0;
+        Ok(directory::add(Socket::new(Identity::new()?, Options::new(), nonblocking)))
+    })
+}
+
+/// # Safety
+/// By the contract.
+unsafe fn address(address: *const c_sockaddr, length: socklen_t) -> Result<SocketAddr, Errno> {
+    if address.is_null() || (length as usize) < size_of::<libc::sa_family_t>() {
+        return Err(INVALID);
+    }
+    // SAFETY: by the contract; the family is there.
+    let family = c_int::from(unsafe { (*address).sa_family });
+    let needed = match family {
+        libc::AF_INET => size_of::<libc::sockaddr_in>(),
+        // The last field may be left out.
+        libc::AF_INET6 => size_of::<libc::sockaddr_in6>() - size_of::<u32>(),
+        _ => return Err(Errno(libc::EAFNOSUPPORT)),
+    };
+    if (length as usize) < needed {
+        return Err(INVALID);
+    }
+    // SAFETY: by the contract, and long enough.
+    unsafe { sockaddr::read(address) }
+}
+
+/// rbind(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rbind(
+    socket: c_int,
+    addr: *const c_sockaddr,
+    length: socklen_t,
+) -> c_int {
+    minus_one(|| {
+        let socket = directory::get(socket)?;
+        // SAFETY: by the contract.
+        let to = unsafe { address(addr, length)? };
+        let state = socket.state();
+        if state.phase != Phase::Idle {
+            return Err(INVALID);
+        }
+        state.identity.bind(to)
+    })
+}
+
+/// rlisten(3).
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn rlisten(socket: c_int, backlog: c_int) -> c_int {
+    minus_one(|| {
+        let socket = directory::get(socket)?;
+        let mut state = socket.state();
+        match state.phase {
+            Phase::Listening => Ok(()),
+            Phase::Idle => {
+                state.identity.listen(backlog)?;
+                state.phase = Phase::Listening;
+                Ok(())
+            }
+            _ => Err(INVALID),
+        }
+    })
+}
+
+/// rconnect(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rconnect(
+    socket: c_int,
+    addr: *const c_sockaddr,
+    length: socklen_t,
+) -> c_int {
+    minus_one(|| {
+        let socket = directory::get(socket)?;
+        // SAFETY: by the contract.
+        let peer = unsafe { address(addr, length)? };
+        {
+            let mut state = socket.state();
+            match state.phase {
+                Phase::Idle => call(&mut state, peer)?,
+                Phase::Connecting if socket.is_nonblocking() => {
+                    return Err(Errno(libc::EALREADY));
+                }
+                Phase::Connecting => {}
+                Phase::Connected => return Err(Errno(libc::EISCONN)),
+                Phase::Listening => return Err(INVALID),
+                Phase::Failed(errno) => {
+                    state.pending = None;
+                    return Err(errno);
+                }
+            }
+        }
+        if socket.is_nonblocking() {
+            return Err(Errno(libc::EINPROGRESS));
+        }
+        let connected = socket.wait(Patience::endless(), |state| {
+            state.connected().map(|stream| stream.map(drop))
+        });
+        if connected.is_err() {
+            socket.state().pending = None;
+        }
+        connected
+    })
+}
+
+fn call(state: &mut State, peer: SocketAddr) -> Result<(), Errno> {
+    state.identity.resolve(peer)?;
+    let hello = state.open_stream()?.hello();
+    if let Err(errno) = state.identity.connect(&hello) {
+        state.stream = None;
+        return Err(errno);
+    }
+    state.phase = Phase::Connecting;
+    Ok(())
+}
+
+/// raccept(3). The new socket may be used at once; what it sends leaves when the caller has confirmed.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn raccept(
+    socket: c_int,
+    addr: *mut c_sockaddr,
+    length: *mut socklen_t,
+) -> c_int {
+    number(|| {
+        let listener = directory::get(socket)?;
+        let accepted = listener.wait(listener.patience(0), |state| {
+            if state.phase != Phase::Listening {
+                return Some(Err(INVALID));
+            }
+            // A call that nobody can answer any more is passed over.
+            while let Some(call) = state.take_call() {
+                if let Ok(socket) = answer(call, &state.options) {
+                    return Some(Ok(socket));
+                }
+            }
+            None
+        })?;
+        let peer = accepted.state().peer();
+        // SAFETY: by the contract.
+        unsafe { names::give(peer, addr, length)? };
+        Ok(directory::add(accepted))
+    })
+}
+
+/// A socket for a call. New sockets block, whatever the listener does.
+fn answer(call: Call, options: &Options) -> Result<Socket, Errno> {
+    let hello = call.hello();
+    let socket = Socket::new(call.take()?, options.clone(), false);
+    {
+        let mut state = socket.state();
+        let stream = state.open_stream()?;
+        stream.begin(&hello)?;
+        let ours = stream.hello();
+        state.identity.accept(&ours)?;
+        state.phase = Phase::Connecting;
+    }
+    Ok(socket)
+}

@@ -1,0 +1,40 @@
+//! Memory of a stream that is registered with its device.
+
+use super::protocol::Remote;
+use crate::card::Card;
+use crate::errno::Errno;
+use std::sync::Arc;
+use uroce_device::memory::{Access, Mr, PdId, Region, Sge};
+
+/// Memory that is registered as long as this lives.
+#[derive(Debug)]
+pub(super) struct Registered {
+    card: Arc<Card>,
+    mr: Mr,
+    pub region: Region,
+}
+
+impl Registered {
+    pub fn new(card: &Arc<Card>, pd: PdId, len: usize, access: Access) -> Result<Self, Errno> {
+        let region = Region::alloc(len).map_err(|_| Errno(libc::ENOMEM))?;
+        let mr = card.device.reg_mr(pd, region.clone(), region.addr(), access)?;
+        Ok(Registered { card: Arc::clone(card), mr, region })
+    }
+
+    /// What a peer needs to write `length` (bytes, or entries) from `offset` on.
+    pub fn remote(&self, offset: usize, length: u32) -> Remote {
+        Remote { addr: self.region.addr() + offset as u64, rkey: self.mr.rkey.0, length }
+    }
+
+    pub fn sge(&self, offset: usize, length: usize) -> Sge {
+        let addr = self.region.addr() + offset as u64;
+        Sge { addr, length: u32::try_from(length).unwrap_or(u32::MAX), lkey: self.mr.lkey }
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        // The queue pair is gone, so nobody uses it; a device that is closing has forgotten it.
+        let _ = self.card.device.dereg_mr(self.mr.id);
+    }
+}

@@ -1,0 +1,338 @@
+//! A connection with its buffers: bytes in, bytes out, and the messages about room for them.
+
+use super::identity::Identity;
+use super::inbound::Inbound;
+use super::link::{Link, Write};
+use super::options::Options;
+use super::outbound::{Outbound, Piece};
+use super::protocol::{Hello, Iomap, Message, Remote};
+use super::registered::Registered;
+use super::tables::{BUFFERS, Tables};
+use crate::errno::Errno;
+use crate::pd::pd_of;
+use std::sync::Arc;
+use uroce_device::memory::{Access, Sge};
+use uroce_device::transport::{Wc, WcStatus};
+
+/// Messages about the connection itself that may be on their way: places in the send queue beside those
+/// for data, and receives beside those that the peer may use for data.
+const CONTROLS: u32 = 4;
+/// Completions that are taken at once.
+const BATCH: usize = 16;
+/// Marks the completions of messages about the connection itself; those of data bear their length.
+const CONTROL: u64 = 1 << 62;
+const BIG_ENDIAN: bool = cfg!(target_endian = "big");
+const RESET: Errno = Errno(libc::ECONNRESET);
+
+/// What the peer said last about itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Peer {
+    /// It may send.
+    Talks,
+    /// It sends nothing any more.
+    Silent,
+    /// It takes and sends nothing any more.
+    Gone,
+}
+
+/// The queue pair and the buffers of a connection.
+#[derive(Debug)]
+pub(super) struct Stream {
+    // The queue pair goes before the memory that it uses.
+    link: Link,
+    pub inbound: Inbound,
+    pub outbound: Outbound,
+    pub tables: Tables,
+    receive: Registered,
+    send: Registered,
+    table: Registered,
+    /// What the peer said when it connected.
+    hello: Option<Hello>,
+    /// The peer can take what we send.
+    open: bool,
+    /// The entry of the peer's table that is written next.
+    entry: u32,
+    /// Places for messages about the connection.
+    controls: u32,
+    slots: u32,
+    limit: u16,
+    iomaps: u32,
+    pub peer: Peer,
+    pub broken: Option<Errno>,
+}
+
+impl Stream {
+    /// The queue pair and the buffers for an id that has its device. They take what a peer sends as soon
+    /// as the connection stands.
+    pub fn new(identity: &Identity, options: &Options) -> Result<Stream, Errno> {
+        let used = identity.used()?;
+        // SAFETY: the domain of a device that ids use lives as long as the process.
+        let pd = unsafe { pd_of(used.pd)? }.id;
+        let memory = |len, access| Registered::new(&used.card, pd, len, access);
+        let written = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
+        let receive = memory(options.receive_buffer, written)?;
+        let send = memory(options.send_buffer, Access::LOCAL_WRITE)?;
+        let table = memory(Tables::size(options.iomaps), written)?;
+        let (slots, limit) = (u32::from(options.send_queue), options.receive_queue);
+        let receives = u32::from(limit) + CONTROLS;
+        // SAFETY: the id is alive, and a socket drops its stream before its id.
+        let link = unsafe {
+            Link::new(identity.id(), Arc::clone(&used.card), slots + CONTROLS, receives)?
+        };
+        link.post_receives(receives as usize)?;
+        Ok(Stream {
+            link,
+            inbound: Inbound::new(receive.region.clone(), limit),
+            outbound: Outbound::new(send.region.clone(), slots),
+            tables: Tables::new(table.region.clone(), options.iomaps),
+            receive,
+            send,
+            table,
+            hello: None,
+            open: false,
+            entry: 1,
+            controls: CONTROLS,
+            slots,
+            limit,
+            iomaps: options.iomaps,
+            peer: Peer::Talks,
+            broken: None,
+        })
+    }
+
+    /// What the peer must know of us.
+    pub fn hello(&self) -> [u8; Hello::LEN] {
+        let half = u32::try_from(self.receive.region.len() / 2).unwrap_or(u32::MAX);
+        let hello = Hello {
+            big_endian: BIG_ENDIAN,
+            credits: self.limit,
+            table: self.table.remote(0, BUFFERS as u32),
+            iomaps: self.iomaps,
+            data: self.receive.remote(0, half),
+        };
+        hello.encode()
+    }
+
+    /// This is what the peer said when it called, or accepted our call.
+    ///
+    /// # Errors
+    /// ECONNRESET: it is none that we know.
+    pub fn begin(&mut self, hello: &[u8]) -> Result<(), Errno> {
+        let hello = Hello::decode(hello).ok_or(super::broken::Broken)?;
+        self.outbound.begin(hello.data, hello.credits);
+        self.hello = Some(hello);
+        Ok(())
+    }
+
+    /// Whether the peer has said who it is.
+    pub fn is_begun(&self) -> bool {
+        self.hello.is_some()
+    }
+
+    /// The connection stands.
+    pub fn open(&mut self) {
+        self.open = true;
+    }
+
+    /// Takes what has come, and tells the peer of room. A connection that breaks stays broken.
+    pub fn progress(&mut self) {
+        if self.broken.is_none() {
+            self.broken = self.advance().err();
+        }
+    }
+
+    fn advance(&mut self) -> Result<(), Errno> {
+        self.link.take_events();
+        let mut done = [Wc::default(); BATCH];
+        loop {
+            let count = self.link.poll(&mut done);
+            let received = done[..count].iter().filter(|wc| Link::is_receive(wc) && wc.is_ok());
+            let again = received.count();
+            for wc in &done[..count] {
+                self.completed(wc)?;
+            }
+            if self.peer != Peer::Gone {
+                self.link.post_receives(again)?;
+            }
+            if count < BATCH {
+                break;
+            }
+        }
+        self.tell_of_room()
+    }
+
+    fn completed(&mut self, wc: &Wc) -> Result<(), Errno> {
+        if !wc.is_ok() {
+            // What is flushed after an orderly end is no surprise.
+            let expected = wc.status == WcStatus::WrFlushErr && self.peer == Peer::Gone;
+            return if expected { Ok(()) } else { Err(RESET) };
+        }
+        if Link::is_receive(wc) {
+            return self.heard(wc);
+        }
+        if wc.wr_id & CONTROL != 0 {
+            self.controls += 1;
+        } else {
+            self.outbound.done(wc.wr_id as usize);
+        }
+        Ok(())
+    }
+
+    fn heard(&mut self, wc: &Wc) -> Result<(), Errno> {
+        let message = wc.imm.and_then(Message::decode).ok_or(super::broken::Broken)?;
+        match message {
+            Message::Data(length) if length == wc.byte_len => self.inbound.arrived(length)?,
+            Message::Data(_) => return Err(super::broken::Broken.into()),
+            Message::Credits(limit) => self.outbound.credits(limit)?,
+            Message::IomapUpdated(_) | Message::Keepalive => {}
+            Message::Shutdown if self.peer == Peer::Talks => self.peer = Peer::Silent,
+            Message::Shutdown => {}
+            Message::Disconnect => self.peer = Peer::Gone,
+        }
+        Ok(())
+    }
+
+    fn tell_of_room(&mut self) -> Result<(), Errno> {
+        let Some(hello) = self.hello else { return Ok(()) };
+        if !self.open || self.peer != Peer::Talks {
+            return Ok(());
+        }
+        while self.controls > 0 && self.inbound.wants_grant() {
+            let grant = self.inbound.grant();
+            let imm = Message::Credits(grant.credits);
+            let Some(half) = grant.half else {
+                self.control(imm)?;
+                continue;
+            };
+            let length = u32::try_from(self.receive.region.len() / 2).unwrap_or(u32::MAX);
+            let bytes = self.receive.remote(half, length).entry(hello.big_endian);
+            let at = u64::from(self.entry) * Remote::LEN as u64;
+            self.entry = (self.entry + 1) % hello.table.length;
+            let to = Remote { addr: hello.table.addr + at, ..hello.table };
+            self.controls -= 1;
+            self.link.write_inline(write(to, imm, CONTROL), &bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Says something about the connection; there must be a place.
+    fn control(&mut self, message: Message) -> Result<(), Errno> {
+        self.controls -= 1;
+        self.link.write(write(Remote::default(), message, CONTROL), &[])
+    }
+
+    /// Says that nothing more will be sent, or that the connection is over. False: try again later.
+    ///
+    /// # Errors
+    /// ECONNRESET.
+    pub fn say(&mut self, message: Message) -> Result<bool, Errno> {
+        if self.controls == 0 {
+            return Ok(false);
+        }
+        self.control(message).map(|()| true)
+    }
+
+    /// Sends as much as there is room for; 0: nothing now.
+    ///
+    /// # Errors
+    /// ECONNRESET.
+    pub fn send(&mut self, data: &[u8]) -> Result<usize, Errno> {
+        let mut sent = 0;
+        while sent < data.len() {
+            let room = self.outbound.room(&self.tables)?.min(data.len() - sent);
+            if room == 0 {
+                break;
+            }
+            let piece = self.outbound.push(&data[sent..sent + room]);
+            self.put(&piece, room, Some(Message::Data(room as u32)))?;
+            sent += room;
+        }
+        Ok(sent)
+    }
+
+    /// Writes as much as there is room for into a buffer that the peer has mapped.
+    ///
+    /// # Errors
+    /// ECONNRESET; EINVAL: nothing is mapped there.
+    pub fn write_mapped(&mut self, data: &[u8], offset: u64) -> Result<usize, Errno> {
+        let mut done = 0;
+        while done < data.len() {
+            let found = self.tables.mapped(offset + done as u64);
+            let to = found.ok_or(Errno(libc::EINVAL))?;
+            let room = self.outbound.free().min(data.len() - done).min(to.length as usize);
+            if room == 0 {
+                break;
+            }
+            let parts = self.outbound.keep(&data[done..done + room]);
+            self.put(&Piece { parts, to }, room, None)?;
+            done += room;
+        }
+        Ok(done)
+    }
+
+    fn put(&self, piece: &Piece, bytes: usize, message: Option<Message>) -> Result<(), Errno> {
+        let sges: [Sge; 2] = piece.parts.map(|(at, length)| self.send.sge(at, length));
+        let parts = if piece.parts[1].1 > 0 { 2 } else { 1 };
+        let (va, rkey) = (piece.to.addr, piece.to.rkey);
+        let imm = message.map(Message::encode);
+        self.link.write(Write { va, rkey, imm, wr_id: bytes as u64 }, &sges[..parts])
+    }
+
+    /// Tells the peer of a buffer of ours that is mapped. False: try again later.
+    ///
+    /// # Errors
+    /// ECONNRESET; ENOSPC: the peer has no such entry.
+    pub fn tell_mapped(&mut self, index: u32, iomap: &Iomap) -> Result<bool, Errno> {
+        let hello = self.hello.ok_or(Errno(libc::ENOTCONN))?;
+        if index >= hello.iomaps {
+            return Err(Errno(libc::ENOSPC));
+        }
+        if !self.outbound.has_slot() {
+            return Ok(false);
+        }
+        let table = u64::from(hello.table.length) * Remote::LEN as u64;
+        let at = table + u64::from(index) * Iomap::LEN as u64;
+        let to = Remote { addr: hello.table.addr + at, ..hello.table };
+        self.outbound.take_slot();
+        let index = u16::try_from(index).unwrap_or(u16::MAX);
+        let write = write(to, Message::IomapUpdated(index), 0);
+        self.link.write_inline(write, &iomap.entry(hello.big_endian)).map(|()| true)
+    }
+
+    /// Buffers that the peer lets us tell it of.
+    pub fn peer_iomaps(&self) -> u32 {
+        self.hello.map_or(0, |hello| hello.iomaps)
+    }
+
+    /// Whether something can be sent now.
+    pub fn has_room(&mut self) -> bool {
+        match self.outbound.room(&self.tables) {
+            Ok(room) => room > 0,
+            Err(broken) => {
+                self.broken = Some(broken.into());
+                true
+            }
+        }
+    }
+
+    /// The peer has all that was sent.
+    pub fn is_idle(&self) -> bool {
+        self.outbound.is_idle(self.slots) && self.controls == CONTROLS
+    }
+
+    pub fn arm(&mut self) -> bool {
+        self.broken.is_none() && self.link.arm()
+    }
+
+    pub fn fd(&self) -> libc::c_int {
+        self.link.fd()
+    }
+
+    pub fn segment(&self) -> usize {
+        self.link.segment()
+    }
+}
+
+fn write(to: Remote, message: Message, wr_id: u64) -> Write {
+    Write { va: to.addr, rkey: to.rkey, imm: Some(message.encode()), wr_id }
+}
