@@ -155,7 +155,8 @@ pub(crate) fn called(
     let used = inner.state().listens.iter().find_map(|(used, _)| {
         std::sync::Arc::ptr_eq(&used.card, &listener.card).then(|| used.clone())
     })?;
-    let id = make(c.channel, c.context, inner.space, (inner.waits.load(Ordering::Relaxed), false)).ok()?;
+    let id = make(c.channel, c.context, inner.space, (inner.waits.load(Ordering::Relaxed), false))
+        .ok()?;
     // SAFETY: just made.
     let child = unsafe { id_of(id) }.ok()?;
     let port = inner.state().local.map_or(0, |local| local.port());

@@ -1,7 +1,7 @@
 //! librdmacm: connections by address and port, on the connection manager of the device.
 //!
-//! What needs a kernel (connections over AF_IB, rsockets) answers EOPNOTSUPP: every name of librdmacm is here, for none of them may reach the system's library, which
-//! knows nothing of our ids.
+//! What needs a kernel (connections over AF_IB) answers EOPNOTSUPP: every name of librdmacm is here,
+//! for none of them may reach the system's library, which knows nothing of our ids.
 
 pub(crate) mod abi;
 mod addrinfo;

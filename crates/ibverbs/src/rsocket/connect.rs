@@ -117,9 +117,8 @@ pub(crate) unsafe extern "C" fn rconnect(
         if socket.is_nonblocking() {
             return Err(Errno(libc::EINPROGRESS));
         }
-        let connected = socket.wait(Patience::endless(), |state| {
-            state.connected().map(|stream| stream.map(drop))
-        });
+        let connected = socket
+            .wait(Patience::endless(), |state| state.connected().map(|stream| stream.map(drop)));
         if connected.is_err() {
             socket.state().pending = None;
         }

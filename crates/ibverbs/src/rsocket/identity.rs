@@ -4,9 +4,7 @@ use super::link::last_error;
 use crate::errno::{Errno, INVALID};
 use crate::object::zeroed;
 use crate::rdmacm::abi::{rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_event_channel};
-use crate::rdmacm::channel::{
-    channel_of, rdma_create_event_channel, rdma_destroy_event_channel,
-};
+use crate::rdmacm::channel::{channel_of, rdma_create_event_channel, rdma_destroy_event_channel};
 use crate::rdmacm::connection::{rdma_accept, rdma_connect, rdma_disconnect, rdma_listen};
 use crate::rdmacm::contexts::Used;
 use crate::rdmacm::endpoint::done;

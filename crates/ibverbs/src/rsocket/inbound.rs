@@ -154,6 +154,7 @@ mod tests {
         inbound.arrived(4).expect("2 left in the second half, 8 in the first");
         assert_eq!((inbound.read(&mut out, false), out), (6, [12, 13, 14, 15, 0, 1]));
         assert_eq!(inbound.read(&mut out, false), 0);
+        assert_eq!(inbound.grant(), Grant { credits: 11, half: Some(8) });
         assert_eq!(inbound.grant(), Grant { credits: 11, half: None });
     }
 

@@ -3,6 +3,8 @@
 use super::directory;
 use super::patience::Patience;
 use super::protocol::{Iomap, Remote};
+use super::socket::State;
+use super::stream::Stream;
 use super::transfer::{send_with, slice};
 use crate::abi::ibv_mr;
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
@@ -49,9 +51,21 @@ impl Mapped {
 
     fn overlaps(&self, offset: u64, length: usize) -> bool {
         let end = offset.saturating_add(length as u64);
-        self.0.iter().filter(|mapping| mapping.index.is_some()).any(|mapping| {
-            offset < mapping.offset + mapping.length as u64 && mapping.offset < end
-        })
+        self.0
+            .iter()
+            .filter(|mapping| mapping.index.is_some())
+            .any(|mapping| offset < mapping.offset + mapping.length as u64 && mapping.offset < end)
+    }
+
+    fn find(&self, addr: usize, length: usize) -> Option<&Mapping> {
+        self.0.iter().find(|mapping| (mapping.addr, mapping.length) == (addr, length))
+    }
+
+    /// False: it is not mapped.
+    fn remove(&mut self, addr: usize, length: usize) -> bool {
+        let is_it = |mapping: &Mapping| (mapping.addr, mapping.length) == (addr, length);
+        let at = self.0.iter().position(is_it);
+        at.map(|at| drop(self.0.remove(at))).is_some()
     }
 
     /// An offset behind all that is mapped.
@@ -59,6 +73,14 @@ impl Mapped {
         let ends = self.0.iter().map(|mapping| mapping.offset + mapping.length as u64);
         ends.max().unwrap_or(0)
     }
+}
+
+/// What a program asks for.
+struct Wanted {
+    buffer: *mut c_void,
+    length: usize,
+    writable: bool,
+    offset: off_t,
 }
 
 /// riomap(3): the offset, or -1.
@@ -73,78 +95,72 @@ pub(crate) unsafe extern "C" fn riomap(
 ) -> off_t {
     number(|| {
         let writable = prot == libc::PROT_WRITE;
-        if buffer.is_null() || length == 0 || !(writable || prot == libc::PROT_NONE) {
+        let known = writable || prot == libc::PROT_NONE;
+        if buffer.is_null() || length == 0 || u32::try_from(length).is_err() || !known {
             return Err(INVALID);
         }
         if flags != 0 {
             return Err(NOT_SUPPORTED);
         }
-        let bytes = u32::try_from(length).map_err(|_| INVALID)?;
         let socket = directory::get(socket)?;
-        let mut made = None;
-        socket.wait(Patience::of(LONG), |state| {
-            let result = (|| {
-                let entries = match state.connected()? {
-                    Ok(stream) => stream.peer_iomaps(),
-                    Err(errno) => return Some(Err(errno)),
-                };
-                if made.is_none() {
-                    let place = match place(&state.mapped, entries, writable, offset, length) {
-                        Ok(place) => place,
-                        Err(errno) => return Some(Err(errno)),
-                    };
-                    let Ok(used) = state.identity.used() else { return Some(Err(INVALID)) };
-                    // SAFETY: by the contract.
-                    let mr = unsafe { ibv_reg_mr(used.pd, buffer, length, WRITTEN) };
-                    if mr.is_null() {
-                        return Some(Err(super::link::last_error()));
-                    }
-                    let (offset, index) = place;
-                    made = Some(Mapping { mr, addr: buffer.addr(), length, offset, index });
-                }
-                let mapping = made.as_ref()?;
-                let Some(index) = mapping.index else { return Some(Ok(())) };
-                // SAFETY: alive as long as the mapping.
-                let rkey = unsafe { (*mapping.mr).rkey };
-                let remote = Remote { addr: mapping.addr as u64, rkey, length: bytes };
-                let iomap = Iomap { offset: mapping.offset, buffer: remote };
-                let stream = state.stream.as_mut()?;
-                match stream.tell_mapped(index, &iomap) {
-                    Ok(true) => Some(Ok(())),
-                    Ok(false) => None,
-                    Err(errno) => Some(Err(errno)),
-                }
-            })();
-            if let Some(Ok(())) = result
-                && let Some(mapping) = made.take()
-            {
-                let offset = mapping.offset;
-                state.mapped.0.push(mapping);
-                return Some(Ok(off_t::try_from(offset).unwrap_or(off_t::MAX)));
-            }
-            result.map(|done| done.map(|()| 0))
-        })
+        let wanted = Wanted { buffer, length, writable, offset };
+        let offset = socket.wait(Patience::of(LONG), |state| match state.connected()? {
+            Ok(_) => Some(map(state, &wanted)),
+            Err(errno) => Some(Err(errno)),
+        })?;
+        let told = socket.wait(Patience::of(LONG), |state| tell(state, &wanted));
+        if told.is_err() {
+            socket.state().mapped.remove(buffer.addr(), length);
+        }
+        told?;
+        off_t::try_from(offset).map_err(|_| INVALID)
     })
 }
 
+/// Registers a buffer, and notes where it is mapped.
+fn map(state: &mut State, wanted: &Wanted) -> Result<u64, Errno> {
+    let entries = state.stream.as_ref().map_or(0, Stream::peer_iomaps);
+    let (offset, index) = place(&state.mapped, entries, wanted)?;
+    let pd = state.identity.used()?.pd;
+    let Wanted { buffer, length, .. } = *wanted;
+    // SAFETY: by the contract of `riomap`.
+    let mr = unsafe { ibv_reg_mr(pd, buffer, length, WRITTEN) };
+    if mr.is_null() {
+        return Err(super::link::last_error());
+    }
+    state.mapped.0.push(Mapping { mr, addr: buffer.addr(), length, offset, index });
+    Ok(offset)
+}
+
+/// Tells the peer of a mapping, if it is for the peer. `None`: try again later.
+fn tell(state: &mut State, wanted: &Wanted) -> Option<Result<(), Errno>> {
+    let mapping = state.mapped.find(wanted.buffer.addr(), wanted.length);
+    let Some((index, mapping)) = mapping.and_then(|found| Some((found.index?, found))) else {
+        return Some(Ok(()));
+    };
+    // SAFETY: the registration is alive as long as the mapping.
+    let rkey = unsafe { (*mapping.mr).rkey };
+    let length = u32::try_from(mapping.length).unwrap_or(u32::MAX);
+    let buffer = Remote { addr: mapping.addr as u64, rkey, length };
+    let iomap = Iomap { offset: mapping.offset, buffer };
+    match state.stream.as_mut()?.tell_mapped(index, &iomap) {
+        Ok(told) => told.then_some(Ok(())),
+        Err(errno) => Some(Err(errno)),
+    }
+}
+
 /// Where a buffer is mapped: its offset, and its entry in the peer's table.
-fn place(
-    mapped: &Mapped,
-    entries: u32,
-    writable: bool,
-    offset: off_t,
-    length: usize,
-) -> Result<(u64, Option<u32>), Errno> {
-    if !writable {
+fn place(mapped: &Mapped, entries: u32, wanted: &Wanted) -> Result<(u64, Option<u32>), Errno> {
+    if !wanted.writable {
         return Ok((0, None));
     }
     let index = mapped.free_index(entries).ok_or(Errno(libc::ENOMEM))?;
-    let offset = match offset {
+    let offset = match wanted.offset {
         -1 => mapped.free_offset(),
         offset => u64::try_from(offset).map_err(|_| INVALID)?,
     };
-    let end = offset.checked_add(length as u64).ok_or(INVALID)?;
-    if end > off_t::MAX as u64 || mapped.overlaps(offset, length) {
+    let end = offset.checked_add(wanted.length as u64).ok_or(INVALID)?;
+    if end > off_t::MAX as u64 || mapped.overlaps(offset, wanted.length) {
         return Err(INVALID);
     }
     Ok((offset, Some(index)))
@@ -155,11 +171,8 @@ fn place(
 pub(crate) extern "C" fn riounmap(socket: c_int, buffer: *mut c_void, length: size_t) -> c_int {
     minus_one(|| {
         let socket = directory::get(socket)?;
-        let mut state = socket.state();
-        let is_it = |mapping: &Mapping| (mapping.addr, mapping.length) == (buffer.addr(), length);
-        let at = state.mapped.0.iter().position(is_it).ok_or(INVALID)?;
-        drop(state.mapped.0.remove(at));
-        Ok(())
+        let removed = socket.state().mapped.remove(buffer.addr(), length);
+        if removed { Ok(()) } else { Err(INVALID) }
     })
 }
 

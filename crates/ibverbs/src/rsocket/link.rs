@@ -72,16 +72,8 @@ impl Link {
                 ibv_destroy_comp_channel(c_channel);
                 return Err(why);
             };
-            let mut link = Link {
-                id,
-                c_channel,
-                c_cq,
-                card,
-                events,
-                cq,
-                qpn: Qpn::new(0),
-                armed: false,
-            };
+            let mut link =
+                Link { id, c_channel, c_cq, card, events, cq, qpn: Qpn::new(0), armed: false };
             let mut init: ibv_qp_init_attr = zeroed();
             (init.qp_type, init.sq_sig_all) = (RC, 1);
             (init.send_cq, init.recv_cq) = (c_cq, c_cq);
@@ -129,7 +121,7 @@ impl Link {
             None => SendOp::Write { va, rkey },
         };
         let flags = SendFlags::SIGNALED;
-        let wr = SendWr { wr_id: write.wr_id, op, flags, data, ud: None };
+        let wr = SendWr { wr_id: write.wr_id, op, flags, data, ud: None, srqn: None };
         self.card.device.post_send(self.qpn, &[wr]).map_err(|(_, error)| {
             crate::settings::explain(&error);
             RESET

@@ -17,9 +17,9 @@ pub(crate) unsafe extern "C" fn rpoll(fds: *mut pollfd, count: nfds_t, timeout: 
         if count > 0 && fds.is_null() {
             return Err(Errno(libc::EFAULT));
         }
-        // SAFETY: by the contract; an empty slice may start anywhere that is aligned.
         let fds = match count {
             0 => &mut [][..],
+            // SAFETY: by the contract.
             _ => unsafe { std::slice::from_raw_parts_mut(fds, count) },
         };
         let ready = poll(fds, &Patience::of_poll(timeout))?;
@@ -29,8 +29,7 @@ pub(crate) unsafe extern "C" fn rpoll(fds: *mut pollfd, count: nfds_t, timeout: 
 
 /// Waits until one of them is ready, and says how many are.
 fn poll(fds: &mut [pollfd], patience: &Patience) -> Result<usize, Errno> {
-    let sockets: Vec<Option<Arc<Socket>>> =
-        fds.iter().map(|one| directory::find(one.fd)).collect();
+    let sockets: Vec<Option<Arc<Socket>>> = fds.iter().map(|one| directory::find(one.fd)).collect();
     let known = sockets.iter().flatten();
     let waiting: Vec<Waiting<'_>> = known.map(|socket| socket.waiters().enter()).collect();
     let alone = Waiters::default();

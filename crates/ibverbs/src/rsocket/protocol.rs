@@ -31,11 +31,7 @@ impl Remote {
 
     /// As an entry of a table, in the byte order of the one whose table it is.
     pub fn entry(self, big_endian: bool) -> [u8; Self::LEN] {
-        if big_endian {
-            self.on_the_wire()
-        } else {
-            self.put(u64::to_le_bytes, u32::to_le_bytes)
-        }
+        if big_endian { self.on_the_wire() } else { self.put(u64::to_le_bytes, u32::to_le_bytes) }
     }
 
     fn put(self, long: fn(u64) -> [u8; 8], word: fn(u32) -> [u8; 4]) -> [u8; Self::LEN] {
@@ -148,8 +144,7 @@ impl Iomap {
 
     pub fn entry(&self, big_endian: bool) -> [u8; Self::LEN] {
         let mut bytes = [0; Self::LEN];
-        let offset =
-            if big_endian { self.offset.to_be_bytes() } else { self.offset.to_le_bytes() };
+        let offset = if big_endian { self.offset.to_be_bytes() } else { self.offset.to_le_bytes() };
         bytes[..8].copy_from_slice(&offset);
         bytes[8..].copy_from_slice(&self.buffer.entry(big_endian));
         bytes

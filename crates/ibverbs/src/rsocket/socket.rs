@@ -218,7 +218,9 @@ impl State {
             Phase::Listening if self.calls.is_empty() => 0,
             Phase::Listening => events & libc::POLLIN,
             Phase::Connecting => 0,
-            Phase::Failed(_) => libc::POLLERR | libc::POLLHUP | events & (libc::POLLIN | libc::POLLOUT),
+            Phase::Failed(_) => {
+                libc::POLLERR | libc::POLLHUP | events & (libc::POLLIN | libc::POLLOUT)
+            }
             Phase::Connected => self.connection_events(events),
         }
     }
@@ -235,6 +237,10 @@ impl State {
             found |= libc::POLLOUT;
         }
         found &= events;
+        // Programs take these two for the end, and must not miss what came before it.
+        if stream.inbound.has_data() && reads {
+            return found;
+        }
         if stream.broken.is_some() {
             found |= libc::POLLERR | libc::POLLHUP;
         } else if stream.peer == Peer::Gone || !(reads || writes) {

@@ -90,11 +90,7 @@ fn option(state: &mut State, level: c_int, name: c_int) -> Result<c_int, Errno> 
 
 /// # Safety
 /// Null, or `length` bytes.
-unsafe fn give<T: Copy>(
-    found: T,
-    value: *mut c_void,
-    length: &mut socklen_t,
-) -> Result<(), Errno> {
+unsafe fn give<T: Copy>(found: T, value: *mut c_void, length: &mut socklen_t) -> Result<(), Errno> {
     if value.is_null() {
         return Err(Errno(libc::EFAULT));
     }

@@ -136,7 +136,8 @@ impl Stream {
 
     /// Takes what has come, and tells the peer of room. A connection that breaks stays broken.
     pub fn progress(&mut self) {
-        if self.broken.is_none() {
+        // What comes with, or right behind, the answer to a call waits until the answer was heard.
+        if self.broken.is_none() && self.is_begun() {
             self.broken = self.advance().err();
         }
     }
@@ -257,8 +258,10 @@ impl Stream {
     pub fn write_mapped(&mut self, data: &[u8], offset: u64) -> Result<usize, Errno> {
         let mut done = 0;
         while done < data.len() {
-            let found = self.tables.mapped(offset + done as u64);
-            let to = found.ok_or(Errno(libc::EINVAL))?;
+            let found = offset.checked_add(done as u64).and_then(|at| self.tables.mapped(at));
+            let Some(to) = found else {
+                return if done > 0 { Ok(done) } else { Err(Errno(libc::EINVAL)) };
+            };
             let room = self.outbound.free().min(data.len() - done).min(to.length as usize);
             if room == 0 {
                 break;

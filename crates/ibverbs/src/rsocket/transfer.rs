@@ -8,7 +8,8 @@ use crate::outcome::number;
 use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr as c_sockaddr, socklen_t, ssize_t};
 
 /// Flags that mean something, or that change nothing here: no signal is sent, and nothing is held back.
-const SEND_FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE;
+const SEND_FLAGS: c_int =
+    libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_WAITALL;
 const RECEIVE_FLAGS: c_int =
     libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_PEEK | libc::MSG_WAITALL;
 /// Most pieces of a call, as in the kernel.
@@ -336,11 +337,7 @@ pub(crate) unsafe extern "C" fn rrecvmsg(
 
 /// rread(3).
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn rread(
-    socket: c_int,
-    data: *mut c_void,
-    length: size_t,
-) -> ssize_t {
+pub(crate) unsafe extern "C" fn rread(socket: c_int, data: *mut c_void, length: size_t) -> ssize_t {
     // SAFETY: the caller's promise is the same.
     unsafe { rrecv(socket, data, length, 0) }
 }

@@ -12,6 +12,8 @@ pub enum How {
     /// As server by rdma_cm, and this command line as client; SERVER is the server's address. Both must
     /// end with 0.
     Called(&'static str),
+    /// As [`Called`](How::Called), but the server goes on for ever; the client must end with 0.
+    Serves(&'static str),
     /// As [`Pair`](How::Pair), both on one address.
     Near,
     /// As [`Called`](How::Called), both on one address.
@@ -122,9 +124,33 @@ pub const CASES: &[Case] = &[
     case("ucmatose", "-c 4", How::Called("ucmatose -c 4 -s SERVER")),
     case("udaddy", "", How::Called("udaddy -s SERVER")),
     case("rdma_server", "-s SERVER", How::Called("rdma_client -s SERVER")),
-    case("rstream", "-b SERVER -S 1000 -C 100 -I 10", How::Called("rstream -s SERVER -S 1000 -C 100 -I 10")),
     case("ib_write_bw", "-F -R -n 100", How::Called("ib_write_bw -F -R -n 100 SERVER")),
     case("ib_send_lat", "-F -R -n 100", How::Called("ib_send_lat -F -R -n 100 SERVER")),
+    case(
+        "rstream",
+        "-b SERVER -S all -I 10 -C 10",
+        How::Called("rstream -s SERVER -S all -I 10 -C 10"),
+    ),
+    case("rstream", "-b SERVER -T b -I 100", How::Called("rstream -s SERVER -T b -I 100")),
+    case("rstream", "-b SERVER -T n -I 100", How::Called("rstream -s SERVER -T n -I 100")),
+    case(
+        "rstream",
+        "-b SERVER -T a -T v -I 100",
+        How::Called("rstream -s SERVER -T a -T v -I 100"),
+    ),
+    case(
+        "rstream",
+        "-b SERVER -T r -B 4096 -I 100",
+        How::Called("rstream -s SERVER -T r -B 4096 -I 100"),
+    ),
+    case("rstream", "-b SERVER -I 100", How::CalledNear("rstream -s SERVER -I 100")),
+    case("riostream", "-b SERVER -I 10 -C 10", How::Called("riostream -s SERVER -I 10 -C 10")),
+    case(
+        "riostream",
+        "-b SERVER -T v -I 10 -C 10",
+        How::Called("riostream -s SERVER -T v -I 10 -C 10"),
+    ),
+    case("rcopy", "", How::Serves("rcopy /etc/services SERVER:SCRATCH/copy")),
 ];
 
 #[cfg(test)]

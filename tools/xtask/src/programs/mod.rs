@@ -117,5 +117,8 @@ fn install() -> Result<(PathBuf, Guard)> {
         let everybody = fs::Permissions::from_mode(0o755);
         fs::set_permissions(folder.join(path), everybody).context(|| "could not set a mode")?;
     }
+    let (scratch, anybody) = (folder.join(trial::SCRATCH), fs::Permissions::from_mode(0o777));
+    fs::create_dir_all(&scratch).context(|| format!("could not make {}", scratch.display()))?;
+    fs::set_permissions(scratch, anybody).context(|| "could not set a mode")?;
     Ok((folder, guard))
 }

@@ -11,6 +11,9 @@ use crate::error::{Error, Result};
 /// What the library says, if it is asked to say much, when a program listens for calls.
 const LISTENS: &str = "uroce: listening for calls";
 
+/// A folder for files of the programs, beside the libraries.
+pub const SCRATCH: &str = "scratch";
+
 /// Runs the case with the libraries in `folder`.
 ///
 /// # Errors
@@ -24,15 +27,19 @@ pub fn run(case: &Case, stage: &Stage, folder: &Path) -> Result<()> {
             let mut end = End::start(&mut play.on(&stage.server), &output("server"))?;
             end.wait_until(|end| end.printed().contains(text))
         }
-        How::Called(client) | How::CalledNear(client) => {
-            let words = play.to_server(case.arguments);
+        How::Called(client) | How::CalledNear(client) | How::Serves(client) => {
+            let words = play.filled(case.arguments);
             let mut server = play.program(&stage.server, case.program, &words);
             let mut server = End::start(&mut server, &output("server"))?;
             server.wait_until(|end| end.printed().contains(LISTENS))?;
-            let client = play.to_server(client);
-            let (name, words) = client.split_once(' ').unwrap_or((&client, ""));
+            let line = play.filled(client);
+            let (name, words) = line.split_once(' ').unwrap_or((&line, ""));
             let mut client = play.program(play.caller(), name, words);
-            both(server, End::start(&mut client, &output("client"))?)
+            let client = End::start(&mut client, &output("client"))?;
+            if matches!(case.how, How::Serves(_)) {
+                return client.finish();
+            }
+            both(server, client)
         }
         How::Pair | How::Near | How::DropIn => {
             let port = port();
@@ -71,8 +78,10 @@ impl Play<'_> {
         }
     }
 
-    fn to_server(&self, words: &str) -> String {
-        words.replace("SERVER", &self.stage.server)
+    /// The words with what differs from run to run.
+    fn filled(&self, words: &str) -> String {
+        let scratch = self.folder.join(SCRATCH).display().to_string();
+        words.replace("SERVER", &self.stage.server).replace("SCRATCH", &scratch)
     }
 
     /// The case's program on the device with this address.
