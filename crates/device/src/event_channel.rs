@@ -87,8 +87,12 @@ impl EventOwners {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A new owner of what had another one: that one gets no event any more, also none that waits.
     pub(crate) fn insert(&self, owner: EventOwner, channel: &EventChannel, cookie: u64) {
-        self.lock().insert(owner, (channel.clone(), cookie));
+        let before = self.lock().insert(owner, (channel.clone(), cookie));
+        if let Some((before, old_cookie)) = before.filter(|(_, old)| *old != cookie) {
+            before.0.retain(|owned| owned.cookie != old_cookie);
+        }
     }
 
     /// Forgets a destroyed object and its events that nobody fetched (R93).

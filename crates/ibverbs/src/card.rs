@@ -3,6 +3,8 @@
 use crate::errno::Errno;
 use crate::outcome::value;
 use crate::settings;
+use crate::xrcd::{FileId, Xrcd};
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
@@ -13,6 +15,8 @@ use uroce_device::{Device, DeviceConfig, Interface};
 pub(crate) struct Card {
     pub(crate) device: Device,
     address: IpAddr,
+    /// XRC domains by the file that the contexts of this process share them by.
+    pub(crate) xrcds: Mutex<HashMap<FileId, Weak<Xrcd>>>,
 }
 
 static OPEN: Mutex<Vec<Weak<Card>>> = Mutex::new(Vec::new());
@@ -71,5 +75,5 @@ fn open_device(interface: &Interface) -> Result<Card, Errno> {
         eprintln!("uroce: cannot open {} on {address}: {error}", interface.name);
         Errno(error.errno())
     })?;
-    Ok(Card { device, address })
+    Ok(Card { device, address, xrcds: Mutex::default() })
 }

@@ -8,7 +8,9 @@ use crate::errno::{Errno, INVALID};
 use crate::object::{Object, zeroed};
 use crate::outcome::{minus_one, pointer};
 use crate::unsupported::unsupported;
-use crate::{cq, cq_ex, dm, domain, mr, mw, post_recv, post_send, qp, query, srq};
+use crate::{
+    cq, cq_ex, dm, domain, mr, mw, post_recv, post_send, qp, query, srq, xrc_target, xrcd,
+};
 use libc::c_int;
 use std::fs::File;
 use std::mem::offset_of;
@@ -129,7 +131,10 @@ impl verbs_context {
         slots.create_cq_ex = Some(cq_ex::create_cq_ex);
         slots.create_qp_ex = Some(qp::create_qp_ex);
         slots.create_srq_ex = Some(srq::create_srq_ex);
-        slots.close_xrcd = Some(unsupported);
+        slots.get_srq_num = Some(srq::get_srq_num);
+        slots.open_qp = Some(xrc_target::open_qp);
+        slots.open_xrcd = Some(xrcd::open_xrcd);
+        slots.close_xrcd = Some(xrcd::close_xrcd);
         verbs_context { slots, context }
     }
 }

@@ -66,3 +66,7 @@ mod sysfs;
 mod sysfs_tree;
 mod unsupported;
 mod wr_builder;
+mod xrc_target;
+#[cfg(test)]
+mod xrc_tests;
+mod xrcd;

@@ -17,6 +17,8 @@ use crate::qp_ex::FUNCTIONS;
 use crate::query::not_null;
 use crate::srq::srq_of;
 use crate::wr_builder::Builder;
+use crate::xrc_target;
+use crate::xrcd::Xrcd;
 use libc::c_int;
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -25,6 +27,7 @@ use uroce_device::wire::Qpn;
 use uroce_device::{Device, EventOwner, QpRequest};
 
 const MASK_PD: u32 = 1;
+const MASK_XRCD: u32 = 1 << 1;
 const MASK_CREATE_FLAGS: u32 = 1 << 2;
 const MASK_SEND_OPS: u32 = 1 << 6;
 
@@ -48,6 +51,8 @@ pub(crate) struct Qp {
     pub(crate) qp_type: QpType,
     /// Created for the extended interface.
     extended: bool,
+    /// Of an XRC target, which several objects may stand for.
+    pub(crate) domain: Option<Arc<Xrcd>>,
     pub(crate) unacknowledged: Unacknowledged,
     /// Requests of the extended interface that are not posted yet.
     pub(crate) builder: Builder,
@@ -56,6 +61,24 @@ pub(crate) struct Qp {
 type Whole = Object<ibv_qp_ex, Qp>;
 
 impl Qp {
+    pub(crate) fn new(
+        (card, ctx): (&Arc<Card>, &Arc<Ctx>),
+        qpn: Qpn,
+        qp_type: QpType,
+        domain: Option<Arc<Xrcd>>,
+    ) -> Qp {
+        Qp {
+            card: Arc::clone(card),
+            ctx: Arc::clone(ctx),
+            qpn,
+            qp_type,
+            extended: false,
+            domain,
+            unacknowledged: Unacknowledged::default(),
+            builder: Builder::default(),
+        }
+    }
+
     pub(crate) fn device(&self) -> &Device {
         &self.card.device
     }
@@ -92,6 +115,10 @@ pub(crate) unsafe extern "C" fn create_qp_ex(
         unsafe { ctx_of(context)? };
         // SAFETY: by the contract.
         let attr = unsafe { &*not_null(init)? };
+        if attr.qp_type == QpType::XrcTgt as c_int && attr.comp_mask == MASK_XRCD {
+            // SAFETY: by the contract.
+            return unsafe { xrc_target::create(context, attr) };
+        }
         let extended = check_extended(attr)?;
         // SAFETY: by the contract; the long form begins with the short one.
         unsafe { create(attr.pd, &mut *init.cast::<ibv_qp_init_attr>(), extended) }
@@ -124,6 +151,8 @@ fn qp_type(number: c_int) -> Result<QpType, Errno> {
         2 => Ok(QpType::Rc),
         3 => Ok(QpType::Uc),
         4 => Ok(QpType::Ud),
+        9 => Ok(QpType::XrcIni),
+        10 => Ok(QpType::XrcTgt),
         _ => Err(NOT_SUPPORTED),
     }
 }
@@ -149,21 +178,23 @@ unsafe fn create(
     owner.device().own_events(EventOwner::Qp(qpn), &owner.ctx.events, place.address());
     // SAFETY: by the contract; the context of a domain does not change.
     let context = unsafe { (*pd).context };
-    let inner = Qp {
-        card: Arc::clone(&owner.card),
-        ctx: Arc::clone(&owner.ctx),
-        qpn,
-        qp_type: request.qp_type,
-        extended,
-        unacknowledged: Unacknowledged::default(),
-        builder: Builder::default(),
-    };
     let qp_base = base(context, pd, init, qpn);
-    let c = ibv_qp_ex { qp_base, comp_mask: 0, wr_id: 0, wr_flags: 0, ops: FUNCTIONS };
-    Ok(place.fill(c, inner).cast())
+    let qp = Qp::new((&owner.card, &owner.ctx), qpn, request.qp_type, None);
+    Ok(fill(place, qp_base, Qp { extended, ..qp }))
 }
 
-fn base(context: *mut ibv_context, pd: *mut ibv_pd, init: &ibv_qp_init_attr, qpn: Qpn) -> ibv_qp {
+/// The object for the program.
+pub(crate) fn fill(place: Place<ibv_qp_ex, Qp>, qp_base: ibv_qp, qp: Qp) -> *mut ibv_qp {
+    let c = ibv_qp_ex { qp_base, comp_mask: 0, wr_id: 0, wr_flags: 0, ops: FUNCTIONS };
+    place.fill(c, qp).cast()
+}
+
+pub(crate) fn base(
+    context: *mut ibv_context,
+    pd: *mut ibv_pd,
+    init: &ibv_qp_init_attr,
+    qpn: Qpn,
+) -> ibv_qp {
     let (mutex, cond) = fresh_locks();
     ibv_qp {
         context,
@@ -190,13 +221,17 @@ unsafe fn request(
 ) -> Result<QpRequest, Errno> {
     // SAFETY: by the contract.
     let id = |cq: *mut ibv_cq| unsafe { cq_of(cq) }.map(|cq| cq.id);
+    let (qp_type, send_cq) = (qp_type(init.qp_type)?, id(init.send_cq)?);
+    // An XRC initiator receives nothing, and its program may have left these fields as they were.
+    let initiator = qp_type == QpType::XrcIni;
+    let no_srq = initiator || init.srq.is_null();
     // SAFETY: by the contract.
-    let srq = if init.srq.is_null() { None } else { Some(unsafe { srq_of(init.srq)? }.id) };
+    let srq = if no_srq { None } else { Some(unsafe { srq_of(init.srq)? }.id) };
     Ok(QpRequest {
-        qp_type: qp_type(init.qp_type)?,
+        qp_type,
         pd,
-        send_cq: id(init.send_cq)?,
-        recv_cq: id(init.recv_cq)?,
+        send_cq,
+        recv_cq: if initiator { send_cq } else { id(init.recv_cq)? },
         srq,
         caps: init.cap.into(),
         signal_all: init.sq_sig_all != 0,
@@ -246,7 +281,10 @@ pub(crate) unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
     status(|| {
         // SAFETY: by the contract.
         let inner = unsafe { qp_of(qp)? };
-        inner.device().destroy_qp(inner.qpn)?;
+        match &inner.domain {
+            Some(domain) => xrc_target::leave(domain, inner, qp)?,
+            None => inner.device().destroy_qp(inner.qpn)?,
+        }
         inner.unacknowledged.wait();
         // SAFETY: by the contract nobody uses it any more.
         unsafe { Whole::destroy(qp.cast()) };

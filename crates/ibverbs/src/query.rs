@@ -64,6 +64,7 @@ pub(crate) unsafe extern "C" fn query_device_ex(
         full.device_cap_flags_ex = u64::from(full.orig_attr.device_cap_flags);
         full.max_dm_size = MAX_DM_SIZE as u64;
         full.odp_caps = ODP_CAPS;
+        full.xrc_odp_caps = ODP_CAPS.rc_odp_caps;
         full.phys_port_cnt_ex = u32::from(full.orig_attr.phys_port_cnt);
         // SAFETY: the program gave `size` bytes.
         unsafe { put_prefix(not_null(attr)?, &full, size) };

@@ -5,25 +5,34 @@ use crate::abi::{
 };
 use crate::card::Card;
 use crate::channel::fresh_locks;
+use crate::context::ctx_of;
+use crate::cq::cq_of;
 use crate::cq_event::Unacknowledged;
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::object::{Object, Place};
 use crate::outcome::{pointer, status};
-use crate::pd::pd_of;
+use crate::pd::{Pd, pd_of};
 use crate::query::not_null;
-use libc::c_int;
+use crate::xrcd::{Xrcd, xrcd_of};
+use libc::{c_int, c_void};
 use std::sync::Arc;
-use uroce_device::transport::{SrqAttr, SrqId};
+use uroce_device::transport::{SrqAttr, SrqId, XrcSrq};
 use uroce_device::{Device, EventOwner};
 
 const MASK_MAX_WR: c_int = 1;
 const MASK_LIMIT: c_int = 2;
+/// `IBV_SRQT_XRC`.
+const TYPE_XRC: c_int = 1;
+/// `IBV_SRQ_INIT_ATTR_*`: TYPE, PD, XRCD and CQ.
+const MASK_ALL_XRC: u32 = 0b1111;
 
 /// What we keep about a shared receive queue.
 #[derive(Debug)]
 pub(crate) struct Srq {
     card: Arc<Card>,
     pub(crate) id: SrqId,
+    /// Of an XRC SRQ.
+    domain: Option<Arc<Xrcd>>,
     pub(crate) unacknowledged: Unacknowledged,
 }
 
@@ -51,32 +60,80 @@ pub(crate) unsafe extern "C" fn ibv_create_srq(
     pointer(|| {
         // SAFETY: by the contract.
         let (owner, init) = unsafe { (pd_of(pd)?, &mut *not_null(init)?) };
-        let wanted = SrqAttr { max_wr: init.attr.max_wr, max_sge: init.attr.max_sge, limit: 0 };
-        let id = owner.device().create_srq(owner.id, &wanted)?;
-        let mut place = Place::new();
-        owner.device().own_events(EventOwner::Srq(id), &owner.ctx.events, place.address());
-        let (mutex, cond) = fresh_locks();
-        let c = ibv_srq {
-            // SAFETY: by the contract; the context of a domain does not change.
-            context: unsafe { (*pd).context },
-            srq_context: init.srq_context,
-            pd,
-            handle: id.0,
-            mutex,
-            cond,
-            events_completed: 0,
-        };
-        let unacknowledged = Unacknowledged::default();
-        Ok(place.fill(c, Srq { card: Arc::clone(&owner.card), id, unacknowledged }))
+        let id = owner.device().create_srq(owner.id, &sizes(&init.attr))?;
+        Ok(wrap(id, pd, owner, init.srq_context, None))
     })
+}
+
+fn sizes(attr: &ibv_srq_attr) -> SrqAttr {
+    SrqAttr { max_wr: attr.max_wr, max_sge: attr.max_sge, limit: 0 }
+}
+
+/// The object for the program.
+fn wrap(
+    id: SrqId,
+    pd: *mut ibv_pd,
+    owner: &Pd,
+    srq_context: *mut c_void,
+    domain: Option<Arc<Xrcd>>,
+) -> *mut ibv_srq {
+    let mut place = Place::new();
+    owner.device().own_events(EventOwner::Srq(id), &owner.ctx.events, place.address());
+    let (mutex, cond) = fresh_locks();
+    let c = ibv_srq {
+        // SAFETY: by the contract; the context of a domain does not change.
+        context: unsafe { (*pd).context },
+        srq_context,
+        pd,
+        handle: id.0,
+        mutex,
+        cond,
+        events_completed: 0,
+    };
+    let unacknowledged = Unacknowledged::default();
+    place.fill(c, Srq { card: Arc::clone(&owner.card), id, domain, unacknowledged })
 }
 
 /// The slot behind `ibv_create_srq_ex`, which comes here only for what the basic type has not.
 pub(crate) unsafe extern "C" fn create_srq_ex(
-    _context: *mut ibv_context,
-    _init: *mut ibv_srq_init_attr_ex,
+    context: *mut ibv_context,
+    init: *mut ibv_srq_init_attr_ex,
 ) -> *mut ibv_srq {
-    pointer(|| Err(NOT_SUPPORTED))
+    pointer(|| {
+        // SAFETY: by the contract.
+        let attr = unsafe {
+            ctx_of(context)?;
+            &*not_null(init)?
+        };
+        match attr.srq_type {
+            TYPE_XRC if attr.comp_mask & !MASK_ALL_XRC == 0 => {}
+            _ => return Err(NOT_SUPPORTED),
+        }
+        if attr.comp_mask & MASK_ALL_XRC != MASK_ALL_XRC {
+            return Err(INVALID);
+        }
+        // SAFETY: by the contract.
+        let (owner, domain, cq) =
+            unsafe { (pd_of(attr.pd)?, xrcd_of(attr.xrcd)?, cq_of(attr.cq)?) };
+        let xrc = XrcSrq { xrcd: domain.id, cq: cq.id };
+        let id = owner.device().create_xrc_srq(owner.id, xrc, &sizes(&attr.attr))?;
+        Ok(wrap(id, attr.pd, owner, attr.srq_context, Some(Arc::clone(domain))))
+    })
+}
+
+/// The slot behind `ibv_get_srq_num`.
+pub(crate) unsafe extern "C" fn get_srq_num(srq: *mut ibv_srq, number: *mut u32) -> c_int {
+    status(|| {
+        // SAFETY: by the contract.
+        unsafe {
+            let inner = srq_of(srq)?;
+            if inner.domain.is_none() {
+                return Err(NOT_SUPPORTED);
+            }
+            *not_null(number)? = inner.device().srq_number(inner.id)?;
+        }
+        Ok(())
+    })
 }
 
 /// ibv_modify_srq(3).

@@ -107,7 +107,8 @@ pub(crate) struct ibv_device_attr_ex {
     pub device_cap_flags_ex: u64,
     pub rest: [u8; 88],
     pub max_dm_size: u64,
-    pub pci_atomic_caps: [u8; 12],
+    pub pci_atomic_caps: [u8; 8],
+    pub xrc_odp_caps: u32,
     pub phys_port_cnt_ex: u32,
 }
 

@@ -85,7 +85,7 @@ fn attributes() -> Vec<Offset> {
             odp_caps.rc_odp_caps = "odp_caps.per_transport_caps.rc_odp_caps",
             odp_caps.ud_odp_caps = "odp_caps.per_transport_caps.ud_odp_caps",
             completion_timestamp_mask, hca_core_clock, device_cap_flags_ex, rest = "tso_caps",
-            max_dm_size, pci_atomic_caps,
+            max_dm_size, pci_atomic_caps, xrc_odp_caps,
             phys_port_cnt_ex }
         ibv_port_attr { state, max_mtu, active_mtu, gid_tbl_len, port_cap_flags, max_msg_sz,
             bad_pkey_cntr, qkey_viol_cntr, pkey_tbl_len, lid, sm_lid, lmc, max_vl_num, sm_sl,
@@ -107,6 +107,9 @@ fn attributes() -> Vec<Offset> {
         ibv_srq_attr { max_wr, max_sge, srq_limit }
         ibv_srq_init_attr { srq_context, attr }
         ibv_srq_init_attr_ex { srq_context, attr, comp_mask, srq_type, pd, xrcd, cq, tm_cap }
+        ibv_xrcd { context }
+        ibv_xrcd_init_attr { comp_mask, fd, oflags }
+        ibv_qp_open_attr { comp_mask, qp_num, xrcd, qp_context, qp_type }
         ibv_cq_init_attr_ex { cqe, cq_context, channel, comp_vector, wc_flags, comp_mask, flags,
             parent_domain }
         ibv_td_init_attr { comp_mask }
@@ -173,6 +176,8 @@ const SIZES: &[(&str, usize)] = &[
     ("struct ibv_srq_init_attr", size_of::<ibv_srq_init_attr>()),
     ("struct ibv_srq_init_attr_ex", size_of::<ibv_srq_init_attr_ex>()),
     ("struct ibv_cq_init_attr_ex", size_of::<ibv_cq_init_attr_ex>()),
+    ("struct ibv_xrcd_init_attr", size_of::<ibv_xrcd_init_attr>()),
+    ("struct ibv_qp_open_attr", size_of::<ibv_qp_open_attr>()),
     ("union ibv_gid", size_of::<ibv_gid>()),
     ("struct ibv_gid_entry", size_of::<ibv_gid_entry>()),
     ("struct ibv_grh", size_of::<ibv_grh>()),
@@ -200,7 +205,8 @@ fn slots() -> Vec<(&'static str, usize)> {
         modify_cq = "modify_cq", wq = "destroy_rwq_ind_table", create_cq_ex = "create_cq_ex",
         private = "priv", query_device_ex = "query_device_ex", create_flow = "ibv_create_flow",
         create_qp_ex = "create_qp_ex", create_srq_ex = "create_srq_ex",
-        get_srq_num = "get_srq_num", close_xrcd = "close_xrcd", sz = "sz"
+        get_srq_num = "get_srq_num", open_qp = "open_qp",
+        open_xrcd = "open_xrcd", close_xrcd = "close_xrcd", sz = "sz"
     }
 }
 

@@ -6,8 +6,9 @@
 //! not know, a closed window or a lost registration, it leaves to the long one.
 
 use uroce_memory::Sge;
-use uroce_wire::{Bth, HeaderWriter, Opcode, Operation, Position, Psn, XrcEth, opcode_for};
+use uroce_wire::{Bth, HeaderWriter, Opcode, Operation, Position, Psn, opcode_for};
 
+use crate::attr::QpType;
 use crate::context::{Context, Transmit};
 use crate::qp::QueuePair;
 use crate::qp::emit::ICRC_LEN;
@@ -27,7 +28,6 @@ pub(crate) struct Middle {
     offset: u64,
     sge: Sge,
     opcode: Opcode,
-    xrceth: Option<XrcEth>,
 }
 
 impl QueuePair {
@@ -46,8 +46,7 @@ impl QueuePair {
         let offset = piece.offset + self.mtu();
         let last = wqe.length.checked_sub(offset + 1)? >> self.mtu_shift();
         let opcode = opcode_for(self.service(), operation, Position::Middle, false, false)?;
-        let xrceth = self.xrceth_of(wqe);
-        Some(Middle { psn: psn.add(1), left: last as u32, offset, sge, opcode, xrceth })
+        Some(Middle { psn: psn.add(1), left: last as u32, offset, sge, opcode })
     }
 
     /// The next packet if it is such a middle packet and may go out.
@@ -66,8 +65,9 @@ impl QueuePair {
         bth.ack_req = reliable && self.wants_ack_within();
         let mut writer = HeaderWriter::new(out);
         writer.put(&bth)?;
-        if let Some(xrceth) = &middle.xrceth {
-            writer.put(xrceth)?;
+        if self.init.qp_type == QpType::XrcIni {
+            let wqe = self.send_queue.get(self.requester.cursor)?;
+            writer.put(&self.xrceth_of(wqe)?)?;
         }
         let start = writer.len();
         let end = start + self.mtu() as usize;

@@ -1,0 +1,155 @@
+//! XRC domains. The contexts of one process share a domain through a file, as ibv_open_xrcd(3) says;
+//! processes cannot, since each has queue pairs and memory of its own.
+
+use crate::abi::{ibv_context, ibv_xrcd, ibv_xrcd_init_attr};
+use crate::card::Card;
+use crate::context::ctx_of;
+use crate::errno::{BUSY, Errno, INVALID, NOT_SUPPORTED};
+use crate::object::Object;
+use crate::outcome::{pointer, status};
+use crate::query::not_null;
+use crate::xrc_target::Targets;
+use libc::c_int;
+use std::fs::File;
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use uroce_device::Device;
+use uroce_device::memory::PdId;
+use uroce_device::transport::{CqId, XrcdId};
+
+/// `IBV_XRCD_INIT_ATTR_FD` and `IBV_XRCD_INIT_ATTR_OFLAGS`: both must be given.
+const MASK: u32 = 0b11;
+/// No file: nobody else can open the domain.
+const NO_FILE: c_int = -1;
+
+/// Device and inode of a file.
+pub(crate) type FileId = (u64, u64);
+
+/// A domain, which all objects that stand for it share.
+#[derive(Debug)]
+pub(crate) struct Xrcd {
+    pub(crate) card: Arc<Card>,
+    pub(crate) id: XrcdId,
+    /// What the device gives to targets.
+    own: (PdId, CqId),
+    /// Objects of programs that stand for the domain; shared receive queues and targets hold it, too.
+    opens: AtomicUsize,
+    /// The objects that stand for the targets.
+    targets: Mutex<Targets>,
+}
+
+impl Xrcd {
+    fn new(card: &Arc<Card>) -> Result<Arc<Xrcd>, Errno> {
+        let device = &card.device;
+        let pd = device.alloc_pd()?;
+        let made = device.create_cq(1, None, 0).and_then(|cq| {
+            let opened = device.open_xrcd(pd, cq).map(|id| (cq, id));
+            opened.inspect_err(|_| _ = device.destroy_cq(cq))
+        });
+        let (cq, id) = made.inspect_err(|_| _ = device.dealloc_pd(pd))?;
+        let (card, targets) = (Arc::clone(card), Mutex::default());
+        let opens = AtomicUsize::new(1);
+        Ok(Arc::new(Xrcd { card, id, own: (pd, cq), opens, targets }))
+    }
+
+    pub(crate) fn device(&self) -> &Device {
+        &self.card.device
+    }
+
+    pub(crate) fn targets(&self) -> MutexGuard<'_, Targets> {
+        self.targets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Xrcd {
+    fn drop(&mut self) {
+        // Nothing belongs to it any more: whatever did held it.
+        let _ = self.device().close_xrcd(self.id);
+        let _ = self.device().destroy_cq(self.own.1);
+        let _ = self.device().dealloc_pd(self.own.0);
+    }
+}
+
+/// Our part of a domain.
+///
+/// # Safety
+/// By the contract.
+pub(crate) unsafe fn xrcd_of<'a>(xrcd: *const ibv_xrcd) -> Result<&'a Arc<Xrcd>, Errno> {
+    // SAFETY: the caller's promise.
+    unsafe { Object::<ibv_xrcd, Arc<Xrcd>>::of(xrcd) }.ok_or(INVALID)
+}
+
+/// The slot behind `ibv_open_xrcd`.
+pub(crate) unsafe extern "C" fn open_xrcd(
+    context: *mut ibv_context,
+    attr: *mut ibv_xrcd_init_attr,
+) -> *mut ibv_xrcd {
+    pointer(|| {
+        // SAFETY: by the contract.
+        let (ctx, attr) = unsafe { (ctx_of(context)?, &*not_null(attr)?) };
+        if attr.comp_mask & !MASK != 0 {
+            return Err(NOT_SUPPORTED);
+        }
+        if attr.comp_mask & MASK != MASK {
+            return Err(INVALID);
+        }
+        let card = ctx.card()?;
+        let domain = if attr.fd == NO_FILE {
+            Xrcd::new(&card)?
+        } else {
+            shared(&card, file_id(attr.fd)?, attr.oflags)?
+        };
+        Ok(Object::create(ibv_xrcd { context }, domain))
+    })
+}
+
+/// The domain of a file: `O_CREAT` makes one if there is none, `O_EXCL` accepts no other's.
+fn shared(card: &Arc<Card>, file: FileId, flags: c_int) -> Result<Arc<Xrcd>, Errno> {
+    let mut domains = card.xrcds.lock().unwrap_or_else(PoisonError::into_inner);
+    domains.retain(|_, domain| domain.strong_count() > 0);
+    match domains.get(&file).and_then(Weak::upgrade) {
+        Some(_) if flags & libc::O_EXCL != 0 => Err(INVALID),
+        Some(domain) => {
+            domain.opens.fetch_add(1, Ordering::SeqCst);
+            Ok(domain)
+        }
+        None if flags & libc::O_CREAT == 0 => Err(Errno(libc::EAGAIN)),
+        None => {
+            let domain = Xrcd::new(card)?;
+            domains.insert(file, Arc::downgrade(&domain));
+            Ok(domain)
+        }
+    }
+}
+
+fn file_id(fd: c_int) -> Result<FileId, Errno> {
+    if fd < 0 {
+        return Err(Errno(libc::EBADF));
+    }
+    // SAFETY: not negative, and only looked at during this call; a closed one gives EBADF.
+    let file = unsafe { BorrowedFd::borrow_raw(fd) };
+    let found = File::from(file.try_clone_to_owned()?).metadata()?;
+    Ok((found.dev(), found.ino()))
+}
+
+/// The slot behind `ibv_close_xrcd`. Of those who share a domain the last learns whether it is still
+/// in use.
+pub(crate) unsafe extern "C" fn close_xrcd(xrcd: *mut ibv_xrcd) -> c_int {
+    status(|| {
+        // SAFETY: by the contract.
+        let domain = unsafe { xrcd_of(xrcd)? };
+        // Nobody opens it meanwhile.
+        let domains = domain.card.xrcds.lock().unwrap_or_else(PoisonError::into_inner);
+        let opens = domain.opens.load(Ordering::SeqCst);
+        if opens == 1 && Arc::strong_count(domain) > opens {
+            return Err(BUSY);
+        }
+        domain.opens.store(opens - 1, Ordering::SeqCst);
+        drop(domains);
+        // SAFETY: by the contract nobody uses it any more.
+        unsafe { Object::<ibv_xrcd, Arc<Xrcd>>::destroy(xrcd) };
+        Ok(())
+    })
+}
