@@ -10,7 +10,7 @@ use crate::qp::qp_of;
 use crate::query::not_null;
 use libc::c_int;
 use uroce_device::memory::Access;
-use uroce_device::transport::{QpAttr, QpAttrMask, QpInit, QpState};
+use uroce_device::transport::{QpAttr, QpAttrMask, QpInit, QpState, QpType};
 use uroce_device::wire::Mtu;
 
 const STATES: [QpState; 7] = [
@@ -40,7 +40,7 @@ pub(crate) unsafe extern "C" fn ibv_modify_qp(
         if mask & RATE_LIMIT != 0 {
             return Err(NOT_SUPPORTED);
         }
-        let mask = QpAttrMask::from_bits(mask).ok_or(INVALID)?;
+        let mask = QpAttrMask::from_bits(mask).ok_or(INVALID)? - ignored(inner.qp_type);
         inner.device().modify_qp(inner.qpn, &to_device(&inner.ctx, attr, mask)?, mask)?;
         if mask.contains(QpAttrMask::STATE) {
             // SAFETY: by the contract; programs only read the field.
@@ -48,6 +48,17 @@ pub(crate) unsafe extern "C" fn ibv_modify_qp(
         }
         Ok(())
     })
+}
+
+/// What programs name for an end of XRC as if it were both; the kernel's interface drops it, too.
+fn ignored(qp_type: QpType) -> QpAttrMask {
+    match qp_type {
+        QpType::XrcIni => QpAttrMask::MAX_DEST_RD_ATOMIC | QpAttrMask::MIN_RNR_TIMER,
+        QpType::XrcTgt => {
+            QpAttrMask::MAX_QP_RD_ATOMIC | QpAttrMask::RETRY_CNT | QpAttrMask::RNR_RETRY
+        }
+        QpType::Rc | QpType::Uc | QpType::Ud => QpAttrMask::empty(),
+    }
 }
 
 pub(crate) fn state(number: c_int) -> Result<QpState, Errno> {
