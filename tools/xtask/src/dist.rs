@@ -1,5 +1,5 @@
-//! `cargo xtask dist`: the program `uroce` and both forms of libibverbs, laid out as a package installs
-//! them.
+//! `cargo xtask dist`: the program `uroce` and both forms of libibverbs and librdmacm, laid out as a
+//! package installs them.
 //!
 //! The library is linked here and not by cargo: rustc gives each shared library of its own a version
 //! script, next to which one of ours, with the symbol versions of rdma-core, has no effect.
@@ -69,15 +69,29 @@ fn lay_out(built: &Path, out: &Path) -> Result<()> {
     }
     fs::copy(built.join("uroce"), bin.join("uroce")).context(|| "could not copy uroce")?;
     let archive = built.join("liburoce_ibverbs.a");
-    let (versions, script) = (workspace::root().join(VERSIONS), lib.join("preload.map"));
-    link(&archive, &lib.join("drop-in/libibverbs.so.1"), &versions, &[])?;
     let read = |map: &str| {
         fs::read_to_string(workspace::root().join(map)).context(|| format!("could not read {map}"))
     };
     let names = read(VERSIONS)? + &read(CONNECTIONS)?;
-    fs::write(&script, without_versions(&names)).context(|| "could not write a linker script")?;
-    link(&archive, &lib.join("liburoce_ibverbs.so"), &script, INTERPOSED)?;
-    fs::remove_file(&script).context(|| "could not remove a linker script")
+    let linked = |library: &str, names: &str, interposed: &[&str]| {
+        let script = lib.join("names.map");
+        fs::write(&script, names).context(|| "could not write a linker script")?;
+        link(&archive, &lib.join(library), &script, interposed)?;
+        fs::remove_file(&script).context(|| "could not remove a linker script")
+    };
+    linked("drop-in/libibverbs.so.1", &names, &[])?;
+    linked("liburoce_ibverbs.so", &without_versions(&names), INTERPOSED)?;
+    same_library("libibverbs.so.1", &lib.join("drop-in/librdmacm.so.1"))
+}
+
+/// One library under two names. The dynamic linker knows that it is the same file, and loads it once: a
+/// second copy would have devices of its own.
+fn same_library(library: &str, name: &Path) -> Result<()> {
+    let why = || format!("could not make {}", name.display());
+    if name.symlink_metadata().is_ok() {
+        fs::remove_file(name).context(why)?;
+    }
+    std::os::unix::fs::symlink(library, name).context(why)
 }
 
 /// Functions of the C library that ours stand before; in the archive they are called `uroce_...`.

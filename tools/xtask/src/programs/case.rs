@@ -20,6 +20,8 @@ pub enum How {
     CalledNear(&'static str),
     /// As [`Pair`](How::Pair), with the library in the place of the system's.
     DropIn,
+    /// As [`Called`](How::Called), with the library in the place of the system's.
+    CalledDropIn(&'static str),
 }
 
 /// A command line and how to run it.
@@ -42,7 +44,7 @@ impl Case {
     /// Its options, and how it is run where that is not the usual way.
     pub fn options(&self) -> String {
         let form = match self.how {
-            How::DropIn => " (drop-in)",
+            How::DropIn | How::CalledDropIn(_) => " (drop-in)",
             How::Near | How::CalledNear(_) => " (one address)",
             _ => "",
         };
@@ -161,6 +163,9 @@ pub const CASES: &[Case] = &[
         "-b SERVER -T v -I 10 -C 10",
         How::Called("riostream -s SERVER -T v -I 10 -C 10"),
     ),
+    case("rping", "-s -a SERVER -C 10", How::CalledDropIn("rping -c -a SERVER -C 10 -v")),
+    case("rstream", "-b SERVER -I 100", How::CalledDropIn("rstream -s SERVER -I 100")),
+    case("ib_write_bw", "-F -R -n 100", How::CalledDropIn("ib_write_bw -F -R -n 100 SERVER")),
     case("rcopy", "", How::Serves("rcopy /etc/services SERVER:SCRATCH/copy")),
 ];
 

@@ -3,6 +3,7 @@
 mod case;
 mod end;
 mod expected;
+mod exports;
 mod pyverbs;
 mod record;
 mod stage;
@@ -64,6 +65,9 @@ pub fn run(arguments: &ProgramsArgs) -> Result<()> {
     let mut table = Table::default();
     for case in CASES.iter().filter(|case| wanted(&case.line())) {
         table.add(case.program, case.options(), attempts(case, &stage, &folder));
+    }
+    for library in exports::LIBRARIES.iter().filter(|library| wanted(&exports::line(library))) {
+        table.add(exports::PROGRAM, (*library).to_owned(), exports::check(library, &folder));
     }
     if wanted(PYVERBS) {
         run_tests(arguments.write, &stage, &folder, &mut table)?;

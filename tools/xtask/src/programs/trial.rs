@@ -27,7 +27,10 @@ pub fn run(case: &Case, stage: &Stage, folder: &Path) -> Result<()> {
             let mut end = End::start(&mut play.on(&stage.server), &output("server"))?;
             end.wait_until(|end| end.printed().contains(text))
         }
-        How::Called(client) | How::CalledNear(client) | How::Serves(client) => {
+        How::Called(client)
+        | How::CalledNear(client)
+        | How::CalledDropIn(client)
+        | How::Serves(client) => {
             let words = play.filled(case.arguments);
             let mut server = play.program(&stage.server, case.program, &words);
             let mut server = End::start(&mut server, &output("server"))?;
@@ -98,7 +101,7 @@ impl Play<'_> {
             words.extend(["stdbuf", "-oL"]);
         }
         words.extend([&uroce, "run", "--log", "debug", "--device", address]);
-        if self.case.how == How::DropIn {
+        if matches!(self.case.how, How::DropIn | How::CalledDropIn(_)) {
             words.push("--drop-in");
         }
         words.extend(["--", name]);
