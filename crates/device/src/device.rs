@@ -128,6 +128,13 @@ impl Device {
         inventory::list(&self.0.shared, &self.0.about)
     }
 
+    /// What the [`timestamp`](uroce_transport::Wc::timestamp) of a completion is on the system's clock
+    /// (CLOCK_MONOTONIC, nanoseconds). It is the time at which the packet that completed the work request was
+    /// taken from the datapath, where it may have waited.
+    pub fn monotonic_ns(&self, timestamp: u64) -> u64 {
+        self.0.shared.clock.monotonic_ns(timestamp)
+    }
+
     /// True if other processes can ask what the device has.
     pub fn is_reported(&self) -> bool {
         self.0.reporter.is_some()

@@ -85,6 +85,7 @@ impl Engine {
     pub(crate) fn turn(&mut self) -> bool {
         let now = self.clock.now();
         self.turned_at = now;
+        self.nic.tables.cqs.set_time(now);
         let late = if self.nic.patient.is_empty() { 0 } else { self.send_ready(now) };
         let received = self.receive(now);
         let fired = self.nic.serve_timers(now);

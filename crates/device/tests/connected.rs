@@ -34,6 +34,26 @@ fn send_and_receive() {
 }
 
 #[test]
+fn completions_tell_when_they_came() {
+    let monotonic = || {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+    };
+    let (a, b) = two();
+    let (qa, _) = rc_pair(&a, &b);
+    let (from, to) = (a.buffer(8), b.buffer(8));
+    let mut last = monotonic();
+    for wr_id in 0..3 {
+        a.send(qa, wr_id, SendOp::Write { va: to.addr(), rkey: to.mr.rkey }, &[from.sge(0, 8)]);
+        let completed = collect(&[(&a, 1), (&b, 0)])[0][0].timestamp;
+        let at = a.device.monotonic_ns(completed);
+        // The two readings at the opening are not quite the same moment.
+        assert!(at + 1_000_000 >= last && at <= monotonic() + 1_000_000, "{at} after {last}");
+        last = at;
+    }
+}
+
+#[test]
 fn without_an_icrc_everything_still_arrives() {
     let fabric = LoopbackFabric::without_icrc();
     let (a, b) = (Node::inline(&fabric, 1), Node::inline(&fabric, 2));

@@ -9,7 +9,7 @@ use crate::object::{Object, zeroed};
 use crate::outcome::{minus_one, pointer};
 use crate::unsupported::unsupported;
 use crate::{
-    cq, cq_ex, dm, domain, mr, mw, post_recv, post_send, qp, query, srq, xrc_target, xrcd,
+    clock, cq, cq_ex, dm, domain, mr, mw, post_recv, post_send, qp, query, srq, xrc_target, xrcd,
 };
 use libc::c_int;
 use std::fs::File;
@@ -128,6 +128,7 @@ impl verbs_context {
         slots.alloc_dm = Some(dm::alloc_dm);
         slots.free_dm = Some(dm::free_dm);
         slots.reg_dm_mr = Some(dm::reg_dm_mr);
+        slots.query_rt_values = Some(clock::query_rt_values);
         slots.create_cq_ex = Some(cq_ex::create_cq_ex);
         slots.create_qp_ex = Some(qp::create_qp_ex);
         slots.create_srq_ex = Some(srq::create_srq_ex);

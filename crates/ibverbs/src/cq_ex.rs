@@ -1,6 +1,7 @@
 //! Extended completion queues: one completion at a time, read field by field.
 
 use crate::abi::{ibv_context, ibv_cq, ibv_cq_ex, ibv_cq_init_attr_ex, ibv_wc_tm_info};
+use crate::clock::wallclock;
 use crate::cq::{Cq, cq_of, create, explain, imm_data};
 use crate::domain::check_parent;
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
@@ -13,8 +14,10 @@ use uroce_device::transport::Wc;
 #[derive(Debug, Default)]
 pub(crate) struct Reader(Mutex<Wc>);
 
-/// `IBV_WC_STANDARD_FLAGS`: all that a completion without a clock can tell.
+/// `IBV_WC_STANDARD_FLAGS`.
 const STANDARD_FLAGS: u64 = 0x7f;
+/// `IBV_WC_EX_WITH_COMPLETION_TIMESTAMP` and `..._TIMESTAMP_WALLCLOCK`.
+const TIMESTAMPS: u64 = 1 << 7 | 1 << 11;
 /// `IBV_CQ_INIT_ATTR_MASK_FLAGS`; the flags are promises of the program that we have no use for.
 const MASK_FLAGS: u32 = 1;
 /// `IBV_CQ_INIT_ATTR_MASK_PD`.
@@ -31,7 +34,9 @@ pub(crate) unsafe extern "C" fn create_cq_ex(
         }
         // SAFETY: by the contract.
         let attr = unsafe { &*attr };
-        if attr.wc_flags & !STANDARD_FLAGS != 0 || attr.comp_mask & !(MASK_FLAGS | MASK_PD) != 0 {
+        if attr.wc_flags & !(STANDARD_FLAGS | TIMESTAMPS) != 0
+            || attr.comp_mask & !(MASK_FLAGS | MASK_PD) != 0
+        {
             return Err(NOT_SUPPORTED);
         }
         if attr.comp_mask & MASK_PD != 0 {
@@ -63,11 +68,11 @@ pub(crate) fn with_functions(base: ibv_cq) -> ibv_cq_ex {
         read_slid: no_number,
         read_sl: no_byte,
         read_dlid_path_bits: no_byte,
-        read_completion_ts: no_time,
+        read_completion_ts,
         read_cvlan: no_tag,
         read_flow_tag: no_number,
         read_tm_info: no_tag_matching,
-        read_completion_wallclock_ns: no_time,
+        read_completion_wallclock_ns,
     }
 }
 
@@ -114,9 +119,8 @@ macro_rules! read {
             value(0, || {
                 // SAFETY: by the contract.
                 let Ok(cq) = (unsafe { cq_of(cq.cast()) }) else { return 0 };
-                let wc = *cq.reader.0.lock().unwrap_or_else(PoisonError::into_inner);
                 let field: fn(&Wc) -> $type = $field;
-                field(&wc)
+                field(&cq.fetched())
             })
         }
     )*};
@@ -131,6 +135,27 @@ read! {
     read_wc_flags -> c_uint = |wc| wc.flags.bits();
 }
 
+/// Ticks of the clock that `ibv_query_rt_values_ex` reads.
+unsafe extern "C" fn read_completion_ts(cq: *mut ibv_cq_ex) -> u64 {
+    // SAFETY: by the contract.
+    value(0, || unsafe { cq_of(cq.cast()) }.map_or(0, completed_at))
+}
+
+unsafe extern "C" fn read_completion_wallclock_ns(cq: *mut ibv_cq_ex) -> u64 {
+    // SAFETY: by the contract.
+    value(0, || unsafe { cq_of(cq.cast()) }.map_or(0, |cq| wallclock(completed_at(cq))))
+}
+
+fn completed_at(cq: &Cq) -> u64 {
+    cq.device().monotonic_ns(cq.fetched().timestamp)
+}
+
+impl Cq {
+    fn fetched(&self) -> Wc {
+        *self.reader.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 // What RoCE does not have (LIDs, service levels), and what create_cq_ex refuses to promise.
 unsafe extern "C" fn no_byte(_: *mut ibv_cq_ex) -> u8 {
     0
@@ -139,9 +164,6 @@ unsafe extern "C" fn no_tag(_: *mut ibv_cq_ex) -> u16 {
     0
 }
 unsafe extern "C" fn no_number(_: *mut ibv_cq_ex) -> u32 {
-    0
-}
-unsafe extern "C" fn no_time(_: *mut ibv_cq_ex) -> u64 {
     0
 }
 unsafe extern "C" fn no_tag_matching(_: *mut ibv_cq_ex, _: *mut ibv_wc_tm_info) {}

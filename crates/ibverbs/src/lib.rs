@@ -29,6 +29,7 @@ mod ah;
 mod async_event;
 mod card;
 mod channel;
+mod clock;
 mod context;
 #[cfg(test)]
 mod contract_tests;

@@ -1,6 +1,7 @@
 //! `ibv_query_device`, `ibv_query_port` and P_Keys.
 
 use crate::abi::{ibv_context, ibv_device_attr, ibv_device_attr_ex, ibv_odp_caps, ibv_port_attr};
+use crate::clock::{CORE_CLOCK_KHZ, TIMESTAMP_MASK};
 use crate::context::{Ctx, ctx_of};
 use crate::device_list::put_text;
 use crate::dm::MAX_DM_SIZE;
@@ -65,6 +66,8 @@ pub(crate) unsafe extern "C" fn query_device_ex(
         full.max_dm_size = MAX_DM_SIZE as u64;
         full.odp_caps = ODP_CAPS;
         full.xrc_odp_caps = ODP_CAPS.rc_odp_caps;
+        full.completion_timestamp_mask = TIMESTAMP_MASK;
+        full.hca_core_clock = CORE_CLOCK_KHZ;
         full.phys_port_cnt_ex = u32::from(full.orig_attr.phys_port_cnt);
         // SAFETY: the program gave `size` bytes.
         unsafe { put_prefix(not_null(attr)?, &full, size) };

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use slab::Slab;
 
+use crate::time::Instant;
 use crate::wc::Wc;
 
 /// Number of a completion queue inside its device.
@@ -135,12 +136,19 @@ pub struct CqTable {
     queues: Slab<CompletionQueue>,
     /// Queues that raised an event since [`CqTable::pop_event`] last returned `None`.
     due: VecDeque<CqId>,
+    /// Stamped on completions.
+    now: Instant,
 }
 
 impl CqTable {
     /// An empty table.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Completions that come from now on have this time.
+    pub fn set_time(&mut self, now: Instant) {
+        self.now = now;
     }
 
     /// Adds a queue.
@@ -185,7 +193,7 @@ impl CqTable {
         let Some(cq) = self.queues.get_mut(id.0 as usize) else {
             return Err(Overflow);
         };
-        let outcome = cq.push(wc, solicited);
+        let outcome = cq.push(Wc { timestamp: self.now.as_nanos(), ..wc }, solicited);
         if cq.take_event() {
             self.due.push_back(id);
         }

@@ -158,6 +158,9 @@ pub struct Wc {
     pub imm: Option<u32>,
     /// Key that the peer's SEND with invalidate named.
     pub invalidated: Option<u32>,
+    /// When it came to its queue ([`CqTable::set_time`](crate::CqTable::set_time)), in nanoseconds of the
+    /// device's clock.
+    pub timestamp: u64,
     /// Our queue pair.
     pub qpn: u32,
     /// Sender's queue pair (UD).
@@ -182,6 +185,7 @@ impl Wc {
     ///
     /// # Errors
     /// [`WorkError`] for any status but success.
+    #[expect(clippy::result_large_err, reason = "both variants are the completion itself")]
     pub fn result(self) -> Result<Wc, WorkError> {
         if self.is_ok() { Ok(self) } else { Err(WorkError(self)) }
     }

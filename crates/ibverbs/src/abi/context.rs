@@ -1,7 +1,7 @@
 //! Devices, contexts and what they tell about themselves.
 
 use super::{Slot, ibv_context_ops, verbs_slots};
-use libc::{c_char, c_int, c_uint, c_void, pthread_mutex_t};
+use libc::{c_char, c_int, c_uint, c_void, pthread_mutex_t, timespec};
 
 #[repr(C)]
 pub(crate) struct ibv_device {
@@ -23,6 +23,12 @@ pub(crate) struct ibv_context {
     pub num_comp_vectors: c_int,
     pub mutex: pthread_mutex_t,
     pub abi_compat: *mut c_void,
+}
+
+#[repr(C)]
+pub(crate) struct ibv_values_ex {
+    pub comp_mask: u32,
+    pub raw_clock: timespec,
 }
 
 /// The extended functions lie before the context that programs get a pointer to.

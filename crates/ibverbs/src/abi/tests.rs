@@ -87,6 +87,7 @@ fn attributes() -> Vec<Offset> {
             completion_timestamp_mask, hca_core_clock, device_cap_flags_ex, rest = "tso_caps",
             max_dm_size, pci_atomic_caps, xrc_odp_caps,
             phys_port_cnt_ex }
+        ibv_values_ex { comp_mask, raw_clock }
         ibv_port_attr { state, max_mtu, active_mtu, gid_tbl_len, port_cap_flags, max_msg_sz,
             bad_pkey_cntr, qkey_viol_cntr, pkey_tbl_len, lid, sm_lid, lmc, max_vl_num, sm_sl,
             subnet_timeout, init_type_reply, active_width, active_speed, phys_state, link_layer,

@@ -70,6 +70,8 @@ pub const CASES: &[Case] = &[
     case("grep", "-r RoCE /sys/class/infiniband", How::Until("RoCE v2")),
     pair("ibv_rc_pingpong", "-g 0"),
     pair("ibv_rc_pingpong", "-g 0 -e"),
+    pair("ibv_rc_pingpong", "-g 0 -t"),
+    pair("ibv_rc_pingpong", "-g 0 -o"),
     pair("ibv_rc_pingpong", "-g 1 -c -s 1000"),
     pair("ibv_rc_pingpong", "-g 0 -N"),
     pair("ibv_rc_pingpong", "-g 0 -m 4096 -s 1000000 -n 20"),

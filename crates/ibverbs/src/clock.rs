@@ -1,0 +1,82 @@
+//! The clock of our devices: CLOCK_MONOTONIC in nanoseconds, the same for all of them, so that a program
+//! can compare what completes on one with what it does itself.
+
+use crate::abi::{ibv_context, ibv_values_ex};
+use crate::context::ctx_of;
+use crate::errno::NOT_SUPPORTED;
+use crate::outcome::status;
+use crate::query::not_null;
+use libc::{c_int, timespec};
+
+/// `hca_core_clock` is in kHz: one tick is a nanosecond.
+pub(crate) const CORE_CLOCK_KHZ: u64 = 1_000_000;
+/// `completion_timestamp_mask`: all 64 bits count.
+pub(crate) const TIMESTAMP_MASK: u64 = u64::MAX;
+/// `IBV_VALUES_MASK_RAW_CLOCK`.
+const RAW_CLOCK: u32 = 1;
+
+fn nanoseconds(clock: libc::clockid_t) -> u64 {
+    let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a timespec to write to; these clocks exist everywhere, else it stays 0.
+    unsafe { libc::clock_gettime(clock, &raw mut now) };
+    let part = |number: i64| u64::try_from(number).unwrap_or(0);
+    part(now.tv_sec) * 1_000_000_000 + part(now.tv_nsec)
+}
+
+/// A moment on CLOCK_MONOTONIC as nanoseconds since 1970, as the clocks stand to each other now.
+pub(crate) fn wallclock(monotonic: u64) -> u64 {
+    let ago = nanoseconds(libc::CLOCK_MONOTONIC).saturating_sub(monotonic);
+    nanoseconds(libc::CLOCK_REALTIME).saturating_sub(ago)
+}
+
+/// The slot behind `ibv_query_rt_values_ex`. As from hardware, ticks are in the field of nanoseconds, which
+/// they are here.
+pub(crate) unsafe extern "C" fn query_rt_values(
+    context: *mut ibv_context,
+    values: *mut ibv_values_ex,
+) -> c_int {
+    status(|| {
+        // SAFETY: by the contract.
+        unsafe {
+            ctx_of(context)?;
+            if (*not_null(values)?).comp_mask & !RAW_CLOCK != 0 {
+                return Err(NOT_SUPPORTED);
+            }
+            let ticks = nanoseconds(libc::CLOCK_MONOTONIC);
+            let raw_clock = timespec { tv_sec: 0, tv_nsec: ticks.cast_signed() };
+            values.write(ibv_values_ex { comp_mask: RAW_CLOCK, raw_clock });
+        }
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract_tests::opened;
+
+    #[test]
+    fn ticks_are_nanoseconds_of_the_monotonic_clock() {
+        let context = opened(206);
+        let nothing = timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut values = ibv_values_ex { comp_mask: RAW_CLOCK, raw_clock: nothing };
+        let before = nanoseconds(libc::CLOCK_MONOTONIC);
+        // SAFETY: as the manual page wants it.
+        unsafe {
+            assert_eq!(query_rt_values(context, &raw mut values), 0);
+            let ticks = values.raw_clock.tv_nsec.cast_unsigned();
+            assert!((before..=nanoseconds(libc::CLOCK_MONOTONIC)).contains(&ticks));
+            values.comp_mask = 2;
+            assert_eq!(query_rt_values(context, &raw mut values), libc::EOPNOTSUPP);
+            assert_eq!(query_rt_values(context, std::ptr::null_mut()), libc::EINVAL);
+        }
+    }
+
+    #[test]
+    fn a_moment_has_one_place_on_both_clocks() {
+        let (then, real) = (nanoseconds(libc::CLOCK_MONOTONIC), nanoseconds(libc::CLOCK_REALTIME));
+        let found = wallclock(then);
+        assert!(found.abs_diff(real) < 1_000_000_000, "{found} is not {real}");
+        assert!(wallclock(then - 5_000_000_000) < found);
+    }
+}
