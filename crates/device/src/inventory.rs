@@ -123,11 +123,6 @@ fn count<T: Eq + Hash>(used: impl Iterator<Item = T>) -> HashMap<T, usize> {
     users
 }
 
-/// The place of a domain in its table, which is enough to tell those apart that there are.
-fn pdn(pd: PdId) -> u32 {
-    pd.get() as u32
-}
-
 fn counters_line(counters: &[(&'static str, u64)]) -> Resource {
     let line = Resource::new(ResourceKind::Counters);
     counters.iter().fold(line, |line, (name, value)| line.with(name, value))
@@ -148,7 +143,7 @@ fn qp_line(Qp { init, attr, waiting }: &Qp) -> Resource {
         .with("path-mig-state", migration.unwrap_or("MIGRATED"))
         .with("path-mtu", attr.path_mtu)
         .with("sends", waiting)
-        .with("pdn", pdn(init.pd))
+        .with("pdn", init.pd.place())
         .with("send-cqn", init.send_cq.0)
         .with("recv-cqn", init.recv_cq.0)
         .with_some("srqn", init.srq.map(|srq| srq.0))
@@ -166,13 +161,13 @@ fn cq_line(cq: &Cq, users: usize) -> Resource {
 
 fn mr_line(info: &MrInfo) -> Resource {
     Resource::new(ResourceKind::Mr)
-        .with("mrn", info.mr.id.get() as u32)
+        .with("mrn", info.mr.id.place())
         .with("rkey", format_args!("{:#x}", info.mr.rkey.0))
         .with("lkey", format_args!("{:#x}", info.mr.lkey.0))
         .with("iova", format_args!("{:#x}", info.iova))
         .with("mrlen", info.len)
         .with("access", access_words(info.access))
-        .with("pdn", pdn(info.pd))
+        .with("pdn", info.pd.place())
 }
 
 fn access_words(access: uroce_memory::Access) -> String {
@@ -181,7 +176,7 @@ fn access_words(access: uroce_memory::Access) -> String {
 }
 
 fn pd_line(pd: PdId, users: u32) -> Resource {
-    Resource::new(ResourceKind::Pd).with("pdn", pdn(pd)).with("users", users)
+    Resource::new(ResourceKind::Pd).with("pdn", pd.place()).with("users", users)
 }
 
 fn srq_line(srq: &Srq, users: usize) -> Resource {
@@ -192,7 +187,7 @@ fn srq_line(srq: &Srq, users: usize) -> Resource {
         .with("waiting", srq.waiting)
         .with("limit", srq.attr.limit)
         .with("users", users)
-        .with("pdn", pdn(srq.pd))
+        .with("pdn", srq.pd.place())
 }
 
 fn listener_line(service: ServiceId) -> Resource {

@@ -3,18 +3,19 @@
 use crate::abi::{ibv_context, ibv_context_ops, ibv_device, verbs_context, verbs_slots};
 use crate::card::Card;
 use crate::channel::make_blocking;
-use crate::device_list::Node;
+use crate::device_list::{Node, device_of};
 use crate::errno::{Errno, INVALID};
 use crate::object::{Object, zeroed};
 use crate::outcome::{minus_one, pointer};
 use crate::unsupported::unsupported;
 use crate::{
-    clock, cq, cq_ex, dm, domain, mr, mw, post_recv, post_send, qp, query, srq, xrc_target, xrcd,
+    clock, cq, cq_ex, dm, domain, import, mr, mw, post_recv, post_send, qp, query, srq, xrc_target,
+    xrcd,
 };
 use libc::c_int;
 use std::fs::File;
 use std::mem::offset_of;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use uroce_device::limits::COMP_VECTORS;
 use uroce_device::{DeviceLimits, EventChannel, Interface};
@@ -25,25 +26,25 @@ const EXTENDED: usize = usize::MAX;
 /// What the objects of a context share.
 #[derive(Debug)]
 pub(crate) struct Ctx {
-    pub(crate) interface: Interface,
+    pub(crate) interface: Arc<Interface>,
     pub(crate) limits: DeviceLimits,
     /// Asynchronous events of this context's objects.
     pub(crate) events: EventChannel,
-    /// Programs duplicate it and send it to others, which is all that can be done with it.
+    /// A file of which there is no other, so that a duplicate of it names the device (`ibv_import_device`).
     command: File,
     /// Opened when the first object is made: a look at a device needs no UDP port.
     card: Mutex<Option<Arc<Card>>>,
 }
 
 impl Ctx {
-    fn new(interface: &Interface) -> Result<Ctx, Errno> {
+    fn new(interface: Arc<Interface>, command: File) -> Result<Ctx, Errno> {
         let events = EventChannel::new()?;
         make_blocking(events.as_fd())?;
         Ok(Ctx {
-            interface: interface.clone(),
+            interface,
             limits: DeviceLimits::default(),
             events,
-            command: File::open("/dev/null")?,
+            command,
             card: Mutex::new(None),
         })
     }
@@ -81,12 +82,30 @@ fn whole_of(context: *const ibv_context) -> *mut verbs_context {
 pub(crate) unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
     pointer(|| {
         // SAFETY: by the contract.
-        let interface = unsafe { Node::of(device) }.ok_or(INVALID)?;
-        let ctx = Ctx::new(interface)?;
-        let descriptors = (ctx.command.as_raw_fd(), ctx.events.as_fd().as_raw_fd());
-        let whole = Whole::create(verbs_context::new(device, descriptors), Arc::new(ctx));
-        // SAFETY: just made; this only computes the address of a field.
-        Ok(unsafe { std::ptr::addr_of_mut!((*whole).context) })
+        let interface = Arc::new(unsafe { Node::of(device) }.ok_or(INVALID)?.clone());
+        let command = import::new_file(&interface)?;
+        Ok(object(device, Ctx::new(interface, command)?))
+    })
+}
+
+/// What the program gets for an open device.
+fn object(device: *mut ibv_device, ctx: Ctx) -> *mut ibv_context {
+    let descriptors = (ctx.command.as_raw_fd(), ctx.events.as_fd().as_raw_fd());
+    let whole = Whole::create(verbs_context::new(device, descriptors), Arc::new(ctx));
+    // SAFETY: just made; this only computes the address of a field.
+    unsafe { std::ptr::addr_of_mut!((*whole).context) }
+}
+
+/// ibv_import_device(3): a context of the device that another context has open, in this process; objects
+/// of either can be imported into the other. The descriptor belongs to the new context from now on.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
+    pointer(|| {
+        let interface = import::interface_of(cmd_fd)?;
+        // SAFETY: by the contract the program has no other use for it.
+        let command = unsafe { File::from_raw_fd(cmd_fd) };
+        let device = device_of(Interface::clone(&interface));
+        Ok(object(device, Ctx::new(interface, command)?))
     })
 }
 

@@ -5,13 +5,14 @@ use crate::context::ctx_of;
 use crate::errno::{BUSY, Errno, INVALID, NOT_SUPPORTED};
 use crate::mr;
 use crate::object::Object;
-use crate::outcome::{pointer, status};
+use crate::outcome::{pointer, status, value};
 use crate::pd::pd_of;
 use crate::query::not_null;
 use libc::{c_int, c_uint, c_void};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::null_mut;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use uroce_device::memory::{Access, Region};
 
 /// Most bytes of one allocation.
@@ -31,7 +32,13 @@ pub(crate) struct Dm(Arc<Memory>);
 pub(crate) struct Memory {
     start: *mut u8,
     layout: Layout,
+    handle: u32,
 }
+
+/// All pieces that there are, to be found by their handles.
+static KNOWN: Mutex<Vec<Weak<Memory>>> = Mutex::new(Vec::new());
+/// The last handle that was given out.
+static LAST: AtomicU32 = AtomicU32::new(0);
 
 // SAFETY: memory of the process, reached by raw pointers only.
 unsafe impl Send for Memory {}
@@ -39,14 +46,22 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    fn new(length: usize, align: usize) -> Result<Memory, Errno> {
+    fn new(length: usize, align: usize) -> Result<Arc<Memory>, Errno> {
         if length == 0 || length > MAX_DM_SIZE {
             return Err(INVALID);
         }
         let layout = Layout::from_size_align(length, align).map_err(|_| INVALID)?;
         // SAFETY: not of 0 bytes.
         let start = unsafe { alloc_zeroed(layout) };
-        if start.is_null() { Err(Errno(libc::ENOMEM)) } else { Ok(Memory { start, layout }) }
+        if start.is_null() {
+            return Err(Errno(libc::ENOMEM));
+        }
+        let handle = LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let memory = Arc::new(Memory { start, layout, handle });
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|other| other.strong_count() > 0);
+        known.push(Arc::downgrade(&memory));
+        Ok(memory)
     }
 
     /// The address of `length` bytes from `offset` on.
@@ -97,9 +112,41 @@ pub(crate) unsafe extern "C" fn alloc_dm(
         }
         // Words of atomics are 8 bytes, whatever the program says.
         let memory = Memory::new(attr.length, 1 << attr.log_align_req.max(3))?;
-        let c = ibv_dm { context, memcpy_to_dm, memcpy_from_dm, comp_mask: 0, handle: 0 };
-        Ok(Object::create(c, Dm(Arc::new(memory))))
+        Ok(object(context, memory))
     })
+}
+
+/// What the program gets for a piece of device memory.
+fn object(context: *mut ibv_context, memory: Arc<Memory>) -> *mut ibv_dm {
+    let handle = memory.handle;
+    let c = ibv_dm { context, memcpy_to_dm, memcpy_from_dm, comp_mask: 0, handle };
+    Object::create(c, Dm(memory))
+}
+
+/// ibv_import_dm(3): the memory with that handle.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_import_dm(
+    context: *mut ibv_context,
+    handle: u32,
+) -> *mut ibv_dm {
+    pointer(|| {
+        // SAFETY: by the contract.
+        unsafe { ctx_of(context)? };
+        let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = known.iter().filter_map(Weak::upgrade).find(|memory| memory.handle == handle);
+        Ok(object(context, found.ok_or(Errno(libc::ENOENT))?))
+    })
+}
+
+/// ibv_unimport_dm(3): the memory stays as long as the program that allocated it wants.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_unimport_dm(dm: *mut ibv_dm) {
+    // SAFETY: by the contract it was imported, and nobody uses it any more.
+    value((), || unsafe {
+        if memory_of(dm).is_ok() {
+            Object::<ibv_dm, Dm>::destroy(dm);
+        }
+    });
 }
 
 /// The slot behind `ibv_free_dm`.

@@ -111,7 +111,7 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(
         base.count(|users| {
             users.fetch_add(1, Ordering::SeqCst);
         });
-        let handle = below.id.get() as u32;
+        let handle = below.id.place();
         Ok(Object::create(ibv_pd { context, handle }, Pd::above(below, base)))
     })
 }

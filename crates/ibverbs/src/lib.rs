@@ -41,6 +41,7 @@ mod dm;
 mod domain;
 mod errno;
 mod gid;
+mod import;
 mod interpose;
 mod kernel_only;
 mod mcast;

@@ -9,6 +9,7 @@ use crate::outcome::{pointer, status, value};
 use crate::pd::{Pd, pd_of};
 use crate::post_send::sge_list;
 use libc::{c_int, c_uint, c_void};
+use std::ptr::null_mut;
 use std::sync::Arc;
 use uroce_device::memory::{Access, MrId, Region, Rereg, ReregError};
 
@@ -89,7 +90,7 @@ pub(crate) unsafe fn object(
 ) -> *mut ibv_mr {
     // SAFETY: by the contract; the context of a domain does not change.
     let context = unsafe { (*pd).context };
-    let (handle, lkey, rkey) = (made.id.get() as u32, made.lkey.0, made.rkey.0);
+    let (handle, lkey, rkey) = (made.id.place(), made.lkey.0, made.rkey.0);
     let c = ibv_mr { context, pd, addr, length, handle, lkey, rkey };
     Object::create(c, Mr { card: Arc::clone(&owner.card), id: made.id, _memory: memory })
 }
@@ -227,6 +228,29 @@ unsafe fn change_of(
         change.translation = Some((region(addr, length, rights)?, addr.addr() as u64));
     }
     Ok(change)
+}
+
+/// ibv_import_mr(3): the region with that handle. Where its memory is, only who registered it knows.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_import_mr(pd: *mut ibv_pd, handle: u32) -> *mut ibv_mr {
+    pointer(|| {
+        // SAFETY: by the contract.
+        let owner = unsafe { pd_of(pd)? };
+        let found = owner.device().mr_at(handle).ok_or(Errno(libc::ENOENT))?;
+        // SAFETY: by the contract.
+        Ok(unsafe { object(pd, owner, &found, (null_mut(), 0), None) })
+    })
+}
+
+/// ibv_unimport_mr(3): the region itself stays.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_unimport_mr(mr: *mut ibv_mr) {
+    // SAFETY: by the contract it was imported, and nobody uses it any more.
+    value((), || unsafe {
+        if Object::<ibv_mr, Mr>::of(mr).is_some() {
+            Object::<ibv_mr, Mr>::destroy(mr);
+        }
+    });
 }
 
 /// ibv_dereg_mr(3).

@@ -6,7 +6,7 @@ use crate::context::{Ctx, ctx_of};
 use crate::domain::Base;
 use crate::errno::{BUSY, Errno, INVALID};
 use crate::object::Object;
-use crate::outcome::{pointer, status};
+use crate::outcome::{pointer, status, value};
 use libc::c_int;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -59,8 +59,35 @@ pub(crate) unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut 
         let card = ctx.card()?;
         let id = card.device.alloc_pd()?;
         let pd = Pd { ctx, card, id, dependents: AtomicU32::new(0), base: None };
-        Ok(Object::create(ibv_pd { context, handle: id.get() as u32 }, pd))
+        Ok(Object::create(ibv_pd { context, handle: id.place() }, pd))
     })
+}
+
+/// ibv_import_pd(3): the domain with that handle, made with another context of the device.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_import_pd(
+    context: *mut ibv_context,
+    handle: u32,
+) -> *mut ibv_pd {
+    pointer(|| {
+        // SAFETY: by the contract.
+        let ctx = Arc::clone(unsafe { ctx_of(context)? });
+        let card = ctx.card()?;
+        let id = card.device.pd_at(handle).ok_or(Errno(libc::ENOENT))?;
+        let pd = Pd { ctx, card, id, dependents: AtomicU32::new(0), base: None };
+        Ok(Object::create(ibv_pd { context, handle }, pd))
+    })
+}
+
+/// ibv_unimport_pd(3): the domain itself stays.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_unimport_pd(pd: *mut ibv_pd) {
+    // SAFETY: by the contract it was imported, and nobody uses it any more.
+    value((), || unsafe {
+        if pd_of(pd).is_ok() {
+            Object::<ibv_pd, Pd>::destroy(pd);
+        }
+    });
 }
 
 /// ibv_dealloc_pd(3).

@@ -14,7 +14,7 @@ pub(crate) unsafe extern "C" fn unsupported() -> c_int {
 /// calling conventions of Linux the caller removes them.)
 macro_rules! no_object {
     ($($name:ident)*) => {$(
-        /// Not supported: sharing objects between processes and device memory need a kernel.
+        /// Not supported: memory of other devices needs a kernel.
         #[unsafe(no_mangle)]
         pub(crate) extern "C" fn $name() -> *mut c_void {
             set_errno(NOT_SUPPORTED);
@@ -23,18 +23,8 @@ macro_rules! no_object {
     )*};
 }
 no_object! {
-    ibv_import_device ibv_import_pd ibv_import_mr ibv_import_dm ibv_reg_dmabuf_mr
+    ibv_reg_dmabuf_mr
 }
-
-/// Functions that undo what cannot have been done.
-macro_rules! nothing_to_undo {
-    ($($name:ident)*) => {$(
-        /// Nothing to do: there is no imported object.
-        #[unsafe(no_mangle)]
-        pub(crate) extern "C" fn $name() {}
-    )*};
-}
-nothing_to_undo! { ibv_unimport_pd ibv_unimport_mr ibv_unimport_dm }
 
 /// ibv_set_ece(3): as a provider without enhanced connection establishment.
 #[unsafe(no_mangle)]

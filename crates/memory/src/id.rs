@@ -4,6 +4,8 @@
 //! name of a freed object does not name its successor.
 #![forbid(unsafe_code)]
 
+use crate::stamped::place;
+
 /// Names a protection domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PdId(pub(crate) u64);
@@ -21,12 +23,22 @@ impl PdId {
     pub fn get(self) -> u64 {
         self.0
     }
+
+    /// Its place in the table, a small number that no other one has as long as it exists (`handle` in C).
+    pub fn place(self) -> u32 {
+        place(self.0)
+    }
 }
 
 impl MrId {
     /// The number behind the name, for display.
     pub fn get(self) -> u64 {
         self.0
+    }
+
+    /// Its place in the table, a small number that no other one has as long as it exists (`handle` in C).
+    pub fn place(self) -> u32 {
+        place(self.0)
     }
 }
 

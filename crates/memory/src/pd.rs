@@ -61,6 +61,11 @@ impl MemTable {
         }
     }
 
+    /// The protection domain at this [`place`](PdId::place).
+    pub fn pd_at(&self, place: u32) -> Option<PdId> {
+        self.pds.at(place).map(|(id, _)| PdId(id))
+    }
+
     /// All protection domains, and how many objects use each.
     pub fn pds(&self) -> impl Iterator<Item = (PdId, u32)> {
         self.pds.iter().map(|(id, pd)| (PdId(id), pd.users))

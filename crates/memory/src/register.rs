@@ -188,6 +188,11 @@ impl MemTable {
         Some(mr(id.0, self.registrations.get(id.0)?.key))
     }
 
+    /// The region at this [`place`](MrId::place).
+    pub fn mr_at(&self, place: u32) -> Option<Mr> {
+        self.mr(MrId(self.registrations.at(place)?.0))
+    }
+
     /// All regions.
     pub fn mrs(&self) -> impl Iterator<Item = MrInfo> {
         self.registrations.iter().filter_map(|(id, entry)| match (&entry.kind, &entry.extent) {

@@ -23,6 +23,16 @@ impl Device {
         self.0.shared.lock().nic.tables.mem.dealloc_pd(pd)
     }
 
+    /// The protection domain with this handle ([`PdId::place`]), whoever made it (`ibv_import_pd`).
+    pub fn pd_at(&self, place: u32) -> Option<PdId> {
+        self.0.shared.lock().nic.tables.mem.pd_at(place)
+    }
+
+    /// The region with this handle ([`MrId::place`]), whoever made it (`ibv_import_mr`).
+    pub fn mr_at(&self, place: u32) -> Option<Mr> {
+        self.0.shared.lock().nic.tables.mem.mr_at(place)
+    }
+
     /// `ibv_reg_mr_iova`: peers and SGEs address the first byte of `region` as `iova`.
     ///
     /// # Errors
