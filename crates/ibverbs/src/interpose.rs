@@ -123,6 +123,15 @@ with_path! {
         -> *mut c_char;
 }
 
+/// What this library itself calls for a socket: `cargo xtask dist` has the linker put it in the place of
+/// `socket` (`--wrap`). A library that is loaded beside this one and makes sockets into rsockets
+/// (librspreload) must not have those that the device sends its packets from.
+#[unsafe(no_mangle)]
+extern "C" fn __wrap_socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+    // SAFETY: a system call with three numbers.
+    unsafe { libc::syscall(libc::SYS_socket, domain, kind, protocol) as c_int }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -142,7 +142,7 @@ fn link(archive: &Path, library: &Path, script: &Path, interposed: &[&str]) -> R
     linker.arg(library).arg("-Wl,--whole-archive").arg(archive).arg("-Wl,--no-whole-archive");
     linker.arg("-Wl,--gc-sections,-z,now,-z,defs,--strip-debug");
     linker.arg(format!("-Wl,--version-script={}", script.display()));
-    linker.arg(format!("-Wl,-soname,{name}"));
+    linker.arg(format!("-Wl,-soname,{name}")).arg("-Wl,--wrap=socket");
     linker.args(interposed.iter().map(|name| format!("-Wl,--defsym={name}=uroce_{name}")));
     run_command(linker.args(["-lpthread", "-ldl", "-lm"]))
 }

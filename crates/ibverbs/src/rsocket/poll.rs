@@ -42,7 +42,8 @@ fn poll(fds: &mut [pollfd], patience: &Patience) -> Result<usize, Errno> {
         if ready > 0 || patience.is_over() {
             return Ok(ready);
         }
-        let armed = sockets.iter().flatten().filter(|socket| socket.state().arm()).count();
+        let armed =
+            sockets.iter().flatten().filter(|socket| socket.state_as_it_was().arm()).count();
         if armed == 0 && !patience.spins() {
             let ready = sleep(fds, &sockets, patience.nap(nap))?;
             if ready > 0 {
@@ -76,7 +77,7 @@ fn sleep(
             None => set.push(pollfd { revents: 0, ..*one }),
             Some(socket) if timeout != 0 => {
                 let wake = |fd| pollfd { fd, events: libc::POLLIN, revents: 0 };
-                set.extend(socket.state().fds().into_iter().map(wake));
+                set.extend(socket.state_as_it_was().fds().into_iter().map(wake));
             }
             Some(_) => {}
         }

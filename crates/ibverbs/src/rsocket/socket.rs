@@ -69,9 +69,14 @@ impl Socket {
 
     /// The state, up to date.
     pub fn state(&self) -> MutexGuard<'_, State> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state_as_it_was();
         state.progress();
         state
+    }
+
+    /// The state as the last call left it.
+    pub fn state_as_it_was(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn is_nonblocking(&self) -> bool {

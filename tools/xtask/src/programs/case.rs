@@ -20,6 +20,8 @@ pub enum How {
     CalledNear(&'static str),
     /// As [`Pair`](How::Pair), with the library in the place of the system's.
     DropIn,
+    /// As [`Called`](How::Called): programs of TCP whose sockets librspreload makes into rsockets.
+    Sockets(&'static str),
     /// As [`Called`](How::Called), with the library in the place of the system's.
     CalledDropIn(&'static str),
 }
@@ -45,6 +47,7 @@ impl Case {
     pub fn options(&self) -> String {
         let form = match self.how {
             How::DropIn | How::CalledDropIn(_) => " (drop-in)",
+            How::Sockets(_) => " (librspreload)",
             How::Near | How::CalledNear(_) => " (one address)",
             _ => "",
         };
@@ -168,6 +171,7 @@ pub const CASES: &[Case] = &[
     case("rping", "-s -a SERVER -C 10", How::CalledDropIn("rping -c -a SERVER -C 10 -v")),
     case("rstream", "-b SERVER -I 100", How::CalledDropIn("rstream -s SERVER -I 100")),
     case("ib_write_bw", "-F -R -n 100", How::CalledDropIn("ib_write_bw -F -R -n 100 SERVER")),
+    case("iperf3", "-s -1 -B SERVER", How::Sockets("iperf3 -c SERVER -t 1")),
     case("rcopy", "", How::Serves("rcopy /etc/services SERVER:SCRATCH/copy")),
 ];
 

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use super::system::path_of;
 use crate::error::{Error, Result};
 use crate::process::{command, stdout_of};
 
@@ -23,21 +24,12 @@ pub fn line(library: &str) -> String {
 /// Names that ours does not have; there is no such library, or no `nm`.
 pub fn check(library: &str, folder: &Path) -> Result<String> {
     let ours = exports_of(&folder.join("lib/uroce/drop-in").join(library).display().to_string())?;
-    let theirs = exports_of(&path_of(library)?)?;
+    let theirs = exports_of(&path_of(library)?.display().to_string())?;
     let missing: Vec<&str> = theirs.difference(&ours).map(String::as_str).collect();
     if missing.is_empty() {
         return Ok(format!("{} names", theirs.len()));
     }
     Err(Error::new(format!("{library} does not export {}", missing.join(", "))))
-}
-
-/// Where the dynamic linker finds a library of the system.
-fn path_of(library: &str) -> Result<String> {
-    let cache = stdout_of(&mut command(["/sbin/ldconfig", "-p"]))?;
-    let found = cache.lines().find(|line| line.trim_start().starts_with(&format!("{library} ")));
-    let path =
-        found.and_then(|line| line.split_once("=> ")).map(|(_, path)| path.trim().to_owned());
-    path.ok_or_else(|| Error::new(format!("this machine has no {library}")))
 }
 
 fn exports_of(file: &str) -> Result<BTreeSet<String>> {

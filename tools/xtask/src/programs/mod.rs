@@ -7,6 +7,7 @@ mod exports;
 mod pyverbs;
 mod record;
 mod stage;
+mod system;
 mod table;
 mod trial;
 
@@ -33,6 +34,7 @@ pub const PACKAGES: &[&str] = &[
     "rdmacm-utils",
     "python3-pyverbs",
     "ibverbs-providers",
+    "iperf3",
 ];
 
 /// Name of the tests of rdma-core in the table.

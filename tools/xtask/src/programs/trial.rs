@@ -6,6 +6,7 @@ use std::process::Command;
 use super::case::{Case, How};
 use super::end::End;
 use super::stage::{Stage, is_listening};
+use super::system;
 use crate::error::{Error, Result};
 
 /// What the library says, if it is asked to say much, when a program listens for calls.
@@ -20,7 +21,11 @@ pub const SCRATCH: &str = "scratch";
 /// What the program said when it failed.
 pub fn run(case: &Case, stage: &Stage, folder: &Path) -> Result<()> {
     let output = |name: &str| folder.join(format!("{name}.out"));
-    let play = Play { case, stage, folder };
+    let preloaded = match case.how {
+        How::Sockets(_) => format!("LD_PRELOAD={}", system::rspreload()?.display()),
+        _ => String::new(),
+    };
+    let play = Play { case, stage, folder, preloaded };
     match case.how {
         How::Alone => End::start(&mut play.on(&stage.server), &output("server"))?.finish(),
         How::Until(text) => {
@@ -30,6 +35,7 @@ pub fn run(case: &Case, stage: &Stage, folder: &Path) -> Result<()> {
         How::Called(client)
         | How::CalledNear(client)
         | How::CalledDropIn(client)
+        | How::Sockets(client)
         | How::Serves(client) => {
             let words = play.filled(case.arguments);
             let mut server = play.program(&stage.server, case.program, &words);
@@ -70,6 +76,8 @@ struct Play<'a> {
     case: &'a Case,
     stage: &'a Stage,
     folder: &'a Path,
+    /// What the environment says about libraries that are loaded before others.
+    preloaded: String,
 }
 
 impl Play<'_> {
@@ -96,6 +104,9 @@ impl Play<'_> {
     fn program(&self, address: &str, name: &str, arguments: &str) -> Command {
         let uroce = self.folder.join("bin/uroce").display().to_string();
         let mut words: Vec<&str> = Vec::new();
+        if matches!(self.case.how, How::Sockets(_)) {
+            words.extend(["env", &self.preloaded]);
+        }
         // Some programs keep stdout back until a buffer is full, unless it is a terminal.
         if matches!(self.case.how, How::Until(_)) {
             words.extend(["stdbuf", "-oL"]);
