@@ -214,7 +214,10 @@ pub(crate) fn note(
         entry.ready = true;
         ready.push_back(entry.init.qpn);
     }
-    flight.account(entry);
+    if !entry.ready {
+        // Otherwise it is done once for many packets, at its turn.
+        flight.account(entry);
+    }
     timers.arm(entry.init.qpn.get(), entry.qp.poll_timeout(), &mut entry.armed);
 }
 
