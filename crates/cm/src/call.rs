@@ -28,7 +28,7 @@ pub struct Call {
     pub qpn: Qpn,
     /// First PSN that it expects.
     pub starting_psn: Psn,
-    /// RC or UC.
+    /// RC, UC, or the extended one, which is XRC (X6).
     pub transport: TransportService,
     /// It receives into an SRQ.
     pub srq: bool,
@@ -115,7 +115,7 @@ impl Call {
             rnr_retry_count: self.rnr_retry_count & 7,
             max_cm_retries: self.max_retries & 0xf,
             srq: self.srq,
-            extended_transport: 0,
+            extended_transport: u8::from(self.transport == TransportService::EXTENDED),
             primary: self.path(us),
             alternate: Path::default(),
             sap_supported: false,
@@ -206,13 +206,15 @@ impl Acceptance {
     }
 
     pub(crate) fn rep(&self, id: CommId, req: &Req, us: &Identity) -> Result<Rep, TooLong> {
+        // X6: a target is named where a context of RD would be; callers look here or there.
+        let target = req.transport == TransportService::EXTENDED;
         Ok(Rep {
             local_comm_id: id,
             remote_comm_id: req.local_comm_id,
             local_qkey: 0,
             local_qpn: self.qpn,
             vendor_id: 0,
-            local_eecn: 0,
+            local_eecn: if target { self.qpn.get() } else { 0 },
             starting_psn: self.starting_psn,
             responder_resources: self.responder_resources.min(req.initiator_depth),
             initiator_depth: self.initiator_depth.min(req.responder_resources),

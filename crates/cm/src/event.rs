@@ -118,7 +118,7 @@ pub struct ConnectionRequest {
     pub ip: Option<IpCm>,
     /// The caller's queue pair.
     pub remote_qpn: Qpn,
-    /// RC or UC.
+    /// RC, UC, or the extended one, which is XRC.
     pub transport: TransportService,
     /// READs and atomics that the caller wants to have in flight, for us to serve.
     pub responder_resources: u8,

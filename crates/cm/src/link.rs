@@ -43,7 +43,7 @@ impl Link {
         let lifetime = req.primary.ack_timeout.saturating_sub(1);
         Link {
             remote,
-            remote_qpn: rep.local_qpn,
+            remote_qpn: rep.qpn(),
             rq_psn: req.starting_psn,
             sq_psn: rep.starting_psn,
             max_rd_atomic: req.initiator_depth.min(rep.responder_resources),

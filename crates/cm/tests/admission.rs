@@ -27,8 +27,12 @@ fn a22_requests_that_make_no_sense() {
     let foreign = Gid::from_ip(C);
     refused(|req| req.primary.local_gid = foreign, RejReason::INVALID_GID);
     refused(|req| req.primary.remote_gid = foreign, RejReason::INVALID_GID);
-    for transport in [TransportService::RD, TransportService::EXTENDED] {
-        refused(|req| req.transport = transport, RejReason::INVALID_TRANSPORT_TYPE);
+    refused(|req| req.transport = TransportService::RD, RejReason::INVALID_TRANSPORT_TYPE);
+    for unknown in [0, 2, 7] {
+        let extended = |req: &mut Req| {
+            (req.transport, req.extended_transport) = (TransportService::EXTENDED, unknown);
+        };
+        refused(extended, RejReason::INVALID_TRANSPORT_TYPE);
     }
     // The link carries 1024, code 3.
     for mtu in [0, 4, 15] {
@@ -56,6 +60,30 @@ fn b53_limited_membership_matches_full() {
         world.b.receive(world.now, A, &req(|req| req.pkey = pkey));
         assert!(matches!(world.b.event(), Event::Request { .. }));
     }
+}
+
+#[test]
+fn x6_a_call_for_xrc_is_let_in_and_its_target_is_named_where_the_caller_looks() {
+    let mut world = World::new();
+    world.b.cm.listen(world.now, SERVICE, 8).expect("free");
+    let call = Call { transport: TransportService::EXTENDED, ..call() };
+    let caller = world.a.cm.connect(world.now, &call).expect("room");
+    let mads = world.sent_by_a();
+    let Message::Req(req) = message(&mads[0]) else { panic!("a REQ") };
+    assert_eq!((req.transport, req.extended_transport), (TransportService::EXTENDED, 1));
+    world.arrive_at_b(&mads);
+    let (called, request) = world.request();
+    assert_eq!(request.transport, TransportService::EXTENDED);
+    let acceptance = acceptance();
+    world.b.cm.accept(world.now, called, &acceptance).expect("it waits");
+    let mads = world.sent_by_b();
+    let Message::Rep(rep) = message(&mads[0]) else { panic!("a REP") };
+    assert_eq!((rep.local_qpn, rep.local_eecn), (acceptance.qpn, acceptance.qpn.get()));
+    // Others name the target as a context only.
+    assert_eq!(Rep { local_qpn: Qpn::SMI, ..rep }.qpn(), acceptance.qpn);
+    world.arrive_at_a(&mads);
+    let Event::Reply { id, link, .. } = world.a.event() else { panic!("a reply") };
+    assert_eq!((id, link.remote_qpn), (caller, acceptance.qpn));
 }
 
 #[test]

@@ -270,6 +270,11 @@ pub enum ConnectionError {
     /// The queue pair refused.
     #[error(transparent)]
     Qp(#[from] ModifyError),
+    /// The ends of an extended reliable connection are not alike (X6).
+    #[error(
+        "of XRC the XRC_INI queue pair calls and the XRC_TGT queue pair accepts, not otherwise"
+    )]
+    WrongEnd,
     /// A UD queue pair has no connection.
     #[error("a UD queue pair has no peer: resolve the service instead, and send to what it names")]
     Datagram,
@@ -281,7 +286,9 @@ impl ConnectionError {
         match self {
             ConnectionError::Cm(CmError::PortTaken(_)) => raw(Errno::ADDRINUSE),
             ConnectionError::Cm(CmError::TooMany { .. }) => raw(Errno::NOMEM),
-            ConnectionError::Cm(_) | ConnectionError::Datagram => raw(Errno::INVAL),
+            ConnectionError::Cm(_) | ConnectionError::WrongEnd | ConnectionError::Datagram => {
+                raw(Errno::INVAL)
+            }
             ConnectionError::Qp(error) => error.errno(),
         }
     }

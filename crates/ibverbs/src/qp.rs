@@ -2,7 +2,7 @@
 
 use crate::abi::{
     ibv_context, ibv_cq, ibv_ece, ibv_pd, ibv_qp, ibv_qp_cap, ibv_qp_ex, ibv_qp_init_attr,
-    ibv_qp_init_attr_ex,
+    ibv_qp_init_attr_ex, ibv_sge,
 };
 use crate::card::Card;
 use crate::channel::fresh_locks;
@@ -24,7 +24,7 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use uroce_device::transport::{QpCaps, QpType};
 use uroce_device::wire::Qpn;
-use uroce_device::{Device, EventOwner, QpRequest};
+use uroce_device::{Device, DeviceLimits, EventOwner, QpRequest};
 
 const MASK_PD: u32 = 1;
 const MASK_XRCD: u32 = 1 << 1;
@@ -171,8 +171,8 @@ unsafe fn create(
     if extended {
         // `ibv_wr_atomic_write` takes its word by value, whatever the program asked for.
         request.caps.max_inline = request.caps.max_inline.max(ATOMIC_WORD);
-        init.cap = request.caps.into();
     }
+    init.cap = request.caps.into();
     let qpn = owner.device().create_qp(&request)?;
     let mut place = Place::new();
     owner.device().own_events(EventOwner::Qp(qpn), &owner.ctx.events, place.address());
@@ -233,9 +233,17 @@ unsafe fn request(
         send_cq,
         recv_cq: if initiator { send_cq } else { id(init.recv_cq)? },
         srq,
-        caps: init.cap.into(),
+        caps: granted(init.cap.into()),
         signal_all: init.sq_sig_all != 0,
     })
+}
+
+/// A work request has room for inline bytes in the place of its entries: programs such as rdma_xclient
+/// count on it.
+fn granted(caps: QpCaps) -> QpCaps {
+    let room = caps.max_send_sge.saturating_mul(size_of::<ibv_sge>() as u32);
+    let max_inline = caps.max_inline.max(room.min(DeviceLimits::default().max_inline));
+    QpCaps { max_inline, ..caps }
 }
 
 impl From<ibv_qp_cap> for QpCaps {

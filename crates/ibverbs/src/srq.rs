@@ -22,7 +22,7 @@ use uroce_device::{Device, EventOwner};
 const MASK_MAX_WR: c_int = 1;
 const MASK_LIMIT: c_int = 2;
 /// `IBV_SRQT_XRC`.
-const TYPE_XRC: c_int = 1;
+pub(crate) const TYPE_XRC: c_int = 1;
 /// `IBV_SRQ_INIT_ATTR_*`: TYPE, PD, XRCD and CQ.
 const MASK_ALL_XRC: u32 = 0b1111;
 

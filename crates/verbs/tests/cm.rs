@@ -14,6 +14,7 @@ on_both!(
     a_service_of_datagrams_is_found_and_used,
     a_dropped_id_ends_its_connection,
     many_calls_to_one_listener,
+    x6_an_initiator_calls_a_target,
 );
 
 fn event(channel: &EventChannel) -> CmEvent {
@@ -28,7 +29,11 @@ struct End {
 
 impl End {
     fn new(net: &Net) -> End {
-        let side = Side::new(net, QpType::Rc);
+        End::of(net, QpType::Rc)
+    }
+
+    fn of(net: &Net, qp_type: QpType) -> End {
+        let side = Side::new(net, qp_type);
         let channel = side.context.create_event_channel().expect("a channel");
         End { side, channel }
     }
@@ -249,4 +254,30 @@ fn misuse_is_explained() {
     let long = ConnParam { private_data: vec![0; 57], ..param };
     let text = id.connect(&a.side.qp, &long).expect_err("too long").to_string();
     assert!(text.contains("57") && text.contains("56"), "{text}");
+}
+
+fn x6_an_initiator_calls_a_target(net: &Net) {
+    let (a, b) = (End::of(net, QpType::XrcIni), End::new(net));
+    let (_listener, address) = b.listen();
+    let call = a.call(address, &ConnParam::default());
+    let request = event(&b.channel);
+    let CmEventKind::ConnectRequest(asked) = &request.kind else { panic!("a request") };
+    assert_eq!(asked.remote_qpn, a.side.qp.qpn());
+    let domain = b.side.context.open_xrcd().unwrap();
+    let srq = b.side.pd.create_xrc_srq(&domain, &b.side.cq, 4, 1).unwrap();
+    srq.post_recv(&[RecvWr::new(7, &[b.side.mr.sge(..64)])]).unwrap();
+    let target = domain.create_target().unwrap();
+    let wrong = request.id.accept(&a.side.qp, &ConnParam::default());
+    assert!(wrong.is_err(), "a queue pair of another device");
+    request.id.accept(&target, &ConnParam::default()).expect("it waits");
+    a.established();
+    b.established();
+    a.side.send(SendWr::send(1, &[]).inline(b"called").to_srq(srq.number()).signaled());
+    a.side.done();
+    let wc = b.side.done();
+    assert_eq!((wc.wr_id, wc.byte_len, wc.qpn), (7, 6, target.qpn().get()));
+    let again = b.ready(PortSpace::Tcp, address);
+    let error = again.connect(&domain.create_target().unwrap(), &ConnParam::default()).unwrap_err();
+    assert!(error.to_string().contains("XRC_INI"), "{error}");
+    call.disconnect().expect("it stands");
 }

@@ -217,6 +217,9 @@ fn is_default(pkey: u16) -> bool {
     pkey & 0x7fff == DEFAULT_PKEY & 0x7fff
 }
 
+/// The one extended transport that there is (X6).
+const XRC: u8 = 1;
+
 /// What a REQ must be, whoever it is for. The path must be the one that the packet came by: we
 /// send nothing to third parties (S6).
 fn check(req: &Req, peer: IpAddr, us: &Identity) -> Result<(), RejReason> {
@@ -224,7 +227,12 @@ fn check(req: &Req, peer: IpAddr, us: &Identity) -> Result<(), RejReason> {
     if path.local_gid != Gid::from_ip(peer) || path.remote_gid != Gid::from_ip(us.address) {
         return Err(RejReason::INVALID_GID);
     }
-    if !matches!(req.transport, TransportService::RC | TransportService::UC) {
+    let known = match req.transport {
+        TransportService::RC | TransportService::UC => true,
+        TransportService::EXTENDED => req.extended_transport == XRC,
+        _ => false,
+    };
+    if !known {
         return Err(RejReason::INVALID_TRANSPORT_TYPE);
     }
     if !(SMALLEST_MTU..=us.active_mtu).contains(&req.path_mtu) {

@@ -71,7 +71,7 @@ impl Cm {
 
     fn handle_rep(&mut self, now: Time, peer: IpAddr, rep: &Rep) -> Result<(), DropReason> {
         let id = rep.remote_comm_id;
-        let other = self.table.find_remote_qpn(peer, rep.local_qpn).filter(|other| *other != id);
+        let other = self.table.find_remote_qpn(peer, rep.qpn()).filter(|other| *other != id);
         if let Some(other) = other {
             return self.handle_stale_rep(now, peer, rep, other);
         }

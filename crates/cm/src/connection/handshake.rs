@@ -85,7 +85,7 @@ impl Connection {
     fn take_rep(&mut self, rep: &Rep, out: &mut Outbox) {
         self.enter(State::RepReceived);
         self.remote_id = rep.local_comm_id;
-        self.remote_qpn = rep.local_qpn;
+        self.remote_qpn = rep.qpn();
         let link = Link::of_caller(self.peer, &self.req, rep);
         self.ack_timeout = link.ack_timeout;
         let link = Link { ack_timeout: self.own_ack_timeout.unwrap_or(link.ack_timeout), ..link };

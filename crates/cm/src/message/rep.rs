@@ -19,7 +19,7 @@ pub struct Rep {
     pub local_qpn: Qpn,
     /// Vendor of the options in the attribute modifier, 24 bits; 0 without.
     pub vendor_id: u32,
-    /// End-to-end context of RD, 24 bits.
+    /// End-to-end context of RD, or target of XRC; 24 bits.
     pub local_eecn: u32,
     /// First PSN that the caller shall send, and the sender expects.
     pub starting_psn: Psn,
@@ -66,6 +66,12 @@ struct Raw {
 }
 
 impl Rep {
+    /// The sender's queue pair; a target of XRC may be named as an end-to-end context (X6).
+    pub fn qpn(&self) -> Qpn {
+        let named = self.local_qpn;
+        if named == Qpn::SMI { Qpn::new(self.local_eecn) } else { named }
+    }
+
     pub(super) fn read(body: &Body) -> Rep {
         let raw: &Raw = transmute_ref!(body);
         let (qpn, eecn, psn) = (raw.qpn.get(), raw.eecn.get(), raw.psn.get());

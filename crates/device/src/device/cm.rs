@@ -80,7 +80,7 @@ impl Device {
         cookie: u64,
     ) -> Result<CommId, ConnectionError> {
         self.with_cm(|engine, now| {
-            let (transport, srq) = engine.service_of(call.qpn)?;
+            let (transport, srq) = engine.service_of(call.qpn, QpType::XrcTgt)?;
             let path_mtu = engine.active_mtu.code();
             let call = Call { transport, srq, path_mtu, ..call.clone() };
             engine.init_if_reset(call.qpn, call.responder_resources > 0)?;
@@ -98,7 +98,7 @@ impl Device {
     /// [`ConnectionError`]; the call can be accepted otherwise or rejected.
     pub fn cm_accept(&self, id: CommId, acceptance: &Acceptance) -> Result<(), ConnectionError> {
         self.with_cm(|engine, now| {
-            let (_, srq) = engine.service_of(acceptance.qpn)?;
+            let (_, srq) = engine.service_of(acceptance.qpn, QpType::XrcIni)?;
             let acceptance = Acceptance { srq, ..acceptance.clone() };
             let link = engine.nic.gsi.cm.link_with(id, &acceptance)?;
             engine.init_if_reset(acceptance.qpn, link.max_dest_rd_atomic > 0)?;
@@ -185,14 +185,21 @@ impl Device {
 }
 
 impl Engine {
-    /// Transport of a queue pair, and whether it has an SRQ.
-    fn service_of(&self, qpn: Qpn) -> Result<(TransportService, bool), ConnectionError> {
+    /// Transport of a queue pair, and whether it has an SRQ. `other` is the end of XRC that cannot do
+    /// what is asked for.
+    fn service_of(
+        &self,
+        qpn: Qpn,
+        other: QpType,
+    ) -> Result<(TransportService, bool), ConnectionError> {
         let no_qp = || ConnectionError::Qp(ModifyError::from(super::connection::no_qp(qpn)));
         let init = self.nic.qps.get(qpn).ok_or_else(no_qp)?.init;
         match init.qp_type {
             QpType::Rc => Ok((TransportService::RC, init.srq.is_some())),
             QpType::Uc => Ok((TransportService::UC, init.srq.is_some())),
-            QpType::XrcIni | QpType::XrcTgt => Ok((TransportService::EXTENDED, true)),
+            end if end == other => Err(ConnectionError::WrongEnd),
+            QpType::XrcIni => Ok((TransportService::EXTENDED, false)),
+            QpType::XrcTgt => Ok((TransportService::EXTENDED, true)),
             QpType::Ud => Err(ConnectionError::Datagram),
         }
     }

@@ -1,15 +1,17 @@
 //! The contexts that ids use: one for each device, open as long as the process, as in librdmacm.
 
-use crate::abi::{ibv_context, ibv_device, ibv_pd};
+use crate::abi::{ibv_context, ibv_device, ibv_pd, ibv_xrcd, ibv_xrcd_init_attr};
 use crate::card::Card;
 use crate::context::{ctx_of, ibv_open_device};
 use crate::device_list::device_of;
-use crate::errno::Errno;
+use crate::errno::{Errno, INVALID};
 use crate::outcome::{pointer, value};
 use crate::pd::ibv_alloc_pd;
 use crate::settings;
+use crate::xrcd::open_xrcd;
 use libc::c_int;
 use std::net::IpAddr;
+use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError};
 use uroce_device::Interface;
 
@@ -19,6 +21,8 @@ pub(crate) struct Used {
     pub(crate) verbs: *mut ibv_context,
     /// For queue pairs whose program names no protection domain.
     pub(crate) pd: *mut ibv_pd,
+    /// For XRC objects whose program names no domain; null until there is one, see [`xrcd`].
+    xrcd: *mut ibv_xrcd,
     pub(crate) card: Arc<Card>,
     pub(crate) address: IpAddr,
 }
@@ -56,9 +60,21 @@ pub(crate) fn on(interface: Interface) -> Result<Used, Errno> {
     if pd.is_null() {
         return Err(std::io::Error::last_os_error().into());
     }
-    let used = Used { verbs, pd, card, address };
+    let used = Used { verbs, pd, xrcd: null_mut(), card, address };
     open.push(used.clone());
     Ok(used)
+}
+
+/// The XRC domain of a device that is in use; it stays open as the context does.
+pub(crate) fn xrcd(verbs: *mut ibv_context) -> Result<*mut ibv_xrcd, Errno> {
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let used = open.iter_mut().find(|used| used.verbs == verbs).ok_or(INVALID)?;
+    if used.xrcd.is_null() {
+        let mut attr = ibv_xrcd_init_attr { comp_mask: 0b11, fd: -1, oflags: libc::O_CREAT };
+        // SAFETY: a context that stays open, and attributes as the manual page wants them.
+        used.xrcd = unsafe { open_xrcd(verbs, &raw mut attr) };
+    }
+    if used.xrcd.is_null() { Err(std::io::Error::last_os_error().into()) } else { Ok(used.xrcd) }
 }
 
 /// rdma_get_devices(3): the contexts that ids can use.

@@ -7,6 +7,7 @@ use super::id::{self, id_of, rdma_bind_addr, rdma_destroy_id};
 use super::migrate::migrate;
 use super::queue_pair::{rdma_create_qp, rdma_destroy_qp};
 use super::resolve::{rdma_resolve_addr, rdma_resolve_route};
+use super::shared_receive::rdma_destroy_srq;
 use crate::abi::{ibv_pd, ibv_qp_init_attr};
 use crate::errno::{Errno, INVALID};
 use crate::outcome::{minus_one, value};
@@ -113,6 +114,7 @@ pub(crate) unsafe extern "C" fn rdma_create_ep(
             let udp = (*info).ai_port_space == PortSpace::Udp as c_int;
             let space = if udp { PortSpace::Udp } else { PortSpace::Tcp };
             let id = id::create(null_mut(), null_mut(), space)?;
+            (*id).qp_type = (*info).ai_qp_type;
             if let Err(errno) = set_up(id, &*info, pd, init) {
                 rdma_destroy_ep(id);
                 return Err(errno);
@@ -171,6 +173,9 @@ pub(crate) unsafe extern "C" fn rdma_destroy_ep(id: *mut rdma_cm_id) {
             WANTED.lock().unwrap_or_else(PoisonError::into_inner).remove(&id.addr());
             if !(*id).qp.is_null() {
                 rdma_destroy_qp(id);
+            }
+            if !(*id).srq.is_null() {
+                rdma_destroy_srq(id);
             }
             rdma_destroy_id(id);
         }

@@ -17,6 +17,7 @@ mod qp_values;
 pub(crate) mod queue_pair;
 mod registry;
 pub(crate) mod resolve;
+mod shared_receive;
 pub(crate) mod sockaddr;
 mod unsupported;
 

@@ -36,7 +36,8 @@ pub(crate) unsafe extern "C" fn rdma_init_qp_attr(
         let named = if inner.space == PortSpace::Udp {
             datagram_values(step, attr)?
         } else {
-            values(inner, step, attr)?
+            // SAFETY: by the contract.
+            values(inner, unsafe { type_of(id) }, step, attr)?
         };
         // SAFETY: by the contract.
         unsafe { *mask = named.bits().cast_signed() };
@@ -49,12 +50,23 @@ fn datagram_values(step: c_int, attr: &mut ibv_qp_attr) -> Result<Mask, Errno> {
     mask(QpType::Ud, state(step)?)
 }
 
-fn values(inner: &Id, step: c_int, attr: &mut ibv_qp_attr) -> Result<Mask, Errno> {
+/// What the id connects: RC unless it is an end of XRC.
+///
+/// # Safety
+/// By the contract.
+unsafe fn type_of(id: *const rdma_cm_id) -> QpType {
+    // SAFETY: by the contract.
+    let number = unsafe { (*id).qp_type };
+    let is_it = |end: &QpType| *end as c_int == number;
+    [QpType::XrcIni, QpType::XrcTgt].into_iter().find(is_it).unwrap_or(QpType::Rc)
+}
+
+fn values(inner: &Id, qp_type: QpType, step: c_int, attr: &mut ibv_qp_attr) -> Result<Mask, Errno> {
     let to = state(step);
     if matches!(to, Ok(QpState::Init)) {
         attr.port_num = 1;
         attr.qp_access_flags = (Access::REMOTE_WRITE | Access::REMOTE).bits();
-        return mask(QpType::Rc, QpState::Init);
+        return mask(qp_type, QpState::Init);
     }
     let (link, to) = (link_of(inner)?, to?);
     match to {
@@ -62,7 +74,7 @@ fn values(inner: &Id, step: c_int, attr: &mut ibv_qp_attr) -> Result<Mask, Errno
         QpState::Rts => ready_to_send(&link, attr),
         _ => return Err(INVALID),
     }
-    mask(QpType::Rc, to)
+    mask(qp_type, to)
 }
 
 /// What the step to a state must name; there are no others than these.

@@ -2,12 +2,14 @@
 
 use super::abi::rdma_cm_id;
 use super::connection::UDP_QKEY;
+use super::contexts::xrcd;
 use super::id::{Id, id_of};
 use super::qp_values::mask;
 use crate::abi::{ibv_context, ibv_cq, ibv_pd, ibv_qp, ibv_qp_init_attr, ibv_qp_init_attr_ex};
 use crate::channel::{ibv_create_comp_channel, ibv_destroy_comp_channel};
 use crate::cq::{ibv_create_cq, ibv_destroy_cq};
 use crate::errno::{Errno, INVALID};
+use crate::object::zeroed;
 use crate::outcome::{minus_one, value};
 use crate::qp::{create_qp_ex, ibv_create_qp, ibv_destroy_qp, qp_of};
 use crate::query::not_null;
@@ -15,6 +17,9 @@ use libc::c_int;
 use std::ptr::null_mut;
 use uroce_device::memory::Access;
 use uroce_device::transport::{QpAttr, QpState, QpType};
+
+/// `IBV_QP_INIT_ATTR_XRCD`.
+const MASK_XRCD: u32 = 1 << 1;
 
 /// rdma_create_qp(3).
 #[unsafe(no_mangle)]
@@ -29,6 +34,9 @@ pub(crate) unsafe extern "C" fn rdma_create_qp(
         unsafe {
             let inner = unused(id)?;
             let pd = if pd.is_null() { (*id).pd } else { pd };
+            if (*init).qp_type == QpType::XrcTgt as c_int {
+                return attach(id, inner, pd, target((*id).verbs, &*init)?);
+            }
             make_queues(id, inner, &mut *init)?;
             attach(id, inner, pd, ibv_create_qp(pd, init))
         }
@@ -47,6 +55,12 @@ pub(crate) unsafe extern "C" fn rdma_create_qp_ex(
         // SAFETY: by the contract; the long form begins with the short one.
         unsafe {
             let inner = unused(id)?;
+            if (*init).qp_type == QpType::XrcTgt as c_int {
+                if (*init).comp_mask & MASK_XRCD == 0 || (*init).xrcd.is_null() {
+                    ((*init).comp_mask, (*init).xrcd) = (MASK_XRCD, xrcd((*id).verbs)?);
+                }
+                return attach(id, inner, (*id).pd, create_qp_ex((*id).verbs, init));
+            }
             if (*init).comp_mask & MASK_PD == 0 || (*init).pd.is_null() {
                 (*init).comp_mask |= MASK_PD;
                 (*init).pd = (*id).pd;
@@ -55,6 +69,19 @@ pub(crate) unsafe extern "C" fn rdma_create_qp_ex(
             attach(id, inner, (*init).pd, create_qp_ex((*id).verbs, init))
         }
     })
+}
+
+/// An XRC target in the domain of the device.
+///
+/// # Safety
+/// By the contract.
+unsafe fn target(verbs: *mut ibv_context, init: &ibv_qp_init_attr) -> Result<*mut ibv_qp, Errno> {
+    // SAFETY: null pointers and integers.
+    let mut attr: ibv_qp_init_attr_ex = unsafe { zeroed() };
+    (attr.qp_context, attr.qp_type) = (init.qp_context, init.qp_type);
+    (attr.comp_mask, attr.xrcd) = (MASK_XRCD, xrcd(verbs)?);
+    // SAFETY: by the contract.
+    Ok(unsafe { create_qp_ex(verbs, &raw mut attr) })
 }
 
 /// An id that has a device and no queue pair yet.
@@ -84,7 +111,8 @@ unsafe fn make_queues(
             id.send_cq = queue(id.verbs, init.cap.max_send_wr, &mut id.send_cq_channel)?;
             init.send_cq = id.send_cq;
         }
-        if init.recv_cq.is_null() {
+        let receives = init.qp_type != QpType::XrcIni as c_int;
+        if receives && init.recv_cq.is_null() {
             inner.state().made_queues = true;
             id.recv_cq = queue(id.verbs, init.cap.max_recv_wr, &mut id.recv_cq_channel)?;
             init.recv_cq = id.recv_cq;
@@ -95,7 +123,7 @@ unsafe fn make_queues(
 
 /// # Safety
 /// By the contract.
-unsafe fn queue(
+pub(super) unsafe fn queue(
     verbs: *mut ibv_context,
     size: u32,
     channel: &mut *mut crate::abi::ibv_comp_channel,
@@ -144,7 +172,7 @@ unsafe fn get_ready(qp: *mut ibv_qp) -> Result<(), Errno> {
     let (qp_type, steps): (_, &[QpState]) = if inner.qp_type == QpType::Ud {
         (QpType::Ud, &[QpState::Init, QpState::Rtr, QpState::Rts])
     } else {
-        (QpType::Rc, &[QpState::Init])
+        (inner.qp_type, &[QpState::Init])
     };
     for &state in steps {
         let mask = mask(qp_type, state)?;
@@ -164,7 +192,9 @@ pub(crate) unsafe extern "C" fn rdma_destroy_qp(id: *mut rdma_cm_id) {
             if let Ok(inner) = id_of(id) {
                 ibv_destroy_qp((*id).qp);
                 (*id).qp = null_mut();
-                drop_queues(id, inner);
+                if (*id).srq.is_null() {
+                    drop_queues(id, inner);
+                }
             }
         }
     });
@@ -172,7 +202,7 @@ pub(crate) unsafe extern "C" fn rdma_destroy_qp(id: *mut rdma_cm_id) {
 
 /// # Safety
 /// By the contract.
-unsafe fn drop_queues(id: *mut rdma_cm_id, inner: &Id) {
+pub(super) unsafe fn drop_queues(id: *mut rdma_cm_id, inner: &Id) {
     if !std::mem::take(&mut inner.state().made_queues) {
         return;
     }

@@ -15,10 +15,5 @@ macro_rules! not_supported {
     )*};
 }
 not_supported! {
-    rdma_create_srq rdma_create_srq_ex
     rdma_get_remote_ece rdma_reject_ece rdma_set_local_ece
 }
-
-/// rdma_destroy_srq(3): there is none.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn rdma_destroy_srq() {}

@@ -142,6 +142,8 @@ pub const CASES: &[Case] = &[
     case("ucmatose", "-c 4", How::Called("ucmatose -c 4 -s SERVER")),
     case("udaddy", "", How::Called("udaddy -s SERVER")),
     case("rdma_server", "-s SERVER", How::Called("rdma_client -s SERVER")),
+    case("rdma_xserver", "-c r", How::Called("rdma_xclient -c r -s SERVER")),
+    case("rdma_xserver", "-c x", How::Called("rdma_xclient -c x -s SERVER")),
     case("ib_write_bw", "-F -R -n 100", How::Called("ib_write_bw -F -R -n 100 SERVER")),
     case("ib_send_lat", "-F -R -n 100", How::Called("ib_send_lat -F -R -n 100 SERVER")),
     case(

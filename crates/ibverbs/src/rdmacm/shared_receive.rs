@@ -1,0 +1,118 @@
+//! Shared receive queues of ids.
+
+use super::abi::rdma_cm_id;
+use super::contexts::xrcd;
+use super::id::id_of;
+use super::queue_pair::{drop_queues, queue};
+use crate::abi::{ibv_pd, ibv_srq, ibv_srq_init_attr, ibv_srq_init_attr_ex};
+use crate::errno::{Errno, INVALID};
+use crate::object::zeroed;
+use crate::outcome::{minus_one, value};
+use crate::query::not_null;
+use crate::srq::{TYPE_XRC, create_srq_ex, ibv_create_srq, ibv_destroy_srq};
+use libc::c_int;
+use std::ptr::null_mut;
+use uroce_device::transport::QpType;
+
+/// `IBV_SRQ_INIT_ATTR_*`.
+const MASK_TYPE: u32 = 1;
+const MASK_PD: u32 = 1 << 1;
+const MASK_XRCD: u32 = 1 << 2;
+const MASK_CQ: u32 = 1 << 3;
+
+/// rdma_create_srq(3): one for XRC if the id is the target of such a connection.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_create_srq(
+    id: *mut rdma_cm_id,
+    pd: *mut ibv_pd,
+    init: *mut ibv_srq_init_attr,
+) -> c_int {
+    minus_one(|| {
+        // SAFETY: by the contract.
+        unsafe {
+            let init = &*not_null(init)?;
+            let mut attr: ibv_srq_init_attr_ex = zeroed();
+            (attr.srq_context, attr.attr, attr.pd) = (init.srq_context, init.attr, pd);
+            attr.comp_mask = MASK_TYPE | MASK_PD;
+            if (*not_null(id)?).qp_type == QpType::XrcTgt as c_int {
+                attr.srq_type = TYPE_XRC;
+            }
+            create(id, &mut attr)
+        }
+    })
+}
+
+/// rdma_create_srq_ex(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_create_srq_ex(
+    id: *mut rdma_cm_id,
+    init: *mut ibv_srq_init_attr_ex,
+) -> c_int {
+    // SAFETY: by the contract.
+    minus_one(|| unsafe { create(id, &mut *not_null(init)?) })
+}
+
+/// What the program leaves open is the id's: protection domain, XRC domain, completion queue.
+///
+/// # Safety
+/// By the contract.
+unsafe fn create(id: *mut rdma_cm_id, attr: &mut ibv_srq_init_attr_ex) -> Result<(), Errno> {
+    // SAFETY: by the contract.
+    unsafe {
+        let inner = id_of(id)?;
+        let id = &mut *id;
+        if !id.srq.is_null() || id.verbs.is_null() {
+            return Err(INVALID);
+        }
+        if attr.comp_mask & MASK_PD == 0 || attr.pd.is_null() {
+            (attr.comp_mask, attr.pd) = (attr.comp_mask | MASK_PD, id.pd);
+        }
+        let made = if attr.comp_mask & MASK_TYPE != 0 && attr.srq_type == TYPE_XRC {
+            if attr.comp_mask & MASK_XRCD == 0 || attr.xrcd.is_null() {
+                (attr.comp_mask, attr.xrcd) = (attr.comp_mask | MASK_XRCD, xrcd(id.verbs)?);
+            }
+            if attr.comp_mask & MASK_CQ == 0 || attr.cq.is_null() {
+                inner.state().made_queues = true;
+                id.recv_cq = queue(id.verbs, attr.attr.max_wr, &mut id.recv_cq_channel)?;
+                (attr.comp_mask, attr.cq) = (attr.comp_mask | MASK_CQ, id.recv_cq);
+            }
+            create_srq_ex(id.verbs, attr)
+        } else {
+            basic(attr)
+        };
+        if made.is_null() {
+            let why = std::io::Error::last_os_error().into();
+            if id.qp.is_null() {
+                drop_queues(id, inner);
+            }
+            return Err(why);
+        }
+        (id.srq, id.pd) = (made, attr.pd);
+    }
+    Ok(())
+}
+
+/// # Safety
+/// By the contract.
+unsafe fn basic(attr: &ibv_srq_init_attr_ex) -> *mut ibv_srq {
+    let mut init = ibv_srq_init_attr { srq_context: attr.srq_context, attr: attr.attr };
+    // SAFETY: by the contract.
+    unsafe { ibv_create_srq(attr.pd, &raw mut init) }
+}
+
+/// rdma_destroy_srq(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_destroy_srq(id: *mut rdma_cm_id) {
+    value((), || {
+        // SAFETY: by the contract; null is refused, and does nothing.
+        unsafe {
+            if let Ok(inner) = id_of(id) {
+                ibv_destroy_srq((*id).srq);
+                (*id).srq = null_mut();
+                if (*id).qp.is_null() {
+                    drop_queues(id, inner);
+                }
+            }
+        }
+    });
+}
