@@ -25,7 +25,7 @@ fn sources(folder: &Path, out: &mut Vec<PathBuf>) {
 fn rules(name: &str) -> Vec<String> {
     let is_rule = |part: &&str| {
         let (letter, digits) = part.split_at(part.len().min(1));
-        "rba".contains(letter) && !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
+        "rbax".contains(letter) && !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
     };
     name.split('_').take_while(is_rule).map(str::to_uppercase).collect()
 }
@@ -78,7 +78,7 @@ fn renewed(document: &str, tests: &Tests) -> String {
         }
     };
     let lines = document.lines().map(|line| {
-        if line.starts_with("| R") || line.starts_with("| B") || line.starts_with("| A") {
+        if ["| R", "| B", "| A", "| X"].iter().any(|start| line.starts_with(start)) {
             renew(line)
         } else {
             line.to_owned()
