@@ -10,7 +10,7 @@ use std::hash::Hash;
 use std::net::IpAddr;
 use uroce_cm::{CommId, ServiceId, State};
 use uroce_memory::{MrInfo, PdId};
-use uroce_transport::{CqId, QpAttr, QpInit, QpState, QpType, SrqAttr, SrqId};
+use uroce_transport::{CqId, QpAttr, QpInit, QpState, QpType, SrqAttr, SrqId, XrcSrq};
 use uroce_wire::Qpn;
 
 /// Names of the migration states, by number (`ibv_mig_state`).
@@ -35,6 +35,8 @@ struct Srq {
     pd: PdId,
     attr: SrqAttr,
     waiting: usize,
+    /// Of an XRC SRQ, with the number that peers name.
+    xrc: Option<(XrcSrq, u32)>,
 }
 
 struct Connection {
@@ -92,6 +94,7 @@ impl Inventory {
             pd: srq.pd(),
             attr: srq.attr(),
             waiting: srq.len(),
+            xrc: srq.xrc().map(|xrc| (xrc, srq.number())),
         });
         let cm = &nic.gsi.cm;
         let connections = nic.gsi.owners.iter().filter_map(|(&id, owner)| {
@@ -147,6 +150,7 @@ fn qp_line(Qp { init, attr, waiting }: &Qp) -> Resource {
         .with("send-cqn", init.send_cq.0)
         .with("recv-cqn", init.recv_cq.0)
         .with_some("srqn", init.srq.map(|srq| srq.0))
+        .with_some("xrcdn", init.xrcd.map(|xrcd| xrcd.0))
 }
 
 fn cq_line(cq: &Cq, users: usize) -> Resource {
@@ -182,12 +186,15 @@ fn pd_line(pd: PdId, users: u32) -> Resource {
 fn srq_line(srq: &Srq, users: usize) -> Resource {
     Resource::new(ResourceKind::Srq)
         .with("srqn", srq.id.0)
-        .with("type", "BASIC")
+        .with("type", if srq.xrc.is_some() { "XRC" } else { "BASIC" })
         .with("max-wr", srq.attr.max_wr)
         .with("waiting", srq.waiting)
         .with("limit", srq.attr.limit)
         .with("users", users)
         .with("pdn", srq.pd.place())
+        .with_some("cqn", srq.xrc.map(|(xrc, _)| xrc.cq.0))
+        .with_some("xrcdn", srq.xrc.map(|(xrc, _)| xrc.xrcd.0))
+        .with_some("remote-srqn", srq.xrc.map(|(_, number)| number))
 }
 
 fn listener_line(service: ServiceId) -> Resource {

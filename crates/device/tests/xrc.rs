@@ -74,3 +74,22 @@ fn a_target_is_made_in_its_domain_only() {
     let made = node.device.create_xrc_target(XrcdId(99));
     assert!(matches!(made, Err(CreateError::NoSuchObject(_))), "{made:?}");
 }
+
+#[test]
+fn the_list_of_objects_tells_what_is_for_xrc() {
+    let node = Node::inline(&LoopbackFabric::new(), 1);
+    let (xrcd, srq, target) = domain(&node);
+    let number = node.device.srq_number(srq).expect("a number");
+    let lines: Vec<_> = node.device.resources().iter().map(ToString::to_string).collect();
+    let has = |start: &str, end: &str| {
+        lines.iter().any(|line| line.starts_with(start) && line.ends_with(end))
+    };
+    let (cqn, xrcdn) = (node.cq.0, xrcd.0);
+    let srqn = srq.0;
+    let end = format!("cqn {cqn} xrcdn {xrcdn} remote-srqn {number}");
+    assert!(has(&format!("srq srqn {srqn} type XRC "), &end), "{lines:#?}");
+    assert!(
+        has(&format!("qp lqpn {} type XRC_TGT ", target.get()), &format!("xrcdn {xrcdn}")),
+        "{lines:#?}"
+    );
+}

@@ -14,7 +14,8 @@ fn accounted(counters: &Counters) -> u64 {
 
 #[test]
 fn a1_b1_every_opcode_length_pad_and_version_at_every_psn_distance() {
-    for qp_type in [QpType::Rc, QpType::Uc, QpType::Ud] {
+    // Of XRC the target is attacked, and the initiator.
+    for qp_type in [QpType::Rc, QpType::Uc, QpType::Ud, QpType::XrcIni, QpType::XrcTgt] {
         let mut pair = Pair::new(Setup { qp_type, timeout: 0, ..Setup::default() });
         let canary = pattern(0x5a, MR_LEN);
         pair.nodes[1].fill(0, &canary);
