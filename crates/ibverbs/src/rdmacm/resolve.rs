@@ -52,7 +52,7 @@ pub(crate) unsafe extern "C" fn rdma_resolve_addr(
 }
 
 /// The device from which to reach a peer.
-fn towards(peer: IpAddr, source: Option<IpAddr>) -> Result<Used, Errno> {
+pub(crate) fn towards(peer: IpAddr, source: Option<IpAddr>) -> Result<Used, Errno> {
     if let Some(source) = source.filter(|source| !source.is_unspecified()) {
         return contexts::at(source);
     }

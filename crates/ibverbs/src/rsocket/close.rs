@@ -1,8 +1,10 @@
 //! `rshutdown` and `rclose`.
 
+use super::connection::{Phase, State};
 use super::directory;
+use super::directory::Known;
 use super::patience::Patience;
-use super::socket::{Phase, Socket};
+use super::socket::Socket;
 use crate::errno::Errno;
 use crate::outcome::minus_one;
 use libc::c_int;
@@ -13,11 +15,14 @@ use std::time::Duration;
 /// program; here nobody would.
 const LINGER: Duration = Duration::from_secs(10);
 
+/// How long datagrams may take to leave.
+const SENT: Duration = Duration::from_secs(1);
+
 /// rshutdown(3).
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn rshutdown(socket: c_int, how: c_int) -> c_int {
     minus_one(|| {
-        let socket = directory::get(socket)?;
+        let socket = directory::stream(socket)?;
         let known = matches!(how, libc::SHUT_RD | libc::SHUT_WR | libc::SHUT_RDWR);
         let phase = socket.state().phase;
         if !known || matches!(phase, Phase::Idle | Phase::Listening) {
@@ -28,7 +33,7 @@ pub(crate) extern "C" fn rshutdown(socket: c_int, how: c_int) -> c_int {
 }
 
 /// Says that it is over, and waits until the peer has it.
-fn end(socket: &Socket, how: c_int, linger: Duration) -> Result<(), Errno> {
+fn end(socket: &Socket<State>, how: c_int, linger: Duration) -> Result<(), Errno> {
     let patience = Patience::of(linger);
     let said = socket.wait(patience, |state| match state.phase {
         Phase::Connecting => None,
@@ -49,18 +54,31 @@ fn end(socket: &Socket, how: c_int, linger: Duration) -> Result<(), Errno> {
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn rclose(socket: c_int) -> c_int {
     minus_one(|| {
-        let socket = directory::remove(socket)?;
-        let (phase, linger) = {
-            let state = socket.state();
-            let seconds = state.options.linger.map(|seconds| seconds.max(0).unsigned_abs());
-            (state.phase, seconds.map_or(LINGER, |s| Duration::from_secs(u64::from(s))))
-        };
-        if phase == Phase::Connected {
-            // A connection that broke is over.
-            let _ = end(&socket, libc::SHUT_RDWR, linger);
-            socket.state().identity.disconnect();
+        match directory::remove(socket)? {
+            Known::Stream(socket) => {
+                hang_up(&socket);
+                socket.closed.store(true, Ordering::Relaxed);
+            }
+            Known::Datagram(socket) => {
+                let sent = |is_idle: bool| is_idle.then_some(Ok(()));
+                // What cannot be sent in this time is lost, as datagrams may be.
+                let _ = socket.wait(Patience::of(SENT), |state| sent(state.is_idle()));
+                socket.closed.store(true, Ordering::Relaxed);
+            }
         }
-        socket.closed.store(true, Ordering::Relaxed);
         Ok(())
     })
+}
+
+fn hang_up(socket: &Socket<State>) {
+    let (phase, linger) = {
+        let state = socket.state();
+        let seconds = state.options.linger.map(|seconds| seconds.max(0).unsigned_abs());
+        (state.phase, seconds.map_or(LINGER, |s| Duration::from_secs(u64::from(s))))
+    };
+    if phase == Phase::Connected {
+        // A connection that broke is over.
+        let _ = end(socket, libc::SHUT_RDWR, linger);
+        socket.state().identity.disconnect();
+    }
 }

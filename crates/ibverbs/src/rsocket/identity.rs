@@ -1,4 +1,4 @@
-//! The id of a stream, and the channel on which it hears of its connection.
+//! The id of a socket, and the channel on which it hears of its connection.
 
 use super::link::last_error;
 use crate::errno::{Errno, INVALID};
@@ -53,12 +53,12 @@ pub(super) struct Identity {
 unsafe impl Send for Identity {}
 
 impl Identity {
-    pub fn new() -> Result<Identity, Errno> {
+    pub fn new(space: PortSpace) -> Result<Identity, Errno> {
         let channel = rdma_create_event_channel();
         if channel.is_null() {
             return Err(last_error());
         }
-        let made = id::create(channel, null_mut(), PortSpace::Tcp);
+        let made = id::create(channel, null_mut(), space);
         if made.is_err() {
             // SAFETY: just made.
             unsafe { rdma_destroy_event_channel(channel) };

@@ -1,9 +1,9 @@
 //! Buffers that the peer may write to without our doing: `riomap`, `riounmap`, `riowrite`.
 
+use super::connection::State;
 use super::directory;
 use super::patience::Patience;
 use super::protocol::{Iomap, Remote};
-use super::socket::State;
 use super::stream::Stream;
 use super::transfer::{send_with, slice};
 use crate::abi::ibv_mr;
@@ -102,7 +102,7 @@ pub(crate) unsafe extern "C" fn riomap(
         if flags != 0 {
             return Err(NOT_SUPPORTED);
         }
-        let socket = directory::get(socket)?;
+        let socket = directory::stream(socket)?;
         let wanted = Wanted { buffer, length, writable, offset };
         let offset = socket.wait(Patience::of(LONG), |state| match state.connected()? {
             Ok(_) => Some(map(state, &wanted)),
@@ -170,7 +170,7 @@ fn place(mapped: &Mapped, entries: u32, wanted: &Wanted) -> Result<(u64, Option<
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn riounmap(socket: c_int, buffer: *mut c_void, length: size_t) -> c_int {
     minus_one(|| {
-        let socket = directory::get(socket)?;
+        let socket = directory::stream(socket)?;
         let removed = socket.state().mapped.remove(buffer.addr(), length);
         if removed { Ok(()) } else { Err(INVALID) }
     })
@@ -186,7 +186,7 @@ pub(crate) unsafe extern "C" fn riowrite(
     flags: c_int,
 ) -> size_t {
     let written: isize = number(|| {
-        let socket = directory::get(socket)?;
+        let socket = directory::stream(socket)?;
         // SAFETY: by the contract.
         let data = unsafe { slice(data, length)? };
         let offset = u64::try_from(offset).map_err(|_| INVALID)?;

@@ -1,4 +1,4 @@
-//! The queue pair of a stream, with its completion queue and channel.
+//! The queue pair of a socket, with its completion queue and channel.
 
 use crate::abi::{ibv_comp_channel, ibv_cq, ibv_qp_init_attr};
 use crate::card::Card;
@@ -14,11 +14,14 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use uroce_device::CompChannel;
 use uroce_device::memory::{Rkey, Sge};
-use uroce_device::transport::{CqId, Notify, RecvWr, SendData, SendFlags, SendOp, SendWr, Wc};
+use uroce_device::transport::{
+    CqId, Notify, RecvWr, SendData, SendFlags, SendOp, SendWr, UdDestination, Wc,
+};
 use uroce_device::wire::Qpn;
 
-/// `IBV_QPT_RC`.
+/// `IBV_QPT_RC` and `IBV_QPT_UD`.
 const RC: c_int = 2;
+const UD: c_int = 4;
 /// Marks the completions of receives.
 const RECEIVE: u64 = 1 << 63;
 /// Receives that are posted under one lock.
@@ -32,6 +35,14 @@ pub(super) struct Write {
     /// `None`: the peer is not told of it.
     pub imm: Option<u32>,
     pub wr_id: u64,
+}
+
+/// What a queue pair is for, and how long its queues are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shape {
+    pub is_datagram: bool,
+    pub sends: u32,
+    pub receives: u32,
 }
 
 /// A queue pair that belongs to an id.
@@ -55,12 +66,8 @@ impl Link {
     ///
     /// # Safety
     /// The id is alive, and outlives the result.
-    pub unsafe fn new(
-        id: *mut rdma_cm_id,
-        card: Arc<Card>,
-        sends: u32,
-        receives: u32,
-    ) -> Result<Link, Errno> {
+    pub unsafe fn new(id: *mut rdma_cm_id, card: Arc<Card>, shape: Shape) -> Result<Link, Errno> {
+        let Shape { is_datagram, sends, receives } = shape;
         // SAFETY: by the caller's promise; each object is used by the next one only.
         unsafe {
             let c_channel = ibv_create_comp_channel((*id).verbs);
@@ -75,7 +82,7 @@ impl Link {
             let mut link =
                 Link { id, c_channel, c_cq, card, events, cq, qpn: Qpn::new(0), armed: false };
             let mut init: ibv_qp_init_attr = zeroed();
-            (init.qp_type, init.sq_sig_all) = (RC, 1);
+            (init.qp_type, init.sq_sig_all) = (if is_datagram { UD } else { RC }, 1);
             (init.send_cq, init.recv_cq) = (c_cq, c_cq);
             (init.cap.max_send_wr, init.cap.max_recv_wr) = (sends, receives);
             (init.cap.max_send_sge, init.cap.max_recv_sge) = (2, 1);
@@ -96,6 +103,24 @@ impl Link {
             count -= now;
         }
         Ok(())
+    }
+
+    /// One receive, for a message that is kept at this place.
+    ///
+    /// # Errors
+    /// ECONNRESET: the queue pair takes nothing any more.
+    pub fn post_receive(&self, place: u64, to: Sge) -> Result<(), Errno> {
+        let to = [to];
+        let receive = RecvWr::new(RECEIVE | place, &to);
+        self.card.device.post_recv(self.qpn, &[receive]).map_err(|_| RESET)
+    }
+
+    /// Sends a datagram that is kept at this place.
+    ///
+    /// # Errors
+    /// ECONNRESET: the queue pair takes nothing any more.
+    pub fn send_to(&self, to: UdDestination, from: Sge, place: u64) -> Result<(), Errno> {
+        self.post_send(place, SendOp::Send, SendData::Sges(&[from]), Some(to))
     }
 
     /// Writes registered memory of ours to the peer.
@@ -120,8 +145,17 @@ impl Link {
             Some(imm) => SendOp::WriteWithImm { va, rkey, imm },
             None => SendOp::Write { va, rkey },
         };
-        let flags = SendFlags::SIGNALED;
-        let wr = SendWr { wr_id: write.wr_id, op, flags, data, ud: None, srqn: None };
+        self.post_send(write.wr_id, op, data, None)
+    }
+
+    fn post_send(
+        &self,
+        wr_id: u64,
+        op: SendOp,
+        data: SendData<'_>,
+        ud: Option<UdDestination>,
+    ) -> Result<(), Errno> {
+        let wr = SendWr { wr_id, op, flags: SendFlags::SIGNALED, data, ud, srqn: None };
         self.card.device.post_send(self.qpn, &[wr]).map_err(|(_, error)| {
             crate::settings::explain(&error);
             RESET
@@ -137,6 +171,15 @@ impl Link {
 
     pub fn is_receive(wc: &Wc) -> bool {
         wc.wr_id & RECEIVE != 0
+    }
+
+    /// The place of the message that a completion is about.
+    pub fn place_of(wc: &Wc) -> usize {
+        (wc.wr_id & !RECEIVE) as usize
+    }
+
+    pub fn qpn(&self) -> Qpn {
+        self.qpn
     }
 
     /// From the next completion on the descriptor is readable; true if that is news, so that one more

@@ -11,12 +11,18 @@
 //! of its ring are. A half that was read is written into the peer's table again. What the peer says is
 //! checked against what it was offered; a peer that breaks the protocol is reset.
 //!
+//! Datagrams go between UD queue pairs, which two ends learn of by UDP.
+//!
 //! A socket makes progress when its program calls: nothing is lost meanwhile, since the receives for all
 //! that the peer may send are posted.
 
 mod broken;
 mod close;
 mod connect;
+mod connection;
+mod datagram_header;
+mod datagram_port;
+mod datagrams;
 mod directory;
 mod identity;
 mod inbound;

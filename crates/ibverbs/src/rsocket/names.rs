@@ -38,7 +38,7 @@ pub(crate) unsafe extern "C" fn rgetsockname(
     length: *mut socklen_t,
 ) -> c_int {
     minus_one(|| {
-        let local = directory::get(socket)?.state().local();
+        let local = directory::get(socket)?.any().local();
         if addr.is_null() {
             return Err(INVALID);
         }
@@ -55,7 +55,7 @@ pub(crate) unsafe extern "C" fn rgetpeername(
     length: *mut socklen_t,
 ) -> c_int {
     minus_one(|| {
-        let peer = directory::get(socket)?.state().peer().ok_or(Errno(libc::ENOTCONN))?;
+        let peer = directory::get(socket)?.any().peer().ok_or(Errno(libc::ENOTCONN))?;
         if addr.is_null() {
             return Err(INVALID);
         }

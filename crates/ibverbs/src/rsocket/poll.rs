@@ -1,12 +1,10 @@
 //! `rpoll` and `rselect`: our sockets and other descriptors together.
 
-use super::directory;
+use super::directory::{self, Known};
 use super::patience::{self, Patience, Waiters, Waiting};
-use super::socket::Socket;
 use crate::errno::{Errno, INVALID};
 use crate::outcome::number;
 use libc::{c_int, fd_set, nfds_t, pollfd, timeval};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// rpoll(3).
@@ -29,9 +27,9 @@ pub(crate) unsafe extern "C" fn rpoll(fds: *mut pollfd, count: nfds_t, timeout: 
 
 /// Waits until one of them is ready, and says how many are.
 fn poll(fds: &mut [pollfd], patience: &Patience) -> Result<usize, Errno> {
-    let sockets: Vec<Option<Arc<Socket>>> = fds.iter().map(|one| directory::find(one.fd)).collect();
+    let sockets: Vec<Option<Known>> = fds.iter().map(|one| directory::find(one.fd)).collect();
     let known = sockets.iter().flatten();
-    let waiting: Vec<Waiting<'_>> = known.map(|socket| socket.waiters().enter()).collect();
+    let waiting: Vec<Waiting<'_>> = known.map(|socket| socket.any().waiters().enter()).collect();
     let alone = Waiters::default();
     let shortest = waiting.iter().map(Waiting::nap).min();
     let nap = shortest.unwrap_or_else(|| alone.enter().nap());
@@ -42,8 +40,7 @@ fn poll(fds: &mut [pollfd], patience: &Patience) -> Result<usize, Errno> {
         if ready > 0 || patience.is_over() {
             return Ok(ready);
         }
-        let armed =
-            sockets.iter().flatten().filter(|socket| socket.state_as_it_was().arm()).count();
+        let armed = sockets.iter().flatten().filter(|socket| socket.any().arm()).count();
         if armed == 0 && !patience.spins() {
             let ready = sleep(fds, &sockets, patience.nap(nap))?;
             if ready > 0 {
@@ -54,11 +51,11 @@ fn poll(fds: &mut [pollfd], patience: &Patience) -> Result<usize, Errno> {
 }
 
 /// Notes what our sockets have, and counts those that have something.
-fn look(fds: &mut [pollfd], sockets: &[Option<Arc<Socket>>]) -> usize {
+fn look(fds: &mut [pollfd], sockets: &[Option<Known>]) -> usize {
     let mut ready = 0;
     for (one, socket) in fds.iter_mut().zip(sockets) {
         let Some(socket) = socket else { continue };
-        one.revents = socket.state().revents(one.events);
+        one.revents = socket.any().revents(one.events);
         ready += usize::from(one.revents != 0);
     }
     ready
@@ -66,18 +63,14 @@ fn look(fds: &mut [pollfd], sockets: &[Option<Arc<Socket>>]) -> usize {
 
 /// Sleeps until one of the descriptors has something; returns how many of those that are none of our
 /// sockets have.
-fn sleep(
-    fds: &mut [pollfd],
-    sockets: &[Option<Arc<Socket>>],
-    timeout: c_int,
-) -> Result<usize, Errno> {
+fn sleep(fds: &mut [pollfd], sockets: &[Option<Known>], timeout: c_int) -> Result<usize, Errno> {
     let mut set = Vec::with_capacity(fds.len() * 2);
     for (one, socket) in fds.iter().zip(sockets) {
         match socket {
             None => set.push(pollfd { revents: 0, ..*one }),
             Some(socket) if timeout != 0 => {
                 let wake = |fd| pollfd { fd, events: libc::POLLIN, revents: 0 };
-                set.extend(socket.state_as_it_was().fds().into_iter().map(wake));
+                set.extend(socket.any().fds().into_iter().map(wake));
             }
             Some(_) => {}
         }

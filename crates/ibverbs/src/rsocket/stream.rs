@@ -2,7 +2,7 @@
 
 use super::identity::Identity;
 use super::inbound::Inbound;
-use super::link::{Link, Write};
+use super::link::{Link, Shape, Write};
 use super::options::Options;
 use super::outbound::{Outbound, Piece};
 use super::protocol::{Hello, Iomap, Message, Remote};
@@ -75,10 +75,9 @@ impl Stream {
         let table = memory(Tables::size(options.iomaps), written)?;
         let (slots, limit) = (u32::from(options.send_queue), options.receive_queue);
         let receives = u32::from(limit) + CONTROLS;
+        let shape = Shape { is_datagram: false, sends: slots + CONTROLS, receives };
         // SAFETY: the id is alive, and a socket drops its stream before its id.
-        let link = unsafe {
-            Link::new(identity.id(), Arc::clone(&used.card), slots + CONTROLS, receives)?
-        };
+        let link = unsafe { Link::new(identity.id(), Arc::clone(&used.card), shape)? };
         link.post_receives(receives as usize)?;
         Ok(Stream {
             link,

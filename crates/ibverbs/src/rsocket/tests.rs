@@ -200,7 +200,7 @@ fn calls_do_not_wait_if_the_program_says_so() {
         sent += 1;
     }
     assert!(sent > 0 && errno() == libc::EAGAIN, "until there is no room");
-    assert_eq!(poll(called, IN | OUT, LONG_MS), IN | OUT);
+    assert_eq!((poll(called, OUT, LONG_MS), poll(called, IN, LONG_MS)), (OUT, IN));
     assert_eq!(rclose(listener), 0);
     close((caller, called));
 }
@@ -279,7 +279,7 @@ fn a_mapped_buffer_is_written_to() {
 fn a_peer_that_breaks_the_protocol_is_reset() {
     let both = pair("127.48.93.13:0", "127.48.93.14:0", |_| {});
     {
-        let bad = directory::get(both.0).expect("a socket");
+        let bad = directory::stream(both.0).expect("a socket");
         let mut state = bad.state();
         let stream = state.stream.as_mut().expect("it is connected");
         stream.say(Message::Data(999)).expect("the queue pair takes it");
@@ -293,7 +293,7 @@ fn a_peer_that_breaks_the_protocol_is_reset() {
 #[test]
 fn a_peer_that_vanishes_is_noticed() {
     let both = pair("127.48.93.15:0", "127.48.93.16:0", |_| {});
-    directory::get(both.0).expect("a socket").state().identity.disconnect();
+    directory::stream(both.0).expect("a socket").state().identity.disconnect();
     assert_eq!((receive(both.1, &mut [0; 4], 0), errno()), (-1, libc::ECONNRESET));
     close(both);
 }
@@ -314,6 +314,7 @@ fn what_is_no_socket_and_what_is_not_connected_is_refused() {
         (libc::AF_UNIX, libc::SOCK_STREAM, 0, libc::EAFNOSUPPORT),
         (libc::AF_INET, libc::SOCK_RAW, 0, libc::ESOCKTNOSUPPORT),
         (libc::AF_INET, libc::SOCK_STREAM, libc::IPPROTO_UDP, libc::EPROTONOSUPPORT),
+        (libc::AF_INET, libc::SOCK_DGRAM, libc::IPPROTO_TCP, libc::EPROTONOSUPPORT),
     ];
     for (domain, kind, protocol, why) in refused {
         assert_eq!((rsocket(domain, kind, protocol), errno()), (-1, why));
@@ -381,4 +382,67 @@ fn options_and_names() {
         assert_eq!((elsewhere, errno()), (-1, libc::EISCONN));
     }
     close(both);
+}
+
+fn datagrams(at: &str) -> c_int {
+    let fd = rsocket(libc::AF_INET, libc::SOCK_DGRAM, 0);
+    assert!(fd >= 0, "errno {}", errno());
+    bind(fd, at);
+    fd
+}
+
+fn send_to(fd: c_int, data: &[u8], to: SocketAddr) -> isize {
+    let to = sockaddr::write(to);
+    // SAFETY: a slice and an address.
+    unsafe { rsendto(fd, data.as_ptr().cast(), data.len(), 0, (&raw const to).cast(), V4) }
+}
+
+/// A datagram, and who sent it.
+fn receive_from(fd: c_int, out: &mut [u8]) -> (isize, SocketAddr) {
+    // SAFETY: integers; room for an address.
+    unsafe {
+        let (mut from, mut length): (sockaddr_storage, _) = (zeroed(), V4);
+        let (data, at) = (out.as_mut_ptr().cast(), (&raw mut from).cast());
+        let got = rrecvfrom(fd, data, out.len(), 0, at, &raw mut length);
+        (got, sockaddr::read(at).expect("an address"))
+    }
+}
+
+#[test]
+fn datagrams_travel_both_ways() {
+    let (one, two) = (datagrams("127.48.93.22:0"), datagrams("127.48.93.23:0"));
+    let mut out = [0; 64];
+    // The first round goes by UDP, the others from queue pair to queue pair.
+    for round in 0..4_u8 {
+        assert_eq!(send_to(one, &[round; 3], name(two)), 3);
+        assert_eq!(receive_from(two, &mut out), (3, name(one)));
+        assert_eq!(out[..3], [round; 3]);
+        assert_eq!(send_to(two, &[], name(one)), 0);
+        assert_eq!(receive_from(one, &mut out), (0, name(two)));
+    }
+    assert_eq!(send_to(one, &[1; 10], name(two)), 10);
+    assert_eq!(poll(two, IN | OUT, LONG_MS) & OUT, OUT);
+    assert_eq!(
+        (receive_from(two, &mut out[..4]).0, receive(two, &mut out, libc::MSG_DONTWAIT)),
+        (4, -1)
+    );
+    assert_eq!((send_to(one, &[0; 65_000], name(two)), errno()), (-1, libc::EMSGSIZE));
+    assert_eq!((send(one, b"x", 0), errno()), (-1, libc::EDESTADDRREQ));
+    assert_eq!((connect(one, name(two)), send(one, b"x", 0)), (0, 1));
+    assert_eq!(receive_from(two, &mut out), (1, name(one)));
+    assert_eq!((rlisten(one, 1), errno()), (-1, libc::EOPNOTSUPP));
+    assert_eq!((rclose(one), rclose(two)), (0, 0));
+}
+
+#[test]
+fn strangers_on_udp_and_on_the_queue_pair_are_ignored() {
+    let (one, two) = (datagrams("127.48.93.24:0"), datagrams("127.48.93.25:0"));
+    let stranger = std::net::UdpSocket::bind("127.48.93.26:0").expect("a socket");
+    for bytes in [&b""[..], b"hello", &[0x55; 12], &[0x55; 65_000]] {
+        stranger.send_to(bytes, name(two)).expect("loopback takes it");
+    }
+    assert_eq!(send_to(one, b"after", name(two)), 5);
+    let mut out = [0; 64];
+    assert_eq!(receive_from(two, &mut out), (5, name(one)));
+    assert_eq!((rclose(one), rclose(two)), (0, 0));
 }

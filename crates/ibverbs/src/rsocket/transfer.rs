@@ -1,31 +1,46 @@
 //! Bytes out and in: `rsend`, `rrecv` and their forms.
 
-use super::socket::{Socket, State};
+use super::connect::address;
+use super::connection::State;
+use super::directory::Known;
+use super::socket::{AnySocket, Socket};
 use super::stream::{Peer, Stream};
 use super::{directory, names};
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::outcome::number;
 use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr as c_sockaddr, socklen_t, ssize_t};
+use std::net::SocketAddr;
+use std::ptr::null_mut;
 
 /// Flags that mean something, or that change nothing here: no signal is sent, and nothing is held back.
 const SEND_FLAGS: c_int =
     libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_WAITALL;
 const RECEIVE_FLAGS: c_int =
     libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_PEEK | libc::MSG_WAITALL;
+/// The longest datagram.
+const LONGEST: usize = 65_535;
 /// Most pieces of a call, as in the kernel.
 const MOST_PIECES: usize = 1024;
 
 /// Sends all of it, or as much as there is room for if the call does not wait.
-fn send(socket: &Socket, data: &[u8], flags: c_int) -> Result<usize, Errno> {
+fn send(socket: &Known, data: &[u8], flags: c_int, to: Option<SocketAddr>) -> Result<usize, Errno> {
     if flags & !SEND_FLAGS != 0 {
         return Err(NOT_SUPPORTED);
     }
-    send_with(socket, data.len(), flags, |stream, done| stream.send(&data[done..]))
+    match socket {
+        Known::Stream(_) if to.is_some() => Err(Errno(libc::EISCONN)),
+        Known::Stream(socket) => {
+            send_with(socket, data.len(), flags, |stream, done| stream.send(&data[done..]))
+        }
+        Known::Datagram(socket) => {
+            socket.wait(socket.patience(flags), |state| state.send(data, to))
+        }
+    }
 }
 
 /// Gives bytes to the stream until all are gone. What was sent before an error counts.
 pub(super) fn send_with(
-    socket: &Socket,
+    socket: &Socket<State>,
     whole: usize,
     flags: c_int,
     put: impl Fn(&mut Stream, usize) -> Result<usize, Errno>,
@@ -59,10 +74,29 @@ fn sendable(stream: &Stream, writes: bool) -> Result<(), Errno> {
 }
 
 /// Fills `out` with what there is, or to its end if `flags` say so. 0: no more will come.
-fn receive(socket: &Socket, out: &mut [u8], flags: c_int) -> Result<usize, Errno> {
+fn receive(
+    socket: &Known,
+    out: &mut [u8],
+    flags: c_int,
+) -> Result<(usize, Option<SocketAddr>), Errno> {
     if flags & !RECEIVE_FLAGS != 0 {
         return Err(NOT_SUPPORTED);
     }
+    match socket {
+        Known::Stream(socket) => Ok((receive_bytes(socket, out, flags)?, socket.peer())),
+        Known::Datagram(socket) => {
+            let peek = flags & libc::MSG_PEEK != 0;
+            let (from, data) =
+                socket.wait(socket.patience(flags), |state| state.receive(peek).map(Ok))?;
+            // What is too long for the program's buffer is cut off.
+            let count = data.len().min(out.len());
+            out[..count].copy_from_slice(&data[..count]);
+            Ok((count, Some(from)))
+        }
+    }
+}
+
+fn receive_bytes(socket: &Socket<State>, out: &mut [u8], flags: c_int) -> Result<usize, Errno> {
     let peek = flags & libc::MSG_PEEK != 0;
     let all = flags & libc::MSG_WAITALL != 0 && !peek;
     let mut got = 0;
@@ -170,42 +204,68 @@ unsafe fn each_piece(
     Ok(whole)
 }
 
+/// Sends pieces; those of a datagram go together.
+///
 /// # Safety
 /// By the contract.
 unsafe fn send_pieces(
-    socket: c_int,
+    socket: &Known,
     pieces: *const iovec,
     count: usize,
     flags: c_int,
+    to: Option<SocketAddr>,
 ) -> Result<ssize_t, Errno> {
-    let socket = directory::get(socket)?;
+    let mut together = Vec::new();
+    let is_datagram = matches!(socket, Known::Datagram(_));
     // SAFETY: by the contract.
     let sent = unsafe {
         each_piece(pieces, count, |piece, _| {
-            send(&socket, slice(piece.iov_base, piece.iov_len)?, flags)
+            let data = slice(piece.iov_base, piece.iov_len)?;
+            if !is_datagram {
+                return send(socket, data, flags, to);
+            }
+            together.extend_from_slice(data);
+            Ok(data.len())
         })?
     };
+    let sent = if is_datagram { send(socket, &together, flags, to)? } else { sent };
     Ok(sent as ssize_t)
 }
 
+/// Receives into pieces; a datagram fills as many as it has bytes for.
+///
 /// # Safety
 /// By the contract.
 unsafe fn receive_pieces(
-    socket: c_int,
+    socket: &Known,
     pieces: *const iovec,
     count: usize,
     flags: c_int,
-) -> Result<ssize_t, Errno> {
-    let socket = directory::get(socket)?;
+) -> Result<(ssize_t, Option<SocketAddr>), Errno> {
+    let mut from = socket.any().peer();
+    let mut whole: Option<Vec<u8>> = None;
+    if matches!(socket, Known::Datagram(_)) {
+        let mut datagram = vec![0; LONGEST];
+        let (length, sender) = receive(socket, &mut datagram, flags)?;
+        datagram.truncate(length);
+        (from, whole) = (sender, Some(datagram));
+    }
     // SAFETY: by the contract.
     let got = unsafe {
         each_piece(pieces, count, |piece, before| {
+            let out = slice_mut(piece.iov_base, piece.iov_len)?;
+            if let Some(datagram) = &whole {
+                let rest = &datagram[before.min(datagram.len())..];
+                let count = rest.len().min(out.len());
+                out[..count].copy_from_slice(&rest[..count]);
+                return Ok(count);
+            }
             let waits = before == 0 || flags & libc::MSG_WAITALL != 0;
             let flags = if waits { flags } else { flags | libc::MSG_DONTWAIT };
-            receive(&socket, slice_mut(piece.iov_base, piece.iov_len)?, flags)
+            Ok(receive(socket, out, flags)?.0)
         })?
     };
-    Ok(got as ssize_t)
+    Ok((got as ssize_t, from))
 }
 
 /// rsend(3).
@@ -216,11 +276,8 @@ pub(crate) unsafe extern "C" fn rsend(
     length: size_t,
     flags: c_int,
 ) -> ssize_t {
-    number(|| {
-        let socket = directory::get(socket)?;
-        // SAFETY: by the contract.
-        send(&socket, unsafe { slice(data, length)? }, flags).map(|sent| sent as ssize_t)
-    })
+    // SAFETY: the caller's promise is the same.
+    unsafe { rsendto(socket, data, length, flags, std::ptr::null(), 0) }
 }
 
 /// rsendto(3). A stream knows its peer, and takes no other.
@@ -231,13 +288,16 @@ pub(crate) unsafe extern "C" fn rsendto(
     length: size_t,
     flags: c_int,
     to: *const c_sockaddr,
-    _to_length: socklen_t,
+    to_length: socklen_t,
 ) -> ssize_t {
-    if !to.is_null() {
-        return number(|| Err(Errno(libc::EISCONN)));
-    }
-    // SAFETY: the caller's promise is the same.
-    unsafe { rsend(socket, data, length, flags) }
+    number(|| {
+        let socket = directory::get(socket)?;
+        // SAFETY: by the contract.
+        let to = if to.is_null() { None } else { Some(unsafe { address(to, to_length)? }) };
+        // SAFETY: by the contract.
+        let data = unsafe { slice(data, length)? };
+        send(&socket, data, flags, to).map(|sent| sent as ssize_t)
+    })
 }
 
 /// rsendmsg(3), without control messages.
@@ -253,8 +313,14 @@ pub(crate) unsafe extern "C" fn rsendmsg(
         if message.msg_controllen > 0 {
             return Err(NOT_SUPPORTED);
         }
+        let (socket, name) = (directory::get(socket)?, message.msg_name.cast());
+        let to = match message.msg_namelen {
+            0 => None,
+            // SAFETY: by the contract.
+            length => Some(unsafe { address(name, length)? }),
+        };
         // SAFETY: by the contract.
-        unsafe { send_pieces(socket, message.msg_iov, message.msg_iovlen, flags) }
+        unsafe { send_pieces(&socket, message.msg_iov, message.msg_iovlen, flags, to) }
     })
 }
 
@@ -279,7 +345,7 @@ pub(crate) unsafe extern "C" fn rwritev(
     number(|| {
         let count = usize::try_from(count).map_err(|_| INVALID)?;
         // SAFETY: by the contract.
-        unsafe { send_pieces(socket, pieces, count, 0) }
+        unsafe { send_pieces(&directory::get(socket)?, pieces, count, 0, None) }
     })
 }
 
@@ -291,11 +357,8 @@ pub(crate) unsafe extern "C" fn rrecv(
     length: size_t,
     flags: c_int,
 ) -> ssize_t {
-    number(|| {
-        let socket = directory::get(socket)?;
-        // SAFETY: by the contract.
-        receive(&socket, unsafe { slice_mut(data, length)? }, flags).map(|got| got as ssize_t)
-    })
+    // SAFETY: the caller's promise is the same.
+    unsafe { rrecvfrom(socket, data, length, flags, null_mut(), null_mut()) }
 }
 
 /// rrecvfrom(3).
@@ -309,10 +372,9 @@ pub(crate) unsafe extern "C" fn rrecvfrom(
     from_length: *mut socklen_t,
 ) -> ssize_t {
     number(|| {
-        let known = directory::get(socket)?;
+        let socket = directory::get(socket)?;
         // SAFETY: by the contract.
-        let got = receive(&known, unsafe { slice_mut(data, length)? }, flags)?;
-        let peer = known.state().peer();
+        let (got, peer) = receive(&socket, unsafe { slice_mut(data, length)? }, flags)?;
         // SAFETY: by the contract.
         unsafe { names::give(peer, from, from_length)? };
         Ok(got as ssize_t)
@@ -331,7 +393,14 @@ pub(crate) unsafe extern "C" fn rrecvmsg(
         let message = unsafe { message.as_mut() }.ok_or(Errno(libc::EFAULT))?;
         (message.msg_controllen, message.msg_flags) = (0, 0);
         // SAFETY: by the contract.
-        unsafe { receive_pieces(socket, message.msg_iov, message.msg_iovlen, flags) }
+        unsafe {
+            let socket = directory::get(socket)?;
+            let (pieces, count) = (message.msg_iov, message.msg_iovlen);
+            let (got, from) = receive_pieces(&socket, pieces, count, flags)?;
+            let length = &raw mut message.msg_namelen;
+            names::give(from, message.msg_name.cast(), length)?;
+            Ok(got)
+        }
     })
 }
 
@@ -352,6 +421,6 @@ pub(crate) unsafe extern "C" fn rreadv(
     number(|| {
         let count = usize::try_from(count).map_err(|_| INVALID)?;
         // SAFETY: by the contract.
-        unsafe { receive_pieces(socket, pieces, count, 0) }
+        unsafe { receive_pieces(&directory::get(socket)?, pieces, count, 0) }.map(|(got, _)| got)
     })
 }

@@ -174,6 +174,8 @@ pub const CASES: &[Case] = &[
     case("rstream", "-b SERVER -I 100", How::CalledDropIn("rstream -s SERVER -I 100")),
     case("ib_write_bw", "-F -R -n 100", How::CalledDropIn("ib_write_bw -F -R -n 100 SERVER")),
     case("iperf3", "-s -1 -B SERVER", How::Sockets("iperf3 -c SERVER -t 1")),
+    case("udpong", "-b SERVER -C 1000", How::Serves("udpong -s SERVER -C 1000 -S 1000")),
+    case("udpong", "-b SERVER -T e", How::Serves("udpong -s SERVER -C 1000 -S 64 -T e")),
     case("rcopy", "", How::Serves("rcopy /etc/services SERVER:SCRATCH/copy")),
 ];
 

@@ -1,0 +1,149 @@
+//! A queue pair for the datagrams of a socket, on one device.
+
+use super::identity::Identity;
+use super::link::{Link, Shape};
+use super::registered::Registered;
+use crate::errno::{Errno, INVALID};
+use crate::pd::pd_of;
+use crate::rdmacm::connection::UDP_QKEY;
+use crate::rdmacm::event::path_to;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use uroce_device::cm::PortSpace;
+use uroce_device::memory::Access;
+use uroce_device::transport::{UdDestination, Wc};
+use uroce_device::wire::Qpn;
+
+/// Bytes that the device leaves before a datagram (the place of the GRH).
+const GRH: usize = 40;
+/// Datagrams that may wait to be sent.
+const SENDS: usize = 64;
+/// Completions that are taken at once.
+const BATCH: usize = 16;
+
+/// A queue pair with places for what comes and what goes.
+#[derive(Debug)]
+pub(super) struct Port {
+    // The queue pair goes before the memory and the id that it uses.
+    link: Link,
+    memory: Registered,
+    _identity: Identity,
+    pub address: IpAddr,
+    /// Most bytes of a datagram, with its header.
+    pub most: usize,
+    receives: usize,
+    /// Places that nothing waits in to be sent.
+    free: Vec<usize>,
+}
+
+/// A datagram that came: the sender's queue pair and address, and its bytes.
+#[derive(Debug)]
+pub(super) struct Arrival {
+    pub qpn: u32,
+    pub ip: Option<IpAddr>,
+    pub bytes: Vec<u8>,
+}
+
+impl Port {
+    pub fn new(address: IpAddr, receives: u16) -> Result<Port, Errno> {
+        let identity = Identity::new(PortSpace::Udp)?;
+        identity.bind(SocketAddr::new(address, 0))?;
+        let used = identity.used()?;
+        let (card, receives) = (Arc::clone(&used.card), usize::from(receives));
+        let shape = Shape { is_datagram: true, sends: SENDS as u32, receives: receives as u32 };
+        // SAFETY: the id is alive, and is dropped after the queue pair.
+        let link = unsafe { Link::new(identity.id(), Arc::clone(&card), shape)? };
+        let most = link.segment();
+        // SAFETY: the domain of a device that ids use lives as long as the process.
+        let pd = unsafe { pd_of(used.pd)? }.id;
+        let bytes = (SENDS + receives) * (GRH + most);
+        let memory = Registered::new(&card, pd, bytes, Access::LOCAL_WRITE)?;
+        let free = (receives..receives + SENDS).collect();
+        let port = Port { link, memory, _identity: identity, address, most, receives, free };
+        (0..receives).try_for_each(|place| port.post(place))?;
+        Ok(port)
+    }
+
+    pub fn qpn(&self) -> u32 {
+        self.link.qpn().get()
+    }
+
+    fn place(&self) -> usize {
+        GRH + self.most
+    }
+
+    fn post(&self, place: usize) -> Result<(), Errno> {
+        let sge = self.memory.sge(place * self.place(), self.place());
+        self.link.post_receive(place as u64, sge)
+    }
+
+    /// Sends a datagram with its header; false: there is no place now.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn send(&mut self, parts: [&[u8]; 2], to: IpAddr, qpn: u32) -> Result<bool, Errno> {
+        let Some(place) = self.free.pop() else { return Ok(false) };
+        let (at, length) = (place * self.place(), parts[0].len() + parts[1].len());
+        let region = &self.memory.region;
+        region.write(at, parts[0]).map_err(|_| INVALID)?;
+        region.write(at + parts[0].len(), parts[1]).map_err(|_| INVALID)?;
+        let av = path_to(to, self.address);
+        let to = UdDestination { av, qpn: Qpn::new(qpn), qkey: UDP_QKEY };
+        let posted = self.link.send_to(to, self.memory.sge(at, length), place as u64);
+        if posted.is_err() {
+            self.free.push(place);
+        }
+        posted.map(|()| true)
+    }
+
+    /// Whether a datagram can be sent now.
+    pub fn has_place(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// Everything was sent.
+    pub fn is_idle(&self) -> bool {
+        self.free.len() == SENDS
+    }
+
+    /// Takes what has come.
+    pub fn take(&mut self, mut arrived: impl FnMut(Arrival)) {
+        self.link.take_events();
+        let mut done = [Wc::default(); BATCH];
+        loop {
+            let count = self.link.poll(&mut done);
+            for wc in &done[..count] {
+                self.completed(wc, &mut arrived);
+            }
+            if count < BATCH {
+                return;
+            }
+        }
+    }
+
+    fn completed(&mut self, wc: &Wc, arrived: &mut impl FnMut(Arrival)) {
+        let place = Link::place_of(wc);
+        if !Link::is_receive(wc) {
+            self.free.push(place);
+            return;
+        }
+        let length = (wc.byte_len as usize).saturating_sub(GRH).min(self.most);
+        if wc.is_ok() && place < self.receives {
+            let mut bytes = vec![0; length];
+            let read = self.memory.region.read(place * self.place() + GRH, &mut bytes);
+            if read.is_ok() {
+                arrived(Arrival { qpn: wc.src_qpn, ip: wc.src_ip, bytes });
+            }
+            // A queue pair that takes none any more gets no datagrams.
+            let _ = self.post(place);
+        }
+    }
+
+    pub fn arm(&mut self) -> bool {
+        self.link.arm()
+    }
+
+    pub fn fd(&self) -> libc::c_int {
+        self.link.fd()
+    }
+}

@@ -1,0 +1,281 @@
+//! A socket of datagrams. The first one to a peer goes by UDP, with the number of the queue pair before it;
+//! the peer answers with that of its own, and from then on they go from queue pair to queue pair.
+
+use super::datagram_header::{self as header, Introduction};
+use super::datagram_port::{Arrival, Port};
+use super::link::last_error;
+use super::options::Options;
+use super::socket::Endpoint;
+use crate::errno::{Errno, INVALID};
+use crate::rdmacm::resolve::towards;
+use crate::rdmacm::sockaddr;
+use crate::settings;
+use libc::{c_int, c_short};
+use std::collections::{HashMap, VecDeque};
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// Peers whose queue pairs are remembered; strangers may be many.
+const MOST_PEERS: usize = 4_096;
+/// Datagrams of UDP that are taken at once.
+const MOST_INTRODUCTIONS: usize = 64;
+/// The longest datagram of UDP.
+const LONGEST: usize = 65_535;
+
+/// What a socket of datagrams holds.
+#[derive(Debug)]
+pub(super) struct Datagrams {
+    udp: UdpSocket,
+    ports: Vec<Port>,
+    /// The device from which to reach an address.
+    routes: HashMap<IpAddr, IpAddr>,
+    /// Queue pairs of peers.
+    peers: HashMap<SocketAddr, u32>,
+    inbox: VecDeque<(SocketAddr, Vec<u8>)>,
+    /// The only peer, if the program has named one.
+    only: Option<SocketAddr>,
+    options: Options,
+    buffer: Vec<u8>,
+}
+
+impl Datagrams {
+    pub fn new(domain: c_int, options: Options) -> Result<Datagrams, Errno> {
+        let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        // SAFETY: three numbers.
+        let fd = unsafe { libc::socket(domain, kind, 0) };
+        if fd < 0 {
+            return Err(last_error());
+        }
+        // SAFETY: a descriptor of our own.
+        let udp = UdpSocket::from(unsafe { OwnedFd::from_raw_fd(fd) });
+        Ok(Datagrams {
+            udp,
+            ports: Vec::new(),
+            routes: HashMap::new(),
+            peers: HashMap::new(),
+            inbox: VecDeque::new(),
+            only: None,
+            options,
+            buffer: vec![0; LONGEST],
+        })
+    }
+
+    pub fn fd(&self) -> c_int {
+        self.udp.as_raw_fd()
+    }
+
+    pub fn bind(&self, to: SocketAddr) -> Result<(), Errno> {
+        let (storage, length) = (sockaddr::write(to), sockaddr::length(&to));
+        // SAFETY: an address of this length.
+        let done = unsafe { libc::bind(self.fd(), (&raw const storage).cast(), length) };
+        if done != 0 {
+            return Err(last_error());
+        }
+        settings::tell(&format_args!("listening for calls to port {} of {}", to.port(), to.ip()));
+        Ok(())
+    }
+
+    /// Sends to this peer, and takes datagrams from nobody else.
+    pub fn connect(&mut self, peer: SocketAddr) -> Result<(), Errno> {
+        self.port_to(peer.ip())?;
+        self.only = Some(peer);
+        Ok(())
+    }
+
+    /// The place of the queue pair from which to reach an address.
+    fn port_to(&mut self, peer: IpAddr) -> Result<usize, Errno> {
+        let address = match self.routes.get(&peer) {
+            Some(address) => *address,
+            None => {
+                let bound = self.udp.local_addr().ok().map(|local| local.ip());
+                towards(peer, bound)?.address
+            }
+        };
+        let port = self.port_at(address)?;
+        if self.routes.len() >= MOST_PEERS {
+            self.routes.clear();
+        }
+        self.routes.insert(peer, address);
+        Ok(port)
+    }
+
+    fn port_at(&mut self, address: IpAddr) -> Result<usize, Errno> {
+        if let Some(known) = self.ports.iter().position(|port| port.address == address) {
+            return Ok(known);
+        }
+        self.ports.push(Port::new(address, self.options.receive_queue)?);
+        Ok(self.ports.len() - 1)
+    }
+
+    /// Sends a datagram; `None`: there is no room now.
+    pub fn send(&mut self, data: &[u8], to: Option<SocketAddr>) -> Option<Result<usize, Errno>> {
+        let Some(to) = to.or(self.only) else {
+            return Some(Err(Errno(libc::EDESTADDRREQ)));
+        };
+        match self.post(data, to) {
+            Ok(true) => Some(Ok(data.len())),
+            Ok(false) => None,
+            Err(errno) => Some(Err(errno)),
+        }
+    }
+
+    fn post(&mut self, data: &[u8], to: SocketAddr) -> Result<bool, Errno> {
+        let index = self.port_to(to.ip())?;
+        let address = self.ports[index].address;
+        let local = self.named(address)?;
+        let port = &mut self.ports[index];
+        if header::length(address) + data.len() > port.most {
+            return Err(Errno(libc::EMSGSIZE));
+        }
+        if let Some(qpn) = self.peers.get(&to) {
+            return port.send([&header::encode(local), data], to.ip(), *qpn);
+        }
+        let introduction = Introduction { is_data: true, qpn: port.qpn(), to: to.ip() };
+        introduce(&self.udp, introduction, data, to)
+    }
+
+    /// Our address as peers know it. A socket that is not bound yet gets a port.
+    fn named(&self, address: IpAddr) -> Result<SocketAddr, Errno> {
+        let local = self.udp.local_addr().map_err(|_| INVALID)?;
+        if local.port() > 0 {
+            return Ok(SocketAddr::new(address, local.port()));
+        }
+        self.bind(SocketAddr::new(address, 0))?;
+        Ok(self.udp.local_addr()?)
+    }
+
+    /// The oldest datagram; with `peek` it stays.
+    pub fn receive(&mut self, peek: bool) -> Option<(SocketAddr, Vec<u8>)> {
+        if peek { self.inbox.front().cloned() } else { self.inbox.pop_front() }
+    }
+
+    fn arrived(&mut self, from: SocketAddr, data: &[u8]) {
+        let wanted = self.only.is_none_or(|only| only == from);
+        // As with UDP, what comes while nobody reads is lost in the end.
+        if wanted && self.inbox.len() < usize::from(self.options.receive_queue) {
+            self.inbox.push_back((from, data.to_vec()));
+        }
+    }
+
+    fn learn(&mut self, peer: SocketAddr, qpn: u32) {
+        if self.peers.len() >= MOST_PEERS {
+            self.peers.clear();
+        }
+        self.peers.insert(peer, qpn);
+    }
+
+    /// Takes what has come by UDP.
+    fn take_introductions(&mut self) {
+        for _ in 0..MOST_INTRODUCTIONS {
+            let mut buffer = std::mem::take(&mut self.buffer);
+            let found = self.udp.recv_from(&mut buffer);
+            if let Ok((length, from)) = found {
+                let from = SocketAddr::new(from.ip().to_canonical(), from.port());
+                if let Some((introduction, data)) = Introduction::decode(&buffer[..length]) {
+                    self.introduced(introduction, from, data);
+                }
+            }
+            self.buffer = buffer;
+            if found.is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {
+                return;
+            }
+        }
+    }
+
+    fn introduced(&mut self, introduction: Introduction, from: SocketAddr, data: &[u8]) {
+        if !introduction.is_data {
+            return self.learn(from, introduction.qpn);
+        }
+        let bound = self.udp.local_addr().ok().map(|local| local.ip());
+        if bound.is_some_and(|ip| !ip.is_unspecified() && ip != introduction.to) {
+            return;
+        }
+        // The device must be one of ours: strangers name it.
+        let Ok(index) = self.port_at(introduction.to) else { return };
+        self.learn(from, introduction.qpn);
+        self.routes.insert(from.ip(), introduction.to);
+        let answer = Introduction { is_data: false, qpn: self.ports[index].qpn(), to: from.ip() };
+        // If it gets lost, the peer sends by UDP again.
+        let _ = introduce(&self.udp, answer, &[], from);
+        self.arrived(from, data);
+    }
+
+    /// Everything was sent.
+    pub fn is_idle(&self) -> bool {
+        self.ports.iter().all(Port::is_idle)
+    }
+}
+
+/// Sends by UDP; false: there is no room now.
+fn introduce(
+    udp: &UdpSocket,
+    introduction: Introduction,
+    data: &[u8],
+    to: SocketAddr,
+) -> Result<bool, Errno> {
+    let mut bytes = introduction.encode();
+    bytes.extend(data);
+    match udp.send_to(&bytes, to) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+impl Endpoint for Datagrams {
+    fn progress(&mut self) {
+        self.take_introductions();
+        let mut found: Vec<Arrival> = Vec::new();
+        self.ports.iter_mut().for_each(|port| port.take(|arrival| found.push(arrival)));
+        for arrival in found {
+            let Some((from, data)) = header::decode(&arrival.bytes) else { continue };
+            // What it says of its sender must be true.
+            if arrival.ip == Some(from.ip()) {
+                self.learn(from, arrival.qpn);
+                self.arrived(from, data);
+            }
+        }
+    }
+
+    fn revents(&mut self, events: c_short) -> c_short {
+        let mut found = 0;
+        if !self.inbox.is_empty() {
+            found |= libc::POLLIN;
+        }
+        if self.ports.iter().all(Port::has_place) {
+            found |= libc::POLLOUT;
+        }
+        found & events
+    }
+
+    fn arm(&mut self) -> bool {
+        self.ports.iter_mut().filter_map(|port| port.arm().then_some(())).count() > 0
+    }
+
+    fn fds(&self) -> Vec<c_int> {
+        let mut fds = vec![self.fd()];
+        fds.extend(self.ports.iter().map(Port::fd));
+        fds
+    }
+
+    fn local(&self) -> Option<SocketAddr> {
+        self.udp.local_addr().ok()
+    }
+
+    fn peer(&self) -> Option<SocketAddr> {
+        self.only
+    }
+
+    fn options(&mut self) -> &mut Options {
+        &mut self.options
+    }
+
+    fn special(&mut self, level: c_int, name: c_int) -> Option<c_int> {
+        Some(match (level, name) {
+            (libc::SOL_SOCKET, libc::SO_ERROR | libc::SO_ACCEPTCONN) => 0,
+            (libc::SOL_SOCKET, libc::SO_TYPE) => libc::SOCK_DGRAM,
+            _ => return None,
+        })
+    }
+}
