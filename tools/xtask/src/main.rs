@@ -5,6 +5,7 @@ mod bench;
 mod ci;
 mod cleanup;
 mod dist;
+mod document;
 mod error;
 mod netns;
 mod packages;

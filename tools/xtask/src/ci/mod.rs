@@ -59,6 +59,11 @@ const STEPS: &[Step] = &[
         about: "our programs and the stock ones understand each other over a kernel rxe",
         run: step::rxe,
     },
+    Step {
+        name: "calls",
+        about: "unmodified programs call a kernel rxe by rdma_cm, and are called, also through loss",
+        run: step::calls,
+    },
 ];
 
 /// Runs the steps and prints the closing line `N passed, N failed, N skipped`.

@@ -97,11 +97,20 @@ pub fn programs() -> Outcome {
 
 /// The interop matrix against the kernel.
 pub fn rxe() -> Outcome {
+    with_guest(rxe::matrix_for_ci)
+}
+
+/// Stock programs on our libraries against themselves on the kernel.
+pub fn calls() -> Outcome {
+    with_guest(rxe::calls_for_ci)
+}
+
+fn with_guest(run: impl FnOnce() -> Result<()>) -> Outcome {
     if !process::is_root() {
         return Outcome::Skipped("a tap device and a network namespace need root".to_owned());
     }
     match packages::missing(rxe::PACKAGES) {
-        Ok(missing) if missing.is_empty() => rxe::matrix_for_ci().into(),
+        Ok(missing) if missing.is_empty() => run().into(),
         Ok(missing) => Outcome::Skipped(format!("packages are missing: {}", missing.join(" "))),
         Err(error) => Outcome::Skipped(error.to_string()),
     }

@@ -24,6 +24,7 @@ use case::{CASES, Case};
 use expected::Expected;
 use stage::Stage;
 use table::Table;
+pub use trial::LISTENS;
 
 /// Debian packages with the programs, and with the header that the struct layouts are compared with.
 pub const PACKAGES: &[&str] = &[
@@ -114,7 +115,10 @@ pub fn run_for_ci() -> Result<()> {
 }
 
 /// The program and the libraries in a folder that the user nobody may read.
-fn install() -> Result<(PathBuf, Guard)> {
+///
+/// # Errors
+/// They do not build, or there is no room.
+pub fn install() -> Result<(PathBuf, Guard)> {
     let folder = std::env::temp_dir().join(format!("uroce-programs-{}", std::process::id()));
     fs::create_dir_all(&folder).context(|| format!("could not make {}", folder.display()))?;
     let guard = Guard::new(Leftover::Folder(folder.clone()));

@@ -1,18 +1,12 @@
 //! The result as a table of docs/interop.md.
 
-use std::fs;
-
 use super::PACKAGES;
-use crate::error::{Context, Error, Result};
-use crate::{packages, workspace};
+use crate::error::Result;
+use crate::{document, packages};
 
-const DOCUMENT: &str = "docs/interop.md";
-/// The table stands between these two lines.
-const BEGIN: &str = "<!-- programs: begin -->\n";
-const END: &str = "<!-- programs: end -->\n";
-/// And that of the tests that do not run between these.
-const SKIPPED_BEGIN: &str = "<!-- skipped: begin -->\n";
-const SKIPPED_END: &str = "<!-- skipped: end -->\n";
+/// Its name there, and that of the table of tests that do not run.
+const TABLE: &str = "programs";
+const SKIPPED: &str = "skipped";
 
 /// What became of each case.
 #[derive(Debug, Default)]
@@ -55,13 +49,11 @@ impl Table {
     /// # Errors
     /// The document has no place for it.
     pub fn write(&self) -> Result<()> {
-        let path = workspace::root().join(DOCUMENT);
-        let text = fs::read_to_string(&path).context(|| format!("could not read {DOCUMENT}"))?;
-        let mut fresh = replaced(&text, (BEGIN, END), &self.markdown()?)?;
-        if !self.reasons.is_empty() {
-            fresh = replaced(&fresh, (SKIPPED_BEGIN, SKIPPED_END), &self.skipped())?;
+        document::replace(TABLE, &self.markdown()?)?;
+        match self.reasons.is_empty() {
+            true => Ok(()),
+            false => document::replace(SKIPPED, &self.skipped()),
         }
-        fs::write(&path, fresh).context(|| format!("could not write {DOCUMENT}"))
     }
 
     fn markdown(&self) -> Result<String> {
@@ -81,25 +73,5 @@ impl Table {
         let line = |(count, reason): &(usize, String)| format!("| {count} | {reason} |\n");
         let lines: String = self.reasons.iter().map(line).collect();
         format!("| tests | what they say |\n|---|---|\n{lines}")
-    }
-}
-
-fn replaced(document: &str, (begin, end): (&str, &str), table: &str) -> Result<String> {
-    let parts = document.split_once(begin).and_then(|(before, rest)| {
-        rest.split_once(end).map(|(_, after)| format!("{before}{begin}{table}{end}{after}"))
-    });
-    parts.ok_or_else(|| Error::new(format!("{DOCUMENT} has no place for the table of programs")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_table_changes() {
-        let document = format!("before\n{BEGIN}old\n{END}after\n");
-        let fresh = replaced(&document, (BEGIN, END), "new\n").expect("there is a place");
-        assert_eq!(fresh, format!("before\n{BEGIN}new\n{END}after\n"));
-        assert!(replaced("nothing", (BEGIN, END), "new\n").is_err());
     }
 }

@@ -10,7 +10,7 @@ use super::system;
 use crate::error::{Error, Result};
 
 /// What the library says, if it is asked to say much, when a program listens for calls.
-const LISTENS: &str = "uroce: listening for calls";
+pub const LISTENS: &str = "uroce: listening for calls";
 
 /// A folder for files of the programs, beside the libraries.
 pub const SCRATCH: &str = "scratch";

@@ -16,6 +16,8 @@ pub enum Fault {
     None,
     /// 1 % of the packets are lost.
     Loss,
+    /// 5 % of the packets are lost.
+    HeavyLoss,
     /// 5 % of the packets arrive 1 ms late, behind later ones.
     Reorder,
     /// 1 % of the packets arrive twice.
@@ -25,7 +27,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Every fault, the harmless one first.
+    /// Every fault of the matrix, the harmless one first.
     pub const ALL: [Self; 5] =
         [Self::None, Self::Loss, Self::Reorder, Self::Duplicate, Self::Corrupt];
 
@@ -36,6 +38,7 @@ impl Fault {
         match self {
             Self::None => None,
             Self::Loss => Some("loss 1%"),
+            Self::HeavyLoss => Some("loss 5%"),
             Self::Reorder => Some("delay 1ms reorder 95%"),
             Self::Duplicate => Some("duplicate 1%"),
             Self::Corrupt => Some("corrupt 0.5%"),
@@ -48,6 +51,7 @@ impl fmt::Display for Fault {
         f.write_str(match self {
             Self::None => "clean",
             Self::Loss => "loss",
+            Self::HeavyLoss => "loss of 5 %",
             Self::Reorder => "reorder",
             Self::Duplicate => "duplicate",
             Self::Corrupt => "corrupt",

@@ -3,6 +3,7 @@
 mod addresses;
 mod boot;
 mod cache;
+mod calls;
 mod faults;
 mod guest;
 mod image;
@@ -13,6 +14,7 @@ mod matrix;
 mod namespace;
 mod recipe;
 
+pub use calls::calls_for_ci;
 pub use guest::{Guest, GuestConfig};
 pub use matrix::{matrix_for_ci, tcp_listens};
 pub use recipe::PACKAGES;
@@ -28,6 +30,8 @@ pub enum RxeCommand {
     Build,
     /// Boot the guest in a network namespace of its own and run a command in it, or stay until ctrl-c.
     Boot(boot::BootArgs),
+    /// Let unmodified programs on our libraries call the same ones in the guest, and be called.
+    Calls(calls::CallsArgs),
     /// Try our programs against the stock ones in the guest.
     Matrix(matrix::MatrixArgs),
 }
@@ -44,6 +48,7 @@ impl RxeCommand {
                 Ok(())
             }
             Self::Boot(arguments) => boot::boot(arguments),
+            Self::Calls(arguments) => calls::calls(arguments),
             Self::Matrix(arguments) => matrix::matrix(arguments),
         }
     }

@@ -117,9 +117,19 @@ pub fn stock_script(cell: &Cell, line: &str, part: Part, port: u16) -> String {
         return format!("exec {line}\n");
     }
     let listens = match cell.program {
-        Program::Rping => format!("rdma resource show cm_id | grep -q 'LISTEN.*:{port} '"),
+        Program::Rping => cm_listens(port),
         _ => tcp_listens(port),
     };
+    serving_script(line, &listens)
+}
+
+/// A test for a script: somebody listens on this port of rdma_cm.
+pub fn cm_listens(port: u16) -> String {
+    format!("rdma resource show cm_id | grep -q 'LISTEN.*:{port} '")
+}
+
+/// A script for a guest that runs the server `line` and says when it listens.
+pub fn serving_script(line: &str, listens: &str) -> String {
     format!(
         "{line} &\n\
          while kill -0 $! && ! {listens}; do sleep 0.02; done\n\

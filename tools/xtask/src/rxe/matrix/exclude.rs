@@ -50,7 +50,7 @@ fn slow(cell: &Cell) -> Option<&'static str> {
         Fault::None | Fault::Duplicate => 0,
         Fault::Corrupt => 5,
         Fault::Loss => 10,
-        Fault::Reorder => 50,
+        Fault::Reorder | Fault::HeavyLoss => 50,
     };
     let gaps = cell.packets() * gaps_per_thousand / 1000;
     (gaps > MOST_GAPS)

@@ -1,15 +1,15 @@
 //! `cargo xtask rxe matrix`: our programs against the stock ones, over a wire with a kernel rxe at its other end.
 
-mod capture;
-mod cell;
-mod command;
+pub mod capture;
+pub mod cell;
+pub mod command;
 mod datapath;
 mod exclude;
-mod near;
+pub mod near;
 mod pairwise;
 mod plan;
 mod table;
-mod trial;
+pub mod trial;
 
 use std::path::PathBuf;
 use std::time::Instant;

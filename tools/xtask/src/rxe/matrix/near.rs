@@ -142,7 +142,11 @@ impl Running<'_> {
 }
 
 impl Process {
-    fn start(mut command: Command, output: PathBuf) -> Result<Self> {
+    /// Starts it; what it prints goes to the file `output`.
+    ///
+    /// # Errors
+    /// It did not start.
+    pub fn start(mut command: Command, output: PathBuf) -> Result<Self> {
         let file =
             File::create(&output).context(|| format!("could not make {}", output.display()))?;
         let second = file.try_clone().context(|| "could not share the output file")?;
@@ -152,11 +156,13 @@ impl Process {
         Ok(Self { child, output, _guard: guard })
     }
 
-    fn runs(&mut self) -> bool {
+    /// True until it has ended.
+    pub fn runs(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    fn text(&self) -> String {
+    /// What it has printed so far.
+    pub fn text(&self) -> String {
         read(&self.output)
     }
 
@@ -184,7 +190,11 @@ impl Drop for Process {
     }
 }
 
-fn wait_until(mut done: impl FnMut() -> Result<bool>) -> Result<()> {
+/// Waits until a server listens.
+///
+/// # Errors
+/// What `done` says, or it took too long.
+pub fn wait_until(mut done: impl FnMut() -> Result<bool>) -> Result<()> {
     let deadline = Instant::now() + LISTEN_LIMIT;
     while Instant::now() < deadline {
         if done()? {

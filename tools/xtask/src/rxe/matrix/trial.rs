@@ -169,7 +169,11 @@ fn limit(cell: &Cell) -> Duration {
     if slow { SLOW_LIMIT } else { LIMIT }
 }
 
-fn content(who: &str, output: Output) -> Result<()> {
+/// An exit code of 0, or what the program said.
+///
+/// # Errors
+/// Any other code.
+pub fn content(who: &str, output: Output) -> Result<()> {
     if output.code == 0 {
         return Ok(());
     }
@@ -177,7 +181,7 @@ fn content(who: &str, output: Output) -> Result<()> {
 }
 
 /// What is wrong with the wire, if anything: netem may damage packets, we and rxe may not.
-fn complaint_about(tally: &Tally, fault: Fault) -> Option<String> {
+pub fn complaint_about(tally: &Tally, fault: Fault) -> Option<String> {
     if tally.near_bad > 0 {
         return Some(format!(
             "{} of our {} packets have a wrong ICRC",

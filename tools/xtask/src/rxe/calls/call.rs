@@ -1,0 +1,72 @@
+//! What is run: unmodified programs that find each other by address and port.
+
+/// A program, as server and as client. OWN is the server's address there, PEER the same for the client;
+/// PORT is a port that no other call of a run uses.
+#[derive(Debug, Clone, Copy)]
+pub struct Call {
+    /// Command line of the server.
+    pub server: &'static str,
+    /// Command line of the client.
+    pub client: &'static str,
+    /// Takes the place of `PORT`, for programs that have a port of their own.
+    pub port: Option<u16>,
+    /// What both need besides on a wire that loses packets.
+    pub on_loss: &'static str,
+}
+
+const fn call(server: &'static str, client: &'static str) -> Call {
+    Call { server, client, port: None, on_loss: "" }
+}
+
+/// The port of udaddy.
+const UDADDY_PORT: u16 = 7174;
+
+/// All of them. Nothing repeats a datagram that is lost, and udaddy waits for it for ever: on a wire that loses
+/// packets it sends none, but finds its peer all the same.
+pub const CALLS: [Call; 6] = [
+    call("rping -s -a OWN -p PORT -C 10", "rping -c -a PEER -p PORT -C 10 -v"),
+    call("rping -s -a OWN -p PORT -C 3 -S 65000", "rping -c -a PEER -p PORT -C 3 -V -S 65000"),
+    call("ucmatose -b OWN -p PORT -c 4", "ucmatose -s PEER -p PORT -c 4"),
+    Call {
+        server: "udaddy -b OWN",
+        client: "udaddy -s PEER",
+        port: Some(UDADDY_PORT),
+        on_loss: " -C 0",
+    },
+    call("ib_write_bw -F -R -p PORT -n 100", "ib_write_bw -F -R -p PORT -n 100 PEER"),
+    call("ib_send_lat -F -R -p PORT -n 50", "ib_send_lat -F -R -p PORT -n 50 PEER"),
+];
+
+impl Call {
+    /// The name of the program.
+    pub fn program(&self) -> &'static str {
+        self.server.split(' ').next().unwrap_or_default()
+    }
+
+    /// The options of the client that say what is done.
+    pub fn options(&self) -> String {
+        let words = self.client.split(' ').skip(1);
+        let mut words: Vec<_> = words.filter(|word| *word != "PEER" && *word != "PORT").collect();
+        words.retain(|word| !["-p", "-s", "-a", "-c"].contains(word) || self.is_count(word));
+        words.join(" ")
+    }
+
+    /// `-c` is the client's part of rping, and a number of connections elsewhere.
+    fn is_count(&self, word: &str) -> bool {
+        word == "-c" && self.program() != "rping"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_those_that_differ() {
+        let options: Vec<_> = CALLS.iter().map(|call| (call.program(), call.options())).collect();
+        assert_eq!(options[0], ("rping", "-C 10 -v".to_owned()));
+        assert_eq!(options[2], ("ucmatose", "-c 4".to_owned()));
+        assert_eq!(options[3], ("udaddy", String::new()));
+        assert_eq!(options[4], ("ib_write_bw", "-F -R -n 100".to_owned()));
+    }
+}
