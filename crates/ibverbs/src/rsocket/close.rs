@@ -56,7 +56,9 @@ pub(crate) extern "C" fn rclose(socket: c_int) -> c_int {
     minus_one(|| {
         match directory::remove(socket)? {
             Known::Stream(socket) => {
-                hang_up(&socket);
+                let seconds = socket.state().options.linger;
+                let linger = seconds.map(|seconds| seconds.max(0).unsigned_abs());
+                hang_up(&socket, linger.map_or(LINGER, |s| Duration::from_secs(s.into())));
                 socket.closed.store(true, Ordering::Relaxed);
             }
             Known::Datagram(socket) => {
@@ -70,12 +72,9 @@ pub(crate) extern "C" fn rclose(socket: c_int) -> c_int {
     })
 }
 
-fn hang_up(socket: &Socket<State>) {
-    let (phase, linger) = {
-        let state = socket.state();
-        let seconds = state.options.linger.map(|seconds| seconds.max(0).unsigned_abs());
-        (state.phase, seconds.map_or(LINGER, |s| Duration::from_secs(u64::from(s))))
-    };
+/// Ends the connection, if there is one.
+pub(super) fn hang_up(socket: &Socket<State>, linger: Duration) {
+    let phase = socket.state().phase;
     if phase == Phase::Connected {
         // A connection that broke is over.
         let _ = end(socket, libc::SHUT_RDWR, linger);

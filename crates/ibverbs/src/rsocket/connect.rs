@@ -7,7 +7,7 @@ use super::identity::{Call, Identity};
 use super::options::Options;
 use super::patience::Patience;
 use super::socket::{AnySocket, Socket};
-use super::{directory, names};
+use super::{directory, farewell, names};
 use crate::errno::{Errno, INVALID};
 use crate::outcome::{minus_one, number};
 use crate::rdmacm::sockaddr;
@@ -40,6 +40,7 @@ pub(crate) extern "C" fn rsocket(domain: c_int, kind: c_int, protocol: c_int) ->
             }
             _ => return Err(Errno(libc::ESOCKTNOSUPPORT)),
         };
+        farewell::at_exit();
         Ok(directory::add(socket))
     })
 }

@@ -72,7 +72,11 @@ impl Datagrams {
         if done != 0 {
             return Err(last_error());
         }
-        settings::tell(&format_args!("listening for calls to port {} of {}", to.port(), to.ip()));
+        settings::tell(&format_args!(
+            "listening for datagrams to port {} of {}",
+            to.port(),
+            to.ip()
+        ));
         Ok(())
     }
 

@@ -45,6 +45,16 @@ pub(super) fn find(fd: c_int) -> Option<Known> {
     SOCKETS.read().unwrap_or_else(PoisonError::into_inner).get(&fd).cloned()
 }
 
+/// All streams, if nobody changes the list just now.
+pub(super) fn streams() -> Vec<Arc<Socket<State>>> {
+    let Ok(sockets) = SOCKETS.try_read() else { return Vec::new() };
+    let stream = |known: &Known| match known {
+        Known::Stream(socket) => Some(Arc::clone(socket)),
+        Known::Datagram(_) => None,
+    };
+    sockets.values().filter_map(stream).collect()
+}
+
 /// # Errors
 /// EBADF: it is none of ours.
 pub(super) fn get(fd: c_int) -> Result<Known, Errno> {

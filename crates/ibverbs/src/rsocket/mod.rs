@@ -24,6 +24,7 @@ mod datagram_header;
 mod datagram_port;
 mod datagrams;
 mod directory;
+mod farewell;
 mod identity;
 mod inbound;
 mod iomap;

@@ -59,6 +59,11 @@ impl<S: Endpoint> Socket<S> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// No call is in the middle of something.
+    pub fn is_free(&self) -> bool {
+        self.state.try_lock().is_ok()
+    }
+
     pub fn is_nonblocking(&self) -> bool {
         self.nonblocking.load(Ordering::Relaxed)
     }

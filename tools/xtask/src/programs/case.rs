@@ -170,6 +170,8 @@ pub const CASES: &[Case] = &[
         "-b SERVER -T v -I 10 -C 10",
         How::Called("riostream -s SERVER -T v -I 10 -C 10"),
     ),
+    case("cmtime", "-b SERVER -c 20", How::Serves("cmtime -s SERVER -c 20")),
+    case("mckey", "-m 230.47.91.1 -b SERVER", How::Called("mckey -m 230.47.91.1 -s")),
     case("rping", "-s -a SERVER -C 10", How::CalledDropIn("rping -c -a SERVER -C 10 -v")),
     case("rstream", "-b SERVER -I 100", How::CalledDropIn("rstream -s SERVER -I 100")),
     case("ib_write_bw", "-F -R -n 100", How::CalledDropIn("ib_write_bw -F -R -n 100 SERVER")),

@@ -9,8 +9,8 @@ use super::stage::{Stage, is_listening};
 use super::system;
 use crate::error::{Error, Result};
 
-/// What the library says, if it is asked to say much, when a program listens for calls.
-pub const LISTENS: &str = "uroce: listening for calls";
+/// What the library says, if it is asked to say much, when a program listens for calls or datagrams.
+pub const LISTENS: &str = "uroce: listening for";
 
 /// A folder for files of the programs, beside the libraries.
 pub const SCRATCH: &str = "scratch";
