@@ -133,6 +133,7 @@ pub const CASES: &[Case] = &[
     pair("ib_atomic_bw", "-F -n 100 -A CMP_AND_SWAP -q 4"),
     pair("ib_atomic_bw", "-F -n 100 -c XRC"),
     pair("ib_atomic_lat", "-F -n 200"),
+    pair("ib_atomic_lat", "-F -n 100 -c XRC"),
     case("ib_write_bw", "-F -n 200", How::Near),
     case("ib_send_bw", "-F -n 100 -q 16", How::Near),
     case("ib_send_lat", "-F -n 100 -c UD", How::Near),
