@@ -2,7 +2,7 @@
 
 use super::abi::rdma_cm_id;
 use super::contexts::xrcd;
-use super::id::id_of;
+use super::id::{Id, id_of};
 use super::queue_pair::{drop_queues, queue};
 use crate::abi::{ibv_pd, ibv_srq, ibv_srq_init_attr, ibv_srq_init_attr_ex};
 use crate::errno::{Errno, INVALID};
@@ -52,7 +52,7 @@ pub(crate) unsafe extern "C" fn rdma_create_srq_ex(
     minus_one(|| unsafe { create(id, &mut *not_null(init)?) })
 }
 
-/// What the program leaves open is the id's: protection domain, XRC domain, completion queue.
+/// What the program leaves open is the id's.
 ///
 /// # Safety
 /// By the contract.
@@ -68,14 +68,7 @@ unsafe fn create(id: *mut rdma_cm_id, attr: &mut ibv_srq_init_attr_ex) -> Result
             (attr.comp_mask, attr.pd) = (attr.comp_mask | MASK_PD, id.pd);
         }
         let made = if attr.comp_mask & MASK_TYPE != 0 && attr.srq_type == TYPE_XRC {
-            if attr.comp_mask & MASK_XRCD == 0 || attr.xrcd.is_null() {
-                (attr.comp_mask, attr.xrcd) = (attr.comp_mask | MASK_XRCD, xrcd(id.verbs)?);
-            }
-            if attr.comp_mask & MASK_CQ == 0 || attr.cq.is_null() {
-                inner.state().made_queues = true;
-                id.recv_cq = queue(id.verbs, attr.attr.max_wr, &mut id.recv_cq_channel)?;
-                (attr.comp_mask, attr.cq) = (attr.comp_mask | MASK_CQ, id.recv_cq);
-            }
+            complete_xrc(id, inner, attr)?;
             create_srq_ex(id.verbs, attr)
         } else {
             basic(attr)
@@ -88,6 +81,27 @@ unsafe fn create(id: *mut rdma_cm_id, attr: &mut ibv_srq_init_attr_ex) -> Result
             return Err(why);
         }
         (id.srq, id.pd) = (made, attr.pd);
+    }
+    Ok(())
+}
+
+/// The XRC domain of the device and a completion queue of the id's, unless the program has named some.
+///
+/// # Safety
+/// By the contract.
+unsafe fn complete_xrc(
+    id: &mut rdma_cm_id,
+    inner: &Id,
+    attr: &mut ibv_srq_init_attr_ex,
+) -> Result<(), Errno> {
+    if attr.comp_mask & MASK_XRCD == 0 || attr.xrcd.is_null() {
+        (attr.comp_mask, attr.xrcd) = (attr.comp_mask | MASK_XRCD, xrcd(id.verbs)?);
+    }
+    if attr.comp_mask & MASK_CQ == 0 || attr.cq.is_null() {
+        inner.state().made_queues = true;
+        // SAFETY: by the contract.
+        id.recv_cq = unsafe { queue(id.verbs, attr.attr.max_wr, &mut id.recv_cq_channel)? };
+        (attr.comp_mask, attr.cq) = (attr.comp_mask | MASK_CQ, id.recv_cq);
     }
     Ok(())
 }

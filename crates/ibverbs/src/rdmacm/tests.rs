@@ -12,12 +12,14 @@ use super::multicast::{rdma_join_multicast, rdma_leave_multicast};
 use super::qp_values::rdma_init_qp_attr;
 use super::queue_pair::{rdma_create_qp, rdma_destroy_qp};
 use super::resolve::{rdma_resolve_addr, rdma_resolve_route};
+use super::shared_receive::{rdma_create_srq, rdma_destroy_srq};
 use super::sockaddr;
-use crate::abi::{ibv_qp, ibv_qp_cap, ibv_qp_init_attr};
+use crate::abi::{ibv_qp, ibv_qp_cap, ibv_qp_init_attr, ibv_srq_init_attr};
 use crate::cq::ibv_create_cq;
 use crate::object::zeroed;
 use crate::qp::{ibv_create_qp, ibv_destroy_qp};
 use crate::qp_attr::{ibv_modify_qp, ibv_query_qp};
+use crate::srq::get_srq_num;
 use libc::{c_int, sockaddr_storage};
 use std::net::SocketAddr;
 use std::ptr::null_mut;
@@ -25,6 +27,7 @@ use std::ptr::null_mut;
 const TCP: c_int = 0x106;
 const UDP: c_int = 0x111;
 const RC: c_int = 2;
+const XRC_RECV: c_int = 10;
 const CONNECT_REQUEST: c_int = 4;
 const CONNECT_RESPONSE: c_int = 5;
 const REJECTED: c_int = 8;
@@ -292,4 +295,34 @@ fn a_group_is_joined_and_left() {
         assert_eq!(rdma_leave_multicast(end.id, group), -1, "it has left");
     }
     end.end();
+}
+
+#[test]
+fn an_id_gets_a_shared_receive_queue_of_the_kind_that_it_needs() {
+    let End { channel, id } = End::new();
+    let mut at = address("127.47.93.60:0");
+    // SAFETY: as the manual pages want it.
+    unsafe {
+        assert_eq!(rdma_bind_addr(id, (&raw mut at).cast()), 0);
+        let mut init: ibv_srq_init_attr = zeroed();
+        (init.attr.max_wr, init.attr.max_sge) = (4, 1);
+        let mut number = 0;
+        assert_eq!(rdma_create_srq(id, null_mut(), &raw mut init), 0);
+        assert_eq!(get_srq_num((*id).srq, &raw mut number), libc::EOPNOTSUPP, "a basic one");
+        assert_eq!(rdma_create_srq(id, null_mut(), &raw mut init), -1, "there is one");
+        rdma_destroy_srq(id);
+        assert!((*id).srq.is_null() && (*id).recv_cq.is_null());
+
+        let mut qp: ibv_qp_init_attr = zeroed();
+        qp.qp_type = XRC_RECV;
+        assert_eq!(rdma_create_qp(id, null_mut(), &raw mut qp), 0);
+        assert_eq!(rdma_create_srq(id, null_mut(), &raw mut init), 0);
+        assert_eq!(get_srq_num((*id).srq, &raw mut number), 0);
+        assert!(number > 0 && !(*id).recv_cq.is_null() && !(*id).recv_cq_channel.is_null());
+        rdma_destroy_qp(id);
+        assert!(!(*id).recv_cq.is_null(), "the queue completes to it");
+        rdma_destroy_srq(id);
+        assert!((*id).srq.is_null() && (*id).recv_cq.is_null());
+    }
+    End { channel, id }.end();
 }
