@@ -41,7 +41,7 @@ impl<'a> Bench<'a> {
     /// # Errors
     /// What the programs said, or what is wrong with the packets, in the last attempt.
     pub fn try_call(&mut self, call: &Call, role: Role, fault: Fault) -> Result<(usize, Tally)> {
-        let allowed = if fault == Fault::None { 1 } else { LOSSY_ATTEMPTS };
+        let allowed = if fault == Fault::None { call.attempts } else { LOSSY_ATTEMPTS };
         let mut attempt = 1;
         loop {
             match self.attempt(call, role, fault) {
