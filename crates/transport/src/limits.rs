@@ -25,9 +25,14 @@ pub const INITIAL_WINDOW: u32 = 64;
 pub const MIN_WINDOW: u32 = 32;
 /// After a loss the window grows by one packet for so many that are acknowledged.
 pub const WINDOW_GROWTH: u32 = 8;
-/// So often in a row a QP sends the same again in trains, without any progress, before it sends packets
-/// singly to see whether the trains are what gets lost.
-pub const TRAINS_IN_VAIN: u32 = 3;
+/// After so many local ACK timeouts without any progress a QP sends packets singly, to see whether it is
+/// trains that get lost. Losses and tail probes do not count: they come in groups when a peer is
+/// interrupted for some milliseconds.
+pub const TIMEOUTS_IN_VAIN: u32 = 2;
+/// So often the same READ responses are asked for before they are sent singly, for the same reason,
+pub const READS_IN_VAIN: u32 = 3;
+/// and for so long (ns).
+pub const READS_IN_VAIN_NS: u64 = 50_000_000;
 /// Tail probes before the requester waits for its timeout.
 pub const TAIL_PROBES: u32 = 3;
 /// A tail probe waits this long (ns) beyond four round trips, for a peer that is busy.

@@ -423,3 +423,24 @@ fn b18_windows_across_the_wrap_and_the_half_range() {
         assert_eq!(end, (psn + 400) & 0xff_ffff);
     }
 }
+
+#[test]
+fn timeouts_in_vain_raise_doubts_about_trains_and_naks_do_not() {
+    let mut pair = writing(Setup { retry_cnt: 7, ..Setup::default() }, 2_000);
+    pair.filter(|_| Fate::Drop);
+    for _ in 0..3 {
+        pair.run_for(10_000);
+        pair.answer(0x100, Syndrome::nak(NakCode::PsnSequence));
+    }
+    assert!(!pair.nodes[0].qp.doubts_trains(), "three NAKs for the same packet");
+    let timeout = ack_timeout_ns(14).unwrap();
+    pair.run_for(5 * timeout);
+    assert!(!pair.nodes[0].qp.doubts_trains(), "one timeout, of 4T");
+    pair.run_for(4 * timeout);
+    assert!(pair.nodes[0].qp.doubts_trains());
+    pair.no_filter();
+    pair.run();
+    assert!(pair.nodes[0].sends()[0].is_ok());
+    let qp = &mut pair.nodes[0].qp;
+    assert!(!qp.doubts_trains() && qp.take_lost_trains() && !qp.take_lost_trains());
+}

@@ -54,7 +54,7 @@ pub(crate) struct Requester {
     pub(crate) probe: Probe,
     /// Nothing was lost yet: the window may double.
     pub(crate) lossless: bool,
-    /// Times in a row that it went back, without progress between them.
+    /// Local ACK timeouts in a row, without progress between them.
     pub(crate) in_vain: u32,
 }
 

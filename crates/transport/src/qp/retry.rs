@@ -32,7 +32,6 @@ impl QueuePair {
         self.requester.psn = psn;
         self.requester.cursor = index;
         self.requester.unrequested = 0;
-        self.requester.in_vain += 1;
         self.requester.ack_deadline = None;
         self.requester.probe.note_back();
         self.requester.forget_reads_from(psn);
@@ -143,6 +142,7 @@ impl QueuePair {
             return self.fail_oldest_send(now, WcStatus::RetryExcErr, cause, cx);
         }
         self.requester.retries_left -= 1;
+        self.requester.in_vain += 1;
         self.requester.restarted_at = None;
         self.requester.note_loss();
         self.go_back_to(self.requester.una, cx);

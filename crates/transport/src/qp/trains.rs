@@ -8,6 +8,7 @@ use uroce_wire::Psn;
 
 use crate::limits;
 use crate::qp::QueuePair;
+use crate::time::Instant;
 
 /// READs that are asked for again and again.
 #[derive(Debug, Default)]
@@ -16,17 +17,21 @@ pub(crate) struct Repeats {
     psn: Option<Psn>,
     /// How often in a row.
     count: u32,
+    /// Since when.
+    since: Instant,
+    /// They are to be sent singly.
+    in_vain: bool,
 }
 
 impl Repeats {
     /// The peer asks for the response `psn` again.
-    pub(crate) fn note(&mut self, psn: Psn) {
-        self.count = if self.psn == Some(psn) { self.count + 1 } else { 1 };
-        self.psn = Some(psn);
-    }
-
-    fn in_vain(&self) -> bool {
-        self.count >= limits::TRAINS_IN_VAIN
+    pub(crate) fn note(&mut self, psn: Psn, now: Instant) {
+        if self.psn != Some(psn) {
+            *self = Repeats { psn: Some(psn), since: now, ..Repeats::default() };
+        }
+        self.count += 1;
+        let long = now.since(self.since) >= limits::READS_IN_VAIN_NS;
+        self.in_vain = long && self.count >= limits::READS_IN_VAIN;
     }
 }
 
@@ -34,7 +39,7 @@ impl QueuePair {
     /// True if packets of this QP had better travel singly: what was sent in trains did not arrive.
     #[inline]
     pub fn doubts_trains(&self) -> bool {
-        self.requester.in_vain >= limits::TRAINS_IN_VAIN || self.responder.repeats.in_vain()
+        self.requester.in_vain >= limits::TIMEOUTS_IN_VAIN || self.responder.repeats.in_vain
     }
 
     /// True once after single packets brought the progress that trains did not bring.
@@ -45,13 +50,13 @@ impl QueuePair {
 
     /// The peer has acknowledged something.
     pub(crate) fn note_requests_arrived(&mut self) {
-        self.lost_trains |= self.requester.in_vain >= limits::TRAINS_IN_VAIN;
+        self.lost_trains |= self.requester.in_vain >= limits::TIMEOUTS_IN_VAIN;
         self.requester.in_vain = 0;
     }
 
     /// The peer asks for something new: it has the responses that it asked for before.
     pub(crate) fn note_responses_arrived(&mut self) {
-        self.lost_trains |= self.responder.repeats.in_vain();
+        self.lost_trains |= self.responder.repeats.in_vain;
         self.responder.repeats = Repeats::default();
     }
 }

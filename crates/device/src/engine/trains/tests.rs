@@ -154,7 +154,7 @@ impl End {
             access: Access::REMOTE_WRITE | Access::REMOTE_READ,
             av: Some(AddressVector::new(addr(own).ip(), addr(peer).ip())),
             path_mtu: Mtu::M1024,
-            timeout: 10,
+            timeout: 12,
             retry_cnt: 7,
             max_rd_atomic: 4,
             max_dest_rd_atomic: 4,

@@ -114,14 +114,14 @@ impl QueuePair {
                 cx.counters.drop(DropReason::DuplicateRequest);
                 self.acknowledge_request(cx);
             }
-            Operation::ReadRequest => self.repeat_read(packet, cx),
+            Operation::ReadRequest => self.repeat_read(now, packet, cx),
             _ => self.repeat_saved(packet, cx),
         }
     }
 
     /// R58: the READ must be a part of the one that is remembered, under the same key, and still be
     /// allowed.
-    fn repeat_read(&mut self, packet: &Packet<'_>, cx: &mut Context<'_>) {
+    fn repeat_read(&mut self, now: Instant, packet: &Packet<'_>, cx: &mut Context<'_>) {
         let psn = packet.bth.psn;
         let saved = self.responder.find_saved(psn);
         let part = saved.and_then(|saved| Some((saved, self.length_of_part(packet, &saved)?)));
@@ -137,7 +137,7 @@ impl QueuePair {
         };
         cx.counters.drop(DropReason::DuplicateRequest);
         let last = psn.add(self.psns_of_request(packet) - 1);
-        self.responder.repeats.note(psn);
+        self.responder.repeats.note(psn, now);
         self.responder.queue_part(&saved, psn, last, length);
     }
 
