@@ -47,6 +47,8 @@ pub const PROGRAMS: &[&str] = &[
     "mckey",
     "rdma_server",
     "rdma_client",
+    "rstream",
+    "riostream",
 ];
 
 /// Files that no program's `ldd` lists: loaded at run time by name.

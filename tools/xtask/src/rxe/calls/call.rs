@@ -26,7 +26,7 @@ const UDADDY_PORT: u16 = 7174;
 
 /// All of them. rxe repairs one gap per 67 ms: fewer messages where packets are lost. Nothing repeats a datagram that is lost, and udaddy waits for it for ever: on a wire that loses
 /// packets it sends none, but finds its peer all the same.
-pub const CALLS: [Call; 6] = [
+pub const CALLS: [Call; 8] = [
     call("rping -s -a OWN -p PORT -C 10", "rping -c -a PEER -p PORT -C 10 -v"),
     call("rping -s -a OWN -p PORT -C 3 -S 65000", "rping -c -a PEER -p PORT -C 3 -V -S 65000"),
     call("ucmatose -b OWN -p PORT -c 4", "ucmatose -s PEER -p PORT -c 4"),
@@ -39,6 +39,19 @@ pub const CALLS: [Call; 6] = [
     Call {
         attempts: 4,
         ..call("ib_send_lat -F -R -p PORT -n 50", "ib_send_lat -F -R -p PORT -n 50 PEER")
+    },
+    Call {
+        on_loss: " -I 1 -C 50",
+        attempts: 4,
+        ..call("rstream -b OWN -p PORT -T v -I 5", "rstream -s PEER -p PORT -T v -I 5")
+    },
+    Call {
+        on_loss: " -I 2",
+        attempts: 4,
+        ..call(
+            "riostream -b OWN -p PORT -T v -I 20 -C 10",
+            "riostream -s PEER -p PORT -T v -I 20 -C 10",
+        )
     },
 ];
 
