@@ -12,20 +12,18 @@ pub struct Call {
     pub port: Option<u16>,
     /// What both need besides on a wire that loses packets.
     pub on_loss: &'static str,
-    /// How often it may be tried on a clean wire. perftest makes two connections, and its server closes the
-    /// listener between them: when the second call comes meanwhile, a kernel refuses it.
-    pub attempts: usize,
 }
 
 const fn call(server: &'static str, client: &'static str) -> Call {
-    Call { server, client, port: None, on_loss: "", attempts: 1 }
+    Call { server, client, port: None, on_loss: "" }
 }
 
 /// The port of udaddy.
 const UDADDY_PORT: u16 = 7174;
 
-/// All of them. rxe repairs one gap per 67 ms: fewer messages where packets are lost. Nothing repeats a datagram that is lost, and udaddy waits for it for ever: on a wire that loses
-/// packets it sends none, but finds its peer all the same.
+/// All of them. rxe repairs one gap per 67 ms: fewer messages where packets are lost. Nothing repeats a datagram that
+/// is lost, and udaddy waits for it for ever: on a wire that loses packets it sends none, but finds its peer all
+/// the same.
 pub const CALLS: [Call; 8] = [
     call("rping -s -a OWN -p PORT -C 10", "rping -c -a PEER -p PORT -C 10 -v"),
     call("rping -s -a OWN -p PORT -C 3 -S 65000", "rping -c -a PEER -p PORT -C 3 -V -S 65000"),
@@ -33,21 +31,15 @@ pub const CALLS: [Call; 8] = [
     Call { port: Some(UDADDY_PORT), on_loss: " -C 0", ..call("udaddy -b OWN", "udaddy -s PEER") },
     Call {
         on_loss: " -n 10",
-        attempts: 4,
         ..call("ib_write_bw -F -R -p PORT -n 100", "ib_write_bw -F -R -p PORT -n 100 PEER")
     },
-    Call {
-        attempts: 4,
-        ..call("ib_send_lat -F -R -p PORT -n 50", "ib_send_lat -F -R -p PORT -n 50 PEER")
-    },
+    call("ib_send_lat -F -R -p PORT -n 50", "ib_send_lat -F -R -p PORT -n 50 PEER"),
     Call {
         on_loss: " -I 1 -C 50",
-        attempts: 4,
         ..call("rstream -b OWN -p PORT -T v -I 5", "rstream -s PEER -p PORT -T v -I 5")
     },
     Call {
         on_loss: " -I 2",
-        attempts: 4,
         ..call(
             "riostream -b OWN -p PORT -T v -I 20 -C 10",
             "riostream -s PEER -p PORT -T v -I 20 -C 10",
