@@ -9,7 +9,7 @@ use uroce_device::transport::{
     AddressVector, QpAttr, QpAttrMask as M, QpState, QpType, SendOp, WcOpcode,
 };
 use uroce_device::wire::{Mtu, Psn, Qpn};
-use uroce_device::{CmChannel, CmEventKind, DeviceConfig};
+use uroce_device::{CmChannel, CmEventKind, DeviceConfig, ResourceKind};
 
 use super::common::{Buffer, Node, assert_ok, pattern};
 use super::member::say;
@@ -134,13 +134,24 @@ impl Life {
             received += done.iter().filter(|wc| wc.opcode == WcOpcode::Recv).count();
             assert!(
                 begin.elapsed() < PATIENCE,
-                "{got} of {all}, {received} of {receives} received"
+                "{got} of {all}, {received} of {receives} received; {}",
+                self.story()
             );
             if done.is_empty() {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
         received
+    }
+
+    /// What the device has counted, and its queue pairs.
+    fn story(&self) -> String {
+        let counters = self.node.device.counters();
+        let counted: Vec<_> = counters.into_iter().filter(|(_, count)| *count > 0).collect();
+        let resources = self.node.device.resources();
+        let qps = resources.iter().filter(|found| found.kind() == ResourceKind::Qp);
+        let qps: Vec<_> = qps.map(ToString::to_string).collect();
+        format!("{counted:?}; {qps:?}")
     }
 
     fn join(&self, group: IpAddr) {
