@@ -61,7 +61,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "calls",
-        about: "unmodified programs call a kernel rxe by rdma_cm, and are called, also through loss",
+        about: "unmodified programs understand a kernel rxe, those of rdma_cm also through loss",
         run: step::calls,
     },
 ];

@@ -30,7 +30,7 @@ pub enum RxeCommand {
     Build,
     /// Boot the guest in a network namespace of its own and run a command in it, or stay until ctrl-c.
     Boot(boot::BootArgs),
-    /// Let unmodified programs on our libraries call the same ones in the guest, and be called.
+    /// Try unmodified programs on our libraries against the same ones in the guest.
     Calls(calls::CallsArgs),
     /// Try our programs against the stock ones in the guest.
     Matrix(matrix::MatrixArgs),

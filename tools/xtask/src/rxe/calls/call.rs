@@ -1,9 +1,23 @@
-//! What is run: unmodified programs that find each other by address and port.
+//! What is run: unmodified programs, and how they find each other.
+
+use crate::rxe::faults::Fault;
+use crate::rxe::matrix::cell::Role;
+
+/// How two programs find each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meeting {
+    /// By address and port of rdma_cm.
+    Call,
+    /// They tell each other the numbers of their queue pairs over TCP.
+    Tcp,
+}
 
 /// A program, as server and as client. OWN is the server's address there, PEER the same for the client;
-/// PORT is a port that no other call of a run uses.
+/// PORT is a port that no other call of a run uses, GID the index of the address at that end.
 #[derive(Debug, Clone, Copy)]
 pub struct Call {
+    /// How its two ends find each other.
+    pub meeting: Meeting,
     /// Command line of the server.
     pub server: &'static str,
     /// Command line of the client.
@@ -12,10 +26,19 @@ pub struct Call {
     pub port: Option<u16>,
     /// What both need besides on a wire that loses packets.
     pub on_loss: &'static str,
+    /// The parts that our end plays.
+    pub roles: &'static [Role],
 }
 
+const BOTH: [Role; 2] = [Role::Server, Role::Client];
+
 const fn call(server: &'static str, client: &'static str) -> Call {
-    Call { server, client, port: None, on_loss: "" }
+    Call { meeting: Meeting::Call, server, client, port: None, on_loss: "", roles: &BOTH }
+}
+
+/// The server's line is the client's without the server's address.
+const fn pair(server: &'static str, client: &'static str) -> Call {
+    Call { meeting: Meeting::Tcp, ..call(server, client) }
 }
 
 /// The port of udaddy.
@@ -24,7 +47,7 @@ const UDADDY_PORT: u16 = 7174;
 /// All of them. rxe repairs one gap per 67 ms: fewer messages where packets are lost. Nothing repeats a datagram that
 /// is lost, and udaddy waits for it for ever: on a wire that loses packets it sends none, but finds its peer all
 /// the same.
-pub const CALLS: [Call; 8] = [
+pub const CALLS: [Call; 22] = [
     call("rping -s -a OWN -p PORT -C 10", "rping -c -a PEER -p PORT -C 10 -v"),
     call("rping -s -a OWN -p PORT -C 3 -S 65000", "rping -c -a PEER -p PORT -C 3 -V -S 65000"),
     call("ucmatose -b OWN -p PORT -c 4", "ucmatose -s PEER -p PORT -c 4"),
@@ -33,7 +56,11 @@ pub const CALLS: [Call; 8] = [
         on_loss: " -n 10",
         ..call("ib_write_bw -F -R -p PORT -n 100", "ib_write_bw -F -R -p PORT -n 100 PEER")
     },
-    call("ib_send_lat -F -R -p PORT -n 50", "ib_send_lat -F -R -p PORT -n 50 PEER"),
+    // Its server listens anew for its second connection, and we call before a guest under emulation does.
+    Call {
+        roles: &[Role::Server],
+        ..call("ib_send_lat -F -R -p PORT -n 50", "ib_send_lat -F -R -p PORT -n 50 PEER")
+    },
     Call {
         on_loss: " -I 1 -C 50",
         ..call("rstream -b OWN -p PORT -T v -I 5", "rstream -s PEER -p PORT -T v -I 5")
@@ -45,6 +72,26 @@ pub const CALLS: [Call; 8] = [
             "riostream -s PEER -p PORT -T v -I 20 -C 10",
         )
     },
+    pair("ibv_rc_pingpong -g GID -p PORT -n 100", "ibv_rc_pingpong -g GID -p PORT -n 100 PEER"),
+    pair(
+        "ibv_rc_pingpong -g GID -p PORT -n 100 -e",
+        "ibv_rc_pingpong -g GID -p PORT -n 100 -e PEER",
+    ),
+    pair("ibv_uc_pingpong -g GID -p PORT -n 100", "ibv_uc_pingpong -g GID -p PORT -n 100 PEER"),
+    pair("ibv_ud_pingpong -g GID -p PORT -n 100", "ibv_ud_pingpong -g GID -p PORT -n 100 PEER"),
+    pair("ibv_srq_pingpong -g GID -p PORT -n 100", "ibv_srq_pingpong -g GID -p PORT -n 100 PEER"),
+    pair("ib_write_bw -F -x GID -p PORT -n 100", "ib_write_bw -F -x GID -p PORT -n 100 PEER"),
+    pair("ib_write_lat -F -x GID -p PORT -n 50", "ib_write_lat -F -x GID -p PORT -n 50 PEER"),
+    pair("ib_read_bw -F -x GID -p PORT -n 50", "ib_read_bw -F -x GID -p PORT -n 50 PEER"),
+    pair("ib_read_lat -F -x GID -p PORT -n 50", "ib_read_lat -F -x GID -p PORT -n 50 PEER"),
+    pair("ib_send_bw -F -x GID -p PORT -n 100", "ib_send_bw -F -x GID -p PORT -n 100 PEER"),
+    pair("ib_send_bw -F -x GID -p PORT -n 50 -b", "ib_send_bw -F -x GID -p PORT -n 50 -b PEER"),
+    pair(
+        "ib_send_lat -F -x GID -p PORT -n 50 -c UD",
+        "ib_send_lat -F -x GID -p PORT -n 50 -c UD PEER",
+    ),
+    pair("ib_atomic_bw -F -x GID -p PORT -n 50", "ib_atomic_bw -F -x GID -p PORT -n 50 PEER"),
+    pair("ib_atomic_lat -F -x GID -p PORT -n 50", "ib_atomic_lat -F -x GID -p PORT -n 50 PEER"),
 ];
 
 impl Call {
@@ -56,14 +103,23 @@ impl Call {
     /// The options of the client that say what is done.
     pub fn options(&self) -> String {
         let words = self.client.split(' ').skip(1);
-        let mut words: Vec<_> = words.filter(|word| *word != "PEER" && *word != "PORT").collect();
-        words.retain(|word| !["-p", "-s", "-a", "-c"].contains(word) || self.is_count(word));
+        let mut words: Vec<_> =
+            words.filter(|word| !["PEER", "PORT", "GID"].contains(word)).collect();
+        words.retain(|word| {
+            !["-p", "-s", "-a", "-c", "-g", "-x"].contains(word) || self.is_count(word)
+        });
         words.join(" ")
     }
 
-    /// `-c` is the client's part of rping, and a number of connections elsewhere.
+    /// `-c` is the client's part of rping, and a number or service elsewhere; `-s` is the server's address, but
+    /// a size in programs that meet over TCP.
     fn is_count(&self, word: &str) -> bool {
-        word == "-c" && self.program() != "rping"
+        word == "-c" && self.program() != "rping" || word == "-s" && self.meeting == Meeting::Tcp
+    }
+
+    /// Programs that meet over TCP are tried on a clean wire only; `rxe matrix` does the rest with ours.
+    pub fn is_for(&self, fault: Fault) -> bool {
+        self.meeting == Meeting::Call || fault == Fault::None
     }
 }
 
@@ -78,5 +134,6 @@ mod tests {
         assert_eq!(options[2], ("ucmatose", "-c 4".to_owned()));
         assert_eq!(options[3], ("udaddy", String::new()));
         assert_eq!(options[4], ("ib_write_bw", "-F -R -n 100".to_owned()));
+        assert!(options.contains(&("ib_send_lat", "-F -n 50 -c UD".to_owned())));
     }
 }

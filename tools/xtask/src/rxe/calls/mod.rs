@@ -1,5 +1,5 @@
-//! `cargo xtask rxe calls`: unmodified programs of rdma_cm on our libraries, with the same programs on a kernel
-//! rxe at the other end of the wire.
+//! `cargo xtask rxe calls`: unmodified programs on our libraries, with the same programs on a kernel rxe at the
+//! other end of the wire.
 
 mod call;
 mod trial;
@@ -53,9 +53,9 @@ pub fn calls(arguments: &CallsArgs) -> Result<()> {
     let mut lines = Vec::new();
     for fault in WIRES {
         far.netem(fault)?;
-        for call in CALLS.iter().filter(wanted) {
-            for role in [Role::Server, Role::Client] {
-                lines.push(try_one(&mut bench, *call, role, fault));
+        for call in CALLS.iter().filter(|call| call.is_for(fault)).filter(wanted) {
+            for role in call.roles {
+                lines.push(try_one(&mut bench, *call, *role, fault));
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::call::Call;
+use super::call::{Call, Meeting};
 use crate::error::{Error, Result};
 use crate::programs::LISTENS;
 use crate::rxe::addresses::{GUEST_V4, HOST_V4};
@@ -11,7 +11,7 @@ use crate::rxe::faults::Fault;
 use crate::rxe::guest::Guest;
 use crate::rxe::matrix::capture::{Capture, Tally};
 use crate::rxe::matrix::cell::{Family, Role};
-use crate::rxe::matrix::command::{cm_listens, serving_script};
+use crate::rxe::matrix::command::{cm_listens, serving_script, tcp_listens};
 use crate::rxe::matrix::near::{Process, Running, wait_until};
 use crate::rxe::matrix::trial::{complaint_about, content};
 
@@ -56,7 +56,8 @@ impl<'a> Bench<'a> {
         let port = call.port.unwrap_or(self.next_port);
         self.next_port += 1;
         let capture = Capture::start(self.far.namespace(), &self.far.folder().join("wire.pcap"))?;
-        let ran = self.run_both(&Lines::new(call, role, port, fault), role, port);
+        let gid = self.far.gid_index(GUEST_V4.into())?;
+        let ran = self.run_both(&Lines::new(call, role, port, fault, gid), role, port);
         let tally = capture.finish(Family::V4)?;
         ran?;
         match complaint_about(&tally, fault) {
@@ -68,14 +69,24 @@ impl<'a> Bench<'a> {
     fn run_both(&self, lines: &Lines, role: Role, port: u16) -> Result<()> {
         let (server, client) = match role {
             Role::Client => {
-                let script = serving_script(&lines.server, &cm_listens(port));
+                let listens = match lines.meeting {
+                    Meeting::Call => cm_listens(port),
+                    Meeting::Tcp => tcp_listens(port),
+                };
+                let script = serving_script(&lines.server, &listens);
                 let server = Running::Job(self.far.spawn(&script)?);
                 server.wait_announced()?;
                 (server, Running::Process(self.start_near(&lines.client)?))
             }
             Role::Server => {
                 let mut server = self.start_near(&lines.server)?;
-                wait_until(|| Ok(!server.runs() || server.text().contains(LISTENS)))?;
+                wait_until(|| {
+                    let listens = match lines.meeting {
+                        Meeting::Call => server.text().contains(LISTENS),
+                        Meeting::Tcp => self.far.namespace().listens(port),
+                    };
+                    Ok(!server.runs() || listens)
+                })?;
                 let client = self.far.spawn(&format!("exec {}\n", lines.client))?;
                 (Running::Process(server), Running::Job(client))
             }
@@ -98,18 +109,21 @@ impl<'a> Bench<'a> {
 
 /// The command lines of one attempt.
 struct Lines {
+    meeting: Meeting,
     server: String,
     client: String,
 }
 
 impl Lines {
-    fn new(call: &Call, role: Role, port: u16, fault: Fault) -> Self {
+    /// `gid`: the index of the guest's address there; with us, 0 and 1 both are the address.
+    fn new(call: &Call, role: Role, port: u16, fault: Fault, gid: u8) -> Self {
         let server = if role == Role::Server { HOST_V4 } else { GUEST_V4 }.to_string();
+        let gid = gid.to_string();
         let filled = |line: &str| {
-            let line = line.replace("PORT", &port.to_string());
+            let line = line.replace("PORT", &port.to_string()).replace("GID", &gid);
             let line = line.replace("OWN", &server).replace("PEER", &server);
             if fault == Fault::None { line } else { line + call.on_loss }
         };
-        Self { server: filled(call.server), client: filled(call.client) }
+        Self { meeting: call.meeting, server: filled(call.server), client: filled(call.client) }
     }
 }
