@@ -95,6 +95,7 @@ pub const CASES: &[Case] = &[
     pair("ib_write_bw", "-F -n 100 --report_gbits"),
     pair("ib_write_bw", "-F -D 3"),
     pair("ib_write_bw", "-F -n 100 -m 4096"),
+    pair("ib_write_bw", "-F -n 100 -m 256"),
     pair("ib_write_bw", "-F -n 50 -s 1024 -c UC"),
     pair("ib_write_bw", "-F -n 100 -c XRC"),
     case("ib_write_bw", "-F -n 100", How::DropIn),
@@ -126,6 +127,7 @@ pub const CASES: &[Case] = &[
     pair("ib_send_lat", "-F -n 200"),
     pair("ib_send_lat", "-F -n 5 -a"),
     pair("ib_send_lat", "-F -n 100 -e"),
+    pair("ib_send_lat", "-F -n 100 -s 64 -I 64"),
     pair("ib_send_lat", "-F -n 100 -c UC"),
     pair("ib_send_lat", "-F -n 100 -c UD"),
     pair("ib_send_lat", "-F -n 100 -c XRC"),
@@ -146,6 +148,7 @@ pub const CASES: &[Case] = &[
     case("rdma_xserver", "-c r", How::Called("rdma_xclient -c r -s SERVER")),
     case("rdma_xserver", "-c x", How::Called("rdma_xclient -c x -s SERVER")),
     case("ib_write_bw", "-F -R -n 100", How::Called("ib_write_bw -F -R -n 100 SERVER")),
+    case("ib_write_bw", "-F -z -n 100", How::Called("ib_write_bw -F -z -n 100 SERVER")),
     case("ib_send_lat", "-F -R -n 100", How::Called("ib_send_lat -F -R -n 100 SERVER")),
     case(
         "rstream",
