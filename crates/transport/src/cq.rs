@@ -177,9 +177,17 @@ impl CqTable {
         self.queues.iter().map(|(number, cq)| (CqId(number as u32), cq))
     }
 
-    /// R91: removes the completions of a QP, wherever they wait. Those of an XRC target are in the CQs of
-    /// the shared receive queues that its peer named.
-    pub(crate) fn forget_qp(&mut self, qpn: u32) {
+    /// R91: removes the completions of a QP from its queues.
+    pub(crate) fn forget_qp(&mut self, qpn: u32, queues: [CqId; 2]) {
+        for id in queues {
+            if let Some(cq) = self.get_mut(id) {
+                cq.forget_qp(qpn);
+            }
+        }
+    }
+
+    /// The same for a QP whose completions may be in any queue.
+    pub(crate) fn forget_qp_everywhere(&mut self, qpn: u32) {
         self.queues.iter_mut().for_each(|(_, cq)| cq.forget_qp(qpn));
     }
 

@@ -3,7 +3,7 @@
 use thiserror::Error;
 use uroce_wire::{Psn, Qpn};
 
-use crate::attr::{QpAttr, QpAttrMask, QpState, QpType};
+use crate::attr::{QpAttr, QpAttrMask, QpInit, QpState, QpType};
 use crate::cause::FlushReason;
 use crate::context::Context;
 use crate::event::AsyncEvent;
@@ -304,8 +304,12 @@ impl QueuePair {
 
     /// R91: forgets everything, completions that were not polled yet included.
     fn clear(&mut self, cx: &mut Context<'_>) {
-        let qpn = self.init.qpn;
-        cx.cqs.forget_qp(qpn.get());
+        let QpInit { qpn, send_cq, recv_cq, xrcd, .. } = self.init;
+        match xrcd {
+            None => cx.cqs.forget_qp(qpn.get(), [send_cq, recv_cq]),
+            // Its completions are in the CQs of the shared receive queues that its peer named.
+            Some(_) => cx.cqs.forget_qp_everywhere(qpn.get()),
+        }
         cx.events.forget_qp(qpn);
         *self = QueuePair::blank(&self.init);
     }
