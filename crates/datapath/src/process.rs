@@ -1,21 +1,11 @@
 //! The other processes of this host, as unix sockets show them.
 
 use std::io;
-use std::os::fd::AsFd;
 
-pub use crate::sys::credentials::Peer;
+pub use crate::sys::credentials::{Peer, peer};
 
 /// How /proc/net/unix shows that a socket is listened on.
 const LISTENING: &str = "00010000";
-
-/// Who is at the other end of a unix socket: the process that connected, or that listened.
-///
-/// # Errors
-///
-/// When it is no unix socket, or nobody is at the other end.
-pub fn peer(socket: impl AsFd) -> io::Result<Peer> {
-    crate::sys::credentials::peer(socket)
-}
 
 /// What follows `prefix` in the abstract names that processes listen on, in this network namespace.
 ///

@@ -12,8 +12,12 @@ pub struct Peer {
     pub user: u32,
 }
 
-/// Asks the kernel (SO_PEERCRED).
-pub(crate) fn peer(socket: impl AsFd) -> io::Result<Peer> {
+/// Who is at the other end of a unix socket, as the kernel has it (SO_PEERCRED).
+///
+/// # Errors
+///
+/// When it is no socket.
+pub fn peer(socket: impl AsFd) -> io::Result<Peer> {
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
     let (fd, level) = (socket.as_fd().as_raw_fd(), libc::SOL_SOCKET);
