@@ -1,4 +1,23 @@
-//! The tables of perftest's programs, which `uroce perf` prints as well.
+//! Tests of perftest that `uroce perf` makes as well, with the same flags and the same tables.
+
+use super::record::Unit;
+
+/// A test that both make.
+#[derive(Debug, Clone, Copy)]
+pub struct Test {
+    /// In the names of its series.
+    pub title: &'static str,
+    /// The program of perftest.
+    pub stock: &'static str,
+    /// The same after `uroce perf`.
+    pub ours: &'static str,
+    /// Of both.
+    pub flags: &'static str,
+    /// Of the figure in their tables.
+    pub column: usize,
+    /// Of the figure.
+    pub unit: Unit,
+}
 
 /// Average of Gb/s, with `--report_gbits`.
 pub const BANDWIDTH: usize = 3;

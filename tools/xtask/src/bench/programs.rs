@@ -4,11 +4,12 @@
 use std::path::Path;
 use std::time::Instant;
 
+use super::Setup;
 use super::link::{FAR, Link, NEAR};
+use super::perftest::{self, Test};
 use super::play::{Contestant, play};
 use super::record::{Reading, Series, Unit};
 use super::uroce::{Server, WAITS_AT};
-use super::{Setup, perftest};
 use crate::error::{Error, Result};
 use crate::process::stdout_of;
 use crate::{dist, packages, programs, workspace};
@@ -19,20 +20,8 @@ pub const GROUP: &str = "programs";
 pub const START: &str = "ibv_devinfo on our library, from start to end";
 const MTU: u32 = 1500;
 
-/// A program, and the command of ours that does the same.
-#[derive(Debug, Clone, Copy)]
-pub struct Pair {
-    /// Both names of it.
-    pub title: &'static str,
-    stock: &'static str,
-    ours: &'static str,
-    flags: &'static str,
-    column: usize,
-    unit: Unit,
-}
-
 /// Bandwidth of 64 KiB.
-pub const WRITE: Pair = Pair {
+pub const WRITE: Test = Test {
     title: "WRITE 64 KiB",
     stock: "ib_write_bw",
     ours: "write bw",
@@ -42,7 +31,7 @@ pub const WRITE: Pair = Pair {
 };
 
 /// Messages of 64 bytes.
-pub const SEND: Pair = Pair {
+pub const SEND: Test = Test {
     title: "SEND 64 B",
     stock: "ib_send_bw",
     ours: "send bw",
@@ -51,16 +40,14 @@ pub const SEND: Pair = Pair {
     unit: Unit::Mmps,
 };
 
-impl Pair {
-    /// The name of the program's series.
-    pub fn program(&self) -> String {
-        format!("{} {}", self.stock, self.title)
-    }
+/// The name of the program's series.
+pub fn program(test: &Test) -> String {
+    format!("{} {}", test.stock, test.title)
+}
 
-    /// The name of our command's series.
-    pub fn rival(&self) -> String {
-        format!("uroce perf {}", self.title)
-    }
+/// The name of our command's series.
+pub fn rival(test: &Test) -> String {
+    format!("uroce perf {}", test.title)
 }
 
 /// Measures the pairs and the start.
@@ -74,15 +61,15 @@ pub fn run(setup: &Setup) -> Result<Vec<Series>> {
     let uroce = folder.join("bin/uroce");
     let link = Link::create(MTU)?;
     let mut contestants = Vec::new();
-    for pair in [WRITE, SEND] {
-        let Pair { stock, ours, flags, unit, .. } = pair;
+    for test in [WRITE, SEND] {
+        let Test { stock, ours, flags, unit, .. } = test;
         let (link, uroce) = (&link, &uroce);
         let command = format!("perf {ours} {flags} --datapath udp");
-        contestants.push(Contestant::new(pair.rival(), unit, &[], move || {
-            ends(link, pair.column, |_| line(uroce, &command))
+        contestants.push(Contestant::new(rival(&test), unit, &[], move || {
+            ends(link, test.column, |_| line(uroce, &command))
         }));
-        contestants.push(Contestant::new(pair.program(), unit, &[&pair.rival()], move || {
-            ends(link, pair.column, |own| {
+        contestants.push(Contestant::new(program(&test), unit, &[&rival(&test)], move || {
+            ends(link, test.column, |own| {
                 let command = format!("run --device {own} --datapath udp -- {stock} {flags} -x 1");
                 line(uroce, &command)
             })

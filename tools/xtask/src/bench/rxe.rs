@@ -6,10 +6,11 @@
 use std::fs;
 use std::time::Duration;
 
+use super::Setup;
+use super::perftest::{self, Test};
 use super::play::{Contestant, play};
 use super::record::{Reading, Series, Unit};
 use super::uroce::WAITS_AT;
-use super::{Setup, perftest};
 use crate::error::{Context, Error, Result};
 use crate::packages;
 use crate::rxe::{Guest, GuestConfig, PACKAGES, tcp_listens};
@@ -17,18 +18,6 @@ use crate::rxe::{Guest, GuestConfig, PACKAGES, tcp_listens};
 /// The name of this group.
 pub const GROUP: &str = "rxe";
 const LIMIT: Duration = Duration::from_secs(90);
-
-/// What is compared: title, verb, flags of both programs, the column of the figure in their tables.
-#[derive(Debug, Clone, Copy)]
-pub struct Test {
-    /// In the names of its series.
-    pub title: &'static str,
-    stock: &'static str,
-    ours: &'static str,
-    flags: &'static str,
-    column: usize,
-    unit: Unit,
-}
 
 /// Bandwidth of large WRITEs.
 pub const BANDWIDTH: Test = Test {
@@ -50,16 +39,14 @@ pub const LATENCY: Test = Test {
     unit: Unit::Us,
 };
 
-impl Test {
-    /// The name of our series.
-    pub fn our_name(&self) -> String {
-        format!("uroce {}", self.title)
-    }
+/// The name of our series.
+pub fn our_name(test: &Test) -> String {
+    format!("uroce {}", test.title)
+}
 
-    /// The name of rxe's series.
-    pub fn rival(&self) -> String {
-        format!("rxe {}", self.title)
-    }
+/// The name of rxe's series.
+pub fn rival(test: &Test) -> String {
+    format!("rxe {}", test.title)
 }
 
 /// Boots the guest and measures.
@@ -88,8 +75,8 @@ pub fn run(setup: &Setup) -> Result<Vec<Series>> {
             let guest = &guest;
             move || measure(guest, &script, test.column)
         });
-        contestants.push(Contestant::new(test.rival(), unit, &[], stock));
-        contestants.push(Contestant::new(test.our_name(), unit, &[&test.rival()], ours));
+        contestants.push(Contestant::new(rival(&test), unit, &[], stock));
+        contestants.push(Contestant::new(our_name(&test), unit, &[&rival(&test)], ours));
     }
     Ok(play(GROUP, contestants, 0, setup.rounds.min(5)))
 }

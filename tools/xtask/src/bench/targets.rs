@@ -1,5 +1,6 @@
 //! What has to be reached, and whether it is.
 
+use super::perftest::Test;
 use super::placement::Place;
 use super::record::{Record, Series};
 use super::summary::{Summary, shown};
@@ -204,12 +205,12 @@ fn losses() -> Vec<Target> {
 }
 
 fn against_rxe() -> [Target; 2] {
-    let ratio = |test: rxe::Test| Figure::Ratio {
+    let ratio = |test: &Test| Figure::Ratio {
         group: rxe::GROUP,
-        ours: test.our_name(),
-        rival: test.rival(),
+        ours: rxe::our_name(test),
+        rival: rxe::rival(test),
     };
-    let (bandwidth, latency) = (ratio(rxe::BANDWIDTH), ratio(rxe::LATENCY));
+    let (bandwidth, latency) = (ratio(&rxe::BANDWIDTH), ratio(&rxe::LATENCY));
     [
         at_least("WRITE 64 KiB / rxe in the same guest", bandwidth, 3.0, 6.0),
         at_most("SEND 64 B half round trip / rxe in the same guest", latency, 0.5, 0.3),
@@ -217,16 +218,16 @@ fn against_rxe() -> [Target; 2] {
 }
 
 fn c_interface() -> [Target; 3] {
-    let ratio = |pair: programs::Pair| Figure::Ratio {
+    let ratio = |test: &Test| Figure::Ratio {
         group: programs::GROUP,
-        ours: pair.program(),
-        rival: pair.rival(),
+        ours: programs::program(test),
+        rival: programs::rival(test),
     };
     let start = Figure::Value { group: programs::GROUP, name: programs::START.to_owned() };
-    let title = |pair: programs::Pair| format!("{} / the same with uroce perf", pair.program());
+    let title = |test: &Test| format!("{} / the same with uroce perf", programs::program(test));
     [
-        at_least(title(programs::WRITE), ratio(programs::WRITE), 0.95, 1.0),
-        at_least(title(programs::SEND), ratio(programs::SEND), 0.95, 1.0),
+        at_least(title(&programs::WRITE), ratio(&programs::WRITE), 0.95, 1.0),
+        at_least(title(&programs::SEND), ratio(&programs::SEND), 0.95, 1.0),
         at_most("ibv_devinfo on our library, from start to end, us", start, 20_000.0, 10_000.0),
     ]
 }
