@@ -14,16 +14,31 @@ pub enum How {
     Called(&'static str),
     /// As [`Called`](How::Called), but the server goes on for ever; the client must end with 0.
     Serves(&'static str),
-    /// As [`Pair`](How::Pair), both on one address.
+}
+
+/// In which surroundings a program is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// With the preload library, each end on an address of its own.
+    Usual,
+    /// Both ends on one address.
     Near,
-    /// As [`Called`](How::Called), both on one address.
-    CalledNear(&'static str),
-    /// As [`Pair`](How::Pair), with the library in the place of the system's.
+    /// With the library in the place of the system's.
     DropIn,
-    /// As [`Called`](How::Called): programs of TCP whose sockets librspreload makes into rsockets.
-    Sockets(&'static str),
-    /// As [`Called`](How::Called), with the library in the place of the system's.
-    CalledDropIn(&'static str),
+    /// Programs of TCP, whose sockets librspreload makes into rsockets.
+    Sockets,
+}
+
+impl Form {
+    /// What the table says behind the options.
+    fn note(self) -> &'static str {
+        match self {
+            Form::Usual => "",
+            Form::Near => " (one address)",
+            Form::DropIn => " (drop-in)",
+            Form::Sockets => " (librspreload)",
+        }
+    }
 }
 
 /// A command line and how to run it.
@@ -35,9 +50,16 @@ pub struct Case {
     pub arguments: &'static str,
     /// How it is run.
     pub how: How,
+    /// And in which surroundings.
+    pub form: Form,
 }
 
 impl Case {
+    /// The same in other surroundings.
+    const fn form(self, form: Form) -> Case {
+        Case { form, ..self }
+    }
+
     /// The command line.
     pub fn line(&self) -> String {
         format!("{} {}", self.program, self.options().trim_start()).trim_end().to_owned()
@@ -45,18 +67,12 @@ impl Case {
 
     /// Its options, and how it is run where that is not the usual way.
     pub fn options(&self) -> String {
-        let form = match self.how {
-            How::DropIn | How::CalledDropIn(_) => " (drop-in)",
-            How::Sockets(_) => " (librspreload)",
-            How::Near | How::CalledNear(_) => " (one address)",
-            _ => "",
-        };
-        format!("{}{form}", self.arguments)
+        format!("{}{}", self.arguments, self.form.note())
     }
 }
 
 const fn case(program: &'static str, arguments: &'static str, how: How) -> Case {
-    Case { program, arguments, how }
+    Case { program, arguments, how, form: Form::Usual }
 }
 
 const fn pair(program: &'static str, arguments: &'static str) -> Case {
@@ -78,7 +94,7 @@ pub const CASES: &[Case] = &[
     pair("ibv_rc_pingpong", "-g 1 -c -s 1000"),
     pair("ibv_rc_pingpong", "-g 0 -N"),
     pair("ibv_rc_pingpong", "-g 0 -m 4096 -s 1000000 -n 20"),
-    case("ibv_rc_pingpong", "-g 0", How::DropIn),
+    pair("ibv_rc_pingpong", "-g 0").form(Form::DropIn),
     pair("ibv_uc_pingpong", "-g 0"),
     pair("ibv_uc_pingpong", "-g 0 -e"),
     pair("ibv_ud_pingpong", "-g 0"),
@@ -98,7 +114,7 @@ pub const CASES: &[Case] = &[
     pair("ib_write_bw", "-F -n 100 -m 256"),
     pair("ib_write_bw", "-F -n 50 -s 1024 -c UC"),
     pair("ib_write_bw", "-F -n 100 -c XRC"),
-    case("ib_write_bw", "-F -n 100", How::DropIn),
+    pair("ib_write_bw", "-F -n 100").form(Form::DropIn),
     pair("ib_write_lat", "-F -n 200"),
     pair("ib_write_lat", "-F -n 5 -a"),
     pair("ib_write_lat", "-F -n 100 -c UC"),
@@ -136,11 +152,12 @@ pub const CASES: &[Case] = &[
     pair("ib_atomic_bw", "-F -n 100 -c XRC"),
     pair("ib_atomic_lat", "-F -n 200"),
     pair("ib_atomic_lat", "-F -n 100 -c XRC"),
-    case("ib_write_bw", "-F -n 200", How::Near),
-    case("ib_send_bw", "-F -n 100 -q 16", How::Near),
-    case("ib_send_lat", "-F -n 100 -c UD", How::Near),
-    case("ib_send_bw", "-F -n 100 -c XRC", How::Near),
-    case("rping", "-s -a SERVER -C 10", How::CalledNear("rping -c -a SERVER -C 10 -v")),
+    pair("ib_write_bw", "-F -n 200").form(Form::Near),
+    pair("ib_send_bw", "-F -n 100 -q 16").form(Form::Near),
+    pair("ib_send_lat", "-F -n 100 -c UD").form(Form::Near),
+    pair("ib_send_bw", "-F -n 100 -c XRC").form(Form::Near),
+    case("rping", "-s -a SERVER -C 10", How::Called("rping -c -a SERVER -C 10 -v"))
+        .form(Form::Near),
     case("rping", "-s -a SERVER -C 10", How::Called("rping -c -a SERVER -C 10 -v")),
     case("ucmatose", "-c 4", How::Called("ucmatose -c 4 -s SERVER")),
     case("udaddy", "", How::Called("udaddy -s SERVER")),
@@ -167,7 +184,7 @@ pub const CASES: &[Case] = &[
         "-b SERVER -T r -B 4096 -I 100",
         How::Called("rstream -s SERVER -T r -B 4096 -I 100"),
     ),
-    case("rstream", "-b SERVER -I 100", How::CalledNear("rstream -s SERVER -I 100")),
+    case("rstream", "-b SERVER -I 100", How::Called("rstream -s SERVER -I 100")).form(Form::Near),
     case("riostream", "-b SERVER -I 10 -C 10", How::Called("riostream -s SERVER -I 10 -C 10")),
     case(
         "riostream",
@@ -176,10 +193,12 @@ pub const CASES: &[Case] = &[
     ),
     case("cmtime", "-b SERVER -c 20", How::Serves("cmtime -s SERVER -c 20")),
     case("mckey", "-m 230.47.91.1 -b SERVER", How::Called("mckey -m 230.47.91.1 -s")),
-    case("rping", "-s -a SERVER -C 10", How::CalledDropIn("rping -c -a SERVER -C 10 -v")),
-    case("rstream", "-b SERVER -I 100", How::CalledDropIn("rstream -s SERVER -I 100")),
-    case("ib_write_bw", "-F -R -n 100", How::CalledDropIn("ib_write_bw -F -R -n 100 SERVER")),
-    case("iperf3", "-s -1 -B SERVER", How::Sockets("iperf3 -c SERVER -t 1")),
+    case("rping", "-s -a SERVER -C 10", How::Called("rping -c -a SERVER -C 10 -v"))
+        .form(Form::DropIn),
+    case("rstream", "-b SERVER -I 100", How::Called("rstream -s SERVER -I 100")).form(Form::DropIn),
+    case("ib_write_bw", "-F -R -n 100", How::Called("ib_write_bw -F -R -n 100 SERVER"))
+        .form(Form::DropIn),
+    case("iperf3", "-s -1 -B SERVER", How::Called("iperf3 -c SERVER -t 1")).form(Form::Sockets),
     case("udpong", "-b SERVER -C 1000", How::Serves("udpong -s SERVER -C 1000 -S 1000")),
     case("udpong", "-b SERVER -T e", How::Serves("udpong -s SERVER -C 1000 -S 64 -T e")),
     case("rcopy", "", How::Serves("rcopy /etc/services SERVER:SCRATCH/copy")),

@@ -53,8 +53,8 @@ pub struct ProgramsArgs {
     write: bool,
 }
 
-/// Most runs of a program, or of a test of rdma-core, that fails. Some of them have time-outs of their own, and some wait for ever
-/// for a packet that a busy machine has dropped.
+/// Most runs of a program, or of a test of rdma-core, that fails. Some of them have time-outs of their own,
+/// and some wait for ever for a packet that a busy machine has dropped.
 const TRIES: usize = 3;
 
 /// Runs every program with every set of options.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::case::{Case, How};
+use super::case::{Case, Form, How};
 use super::end::End;
 use super::stage::{Stage, is_listening};
 use super::system;
@@ -21,9 +21,9 @@ pub const SCRATCH: &str = "scratch";
 /// What the program said when it failed.
 pub fn run(case: &Case, stage: &Stage, folder: &Path) -> Result<()> {
     let output = |name: &str| folder.join(format!("{name}.out"));
-    let preloaded = match case.how {
-        How::Sockets(_) => format!("LD_PRELOAD={}", system::rspreload()?.display()),
-        _ => String::new(),
+    let preloaded = match case.form {
+        Form::Sockets => Some(format!("LD_PRELOAD={}", system::rspreload()?.display())),
+        Form::Usual | Form::Near | Form::DropIn => None,
     };
     let play = Play { case, stage, folder, preloaded };
     match case.how {
@@ -32,11 +32,7 @@ pub fn run(case: &Case, stage: &Stage, folder: &Path) -> Result<()> {
             let mut end = End::start(&mut play.on(&stage.server), &output("server"))?;
             end.wait_until(|end| end.printed().contains(text))
         }
-        How::Called(client)
-        | How::CalledNear(client)
-        | How::CalledDropIn(client)
-        | How::Sockets(client)
-        | How::Serves(client) => {
+        How::Called(client) | How::Serves(client) => {
             let words = play.filled(case.arguments);
             let mut server = play.program(&stage.server, case.program, &words);
             let mut server = End::start(&mut server, &output("server"))?;
@@ -50,7 +46,7 @@ pub fn run(case: &Case, stage: &Stage, folder: &Path) -> Result<()> {
             }
             both(server, client)
         }
-        How::Pair | How::Near | How::DropIn => {
+        How::Pair => {
             let port = port();
             let mut words = play.on(&stage.server);
             words.args(["-p", &port.to_string()]);
@@ -77,15 +73,15 @@ struct Play<'a> {
     stage: &'a Stage,
     folder: &'a Path,
     /// What the environment says about libraries that are loaded before others.
-    preloaded: String,
+    preloaded: Option<String>,
 }
 
 impl Play<'_> {
     /// The address of the client.
     fn caller(&self) -> &str {
-        match self.case.how {
-            How::Near | How::CalledNear(_) => &self.stage.server,
-            _ => &self.stage.client,
+        match self.case.form {
+            Form::Near => &self.stage.server,
+            Form::Usual | Form::DropIn | Form::Sockets => &self.stage.client,
         }
     }
 
@@ -104,15 +100,15 @@ impl Play<'_> {
     fn program(&self, address: &str, name: &str, arguments: &str) -> Command {
         let uroce = self.folder.join("bin/uroce").display().to_string();
         let mut words: Vec<&str> = Vec::new();
-        if matches!(self.case.how, How::Sockets(_)) {
-            words.extend(["env", &self.preloaded]);
+        if let Some(preloaded) = &self.preloaded {
+            words.extend(["env", preloaded]);
         }
         // Some programs keep stdout back until a buffer is full, unless it is a terminal.
         if matches!(self.case.how, How::Until(_)) {
             words.extend(["stdbuf", "-oL"]);
         }
         words.extend([&uroce, "run", "--log", "debug", "--device", address]);
-        if matches!(self.case.how, How::DropIn | How::CalledDropIn(_)) {
+        if self.case.form == Form::DropIn {
             words.push("--drop-in");
         }
         words.extend(["--", name]);
