@@ -20,8 +20,8 @@ pub struct Call {
     pub meeting: Meeting,
     /// Command line of the server.
     pub server: &'static str,
-    /// Command line of the client.
-    pub client: &'static str,
+    /// Command line of the client; `None`: that of the server with PEER behind it.
+    client: Option<&'static str>,
     /// Takes the place of `PORT`, for programs that have a port of their own.
     pub port: Option<u16>,
     /// What both need besides on a wire that loses packets.
@@ -33,12 +33,16 @@ pub struct Call {
 const BOTH: [Role; 2] = [Role::Server, Role::Client];
 
 const fn call(server: &'static str, client: &'static str) -> Call {
-    Call { meeting: Meeting::Call, server, client, port: None, on_loss: "", roles: &BOTH }
+    Call { client: Some(client), ..same(server) }
 }
 
-/// The server's line is the client's without the server's address.
-const fn pair(server: &'static str, client: &'static str) -> Call {
-    Call { meeting: Meeting::Tcp, ..call(server, client) }
+/// Both ends have the same options.
+const fn same(server: &'static str) -> Call {
+    Call { meeting: Meeting::Call, server, client: None, port: None, on_loss: "", roles: &BOTH }
+}
+
+const fn pair(line: &'static str) -> Call {
+    Call { meeting: Meeting::Tcp, ..same(line) }
 }
 
 /// The port of udaddy.
@@ -52,15 +56,9 @@ pub const CALLS: [Call; 22] = [
     call("rping -s -a OWN -p PORT -C 3 -S 65000", "rping -c -a PEER -p PORT -C 3 -V -S 65000"),
     call("ucmatose -b OWN -p PORT -c 4", "ucmatose -s PEER -p PORT -c 4"),
     Call { port: Some(UDADDY_PORT), on_loss: " -C 0", ..call("udaddy -b OWN", "udaddy -s PEER") },
-    Call {
-        on_loss: " -n 10",
-        ..call("ib_write_bw -F -R -p PORT -n 100", "ib_write_bw -F -R -p PORT -n 100 PEER")
-    },
+    Call { on_loss: " -n 10", ..same("ib_write_bw -F -R -p PORT -n 100") },
     // Its server listens anew for its second connection, and we call before a guest under emulation does.
-    Call {
-        roles: &[Role::Server],
-        ..call("ib_send_lat -F -R -p PORT -n 50", "ib_send_lat -F -R -p PORT -n 50 PEER")
-    },
+    Call { roles: &[Role::Server], ..same("ib_send_lat -F -R -p PORT -n 50") },
     Call {
         on_loss: " -I 1 -C 50",
         ..call("rstream -b OWN -p PORT -T v -I 5", "rstream -s PEER -p PORT -T v -I 5")
@@ -72,26 +70,20 @@ pub const CALLS: [Call; 22] = [
             "riostream -s PEER -p PORT -T v -I 20 -C 10",
         )
     },
-    pair("ibv_rc_pingpong -g GID -p PORT -n 100", "ibv_rc_pingpong -g GID -p PORT -n 100 PEER"),
-    pair(
-        "ibv_rc_pingpong -g GID -p PORT -n 100 -e",
-        "ibv_rc_pingpong -g GID -p PORT -n 100 -e PEER",
-    ),
-    pair("ibv_uc_pingpong -g GID -p PORT -n 100", "ibv_uc_pingpong -g GID -p PORT -n 100 PEER"),
-    pair("ibv_ud_pingpong -g GID -p PORT -n 100", "ibv_ud_pingpong -g GID -p PORT -n 100 PEER"),
-    pair("ibv_srq_pingpong -g GID -p PORT -n 100", "ibv_srq_pingpong -g GID -p PORT -n 100 PEER"),
-    pair("ib_write_bw -F -x GID -p PORT -n 100", "ib_write_bw -F -x GID -p PORT -n 100 PEER"),
-    pair("ib_write_lat -F -x GID -p PORT -n 50", "ib_write_lat -F -x GID -p PORT -n 50 PEER"),
-    pair("ib_read_bw -F -x GID -p PORT -n 50", "ib_read_bw -F -x GID -p PORT -n 50 PEER"),
-    pair("ib_read_lat -F -x GID -p PORT -n 50", "ib_read_lat -F -x GID -p PORT -n 50 PEER"),
-    pair("ib_send_bw -F -x GID -p PORT -n 100", "ib_send_bw -F -x GID -p PORT -n 100 PEER"),
-    pair("ib_send_bw -F -x GID -p PORT -n 50 -b", "ib_send_bw -F -x GID -p PORT -n 50 -b PEER"),
-    pair(
-        "ib_send_lat -F -x GID -p PORT -n 50 -c UD",
-        "ib_send_lat -F -x GID -p PORT -n 50 -c UD PEER",
-    ),
-    pair("ib_atomic_bw -F -x GID -p PORT -n 50", "ib_atomic_bw -F -x GID -p PORT -n 50 PEER"),
-    pair("ib_atomic_lat -F -x GID -p PORT -n 50", "ib_atomic_lat -F -x GID -p PORT -n 50 PEER"),
+    pair("ibv_rc_pingpong -g GID -p PORT -n 100"),
+    pair("ibv_rc_pingpong -g GID -p PORT -n 100 -e"),
+    pair("ibv_uc_pingpong -g GID -p PORT -n 100"),
+    pair("ibv_ud_pingpong -g GID -p PORT -n 100"),
+    pair("ibv_srq_pingpong -g GID -p PORT -n 100"),
+    pair("ib_write_bw -F -x GID -p PORT -n 100"),
+    pair("ib_write_lat -F -x GID -p PORT -n 50"),
+    pair("ib_read_bw -F -x GID -p PORT -n 50"),
+    pair("ib_read_lat -F -x GID -p PORT -n 50"),
+    pair("ib_send_bw -F -x GID -p PORT -n 100"),
+    pair("ib_send_bw -F -x GID -p PORT -n 50 -b"),
+    pair("ib_send_lat -F -x GID -p PORT -n 50 -c UD"),
+    pair("ib_atomic_bw -F -x GID -p PORT -n 50"),
+    pair("ib_atomic_lat -F -x GID -p PORT -n 50"),
 ];
 
 impl Call {
@@ -100,9 +92,15 @@ impl Call {
         self.server.split(' ').next().unwrap_or_default()
     }
 
+    /// Command line of the client.
+    pub fn client(&self) -> String {
+        self.client.map_or_else(|| format!("{} PEER", self.server), str::to_owned)
+    }
+
     /// The options of the client that say what is done.
     pub fn options(&self) -> String {
-        let words = self.client.split(' ').skip(1);
+        let client = self.client();
+        let words = client.split(' ').skip(1);
         let mut words: Vec<_> =
             words.filter(|word| !["PEER", "PORT", "GID"].contains(word)).collect();
         words.retain(|word| {

@@ -49,7 +49,7 @@ pub fn calls(arguments: &CallsArgs) -> Result<()> {
     let far = Guest::boot(&GuestConfig { ipv6: false, ..GuestConfig::default() })?;
     let mut bench = Bench::new(&far, &folder);
     let wanted =
-        |call: &&Call| arguments.only.as_ref().is_none_or(|text| call.client.contains(text));
+        |call: &&Call| arguments.only.as_ref().is_none_or(|text| call.client().contains(text));
     let mut lines = Vec::new();
     for fault in WIRES {
         far.netem(fault)?;

@@ -124,6 +124,6 @@ impl Lines {
             let line = line.replace("OWN", &server).replace("PEER", &server);
             if fault == Fault::None { line } else { line + call.on_loss }
         };
-        Self { meeting: call.meeting, server: filled(call.server), client: filled(call.client) }
+        Self { meeting: call.meeting, server: filled(call.server), client: filled(&call.client()) }
     }
 }
