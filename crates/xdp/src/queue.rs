@@ -175,22 +175,7 @@ impl Queue {
 
     /// Hands frames to `sink`, oldest first, until it wants no more or none is left.
     pub(crate) fn receive(&mut self, sink: &mut dyn FnMut(&[u8]) -> bool) {
-        let mut wanted = true;
-        while wanted {
-            let Some(desc) = self.rings.receive.pop() else {
-                break;
-            };
-            let Some(chunk) = self.umem.claim(desc) else {
-                self.nonsense += 1;
-                continue;
-            };
-            let bytes = self.umem.received(&chunk);
-            wanted = self.frames.take(bytes, chunk.continued).is_none_or(&mut *sink);
-            let fits = self.rings.fill.push(self.umem.lend(chunk));
-            debug_assert!(fits, "the fill ring holds every chunk");
-        }
-        self.rings.receive.release();
-        self.rings.fill.publish();
+        self.nonsense += receive(&mut self.rings, &mut self.umem, &mut self.frames, sink);
     }
 
     /// Calls the kernel when it waits for that; returns how many system calls it took.
@@ -235,6 +220,36 @@ impl AsFd for Queue {
     }
 }
 
+/// Hands frames to `sink` and their chunks back to the kernel; returns how many descriptors could
+/// not be.
+fn receive(
+    rings: &mut Rings,
+    umem: &mut Umem,
+    frames: &mut Frames,
+    sink: &mut dyn FnMut(&[u8]) -> bool,
+) -> u64 {
+    let mut nonsense = 0;
+    let mut wanted = true;
+    // The kernel shows us a frame before it shows that it took the chunk from the fill ring:
+    // between the two the ring may be full, and the frame has to wait.
+    while wanted && rings.fill.room() > 0 {
+        let Some(desc) = rings.receive.pop() else {
+            break;
+        };
+        let Some(chunk) = umem.claim(desc) else {
+            nonsense += 1;
+            continue;
+        };
+        let bytes = umem.received(&chunk);
+        wanted = frames.take(bytes, chunk.continued).is_none_or(&mut *sink);
+        let fits = rings.fill.push(umem.lend(chunk));
+        debug_assert!(fits, "there was room");
+    }
+    rings.receive.release();
+    rings.fill.publish();
+    nonsense
+}
+
 /// Room for packets that are sent and not yet consumed by the other end of a virtual link.
 const SEND_BUFFER: u32 = 8 * 1024 * 1024;
 
@@ -252,5 +267,39 @@ fn dropped(result: io::Result<()>) -> io::Result<bool> {
         // The kernel did its share for one call, or has no memory for now.
         Some(Errno::AGAIN | Errno::NOBUFS | Errno::INTR) => Ok(false),
         _ => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::ring::{Consumer, Desc, Producer};
+
+    #[test]
+    fn no_chunk_is_lost_while_the_kernel_still_shows_it_in_the_fill_ring() {
+        let mut umem = Umem::new(2, 1).expect("memory");
+        let mut rings = Rings {
+            fill: Producer::alone(2),
+            completion: Consumer::alone(2),
+            receive: Consumer::alone(2),
+            transmit: Producer::alone(2),
+        };
+        assert!(umem.lend_all().all(|addr| rings.fill.push(addr)));
+        rings.fill.publish();
+        let mut frames = Frames::default();
+        for round in 0..10 {
+            let addr = rings.fill.kernel_reads(round);
+            rings.receive.kernel_writes(round, Desc { addr, len: 60, options: 0 });
+            let mut got = 0;
+            let mut sink = |frame: &[u8]| {
+                got += frame.len();
+                true
+            };
+            assert_eq!(receive(&mut rings, &mut umem, &mut frames, &mut sink), 0);
+            rings.fill.kernel_took(round + 1);
+            assert!(rings.receive.has_entry(), "it waits");
+            assert_eq!(receive(&mut rings, &mut umem, &mut frames, &mut sink), 0);
+            assert_eq!((got, rings.fill.room()), (60, 0), "{round}");
+        }
     }
 }

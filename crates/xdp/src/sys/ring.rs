@@ -253,14 +253,48 @@ impl<T: Entry> Consumer<T> {
 }
 
 #[cfg(test)]
+const PLACES: Offsets = Offsets { producer: 0, consumer: 64, flags: 128, entries: 192 };
+
+#[cfg(test)]
+fn shared<T: Entry>(size: u32) -> Shared<T> {
+    Shared::lay(Area::anonymous(4096).expect("memory"), PLACES, size).expect("ring")
+}
+
+/// A ring without a kernel, whose part the test plays.
+#[cfg(test)]
+impl<T: Entry> Producer<T> {
+    pub(crate) fn alone(size: u32) -> Self {
+        Self::over(shared(size))
+    }
+
+    pub(crate) fn kernel_reads(&self, index: u32) -> T {
+        assert_ne!(self.ring.producer().load(Ordering::Acquire), index, "nothing is there");
+        // SAFETY: inside the ring, and published.
+        unsafe { self.ring.slot(index).read_volatile() }
+    }
+
+    pub(crate) fn kernel_took(&self, index: u32) {
+        self.ring.consumer().store(index, Ordering::Release);
+    }
+}
+
+/// A ring without a kernel, whose part the test plays.
+#[cfg(test)]
+impl<T: Entry> Consumer<T> {
+    pub(crate) fn alone(size: u32) -> Self {
+        Self::over(shared(size))
+    }
+
+    pub(crate) fn kernel_writes(&self, index: u32, entry: T) {
+        // SAFETY: inside the ring, and not yet shown to the program.
+        unsafe { self.ring.slot(index).write_volatile(entry) };
+        self.ring.producer().store(index.wrapping_add(1), Ordering::Release);
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
-
-    const PLACES: Offsets = Offsets { producer: 0, consumer: 64, flags: 128, entries: 192 };
-
-    fn shared<T: Entry>(size: u32) -> Shared<T> {
-        Shared::lay(Area::anonymous(4096).expect("memory"), PLACES, size).expect("ring")
-    }
 
     #[test]
     fn a_full_ring_takes_nothing_until_the_kernel_took_something() {
@@ -273,7 +307,7 @@ mod tests {
             assert_eq!(fill.ring.producer().load(Ordering::Relaxed), start, "not published yet");
             fill.publish();
             assert_eq!(fill.ring.producer().load(Ordering::Relaxed), start.wrapping_add(8));
-            fill.ring.consumer().store(start.wrapping_add(3), Ordering::Relaxed);
+            fill.kernel_took(start.wrapping_add(3));
             assert_eq!((fill.room(), fill.waiting()), (3, 5), "{start}");
             assert!((8..11).all(|n| fill.push(n)) && !fill.push(11), "{start}");
         }
@@ -286,10 +320,8 @@ mod tests {
             ring.consumer().store(start, Ordering::Relaxed);
             let mut done = Consumer::over(ring);
             for n in 0..6u32 {
-                // SAFETY: inside the ring; this test is the kernel.
-                unsafe { done.ring.slot(start.wrapping_add(n)).write(u64::from(n)) };
+                done.kernel_writes(start.wrapping_add(n), u64::from(n));
             }
-            done.ring.producer().store(start.wrapping_add(6), Ordering::Relaxed);
             let got: Vec<u64> = std::iter::from_fn(|| done.pop()).collect();
             assert_eq!(got, [0, 1, 2, 3, 4, 5]);
             done.release();
