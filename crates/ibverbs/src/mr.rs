@@ -11,7 +11,7 @@ use crate::post_send::sge_list;
 use libc::{c_int, c_uint, c_void};
 use std::ptr::null_mut;
 use std::sync::Arc;
-use uroce_device::memory::{Access, MrId, Region, Rereg, ReregError};
+use uroce_device::memory::{self, Access, MrId, Region, Rereg, ReregError};
 
 /// What we keep about a memory region.
 #[derive(Debug)]
@@ -98,35 +98,26 @@ pub(crate) unsafe fn object(
 /// The program's memory. As a kernel does when it pins pages, this faults them in, and finds out
 /// whether they are there at all.
 fn region(addr: *mut c_void, length: usize, access: Access) -> Result<Region, Errno> {
+    let on_demand = access.contains(Access::ON_DEMAND);
+    if on_demand && addr.is_null() && length == usize::MAX {
+        // SAFETY: C knows no references; the rest is what the program asks for with these arguments.
+        return unsafe { Region::whole_process() }.ok_or(NOT_SUPPORTED);
+    }
     if length > isize::MAX as usize || addr.addr().checked_add(length).is_none() {
         return Err(INVALID);
     }
-    if !access.contains(Access::ON_DEMAND) {
-        fault_in(addr, length, access)?;
+    if !on_demand {
+        fault_in(addr.addr(), length, access)?;
     }
     // SAFETY: by the contract registered memory stays mapped until it is deregistered, and C knows no
     // references.
     Ok(unsafe { Region::from_raw(addr.cast(), length) })
 }
 
-fn fault_in(addr: *mut c_void, length: usize, access: Access) -> Result<(), Errno> {
-    // SAFETY: no arguments that could be wrong.
-    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
-    let into_page = addr.addr() % page;
-    if length == 0 {
-        return Ok(());
-    }
-    let advice = if access.contains(Access::LOCAL_WRITE) {
-        libc::MADV_POPULATE_WRITE
-    } else {
-        libc::MADV_POPULATE_READ
-    };
-    // SAFETY: this advice changes no byte; addresses that are not mapped are an error.
-    let done =
-        unsafe { libc::madvise(addr.wrapping_byte_sub(into_page), length + into_page, advice) };
-    match std::io::Error::last_os_error().raw_os_error() {
-        _ if done == 0 => Ok(()),
-        Some(libc::ENOMEM | libc::EFAULT) => Err(Errno(libc::EFAULT)),
+fn fault_in(addr: usize, length: usize, access: Access) -> Result<(), Errno> {
+    let write = access.contains(Access::LOCAL_WRITE);
+    match memory::fault_in(addr, length, write).map_err(|error| error.raw_os_error()) {
+        Err(Some(libc::ENOMEM | libc::EFAULT)) => Err(Errno(libc::EFAULT)),
         // Before Linux 5.14, or memory of a driver: nothing is known, as nothing was before.
         _ => Ok(()),
     }

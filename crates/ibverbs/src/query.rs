@@ -24,7 +24,8 @@ const PORT_CAPS: u32 = 1 << 16 | 1 << 26;
 
 /// Memory need not be there when it is registered on demand; it is the program's own.
 const ODP_CAPS: ibv_odp_caps = ibv_odp_caps {
-    general_caps: 1,
+    // Also all memory at once (IBV_ODP_SUPPORT_IMPLICIT).
+    general_caps: 0b11,
     // SEND, RECV, WRITE, READ, ATOMIC, SRQ_RECV.
     rc_odp_caps: 0b11_1111,
     uc_odp_caps: 0b10_0111,

@@ -40,6 +40,9 @@ impl Access {
     /// The rights that change memory on behalf of a peer.
     pub const REMOTE_CHANGE: Access = Access::REMOTE_WRITE.union(Access::REMOTE_ATOMIC);
 
+    /// The rights to change memory.
+    pub(crate) const CHANGE: Access = Access::REMOTE_CHANGE.union(Access::LOCAL_WRITE);
+
     /// The rights that a peer can use.
     pub const REMOTE: Access =
         Access::REMOTE_CHANGE.union(Access::REMOTE_READ).union(Access::FLUSH);

@@ -49,6 +49,14 @@ pub enum AccessError {
         /// First address after it; `u64::MAX` also stands for 2^64.
         end: u64,
     },
+    /// A region of all memory is used where the program has none, or none that may be written.
+    #[error(
+        "at {va:#x} the program has mapped no memory for this access; map it before it is used"
+    )]
+    NotMapped {
+        /// First address asked for.
+        va: u64,
+    },
     /// A type 2 window is used through another queue pair than the one it was bound on (R96).
     #[error("the type 2 window is bound to another queue pair; bind one on this queue pair")]
     WrongQp,
@@ -97,7 +105,7 @@ impl MemTable {
         need: Access,
     ) -> Result<MrSlice<'_>, AccessError> {
         let extent = self.permitted(key, by)?;
-        extent.slice(need, extent.start, extent.length)
+        extent.unmapped_slice(need, extent.start, extent.length)
     }
 
     /// Checks an SGE of a work request: regions only, no windows. Reading needs no right;

@@ -64,6 +64,7 @@ pub use invalidate::InvalidateError;
 pub use key::{Lkey, Rkey};
 pub use limits::MemLimits;
 pub use pd::PdError;
+pub use raw::fault_in;
 pub use region::{AllocError, OutOfRange, Region};
 pub use register::{DeregError, Mr, MrInfo, RegMrError, Rereg, ReregError};
 pub use sge::{Sge, SgeError};

@@ -32,13 +32,17 @@
 //!   an aligned word, else the last 4 likewise, else the last one. A program that polls the end
 //!   of a message, with acquire ordering, sees the whole message once the end is there. (The
 //!   standard promises nothing before the completion, but programs do poll.)
+mod on_demand;
+
 use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::ptr::NonNull;
+use std::ptr::{NonNull, with_exposed_provenance_mut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use crate::region::{OutOfRange, Region};
 use crate::slice::AtomicError;
+
+pub use on_demand::fault_in;
 
 /// Alignment of the memory we allocate.
 const PAGE: usize = 4096;
@@ -51,9 +55,12 @@ const ALLOC_ALIGN: usize = 16;
 /// every method checks its bounds, so the rest of the crate cannot misuse it.
 #[derive(Clone)]
 pub(crate) struct Memory {
-    /// Invariant: `len` bytes from here are readable and writable as long as `self` lives.
+    /// Invariant: `len` bytes from here are readable and writable as long as `self` lives, unless
+    /// `on_demand`.
     start: NonNull<u8>,
     len: usize,
+    /// It is all addresses of this process, from 0, and much of it may not be mapped.
+    on_demand: bool,
     /// Keeps an allocation of ours alive; foreign memory has none.
     _owner: Option<Arc<Allocation>>,
 }
@@ -98,7 +105,21 @@ impl Region {
             Some(start) => (start, len),
             None => (NonNull::dangling(), 0),
         };
-        Region { memory: Memory { start, len, _owner: None } }
+        Region { memory: Memory { start, len, on_demand: false, _owner: None } }
+    }
+
+    /// All memory that this process has or will have, each byte at its address (implicit on-demand
+    /// paging). Accesses to what is not mapped are refused, and copies cost a system call. `None` when
+    /// the kernel cannot make them (before Linux 5.14, or with a filter against process_vm_readv).
+    ///
+    /// # Safety
+    /// Peers with the key of such a region change any byte of the process at any time: it is for
+    /// programs that are not written in Rust, and that trust those peers. Memory must not be unmapped
+    /// while an atomic operation on it is carried out.
+    pub unsafe fn whole_process() -> Option<Region> {
+        let start = NonNull::dangling();
+        let memory = Memory { start, len: usize::MAX, on_demand: true, _owner: None };
+        on_demand::is_possible().then_some(Region { memory })
     }
 }
 
@@ -111,12 +132,20 @@ impl Memory {
         let to_page = base.addr().get().wrapping_neg() % PAGE;
         // SAFETY: to_page < PAGE, and the allocation has len + PAGE bytes.
         let start = unsafe { base.add(to_page) };
-        Some(Memory { start, len, _owner: Some(Arc::new(Allocation { base, layout })) })
+        let owner = Some(Arc::new(Allocation { base, layout }));
+        Some(Memory { start, len, on_demand: false, _owner: owner })
+    }
+
+    /// Before bytes are granted: whether they are there, where that is not certain. Of a long range only
+    /// the beginning is looked at: every packet of it comes here for its own part.
+    #[inline]
+    pub(crate) fn is_mapped(&self, offset: usize, len: usize, write: bool) -> bool {
+        !self.on_demand || on_demand::fault_in(offset, len.min(MAX_FAULT), write).is_ok()
     }
 
     /// The provenance is exposed, so that a program may make a pointer of the number and poll.
     pub(crate) fn addr(&self) -> u64 {
-        self.start.as_ptr().expose_provenance() as u64
+        if self.on_demand { 0 } else { self.start.as_ptr().expose_provenance() as u64 }
     }
 
     #[inline]
@@ -127,6 +156,10 @@ impl Memory {
     #[inline]
     pub(crate) fn copy_in(&self, offset: usize, data: &[u8]) -> Result<(), OutOfRange> {
         let to = self.pointer(offset, data.len())?;
+        if self.on_demand {
+            on_demand::copy_in(offset, data);
+            return Ok(());
+        }
         // SAFETY: `pointer` checked that data.len() bytes from `to` are ours; `data` is a
         // reference, and no reference ever covers registered bytes, so the two do not overlap.
         unsafe { copy_in(data.as_ptr(), to, data.len()) };
@@ -136,6 +169,10 @@ impl Memory {
     #[inline]
     pub(crate) fn copy_out(&self, offset: usize, out: &mut [u8]) -> Result<(), OutOfRange> {
         let from = self.pointer(offset, out.len())?;
+        if self.on_demand {
+            on_demand::copy_out(offset, out);
+            return Ok(());
+        }
         // SAFETY: as in `Memory::copy_in`, the other way round.
         unsafe { copy_out(from, out.as_mut_ptr(), out.len()) };
         Ok(())
@@ -143,6 +180,10 @@ impl Memory {
 
     pub(crate) fn fill(&self, offset: usize, len: usize, byte: u8) -> Result<(), OutOfRange> {
         let to = self.pointer(offset, len)?;
+        if self.on_demand {
+            (0..len).for_each(|into| _ = on_demand::copy_in(offset + into, &[byte]));
+            return Ok(());
+        }
         // SAFETY: `pointer` checked that `len` bytes from `to` are ours.
         unsafe { set_bytes(to, byte, len) };
         Ok(())
@@ -179,7 +220,8 @@ impl Memory {
         if !word.is_aligned() {
             return Err(AtomicError::Misaligned { addr: word.addr() as u64 });
         }
-        // SAFETY: 8 bytes from `word` are ours for the life of `self`, and aligned.
+        // SAFETY: 8 bytes from `word` are ours for the life of `self`, and aligned. On demand: they
+        // were faulted in when they were granted, and the promise to `whole_process` covers the rest.
         Ok(unsafe { AtomicU64::from_ptr(word) })
     }
 
@@ -187,10 +229,16 @@ impl Memory {
     #[inline]
     fn pointer(&self, offset: usize, len: usize) -> Result<*mut u8, OutOfRange> {
         span(offset, len, self.len)?;
+        if self.on_demand {
+            return Ok(with_exposed_provenance_mut(offset));
+        }
         // SAFETY: offset <= self.len, so the result is inside the memory or one past its end.
         Ok(unsafe { self.start.as_ptr().add(offset) })
     }
 }
+
+/// The most that is faulted in at once: the largest payload of a packet, many times over.
+const MAX_FAULT: usize = 1 << 16;
 
 /// Whether `len` things at `offset` lie inside `size` things. Cannot overflow.
 #[inline]

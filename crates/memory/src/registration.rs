@@ -49,9 +49,21 @@ impl Extent {
         (len <= rest).then_some(into)
     }
 
-    /// The granted bytes, after the rights and then the range have been checked.
+    /// The granted bytes, after the rights and then the range have been checked, and that they are there.
     #[inline]
     pub(crate) fn slice(
+        &self,
+        need: Access,
+        va: u64,
+        len: u64,
+    ) -> Result<MrSlice<'_>, AccessError> {
+        let slice = self.unmapped_slice(need, va, len)?;
+        slice.is_mapped(need).then_some(slice).ok_or(AccessError::NotMapped { va })
+    }
+
+    /// The same where no byte will be touched.
+    #[inline]
+    pub(crate) fn unmapped_slice(
         &self,
         need: Access,
         va: u64,

@@ -5,8 +5,8 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::OutOfRange;
 use crate::raw::{Memory, span};
+use crate::{Access, OutOfRange};
 
 /// Bytes that one check has granted. It borrows the table, so the registration cannot end while
 /// the slice lives, and it is never a Rust slice: bytes are copied in and out.
@@ -49,6 +49,12 @@ impl<'t> MrSlice<'t> {
     pub(crate) fn new(memory: &'t Memory, offset: usize, len: usize) -> Self {
         debug_assert!(span(offset, len, memory.len()).is_ok(), "a check precedes every slice");
         MrSlice { memory, offset, len }
+    }
+
+    /// Whether the program has such memory there; certain, except for a region of all its memory.
+    #[inline]
+    pub(crate) fn is_mapped(&self, need: Access) -> bool {
+        self.memory.is_mapped(self.offset, self.len, need.intersects(Access::CHANGE))
     }
 
     /// Number of bytes granted.

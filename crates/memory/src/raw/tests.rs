@@ -6,6 +6,8 @@
 #[cfg(target_arch = "x86_64")]
 use proptest::prelude::*;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use super::{Memory, PAGE};
 #[cfg(target_arch = "x86_64")]
 use super::{copy_in, string_moves, word_moves};
@@ -224,4 +226,45 @@ proptest! {
         }
         prop_assert_eq!(bytes(&first), bytes(&second));
     }
+}
+
+/// A region of all memory: what the program has is granted, the rest refused, whatever a peer asks for.
+#[cfg(not(miri))]
+#[test]
+fn of_all_memory_only_what_is_mapped_is_granted() {
+    use crate::{Access, AccessError, MemLimits, MemTable, Requirer};
+    let mut table = MemTable::new([7; 32], MemLimits::default());
+    let pd = table.alloc_pd().unwrap();
+    // SAFETY: this test touches no byte but those of `cell`, which is made of atomics.
+    let region = unsafe { Region::whole_process() }.expect("a kernel that can");
+    let access = Access::ON_DEMAND | Access::LOCAL_WRITE | Access::REMOTE;
+    let mr = table.reg_mr(pd, region, 0, access).unwrap();
+    let by = Requirer { pd, qpn: 17 };
+    let cell = [const { AtomicU64::new(5) }; 4];
+    let va = cell.as_ptr().expose_provenance() as u64;
+
+    let slice = table.check(mr.rkey.0, by, Access::REMOTE_WRITE, va, 24).unwrap();
+    slice.copy_in(0, &[1; 24]).unwrap();
+    let mut out = [0; 32];
+    let sge = crate::Sge { addr: va, length: 32, lkey: mr.lkey };
+    table.gather(pd, &[sge], 0, &mut out).unwrap();
+    assert_eq!(
+        (out[..24].to_vec(), out[24..].to_vec()),
+        (vec![1; 24], 5u64.to_ne_bytes().to_vec())
+    );
+    let word = table.check(mr.rkey.0, by, Access::REMOTE_ATOMIC, va + 24, 8).unwrap();
+    assert_eq!((word.fetch_add(0, 2), cell[3].load(Ordering::SeqCst)), (Ok(5), 7));
+
+    for va in [0, 8, 1 << 47, u64::MAX - 8] {
+        for need in [Access::REMOTE_READ, Access::REMOTE_WRITE, Access::REMOTE_ATOMIC] {
+            let refused = table.check(mr.rkey.0, by, need, va, 8).unwrap_err();
+            assert_eq!(refused, AccessError::NotMapped { va });
+        }
+    }
+    let constant = "only to be read".as_ptr().expose_provenance() as u64;
+    assert!(table.check(mr.rkey.0, by, Access::REMOTE_READ, constant, 8).is_ok());
+    let refused = table.check(mr.rkey.0, by, Access::REMOTE_WRITE, constant, 8).unwrap_err();
+    assert_eq!(refused, AccessError::NotMapped { va: constant });
+    // FLUSH of everything touches nothing.
+    assert!(table.check_whole(mr.rkey.0, by, Access::FLUSH_GLOBAL).is_ok());
 }
