@@ -15,9 +15,6 @@ use std::sync::atomic::Ordering;
 use uroce_device::transport::{CqId, Notify, Wc, WcStatus};
 use uroce_device::{Device, EventOwner};
 
-/// Completions that one turn of `ibv_poll_cq` moves.
-const BATCH: usize = 16;
-
 /// What we keep about a completion queue. In C all of them are long enough for the extended form.
 #[derive(Debug)]
 pub(crate) struct Cq {
@@ -166,8 +163,7 @@ pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, count: c_int, out: *mut
         // SAFETY: by the contract, an array of `count` completions.
         unsafe {
             match cq_of(cq) {
-                Ok(inner) if count == 1 => poll_batch::<1>(inner, 1, out),
-                Ok(inner) => poll_all(inner, usize::try_from(count).unwrap_or(0), out),
+                Ok(inner) => poll_into(inner, usize::try_from(count).unwrap_or(0), out),
                 Err(errno) => -errno.0,
             }
         }
@@ -176,39 +172,17 @@ pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, count: c_int, out: *mut
 
 /// # Safety
 /// `out` has room for `count` completions.
-unsafe fn poll_all(cq: &Cq, count: usize, out: *mut ibv_wc) -> c_int {
-    let mut done = 0;
-    while done < count {
-        let want = (count - done).min(BATCH);
-        // SAFETY: within the array.
-        let got = unsafe { poll_batch::<BATCH>(cq, want, out.add(done)) };
-        match usize::try_from(got) {
-            Ok(got) => done += got,
-            Err(_) if done == 0 => return got,
-            Err(_) => break,
+unsafe fn poll_into(cq: &Cq, count: usize, out: *mut ibv_wc) -> c_int {
+    let mut next = out;
+    let polled = cq.device().poll_cq_each(cq.id, count, |wc| {
+        explain(wc);
+        // SAFETY: it is shown `count` completions at most.
+        unsafe {
+            next.write(ibv_wc::from(wc));
+            next = next.add(1);
         }
-        if (got as usize) < want {
-            break;
-        }
-    }
-    done as c_int
-}
-
-/// # Safety
-/// `out` has room for `count` completions.
-unsafe fn poll_batch<const N: usize>(cq: &Cq, count: usize, out: *mut ibv_wc) -> c_int {
-    let mut found = [Wc::default(); N];
-    match cq.device().poll_cq(cq.id, &mut found[..count]) {
-        Ok(got) => {
-            for (index, wc) in found[..got].iter().enumerate() {
-                explain(wc);
-                // SAFETY: got <= count.
-                unsafe { out.add(index).write(ibv_wc::from(wc)) };
-            }
-            got as c_int
-        }
-        Err(error) => -Errno::from(error).0,
-    }
+    });
+    polled.map_or_else(|error| -Errno::from(error).0, |count| count as c_int)
 }
 
 /// Tells users who want to know why a work request failed. Those that were flushed only follow.

@@ -71,15 +71,35 @@ unsafe fn post_list(
     done
 }
 
+type Refused = (*mut ibv_recv_wr, Errno);
+
 /// Posts the first requests of a list; returns the first one that is left, or the one that was
 /// refused.
 ///
 /// # Safety
-/// By the contract.
+/// By the contract; `first` is not null.
 unsafe fn post_some(
     first: *mut ibv_recv_wr,
     post: impl Fn(&[RecvWr<'_>]) -> Result<(), (usize, Errno)>,
-) -> Result<*mut ibv_recv_wr, (*mut ibv_recv_wr, Errno)> {
+) -> Result<*mut ibv_recv_wr, Refused> {
+    // SAFETY: by the contract.
+    let wr = unsafe { &*first };
+    if !wr.next.is_null() {
+        // SAFETY: by the contract.
+        return unsafe { post_batch(first, post) };
+    }
+    // SAFETY: by the contract.
+    let sges = unsafe { sge_list(wr.sg_list, wr.num_sge) }.map_err(|errno| (first, errno))?;
+    post(&[RecvWr::new(wr.wr_id, sges)]).map_err(|(_, errno)| (first, errno))?;
+    Ok(wr.next)
+}
+
+/// # Safety
+/// By the contract.
+unsafe fn post_batch(
+    first: *mut ibv_recv_wr,
+    post: impl Fn(&[RecvWr<'_>]) -> Result<(), (usize, Errno)>,
+) -> Result<*mut ibv_recv_wr, Refused> {
     let mut batch = [RecvWr::new(0, &[]); BATCH];
     let mut from = [first; BATCH];
     let (mut next, mut count) = (first, 0);

@@ -76,10 +76,19 @@ impl CompletionQueue {
 
     /// Moves up to `out.len()` completions into `out`, oldest first, and says how many.
     pub fn poll(&mut self, out: &mut [Wc]) -> usize {
-        let count = out.len().min(self.entries.len());
-        for (slot, wc) in out.iter_mut().zip(self.entries.drain(..count)) {
-            *slot = wc;
-        }
+        let mut slots = out.iter_mut();
+        self.poll_each(slots.len(), |wc| {
+            if let Some(slot) = slots.next() {
+                *slot = *wc;
+            }
+        })
+    }
+
+    /// Takes up to `most` completions, oldest first, shows each to `each`, and says how many. For those
+    /// who make something else of them: a completion with its cause is large.
+    pub fn poll_each(&mut self, most: usize, mut each: impl FnMut(&Wc)) -> usize {
+        let count = most.min(self.entries.len());
+        self.entries.drain(..count).for_each(|wc| each(&wc));
         count
     }
 

@@ -87,16 +87,35 @@ impl Device {
     /// # Errors
     /// [`NoSuchObject`].
     pub fn poll_cq(&self, cq: CqId, out: &mut [Wc]) -> Result<usize, NoSuchObject> {
+        let mut slots = out.iter_mut();
+        self.poll_cq_each(cq, slots.len(), |wc| {
+            if let Some(slot) = slots.next() {
+                *slot = *wc;
+            }
+        })
+    }
+
+    /// [`poll_cq`](Self::poll_cq) that shows up to `most` completions to `each` instead of copying them.
+    /// `each` must not call the device: it holds the device's lock.
+    ///
+    /// # Errors
+    /// [`NoSuchObject`].
+    pub fn poll_cq_each(
+        &self,
+        cq: CqId,
+        most: usize,
+        mut each: impl FnMut(&Wc),
+    ) -> Result<usize, NoSuchObject> {
         let mut engine = self.0.shared.lock();
-        let count = engine.take_completions(cq, out)?;
-        if count > 0 || out.is_empty() {
+        let count = engine.take_completions(cq, most, &mut each)?;
+        if count > 0 || most == 0 {
             return Ok(count);
         }
         engine.turn();
         if !engine.is_armed(cq) {
             self.0.shared.application_polled(engine.turned_at);
         }
-        let count = engine.take_completions(cq, out)?;
+        let count = engine.take_completions(cq, most, &mut each)?;
         drop(engine);
         if count == 0 && self.0.shared.alone {
             std::thread::yield_now();
@@ -139,8 +158,13 @@ impl Engine {
         self.nic.tables.cq_notes.get(&cq).is_some_and(|note| note.armed)
     }
 
-    fn take_completions(&mut self, cq: CqId, out: &mut [Wc]) -> Result<usize, NoSuchObject> {
-        Ok(self.nic.tables.cqs.get_mut(cq).ok_or(no_cq(cq))?.poll(out))
+    fn take_completions(
+        &mut self,
+        cq: CqId,
+        most: usize,
+        each: impl FnMut(&Wc),
+    ) -> Result<usize, NoSuchObject> {
+        Ok(self.nic.tables.cqs.get_mut(cq).ok_or(no_cq(cq))?.poll_each(most, each))
     }
 }
 
