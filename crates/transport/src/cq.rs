@@ -143,6 +143,8 @@ impl CompletionQueue {
 #[derive(Debug, Default)]
 pub struct CqTable {
     queues: Slab<CompletionQueue>,
+    /// The number of the first place.
+    first: u32,
     /// Queues that raised an event since [`CqTable::pop_event`] last returned `None`.
     due: VecDeque<CqId>,
     /// Stamped on completions.
@@ -155,6 +157,17 @@ impl CqTable {
         Self::default()
     }
 
+    /// An empty table whose numbers begin at `first`, so that several tables of one device name each queue
+    /// differently.
+    pub fn starting_at(first: u32) -> Self {
+        CqTable { first, ..Self::default() }
+    }
+
+    /// Where the queue with this number is, if it is one of this table.
+    fn place(&self, id: CqId) -> usize {
+        id.0.wrapping_sub(self.first) as usize
+    }
+
     /// Completions that come from now on have this time.
     pub fn set_time(&mut self, now: Instant) {
         self.now = now;
@@ -162,28 +175,29 @@ impl CqTable {
 
     /// Adds a queue.
     pub fn insert(&mut self, cq: CompletionQueue) -> CqId {
-        CqId(self.queues.insert(cq) as u32)
+        CqId(self.first + self.queues.insert(cq) as u32)
     }
 
     /// The queue with this number.
     pub fn get(&self, id: CqId) -> Option<&CompletionQueue> {
-        self.queues.get(id.0 as usize)
+        self.queues.get(self.place(id))
     }
 
     /// The queue with this number.
     pub fn get_mut(&mut self, id: CqId) -> Option<&mut CompletionQueue> {
-        self.queues.get_mut(id.0 as usize)
+        let place = self.place(id);
+        self.queues.get_mut(place)
     }
 
     /// Takes a queue out.
     pub fn remove(&mut self, id: CqId) -> Option<CompletionQueue> {
         self.due.retain(|due| *due != id);
-        self.queues.try_remove(id.0 as usize)
+        self.queues.try_remove(self.place(id))
     }
 
     /// All queues with their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (CqId, &CompletionQueue)> {
-        self.queues.iter().map(|(number, cq)| (CqId(number as u32), cq))
+        self.queues.iter().map(|(place, cq)| (CqId(self.first + place as u32), cq))
     }
 
     /// R91: removes the completions of a QP from its queues.
@@ -207,7 +221,8 @@ impl CqTable {
 
     /// Adds a completion to queue `id`.
     pub(crate) fn push(&mut self, id: CqId, wc: Wc, solicited: bool) -> Result<(), Overflow> {
-        let Some(cq) = self.queues.get_mut(id.0 as usize) else {
+        let place = self.place(id);
+        let Some(cq) = self.queues.get_mut(place) else {
             return Err(Overflow);
         };
         let outcome = cq.push(Wc { timestamp: self.now.as_nanos(), ..wc }, solicited);
@@ -284,6 +299,18 @@ mod tests {
         assert_eq!(cq.capacity(), 4);
         cq.resize(2).unwrap();
         assert_eq!((cq.capacity(), cq.len()), (2, 2));
+    }
+
+    #[test]
+    fn tables_that_start_elsewhere_know_their_own_queues_only() {
+        let (mut one, mut other) = (CqTable::new(), CqTable::starting_at(1 << 24));
+        let (a, b) = (one.insert(CompletionQueue::new(1)), other.insert(CompletionQueue::new(2)));
+        assert_eq!((a, b), (CqId(0), CqId(1 << 24)));
+        assert!(one.get(b).is_none() && other.get(a).is_none());
+        assert!(one.remove(b).is_none() && other.get_mut(a).is_none());
+        assert_eq!(other.push(a, wc(0), false), Err(Overflow));
+        assert_eq!(other.push(b, wc(0), false), Ok(()));
+        assert_eq!(other.iter().map(|(id, cq)| (id, cq.len())).collect::<Vec<_>>(), [(b, 1)]);
     }
 
     #[test]

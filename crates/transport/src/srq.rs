@@ -183,6 +183,8 @@ fn check_size(what: &'static str, value: u32, max: u32) -> Result<(), SrqError> 
 #[derive(Debug, Default)]
 pub struct SrqTable {
     queues: Slab<SharedReceiveQueue>,
+    /// The number of the first place.
+    first: u32,
     /// Upper 8 bits of the next number, so that a place is not named as it was before for long.
     stamp: u8,
 }
@@ -196,43 +198,55 @@ impl SrqTable {
         Self::default()
     }
 
+    /// An empty table whose numbers begin at `first`, so that several tables of one device name each queue
+    /// differently.
+    pub fn starting_at(first: u32) -> Self {
+        SrqTable { first, ..Self::default() }
+    }
+
+    /// Where the queue with this number is, if it is one of this table.
+    fn place(&self, id: SrqId) -> usize {
+        id.0.wrapping_sub(self.first) as usize
+    }
+
     /// Adds a queue.
     ///
     /// Of at most [`limits::MAX_SRQ`] queues each has a number of its own.
     pub fn insert(&mut self, mut srq: SharedReceiveQueue) -> SrqId {
         let entry = self.queues.vacant_entry();
-        let id = entry.key() as u32;
+        let place = entry.key() as u32;
         self.stamp = self.stamp.wrapping_add(1);
-        srq.number = u32::from(self.stamp) << PLACE_BITS | id & (limits::MAX_SRQ - 1);
+        srq.number = u32::from(self.stamp) << PLACE_BITS | place & (limits::MAX_SRQ - 1);
         entry.insert(srq);
-        SrqId(id)
+        SrqId(self.first + place)
     }
 
     /// The XRC queue that an XRCETH names (X3).
     pub(crate) fn xrc_named(&self, number: u32) -> Option<(SrqId, PdId, XrcSrq)> {
-        let id = SrqId(number & (limits::MAX_SRQ - 1));
+        let id = SrqId(self.first + (number & (limits::MAX_SRQ - 1)));
         let srq = self.get(id).filter(|srq| srq.number == number)?;
         Some((id, srq.pd, srq.xrc?))
     }
 
     /// The queue with this number.
     pub fn get(&self, id: SrqId) -> Option<&SharedReceiveQueue> {
-        self.queues.get(id.0 as usize)
+        self.queues.get(self.place(id))
     }
 
     /// The queue with this number.
     pub fn get_mut(&mut self, id: SrqId) -> Option<&mut SharedReceiveQueue> {
-        self.queues.get_mut(id.0 as usize)
+        let place = self.place(id);
+        self.queues.get_mut(place)
     }
 
     /// Takes a queue out.
     pub fn remove(&mut self, id: SrqId) -> Option<SharedReceiveQueue> {
-        self.queues.try_remove(id.0 as usize)
+        self.queues.try_remove(self.place(id))
     }
 
     /// All queues with their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (SrqId, &SharedReceiveQueue)> {
-        self.queues.iter().map(|(number, srq)| (SrqId(number as u32), srq))
+        self.queues.iter().map(|(place, srq)| (SrqId(self.first + place as u32), srq))
     }
 }
 
@@ -276,5 +290,17 @@ mod tests {
         srq.resize(64).unwrap();
         assert_eq!(srq.attr().max_wr, 64);
         assert_eq!(srq.set_limit(65), Err(SrqError::BadLimit { limit: 65, max_wr: 64 }));
+    }
+
+    #[test]
+    fn numbers_that_peers_name_do_not_depend_on_where_a_table_starts() {
+        let mut table = SrqTable::starting_at(3 << 24);
+        let id = table.insert(srq(4, 0));
+        assert_eq!(id, SrqId(3 << 24));
+        let number = table.get(id).map(SharedReceiveQueue::number).unwrap();
+        assert!(number < 1 << 24);
+        assert!(table.get(SrqId(0)).is_none() && table.remove(SrqId(0)).is_none());
+        assert_eq!(table.xrc_named(number).map(|(named, ..)| named), None, "a basic one");
+        assert!(table.remove(id).is_some());
     }
 }
