@@ -3,6 +3,7 @@
 use crate::datapath_choice::DatapathChoice;
 use crate::limits::DeviceLimits;
 use std::net::IpAddr;
+use std::num::NonZeroU8;
 use uroce_datapath::{LoopbackFabric, PcapFile};
 
 /// The UDP port of RoCEv2, assigned by IANA.
@@ -33,12 +34,16 @@ pub struct DeviceConfig {
     /// Makes keys and QPNs reproducible, for tests only: with a known seed they are predictable
     /// (S1, S3). `None` draws one from the operating system.
     pub seed: Option<[u8; 32]>,
+    /// How many parts the device has that work side by side, each with its own lock, socket and progress
+    /// thread (docs/adr/016-engines.md): at most 64, and more than one with `udp` and `uring` only. The
+    /// completion vector of a CQ chooses its engine; a queue pair is in that of its CQs.
+    pub engines: NonZeroU8,
     /// How many objects of which size.
     pub limits: DeviceLimits,
 }
 
 impl DeviceConfig {
-    /// Port 4791 on the best datapath, with a progress thread, open to questions, a random seed and rxe's limits.
+    /// Port 4791 on the best datapath, with one engine and its progress thread, open to questions, a random seed and rxe's limits.
     pub fn new(address: IpAddr) -> Self {
         DeviceConfig {
             name: None,
@@ -50,6 +55,7 @@ impl DeviceConfig {
             progress_thread: true,
             report: true,
             seed: None,
+            engines: NonZeroU8::MIN,
             limits: DeviceLimits::default(),
         }
     }

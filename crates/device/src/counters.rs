@@ -25,6 +25,14 @@ pub(crate) fn snapshot(engine: &Engine) -> Vec<(&'static str, u64)> {
     all
 }
 
+/// Adds the counters of another engine.
+pub(crate) fn add(all: &mut [(&'static str, u64)], more: &[(&'static str, u64)]) {
+    for ((name, value), (same, more)) in all.iter_mut().zip(more) {
+        debug_assert_eq!(name, same, "all engines count the same");
+        *value += more;
+    }
+}
+
 fn datapath_counters(engine: &Engine) -> [(&'static str, u64); 13] {
     let stats = engine.datapath.stats();
     [

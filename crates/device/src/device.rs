@@ -8,15 +8,17 @@ mod connection;
 mod memory;
 mod multicast;
 mod open;
+mod routing;
 mod shared_receive;
 mod xrc;
 
 pub use connection::QpRequest;
 #[cfg(test)]
-pub(crate) use open::build;
+pub(crate) use open::Blueprint;
 
 use crate::counters;
 use crate::driver::Driver;
+use crate::engines::Engines;
 use crate::event_channel::{EventChannel, EventOwner};
 use crate::gid::gid_at;
 use crate::interface::Interface;
@@ -36,9 +38,10 @@ use uroce_transport::AsyncEvent;
 use uroce_wire::{DropReason, Gid, Mtu};
 
 /// An open device: a software NIC in this process. A clone is the same device; with the last clone
-/// the progress thread ends and the sockets close.
+/// the progress threads end and the sockets close.
 ///
-/// All methods take `&self` and may be called from any thread; one lock orders them. Objects are
+/// All methods take `&self` and may be called from any thread; the lock of an engine orders those that
+/// concern it. Objects are
 /// plain numbers here, without lifetimes: `uroce-verbs` puts types around them, and a C interface
 /// can use them as handles.
 #[derive(Debug, Clone)]
@@ -46,10 +49,13 @@ pub struct Device(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// Dropped first, and then the driver: the threads must end before the engine goes.
+    /// Dropped first, and then the drivers: the threads must end before the engine goes.
     reporter: Option<Reporter>,
-    driver: Option<Driver>,
+    drivers: Vec<Driver>,
+    /// The first engine, and in most devices the only one.
     shared: Arc<Shared>,
+    /// All of them, where there are several.
+    several: Option<Arc<Engines>>,
     about: Resource,
     interface: Interface,
     active_mtu: Mtu,
@@ -98,12 +104,12 @@ impl Device {
 
     /// True if a progress thread answers peers between calls.
     pub fn has_progress_thread(&self) -> bool {
-        self.0.driver.is_some()
+        !self.0.drivers.is_empty()
     }
 
     /// `ibv_query_device`.
     pub fn attr(&self) -> DeviceAttr {
-        device_attr(self.0.guid, self.0.limits)
+        device_attr(self.0.guid, self.0.limits, self.engines().len() as u32)
     }
 
     /// `ibv_query_port` for port 1. The state is that of the netdev at this moment.
@@ -116,16 +122,19 @@ impl Device {
         gid_at(self.address(), index)
     }
 
-    /// Every counter with its name: rxe's names first, then ours, then one `drop_...` for each
+    /// Every counter with its name, over all engines: rxe's names first, then ours, then one `drop_...` for each
     /// reason a packet can be dropped for.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
-        counters::snapshot(&self.0.shared.lock())
+        let mut parts = self.engines().iter().map(|shared| counters::snapshot(&shared.lock()));
+        let mut all = parts.next().expect("a device has an engine");
+        parts.for_each(|more| counters::add(&mut all, &more));
+        all
     }
 
     /// All objects of the device: itself and its counters, then queue pairs, completion queues, ... as
     /// other processes see them with [`device_reports`](crate::device_reports).
     pub fn resources(&self) -> Vec<Resource> {
-        inventory::list(&self.0.shared, &self.0.about)
+        inventory::list(self.engines(), &self.0.about)
     }
 
     /// What the [`timestamp`](uroce_transport::Wc::timestamp) of a completion is on the system's clock
@@ -142,31 +151,44 @@ impl Device {
 
     /// Packets dropped so far, by reason.
     pub fn drops(&self) -> Vec<(DropReason, u64)> {
-        self.0.shared.lock().nic.tables.counters.drops().collect()
+        let mut all: Vec<_> = self.0.shared.lock().nic.tables.counters.drops().collect();
+        for shared in &self.engines()[1..] {
+            let engine = shared.lock();
+            let more = engine.nic.tables.counters.drops();
+            all.iter_mut().zip(more).for_each(|((_, count), (_, more))| *count += more);
+        }
+        all
     }
 
     /// The last thing that went wrong on the way out (an MTU too small, no route), in words.
     pub fn datapath_problem(&self) -> Option<String> {
-        self.0.shared.lock().datapath.last_problem()
+        self.engines().iter().find_map(|shared| shared.lock().datapath.last_problem())
     }
 
-    /// One engine turn: receive, timers, send. For tests and for applications that have no progress
+    /// One turn of each engine: receive, timers, send. For tests and for applications that have no progress
     /// thread. True if there was something to do.
     pub fn drive(&self) -> bool {
-        self.0.shared.lock().turn()
+        self.engines().iter().fold(false, |busy, shared| shared.lock().turn() | busy)
     }
 
     /// From now on the events of `owner` go to `channel`, with `cookie`, and no longer to
     /// [`get_async_event`](Self::get_async_event). It ends when the object is destroyed. For users that
     /// share a device and must not see each other's events.
     pub fn own_events(&self, owner: EventOwner, channel: &EventChannel, cookie: u64) {
-        self.0.shared.event_owners.insert(owner, channel, cookie);
+        self.0.shared.events.owners.insert(owner, channel, cookie);
     }
 
     /// [`drive`](Self::drive), unless another call is in progress, perhaps one that the caller has
     /// interrupted: for what a process does at its end.
     pub fn drive_unless_busy(&self) -> bool {
-        self.0.shared.try_lock().is_some_and(|mut engine| engine.turn())
+        let turn = |shared: &Arc<Shared>| {
+            let Some(mut engine) = shared.try_lock() else { return false };
+            let busy = engine.turn();
+            // They would wait for another engine, which the caller may have interrupted.
+            engine.nic.errands.clear();
+            busy
+        };
+        self.engines().iter().fold(false, |busy, shared| turn(shared) | busy)
     }
 
     /// The next asynchronous event (`ibv_get_async_event`); `None` as `timeout` waits for ever.
@@ -174,17 +196,17 @@ impl Device {
     /// # Errors
     /// What poll(2) says.
     pub fn get_async_event(&self, timeout: Option<Duration>) -> io::Result<Option<AsyncEvent>> {
-        self.0.shared.async_events.wait(timeout)
+        self.0.shared.events.unowned.wait(timeout)
     }
 
     /// The next asynchronous event if one waits.
     pub fn try_async_event(&self) -> Option<AsyncEvent> {
-        self.0.shared.async_events.pop()
+        self.0.shared.events.unowned.pop()
     }
 
     /// Readable while asynchronous events wait. For poll(2) only, not for reading.
     pub fn async_fd(&self) -> BorrowedFd<'_> {
         use std::os::fd::AsFd;
-        self.0.shared.async_events.as_fd()
+        self.0.shared.events.unowned.as_fd()
     }
 }

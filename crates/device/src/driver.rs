@@ -4,6 +4,7 @@
 //! a moment after traffic, because a wake-up costs 30 to 65 us; otherwise it sleeps in poll(2) and
 //! costs nothing.
 
+use crate::affinity::pin;
 use crate::eventfd::wait_readable;
 use crate::limits::{POLLER_FRESH_NS, SPIN_NS};
 use crate::shared::Shared;
@@ -28,10 +29,21 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    pub(crate) fn start(shared: Arc<Shared>, name: &str) -> io::Result<Driver> {
+    /// With a `processor` (its place among those that the process may use) the thread stays there.
+    pub(crate) fn start(
+        shared: Arc<Shared>,
+        name: &str,
+        processor: Option<usize>,
+    ) -> io::Result<Driver> {
         let waiter = shared.lock().datapath.waiter()?;
         let work = Work { shared: Arc::clone(&shared), waiter, last_work: 0 };
-        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || work.run())?;
+        let run = move || {
+            if let Some(processor) = processor {
+                pin(processor);
+            }
+            work.run();
+        };
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run)?;
         Ok(Driver { thread: Some(thread), shared })
     }
 }

@@ -21,6 +21,7 @@ pub(crate) use trains::Trains;
 use transmit::Acks;
 
 use crate::clock::Clock;
+use crate::engines::Errand;
 use crate::gsi::Gsi;
 use crate::limits::{DeviceLimits, RX_PACKETS_PER_TURN, TIMERS_PER_TURN, TX_PACKETS_PER_TURN};
 use crate::mcast::McastTable;
@@ -63,6 +64,8 @@ pub(crate) struct Nic {
     pub(crate) mcast: McastTable,
     pub(crate) gsi: Gsi,
     pub(crate) icrc: IcrcCounts,
+    /// What other engines of the device are to do when nobody holds this one.
+    pub(crate) errands: Vec<Errand>,
 }
 
 /// The NIC with its datapath and clock.

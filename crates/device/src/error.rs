@@ -1,6 +1,7 @@
 //! Why a call failed: what happened, whose fault it was, what to do. Each error has the `errno` that
 //! the same call of libibverbs would return.
 
+use crate::limits::MAX_ENGINES;
 use rustix::io::Errno;
 use std::io;
 use std::net::IpAddr;
@@ -71,6 +72,18 @@ pub enum OpenError {
         /// What the system said.
         source: io::Error,
     },
+    /// More engines than a device may have.
+    #[error("{0} engines are too many for one device: ask for 1 to {MAX_ENGINES}")]
+    TooManyEngines(u8),
+    /// Engines find each other by the port.
+    #[error("several engines need a port that is known before they are opened: give one, not 0")]
+    EnginesWithoutPort,
+    /// Only what shares its address with other processes can share it with other engines.
+    #[error(
+        "the datapath {0} carries the packets of one engine only: \
+         use `udp` or `uring` for several, or open the device with one"
+    )]
+    OneEngineOnly(&'static str),
     /// No randomness, no unpredictable keys.
     #[error("the system gave no random numbers: {0} (is getrandom(2) blocked by a sandbox?)")]
     Random(getrandom::Error),
@@ -83,6 +96,8 @@ impl OpenError {
             OpenError::NotUnicast(_) => raw(Errno::INVAL),
             OpenError::NotLocal(_) => raw(Errno::ADDRNOTAVAIL),
             OpenError::LinkTooSmall { .. } => raw(Errno::MSGSIZE),
+            OpenError::TooManyEngines(_) | OpenError::EnginesWithoutPort => raw(Errno::INVAL),
+            OpenError::OneEngineOnly(_) => raw(Errno::OPNOTSUPP),
             OpenError::Bind(_) | OpenError::Attach(_) => raw(Errno::ADDRINUSE),
             OpenError::Packet(PacketError::NotPermitted { .. }) => raw(Errno::PERM),
             OpenError::Packet(PacketError::NotEthernet(_)) => raw(Errno::OPNOTSUPP),
@@ -154,6 +169,33 @@ pub enum CreateError {
     /// No QPN was found; the QPN space is nearly full.
     #[error("no free QPN found: destroy queue pairs that are not used")]
     NoQpn,
+    /// There is no such engine.
+    #[error(
+        "completion vector {asked}: this device has {engines}, counted from 0, as many as engines; \
+         choose a smaller one"
+    )]
+    CompVector {
+        /// What was asked for.
+        asked: u32,
+        /// How many there are.
+        engines: usize,
+    },
+    /// Objects that work together are in one engine.
+    #[error(
+        "{what} is in engine {engine} of the device and {with} in engine {home}: make both for one \
+         completion vector (an SRQ of C and an XRC domain are always for 0), or open the device with one \
+         engine"
+    )]
+    OtherEngine {
+        /// One of them.
+        what: &'static str,
+        /// Its engine.
+        engine: u8,
+        /// The other one.
+        with: &'static str,
+        /// Its engine.
+        home: u8,
+    },
     /// Objects of XRC and others do not go together.
     #[error("{0}")]
     Xrc(&'static str),
@@ -168,6 +210,8 @@ impl CreateError {
         match self {
             CreateError::LimitReached { .. } | CreateError::NoQpn => raw(Errno::NOMEM),
             CreateError::BadSize { .. }
+            | CreateError::CompVector { .. }
+            | CreateError::OtherEngine { .. }
             | CreateError::StillFull { .. }
             | CreateError::Xrc(_)
             | CreateError::Qp(_)

@@ -1,5 +1,5 @@
-//! Listing what a device has. The engine is locked for as long as it takes to copy numbers; words are
-//! made of them afterwards.
+//! Listing what a device has. One engine after the other is locked for as long as it takes to copy numbers;
+//! words are made of them afterwards.
 
 use crate::counters;
 use crate::engine::Engine;
@@ -8,6 +8,7 @@ use crate::shared::Shared;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
+use std::sync::Arc;
 use uroce_cm::{CommId, ServiceId, State};
 use uroce_memory::{MrInfo, PdId};
 use uroce_transport::{CqId, QpAttr, QpInit, QpState, QpType, SrqAttr, SrqId, XrcSrq};
@@ -57,9 +58,10 @@ struct Inventory {
     listeners: Vec<ServiceId>,
 }
 
-/// Everything that the device `about` has, itself and its counters first.
-pub(crate) fn list(shared: &Shared, about: &Resource) -> Vec<Resource> {
-    let mut all = Inventory::take(&shared.lock());
+/// Everything that the device `about` has in its engines, itself and its counters first.
+pub(crate) fn list(engines: &[Arc<Shared>], about: &Resource) -> Vec<Resource> {
+    let parts = engines.iter().map(|shared| Inventory::take(&shared.lock()));
+    let mut all = parts.reduce(Inventory::with).expect("a device has an engine");
     all.sort();
     let mut list = vec![about.clone(), counters_line(&all.counters)];
     list.extend(all.qps.iter().map(qp_line));
@@ -110,6 +112,25 @@ impl Inventory {
             connections: connections.collect(),
             listeners: nic.gsi.listeners.keys().copied().collect(),
         }
+    }
+
+    /// Adds what another engine has. Regions and domains are the same in each, so that the regions are among
+    /// the users of a domain in each.
+    fn with(mut self, other: Inventory) -> Self {
+        counters::add(&mut self.counters, &other.counters);
+        self.qps.extend(other.qps);
+        self.cqs.extend(other.cqs);
+        self.srqs.extend(other.srqs);
+        self.connections.extend(other.connections);
+        self.listeners.extend(other.listeners);
+        let regions = count(other.mrs.iter().map(|info| info.pd));
+        let others: HashMap<PdId, u32> = other.pds.into_iter().collect();
+        for (pd, users) in &mut self.pds {
+            let more = others.get(pd).copied().unwrap_or(0);
+            let twice = regions.get(pd).copied().unwrap_or(0);
+            *users += more.saturating_sub(u32::try_from(twice).unwrap_or(u32::MAX));
+        }
+        self
     }
 
     /// Tables that are looked up by hash have no order of their own.

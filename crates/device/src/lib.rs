@@ -4,14 +4,15 @@
 //!   application threads                      progress thread (optional)
 //!   post_* / poll_cq / ...                   sleeps in poll(2), spins after traffic
 //!            \                                  /
-//!             +------- one lock: Engine -------+
+//!             +------- a lock: an Engine ------+       (one of DeviceConfig::engines)
 //!                            |
 //!        receive -> checks -> QueuePair -> transmit      (sans-IO: uroce-transport)
 //!                            |
 //!                        Datapath                        (UDP sockets, in-process switch)
 //! ```
 //!
-//! [`Device::open`] binds one address. Whoever polls a CQ drives the engine in the same call: no
+//! [`Device::open`] binds one address. With several engines each is as above, with its own socket: two of
+//! them share nothing on the data path (docs/adr/016-engines.md). Whoever polls a CQ drives the engine in the same call: no
 //! hand-off between threads on the fast path. A progress thread answers peers when nobody polls.
 //! Without one ([`DeviceConfig::progress_thread`] = false) everything happens inside calls, which is
 //! what deterministic tests want.
@@ -21,6 +22,7 @@
 //! `uroce-verbs` puts safe types around them.
 #![forbid(unsafe_code)]
 
+mod affinity;
 mod clock;
 mod cm_channel;
 mod comp_channel;
@@ -28,8 +30,10 @@ mod config;
 mod counters;
 mod datapath_choice;
 mod device;
+mod device_events;
 mod driver;
 mod engine;
+mod engines;
 mod error;
 mod event_channel;
 mod event_list;

@@ -23,8 +23,10 @@ pub const QPN_QUARANTINE_IN_SLOT: usize = 16_384;
 pub const MAX_QP_IN_SLOT: usize = 32_768;
 /// Draws before QPN allocation gives up. With the default `max_qp` the chance of coming near is nil.
 pub const QPN_DRAWS: usize = 1_000;
-/// Most completion vectors a device reports, as for rxe one per device is enough: one engine.
-pub const COMP_VECTORS: u32 = 1;
+/// Most engines of a device.
+pub const MAX_ENGINES: u8 = 64;
+/// CQs of one engine, SRQs and XRC domains likewise: what their numbers have room for.
+pub const MAX_OBJECTS_IN_ENGINE: usize = 1 << 24;
 /// Most undelivered asynchronous events. Equal events that nobody fetched are merged first.
 pub const ASYNC_EVENTS: usize = 4_096;
 /// GID table length. Entries 0 and 1 are the device's address, the rest are empty.

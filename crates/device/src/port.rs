@@ -2,7 +2,8 @@
 
 use crate::gid::{gid_at, guid_of};
 use crate::interface::{Interface, interfaces};
-use crate::limits::{COMP_VECTORS, DeviceLimits, GID_TABLE_LEN};
+use crate::limits::{DeviceLimits, GID_TABLE_LEN};
+use std::num::NonZeroU8;
 use uroce_wire::{Gid, Mtu};
 
 /// State of a port, with the values of `ibv_port_state`.
@@ -74,7 +75,7 @@ pub struct DeviceAttr {
     pub max_pkeys: u16,
     /// Address handles; they are plain values here.
     pub max_ah: u32,
-    /// Completion vectors.
+    /// Completion vectors: one for each engine.
     pub num_comp_vectors: u32,
     /// Number and size of objects.
     pub limits: DeviceLimits,
@@ -87,6 +88,9 @@ pub struct DeviceAttr {
 /// here are set.
 const CAP_FLAGS: u32 = 1 << 7 | 1 << 11 | 1 << 12 | 1 << 13 | 1 << 17 | 1 << 20 | 1 << 21 | 1 << 24;
 
+/// Those of memory windows, which a device with several engines does not have.
+const WINDOW_FLAGS: u32 = 1 << 17 | 1 << 24;
+
 /// Speed shown when the driver does not tell one: 10 Gb/s.
 const UNKNOWN_SPEED: u64 = 10_000_000_000;
 
@@ -98,9 +102,9 @@ impl Interface {
         guid_of(self)
     }
 
-    /// `ibv_query_device` of a device opened with these limits.
-    pub fn device_attr(&self, limits: DeviceLimits) -> DeviceAttr {
-        device_attr(self.guid(), limits)
+    /// `ibv_query_device` of a device opened with these limits and so many engines.
+    pub fn device_attr(&self, limits: DeviceLimits, engines: NonZeroU8) -> DeviceAttr {
+        device_attr(self.guid(), limits, engines.get().into())
     }
 
     /// `ibv_query_port`; `None` if the link is too small for RoCE.
@@ -114,7 +118,9 @@ impl Interface {
     }
 }
 
-pub(crate) fn device_attr(guid: u64, limits: DeviceLimits) -> DeviceAttr {
+pub(crate) fn device_attr(guid: u64, limits: DeviceLimits, engines: u32) -> DeviceAttr {
+    let windows = engines == 1;
+    let limits = DeviceLimits { max_mw: if windows { limits.max_mw } else { 0 }, ..limits };
     let depth = u32::from(limits.max_qp_rd_atom);
     DeviceAttr {
         fw_ver: env!("CARGO_PKG_VERSION"),
@@ -125,7 +131,7 @@ pub(crate) fn device_attr(guid: u64, limits: DeviceLimits) -> DeviceAttr {
         vendor_id: 0x00ff_ffff,
         vendor_part_id: 0,
         hw_ver: 0,
-        device_cap_flags: CAP_FLAGS,
+        device_cap_flags: if windows { CAP_FLAGS } else { CAP_FLAGS & !WINDOW_FLAGS },
         atomic_cap: 1,
         max_qp_rd_atom: depth,
         max_qp_init_rd_atom: depth,
@@ -134,7 +140,7 @@ pub(crate) fn device_attr(guid: u64, limits: DeviceLimits) -> DeviceAttr {
         phys_port_cnt: 1,
         max_pkeys: 1,
         max_ah: u32::MAX,
-        num_comp_vectors: COMP_VECTORS,
+        num_comp_vectors: engines,
         limits,
     }
 }
@@ -203,11 +209,20 @@ mod tests {
 
     #[test]
     fn rxe_facts() {
-        let attr = device_attr(7, DeviceLimits::default());
+        let attr = device_attr(7, DeviceLimits::default(), 1);
         assert_eq!((attr.vendor_id, attr.local_ca_ack_delay, attr.max_pkeys), (0xff_ffff, 15, 1));
         assert_eq!(
             (attr.max_qp_rd_atom, attr.limits.max_cqe, attr.limits.max_sge),
             (128, 32_767, 32)
         );
+    }
+
+    #[test]
+    fn several_engines_show_as_completion_vectors_and_cost_the_windows() {
+        let one = device_attr(7, DeviceLimits::default(), 1);
+        let four = device_attr(7, DeviceLimits::default(), 4);
+        assert_eq!((one.num_comp_vectors, four.num_comp_vectors), (1, 4));
+        assert!(one.limits.max_mw > 0 && four.limits.max_mw == 0);
+        assert_eq!(one.device_cap_flags ^ four.device_cap_flags, WINDOW_FLAGS);
     }
 }

@@ -37,11 +37,11 @@ pub(crate) struct Reporter {
 }
 
 impl Reporter {
-    /// Listens, and answers with what the device `about` has.
-    pub(crate) fn start(shared: Arc<Shared>, about: Resource) -> io::Result<Reporter> {
+    /// Listens, and answers with what the device `about` has in its engines.
+    pub(crate) fn start(engines: Vec<Arc<Shared>>, about: Resource) -> io::Result<Reporter> {
         let listener = Arc::new(listen()?);
         let answers = Arc::clone(&listener);
-        let serve = move || serve(&answers, &shared, &about);
+        let serve = move || serve(&answers, &engines, &about);
         let thread = std::thread::Builder::new().name("uroce-report".to_owned()).spawn(serve)?;
         Ok(Reporter { listener, thread: Some(thread) })
     }
@@ -74,11 +74,11 @@ fn listen() -> io::Result<UnixListener> {
     Err(io::Error::new(io::ErrorKind::AddrInUse, "too many devices in one process"))
 }
 
-fn serve(listener: &UnixListener, shared: &Shared, about: &Resource) {
+fn serve(listener: &UnixListener, engines: &[Arc<Shared>], about: &Resource) {
     loop {
         match listener.accept() {
             Ok((stream, _)) => {
-                if let Err(error) = answer(stream, shared, about) {
+                if let Err(error) = answer(stream, engines, about) {
                     tracing::debug!(%error, "a process that asked what there is got no answer");
                 }
             }
@@ -93,14 +93,14 @@ fn serve(listener: &UnixListener, shared: &Shared, about: &Resource) {
     }
 }
 
-fn answer(mut stream: UnixStream, shared: &Shared, about: &Resource) -> io::Result<()> {
+fn answer(mut stream: UnixStream, engines: &[Arc<Shared>], about: &Resource) -> io::Result<()> {
     let user = process::peer(&stream)?.user;
     if user != 0 && user != geteuid().as_raw() {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut text = String::new();
-    for resource in inventory::list(shared, about) {
+    for resource in inventory::list(engines, about) {
         let _ = writeln!(text, "{resource}");
     }
     stream.write_all(text.as_bytes())

@@ -1,19 +1,21 @@
 //! The engine behind its lock, and what threads may touch without it.
 
 use crate::clock::Clock;
+use crate::device_events::DeviceEvents;
 use crate::engine::Engine;
-use crate::event_channel::EventOwners;
-use crate::event_list::EventList;
+use crate::engines::{Engines, Errand};
 use crate::eventfd::EventFd;
-use crate::limits::{ASYNC_EVENTS, POLLER_FRESH_NS};
+use crate::limits::POLLER_FRESH_NS;
 use std::fmt;
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
-use uroce_transport::{AsyncEvent, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
+use uroce_transport::Instant;
 
-/// Shared by the handles of a device and its progress thread.
+/// Shared by the handles of a device and the progress thread of the engine. Aligned so that two engines have no
+/// cache line in common, nor a pair of lines that is fetched together.
+#[repr(align(128))]
 pub(crate) struct Shared {
     engine: Mutex<Engine>,
     pub(crate) clock: Clock,
@@ -28,12 +30,13 @@ pub(crate) struct Shared {
     pub(crate) alone: bool,
     /// Ends the sleep of the progress thread.
     pub(crate) wake: EventFd,
-    pub(crate) async_events: EventList<AsyncEvent>,
-    pub(crate) event_owners: EventOwners,
+    pub(crate) events: Arc<DeviceEvents>,
+    /// All engines of the device, where there are several.
+    engines: OnceLock<Weak<Engines>>,
 }
 
 impl Shared {
-    pub(crate) fn new(engine: Engine) -> io::Result<Self> {
+    pub(crate) fn new(engine: Engine, events: Arc<DeviceEvents>) -> io::Result<Self> {
         Ok(Shared {
             clock: engine.clock,
             engine: Mutex::new(engine),
@@ -43,15 +46,21 @@ impl Shared {
             stop: AtomicBool::new(false),
             alone: std::thread::available_parallelism().is_ok_and(|count| count.get() == 1),
             wake: EventFd::new()?,
-            async_events: EventList::new(ASYNC_EVENTS)?,
-            event_owners: EventOwners::default(),
+            events,
+            engines: OnceLock::new(),
         })
+    }
+
+    /// The engine is one of several.
+    pub(crate) fn join(&self, engines: &Arc<Engines>) {
+        let first_time = self.engines.set(Arc::downgrade(engines));
+        debug_assert!(first_time.is_ok(), "an engine belongs to one device");
     }
 
     /// The engine. When the guard goes, the events that came up are delivered and the progress
     /// thread is woken if it would sleep too long.
     pub(crate) fn lock(&self) -> EngineGuard<'_> {
-        self.try_lock().unwrap_or_else(|| EngineGuard { shared: self, engine: self.lock_slow() })
+        self.try_lock().unwrap_or_else(|| self.guard(self.lock_slow()))
     }
 
     /// The engine, if nobody has it: for callers that may have interrupted whoever does.
@@ -61,7 +70,12 @@ impl Shared {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
-        Some(EngineGuard { shared: self, engine })
+        Some(self.guard(engine))
+    }
+
+    fn guard<'a>(&'a self, engine: MutexGuard<'a, Engine>) -> EngineGuard<'a> {
+        let errands = Errands { shared: self, list: Vec::new() };
+        EngineGuard { shared: self, engine, errands }
     }
 
     fn lock_slow(&self) -> MutexGuard<'_, Engine> {
@@ -106,11 +120,6 @@ impl Shared {
         self.parked.store(false, Ordering::SeqCst);
     }
 
-    /// False: the list of the event's owner is full.
-    fn deliver(&self, event: AsyncEvent) -> bool {
-        self.event_owners.deliver(event).unwrap_or_else(|| self.async_events.push(event))
-    }
-
     pub(crate) fn request_stop(&self) {
         self.stop.store(true, Ordering::SeqCst);
         self.wake.signal();
@@ -131,6 +140,34 @@ impl fmt::Debug for Shared {
 pub(crate) struct EngineGuard<'a> {
     shared: &'a Shared,
     engine: MutexGuard<'a, Engine>,
+    /// Behind the lock: dropped when it is free.
+    errands: Errands<'a>,
+}
+
+/// What the holder of the lock has to ask of other engines.
+struct Errands<'a> {
+    shared: &'a Shared,
+    list: Vec<Errand>,
+}
+
+impl Errands<'_> {
+    #[cold]
+    fn run(&mut self) {
+        let engines = self.shared.engines.get().and_then(Weak::upgrade);
+        for errand in self.list.drain(..) {
+            if let Some(engines) = &engines {
+                engines.run(errand);
+            }
+        }
+    }
+}
+
+impl Drop for Errands<'_> {
+    fn drop(&mut self) {
+        if !self.list.is_empty() {
+            self.run();
+        }
+    }
 }
 
 impl Deref for EngineGuard<'_> {
@@ -150,7 +187,7 @@ impl DerefMut for EngineGuard<'_> {
 impl EngineGuard<'_> {
     fn deliver_events(&mut self) {
         while let Some(event) = self.engine.pop_async_event() {
-            if !self.shared.deliver(event) {
+            if !self.shared.events.deliver(event) {
                 self.engine.nic.tables.counters.lost_events += 1;
             }
         }
@@ -174,5 +211,8 @@ impl Drop for EngineGuard<'_> {
     fn drop(&mut self) {
         self.deliver_events();
         self.wake_thread();
+        if !self.engine.nic.errands.is_empty() {
+            std::mem::swap(&mut self.errands.list, &mut self.engine.nic.errands);
+        }
     }
 }

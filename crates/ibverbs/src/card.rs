@@ -70,6 +70,7 @@ fn open_device(interface: &Interface) -> Result<Card, Errno> {
     config.port = settings::roce_port();
     config.pcap = settings::pcap();
     config.datapath = settings::datapath()?;
+    config.engines = settings::engines();
     let device = Device::open(config).map_err(|error| {
         // The program can only say that something failed; this is the one chance to tell why.
         eprintln!("uroce: cannot open {} on {address}: {error}", interface.name);

@@ -7,6 +7,7 @@ use crate::device_list::{Node, device_of};
 use crate::errno::{Errno, INVALID};
 use crate::object::{Object, zeroed};
 use crate::outcome::{minus_one, pointer};
+use crate::settings;
 use crate::unsupported::unsupported;
 use crate::{
     clock, cq, cq_ex, dm, domain, import, mr, mw, post_recv, post_send, qp, query, srq, xrc_target,
@@ -17,7 +18,6 @@ use std::fs::File;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd};
 use std::sync::{Arc, Mutex, PoisonError};
-use uroce_device::limits::COMP_VECTORS;
 use uroce_device::{DeviceLimits, EventChannel, Interface};
 
 /// Marks a context that has the extended functions before it.
@@ -131,7 +131,7 @@ impl verbs_context {
             ops: ibv_context_ops::NEW,
             cmd_fd,
             async_fd,
-            num_comp_vectors: COMP_VECTORS as c_int,
+            num_comp_vectors: settings::engines().get().into(),
             mutex,
             abi_compat: std::ptr::without_provenance_mut(EXTENDED),
         };

@@ -80,9 +80,6 @@ pub(crate) unsafe fn create(
 ) -> Result<*mut ibv_cq_ex, Errno> {
     // SAFETY: by the contract.
     let (ctx, users) = unsafe { (ctx_of(context)?, channel_of(channel)) };
-    if comp_vector >= uroce_device::limits::COMP_VECTORS {
-        return Err(INVALID);
-    }
     let card = ctx.card()?;
     let (mutex, cond) = fresh_locks();
     let base = ibv_cq {
@@ -98,7 +95,8 @@ pub(crate) unsafe fn create(
     };
     let mut place = Place::new();
     let cookie = place.address();
-    let id = card.device.create_cq(cqe, users.map(|channel| &channel.events), cookie)?;
+    let id =
+        card.device.create_cq_on(comp_vector, cqe, users.map(|channel| &channel.events), cookie)?;
     card.device.own_events(EventOwner::Cq(id), &ctx.events, cookie);
     // SAFETY: by the contract.
     unsafe { count_user(channel, 1) };

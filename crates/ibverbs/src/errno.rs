@@ -84,6 +84,7 @@ by_kind! {
     }
     AllocMwError {
         AllocMwError::TooMany { .. } => libc::ENOMEM,
+        AllocMwError::Unsupported => libc::EOPNOTSUPP,
         _ => libc::EINVAL,
     }
     AccessError {

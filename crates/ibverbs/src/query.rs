@@ -8,6 +8,7 @@ use crate::dm::MAX_DM_SIZE;
 use crate::errno::{Errno, INVALID};
 use crate::object::zeroed;
 use crate::outcome::{minus_one, status};
+use crate::settings;
 use libc::{c_int, c_void};
 use std::ptr::copy_nonoverlapping;
 
@@ -98,7 +99,7 @@ fn int(count: impl TryInto<c_int>) -> c_int {
 }
 
 fn device_attr(ctx: &Ctx) -> ibv_device_attr {
-    let from = ctx.interface.device_attr(ctx.limits);
+    let from = ctx.interface.device_attr(ctx.limits, settings::engines());
     let limits = from.limits;
     // SAFETY: integers and bytes.
     let mut attr: ibv_device_attr = unsafe { zeroed() };

@@ -3,9 +3,11 @@
 use crate::errno::{Errno, INVALID};
 use std::fmt::Display;
 use std::net::IpAddr;
+use std::num::NonZeroU8;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use uroce_device::datapath::PcapFile;
+use uroce_device::limits::MAX_ENGINES;
 use uroce_device::{
     DatapathChoice, Interface, ROCE_PORT, UnknownDatapath, interface_of, interfaces,
 };
@@ -55,6 +57,25 @@ pub(crate) fn datapath() -> Result<DatapathChoice, Errno> {
     }
 }
 
+/// How many engines each device has: UROCE_ENGINES, or one. The C interface shows them as completion vectors.
+pub(crate) fn engines() -> NonZeroU8 {
+    static ENGINES: OnceLock<NonZeroU8> = OnceLock::new();
+    *ENGINES.get_or_init(|| match std::env::var("UROCE_ENGINES") {
+        Ok(number) if !number.is_empty() => engines_in(&number).unwrap_or_else(|| {
+            eprintln!(
+                "uroce: UROCE_ENGINES is {number}, but it is a number from 1 to {MAX_ENGINES}: \
+                 devices have one engine"
+            );
+            NonZeroU8::MIN
+        }),
+        _ => NonZeroU8::MIN,
+    })
+}
+
+fn engines_in(number: &str) -> Option<NonZeroU8> {
+    number.parse().ok().filter(|engines: &NonZeroU8| engines.get() <= MAX_ENGINES)
+}
+
 /// The capture file of this process, if UROCE_PCAP names one. `%p` in its name becomes the process
 /// id, so that the two ends of a test do not write over each other's file.
 pub(crate) fn pcap() -> Option<PcapFile> {
@@ -89,4 +110,17 @@ pub(crate) fn tell(message: &dyn Display) {
 
 fn level() -> String {
     std::env::var("UROCE_LOG").unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn engines_are_a_number_in_range() {
+        assert_eq!(engines_in("4").map(NonZeroU8::get), Some(4));
+        for wrong in ["0", "65", "-1", "two"] {
+            assert_eq!(engines_in(wrong), None, "{wrong}");
+        }
+    }
 }

@@ -15,7 +15,7 @@ pub(crate) const CLASS: &str = "/sys/class/infiniband";
 
 /// The files of one device: path below its folder, and contents without the newline at the end.
 pub(crate) fn files(interface: &Interface) -> Vec<(String, String)> {
-    let attr = interface.device_attr(DeviceLimits::default());
+    let attr = interface.device_attr(DeviceLimits::default(), settings::engines());
     let guid = guid_text(attr.node_guid);
     let mut files: Vec<(String, String)> = [
         ("board_id", "uroce".to_owned()),

@@ -66,6 +66,11 @@ impl MemTable {
         self.pds.at(place).map(|(id, _)| PdId(id))
     }
 
+    /// How many objects use the domain; `None` if it does not exist.
+    pub fn pd_users(&self, pd: PdId) -> Option<u32> {
+        self.pds.get(pd.0).map(|pd| pd.users)
+    }
+
     /// All protection domains, and how many objects use each.
     pub fn pds(&self) -> impl Iterator<Item = (PdId, u32)> {
         self.pds.iter().map(|(id, pd)| (PdId(id), pd.users))

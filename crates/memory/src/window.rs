@@ -37,6 +37,10 @@ pub enum AllocMwError {
         /// [`crate::MemLimits::max_mw`].
         limit: u32,
     },
+    /// The device has several copies of its table, and a bind would change one of them only
+    /// (`EOPNOTSUPP`). A table never says so by itself.
+    #[error("a device with several engines has no memory windows; open it with one engine")]
+    Unsupported,
 }
 
 /// Why a window was not freed.

@@ -45,7 +45,20 @@ impl CompChannel {
     /// # Errors
     /// [`CreateError`]: `cqe` is 0 or too large, or the device has its limit.
     pub fn create_cq(&self, cqe: u32, cookie: u64) -> Result<CompletionQueue, CreateError> {
-        CompletionQueue::new(&self.context, cqe, Some(self), cookie)
+        self.create_cq_on(0, cqe, cookie)
+    }
+
+    /// The same for a completion vector: see [`Context::create_cq_on`].
+    ///
+    /// # Errors
+    /// [`CreateError`]: as above, or there are fewer engines.
+    pub fn create_cq_on(
+        &self,
+        vector: u32,
+        cqe: u32,
+        cookie: u64,
+    ) -> Result<CompletionQueue, CreateError> {
+        CompletionQueue::new(&self.context, vector, cqe, Some(self), cookie)
     }
 
     /// Sleeps until a completion queue raises an event (`ibv_get_cq_event`); `None` as `timeout`

@@ -30,11 +30,13 @@ struct Inner {
 impl CompletionQueue {
     pub(crate) fn new(
         context: &Context,
+        vector: u32,
         cqe: u32,
         channel: Option<&CompChannel>,
         cookie: u64,
     ) -> Result<Self, CreateError> {
-        let id = context.device().create_cq(cqe, channel.map(CompChannel::raw), cookie)?;
+        let id =
+            context.device().create_cq_on(vector, cqe, channel.map(CompChannel::raw), cookie)?;
         let (channel, context) = (channel.cloned(), context.clone());
         Ok(CompletionQueue { inner: Arc::new(Inner { id, channel, context }) })
     }

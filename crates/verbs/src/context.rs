@@ -129,7 +129,17 @@ impl Context {
     /// # Errors
     /// [`CreateError`]: `cqe` is 0 or too large, or the device has its limit.
     pub fn create_cq(&self, cqe: u32) -> Result<CompletionQueue, CreateError> {
-        CompletionQueue::new(self, cqe, None, 0)
+        self.create_cq_on(0, cqe)
+    }
+
+    /// The same for a completion vector (`comp_vector` of `ibv_create_cq`), the number of one of the device's
+    /// [engines](ContextBuilder::engines). The queue pairs of the CQ are in that engine: give both their CQs,
+    /// and their shared receive queue, one vector.
+    ///
+    /// # Errors
+    /// [`CreateError`]: as above, or there are fewer engines.
+    pub fn create_cq_on(&self, vector: u32, cqe: u32) -> Result<CompletionQueue, CreateError> {
+        CompletionQueue::new(self, vector, cqe, None, 0)
     }
 
     /// An XRC domain (`ibv_open_xrcd`) that nobody else can open; clones of it are the same domain.

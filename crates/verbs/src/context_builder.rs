@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::device_list::device_list;
 use std::net::{IpAddr, Ipv4Addr};
+use std::num::NonZeroU8;
 use std::path::{Path, PathBuf};
 use uroce_device::datapath::{LoopbackFabric, PcapFile};
 use uroce_device::{DatapathChoice, Device, DeviceConfig, DeviceLimits, OpenError, ROCE_PORT};
@@ -20,6 +21,7 @@ pub struct ContextBuilder {
     progress_thread: bool,
     report: bool,
     seed: Option<[u8; 32]>,
+    engines: NonZeroU8,
     limits: DeviceLimits,
 }
 
@@ -45,6 +47,7 @@ impl Default for ContextBuilder {
             progress_thread: true,
             report: true,
             seed: None,
+            engines: NonZeroU8::MIN,
             limits: DeviceLimits::default(),
         }
     }
@@ -110,6 +113,14 @@ impl ContextBuilder {
         self
     }
 
+    /// How many parts the device has that work side by side, each with a lock, a socket and a thread of its
+    /// own; at most 64, with the datapaths `udp` and `uring`. [`Context::create_cq_on`] chooses one, for the
+    /// CQ and its queue pairs. A device with several has no memory windows. Default: 1.
+    pub fn engines(mut self, engines: NonZeroU8) -> Self {
+        self.engines = engines;
+        self
+    }
+
     /// How many objects of which size the device allows. Default: rxe's limits.
     pub fn limits(mut self, limits: DeviceLimits) -> Self {
         self.limits = limits;
@@ -144,6 +155,7 @@ impl ContextBuilder {
             progress_thread: self.progress_thread,
             report: self.report,
             seed: self.seed,
+            engines: self.engines,
             limits: self.limits,
         })?;
         Ok(Context::new(device))

@@ -99,7 +99,21 @@ impl ProtectionDomain {
     /// # Errors
     /// [`CreateError`]: a size out of range, or the device has its limit.
     pub fn create_srq(&self, max_wr: u32, max_sge: u32) -> Result<SharedReceiveQueue, CreateError> {
-        SharedReceiveQueue::new(self, max_wr, max_sge)
+        self.create_srq_on(0, max_wr, max_sge)
+    }
+
+    /// The same for queue pairs whose CQs are for this completion vector
+    /// ([`Context::create_cq_on`]).
+    ///
+    /// # Errors
+    /// [`CreateError`]: as above, or there are fewer engines.
+    pub fn create_srq_on(
+        &self,
+        vector: u32,
+        max_wr: u32,
+        max_sge: u32,
+    ) -> Result<SharedReceiveQueue, CreateError> {
+        SharedReceiveQueue::new(self, vector, max_wr, max_sge)
     }
 
     /// Makes a shared receive queue of an XRC domain (`ibv_create_srq_ex`) for `max_wr` receives of up

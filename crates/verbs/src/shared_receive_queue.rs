@@ -28,11 +28,12 @@ struct Inner {
 impl SharedReceiveQueue {
     pub(crate) fn new(
         pd: &ProtectionDomain,
+        vector: u32,
         max_wr: u32,
         max_sge: u32,
     ) -> Result<Self, CreateError> {
         let attr = SrqAttr { max_wr, max_sge, limit: 0 };
-        let id = pd.context().device().create_srq(pd.id(), &attr)?;
+        let id = pd.context().device().create_srq_on(vector, pd.id(), &attr)?;
         Self::wrap(id, pd, None)
     }
 

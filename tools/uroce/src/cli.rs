@@ -5,14 +5,16 @@ use crate::failure::Failure;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use std::net::IpAddr;
+use std::num::NonZeroU8;
 use std::path::PathBuf;
+use uroce_device::limits::MAX_ENGINES;
 use uroce_device::{DatapathChoice, UnknownDatapath};
 
 const AFTER: &str = "\
 Exit codes: 0 all well (also after Ctrl-C, if something was measured), 1 the test failed, \
 2 wrong usage, 3 this machine lacks something, 4 the peer is missing or went away.
-Environment: UROCE_DEVICE (name or address), UROCE_DATAPATH, UROCE_PCAP, UROCE_LOG, NO_COLOR. \
-Flags win.";
+Environment: UROCE_DEVICE (name or address), UROCE_DATAPATH, UROCE_ENGINES, UROCE_PCAP, \
+UROCE_LOG, NO_COLOR. Flags win.";
 
 /// A software RDMA NIC (RoCEv2) in userspace: no kernel module, no root.
 #[derive(Debug, Parser)]
@@ -45,6 +47,12 @@ pub struct Global {
     #[arg(long, global = true, value_name = "HOW",
           value_parser = PossibleValuesParser::new(DatapathChoice::NAMES).try_map(read_datapath))]
     pub datapath: Option<DatapathChoice>,
+    /// Engines of each device, which work side by side on cores of their own, with --datapath udp or uring:
+    /// `perf -q` spreads its queue pairs over them, programs under `run` see as many completion vectors
+    /// [default: 1]
+    #[arg(long, global = true, value_name = "N",
+          value_parser = clap::value_parser!(u8).range(1..=i64::from(MAX_ENGINES)))]
+    pub engines: Option<u8>,
     /// Record every packet of this process into a pcapng file
     #[arg(long, global = true, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
@@ -113,9 +121,22 @@ impl Global {
             let bad = |error| Failure::usage(format!("UROCE_DATAPATH: {error}"));
             self.datapath = Some(name.parse().map_err(bad)?);
         }
+        if let (None, Some(number)) = (self.engines, set("UROCE_ENGINES")) {
+            let engines = number.parse().ok().filter(|engines| (1..=MAX_ENGINES).contains(engines));
+            self.engines = Some(engines.ok_or_else(|| {
+                Failure::usage(format!(
+                    "UROCE_ENGINES is {number}, not a number from 1 to {MAX_ENGINES}"
+                ))
+            })?);
+        }
         self.pcap = self.pcap.or_else(|| set("UROCE_PCAP").map(PathBuf::from));
         self.log = self.log.or_else(|| set("UROCE_LOG"));
         Ok(self)
+    }
+
+    /// How many engines each device has.
+    pub fn engines(&self) -> NonZeroU8 {
+        self.engines.and_then(NonZeroU8::new).unwrap_or(NonZeroU8::MIN)
     }
 
     /// How packets travel.
@@ -165,6 +186,17 @@ mod tests {
         let global = cli.expect("good arguments").global.with_environment().expect("no variables");
         assert_eq!(global.address, Some([127, 0, 0, 5].into()));
         assert_eq!(global.ib_dev, None);
+    }
+
+    #[test]
+    fn there_is_one_engine_unless_more_are_asked_for() {
+        let engines = |words: &[&str]| {
+            let words = [&["uroce", "devices"], words].concat();
+            Cli::try_parse_from(words).map(|cli| cli.global.engines().get())
+        };
+        assert_eq!(engines(&[]).expect("good arguments"), 1);
+        assert_eq!(engines(&["--engines", "4"]).expect("good arguments"), 4);
+        assert!(engines(&["--engines", "0"]).is_err() && engines(&["--engines", "65"]).is_err());
     }
 
     fn datapath(words: &[&str]) -> Global {

@@ -3,6 +3,7 @@
 use crate::cli::Global;
 use crate::failure::Failure;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::num::NonZeroU8;
 use uroce_verbs::{Context, DatapathChoice, DeviceInfo, OpenError, PcapFile, device_list};
 
 /// Opens devices with the options of the command line. All devices of the process share one
@@ -15,6 +16,8 @@ pub struct Nics {
     pcap: Option<PcapFile>,
     /// Share of received packets to drop.
     drop: f64,
+    /// Engines of each device.
+    engines: NonZeroU8,
 }
 
 #[derive(Debug, Clone)]
@@ -50,6 +53,7 @@ impl Nics {
             datapath,
             pcap: global.pcap.as_ref().map(create).transpose()?,
             drop: global.drop / 100.0,
+            engines: global.engines(),
         })
     }
 
@@ -86,7 +90,8 @@ impl Nics {
             .address(address)
             .port(self.port)
             .datapath(self.datapath.clone())
-            .drop_received(self.drop);
+            .drop_received(self.drop)
+            .engines(self.engines);
         if let Some(name) = name {
             builder = builder.name(name);
         }

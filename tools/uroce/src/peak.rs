@@ -71,6 +71,22 @@ impl Times {
         }
     }
 
+    /// Adds what another thread has measured at the same time. Both are brief.
+    pub fn add(&mut self, other: &Times) {
+        self.posted = self
+            .posted
+            .first()
+            .into_iter()
+            .chain(&other.posted)
+            .min()
+            .copied()
+            .into_iter()
+            .collect();
+        self.last = self.last.max(other.last);
+        self.count += other.count;
+        self.done += other.done;
+    }
+
     /// Messages posted so far.
     pub fn posts(&self) -> u64 {
         self.count

@@ -81,12 +81,12 @@ impl<'a> Watch<'a> {
         self.check_user()
     }
 
-    /// With `-e`: sleeps a little, or until a completion comes to `cq`, whose channel that is.
-    pub fn nap(&mut self, channel: Option<&CompChannel>, cq: &CompletionQueue) {
+    /// With `-e`: sleeps a little, or until a completion comes to one of `cqs`, whose channel that is.
+    pub fn nap(&mut self, channel: Option<&CompChannel>, cqs: &[CompletionQueue]) {
         let Some(channel) = channel else {
             return;
         };
-        cq.req_notify(Notify::Next);
+        cqs.iter().for_each(|cq| cq.req_notify(Notify::Next));
         // What came between the poll and the arming raises no event: do not sleep long.
         if let Err(error) = channel.next_event(Some(NAP)) {
             tracing::warn!(%error, "cannot wait for events");

@@ -266,6 +266,42 @@ fn two_processes_measure_over_udp() {
 }
 
 #[test]
+fn devices_with_different_numbers_of_engines_measure_together() {
+    for test in [
+        "write bw -q 6 -n 50 --verify",
+        "read bw -q 5 -n 50 --verify",
+        "send bw -q 4 -n 50 --verify",
+        "send bw -q 4 -n 50 -e",
+        "write bw -q 4 -n 50 -b",
+        "atomic bw -q 3 -n 50",
+        "send lat -n 20",
+    ] {
+        let (tcp, roce) = (free_port(), free_port());
+        let shared = format!("perf {test} -p {tcp} --roce-port {roce}");
+        let server = spawn(&format!("{shared} --engines 3 --address 127.0.0.1"));
+        let client = run(&format!("{shared} --engines 2 --address 127.0.0.2 127.0.0.1"));
+        let server = server.wait_with_output().expect("it ends");
+        assert_ok(&server);
+        assert_ok(&client);
+        if test.ends_with("--verify") {
+            assert!(stderr(&client).contains("verified"), "{test}: {}", stderr(&client));
+        }
+    }
+}
+
+#[test]
+fn engines_that_there_cannot_be_are_refused_with_a_remedy() {
+    let switch = run("perf write bw --local --engines 2");
+    assert_eq!(code(&switch), 3, "{}", stderr(&switch));
+    assert!(stderr(&switch).contains("use `udp` or `uring`"), "{}", stderr(&switch));
+    let shared = run("perf send bw --local udp --engines 2 -q 2 --use-srq --roce-port 24803");
+    assert_eq!(code(&shared), 2, "{}", stderr(&shared));
+    let variable = uroce("devices").env("UROCE_ENGINES", "many").output().expect("built");
+    assert_eq!(code(&variable), 2, "{}", stderr(&variable));
+    assert!(stderr(&variable).contains("UROCE_ENGINES"), "{}", stderr(&variable));
+}
+
+#[test]
 fn pingpong_of_every_kind() {
     for kind in ["rc -c", "uc -c", "ud -c", "srq", "rc -e -t"] {
         let [server, client] = both_ends(&format!("pingpong {kind} -n 50"));

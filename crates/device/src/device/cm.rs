@@ -1,10 +1,14 @@
 //! Connections by address and port: the verbs of rdma_cm.
+//!
+//! Of several engines the first listens. A connection belongs to the engine that gave out its id: for a call of
+//! ours that of the queue pair, for one that came the first.
 
 use super::Device;
 use crate::cm_channel::CmChannel;
 use crate::engine::Engine;
 use crate::error::{ConnectionError, ModifyError};
 use crate::gsi::{Owner, time};
+use crate::shared::Shared;
 use uroce_cm::{
     Acceptance, Answer, Call, CmError, CommId, PortSpace, Question, RejReason, ServiceId, State,
     Time, message::TransportService,
@@ -13,9 +17,13 @@ use uroce_transport::QpType;
 use uroce_wire::Qpn;
 
 impl Device {
-    /// Runs a command of the connection manager, and what follows from it.
-    pub(super) fn with_cm<R>(&self, command: impl FnOnce(&mut Engine, Time) -> R) -> R {
-        let mut engine = self.0.shared.lock();
+    /// Runs a command of an engine's connection manager, and what follows from it.
+    pub(super) fn with_cm<R>(
+        &self,
+        shared: &Shared,
+        command: impl FnOnce(&mut Engine, Time) -> R,
+    ) -> R {
+        let mut engine = shared.lock();
         let now = engine.clock.now();
         let done = command(&mut engine, time(now));
         engine.serve_cm(now);
@@ -40,7 +48,7 @@ impl Device {
         channel: &CmChannel,
         cookie: u64,
     ) -> Result<(), CmError> {
-        self.with_cm(|engine, now| {
+        self.with_cm(&self.0.shared, |engine, now| {
             if !engine.nic.gsi.listeners.contains_key(&service_id) {
                 engine.claim(service_id)?;
             }
@@ -58,7 +66,7 @@ impl Device {
     /// # Errors
     /// [`CmError::NotListening`].
     pub fn cm_unlisten(&self, service_id: ServiceId) -> Result<(), CmError> {
-        self.with_cm(|engine, now| {
+        self.with_cm(&self.0.shared, |engine, now| {
             let gsi = &mut engine.nic.gsi;
             gsi.listeners.remove(&service_id);
             gsi.cm.unlisten(now, service_id)?;
@@ -79,7 +87,7 @@ impl Device {
         channel: &CmChannel,
         cookie: u64,
     ) -> Result<CommId, ConnectionError> {
-        self.with_cm(|engine, now| {
+        self.with_cm(self.of_qp(call.qpn), |engine, now| {
             let (transport, srq) = engine.service_of(call.qpn, QpType::XrcTgt)?;
             let path_mtu = engine.active_mtu.code();
             let call = Call { transport, srq, path_mtu, ..call.clone() };
@@ -97,7 +105,11 @@ impl Device {
     /// # Errors
     /// [`ConnectionError`]; the call can be accepted otherwise or rejected.
     pub fn cm_accept(&self, id: CommId, acceptance: &Acceptance) -> Result<(), ConnectionError> {
-        self.with_cm(|engine, now| {
+        let (caller, home) = (self.of_connection(id), self.of_qp(acceptance.qpn));
+        if !std::ptr::eq(caller, home) {
+            return self.accept_elsewhere(id, acceptance, caller, home);
+        }
+        self.with_cm(caller, |engine, now| {
             let (_, srq) = engine.service_of(acceptance.qpn, QpType::XrcIni)?;
             let acceptance = Acceptance { srq, ..acceptance.clone() };
             let link = engine.nic.gsi.cm.link_with(id, &acceptance)?;
@@ -107,6 +119,36 @@ impl Device {
             engine.bind(id, acceptance.qpn);
             Ok(())
         })
+    }
+
+    /// Accepts a call that has come to one engine with a queue pair of another, `home`, which is ready before
+    /// the caller hears of it.
+    fn accept_elsewhere(
+        &self,
+        id: CommId,
+        acceptance: &Acceptance,
+        caller: &Shared,
+        home: &Shared,
+    ) -> Result<(), ConnectionError> {
+        let qpn = acceptance.qpn;
+        let (_, srq) = home.lock().service_of(qpn, QpType::XrcIni)?;
+        let acceptance = Acceptance { srq, ..acceptance.clone() };
+        let link = caller.lock().nic.gsi.cm.link_with(id, &acceptance)?;
+        {
+            let mut engine = home.lock();
+            engine.init_if_reset(qpn, link.max_dest_rd_atomic > 0)?;
+            engine.set_up(qpn, &link)?;
+            engine.await_rtu(qpn, Some(id));
+        }
+        let accepted = self.with_cm(caller, |engine, now| {
+            engine.nic.gsi.cm.accept(now, id, &acceptance)?;
+            engine.own(id, qpn);
+            Ok(())
+        });
+        if accepted.is_err() {
+            home.lock().await_rtu(qpn, None);
+        }
+        accepted
     }
 
     /// Refuses a call, with up to 148 bytes for the caller.
@@ -119,7 +161,9 @@ impl Device {
         reason: RejReason,
         private_data: &[u8],
     ) -> Result<(), CmError> {
-        self.with_cm(|engine, now| engine.nic.gsi.cm.reject(now, id, reason, private_data))
+        self.with_cm(self.of_connection(id), |engine, now| {
+            engine.nic.gsi.cm.reject(now, id, reason, private_data)
+        })
     }
 
     /// Ends a connection, with up to 220 bytes for the peer: the queue pair goes to the error
@@ -128,7 +172,7 @@ impl Device {
     /// # Errors
     /// [`CmError`]: it does not stand, too much private data.
     pub fn cm_disconnect(&self, id: CommId, private_data: &[u8]) -> Result<(), CmError> {
-        self.with_cm(|engine, now| {
+        self.with_cm(self.of_connection(id), |engine, now| {
             engine.nic.gsi.cm.disconnect(now, id, private_data)?;
             if let Some(qpn) = engine.nic.gsi.owners.get(&id).and_then(|owner| owner.qpn) {
                 engine.end_link(qpn);
@@ -148,7 +192,7 @@ impl Device {
         channel: &CmChannel,
         cookie: u64,
     ) -> Result<CommId, CmError> {
-        self.with_cm(|engine, now| {
+        self.with_cm(&self.0.shared, |engine, now| {
             let id = engine.nic.gsi.cm.resolve(now, question)?;
             let owner = Owner { channel: channel.clone(), cookie, qpn: None };
             engine.nic.gsi.owners.insert(id, owner);
@@ -161,19 +205,21 @@ impl Device {
     /// # Errors
     /// [`CmError`]: it was answered, too much private data.
     pub fn cm_answer(&self, id: CommId, answer: &Answer) -> Result<(), CmError> {
-        self.with_cm(|engine, now| engine.nic.gsi.cm.answer(now, id, answer))
+        self.with_cm(self.of_connection(id), |engine, now| {
+            engine.nic.gsi.cm.answer(now, id, answer)
+        })
     }
 
     /// Where a connection stands; `None` when it is over.
     pub fn cm_state(&self, id: CommId) -> Option<State> {
-        self.0.shared.lock().nic.gsi.cm.state(id)
+        self.of_connection(id).lock().nic.gsi.cm.state(id)
     }
 
     /// The application is done with `id`, in any state: no further event of it comes, and those
     /// that wait are forgotten (B54). The peer is told what it must know. The queue pair of a
     /// connection that stood goes to the error state.
     pub fn cm_release(&self, id: CommId) {
-        self.with_cm(|engine, now| {
+        self.with_cm(self.of_connection(id), |engine, now| {
             engine.nic.gsi.cm.release(now, id);
             let Some(owner) = engine.nic.gsi.owners.remove(&id) else { return };
             owner.channel.forget(id);
@@ -206,11 +252,20 @@ impl Engine {
 
     /// The queue pair serves this connection; its first packet confirms it.
     fn bind(&mut self, id: CommId, qpn: Qpn) {
+        self.own(id, qpn);
+        self.await_rtu(qpn, Some(id));
+    }
+
+    /// The connection is that of this queue pair, of whichever engine.
+    fn own(&mut self, id: CommId, qpn: Qpn) {
         if let Some(owner) = self.nic.gsi.owners.get_mut(&id) {
             owner.qpn = Some(qpn);
         }
+    }
+
+    fn await_rtu(&mut self, qpn: Qpn, id: Option<CommId>) {
         if let Some(entry) = self.nic.qps.get_mut(qpn) {
-            entry.awaits_rtu = Some(id);
+            entry.awaits_rtu = id;
         }
     }
 }

@@ -8,7 +8,7 @@ impl Device {
     /// From now on events of the connection come to `channel`, with `cookie`; those that nobody
     /// fetched yet go there, too.
     pub fn cm_move(&self, id: CommId, channel: &CmChannel, cookie: u64) {
-        self.with_cm(|engine, _| {
+        self.with_cm(self.of_connection(id), |engine, _| {
             let Some(owner) = engine.nic.gsi.owners.get_mut(&id) else { return };
             owner.cookie = cookie;
             let old = std::mem::replace(&mut owner.channel, channel.clone());
@@ -19,7 +19,7 @@ impl Device {
     /// From now on calls to a service come to `channel`, with `cookie`; those that nobody fetched yet
     /// go there, too.
     pub fn cm_move_listener(&self, service_id: ServiceId, channel: &CmChannel, cookie: u64) {
-        self.with_cm(|engine, _| {
+        self.with_cm(&self.0.shared, |engine, _| {
             let Some(owner) = engine.nic.gsi.listeners.get_mut(&service_id) else { return };
             let old_cookie = std::mem::replace(&mut owner.cookie, cookie);
             let old = std::mem::replace(&mut owner.channel, channel.clone());

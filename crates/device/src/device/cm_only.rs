@@ -19,7 +19,7 @@ impl Device {
         channel: &CmChannel,
         cookie: u64,
     ) -> Result<CommId, CmError> {
-        self.with_cm(|engine, now| {
+        self.with_cm(&self.0.shared, |engine, now| {
             let call = Call { path_mtu: engine.active_mtu.code(), ..call.clone() };
             let id = engine.nic.gsi.cm.connect(now, &call)?;
             let owner = Owner { channel: channel.clone(), cookie, qpn: None };
@@ -33,7 +33,7 @@ impl Device {
     /// # Errors
     /// [`CmError`]: the call was answered or is gone, too much private data.
     pub fn cm_link_with(&self, id: CommId, acceptance: &Acceptance) -> Result<Link, CmError> {
-        self.0.shared.lock().nic.gsi.cm.link_with(id, acceptance)
+        self.of_connection(id).lock().nic.gsi.cm.link_with(id, acceptance)
     }
 
     /// As [`cm_accept`](Self::cm_accept), but leaves the queue pair alone: it should be able to
@@ -42,7 +42,9 @@ impl Device {
     /// # Errors
     /// [`CmError`]: the call was answered or is gone, too much private data.
     pub fn cm_accept_only(&self, id: CommId, acceptance: &Acceptance) -> Result<(), CmError> {
-        self.with_cm(|engine, now| engine.nic.gsi.cm.accept(now, id, acceptance))
+        self.with_cm(self.of_connection(id), |engine, now| {
+            engine.nic.gsi.cm.accept(now, id, acceptance)
+        })
     }
 
     /// The queue pair of an accepted call is ready: the peer is told so.
@@ -50,6 +52,6 @@ impl Device {
     /// # Errors
     /// [`CmError`]: the call was not accepted, or was established before.
     pub fn cm_establish(&self, id: CommId) -> Result<(), CmError> {
-        self.with_cm(|engine, _| engine.nic.gsi.cm.establish(id, &[]))
+        self.with_cm(self.of_connection(id), |engine, _| engine.nic.gsi.cm.establish(id, &[]))
     }
 }

@@ -5,6 +5,7 @@ use crate::comp_channel::CompChannel;
 use crate::engine::{CqNote, Engine};
 use crate::error::{CreateError, DestroyError, NoSuchObject};
 use crate::event_channel::EventOwner;
+use crate::limits::MAX_OBJECTS_IN_ENGINE;
 use uroce_transport::{CompletionQueue, CqId, Notify, Wc};
 
 impl Device {
@@ -16,7 +17,8 @@ impl Device {
         Ok(CompChannel::new()?)
     }
 
-    /// `ibv_create_cq` with room for `cqe` completions. `cookie` comes back in each event.
+    /// `ibv_create_cq` for completion vector 0, with room for `cqe` completions. `cookie` comes back in each
+    /// event.
     ///
     /// # Errors
     /// [`CreateError`].
@@ -26,9 +28,28 @@ impl Device {
         channel: Option<&CompChannel>,
         cookie: u64,
     ) -> Result<CqId, CreateError> {
-        let mut engine = self.0.shared.lock();
+        self.create_cq_on(0, cqe, channel, cookie)
+    }
+
+    /// `ibv_create_cq` for a completion vector, which is the number of an engine. The queue pairs of the CQ
+    /// will be in that engine.
+    ///
+    /// # Errors
+    /// [`CreateError`].
+    pub fn create_cq_on(
+        &self,
+        vector: u32,
+        cqe: u32,
+        channel: Option<&CompChannel>,
+        cookie: u64,
+    ) -> Result<CqId, CreateError> {
+        let shared = self.of_vector(vector)?;
+        let limit = self.0.limits.max_cq;
+        let _order = self
+            .room_for_one("completion queues", limit, |engine| engine.nic.tables.cq_notes.len())?;
+        let mut engine = shared.lock();
         let size = engine.check_cqe(cqe)?;
-        let limit = engine.limits.max_cq;
+        let limit = limit.min(MAX_OBJECTS_IN_ENGINE);
         let tables = &mut engine.nic.tables;
         if tables.cq_notes.len() >= limit {
             return Err(CreateError::LimitReached { what: "completion queues", limit });
@@ -43,7 +64,7 @@ impl Device {
     /// # Errors
     /// [`CreateError::StillFull`] if more completions wait than would fit.
     pub fn resize_cq(&self, cq: CqId, cqe: u32) -> Result<(), CreateError> {
-        let mut engine = self.0.shared.lock();
+        let mut engine = self.of_cq(cq).lock();
         let size = engine.check_cqe(cqe)?;
         let queue = engine.nic.tables.cqs.get_mut(cq).ok_or(no_cq(cq))?;
         let waiting = queue.len();
@@ -55,7 +76,7 @@ impl Device {
     /// # Errors
     /// [`NoSuchObject`].
     pub fn cq_capacity(&self, cq: CqId) -> Result<usize, NoSuchObject> {
-        let engine = self.0.shared.lock();
+        let engine = self.of_cq(cq).lock();
         engine.nic.tables.cqs.get(cq).map(CompletionQueue::capacity).ok_or(no_cq(cq))
     }
 
@@ -64,7 +85,7 @@ impl Device {
     /// # Errors
     /// [`DestroyError::Busy`] while a QP or an XRC SRQ completes to it (R93).
     pub fn destroy_cq(&self, cq: CqId) -> Result<(), DestroyError> {
-        let mut engine = self.0.shared.lock();
+        let mut engine = self.of_cq(cq).lock();
         if engine.nic.qps.uses_cq(cq) {
             return Err(DestroyError::Busy { what: "CQ", users: "queue pairs" });
         }
@@ -72,7 +93,7 @@ impl Device {
             return Err(DestroyError::Busy { what: "CQ", users: "XRC objects" });
         }
         engine.nic.tables.cqs.remove(cq).ok_or(no_cq(cq))?;
-        self.0.shared.event_owners.remove(EventOwner::Cq(cq));
+        self.0.shared.events.owners.remove(EventOwner::Cq(cq));
         if let Some(CqNote { channel: Some(channel), .. }) = engine.nic.tables.cq_notes.remove(&cq)
         {
             channel.forget(cq);
@@ -81,7 +102,7 @@ impl Device {
     }
 
     /// `ibv_poll_cq`: moves up to `out.len()` completions into `out`. When none waits, the call
-    /// drives the engine for one turn and looks again. Never sleeps, but where there is one processor
+    /// drives the engine of the CQ for one turn and looks again. Never sleeps, but where there is one processor
     /// only, a poll that finds nothing lets others run.
     ///
     /// # Errors
@@ -106,18 +127,19 @@ impl Device {
         most: usize,
         mut each: impl FnMut(&Wc),
     ) -> Result<usize, NoSuchObject> {
-        let mut engine = self.0.shared.lock();
+        let shared = self.of_cq(cq);
+        let mut engine = shared.lock();
         let count = engine.take_completions(cq, most, &mut each)?;
         if count > 0 || most == 0 {
             return Ok(count);
         }
         engine.turn();
         if !engine.is_armed(cq) {
-            self.0.shared.application_polled(engine.turned_at);
+            shared.application_polled(engine.turned_at);
         }
         let count = engine.take_completions(cq, most, &mut each)?;
         drop(engine);
-        if count == 0 && self.0.shared.alone {
+        if count == 0 && shared.alone {
             std::thread::yield_now();
         }
         Ok(count)
@@ -130,10 +152,11 @@ impl Device {
     /// # Errors
     /// [`NoSuchObject`].
     pub fn req_notify(&self, cq: CqId, notify: Notify) -> Result<(), NoSuchObject> {
-        let mut engine = self.0.shared.lock();
+        let shared = self.of_cq(cq);
+        let mut engine = shared.lock();
         engine.nic.tables.cqs.get_mut(cq).ok_or(no_cq(cq))?.arm(notify);
         engine.note_armed(cq);
-        self.0.shared.application_sleeps();
+        shared.application_sleeps();
         Ok(())
     }
 }

@@ -35,12 +35,20 @@ pub struct QpRequest {
 }
 
 impl Device {
-    /// `ibv_create_qp`. The new queue pair is in RESET and its number is unpredictable (S1).
+    /// `ibv_create_qp`. The new queue pair is in RESET and its number is unpredictable (S1). It is in the
+    /// engine of its CQs.
     ///
     /// # Errors
     /// [`CreateError`].
     pub fn create_qp(&self, request: &QpRequest) -> Result<Qpn, CreateError> {
-        let mut engine = self.0.shared.lock();
+        let home = ("the send CQ", request.send_cq.0);
+        self.check_together(("the receive CQ", request.recv_cq.0), home)?;
+        if let Some(srq) = request.srq {
+            self.check_together(("the SRQ", srq.0), home)?;
+        }
+        let limit = self.0.limits.max_qp;
+        let _order = self.room_for_one("queue pairs", limit, |engine| engine.nic.qps.len())?;
+        let mut engine = self.of_cq(request.send_cq).lock();
         check_caps(&request.caps, &engine.limits)?;
         check_parents(&engine.nic.tables, request)?;
         check_kind(&engine.nic.tables, request)?;
@@ -52,7 +60,7 @@ impl Device {
     /// # Errors
     /// [`ModifyError`].
     pub fn modify_qp(&self, qpn: Qpn, attr: &QpAttr, mask: QpAttrMask) -> Result<(), ModifyError> {
-        let mut engine = self.0.shared.lock();
+        let mut engine = self.of_qp(qpn).lock();
         engine.send_what_waits();
         let attr = engine.check_attr(attr, mask)?;
         engine.modify_qp(qpn, &attr, mask)
@@ -63,7 +71,7 @@ impl Device {
     /// # Errors
     /// [`NoSuchObject`].
     pub fn query_qp(&self, qpn: Qpn) -> Result<(QpAttr, QpInit), NoSuchObject> {
-        let engine = self.0.shared.lock();
+        let engine = self.of_qp(qpn).lock();
         let entry = engine.nic.qps.get(qpn).ok_or(no_qp(qpn))?;
         Ok((entry.qp.attr(), entry.init))
     }
@@ -75,7 +83,8 @@ impl Device {
     /// # Errors
     /// [`DestroyError::NoSuchObject`].
     pub fn destroy_qp(&self, qpn: Qpn) -> Result<(), DestroyError> {
-        let mut engine = self.0.shared.lock();
+        let shared = self.of_qp(qpn);
+        let mut engine = shared.lock();
         engine.send_what_waits();
         engine.leave_all_groups(qpn);
         let nic = &mut engine.nic;
@@ -86,11 +95,9 @@ impl Device {
         nic.tables.events.forget_qp(qpn);
         let released = nic.tables.mem.release_pd(entry.init.pd);
         debug_assert!(released.is_ok(), "the QP held its protection domain");
-        self.0
-            .shared
-            .async_events
-            .retain(|event| EventOwner::of(event) != Some(EventOwner::Qp(qpn)));
-        self.0.shared.event_owners.remove(EventOwner::Qp(qpn));
+        let owner = EventOwner::Qp(qpn);
+        shared.events.unowned.retain(|event| EventOwner::of(event) != Some(owner));
+        shared.events.owners.remove(owner);
         Ok(())
     }
 
@@ -102,7 +109,8 @@ impl Device {
     /// # Errors
     /// [`PostError`].
     pub fn post_send(&self, qpn: Qpn, wrs: &[SendWr<'_>]) -> Result<(), (usize, PostError)> {
-        let mut engine = self.0.shared.lock();
+        let shared = self.of_qp(qpn);
+        let mut engine = shared.lock();
         let now = engine.clock.now();
         let nic = &mut engine.nic;
         let entry = nic.qps.get_mut(qpn).ok_or((0, PostError::NoSuchQueue))?;
@@ -112,7 +120,7 @@ impl Device {
             entry.qp.post_send(now, wr, &mut context).map_err(|error| (index, error))
         });
         entry.kept = if busy { entry.kept + wrs.len() } else { DOORBELL_BATCH };
-        let keep = entry.kept < DOORBELL_BATCH && self.0.shared.application_polls(now);
+        let keep = entry.kept < DOORBELL_BATCH && shared.application_polls(now);
         engine.touched(qpn);
         if !keep {
             engine.send_ready(now);
@@ -125,7 +133,7 @@ impl Device {
     /// # Errors
     /// [`PostError`].
     pub fn post_recv(&self, qpn: Qpn, wrs: &[RecvWr<'_>]) -> Result<(), (usize, PostError)> {
-        let mut engine = self.0.shared.lock();
+        let mut engine = self.of_qp(qpn).lock();
         let nic = &mut engine.nic;
         let entry = nic.qps.get_mut(qpn).ok_or((0, PostError::NoSuchQueue))?;
         let mut context = nic.tables.context();

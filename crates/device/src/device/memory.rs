@@ -1,18 +1,44 @@
 //! Protection domains, memory regions, memory windows.
+//!
+//! They are the device's: queue pairs of all engines use them. So that no engine waits for another one on the
+//! data path, each has a copy of the table (docs/adr/016-engines.md).
 
 use super::Device;
+use crate::engines::Engines;
+use std::fmt::Debug;
 use uroce_memory::{
-    Access, AccessError, AllocMwError, DeallocMwError, DeregError, Mr, MrId, Mw, MwId, MwType,
-    PdError, PdId, RegMrError, Region, Rereg, ReregError, Sge,
+    Access, AccessError, AllocMwError, DeallocMwError, DeregError, MemTable, Mr, MrId, Mw, MwId,
+    MwType, PdError, PdId, RegMrError, Region, Rereg, ReregError, Sge,
 };
 
 impl Device {
+    /// Changes the memory table, in all engines in the same order: copies that see the same changes give the
+    /// same answers, keys included. When it returns, no engine goes by the old one.
+    fn change_memory<T: PartialEq + Debug, E: Debug>(
+        &self,
+        change: impl Fn(&mut MemTable) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let Some(engines) = &self.0.several else {
+            return change(&mut self.0.shared.lock().nic.tables.mem);
+        };
+        let _order = engines.order();
+        let done = change(&mut self.0.shared.lock().nic.tables.mem)?;
+        for shared in &engines.all()[1..] {
+            let copy = change(&mut shared.lock().nic.tables.mem);
+            debug_assert!(
+                copy.as_ref().is_ok_and(|copy| *copy == done),
+                "{copy:?} is not {done:?}"
+            );
+        }
+        Ok(done)
+    }
+
     /// `ibv_alloc_pd`.
     ///
     /// # Errors
     /// [`PdError::TooMany`] at the limit.
     pub fn alloc_pd(&self) -> Result<PdId, PdError> {
-        self.0.shared.lock().nic.tables.mem.alloc_pd()
+        self.change_memory(MemTable::alloc_pd)
     }
 
     /// `ibv_dealloc_pd`.
@@ -20,7 +46,10 @@ impl Device {
     /// # Errors
     /// [`PdError::Busy`] while a region, window, QP or SRQ uses it.
     pub fn dealloc_pd(&self, pd: PdId) -> Result<(), PdError> {
-        self.0.shared.lock().nic.tables.mem.dealloc_pd(pd)
+        match &self.0.several {
+            None => self.0.shared.lock().nic.tables.mem.dealloc_pd(pd),
+            Some(engines) => dealloc_everywhere(engines, pd),
+        }
     }
 
     /// The protection domain with this handle ([`PdId::place`]), whoever made it (`ibv_import_pd`).
@@ -44,7 +73,7 @@ impl Device {
         iova: u64,
         access: Access,
     ) -> Result<Mr, RegMrError> {
-        self.0.shared.lock().nic.tables.mem.reg_mr(pd, region, iova, access)
+        self.change_memory(|mem| mem.reg_mr(pd, region.clone(), iova, access))
     }
 
     /// `ibv_rereg_mr`.
@@ -52,7 +81,7 @@ impl Device {
     /// # Errors
     /// [`ReregError`]; the region is as it was.
     pub fn rereg_mr(&self, mr: MrId, change: Rereg) -> Result<Mr, ReregError> {
-        self.0.shared.lock().nic.tables.mem.rereg_mr(mr, change)
+        self.change_memory(|mem| mem.rereg_mr(mr, change.clone()))
     }
 
     /// `ibv_dereg_mr`. When it returns, no packet can reach the memory any more (R93).
@@ -60,7 +89,7 @@ impl Device {
     /// # Errors
     /// [`DeregError::Busy`] while a window is bound to it (B40).
     pub fn dereg_mr(&self, mr: MrId) -> Result<(), DeregError> {
-        self.0.shared.lock().nic.tables.mem.dereg_mr(mr)
+        self.change_memory(|mem| mem.dereg_mr(mr))
     }
 
     /// Whether work requests of `pd` could use these pieces of memory; to write to them, with
@@ -77,8 +106,12 @@ impl Device {
     /// `ibv_alloc_mw`.
     ///
     /// # Errors
-    /// [`AllocMwError`].
+    /// [`AllocMwError`]; [`Unsupported`](AllocMwError::Unsupported) with several engines: windows are bound
+    /// on the data path of one of them, and the others would have to be asked.
     pub fn alloc_mw(&self, pd: PdId, mw_type: MwType) -> Result<Mw, AllocMwError> {
+        if self.0.several.is_some() {
+            return Err(AllocMwError::Unsupported);
+        }
         self.0.shared.lock().nic.tables.mem.alloc_mw(pd, mw_type)
     }
 
@@ -94,4 +127,22 @@ impl Device {
     pub fn query_mw(&self, mw: MwId) -> Option<Mw> {
         self.0.shared.lock().nic.tables.mem.mw(mw)
     }
+}
+
+/// The queue pairs and SRQs of an engine are users of the domain in its copy only, so all copies are looked
+/// at before one is changed.
+fn dealloc_everywhere(engines: &Engines, pd: PdId) -> Result<(), PdError> {
+    let _order = engines.order();
+    let mut locked = engines.lock_all();
+    for engine in &locked {
+        match engine.nic.tables.mem.pd_users(pd).ok_or(PdError::Unknown)? {
+            0 => {}
+            users => return Err(PdError::Busy { users }),
+        }
+    }
+    for engine in &mut locked {
+        let gone = engine.nic.tables.mem.dealloc_pd(pd);
+        debug_assert!(gone.is_ok(), "nobody used it a moment ago");
+    }
+    Ok(())
 }

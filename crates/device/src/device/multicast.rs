@@ -16,7 +16,7 @@ impl Device {
     /// # Errors
     /// [`McastError`].
     pub fn attach_mcast(&self, qpn: Qpn, group: IpAddr) -> Result<(), McastError> {
-        let mut engine = self.0.shared.lock();
+        let mut engine = self.of_qp(qpn).lock();
         let engine = &mut *engine;
         let entry = engine.nic.qps.get(qpn).ok_or(no_qp(qpn))?;
         if entry.init.qp_type != QpType::Ud {
@@ -39,7 +39,7 @@ impl Device {
     /// # Errors
     /// [`McastError::NotAttached`].
     pub fn detach_mcast(&self, qpn: Qpn, group: IpAddr) -> Result<(), McastError> {
-        self.0.shared.lock().detach(qpn, group)
+        self.of_qp(qpn).lock().detach(qpn, group)
     }
 }
 

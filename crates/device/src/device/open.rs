@@ -1,34 +1,27 @@
 //! Opening a device.
 
+mod build;
 mod path;
+
+pub(crate) use self::build::Blueprint;
 
 use self::path::Path;
 use super::{Device, Inner};
-use crate::clock::Clock;
 use crate::config::DeviceConfig;
+use crate::device_events::DeviceEvents;
 use crate::driver::Driver;
-use crate::engine::{Engine, Flight, IcrcCounts, Nic, Tables, Trains};
+use crate::engines::Engines;
 use crate::error::OpenError;
 use crate::gid::guid_of;
-use crate::gsi::{ACK_DELAY, GSI_SOURCE_PORT, Gsi};
 use crate::interface::Interface;
-use crate::limits::{DeviceLimits, IN_FLIGHT_BYTES, MAX_QP_IN_SLOT};
-use crate::mcast::McastTable;
-use crate::qp_table::QpTable;
+use crate::limits::{DeviceLimits, MAX_ENGINES, MAX_QP_IN_SLOT};
 use crate::report::Reporter;
 use crate::resource::{Resource, ResourceKind};
 use crate::shared::Shared;
-use crate::timers::Timers;
-use rand_chacha::ChaCha20Rng;
-use rand_chacha::rand_core::{RngCore, SeedableRng};
-use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use uroce_cm::Identity;
 use uroce_datapath::{Datapath, LossyDatapath, PcapTap};
-use uroce_memory::{MemLimits, MemTable};
-use uroce_transport::Instant;
 use uroce_wire::Mtu;
 
 impl Device {
@@ -38,23 +31,31 @@ impl Device {
     /// [`OpenError`]; nothing stays behind.
     pub fn open(config: DeviceConfig) -> Result<Device, OpenError> {
         check_address(config.address)?;
-        let Path { datapath, interface, notes } = path::open(&config)?;
-        let local = datapath.local();
-        let active_mtu = active_mtu(&interface)?;
-        let datapath = record(lose(datapath, &config)?, &config, &interface.name)?;
-        let caps = datapath.caps().clone();
-        let limits = limits(config.limits, &*datapath);
-        let guid = guid_of(&interface);
-        let engine = build(datapath, local, (active_mtu, guid), seed(&config)?, limits);
-        let shared = Arc::new(Shared::new(engine).map_err(no("event descriptor"))?);
-        let driver = start_driver(&config, &shared, &interface)?;
-        let about = about(&interface, local, caps.name);
-        let reporter = start_reporter(&config, &shared, &about);
-        tracing::info!(device = %interface.name, address = %local, datapath = caps.name, why = %notes.join("; "), "opened");
+        check_engines(&config)?;
+        let Path { datapaths, interface, notes } = path::open(&config)?;
+        let seed = seed(&config)?;
+        let datapaths = around(datapaths, &config, &interface.name, seed)?;
+        let first = datapaths.first().expect("a device has an engine");
+        let (local, caps) = (first.local(), first.caps().clone());
+        let has_slot = first.slot().is_some();
+        let (active_mtu, guid) = (active_mtu(&interface)?, guid_of(&interface));
+        let limits = limits(config.limits, has_slot, datapaths.len());
+        let blueprint = Blueprint::new(local, (active_mtu, guid), seed, limits);
+        let engines = start_engines(datapaths, &blueprint)?;
+        let several = (engines.len() > 1).then(|| Engines::new(engines.clone()));
+        let drivers = start_drivers(&config, &engines, &interface)?;
+        let about = about(&interface, local, caps.name, engines.len());
+        let reporter = start_reporter(&config, &engines, &about);
+        let shared = Arc::clone(&engines[0]);
+        tracing::info!(
+            device = %interface.name, address = %local, datapath = caps.name, engines = engines.len(),
+            why = %notes.join("; "), "opened"
+        );
         Ok(Device(Arc::new(Inner {
             reporter,
-            driver,
+            drivers,
             shared,
+            several,
             about,
             guid,
             interface,
@@ -63,6 +64,37 @@ impl Device {
             datapath_choice_notes: notes,
             limits,
         })))
+    }
+}
+
+fn check_engines(config: &DeviceConfig) -> Result<(), OpenError> {
+    match config.engines.get() {
+        1 => Ok(()),
+        asked if asked > MAX_ENGINES => Err(OpenError::TooManyEngines(asked)),
+        _ if config.port == 0 => Err(OpenError::EnginesWithoutPort),
+        _ => Ok(()),
+    }
+}
+
+/// Puts around each datapath what the configuration asks for.
+fn around(
+    datapaths: Vec<Box<dyn Datapath>>,
+    config: &DeviceConfig,
+    name: &str,
+    seed: [u8; 32],
+) -> Result<Vec<Box<dyn Datapath>>, OpenError> {
+    let datapaths = datapaths.into_iter().enumerate().map(|(number, datapath)| {
+        let datapath = lose(datapath, config, seed, number);
+        record(datapath, config, &name_of(name, number))
+    });
+    datapaths.collect()
+}
+
+/// What an engine is called beside the others of its device.
+fn name_of(device: &str, number: usize) -> String {
+    match number {
+        0 => device.to_owned(),
+        _ => format!("{device}/{number}"),
     }
 }
 
@@ -78,13 +110,14 @@ fn check_address(address: IpAddr) -> Result<(), OpenError> {
 fn lose(
     datapath: Box<dyn Datapath>,
     config: &DeviceConfig,
-) -> Result<Box<dyn Datapath>, OpenError> {
+    seed: [u8; 32],
+    number: usize,
+) -> Box<dyn Datapath> {
     if config.drop_received <= 0.0 {
-        return Ok(datapath);
+        return datapath;
     }
-    let seed =
-        seed(config)?.iter().fold(0, |seed: u64, &byte| seed.rotate_left(8) ^ u64::from(byte));
-    Ok(Box::new(LossyDatapath::new(datapath, config.drop_received, seed)))
+    let seed = seed.iter().fold(number as u64, |seed, &byte| seed.rotate_left(8) ^ u64::from(byte));
+    Box::new(LossyDatapath::new(datapath, config.drop_received, seed))
 }
 
 fn record(
@@ -114,109 +147,66 @@ fn seed(config: &DeviceConfig) -> Result<[u8; 32], OpenError> {
     Ok(seed)
 }
 
-/// A device that shares its address has fewer numbers for queue pairs.
-fn limits(wanted: DeviceLimits, datapath: &dyn Datapath) -> DeviceLimits {
-    match datapath.slot() {
-        Some(_) => DeviceLimits { max_qp: wanted.max_qp.min(MAX_QP_IN_SLOT), ..wanted },
-        None => wanted,
-    }
+/// A device that shares its address has fewer numbers for queue pairs. Windows are bound on the data path of
+/// one engine, and the others would not know.
+fn limits(wanted: DeviceLimits, has_slot: bool, engines: usize) -> DeviceLimits {
+    let most = if has_slot { engines * MAX_QP_IN_SLOT } else { wanted.max_qp };
+    let max_mw = if engines > 1 { 0 } else { wanted.max_mw };
+    DeviceLimits { max_qp: wanted.max_qp.min(most), max_mw, ..wanted }
 }
 
-/// Independent streams for keys, QPNs and communication ids: to see one says nothing about the
-/// others.
-fn split_seed(seed: [u8; 32]) -> [[u8; 32]; 3] {
-    let mut rng = ChaCha20Rng::from_seed(seed);
-    let mut streams = [[0; 32]; 3];
-    streams.iter_mut().for_each(|stream| rng.fill_bytes(stream));
-    streams
+fn start_engines(
+    datapaths: Vec<Box<dyn Datapath>>,
+    blueprint: &Blueprint,
+) -> Result<Vec<Arc<Shared>>, OpenError> {
+    let events = Arc::new(DeviceEvents::new().map_err(no("event descriptor"))?);
+    let engines = (0..).zip(datapaths).map(|(number, datapath)| {
+        let engine = blueprint.build(datapath, number);
+        Shared::new(engine, Arc::clone(&events)).map(Arc::new).map_err(no("event descriptor"))
+    });
+    engines.collect()
 }
 
-fn mem_limits(limits: &DeviceLimits) -> MemLimits {
-    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    MemLimits {
-        max_pd: count(limits.max_pd),
-        max_mr: count(limits.max_mr),
-        max_mw: count(limits.max_mw),
-        ..MemLimits::default()
-    }
-}
-
-pub(crate) fn build(
-    mut datapath: Box<dyn Datapath>,
-    local: SocketAddr,
-    (active_mtu, guid): (Mtu, u64),
-    seed: [u8; 32],
-    limits: DeviceLimits,
-) -> Engine {
-    let [keys, qpns, comm_ids] = split_seed(seed);
-    let gsi_port = datapath.source_port(GSI_SOURCE_PORT);
-    let slot = datapath.slot();
-    let us = Identity {
-        address: local.ip(),
-        guid,
-        ack_delay: ACK_DELAY,
-        active_mtu: active_mtu.code(),
-        slot,
-    };
-    let nic = Nic {
-        local,
-        slot,
-        icrc_caps: datapath.caps().icrc,
-        qps: QpTable::new(qpns, slot),
-        timers: Timers::default(),
-        flight: Flight::new(IN_FLIGHT_BYTES),
-        trains: Trains::new(datapath.caps().segments > 1),
-        ready: VecDeque::new(),
-        patient: VecDeque::new(),
-        tables: Tables::new(MemTable::new(keys, mem_limits(&limits))),
-        mcast: McastTable::default(),
-        icrc: IcrcCounts::default(),
-        gsi: Gsi::new(us, gsi_port, comm_ids),
-    };
-    Engine {
-        clock: Clock::new(),
-        datapath,
-        nic,
-        limits,
-        active_mtu,
-        turned_at: Instant::ZERO,
-        retry_at: None,
-        thread_sleeps_until: 0,
-    }
-}
-
-fn start_driver(
+/// A thread for each engine. Several of them have a processor each, as far as there are enough.
+fn start_drivers(
     config: &DeviceConfig,
-    shared: &Arc<Shared>,
+    engines: &[Arc<Shared>],
     interface: &Interface,
-) -> Result<Option<Driver>, OpenError> {
+) -> Result<Vec<Driver>, OpenError> {
     if !config.progress_thread {
-        return Ok(None);
+        return Ok(Vec::new());
     }
-    let driver = Driver::start(Arc::clone(shared), &interface.name);
-    driver.map(Some).map_err(no("thread or descriptor"))
+    let start = |(number, shared): (usize, &Arc<Shared>)| {
+        let slot = shared.lock().nic.slot.filter(|_| engines.len() > 1);
+        let processor = slot.map(|slot| usize::from(slot.get() - 1));
+        let driver =
+            Driver::start(Arc::clone(shared), &name_of(&interface.name, number), processor);
+        driver.map_err(no("thread or descriptor"))
+    };
+    engines.iter().enumerate().map(start).collect()
 }
 
 /// How the device is shown to others.
-fn about(interface: &Interface, local: SocketAddr, datapath: &str) -> Resource {
+fn about(interface: &Interface, local: SocketAddr, datapath: &str, engines: usize) -> Resource {
     Resource::new(ResourceKind::Device)
         .with("name", &interface.name)
         .with("address", local.ip())
         .with("port", local.port())
         .with("netdev", &interface.netdev)
         .with("datapath", datapath)
+        .with("engines", engines)
 }
 
 /// A device that cannot be asked works all the same.
 fn start_reporter(
     config: &DeviceConfig,
-    shared: &Arc<Shared>,
+    engines: &[Arc<Shared>],
     about: &Resource,
 ) -> Option<Reporter> {
     if !config.report {
         return None;
     }
-    Reporter::start(Arc::clone(shared), about.clone())
+    Reporter::start(engines.to_vec(), about.clone())
         .inspect_err(|error| tracing::info!(%error, "others cannot ask what the device has"))
         .ok()
 }

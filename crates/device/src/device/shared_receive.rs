@@ -5,18 +5,38 @@ use crate::engine::Engine;
 use crate::error::{CreateError, DestroyError, ModifyError, NoSuchObject};
 use crate::event_channel::EventOwner;
 use crate::limits::DeviceLimits;
+use std::sync::MutexGuard;
 use uroce_memory::PdId;
 use uroce_transport::limits::MAX_SRQ;
 use uroce_transport::{PostError, RecvWr, SharedReceiveQueue, SrqAttr, SrqError, SrqId};
 
 impl Device {
-    /// `ibv_create_srq`.
+    /// `ibv_create_srq`, for queue pairs whose CQs are for completion vector 0.
     ///
     /// # Errors
     /// [`CreateError`].
     pub fn create_srq(&self, pd: PdId, attr: &SrqAttr) -> Result<SrqId, CreateError> {
-        let mut engine = self.0.shared.lock();
-        engine.add_srq(attr, |attr| SharedReceiveQueue::new(pd, attr))
+        self.create_srq_on(0, pd, attr)
+    }
+
+    /// `ibv_create_srq`, for queue pairs whose CQs are for this completion vector.
+    ///
+    /// # Errors
+    /// [`CreateError`].
+    pub fn create_srq_on(
+        &self,
+        vector: u32,
+        pd: PdId,
+        attr: &SrqAttr,
+    ) -> Result<SrqId, CreateError> {
+        let shared = self.of_vector(vector)?;
+        let _order = self.room_for_srq()?;
+        shared.lock().add_srq(attr, |attr| SharedReceiveQueue::new(pd, attr))
+    }
+
+    pub(super) fn room_for_srq(&self) -> Result<Option<MutexGuard<'_, ()>>, CreateError> {
+        let limit = self.0.limits.max_srq;
+        self.room_for_one("shared receive queues", limit, |engine| engine.nic.tables.srq_count)
     }
 
     /// `ibv_modify_srq`: a new size, or a new limit that arms SRQ_LIMIT_REACHED once (R90).
@@ -29,7 +49,7 @@ impl Device {
         max_wr: Option<u32>,
         limit: Option<u32>,
     ) -> Result<SrqAttr, ModifyError> {
-        let mut engine = self.0.shared.lock();
+        let mut engine = self.of_srq(srq).lock();
         let largest = engine.limits.max_srq_wr;
         if let Some(asked) = max_wr.filter(|&asked| asked > largest) {
             return Err(ModifyError::TooLarge { what: "max_wr", asked, limit: largest });
@@ -49,7 +69,7 @@ impl Device {
     /// # Errors
     /// [`NoSuchObject`].
     pub fn query_srq(&self, srq: SrqId) -> Result<SrqAttr, NoSuchObject> {
-        let engine = self.0.shared.lock();
+        let engine = self.of_srq(srq).lock();
         engine.nic.tables.srqs.get(srq).map(SharedReceiveQueue::attr).ok_or(no_srq(srq))
     }
 
@@ -58,7 +78,7 @@ impl Device {
     /// # Errors
     /// [`DestroyError::Busy`] while a QP takes its receives from it.
     pub fn destroy_srq(&self, srq: SrqId) -> Result<(), DestroyError> {
-        let mut engine = self.0.shared.lock();
+        let mut engine = self.of_srq(srq).lock();
         if engine.nic.qps.uses_srq(srq) {
             return Err(DestroyError::Busy { what: "SRQ", users: "queue pairs" });
         }
@@ -69,7 +89,7 @@ impl Device {
             engine.nic.qps.iter_mut().for_each(|entry| entry.qp.forget_srq(srq));
         }
         let tables = &mut engine.nic.tables;
-        self.0.shared.event_owners.remove(EventOwner::Srq(srq));
+        self.0.shared.events.owners.remove(EventOwner::Srq(srq));
         let released = tables.mem.release_pd(queue.pd());
         debug_assert!(released.is_ok(), "the SRQ held its protection domain");
         Ok(())
@@ -81,7 +101,7 @@ impl Device {
     /// # Errors
     /// [`PostError`].
     pub fn post_srq_recv(&self, srq: SrqId, wrs: &[RecvWr<'_>]) -> Result<(), (usize, PostError)> {
-        let mut engine = self.0.shared.lock();
+        let mut engine = self.of_srq(srq).lock();
         let queue = engine.nic.tables.srqs.get_mut(srq).ok_or((0, PostError::NoSuchQueue))?;
         for (index, wr) in wrs.iter().enumerate() {
             queue.post(wr).map_err(|error| (index, error))?;

@@ -12,7 +12,8 @@ use uroce_transport::{CqId, QpCaps, QpType, SharedReceiveQueue, SrqAttr, SrqId, 
 use uroce_wire::Qpn;
 
 impl Device {
-    /// `ibv_open_xrcd`: a domain that shared receive queues and targets belong to.
+    /// `ibv_open_xrcd`: a domain that shared receive queues and targets belong to. All of them are in the
+    /// engine of `cq`.
     ///
     /// Targets have no protection domain and no CQ; where the device wants some all the same, they get
     /// `pd` and `cq`. Nothing should be registered in the one: a peer could not reach it anyway (X3).
@@ -20,15 +21,15 @@ impl Device {
     /// # Errors
     /// [`CreateError`]: no such protection domain or CQ, or as many domains as protection domains.
     pub fn open_xrcd(&self, pd: PdId, cq: CqId) -> Result<XrcdId, CreateError> {
-        let mut engine = self.0.shared.lock();
+        let mut engine = self.of_cq(cq).lock();
         let limit = engine.limits.max_pd;
         let tables = &mut engine.nic.tables;
-        if tables.xrcds.len() >= limit {
+        if tables.xrcd_count() >= limit {
             return Err(CreateError::LimitReached { what: "XRC domains", limit });
         }
         tables.cqs.get(cq).ok_or(no_cq(cq))?;
         tables.mem.retain_pd(pd).map_err(|_| no_pd(pd))?;
-        Ok(XrcdId(tables.xrcds.insert(Xrcd { pd, cq }) as u32))
+        Ok(tables.add_xrcd(Xrcd { pd, cq }))
     }
 
     /// `ibv_close_xrcd`.
@@ -36,7 +37,7 @@ impl Device {
     /// # Errors
     /// [`DestroyError::Busy`] while a shared receive queue or a target belongs to it.
     pub fn close_xrcd(&self, xrcd: XrcdId) -> Result<(), DestroyError> {
-        let mut engine = self.0.shared.lock();
+        let mut engine = self.of_xrcd(xrcd).lock();
         domain(&engine.nic.tables, xrcd)?;
         let tables = &mut engine.nic.tables;
         if tables.srqs.iter().filter_map(|(_, srq)| srq.xrc()).any(|xrc| xrc.xrcd == xrcd) {
@@ -46,7 +47,7 @@ impl Device {
             return Err(DestroyError::Busy { what: "XRC domain", users: "queue pairs" });
         }
         let tables = &mut engine.nic.tables;
-        let Xrcd { pd, .. } = tables.xrcds.remove(xrcd.0 as usize);
+        let Xrcd { pd, .. } = tables.remove_xrcd(xrcd).ok_or(no_domain(xrcd))?;
         let released = tables.mem.release_pd(pd);
         debug_assert!(released.is_ok(), "the domain held its protection domain");
         Ok(())
@@ -63,7 +64,9 @@ impl Device {
         xrc: XrcSrq,
         attr: &SrqAttr,
     ) -> Result<SrqId, CreateError> {
-        let mut engine = self.0.shared.lock();
+        self.check_together(("the CQ", xrc.cq.0), ("the XRC domain", xrc.xrcd.0))?;
+        let _order = self.room_for_srq()?;
+        let mut engine = self.of_xrcd(xrc.xrcd).lock();
         domain(&engine.nic.tables, xrc.xrcd)?;
         engine.nic.tables.cqs.get(xrc.cq).ok_or(no_cq(xrc.cq))?;
         engine.add_srq(attr, |attr| SharedReceiveQueue::new_xrc(pd, xrc, attr))
@@ -74,7 +77,7 @@ impl Device {
     /// # Errors
     /// [`NoSuchObject`].
     pub fn srq_number(&self, srq: SrqId) -> Result<u32, NoSuchObject> {
-        let engine = self.0.shared.lock();
+        let engine = self.of_srq(srq).lock();
         engine.nic.tables.srqs.get(srq).map(SharedReceiveQueue::number).ok_or(no_srq(srq))
     }
 
@@ -84,7 +87,9 @@ impl Device {
     /// # Errors
     /// [`CreateError`].
     pub fn create_xrc_target(&self, xrcd: XrcdId) -> Result<Qpn, CreateError> {
-        let mut engine = self.0.shared.lock();
+        let limit = self.0.limits.max_qp;
+        let _order = self.room_for_one("queue pairs", limit, |engine| engine.nic.qps.len())?;
+        let mut engine = self.of_xrcd(xrcd).lock();
         let &Xrcd { pd, cq } = domain(&engine.nic.tables, xrcd)?;
         let request = QpRequest {
             qp_type: QpType::XrcTgt,
@@ -100,6 +105,9 @@ impl Device {
 }
 
 fn domain(tables: &Tables, xrcd: XrcdId) -> Result<&Xrcd, NoSuchObject> {
-    let id = u64::from(xrcd.0);
-    tables.xrcds.get(xrcd.0 as usize).ok_or(NoSuchObject { what: "XRC domain", id })
+    tables.xrcd(xrcd).ok_or(no_domain(xrcd))
+}
+
+fn no_domain(xrcd: XrcdId) -> NoSuchObject {
+    NoSuchObject { what: "XRC domain", id: u64::from(xrcd.0) }
 }

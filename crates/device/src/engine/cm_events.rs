@@ -2,9 +2,11 @@
 
 use super::Engine;
 use crate::cm_channel::CmEventKind;
+use crate::engines::{Errand, is_elsewhere};
 use crate::gsi::time;
 use uroce_cm::{CommId, ConnectionRequest, Event, Link, RejReason, ServiceId};
 use uroce_transport::Instant;
+use uroce_wire::Slot;
 
 impl Engine {
     /// Serves the connection manager's timers and events.
@@ -86,21 +88,29 @@ impl Engine {
     }
 
     fn stop_waiting_for_rtu(&mut self, id: CommId) {
-        let qpn = self.nic.gsi.owners.get(&id).and_then(|owner| owner.qpn);
-        if let Some(entry) = qpn.and_then(|qpn| self.nic.qps.get_mut(qpn)) {
+        let Some(qpn) = self.nic.gsi.owners.get(&id).and_then(|owner| owner.qpn) else { return };
+        if is_elsewhere(self.nic.slot, Slot::of(qpn)) {
+            self.nic.errands.push(Errand::StopWaiting(qpn));
+        } else if let Some(entry) = self.nic.qps.get_mut(qpn) {
             entry.awaits_rtu = None;
         }
     }
 
-    fn tell(&self, id: CommId, kind: CmEventKind) {
+    /// The owner of a connection hears what has happened to it.
+    pub(crate) fn tell(&self, id: CommId, kind: CmEventKind) {
         if let Some(owner) = self.nic.gsi.owners.get(&id) {
             owner.tell(id, kind);
         }
     }
 
     fn end(&mut self, id: CommId, kind: CmEventKind) {
-        if let Some(qpn) = self.nic.gsi.owners.get(&id).and_then(|owner| owner.qpn) {
-            self.end_link(qpn);
+        match self.nic.gsi.owners.get(&id).and_then(|owner| owner.qpn) {
+            Some(qpn) if is_elsewhere(self.nic.slot, Slot::of(qpn)) => {
+                let errand = Errand::EndLink { qpn, then: Some((id, kind)) };
+                return self.nic.errands.push(errand);
+            }
+            Some(qpn) => self.end_link(qpn),
+            None => {}
         }
         self.tell(id, kind);
     }

@@ -1,11 +1,12 @@
 //! Queue pairs set up with what the connection manager has settled.
 
 use super::Engine;
+use crate::engines::{Errand, is_elsewhere};
 use crate::error::ModifyError;
 use uroce_cm::Link;
 use uroce_memory::Access;
 use uroce_transport::{AddressVector, QpAttr, QpAttrMask, QpState, QpType};
-use uroce_wire::{Mtu, Qpn};
+use uroce_wire::{Mtu, Qpn, Slot};
 
 /// Pause that we ask of a peer when no receive is posted: 0.64 ms. rdma_cm's own default would
 /// be 655 ms.
@@ -40,6 +41,9 @@ impl Engine {
     /// The connection of a queue pair ended, or never came to be. A queue pair in RESET or INIT
     /// is left alone: it can be used for another call.
     pub(crate) fn end_link(&mut self, qpn: Qpn) {
+        if is_elsewhere(self.nic.slot, Slot::of(qpn)) {
+            return self.nic.errands.push(Errand::EndLink { qpn, then: None });
+        }
         if let Some(entry) = self.nic.qps.get_mut(qpn) {
             entry.awaits_rtu = None;
         }

@@ -2,6 +2,7 @@
 
 use super::checks::{arrival, check_icrc, nobody};
 use super::{Nic, note};
+use crate::engines::{Errand, is_elsewhere};
 use uroce_datapath::RxPacket;
 use uroce_transport::{Arrival, Instant};
 use uroce_wire::{DropReason, Packet, Qpn, Service};
@@ -48,7 +49,10 @@ impl Nic {
         }
         if let Some(id) = entry.awaits_rtu {
             entry.awaits_rtu = None;
-            self.gsi.handle_comm_est(id);
+            match is_elsewhere(self.slot, id.slot()) {
+                true => self.errands.push(Errand::FirstPacket(id)),
+                false => self.gsi.handle_comm_est(id),
+            }
         }
         note(entry, &mut self.ready, &mut self.timers, &mut self.flight);
         Ok(())

@@ -5,7 +5,7 @@ use crate::qp_table::NumberHash;
 use slab::Slab;
 use std::collections::HashMap;
 use uroce_memory::{MemTable, PdId};
-use uroce_transport::{Context, Counters, CqId, CqTable, EventQueue, SrqTable};
+use uroce_transport::{Context, Counters, CqId, CqTable, EventQueue, SrqTable, XrcdId};
 
 /// What a CQ was created with.
 #[derive(Debug)]
@@ -26,7 +26,9 @@ pub(crate) struct Tables {
     pub(crate) counters: Counters,
     pub(crate) cq_notes: HashMap<CqId, CqNote, NumberHash>,
     pub(crate) srq_count: usize,
-    pub(crate) xrcds: Slab<Xrcd>,
+    xrcds: Slab<Xrcd>,
+    /// The number of the first CQ, SRQ and XRC domain.
+    first: u32,
 }
 
 /// An XRC domain.
@@ -39,17 +41,40 @@ pub(crate) struct Xrcd {
 }
 
 impl Tables {
-    pub(crate) fn new(mem: MemTable) -> Self {
+    /// The numbers of CQs, SRQs and XRC domains begin at `first`.
+    pub(crate) fn new(mem: MemTable, first: u32) -> Self {
         Tables {
             mem,
-            cqs: CqTable::new(),
-            srqs: SrqTable::new(),
+            cqs: CqTable::starting_at(first),
+            srqs: SrqTable::starting_at(first),
             events: EventQueue::new(),
             counters: Counters::new(),
             cq_notes: HashMap::default(),
             srq_count: 0,
             xrcds: Slab::new(),
+            first,
         }
+    }
+
+    /// How many XRC domains there are.
+    pub(crate) fn xrcd_count(&self) -> usize {
+        self.xrcds.len()
+    }
+
+    pub(crate) fn add_xrcd(&mut self, xrcd: Xrcd) -> XrcdId {
+        XrcdId(self.first + self.xrcds.insert(xrcd) as u32)
+    }
+
+    pub(crate) fn xrcd(&self, id: XrcdId) -> Option<&Xrcd> {
+        self.xrcds.get(self.xrcd_place(id))
+    }
+
+    pub(crate) fn remove_xrcd(&mut self, id: XrcdId) -> Option<Xrcd> {
+        self.xrcds.try_remove(self.xrcd_place(id))
+    }
+
+    fn xrcd_place(&self, id: XrcdId) -> usize {
+        id.0.wrapping_sub(self.first) as usize
     }
 
     /// The tables, lent to a queue pair for one call.

@@ -1,7 +1,7 @@
 //! The engine on a datapath that says no.
 
 use super::*;
-use crate::device::build;
+use crate::device::Blueprint;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -66,7 +66,8 @@ fn bench() -> Bench {
     };
     let far = fabric.attach(addr(2)).expect("free");
     let limits = DeviceLimits::default();
-    let mut engine = build(Box::new(datapath), addr(1), (Mtu::M1024, 1), [3; 32], limits);
+    let blueprint = Blueprint::new(addr(1), (Mtu::M1024, 1), [3; 32], limits);
+    let mut engine = blueprint.build(Box::new(datapath), 0);
     let pd = engine.nic.tables.mem.alloc_pd().expect("a PD");
     let cq = engine.nic.tables.cqs.insert(CompletionQueue::new(4096));
     Bench { engine, blocked, flushes, far, pd, cq }

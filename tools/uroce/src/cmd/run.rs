@@ -60,6 +60,9 @@ fn settings(global: &Global) -> Result<Vec<(&'static str, OsString)>, Failure> {
         global.datapath_to_peers()?;
         set.push(("UROCE_DATAPATH", datapath.name().into()));
     }
+    if let Some(engines) = global.engines {
+        set.push(("UROCE_ENGINES", engines.to_string().into()));
+    }
     if let Some(path) = &global.pcap {
         let path = std::path::absolute(path).map_err(Failure::environment)?;
         set.push(("UROCE_PCAP", path.into()));

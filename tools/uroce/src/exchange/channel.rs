@@ -4,9 +4,9 @@ use super::BadRecord;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
-use std::cell::Cell;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The TCP port of perftest and the pingpongs.
@@ -57,7 +57,9 @@ pub struct Channel {
     peer: SocketAddr,
     client: bool,
     interrupt: Interrupt,
-    patience: Cell<Option<Patience>>,
+    patience: Mutex<Option<Patience>>,
+    /// Held while the socket does not block.
+    looking: Mutex<()>,
 }
 
 impl Channel {
@@ -123,8 +125,8 @@ impl Channel {
         // Without it a peer whose machine died is noticed later; no reason to fail.
         let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive());
         let peer = stream.peer_addr().map_err(broken)?;
-        let (interrupt, patience) = (interrupt.clone(), Cell::new(None));
-        Ok(Channel { stream, peer, client, interrupt, patience })
+        let (interrupt, patience) = (interrupt.clone(), Mutex::new(None));
+        Ok(Channel { stream, peer, client, interrupt, patience, looking: Mutex::default() })
     }
 
     /// True at the end that connected; it speaks first in every exchange.
@@ -148,7 +150,11 @@ impl Channel {
 
     /// From now on a silent peer is waited for so long; `None`: for ever.
     pub fn set_patience(&self, patience: Option<Patience>) {
-        self.patience.set(patience);
+        *self.patience.lock().unwrap_or_else(PoisonError::into_inner) = patience;
+    }
+
+    fn patience(&self) -> Option<Patience> {
+        *self.patience.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends bytes.
@@ -176,7 +182,7 @@ impl Channel {
             if filled < out.len() && self.interrupt.is_set() {
                 return Err(Failure::interrupted());
             }
-            if let Some(patience) = self.patience.get()
+            if let Some(patience) = self.patience()
                 && filled < out.len()
                 && start.elapsed() > patience.limit
             {
@@ -204,6 +210,7 @@ impl Channel {
 
     /// Looks at the connection without reading from it or waiting.
     pub fn peer_state(&self) -> PeerState {
+        let _alone = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
         let mut byte = [0];
         let waits = self.stream.set_nonblocking(true).is_ok();
         let seen = self.stream.peek(&mut byte);

@@ -1,4 +1,4 @@
-//! From the wanted datapath to an open one.
+//! From the wanted datapath to an open one, or one for each engine.
 
 use crate::config::DeviceConfig;
 use crate::datapath_choice::DatapathChoice;
@@ -9,9 +9,12 @@ use std::net::SocketAddr;
 use uroce_datapath::{Datapath, PacketConfig, PacketDatapath, SlotDatapath, UdpConfig};
 use uroce_xdp::{XdpConfig, XdpDatapath};
 
-/// An open datapath, the interface it is on, and how it was chosen.
-pub(super) struct Path<D = Box<dyn Datapath>> {
-    pub(super) datapath: D,
+/// A datapath for each engine.
+type Datapaths = Vec<Box<dyn Datapath>>;
+
+/// The open datapaths, the interface they are on, and how they were chosen.
+pub(super) struct Path<D = Datapaths> {
+    pub(super) datapaths: D,
     pub(super) interface: Interface,
     /// One sentence each: what was passed over and why, then what was taken.
     pub(super) notes: Vec<String>,
@@ -24,8 +27,8 @@ pub(super) fn open(config: &DeviceConfig) -> Result<Path, OpenError> {
         DatapathChoice::Auto => {
             first_that_opens(DatapathChoice::candidates(), |choice| open_one(choice, config))
         }
-        named => open_one(named, config).map(|(datapath, interface)| Path {
-            datapath,
+        named => open_one(named, config).map(|(datapaths, interface)| Path {
+            datapaths,
             interface,
             notes: vec![format!("{named}: as asked for")],
         }),
@@ -45,49 +48,59 @@ fn first_that_opens<D>(
     let (last, better) = candidates.split_last().expect("there always is a last resort");
     for choice in better {
         match open(choice) {
-            Ok((datapath, interface)) => {
+            Ok((datapaths, interface)) => {
                 notes.push(format!("{choice}: the fastest that works here"));
-                return Ok(Path { datapath, interface, notes });
+                return Ok(Path { datapaths, interface, notes });
             }
             Err(error) => notes.push(format!("{choice}: passed over: {error}")),
         }
     }
-    let (datapath, interface) = open(last)?;
+    let (datapaths, interface) = open(last)?;
     notes.push(format!("{last}: needs no privilege"));
-    Ok(Path { datapath, interface, notes })
+    Ok(Path { datapaths, interface, notes })
 }
 
 fn open_one(
     choice: &DatapathChoice,
     config: &DeviceConfig,
-) -> Result<(Box<dyn Datapath>, Interface), OpenError> {
+) -> Result<(Datapaths, Interface), OpenError> {
     let local = SocketAddr::new(config.address, config.port);
     let on_netdev = || interface_of(config.address).ok_or(OpenError::NotLocal(config.address));
     match choice {
         DatapathChoice::Auto | DatapathChoice::Udp => {
             let interface = on_netdev()?;
-            let datapath = SlotDatapath::udp(&UdpConfig::new(local), gsi_addressee)?;
-            Ok((Box::new(datapath), interface))
+            let open = || Ok(SlotDatapath::udp(&UdpConfig::new(local), gsi_addressee)?);
+            Ok((for_each_engine(config, open)?, interface))
         }
         DatapathChoice::Uring => {
             let interface = on_netdev()?;
-            let datapath = SlotDatapath::uring(&UdpConfig::new(local), gsi_addressee)?;
-            Ok((Box::new(datapath), interface))
+            let open = || Ok(SlotDatapath::uring(&UdpConfig::new(local), gsi_addressee)?);
+            Ok((for_each_engine(config, open)?, interface))
         }
+        _ if config.engines.get() > 1 => Err(OpenError::OneEngineOnly(choice.name())),
         DatapathChoice::Packet => {
             let interface = on_netdev()?;
-            Ok((Box::new(PacketDatapath::open(&PacketConfig::new(local))?), interface))
+            Ok((vec![Box::new(PacketDatapath::open(&PacketConfig::new(local))?)], interface))
         }
         DatapathChoice::Xdp => {
             let interface = on_netdev()?;
-            Ok((Box::new(XdpDatapath::open(&XdpConfig::new(local))?), interface))
+            Ok((vec![Box::new(XdpDatapath::open(&XdpConfig::new(local))?)], interface))
         }
         DatapathChoice::Loopback(fabric) => {
             let datapath = fabric.attach(local)?;
             let interface = fabric_interface(config.address, datapath.caps().mtu);
-            Ok((Box::new(datapath), interface))
+            Ok((vec![Box::new(datapath)], interface))
         }
     }
+}
+
+/// Each engine looks like one of several processes on the address.
+fn for_each_engine<D: Datapath + 'static>(
+    config: &DeviceConfig,
+    open: impl Fn() -> Result<D, OpenError>,
+) -> Result<Datapaths, OpenError> {
+    let engines = 0..config.engines.get();
+    engines.map(|_| Ok(Box::new(open()?) as Box<dyn Datapath>)).collect()
 }
 
 #[cfg(test)]
@@ -111,14 +124,14 @@ mod tests {
     #[test]
     fn the_first_that_opens_is_taken() {
         let path = try_two("loopback").expect("it works");
-        assert_eq!(path.datapath, "loopback");
+        assert_eq!(path.datapaths, "loopback");
         assert_eq!(path.notes, ["loopback: the fastest that works here"]);
     }
 
     #[test]
     fn what_was_passed_over_is_told_with_its_reason() {
         let path = try_two("udp").expect("the last resort");
-        assert_eq!(path.datapath, "udp");
+        assert_eq!(path.datapaths, "udp");
         let reason = OpenError::NotUnicast(HERE);
         assert_eq!(
             path.notes,

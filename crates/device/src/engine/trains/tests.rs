@@ -1,7 +1,7 @@
 //! A way through the network that swallows trains.
 
 use super::*;
-use crate::device::build;
+use crate::device::Blueprint;
 use crate::engine::Engine;
 use crate::limits::DeviceLimits;
 use std::io;
@@ -121,7 +121,8 @@ impl End {
     fn new(fabric: &LoopbackFabric, own: u8, peer: u8) -> End {
         let datapath = Swallower::new(fabric.attach(addr(own)).expect("free"));
         let limits = DeviceLimits::default();
-        let mut engine = build(Box::new(datapath), addr(own), (Mtu::M1024, 1), [own; 32], limits);
+        let blueprint = Blueprint::new(addr(own), (Mtu::M1024, 1), [own; 32], limits);
+        let mut engine = blueprint.build(Box::new(datapath), 0);
         let tables = &mut engine.nic.tables;
         let pd = tables.mem.alloc_pd().expect("a PD");
         let cq = tables.cqs.insert(CompletionQueue::new(64));

@@ -10,7 +10,7 @@ mod receiver;
 mod requester;
 mod script;
 mod session;
-
+mod side_by_side;
 mod verify;
 
 pub use args::PerfArgs;

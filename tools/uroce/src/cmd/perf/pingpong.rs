@@ -124,7 +124,7 @@ fn round_trips(session: &Session, clock: &mut Clock, pinged: &mut Pinged) -> Res
 /// Polls until the send completes.
 fn await_send(session: &Session, watch: &mut Watch<'_>) -> Result<(), Stop> {
     loop {
-        match session.send_cq.poll_one() {
+        match session.send_cqs[0].poll_one() {
             Some(completion) if completion.is_ok() => return Ok(()),
             Some(completion) => return Err(failed(&completion).into()),
             None => drop(watch.idle()?),
@@ -176,7 +176,7 @@ fn await_byte(
     let wanted = (pinged.received + 1) as u8;
     while session.buffers.mark_received(pinged.size) != wanted {
         // Polling drives the device: without it nothing would arrive.
-        match session.send_cq.poll_one() {
+        match session.send_cqs[0].poll_one() {
             Some(completion) if completion.is_ok() => *open = open.saturating_sub(1),
             Some(completion) => return Err(failed(&completion).into()),
             None if watch.idle()? && clock.is_long_over() => return Err(Stop::PeerDone),
@@ -202,7 +202,7 @@ fn sends(
         let answers = pinged.received < count && (pinged.sent > 0 || !session.is_client());
         if answers {
             while !receiver.reap(&mut unused)? {
-                watch.nap(session.events.as_ref(), &session.recv_cq);
+                watch.nap(session.events.as_ref(), &session.recv_cqs);
                 if watch.idle()? && clock.is_long_over() {
                     return Err(Stop::PeerDone);
                 }

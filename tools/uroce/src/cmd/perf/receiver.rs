@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::peak::Times;
 use crate::stop::{Stop, failed};
 use std::time::Instant;
-use uroce_verbs::{RecvWr, Sge, WorkCompletion};
+use uroce_verbs::{CompletionQueue, RecvWr, Sge, WorkCompletion};
 
 /// Completions taken in one poll, and receives posted in one call.
 const POLL: usize = 64;
@@ -99,8 +99,17 @@ impl<'a> Receiver<'a> {
     /// # Errors
     /// [`Stop::Failed`] if a receive failed.
     pub fn reap(&mut self, times: &mut Times) -> Result<bool, Stop> {
+        let session = self.session;
+        let mut any = false;
+        for cq in &session.recv_cqs {
+            any |= self.reap_from(cq, times)?;
+        }
+        Ok(any)
+    }
+
+    fn reap_from(&mut self, cq: &CompletionQueue, times: &mut Times) -> Result<bool, Stop> {
         let mut out = [WorkCompletion::default(); POLL];
-        let count = self.session.recv_cq.poll(&mut out);
+        let count = cq.poll(&mut out);
         if count == 0 {
             return Ok(false);
         }

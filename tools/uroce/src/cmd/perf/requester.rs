@@ -5,8 +5,11 @@ use super::session::{QKEY, Session};
 use crate::failure::Failure;
 use crate::peak::Times;
 use crate::stop::{Stop, Watch, failed};
+use std::ops::Range;
 use std::time::{Duration, Instant};
-use uroce_verbs::{PostError, Qpn, RemoteSlice, Rkey, SendWr, Sge, WorkCompletion};
+use uroce_verbs::{
+    CompletionQueue, PostError, Qpn, RemoteSlice, Rkey, SendWr, Sge, WorkCompletion,
+};
 
 /// Completions taken in one poll.
 const POLL: usize = 64;
@@ -30,7 +33,7 @@ struct Lane {
     offset: u64,
 }
 
-/// Posts messages of one size on all queue pairs.
+/// Posts messages of one size on all queue pairs, or on those of one engine.
 #[derive(Debug)]
 pub struct Requester<'a> {
     session: &'a Session,
@@ -38,6 +41,9 @@ pub struct Requester<'a> {
     cq_mod: u64,
     goal: Goal,
     lanes: Vec<Lane>,
+    /// The engines whose queue pairs it serves, and how many those are.
+    engines: Range<usize>,
+    served: u64,
     /// Queue pairs that may have room: all at first, then those with completions. Looking at
     /// thousands of full ones for every message would take all the time.
     roomy: Vec<usize>,
@@ -51,8 +57,16 @@ pub struct Requester<'a> {
 }
 
 impl<'a> Requester<'a> {
-    /// Starts now.
+    /// Starts now, for all queue pairs.
     pub fn new(session: &'a Session, size: u64) -> Self {
+        Self::of_engines(session, size, 0..session.engines())
+    }
+
+    /// Starts now, for the queue pairs of these engines.
+    pub fn of_engines(session: &'a Session, size: u64, engines: Range<usize>) -> Self {
+        let count = session.engines();
+        let served = (0..session.qps.len()).rev().filter(|qp| engines.contains(&(qp % count)));
+        let roomy: Vec<usize> = served.collect();
         let plan = &session.plan;
         let now = Instant::now();
         let margin = Duration::from_secs(plan.args.margin.into());
@@ -65,7 +79,9 @@ impl<'a> Requester<'a> {
                 None => Goal::Messages(plan.iters),
             },
             lanes: vec![Lane::default(); session.qps.len()],
-            roomy: (0..session.qps.len()).rev().collect(),
+            engines,
+            served: roomy.len() as u64,
+            roomy,
             posted: 0,
             completed: 0,
             now,
@@ -80,9 +96,8 @@ impl<'a> Requester<'a> {
 
     /// True once nothing is left to post or to wait for.
     pub fn is_done(&self) -> bool {
-        let lanes = self.lanes.len() as u64;
         match self.goal {
-            Goal::Messages(count) => self.completed >= count.saturating_mul(lanes),
+            Goal::Messages(count) => self.completed >= count.saturating_mul(self.served),
             Goal::Until(end) => {
                 self.now >= end + DRAIN || (self.now >= end && self.posted == self.completed)
             }
@@ -183,8 +198,17 @@ impl<'a> Requester<'a> {
     /// # Errors
     /// [`Stop::Failed`] if an operation failed.
     pub fn reap(&mut self, times: &mut Times) -> Result<bool, Stop> {
+        let session = self.session;
+        let mut any = false;
+        for cq in &session.send_cqs[self.engines.clone()] {
+            any |= self.reap_from(cq, times)?;
+        }
+        Ok(any)
+    }
+
+    fn reap_from(&mut self, cq: &CompletionQueue, times: &mut Times) -> Result<bool, Stop> {
         let mut out = [WorkCompletion::default(); POLL];
-        let count = self.session.send_cq.poll(&mut out);
+        let count = cq.poll(&mut out);
         if count == 0 {
             return Ok(false);
         }

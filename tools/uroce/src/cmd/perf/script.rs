@@ -7,6 +7,7 @@ use super::pingpong;
 use super::receiver::Receiver;
 use super::requester::{self, Requester};
 use super::session::{CORRUPT, Session, VERIFIED};
+use super::side_by_side;
 use super::verify;
 use crate::exchange::channel::Patience;
 use crate::exchange::perftest::{DONE, Measured};
@@ -102,6 +103,9 @@ fn bandwidth(session: &Session, output: &mut Output) -> Result<Option<bool>, Sto
 }
 
 fn request_size(session: &Session, size: u64) -> (Result<(), Stop>, Bandwidth, Vec<u64>) {
+    if session.engines() > 1 {
+        return side_by_side::request_size(session, size);
+    }
     let mut times = times(session);
     let mut requester = Requester::new(session, size);
     let done = requester::run(&mut requester, &mut times);
@@ -200,7 +204,7 @@ fn receive(session: &Session, receiver: &mut Receiver<'_>, times: &mut Times) ->
             watch.progressed(Instant::now())?;
             continue;
         }
-        watch.nap(session.events.as_ref(), &session.recv_cq);
+        watch.nap(session.events.as_ref(), &session.recv_cqs);
         match watch.idle() {
             Err(Stop::PeerDone) => return peer_done(session, receiver.total()),
             other => drop(other?),

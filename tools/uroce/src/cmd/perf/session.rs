@@ -8,7 +8,7 @@ use crate::exchange::perftest::{self, Keys, Measured};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::usage::{Setup, Usage, resident_bytes};
-use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 use uroce_verbs::{
     Access, AddressHandle, CompChannel, CompletionQueue, ConnectOptions, Context, Endpoint, Mtu,
     ProtectionDomain, Psn, QpType, Qpn, QueuePair, SharedReceiveQueue,
@@ -48,10 +48,10 @@ pub struct Session {
     pub mtu: Mtu,
     /// The memory.
     pub buffers: Buffers,
-    /// Completions of sends.
-    pub send_cq: CompletionQueue,
-    /// Completions of receives.
-    pub recv_cq: CompletionQueue,
+    /// Completions of sends, a queue for each engine of the device.
+    pub send_cqs: Vec<CompletionQueue>,
+    /// Completions of receives, likewise.
+    pub recv_cqs: Vec<CompletionQueue>,
     /// Wakes the receiver with `-e`.
     pub events: Option<CompChannel>,
     /// Shared receive queue.
@@ -65,7 +65,7 @@ pub struct Session {
     /// What it took to make the queue pairs.
     pub setup: Setup,
     /// The peer verifies too.
-    pub peer_verifies: Cell<bool>,
+    pub peer_verifies: AtomicBool,
 }
 
 impl Session {
@@ -94,8 +94,8 @@ impl Session {
             interrupt: interrupt.clone(),
             mtu,
             buffers,
-            send_cq: made.send_cq,
-            recv_cq: made.recv_cq,
+            send_cqs: made.send_cqs,
+            recv_cqs: made.recv_cqs,
             events: made.events,
             qps: made.qps,
             srq: made.srq,
@@ -103,7 +103,7 @@ impl Session {
             local: Vec::new(),
             handle: None,
             setup: made.setup,
-            peer_verifies: Cell::new(false),
+            peer_verifies: AtomicBool::new(false),
             plan,
         };
         session.exchange_keys()?;
@@ -112,6 +112,11 @@ impl Session {
             session.handle = Some(session.address_handle(&pd)?);
         }
         Ok(session)
+    }
+
+    /// How many engines the device has. Queue pair `i` is in engine `i` modulo that.
+    pub fn engines(&self) -> usize {
+        self.send_cqs.len()
     }
 
     /// True at the end that posts the operations of a one-way test.
@@ -195,7 +200,7 @@ impl Session {
     pub fn barrier(&self) -> Result<(), Failure> {
         let note = if self.plan.args.verify { VERIFIES } else { 0 };
         let theirs = self.barrier_with(note)?;
-        self.peer_verifies.set(self.peer_verifies.get() || theirs == VERIFIES);
+        self.peer_verifies.fetch_or(theirs == VERIFIES, Ordering::Relaxed);
         Ok(())
     }
 
@@ -253,8 +258,8 @@ fn agree(context: &Context, channel: &Channel, plan: &Plan) -> Result<Mtu, Failu
 
 /// The objects of a run.
 struct Made {
-    send_cq: CompletionQueue,
-    recv_cq: CompletionQueue,
+    send_cqs: Vec<CompletionQueue>,
+    recv_cqs: Vec<CompletionQueue>,
     events: Option<CompChannel>,
     qps: Vec<QueuePair>,
     srq: Option<SharedReceiveQueue>,
@@ -264,26 +269,35 @@ struct Made {
 impl Made {
     fn new(context: &Context, pd: &ProtectionDomain, plan: &Plan) -> Result<Made, Failure> {
         let (send, receive) = (plan.tx_depth * plan.args.qp, plan.rx_depth * plan.args.qp);
-        let send_cq = context.create_cq(send.max(1)).map_err(Failure::environment)?;
+        let vectors = 0..context.query_device().num_comp_vectors;
+        if plan.args.use_srq && plan.args.qp > 1 && vectors.len() > 1 {
+            return Err(Failure::usage(
+                "a shared receive queue serves the queue pairs of one engine",
+            )
+            .help("leave out --engines, --use-srq or -q"));
+        }
+        let send_cqs = vectors.clone().map(|vector| context.create_cq_on(vector, send.max(1)));
+        let send_cqs = send_cqs.collect::<Result<Vec<_>, _>>().map_err(Failure::environment)?;
         let events = match plan.args.events {
             true => Some(context.create_comp_channel().map_err(Failure::environment)?),
             false => None,
         };
         let receive = receive.clamp(1, 32_767);
-        let recv_cq = match &events {
-            Some(channel) => channel.create_cq(receive, 0),
-            None => context.create_cq(receive),
-        };
-        let recv_cq = recv_cq.map_err(Failure::environment)?;
+        let recv_cqs = vectors.map(|vector| match &events {
+            Some(channel) => channel.create_cq_on(vector, receive, 0),
+            None => context.create_cq_on(vector, receive),
+        });
+        let recv_cqs = recv_cqs.collect::<Result<Vec<_>, _>>().map_err(Failure::environment)?;
         let srq = match plan.args.use_srq {
             true => Some(pd.create_srq(receive, 1).map_err(Failure::environment)?),
             false => None,
         };
         let start = Usage::now();
         let before = resident_bytes();
-        let qps = (0..plan.args.qp).map(|_| {
+        let engines = send_cqs.iter().zip(&recv_cqs).cycle();
+        let qps = engines.take(plan.args.qp as usize).map(|(send_cq, recv_cq)| {
             let mut builder = pd
-                .qp_builder(qp_type(plan), &send_cq, &recv_cq)
+                .qp_builder(qp_type(plan), send_cq, recv_cq)
                 .max_send_wr(plan.tx_depth)
                 .max_recv_wr(if srq.is_some() { 0 } else { plan.rx_depth })
                 .max_send_sge(1)
@@ -299,7 +313,7 @@ impl Made {
             seconds: start.elapsed().elapsed_seconds,
             resident_bytes: resident_bytes().saturating_sub(before),
         };
-        Ok(Made { send_cq, recv_cq, events, qps, srq, setup })
+        Ok(Made { send_cqs, recv_cqs, events, qps, srq, setup })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::args::{Atomic, Verb};
 use super::session::Session;
+use std::sync::atomic::Ordering;
 
 /// What the client's operations brought back: READ data, results of atomics. `counts`: operations of
 /// the last size on each queue pair. `None`: not asked, or not possible.
@@ -30,10 +31,11 @@ pub fn both(session: &Session, size: u64, counts: &[u64]) -> Option<bool> {
 
 fn is_possible(session: &Session) -> bool {
     let args = &session.plan.args;
-    if args.verify && !session.peer_verifies.get() {
+    let peer_verifies = session.peer_verifies.load(Ordering::Relaxed);
+    if args.verify && !peer_verifies {
         tracing::warn!("the peer was not started with --verify: nothing is checked");
     }
-    args.verify && session.peer_verifies.get()
+    args.verify && peer_verifies
 }
 
 fn all_right(session: &Session, size: u64, counts: &[u64]) -> bool {

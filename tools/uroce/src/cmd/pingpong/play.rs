@@ -87,7 +87,7 @@ impl Game<'_> {
         while self.played.sent < wanted || self.played.received < wanted {
             let count = self.end.cq.poll(&mut out);
             if count == 0 {
-                watch.nap(self.end.events.as_ref(), &self.end.cq);
+                watch.nap(self.end.events.as_ref(), std::slice::from_ref(&self.end.cq));
                 watch.idle()?;
                 continue;
             }

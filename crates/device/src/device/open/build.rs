@@ -1,0 +1,135 @@
+//! Making engines.
+
+use crate::clock::Clock;
+use crate::engine::{Engine, Flight, IcrcCounts, Nic, Tables, Trains};
+use crate::engines::first_object;
+use crate::gsi::{ACK_DELAY, GSI_SOURCE_PORT, Gsi};
+use crate::limits::{DeviceLimits, IN_FLIGHT_BYTES, MAX_QP_IN_SLOT};
+use crate::mcast::McastTable;
+use crate::qp_table::QpTable;
+use crate::timers::Timers;
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use uroce_cm::Identity;
+use uroce_datapath::Datapath;
+use uroce_memory::{MemLimits, MemTable};
+use uroce_transport::Instant;
+use uroce_wire::Mtu;
+
+/// What the engines of a device have in common.
+pub(crate) struct Blueprint {
+    local: SocketAddr,
+    active_mtu: Mtu,
+    guid: u64,
+    seed: [u8; 32],
+    limits: DeviceLimits,
+    /// One for all: completions of all engines have times of one clock.
+    clock: Clock,
+}
+
+/// Independent streams for keys, QPNs and communication ids: to see one says nothing about the others.
+/// Only the keys are the same in all engines of a device: each has a copy of its memory table, and copies
+/// that see the same changes give out the same keys.
+struct Streams {
+    keys: [u8; 32],
+    qpns: [u8; 32],
+    comm_ids: [u8; 32],
+}
+
+impl Streams {
+    fn of_engine(seed: [u8; 32], number: u8) -> Self {
+        let mut rng = ChaCha20Rng::from_seed(seed);
+        let mut draw = || {
+            let mut stream = [0; 32];
+            rng.fill_bytes(&mut stream);
+            stream
+        };
+        let keys = draw();
+        for _ in 0..2 * number {
+            draw();
+        }
+        Streams { keys, qpns: draw(), comm_ids: draw() }
+    }
+}
+
+impl Blueprint {
+    pub(crate) fn new(
+        local: SocketAddr,
+        (active_mtu, guid): (Mtu, u64),
+        seed: [u8; 32],
+        limits: DeviceLimits,
+    ) -> Self {
+        Blueprint { local, active_mtu, guid, seed, limits, clock: Clock::new() }
+    }
+
+    /// The engine with this number, counted from 0.
+    pub(crate) fn build(&self, mut datapath: Box<dyn Datapath>, number: u8) -> Engine {
+        let &Blueprint { local, active_mtu, guid, seed, mut limits, clock } = self;
+        let Streams { keys, qpns, comm_ids } = Streams::of_engine(seed, number);
+        let gsi_port = datapath.source_port(GSI_SOURCE_PORT);
+        let slot = datapath.slot();
+        if slot.is_some() {
+            limits.max_qp = limits.max_qp.min(MAX_QP_IN_SLOT);
+        }
+        let us = Identity {
+            address: local.ip(),
+            guid,
+            ack_delay: ACK_DELAY,
+            active_mtu: active_mtu.code(),
+            slot,
+        };
+        let nic = Nic {
+            local,
+            slot,
+            icrc_caps: datapath.caps().icrc,
+            qps: QpTable::new(qpns, slot),
+            timers: Timers::default(),
+            flight: Flight::new(IN_FLIGHT_BYTES),
+            trains: Trains::new(datapath.caps().segments > 1),
+            ready: VecDeque::new(),
+            patient: VecDeque::new(),
+            tables: Tables::new(MemTable::new(keys, mem_limits(&limits)), first_object(number)),
+            mcast: McastTable::default(),
+            icrc: IcrcCounts::default(),
+            gsi: Gsi::new(us, gsi_port, comm_ids),
+            errands: Vec::new(),
+        };
+        Engine {
+            clock,
+            datapath,
+            nic,
+            limits,
+            active_mtu,
+            turned_at: Instant::ZERO,
+            retry_at: None,
+            thread_sleeps_until: 0,
+        }
+    }
+}
+
+fn mem_limits(limits: &DeviceLimits) -> MemLimits {
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    MemLimits {
+        max_pd: count(limits.max_pd),
+        max_mr: count(limits.max_mr),
+        max_mw: count(limits.max_mw),
+        ..MemLimits::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s1_engines_share_the_stream_of_keys_and_no_other() {
+        let all: Vec<Streams> = (0..4).map(|number| Streams::of_engine([7; 32], number)).collect();
+        assert!(all.iter().all(|streams| streams.keys == all[0].keys));
+        let mut others: Vec<_> = all.iter().flat_map(|s| [s.keys, s.qpns, s.comm_ids]).collect();
+        others.sort_unstable();
+        others.dedup();
+        assert_eq!(others.len(), 1 + 2 * all.len());
+    }
+}

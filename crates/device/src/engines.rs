@@ -1,0 +1,153 @@
+//! The engines of a device that has several (docs/adr/016-engines.md).
+//!
+//! Each has a lock, a socket, a slot and a thread of its own, and they share nothing on the data path. What
+//! one has to ask of another, when connections come and go, is an [`Errand`].
+
+use crate::cm_channel::CmEventKind;
+use crate::engine::Engine;
+use crate::shared::{EngineGuard, Shared};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use uroce_cm::CommId;
+use uroce_wire::{Qpn, Slot};
+
+/// Bits of the number of a CQ, SRQ or XRC domain that tell those of one engine apart. The bits above are
+/// the number of the engine.
+const OBJECT_BITS: u32 = 24;
+
+/// The number of the first CQ, SRQ or XRC domain of an engine.
+pub(crate) fn first_object(engine: u8) -> u32 {
+    u32::from(engine) << OBJECT_BITS
+}
+
+/// The engine that a CQ, SRQ or XRC domain with this number is in.
+pub(crate) fn engine_of_object(id: u32) -> u8 {
+    (id >> OBJECT_BITS) as u8
+}
+
+/// What an engine asks of another one. Whoever has produced it runs it when he has let go of the lock.
+#[derive(Debug)]
+pub(crate) enum Errand {
+    /// A queue pair has got the first packet of this connection.
+    FirstPacket(CommId),
+    /// The connection of this queue pair stands: its first packet confirms nothing any more.
+    StopWaiting(Qpn),
+    /// The connection of this queue pair has ended. Afterwards its owner hears of it.
+    EndLink { qpn: Qpn, then: Option<(CommId, CmEventKind)> },
+}
+
+/// Two or more engines.
+#[derive(Debug)]
+pub(crate) struct Engines {
+    all: Box<[Arc<Shared>]>,
+    /// The engine that has each slot; 0 for the slots of other processes, too.
+    by_slot: Box<[u8]>,
+    /// Held by who changes something that all engines have a copy of, or counts what all have together.
+    /// Taken before the lock of any engine.
+    order: Mutex<()>,
+}
+
+impl Engines {
+    pub(crate) fn new(all: Vec<Arc<Shared>>) -> Arc<Engines> {
+        let mut by_slot = vec![0; usize::from(u8::MAX) + 1].into_boxed_slice();
+        for (number, shared) in (0..).zip(&all) {
+            if let Some(slot) = shared.lock().nic.slot {
+                by_slot[usize::from(slot.get())] = number;
+            }
+        }
+        let engines =
+            Arc::new(Engines { all: all.into_boxed_slice(), by_slot, order: Mutex::new(()) });
+        engines.all.iter().for_each(|shared| shared.join(&engines));
+        engines
+    }
+
+    pub(crate) fn all(&self) -> &[Arc<Shared>] {
+        &self.all
+    }
+
+    /// The engine of a queue pair; that of a number which nobody has is the first.
+    #[inline]
+    pub(crate) fn of_qp(&self, qpn: Qpn) -> &Shared {
+        self.of_slot(Slot::of(qpn))
+    }
+
+    /// The engine of a connection.
+    pub(crate) fn of_connection(&self, id: CommId) -> &Shared {
+        self.of_slot(id.slot())
+    }
+
+    /// The engine of a CQ, SRQ or XRC domain; that of a number which nobody has is the first.
+    #[inline]
+    pub(crate) fn of_object(&self, id: u32) -> &Shared {
+        self.all.get(usize::from(engine_of_object(id))).unwrap_or(&self.all[0])
+    }
+
+    #[inline]
+    fn of_slot(&self, slot: Option<Slot>) -> &Shared {
+        let slot = slot.map_or(0, Slot::get);
+        &self.all[usize::from(self.by_slot[usize::from(slot)])]
+    }
+
+    /// One change of what all engines have a copy of at a time.
+    pub(crate) fn order(&self) -> MutexGuard<'_, ()> {
+        self.order.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All engines at once, in their order.
+    pub(crate) fn lock_all(&self) -> Vec<EngineGuard<'_>> {
+        self.all.iter().map(|shared| shared.lock()).collect()
+    }
+
+    /// Called without a lock.
+    pub(crate) fn run(&self, errand: Errand) {
+        match errand {
+            Errand::FirstPacket(id) => self.of_connection(id).lock().confirm(id),
+            Errand::StopWaiting(qpn) => {
+                if let Some(entry) = self.of_qp(qpn).lock().nic.qps.get_mut(qpn) {
+                    entry.awaits_rtu = None;
+                }
+            }
+            Errand::EndLink { qpn, then } => {
+                self.of_qp(qpn).lock().end_link(qpn);
+                if let Some((id, kind)) = then {
+                    self.of_connection(id).lock().tell(id, kind);
+                }
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// The first packet of a connection has come to its queue pair in another engine.
+    fn confirm(&mut self, id: CommId) {
+        let now = self.clock.now();
+        self.nic.gsi.handle_comm_est(id);
+        self.serve_cm(now);
+        self.send_ready(now);
+    }
+}
+
+/// True if a number is of another slot than ours, where numbers have slots.
+pub(crate) fn is_elsewhere(own: Option<Slot>, theirs: Option<Slot>) -> bool {
+    own.is_some() && own != theirs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_objects_name_their_engine() {
+        for engine in [0, 1, 63] {
+            let first = first_object(engine);
+            assert_eq!(engine_of_object(first), engine);
+            assert_eq!(engine_of_object(first + (1 << OBJECT_BITS) - 1), engine);
+        }
+    }
+
+    #[test]
+    fn without_slots_nothing_is_elsewhere() {
+        let (one, two) = (Slot::new(1), Slot::new(2));
+        assert!(is_elsewhere(one, two) && is_elsewhere(one, None));
+        assert!(!is_elsewhere(one, one) && !is_elsewhere(None, two));
+    }
+}
