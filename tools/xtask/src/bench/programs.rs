@@ -59,7 +59,7 @@ pub fn run(setup: &Setup) -> Result<Vec<Series>> {
     let folder = workspace::target_folder().join("dist");
     dist::optimised(&folder)?;
     let uroce = folder.join("bin/uroce");
-    let link = Link::create(MTU)?;
+    let link = Link::create(MTU)?.keep_apart();
     let mut contestants = Vec::new();
     for test in [WRITE, SEND] {
         let Test { stock, ours, flags, unit, .. } = test;
