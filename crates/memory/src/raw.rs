@@ -33,6 +33,7 @@
 //!   of a message, with acquire ordering, sees the whole message once the end is there. (The
 //!   standard promises nothing before the completion, but programs do poll.)
 mod on_demand;
+mod pages;
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::{NonNull, with_exposed_provenance_mut};
@@ -42,10 +43,14 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::region::{OutOfRange, Region};
 use crate::slice::AtomicError;
 
-pub use on_demand::fault_in;
+pub use pages::fault_in;
 
 /// Alignment of the memory we allocate.
 const PAGE: usize = 4096;
+
+/// From this size on it begins at a huge page, and the kernel is asked for such: it gives them where it
+/// may (`transparent_hugepage` is `always` or `madvise`), on the NUMA node of whoever touches them first.
+const HUGE_PAGE: usize = 2 << 20;
 
 /// Alignment asked of the allocator: with a larger one it would have to touch every byte to zero
 /// it, instead of taking fresh pages.
@@ -124,14 +129,16 @@ impl Region {
 }
 
 impl Memory {
-    /// `len` zeroed bytes on a page boundary; `None` when there is no memory.
+    /// `len` zeroed bytes on a boundary of the pages that it may lie in; `None` when there is no memory.
     pub(crate) fn alloc(len: usize) -> Option<Memory> {
-        let layout = Layout::from_size_align(len.checked_add(PAGE)?, ALLOC_ALIGN).ok()?;
+        let page = if len >= HUGE_PAGE { HUGE_PAGE } else { PAGE };
+        let layout = Layout::from_size_align(len.checked_add(page)?, ALLOC_ALIGN).ok()?;
         // SAFETY: the layout's size is at least PAGE, so not zero.
         let base = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        let to_page = base.addr().get().wrapping_neg() % PAGE;
-        // SAFETY: to_page < PAGE, and the allocation has len + PAGE bytes.
+        let to_page = base.addr().get().wrapping_neg() % page;
+        // SAFETY: to_page < page, and the allocation has len + page bytes.
         let start = unsafe { base.add(to_page) };
+        pages::ask_for_huge_pages(start, len / HUGE_PAGE * HUGE_PAGE);
         let owner = Some(Arc::new(Allocation { base, layout }));
         Some(Memory { start, len, on_demand: false, _owner: owner })
     }
@@ -140,7 +147,7 @@ impl Memory {
     /// the beginning is looked at: every packet of it comes here for its own part.
     #[inline]
     pub(crate) fn is_mapped(&self, offset: usize, len: usize, write: bool) -> bool {
-        !self.on_demand || on_demand::fault_in(offset, len.min(MAX_FAULT), write).is_ok()
+        !self.on_demand || pages::fault_in(offset, len.min(MAX_FAULT), write).is_ok()
     }
 
     /// The provenance is exposed, so that a program may make a pointer of the number and poll.

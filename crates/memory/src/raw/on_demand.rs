@@ -5,34 +5,11 @@
 //! kernel, which says no where a program would get a signal. Between the two the program may
 //! unmap the memory: a copy in is then lost as if it had come just before, a copy out gives zeros.
 
-use std::io;
 use std::ptr::with_exposed_provenance_mut;
 
-use libc::{MADV_POPULATE_READ, MADV_POPULATE_WRITE, c_ulong, c_void, iovec, pid_t};
+use libc::{c_ulong, iovec, pid_t};
 
-/// Fetches the pages of `len` bytes at `addr`, as the registration of a region does.
-///
-/// # Errors
-/// `ENOMEM` or `EFAULT` where nothing is mapped; `EINVAL` where the page may not be accessed so,
-/// for memory of a device, and from kernels before 5.14, which know neither advice.
-pub fn fault_in(addr: usize, len: usize, write: bool) -> io::Result<()> {
-    let into_page = addr % page_size();
-    let Some(len) = len.checked_add(into_page).filter(|_| len > 0) else {
-        return Ok(());
-    };
-    let advice = if write { MADV_POPULATE_WRITE } else { MADV_POPULATE_READ };
-    let page = with_exposed_provenance_mut::<c_void>(addr - into_page);
-    // SAFETY: this advice changes no byte, and addresses without memory are an error.
-    match unsafe { libc::madvise(page, len, advice) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-fn page_size() -> usize {
-    // SAFETY: no arguments that could be wrong.
-    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
-}
+use super::pages::fault_in;
 
 /// Whether the kernel does all of this here: it is new enough, and no filter forbids it.
 pub(super) fn is_possible() -> bool {
@@ -79,6 +56,7 @@ fn move_bytes(by: Move, addr: usize, private: *mut u8, len: usize) -> bool {
 
 #[cfg(all(test, not(miri)))]
 mod tests {
+    use super::super::pages::page_size;
     use super::*;
 
     /// Two pages, of which the second is not mapped.

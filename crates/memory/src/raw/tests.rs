@@ -38,6 +38,15 @@ fn an_allocation_is_zeroed_and_starts_at_a_page() {
 }
 
 #[test]
+fn a_large_allocation_starts_at_a_huge_page() {
+    for len in [super::HUGE_PAGE, 2 * super::HUGE_PAGE + 1] {
+        let region = Region::alloc(len).unwrap();
+        assert_eq!((region.addr() as usize % super::HUGE_PAGE, region.len()), (0, len));
+        region.write(len - 1, &[1]).unwrap();
+    }
+}
+
+#[test]
 fn an_impossible_allocation_is_an_error() {
     for len in [usize::MAX, usize::MAX - PAGE + 1, isize::MAX as usize] {
         assert_eq!(Region::alloc(len).unwrap_err().len, len);
