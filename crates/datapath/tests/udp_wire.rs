@@ -148,7 +148,7 @@ fn a_packet_longer_than_a_receive_buffer_is_dropped_and_counted() {
         a.send_to(&vec![7; length], b.local()).expect("send");
     }
     let mut lengths = Vec::new();
-    b.recv(64, &mut |packet| lengths.push(packet.payload.len())).expect("recv");
+    while b.recv(64, &mut |packet| lengths.push(packet.payload.len())).expect("recv") > 0 {}
     assert_eq!(lengths, [9216, 8]);
     assert_eq!((b.stats().rx_packets, b.stats().rx_truncated), (2, 2));
 }

@@ -189,11 +189,19 @@ impl<D: Datapath> Middleware for SlotDatapath<D> {
         let late = letters && self.waited >= MAX_WAIT;
         let share = if late { limit / 2 } else { limit };
         let (own, sorter) = (self.slot.get(), &mut self.sorter);
-        let mut count = self.inner.recv(share, &mut |rx| {
-            if rx.payload.get(Slot::OFFSET) == Some(&own) || !sorter.pass_on(&rx) {
-                sink(rx);
+        let mut count = 0;
+        loop {
+            let got = self.inner.recv(share - count, &mut |rx| {
+                if rx.payload.get(Slot::OFFSET) == Some(&own) || !sorter.pass_on(&rx) {
+                    sink(rx);
+                }
+            })?;
+            count += got;
+            // Only 0 says that the socket is empty.
+            if got == 0 || count == share || !letters {
+                break;
             }
-        })?;
+        }
         sorter.send_letter();
         if sorter.astray >= MANY {
             sorter.astray = 0;

@@ -34,11 +34,12 @@ pub(crate) fn send_many<'a>(
     let mut pieces = [NOTHING; MAX_BATCH];
     let mut headers = [empty_header(); MAX_BATCH];
     let count = point_at(messages, &mut pieces, &mut headers);
+    let (raw, flags) = (fd.as_raw_fd(), FLAGS);
+    // The C library's function would be a cancellation point, which costs two atomic operations.
     // SAFETY: the first `count` headers point to slices that live as long as 'a and to `pieces`,
     // both of which outlive the call; sendmmsg only reads from them.
-    let sent = unsafe {
-        libc::sendmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), count as libc::c_uint, FLAGS as _)
-    };
+    let sent =
+        unsafe { libc::syscall(libc::SYS_sendmmsg, raw, headers.as_mut_ptr(), count, flags) };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
@@ -120,11 +121,14 @@ impl RecvRoom {
         let mut pieces = [NOTHING; MAX_BATCH];
         let mut headers = [empty_header(); MAX_BATCH];
         self.point(limit, &mut pieces, &mut headers);
-        let none = std::ptr::null_mut();
-        let (raw, count) = (fd.as_raw_fd(), limit as libc::c_uint);
+        let none = std::ptr::null_mut::<libc::timespec>();
+        let (raw, flags) = (fd.as_raw_fd(), FLAGS);
+        // As for sending. With a null pointer for the time there are no two layouts of it to choose from.
         // SAFETY: the first `limit` headers point to buffers of `self`, which is borrowed mutably,
         // and to `pieces`; all outlive the call, and each length is that of its buffer.
-        let got = unsafe { libc::recvmmsg(raw, headers.as_mut_ptr(), count, FLAGS as _, none) };
+        let got = unsafe {
+            libc::syscall(libc::SYS_recvmmsg, raw, headers.as_mut_ptr(), limit, flags, none)
+        };
         let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
         for (extent, header) in self.extents.iter_mut().zip(&headers[..got]) {
             *extent = Extent {

@@ -60,6 +60,10 @@ pub(super) struct Receiver {
     pending: Pending,
     /// Packets in the last message, to guess how many messages bring as many as asked for.
     per_message: usize,
+    /// Messages to ask for in one call.
+    asking: usize,
+    /// The last call brought the one message that it asked for.
+    lone: bool,
     /// Readable when any of the sockets is.
     epoll: OwnedFd,
     recv_buffer: usize,
@@ -91,6 +95,8 @@ impl Receiver {
             room,
             pending: Pending::default(),
             per_message: 1,
+            asking: 1,
+            lone: false,
             epoll,
             recv_buffer,
             offload,
@@ -131,19 +137,22 @@ impl Receiver {
         let mut count = 0;
         let mut soft = 0;
         while count < limit && soft < SOFT_LIMIT {
-            let asked = (limit - count).div_ceil(self.per_message).min(self.room.batch());
+            let asked = (limit - count).div_ceil(self.per_message).min(self.asking);
             stats.syscalls += 1;
             let socket = self.groups.get(index.wrapping_sub(1)).map(|group| &group.socket);
             match self.room.receive(socket.unwrap_or(&self.socket).as_fd(), asked) {
                 Ok(got) => {
                     self.pending = Pending { next: 0, end: got, offset: 0 };
                     count += self.hand_over(limit - count, stats, sink);
-                    if got < asked {
+                    if self.is_enough(got, asked) && count > 0 {
                         break;
                     }
                 }
                 Err(error) => match Errno::from_io_error(&error) {
-                    Some(Errno::AGAIN) => break,
+                    Some(Errno::AGAIN) => {
+                        self.lone = false;
+                        break;
+                    }
                     Some(Errno::BADF | Errno::NOTSOCK | Errno::FAULT) => return Err(error),
                     _ => soft += 1,
                 },
@@ -151,6 +160,18 @@ impl Receiver {
         }
         stats.soft_errors += soft as u64;
         Ok(count)
+    }
+
+    /// Whether to stop at `got` messages of `asked`, and how many to ask for from now on.
+    ///
+    /// Whoever sends one message and waits for the answer has no second one on its way: looking for it
+    /// takes a third of the time of the call, and the message waits meanwhile. So one is asked for until
+    /// two calls in a row have brought one each, and again when a call for more has brought only one.
+    fn is_enough(&mut self, got: usize, asked: usize) -> bool {
+        let first = asked == 1 && !self.lone;
+        self.lone = asked == 1;
+        self.asking = if first || asked > 1 && got == 1 { 1 } else { self.room.batch() };
+        first || got < asked
     }
 
     /// Hands over up to `limit` packets of the messages in the room; returns how many.
