@@ -3,6 +3,7 @@
 mod endpoint;
 mod exit;
 mod inbox;
+mod ring;
 
 use std::collections::HashMap;
 use std::io;

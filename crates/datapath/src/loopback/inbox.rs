@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
 
+use super::ring::{self, Next, Ring, SLOTS};
 use crate::burst::{Burst, PACKET_ROOM, Train, TrainLimit};
 
 /// Packets between two flushes.
@@ -32,12 +33,28 @@ const RESERVE: usize = DEPTH / 2;
 /// another exchange.
 const COPY_BYTES: usize = 2 * 1024;
 
-/// Bursts waiting, empty ones in exchange, and whether the receiver is about to sleep.
+/// Small trains that may wait in the ring; what comes then waits on the shelf, where there is more room.
+const BACKLOG: usize = 32;
+
+/// Trains of a small burst: each takes a slot of the ring.
+const SMALL_TRAINS: usize = 4;
+
+/// Bursts waiting, and empty ones in exchange.
 #[derive(Debug)]
 struct Shelf {
     waiting: VecDeque<Burst>,
     empty: Vec<Burst>,
-    armed: bool,
+}
+
+/// What those who send have to agree on.
+#[derive(Debug)]
+struct Tail {
+    /// Number of the next slot.
+    next: usize,
+    /// Up to this number small trains may be put into the ring without another look.
+    small_until: usize,
+    /// What was sent last is on the shelf; so more can be put with it.
+    shelved: bool,
 }
 
 /// Keeps a value away from its neighbours' cache lines.
@@ -47,14 +64,15 @@ struct Apart<T>(T);
 
 /// Where the packets for one address wait.
 ///
-/// A sender gives a full burst and takes an empty one for it, so nothing is copied and the number
-/// of bursts never changes.
+/// Small trains are copied through the ring. For others a sender gives a full burst and takes an empty
+/// one for it, so nothing is copied and the number of bursts never changes.
 #[derive(Debug)]
 pub(super) struct Inbox {
-    shelf: Mutex<Shelf>,
-    /// Length of `waiting`, to be read without the lock by a spinning receiver. It follows a moment
-    /// later, so that the receiver does not run into a lock that is still held.
-    ready: Apart<AtomicUsize>,
+    ring: Ring,
+    tail: Apart<Mutex<Tail>>,
+    shelf: Apart<Mutex<Shelf>>,
+    /// The receiver is about to sleep.
+    armed: Apart<AtomicBool>,
     dropped: AtomicUsize,
     closed: AtomicBool,
     event: OwnedFd,
@@ -63,10 +81,12 @@ pub(super) struct Inbox {
 impl Inbox {
     pub(super) fn new() -> io::Result<Self> {
         let empty = (0..DEPTH).map(|_| new_burst()).collect();
-        let shelf = Shelf { waiting: VecDeque::with_capacity(DEPTH), empty, armed: false };
+        let shelf = Shelf { waiting: VecDeque::with_capacity(DEPTH), empty };
         Ok(Self {
-            shelf: Mutex::new(shelf),
-            ready: Apart(AtomicUsize::new(0)),
+            ring: Ring::new(),
+            tail: Apart(Mutex::new(Tail { next: 0, small_until: 0, shelved: false })),
+            shelf: Apart(Mutex::new(shelf)),
+            armed: Apart(AtomicBool::new(false)),
             dropped: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
@@ -75,50 +95,105 @@ impl Inbox {
 
     /// Takes all packets of `burst`, which is empty afterwards; returns whether it woke the receiver.
     pub(super) fn give(&self, burst: &mut Burst) -> bool {
+        let mut tail = self.tail();
+        if self.is_small(&mut tail, burst.trains()) {
+            for train in burst.trains() {
+                self.put_small(&mut tail, burst, train);
+            }
+            burst.clear();
+            return self.wake(tail);
+        }
         let mut shelf = self.shelf();
-        let before = shelf.waiting.len();
         let small = burst.bytes() <= COPY_BYTES || shelf.empty.len() < RESERVE;
+        let before = shelf.waiting.len();
         let dropped = match shelf.waiting.back_mut() {
-            Some(last) if small && last.fits(burst.packets(), burst.bytes()) => {
+            Some(last) if small && tail.shelved && last.fits(burst.packets(), burst.bytes()) => {
                 let lost = copy_all(last, burst);
                 burst.clear();
                 lost
             }
-            _ => exchange(&mut shelf, burst),
+            _ if self.ring.is_free(tail.next) => exchange(&mut shelf, burst),
+            _ => lose(burst),
         };
-        self.finish(shelf, before, dropped)
+        self.announce(&mut tail, shelf, before, dropped);
+        self.wake(tail)
     }
 
     /// Takes a copy of one train of `burst`; returns whether it woke the receiver.
     pub(super) fn give_copy(&self, burst: &Burst, train: &Train) -> bool {
+        let mut tail = self.tail();
+        if self.is_small(&mut tail, std::slice::from_ref(train)) {
+            self.put_small(&mut tail, burst, train);
+            return self.wake(tail);
+        }
         let mut shelf = self.shelf();
         let before = shelf.waiting.len();
         let mut left = *train;
-        if let Some(last) = shelf.waiting.back_mut() {
+        if let Some(last) = shelf.waiting.back_mut().filter(|_| tail.shelved) {
             let fitted = last.append(burst, &left);
             left = left.without(fitted);
         }
         if left.packets > 0
+            && self.ring.is_free(tail.next)
             && let Some(mut fresh) = shelf.empty.pop()
         {
             let fitted = fresh.append(burst, &left);
             left = left.without(fitted);
             shelf.waiting.push_back(fresh);
         }
-        self.finish(shelf, before, left.packets)
+        self.announce(&mut tail, shelf, before, left.packets);
+        self.wake(tail)
     }
 
-    /// Gives the lock back and tells the receiver; `before` bursts waited when it was taken.
-    fn finish(&self, mut shelf: MutexGuard<'_, Shelf>, before: usize, dropped: usize) -> bool {
-        let fresh = shelf.waiting.len() - before;
-        let wake = std::mem::take(&mut shelf.armed);
+    /// Whether the trains go into the ring. Looked at once for many, since the look takes a cache line
+    /// away from the receiver: of the slots in use, bursts take [`DEPTH`], trains [`BACKLOG`].
+    fn is_small(&self, tail: &mut Tail, trains: &[Train]) -> bool {
+        if trains.len() > SMALL_TRAINS || !trains.iter().all(ring::fits) {
+            return false;
+        }
+        if tail.next + trains.len() > tail.small_until {
+            // What was sent this many numbers ago has been read, if the slot is free.
+            let ahead = SLOTS - BACKLOG / 2;
+            if !self.ring.is_free(tail.next + ahead) {
+                return false;
+            }
+            tail.small_until = tail.next + BACKLOG / 2;
+        }
+        true
+    }
+
+    fn put_small(&self, tail: &mut Tail, burst: &Burst, train: &Train) {
+        self.ring.put_train(tail.next, train, burst.train_bytes(train));
+        tail.next += 1;
+        tail.shelved = false;
+    }
+
+    /// Counts what was dropped, and tells of a burst that is on the shelf now but was not `before`.
+    fn announce(
+        &self,
+        tail: &mut Tail,
+        shelf: MutexGuard<'_, Shelf>,
+        before: usize,
+        dropped: usize,
+    ) {
+        let fresh = shelf.waiting.len() > before;
         drop(shelf);
-        if fresh > 0 {
-            self.ready.0.fetch_add(fresh, Ordering::Release);
+        if fresh {
+            self.ring.put_parcel(tail.next);
+            tail.next += 1;
+            tail.shelved = true;
         }
         if dropped > 0 {
             self.dropped.fetch_add(dropped, Ordering::Relaxed);
         }
+    }
+
+    /// Wakes the receiver if it sleeps.
+    fn wake(&self, tail: MutexGuard<'_, Tail>) -> bool {
+        drop(tail);
+        // In one order with `arm`: either it sees what was sent, or we that it sleeps.
+        let wake =
+            self.armed.0.load(Ordering::SeqCst) && self.armed.0.swap(false, Ordering::SeqCst);
         if wake {
             // The only possible error is a full counter, and then the descriptor is readable.
             let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
@@ -126,31 +201,37 @@ impl Inbox {
         wake
     }
 
-    /// Puts the oldest waiting burst in place of `done`; `false` when none waits.
+    /// Puts what is next in place of `done`; `false` when nothing waits.
     pub(super) fn take(&self, done: &mut Burst) -> bool {
-        if self.ready.0.load(Ordering::Acquire) == 0 {
+        if self.ring.is_empty() {
             return false;
         }
-        let mut shelf = self.shelf();
-        let Some(next) = shelf.waiting.pop_front() else {
-            return false;
-        };
-        let mut done = std::mem::replace(done, next);
         done.clear();
-        shelf.empty.push(done);
-        drop(shelf);
-        // Wraps round for a moment when the sender has not counted its burst yet.
-        self.ready.0.fetch_sub(1, Ordering::Relaxed);
-        true
+        match self.ring.next(done) {
+            Next::Nothing => false,
+            Next::Train => true,
+            Next::Parcel => {
+                let mut shelf = self.shelf();
+                let Some(next) = shelf.waiting.pop_front() else {
+                    return false;
+                };
+                let done = std::mem::replace(done, next);
+                shelf.empty.push(done);
+                true
+            }
+        }
     }
 
     /// Asks for a wake-up; `true` when packets wait already.
     pub(super) fn arm(&self) -> bool {
         // An earlier wake-up must not end the coming sleep at once.
         let _ = rustix::io::read(&self.event, &mut [0u8; 8]);
-        let mut shelf = self.shelf();
-        shelf.armed = shelf.waiting.is_empty();
-        !shelf.armed
+        self.armed.0.store(true, Ordering::SeqCst);
+        let waits = !self.ring.is_empty();
+        if waits {
+            self.armed.0.store(false, Ordering::Relaxed);
+        }
+        waits
     }
 
     pub(super) fn event(&self) -> io::Result<OwnedFd> {
@@ -169,8 +250,12 @@ impl Inbox {
         self.closed.load(Ordering::Acquire)
     }
 
+    fn tail(&self) -> MutexGuard<'_, Tail> {
+        self.tail.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shelf.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -182,12 +267,17 @@ pub(super) fn new_burst() -> Burst {
 /// Swaps `burst` with an empty one, or empties it when there is none; returns the packets lost.
 fn exchange(shelf: &mut Shelf, burst: &mut Burst) -> usize {
     let Some(fresh) = shelf.empty.pop() else {
-        let lost = burst.packets();
-        burst.clear();
-        return lost;
+        return lose(burst);
     };
     shelf.waiting.push_back(std::mem::replace(burst, fresh));
     0
+}
+
+/// Empties `burst`; returns the packets lost.
+fn lose(burst: &mut Burst) -> usize {
+    let lost = burst.packets();
+    burst.clear();
+    lost
 }
 
 /// Copies every train of `burst` behind `last`; returns the packets that found no room.
