@@ -6,27 +6,29 @@ use uroce_transport::Instant;
 /// Monotonic time since the device was opened.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
-    start: std::time::Instant,
-    /// The same moment on CLOCK_MONOTONIC, in nanoseconds.
+    /// When that was on CLOCK_MONOTONIC, in nanoseconds.
     origin: u64,
 }
 
 impl Clock {
     pub(crate) fn new() -> Self {
-        let now = clock_gettime(ClockId::Monotonic);
-        let whole = u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000;
-        let origin = whole + u64::try_from(now.tv_nsec).unwrap_or(0);
-        Clock { start: std::time::Instant::now(), origin }
+        Clock { origin: monotonic() }
     }
 
     /// Nanoseconds since the device was opened; 64 bits last for centuries (A32).
     pub(crate) fn now(&self) -> Instant {
-        let ns = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        Instant::from_nanos(ns)
+        Instant::from_nanos(monotonic().saturating_sub(self.origin))
     }
 
     /// A time of this clock on CLOCK_MONOTONIC, in nanoseconds.
     pub(crate) fn monotonic_ns(&self, at: u64) -> u64 {
         self.origin.saturating_add(at)
     }
+}
+
+/// CLOCK_MONOTONIC in nanoseconds. std's clock makes two numbers of it, and one again of the difference.
+fn monotonic() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    let [seconds, ns] = [now.tv_sec, now.tv_nsec].map(|part| u64::try_from(part).unwrap_or(0));
+    seconds.saturating_mul(1_000_000_000).saturating_add(ns)
 }

@@ -18,17 +18,26 @@ pub(crate) struct RxIcrc {
 pub(crate) struct IdPredictor {
     last: u16,
     step: u16,
+    /// The last step undid the one before: data and an ACK behind it in one train, one train after the
+    /// other, are 0, 1, 0, 1.
+    alternates: bool,
 }
 
 impl IdPredictor {
     /// The candidates, most likely first.
     pub(crate) fn guesses(self) -> [u16; 3] {
-        [self.last.wrapping_add(self.step), self.last.wrapping_add(1), 0]
+        let next = match self.alternates {
+            true => self.last.wrapping_sub(self.step),
+            false => self.last.wrapping_add(self.step),
+        };
+        [next, self.last.wrapping_add(1), 0]
     }
 
     /// Learns the ID of a packet whose ICRC was right with it.
     pub(crate) fn learn(&mut self, id: u16) {
-        self.step = id.wrapping_sub(self.last);
+        let step = id.wrapping_sub(self.last);
+        self.alternates = step != 0 && step == self.step.wrapping_neg();
+        self.step = step;
         self.last = id;
     }
 }
@@ -44,9 +53,13 @@ mod tests {
 
     #[test]
     fn counters_and_constants_are_predicted() {
-        for (ids, next) in
-            [([7, 8, 9], 10), ([5, 5, 5], 5), ([0xfffe, 0xffff, 0], 1), ([0, 0, 0], 0)]
-        {
+        for (ids, next) in [
+            ([7, 8, 9], 10),
+            ([5, 5, 5], 5),
+            ([0xfffe, 0xffff, 0], 1),
+            ([0, 0, 0], 0),
+            ([0, 1, 0], 1),
+        ] {
             let mut predictor = IdPredictor::default();
             ids.into_iter().for_each(|id| predictor.learn(id));
             assert_eq!(predictor.guesses()[0], next, "{ids:?}");
