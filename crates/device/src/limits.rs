@@ -12,6 +12,8 @@ pub const IN_FLIGHT_BYTES: u64 = 1024 * 1024;
 /// Posted requests that are kept to leave together, as one train, while others are on their way and the
 /// application polls: a packet on its own costs ten times as much as one in a train.
 pub const DOORBELL_BATCH: usize = 32;
+/// The same for those who post lists: as many as travel in one train.
+pub const DOORBELL_LISTS: usize = TX_PACKETS_PER_QP;
 /// Most timers served in one turn; the rest stay due and are served in the next.
 pub const TIMERS_PER_TURN: usize = 256;
 /// How many of the last destroyed QPNs are not given out again (S1).

@@ -6,7 +6,7 @@ use super::shared_receive::no_srq;
 use crate::engine::{Engine, Tables};
 use crate::error::{CreateError, DestroyError, ModifyError, NoSuchObject};
 use crate::event_channel::EventOwner;
-use crate::limits::{DOORBELL_BATCH, DeviceLimits};
+use crate::limits::{DOORBELL_BATCH, DOORBELL_LISTS, DeviceLimits};
 use std::net::IpAddr;
 use uroce_memory::PdId;
 use uroce_transport::{
@@ -103,8 +103,8 @@ impl Device {
 
     /// `ibv_post_send`: queues the requests in order and sends what can be sent at once. While
     /// the application polls and earlier requests are on their way, up to
-    /// 32 requests are kept together and leave with the next poll. On failure the number of the request that was refused comes with the reason; those before it
-    /// are posted (B36).
+    /// 32 requests, or 64 in lists, are kept together and leave with the next poll. On failure the
+    /// number of the request that was refused comes with the reason; those before it are posted (B36).
     ///
     /// # Errors
     /// [`PostError`].
@@ -119,8 +119,9 @@ impl Device {
         let posted = wrs.iter().enumerate().try_for_each(|(index, wr)| {
             entry.qp.post_send(now, wr, &mut context).map_err(|error| (index, error))
         });
-        entry.kept = if busy { entry.kept + wrs.len() } else { DOORBELL_BATCH };
-        let keep = entry.kept < DOORBELL_BATCH && shared.application_polls(now);
+        let batch = if wrs.len() > 1 { DOORBELL_LISTS } else { DOORBELL_BATCH };
+        entry.kept = if busy { entry.kept + wrs.len() } else { batch };
+        let keep = entry.kept < batch && shared.application_polls(now);
         engine.touched(qpn);
         if !keep {
             engine.send_ready(now);
