@@ -26,9 +26,17 @@ fn the_loopback_interface_is_in_good_health() {
     for name in ["UDP_SEGMENT", "mtu", "port", "neighbour", "path MTU", "datapath"] {
         assert_eq!(state(name), Some(&"ok".into()), "{name}: {report:#}");
     }
-    for name in
-        ["kernel", "CAP_NET_RAW", "AF_XDP", "driver", "offloads", "XDP", "rmem_max", "firewall"]
-    {
+    for name in [
+        "kernel",
+        "CAP_NET_RAW",
+        "AF_XDP",
+        "driver",
+        "offloads",
+        "XDP",
+        "rmem_max",
+        "firewall",
+        "segmentation",
+    ] {
         assert!(state(name).is_some(), "{name}: {report:#}");
     }
 }

@@ -10,6 +10,7 @@ mod peer;
 mod port;
 mod privilege;
 mod subject;
+mod trains;
 
 use crate::cli::Global;
 use crate::failure::Failure;
@@ -67,6 +68,7 @@ fn examine(subject: &Subject) -> Vec<Finding> {
     findings.extend(buffers::examine(held));
     findings.extend(port::examine(subject));
     findings.push(firewall::examine(subject));
+    findings.push(trains::examine(subject));
     if let Some(peer) = subject.peer {
         findings.extend(peer::examine(subject, peer));
     }
