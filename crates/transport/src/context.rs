@@ -7,6 +7,7 @@ use uroce_memory::MemTable;
 use crate::counters::Counters;
 use crate::cq::CqTable;
 use crate::event::EventQueue;
+use crate::kept::KeptBuffers;
 use crate::srq::SrqTable;
 
 /// The device's tables, lent to a queue pair for one call.
@@ -20,6 +21,8 @@ pub struct Context<'a> {
     pub srqs: &'a mut SrqTable,
     /// Asynchronous events.
     pub events: &'a mut EventQueue,
+    /// Buffers for requests that came behind a gap.
+    pub kept: &'a mut KeptBuffers,
     /// Counters.
     pub counters: &'a mut Counters,
 }

@@ -66,6 +66,8 @@ counters! {
     ack_timeout,
     /// Request packets sent again.
     retransmitted_pkts,
+    /// Requests that came behind a gap and were kept until it was closed (ADR 17).
+    kept_request,
     /// NAKs sent, of all kinds but RNR.
     sent_nak,
     /// NAKs received that end a QP (R73).

@@ -23,6 +23,8 @@ pub const INITIAL_WINDOW: u32 = 64;
 /// The window never shrinks below this: so little overruns no receiver, and less would starve the link
 /// between two losses.
 pub const MIN_WINDOW: u32 = 32;
+/// A single lost packet, with the ones behind it kept by the peer, takes this share of the window.
+pub const SINGLE_LOSS_SHARE: u32 = 64;
 /// After a loss the window grows by one packet for so many that are acknowledged.
 pub const WINDOW_GROWTH: u32 = 8;
 /// After so many local ACK timeouts without any progress a QP sends packets singly, to see whether it is
@@ -39,6 +41,21 @@ pub const TAIL_PROBES: u32 = 3;
 pub const TAIL_PROBE_NS: u64 = 200_000;
 /// Most request payload in flight of one QP, in bytes; a receiver's socket buffer holds about this.
 pub const MAX_WINDOW_BYTES: u64 = 256 * 1024;
+/// Room for the headers, pad and ICRC of a request that is kept behind a gap.
+pub const KEPT_HEADERS: usize = 64;
+/// Memory for the requests that one QP keeps behind a gap: a window of them, at any path MTU.
+pub const KEPT_BYTES: usize = MAX_WINDOW as usize * (1024 + KEPT_HEADERS);
+/// QPs of a device that may keep requests behind a gap at a time; the others go without.
+pub const KEPT_BUFFERS: usize = 64;
+/// Tail probes to a peer that keeps what comes behind a gap: they are single packets, and come sooner.
+pub const REPAIR_PROBES: u32 = 6;
+/// Such a probe waits this long (ns) beyond two round trips.
+pub const REPAIR_PROBE_NS: u64 = 20_000;
+/// A gap that turns out to be longer than one packet gets so many at a time; if that is too few as well,
+/// everything is sent again.
+pub const REPAIR_RUN: u32 = 8;
+/// A peer that kept nothing so often in a row is believed to keep nothing.
+pub const REPAIRS_IN_VAIN: u32 = 8;
 /// A READ work request is sent as READ REQUESTs of at most this many bytes, because nothing but the
 /// request size limits the burst that a responder sends back.
 pub const READ_PIECE_BYTES: u64 = MAX_WINDOW_BYTES / 2;

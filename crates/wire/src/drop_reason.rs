@@ -56,8 +56,8 @@ reasons! {
     MulticastNotUd "multicast_not_ud" "A multicast QPN for a queue pair that is not UD (R14).";
     NoMulticastMember "no_multicast_member" "No queue pair is attached to the multicast group; attach one, or leave the group.";
     BadIcrc "bad_icrc" "The ICRC is wrong (R9): the packet was damaged, or NAT, a mirror or a forger altered it.";
-    PsnOutOfSequence "psn_out_of_sequence" "Packets before this one are missing; answered with one NAK (R53).";
-    PsnNakPending "psn_nak_pending" "Behind a gap that was already NAKed (R53).";
+    PsnOutOfSequence "psn_out_of_sequence" "Packets before this one are missing; answered with one NAK (R53). SENDs and WRITEs that are kept count as kept_request.";
+    PsnNakPending "psn_nak_pending" "Behind a gap that was already NAKed (R53), and not kept: no SEND or WRITE, there already, or too far ahead.";
     DuplicateRequest "duplicate_request_answered" "Executed before; answered again, not executed again (R57).";
     DuplicateReadInvalid "duplicate_read_invalid" "A repeated READ that is not part of a remembered one (R58).";
     DuplicateAtomicUnknown "duplicate_atomic_unknown" "A repeated atomic whose result is no longer stored (R59).";

@@ -5,7 +5,9 @@ use crate::qp_table::NumberHash;
 use slab::Slab;
 use std::collections::HashMap;
 use uroce_memory::{MemTable, PdId};
-use uroce_transport::{Context, Counters, CqId, CqTable, EventQueue, SrqTable, XrcdId};
+use uroce_transport::{
+    Context, Counters, CqId, CqTable, EventQueue, KeptBuffers, SrqTable, XrcdId,
+};
 
 /// What a CQ was created with.
 #[derive(Debug)]
@@ -23,6 +25,7 @@ pub(crate) struct Tables {
     pub(crate) cqs: CqTable,
     pub(crate) srqs: SrqTable,
     pub(crate) events: EventQueue,
+    pub(crate) kept: KeptBuffers,
     pub(crate) counters: Counters,
     pub(crate) cq_notes: HashMap<CqId, CqNote, NumberHash>,
     pub(crate) srq_count: usize,
@@ -48,6 +51,7 @@ impl Tables {
             cqs: CqTable::starting_at(first),
             srqs: SrqTable::starting_at(first),
             events: EventQueue::new(),
+            kept: KeptBuffers::new(),
             counters: Counters::new(),
             cq_notes: HashMap::default(),
             srq_count: 0,
@@ -84,6 +88,7 @@ impl Tables {
             cqs: &mut self.cqs,
             srqs: &mut self.srqs,
             events: &mut self.events,
+            kept: &mut self.kept,
             counters: &mut self.counters,
         }
     }

@@ -77,6 +77,8 @@ impl QueuePair {
                 return self.finish_response(now, psn, cx);
             }
             self.handle_implied_nak(now, missing, cx);
+        } else if self.requester.repair.is_under_way() {
+            self.check_repair(cx);
         }
     }
 
@@ -138,11 +140,12 @@ impl QueuePair {
         }
         self.note_requests_arrived();
         self.requester.note_progress(count);
+        self.requester.repair.note_progress(self.requester.una, now);
         self.requester.probe.note_progress(self.requester.una, now);
         self.skip_acknowledged();
         self.restart_ack_timer(now);
         if self.requester.in_flight() {
-            self.requester.probe.arm(now);
+            self.arm_probe(now);
         }
     }
 

@@ -86,7 +86,7 @@ impl QueuePair {
             cx.counters.retransmitted_pkts += 1;
         } else {
             requester.next_new = next;
-            if asked {
+            if asked && !requester.repair.is_under_way() {
                 requester.probe.note_asked(sent.psn, now);
             }
         }

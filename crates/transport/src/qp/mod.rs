@@ -9,6 +9,7 @@ mod piece;
 mod port;
 mod probe;
 mod read_piece;
+mod repair;
 mod requester;
 mod responder;
 mod retry;

@@ -11,6 +11,7 @@ use uroce_wire::Psn;
 use crate::context::Context;
 use crate::limits;
 use crate::qp::QueuePair;
+use crate::qp::repair::Repair;
 use crate::time::Instant;
 
 /// When to send the last packet again.
@@ -31,6 +32,10 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.enabled
+    }
+
     pub(crate) fn at(&self) -> Option<Instant> {
         self.at
     }
@@ -68,12 +73,12 @@ impl Probe {
     }
 
     /// Starts the wait unless it runs.
-    pub(crate) fn arm(&mut self, now: Instant) {
-        let usable = self.enabled && self.round_trip_ns > 0 && self.sent < limits::TAIL_PROBES;
-        if usable && self.at.is_none() {
-            let wait = 4 * self.round_trip_ns + limits::TAIL_PROBE_NS;
-            self.at = Some(now.add_ns(wait << self.sent));
+    fn arm(&mut self, now: Instant, repair: &Repair) {
+        if !self.enabled || self.sent >= repair.probes() || self.at.is_some() {
+            return;
         }
+        let wait = repair.patience_ns(self.round_trip_ns);
+        self.at = wait.map(|ns| now.add_ns(ns << self.sent));
     }
 }
 
@@ -82,6 +87,11 @@ impl QueuePair {
     /// it was before. Off unless asked for.
     pub fn set_tail_probes(&mut self, enabled: bool) {
         self.requester.probe.enabled = enabled && self.init.qp_type.is_reliable();
+    }
+
+    /// Starts the wait for a sign of the peer unless it runs.
+    pub(crate) fn arm_probe(&mut self, now: Instant) {
+        self.requester.probe.arm(now, &self.requester.repair);
     }
 
     /// Sends the last packet again if the time has come, or all that a NAK or a gap in the responses
@@ -98,6 +108,9 @@ impl QueuePair {
             return;
         }
         self.requester.probe.sent += 1;
+        if sent < limits::REPAIR_PROBES - 1 && self.probe_by_repair() {
+            return;
+        }
         if went_back || sent > 0 {
             self.go_back_to(self.requester.una, cx);
         } else {

@@ -7,6 +7,7 @@ use uroce_wire::Psn;
 use crate::limits;
 use crate::qp::middle::Middle;
 use crate::qp::probe::Probe;
+use crate::qp::repair::Repair;
 use crate::time::Instant;
 
 /// A READ request or atomic on its way, by the PSNs of its response (R79).
@@ -52,6 +53,7 @@ pub(crate) struct Requester {
     /// The middle packets of the message that is being sent.
     pub(crate) middle: Option<Middle>,
     pub(crate) probe: Probe,
+    pub(crate) repair: Repair,
     /// Nothing was lost yet: the window may double.
     pub(crate) lossless: bool,
     /// Local ACK timeouts in a row, without progress between them.
@@ -80,6 +82,7 @@ impl Default for Requester {
             heard: false,
             middle: None,
             probe: Probe::default(),
+            repair: Repair::default(),
             lossless: true,
             in_vain: 0,
         }
@@ -95,6 +98,7 @@ impl Requester {
         self.cursor = 0;
         self.middle = None;
         self.probe.forget_sample();
+        self.repair.forget();
         self.reads.clear();
     }
 
@@ -158,6 +162,13 @@ impl Requester {
     pub(crate) fn note_loss(&mut self) {
         self.window = (self.window - self.window / 4).max(limits::MIN_WINDOW);
         self.grown = 0;
+        self.lossless = false;
+    }
+
+    /// Loss of a packet whose followers have arrived: a little less in flight.
+    pub(crate) fn note_single_loss(&mut self) {
+        let less = self.window - self.window / limits::SINGLE_LOSS_SHARE;
+        self.window = less.max(limits::MIN_WINDOW);
         self.lossless = false;
     }
 

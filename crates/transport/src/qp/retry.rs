@@ -34,6 +34,7 @@ impl QueuePair {
         self.requester.unrequested = 0;
         self.requester.ack_deadline = None;
         self.requester.probe.note_back();
+        self.requester.repair.forget();
         self.requester.forget_reads_from(psn);
         cx.counters.completer_retry_err += 1;
         self.wake();
@@ -58,6 +59,9 @@ impl QueuePair {
             return self.fail_oldest_send(now, WcStatus::RetryExcErr, cause, cx);
         }
         self.requester.retries_left -= 1;
+        if self.repair(psn) {
+            return self.requester.note_single_loss();
+        }
         self.requester.note_loss();
         self.go_back_to(psn, cx);
     }
@@ -150,7 +154,7 @@ impl QueuePair {
 
     /// Starts the local ACK timer if it does not run.
     pub(crate) fn arm_ack_timer(&mut self, now: Instant) {
-        self.requester.probe.arm(now);
+        self.arm_probe(now);
         if self.requester.ack_deadline.is_none() {
             self.restart_ack_timer(now);
         }

@@ -224,6 +224,10 @@ impl QueuePair {
         let to = if mask.contains(M::STATE) { attr.state } else { from };
         self.check_modify(from, to, attr, mask)?;
         self.apply(attr, mask);
+        if mask.intersects(M::AV | M::RQ_PSN | M::PATH_MTU) {
+            // What is kept came from another peer, or does not fit any more.
+            self.drop_kept(cx);
+        }
         if mask.contains(M::TIMEOUT) {
             // B32: what is in flight waits as long as the new value says.
             self.restart_ack_timer(now);
@@ -302,7 +306,8 @@ impl QueuePair {
         }
     }
 
-    /// R91: forgets everything, completions that were not polled yet included.
+    /// R91: forgets everything but how the device has set it up, completions that were not polled yet
+    /// included.
     fn clear(&mut self, cx: &mut Context<'_>) {
         let QpInit { qpn, send_cq, recv_cq, xrcd, .. } = self.init;
         match xrcd {
@@ -311,7 +316,13 @@ impl QueuePair {
             Some(_) => cx.cqs.forget_qp_everywhere(qpn.get()),
         }
         cx.events.forget_qp(qpn);
+        self.drop_kept(cx);
+        let (keeps, repairs) = (self.responder.keeps, self.requester.repair.is_enabled());
+        let probes = self.requester.probe.is_enabled();
         *self = QueuePair::blank(&self.init);
+        self.set_keeps(keeps);
+        self.set_repairs(repairs);
+        self.set_tail_probes(probes);
     }
 
     /// Raises SQ_DRAINED once nothing that was begun is unfinished. Between the pieces of a long

@@ -74,7 +74,7 @@ impl QueuePair {
         let mut sent = if respond { self.poll_response(now, out, cx) } else { None };
         if sent.is_none() && self.awake {
             sent = self.poll_request(now, out, cx);
-            self.awake = sent.is_some();
+            self.awake = sent.is_some() || self.requester.repair.take_pause();
         }
         self.settle(now, cx);
         if let Some(transmit) = &sent {
@@ -96,6 +96,12 @@ impl QueuePair {
                 || self.requester.rnr_until.is_some()
             {
                 return None;
+            }
+            if self.requester.repair.is_under_way() {
+                let again = self.poll_repair(now, out, cx);
+                if again.is_some() || self.requester.repair.holds_others() {
+                    return again;
+                }
             }
             if let Some(sent) = self.poll_middle(now, out, cx) {
                 return Some(sent);
@@ -282,7 +288,7 @@ impl QueuePair {
         if wqe.needs_response() {
             requester.reads.push_back(ReadSlot { first: psn, last });
         }
-        if asked && fresh {
+        if asked && fresh && !requester.repair.is_under_way() {
             requester.probe.note_asked(last, now);
         }
         requester.unrequested = if asked { 0 } else { requester.unrequested + 1 };

@@ -28,6 +28,7 @@ pub struct Node {
     pub cqs: CqTable,
     pub srqs: SrqTable,
     pub events: EventQueue,
+    pub kept: KeptBuffers,
     pub counters: Counters,
     pub send_cq: CqId,
     pub recv_cq: CqId,
@@ -48,6 +49,7 @@ macro_rules! cx {
             cqs: &mut $node.cqs,
             srqs: &mut $node.srqs,
             events: &mut $node.events,
+            kept: &mut $node.kept,
             counters: &mut $node.counters,
         }
     };
@@ -74,6 +76,12 @@ pub struct Setup {
     pub srq: Option<SrqAttr>,
     pub signal_all: bool,
     pub qkey: u32,
+    /// Which responders keep what comes behind a gap.
+    pub keeps: [bool; 2],
+    /// Which requesters send only what is missing to a peer that keeps.
+    pub repairs: [bool; 2],
+    /// Which requesters send tail probes.
+    pub probes: [bool; 2],
 }
 
 impl Default for Setup {
@@ -100,11 +108,20 @@ impl Default for Setup {
             srq: None,
             signal_all: false,
             qkey: 0x1111,
+            keeps: [false; 2],
+            repairs: [false; 2],
+            probes: [false; 2],
         }
     }
 }
 
 impl Setup {
+    /// As a device sets its queue pairs up.
+    pub fn as_device() -> Setup {
+        let all = [true; 2];
+        Setup { keeps: all, repairs: all, probes: all, ..Setup::default() }
+    }
+
     pub fn xrc() -> Setup {
         Setup { qp_type: QpType::XrcIni, ..Setup::default() }
     }
@@ -225,12 +242,17 @@ impl Node {
             signal_all: setup.signal_all,
             port_mtu: Mtu::M4096,
         };
+        let mut qp = QueuePair::new(&init).unwrap();
+        qp.set_keeps(setup.keeps[index]);
+        qp.set_repairs(setup.repairs[index]);
+        qp.set_tail_probes(setup.probes[index]);
         Node {
-            qp: QueuePair::new(&init).unwrap(),
+            qp,
             mem,
             cqs,
             srqs,
             events: EventQueue::new(),
+            kept: KeptBuffers::new(),
             counters: Counters::new(),
             send_cq,
             recv_cq,

@@ -71,6 +71,9 @@ fn draw_setup(mode: Mode, rng: &mut Rng) -> Setup {
         },
         srq: rng.chance(25).then_some(SrqAttr { max_wr: max_recv_wr, max_sge: 4, limit: 0 }),
         signal_all: rng.chance(20),
+        keeps: [rng.chance(60), rng.chance(60)],
+        repairs: [rng.chance(60), rng.chance(60)],
+        probes: [rng.chance(50), rng.chance(50)],
         ..Setup::default()
     }
 }
@@ -260,6 +263,9 @@ impl Walk {
         assert!(completions.next().is_none(), "a completion too many");
         assert_eq!(node.qp.send_queue_len(), 0, "a send hangs on side {index}");
         assert_eq!(node.qp.poll_timeout(), None, "I10: a timer is armed at rest");
+        if self.mode == Mode::Liveness {
+            assert_eq!(node.kept.lent(), 0, "I10: a buffer is lent at rest");
+        }
     }
 
     /// I6: every message once, in order, in the next receive.

@@ -7,6 +7,7 @@ mod answer;
 mod checks;
 mod datagram;
 mod execute;
+mod keep;
 mod middle;
 mod reliable;
 mod replay;
@@ -21,6 +22,7 @@ use uroce_wire::{Operation, Packet, Psn};
 use crate::attr::QpType;
 use crate::context::{Arrival, Context};
 use crate::cq::CqId;
+use crate::kept::KeptBuffer;
 use crate::limits;
 use crate::qp::QueuePair;
 use crate::qp::trains::Repeats;
@@ -55,6 +57,9 @@ pub(crate) struct Responder {
     msn: u32,
     /// A NAK or RNR NAK for the expected PSN is out: silence until that PSN arrives (R53, R56).
     silent: bool,
+    /// Requests behind a gap may be kept; what was kept behind the one that there is.
+    pub(super) keeps: bool,
+    kept: Option<Box<KeptBuffer>>,
     /// UC: the rest of a damaged message is dropped (R97).
     drop_rest: bool,
     message: Option<Message>,
@@ -79,6 +84,8 @@ impl Responder {
             expected: Psn::default(),
             msn: 0,
             silent: false,
+            keeps: false,
+            kept: None,
             drop_rest: false,
             message: None,
             recv: RecvWqe::default(),

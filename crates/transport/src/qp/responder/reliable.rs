@@ -23,29 +23,30 @@ impl QueuePair {
         match packet.bth.psn.since(self.responder.expected) {
             0 => self.handle_expected(now, packet, cx),
             behind if behind < 0 => self.handle_duplicate(now, packet, cx),
-            _ => self.handle_gap(now, cx),
+            _ => self.handle_gap(now, packet, cx),
         }
     }
 
-    /// R53: one NAK per gap, then silence. It is sent when the batch of packets has been taken in,
-    /// and taken back if the missing packet was only late (R54).
-    fn handle_gap(&mut self, now: Instant, cx: &mut Context<'_>) {
+    fn handle_gap(&mut self, now: Instant, packet: &Packet<'_>, cx: &mut Context<'_>) {
         if self.responder.silent {
-            cx.counters.drop(DropReason::PsnNakPending);
-            return;
-        }
-        cx.counters.out_of_seq_request += 1;
-        if !self.responder.spend_reply(now) {
+            self.keep(packet, DropReason::PsnNakPending, cx);
+        } else if self.report_gap(now, cx) {
+            self.begin_keeping(cx);
+            self.keep(packet, DropReason::PsnOutOfSequence, cx);
+        } else {
             cx.counters.drop(DropReason::ReplyBudget);
-            return;
         }
-        cx.counters.drop(DropReason::PsnOutOfSequence);
-        self.responder.silent = true;
-        let syndrome = Syndrome::nak(NakCode::PsnSequence);
-        self.answer_now(self.responder.expected, syndrome);
     }
 
     fn handle_expected(&mut self, now: Instant, packet: &Packet<'_>, cx: &mut Context<'_>) {
+        self.take_in(now, packet, cx);
+        if self.responder.kept.is_some() {
+            self.run_kept(now, cx);
+        }
+    }
+
+    /// Executes the request with the expected PSN, or says why not.
+    pub(super) fn take_in(&mut self, now: Instant, packet: &Packet<'_>, cx: &mut Context<'_>) {
         self.responder.silent = false;
         self.responder.retract_nak();
         match self.aim(packet, cx).and_then(|()| self.run_request(packet, cx)) {
@@ -70,14 +71,15 @@ impl QueuePair {
     }
 
     /// Queues an AETH with the current MSN; true if it took the place of an older ACK.
-    fn answer_now(&mut self, psn: uroce_wire::Psn, syndrome: Syndrome) -> bool {
+    pub(super) fn answer_now(&mut self, psn: uroce_wire::Psn, syndrome: Syndrome) -> bool {
         let msn = self.responder.msn;
         self.responder.queue_ack(Answer::Ack { psn, syndrome, msn })
     }
 
-    /// R37: RNR NAK, then silence until the request returns (R56).
+    /// R37: RNR NAK, then silence until the request returns (R56), and everything behind it with it.
     fn answer_not_ready(&mut self, now: Instant, packet: &Packet<'_>, cx: &mut Context<'_>) {
         self.responder.silent = true;
+        self.drop_kept(cx);
         if !self.responder.spend_reply(now) {
             cx.counters.drop(DropReason::ReplyBudget);
             return;
