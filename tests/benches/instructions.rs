@@ -23,6 +23,7 @@ struct End {
     cqs: CqTable,
     srqs: SrqTable,
     events: EventQueue,
+    kept: KeptBuffers,
     counters: Counters,
     region: Region,
     mr: Mr,
@@ -64,6 +65,7 @@ fn end(index: u8) -> End {
         cqs,
         srqs: SrqTable::new(),
         events: EventQueue::new(),
+        kept: KeptBuffers::new(),
         counters: Counters::new(),
         region,
         mr,
@@ -80,6 +82,7 @@ macro_rules! cx {
             cqs: &mut $end.cqs,
             srqs: &mut $end.srqs,
             events: &mut $end.events,
+            kept: &mut $end.kept,
             counters: &mut $end.counters,
         }
     };
