@@ -154,6 +154,32 @@ fn a_packet_longer_than_a_receive_buffer_is_dropped_and_counted() {
 }
 
 #[test]
+fn a_message_that_comes_alone_costs_one_call_and_many_cost_few() {
+    let mut b = bind("127.0.0.2");
+    let a = UdpSocket::bind("127.0.0.1:0").expect("bind");
+    let to = b.local();
+    for round in 0..5 {
+        a.send_to(&[round; 20], to).expect("send");
+        let before = b.stats().syscalls;
+        assert_eq!(
+            b.recv(64, &mut |packet| assert_eq!(packet.payload, [round; 20])).expect("recv"),
+            1
+        );
+        assert_eq!(b.stats().syscalls - before, 1, "round {round}");
+        assert_eq!(b.recv(64, &mut |_| ()).expect("recv"), 0);
+    }
+    for n in 0..40 {
+        a.send_to(&[n; 20], to).expect("send");
+    }
+    let before = b.stats().syscalls;
+    let mut got = Vec::new();
+    while b.recv(64, &mut |packet| got.push(packet.payload[0])).expect("recv") > 0 {}
+    assert!(got.iter().copied().eq(0..40), "{got:?}");
+    let calls = b.stats().syscalls - before;
+    assert!(calls <= 8, "{calls}: one, one, then 16 at a time");
+}
+
+#[test]
 fn a_taken_source_port_is_replaced_by_the_next() {
     let mut a = bind("127.0.0.1");
     let squatter = UdpSocket::bind("127.0.0.1:65535").expect("bind");
