@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 use uroce_datapath::LoopbackFabric;
+use uroce_xdp::XdpMode;
 
 /// How packets travel.
 ///
@@ -22,14 +23,24 @@ pub enum DatapathChoice {
     Packet,
     /// AF_XDP: the shortest way for small packets. Needs root or capabilities, and the XDP hook of the
     /// interface.
-    Xdp,
+    Xdp(XdpMode),
     /// A switch inside this process; the address need not exist on the machine.
     Loopback(LoopbackFabric),
 }
 
 impl DatapathChoice {
     /// Every name that [`FromStr`] takes.
-    pub const NAMES: &[&str] = &["auto", "udp", "uring", "packet", "xdp", "loopback"];
+    pub const NAMES: &[&str] = &[
+        "auto",
+        "udp",
+        "uring",
+        "packet",
+        "xdp",
+        "xdp-zero-copy",
+        "xdp-native",
+        "xdp-generic",
+        "loopback",
+    ];
 
     /// Its name, one of [`DatapathChoice::NAMES`].
     pub fn name(&self) -> &'static str {
@@ -38,7 +49,10 @@ impl DatapathChoice {
             DatapathChoice::Udp => "udp",
             DatapathChoice::Uring => "uring",
             DatapathChoice::Packet => "packet",
-            DatapathChoice::Xdp => "xdp",
+            DatapathChoice::Xdp(XdpMode::ZeroCopy) => "xdp-zero-copy",
+            DatapathChoice::Xdp(XdpMode::Native) => "xdp-native",
+            DatapathChoice::Xdp(XdpMode::Generic) => "xdp-generic",
+            DatapathChoice::Xdp(_) => "xdp",
             DatapathChoice::Loopback(_) => "loopback",
         }
     }
@@ -71,7 +85,10 @@ impl FromStr for DatapathChoice {
             "udp" => Ok(DatapathChoice::Udp),
             "uring" => Ok(DatapathChoice::Uring),
             "packet" => Ok(DatapathChoice::Packet),
-            "xdp" => Ok(DatapathChoice::Xdp),
+            "xdp" => Ok(DatapathChoice::Xdp(XdpMode::Auto)),
+            "xdp-zero-copy" => Ok(DatapathChoice::Xdp(XdpMode::ZeroCopy)),
+            "xdp-native" => Ok(DatapathChoice::Xdp(XdpMode::Native)),
+            "xdp-generic" => Ok(DatapathChoice::Xdp(XdpMode::Generic)),
             "loopback" => Ok(DatapathChoice::Loopback(LoopbackFabric::new())),
             other => Err(UnknownDatapath(other.to_owned())),
         }
@@ -96,7 +113,7 @@ mod tests {
         let error = "dpdk".parse::<DatapathChoice>().expect_err("no such datapath");
         assert_eq!(
             error.to_string(),
-            r#"there is no datapath "dpdk": choose one of auto, udp, uring, packet, xdp, loopback"#
+            r#"there is no datapath "dpdk": choose one of auto, udp, uring, packet, xdp, xdp-zero-copy, xdp-native, xdp-generic, loopback"#
         );
     }
 

@@ -79,3 +79,5 @@ pub use uroce_memory as memory;
 pub use uroce_transport as transport;
 /// The wire types, as they appear in this crate's signatures.
 pub use uroce_wire as wire;
+/// How AF_XDP works with an interface ([`DatapathChoice::Xdp`]).
+pub use uroce_xdp::XdpMode;

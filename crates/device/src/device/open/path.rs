@@ -82,9 +82,10 @@ fn open_one(
             let interface = on_netdev()?;
             Ok((vec![Box::new(PacketDatapath::open(&PacketConfig::new(local))?)], interface))
         }
-        DatapathChoice::Xdp => {
+        DatapathChoice::Xdp(mode) => {
             let interface = on_netdev()?;
-            Ok((vec![Box::new(XdpDatapath::open(&XdpConfig::new(local))?)], interface))
+            let config = XdpConfig { mode: *mode, ..XdpConfig::new(local) };
+            Ok((vec![Box::new(XdpDatapath::open(&config)?)], interface))
         }
         DatapathChoice::Loopback(fabric) => {
             let datapath = fabric.attach(local)?;

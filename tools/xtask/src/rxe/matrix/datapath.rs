@@ -15,6 +15,9 @@ pub enum Datapath {
     Packet,
     /// AF_XDP, in generic mode on the veth.
     Xdp,
+    /// AF_XDP in the veth's driver.
+    #[serde(rename = "xdp-native")]
+    XdpNative,
 }
 
 impl Datapath {
@@ -25,6 +28,7 @@ impl Datapath {
             Self::Uring => "uring",
             Self::Packet => "packet",
             Self::Xdp => "xdp",
+            Self::XdpNative => "xdp-native",
         }
     }
 
@@ -34,7 +38,7 @@ impl Datapath {
             Self::Udp | Self::Uring => &[],
             Self::Packet => &["net_raw"],
             // The last one because the memory that nobody may lock is not enough for the packets.
-            Self::Xdp => &["net_raw", "net_admin", "bpf", "ipc_lock"],
+            Self::Xdp | Self::XdpNative => &["net_raw", "net_admin", "bpf", "ipc_lock"],
         }
     }
 }

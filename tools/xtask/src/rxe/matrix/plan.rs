@@ -32,8 +32,7 @@ impl Plan {
     /// cell by cell, because it takes seconds to set another fault up.
     pub fn for_ci() -> Self {
         let mut plan = Self::new(&MatrixArgs::default());
-        let others = [Datapath::Uring, Datapath::Packet, Datapath::Xdp];
-        let with_each = |cell| others.map(|datapath| (datapath, vec![cell]));
+        let with_each = |cell| OTHERS.map(|datapath| (datapath, vec![cell]));
         plan.parts.extend(smoke().into_iter().flat_map(with_each));
         plan
     }
@@ -43,6 +42,10 @@ impl Plan {
         self.parts.iter().map(|(_, cells)| cells.len()).sum()
     }
 }
+
+/// The other datapaths.
+const OTHERS: [Datapath; 4] =
+    [Datapath::Uring, Datapath::Packet, Datapath::Xdp, Datapath::XdpNative];
 
 /// The cells to try, those of one fault behind each other, and how many were left out for which reason.
 fn choose(arguments: &MatrixArgs) -> (Vec<Cell>, BTreeMap<&'static str, usize>) {
@@ -138,12 +141,12 @@ mod tests {
         let (datapath, selection) = &plan.parts[0];
         assert_eq!(*datapath, Datapath::Udp);
         assert!(selection.len() > 3 * smoke().len());
-        for datapath in [Datapath::Uring, Datapath::Packet, Datapath::Xdp] {
+        for datapath in OTHERS {
             let its = plan.parts.iter().filter(|part| part.0 == datapath);
             let cells: Vec<Cell> = its.flat_map(|(_, cells)| cells.clone()).collect();
             assert_eq!(cells, smoke());
         }
-        assert_eq!(plan.len(), selection.len() + 3 * smoke().len());
+        assert_eq!(plan.len(), selection.len() + OTHERS.len() * smoke().len());
     }
 
     #[test]
