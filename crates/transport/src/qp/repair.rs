@@ -204,6 +204,7 @@ impl QueuePair {
     }
 
     /// The next packet that is sent again out of turn. The last one asks for an ACK.
+    #[inline(never)]
     pub(crate) fn poll_repair(
         &mut self,
         now: Instant,
@@ -232,6 +233,7 @@ impl QueuePair {
 
     /// An ACK has come. If it covers what was sent out of turn and nothing behind it, the peer had
     /// not kept the rest.
+    #[inline(never)]
     pub(crate) fn check_repair(&mut self, cx: &mut Context<'_>) {
         let una = self.requester.una;
         if self.requester.repair.end != Some(una) {

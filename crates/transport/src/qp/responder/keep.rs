@@ -20,6 +20,7 @@ impl QueuePair {
     }
 
     /// Keeps `packet`, which came behind a gap, if it can; otherwise it counts as dropped for `reason`.
+    #[inline(never)]
     pub(super) fn keep(&mut self, packet: &Packet<'_>, reason: DropReason, cx: &mut Context<'_>) {
         let plain = matches!(packet.info.operation, Operation::Send | Operation::Write);
         let (psn, expected) = (packet.bth.psn, self.responder.expected);
@@ -49,6 +50,7 @@ impl QueuePair {
     }
 
     /// The expected request has come: executes what was kept behind it, up to the next gap.
+    #[inline(never)]
     pub(super) fn run_kept(&mut self, now: Instant, cx: &mut Context<'_>) {
         let Some(kept) = self.responder.kept.take() else {
             return;

@@ -27,6 +27,7 @@ impl QueuePair {
         }
     }
 
+    #[inline(never)]
     fn handle_gap(&mut self, now: Instant, packet: &Packet<'_>, cx: &mut Context<'_>) {
         if self.responder.silent {
             self.keep(packet, DropReason::PsnNakPending, cx);
@@ -45,7 +46,8 @@ impl QueuePair {
         }
     }
 
-    /// Executes the request with the expected PSN, or says why not.
+    /// Executes the request with the expected PSN, or says why not. Inline: it is the way of each packet.
+    #[inline(always)]
     pub(super) fn take_in(&mut self, now: Instant, packet: &Packet<'_>, cx: &mut Context<'_>) {
         self.responder.silent = false;
         self.responder.retract_nak();
