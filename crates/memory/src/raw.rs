@@ -147,7 +147,21 @@ impl Memory {
     /// the beginning is looked at: every packet of it comes here for its own part.
     #[inline]
     pub(crate) fn is_mapped(&self, offset: usize, len: usize, write: bool) -> bool {
-        !self.on_demand || pages::fault_in(offset, len.min(MAX_FAULT), write).is_ok()
+        !self.on_demand || fetch(offset, len, write)
+    }
+
+    #[cold]
+    fn demand_in(&self, offset: usize, data: &[u8]) -> Result<(), OutOfRange> {
+        span(offset, data.len(), self.len)?;
+        on_demand::copy_in(offset, data);
+        Ok(())
+    }
+
+    #[cold]
+    fn demand_out(&self, offset: usize, out: &mut [u8]) -> Result<(), OutOfRange> {
+        span(offset, out.len(), self.len)?;
+        on_demand::copy_out(offset, out);
+        Ok(())
     }
 
     /// The provenance is exposed, so that a program may make a pointer of the number and poll.
@@ -162,11 +176,10 @@ impl Memory {
 
     #[inline]
     pub(crate) fn copy_in(&self, offset: usize, data: &[u8]) -> Result<(), OutOfRange> {
-        let to = self.pointer(offset, data.len())?;
         if self.on_demand {
-            on_demand::copy_in(offset, data);
-            return Ok(());
+            return self.demand_in(offset, data);
         }
+        let to = self.pointer(offset, data.len())?;
         // SAFETY: `pointer` checked that data.len() bytes from `to` are ours; `data` is a
         // reference, and no reference ever covers registered bytes, so the two do not overlap.
         unsafe { copy_in(data.as_ptr(), to, data.len()) };
@@ -175,22 +188,20 @@ impl Memory {
 
     #[inline]
     pub(crate) fn copy_out(&self, offset: usize, out: &mut [u8]) -> Result<(), OutOfRange> {
-        let from = self.pointer(offset, out.len())?;
         if self.on_demand {
-            on_demand::copy_out(offset, out);
-            return Ok(());
+            return self.demand_out(offset, out);
         }
+        let from = self.pointer(offset, out.len())?;
         // SAFETY: as in `Memory::copy_in`, the other way round.
         unsafe { copy_out(from, out.as_mut_ptr(), out.len()) };
         Ok(())
     }
 
     pub(crate) fn fill(&self, offset: usize, len: usize, byte: u8) -> Result<(), OutOfRange> {
-        let to = self.pointer(offset, len)?;
         if self.on_demand {
-            (0..len).for_each(|into| _ = on_demand::copy_in(offset + into, &[byte]));
-            return Ok(());
+            return (0..len).try_for_each(|into| self.demand_in(offset + into, &[byte]));
         }
+        let to = self.pointer(offset, len)?;
         // SAFETY: `pointer` checked that `len` bytes from `to` are ours.
         unsafe { set_bytes(to, byte, len) };
         Ok(())
@@ -223,7 +234,12 @@ impl Memory {
     /// The aligned word at `offset`. The one place where a reference covers registered bytes: to
     /// an atomic, which is made to be changed under a shared reference.
     fn atomic(&self, offset: usize) -> Result<&AtomicU64, AtomicError> {
-        let word = self.pointer(offset, 8)?.cast::<u64>();
+        let word = if self.on_demand {
+            span(offset, 8, self.len)?;
+            with_exposed_provenance_mut(offset)
+        } else {
+            self.pointer(offset, 8)?.cast::<u64>()
+        };
         if !word.is_aligned() {
             return Err(AtomicError::Misaligned { addr: word.addr() as u64 });
         }
@@ -232,16 +248,18 @@ impl Memory {
         Ok(unsafe { AtomicU64::from_ptr(word) })
     }
 
-    /// The address of `len` bytes at `offset`.
+    /// The address of `len` bytes at `offset`; not for memory on demand.
     #[inline]
     fn pointer(&self, offset: usize, len: usize) -> Result<*mut u8, OutOfRange> {
         span(offset, len, self.len)?;
-        if self.on_demand {
-            return Ok(with_exposed_provenance_mut(offset));
-        }
         // SAFETY: offset <= self.len, so the result is inside the memory or one past its end.
         Ok(unsafe { self.start.as_ptr().add(offset) })
     }
+}
+
+#[cold]
+fn fetch(addr: usize, len: usize, write: bool) -> bool {
+    pages::fault_in(addr, len.min(MAX_FAULT), write).is_ok()
 }
 
 /// The most that is faulted in at once: the largest payload of a packet, many times over.

@@ -58,7 +58,7 @@ impl Extent {
         len: u64,
     ) -> Result<MrSlice<'_>, AccessError> {
         let slice = self.unmapped_slice(need, va, len)?;
-        slice.is_mapped(need).then_some(slice).ok_or(AccessError::NotMapped { va })
+        if slice.is_mapped(need) { Ok(slice) } else { Err(AccessError::NotMapped { va }) }
     }
 
     /// The same where no byte will be touched.
