@@ -74,7 +74,7 @@ pub fn doc() -> Outcome {
 
 /// `cargo test`, documentation tests included.
 pub fn test() -> Outcome {
-    shown(&mut workspace::cargo_build(&["test", "--workspace"]))
+    shown(&mut workspace::cargo_build(&["test", "--workspace", "--no-fail-fast"]))
 }
 
 /// Instructions per packet against the accepted figures.
