@@ -86,7 +86,9 @@ fn a_process_that_died_is_not_listed() {
 fn another_user_is_told_whose_it_is_and_nothing_else() {
     let server = Server::start("127.0.0.34");
     let copy = std::env::temp_dir().join(format!("uroce-res-{}", std::process::id()));
-    std::fs::copy(PROGRAM, &copy).expect("room");
+    // By another process: what this one has open for writing, a child that another test starts just now
+    // has open as well, and the copy would be busy.
+    assert!(Command::new("cp").arg(PROGRAM).arg(&copy).status().expect("cp").success());
     let mut other = Command::new(&copy);
     other.args(["res", "--pid", &server.0.id().to_string()]).env("NO_COLOR", "1");
     let done = other.uid(NOBODY).gid(NOBODY).output();
