@@ -53,6 +53,7 @@ mod report;
 mod resource;
 mod shared;
 mod timers;
+mod turns;
 
 pub use cm_channel::{CmChannel, CmEvent, CmEventKind};
 pub use comp_channel::{CompChannel, CqEvent};

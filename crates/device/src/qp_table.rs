@@ -3,6 +3,7 @@
 use crate::engine::Share;
 use crate::ip_id::RxIcrc;
 use crate::qpn::QpnAllocator;
+use crate::turns::Turns;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use uroce_cm::CommId;
@@ -47,6 +48,8 @@ pub(crate) struct QpEntry {
     pub(crate) awaits_rtu: Option<CommId>,
     /// Requests posted since its last turn, which were kept to leave together.
     pub(crate) kept: usize,
+    /// Whether its two ends take turns.
+    pub(crate) turns: Turns,
     /// Its part of what is on its way to its peer.
     pub(crate) share: Share,
     /// For the packets that arrive.
@@ -89,6 +92,7 @@ impl QpTable {
             awaits_rtu: None,
             rx_icrc: RxIcrc::default(),
             kept: 0,
+            turns: Turns::default(),
             share: Share::default(),
             tx_icrc: FlowIcrc::default(),
         };

@@ -39,6 +39,8 @@ pub const READS_IN_VAIN_NS: u64 = 50_000_000;
 pub const TAIL_PROBES: u32 = 3;
 /// A tail probe waits this long (ns) beyond four round trips, for a peer that is busy.
 pub const TAIL_PROBE_NS: u64 = 200_000;
+/// Messages without a completion ask for no ACK while the last one that did left less than this ago (ns).
+pub const SPARED_ACK_NS: u64 = 100_000;
 /// Most request payload in flight of one QP, in bytes; a receiver's socket buffer holds about this.
 pub const MAX_WINDOW_BYTES: u64 = 256 * 1024;
 /// Room for the headers, pad and ICRC of a request that is kept behind a gap.

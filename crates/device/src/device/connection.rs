@@ -120,7 +120,8 @@ impl Device {
             entry.qp.post_send(now, wr, &mut context).map_err(|error| (index, error))
         });
         let batch = if wrs.len() > 1 { DOORBELL_LISTS } else { DOORBELL_BATCH };
-        entry.kept = if busy { entry.kept + wrs.len() } else { batch };
+        let answer = entry.turns.posted(wrs.len());
+        entry.kept = if busy && !answer { entry.kept + wrs.len() } else { batch };
         let keep = entry.kept < batch && shared.application_polls(now);
         engine.touched(qpn);
         if !keep {

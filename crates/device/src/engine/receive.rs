@@ -44,6 +44,9 @@ impl Nic {
         let admitted = entry.qp.admits(&arrival, packet)?;
         arrival.ip_id = check_icrc(self.icrc_caps.rx, rx, &mut entry.rx_icrc, &mut self.icrc)?;
         entry.qp.handle_packet(now, &arrival, packet, admitted, &mut self.tables.context());
+        if packet.info.is_request() && packet.info.ends() {
+            entry.turns.heard();
+        }
         if entry.qp.take_lost_trains() {
             self.trains.note_lost(arrival.src, now);
         }

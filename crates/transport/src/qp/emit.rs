@@ -65,7 +65,7 @@ impl QueuePair {
         bth.pad = pad_of(body) as u8;
         bth.solicited =
             piece.ends() && wqe.flags.contains(SendFlags::SOLICITED) && takes_receive(&wqe.op);
-        bth.ack_req = self.init.qp_type.is_reliable() && self.wants_ack(piece);
+        bth.ack_req = self.init.qp_type.is_reliable() && self.wants_ack(wqe, piece);
         let mut writer = HeaderWriter::new(out);
         writer.put(&bth)?;
         if let Some(xrceth) = self.xrceth_of(wqe) {

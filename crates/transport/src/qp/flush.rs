@@ -22,11 +22,16 @@ impl QueuePair {
                 break;
             };
             self.requester.cursor = self.requester.cursor.saturating_sub(1);
-            if self.init.signal_all || wqe.flags.contains(SendFlags::SIGNALED) {
+            if self.is_signaled(&wqe) {
                 self.complete_send(&wqe, WcStatus::Success, Cause::None, cx);
             }
         }
         self.wake();
+    }
+
+    /// The application wants to hear of the success of this request, too.
+    pub(crate) fn is_signaled(&self, wqe: &SendWqe) -> bool {
+        self.init.signal_all || wqe.flags.contains(SendFlags::SIGNALED)
     }
 
     fn complete_send(

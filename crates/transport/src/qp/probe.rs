@@ -22,6 +22,8 @@ pub(crate) struct Probe {
     enabled: bool,
     /// A packet that asked for an ACK, and when it left.
     asked: Option<(Psn, Instant)>,
+    /// When a packet that was not sent before last asked for an ACK.
+    asked_at: Option<Instant>,
     /// Smoothed time from the request for an ACK to its arrival; 0 until one was measured.
     round_trip_ns: u64,
     at: Option<Instant>,
@@ -43,6 +45,19 @@ impl Probe {
     /// A packet that was not sent before asks for an ACK.
     pub(crate) fn note_asked(&mut self, psn: Psn, now: Instant) {
         self.asked.get_or_insert((psn, now));
+        self.asked_at = Some(now);
+    }
+
+    /// Whether a message that nobody waits for may leave without asking for an ACK: one was asked for a
+    /// moment ago, and how long silence may last is known.
+    pub(crate) fn may_spare_ack(&self, now: Instant) -> bool {
+        let recent = |at: Instant| now.since(at) < limits::SPARED_ACK_NS;
+        self.enabled && self.round_trip_ns > 0 && self.asked_at.is_some_and(recent)
+    }
+
+    /// The wait starts with the next packet.
+    pub(crate) fn wait_anew(&mut self) {
+        self.at = None;
     }
 
     /// Packets are sent again: whose ACK comes next cannot be told.

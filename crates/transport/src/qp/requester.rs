@@ -32,6 +32,8 @@ pub(crate) struct Requester {
     pub(crate) reads: VecDeque<ReadSlot>,
     /// Packets since one asked for an ACK.
     pub(crate) unrequested: u32,
+    /// An ACK was asked for a moment ago: messages without a completion ask for none.
+    pub(crate) sparing: bool,
     /// Most PSNs in flight; shrinks on loss, grows with progress.
     pub(crate) window: u32,
     /// PSNs acknowledged since the window last grew.
@@ -69,6 +71,7 @@ impl Default for Requester {
             cursor: 0,
             reads: VecDeque::new(),
             unrequested: 0,
+            sparing: false,
             window: limits::INITIAL_WINDOW,
             grown: 0,
             retries_left: 0,

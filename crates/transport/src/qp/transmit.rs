@@ -8,7 +8,7 @@ use crate::context::{Context, Transmit};
 use crate::limits;
 use crate::qp::QueuePair;
 use crate::qp::emit::Failure;
-use crate::qp::piece::{Piece, takes_receive_only};
+use crate::qp::piece::{Piece, carries_payload, takes_receive_only};
 use crate::qp::read_piece::read_piece;
 use crate::qp::requester::ReadSlot;
 use crate::qp::send_queue::SendWqe;
@@ -90,6 +90,7 @@ impl QueuePair {
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
+        self.requester.sparing = self.requester.probe.may_spare_ack(now);
         // Each round passes one local operation, so the queue's length bounds the loop.
         for _ in 0..=self.send_queue.len() {
             if !matches!(self.state, QpState::Rts | QpState::Sqd)
@@ -259,8 +260,17 @@ impl QueuePair {
     }
 
     /// R82: the end of a message, a share of the window, or the last packet before it closes.
-    pub(crate) fn wants_ack(&self, piece: &Piece) -> bool {
-        piece.ends() || self.wants_ack_within()
+    pub(crate) fn wants_ack(&self, wqe: &SendWqe, piece: &Piece) -> bool {
+        piece.ends() && !self.spares_ack(wqe) || self.wants_ack_within()
+    }
+
+    /// Nobody waits for the completion of this message, and a later one will ask soon or a tail probe
+    /// does (docs/adr/018-acks-nobody-waits-for.md).
+    fn spares_ack(&self, wqe: &SendWqe) -> bool {
+        self.requester.sparing
+            && carries_payload(&wqe.op)
+            && !self.is_signaled(wqe)
+            && self.requester.psn == self.requester.next_new
     }
 
     /// The same inside a message.
@@ -276,7 +286,7 @@ impl QueuePair {
         let last = if wqe.op.is_read() { self.read_piece_last(wqe, psn) } else { psn };
         let fresh = psn == self.requester.next_new;
         let piece = Piece::of(wqe, psn, self.mtu());
-        let asked = self.wants_ack(&piece);
+        let asked = self.wants_ack(wqe, &piece);
         let middle = if piece.ends() { None } else { self.middle_behind(wqe, psn, &piece) };
         if !fresh {
             cx.counters.retransmitted_pkts += 1;
@@ -292,6 +302,10 @@ impl QueuePair {
             requester.probe.note_asked(last, now);
         }
         requester.unrequested = if asked { 0 } else { requester.unrequested + 1 };
+        if requester.sparing && !asked && requester.unrequested > requester.outstanding() {
+            // No answer was asked for: the silence begins with this packet.
+            requester.probe.wait_anew();
+        }
         requester.psn = last.add(1);
         if requester.psn.since(requester.next_new) > 0 {
             requester.next_new = requester.psn;
