@@ -28,6 +28,7 @@ mod cm_channel;
 mod comp_channel;
 mod config;
 mod counters;
+mod courtesy;
 mod datapath_choice;
 mod device;
 mod device_events;

@@ -1,6 +1,7 @@
 //! The engine behind its lock, and what threads may touch without it.
 
 use crate::clock::Clock;
+use crate::courtesy::Courtesy;
 use crate::device_events::DeviceEvents;
 use crate::engine::Engine;
 use crate::engines::{Engines, Errand};
@@ -28,6 +29,7 @@ pub(crate) struct Shared {
     stop: AtomicBool,
     /// There is one processor: whoever waits for a peer on this host keeps it from running.
     pub(crate) alone: bool,
+    courtesy: Courtesy,
     /// Ends the sleep of the progress thread.
     pub(crate) wake: EventFd,
     pub(crate) events: Arc<DeviceEvents>,
@@ -45,6 +47,7 @@ impl Shared {
             parked: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             alone: std::thread::available_parallelism().is_ok_and(|count| count.get() == 1),
+            courtesy: Courtesy::default(),
             wake: EventFd::new()?,
             events,
             engines: OnceLock::new(),
@@ -93,6 +96,13 @@ impl Shared {
     /// The application has just driven the engine: for a while the progress thread need not.
     pub(crate) fn application_polled(&self, now: Instant) {
         self.polled_at.store(now.as_nanos().max(1), Ordering::Relaxed);
+    }
+
+    /// The application polled in vain.
+    pub(crate) fn polled_in_vain(&self) {
+        if self.alone {
+            self.courtesy.poll_in_vain(|| self.clock.now(), std::thread::yield_now);
+        }
     }
 
     /// The application is about to sleep until an event comes: the progress thread takes over at

@@ -103,7 +103,7 @@ impl Device {
 
     /// `ibv_poll_cq`: moves up to `out.len()` completions into `out`. When none waits, the call
     /// drives the engine of the CQ for one turn and looks again. Never sleeps, but where there is one processor
-    /// only, a poll that finds nothing lets others run.
+    /// only, polls that find nothing let others run now and then.
     ///
     /// # Errors
     /// [`NoSuchObject`].
@@ -139,8 +139,8 @@ impl Device {
         }
         let count = engine.take_completions(cq, most, &mut each)?;
         drop(engine);
-        if count == 0 && shared.alone {
-            std::thread::yield_now();
+        if count == 0 {
+            shared.polled_in_vain();
         }
         Ok(count)
     }
