@@ -62,7 +62,7 @@ fn contestants<'a>(setup: &'a Setup, link: &'a Link, size: u64) -> Vec<Contestan
     for datapath in &setup.datapaths {
         for verb in verbs(size) {
             let bytes = if verb == "atomic" { String::new() } else { format!("-s {size}") };
-            let words = format!("{verb} lat -n {count} {bytes}");
+            let words = format!("{verb} lat -n {count} {bytes} {}", moderation(verb));
             let rivals = [spinning.as_str(), sleeping.as_str()];
             all.push(Contestant::new(name(datapath, verb, size), Unit::Us, &rivals, move || {
                 Ok(uroce::over(link, &setup.program, datapath, &words)?.latency())
@@ -70,6 +70,12 @@ fn contestants<'a>(setup: &'a Setup, link: &'a Link, size: u64) -> Vec<Contestan
         }
     }
     all
+}
+
+/// Who sends a message and waits for the answer does not wait for its completion, too, as TCP's user is not told of its
+/// acknowledgements: he asks for one from time to time.
+fn moderation(verb: &str) -> &'static str {
+    if matches!(verb, "write" | "send") { "-Q 64" } else { "" }
 }
 
 /// Atomics have 8 bytes.

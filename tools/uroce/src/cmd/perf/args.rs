@@ -112,7 +112,7 @@ pub struct PerfArgs {
     #[arg(short = 'l', long = "post_list", alias = "post-list", default_value_t = 1, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub post_list: u32,
-    /// Work requests for each completion [default: 100, or 1 above 8192 bytes]
+    /// Work requests for each completion [default: 100; 1 above 8192 bytes and for latency]
     #[arg(short = 'Q', long, value_parser = clap::value_parser!(u32).range(1..=32_768))]
     pub cq_mod: Option<u32>,
     /// Path MTU in bytes: 256, 512, 1024, 2048, 4096 [default: what the link carries]

@@ -121,6 +121,16 @@ fn round_trips(session: &Session, clock: &mut Clock, pinged: &mut Pinged) -> Res
     Ok(())
 }
 
+/// Posts the next message of a WRITE or SEND. True if its completion will be seen: with `-Q` that of one of
+/// many, and the last one.
+fn post_next(session: &Session, pinged: &mut Pinged) -> Result<bool, Stop> {
+    pinged.sent += 1;
+    let signaled = pinged.sent.is_multiple_of(session.plan.cq_mod(pinged.size).into())
+        || pinged.sent == iterations(session);
+    post_one(session, 0, 0, pinged.size, signaled)?;
+    Ok(signaled)
+}
+
 /// Polls until the send completes.
 fn await_send(session: &Session, watch: &mut Watch<'_>) -> Result<(), Stop> {
     loop {
@@ -152,10 +162,8 @@ fn writes(session: &Session, clock: &mut Clock, pinged: &mut Pinged) -> Result<(
         }
         if pinged.sent < count {
             let now = clock.tick(&mut pinged.latencies);
-            pinged.sent += 1;
-            session.buffers.mark(pinged.size, pinged.sent as u8);
-            post_one(session, 0, 0, pinged.size, true)?;
-            open += 1;
+            session.buffers.mark(pinged.size, (pinged.sent + 1) as u8);
+            open += u64::from(post_next(session, pinged)?);
             while open > 0 {
                 await_send(session, &mut watch)?;
                 open -= 1;
@@ -214,9 +222,9 @@ fn sends(
         }
         if pinged.sent < count {
             let now = clock.tick(&mut pinged.latencies);
-            post_one(session, 0, 0, pinged.size, true)?;
-            pinged.sent += 1;
-            await_send(session, &mut watch)?;
+            if post_next(session, pinged)? {
+                await_send(session, &mut watch)?;
+            }
             watch.progressed(now)?;
         }
     }

@@ -48,12 +48,12 @@ impl Plan {
         let bound = u32::try_from(iters).unwrap_or(u32::MAX);
         let bound = if args.duration.is_some() { u32::MAX } else { bound };
         let lat = args.metric == Metric::Lat;
-        let tx_depth = args.tx_depth.unwrap_or(if lat { 1 } else { 128 });
+        let tx_depth = args.tx_depth.unwrap_or(128);
         Ok(Plan {
             sizes: sizes(args),
             iters,
             duration: args.duration.map(|s| Duration::from_secs(s.into())),
-            tx_depth: if lat { 1 } else { tx_depth.min(bound) },
+            tx_depth: if lat { args.cq_mod.unwrap_or(1) } else { tx_depth }.min(bound),
             rx_depth: args.rx_depth.unwrap_or(512).min(bound).min(32_767 / args.qp),
             mtu: mtu(args)?,
             outs: match args.verb {
@@ -73,7 +73,7 @@ impl Plan {
     pub fn cq_mod(&self, size: u64) -> u32 {
         let wanted = match self.args.cq_mod {
             Some(wanted) => wanted,
-            None if size > BIG => 1,
+            None if size > BIG || self.is_lat() => 1,
             None => 100,
         };
         let iters = if self.duration.is_some() { u64::MAX } else { self.iters };
@@ -232,6 +232,10 @@ fn refuse_contradictions(args: &PerfArgs) -> Result<(), Failure> {
         (lat && args.bidirectional, "a latency test has no -b: leave it out"),
         (lat && args.post_list > 1, "a latency test has no -l: leave it out"),
         (
+            lat && args.cq_mod.is_some() && matches!(verb, Verb::Read | Verb::Atomic),
+            "each read and atomic is waited for: leave -Q out",
+        ),
+        (
             matches!(verb, Verb::Read | Verb::Atomic) && args.connection != Connection::Rc,
             "read and atomic need a reliable connection: use -c RC",
         ),
@@ -259,7 +263,7 @@ fn refuse_contradictions(args: &PerfArgs) -> Result<(), Failure> {
             "-f at both ends leaves nothing of -D: use a smaller -f",
         ),
         (
-            args.cq_mod.is_some_and(|m| args.tx_depth.unwrap_or(128) < m),
+            !lat && args.cq_mod.is_some_and(|m| args.tx_depth.unwrap_or(128) < m),
             "-Q above -t would wait for a completion that never comes: use -Q at most as large as -t",
         ),
         (
@@ -300,6 +304,7 @@ mod tests {
         assert_eq!((bw.cq_mod(65536), bw.cq_mod(8192), bw.outs), (1, 100, 1));
         let lat = plan("read lat -n 8").expect("fine");
         assert_eq!((lat.sizes.as_slice(), lat.tx_depth, lat.outs), (&[2][..], 1, 128));
+        assert_eq!(plan("send lat").expect("fine").cq_mod(2), 1);
         assert_eq!(plan("send bw -n 10").expect("fine").rx_depth, 10);
         assert_eq!(plan("atomic bw").expect("fine").title(), "Atomic FETCH_AND_ADD BW Test");
         assert_eq!(plan("write bw -a").expect("fine").sizes.len(), 23);
@@ -323,11 +328,20 @@ mod tests {
     }
 
     #[test]
+    fn a_latency_test_keeps_what_waits_for_a_completion() {
+        let lat = plan("write lat -Q 64").expect("fine");
+        assert_eq!((lat.cq_mod(2), lat.tx_depth), (64, 64));
+        let few = plan("write lat -Q 64 -n 8").expect("fine");
+        assert_eq!((few.cq_mod(2), few.tx_depth), (8, 8));
+    }
+
+    #[test]
     fn contradictions_are_refused_with_a_remedy() {
         for flags in [
             "write bw -c UD",
             "read bw -c UC",
             "write lat -q 2",
+            "read lat -Q 2",
             "write bw -e",
             "atomic bw -s 16",
             "write bw -R",
