@@ -1,13 +1,14 @@
 //! The progress thread: it answers peers while the application does something else.
 //!
 //! It stays away while the application polls, since whoever polls drives the engine; it spins for
-//! a moment after traffic, because a wake-up costs 30 to 65 us; otherwise it sleeps in poll(2) and
-//! costs nothing.
+//! a moment after traffic, and longer after a stream, because a wake-up costs 30 to 65 us and more; otherwise
+//! it sleeps in poll(2) and costs nothing.
 
 use crate::affinity::pin;
 use crate::eventfd::wait_readable;
-use crate::limits::{POLLER_FRESH_NS, SPIN_NS};
+use crate::limits::POLLER_FRESH_NS;
 use crate::shared::Shared;
+use crate::vigil::Vigil;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -36,7 +37,7 @@ impl Driver {
         processor: Option<usize>,
     ) -> io::Result<Driver> {
         let waiter = shared.lock().datapath.waiter()?;
-        let work = Work { shared: Arc::clone(&shared), waiter, last_work: 0 };
+        let work = Work { shared: Arc::clone(&shared), waiter, vigil: Vigil::default() };
         let run = move || {
             if let Some(processor) = processor {
                 pin(processor);
@@ -71,8 +72,7 @@ enum Next {
 struct Work {
     shared: Arc<Shared>,
     waiter: OwnedFd,
-    /// When the thread last found something to do (ns).
-    last_work: u64,
+    vigil: Vigil,
 }
 
 impl Work {
@@ -80,12 +80,13 @@ impl Work {
         while !self.shared.must_stop() {
             let now = self.shared.clock.now();
             if self.shared.application_polls(now) {
+                self.vigil.note_application(now);
                 self.stay_away(now);
                 continue;
             }
             match self.look(now) {
                 Next::Again => self.give_way(),
-                Next::Spin => self.pause(),
+                Next::Spin => self.pause(now),
                 Next::Sleep(until) => self.sleep(until),
             }
         }
@@ -97,10 +98,10 @@ impl Work {
         let mut engine = self.shared.lock();
         engine.thread_sleeps_until = 0;
         if engine.turn() {
-            self.last_work = now.as_nanos();
+            self.vigil.note_work(now);
             return Next::Again;
         }
-        if self.is_warm(now) || engine.datapath.arm() {
+        if self.vigil.is_warm(now) || self.vigil.is_patient(now) || engine.datapath.arm() {
             return Next::Spin;
         }
         let until = engine.next_deadline();
@@ -108,13 +109,13 @@ impl Work {
         Next::Sleep(until)
     }
 
-    fn is_warm(&self, now: Instant) -> bool {
-        self.last_work != 0 && now.as_nanos().saturating_sub(self.last_work) < SPIN_NS
-    }
-
-    fn pause(&self) {
+    fn pause(&self, now: Instant) {
         if self.shared.alone {
             return std::thread::yield_now();
+        }
+        // Patience must not take the processor from who has work: the other end, or our own application.
+        if !self.vigil.is_warm(now) {
+            std::thread::yield_now();
         }
         for _ in 0..SPINS {
             std::hint::spin_loop();
@@ -139,8 +140,8 @@ impl Work {
 
     /// The application polls: sleep until it may have stopped, deaf to packets.
     fn stay_away(&self, now: Instant) {
-        if self.is_warm(now) {
-            return self.pause();
+        if self.vigil.is_warm(now) {
+            return self.pause(now);
         }
         if self.shared.park(now) {
             let time = Duration::from_nanos(POLLER_FRESH_NS);

@@ -55,6 +55,7 @@ mod resource;
 mod shared;
 mod timers;
 mod turns;
+mod vigil;
 
 pub use cm_channel::{CmChannel, CmEvent, CmEventKind};
 pub use comp_channel::{CompChannel, CqEvent};

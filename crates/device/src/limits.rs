@@ -39,6 +39,15 @@ pub const POLLER_FRESH_NS: u64 = 1_000_000;
 /// How long the progress thread spins after the last packet before it sleeps (ns): a wake-up costs 30 to
 /// 65 us, and often brings the thread to the processor of the one that sends.
 pub const SPIN_NS: u64 = 200_000;
+/// Turns with work that follow each other within this time are a stream (ns).
+pub const STREAM_GAP_NS: u64 = 50_000;
+/// For its work in a stream the progress thread may spin in vain so many times as long,
+pub const SPIN_PER_WORK: u64 = 4;
+/// but never longer than this at a time beyond the time above (ns): what another program takes from the peer.
+pub const EARNED_SPIN_NS: u64 = 5_000_000;
+/// An application that has not polled for so long does not drive the engine any more, and was not just
+/// interrupted (ns).
+pub const POLLER_GONE_NS: u64 = 100_000_000;
 /// Pause before a transmit that the kernel refused (EAGAIN) is tried again (ns).
 pub const TX_RETRY_NS: u64 = 200_000;
 
