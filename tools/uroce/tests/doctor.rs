@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::namespaces::{Namespaces, ip};
 use common::{PROGRAM, text};
 use serde_json::Value;
 use std::process::{Command, Output};
@@ -66,63 +67,36 @@ fn an_address_of_nobody_is_exit_code_3() {
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
 }
 
-/// Two namespaces with a veth pair between them, removed at the end.
-struct Net {
-    names: [String; 2],
-}
+/// Two namespaces with a veth pair between them.
+struct Net(Namespaces);
 
 impl Net {
     /// `tag` tells tests apart that run at the same time.
     fn new(tag: &str) -> Option<Net> {
-        let id = format!("{tag}-{}", std::process::id());
-        let net = Net { names: [format!("uroce-a-{id}"), format!("uroce-b-{id}")] };
-        let [a, b] = &net.names;
-        let made = ip(&format!("netns add {a}")) && ip(&format!("netns add {b}"));
-        if !made {
-            assert!(std::env::var_os("CI").is_none(), "needs root and iproute2");
-            println!("skipped: needs root and iproute2, to make network namespaces");
-            return None;
-        }
-        for words in [
-            format!("link add ve0 netns {a} type veth peer name ve0 netns {b}"),
-            format!("-n {a} addr add 10.83.0.1/24 dev ve0"),
-            format!("-n {b} addr add 10.83.0.2/24 dev ve0"),
-            format!("-n {a} link set lo up"),
-            format!("-n {a} link set ve0 up"),
-            format!("-n {b} link set ve0 up"),
-        ] {
-            assert!(ip(&words), "ip {words}");
-        }
-        Some(net)
+        let net = Namespaces::new(&["a", "b"], tag)?;
+        let [a, b] = [net.name(0), net.name(1)];
+        ip(&format!("link add ve0 netns {a} type veth peer name ve0 netns {b}"));
+        net.ip(0, "addr add 10.83.0.1/24 dev ve0");
+        net.ip(1, "addr add 10.83.0.2/24 dev ve0");
+        net.ip(0, "link set ve0 up");
+        net.ip(1, "link set ve0 up");
+        Some(Net(net))
     }
 
     /// `ip` in the first namespace.
     fn change(&self, words: &str) {
-        assert!(ip(&format!("-n {} {words}", self.names[0])), "ip {words}");
+        self.0.ip(0, words);
     }
 
     /// Runs a program in the first namespace.
     fn run(&self, program: &str, words: &str) -> Output {
-        let inside = ["netns", "exec", &self.names[0], program];
-        Command::new("ip").args(inside).args(words.split_whitespace()).output().expect("iproute2")
+        self.0.command(0, program).args(words.split_whitespace()).output().expect("iproute2")
     }
 
     fn doctor(&self, words: &str) -> (Option<i32>, String) {
         let output = self.run(PROGRAM, &format!("doctor --address 10.83.0.1 {words}"));
         (output.status.code(), text(&output))
     }
-}
-
-impl Drop for Net {
-    fn drop(&mut self) {
-        for name in &self.names {
-            ip(&format!("netns delete {name}"));
-        }
-    }
-}
-
-fn ip(words: &str) -> bool {
-    Command::new("ip").args(words.split(' ')).output().is_ok_and(|output| output.status.success())
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! The built program, without what the environment would change.
 #![allow(dead_code)] // each test file uses its own part
 
+pub mod namespaces;
+
 use std::process::{Command, Output};
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_uroce");
