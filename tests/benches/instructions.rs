@@ -1,7 +1,8 @@
-//! The work per 1 KiB packet of a WRITE or READ, of requester and responder, for counting instructions.
+//! The work per 1 KiB packet of a WRITE or READ, and per 64 B SEND with its work requests and completions,
+//! of requester and responder, for counting instructions.
 //!
 //! Run it by `cargo xtask bench instructions`, which starts it under callgrind and collects only
-//! inside the functions named `requester_*` or `responder_*`. Run alone, with `write` or `read`, it
+//! inside the functions named `requester_*` or `responder_*`. Run alone, with `write`, `read` or `send`, it
 //! prints packets per second.
 
 use std::hint::black_box;
@@ -15,6 +16,10 @@ use uroce_wire::{Flow, FlowIcrc, Mtu, Packet, Qpn};
 const MESSAGE: u32 = 32 * 1024;
 const MESSAGES: u64 = 200;
 const MTU: Mtu = Mtu::M1024;
+/// SENDs: their length, how many are posted at a time, and how often.
+const SMALL: u32 = 64;
+const LIST: u64 = 32;
+const LISTS: u64 = 200;
 const ACCESS: Access = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE).union(Access::REMOTE_READ);
 
 struct End {
@@ -46,7 +51,13 @@ fn end(index: u8) -> End {
     let mr = mem.reg_mr(pd, region.clone(), region.addr(), ACCESS).expect("a region");
     let mut cqs = CqTable::new();
     let cq = cqs.insert(CompletionQueue::new(1024));
-    let caps = QpCaps { max_send_wr: 16, max_send_sge: 1, ..QpCaps::default() };
+    let caps = QpCaps {
+        max_send_wr: LIST as u32,
+        max_send_sge: 1,
+        max_recv_wr: LIST as u32,
+        max_recv_sge: 1,
+        ..QpCaps::default()
+    };
     let init = QpInit {
         qpn: Qpn::new(u32::from(index)),
         qp_type: QpType::Rc,
@@ -184,34 +195,117 @@ fn responder_take(end: &mut End, flow: &Flow, burst: &Burst) {
     take(end, flow, burst);
 }
 
-fn main() {
-    let read = std::env::args().any(|word| word == "read");
-    let (mut requester, mut responder) = (end(1), end(2));
-    connect(&mut requester, 2);
-    connect(&mut responder, 1);
-    let there = Flow { src: requester.ip, dst: responder.ip, src_port: 0xc000, dst_port: 4791 };
-    let back = Flow { src: responder.ip, dst: requester.ip, ..there };
-    let room = || Burst { bytes: vec![0; 512 * 1024], lengths: Vec::with_capacity(1024) };
-    let (mut forward, mut answers) = (room(), room());
+#[inline(never)]
+fn requester_post(end: &mut End) {
+    let sge = Sge { addr: end.region.addr(), length: SMALL, lkey: end.mr.lkey };
+    let data = SendData::Sges(std::slice::from_ref(&sge));
+    for wr_id in 0..LIST {
+        let last = wr_id + 1 == LIST;
+        let flags = if last { SendFlags::SIGNALED } else { SendFlags::empty() };
+        let wr = SendWr { wr_id, op: SendOp::Send, flags, data, ud: None, srqn: None };
+        end.qp.post_send(Instant::ZERO, &wr, cx!(end)).expect("room for all");
+    }
+}
+
+#[inline(never)]
+fn responder_post(end: &mut End) {
+    let sge = Sge { addr: end.region.addr(), length: SMALL, lkey: end.mr.lkey };
+    for wr_id in 0..LIST {
+        let wr = RecvWr::new(wr_id, std::slice::from_ref(&sge));
+        end.qp.post_recv(&wr, cx!(end)).expect("room for all");
+    }
+}
+
+#[inline(never)]
+fn requester_poll(end: &mut End, out: &mut [Wc]) -> usize {
+    black_box(5);
+    end.cqs.get_mut(end.cq).map_or(0, |cq| cq.poll(out))
+}
+
+#[inline(never)]
+fn responder_poll(end: &mut End, out: &mut [Wc]) -> usize {
+    black_box(6);
+    end.cqs.get_mut(end.cq).map_or(0, |cq| cq.poll(out))
+}
+
+/// Two connected ends, and the packets between them.
+struct Pair {
+    requester: End,
+    responder: End,
+    there: Flow,
+    back: Flow,
+    forward: Burst,
+    answers: Burst,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let (mut requester, mut responder) = (end(1), end(2));
+        connect(&mut requester, 2);
+        connect(&mut responder, 1);
+        let there = Flow { src: requester.ip, dst: responder.ip, src_port: 0xc000, dst_port: 4791 };
+        let back = Flow { src: responder.ip, dst: requester.ip, ..there };
+        let room = || Burst { bytes: vec![0; 512 * 1024], lengths: Vec::with_capacity(1024) };
+        Pair { requester, responder, there, back, forward: room(), answers: room() }
+    }
+
+    /// Lets both ends send what they have; false when the requester had nothing.
+    fn exchange(&mut self) -> bool {
+        requester_emit(&mut self.requester, &self.there, &mut self.forward);
+        responder_take(&mut self.responder, &self.there, &self.forward);
+        responder_emit(&mut self.responder, &self.back, &mut self.answers);
+        requester_take(&mut self.requester, &self.back, &self.answers);
+        !self.forward.lengths.is_empty()
+    }
+}
+
+/// WRITEs or READs of 32 KiB; the packets that carried data.
+fn move_large(pair: &mut Pair, read: bool) -> usize {
     let mut packets = 0;
-    let start = Clock::now();
     for wr_id in 0..MESSAGES {
-        post(&mut requester, &responder, wr_id, read);
+        post(&mut pair.requester, &pair.responder, wr_id, read);
         loop {
-            requester_emit(&mut requester, &there, &mut forward);
-            responder_take(&mut responder, &there, &forward);
-            responder_emit(&mut responder, &back, &mut answers);
-            requester_take(&mut requester, &back, &answers);
-            packets += if read { &answers } else { &forward }.lengths.len();
-            if forward.lengths.is_empty() {
+            let more = pair.exchange();
+            packets += if read { &pair.answers } else { &pair.forward }.lengths.len();
+            if !more {
                 break;
             }
         }
+        let requester = &mut pair.requester;
         let done =
             requester.cqs.get_mut(requester.cq).map_or(0, |cq| cq.poll(&mut [Wc::default()]));
         assert_eq!(black_box(done), 1, "each message completes once");
     }
     assert_eq!(packets as u64, MESSAGES * u64::from(MESSAGE) / MTU.bytes() as u64);
+    packets
+}
+
+/// SENDs of 64 B, of which the last of each list is signalled; the packets that carried data.
+fn move_small(pair: &mut Pair) -> usize {
+    let mut packets = 0;
+    let mut done = [Wc::default(); LIST as usize];
+    for _ in 0..LISTS {
+        responder_post(&mut pair.responder);
+        requester_post(&mut pair.requester);
+        while pair.exchange() {
+            packets += pair.forward.lengths.len();
+        }
+        assert_eq!(requester_poll(&mut pair.requester, &mut done), 1, "the signalled one");
+        assert_eq!(responder_poll(&mut pair.responder, &mut done) as u64, LIST);
+        black_box(&done);
+    }
+    assert_eq!(packets as u64, LISTS * LIST);
+    packets
+}
+
+fn main() {
+    let verb = std::env::args().nth(1).unwrap_or_default();
+    let mut pair = Pair::new();
+    let start = Clock::now();
+    let packets = match verb.as_str() {
+        "send" => move_small(&mut pair),
+        verb => move_large(&mut pair, verb == "read"),
+    };
     let rate = packets as f64 / start.elapsed().as_secs_f64();
     println!("{packets} packets, {:.2} million packets/s, both ends on one core", rate / 1e6);
 }

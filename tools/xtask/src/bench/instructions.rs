@@ -17,7 +17,7 @@ const TOLERANCE: f64 = 0.03;
 /// How to accept.
 const ACCEPT: &str = "cargo xtask bench instructions --save";
 const SIDES: [&str; 2] = ["requester", "responder"];
-const VERBS: [&str; 2] = ["write", "read"];
+const VERBS: [&str; 3] = ["write", "read", "send"];
 
 /// Instructions per data packet, by verb and side.
 type Counts = BTreeMap<String, f64>;
