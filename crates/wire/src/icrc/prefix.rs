@@ -1,17 +1,21 @@
 //! The part of the ICRC that the packets of one flow share.
 //!
 //! Between two packets of a flow and a length, the bytes before the BTH differ in the IPv4
-//! identification only. CRC is linear, so its share is looked up and added to a sum made once.
+//! identification only. CRC is linear, so its share is looked up and added to a sum made once. What
+//! comes next, the BTH up to the PSN, mostly is the same as before, too.
 
 use crc32fast::Hasher;
 
 use super::recover::TABLE;
-use super::{BTH_LEN, DUMMY_CRC, DUMMY_LEN, Flow, ICRC_LEN, IPV4_LEN, IPV6_LEN, Masked, UDP_LEN};
+use super::{BTH_LEN, DUMMY_CRC, Flow, ICRC_LEN, IPV4_LEN, Masked, UDP_LEN};
 
-/// Bytes from behind the identification to the end of the UDP header.
-const BEHIND_ID: usize = IPV4_LEN - 6 + UDP_LEN;
+/// Bytes of the BTH before AckReq and PSN.
+const HEAD_LEN: usize = 8;
 
-/// What a high and a low identification byte change in the CRC at the end of the UDP header.
+/// Bytes from behind the identification to the end of that.
+const BEHIND_ID: usize = IPV4_LEN - 6 + UDP_LEN + HEAD_LEN;
+
+/// What a high and a low identification byte change in the CRC behind the head of the BTH.
 static ID_SHARE: [[u32; 256]; 2] = [share(BEHIND_ID + 1), share(BEHIND_ID)];
 
 const fn share(zeros_behind: usize) -> [u32; 256] {
@@ -29,36 +33,72 @@ const fn share(zeros_behind: usize) -> [u32; 256] {
     shares
 }
 
-/// Flow and length of a packet, with the CRC up to its UDP header if its ID were 0.
-type Known = Option<(Flow, usize, u32)>;
+/// What is known of packets of one flow and length.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    flow: Flow,
+    length: usize,
+    /// The CRC up to the UDP header if the ID were 0.
+    prefix: u32,
+    /// The first bytes of the BTH, of the packet that came last.
+    head: [u8; HEAD_LEN],
+    /// The CRC up to their end.
+    behind_head: u32,
+}
+
+impl Known {
+    #[inline]
+    fn is_of(&self, flow: &Flow, covered: &[u8]) -> bool {
+        self.length == covered.len() && self.flow == *flow
+    }
+
+    fn new(flow: &Flow, covered: &[u8], head: &[u8; HEAD_LEN]) -> Self {
+        let masked = Masked::of(flow, 0, covered);
+        let before_bth = masked.bytes().len().saturating_sub(BTH_LEN);
+        let bytes = masked.bytes().get(..before_bth).unwrap_or(&[]);
+        let (prefix, length) = (update(DUMMY_CRC, bytes), covered.len());
+        let known = Known { flow: *flow, length, prefix, head: *head, behind_head: 0 };
+        known.with_head(head)
+    }
+
+    fn with_head(mut self, head: &[u8; HEAD_LEN]) -> Self {
+        self.head = *head;
+        let mut masked = *head;
+        masked[4] = 0xff;
+        self.behind_head = update(self.prefix, &masked);
+        self
+    }
+}
+
+/// The CRC behind `bytes`, from that before them.
+#[inline]
+fn update(crc: u32, bytes: &[u8]) -> u32 {
+    let mut hasher = Hasher::new_with_initial(crc);
+    hasher.update(bytes);
+    hasher.finalize()
+}
 
 /// Computes the ICRC of packets that mostly are of one flow and two lengths (data and ACKs), faster
 /// than [`icrc`](super::icrc()), which is its slow twin.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FlowIcrc {
-    last: Known,
+    last: Option<Known>,
     /// What was the last before another length came.
-    before: Known,
+    before: Option<Known>,
 }
 
 impl FlowIcrc {
     /// The ICRC of a packet; `covered` is BTH to pad.
     #[inline]
     pub fn icrc(&mut self, flow: &Flow, ip_id: u16, covered: &[u8]) -> u32 {
-        let Some((bth, rest)) = covered.split_first_chunk::<BTH_LEN>() else {
-            return super::icrc(flow, ip_id, covered);
+        let (head, rest) = match covered.split_first_chunk::<HEAD_LEN>() {
+            Some(parts) if covered.len() >= BTH_LEN => parts,
+            _ => return super::icrc(flow, ip_id, covered),
         };
-        let zero = self.prefix(flow, covered);
+        let zero = self.behind_head(flow, covered, head);
         let [high, low] = ip_id.to_be_bytes();
         let shares = ID_SHARE[0][usize::from(high)] ^ ID_SHARE[1][usize::from(low)];
-        let prefix = if flow.is_ipv4() { zero ^ shares } else { zero };
-        let mut masked = *bth;
-        masked[4] = 0xff;
-        let length = if flow.is_ipv4() { IPV4_LEN } else { IPV6_LEN } + UDP_LEN;
-        let mut hasher = Hasher::new_with_initial_len(prefix, DUMMY_LEN + length as u64);
-        hasher.update(&masked);
-        hasher.update(rest);
-        hasher.finalize()
+        update(if flow.is_ipv4() { zero ^ shares } else { zero }, rest)
     }
 
     /// True if the last four bytes of `packet` (BTH to ICRC) are its ICRC.
@@ -71,29 +111,24 @@ impl FlowIcrc {
     }
 
     #[inline]
-    fn prefix(&mut self, flow: &Flow, covered: &[u8]) -> u32 {
-        match self.last {
-            Some((last, length, prefix)) if length == covered.len() && last == *flow => prefix,
-            _ => self.renew(flow, covered),
+    fn behind_head(&mut self, flow: &Flow, covered: &[u8], head: &[u8; HEAD_LEN]) -> u32 {
+        match &self.last {
+            Some(last) if last.head == *head && last.is_of(flow, covered) => last.behind_head,
+            _ => self.renew(flow, covered, head),
         }
     }
 
     #[cold]
-    fn renew(&mut self, flow: &Flow, covered: &[u8]) -> u32 {
-        core::mem::swap(&mut self.last, &mut self.before);
-        if let Some((last, length, prefix)) = self.last
-            && length == covered.len()
-            && last == *flow
-        {
-            return prefix;
+    fn renew(&mut self, flow: &Flow, covered: &[u8], head: &[u8; HEAD_LEN]) -> u32 {
+        if !self.last.is_some_and(|last| last.is_of(flow, covered)) {
+            core::mem::swap(&mut self.last, &mut self.before);
         }
-        let masked = Masked::of(flow, 0, covered);
-        let before_bth = masked.bytes().len().saturating_sub(BTH_LEN);
-        let mut hasher = Hasher::new_with_initial_len(DUMMY_CRC, DUMMY_LEN);
-        hasher.update(masked.bytes().get(..before_bth).unwrap_or(&[]));
-        let prefix = hasher.finalize();
-        self.last = Some((*flow, covered.len(), prefix));
-        prefix
+        let known = match self.last {
+            Some(last) if last.is_of(flow, covered) => last.with_head(head),
+            _ => Known::new(flow, covered, head),
+        };
+        self.last = Some(known);
+        known.behind_head
     }
 }
 
