@@ -220,12 +220,13 @@ impl CqTable {
     }
 
     /// Adds a completion to queue `id`.
-    pub(crate) fn push(&mut self, id: CqId, wc: Wc, solicited: bool) -> Result<(), Overflow> {
+    pub(crate) fn push(&mut self, id: CqId, mut wc: Wc, solicited: bool) -> Result<(), Overflow> {
         let place = self.place(id);
         let Some(cq) = self.queues.get_mut(place) else {
             return Err(Overflow);
         };
-        let outcome = cq.push(Wc { timestamp: self.now.as_nanos(), ..wc }, solicited);
+        wc.timestamp = self.now.as_nanos();
+        let outcome = cq.push(wc, solicited);
         if cq.take_event() {
             self.due.push_back(id);
         }

@@ -70,7 +70,7 @@ impl RecvQueue {
         if length > limits::MAX_MESSAGE {
             return Err(PostError::MessageTooLong { length });
         }
-        self.sges.extend(wr.sges);
+        wr.sges.iter().for_each(|sge| self.sges.push_back(*sge));
         self.slots.push_back(Slot { wr_id: wr.wr_id, sges: wr.sges.len() as u32, length });
         Ok(())
     }
@@ -83,7 +83,9 @@ impl RecvQueue {
         wqe.wr_id = slot.wr_id;
         wqe.length = slot.length;
         wqe.sges.clear();
-        wqe.sges.extend(self.sges.drain(..slot.sges as usize));
+        for _ in 0..slot.sges {
+            wqe.sges.extend(self.sges.pop_front());
+        }
         true
     }
 }

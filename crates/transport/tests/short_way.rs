@@ -65,3 +65,41 @@ fn b12_a_region_lost_in_mid_message_fails_the_short_way_too() {
     pair.run();
     assert_eq!(pair.nodes[0].sends()[0].status, WcStatus::LocProtErr);
 }
+
+/// Many messages of one packet each, one of which is lost on its way.
+fn small(qp_type: QpType, entries: usize, lost: Option<usize>) -> (Outcome, Vec<Wc>) {
+    let mut pair = Pair::of(qp_type);
+    pair.nodes[0].fill(0, &pattern(5, 40 * 256));
+    if let Some(nth) = lost {
+        pair.lose_once(0, Opcode::RC_SEND_ONLY, nth);
+    }
+    for index in 0..40 {
+        let (at, length) = (index * 256, 1 + index as u32 * 53 % 256);
+        let target = pair.nodes[1].sge(at, length);
+        pair.nodes[1].recv(index as u64, &[target]).unwrap();
+        let cut = length / 2;
+        let whole = [pair.nodes[0].sge(at, length)];
+        let parts =
+            [pair.nodes[0].sge(at, cut), pair.nodes[0].sge(at + cut as usize, length - cut)];
+        let sges = if entries == 1 { &whole[..] } else { &parts[..] };
+        pair.nodes[0].send(&wr_sges(index as u64, SendOp::Send, sges)).unwrap();
+    }
+    pair.run();
+    assert_eq!(pair.nodes[0].sends().iter().filter(|wc| wc.is_ok()).count(), 40);
+    let packets = pair.trace.iter().map(|seen| (seen.at.as_nanos(), seen.bytes.clone()));
+    let outcome = Outcome { packets: packets.collect(), memory: pair.nodes[1].bytes(0, 40 * 256) };
+    (outcome, pair.nodes[1].recvs())
+}
+
+#[test]
+fn r19_the_short_way_of_a_small_message_writes_what_the_long_way_writes() {
+    for lost in [None, Some(1), Some(20), Some(40)] {
+        let (short, received) = small(QpType::Rc, 1, lost);
+        let (long, _) = small(QpType::Rc, 2, lost);
+        assert!(short == long, "{lost:?}");
+        // The responder of a UC queue pair takes the long way.
+        let (uc, expected) = small(QpType::Uc, 1, None);
+        assert!(short.memory == uc.memory, "{lost:?}");
+        assert_eq!(received, expected);
+    }
+}

@@ -124,11 +124,10 @@ impl QueuePair {
         missing
     }
 
-    /// Marks the oldest request done and retires it.
+    /// Retires the oldest request, and those behind it that were done before.
+    #[inline]
     fn finish_oldest(&mut self, cx: &mut Context<'_>) {
-        if let Some(wqe) = self.send_queue.get_mut(0) {
-            wqe.done = true;
-        }
+        self.retire_oldest(cx);
         self.retire(cx);
     }
 

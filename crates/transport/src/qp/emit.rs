@@ -170,7 +170,7 @@ impl QueuePair {
     }
 
     fn path_of(&self, wqe: &SendWqe) -> Path {
-        match wqe.ud {
+        match &wqe.ud {
             Some(ud) if self.init.qp_type == QpType::Ud => self.path_to(&ud.av),
             _ => self.path(),
         }
@@ -178,8 +178,13 @@ impl QueuePair {
 
     /// The path to the connected peer.
     pub(crate) fn path(&self) -> Path {
-        let unspecified = IpAddr::from([0, 0, 0, 0]);
-        self.path_to(&self.attr.av.unwrap_or(AddressVector::new(unspecified, unspecified)))
+        match &self.attr.av {
+            Some(av) => self.path_to(av),
+            None => {
+                let unspecified = IpAddr::from([0, 0, 0, 0]);
+                self.path_to(&AddressVector::new(unspecified, unspecified))
+            }
+        }
     }
 
     fn path_to(&self, av: &AddressVector) -> Path {

@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::cq::CompletionQueue;
 use crate::event::AsyncEvent;
 use crate::qp::QueuePair;
-use crate::qp::send_queue::SendWqe;
+use crate::qp::send_queue::Retired;
 use crate::recv_queue::RecvWqe;
 use crate::time::Instant;
 use crate::wc::{Wc, WcFlags, WcStatus};
@@ -18,35 +18,41 @@ impl QueuePair {
     /// R67: completes requests from the oldest on, as far as they are done.
     pub(crate) fn retire(&mut self, cx: &mut Context<'_>) {
         while self.send_queue.front().is_some_and(|wqe| wqe.done) {
-            let Some(wqe) = self.send_queue.pop() else {
-                break;
-            };
-            self.requester.cursor = self.requester.cursor.saturating_sub(1);
-            if self.is_signaled(&wqe) {
-                self.complete_send(&wqe, WcStatus::Success, Cause::None, cx);
-            }
+            self.retire_oldest(cx);
         }
         self.wake();
     }
 
-    /// The application wants to hear of the success of this request, too.
-    pub(crate) fn is_signaled(&self, wqe: &SendWqe) -> bool {
-        self.init.signal_all || wqe.flags.contains(SendFlags::SIGNALED)
+    /// The oldest request is done, and leaves its queue.
+    #[inline]
+    pub(crate) fn retire_oldest(&mut self, cx: &mut Context<'_>) {
+        let Some(sent) = self.send_queue.pop() else {
+            return;
+        };
+        self.requester.cursor = self.requester.cursor.saturating_sub(1);
+        if self.is_signaled(sent.flags) {
+            self.complete_send(&sent, WcStatus::Success, Cause::None, cx);
+        }
+    }
+
+    /// The application wants to hear of the success of a request with these flags, too.
+    pub(crate) fn is_signaled(&self, flags: SendFlags) -> bool {
+        self.init.signal_all || flags.contains(SendFlags::SIGNALED)
     }
 
     fn complete_send(
         &mut self,
-        wqe: &SendWqe,
+        sent: &Retired,
         status: WcStatus,
         cause: Cause,
         cx: &mut Context<'_>,
     ) {
         let wc = Wc {
-            wr_id: wqe.wr_id,
+            wr_id: sent.wr_id,
             status,
-            opcode: wqe.op.wc_opcode(),
+            opcode: sent.opcode,
             vendor_err: cause.code(),
-            byte_len: wqe.length.min(u64::from(u32::MAX)) as u32,
+            byte_len: sent.length.min(u64::from(u32::MAX)) as u32,
             qpn: self.init.qpn.get(),
             cause,
             ..Wc::default()
@@ -80,12 +86,12 @@ impl QueuePair {
         cause: Cause,
         cx: &mut Context<'_>,
     ) {
-        let Some(wqe) = self.send_queue.pop() else {
+        let Some(failed) = self.send_queue.pop() else {
             return;
         };
         self.requester.cursor = self.requester.cursor.saturating_sub(1);
-        self.complete_send(&wqe, status, cause, cx);
-        let reason = FlushReason::SendFailed { wr_id: wqe.wr_id, status };
+        self.complete_send(&failed, status, cause, cx);
+        let reason = FlushReason::SendFailed { wr_id: failed.wr_id, status };
         if self.init.qp_type.is_reliable() {
             self.fail_queue_pair(now, reason, cx);
         } else {
@@ -124,8 +130,8 @@ impl QueuePair {
     /// window that was bound ahead of its turn: after the first failure nothing succeeds.
     pub(crate) fn flush_sends(&mut self, cx: &mut Context<'_>) {
         let cause = Cause::Flushed(self.flush_reason);
-        while let Some(wqe) = self.send_queue.pop() {
-            self.complete_send(&wqe, WcStatus::WrFlushErr, cause, cx);
+        while let Some(flushed) = self.send_queue.pop() {
+            self.complete_send(&flushed, WcStatus::WrFlushErr, cause, cx);
         }
         self.send_queue.clear();
         let next = self.requester.next_new;

@@ -14,6 +14,7 @@ mod requester;
 mod responder;
 mod retry;
 mod send_queue;
+mod small;
 mod state;
 mod trains;
 mod transmit;

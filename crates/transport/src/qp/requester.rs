@@ -122,6 +122,16 @@ impl Requester {
         self.psn.since(self.una).max(0) as u32
     }
 
+    /// A packet leaves that asks for an ACK, or not.
+    #[inline]
+    pub(crate) fn note_unrequested(&mut self, asked: bool) {
+        self.unrequested = if asked { 0 } else { self.unrequested + 1 };
+        if self.sparing && !asked && self.unrequested > self.outstanding() {
+            // No answer was asked for: the silence begins with this packet.
+            self.probe.wait_anew();
+        }
+    }
+
     /// True while a request that was sent waits for its acknowledgement.
     pub(crate) fn in_flight(&self) -> bool {
         self.next_new != self.una

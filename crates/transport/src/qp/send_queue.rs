@@ -105,6 +105,15 @@ pub(crate) struct SendQueue {
     max_inline: u32,
 }
 
+/// What the completion of a request tells.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Retired {
+    pub(crate) wr_id: u64,
+    pub(crate) opcode: WcOpcode,
+    pub(crate) flags: SendFlags,
+    pub(crate) length: u64,
+}
+
 /// The payload of a work request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Payload<'a> {
@@ -149,7 +158,7 @@ impl SendQueue {
             SendData::Sges(sges) => {
                 let length = self.check_sges(sges)?;
                 let at = self.sges_retired + self.sges.len() as u64;
-                self.sges.extend(sges);
+                sges.iter().for_each(|sge| self.sges.push_back(*sge));
                 (at, sges.len() as u32, length, SendFlags::empty())
             }
             SendData::Inline(parts) => {
@@ -213,17 +222,30 @@ impl SendQueue {
         }
     }
 
+    /// The only entry of a request from registered memory that has one entry.
+    #[inline]
+    pub(crate) fn only_sge(&self, wqe: &SendWqe) -> Option<&Sge> {
+        let one = wqe.sge_count == 1 && !wqe.flags.contains(SendFlags::INLINE);
+        self.sges.get((wqe.data_at - self.sges_retired) as usize).filter(|_| one)
+    }
+
     /// Removes the oldest request.
-    pub(crate) fn pop(&mut self) -> Option<SendWqe> {
-        let wqe = self.wqes.pop_front()?;
-        if wqe.flags.contains(SendFlags::INLINE) {
-            self.inline.drain(..wqe.length as usize);
-            self.inline_retired += wqe.length;
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<Retired> {
+        let wqe = self.wqes.front()?;
+        let &SendWqe { wr_id, flags, length, sge_count, .. } = wqe;
+        let opcode = wqe.op.wc_opcode();
+        self.wqes.pop_front();
+        if flags.contains(SendFlags::INLINE) {
+            self.inline.drain(..length as usize);
+            self.inline_retired += length;
         } else {
-            self.sges.drain(..wqe.sge_count as usize);
-            self.sges_retired += u64::from(wqe.sge_count);
+            for _ in 0..sge_count {
+                self.sges.pop_front();
+            }
+            self.sges_retired += u64::from(sge_count);
         }
-        Some(wqe)
+        Some(Retired { wr_id, opcode, flags, length })
     }
 
     pub(crate) fn clear(&mut self) {

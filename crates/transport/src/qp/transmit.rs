@@ -107,8 +107,11 @@ impl QueuePair {
             if let Some(sent) = self.poll_middle(now, out, cx) {
                 return Some(sent);
             }
+            if let Some(sent) = self.poll_small(now, out, cx) {
+                return Some(sent);
+            }
             let index = self.requester.cursor;
-            let wqe = *self.send_queue.get(index)?;
+            let wqe = self.send_queue.get(index)?;
             if !wqe.numbered && self.state == QpState::Sqd {
                 return None;
             }
@@ -117,20 +120,21 @@ impl QueuePair {
                     // Met again after going back: it was done, and is not done twice.
                     self.requester.cursor = index + 1;
                 } else {
+                    let wqe = *wqe;
                     self.run_local(now, index, &wqe, cx)?;
                 }
                 continue;
             }
-            if let Err(failure) = self.check_possible(&wqe) {
+            if let Err(failure) = self.check_possible(wqe) {
                 return self.fail_if_oldest(now, index, failure, cx);
             }
-            if !self.may_send(&wqe) {
+            if !self.may_send(wqe) {
                 return None;
             }
-            let wqe = self.number(index)?;
-            return match self.emit_request(&wqe, out, cx) {
+            self.number(index)?;
+            return match self.emit_request(self.send_queue.get(index)?, out, cx) {
                 Ok(transmit) => {
-                    self.note_sent(now, index, &wqe, cx);
+                    self.note_sent(now, index, cx);
                     Some(transmit)
                 }
                 Err(failure) => self.fail_if_oldest(now, index, failure, cx),
@@ -246,7 +250,7 @@ impl QueuePair {
     }
 
     /// Gives the request at `index` its PSNs if it has none yet.
-    fn number(&mut self, index: usize) -> Option<SendWqe> {
+    fn number(&mut self, index: usize) -> Option<()> {
         let count = self.psns_of(self.send_queue.get(index)?);
         let first = self.requester.psn;
         let wqe = self.send_queue.get_mut(index)?;
@@ -256,7 +260,7 @@ impl QueuePair {
             wqe.first_psn = first;
             wqe.psn_count = count;
         }
-        Some(*wqe)
+        Some(())
     }
 
     /// R82: the end of a message, a share of the window, or the last packet before it closes.
@@ -269,7 +273,7 @@ impl QueuePair {
     fn spares_ack(&self, wqe: &SendWqe) -> bool {
         self.requester.sparing
             && carries_payload(&wqe.op)
-            && !self.is_signaled(wqe)
+            && !self.is_signaled(wqe.flags)
             && self.requester.psn == self.requester.next_new
     }
 
@@ -280,14 +284,18 @@ impl QueuePair {
             || self.requester.outstanding() + 1 >= window
     }
 
-    /// Bookkeeping behind a request packet.
-    fn note_sent(&mut self, now: Instant, index: usize, wqe: &SendWqe, cx: &mut Context<'_>) {
+    /// Bookkeeping behind a packet of the request at `index`.
+    fn note_sent(&mut self, now: Instant, index: usize, cx: &mut Context<'_>) {
+        let Some(wqe) = self.send_queue.get(index) else {
+            return;
+        };
         let psn = self.requester.psn;
         let last = if wqe.op.is_read() { self.read_piece_last(wqe, psn) } else { psn };
         let fresh = psn == self.requester.next_new;
         let piece = Piece::of(wqe, psn, self.mtu());
         let asked = self.wants_ack(wqe, &piece);
         let middle = if piece.ends() { None } else { self.middle_behind(wqe, psn, &piece) };
+        let (finished, answered) = (last == wqe.last_psn(), wqe.needs_response());
         if !fresh {
             cx.counters.retransmitted_pkts += 1;
         } else if psn == wqe.first_psn && !takes_receive_only(&wqe.op) {
@@ -295,27 +303,23 @@ impl QueuePair {
         }
         let requester = &mut self.requester;
         requester.middle = middle;
-        if wqe.needs_response() {
+        if answered {
             requester.reads.push_back(ReadSlot { first: psn, last });
         }
         if asked && fresh && !requester.repair.is_under_way() {
             requester.probe.note_asked(last, now);
         }
-        requester.unrequested = if asked { 0 } else { requester.unrequested + 1 };
-        if requester.sparing && !asked && requester.unrequested > requester.outstanding() {
-            // No answer was asked for: the silence begins with this packet.
-            requester.probe.wait_anew();
-        }
+        requester.note_unrequested(asked);
         requester.psn = last.add(1);
         if requester.psn.since(requester.next_new) > 0 {
             requester.next_new = requester.psn;
         }
-        if last == wqe.last_psn() {
+        if finished {
             requester.cursor = index + 1;
         }
         if self.init.qp_type.is_reliable() {
             self.arm_ack_timer(now);
-        } else if last == wqe.last_psn() {
+        } else if finished {
             self.complete_unacknowledged(index, cx);
         }
     }
