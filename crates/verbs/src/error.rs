@@ -136,16 +136,6 @@ pub enum PostReason {
     ForeignObject,
 }
 
-impl PostError {
-    pub(crate) fn first(reason: PostReason) -> Self {
-        PostError { index: 0, reason }
-    }
-
-    pub(crate) fn after(self, before: usize) -> Self {
-        PostError { index: before + self.index, ..self }
-    }
-}
-
 impl From<(usize, transport::PostError)> for PostError {
     fn from((index, error): (usize, transport::PostError)) -> Self {
         PostError { index, reason: error.into() }

@@ -7,16 +7,13 @@ use crate::context::Context;
 use crate::error::{ConnectError, CreateQueuePairError, PostError};
 use crate::protection_domain::ProtectionDomain;
 use crate::shared_receive_queue::SharedReceiveQueue;
-use crate::work_request::{RecvWr, SendWr, lowered};
+use crate::work_request::{RecvWr, SendWr, fault, lowered};
 use crate::xrc_domain::XrcDomain;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
-use uroce_device::transport::{self, QpAttr, QpAttrMask, QpCaps, QpState, QpType};
+use uroce_device::transport::{QpAttr, QpAttrMask, QpCaps, QpState, QpType};
 use uroce_device::wire::{Gid, Psn, Qpn};
 use uroce_device::{McastError, ModifyError, NoSuchObject, QpRequest};
-
-/// Work requests that are handed to the device at a time.
-const BATCH: usize = 16;
 
 /// A queue pair (`ibv_qp`). Dropping it destroys it: then it raises no further completion and
 /// touches no memory (R93). Completions raised before stay in their queues.
@@ -248,39 +245,16 @@ impl QueuePair {
     /// # Errors
     /// [`PostError`] names the request that was refused, and why; those before it are posted (B36).
     pub fn post_send(&self, wrs: &[SendWr<'_>]) -> Result<(), PostError> {
-        if let [wr] = wrs {
-            return self.hand_over(&[lowered(wr, &self.pd).map_err(PostError::first)?]);
-        }
-        for (number, batch) in wrs.chunks(BATCH).enumerate() {
-            self.post_batch(batch).map_err(|error| error.after(number * BATCH))?;
-        }
-        Ok(())
-    }
-
-    fn post_batch(&self, batch: &[SendWr<'_>]) -> Result<(), PostError> {
-        let nothing = transport::SendWr {
-            wr_id: 0,
-            op: transport::SendOp::Send,
-            flags: transport::SendFlags::empty(),
-            data: transport::SendData::default(),
-            ud: None,
-            srqn: None,
-        };
-        let mut ready = [nothing; BATCH];
-        for (index, (slot, wr)) in ready.iter_mut().zip(batch).enumerate() {
-            match lowered(wr, &self.pd) {
-                Ok(wr) => *slot = wr,
-                Err(reason) => {
-                    self.hand_over(&ready[..index])?;
-                    return Err(PostError { index, reason });
-                }
-            }
-        }
-        self.hand_over(&ready[..batch.len()])
-    }
-
-    fn hand_over(&self, wrs: &[transport::SendWr<'_>]) -> Result<(), PostError> {
-        self.context().device().post_send(self.qpn, wrs).map_err(PostError::from)
+        let refused = wrs
+            .iter()
+            .enumerate()
+            .find_map(|(index, wr)| fault(wr, &self.pd).map(|reason| PostError { index, reason }));
+        let good = refused.as_ref().map_or(wrs.len(), |error| error.index);
+        let device = self.context().device();
+        device
+            .post_send_each(self.qpn, wrs[..good].iter().map(lowered))
+            .map_err(PostError::from)?;
+        refused.map_or(Ok(()), Err)
     }
 
     /// Posts receive work requests (`ibv_post_recv`). A UD message needs 40 bytes

@@ -217,22 +217,24 @@ fn flush_op(remote: RemoteSlice, length: u32, placement: Access, selectivity: u8
     SendOp::Flush { va: remote.addr, rkey: remote.rkey, length, placement, selectivity }
 }
 
-/// The request as the device takes it, if it makes sense on a queue pair of `pd`.
-pub(crate) fn lowered<'b>(
-    wr: &'b SendWr<'_>,
-    pd: &ProtectionDomain,
-) -> Result<transport::SendWr<'b>, PostReason> {
-    if let Some(fault) = wr.fault {
-        return Err(fault);
+/// Why the request makes no sense on a queue pair of `pd`.
+pub(crate) fn fault(wr: &SendWr<'_>, pd: &ProtectionDomain) -> Option<PostReason> {
+    if wr.fault.is_some() {
+        return wr.fault;
     }
     if wr.pd.is_some_and(|foreign| !foreign.is(pd)) {
-        return Err(PostReason::ForeignObject);
+        return Some(PostReason::ForeignObject);
     }
+    (wr.inline.is_some() && !wr.sges.is_empty()).then_some(PostReason::InlineAndSges)
+}
+
+/// The request as the device takes it, if it has no [`fault`].
+#[inline]
+pub(crate) fn lowered<'b>(wr: &'b SendWr<'_>) -> transport::SendWr<'b> {
     let data = match &wr.inline {
-        Some(_) if !wr.sges.is_empty() => return Err(PostReason::InlineAndSges),
         Some(bytes) => SendData::Inline(std::slice::from_ref(bytes)),
         None => SendData::Sges(wr.sges),
     };
     let SendWr { wr_id, op, flags, ud, srqn, .. } = *wr;
-    Ok(transport::SendWr { wr_id, op, flags, data, ud, srqn })
+    transport::SendWr { wr_id, op, flags, data, ud, srqn }
 }

@@ -7,6 +7,7 @@ use crate::engine::{Engine, Tables};
 use crate::error::{CreateError, DestroyError, ModifyError, NoSuchObject};
 use crate::event_channel::EventOwner;
 use crate::limits::{DOORBELL_BATCH, DOORBELL_LISTS, DeviceLimits};
+use std::borrow::Borrow;
 use std::net::IpAddr;
 use uroce_memory::PdId;
 use uroce_transport::{
@@ -109,6 +110,20 @@ impl Device {
     /// # Errors
     /// [`PostError`].
     pub fn post_send(&self, qpn: Qpn, wrs: &[SendWr<'_>]) -> Result<(), (usize, PostError)> {
+        self.post_send_each(qpn, wrs.iter())
+    }
+
+    /// [`post_send`](Self::post_send) of requests that are made one by one, while they are queued: a
+    /// request is large. The iterator must not call the device, whose lock is held.
+    ///
+    /// # Errors
+    /// [`PostError`].
+    pub fn post_send_each<'a>(
+        &self,
+        qpn: Qpn,
+        wrs: impl ExactSizeIterator<Item: Borrow<SendWr<'a>>>,
+    ) -> Result<(), (usize, PostError)> {
+        let count = wrs.len();
         let shared = self.of_qp(qpn);
         let mut engine = shared.lock();
         let now = engine.clock.now();
@@ -116,12 +131,12 @@ impl Device {
         let entry = nic.qps.get_mut(qpn).ok_or((0, PostError::NoSuchQueue))?;
         let mut context = nic.tables.context();
         let busy = entry.qp.awaits_acknowledgement();
-        let posted = wrs.iter().enumerate().try_for_each(|(index, wr)| {
-            entry.qp.post_send(now, wr, &mut context).map_err(|error| (index, error))
+        let posted = wrs.enumerate().try_for_each(|(index, wr)| {
+            entry.qp.post_send(now, wr.borrow(), &mut context).map_err(|error| (index, error))
         });
-        let batch = if wrs.len() > 1 { DOORBELL_LISTS } else { DOORBELL_BATCH };
-        let answer = entry.turns.posted(wrs.len());
-        entry.kept = if busy && !answer { entry.kept + wrs.len() } else { batch };
+        let batch = if count > 1 { DOORBELL_LISTS } else { DOORBELL_BATCH };
+        let answer = entry.turns.posted(count);
+        entry.kept = if busy && !answer { entry.kept + count } else { batch };
         let keep = entry.kept < batch && shared.application_polls(now);
         engine.touched(qpn);
         if !keep {
