@@ -23,6 +23,8 @@ pub struct Receiver<'a> {
     offsets: Vec<u64>,
     /// Since when the next message can be under way.
     since: Instant,
+    /// Where completions are taken to, made once: it is large.
+    taken: Box<[WorkCompletion; POLL]>,
 }
 
 impl<'a> Receiver<'a> {
@@ -45,6 +47,7 @@ impl<'a> Receiver<'a> {
             total: 0,
             offsets: vec![0; lanes],
             since: Instant::now(),
+            taken: Box::new([WorkCompletion::default(); POLL]),
         };
         for qp in 0..lanes {
             while receiver.has_room(qp) {
@@ -108,32 +111,31 @@ impl<'a> Receiver<'a> {
     }
 
     fn reap_from(&mut self, cq: &CompletionQueue, times: &mut Times) -> Result<bool, Stop> {
-        let mut out = [WorkCompletion::default(); POLL];
-        let count = cq.poll(&mut out);
+        let count = cq.poll(&mut self.taken[..]);
         if count == 0 {
             return Ok(false);
         }
         let now = Instant::now();
-        for completion in &out[..count] {
-            if !completion.is_ok() {
-                return Err(failed(completion).into());
+        let mut done = 0;
+        while let Some(first) = self.taken[..count].get(done).map(|first| first.wr_id) {
+            let before = done;
+            while let Some(completion) =
+                self.taken[..count].get(done).filter(|next| next.wr_id == first)
+            {
+                self.check(completion)?;
+                done += 1;
             }
-            self.take(completion, now, times)?;
-        }
-        for same in out[..count].chunk_by(|a, b| a.wr_id == b.wr_id) {
-            self.replace(same[0].wr_id as usize, same.len())?;
+            self.count(first as usize, done - before, now, times)?;
         }
         self.since = now;
         Ok(true)
     }
 
-    fn take(
-        &mut self,
-        completion: &WorkCompletion,
-        now: Instant,
-        times: &mut Times,
-    ) -> Result<(), Stop> {
-        let qp = completion.wr_id as usize;
+    /// Is it a message as it was expected?
+    fn check(&self, completion: &WorkCompletion) -> Result<(), Stop> {
+        if !completion.is_ok() {
+            return Err(failed(completion).into());
+        }
         let length = self.size + self.session.plan.prefix();
         if u64::from(completion.byte_len) != length {
             return Err(Stop::Failed(
@@ -144,11 +146,24 @@ impl<'a> Receiver<'a> {
                 .help("give both ends the same -s, -a and -c"),
             ));
         }
-        times.posted(self.since);
-        times.completed(1, now);
-        self.received[qp] += 1;
-        self.total += 1;
         Ok(())
+    }
+
+    /// Notes `more` messages on queue pair `qp`, and posts receives in place of theirs.
+    fn count(
+        &mut self,
+        qp: usize,
+        more: usize,
+        now: Instant,
+        times: &mut Times,
+    ) -> Result<(), Failure> {
+        for _ in 0..more {
+            times.posted(self.since);
+            times.completed(1, now);
+        }
+        self.received[qp] += more as u64;
+        self.total += more as u64;
+        self.replace(qp, more)
     }
 
     /// Posts receives for `count` that were used, in one call.

@@ -54,6 +54,8 @@ pub struct Requester<'a> {
     now: Instant,
     /// Messages before this moment are not counted.
     counted_from: Option<Instant>,
+    /// Where completions are taken to, made once: it is large.
+    taken: Box<[WorkCompletion; POLL]>,
 }
 
 impl<'a> Requester<'a> {
@@ -86,6 +88,7 @@ impl<'a> Requester<'a> {
             completed: 0,
             now,
             counted_from: (!margin.is_zero()).then(|| now + margin),
+            taken: Box::new([WorkCompletion::default(); POLL]),
         }
     }
 
@@ -207,14 +210,14 @@ impl<'a> Requester<'a> {
     }
 
     fn reap_from(&mut self, cq: &CompletionQueue, times: &mut Times) -> Result<bool, Stop> {
-        let mut out = [WorkCompletion::default(); POLL];
-        let count = cq.poll(&mut out);
+        let count = cq.poll(&mut self.taken[..]);
         if count == 0 {
             return Ok(false);
         }
         let now = Instant::now();
         self.now = now;
-        for completion in &out[..count] {
+        for place in 0..count {
+            let completion = &self.taken[place];
             if !completion.is_ok() {
                 return Err(failed(completion).into());
             }
