@@ -44,7 +44,8 @@ impl MemTable {
     ///
     /// # Errors
     /// [`SgeError`]; `out` may then be partly written.
-    #[inline]
+    // Always: it is the way of each packet that leaves, from several places.
+    #[inline(always)]
     pub fn gather(
         &self,
         pd: PdId,
