@@ -91,7 +91,10 @@ fn another_destination_has_a_limit_of_its_own() {
         let to = peer.buffer(1 << 20);
         for _ in 0..FULL + 1 {
             let op = SendOp::Write { va: to.addr(), rkey: to.mr.rkey };
-            a.send(rc_pair(a, peer).0, 0, op, &[from.sge(0, 1 << 17)]);
+            let (here, there) = (a.qp(QpType::Rc), peer.qp(QpType::Rc));
+            // On a busy machine the usual timeout would come before the count.
+            a.connect_with(here, peer.device.address(), there, Mtu::M1024, PATIENT);
+            a.send(here, 0, op, &[from.sge(0, 1 << 17)]);
         }
     }
     (0..20).for_each(|_| {
