@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Buffer, Node, ip, rc_pair, settle};
+use common::{Buffer, Node, ip, settle};
 use uroce_device::datapath::LoopbackFabric;
 use uroce_device::limits::IN_FLIGHT_BYTES;
 use uroce_device::transport::{QpAttr, QpAttrMask as M, QpState, QpType, SendOp};
