@@ -36,13 +36,16 @@ mod uring;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
+use std::sync::Weak;
 
 use uroce_wire::Slot;
 
 pub use af_packet::{PacketConfig, PacketDatapath, PacketError};
 pub use burst::{Burst, Cursor, PACKET_ROOM, Train, TrainLimit};
 pub use caps::{Caps, DatapathStats, IcrcCaps, IcrcRx, IcrcTx};
-pub use loopback::{AttachError, LoopbackDatapath, LoopbackFabric};
+pub use loopback::{
+    AttachError, Handover, Handovers, LoopbackDatapath, LoopbackFabric, Neighbour, Visit,
+};
 pub use lossy::LossyDatapath;
 pub use middleware::Middleware;
 pub use packet::{IpId, RxPacket};
@@ -159,6 +162,20 @@ pub trait Datapath: Send {
     /// It does so no more.
     fn release_service(&mut self, service: u64) {
         let _ = service;
+    }
+
+    /// Lets those who send to us from this process work for us: they visit `user` instead of waking it. Without
+    /// effect where there are no such senders.
+    fn invite(&mut self, user: Weak<dyn Neighbour>) {
+        let _ = user;
+    }
+
+    /// Ends that. When it returns nobody visits any more.
+    fn uninvite(&mut self) {}
+
+    /// Moves to `handovers` whom the last flushes have handed packets to without a wake-up.
+    fn handed_over(&mut self, handovers: &mut Handovers) {
+        let _ = handovers;
     }
 
     /// Why packets were dropped on the way out, as a sentence for a user: the latest reason.

@@ -3,6 +3,7 @@
 mod endpoint;
 mod exit;
 mod inbox;
+mod neighbour;
 mod ring;
 
 use std::collections::HashMap;
@@ -12,6 +13,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub use self::endpoint::LoopbackDatapath;
 use self::inbox::Inbox;
+pub use self::neighbour::{Handover, Handovers, Neighbour, Visit};
 
 /// Link MTU of a fabric unless told otherwise, as that of Linux's `lo`.
 const DEFAULT_MTU: usize = 65_536;

@@ -3,10 +3,11 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
+use std::sync::Weak;
 
 use uroce_wire::Slot;
 
-use crate::{Caps, Datapath, DatapathStats, Flush, Route, RxPacket};
+use crate::{Caps, Datapath, DatapathStats, Flush, Handovers, Neighbour, Route, RxPacket};
 
 /// A datapath around another one: names the inner one, and what it does differently. It is a
 /// [`Datapath`] by that.
@@ -130,6 +131,15 @@ impl<M: Middleware> Datapath for M {
     }
     fn release_service(&mut self, service: u64) {
         Middleware::release_service(self, service);
+    }
+    fn invite(&mut self, user: Weak<dyn Neighbour>) {
+        self.inner_mut().invite(user);
+    }
+    fn uninvite(&mut self) {
+        self.inner_mut().uninvite();
+    }
+    fn handed_over(&mut self, handovers: &mut Handovers) {
+        self.inner_mut().handed_over(handovers);
     }
     fn last_problem(&self) -> Option<String> {
         self.inner().last_problem()

@@ -31,6 +31,7 @@ use crate::shared::Shared;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 use uroce_datapath::Caps;
@@ -63,6 +64,16 @@ struct Inner {
     caps: Caps,
     datapath_choice_notes: Vec<String>,
     limits: DeviceLimits,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.reporter = None;
+        self.drivers.clear();
+        // Nobody visits any more, so the address is free when the device is gone.
+        let engines = self.several.as_ref().map_or(slice::from_ref(&self.shared), |all| all.all());
+        engines.iter().for_each(|shared| shared.lock().decline());
+    }
 }
 
 impl Device {
@@ -186,6 +197,7 @@ impl Device {
             let busy = engine.turn();
             // They would wait for another engine, which the caller may have interrupted.
             engine.nic.errands.clear();
+            engine.wake_instead();
             busy
         };
         self.engines().iter().fold(false, |busy, shared| turn(shared) | busy)

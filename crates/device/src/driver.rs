@@ -97,11 +97,14 @@ impl Work {
     fn look(&mut self, now: Instant) -> Next {
         let mut engine = self.shared.lock();
         engine.thread_sleeps_until = 0;
+        engine.welcome(|| Arc::downgrade(&self.shared) as _);
         if engine.turn() {
             self.vigil.note_work(now);
             return Next::Again;
         }
-        if self.vigil.is_warm(now) || self.vigil.is_patient(now) || engine.datapath.arm() {
+        let awake = self.vigil.is_warm(now) || self.vigil.is_patient(now);
+        // Others who do the work of the thread come again: it need not look.
+        if awake && !engine.is_visited(now) || engine.datapath.arm() {
             return Next::Spin;
         }
         let until = engine.next_deadline();

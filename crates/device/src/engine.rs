@@ -5,6 +5,7 @@
 
 mod checks;
 mod cm_events;
+mod company;
 mod flight;
 mod gsi;
 mod link;
@@ -14,6 +15,7 @@ mod tables;
 mod trains;
 mod transmit;
 
+pub(crate) use company::Company;
 pub(crate) use flight::{Flight, Share};
 pub(crate) use tables::{CqNote, Tables, Xrcd};
 pub(crate) use trains::Trains;
@@ -29,7 +31,8 @@ use crate::qp_table::{QpEntry, QpTable};
 use crate::timers::Timers;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use uroce_datapath::{Datapath, IcrcCaps};
+use std::sync::Weak;
+use uroce_datapath::{Datapath, Handovers, IcrcCaps, Neighbour};
 use uroce_transport::{AsyncEvent, CqId, Instant};
 use uroce_wire::{Mtu, Qpn, Slot};
 
@@ -81,11 +84,23 @@ pub(crate) struct Engine {
     pub(crate) retry_at: Option<u64>,
     /// Until when the progress thread sleeps; 0 while it is awake.
     pub(crate) thread_sleeps_until: u64,
+    /// Devices of this process that have got packets and are to be visited when nobody holds this engine.
+    pub(crate) handovers: Handovers,
+    /// Whether devices of this process may visit this one.
+    pub(crate) company: Company,
+    /// What they need for that.
+    pub(crate) visited_as: Option<Weak<dyn Neighbour>>,
 }
 
 impl Engine {
     /// One turn. True if it did something, so that another one may be worth it.
     pub(crate) fn turn(&mut self) -> bool {
+        let (arrived, sent) = self.turn_of(TX_PACKETS_PER_TURN);
+        arrived + sent > 0
+    }
+
+    /// A turn that sends up to `budget` packets. How much came (packets, timers), and how much left.
+    fn turn_of(&mut self, budget: usize) -> (usize, usize) {
         let now = self.clock.now();
         self.turned_at = now;
         self.nic.tables.cqs.set_time(now);
@@ -93,8 +108,8 @@ impl Engine {
         let received = self.receive(now);
         let fired = self.nic.serve_timers(now);
         self.serve_cm(now);
-        let sent = self.transmit(now, TX_PACKETS_PER_TURN, Acks::Wait);
-        late + received + fired + sent > 0
+        let sent = self.transmit(now, budget, Acks::Wait);
+        (received + fired, late + sent)
     }
 
     fn receive(&mut self, now: Instant) -> usize {
@@ -119,7 +134,7 @@ impl Engine {
         let timers = timers.into_iter().flatten().min();
         match self.retry_at {
             Some(retry) => Some(timers.map_or(retry, |timer| timer.min(retry))),
-            None if self.wants_turn() => Some(0),
+            None if self.wants_turn() || !self.handovers.is_empty() => Some(0),
             None => timers,
         }
     }

@@ -48,6 +48,8 @@ pub const EARNED_SPIN_NS: u64 = 5_000_000;
 /// An application that has not polled for so long does not drive the engine any more, and was not just
 /// interrupted (ns).
 pub const POLLER_GONE_NS: u64 = 100_000_000;
+/// Most turns that whoever lets go of an engine takes in others of the process, before their own threads go on.
+pub const VISITS: usize = 8;
 /// Pause before a transmit that the kernel refused (EAGAIN) is tried again (ns).
 pub const TX_RETRY_NS: u64 = 200_000;
 

@@ -6,12 +6,13 @@ use crate::device_events::DeviceEvents;
 use crate::engine::Engine;
 use crate::engines::{Engines, Errand};
 use crate::eventfd::EventFd;
-use crate::limits::POLLER_FRESH_NS;
+use crate::limits::{POLLER_FRESH_NS, VISITS};
 use std::fmt;
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
+use uroce_datapath::{Handovers, Neighbour, Visit};
 use uroce_transport::Instant;
 
 /// Shared by the handles of a device and the progress thread of the engine. Aligned so that two engines have no
@@ -77,8 +78,8 @@ impl Shared {
     }
 
     fn guard<'a>(&'a self, engine: MutexGuard<'a, Engine>) -> EngineGuard<'a> {
-        let errands = Errands { shared: self, list: Vec::new() };
-        EngineGuard { shared: self, engine, errands }
+        let errands = Errands { shared: self, list: Vec::new(), handovers: Handovers::default() };
+        EngineGuard { shared: self, engine, visits: true, rouses: true, errands }
     }
 
     fn lock_slow(&self) -> MutexGuard<'_, Engine> {
@@ -140,6 +141,19 @@ impl Shared {
     }
 }
 
+impl Neighbour for Shared {
+    fn visit(&self, further: &mut Handovers) -> Visit {
+        let Some(mut engine) = self.try_lock() else {
+            return Visit::Busy;
+        };
+        let visit = engine.take_visit();
+        further.append(&mut engine.handovers);
+        // The visitor comes again, or wakes it.
+        engine.rouses = visit != Visit::Later;
+        visit
+    }
+}
+
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").finish_non_exhaustive()
@@ -150,6 +164,10 @@ impl fmt::Debug for Shared {
 pub(crate) struct EngineGuard<'a> {
     shared: &'a Shared,
     engine: MutexGuard<'a, Engine>,
+    /// Devices that have got packets are visited when the guard goes.
+    visits: bool,
+    /// The progress thread is woken if there is something to do before it means to look.
+    rouses: bool,
     /// Behind the lock: dropped when it is free.
     errands: Errands<'a>,
 }
@@ -158,6 +176,7 @@ pub(crate) struct EngineGuard<'a> {
 struct Errands<'a> {
     shared: &'a Shared,
     list: Vec<Errand>,
+    handovers: Handovers,
 }
 
 impl Errands<'_> {
@@ -172,10 +191,52 @@ impl Errands<'_> {
     }
 }
 
+impl Errands<'_> {
+    /// Visits the devices that have got packets, and those that get some by that, as far as they let us in.
+    /// No lock is held meanwhile.
+    fn visit(&mut self) {
+        let mut left = Handovers::default();
+        for _ in 0..VISITS {
+            let Some(next) = self.handovers.pop() else { break };
+            let mut further = Handovers::default();
+            match next.deliver(&mut further) {
+                Visit::Done | Visit::Busy => {}
+                Visit::Again => self.handovers.push(next),
+                Visit::Later => left.push(next),
+            }
+            self.handovers.append(&mut further);
+        }
+        self.handovers.append(&mut left);
+        if !self.handovers.is_empty() {
+            self.leave();
+        }
+    }
+
+    /// What is left is for the next poll of the application, or for the threads of those devices.
+    fn leave(&mut self) {
+        if let Some(mut engine) = self.shared.try_lock()
+            && engine.is_left_to_application()
+        {
+            engine.handovers.append(&mut self.handovers);
+            return engine.visit_later();
+        }
+        wake_all(&mut self.handovers);
+    }
+}
+
+fn wake_all(handovers: &mut Handovers) {
+    while let Some(next) = handovers.pop() {
+        next.wake();
+    }
+}
+
 impl Drop for Errands<'_> {
     fn drop(&mut self) {
         if !self.list.is_empty() {
             self.run();
+        }
+        if !self.handovers.is_empty() {
+            self.visit();
         }
     }
 }
@@ -195,6 +256,24 @@ impl DerefMut for EngineGuard<'_> {
 }
 
 impl EngineGuard<'_> {
+    /// If the application polls, its next poll visits the devices that have got packets: several posts
+    /// are one visit then.
+    #[inline]
+    pub(crate) fn visit_later(&mut self) {
+        self.visits = !self.engine.is_left_to_application();
+    }
+
+    /// That poll is this one.
+    #[inline]
+    pub(crate) fn visit_soon(&mut self) {
+        self.visits = true;
+    }
+
+    /// The devices that have got packets are woken and not visited.
+    pub(crate) fn wake_instead(&mut self) {
+        wake_all(&mut self.engine.handovers);
+    }
+
     fn deliver_events(&mut self) {
         while let Some(event) = self.engine.pop_async_event() {
             if !self.shared.events.deliver(event) {
@@ -219,8 +298,13 @@ impl EngineGuard<'_> {
 
 impl Drop for EngineGuard<'_> {
     fn drop(&mut self) {
+        if self.visits && !self.engine.handovers.is_empty() {
+            std::mem::swap(&mut self.errands.handovers, &mut self.engine.handovers);
+        }
         self.deliver_events();
-        self.wake_thread();
+        if self.rouses {
+            self.wake_thread();
+        }
         if !self.engine.nic.errands.is_empty() {
             std::mem::swap(&mut self.errands.list, &mut self.engine.nic.errands);
         }

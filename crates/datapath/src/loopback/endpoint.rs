@@ -3,11 +3,12 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::LoopbackFabric;
 use super::exit::Exit;
 use super::inbox::{BATCH, BATCH_BYTES, Inbox, new_burst};
+use super::neighbour::{Handovers, Neighbour};
 use crate::burst::{Burst, Cursor};
 use crate::caps::{Caps, DatapathStats, IcrcCaps, IcrcRx, IcrcTx};
 use crate::group::check_group;
@@ -110,6 +111,20 @@ impl Datapath for LoopbackDatapath {
 
     fn waiter(&self) -> io::Result<OwnedFd> {
         self.inbox.event()
+    }
+
+    fn invite(&mut self, user: Weak<dyn Neighbour>) {
+        self.inbox.invite(Some(user));
+    }
+
+    fn uninvite(&mut self) {
+        self.inbox.invite(None);
+    }
+
+    fn handed_over(&mut self, handovers: &mut Handovers) {
+        if !self.exit.handed.is_empty() {
+            handovers.append(&mut self.exit.handed);
+        }
     }
 
     fn join(&mut self, group: IpAddr) -> io::Result<()> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::LoopbackFabric;
 use super::inbox::Inbox;
+use super::neighbour::{Handover, Handovers};
 use crate::burst::{Burst, Train};
 
 /// The way out of an endpoint.
@@ -15,11 +16,13 @@ pub(super) struct Exit {
     last: Option<(SocketAddr, Arc<Inbox>)>,
     /// Receivers woken so far.
     pub(super) wakes: u64,
+    /// Receivers that are to be visited.
+    pub(super) handed: Handovers,
 }
 
 impl Exit {
     pub(super) fn new(fabric: LoopbackFabric) -> Self {
-        Self { fabric, last: None, wakes: 0 }
+        Self { fabric, last: None, wakes: 0, handed: Handovers::default() }
     }
 
     /// Sends all packets of `burst`, which is empty afterwards; returns the packets nobody was
@@ -31,24 +34,24 @@ impl Exit {
         }
     }
 
-    /// The endpoint at `dst`, from the memory of the last send when possible.
-    fn peer(&mut self, dst: &SocketAddr) -> Option<&Inbox> {
+    /// Makes the endpoint at `dst` the last one, from memory when possible.
+    fn find(&mut self, dst: &SocketAddr) {
         let known = matches!(&self.last, Some((addr, inbox)) if addr == dst && !inbox.is_closed());
         if !known {
             self.last = self.fabric.find(dst).map(|inbox| (*dst, inbox));
         }
-        self.last.as_ref().map(|(_, inbox)| &**inbox)
     }
 
     /// Sends the whole burst to its one destination; returns the packets nobody was there for.
     fn whole(&mut self, burst: &mut Burst, dst: &SocketAddr) -> usize {
-        let Some(inbox) = self.peer(dst) else {
+        self.find(dst);
+        let Self { last: Some((_, inbox)), handed, wakes, .. } = self else {
             let lost = burst.packets();
             burst.clear();
             return lost;
         };
-        let woke = inbox.give(burst);
-        self.wakes += u64::from(woke);
+        inbox.give(burst);
+        tell(inbox, handed, wakes);
         0
     }
 
@@ -59,9 +62,12 @@ impl Exit {
             let dst = train.route.dst;
             if dst.ip().is_multicast() {
                 self.group(burst, train);
-            } else if let Some(inbox) = self.peer(&dst) {
-                let woke = inbox.give_copy(burst, train);
-                self.wakes += u64::from(woke);
+                continue;
+            }
+            self.find(&dst);
+            if let Self { last: Some((_, inbox)), handed, wakes, .. } = self {
+                inbox.give_copy(burst, train);
+                tell(inbox, handed, wakes);
             } else {
                 lost += train.packets;
             }
@@ -78,8 +84,18 @@ impl Exit {
         };
         let here = members.iter().filter(|addr| addr.port() == train.route.dst.port());
         for inbox in here.filter_map(|addr| directory.endpoints.get(addr)) {
-            self.wakes += u64::from(inbox.give_copy(burst, train));
+            inbox.give_copy(burst, train);
+            tell(inbox, &mut self.handed, &mut self.wakes);
         }
+    }
+}
+
+/// Tells of packets that were put into `inbox`: it is to be visited, or its receiver wakes up.
+fn tell(inbox: &Arc<Inbox>, handed: &mut Handovers, wakes: &mut u64) {
+    if !inbox.invites() {
+        *wakes += u64::from(inbox.wake());
+    } else if !handed.knows(inbox) {
+        handed.push(Handover(Arc::clone(inbox)));
     }
 }
 

@@ -1,13 +1,15 @@
 //! The receiving side of a loopback endpoint: bursts waiting to be read.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::event::{EventfdFlags, eventfd};
 
+use super::neighbour::{Handovers, Neighbour, Visit};
 use super::ring::{self, Next, Ring, SLOTS};
 use crate::burst::{Burst, PACKET_ROOM, Train, TrainLimit};
 
@@ -66,7 +68,6 @@ struct Apart<T>(T);
 ///
 /// Small trains are copied through the ring. For others a sender gives a full burst and takes an empty
 /// one for it, so nothing is copied and the number of bursts never changes.
-#[derive(Debug)]
 pub(super) struct Inbox {
     ring: Ring,
     tail: Apart<Mutex<Tail>>,
@@ -75,7 +76,17 @@ pub(super) struct Inbox {
     armed: Apart<AtomicBool>,
     dropped: AtomicUsize,
     closed: AtomicBool,
+    /// `user` may be visited.
+    invites: AtomicBool,
+    /// Locked during a visit.
+    user: Mutex<Option<Weak<dyn Neighbour>>>,
     event: OwnedFd,
+}
+
+impl fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inbox").finish_non_exhaustive()
+    }
 }
 
 impl Inbox {
@@ -89,19 +100,22 @@ impl Inbox {
             armed: Apart(AtomicBool::new(false)),
             dropped: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
+            invites: AtomicBool::new(false),
+            user: Mutex::new(None),
             event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
         })
     }
 
-    /// Takes all packets of `burst`, which is empty afterwards; returns whether it woke the receiver.
-    pub(super) fn give(&self, burst: &mut Burst) -> bool {
+    /// Takes all packets of `burst`, which is empty afterwards. The receiver is not told: see
+    /// [`wake`](Self::wake) and [`visit`](Self::visit).
+    pub(super) fn give(&self, burst: &mut Burst) {
         let mut tail = self.tail();
         if self.is_small(&mut tail, burst.trains()) {
             for train in burst.trains() {
                 self.put_small(&mut tail, burst, train);
             }
             burst.clear();
-            return self.wake(tail);
+            return;
         }
         let mut shelf = self.shelf();
         let small = burst.bytes() <= COPY_BYTES || shelf.empty.len() < RESERVE;
@@ -116,15 +130,14 @@ impl Inbox {
             _ => lose(burst),
         };
         self.announce(&mut tail, shelf, before, dropped);
-        self.wake(tail)
     }
 
-    /// Takes a copy of one train of `burst`; returns whether it woke the receiver.
-    pub(super) fn give_copy(&self, burst: &Burst, train: &Train) -> bool {
+    /// Takes a copy of one train of `burst`. The receiver is not told.
+    pub(super) fn give_copy(&self, burst: &Burst, train: &Train) {
         let mut tail = self.tail();
         if self.is_small(&mut tail, std::slice::from_ref(train)) {
             self.put_small(&mut tail, burst, train);
-            return self.wake(tail);
+            return;
         }
         let mut shelf = self.shelf();
         let before = shelf.waiting.len();
@@ -142,7 +155,6 @@ impl Inbox {
             shelf.waiting.push_back(fresh);
         }
         self.announce(&mut tail, shelf, before, left.packets);
-        self.wake(tail)
     }
 
     /// Whether the trains go into the ring. Looked at once for many, since the look takes a cache line
@@ -188,9 +200,8 @@ impl Inbox {
         }
     }
 
-    /// Wakes the receiver if it sleeps.
-    fn wake(&self, tail: MutexGuard<'_, Tail>) -> bool {
-        drop(tail);
+    /// Wakes the receiver if it sleeps; returns whether it did.
+    pub(super) fn wake(&self) -> bool {
         // In one order with `arm`: either it sees what was sent, or we that it sleeps.
         let wake =
             self.armed.0.load(Ordering::SeqCst) && self.armed.0.swap(false, Ordering::SeqCst);
@@ -222,6 +233,11 @@ impl Inbox {
         }
     }
 
+    /// No packet waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.ring.is_empty()
+    }
+
     /// Asks for a wake-up; `true` when packets wait already.
     pub(super) fn arm(&self) -> bool {
         // An earlier wake-up must not end the coming sleep at once.
@@ -232,6 +248,26 @@ impl Inbox {
             self.armed.0.store(false, Ordering::Relaxed);
         }
         waits
+    }
+
+    /// Who may be visited from now on. When it returns, whoever was before is visited no more.
+    pub(super) fn invite(&self, user: Option<Weak<dyn Neighbour>>) {
+        self.invites.store(user.is_some(), Ordering::SeqCst);
+        *self.user.lock().unwrap_or_else(PoisonError::into_inner) = user;
+    }
+
+    pub(super) fn invites(&self) -> bool {
+        self.invites.load(Ordering::Relaxed)
+    }
+
+    /// Visits whoever has invited, if nobody else does.
+    pub(super) fn visit(&self, further: &mut Handovers) -> Visit {
+        let Ok(user) = self.user.try_lock() else {
+            return Visit::Busy;
+        };
+        // Given back before the lock is: see `invite`.
+        let visited = user.as_ref().and_then(Weak::upgrade);
+        visited.map_or(Visit::Busy, |user| user.visit(further))
     }
 
     pub(super) fn event(&self) -> io::Result<OwnedFd> {

@@ -6,6 +6,7 @@ use crate::engine::{CqNote, Engine};
 use crate::error::{CreateError, DestroyError, NoSuchObject};
 use crate::event_channel::EventOwner;
 use crate::limits::MAX_OBJECTS_IN_ENGINE;
+use crate::shared::Shared;
 use uroce_transport::{CompletionQueue, CqId, Notify, Wc};
 
 impl Device {
@@ -129,14 +130,15 @@ impl Device {
     ) -> Result<usize, NoSuchObject> {
         let shared = self.of_cq(cq);
         let mut engine = shared.lock();
+        engine.visit_later();
         let count = engine.take_completions(cq, most, &mut each)?;
         if count > 0 || most == 0 {
+            shared.note_poll(&mut engine, cq);
             return Ok(count);
         }
         engine.turn();
-        if !engine.is_armed(cq) {
-            shared.application_polled(engine.turned_at);
-        }
+        engine.visit_soon();
+        shared.note_poll(&mut engine, cq);
         let count = engine.take_completions(cq, most, &mut each)?;
         drop(engine);
         if count == 0 {
@@ -156,8 +158,20 @@ impl Device {
         let mut engine = shared.lock();
         engine.nic.tables.cqs.get_mut(cq).ok_or(no_cq(cq))?.arm(notify);
         engine.note_armed(cq);
+        engine.welcome_again();
         shared.application_sleeps();
         Ok(())
+    }
+}
+
+impl Shared {
+    /// The application polls this CQ, unless that is its last look before it sleeps.
+    #[inline]
+    fn note_poll(&self, engine: &mut Engine, cq: CqId) {
+        if !engine.is_armed(cq) {
+            self.application_polled(engine.turned_at);
+            engine.decline();
+        }
     }
 }
 

@@ -126,6 +126,7 @@ impl Device {
         let count = wrs.len();
         let shared = self.of_qp(qpn);
         let mut engine = shared.lock();
+        engine.visit_later();
         let now = engine.clock.now();
         let nic = &mut engine.nic;
         let entry = nic.qps.get_mut(qpn).ok_or((0, PostError::NoSuchQueue))?;

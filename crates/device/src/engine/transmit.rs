@@ -123,6 +123,7 @@ impl Engine {
                 true
             }
         };
+        self.datapath.handed_over(&mut self.handovers);
         self.retry_at = blocked.then(|| now.add_ns(TX_RETRY_NS).as_nanos());
     }
 }

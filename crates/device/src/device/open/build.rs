@@ -1,7 +1,7 @@
 //! Making engines.
 
 use crate::clock::Clock;
-use crate::engine::{Engine, Flight, IcrcCounts, Nic, Tables, Trains};
+use crate::engine::{Company, Engine, Flight, IcrcCounts, Nic, Tables, Trains};
 use crate::engines::first_object;
 use crate::gsi::{ACK_DELAY, GSI_SOURCE_PORT, Gsi};
 use crate::limits::{DeviceLimits, IN_FLIGHT_BYTES, MAX_QP_IN_SLOT};
@@ -13,7 +13,7 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use uroce_cm::Identity;
-use uroce_datapath::Datapath;
+use uroce_datapath::{Datapath, Handovers};
 use uroce_memory::{MemLimits, MemTable};
 use uroce_transport::Instant;
 use uroce_wire::Mtu;
@@ -105,6 +105,9 @@ impl Blueprint {
             turned_at: Instant::ZERO,
             retry_at: None,
             thread_sleeps_until: 0,
+            handovers: Handovers::default(),
+            company: Company::default(),
+            visited_as: None,
         }
     }
 }
