@@ -72,8 +72,9 @@ pub struct BenchArgs {
     /// Rounds; in each one, all rivals run once
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
-    /// Datapaths to measure, as in `uroce perf --datapath`
-    #[arg(long, value_delimiter = ',', default_value = "udp", value_name = "NAME")]
+    /// Datapaths to measure, as in `uroce perf --datapath` [default: udp,packet,xdp,uring for bandwidth, latency
+    /// and rate, udp for the others]
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
     datapath: Vec<String>,
     /// Measure this program instead of building uroce
     #[arg(long, value_name = "FILE")]
@@ -99,39 +100,60 @@ struct Setup {
     datapaths: Vec<String>,
 }
 
-/// Measures, prints and writes.
+impl BenchArgs {
+    fn names(&self) -> Vec<Group> {
+        let all = Group::value_variants();
+        if self.names.is_empty() { all.to_vec() } else { self.names.clone() }
+    }
+
+    fn datapaths(&self, group: Group) -> Vec<String> {
+        let usual: &[&str] = match group {
+            Group::Bandwidth | Group::Latency | Group::Rate => &["udp", "packet", "xdp", "uring"],
+            _ => &["udp"],
+        };
+        match self.datapath.as_slice() {
+            [] => usual.iter().map(|&name| name.to_owned()).collect(),
+            named => named.to_vec(),
+        }
+    }
+}
+
+/// Measures, prints and writes. What is saved is saved group by group: the whole takes long.
 ///
 /// # Errors
 /// Not root, a program is missing, or nothing could be measured.
 pub fn run(arguments: &BenchArgs) -> Result<()> {
-    let all = Group::value_variants().to_vec();
-    let names = if arguments.names.is_empty() { all } else { arguments.names.clone() };
+    let names = arguments.names();
     let mut record = Record::new();
     if names.iter().any(|name| *name != Group::Instructions) {
-        let setup = Setup {
+        let mut setup = Setup {
             program: match &arguments.program {
                 Some(program) => program.clone(),
                 None => uroce::build()?,
             },
             quick: arguments.quick,
             rounds: arguments.rounds.unwrap_or(if arguments.quick { 2 } else { 5 }),
-            datapaths: arguments.datapath.clone(),
+            datapaths: Vec::new(),
         };
         for name in &names {
-            record.series.extend(measure(*name, &setup)?);
+            setup.datapaths = arguments.datapaths(*name);
+            let series = measure(*name, &setup)?;
+            if arguments.save && !series.is_empty() {
+                let mut part = Record::new();
+                part.series = series.clone();
+                results::save(part, arguments.append)?;
+            }
+            record.series.extend(series);
         }
         print!("{}", table::text(&record));
     }
     if names.contains(&Group::Instructions) {
         instructions::run(arguments.save)?;
     }
-    if let Some(path) = &arguments.json {
-        record.write(path)?;
+    match &arguments.json {
+        Some(path) => record.write(path),
+        None => Ok(()),
     }
-    if arguments.save && !record.series.is_empty() {
-        return results::save(record, arguments.append);
-    }
-    Ok(())
 }
 
 fn measure(name: Group, setup: &Setup) -> Result<Vec<record::Series>> {
