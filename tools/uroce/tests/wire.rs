@@ -12,6 +12,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 use uroce_wire::{Packet, parse_ethernet};
 
 const DATAPATHS: [&str; 5] = ["udp", "uring", "packet", "xdp-generic", "xdp-native"];
@@ -21,6 +22,8 @@ const OPERATIONS: [&str; 3] = ["write", "read", "send"];
 const MESSAGES: u32 = 40;
 const SIZE: u32 = 65_536;
 const MTU: u32 = 1024;
+/// Looks, 50 ms apart, at a file that does not grow.
+const CALM: u32 = 6;
 
 /// Two ends and a router between them.
 struct Wire(Namespaces);
@@ -72,7 +75,7 @@ impl Wire {
         for output in [&client, &server] {
             assert!(output.status.success(), "{datapath} {operation}: {}", text(output));
         }
-        recordings.into_iter().for_each(stop);
+        recordings.into_iter().zip(&files).for_each(|(recording, file)| stop(recording, file));
         files.map(|file| Seen::read(&file))
     }
 
@@ -80,9 +83,9 @@ impl Wire {
         std::env::temp_dir().join(format!("{}-{port}.pcap", self.0.name(ROUTER)))
     }
 
-    /// Records what leaves the router by a port.
+    /// Records what leaves the router by a port. Room for long packets is left out: tcpdump would have few places then.
     fn record(&self, port: usize, file: &Path) -> Child {
-        let words = format!("-i port{port} -Q out -s 0 -U --immediate-mode -B 65536 -Z root -w");
+        let words = format!("-i port{port} -Q out -s 2048 -U --immediate-mode -B 65536 -Z root -w");
         let mut tcpdump = self.0.command(ROUTER, "tcpdump");
         tcpdump.args(words.split(' ')).arg(file).args(["udp", "port", "4791"]);
         let mut child = tcpdump.stderr(Stdio::piped()).spawn().expect("ip");
@@ -107,9 +110,16 @@ fn cut(net: &Namespaces, index: usize, interface: &str) -> Option<()> {
     Some(())
 }
 
-fn stop(mut recording: Child) {
-    // The last packets may be on their way to the file.
-    std::thread::sleep(std::time::Duration::from_millis(200));
+/// Ends a recording when its file grows no more: tcpdump leaves at once, and what is on its way to it would be lost.
+fn stop(mut recording: Child, file: &Path) {
+    let size = || std::fs::metadata(file).map_or(0, |metadata| metadata.len());
+    let (mut before, mut calm) = (size(), 0);
+    while calm < CALM {
+        std::thread::sleep(Duration::from_millis(50));
+        let now = size();
+        calm = if now == before { calm + 1 } else { 0 };
+        before = now;
+    }
     let killed = Command::new("kill").args(["-INT", &recording.id().to_string()]).status();
     assert!(killed.is_ok_and(|status| status.success()));
     recording.wait().expect("it was running");
