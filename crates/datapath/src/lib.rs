@@ -121,6 +121,9 @@ pub trait Datapath: Send {
         false
     }
 
+    /// The caller waits no more: what [`arm`](Self::arm) prepared may be taken back.
+    fn disarm(&mut self) {}
+
     /// A descriptor of its own for poll(2): readable (POLLIN) when [`recv`](Self::recv) has
     /// something and [`arm`](Self::arm) was called before.
     ///

@@ -114,6 +114,9 @@ impl<M: Middleware> Datapath for M {
     fn arm(&mut self) -> bool {
         Middleware::arm(self)
     }
+    fn disarm(&mut self) {
+        self.inner_mut().disarm();
+    }
     fn waiter(&self) -> io::Result<OwnedFd> {
         Middleware::waiter(self)
     }

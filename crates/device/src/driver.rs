@@ -87,7 +87,10 @@ impl Work {
             match self.look(now) {
                 Next::Again => self.give_way(),
                 Next::Spin => self.pause(now),
-                Next::Sleep(until) => self.sleep(until),
+                Next::Sleep(until) => {
+                    self.sleep(until);
+                    self.shared.lock().datapath.disarm();
+                }
             }
         }
     }

@@ -47,6 +47,8 @@ pub struct XdpDatapath {
     guard: Guard,
     /// Readable when any queue or the alarm is.
     epoll: OwnedFd,
+    /// It watches the queues.
+    watching: bool,
     alarm: Alarm,
     stats: DatapathStats,
 }
@@ -71,7 +73,10 @@ impl XdpDatapath {
             .map_err(failed("asking for the neighbours of the interface"))?;
         let taken = open::take(config, &link, local)?;
         let alarm = Alarm::new().map_err(failed("making a timer"))?;
-        let epoll = watch(&taken.queues, &alarm).map_err(failed("opening an epoll descriptor"))?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
+            .map_err(io::Error::from)
+            .and_then(|epoll| watch(&epoll, &alarm).map(|()| epoll))
+            .map_err(failed("opening an epoll descriptor"))?;
         let slots = config.transmit_slots.max(2) as usize;
         let batch = config.batch.clamp(1, slots / 2);
         let router = Router::new(neighbours, config.vlan);
@@ -94,6 +99,7 @@ impl XdpDatapath {
             inbox: Inbox::new(local, taken.mode == XdpMode::Generic),
             guard,
             epoll,
+            watching: false,
             alarm,
             stats: DatapathStats::default(),
         })
@@ -125,6 +131,24 @@ impl XdpDatapath {
             self.outbox.problem = Some(Problem::Congested);
         }
         Ok((tally, pushed))
+    }
+
+    /// Lets the waiter watch the queues, or no more. A socket that is watched costs its sender a walk through
+    /// the watchers for each packet.
+    fn watch(&mut self, wanted: bool) {
+        if self.watching == wanted {
+            return;
+        }
+        self.watching = wanted;
+        for queue in &self.queues {
+            let done = match wanted {
+                true => watch(&self.epoll, queue),
+                false => epoll::delete(&self.epoll, queue).map_err(Into::into),
+            };
+            if let Err(error) = done {
+                tracing::warn!(%error, "packets of a queue do not end the sleep");
+            }
+        }
     }
 
     /// Keeps a copy of the packet that is being committed, for ourselves.
@@ -207,7 +231,17 @@ impl Datapath for XdpDatapath {
 
     fn arm(&mut self) -> bool {
         self.alarm.set(self.outbox.has_parked());
-        self.inbox.has_packet() || self.queues.iter_mut().any(Queue::has_frame)
+        // Watched first: what comes between the two is seen by one of them.
+        self.watch(true);
+        let busy = self.inbox.has_packet() || self.queues.iter_mut().any(Queue::has_frame);
+        if busy {
+            self.watch(false);
+        }
+        busy
+    }
+
+    fn disarm(&mut self) {
+        self.watch(false);
     }
 
     fn waiter(&self) -> io::Result<OwnedFd> {
@@ -262,13 +296,9 @@ fn too_many_groups(group: IpAddr) -> io::Error {
     io::Error::new(io::ErrorKind::QuotaExceeded, text)
 }
 
-/// A descriptor that is readable when any of the queues is, or the alarm.
-fn watch(queues: &[Queue], alarm: &Alarm) -> io::Result<OwnedFd> {
-    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    for fd in queues.iter().map(AsFd::as_fd).chain([alarm.as_fd()]) {
-        epoll::add(&epoll, fd, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
-    }
-    Ok(epoll)
+/// Makes `epoll` readable whenever `source` is.
+fn watch(epoll: &OwnedFd, source: &impl AsFd) -> io::Result<()> {
+    Ok(epoll::add(epoll, source, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?)
 }
 
 fn caps(mtu: usize, batch: usize, mode: XdpMode) -> Caps {
