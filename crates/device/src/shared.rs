@@ -189,9 +189,7 @@ impl Errands<'_> {
             }
         }
     }
-}
 
-impl Errands<'_> {
     /// Visits the devices that have got packets, and those that get some by that, as far as they let us in.
     /// No lock is held meanwhile.
     fn visit(&mut self) {
