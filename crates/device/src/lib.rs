@@ -48,6 +48,7 @@ mod ip_id;
 pub mod limits;
 mod mcast;
 mod port;
+mod processor;
 mod qp_table;
 mod qpn;
 mod report;

@@ -64,7 +64,7 @@ pub use invalidate::InvalidateError;
 pub use key::{Lkey, Rkey};
 pub use limits::MemLimits;
 pub use pd::PdError;
-pub use raw::fault_in;
+pub use raw::{LongCopies, fault_in, long_copies, set_long_copies};
 pub use region::{AllocError, OutOfRange, Region};
 pub use register::{DeregError, Mr, MrInfo, RegMrError, Rereg, ReregError};
 pub use sge::{Sge, SgeError};

@@ -9,11 +9,11 @@
 //! 1. **No reference.** No `&[u8]`, `&mut [u8]` or `&u8` to registered bytes is ever made, so the
 //!    compiler is never told that they hold still. The only references are to `AtomicU64` and
 //!    smaller atomics, which are made to change.
-//! 2. **No plain access.** On x86-64 a copy is one `rep movsb` in inline assembly, which the
-//!    compiler cannot see into, split or repeat; elsewhere (and under Miri) it is a loop of
-//!    relaxed atomics. Either is, in the terms of the memory model, a sequence of atomic accesses
-//!    of at most a word, so two copies that meet are a race but not a *data race*: no undefined
-//!    behaviour, only a mixture. (`rep movsb` is also as fast as memcpy from a kilobyte up.)
+//! 2. **No plain access.** On x86-64 a copy is inline assembly, which the compiler cannot see into,
+//!    split or repeat: a loop of 16-byte moves, or for long copies one `rep movsb`; elsewhere (and
+//!    under Miri) it is a loop of relaxed atomics. Each is, in the terms of the memory model, a
+//!    sequence of atomic accesses of at most a word, so two copies that meet are a race but not a
+//!    *data race*: no undefined behaviour, only a mixture.
 //! 3. **Copied once, then judged.** Nothing in the crate decides anything by a registered byte;
 //!    what is copied out is private and does not change again.
 //!
@@ -32,6 +32,7 @@
 //!   an aligned word, else the last 4 likewise, else the last one. A program that polls the end
 //!   of a message, with acquire ordering, sees the whole message once the end is there. (The
 //!   standard promises nothing before the completion, but programs do poll.)
+mod long;
 mod on_demand;
 mod pages;
 
@@ -43,6 +44,9 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::region::{OutOfRange, Region};
 use crate::slice::AtomicError;
 
+#[cfg(all(target_arch = "x86_64", any(not(miri), test)))]
+use long::strings_from;
+pub use long::{LongCopies, long_copies, set_long_copies};
 pub use pages::fault_in;
 
 /// Alignment of the memory we allocate.
@@ -327,16 +331,31 @@ use string_moves::{get_bytes, put_bytes, set_bytes};
 #[cfg(any(not(target_arch = "x86_64"), miri))]
 use word_moves::{get_bytes, put_bytes, set_bytes};
 
-/// Copies by the string instructions of x86-64. (The direction flag is clear at the start of
+/// Copies by instructions of x86-64 that the compiler does not see. (The direction flag is clear at the start of
 /// every assembly block, by the rules of the ABI.)
 #[cfg(all(target_arch = "x86_64", any(not(miri), test)))]
 mod string_moves {
+    use super::strings_from;
     use std::arch::asm;
 
     /// # Safety
     /// As for [`super::copy_in`].
     #[inline]
     pub(super) unsafe fn put_bytes(from: *const u8, to: *mut u8, len: usize) {
+        // SAFETY: the same promise; the two do the same.
+        unsafe {
+            if len < strings_from() {
+                loop_bytes(from, to, len)
+            } else {
+                move_string(from, to, len)
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`super::copy_in`].
+    #[inline]
+    pub(super) unsafe fn move_string(from: *const u8, to: *mut u8, len: usize) {
         // SAFETY: reads and writes `len` bytes, which the caller vouches for, and nothing else.
         unsafe {
             asm!("rep movsb", inout("rcx") len => _, inout("rsi") from => _, inout("rdi") to => _,
@@ -345,10 +364,90 @@ mod string_moves {
     }
 
     /// # Safety
+    /// As for [`super::copy_in`].
+    #[inline]
+    pub(super) unsafe fn loop_bytes(from: *const u8, to: *mut u8, len: usize) {
+        // SAFETY: 64 bytes at a time while there are so many, then 32, 16, 8, 4, 2 and 1 where that bit of
+        // what is left is set: together the `len` bytes that the caller vouches for, each once.
+        unsafe {
+            asm!(
+                "cmp {len}, 64",
+                "jb 3f",
+                "2:",
+                "movups {a}, [{from}]",
+                "movups {b}, [{from} + 16]",
+                "movups {c}, [{from} + 32]",
+                "movups {d}, [{from} + 48]",
+                "movups [{to}], {a}",
+                "movups [{to} + 16], {b}",
+                "movups [{to} + 32], {c}",
+                "movups [{to} + 48], {d}",
+                "add {from}, 64",
+                "add {to}, 64",
+                "sub {len}, 64",
+                "cmp {len}, 64",
+                "jae 2b",
+                "3:",
+                "test {len:e}, 32",
+                "jz 4f",
+                "movups {a}, [{from}]",
+                "movups {b}, [{from} + 16]",
+                "movups [{to}], {a}",
+                "movups [{to} + 16], {b}",
+                "add {from}, 32",
+                "add {to}, 32",
+                "4:",
+                "test {len:e}, 16",
+                "jz 5f",
+                "movups {a}, [{from}]",
+                "movups [{to}], {a}",
+                "add {from}, 16",
+                "add {to}, 16",
+                "5:",
+                "test {len:e}, 8",
+                "jz 6f",
+                "mov {word}, [{from}]",
+                "mov [{to}], {word}",
+                "add {from}, 8",
+                "add {to}, 8",
+                "6:",
+                "test {len:e}, 4",
+                "jz 7f",
+                "mov {word:e}, [{from}]",
+                "mov [{to}], {word:e}",
+                "add {from}, 4",
+                "add {to}, 4",
+                "7:",
+                "test {len:e}, 2",
+                "jz 8f",
+                "mov {word:x}, [{from}]",
+                "mov [{to}], {word:x}",
+                "add {from}, 2",
+                "add {to}, 2",
+                "8:",
+                "test {len:e}, 1",
+                "jz 9f",
+                "mov {word:l}, [{from}]",
+                "mov [{to}], {word:l}",
+                "9:",
+                len = inout(reg) len => _,
+                from = inout(reg) from => _,
+                to = inout(reg) to => _,
+                word = out(reg) _,
+                a = out(xmm_reg) _,
+                b = out(xmm_reg) _,
+                c = out(xmm_reg) _,
+                d = out(xmm_reg) _,
+                options(nostack),
+            );
+        }
+    }
+
+    /// # Safety
     /// As for [`super::copy_out`].
     #[inline]
     pub(super) unsafe fn get_bytes(from: *mut u8, to: *mut u8, len: usize) {
-        // SAFETY: the instruction is the same in both directions.
+        // SAFETY: the instructions are the same in both directions.
         unsafe { put_bytes(from, to, len) }
     }
 

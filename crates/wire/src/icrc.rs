@@ -3,21 +3,23 @@
 //! CRC-32 as in zlib over 8 dummy bytes, IP, UDP, BTH, extension headers, payload and pad, with
 //! the fields that change on the way replaced by ones. It goes out little-endian.
 
+mod crc;
 mod prefix;
 mod recover;
 mod v1;
 
 use core::net::IpAddr;
 
-use crc32fast::Hasher;
-
+pub(crate) use crc::update;
+pub use crc::{CrcMethod, crc_method, set_crc_method};
 pub use prefix::FlowIcrc;
 pub use recover::{IcrcVerdict, recover};
 pub use v1::icrc_v1;
+pub(crate) use v1::update_masked;
 
 /// CRC-32 of the 8 dummy bytes that stand for the masked LRH.
 pub(crate) const DUMMY_CRC: u32 = 0x2144_df1c;
-pub(crate) const DUMMY_LEN: u64 = 8;
+const DUMMY_LEN: u64 = 8;
 /// UDP header.
 const UDP_LEN: usize = 8;
 /// Bytes of the ICRC itself.
@@ -28,7 +30,7 @@ const BTH_LEN: usize = 12;
 /// IPv6, UDP and BTH: the headers that have masked fields.
 const MASKED_MAX: usize = IPV6_LEN + UDP_LEN + BTH_LEN;
 /// BTH up to and including the congestion marks.
-pub(crate) const MASKED_BTH: usize = 5;
+const MASKED_BTH: usize = 5;
 
 /// Addresses and ports of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -126,10 +128,8 @@ fn ipv6(ip: IpAddr) -> [u8; 16] {
 #[inline]
 pub fn icrc(flow: &Flow, ip_id: u16, covered: &[u8]) -> u32 {
     let masked = Masked::of(flow, ip_id, covered);
-    let mut hasher = Hasher::new_with_initial_len(DUMMY_CRC, DUMMY_LEN);
-    hasher.update(masked.bytes());
-    hasher.update(covered.get(BTH_LEN..).unwrap_or(&[]));
-    hasher.finalize()
+    let headers = update(DUMMY_CRC, masked.bytes());
+    update(headers, covered.get(BTH_LEN..).unwrap_or(&[]))
 }
 
 /// True if the last four bytes of `packet` (BTH to ICRC) are its ICRC.

@@ -56,7 +56,10 @@ pub use gid::{BadGid, Gid};
 pub use grh::Grh;
 pub use grh_area::{GRH_AREA_LEN, ud_grh_area};
 pub use header::{Header, HeaderWriter};
-pub use icrc::{Flow, FlowIcrc, IcrcVerdict, icrc, icrc_bitwise, icrc_v1, recover, verify};
+pub use icrc::{
+    CrcMethod, Flow, FlowIcrc, IcrcVerdict, crc_method, icrc, icrc_bitwise, icrc_v1, recover,
+    set_crc_method, verify,
+};
 pub use ieth::Ieth;
 pub use immdt::ImmDt;
 pub use mtu::Mtu;

@@ -15,6 +15,7 @@ use crate::error::OpenError;
 use crate::gid::guid_of;
 use crate::interface::Interface;
 use crate::limits::{DeviceLimits, MAX_ENGINES, MAX_QP_IN_SLOT};
+use crate::processor;
 use crate::report::Reporter;
 use crate::resource::{Resource, ResourceKind};
 use crate::shared::Shared;
@@ -32,6 +33,7 @@ impl Device {
     pub fn open(config: DeviceConfig) -> Result<Device, OpenError> {
         check_address(config.address)?;
         check_engines(&config)?;
+        processor::learn();
         let Path { datapaths, interface, notes } = path::open(&config)?;
         let seed = seed(&config)?;
         let datapaths = around(datapaths, &config, &interface.name, seed)?;

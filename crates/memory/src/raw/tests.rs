@@ -203,7 +203,7 @@ fn the_end_of_a_message_arrives_last() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// String instructions and word loops do the same.
+    /// Loops of moves, string moves and loops of words do the same.
     #[test]
     #[cfg_attr(miri, ignore = "assembly")]
     fn the_two_ways_of_copying_agree(
@@ -215,7 +215,7 @@ proptest! {
         let (a, b) = (first.pointer(to, len).unwrap(), second.pointer(to, len).unwrap());
         // SAFETY: `pointer` has checked the memory, `len` bytes follow `from` in `data`.
         unsafe {
-            string_moves::put_bytes(data.as_ptr().add(data.len() - len), a, len);
+            string_moves::loop_bytes(data.as_ptr().add(data.len() - len), a, len);
             word_moves::put_bytes(data.as_ptr().add(data.len() - len), b, len);
         }
         prop_assert_eq!(bytes(&first), bytes(&second));
@@ -226,6 +226,9 @@ proptest! {
             word_moves::get_bytes(b, out.1.as_mut_ptr(), len);
         }
         prop_assert_eq!(&out.0, &out.1);
+        // SAFETY: as above.
+        unsafe { string_moves::move_string(data.as_ptr().add(data.len() - len), a, len) };
+        prop_assert_eq!(bytes(&first), bytes(&second));
         // SAFETY: as above.
         unsafe {
             string_moves::set_bytes(a, byte, len / 2);

@@ -1,9 +1,7 @@
 //! The ICRC of a frame whose headers are at hand.
 
-use crc32fast::Hasher;
-
 use super::{Frame, Network, UdpPorts};
-use crate::icrc::{DUMMY_CRC, DUMMY_LEN, ICRC_LEN, MASKED_BTH};
+use crate::icrc::{DUMMY_CRC, ICRC_LEN, update, update_masked};
 use crate::{Grh, Header, Ipv4, Ipv6};
 
 /// True if the ICRC of a frame is right. The headers are taken as they stand in the frame, so that
@@ -32,10 +30,7 @@ pub fn verify_frame_icrc(frame: &Frame<'_>) -> bool {
     };
     // RoCEv1 has no UDP header, and then there is nothing at these places.
     mask(head, &[udp_at + 6, udp_at + 7]);
-    let mut hasher = Hasher::new_with_initial_len(DUMMY_CRC, DUMMY_LEN);
-    hasher.update(head);
-    hash_bth(&mut hasher, covered);
-    hasher.finalize() == u32::from_le_bytes(*found)
+    update_masked(update(DUMMY_CRC, head), covered) == u32::from_le_bytes(*found)
 }
 
 fn mask(head: &mut [u8], places: &[usize]) {
@@ -44,12 +39,4 @@ fn mask(head: &mut [u8], places: &[usize]) {
             *byte = 0xff;
         }
     }
-}
-
-/// BTH to pad, with the congestion marks masked.
-fn hash_bth(hasher: &mut Hasher, covered: &[u8]) {
-    if let Some([a, b, c, d, _]) = covered.first_chunk::<MASKED_BTH>() {
-        hasher.update(&[*a, *b, *c, *d, 0xff]);
-    }
-    hasher.update(covered.get(MASKED_BTH..).unwrap_or(&[]));
 }

@@ -4,10 +4,8 @@
 //! identification only. CRC is linear, so its share is looked up and added to a sum made once. What
 //! comes next, the BTH up to the PSN, mostly is the same as before, too.
 
-use crc32fast::Hasher;
-
 use super::recover::TABLE;
-use super::{BTH_LEN, DUMMY_CRC, Flow, ICRC_LEN, IPV4_LEN, Masked, UDP_LEN};
+use super::{BTH_LEN, DUMMY_CRC, Flow, ICRC_LEN, IPV4_LEN, Masked, UDP_LEN, update};
 
 /// Bytes of the BTH before AckReq and PSN.
 const HEAD_LEN: usize = 8;
@@ -68,14 +66,6 @@ impl Known {
         self.behind_head = update(self.prefix, &masked);
         self
     }
-}
-
-/// The CRC behind `bytes`, from that before them.
-#[inline]
-fn update(crc: u32, bytes: &[u8]) -> u32 {
-    let mut hasher = Hasher::new_with_initial(crc);
-    hasher.update(bytes);
-    hasher.finalize()
 }
 
 /// Computes the ICRC of packets that mostly are of one flow and two lengths (data and ACKs), faster
