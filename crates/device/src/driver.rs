@@ -79,6 +79,7 @@ impl Work {
     fn run(mut self) {
         while !self.shared.must_stop() {
             let now = self.shared.clock.now();
+            self.vigil.note_time(now);
             if self.shared.application_polls(now) {
                 self.vigil.note_application(now);
                 self.stay_away(now);
@@ -100,6 +101,10 @@ impl Work {
     fn look(&mut self, now: Instant) -> Next {
         let mut engine = self.shared.lock();
         engine.thread_sleeps_until = 0;
+        if self.shared.application_polls(now) {
+            // It did so while the thread waited for the lock.
+            return Next::Spin;
+        }
         engine.welcome(|| Arc::downgrade(&self.shared) as _);
         if engine.turn() {
             self.vigil.note_work(now);

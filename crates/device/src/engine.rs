@@ -25,7 +25,9 @@ use transmit::Acks;
 use crate::clock::Clock;
 use crate::engines::Errand;
 use crate::gsi::Gsi;
-use crate::limits::{DeviceLimits, RX_PACKETS_PER_TURN, TIMERS_PER_TURN, TX_PACKETS_PER_TURN};
+use crate::limits::{
+    DeviceLimits, MANY_PACKETS, RX_PACKETS_PER_TURN, TIMERS_PER_TURN, TX_PACKETS_PER_TURN,
+};
 use crate::mcast::McastTable;
 use crate::qp_table::{QpEntry, QpTable};
 use crate::timers::Timers;
@@ -78,7 +80,7 @@ pub(crate) struct Engine {
     pub(crate) nic: Nic,
     pub(crate) limits: DeviceLimits,
     pub(crate) active_mtu: Mtu,
-    /// When the last turn began.
+    /// When the last turn began; when it ended, if it had many packets. A post that sends many is a turn, too.
     pub(crate) turned_at: Instant,
     /// When to try a transmit again that the kernel refused.
     pub(crate) retry_at: Option<u64>,
@@ -96,6 +98,9 @@ impl Engine {
     /// One turn. True if it did something, so that another one may be worth it.
     pub(crate) fn turn(&mut self) -> bool {
         let (arrived, sent) = self.turn_of(TX_PACKETS_PER_TURN);
+        if arrived + sent >= MANY_PACKETS {
+            self.turned_at = self.clock.now();
+        }
         arrived + sent > 0
     }
 

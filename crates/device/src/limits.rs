@@ -36,6 +36,8 @@ pub const GID_TABLE_LEN: u32 = 2;
 
 /// An application that polled its CQ less than this long ago drives the engine itself (ns).
 pub const POLLER_FRESH_NS: u64 = 1_000_000;
+/// On a slow processor so many packets take longer than that, and the clock is read again behind them.
+pub const MANY_PACKETS: usize = 16;
 /// How long the progress thread spins after the last packet before it sleeps (ns): a wake-up costs 30 to
 /// 65 us, and often brings the thread to the processor of the one that sends.
 pub const SPIN_NS: u64 = 200_000;

@@ -3,7 +3,8 @@
 //! To wake a thread whose processor sleeps costs 30 to 65 us. On a busy virtual machine it can cost 0.7 ms, in
 //! which the processor of the one that wakes stands still as well; then the next packets are late too, and a
 //! thread with little patience falls asleep again after each window of a stream. So a stream earns patience:
-//! some time in vain for the time that was work. Single messages earn next to nothing.
+//! some time in vain for the time that was work, be it many short turns or, on a slow processor, one long one.
+//! Single messages earn next to nothing.
 
 use crate::limits::{EARNED_SPIN_NS, POLLER_GONE_NS, SPIN_NS, SPIN_PER_WORK, STREAM_GAP_NS};
 use uroce_transport::Instant;
@@ -14,6 +15,8 @@ pub(crate) struct Vigil {
     worked_at: u64,
     earned: u64,
     application_at: u64,
+    /// The last turn was work, and its end is not known yet.
+    in_turn: bool,
 }
 
 impl Vigil {
@@ -25,6 +28,17 @@ impl Vigil {
         let spent = since.saturating_sub(SPIN_NS);
         self.earned = (self.earned.saturating_sub(spent) + earned).min(EARNED_SPIN_NS);
         self.worked_at = now;
+        self.in_turn = true;
+    }
+
+    /// The time before the next turn. If the last one was work, its end: a peer that is as slow may need as
+    /// long for what comes next.
+    pub(crate) fn note_time(&mut self, now: Instant) {
+        let took = now.as_nanos().saturating_sub(self.worked_at);
+        if std::mem::take(&mut self.in_turn) && took >= STREAM_GAP_NS {
+            self.earned = (self.earned + took * SPIN_PER_WORK).min(EARNED_SPIN_NS);
+            self.worked_at = now.as_nanos();
+        }
     }
 
     /// The application polls. A thread that takes over for a moment, because somebody interrupted the
@@ -83,6 +97,18 @@ mod tests {
         assert!(!vigil.is_warm(at(last + 200)), "that is patience");
         let last = work(&mut vigil, 20, 10_000);
         assert!(vigil.is_patient(at(last + 5_199)) && !vigil.is_patient(at(last + 5_200)));
+    }
+
+    #[test]
+    fn a_turn_that_takes_long_earns_what_a_stream_earns() {
+        let mut vigil = Vigil::default();
+        vigil.note_work(at(10_000));
+        vigil.note_time(at(10_040));
+        assert!(!vigil.is_patient(at(10_200)), "that is no long turn");
+        vigil.note_work(at(20_000));
+        vigil.note_time(at(20_300));
+        let end = 20_300 + 200 + 4 * 300;
+        assert!(vigil.is_patient(at(end - 1)) && !vigil.is_patient(at(end)));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::shared_receive::no_srq;
 use crate::engine::{Engine, Tables};
 use crate::error::{CreateError, DestroyError, ModifyError, NoSuchObject};
 use crate::event_channel::EventOwner;
-use crate::limits::{DOORBELL_BATCH, DOORBELL_LISTS, DeviceLimits};
+use crate::limits::{DOORBELL_BATCH, DOORBELL_LISTS, DeviceLimits, MANY_PACKETS};
 use std::borrow::Borrow;
 use std::net::IpAddr;
 use uroce_memory::PdId;
@@ -138,10 +138,13 @@ impl Device {
         let batch = if count > 1 { DOORBELL_LISTS } else { DOORBELL_BATCH };
         let answer = entry.turns.posted(count);
         entry.kept = if busy && !answer { entry.kept + count } else { batch };
-        let keep = entry.kept < batch && shared.application_polls(now);
+        let polls = shared.application_polls(now);
+        let keep = entry.kept < batch && polls;
         engine.touched(qpn);
-        if !keep {
-            engine.send_ready(now);
+        if !keep && engine.send_ready(now) >= MANY_PACKETS && polls {
+            // It had no time to poll.
+            engine.turned_at = engine.clock.now();
+            shared.application_polled(engine.turned_at);
         }
         posted
     }
