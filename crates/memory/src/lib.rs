@@ -68,6 +68,6 @@ pub use raw::{LongCopies, fault_in, long_copies, set_long_copies};
 pub use region::{AllocError, OutOfRange, Region};
 pub use register::{DeregError, Mr, MrInfo, RegMrError, Rereg, ReregError};
 pub use sge::{Sge, SgeError};
-pub use slice::{AtomicError, MrSlice};
+pub use slice::{AtomicError, CopyError, MrSlice};
 pub use table::MemTable;
 pub use window::{AllocMwError, DeallocMwError, Mw, MwType};

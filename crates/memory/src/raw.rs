@@ -42,7 +42,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use crate::region::{OutOfRange, Region};
-use crate::slice::AtomicError;
+use crate::slice::{AtomicError, CopyError};
 
 #[cfg(all(target_arch = "x86_64", any(not(miri), test)))]
 use long::strings_from;
@@ -201,6 +201,24 @@ impl Memory {
         Ok(())
     }
 
+    /// Copies `len` bytes at `offset` of `from` to `to` of this memory, which may be another's or the same.
+    #[inline]
+    pub(crate) fn copy_from(
+        &self,
+        to: usize,
+        from: &Memory,
+        offset: usize,
+        len: usize,
+    ) -> Result<(), CopyError> {
+        if self.on_demand || from.on_demand {
+            return Err(CopyError::OnDemand);
+        }
+        let (from, to) = (from.pointer(offset, len)?, self.pointer(to, len)?);
+        // SAFETY: `pointer` checked that `len` bytes from each are registered memory.
+        unsafe { copy_across(from, to, len) };
+        Ok(())
+    }
+
     pub(crate) fn fill(&self, offset: usize, len: usize, byte: u8) -> Result<(), OutOfRange> {
         if self.on_demand {
             return (0..len).try_for_each(|into| self.demand_in(offset + into, &[byte]));
@@ -326,10 +344,28 @@ unsafe fn copy_out(from: *mut u8, to: *mut u8, len: usize) {
     }
 }
 
+/// Copies registered bytes into other registered ones, the end last. Where the two overlap, bytes that were
+/// written already may be read.
+///
+/// # Safety
+/// `len` bytes from `from`, and from `to`, are registered memory.
+#[inline]
+unsafe fn copy_across(from: *mut u8, to: *mut u8, len: usize) {
+    let mut last = [0; size_of::<u64>()];
+    let end = len.min(last.len());
+    // SAFETY: the first `len - end` bytes are moved, then the others by way of `last`, which is our own and
+    // has room for `end`.
+    unsafe {
+        move_bytes(from, to, len - end);
+        copy_out(from.add(len - end), last.as_mut_ptr(), end);
+        copy_in(last.as_ptr(), to.add(len - end), end);
+    }
+}
+
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-use string_moves::{get_bytes, put_bytes, set_bytes};
+use string_moves::{get_bytes, move_bytes, put_bytes, set_bytes};
 #[cfg(any(not(target_arch = "x86_64"), miri))]
-use word_moves::{get_bytes, put_bytes, set_bytes};
+use word_moves::{get_bytes, move_bytes, put_bytes, set_bytes};
 
 /// Copies by instructions of x86-64 that the compiler does not see. (The direction flag is clear at the start of
 /// every assembly block, by the rules of the ABI.)
@@ -452,6 +488,14 @@ mod string_moves {
     }
 
     /// # Safety
+    /// As for [`super::copy_across`].
+    #[inline]
+    pub(super) unsafe fn move_bytes(from: *mut u8, to: *mut u8, len: usize) {
+        // SAFETY: the instruction is the same, and reads and writes byte after byte where the two overlap.
+        unsafe { put_bytes(from, to, len) }
+    }
+
+    /// # Safety
     /// `len` bytes from `to` are registered memory.
     #[inline]
     pub(super) unsafe fn set_bytes(to: *mut u8, byte: u8, len: usize) {
@@ -502,6 +546,26 @@ mod word_moves {
             to.add(i).cast::<u64>().write_unaligned(value);
         };
         walk(from.addr(), len, byte, word);
+    }
+
+    /// # Safety
+    /// As for [`super::copy_across`].
+    pub(super) unsafe fn move_bytes(from: *mut u8, to: *mut u8, len: usize) {
+        // SAFETY: `walk` gives offsets i < len, and i + 8 <= len and aligned for words; both ends are
+        // reached by atomics only.
+        let byte = |i| unsafe {
+            let value = AtomicU8::from_ptr(from.add(i)).load(Relaxed);
+            AtomicU8::from_ptr(to.add(i)).store(value, Relaxed);
+        };
+        if from.addr() % 8 != to.addr() % 8 {
+            return (0..len).for_each(byte);
+        }
+        // SAFETY: as above, and words are aligned at both ends.
+        let word = |i| unsafe {
+            let value = AtomicU64::from_ptr(from.add(i).cast()).load(Relaxed);
+            AtomicU64::from_ptr(to.add(i).cast()).store(value, Relaxed);
+        };
+        walk(to.addr(), len, byte, word);
     }
 
     /// # Safety

@@ -42,6 +42,17 @@ pub enum AtomicError {
     OutOfRange(#[from] OutOfRange),
 }
 
+/// Why bytes were not copied from one granted slice to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum CopyError {
+    /// One of the two lies in a region of all memory, which is copied by way of the kernel.
+    #[error("memory on demand is copied piece by piece only; nothing was copied")]
+    OnDemand,
+    /// The other slice is longer.
+    #[error(transparent)]
+    OutOfRange(#[from] OutOfRange),
+}
+
 impl<'t> MrSlice<'t> {
     /// The caller has checked that `offset` and `len` lie in `memory`; if they do not, every
     /// access of the slice fails.
@@ -85,6 +96,17 @@ impl<'t> MrSlice<'t> {
     #[inline]
     pub fn copy_out(&self, offset: usize, out: &mut [u8]) -> Result<(), OutOfRange> {
         self.memory.copy_out(self.at(offset, out.len())?, out)
+    }
+
+    /// Copies all bytes of `from` to the beginning of this slice (memory to memory), the end last. `from` may
+    /// belong to another table; where the two overlap, the result is a mixture.
+    ///
+    /// # Errors
+    /// [`CopyError`], with nothing written.
+    #[inline]
+    pub fn copy_from(&self, from: &MrSlice<'_>) -> Result<(), CopyError> {
+        let to = self.at(0, from.len)?;
+        self.memory.copy_from(to, from.memory, from.offset, from.len)
     }
 
     /// Adds `value` (wrapping) to the 8 bytes at `offset` and returns what was there (R34).

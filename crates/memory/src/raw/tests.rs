@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{Memory, PAGE};
 #[cfg(target_arch = "x86_64")]
 use super::{copy_in, string_moves, word_moves};
-use crate::{AtomicError, OutOfRange, Region};
+use crate::{AtomicError, CopyError, OutOfRange, Region};
 
 const GUARD: u8 = 0xa5;
 
@@ -82,6 +82,46 @@ fn a_copy_beyond_the_end_changes_nothing() {
     assert!(memory.fill(1, usize::MAX, 1).is_err());
     assert_eq!(memory.copy_in(32, &[]), Ok(()));
     assert_eq!(bytes(&memory), [GUARD; 32]);
+}
+
+#[test]
+fn every_short_copy_between_memories_touches_its_range_only() {
+    let data: Vec<u8> = (1..=64).collect();
+    let source = guarded(64);
+    source.copy_in(0, &data).unwrap();
+    for (from, to) in (0..9).flat_map(|from| (0..9).map(move |to| (from, to))) {
+        for len in 0..=40 {
+            let memory = guarded(64);
+            memory.copy_from(to, &source, from, len).unwrap();
+            let mut expected = vec![GUARD; 64];
+            expected[to..to + len].copy_from_slice(&data[from..from + len]);
+            assert_eq!(bytes(&memory), expected, "{len} bytes from {from} to {to}");
+        }
+    }
+    assert_eq!(bytes(&source), data);
+}
+
+#[test]
+fn a_copy_between_memories_beyond_either_end_changes_nothing() {
+    let (source, memory) = (guarded(32), Memory::alloc(16).unwrap());
+    for (to, from, len) in
+        [(0, 0, 17), (16, 0, 1), (0, 31, 2), (0, usize::MAX, 1), (usize::MAX, 0, 1)]
+    {
+        let refused = memory.copy_from(to, &source, from, len);
+        assert!(matches!(refused, Err(CopyError::OutOfRange(_))), "{to} {from} {len}");
+    }
+    assert_eq!(bytes(&memory), [0; 16]);
+}
+
+#[test]
+fn a_copy_within_one_memory_stays_inside_it() {
+    for (to, from) in [(0, 8), (8, 0), (3, 4), (5, 5)] {
+        let memory = Memory::alloc(64).unwrap();
+        memory.fill(0, 48, 7).unwrap();
+        memory.copy_from(to, &memory, from, 40).unwrap();
+        assert_eq!(bytes(&memory)[..48], [7; 48], "to {to} from {from}");
+        assert_eq!(bytes(&memory)[48..], [0; 16]);
+    }
 }
 
 #[test]
@@ -235,6 +275,12 @@ proptest! {
             word_moves::set_bytes(b, byte, len / 2);
             copy_in(data.as_ptr(), a, len.min(7));
             copy_in(data.as_ptr(), b, len.min(7));
+        }
+        prop_assert_eq!(bytes(&first), bytes(&second));
+        // SAFETY: as above; both ends lie within the 256 bytes and overlap only forwards.
+        unsafe {
+            string_moves::move_bytes(a, a.sub(to), len);
+            word_moves::move_bytes(b, b.sub(to), len);
         }
         prop_assert_eq!(bytes(&first), bytes(&second));
     }
