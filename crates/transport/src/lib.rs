@@ -32,7 +32,7 @@ pub use counters::Counters;
 pub use cq::{CompletionQueue, CqId, CqTable, Notify, Overflow};
 pub use event::{AsyncEvent, EventQueue};
 pub use kept::KeptBuffers;
-pub use qp::{Admitted, ModifyQpError, QueuePair};
+pub use qp::{Admitted, ModifyQpError, QueuePair, Run};
 pub use srq::{SharedReceiveQueue, SrqAttr, SrqError, SrqId, SrqTable, XrcSrq, XrcdId};
 pub use time::Instant;
 pub use wc::{Wc, WcFlags, WcOpcode, WcStatus, WorkError};

@@ -227,6 +227,11 @@ impl QueuePair {
     /// The response with PSN `psn`, the oldest outstanding one, has been taken in.
     fn finish_response(&mut self, now: Instant, psn: Psn, cx: &mut Context<'_>) {
         debug_assert!(psn == self.requester.una, "responses are taken in order");
+        self.finish_responses(now, psn, cx);
+    }
+
+    /// The oldest outstanding responses up to `psn` have been taken in, all of one request.
+    pub(crate) fn finish_responses(&mut self, now: Instant, psn: Psn, cx: &mut Context<'_>) {
         let start = self.requester.una;
         self.requester.una = psn.add(1);
         while self.requester.reads.front().is_some_and(|read| psn.since(read.last) >= 0) {

@@ -21,13 +21,13 @@ use crate::wr::SendOp;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Middle {
     /// PSN of the next packet; the short way is taken only if that is what goes out next.
-    psn: Psn,
+    pub(crate) psn: Psn,
     /// Packets left before the last one.
-    left: u32,
+    pub(crate) left: u32,
     /// Where in `sge` the next packet's payload begins.
-    offset: u64,
-    sge: Sge,
-    opcode: Opcode,
+    pub(crate) offset: u64,
+    pub(crate) sge: Sge,
+    pub(crate) opcode: Opcode,
 }
 
 impl QueuePair {
@@ -73,26 +73,34 @@ impl QueuePair {
         let end = start + self.mtu() as usize;
         let body = out.get_mut(start..end)?;
         cx.mem.gather(self.init.pd, &[middle.sge], middle.offset, body).ok()?;
-        self.pass_middle(now, &middle, bth.ack_req, cx);
+        self.pass_middle(now, &middle, 1, bth.ack_req, cx);
         Some(Transmit { len: end + ICRC_LEN, path: self.path() })
     }
 
-    /// Bookkeeping behind a middle packet, as `note_sent` does it for others.
-    fn pass_middle(&mut self, now: Instant, sent: &Middle, asked: bool, cx: &mut Context<'_>) {
-        let next = sent.psn.add(1);
-        let offset = sent.offset + self.mtu();
+    /// Bookkeeping behind middle packets, as `note_sent` does it for others.
+    #[inline]
+    pub(crate) fn pass_middle(
+        &mut self,
+        now: Instant,
+        sent: &Middle,
+        packets: u32,
+        asked: bool,
+        cx: &mut Context<'_>,
+    ) {
+        let next = sent.psn.add(packets);
+        let offset = sent.offset + u64::from(packets) * self.mtu();
         let requester = &mut self.requester;
         if sent.psn != requester.next_new {
-            cx.counters.retransmitted_pkts += 1;
+            cx.counters.retransmitted_pkts += u64::from(packets);
         } else {
             requester.next_new = next;
             if asked && !requester.repair.is_under_way() {
-                requester.probe.note_asked(sent.psn, now);
+                requester.probe.note_asked(next.sub(1), now);
             }
         }
         requester.psn = next;
-        requester.unrequested = if asked { 0 } else { requester.unrequested + 1 };
-        requester.middle = Some(Middle { psn: next, left: sent.left - 1, offset, ..*sent });
+        requester.unrequested = if asked { 0 } else { requester.unrequested + packets };
+        requester.middle = Some(Middle { psn: next, left: sent.left - packets, offset, ..*sent });
         if self.init.qp_type.is_reliable() {
             self.arm_ack_timer(now);
         }

@@ -13,6 +13,7 @@ mod repair;
 mod requester;
 mod responder;
 mod retry;
+mod run;
 mod send_queue;
 mod small;
 mod state;
@@ -39,12 +40,19 @@ use requester::Requester;
 use responder::{Responder, Target};
 use send_queue::SendQueue;
 
+pub use run::Run;
 pub use state::ModifyQpError;
 
 /// A packet passed the checks of [`QueuePair::admits`]; good for this packet only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub struct Admitted(Qpn);
+
+impl Admitted {
+    fn is_for(self, qpn: Qpn) -> bool {
+        self.0 == qpn
+    }
+}
 
 /// A queue pair.
 ///
@@ -323,7 +331,7 @@ impl QueuePair {
         admitted: Admitted,
         cx: &mut Context<'_>,
     ) {
-        debug_assert!(admitted.0 == self.init.qpn, "admitted by another queue pair");
+        debug_assert!(admitted.is_for(self.init.qpn), "admitted by another queue pair");
         cx.counters.rcvd_pkts += 1;
         cx.counters.rcvd_bytes += packet.covered().len() as u64 + 4;
         if packet.info.operation == Operation::Cnp {

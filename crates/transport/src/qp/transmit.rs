@@ -236,6 +236,11 @@ impl QueuePair {
         outstanding == 0 || outstanding + want <= self.window()
     }
 
+    /// How many more PSNs may go out while others are in flight.
+    pub(crate) fn window_room(&self) -> u32 {
+        self.window().saturating_sub(self.requester.outstanding())
+    }
+
     fn window(&self) -> u32 {
         let by_bytes = (limits::MAX_WINDOW_BYTES >> self.mtu_shift()) as u32;
         self.requester.window.min(by_bytes)
@@ -279,9 +284,15 @@ impl QueuePair {
 
     /// The same inside a message.
     pub(crate) fn wants_ack_within(&self) -> bool {
+        self.wants_ack_behind(1)
+    }
+
+    /// One of the next `packets` packets has to ask for an ACK; if they leave together, the last does.
+    #[inline]
+    pub(crate) fn wants_ack_behind(&self, packets: u32) -> bool {
         let window = self.window();
-        self.requester.unrequested + 1 >= (window / limits::ACKS_PER_WINDOW).max(1)
-            || self.requester.outstanding() + 1 >= window
+        self.requester.unrequested + packets >= (window / limits::ACKS_PER_WINDOW).max(1)
+            || self.requester.outstanding() + packets >= window
     }
 
     /// Bookkeeping behind a packet of the request at `index`.

@@ -11,6 +11,7 @@ mod keep;
 mod middle;
 mod reliable;
 mod replay;
+mod run;
 mod small;
 mod target;
 mod unreliable;

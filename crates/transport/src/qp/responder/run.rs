@@ -1,0 +1,115 @@
+//! The responder's part in runs: the middle of a message that comes in, and the middle of a READ response.
+
+use uroce_memory::{Access, MrSlice, Sge};
+use uroce_wire::{Bth, Opcode, Operation, Packet, Position};
+
+use crate::context::Context;
+use crate::qp::QueuePair;
+use crate::qp::run::{Origin, Run};
+
+use super::Message;
+use super::answer::{Answer, Train};
+
+impl QueuePair {
+    /// Executes `packets` middle packets with the expected PSNs, of which `payload` is all. False, with nothing
+    /// changed, if something about them is not usual.
+    pub(crate) fn run_middles(
+        &mut self,
+        head: &Packet<'_>,
+        packets: u32,
+        payload: &MrSlice<'_>,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        let responder = &self.responder;
+        let Some(message) = responder.message else {
+            return false;
+        };
+        let usual = head.info.position == Position::Middle
+            && head.info.operation == message.operation
+            && head.bth.psn == responder.expected
+            && !responder.silent
+            && responder.kept.is_none();
+        if !usual || !self.place_middles(&message, payload, cx) {
+            return false;
+        }
+        let done = message.done + payload.len() as u64;
+        self.responder.message = Some(Message { done, ..message });
+        self.responder.expected = head.bth.psn.add(packets);
+        if head.bth.ack_req {
+            self.acknowledge_request(cx);
+        }
+        true
+    }
+
+    /// Copies the payload to its place; false, with nothing written, if that is not allowed or not simple.
+    fn place_middles(
+        &self,
+        message: &Message,
+        payload: &MrSlice<'_>,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        let length = payload.len() as u64;
+        let done = message.done + length;
+        let place = match message.operation {
+            Operation::Write => {
+                let need = Access::REMOTE_WRITE;
+                if done >= message.length || !self.attr.access.contains(need) {
+                    return false;
+                }
+                let va = message.va.wrapping_add(message.done);
+                cx.mem.check(message.rkey, self.requirer(), need, va, length).ok()
+            }
+            Operation::Send => {
+                let &[Sge { addr, length: room, lkey }] = &self.responder.recv.sges[..] else {
+                    return false;
+                };
+                let Some(addr) = addr.checked_add(message.done) else { return false };
+                if done > u64::from(room) {
+                    return false;
+                }
+                let place = Sge { addr, length: length as u32, lkey };
+                cx.mem.check_local(&place, self.recv_pd(cx), Access::LOCAL_WRITE).ok()
+            }
+            _ => None,
+        };
+        place.is_some_and(|place| place.copy_from(payload).is_ok())
+    }
+
+    /// The middle packets of a READ response are next, and there are several.
+    #[inline]
+    pub(crate) fn answers_read(&self) -> bool {
+        matches!(self.responder.answers.front(), Some(Answer::Read(train)) if middle_of(train) > 1)
+    }
+
+    /// Up to `most` of them.
+    pub(crate) fn plan_response_run(&self, most: u32) -> Option<Run> {
+        let Some(Answer::Read(train)) = self.responder.answers.front() else {
+            return None;
+        };
+        let packets = middle_of(train).min(most);
+        if packets < 2 || self.responder.cnp_due {
+            return None;
+        }
+        let mtu = self.attr.path_mtu.bytes();
+        let offset = train.next.since(train.base).max(0) as u64 * mtu as u64;
+        let va = train.va.checked_add(offset)?;
+        let bth = Bth::new(Opcode::RC_READ_RESPONSE_MIDDLE, self.peer_qpn(), train.next);
+        let origin = Origin::Read { by: self.requirer_in(train.pd), rkey: train.rkey, va };
+        Run::new(&bth, packets, mtu, origin, self.path())
+    }
+
+    /// So many of them have arrived.
+    pub(crate) fn pass_response_run(&mut self, packets: u32) {
+        if let Some(Answer::Read(front)) = self.responder.answers.front_mut() {
+            front.next = front.next.add(packets);
+        }
+    }
+}
+
+/// Middle packets of a READ response that go out before anything else of it.
+fn middle_of(train: &Train) -> u32 {
+    match train.next == train.first {
+        true => 0,
+        false => u32::try_from(train.last.since(train.next)).unwrap_or(0),
+    }
+}

@@ -1,0 +1,217 @@
+//! Several packets of a message in one piece, where the memory of both ends is at hand (ADR 20).
+//!
+//! The packets between the first and the last of a SEND, WRITE or READ response differ in PSN and payload
+//! only. When the peer's queue pair is in the same process, all that are due may pass as one [`Run`]: one
+//! check and one copy from region to region at the other end, instead of a packet for each. What a run does
+//! is what its packets would do one after the other (`r19_runs_do_what_their_packets_do`); whatever
+//! is not usual is left to them.
+
+use uroce_memory::{Access, MemTable, MrSlice, PdId, Requirer, Sge};
+use uroce_wire::{Bth, Header, Opcode, Packet, Psn};
+
+use crate::attr::{QpState, QpType};
+use crate::context::{Arrival, Context, Path};
+use crate::qp::emit::ICRC_LEN;
+use crate::qp::{Admitted, QueuePair};
+use crate::time::Instant;
+
+/// Bytes of a packet beside its payload.
+const AROUND: usize = Bth::LEN + ICRC_LEN;
+
+/// Consecutive packets of one message, neither its first nor its last.
+#[derive(Debug, Clone, Copy)]
+pub struct Run {
+    /// A packet without payload: the BTH is that of the first packet, but for AckReq, which is that of the last.
+    head: [u8; AROUND],
+    packets: u32,
+    /// Bytes of all payloads together, of which each packet has as many.
+    length: usize,
+    origin: Origin,
+    path: Path,
+}
+
+/// Where the payload lies at the sender.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Origin {
+    /// In a buffer of a work request.
+    Request { pd: PdId, from: Sge },
+    /// Where a READ says.
+    Read { by: Requirer, rkey: u32, va: u64 },
+}
+
+impl Run {
+    /// A run of `packets` packets of `mtu` bytes, the first of which has this header.
+    pub(crate) fn new(
+        bth: &Bth,
+        packets: u32,
+        mtu: usize,
+        origin: Origin,
+        path: Path,
+    ) -> Option<Run> {
+        let mut head = [0; AROUND];
+        bth.write(&mut head)?;
+        Some(Run { head, packets, length: packets as usize * mtu, origin, path })
+    }
+
+    /// How many packets it stands for.
+    pub fn packets(&self) -> u32 {
+        self.packets
+    }
+
+    /// Where they go.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the packets have in common, as a packet without payload. AckReq is that of the last.
+    pub fn head(&self) -> Option<Packet<'_>> {
+        Packet::parse(&self.head).ok()
+    }
+
+    /// The payload, in the table of the sender; `None` if it may not send that.
+    pub fn payload<'t>(&self, mem: &'t MemTable) -> Option<MrSlice<'t>> {
+        match &self.origin {
+            Origin::Request { pd, from } => mem.check_local(from, *pd, Access::empty()).ok(),
+            &Origin::Read { by, rkey, va } => {
+                mem.check(rkey, by, Access::REMOTE_READ, va, self.length as u64).ok()
+            }
+        }
+    }
+
+    /// Bytes of its packets from BTH to ICRC.
+    fn wire_bytes(&self) -> u64 {
+        (self.packets as usize * AROUND + self.length) as u64
+    }
+}
+
+impl QueuePair {
+    /// True if [`plan_run`](Self::plan_run) may have something.
+    #[inline]
+    pub fn may_run(&self) -> bool {
+        self.requester.middle.is_some_and(|middle| middle.left > 1) || self.answers_read()
+    }
+
+    /// What could leave next as a run of up to `most` packets, at least two, requests with up to `room` bytes.
+    /// Nothing has changed; whoever has given the run to the peer says so by
+    /// [`pass_run`](Self::pass_run).
+    pub fn plan_run(&self, most: u32, room: u64) -> Option<Run> {
+        if self.init.qp_type != QpType::Rc {
+            return None;
+        }
+        if self.wants_answer() && !self.responder.only_ack_waits() {
+            return self.plan_response_run(most);
+        }
+        let room = u32::try_from(room >> self.mtu_shift()).unwrap_or(u32::MAX);
+        self.plan_request_run(most.min(room))
+    }
+
+    fn plan_request_run(&self, most: u32) -> Option<Run> {
+        let requester = &self.requester;
+        let middle = requester.middle.as_ref()?;
+        let usual = self.awake
+            && matches!(self.state, QpState::Rts | QpState::Sqd)
+            && middle.psn == requester.psn
+            && requester.psn == requester.next_new
+            && requester.rnr_until.is_none()
+            && !requester.repair.is_under_way();
+        let packets = middle.left.min(most).min(self.window_room());
+        if !usual || packets < 2 {
+            return None;
+        }
+        let length = packets as usize * self.mtu() as usize;
+        let rest = u64::from(middle.sge.length).checked_sub(middle.offset)?;
+        let addr = middle.sge.addr.checked_add(middle.offset)?;
+        let from = Sge { addr, length: u32::try_from(length).ok()?, lkey: middle.sge.lkey };
+        if length as u64 > rest {
+            return None;
+        }
+        let mut bth = Bth::new(middle.opcode, self.peer_qpn(), middle.psn);
+        bth.ack_req = self.wants_ack_behind(packets);
+        let origin = Origin::Request { pd: self.init.pd, from };
+        Run::new(&bth, packets, self.mtu() as usize, origin, self.path())
+    }
+
+    /// The run has arrived: its packets count as sent.
+    pub fn pass_run(&mut self, now: Instant, run: &Run, cx: &mut Context<'_>) {
+        let Some(head) = run.head() else { return };
+        cx.counters.sent_pkts += u64::from(run.packets);
+        cx.counters.sent_bytes += run.wire_bytes();
+        match (run.origin, self.requester.middle) {
+            (Origin::Read { .. }, _) => self.pass_response_run(run.packets),
+            (Origin::Request { .. }, Some(middle)) => {
+                self.pass_middle(now, &middle, run.packets, head.bth.ack_req, cx);
+            }
+            (Origin::Request { .. }, None) => debug_assert!(false, "planned from nothing"),
+        }
+    }
+
+    /// Takes in a run whose [`head`](Run::head) [`admits`](Self::admits) has let pass just before. False, with
+    /// nothing changed, if its packets have to come one by one.
+    pub fn handle_run(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        run: &Run,
+        payload: &MrSlice<'_>,
+        admitted: Admitted,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        let Some(head) = run.head().filter(|_| self.init.qp_type == QpType::Rc) else {
+            return false;
+        };
+        debug_assert!(admitted.is_for(self.init.qpn), "admitted by another queue pair");
+        let mtu = self.attr.path_mtu.bytes();
+        if run.length != run.packets as usize * mtu || payload.len() != run.length {
+            return false;
+        }
+        let taken = match head.info.is_request() {
+            true => self.run_middles(&head, run.packets, payload, cx),
+            false => self.take_response_run(now, &head, run.packets, payload, cx),
+        };
+        if taken {
+            cx.counters.rcvd_pkts += u64::from(run.packets);
+            cx.counters.rcvd_bytes += run.wire_bytes();
+            self.note_congestion(now, arrival);
+            self.settle(now, cx);
+        }
+        taken
+    }
+
+    /// READ responses of a run: in order, of one READ REQUEST, and not the end of it.
+    fn take_response_run(
+        &mut self,
+        now: Instant,
+        head: &Packet<'_>,
+        packets: u32,
+        payload: &MrSlice<'_>,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        let (first, last) = (head.bth.psn, head.bth.psn.add(packets - 1));
+        let usual = head.bth.opcode == Opcode::RC_READ_RESPONSE_MIDDLE
+            && first == self.requester.una
+            && self.requester.is_outstanding(last);
+        let place = if usual { self.place_of_responses(first, last, payload.len()) } else { None };
+        let Some(place) = place else { return false };
+        let granted = cx.mem.check_local(&place, self.init.pd, Access::LOCAL_WRITE);
+        if !granted.is_ok_and(|slice| slice.copy_from(payload).is_ok()) {
+            return false;
+        }
+        self.requester.heard = true;
+        self.finish_responses(now, last, cx);
+        self.wake();
+        true
+    }
+
+    /// Where `length` bytes of response to the oldest request go, which are the packets `first` to `last`.
+    fn place_of_responses(&self, first: Psn, last: Psn, length: usize) -> Option<Sge> {
+        let wqe = self.send_queue.front().filter(|wqe| wqe.op.is_read())?;
+        let sge = self.send_queue.only_sge(wqe)?;
+        let ends = self.read_piece_last(wqe, first);
+        let offset = u64::try_from(first.since(wqe.first_psn)).ok()? * self.mtu();
+        let rest = u64::from(sge.length).min(wqe.length).checked_sub(offset)?;
+        let length = u32::try_from(length).ok()?;
+        let inside = ends.since(last) > 0 && u64::from(length) <= rest;
+        let addr = sge.addr.checked_add(offset)?;
+        inside.then_some(Sge { addr, length, lkey: sge.lkey })
+    }
+}
