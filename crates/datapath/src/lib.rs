@@ -167,14 +167,35 @@ pub trait Datapath: Send {
         let _ = service;
     }
 
-    /// Lets those who send to us from this process work for us: they visit `user` instead of waking it. Without
-    /// effect where there are no such senders.
-    fn invite(&mut self, user: Weak<dyn Neighbour>) {
+    /// Tells those who send to us from this process who uses this datapath. `None`: nobody any more, and when it
+    /// returns nobody is on his way. Without effect where there are no such senders.
+    fn introduce(&mut self, user: Option<Weak<dyn Neighbour>>) {
         let _ = user;
     }
 
-    /// Ends that. When it returns nobody visits any more.
-    fn uninvite(&mut self) {}
+    /// Whether they shall work for us: they visit that user instead of waking it.
+    fn invite(&mut self, welcome: bool) {
+        let _ = welcome;
+    }
+
+    /// Whether payload may go past this datapath, from memory to memory: nobody looks at it on its way.
+    fn may_be_passed_by(&self) -> bool {
+        false
+    }
+
+    /// Whether the user of the endpoint at `dst` is in this process and invites.
+    fn invites(&mut self, dst: SocketAddr) -> bool {
+        let _ = dst;
+        false
+    }
+
+    /// Calls `call` with the user of the endpoint at `dst`, if that is in this process and nobody else is about
+    /// to. If it returns `true` something has come of it, and the other end is told as of packets. Never
+    /// waits; returns what `call` did.
+    fn meet(&mut self, dst: SocketAddr, call: &mut dyn FnMut(&dyn Neighbour) -> bool) -> bool {
+        let _ = (dst, call);
+        false
+    }
 
     /// Moves to `handovers` whom the last flushes have handed packets to without a wake-up.
     fn handed_over(&mut self, handovers: &mut Handovers) {

@@ -80,6 +80,11 @@ pub trait Middleware: Send {
         self.inner_mut().release_service(service);
     }
 
+    /// See [`Datapath::may_be_passed_by`]: not by default, whatever the inner one says.
+    fn may_be_passed_by(&self) -> bool {
+        false
+    }
+
     /// See [`Datapath::stats`].
     fn stats(&self) -> DatapathStats {
         self.inner().stats()
@@ -135,11 +140,20 @@ impl<M: Middleware> Datapath for M {
     fn release_service(&mut self, service: u64) {
         Middleware::release_service(self, service);
     }
-    fn invite(&mut self, user: Weak<dyn Neighbour>) {
-        self.inner_mut().invite(user);
+    fn introduce(&mut self, user: Option<Weak<dyn Neighbour>>) {
+        self.inner_mut().introduce(user);
     }
-    fn uninvite(&mut self) {
-        self.inner_mut().uninvite();
+    fn invite(&mut self, welcome: bool) {
+        self.inner_mut().invite(welcome);
+    }
+    fn may_be_passed_by(&self) -> bool {
+        Middleware::may_be_passed_by(self)
+    }
+    fn invites(&mut self, dst: SocketAddr) -> bool {
+        self.inner_mut().invites(dst)
+    }
+    fn meet(&mut self, dst: SocketAddr, call: &mut dyn FnMut(&dyn Neighbour) -> bool) -> bool {
+        self.inner_mut().meet(dst, call)
     }
     fn handed_over(&mut self, handovers: &mut Handovers) {
         self.inner_mut().handed_over(handovers);
@@ -162,5 +176,9 @@ impl Middleware for Box<dyn Datapath> {
 
     fn inner_mut(&mut self) -> &mut Self::Inner {
         &mut **self
+    }
+
+    fn may_be_passed_by(&self) -> bool {
+        self.inner().may_be_passed_by()
     }
 }

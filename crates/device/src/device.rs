@@ -70,9 +70,9 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.reporter = None;
         self.drivers.clear();
-        // Nobody visits any more, so the address is free when the device is gone.
+        // Nobody comes any more, so the address is free when the device is gone.
         let engines = self.several.as_ref().map_or(slice::from_ref(&self.shared), |all| all.all());
-        engines.iter().for_each(|shared| shared.lock().decline());
+        engines.iter().for_each(|shared| shared.lock().datapath.introduce(None));
     }
 }
 

@@ -36,7 +36,11 @@ impl Driver {
         name: &str,
         processor: Option<usize>,
     ) -> io::Result<Driver> {
-        let waiter = shared.lock().datapath.waiter()?;
+        let waiter = {
+            let mut engine = shared.lock();
+            engine.datapath.introduce(Some(Arc::downgrade(&shared) as _));
+            engine.datapath.waiter()?
+        };
         let work = Work { shared: Arc::clone(&shared), waiter, vigil: Vigil::default() };
         let run = move || {
             if let Some(processor) = processor {
@@ -105,7 +109,7 @@ impl Work {
             // It did so while the thread waited for the lock.
             return Next::Spin;
         }
-        engine.welcome(|| Arc::downgrade(&self.shared) as _);
+        engine.welcome();
         if engine.turn() {
             self.vigil.note_work(now);
             return Next::Again;

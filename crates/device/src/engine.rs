@@ -3,6 +3,7 @@
 //! A turn receives a batch, hands each packet to its queue pair, serves the timers that are due,
 //! lets the queue pairs that have something to send write it, and flushes. Nothing here waits.
 
+mod carry;
 mod checks;
 mod cm_events;
 mod company;
@@ -33,8 +34,7 @@ use crate::qp_table::{QpEntry, QpTable};
 use crate::timers::Timers;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::sync::Weak;
-use uroce_datapath::{Datapath, Handovers, IcrcCaps, Neighbour};
+use uroce_datapath::{Datapath, Handovers, IcrcCaps};
 use uroce_transport::{AsyncEvent, CqId, Instant};
 use uroce_wire::{Mtu, Qpn, Slot};
 
@@ -90,8 +90,10 @@ pub(crate) struct Engine {
     pub(crate) handovers: Handovers,
     /// Whether devices of this process may visit this one.
     pub(crate) company: Company,
-    /// What they need for that.
-    pub(crate) visited_as: Option<Weak<dyn Neighbour>>,
+    /// A visitor is here: whatever thread this is, it holds no other engine.
+    pub(crate) hosts: bool,
+    /// Payload may go from region to region, past the datapath.
+    pub(crate) carries: bool,
 }
 
 impl Engine {

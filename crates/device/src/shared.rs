@@ -13,7 +13,8 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
 use uroce_datapath::{Handovers, Neighbour, Visit};
-use uroce_transport::Instant;
+use uroce_memory::MrSlice;
+use uroce_transport::{Arrival, Instant, Run};
 
 /// Shared by the handles of a device and the progress thread of the engine. Aligned so that two engines have no
 /// cache line in common, nor a pair of lines that is fetched together.
@@ -138,6 +139,20 @@ impl Shared {
 
     pub(crate) fn must_stop(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
+    }
+}
+
+impl Shared {
+    /// Takes in a run of a device of this process, whose engine the caller holds. Never waits. False, with
+    /// nothing changed, if its packets have to come one by one.
+    pub(crate) fn take_run(&self, arrival: &Arrival, run: &Run, payload: &MrSlice<'_>) -> bool {
+        let Some(mut engine) = self.try_lock() else {
+            return false;
+        };
+        // The caller visits later, or wakes it: he holds his own engine now.
+        engine.visits = false;
+        engine.rouses = !engine.is_welcoming();
+        engine.take_run(arrival, run, payload)
     }
 }
 

@@ -491,7 +491,7 @@ mod string_moves {
     /// As for [`super::copy_across`].
     #[inline]
     pub(super) unsafe fn move_bytes(from: *mut u8, to: *mut u8, len: usize) {
-        // SAFETY: the instruction is the same, and reads and writes byte after byte where the two overlap.
+        // SAFETY: the instructions are the same. Where the two overlap they read what they have written.
         unsafe { put_bytes(from, to, len) }
     }
 

@@ -113,12 +113,25 @@ impl Datapath for LoopbackDatapath {
         self.inbox.event()
     }
 
-    fn invite(&mut self, user: Weak<dyn Neighbour>) {
-        self.inbox.invite(Some(user));
+    fn introduce(&mut self, user: Option<Weak<dyn Neighbour>>) {
+        self.inbox.introduce(user);
     }
 
-    fn uninvite(&mut self) {
-        self.inbox.invite(None);
+    fn invite(&mut self, welcome: bool) {
+        self.inbox.invite(welcome);
+    }
+
+    /// With an ICRC the bytes are wanted as they travel.
+    fn may_be_passed_by(&self) -> bool {
+        self.caps.icrc.tx == IcrcTx::Skip
+    }
+
+    fn invites(&mut self, dst: SocketAddr) -> bool {
+        self.exit.find(&dst).is_some_and(|inbox| inbox.invites())
+    }
+
+    fn meet(&mut self, dst: SocketAddr, call: &mut dyn FnMut(&dyn Neighbour) -> bool) -> bool {
+        self.exit.meet(&dst, call)
     }
 
     fn handed_over(&mut self, handovers: &mut Handovers) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::LoopbackFabric;
 use super::inbox::Inbox;
-use super::neighbour::{Handover, Handovers};
+use super::neighbour::{Handover, Handovers, Neighbour};
 use crate::burst::{Burst, Train};
 
 /// The way out of an endpoint.
@@ -35,11 +35,29 @@ impl Exit {
     }
 
     /// Makes the endpoint at `dst` the last one, from memory when possible.
-    fn find(&mut self, dst: &SocketAddr) {
+    pub(super) fn find(&mut self, dst: &SocketAddr) -> Option<&Arc<Inbox>> {
         let known = matches!(&self.last, Some((addr, inbox)) if addr == dst && !inbox.is_closed());
         if !known {
             self.last = self.fabric.find(dst).map(|inbox| (*dst, inbox));
         }
+        self.last.as_ref().map(|(_, inbox)| inbox)
+    }
+
+    /// Calls `call` with the user of the endpoint at `dst`, and tells him of what came of it.
+    pub(super) fn meet(
+        &mut self,
+        dst: &SocketAddr,
+        call: &mut dyn FnMut(&dyn Neighbour) -> bool,
+    ) -> bool {
+        self.find(dst);
+        let Self { last: Some((_, inbox)), handed, wakes, .. } = self else {
+            return false;
+        };
+        let met = inbox.meet(call) == Some(true);
+        if met {
+            tell(inbox, handed, wakes);
+        }
+        met
     }
 
     /// Sends the whole burst to its one destination; returns the packets nobody was there for.

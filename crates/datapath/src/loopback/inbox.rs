@@ -76,9 +76,9 @@ pub(super) struct Inbox {
     armed: Apart<AtomicBool>,
     dropped: AtomicUsize,
     closed: AtomicBool,
-    /// `user` may be visited.
+    /// The user may be visited.
     invites: AtomicBool,
-    /// Locked during a visit.
+    /// Locked while he is met.
     user: Mutex<Option<Weak<dyn Neighbour>>>,
     event: OwnedFd,
 }
@@ -250,10 +250,14 @@ impl Inbox {
         waits
     }
 
-    /// Who may be visited from now on. When it returns, whoever was before is visited no more.
-    pub(super) fn invite(&self, user: Option<Weak<dyn Neighbour>>) {
-        self.invites.store(user.is_some(), Ordering::SeqCst);
+    /// Who is met here from now on. When it returns, whoever was before is met no more.
+    pub(super) fn introduce(&self, user: Option<Weak<dyn Neighbour>>) {
         *self.user.lock().unwrap_or_else(PoisonError::into_inner) = user;
+    }
+
+    /// Whether he may be visited.
+    pub(super) fn invite(&self, welcome: bool) {
+        self.invites.store(welcome, Ordering::SeqCst);
     }
 
     pub(super) fn invites(&self) -> bool {
@@ -262,12 +266,16 @@ impl Inbox {
 
     /// Visits whoever has invited, if nobody else does.
     pub(super) fn visit(&self, further: &mut Handovers) -> Visit {
-        let Ok(user) = self.user.try_lock() else {
-            return Visit::Busy;
-        };
-        // Given back before the lock is: see `invite`.
-        let visited = user.as_ref().and_then(Weak::upgrade);
-        visited.map_or(Visit::Busy, |user| user.visit(further))
+        let visit = |user: &dyn Neighbour| user.visit(further);
+        if self.invites() { self.meet(visit).unwrap_or(Visit::Busy) } else { Visit::Busy }
+    }
+
+    /// Calls `call` with the user, if nobody else does that now.
+    pub(super) fn meet<T>(&self, call: impl FnOnce(&dyn Neighbour) -> T) -> Option<T> {
+        let user = self.user.try_lock().ok()?;
+        // Given back before the lock is: see `introduce`.
+        let met = user.as_ref().and_then(Weak::upgrade);
+        met.map(|user| call(&*user))
     }
 
     pub(super) fn event(&self) -> io::Result<OwnedFd> {

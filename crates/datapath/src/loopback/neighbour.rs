@@ -1,5 +1,6 @@
 //! Whoever is at the other end of an in-process endpoint, and may be asked to work in the sender's thread.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -22,8 +23,8 @@ pub enum Visit {
 }
 
 /// The user of an endpoint, who lets the thread that sent packets work on them: no processor has to
-/// wake up for them then, and they stay in its cache.
-pub trait Neighbour: Send + Sync {
+/// wake up for them then, and they stay in its cache. Users of one kind know each other by [`Any`].
+pub trait Neighbour: Any + Send + Sync {
     /// Works on what has arrived, for a moment. Never waits for a lock. What is handed over to others by
     /// that is added to `further`.
     fn visit(&self, further: &mut Handovers) -> Visit;

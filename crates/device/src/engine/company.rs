@@ -6,8 +6,7 @@
 
 use super::Engine;
 use crate::limits::{RX_PACKETS_PER_TURN, SPIN_NS};
-use std::sync::Weak;
-use uroce_datapath::{Datapath, Neighbour, Visit};
+use uroce_datapath::{Datapath, Visit};
 use uroce_transport::Instant;
 
 /// Whether others may visit the engine.
@@ -24,28 +23,33 @@ pub(crate) enum Company {
 
 impl Engine {
     /// From now on others may come: the application does not poll.
-    pub(crate) fn welcome(&mut self, this: impl FnOnce() -> Weak<dyn Neighbour>) {
-        if !matches!(self.company, Company::Welcome(_)) {
+    pub(crate) fn welcome(&mut self) {
+        if !self.is_welcoming() {
             self.company = Company::Welcome(None);
-            let this = self.visited_as.get_or_insert_with(this);
-            self.datapath.invite(Weak::clone(this));
+            self.datapath.invite(true);
         }
     }
 
     /// The application is about to sleep.
     pub(crate) fn welcome_again(&mut self) {
-        if let (Company::Declined, Some(this)) = (self.company, self.visited_as.clone()) {
-            self.welcome(|| this);
+        if self.company == Company::Declined {
+            self.welcome();
         }
     }
 
-    /// Nobody may come any more. When this returns nobody is on his way.
+    /// Nobody should come any more.
     #[inline]
     pub(crate) fn decline(&mut self) {
-        if matches!(self.company, Company::Welcome(_)) {
+        if self.is_welcoming() {
             self.company = Company::Declined;
-            self.datapath.uninvite();
+            self.datapath.invite(false);
         }
+    }
+
+    /// Others may come.
+    #[inline]
+    pub(crate) fn is_welcoming(&self) -> bool {
+        matches!(self.company, Company::Welcome(_))
     }
 
     /// The application drives the engine, and will be back soon.
@@ -57,11 +61,13 @@ impl Engine {
     /// A turn by somebody else. It sends as much as its receiver takes in a turn. An ACK does not wait for
     /// the application, which does not poll.
     pub(crate) fn take_visit(&mut self) -> Visit {
+        self.hosts = true;
         let (arrived, _) = self.turn_of(RX_PACKETS_PER_TURN);
         let now = self.turned_at;
         if !self.nic.patient.is_empty() {
             self.send_ready(now);
         }
+        self.hosts = false;
         if let Company::Welcome(last) = &mut self.company {
             *last = Some(now);
         }

@@ -28,6 +28,8 @@ enum Turn {
     More,
     /// The datapath takes no more.
     Blocked,
+    /// What is next may go past the datapath.
+    Run,
 }
 
 /// Bytes of the ICRC.
@@ -50,7 +52,7 @@ impl Engine {
             match turn {
                 Turn::Idle => {}
                 Turn::Patient => self.nic.patient.push_back(qpn),
-                Turn::More => self.nic.ready.push_back(qpn),
+                Turn::More | Turn::Run => self.nic.ready.push_back(qpn),
                 Turn::Blocked => {
                     self.nic.ready.push_front(qpn);
                     break;
@@ -64,17 +66,35 @@ impl Engine {
     }
 
     fn send_from(&mut self, qpn: Qpn, now: Instant, share: usize, acks: Acks) -> (usize, Turn) {
-        let (sent, turn) = self.fill(qpn, now, share, acks);
-        if !matches!(turn, Turn::Blocked) {
-            return (sent, turn);
+        let (mut sent, mut blocked, mut runs) = (0, false, self.carries);
+        // Each round sends something, or is the last of its kind.
+        loop {
+            let (more, turn) = self.fill(qpn, now, share - sent, acks, runs);
+            sent += more;
+            match turn {
+                Turn::Run => {
+                    let carried = self.carry(qpn, now, share - sent);
+                    runs = carried > 0;
+                    sent += carried;
+                }
+                Turn::Blocked if !blocked => {
+                    blocked = true;
+                    self.flush(now);
+                }
+                _ => return (sent, turn),
+            }
         }
-        self.flush(now);
-        let (more, turn) = self.fill(qpn, now, share - sent, acks);
-        (sent + more, turn)
     }
 
-    /// Packets of `qpn`, up to `share`, as far as the datapath has room.
-    fn fill(&mut self, qpn: Qpn, now: Instant, share: usize, acks: Acks) -> (usize, Turn) {
+    /// Packets of `qpn`, up to `share`, as far as the datapath has room; with `runs`, up to what may be one.
+    fn fill(
+        &mut self,
+        qpn: Qpn,
+        now: Instant,
+        share: usize,
+        acks: Acks,
+        runs: bool,
+    ) -> (usize, Turn) {
         let Engine { nic, datapath, .. } = self;
         let Nic { qps, tables, timers, flight, trains, local, icrc_caps, .. } = nic;
         let Some(entry) = qps.get_mut(qpn) else {
@@ -83,6 +103,10 @@ impl Engine {
         entry.kept = 0;
         let allowance = flight.allowance(entry);
         for sent in 0..share {
+            if runs && entry.qp.may_run() {
+                flight.account(entry);
+                return (sent, Turn::Run);
+            }
             let Some(space) = datapath.tx_space() else {
                 flight.account(entry);
                 return (sent, Turn::Blocked);
@@ -168,7 +192,7 @@ pub(super) fn commit(
 }
 
 /// The source is always this device: a queue pair cannot choose another one (S10).
-fn route(path: &Path, local: SocketAddr) -> Route {
+pub(super) fn route(path: &Path, local: SocketAddr) -> Route {
     Route {
         src: SocketAddr::new(local.ip(), path.src_port),
         dst: SocketAddr::new(path.dst, local.port()),

@@ -96,6 +96,7 @@ impl Blueprint {
             gsi: Gsi::new(us, gsi_port, comm_ids),
             errands: Vec::new(),
         };
+        let carries = datapath.may_be_passed_by();
         Engine {
             clock,
             datapath,
@@ -107,7 +108,8 @@ impl Blueprint {
             thread_sleeps_until: 0,
             handovers: Handovers::default(),
             company: Company::default(),
-            visited_as: None,
+            hosts: false,
+            carries,
         }
     }
 }

@@ -1,0 +1,202 @@
+//! The middle of a long message goes from region to region (docs/adr/020-one-copy.md).
+
+mod common;
+
+use common::{Buffer, Node, assert_ok, collect, ip, pattern, rc_pair};
+use std::time::{Duration, Instant};
+use uroce_device::DeviceConfig;
+use uroce_device::datapath::LoopbackFabric;
+use uroce_device::memory::Sge;
+use uroce_device::transport::SendOp;
+use uroce_device::wire::Qpn;
+
+const LENGTH: usize = 1_000_003;
+
+/// Packets that `node` has sent, and those of them that went past its datapath.
+fn sent(node: &Node) -> (u64, u64) {
+    let all = node.counter("sent_pkts");
+    (all, all - node.counter("datapath_tx_packets"))
+}
+
+struct Ends {
+    a: Node,
+    b: Node,
+    qa: Qpn,
+    qb: Qpn,
+    at_a: Buffer,
+    at_b: Buffer,
+}
+
+fn ends(a: Node, b: Node) -> Ends {
+    let (qa, qb) = rc_pair(&a, &b);
+    let (at_a, at_b) = (a.buffer(LENGTH), b.buffer(LENGTH));
+    Ends { a, b, qa, qb, at_a, at_b }
+}
+
+impl Ends {
+    fn in_one_process() -> Ends {
+        let fabric = LoopbackFabric::without_icrc();
+        ends(Node::threaded(&fabric, 1), Node::threaded(&fabric, 2))
+    }
+
+    /// What B has, for A.
+    fn there(&self) -> (u64, uroce_device::memory::Rkey) {
+        (self.at_b.addr(), self.at_b.mr.rkey)
+    }
+
+    fn do_one(&self, op: SendOp, sges: &[Sge]) {
+        self.a.send(self.qa, 1, op, sges);
+        assert_ok(&collect(&[(&self.a, 1)])[0]);
+    }
+
+    fn write(&self, seed: u8) {
+        self.at_a.write(0, &pattern(LENGTH, seed));
+        let (va, rkey) = self.there();
+        self.do_one(SendOp::Write { va, rkey }, &[self.at_a.sge(0, LENGTH as u32)]);
+        assert!(self.at_b.bytes(0, LENGTH) == pattern(LENGTH, seed), "seed {seed}");
+    }
+
+    fn read(&self, seed: u8) {
+        self.at_b.write(0, &pattern(LENGTH, seed));
+        let (va, rkey) = self.there();
+        self.do_one(SendOp::Read { va, rkey }, &[self.at_a.sge(0, LENGTH as u32)]);
+        assert!(self.at_a.bytes(0, LENGTH) == pattern(LENGTH, seed), "seed {seed}");
+    }
+}
+
+#[test]
+fn most_of_a_long_write_goes_past_the_datapath() {
+    let ends = Ends::in_one_process();
+    (0..20).for_each(|seed| ends.write(seed));
+    let (all, past) = sent(&ends.a);
+    assert!(past > all / 2, "{past} of {all}");
+    assert_eq!(ends.b.counter("rcvd_pkts"), all, "packets of runs are counted like others");
+}
+
+#[test]
+fn most_of_a_long_read_goes_past_the_datapath() {
+    let ends = Ends::in_one_process();
+    (0..20).for_each(|seed| ends.read(seed));
+    let (all, past) = sent(&ends.b);
+    assert!(past > all / 2, "{past} of {all}");
+}
+
+#[test]
+fn most_of_a_long_send_goes_past_the_datapath_and_completes_once() {
+    let ends = Ends::in_one_process();
+    for seed in 0..20 {
+        ends.b.recv(ends.qb, seed, &[ends.at_b.sge(0, LENGTH as u32)]);
+    }
+    // B's application does not poll meanwhile.
+    for seed in 0..20 {
+        ends.at_a.write(0, &pattern(LENGTH, seed));
+        ends.do_one(SendOp::Send, &[ends.at_a.sge(0, LENGTH as u32)]);
+        assert!(ends.at_b.bytes(0, LENGTH) == pattern(LENGTH, seed), "seed {seed}");
+    }
+    let (all, past) = sent(&ends.a);
+    assert!(past > all / 2, "{past} of {all}");
+    let received = &collect(&[(&ends.b, 20)])[0];
+    assert_ok(received);
+    assert!(received.iter().map(|wc| wc.wr_id).eq(0..20));
+    assert!(received.iter().all(|wc| wc.byte_len as usize == LENGTH));
+}
+
+/// Nothing may go past what looks at bytes: an ICRC, or something around the datapath of either end.
+#[test]
+fn nothing_goes_past_who_wants_to_see_the_bytes() {
+    let around = |fabric: &LoopbackFabric, last, drop_received| {
+        Node::open(DeviceConfig { drop_received, ..DeviceConfig::loopback(ip(last), fabric) })
+    };
+    for (sealed, drops) in [(true, [0.0; 2]), (false, [0.001, 0.0]), (false, [0.0, 0.001])] {
+        let fabric = if sealed { LoopbackFabric::new() } else { LoopbackFabric::without_icrc() };
+        let ends = ends(around(&fabric, 1, drops[0]), around(&fabric, 2, drops[1]));
+        ends.write(1);
+        ends.read(2);
+        assert_eq!((sent(&ends.a).1, sent(&ends.b).1), (0, 0), "{sealed} {drops:?}");
+    }
+}
+
+#[test]
+fn a_device_without_a_thread_gets_packets() {
+    let fabric = LoopbackFabric::without_icrc();
+    let ends = ends(Node::threaded(&fabric, 1), Node::inline(&fabric, 2));
+    ends.at_a.write(0, &pattern(LENGTH, 5));
+    let (va, rkey) = ends.there();
+    ends.a.send(ends.qa, 1, SendOp::Write { va, rkey }, &[ends.at_a.sge(0, LENGTH as u32)]);
+    assert_ok(&collect(&[(&ends.a, 1), (&ends.b, 0)])[0]);
+    assert_eq!(sent(&ends.a).1, 0);
+}
+
+#[test]
+fn a_device_may_write_to_itself() {
+    let fabric = LoopbackFabric::without_icrc();
+    let node = Node::threaded(&fabric, 1);
+    let (qa, _) = rc_pair(&node, &node);
+    let (from, to) = (node.buffer(LENGTH), node.buffer(LENGTH));
+    from.write(0, &pattern(LENGTH, 4));
+    let op = SendOp::Write { va: to.addr(), rkey: to.mr.rkey };
+    node.send(qa, 1, op, &[from.sge(0, LENGTH as u32)]);
+    assert_ok(&collect(&[(&node, 1)])[0]);
+    assert!(to.bytes(0, LENGTH) == pattern(LENGTH, 4));
+}
+
+/// Writes and reads in turns, and checks what arrives.
+fn busy(node: &Node, qpn: Qpn, own: &Buffer, there: &Buffer, rounds: u64) {
+    let start = Instant::now();
+    let mut done = 0;
+    for id in 0..rounds {
+        let (va, rkey) = (there.addr(), there.mr.rkey);
+        let op = if id % 2 == 0 { SendOp::Write { va, rkey } } else { SendOp::Read { va, rkey } };
+        node.send(qpn, id, op, &[own.sge(0, 100_000)]);
+        if id % 64 == 17 {
+            std::thread::sleep(Duration::from_micros(1500));
+        }
+        while id + 1 - done > 8 || id + 1 == rounds && done < rounds {
+            let completions = node.poll();
+            assert_ok(&completions);
+            done += completions.len() as u64;
+            assert!(start.elapsed() < Duration::from_secs(60), "stuck at {done} of {id}");
+        }
+    }
+}
+
+#[test]
+fn two_that_carry_to_each_other_crosswise_never_wait_for_each_other() {
+    let fabric = LoopbackFabric::without_icrc();
+    let Ends { a, b, qa, qb, at_a, at_b } =
+        ends(Node::threaded(&fabric, 1), Node::threaded(&fabric, 2));
+    let (more_a, more_b) = (a.buffer(LENGTH), b.buffer(LENGTH));
+    [&at_a, &at_b, &more_a, &more_b].iter().for_each(|buffer| buffer.write(0, &[7; LENGTH]));
+    std::thread::scope(|scope| {
+        scope.spawn(|| busy(&a, qa, &at_a, &at_b, 1000));
+        scope.spawn(|| busy(&b, qb, &more_b, &more_a, 1000));
+    });
+    for buffer in [at_a, at_b, more_a, more_b] {
+        assert!(buffer.bytes(0, LENGTH).iter().all(|&byte| byte == 7));
+    }
+}
+
+/// Whoever deregisters a region may use its memory for something else when the call returns.
+#[test]
+fn s3_nothing_is_written_to_a_region_that_is_deregistered_under_a_run() {
+    for _ in 0..30 {
+        let Ends { a, b, qa, at_a, at_b, .. } = Ends::in_one_process();
+        at_a.write(0, &[7; LENGTH]);
+        let (va, rkey) = (at_b.addr(), at_b.mr.rkey);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for id in 0..20 {
+                    let op = SendOp::Write { va, rkey };
+                    a.send(qa, id, op, &[at_a.sge(0, LENGTH as u32)]);
+                }
+                let ended = &collect(&[(&a, 20)])[0];
+                assert_eq!(ended.len(), 20, "each request completes, if only with an error");
+            });
+            std::thread::sleep(Duration::from_micros(300));
+            b.device.dereg_mr(at_b.mr.id).expect("registered");
+            at_b.region.fill(0, LENGTH, 1).expect("inside");
+            std::thread::sleep(Duration::from_millis(1));
+            assert!(at_b.bytes(0, LENGTH).iter().all(|&byte| byte == 1));
+        });
+    }
+}
