@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 
 use slab::Slab;
 
+use crate::cause::Cause;
 use crate::time::Instant;
-use crate::wc::Wc;
+use crate::wc::{Brief, Wc};
 
 /// Number of a completion queue inside its device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -23,7 +24,9 @@ pub enum Notify {
 /// A completion queue. It has a fixed capacity; one completion too many breaks it (R66).
 #[derive(Debug)]
 pub struct CompletionQueue {
-    entries: VecDeque<Wc>,
+    entries: VecDeque<Brief>,
+    /// Those of the entries that failed, in their order. Apart from them because they are large and rare.
+    causes: VecDeque<Cause>,
     capacity: usize,
     armed: Option<Notify>,
     event: bool,
@@ -41,6 +44,7 @@ impl CompletionQueue {
     pub fn new(capacity: usize) -> Self {
         CompletionQueue {
             entries: VecDeque::with_capacity(capacity.min(1024)),
+            causes: VecDeque::new(),
             capacity: capacity.max(1),
             armed: None,
             event: false,
@@ -86,9 +90,13 @@ impl CompletionQueue {
 
     /// Takes up to `most` completions, oldest first, shows each to `each`, and says how many. For those
     /// who make something else of them: a completion with its cause is large.
+    #[inline]
     pub fn poll_each(&mut self, most: usize, mut each: impl FnMut(&Wc)) -> usize {
         let count = most.min(self.entries.len());
-        self.entries.drain(..count).for_each(|wc| each(&wc));
+        for brief in self.entries.drain(..count) {
+            let cause = if brief.is_ok() { None } else { self.causes.pop_front() };
+            each(&brief.with(cause.unwrap_or_default()));
+        }
         count
     }
 
@@ -116,11 +124,18 @@ impl CompletionQueue {
 
     /// Removes the completions of a QP that was reset (R91).
     pub(crate) fn forget_qp(&mut self, qpn: u32) {
-        self.entries.retain(|wc| wc.qpn != qpn);
+        let mut causes = std::mem::take(&mut self.causes).into_iter();
+        self.entries.retain(|brief| {
+            let cause = if brief.is_ok() { None } else { causes.next() };
+            let stays = brief.qpn != qpn;
+            self.causes.extend(cause.filter(|_| stays));
+            stays
+        });
     }
 
     /// Adds a completion. `solicited` says if the sender asked for an event.
-    pub(crate) fn push(&mut self, wc: Wc, solicited: bool) -> Result<(), Overflow> {
+    #[inline]
+    pub(crate) fn push(&mut self, wc: &Wc, solicited: bool) -> Result<(), Overflow> {
         if self.overflowed || self.entries.len() >= self.capacity {
             self.overflowed = true;
             return Err(Overflow);
@@ -130,11 +145,15 @@ impl CompletionQueue {
             Some(Notify::Next) => true,
             Some(Notify::Solicited) => solicited || !wc.is_ok(),
         };
+        if !wc.is_ok() {
+            self.causes.push_back(wc.cause);
+        }
         if due {
             self.armed = None;
             self.event = true;
         }
-        self.entries.push_back(wc);
+        debug_assert!(!wc.is_ok() || wc.cause == Cause::None, "a success has no cause");
+        self.entries.push_back(Brief::of(wc));
         Ok(())
     }
 }
@@ -220,13 +239,14 @@ impl CqTable {
     }
 
     /// Adds a completion to queue `id`.
+    #[inline]
     pub(crate) fn push(&mut self, id: CqId, mut wc: Wc, solicited: bool) -> Result<(), Overflow> {
         let place = self.place(id);
         let Some(cq) = self.queues.get_mut(place) else {
             return Err(Overflow);
         };
         wc.timestamp = self.now.as_nanos();
-        let outcome = cq.push(wc, solicited);
+        let outcome = cq.push(&wc, solicited);
         if cq.take_event() {
             self.due.push_back(id);
         }
@@ -247,7 +267,7 @@ mod tests {
     fn completions_leave_in_order_and_in_batches() {
         let mut cq = CompletionQueue::new(4);
         for id in 0..4 {
-            cq.push(wc(id), false).unwrap();
+            cq.push(&wc(id), false).unwrap();
         }
         let mut out = [Wc::default(); 3];
         assert_eq!(cq.poll(&mut out), 3);
@@ -260,10 +280,10 @@ mod tests {
     #[test]
     fn r66_one_completion_too_many_breaks_the_queue_for_good() {
         let mut cq = CompletionQueue::new(1);
-        cq.push(wc(0), false).unwrap();
-        assert_eq!(cq.push(wc(1), false), Err(Overflow));
+        cq.push(&wc(0), false).unwrap();
+        assert_eq!(cq.push(&wc(1), false), Err(Overflow));
         assert_eq!(cq.poll(&mut [Wc::default(); 4]), 1);
-        assert_eq!(cq.push(wc(2), false), Err(Overflow));
+        assert_eq!(cq.push(&wc(2), false), Err(Overflow));
         assert!(cq.is_overflowed());
     }
 
@@ -271,12 +291,12 @@ mod tests {
     fn r42_solicited_arm_waits_for_solicited_or_error() {
         let mut cq = CompletionQueue::new(8);
         cq.arm(Notify::Solicited);
-        cq.push(wc(0), false).unwrap();
+        cq.push(&wc(0), false).unwrap();
         assert!(!cq.take_event());
-        cq.push(wc(1), true).unwrap();
+        cq.push(&wc(1), true).unwrap();
         assert!(cq.take_event());
         cq.arm(Notify::Solicited);
-        cq.push(Wc { status: WcStatus::WrFlushErr, ..wc(2) }, false).unwrap();
+        cq.push(&Wc { status: WcStatus::WrFlushErr, ..wc(2) }, false).unwrap();
         assert!(cq.take_event());
     }
 
@@ -285,17 +305,17 @@ mod tests {
         let mut cq = CompletionQueue::new(8);
         cq.arm(Notify::Next);
         cq.arm(Notify::Solicited);
-        cq.push(wc(0), false).unwrap();
+        cq.push(&wc(0), false).unwrap();
         assert!(cq.take_event());
-        cq.push(wc(1), true).unwrap();
+        cq.push(&wc(1), true).unwrap();
         assert!(!cq.take_event());
     }
 
     #[test]
     fn resize_keeps_what_waits() {
         let mut cq = CompletionQueue::new(4);
-        cq.push(wc(0), false).unwrap();
-        cq.push(wc(1), false).unwrap();
+        cq.push(&wc(0), false).unwrap();
+        cq.push(&wc(1), false).unwrap();
         assert_eq!(cq.resize(1), Err(Overflow));
         assert_eq!(cq.capacity(), 4);
         cq.resize(2).unwrap();

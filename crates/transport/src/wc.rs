@@ -173,6 +173,71 @@ pub struct Wc {
     pub cause: Cause,
 }
 
+/// A completion without its cause, as it waits in its queue: most succeed, and the cause is the larger half.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Brief {
+    wr_id: u64,
+    timestamp: u64,
+    imm: Option<u32>,
+    invalidated: Option<u32>,
+    vendor_err: u32,
+    byte_len: u32,
+    pub(crate) qpn: u32,
+    src_qpn: u32,
+    flags: WcFlags,
+    status: WcStatus,
+    opcode: WcOpcode,
+    src_ip: Option<IpAddr>,
+}
+
+impl Brief {
+    #[inline]
+    pub(crate) fn of(wc: &Wc) -> Self {
+        let Wc { wr_id, timestamp, imm, invalidated, vendor_err, byte_len, qpn, .. } = *wc;
+        let Wc { src_qpn, flags, status, opcode, src_ip, .. } = *wc;
+        Brief {
+            wr_id,
+            timestamp,
+            imm,
+            invalidated,
+            vendor_err,
+            byte_len,
+            qpn,
+            src_qpn,
+            flags,
+            status,
+            opcode,
+            src_ip,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn with(self, cause: Cause) -> Wc {
+        let Brief { wr_id, timestamp, imm, invalidated, vendor_err, byte_len, qpn, .. } = self;
+        let Brief { src_qpn, flags, status, opcode, src_ip, .. } = self;
+        Wc {
+            wr_id,
+            timestamp,
+            imm,
+            invalidated,
+            vendor_err,
+            byte_len,
+            qpn,
+            src_qpn,
+            flags,
+            status,
+            opcode,
+            src_ip,
+            cause,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_ok(&self) -> bool {
+        self.status == WcStatus::Success
+    }
+}
+
 impl Wc {
     /// True if the work request succeeded.
     pub fn is_ok(&self) -> bool {
