@@ -19,8 +19,10 @@ pub(crate) struct RecvWqe {
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     wr_id: u64,
-    sges: u32,
     length: u64,
+    sges: u32,
+    /// Its entry if it has one; that needs no ring.
+    only: Sge,
 }
 
 /// A FIFO of receive work requests. The entries of all of them lie in one ring, so that posting
@@ -63,6 +65,19 @@ impl RecvQueue {
         if self.slots.len() >= self.capacity as usize {
             return Err(PostError::QueueFull { capacity: self.capacity });
         }
+        if let &[only] = wr.sges
+            && self.max_sge > 0
+            && u64::from(only.length) <= limits::MAX_MESSAGE
+        {
+            let Sge { length, .. } = only;
+            self.slots.push_back(Slot { wr_id: wr.wr_id, length: length.into(), sges: 1, only });
+            return Ok(());
+        }
+        self.push_list(wr)
+    }
+
+    #[inline(never)]
+    fn push_list(&mut self, wr: &RecvWr<'_>) -> Result<(), PostError> {
         if wr.sges.len() > self.max_sge as usize {
             return Err(PostError::TooManySges { count: wr.sges.len(), max: self.max_sge });
         }
@@ -70,9 +85,23 @@ impl RecvQueue {
         if length > limits::MAX_MESSAGE {
             return Err(PostError::MessageTooLong { length });
         }
-        wr.sges.iter().for_each(|sge| self.sges.push_back(*sge));
-        self.slots.push_back(Slot { wr_id: wr.wr_id, sges: wr.sges.len() as u32, length });
+        self.sges.extend(wr.sges);
+        let (wr_id, sges) = (wr.wr_id, wr.sges.len() as u32);
+        self.slots.push_back(Slot { wr_id, length, sges, only: Sge::default() });
         Ok(())
+    }
+
+    /// The oldest work request if it has one entry: its cookie and that entry.
+    #[inline]
+    pub(crate) fn front_of_one(&self) -> Option<(u64, &Sge)> {
+        let slot = self.slots.front().filter(|slot| slot.sges == 1)?;
+        Some((slot.wr_id, &slot.only))
+    }
+
+    /// Takes away what [`front_of_one`](Self::front_of_one) has shown.
+    #[inline]
+    pub(crate) fn drop_front_of_one(&mut self) {
+        self.slots.pop_front();
     }
 
     /// Moves the oldest request into `wqe`; false if none waits.
@@ -83,8 +112,10 @@ impl RecvQueue {
         wqe.wr_id = slot.wr_id;
         wqe.length = slot.length;
         wqe.sges.clear();
-        for _ in 0..slot.sges {
-            wqe.sges.extend(self.sges.pop_front());
+        if slot.sges == 1 {
+            wqe.sges.push(slot.only);
+        } else {
+            wqe.sges.extend(self.sges.drain(..slot.sges as usize));
         }
         true
     }

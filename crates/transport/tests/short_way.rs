@@ -67,11 +67,17 @@ fn b12_a_region_lost_in_mid_message_fails_the_short_way_too() {
 }
 
 /// Many messages of one packet each, one of which is lost on its way.
-fn small(qp_type: QpType, entries: usize, lost: Option<usize>) -> (Outcome, Vec<Wc>) {
+fn small(
+    qp_type: QpType,
+    operation: usize,
+    entries: usize,
+    lost: Option<usize>,
+) -> (Outcome, Vec<Wc>, [u64; 2]) {
     let mut pair = Pair::of(qp_type);
+    let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
     pair.nodes[0].fill(0, &pattern(5, 40 * 256));
     if let Some(nth) = lost {
-        pair.lose_once(0, Opcode::RC_SEND_ONLY, nth);
+        pair.lose_once(0, [Opcode::RC_SEND_ONLY, Opcode::RC_WRITE_ONLY][operation], nth);
     }
     for index in 0..40 {
         let (at, length) = (index * 256, 1 + index as u32 * 53 % 256);
@@ -82,24 +88,33 @@ fn small(qp_type: QpType, entries: usize, lost: Option<usize>) -> (Outcome, Vec<
         let parts =
             [pair.nodes[0].sge(at, cut), pair.nodes[0].sge(at + cut as usize, length - cut)];
         let sges = if entries == 1 { &whole[..] } else { &parts[..] };
-        pair.nodes[0].send(&wr_sges(index as u64, SendOp::Send, sges)).unwrap();
+        let op = [SendOp::Send, SendOp::Write { va: va + at as u64, rkey }][operation];
+        pair.nodes[0].send(&wr_sges(index as u64, op, sges)).unwrap();
     }
     pair.run();
     assert_eq!(pair.nodes[0].sends().iter().filter(|wc| wc.is_ok()).count(), 40);
     let packets = pair.trace.iter().map(|seen| (seen.at.as_nanos(), seen.bytes.clone()));
     let outcome = Outcome { packets: packets.collect(), memory: pair.nodes[1].bytes(0, 40 * 256) };
-    (outcome, pair.nodes[1].recvs())
+    let counts = [pair.nodes[0].counters.rdma_sends, pair.nodes[1].counters.rdma_recvs];
+    (outcome, pair.nodes[1].recvs(), counts)
 }
 
 #[test]
 fn r19_the_short_way_of_a_small_message_writes_what_the_long_way_writes() {
-    for lost in [None, Some(1), Some(20), Some(40)] {
-        let (short, received) = small(QpType::Rc, 1, lost);
-        let (long, _) = small(QpType::Rc, 2, lost);
-        assert!(short == long, "{lost:?}");
+    for (operation, lost) in [None, Some(1), Some(20), Some(40)].into_iter().flat_map(both) {
+        let (short, received, counts) = small(QpType::Rc, operation, 1, lost);
+        let (long, _, counts_of_long) = small(QpType::Rc, operation, 2, lost);
+        assert!(short == long, "{operation} {lost:?}");
+        assert_eq!(counts, counts_of_long, "{operation} {lost:?}");
         // The responder of a UC queue pair takes the long way.
-        let (uc, expected) = small(QpType::Uc, 1, None);
-        assert!(short.memory == uc.memory, "{lost:?}");
+        let (uc, expected, counts_of_uc) = small(QpType::Uc, operation, 1, None);
+        assert!(short.memory == uc.memory, "{operation} {lost:?}");
         assert_eq!(received, expected);
+        assert_eq!((counts, received.len()), (counts_of_uc, [40, 0][operation]), "{operation}");
     }
+}
+
+/// SEND and WRITE.
+fn both(lost: Option<usize>) -> [(usize, Option<usize>); 2] {
+    [(0, lost), (1, lost)]
 }

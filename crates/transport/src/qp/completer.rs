@@ -128,7 +128,10 @@ impl QueuePair {
     #[inline]
     fn finish_oldest(&mut self, cx: &mut Context<'_>) {
         self.retire_oldest(cx);
-        self.retire(cx);
+        if self.send_queue.front().is_some_and(|wqe| wqe.done) {
+            self.retire(cx);
+        }
+        self.wake();
     }
 
     /// Bookkeeping when the oldest unacknowledged PSN may have moved on from `start`.

@@ -59,7 +59,8 @@ impl QueuePair {
         let with_inv = inv.is_some() && piece.ends();
         let position = piece.position(operation);
         let opcode = opcode_for(service, operation, position, with_imm, with_inv)?;
-        let dest = wqe.ud.filter(|_| service == Service::Ud).map_or(self.peer_qpn(), |ud| ud.qpn);
+        let ud = self.send_queue.destination(wqe).filter(|_| service == Service::Ud);
+        let dest = ud.map_or(self.peer_qpn(), |ud| ud.qpn);
         let mut bth = Bth::new(opcode, dest, psn);
         let body = if carries_payload(&wqe.op) { piece.length } else { 0 };
         bth.pad = pad_of(body) as u8;
@@ -71,7 +72,7 @@ impl QueuePair {
         if let Some(xrceth) = self.xrceth_of(wqe) {
             writer.put(&xrceth)?;
         }
-        if let Some(ud) = wqe.ud.filter(|_| service == Service::Ud) {
+        if let Some(ud) = ud {
             // R7: a privileged Q_Key stands for the QP's own.
             let qkey = if ud.qkey >> 31 == 1 { self.attr.qkey } else { ud.qkey };
             writer.put(&Deth { qkey, src_qpn: self.init.qpn })?;
@@ -170,7 +171,7 @@ impl QueuePair {
     }
 
     fn path_of(&self, wqe: &SendWqe) -> Path {
-        match &wqe.ud {
+        match self.send_queue.destination(wqe) {
             Some(ud) if self.init.qp_type == QpType::Ud => self.path_to(&ud.av),
             _ => self.path(),
         }

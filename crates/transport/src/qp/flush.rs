@@ -24,18 +24,22 @@ impl QueuePair {
     }
 
     /// The oldest request is done, and leaves its queue.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn retire_oldest(&mut self, cx: &mut Context<'_>) {
-        let Some(sent) = self.send_queue.pop() else {
+        let Some(wqe) = self.send_queue.front() else {
             return;
         };
         self.requester.cursor = self.requester.cursor.saturating_sub(1);
-        if self.is_signaled(sent.flags) {
+        if !self.is_signaled(wqe.flags) {
+            return self.send_queue.drop_front();
+        }
+        if let Some(sent) = self.send_queue.pop() {
             self.complete_send(&sent, WcStatus::Success, Cause::None, cx);
         }
     }
 
     /// The application wants to hear of the success of a request with these flags, too.
+    #[inline]
     pub(crate) fn is_signaled(&self, flags: SendFlags) -> bool {
         self.init.signal_all || flags.contains(SendFlags::SIGNALED)
     }
@@ -63,6 +67,7 @@ impl QueuePair {
     }
 
     /// Reports a receive work request.
+    #[inline]
     pub(crate) fn complete_recv(&mut self, wc: Wc, solicited: bool, cx: &mut Context<'_>) {
         let cq = self.responder.recv_cq();
         if cx.cqs.push(cq, wc, solicited).is_err() {
@@ -70,6 +75,7 @@ impl QueuePair {
         }
     }
 
+    #[cold]
     fn note_overflow(&mut self, cq: crate::cq::CqId, cx: &mut Context<'_>) {
         cx.counters.lost_completions += 1;
         self.cq_broken = true;

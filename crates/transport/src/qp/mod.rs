@@ -323,6 +323,7 @@ impl QueuePair {
     }
 
     /// Takes in a packet that [`QueuePair::admits`] let pass just before, and whose ICRC is right.
+    #[inline]
     pub fn handle_packet(
         &mut self,
         now: Instant,
@@ -334,6 +335,9 @@ impl QueuePair {
         debug_assert!(admitted.is_for(self.init.qpn), "admitted by another queue pair");
         cx.counters.rcvd_pkts += 1;
         cx.counters.rcvd_bytes += packet.covered().len() as u64 + 4;
+        if self.run_small(arrival, packet, cx) {
+            return self.settle(now, cx);
+        }
         if packet.info.operation == Operation::Cnp {
             self.note_cnp(packet, cx);
             return;
@@ -367,7 +371,15 @@ impl QueuePair {
     }
 
     /// R66: a CQ that overflowed during this call takes the QP down.
+    #[inline]
     fn settle(&mut self, now: Instant, cx: &mut Context<'_>) {
+        if self.cq_broken || self.state == QpState::Sqd {
+            self.settle_rare(now, cx);
+        }
+    }
+
+    #[cold]
+    fn settle_rare(&mut self, now: Instant, cx: &mut Context<'_>) {
         if std::mem::take(&mut self.cq_broken) && self.state != QpState::Err {
             self.fail_queue_pair(now, FlushReason::CqOverflow, cx);
         }

@@ -205,7 +205,7 @@ impl QueuePair {
     /// Where `length` bytes of response to the oldest request go, which are the packets `first` to `last`.
     fn place_of_responses(&self, first: Psn, last: Psn, length: usize) -> Option<Sge> {
         let wqe = self.send_queue.front().filter(|wqe| wqe.op.is_read())?;
-        let sge = self.send_queue.only_sge(wqe)?;
+        let sge = wqe.only_sge()?;
         let ends = self.read_piece_last(wqe, first);
         let offset = u64::try_from(first.since(wqe.first_psn)).ok()? * self.mtu();
         let rest = u64::from(sge.length).min(wqe.length).checked_sub(offset)?;

@@ -16,14 +16,18 @@ pub(crate) struct SendWqe {
     pub(crate) wr_id: u64,
     pub(crate) op: SendOp,
     pub(crate) flags: SendFlags,
-    pub(crate) ud: Option<UdDestination>,
     /// The shared receive queue that XRC names.
     pub(crate) srqn: Option<u32>,
     /// Payload bytes; for READ the bytes asked for.
     pub(crate) length: u64,
-    /// Position of the first entry (or inline byte) in the ring, counted from the first post ever.
+    /// Where the payload is if it is one entry; that needs no ring.
+    only: Sge,
+    /// Position of the first of several entries (or inline byte) in the ring, counted from the first post
+    /// ever.
     data_at: u64,
     sge_count: u32,
+    /// Position of its destination in the ring of those, counted from 1; 0 without one.
+    ud_at: u64,
     /// Its PSNs, once it has been numbered.
     pub(crate) numbered: bool,
     pub(crate) first_psn: Psn,
@@ -33,6 +37,12 @@ pub(crate) struct SendWqe {
 }
 
 impl SendWqe {
+    /// The only entry of a request from registered memory that has one entry.
+    #[inline]
+    pub(crate) fn only_sge(&self) -> Option<&Sge> {
+        (self.sge_count == 1).then_some(&self.only)
+    }
+
     /// The last of its PSNs.
     pub(crate) fn last_psn(&self) -> Psn {
         self.first_psn.add(self.psn_count.saturating_sub(1))
@@ -91,8 +101,8 @@ impl SendOp {
     }
 }
 
-/// The send queue. Entries and inline bytes of all requests lie in two rings, in post order, so
-/// that posting allocates nothing once the rings have grown to their working size.
+/// The send queue. Entries of lists, inline bytes and destinations of all requests lie in rings, in post
+/// order, so that posting allocates nothing once the rings have grown to their working size.
 #[derive(Debug, Default)]
 pub(crate) struct SendQueue {
     wqes: VecDeque<SendWqe>,
@@ -100,6 +110,9 @@ pub(crate) struct SendQueue {
     sges_retired: u64,
     inline: VecDeque<u8>,
     inline_retired: u64,
+    /// Of UD requests. Apart from them because it is large, and others have none.
+    destinations: VecDeque<UdDestination>,
+    destinations_retired: u64,
     capacity: u32,
     max_sge: u32,
     max_inline: u32,
@@ -110,8 +123,14 @@ pub(crate) struct SendQueue {
 pub(crate) struct Retired {
     pub(crate) wr_id: u64,
     pub(crate) opcode: WcOpcode,
-    pub(crate) flags: SendFlags,
     pub(crate) length: u64,
+}
+
+impl Retired {
+    #[inline]
+    fn of(wqe: &SendWqe) -> Self {
+        Retired { wr_id: wqe.wr_id, opcode: wqe.op.wc_opcode(), length: wqe.length }
+    }
 }
 
 /// The payload of a work request.
@@ -137,48 +156,54 @@ impl SendQueue {
         self.wqes.len()
     }
 
+    #[inline]
     pub(crate) fn get(&self, index: usize) -> Option<&SendWqe> {
         self.wqes.get(index)
     }
 
+    #[inline]
     pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut SendWqe> {
         self.wqes.get_mut(index)
     }
 
+    #[inline]
     pub(crate) fn front(&self) -> Option<&SendWqe> {
         self.wqes.front()
     }
 
     /// Checks and queues a request; nothing is queued on an error.
+    #[inline]
     pub(crate) fn push(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
         if self.wqes.len() >= self.capacity as usize {
             return Err(PostError::QueueFull { capacity: self.capacity });
         }
-        let (data_at, sge_count, length, inline) = match wr.data {
+        let mut flags = wr.flags - SendFlags::INLINE;
+        let (only, data_at, sge_count, length) = match wr.data {
+            SendData::Sges(&[sge]) if self.max_sge > 0 => {
+                let length = checked_length(sge.length.into())?;
+                (sge, 0, 1, length)
+            }
             SendData::Sges(sges) => {
-                let length = self.check_sges(sges)?;
-                let at = self.sges_retired + self.sges.len() as u64;
-                sges.iter().for_each(|sge| self.sges.push_back(*sge));
-                (at, sges.len() as u32, length, SendFlags::empty())
+                let (length, at) = self.push_list(sges)?;
+                (Sge::default(), at, sges.len() as u32, length)
             }
             SendData::Inline(parts) => {
-                let length = self.check_inline(&wr.op, parts)?;
-                let at = self.inline_retired + self.inline.len() as u64;
-                for part in parts {
-                    self.inline.extend(part.iter());
-                }
-                (at, 0, length, SendFlags::INLINE)
+                let (length, at) = self.push_inline(&wr.op, parts)?;
+                flags |= SendFlags::INLINE;
+                (Sge::default(), at, 0, length)
             }
         };
+        let ud_at = wr.ud.as_ref().map_or(0, |ud| self.push_destination(ud));
         self.wqes.push_back(SendWqe {
             wr_id: wr.wr_id,
             op: wr.op,
-            flags: (wr.flags - SendFlags::INLINE) | inline,
-            ud: wr.ud,
+            flags,
             srqn: wr.srqn,
             length,
+            only,
             data_at,
             sge_count,
+            ud_at,
             numbered: false,
             first_psn: Psn::new(0),
             psn_count: 0,
@@ -187,15 +212,31 @@ impl SendQueue {
         Ok(())
     }
 
-    fn check_sges(&self, sges: &[Sge]) -> Result<u64, PostError> {
+    /// Queues none or several entries; their sum, and where they are.
+    fn push_list(&mut self, sges: &[Sge]) -> Result<(u64, u64), PostError> {
         if sges.len() > self.max_sge as usize {
             return Err(PostError::TooManySges { count: sges.len(), max: self.max_sge });
         }
-        let length = sges.iter().map(|sge| u64::from(sge.length)).sum();
-        if length > limits::MAX_MESSAGE {
-            return Err(PostError::MessageTooLong { length });
+        let length = checked_length(sges.iter().map(|sge| u64::from(sge.length)).sum())?;
+        let at = self.sges_retired + self.sges.len() as u64;
+        self.sges.extend(sges);
+        Ok((length, at))
+    }
+
+    /// Queues inline bytes; how many, and where they are.
+    fn push_inline(&mut self, op: &SendOp, parts: &[&[u8]]) -> Result<(u64, u64), PostError> {
+        let length = self.check_inline(op, parts)?;
+        let at = self.inline_retired + self.inline.len() as u64;
+        for part in parts {
+            self.inline.extend(part.iter());
         }
-        Ok(length)
+        Ok((length, at))
+    }
+
+    #[cold]
+    fn push_destination(&mut self, ud: &UdDestination) -> u64 {
+        self.destinations.push_back(*ud);
+        self.destinations_retired + self.destinations.len() as u64
     }
 
     fn check_inline(&self, op: &SendOp, parts: &[&[u8]]) -> Result<u64, PostError> {
@@ -209,9 +250,18 @@ impl SendQueue {
         Ok(length as u64)
     }
 
+    /// Where a request that is still queued goes, if it says so itself.
+    #[inline]
+    pub(crate) fn destination(&self, wqe: &SendWqe) -> Option<&UdDestination> {
+        let at = wqe.ud_at.checked_sub(1)?;
+        self.destinations.get((at - self.destinations_retired) as usize)
+    }
+
     /// The payload of a request that is still queued.
-    pub(crate) fn payload(&self, wqe: &SendWqe) -> Payload<'_> {
-        if wqe.flags.contains(SendFlags::INLINE) {
+    pub(crate) fn payload<'a>(&'a self, wqe: &'a SendWqe) -> Payload<'a> {
+        if let Some(only) = wqe.only_sge() {
+            Payload::Sges(std::slice::from_ref(only), &[])
+        } else if wqe.flags.contains(SendFlags::INLINE) {
             let start = (wqe.data_at - self.inline_retired) as usize;
             let (head, tail) = split(&self.inline, start, wqe.length as usize);
             Payload::Inline(head, tail)
@@ -222,35 +272,52 @@ impl SendQueue {
         }
     }
 
-    /// The only entry of a request from registered memory that has one entry.
-    #[inline]
-    pub(crate) fn only_sge(&self, wqe: &SendWqe) -> Option<&Sge> {
-        let one = wqe.sge_count == 1 && !wqe.flags.contains(SendFlags::INLINE);
-        self.sges.get((wqe.data_at - self.sges_retired) as usize).filter(|_| one)
-    }
-
     /// Removes the oldest request.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Retired> {
-        let wqe = self.wqes.front()?;
-        let &SendWqe { wr_id, flags, length, sge_count, .. } = wqe;
-        let opcode = wqe.op.wc_opcode();
+        let retired = Retired::of(self.wqes.front()?);
+        self.drop_front();
+        Some(retired)
+    }
+
+    /// Removes the oldest request, of which nothing is told.
+    #[inline]
+    pub(crate) fn drop_front(&mut self) {
+        let Some(&SendWqe { flags, length, sge_count, ud_at, .. }) = self.wqes.front() else {
+            return;
+        };
         self.wqes.pop_front();
+        if sge_count != 1 || ud_at != 0 {
+            self.drop_parts(flags, length, sge_count, ud_at);
+        }
+    }
+
+    /// Removes from the rings what belonged to the oldest request.
+    #[inline(never)]
+    fn drop_parts(&mut self, flags: SendFlags, length: u64, sge_count: u32, ud_at: u64) {
         if flags.contains(SendFlags::INLINE) {
             self.inline.drain(..length as usize);
             self.inline_retired += length;
-        } else {
-            for _ in 0..sge_count {
-                self.sges.pop_front();
-            }
+        } else if sge_count != 1 {
+            self.sges.drain(..sge_count as usize);
             self.sges_retired += u64::from(sge_count);
         }
-        Some(Retired { wr_id, opcode, flags, length })
+        if ud_at != 0 {
+            self.destinations.pop_front();
+            self.destinations_retired += 1;
+        }
     }
 
     pub(crate) fn clear(&mut self) {
         while self.pop().is_some() {}
     }
+}
+
+fn checked_length(length: u64) -> Result<u64, PostError> {
+    if length > limits::MAX_MESSAGE {
+        return Err(PostError::MessageTooLong { length });
+    }
+    Ok(length)
 }
 
 /// The `count` elements from `start` of a ring as two slices.

@@ -1,24 +1,24 @@
 //! The short way of a requester for small messages.
 //!
-//! A SEND of one entry that fits into one packet, on its first way out, needs one header and one copy. As
-//! with [`middle`](super::middle), the long way gives the same bytes
+//! A SEND or WRITE of one entry that fits into one packet, on its first way out, needs its headers and one
+//! copy. As with [`middle`](super::middle), the long way gives the same bytes
 //! (`r19_the_short_way_of_a_small_message_writes_what_the_long_way_writes`), and decides about whatever is
 //! not known here.
 
-use uroce_wire::{Bth, Header, Opcode};
+use uroce_wire::{Bth, Header, Opcode, Reth};
 
 use crate::attr::{QpState, QpType};
 use crate::context::{Context, Transmit};
 use crate::qp::QueuePair;
 use crate::qp::emit::ICRC_LEN;
-use crate::qp::piece::{Piece, pad_of};
+use crate::qp::piece::pad_of;
 use crate::qp::send_queue::SendWqe;
 use crate::time::Instant;
 use crate::wr::{SendFlags, SendOp};
 
 impl QueuePair {
     /// The next packet if it is such a message and may go out.
-    #[inline(never)]
+    #[inline]
     pub(crate) fn poll_small(
         &mut self,
         now: Instant,
@@ -26,31 +26,46 @@ impl QueuePair {
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
         let wqe = self.send_queue.get(self.requester.cursor)?;
-        let usual = self.init.qp_type == QpType::Rc && self.state == QpState::Rts;
-        if !usual || !self.is_small(wqe) || !self.window_has_room(1) {
+        let sge = wqe.only_sge().filter(|_| self.is_small(wqe))?;
+        if !self.window_has_room(1) {
             return None;
         }
         let (length, psn) = (wqe.length as usize, self.requester.psn);
+        let (pad, mut start) = (pad_of(length), Bth::LEN);
         let mut bth = Bth::new(Opcode::RC_SEND_ONLY, self.peer_qpn(), psn);
-        bth.pad = pad_of(length) as u8;
-        bth.ack_req = self.wants_ack(wqe, &Piece::of(wqe, psn, self.mtu()));
+        bth.pad = pad as u8;
+        bth.ack_req = !self.spares_ack(wqe) || self.wants_ack_within();
+        if let SendOp::Write { va, rkey } = wqe.op {
+            bth.opcode = Opcode::RC_WRITE_ONLY;
+            Reth { va, rkey: rkey.0, length: length as u32 }.write(out.get_mut(Bth::LEN..)?)?;
+            start += Reth::LEN;
+        }
         bth.write(out)?;
-        let (body, behind) = out.get_mut(Bth::LEN..)?.split_at_mut_checked(length)?;
-        let sge = *self.send_queue.only_sge(wqe)?;
-        cx.mem.gather(self.init.pd, &[sge], 0, body).ok()?;
-        let pad = pad_of(length);
-        behind.get_mut(..pad)?.fill(0);
+        let (body, behind) = out.get_mut(start..)?.split_at_mut_checked(length)?;
+        cx.mem.gather(self.init.pd, std::slice::from_ref(sge), 0, body).ok()?;
+        if pad > 0 {
+            behind.get_mut(..pad)?.fill(0);
+        }
+        cx.counters.rdma_sends += u64::from(start > Bth::LEN);
         self.pass_small(now, bth.ack_req);
-        Some(Transmit { len: Bth::LEN + length + pad + ICRC_LEN, path: self.path() })
+        Some(Transmit { len: start + length + pad + ICRC_LEN, path: self.path() })
     }
 
+    /// Only such messages, and nothing that has to go out before them.
+    #[inline]
     fn is_small(&self, wqe: &SendWqe) -> bool {
         let plain = SendFlags::SIGNALED;
-        matches!(wqe.op, SendOp::Send)
+        let requester = &self.requester;
+        matches!(wqe.op, SendOp::Send | SendOp::Write { .. })
+            && self.init.qp_type == QpType::Rc
+            && self.state == QpState::Rts
             && (1..=self.mtu()).contains(&wqe.length)
             && plain.contains(wqe.flags)
             && !wqe.numbered
-            && self.requester.psn == self.requester.next_new
+            && requester.psn == requester.next_new
+            && requester.middle.is_none()
+            && requester.rnr_until.is_none()
+            && !requester.repair.is_under_way()
     }
 
     /// Bookkeeping behind such a packet, as `note_sent` does it for others.
@@ -63,8 +78,7 @@ impl QueuePair {
             wqe.first_psn = psn;
             wqe.psn_count = 1;
         }
-        requester.middle = None;
-        if asked && !requester.repair.is_under_way() {
+        if asked {
             requester.probe.note_asked(psn, now);
         }
         requester.note_unrequested(asked);

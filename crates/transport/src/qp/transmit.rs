@@ -71,7 +71,8 @@ impl QueuePair {
         if out.len() < limits::MAX_PACKET {
             return None;
         }
-        let mut sent = if respond { self.poll_response(now, out, cx) } else { None };
+        let answers = respond && self.responder.wants_transmit();
+        let mut sent = if answers { self.poll_response(now, out, cx) } else { None };
         if sent.is_none() && self.awake {
             sent = self.poll_request(now, out, cx);
             self.awake = sent.is_some() || self.requester.repair.take_pause();
@@ -84,6 +85,7 @@ impl QueuePair {
         sent
     }
 
+    #[inline]
     fn poll_request(
         &mut self,
         now: Instant,
@@ -91,6 +93,19 @@ impl QueuePair {
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
         self.requester.sparing = self.requester.probe.may_spare_ack(now);
+        if let Some(sent) = self.poll_small(now, out, cx) {
+            return Some(sent);
+        }
+        self.poll_any_request(now, out, cx)
+    }
+
+    #[inline(never)]
+    fn poll_any_request(
+        &mut self,
+        now: Instant,
+        out: &mut [u8],
+        cx: &mut Context<'_>,
+    ) -> Option<Transmit> {
         // Each round passes one local operation, so the queue's length bounds the loop.
         for _ in 0..=self.send_queue.len() {
             if !matches!(self.state, QpState::Rts | QpState::Sqd)
@@ -105,9 +120,6 @@ impl QueuePair {
                 }
             }
             if let Some(sent) = self.poll_middle(now, out, cx) {
-                return Some(sent);
-            }
-            if let Some(sent) = self.poll_small(now, out, cx) {
                 return Some(sent);
             }
             let index = self.requester.cursor;
@@ -185,6 +197,7 @@ impl QueuePair {
         Ok(())
     }
 
+    #[inline]
     pub(crate) fn mtu(&self) -> u64 {
         match self.init.qp_type {
             QpType::Ud => self.init.port_mtu.bytes() as u64,
@@ -231,6 +244,7 @@ impl QueuePair {
     }
 
     /// May a request with so many PSNs go out? One always may when nothing is in flight.
+    #[inline]
     pub(crate) fn window_has_room(&self, want: u32) -> bool {
         let outstanding = self.requester.outstanding();
         outstanding == 0 || outstanding + want <= self.window()
@@ -241,6 +255,7 @@ impl QueuePair {
         self.window().saturating_sub(self.requester.outstanding())
     }
 
+    #[inline]
     fn window(&self) -> u32 {
         let by_bytes = (limits::MAX_WINDOW_BYTES >> self.mtu_shift()) as u32;
         self.requester.window.min(by_bytes)
@@ -275,7 +290,8 @@ impl QueuePair {
 
     /// Nobody waits for the completion of this message, and a later one will ask soon or a tail probe
     /// does (docs/adr/018-acks-nobody-waits-for.md).
-    fn spares_ack(&self, wqe: &SendWqe) -> bool {
+    #[inline]
+    pub(crate) fn spares_ack(&self, wqe: &SendWqe) -> bool {
         self.requester.sparing
             && carries_payload(&wqe.op)
             && !self.is_signaled(wqe.flags)
@@ -283,6 +299,7 @@ impl QueuePair {
     }
 
     /// The same inside a message.
+    #[inline]
     pub(crate) fn wants_ack_within(&self) -> bool {
         self.wants_ack_behind(1)
     }

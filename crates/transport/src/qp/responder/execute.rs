@@ -22,7 +22,7 @@ impl QueuePair {
         packet: &Packet<'_>,
         cx: &mut Context<'_>,
     ) -> Result<(), Refusal> {
-        if self.run_middle(packet, cx) || self.run_small(packet, cx) {
+        if self.run_middle(packet, cx) {
             return Ok(());
         }
         self.check_sequence(packet)?;

@@ -1,35 +1,112 @@
 //! The short way of a responder for small messages.
 //!
-//! A SEND that is whole in its packet needs a receive, one copy and one completion. Whatever else it is, or
-//! when the copy fails, no more than the receive was taken, and the long way, `run_request`, decides.
+//! A SEND that is whole in its packet needs a receive, one copy and one completion; a WRITE needs one copy.
+//! Whatever else it is, or when the copy is not allowed, nothing has changed, and the long way,
+//! `handle_reliable`, decides.
 
+use std::net::IpAddr;
+
+use uroce_memory::Access;
 use uroce_wire::{Opcode, Packet};
 
-use crate::context::Context;
+use crate::attr::{QpState, QpType};
+use crate::context::{Arrival, Context};
 use crate::qp::QueuePair;
 use crate::qp::piece::pad_of;
+use crate::wc::{Wc, WcFlags, WcOpcode};
 
 impl QueuePair {
-    /// Executes the request with the expected PSN if it is such a message.
+    /// Executes the request if it is such a message, the one that is expected, and nothing else is going
+    /// on.
     #[inline]
-    pub(super) fn run_small(&mut self, packet: &Packet<'_>, cx: &mut Context<'_>) -> bool {
-        let data = packet.payload();
-        let small = packet.bth.opcode == Opcode::RC_SEND_ONLY
-            && self.responder.message.is_none()
-            && usize::from(packet.bth.pad) == pad_of(data.len())
-            && data.len() <= self.attr.path_mtu.bytes();
-        if !small || !self.take_receive(cx) {
+    pub(crate) fn run_small(
+        &mut self,
+        arrival: &Arrival,
+        packet: &Packet<'_>,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        if !self.takes_small(arrival, packet) {
             return false;
         }
-        let (recv, pd) = (&self.responder.recv, self.recv_pd(cx));
-        let fits = data.len() as u64 <= recv.length;
-        if !fits || cx.mem.scatter(pd, &recv.sges, 0, data).is_err() {
+        let done = match packet.bth.opcode {
+            Opcode::RC_SEND_ONLY => self.run_small_send(packet, cx),
+            Opcode::RC_WRITE_ONLY => self.run_small_write(packet, cx),
+            _ => false,
+        };
+        if !done {
             return false;
         }
         self.responder.expected = packet.bth.psn.add(1);
         self.responder.msn = (self.responder.msn + 1) & 0xff_ffff;
-        let peer = self.attr.av.as_ref().map(|av| av.remote);
-        self.report_receive(packet, data.len() as u32, peer, cx);
+        if packet.bth.ack_req {
+            self.acknowledge_request(cx);
+        }
         true
+    }
+
+    #[inline]
+    fn takes_small(&self, arrival: &Arrival, packet: &Packet<'_>) -> bool {
+        let responder = &self.responder;
+        let ready = self.state == QpState::Rts || self.state == QpState::Rtr && self.established;
+        let length = packet.payload().len();
+        self.init.qp_type == QpType::Rc
+            && ready
+            && packet.bth.psn == responder.expected
+            && responder.message.is_none()
+            && !responder.silent
+            && responder.kept.is_none()
+            && arrival.traffic_class & 3 != 3
+            && usize::from(packet.bth.pad) == pad_of(length)
+            && (1..=self.attr.path_mtu.bytes()).contains(&length)
+    }
+
+    /// The receive is taken when the bytes have got there. A shared queue has its own ways.
+    #[inline]
+    fn run_small_send(&mut self, packet: &Packet<'_>, cx: &mut Context<'_>) -> bool {
+        let data = packet.payload();
+        if self.init.srq.is_some() || self.responder.recv_taken {
+            return false;
+        }
+        let Some((wr_id, sge)) = self.recv_queue.front_of_one() else {
+            return false;
+        };
+        let sges = std::slice::from_ref(sge);
+        if cx.mem.scatter(self.init.pd, sges, 0, data).is_err() {
+            return false;
+        }
+        self.recv_queue.drop_front_of_one();
+        let wc = Wc {
+            wr_id,
+            opcode: WcOpcode::Recv,
+            byte_len: data.len() as u32,
+            qpn: self.init.qpn.get(),
+            src_qpn: self.attr.dest_qpn,
+            flags: WcFlags::GRH,
+            src_ip: self.peer(),
+            ..Wc::default()
+        };
+        self.complete_recv(wc, packet.bth.solicited, cx);
+        true
+    }
+
+    #[inline]
+    fn run_small_write(&self, packet: &Packet<'_>, cx: &mut Context<'_>) -> bool {
+        let (data, need) = (packet.payload(), Access::REMOTE_WRITE);
+        let Some(reth) = packet.reth().filter(|reth| reth.length as usize == data.len()) else {
+            return false;
+        };
+        if !self.attr.access.contains(need) {
+            return false;
+        }
+        let slice = cx.mem.check(reth.rkey, self.requirer(), need, reth.va, data.len() as u64);
+        if !slice.is_ok_and(|slice| slice.copy_in(0, data).is_ok()) {
+            return false;
+        }
+        cx.counters.rdma_recvs += 1;
+        true
+    }
+
+    fn peer(&self) -> Option<IpAddr> {
+        self.attr.av.as_ref().map(|av| av.remote)
     }
 }
