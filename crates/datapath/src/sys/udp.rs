@@ -29,17 +29,36 @@ pub(crate) struct Message<'a> {
 /// Sends up to [`MAX_BATCH`] messages; returns how many the kernel took from the front.
 pub(crate) fn send_many<'a>(
     fd: BorrowedFd<'_>,
+    mut messages: impl Iterator<Item = Message<'a>>,
+) -> io::Result<usize> {
+    let Some(first) = messages.next() else {
+        return Ok(0);
+    };
+    match messages.next() {
+        None => send_up_to::<1>(fd, std::iter::once(first)),
+        Some(second) => send_up_to::<MAX_BATCH>(fd, [first, second].into_iter().chain(messages)),
+    }
+}
+
+/// Sends up to `N` messages. A lone one, the answer that somebody waits for, needs no room for others.
+fn send_up_to<'a, const N: usize>(
+    fd: BorrowedFd<'_>,
     messages: impl Iterator<Item = Message<'a>>,
 ) -> io::Result<usize> {
-    let mut pieces = [NOTHING; MAX_BATCH];
-    let mut headers = [empty_header(); MAX_BATCH];
+    let mut pieces = [NOTHING; N];
+    let mut headers = [empty_header(); N];
     let count = point_at(messages, &mut pieces, &mut headers);
     let (raw, flags) = (fd.as_raw_fd(), FLAGS);
-    // The C library's function would be a cancellation point, which costs two atomic operations.
-    // SAFETY: the first `count` headers point to slices that live as long as 'a and to `pieces`,
-    // both of which outlive the call; sendmmsg only reads from them.
-    let sent =
-        unsafe { libc::syscall(libc::SYS_sendmmsg, raw, headers.as_mut_ptr(), count, flags) };
+    // The C library's functions would be cancellation points, which cost two atomic operations.
+    // SAFETY: the first `count` headers (the only one, of which there is a message, if N is 1) point to
+    // slices that live as long as 'a and to `pieces`, both of which outlive the call; the kernel only reads
+    // from them.
+    let sent = unsafe {
+        match N {
+            1 => libc::syscall(libc::SYS_sendmsg, raw, headers.as_mut_ptr(), flags).min(1),
+            _ => libc::syscall(libc::SYS_sendmmsg, raw, headers.as_mut_ptr(), count, flags),
+        }
+    };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
@@ -117,19 +136,40 @@ impl RecvRoom {
 
     /// Receives up to `limit` messages without waiting; returns how many.
     pub(crate) fn receive(&mut self, fd: BorrowedFd<'_>, limit: usize) -> io::Result<usize> {
-        let limit = limit.min(self.batch());
-        let mut pieces = [NOTHING; MAX_BATCH];
-        let mut headers = [empty_header(); MAX_BATCH];
+        match limit.min(self.batch()) {
+            1 => self.receive_up_to::<1>(fd, 1),
+            limit => self.receive_up_to::<MAX_BATCH>(fd, limit),
+        }
+    }
+
+    /// Receives up to `limit` messages, which are at most `N`. Where one is expected, no room is made for
+    /// others.
+    fn receive_up_to<const N: usize>(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        limit: usize,
+    ) -> io::Result<usize> {
+        let mut pieces = [NOTHING; N];
+        let mut headers = [empty_header(); N];
         self.point(limit, &mut pieces, &mut headers);
         let none = std::ptr::null_mut::<libc::timespec>();
         let (raw, flags) = (fd.as_raw_fd(), FLAGS);
         // As for sending. With a null pointer for the time there are no two layouts of it to choose from.
-        // SAFETY: the first `limit` headers point to buffers of `self`, which is borrowed mutably,
-        // and to `pieces`; all outlive the call, and each length is that of its buffer.
+        // SAFETY: the first `limit` headers (the only one if N is 1) point to buffers of `self`, which is
+        // borrowed mutably, and to `pieces`; all outlive the call, and each length is that of its buffer.
         let got = unsafe {
-            libc::syscall(libc::SYS_recvmmsg, raw, headers.as_mut_ptr(), limit, flags, none)
+            let to = headers.as_mut_ptr();
+            match N {
+                1 => libc::syscall(libc::SYS_recvmsg, raw, to, flags),
+                _ => libc::syscall(libc::SYS_recvmmsg, raw, to, limit, flags, none),
+            }
         };
-        let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
+        let mut got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
+        if N == 1 {
+            // It has said the length of the one that there is.
+            headers[0].msg_len = got as u32;
+            got = 1;
+        }
         for (extent, header) in self.extents.iter_mut().zip(&headers[..got]) {
             *extent = Extent {
                 payload: (header.msg_len as usize).min(self.room),
