@@ -65,6 +65,9 @@ pub(crate) struct Nic {
     pub(crate) ready: VecDeque<Qpn>,
     /// Queue pairs with nothing but an ACK to send, which waits for the next turn or post.
     pub(crate) patient: VecDeque<Qpn>,
+    /// Who got the packet that came last, and whom the lists do not know anew yet: one note does for a
+    /// whole train.
+    pub(crate) unnoted: Option<Qpn>,
     pub(crate) tables: Tables,
     pub(crate) mcast: McastTable,
     pub(crate) gsi: Gsi,
@@ -122,10 +125,12 @@ impl Engine {
     fn receive(&mut self, now: Instant) -> usize {
         let nic = &mut self.nic;
         let outcome = self.datapath.recv(RX_PACKETS_PER_TURN, &mut |rx| nic.receive(now, &rx));
-        outcome.unwrap_or_else(|error| {
+        let received = outcome.unwrap_or_else(|error| {
             tracing::debug!(%error, "receive failed");
             0
-        })
+        });
+        self.nic.note_received();
+        received
     }
 
     /// Sends what a command has just made ready, and the ACKs that waited for something.
@@ -183,6 +188,13 @@ impl Nic {
     }
 
     /// Serves the timers that are due. Stale ones cost a look.
+    /// Notes what the packets did that came last.
+    fn note_received(&mut self) {
+        if let Some(qpn) = self.unnoted.take() {
+            self.touched(qpn);
+        }
+    }
+
     fn serve_timers(&mut self, now: Instant) -> usize {
         let mut fired = 0;
         for _ in 0..TIMERS_PER_TURN {

@@ -1,7 +1,7 @@
 //! Walk one: a received packet on its way to its queue pair.
 
+use super::Nic;
 use super::checks::{arrival, check_icrc, nobody};
-use super::{Nic, note};
 use crate::engines::{Errand, is_elsewhere};
 use uroce_datapath::RxPacket;
 use uroce_transport::{Arrival, Instant};
@@ -57,7 +57,9 @@ impl Nic {
                 false => self.gsi.handle_comm_est(id),
             }
         }
-        note(entry, &mut self.ready, &mut self.timers, &mut self.flight);
+        if let Some(before) = self.unnoted.replace(qpn).filter(|before| *before != qpn) {
+            self.touched(before);
+        }
         Ok(())
     }
 

@@ -90,6 +90,7 @@ impl Blueprint {
             trains: Trains::new(datapath.caps().segments > 1),
             ready: VecDeque::new(),
             patient: VecDeque::new(),
+            unnoted: None,
             tables: Tables::new(MemTable::new(keys, mem_limits(&limits)), first_object(number)),
             mcast: McastTable::default(),
             icrc: IcrcCounts::default(),
