@@ -102,9 +102,11 @@ impl FlowIcrc {
 
     #[inline]
     fn behind_head(&mut self, flow: &Flow, covered: &[u8], head: &[u8; HEAD_LEN]) -> u32 {
-        match &self.last {
-            Some(last) if last.head == *head && last.is_of(flow, covered) => last.behind_head,
-            _ => self.renew(flow, covered, head),
+        let same = |known: &&Known| known.head == *head && known.is_of(flow, covered);
+        // In a conversation every packet is alike to the one before the last: data, ACK, data.
+        match self.last.as_ref().filter(same).or_else(|| self.before.as_ref().filter(same)) {
+            Some(known) => known.behind_head,
+            None => self.renew(flow, covered, head),
         }
     }
 
