@@ -1,15 +1,15 @@
-//! The work per 1 KiB packet of a WRITE or READ, and per 64 B SEND with its work requests and completions,
-//! of requester and responder, for counting instructions.
+//! The work per 1 KiB packet of a WRITE or READ, and per 64 B SEND or 8 B WRITE with its work requests and
+//! completions, of requester and responder, for counting instructions.
 //!
 //! Run it by `cargo xtask bench instructions`, which starts it under callgrind and collects only
-//! inside the functions named `requester_*` or `responder_*`. Run alone, with `write`, `read` or `send`, it
-//! prints packets per second.
+//! inside the functions named `requester_*` or `responder_*`. Run alone, with `write`, `read`, `send` or `write8`,
+//! it prints packets per second.
 
 use std::hint::black_box;
 use std::net::IpAddr;
 use std::time::Instant as Clock;
 
-use uroce_memory::{Access, MemLimits, MemTable, Mr, Region, Sge};
+use uroce_memory::{Access, MemLimits, MemTable, Mr, Region, Rkey, Sge};
 use uroce_transport::*;
 use uroce_wire::{Flow, FlowIcrc, Mtu, Packet, Qpn};
 
@@ -208,6 +208,15 @@ fn requester_post(end: &mut End) {
 }
 
 #[inline(never)]
+fn requester_post_write(end: &mut End, va: u64, rkey: Rkey) {
+    let sge = Sge { addr: end.region.addr(), length: 8, lkey: end.mr.lkey };
+    let (op, flags) = (SendOp::Write { va, rkey }, SendFlags::SIGNALED);
+    let data = SendData::Sges(std::slice::from_ref(&sge));
+    let wr = SendWr { wr_id: 0, op, flags, data, ud: None, srqn: None };
+    end.qp.post_send(Instant::ZERO, &wr, cx!(end)).expect("room for one");
+}
+
+#[inline(never)]
 fn responder_post(end: &mut End) {
     let sge = Sge { addr: end.region.addr(), length: SMALL, lkey: end.mr.lkey };
     for wr_id in 0..LIST {
@@ -298,12 +307,26 @@ fn move_small(pair: &mut Pair) -> usize {
     packets
 }
 
+/// WRITEs of 8 B, one after the other, each with its ACK and its completion.
+fn move_single(pair: &mut Pair) -> usize {
+    let mut done = [Wc::default()];
+    let (va, rkey) = (pair.responder.region.addr(), pair.responder.mr.rkey);
+    for _ in 0..LIST * LISTS {
+        requester_post_write(&mut pair.requester, va, rkey);
+        assert!(pair.exchange(), "it goes out");
+        assert_eq!(requester_poll(&mut pair.requester, &mut done), 1, "its completion");
+        black_box(&done);
+    }
+    (LIST * LISTS) as usize
+}
+
 fn main() {
     let verb = std::env::args().nth(1).unwrap_or_default();
     let mut pair = Pair::new();
     let start = Clock::now();
     let packets = match verb.as_str() {
         "send" => move_small(&mut pair),
+        "write8" => move_single(&mut pair),
         verb => move_large(&mut pair, verb == "read"),
     };
     let rate = packets as f64 / start.elapsed().as_secs_f64();

@@ -17,7 +17,7 @@ const TOLERANCE: f64 = 0.03;
 /// How to accept.
 const ACCEPT: &str = "cargo xtask bench instructions --save";
 const SIDES: [&str; 2] = ["requester", "responder"];
-const VERBS: [&str; 3] = ["write", "read", "send"];
+const VERBS: [&str; 4] = ["write", "read", "send", "write8"];
 
 /// Instructions per data packet, by verb and side.
 type Counts = BTreeMap<String, f64>;
