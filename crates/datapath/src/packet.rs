@@ -9,8 +9,9 @@ use crate::caps::DatapathStats;
 pub enum IpId {
     /// The datapath saw the field.
     Known(u16),
-    /// IPv4, but the datapath cannot see the field (a UDP socket).
-    Hidden,
+    /// IPv4, but the datapath cannot see the field (a UDP socket). The packet's place among those that
+    /// arrived as one: they mostly are numbered one after the other.
+    Hidden(u16),
     /// IPv6 has no such field.
     NotPresent,
 }
@@ -45,13 +46,18 @@ impl RxPacket<'_> {
         sink: &mut dyn FnMut(RxPacket<'_>),
     ) -> usize {
         let rest = self.payload.get(*offset..).unwrap_or_default();
+        let first = *offset / size.max(1);
         let mut count = 0;
         for payload in rest.chunks(size).take(limit) {
+            let ip_id = match self.ip_id {
+                IpId::Hidden(_) => IpId::Hidden((first + count) as u16),
+                other => other,
+            };
             count += 1;
             *offset += payload.len();
             stats.rx_packets += 1;
             stats.rx_bytes += payload.len() as u64;
-            sink(RxPacket { payload, ..*self });
+            sink(RxPacket { ip_id, payload, ..*self });
         }
         count
     }

@@ -99,7 +99,7 @@ fn exchange(a: &mut dyn Datapath, b: &mut dyn Datapath, size: usize) -> usize {
         let (sent, received) = (a.stats(), b.stats());
         let all: Vec<u32> = (first..number).collect();
         assert_eq!(numbers, all, "round {round}: {sent:?}, {received:?}");
-        let hidden = |got: &&Got| got.ip_id != IpId::Hidden && !got.right;
+        let hidden = |got: &&Got| !matches!(got.ip_id, IpId::Hidden(_)) && !got.right;
         assert_eq!(got.iter().find(hidden), None, "round {round}");
     }
     number as usize

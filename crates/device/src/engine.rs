@@ -10,6 +10,7 @@ mod company;
 mod flight;
 mod gsi;
 mod link;
+mod ready;
 mod receive;
 mod services;
 mod tables;
@@ -18,6 +19,7 @@ mod transmit;
 
 pub(crate) use company::Company;
 pub(crate) use flight::{Flight, Share};
+pub(crate) use ready::Ready;
 pub(crate) use tables::{CqNote, Tables, Xrcd};
 pub(crate) use trains::Trains;
 
@@ -26,6 +28,7 @@ use transmit::Acks;
 use crate::clock::Clock;
 use crate::engines::Errand;
 use crate::gsi::Gsi;
+use crate::ip_id::TrainIds;
 use crate::limits::{
     DeviceLimits, MANY_PACKETS, RX_PACKETS_PER_TURN, TIMERS_PER_TURN, TX_PACKETS_PER_TURN,
 };
@@ -40,13 +43,15 @@ use uroce_wire::{Mtu, Qpn, Slot};
 
 /// What the packet checks found, beside the drop reasons.
 #[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct IcrcCounts {
+pub(crate) struct IcrcFindings {
     /// All fields known, all 32 bits right.
     pub(crate) valid: u64,
     /// The hidden IPv4 ID was guessed, all 32 bits right.
     pub(crate) predicted: u64,
     /// The hidden IPv4 ID was solved for, 16 bits right.
     pub(crate) solved: u64,
+    /// What helps to guess it for packets that arrive as one.
+    pub(crate) train: TrainIds,
 }
 
 /// Everything behind the datapath.
@@ -61,8 +66,8 @@ pub(crate) struct Nic {
     /// What is on its way to each destination.
     pub(crate) flight: Flight,
     pub(crate) trains: Trains,
-    /// Queue pairs with something to send, in the order of their turns.
-    pub(crate) ready: VecDeque<Qpn>,
+    /// Queue pairs with something to send.
+    pub(crate) ready: Ready,
     /// Queue pairs with nothing but an ACK to send, which waits for the next turn or post.
     pub(crate) patient: VecDeque<Qpn>,
     /// Who got the packet that came last, and whom the lists do not know anew yet: one note does for a
@@ -71,7 +76,7 @@ pub(crate) struct Nic {
     pub(crate) tables: Tables,
     pub(crate) mcast: McastTable,
     pub(crate) gsi: Gsi,
-    pub(crate) icrc: IcrcCounts,
+    pub(crate) icrc: IcrcFindings,
     /// What other engines of the device are to do when nobody holds this one.
     pub(crate) errands: Vec<Errand>,
 }
@@ -243,13 +248,13 @@ impl Nic {
 /// See [`Nic::touched`].
 pub(crate) fn note(
     entry: &mut QpEntry,
-    ready: &mut VecDeque<Qpn>,
+    ready: &mut Ready,
     timers: &mut Timers,
     flight: &mut Flight,
 ) {
     if !entry.ready && entry.wants_turn() {
         entry.ready = true;
-        ready.push_back(entry.init.qpn);
+        ready.push(entry.init.qpn);
     }
     if !entry.ready {
         // Otherwise it is done once for many packets, at its turn.

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
 use uroce_cm::{Cm, CmLimits, CommId, GSI_QKEY, Identity, MAD_LEN, ServiceId, Time};
-use uroce_transport::{Instant, Path, Transmit};
+use uroce_transport::{Instant, Path, Step, Transmit};
 use uroce_wire::{Bth, Deth, HeaderWriter, ICRC_LEN, Opcode, Psn, Qpn};
 
 /// The UDP source port that rxe hashes from QPN 1.
@@ -95,6 +95,6 @@ impl Gsi {
             hop_limit: HOP_LIMIT,
             traffic_class: 0,
         };
-        Some(Transmit { len: at + MAD_LEN + ICRC_LEN, path })
+        Some(Transmit { len: at + MAD_LEN + ICRC_LEN, path, step: Step::Ends })
     }
 }

@@ -23,6 +23,27 @@ pub(crate) struct IdPredictor {
     alternates: bool,
 }
 
+/// What was seen of the IDs of packets that arrived as one, of whatever queue pair.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct TrainIds {
+    /// The ID of the first of them.
+    first: u16,
+}
+
+impl TrainIds {
+    /// The candidates for the packet at `place` behind the first one: numbered on, or all the same.
+    pub(crate) fn guesses(self, place: u16) -> [u16; 3] {
+        [self.first.wrapping_add(place), self.first, place]
+    }
+
+    /// Learns the ID of a packet whose ICRC was right with it, and was `guessed` or not.
+    pub(crate) fn learn(&mut self, place: u16, id: u16, guessed: bool) {
+        if place == 0 || !guessed {
+            self.first = id.wrapping_sub(place);
+        }
+    }
+}
+
 impl IdPredictor {
     /// The candidates, most likely first.
     pub(crate) fn guesses(self) -> [u16; 3] {
@@ -64,6 +85,19 @@ mod tests {
             ids.into_iter().for_each(|id| predictor.learn(id));
             assert_eq!(predictor.guesses()[0], next, "{ids:?}");
         }
+    }
+
+    #[test]
+    fn a_train_is_numbered_on_from_its_first_packet_or_not_at_all() {
+        let mut ids = TrainIds::default();
+        assert!(ids.guesses(9).contains(&9), "our own trains begin at 0");
+        ids.learn(0, 700, true);
+        assert_eq!(ids.guesses(5)[0], 705);
+        assert!(ids.guesses(5).contains(&700));
+        ids.learn(5, 700, true);
+        assert_eq!(ids.guesses(6)[0], 706, "a guess that was right teaches nothing");
+        ids.learn(6, 806, false);
+        assert_eq!(ids.guesses(7)[0], 807, "the first one was for somebody else");
     }
 
     #[test]

@@ -66,4 +66,18 @@ pub struct Transmit {
     pub len: usize,
     /// Where it goes.
     pub path: Path,
+    /// What its queue pair has to say behind it.
+    pub step: Step,
+}
+
+/// How a packet stands to the one that its queue pair sends next. Packets of one size travel cheaply
+/// behind each other, also of several queue pairs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// A request begins that goes on in shorter packets: a WRITE with its RETH.
+    Leads,
+    /// A request ends.
+    Ends,
+    /// Anything else.
+    Within,
 }

@@ -27,7 +27,7 @@ mod wr;
 
 pub use attr::{AddressVector, CreateQpError, QpAttr, QpAttrMask, QpCaps, QpInit, QpState, QpType};
 pub use cause::{Cause, FlushReason};
-pub use context::{Arrival, Context, Path, Transmit};
+pub use context::{Arrival, Context, Path, Step, Transmit};
 pub use counters::Counters;
 pub use cq::{CompletionQueue, CqId, CqTable, Notify, Overflow};
 pub use event::{AsyncEvent, EventQueue};

@@ -108,7 +108,7 @@ fn is_right(packet: &RxPacket<'_>, bytes: &[u8]) -> bool {
     };
     let id = match packet.ip_id {
         IpId::Known(id) => id,
-        IpId::Hidden | IpId::NotPresent => 0,
+        IpId::Hidden(_) | IpId::NotPresent => 0,
     };
     verify(&flow, id, bytes)
 }

@@ -317,7 +317,7 @@ fn commit(path: &mut impl Datapath, route: &Route, payload: &[u8], sent: &mut Ve
 fn flow_of(packet: &RxPacket<'_>) -> (Flow, u16) {
     let id = match packet.ip_id {
         IpId::Known(id) => id,
-        IpId::Hidden | IpId::NotPresent => 0,
+        IpId::Hidden(_) | IpId::NotPresent => 0,
     };
     let (src, dst) = (packet.src, packet.dst);
     (Flow { src: src.ip(), dst: dst.ip(), src_port: src.port(), dst_port: dst.port() }, id)

@@ -171,7 +171,7 @@ impl PcapWriter {
     pub fn received(&self, packet: &RxPacket<'_>) {
         let id = match packet.ip_id {
             IpId::Known(id) => id,
-            IpId::Hidden | IpId::NotPresent => 0,
+            IpId::Hidden(_) | IpId::NotPresent => 0,
         };
         let headers = Headers {
             src: packet.src,

@@ -99,7 +99,7 @@ pub(crate) fn single(rx: &RxPacket<'_>) -> Vec<u8> {
 fn head(rx: &RxPacket<'_>) -> [u8; HEAD] {
     let mut head = [0; HEAD];
     let (kind, id) = match rx.ip_id {
-        IpId::Hidden => (HIDDEN, 0),
+        IpId::Hidden(_) => (HIDDEN, 0),
         IpId::NotPresent => (NOT_PRESENT, 0),
         IpId::Known(id) => (KNOWN, id),
     };
@@ -128,7 +128,7 @@ pub(crate) fn read(bytes: &[u8]) -> Option<(RxPacket<'_>, usize)> {
         return None;
     }
     let ip_id = match head[ID_KIND] {
-        HIDDEN => IpId::Hidden,
+        HIDDEN => IpId::Hidden(0),
         NOT_PRESENT => IpId::NotPresent,
         KNOWN => IpId::Known(u16::from_ne_bytes([head[ID], head[ID + 1]])),
         _ => return None,
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn packets_arrive_as_they_left() {
-        for ip_id in [IpId::Hidden, IpId::NotPresent, IpId::Known(0xbeef)] {
+        for ip_id in [IpId::Hidden(0), IpId::NotPresent, IpId::Known(0xbeef)] {
             let bytes = single(&packet(b"payload", ip_id));
             let (read, size) = read(&bytes).expect("a letter");
             assert_eq!((read.payload, size), (&b"payload"[..], 7));
@@ -180,10 +180,10 @@ mod tests {
     fn a_train_travels_in_one_letter_up_to_its_short_end() {
         let mut letter = Letter::new();
         let (long, short) = ([1; 100], [2; 40]);
-        assert!(letter.add(slot(3), &packet(&long, IpId::Hidden)));
-        assert!(letter.add(slot(3), &packet(&long, IpId::Hidden)));
-        assert!(letter.add(slot(3), &packet(&short, IpId::Hidden)));
-        assert!(!letter.add(slot(3), &packet(&short, IpId::Hidden)), "a short one was the last");
+        assert!(letter.add(slot(3), &packet(&long, IpId::Hidden(0))));
+        assert!(letter.add(slot(3), &packet(&long, IpId::Hidden(0))));
+        assert!(letter.add(slot(3), &packet(&short, IpId::Hidden(0))));
+        assert!(!letter.add(slot(3), &packet(&short, IpId::Hidden(0))), "a short one was the last");
         let (to, bytes, packets) = letter.sealed().expect("sealed");
         assert_eq!((to, packets), (slot(3), 3));
         let (whole, size) = read(bytes).expect("a letter");
@@ -194,12 +194,12 @@ mod tests {
     #[test]
     fn what_differs_goes_into_another_letter() {
         let mut letter = Letter::new();
-        let first = packet(&[1; 100], IpId::Hidden);
+        let first = packet(&[1; 100], IpId::Hidden(0));
         assert!(letter.add(slot(3), &first));
         assert!(!letter.add(slot(4), &first));
         assert!(!letter.add(slot(3), &RxPacket { hop_limit: 1, ..first }));
         assert!(!letter.add(slot(3), &RxPacket { src: first.dst, ..first }));
-        assert!(!letter.add(slot(3), &packet(&[1; 101], IpId::Hidden)), "longer than the first");
+        assert!(!letter.add(slot(3), &packet(&[1; 101], IpId::Hidden(0))), "longer than the first");
         letter.clear();
         assert!(letter.sealed().is_none());
         assert!(letter.add(slot(4), &first));
@@ -209,7 +209,8 @@ mod tests {
     fn a_letter_is_never_longer_than_its_room() {
         let mut letter = Letter::new();
         let payload = [7; RECV_ROOM];
-        let taken = (0..100).take_while(|_| letter.add(slot(1), &packet(&payload, IpId::Hidden)));
+        let taken =
+            (0..100).take_while(|_| letter.add(slot(1), &packet(&payload, IpId::Hidden(0))));
         assert_eq!(taken.count(), SUPER_ROOM / RECV_ROOM);
     }
 

@@ -112,7 +112,7 @@ mod tests {
             dst: "127.0.0.1:4791".parse().expect("address"),
             traffic_class: 0,
             hop_limit: 64,
-            ip_id: IpId::Hidden,
+            ip_id: IpId::Hidden(0),
             payload,
         }
     }

@@ -265,7 +265,7 @@ fn addressed<'a>(message: &Received<'a>, port: u16) -> Option<(RxPacket<'a>, usi
         dst: SocketAddr::new(fields.dst?, port),
         traffic_class: fields.traffic_class,
         hop_limit: fields.hop_limit,
-        ip_id: if src.is_ipv4() { IpId::Hidden } else { IpId::NotPresent },
+        ip_id: if src.is_ipv4() { IpId::Hidden(0) } else { IpId::NotPresent },
         payload,
     };
     (!payload.is_empty()).then_some((packet, segment))

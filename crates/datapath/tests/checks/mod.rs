@@ -115,7 +115,7 @@ pub fn the_header_fields_arrive_as_sent(trios: Trios) {
             assert_eq!((got.src, got.dst), (route.src, b.local()), "{name}");
             let expected = match (b.local().is_ipv4(), b.caps().headers_visible) {
                 (true, true) => IpId::Known(id),
-                (true, false) => IpId::Hidden,
+                (true, false) => IpId::Hidden(0),
                 (false, _) => IpId::NotPresent,
             };
             assert_eq!(got.ip_id, expected, "{name}");

@@ -1,7 +1,7 @@
 //! Steps 5 to 9 of the validation order (docs/wire.md) that do not belong to one queue pair: whose
 //! packet is it, and is its ICRC right. Nothing here answers a packet.
 
-use super::{IcrcCounts, Nic};
+use super::{IcrcFindings, Nic};
 use crate::ip_id::RxIcrc;
 use std::net::IpAddr;
 use uroce_datapath::{IcrcRx, IpId, RxPacket};
@@ -45,7 +45,7 @@ pub(super) fn check_icrc(
     caps: IcrcRx,
     rx: &RxPacket<'_>,
     peer: &mut RxIcrc,
-    counts: &mut IcrcCounts,
+    findings: &mut IcrcFindings,
 ) -> Result<u16, DropReason> {
     if caps == IcrcRx::Skip {
         return Ok(0);
@@ -59,37 +59,46 @@ pub(super) fn check_icrc(
     let known = match rx.ip_id {
         IpId::Known(id) => id,
         IpId::NotPresent => 0,
-        IpId::Hidden => return recover_id(&flow, rx.payload, peer, counts),
+        IpId::Hidden(place) => return recover_id(&flow, rx.payload, place, peer, findings),
     };
     if !peer.icrc.verify(&flow, known, rx.payload) {
         return Err(DropReason::BadIcrc);
     }
-    counts.valid += 1;
+    findings.valid += 1;
     Ok(known)
 }
 
-/// A right guess is a full check; a solved ID leaves 16 bits of it (docs/wire.md).
+/// A right guess is a full check; a solved ID leaves 16 bits of it (docs/wire.md). What stands behind
+/// another packet is numbered after that one, whichever queue pair either is for.
 fn recover_id(
     flow: &Flow,
     payload: &[u8],
+    place: u16,
     peer: &mut RxIcrc,
-    counts: &mut IcrcCounts,
+    findings: &mut IcrcFindings,
 ) -> Result<u16, DropReason> {
-    let id = match peer.icrc.recover(flow, &peer.ids.guesses(), payload) {
+    let guesses = match place {
+        0 => peer.ids.guesses(),
+        _ => findings.train.guesses(place),
+    };
+    let (id, guessed) = match peer.icrc.recover(flow, &guesses, payload) {
         IcrcVerdict::Valid => {
-            counts.valid += 1;
+            findings.valid += 1;
             return Ok(0);
         }
         IcrcVerdict::Predicted(id) => {
-            counts.predicted += 1;
-            id
+            findings.predicted += 1;
+            (id, true)
         }
         IcrcVerdict::Solved(id) => {
-            counts.solved += 1;
-            id
+            findings.solved += 1;
+            (id, false)
         }
         IcrcVerdict::Bad => return Err(DropReason::BadIcrc),
     };
-    peer.ids.learn(id);
+    findings.train.learn(place, id, guessed);
+    if place == 0 {
+        peer.ids.learn(id);
+    }
     Ok(id)
 }

@@ -11,6 +11,9 @@ use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use uroce_wire::Qpn;
 
+/// Trains that fit into the limit.
+const TRAINS: u64 = 16;
+
 /// What one queue pair has to do with it.
 #[derive(Debug, Default)]
 pub(crate) struct Share {
@@ -20,8 +23,10 @@ pub(crate) struct Share {
     bytes: u64,
     /// It stands in the destination's list.
     waiting: bool,
-    /// It has waited, and may now send although others wait.
-    called: bool,
+    /// When it came there, counted in those who came before it.
+    ticket: u64,
+    /// It has waited, and may now send although others wait. What it had in flight when it was called.
+    called: Option<u64>,
 }
 
 impl Share {
@@ -38,10 +43,49 @@ struct Destination {
     users: usize,
     /// Unacknowledged bytes of all of them.
     bytes: u64,
-    /// Those that wait for room, in order.
-    waiting: VecDeque<Qpn>,
+    /// Those who were called and have not had their turn.
+    called: u64,
+    /// What each of them is expected to send: as much as the last one did.
+    expected: u64,
+    /// Those that wait for room with their tickets, in order.
+    waiting: VecDeque<(u64, Qpn)>,
+    /// Tickets given out.
+    tickets: u64,
     /// It stands in the list of those with room and somebody to call.
     due: bool,
+    /// It was full, and there is not yet room for a train.
+    full: bool,
+}
+
+impl Destination {
+    /// Whether there is room. Once full, there is none until it suffices for a train: one packet for each that
+    /// is acknowledged would cost as much as a train each.
+    fn has_room(&mut self, limit: u64) -> bool {
+        let enough = if self.full { limit - limit / TRAINS } else { limit - 1 };
+        self.full = self.bytes > enough;
+        !self.full && self.bytes + self.called * self.expected < limit
+    }
+
+    /// Puts the owner of `share` into the list: behind all others, or, called `in_vain`, where it was.
+    fn queue(&mut self, qpn: Qpn, share: &mut Share, in_vain: bool) {
+        share.waiting = true;
+        if !in_vain {
+            share.ticket = self.tickets;
+            self.tickets += 1;
+        }
+        let place = self.waiting.partition_point(|(ticket, _)| *ticket < share.ticket);
+        self.waiting.insert(place, (share.ticket, qpn));
+    }
+
+    /// The owner of `share`, if it was called, has had its turn, or is gone. True if it was called.
+    fn passed(&mut self, share: &mut Share) -> bool {
+        let Some(before) = share.called.take() else { return false };
+        self.called -= 1;
+        if share.bytes > before {
+            self.expected = share.bytes - before;
+        }
+        true
+    }
 }
 
 /// The destinations of a device.
@@ -74,14 +118,18 @@ impl Flight {
         }
         self.leave(entry);
         let Some(address) = address else { return };
-        let destinations = &mut self.destinations;
+        let Flight { limit, ref mut destinations, .. } = *self;
         let id = *self.by_address.entry(address).or_insert_with(|| {
             destinations.insert(Destination {
                 address,
                 users: 0,
                 bytes: 0,
+                called: 0,
+                expected: limit / TRAINS,
                 waiting: VecDeque::new(),
+                tickets: 0,
                 due: false,
+                full: false,
             })
         });
         self.destinations[id].users += 1;
@@ -91,13 +139,14 @@ impl Flight {
 
     /// The queue pair is gone, or goes elsewhere: what it had in flight is for others.
     pub(crate) fn leave(&mut self, entry: &mut QpEntry) {
-        let share = std::mem::take(&mut entry.share);
+        let mut share = std::mem::take(&mut entry.share);
         let Some(id) = share.destination else { return };
         let destination = &mut self.destinations[id];
         destination.bytes -= share.bytes;
         destination.users -= 1;
+        destination.passed(&mut share);
         if share.waiting {
-            destination.waiting.retain(|qpn| *qpn != entry.init.qpn);
+            destination.waiting.retain(|(_, qpn)| *qpn != entry.init.qpn);
         }
         if destination.users > 0 {
             return self.look(id);
@@ -127,7 +176,7 @@ impl Flight {
         let Some(destination) = destination.and_then(|id| self.destinations.get(id)) else {
             return u64::MAX;
         };
-        if !called && !destination.waiting.is_empty() {
+        if called.is_none() && !destination.waiting.is_empty() {
             return 0;
         }
         self.limit.saturating_sub(destination.bytes - bytes)
@@ -139,31 +188,29 @@ impl Flight {
         self.account(entry);
         let share = &mut entry.share;
         let Some(id) = share.destination else { return };
-        let called = std::mem::take(&mut share.called);
-        let waiting = &mut self.destinations[id].waiting;
+        let destination = &mut self.destinations[id];
+        let called = destination.passed(share);
         if held && !share.waiting {
-            share.waiting = true;
-            match called && sent == 0 {
-                true => waiting.push_front(entry.init.qpn),
-                false => waiting.push_back(entry.init.qpn),
-            }
+            destination.queue(entry.init.qpn, share, called && sent == 0);
         }
         self.look(id);
     }
 
-    /// Lets the queue pair send that has waited longest where there is room. The next one of the
-    /// same destination is called when this one has had its turn.
+    /// Lets the queue pair send that has waited longest where there is room.
     pub(crate) fn call(&mut self, qps: &mut QpTable) -> Option<Qpn> {
         while let Some(id) = self.due.pop() {
             let destination = &mut self.destinations[id];
             destination.due = false;
-            let room = destination.bytes < self.limit;
+            let room = destination.has_room(self.limit);
             let next = if room { destination.waiting.pop_front() } else { None };
+            let next = next.map(|(_, qpn)| qpn);
             let called = next.and_then(|qpn| qps.get_mut(qpn));
             debug_assert!(next.is_none() || called.is_some(), "who leaves waits no more");
             if let Some(entry) = called {
                 entry.share.waiting = false;
-                entry.share.called = true;
+                entry.share.called = Some(entry.share.bytes);
+                destination.called += 1;
+                self.look(id);
                 return next;
             }
         }
@@ -173,7 +220,7 @@ impl Flight {
     /// Notes whether there is room, and somebody who waits for it.
     fn look(&mut self, id: usize) {
         let destination = &mut self.destinations[id];
-        let due = destination.bytes < self.limit && !destination.waiting.is_empty();
+        let due = destination.has_room(self.limit) && !destination.waiting.is_empty();
         if due && !destination.due {
             destination.due = true;
             self.due.push(id);

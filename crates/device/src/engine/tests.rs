@@ -7,11 +7,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use uroce_datapath::{Flush, LoopbackDatapath, LoopbackFabric, Middleware, RxPacket};
-use uroce_memory::PdId;
+use uroce_memory::{PdId, Rkey};
 use uroce_transport::{
     AddressVector, CompletionQueue, QpCaps, QpInit, QpType, QueuePair, SendData, SendFlags, SendOp,
     SendWr, UdDestination,
 };
+use uroce_wire::Opcode;
 
 const PORT: u16 = 4791;
 
@@ -73,13 +74,45 @@ fn bench() -> Bench {
     Bench { engine, blocked, flushes, far, pd, cq }
 }
 
+fn datagram() -> SendWr<'static> {
+    let av = AddressVector::new(addr(1).ip(), addr(2).ip());
+    SendWr {
+        wr_id: 0,
+        op: SendOp::Send,
+        flags: SendFlags::empty(),
+        data: SendData::Sges(&[]),
+        ud: Some(UdDestination { av, qpn: Qpn::new(0x99), qkey: 1 }),
+        srqn: None,
+    }
+}
+
 impl Bench {
     /// A UD queue pair in RTS with `count` datagrams to send.
     fn sender(&mut self, qpn: u32, count: usize) {
-        let caps = QpCaps { max_send_wr: 512, ..QpCaps::default() };
+        self.insert(qpn, QpType::Ud);
+        (0..count).for_each(|_| self.post(qpn));
+        self.engine.touched(Qpn::new(qpn));
+    }
+
+    /// A UC queue pair in RTS with `count` WRITEs of two packets to send.
+    fn writer(&mut self, qpn: u32, count: usize) {
+        self.insert(qpn, QpType::Uc);
+        let wr = SendWr {
+            op: SendOp::Write { va: 0, rkey: Rkey(0) },
+            data: SendData::Inline(&[&[0; 2 * 256]]),
+            ud: None,
+            ..datagram()
+        };
+        (0..count).for_each(|_| self.post_one(qpn, &wr));
+        self.engine.touched(Qpn::new(qpn));
+    }
+
+    /// A queue pair in RTS.
+    fn insert(&mut self, qpn: u32, qp_type: QpType) {
+        let caps = QpCaps { max_send_wr: 512, max_inline: 512, ..QpCaps::default() };
         let init = QpInit {
             qpn: Qpn::new(qpn),
-            qp_type: QpType::Ud,
+            qp_type,
             pd: self.pd,
             send_cq: self.cq,
             recv_cq: self.cq,
@@ -92,19 +125,16 @@ impl Bench {
         let qp = QueuePair::new(&init).expect("a QP");
         self.engine.nic.qps.insert(qp, init);
         self.raise_to_rts(qpn);
-        (0..count).for_each(|_| self.post(qpn));
-        self.engine.touched(Qpn::new(qpn));
     }
 
     fn raise_to_rts(&mut self, qpn: u32) {
         use uroce_transport::{QpAttr, QpAttrMask as M, QpState as S};
-        let steps = [
-            (S::Init, M::PKEY_INDEX | M::PORT | M::QKEY),
-            (S::Rtr, M::empty()),
-            (S::Rts, M::SQ_PSN),
-        ];
-        for (state, mask) in steps {
-            let attr = QpAttr { state, ..QpAttr::default() };
+        let av = Some(AddressVector::new(addr(1).ip(), addr(2).ip()));
+        let qp_type = self.engine.nic.qps.get(Qpn::new(qpn)).expect("inserted").init.qp_type;
+        for (from, state) in [(S::Reset, S::Init), (S::Init, S::Rtr), (S::Rtr, S::Rts)] {
+            let mask = M::required(qp_type, from, state);
+            let attr =
+                QpAttr { state, av, path_mtu: Mtu::M256, dest_qpn: 0x99, ..QpAttr::default() };
             let nic = &mut self.engine.nic;
             let entry = nic.qps.get_mut(Qpn::new(qpn)).expect("inserted");
             let mut context = nic.tables.context();
@@ -113,18 +143,24 @@ impl Bench {
     }
 
     fn post(&mut self, qpn: u32) {
-        let av = AddressVector::new(addr(1).ip(), addr(2).ip());
-        let wr = SendWr {
-            wr_id: 0,
-            op: SendOp::Send,
-            flags: SendFlags::empty(),
-            data: SendData::Sges(&[]),
-            ud: Some(UdDestination { av, qpn: Qpn::new(0x99), qkey: 1 }),
-            srqn: None,
-        };
+        self.post_one(qpn, &datagram());
+    }
+
+    fn post_one(&mut self, qpn: u32, wr: &SendWr<'_>) {
         let nic = &mut self.engine.nic;
         let entry = nic.qps.get_mut(Qpn::new(qpn)).expect("inserted");
-        entry.qp.post_send(Instant::ZERO, &wr, &mut nic.tables.context()).expect("posted");
+        entry.qp.post_send(Instant::ZERO, wr, &mut nic.tables.context()).expect("posted");
+    }
+
+    /// Opcodes and PSNs of the packets that arrived at the far end, in order.
+    fn headers(&mut self) -> Vec<(Opcode, u32)> {
+        let mut seen = Vec::new();
+        let mut note = |rx: RxPacket<'_>| {
+            let packet = uroce_wire::Packet::parse(rx.payload).expect("well formed");
+            seen.push((packet.bth.opcode, packet.bth.psn.get()));
+        };
+        while self.far.recv(64, &mut note).expect("works") > 0 {}
+        seen
     }
 
     /// The sending QPNs of the packets that arrived at the far end, in order.
@@ -190,6 +226,21 @@ fn senders_take_turns() {
     let share = crate::limits::TX_PACKETS_PER_QP;
     assert_eq!([first(0x51), first(0x52), first(0x53)], [0, share, 2 * share]);
     assert_eq!(order.len(), TX_PACKETS_PER_TURN, "a turn is bounded");
+}
+
+#[test]
+fn first_packets_of_writes_leave_side_by_side_and_the_rest_behind_them() {
+    let (first, last) = (Opcode::UC_WRITE_FIRST, Opcode::UC_WRITE_LAST);
+    let mut bench = bench();
+    bench.engine.nic.ready = Ready::new(true);
+    (0x51..0x54).for_each(|qpn| bench.writer(qpn, 2));
+    bench.engine.turn();
+    let rounds = [[(first, 0); 3], [(last, 1); 3], [(first, 2); 3], [(last, 3); 3]];
+    assert_eq!(bench.headers(), rounds.concat());
+    bench.writer(0x55, 2);
+    bench.engine.turn();
+    let alone = [(first, 0), (last, 1), (first, 2), (last, 3)];
+    assert_eq!(bench.headers(), alone);
 }
 
 #[test]

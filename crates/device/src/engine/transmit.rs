@@ -1,11 +1,11 @@
 //! Walk two: queue pairs write their packets into the datapath's buffer, each in its turn.
 
+use super::ready::ROW;
 use super::{Engine, Nic};
 use crate::limits::{TX_PACKETS_PER_QP, TX_RETRY_NS};
 use std::net::SocketAddr;
 use uroce_datapath::{Datapath, IcrcTx, Route};
-use uroce_transport::{Instant, Path, Transmit};
-
+use uroce_transport::{Instant, Path, Step, Transmit};
 use uroce_wire::{DropReason, Flow, FlowIcrc, Qpn};
 
 /// What happens to a plain ACK that waits alone.
@@ -24,8 +24,10 @@ enum Turn {
     Idle,
     /// Only an ACK is left, which may wait.
     Patient,
-    /// It used up its share.
+    /// It used up its share, or its request ended while others are under way.
     More,
+    /// It has sent the first packet of a request, as others do now.
+    Led,
     /// The datapath takes no more.
     Blocked,
     /// What is next may go past the datapath.
@@ -43,8 +45,7 @@ impl Engine {
         }
         let mut left = budget - self.send_mads(budget, now);
         while left > 0 {
-            self.nic.call();
-            let Some(qpn) = self.nic.ready.pop_front() else {
+            let Some(qpn) = self.nic.next_sender() else {
                 break;
             };
             let (sent, turn) = self.send_from(qpn, now, left.min(TX_PACKETS_PER_QP), acks);
@@ -52,9 +53,10 @@ impl Engine {
             match turn {
                 Turn::Idle => {}
                 Turn::Patient => self.nic.patient.push_back(qpn),
-                Turn::More | Turn::Run => self.nic.ready.push_back(qpn),
+                Turn::More | Turn::Run => self.nic.ready.push(qpn),
+                Turn::Led => self.nic.ready.follow(qpn),
                 Turn::Blocked => {
-                    self.nic.ready.push_front(qpn);
+                    self.nic.ready.resume(qpn);
                     break;
                 }
             }
@@ -96,7 +98,7 @@ impl Engine {
         runs: bool,
     ) -> (usize, Turn) {
         let Engine { nic, datapath, .. } = self;
-        let Nic { qps, tables, timers, flight, trains, local, icrc_caps, .. } = nic;
+        let Nic { qps, tables, timers, flight, trains, ready, local, icrc_caps, .. } = nic;
         let Some(entry) = qps.get_mut(qpn) else {
             return (0, Turn::Idle);
         };
@@ -133,6 +135,17 @@ impl Engine {
                 // A UD request with a path of the other IP version; RC and UC are refused earlier.
                 tables.counters.drop(DropReason::TxFailed);
             }
+            match out.step {
+                Step::Leads if ready.leads() => {
+                    flight.account(entry);
+                    return (sent + 1, Turn::Led);
+                }
+                Step::Ends if ready.follows() => {
+                    flight.pass(entry, sent + 1, false);
+                    return (sent + 1, Turn::More);
+                }
+                _ => {}
+            }
         }
         flight.pass(entry, share, false);
         (share, Turn::More)
@@ -153,16 +166,30 @@ impl Engine {
 }
 
 impl Nic {
+    /// Whose turn it is. Those who have waited for room stand in the next row, as far as there is room now.
+    fn next_sender(&mut self) -> Option<Qpn> {
+        if self.ready.row_is_empty() {
+            for _ in self.ready.waiting()..ROW {
+                if !self.call() {
+                    break;
+                }
+            }
+        }
+        let qps = &self.qps;
+        self.ready.pop(|qpn| qps.get(qpn).map_or(0, |entry| entry.qp.source_port()))
+    }
+
     /// Gives a turn to a queue pair that has waited for room, if there is room now.
-    fn call(&mut self) {
-        let Some(entry) = self.flight.call(&mut self.qps).and_then(|qpn| self.qps.get_mut(qpn))
-        else {
-            return;
+    fn call(&mut self) -> bool {
+        let called = self.flight.call(&mut self.qps).and_then(|qpn| self.qps.get_mut(qpn));
+        let Some(entry) = called else {
+            return false;
         };
         if !entry.ready {
             entry.ready = true;
-            self.ready.push_back(entry.init.qpn);
+            self.ready.push(entry.init.qpn);
         }
+        true
     }
 }
 

@@ -10,7 +10,7 @@ use uroce_wire::{
 
 use crate::attr::{AddressVector, QpType};
 use crate::cause::Cause;
-use crate::context::{Context, Path, Transmit};
+use crate::context::{Context, Path, Step, Transmit};
 use crate::limits;
 use crate::qp::QueuePair;
 use crate::qp::piece::{Piece, carries_payload, pad_of, takes_receive};
@@ -43,7 +43,8 @@ impl QueuePair {
         self.gather(wqe, piece.offset, &mut out[header_len..end], cx)?;
         let pad = pad_of(body);
         out[end..end + pad].fill(0);
-        Ok(Transmit { len: end + pad + ICRC_LEN, path: self.path_of(wqe) })
+        let step = step_of(wqe, &piece);
+        Ok(Transmit { len: end + pad + ICRC_LEN, path: self.path_of(wqe), step })
     }
 
     fn write_headers(
@@ -196,6 +197,15 @@ impl QueuePair {
             hop_limit: if av.hop_limit == 0 { 64 } else { av.hop_limit },
             traffic_class: av.traffic_class,
         }
+    }
+}
+
+fn step_of(wqe: &SendWqe, piece: &Piece) -> Step {
+    let write = matches!(wqe.op, SendOp::Write { .. } | SendOp::WriteWithImm { .. });
+    match piece.ends() {
+        true => Step::Ends,
+        false if write && piece.starts() => Step::Leads,
+        false => Step::Within,
     }
 }
 

@@ -9,7 +9,7 @@ use uroce_memory::Sge;
 use uroce_wire::{Bth, HeaderWriter, Opcode, Operation, Position, Psn, opcode_for};
 
 use crate::attr::QpType;
-use crate::context::{Context, Transmit};
+use crate::context::{Context, Step, Transmit};
 use crate::qp::QueuePair;
 use crate::qp::emit::ICRC_LEN;
 use crate::qp::piece::Piece;
@@ -74,7 +74,7 @@ impl QueuePair {
         let body = out.get_mut(start..end)?;
         cx.mem.gather(self.init.pd, &[middle.sge], middle.offset, body).ok()?;
         self.pass_middle(now, &middle, 1, bth.ack_req, cx);
-        Some(Transmit { len: end + ICRC_LEN, path: self.path() })
+        Some(Transmit { len: end + ICRC_LEN, path: self.path(), step: Step::Within })
     }
 
     /// Bookkeeping behind middle packets, as `note_sent` does it for others.

@@ -212,6 +212,11 @@ impl QueuePair {
         }
     }
 
+    /// The UDP source port that packets of this QP really carry.
+    pub fn source_port(&self) -> u16 {
+        self.src_port
+    }
+
     /// Sets the UDP source port that packets of this QP really carry.
     pub fn set_source_port(&mut self, port: u16) {
         self.src_port = port;

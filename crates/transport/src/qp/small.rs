@@ -8,7 +8,7 @@
 use uroce_wire::{Bth, Header, Opcode, Reth};
 
 use crate::attr::{QpState, QpType};
-use crate::context::{Context, Transmit};
+use crate::context::{Context, Step, Transmit};
 use crate::qp::QueuePair;
 use crate::qp::emit::ICRC_LEN;
 use crate::qp::piece::pad_of;
@@ -48,7 +48,8 @@ impl QueuePair {
         }
         cx.counters.rdma_sends += u64::from(start > Bth::LEN);
         self.pass_small(now, bth.ack_req);
-        Some(Transmit { len: start + length + pad + ICRC_LEN, path: self.path() })
+        let len = start + length + pad + ICRC_LEN;
+        Some(Transmit { len, path: self.path(), step: Step::Ends })
     }
 
     /// Only such messages, and nothing that has to go out before them.

@@ -1,7 +1,7 @@
 //! Making engines.
 
 use crate::clock::Clock;
-use crate::engine::{Company, Engine, Flight, IcrcCounts, Nic, Tables, Trains};
+use crate::engine::{Company, Engine, Flight, IcrcFindings, Nic, Ready, Tables, Trains};
 use crate::engines::first_object;
 use crate::gsi::{ACK_DELAY, GSI_SOURCE_PORT, Gsi};
 use crate::limits::{DeviceLimits, IN_FLIGHT_BYTES, MAX_QP_IN_SLOT};
@@ -88,12 +88,12 @@ impl Blueprint {
             timers: Timers::default(),
             flight: Flight::new(IN_FLIGHT_BYTES),
             trains: Trains::new(datapath.caps().segments > 1),
-            ready: VecDeque::new(),
+            ready: Ready::new(datapath.caps().segments > 1),
             patient: VecDeque::new(),
             unnoted: None,
             tables: Tables::new(MemTable::new(keys, mem_limits(&limits)), first_object(number)),
             mcast: McastTable::default(),
-            icrc: IcrcCounts::default(),
+            icrc: IcrcFindings::default(),
             gsi: Gsi::new(us, gsi_port, comm_ids),
             errands: Vec::new(),
         };

@@ -6,7 +6,7 @@ use uroce_wire::{
     Syndrome, SyndromeKind, opcode_for,
 };
 
-use crate::context::{Context, Transmit};
+use crate::context::{Context, Step, Transmit};
 use crate::limits;
 use crate::qp::QueuePair;
 use crate::qp::emit::ICRC_LEN;
@@ -187,7 +187,7 @@ impl QueuePair {
                 }
             },
         };
-        Some(Transmit { len: length + ICRC_LEN, path: self.path() })
+        Some(Transmit { len: length + ICRC_LEN, path: self.path(), step: Step::Within })
     }
 
     /// The NAK that [`QueuePair::fail_read`] has just queued.
@@ -197,7 +197,7 @@ impl QueuePair {
         };
         let aeth = Some(Aeth { syndrome, msn });
         let length = self.emit_answer(Opcode::RC_ACKNOWLEDGE, psn, aeth, None, out)?;
-        Some(Transmit { len: length + ICRC_LEN, path: self.path() })
+        Some(Transmit { len: length + ICRC_LEN, path: self.path(), step: Step::Within })
     }
 
     /// `opcode` is that of RC; XRC has the same under its own service.
@@ -278,6 +278,6 @@ impl QueuePair {
         writer.put(&bth)?;
         let start = writer.len();
         out[start..start + 16].fill(0);
-        Some(Transmit { len: start + 16 + ICRC_LEN, path: self.path() })
+        Some(Transmit { len: start + 16 + ICRC_LEN, path: self.path(), step: Step::Within })
     }
 }
