@@ -102,7 +102,7 @@ impl<'a> Watch<'a> {
     pub fn idle(&mut self) -> Result<bool, Stop> {
         self.rounds += 1;
         if self.rounds < ROUNDS {
-            std::hint::spin_loop();
+            // No pause: a poll takes longer than one, and what comes during a pause waits for its end.
             return Ok(false);
         }
         self.rounds = 0;
