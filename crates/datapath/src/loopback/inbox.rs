@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::neighbour::{Handovers, Neighbour, Visit};
-use super::ring::{self, Next, Ring, SLOTS};
+use super::ring::{self, Apart, Next, Ring, SLOTS};
 use crate::burst::{Burst, PACKET_ROOM, Train, TrainLimit};
 
 /// Packets between two flushes.
@@ -58,11 +58,6 @@ struct Tail {
     /// What was sent last is on the shelf; so more can be put with it.
     shelved: bool,
 }
-
-/// Keeps a value away from its neighbours' cache lines.
-#[derive(Debug)]
-#[repr(align(128))]
-struct Apart<T>(T);
 
 /// Where the packets for one address wait.
 ///
@@ -178,6 +173,9 @@ impl Inbox {
         self.ring.put_train(tail.next, train, burst.train_bytes(train));
         tail.next += 1;
         tail.shelved = false;
+        if tail.next < tail.small_until {
+            self.ring.fetch(tail.next);
+        }
     }
 
     /// Counts what was dropped, and tells of a burst that is on the shelf now but was not `before`.
