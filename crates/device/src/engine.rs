@@ -192,7 +192,6 @@ impl Nic {
         }
     }
 
-    /// Serves the timers that are due. Stale ones cost a look.
     /// Notes what the packets did that came last.
     fn note_received(&mut self) {
         if let Some(qpn) = self.unnoted.take() {
@@ -200,6 +199,7 @@ impl Nic {
         }
     }
 
+    /// Serves the timers that are due. Stale ones cost a look.
     fn serve_timers(&mut self, now: Instant) -> usize {
         let mut fired = 0;
         for _ in 0..TIMERS_PER_TURN {
