@@ -74,7 +74,7 @@ fn contestants<'a>(setup: &'a Setup, link: &'a Link, size: u64) -> Vec<Contestan
 
 /// Who sends a message and waits for the answer does not wait for its completion, too, as TCP's user is not told of its
 /// acknowledgements: he asks for one from time to time.
-fn moderation(verb: &str) -> &'static str {
+pub fn moderation(verb: &str) -> &'static str {
     if matches!(verb, "write" | "send") { "-Q 64" } else { "" }
 }
 

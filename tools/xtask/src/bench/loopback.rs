@@ -3,7 +3,7 @@
 use super::play::{Contestant, play};
 use super::record::{Series, Unit};
 use super::summary::bytes;
-use super::{Setup, iperf, uroce};
+use super::{Setup, iperf, latency, uroce};
 use crate::error::Result;
 
 /// The name of this group.
@@ -34,8 +34,9 @@ pub fn run(setup: &Setup) -> Result<Vec<Series>> {
             Ok(uroce::alone(&setup.program, &words)?.bandwidth())
         }));
     }
-    contestants.push(Contestant::new(LATENCY, Unit::Us, &[], || {
-        Ok(uroce::alone(&setup.program, "write lat --local -s 8 -n 100000")?.latency())
+    let words = format!("write lat --local -s 8 -n 100000 {}", latency::moderation("write"));
+    contestants.push(Contestant::new(LATENCY, Unit::Us, &[], move || {
+        Ok(uroce::alone(&setup.program, &words)?.latency())
     }));
     eprintln!("{GROUP}");
     Ok(play(GROUP, contestants, 0, setup.rounds))
