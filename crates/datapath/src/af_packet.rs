@@ -5,6 +5,7 @@ mod error;
 mod exit;
 mod filter;
 mod head;
+mod hold;
 mod park;
 mod problem;
 mod receive;

@@ -11,6 +11,15 @@ pub(super) fn ether_type(ipv4: bool) -> u16 {
     if ipv4 { ETHERTYPE_IPV4 } else { ETHERTYPE_IPV6 }
 }
 
+/// What becomes of a super-packet.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cut {
+    /// It is cut into payloads of that size.
+    pub(super) segment: usize,
+    /// Bytes of the payload that the kernel holds in one block with the headers.
+    pub(super) in_block: usize,
+}
+
 /// Virtio-net header, Ethernet, IP and UDP header of one frame.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Head {
@@ -22,19 +31,20 @@ pub(super) struct Head {
 impl Head {
     pub(super) const EMPTY: Self = Self { bytes: [0; VNET + MAX_HEADERS], len: 0, ether_type: 0 };
 
-    /// Fills in the headers for `payload` bytes; with `segment` for a super-packet that is cut into
-    /// payloads of that size. False when that is longer than IP allows.
+    /// Fills in the headers for `payload` bytes; with `cut` for a super-packet. False when that is
+    /// longer than IP allows.
     pub(super) fn fill(
         &mut self,
         headers: &HeaderTemplate,
         id: u16,
         payload: usize,
-        segment: Option<usize>,
+        cut: Option<Cut>,
     ) -> bool {
         let (vnet, frame) = self.bytes.split_at_mut(VNET);
-        let written = match segment {
-            Some(segment) => {
-                vnet.copy_from_slice(&segmented(headers.len(), headers.udp_at(), segment));
+        let written = match cut {
+            Some(Cut { segment, in_block }) => {
+                let linear = (headers.len() + in_block).min(u16::MAX.into());
+                vnet.copy_from_slice(&segmented(linear, headers.udp_at(), segment));
                 headers.write_for_offload(id, payload, frame)
             }
             None => {

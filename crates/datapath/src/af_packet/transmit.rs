@@ -6,7 +6,8 @@ use std::time::Instant;
 use rustix::io::Errno;
 
 use super::exit::{Exit, Obstacle, Outcome};
-use super::head::Head;
+use super::head::{Cut, Head};
+use super::hold::Hold;
 use super::park::{Fate, Park};
 use super::problem::{Problem, Verdict, Why};
 use crate::Flush;
@@ -57,6 +58,7 @@ pub(super) struct Transmitter {
     park: Park,
     /// The kernel takes super-packets.
     offload: bool,
+    hold: Hold,
     pub(super) problem: Option<Problem>,
 }
 
@@ -73,6 +75,7 @@ impl Transmitter {
             pieces: Vec::with_capacity(MAX_FRAMES),
             park: Park::new(),
             offload,
+            hold: Hold::default(),
             problem: None,
         }
     }
@@ -140,7 +143,9 @@ impl Transmitter {
             };
             let whole = self.offload && at.packet == 0 && train.packets > 1;
             let (packets, bytes) = if whole { (rest.packets, rest.bytes()) } else { (1, first) };
-            head.fill(&out.headers, id, bytes, whole.then_some(train.size));
+            let hold = &mut self.hold;
+            let cut = whole.then(|| Cut { segment: train.size, in_block: hold.of_next(bytes) });
+            head.fill(&out.headers, id, bytes, cut);
             let interface = out.hop.interface;
             self.pieces.push(Piece { at, packets, bytes, interface });
             id = id.wrapping_add(packets as u16);
@@ -187,8 +192,10 @@ impl Transmitter {
         stats: &mut DatapathStats,
     ) -> io::Result<()> {
         let errno = Errno::from_io_error(error).unwrap_or(Errno::IO);
-        let packets = self.pieces.first().map_or(1, |piece| piece.packets);
+        let (packets, bytes) =
+            self.pieces.first().map_or((1, 0), |piece| (piece.packets, piece.bytes));
         match Verdict::of(errno, packets > 1) {
+            Verdict::Wait if errno == Errno::NOBUFS && self.hold.handle_no_room(bytes) => {}
             Verdict::Wait => {
                 flush.blocked = true;
                 stats.blocked += 1;

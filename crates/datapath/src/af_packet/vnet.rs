@@ -18,11 +18,12 @@ const UDP_CHECKSUM_AT: u16 = 6;
 pub(super) const PLAIN: [u8; VNET] = [0; VNET];
 
 /// The header of a super-packet: the link cuts what follows the frame's headers, which end with a UDP
-/// header at `udp_at` and take `headers` bytes, into payloads of `segment` bytes.
-pub(super) fn segmented(headers: usize, udp_at: usize, segment: usize) -> [u8; VNET] {
+/// header at `udp_at`, into payloads of `segment` bytes. The kernel holds the frame's first `linear`
+/// bytes in one block, no fewer than the headers.
+pub(super) fn segmented(linear: usize, udp_at: usize, segment: usize) -> [u8; VNET] {
     let mut bytes = [0; VNET];
     bytes[..2].copy_from_slice(&[NEEDS_CHECKSUM, UDP_SEGMENTS]);
-    let words = [headers as u16, segment as u16, udp_at as u16, UDP_CHECKSUM_AT];
+    let words = [linear as u16, segment as u16, udp_at as u16, UDP_CHECKSUM_AT];
     for (to, word) in bytes[2..].chunks_exact_mut(2).zip(words) {
         to.copy_from_slice(&word.to_ne_bytes());
     }
