@@ -45,6 +45,10 @@ impl Outbox {
         !self.transmit.is_empty()
     }
 
+    pub(crate) fn has_event(&self) -> bool {
+        !self.events.is_empty()
+    }
+
     pub(crate) fn pop_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }

@@ -78,6 +78,10 @@ impl Reopening {
         self.closed.values().min().copied()
     }
 
+    pub(crate) fn has_deadline(&self) -> bool {
+        !self.closed.is_empty()
+    }
+
     /// The service is not forgotten.
     pub(crate) fn is_open(&self, service_id: ServiceId) -> bool {
         self.closed.contains_key(&service_id)

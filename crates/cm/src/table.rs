@@ -168,6 +168,10 @@ impl Table {
         self.timers.first().map(|(at, _)| *at)
     }
 
+    pub(crate) fn has_deadline(&self) -> bool {
+        !self.timers.is_empty()
+    }
+
     /// An exchange whose deadline has come.
     pub(crate) fn due(&self, now: Time) -> Option<CommId> {
         self.timers.first().filter(|(at, _)| *at <= now).map(|(_, id)| *id)

@@ -64,6 +64,12 @@ impl Gsi {
         }
     }
 
+    /// Nothing is to be done, now or at a later time, until a MAD or a command comes.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.cm.is_idle() && self.retiring.is_empty()
+    }
+
     pub(crate) fn wants_transmit(&self) -> bool {
         self.cm.wants_transmit()
     }

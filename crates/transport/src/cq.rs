@@ -108,6 +108,12 @@ impl CompletionQueue {
         }
     }
 
+    /// True until the event that it was armed for is due.
+    #[inline]
+    pub fn is_armed(&self) -> bool {
+        self.armed.is_some()
+    }
+
     /// True once per event that is due; the caller then wakes the completion channel.
     pub fn take_event(&mut self) -> bool {
         std::mem::take(&mut self.event)
@@ -305,8 +311,9 @@ mod tests {
         let mut cq = CompletionQueue::new(8);
         cq.arm(Notify::Next);
         cq.arm(Notify::Solicited);
+        assert!(cq.is_armed());
         cq.push(&wc(0), false).unwrap();
-        assert!(cq.take_event());
+        assert!(cq.take_event() && !cq.is_armed());
         cq.push(&wc(1), true).unwrap();
         assert!(!cq.take_event());
     }

@@ -150,6 +150,12 @@ impl Cm {
         self.out.pop_mad()
     }
 
+    /// True while no event waits and [`poll_timeout`](Self::poll_timeout) names no time: cheaper to ask than both.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        !self.table.has_deadline() && !self.reopening.has_deadline() && !self.out.has_event()
+    }
+
     /// True if a MAD waits to be sent.
     pub fn wants_transmit(&self) -> bool {
         self.out.has_mad()

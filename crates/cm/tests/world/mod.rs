@@ -143,7 +143,11 @@ impl World {
     }
 
     pub fn next_deadline(&self) -> Option<Time> {
-        [self.a.cm.poll_timeout(), self.b.cm.poll_timeout()].into_iter().flatten().min()
+        let ends = [&self.a.cm, &self.b.cm];
+        for cm in ends {
+            assert!(!cm.is_idle() || cm.poll_timeout().is_none(), "idle, with a deadline");
+        }
+        ends.iter().filter_map(|cm| cm.poll_timeout()).min()
     }
 
     pub fn fire(&mut self) {
@@ -198,6 +202,7 @@ impl World {
         for end in [&self.a, &self.b] {
             assert!(end.cm.is_empty(), "{} connections are left", end.cm.len());
             assert_eq!((end.cm.half_open(), end.cm.poll_timeout()), (0, None));
+            assert!(end.cm.is_idle());
         }
     }
 }

@@ -56,7 +56,7 @@ impl Device {
             return Err(CreateError::LimitReached { what: "completion queues", limit });
         }
         let cq = tables.cqs.insert(CompletionQueue::new(size));
-        tables.cq_notes.insert(cq, CqNote { channel: channel.cloned(), cookie, armed: false });
+        tables.cq_notes.insert(cq, CqNote { channel: channel.cloned(), cookie });
         Ok(cq)
     }
 
@@ -157,7 +157,6 @@ impl Device {
         let shared = self.of_cq(cq);
         let mut engine = shared.lock();
         engine.nic.tables.cqs.get_mut(cq).ok_or(no_cq(cq))?.arm(notify);
-        engine.note_armed(cq);
         engine.welcome_again();
         shared.application_sleeps();
         Ok(())
@@ -184,15 +183,11 @@ impl Engine {
         Ok(cqe as usize)
     }
 
-    fn note_armed(&mut self, cq: CqId) {
-        if let Some(note) = self.nic.tables.cq_notes.get_mut(&cq) {
-            note.armed = note.channel.is_some();
-        }
-    }
-
     /// A poll of an armed CQ is the last look before sleeping, not the start of polling.
     fn is_armed(&self, cq: CqId) -> bool {
-        self.nic.tables.cq_notes.get(&cq).is_some_and(|note| note.armed)
+        let tables = &self.nic.tables;
+        tables.cqs.get(cq).is_some_and(CompletionQueue::is_armed)
+            && tables.cq_notes.get(&cq).is_some_and(|note| note.channel.is_some())
     }
 
     fn take_completions(

@@ -11,6 +11,9 @@ use uroce_wire::Slot;
 impl Engine {
     /// Serves the connection manager's timers and events.
     pub(crate) fn serve_cm(&mut self, now: Instant) {
+        if self.nic.gsi.is_idle() {
+            return;
+        }
         let cm = &mut self.nic.gsi.cm;
         if cm.poll_timeout().is_some_and(|at| at <= time(now)) {
             cm.handle_timeout(time(now));

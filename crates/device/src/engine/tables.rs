@@ -14,8 +14,6 @@ use uroce_transport::{
 pub(crate) struct CqNote {
     pub(crate) channel: Option<CompChannel>,
     pub(crate) cookie: u64,
-    /// Armed, and has not fired yet: the application is about to sleep on the channel.
-    pub(crate) armed: bool,
 }
 
 /// One field for each field of [`Context`].
@@ -102,8 +100,7 @@ impl Tables {
     /// Wakes the channels of the CQs that fired.
     pub(crate) fn deliver_cq_events(&mut self) {
         while let Some(cq) = self.cqs.pop_event() {
-            let Some(note) = self.cq_notes.get_mut(&cq) else { continue };
-            note.armed = false;
+            let Some(note) = self.cq_notes.get(&cq) else { continue };
             if let Some(channel) = &note.channel {
                 channel.push(CqEvent { cq, cookie: note.cookie });
             }

@@ -39,7 +39,15 @@ const ICRC_LEN: usize = 4;
 
 impl Engine {
     /// Lets the ready queue pairs send, round robin, up to `budget` packets. Returns how many.
+    #[inline]
     pub(super) fn transmit(&mut self, now: Instant, budget: usize, acks: Acks) -> usize {
+        if self.retry_at.is_none() && !self.wants_turn() {
+            return 0;
+        }
+        self.transmit_ready(now, budget, acks)
+    }
+
+    fn transmit_ready(&mut self, now: Instant, budget: usize, acks: Acks) -> usize {
         if self.retry_at.is_some_and(|at| at > now.as_nanos()) {
             return 0;
         }
