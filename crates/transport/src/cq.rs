@@ -6,7 +6,7 @@ use slab::Slab;
 
 use crate::cause::Cause;
 use crate::time::Instant;
-use crate::wc::{Brief, Wc};
+use crate::wc::Wc;
 
 /// Number of a completion queue inside its device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -24,8 +24,9 @@ pub enum Notify {
 /// A completion queue. It has a fixed capacity; one completion too many breaks it (R66).
 #[derive(Debug)]
 pub struct CompletionQueue {
-    entries: VecDeque<Brief>,
-    /// Those of the entries that failed, in their order. Apart from them because they are large and rare.
+    /// Without their causes, which are large and rare.
+    entries: VecDeque<Wc<()>>,
+    /// Those of the entries that failed, in their order.
     causes: VecDeque<Cause>,
     capacity: usize,
     armed: Option<Notify>,
@@ -93,9 +94,9 @@ impl CompletionQueue {
     #[inline]
     pub fn poll_each(&mut self, most: usize, mut each: impl FnMut(&Wc)) -> usize {
         let count = most.min(self.entries.len());
-        for brief in self.entries.drain(..count) {
-            let cause = if brief.is_ok() { None } else { self.causes.pop_front() };
-            each(&brief.with(cause.unwrap_or_default()));
+        for entry in self.entries.drain(..count) {
+            let cause = if entry.is_ok() { None } else { self.causes.pop_front() };
+            each(&entry.with_cause(cause.unwrap_or_default()));
         }
         count
     }
@@ -131,9 +132,9 @@ impl CompletionQueue {
     /// Removes the completions of a QP that was reset (R91).
     pub(crate) fn forget_qp(&mut self, qpn: u32) {
         let mut causes = std::mem::take(&mut self.causes).into_iter();
-        self.entries.retain(|brief| {
-            let cause = if brief.is_ok() { None } else { causes.next() };
-            let stays = brief.qpn != qpn;
+        self.entries.retain(|entry| {
+            let cause = if entry.is_ok() { None } else { causes.next() };
+            let stays = entry.qpn != qpn;
             self.causes.extend(cause.filter(|_| stays));
             stays
         });
@@ -159,7 +160,7 @@ impl CompletionQueue {
             self.event = true;
         }
         debug_assert!(!wc.is_ok() || wc.cause == Cause::None, "a success has no cause");
-        self.entries.push_back(Brief::of(wc));
+        self.entries.push_back(wc.with_cause(()));
         Ok(())
     }
 }

@@ -141,9 +141,9 @@ bitflags! {
     }
 }
 
-/// A work completion.
+/// A work completion. While it waits in its queue, it has no cause (`C`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Wc {
+pub struct Wc<C = Cause> {
     /// Cookie of the work request.
     pub wr_id: u64,
     /// Outcome.
@@ -170,78 +170,33 @@ pub struct Wc {
     /// Sender's address (UD).
     pub src_ip: Option<IpAddr>,
     /// Why it failed.
-    pub cause: Cause,
+    pub cause: C,
 }
 
-/// A completion without its cause, as it waits in its queue: most succeed, and the cause is the larger half.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Brief {
-    wr_id: u64,
-    timestamp: u64,
-    imm: Option<u32>,
-    invalidated: Option<u32>,
-    vendor_err: u32,
-    byte_len: u32,
-    pub(crate) qpn: u32,
-    src_qpn: u32,
-    flags: WcFlags,
-    status: WcStatus,
-    opcode: WcOpcode,
-    src_ip: Option<IpAddr>,
-}
-
-impl Brief {
-    #[inline]
-    pub(crate) fn of(wc: &Wc) -> Self {
-        let Wc { wr_id, timestamp, imm, invalidated, vendor_err, byte_len, qpn, .. } = *wc;
-        let Wc { src_qpn, flags, status, opcode, src_ip, .. } = *wc;
-        Brief {
-            wr_id,
-            timestamp,
-            imm,
-            invalidated,
-            vendor_err,
-            byte_len,
-            qpn,
-            src_qpn,
-            flags,
-            status,
-            opcode,
-            src_ip,
-        }
-    }
-
-    #[inline]
-    pub(crate) fn with(self, cause: Cause) -> Wc {
-        let Brief { wr_id, timestamp, imm, invalidated, vendor_err, byte_len, qpn, .. } = self;
-        let Brief { src_qpn, flags, status, opcode, src_ip, .. } = self;
-        Wc {
-            wr_id,
-            timestamp,
-            imm,
-            invalidated,
-            vendor_err,
-            byte_len,
-            qpn,
-            src_qpn,
-            flags,
-            status,
-            opcode,
-            src_ip,
-            cause,
-        }
-    }
-
-    #[inline]
-    pub(crate) fn is_ok(&self) -> bool {
-        self.status == WcStatus::Success
-    }
-}
-
-impl Wc {
+impl<C> Wc<C> {
     /// True if the work request succeeded.
     pub fn is_ok(&self) -> bool {
         self.status == WcStatus::Success
+    }
+
+    /// The same with this cause.
+    #[inline]
+    pub(crate) fn with_cause<D>(&self, cause: D) -> Wc<D> {
+        Wc {
+            wr_id: self.wr_id,
+            status: self.status,
+            opcode: self.opcode,
+            vendor_err: self.vendor_err,
+            byte_len: self.byte_len,
+            imm: self.imm,
+            invalidated: self.invalidated,
+            timestamp: self.timestamp,
+            qpn: self.qpn,
+            src_qpn: self.src_qpn,
+            flags: self.flags,
+            src_ip: self.src_ip,
+            cause,
+        }
     }
 }
 
