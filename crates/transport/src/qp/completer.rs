@@ -262,7 +262,7 @@ impl QueuePair {
             NakCode::RemoteAccess => WcStatus::RemAccessErr,
             NakCode::RemoteOperational | NakCode::PsnSequence => WcStatus::RemOpErr,
         };
-        let peer = self.attr.av.map(|av| av.remote);
+        let peer = self.peer();
         self.fail_oldest_send(now, status, Cause::Refused { peer, psn, code }, cx);
     }
 }

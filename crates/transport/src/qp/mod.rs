@@ -190,8 +190,12 @@ impl QueuePair {
 
     /// The address of the peer, if it acknowledges what it gets.
     pub fn acknowledging_peer(&self) -> Option<IpAddr> {
-        let av = self.attr.av.filter(|_| self.init.qp_type.is_reliable())?;
-        Some(av.remote)
+        self.peer().filter(|_| self.init.qp_type.is_reliable())
+    }
+
+    /// The address of the peer, once it is known.
+    fn peer(&self) -> Option<IpAddr> {
+        self.attr.av.as_ref().map(|av| av.remote)
     }
 
     /// Lets the next request packet ask for an ACK, because the ones behind it have to wait. False if

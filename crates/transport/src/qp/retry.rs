@@ -52,7 +52,7 @@ impl QueuePair {
             return;
         }
         if self.requester.retries_left == 0 {
-            let peer = self.attr.av.map(|av| av.remote);
+            let peer = self.peer();
             let retries = self.requester.retry_cnt;
             let cause = Cause::TooManySequenceNaks { peer, psn, retries };
             cx.counters.retry_exceeded_err += 1;
@@ -97,7 +97,7 @@ impl QueuePair {
         let wait_us = rnr_timer_us(timer);
         if self.requester.rnr_retry != RNR_RETRY_FOR_EVER {
             if self.requester.rnr_retries_left == 0 {
-                let peer = self.attr.av.map(|av| av.remote);
+                let peer = self.peer();
                 let retries = self.requester.rnr_retry;
                 let cause = Cause::NeverReady { peer, psn, retries, wait_us };
                 cx.counters.retry_rnr_exceeded_err += 1;
@@ -136,7 +136,7 @@ impl QueuePair {
         cx.counters.ack_timeout += 1;
         if self.requester.retries_left == 0 {
             let cause = Cause::NoAnswer {
-                peer: self.attr.av.map(|av| av.remote),
+                peer: self.peer(),
                 psn: self.requester.una,
                 retries: self.requester.retry_cnt,
                 timeout_ns: ack_timeout_ns(self.attr.timeout).unwrap_or(0),

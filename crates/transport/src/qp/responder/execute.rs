@@ -190,7 +190,7 @@ impl QueuePair {
             Operation::Write if !packet.info.has_imm() => cx.counters.rdma_recvs += 1,
             Operation::Write | Operation::Send => {
                 let length = message.map_or(0, |message| message.done);
-                let peer = self.attr.av.map(|av| av.remote);
+                let peer = self.peer();
                 self.report_receive(packet, length as u32, peer, cx);
             }
             _ => cx.counters.rdma_recvs += 1,

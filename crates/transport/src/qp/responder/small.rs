@@ -4,8 +4,6 @@
 //! Whatever else it is, or when the copy is not allowed, nothing has changed, and the long way,
 //! `handle_reliable`, decides.
 
-use std::net::IpAddr;
-
 use uroce_memory::Access;
 use uroce_wire::{Opcode, Packet};
 
@@ -104,9 +102,5 @@ impl QueuePair {
         }
         cx.counters.rdma_recvs += 1;
         true
-    }
-
-    fn peer(&self) -> Option<IpAddr> {
-        self.attr.av.as_ref().map(|av| av.remote)
     }
 }
