@@ -148,6 +148,12 @@ impl Requester {
         self.rnr_until.or_else(|| probe.chain(self.ack_deadline).min())
     }
 
+    /// True if what goes out next has never been out, and nothing holds it back.
+    #[inline]
+    pub(crate) fn sends_new(&self) -> bool {
+        self.psn == self.next_new && self.rnr_until.is_none() && !self.repair.is_under_way()
+    }
+
     /// Forgets READs that will be asked for again from `psn` on.
     pub(crate) fn forget_reads_from(&mut self, psn: Psn) {
         while self.reads.back().is_some_and(|read| read.last.since(psn) >= 0) {

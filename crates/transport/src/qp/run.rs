@@ -111,9 +111,7 @@ impl QueuePair {
         let usual = self.awake
             && matches!(self.state, QpState::Rts | QpState::Sqd)
             && middle.psn == requester.psn
-            && requester.psn == requester.next_new
-            && requester.rnr_until.is_none()
-            && !requester.repair.is_under_way();
+            && requester.sends_new();
         let packets = middle.left.min(most).min(self.window_room());
         if !usual || packets < 2 {
             return None;

@@ -56,17 +56,14 @@ impl QueuePair {
     #[inline]
     fn is_small(&self, wqe: &SendWqe) -> bool {
         let plain = SendFlags::SIGNALED;
-        let requester = &self.requester;
         matches!(wqe.op, SendOp::Send | SendOp::Write { .. })
             && self.init.qp_type == QpType::Rc
             && self.state == QpState::Rts
             && (1..=self.mtu()).contains(&wqe.length)
             && plain.contains(wqe.flags)
             && !wqe.numbered
-            && requester.psn == requester.next_new
-            && requester.middle.is_none()
-            && requester.rnr_until.is_none()
-            && !requester.repair.is_under_way()
+            && self.requester.middle.is_none()
+            && self.requester.sends_new()
     }
 
     /// Bookkeeping behind such a packet, as `note_sent` does it for others.

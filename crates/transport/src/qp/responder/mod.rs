@@ -118,6 +118,12 @@ impl Responder {
         self.expected
     }
 
+    /// True if this is that PSN, and nothing behind it was refused or kept.
+    #[inline]
+    fn goes_on_with(&self, psn: Psn) -> bool {
+        psn == self.expected && !self.silent && self.kept.is_none()
+    }
+
     /// Changes how many READs and atomics are remembered; the newest survive (B32).
     pub(crate) fn set_depth(&mut self, depth: u8) {
         self.depth = depth;

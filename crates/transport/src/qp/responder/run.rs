@@ -20,15 +20,12 @@ impl QueuePair {
         payload: &MrSlice<'_>,
         cx: &mut Context<'_>,
     ) -> bool {
-        let responder = &self.responder;
-        let Some(message) = responder.message else {
+        let Some(message) = self.responder.message else {
             return false;
         };
         let usual = head.info.position == Position::Middle
             && head.info.operation == message.operation
-            && head.bth.psn == responder.expected
-            && !responder.silent
-            && responder.kept.is_none();
+            && self.responder.goes_on_with(head.bth.psn);
         if !usual || !self.place_middles(&message, payload, cx) {
             return false;
         }

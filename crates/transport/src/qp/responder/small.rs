@@ -44,15 +44,12 @@ impl QueuePair {
 
     #[inline]
     fn takes_small(&self, arrival: &Arrival, packet: &Packet<'_>) -> bool {
-        let responder = &self.responder;
         let ready = self.state == QpState::Rts || self.state == QpState::Rtr && self.established;
         let length = packet.payload().len();
         self.init.qp_type == QpType::Rc
             && ready
-            && packet.bth.psn == responder.expected
-            && responder.message.is_none()
-            && !responder.silent
-            && responder.kept.is_none()
+            && self.responder.goes_on_with(packet.bth.psn)
+            && self.responder.message.is_none()
             && arrival.traffic_class & 3 != 3
             && usize::from(packet.bth.pad) == pad_of(length)
             && (1..=self.attr.path_mtu.bytes()).contains(&length)
