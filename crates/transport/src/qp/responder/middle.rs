@@ -4,8 +4,8 @@
 //! memory and one copy. Whatever else it is, or when the check fails, nothing has changed and the long
 //! way, `run_request`, decides.
 
-use uroce_memory::Access;
-use uroce_wire::{Operation, Packet, Position};
+use uroce_memory::{Access, MemTable, MrSlice};
+use uroce_wire::{Operation, Packet};
 
 use crate::context::Context;
 use crate::qp::QueuePair;
@@ -19,37 +19,46 @@ impl QueuePair {
             return false;
         };
         let data = packet.payload();
-        let regular = packet.info.position == Position::Middle
-            && packet.info.operation == message.operation
+        let regular = message.contains(packet)
             && packet.bth.pad == 0
             && data.len() == self.attr.path_mtu.bytes();
         if !regular || !self.place_middle(&message, data, cx) {
             return false;
         }
-        let done = message.done + data.len() as u64;
-        self.responder.message = Some(Message { done, ..message });
-        self.responder.expected = packet.bth.psn.add(1);
+        self.responder.pass_middle(data.len(), packet.bth.psn.add(1));
         true
     }
 
     /// Copies the payload to its place; false, with nothing written, if that is not allowed.
     fn place_middle(&self, message: &Message, data: &[u8], cx: &mut Context<'_>) -> bool {
-        let done = message.done + data.len() as u64;
+        let length = data.len() as u64;
         match message.operation {
             Operation::Write => {
-                let (by, va) = (self.requirer(), message.va.wrapping_add(message.done));
-                let need = Access::REMOTE_WRITE;
-                let slice = cx.mem.check(message.rkey, by, need, va, data.len() as u64);
-                done < message.length
-                    && self.attr.access.contains(need)
-                    && slice.is_ok_and(|slice| slice.copy_in(0, data).is_ok())
+                let place = self.place_in_write(message, length, cx.mem);
+                place.is_some_and(|place| place.copy_in(0, data).is_ok())
             }
             Operation::Send => {
                 let recv = &self.responder.recv;
-                done <= recv.length
+                message.done + length <= recv.length
                     && cx.mem.scatter(self.recv_pd(cx), &recv.sges, message.done, data).is_ok()
             }
             _ => false,
         }
+    }
+
+    /// Where the next `length` bytes of a WRITE go, of which they are not the last; `None` if that is not
+    /// allowed.
+    #[inline]
+    pub(super) fn place_in_write<'m>(
+        &self,
+        message: &Message,
+        length: u64,
+        mem: &'m MemTable,
+    ) -> Option<MrSlice<'m>> {
+        let (need, va) = (Access::REMOTE_WRITE, message.va.wrapping_add(message.done));
+        if message.done + length >= message.length || !self.attr.access.contains(need) {
+            return None;
+        }
+        mem.check(message.rkey, self.requirer(), need, va, length).ok()
     }
 }

@@ -19,7 +19,7 @@ mod unreliable;
 use std::collections::VecDeque;
 
 use uroce_memory::{PdId, Requirer};
-use uroce_wire::{Operation, Packet, Psn};
+use uroce_wire::{Operation, Packet, Position, Psn};
 
 use crate::attr::QpType;
 use crate::context::{Arrival, Context};
@@ -48,6 +48,14 @@ struct Message {
     length: u64,
     /// Bytes that have arrived.
     done: u64,
+}
+
+impl Message {
+    /// True if this is one of its packets, neither the first nor the last.
+    #[inline]
+    fn contains(&self, packet: &Packet<'_>) -> bool {
+        packet.info.position == Position::Middle && packet.info.operation == self.operation
+    }
 }
 
 /// State of the responder of one QP.
@@ -122,6 +130,15 @@ impl Responder {
     #[inline]
     fn goes_on_with(&self, psn: Psn) -> bool {
         psn == self.expected && !self.silent && self.kept.is_none()
+    }
+
+    /// Middle packets of the message, up to the one before PSN `next`, have brought so many bytes to their place.
+    #[inline]
+    fn pass_middle(&mut self, length: usize, next: Psn) {
+        if let Some(message) = &mut self.message {
+            message.done += length as u64;
+        }
+        self.expected = next;
     }
 
     /// Changes how many READs and atomics are remembered; the newest survive (B32).

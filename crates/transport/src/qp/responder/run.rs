@@ -1,7 +1,7 @@
 //! The responder's part in runs: the middle of a message that comes in, and the middle of a READ response.
 
 use uroce_memory::{Access, MrSlice, Sge};
-use uroce_wire::{Bth, Opcode, Operation, Packet, Position};
+use uroce_wire::{Bth, Opcode, Operation, Packet};
 
 use crate::context::Context;
 use crate::qp::QueuePair;
@@ -23,15 +23,11 @@ impl QueuePair {
         let Some(message) = self.responder.message else {
             return false;
         };
-        let usual = head.info.position == Position::Middle
-            && head.info.operation == message.operation
-            && self.responder.goes_on_with(head.bth.psn);
+        let usual = message.contains(head) && self.responder.goes_on_with(head.bth.psn);
         if !usual || !self.place_middles(&message, payload, cx) {
             return false;
         }
-        let done = message.done + payload.len() as u64;
-        self.responder.message = Some(Message { done, ..message });
-        self.responder.expected = head.bth.psn.add(packets);
+        self.responder.pass_middle(payload.len(), head.bth.psn.add(packets));
         if head.bth.ack_req {
             self.acknowledge_request(cx);
         }
@@ -46,22 +42,14 @@ impl QueuePair {
         cx: &mut Context<'_>,
     ) -> bool {
         let length = payload.len() as u64;
-        let done = message.done + length;
         let place = match message.operation {
-            Operation::Write => {
-                let need = Access::REMOTE_WRITE;
-                if done >= message.length || !self.attr.access.contains(need) {
-                    return false;
-                }
-                let va = message.va.wrapping_add(message.done);
-                cx.mem.check(message.rkey, self.requirer(), need, va, length).ok()
-            }
+            Operation::Write => self.place_in_write(message, length, cx.mem),
             Operation::Send => {
                 let &[Sge { addr, length: room, lkey }] = &self.responder.recv.sges[..] else {
                     return false;
                 };
                 let Some(addr) = addr.checked_add(message.done) else { return false };
-                if done > u64::from(room) {
+                if message.done + length > u64::from(room) {
                     return false;
                 }
                 let place = Sge { addr, length: length as u32, lkey };
