@@ -30,8 +30,6 @@ enum Turn {
     Led,
     /// The datapath takes no more.
     Blocked,
-    /// What is next may go past the datapath.
-    Run,
 }
 
 /// Bytes of the ICRC.
@@ -61,7 +59,7 @@ impl Engine {
             match turn {
                 Turn::Idle => {}
                 Turn::Patient => self.nic.patient.push_back(qpn),
-                Turn::More | Turn::Run => self.nic.ready.push(qpn),
+                Turn::More => self.nic.ready.push(qpn),
                 Turn::Led => self.nic.ready.follow(qpn),
                 Turn::Blocked => {
                     self.nic.ready.resume(qpn);
@@ -82,21 +80,22 @@ impl Engine {
             let (more, turn) = self.fill(qpn, now, share - sent, acks, runs);
             sent += more;
             match turn {
-                Turn::Run => {
+                None => {
                     let carried = self.carry(qpn, now, share - sent);
                     runs = carried > 0;
                     sent += carried;
                 }
-                Turn::Blocked if !blocked => {
+                Some(Turn::Blocked) if !blocked => {
                     blocked = true;
                     self.flush(now);
                 }
-                _ => return (sent, turn),
+                Some(turn) => return (sent, turn),
             }
         }
     }
 
-    /// Packets of `qpn`, up to `share`, as far as the datapath has room; with `runs`, up to what may be one.
+    /// Packets of `qpn`, up to `share`, as far as the datapath has room. With `runs`, the turn has not ended when
+    /// what is next may go past the datapath.
     fn fill(
         &mut self,
         qpn: Qpn,
@@ -104,22 +103,22 @@ impl Engine {
         share: usize,
         acks: Acks,
         runs: bool,
-    ) -> (usize, Turn) {
+    ) -> (usize, Option<Turn>) {
         let Engine { nic, datapath, .. } = self;
         let Nic { qps, tables, timers, flight, trains, ready, local, icrc_caps, .. } = nic;
         let Some(entry) = qps.get_mut(qpn) else {
-            return (0, Turn::Idle);
+            return (0, Some(Turn::Idle));
         };
         entry.kept = 0;
         let allowance = flight.allowance(entry);
         for sent in 0..share {
             if runs && entry.qp.may_run() {
                 flight.account(entry);
-                return (sent, Turn::Run);
+                return (sent, None);
             }
             let Some(space) = datapath.tx_space() else {
                 flight.account(entry);
-                return (sent, Turn::Blocked);
+                return (sent, Some(Turn::Blocked));
             };
             let allowed = entry.qp.bytes_in_flight() < allowance || entry.qp.ask_for_ack();
             let context = &mut tables.context();
@@ -132,7 +131,8 @@ impl Engine {
                 timers.arm(qpn.get(), entry.qp.poll_timeout(), &mut entry.armed);
                 flight.pass(entry, sent, !allowed && entry.qp.wants_request());
                 entry.ready = entry.wants_turn();
-                return (sent, if entry.ready { Turn::Patient } else { Turn::Idle });
+                let turn = if entry.ready { Turn::Patient } else { Turn::Idle };
+                return (sent, Some(turn));
             };
             if out.path.dst.is_ipv4() == local.is_ipv4() {
                 if trains.part(out.path.dst, entry.qp.doubts_trains(), now) {
@@ -146,17 +146,17 @@ impl Engine {
             match out.step {
                 Step::Leads if ready.leads() => {
                     flight.account(entry);
-                    return (sent + 1, Turn::Led);
+                    return (sent + 1, Some(Turn::Led));
                 }
                 Step::Ends if ready.follows() => {
                     flight.pass(entry, sent + 1, false);
-                    return (sent + 1, Turn::More);
+                    return (sent + 1, Some(Turn::More));
                 }
                 _ => {}
             }
         }
         flight.pass(entry, share, false);
-        (share, Turn::More)
+        (share, Some(Turn::More))
     }
 
     /// Sends what is committed. What the kernel refuses stays and is tried again a little later.
