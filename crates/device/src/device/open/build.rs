@@ -80,6 +80,7 @@ impl Blueprint {
             active_mtu: active_mtu.code(),
             slot,
         };
+        let in_trains = datapath.caps().segments > 1;
         let nic = Nic {
             local,
             slot,
@@ -87,8 +88,8 @@ impl Blueprint {
             qps: QpTable::new(qpns, slot),
             timers: Timers::default(),
             flight: Flight::new(IN_FLIGHT_BYTES),
-            trains: Trains::new(datapath.caps().segments > 1),
-            ready: Ready::new(datapath.caps().segments > 1),
+            trains: Trains::new(in_trains),
+            ready: Ready::new(in_trains),
             patient: VecDeque::new(),
             unnoted: None,
             tables: Tables::new(MemTable::new(keys, mem_limits(&limits)), first_object(number)),
