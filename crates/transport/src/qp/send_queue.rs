@@ -233,7 +233,6 @@ impl SendQueue {
         Ok((length, at))
     }
 
-    #[cold]
     fn push_destination(&mut self, ud: &UdDestination) -> u64 {
         self.destinations.push_back(*ud);
         self.destinations_retired + self.destinations.len() as u64
