@@ -197,6 +197,21 @@ impl QueuePair {
         }
     }
 
+    /// The completion of a receive work request that has got so many bytes of a plain SEND.
+    #[inline]
+    pub(super) fn received(&self, wr_id: u64, byte_len: u32, src_ip: Option<IpAddr>) -> Wc {
+        Wc {
+            wr_id,
+            opcode: WcOpcode::Recv,
+            byte_len,
+            qpn: self.init.qpn.get(),
+            src_qpn: self.attr.dest_qpn,
+            flags: WcFlags::GRH,
+            src_ip,
+            ..Wc::default()
+        }
+    }
+
     /// Completes the receive work request in use with success; `src_ip` sent the message.
     pub(super) fn report_receive(
         &mut self,
@@ -206,22 +221,16 @@ impl QueuePair {
         cx: &mut Context<'_>,
     ) {
         self.responder.recv_taken = false;
-        let write = packet.info.operation == Operation::Write;
-        let mut flags = WcFlags::GRH;
-        flags.set(WcFlags::WITH_IMM, packet.immdt().is_some());
-        flags.set(WcFlags::WITH_INV, packet.ieth().is_some());
-        let wc = Wc {
-            wr_id: self.responder.recv.wr_id,
-            opcode: if write { WcOpcode::RecvRdmaWithImm } else { WcOpcode::Recv },
-            byte_len,
-            imm: packet.immdt(),
-            invalidated: packet.ieth(),
-            qpn: self.init.qpn.get(),
-            src_qpn: packet.deth().map_or(self.attr.dest_qpn, |deth| deth.src_qpn.get()),
-            flags,
-            src_ip,
-            ..Wc::default()
-        };
+        let mut wc = self.received(self.responder.recv.wr_id, byte_len, src_ip);
+        if packet.info.operation == Operation::Write {
+            wc.opcode = WcOpcode::RecvRdmaWithImm;
+        }
+        (wc.imm, wc.invalidated) = (packet.immdt(), packet.ieth());
+        wc.flags.set(WcFlags::WITH_IMM, wc.imm.is_some());
+        wc.flags.set(WcFlags::WITH_INV, wc.invalidated.is_some());
+        if let Some(deth) = packet.deth() {
+            wc.src_qpn = deth.src_qpn.get();
+        }
         self.complete_recv(wc, packet.bth.solicited, cx);
     }
 

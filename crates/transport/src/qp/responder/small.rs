@@ -11,7 +11,6 @@ use crate::attr::{QpState, QpType};
 use crate::context::{Arrival, Context};
 use crate::qp::QueuePair;
 use crate::qp::piece::pad_of;
-use crate::wc::{Wc, WcFlags, WcOpcode};
 
 impl QueuePair {
     /// Executes the request if it is such a message, the one that is expected, and nothing else is going
@@ -70,16 +69,7 @@ impl QueuePair {
             return false;
         }
         self.recv_queue.drop_front_of_one();
-        let wc = Wc {
-            wr_id,
-            opcode: WcOpcode::Recv,
-            byte_len: data.len() as u32,
-            qpn: self.init.qpn.get(),
-            src_qpn: self.attr.dest_qpn,
-            flags: WcFlags::GRH,
-            src_ip: self.peer(),
-            ..Wc::default()
-        };
+        let wc = self.received(wr_id, data.len() as u32, self.peer());
         self.complete_recv(wc, packet.bth.solicited, cx);
         true
     }
