@@ -16,6 +16,17 @@ pub enum IpId {
     NotPresent,
 }
 
+impl IpId {
+    /// The field as the ICRC covers it. Where nobody can see it, 0, which it is in what this crate sends; IPv6
+    /// counts as 0, too.
+    pub fn known_or_zero(self) -> u16 {
+        match self {
+            IpId::Known(id) => id,
+            IpId::Hidden(_) | IpId::NotPresent => 0,
+        }
+    }
+}
+
 /// One received UDP datagram with the header fields that RoCEv2 needs.
 #[derive(Debug, Clone, Copy)]
 pub struct RxPacket<'a> {

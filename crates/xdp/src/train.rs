@@ -106,11 +106,7 @@ fn is_right(packet: &RxPacket<'_>, bytes: &[u8]) -> bool {
         src_port: packet.src.port(),
         dst_port: packet.dst.port(),
     };
-    let id = match packet.ip_id {
-        IpId::Known(id) => id,
-        IpId::Hidden(_) | IpId::NotPresent => 0,
-    };
-    verify(&flow, id, bytes)
+    verify(&flow, packet.ip_id.known_or_zero(), bytes)
 }
 
 #[cfg(test)]

@@ -315,10 +315,7 @@ fn commit(path: &mut impl Datapath, route: &Route, payload: &[u8], sent: &mut Ve
 }
 
 fn flow_of(packet: &RxPacket<'_>) -> (Flow, u16) {
-    let id = match packet.ip_id {
-        IpId::Known(id) => id,
-        IpId::Hidden(_) | IpId::NotPresent => 0,
-    };
     let (src, dst) = (packet.src, packet.dst);
-    (Flow { src: src.ip(), dst: dst.ip(), src_port: src.port(), dst_port: dst.port() }, id)
+    let (src_port, dst_port) = (src.port(), dst.port());
+    (Flow { src: src.ip(), dst: dst.ip(), src_port, dst_port }, packet.ip_id.known_or_zero())
 }

@@ -16,7 +16,7 @@ use pcap_file::pcapng::{PcapNgBlock, PcapNgWriter};
 
 use super::PcapError;
 use super::frame::{self, Headers, MAX_HEADERS};
-use crate::packet::{IpId, RxPacket};
+use crate::packet::RxPacket;
 use crate::route::Route;
 use crate::sys::udp::RECV_ROOM;
 
@@ -169,16 +169,12 @@ impl PcapWriter {
     /// Records a packet that arrived. A hidden identification is recorded as 0: the ICRC of the
     /// recorded packet is then right only if the sender used 0, as this crate's senders do.
     pub fn received(&self, packet: &RxPacket<'_>) {
-        let id = match packet.ip_id {
-            IpId::Known(id) => id,
-            IpId::Hidden(_) | IpId::NotPresent => 0,
-        };
         let headers = Headers {
             src: packet.src,
             dst: packet.dst,
             traffic_class: packet.traffic_class,
             hop_limit: packet.hop_limit,
-            id,
+            id: packet.ip_id.known_or_zero(),
         };
         self.record(Direction::Inbound, &headers, packet.payload);
     }
