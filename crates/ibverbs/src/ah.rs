@@ -4,7 +4,7 @@ use crate::abi::{
     ibv_ah, ibv_ah_attr, ibv_context, ibv_gid, ibv_global_route, ibv_grh, ibv_pd, ibv_wc,
 };
 use crate::context::{Ctx, ctx_of};
-use crate::errno::{Errno, INVALID};
+use crate::errno::{Errno, INVALID, made};
 use crate::object::{Object, zeroed};
 use crate::outcome::{minus_one, pointer, status};
 use crate::pd::pd_of;
@@ -94,8 +94,7 @@ pub(crate) unsafe extern "C" fn ibv_create_ah_from_wc(
         // SAFETY: by the contract.
         let mut attr = unsafe { answer_to(wc, grh, port)? };
         // SAFETY: by the contract, and the attributes are ours.
-        let ah = unsafe { ibv_create_ah(pd, &raw mut attr) };
-        if ah.is_null() { Err(std::io::Error::last_os_error().into()) } else { Ok(ah) }
+        made(unsafe { ibv_create_ah(pd, &raw mut attr) })
     })
 }
 

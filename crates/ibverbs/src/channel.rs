@@ -64,7 +64,7 @@ pub(crate) fn make_blocking(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     let flags = flags_of(fd)?;
     // SAFETY: a descriptor that lives, and a command without pointers.
     if unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK) } < 0 {
-        return Err(std::io::Error::last_os_error().into());
+        return Err(Errno::last());
     }
     Ok(())
 }
@@ -79,7 +79,7 @@ pub(crate) fn patience(fd: BorrowedFd<'_>) -> Result<Option<Duration>, Errno> {
 fn flags_of(fd: BorrowedFd<'_>) -> Result<c_int, Errno> {
     // SAFETY: a descriptor that lives, and a command without arguments.
     match unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) } {
-        flags if flags < 0 => Err(std::io::Error::last_os_error().into()),
+        flags if flags < 0 => Err(Errno::last()),
         flags => Ok(flags),
     }
 }

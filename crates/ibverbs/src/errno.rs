@@ -25,6 +25,18 @@ pub(crate) fn set_errno(errno: Errno) {
     unsafe { *libc::__errno_location() = errno.0 }
 }
 
+impl Errno {
+    /// Why a system call, or a call that C makes of us, has just failed.
+    pub(crate) fn last() -> Errno {
+        io::Error::last_os_error().into()
+    }
+}
+
+/// What a call has made that returns null when it fails, and sets errno.
+pub(crate) fn made<T>(object: *mut T) -> Result<*mut T, Errno> {
+    if object.is_null() { Err(Errno::last()) } else { Ok(object) }
+}
+
 impl From<io::Error> for Errno {
     fn from(error: io::Error) -> Errno {
         Errno(error.raw_os_error().unwrap_or(libc::EIO))

@@ -22,7 +22,7 @@ pub(crate) fn new_file(interface: &Arc<Interface>) -> Result<File, Errno> {
     // SAFETY: a string that ends with 0.
     let descriptor = unsafe { libc::memfd_create(c"uroce".as_ptr(), libc::MFD_CLOEXEC) };
     if descriptor < 0 {
-        return Err(std::io::Error::last_os_error().into());
+        return Err(Errno::last());
     }
     // SAFETY: just made.
     let file = unsafe { File::from_raw_fd(descriptor) };
@@ -46,7 +46,7 @@ fn identity(descriptor: c_int) -> Result<Identity, Errno> {
     let mut status = MaybeUninit::<libc::stat>::uninit();
     // SAFETY: room for what the kernel writes.
     if unsafe { libc::fstat(descriptor, status.as_mut_ptr()) } != 0 {
-        return Err(std::io::Error::last_os_error().into());
+        return Err(Errno::last());
     }
     // SAFETY: the kernel has written it.
     let status = unsafe { status.assume_init() };

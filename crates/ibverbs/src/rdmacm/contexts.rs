@@ -4,7 +4,7 @@ use crate::abi::{ibv_context, ibv_device, ibv_pd, ibv_xrcd, ibv_xrcd_init_attr};
 use crate::card::Card;
 use crate::context::{ctx_of, ibv_open_device};
 use crate::device_list::device_of;
-use crate::errno::{Errno, INVALID};
+use crate::errno::{Errno, INVALID, made};
 use crate::outcome::{pointer, value};
 use crate::pd::ibv_alloc_pd;
 use crate::settings;
@@ -56,10 +56,7 @@ pub(crate) fn on(interface: Interface) -> Result<Used, Errno> {
     // SAFETY: null, or a context.
     let card = unsafe { ctx_of(verbs) }?.card()?;
     // SAFETY: a context.
-    let pd = unsafe { ibv_alloc_pd(verbs) };
-    if pd.is_null() {
-        return Err(std::io::Error::last_os_error().into());
-    }
+    let pd = made(unsafe { ibv_alloc_pd(verbs) })?;
     let used = Used { verbs, pd, xrcd: null_mut(), card, address };
     open.push(used.clone());
     Ok(used)
@@ -74,7 +71,7 @@ pub(crate) fn xrcd(verbs: *mut ibv_context) -> Result<*mut ibv_xrcd, Errno> {
         // SAFETY: a context that stays open, and attributes as the manual page wants them.
         used.xrcd = unsafe { open_xrcd(verbs, &raw mut attr) };
     }
-    if used.xrcd.is_null() { Err(std::io::Error::last_os_error().into()) } else { Ok(used.xrcd) }
+    made(used.xrcd)
 }
 
 /// rdma_get_devices(3): the contexts that ids can use.

@@ -158,7 +158,7 @@ fn of_type(init: &ibv_qp_init_attr, info: &rdma_addrinfo) -> ibv_qp_init_attr {
 
 /// The result of a call that returns -1 and sets errno.
 pub(crate) fn done(result: c_int) -> Result<(), Errno> {
-    if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error().into()) }
+    if result == 0 { Ok(()) } else { Err(Errno::last()) }
 }
 
 /// rdma_destroy_ep(3).

@@ -138,7 +138,7 @@ fn random_psn() -> Result<Psn, Errno> {
     // SAFETY: 4 bytes of our own.
     let got = unsafe { libc::getrandom(random.as_mut_ptr().cast(), random.len(), 0) };
     if got != random.len() as isize {
-        return Err(std::io::Error::last_os_error().into());
+        return Err(Errno::last());
     }
     Ok(Psn::new(u32::from_ne_bytes(random) & 0xff_ffff))
 }

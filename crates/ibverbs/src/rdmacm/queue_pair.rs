@@ -8,7 +8,7 @@ use super::qp_values::mask;
 use crate::abi::{ibv_context, ibv_cq, ibv_pd, ibv_qp, ibv_qp_init_attr, ibv_qp_init_attr_ex};
 use crate::channel::{ibv_create_comp_channel, ibv_destroy_comp_channel};
 use crate::cq::{ibv_create_cq, ibv_destroy_cq};
-use crate::errno::{Errno, INVALID};
+use crate::errno::{Errno, INVALID, made};
 use crate::object::zeroed;
 use crate::outcome::{minus_one, value};
 use crate::qp::{create_qp_ex, ibv_create_qp, ibv_destroy_qp, qp_of};
@@ -132,8 +132,7 @@ pub(super) unsafe fn queue(
     // SAFETY: by the contract.
     unsafe {
         *channel = ibv_create_comp_channel(verbs);
-        let cq = ibv_create_cq(verbs, size, null_mut(), *channel, 0);
-        if cq.is_null() { Err(std::io::Error::last_os_error().into()) } else { Ok(cq) }
+        made(ibv_create_cq(verbs, size, null_mut(), *channel, 0))
     }
 }
 
@@ -148,7 +147,7 @@ unsafe fn attach(
     qp: *mut ibv_qp,
 ) -> Result<(), Errno> {
     if qp.is_null() {
-        let why = std::io::Error::last_os_error().into();
+        let why = Errno::last();
         // SAFETY: by the contract.
         unsafe { drop_queues(id, inner) };
         return Err(why);

@@ -74,7 +74,7 @@ unsafe fn create(id: *mut rdma_cm_id, attr: &mut ibv_srq_init_attr_ex) -> Result
             basic(attr)
         };
         if made.is_null() {
-            let why = std::io::Error::last_os_error().into();
+            let why = Errno::last();
             if id.qp.is_null() {
                 drop_queues(id, inner);
             }

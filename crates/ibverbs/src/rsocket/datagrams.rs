@@ -3,7 +3,6 @@
 
 use super::datagram_header::{self as header, Introduction};
 use super::datagram_port::{Arrival, Port};
-use super::link::last_error;
 use super::options::Options;
 use super::socket::Endpoint;
 use crate::errno::{Errno, INVALID};
@@ -45,7 +44,7 @@ impl Datagrams {
         // SAFETY: three numbers.
         let fd = unsafe { libc::socket(domain, kind, 0) };
         if fd < 0 {
-            return Err(last_error());
+            return Err(Errno::last());
         }
         // SAFETY: a descriptor of our own.
         let udp = UdpSocket::from(unsafe { OwnedFd::from_raw_fd(fd) });
@@ -70,7 +69,7 @@ impl Datagrams {
         // SAFETY: an address of this length.
         let done = unsafe { libc::bind(self.fd(), (&raw const storage).cast(), length) };
         if done != 0 {
-            return Err(last_error());
+            return Err(Errno::last());
         }
         settings::tell(&format_args!(
             "listening for datagrams to port {} of {}",

@@ -1,7 +1,6 @@
 //! The id of a socket, and the channel on which it hears of its connection.
 
-use super::link::last_error;
-use crate::errno::{Errno, INVALID};
+use crate::errno::{Errno, INVALID, made};
 use crate::object::zeroed;
 use crate::rdmacm::abi::{rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_event_channel};
 use crate::rdmacm::channel::{channel_of, rdma_create_event_channel, rdma_destroy_event_channel};
@@ -54,16 +53,13 @@ unsafe impl Send for Identity {}
 
 impl Identity {
     pub fn new(space: PortSpace) -> Result<Identity, Errno> {
-        let channel = rdma_create_event_channel();
-        if channel.is_null() {
-            return Err(last_error());
-        }
-        let made = id::create(channel, null_mut(), space);
-        if made.is_err() {
+        let channel = made(rdma_create_event_channel())?;
+        let id = id::create(channel, null_mut(), space);
+        if id.is_err() {
             // SAFETY: just made.
             unsafe { rdma_destroy_event_channel(channel) };
         }
-        Ok(Identity { channel, id: made? })
+        Ok(Identity { channel, id: id? })
     }
 
     /// The id, for as long as this lives.
@@ -203,10 +199,7 @@ impl Call {
 
     /// The id of the call, with a channel of its own.
     pub fn take(self) -> Result<Identity, Errno> {
-        let channel = rdma_create_event_channel();
-        if channel.is_null() {
-            return Err(last_error());
-        }
+        let channel = made(rdma_create_event_channel())?;
         // A call that is taken is not refused.
         let event = ManuallyDrop::new(self).0;
         // SAFETY: the event is alive until it is acknowledged.

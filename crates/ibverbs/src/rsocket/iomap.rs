@@ -7,7 +7,7 @@ use super::protocol::{Iomap, Remote};
 use super::stream::Stream;
 use super::transfer::{send_with, slice};
 use crate::abi::ibv_mr;
-use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
+use crate::errno::{Errno, INVALID, NOT_SUPPORTED, made};
 use crate::mr::{ibv_dereg_mr, ibv_reg_mr};
 use crate::outcome::{minus_one, number};
 use libc::{c_int, c_void, off_t, size_t};
@@ -124,10 +124,7 @@ fn map(state: &mut State, wanted: &Wanted) -> Result<u64, Errno> {
     let pd = state.identity.used()?.pd;
     let Wanted { buffer, length, .. } = *wanted;
     // SAFETY: by the contract of `riomap`.
-    let mr = unsafe { ibv_reg_mr(pd, buffer, length, WRITTEN) };
-    if mr.is_null() {
-        return Err(super::link::last_error());
-    }
+    let mr = made(unsafe { ibv_reg_mr(pd, buffer, length, WRITTEN) })?;
     state.mapped.0.push(Mapping { mr, addr: buffer.addr(), length, offset, index });
     Ok(offset)
 }

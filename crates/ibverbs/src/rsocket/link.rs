@@ -71,11 +71,11 @@ impl Link {
         // SAFETY: by the caller's promise; each object is used by the next one only.
         unsafe {
             let c_channel = ibv_create_comp_channel((*id).verbs);
-            let events = channel_of(c_channel).ok_or_else(last_error)?.events.clone();
+            let events = channel_of(c_channel).ok_or_else(Errno::last)?.events.clone();
             let size = c_int::try_from(sends + receives).unwrap_or(c_int::MAX);
             let c_cq = ibv_create_cq((*id).verbs, size, null_mut(), c_channel, 0);
             let Ok(cq) = cq_of(c_cq).map(|cq| cq.id) else {
-                let why = last_error();
+                let why = Errno::last();
                 ibv_destroy_comp_channel(c_channel);
                 return Err(why);
             };
@@ -213,10 +213,6 @@ impl Link {
 }
 
 const RESET: Errno = Errno(libc::ECONNRESET);
-
-pub(super) fn last_error() -> Errno {
-    std::io::Error::last_os_error().into()
-}
 
 impl Drop for Link {
     fn drop(&mut self) {

@@ -116,5 +116,5 @@ impl Drop for Waiting<'_> {
 pub(super) fn poll(set: &mut [pollfd], timeout: c_int) -> Result<usize, Errno> {
     // SAFETY: as many entries as are counted.
     let found = unsafe { libc::poll(set.as_mut_ptr(), set.len() as libc::nfds_t, timeout) };
-    usize::try_from(found).map_err(|_| super::link::last_error())
+    usize::try_from(found).map_err(|_| Errno::last())
 }
