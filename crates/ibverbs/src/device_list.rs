@@ -1,7 +1,7 @@
 //! `ibv_get_device_list` and what can be asked about a device that is not open.
 
 use crate::abi::ibv_device;
-use crate::errno::{Errno, INVALID};
+use crate::errno::{Errno, INVALID, made};
 use crate::object::{Object, zeroed};
 use crate::outcome::{pointer, value};
 use crate::settings;
@@ -30,22 +30,30 @@ static LISTED: Mutex<Vec<Listed>> = Mutex::new(Vec::new());
 pub(crate) unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device {
     pointer(|| {
         let devices: Vec<_> = settings::devices().into_iter().map(device_of).collect();
-        if !count.is_null() {
-            // SAFETY: not null, so by the contract an int.
-            unsafe { *count = c_int::try_from(devices.len()).map_err(|_| INVALID)? };
-        }
-        // SAFETY: calloc with sizes that do not overflow (it checks).
-        let list = unsafe { libc::calloc(devices.len() + 1, size_of::<*mut ibv_device>()) };
-        let list = list.cast::<*mut ibv_device>();
-        if list.is_null() {
-            return Err(Errno(libc::ENOMEM));
-        }
-        for (index, device) in devices.into_iter().enumerate() {
-            // SAFETY: the list has one more place than there are devices; the last stays null.
-            unsafe { *list.add(index) = device };
-        }
-        Ok(list)
+        // SAFETY: by the contract.
+        unsafe { list_of(&devices, count) }
     })
+}
+
+/// What C gets as a list: memory of its own, with a null behind the last. How many they are goes to `count`.
+///
+/// # Safety
+/// `count` is null or an int.
+pub(crate) unsafe fn list_of<T>(
+    objects: &[*mut T],
+    count: *mut c_int,
+) -> Result<*mut *mut T, Errno> {
+    let length = c_int::try_from(objects.len()).map_err(|_| INVALID)?;
+    // SAFETY: calloc with sizes that do not overflow (it checks).
+    let list = made(unsafe { libc::calloc(objects.len() + 1, size_of::<*mut T>()) })?;
+    let list = list.cast::<*mut T>();
+    // SAFETY: the list has one more place than there are objects; the last stays null.
+    unsafe { list.copy_from_nonoverlapping(objects.as_ptr(), objects.len()) };
+    if !count.is_null() {
+        // SAFETY: not null, so an int by the caller's promise.
+        unsafe { *count = length };
+    }
+    Ok(list)
 }
 
 /// ibv_free_device_list(3).

@@ -1,9 +1,9 @@
 //! The contexts that ids use: one for each device, open as long as the process, as in librdmacm.
 
-use crate::abi::{ibv_context, ibv_device, ibv_pd, ibv_xrcd, ibv_xrcd_init_attr};
+use crate::abi::{ibv_context, ibv_pd, ibv_xrcd, ibv_xrcd_init_attr};
 use crate::card::Card;
 use crate::context::{ctx_of, ibv_open_device};
-use crate::device_list::device_of;
+use crate::device_list::{device_of, list_of};
 use crate::errno::{Errno, INVALID, made};
 use crate::outcome::{pointer, value};
 use crate::pd::ibv_alloc_pd;
@@ -78,20 +78,10 @@ pub(crate) fn xrcd(verbs: *mut ibv_context) -> Result<*mut ibv_xrcd, Errno> {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rdma_get_devices(count: *mut c_int) -> *mut *mut ibv_context {
     pointer(|| {
-        let all: Vec<_> = settings::devices().into_iter().flat_map(on).collect();
-        // SAFETY: calloc checks the product; the list has one place more than contexts.
-        unsafe {
-            let list = libc::calloc(all.len() + 1, size_of::<*mut ibv_device>());
-            let list = list.cast::<*mut ibv_context>();
-            if list.is_null() {
-                return Err(Errno(libc::ENOMEM));
-            }
-            all.iter().enumerate().for_each(|(index, used)| *list.add(index) = used.verbs);
-            if !count.is_null() {
-                *count = c_int::try_from(all.len()).unwrap_or(c_int::MAX);
-            }
-            Ok(list)
-        }
+        let all = settings::devices().into_iter().flat_map(on);
+        let contexts: Vec<_> = all.map(|used| used.verbs).collect();
+        // SAFETY: by the contract.
+        unsafe { list_of(&contexts, count) }
     })
 }
 
