@@ -15,15 +15,21 @@ use uroce_device::{
 /// The devices that the program shall see: the one that UROCE_DEVICE names (by name or address), or
 /// all of this machine.
 pub(crate) fn devices() -> Vec<Interface> {
-    match std::env::var("UROCE_DEVICE") {
-        Ok(wanted) if !wanted.is_empty() => named(&wanted).into_iter().collect(),
-        _ => interfaces(),
+    match only_device() {
+        Some(wanted) => named(&wanted).into_iter().collect(),
+        None => interfaces(),
     }
 }
 
 /// The program shall see one device only.
 pub(crate) fn is_one_device() -> bool {
-    std::env::var_os("UROCE_DEVICE").is_some_and(|wanted| !wanted.is_empty())
+    only_device().is_some()
+}
+
+/// UROCE_DEVICE, if it is not empty. Bytes that are no text name no device.
+fn only_device() -> Option<String> {
+    let wanted = std::env::var_os("UROCE_DEVICE").filter(|wanted| !wanted.is_empty())?;
+    Some(wanted.to_string_lossy().into_owned())
 }
 
 fn named(wanted: &str) -> Option<Interface> {
