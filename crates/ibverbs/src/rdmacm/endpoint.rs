@@ -2,7 +2,7 @@
 
 use super::abi::{rdma_addrinfo, rdma_cm_event, rdma_cm_id};
 use super::channel::channel_of;
-use super::event::{CONNECT_REQUEST, REJECTED, acknowledge};
+use super::event::{CONNECT_REQUEST, REJECTED, keep};
 use super::id::{self, id_of, rdma_bind_addr, rdma_destroy_id};
 use super::migrate::migrate;
 use super::queue_pair::{rdma_create_qp, rdma_destroy_qp};
@@ -84,18 +84,6 @@ unsafe fn concerns(event: *mut rdma_cm_event, id: *mut rdma_cm_id) -> bool {
     // SAFETY: the caller's promise.
     unsafe {
         if (*event).event == CONNECT_REQUEST { (*event).listen_id == id } else { (*event).id == id }
-    }
-}
-
-/// # Safety
-/// By the contract.
-unsafe fn keep(id: *mut rdma_cm_id, event: *mut rdma_cm_event) {
-    // SAFETY: by the contract; an event that an id has is its own.
-    unsafe {
-        let old = std::mem::replace(&mut (*id).event, event);
-        if !old.is_null() {
-            acknowledge(old);
-        }
     }
 }
 

@@ -182,6 +182,20 @@ pub(crate) unsafe fn acknowledge(event: *mut rdma_cm_event) {
     }
 }
 
+/// The event is the id's from now on, or none is if it is null; the one that the id had is freed.
+///
+/// # Safety
+/// A living id, and an event that nobody else has.
+pub(super) unsafe fn keep(id: *mut rdma_cm_id, event: *mut rdma_cm_event) {
+    // SAFETY: the caller's promise; an event that an id has is its own.
+    unsafe {
+        let old = std::mem::replace(&mut (*id).event, event);
+        if !old.is_null() {
+            acknowledge(old);
+        }
+    }
+}
+
 /// rdma_event_str(3).
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn rdma_event_str(event: c_int) -> *const c_char {

@@ -1,9 +1,9 @@
 //! Ids: making them, binding them to an address, destroying them.
 
-use super::abi::{rdma_cm_event, rdma_cm_id, rdma_event_channel};
+use super::abi::{rdma_cm_id, rdma_event_channel};
 use super::channel::{self, channel_of};
 use super::contexts::{self, Used};
-use super::event::{acknowledge, path_to};
+use super::event::{keep, path_to};
 use super::multicast::{self, Joined};
 use super::registry::{self, Served};
 use super::sockaddr;
@@ -246,8 +246,8 @@ pub(crate) unsafe extern "C" fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int {
         release(id, inner);
         // SAFETY: by the contract; nobody uses it any more.
         unsafe {
-            let (channel, event) = ((*id).channel, (*id).event);
-            drop_events(id, channel, event);
+            let channel = (*id).channel;
+            drop_events(id, channel);
             inner.unacknowledged.wait();
             let owns_channel = inner.owns_channel.load(Ordering::Relaxed);
             Whole::destroy(id);
@@ -274,17 +274,10 @@ fn release(id: *mut rdma_cm_id, inner: &Id) {
 
 /// # Safety
 /// By the contract.
-unsafe fn drop_events(
-    id: *mut rdma_cm_id,
-    channel: *mut rdma_event_channel,
-    event: *mut rdma_cm_event,
-) {
-    // SAFETY: by the contract; an event that an id has is its own.
+unsafe fn drop_events(id: *mut rdma_cm_id, channel: *mut rdma_event_channel) {
+    // SAFETY: by the contract.
     unsafe {
-        if !event.is_null() {
-            (*id).event = null_mut();
-            acknowledge(event);
-        }
+        keep(id, null_mut());
         if let Ok(channel) = channel_of(channel) {
             channel.unpark(|event| event.id == id || event.listen_id == id);
         }
