@@ -6,7 +6,7 @@ use slab::Slab;
 
 use crate::cause::Cause;
 use crate::time::Instant;
-use crate::wc::Wc;
+use crate::wc::{Wc, into_slots};
 
 /// Number of a completion queue inside its device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -81,12 +81,7 @@ impl CompletionQueue {
 
     /// Moves up to `out.len()` completions into `out`, oldest first, and says how many.
     pub fn poll(&mut self, out: &mut [Wc]) -> usize {
-        let mut slots = out.iter_mut();
-        self.poll_each(slots.len(), |wc| {
-            if let Some(slot) = slots.next() {
-                *slot = *wc;
-            }
-        })
+        self.poll_each(out.len(), into_slots(out))
     }
 
     /// Takes up to `most` completions, oldest first, shows each to `each`, and says how many. For those

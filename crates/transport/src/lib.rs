@@ -35,5 +35,5 @@ pub use kept::KeptBuffers;
 pub use qp::{Admitted, ModifyQpError, QueuePair, Run};
 pub use srq::{SharedReceiveQueue, SrqAttr, SrqError, SrqId, SrqTable, XrcSrq, XrcdId};
 pub use time::Instant;
-pub use wc::{Wc, WcFlags, WcOpcode, WcStatus, WorkError};
+pub use wc::{Wc, WcFlags, WcOpcode, WcStatus, WorkError, into_slots};
 pub use wr::{PostError, RecvWr, SendData, SendFlags, SendOp, SendWr, UdDestination};

@@ -200,6 +200,17 @@ impl<C> Wc<C> {
     }
 }
 
+/// Fills `out` with copies of what it is shown, from the front on; what does not fit is passed over.
+#[inline]
+pub fn into_slots(out: &mut [Wc]) -> impl FnMut(&Wc) {
+    let mut slots = out.iter_mut();
+    move |wc| {
+        if let Some(slot) = slots.next() {
+            *slot = *wc;
+        }
+    }
+}
+
 impl Wc {
     /// The completion itself on success; otherwise an error that tells the story.
     ///

@@ -7,7 +7,7 @@ use crate::error::{CreateError, DestroyError, NoSuchObject};
 use crate::event_channel::EventOwner;
 use crate::limits::MAX_OBJECTS_IN_ENGINE;
 use crate::shared::Shared;
-use uroce_transport::{CompletionQueue, CqId, Notify, Wc};
+use uroce_transport::{CompletionQueue, CqId, Notify, Wc, into_slots};
 
 impl Device {
     /// `ibv_create_comp_channel`. It lives as long as a clone of it, or a CQ that uses it.
@@ -109,12 +109,7 @@ impl Device {
     /// # Errors
     /// [`NoSuchObject`].
     pub fn poll_cq(&self, cq: CqId, out: &mut [Wc]) -> Result<usize, NoSuchObject> {
-        let mut slots = out.iter_mut();
-        self.poll_cq_each(cq, slots.len(), |wc| {
-            if let Some(slot) = slots.next() {
-                *slot = *wc;
-            }
-        })
+        self.poll_cq_each(cq, out.len(), into_slots(out))
     }
 
     /// [`poll_cq`](Self::poll_cq) that shows up to `most` completions to `each` instead of copying them.
