@@ -2,11 +2,10 @@
 
 mod common;
 
-use common::{Buffer, Node, assert_ok, collect, ip, pattern, rc_pair};
-use std::time::{Duration, Instant};
+use common::{Buffer, Node, assert_ok, collect, ip, keep_busy, pattern, rc_pair};
+use std::time::Duration;
 use uroce_device::DeviceConfig;
 use uroce_device::datapath::LoopbackFabric;
-use uroce_device::memory::Sge;
 use uroce_device::transport::SendOp;
 use uroce_device::wire::Qpn;
 
@@ -44,23 +43,26 @@ impl Ends {
         (self.at_b.addr(), self.at_b.mr.rkey)
     }
 
-    fn do_one(&self, op: SendOp, sges: &[Sge]) {
-        self.a.send(self.qa, 1, op, sges);
+    /// A message of A, of which all of A's buffer is the near end.
+    fn move_one(&self, op: SendOp, (from, to): (&Buffer, &Buffer), seed: u8) {
+        from.write(0, &pattern(LENGTH, seed));
+        self.a.send(self.qa, 1, op, &[self.at_a.sge(0, LENGTH as u32)]);
         assert_ok(&collect(&[(&self.a, 1)])[0]);
+        assert!(to.bytes(0, LENGTH) == pattern(LENGTH, seed), "seed {seed}");
+    }
+
+    fn send(&self, seed: u8) {
+        self.move_one(SendOp::Send, (&self.at_a, &self.at_b), seed);
     }
 
     fn write(&self, seed: u8) {
-        self.at_a.write(0, &pattern(LENGTH, seed));
         let (va, rkey) = self.there();
-        self.do_one(SendOp::Write { va, rkey }, &[self.at_a.sge(0, LENGTH as u32)]);
-        assert!(self.at_b.bytes(0, LENGTH) == pattern(LENGTH, seed), "seed {seed}");
+        self.move_one(SendOp::Write { va, rkey }, (&self.at_a, &self.at_b), seed);
     }
 
     fn read(&self, seed: u8) {
-        self.at_b.write(0, &pattern(LENGTH, seed));
         let (va, rkey) = self.there();
-        self.do_one(SendOp::Read { va, rkey }, &[self.at_a.sge(0, LENGTH as u32)]);
-        assert!(self.at_a.bytes(0, LENGTH) == pattern(LENGTH, seed), "seed {seed}");
+        self.move_one(SendOp::Read { va, rkey }, (&self.at_b, &self.at_a), seed);
     }
 }
 
@@ -88,11 +90,7 @@ fn most_of_a_long_send_goes_past_the_datapath_and_completes_once() {
         ends.b.recv(ends.qb, seed, &[ends.at_b.sge(0, LENGTH as u32)]);
     }
     // B's application does not poll meanwhile.
-    for seed in 0..20 {
-        ends.at_a.write(0, &pattern(LENGTH, seed));
-        ends.do_one(SendOp::Send, &[ends.at_a.sge(0, LENGTH as u32)]);
-        assert!(ends.at_b.bytes(0, LENGTH) == pattern(LENGTH, seed), "seed {seed}");
-    }
+    (0..20).for_each(|seed| ends.send(seed));
     let (all, past) = sent(&ends.a);
     assert!(past > all / 2, "{past} of {all}");
     let received = &collect(&[(&ends.b, 20)])[0];
@@ -140,24 +138,11 @@ fn a_device_may_write_to_itself() {
     assert!(to.bytes(0, LENGTH) == pattern(LENGTH, 4));
 }
 
-/// Writes and reads in turns, and checks what arrives.
-fn busy(node: &Node, qpn: Qpn, own: &Buffer, there: &Buffer, rounds: u64) {
-    let start = Instant::now();
-    let mut done = 0;
-    for id in 0..rounds {
-        let (va, rkey) = (there.addr(), there.mr.rkey);
-        let op = if id % 2 == 0 { SendOp::Write { va, rkey } } else { SendOp::Read { va, rkey } };
-        node.send(qpn, id, op, &[own.sge(0, 100_000)]);
-        if id % 64 == 17 {
-            std::thread::sleep(Duration::from_micros(1500));
-        }
-        while id + 1 - done > 8 || id + 1 == rounds && done < rounds {
-            let completions = node.poll();
-            assert_ok(&completions);
-            done += completions.len() as u64;
-            assert!(start.elapsed() < Duration::from_secs(60), "stuck at {done} of {id}");
-        }
-    }
+/// WRITEs and READs in turns.
+fn move_much(node: &Node, qpn: Qpn, own: &Buffer, there: &Buffer) {
+    let (va, rkey) = (there.addr(), there.mr.rkey);
+    let ops = [SendOp::Write { va, rkey }, SendOp::Read { va, rkey }];
+    keep_busy(node, qpn, (1000, 8), |id| (ops[id as usize % 2], own.sge(0, 100_000)));
 }
 
 #[test]
@@ -168,8 +153,8 @@ fn two_that_carry_to_each_other_crosswise_never_wait_for_each_other() {
     let (more_a, more_b) = (a.buffer(LENGTH), b.buffer(LENGTH));
     [&at_a, &at_b, &more_a, &more_b].iter().for_each(|buffer| buffer.write(0, &[7; LENGTH]));
     std::thread::scope(|scope| {
-        scope.spawn(|| busy(&a, qa, &at_a, &at_b, 1000));
-        scope.spawn(|| busy(&b, qb, &more_b, &more_a, 1000));
+        scope.spawn(|| move_much(&a, qa, &at_a, &at_b));
+        scope.spawn(|| move_much(&b, qb, &more_b, &more_a));
     });
     for buffer in [at_a, at_b, more_a, more_b] {
         assert!(buffer.bytes(0, LENGTH).iter().all(|&byte| byte == 7));

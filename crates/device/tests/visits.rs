@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Buffer, Node, QKEY, assert_ok, collect, ip, pattern, rc_pair};
+use common::{Buffer, Node, QKEY, assert_ok, collect, ip, keep_busy, pattern, rc_pair};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use uroce_device::CompChannel;
@@ -166,34 +166,16 @@ fn sleep_for_one(node: &Node, channel: &CompChannel) -> Wc {
     }
 }
 
-/// Posts and polls in turns, so that the device is at times its own and at times open for visits.
-fn restless(node: &Node, qpn: Qpn, from: &Buffer, to: SendOp, rounds: u64) {
-    let start = Instant::now();
-    let mut done = 0;
-    for id in 0..rounds {
-        node.send(qpn, id, to, &[from.sge(0, 20_000)]);
-        if id % 64 == 17 {
-            std::thread::sleep(Duration::from_micros(1500));
-        }
-        while id + 1 - done > 16 || id % 128 == 127 && done <= id {
-            let completions = node.poll();
-            assert_ok(&completions);
-            done += completions.len() as u64;
-            assert!(start.elapsed() < Duration::from_secs(60), "stuck at {done} of {id}");
-        }
-    }
-}
-
 #[test]
 fn two_that_visit_each_other_crosswise_never_wait_for_each_other() {
     let fabric = LoopbackFabric::new();
     let ((a, qa), (b, qb)) = asleep(&fabric);
     let (at_a, at_b) = (a.buffer(20_000), b.buffer(20_000));
     let (to_a, to_b) = (write_to(&at_a), write_to(&at_b));
-    let rounds = 128 * 40;
+    let much = (128 * 40, 16);
     std::thread::scope(|scope| {
-        scope.spawn(|| restless(&a, qa, &at_a, to_b, rounds));
-        scope.spawn(|| restless(&b, qb, &at_b, to_a, rounds));
+        scope.spawn(|| keep_busy(&a, qa, much, |_| (to_b, at_a.sge(0, 20_000))));
+        scope.spawn(|| keep_busy(&b, qb, much, |_| (to_a, at_b.sge(0, 20_000))));
     });
 }
 

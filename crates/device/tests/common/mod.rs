@@ -204,6 +204,32 @@ pub fn rc_pair(a: &Node, b: &Node) -> (Qpn, Qpn) {
     (qa, qb)
 }
 
+/// Posts so many requests and polls for them in turns, up to `window` at a time, with pauses: the device is at
+/// times its own, and at times open for others that work for it.
+pub fn keep_busy(
+    node: &Node,
+    qpn: Qpn,
+    (rounds, window): (u64, u64),
+    request: impl Fn(u64) -> (SendOp, Sge),
+) {
+    let start = Instant::now();
+    let mut done = 0;
+    for id in 0..rounds {
+        let (op, sge) = request(id);
+        node.send(qpn, id, op, &[sge]);
+        if id % 64 == 17 {
+            std::thread::sleep(Duration::from_micros(1500));
+        }
+        let drain = id % 128 == 127 || id + 1 == rounds;
+        while id + 1 - done > window || drain && done <= id {
+            let completions = node.poll();
+            assert_ok(&completions);
+            done += completions.len() as u64;
+            assert!(start.elapsed() < Duration::from_secs(60), "stuck at {done} of {id}");
+        }
+    }
+}
+
 /// Polls all `nodes` until each has the number of completions asked for.
 pub fn collect(nodes: &[(&Node, usize)]) -> Vec<Vec<Wc>> {
     let start = Instant::now();
