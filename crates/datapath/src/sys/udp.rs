@@ -1,4 +1,4 @@
-//! sendmmsg(2) and recvmmsg(2) with control messages.
+//! sendmmsg(2) and recvmmsg(2) with control messages; sendmsg(2) and recvmsg(2) for one message.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
