@@ -104,7 +104,9 @@ fn a_packet_that_went_astray_is_handed_over_with_its_headers() {
             let each = share.recv(7, &mut |rx| {
                 assert_eq!(own, Slot::new(3));
                 assert_eq!((rx.src, rx.dst), (from.local_addr().expect("bound"), local));
-                assert_eq!((rx.hop_limit, rx.traffic_class, rx.ip_id), (17, 0, IpId::Hidden(0)));
+                assert_eq!((rx.hop_limit, rx.traffic_class), (17, 0));
+                // Its place is that in the letter: how many stand in one is a matter of time.
+                assert!(matches!(rx.ip_id, IpId::Hidden(_)), "{:?}", rx.ip_id);
                 got.push(rx.payload.to_vec());
             });
             each.expect("receive");
