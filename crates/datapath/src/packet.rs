@@ -40,6 +40,9 @@ pub struct RxPacket<'a> {
     pub hop_limit: u8,
     /// The IPv4 identification, as far as it is known.
     pub ip_id: IpId,
+    /// The datapath has found all 32 bits of the ICRC right, which it needed to know itself: nobody need check
+    /// it again.
+    pub icrc_checked: bool,
     /// The UDP payload: BTH to ICRC.
     pub payload: &'a [u8],
 }

@@ -14,6 +14,7 @@ use crate::config::XdpConfig;
 use crate::datapath::XdpDatapath;
 use crate::error::XdpError;
 use crate::outbox::PAYLOAD_AT;
+use crate::queue::Queue;
 
 /// How long a sender waits for the peer's hardware address.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -40,6 +41,7 @@ impl BareEnd {
             .map_err(|source| XdpError::System { what: "finding the peer", source })?;
         let mut frame = headers;
         frame.resize(frame.len() + payload, 0);
+        datapath.queues.iter_mut().for_each(Queue::keep_nothing);
         datapath.queues[0].for_every_slot(|space| {
             space[PAYLOAD_AT..PAYLOAD_AT + frame.len()].copy_from_slice(&frame);
         });

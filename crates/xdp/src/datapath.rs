@@ -233,6 +233,7 @@ impl Datapath for XdpDatapath {
         self.alarm.set(self.outbox.has_parked());
         // Watched first: what comes between the two is seen by one of them.
         self.watch(true);
+        self.queues.iter_mut().for_each(Queue::prepare_sleep);
         let busy = self.inbox.has_packet() || self.queues.iter_mut().any(Queue::has_frame);
         if busy {
             self.watch(false);

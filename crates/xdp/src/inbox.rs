@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use uroce_datapath::ethernet::FrameReader;
 use uroce_datapath::{DatapathStats, PACKET_ROOM, Route, RxPacket};
+use uroce_wire::FlowIcrc;
 
 use crate::kept::{Kept, as_received};
 use crate::train::{MAX_PACKETS, Train};
@@ -18,13 +19,15 @@ pub(crate) struct Inbox {
     kept: Kept,
     /// Frames may be several packets.
     joined: bool,
+    /// For the look whether one is.
+    icrc: FlowIcrc,
 }
 
 impl Inbox {
     /// An inbox for packets to `local`; `joined`: a frame may be several packets.
     pub(crate) fn new(local: SocketAddr, joined: bool) -> Self {
         let kept = Kept::new(ECHO + MAX_PACKETS, (ECHO + MAX_PACKETS) * PACKET_ROOM);
-        Self { reader: FrameReader::new(local), kept, joined }
+        Self { reader: FrameReader::new(local), kept, joined, icrc: FlowIcrc::default() }
     }
 
     /// Keeps a copy of a packet to ourselves; false when there is no room.
@@ -90,7 +93,10 @@ impl HandOver<'_, '_> {
     #[inline]
     pub(crate) fn unload(&mut self, frame: &[u8]) -> bool {
         match self.inbox.reader.read(frame) {
-            Ok(packet) if self.inbox.joined => self.unload_train(&Train::of(packet)),
+            Ok(packet) if self.inbox.joined => {
+                let train = Train::of(packet, &mut self.inbox.icrc);
+                self.unload_train(&train);
+            }
             Ok(packet) => self.give(packet),
             Err(_) => self.drop_one(),
         }

@@ -16,6 +16,7 @@ struct Entry {
     traffic_class: u8,
     hop_limit: u8,
     ip_id: IpId,
+    icrc_checked: bool,
     start: usize,
     len: usize,
 }
@@ -58,8 +59,17 @@ impl Kept {
         }
         room.copy_from_slice(packet.payload);
         self.end += len;
-        let &RxPacket { src, dst, traffic_class, hop_limit, ip_id, .. } = packet;
-        self.entries.push_back(Entry { src, dst, traffic_class, hop_limit, ip_id, start, len });
+        let &RxPacket { src, dst, traffic_class, hop_limit, ip_id, icrc_checked, .. } = packet;
+        self.entries.push_back(Entry {
+            src,
+            dst,
+            traffic_class,
+            hop_limit,
+            ip_id,
+            icrc_checked,
+            start,
+            len,
+        });
         true
     }
 
@@ -69,9 +79,10 @@ impl Kept {
         while count < limit
             && let Some(entry) = self.entries.pop_front()
         {
-            let Entry { src, dst, traffic_class, hop_limit, ip_id, start, len } = entry;
+            let Entry { src, dst, traffic_class, hop_limit, ip_id, icrc_checked, start, len } =
+                entry;
             let payload = &self.bytes[start..start + len];
-            sink(RxPacket { src, dst, traffic_class, hop_limit, ip_id, payload });
+            sink(RxPacket { src, dst, traffic_class, hop_limit, ip_id, icrc_checked, payload });
             count += 1;
         }
         if self.entries.is_empty() {
@@ -91,6 +102,7 @@ pub(crate) fn as_received<'a>(route: &Route, payload: &'a [u8]) -> RxPacket<'a> 
         traffic_class: route.traffic_class,
         hop_limit: route.hop_limit.max(1),
         ip_id: if route.dst.is_ipv4() { IpId::Known(0) } else { IpId::NotPresent },
+        icrc_checked: false,
         payload,
     }
 }

@@ -33,6 +33,7 @@ mod program;
 mod queue;
 mod retry;
 mod steering;
+mod supply;
 #[allow(unsafe_code, reason = "system calls without a safe wrapper, memory shared with the kernel")]
 mod sys;
 mod train;

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 
 use crate::frames::Frames;
+use crate::supply::Supply;
 use crate::sys::socket::{BindFlags, CHUNK, RingSizes, Rings, Socket};
 use crate::umem::{SLOT, Slot, Umem};
 
@@ -47,6 +48,7 @@ pub(crate) struct Queue {
     rings: Rings,
     socket: Socket,
     umem: Umem,
+    supply: Supply,
     frames: Frames,
     flags: BindFlags,
     /// Receive calls also work the driver's queue.
@@ -74,8 +76,8 @@ impl Queue {
         }
         rings.fill.publish();
         let flags = BindFlags { zero_copy: false, multi_buffer: false };
-        let frames = Frames::default();
-        Ok(Self { rings, socket, umem, frames, flags, busy_poll: false, nonsense: 0 })
+        let (supply, frames) = (Supply::new(size.receive), Frames::default());
+        Ok(Self { rings, socket, umem, supply, frames, flags, busy_poll: false, nonsense: 0 })
     }
 
     /// Takes the queue of the interface.
@@ -83,7 +85,16 @@ impl Queue {
         self.socket.bind(interface, queue, flags)?;
         self.socket.enlarge_send_buffer(SEND_BUFFER);
         self.flags = flags;
+        if flags.zero_copy {
+            // The card takes them in advance.
+            self.keep_nothing();
+        }
         Ok(())
+    }
+
+    /// From now on the kernel has all chunks but those that are being read.
+    pub(crate) fn keep_nothing(&mut self) {
+        self.supply.keep_nothing();
     }
 
     /// Lets [`receive`](Self::receive) work the driver's queue.
@@ -175,7 +186,13 @@ impl Queue {
 
     /// Hands frames to `sink`, oldest first, until it wants no more or none is left.
     pub(crate) fn receive(&mut self, sink: &mut dyn FnMut(&[u8]) -> bool) {
-        self.nonsense += receive(&mut self.rings, &mut self.umem, &mut self.frames, sink);
+        let Self { rings, umem, supply, frames, .. } = self;
+        self.nonsense += receive(rings, umem, supply, frames, sink);
+    }
+
+    /// Nobody may look for a while: the kernel gets every chunk.
+    pub(crate) fn prepare_sleep(&mut self) {
+        self.supply.refill_all(&mut self.rings.fill, &mut self.umem);
     }
 
     /// Calls the kernel when it waits for that; returns how many system calls it took.
@@ -222,31 +239,30 @@ impl AsFd for Queue {
 
 /// Hands frames to `sink` and their chunks back to the kernel; returns how many descriptors could
 /// not be.
-fn receive(
+pub(crate) fn receive(
     rings: &mut Rings,
     umem: &mut Umem,
+    supply: &mut Supply,
     frames: &mut Frames,
     sink: &mut dyn FnMut(&[u8]) -> bool,
 ) -> u64 {
     let mut nonsense = 0;
-    let mut wanted = true;
-    // The kernel shows us a frame before it shows that it took the chunk from the fill ring:
-    // between the two the ring may be full, and the frame has to wait.
-    while wanted && rings.fill.room() > 0 {
-        let Some(desc) = rings.receive.pop() else {
-            break;
-        };
+    let (mut wanted, mut taken) = (true, false);
+    while wanted && let Some(desc) = rings.receive.pop() {
+        taken = true;
         let Some(chunk) = umem.claim(desc) else {
             nonsense += 1;
             continue;
         };
         let bytes = umem.received(&chunk);
         wanted = frames.take(bytes, chunk.continued).is_none_or(&mut *sink);
-        let fits = rings.fill.push(umem.lend(chunk));
-        debug_assert!(fits, "there was room");
+        supply.put(chunk);
     }
-    rings.receive.release();
-    rings.fill.publish();
+    // A look in vain touches one line of memory only: the kernel writes to the others for each packet.
+    if taken {
+        rings.receive.release();
+        supply.refill(&mut rings.fill, umem);
+    }
     nonsense
 }
 
@@ -267,39 +283,5 @@ fn dropped(result: io::Result<()>) -> io::Result<bool> {
         // The kernel did its share for one call, or has no memory for now.
         Some(Errno::AGAIN | Errno::NOBUFS | Errno::INTR) => Ok(false),
         _ => Err(error),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sys::ring::{Consumer, Desc, Producer};
-
-    #[test]
-    fn no_chunk_is_lost_while_the_kernel_still_shows_it_in_the_fill_ring() {
-        let mut umem = Umem::new(2, 1).expect("memory");
-        let mut rings = Rings {
-            fill: Producer::alone(2),
-            completion: Consumer::alone(2),
-            receive: Consumer::alone(2),
-            transmit: Producer::alone(2),
-        };
-        assert!(umem.lend_all().all(|addr| rings.fill.push(addr)));
-        rings.fill.publish();
-        let mut frames = Frames::default();
-        for round in 0..10 {
-            let addr = rings.fill.kernel_reads(round);
-            rings.receive.kernel_writes(round, Desc { addr, len: 60, options: 0 });
-            let mut got = 0;
-            let mut sink = |frame: &[u8]| {
-                got += frame.len();
-                true
-            };
-            assert_eq!(receive(&mut rings, &mut umem, &mut frames, &mut sink), 0);
-            rings.fill.kernel_took(round + 1);
-            assert!(rings.receive.has_entry(), "it waits");
-            assert_eq!(receive(&mut rings, &mut umem, &mut frames, &mut sink), 0);
-            assert_eq!((got, rings.fill.room()), (60, 0), "{round}");
-        }
     }
 }

@@ -5,7 +5,7 @@
 //! does not, so it is found by what stands in the packets: behind a right ICRC the next BTH begins.
 
 use uroce_datapath::{IpId, RxPacket};
-use uroce_wire::{Flow, Opcode, verify};
+use uroce_wire::{Flow, FlowIcrc, Opcode, verify};
 
 /// Bytes of a BTH and of the shortest packet.
 const BTH: usize = 12;
@@ -38,11 +38,15 @@ impl<'a> Train<'a> {
         Self { all: packet, segment: usize::MAX, step: 0 }
     }
 
-    /// A frame that may be several packets. With a right ICRC at its end it is one.
-    pub(crate) fn of(packet: RxPacket<'a>) -> Self {
+    /// A frame that may be several packets. With a right ICRC at its end it is one. `icrc` remembers
+    /// what such frames have in common.
+    pub(crate) fn of(packet: RxPacket<'a>, icrc: &mut FlowIcrc) -> Self {
         let payload = packet.payload;
-        if payload.len() < 2 * SHORTEST || is_right(&packet, payload) {
+        if payload.len() < 2 * SHORTEST {
             return Self::single(packet);
+        }
+        if icrc.verify(&flow(&packet), packet.ip_id.known_or_zero(), payload) {
+            return Self::single(RxPacket { icrc_checked: true, ..packet });
         }
         let Some(segment) = segment(&packet) else {
             return Self::single(packet);
@@ -100,13 +104,17 @@ fn may_begin(payload: &[u8], at: usize) -> bool {
 
 /// Whether `bytes` end with the right ICRC, with the addresses of `packet`.
 fn is_right(packet: &RxPacket<'_>, bytes: &[u8]) -> bool {
-    let flow = Flow {
+    verify(&flow(packet), packet.ip_id.known_or_zero(), bytes)
+}
+
+#[inline]
+fn flow(packet: &RxPacket<'_>) -> Flow {
+    Flow {
         src: packet.src.ip(),
         dst: packet.dst.ip(),
         src_port: packet.src.port(),
         dst_port: packet.dst.port(),
-    };
-    verify(&flow, packet.ip_id.known_or_zero(), bytes)
+    }
 }
 
 #[cfg(test)]
@@ -119,7 +127,7 @@ mod tests {
 
     fn packet(ip_id: IpId, payload: &[u8]) -> RxPacket<'_> {
         let (src, dst) = (([10, 0, 0, 1], 0xC000).into(), ([10, 0, 0, 2], 4791).into());
-        RxPacket { src, dst, traffic_class: 0, hop_limit: 64, ip_id, payload }
+        RxPacket { src, dst, traffic_class: 0, hop_limit: 64, ip_id, icrc_checked: false, payload }
     }
 
     /// A packet of so many bytes with a right ICRC.
@@ -144,9 +152,17 @@ mod tests {
     }
 
     fn packets(bytes: &[u8]) -> Vec<(IpId, Vec<u8>)> {
-        let train = Train::of(packet(IpId::Known(FIRST), bytes));
-        let packets = (0..).map_while(|index| train.get(index));
-        packets.map(|packet| (packet.ip_id, packet.payload.to_vec())).collect()
+        split(bytes).map(|packet| (packet.ip_id, packet.payload.to_vec())).collect()
+    }
+
+    fn split(bytes: &[u8]) -> impl Iterator<Item = RxPacket<'_>> {
+        let train = Train::of(packet(IpId::Known(FIRST), bytes), &mut FlowIcrc::default());
+        (0..).map_while(move |index| train.get(index))
+    }
+
+    /// Of each packet, whether its ICRC is said to be right.
+    fn checked(bytes: &[u8]) -> Vec<bool> {
+        split(bytes).map(|packet| packet.icrc_checked).collect()
     }
 
     #[test]
@@ -178,8 +194,17 @@ mod tests {
     #[test]
     fn a_damaged_packet_stays_one_for_the_device_to_count() {
         let mut bytes = sealed(FIRST, 1, 1084);
+        assert_eq!(checked(&bytes), [true]);
         bytes[500] ^= 1;
-        assert_eq!(packets(&bytes).len(), 1);
+        assert_eq!(checked(&bytes), [false]);
+    }
+
+    #[test]
+    fn only_a_packet_whose_icrc_was_found_right_is_said_to_be_checked() {
+        assert_eq!(checked(&sealed(FIRST, 1, 16)), [false], "too short for two, and not looked at");
+        let mut bytes = train(3, 108, 108, 1);
+        bytes[250] ^= 1;
+        assert_eq!(checked(&bytes), [false; 3], "the last one could be damaged, too");
     }
 
     #[test]

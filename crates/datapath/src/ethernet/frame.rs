@@ -61,6 +61,7 @@ impl FrameReader {
             traffic_class: frame.ip.traffic_class(),
             hop_limit: frame.ip.hop_limit(),
             ip_id,
+            icrc_checked: false,
             payload: frame.transport,
         })
     }

@@ -139,6 +139,7 @@ pub(crate) fn read(bytes: &[u8]) -> Option<(RxPacket<'_>, usize)> {
         traffic_class: head[CLASS],
         hop_limit: head[HOPS],
         ip_id,
+        icrc_checked: false,
         payload,
     };
     Some((whole, size))
@@ -161,6 +162,7 @@ mod tests {
             traffic_class: 0x6a,
             hop_limit: 63,
             ip_id,
+            icrc_checked: false,
             payload,
         }
     }

@@ -113,6 +113,7 @@ mod tests {
             traffic_class: 0,
             hop_limit: 64,
             ip_id: IpId::Hidden(0),
+            icrc_checked: false,
             payload,
         }
     }

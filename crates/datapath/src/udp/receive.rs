@@ -266,6 +266,7 @@ fn addressed<'a>(message: &Received<'a>, port: u16) -> Option<(RxPacket<'a>, usi
         traffic_class: fields.traffic_class,
         hop_limit: fields.hop_limit,
         ip_id: if src.is_ipv4() { IpId::Hidden(0) } else { IpId::NotPresent },
+        icrc_checked: false,
         payload,
     };
     (!payload.is_empty()).then_some((packet, segment))

@@ -28,7 +28,7 @@ struct Got {
 
 impl From<RxPacket<'_>> for Got {
     fn from(packet: RxPacket<'_>) -> Self {
-        let RxPacket { src, dst, traffic_class, hop_limit, ip_id, payload } = packet;
+        let RxPacket { src, dst, traffic_class, hop_limit, ip_id, payload, .. } = packet;
         Self { src, dst, traffic_class, hop_limit, ip_id, payload: payload.to_vec() }
     }
 }

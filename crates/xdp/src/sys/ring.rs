@@ -257,7 +257,7 @@ const PLACES: Offsets = Offsets { producer: 0, consumer: 64, flags: 128, entries
 
 #[cfg(test)]
 fn shared<T: Entry>(size: u32) -> Shared<T> {
-    Shared::lay(Area::anonymous(4096).expect("memory"), PLACES, size).expect("ring")
+    Shared::lay(Area::anonymous(1 << 16).expect("memory"), PLACES, size).expect("ring")
 }
 
 /// A ring without a kernel, whose part the test plays.
