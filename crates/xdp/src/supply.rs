@@ -11,8 +11,11 @@ use crate::umem::{Chunk, Umem};
 /// So many chunks the kernel always has.
 const FEW: u32 = 256;
 
+/// So many chunks go back together: to look what the kernel has left is to wait for its processor.
+const TOGETHER: u32 = 16;
+
 /// Refills in a row that found enough left, before half as many do.
-const CALM: u32 = 128;
+const CALM: u32 = 16;
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -25,6 +28,9 @@ pub(crate) struct Supply {
     wanted: u32,
     /// Always all of them.
     generous: bool,
+    /// Chunks that came since the last refill, and how many are one.
+    came: u32,
+    together: u32,
     /// Refills in a row that found enough left.
     calm: u32,
 }
@@ -33,23 +39,30 @@ impl Supply {
     /// For a queue of so many chunks, which the kernel has.
     pub(crate) fn new(all: u32) -> Self {
         let held = Vec::with_capacity(all as usize);
-        Self { held, all, wanted: all, generous: false, calm: 0 }
+        let together = TOGETHER.min(all / 16).max(1);
+        Self { held, all, wanted: all, generous: false, came: 0, together, calm: 0 }
     }
 
     /// From now on the kernel gets back at once what it filled.
     pub(crate) fn keep_nothing(&mut self) {
-        (self.generous, self.wanted) = (true, self.all);
+        (self.generous, self.wanted, self.together) = (true, self.all, 1);
     }
 
     /// Takes a chunk whose bytes nobody needs any more.
     #[inline]
     pub(crate) fn put(&mut self, chunk: Chunk) {
         self.held.push(chunk);
+        self.came += 1;
     }
 
-    /// Gives the kernel what it lacks. It may not show yet that it took chunks which it has filled: those count
+    /// Gives the kernel what it lacks, when that is worth it. It may not show yet that it took chunks which it has filled: those count
     /// as its own until the next refill.
+    #[inline]
     pub(crate) fn refill(&mut self, fill: &mut Producer<u64>, umem: &mut Umem) {
+        if self.came < self.together {
+            return;
+        }
+        self.came = 0;
         let left = fill.waiting();
         self.judge(left);
         self.lend(self.wanted.saturating_sub(left), fill, umem);

@@ -62,11 +62,16 @@ impl Bench {
 
     /// Rounds of a frame each, until the kernel has few of 2048.
     fn calm_down(&mut self) {
-        for _ in 0..4 * CALM + 2048 {
+        for _ in 0..4 * CALM * TOGETHER + 2048 {
             self.arrive(1);
             assert_eq!(self.read(), 1);
         }
-        assert_eq!(self.lent(), FEW);
+        assert!(self.has(FEW));
+    }
+
+    /// Whether the kernel has so many, but for those that go back together.
+    fn has(&self, chunks: u32) -> bool {
+        (chunks + 1 - TOGETHER..=chunks).contains(&self.lent())
     }
 }
 
@@ -92,17 +97,17 @@ fn few_chunks_go_round_while_few_do() {
         bench.arrive(1);
         bench.read();
     }
-    assert!(seen.len() <= FEW as usize + 1, "{} different ones", seen.len());
+    assert!(seen.len() <= (FEW + TOGETHER) as usize, "{} different ones", seen.len());
 }
 
 #[test]
 fn a_late_reader_gives_all_of_them_back() {
     let mut bench = Bench::new(2048);
     bench.calm_down();
-    bench.arrive(FEW / 2 - 10);
+    bench.arrive(FEW / 2 - TOGETHER);
     bench.read();
-    assert_eq!(bench.lent(), FEW, "not late enough");
-    bench.arrive(FEW / 2 + 10);
+    assert!(bench.has(FEW), "not late enough");
+    bench.arrive(FEW / 2 + TOGETHER);
     bench.read();
     assert_eq!(bench.lent(), 2048);
     bench.calm_down();
@@ -122,10 +127,12 @@ fn before_a_sleep_the_kernel_gets_all_of_them() {
 fn a_small_queue_and_a_generous_one_keep_nothing() {
     let (mut small, mut generous) = (Bench::new(128), Bench::new(2048));
     generous.supply.keep_nothing();
-    for _ in 0..8 * CALM {
-        for (bench, all) in [(&mut small, 128), (&mut generous, 2048)] {
+    for _ in 0..8 * CALM * TOGETHER {
+        for bench in [&mut small, &mut generous] {
             bench.arrive(1);
-            assert_eq!((bench.read(), bench.lent()), (1, all));
+            assert_eq!(bench.read(), 1);
         }
+        assert_eq!(generous.lent(), 2048);
+        assert!(small.lent() > 128 - 128 / 16);
     }
 }
