@@ -1,6 +1,7 @@
 //! AF_PACKET sockets: whole frames past the kernel's UDP and IP, for processes with CAP_NET_RAW.
 
 mod absorber;
+mod entrance;
 mod error;
 mod exit;
 mod filter;
@@ -14,20 +15,22 @@ mod vnet;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU8;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use libc::c_int;
 use socket2::{Domain, Socket, Type};
 
 use self::absorber::Absorber;
+use self::entrance::Entrance;
 pub use self::error::PacketError;
 use self::exit::Exit;
 use self::receive::Receiver;
 use self::transmit::Transmitter;
 use crate::burst::{Burst, TrainLimit};
 use crate::caps::{Caps, DatapathStats, IcrcCaps, IcrcRx, IcrcTx};
-use crate::ethernet::{FrameReader, Neighbours, Router, interface_of};
-use crate::group::check_group;
+use crate::ethernet::{FrameReader, Interface, Neighbours, Router, interface_of};
 use crate::packet::RxPacket;
 use crate::route::Route;
 use crate::sys::option;
@@ -80,9 +83,7 @@ pub struct PacketDatapath {
     caps: Caps,
     transmitter: Transmitter,
     receiver: Receiver,
-    absorber: Absorber,
-    /// Index of our interface.
-    home: u32,
+    entrance: Arc<Entrance>,
     stats: DatapathStats,
 }
 
@@ -93,40 +94,70 @@ impl PacketDatapath {
     ///
     /// [`PacketError`], which says what to do about it.
     pub fn open(config: &PacketConfig) -> Result<Self, PacketError> {
+        let mut opened = Self::open_several(config, NonZeroU8::MIN)?;
+        Ok(opened.remove(0))
+    }
+
+    /// Opens sockets for as many engines of this process, each with its own. The kernel gives each the packets of
+    /// one slot, counted from 1, and the first one what names none of these slots, or a group: see
+    /// [`LaneDatapath`](crate::LaneDatapath). Of packets that arrive as one, the first decides.
+    ///
+    /// # Errors
+    ///
+    /// [`PacketError`], which says what to do about it.
+    pub fn open_several(
+        config: &PacketConfig,
+        engines: NonZeroU8,
+    ) -> Result<Vec<Self>, PacketError> {
         let asked = config.local;
         crate::udp::check_local(&asked)?;
         let failed = |what| move |error| PacketError::explain(what, asked, error);
         // First of all, so that a missing right is the first thing to be said.
-        let (exit_socket, entrance) = (packet_socket(), packet_socket());
-        let exit_socket = exit_socket.map_err(failed("opening a packet socket"))?;
-        let entrance = entrance.map_err(failed("opening a packet socket"))?;
+        let pair = |_| Ok((packet_socket()?, Arc::new(packet_socket()?)));
+        let pairs = (0..engines.get()).map(pair).collect::<io::Result<Vec<_>>>();
+        let (exits, entrances): (Vec<_>, Vec<_>) =
+            pairs.map_err(failed("opening a packet socket"))?.into_iter().unzip();
         let home = interface_of(asked.ip()).map_err(failed("finding the interface"))?;
         if !home.ethernet && !home.loopback {
             return Err(PacketError::NotEthernet(asked));
         }
         let (absorber, port) = Absorber::open(asked, home.index)?;
         let local = SocketAddr::new(asked.ip(), port);
+        let entrance = Entrance::open(local, home.index, absorber, &entrances);
+        let entrance = Arc::new(entrance.map_err(failed("binding a packet socket"))?);
+        let each = exits.into_iter().zip(entrances);
+        let open = |sockets| {
+            let reader = match engines {
+                NonZeroU8::MIN => FrameReader::new(local),
+                _ => FrameReader::of_several(local),
+            };
+            Self::new(config, (local, home), sockets, reader, Arc::clone(&entrance))
+                .map_err(failed("opening a netlink socket"))
+        };
+        each.map(open).collect()
+    }
 
-        let recv_buffer = enlarge(&entrance, Buffer::Receive, config.recv_buffer);
-        let send_buffer = enlarge(&exit_socket, Buffer::Send, config.send_buffer);
-        let neighbours =
-            Neighbours::open(local.ip(), home).map_err(failed("opening a netlink socket"))?;
-
-        let exit = Exit::new(exit_socket, Router::new(neighbours, None));
+    /// The datapath of one engine.
+    fn new(
+        config: &PacketConfig,
+        (local, home): (SocketAddr, Interface),
+        (exit, socket): (Socket, Arc<Socket>),
+        reader: FrameReader,
+        entrance: Arc<Entrance>,
+    ) -> io::Result<Self> {
+        let recv_buffer = enlarge(&socket, Buffer::Receive, config.recv_buffer);
+        let send_buffer = enlarge(&exit, Buffer::Send, config.send_buffer);
+        let neighbours = Neighbours::open(local.ip(), home)?;
+        let exit = Exit::new(exit, Router::new(neighbours, None));
         let burst = Burst::new(config.tx_batch, TRAIN);
         let headers = vnet::VNET + 14 + if local.is_ipv4() { 28 } else { 48 };
-        let reader = FrameReader::new(local);
         let rx_batch = config.rx_batch.clamp(1, MAX_FRAMES);
-        let receiver = Receiver::new(entrance, reader, rx_batch, headers);
-        receiver.aim(&local, home.index).map_err(failed("a socket filter"))?;
-        receiver.listen(&local).map_err(failed("binding a packet socket"))?;
         Ok(Self {
             local,
             caps: caps(home.mtu, config.tx_batch, rx_batch, config.offload),
             transmitter: Transmitter::new(exit, burst, config.offload),
-            receiver,
-            absorber,
-            home: home.index,
+            receiver: Receiver::new(socket, reader, rx_batch, headers),
+            entrance,
             stats: DatapathStats { recv_buffer, send_buffer, ..DatapathStats::default() },
         })
     }
@@ -179,26 +210,14 @@ impl Datapath for PacketDatapath {
     }
 
     fn join(&mut self, group: IpAddr) -> io::Result<()> {
-        check_group(&self.local, &group)?;
-        if self.receiver.reader.groups.contains(&group) {
-            return Ok(());
-        }
-        if self.receiver.reader.groups.iter().len() == filter::MAX_GROUPS {
-            let limit = filter::MAX_GROUPS;
-            let text = format!("{group} not joined: {limit} multicast groups are the limit");
-            return Err(io::Error::new(io::ErrorKind::QuotaExceeded, text));
-        }
-        self.absorber.join(group)?;
+        self.entrance.join(group)?;
         self.receiver.reader.groups.insert(group);
-        self.receiver.aim(&self.local, self.home)
+        Ok(())
     }
 
     fn leave(&mut self, group: IpAddr) -> io::Result<()> {
-        if !self.receiver.reader.groups.remove(&group) {
-            return Ok(());
-        }
-        self.receiver.aim(&self.local, self.home)?;
-        self.absorber.leave(group)
+        self.receiver.reader.groups.remove(&group);
+        self.entrance.leave(group)
     }
 
     fn last_problem(&self) -> Option<String> {

@@ -70,12 +70,13 @@ pub struct DatapathStats {
     pub rx_dropped: u64,
     /// Packets that arrived longer than a receive buffer and were dropped.
     pub rx_truncated: u64,
-    /// Packets that other processes on the address received and handed over to this one.
+    /// Packets that other processes on the address, or other engines of this one, received and handed over.
     pub rx_adopted: u64,
-    /// Packets that belonged to other processes on the address and were handed over to them.
+    /// Packets that belonged to other processes on the address, or to other engines of this one, and were
+    /// handed over to them.
     pub rx_forwarded: u64,
-    /// Packets that belonged to other processes on the address and were dropped, because the process
-    /// does not keep up or has just ended.
+    /// Packets that belonged to other processes on the address, or to other engines of this one, and were
+    /// dropped, because the process or engine does not keep up or has just ended.
     pub rx_unforwarded: u64,
     /// System calls that send or receive packets, or wake a receiver.
     pub syscalls: u64,

@@ -7,6 +7,7 @@
 //! - [`PacketDatapath`]: AF_PACKET sockets, faster, for processes with CAP_NET_RAW;
 //! - [`UringDatapath`]: the same sockets by io_uring;
 //! - [`SlotDatapath`]: a share of either, for one of several processes on an address;
+//! - [`LaneDatapath`]: a share of what one process has for itself, for one of its engines;
 //! - [`LoopbackFabric`]: a switch inside the process, for two devices in one program and for tests;
 //! - [`LossyDatapath`]: drops some of what another datapath received;
 //! - [`PcapTap`]: records what passes through another datapath, for Wireshark.
@@ -19,6 +20,8 @@ mod burst;
 mod caps;
 pub mod ethernet;
 mod group;
+mod kept;
+mod lane;
 mod loopback;
 mod lossy;
 mod middleware;
@@ -43,6 +46,8 @@ use uroce_wire::Slot;
 pub use af_packet::{PacketConfig, PacketDatapath, PacketError};
 pub use burst::{Burst, Cursor, PACKET_ROOM, Train, TrainLimit};
 pub use caps::{Caps, DatapathStats, IcrcCaps, IcrcRx, IcrcTx};
+pub use kept::Kept;
+pub use lane::LaneDatapath;
 pub use loopback::{
     AttachError, Handover, Handovers, LoopbackDatapath, LoopbackFabric, Neighbour, Visit,
 };

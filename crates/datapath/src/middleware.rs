@@ -61,6 +61,24 @@ pub trait Middleware: Send {
         self.inner().waiter()
     }
 
+    /// See [`Datapath::join`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    fn join(&mut self, group: IpAddr) -> io::Result<()> {
+        self.inner_mut().join(group)
+    }
+
+    /// See [`Datapath::leave`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    fn leave(&mut self, group: IpAddr) -> io::Result<()> {
+        self.inner_mut().leave(group)
+    }
+
     /// See [`Datapath::slot`].
     fn slot(&self) -> Option<Slot> {
         self.inner().slot()
@@ -126,10 +144,10 @@ impl<M: Middleware> Datapath for M {
         Middleware::waiter(self)
     }
     fn join(&mut self, group: IpAddr) -> io::Result<()> {
-        self.inner_mut().join(group)
+        Middleware::join(self, group)
     }
     fn leave(&mut self, group: IpAddr) -> io::Result<()> {
-        self.inner_mut().leave(group)
+        Middleware::leave(self, group)
     }
     fn slot(&self) -> Option<Slot> {
         Middleware::slot(self)

@@ -4,12 +4,14 @@ mod counting;
 mod netns;
 
 use std::net::SocketAddr;
+use std::num::NonZeroU8;
+use std::time::{Duration, Instant};
 
 use counting::allocations;
 use netns::Wire;
 use uroce_datapath::{
-    Addressee, Datapath, LoopbackFabric, PacketConfig, PacketDatapath, Route, SlotDatapath,
-    UdpConfig, UdpDatapath, UringDatapath,
+    Addressee, Datapath, LaneDatapath, LoopbackFabric, PacketConfig, PacketDatapath, Route,
+    SlotDatapath, UdpConfig, UdpDatapath, UringDatapath,
 };
 use uroce_wire::Slot;
 
@@ -104,4 +106,43 @@ fn packet_sockets_allocate_nothing() {
         let open = |local| Box::new(PacketDatapath::open(&PacketConfig::new(local)).expect("open"));
         check(wire.a.run(move || open(a)), wire.b.run(move || open(b)));
     }
+}
+
+/// Bursts that arrive as one, for two engines in turn.
+#[test]
+fn engines_that_hand_over_to_each_other_allocate_nothing() {
+    const BURST: usize = 40;
+    let Some(wire) = Wire::new(9000) else { return };
+    let [a, b] =
+        ["10.77.0.1", "10.77.0.2"].map(|ip| SocketAddr::new(ip.parse().expect("address"), 4791));
+    let mut from = wire.a.run(move || PacketDatapath::open(&PacketConfig::new(a)).expect("open"));
+    let mut engines = wire.b.run(move || {
+        let two = NonZeroU8::new(2).expect("not 0");
+        let opened = PacketDatapath::open_several(&PacketConfig::new(b), two).expect("open");
+        LaneDatapath::gather(opened, |_| Addressee::Here).expect("descriptors")
+    });
+    let src = SocketAddr::new(a.ip(), from.source_port(0xC001));
+    let route = Route { src, dst: b, hop_limit: 64, traffic_class: 0 };
+    let mut round = |number: usize| {
+        for n in 0..BURST {
+            let space = &mut from.tx_space().expect("room")[..1084];
+            space.fill(0);
+            space[Slot::OFFSET] = ((n + number) % 2) as u8 + 1;
+            from.tx_commit(&route, 1084, &mut |_, _| ());
+        }
+        assert_eq!(from.flush().expect("flush").sent, BURST);
+        let (mut got, end) = (0, Instant::now() + Duration::from_secs(5));
+        while got < BURST {
+            assert!(Instant::now() < end, "{got} of {BURST}");
+            engines.iter_mut().for_each(|engine| {
+                engine.recv(64, &mut |_| got += 1).expect("recv");
+                engine.arm();
+            });
+        }
+    };
+    (0..20).for_each(&mut round);
+    let before = allocations();
+    (0..100).for_each(&mut round);
+    assert_eq!(allocations() - before, 0);
+    assert!(engines.iter().all(|engine| engine.stats().rx_adopted == 120 * BURST as u64 / 4));
 }

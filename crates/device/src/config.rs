@@ -35,8 +35,9 @@ pub struct DeviceConfig {
     /// (S1, S3). `None` draws one from the operating system.
     pub seed: Option<[u8; 32]>,
     /// How many parts the device has that work side by side, each with its own lock, socket and progress
-    /// thread (docs/adr/016-engines.md): at most 64, and more than one with `udp` and `uring` only. The
-    /// completion vector of a CQ chooses its engine; a queue pair is in that of its CQs.
+    /// thread (docs/adr/016-engines.md): at most 64, with `xdp` at most as many as the interface has receive
+    /// queues, and one with the switch in the process. The completion vector of a CQ chooses its engine; a queue
+    /// pair is in that of its CQs.
     pub engines: NonZeroU8,
     /// How many objects of which size.
     pub limits: DeviceLimits,

@@ -78,10 +78,10 @@ pub enum OpenError {
     /// Engines find each other by the port.
     #[error("several engines need a port that is known before they are opened: give one, not 0")]
     EnginesWithoutPort,
-    /// Only what shares its address with other processes can share it with other engines.
+    /// The switch in the process has one endpoint for an address.
     #[error(
         "the datapath {0} carries the packets of one engine only: \
-         use `udp` or `uring` for several, or open the device with one"
+         use `udp`, `uring`, `packet` or `xdp` for several, or open the device with one"
     )]
     OneEngineOnly(&'static str),
     /// No randomness, no unpredictable keys.

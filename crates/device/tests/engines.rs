@@ -3,10 +3,14 @@
 mod common;
 #[path = "engines/connections.rs"]
 mod connections;
+#[path = "../../datapath/tests/netns/mod.rs"]
+mod netns;
 #[path = "engines/refusals.rs"]
 mod refusals;
 #[path = "engines/traffic.rs"]
 mod traffic;
+#[path = "engines/wire.rs"]
+mod wire;
 
 use common::Node;
 use std::net::{IpAddr, Ipv4Addr};

@@ -114,8 +114,9 @@ impl ContextBuilder {
     }
 
     /// How many parts the device has that work side by side, each with a lock, a socket and a thread of its
-    /// own; at most 64, with the datapaths `udp` and `uring`. [`Context::create_cq_on`] chooses one, for the
-    /// CQ and its queue pairs. A device with several has no memory windows. Default: 1.
+    /// own; at most 64, and with the datapath `xdp` at most as many as the interface has receive queues.
+    /// [`Context::create_cq_on`] chooses one, for the CQ and its queue pairs. A device with several has no
+    /// memory windows. Default: 1.
     pub fn engines(mut self, engines: NonZeroU8) -> Self {
         self.engines = engines;
         self

@@ -2,16 +2,19 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU8;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::event::epoll;
 use rustix::io::Errno;
-use uroce_datapath::ethernet::{Neighbours, Router};
+use uroce_datapath::ethernet::{FrameReader, Neighbours, Router};
 use uroce_datapath::{
     Caps, Datapath, DatapathStats, Flush, IcrcCaps, IcrcRx, IcrcTx, Route, RxPacket,
 };
 
 use crate::config::XdpConfig;
+use crate::entrance::Entrance;
 use crate::error::XdpError;
 use crate::guard::Guard;
 use crate::inbox::Inbox;
@@ -21,7 +24,6 @@ use crate::outbox::{Outbox, Tally};
 use crate::problem::Problem;
 use crate::queue::{Pushed, Queue};
 use crate::retry::Alarm;
-use crate::steering::{MAX_ADDRESSES, Steering};
 
 /// Frames that one look at a ring can bring.
 const RX_BATCH: usize = 64;
@@ -33,7 +35,7 @@ const RX_BATCH: usize = 64;
 #[derive(Debug)]
 pub struct XdpDatapath {
     // Dropped first, so that packets are the kernel's again before the sockets close.
-    steering: Steering,
+    entrance: Arc<Entrance>,
     pub(crate) queues: Vec<Queue>,
     local: SocketAddr,
     caps: Caps,
@@ -44,13 +46,62 @@ pub struct XdpDatapath {
     /// Packets committed since the last flush.
     committed: usize,
     inbox: Inbox,
-    guard: Guard,
+    /// Other engines have the address as well.
+    shared: bool,
     /// Readable when any queue or the alarm is.
     epoll: OwnedFd,
     /// It watches the queues.
     watching: bool,
     alarm: Alarm,
     stats: DatapathStats,
+}
+
+/// What the datapaths of all engines begin with.
+struct Common<'a> {
+    config: &'a XdpConfig,
+    link: &'a Link,
+    local: SocketAddr,
+    mode: XdpMode,
+    engines: NonZeroU8,
+}
+
+impl Common<'_> {
+    /// The datapath of the engine that has these queues.
+    fn build(
+        &self,
+        queues: Vec<Queue>,
+        neighbours: Neighbours,
+        entrance: &Arc<Entrance>,
+    ) -> Result<XdpDatapath, XdpError> {
+        let &Common { config, link, local, mode, engines } = self;
+        let failed = |what| move |source| XdpError::explain(what, source);
+        let alarm = Alarm::new().map_err(failed("making a timer"))?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
+            .map_err(io::Error::from)
+            .and_then(|epoll| watch(&epoll, &alarm).map(|()| epoll))
+            .map_err(failed("opening an epoll descriptor"))?;
+        let slots = config.transmit_slots.max(2) as usize;
+        let batch = config.batch.clamp(1, slots / 2);
+        let router = Router::new(neighbours, config.vlan);
+        let shared = engines > NonZeroU8::MIN;
+        let reader = if shared { FrameReader::of_several(local) } else { FrameReader::new(local) };
+        Ok(XdpDatapath {
+            entrance: Arc::clone(entrance),
+            queues,
+            local,
+            caps: caps(link.home.mtu, batch, mode),
+            mode,
+            turn: 0,
+            outbox: Outbox::new(router, [link.home.index, link.index], slots / 2),
+            committed: 0,
+            inbox: Inbox::new(reader, mode == XdpMode::Generic),
+            shared,
+            epoll,
+            watching: false,
+            alarm,
+            stats: DatapathStats::default(),
+        })
+    }
 }
 
 impl XdpDatapath {
@@ -60,7 +111,18 @@ impl XdpDatapath {
     ///
     /// [`XdpError`], which says what to do about it; nothing stays behind.
     pub fn open(config: &XdpConfig) -> Result<Self, XdpError> {
-        let failed = |what| move |source| XdpError::explain(what, source);
+        let mut opened = Self::open_several(config, NonZeroU8::MIN)?;
+        Ok(opened.remove(0))
+    }
+
+    /// Takes the queues for as many engines of this process: queue `q` is served by engine `q` modulo their
+    /// number, and each sends by the first of its queues. The interface spreads packets as it does for any
+    /// program, so that an engine also gets packets of others: see [`LaneDatapath`](uroce_datapath::LaneDatapath).
+    ///
+    /// # Errors
+    ///
+    /// [`XdpError`], which says what to do about it; nothing stays behind.
+    pub fn open_several(config: &XdpConfig, engines: NonZeroU8) -> Result<Vec<Self>, XdpError> {
         let link = Link::find(config)?;
         let (guard, local) =
             Guard::bind(config.local, link.home.index).map_err(
@@ -69,40 +131,26 @@ impl XdpDatapath {
                     _ => XdpError::explain("binding a UDP socket", source),
                 },
             )?;
-        let neighbours = Neighbours::open(local.ip(), link.home)
-            .map_err(failed("asking for the neighbours of the interface"))?;
-        let taken = open::take(config, &link, local)?;
-        let alarm = Alarm::new().map_err(failed("making a timer"))?;
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
-            .map_err(io::Error::from)
-            .and_then(|epoll| watch(&epoll, &alarm).map(|()| epoll))
-            .map_err(failed("opening an epoll descriptor"))?;
-        let slots = config.transmit_slots.max(2) as usize;
-        let batch = config.batch.clamp(1, slots / 2);
-        let router = Router::new(neighbours, config.vlan);
+        // Asked first: what is missing is better said before the interface is touched.
+        let neighbours = (0..engines.get())
+            .map(|_| Neighbours::open(local.ip(), link.home))
+            .collect::<io::Result<Vec<_>>>()
+            .map_err(|source| {
+                XdpError::explain("asking for the neighbours of the interface", source)
+            })?;
+        let taken = open::take(config, &link, local, engines)?;
         tracing::debug!(
             interface = link.name,
             mode = taken.mode.name(),
-            queues = taken.queues.len(),
-            multi_buffer = taken.queues[0].flags().multi_buffer,
+            queues = link.queues,
+            engines,
+            multi_buffer = taken.queues[0][0].flags().multi_buffer,
             "AF_XDP"
         );
-        Ok(Self {
-            steering: taken.steering,
-            queues: taken.queues,
-            local,
-            caps: caps(link.home.mtu, batch, taken.mode),
-            mode: taken.mode,
-            turn: 0,
-            outbox: Outbox::new(router, [link.home.index, link.index], slots / 2),
-            committed: 0,
-            inbox: Inbox::new(local, taken.mode == XdpMode::Generic),
-            guard,
-            epoll,
-            watching: false,
-            alarm,
-            stats: DatapathStats::default(),
-        })
+        let entrance = Arc::new(Entrance::new(taken.steering, guard, local));
+        let one = Common { config, link: &link, local, mode: taken.mode, engines };
+        let each = taken.queues.into_iter().zip(neighbours);
+        each.map(|(queues, neighbours)| one.build(queues, neighbours, &entrance)).collect()
     }
 
     /// The mode in which the interface works: never [`XdpMode::Auto`].
@@ -114,7 +162,10 @@ impl XdpDatapath {
     /// Whether packets to `dst` are ours to receive too.
     #[inline]
     fn hears(&self, dst: &IpAddr) -> bool {
-        *dst == self.local.ip() || (dst.is_multicast() && self.inbox.reader.groups.contains(dst))
+        let Self { shared, entrance, inbox, .. } = self;
+        *dst == self.local.ip()
+            || dst.is_multicast()
+                && (*shared && entrance.hears_groups() || inbox.reader.groups.contains(dst))
     }
 
     /// Hands everything that can go to the kernel, packets that waited for an address first.
@@ -250,33 +301,14 @@ impl Datapath for XdpDatapath {
     }
 
     fn join(&mut self, group: IpAddr) -> io::Result<()> {
-        if !group.is_multicast() || group.is_ipv4() != self.local.is_ipv4() {
-            let text =
-                format!("{group} is not a multicast group that {} can join", self.local.ip());
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-        }
-        if self.inbox.reader.groups.contains(&group) {
-            return Ok(());
-        }
-        self.steering.add(group).map_err(|error| match Errno::from_io_error(&error) {
-            // The map of addresses is full; one place is our own.
-            Some(Errno::TOOBIG) => too_many_groups(group),
-            _ => error,
-        })?;
-        if let Err(error) = self.guard.join(group) {
-            self.steering.remove(group)?;
-            return Err(error);
-        }
+        self.entrance.join(group)?;
         self.inbox.reader.groups.insert(group);
         Ok(())
     }
 
     fn leave(&mut self, group: IpAddr) -> io::Result<()> {
-        if !self.inbox.reader.groups.remove(&group) {
-            return Ok(());
-        }
-        self.steering.remove(group)?;
-        self.guard.leave(group)
+        self.inbox.reader.groups.remove(&group);
+        self.entrance.leave(group)
     }
 
     fn last_problem(&self) -> Option<String> {
@@ -289,12 +321,6 @@ impl Datapath for XdpDatapath {
         let rx_dropped = self.stats.rx_dropped.saturating_add(lost);
         DatapathStats { rx_dropped, rx_truncated: oversized, ..self.stats }
     }
-}
-
-fn too_many_groups(group: IpAddr) -> io::Error {
-    let most = MAX_ADDRESSES - 1;
-    let text = format!("{group} not joined: {most} multicast groups are the limit");
-    io::Error::new(io::ErrorKind::QuotaExceeded, text)
 }
 
 /// Makes `epoll` readable whenever `source` is.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU8;
 
 use rustix::io::Errno;
 
@@ -75,6 +76,20 @@ pub enum XdpError {
         queues: u32,
         /// How many are served.
         most: u32,
+    },
+    /// More engines than the interface has queues.
+    #[error(
+        "{interface} has too few receive queues ({queues}) for {engines} engines, each of which needs one: make more \
+         with `ethtool -L {interface} combined {engines}` (`rx {engines} tx {engines}` with some drivers), or ask \
+         for as many engines as there are queues"
+    )]
+    TooFewQueues {
+        /// The interface.
+        interface: String,
+        /// Its receive queues.
+        queues: u32,
+        /// The engines.
+        engines: NonZeroU8,
     },
     /// Frames longer than one buffer, and a kernel or driver without multi-buffer.
     #[error(
@@ -155,7 +170,7 @@ impl XdpError {
             Self::Permission { .. } => Errno::PERM,
             Self::LockedMemory { .. } => Errno::NOBUFS,
             Self::QueueBusy { .. } | Self::ProgramBusy { .. } => Errno::BUSY,
-            Self::TooManyQueues { .. } => Errno::INVAL,
+            Self::TooManyQueues { .. } | Self::TooFewQueues { .. } => Errno::INVAL,
             Self::MtuTooLarge { .. } => Errno::MSGSIZE,
             Self::PortBusy(_) => Errno::ADDRINUSE,
             Self::System { source, .. } => return source.raw_os_error().unwrap_or(libc::EIO),

@@ -3,10 +3,9 @@
 use std::net::SocketAddr;
 
 use uroce_datapath::ethernet::FrameReader;
-use uroce_datapath::{DatapathStats, PACKET_ROOM, Route, RxPacket};
+use uroce_datapath::{DatapathStats, IpId, Kept, PACKET_ROOM, Route, RxPacket};
 use uroce_wire::FlowIcrc;
 
-use crate::kept::{Kept, as_received};
 use crate::train::{MAX_PACKETS, Train};
 
 /// Packets to ourselves that are kept until the next call.
@@ -16,6 +15,8 @@ const ECHO: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Inbox {
     pub(crate) reader: FrameReader,
+    /// Packets to ourselves, which no interface would bring back; and the rest of a train that was longer
+    /// than the caller wanted.
     kept: Kept,
     /// Frames may be several packets.
     joined: bool,
@@ -24,10 +25,10 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    /// An inbox for packets to `local`; `joined`: a frame may be several packets.
-    pub(crate) fn new(local: SocketAddr, joined: bool) -> Self {
+    /// An inbox for what `reader` reads; `joined`: a frame may be several packets.
+    pub(crate) fn new(reader: FrameReader, joined: bool) -> Self {
         let kept = Kept::new(ECHO + MAX_PACKETS, (ECHO + MAX_PACKETS) * PACKET_ROOM);
-        Self { reader: FrameReader::new(local), kept, joined, icrc: FlowIcrc::default() }
+        Self { reader, kept, joined, icrc: FlowIcrc::default() }
     }
 
     /// Keeps a copy of a packet to ourselves; false when there is no room.
@@ -38,7 +39,7 @@ impl Inbox {
     /// Whether packets are there without a look at the interface.
     #[inline]
     pub(crate) fn has_packet(&self) -> bool {
-        self.kept.len() > 0
+        !self.kept.is_empty()
     }
 
     /// Begins to hand up to `limit` packets to `sink`: first those that were kept.
@@ -125,5 +126,35 @@ impl HandOver<'_, '_> {
     fn drop_one(&mut self) {
         self.left = self.left.saturating_sub(1);
         self.stats.rx_dropped += 1;
+    }
+}
+
+/// What the receiver of a packet that we send would see.
+fn as_received<'a>(route: &Route, payload: &'a [u8]) -> RxPacket<'a> {
+    // Without the scope of a link-local address, as packets from others are.
+    let plain = |addr: SocketAddr| SocketAddr::new(addr.ip(), addr.port());
+    RxPacket {
+        src: plain(route.src),
+        dst: plain(route.dst),
+        traffic_class: route.traffic_class,
+        hop_limit: route.hop_limit.max(1),
+        ip_id: if route.dst.is_ipv4() { IpId::Known(0) } else { IpId::NotPresent },
+        icrc_checked: false,
+        payload,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_to_ourselves_looks_like_one_that_came_from_outside() {
+        let addr = "[fe80::1%3]:4791".parse().expect("address");
+        let route = Route { src: addr, dst: addr, hop_limit: 0, traffic_class: 3 };
+        let seen = as_received(&route, b"bytes");
+        let plain: SocketAddr = "[fe80::1]:4791".parse().expect("address");
+        assert_eq!((seen.src, seen.dst, seen.payload), (plain, plain, &b"bytes"[..]));
+        assert_eq!((seen.hop_limit, seen.traffic_class, seen.ip_id), (1, 3, IpId::NotPresent));
     }
 }

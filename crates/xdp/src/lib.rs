@@ -20,11 +20,11 @@
 mod bare;
 mod config;
 mod datapath;
+mod entrance;
 mod error;
 mod frames;
 mod guard;
 mod inbox;
-mod kept;
 mod mode;
 mod open;
 mod outbox;

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::num::NonZeroU8;
 use std::os::fd::AsFd;
 use std::thread::sleep;
 use std::time::Duration;
@@ -44,7 +45,7 @@ pub(crate) struct Link {
     /// Its index.
     pub(crate) index: u32,
     driver: String,
-    queues: u32,
+    pub(crate) queues: u32,
 }
 
 impl Link {
@@ -79,7 +80,8 @@ impl Link {
 /// Queues that are taken, and the program that feeds them.
 #[derive(Debug)]
 pub(crate) struct Taken {
-    pub(crate) queues: Vec<Queue>,
+    /// Those of each engine.
+    pub(crate) queues: Vec<Vec<Queue>>,
     pub(crate) steering: Steering,
     pub(crate) mode: XdpMode,
 }
@@ -92,21 +94,20 @@ enum Failed {
     Everywhere(XdpError),
 }
 
-/// Takes all queues of the interface in the first mode that works.
-pub(crate) fn take(config: &XdpConfig, link: &Link, local: SocketAddr) -> Result<Taken, XdpError> {
-    if link.queues > MAX_QUEUES {
-        return Err(XdpError::TooManyQueues {
-            interface: link.name.clone(),
-            queues: link.queues,
-            most: MAX_QUEUES,
-        });
-    }
+/// Takes all queues of the interface, for so many engines, in the first mode that works.
+pub(crate) fn take(
+    config: &XdpConfig,
+    link: &Link,
+    local: SocketAddr,
+    engines: NonZeroU8,
+) -> Result<Taken, XdpError> {
+    check_queues(link, engines)?;
     let mut last = None;
     for &mode in config.mode.order(&link.driver) {
         // With several buffers first: the program then sees long frames as they are, and the
         // kernel need not copy those of others together.
         for multi_buffer in [true, false] {
-            match take_in(config, link, local, mode, multi_buffer) {
+            match take_in(config, link, local, engines, (mode, multi_buffer)) {
                 Ok(taken) => return Ok(taken),
                 Err(Failed::Everywhere(error)) => return Err(error),
                 Err(Failed::Here(error)) => {
@@ -121,12 +122,24 @@ pub(crate) fn take(config: &XdpConfig, link: &Link, local: SocketAddr) -> Result
     Err(last.unwrap_or(XdpError::Mode { interface, driver, mode }))
 }
 
+/// Each engine needs a queue, and there must be a socket for each queue.
+fn check_queues(link: &Link, engines: NonZeroU8) -> Result<(), XdpError> {
+    let (interface, queues) = (link.name.clone(), link.queues);
+    if queues > MAX_QUEUES {
+        return Err(XdpError::TooManyQueues { interface, queues, most: MAX_QUEUES });
+    }
+    if queues < engines.get().into() {
+        return Err(XdpError::TooFewQueues { interface, queues, engines });
+    }
+    Ok(())
+}
+
 fn take_in(
     config: &XdpConfig,
     link: &Link,
     local: SocketAddr,
-    mode: XdpMode,
-    multi_buffer: bool,
+    engines: NonZeroU8,
+    (mode, multi_buffer): (XdpMode, bool),
 ) -> Result<Taken, Failed> {
     if !multi_buffer && link.home.mtu > LARGEST_SINGLE_MTU {
         return Err(Failed::Here(XdpError::MtuTooLarge {
@@ -138,25 +151,27 @@ fn take_in(
     let wanted =
         Wanted { address: local.ip(), port: local.port(), vlan: config.vlan, queues: link.queues };
     let mut steering = Steering::load(&wanted, multi_buffer).map_err(unless_odd)?;
-    let mut queues = Vec::with_capacity(link.queues as usize);
+    let engines = usize::from(engines.get());
+    let mut queues: Vec<Vec<Queue>> = (0..engines).map(|_| Vec::new()).collect();
     for number in 0..link.queues {
-        let mut queue = make(config, link, number)?;
+        let place = number as usize;
+        let mut queue = make(config, link, place < engines)?;
         bind(&mut queue, link, number, mode, multi_buffer)?;
         if let Some(micros) = config.busy_poll {
             queue.busy_poll(micros).map_err(everywhere("asking for busy polling"))?;
         }
         steering.serve(number, queue.as_fd()).map_err(everywhere("naming a socket"))?;
-        queues.push(queue);
+        queues[place % engines].push(queue);
     }
     steering.attach(link.index, mode.hook()).map_err(|source| attach_error(link, mode, source))?;
     Ok(Taken { queues, steering, mode })
 }
 
-/// A socket with its memory. Only the first queue sends.
-fn make(config: &XdpConfig, link: &Link, number: u32) -> Result<Queue, Failed> {
+/// A socket with its memory. Only the first queue of an engine `sends`.
+fn make(config: &XdpConfig, link: &Link, sends: bool) -> Result<Queue, Failed> {
     let share = config.receive_chunks / link.queues;
     let receive = prev_power_of_two(share).max(256);
-    let transmit = if number == 0 { config.transmit_slots.next_power_of_two() } else { 1 };
+    let transmit = if sends { config.transmit_slots.next_power_of_two() } else { 1 };
     let size = QueueSize { receive, transmit };
     Queue::new(size).map_err(|source| {
         Failed::Everywhere(match Errno::from_io_error(&source) {

@@ -47,9 +47,9 @@ pub struct Global {
     #[arg(long, global = true, value_name = "HOW",
           value_parser = PossibleValuesParser::new(DatapathChoice::NAMES).try_map(read_datapath))]
     pub datapath: Option<DatapathChoice>,
-    /// Engines of each device, which work side by side on cores of their own, with --datapath udp or uring:
-    /// `perf -q` spreads its queue pairs over them, programs under `run` see as many completion vectors
-    /// [default: 1]
+    /// Engines of each device, which work side by side on cores of their own (with --datapath xdp each needs a
+    /// queue of the interface): `perf -q` spreads its queue pairs over them, programs under `run` see as many
+    /// completion vectors [default: 1]
     #[arg(long, global = true, value_name = "N",
           value_parser = clap::value_parser!(u8).range(1..=i64::from(MAX_ENGINES)))]
     pub engines: Option<u8>,

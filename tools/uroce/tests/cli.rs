@@ -293,7 +293,11 @@ fn devices_with_different_numbers_of_engines_measure_together() {
 fn engines_that_there_cannot_be_are_refused_with_a_remedy() {
     let switch = run("perf write bw --local --engines 2");
     assert_eq!(code(&switch), 3, "{}", stderr(&switch));
-    assert!(stderr(&switch).contains("use `udp` or `uring`"), "{}", stderr(&switch));
+    assert!(
+        stderr(&switch).contains("use `udp`, `uring`, `packet` or `xdp`"),
+        "{}",
+        stderr(&switch)
+    );
     let shared = run("perf send bw --local udp --engines 2 -q 2 --use-srq --roce-port 24803");
     assert_eq!(code(&shared), 2, "{}", stderr(&shared));
     let variable = uroce("devices").env("UROCE_ENGINES", "many").output().expect("built");

@@ -3,10 +3,11 @@
 use std::net::{IpAddr, SocketAddr};
 
 use libc::{
-    BPF_ABS, BPF_B, BPF_H, BPF_IND, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_LDX,
-    BPF_MSH, BPF_RET, BPF_W, sock_filter,
+    BPF_ABS, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_IND, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K,
+    BPF_LD, BPF_LDX, BPF_LSH, BPF_MISC, BPF_MSH, BPF_RET, BPF_SUB, BPF_TAX, BPF_W, sock_filter,
 };
 use socket2::SockFilter;
+use uroce_wire::Slot;
 
 use crate::ethernet::Groups;
 
@@ -17,10 +18,16 @@ const INTERFACE: u32 = (-0x1000i32 + 8).cast_unsigned();
 /// Packet types from this one on are not for this host (`PACKET_OTHERHOST`).
 const FOR_OTHERS: u32 = 3;
 
+/// Where the IP header begins, wherever the kernel takes the packet to begin (linux/filter.h).
+const NETWORK: u32 = (-0x10_0000i32).cast_unsigned();
+
 /// The IP header behind the Ethernet header. VLAN tags are not part of the bytes.
 const IP: u32 = 14;
 
 const UDP: u32 = 17;
+
+/// Bytes of the UDP header.
+const UDP_HEADER: u32 = 8;
 
 /// Takes a packet whole.
 const EVERYTHING: u32 = u32::MAX;
@@ -64,6 +71,38 @@ fn program(local: &SocketAddr, groups: &Groups, interfaces: [u32; 2]) -> Vec<soc
     program.push(take());
     finish(program)
 }
+
+/// A program for a group of packet sockets, one for each of `count` engines: a packet goes to the one whose slot
+/// it names, and everything else to the first. Of packets that arrive as one the first packet decides.
+///
+/// It does not look whether the packet is ours: the program of the socket does.
+pub(super) fn engines(ipv4: bool, count: u32) -> Vec<sock_filter> {
+    let slot = NETWORK + UDP_HEADER + Slot::OFFSET as u32;
+    let mut program = Vec::new();
+    if ipv4 {
+        program.extend([
+            // The length of the header, options included.
+            load(BPF_B, NETWORK),
+            step(BPF_ALU | BPF_AND | BPF_K, 0x0f),
+            step(BPF_ALU | BPF_LSH | BPF_K, 2),
+            step(BPF_MISC | BPF_TAX, 0),
+            step(BPF_LD | BPF_B | BPF_IND, slot),
+        ]);
+    } else {
+        program.push(load(BPF_B, slot + 40));
+    }
+    program.extend([
+        // Slots count from 1, places from 0; what is less than 0 is very large.
+        step(BPF_ALU | BPF_SUB | BPF_K, 1),
+        jump(BPF_JGE, count, 0, 1),
+        step(BPF_RET | BPF_K, 0),
+        step(BPF_RET | BPF_A, 0),
+    ]);
+    program
+}
+
+/// Returns the accumulator; the C library has no name for it.
+const BPF_A: u32 = 0x10;
 
 /// Later fragments have no ports and are dropped here; everything else that is wrong is counted by
 /// whoever reads the frame.

@@ -3,23 +3,18 @@
 mod super_packet;
 
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::io::Errno;
 use socket2::Socket;
 
 use self::super_packet::SuperPacket;
-use super::filter;
-use super::head::ether_type;
 use super::vnet::{Shape, split};
 use crate::caps::DatapathStats;
 use crate::ethernet::FrameReader;
 use crate::packet::RxPacket;
-use crate::sys::packet::{FrameRoom, bind, drops};
-
-/// The kernel's number of the loopback interface in every network namespace.
-const LO: u32 = 1;
+use crate::sys::packet::{FrameRoom, drops};
 
 /// Where the next packet is that is to be handed over.
 #[derive(Debug, Clone, Copy, Default)]
@@ -37,7 +32,7 @@ struct Place {
 /// The packet socket that frames arrive at.
 #[derive(Debug)]
 pub(super) struct Receiver {
-    socket: Socket,
+    socket: Arc<Socket>,
     pub(super) reader: FrameReader,
     room: FrameRoom,
     place: Place,
@@ -47,20 +42,14 @@ pub(super) struct Receiver {
 impl Receiver {
     /// Receives up to `batch` frames in one system call. `headers` is the length of all headers in
     /// front of a payload: the payload then starts a cache line.
-    pub(super) fn new(socket: Socket, reader: FrameReader, batch: usize, headers: usize) -> Self {
+    pub(super) fn new(
+        socket: Arc<Socket>,
+        reader: FrameReader,
+        batch: usize,
+        headers: usize,
+    ) -> Self {
         let room = FrameRoom::new(batch, headers);
         Self { socket, reader, room, place: Place::default(), batch }
-    }
-
-    /// Lets through what is for `local` or a joined group and arrives at interface `home`, or at `lo`
-    /// because this host sent it to itself.
-    pub(super) fn aim(&self, local: &SocketAddr, home: u32) -> io::Result<()> {
-        self.socket.attach_filter(&filter::ours(local, &self.reader.groups, [home, LO]))
-    }
-
-    /// Begins to receive.
-    pub(super) fn listen(&self, local: &SocketAddr) -> io::Result<()> {
-        bind(&self.socket, ether_type(local.is_ipv4()))
     }
 
     pub(super) fn waiter(&self) -> io::Result<OwnedFd> {

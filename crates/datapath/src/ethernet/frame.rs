@@ -25,13 +25,22 @@ pub struct FrameReader {
     local: SocketAddr,
     /// The groups whose packets are for us too.
     pub groups: Groups,
+    /// Those to any other group are as well.
+    every_group: bool,
 }
 
 impl FrameReader {
     /// A reader for packets to `local`, an address and its RoCE port.
     #[must_use]
     pub fn new(local: SocketAddr) -> Self {
-        Self { local, groups: Groups::default() }
+        Self { local, groups: Groups::default(), every_group: false }
+    }
+
+    /// A reader for one of several that share an address: of packets to groups it reads all that come, for
+    /// whoever knows which of them has joined which group.
+    #[must_use]
+    pub fn of_several(local: SocketAddr) -> Self {
+        Self { every_group: true, ..Self::new(local) }
     }
 
     /// The packet in a frame that begins with its Ethernet header. With a super-packet the payload is
@@ -68,7 +77,8 @@ impl FrameReader {
 
     #[inline]
     fn is_for_us(&self, dst: &IpAddr) -> bool {
-        *dst == self.local.ip() || (dst.is_multicast() && self.groups.contains(dst))
+        *dst == self.local.ip()
+            || (dst.is_multicast() && (self.every_group || self.groups.contains(dst)))
     }
 }
 
@@ -123,6 +133,8 @@ mod tests {
         assert_eq!(reader.read(&group).expect_err("not joined"), Refused::NotForUs);
         reader.groups.insert([239, 1, 2, 3].into());
         assert!(reader.read(&group).is_ok());
+        let several = FrameReader::of_several("10.0.0.1:4791".parse().expect("address"));
+        assert!(several.read(&group).is_ok() && several.read(&other).is_err());
     }
 
     #[test]

@@ -1,18 +1,26 @@
-//! The program that picks one of the sockets that share a port.
+//! The program that picks one of several sockets: of those that share a port, or of a group of packet sockets.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-use libc::{sock_filter, sock_fprog};
+use libc::{c_int, sock_filter, sock_fprog};
 
 /// Gives the program to the group of sockets that `socket` belongs to, in the place of an earlier one
 /// (SO_ATTACH_REUSEPORT_CBPF, Linux 4.5). It returns the place of a socket in the group.
 pub(crate) fn attach(socket: impl AsFd, program: &[sock_filter]) -> io::Result<()> {
+    give(socket, libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF, program)
+}
+
+/// The same for packet sockets in a fanout group of kind PACKET_FANOUT_CBPF (Linux 4.3).
+pub(crate) fn attach_fanout(socket: impl AsFd, program: &[sock_filter]) -> io::Result<()> {
+    give(socket, libc::SOL_PACKET, libc::PACKET_FANOUT_DATA, program)
+}
+
+fn give(socket: impl AsFd, level: c_int, name: c_int, program: &[sock_filter]) -> io::Result<()> {
     let len = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     let whole = sock_fprog { len, filter: program.as_ptr().cast_mut() };
     let length = size_of::<sock_fprog>() as libc::socklen_t;
-    let (fd, level) = (socket.as_fd().as_raw_fd(), libc::SOL_SOCKET);
-    let (name, from) = (libc::SO_ATTACH_REUSEPORT_CBPF, (&raw const whole).cast());
+    let (fd, from) = (socket.as_fd().as_raw_fd(), (&raw const whole).cast());
     // SAFETY: the kernel reads `length` bytes of `whole`, and the `len` instructions it points to,
     // which are borrowed for the call.
     let result = unsafe { libc::setsockopt(fd, level, name, from, length) };

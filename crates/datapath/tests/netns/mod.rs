@@ -89,7 +89,12 @@ impl Wire {
     /// A wire of that MTU whose ends know each other's hardware addresses; `None`, with a word about
     /// it, when this process may not make namespaces.
     pub fn new(mtu: usize) -> Option<Self> {
-        let wire = Self::without_neighbours(mtu)?;
+        Self::with_queues(mtu, 1)
+    }
+
+    /// The same with so many queues at each end, which are used each way.
+    pub fn with_queues(mtu: usize, queues: usize) -> Option<Self> {
+        let wire = Self::link(mtu, queues)?;
         for ip in ["10.77.0.2", "10.77.0.3", "fd77::2", "fd77::3"] {
             wire.a.sh(&format!("ip neigh add {ip} lladdr 02:00:00:00:00:0b dev wa nud permanent"));
         }
@@ -101,10 +106,15 @@ impl Wire {
 
     /// A wire whose ends have to find each other first.
     pub fn without_neighbours(mtu: usize) -> Option<Self> {
+        Self::link(mtu, 1)
+    }
+
+    fn link(mtu: usize, queues: usize) -> Option<Self> {
         let (a, b) = (Namespace::open()?, Namespace::open()?);
+        let each = format!("mtu {mtu} numrxqueues {queues} numtxqueues {queues}");
         a.sh(&format!(
-            "ip link add wa mtu {mtu} address 02:00:00:00:00:0a type veth \
-             peer name wb mtu {mtu} address 02:00:00:00:00:0b netns {}",
+            "ip link add wa {each} address 02:00:00:00:00:0a type veth \
+             peer name wb {each} address 02:00:00:00:00:0b netns {}",
             b.tid
         ));
         let ours = [(&a, "wa", &["1"][..]), (&b, "wb", &["2", "3"][..])];

@@ -11,13 +11,13 @@ use uroce_device::{CmChannel, CmEvent, CmEventKind, DeviceConfig};
 const SERVICE: ServiceId = ServiceId::new(PortSpace::Tcp, 7175);
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(20));
 
-struct Side {
+pub struct Side {
     engines: Vec<Node>,
     channel: CmChannel,
 }
 
 impl Side {
-    fn open(config: DeviceConfig) -> Side {
+    pub fn open(config: DeviceConfig) -> Side {
         Side { engines: open(config), channel: CmChannel::new().expect("eventfd") }
     }
 
@@ -54,11 +54,15 @@ impl Side {
 
 #[test]
 fn every_engine_calls_and_accepts() {
-    let (a, b) = (Side::open(config(20, 3)), Side::open(config(21, 3)));
+    all_call_and_accept(&Side::open(config(20, 3)), &Side::open(config(21, 3)));
+}
+
+/// Calls between all of three engines and all of three others.
+pub fn all_call_and_accept(a: &Side, b: &Side) {
     b.engines[0].device.cm_listen(SERVICE, 16, &b.channel, 7).expect("free");
     let (from, to) = (a.engines[0].buffer(64), b.engines[0].buffer(64));
     for (caller, called) in (0..9).map(|number| (number % 3, number / 3)) {
-        let (id_a, qa) = a.call(&b, caller);
+        let (id_a, qa) = a.call(b, caller);
         let id_b = b.request();
         let node = &b.engines[called];
         let qb = node.qp(QpType::Rc);
@@ -72,8 +76,8 @@ fn every_engine_calls_and_accepts() {
         assert_eq!(to.bytes(0, 64), pattern(64, called as u8));
 
         // Whichever end hangs up, both queue pairs are in ERR before anybody hears of it.
-        let first = (&a, id_a);
-        let second = (&b, id_b);
+        let first = (a, id_a);
+        let second = (b, id_b);
         let (near, far) = if called % 2 == 0 { (first, second) } else { (second, first) };
         near.0.engines[0].device.cm_disconnect(near.1, b"bye").expect("it stands");
         far.0.disconnected(far.1);

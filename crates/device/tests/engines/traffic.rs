@@ -10,11 +10,11 @@ use uroce_device::wire::Qpn;
 use uroce_device::{DeviceConfig, ResourceKind};
 
 /// Bytes that each queue pair has for itself, in the one region of each device.
-const PART: u64 = 16_384;
+pub const PART: u64 = 16_384;
 const PAIRS: usize = 64;
 
 /// Posts one request on each first queue pair, and takes the completions of all of them.
-fn all_do(
+pub fn all_do(
     nodes: &[Node],
     pairs: &[[(usize, Qpn); 2]],
     mut op: impl FnMut(u64) -> (SendOp, u64, u32),

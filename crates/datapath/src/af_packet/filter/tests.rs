@@ -163,3 +163,58 @@ fn as_many_groups_as_are_allowed_fit_into_the_jumps() {
         }
     }
 }
+
+/// Runs the program for engines as the kernel would; the packet begins with its IP header.
+fn place(program: &[sock_filter], packet: &[u8]) -> u32 {
+    let (mut a, mut x, mut pc) = (0u32, 0u32, 0);
+    loop {
+        let step = program[pc];
+        let byte = |at: u32| packet.get((at.wrapping_sub(NETWORK)) as usize).copied();
+        pc += 1;
+        let loaded = match u32::from(step.code) {
+            c if c == BPF_LD | BPF_B | BPF_ABS => byte(step.k),
+            c if c == BPF_LD | BPF_B | BPF_IND => byte(x.wrapping_add(step.k)),
+            c => {
+                match c {
+                    c if c == BPF_ALU | BPF_AND | BPF_K => a &= step.k,
+                    c if c == BPF_ALU | BPF_LSH | BPF_K => a <<= step.k,
+                    c if c == BPF_ALU | BPF_SUB | BPF_K => a = a.wrapping_sub(step.k),
+                    c if c == BPF_MISC | BPF_TAX => x = a,
+                    c if c == BPF_JMP | BPF_JGE | BPF_K => {
+                        pc += usize::from(if a >= step.k { step.jt } else { step.jf });
+                    }
+                    c if c == BPF_RET | BPF_K => return step.k,
+                    c if c == BPF_RET | BPF_A => return a,
+                    code => panic!("code {code:#x}"),
+                }
+                continue;
+            }
+        };
+        // A load behind the end ends the program with 0.
+        let Some(value) = loaded else { return 0 };
+        a = value.into();
+    }
+}
+
+#[test]
+fn a_packet_goes_to_the_engine_whose_slot_it_names() {
+    for (from, to) in [("10.0.0.9:1", "10.0.0.1:4791"), ("[fd00::9]:1", "[fd00::1]:4791")] {
+        let mut packet = frame(from, to).split_off(14);
+        let ipv4 = to.starts_with('1');
+        let slot = if ipv4 { 28 } else { 48 } + Slot::OFFSET;
+        let program = engines(ipv4, 3);
+        for (number, expected) in [(1, 0), (2, 1), (3, 2), (0, 0), (4, 0), (254, 0), (255, 0)] {
+            packet[slot] = number;
+            assert_eq!(place(&program, &packet), expected, "slot {number} of {to}");
+        }
+        packet[slot] = 3;
+        packet.truncate(slot);
+        assert_eq!(place(&program, &packet), 0, "too short for a slot");
+    }
+    // Behind options.
+    let mut packet = frame("10.0.0.9:1", "10.0.0.1:4791").split_off(14);
+    packet[0] = 0x46;
+    packet.splice(20..20, [1, 1, 1, 0]);
+    packet[32 + Slot::OFFSET] = 2;
+    assert_eq!(place(&engines(true, 3), &packet), 1);
+}

@@ -6,7 +6,9 @@ use crate::error::OpenError;
 use crate::gsi_addressee::gsi_addressee;
 use crate::interface::{Interface, fabric_interface, interface_of};
 use std::net::SocketAddr;
-use uroce_datapath::{Datapath, PacketConfig, PacketDatapath, SlotDatapath, UdpConfig};
+use uroce_datapath::{
+    Datapath, LaneDatapath, PacketConfig, PacketDatapath, SlotDatapath, UdpConfig,
+};
 use uroce_xdp::{XdpConfig, XdpDatapath};
 
 /// A datapath for each engine.
@@ -77,15 +79,19 @@ fn open_one(
             let open = || Ok(SlotDatapath::uring(&UdpConfig::new(local), gsi_addressee)?);
             Ok((for_each_engine(config, open)?, interface))
         }
-        _ if config.engines.get() > 1 => Err(OpenError::OneEngineOnly(choice.name())),
         DatapathChoice::Packet => {
             let interface = on_netdev()?;
-            Ok((vec![Box::new(PacketDatapath::open(&PacketConfig::new(local))?)], interface))
+            let datapaths =
+                PacketDatapath::open_several(&PacketConfig::new(local), config.engines)?;
+            Ok((with_lanes(datapaths)?, interface))
         }
         DatapathChoice::Xdp(mode) => {
             let interface = on_netdev()?;
-            let config = XdpConfig { mode: *mode, ..XdpConfig::new(local) };
-            Ok((vec![Box::new(XdpDatapath::open(&config)?)], interface))
+            let xdp = XdpConfig { mode: *mode, ..XdpConfig::new(local) };
+            Ok((with_lanes(XdpDatapath::open_several(&xdp, config.engines)?)?, interface))
+        }
+        DatapathChoice::Loopback(_) if config.engines.get() > 1 => {
+            Err(OpenError::OneEngineOnly(choice.name()))
         }
         DatapathChoice::Loopback(fabric) => {
             let datapath = fabric.attach(local)?;
@@ -102,6 +108,16 @@ fn for_each_engine<D: Datapath + 'static>(
 ) -> Result<Datapaths, OpenError> {
     let engines = 0..config.engines.get();
     engines.map(|_| Ok(Box::new(open()?) as Box<dyn Datapath>)).collect()
+}
+
+/// Engines on datapaths that one process has for itself hand over to each other what belongs to another one.
+fn with_lanes<D: Datapath + 'static>(mut datapaths: Vec<D>) -> Result<Datapaths, OpenError> {
+    if datapaths.len() == 1 {
+        return Ok(vec![Box::new(datapaths.remove(0))]);
+    }
+    let shares = LaneDatapath::gather(datapaths, gsi_addressee);
+    let shares = shares.map_err(|source| OpenError::Resources { what: "descriptor", source })?;
+    Ok(shares.into_iter().map(|share| Box::new(share) as Box<dyn Datapath>).collect())
 }
 
 #[cfg(test)]

@@ -1,12 +1,9 @@
-//! Received packets that are kept for the next call.
-//!
-//! Packets to ourselves, which no interface would bring back; and the rest of a train that was longer
-//! than the caller wanted.
+//! Received packets that are kept until somebody has time for them.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use uroce_datapath::{IpId, Route, RxPacket};
+use crate::packet::{IpId, RxPacket};
 
 /// A kept packet: where its payload lies, and its header fields.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +20,7 @@ struct Entry {
 
 /// A queue of packets with their bytes; all memory is allocated by [`Kept::new`].
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub struct Kept {
     bytes: Box<[u8]>,
     /// Where the next payload goes; the room is used again once the queue is empty.
     end: usize,
@@ -33,7 +30,8 @@ pub(crate) struct Kept {
 
 impl Kept {
     /// Room for so many packets, and for so many bytes of payload between two times that it is empty.
-    pub(crate) fn new(packets: usize, bytes: usize) -> Self {
+    #[must_use]
+    pub fn new(packets: usize, bytes: usize) -> Self {
         Self {
             bytes: vec![0; bytes].into_boxed_slice(),
             end: 0,
@@ -44,12 +42,20 @@ impl Kept {
 
     /// Packets that [`take`](Self::take) has.
     #[inline]
-    pub(crate) fn len(&self) -> usize {
+    #[must_use]
+    pub fn len(&self) -> usize {
         self.entries.len()
     }
 
+    /// Whether it has none.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Keeps a copy of the packet; false when there is no room.
-    pub(crate) fn put(&mut self, packet: &RxPacket<'_>) -> bool {
+    pub fn put(&mut self, packet: &RxPacket<'_>) -> bool {
         let (start, len) = (self.end, packet.payload.len());
         let Some(room) = self.bytes.get_mut(start..start + len) else {
             return false;
@@ -74,7 +80,7 @@ impl Kept {
     }
 
     /// Hands up to `limit` packets to `sink`, oldest first; returns how many.
-    pub(crate) fn take(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> usize {
+    pub fn take(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> usize {
         let mut count = 0;
         while count < limit
             && let Some(entry) = self.entries.pop_front()
@@ -92,44 +98,42 @@ impl Kept {
     }
 }
 
-/// What the receiver of a packet that we send would see.
-pub(crate) fn as_received<'a>(route: &Route, payload: &'a [u8]) -> RxPacket<'a> {
-    // Without the scope of a link-local address, as packets from others are.
-    let plain = |addr: SocketAddr| SocketAddr::new(addr.ip(), addr.port());
-    RxPacket {
-        src: plain(route.src),
-        dst: plain(route.dst),
-        traffic_class: route.traffic_class,
-        hop_limit: route.hop_limit.max(1),
-        ip_id: if route.dst.is_ipv4() { IpId::Known(0) } else { IpId::NotPresent },
-        icrc_checked: false,
-        payload,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn packet(payload: &[u8]) -> RxPacket<'_> {
+        let addr = "10.0.0.1:4791".parse().expect("address");
+        let (traffic_class, hop_limit, ip_id) = (3, 1, IpId::Known(7));
+        RxPacket {
+            src: addr,
+            dst: addr,
+            traffic_class,
+            hop_limit,
+            ip_id,
+            icrc_checked: false,
+            payload,
+        }
+    }
+
     #[test]
     fn packets_come_back_in_order_and_make_room() {
-        let addr: SocketAddr = "10.0.0.1:4791".parse().expect("address");
-        let route = Route { src: addr, dst: addr, hop_limit: 0, traffic_class: 3 };
         let mut kept = Kept::new(4, 100);
         for round in 0..3u8 {
-            assert!((0..4).all(|n| kept.put(&as_received(&route, &[round, n]))));
-            assert!(!kept.put(&as_received(&route, b"one too many")));
+            assert!((0..4).all(|n| kept.put(&packet(&[round, n]))));
+            assert!(!kept.put(&packet(b"one too many")));
             let mut got = Vec::new();
-            while kept.len() > 0 {
-                kept.take(3, &mut |packet| {
-                    assert_eq!((packet.dst, packet.traffic_class), (addr, 3));
-                    assert_eq!((packet.hop_limit, packet.ip_id), (1, IpId::Known(0)));
-                    got.push(packet.payload.to_vec());
+            while !kept.is_empty() {
+                kept.take(3, &mut |rx| {
+                    let sent = packet(b"");
+                    assert_eq!((rx.src, rx.dst, rx.ip_id), (sent.src, sent.dst, sent.ip_id));
+                    assert_eq!((rx.traffic_class, rx.hop_limit), (3, 1));
+                    got.push(rx.payload.to_vec());
                 });
             }
             assert_eq!(got, [[round, 0], [round, 1], [round, 2], [round, 3]]);
         }
-        assert!(!kept.put(&as_received(&route, &[0; 101])));
+        assert!(!kept.put(&packet(&[0; 101])));
         assert_eq!(kept.take(3, &mut |_| ()), 0);
     }
 }
