@@ -25,7 +25,7 @@ pub struct XdpConfig {
     /// waiting for interrupts. For drivers, not for veth, where it only costs.
     pub busy_poll: Option<u32>,
     /// Received chunks of 4 KiB for all queues together; each queue gets a power of two, at least
-    /// 256. A packet of path MTU 4096 takes two.
+    /// 1024. A packet of path MTU 4096 takes two.
     pub receive_chunks: u32,
     /// Packets on their way out, a power of two.
     pub transmit_slots: u32,

@@ -15,6 +15,7 @@ use crate::error::XdpError;
 use crate::mode::XdpMode;
 use crate::queue::{Queue, QueueSize};
 use crate::steering::{Steering, Wanted};
+use crate::supply::FEW;
 use crate::sys::interface as ask;
 use crate::sys::socket::CHUNK;
 
@@ -170,7 +171,8 @@ fn take_in(
 /// A socket with its memory. Only the first queue of an engine `sends`.
 fn make(config: &XdpConfig, link: &Link, sends: bool) -> Result<Queue, Failed> {
     let share = config.receive_chunks / link.queues;
-    let receive = prev_power_of_two(share).max(256);
+    // All that a peer sends may come to one queue.
+    let receive = prev_power_of_two(share).max(FEW);
     let transmit = if sends { config.transmit_slots.next_power_of_two() } else { 1 };
     let size = QueueSize { receive, transmit };
     Queue::new(size).map_err(|source| {

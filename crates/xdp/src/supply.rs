@@ -8,8 +8,9 @@
 use crate::sys::ring::Producer;
 use crate::umem::{Chunk, Umem};
 
-/// So many chunks the kernel always has.
-const FEW: u32 = 256;
+/// So many chunks the kernel always has: what one device may have under way to another (1 MiB), in packets of 1 KiB. With
+/// fewer a reader who is kept from reading loses packets that its peer was right to send.
+pub(crate) const FEW: u32 = 1024;
 
 /// So many chunks go back together: to look what the kernel has left is to wait for its processor.
 const TOGETHER: u32 = 16;
