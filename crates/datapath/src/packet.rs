@@ -41,7 +41,7 @@ pub struct RxPacket<'a> {
     /// The IPv4 identification, as far as it is known.
     pub ip_id: IpId,
     /// The datapath has found all 32 bits of the ICRC right, which it needed to know itself: nobody need check
-    /// it again.
+    /// it again. A [`Middleware`](crate::Middleware) that changes the payload clears it.
     pub icrc_checked: bool,
     /// The UDP payload: BTH to ICRC.
     pub payload: &'a [u8],
