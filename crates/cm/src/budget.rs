@@ -1,4 +1,4 @@
-//! Rates that strangers cannot exceed (A21, S6).
+//! Rates that strangers cannot exceed (A21, A26).
 
 use crate::limits::SOURCE_BUCKETS;
 use crate::time::Time;

@@ -57,6 +57,15 @@ pub enum Event {
         /// The peer's, 220 or 224 bytes; empty if it did not answer.
         private_data: Box<[u8]>,
     },
+    /// For the device: ask the queue pair of the peer whether it is alive, and call
+    /// [`handle_comm_est`](crate::Cm::handle_comm_est) when a packet of it comes, or if it cannot be
+    /// asked. The peer seems to have forgotten the connection (R112).
+    ProbePeer {
+        /// The connection.
+        id: CommId,
+        /// Our queue pair of it.
+        qpn: Qpn,
+    },
     /// The last packets of the connection have died out: the queue pair may be used again.
     TimewaitExit {
         /// The connection.
@@ -100,6 +109,7 @@ impl Event {
             | Event::Rejected { id, .. }
             | Event::TimedOut { id }
             | Event::Disconnected { id, .. }
+            | Event::ProbePeer { id, .. }
             | Event::TimewaitExit { id }
             | Event::Query { id, .. }
             | Event::Resolved { id, .. } => *id,

@@ -42,9 +42,41 @@ impl Exchange {
         }
     }
 
-    pub(crate) fn handle_timeout(&mut self, now: Time, out: &mut Outbox) {
+    /// Since when an answer of ours is not confirmed.
+    pub(crate) fn unconfirmed_since(&self) -> Option<Time> {
         match self {
-            Exchange::Connection(connection) => connection.handle_timeout(now, out),
+            Exchange::Connection(connection) => connection.unconfirmed_since(),
+            Exchange::Resolution(_) => None,
+        }
+    }
+
+    /// Until when an answer is kept for repetitions of its question.
+    pub(crate) fn answered_until(&self) -> Option<Time> {
+        match self {
+            Exchange::Connection(_) => None,
+            Exchange::Resolution(resolution) => resolution.answered_until(),
+        }
+    }
+
+    /// Gone, so that another one has room.
+    pub(crate) fn make_room(&mut self, out: &mut Outbox) {
+        match self {
+            Exchange::Connection(connection) => connection.make_room(out),
+            Exchange::Resolution(resolution) => resolution.close(),
+        }
+    }
+
+    pub(crate) fn handle_timeout(
+        &mut self,
+        now: Time,
+        own_tid: u64,
+        may_send: bool,
+        out: &mut Outbox,
+    ) {
+        match self {
+            Exchange::Connection(connection) => {
+                connection.handle_timeout(now, own_tid, may_send, out);
+            }
             Exchange::Resolution(resolution) => resolution.handle_timeout(now, out),
         }
     }

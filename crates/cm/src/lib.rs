@@ -3,7 +3,8 @@
 //!
 //! Nothing here has a clock, a socket or a thread, and no bytes from the wire can make it panic.
 //! [`Mad`] reads and writes the 256 bytes that travel through QP1; the messages in it are plain
-//! values with every field of their layout. [`Cm`] is the connection manager of a device:
+//! values with every field of their layout. [`AgentRequest`] is a question of network management about the device,
+//! which is answered without a state. [`Cm`] is the connection manager of a device:
 //!
 //! ```text
 //!   connect, listen, accept, ...        poll_event
@@ -20,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod addressee;
+mod agent;
 mod attribute;
 mod budget;
 mod call;
@@ -48,8 +50,10 @@ mod sidr_status;
 mod table;
 mod time;
 mod time_code;
+mod time_order;
 
 pub use addressee::{Addressee, addressee};
+pub use agent::{AgentRequest, PortCounters};
 pub use attribute::Attribute;
 pub use call::{Acceptance, Call};
 pub use cm::Cm;

@@ -10,13 +10,25 @@ pub const TIMERS_PER_CALL: usize = 256;
 pub const ID_DRAWS: usize = 1_000;
 /// Code of the time that an MRA asks for: 65.5 s, as the kernel's.
 pub const MRA_SERVICE_TIMEOUT: u8 = 24;
-/// The longest that a peer can make us wait by an MRA or a time-out code.
-pub const LONGEST_WAIT: Duration = Duration::from_secs(120);
+/// The longest that a peer can make us wait for its message by MRAs.
+pub const LONGEST_PATIENCE: Duration = Duration::from_secs(120);
+/// The longest that we wait for an RTU or a DREP, repetitions included, whatever the time code of the peer.
+/// With Linux' own code and number of repetitions it would be 65 s.
+pub const LONGEST_ANSWER: Duration = Duration::from_secs(60);
+/// How long a call of a proven source is unconfirmed before it makes room for another one of that source.
+pub const UNCONFIRMED: Duration = Duration::from_secs(1);
+/// Answers to SIDR_REQs that are kept for repetitions of them, at most; the oldest goes first.
+pub const MAX_ANSWERED: usize = 4_096;
 /// The shortest time between two copies of a message: a peer that asks for less would turn us
 /// into an amplifier.
 pub const SHORTEST_RESEND: Duration = Duration::from_millis(100);
 /// The longest TIMEWAIT that a peer can cause.
 pub const LONGEST_TIMEWAIT: Duration = Duration::from_secs(30);
+/// How long a peer may be silent, while its queue pair is asked, before its connection counts as
+/// forgotten (R112).
+pub const LIVENESS_PATIENCE: Duration = Duration::from_secs(10);
+/// Between two such questions: five small packets for one REQ are shorter than the REQ (A26).
+pub const LIVENESS_PROBE_INTERVAL: Duration = Duration::from_secs(2);
 /// How long an answer to a SIDR_REQ is kept for repetitions of it.
 pub const SIDR_MEMORY: Duration = Duration::from_secs(10);
 /// How long a request waits for a service whose listener has just gone. A peer sends its request
@@ -32,10 +44,11 @@ pub const PROVEN_SOURCES: usize = 1_024;
 /// How much a device's connection manager takes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CmLimits {
-    /// Connections in any state, TIMEWAIT included, and service id resolutions.
+    /// Connections in any state, TIMEWAIT included, and service id resolutions that were not answered.
     pub max_connections: usize,
     /// Requests that were not answered, or whose answer was not confirmed, of all sources. A
-    /// quarter is kept free for sources that have completed an exchange before.
+    /// quarter is kept free for sources that have completed an exchange before; of the others the
+    /// one that has been unconfirmed for longest makes room.
     pub max_half_open: usize,
     /// The same of one source.
     pub max_half_open_per_source: usize,
@@ -49,6 +62,16 @@ pub struct CmLimits {
     pub strays_per_second: u32,
     /// The same to one source.
     pub strays_per_source: u32,
+    /// Answers per second that are sent again, because they are not confirmed, to sources that have not
+    /// completed an exchange before: their address may be forged.
+    pub repetitions_per_second: u32,
+    /// The same to one source.
+    pub repetitions_per_source: u32,
+    /// Peers per second whose queue pair is asked whether it is alive, because a message contradicts
+    /// their connection.
+    pub checks_per_second: u32,
+    /// The same for messages of one source.
+    pub checks_per_source: u32,
 }
 
 impl Default for CmLimits {
@@ -62,6 +85,10 @@ impl Default for CmLimits {
             requests_per_source: 2_000,
             strays_per_second: 10_000,
             strays_per_source: 1_000,
+            repetitions_per_second: 10,
+            repetitions_per_source: 2,
+            checks_per_second: 1_000,
+            checks_per_source: 100,
         }
     }
 }

@@ -12,9 +12,9 @@ pub const MAD_LEN: usize = 256;
 /// The Q_Key of QP1, both ways.
 pub const GSI_QKEY: u32 = 0x8001_0000;
 
-const BASE_VERSION: u8 = 1;
-const CLASS_CM: u8 = 7;
-const CLASS_VERSION: u8 = 2;
+pub(crate) const BASE_VERSION: u8 = 1;
+pub(crate) const CLASS_CM: u8 = 7;
+pub(crate) const CLASS_VERSION: u8 = 2;
 const METHOD_SEND: u8 = 3;
 
 /// A connection management MAD.
@@ -36,7 +36,7 @@ pub enum MadError {
     #[error("MAD byte 0: base version {0}, only 1 exists")]
     BaseVersion(u8),
     /// Byte 1.
-    #[error("MAD byte 1: management class {0:#04x}, we serve 0x07 only")]
+    #[error("MAD byte 1: no message or request of management class {0:#04x} is served")]
     Class(u8),
     /// Byte 2.
     #[error("MAD byte 2: class version {0}, we know 2 only")]
@@ -67,20 +67,21 @@ impl MadError {
     }
 }
 
+/// The fields of every MAD.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Raw {
-    base_version: u8,
-    class: u8,
-    class_version: u8,
-    method: u8,
-    status: U16,
-    class_specific: U16,
-    tid: U64,
-    attribute: U16,
-    reserved: U16,
-    modifier: U32,
-    body: [u8; BODY_LEN],
+pub(crate) struct RawMad {
+    pub(crate) base_version: u8,
+    pub(crate) class: u8,
+    pub(crate) class_version: u8,
+    pub(crate) method: u8,
+    pub(crate) status: U16,
+    pub(crate) class_specific: U16,
+    pub(crate) tid: U64,
+    pub(crate) attribute: U16,
+    pub(crate) reserved: U16,
+    pub(crate) modifier: U32,
+    pub(crate) body: [u8; BODY_LEN],
 }
 
 impl Mad {
@@ -91,7 +92,7 @@ impl Mad {
     /// [`MadError`] says which is not.
     pub fn parse(bytes: &[u8]) -> Result<Mad, MadError> {
         let whole: &[u8; MAD_LEN] = bytes.try_into().map_err(|_| MadError::Length(bytes.len()))?;
-        let raw: &Raw = transmute_ref!(whole);
+        let raw: &RawMad = transmute_ref!(whole);
         raw.check()?;
         let attribute = Attribute(raw.attribute.get());
         let message =
@@ -101,7 +102,7 @@ impl Mad {
 
     /// Its 256 bytes.
     pub fn emit(&self) -> [u8; MAD_LEN] {
-        let raw = Raw {
+        let raw = RawMad {
             base_version: BASE_VERSION,
             class: CLASS_CM,
             class_version: CLASS_VERSION,
@@ -118,7 +119,7 @@ impl Mad {
     }
 }
 
-impl Raw {
+impl RawMad {
     fn check(&self) -> Result<(), MadError> {
         if self.base_version != BASE_VERSION {
             return Err(MadError::BaseVersion(self.base_version));

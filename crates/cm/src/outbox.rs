@@ -6,11 +6,16 @@ use crate::mad::{MAD_LEN, Mad};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
+/// The bits of the ToS that are the network's.
+const ECN: u8 = 3;
+
 /// A MAD on its way, to QP 1 of `peer`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outgoing {
     /// Address of the peer.
     pub peer: IpAddr,
+    /// ToS of the connection that it is about; 0 if it is about none.
+    pub traffic_class: u8,
     /// Payload of the packet.
     pub bytes: [u8; MAD_LEN],
 }
@@ -26,8 +31,17 @@ pub(crate) struct Outbox {
 impl Outbox {
     /// A full queue loses the MAD: whoever waits for it asks again.
     pub(crate) fn send(&mut self, peer: IpAddr, mad: &Mad) {
+        self.send_as(peer, 0, mad);
+    }
+
+    /// The same for a connection: what sets it up and ends it goes the way of its data.
+    pub(crate) fn send_as(&mut self, peer: IpAddr, traffic_class: u8, mad: &Mad) {
+        self.push(Outgoing { peer, traffic_class: traffic_class & !ECN, bytes: mad.emit() });
+    }
+
+    pub(crate) fn push(&mut self, outgoing: Outgoing) {
         if self.transmit.len() < TRANSMIT_QUEUE {
-            self.transmit.push_back(Outgoing { peer, bytes: mad.emit() });
+            self.transmit.push_back(outgoing);
         } else {
             self.lost += 1;
         }

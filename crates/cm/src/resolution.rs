@@ -6,7 +6,7 @@ use crate::error::CmError;
 use crate::event::Event;
 use crate::identity::Identity;
 use crate::ip_cm::IpCm;
-use crate::limits::{LONGEST_WAIT, SHORTEST_RESEND, SIDR_MEMORY};
+use crate::limits::{SHORTEST_RESEND, SIDR_MEMORY};
 use crate::mad::Mad;
 use crate::message::{Message, SidrRep, SidrReq};
 use crate::outbox::Outbox;
@@ -124,8 +124,7 @@ impl Resolution {
         out: &mut Outbox,
     ) -> Result<Resolution, TooLong> {
         let req = question.req(id, us)?;
-        let interval =
-            response_time(question.response_timeout).clamp(SHORTEST_RESEND, LONGEST_WAIT);
+        let interval = response_time(question.response_timeout).max(SHORTEST_RESEND);
         let stage = Stage::Asked { left: question.max_retries & 0xf, interval };
         let deadline = Some(now.saturating_add(interval));
         let peer = question.remote;
@@ -177,6 +176,11 @@ impl Resolution {
         matches!(self.stage, Stage::ToAnswer)
     }
 
+    /// Until when the answer is kept for repetitions of the question.
+    pub(crate) fn answered_until(&self) -> Option<Time> {
+        self.deadline.filter(|_| matches!(self.stage, Stage::Answered(_)))
+    }
+
     pub(crate) fn state(&self) -> State {
         match self.stage {
             Stage::Asked { .. } => State::ReqSent,
@@ -186,7 +190,7 @@ impl Resolution {
         }
     }
 
-    fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.stage = Stage::Closed;
         self.deadline = None;
     }

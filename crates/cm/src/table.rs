@@ -3,11 +3,13 @@
 use crate::connection::{Connection, State};
 use crate::exchange::Exchange;
 use crate::half_open::HalfOpen;
+use crate::limits::MAX_ANSWERED;
 use crate::listener::Listeners;
 use crate::resolution::Resolution;
 use crate::time::Time;
+use crate::time_order::TimeOrder;
 use crate::{CommId, ServiceId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use uroce_wire::Qpn;
 
@@ -16,6 +18,10 @@ struct Entry {
     exchange: Exchange,
     /// Its entry among the timers.
     armed: Option<Time>,
+    /// Its entry among those whose answer is not confirmed.
+    unconfirmed: Option<Time>,
+    /// Its entry among the answers that are kept.
+    answered: Option<Time>,
     /// It is counted as half open.
     half_open: bool,
     /// It is counted as waiting at this listener.
@@ -31,7 +37,9 @@ pub(crate) struct Table {
     by_remote_id: BTreeMap<(IpAddr, CommId), CommId>,
     by_remote_qpn: BTreeMap<(IpAddr, Qpn), CommId>,
     questions: BTreeMap<(IpAddr, u32), CommId>,
-    timers: BTreeSet<(Time, CommId)>,
+    timers: TimeOrder,
+    unconfirmed: TimeOrder,
+    answered: TimeOrder,
     pub(crate) half_open: HalfOpen,
     pub(crate) listeners: Listeners,
 }
@@ -50,6 +58,15 @@ impl Table {
             Exchange::Connection(connection) => Some(connection),
             Exchange::Resolution(_) => None,
         }
+    }
+
+    /// A peer has been told that a connection is over, and has not answered yet.
+    pub(crate) fn awaits_drep(&self) -> bool {
+        let state_of = |entry: &Entry| match &entry.exchange {
+            Exchange::Connection(connection) => Some(connection.state()),
+            Exchange::Resolution(_) => None,
+        };
+        self.entries.values().any(|entry| state_of(entry) == Some(State::DreqSent))
     }
 
     /// Call [`settle`](Self::settle) afterwards.
@@ -100,8 +117,15 @@ impl Table {
     }
 
     fn insert(&mut self, id: CommId, exchange: Exchange) {
-        let (armed, half_open, waits_at, indexed) = (None, false, None, None);
-        let entry = Entry { exchange, armed, half_open, waits_at, indexed };
+        let entry = Entry {
+            exchange,
+            armed: None,
+            unconfirmed: None,
+            answered: None,
+            half_open: false,
+            waits_at: None,
+            indexed: None,
+        };
         let old = self.entries.insert(id, entry);
         debug_assert!(old.is_none(), "an id was given out twice");
         self.settle(id);
@@ -110,12 +134,10 @@ impl Table {
     /// Brings timers, counts and indices in step with the exchange; forgets it when it is closed.
     pub(crate) fn settle(&mut self, id: CommId) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
-        let deadline = entry.exchange.deadline();
-        if entry.armed != deadline {
-            entry.armed.map(|at| self.timers.remove(&(at, id)));
-            deadline.map(|at| self.timers.insert((at, id)));
-            entry.armed = deadline;
-        }
+        let exchange = &entry.exchange;
+        self.timers.settle(&mut entry.armed, id, exchange.deadline());
+        self.unconfirmed.settle(&mut entry.unconfirmed, id, exchange.unconfirmed_since());
+        self.answered.settle(&mut entry.answered, id, exchange.answered_until());
         let (peer, half_open) = (entry.exchange.peer(), entry.exchange.is_half_open());
         match (entry.half_open, half_open) {
             (false, true) => self.half_open.add(peer),
@@ -165,16 +187,39 @@ impl Table {
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        self.timers.first().map(|(at, _)| *at)
+        self.timers.first().map(|(at, _)| at)
     }
 
     pub(crate) fn has_deadline(&self) -> bool {
-        !self.timers.is_empty()
+        self.timers.first().is_some()
     }
 
     /// An exchange whose deadline has come.
     pub(crate) fn due(&self, now: Time) -> Option<CommId> {
-        self.timers.first().filter(|(at, _)| *at <= now).map(|(_, id)| *id)
+        self.timers.first().filter(|(at, _)| *at <= now).map(|(_, id)| id)
+    }
+
+    /// The exchange, of a source that `of` names, whose answer has been unconfirmed for longest, since
+    /// `before` at least.
+    pub(crate) fn oldest_unconfirmed(
+        &self,
+        before: Time,
+        of: impl Fn(IpAddr) -> bool,
+    ) -> Option<CommId> {
+        let mut old = self.unconfirmed.iter().take_while(|(since, _)| *since <= before);
+        let peer = |id: &CommId| self.entries.get(id).map(|entry| entry.exchange.peer());
+        old.find(|(_, id)| peer(id).is_some_and(&of)).map(|(_, id)| id)
+    }
+
+    /// The oldest of more answers than are kept.
+    pub(crate) fn answer_too_many(&self) -> Option<CommId> {
+        let too_many = self.answered.len() > MAX_ANSWERED;
+        self.answered.first().filter(|_| too_many).map(|(_, id)| id)
+    }
+
+    /// How many there are but for answers that are kept.
+    pub(crate) fn connections(&self) -> usize {
+        self.entries.len() - self.answered.len()
     }
 }
 

@@ -1,8 +1,11 @@
 //! Who is let in, who is not, and what a flood costs.
 
+#[path = "world/flood.rs"]
+mod flood;
 mod world;
 
-use std::net::{IpAddr, Ipv4Addr};
+use flood::{Flood, req_of, source};
+use std::net::IpAddr;
 use std::time::Duration;
 use uroce_cm::message::*;
 use uroce_cm::*;
@@ -23,7 +26,7 @@ fn refused(change: impl FnOnce(&mut Req), reason: RejReason) {
 }
 
 #[test]
-fn a22_requests_that_make_no_sense() {
+fn c6_a22_requests_that_make_no_sense() {
     let foreign = Gid::from_ip(C);
     refused(|req| req.primary.local_gid = foreign, RejReason::INVALID_GID);
     refused(|req| req.primary.remote_gid = foreign, RejReason::INVALID_GID);
@@ -108,46 +111,6 @@ fn the_backlog_is_exact() {
     assert_eq!(world.b.events.len(), 3);
 }
 
-fn source(n: u32) -> IpAddr {
-    IpAddr::V4(Ipv4Addr::from(0x0b00_0000 + n))
-}
-
-/// A REQ as `peer` would send it.
-fn req_of(peer: IpAddr, n: u32) -> [u8; MAD_LEN] {
-    req(|req| {
-        req.local_comm_id = CommId(n);
-        req.local_qpn = Qpn::new(n);
-        req.primary.local_gid = Gid::from_ip(peer);
-        let ip = IpCm { source_port: 1, source: peer, destination: B };
-        req.private_data = PrivateData::new(&ip.write()).expect("it fits");
-    })
-}
-
-/// The same, made from one template: many of them are needed.
-struct Flood {
-    template: [u8; MAD_LEN],
-    n: u32,
-}
-
-impl Flood {
-    const COMM_ID: usize = 24;
-    const QPN: usize = 24 + 32;
-    const GID: usize = 24 + 56 + 12;
-    const HEADER: usize = 24 + 140 + 16;
-
-    fn next(&mut self) -> (IpAddr, [u8; MAD_LEN]) {
-        self.n += 1;
-        let (peer, mut bytes) = (source(self.n), self.template);
-        let IpAddr::V4(v4) = peer else { unreachable!("IPv4") };
-        let id = self.n.wrapping_mul(0x9e37_79b9).to_be_bytes();
-        bytes[Self::COMM_ID..][..4].copy_from_slice(&id);
-        bytes[Self::QPN..][..3].copy_from_slice(&id[..3]);
-        bytes[Self::GID..][..4].copy_from_slice(&v4.octets());
-        bytes[Self::HEADER..][..4].copy_from_slice(&v4.octets());
-        (peer, bytes)
-    }
-}
-
 #[test]
 fn a21_a_flood_of_forged_requests_stays_within_the_limits() {
     let limits = CmLimits::default();
@@ -164,7 +127,7 @@ fn a21_a_flood_of_forged_requests_stays_within_the_limits() {
     world.exchange();
     world.b.event();
 
-    let mut flood = Flood { template: req_of(source(0), 0), n: 0 };
+    let mut flood = Flood::new();
     // A fifth of a second at 10^6 requests per second; the application decides nothing.
     let mut admitted = 0;
     for _ in 0..200 {

@@ -277,7 +277,7 @@ proptest! {
 }
 
 #[test]
-fn a22_b50_what_is_not_on_the_white_list_is_refused() {
+fn c7_a22_b50_what_is_not_on_the_white_list_is_refused() {
     let good = mad_of(Attribute::RTU, &[0; BODY_LEN]);
     assert!(Mad::parse(&good).is_ok());
     for (at, wanted) in [(0, "BaseVersion"), (1, "Class("), (2, "ClassVersion"), (3, "Method")] {

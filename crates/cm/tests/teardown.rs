@@ -261,7 +261,7 @@ fn a_peer_that_gives_up_late_ends_the_connection() {
 }
 
 #[test]
-fn alternate_paths_are_refused_in_form() {
+fn c5_alternate_paths_are_refused_in_form() {
     let mut world = World::new();
     let (a, b) = world.connected();
     let lap = Lap {

@@ -31,6 +31,7 @@ use self::transmit::Transmitter;
 use crate::burst::{Burst, TrainLimit};
 use crate::caps::{Caps, DatapathStats, IcrcCaps, IcrcRx, IcrcTx};
 use crate::ethernet::{FrameReader, Interface, Neighbours, Router, interface_of};
+use crate::fork::keep_from_children;
 use crate::packet::RxPacket;
 use crate::route::Route;
 use crate::sys::option;
@@ -237,6 +238,7 @@ impl Datapath for PacketDatapath {
 fn packet_socket() -> io::Result<Socket> {
     let kind = Type::RAW.cloexec().nonblocking();
     let socket = Socket::new(Domain::PACKET, kind, None)?;
+    keep_from_children(&socket);
     option::set(&socket, libc::SOL_PACKET, PACKET_VNET_HDR, 1)?;
     Ok(socket)
 }

@@ -1,5 +1,7 @@
 //! What a datapath can do, and what it has done.
 
+use uroce_wire::DropReason;
+
 /// How far a datapath lets its user check the ICRC of received packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum IcrcRx {
@@ -52,6 +54,21 @@ pub struct Caps {
     pub needs: &'static str,
 }
 
+/// Malformed frames by reason; they count as dropped as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Refusals {
+    /// No RoCE packet of our port.
+    pub not_roce: u64,
+    /// IP fragments.
+    pub fragment: u64,
+    /// IPv4 options or IPv6 extension headers.
+    pub ip_options: u64,
+    /// Lengths that do not agree.
+    pub bad_length: u64,
+    /// Frames that end within a header, and empty datagrams.
+    pub too_short: u64,
+}
+
 /// Counters of a datapath, from its creation on. Bytes are UDP payload bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DatapathStats {
@@ -70,6 +87,8 @@ pub struct DatapathStats {
     pub rx_dropped: u64,
     /// Packets that arrived longer than a receive buffer and were dropped.
     pub rx_truncated: u64,
+    /// Those of the dropped whose reason is known.
+    pub rx_refused: Refusals,
     /// Packets that other processes on the address, or other engines of this one, received and handed over.
     pub rx_adopted: u64,
     /// Packets that belonged to other processes on the address, or to other engines of this one, and were
@@ -89,4 +108,31 @@ pub struct DatapathStats {
     pub recv_buffer: usize,
     /// Send buffer in bytes that the kernel granted; 0 where there is none.
     pub send_buffer: usize,
+}
+
+impl DatapathStats {
+    /// Counts a frame that was dropped because it is malformed.
+    pub fn refuse(&mut self, reason: DropReason) {
+        self.rx_dropped += 1;
+        match reason {
+            DropReason::Fragment => self.rx_refused.fragment += 1,
+            DropReason::IpOptions => self.rx_refused.ip_options += 1,
+            DropReason::BadLength => self.rx_refused.bad_length += 1,
+            DropReason::TooShort => self.rx_refused.too_short += 1,
+            _ => self.rx_refused.not_roce += 1,
+        }
+    }
+
+    /// What was dropped for which reason, as far as a datapath knows it.
+    #[must_use]
+    pub fn refused(&self) -> [(DropReason, u64); 6] {
+        [
+            (DropReason::RxTruncated, self.rx_truncated),
+            (DropReason::NotRoce, self.rx_refused.not_roce),
+            (DropReason::Fragment, self.rx_refused.fragment),
+            (DropReason::IpOptions, self.rx_refused.ip_options),
+            (DropReason::BadLength, self.rx_refused.bad_length),
+            (DropReason::TooShort, self.rx_refused.too_short),
+        ]
+    }
 }

@@ -4,6 +4,7 @@
 //!   a [`HeaderTemplate`] for each route and asks [`Neighbours`] for the hardware address.
 //! - [`Neighbours`]: next hop and hardware address, from the kernel's own tables.
 //! - [`FrameReader`]: from a received frame to an [`RxPacket`](crate::RxPacket).
+//! - [`LinkChanges`]: to hear of it when an interface or an address changes.
 //!
 //! Nothing here waits or, after set-up, allocates. Frames bypass the host's firewall both ways.
 
@@ -25,7 +26,7 @@ pub use self::frame::{FrameReader, Refused};
 pub use self::groups::Groups;
 pub use self::mac::{Mac, multicast_mac};
 pub use self::neighbour::{Neighbours, NextHop, Resolution, Unreachable};
-pub use self::netlink::Interface;
+pub use self::netlink::{Interface, LinkChanges};
 pub use self::router::{Outbound, Router, Way};
 pub use self::template::{Ethernet, HeaderTemplate, MAX_HEADERS};
 use crate::route::Route;

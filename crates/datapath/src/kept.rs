@@ -88,7 +88,16 @@ impl Kept {
             let Entry { src, dst, traffic_class, hop_limit, ip_id, icrc_checked, start, len } =
                 entry;
             let payload = &self.bytes[start..start + len];
-            sink(RxPacket { src, dst, traffic_class, hop_limit, ip_id, icrc_checked, payload });
+            sink(RxPacket {
+                src,
+                dst,
+                traffic_class,
+                hop_limit,
+                ip_id,
+                icrc_checked,
+                fate: None,
+                payload,
+            });
             count += 1;
         }
         if self.entries.is_empty() {
@@ -112,6 +121,7 @@ mod tests {
             hop_limit,
             ip_id,
             icrc_checked: false,
+            fate: None,
             payload,
         }
     }

@@ -33,6 +33,7 @@ mod route;
 mod slot;
 #[allow(unsafe_code, reason = "system calls without a safe wrapper")]
 mod sys;
+mod thread;
 mod udp;
 mod uring;
 
@@ -45,7 +46,7 @@ use uroce_wire::Slot;
 
 pub use af_packet::{PacketConfig, PacketDatapath, PacketError};
 pub use burst::{Burst, Cursor, PACKET_ROOM, Train, TrainLimit};
-pub use caps::{Caps, DatapathStats, IcrcCaps, IcrcRx, IcrcTx};
+pub use caps::{Caps, DatapathStats, IcrcCaps, IcrcRx, IcrcTx, Refusals};
 pub use kept::Kept;
 pub use lane::LaneDatapath;
 pub use loopback::{
@@ -53,10 +54,12 @@ pub use loopback::{
 };
 pub use lossy::LossyDatapath;
 pub use middleware::Middleware;
-pub use packet::{IpId, RxPacket};
+pub use packet::{Fate, IpId, RxPacket};
 pub use pcap::{Direction, PcapError, PcapFile, PcapReplay, PcapTap, PcapWriter, ReplayedFrame};
 pub use route::Route;
 pub use slot::{Addressee, GsiAddressee, SlotDatapath, slots_taken};
+pub use sys::fork;
+pub use thread::Thread;
 pub use udp::{BindError, PortHolder, UdpConfig, UdpDatapath};
 pub use uring::{UringDatapath, UringError};
 
@@ -103,6 +106,11 @@ pub trait Datapath: Send {
     /// The packet that is committed next does not travel as one with those before it: somebody on the
     /// way loses trains. Without effect where every packet travels alone.
     fn tx_part(&mut self) {}
+
+    /// What a capture shall say about the packet that is committed next.
+    fn tx_comment(&mut self, comment: &'static str) {
+        let _ = comment;
+    }
 
     /// Sends what was committed. Packets that cannot be sent at all are dropped and counted.
     ///

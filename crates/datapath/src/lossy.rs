@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::{Datapath, DatapathStats, Middleware, RxPacket};
+use crate::{Datapath, DatapathStats, Fate, Middleware, RxPacket};
 
 /// A datapath around another that drops received packets at random: single packets, also where the
 /// kernel hands over many as one.
@@ -54,6 +54,9 @@ impl<D: Datapath> Middleware for LossyDatapath<D> {
         inner.recv(limit, &mut |packet| {
             if next(state) < *share {
                 *dropped += 1;
+                if let Some(fate) = packet.fate {
+                    fate.set(Fate::DroppedOnPurpose);
+                }
             } else {
                 sink(packet);
             }

@@ -24,6 +24,11 @@ pub trait Middleware: Send {
     /// The datapath inside.
     fn inner_mut(&mut self) -> &mut Self::Inner;
 
+    /// See [`Datapath::tx_comment`].
+    fn tx_comment(&mut self, comment: &'static str) {
+        self.inner_mut().tx_comment(comment);
+    }
+
     /// See [`Datapath::tx_commit`].
     fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8])) {
         self.inner_mut().tx_commit(route, len, seal);
@@ -124,6 +129,9 @@ impl<M: Middleware> Datapath for M {
     }
     fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8])) {
         Middleware::tx_commit(self, route, len, seal);
+    }
+    fn tx_comment(&mut self, comment: &'static str) {
+        Middleware::tx_comment(self, comment);
     }
     fn tx_part(&mut self) {
         self.inner_mut().tx_part();

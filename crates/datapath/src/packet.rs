@@ -1,6 +1,9 @@
 //! A received packet as the datapath hands it over.
 
+use std::cell::Cell;
 use std::net::SocketAddr;
+
+use uroce_wire::DropReason;
 
 use crate::caps::DatapathStats;
 
@@ -27,6 +30,18 @@ impl IpId {
     }
 }
 
+/// What became of a received packet, for a capture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Fate {
+    /// It was taken, as far as anybody says.
+    #[default]
+    Taken,
+    /// It had no effect but perhaps an answer.
+    Dropped(DropReason),
+    /// It never reached the device: a [`LossyDatapath`](crate::LossyDatapath) dropped it.
+    DroppedOnPurpose,
+}
+
 /// One received UDP datagram with the header fields that RoCEv2 needs.
 #[derive(Debug, Clone, Copy)]
 pub struct RxPacket<'a> {
@@ -43,6 +58,8 @@ pub struct RxPacket<'a> {
     /// The datapath has found all 32 bits of the ICRC right, which it needed to know itself: nobody need check
     /// it again. A [`Middleware`](crate::Middleware) that changes the payload clears it.
     pub icrc_checked: bool,
+    /// Somebody records the packet and wants to know what becomes of it.
+    pub fate: Option<&'a Cell<Fate>>,
     /// The UDP payload: BTH to ICRC.
     pub payload: &'a [u8],
 }

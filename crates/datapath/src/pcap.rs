@@ -1,19 +1,23 @@
 //! Captures: what a device sends and receives, as a pcapng file that Wireshark opens.
 
+mod exit;
 mod file;
 mod frame;
+mod output;
 mod replay;
 mod tap;
+mod writer;
 
 use std::io;
 use std::path::PathBuf;
 
-pub use self::file::{Direction, PcapFile, PcapWriter};
+pub use self::file::PcapFile;
 pub use self::replay::{PcapReplay, ReplayedFrame};
 pub use self::tap::PcapTap;
+pub use self::writer::{Direction, PcapWriter};
 
 /// Why a capture file cannot be written or read.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum PcapError {
     /// The file cannot be made.
@@ -53,4 +57,11 @@ pub enum PcapError {
         /// Number of the link type.
         link_type: u32,
     },
+}
+
+/// The sentence: `main() -> Result<(), Box<dyn Error>>` prints this form.
+impl std::fmt::Debug for PcapError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }

@@ -7,20 +7,23 @@ pub use crate::sys::credentials::{Peer, peer};
 /// How /proc/net/unix shows that a socket is listened on.
 const LISTENING: &str = "00010000";
 
-/// What follows `prefix` in the abstract names that processes listen on, in this network namespace.
+/// What follows `prefix` in the abstract names that processes listen on, in this network namespace. Anybody may have
+/// names that are no text; they are passed over.
 ///
 /// # Errors
 ///
 /// When the system does not show its unix sockets (/proc/net/unix).
 pub fn listeners(prefix: &str) -> io::Result<Vec<String>> {
-    let table = std::fs::read_to_string("/proc/net/unix")?;
+    let table = std::fs::read("/proc/net/unix")?;
     Ok(read(&table, prefix))
 }
 
-fn read(table: &str, prefix: &str) -> Vec<String> {
+fn read(table: &[u8], prefix: &str) -> Vec<String> {
     let listens = |line: &&str| line.split(' ').nth(3) == Some(LISTENING);
     let prefix = format!(" @{prefix}");
-    let names = table.lines().filter(listens).filter_map(|line| line.split_once(&prefix));
+    let lines =
+        table.split(|byte| *byte == b'\n').filter_map(|line| std::str::from_utf8(line).ok());
+    let names = lines.filter(listens).filter_map(|line| line.split_once(&prefix));
     names.map(|(_, rest)| rest.to_owned()).collect()
 }
 
@@ -38,8 +41,28 @@ mod tests {
             0000000000000000: 00000002 00000000 00010000 0001 01 19 @b/three\n\
             0000000000000000: 00000002 00000000 00010000 0001 01 20 /a/four\n\
             0000000000000000: 00000002 00000000 00010000 0001 01 21\n";
-        assert_eq!(read(table, "a/"), ["one"]);
-        assert_eq!(read("", "a/"), [""; 0]);
+        assert_eq!(read(table.as_bytes(), "a/"), ["one"]);
+        assert_eq!(read(b"", "a/"), [""; 0]);
+    }
+
+    #[test]
+    fn a60_a_name_that_is_no_text_hides_no_other() {
+        let line = b"0000000000000000: 00000002 00000000 00010000 0001 01 17 @a/".as_slice();
+        let table = [line, b"\xff\xfe\n", line, b"one\n", line, b"\x80"].concat();
+        assert_eq!(read(&table, "a/"), ["one"]);
+    }
+
+    #[test]
+    fn a42_a_name_that_is_not_text_hides_no_other() {
+        let prefix = format!("uroce-bytes/{}/", std::process::id());
+        let bytes = [prefix.as_bytes(), b"\xff\xfe\n"].concat();
+        let listen = |name: &[u8]| {
+            let name = SocketAddr::from_abstract_name(name).expect("short");
+            UnixListener::bind_addr(&name).expect("free")
+        };
+        let _sockets = [listen(&bytes), listen(format!("{prefix}plain").as_bytes())];
+        let found = listeners(&prefix).expect("shown");
+        assert!(found.contains(&"plain".to_owned()), "{found:?}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Several processes on one address.
 
+mod allowance;
 mod claim;
 mod datapath;
 mod inbox;

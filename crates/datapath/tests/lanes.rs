@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use netns::{Namespace, Wire};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use uroce_datapath::{
-    Addressee, Datapath, IpId, LaneDatapath, PacketConfig, PacketDatapath, Route,
+    Addressee, Datapath, IpId, LaneDatapath, PacketConfig, PacketDatapath, Route, RxPacket,
 };
 use uroce_wire::{Flow, ROCE_PORT, Slot, icrc, verify};
 
@@ -23,8 +23,8 @@ const NAMED: usize = 8;
 const SIZE: usize = 200;
 
 /// QP 1 packets of these tests name their addressee in plain.
-fn addressee(payload: &[u8]) -> Addressee {
-    match payload.get(NAMED..NAMED + 2) {
+fn addressee(rx: &RxPacket<'_>) -> Addressee {
+    match rx.payload.get(NAMED..NAMED + 2) {
         Some(&[b's', number]) => Slot::new(number).map_or(Addressee::Here, Addressee::Slot),
         Some(&[b'c', service]) => Addressee::Service(service.into()),
         Some(b"**") => Addressee::Everyone,

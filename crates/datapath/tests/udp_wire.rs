@@ -61,7 +61,7 @@ fn sniff(mut socket: &Socket, dst: SocketAddr, count: usize) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn without_offload_ipv4_packets_have_identification_0_and_no_udp_checksum() {
+fn e4_e6_e11_without_offload_ipv4_packets_have_identification_0_and_no_udp_checksum() {
     // Alone: what other tests send would push these frames out of the sniffer's buffer.
     if let Some(namespace) = Namespace::open() {
         namespace.run(check_ipv4_packets_without_offload);
@@ -94,7 +94,7 @@ fn check_ipv4_packets_without_offload() {
 }
 
 #[test]
-fn without_offload_ipv6_packets_have_no_udp_checksum() {
+fn e6_without_offload_ipv6_packets_have_no_udp_checksum() {
     if let Some(namespace) = Namespace::open() {
         namespace.run(check_ipv6_packets_without_offload);
     }
@@ -115,7 +115,7 @@ fn check_ipv6_packets_without_offload() {
 }
 
 #[test]
-fn a_packet_above_the_mtu_is_dropped_counted_and_explained() {
+fn e13_a_packet_above_the_mtu_is_dropped_counted_and_explained() {
     let Some(wire) = Wire::new(1500) else { return };
     wire.a.run(|| {
         let mut a = bind("10.77.0.1");
@@ -191,7 +191,7 @@ fn a_taken_source_port_is_replaced_by_the_next() {
 }
 
 #[test]
-fn no_more_source_ports_are_opened_than_configured() {
+fn e16_no_more_source_ports_are_opened_than_configured() {
     let local = "127.0.0.1:0".parse().expect("address");
     let config = UdpConfig { source_ports: 3, ..UdpConfig::new(local) };
     let mut a = UdpDatapath::bind(&config).expect("bind");
@@ -202,7 +202,7 @@ fn no_more_source_ports_are_opened_than_configured() {
 }
 
 #[test]
-fn what_strangers_send_to_a_source_port_goes_nowhere() {
+fn e1_what_strangers_send_to_a_source_port_goes_nowhere() {
     let mut a = bind("127.0.0.1");
     let port = a.source_port(0xE321);
     let stranger = UdpSocket::bind("127.0.0.1:0").expect("bind");

@@ -117,6 +117,16 @@ impl CmChannel {
         self.0.wait(timeout)
     }
 
+    /// The next event, as read(2) of the descriptor would bring it: sleeps if a program made the descriptor blocking,
+    /// and is interrupted by signals as read(2) is.
+    ///
+    /// # Errors
+    /// EAGAIN: no event waits, and the descriptor does not block. EINTR: a signal handler ran that was installed
+    /// without `SA_RESTART`.
+    pub fn read_event(&self) -> io::Result<CmEvent> {
+        self.0.read(|_| ())
+    }
+
     /// Sleeps until an event waits, or the time is over; takes none.
     ///
     /// # Errors

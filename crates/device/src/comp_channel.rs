@@ -45,6 +45,17 @@ impl CompChannel {
         self.0.wait(timeout)
     }
 
+    /// The next event, as read(2) of the descriptor would bring it: sleeps if a program made the descriptor blocking,
+    /// and is interrupted by signals as read(2) is. `note` is told of the event before it leaves the list: whoever
+    /// destroys its CQ meanwhile finds the event in the list, or noted. It must not call the device.
+    ///
+    /// # Errors
+    /// EAGAIN: no event waits, and the descriptor does not block. EINTR: a signal handler ran that was installed
+    /// without `SA_RESTART`.
+    pub fn read_event(&self, note: impl FnMut(&CqEvent)) -> io::Result<CqEvent> {
+        self.0.read(note)
+    }
+
     /// The next event if one waits. Never sleeps.
     pub fn try_event(&self) -> Option<CqEvent> {
         self.0.pop()

@@ -29,10 +29,11 @@ pub struct DeviceConfig {
     /// device works only inside calls: posts, polls and `Device::drive`.
     pub progress_thread: bool,
     /// Other processes of the user, and root, may ask what the device has
-    /// ([`device_reports`](crate::device_reports)); a thread answers them.
+    /// ([`device_reports`](crate::device_reports)); a thread answers them. The same thread raises the events of the port
+    /// (`PortErr`, `PortActive`, `GidChange`): without it there are none.
     pub report: bool,
     /// Makes keys and QPNs reproducible, for tests only: with a known seed they are predictable
-    /// (S1, S3). `None` draws one from the operating system.
+    /// (A6, A8). `None` draws one from the operating system.
     pub seed: Option<[u8; 32]>,
     /// How many parts the device has that work side by side, each with its own lock, socket and progress
     /// thread (docs/adr/016-engines.md): at most 64, with `xdp` at most as many as the interface has receive

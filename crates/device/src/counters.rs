@@ -1,7 +1,9 @@
 //! One flat list of everything that is counted, for people and for dashboards.
 
-use crate::engine::Engine;
+use crate::engine::{Engine, IcrcFindings};
 use std::sync::LazyLock;
+use uroce_cm::PortCounters;
+use uroce_transport::Counters;
 use uroce_wire::DropReason;
 
 /// `drop_` and the reason's name, made once: two reasons share their name with one of rxe's counters.
@@ -11,18 +13,78 @@ static DROP_NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
 });
 
 /// rxe's names first, then ours, the ICRC verdicts, the datapath's counters, and one counter
-/// `drop_<reason>` for each [`DropReason`].
+/// `drop_<reason>` for each [`DropReason`], whoever dropped the packet.
 pub(crate) fn snapshot(engine: &Engine) -> Vec<(&'static str, u64)> {
     let mut all: Vec<(&'static str, u64)> = engine.nic.tables.counters.iter().collect();
-    let icrc = &engine.nic.icrc;
-    all.push(("icrc_valid", icrc.valid));
-    all.push(("icrc_predicted", icrc.predicted));
-    all.push(("icrc_solved", icrc.solved));
-    all.push(("trains_lost", engine.nic.trains.lost));
+    all.extend(icrc_counters(&engine.nic.icrc, engine.nic.trains.lost));
     all.extend(datapath_counters(engine));
-    let drops = engine.nic.tables.counters.drops().map(|(_, count)| count);
+    let refused = engine.datapath.stats().refused();
+    let drops = engine.nic.tables.counters.drops().map(|(reason, count)| {
+        let more = refused.iter().find(|(same, _)| *same == reason);
+        count + more.map_or(0, |(_, more)| *more)
+    });
     all.extend(DROP_NAMES.iter().copied().zip(drops));
     all
+}
+
+fn icrc_counters(icrc: &IcrcFindings, trains_lost: u64) -> [(&'static str, u64); 4] {
+    [
+        ("icrc_valid", icrc.valid),
+        ("icrc_predicted", icrc.predicted),
+        ("icrc_solved", icrc.solved),
+        ("trains_lost", trains_lost),
+    ]
+}
+
+/// The names of all that a device counts by itself, in the order of [`Device::counters`](crate::Device::counters):
+/// all but the counters of the datapath.
+pub fn hw_counter_names() -> &'static [&'static str] {
+    static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+        let transport = Counters::new();
+        let icrc = icrc_counters(&IcrcFindings::default(), 0);
+        let counters = transport.iter().chain(icrc).map(|(name, _)| name);
+        counters.chain(DROP_NAMES.iter().copied()).collect()
+    });
+    &NAMES
+}
+
+/// What is wrong with packets that count as PortRcvErrors: damaged, or malformed.
+const RCV_ERRORS: [DropReason; 6] = [
+    DropReason::RxTruncated,
+    DropReason::TooShort,
+    DropReason::BadLength,
+    DropReason::BadPad,
+    DropReason::BadTransportVersion,
+    DropReason::BadIcrc,
+];
+
+/// What network management is told of the port: the share of this engine.
+pub(crate) fn port_counters(engine: &Engine) -> PortCounters {
+    let (counters, stats) = (&engine.nic.tables.counters, engine.datapath.stats());
+    let dropped: u64 = RCV_ERRORS.iter().map(|reason| counters.dropped(*reason)).sum();
+    let refused = stats.refused().into_iter().filter(|(reason, _)| RCV_ERRORS.contains(reason));
+    PortCounters {
+        link_downed: counters.link_downed,
+        rcv_errors: dropped + refused.map(|(_, count)| count).sum::<u64>(),
+        xmit_discards: counters.dropped(DropReason::TxFailed) + stats.tx_dropped,
+        xmit_bytes: counters.sent_bytes,
+        rcv_bytes: counters.rcvd_bytes,
+        xmit_pkts: counters.sent_pkts,
+        rcv_pkts: counters.rcvd_pkts,
+    }
+}
+
+/// The same of two engines together.
+pub(crate) fn port_sum(one: PortCounters, other: PortCounters) -> PortCounters {
+    PortCounters {
+        link_downed: one.link_downed + other.link_downed,
+        rcv_errors: one.rcv_errors + other.rcv_errors,
+        xmit_discards: one.xmit_discards + other.xmit_discards,
+        xmit_bytes: one.xmit_bytes + other.xmit_bytes,
+        rcv_bytes: one.rcv_bytes + other.rcv_bytes,
+        xmit_pkts: one.xmit_pkts + other.xmit_pkts,
+        rcv_pkts: one.rcv_pkts + other.rcv_pkts,
+    }
 }
 
 /// Adds the counters of another engine.

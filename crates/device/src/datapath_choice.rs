@@ -12,7 +12,8 @@ use uroce_xdp::XdpMode;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub enum DatapathChoice {
-    /// The fastest that this process may use here; `Device::datapath_choice_notes` says which and why.
+    /// UDP sockets: the datapath that works for every user, beside other processes and behind the host's firewall.
+    /// The others are used when they are named; `Device::datapath_choice_note` says why.
     #[default]
     Auto,
     /// Ordinary UDP sockets; no privilege needed.
@@ -55,12 +56,6 @@ impl DatapathChoice {
             DatapathChoice::Xdp(_) => "xdp",
             DatapathChoice::Loopback(_) => "loopback",
         }
-    }
-
-    /// What [`DatapathChoice::Auto`] tries, in this order. Each may be impossible here but the last,
-    /// which needs no privilege.
-    pub(crate) fn candidates() -> &'static [DatapathChoice] {
-        &[DatapathChoice::Udp]
     }
 }
 
@@ -115,11 +110,5 @@ mod tests {
             error.to_string(),
             r#"there is no datapath "dpdk": choose one of auto, udp, uring, packet, xdp, xdp-zero-copy, xdp-native, xdp-generic, loopback"#
         );
-    }
-
-    #[test]
-    fn the_last_resort_needs_no_privilege() {
-        let last = DatapathChoice::candidates().last().map(DatapathChoice::name);
-        assert_eq!(last, Some("udp"));
     }
 }

@@ -34,7 +34,8 @@ use std::os::fd::BorrowedFd;
 use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
-use uroce_datapath::Caps;
+use uroce_cm::PortCounters;
+use uroce_datapath::{Caps, fork};
 use uroce_transport::AsyncEvent;
 use uroce_wire::{DropReason, Gid, Mtu};
 
@@ -62,17 +63,31 @@ struct Inner {
     active_mtu: Mtu,
     guid: u64,
     caps: Caps,
-    datapath_choice_notes: Vec<String>,
+    datapath_choice_note: String,
     limits: DeviceLimits,
+    /// The process that opened it ([`fork::generation`]).
+    generation: u32,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
         self.reporter = None;
         self.drivers.clear();
+        if self.generation != fork::generation() {
+            return self.leave_to_parent();
+        }
         // Nobody comes any more, so the address is free when the device is gone.
         let engines = self.several.as_ref().map_or(slice::from_ref(&self.shared), |all| all.all());
         engines.iter().for_each(|shared| shared.lock().datapath.introduce(None));
+    }
+}
+
+impl Inner {
+    /// In a child process: what is left are copies, whose ends would be felt by the parent (a capture is written twice,
+    /// rings are shared), and locks that nobody may ever release.
+    fn leave_to_parent(&self) {
+        let engines = self.several.as_ref().map_or(slice::from_ref(&self.shared), |all| all.all());
+        engines.iter().for_each(|shared| std::mem::forget(Arc::clone(shared)));
     }
 }
 
@@ -107,10 +122,16 @@ impl Device {
         &self.0.caps
     }
 
-    /// How the datapath was chosen, a sentence each: what
-    /// [`DatapathChoice::Auto`](crate::DatapathChoice::Auto) passed over and why, then what it took.
-    pub fn datapath_choice_notes(&self) -> &[String] {
-        &self.0.datapath_choice_notes
+    /// Why the device uses its datapath: one sentence. [`DatapathChoice::Auto`](crate::DatapathChoice::Auto) is UDP, and the
+    /// sentence says why not another one.
+    pub fn datapath_choice_note(&self) -> &str {
+        &self.0.datapath_choice_note
+    }
+
+    /// False in a process that was forked after the device was opened. There it must not be used: its threads and
+    /// sockets are the parent's, and its locks may never be released. The last handle may be dropped.
+    pub fn is_here(&self) -> bool {
+        self.0.generation == fork::generation()
     }
 
     /// True if a progress thread answers peers between calls.
@@ -140,6 +161,12 @@ impl Device {
         let mut all = parts.next().expect("a device has an engine");
         parts.for_each(|more| counters::add(&mut all, &more));
         all
+    }
+
+    /// What network management is told of the port, over all engines.
+    pub fn port_counters(&self) -> PortCounters {
+        let parts = self.engines().iter().map(|shared| counters::port_counters(&shared.lock()));
+        parts.reduce(counters::port_sum).unwrap_or_default()
     }
 
     /// All objects of the device: itself and its counters, then queue pairs, completion queues, ... as
@@ -187,6 +214,12 @@ impl Device {
     /// share a device and must not see each other's events.
     pub fn own_events(&self, owner: EventOwner, channel: &EventChannel, cookie: u64) {
         self.0.shared.events.owners.insert(owner, channel, cookie);
+    }
+
+    /// From now on `channel` hears of the port, too (`PortErr`, `PortActive`, `GidChange`), as
+    /// [`get_async_event`](Self::get_async_event) does; it ends with the channel.
+    pub fn send_port_events(&self, channel: &EventChannel) {
+        self.0.shared.events.subscribers.insert(channel);
     }
 
     /// [`drive`](Self::drive), unless another call is in progress, perhaps one that the caller has

@@ -1,6 +1,6 @@
 //! Asynchronous events of all engines of a device.
 
-use crate::event_channel::EventOwners;
+use crate::event_channel::{EventOwners, Subscribers};
 use crate::event_list::EventList;
 use crate::limits::ASYNC_EVENTS;
 use std::io;
@@ -11,15 +11,31 @@ use uroce_transport::AsyncEvent;
 pub(crate) struct DeviceEvents {
     pub(crate) unowned: EventList<AsyncEvent>,
     pub(crate) owners: EventOwners,
+    /// Who hears of the port, beside the device's own list.
+    pub(crate) subscribers: Subscribers,
 }
 
 impl DeviceEvents {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(DeviceEvents { unowned: EventList::new(ASYNC_EVENTS)?, owners: EventOwners::default() })
+        let unowned = EventList::new(ASYNC_EVENTS)?;
+        Ok(DeviceEvents {
+            unowned,
+            owners: EventOwners::default(),
+            subscribers: Subscribers::default(),
+        })
     }
 
     /// False: the list of the event's owner is full.
     pub(crate) fn deliver(&self, event: AsyncEvent) -> bool {
+        if event == AsyncEvent::DeviceFatal && self.owners.deliver_to_all(event) {
+            return true;
+        }
         self.owners.deliver(event).unwrap_or_else(|| self.unowned.push(event))
+    }
+
+    /// An event of the port, which everybody hears of. False: a list is full.
+    pub(crate) fn deliver_of_port(&self, event: AsyncEvent) -> bool {
+        // Not short-circuited.
+        self.subscribers.deliver(event) & self.unowned.push_last(event)
     }
 }

@@ -6,14 +6,14 @@
 
 use crate::affinity::pin;
 use crate::eventfd::wait_readable;
-use crate::limits::POLLER_FRESH_NS;
 use crate::shared::Shared;
 use crate::vigil::Vigil;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
+use uroce_datapath::Thread;
 use uroce_transport::Instant;
 
 /// Turns of `spin_loop` between two looks at the engine, so that others get at the lock.
@@ -22,10 +22,13 @@ const SPINS: usize = 64;
 /// step may cost a time slice, and peers wait for answers meanwhile: hence few.
 const COURTESY: usize = 16;
 
+/// Panics after which the thread ends.
+const PANICS: usize = 16;
+
 /// The running thread. Dropping it stops the thread and waits for its end.
 #[derive(Debug)]
 pub(crate) struct Driver {
-    thread: Option<JoinHandle<()>>,
+    thread: Option<Thread>,
     shared: Arc<Shared>,
 }
 
@@ -46,19 +49,18 @@ impl Driver {
             if let Some(processor) = processor {
                 pin(processor);
             }
-            work.run();
+            work.serve();
         };
-        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run)?;
+        let thread = Thread::spawn(name, run)?;
         Ok(Driver { thread: Some(thread), shared })
     }
 }
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.shared.request_stop();
-        if let Some(thread) = self.thread.take() {
-            let ended = thread.join();
-            debug_assert!(ended.is_ok(), "the progress thread panicked");
+        if let Some(thread) = self.thread.take().and_then(Thread::if_here) {
+            self.shared.request_stop();
+            thread.join();
         }
     }
 }
@@ -80,7 +82,19 @@ struct Work {
 }
 
 impl Work {
-    fn run(mut self) {
+    /// Goes on after a panic: the device is to tell everybody that it has failed, and to be closed.
+    fn serve(mut self) {
+        for _ in 0..PANICS {
+            let engine = Arc::clone(&self.shared);
+            if catch_unwind(AssertUnwindSafe(|| self.run())).is_ok() {
+                return;
+            }
+            let _again = catch_unwind(AssertUnwindSafe(|| drop(engine.lock())));
+        }
+        tracing::error!("the progress thread of a device has panicked too often, and ends");
+    }
+
+    fn run(&mut self) {
         while !self.shared.must_stop() {
             let now = self.shared.clock.now();
             self.vigil.note_time(now);
@@ -158,9 +172,10 @@ impl Work {
         if self.vigil.is_warm(now) {
             return self.pause(now);
         }
-        if self.shared.park(now) {
-            let time = Duration::from_nanos(POLLER_FRESH_NS);
-            self.wait(&[self.shared.wake.as_fd()], Some(time));
+        // Until the moment at which the last poll is too old: an ACK may wait for this thread.
+        let time = self.shared.park(now);
+        if time > 0 {
+            self.wait(&[self.shared.wake.as_fd()], Some(Duration::from_nanos(time)));
         }
         self.shared.unpark();
     }
@@ -171,5 +186,95 @@ impl Work {
             std::thread::sleep(Duration::from_millis(1));
         }
         self.shared.wake.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Blueprint;
+    use crate::device_events::DeviceEvents;
+    use crate::limits::DeviceLimits;
+    use crate::{EventChannel, EventOwner, OwnedEvent};
+    use std::net::SocketAddr;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use uroce_datapath::{Datapath as _, LoopbackDatapath, LoopbackFabric, Middleware, RxPacket};
+    use uroce_transport::{
+        AsyncEvent, CompletionQueue, CqId, QpAttr, QpAttrMask, QpCaps, QpInit, QpState, QpType,
+        QueuePair,
+    };
+    use uroce_wire::{Mtu, Qpn};
+
+    const QPN: Qpn = Qpn::new(0x77);
+
+    /// Panics at the next receive.
+    struct Broken {
+        inner: LoopbackDatapath,
+        breaks: Arc<AtomicBool>,
+    }
+
+    impl Middleware for Broken {
+        type Inner = LoopbackDatapath;
+
+        fn inner(&self) -> &LoopbackDatapath {
+            &self.inner
+        }
+
+        fn inner_mut(&mut self) -> &mut LoopbackDatapath {
+            &mut self.inner
+        }
+
+        fn recv(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> io::Result<usize> {
+            assert!(!self.breaks.swap(false, Ordering::SeqCst), "on purpose");
+            self.inner.recv(limit, sink)
+        }
+    }
+
+    /// An engine with a queue pair in INIT, and what makes it panic.
+    fn shared() -> (Arc<Shared>, Arc<AtomicBool>, CqId) {
+        let at: SocketAddr = "10.0.0.1:4791".parse().expect("an address");
+        let breaks = Arc::new(AtomicBool::new(false));
+        let inner = LoopbackFabric::new().attach(at).expect("free");
+        let datapath = Broken { inner, breaks: Arc::clone(&breaks) };
+        let blueprint = Blueprint::new(at, (Mtu::M1024, 1), [3; 32], DeviceLimits::default());
+        let mut engine = blueprint.build(Box::new(datapath), 0);
+        let pd = engine.nic.tables.mem.alloc_pd().expect("a PD");
+        let cq = engine.nic.tables.cqs.insert(CompletionQueue::new(16));
+        let init = QpInit {
+            qpn: QPN,
+            qp_type: QpType::Ud,
+            pd,
+            send_cq: cq,
+            recv_cq: cq,
+            srq: None,
+            xrcd: None,
+            caps: QpCaps { max_recv_wr: 4, max_recv_sge: 1, ..QpCaps::default() },
+            signal_all: false,
+            port_mtu: Mtu::M1024,
+        };
+        engine.nic.qps.insert(QueuePair::new(&init).expect("a QP"), init);
+        let attr = QpAttr { state: QpState::Init, ..QpAttr::default() };
+        let mask = QpAttrMask::required(QpType::Ud, QpState::Reset, QpState::Init);
+        let now = engine.clock.now();
+        let entry = engine.nic.qps.get_mut(QPN).expect("inserted");
+        let mut context = engine.nic.tables.context();
+        entry.qp.modify(now, &attr, mask, &mut context).expect("to INIT");
+        let events = Arc::new(DeviceEvents::new().expect("eventfd"));
+        (Arc::new(Shared::new(engine, events).expect("eventfd")), breaks, cq)
+    }
+
+    #[test]
+    fn v8_a_panic_of_the_progress_thread_is_heard_by_everybody() {
+        let (shared, breaks, cq) = shared();
+        let channel = EventChannel::new().expect("eventfd");
+        shared.events.owners.insert(EventOwner::Cq(cq), &channel, 7);
+        let driver = Driver::start(Arc::clone(&shared), "uroce-test", None).expect("a thread");
+        breaks.store(true, Ordering::SeqCst);
+        shared.wake.signal();
+        let event = channel.next_event(Some(Duration::from_secs(20))).expect("poll");
+        assert_eq!(event, Some(OwnedEvent { event: AsyncEvent::DeviceFatal, cookie: 0 }));
+        let state = shared.lock().nic.qps.get(QPN).expect("it is there").qp.state();
+        assert_eq!(state, QpState::Err);
+        drop(driver);
     }
 }

@@ -19,6 +19,7 @@ mod transmit;
 
 pub(crate) use company::Company;
 pub(crate) use flight::{Flight, Share};
+pub(crate) use gsi::admits_mad;
 pub(crate) use ready::Ready;
 pub(crate) use tables::{CqNote, Tables, Xrcd};
 pub(crate) use trains::Trains;
@@ -37,6 +38,7 @@ use crate::qp_table::{QpEntry, QpTable};
 use crate::timers::Timers;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use uroce_datapath::{Datapath, Handovers, IcrcCaps};
 use uroce_transport::{AsyncEvent, CqId, Instant};
 use uroce_wire::{Mtu, Qpn, Slot};
@@ -119,6 +121,7 @@ impl Engine {
         let now = self.clock.now();
         self.turned_at = now;
         self.nic.tables.cqs.set_time(now);
+        self.nic.tables.cqs.handle_timeout(now);
         let late = if self.nic.patient.is_empty() { 0 } else { self.send_ready(now) };
         let received = self.receive(now);
         let fired = self.nic.serve_timers(now);
@@ -135,6 +138,9 @@ impl Engine {
             0
         });
         self.nic.note_received();
+        if !self.nic.gsi.asked.is_empty() {
+            self.respond_to_requests();
+        }
         received
     }
 
@@ -147,7 +153,8 @@ impl Engine {
 
     /// The engine needs a turn no later than this, packets aside.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
-        let timers = [self.nic.timers.next_deadline(), self.nic.gsi.next_deadline()];
+        let held = self.nic.tables.cqs.poll_timeout().map(Instant::as_nanos);
+        let timers = [self.nic.timers.next_deadline(), self.nic.gsi.next_deadline(), held];
         let timers = timers.into_iter().flatten().min();
         match self.retry_at {
             Some(retry) => Some(timers.map_or(retry, |timer| timer.min(retry))),
@@ -174,6 +181,19 @@ impl Engine {
             self.fail_cq(cq);
         }
         Some(event)
+    }
+
+    /// A panic has left the engine in a state that nobody knows: its queue pairs end, and everybody hears of it.
+    #[cold]
+    pub(crate) fn fail_device(&mut self) {
+        let now = self.clock.now();
+        let all: Vec<Qpn> = self.nic.qps.iter().map(|entry| entry.init.qpn).collect();
+        for qpn in all {
+            // One that cannot even be ended keeps the others from nothing.
+            let nic = &mut self.nic;
+            let _panicked = catch_unwind(AssertUnwindSafe(|| nic.fail_qp(qpn, now)));
+        }
+        self.nic.tables.events.push(AsyncEvent::DeviceFatal);
     }
 
     fn fail_cq(&mut self, cq: CqId) {

@@ -27,8 +27,10 @@ pub(crate) fn engine_of_object(id: u32) -> u8 {
 /// What an engine asks of another one. Whoever has produced it runs it when he has let go of the lock.
 #[derive(Debug)]
 pub(crate) enum Errand {
-    /// A queue pair has got the first packet of this connection.
+    /// A queue pair has got the packet that this connection waits for.
     FirstPacket(CommId),
+    /// The peer of this queue pair seems to have forgotten this connection.
+    ProbePeer { id: CommId, qpn: Qpn },
     /// The connection of this queue pair stands: its first packet confirms nothing any more.
     StopWaiting(Qpn),
     /// The connection of this queue pair has ended. Afterwards its owner hears of it.
@@ -101,9 +103,14 @@ impl Engines {
     pub(crate) fn run(&self, errand: Errand) {
         match errand {
             Errand::FirstPacket(id) => self.of_connection(id).lock().confirm(id),
+            Errand::ProbePeer { id, qpn } => {
+                if !self.of_qp(qpn).lock().ask_peer(id, qpn) {
+                    self.of_connection(id).lock().confirm(id);
+                }
+            }
             Errand::StopWaiting(qpn) => {
                 if let Some(entry) = self.of_qp(qpn).lock().nic.qps.get_mut(qpn) {
-                    entry.awaits_rtu = None;
+                    entry.awaits_sign = None;
                 }
             }
             Errand::EndLink { qpn, then } => {
@@ -117,8 +124,8 @@ impl Engines {
 }
 
 impl Engine {
-    /// The first packet of a connection has come to its queue pair in another engine.
-    fn confirm(&mut self, id: CommId) {
+    /// The packet that a connection waits for has come to its queue pair in another engine.
+    pub(crate) fn confirm(&mut self, id: CommId) {
         let now = self.clock.now();
         self.nic.gsi.handle_comm_est(id);
         self.serve_cm(now);

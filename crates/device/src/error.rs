@@ -20,18 +20,37 @@ fn io_errno(error: &io::Error) -> i32 {
     error.raw_os_error().unwrap_or(raw(Errno::IO))
 }
 
+/// Why `address` is none that a device can have.
+fn not_local(address: IpAddr) -> String {
+    let link_local = matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
+    if link_local {
+        return format!(
+            "{address} is a link-local address, and a GID cannot name the link that it is of: \
+             use another address of the interface, such as one of fd00::/8"
+        );
+    }
+    match std::fs::File::open("/proc/self/net/if_inet6") {
+        Err(error) if error.raw_os_error() == Some(raw(Errno::MFILE)) => {
+            "the network interfaces of this machine cannot be seen, since the process has as many open files as it \
+             may: raise the limit with `ulimit -n`"
+                .to_owned()
+        }
+        _ => format!(
+            "no network interface of this machine has the address {address}: \
+             pick one that `uroce devices` shows, or any 127.x.y.z"
+        ),
+    }
+}
+
 /// Why a device could not be opened.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// A device has exactly one address.
     #[error("{0} is not the address of one host: give the address of a network interface")]
     NotUnicast(IpAddr),
     /// No interface has the address.
-    #[error(
-        "no network interface of this machine has the address {0}: \
-         pick one that `ip addr` shows, or any 127.x.y.z"
-    )]
+    #[error("{}", not_local(*.0))]
     NotLocal(IpAddr),
     /// IBTA's smallest path MTU does not fit.
     #[error(
@@ -99,7 +118,7 @@ impl OpenError {
             OpenError::TooManyEngines(_) | OpenError::EnginesWithoutPort => raw(Errno::INVAL),
             OpenError::OneEngineOnly(_) => raw(Errno::OPNOTSUPP),
             OpenError::Bind(_) | OpenError::Attach(_) => raw(Errno::ADDRINUSE),
-            OpenError::Packet(PacketError::NotPermitted { .. }) => raw(Errno::PERM),
+            OpenError::Packet(PacketError::NotPermitted) => raw(Errno::PERM),
             OpenError::Packet(PacketError::NotEthernet(_)) => raw(Errno::OPNOTSUPP),
             OpenError::Packet(_) => raw(Errno::ADDRINUSE),
             OpenError::Uring(error) => error.raw_os_error().unwrap_or(raw(Errno::ADDRINUSE)),
@@ -111,7 +130,7 @@ impl OpenError {
 }
 
 /// An object that does not exist, or no longer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[error("this device has no {what} {id:#x}: it was destroyed, or belongs to another device")]
 pub struct NoSuchObject {
     /// Kind of object: `QP`, `CQ`, `SRQ`, `PD`, `XRC domain`.
@@ -128,7 +147,7 @@ impl NoSuchObject {
 }
 
 /// Why an object could not be made, or not be resized.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum CreateError {
     /// The device has as many as it allows (A29).
@@ -250,7 +269,7 @@ impl DestroyError {
 }
 
 /// Why a queue pair or shared receive queue was not modified. Nothing changed (R92).
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ModifyError {
     /// No such object.
@@ -305,7 +324,7 @@ pub enum ModifyError {
 }
 
 /// Why a connection was not asked for, answered or ended.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConnectionError {
     /// The connection manager refused.
@@ -350,7 +369,7 @@ impl ModifyError {
 }
 
 /// Why a multicast attach or detach failed.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum McastError {
     /// No such QP.
@@ -394,3 +413,12 @@ impl McastError {
         }
     }
 }
+
+uroce_memory::debug_is_display!(
+    OpenError,
+    NoSuchObject,
+    CreateError,
+    ModifyError,
+    ConnectionError,
+    McastError
+);

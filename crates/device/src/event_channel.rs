@@ -5,7 +5,7 @@ use crate::limits::ASYNC_EVENTS;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use uroce_transport::{AsyncEvent, CqId, SrqId};
 use uroce_wire::Qpn;
@@ -40,12 +40,15 @@ impl EventOwner {
     }
 }
 
+/// The cookie of the port's events: its number.
+const PORT: u64 = 1;
+
 /// An event, and what its owner gave to recognise the object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnedEvent {
     /// What happened.
     pub event: AsyncEvent,
-    /// What `Device::own_events` was given.
+    /// What `Device::own_events` was given; 1, the number of the port, for events of the port.
     pub cookie: u64,
 }
 
@@ -69,6 +72,17 @@ impl EventChannel {
     /// What poll(2) says.
     pub fn next_event(&self, timeout: Option<Duration>) -> io::Result<Option<OwnedEvent>> {
         self.0.wait(timeout)
+    }
+
+    /// The next event, as read(2) of the descriptor would bring it: sleeps if a program made the descriptor blocking,
+    /// and is interrupted by signals as read(2) is. `note` is told of the event before it leaves the list: whoever
+    /// destroys its object meanwhile finds the event in the list, or noted. It must not call the device.
+    ///
+    /// # Errors
+    /// EAGAIN: no event waits, and the descriptor does not block. EINTR: a signal handler ran that was installed
+    /// without `SA_RESTART`.
+    pub fn read_event(&self, note: impl FnMut(&OwnedEvent)) -> io::Result<OwnedEvent> {
+        self.0.read(note)
     }
 }
 
@@ -102,11 +116,46 @@ impl EventOwners {
         }
     }
 
+    /// An event of the device as a whole, which all owners hear of once; the cookie is 0. False: nobody owns anything.
+    pub(crate) fn deliver_to_all(&self, event: AsyncEvent) -> bool {
+        let owners = self.lock();
+        // Equal events of one channel merge.
+        owners
+            .values()
+            .for_each(|(channel, _)| _ = channel.0.push(OwnedEvent { event, cookie: 0 }));
+        !owners.is_empty()
+    }
+
     /// `None`: nobody owns the events of this object. `Some(false)`: the owner's list is full.
     pub(crate) fn deliver(&self, event: AsyncEvent) -> Option<bool> {
         let owners = self.lock();
         let (channel, cookie) = owners.get(&EventOwner::of(&event)?)?;
         Some(channel.0.push(OwnedEvent { event, cookie: *cookie }))
+    }
+}
+
+/// The channels that hear of the port, as long as they exist.
+#[derive(Debug, Default)]
+pub(crate) struct Subscribers(Mutex<Vec<Weak<EventList<OwnedEvent>>>>);
+
+impl Subscribers {
+    fn lock(&self) -> MutexGuard<'_, Vec<Weak<EventList<OwnedEvent>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on; nothing if it does so already.
+    pub(crate) fn insert(&self, channel: &EventChannel) {
+        let mut lists = self.lock();
+        let is_it = |list: &Weak<_>| list.as_ptr() == Arc::as_ptr(&channel.0);
+        lists.retain(|list| list.strong_count() > 0 && !is_it(list));
+        lists.push(Arc::downgrade(&channel.0));
+    }
+
+    /// False: a list is full.
+    pub(crate) fn deliver(&self, event: AsyncEvent) -> bool {
+        let event = OwnedEvent { event, cookie: PORT };
+        let lists: Vec<_> = self.lock().iter().filter_map(Weak::upgrade).collect();
+        lists.iter().filter(|list| !list.push_last(event)).count() == 0
     }
 }
 
@@ -117,7 +166,7 @@ mod tests {
     const NOW: Option<Duration> = Some(Duration::ZERO);
 
     #[test]
-    fn events_go_to_their_owner_until_it_is_destroyed() {
+    fn v113_events_go_to_their_owner_until_it_is_destroyed() {
         let (mine, other) = (EventChannel::new().expect("fd"), EventChannel::new().expect("fd"));
         let owners = EventOwners::default();
         owners.insert(EventOwner::Cq(CqId(1)), &mine, 7);
@@ -134,7 +183,26 @@ mod tests {
     }
 
     #[test]
-    fn events_of_the_port_and_of_unowned_objects_have_no_owner() {
+    fn v47_every_channel_hears_of_the_port_as_long_as_it_exists() {
+        let (one, other) = (EventChannel::new().expect("fd"), EventChannel::new().expect("fd"));
+        let subscribers = Subscribers::default();
+        for channel in [&one, &one, &other] {
+            subscribers.insert(channel);
+        }
+        assert!(subscribers.deliver(AsyncEvent::PortErr));
+        drop(other);
+        assert!(subscribers.deliver(AsyncEvent::PortActive));
+        for event in [AsyncEvent::PortErr, AsyncEvent::PortActive] {
+            let got = one.next_event(NOW).expect("poll");
+            assert_eq!(got, Some(OwnedEvent { event, cookie: 1 }));
+        }
+        assert_eq!(one.next_event(NOW).expect("poll"), None);
+        subscribers.insert(&one);
+        assert_eq!(subscribers.lock().len(), 1, "what is gone is forgotten");
+    }
+
+    #[test]
+    fn v113_events_of_the_port_and_of_unowned_objects_have_no_owner() {
         let owners = EventOwners::default();
         assert_eq!(owners.deliver(AsyncEvent::PortErr), None);
         assert_eq!(owners.deliver(AsyncEvent::SrqErr(SrqId(1))), None);

@@ -42,14 +42,48 @@ impl<T: PartialEq> EventList<T> {
         true
     }
 
+    /// As [`push`](Self::push), but it is the last one afterwards, also if an equal one waited before others: whoever
+    /// reads to the end knows how things are.
+    pub(crate) fn push_last(&self, event: T) -> bool {
+        let mut pending = self.lock();
+        if let Some(place) = pending.iter().position(|waiting| *waiting == event) {
+            let moved = pending.remove(place);
+            pending.extend(moved);
+            return true;
+        }
+        drop(pending);
+        self.push(event)
+    }
+
     /// The oldest event, if there is one.
     pub(crate) fn pop(&self) -> Option<T> {
+        self.pop_noted(|_| ())
+    }
+
+    /// The oldest event, if there is one. `note` is told of it before anybody can see that it is gone: whoever calls
+    /// [`retain`](Self::retain) finds the event in the list, or noted.
+    fn pop_noted(&self, note: impl FnOnce(&T)) -> Option<T> {
         let mut pending = self.lock();
-        let event = pending.pop_front();
-        if event.is_some() && pending.is_empty() {
+        let event = pending.pop_front()?;
+        note(&event);
+        if pending.is_empty() {
             self.fd.clear();
         }
-        event
+        Some(event)
+    }
+
+    /// The oldest event; sleeps as read(2) of the descriptor does. For `note` see [`pop_noted`](Self::pop_noted).
+    pub(crate) fn read(&self, mut note: impl FnMut(&T)) -> io::Result<T> {
+        loop {
+            if let Some(event) = self.pop_noted(&mut note) {
+                return Ok(event);
+            }
+            self.fd.read()?;
+            // There may be more, which others sleep for: the descriptor is readable as long as events wait.
+            if !self.lock().is_empty() {
+                self.fd.signal();
+            }
+        }
     }
 
     /// Forgets the events for which `keep` says no (their object is gone).
@@ -99,6 +133,16 @@ mod tests {
     }
 
     #[test]
+    fn v47_the_last_event_is_the_one_that_came_last() {
+        let list = EventList::new(2).expect("eventfd");
+        for event in [1, 2, 1] {
+            assert!(list.push_last(event));
+        }
+        assert!(!list.push_last(3));
+        assert_eq!(std::iter::from_fn(|| list.pop()).collect::<Vec<_>>(), [2, 1]);
+    }
+
+    #[test]
     fn the_limit_is_exact() {
         let list = EventList::new(2).expect("eventfd");
         assert!(list.push(1));
@@ -115,6 +159,71 @@ mod tests {
         assert_eq!(list.wait(Some(Duration::from_millis(5))).expect("poll"), None);
         list.push(2);
         assert_eq!(list.wait(Some(Duration::from_millis(5))).expect("poll"), Some(2));
+    }
+
+    #[test]
+    fn v2_an_event_is_noted_before_it_is_gone() {
+        let list = Arc::new(EventList::new(8).expect("eventfd"));
+        list.push(1);
+        let (retained, is_over) = std::sync::mpsc::channel();
+        let destroyer = Arc::clone(&list);
+        let got = list.read(|_| {
+            let retained = retained.clone();
+            let destroyer = Arc::clone(&destroyer);
+            std::thread::spawn(move || {
+                destroyer.retain(|_| false);
+                retained.send(())
+            });
+            let early = is_over.recv_timeout(Duration::from_millis(50));
+            assert!(early.is_err(), "an event was neither in the list nor noted");
+        });
+        assert_eq!(got.expect("an event waits"), 1);
+        is_over.recv_timeout(Duration::from_secs(10)).expect("the list is free");
+    }
+
+    #[test]
+    fn v1_a_program_that_reads_the_descriptor_stops_nobody() {
+        let list = Arc::new(EventList::new(8).expect("eventfd"));
+        rustix::io::ioctl_fionbio(&list.fd, false).expect("FIONBIO");
+        let (done, ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            list.push(1);
+            list.fd.read().expect("the program steals the signal");
+            let first = list.pop();
+            list.push(2);
+            list.fd.read().expect("and again");
+            list.retain(|_| false);
+            done.send((first, list.push(3), list.read(|_| ()).ok()))
+        });
+        let end = ended.recv_timeout(Duration::from_secs(10));
+        assert_eq!(end, Ok((Some(1), true, Some(3))));
+    }
+
+    #[test]
+    fn v1_sleeping_readers_get_every_event_once() {
+        const EVENTS: u32 = 3000;
+        let list = EventList::new(usize::MAX).expect("eventfd");
+        rustix::io::ioctl_fionbio(&list.fd, false).expect("FIONBIO");
+        let taken = Mutex::new(Vec::new());
+        let take = || {
+            loop {
+                match list.read(|_| ()).expect("nothing interrupts") {
+                    u32::MAX => break,
+                    event => taken.lock().expect("no panic").push(event),
+                }
+            }
+            // So do the others.
+            list.push(u32::MAX);
+        };
+        std::thread::scope(|scope| {
+            let readers = [(); 3].map(|()| scope.spawn(take));
+            assert!((0..EVENTS).all(|event| list.push(event)));
+            list.push(u32::MAX);
+            readers.into_iter().for_each(|reader| reader.join().expect("no panic"));
+        });
+        let mut taken = taken.into_inner().expect("no panic");
+        taken.sort_unstable();
+        assert!(taken.into_iter().eq(0..EVENTS));
     }
 
     #[test]

@@ -1,17 +1,23 @@
 //! A Linux eventfd: the file descriptor by which one thread wakes another that sleeps in poll(2).
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use std::io;
+use rustix::io::{Errno, ReadWriteFlags};
+use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
+use uroce_datapath::fork;
 
-/// Non-blocking eventfd. Readable from [`signal`](EventFd::signal) until [`clear`](EventFd::clear).
+/// An eventfd, non-blocking unless a C program changes that. Readable from [`signal`](EventFd::signal) until [`clear`](EventFd::clear).
+///
+/// A child process gets one of its own: what it does with it is nothing to the threads that sleep here.
 #[derive(Debug)]
 pub(crate) struct EventFd(OwnedFd);
 
 impl EventFd {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(EventFd(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        fork::part_event_from_children(event.as_fd());
+        Ok(EventFd(event))
     }
 
     /// Makes the descriptor readable. It cannot fail in a way that loses the signal: EAGAIN would
@@ -20,10 +26,38 @@ impl EventFd {
         let _already_readable = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    /// Makes the descriptor unreadable again.
+    /// Makes the descriptor unreadable again. Never sleeps, whatever a C program has done to its flags and whoever
+    /// else reads it at this moment.
     pub(crate) fn clear(&self) {
         let mut count = [0u8; 8];
-        let _was_clear = rustix::io::read(&self.0, &mut count);
+        let mut room = [IoSliceMut::new(&mut count)];
+        match rustix::io::preadv2(&self.0, &mut room, u64::MAX, ReadWriteFlags::NOWAIT) {
+            // Linux before 5.8, or a filter of system calls.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM) => self.clear_if_readable(),
+            _was_clear => {}
+        }
+    }
+
+    #[cold]
+    fn clear_if_readable(&self) {
+        let mut set = [PollFd::new(&self.0, PollFlags::IN)];
+        if poll(&mut set, Some(&Timespec::default())) == Ok(1) {
+            let _count = rustix::io::read(&self.0, &mut [0u8; 8]);
+        }
+    }
+
+    /// Sleeps until [`signal`](EventFd::signal), and makes the descriptor unreadable again, as read(2) does it: a
+    /// signal handler without `SA_RESTART` ends it with EINTR, a descriptor that the program made non-blocking with
+    /// EAGAIN.
+    pub(crate) fn read(&self) -> io::Result<()> {
+        rustix::io::read(&self.0, &mut [0u8; 8])?;
+        Ok(())
+    }
+}
+
+impl Drop for EventFd {
+    fn drop(&mut self) {
+        fork::forget_event(self.0.as_fd());
     }
 }
 
@@ -80,6 +114,41 @@ mod tests {
     fn clear_without_signal_does_not_block() {
         let fd = EventFd::new().expect("eventfd");
         fd.clear();
+        assert!(!is_readable(&fd));
+    }
+
+    /// As C programs get it.
+    fn blocking() -> EventFd {
+        let fd = EventFd::new().expect("eventfd");
+        rustix::io::ioctl_fionbio(&fd, false).expect("FIONBIO");
+        fd
+    }
+
+    #[test]
+    fn v1_what_is_not_readable_is_not_waited_for() {
+        let fd = blocking();
+        let (done, ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            fd.clear();
+            fd.clear_if_readable();
+            fd.signal();
+            fd.clear();
+            fd.clear_if_readable();
+            done.send(is_readable(&fd))
+        });
+        assert_eq!(ended.recv_timeout(Duration::from_secs(10)), Ok(false));
+    }
+
+    #[test]
+    fn v1_a_read_sleeps_as_long_as_the_descriptor_says() {
+        let fd = EventFd::new().expect("eventfd");
+        assert_eq!(fd.read().expect_err("empty").kind(), io::ErrorKind::WouldBlock);
+        let fd = blocking();
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| fd.read().expect("signalled"));
+            fd.signal();
+            reader.join().expect("no panic");
+        });
         assert!(!is_readable(&fd));
     }
 }

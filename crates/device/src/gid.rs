@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn both_table_entries_are_the_address() {
+    fn e9_both_table_entries_are_the_address() {
         assert_eq!(gid_at(HOME, 0), Some(Gid::from_ip(HOME)));
         assert_eq!(gid_at(HOME, 1), gid_at(HOME, 0));
         assert_eq!(gid_at(HOME, 2), None);

@@ -1,12 +1,12 @@
 //! QP 1, the general services interface: it belongs to the device, and carries the MADs of the
-//! connection manager.
+//! connection manager and of the management agents.
 
 use crate::cm_channel::{CmChannel, CmEvent, CmEventKind};
 use crate::ip_id::RxIcrc;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::time::Duration;
-use uroce_cm::{Cm, CmLimits, CommId, GSI_QKEY, Identity, MAD_LEN, ServiceId, Time};
+use uroce_cm::{AgentRequest, Cm, CmLimits, CommId, GSI_QKEY, Identity, MAD_LEN, ServiceId, Time};
 use uroce_transport::{Instant, Path, Step, Transmit};
 use uroce_wire::{Bth, Deth, HeaderWriter, ICRC_LEN, Opcode, Psn, Qpn};
 
@@ -38,8 +38,12 @@ pub(crate) struct Gsi {
     pub(crate) rx_icrc: RxIcrc,
     pub(crate) owners: HashMap<CommId, Owner>,
     pub(crate) listeners: HashMap<ServiceId, Owner>,
+    /// Services that applications have bound, whether or not anybody listens yet.
+    pub(crate) bound: HashSet<ServiceId>,
     /// Services without a listener that calls may still come for again.
     pub(crate) retiring: Vec<ServiceId>,
+    /// Requests to the management agents that came with the last batch, and who sent them.
+    pub(crate) asked: Vec<(IpAddr, AgentRequest)>,
     address: IpAddr,
     src_port: u16,
     psn: Psn,
@@ -58,7 +62,9 @@ impl Gsi {
             rx_icrc: RxIcrc::default(),
             owners: HashMap::new(),
             listeners: HashMap::new(),
+            bound: HashSet::new(),
             retiring: Vec::new(),
+            asked: Vec::new(),
             src_port,
             psn: Psn::new(0),
         }
@@ -99,7 +105,7 @@ impl Gsi {
             dst: outgoing.peer,
             src_port: self.src_port,
             hop_limit: HOP_LIMIT,
-            traffic_class: 0,
+            traffic_class: outgoing.traffic_class,
         };
         Some(Transmit { len: at + MAD_LEN + ICRC_LEN, path, step: Step::Ends })
     }

@@ -1,6 +1,13 @@
 //! Which devices can be opened here: one for each address of each network interface.
 
-use std::net::{IpAddr, Ipv4Addr};
+use crate::error::OpenError;
+use rustix::io::Errno;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use uroce_datapath::BindError;
+
+/// More than it takes to ask the system for its interfaces.
+const DESCRIPTORS_TO_ASK: usize = 8;
 
 /// An address on which a device can be opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,8 +22,10 @@ pub struct Interface {
     pub mac: [u8; 6],
     /// MTU of the link in bytes.
     pub mtu: usize,
-    /// The link is up.
+    /// The interface is up.
     pub up: bool,
+    /// It is up and has a carrier.
+    pub running: bool,
     /// It is the loopback interface.
     pub loopback: bool,
     /// Speed of the link in bits per second, if the driver tells.
@@ -25,6 +34,9 @@ pub struct Interface {
 
 /// MTU taken for an interface whose driver does not tell: Ethernet's.
 const ETHERNET_MTU: usize = 1500;
+
+/// Stands for the name of an interface that exists only inside this process.
+const FABRIC: &str = "fabric";
 
 /// All addresses of this machine as devices.
 ///
@@ -56,15 +68,41 @@ pub fn interface_of(address: IpAddr) -> Option<Interface> {
     Some(Interface { name: format!("{}-{address}", lo.name), address, ..lo })
 }
 
+/// The interface of `address`, or why it was not found.
+pub(crate) fn find_interface(address: IpAddr) -> Result<Interface, OpenError> {
+    if let Some(found) = interface_of(address) {
+        return Ok(found);
+    }
+    // Without descriptors the system cannot be asked, and seems to have no interfaces.
+    let asking: io::Result<Vec<UdpSocket>> =
+        (0..DESCRIPTORS_TO_ASK).map(|_| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))).collect();
+    match asking {
+        Err(error) if is_shortage(&error) => Err(OpenError::Bind(BindError::Descriptors)),
+        _ => Err(OpenError::NotLocal(address)),
+    }
+}
+
+fn is_shortage(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
+}
+
+impl Interface {
+    /// It exists only inside this process.
+    pub(crate) fn is_of_process(&self) -> bool {
+        self.netdev == FABRIC
+    }
+}
+
 /// An interface that exists only inside this process.
 pub(crate) fn fabric_interface(address: IpAddr, mtu: usize) -> Interface {
     Interface {
         name: format!("uroce-{address}"),
-        netdev: "fabric".to_owned(),
+        netdev: FABRIC.to_owned(),
         address,
         mac: [0; 6],
         mtu,
         up: true,
+        running: true,
         loopback: false,
         bits_per_second: None,
     }
@@ -85,6 +123,7 @@ fn describe(netdev: &netdev::Interface, address: IpAddr) -> Interface {
         mac: netdev.mac_addr.map(|mac| mac.octets()).unwrap_or_default(),
         mtu: mtu.unwrap_or(ETHERNET_MTU),
         up: netdev.is_up(),
+        running: netdev.is_up() && netdev.is_running(),
         loopback: netdev.is_loopback(),
         bits_per_second: netdev.transmit_speed,
     }

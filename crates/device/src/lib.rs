@@ -48,6 +48,7 @@ mod ip_id;
 pub mod limits;
 mod mcast;
 mod port;
+mod port_watch;
 mod processor;
 mod qp_table;
 mod qpn;
@@ -61,6 +62,7 @@ mod vigil;
 pub use cm_channel::{CmChannel, CmEvent, CmEventKind};
 pub use comp_channel::{CompChannel, CqEvent};
 pub use config::{DeviceConfig, ROCE_PORT};
+pub use counters::hw_counter_names;
 pub use datapath_choice::{DatapathChoice, UnknownDatapath};
 pub use device::{Device, QpRequest};
 pub use error::{

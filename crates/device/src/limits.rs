@@ -1,5 +1,7 @@
 //! Every limit of the device in one place, in the spirit of rxe's `rxe_param.h`.
 
+use uroce_transport::limits as transport;
+
 /// Most packets taken from the datapath in one engine turn. Bounds how long a turn can hold the lock.
 pub const RX_PACKETS_PER_TURN: usize = 64;
 /// Most packets that one engine turn may send over all queue pairs.
@@ -16,7 +18,7 @@ pub const DOORBELL_BATCH: usize = 32;
 pub const DOORBELL_LISTS: usize = TX_PACKETS_PER_QP;
 /// Most timers served in one turn; the rest stay due and are served in the next.
 pub const TIMERS_PER_TURN: usize = 256;
-/// How many of the last destroyed QPNs are not given out again (S1).
+/// How many of the last destroyed QPNs are not given out again (A8).
 pub const QPN_QUARANTINE: usize = 65_536;
 /// The same where several processes share an address: a quarter of the QPNs of a slot.
 pub const QPN_QUARANTINE_IN_SLOT: usize = 16_384;
@@ -55,11 +57,12 @@ pub const VISITS: usize = 8;
 /// Pause before a transmit that the kernel refused (EAGAIN) is tried again (ns).
 pub const TX_RETRY_NS: u64 = 200_000;
 
-/// How many objects, and how large, one device allows. The defaults are rxe's (docs/conformance.md)
-/// except where rxe's number exists only because of its index layout.
+/// How many objects, and how large, one device allows. Programs size their queues by what they are told, so the
+/// defaults are what can be made, as many and as large, on any datapath.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceLimits {
-    /// Queue pairs. Kept far below 2^24 so that a random probe for a live QPN stays expensive (S1).
+    /// Queue pairs. Kept far below 2^24 so that a random probe for a live QPN stays expensive (A8), and within
+    /// what one process has where several share an address.
     pub max_qp: usize,
     /// Work requests in one send or receive queue.
     pub max_qp_wr: u32,
@@ -94,21 +97,21 @@ pub struct DeviceLimits {
 impl Default for DeviceLimits {
     fn default() -> Self {
         DeviceLimits {
-            max_qp: 65_536,
-            max_qp_wr: 1 << 20,
-            max_sge: 32,
-            max_inline: 512,
+            max_qp: MAX_QP_IN_SLOT,
+            max_qp_wr: transport::MAX_QP_WR,
+            max_sge: transport::MAX_SGE,
+            max_inline: transport::MAX_INLINE,
             max_cq: 65_536,
-            max_cqe: 32_767,
-            max_srq: 65_536,
-            max_srq_wr: 1 << 20,
-            max_srq_sge: 27,
+            max_cqe: transport::MAX_CQE,
+            max_srq: transport::MAX_SRQ as usize,
+            max_srq_wr: transport::MAX_SRQ_WR,
+            max_srq_sge: transport::MAX_SGE,
             max_pd: 65_536,
             max_mr: 1 << 19,
             max_mw: 1 << 19,
-            max_qp_rd_atom: 128,
+            max_qp_rd_atom: transport::MAX_RD_ATOMIC,
             max_mcast_grp: 8_192,
-            max_mcast_qp_attach: 56,
+            max_mcast_qp_attach: 1_024,
         }
     }
 }

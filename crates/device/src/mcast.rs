@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_joins_and_the_last_leaves() {
+    fn v111_the_first_joins_and_the_last_leaves() {
         let mut table = McastTable::default();
         let limits = DeviceLimits::default();
         assert_eq!(table.attach(qpn(5), GROUP, &limits).ok(), Some(Membership::Changed));
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_exact() {
+    fn v102_limits_are_exact() {
         let mut table = McastTable::default();
         let limits =
             DeviceLimits { max_mcast_grp: 1, max_mcast_qp_attach: 2, ..DeviceLimits::default() };

@@ -1,17 +1,18 @@
 //! What the device and its port tell about themselves (`ibv_query_device`, `ibv_query_port`).
 
 use crate::gid::{gid_at, guid_of};
-use crate::interface::{Interface, interfaces};
+use crate::interface::Interface;
 use crate::limits::{DeviceLimits, GID_TABLE_LEN};
+use crate::port_watch::PortStatus;
 use std::num::NonZeroU8;
 use uroce_wire::{Gid, Mtu};
 
 /// State of a port, with the values of `ibv_port_state`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PortState {
-    /// The netdev is down.
+    /// The netdev is down, or has no carrier.
     Down = 1,
-    /// The netdev is up.
+    /// The netdev is up and has a carrier.
     Active = 4,
 }
 
@@ -32,8 +33,9 @@ pub struct PortAttr {
     pub max_msg_sz: u32,
     /// `ibv_port_attr.active_width`: 1 (1x), 2 (4x).
     pub active_width: u8,
-    /// `ibv_port_attr.active_speed`: 1 SDR (2.5 Gb/s per lane) ... 32 EDR (25 Gb/s).
-    pub active_speed: u8,
+    /// `ibv_port_attr.active_speed_ex`: 1 SDR (2.5 Gb/s per lane), 4 QDR (10), 32 EDR (25), 64 HDR (50), 128 NDR
+    /// (100), 256 XDR (200).
+    pub active_speed: u16,
     /// Link layer of the port: 2, Ethernet.
     pub link_layer: u8,
 }
@@ -59,7 +61,9 @@ pub struct DeviceAttr {
     pub hw_ver: u32,
     /// `ibv_device_cap_flags`.
     pub device_cap_flags: u32,
-    /// `ibv_atomic_cap`: 1, atomic among the QPs of this device (and, here, with the CPU as well).
+    /// The same with the flags of the upper half, `device_cap_flags_ex`.
+    pub device_cap_flags_ex: u64,
+    /// `ibv_atomic_cap`: 2 (GLOB), atomic also with the CPU.
     pub atomic_cap: u32,
     /// READ and atomic requests of one QP, as responder.
     pub max_qp_rd_atom: u32,
@@ -86,10 +90,26 @@ pub struct DeviceAttr {
 /// PORT_ACTIVE_EVENT 1<<10, SYS_IMAGE_GUID 1<<11, RC_RNR_NAK_GEN 1<<12, SRQ_RESIZE 1<<13,
 /// MEM_WINDOW 1<<17, XRC 1<<20, MEM_MGT_EXTENSIONS 1<<21, MEM_WINDOW_TYPE_2B 1<<24. Only those that are true
 /// here are set.
-const CAP_FLAGS: u32 = 1 << 7 | 1 << 11 | 1 << 12 | 1 << 13 | 1 << 17 | 1 << 20 | 1 << 21 | 1 << 24;
+const CAP_FLAGS: u32 = 1 << 1
+    | 1 << 2
+    | 1 << 7
+    | 1 << 10
+    | 1 << 11
+    | 1 << 12
+    | 1 << 13
+    | 1 << 17
+    | 1 << 20
+    | 1 << 21
+    | 1 << 24;
+
+/// FLUSH_GLOBAL 1<<38 and ATOMIC_WRITE 1<<40. Not FLUSH_PERSISTENT (1<<39): nothing here outlives a power failure.
+const CAP_FLAGS_EX: u64 = 1 << 38 | 1 << 40;
 
 /// Those of memory windows, which a device with several engines does not have.
 const WINDOW_FLAGS: u32 = 1 << 17 | 1 << 24;
+
+/// Address handles that are promised. More can be made; programs reckon with the number in an `int`.
+const MAX_AH: u32 = 1 << 20;
 
 /// Speed shown when the driver does not tell one: 10 Gb/s.
 const UNKNOWN_SPEED: u64 = 10_000_000_000;
@@ -122,6 +142,7 @@ pub(crate) fn device_attr(guid: u64, limits: DeviceLimits, engines: u32) -> Devi
     let windows = engines == 1;
     let limits = DeviceLimits { max_mw: if windows { limits.max_mw } else { 0 }, ..limits };
     let depth = u32::from(limits.max_qp_rd_atom);
+    let device_cap_flags = if windows { CAP_FLAGS } else { CAP_FLAGS & !WINDOW_FLAGS };
     DeviceAttr {
         fw_ver: env!("CARGO_PKG_VERSION"),
         node_guid: guid,
@@ -131,15 +152,16 @@ pub(crate) fn device_attr(guid: u64, limits: DeviceLimits, engines: u32) -> Devi
         vendor_id: 0x00ff_ffff,
         vendor_part_id: 0,
         hw_ver: 0,
-        device_cap_flags: if windows { CAP_FLAGS } else { CAP_FLAGS & !WINDOW_FLAGS },
-        atomic_cap: 1,
+        device_cap_flags,
+        device_cap_flags_ex: u64::from(device_cap_flags) | CAP_FLAGS_EX,
+        atomic_cap: 2,
         max_qp_rd_atom: depth,
         max_qp_init_rd_atom: depth,
         max_res_rd_atom: u64::from(depth) * limits.max_qp as u64,
         local_ca_ack_delay: 15,
         phys_port_cnt: 1,
         max_pkeys: 1,
-        max_ah: u32::MAX,
+        max_ah: MAX_AH,
         num_comp_vectors: engines,
         limits,
     }
@@ -147,7 +169,7 @@ pub(crate) fn device_attr(guid: u64, limits: DeviceLimits, engines: u32) -> Devi
 
 /// Looks at the netdev again for its state; a link that vanished is down.
 pub(crate) fn port_attr(interface: &Interface, active_mtu: Mtu) -> PortAttr {
-    let up = if interface.netdev == "fabric" { interface.up } else { netdev_is_up(interface) };
+    let up = if interface.is_of_process() { interface.up } else { is_up(interface) };
     let (active_width, active_speed) = width_and_speed(interface.bits_per_second);
     PortAttr {
         state: if up { PortState::Active } else { PortState::Down },
@@ -162,22 +184,29 @@ pub(crate) fn port_attr(interface: &Interface, active_mtu: Mtu) -> PortAttr {
     }
 }
 
-fn netdev_is_up(interface: &Interface) -> bool {
-    interfaces().iter().any(|now| now.netdev == interface.netdev && now.up)
+fn is_up(interface: &Interface) -> bool {
+    PortStatus::now(interface).is_some_and(|status| status.up)
 }
 
 /// The smallest width and speed that reach the link's bit rate, as `ib_get_eth_speed` picks them.
-fn width_and_speed(bits_per_second: Option<u64>) -> (u8, u8) {
-    const SDR: u8 = 1;
-    const QDR: u8 = 4;
-    const EDR: u8 = 32;
+fn width_and_speed(bits_per_second: Option<u64>) -> (u8, u16) {
+    const SDR: u16 = 1;
+    const QDR: u16 = 4;
+    const EDR: u16 = 32;
+    const HDR: u16 = 64;
+    const NDR: u16 = 128;
+    const XDR: u16 = 256;
     match bits_per_second.unwrap_or(UNKNOWN_SPEED) / 1_000_000_000 {
         0..=1 => (1, SDR),
         2..=10 => (1, QDR),
         11..=20 => (2, SDR),
         21..=25 => (1, EDR),
         26..=40 => (2, QDR),
-        _ => (2, EDR),
+        41..=50 => (1, HDR),
+        51..=100 => (2, EDR),
+        101..=200 => (2, HDR),
+        201..=400 => (2, NDR),
+        _ => (2, XDR),
     }
 }
 
@@ -195,6 +224,10 @@ mod tests {
         assert_eq!(width_and_speed(Some(40_000_000_000)), (2, 4));
         assert_eq!(width_and_speed(Some(100_000_000_000)), (2, 32));
         assert_eq!(width_and_speed(None), (1, 4));
+        assert_eq!(width_and_speed(Some(50_000_000_000)), (1, 64));
+        assert_eq!(width_and_speed(Some(200_000_000_000)), (2, 64));
+        assert_eq!(width_and_speed(Some(400_000_000_000)), (2, 128));
+        assert_eq!(width_and_speed(Some(800_000_000_000)), (2, 256));
     }
 
     #[test]
@@ -211,10 +244,16 @@ mod tests {
     fn rxe_facts() {
         let attr = device_attr(7, DeviceLimits::default(), 1);
         assert_eq!((attr.vendor_id, attr.local_ca_ack_delay, attr.max_pkeys), (0xff_ffff, 15, 1));
-        assert_eq!(
-            (attr.max_qp_rd_atom, attr.limits.max_cqe, attr.limits.max_sge),
-            (128, 32_767, 32)
-        );
+        assert_eq!((attr.max_qp_rd_atom, attr.limits.max_sge), (128, 32));
+    }
+
+    #[test]
+    fn v40_capabilities_are_told_as_they_are() {
+        let attr = device_attr(7, DeviceLimits::default(), 1);
+        assert_eq!(attr.device_cap_flags_ex >> 32, 1 << 6 | 1 << 8, "FLUSH_GLOBAL, ATOMIC_WRITE");
+        assert_eq!(attr.device_cap_flags_ex as u32, attr.device_cap_flags);
+        assert_eq!(attr.atomic_cap, 2);
+        assert!(i32::try_from(attr.max_ah).is_ok_and(|count| count.checked_add(1).is_some()));
     }
 
     #[test]

@@ -44,8 +44,9 @@ pub(crate) struct QpEntry {
     pub(crate) ready: bool,
     /// Its earliest entry in the timer heap.
     pub(crate) armed: Option<u64>,
-    /// The connection that its first packet confirms, instead of an RTU (R113).
-    pub(crate) awaits_rtu: Option<CommId>,
+    /// The connection that its next packet confirms: instead of an RTU (R113), or because the peer seemed
+    /// to have forgotten it (R112).
+    pub(crate) awaits_sign: Option<CommId>,
     /// Requests posted since its last turn, which were kept to leave together.
     pub(crate) kept: usize,
     /// Whether its two ends take turns.
@@ -59,9 +60,11 @@ pub(crate) struct QpEntry {
 }
 
 impl QpEntry {
-    /// It has something to send. Requests that wait until it is called do not count.
+    /// It has something to send. Requests that wait until it is called do not count, but what is sent again waits
+    /// for nobody.
     pub(crate) fn wants_turn(&self) -> bool {
-        self.qp.wants_answer() || !self.share.waits() && self.qp.wants_request()
+        let waits = || self.share.waits() && !self.qp.wants_repair();
+        self.qp.wants_answer() || self.qp.wants_request() && !waits()
     }
 }
 
@@ -89,7 +92,7 @@ impl QpTable {
             init,
             ready: false,
             armed: None,
-            awaits_rtu: None,
+            awaits_sign: None,
             rx_icrc: RxIcrc::default(),
             kept: 0,
             turns: Turns::default(),
@@ -108,7 +111,7 @@ impl QpTable {
         self.entries.get_mut(&qpn.get()).map(Box::as_mut)
     }
 
-    /// Takes a queue pair out and puts its number into quarantine (S1).
+    /// Takes a queue pair out and puts its number into quarantine (A8).
     pub(crate) fn remove(&mut self, qpn: Qpn) -> Option<Box<QpEntry>> {
         let entry = self.entries.remove(&qpn.get())?;
         self.numbers.retire(qpn);

@@ -1,4 +1,4 @@
-//! Which number a new queue pair gets: unpredictable, never reserved, not recently used (S1).
+//! Which number a new queue pair gets: unpredictable, never reserved, not recently used (A8).
 
 use crate::limits::{QPN_DRAWS, QPN_QUARANTINE, QPN_QUARANTINE_IN_SLOT};
 use rand_chacha::ChaCha20Rng;
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_never_reserved() {
+    fn a8_never_reserved() {
         let drawn = draw(200_000, 1);
         assert_eq!(drawn.len(), 200_000);
         assert!(drawn.iter().all(|&raw| !is_reserved(raw) && raw < 1 << 24));
@@ -81,7 +81,7 @@ mod tests {
 
     /// The correlation of each number with the one before it must be noise: below 4 sigma.
     #[test]
-    fn s1_no_serial_correlation() {
+    fn a8_no_serial_correlation() {
         let drawn = draw(100_000, 2);
         let mean = f64::from(1u32 << 23);
         let centred: Vec<f64> = drawn.iter().map(|&raw| f64::from(raw) - mean).collect();
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_every_bit_is_fair() {
+    fn a8_every_bit_is_fair() {
         let drawn = draw(100_000, 3);
         for bit in 0..24 {
             let ones = drawn.iter().filter(|&&raw| raw >> bit & 1 == 1).count();
@@ -101,12 +101,12 @@ mod tests {
     }
 
     #[test]
-    fn s1_other_seed_other_numbers() {
+    fn a8_other_seed_other_numbers() {
         assert_ne!(draw(4, 4), draw(4, 5));
     }
 
     #[test]
-    fn s1_retired_numbers_wait() {
+    fn a8_retired_numbers_wait() {
         let mut first = QpnAllocator::new([6; 32], None);
         let mut second = QpnAllocator::new([6; 32], None);
         let would_be = first.allocate(|_| false).expect("free");
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_quarantine_is_bounded() {
+    fn a8_quarantine_is_bounded() {
         let mut allocator = QpnAllocator::new([7; 32], None);
         for raw in 0..QPN_QUARANTINE as u32 + 10 {
             allocator.retire(Qpn::new(raw + 2));
@@ -126,7 +126,7 @@ mod tests {
 
     /// The 16 bits in a slot are as unpredictable as 24, and as many as a device may have are found.
     #[test]
-    fn s1_numbers_of_a_slot_stay_in_it_and_are_spread() {
+    fn a8_numbers_of_a_slot_stay_in_it_and_are_spread() {
         let slot = Slot::new(77).expect("a slot");
         let mut allocator = QpnAllocator::new([9; 32], Some(slot));
         let mut live = HashSet::new();

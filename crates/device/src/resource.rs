@@ -81,8 +81,7 @@ impl Resource {
     /// One more value. White space in it would end it, so it is replaced.
     pub(crate) fn with(mut self, name: &'static str, value: impl fmt::Display) -> Self {
         let value = value.to_string();
-        let is_odd = |c: char| c.is_whitespace() || c.is_control();
-        let value = if value.is_empty() { "-".to_owned() } else { value.replace(is_odd, "_") };
+        let value = if value.is_empty() { "-".to_owned() } else { harmless(&value) };
         self.values.push((Cow::Borrowed(name), value));
         self
     }
@@ -111,6 +110,13 @@ impl Resource {
     }
 }
 
+/// Text of another process, as it may go to a terminal: letters, digits and signs, and `_` for anything that could
+/// move the cursor or pass for something else.
+pub(crate) fn harmless(text: &str) -> String {
+    let is_odd = |c: char| !c.is_ascii_graphic() && !c.is_alphanumeric();
+    text.replace(is_odd, "_")
+}
+
 impl fmt::Display for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.kind.name())?;
@@ -129,7 +135,7 @@ impl FromStr for Resource {
         let mut values = Vec::new();
         while let Some(name) = words.next() {
             let value = words.next().ok_or_else(|| BadResource::NoValue(name.to_owned()))?;
-            values.push((Cow::Owned(name.to_owned()), value.to_owned()));
+            values.push((Cow::Owned(harmless(name)), harmless(value)));
         }
         Ok(Resource { kind, values })
     }
@@ -138,6 +144,13 @@ impl FromStr for Resource {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a61_what_another_process_says_cannot_change_a_terminal() {
+        let line = "qp \u{1b}[2J\u{202e} \u{1b}[31mEVIL\u{7}\u{9b}x lqpn \u{fe0f}5";
+        let read: Resource = line.parse().expect("words");
+        assert_eq!(read.to_string(), "qp _[2J_ _[31mEVIL__x lqpn _5");
+    }
 
     #[test]
     fn what_is_written_is_read() {

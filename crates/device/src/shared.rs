@@ -72,7 +72,7 @@ impl Shared {
     pub(crate) fn try_lock(&self) -> Option<EngineGuard<'_>> {
         let engine = match self.engine.try_lock() {
             Ok(engine) => engine,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::Poisoned(poisoned)) => self.after_panic(poisoned),
             Err(TryLockError::WouldBlock) => return None,
         };
         Some(self.guard(engine))
@@ -83,9 +83,24 @@ impl Shared {
         EngineGuard { shared: self, engine, visits: true, rouses: true, errands }
     }
 
+    /// A thread panicked that held the engine: whoever comes next ends what is in it.
+    #[cold]
+    fn after_panic<'a>(
+        &self,
+        poisoned: PoisonError<MutexGuard<'a, Engine>>,
+    ) -> MutexGuard<'a, Engine> {
+        let mut engine = poisoned.into_inner();
+        self.engine.clear_poison();
+        tracing::error!(
+            "a defect of uroce has stopped a device: its queue pairs are in the error state; please report the panic above"
+        );
+        engine.fail_device();
+        engine
+    }
+
     fn lock_slow(&self) -> MutexGuard<'_, Engine> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
+        let engine = self.engine.lock().unwrap_or_else(|poisoned| self.after_panic(poisoned));
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         engine
     }
@@ -117,15 +132,19 @@ impl Shared {
     }
 
     pub(crate) fn application_polls(&self, now: Instant) -> bool {
-        let at = self.polled_at.load(Ordering::SeqCst);
-        at != 0 && now.as_nanos().saturating_sub(at) < POLLER_FRESH_NS
+        self.polls_for(now) > 0
     }
 
-    /// Announces that the progress thread leaves the engine to the application. False: the
-    /// application has stopped polling meanwhile.
-    pub(crate) fn park(&self, now: Instant) -> bool {
+    /// How long the application counts as one that polls, should it never do it again (ns).
+    fn polls_for(&self, now: Instant) -> u64 {
+        fresh_for(self.polled_at.load(Ordering::SeqCst), now.as_nanos())
+    }
+
+    /// Announces that the progress thread leaves the engine to the application, and says for how long (ns).
+    /// 0: the application has stopped polling meanwhile.
+    pub(crate) fn park(&self, now: Instant) -> u64 {
         self.parked.store(true, Ordering::SeqCst);
-        self.application_polls(now)
+        self.polls_for(now)
     }
 
     pub(crate) fn unpark(&self) {
@@ -140,6 +159,11 @@ impl Shared {
     pub(crate) fn must_stop(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
     }
+}
+
+/// How long a poll at `at` goes on to count (ns); 0 stands for no poll.
+fn fresh_for(at: u64, now: u64) -> u64 {
+    if at == 0 { 0 } else { POLLER_FRESH_NS.saturating_sub(now.saturating_sub(at)) }
 }
 
 impl Shared {
@@ -199,8 +223,11 @@ impl Errands<'_> {
     fn run(&mut self) {
         let engines = self.shared.engines.get().and_then(Weak::upgrade);
         for errand in self.list.drain(..) {
-            if let Some(engines) = &engines {
-                engines.run(errand);
+            match (&engines, errand) {
+                (Some(engines), errand) => engines.run(errand),
+                // A queue pair of another process cannot be asked from here.
+                (None, Errand::ProbePeer { id, .. }) => self.shared.lock().confirm(id),
+                (None, _) => {}
             }
         }
     }
@@ -311,6 +338,10 @@ impl EngineGuard<'_> {
 
 impl Drop for EngineGuard<'_> {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            // Whoever comes next knows that by the poisoned lock. A second panic here would end the process.
+            return;
+        }
         if self.visits && !self.engine.handovers.is_empty() {
             std::mem::swap(&mut self.errands.handovers, &mut self.engine.handovers);
         }
@@ -321,5 +352,19 @@ impl Drop for EngineGuard<'_> {
         if !self.engine.nic.errands.is_empty() {
             std::mem::swap(&mut self.errands.list, &mut self.engine.nic.errands);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r118_a_poll_holds_an_ack_back_for_a_millisecond_at_most() {
+        assert_eq!(fresh_for(0, 5), 0, "nobody has polled");
+        assert_eq!(fresh_for(1_000, 1_000), POLLER_FRESH_NS);
+        assert_eq!(fresh_for(1_000, 1_000 + POLLER_FRESH_NS - 1), 1);
+        assert_eq!(fresh_for(1_000, 1_000 + POLLER_FRESH_NS), 0);
+        assert_eq!(fresh_for(2_000, 1_000), POLLER_FRESH_NS, "polled since `now` was read");
     }
 }

@@ -5,7 +5,7 @@ mod common;
 mod forge;
 
 use common::{Node, assert_ok, collect, ip, pattern, settle};
-use forge::Attacker;
+use forge::{Attacker, GOOD, Headers, mad_packet};
 use std::time::{Duration, Instant};
 use uroce_device::cm::{
     Acceptance, Answer, Call, Cm, CmError, CmLimits, CommId, Identity, MAD_LEN, Outgoing,
@@ -218,19 +218,6 @@ struct Peer {
     wire: Attacker,
 }
 
-/// What the headers of a packet to QP 1 should be.
-#[derive(Clone, Copy)]
-struct Headers {
-    opcode: u8,
-    pkey: u16,
-    qkey: u32,
-    src_qpn: u32,
-    len: usize,
-}
-
-const GOOD: Headers =
-    Headers { opcode: 0x64, pkey: 0xffff, qkey: 0x8001_0000, src_qpn: 1, len: MAD_LEN };
-
 impl Peer {
     fn new(fabric: &LoopbackFabric) -> Peer {
         let us = Identity { address: ip(PEER), guid: 9, ack_delay: 15, active_mtu: 3, slot: None };
@@ -238,20 +225,9 @@ impl Peer {
         Peer { cm, wire: Attacker::new(fabric, PEER) }
     }
 
-    fn packet(mad: &[u8; MAD_LEN], headers: Headers) -> Vec<u8> {
-        let mut bytes = vec![headers.opcode, 0x40];
-        bytes.extend(headers.pkey.to_be_bytes());
-        bytes.extend([0, 0, 0, 1, 0, 0, 0, 0]);
-        bytes.extend(headers.qkey.to_be_bytes());
-        bytes.extend(headers.src_qpn.to_be_bytes());
-        bytes.extend(mad.iter().chain(&[0; 8]).take(headers.len));
-        bytes.extend([0; 4]);
-        bytes
-    }
-
     fn send(&mut self, to: &Node, mads: &[Outgoing]) {
         for mad in mads {
-            self.wire.inject(ip(PEER), mad.peer, Self::packet(&mad.bytes, GOOD));
+            self.wire.inject(ip(PEER), mad.peer, mad_packet(&mad.bytes, GOOD));
         }
         self.wire.deliver(to);
     }
@@ -291,6 +267,50 @@ fn r113_the_first_packet_of_a_connection_stands_for_a_lost_rtu() {
     assert_eq!(b.channel.try_event(), None);
 }
 
+/// A REQ that seems to come from the other end of a connection, for its queue pair `qpn`.
+fn forged_call(peer: &mut Peer, from: &Node, to: &Node, qpn: Qpn) {
+    let address = from.device.address();
+    let us = Identity { address, guid: 9, ack_delay: 15, active_mtu: 1, slot: None };
+    let mut forger = Cm::new(us, CmLimits::default(), [11; 32]);
+    let call = Call { path_mtu: 1, ..Call::new(to.device.address(), SERVICE, qpn, Psn::new(1)) };
+    forger.connect(Duration::ZERO, &call).expect("a call");
+    let req = forger.poll_transmit().expect("a REQ");
+    peer.wire.inject(address, to.device.address(), mad_packet(&req.bytes, GOOD));
+    peer.wire.deliver(to);
+}
+
+#[test]
+fn a38_the_queue_pair_of_an_idle_peer_answers_for_itself() {
+    let fabric = LoopbackFabric::new();
+    let (a, b) = (Side::new(&fabric, 1), Side::new(&fabric, 2));
+    let ((_, qa), (_, qb)) = connected(&a, &b);
+    let mut peer = Peer::new(&fabric);
+    forged_call(&mut peer, &a.node, &b.node, qa);
+    settle(&[&a.node, &b.node]);
+    assert_eq!(
+        (dropped(&b.node, DropReason::CmStale), dropped(&b.node, DropReason::GhostAck)),
+        (1, 1)
+    );
+    assert_eq!(dropped(&a.node, DropReason::CmUnknownId), 0, "no answer to the first");
+    // Now the peer is known to be alive, and the caller is told that its queue pair is in use.
+    forged_call(&mut peer, &a.node, &b.node, qa);
+    settle(&[&a.node, &b.node]);
+    assert_eq!(
+        (dropped(&b.node, DropReason::CmStale), dropped(&b.node, DropReason::GhostAck)),
+        (2, 1)
+    );
+    assert_eq!(dropped(&a.node, DropReason::CmUnknownId), 1);
+    assert_eq!((a.channel.try_event(), b.channel.try_event()), (None, None));
+    assert_eq!((a.state(qa), b.state(qb)), (QpState::Rts, QpState::Rts));
+    // The PSNs of both are where they were.
+    let (from, to) = (a.node.buffer(64), b.node.buffer(64));
+    b.node.recv(qb, 1, &[to.sge(0, 64)]);
+    a.node.send(qa, 2, SendOp::Send, &[from.sge(0, 64)]);
+    for done in collect(&[(&a.node, 1), (&b.node, 1)]) {
+        assert_ok(&done);
+    }
+}
+
 #[test]
 fn a22_only_whole_datagrams_of_a_qp_1_under_the_right_keys_are_mads() {
     let fabric = LoopbackFabric::new();
@@ -310,17 +330,17 @@ fn a22_only_whole_datagrams_of_a_qp_1_under_the_right_keys_are_mads() {
     ];
     for (headers, reason) in cases {
         let before = dropped(&b.node, reason);
-        peer.wire.inject(ip(PEER), ip(2), Peer::packet(&req[0].bytes, headers));
+        peer.wire.inject(ip(PEER), ip(2), mad_packet(&req[0].bytes, headers));
         peer.wire.deliver(&b.node);
         assert_eq!(dropped(&b.node, reason), before + 1);
     }
-    peer.wire.inject_raw(ip(PEER), ip(2), &Peer::packet(&req[0].bytes, GOOD));
+    peer.wire.inject_raw(ip(PEER), ip(2), &mad_packet(&req[0].bytes, GOOD));
     peer.wire.deliver(&b.node);
     assert_eq!(dropped(&b.node, DropReason::BadIcrc), 1);
     assert_eq!((b.channel.try_event(), peer.wire.replies().0), (None, 0));
     // B53: limited membership is no mismatch.
     let limited = Headers { pkey: 0x7fff, ..GOOD };
-    peer.wire.inject(ip(PEER), ip(2), Peer::packet(&req[0].bytes, limited));
+    peer.wire.inject(ip(PEER), ip(2), mad_packet(&req[0].bytes, limited));
     peer.wire.deliver(&b.node);
     request(b.event());
 }
@@ -339,7 +359,7 @@ fn a21_a_flood_leaves_the_data_path_alone() {
     for n in 0..20_000u32 {
         let mut bytes = req[0].bytes;
         bytes[24..28].copy_from_slice(&n.wrapping_mul(0x9e37_79b9).to_be_bytes());
-        peer.wire.inject(ip(PEER), ip(2), Peer::packet(&bytes, GOOD));
+        peer.wire.inject(ip(PEER), ip(2), mad_packet(&bytes, GOOD));
         if n % 64 == 63 {
             peer.wire.deliver(&b.node);
         }

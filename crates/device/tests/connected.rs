@@ -186,7 +186,7 @@ fn r93_users_keep_objects_alive() {
 }
 
 #[test]
-fn r93_no_completion_after_destroy() {
+fn r93_b43_b44_no_completion_after_destroy() {
     let (a, b) = two();
     let (qa, qb) = rc_pair(&a, &b);
     let from = a.buffer(4096);
@@ -199,7 +199,7 @@ fn r93_no_completion_after_destroy() {
 }
 
 #[test]
-fn srq_feeds_several_queue_pairs_and_raises_its_limit_once() {
+fn r90_srq_feeds_several_queue_pairs_and_raises_its_limit_once() {
     let (a, b) = two();
     let srq =
         b.device.create_srq(b.pd, &SrqAttr { max_wr: 8, max_sge: 1, limit: 2 }).expect("an SRQ");
@@ -224,7 +224,7 @@ fn srq_feeds_several_queue_pairs_and_raises_its_limit_once() {
 }
 
 #[test]
-fn cq_events_come_once_per_arming() {
+fn v112_cq_events_come_once_per_arming() {
     let fabric = LoopbackFabric::new();
     let (a, mut b) = (Node::inline(&fabric, 1), Node::inline(&fabric, 2));
     let channel = b.device.create_channel().expect("a channel");
@@ -269,7 +269,7 @@ fn r66_cq_overflow_takes_its_queue_pairs_down_and_says_so() {
 }
 
 #[test]
-fn modify_refuses_what_the_link_cannot_carry() {
+fn e13_modify_refuses_what_the_link_cannot_carry() {
     let fabric = LoopbackFabric::with_mtu(1500);
     let a = Node::inline(&fabric, 1);
     assert_eq!(a.device.port_attr().active_mtu, Mtu::M1024);
@@ -307,7 +307,7 @@ fn modify_refuses_what_the_link_cannot_carry() {
 }
 
 #[test]
-fn limits_are_exact_and_harm_nobody_else() {
+fn a29_b45_limits_are_exact_and_harm_nobody_else() {
     let fabric = LoopbackFabric::new();
     let mut config = uroce_device::DeviceConfig::loopback(ip(1), &fabric);
     config.progress_thread = false;
@@ -327,7 +327,7 @@ fn limits_are_exact_and_harm_nobody_else() {
 }
 
 #[test]
-fn s1_qpns_of_a_device_do_not_follow_each_other() {
+fn a8_qpns_of_a_device_do_not_follow_each_other() {
     let (a, _) = two();
     let qpns: Vec<u32> = (0..200).map(|_| a.qp(QpType::Ud).get()).collect();
     assert!(qpns.iter().all(|q| ![0, 1, 0xff_ffff].contains(q)));

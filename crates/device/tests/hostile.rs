@@ -1,14 +1,20 @@
-//! Attacks of docs/conformance.md against a device on the wire: A1, A2, A8, A10, A26.
+//! Attacks of docs/conformance.md against a device on the wire: A1, A2, A8, A10, A26, A35, A36.
 
 mod common;
 #[path = "common/forge.rs"]
 mod forge;
+#[path = "common/log.rs"]
+mod log;
 
-use common::{Node, ip};
+use std::net::SocketAddr;
+
+use common::{Buffer, Node, assert_ok, collect, ip, pattern, rc_pair, settle};
 use forge::{Attacker, Forged};
-use uroce_device::datapath::LoopbackFabric;
-use uroce_device::transport::{QpState, QpType};
-use uroce_device::wire::{DropReason, Qpn};
+use log::lines_of;
+use uroce_device::DeviceConfig;
+use uroce_device::datapath::{Direction, LoopbackFabric, PcapFile, PcapReplay};
+use uroce_device::transport::{QpState, QpType, SendOp};
+use uroce_device::wire::{DropReason, Qpn, parse_ethernet};
 
 const EPSN: u32 = 0x1000;
 const SEND_ONLY: u8 = 0x04;
@@ -227,4 +233,137 @@ fn a35_unicast_to_a_group_and_group_without_members_are_counted() {
     }
     node.device.destroy_qp(ud).expect("destroyed");
     assert_eq!(attacker.replies().0, 0);
+}
+
+/// A forged NAK "receiver not ready" with the longest wait makes one queue pair wait, as its own peer could, and no
+/// other queue pair of the device.
+#[test]
+fn a16_a_queue_pair_under_a_flood_of_rnr_naks_holds_up_no_other() {
+    const ACKNOWLEDGE: u8 = 0x11;
+    const RNR_WAIT_655_MS: u8 = 0x20;
+    let fabric = LoopbackFabric::new();
+    let (a, b) = (Node::inline(&fabric, 1), Node::inline(&fabric, 2));
+    let (victim, (other, _)) = (a.qp(QpType::Rc), rc_pair(&a, &b));
+    // Nobody answers there but the attacker.
+    a.connect(victim, ip(2), Qpn::new(0x5a5a));
+    let (from, to) = (a.buffer(64), b.buffer(64));
+    let write = SendOp::Write { va: to.addr(), rkey: to.mr.rkey };
+    let mut attacker = Attacker::new(&fabric, STRANGER);
+    a.send(victim, 1, write, &[from.sge(0, 64)]);
+    let mut nak = Forged::new(ACKNOWLEDGE, victim.get(), EPSN).bytes(12 + 4 + 4);
+    nak[12] = RNR_WAIT_655_MS;
+    for round in 0..200 {
+        (0..50).for_each(|_| attacker.inject(ip(2), ip(1), nak.clone()));
+        attacker.deliver(&a);
+        a.send(other, 100 + round, write, &[from.sge(0, 64)]);
+        let done = collect(&[(&a, 1), (&b, 0)]).concat();
+        assert!(done[0].is_ok() && done[0].wr_id == 100 + round, "{done:?}");
+    }
+    assert_eq!((a.state(victim), a.state(other)), (QpState::Rts, QpState::Rts));
+    assert!(a.counter("rcvd_rnr_err") >= 1);
+}
+
+/// A packet of a recording: where it came from, and its UDP payload.
+type Recorded = (SocketAddr, Vec<u8>);
+
+/// What `node` got while it was recorded.
+fn received(file: &PcapFile, path: &std::path::Path) -> Vec<Recorded> {
+    file.flush().expect("written");
+    let frames = PcapReplay::open(path).expect("a capture").map(|frame| frame.expect("whole"));
+    let inbound = frames.filter(|frame| frame.direction == Some(Direction::Inbound));
+    let recorded = inbound.map(|frame| {
+        let parsed = parse_ethernet(&frame.data).expect("RoCE");
+        let src = SocketAddr::new(parsed.ip.src(), parsed.udp.expect("UDP").src);
+        (src, parsed.transport.to_vec())
+    });
+    recorded.collect()
+}
+
+/// A conversation of everything that RC has, and what `b` got of it.
+fn recorded_conversation(
+    fabric: &LoopbackFabric,
+    b: &Node,
+    file: &PcapFile,
+    path: &std::path::Path,
+) -> (Qpn, Buffer, Vec<Recorded>) {
+    let a = Node::inline(fabric, PEER);
+    let (qa, qb) = rc_pair(&a, b);
+    let (from, to) = (a.buffer(8192), b.buffer(8192));
+    from.write(0, &pattern(4096, 3));
+    for id in 0..4 {
+        b.recv(qb, id, &[to.sge(4096, 2048)]);
+    }
+    let (va, rkey) = (to.addr(), to.mr.rkey);
+    a.send(qa, 1, SendOp::Send, &[from.sge(0, 2000)]);
+    a.send(qa, 2, SendOp::Write { va, rkey }, &[from.sge(0, 4000)]);
+    a.send(qa, 3, SendOp::Read { va, rkey }, &[from.sge(4096, 3000)]);
+    a.send(qa, 4, SendOp::FetchAdd { va, rkey, add: 1 }, &[from.sge(0, 8)]);
+    assert_ok(&collect(&[(&a, 4), (b, 1)]).concat());
+    settle(&[&a, b]);
+    to.write(0, &[0x77; 8192]);
+    (qb, to, received(file, path))
+}
+
+/// A recording of a connection does nothing when it is played again, neither to the queue pair that it was made
+/// with nor to the device once that queue pair is gone. Other PSNs: r91_reset_forgets_everything of transport.
+#[test]
+fn a36_a_recorded_conversation_changes_nothing_when_it_is_played_again() {
+    let fabric = LoopbackFabric::new();
+    let path = std::env::temp_dir().join(format!("uroce-a36-{}.pcapng", std::process::id()));
+    let file = PcapFile::create(&path).expect("writable");
+    let node = Node::open(DeviceConfig {
+        progress_thread: false,
+        pcap: Some(file.clone()),
+        ..DeviceConfig::loopback(ip(2), &fabric)
+    });
+    let (qpn, target, packets) = recorded_conversation(&fabric, &node, &file, &path);
+    std::fs::remove_file(&path).expect("removed");
+    assert!(packets.len() >= 8, "all requests: {} packets", packets.len());
+    let mut attacker = Attacker::new(&fabric, PEER);
+    let mut play = |node: &Node| {
+        for (src, bytes) in &packets {
+            assert_eq!(src.ip(), ip(PEER));
+            attacker.inject_from(*src, ip(2), bytes);
+        }
+        attacker.deliver(node);
+        attacker.replies().0
+    };
+    let executed = |node: &Node| ["rdma_sends", "rdma_recvs"].map(|name| node.counter(name));
+    let before = executed(&node);
+    let answers = play(&node);
+    assert!(
+        answers <= packets.len() + 3,
+        "{answers}: duplicates are acknowledged, a READ has 3 packets"
+    );
+    assert!(node.poll().is_empty());
+    assert_eq!(target.bytes(0, 8192), [0x77; 8192]);
+    assert_eq!((executed(&node), node.state(qpn)), (before, QpState::Rts));
+
+    node.device.destroy_qp(qpn).expect("destroyed");
+    let unknown = dropped(&node, DropReason::UnknownQpn);
+    assert_eq!(play(&node), 0, "nobody is answered");
+    assert_eq!(dropped(&node, DropReason::UnknownQpn), unknown + packets.len() as u64);
+}
+
+/// Wrong numbers, wrong sources, wrong ICRCs, malformed packets and MADs: they are counted, not written about.
+#[test]
+fn a37_a_flood_of_bad_packets_says_nothing_in_the_log() {
+    const ROUNDS: u32 = 2_000;
+    let fabric = LoopbackFabric::new();
+    let (target, qpn) = victim(&fabric);
+    let mut attacker = Attacker::new(&fabric, 66);
+    let before = drops(&target);
+    let lines = lines_of(|| {
+        for round in 0..ROUNDS {
+            let forged = |opcode: u8, qpn: u32| Forged::new(opcode, qpn, round).bytes(64);
+            attacker.inject(ip(66), target.device.address(), forged(0x04, 0x77_0000 + round));
+            attacker.inject(ip(67), target.device.address(), forged(0x04, qpn.get()));
+            attacker.inject_raw(ip(66), target.device.address(), &forged(0x04, qpn.get()));
+            attacker.inject_raw(ip(66), target.device.address(), &forged(round as u8, 1)[..19]);
+            attacker.inject(ip(66), target.device.address(), Forged::new(0x64, 1, 0).bytes(200));
+            attacker.deliver(&target);
+        }
+    });
+    assert!(drops(&target) - before >= u64::from(ROUNDS) * 5);
+    assert_eq!(lines, 0);
 }

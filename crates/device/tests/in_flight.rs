@@ -12,8 +12,8 @@ use uroce_device::wire::{Mtu, Qpn};
 const FIRST_WINDOW: u64 = 64;
 /// Packets that may be on their way.
 const LIMIT: u64 = IN_FLIGHT_BYTES / 1024;
-/// A local ACK timeout of 4.3 s, which is not waited for.
-const PATIENT: u8 = 20;
+/// A local ACK timeout of 69 s, which is not waited for, nor is a tail probe.
+const PATIENT: u8 = 24;
 /// As many queue pairs as the limit has room for.
 const FULL: usize = (LIMIT / FIRST_WINDOW) as usize;
 

@@ -167,7 +167,7 @@ fn two_that_carry_to_each_other_crosswise_never_wait_for_each_other() {
 
 /// Whoever deregisters a region may use its memory for something else when the call returns.
 #[test]
-fn s3_nothing_is_written_to_a_region_that_is_deregistered_under_a_run() {
+fn a7_nothing_is_written_to_a_region_that_is_deregistered_under_a_run() {
     for _ in 0..30 {
         let Ends { a, b, qa, at_a, at_b, .. } = Ends::in_one_process();
         at_a.write(0, &[7; LENGTH]);

@@ -4,6 +4,7 @@ mod common;
 
 use common::{Node, assert_ok, collect, ip, pattern, rc_pair};
 use rustix::time::{ClockId, clock_gettime};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use uroce_device::datapath::LoopbackFabric;
 use uroce_device::transport::{AsyncEvent, Notify, QpType, SendOp, Wc, WcStatus};
@@ -149,7 +150,7 @@ fn r75_a_posted_request_is_timed_although_nobody_polls() {
 }
 
 #[test]
-fn async_events_wake_a_sleeper() {
+fn v113_async_events_wake_a_sleeper() {
     let _alone = alone();
     let fabric = LoopbackFabric::new();
     let (a, b) = (Node::inline(&fabric, 1), Node::threaded(&fabric, 2));
@@ -233,6 +234,44 @@ fn no_wake_up_is_lost_in_a_thousand_rounds() {
         assert_ok(&[sleep_for_one(&a, &ca)]);
     }
     assert_eq!(a.counter("ack_timeout"), 0, "somebody slept through a packet");
+}
+
+/// B42 with real threads: one sleeps for each completion, another resizes the queue and a third polls another queue of
+/// the same device all the while. An event that got lost would show as a sleep of ten seconds.
+#[test]
+fn b42_no_event_is_lost_while_the_queue_is_resized() {
+    let _alone = alone();
+    let fabric = LoopbackFabric::new();
+    let (a, channel) = with_channel(Node::threaded(&fabric, 1));
+    let b = Node::threaded(&fabric, 2);
+    let (qa, _) = rc_pair(&a, &b);
+    let (from, target) = (a.buffer(64), b.buffer(64));
+    let (va, rkey) = (target.addr(), target.mr.rkey);
+    let (done, start) = (AtomicBool::new(false), Instant::now());
+    // The limit ends the other threads after a failed assertion.
+    let runs = || !done.load(Ordering::Relaxed) && start.elapsed() < Duration::from_secs(60);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for size in (16..64).cycle().take_while(|_| runs()) {
+                a.device.resize_cq(a.cq, size).expect("room for the one completion");
+                std::thread::yield_now();
+            }
+        });
+        scope.spawn(|| {
+            let other = a.device.create_cq(64, None, 0).expect("a CQ");
+            while runs() {
+                a.device.poll_cq(other, &mut [Wc::default()]).expect("the CQ");
+                std::thread::yield_now();
+            }
+        });
+        for id in 0..2_000 {
+            a.send(qa, id, SendOp::Write { va, rkey }, &[from.sge(0, 64)]);
+            let completion = sleep_for_one(&a, &channel);
+            assert_ok(&[completion]);
+            assert_eq!(completion.wr_id, id, "each once, in order");
+        }
+        done.store(true, Ordering::Relaxed);
+    });
 }
 
 #[test]

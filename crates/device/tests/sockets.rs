@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{Node, assert_ok, collect, pattern, rc_pair};
+use common::{Node, QKEY, assert_ok, collect, pattern, rc_pair};
 use std::net::IpAddr;
-use uroce_device::transport::{QpType, SendOp};
+use uroce_device::transport::{QpAttr, QpAttrMask, QpState, QpType, SendOp};
 use uroce_device::{DatapathChoice, Device, DeviceConfig, OpenError, interfaces};
 
 const PORT: u16 = 24_791;
@@ -49,7 +49,7 @@ fn io_uring_carries_the_same() {
     }
     let (a, b) = (open(37), open(38));
     assert_eq!(a.device.datapath_caps().name, "uring");
-    assert_eq!(a.device.datapath_choice_notes(), ["uring: as asked for"]);
+    assert_eq!(a.device.datapath_choice_note(), "uring: named by whoever opened the device");
     exchange(&a, &b);
     assert_eq!(b.counter("drop_bad_icrc"), 0);
 }
@@ -66,6 +66,47 @@ fn two_queue_pairs_of_one_device_over_the_kernel() {
     a.send(q1, 2, SendOp::Send, &[buffer.sge(0, 4096)]);
     assert_ok(&collect(&[(&a, 2)])[0]);
     assert_eq!(buffer.bytes(4096, 4096), pattern(4096, 7));
+}
+
+/// Payload of entries of odd lengths is under the ICRC as if it lay in one piece.
+#[test]
+fn b28_a_payload_in_pieces_of_odd_lengths_has_the_right_icrc() {
+    let (a, b) = (on([127, 0, 0, 45].into(), PORT), on([127, 0, 0, 46].into(), PORT));
+    let (qa, qb) = rc_pair(&a, &b);
+    let (from, to) = (a.buffer(8192), b.buffer(8192));
+    from.write(0, &pattern(8192, 3));
+    for lengths in [[1, 2, 3, 5], [257, 1, 1023, 3], [4095, 1, 1, 1]] {
+        let (mut sges, mut expected, mut offset) = (vec![], vec![], 1);
+        for length in lengths {
+            sges.push(from.sge(offset, length));
+            expected.extend(from.bytes(offset as usize, length as usize));
+            offset += u64::from(length) + 7;
+        }
+        b.recv(qb, 1, &[to.sge(0, 3), to.sge(3, 1000), to.sge(1003, 7000)]);
+        a.send(qa, 2, SendOp::Send, &sges);
+        assert_ok(&collect(&[(&a, 1), (&b, 1)]).concat());
+        assert_eq!(to.bytes(0, expected.len()), expected, "{lengths:?}");
+    }
+    assert_eq!(b.counter("drop_bad_icrc"), 0);
+}
+
+/// The datapath has 8 source ports for all of them, so that most get another one than they ask for.
+#[test]
+fn r91_datagrams_of_queue_pairs_that_were_reset_arrive() {
+    let node = on([127, 0, 0, 44].into(), PORT);
+    let to = node.qp(QpType::Ud);
+    node.activate_ud(to);
+    let buffer = node.buffer(64 * 64);
+    let senders: Vec<_> = (0..24).map(|_| node.qp(QpType::Ud)).collect();
+    for (i, qpn) in senders.iter().enumerate() {
+        node.recv(to, i as u64, &[buffer.sge(i as u64 * 64, 64)]);
+        node.activate_ud(*qpn);
+        node.step(*qpn, &QpAttr::default(), QpState::Reset, QpAttrMask::empty());
+        node.activate_ud(*qpn);
+        node.send_ud(*qpn, 100, (node.device.address(), to, QKEY), &[buffer.sge(0, 4)]);
+    }
+    assert_ok(&collect(&[(&node, 48)]).concat());
+    assert_eq!(node.counter("drop_bad_icrc"), 0);
 }
 
 #[test]
@@ -95,7 +136,7 @@ fn errors_name_the_remedy() {
     assert!(matches!(open("0.0.0.0"), Err(OpenError::NotUnicast(_))));
     assert!(matches!(open("239.1.1.1"), Err(OpenError::NotUnicast(_))));
     let foreign = open("198.51.100.9").expect_err("not ours");
-    assert!(foreign.to_string().contains("ip addr"), "{foreign}");
+    assert!(foreign.to_string().contains("uroce devices"), "{foreign}");
     let first = std::net::UdpSocket::bind(("127.0.0.34", PORT + 2)).expect("free");
     let second = open("127.0.0.34").expect_err("taken");
     assert!(matches!(second, OpenError::Bind(_)), "{second}");
@@ -146,6 +187,22 @@ fn a_hidden_ip_id_is_solved_once_and_then_predicted() {
 }
 
 #[test]
+fn e41_what_the_datapath_drops_reaches_the_counters() {
+    let a = on([127, 0, 0, 41].into(), PORT);
+    let socket = std::net::UdpSocket::bind(("127.0.0.42", 50_000)).expect("free");
+    let dropped = |bytes: &[u8], name: &str| {
+        socket.send_to(bytes, (a.device.address(), PORT)).expect("sent");
+        let start = std::time::Instant::now();
+        while a.counter(name) == 0 && start.elapsed().as_secs() < 5 {
+            a.device.drive();
+        }
+        a.counter(name)
+    };
+    assert_eq!(dropped(&[0; 10_000], "drop_rx_truncated"), 1);
+    assert_eq!(dropped(&[], "drop_too_short"), 1);
+}
+
+#[test]
 fn a_capture_shows_both_directions() {
     let path = std::env::temp_dir().join(format!("uroce-device-{}.pcapng", std::process::id()));
     let file = uroce_device::datapath::PcapFile::create(&path).expect("writable");
@@ -171,7 +228,7 @@ fn a_capture_shows_both_directions() {
 }
 
 #[test]
-fn a_seed_makes_numbers_repeatable_and_only_a_seed() {
+fn a7_a_seed_makes_numbers_repeatable_and_only_a_seed() {
     let first = |seed: Option<[u8; 32]>| {
         let config = DeviceConfig::new([127, 0, 0, 40].into());
         let node = Node::open(DeviceConfig { port: PORT, seed, progress_thread: false, ..config });
@@ -179,5 +236,5 @@ fn a_seed_makes_numbers_repeatable_and_only_a_seed() {
     };
     assert_eq!(first(Some([1; 32])), first(Some([1; 32])));
     let (one, two) = (first(None), first(None));
-    assert!(one.0 != two.0 && one.1 != two.1, "S1, A7: never a static seed");
+    assert!(one.0 != two.0 && one.1 != two.1, "A7, A8: never a static seed");
 }

@@ -13,18 +13,31 @@ use libc::c_int;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::Ordering;
 use uroce_device::limits::GID_TABLE_LEN;
+use uroce_device::memory::PdId;
 use uroce_device::transport::AddressVector;
 use uroce_device::wire::Gid;
 
 const WC_GRH: u32 = 1;
 
-/// Our part of an address handle: the path itself.
+/// What we keep about an address handle.
+#[derive(Debug)]
+pub(crate) struct Ah {
+    path: AddressVector,
+    pd: PdId,
+}
+
+/// The path of an address handle, for a request of a queue pair that is in `pd`: both must be of one
+/// protection domain.
 ///
 /// # Safety
 /// By the contract.
-pub(crate) unsafe fn path_of<'a>(ah: *const ibv_ah) -> Result<&'a AddressVector, Errno> {
+pub(crate) unsafe fn path_of<'a>(
+    ah: *const ibv_ah,
+    pd: Option<PdId>,
+) -> Result<&'a AddressVector, Errno> {
     // SAFETY: the caller's promise.
-    unsafe { Object::<ibv_ah, AddressVector>::of(ah) }.ok_or(INVALID)
+    let inner = unsafe { Object::<ibv_ah, Ah>::of(ah) }.ok_or(INVALID)?;
+    if Some(inner.pd) == pd { Ok(&inner.path) } else { Err(INVALID) }
 }
 
 /// The path that an `ibv_ah_attr` describes. RoCE needs the global part.
@@ -78,7 +91,7 @@ pub(crate) unsafe extern "C" fn ibv_create_ah(
         owner.dependents.fetch_add(1, Ordering::SeqCst);
         // SAFETY: by the contract; the context of a domain does not change.
         let context = unsafe { (*pd).context };
-        Ok(Object::create(ibv_ah { context, pd, handle: 0 }, path))
+        Ok(Object::create(ibv_ah { context, pd, handle: 0 }, Ah { path, pd: owner.id }))
     })
 }
 
@@ -133,9 +146,8 @@ unsafe fn answer_to(
     }
     // SAFETY: by the contract: 40 bytes of a receive buffer, of any alignment.
     let (wc, header) = unsafe { (&*wc, grh.cast::<[u8; 40]>().read_unaligned()) };
-    let mut path = sender(&header);
-    path.service_level = wc.sl;
-    let mut attr = attr_of(&path);
+    // The completion's service level is none on RoCE: it says how the packet came.
+    let mut attr = attr_of(&sender(&header));
     attr.dlid = wc.slid;
     attr.src_path_bits = wc.dlid_path_bits;
     Ok(attr)
@@ -173,11 +185,15 @@ fn checksum(header: &[u8]) -> u16 {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
     status(|| {
+        // SAFETY: by the contract.
+        if unsafe { Object::<ibv_ah, AddressVector>::is_inherited(ah) } {
+            return Ok(());
+        }
         // SAFETY: by the contract, also that its domain still exists, and that nobody uses the handle.
         unsafe {
-            path_of(ah)?;
+            Object::<ibv_ah, Ah>::live(ah)?;
             pd_of((*ah).pd)?.dependents.fetch_sub(1, Ordering::SeqCst);
-            Object::<ibv_ah, AddressVector>::destroy(ah);
+            Object::<ibv_ah, Ah>::destroy(ah);
         }
         Ok(())
     })

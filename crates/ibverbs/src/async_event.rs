@@ -1,7 +1,6 @@
 //! Asynchronous events.
 
 use crate::abi::{ibv_async_event, ibv_context, ibv_cq, ibv_qp, ibv_srq};
-use crate::channel::patience;
 use crate::context::ctx_of;
 use crate::cq::cq_of;
 use crate::cq_event::Unacknowledged;
@@ -12,7 +11,7 @@ use crate::qp::qp_of;
 use crate::query::not_null;
 use crate::srq::srq_of;
 use libc::{c_int, c_void};
-use std::os::fd::AsFd;
+use uroce_device::OwnedEvent;
 use uroce_device::transport::AsyncEvent;
 
 /// The values of `enum ibv_event_type`.
@@ -49,6 +48,13 @@ fn type_of(event: &AsyncEvent) -> c_int {
     }
 }
 
+/// The event as C sees it: the cookie of an object's events is its address, that of the port's events its number, which
+/// is the first `int` of the union.
+fn event_of(owned: &OwnedEvent) -> ibv_async_event {
+    let element = pointer_to::<c_void>(owned.cookie);
+    ibv_async_event { element, event_type: type_of(&owned.event) }
+}
+
 /// ibv_get_async_event(3).
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn ibv_get_async_event(
@@ -58,17 +64,14 @@ pub(crate) unsafe extern "C" fn ibv_get_async_event(
     minus_one(|| {
         // SAFETY: by the contract.
         let (ctx, out) = unsafe { (ctx_of(context)?, not_null(event)?) };
-        let wait = patience(ctx.events.as_fd())?;
-        let owned = ctx.events.next_event(wait)?.ok_or(Errno(libc::EAGAIN))?;
-        // The cookie of an object's events is its address.
-        let element = pointer_to::<c_void>(owned.cookie);
-        let event = ibv_async_event { element, event_type: type_of(&owned.event) };
-        // SAFETY: a destroyed object leaves no event behind, so this one is alive; the rest is by the
-        // contract.
-        unsafe {
-            counter_of(&event)?.unwrap_or(&Unacknowledged::default()).add();
-            *out = event;
-        }
+        let owned = ctx.events.read_event(|owned| {
+            // SAFETY: a destroyed object leaves no event behind: as long as the list has this one, it is there.
+            if let Ok(Some(counter)) = unsafe { counter_of(&event_of(owned)) } {
+                counter.add();
+            }
+        })?;
+        // SAFETY: by the contract.
+        unsafe { *out = event_of(&owned) };
         Ok(())
     })
 }
@@ -163,5 +166,22 @@ mod tests {
     fn types_have_their_names() {
         assert_eq!(event_name(type_of(&AsyncEvent::GidChange)), c"GID table change");
         assert_eq!(event_name(-1), c"unknown");
+    }
+
+    #[test]
+    fn v47_events_of_the_port_have_its_number_and_are_nobodys() {
+        let types = [
+            (AsyncEvent::PortErr, PORT_ERR),
+            (AsyncEvent::PortActive, PORT_ACTIVE),
+            (AsyncEvent::GidChange, GID_CHANGE),
+        ];
+        for (event, event_type) in types {
+            let mut shown = event_of(&OwnedEvent { event, cookie: 1 });
+            // SAFETY: the union is as large as a pointer.
+            let port_num = unsafe { (&raw const shown.element).cast::<c_int>().read() };
+            assert_eq!((shown.event_type, port_num), (event_type, 1));
+            // SAFETY: an event that was fetched.
+            unsafe { ibv_ack_async_event(&raw mut shown) };
+        }
     }
 }

@@ -5,9 +5,11 @@ use crate::outcome::value;
 use crate::settings;
 use crate::xrcd::{FileId, Xrcd};
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Once, PoisonError, TryLockError, Weak};
+use std::time::Duration;
 use uroce_device::{Device, DeviceConfig, Interface};
 
 /// An open device. With the last context and object that uses it, its port is free again.
@@ -22,12 +24,19 @@ pub(crate) struct Card {
 static OPEN: Mutex<Vec<Weak<Card>>> = Mutex::new(Vec::new());
 
 impl Card {
+    /// Its address.
+    pub(crate) fn address(&self) -> IpAddr {
+        self.address
+    }
+
     /// The device on this interface; opened if it is not yet.
     pub(crate) fn on(interface: &Interface) -> Result<Arc<Card>, Errno> {
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|card| card.strong_count() > 0);
         let mut live = open.iter().filter_map(Weak::upgrade);
-        if let Some(card) = live.find(|card| card.address == interface.address) {
+        if let Some(card) =
+            live.find(|card| card.address == interface.address && card.device.is_here())
+        {
             return Ok(card);
         }
         let card = Arc::new(open_device(interface)?);
@@ -35,6 +44,23 @@ impl Card {
         open.push(Arc::downgrade(&card));
         Ok(card)
     }
+}
+
+/// The open device of this name, if this process has one. For callers in the middle of anything, in a child process
+/// too, where a thread that had the lock is gone: who waits too long for it gets none.
+pub(crate) fn open_card(name: &OsStr) -> Option<Arc<Card>> {
+    const TRIES: u32 = 100;
+    const PAUSE: Duration = Duration::from_millis(1);
+    let open = (0..TRIES).find_map(|_| match OPEN.try_lock() {
+        Ok(open) => Some(open),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => {
+            std::thread::sleep(PAUSE);
+            None
+        }
+    })?;
+    let mut live = open.iter().filter_map(Weak::upgrade);
+    live.find(|card| card.device.is_here() && name == card.device.name())
 }
 
 /// A program may exit with everything open. What a NIC would still send then, such as the ACK of the
@@ -71,6 +97,8 @@ fn open_device(interface: &Interface) -> Result<Card, Errno> {
     config.pcap = settings::pcap();
     config.datapath = settings::datapath()?;
     config.engines = settings::engines();
+    config.drop_received = settings::drop_received();
+    crate::log::start();
     let device = Device::open(config).map_err(|error| {
         // The program can only say that something failed; this is the one chance to tell why.
         eprintln!("uroce: cannot open {} on {address}: {error}", interface.name);

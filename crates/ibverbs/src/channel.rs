@@ -1,4 +1,4 @@
-//! Completion channels, and what it means that a descriptor of ours blocks.
+//! Completion channels, and descriptors that block.
 
 use crate::abi::{ibv_comp_channel, ibv_context};
 use crate::context::ctx_of;
@@ -8,7 +8,6 @@ use crate::outcome::{pointer, status};
 use libc::c_int;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 use uroce_device::CompChannel;
 
 /// What we keep about a completion channel.
@@ -26,6 +25,20 @@ pub(crate) struct Channel {
 pub(crate) unsafe fn channel_of<'a>(channel: *const ibv_comp_channel) -> Option<&'a Channel> {
     // SAFETY: the caller's promise.
     unsafe { Object::<ibv_comp_channel, Channel>::of(channel) }
+}
+
+/// Our part of a channel, for control verbs; null is none, ENOENT if there is none at that address.
+///
+/// # Safety
+/// By the contract.
+pub(crate) unsafe fn live_channel<'a>(
+    channel: *const ibv_comp_channel,
+) -> Result<Option<&'a Channel>, Errno> {
+    if channel.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { Object::<ibv_comp_channel, Channel>::live(channel) }.map(Some)
 }
 
 /// ibv_create_comp_channel(3).
@@ -48,7 +61,11 @@ pub(crate) unsafe extern "C" fn ibv_create_comp_channel(
 pub(crate) unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
     status(|| {
         // SAFETY: by the contract.
-        let inner = unsafe { channel_of(channel) }.ok_or(INVALID)?;
+        if unsafe { Object::<ibv_comp_channel, Channel>::is_inherited(channel) } {
+            return Ok(());
+        }
+        // SAFETY: by the contract.
+        let inner = unsafe { live_channel(channel)? }.ok_or(INVALID)?;
         if inner.users.load(Ordering::SeqCst) > 0 {
             return Err(BUSY);
         }
@@ -59,7 +76,7 @@ pub(crate) unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_
 }
 
 /// Programs decide by O_NONBLOCK whether `ibv_get_cq_event` and `ibv_get_async_event` wait, and expect
-/// a new descriptor to block. The device itself reads it only when it is readable, and never waits.
+/// a new descriptor to block. The device itself never waits for it.
 pub(crate) fn make_blocking(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     let flags = flags_of(fd)?;
     // SAFETY: a descriptor that lives, and a command without pointers.
@@ -67,13 +84,6 @@ pub(crate) fn make_blocking(fd: BorrowedFd<'_>) -> Result<(), Errno> {
         return Err(Errno::last());
     }
     Ok(())
-}
-
-/// How long a call that takes an event may wait: not at all if the program made the descriptor
-/// non-blocking, else for ever.
-pub(crate) fn patience(fd: BorrowedFd<'_>) -> Result<Option<Duration>, Errno> {
-    let waits = flags_of(fd)? & libc::O_NONBLOCK == 0;
-    Ok(if waits { None } else { Some(Duration::ZERO) })
 }
 
 fn flags_of(fd: BorrowedFd<'_>) -> Result<c_int, Errno> {

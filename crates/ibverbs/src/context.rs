@@ -18,7 +18,7 @@ use std::fs::File;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd};
 use std::sync::{Arc, Mutex, PoisonError};
-use uroce_device::{DeviceLimits, EventChannel, Interface};
+use uroce_device::{DeviceAttr, DeviceLimits, EventChannel, Interface};
 
 /// Marks a context that has the extended functions before it.
 const EXTENDED: usize = usize::MAX;
@@ -49,13 +49,30 @@ impl Ctx {
         })
     }
 
-    /// The open device.
+    pub(crate) fn device_attr(&self) -> DeviceAttr {
+        self.interface.device_attr(self.limits, settings::engines())
+    }
+
+    /// The device if an object has opened it.
+    pub(crate) fn opened(&self) -> Option<Arc<Card>> {
+        self.card
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+            .filter(|card| card.device.is_here())
+    }
+
+    /// The open device. In a child process the one that the parent opened is none; the child opens its own.
     pub(crate) fn card(&self) -> Result<Arc<Card>, Errno> {
         let mut card = self.card.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(card) = &*card {
+        if let Some(card) = &*card
+            && card.device.is_here()
+        {
             return Ok(Arc::clone(card));
         }
-        Ok(Arc::clone(card.insert(Card::on(&self.interface)?)))
+        let opened = Card::on(&self.interface)?;
+        opened.device.send_port_events(&self.events);
+        Ok(Arc::clone(card.insert(opened)))
     }
 }
 
@@ -70,7 +87,7 @@ pub(crate) unsafe fn ctx_of<'a>(context: *const ibv_context) -> Result<&'a Arc<C
         return Err(INVALID);
     }
     // SAFETY: a context of ours lies at this offset in a `Whole`.
-    unsafe { Whole::of(whole_of(context)) }.ok_or(INVALID)
+    unsafe { Whole::live_any_process(whole_of(context)) }
 }
 
 fn whole_of(context: *const ibv_context) -> *mut verbs_context {
@@ -82,7 +99,7 @@ fn whole_of(context: *const ibv_context) -> *mut verbs_context {
 pub(crate) unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
     pointer(|| {
         // SAFETY: by the contract.
-        let interface = Arc::new(unsafe { Node::of(device) }.ok_or(INVALID)?.clone());
+        let interface = Arc::new(unsafe { Node::of_any_process(device) }.ok_or(INVALID)?.clone());
         let command = import::new_file(&interface)?;
         Ok(object(device, Ctx::new(interface, command)?))
     })
@@ -148,6 +165,7 @@ impl verbs_context {
         slots.free_dm = Some(dm::free_dm);
         slots.reg_dm_mr = Some(dm::reg_dm_mr);
         slots.query_rt_values = Some(clock::query_rt_values);
+        slots.modify_cq = Some(cq::modify_cq);
         slots.create_cq_ex = Some(cq_ex::create_cq_ex);
         slots.create_qp_ex = Some(qp::create_qp_ex);
         slots.create_srq_ex = Some(srq::create_srq_ex);

@@ -7,7 +7,7 @@ use crate::context::{ibv_close_device, ibv_open_device};
 use crate::cq::{ibv_create_cq, ibv_destroy_cq, poll_cq, req_notify_cq};
 use crate::cq_event::{ibv_ack_cq_events, ibv_get_cq_event};
 use crate::device_list::device_of;
-use crate::mr::{ibv_dereg_mr, ibv_reg_mr};
+use crate::mr::{ibv_dereg_mr, ibv_reg_mr, ibv_rereg_mr};
 use crate::object::zeroed;
 use crate::pd::{ibv_alloc_pd, ibv_dealloc_pd};
 use crate::post_recv::post_recv;
@@ -21,22 +21,24 @@ use std::time::{Duration, Instant};
 use uroce_device::interface_of;
 use uroce_device::wire::Gid;
 
-const LOCAL_WRITE: c_int = 1;
-const SIGNALED: u32 = 2;
+pub(crate) const LOCAL_WRITE: c_int = 1;
+pub(crate) const SIGNALED: u32 = 2;
 const REMOTE_WRITE: u32 = 2;
 const SEND: c_int = 2;
 const RC: c_int = 2;
+const CHANGE_TRANSLATION: c_int = 1;
+const CHANGE_ACCESS: c_int = 4;
 
 /// A context, and one object of each kind.
-struct World {
-    address: IpAddr,
-    context: *mut ibv_context,
-    pd: *mut ibv_pd,
-    channel: *mut ibv_comp_channel,
-    cq: *mut ibv_cq,
-    qp: *mut ibv_qp,
-    buffer: Box<[u8; 64]>,
-    mr: *mut ibv_mr,
+pub(crate) struct World {
+    pub(crate) address: IpAddr,
+    pub(crate) context: *mut ibv_context,
+    pub(crate) pd: *mut ibv_pd,
+    pub(crate) channel: *mut ibv_comp_channel,
+    pub(crate) cq: *mut ibv_cq,
+    pub(crate) qp: *mut ibv_qp,
+    pub(crate) buffer: Box<[u8; 64]>,
+    pub(crate) mr: *mut ibv_mr,
 }
 
 /// An open context, on an address that no other test has objects on.
@@ -47,8 +49,12 @@ pub(crate) fn opened(last: u8) -> *mut ibv_context {
 }
 
 /// On an address of the test's own: tests run at the same time.
-fn world(last: u8) -> World {
-    let address = IpAddr::V4(Ipv4Addr::new(127, 47, 92, last));
+pub(crate) fn world(last: u8) -> World {
+    world_on(IpAddr::V4(Ipv4Addr::new(127, 47, 92, last)))
+}
+
+/// On an address of this machine.
+pub(crate) fn world_on(address: IpAddr) -> World {
     let mut buffer = Box::new([0u8; 64]);
     // SAFETY: all calls as the manual pages want them.
     unsafe {
@@ -75,7 +81,7 @@ fn world(last: u8) -> World {
 
 impl World {
     /// Connects the queue pair with itself.
-    fn connect(&self) {
+    pub(crate) fn connect(&self) {
         const INIT: c_int = 1 | 1 << 3 | 1 << 4 | 1 << 5;
         const RTR: c_int = 1 | 1 << 7 | 1 << 8 | 1 << 12 | 1 << 15 | 1 << 17 | 1 << 20;
         const RTS: c_int = 1 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 13 | 1 << 16;
@@ -96,13 +102,13 @@ impl World {
         }
     }
 
-    fn sge(&self, offset: u64, length: u32) -> ibv_sge {
+    pub(crate) fn sge(&self, offset: u64, length: u32) -> ibv_sge {
         // SAFETY: it lives as long as the world.
         let lkey = unsafe { (*self.mr).lkey };
         ibv_sge { addr: self.buffer.as_ptr() as u64 + offset, length, lkey }
     }
 
-    fn send(&self, sge: &mut ibv_sge, next: *mut ibv_send_wr) -> ibv_send_wr {
+    pub(crate) fn send(&self, sge: &mut ibv_sge, next: *mut ibv_send_wr) -> ibv_send_wr {
         // SAFETY: integers and null pointers.
         let mut wr: ibv_send_wr = unsafe { zeroed() };
         (wr.wr_id, wr.opcode, wr.send_flags, wr.num_sge) = (1, SEND, SIGNALED, 1);
@@ -110,7 +116,7 @@ impl World {
         wr
     }
 
-    fn poll(&self) -> ibv_wc {
+    pub(crate) fn poll(&self) -> ibv_wc {
         let mut wc = ibv_wc::default();
         let end = Instant::now() + Duration::from_secs(20);
         // SAFETY: one completion.
@@ -121,7 +127,7 @@ impl World {
     }
 
     /// Destroys everything in the right order; each step must succeed.
-    fn end(self) {
+    pub(crate) fn end(self) {
         // SAFETY: nothing is used afterwards.
         unsafe {
             assert_eq!(ibv_destroy_qp(self.qp), 0);
@@ -135,7 +141,7 @@ impl World {
 }
 
 #[test]
-fn what_is_in_use_is_not_destroyed() {
+fn r93_what_is_in_use_is_not_destroyed() {
     let world = world(1);
     // SAFETY: refused calls destroy nothing.
     unsafe {
@@ -163,6 +169,75 @@ fn null_is_refused() {
     }
 }
 
+/// Two pages that can be read and not written.
+struct ReadOnly(*mut c_void);
+
+impl ReadOnly {
+    const LENGTH: usize = 8192;
+
+    fn new() -> ReadOnly {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: a new mapping.
+        let pages = unsafe { libc::mmap(null_mut(), Self::LENGTH, libc::PROT_READ, flags, -1, 0) };
+        assert_ne!(pages, libc::MAP_FAILED);
+        ReadOnly(pages)
+    }
+}
+
+impl Drop for ReadOnly {
+    fn drop(&mut self) {
+        // SAFETY: nobody uses it any more.
+        unsafe { libc::munmap(self.0, Self::LENGTH) };
+    }
+}
+
+fn errno() -> Option<c_int> {
+    std::io::Error::last_os_error().raw_os_error()
+}
+
+#[test]
+fn v3_memory_that_cannot_be_written_is_registered_for_reading_only() {
+    let (world, pages) = (world(9), ReadOnly::new());
+    // SAFETY: the call finds out what the memory is.
+    unsafe {
+        for access in [LOCAL_WRITE, LOCAL_WRITE | REMOTE_WRITE as c_int] {
+            assert!(ibv_reg_mr(world.pd, pages.0, ReadOnly::LENGTH, access).is_null());
+            assert_eq!(errno(), Some(libc::EFAULT));
+        }
+        let mr = ibv_reg_mr(world.pd, pages.0, ReadOnly::LENGTH, 0);
+        assert!(!mr.is_null(), "programs fall back to this");
+        assert_eq!(ibv_rereg_mr(mr, CHANGE_ACCESS, null_mut(), null_mut(), 0, LOCAL_WRITE), -1);
+        assert_eq!(errno(), Some(libc::EFAULT));
+        assert_eq!(ibv_dereg_mr(mr), 0);
+    }
+    world.end();
+}
+
+#[test]
+fn v3_a_region_that_is_written_to_does_not_move_to_memory_that_cannot_be() {
+    let (world, pages) = (world(10), ReadOnly::new());
+    let rereg = |flags, access| {
+        // SAFETY: the call finds out what the memory is.
+        unsafe { ibv_rereg_mr(world.mr, flags, null_mut(), pages.0, ReadOnly::LENGTH, access) }
+    };
+    for (flags, access) in [(CHANGE_TRANSLATION, 0), (CHANGE_TRANSLATION | CHANGE_ACCESS, 1)] {
+        assert_eq!((rereg(flags, access), errno()), (-1, Some(libc::EFAULT)));
+    }
+    assert_eq!(rereg(CHANGE_TRANSLATION | CHANGE_ACCESS, 0), 0, "it is read only from now on");
+    assert_eq!(rereg(CHANGE_TRANSLATION, 0), 0);
+    world.end();
+}
+
+#[test]
+fn v3_a_region_has_a_length() {
+    let world = world(13);
+    let buffer = world.buffer.as_ptr().cast_mut().cast();
+    // SAFETY: as the manual page wants it.
+    assert!(unsafe { ibv_reg_mr(world.pd, buffer, 0, LOCAL_WRITE) }.is_null());
+    assert_eq!(errno(), Some(libc::EINVAL));
+    world.end();
+}
+
 #[test]
 fn memory_that_is_not_there_is_not_registered() {
     let world = world(2);
@@ -174,7 +249,24 @@ fn memory_that_is_not_there_is_not_registered() {
 }
 
 #[test]
-fn the_request_that_is_refused_is_named() {
+fn r117_memory_is_not_registered_for_a_flush_to_persistence() {
+    const FLUSH_GLOBAL: c_int = 1 << 8;
+    const FLUSH_PERSISTENT: c_int = 1 << 9;
+    let mut world = world(11);
+    let addr = world.buffer.as_mut_ptr().cast();
+    // SAFETY: the buffer lives as long as the world.
+    unsafe {
+        let mr = ibv_reg_mr(world.pd, addr, 64, LOCAL_WRITE | FLUSH_GLOBAL | FLUSH_PERSISTENT);
+        assert!(mr.is_null());
+        assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EINVAL));
+        let mr = ibv_reg_mr(world.pd, addr, 64, LOCAL_WRITE | FLUSH_GLOBAL);
+        assert_eq!(ibv_dereg_mr(mr), 0);
+    }
+    world.end();
+}
+
+#[test]
+fn b36_the_request_that_is_refused_is_named() {
     let world = world(3);
     world.connect();
     let (mut good, mut bad) = (world.sge(0, 4), world.sge(0, 4));
@@ -266,4 +358,60 @@ fn two_contexts_share_the_device_and_the_last_one_closes_it() {
     first.end();
     second.end();
     world(7).end();
+}
+
+/// Arms a queue of its own and lets a request fail, so that an event comes; then destroys both.
+fn raise_and_destroy(world: &World, cookie: usize, before_the_end: impl FnOnce()) {
+    // SAFETY: all calls as the manual pages want them.
+    unsafe {
+        let cookie = std::ptr::without_provenance_mut(cookie);
+        let cq = ibv_create_cq(world.context, 4, cookie, world.channel, 0);
+        let mut init: ibv_qp_init_attr = zeroed();
+        (init.send_cq, init.recv_cq, init.qp_type) = (cq, cq, RC);
+        (init.cap.max_send_wr, init.cap.max_send_sge) = (1, 1);
+        let qp = ibv_create_qp(world.pd, &raw mut init);
+        let one = World { cq, qp, buffer: Box::new([0; 64]), ..*world };
+        one.connect();
+        assert_eq!(req_notify_cq(cq, 0), 0);
+        let mut nobodys = ibv_sge { lkey: 1, ..one.sge(0, 4) };
+        let mut send = one.send(&mut nobodys, null_mut());
+        assert_eq!(post_send(qp, &raw mut send, &mut null_mut()), 0);
+        before_the_end();
+        assert_eq!((ibv_destroy_qp(qp), ibv_destroy_cq(cq)), (0, 0));
+    }
+}
+
+/// Fetches events until one bears the cookie 8; all others must bear 7.
+fn fetch_until_8(channel: usize) {
+    let channel: *mut ibv_comp_channel = std::ptr::with_exposed_provenance_mut(channel);
+    let (mut cq, mut cookie) = (null_mut(), null_mut::<c_void>());
+    while cookie.addr() != 8 {
+        // SAFETY: as the manual page wants it; the queue is there until its event is acknowledged.
+        unsafe {
+            assert_eq!(ibv_get_cq_event(channel, &raw mut cq, &raw mut cookie), 0);
+            assert_eq!(((*cq).channel, (*cq).cq_context), (channel, cookie));
+            ibv_ack_cq_events(cq, 1);
+        }
+        assert!([7, 8].contains(&cookie.addr()), "{cookie:?}");
+    }
+}
+
+#[test]
+fn v2_a_queue_is_destroyed_while_others_fetch_events() {
+    let world = world(8);
+    let channel = world.channel.expose_provenance();
+    let fetchers = [(); 2].map(|()| std::thread::spawn(move || fetch_until_8(channel)));
+    (0..300).for_each(|_| raise_and_destroy(&world, 7, || ()));
+    for ended in 1..=fetchers.len() {
+        let all = || fetchers.iter().filter(|fetcher| fetcher.is_finished()).count();
+        raise_and_destroy(&world, 8, || {
+            while all() < ended {
+                std::thread::yield_now();
+            }
+        });
+    }
+    for fetcher in fetchers {
+        fetcher.join().expect("no event of a queue that is gone");
+    }
+    world.end();
 }

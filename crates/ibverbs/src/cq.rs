@@ -1,19 +1,24 @@
 //! Completion queues.
 
-use crate::abi::{ibv_comp_channel, ibv_context, ibv_cq, ibv_cq_ex, ibv_wc};
+use crate::abi::{ibv_comp_channel, ibv_context, ibv_cq, ibv_cq_ex, ibv_modify_cq_attr, ibv_wc};
 use crate::card::Card;
-use crate::channel::{channel_of, fresh_locks};
+use crate::channel::{channel_of, fresh_locks, live_channel};
 use crate::context::ctx_of;
 use crate::cq_event::Unacknowledged;
 use crate::cq_ex::{Reader, with_functions};
-use crate::errno::{Errno, INVALID};
+use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::object::{Object, Place};
 use crate::outcome::{pointer, status, value};
+use crate::query::not_null;
 use libc::{c_int, c_void};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use uroce_device::transport::{CqId, Notify, Wc, WcStatus};
+use uroce_device::transport::{CqId, Moderation, Notify, Wc, WcFlags, WcStatus};
 use uroce_device::{Device, EventOwner};
+
+/// `IBV_CQ_ATTR_MODERATE`.
+const ATTR_MODERATE: u32 = 1;
 
 /// What we keep about a completion queue. In C all of them are long enough for the extended form.
 #[derive(Debug)]
@@ -23,6 +28,8 @@ pub(crate) struct Cq {
     channel: *mut ibv_comp_channel,
     pub(crate) unacknowledged: Unacknowledged,
     pub(crate) unacknowledged_async: Unacknowledged,
+    /// What the service level of a datagram's completion says, see [`packet_type`].
+    packet_type: u8,
     /// The completion that the extended interface reads.
     pub(crate) reader: Reader,
 }
@@ -39,6 +46,18 @@ impl Cq {
     pub(crate) fn device(&self) -> &Device {
         &self.card.device
     }
+
+    /// The service level of a completion. RoCE has none; a datagram's says how the packet came.
+    pub(crate) fn service_level(&self, wc: &Wc) -> u8 {
+        if wc.flags.contains(WcFlags::GRH) { self.packet_type } else { 0 }
+    }
+}
+
+/// How datagrams to this address come. IBTA A17.4.5.2 wants a completion to say so and names no field; ConnectX takes that of
+/// the service level: bit 3 for UDP, and below it 1 for IPv6 or 2 for IPv4. UCX reads it, and drops what it does not know.
+fn packet_type(address: IpAddr) -> u8 {
+    const IN_UDP: u8 = 1 << 3;
+    IN_UDP | if address.is_ipv6() { 1 } else { 2 }
 }
 
 /// Our part of a completion queue.
@@ -48,6 +67,15 @@ impl Cq {
 pub(crate) unsafe fn cq_of<'a>(cq: *const ibv_cq) -> Result<&'a Cq, Errno> {
     // SAFETY: the caller's promise; each queue is a `Whole`, whose first field is an `ibv_cq`.
     unsafe { Whole::of(cq.cast()) }.ok_or(INVALID)
+}
+
+/// Our part of a completion queue, for control verbs; ENOENT if there is none at that address.
+///
+/// # Safety
+/// By the contract.
+pub(crate) unsafe fn live_cq<'a>(cq: *const ibv_cq) -> Result<&'a Cq, Errno> {
+    // SAFETY: the caller's promise, as above.
+    unsafe { Whole::live(cq.cast()) }
 }
 
 /// ibv_create_cq(3).
@@ -79,7 +107,7 @@ pub(crate) unsafe fn create(
     comp_vector: u32,
 ) -> Result<*mut ibv_cq_ex, Errno> {
     // SAFETY: by the contract.
-    let (ctx, users) = unsafe { (ctx_of(context)?, channel_of(channel)) };
+    let (ctx, users) = unsafe { (ctx_of(context)?, live_channel(channel)?) };
     let card = ctx.card()?;
     let (mutex, cond) = fresh_locks();
     let base = ibv_cq {
@@ -100,12 +128,14 @@ pub(crate) unsafe fn create(
     card.device.own_events(EventOwner::Cq(id), &ctx.events, cookie);
     // SAFETY: by the contract.
     unsafe { count_user(channel, 1) };
+    let packet_type = packet_type(card.address());
     let inner = Cq {
         card,
         id,
         channel,
         unacknowledged: Unacknowledged::default(),
         unacknowledged_async: Unacknowledged::default(),
+        packet_type,
         reader: Reader::default(),
     };
     Ok(place.fill(with_functions(ibv_cq { handle: id.0, ..base }), inner))
@@ -129,11 +159,24 @@ unsafe fn count_user(channel: *mut ibv_comp_channel, by: i32) {
 pub(crate) unsafe extern "C" fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
     status(|| {
         // SAFETY: by the contract.
-        let inner = unsafe { cq_of(cq)? };
+        let inner = unsafe { live_cq(cq)? };
         inner.device().resize_cq(inner.id, u32::try_from(cqe).map_err(|_| INVALID)?)?;
         // SAFETY: by the contract.
         unsafe { (*cq).cqe = cqe };
         Ok(())
+    })
+}
+
+/// The slot behind `ibv_modify_cq`.
+pub(crate) unsafe extern "C" fn modify_cq(cq: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> c_int {
+    status(|| {
+        // SAFETY: by the contract.
+        let (inner, attr) = unsafe { (live_cq(cq)?, &*not_null(attr)?) };
+        if attr.attr_mask != ATTR_MODERATE {
+            return Err(if attr.attr_mask == 0 { INVALID } else { NOT_SUPPORTED });
+        }
+        let (count, period_ns) = (attr.cq_count.into(), u64::from(attr.cq_period) * 1_000);
+        Ok(inner.device().moderate_cq(inner.id, Moderation { count, period_ns })?)
     })
 }
 
@@ -142,7 +185,11 @@ pub(crate) unsafe extern "C" fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_
 pub(crate) unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
     status(|| {
         // SAFETY: by the contract.
-        let inner = unsafe { cq_of(cq)? };
+        if unsafe { Whole::is_inherited(cq.cast()) } {
+            return Ok(());
+        }
+        // SAFETY: by the contract.
+        let inner = unsafe { live_cq(cq)? };
         inner.device().destroy_cq(inner.id)?;
         inner.unacknowledged.wait();
         inner.unacknowledged_async.wait();
@@ -176,7 +223,7 @@ unsafe fn poll_into(cq: &Cq, count: usize, out: *mut ibv_wc) -> c_int {
         explain(wc);
         // SAFETY: it is shown `count` completions at most.
         unsafe {
-            next.write(ibv_wc::from(wc));
+            next.write(ibv_wc { sl: cq.service_level(wc), ..ibv_wc::from(wc) });
             next = next.add(1);
         }
     });
@@ -186,7 +233,7 @@ unsafe fn poll_into(cq: &Cq, count: usize, out: *mut ibv_wc) -> c_int {
 /// Tells users who want to know why a work request failed. Those that were flushed only follow.
 pub(crate) fn explain(wc: &Wc) {
     if !wc.is_ok() && wc.status != WcStatus::WrFlushErr {
-        crate::settings::explain(wc);
+        crate::log::explain_failure(wc);
     }
 }
 
@@ -220,4 +267,15 @@ pub(crate) unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c
         let notify = if solicited_only == 0 { Notify::Next } else { Notify::Solicited };
         Ok(inner.device().req_notify(inner.id, notify)?)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn v70_a_datagrams_completion_says_how_it_came() {
+        assert_eq!(packet_type([10, 0, 0, 1].into()), 0b1010);
+        assert_eq!(packet_type([0u16; 8].into()), 0b1001);
+    }
 }

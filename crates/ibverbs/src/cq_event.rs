@@ -1,14 +1,13 @@
 //! Events of completion queues: fetched, acknowledged, waited for.
 
 use crate::abi::{ibv_comp_channel, ibv_cq};
-use crate::channel::{channel_of, patience};
+use crate::channel::channel_of;
 use crate::cq::cq_of;
-use crate::errno::{Errno, INVALID};
+use crate::errno::INVALID;
 use crate::object::pointer_to;
 use crate::outcome::{minus_one, value};
 use crate::query::not_null;
 use libc::{c_int, c_uint, c_void};
-use std::os::fd::AsFd;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 /// Events that the program has fetched and not yet acknowledged. An object is not destroyed while
@@ -48,12 +47,16 @@ pub(crate) unsafe extern "C" fn ibv_get_cq_event(
         // SAFETY: by the contract.
         let inner = unsafe { channel_of(channel) }.ok_or(INVALID)?;
         let (cq, cq_context) = (not_null(cq)?, not_null(cq_context)?);
-        let wait = patience(inner.events.as_fd())?;
-        let event = inner.events.next_event(wait)?.ok_or(Errno(libc::EAGAIN))?;
+        let event = inner.events.read_event(|event| {
+            // SAFETY: the cookie of a CQ is its address, and a destroyed CQ leaves no event behind: as long as the
+            // list has this one, the CQ is there.
+            if let Ok(cq) = unsafe { cq_of(pointer_to(event.cookie)) } {
+                cq.unacknowledged.add();
+            }
+        })?;
         let which: *mut ibv_cq = pointer_to(event.cookie);
-        // SAFETY: the cookie of a CQ is its address, and a destroyed CQ leaves no event behind.
+        // SAFETY: by the contract; the CQ stays until the event is acknowledged.
         unsafe {
-            cq_of(which)?.unacknowledged.add();
             *cq = which;
             *cq_context = (*which).cq_context;
         }

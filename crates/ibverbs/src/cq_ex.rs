@@ -66,7 +66,7 @@ pub(crate) fn with_functions(base: ibv_cq) -> ibv_cq_ex {
         read_src_qp,
         read_wc_flags,
         read_slid: no_number,
-        read_sl: no_byte,
+        read_sl,
         read_dlid_path_bits: no_byte,
         read_completion_ts,
         read_cvlan: no_tag,
@@ -135,6 +135,12 @@ read! {
     read_wc_flags -> c_uint = |wc| wc.flags.bits();
 }
 
+unsafe extern "C" fn read_sl(cq: *mut ibv_cq_ex) -> u8 {
+    // SAFETY: by the contract.
+    let sl = || unsafe { cq_of(cq.cast()) }.map_or(0, |cq| cq.service_level(&cq.fetched()));
+    value(0, sl)
+}
+
 /// Ticks of the clock that `ibv_query_rt_values_ex` reads.
 unsafe extern "C" fn read_completion_ts(cq: *mut ibv_cq_ex) -> u64 {
     // SAFETY: by the contract.
@@ -156,7 +162,7 @@ impl Cq {
     }
 }
 
-// What RoCE does not have (LIDs, service levels), and what create_cq_ex refuses to promise.
+// What RoCE does not have (LIDs), and what create_cq_ex refuses to promise.
 unsafe extern "C" fn no_byte(_: *mut ibv_cq_ex) -> u8 {
     0
 }

@@ -67,7 +67,7 @@ pub(crate) unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device)
 pub(crate) fn device_of(interface: Interface) -> *mut ibv_device {
     let mut listed = LISTED.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: what is in the list came from `Node::create` and is never destroyed.
-    let same = |known: &&Listed| unsafe { Node::of(known.0) } == Some(&interface);
+    let same = |known: &&Listed| unsafe { Node::of_any_process(known.0) } == Some(&interface);
     if let Some(known) = listed.iter().find(same) {
         return known.0;
     }
@@ -109,8 +109,10 @@ pub(crate) unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> 
 /// ibv_get_device_guid(3), in network byte order.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> u64 {
-    // SAFETY: by the contract.
-    value(0, || unsafe { Node::of(device) }.map_or(0, |interface| interface.guid().to_be()))
+    value(0, || {
+        // SAFETY: by the contract.
+        unsafe { Node::of_any_process(device) }.map_or(0, |interface| interface.guid().to_be())
+    })
 }
 
 /// ibv_get_device_index(3): the place among the devices of this machine, or -1.
@@ -118,7 +120,7 @@ pub(crate) unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> 
 pub(crate) unsafe extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int {
     value(-1, || {
         // SAFETY: by the contract.
-        let wanted = unsafe { Node::of(device) };
+        let wanted = unsafe { Node::of_any_process(device) };
         let all = uroce_device::interfaces();
         let place = all.iter().position(|found| Some(&found.address) == wanted.map(|w| &w.address));
         place.and_then(|place| c_int::try_from(place).ok()).unwrap_or(-1)

@@ -93,7 +93,7 @@ impl Drop for Memory {
 /// By the contract.
 unsafe fn memory_of<'a>(dm: *const ibv_dm) -> Result<&'a Arc<Memory>, Errno> {
     // SAFETY: the caller's promise.
-    unsafe { Object::<ibv_dm, Dm>::of(dm) }.map(|dm| &dm.0).ok_or(INVALID)
+    unsafe { Object::<ibv_dm, Dm>::live(dm) }.map(|dm| &dm.0)
 }
 
 /// The slot behind `ibv_alloc_dm`.
@@ -152,6 +152,10 @@ pub(crate) unsafe extern "C" fn ibv_unimport_dm(dm: *mut ibv_dm) {
 /// The slot behind `ibv_free_dm`.
 pub(crate) unsafe extern "C" fn free_dm(dm: *mut ibv_dm) -> c_int {
     status(|| {
+        // SAFETY: by the contract.
+        if unsafe { Object::<ibv_dm, Dm>::is_inherited(dm) } {
+            return Ok(());
+        }
         // SAFETY: by the contract.
         if Arc::strong_count(unsafe { memory_of(dm)? }) > 1 {
             return Err(BUSY);

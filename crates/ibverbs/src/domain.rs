@@ -43,7 +43,7 @@ impl Base {
             if let Ok(pd) = pd_of(self.pd) {
                 change(&pd.dependents);
             }
-            if let Some(td) = Object::<ibv_td, Td>::of(self.td) {
+            if let Ok(td) = Object::<ibv_td, Td>::live(self.td) {
                 change(&td.users);
             }
         }
@@ -80,7 +80,11 @@ pub(crate) unsafe extern "C" fn alloc_td(
 pub(crate) unsafe extern "C" fn dealloc_td(td: *mut ibv_td) -> c_int {
     status(|| {
         // SAFETY: by the contract.
-        let inner = unsafe { Object::<ibv_td, Td>::of(td) }.ok_or(INVALID)?;
+        if unsafe { Object::<ibv_td, Td>::is_inherited(td) } {
+            return Ok(());
+        }
+        // SAFETY: by the contract.
+        let inner = unsafe { Object::<ibv_td, Td>::live(td) }?;
         if inner.users.load(Ordering::SeqCst) > 0 {
             return Err(BUSY);
         }

@@ -48,7 +48,7 @@ macro_rules! by_method {
     ($($error:ty),*) => {$(
         impl From<$error> for Errno {
             fn from(error: $error) -> Errno {
-                crate::settings::explain(&error);
+                crate::log::explain(&error);
                 Errno(error.errno())
             }
         }
@@ -70,7 +70,7 @@ macro_rules! by_kind {
     ($($error:ty { $($pattern:pat => $errno:expr,)* })*) => {$(
         impl From<$error> for Errno {
             fn from(error: $error) -> Errno {
-                crate::settings::explain(&error);
+                crate::log::explain(&error);
                 Errno(match error { $($pattern => $errno,)* })
             }
         }

@@ -19,7 +19,8 @@
 //! Every exported function relies on what the manual pages of rdma-core ask of a program, and all
 //! `// SAFETY:` lines that say "by the contract" mean this: a pointer is either null, where this
 //! library checks for it, or points to an object that came from the matching create function and was
-//! not destroyed; arrays have the length that is passed with them; an object is not destroyed while
+//! not destroyed (control verbs answer ENOENT for what was, and for what is of another kind; posting and polling
+//! do not look); arrays have the length that is passed with them; an object is not destroyed while
 //! another thread uses it; memory that is registered stays mapped until it is deregistered.
 //!
 //! No panic leaves the library: each entry runs under `outcome`, which turns one into EIO.
@@ -40,10 +41,16 @@ mod device_list;
 mod dm;
 mod domain;
 mod errno;
+#[cfg(test)]
+mod fork_tests;
 mod gid;
 mod import;
 mod interpose;
 mod kernel_only;
+#[cfg(test)]
+mod limits_tests;
+mod loading;
+mod log;
 mod mcast;
 mod mr;
 mod mw;
@@ -55,6 +62,8 @@ mod outcome;
 mod pd;
 mod post_recv;
 mod post_send;
+#[cfg(test)]
+mod posting_tests;
 mod qp;
 mod qp_attr;
 mod qp_ex;
@@ -63,8 +72,11 @@ mod rate;
 mod rdmacm;
 mod rsocket;
 mod settings;
+#[cfg(test)]
+mod signal_tests;
 mod srq;
 mod sysfs;
+mod sysfs_counters;
 mod sysfs_tree;
 mod unsupported;
 mod wr_builder;

@@ -3,7 +3,7 @@
 use crate::abi::{ibv_gid, ibv_qp};
 use crate::errno::Errno;
 use crate::outcome::status;
-use crate::qp::{Qp, qp_of};
+use crate::qp::{Qp, live_qp};
 use crate::query::not_null;
 use libc::c_int;
 use std::net::{IpAddr, Ipv4Addr};
@@ -40,7 +40,7 @@ pub(crate) unsafe extern "C" fn ibv_detach_mcast(
 /// By the contract.
 unsafe fn group_of<'a>(qp: *mut ibv_qp, gid: *const ibv_gid) -> Result<(&'a Qp, IpAddr), Errno> {
     // SAFETY: by the contract.
-    let (qp, gid) = unsafe { (qp_of(qp)?, *not_null(gid.cast_mut())?) };
+    let (qp, gid) = unsafe { (live_qp(qp)?, *not_null(gid.cast_mut())?) };
     Ok((qp, address_of(&gid)))
 }
 

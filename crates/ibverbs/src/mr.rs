@@ -103,7 +103,7 @@ fn region(addr: *mut c_void, length: usize, access: Access) -> Result<Region, Er
         // SAFETY: C knows no references; the rest is what the program asks for with these arguments.
         return unsafe { Region::whole_process() }.ok_or(NOT_SUPPORTED);
     }
-    if length > isize::MAX as usize || addr.addr().checked_add(length).is_none() {
+    if length == 0 || length > isize::MAX as usize || addr.addr().checked_add(length).is_none() {
         return Err(INVALID);
     }
     if !on_demand {
@@ -118,7 +118,7 @@ fn fault_in(addr: usize, length: usize, access: Access) -> Result<(), Errno> {
     let write = access.contains(Access::LOCAL_WRITE);
     match memory::fault_in(addr, length, write).map_err(|error| error.raw_os_error()) {
         Err(Some(libc::ENOMEM | libc::EFAULT)) => Err(Errno(libc::EFAULT)),
-        // Before Linux 5.14, or memory of a driver: nothing is known, as nothing was before.
+        // Before Linux 5.14: nothing is known.
         _ => Ok(()),
     }
 }
@@ -161,9 +161,9 @@ pub(crate) unsafe extern "C" fn ibv_rereg_mr(
 ) -> c_int {
     let rereg = || {
         // SAFETY: by the contract.
-        let inner = unsafe { Object::<ibv_mr, Mr>::of(mr) }.ok_or(INVALID)?;
+        let inner = unsafe { Object::<ibv_mr, Mr>::live(mr) }?;
         // SAFETY: by the contract.
-        let change = unsafe { change_of(flags, pd, (addr, length), access)? };
+        let change = unsafe { change_of(inner, flags, pd, (addr, length), access)? };
         let (new_pd, moved) = (change.pd.is_some(), change.translation.is_some());
         let keys = inner
             .card
@@ -194,6 +194,7 @@ pub(crate) unsafe extern "C" fn ibv_rereg_mr(
 /// # Safety
 /// By the contract.
 unsafe fn change_of(
+    mr: &Mr,
     flags: c_int,
     pd: *mut ibv_pd,
     (addr, length): (*mut c_void, usize),
@@ -211,12 +212,15 @@ unsafe fn change_of(
     if flags & CHANGE_ACCESS != 0 {
         change.access = Some(access);
     }
+    let (memory, rights) = mr.card.device.region_of(mr.id).ok_or(INVALID)?;
+    let rights = change.access.unwrap_or(rights);
     if flags & CHANGE_TRANSLATION != 0 {
-        if addr.is_null() || length == 0 {
+        if addr.is_null() {
             return Err(INVALID);
         }
-        let rights = change.access.unwrap_or(Access::empty());
         change.translation = Some((region(addr, length, rights)?, addr.addr() as u64));
+    } else if flags & CHANGE_ACCESS != 0 && !rights.contains(Access::ON_DEMAND) {
+        fault_in(memory.addr() as usize, memory.len(), rights)?;
     }
     Ok(change)
 }
@@ -238,7 +242,7 @@ pub(crate) unsafe extern "C" fn ibv_import_mr(pd: *mut ibv_pd, handle: u32) -> *
 pub(crate) unsafe extern "C" fn ibv_unimport_mr(mr: *mut ibv_mr) {
     // SAFETY: by the contract it was imported, and nobody uses it any more.
     value((), || unsafe {
-        if Object::<ibv_mr, Mr>::of(mr).is_some() {
+        if Object::<ibv_mr, Mr>::live(mr).is_ok() {
             Object::<ibv_mr, Mr>::destroy(mr);
         }
     });
@@ -249,7 +253,11 @@ pub(crate) unsafe extern "C" fn ibv_unimport_mr(mr: *mut ibv_mr) {
 pub(crate) unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
     status(|| {
         // SAFETY: by the contract.
-        let inner = unsafe { Object::<ibv_mr, Mr>::of(mr) }.ok_or(INVALID)?;
+        if unsafe { Object::<ibv_mr, Mr>::is_inherited(mr) } {
+            return Ok(());
+        }
+        // SAFETY: by the contract.
+        let inner = unsafe { Object::<ibv_mr, Mr>::live(mr) }?;
         inner.card.device.dereg_mr(inner.id)?;
         // SAFETY: by the contract nobody uses it any more.
         unsafe { Object::<ibv_mr, Mr>::destroy(mr) };

@@ -20,6 +20,16 @@ const TYPE_2: c_int = 2;
 struct Window {
     card: Arc<Card>,
     id: MwId,
+    mw_type: MwType,
+    /// Its first key. Only the low 8 bits of a key ever change.
+    rkey: Rkey,
+}
+
+impl Window {
+    /// The key with these low 8 bits.
+    fn variant(&self, rkey: u32) -> Rkey {
+        Rkey(self.rkey.0 & !0xff | rkey & 0xff)
+    }
 }
 
 /// `ibv_alloc_mw`.
@@ -36,7 +46,10 @@ pub(crate) unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, type_: c_int) -> *mut 
         // SAFETY: by the contract; the context of a domain does not change.
         let context = unsafe { (*pd).context };
         let c = ibv_mw { context, pd, rkey: mw.rkey.0, handle: mw.id.get() as u32, type_ };
-        Ok(Object::create(c, Window { card: Arc::clone(&owner.card), id: mw.id }))
+        Ok(Object::create(
+            c,
+            Window { card: Arc::clone(&owner.card), id: mw.id, mw_type, rkey: mw.rkey },
+        ))
     })
 }
 
@@ -44,7 +57,11 @@ pub(crate) unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, type_: c_int) -> *mut 
 pub(crate) unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
     status(|| {
         // SAFETY: by the contract.
-        let window = unsafe { Object::<ibv_mw, Window>::of(mw) }.ok_or(INVALID)?;
+        if unsafe { Object::<ibv_mw, Window>::is_inherited(mw) } {
+            return Ok(());
+        }
+        // SAFETY: by the contract.
+        let window = unsafe { Object::<ibv_mw, Window>::live(mw) }?;
         window.card.device.dealloc_mw(window.id)?;
         // SAFETY: by the contract nobody uses it any more.
         unsafe { Object::<ibv_mw, Window>::destroy(mw) };
@@ -65,9 +82,9 @@ pub(crate) unsafe extern "C" fn bind_mw(
         }
         // SAFETY: by the contract.
         let (bind, rkey) = unsafe { (&*bind, (*mw).rkey) };
-        let next = rkey & !0xff | rkey.wrapping_add(1) & 0xff;
         // SAFETY: by the contract.
-        let op = unsafe { bind_op(mw, next, &bind.bind_info)? };
+        let (op, key) =
+            unsafe { bind_op(MwType::Type1, mw, rkey.wrapping_add(1), &bind.bind_info)? };
         // SAFETY: by the contract.
         let queue = unsafe { qp_of(qp)? };
         let flags = SendFlags::from_bits_truncate(bind.send_flags) - SendFlags::INLINE;
@@ -81,32 +98,51 @@ pub(crate) unsafe extern "C" fn bind_mw(
         };
         queue.device().post_send(queue.qpn, &[wr]).map_err(|(_, error)| Errno::from(error))?;
         // SAFETY: by the contract.
-        unsafe { (*mw).rkey = next };
+        unsafe { (*mw).rkey = key.0 };
         Ok(())
     })
 }
 
-/// The bind that `info` describes.
+/// The bind of a type 2 window that a work request describes, and the key that the window gets by it. Of
+/// `rkey` only the low 8 bits count, as with hardware. The caller writes the key to the window once the
+/// request is posted.
 ///
 /// # Safety
 /// By the contract.
-pub(crate) unsafe fn bind_op(
+pub(crate) unsafe fn posted_bind(
     mw: *mut ibv_mw,
     rkey: u32,
     info: &ibv_mw_bind_info,
-) -> Result<SendOp, Errno> {
+) -> Result<(SendOp, Rkey), Errno> {
+    // SAFETY: the caller's promise.
+    unsafe { bind_op(MwType::Type2B, mw, rkey, info) }
+}
+
+/// # Safety
+/// By the contract.
+unsafe fn bind_op(
+    mw_type: MwType,
+    mw: *mut ibv_mw,
+    rkey: u32,
+    info: &ibv_mw_bind_info,
+) -> Result<(SendOp, Rkey), Errno> {
     // SAFETY: by the contract.
     let window = unsafe { Object::<ibv_mw, Window>::of(mw) }.ok_or(INVALID)?;
+    if window.mw_type != mw_type {
+        return Err(INVALID);
+    }
+    let new_rkey = window.variant(rkey);
     let mr: *mut ibv_mr = info.mr;
     // SAFETY: by the contract; a bind of no bytes needs no region.
     let lkey = if mr.is_null() { 0 } else { unsafe { (*mr).lkey } };
-    Ok(SendOp::BindMw {
+    let op = SendOp::BindMw {
         mw: window.id,
-        new_rkey: Rkey(rkey),
+        new_rkey,
         mr: Lkey(lkey),
         va: info.addr,
         length: info.length,
         // A window has no local side; programs set the flag, and kernels do not mind.
         access: Access::from_bits(info.mw_access_flags).ok_or(INVALID)? - Access::LOCAL_WRITE,
-    })
+    };
+    Ok((op, new_rkey))
 }

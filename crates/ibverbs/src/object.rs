@@ -1,7 +1,20 @@
 //! What a C object is: the struct that the program sees, and behind it what we keep about it.
 
+use crate::abi::{
+    ibv_ah, ibv_comp_channel, ibv_cq_ex, ibv_device, ibv_dm, ibv_mr, ibv_mw, ibv_pd, ibv_qp_ex,
+    ibv_srq, ibv_td, ibv_xrcd, verbs_context,
+};
+use crate::errno::{Errno, INVALID};
+use crate::rdmacm::abi::{rdma_addrinfo, rdma_cm_event, rdma_cm_id, rdma_event_channel};
+use std::any::TypeId;
 use std::cell::UnsafeCell;
+use std::collections::HashMap;
 use std::mem::MaybeUninit;
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use uroce_device::datapath::fork::generation;
+
+/// What a control verb says of an object that is not there (any more).
+const NO_SUCH_OBJECT: Errno = Errno(libc::ENOENT);
 
 /// One allocation with the C struct at its start, so that one pointer is good for both.
 ///
@@ -11,21 +24,145 @@ use std::mem::MaybeUninit;
 #[repr(C)]
 pub(crate) struct Object<C, R> {
     c: UnsafeCell<C>,
+    /// The process that made it ([`generation`]): a child has a copy that stands for nothing.
+    generation: u32,
     rust: R,
 }
 
-impl<C, R> Object<C, R> {
+/// A C struct that an object begins with.
+pub(crate) trait CStruct {
+    /// The field by which the program names the object; 0 for a struct without one.
+    ///
+    /// # Safety
+    /// `this` is a struct of this type.
+    unsafe fn handle(this: *const Self) -> u32;
+}
+
+macro_rules! c_structs {
+    ($($name:ident $($field:ident).*;)*) => {$(
+        impl CStruct for $name {
+            unsafe fn handle(_this: *const Self) -> u32 {
+                c_structs!(@ _this $($field).*)
+            }
+        }
+    )*};
+    (@ $this:ident) => { 0 };
+    // SAFETY: the caller's promise.
+    (@ $this:ident $($field:ident).+) => { unsafe { (*$this).$($field).+ } };
+}
+c_structs! {
+    ibv_ah handle;
+    ibv_cq_ex base.handle;
+    ibv_dm handle;
+    ibv_mr handle;
+    ibv_mw handle;
+    ibv_pd handle;
+    ibv_qp_ex qp_base.handle;
+    ibv_srq handle;
+    ibv_comp_channel;
+    ibv_device;
+    ibv_td;
+    ibv_xrcd;
+    verbs_context;
+    rdma_addrinfo;
+    rdma_cm_event;
+    rdma_cm_id;
+    rdma_event_channel;
+}
+
+/// What is at an address: the type of the object, and its handle.
+type Kind = (TypeId, u32);
+
+/// All objects that there are. The control verbs look here before they believe a pointer.
+static LIVE: Mutex<Option<HashMap<usize, Kind>>> = Mutex::new(None);
+
+fn live_objects() -> MutexGuard<'static, Option<HashMap<usize, Kind>>> {
+    LIVE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<C: CStruct + 'static, R: 'static> Object<C, R> {
     /// A new object; the pointer is for the program.
     pub(crate) fn create(c: C, rust: R) -> *mut C {
-        Box::into_raw(Box::new(Object { c: UnsafeCell::new(c), rust })).cast()
+        Self::announce(Box::into_raw(Box::new(Object::new(c, rust))))
     }
 
-    /// Our part of an object; `None` for a null pointer.
+    fn announce(object: *mut Self) -> *mut C {
+        let c = object.cast::<C>();
+        // SAFETY: an object of this type, just made.
+        let kind = (TypeId::of::<Self>(), unsafe { C::handle(c) });
+        live_objects().get_or_insert_default().insert(c.addr(), kind);
+        c
+    }
+
+    /// Our part of an object, for control verbs: one that was destroyed, is of another kind, or has another
+    /// handle than it was made with, is not there.
+    ///
+    /// # Safety
+    /// Nobody destroys the object while the result is in use.
+    pub(crate) unsafe fn live<'a>(object: *const C) -> Result<&'a R, Errno> {
+        Self::find(object)?;
+        // SAFETY: an object of this type was found, and the caller's promise.
+        unsafe { Self::of(object) }.ok_or(INVALID)
+    }
+
+    /// As [`live`](Self::live), for objects that a child process may use, too.
+    ///
+    /// # Safety
+    /// As for [`live`](Self::live).
+    pub(crate) unsafe fn live_any_process<'a>(object: *const C) -> Result<&'a R, Errno> {
+        Self::find(object)?;
+        // SAFETY: an object of this type was found, and the caller's promise.
+        unsafe { Self::of_any_process(object) }.ok_or(INVALID)
+    }
+
+    fn find(object: *const C) -> Result<(), Errno> {
+        if object.is_null() {
+            return Err(INVALID);
+        }
+        let kind = live_objects().as_ref().and_then(|live| live.get(&object.addr()).copied());
+        let (found, handle) = kind.ok_or(NO_SUCH_OBJECT)?;
+        // SAFETY: an object of the type that was found.
+        if found != TypeId::of::<Self>() || unsafe { C::handle(object) } != handle {
+            return Err(NO_SUCH_OBJECT);
+        }
+        Ok(())
+    }
+
+    fn new(c: C, rust: R) -> Object<C, R> {
+        Object { c: UnsafeCell::new(c), generation: generation(), rust }
+    }
+
+    /// Our part of an object; `None` for a null pointer, and in a child process for what is its parent's.
     ///
     /// # Safety
     /// `object` is null or came from [`create`](Self::create) with the same types and was not
     /// [`destroy`](Self::destroy)ed, nor will it be while the result is in use.
     pub(crate) unsafe fn of<'a>(object: *const C) -> Option<&'a R> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let rust = Self::of_any_process(object)?;
+            if (*object.cast::<Self>()).generation != generation() {
+                warn_of_fork();
+                return None;
+            }
+            Some(rust)
+        }
+    }
+
+    /// True for what a parent process made, before it forked this one. To destroy such a thing is to forget it.
+    ///
+    /// # Safety
+    /// As for [`of`](Self::of).
+    pub(crate) unsafe fn is_inherited(object: *const C) -> bool {
+        // SAFETY: an object of this type was found; nobody changes the field.
+        Self::find(object).is_ok() && unsafe { (*object.cast::<Self>()).generation } != generation()
+    }
+
+    /// As [`of`](Self::of), for objects that a child process may use, too: those that have nothing of a device.
+    ///
+    /// # Safety
+    /// As for [`of`](Self::of).
+    pub(crate) unsafe fn of_any_process<'a>(object: *const C) -> Option<&'a R> {
         // SAFETY: the caller's promise; `c` is the first field of a repr(C) struct, so the addresses
         // are the same. The reference covers the Rust part only.
         unsafe {
@@ -44,15 +181,29 @@ impl<C, R> Object<C, R> {
     /// # Safety
     /// As for [`of`](Self::of), and nobody uses the object any more.
     pub(crate) unsafe fn destroy(object: *mut C) {
+        live_objects().as_mut().map(|live| live.remove(&object.addr()));
         // SAFETY: it came from `Box::into_raw`, by the caller's promise, and is freed once.
         drop(unsafe { Box::from_raw(object.cast::<Object<C, R>>()) });
     }
 }
 
+/// Once: a program that waits in a child for what happens to its parent's objects waits for ever.
+#[cold]
+pub(crate) fn warn_of_fork() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        eprintln!(
+            "uroce: process {} uses what its parent opened before fork(): the device, its queue pairs and \
+             connections stay with the parent; make them after fork() (or daemon())",
+            std::process::id()
+        );
+    });
+}
+
 /// Room for an object whose address must be known before the object can be made.
 pub(crate) struct Place<C, R>(Box<MaybeUninit<Object<C, R>>>);
 
-impl<C, R> Place<C, R> {
+impl<C: CStruct + 'static, R: 'static> Place<C, R> {
     pub(crate) fn new() -> Self {
         Place(Box::new_uninit())
     }
@@ -64,8 +215,8 @@ impl<C, R> Place<C, R> {
 
     /// The object; the pointer is for the program.
     pub(crate) fn fill(mut self, c: C, rust: R) -> *mut C {
-        self.0.write(Object { c: UnsafeCell::new(c), rust });
-        Box::into_raw(self.0).cast()
+        self.0.write(Object::new(c, rust));
+        Object::<C, R>::announce(Box::into_raw(self.0).cast())
     }
 }
 
@@ -82,4 +233,50 @@ pub(crate) fn pointer_to<C>(address: u64) -> *mut C {
 pub(crate) unsafe fn zeroed<T>() -> T {
     // SAFETY: the caller's promise.
     unsafe { std::mem::zeroed() }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::contract_tests::world;
+    use crate::cq::ibv_destroy_cq;
+    use crate::mr::{ibv_dereg_mr, ibv_reg_mr};
+    use crate::pd::{ibv_alloc_pd, ibv_dealloc_pd};
+    use crate::qp::ibv_destroy_qp;
+    use crate::qp_attr::ibv_query_qp;
+    use std::ptr::null_mut;
+
+    #[test]
+    fn v44_what_was_destroyed_is_not_there_any_more() {
+        let world = world(45);
+        // SAFETY: the pointers of destroyed objects are compared, and not followed.
+        unsafe {
+            let pd = ibv_alloc_pd(world.context);
+            assert_eq!((ibv_dealloc_pd(pd), ibv_dealloc_pd(pd)), (0, libc::ENOENT));
+            assert!(ibv_reg_mr(pd, null_mut(), 0, 0).is_null());
+            assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::ENOENT));
+        }
+        world.end();
+    }
+
+    #[test]
+    fn v44_an_object_of_another_kind_or_with_another_handle_is_not_there() {
+        let world = world(46);
+        // SAFETY: what is refused is not used.
+        unsafe {
+            assert_eq!(ibv_dereg_mr(world.pd.cast()), libc::ENOENT);
+            assert_eq!(ibv_destroy_cq(world.qp.cast()), libc::ENOENT);
+            let mut copy = std::ptr::read(world.mr);
+            assert_eq!(ibv_dereg_mr(&raw mut copy), libc::ENOENT);
+            let handle = (*world.mr).handle;
+            (*world.mr).handle = handle.wrapping_add(1);
+            assert_eq!(ibv_dereg_mr(world.mr), libc::ENOENT);
+            (*world.mr).handle = handle;
+            let number = (*world.qp).handle;
+            (*world.qp).handle = 0;
+            assert_eq!(ibv_destroy_qp(world.qp), libc::ENOENT);
+            assert_eq!(ibv_query_qp(world.qp, null_mut(), 0, null_mut()), libc::ENOENT);
+            (*world.qp).handle = number;
+        }
+        world.end();
+    }
 }

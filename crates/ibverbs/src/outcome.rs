@@ -21,6 +21,16 @@ pub(crate) fn minus_one(f: impl FnOnce() -> Result<(), Errno>) -> c_int {
     if status(f) == 0 { 0 } else { -1 }
 }
 
+/// As [`minus_one`], and users who want to see what the program does read which call failed, and why.
+pub(crate) fn call(name: &str, f: impl FnOnce() -> Result<(), Errno>) -> c_int {
+    minus_one(|| {
+        f().inspect_err(|errno| {
+            let why = std::io::Error::from_raw_os_error(errno.0);
+            crate::log::tell(&format_args!("{name} fails: {why}"));
+        })
+    })
+}
+
 /// For functions that return a number, or -1 with errno set.
 pub(crate) fn number<T: From<i8>>(f: impl FnOnce() -> Result<T, Errno>) -> T {
     guarded(f).unwrap_or_else(|errno| {

@@ -4,7 +4,7 @@ use crate::abi::{ibv_context, ibv_pd};
 use crate::card::Card;
 use crate::context::{Ctx, ctx_of};
 use crate::domain::Base;
-use crate::errno::{BUSY, Errno, INVALID};
+use crate::errno::{BUSY, Errno};
 use crate::object::Object;
 use crate::outcome::{pointer, status, value};
 use libc::c_int;
@@ -41,13 +41,13 @@ impl Pd {
     }
 }
 
-/// Our part of a protection domain.
+/// Our part of a protection domain; ENOENT if there is none at that address.
 ///
 /// # Safety
 /// By the contract.
 pub(crate) unsafe fn pd_of<'a>(pd: *const ibv_pd) -> Result<&'a Pd, Errno> {
     // SAFETY: the caller's promise.
-    unsafe { Object::<ibv_pd, Pd>::of(pd) }.ok_or(INVALID)
+    unsafe { Object::<ibv_pd, Pd>::live(pd) }
 }
 
 /// ibv_alloc_pd(3).
@@ -94,6 +94,10 @@ pub(crate) unsafe extern "C" fn ibv_unimport_pd(pd: *mut ibv_pd) {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
     status(|| {
+        // SAFETY: by the contract.
+        if unsafe { Object::<ibv_pd, Pd>::is_inherited(pd) } {
+            return Ok(());
+        }
         // SAFETY: by the contract.
         let inner = unsafe { pd_of(pd)? };
         if inner.dependents.load(Ordering::SeqCst) > 0 {

@@ -3,7 +3,7 @@
 use crate::abi::{ibv_qp, ibv_send_wr, ibv_sge};
 use crate::ah::path_of;
 use crate::errno::{Errno, INVALID};
-use crate::mw::bind_op;
+use crate::mw::posted_bind;
 use crate::outcome::status;
 use crate::qp::{Qp, qp_of};
 use libc::c_int;
@@ -16,6 +16,9 @@ use uroce_device::wire::Qpn;
 const BATCH: usize = 16;
 /// Most entries of a work request: the device's `max_sge`.
 const MAX_SGE: usize = 32;
+
+/// `IBV_WR_BIND_MW`. The key is written to the window when the request is posted, so it is posted alone.
+const BIND_MW: c_int = 8;
 
 /// An SGE in C and one of ours are the same bytes.
 const _: () = assert!(
@@ -76,6 +79,9 @@ unsafe fn post_some(qp: &Qp, first: *mut ibv_send_wr) -> Result<*mut ibv_send_wr
         if is_inline(wr) {
             post_inline(qp, wr).map_err(|errno| (first, errno))?;
             Ok(wr.next)
+        } else if wr.opcode == BIND_MW {
+            post_bind(qp, wr).map_err(|errno| (first, errno))?;
+            Ok(wr.next)
         } else if wr.next.is_null() {
             let one = [convert(qp, wr).map_err(|errno| (first, errno))?];
             post(qp, &one).map_err(|(_, errno)| (first, errno))?;
@@ -103,7 +109,7 @@ unsafe fn post_batch(qp: &Qp, first: *mut ibv_send_wr) -> Result<*mut ibv_send_w
     let mut refused = None;
     // SAFETY: by the contract a list that ends with null.
     while let Some(wr) = unsafe { next.as_ref() } {
-        if count == BATCH || is_inline(wr) {
+        if count == BATCH || is_inline(wr) || wr.opcode == BIND_MW {
             break;
         }
         // SAFETY: by the contract.
@@ -126,18 +132,37 @@ unsafe fn post_inline(qp: &Qp, wr: &ibv_send_wr) -> Result<(), Errno> {
     // SAFETY: by the contract.
     let (mut converted, sges) = unsafe { (convert(qp, wr)?, sges_of(wr)?) };
     let mut pieces: [&[u8]; MAX_SGE] = [&[]; MAX_SGE];
-    if sges.len() > pieces.len() {
+    if sges.len() > qp.max_send_sge.min(pieces.len()) {
         return Err(INVALID);
     }
     for (piece, sge) in pieces.iter_mut().zip(sges) {
         let start: *const u8 = std::ptr::with_exposed_provenance(sge.addr as usize);
         if sge.length > 0 {
+            if start.is_null() {
+                return Err(INVALID);
+            }
             // SAFETY: by the contract; inline data need not be registered, but must be there.
             *piece = unsafe { std::slice::from_raw_parts(start, sge.length as usize) };
         }
     }
     converted.data = SendData::Inline(&pieces[..sges.len()]);
     post(qp, &[converted]).map_err(|(_, errno)| errno)
+}
+
+/// Posts a bind, whose window then has its new key.
+///
+/// # Safety
+/// By the contract.
+unsafe fn post_bind(qp: &Qp, wr: &ibv_send_wr) -> Result<(), Errno> {
+    // SAFETY: by the contract.
+    unsafe {
+        let (op, key) = posted_bind(wr.bind_mw.mw, wr.bind_mw.rkey, &wr.bind_mw.bind_info)?;
+        let flags = SendFlags::from_bits_truncate(wr.send_flags);
+        post(qp, &[SendWr { wr_id: wr.wr_id, op, flags, ..NOTHING }])
+            .map_err(|(_, errno)| errno)?;
+        (*wr.bind_mw.mw).rkey = key.0;
+    }
+    Ok(())
 }
 
 /// # Safety
@@ -170,7 +195,7 @@ unsafe fn convert<'a>(qp: &Qp, wr: &ibv_send_wr) -> Result<SendWr<'a>, Errno> {
     let (op, sges) = unsafe { (op_of(wr)?, sges_of(wr)?) };
     // On a connected queue pair the destination may hold anything.
     // SAFETY: by the contract.
-    let ud = if qp.qp_type == QpType::Ud { Some(unsafe { destination(wr)? }) } else { None };
+    let ud = if qp.qp_type == QpType::Ud { Some(unsafe { destination(qp, wr)? }) } else { None };
     Ok(SendWr {
         wr_id: wr.wr_id,
         op,
@@ -183,12 +208,12 @@ unsafe fn convert<'a>(qp: &Qp, wr: &ibv_send_wr) -> Result<SendWr<'a>, Errno> {
 
 /// # Safety
 /// By the contract.
-unsafe fn destination(wr: &ibv_send_wr) -> Result<UdDestination, Errno> {
+unsafe fn destination(qp: &Qp, wr: &ibv_send_wr) -> Result<UdDestination, Errno> {
     // SAFETY: by the contract this is the member that is set.
     unsafe {
         let to = wr.wr.ud;
         Ok(UdDestination {
-            av: *path_of(to.ah)?,
+            av: *path_of(to.ah, qp.pd)?,
             qpn: Qpn::new(to.remote_qpn),
             qkey: to.remote_qkey,
         })
@@ -220,8 +245,6 @@ unsafe fn op_of(wr: &ibv_send_wr) -> Result<SendOp, Errno> {
             add: atomic.compare_add,
         },
         7 => SendOp::LocalInvalidate(Rkey(wr.imm_data)),
-        // SAFETY: by the contract.
-        8 => unsafe { bind_op(wr.bind_mw.mw, wr.bind_mw.rkey, &wr.bind_mw.bind_info)? },
         9 => SendOp::SendWithInvalidate(Rkey(wr.imm_data)),
         15 => SendOp::AtomicWrite { va, rkey },
         _ => return Err(INVALID),

@@ -7,7 +7,7 @@ use crate::abi::{
 use crate::card::Card;
 use crate::channel::fresh_locks;
 use crate::context::{Ctx, ctx_of};
-use crate::cq::cq_of;
+use crate::cq::live_cq;
 use crate::cq_event::Unacknowledged;
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED, set_errno};
 use crate::object::{Object, Place};
@@ -15,13 +15,14 @@ use crate::outcome::{pointer, status};
 use crate::pd::pd_of;
 use crate::qp_ex::FUNCTIONS;
 use crate::query::not_null;
-use crate::srq::srq_of;
+use crate::srq::live_srq;
 use crate::wr_builder::Builder;
 use crate::xrc_target;
 use crate::xrcd::Xrcd;
 use libc::c_int;
 use std::ptr::null_mut;
 use std::sync::Arc;
+use uroce_device::memory::PdId;
 use uroce_device::transport::{QpCaps, QpType};
 use uroce_device::wire::Qpn;
 use uroce_device::{Device, DeviceLimits, EventOwner, QpRequest};
@@ -31,8 +32,8 @@ const MASK_XRCD: u32 = 1 << 1;
 const MASK_CREATE_FLAGS: u32 = 1 << 2;
 const MASK_SEND_OPS: u32 = 1 << 6;
 
-/// `IBV_QP_EX_WITH_*`: RDMA_WRITE, WRITE_WITH_IMM, SEND, SEND_WITH_IMM.
-const OPS_UC: u64 = 0b1111;
+/// `IBV_QP_EX_WITH_*`: RDMA_WRITE, WRITE_WITH_IMM, SEND, SEND_WITH_IMM, LOCAL_INV, BIND_MW.
+const OPS_UC: u64 = 0b1_1000_1111;
 /// SEND, SEND_WITH_IMM.
 const OPS_UD: u64 = 0b1100;
 /// All but TSO (1 << 10); FLUSH is 1 << 11, ATOMIC_WRITE 1 << 12.
@@ -49,6 +50,9 @@ pub(crate) struct Qp {
     pub(crate) qpn: Qpn,
     /// Requests of UD name their destination, those of XRC a shared receive queue.
     pub(crate) qp_type: QpType,
+    /// None for an XRC target, which posts nothing.
+    pub(crate) pd: Option<PdId>,
+    pub(crate) max_send_sge: usize,
     /// Created for the extended interface.
     extended: bool,
     /// Of an XRC target, which several objects may stand for.
@@ -72,6 +76,8 @@ impl Qp {
             ctx: Arc::clone(ctx),
             qpn,
             qp_type,
+            pd: None,
+            max_send_sge: 0,
             extended: false,
             domain,
             unacknowledged: Unacknowledged::default(),
@@ -91,6 +97,15 @@ impl Qp {
 pub(crate) unsafe fn qp_of<'a>(qp: *const ibv_qp) -> Result<&'a Qp, Errno> {
     // SAFETY: the caller's promise; each queue pair is a `Whole`, whose first field is an `ibv_qp`.
     unsafe { Whole::of(qp.cast()) }.ok_or(INVALID)
+}
+
+/// Our part of a queue pair, for control verbs; ENOENT if there is none at that address.
+///
+/// # Safety
+/// By the contract.
+pub(crate) unsafe fn live_qp<'a>(qp: *const ibv_qp) -> Result<&'a Qp, Errno> {
+    // SAFETY: the caller's promise, as above.
+    unsafe { Whole::live(qp.cast()) }
 }
 
 /// ibv_create_qp(3).
@@ -180,7 +195,8 @@ unsafe fn create(
     let context = unsafe { (*pd).context };
     let qp_base = base(context, pd, init, qpn);
     let qp = Qp::new((&owner.card, &owner.ctx), qpn, request.qp_type, None);
-    Ok(fill(place, qp_base, Qp { extended, ..qp }))
+    let max_send_sge = request.caps.max_send_sge as usize;
+    Ok(fill(place, qp_base, Qp { pd: Some(owner.id), max_send_sge, extended, ..qp }))
 }
 
 /// The object for the program.
@@ -215,18 +231,15 @@ pub(crate) fn base(
 
 /// # Safety
 /// By the contract.
-unsafe fn request(
-    pd: uroce_device::memory::PdId,
-    init: &ibv_qp_init_attr,
-) -> Result<QpRequest, Errno> {
+unsafe fn request(pd: PdId, init: &ibv_qp_init_attr) -> Result<QpRequest, Errno> {
     // SAFETY: by the contract.
-    let id = |cq: *mut ibv_cq| unsafe { cq_of(cq) }.map(|cq| cq.id);
+    let id = |cq: *mut ibv_cq| unsafe { live_cq(cq) }.map(|cq| cq.id);
     let (qp_type, send_cq) = (qp_type(init.qp_type)?, id(init.send_cq)?);
     // An XRC initiator receives nothing, and its program may have left these fields as they were.
     let initiator = qp_type == QpType::XrcIni;
     let no_srq = initiator || init.srq.is_null();
     // SAFETY: by the contract.
-    let srq = if no_srq { None } else { Some(unsafe { srq_of(init.srq)? }.id) };
+    let srq = if no_srq { None } else { Some(unsafe { live_srq(init.srq)? }.id) };
     Ok(QpRequest {
         qp_type,
         pd,
@@ -274,7 +287,7 @@ impl From<QpCaps> for ibv_qp_cap {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
     // SAFETY: by the contract.
-    match unsafe { qp_of(qp) } {
+    match unsafe { live_qp(qp) } {
         Ok(inner) if inner.extended => qp.cast(),
         _ => {
             set_errno(NOT_SUPPORTED);
@@ -288,7 +301,11 @@ pub(crate) unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_
 pub(crate) unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
     status(|| {
         // SAFETY: by the contract.
-        let inner = unsafe { qp_of(qp)? };
+        if unsafe { Whole::is_inherited(qp.cast()) } {
+            return Ok(());
+        }
+        // SAFETY: by the contract.
+        let inner = unsafe { live_qp(qp)? };
         match &inner.domain {
             Some(domain) => xrc_target::leave(domain, inner, qp)?,
             None => inner.device().destroy_qp(inner.qpn)?,
@@ -306,7 +323,7 @@ pub(crate) unsafe extern "C" fn ibv_query_ece(qp: *mut ibv_qp, ece: *mut ibv_ece
     status(|| {
         // SAFETY: by the contract.
         unsafe {
-            qp_of(qp)?;
+            live_qp(qp)?;
             *not_null(ece)? = ibv_ece { vendor_id: 0, options: 0, comp_mask: 0 };
         }
         Ok(())

@@ -6,7 +6,7 @@ use crate::context::Ctx;
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::object::zeroed;
 use crate::outcome::status;
-use crate::qp::qp_of;
+use crate::qp::live_qp;
 use crate::query::not_null;
 use libc::c_int;
 use uroce_device::memory::Access;
@@ -23,8 +23,6 @@ const STATES: [QpState; 7] = [
     QpState::Err,
 ];
 const RATE_LIMIT: u32 = 1 << 25;
-/// `IBV_QPS_SQD`, the state in which a send queue drains.
-const SQD: c_int = 4;
 
 /// ibv_modify_qp(3).
 #[unsafe(no_mangle)]
@@ -35,7 +33,7 @@ pub(crate) unsafe extern "C" fn ibv_modify_qp(
 ) -> c_int {
     status(|| {
         // SAFETY: by the contract.
-        let (inner, attr) = unsafe { (qp_of(qp)?, &*not_null(attr)?) };
+        let (inner, attr) = unsafe { (live_qp(qp)?, &*not_null(attr)?) };
         let mask = mask.cast_unsigned();
         if mask & RATE_LIMIT != 0 {
             return Err(NOT_SUPPORTED);
@@ -113,7 +111,7 @@ pub(crate) unsafe extern "C" fn ibv_query_qp(
 ) -> c_int {
     status(|| {
         // SAFETY: by the contract.
-        let inner = unsafe { qp_of(qp)? };
+        let inner = unsafe { live_qp(qp)? };
         let (now, created) = inner.device().query_qp(inner.qpn)?;
         // SAFETY: by the contract.
         unsafe {
@@ -151,7 +149,7 @@ fn from_device(from: &QpAttr, created: &QpInit) -> ibv_qp_attr {
     }
     attr.pkey_index = from.pkey_index;
     attr.en_sqd_async_notify = u8::from(from.en_sqd_async_notify);
-    attr.sq_draining = u8::from(attr.qp_state == SQD);
+    attr.sq_draining = u8::from(from.sq_draining);
     attr.max_rd_atomic = from.max_rd_atomic;
     attr.max_dest_rd_atomic = from.max_dest_rd_atomic;
     attr.min_rnr_timer = from.min_rnr_timer;

@@ -5,7 +5,8 @@ use crate::abi::{
 };
 use crate::ah::path_of;
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
-use crate::mw::bind_op;
+use crate::mw::posted_bind;
+use crate::object::pointer_to;
 use crate::outcome::{status, value};
 use crate::post_send::sge_list;
 use crate::qp::qp_of;
@@ -115,8 +116,11 @@ unsafe extern "C" fn wr_flush(
 unsafe extern "C" fn wr_bind_mw(qp: Ex, mw: *mut ibv_mw, rkey: u32, info: *const ibv_mw_bind_info) {
     // SAFETY: by the contract.
     unsafe {
-        let op = info.as_ref().ok_or(INVALID).and_then(|info| bind_op(mw, rkey, info));
-        add(qp, op);
+        let bind = info.as_ref().ok_or(INVALID).and_then(|info| posted_bind(mw, rkey, info));
+        add(qp, bind.map(|(op, _)| op));
+        if let Ok((_, key)) = bind {
+            edit(qp, |draft| draft.note_bind(mw, key));
+        }
     }
 }
 
@@ -141,7 +145,7 @@ unsafe extern "C" fn wr_set_xrc_srqn(qp: Ex, srqn: u32) {
 unsafe extern "C" fn wr_set_ud_addr(qp: Ex, ah: *mut ibv_ah, qpn: u32, qkey: u32) {
     // SAFETY: by the contract.
     unsafe {
-        let path = path_of(ah);
+        let path = qp_of(qp.cast()).and_then(|inner| path_of(ah, inner.pd));
         edit(qp, |draft| match path {
             Ok(av) => draft.set_destination(UdDestination { av: *av, qpn: Qpn::new(qpn), qkey }),
             Err(errno) => draft.refuse(errno),
@@ -197,7 +201,10 @@ unsafe extern "C" fn wr_complete(qp: Ex) -> c_int {
     status(|| {
         // SAFETY: by the contract.
         let inner = unsafe { qp_of(qp.cast())? };
-        inner.builder.complete(inner.device(), inner.qpn)
+        inner.builder.complete(inner.device(), inner.qpn, |mw, key| {
+            // SAFETY: by the contract a window that is named in a list lives until it is posted.
+            unsafe { (*pointer_to::<ibv_mw>(mw)).rkey = key.0 };
+        })
     })
 }
 

@@ -1,6 +1,9 @@
 //! `ibv_query_device`, `ibv_query_port` and P_Keys.
 
-use crate::abi::{ibv_context, ibv_device_attr, ibv_device_attr_ex, ibv_odp_caps, ibv_port_attr};
+use crate::abi::{
+    ibv_context, ibv_cq_moderation_caps, ibv_device_attr, ibv_device_attr_ex, ibv_odp_caps,
+    ibv_port_attr,
+};
 use crate::clock::{CORE_CLOCK_KHZ, TIMESTAMP_MASK};
 use crate::context::{Ctx, ctx_of};
 use crate::device_list::put_text;
@@ -8,15 +11,17 @@ use crate::dm::MAX_DM_SIZE;
 use crate::errno::{Errno, INVALID};
 use crate::object::zeroed;
 use crate::outcome::{minus_one, status};
-use crate::settings;
 use libc::{c_int, c_void};
 use std::ptr::copy_nonoverlapping;
+use uroce_device::wire::DropReason;
 
 /// The only P_Key: the default partition, full member.
 const PKEY: u16 = 0xffff;
 const PHYS_LINK_UP: u8 = 5;
 const PHYS_DISABLED: u8 = 3;
 const PORT_ACTIVE: c_int = 4;
+/// What the old field of one byte says of a link that is faster.
+const SPEED_NDR: u8 = 128;
 /// Bytes of `struct ibv_port_attr` before rdma-core 21, which `ibv_query_port` itself fills; later
 /// fields come through the slot.
 const OLD_PORT_ATTR: usize = 48;
@@ -27,8 +32,8 @@ const PORT_CAPS: u32 = 1 << 16 | 1 << 26;
 const ODP_CAPS: ibv_odp_caps = ibv_odp_caps {
     // Also all memory at once (IBV_ODP_SUPPORT_IMPLICIT).
     general_caps: 0b11,
-    // SEND, RECV, WRITE, READ, ATOMIC, SRQ_RECV.
-    rc_odp_caps: 0b11_1111,
+    // SEND, RECV, WRITE, READ, ATOMIC, SRQ_RECV, FLUSH, ATOMIC_WRITE.
+    rc_odp_caps: 0b1111_1111,
     uc_odp_caps: 0b10_0111,
     ud_odp_caps: 0b10_0011,
 };
@@ -64,8 +69,10 @@ pub(crate) unsafe extern "C" fn query_device_ex(
         // SAFETY: integers and bytes.
         let mut full: ibv_device_attr_ex = unsafe { zeroed() };
         full.orig_attr = device_attr(ctx);
-        full.device_cap_flags_ex = u64::from(full.orig_attr.device_cap_flags);
+        full.device_cap_flags_ex = ctx.device_attr().device_cap_flags_ex;
         full.max_dm_size = MAX_DM_SIZE as u64;
+        full.cq_mod_caps =
+            ibv_cq_moderation_caps { max_cq_count: u16::MAX, max_cq_period: u16::MAX };
         full.odp_caps = ODP_CAPS;
         full.xrc_odp_caps = ODP_CAPS.rc_odp_caps;
         full.completion_timestamp_mask = TIMESTAMP_MASK;
@@ -99,7 +106,7 @@ fn int(count: impl TryInto<c_int>) -> c_int {
 }
 
 fn device_attr(ctx: &Ctx) -> ibv_device_attr {
-    let from = ctx.interface.device_attr(ctx.limits, settings::engines());
+    let from = ctx.device_attr();
     let limits = from.limits;
     // SAFETY: integers and bytes.
     let mut attr: ibv_device_attr = unsafe { zeroed() };
@@ -185,11 +192,24 @@ fn port_attr(ctx: &Ctx) -> Result<ibv_port_attr, Errno> {
     attr.pkey_tbl_len = from.pkey_tbl_len;
     attr.max_vl_num = 1;
     attr.active_width = from.active_width;
-    attr.active_speed = from.active_speed;
+    attr.active_speed = u8::try_from(from.active_speed).unwrap_or(SPEED_NDR);
+    attr.active_speed_ex = u32::from(from.active_speed);
     attr.phys_state = if attr.state == PORT_ACTIVE { PHYS_LINK_UP } else { PHYS_DISABLED };
     attr.link_layer = from.link_layer;
     attr.flags = 1; // IBV_QPF_GRH_REQUIRED
+    if let Some(card) = ctx.opened() {
+        let counters = card.device.counters();
+        attr.bad_pkey_cntr = dropped(&counters, DropReason::PkeyMismatch);
+        attr.qkey_viol_cntr = dropped(&counters, DropReason::QkeyMismatch);
+    }
     Ok(attr)
+}
+
+/// Packets that this process has dropped for `reason`.
+fn dropped(counters: &[(&'static str, u64)], reason: DropReason) -> u32 {
+    let mut of_drops =
+        counters.iter().filter(|(name, _)| name.strip_prefix("drop_") == Some(reason.name()));
+    of_drops.next().map_or(0, |(_, count)| u32::try_from(*count).unwrap_or(u32::MAX))
 }
 
 /// ibv_query_pkey(3).
@@ -226,4 +246,31 @@ pub(crate) unsafe extern "C" fn ibv_get_pkey_index(
         check_port(port)?;
         if u16::from_be(pkey) == PKEY { Ok(()) } else { Err(INVALID) }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract_tests::opened;
+    use crate::pd::{ibv_alloc_pd, ibv_dealloc_pd};
+
+    #[test]
+    fn v95_violations_of_keys_are_counted_by_the_port() {
+        let counters = [("drop_pkey_mismatch", 3), ("drop_qkey_mismatch", u64::MAX)];
+        assert_eq!(dropped(&counters, DropReason::PkeyMismatch), 3);
+        assert_eq!(dropped(&counters, DropReason::QkeyMismatch), u32::MAX);
+        let context = opened(13);
+        // SAFETY: as the manual pages want it. The domain opens the device.
+        unsafe {
+            let pd = ibv_alloc_pd(context);
+            let counters = ctx_of(context).unwrap().opened().unwrap().device.counters();
+            for reason in [DropReason::PkeyMismatch, DropReason::QkeyMismatch] {
+                let name = format!("drop_{}", reason.name());
+                assert!(counters.iter().any(|(counter, _)| *counter == name), "{name}");
+            }
+            assert_eq!(port_attr(ctx_of(context).unwrap()).unwrap().qkey_viol_cntr, 0);
+            assert_eq!(ibv_dealloc_pd(pd), 0);
+            assert_eq!(crate::context::ibv_close_device(context), 0);
+        }
+    }
 }

@@ -1,11 +1,10 @@
 //! What `uroce run` tells the library, by environment variables.
 
 use crate::errno::{Errno, INVALID};
-use std::fmt::Display;
 use std::net::IpAddr;
 use std::num::NonZeroU8;
-use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use uroce_device::datapath::PcapFile;
 use uroce_device::limits::MAX_ENGINES;
 use uroce_device::{
@@ -52,7 +51,7 @@ pub(crate) fn roce_port() -> u16 {
     set.and_then(|port| port.parse().ok()).unwrap_or(ROCE_PORT)
 }
 
-/// How packets travel: UROCE_DATAPATH, or the fastest way that is permitted.
+/// How packets travel: UROCE_DATAPATH, or UDP sockets.
 pub(crate) fn datapath() -> Result<DatapathChoice, Errno> {
     match std::env::var("UROCE_DATAPATH") {
         Ok(name) if !name.is_empty() => name.parse().map_err(|error: UnknownDatapath| {
@@ -82,40 +81,46 @@ fn engines_in(number: &str) -> Option<NonZeroU8> {
     number.parse().ok().filter(|engines: &NonZeroU8| engines.get() <= MAX_ENGINES)
 }
 
-/// The capture file of this process, if UROCE_PCAP names one. `%p` in its name becomes the process
-/// id, so that the two ends of a test do not write over each other's file.
+/// The capture file of this process, if UROCE_PCAP names one. Another process that was given the same name, a child
+/// for example, records to a file of its own.
 pub(crate) fn pcap() -> Option<PcapFile> {
-    static FILE: OnceLock<Option<PcapFile>> = OnceLock::new();
-    FILE.get_or_init(create_pcap).clone()
+    static FILE: Mutex<Option<(u32, Option<PcapFile>)>> = Mutex::new(None);
+    let mut file = FILE.lock().unwrap_or_else(PoisonError::into_inner);
+    let process = std::process::id();
+    if file.as_ref().is_none_or(|(owner, _)| *owner != process) {
+        *file = Some((process, create_pcap()));
+    }
+    file.as_ref().and_then(|(_, file)| file.clone())
 }
 
 fn create_pcap() -> Option<PcapFile> {
-    let name = std::env::var("UROCE_PCAP").ok().filter(|name| !name.is_empty())?;
-    let path = PathBuf::from(name.replace("%p", &std::process::id().to_string()));
-    let created = PcapFile::create(&path);
-    created.inspect_err(|error| eprintln!("uroce: nothing is recorded: {error}")).ok()
-}
-
-/// Why a call fails, in words, for users who ask for it: C has only a number. Any UROCE_LOG but
-/// `error` asks for it.
-pub(crate) fn explain(error: &dyn Display) {
-    static WANTED: OnceLock<bool> = OnceLock::new();
-    if *WANTED.get_or_init(|| !matches!(level().as_str(), "" | "error")) {
-        eprintln!("uroce: {error}");
+    let name = std::env::var_os("UROCE_PCAP").filter(|name| !name.is_empty())?;
+    let created = PcapFile::create_beside(PathBuf::from(&name));
+    let file =
+        created.inspect_err(|error| eprintln!("uroce: nothing is recorded: {error}")).ok()?;
+    if file.path() != Path::new(&name) && !name.to_string_lossy().contains("%p") {
+        let (name, path) = (name.display(), file.path().display());
+        eprintln!("uroce: another process recorded to {name}; this one records to {path}");
     }
+    Some(file)
 }
 
-/// What a program does, for users who want to see it: UROCE_LOG is `debug` or `trace`, whole or for one
-/// part.
-pub(crate) fn tell(message: &dyn Display) {
-    static WANTED: OnceLock<bool> = OnceLock::new();
-    if *WANTED.get_or_init(|| ["debug", "trace"].iter().any(|much| level().contains(much))) {
-        eprintln!("uroce: {message}");
-    }
+/// The share of the received packets that are dropped: UROCE_DROP is a percentage.
+pub(crate) fn drop_received() -> f64 {
+    let Some(text) = std::env::var("UROCE_DROP").ok().filter(|text| !text.is_empty()) else {
+        return 0.0;
+    };
+    share_of(&text).unwrap_or_else(|| {
+        eprintln!(
+            "uroce: UROCE_DROP is {text}, but it is a number from 0 to 100: nothing is dropped"
+        );
+        0.0
+    })
 }
 
-fn level() -> String {
-    std::env::var("UROCE_LOG").unwrap_or_default()
+fn share_of(percent: &str) -> Option<f64> {
+    let percent: f64 = percent.parse().ok()?;
+    (0.0..=100.0).contains(&percent).then_some(percent / 100.0)
 }
 
 #[cfg(test)]
@@ -127,6 +132,17 @@ mod tests {
         assert_eq!(engines_in("4").map(NonZeroU8::get), Some(4));
         for wrong in ["0", "65", "-1", "two"] {
             assert_eq!(engines_in(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn v132_what_is_dropped_is_a_percentage() {
+        assert_eq!(
+            (share_of("0"), share_of("12.5"), share_of("100")),
+            (Some(0.0), Some(0.125), Some(1.0))
+        );
+        for wrong in ["", "-1", "101", "NaN", "many"] {
+            assert_eq!(share_of(wrong), None, "{wrong}");
         }
     }
 }

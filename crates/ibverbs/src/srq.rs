@@ -6,7 +6,7 @@ use crate::abi::{
 use crate::card::Card;
 use crate::channel::fresh_locks;
 use crate::context::ctx_of;
-use crate::cq::cq_of;
+use crate::cq::live_cq;
 use crate::cq_event::Unacknowledged;
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::object::{Object, Place};
@@ -49,6 +49,15 @@ impl Srq {
 pub(crate) unsafe fn srq_of<'a>(srq: *const ibv_srq) -> Result<&'a Srq, Errno> {
     // SAFETY: the caller's promise.
     unsafe { Object::<ibv_srq, Srq>::of(srq) }.ok_or(INVALID)
+}
+
+/// Our part of a shared receive queue, for control verbs; ENOENT if there is none at that address.
+///
+/// # Safety
+/// By the contract.
+pub(crate) unsafe fn live_srq<'a>(srq: *const ibv_srq) -> Result<&'a Srq, Errno> {
+    // SAFETY: the caller's promise, as above.
+    unsafe { Object::<ibv_srq, Srq>::live(srq) }
 }
 
 /// ibv_create_srq(3).
@@ -114,7 +123,7 @@ pub(crate) unsafe extern "C" fn create_srq_ex(
         }
         // SAFETY: by the contract.
         let (owner, domain, cq) =
-            unsafe { (pd_of(attr.pd)?, xrcd_of(attr.xrcd)?, cq_of(attr.cq)?) };
+            unsafe { (pd_of(attr.pd)?, xrcd_of(attr.xrcd)?, live_cq(attr.cq)?) };
         let xrc = XrcSrq { xrcd: domain.id, cq: cq.id };
         let id = owner.device().create_xrc_srq(owner.id, xrc, &sizes(&attr.attr))?;
         Ok(wrap(id, attr.pd, owner, attr.srq_context, Some(Arc::clone(domain))))
@@ -126,7 +135,7 @@ pub(crate) unsafe extern "C" fn get_srq_num(srq: *mut ibv_srq, number: *mut u32)
     status(|| {
         // SAFETY: by the contract.
         unsafe {
-            let inner = srq_of(srq)?;
+            let inner = live_srq(srq)?;
             if inner.domain.is_none() {
                 return Err(NOT_SUPPORTED);
             }
@@ -145,7 +154,7 @@ pub(crate) unsafe extern "C" fn ibv_modify_srq(
 ) -> c_int {
     status(|| {
         // SAFETY: by the contract.
-        let (inner, attr) = unsafe { (srq_of(srq)?, &*not_null(attr)?) };
+        let (inner, attr) = unsafe { (live_srq(srq)?, &*not_null(attr)?) };
         if mask & !(MASK_MAX_WR | MASK_LIMIT) != 0 {
             return Err(INVALID);
         }
@@ -161,7 +170,7 @@ pub(crate) unsafe extern "C" fn ibv_modify_srq(
 pub(crate) unsafe extern "C" fn ibv_query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int {
     status(|| {
         // SAFETY: by the contract.
-        let (inner, attr) = unsafe { (srq_of(srq)?, not_null(attr)?) };
+        let (inner, attr) = unsafe { (live_srq(srq)?, not_null(attr)?) };
         let SrqAttr { max_wr, max_sge, limit } = inner.device().query_srq(inner.id)?;
         // SAFETY: by the contract.
         unsafe { *attr = ibv_srq_attr { max_wr, max_sge, srq_limit: limit } };
@@ -174,7 +183,11 @@ pub(crate) unsafe extern "C" fn ibv_query_srq(srq: *mut ibv_srq, attr: *mut ibv_
 pub(crate) unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
     status(|| {
         // SAFETY: by the contract.
-        let inner = unsafe { srq_of(srq)? };
+        if unsafe { Object::<ibv_srq, Srq>::is_inherited(srq) } {
+            return Ok(());
+        }
+        // SAFETY: by the contract.
+        let inner = unsafe { live_srq(srq)? };
         inner.device().destroy_srq(inner.id)?;
         inner.unacknowledged.wait();
         // SAFETY: by the contract nobody uses it any more.

@@ -2,7 +2,7 @@
 //! device.
 
 use crate::outcome::value;
-use crate::settings;
+use crate::{settings, sysfs_counters};
 use libc::{c_char, c_int};
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -54,6 +54,7 @@ fn port_files(interface: &Interface, port: &PortAttr) -> Vec<(String, String)> {
     ]
     .map(|(name, text)| (format!("ports/1/{name}"), text))
     .into();
+    files.extend(sysfs_counters::names().map(|name| (format!("ports/1/{name}"), "0".to_owned())));
     for index in 0..GID_TABLE_LEN {
         if let Some(gid) = interface.gid(index) {
             let text = std::net::Ipv6Addr::from(*gid.bytes());
@@ -77,7 +78,10 @@ fn rate_text(port: &PortAttr) -> String {
     let (tenths, name) = match port.active_speed {
         1 => (25, "SDR"),
         4 => (100, "QDR"),
-        _ => (250, "EDR"),
+        32 => (250, "EDR"),
+        64 => (500, "HDR"),
+        128 => (1000, "NDR"),
+        _ => (2000, "XDR"),
     };
     let total = lanes * tenths;
     let fraction =
@@ -91,7 +95,8 @@ fn answer(path: &Path) -> Option<String> {
     let device = below.components().next()?.as_os_str();
     let interface = settings::devices().into_iter().find(|found| device == found.name.as_str())?;
     let wanted = below.strip_prefix(device).ok()?;
-    files(&interface).into_iter().find(|(name, _)| Path::new(name) == wanted).map(|(_, text)| text)
+    let (_, text) = files(&interface).into_iter().find(|(name, _)| Path::new(name) == wanted)?;
+    Some(sysfs_counters::value(below).map_or(text, |value| value.to_string()))
 }
 
 /// `ibv_read_sysfs_file`: the contents of a file without the newline at the end; the number of bytes,

@@ -5,10 +5,11 @@
 
 use crate::{settings, sysfs};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::{env, fs, process};
 
 /// Where the devices of this process are shown; made when it is asked for first. `None`: it cannot be
@@ -72,6 +73,26 @@ fn write(draft: &Path, files: &[Entry], folders: &[PathBuf]) -> io::Result<()> {
         fs::write(path, text)?;
     }
     Ok(())
+}
+
+/// A file with this text, beside the tree, which nobody else has; whoever asked for it removes it.
+pub(crate) fn write_once(text: &str) -> io::Result<PathBuf> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    /// Files that a process with this number may have left when it was killed.
+    const TRIES: u32 = 16;
+    let home = home()?;
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true).mode(0o444);
+    for _ in 0..TRIES {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = home.join(format!("value-{}-{number}", process::id()));
+        match options.open(&path) {
+            Ok(mut file) => return file.write_all(text.as_bytes()).map(|()| path),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
 }
 
 #[cfg(test)]

@@ -48,13 +48,14 @@ pub(crate) extern "C" fn ibv_resolve_eth_l2_from_gid() -> c_int {
 /// `IBV_FORK_UNNEEDED`: registered memory is ordinary memory of the process.
 const FORK_UNNEEDED: c_int = 2;
 
-/// ibv_fork_init(3). A child process has the memory but not the device.
+/// ibv_fork_init(3). A child process has the memory but not the device, whether this is called or not.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn ibv_fork_init() -> c_int {
     0
 }
 
-/// ibv_is_fork_initialized(3).
+/// ibv_is_fork_initialized(3). The answer is about memory: what a NIC writes after a fork is seen by the parent, also
+/// where parent and child share a page until one of them writes to it.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn ibv_is_fork_initialized() -> c_int {
     FORK_UNNEEDED

@@ -1,18 +1,16 @@
 //! Work requests of the extended interface, gathered between `ibv_wr_start` and `ibv_wr_complete`.
 
+use crate::abi::ibv_mw;
 use crate::errno::{Errno, INVALID};
 use std::ops::Range;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use uroce_device::Device;
-use uroce_device::memory::Sge;
+use uroce_device::memory::{Rkey, Sge};
 use uroce_device::transport::{SendData, SendFlags, SendOp, SendWr, UdDestination};
 use uroce_device::wire::Qpn;
 
-/// Work requests that are posted under one lock.
-const BATCH: usize = 16;
-
 /// The requests of a queue pair that are being written. One thread at a time has it, from start to
-/// complete or abort; others wait.
+/// complete or abort; others wait. A thread that starts twice starts over.
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
     draft: Mutex<Draft>,
@@ -22,10 +20,13 @@ pub(crate) struct Builder {
 /// Its memory is kept from one list to the next.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
-    open: bool,
+    /// The thread that is writing; 0: none.
+    writer: usize,
     requests: Vec<Request>,
     sges: Vec<Sge>,
     bytes: Vec<u8>,
+    /// Windows, by their address, and the keys that they get by being bound.
+    binds: Vec<(u64, Rkey)>,
     error: Option<Errno>,
 }
 
@@ -53,11 +54,12 @@ impl Builder {
 
     /// Begins a list.
     pub(crate) fn start(&self) {
-        let draft = self.lock();
-        let waited = self.free.wait_while(draft, |draft| draft.open);
+        let (draft, me) = (self.lock(), this_thread());
+        let of_another = |draft: &mut Draft| draft.writer != 0 && draft.writer != me;
+        let waited = self.free.wait_while(draft, of_another);
         let mut draft = waited.unwrap_or_else(PoisonError::into_inner);
         draft.clear();
-        draft.open = true;
+        draft.writer = me;
     }
 
     /// Adds to the list.
@@ -71,10 +73,19 @@ impl Builder {
         self.free.notify_one();
     }
 
-    /// Posts the list. If it was written wrongly, nothing is posted.
-    pub(crate) fn complete(&self, device: &Device, qpn: Qpn) -> Result<(), Errno> {
+    /// Posts the list, and tells `rekey` the windows (by their address) that it binds, with their keys. If
+    /// a request was written wrongly or finds no room, nothing is posted.
+    pub(crate) fn complete(
+        &self,
+        device: &Device,
+        qpn: Qpn,
+        rekey: impl Fn(u64, Rkey),
+    ) -> Result<(), Errno> {
         let mut draft = self.lock();
         let posted = draft.post(device, qpn);
+        if posted.is_ok() {
+            draft.binds.iter().for_each(|&(mw, key)| rekey(mw, key));
+        }
         draft.clear();
         self.free.notify_one();
         posted
@@ -83,10 +94,11 @@ impl Builder {
 
 impl Draft {
     fn clear(&mut self) {
-        self.open = false;
+        self.writer = 0;
         self.requests.clear();
         self.sges.clear();
         self.bytes.clear();
+        self.binds.clear();
         self.error = None;
     }
 
@@ -100,6 +112,11 @@ impl Draft {
         let flags = SendFlags::from_bits_truncate(flags) - SendFlags::INLINE;
         let data = Data::Sges(0..0);
         self.requests.push(Request { wr_id, op, flags, data, ud: None, srqn: None });
+    }
+
+    /// The list binds this window, which has that key when the list is posted.
+    pub(crate) fn note_bind(&mut self, mw: *mut ibv_mw, key: Rkey) {
+        self.binds.push((mw.expose_provenance() as u64, key));
     }
 
     pub(crate) fn set_destination(&mut self, to: UdDestination) {
@@ -139,37 +156,29 @@ impl Draft {
         }
     }
 
+    /// All or none: "No work is executed to the queue until ibv_wr_complete() returns success".
     fn post(&self, device: &Device, qpn: Qpn) -> Result<(), Errno> {
         if let Some(errno) = self.error {
             return Err(errno);
         }
-        self.requests.chunks(BATCH).try_for_each(|some| self.post_some(some, device, qpn))
-    }
-
-    fn post_some(&self, some: &[Request], device: &Device, qpn: Qpn) -> Result<(), Errno> {
-        let mut pieces: [&[u8]; BATCH] = [&[]; BATCH];
-        for (piece, request) in pieces.iter_mut().zip(some) {
-            if let Data::Inline(range) = &request.data {
-                *piece = &self.bytes[range.clone()];
-            }
-        }
-        let nothing = SendWr {
-            wr_id: 0,
-            op: SendOp::Send,
-            flags: SendFlags::empty(),
-            data: SendData::default(),
-            ud: None,
-            srqn: None,
-        };
-        let mut batch = [nothing; BATCH];
-        for ((wr, request), piece) in batch.iter_mut().zip(some).zip(&pieces) {
-            let data = match &request.data {
+        let posted = device.post_send_all(qpn, self.requests.len(), |index, take| {
+            let Request { wr_id, op, flags, ud, srqn, .. } = self.requests[index];
+            let piece: &[u8];
+            let data = match &self.requests[index].data {
                 Data::Sges(range) => SendData::Sges(&self.sges[range.clone()]),
-                Data::Inline(_) => SendData::Inline(std::slice::from_ref(piece)),
+                Data::Inline(range) => {
+                    piece = &self.bytes[range.clone()];
+                    SendData::Inline(std::slice::from_ref(&piece))
+                }
             };
-            let Request { wr_id, op, flags, ud, srqn, .. } = *request;
-            *wr = SendWr { wr_id, op, flags, data, ud, srqn };
-        }
-        device.post_send(qpn, &batch[..some.len()]).map_err(|(_, error)| error.into())
+            take(&SendWr { wr_id, op, flags, data, ud, srqn })
+        });
+        posted.map_err(|(_, error)| error.into())
     }
+}
+
+/// What tells this thread from others while it lives.
+fn this_thread() -> usize {
+    thread_local!(static PLACE: u8 = const { 0 });
+    PLACE.with(|place| std::ptr::from_ref(place).addr())
 }

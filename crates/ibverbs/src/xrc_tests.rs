@@ -49,7 +49,7 @@ fn again(context: *mut ibv_context, xrcd: *mut ibv_xrcd, qp_num: u32) -> *mut ib
 }
 
 #[test]
-fn what_is_in_use_is_not_destroyed() {
+fn r93_what_is_in_use_is_not_destroyed() {
     let context = opened(210);
     // SAFETY: all calls as the manual pages want them; refused ones destroy nothing.
     unsafe {
@@ -102,7 +102,7 @@ fn a_file_stands_for_a_domain_in_all_contexts_of_the_process() {
 }
 
 #[test]
-fn only_targets_of_the_domain_can_be_opened() {
+fn v104_only_targets_of_the_domain_can_be_opened() {
     let context = opened(212);
     let (mine, other) = (open(context, -1, CREATE), open(context, -1, CREATE));
     let qp = target(context, mine);

@@ -78,7 +78,7 @@ impl Drop for Xrcd {
 /// By the contract.
 pub(crate) unsafe fn xrcd_of<'a>(xrcd: *const ibv_xrcd) -> Result<&'a Arc<Xrcd>, Errno> {
     // SAFETY: the caller's promise.
-    unsafe { Object::<ibv_xrcd, Arc<Xrcd>>::of(xrcd) }.ok_or(INVALID)
+    unsafe { Object::<ibv_xrcd, Arc<Xrcd>>::live(xrcd) }
 }
 
 /// The slot behind `ibv_open_xrcd`.
@@ -138,6 +138,10 @@ fn file_id(fd: c_int) -> Result<FileId, Errno> {
 /// in use.
 pub(crate) unsafe extern "C" fn close_xrcd(xrcd: *mut ibv_xrcd) -> c_int {
     status(|| {
+        // SAFETY: by the contract.
+        if unsafe { Object::<ibv_xrcd, Arc<Xrcd>>::is_inherited(xrcd) } {
+            return Ok(());
+        }
         // SAFETY: by the contract.
         let domain = unsafe { xrcd_of(xrcd)? };
         // Nobody opens it meanwhile.

@@ -26,7 +26,8 @@ bitflags! {
         const HUGETLB = 1 << 7;
         /// A peer may FLUSH to global visibility.
         const FLUSH_GLOBAL = 1 << 8;
-        /// A peer may FLUSH to persistence.
+        /// A peer may FLUSH to persistence. Of queue pairs only: no region is registered with it, because
+        /// this device cannot promise that data survive a power failure.
         const FLUSH_PERSISTENT = 1 << 9;
         /// Writes may be reordered; a hint without effect here.
         const RELAXED_ORDERING = 1 << 20;
@@ -45,10 +46,7 @@ impl Access {
 
     /// The rights that a peer can use.
     pub const REMOTE: Access =
-        Access::REMOTE_CHANGE.union(Access::REMOTE_READ).union(Access::FLUSH);
-
-    /// Both FLUSH rights.
-    pub const FLUSH: Access = Access::FLUSH_GLOBAL.union(Access::FLUSH_PERSISTENT);
+        Access::REMOTE_CHANGE.union(Access::REMOTE_READ).union(Access::FLUSH_GLOBAL);
 
     /// Drops unknown bits of the optional range; `None` if any other unknown bit is set.
     pub(crate) fn sanitised(self) -> Option<Access> {

@@ -179,7 +179,7 @@ fn check_rights(mw_type: MwType, mr: &Extent, bind: &MwBind) -> Result<(), BindE
     let grantable = Access::REMOTE_CHANGE
         | Access::REMOTE_READ
         | Access::ZERO_BASED
-        | mr.access & Access::FLUSH;
+        | mr.access & Access::FLUSH_GLOBAL;
     let excess = bind.access - grantable;
     if !excess.is_empty() {
         return Err(BindError::BadAccess { access: excess });

@@ -20,7 +20,7 @@
 //! # Quarantine
 //!
 //! A retired index stays in a FIFO until [`QUARANTINE`] others have followed it; while it is
-//! there no key with that index, of any variant, is drawn (S3, A7).
+//! there no key with that index, of any variant, is drawn (A7).
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeSet, VecDeque};

@@ -36,6 +36,9 @@
 //! ```
 #![deny(unsafe_code)]
 
+#[macro_use]
+mod sentence;
+
 mod access;
 mod bind;
 mod check;

@@ -12,7 +12,7 @@ pub(crate) struct Pd {
 }
 
 /// Why an operation on a protection domain failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PdError {
     /// No such protection domain.
@@ -97,3 +97,5 @@ impl MemTable {
         Ok(())
     }
 }
+
+debug_is_display!(PdError);

@@ -27,7 +27,7 @@ pub struct AllocError {
 }
 
 /// A copy that does not lie inside its region or slice; nothing was copied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[error("{len} bytes at offset {offset} do not fit into {size} bytes; nothing was copied")]
 pub struct OutOfRange {
     /// First byte asked for.
@@ -108,3 +108,5 @@ impl fmt::Debug for Region {
         write!(f, "Region({:#x}, {} bytes)", self.addr(), self.len())
     }
 }
+
+debug_is_display!(OutOfRange);

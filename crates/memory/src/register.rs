@@ -45,7 +45,7 @@ pub struct Rereg {
 }
 
 /// Why a region was not registered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RegMrError {
     /// No such protection domain.
@@ -60,6 +60,12 @@ pub enum RegMrError {
     /// Remote write or atomic rights without the local one.
     #[error("REMOTE_WRITE and REMOTE_ATOMIC need LOCAL_WRITE as well; add it to the access flags")]
     NeedsLocalWrite,
+    /// FLUSH to persistence, which memory that a process has mapped does not give.
+    #[error(
+        "FLUSH_PERSISTENT promises that data survive a power failure, which this device cannot make \
+         true; use FLUSH_GLOBAL, and let the program make its memory persistent"
+    )]
+    NotPersistent,
     /// The addresses would go beyond 2^64.
     #[error("{len} bytes from address {iova:#x} go beyond 2^64; choose a lower address")]
     AddressWrap {
@@ -85,7 +91,7 @@ pub enum RegMrError {
 }
 
 /// Why a region was not re-registered; it is as it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ReregError {
     /// No such region.
@@ -103,7 +109,7 @@ pub enum ReregError {
 }
 
 /// Why a region was not deregistered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DeregError {
     /// No such region.
@@ -213,6 +219,9 @@ impl MemTable {
         if access.intersects(Access::REMOTE_CHANGE) && !access.contains(Access::LOCAL_WRITE) {
             return Err(RegMrError::NeedsLocalWrite);
         }
+        if access.contains(Access::FLUSH_PERSISTENT) {
+            return Err(RegMrError::NotPersistent);
+        }
         let (len, limit) = (region.len() as u64, self.limits.max_mr_size);
         if len > limit {
             return Err(RegMrError::TooLarge { len, limit });
@@ -228,6 +237,12 @@ impl MemTable {
             self.pd_lost_user(old);
         }
         Ok(())
+    }
+
+    /// The memory of a region, and what may be done with it.
+    pub fn region_of(&self, id: MrId) -> Option<(Region, Access)> {
+        let (_, extent) = self.mr_extent(id)?;
+        Some((extent.region.clone(), extent.access))
     }
 
     /// The extent of a region and the number of windows bound to it.
@@ -273,3 +288,5 @@ impl MemTable {
 fn mr(id: u64, key: u32) -> Mr {
     Mr { id: MrId(id), lkey: Lkey(key), rkey: Rkey(key) }
 }
+
+debug_is_display!(RegMrError, ReregError, DeregError);

@@ -29,7 +29,7 @@ pub struct MrSlice<'t> {
 }
 
 /// Why an 8-byte atomic access was not done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 pub enum AtomicError {
     /// The address is not a multiple of 8 (R33: NAK invalid request).
     #[error("address {addr:#x} of an 8-byte atomic is not a multiple of 8; nothing was done")]
@@ -154,3 +154,5 @@ impl fmt::Debug for MrSlice<'_> {
         write!(f, "MrSlice({} bytes at offset {})", self.len, self.offset)
     }
 }
+
+debug_is_display!(AtomicError);

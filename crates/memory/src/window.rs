@@ -25,7 +25,7 @@ pub struct Mw {
 }
 
 /// Why no window was made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AllocMwError {
     /// No such protection domain.
@@ -116,3 +116,5 @@ impl MemTable {
         *windows = windows.checked_add_signed(by).expect("each unbind follows a bind");
     }
 }
+
+debug_is_display!(AllocMwError);

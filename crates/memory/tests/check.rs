@@ -16,7 +16,6 @@ fn registrable() -> impl Iterator<Item = Access> {
         Access::REMOTE_READ,
         Access::REMOTE_ATOMIC,
         Access::FLUSH_GLOBAL,
-        Access::FLUSH_PERSISTENT,
     ];
     (0..1u32 << bits.len())
         .map(move |set| {

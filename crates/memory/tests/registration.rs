@@ -28,6 +28,46 @@ fn remote_write_and_atomic_need_local_write() {
 }
 
 #[test]
+fn b45_a_registration_that_fails_leaves_nothing_behind() {
+    let limits = MemLimits { max_mr: 1, max_mw: 0, max_mr_size: 64, ..MemLimits::default() };
+    let mut table = MemTable::new([7; 32], limits);
+    let (pd, gone) = (table.alloc_pd().unwrap(), table.alloc_pd().unwrap());
+    table.dealloc_pd(gone).unwrap();
+    let region = |len| Region::alloc(len).unwrap();
+    for (pd, len, iova, access) in [
+        (gone, 64, 0, ALL),
+        (pd, 65, 0, ALL),
+        (pd, 64, u64::MAX - 62, ALL),
+        (pd, 64, 0, Access::REMOTE_WRITE),
+        (pd, 64, 0, Access::from_bits_retain(1 << 12)),
+        (pd, 64, 0, ALL | Access::FLUSH_PERSISTENT),
+    ] {
+        assert!(table.reg_mr(pd, region(len), iova, access).is_err(), "{len} {iova:#x}");
+    }
+    let mr = table.reg_mr(pd, region(64), 0, ALL).unwrap();
+    assert!(table.reg_mr(pd, region(64), 0, ALL).is_err(), "the limit");
+    assert!(table.alloc_mw(pd, MwType::Type1).is_err(), "the limit");
+    assert_eq!((table.mr_count(), table.mw_count()), (1, 0));
+    table.dereg_mr(mr.id).unwrap();
+    assert_eq!(table.dealloc_pd(pd), Ok(()), "nobody uses the domain");
+}
+
+#[test]
+fn r117_no_region_is_registered_for_a_flush_to_persistence() {
+    let mut world = World::new();
+    let flush = ALL | Access::FLUSH_PERSISTENT;
+    let region = Region::alloc(64).unwrap();
+    let error = world.table.reg_mr(world.pd, region, 0, flush).unwrap_err();
+    assert_eq!(error, RegMrError::NotPersistent);
+    assert!(error.to_string().contains("survive a power failure"), "{error}");
+    let mr = world.mr(64, 0, ALL);
+    let change = Rereg { access: Some(flush), ..Rereg::default() };
+    let error = world.table.rereg_mr(mr.id, change).unwrap_err();
+    assert_eq!(error, ReregError::Reg(RegMrError::NotPersistent));
+    assert_eq!(world.table.mrs().next().unwrap().access, ALL);
+}
+
+#[test]
 fn b5_a_registration_ends_at_2_to_the_64_at_most() {
     let mut world = World::new();
     let region = Region::alloc(64).unwrap();

@@ -223,6 +223,8 @@ pub struct QpAttr {
     pub rq_psn: u32,
     /// First PSN sent to the peer.
     pub sq_psn: u32,
+    /// In SQD, requests that were begun before are not finished yet. Of a query; a modify ignores it.
+    pub sq_draining: bool,
     /// READ and atomic requests in flight as requester.
     pub max_rd_atomic: u8,
     /// READ and atomic requests that the responder remembers.
@@ -252,6 +254,7 @@ impl Default for QpAttr {
             rnr_retry: 0,
             rq_psn: 0,
             sq_psn: 0,
+            sq_draining: false,
             max_rd_atomic: 0,
             max_dest_rd_atomic: 0,
             min_rnr_timer: 0,

@@ -79,6 +79,13 @@ pub enum Cause {
         /// What would have fitted.
         max: u64,
     },
+    /// A message that arrives does not fit; its packets do not tell how long it is in all.
+    LongMessage {
+        /// Bytes up to the packet that did not fit.
+        arrived: u64,
+        /// What would have fitted.
+        max: u64,
+    },
     /// An atomic needs exactly 8 local bytes.
     AtomicLength {
         /// What the work request has.
@@ -157,7 +164,7 @@ impl Cause {
             Cause::Refused { .. } => 4,
             Cause::LocalBuffer { .. } => 5,
             Cause::NotOnThisQp { .. } => 6,
-            Cause::TooLong { .. } => 7,
+            Cause::TooLong { .. } | Cause::LongMessage { .. } => 7,
             Cause::AtomicLength { .. } => 8,
             Cause::Bind(_) => 9,
             Cause::Invalidate(_) => 10,
@@ -225,6 +232,9 @@ impl fmt::Display for Cause {
             Cause::TooLong { length, max } => {
                 write!(f, "a message of {length} bytes, but only {max} fit")
             }
+            Cause::LongMessage { arrived, max } => {
+                write!(f, "a message of at least {arrived} bytes, but only {max} fit")
+            }
             Cause::AtomicLength { length } => {
                 write!(f, "the local buffer has {length} bytes, but this operation needs exactly 8")
             }
@@ -280,8 +290,9 @@ fn write_refused(
     f.write_str(match code {
         NakCode::PsnSequence => "sequence error",
         NakCode::InvalidRequest => {
-            "invalid request; a message longer than its receive buffer, a misaligned atomic, \
-             more READs than its max_dest_rd_atomic, or an operation that its QP does not allow"
+            "invalid request; a message longer than its receive buffer, a path MTU other than that of its \
+             QP (both ends need the same), a misaligned atomic, more READs than its max_dest_rd_atomic, \
+             or an operation that its QP does not allow"
         }
         NakCode::RemoteAccess => {
             "remote access error; check the rkey, the address range, the access flags of the \
@@ -328,5 +339,16 @@ impl QpState {
             QpState::Sqe => "SQE",
             QpState::Err => "ERR",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn v135_what_arrived_of_a_long_message_is_named_as_a_part_of_it() {
+        let text = Cause::LongMessage { arrived: 2048, max: 1024 }.to_string();
+        assert!(text.contains("at least 2048 bytes") && text.contains("only 1024 fit"), "{text}");
     }
 }

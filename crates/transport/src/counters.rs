@@ -2,6 +2,8 @@
 
 use uroce_wire::DropReason;
 
+use crate::retransmission::Retransmission;
+
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
         /// What happened so far. Names as in `rdma statistic show` of rxe, ours after them.
@@ -9,11 +11,18 @@ macro_rules! counters {
         pub struct Counters {
             $($(#[$doc])* pub $name: u64,)*
             drops: [u64; DropReason::COUNT],
+            latest_drop: Option<DropReason>,
+            latest_retransmission: Option<Retransmission>,
         }
 
         impl Default for Counters {
             fn default() -> Self {
-                Counters { $($name: 0,)* drops: [0; DropReason::COUNT] }
+                Counters {
+                    $($name: 0,)*
+                    drops: [0; DropReason::COUNT],
+                    latest_drop: None,
+                    latest_retransmission: None,
+                }
             }
         }
 
@@ -89,6 +98,25 @@ impl Counters {
     /// Counts a dropped packet.
     pub fn drop(&mut self, reason: DropReason) {
         self.drops[reason as usize] += 1;
+        self.latest_drop = Some(reason);
+    }
+
+    /// Counts request packets that are sent again.
+    #[inline]
+    pub(crate) fn retransmit(&mut self, packets: u32, why: Retransmission) {
+        self.retransmitted_pkts += u64::from(packets);
+        self.latest_retransmission = Some(why);
+    }
+
+    /// The reason that was counted last, once: what became of the packet that has just come in, for a capture.
+    pub fn take_latest_drop(&mut self) -> Option<DropReason> {
+        self.latest_drop.take()
+    }
+
+    /// Why the packet that was polled last is sent again, once, if it is: for a capture.
+    #[inline]
+    pub fn take_latest_retransmission(&mut self) -> Option<Retransmission> {
+        self.latest_retransmission.take()
     }
 
     /// Packets dropped for `reason`.

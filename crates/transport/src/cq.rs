@@ -21,6 +21,17 @@ pub enum Notify {
     Solicited,
 }
 
+/// How far events may lag behind completions (`ibv_modify_cq`), so that one wake-up does for many: an armed
+/// queue raises its event with the completion number `count` that matches, or `period_ns` after the first of them,
+/// whichever is earlier. An error is not held back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Moderation {
+    /// 0 and 1: each completion.
+    pub count: u32,
+    /// 0: at once.
+    pub period_ns: u64,
+}
+
 /// A completion queue. It has a fixed capacity; one completion too many breaks it (R66).
 #[derive(Debug)]
 pub struct CompletionQueue {
@@ -31,6 +42,11 @@ pub struct CompletionQueue {
     capacity: usize,
     armed: Option<Notify>,
     event: bool,
+    moderation: Moderation,
+    /// Matching completions whose event waits.
+    held: u32,
+    /// There is an event, or one began to wait, and the table does not know yet.
+    noted: bool,
     overflowed: bool,
     /// The overflow was reported; it is reported once, whatever number of QPs meet it.
     overflow_reported: bool,
@@ -49,6 +65,9 @@ impl CompletionQueue {
             capacity: capacity.max(1),
             armed: None,
             event: false,
+            moderation: Moderation::default(),
+            held: 0,
+            noted: false,
             overflowed: false,
             overflow_reported: false,
         }
@@ -104,6 +123,27 @@ impl CompletionQueue {
         }
     }
 
+    /// How far its events may lag behind from now on.
+    pub fn moderate(&mut self, moderation: Moderation) {
+        self.moderation = moderation;
+    }
+
+    /// A completion came that the queue was armed for.
+    fn note_match(&mut self, is_error: bool) {
+        let Moderation { count, period_ns } = self.moderation;
+        self.held += 1;
+        if is_error || period_ns == 0 || self.held >= count {
+            self.fire();
+        } else {
+            self.noted |= self.held == 1;
+        }
+    }
+
+    /// The event is due.
+    fn fire(&mut self) {
+        (self.armed, self.event, self.held, self.noted) = (None, true, 0, true);
+    }
+
     /// True until the event that it was armed for is due.
     #[inline]
     pub fn is_armed(&self) -> bool {
@@ -151,8 +191,7 @@ impl CompletionQueue {
             self.causes.push_back(wc.cause);
         }
         if due {
-            self.armed = None;
-            self.event = true;
+            self.note_match(!wc.is_ok());
         }
         debug_assert!(!wc.is_ok() || wc.cause == Cause::None, "a success has no cause");
         self.entries.push_back(wc.with_cause(()));
@@ -168,6 +207,8 @@ pub struct CqTable {
     first: u32,
     /// Queues that raised an event since [`CqTable::pop_event`] last returned `None`.
     due: VecDeque<CqId>,
+    /// Queues whose event waits for more completions, and until when at most.
+    held: Vec<(Instant, CqId)>,
     /// Stamped on completions.
     now: Instant,
 }
@@ -194,6 +235,51 @@ impl CqTable {
         self.now = now;
     }
 
+    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    #[inline]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        if self.held.is_empty() {
+            return None;
+        }
+        self.held.iter().map(|(at, _)| *at).min()
+    }
+
+    /// Raises the events that waited long enough for more completions.
+    #[inline]
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if !self.held.is_empty() {
+            self.release_held(now);
+        }
+    }
+
+    #[cold]
+    fn release_held(&mut self, now: Instant) {
+        let late: Vec<CqId> =
+            self.held.iter().filter(|(at, _)| *at <= now).map(|(_, id)| *id).collect();
+        for id in late {
+            if let Some(cq) = self.get_mut(id) {
+                cq.fire();
+            }
+            self.settle(id);
+        }
+    }
+
+    /// Notes that a queue has an event, or that one waits.
+    #[cold]
+    fn settle(&mut self, id: CqId) {
+        let now = self.now;
+        let Some(cq) = self.get_mut(id) else { return };
+        cq.noted = false;
+        let (fired, period_ns) = (cq.take_event(), cq.moderation.period_ns);
+        if fired {
+            self.held.retain(|(_, held)| *held != id);
+            self.due.push_back(id);
+        } else {
+            let until = Instant::from_nanos(now.as_nanos().saturating_add(period_ns));
+            self.held.push((until, id));
+        }
+    }
+
     /// Adds a queue.
     pub fn insert(&mut self, cq: CompletionQueue) -> CqId {
         CqId(self.first + self.queues.insert(cq) as u32)
@@ -213,6 +299,7 @@ impl CqTable {
     /// Takes a queue out.
     pub fn remove(&mut self, id: CqId) -> Option<CompletionQueue> {
         self.due.retain(|due| *due != id);
+        self.held.retain(|(_, held)| *held != id);
         self.queues.try_remove(self.place(id))
     }
 
@@ -249,8 +336,8 @@ impl CqTable {
         };
         wc.timestamp = self.now.as_nanos();
         let outcome = cq.push(&wc, solicited);
-        if cq.take_event() {
-            self.due.push_back(id);
+        if cq.noted {
+            self.settle(id);
         }
         outcome
     }
@@ -335,6 +422,41 @@ mod tests {
         assert_eq!(other.push(a, wc(0), false), Err(Overflow));
         assert_eq!(other.push(b, wc(0), false), Ok(()));
         assert_eq!(other.iter().map(|(id, cq)| (id, cq.len())).collect::<Vec<_>>(), [(b, 1)]);
+    }
+
+    #[test]
+    fn v45_an_event_comes_with_the_count_or_with_the_period() {
+        let mut table = CqTable::new();
+        let id = table.insert(CompletionQueue::new(64));
+        let at = |us: u64| Instant::from_nanos(us * 1_000);
+        let moderation = Moderation { count: 3, period_ns: 50_000 };
+        let cq = table.get_mut(id).unwrap();
+        cq.moderate(moderation);
+        cq.arm(Notify::Next);
+        table.set_time(at(100));
+        table.push(id, wc(0), false).unwrap();
+        table.push(id, wc(1), false).unwrap();
+        assert_eq!((table.pop_event(), table.poll_timeout()), (None, Some(at(150))));
+        table.push(id, wc(2), false).unwrap();
+        assert_eq!((table.pop_event(), table.poll_timeout()), (Some(id), None), "the count");
+
+        table.get_mut(id).unwrap().arm(Notify::Next);
+        table.set_time(at(200));
+        table.push(id, wc(3), false).unwrap();
+        table.handle_timeout(at(249));
+        assert_eq!(table.pop_event(), None);
+        table.handle_timeout(at(250));
+        assert_eq!((table.pop_event(), table.poll_timeout()), (Some(id), None), "the period");
+        table.push(id, wc(4), false).unwrap();
+        assert_eq!((table.pop_event(), table.poll_timeout()), (None, None), "not armed");
+
+        table.get_mut(id).unwrap().arm(Notify::Next);
+        table.push(id, Wc { status: WcStatus::WrFlushErr, ..wc(5) }, false).unwrap();
+        assert_eq!(table.pop_event(), Some(id), "an error waits for nobody");
+        table.get_mut(id).unwrap().arm(Notify::Next);
+        table.push(id, wc(6), false).unwrap();
+        table.remove(id);
+        assert_eq!(table.poll_timeout(), None, "it went with its queue");
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub enum AsyncEvent {
     PortErr,
     /// The GID table changed.
     GidChange,
+    /// The device failed, and all its queue pairs with it.
+    DeviceFatal,
 }
 
 /// Events that wait to be read. Bounded: the oldest survive, later ones are counted as lost.

@@ -27,10 +27,11 @@ pub const MIN_WINDOW: u32 = 32;
 pub const SINGLE_LOSS_SHARE: u32 = 64;
 /// After a loss the window grows by one packet for so many that are acknowledged.
 pub const WINDOW_GROWTH: u32 = 8;
-/// After so many local ACK timeouts without any progress a QP sends packets singly, to see whether it is
-/// trains that get lost. Losses and tail probes do not count: they come in groups when a peer is
-/// interrupted for some milliseconds.
-pub const TIMEOUTS_IN_VAIN: u32 = 2;
+/// After so many trains in a row of which nothing was heard a QP sends packets singly, to see whether it is
+/// trains that get lost.
+pub const TRAINS_IN_VAIN: u32 = 3;
+/// A suspicion that trains get lost is forgotten after this time (ns).
+pub const SUSPICION_NS: u64 = 10_000_000_000;
 /// So often the same READ responses are asked for before they are sent singly, for the same reason,
 pub const READS_IN_VAIN: u32 = 3;
 /// and for so long (ns).
@@ -39,6 +40,8 @@ pub const READS_IN_VAIN_NS: u64 = 50_000_000;
 pub const TAIL_PROBES: u32 = 3;
 /// A tail probe waits this long (ns) beyond four round trips, for a peer that is busy.
 pub const TAIL_PROBE_NS: u64 = 200_000;
+/// The first tail probe of a QP whose round trip is not known waits for this share of its timeout.
+pub const FIRST_PROBE_SHARE: u64 = 16;
 /// Messages without a completion ask for no ACK while the last one that did left less than this ago (ns).
 pub const SPARED_ACK_NS: u64 = 100_000;
 /// Most request payload in flight of one QP, in bytes; a receiver's socket buffer holds about this.
@@ -58,20 +61,20 @@ pub const REPAIR_PROBE_NS: u64 = 20_000;
 pub const REPAIR_RUN: u32 = 8;
 /// A peer that kept nothing so often in a row is believed to keep nothing.
 pub const REPAIRS_IN_VAIN: u32 = 8;
+/// and for so long (ns): it may have lacked the memory for it.
+pub const VERDICT_NS: u64 = 10_000_000_000;
 /// A READ work request is sent as READ REQUESTs of at most this many bytes, because nothing but the
 /// request size limits the burst that a responder sends back.
 pub const READ_PIECE_BYTES: u64 = MAX_WINDOW_BYTES / 2;
 /// An ACK is asked for at least once per this fraction of the window (R82). An ACK costs its sender
 /// about as much as the half of a 64 KiB train, so there are few.
 pub const ACKS_PER_WINDOW: u32 = 2;
-/// Packets that one QP may emit before the next QP gets its turn.
-pub const PACKETS_PER_TURN: usize = 64;
-/// Answers to duplicates and errors that a QP may send in one budget period (S6, A9).
+/// Answers to duplicates and errors that a QP may send in one budget period (A9, A26).
 pub const REPLY_BUDGET: u32 = 1024;
 /// Least time between two CNPs of one QP in nanoseconds (R103).
 pub const CNP_INTERVAL_NS: u64 = 50_000;
-/// UC: a message that starts at most this many PSNs back is a repetition, an older one a new start.
-pub const UC_REPEAT_WINDOW: i32 = 256;
+/// DSCP of CNPs: that of network cards, for which switches are set up.
+pub const CNP_DSCP: u8 = 48;
 /// Length of one reply budget period in nanoseconds.
 pub const REPLY_BUDGET_PERIOD_NS: u64 = 1_000_000;
 /// Largest number of responses that wait to be sent by one responder.

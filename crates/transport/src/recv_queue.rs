@@ -119,6 +119,16 @@ impl RecvQueue {
         }
         true
     }
+
+    /// Puts a request that was popped in front again.
+    pub(crate) fn put_back(&mut self, wqe: &RecvWqe) {
+        let only = if let &[only] = wqe.sges.as_slice() { only } else { Sge::default() };
+        if wqe.sges.len() != 1 {
+            wqe.sges.iter().rev().for_each(|sge| self.sges.push_front(*sge));
+        }
+        let (wr_id, length, sges) = (wqe.wr_id, wqe.length, wqe.sges.len() as u32);
+        self.slots.push_front(Slot { wr_id, length, sges, only });
+    }
 }
 
 #[cfg(test)]
@@ -146,7 +156,24 @@ mod tests {
     }
 
     #[test]
-    fn too_many_entries_and_too_long_messages_are_refused() {
+    fn what_is_put_back_leaves_first_again() {
+        let mut queue = RecvQueue::new(2, 3);
+        let lists = [vec![sge(10), sge(20)], vec![sge(5)]];
+        for (wr_id, sges) in (0..).zip(&lists) {
+            queue.push(&RecvWr { wr_id, sges }).unwrap();
+        }
+        let mut wqe = RecvWqe::default();
+        for (wr_id, sges) in (0..).zip(&lists) {
+            assert!(queue.pop(&mut wqe));
+            queue.put_back(&wqe);
+            assert!(queue.pop(&mut wqe));
+            assert_eq!((wqe.wr_id, &wqe.sges), (wr_id, sges));
+        }
+        assert_eq!(queue.len(), 0);
+    }
+
+    #[test]
+    fn b31_too_many_entries_and_too_long_messages_are_refused() {
         let mut queue = RecvQueue::new(2, 1);
         let many = queue.push(&RecvWr { wr_id: 1, sges: &[sge(1), sge(1)] });
         assert_eq!(many, Err(PostError::TooManySges { count: 2, max: 1 }));

@@ -100,7 +100,7 @@ impl SharedReceiveQueue {
         check_size("max_sge", attr.max_sge, limits::MAX_SGE)?;
         let queue = RecvQueue::new(attr.max_wr, attr.max_sge);
         let mut srq = SharedReceiveQueue { pd, xrc, number: 0, queue, limit: 0 };
-        srq.set_limit(attr.limit)?;
+        srq.modify(None, Some(attr.limit))?;
         Ok(srq)
     }
 
@@ -134,21 +134,17 @@ impl SharedReceiveQueue {
         self.queue.len() == 0
     }
 
-    /// Changes the size; on failure the old queue stays (B41).
-    pub fn resize(&mut self, max_wr: u32) -> Result<(), SrqError> {
-        check_size("max_wr", max_wr, limits::MAX_SRQ_WR)?;
-        if max_wr < self.limit {
-            return Err(SrqError::BadLimit { limit: self.limit, max_wr });
+    /// Changes the size, and arms the limit event (R90; 0 disarms it): both or none of them (B41). What is
+    /// `None` stays as it is.
+    pub fn modify(&mut self, max_wr: Option<u32>, limit: Option<u32>) -> Result<(), SrqError> {
+        let (size, limit) = (max_wr.unwrap_or(self.queue.capacity()), limit.unwrap_or(self.limit));
+        check_size("max_wr", size, limits::MAX_SRQ_WR)?;
+        if limit > size {
+            return Err(SrqError::BadLimit { limit, max_wr: size });
         }
         let waiting = self.queue.len();
-        if self.queue.resize(max_wr) { Ok(()) } else { Err(SrqError::TooSmall { waiting, max_wr }) }
-    }
-
-    /// Arms the limit event (R90); 0 disarms it.
-    pub fn set_limit(&mut self, limit: u32) -> Result<(), SrqError> {
-        let max_wr = self.queue.capacity();
-        if limit > max_wr {
-            return Err(SrqError::BadLimit { limit, max_wr });
+        if max_wr.is_some_and(|max_wr| !self.queue.resize(max_wr)) {
+            return Err(SrqError::TooSmall { waiting, max_wr: size });
         }
         self.limit = limit;
         Ok(())
@@ -169,6 +165,12 @@ impl SharedReceiveQueue {
             events.push(AsyncEvent::SrqLimitReached(id));
         }
         true
+    }
+
+    /// Puts a work request that was taken, and served no message, in front again. Others may have been
+    /// posted since, so that there may be one more than fit for each queue pair.
+    pub(crate) fn put_back(&mut self, wqe: &RecvWqe) {
+        self.queue.put_back(wqe);
     }
 }
 
@@ -285,11 +287,33 @@ mod tests {
         for wr_id in 0..3 {
             srq.post(&RecvWr { wr_id, sges: &[] }).unwrap();
         }
-        assert_eq!(srq.resize(2), Err(SrqError::TooSmall { waiting: 3, max_wr: 2 }));
+        assert_eq!(srq.modify(Some(2), None), Err(SrqError::TooSmall { waiting: 3, max_wr: 2 }));
         assert_eq!(srq.attr().max_wr, 4);
-        srq.resize(64).unwrap();
+        srq.modify(Some(64), None).unwrap();
         assert_eq!(srq.attr().max_wr, 64);
-        assert_eq!(srq.set_limit(65), Err(SrqError::BadLimit { limit: 65, max_wr: 64 }));
+        let too_high = Err(SrqError::BadLimit { limit: 65, max_wr: 64 });
+        assert_eq!(srq.modify(None, Some(65)), too_high);
+    }
+
+    #[test]
+    fn v33_size_and_limit_change_both_or_not_at_all() {
+        let mut srq = srq(64, 32);
+        let before = srq.attr();
+        let refused = Err(SrqError::BadLimit { limit: 100, max_wr: 16 });
+        assert_eq!(srq.modify(Some(16), Some(100)), refused);
+        assert_eq!(srq.modify(Some(16), None), Err(SrqError::BadLimit { limit: 32, max_wr: 16 }));
+        for wr_id in 0..9 {
+            srq.post(&RecvWr { wr_id, sges: &[] }).unwrap();
+        }
+        let refused = Err(SrqError::TooSmall { waiting: 9, max_wr: 8 });
+        assert_eq!(srq.modify(Some(8), Some(1)), refused);
+        assert_eq!(srq.attr(), before, "nothing was changed");
+        srq.modify(Some(16), Some(8)).unwrap();
+        assert_eq!(
+            (srq.attr().max_wr, srq.attr().limit),
+            (16, 8),
+            "the new limit fits the new size"
+        );
     }
 
     #[test]

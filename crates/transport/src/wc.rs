@@ -132,7 +132,7 @@ bitflags! {
     /// Flags of a completion, with the values of `ibv_wc_flags`.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct WcFlags: u32 {
-        /// A global routing header is there; on RoCE always.
+        /// The first 40 bytes of the buffer are the GRH area of a datagram: UD only.
         const GRH = 1;
         /// `imm` is valid.
         const WITH_IMM = 2;
@@ -223,8 +223,10 @@ impl Wc {
 }
 
 /// A work request that failed. Its text names the status, the queue pair and the cause.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 pub struct WorkError(pub Wc);
+
+uroce_memory::debug_is_display!(WorkError);
 
 impl fmt::Display for WorkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -89,7 +89,7 @@ pub enum SendOp {
         /// What is added, modulo 2^64.
         add: u64,
     },
-    /// Write of exactly 8 bytes that a reader sees whole or not at all (oA19-28).
+    /// Write of exactly 8 bytes that a reader sees whole or not at all (IBTA Annex 19, oA19-28).
     AtomicWrite {
         /// Remote address, 8-byte aligned.
         va: u64,

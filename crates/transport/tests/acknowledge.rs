@@ -240,6 +240,19 @@ fn b22_a_nak_for_an_atomic_is_a_plain_ack_packet_and_is_taken_in_either_form() {
     }
 }
 
+/// Programs that wait on one completion queue take it for granted that their own request completes before the peer's
+/// reply comes, since the ACK of a NIC is on its way before its application has seen anything.
+#[test]
+fn r160_the_ack_of_a_request_leaves_before_the_reply_to_it() {
+    let mut pair = Pair::rc();
+    pair.post(1, 4096, 64);
+    pair.receive(1, &Forged::send(EPSN, b"question").bytes(), 0);
+    let reply = [&b"answer"[..]];
+    pair.nodes[1].send(&wr_inline(2, SendOp::Send, &reply)).unwrap();
+    let names: Vec<_> = pair.collect().iter().map(|seen| seen.name()).collect();
+    assert_eq!(names, ["RC_ACKNOWLEDGE", "RC_SEND_ONLY"]);
+}
+
 #[test]
 fn b23_r100_only_reliable_services_ask_for_acks_and_answer() {
     let types =

@@ -1,4 +1,4 @@
-//! Congestion notification (R13, R102, R103, R107, A25).
+//! Congestion notification (R13, R102, R103, R107, A24, A25).
 
 mod harness;
 use harness::forge::*;
@@ -46,6 +46,28 @@ fn r13_a24_a_cnp_is_believed_only_from_the_peer() {
     assert_eq!(pair.dropped(DropReason::WrongPeer), 1);
 }
 
+/// Nothing lowers a rate (R104), so a flood by somebody who spoofs the peer costs what counting costs.
+#[test]
+fn a24_a_flood_of_cnps_by_the_peer_slows_nothing_down() {
+    let took = |cnps: usize| {
+        let mut pair = Pair::rc();
+        let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
+        let source = pair.nodes[0].sge(0, 64 * 256);
+        pair.nodes[0].send(&wr_sges(1, SendOp::Write { va, rkey }, &[source])).unwrap();
+        let mut forged = Forged::new(Opcode::CNP, 0);
+        forged.bth.becn = true;
+        forged.bth.dest_qpn = Qpn::new(QPNS[0]);
+        forged.payload = vec![0; 16];
+        let bytes = forged.bytes();
+        (0..cnps).for_each(|_| pair.receive(0, &bytes, 0));
+        pair.run();
+        assert!(pair.nodes[0].sends()[0].is_ok());
+        assert_eq!(pair.nodes[0].counters.rcvd_cnp, cnps as u64);
+        (pair.now, pair.trace.len())
+    };
+    assert_eq!(took(10_000), took(0), "the same packets at the same times");
+}
+
 #[test]
 fn r13_a_cnp_has_16_bytes() {
     let mut pair = Pair::rc();
@@ -57,13 +79,15 @@ fn r13_a_cnp_has_16_bytes() {
 }
 
 #[test]
-fn r102_a_marked_packet_draws_a_cnp_of_the_right_form() {
+fn r102_e17_a_marked_packet_draws_a_cnp_of_the_right_form() {
     let mut pair = Pair::rc();
     let (va, rkey) = pair.target(0);
     pair.receive(1, &Forged::write(EPSN, va, rkey, b"x").bytes(), CE);
     let seen = pair.collect();
     assert_eq!((seen[0].name(), seen[1].name()), ("CNP", "RC_ACKNOWLEDGE"));
     let packet = seen[0].packet();
+    assert_eq!(seen[0].path.traffic_class, 48 << 2, "DSCP 48, whatever the data have");
+    assert_ne!(seen[1].path.traffic_class, 48 << 2);
     let mut bth = Bth::new(Opcode::CNP, Qpn::new(QPNS[0]), Psn::new(0));
     bth.becn = true;
     assert_eq!(packet.bth, bth);

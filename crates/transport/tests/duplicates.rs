@@ -310,13 +310,32 @@ fn r62_a_read_split_on_retry_is_answered_part_by_part() {
     let mut pair = Pair::rc();
     let (va, rkey) = pair.target(0);
     pair.hit(&Forged::read(EPSN, va, rkey, 1024));
-    pair.give(&Forged::read(EPSN, va, rkey, 512));
-    pair.give(&Forged::read(EPSN + 2, va + 512, rkey, 512));
-    // One train per READ: the first part goes out, the second is asked for again.
+    let parts = [Forged::read(EPSN, va, rkey, 512), Forged::read(EPSN + 2, va + 512, rkey, 512)];
     let psns = |answers: Vec<Seen>| answers.iter().map(|a| a.psn - EPSN).collect::<Vec<_>>();
-    assert_eq!(psns(pair.collect()), [0, 1]);
-    let second = pair.hit(&Forged::read(EPSN + 2, va + 512, rkey, 512));
-    assert_eq!(psns(second), [2, 3]);
+    parts.iter().for_each(|part| pair.give(part));
+    assert_eq!(psns(pair.collect()), [0, 1, 2, 3]);
+    // Again, in the other order, and each of them twice.
+    parts.iter().rev().chain(&parts).for_each(|part| pair.give(part));
+    let names: Vec<_> = said(&pair.collect()).iter().map(|a| (a.0, a.1 - EPSN)).collect();
+    let [first, last] = ["RC_READ_RESPONSE_FIRST", "RC_READ_RESPONSE_LAST"];
+    assert_eq!(names, [(first, 0), (last, 1), (first, 2), (last, 3)]);
+}
+
+#[test]
+fn r150_a_hole_is_answered_at_once_and_the_train_goes_on_where_it_was() {
+    let mut pair = Pair::rc();
+    let (va, rkey) = pair.target(0);
+    pair.nodes[1].fill(0, &pattern(3, 2048));
+    pair.give(&Forged::read(EPSN, va, rkey, 1024));
+    pair.give(&Forged::read(EPSN + 4, va + 1024, rkey, 1024));
+    let begun: Vec<_> = (0..6).map(|_| pair.next_answer().unwrap().psn - EPSN).collect();
+    assert_eq!(begun, [0, 1, 2, 3, 4, 5]);
+    pair.give(&Forged::read(EPSN + 1, va + 256, rkey, 256));
+    pair.give(&Forged::read(EPSN + 4, va + 1024, rkey, 256));
+    let rest = pair.collect();
+    assert_eq!(rest.iter().map(|a| a.psn - EPSN).collect::<Vec<_>>(), [1, 4, 6, 7]);
+    assert_eq!(rest[0].name(), "RC_READ_RESPONSE_ONLY");
+    assert_eq!(rest[0].packet().payload(), &pattern(3, 2048)[256..512]);
 }
 
 #[test]
@@ -335,7 +354,7 @@ fn a18_a_storm_of_duplicate_reads_queues_one_train() {
         let sent = pair.next_answer().unwrap();
         assert!(sent.bytes.len() <= 256 + 20);
     }
-    // Budget: what is beyond it in this period is counted and forgotten (S6).
+    // Budget: what is beyond it in this period is counted and forgotten (A26).
     let answered = pair.dropped(DropReason::DuplicateRequest);
     assert_eq!(answered, u64::from(limits::REPLY_BUDGET));
     assert_eq!(pair.dropped(DropReason::ReplyBudget), 10_000 - answered);

@@ -362,7 +362,7 @@ impl Random {
             _ => (va + 8 * u64::from(self.below(8)), rkey),
         };
         let total = if info.ends() { length as u32 } else { 256 + self.below(512) };
-        let placement = (1 + self.below(3) as u8, self.below(3) as u8);
+        let placement = (1 + u8::from(self.below(16) == 0), self.below(3) as u8);
         match info.name {
             "RC_READ_REQUEST" => forged = Forged::read(psn, at, key, self.below(1500)),
             "RC_COMPARE_SWAP" => forged = Forged::compare_swap(psn, at, key, 0, 1),

@@ -234,3 +234,57 @@ fn r75_a_single_loss_takes_little_of_the_window() {
     };
     assert!(spent(true) < spent(false));
 }
+
+/// The first packet is lost, and each sequence NAK comes twice.
+#[test]
+fn r155_a_copy_of_a_sequence_nak_costs_no_retry() {
+    for setup in [Setup::default(), Setup::as_device()] {
+        let mut pair = Pair::new(Setup { retry_cnt: 1, ..setup });
+        let mut lost = false;
+        pair.filter(move |seen| {
+            let first = seen.from == 0 && !std::mem::replace(&mut lost, true);
+            let nak = seen.from == 1 && seen.syndrome().is_some_and(|syndrome| syndrome >> 5 == 3);
+            match (first, nak) {
+                (true, _) => Fate::Drop,
+                (_, true) => Fate::Duplicate,
+                _ => Fate::Deliver,
+            }
+        });
+        write(&mut pair, 1, 16);
+        pair.run();
+        assert!(pair.nodes[0].sends()[0].is_ok());
+        assert_eq!(pair.nodes[0].counters.rcvd_seq_err, 2);
+    }
+}
+
+#[test]
+fn r155_doubled_and_late_packets_kill_no_connection_with_one_retry() {
+    for seed in 1..=300u64 {
+        let mut pair = Pair::new(Setup { retry_cnt: 1, ..Setup::as_device() });
+        (0..6).for_each(|id| write(&mut pair, id, 32));
+        let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        pair.filter(move |_| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            match random % 1000 {
+                0..20 => Fate::Duplicate,
+                20..40 => Fate::Delay(3_000 + random % 30_000),
+                _ => Fate::Deliver,
+            }
+        });
+        pair.run();
+        assert!(pair.nodes[0].sends().iter().all(Wc::is_ok), "seed {seed}");
+    }
+}
+
+#[test]
+fn r156_a_peer_that_did_not_keep_is_tried_again_after_a_while() {
+    let mut pair = pair(false);
+    assert_eq!(run(&mut pair, 1, 60, &[20]).0.len(), 40, "it goes back");
+    // The peer has memory again.
+    pair.nodes[1].qp.set_keeps(true);
+    assert_eq!(run(&mut pair, 2, 60, &[20]).0.len(), 40, "it is not known yet");
+    pair.run_for(limits::VERDICT_NS);
+    assert_eq!(run(&mut pair, 3, 60, &[20]).0, [20]);
+}

@@ -286,3 +286,78 @@ fn r82_who_has_to_stop_in_the_middle_of_a_message_asks_for_an_ack() {
     assert_eq!(asks(true), (true, true, 3072));
     assert_eq!(asks(true), (false, false, 4096), "all before it is covered");
 }
+
+#[test]
+fn v93_a_local_invalidate_that_is_refused_is_a_memory_management_error() {
+    for of_region in [true, false] {
+        let mut pair = Pair::rc();
+        let key = if of_region { pair.nodes[0].rkey() } else { uroce_memory::Rkey(0) };
+        pair.nodes[0].send(&wr(1, SendOp::LocalInvalidate(key))).unwrap();
+        pair.run();
+        let done = pair.nodes[0].sends();
+        assert_eq!((done.len(), done[0].status), (1, WcStatus::MwBindErr), "{}", done[0]);
+        assert_eq!(pair.nodes[0].qp.state(), QpState::Err);
+    }
+}
+
+#[test]
+fn b30_a_work_request_is_read_once_when_it_is_posted() {
+    for queue in ["send", "receive"] {
+        let mut pair = Pair::rc();
+        pair.nodes[0].fill(0, b"as posted");
+        let (mut from, mut to) = ([pair.nodes[0].sge(0, 9)], [pair.nodes[1].sge(0, 64)]);
+        pair.nodes[1].recv(1, &to).unwrap();
+        pair.nodes[0].send(&wr_sges(2, SendOp::Send, &from)).unwrap();
+        // The program uses its list for something else at once.
+        for sge in if queue == "send" { &mut from } else { &mut to } {
+            (sge.addr, sge.length, sge.lkey) = (0, u32::MAX, uroce_memory::Lkey(0));
+        }
+        pair.run();
+        assert!(pair.nodes[0].sends().iter().all(Wc::is_ok), "{queue}");
+        assert_eq!(pair.nodes[1].recvs()[0].byte_len, 9);
+        assert_eq!(pair.nodes[1].bytes(0, 9), b"as posted");
+    }
+}
+
+#[test]
+fn b31_no_more_entries_than_the_queue_was_made_for() {
+    let mut pair = Pair::rc();
+    let max = pair.setup.caps.max_send_sge;
+    pair.nodes[1].recv(1, &vec![pair.nodes[1].sge(0, 64); max as usize]).unwrap();
+    for (count, due) in [(max, None), (max + 1, Some(())), (limits::MAX_SGE + 1, Some(()))] {
+        let sges = vec![pair.nodes[0].sge(0, 8); count as usize];
+        let refused = PostError::TooManySges { count: count as usize, max };
+        let posted = pair.nodes[0].send(&wr_sges(1, SendOp::Send, &sges));
+        assert_eq!(posted, due.map_or(Ok(()), |()| Err(refused)), "{count}");
+        let posted = pair.nodes[1].recv(1, &sges);
+        assert_eq!(posted, due.map_or(Ok(()), |()| Err(refused)), "{count}");
+    }
+    pair.run();
+    let done = pair.nodes[0].sends();
+    assert!(done.len() == 1 && done[0].is_ok(), "{done:?}");
+    assert_eq!(pair.nodes[1].recvs()[0].byte_len, 8 * max);
+}
+
+/// Table of 9.5: what is posted later sees what was posted before, where no fence is asked for.
+#[test]
+fn r119_operations_of_a_connection_take_effect_in_order() {
+    let mut pair = Pair::new(Setup { signal_all: true, ..Setup::default() });
+    let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
+    pair.nodes[0].fill(0, &5u64.to_ne_bytes());
+    let at = |pair: &Pair, offset| [pair.nodes[0].sge(offset, 8)];
+    let post = |pair: &mut Pair, op, offset| {
+        let sges = at(pair, offset);
+        pair.nodes[0].send(&wr_sges(offset as u64, op, &sges)).unwrap();
+    };
+    post(&mut pair, SendOp::Write { va, rkey }, 0);
+    post(&mut pair, SendOp::FetchAdd { va, rkey, add: 1 }, 8);
+    post(&mut pair, SendOp::FetchAdd { va, rkey, add: 1 }, 16);
+    let flush = SendOp::Flush { va, rkey, length: 8, placement: 1, selectivity: 0 };
+    pair.nodes[0].send(&wr(17, flush)).unwrap();
+    post(&mut pair, SendOp::Read { va, rkey }, 24);
+    pair.run();
+    let seen: Vec<_> = [8, 16, 24].map(|o| pair.nodes[0].region.load_u64(o).unwrap()).to_vec();
+    assert_eq!(seen, [5, 6, 7]);
+    let ids: Vec<_> = pair.nodes[0].sends().iter().map(|wc| wc.wr_id).collect();
+    assert_eq!(ids, [0, 8, 16, 17, 24]);
+}

@@ -126,8 +126,8 @@ fn r30_flush_is_always_validated() {
     let bogus = Rkey(0xdead_beef);
     for (length, rkey, kind, solicited, syndrome) in [
         (64, None, (1, 0), false, ACK),
-        (64, None, (2, 0), false, ACK),
-        (64, None, (3, 1), false, ACK),
+        (64, None, (1, 1), false, ACK),
+        (64, None, (3, 1), false, NAK_INVALID),
         (0, None, (1, 0), false, ACK),
         (0, Some(bogus), (1, 0), false, NAK_ACCESS),
         (0, Some(bogus), (1, 1), false, NAK_ACCESS),

@@ -101,7 +101,7 @@ fn r18_a_read_of_2_31_bytes_takes_half_the_psn_space() {
 }
 
 #[test]
-fn b18_r59_an_atomic_one_lap_of_psns_ago_is_not_mistaken_for_a_new_one() {
+fn b18_a33_r59_an_atomic_one_lap_of_psns_ago_is_not_mistaken_for_a_new_one() {
     let mut pair = Pair::rc();
     let region = Region::alloc(1 << 31).unwrap();
     let (node, access) = (&mut pair.nodes[1], Access::REMOTE_READ);

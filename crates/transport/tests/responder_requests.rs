@@ -91,13 +91,12 @@ fn r22_middle_or_last_without_first() {
 
 #[test]
 fn r23_r36_an_operation_that_the_qp_does_not_allow_is_an_invalid_request() {
-    let cases: [(Access, Forge); 6] = [
+    let cases: [(Access, Forge); 5] = [
         (Access::REMOTE_WRITE, |va, rkey| Forged::write(EPSN, va, rkey, &[1; 8])),
         (Access::REMOTE_WRITE, |va, rkey| Forged::atomic_write(EPSN, va, rkey, 8, &[1; 8])),
         (Access::REMOTE_READ, |va, rkey| Forged::read(EPSN, va, rkey, 8)),
         (Access::REMOTE_ATOMIC, |va, rkey| Forged::fetch_add(EPSN, va, rkey, 1)),
         (Access::FLUSH_GLOBAL, |va, rkey| Forged::flush(EPSN, va, rkey, 8, (1, 0))),
-        (Access::FLUSH_PERSISTENT, |va, rkey| Forged::flush(EPSN, va, rkey, 8, (2, 0))),
     ];
     for (right, forge) in cases {
         let mut only = Pair::new(Setup { access: right, ..Setup::default() });
@@ -109,6 +108,19 @@ fn r23_r36_an_operation_that_the_qp_does_not_allow_is_an_invalid_request() {
         let before = without.memory();
         assert_eq!(without.reply(&forge(va, rkey)), acknowledge(EPSN, NAK_INVALID), "{right:?}");
         assert!(without.memory() == before);
+    }
+}
+
+#[test]
+fn r117_a_flush_to_persistence_is_never_acknowledged_as_done() {
+    for (granted, answer) in
+        [(Access::FLUSH_PERSISTENT, NAK_ACCESS), (Access::empty(), NAK_INVALID)]
+    {
+        let access = all_access() | granted;
+        let mut pair = Pair::new(Setup { access, ..Setup::default() });
+        let (va, rkey) = pair.target(0);
+        let flush = Forged::flush(EPSN, va, rkey, 8, (2, 0));
+        assert_eq!(pair.reply(&flush), acknowledge(EPSN, answer), "{granted:?}");
     }
 }
 

@@ -33,7 +33,7 @@ fn exchange(pair: &mut Pair, most: u32, lost: &mut dyn FnMut(&Seen) -> bool) -> 
         idle += 1;
         for from in 0..2 {
             let mut out = vec![0; limits::MAX_PACKET];
-            for _ in 0..limits::PACKETS_PER_TURN {
+            for _ in 0..PACKETS_PER_TURN {
                 let moved = if most > 0 { carry(pair, from, most) } else { 0 };
                 carried += moved;
                 if moved > 0 {

@@ -1,6 +1,7 @@
 //! R66, R90, B41, B42, B48: shared receive queues and completion queues under a QP.
 
 mod harness;
+use harness::forge::*;
 use harness::*;
 use uroce_transport::*;
 
@@ -64,7 +65,7 @@ fn r90_the_limit_event_comes_once_per_arming_while_messages_arrive() {
     assert!(pair.nodes[1].recvs().iter().map(|wc| wc.wr_id).eq(0..8));
     let queue = pair.nodes[1].srqs.get_mut(id).unwrap();
     assert_eq!(queue.attr().limit, 0);
-    queue.set_limit(1).unwrap();
+    queue.modify(None, Some(1)).unwrap();
     pair.nodes[1].recv(9, &[]).unwrap();
     pair.nodes[0].send(&wr(9, SendOp::Send)).unwrap();
     pair.run();
@@ -84,7 +85,7 @@ fn b41_an_srq_grows_and_shrinks_under_traffic() {
         let queue = pair.nodes[1].srqs.get_mut(id).unwrap();
         let before = queue.attr();
         let waiting = queue.len();
-        match queue.resize(size) {
+        match queue.modify(Some(size), None) {
             Ok(()) => assert_eq!(queue.attr().max_wr, size),
             Err(_) => assert!(waiting > size as usize && queue.attr() == before),
         }
@@ -109,5 +110,24 @@ fn b42_an_armed_cq_raises_exactly_one_event_also_around_a_resize() {
         assert_eq!(pair.nodes[0].cqs.pop_event(), Some(cq));
         assert_eq!(pair.nodes[0].cqs.pop_event(), None);
         assert_eq!(pair.nodes[0].sends().len(), 3);
+    }
+}
+
+#[test]
+fn r116_a_queue_pair_that_is_reset_or_destroyed_in_a_message_gives_the_receive_back() {
+    for destroy in [false, true] {
+        let srq = Some(SrqAttr { max_wr: 8, max_sge: 1, limit: 0 });
+        let mut pair = Pair::new(Setup { srq, ..Setup::default() });
+        pair.post(1, 0, 4096);
+        let id = pair.nodes[1].qp.srq().unwrap();
+        pair.give(&Forged::data(uroce_wire::Opcode::RC_SEND_FIRST, EPSN, &[1; 256]));
+        let node = &mut pair.nodes[1];
+        assert_eq!(node.srqs.get(id).unwrap().len(), 0);
+        if destroy {
+            node.qp.release(cx!(node))
+        } else {
+            node.enter_state(QpState::Reset).unwrap()
+        }
+        assert_eq!((node.srqs.get(id).unwrap().len(), node.recvs().len()), (1, 0));
     }
 }

@@ -237,7 +237,7 @@ fn r91_reset_forgets_everything_and_old_packets_find_nobody() {
 }
 
 #[test]
-fn r93_after_release_nothing_completes_or_leaves() {
+fn r93_b43_b44_after_release_nothing_completes_or_leaves() {
     let mut pair = Pair::rc();
     let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
     let source = [pair.nodes[0].sge(0, 3000)];
@@ -253,7 +253,7 @@ fn r93_after_release_nothing_completes_or_leaves() {
 }
 
 #[test]
-fn sqd_finishes_what_was_begun_then_reports_once() {
+fn v90_sqd_finishes_what_was_begun_then_reports_once() {
     let mut pair = Pair::new(Setup { rd_atomic: 1, mtu: Mtu::M1024, ..Setup::default() });
     let length = 2 * limits::READ_PIECE_BYTES as u32;
     let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
@@ -264,8 +264,10 @@ fn sqd_finishes_what_was_begun_then_reports_once() {
     let attr = QpAttr { state: S::Sqd, en_sqd_async_notify: true, ..QpAttr::default() };
     pair.nodes[0].modify(&attr, M::STATE | M::EN_SQD_ASYNC_NOTIFY).unwrap();
     while pair.nodes[0].events.is_empty() {
+        assert!(pair.nodes[0].qp.is_draining(), "the READ is not complete");
         assert!(pair.step(), "SQ_DRAINED never comes");
     }
+    assert!(!pair.nodes[0].qp.is_draining(), "the WRITE was not begun");
     // The READ is complete, both of its requests; the WRITE waits.
     let done = pair.nodes[0].sends();
     assert!(done.len() == 1 && done[0].wr_id == 1 && done[0].is_ok(), "{done:?}");
@@ -279,16 +281,42 @@ fn sqd_finishes_what_was_begun_then_reports_once() {
 }
 
 #[test]
-fn sqd_with_nothing_in_flight_reports_at_once() {
+fn v90_sqd_with_nothing_in_flight_reports_at_once() {
     let mut pair = Pair::rc();
+    assert!(!pair.nodes[0].qp.is_draining());
     let attr = QpAttr { state: S::Sqd, en_sqd_async_notify: true, ..QpAttr::default() };
     pair.nodes[0].modify(&attr, M::STATE | M::EN_SQD_ASYNC_NOTIFY).unwrap();
+    assert!(!pair.nodes[0].qp.is_draining());
     pair.run();
     assert_eq!(pair.nodes[0].event(), Some(AsyncEvent::SqDrained(pair.nodes[0].qp.qpn())));
 }
 
 #[test]
-fn sqe_flushes_sends_keeps_receiving_and_leaves_for_rts() {
+fn r91_the_source_port_that_the_datapath_gave_survives_a_reset() {
+    for qp_type in TYPES {
+        let mut pair = in_state(qp_type, S::Rts).unwrap();
+        let qp = &mut pair.nodes[0].qp;
+        qp.set_source_port(4791);
+        pair.nodes[0].enter_state(S::Reset).unwrap();
+        assert_eq!(pair.nodes[0].qp.source_port(), 4791, "{qp_type:?}");
+    }
+}
+
+#[test]
+fn v43_attributes_are_named_as_c_programs_name_them() {
+    let mut pair = in_state(QpType::Rc, S::Init).unwrap();
+    let attr = QpAttr { state: S::Rtr, ..QpAttr::default() };
+    let all = M::required(QpType::Rc, S::Init, S::Rtr);
+    let error = pair.nodes[0].modify(&attr, all - M::MIN_RNR_TIMER - M::AV).unwrap_err();
+    let says = "INIT to RTR also needs IBV_QP_AV | IBV_QP_MIN_RNR_TIMER";
+    assert_eq!(error.to_string(), says);
+    let attr = QpAttr { state: S::Err, ..QpAttr::default() };
+    let error = pair.nodes[0].modify(&attr, M::STATE | M::TIMEOUT).unwrap_err();
+    assert_eq!(error.to_string(), "INIT to ERR does not take IBV_QP_TIMEOUT");
+}
+
+#[test]
+fn v94_sqe_flushes_sends_keeps_receiving_and_leaves_for_rts() {
     let mut pair = in_state(QpType::Uc, S::Sqe).unwrap();
     pair.nodes[0].send(&wr(5, SendOp::Send)).unwrap();
     assert_eq!(pair.nodes[0].sends()[0].status, WcStatus::WrFlushErr);

@@ -140,15 +140,85 @@ fn r75_a_dead_peer_gets_a_few_probes_and_then_the_usual_retries() {
 }
 
 #[test]
-fn r75_a_read_waits_for_its_timeout() {
+fn r152_a_lost_last_response_is_asked_for_again_long_before_the_timeout() {
     let mut pair = pair();
     pair.lose_once(1, Opcode::RC_READ_RESPONSE_ONLY, 0);
     let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
     let target = pair.nodes[0].sge(0, 100);
     pair.nodes[0].send(&wr_sges(2, SendOp::Read { va, rkey }, &[target])).unwrap();
+    let took = run(&mut pair);
+    assert!(pair.nodes[0].sends()[0].is_ok());
+    assert!(took < MS, "{took} ns");
+    assert_eq!(pair.nodes[0].counters.ack_timeout, 0);
+}
+
+/// Packets of node 0 in bursts: when, from the start on, and how many.
+fn bursts(pair: &Pair, start: Instant) -> Vec<(u64, usize)> {
+    let mut bursts: Vec<(u64, usize)> = vec![];
+    for seen in pair.trace.iter().filter(|seen| seen.from == 0) {
+        let at = seen.at.since(start);
+        match bursts.last_mut() {
+            Some((last, count)) if *last == at => *count += 1,
+            _ => bursts.push((at, 1)),
+        }
+    }
+    bursts
+}
+
+#[test]
+fn r154_a_silent_peer_finds_one_window_and_single_probes_before_the_timeout() {
+    for setup in [Setup::as_device(), Setup { probes: [true; 2], ..Setup::default() }] {
+        let mut pair = Pair::new(Setup { mtu: uroce_wire::Mtu::M1024, timeout: 18, ..setup });
+        (0..8).for_each(|id| write(&mut pair, id, 1 << 18));
+        pair.run();
+        assert_eq!(pair.nodes[0].sends().len(), 8, "the window is open");
+        pair.trace.clear();
+        pair.filter(|seen| if seen.from == 1 { Fate::Drop } else { Fate::Deliver });
+        (0..8).for_each(|id| write(&mut pair, id, 1 << 18));
+        let start = pair.now;
+        pair.run_for(500 * MS);
+        let bursts = bursts(&pair, start);
+        assert_eq!(bursts[0], (0, limits::MAX_WINDOW as usize));
+        assert_eq!(bursts.len(), 1 + limits::TAIL_PROBES as usize);
+        assert!(bursts[1..].iter().all(|(_, count)| *count == 1), "{bursts:?}");
+        assert_eq!(pair.nodes[0].qp.bytes_in_flight(), 0, "nothing of it is on its way any more");
+        // What is sent after the timeout is little.
+        pair.trace.clear();
+        pair.run_for(1000 * MS);
+        let again = pair.trace.iter().filter(|seen| seen.from == 0).count();
+        assert_eq!(again, limits::MIN_WINDOW as usize);
+        pair.no_filter();
+        pair.run();
+        assert!(pair.nodes[0].sends().iter().all(Wc::is_ok));
+    }
+}
+
+#[test]
+fn r154_the_same_of_a_peer_that_answers_no_read() {
+    let mut pair = pair();
+    pair.filter(|seen| if seen.from == 1 { Fate::Drop } else { Fate::Deliver });
+    let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
+    let target = pair.nodes[0].sge(0, 1 << 18);
+    pair.nodes[0].send(&wr_sges(2, SendOp::Read { va, rkey }, &[target])).unwrap();
+    let start = pair.now;
+    pair.run_for(60 * MS);
+    let bursts = bursts(&pair, start);
+    assert_eq!(bursts.len(), 1 + limits::TAIL_PROBES as usize, "{bursts:?}");
+    assert!(bursts.iter().all(|(_, count)| *count == 1));
+    pair.no_filter();
     pair.run();
     assert!(pair.nodes[0].sends()[0].is_ok());
     assert_eq!(pair.nodes[0].counters.ack_timeout, 1);
+}
+
+#[test]
+fn r152_a_qp_that_knows_no_round_trip_yet_probes_too() {
+    let mut pair = Pair::new(Setup { timeout: 18, ..Setup::as_device() });
+    pair.lose_once(0, Opcode::RC_WRITE_ONLY, 0);
+    write(&mut pair, 1, 100);
+    let took = run(&mut pair);
+    assert!(pair.nodes[0].sends()[0].is_ok());
+    assert!(took < 100 * MS, "{took} ns");
 }
 
 fn names(pair: &Pair) -> Vec<&'static str> {

@@ -77,7 +77,7 @@ fn r97_the_psn_of_a_new_message_is_taken_over() {
 }
 
 #[test]
-fn r97_a_repetition_is_dropped_but_a_forged_psn_does_not_stop_the_connection() {
+fn r97_first_or_only_begins_a_message_whatever_its_psn() {
     let mut pair = uc();
     for wr_id in 0..4 {
         pair.post(wr_id, 0, 64);
@@ -85,15 +85,63 @@ fn r97_a_repetition_is_dropped_but_a_forged_psn_does_not_stop_the_connection() {
     let send = |psn| Forged::data(O::UC_SEND_ONLY, psn, b"x");
     pair.give(&send(EPSN));
     pair.give(&send(EPSN));
-    assert_eq!((pair.received().len(), pair.dropped(DropReason::UcOutOfSequence)), (1, 1));
-    // A message from further back than the network repeats counts as new.
+    assert_eq!(pair.received().len(), 2, "nothing tells a repetition from a message of its own");
     pair.give(&send(EPSN + 1 + 0x40_0000));
-    assert_eq!(pair.received().len(), 1);
     pair.give(&send(EPSN + 1));
-    pair.give(&send(EPSN + 2));
-    assert_eq!((pair.received().len(), pair.expected()), (2, EPSN + 3));
-    pair.give(&send(EPSN + 3 - limits::UC_REPEAT_WINDOW as u32));
-    assert_eq!(pair.received().len(), 0);
+    assert_eq!((pair.received().len(), pair.expected()), (2, EPSN + 2));
+}
+
+#[test]
+fn r97_messages_that_overtake_each_other_all_arrive() {
+    let mut pair = uc();
+    for wr_id in 0..3 {
+        pair.post(wr_id, wr_id as usize * 1024, 1024);
+    }
+    pair.give(&Forged::data(O::UC_SEND_ONLY, EPSN + 3, b"second"));
+    for forged in long_send(EPSN, 1) {
+        pair.give(&forged);
+    }
+    pair.give(&Forged::data(O::UC_SEND_ONLY, EPSN + 4, b"third"));
+    assert_eq!(pair.received().len(), 3);
+    assert_eq!(pair.nodes[1].bytes(1024, 612), [1; 612]);
+    assert_eq!(pair.dropped(DropReason::UcOutOfSequence), 0);
+}
+
+/// Both ends have an SRQ with one receive.
+fn one_shared_receive() -> Pair {
+    let srq = Some(SrqAttr { max_wr: 4, max_sge: 2, limit: 0 });
+    let mut pair = Pair::new(Setup { qp_type: QpType::Uc, srq, ..Setup::default() });
+    pair.post(1, 0, 512);
+    pair
+}
+
+fn waiting_receives(pair: &Pair) -> usize {
+    let node = &pair.nodes[1];
+    node.srqs.get(node.qp.srq().unwrap()).unwrap().len()
+}
+
+#[test]
+fn r116_a_message_that_is_dropped_gives_its_receive_back_to_the_srq() {
+    // Too long, cut short, refused in the middle.
+    let ends = [
+        Forged::data(O::UC_SEND_LAST, EPSN + 1, &[2; 256]),
+        Forged::data(O::UC_SEND_LAST, EPSN + 2, &[2; 8]),
+        Forged::data(O::UC_WRITE_LAST, EPSN + 1, &[2; 8]),
+    ];
+    for last in ends {
+        let mut pair = one_shared_receive();
+        pair.give(&Forged::data(O::UC_SEND_FIRST, EPSN, &[1; 256]));
+        assert_eq!(waiting_receives(&pair), 0);
+        if last.bth.opcode == O::UC_SEND_LAST && last.bth.psn.get() == EPSN + 1 {
+            pair.give(&Forged::data(O::UC_SEND_MIDDLE, EPSN + 1, &[1; 256]));
+            pair.give(&Forged::data(O::UC_SEND_LAST, EPSN + 2, &[1; 256]));
+        } else {
+            pair.give(&last);
+        }
+        assert_eq!((waiting_receives(&pair), pair.received()), (1, vec![]), "{:?}", last.bth);
+        pair.give(&Forged::data(O::UC_SEND_ONLY, EPSN + 9, b"fits"));
+        assert_eq!(pair.received(), [(1, WcStatus::Success)]);
+    }
 }
 
 #[test]

@@ -40,6 +40,27 @@ fn r7_a_privileged_qkey_in_a_work_request_stands_for_the_qps_own() {
 }
 
 #[test]
+fn v92_only_completions_of_ud_say_that_there_is_a_grh() {
+    for qp_type in [QpType::Rc, QpType::Uc, QpType::Ud] {
+        let mut pair = Pair::of(qp_type);
+        for wr_id in 0..2 {
+            pair.post(wr_id, 0, 1024);
+        }
+        let here = pair.nodes[0].va(0);
+        // One short message and one of two packets, which takes the long way.
+        for length in [64, if qp_type == QpType::Ud { 64 } else { 300 }] {
+            let sges = [pair.nodes[0].sge(0, length)];
+            let ud = pair.ud_to(1);
+            pair.nodes[0].send(&SendWr { ud, ..wr_sges(here, SendOp::Send, &sges) }).unwrap();
+        }
+        pair.run();
+        let flags: Vec<_> = pair.nodes[1].recvs().iter().map(|wc| wc.flags).collect();
+        let due = if qp_type == QpType::Ud { WcFlags::GRH } else { WcFlags::empty() };
+        assert_eq!(flags, [due; 2], "{qp_type:?}");
+    }
+}
+
+#[test]
 fn r99_the_grh_area_holds_an_ipv4_header_in_its_last_20_bytes() {
     let mut pair = ud();
     pair.nodes[1].fill(0, &[0xee; 128]);
@@ -107,11 +128,14 @@ fn r99_b9_too_long_for_the_receive_is_dropped_and_the_next_one_delivered() {
 }
 
 #[test]
-fn r99_b9_with_an_srq_the_long_datagram_uses_up_nothing() {
+fn r99_r116_b9_with_an_srq_the_long_datagram_uses_up_nothing() {
     let srq = Some(SrqAttr { max_wr: 8, max_sge: 1, limit: 0 });
     let mut pair = Pair::new(Setup { qp_type: QpType::Ud, srq, ..Setup::default() });
     pair.post(1, 0, 64);
     pair.give(&Forged::ud(QKEY, &[1; 25]));
+    let node = &pair.nodes[1];
+    let waiting = node.srqs.get(node.qp.srq().unwrap()).unwrap().len();
+    assert_eq!(waiting, 1, "another queue pair may take it");
     pair.give(&Forged::ud(QKEY, &[2; 24]));
     assert_eq!((pair.received(), pair.state()), (vec![(1, WcStatus::Success)], QpState::Rts));
 }

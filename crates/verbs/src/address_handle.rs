@@ -1,6 +1,6 @@
 //! Address handles.
 
-use crate::connection::Endpoint;
+use crate::endpoint::Endpoint;
 use crate::error::AddressHandleError;
 use crate::protection_domain::ProtectionDomain;
 use std::net::IpAddr;

@@ -6,7 +6,7 @@ use crate::work_completion::{WaitError, WorkCompletion};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use uroce_device::CreateError;
-use uroce_device::transport::{CqId, Notify};
+use uroce_device::transport::{CqId, Moderation, Notify};
 
 /// For this long [`CompletionQueue::wait`] does not give its processor away.
 const SPIN: Duration = Duration::from_micros(50);
@@ -113,6 +113,15 @@ impl CompletionQueue {
     pub fn req_notify(&self, notify: Notify) {
         let armed = self.inner.context.device().req_notify(self.id(), notify);
         debug_assert!(armed.is_ok(), "the queue exists as long as this object");
+    }
+
+    /// One event for several completions (`ibv_modify_cq`): it comes with the completion number `count`, or
+    /// `period` after the first of them, or with an error. A `count` of 1 or no `period`: with each completion.
+    pub fn moderate(&self, count: u16, period: Duration) {
+        let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
+        let moderation = Moderation { count: count.into(), period_ns };
+        let done = self.inner.context.device().moderate_cq(self.id(), moderation);
+        debug_assert!(done.is_ok(), "the queue exists as long as this object");
     }
 
     /// Changes the size (`ibv_resize_cq`).

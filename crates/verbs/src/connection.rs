@@ -1,34 +1,9 @@
-//! What two queue pairs tell each other, and how they are connected.
+//! How two queue pairs are connected.
 
-use std::fmt;
+use crate::endpoint::Endpoint;
 use uroce_device::transport::{AddressVector, QpAttr, QpAttrMask, QpState, QpType};
-use uroce_device::wire::{Gid, Mtu, Psn, Qpn};
+use uroce_device::wire::{Mtu, Psn};
 use uroce_memory::Access;
-
-/// Our end of a connection, to be told to the peer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Endpoint {
-    /// GID of the device: its address.
-    pub gid: Gid,
-    /// Number of the queue pair.
-    pub qpn: Qpn,
-    /// First PSN that the queue pair sends; random, so that packets of an older connection, or of
-    /// an attacker, do not fit (S2).
-    pub psn: Psn,
-}
-
-impl Endpoint {
-    /// An end from its parts, as a peer reported them.
-    pub fn new(gid: Gid, qpn: Qpn, psn: Psn) -> Self {
-        Endpoint { gid, qpn, psn }
-    }
-}
-
-impl fmt::Display for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "GID {} QPN {} PSN {:#08x}", self.gid, self.qpn, self.psn.get())
-    }
-}
 
 /// How [`QueuePair::connect`](crate::QueuePair::connect) sets a queue pair up. The defaults suit a
 /// local network.
@@ -40,7 +15,8 @@ impl fmt::Display for Endpoint {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectOptions {
-    /// Path MTU, the same on both sides. Default: the port's active MTU.
+    /// Path MTU, the same on both sides. Default: the smaller of the active MTUs of the two ports, as far as the
+    /// [`Endpoint`] of the peer tells its own.
     pub mtu: Option<Mtu>,
     /// ACK timeout code: 4.096 us * 2^n; 0 waits for ever (R75). Default: 14, 67 ms.
     pub timeout: u8,

@@ -100,10 +100,10 @@ impl Context {
         self.device().datapath_caps()
     }
 
-    /// How the datapath was chosen, a sentence each: what
-    /// [`DatapathChoice::Auto`](crate::DatapathChoice::Auto) passed over and why, then what it took.
-    pub fn datapath_choice_notes(&self) -> &[String] {
-        self.device().datapath_choice_notes()
+    /// Why the device uses its datapath: one sentence. [`DatapathChoice::Auto`](crate::DatapathChoice::Auto) is UDP, and the
+    /// sentence says why not another one.
+    pub fn datapath_choice_note(&self) -> &str {
+        self.device().datapath_choice_note()
     }
 
     /// A protection domain (`ibv_alloc_pd`): regions, windows and queue pairs of one domain work

@@ -73,7 +73,7 @@ impl ContextBuilder {
         self
     }
 
-    /// How packets travel. Default: [`DatapathChoice::Auto`], the fastest that is permitted.
+    /// How packets travel. Default: [`DatapathChoice::Auto`], UDP sockets.
     pub fn datapath(mut self, choice: DatapathChoice) -> Self {
         self.datapath = choice;
         self
@@ -129,7 +129,7 @@ impl ContextBuilder {
     }
 
     /// Makes keys and queue pair numbers reproducible. For tests only: known keys can be guessed by
-    /// peers (S1, S3). Default: a seed from the operating system.
+    /// peers (A6, A8). Default: a seed from the operating system.
     pub fn seed(mut self, seed: [u8; 32]) -> Self {
         self.seed = Some(seed);
         self

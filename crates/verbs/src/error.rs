@@ -5,8 +5,23 @@ use thiserror::Error;
 use uroce_device::{CreateError, ModifyError, transport};
 use uroce_memory::{AllocError, RegMrError};
 
+/// Text or bytes that are not the form of the object that they are to be.
+#[derive(Clone, PartialEq, Eq, Error)]
+#[error("{found:?} is not {expected}")]
+pub struct BadText {
+    expected: &'static str,
+    found: String,
+}
+
+impl BadText {
+    /// Text of a peer is shown, but not more of it than fits a line.
+    pub(crate) fn new(expected: &'static str, found: &str) -> Self {
+        BadText { expected, found: found.chars().take(100).collect() }
+    }
+}
+
 /// An object of another device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[error("the {what} belongs to another context: make it from the context of the protection domain")]
 pub struct ForeignObject {
     /// Which one.
@@ -14,7 +29,7 @@ pub struct ForeignObject {
 }
 
 /// Why [`alloc_mr`](crate::ProtectionDomain::alloc_mr) made no region.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AllocMrError {
     /// No memory.
@@ -26,7 +41,7 @@ pub enum AllocMrError {
 }
 
 /// Why a queue pair was not made.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum CreateQueuePairError {
     /// The device refused.
@@ -41,7 +56,7 @@ pub enum CreateQueuePairError {
 }
 
 /// Why an XRC shared receive queue was not made.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum CreateXrcSrqError {
     /// The device refused.
@@ -53,7 +68,7 @@ pub enum CreateXrcSrqError {
 }
 
 /// Why there can be no path to an address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AddressHandleError {
     /// Our GID table has no such entry.
@@ -79,7 +94,7 @@ pub enum AddressHandleError {
 }
 
 /// Why a queue pair was not connected or activated.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConnectError {
     /// `connect` of a UD queue pair.
@@ -97,7 +112,7 @@ pub enum ConnectError {
 }
 
 /// A work request that was not accepted. Those before it were.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[error("work request {index} of the list was not posted: {reason}")]
 pub struct PostError {
     /// Its place in the list, from 0.
@@ -107,7 +122,7 @@ pub struct PostError {
 }
 
 /// What is wrong with a work request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PostReason {
     /// The queue does not take it.
@@ -141,3 +156,15 @@ impl From<(usize, transport::PostError)> for PostError {
         PostError { index, reason: error.into() }
     }
 }
+
+uroce_memory::debug_is_display!(
+    BadText,
+    ForeignObject,
+    AllocMrError,
+    CreateQueuePairError,
+    CreateXrcSrqError,
+    AddressHandleError,
+    ConnectError,
+    PostError,
+    PostReason
+);

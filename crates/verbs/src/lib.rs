@@ -50,7 +50,8 @@
 //! ```
 //!
 //! Over a network the two halves are two programs, [`Context::builder`] gets the address of a
-//! network interface, and the [`Endpoint`]s travel over any other channel, such as a TCP connection.
+//! network interface, and the [`Endpoint`]s and [`RemoteSlice`]s travel over any other channel, such as a TCP
+//! connection: both have a text form and a binary form. The example `two_processes` is such a program.
 //! Or the peer is called by its address and a port, as rdma_cm does it, and peers may be programs
 //! that use rdma_cm: see [`EventChannel`].
 //!
@@ -85,6 +86,7 @@ mod connection;
 mod context;
 mod context_builder;
 mod device_list;
+mod endpoint;
 mod error;
 mod memory_region;
 mod memory_window;
@@ -93,6 +95,8 @@ mod queue_pair;
 mod queue_pair_builder;
 mod range;
 mod remote;
+#[cfg(feature = "serde")]
+mod serde_forms;
 mod shared_receive_queue;
 mod work_completion;
 mod work_request;
@@ -102,13 +106,14 @@ pub use address_handle::{AddressHandle, AddressHandleAttr};
 pub use cm::{CmEvent, CmId, CmIdError, ConnParam, EventChannel, RDMA_UDP_QKEY};
 pub use comp_channel::CompChannel;
 pub use completion_queue::CompletionQueue;
-pub use connection::{ConnectOptions, Endpoint};
+pub use connection::ConnectOptions;
 pub use context::Context;
 pub use context_builder::{ContextBuilder, Recording};
 pub use device_list::{DeviceInfo, device_list};
+pub use endpoint::Endpoint;
 pub use error::{
-    AddressHandleError, AllocMrError, ConnectError, CreateQueuePairError, CreateXrcSrqError,
-    ForeignObject, PostError, PostReason,
+    AddressHandleError, AllocMrError, BadText, ConnectError, CreateQueuePairError,
+    CreateXrcSrqError, ForeignObject, PostError, PostReason,
 };
 pub use memory_region::MemoryRegion;
 pub use memory_window::MemoryWindow;

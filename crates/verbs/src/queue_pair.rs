@@ -2,8 +2,9 @@
 
 use crate::address_handle::AddressHandleAttr;
 use crate::completion_queue::CompletionQueue;
-use crate::connection::{ConnectOptions, Endpoint, to_init};
+use crate::connection::{ConnectOptions, to_init};
 use crate::context::Context;
+use crate::endpoint::Endpoint;
 use crate::error::{ConnectError, CreateQueuePairError, PostError};
 use crate::protection_domain::ProtectionDomain;
 use crate::shared_receive_queue::SharedReceiveQueue;
@@ -76,7 +77,7 @@ impl QueuePair {
         })
     }
 
-    /// Its number: unpredictable (S1).
+    /// Its number: unpredictable (A8).
     pub fn qpn(&self) -> Qpn {
         self.qpn
     }
@@ -145,7 +146,9 @@ impl QueuePair {
 
     /// What the peer must know to connect to this queue pair.
     pub fn endpoint(&self) -> Endpoint {
-        Endpoint::new(Gid::from_ip(self.context().address()), self.qpn, self.start_psn())
+        let gid = Gid::from_ip(self.context().address());
+        let mtu = Some(self.context().query_port().active_mtu);
+        Endpoint { mtu, ..Endpoint::new(gid, self.qpn, self.start_psn()) }
     }
 
     pub(crate) fn start_psn(&self) -> Psn {
@@ -184,7 +187,10 @@ impl QueuePair {
             ..peer.gid.into()
         };
         let path = path.path(&self.pd)?;
-        let mtu = options.mtu.unwrap_or_else(|| self.context().query_port().active_mtu);
+        let mtu = options.mtu.unwrap_or_else(|| {
+            let active = self.context().query_port().active_mtu;
+            peer.mtu.map_or(active, |theirs| theirs.min(active))
+        });
         self.init_if_reset()?;
         let (attr, mask) = options.to_rtr(self.qp_type, peer, path, mtu);
         self.modify(&attr, mask)?;

@@ -10,7 +10,7 @@ pub use uroce_device::transport::Wc as WorkCompletion;
 pub use uroce_device::transport::WorkError;
 
 /// Nothing completed in the time given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[error(
     "no completion within {waited:?}: was the work request signalled, and is the peer connected?"
 )]
@@ -18,3 +18,5 @@ pub struct WaitError {
     /// The time.
     pub waited: Duration,
 }
+
+uroce_memory::debug_is_display!(WaitError);

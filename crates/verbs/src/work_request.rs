@@ -86,14 +86,15 @@ impl<'a> SendWr<'a> {
         Self::new(wr_id, op, sges)
     }
 
-    /// Writes exactly 8 bytes that a reader sees whole or not at all (oA19-28).
+    /// Writes exactly 8 bytes that a reader sees whole or not at all (IBTA Annex 19, oA19-28).
     pub fn atomic_write(wr_id: u64, sges: &'a [Sge], remote: RemoteSlice) -> Self {
         Self::new(wr_id, SendOp::AtomicWrite { va: remote.addr, rkey: remote.rkey }, sges)
     }
 
     /// FLUSH (Annex 19): earlier writes to `remote` are visible to all at the peer
     /// ([`Access::FLUSH_GLOBAL`]), or persistent ([`Access::FLUSH_PERSISTENT`]), or both, when this
-    /// completes. Other bits of `placement` are ignored.
+    /// completes. Other bits of `placement` are ignored. A peer that is uroce has no persistent memory and
+    /// refuses the second.
     pub fn flush(wr_id: u64, remote: RemoteSlice, placement: Access) -> Self {
         let length = crate::range::wire_length(remote.len);
         Self::new(wr_id, flush_op(remote, length, placement, 0), &[])

@@ -31,7 +31,7 @@ fn impossible_destinations_are_refused() {
 }
 
 #[test]
-fn the_header_fields_arrive_in_the_grh_area() {
+fn e7_e8_e12_the_header_fields_arrive_in_the_grh_area() {
     let (a, b, plain) = datagram_pair(&Net::fabric());
     let attr = AddressHandleAttr { hop_limit: 7, traffic_class: 0x60, ..plain.attr() };
     let ah = a.pd.create_ah(attr).unwrap();

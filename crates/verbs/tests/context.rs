@@ -73,7 +73,7 @@ fn two_contexts_share_an_address_of_this_machine() {
 #[test]
 fn addresses_that_are_not_ours_are_refused_with_a_remedy() {
     let foreign = Context::builder().address([198, 51, 100, 1]).open().unwrap_err();
-    assert!(foreign.to_string().contains("ip addr"), "{foreign}");
+    assert!(foreign.to_string().contains("uroce devices"), "{foreign}");
     let group = Context::builder().address([239, 1, 1, 1]).open().unwrap_err();
     assert!(group.to_string().contains("network interface"), "{group}");
 }

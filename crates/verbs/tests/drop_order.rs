@@ -101,7 +101,7 @@ fn with_the_last_object_the_address_is_free() {
 }
 
 #[test]
-fn r93_a_queue_pair_dropped_under_traffic_is_silent() {
+fn r93_b44_a_queue_pair_dropped_under_traffic_is_silent() {
     let net = Net::fabric();
     for round in 0..50 {
         let (a, b) = pair(&net, QpType::Rc);

@@ -28,7 +28,7 @@ fn copies_stay_inside() {
 }
 
 #[test]
-fn remote_rights_need_the_local_one() {
+fn v105_remote_rights_need_the_local_one() {
     let error = pd().alloc_mr(8, Access::REMOTE_WRITE).unwrap_err();
     assert!(error.to_string().contains("LOCAL_WRITE"), "{error}");
     let huge = pd().alloc_mr(usize::MAX / 2, Access::empty()).unwrap_err();
@@ -68,7 +68,7 @@ fn addresses_may_be_chosen_or_count_from_zero() {
 }
 
 #[test]
-fn rereg_changes_rights_domain_or_memory() {
+fn v106_rereg_changes_rights_domain_or_memory() {
     let (a, b) = pair(&Net::fabric(), QpType::Rc);
     let mut mr = b.pd.alloc_mr(64, Access::LOCAL_WRITE).unwrap();
     let key = mr.rkey();
@@ -94,7 +94,7 @@ fn rereg_changes_rights_domain_or_memory() {
 }
 
 #[test]
-fn deregistering_ends_the_access_of_peers_and_keeps_the_bytes() {
+fn v107_deregistering_ends_the_access_of_peers_and_keeps_the_bytes() {
     let (a, b) = pair(&Net::fabric(), QpType::Rc);
     let mr = b.pd.alloc_mr(64, all()).unwrap();
     let (remote, region) = (mr.remote(), mr.region().clone());
@@ -110,7 +110,7 @@ fn deregistering_ends_the_access_of_peers_and_keeps_the_bytes() {
 }
 
 #[test]
-fn keys_of_another_domain_do_not_work() {
+fn v104_keys_of_another_domain_do_not_work() {
     let (a, b) = pair(&Net::fabric(), QpType::Rc);
     let theirs = b.context.alloc_pd().unwrap().alloc_mr(64, all()).unwrap();
     a.send(SendWr::write(1, &[], theirs.remote()).inline(b"x"));

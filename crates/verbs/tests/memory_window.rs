@@ -69,7 +69,7 @@ fn a_bind_that_cannot_be_says_why() {
 }
 
 #[test]
-fn window_and_region_must_be_of_the_domain_of_the_queue_pair() {
+fn v104_window_and_region_must_be_of_the_domain_of_the_queue_pair() {
     let (a, b) = pair(&Net::fabric(), QpType::Rc);
     let foreign = b.pd.alloc_mw(MwType::Type2B).unwrap();
     let error = a.qp.post_send(&[SendWr::bind_mw(1, &foreign, &a.mr, .., Access::REMOTE_READ)]);
@@ -79,7 +79,7 @@ fn window_and_region_must_be_of_the_domain_of_the_queue_pair() {
 }
 
 #[test]
-fn the_limit_of_windows_is_exact() {
+fn v102_the_limit_of_windows_is_exact() {
     let limits = DeviceLimits { max_mw: 2, ..DeviceLimits::default() };
     let pd = Net::fabric().builder().limits(limits).open().unwrap().alloc_pd().unwrap();
     let (_first, second) = (pd.alloc_mw(MwType::Type1), pd.alloc_mw(MwType::Type1).unwrap());

@@ -97,7 +97,7 @@ fn receives_posted_after_init_are_used(net: &Net) {
 }
 
 #[test]
-fn s1_s2_numbers_are_not_guessable() {
+fn a8_a9_numbers_are_not_guessable() {
     let side = Side::new(&Net::fabric(), QpType::Rc);
     let build = |_| side.pd.qp_builder(QpType::Rc, &side.cq, &side.cq).build().unwrap();
     let many: Vec<_> = (0..64).map(build).collect();
@@ -110,21 +110,21 @@ fn s1_s2_numbers_are_not_guessable() {
 }
 
 #[test]
-fn sizes_beyond_the_limits_are_refused() {
+fn v100_sizes_beyond_the_limits_are_refused() {
     let side = Side::new(&Net::fabric(), QpType::Rc);
     let builder = || side.pd.qp_builder(QpType::Rc, &side.cq, &side.cq);
-    let error = builder().max_inline(513).build().unwrap_err();
-    assert!(error.to_string().contains("max_inline_data = 513"), "{error}");
+    let error = builder().max_inline(1025).build().unwrap_err();
+    assert!(error.to_string().contains("max_inline_data = 1025"), "{error}");
     let error = builder().max_send_sge(33).build().unwrap_err();
     assert!(error.to_string().contains("max_send_sge = 33"), "{error}");
     let qp = builder().max_send_wr(1).max_recv_wr(2).max_recv_sge(1).max_inline(0).build().unwrap();
     assert_eq!((qp.caps().max_send_wr, qp.caps().max_recv_wr, qp.caps().max_inline), (1, 2, 0));
-    let all = QpCaps { max_inline: 512, ..qp.caps() };
+    let all = QpCaps { max_inline: 1024, ..qp.caps() };
     assert_eq!(builder().caps(all).build().unwrap().caps(), all);
 }
 
 #[test]
-fn queues_of_another_device_are_refused() {
+fn v110_queues_of_another_device_are_refused() {
     let net = Net::fabric();
     let (a, b) = (Side::new(&net, QpType::Rc), Side::new(&net, QpType::Rc));
     let error = a.pd.qp_builder(QpType::Rc, &a.cq, &b.cq).build().unwrap_err();
@@ -186,4 +186,70 @@ fn an_endpoint_is_readable() {
     let gid = Gid::from_ip([10, 0, 0, 1].into());
     let text = Endpoint::new(gid, Qpn::new(0x11), Psn::new(0x1a2b)).to_string();
     assert_eq!(text, "GID ::ffff:10.0.0.1 QPN 0x000011 PSN 0x001a2b");
+}
+
+#[test]
+fn v120_an_endpoint_and_remote_memory_survive_every_form() {
+    let gid = Gid::from_ip([10, 0, 0, 1].into());
+    let plain = Endpoint::new(gid, Qpn::new(0x00ff_ffff), Psn::new(0));
+    let told = Endpoint { mtu: Some(Mtu::M256), ..plain };
+    for end in [plain, told] {
+        assert_eq!(end.to_string().parse(), Ok(end));
+        assert_eq!(Endpoint::from_bytes(&end.to_bytes()), Ok(end));
+        let json = serde_json::to_string(&end).unwrap();
+        assert_eq!(serde_json::from_str::<Endpoint>(&json).unwrap(), end);
+    }
+    let there = RemoteSlice::new(u64::MAX, Rkey(0xdead_beef), 1 << 40);
+    assert_eq!(there.to_string().parse(), Ok(there));
+    assert_eq!(RemoteSlice::from_bytes(&there.to_bytes()), there);
+    let json = serde_json::to_string(&there).unwrap();
+    assert_eq!(serde_json::from_str::<RemoteSlice>(&json).unwrap(), there);
+}
+
+#[test]
+fn v120_text_of_a_peer_that_is_no_endpoint_is_refused() {
+    let good = "GID ::1 QPN 0x000011 PSN 0x001a2b MTU 1024";
+    assert!(good.parse::<Endpoint>().is_ok());
+    for bad in [
+        "",
+        "GID",
+        "GID ::1 QPN 0x000011",
+        "GID ::x QPN 0x000011 PSN 0x001a2b",
+        "GID ::1 QPN 17 PSN 0x001a2b",
+        "GID ::1 QPN 0x1000000 PSN 0x001a2b",
+        "GID ::1 QPN 0x+11 PSN 0x001a2b",
+        "GID ::1 QPN 0x000011 PSN 0x001a2b MTU 1500",
+        "GID ::1 QPN 0x000011 PSN 0x001a2b MTU",
+        "GID ::1 QPN 0x000011 PSN 0x001a2b MTU 1024 more",
+        "GID ::1 QPN 0x000011 PSN 0x001a2b more",
+    ] {
+        let error = bad.parse::<Endpoint>().expect_err(bad);
+        assert!(error.to_string().contains("is not an endpoint"), "{error}");
+    }
+    for bad in ["", "4 bytes", "4 bytes at 0x under rkey 0x", "+4 bytes at 0x1 under rkey 0x1"] {
+        assert!(bad.parse::<RemoteSlice>().is_err(), "{bad}");
+    }
+    let mut bytes = good.parse::<Endpoint>().unwrap().to_bytes();
+    bytes[16] = 6;
+    assert!(Endpoint::from_bytes(&bytes).is_err(), "there is no MTU with code 6");
+    let long = "\u{1b}[31m".repeat(1000).parse::<Endpoint>().expect_err("no endpoint");
+    assert!(long.to_string().len() < 1000 && !long.to_string().contains('\u{1b}'));
+}
+
+#[test]
+fn v121_a_connection_takes_the_smaller_mtu_of_both_ends() {
+    let net = Net::fabric();
+    let mtu_of = |peer: Option<Mtu>, wanted: Option<Mtu>| {
+        let side = Side::new(&net, QpType::Rc);
+        let peer = Endpoint { mtu: peer, ..side.qp.endpoint() };
+        let options = ConnectOptions { mtu: wanted, ..ConnectOptions::default() };
+        side.qp.connect(&peer, &options).unwrap();
+        (side.context.query_port().active_mtu, side.qp.query().unwrap().path_mtu)
+    };
+    let (active, agreed) = mtu_of(Some(Mtu::M512), None);
+    assert_eq!((active, agreed), (Mtu::M4096, Mtu::M512));
+    assert_eq!(mtu_of(None, None).1, active, "nothing was told");
+    assert_eq!(mtu_of(Some(Mtu::M512), Some(Mtu::M1024)).1, Mtu::M1024, "the option counts");
+    let told = Side::new(&net, QpType::Rc).qp.endpoint().mtu;
+    assert_eq!(told, Some(active));
 }

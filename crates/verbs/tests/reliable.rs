@@ -132,7 +132,7 @@ fn atomic_write_and_flush(net: &Net) {
     assert_eq!(b.mr.load_u64(16).unwrap(), 0x0102_0304_0506_0708);
     a.send(SendWr::flush(2, b.mr.remote(), Access::FLUSH_GLOBAL).signaled());
     assert_eq!(a.done().opcode, WcOpcode::Flush);
-    a.send(SendWr::flush_region(3, b.mr.remote(), Access::FLUSH).signaled());
+    a.send(SendWr::flush_region(3, b.mr.remote(), Access::FLUSH_GLOBAL).signaled());
     assert_eq!(a.done().opcode, WcOpcode::Flush);
 }
 

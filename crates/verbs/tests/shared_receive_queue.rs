@@ -96,10 +96,10 @@ fn datagrams_take_from_the_pool_as_well(net: &Net) {
 }
 
 #[test]
-fn sizes_are_checked_and_b41_a_failed_resize_changes_nothing() {
+fn v100_b41_sizes_are_checked_and_a_failed_resize_changes_nothing() {
     let (server, srq) = server(&Net::fabric(), 6);
     assert!(server.pd.create_srq(0, 1).unwrap_err().to_string().contains("max_wr = 0"));
-    assert!(server.pd.create_srq(1, 28).unwrap_err().to_string().contains("max_sge = 28"));
+    assert!(server.pd.create_srq(1, 33).unwrap_err().to_string().contains("max_sge = 33"));
     let error = srq.resize(5).unwrap_err();
     assert!(error.to_string().contains("6 work requests wait"), "{error}");
     assert_eq!(srq.query().max_wr, 16);

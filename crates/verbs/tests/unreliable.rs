@@ -98,7 +98,7 @@ fn ud_to_the_own_device(net: &Net) {
 }
 
 #[test]
-fn ud_multicast_reaches_all_members_and_nobody_else() {
+fn b27_ud_multicast_reaches_all_members_and_nobody_else() {
     let net = Net::fabric();
     let group = IpAddr::from([239, 9, 9, 9]);
     let sides: Vec<_> = (0..4).map(|_| Side::new(&net, QpType::Ud)).collect();

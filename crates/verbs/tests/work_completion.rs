@@ -162,3 +162,16 @@ fn waiting_in_vain_says_what_to_check() {
     assert_eq!(error.waited, MOMENT);
     has(&error.to_string(), &["signalled", "connected"]);
 }
+
+#[test]
+fn v122_an_error_that_main_returns_prints_its_sentence() {
+    let error = ConnectError::Datagram;
+    assert_eq!(format!("{error:?}"), error.to_string());
+    let boxed: Box<dyn std::error::Error> = Box::new(WaitError { waited: PATIENCE });
+    assert_eq!(format!("{boxed:?}"), boxed.to_string());
+    let failed = WorkCompletion { status: WcStatus::RemInvReqErr, ..WorkCompletion::default() };
+    let error = failed.result().expect_err("it failed");
+    assert_eq!(format!("{error:?}"), error.to_string());
+    let open = Context::builder().address([198, 51, 100, 1]).open().expect_err("not here");
+    assert_eq!(format!("{open:?}"), open.to_string());
+}

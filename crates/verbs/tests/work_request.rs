@@ -54,7 +54,7 @@ fn b36_the_good_before_the_bad_is_posted_and_the_rest_is_not() {
 }
 
 #[test]
-fn a_datagram_needs_a_destination_of_its_own_domain() {
+fn v104_a_datagram_needs_a_destination_of_its_own_domain() {
     let (a, b, ah) = datagram_pair(&Net::fabric());
     let missing = reason(&a, SendWr::send(1, &[]));
     assert!(missing.to_string().contains("address handle"), "{missing}");
@@ -63,7 +63,7 @@ fn a_datagram_needs_a_destination_of_its_own_domain() {
 }
 
 #[test]
-fn a_full_queue_is_refused_and_takes_more_later() {
+fn v108_a_full_queue_is_refused_and_takes_more_later() {
     let (a, b) = pair(&Net::fabric(), QpType::Rc);
     // The peer has no receive: nothing completes.
     let mut posted = 0;
@@ -81,7 +81,7 @@ fn a_full_queue_is_refused_and_takes_more_later() {
 }
 
 #[test]
-fn a_message_beyond_2_31_is_refused() {
+fn r25_a_message_beyond_2_31_is_refused() {
     let (a, b) = pair(&Net::fabric(), QpType::Rc);
     let huge = a.mr.sge(0..1 << 40);
     let error = reason(&a, SendWr::write(1, &[huge], b.mr.remote()));
@@ -89,7 +89,7 @@ fn a_message_beyond_2_31_is_refused() {
 }
 
 #[test]
-fn an_empty_list_is_no_error() {
+fn v109_an_empty_list_is_no_error() {
     let (a, _b) = pair(&Net::fabric(), QpType::Rc);
     a.qp.post_send(&[]).unwrap();
     a.qp.post_recv(&[]).unwrap();

@@ -126,7 +126,7 @@ fn x1_neither_end_does_what_the_other_does() {
 }
 
 #[test]
-fn objects_of_xrc_and_others_do_not_go_together() {
+fn v110_objects_of_xrc_and_others_do_not_go_together() {
     let net = Net::fabric();
     let server = server(&net, 1);
     let build = |qp_type, srq: &SharedReceiveQueue| {

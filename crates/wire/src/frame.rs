@@ -19,6 +19,7 @@ use etherparse::{
 
 pub use build::{write_ethernet, write_ipv4_udp, write_ipv6_udp};
 pub use error::FrameError;
+use integrity::frame_icrc;
 pub use integrity::verify_frame_icrc;
 pub use network::{Ipv4, Ipv6, Network, UdpPorts};
 
@@ -53,6 +54,11 @@ impl Frame<'_> {
     /// True if the ICRC is right: [`verify_frame_icrc`].
     pub fn icrc_is_right(&self) -> bool {
         verify_frame_icrc(self)
+    }
+
+    /// The ICRC that its bytes should have, as it reads in little-endian order; `None` if there is no room for one.
+    pub fn expected_icrc(&self) -> Option<u32> {
+        frame_icrc(self)
     }
 
     /// Addresses and ports as the ICRC functions take them; `None` for RoCEv1.
@@ -114,6 +120,9 @@ pub fn parse_ip(bytes: &[u8]) -> Result<Frame<'_>, FrameError> {
     }
 }
 
+/// Extension headers that are followed.
+const MAX_EXTENSIONS: usize = 8;
+
 /// Lengths of the link layer.
 struct Ethernet;
 
@@ -156,6 +165,7 @@ fn parse_ipv4(
 ) -> Result<Frame<'_>, FrameError> {
     let rest = bytes.get(at..).unwrap_or(&[]);
     check_version(rest, at, 4)?;
+    check_protocol(rest, 9, "IPv4 protocol", at)?;
     if let Some(ihl) = rest.first().map(|byte| byte & 0x0f)
         && ihl != 5
     {
@@ -165,10 +175,6 @@ fn parse_ipv4(
         Ipv4HeaderSlice::from_slice(rest).map_err(|_| truncated("IPv4", at, bytes, Ipv4::LEN))?;
     if header.is_fragmenting_payload() {
         return Err(FrameError::Fragment { field: "IPv4 fragment offset", offset: at + 6 });
-    }
-    if header.protocol() != IpNumber::UDP {
-        let found = u16::from(header.protocol().0);
-        return Err(FrameError::NotRoce { field: "IPv4 protocol", offset: at + 9, found });
     }
     let total = usize::from(header.total_len());
     let packet = bounded(bytes, at, total, "IPv4 total length", at + 2)?;
@@ -192,6 +198,7 @@ fn parse_ipv6(
         IpNumber::UDP => {}
         IpNumber::IPV6_FRAGMENTATION_HEADER => return Err(FrameError::Fragment { field, offset }),
         other if other.is_ipv6_ext_header_value() => {
+            check_upper(rest, at)?;
             return Err(FrameError::IpOptions { field, offset, found: other.0 });
         }
         IpNumber(found) => {
@@ -202,6 +209,40 @@ fn parse_ipv6(
     let packet = bounded(bytes, at, total, "IPv6 payload length", at + 4)?;
     let frame = parse_udp(packet, at, Ipv6::LEN, Network::V6(Ipv6::of(&header)), vlan)?;
     check_port(frame, at + Ipv6::LEN, port)
+}
+
+/// Refuses what carries something else than UDP: whatever else is wrong with it, it is no RoCE.
+fn check_protocol(
+    rest: &[u8],
+    place: usize,
+    field: &'static str,
+    at: usize,
+) -> Result<(), FrameError> {
+    match rest.get(place) {
+        Some(&found) if IpNumber(found) != IpNumber::UDP => {
+            Err(FrameError::NotRoce { field, offset: at + place, found: u16::from(found) })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Looks behind the extension headers of IPv6, as far as they can be followed, for something else than UDP.
+fn check_upper(rest: &[u8], at: usize) -> Result<(), FrameError> {
+    let (mut named_at, mut header) = (6, Ipv6::LEN);
+    for _ in 0..MAX_EXTENSIONS {
+        let unit = match rest.get(named_at).map(|number| IpNumber(*number)) {
+            None | Some(IpNumber::IPV6_FRAGMENTATION_HEADER) => return Ok(()),
+            Some(IpNumber::AUTHENTICATION_HEADER) => 4,
+            Some(number) if number.is_ipv6_ext_header_value() => 8,
+            Some(_) => return check_protocol(rest, named_at, "IPv6 next header", at),
+        };
+        let Some(&units) = rest.get(header + 1) else {
+            return Ok(());
+        };
+        // The length does not count the first 8 bytes.
+        (named_at, header) = (header, header + 8 + usize::from(units) * unit);
+    }
+    Ok(())
 }
 
 fn check_version(rest: &[u8], offset: usize, version: u8) -> Result<(), FrameError> {

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ipv4_addresses_are_mapped_and_come_back() {
+    fn e9_ipv4_addresses_are_mapped_and_come_back() {
         let ip: IpAddr = "10.77.0.11".parse().unwrap();
         let gid = Gid::from_ip(ip);
         assert_eq!(&gid.to_wire_hex(), b"00000000000000000000ffff0a4d000b");

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ipv4_header_has_a_valid_checksum() {
+    fn e12_ipv4_header_has_a_valid_checksum() {
         let (src, dst) = ([10, 77, 0, 12].into(), [10, 77, 0, 11].into());
         let area = ud_grh_area(src, dst, 0x8882, 64, 0, 136);
         assert_eq!(area[..20], [0; 20]);
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn ipv6_header_fills_the_area() {
+    fn e12_ipv6_header_fills_the_area() {
         let ip = |last| IpAddr::from([0x20, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last]);
         let area = ud_grh_area(ip(1), ip(2), 9, 255, 0xb8, 100);
         assert_eq!(area[..8], [0x6b, 0x80, 0, 0, 0, 100, 17, 255]);

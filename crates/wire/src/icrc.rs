@@ -22,8 +22,8 @@ pub(crate) const DUMMY_CRC: u32 = 0x2144_df1c;
 const DUMMY_LEN: u64 = 8;
 /// UDP header.
 const UDP_LEN: usize = 8;
-/// Bytes of the ICRC itself.
-pub(crate) const ICRC_LEN: usize = 4;
+/// Bytes of the ICRC.
+pub const ICRC_LEN: usize = 4;
 const IPV4_LEN: usize = 20;
 const IPV6_LEN: usize = 40;
 const BTH_LEN: usize = 12;

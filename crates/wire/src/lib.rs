@@ -57,8 +57,8 @@ pub use grh::Grh;
 pub use grh_area::{GRH_AREA_LEN, ud_grh_area};
 pub use header::{Header, HeaderWriter};
 pub use icrc::{
-    CrcMethod, Flow, FlowIcrc, IcrcVerdict, crc_method, icrc, icrc_bitwise, icrc_v1, recover,
-    set_crc_method, verify,
+    CrcMethod, Flow, FlowIcrc, ICRC_LEN, IcrcVerdict, crc_method, icrc, icrc_bitwise, icrc_v1,
+    recover, set_crc_method, verify,
 };
 pub use ieth::Ieth;
 pub use immdt::ImmDt;
@@ -66,7 +66,7 @@ pub use mtu::Mtu;
 pub use opcode::{
     HeaderSet, Opcode, OpcodeInfo, Operation, PayloadRule, Position, Service, opcode_for,
 };
-pub use packet::{ICRC_LEN, Packet, ParseError};
+pub use packet::{Packet, ParseError};
 pub use psn::Psn;
 pub use qpn::Qpn;
 pub use rdeth::Rdeth;

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn link_mtu_leaves_room_for_headers() {
+    fn e13_link_mtu_leaves_room_for_headers() {
         assert_eq!(Mtu::largest_for_link(1500), Some(Mtu::M1024));
         assert_eq!(Mtu::largest_for_link(9000), Some(Mtu::M4096));
         assert_eq!(Mtu::largest_for_link(4176), Some(Mtu::M4096));

@@ -325,6 +325,14 @@ impl fmt::Display for Opcode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.info() {
             Some(info) => f.write_str(info.name),
+            // RD, which RoCE does not have; some NICs use its numbers for a service of their own (DC).
+            None if self.0 >> 5 == 2 => match Opcode(self.0 & 0x1f).info() {
+                Some(info) => {
+                    let operation = info.name.trim_start_matches("RC_");
+                    write!(f, "opcode {:#04x} (RD or DC {operation})", self.0)
+                }
+                None => write!(f, "opcode {:#04x} (RD or DC)", self.0),
+            },
             None => write!(f, "opcode {:#04x}", self.0),
         }
     }

@@ -3,12 +3,9 @@
 use core::fmt;
 
 use crate::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, DropReason, Feth, Header, HeaderSet, Ieth, ImmDt,
-    OpcodeInfo, Reth, XrcEth,
+    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, DropReason, Feth, Header, HeaderSet, ICRC_LEN, Ieth,
+    ImmDt, Opcode, OpcodeInfo, Reth, XrcEth,
 };
-
-/// Bytes of the ICRC.
-pub const ICRC_LEN: usize = 4;
 
 /// A packet whose headers fit its length. The ICRC has not been looked at.
 #[derive(Debug, Clone, Copy)]
@@ -77,7 +74,7 @@ impl fmt::Display for ParseError {
                 write!(f, "{got} bytes behind UDP, but BTH and ICRC take {need}")
             }
             ParseError::UnknownOpcode { opcode } => {
-                write!(f, "BTH offset 0: opcode {opcode:#04x} is not defined")
+                write!(f, "BTH offset 0: {} is not defined", Opcode(opcode))
             }
             ParseError::HeadersDoNotFit { name, got, need } => {
                 write!(f, "{name}: {got} bytes, but headers, pad and ICRC take {need}")

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::{AtomicEth, Opcode, Operation, Packet, Reth, SyndromeKind, rnr_timer_us};
+use crate::{AtomicEth, Opcode, Operation, Packet, Reth, SyndromeKind, credit_count, rnr_timer_us};
 
 /// A packet with the verdict on its ICRC; its `Display` is one line, as in
 /// `RC_WRITE_FIRST qpn 0x000011 psn 0x1a2b va 0x1000 rkey 0x783 len 65536 payload 1024 icrc ok`.
@@ -88,8 +88,10 @@ fn write_atomic(
 
 fn write_syndrome(f: &mut fmt::Formatter<'_>, kind: SyndromeKind) -> fmt::Result {
     match kind {
-        SyndromeKind::Ack { credits: 31 } => f.write_str(" ack"),
-        SyndromeKind::Ack { credits } => write!(f, " ack credits {credits}"),
+        SyndromeKind::Ack { credits } => match credit_count(credits) {
+            None => f.write_str(" ack"),
+            Some(count) => write!(f, " ack credits {count}"),
+        },
         SyndromeKind::Rnr { timer } => write!(f, " rnr wait {} us", rnr_timer_us(timer)),
         SyndromeKind::Nak(code) => write!(f, " nak {}", code.name()),
         SyndromeKind::ReservedNak(code) => write!(f, " nak reserved {code}"),

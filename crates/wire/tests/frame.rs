@@ -40,7 +40,7 @@ fn tag(tags: &[u8], bytes: &mut Vec<u8>) {
 }
 
 #[test]
-fn a27_whole_frames_are_read() {
+fn e1_a27_whole_frames_are_read() {
     assert_eq!(v4(|_| {}), Ok(None));
     assert_eq!(v6(|_| {}), Ok(None));
     // Ethernet padding behind the packet is no part of it.
@@ -54,7 +54,7 @@ fn a27_whole_frames_are_read() {
 }
 
 #[test]
-fn a27_fragments_and_options() {
+fn e3_e4_a27_fragments_and_options() {
     let (field, offset) = ("IPv4 fragment offset", 20);
     assert_eq!(v4(|b| b[20] |= 0x20), Err(FrameError::Fragment { field, offset }));
     assert_eq!(v4(|b| b[21] = 1), Err(FrameError::Fragment { field, offset }));
@@ -66,12 +66,13 @@ fn a27_fragments_and_options() {
     assert_eq!(v6(|b| b[20] = 44), Err(FrameError::Fragment { field, offset }));
     for found in [0, 43, 51, 60] {
         let error = FrameError::IpOptions { field, offset, found };
-        assert_eq!(v6(|b| b[20] = found), Err(error));
+        let change = |b: &mut Vec<u8>| (b[20], b[54], b[55]) = (found, 17, 0);
+        assert_eq!(v6(change), Err(error));
     }
 }
 
 #[test]
-fn a27_lengths_that_do_not_agree() {
+fn e5_a27_lengths_that_do_not_agree() {
     let wrong =
         |field, offset, found, room| Err(FrameError::LengthMismatch { field, offset, found, room });
     assert_eq!(v4(|b| b[39] -= 1), wrong("UDP length", 38, 27, 28));
@@ -87,7 +88,7 @@ fn a27_lengths_that_do_not_agree() {
 }
 
 #[test]
-fn a27_other_traffic() {
+fn e1_a27_other_traffic() {
     let other = |field, offset, found| Err(FrameError::NotRoce { field, offset, found });
     assert_eq!(v4(|b| b[37] = 0), other("UDP destination port", 36, 0x1200));
     assert_eq!(v4(|b| b[23] = 6), other("IPv4 protocol", 23, 6));
@@ -100,7 +101,7 @@ fn a27_other_traffic() {
 }
 
 #[test]
-fn a27_one_vlan_tag_is_read_and_stacked_ones_are_refused() {
+fn e2_a27_one_vlan_tag_is_read_and_stacked_ones_are_refused() {
     assert_eq!(v4(|b| tag(&[0x81, 0, 0x20, 5], b)), Ok(Some(5)));
     assert_eq!(v6(|b| tag(&[0x81, 0, 0xef, 0xff], b)), Ok(Some(0xfff)));
     let stacked = Err(FrameError::StackedVlan { offset: 12 });
@@ -113,9 +114,75 @@ fn a27_one_vlan_tag_is_read_and_stacked_ones_are_refused() {
     assert_eq!(write_ethernet(&mut out, [2; 6], [4; 6], Some(4096), 0x0800), None);
 }
 
+/// Options and extension headers in front of something else than UDP, fragments of it: no RoCE at all.
+#[test]
+fn e40_other_traffic_with_options_is_not_roce() {
+    let not_roce = |result: Result<Option<u16>, FrameError>| matches!(result, Err(error @ FrameError::NotRoce { .. }) if error.drop_reason() == DropReason::NotRoce);
+    // IGMP with a router alert; a fragment of ICMP.
+    assert!(not_roce(v4(|b| (b[14], b[23]) = (0x46, 2))));
+    assert!(not_roce(v4(|b| (b[20], b[23]) = (0x20, 1))));
+    // Multicast listener reports: ICMPv6 behind a hop-by-hop header of 8 bytes.
+    assert!(not_roce(v6(|b| (b[20], b[54], b[55]) = (0, 58, 0))));
+    let field = "IPv6 next header";
+    let error = FrameError::NotRoce { field, offset: 62, found: 58 };
+    let two = |b: &mut Vec<u8>| (b[20], b[54], b[55], b[62]) = (0, 60, 0, 58);
+    assert_eq!(v6(two), Err(error));
+    // UDP behind an authentication header, whose length counts words; one that leads out of the frame; a chain
+    // without end.
+    let options = |result| matches!(result, Err(FrameError::IpOptions { .. }));
+    assert!(options(v6(|b| (b[20], b[54], b[55], b[66]) = (51, 60, 1, 17))));
+    assert!(options(v6(|b| (b[20], b[54], b[55]) = (0, 60, 255))));
+    assert!(options(v6(
+        |b| (b[20], b[54], b[55], b[62], b[63], b[70], b[71]) = (0, 0, 0, 0, 0, 0, 0)
+    )));
+}
+
+/// RoCE leaves the UDP checksum at 0, hardware may not, and offload leaves half of it: the ICRC decides.
+#[test]
+fn e6_a27_a_udp_checksum_right_wrong_or_absent_changes_nothing() {
+    let mut bytes = vec![0; 14 + 28 + 20];
+    let (src, dst) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+    let ip = Ipv4 { src, dst, id: 7, ttl: 64, tos: 0, df: true };
+    write_ethernet(&mut bytes, [2; 6], [4; 6], None, 0x0800);
+    write_ipv4_udp(&mut bytes[14..], &ip, PORTS, 20);
+    bytes[42] = Opcode::RC_ACKNOWLEDGE.0;
+    let icrc = parse_ethernet(&bytes).unwrap().expected_icrc().unwrap();
+    bytes[58..].copy_from_slice(&icrc.to_le_bytes());
+    let udp = etherparse::UdpHeader::from_slice(&bytes[34..]).unwrap().0;
+    let right = udp.calc_checksum_ipv4_raw(src.octets(), dst.octets(), &bytes[42..]).unwrap();
+    for checksum in [0, right, right ^ 1, 0xffff, 0x1234] {
+        bytes[40..42].copy_from_slice(&checksum.to_be_bytes());
+        let frame = parse_ethernet(&bytes).unwrap();
+        assert!(frame.icrc_is_right() && Packet::parse(frame.transport).is_ok(), "{checksum:#x}");
+    }
+    bytes[43] ^= 1;
+    let frame = parse_ethernet(&bytes).unwrap();
+    assert!(!frame.icrc_is_right() && frame.expected_icrc().is_some_and(|right| right != icrc));
+}
+
+#[test]
+fn the_expected_icrc_needs_room() {
+    let short = v4(|b| {
+        b.truncate(14 + 28 + 20);
+        (b[17], b[39]) = (28 + 3, 8 + 3);
+        assert_eq!(parse_ethernet(b).unwrap().expected_icrc(), None);
+        (b[17], b[39]) = (28 + 20, 8 + 20);
+    });
+    assert_eq!(short, Ok(None));
+}
+
+#[test]
+fn opcodes_of_services_that_roce_lacks_have_names() {
+    let names = [0x46, 0x55, 0xc0].map(|code| Opcode(code).to_string());
+    assert_eq!(
+        names,
+        ["opcode 0x46 (RD or DC WRITE_FIRST)", "opcode 0x55 (RD or DC)", "opcode 0xc0"]
+    );
+}
+
 /// Cut anywhere, a frame is refused with the place where it was cut.
 #[test]
-fn a27_truncation_at_every_length() {
+fn e5_a27_truncation_at_every_length() {
     for length in 0..62 {
         let error = v4(|b| b.truncate(length)).unwrap_err();
         let wanted = match length {
@@ -183,7 +250,7 @@ fn v1() -> (Grh, Vec<u8>) {
 }
 
 #[test]
-fn roce_v1_frames_have_a_grh() {
+fn e14_roce_v1_frames_have_a_grh() {
     let (grh, mut bytes) = v1();
     let parsed = parse_ethernet(&bytes).unwrap();
     assert_eq!((parsed.ip, parsed.udp, parsed.flow()), (Network::Grh(grh), None, None));
@@ -198,7 +265,7 @@ fn roce_v1_frames_have_a_grh() {
 }
 
 #[test]
-fn roce_v1_frames_that_are_none() {
+fn e14_roce_v1_frames_that_are_none() {
     let read = |at: usize, value: u8| {
         let (_, mut bytes) = v1();
         bytes[at] = value;
@@ -213,7 +280,7 @@ fn roce_v1_frames_that_are_none() {
 }
 
 #[test]
-fn another_roce_port_is_read_where_it_is_asked_for() {
+fn e1_another_roce_port_is_read_where_it_is_asked_for() {
     let mut bytes = vec![0; 14 + 28 + 20];
     let (src, dst) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
     let ip = Ipv4 { src, dst, id: 7, ttl: 64, tos: 0, df: true };

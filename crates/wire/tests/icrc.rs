@@ -22,7 +22,7 @@ fn sealed(flow: &Flow, id: u16, payload: usize) -> Vec<u8> {
 }
 
 #[test]
-fn addresses_ports_identification_and_length_are_covered() {
+fn e10_addresses_ports_identification_and_length_are_covered() {
     let packet = sealed(&flow(), 7, 32);
     assert!(verify(&flow(), 7, &packet));
     assert!(!verify(&flow(), 8, &packet));
@@ -64,7 +64,7 @@ fn b28_alignment_and_byte_order_do_not_matter() {
 }
 
 #[test]
-fn identifications_are_recovered_at_every_length() {
+fn e11_identifications_are_recovered_at_every_length() {
     for payload in (0..4200).step_by(13) {
         let packet = sealed(&flow(), 0xbeef, payload);
         assert_eq!(recover(&flow(), &[0, 1], &packet), IcrcVerdict::Solved(0xbeef));

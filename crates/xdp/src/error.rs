@@ -26,10 +26,11 @@ pub enum XdpError {
     #[error("{0} carries no Ethernet frames, which AF_XDP needs: use another datapath such as udp")]
     NotEthernet(String),
     /// The kernel forbids it.
+    // Not setcap(8): the dynamic linker ignores LD_PRELOAD for a program that has capabilities by its file.
     #[error(
-        "{what} is not permitted: AF_XDP needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF; run as \
-         root, give them with `setcap cap_net_admin,cap_net_raw,cap_bpf+ep PROGRAM`, or use another \
-         datapath such as udp"
+        "{what} is not permitted: AF_XDP needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF; run it as root, give them with \
+         `sudo setpriv --reuid=$USER --regid=$(id -g) --init-groups --inh-caps=+net_admin,+net_raw,+bpf \
+         --ambient-caps=+net_admin,+net_raw,+bpf COMMAND`, or use another datapath such as udp"
     )]
     Permission {
         /// What was tried.
@@ -176,5 +177,18 @@ impl XdpError {
             Self::System { source, .. } => return source.raw_os_error().unwrap_or(libc::EIO),
         };
         errno.raw_os_error()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn v133_a_missing_right_names_remedies_that_also_reach_a_preloaded_library() {
+        let text = XdpError::explain("an AF_XDP socket", Errno::PERM.into()).to_string();
+        assert!(text.contains("as root") && text.contains("udp"), "{text}");
+        assert!(text.contains("--ambient-caps=+net_admin,+net_raw,+bpf"), "{text}");
+        assert!(!text.contains("setcap"), "{text}");
     }
 }

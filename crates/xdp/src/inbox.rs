@@ -99,7 +99,10 @@ impl HandOver<'_, '_> {
                 self.unload_train(&train);
             }
             Ok(packet) => self.give(packet),
-            Err(_) => self.drop_one(),
+            Err(refused) => {
+                self.left = self.left.saturating_sub(1);
+                refused.count(self.stats);
+            }
         }
         self.wants_more()
     }
@@ -122,11 +125,6 @@ impl HandOver<'_, '_> {
         self.stats.rx_bytes += packet.payload.len() as u64;
         (self.sink)(packet);
     }
-
-    fn drop_one(&mut self) {
-        self.left = self.left.saturating_sub(1);
-        self.stats.rx_dropped += 1;
-    }
 }
 
 /// What the receiver of a packet that we send would see.
@@ -140,6 +138,7 @@ fn as_received<'a>(route: &Route, payload: &'a [u8]) -> RxPacket<'a> {
         hop_limit: route.hop_limit.max(1),
         ip_id: if route.dst.is_ipv4() { IpId::Known(0) } else { IpId::NotPresent },
         icrc_checked: false,
+        fate: None,
         payload,
     }
 }
@@ -147,6 +146,7 @@ fn as_received<'a>(route: &Route, payload: &'a [u8]) -> RxPacket<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use uroce_wire::{Ipv4, UdpPorts, write_ethernet, write_ipv4_udp};
 
     #[test]
     fn a_packet_to_ourselves_looks_like_one_that_came_from_outside() {
@@ -156,5 +156,37 @@ mod tests {
         let plain: SocketAddr = "[fe80::1]:4791".parse().expect("address");
         assert_eq!((seen.src, seen.dst, seen.payload), (plain, plain, &b"bytes"[..]));
         assert_eq!((seen.hop_limit, seen.traffic_class, seen.ip_id), (1, 3, IpId::NotPresent));
+    }
+
+    /// A frame to 10.0.0.1 with 8 bytes behind UDP.
+    fn frame() -> Vec<u8> {
+        let mut bytes = vec![0; 50];
+        let (src, dst) = ([10, 0, 0, 9].into(), [10, 0, 0, 1].into());
+        let ip = Ipv4 { src, dst, id: 1, ttl: 64, tos: 0, df: true };
+        write_ethernet(&mut bytes, [2; 6], [4; 6], None, 0x0800).expect("room");
+        let ports = UdpPorts { src: 50_000, dst: 4791 };
+        write_ipv4_udp(&mut bytes[14..], &ip, ports, 8).expect("room");
+        bytes
+    }
+
+    #[test]
+    fn e41_each_malformed_frame_is_counted_under_its_reason() {
+        let reader = FrameReader::new("10.0.0.1:4791".parse().expect("address"));
+        let mut inbox = Inbox::new(reader, false);
+        let mut stats = DatapathStats::default();
+        let mut drop = |change: fn(&mut Vec<u8>)| {
+            let mut frame = frame();
+            change(&mut frame);
+            inbox.hand_over(8, &mut stats, &mut |_| {}).unload(&frame);
+            stats
+        };
+        assert_eq!((drop(|_| {}).rx_packets, drop(|_| {}).rx_dropped), (1, 0));
+        assert_eq!(drop(|f| f[20] |= 0x20).rx_refused.fragment, 1);
+        assert_eq!(drop(|f| f[14] = 0x46).rx_refused.ip_options, 1);
+        assert_eq!(drop(|f| f[39] += 1).rx_refused.bad_length, 1);
+        assert_eq!(drop(|f| f.truncate(20)).rx_refused.too_short, 1);
+        assert_eq!(drop(|f| f[23] = 6).rx_refused.not_roce, 1);
+        let all = drop(|f| f[33] = 2);
+        assert_eq!((all.rx_dropped, all.refused().iter().map(|(_, n)| n).sum()), (6, 5u64));
     }
 }

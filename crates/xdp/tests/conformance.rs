@@ -35,12 +35,12 @@ fn full_batches_of_many_sizes_arrive_whole_and_in_order() {
 }
 
 #[test]
-fn the_header_fields_arrive_as_sent() {
+fn e7_e8_the_header_fields_arrive_as_sent() {
     for_all(checks::the_header_fields_arrive_as_sent);
 }
 
 #[test]
-fn the_promised_source_port_is_the_real_one_and_stays() {
+fn e16_the_promised_source_port_is_the_real_one_and_stays() {
     for_all(checks::the_promised_source_port_is_the_real_one_and_stays);
 }
 

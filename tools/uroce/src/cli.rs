@@ -14,7 +14,7 @@ const AFTER: &str = "\
 Exit codes: 0 all well (also after Ctrl-C, if something was measured), 1 the test failed, \
 2 wrong usage, 3 this machine lacks something, 4 the peer is missing or went away.
 Environment: UROCE_DEVICE (name or address), UROCE_DATAPATH, UROCE_ENGINES, UROCE_PCAP, \
-UROCE_LOG, NO_COLOR. Flags win.";
+UROCE_LOG, NO_COLOR. Flags win. `uroce run` passes them on.";
 
 /// A software RDMA NIC (RoCEv2) in userspace: no kernel module, no root.
 #[derive(Debug, Parser)]
@@ -42,27 +42,26 @@ pub struct Global {
     #[arg(long, global = true, value_name = "PORT", default_value_t = uroce_device::ROCE_PORT,
           value_parser = clap::value_parser!(u16).range(1..))]
     pub roce_port: u16,
-    /// How packets travel; auto takes the fastest that is permitted, `uroce devinfo -v` says which
-    /// and why [default: auto]
+    /// How packets travel; auto is udp, and the others are used only when they are named: `uroce devinfo -v`
+    /// says why [default: auto]
     #[arg(long, global = true, value_name = "HOW",
           value_parser = PossibleValuesParser::new(DatapathChoice::NAMES).try_map(read_datapath))]
     pub datapath: Option<DatapathChoice>,
-    /// Engines of each device, which work side by side on cores of their own (with --datapath xdp each needs a
-    /// queue of the interface): `perf -q` spreads its queue pairs over them, programs under `run` see as many
-    /// completion vectors [default: 1]
+    /// Engines of each device, each on a core of its own; see `perf -q` and README [default: 1]
     #[arg(long, global = true, value_name = "N",
           value_parser = clap::value_parser!(u8).range(1..=i64::from(MAX_ENGINES)))]
     pub engines: Option<u8>,
-    /// Record every packet of this process into a pcapng file
+    /// Record every packet into a pcapng file, with comments on drops and repetitions. %p in the name becomes
+    /// the process id; so does a name that another process records to (docs/captures.md)
     #[arg(long, global = true, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
     /// Drop so many percent of the received packets at random, to see what loss does
     #[arg(long, global = true, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
     pub drop: f64,
-    /// Say what happens inside: error, warn, info, debug, trace (on stderr)
+    /// Say what happens inside: off, error, warn, info, debug (on stderr)
     #[arg(long, global = true, value_name = "LEVEL")]
     pub log: Option<String>,
-    /// Print results as JSON
+    /// Print one JSON object, also about a failure
     #[arg(long, global = true)]
     pub json: bool,
 }

@@ -1,8 +1,12 @@
 //! Diagnostics on stderr.
 
-use crate::failure::Failure;
+use crate::failure::{Failure, paint};
 use std::io::IsTerminal;
+use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
+
+/// The most that this build can say: tracing leaves out what is beyond it.
+const MOST: LevelFilter = tracing::level_filters::STATIC_MAX_LEVEL;
 
 /// Starts logging at `level`, or with a filter like `uroce_device=debug`. Without one only warnings
 /// are shown.
@@ -11,11 +15,11 @@ use tracing_subscriber::EnvFilter;
 /// Exit 2 for a level that does not exist.
 pub fn start(level: Option<&str>) -> Result<(), Failure> {
     let level = level.unwrap_or("warn");
-    let filter = parse(level).ok_or_else(|| {
+    let filter = parse(level, MOST).ok_or_else(|| {
         Failure::usage(format!("{level:?} is no log level"))
-            .help("use error, warn, info, debug, trace, or a filter such as uroce_device=debug")
+            .help("use off, error, warn, info, debug, or a filter such as uroce_device=debug")
     })?;
-    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let colour = !paint(std::io::stderr().is_terminal()).0.is_empty();
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -24,10 +28,15 @@ pub fn start(level: Option<&str>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A bare word must be a level; otherwise it would be taken for the name of a module.
-fn parse(level: &str) -> Option<EnvFilter> {
+/// A bare word must be a level; otherwise it would be taken for the name of a module. No level may be above `most`:
+/// tracing would say so in words that mean nothing to a user.
+fn parse(level: &str, most: LevelFilter) -> Option<EnvFilter> {
+    let levels = level.split(',').map(|part| part.rsplit('=').next().unwrap_or(part).trim());
+    if levels.filter_map(|word| word.parse::<LevelFilter>().ok()).any(|level| level > most) {
+        return None;
+    }
     let bare = !level.contains('=') && !level.contains(',');
-    if bare && level.parse::<tracing::level_filters::LevelFilter>().is_err() {
+    if bare && level.parse::<LevelFilter>().is_err() {
         return None;
     }
     EnvFilter::try_new(level).ok()
@@ -40,10 +49,18 @@ mod tests {
     #[test]
     fn levels_and_filters_are_told_from_typing_errors() {
         for good in ["warn", "DEBUG", "off", "uroce_device=debug,info"] {
-            assert!(parse(good).is_some(), "{good}");
+            assert!(parse(good, MOST).is_some(), "{good}");
         }
         for bad in ["shout", "uroce_device=loud"] {
-            assert!(parse(bad).is_none(), "{bad}");
+            assert!(parse(bad, MOST).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn v126_a_level_that_the_build_left_out_is_no_level() {
+        for bad in ["trace", "TRACE", "uroce_device=trace", "info,uroce_device=trace"] {
+            assert!(parse(bad, LevelFilter::DEBUG).is_none(), "{bad}");
+            assert!(parse(bad, LevelFilter::TRACE).is_some(), "{bad}");
         }
     }
 }

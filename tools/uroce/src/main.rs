@@ -18,9 +18,14 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match run(cli::Cli::parse()) {
+    let cli = cli::Cli::parse();
+    let json = cli.global.json;
+    match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
+            if json {
+                report::json::print_failure(&failure);
+            }
             failure.print();
             failure.exit.into()
         }
@@ -30,5 +35,6 @@ fn main() -> ExitCode {
 fn run(cli: cli::Cli) -> Result<(), failure::Failure> {
     let global = cli.global.with_environment()?;
     log::start(global.log.as_deref())?;
-    cmd::run(cli.command, &global)
+    cmd::run(cli.command, &global)?;
+    report::lost()
 }

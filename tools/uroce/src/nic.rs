@@ -77,6 +77,14 @@ impl Nics {
         self.wanted.as_ref().map(open).transpose()
     }
 
+    /// The device that was `named`, else the one that reaches `peer`.
+    ///
+    /// # Errors
+    /// Exit 3.
+    pub fn or_towards(&self, named: Option<Context>, peer: IpAddr) -> Result<Context, Failure> {
+        named.map_or_else(|| self.open_on(address_towards(peer)?), Ok)
+    }
+
     /// A device on `address`, whatever the user named.
     ///
     /// # Errors
@@ -129,6 +137,30 @@ pub fn address_towards(peer: IpAddr) -> Result<IpAddr, Failure> {
     }
 }
 
+/// All devices of this machine.
+///
+/// # Errors
+/// Exit 3 when there are none.
+pub fn all() -> Result<Vec<DeviceInfo>, Failure> {
+    let devices = device_list();
+    if devices.is_empty() {
+        return Err(Failure::environment("no network interface has an address")
+            .help("give one an address with `ip addr add`, or set the loopback interface up"));
+    }
+    Ok(devices)
+}
+
+/// This machine has a device on `address`.
+///
+/// # Errors
+/// Exit 3 if not.
+pub fn check_local(address: IpAddr) -> Result<(), Failure> {
+    uroce_device::interface_of(address).map(drop).ok_or_else(|| {
+        Failure::environment(OpenError::NotLocal(address))
+            .help("`uroce devices` lists the addresses that a device can have")
+    })
+}
+
 /// The device called `name`, or the one with that address.
 ///
 /// # Errors
@@ -179,7 +211,7 @@ fn unopened(address: IpAddr, port: u16, error: &OpenError) -> Failure {
              (127.0.0.2, ...) or another --roce-port at both ends",
         ),
         OpenError::NotLocal(_) => {
-            failure.help("`uroce devices` lists the addresses of this machine")
+            failure.help("`uroce devices` lists the addresses that a device can have")
         }
         _ => failure,
     }

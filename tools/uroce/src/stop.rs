@@ -48,8 +48,12 @@ pub struct Watch<'a> {
     /// Rounds since the clock was read.
     rounds: u32,
     look: Instant,
+    /// Looks since there was progress. Patience is counted in looks and not by the clock: of the time during which
+    /// this process was stopped, or got no processor, the peer is not to blame.
+    quiet: u32,
     grace: Duration,
-    ended: Option<(PeerState, Instant)>,
+    /// The peer spoke or closed, and how many looks ago.
+    ended: Option<u32>,
 }
 
 impl<'a> Watch<'a> {
@@ -63,6 +67,7 @@ impl<'a> Watch<'a> {
             progress: now,
             rounds: 0,
             look: now + LOOK,
+            quiet: 0,
             grace: GRACE,
             ended: None,
         }
@@ -77,6 +82,7 @@ impl<'a> Watch<'a> {
     pub fn progressed(&mut self, now: Instant) -> Result<(), Stop> {
         self.progress = now;
         self.look = now + LOOK;
+        self.quiet = 0;
         self.ended = None;
         self.check_user()
     }
@@ -119,23 +125,25 @@ impl<'a> Watch<'a> {
 
     fn look(&mut self, now: Instant) -> Result<(), Stop> {
         self.look = now + LOOK;
+        self.quiet += 1;
         self.check_user()?;
-        self.check_peer(now)?;
-        self.check_patience(now)
+        self.check_peer()?;
+        self.check_patience()
     }
 
     fn check_user(&self) -> Result<(), Stop> {
         if self.interrupt.is_set() { Err(Stop::Interrupted) } else { Ok(()) }
     }
 
-    fn check_peer(&mut self, now: Instant) -> Result<(), Stop> {
+    fn check_peer(&mut self) -> Result<(), Stop> {
         let state = self.channel.peer_state();
         if state == PeerState::Silent {
             self.ended = None;
             return Ok(());
         }
-        let (_, since) = *self.ended.get_or_insert((state, now));
-        if now.duration_since(since) < self.grace {
+        let ago = self.ended.map_or(0, |looks| looks + 1);
+        self.ended = Some(ago);
+        if ago < looks(self.grace) {
             return Ok(());
         }
         Err(match state {
@@ -146,13 +154,14 @@ impl<'a> Watch<'a> {
 
     fn gone(&self) -> Failure {
         let peer = self.channel.peer();
-        Failure::peer(format!("the peer {peer} went away in the middle of the run"))
-            .help("look for its error message at the other end, and run both ends again")
+        Failure::peer(format!("the peer {peer} went away in the middle of the run")).help(
+            "give both ends the same test, -n and -s; if they have them, its error message at the other end says why",
+        )
     }
 
-    fn check_patience(&self, now: Instant) -> Result<(), Stop> {
+    fn check_patience(&self) -> Result<(), Stop> {
         let patience = if self.reliable { PATIENCE } else { UNRELIABLE_PATIENCE };
-        if now.duration_since(self.progress) < patience {
+        if self.quiet < looks(patience) {
             return Ok(());
         }
         let (peer, seconds) = (self.channel.peer(), patience.as_secs());
@@ -161,10 +170,16 @@ impl<'a> Watch<'a> {
                 .help("give both ends the same test, -n and -s; is it stopped, or does a firewall drop RoCE's UDP port?")
         } else {
             Failure::test(format!("nothing came from {peer} for {seconds} s")).help(
-                "this transport does not repeat lost packets: one was lost, try again or use -c RC",
+                "this transport does not repeat lost packets, and one was lost, or the other end runs another kind of \
+                 test: run the same at both ends, or use a reliable connection (`pingpong rc`, `perf -c RC`)",
             )
         }))
     }
+}
+
+/// So many looks take at least this long.
+fn looks(time: Duration) -> u32 {
+    u32::try_from(time.as_millis() / LOOK.as_millis()).unwrap_or(u32::MAX)
 }
 
 /// The failure that an unsuccessful completion stands for.
@@ -173,5 +188,30 @@ pub fn failed(completion: &WorkCompletion) -> Failure {
         WcStatus::RetryExcErr | WcStatus::RnrRetryExcErr => Exit::Peer,
         _ => Exit::Failed,
     };
-    Failure::new(exit, completion)
+    let failure = Failure::new(exit, completion);
+    match completion.status {
+        WcStatus::RemAccessErr | WcStatus::RemInvReqErr => {
+            failure.help("give both ends the same test, -s, -a and -q: the peer's memory ends where its own test does")
+        }
+        _ => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn v124_time_during_which_the_process_stood_still_is_not_the_peers_fault() {
+        let interrupt = Interrupt::default();
+        let (client, server) = Channel::pair(&interrupt).expect("loopback");
+        let mut watch = Watch::new(&client, &interrupt, true);
+        drop(server);
+        std::thread::sleep(Duration::from_millis(20));
+        // The process stood still for a minute between two looks.
+        let later = Instant::now() + Duration::from_secs(60);
+        assert!(watch.look(later).is_ok() && watch.look(later + 2 * PATIENCE).is_ok());
+        let ended = (0..100).find_map(|_| watch.look(later).err());
+        assert!(matches!(ended, Some(Stop::Failed(failure)) if failure.exit == Exit::Peer));
+    }
 }

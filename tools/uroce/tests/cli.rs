@@ -104,6 +104,11 @@ fn wrong_usage_is_exit_code_2_and_says_what_to_do() {
         "perf write bw -R",
         "perf write bw -m 1000",
         "perf write bw --local host",
+        "perf write bw --local=host",
+        "perf write bw --local=fabric --datapath udp",
+        "completions bash --json",
+        "run --json -- true",
+        "pingpong ud -s 5000 127.0.0.1",
         "pingpong rc -m 100",
         "demo --a 127.0.0.1 --b 127.0.0.1",
         "devices --log shout",
@@ -298,7 +303,7 @@ fn engines_that_there_cannot_be_are_refused_with_a_remedy() {
         "{}",
         stderr(&switch)
     );
-    let shared = run("perf send bw --local udp --engines 2 -q 2 --use-srq --roce-port 24803");
+    let shared = run("perf send bw --local=udp --engines 2 -q 2 --use-srq --roce-port 24803");
     assert_eq!(code(&shared), 2, "{}", stderr(&shared));
     let variable = uroce("devices").env("UROCE_ENGINES", "many").output().expect("built");
     assert_eq!(code(&variable), 2, "{}", stderr(&variable));
@@ -359,7 +364,7 @@ fn the_datapath_is_what_was_asked_for_and_is_shown() {
     for (words, shown) in [
         ("demo --quick --roce-port 24801 --a 127.0.0.71 --b 127.0.0.72 --datapath udp", "over udp"),
         ("demo --quick --datapath loopback", "over loopback"),
-        ("devinfo -v -d 127.0.0.1 --datapath udp", "udp: as asked for"),
+        ("devinfo -v -d 127.0.0.1 --datapath udp", "udp: named by whoever opened the device"),
         ("devinfo -v -d 127.0.0.1", "datapath_choice:"),
     ] {
         let output = run(words);

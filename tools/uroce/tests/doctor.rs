@@ -123,6 +123,22 @@ fn a_link_is_examined_and_its_repairs_work() {
     assert!(line(&net.doctor("").1, "mtu").starts_with("ok"), "{repair}");
 }
 
+/// `nsenter` changes the network namespace only, so /sys stays that of another one.
+#[test]
+fn a_namespace_without_a_sysfs_of_its_own_is_examined_too() {
+    let Some(net) = Net::new("sysfs") else { return };
+    let output = Command::new("nsenter")
+        .arg(format!("--net=/run/netns/{}", net.0.name(0)))
+        .args([PROGRAM, "doctor", "--address", "10.83.0.1"])
+        .output()
+        .expect("util-linux");
+    let all = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{all}");
+    let driver = line(&all, "driver");
+    assert!(driver.contains("veth") && driver.contains("/sys is not that of"), "{all}");
+    assert!(!line(&all, "offloads").contains("cannot see"), "{all}");
+}
+
 #[test]
 fn a_smaller_path_is_found() {
     let Some(net) = Net::new("path") else { return };

@@ -1,5 +1,5 @@
-//! `cargo xtask dist`: the program `uroce` and both forms of libibverbs and librdmacm, laid out as a
-//! package installs them.
+//! `cargo xtask dist`: the program `uroce`, both forms of libibverbs and librdmacm, licences, documents and
+//! completions, laid out as a package installs them.
 //!
 //! The library is linked here and not by cargo: rustc gives each shared library of its own a version
 //! script, next to which one of ours, with the symbol versions of rdma-core, has no effect.
@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::error::{Context, Result};
+use crate::notices;
 use crate::process::{command, run as run_command};
 use crate::workspace;
 
@@ -34,6 +35,7 @@ pub fn run(arguments: &DistArgs) -> Result<()> {
     let default = || workspace::target_folder().join("dist");
     let out = arguments.out.clone().unwrap_or_else(default);
     optimised(&out)?;
+    accompany(&out)?;
     println!("{}", out.display());
     Ok(())
 }
@@ -54,6 +56,45 @@ pub fn optimised(out: &Path) -> Result<()> {
 pub fn for_tests(out: &Path) -> Result<()> {
     build(workspace::PROFILE)?;
     lay_out(&workspace::build_folder(), out)
+}
+
+/// Puts licences, documents and completions where a package has them, and takes the line tables out of the program.
+fn accompany(out: &Path) -> Result<()> {
+    let program = out.join("bin/uroce");
+    run_command(command(["strip", "--strip-debug"]).arg(&program))?;
+    let documents = out.join("share/doc/uroce");
+    let copies = [
+        ("README.md", "README.md"),
+        ("docs/CHANGELOG.md", "CHANGELOG.md"),
+        ("docs/licenses/MIT.txt", "LICENSE-MIT"),
+        ("docs/licenses/Apache-2.0.txt", "LICENSE-APACHE"),
+    ];
+    for (from, to) in copies {
+        let from = workspace::root().join(from);
+        let text = fs::read(&from).context(|| format!("could not read {}", from.display()))?;
+        write(&documents.join(to), &text)?;
+    }
+    write(&documents.join("THIRD-PARTY.md"), notices::collect()?.as_bytes())?;
+    let completions = [
+        ("bash", "share/bash-completion/completions/uroce"),
+        ("zsh", "share/zsh/site-functions/_uroce"),
+        ("fish", "share/fish/vendor_completions.d/uroce.fish"),
+    ];
+    for (shell, file) in completions {
+        let made = command([program.as_path(), Path::new("completions"), Path::new(shell)])
+            .output()
+            .context(|| "could not start the program that was built")?;
+        write(&out.join(file), &made.stdout)?;
+    }
+    Ok(())
+}
+
+/// Writes a file and makes the folders that it is in.
+fn write(file: &Path, bytes: &[u8]) -> Result<()> {
+    let folder = file.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::write(file, bytes))
+        .context(|| format!("could not write {}", file.display()))
 }
 
 fn build(profile: &str) -> Result<()> {
@@ -80,7 +121,9 @@ fn lay_out(built: &Path, out: &Path) -> Result<()> {
         fs::remove_file(&script).context(|| "could not remove a linker script")
     };
     linked("drop-in/libibverbs.so.1", &names, &[])?;
-    linked("liburoce_ibverbs.so", &without_versions(&names), INTERPOSED)?;
+    linked("drop-in/liburoce_paths.so", &without_versions("", INTERPOSED), INTERPOSED)?;
+    let all = [INTERPOSED, LOADING].concat();
+    linked("liburoce_ibverbs.so", &without_versions(&names, &all), &all)?;
     same_library("libibverbs.so.1", &lib.join("drop-in/librdmacm.so.1"))
 }
 
@@ -109,6 +152,7 @@ const INTERPOSED: &[&str] = &[
     "opendir",
     "scandir",
     "scandir64",
+    "chdir",
     "access",
     "faccessat",
     "stat",
@@ -124,12 +168,16 @@ const INTERPOSED: &[&str] = &[
     "__realpath_chk",
 ];
 
-/// A linker script with the names of another but without its versions: a function that stands before
+/// Functions of the dynamic linker that ours stand before in the library that is loaded before others: a program that
+/// opens the system's library by its name gets that one.
+const LOADING: &[&str] = &["dlopen", "dlvsym"];
+
+/// A linker script with the names of another and of `interposed`, but without its versions: a function that stands before
 /// one of the C library must have none, and a library has them for all names or for none.
-fn without_versions(script: &str) -> String {
+fn without_versions(script: &str, interposed: &[&str]) -> String {
     let is_name = |line: &&str| line.ends_with(';') && !line.starts_with(['}', '*']);
     let mut names: Vec<&str> = script.lines().map(str::trim).filter(is_name).collect();
-    let interposed: Vec<String> = INTERPOSED.iter().map(|name| format!("{name};")).collect();
+    let interposed: Vec<String> = interposed.iter().map(|name| format!("{name};")).collect();
     names.extend(interposed.iter().map(String::as_str));
     format!("{{\n    global:\n{}\n    local:\n*;\n}};\n", names.join("\n"))
 }
@@ -154,7 +202,7 @@ mod tests {
     #[test]
     fn versions_go_and_names_stay() {
         let script = "A_1 {\n  global:\n    ibv_x;\n  local:\n    *;\n};\nA_2 {\n  global:\n    ibv_y;\n} A_1;\n";
-        let plain = without_versions(script);
+        let plain = without_versions(script, INTERPOSED);
         assert!(plain.starts_with("{\n    global:\nibv_x;\nibv_y;\nopen;\n"), "{plain}");
         assert!(plain.ends_with("local:\n*;\n};\n"), "{plain}");
     }

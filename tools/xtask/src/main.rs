@@ -8,6 +8,7 @@ mod dist;
 mod document;
 mod error;
 mod netns;
+mod notices;
 mod packages;
 mod process;
 mod programs;

@@ -1,12 +1,13 @@
-//! Which new requests are let in: S7, A21. Nothing is kept of a request that is not, and an
+//! Which new requests are let in (A21). Nothing is kept of a request that is not, and an
 //! answer to it is as long as the request (A26).
 
 use super::Cm;
 use crate::call::DEFAULT_PKEY;
-use crate::connection::{Connection, rej};
+use crate::connection::{Connection, Standing, rej};
 use crate::event::{ConnectionRequest, Event};
 use crate::identity::Identity;
 use crate::ip_cm::IpCm;
+use crate::limits::UNCONFIRMED;
 use crate::mad::Mad;
 use crate::message::{RejectedMessage, Req, SidrReq, TransportService};
 use crate::reopening::Early;
@@ -84,11 +85,14 @@ impl Cm {
         check(req, peer, &self.us).map_err(bad)?;
         let ip = self.check_header(req.service_id, peer, req.private_data.bytes());
         let ip = ip.map_err(|()| bad(RejReason::UNSUPPORTED))?;
+        self.check_listener(req.service_id)?;
         if let Some(old) = self.table.find_remote_qpn(peer, req.local_qpn) {
-            self.end_stale(now, peer, old);
-            return Err(Refusal::Rej(RejReason::STALE_CONNECTION, DropReason::CmStale));
+            return Err(match self.contradict(now, peer, old) {
+                Standing::InDoubt => Refusal::Silent(DropReason::CmStale),
+                Standing::Firm => Refusal::Rej(RejReason::STALE_CONNECTION, DropReason::CmStale),
+            });
         }
-        self.check_room(peer, req.service_id, proven)?;
+        self.check_room(now, peer, req.service_id, proven)?;
         let full = Refusal::Silent(DropReason::CmBacklog);
         let id = self.draw_id().ok_or(full)?;
         let decision_time = self.limits.decision_time;
@@ -99,19 +103,36 @@ impl Cm {
         Ok(())
     }
 
-    /// Listener, backlog, source, device, in this order.
-    fn check_room(&self, peer: IpAddr, id: ServiceId, proven: bool) -> Result<(), Refusal> {
-        let table = &self.table;
-        if !table.listeners.contains(id) {
-            let (reason, why) = (RejReason::INVALID_SERVICE_ID, DropReason::CmNoListener);
-            return Err(Refusal::Rej(reason, why));
+    fn check_listener(&self, id: ServiceId) -> Result<(), Refusal> {
+        if self.table.listeners.contains(id) {
+            return Ok(());
         }
-        let source_has_room = table.half_open.source_has_room(peer, &self.limits);
-        if !table.listeners.has_room(id) || !source_has_room {
+        Err(Refusal::Rej(RejReason::INVALID_SERVICE_ID, DropReason::CmNoListener))
+    }
+
+    /// Backlog, source, device, in this order. Where there is no room, the call makes some that waits for
+    /// its RTU for longest: that is what a forged one does.
+    fn check_room(
+        &mut self,
+        now: Time,
+        peer: IpAddr,
+        id: ServiceId,
+        proven: bool,
+    ) -> Result<(), Refusal> {
+        if !self.table.listeners.has_room(id) {
             return Err(Refusal::Rej(RejReason::NO_RESOURCES, DropReason::CmBacklog));
         }
-        if !table.half_open.has_room(proven, &self.limits) {
-            return Err(Refusal::Silent(DropReason::CmBacklog));
+        if !self.table.half_open.source_has_room(peer, &self.limits) {
+            // Who has completed an exchange before may be slow.
+            let before = if proven { now.saturating_sub(UNCONFIRMED) } else { now };
+            let oldest = self.table.oldest_unconfirmed(before, |source| source == peer);
+            let full = Refusal::Rej(RejReason::NO_RESOURCES, DropReason::CmBacklog);
+            self.make_room(oldest.ok_or(full)?);
+        }
+        if !self.table.half_open.has_room(proven, &self.limits) {
+            let known = &self.proven;
+            let oldest = self.table.oldest_unconfirmed(now, |source| !known.contains(source));
+            self.make_room(oldest.ok_or(Refusal::Silent(DropReason::CmBacklog))?);
         }
         Ok(())
     }
@@ -142,7 +163,10 @@ impl Cm {
 
     fn send_rej(&mut self, now: Time, peer: IpAddr, tid: u64, req: &Req, reason: RejReason) {
         let ids = [CommId::NONE, req.local_comm_id];
-        let rej = rej(ids, RejectedMessage::REQ, reason, PrivateData::default());
+        let mut rej = rej(ids, RejectedMessage::REQ, reason, PrivateData::default());
+        if reason == RejReason::INVALID_MTU {
+            rej = rej.with_largest_mtu(self.us.active_mtu);
+        }
         self.send_stray(now, peer, Mad { tid, message: rej.into() });
     }
 
@@ -180,7 +204,8 @@ impl Cm {
             return Err(DropReason::CmBadRequest);
         };
         let early = || Early { peer, tid, service_id: req.service_id, message: (*req).into() };
-        match self.check_room(peer, req.service_id, proven) {
+        let listener = self.check_listener(req.service_id);
+        match listener.and_then(|()| self.check_room(now, peer, req.service_id, proven)) {
             Ok(()) => {}
             Err(Refusal::Silent(why)) => return Err(why),
             Err(Refusal::Rej(_, why)) if self.comes_early(now, why, early) => return Err(why),
@@ -221,7 +246,7 @@ fn is_default(pkey: u16) -> bool {
 const XRC: u8 = 1;
 
 /// What a REQ must be, whoever it is for. The path must be the one that the packet came by: we
-/// send nothing to third parties (S6).
+/// send nothing to third parties (A26).
 fn check(req: &Req, peer: IpAddr, us: &Identity) -> Result<(), RejReason> {
     let path = &req.primary;
     if path.local_gid != Gid::from_ip(peer) || path.remote_gid != Gid::from_ip(us.address) {

@@ -114,7 +114,8 @@ impl Cm {
         self.command(id, |connection, tid, out| connection.disconnect(now, tid, private_data, out))
     }
 
-    /// The first packet of a connection arrived on its queue pair (R113).
+    /// A packet of a connection arrived on its queue pair: it stands for a lost RTU (R113), and shows
+    /// that the peer is alive.
     pub fn handle_comm_est(&mut self, id: CommId) {
         if let Some(connection) = self.table.connection_mut(id) {
             connection.handle_comm_est(&mut self.out);
@@ -143,7 +144,23 @@ impl Cm {
         let resolution = self.table.resolution_mut(id).ok_or(CmError::NoSuchConnection(id))?;
         let answered = resolution.answer(now, answer, &mut self.out);
         self.table.settle(id);
+        self.forget_oldest_answer();
         answered
+    }
+
+    /// Answers are kept for repetitions of their question, but not any number of them.
+    fn forget_oldest_answer(&mut self) {
+        if let Some(id) = self.table.answer_too_many() {
+            self.make_room(id);
+        }
+    }
+
+    /// An exchange goes before its time.
+    pub(super) fn make_room(&mut self, id: CommId) {
+        if let Some(exchange) = self.table.exchange_mut(id) {
+            exchange.make_room(&mut self.out);
+        }
+        self.table.settle(id);
     }
 
     /// The application is done with `id`, in any state: no event of it comes any more (B54). The
@@ -155,6 +172,7 @@ impl Cm {
         }
         self.out.forget(id);
         self.table.settle(id);
+        self.forget_oldest_answer();
     }
 
     fn check_family(&self, remote: IpAddr) -> Result<(), CmError> {

@@ -37,6 +37,10 @@ pub struct Cm {
     requests: Budget,
     /// Answers to what belongs to nothing.
     strays: Budget,
+    /// Answers to those who may have forged their address, sent again.
+    repetitions: Budget,
+    /// Checks of whether a peer is alive.
+    checks: Budget,
     proven: ProvenSources,
     reopening: Reopening,
     rng: ChaCha20Rng,
@@ -51,6 +55,8 @@ impl Cm {
         let mut rng = ChaCha20Rng::from_seed(seed);
         let CmLimits { requests_per_second, requests_per_source, .. } = limits;
         let CmLimits { strays_per_second, strays_per_source, .. } = limits;
+        let CmLimits { repetitions_per_second, repetitions_per_source, .. } = limits;
+        let CmLimits { checks_per_second, checks_per_source, .. } = limits;
         Cm {
             us,
             limits,
@@ -58,6 +64,12 @@ impl Cm {
             out: Outbox::default(),
             requests: Budget::new(requests_per_second, requests_per_source, rng.next_u64()),
             strays: Budget::new(strays_per_second, strays_per_source, rng.next_u64()),
+            repetitions: Budget::new(
+                repetitions_per_second,
+                repetitions_per_source,
+                rng.next_u64(),
+            ),
+            checks: Budget::new(checks_per_second, checks_per_source, rng.next_u64()),
             proven: ProvenSources::default(),
             reopening: Reopening::default(),
             tid_prefix: u64::from(rng.next_u32()) << 32,
@@ -70,7 +82,7 @@ impl Cm {
         &self.us
     }
 
-    /// Connections and resolutions in any state, TIMEWAIT included.
+    /// Connections and resolutions in any state, TIMEWAIT and answers that are kept included.
     pub fn len(&self) -> usize {
         self.table.len()
     }
@@ -106,6 +118,11 @@ impl Cm {
         self.table.connection(id).filter(|found| !found.is_released()).map(|found| found.peer())
     }
 
+    /// A connection is over on our side, and its peer has not answered the DREQ yet. Released connections count.
+    pub fn awaits_drep(&self) -> bool {
+        self.table.awaits_drep()
+    }
+
     /// A port of `space` that nobody listens on, for those who do not care which.
     pub fn free_port(&mut self, space: PortSpace) -> Option<u16> {
         (0..ID_DRAWS).find_map(|_| {
@@ -117,7 +134,7 @@ impl Cm {
 
     /// An id that is free; `None` if the table is full.
     fn draw_id(&mut self) -> Option<CommId> {
-        if self.table.len() >= self.limits.max_connections {
+        if self.table.connections() >= self.limits.max_connections {
             return None;
         }
         (0..ID_DRAWS)
@@ -138,8 +155,14 @@ impl Cm {
         self.handle_early(now, early);
         for _ in 0..TIMERS_PER_CALL {
             let Some(id) = self.table.due(now) else { return };
-            if let Some(exchange) = self.table.exchange_mut(id) {
-                exchange.handle_timeout(now, &mut self.out);
+            let tid = self.tid(id);
+            let Cm { table, proven, repetitions, out, .. } = self;
+            if let Some(exchange) = table.exchange_mut(id) {
+                let (peer, unconfirmed) = (exchange.peer(), exchange.unconfirmed_since());
+                let may_send = unconfirmed.is_none()
+                    || proven.contains(peer)
+                    || repetitions.take(now, peer, false);
+                exchange.handle_timeout(now, tid, may_send, out);
             }
             self.table.settle(id);
         }

@@ -3,10 +3,10 @@
 
 use super::Cm;
 use crate::CommId;
-use crate::connection::{Connection, State};
-use crate::mad::Mad;
+use crate::connection::{Connection, Standing, State};
+use crate::mad::{MAD_LEN, Mad};
 use crate::message::{Apr, Drep, Dreq, Lap, Message, Mra, Rej, Rep, Rtu, SidrRep};
-use crate::outbox::Outbox;
+use crate::outbox::{Outbox, Outgoing};
 use crate::reopening::Early;
 use crate::time::Time;
 use crate::{PrivateData, RejReason};
@@ -22,6 +22,17 @@ impl Cm {
     pub fn handle_mad(&mut self, now: Time, peer: IpAddr, bytes: &[u8]) -> Result<(), DropReason> {
         let mad = Mad::parse(bytes).map_err(|error| error.drop_reason())?;
         self.handle_message(now, peer, mad)
+    }
+
+    /// True if a stranger at `peer` may be answered now: it counts against the budget for such answers, whatever the
+    /// answer is about (A26).
+    pub fn may_answer(&mut self, now: Time, peer: IpAddr) -> bool {
+        self.strays.take(now, peer, false)
+    }
+
+    /// Sends the response to an [`AgentRequest`](crate::AgentRequest) that [`may_answer`](Cm::may_answer) allows.
+    pub fn send_response(&mut self, peer: IpAddr, bytes: [u8; MAD_LEN]) {
+        self.out.push(Outgoing { peer, traffic_class: 0, bytes });
     }
 
     /// Requests that waited for a listener: it is there now, or it is too late.
@@ -88,25 +99,27 @@ impl Cm {
         rep: &Rep,
         other: CommId,
     ) -> Result<(), DropReason> {
-        self.deliver(peer, rep.remote_comm_id, |connection, out| {
-            if connection.state() != State::ReqSent {
-                return Err(DropReason::CmUnknownId);
-            }
-            connection.refuse_stale_rep(rep.local_comm_id, out);
-            Ok(())
-        })?;
-        self.end_stale(now, peer, other);
+        let id = rep.remote_comm_id;
+        let asked = |found: &&Connection| found.state() == State::ReqSent && found.peer() == peer;
+        if self.table.connection(id).filter(asked).is_none() {
+            return Err(DropReason::CmUnknownId);
+        }
+        if self.contradict(now, peer, other) == Standing::Firm {
+            self.deliver(peer, id, |connection, out| {
+                connection.refuse_stale_rep(rep.local_comm_id, out);
+                Ok(())
+            })?;
+        }
         Err(DropReason::CmStale)
     }
 
-    /// The peer has forgotten a connection.
-    pub(super) fn end_stale(&mut self, now: Time, peer: IpAddr, id: CommId) {
-        let tid = self.tid(id);
-        let ended = self.deliver(peer, id, |connection, out| {
-            connection.handle_stale(now, tid, out);
-            Ok(())
-        });
-        debug_assert!(ended.is_ok(), "the index leads to connections of this peer");
+    /// A message says that a queue pair of `peer` is free, which connection `id` has.
+    pub(super) fn contradict(&mut self, now: Time, peer: IpAddr, id: CommId) -> Standing {
+        let Cm { table, checks, out, .. } = self;
+        let Some(connection) = table.connection_mut(id) else { return Standing::Firm };
+        let standing = connection.contradict(now, || checks.take(now, peer, false), out);
+        table.settle(id);
+        standing
     }
 
     fn handle_rtu(&mut self, peer: IpAddr, rtu: &Rtu) -> Result<(), DropReason> {
@@ -170,7 +183,7 @@ impl Cm {
 
     /// An answer that no connection stands behind, within the budget for such.
     pub(super) fn send_stray(&mut self, now: Time, peer: IpAddr, mad: Mad) {
-        if self.strays.take(now, peer, false) {
+        if self.may_answer(now, peer) {
             self.out.send(peer, &mad);
         }
     }

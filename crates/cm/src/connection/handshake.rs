@@ -4,7 +4,7 @@ use super::{Connection, State};
 use crate::call::Acceptance;
 use crate::error::CmError;
 use crate::event::Event;
-use crate::limits::MRA_SERVICE_TIMEOUT;
+use crate::limits::{LONGEST_ANSWER, MRA_SERVICE_TIMEOUT};
 use crate::link::Link;
 use crate::message::{Mra, RejectedMessage, Rep, Rtu};
 use crate::outbox::Outbox;
@@ -39,7 +39,7 @@ impl Connection {
         self.local_qpn = rep.local_qpn;
         self.enter(State::RepSent);
         let interval = response_time(self.req.local_response_timeout);
-        self.send_repeatedly(now, self.mad(rep), interval, out);
+        self.send_repeatedly(now, self.mad(rep), (interval, LONGEST_ANSWER), out);
         Ok(())
     }
 
@@ -57,7 +57,7 @@ impl Connection {
         };
         self.enter(State::Established);
         let mad = self.mad(rtu);
-        out.send(self.peer, &mad);
+        out.send_as(self.peer, self.traffic_class(), &mad);
         self.rtu = Some(mad);
         Ok(())
     }
@@ -69,7 +69,7 @@ impl Connection {
             // R109: the RTU was lost.
             State::Established => {
                 if let Some(rtu) = &self.rtu {
-                    out.send(self.peer, rtu);
+                    out.send_as(self.peer, self.traffic_class(), rtu);
                 }
                 return Err(DropReason::CmDuplicate);
             }
@@ -105,10 +105,13 @@ impl Connection {
         }
     }
 
-    /// A packet of the connection arrived: the RTU was sent, whether it arrives or not (R113).
+    /// A packet of the connection arrived: the RTU was sent, whether it arrives or not (R113), and the
+    /// peer is alive.
     pub(crate) fn handle_comm_est(&mut self, out: &mut Outbox) {
-        if self.state == State::RepSent {
-            self.become_established(&[], out);
+        match self.state {
+            State::RepSent => self.become_established(&[], out),
+            State::Established => self.note_alive(),
+            _ => {}
         }
     }
 
@@ -150,7 +153,8 @@ impl Connection {
             (State::RepSent, _) if !known => return Err(DropReason::CmUnknownId),
             _ => return Err(DropReason::CmWrongState),
         }
-        self.be_patient(now, mra.service_timeout);
+        let time = response_time(mra.service_timeout) + response_time(self.ack_timeout);
+        self.be_patient(now, time);
         Ok(())
     }
 }

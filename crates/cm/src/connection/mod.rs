@@ -13,10 +13,13 @@
 //! ```
 
 mod handshake;
+mod liveness;
 mod refusal;
 mod retry;
 mod teardown;
 
+use liveness::LivenessCheck;
+pub(crate) use liveness::Standing;
 pub(crate) use refusal::rej;
 use retry::Retry;
 
@@ -24,7 +27,7 @@ use crate::CommId;
 use crate::error::CmError;
 use crate::event::Event;
 use crate::identity::Identity;
-use crate::limits::{LONGEST_TIMEWAIT, LONGEST_WAIT};
+use crate::limits::LONGEST_TIMEWAIT;
 use crate::mad::Mad;
 use crate::message::{Message, Req};
 use crate::outbox::Outbox;
@@ -94,6 +97,8 @@ pub(crate) struct Connection {
     deadline: Option<Time>,
     /// An MRA for the message that waits for the application was sent.
     patience_asked: bool,
+    /// Of the peer, begun when a message contradicted this connection.
+    check: Option<LivenessCheck>,
     /// RTU, for repetitions of the REP.
     rtu: Option<Mad>,
     /// The end was reported.
@@ -117,7 +122,8 @@ impl Connection {
         let mut connection = Connection::new(us, peer, (req.local_comm_id, tid), req, true);
         connection.local_qpn = req.local_qpn;
         let mad = connection.mad(*req);
-        connection.send_repeatedly(now, mad, interval, out);
+        // The application's own time codes.
+        connection.send_repeatedly(now, mad, (interval, Duration::MAX), out);
         connection
     }
 
@@ -160,6 +166,7 @@ impl Connection {
             retry: None,
             deadline: None,
             patience_asked: false,
+            check: None,
             rtu: None,
             end_told: false,
             released: false,
@@ -204,12 +211,16 @@ impl Connection {
         self.released
     }
 
+    fn traffic_class(&self) -> u8 {
+        self.req.primary.traffic_class
+    }
+
     fn mad(&self, message: impl Into<Message>) -> Mad {
         Mad { tid: self.tid, message: message.into() }
     }
 
     fn send(&self, message: impl Into<Message>, out: &mut Outbox) {
-        out.send(self.peer, &self.mad(message));
+        out.send_as(self.peer, self.traffic_class(), &self.mad(message));
     }
 
     fn tell(&self, event: Event, out: &mut Outbox) {
@@ -247,22 +258,24 @@ impl Connection {
         self.deadline = Some(now.saturating_add(time));
     }
 
-    /// The peer needs `service_timeout` (code) from now on.
-    fn be_patient(&mut self, now: Time, service_timeout: u8) {
-        let time = response_time(service_timeout) + response_time(self.ack_timeout);
-        self.deadline = Some(now.saturating_add(time.min(LONGEST_WAIT)));
-    }
-
-    /// Serves the timer if it is due.
-    pub(crate) fn handle_timeout(&mut self, now: Time, out: &mut Outbox) {
+    /// Serves the timer if it is due. `may_send`: the peer may get a message that it did not ask for.
+    pub(crate) fn handle_timeout(
+        &mut self,
+        now: Time,
+        own_tid: u64,
+        may_send: bool,
+        out: &mut Outbox,
+    ) {
         if self.deadline.is_none_or(|deadline| deadline > now) {
             return;
         }
-        if self.send_again(now, out) {
+        if self.send_again(now, may_send, out) {
             return;
         }
         match self.state {
-            State::ReqSent | State::ReqReceived | State::RepSent => self.give_up(now, out),
+            State::ReqSent | State::ReqReceived | State::RepSent => {
+                self.give_up(now, may_send, out);
+            }
             State::DreqSent => {
                 self.tell_end(&[], out);
                 self.enter_timewait(now);
@@ -271,13 +284,22 @@ impl Connection {
                 self.tell(Event::TimewaitExit { id: self.id }, out);
                 self.enter(State::Closed);
             }
-            State::RepReceived | State::Established | State::Closed => self.deadline = None,
+            State::Established => self.check_again(now, own_tid, out),
+            State::RepReceived | State::Closed => self.deadline = None,
         }
     }
 
+    /// Gone to make room for another caller. The peer's address may be forged: it hears nothing.
+    pub(crate) fn make_room(&mut self, out: &mut Outbox) {
+        self.tell(Event::TimedOut { id: self.id }, out);
+        self.enter(State::Closed);
+    }
+
     /// Nobody answered: the peer is told, in case it hears us after all.
-    fn give_up(&mut self, now: Time, out: &mut Outbox) {
-        self.refuse(crate::RejReason::TIMEOUT, Default::default(), out);
+    fn give_up(&mut self, now: Time, may_send: bool, out: &mut Outbox) {
+        if may_send {
+            self.refuse(crate::RejReason::TIMEOUT, Default::default(), out);
+        }
         self.tell(Event::TimedOut { id: self.id }, out);
         match self.state {
             State::RepSent => self.enter_timewait(now),

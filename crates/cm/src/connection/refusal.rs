@@ -7,6 +7,7 @@ use crate::message::{Rej, RejectedMessage};
 use crate::outbox::Outbox;
 use crate::time::Time;
 use crate::{CommId, PrivateData, RejReason};
+use std::time::Duration;
 use uroce_wire::DropReason;
 
 /// A REJ with no additional information.
@@ -74,14 +75,25 @@ impl Connection {
             if rej.message != RejectedMessage::REQ {
                 return Err(DropReason::CmWrongState);
             }
-            self.tell(self.rejected(rej), out);
-            self.enter(State::Closed);
+            if !self.call_with_smaller_mtu(now, rej, out) {
+                self.tell(self.rejected(rej), out);
+                self.enter(State::Closed);
+            }
             return Ok(());
         }
         if rej.local_comm_id != self.remote_id {
             return Err(DropReason::CmUnknownId);
         }
         self.handle_rej_of_peer(now, rej, out)
+    }
+
+    /// The peer's link carries less than ours, and it says how much: the REQ goes out with that.
+    fn call_with_smaller_mtu(&mut self, now: Time, rej: &Rej, out: &mut Outbox) -> bool {
+        let smaller = rej.largest_mtu().filter(|code| *code < self.req.path_mtu);
+        let (Some(code), Some(interval)) = (smaller, self.interval()) else { return false };
+        self.req.path_mtu = code;
+        self.send_repeatedly(now, self.mad(self.req), (interval, Duration::MAX), out);
+        true
     }
 
     /// A REJ of the peer that this connection is with, beyond doubt.

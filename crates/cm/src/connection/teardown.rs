@@ -2,6 +2,7 @@
 
 use super::{Connection, State};
 use crate::error::CmError;
+use crate::limits::LONGEST_ANSWER;
 use crate::mad::Mad;
 use crate::message::{Drep, Dreq, Message};
 use crate::outbox::Outbox;
@@ -26,7 +27,13 @@ impl Connection {
         Ok(())
     }
 
-    fn send_dreq(&mut self, now: Time, own_tid: u64, data: PrivateData<220>, out: &mut Outbox) {
+    pub(super) fn send_dreq(
+        &mut self,
+        now: Time,
+        own_tid: u64,
+        data: PrivateData<220>,
+        out: &mut Outbox,
+    ) {
         let dreq = Dreq {
             local_comm_id: self.id,
             remote_comm_id: self.remote_id,
@@ -40,7 +47,7 @@ impl Connection {
         };
         self.enter(State::DreqSent);
         let mad = Mad { tid, message: Message::Dreq(dreq) };
-        self.send_repeatedly(now, mad, response_time(timeout), out);
+        self.send_repeatedly(now, mad, (response_time(timeout), LONGEST_ANSWER), out);
     }
 
     /// Answers a DREQ. It must carry our queue pair, beside the ids (A23).
@@ -76,7 +83,7 @@ impl Connection {
             remote_comm_id: self.remote_id,
             private_data: PrivateData::default(),
         };
-        out.send(self.peer, &Mad { tid, message: Message::Drep(drep) });
+        out.send_as(self.peer, self.traffic_class(), &Mad { tid, message: Message::Drep(drep) });
     }
 
     pub(crate) fn handle_drep(
@@ -94,15 +101,6 @@ impl Connection {
             }
             State::Timewait => Err(DropReason::CmDuplicate),
             _ => Err(DropReason::CmWrongState),
-        }
-    }
-
-    /// The peer calls from the same queue pair again, so it has forgotten this connection: it is
-    /// ended, and a DREQ sent in case that is not so (R112).
-    pub(crate) fn handle_stale(&mut self, now: Time, own_tid: u64, out: &mut Outbox) {
-        if self.state == State::Established {
-            self.tell_end(&[], out);
-            self.send_dreq(now, own_tid, PrivateData::default(), out);
         }
     }
 

@@ -82,6 +82,21 @@ impl Rej {
         })
     }
 
+    /// Additional information: the largest path MTU (code) that the sender takes.
+    pub(crate) fn with_largest_mtu(mut self, code: u8) -> Rej {
+        (self.info_len, self.info[0]) = (1, code << 4);
+        self
+    }
+
+    /// The largest path MTU (code 1 to 5) that comes with the reason "invalid path MTU". The code stands
+    /// where a REQ has it, in the upper half of its byte; the lower one is taken, too.
+    pub fn largest_mtu(&self) -> Option<u8> {
+        let [first, ..] = self.info;
+        let code = if first >> 4 != 0 { first >> 4 } else { first };
+        let told = self.reason == RejReason::INVALID_MTU && self.info_len > 0;
+        (told && (1..=5).contains(&code)).then_some(code)
+    }
+
     /// The node GUID that comes with the reason "timeout".
     pub fn guid(&self) -> Option<u64> {
         let (guid, _) = self.info.split_first_chunk()?;

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
 use super::filter;
+use crate::fork::keep_from_children;
 use crate::sys::option;
 use crate::udp::BindError;
 use crate::udp::link::scoped;
@@ -30,6 +31,7 @@ impl Absorber {
         let kind = Type::DGRAM.cloexec().nonblocking();
         let socket = Socket::new(Domain::for_address(local), kind, Some(Protocol::UDP))
             .map_err(failed("opening a UDP socket"))?;
+        keep_from_children(&socket);
         socket.attach_filter(&filter::nothing()).map_err(failed("a socket filter"))?;
         for &(level, name) in if local.is_ipv4() { OPTIONS_V4 } else { OPTIONS_V6 } {
             if let Err(error) = option::set(&socket, level, name, 1) {

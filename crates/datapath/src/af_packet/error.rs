@@ -12,14 +12,13 @@ use crate::udp::BindError;
 #[non_exhaustive]
 pub enum PacketError {
     /// The process may not open raw sockets.
+    // Not setcap(8): the dynamic linker ignores LD_PRELOAD for a program that has capabilities by its file.
     #[error(
-        "this process may not open AF_PACKET sockets: allow it with `sudo setcap cap_net_raw+ep \
-         {program}`, or use `--datapath udp`, which needs no right"
+        "this process may not open AF_PACKET sockets: run it as root, give it the capability with `sudo setpriv \
+         --reuid=$USER --regid=$(id -g) --init-groups --inh-caps=+net_raw --ambient-caps=+net_raw COMMAND`, or use \
+         `--datapath udp`, which needs no right"
     )]
-    NotPermitted {
-        /// The running program.
-        program: String,
-    },
+    NotPermitted,
     /// The address belongs to a tunnel or the like.
     #[error(
         "the interface of {} has no Ethernet frames: use `--datapath udp`, or an address of an \
@@ -45,17 +44,11 @@ impl PacketError {
     /// The sentence for a kernel's answer.
     pub(super) fn explain(what: &'static str, local: SocketAddr, source: io::Error) -> Self {
         match Errno::from_io_error(&source) {
-            Some(Errno::PERM | Errno::ACCESS) => Self::NotPermitted { program: program() },
+            Some(Errno::PERM | Errno::ACCESS) => Self::NotPermitted,
             Some(Errno::ADDRNOTAVAIL) => BindError::explain(what, local, source).into(),
             _ => Self::System { what, local, source },
         }
     }
-}
-
-/// The running program, as setcap(8) wants it.
-fn program() -> String {
-    let path = std::env::current_exe();
-    path.map_or_else(|_| "PROGRAM".to_owned(), |path| path.display().to_string())
 }
 
 #[cfg(test)]
@@ -63,10 +56,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_right_names_both_remedies() {
+    fn v133_a_missing_right_names_remedies_that_also_reach_a_preloaded_library() {
         let local = "10.0.0.1:4791".parse().expect("address");
         let text = PacketError::explain("a raw socket", local, Errno::PERM.into()).to_string();
-        assert!(text.contains("setcap cap_net_raw+ep /"), "{text}");
+        assert!(text.contains("as root") && text.contains("--ambient-caps=+net_raw"), "{text}");
+        assert!(!text.contains("setcap"), "{text}");
         assert!(text.contains("--datapath udp"), "{text}");
     }
 

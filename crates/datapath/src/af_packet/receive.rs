@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 use socket2::Socket;
+use uroce_wire::DropReason;
 
 use self::super_packet::SuperPacket;
 use super::vnet::{Shape, split};
 use crate::caps::DatapathStats;
-use crate::ethernet::FrameReader;
+use crate::ethernet::{FrameReader, Refused};
 use crate::packet::RxPacket;
 use crate::sys::packet::{FrameRoom, drops};
 
@@ -140,16 +141,63 @@ impl Receiver {
             stats.rx_truncated += 1;
             return None;
         };
-        let segment = match split(bytes) {
-            Some((Shape::Whole, frame)) => Some((usize::MAX, frame)),
-            Some((Shape::Segments(segment), frame)) => Some((segment, frame)),
-            Some((Shape::Foreign, _)) | None => None,
+        let opened = read(&self.reader, bytes);
+        opened.map_err(|refused| refused.count(stats)).ok()
+    }
+}
+
+/// The packets of a frame behind its virtio-net header.
+#[inline]
+fn read<'a>(reader: &FrameReader, bytes: &'a [u8]) -> Result<SuperPacket<'a>, Refused> {
+    let (segment, frame) = match split(bytes) {
+        Some((Shape::Whole, frame)) => (usize::MAX, frame),
+        Some((Shape::Segments(segment), frame)) => (segment, frame),
+        Some((Shape::Foreign, _)) => return Err(Refused::Malformed(DropReason::NotRoce)),
+        None => return Err(Refused::Malformed(DropReason::TooShort)),
+    };
+    Ok(SuperPacket::new(reader.read(frame)?, segment))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::vnet::{PLAIN, segmented};
+    use super::*;
+    use uroce_wire::{Ipv4, UdpPorts, write_ethernet, write_ipv4_udp};
+
+    /// A frame to 10.0.0.1 with 8 bytes behind UDP.
+    fn frame() -> Vec<u8> {
+        let mut bytes = vec![0; 50];
+        let (src, dst) = ([10, 0, 0, 9].into(), [10, 0, 0, 1].into());
+        let ip = Ipv4 { src, dst, id: 1, ttl: 64, tos: 0, df: true };
+        write_ethernet(&mut bytes, [2; 6], [4; 6], None, 0x0800).expect("room");
+        let ports = UdpPorts { src: 50_000, dst: 4791 };
+        write_ipv4_udp(&mut bytes[14..], &ip, ports, 8).expect("room");
+        bytes
+    }
+
+    #[test]
+    fn e41_each_malformed_frame_is_counted_under_its_reason() {
+        let reader = FrameReader::new("10.0.0.1:4791".parse().expect("address"));
+        let frame = frame();
+        let mut stats = DatapathStats::default();
+        let mut drop = |header: &[u8], change: fn(&mut Vec<u8>)| {
+            let mut frame = frame.clone();
+            change(&mut frame);
+            let bytes = [header, &frame].concat();
+            match read(&reader, &bytes) {
+                Ok(packets) => assert_eq!(packets.len(), 1),
+                Err(refused) => refused.count(&mut stats),
+            }
+            stats
         };
-        let opened = segment.and_then(|(segment, frame)| {
-            let packet = self.reader.read(frame).ok()?;
-            Some(SuperPacket::new(packet, segment))
-        });
-        stats.rx_dropped += u64::from(opened.is_none());
-        opened
+        assert_eq!(drop(&PLAIN, |_| {}).rx_dropped, 0);
+        assert_eq!(drop(&PLAIN, |f| f[20] |= 0x20).rx_refused.fragment, 1);
+        assert_eq!(drop(&PLAIN, |f| f[14] = 0x46).rx_refused.ip_options, 1);
+        assert_eq!(drop(&PLAIN, |f| f[39] += 1).rx_refused.bad_length, 1);
+        assert_eq!(drop(&PLAIN, |f| f.truncate(20)).rx_refused.too_short, 1);
+        assert_eq!(drop(&PLAIN, |f| f[23] = 6).rx_refused.not_roce, 1);
+        assert_eq!(drop(&segmented(42, 34, 0), |_| {}).rx_refused.not_roce, 2);
+        let all = drop(&PLAIN, |f| f[33] = 2);
+        assert_eq!((all.rx_dropped, all.refused().iter().map(|(_, n)| n).sum()), (7, 6u64));
     }
 }

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use uroce_wire::{DropReason, Network, parse_ethernet_on};
 
 use super::groups::Groups;
+use crate::caps::DatapathStats;
 use crate::packet::{IpId, RxPacket};
 
 /// Why a frame was not handed over.
@@ -14,6 +15,16 @@ pub enum Refused {
     Malformed(DropReason),
     /// It is for another address.
     NotForUs,
+}
+
+impl Refused {
+    /// Counts the frame.
+    pub fn count(self, stats: &mut DatapathStats) {
+        match self {
+            Refused::Malformed(reason) => stats.refuse(reason),
+            Refused::NotForUs => stats.rx_dropped += 1,
+        }
+    }
 }
 
 /// Reads frames for one address and the multicast groups it has joined.
@@ -71,6 +82,7 @@ impl FrameReader {
             hop_limit: frame.ip.hop_limit(),
             ip_id,
             icrc_checked: false,
+            fate: None,
             payload: frame.transport,
         })
     }
@@ -122,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn other_addresses_ports_and_groups_are_not_for_us() {
+    fn e1_other_addresses_ports_and_groups_are_not_for_us() {
         let mut reader = reader("10.0.0.1:4791");
         let other = frame("10.0.0.9:1", "10.0.0.2:4791", None);
         assert_eq!(reader.read(&other).expect_err("other"), Refused::NotForUs);
@@ -138,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a27_fragments_and_options_are_refused_with_a_reason() {
+    fn e3_e4_a27_fragments_and_options_are_refused_with_a_reason() {
         let reader = reader("10.0.0.1:4791");
         let good = frame("10.0.0.9:1", "10.0.0.1:4791", None);
         let refused = |change: fn(&mut Vec<u8>)| {

@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_map_to_their_hardware_addresses() {
+    fn e15_groups_map_to_their_hardware_addresses() {
         let mac = |text: &str| multicast_mac(text.parse().expect("address"));
         assert_eq!(mac("239.129.2.3"), Some([1, 0, 0x5e, 1, 2, 3]));
         assert_eq!(mac("ff12::1:2"), Some([0x33, 0x33, 0, 1, 0, 2]));

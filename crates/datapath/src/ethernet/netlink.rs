@@ -3,7 +3,10 @@
 //! The kernel answers within the call that asks, so nothing here waits. All answers are read with
 //! bounds checks: a malformed one is no answer.
 
+mod changes;
 pub(crate) mod message;
+
+pub use changes::LinkChanges;
 
 use std::io;
 use std::net::IpAddr;

@@ -196,7 +196,7 @@ mod tests {
     proptest! {
         /// The slow twin: the builder of the wire crate, which computes each checksum anew.
         #[test]
-        fn every_header_is_that_of_the_slow_builder(
+        fn e4_e7_e8_every_header_is_that_of_the_slow_builder(
             id: u16, tos: u8, ttl in 1u8.., src: [u8; 4], dst: [u8; 4], payload in 0usize..65_507,
         ) {
             let route = Route {
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sum_for_offload_makes_a_right_udp_checksum() {
+    fn e6_the_sum_for_offload_makes_a_right_udp_checksum() {
         for (src, dst) in
             [("10.0.0.1:50000", "10.0.0.2:4791"), ("[fd00::1]:50000", "[fd00::2]:4791")]
         {

@@ -77,7 +77,7 @@ impl Sorter {
         let Some([high, middle, low]) = qpn else { return own };
         let qpn = Qpn::new(u32::from_be_bytes([0, *high, *middle, *low]));
         let found = match qpn {
-            Qpn::GSI => (self.common.gsi)(rx.payload),
+            Qpn::GSI => (self.common.gsi)(rx),
             _ => Slot::of(qpn).map_or(Addressee::Here, Addressee::Slot),
         };
         match found {

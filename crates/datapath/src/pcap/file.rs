@@ -1,110 +1,269 @@
 //! The capture file that several devices write to.
 
 use std::borrow::Cow;
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use pcap_file::DataLink;
-use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption,
 };
 use pcap_file::pcapng::{PcapNgBlock, PcapNgWriter};
 
-use super::PcapError;
-use super::frame::{self, Headers, MAX_HEADERS};
-use crate::packet::RxPacket;
-use crate::route::Route;
-use crate::sys::udp::RECV_ROOM;
+use super::output::{self, Output};
+use super::writer::{PcapWriter, Recorder};
+use super::{PcapError, exit};
+use crate::Thread;
 
-/// Bytes collected before they are written.
-const BUFFER: usize = 256 * 1024;
+/// A record waits at most so long before it is written.
+const WRITE_EVERY: Duration = Duration::from_millis(10);
+
+/// Bytes that may wait; whoever records more writes them himself.
+const MAX_WAITING: usize = 1024 * 1024;
 
 /// Timestamps count units of 10^-9 seconds.
 const NANOSECONDS: u8 = 9;
 
-/// Which way a captured packet went, as the capturing device saw it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// It arrived.
-    Inbound,
-    /// It was sent.
-    Outbound,
-}
-
-/// The file and what is needed to fill it.
-struct Capture {
-    writer: PcapNgWriter<BufWriter<File>>,
-    frame: Vec<u8>,
+/// Blocks that are not in the file yet.
+pub(super) struct Pending {
+    pub(super) recorder: Recorder,
     interfaces: u32,
-    /// The first error; nothing is recorded after it.
-    failed: Option<String>,
+    /// Packets in the blocks.
+    packets: u64,
+    /// The thread ends: nobody records any more.
+    ended: bool,
+    /// The process ends: there may be no later occasion to write.
+    at_once: bool,
 }
 
-impl Capture {
-    fn put(&mut self, interface_id: u32, direction: Direction, to_group: bool) {
-        if self.failed.is_some() {
+impl Pending {
+    fn blocks(&mut self) -> &mut Vec<u8> {
+        self.recorder.blocks.get_mut()
+    }
+}
+
+/// What all clones of a [`PcapFile`] and its thread share. Of the two locks, `output` is taken first: blocks
+/// reach the file in the order in which they were recorded.
+pub(super) struct Shared {
+    path: PathBuf,
+    pending: Mutex<Pending>,
+    /// There is something to write, or the end has come.
+    recorded: Condvar,
+    output: Mutex<(Output, Vec<u8>)>,
+    /// After an error: what is recorded is only counted.
+    broken: AtomicBool,
+    /// Packets that are not in the file.
+    lost: AtomicU64,
+    /// How many of them the log tells of already.
+    told: AtomicU64,
+    /// The process that opened the file. A child has a copy of what waits, which is not its own to write.
+    process: u32,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records one packet, unless the capture has ended with an error. `put` returns whether it is one that
+    /// can be recorded.
+    pub(super) fn record(&self, put: impl FnOnce(&mut Recorder) -> bool) {
+        if self.broken.load(Ordering::Relaxed) {
+            self.lost.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let length = self.frame.len() as u32;
-        let block = EnhancedPacketBlock {
-            interface_id,
-            timestamp: now.unwrap_or(Duration::ZERO),
-            original_len: length,
-            data: Cow::Borrowed(&self.frame),
-            options: vec![EnhancedPacketOption::Flags(flags(direction, to_group))],
-        };
-        let result = self.writer.write_block(&block.into_block());
-        if let Err(error) = result {
-            self.fail(error.to_string());
+        let mut pending = self.lock();
+        let first = pending.blocks().is_empty();
+        pending.packets += u64::from(put(&mut pending.recorder));
+        let write = pending.at_once || pending.blocks().len() >= MAX_WAITING;
+        drop(pending);
+        if write {
+            // The log and whoever asks for a flush hear of an error.
+            let _ = self.write();
+        } else if first {
+            self.recorded.notify_one();
         }
     }
 
-    fn fail(&mut self, reason: String) {
-        tracing::warn!(reason, "the capture file is incomplete");
-        self.failed = Some(reason);
+    /// Writes what waits.
+    fn write(&self) -> Result<(), PcapError> {
+        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        let pending = self.lock();
+        self.write_locked(&mut output, pending)
     }
 
-    fn check(&self) -> Result<(), PcapError> {
-        self.failed.clone().map_or(Ok(()), |reason| Err(PcapError::Write(reason)))
+    fn write_locked(
+        &self,
+        (output, spare): &mut (Output, Vec<u8>),
+        mut pending: MutexGuard<'_, Pending>,
+    ) -> Result<(), PcapError> {
+        std::mem::swap(pending.blocks(), spare);
+        let packets = std::mem::take(&mut pending.packets);
+        drop(pending);
+        let ours = self.process == std::process::id();
+        let written = if ours && !spare.is_empty() { output.write(spare) } else { Ok(()) };
+        spare.clear();
+        if let Err(reason) = written {
+            self.lost.fetch_add(packets, Ordering::Relaxed);
+            if !self.broken.swap(true, Ordering::Relaxed) {
+                let file = self.path.display();
+                tracing::warn!("the capture {file} ends here: {reason}");
+            }
+        }
+        output.failure().map_or(Ok(()), |reason| Err(PcapError::Write(reason.to_owned())))
+    }
+
+    /// The last write, unless somebody holds one of the locks until `end`.
+    pub(super) fn finish(&self, end: Instant) {
+        if self.process != std::process::id() {
+            return;
+        }
+        let (Some(mut output), Some(mut pending)) =
+            (wait_for(&self.output, end), wait_for(&self.pending, end))
+        else {
+            return;
+        };
+        pending.at_once = true;
+        let _ = self.write_locked(&mut output, pending);
+        self.tell_loss();
+    }
+
+    fn tell_loss(&self) {
+        let lost = self.lost.load(Ordering::Relaxed);
+        if self.told.swap(lost, Ordering::Relaxed) != lost {
+            tracing::warn!("{lost} packets are not in the capture {}", self.path.display());
+        }
+    }
+
+    /// The thread: writes what waits, until the end.
+    fn run(&self) {
+        loop {
+            let waits = |pending: &mut Pending| !pending.ended && pending.blocks().is_empty();
+            let pending = self.recorded.wait_while(self.lock(), waits);
+            let pending = pending.unwrap_or_else(PoisonError::into_inner);
+            let more = |pending: &mut Pending| !pending.ended;
+            let collected = self.recorded.wait_timeout_while(pending, WRITE_EVERY, more);
+            let (pending, _) = collected.unwrap_or_else(PoisonError::into_inner);
+            let ended = pending.ended;
+            drop(pending);
+            let _ = self.write();
+            if ended {
+                return;
+            }
+        }
+    }
+}
+
+/// The lock, if it is free before `end`.
+fn wait_for<T>(lock: &Mutex<T>, end: Instant) -> Option<MutexGuard<'_, T>> {
+    use std::sync::TryLockError::{Poisoned, WouldBlock};
+    loop {
+        match lock.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(WouldBlock) if Instant::now() >= end => return None,
+            Err(WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+}
+
+/// Ends the thread with the last clone.
+struct Handle {
+    shared: Arc<Shared>,
+    thread: Option<Thread>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // A child of the process has no such thread, and perhaps a lock that nobody releases.
+        let Some(thread) = self.thread.take().and_then(Thread::if_here) else { return };
+        self.shared.lock().ended = true;
+        self.shared.recorded.notify_one();
+        thread.join();
+        self.shared.tell_loss();
     }
 }
 
 /// A pcapng file with one interface for each device. Clones are the same file.
 ///
-/// Link type Ethernet, nanosecond timestamps. Records are buffered; they reach the file when the
-/// buffer is full, on [`flush`](Self::flush), before a device sleeps, and when the last clone is
-/// dropped. An error while recording stops the capture, not the traffic.
+/// Link type Ethernet, nanosecond timestamps. A thread of the file writes what was recorded, whole blocks at a
+/// time, 10 ms after it was recorded at the latest; the rest is written on [`flush`](Self::flush), when the last
+/// clone is dropped, and when the process exits with clones left. So even the file of a process that is killed lacks
+/// no more than its last 10 ms. An error stops the capture, not the traffic: the log tells of it once, and at
+/// the end how many packets are missing.
 #[derive(Clone)]
 pub struct PcapFile {
-    capture: Arc<Mutex<Capture>>,
+    handle: Arc<Handle>,
 }
 
 impl std::fmt::Debug for PcapFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PcapFile").finish_non_exhaustive()
+        f.debug_struct("PcapFile").field("path", &self.path()).finish_non_exhaustive()
     }
 }
 
 impl PcapFile {
-    /// Creates the file, or empties it when it exists.
+    /// Creates the file, or empties it when it exists. `%p` in its name becomes the process id.
+    ///
+    /// A file that another capture is being written to is left alone: the name then gets the process id, which
+    /// the log tells; see [`path`](Self::path).
     ///
     /// # Errors
     ///
     /// [`PcapError::Create`] when the place is not writable.
     pub fn create(path: impl AsRef<Path>) -> Result<Self, PcapError> {
+        Self::open(path.as_ref(), false)
+    }
+
+    /// As [`create`](Self::create), but a file that has something in it is left alone as well: for one of several
+    /// processes that were given the same name.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn create_beside(path: impl AsRef<Path>) -> Result<Self, PcapError> {
+        Self::open(path.as_ref(), true)
+    }
+
+    /// Empties the file that [`create_beside`](Self::create_beside) will be asked for, and makes it if there is none:
+    /// for whoever starts those processes. Without effect while a capture is being written to it.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn make_room(path: impl AsRef<Path>) -> Result<(), PcapError> {
         let path = path.as_ref();
         let failed = |source| PcapError::Create { path: path.to_owned(), source };
-        let file = BufWriter::with_capacity(BUFFER, File::create(path).map_err(failed)?);
-        let writer =
-            PcapNgWriter::new(file).map_err(|error| PcapError::Write(error.to_string()))?;
-        let frame = Vec::with_capacity(MAX_HEADERS + RECV_ROOM);
-        let capture = Capture { writer, frame, interfaces: 0, failed: None };
-        Ok(Self { capture: Arc::new(Mutex::new(capture)) })
+        Output::make_room(path).map_err(failed)
+    }
+
+    fn open(asked: &Path, keep: bool) -> Result<Self, PcapError> {
+        let failed = |source| PcapError::Create { path: asked.to_owned(), source };
+        let (output, path) = Output::open(asked, keep).map_err(failed)?;
+        if path != output::with_process_id(asked) {
+            let (asked, file) = (asked.display(), path.display());
+            tracing::warn!("another process records to {asked}: this one records to {file}");
+        }
+        let blocks = PcapNgWriter::new(Vec::new());
+        let blocks = blocks.map_err(|error| PcapError::Write(error.to_string()))?;
+        let recorder = Recorder::new(blocks);
+        let pending = Pending { recorder, interfaces: 0, packets: 0, ended: false, at_once: false };
+        let shared = Arc::new(Shared {
+            path,
+            pending: Mutex::new(pending),
+            recorded: Condvar::new(),
+            output: Mutex::new((output, Vec::new())),
+            broken: AtomicBool::new(false),
+            lost: AtomicU64::new(0),
+            told: AtomicU64::new(0),
+            process: std::process::id(),
+        });
+        let same = Arc::clone(&shared);
+        let thread = Some(Thread::spawn("uroce-capture", move || same.run()).map_err(failed)?);
+        exit::write_at_exit(&shared);
+        Ok(Self { handle: Arc::new(Handle { shared, thread }) })
     }
 
     /// Adds an interface with that name and returns its recorder.
@@ -118,14 +277,14 @@ impl PcapFile {
             InterfaceDescriptionOption::IfName(Cow::Borrowed(name)),
             InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
         ];
-        let mut capture = self.lock();
-        capture.check()?;
-        let written = capture.writer.write_block(&block.into_block());
+        let mut pending = self.handle.shared.lock();
+        let written = pending.recorder.blocks.write_block(&block.into_block());
         written.map_err(|error| PcapError::Write(error.to_string()))?;
-        let interface = capture.interfaces;
-        capture.interfaces += 1;
-        drop(capture);
-        Ok(PcapWriter { file: self.clone(), interface })
+        let interface = pending.interfaces;
+        pending.interfaces += 1;
+        drop(pending);
+        self.flush()?;
+        Ok(PcapWriter::new(self.clone(), interface))
     }
 
     /// Writes everything recorded so far to the file.
@@ -134,79 +293,22 @@ impl PcapFile {
     ///
     /// [`PcapError::Write`], also for a record that failed earlier.
     pub fn flush(&self) -> Result<(), PcapError> {
-        let mut capture = self.lock();
-        if let Err(error) = capture.writer.get_mut().flush() {
-            capture.fail(error.to_string());
-        }
-        capture.check()
+        self.handle.shared.write()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Capture> {
-        self.capture.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Records the packets of one interface of a [`PcapFile`].
-#[derive(Debug, Clone)]
-pub struct PcapWriter {
-    file: PcapFile,
-    interface: u32,
-}
-
-impl PcapWriter {
-    /// Records a packet that is sent along `route` with IPv4 identification `id`.
-    pub fn sent(&self, route: &Route, id: u16, payload: &[u8]) {
-        let headers = Headers {
-            src: route.src,
-            dst: route.dst,
-            traffic_class: route.traffic_class,
-            hop_limit: route.hop_limit.max(1),
-            id,
-        };
-        self.record(Direction::Outbound, &headers, payload);
-    }
-
-    /// Records a packet that arrived. A hidden identification is recorded as 0: the ICRC of the
-    /// recorded packet is then right only if the sender used 0, as this crate's senders do.
-    pub fn received(&self, packet: &RxPacket<'_>) {
-        let headers = Headers {
-            src: packet.src,
-            dst: packet.dst,
-            traffic_class: packet.traffic_class,
-            hop_limit: packet.hop_limit,
-            id: packet.ip_id.known_or_zero(),
-        };
-        self.record(Direction::Inbound, &headers, packet.payload);
-    }
-
-    /// Records an Ethernet frame as it is.
-    pub fn frame(&self, direction: Direction, frame: &[u8]) {
-        let mut capture = self.file.lock();
-        capture.frame.clear();
-        capture.frame.extend_from_slice(frame);
-        let to_group = frame.first().is_some_and(|first| first & 1 == 1);
-        capture.put(self.interface, direction, to_group);
-    }
-
-    /// The file this interface belongs to.
+    /// The file that is written to: its name may have got the process id.
     #[must_use]
-    pub fn file(&self) -> &PcapFile {
-        &self.file
+    pub fn path(&self) -> &Path {
+        &self.handle.shared.path
     }
 
-    fn record(&self, direction: Direction, headers: &Headers, payload: &[u8]) {
-        let mut capture = self.file.lock();
-        if frame::build(headers, payload, &mut capture.frame).is_some() {
-            capture.put(self.interface, direction, headers.dst.ip().is_multicast());
-        }
+    /// Packets that were recorded, but are not in the file because writing to it failed.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.handle.shared.lost.load(Ordering::Relaxed)
     }
-}
 
-/// The epb_flags word: direction in bits 0 and 1, unicast or multicast in bits 2 to 4.
-fn flags(direction: Direction, to_group: bool) -> u32 {
-    let direction = match direction {
-        Direction::Inbound => 1,
-        Direction::Outbound => 2,
-    };
-    direction | if to_group { 2 << 2 } else { 1 << 2 }
+    pub(super) fn shared(&self) -> &Shared {
+        &self.handle.shared
+    }
 }

@@ -11,6 +11,7 @@ use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPa
 use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption,
 };
+use pcap_file::pcapng::blocks::simple_packet::SimplePacketBlock;
 use pcap_file::pcapng::{Block, PcapNgReader};
 
 use super::{Direction, PcapError};
@@ -18,19 +19,27 @@ use super::{Direction, PcapError};
 /// First bytes of every pcapng file.
 const PCAPNG_MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
+/// Bits of epb_flags that tell the length of the frame check sequence in bytes.
+const FCS: u32 = 0xf << 5;
+
+/// Bit of a link type: its top 4 bits tell of the frame check sequence.
+const FCS_KNOWN: u32 = 1 << 26;
+
 /// if_tsresol when an interface does not give one: microseconds.
 const DEFAULT_RESOLUTION: u8 = 6;
 
 /// One frame of a capture.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReplayedFrame {
-    /// When it was captured, since 1970.
+    /// When it was captured, since 1970; 0 in a block that does not say.
     pub timestamp: Duration,
     /// Number of the interface, 0 in a pcap file.
     pub interface: u32,
     /// Which way it went, if the capture tells.
     pub direction: Option<Direction>,
-    /// The frame from its Ethernet header on, as far as it was captured.
+    /// What the capture says about it.
+    pub comments: Vec<String>,
+    /// The frame from its Ethernet header on, as far as it was captured, without its frame check sequence.
     pub data: Vec<u8>,
 }
 
@@ -96,15 +105,20 @@ impl PcapReplay {
     fn read(&mut self) -> Option<Result<ReplayedFrame, PcapError>> {
         match &mut self.source {
             Source::Pcap(reader) => {
+                let fcs = fcs_of_file(reader.header().datalink);
                 let packet = reader.next_packet()?;
                 Some(packet.map_err(|error| damaged(&self.path, error)).map(|packet| {
-                    let (timestamp, data) = (packet.timestamp, packet.data.into_owned());
-                    ReplayedFrame { timestamp, interface: 0, direction: None, data }
+                    let data = without_fcs(&packet.data, packet.orig_len, fcs);
+                    ReplayedFrame { timestamp: packet.timestamp, data, ..ReplayedFrame::default() }
                 }))
             }
             Source::PcapNg(reader) => loop {
                 let block = match reader.next_block()? {
                     Ok(Block::EnhancedPacket(block)) => block.into_owned(),
+                    Ok(Block::SimplePacket(block)) => {
+                        let block = block.into_owned();
+                        return Some(simple_frame(&self.path, reader.interfaces(), &block));
+                    }
                     Ok(_) => continue,
                     Err(error) => return Some(Err(damaged(&self.path, error))),
                 };
@@ -133,17 +147,72 @@ fn frame(
     interfaces: &[InterfaceDescriptionBlock<'_>],
     block: EnhancedPacketBlock<'_>,
 ) -> Result<ReplayedFrame, PcapError> {
-    let interface = interfaces.get(block.interface_id as usize);
-    let interface = interface.ok_or_else(|| damaged(path, "a frame of an unknown interface"))?;
-    check_link(path, interface.linktype)?;
+    let interface = interface_at(path, interfaces, block.interface_id)?;
     // The parser gives the count of whatever unit the interface declares as nanoseconds.
     let units = block.timestamp.as_nanos();
+    let flags = flags(&block);
+    let fcs = if flags & FCS == 0 { fcs_of_interface(interface) } else { (flags & FCS) >> 5 };
     Ok(ReplayedFrame {
         timestamp: time(units, resolution(interface)),
         interface: block.interface_id,
-        direction: direction(&block),
-        data: block.data.into_owned(),
+        direction: direction(flags),
+        comments: block.options.iter().filter_map(comment).collect(),
+        data: without_fcs(&block.data, block.original_len, fcs),
     })
+}
+
+/// The frame in a block that has neither time nor interface: it is of the first one.
+fn simple_frame(
+    path: &Path,
+    interfaces: &[InterfaceDescriptionBlock<'_>],
+    block: &SimplePacketBlock<'_>,
+) -> Result<ReplayedFrame, PcapError> {
+    let interface = interface_at(path, interfaces, 0)?;
+    let snap = if interface.snaplen == 0 { u32::MAX } else { interface.snaplen };
+    // What is behind that fills the block.
+    let captured = block.data.len().min(block.original_len.min(snap) as usize);
+    let fcs = fcs_of_interface(interface);
+    let data = without_fcs(&block.data[..captured], block.original_len, fcs);
+    Ok(ReplayedFrame { data, ..ReplayedFrame::default() })
+}
+
+fn interface_at<'a, 'b>(
+    path: &Path,
+    interfaces: &'a [InterfaceDescriptionBlock<'b>],
+    number: u32,
+) -> Result<&'a InterfaceDescriptionBlock<'b>, PcapError> {
+    let interface = interfaces.get(number as usize);
+    let interface = interface.ok_or_else(|| damaged(path, "a frame of an unknown interface"))?;
+    check_link(path, interface.linktype)?;
+    Ok(interface)
+}
+
+/// The upper bits of the link type of a pcap file: there is a frame check sequence, of so many 16-bit words.
+fn fcs_of_file(link: DataLink) -> u32 {
+    let link = u32::from(link);
+    if link & FCS_KNOWN == 0 { 0 } else { (link >> 28) * 2 }
+}
+
+/// if_fcslen counts bits.
+fn fcs_of_interface(interface: &InterfaceDescriptionBlock<'_>) -> u32 {
+    let bits = interface.options.iter().find_map(|option| match option {
+        InterfaceDescriptionOption::IfFcsLen(bits) => Some(u32::from(*bits)),
+        _ => None,
+    });
+    bits.unwrap_or(0) / 8
+}
+
+/// The frame without the `fcs` bytes at its end, as far as they were captured.
+fn without_fcs(data: &[u8], original_len: u32, fcs: u32) -> Vec<u8> {
+    let end = (original_len as usize).saturating_sub(fcs as usize).min(data.len());
+    data[..end].to_vec()
+}
+
+fn comment(option: &EnhancedPacketOption<'_>) -> Option<String> {
+    match option {
+        EnhancedPacketOption::Comment(text) => Some(text.to_string()),
+        _ => None,
+    }
 }
 
 fn resolution(interface: &InterfaceDescriptionBlock<'_>) -> u8 {
@@ -165,16 +234,26 @@ fn time(units: u128, resolution: u8) -> Duration {
     Duration::new(seconds, (nanos % 1_000_000_000) as u32)
 }
 
-fn direction(block: &EnhancedPacketBlock<'_>) -> Option<Direction> {
-    block.options.iter().find_map(|option| match option {
-        EnhancedPacketOption::Flags(flags) if flags & 3 == 1 => Some(Direction::Inbound),
-        EnhancedPacketOption::Flags(flags) if flags & 3 == 2 => Some(Direction::Outbound),
+/// The epb_flags word; 0 if there is none.
+fn flags(block: &EnhancedPacketBlock<'_>) -> u32 {
+    let found = block.options.iter().find_map(|option| match option {
+        EnhancedPacketOption::Flags(flags) => Some(*flags),
         _ => None,
-    })
+    });
+    found.unwrap_or(0)
 }
 
+fn direction(flags: u32) -> Option<Direction> {
+    match flags & 3 {
+        1 => Some(Direction::Inbound),
+        2 => Some(Direction::Outbound),
+        _ => None,
+    }
+}
+
+/// The link type is in the lower 16 bits.
 fn check_link(path: &Path, link: DataLink) -> Result<(), PcapError> {
-    match link {
+    match DataLink::from(u32::from(link) & 0xffff) {
         DataLink::ETHERNET => Ok(()),
         other => Err(PcapError::NotEthernet { path: path.to_owned(), link_type: u32::from(other) }),
     }

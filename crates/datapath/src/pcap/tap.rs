@@ -1,20 +1,29 @@
 //! A datapath that records what passes through another one.
 
+use std::cell::Cell;
 use std::io;
 use std::path::Path;
+
+use uroce_wire::{NakCode, Packet, SyndromeKind};
 
 use super::{PcapError, PcapFile, PcapWriter};
 use crate::packet::RxPacket;
 use crate::route::Route;
-use crate::{Datapath, Middleware};
+use crate::{Datapath, Flush, Middleware};
 
 /// Records every packet of the datapath inside it.
 ///
-/// A packet is recorded as sent when it is committed, and as received when it is handed over. Two
-/// devices that record to one file therefore show a packet between them twice, on two interfaces.
+/// A packet is recorded as sent when it is committed, and as received when it was handed over, with what became
+/// of it. Two devices that record to one file therefore show a packet between them twice, on two interfaces.
+///
+/// A NAK that ends a queue pair is in the file before its program learns of it.
 pub struct PcapTap {
     inner: Box<dyn Datapath>,
     writer: PcapWriter,
+    /// About the packet that is committed next.
+    comment: Option<&'static str>,
+    /// Something was recorded that must not wait.
+    urgent: bool,
 }
 
 impl std::fmt::Debug for PcapTap {
@@ -55,7 +64,14 @@ impl PcapTap {
         name: &str,
     ) -> Result<Self, PcapError> {
         let writer = file.interface(name)?;
-        Ok(Self { inner, writer })
+        Ok(Self { inner, writer, comment: None, urgent: false })
+    }
+
+    fn write_urgent(&mut self) {
+        if std::mem::take(&mut self.urgent) {
+            // The file tells of its own errors; traffic goes on.
+            let _ = self.writer.file().flush();
+        }
     }
 }
 
@@ -70,28 +86,42 @@ impl Middleware for PcapTap {
         &mut *self.inner
     }
 
+    fn tx_comment(&mut self, comment: &'static str) {
+        self.comment = Some(comment);
+    }
+
     fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8])) {
-        let writer = &self.writer;
-        (*self.inner).tx_commit(route, len, &mut |id, packet| {
+        let Self { inner, writer, comment, urgent } = self;
+        let comment = comment.take();
+        (**inner).tx_commit(route, len, &mut |id, packet| {
             seal(id, packet);
-            writer.sent(route, id, packet);
+            *urgent |= ends_queue_pair(packet);
+            writer.sent(route, id, packet, comment);
         });
     }
 
-    fn recv(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> io::Result<usize> {
-        let writer = &self.writer;
-        (*self.inner).recv(limit, &mut |packet| {
-            writer.received(&packet);
-            sink(packet);
-        })
+    fn flush(&mut self) -> io::Result<Flush> {
+        let flush = (*self.inner).flush();
+        self.write_urgent();
+        flush
     }
 
-    fn arm(&mut self) -> bool {
-        let ready = (*self.inner).arm();
-        if !ready {
-            // The file tells of its own errors; traffic goes on.
-            let _ = self.writer.file().flush();
-        }
-        ready
+    fn recv(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> io::Result<usize> {
+        let Self { inner, writer, urgent, .. } = self;
+        let received = (**inner).recv(limit, &mut |packet| {
+            let fate = Cell::default();
+            sink(RxPacket { fate: Some(&fate), ..packet });
+            *urgent |= ends_queue_pair(packet.payload);
+            writer.received(&packet, fate.get());
+        });
+        self.write_urgent();
+        received
     }
+}
+
+/// A NAK that ends a queue pair: what a program learns of it may be the last that it does.
+fn ends_queue_pair(packet: &[u8]) -> bool {
+    let nak = Packet::parse(packet).ok().and_then(|packet| packet.aeth());
+    let kind = nak.map(|nak| nak.syndrome.kind());
+    matches!(kind, Some(SyndromeKind::Nak(code)) if code != NakCode::PsnSequence)
 }

@@ -17,6 +17,7 @@ use super::porter::Porter;
 use super::sorter::{GsiAddressee, Sorter};
 use super::steer::{Places, steer};
 use super::survey::Surveyor;
+use crate::fork::keep_from_children;
 use crate::packet::RxPacket;
 use crate::udp::link::{Link, scoped};
 use crate::udp::{BindError, UdpConfig, UdpDatapath, check_local};
@@ -92,9 +93,10 @@ where
     let place = place(local).map_err(failed("opening a UDP socket"))?;
     let door = Door::enter(place).map_err(failed("waiting for other processes"))?;
     let claim = Claim::take(place).map_err(failed("taking a slot"))?;
-    let claim = claim.ok_or(BindError::NoSlot(local))?;
+    let claim = claim.ok_or_else(|| BindError::no_slot(local, place.foreigners()))?;
     let inner = bind(&UdpConfig { shared: true, ..*config })?;
     let member = socket(&inner).try_clone().map_err(failed("copying a descriptor"))?;
+    keep_from_children(&member);
     let others = place.slots_taken().map_or(0, |slots| slots.len().saturating_sub(1));
     if others == 0 {
         steer(&member, &Places::new()).map_err(failed("steering packets"))?;
@@ -134,7 +136,7 @@ impl<D: Datapath> SlotDatapath<D> {
             slot,
             place,
             sorter: Sorter::new(slot, place, gsi),
-            porter: Porter::start(Arc::clone(&inbox), socket, surveyor)?,
+            porter: Porter::start(Arc::clone(&inbox), socket, (place, surveyor))?,
             inbox,
             open: None,
             waited: 0,

@@ -140,6 +140,7 @@ pub(crate) fn read(bytes: &[u8]) -> Option<(RxPacket<'_>, usize)> {
         hop_limit: head[HOPS],
         ip_id,
         icrc_checked: false,
+        fate: None,
         payload,
     };
     Some((whole, size))
@@ -163,6 +164,7 @@ mod tests {
             hop_limit: 63,
             ip_id,
             icrc_checked: false,
+            fate: None,
             payload,
         }
     }
@@ -218,7 +220,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn a31_any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             if let Some((whole, size)) = read(&bytes) {
                 prop_assert!(size > 0 && whole.payload.len() == bytes.len() - HEAD);
             }

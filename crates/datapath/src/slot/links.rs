@@ -1,5 +1,6 @@
 //! Connections to the other processes on the address.
 
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use rustix::io::Errno;
 use rustix::net::{self, SendFlags};
 use uroce_wire::Slot;
 
-use super::place::{Place, connect};
+use super::place::{Place, connect, connect_to_service};
 
 /// How long a slot without a process is not asked for again: packets of the dead may be many.
 const ABSENCE: Duration = Duration::from_millis(5);
@@ -52,7 +53,7 @@ impl Links {
             Some(Link::Absent(since)) if since.elapsed() < ABSENCE => return false,
             _ => {}
         }
-        let found = place.slot(slot).and_then(|name| connect(&name));
+        let found = place.slot(slot).and_then(|name| connect(place, &name));
         let next = match found {
             Ok(socket) => Link::Open { socket, stuck: false },
             Err(error) => {
@@ -92,9 +93,45 @@ fn deliver(socket: &OwnedFd, letter: &[u8], stuck: &mut bool) -> Result<(), Errn
     sent.map(drop)
 }
 
-/// Sends one letter to the process that takes calls to `service`.
-pub(crate) fn send_to_service(place: Place, service: u64, letter: &[u8]) -> io::Result<()> {
-    let socket = connect(&place.service(service)?)?;
-    net::send(&socket, letter, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
-    Ok(())
+/// How long a connection to the process that takes calls to a service is used: another one may take them
+/// afterwards.
+const ACQUAINTANCE: Duration = Duration::from_millis(20);
+
+/// Services that are known at a time.
+const MAX_KNOWN: usize = 64;
+
+/// Connections to processes that take calls.
+#[derive(Debug)]
+pub(crate) struct ServiceLinks {
+    place: Place,
+    known: HashMap<u64, (Instant, OwnedFd)>,
+}
+
+impl ServiceLinks {
+    pub(crate) fn new(place: Place) -> Self {
+        Self { place, known: HashMap::new() }
+    }
+
+    /// Whether a letter for the service goes to a process that was found a moment ago.
+    pub(crate) fn knows(&mut self, service: u64, now: Instant) -> bool {
+        self.known.retain(|_, (since, _)| now.saturating_duration_since(*since) < ACQUAINTANCE);
+        self.known.contains_key(&service)
+    }
+
+    /// Sends one letter to the process that takes calls to `service`.
+    pub(crate) fn send(&mut self, service: u64, now: Instant, letter: &[u8]) -> io::Result<()> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        if let Some((_, socket)) = self.known.get(&service) {
+            if net::send(socket, letter, flags).is_ok() {
+                return Ok(());
+            }
+            self.known.remove(&service);
+        }
+        let socket = connect_to_service(self.place, service)?;
+        net::send(&socket, letter, flags)?;
+        if self.known.len() < MAX_KNOWN {
+            self.known.insert(service, (now, socket));
+        }
+        Ok(())
+    }
 }

@@ -14,7 +14,8 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::geteuid;
 use uroce_wire::Slot;
 
-use crate::process;
+use crate::fork::keep_from_children;
+use crate::process::{self, Peer};
 use crate::sys::option;
 
 /// First part of every name; counts up when processes of two versions would not understand each other.
@@ -26,14 +27,18 @@ const BACKLOG: i32 = 128;
 /// Bytes that may be on their way to one process.
 const SEND_BUFFER: libc::c_int = 4 * 1024 * 1024;
 
-/// The names of one address and port.
+/// The names of one address and port, and whose processes share it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place(SocketAddr);
+pub(crate) struct Place {
+    own: SocketAddr,
+    /// The user who binds the port. A process that changes its user later keeps its port.
+    user: u32,
+}
 
 impl Place {
     /// The place of this address, with the scope that it needs, and port.
     pub(crate) fn new(own: SocketAddr) -> Self {
-        Self(own)
+        Self { own, user: geteuid().as_raw() }
     }
 
     /// The name of the process that has the slot.
@@ -53,15 +58,28 @@ impl Place {
 
     /// The slots that processes have, as the system shows them.
     pub(crate) fn slots_taken(self) -> io::Result<Vec<Slot>> {
-        let names = process::listeners(&format!("{VERSION}/{}/slot/", self.0))?;
+        let names = process::listeners(&format!("{VERSION}/{}/slot/", self.own))?;
         let slot = |number: &String| Slot::new(number.parse().ok()?);
         let mut slots: Vec<Slot> = names.iter().filter_map(slot).collect();
         slots.sort_unstable();
         Ok(slots)
     }
 
+    /// How many names of slots other users have, and the last of these.
+    pub(crate) fn foreigners(self) -> (usize, Option<Peer>) {
+        let at = |slot| process::peer(reach(&self.slot(slot)?)?);
+        let peers = Slot::all().filter_map(|slot| at(slot).ok());
+        let others = peers.filter(|peer| peer.user != self.user);
+        others.fold((0, None), |(count, _), peer| (count + 1, Some(peer)))
+    }
+
+    fn has_slot(self, pid: u32) -> bool {
+        let at = |slot| process::peer(reach(&self.slot(slot)?)?);
+        Slot::all().any(|slot| at(slot).is_ok_and(|peer| peer == Peer { pid, user: self.user }))
+    }
+
     fn name(self, what: impl Display) -> io::Result<SocketAddrUnix> {
-        let text = format!("{VERSION}/{}/{what}", self.0);
+        let text = format!("{VERSION}/{}/{what}", self.own);
         Ok(SocketAddrUnix::new_abstract_name(text.as_bytes())?)
     }
 }
@@ -87,21 +105,42 @@ pub(crate) fn listen(name: &SocketAddrUnix) -> io::Result<OwnedFd> {
 ///
 /// The socket keeps the borders of messages, and the number of messages under way is limited by their
 /// bytes only (of unix datagrams, ten may wait).
-pub(crate) fn connect(name: &SocketAddrUnix) -> io::Result<OwnedFd> {
+pub(crate) fn connect(place: Place, name: &SocketAddrUnix) -> io::Result<OwnedFd> {
+    let socket = reach(name)?;
+    check_user(place, &socket)?;
+    Ok(socket)
+}
+
+/// The same, to a name that a process may have taken after it changed its user.
+pub(crate) fn connect_to_service(place: Place, service: u64) -> io::Result<OwnedFd> {
+    let socket = reach(&place.service(service)?)?;
+    check_user(place, &socket).or_else(|_| check_process(place, &socket))?;
+    Ok(socket)
+}
+
+/// A connection to whoever has that name.
+fn reach(name: &SocketAddrUnix) -> io::Result<OwnedFd> {
     let socket = socket()?;
     let force = (libc::SOL_SOCKET, libc::SO_SNDBUFFORCE);
     if option::set(&socket, force.0, force.1, SEND_BUFFER).is_err() {
         option::set(&socket, libc::SOL_SOCKET, libc::SO_SNDBUF, SEND_BUFFER)?;
     }
     net::connect(&socket, name)?;
-    check_user(&socket)?;
     Ok(socket)
 }
 
-/// Refuses the process at the other end unless it is of this user: the kernel shares a UDP port among
-/// processes of one user only, so nobody else can have a packet for us, or be owed one.
-pub(crate) fn check_user(socket: &OwnedFd) -> io::Result<()> {
-    if process::peer(socket)?.user == geteuid().as_raw() {
+/// Whether the process at the other end may hand over packets although it is of another user now: it has a
+/// slot, which it took as the user who bound the port.
+pub(crate) fn check_process(place: Place, socket: &OwnedFd) -> io::Result<()> {
+    let Peer { pid, .. } = process::peer(socket)?;
+    // 0 stands for any process of another PID namespace.
+    if pid != 0 && place.has_slot(pid) { Ok(()) } else { Err(Errno::PERM.into()) }
+}
+
+/// Refuses the process at the other end unless it is of the user who bound the port: the kernel shares a UDP
+/// port among processes of one user only, so nobody else can have a packet for us, or be owed one.
+pub(crate) fn check_user(place: Place, socket: &OwnedFd) -> io::Result<()> {
+    if process::peer(socket)?.user == place.user {
         return Ok(());
     }
     Err(Errno::PERM.into())
@@ -109,5 +148,24 @@ pub(crate) fn check_user(socket: &OwnedFd) -> io::Result<()> {
 
 fn socket() -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    Ok(net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    keep_from_children(&socket);
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_process_with_a_slot_may_have_changed_its_user() {
+        let place = Place::new("127.91.15.1:4791".parse().expect("address"));
+        let pid = std::process::id();
+        assert!(!place.has_slot(pid));
+        let slot = Slot::new(200).expect("a slot");
+        let _claim = listen(&place.slot(slot).expect("a name")).expect("free");
+        assert!(place.has_slot(pid) && !place.has_slot(1));
+        let stranger = Place { user: place.user + 1, ..place };
+        assert!(!stranger.has_slot(pid), "a slot of another user is none");
+    }
 }

@@ -2,22 +2,31 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::time::Instant;
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SocketFlags};
 
+use super::allowance::Allowance;
 use super::inbox::{Arrived, Inbox};
-use super::place::check_user;
+use super::place::{Place, check_process, check_user};
 use super::probe::Answer;
 use super::survey::Surveyor;
+use crate::Thread;
+use crate::fork::keep_from_children;
 
 /// Processes that may be connected: all the others, and some that bring a single letter.
 const MAX_CALLERS: usize = 1024;
+
+/// Processes of other users among them. One may have changed its user since it bound the port; that is
+/// found out when it brings something, at most so often each tenth of a second.
+const MAX_STRANGERS: usize = 16;
+const LOOKS: u16 = 2;
 
 /// Letters read from one connection before the next has its turn.
 const TURN: usize = 16;
@@ -52,7 +61,7 @@ impl Lobby {
 #[derive(Debug)]
 pub(crate) struct Porter {
     lobby: Arc<Lobby>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<Thread>,
     /// Numbers of entrances are odd, those of connections even.
     next: u64,
 }
@@ -62,7 +71,7 @@ impl Porter {
     pub(crate) fn start(
         inbox: Arc<Inbox>,
         entrance: OwnedFd,
-        surveyor: Surveyor,
+        (place, surveyor): (Place, Surveyor),
     ) -> io::Result<Self> {
         let lobby = Arc::new(Lobby {
             inbox,
@@ -75,9 +84,9 @@ impl Porter {
         lobby.watch(&lobby.astray, ASTRAY)?;
         let mut porter = Self { lobby: Arc::clone(&lobby), thread: None, next: 1 };
         porter.open(entrance)?;
-        let work = Work { lobby, callers: HashMap::new(), next: 2, surveyor };
-        let builder = std::thread::Builder::new().name("uroce-slot".to_owned());
-        porter.thread = Some(builder.spawn(move || work.run())?);
+        let looks = Allowance::new(LOOKS, LOOKS);
+        let work = Work { lobby, place, callers: HashMap::new(), looks, next: 2, surveyor };
+        porter.thread = Some(Thread::spawn("uroce-slot", move || work.run())?);
         Ok(porter)
     }
 
@@ -104,18 +113,26 @@ impl Porter {
 
 impl Drop for Porter {
     fn drop(&mut self) {
+        let Some(thread) = self.thread.take().and_then(Thread::if_here) else { return };
         self.lobby.inbox.close();
         rustix::io::write(&self.lobby.stop, &1u64.to_ne_bytes()).ok();
-        if let Some(thread) = self.thread.take() {
-            let ended = thread.join();
-            debug_assert!(ended.is_ok(), "the thread of the slot panicked");
-        }
+        thread.join();
     }
+}
+
+/// A process that is connected.
+struct Caller {
+    socket: OwnedFd,
+    /// It is one of ours; otherwise that is asked when it brings something.
+    known: bool,
 }
 
 struct Work {
     lobby: Arc<Lobby>,
-    callers: HashMap<u64, OwnedFd>,
+    place: Place,
+    callers: HashMap<u64, Caller>,
+    /// Looks whether a process that has changed its user has a slot.
+    looks: Allowance,
     next: u64,
     surveyor: Surveyor,
 }
@@ -172,13 +189,30 @@ impl Work {
         if self.callers.len() >= MAX_CALLERS {
             return tracing::debug!("more processes than there can be have packets for us");
         }
-        match check_user(&caller).and_then(|()| self.lobby.watch(&caller, number)) {
-            Ok(()) => {
-                self.next += 2;
-                self.callers.insert(number, caller);
-            }
-            Err(error) => tracing::debug!(%error, "not one that may hand us packets"),
+        let known = check_user(self.place, &caller).is_ok();
+        let strangers = self.callers.values().filter(|caller| !caller.known).count();
+        if !known && strangers >= MAX_STRANGERS {
+            return tracing::debug!("too many processes of other users are connected");
         }
+        match self.lobby.watch(&caller, number) {
+            Ok(()) => {
+                keep_from_children(&caller);
+                self.next += 2;
+                self.callers.insert(number, Caller { socket: caller, known });
+            }
+            Err(error) => tracing::debug!(%error, "a process that has packets for us is not heard"),
+        }
+    }
+
+    /// Whether the caller may bring something.
+    fn may_bring(&mut self, caller: u64) -> bool {
+        let Self { callers, looks, place, .. } = self;
+        let Some(caller) = callers.get_mut(&caller) else { return false };
+        let nobody = Ipv4Addr::UNSPECIFIED.into();
+        if !caller.known && looks.take(Instant::now(), nobody) {
+            caller.known = check_process(*place, &caller.socket).is_ok();
+        }
+        caller.known
     }
 
     /// Letters with packets are for the datapath, answers to probes are not.
@@ -195,10 +229,12 @@ impl Work {
     /// Takes the letters of one connection; forgets it when it ends.
     fn read(&mut self, caller: u64) {
         for _ in 0..TURN {
-            let Some(socket) = self.callers.get(&caller) else { return };
+            let Some(Caller { socket, .. }) = self.callers.get(&caller) else { return };
             let Some(mut bytes) = self.lobby.inbox.room() else { return };
             match net::recv(socket, &mut *bytes, RecvFlags::DONTWAIT) {
-                Ok((len, _)) if len > 0 => self.sort(Arrived { bytes, len }),
+                Ok((len, _)) if len > 0 && self.may_bring(caller) => {
+                    self.sort(Arrived { bytes, len });
+                }
                 Err(Errno::AGAIN | Errno::INTR) => return self.lobby.inbox.recycle(bytes),
                 _ => {
                     self.lobby.inbox.recycle(bytes);

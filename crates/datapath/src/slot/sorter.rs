@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use uroce_wire::{Qpn, Slot};
 
+use super::allowance::Allowance;
 use super::letter::{Letter, single};
-use super::links::{Links, send_to_service};
+use super::links::{Links, ServiceLinks};
 use super::place::Place;
 use super::probe::{Probe, SlotSet};
 use crate::packet::RxPacket;
@@ -32,8 +33,16 @@ pub enum Addressee {
     Everyone,
 }
 
-/// Reads from a UDP payload addressed to QP 1 which process it is for. The packet was not checked.
-pub type GsiAddressee = fn(&[u8]) -> Addressee;
+/// Reads from a packet addressed to QP 1 which process it is for. The packet was not checked: what comes of
+/// it in other processes is work that a stranger can cause, so it should be right first.
+pub type GsiAddressee = fn(&RxPacket<'_>) -> Addressee;
+
+/// Packets for everyone, per source and in all, each tenth of a second: each costs every process on the
+/// address a wake-up. A caller that gives up before it has an answer sends one.
+const TO_EVERYONE: (u16, u16) = (2, 5);
+
+/// Looks for the process that takes calls to a service, as before.
+const LOOKS: (u16, u16) = (10, 50);
 
 /// What became of packets for others.
 #[derive(Debug, Clone, Copy, Default)]
@@ -52,11 +61,13 @@ pub(crate) struct Sorted {
 #[derive(Debug)]
 pub(crate) struct Sorter {
     own: Slot,
-    place: Place,
     gsi: GsiAddressee,
     links: Links,
     letter: Letter,
     pub(crate) counts: Sorted,
+    to_everyone: Allowance,
+    looks: Allowance,
+    callees: ServiceLinks,
     /// Packets that the kernel gave us although they name the slot of another process, lately.
     pub(crate) astray: usize,
     /// When packets of unreliable connections were last handed to each slot.
@@ -69,11 +80,13 @@ impl Sorter {
     pub(crate) fn new(own: Slot, place: Place, gsi: GsiAddressee) -> Self {
         Self {
             own,
-            place,
             gsi,
             links: Links::new(place),
             letter: Letter::new(),
             counts: Sorted::default(),
+            to_everyone: Allowance::new(TO_EVERYONE.0, TO_EVERYONE.1),
+            looks: Allowance::new(LOOKS.0, LOOKS.1),
+            callees: ServiceLinks::new(place),
             astray: 0,
             ordered_at: (0..=u8::MAX).map(|_| None).collect(),
             services: HashMap::new(),
@@ -90,13 +103,14 @@ impl Sorter {
                 passed
             }
             Addressee::Service(service) => self.pass_to_service(service, rx),
-            Addressee::Everyone => {
+            Addressee::Everyone if self.to_everyone.take(Instant::now(), rx.src.ip()) => {
                 let own = self.own;
                 for slot in Slot::all().filter(|slot| *slot != own) {
                     self.pass_to(slot, rx);
                 }
                 false
             }
+            Addressee::Everyone => false,
         }
     }
 
@@ -139,7 +153,7 @@ impl Sorter {
         };
         let qpn = Qpn::new(u32::from_be_bytes([0, *high, *middle, *low]));
         let found = match qpn {
-            Qpn::GSI => (self.gsi)(rx.payload),
+            Qpn::GSI => (self.gsi)(rx),
             _ => Slot::of(qpn).map_or(Addressee::Here, Addressee::Slot),
         };
         match found {
@@ -171,8 +185,17 @@ impl Sorter {
         self.letter.clear();
     }
 
+    /// Brings a call to the process that takes it. `false`: there is none. A call beyond what may be looked
+    /// for is lost, and comes again: it is not known whether somebody takes it.
     fn pass_to_service(&mut self, service: u64, rx: &RxPacket<'_>) -> bool {
-        let sent = send_to_service(self.place, service, &single(rx));
+        let now = Instant::now();
+        let known = self.callees.knows(service, now);
+        if !known && !self.looks.take(now, rx.src.ip()) {
+            self.count(rx);
+            self.counts.lost += 1;
+            return true;
+        }
+        let sent = self.callees.send(service, now, &single(rx));
         if let Err(error) = &sent {
             tracing::debug!(service, %error, "no other process takes calls to it");
         }

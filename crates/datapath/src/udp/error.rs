@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use uroce_wire::Slot;
 
 use super::holder::PortHolder;
+use crate::process::Peer;
 use crate::sys::interface;
 
 /// Why a UDP datapath could not be opened; the text says what to do.
@@ -26,11 +27,27 @@ pub enum BindError {
     },
     /// As many processes as there can be are there.
     #[error(
-        "{} processes use {} already, as many as one address can have: stop one, or choose another \
-         --address",
+        "{} processes use {} already, as many as one address can have, or somebody holds the names of as many (`ss -xl` shows \
+         them): stop one, or choose another --address",
         Slot::COUNT, .0.ip()
     )]
     NoSlot(SocketAddr),
+    /// Processes of other users have names that ours would need.
+    #[error(
+        "another user keeps {count} of the {} names by which processes share {}: uid {user}, with process \
+         {pid} the last of them; end those processes, or choose another --address",
+        Slot::COUNT, .local.ip()
+    )]
+    ForeignSlots {
+        /// The address asked for.
+        local: SocketAddr,
+        /// Names that other users have.
+        count: usize,
+        /// One of these users.
+        user: u32,
+        /// A process of that user; 0 if it is in another PID namespace.
+        pid: u32,
+    },
     /// The address is not one of this host.
     #[error("{} is not an address of this host: choose one of {here} with --address", .local.ip())]
     NotLocal {
@@ -70,6 +87,14 @@ pub enum BindError {
 }
 
 impl BindError {
+    /// No name is left: whose they are decides what to do.
+    pub(crate) fn no_slot(local: SocketAddr, (count, one): (usize, Option<Peer>)) -> Self {
+        match one {
+            Some(Peer { pid, user }) => Self::ForeignSlots { local, count, user, pid },
+            None => Self::NoSlot(local),
+        }
+    }
+
     /// The sentence for a kernel's answer.
     pub(crate) fn explain(what: &'static str, local: SocketAddr, source: io::Error) -> Self {
         match Errno::from_io_error(&source) {

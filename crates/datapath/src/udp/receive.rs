@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::event::epoll;
 use rustix::io::Errno;
 use socket2::Socket;
+use uroce_wire::DropReason;
 
 use super::link::Link;
 use super::socket;
@@ -249,6 +250,7 @@ pub(crate) fn decode<'a>(
     match addressed(message, port) {
         _ if message.truncated => stats.rx_truncated += 1,
         Some((_, segment)) if segment > RECV_ROOM => stats.rx_truncated += 1,
+        None if message.payload.is_empty() => stats.refuse(DropReason::TooShort),
         None => stats.rx_dropped += 1,
         usable => return usable,
     }
@@ -267,6 +269,7 @@ fn addressed<'a>(message: &Received<'a>, port: u16) -> Option<(RxPacket<'a>, usi
         hop_limit: fields.hop_limit,
         ip_id: if src.is_ipv4() { IpId::Hidden(0) } else { IpId::NotPresent },
         icrc_checked: false,
+        fate: None,
         payload,
     };
     (!payload.is_empty()).then_some((packet, segment))

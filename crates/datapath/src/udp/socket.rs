@@ -9,6 +9,7 @@ use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
 use super::control::DEFAULT_HOP_LIMIT;
 use super::link::{Link, scoped};
+use crate::fork::keep_from_children;
 use crate::sys::option;
 
 /// A UDP socket for the IP version of `local`, set up for sending, not yet bound.
@@ -19,6 +20,7 @@ use crate::sys::option;
 pub(crate) fn open(local: &SocketAddr, offload: bool) -> io::Result<Socket> {
     let kind = Type::DGRAM.cloexec().nonblocking();
     let socket = Socket::new(Domain::for_address(*local), kind, Some(Protocol::UDP))?;
+    keep_from_children(&socket);
     let (must, may, unchecked) = match local.is_ipv4() {
         true => (MUST_V4, MAY_V4, UNCHECKED_V4),
         false => (MUST_V6, MAY_V6, UNCHECKED_V6),

@@ -36,6 +36,29 @@ impl Device {
         self.0.shared.lock().free_port(space)
     }
 
+    /// Keeps a service for this process, whether or not it listens: no other process on the address can
+    /// bind or listen to it until [`cm_unbind`](Self::cm_unbind). Calls are refused as long as nobody listens.
+    ///
+    /// # Errors
+    /// [`CmError::PortTaken`] by another process on the address; [`CmError::Unfindable`].
+    pub fn cm_bind(&self, service_id: ServiceId) -> Result<(), CmError> {
+        self.with_cm(&self.0.shared, |engine, _| {
+            engine.claim(service_id)?;
+            engine.nic.gsi.bound.insert(service_id);
+            Ok(())
+        })
+    }
+
+    /// Gives up a service that was bound. Does nothing if it was not.
+    pub fn cm_unbind(&self, service_id: ServiceId) {
+        self.with_cm(&self.0.shared, |engine, _| {
+            let gsi = &mut engine.nic.gsi;
+            if gsi.bound.remove(&service_id) && !gsi.listeners.contains_key(&service_id) {
+                gsi.retiring.push(service_id);
+            }
+        });
+    }
+
     /// Takes calls to `service_id`; they come to `channel` with `cookie`. At most `backlog` of them
     /// wait for an answer.
     ///
@@ -70,7 +93,9 @@ impl Device {
             let gsi = &mut engine.nic.gsi;
             gsi.listeners.remove(&service_id);
             gsi.cm.unlisten(now, service_id)?;
-            gsi.retiring.push(service_id);
+            if !gsi.bound.contains(&service_id) {
+                gsi.retiring.push(service_id);
+            }
             Ok(())
         })
     }
@@ -265,7 +290,7 @@ impl Engine {
 
     fn await_rtu(&mut self, qpn: Qpn, id: Option<CommId>) {
         if let Some(entry) = self.nic.qps.get_mut(qpn) {
-            entry.awaits_rtu = id;
+            entry.awaits_sign = id;
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use super::Device;
 use crate::cm_channel::CmChannel;
+use crate::engine::Engine;
 use crate::gsi::Owner;
 use uroce_cm::{Acceptance, Call, CmError, CommId, Link};
 
@@ -45,6 +46,20 @@ impl Device {
         self.with_cm(self.of_connection(id), |engine, now| {
             engine.nic.gsi.cm.accept(now, id, acceptance)
         })
+    }
+
+    /// A queue pair that the application readied itself has received its first packet: that stands for the
+    /// peer's confirmation, which may be lost.
+    pub fn cm_handle_comm_est(&self, id: CommId) {
+        self.with_cm(self.of_connection(id), |engine, _| engine.nic.gsi.handle_comm_est(id));
+    }
+
+    /// A peer has not confirmed yet that a connection is over; released connections count. A process that ends
+    /// now leaves that peer in doubt if the message was lost.
+    pub fn cm_awaits_drep(&self) -> bool {
+        // At its end a process may have interrupted a call that holds an engine.
+        let waits = |engine: &Engine| engine.nic.gsi.cm.awaits_drep();
+        self.engines().iter().any(|shared| shared.try_lock().is_some_and(|engine| waits(&engine)))
     }
 
     /// The queue pair of an accepted call is ready: the peer is told so.

@@ -7,7 +7,7 @@ use crate::error::{CreateError, DestroyError, NoSuchObject};
 use crate::event_channel::EventOwner;
 use crate::limits::MAX_OBJECTS_IN_ENGINE;
 use crate::shared::Shared;
-use uroce_transport::{CompletionQueue, CqId, Notify, Wc, into_slots};
+use uroce_transport::{CompletionQueue, CqId, Moderation, Notify, Wc, into_slots};
 
 impl Device {
     /// `ibv_create_comp_channel`. It lives as long as a clone of it, or a CQ that uses it.
@@ -70,6 +70,16 @@ impl Device {
         let queue = engine.nic.tables.cqs.get_mut(cq).ok_or(no_cq(cq))?;
         let waiting = queue.len();
         queue.resize(size).map_err(|_| CreateError::StillFull { waiting, asked: cqe })
+    }
+
+    /// `ibv_modify_cq`: one event for several completions.
+    ///
+    /// # Errors
+    /// [`NoSuchObject`].
+    pub fn moderate_cq(&self, cq: CqId, moderation: Moderation) -> Result<(), NoSuchObject> {
+        let mut engine = self.of_cq(cq).lock();
+        engine.nic.tables.cqs.get_mut(cq).ok_or(no_cq(cq))?.moderate(moderation);
+        Ok(())
     }
 
     /// How many completions fit into `cq`.

@@ -11,8 +11,8 @@ use std::borrow::Borrow;
 use std::net::IpAddr;
 use uroce_memory::PdId;
 use uroce_transport::{
-    AddressVector, CqId, PostError, QpAttr, QpAttrMask, QpCaps, QpInit, QpType, QueuePair, RecvWr,
-    SendWr, SrqId, XrcdId,
+    AddressVector, Context, CqId, Instant, PostError, QpAttr, QpAttrMask, QpCaps, QpInit, QpType,
+    QueuePair, RecvWr, SendWr, SrqId, XrcdId,
 };
 use uroce_wire::{Mtu, Qpn};
 
@@ -36,7 +36,7 @@ pub struct QpRequest {
 }
 
 impl Device {
-    /// `ibv_create_qp`. The new queue pair is in RESET and its number is unpredictable (S1). It is in the
+    /// `ibv_create_qp`. The new queue pair is in RESET and its number is unpredictable (A8). It is in the
     /// engine of its CQs.
     ///
     /// # Errors
@@ -123,7 +123,47 @@ impl Device {
         qpn: Qpn,
         wrs: impl ExactSizeIterator<Item: Borrow<SendWr<'a>>>,
     ) -> Result<(), (usize, PostError)> {
-        let count = wrs.len();
+        self.post_locked(qpn, wrs.len(), |qp, now, context| {
+            wrs.enumerate().try_for_each(|(index, wr)| {
+                qp.post_send(now, wr.borrow(), context).map_err(|error| (index, error))
+            })
+        })
+    }
+
+    /// Posts `count` requests, or none of them (`ibv_wr_complete`): all are checked before the first is
+    /// queued, under one lock. `request` hands request number `i` over; it is asked for each twice, and must
+    /// not call the device.
+    ///
+    /// # Errors
+    /// The number of the request that was refused, with the reason. Nothing is posted then.
+    pub fn post_send_all(
+        &self,
+        qpn: Qpn,
+        count: usize,
+        request: impl Fn(
+            usize,
+            &mut dyn FnMut(&SendWr<'_>) -> Result<(), PostError>,
+        ) -> Result<(), PostError>,
+    ) -> Result<(), (usize, PostError)> {
+        let each = |take: &mut dyn FnMut(usize, &SendWr<'_>) -> Result<(), PostError>| {
+            (0..count).try_for_each(|index| {
+                request(index, &mut |wr| take(index, wr)).map_err(|error| (index, error))
+            })
+        };
+        self.post_locked(qpn, count, |qp, now, context| {
+            each(&mut |ahead, wr| qp.check_send(wr, ahead))?;
+            each(&mut |_, wr| qp.post_send(now, wr, context))
+        })
+    }
+
+    /// Lets `post` queue `count` requests, and sends what can be sent.
+    #[inline]
+    fn post_locked(
+        &self,
+        qpn: Qpn,
+        count: usize,
+        post: impl FnOnce(&mut QueuePair, Instant, &mut Context<'_>) -> Result<(), (usize, PostError)>,
+    ) -> Result<(), (usize, PostError)> {
         let shared = self.of_qp(qpn);
         let mut engine = shared.lock();
         engine.visit_later();
@@ -132,9 +172,7 @@ impl Device {
         let entry = nic.qps.get_mut(qpn).ok_or((0, PostError::NoSuchQueue))?;
         let mut context = nic.tables.context();
         let busy = entry.qp.awaits_acknowledgement();
-        let posted = wrs.enumerate().try_for_each(|(index, wr)| {
-            entry.qp.post_send(now, wr.borrow(), &mut context).map_err(|error| (index, error))
-        });
+        let posted = post(&mut entry.qp, now, &mut context);
         let batch = if count > 1 { DOORBELL_LISTS } else { DOORBELL_BATCH };
         let answer = entry.turns.posted(count);
         entry.kept = if busy && !answer { entry.kept + count } else { batch };

@@ -62,6 +62,11 @@ impl Device {
         self.0.shared.lock().nic.tables.mem.mr_at(place)
     }
 
+    /// The memory of a region, and what may be done with it.
+    pub fn region_of(&self, mr: MrId) -> Option<(Region, Access)> {
+        self.0.shared.lock().nic.tables.mem.region_of(mr)
+    }
+
     /// `ibv_reg_mr_iova`: peers and SGEs address the first byte of `region` as `iova`.
     ///
     /// # Errors

@@ -15,6 +15,7 @@ use crate::error::OpenError;
 use crate::gid::guid_of;
 use crate::interface::Interface;
 use crate::limits::{DeviceLimits, MAX_ENGINES, MAX_QP_IN_SLOT};
+use crate::port_watch::PortWatch;
 use crate::processor;
 use crate::report::Reporter;
 use crate::resource::{Resource, ResourceKind};
@@ -22,7 +23,7 @@ use crate::shared::Shared;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use uroce_datapath::{Datapath, LossyDatapath, PcapTap};
+use uroce_datapath::{Datapath, LossyDatapath, PcapTap, fork};
 use uroce_wire::Mtu;
 
 impl Device {
@@ -34,7 +35,7 @@ impl Device {
         check_address(config.address)?;
         check_engines(&config)?;
         processor::learn();
-        let Path { datapaths, interface, notes } = path::open(&config)?;
+        let Path { datapaths, interface, note } = path::open(&config)?;
         let seed = seed(&config)?;
         let datapaths = around(datapaths, &config, &interface.name, seed)?;
         let first = datapaths.first().expect("a device has an engine");
@@ -47,11 +48,11 @@ impl Device {
         let several = (engines.len() > 1).then(|| Engines::new(engines.clone()));
         let drivers = start_drivers(&config, &engines, &interface)?;
         let about = about(&interface, local, caps.name, engines.len());
-        let reporter = start_reporter(&config, &engines, &about);
+        let reporter = start_reporter(&config, &engines, &about, &interface);
         let shared = Arc::clone(&engines[0]);
         tracing::info!(
             device = %interface.name, address = %local, datapath = caps.name, engines = engines.len(),
-            why = %notes.join("; "), "opened"
+            why = %note, "opened"
         );
         Ok(Device(Arc::new(Inner {
             reporter,
@@ -63,8 +64,9 @@ impl Device {
             interface,
             active_mtu,
             caps,
-            datapath_choice_notes: notes,
+            datapath_choice_note: note,
             limits,
+            generation: fork::generation(),
         })))
     }
 }
@@ -86,8 +88,8 @@ fn around(
     seed: [u8; 32],
 ) -> Result<Vec<Box<dyn Datapath>>, OpenError> {
     let datapaths = datapaths.into_iter().enumerate().map(|(number, datapath)| {
-        let datapath = lose(datapath, config, seed, number);
-        record(datapath, config, &name_of(name, number))
+        let datapath = record(datapath, config, &name_of(name, number))?;
+        Ok(lose(datapath, config, seed, number))
     });
     datapaths.collect()
 }
@@ -108,7 +110,7 @@ fn check_address(address: IpAddr) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Before the recording: a capture shows what the engine saw.
+/// Behind the recording: a capture shows what is dropped here, too.
 fn lose(
     datapath: Box<dyn Datapath>,
     config: &DeviceConfig,
@@ -204,12 +206,23 @@ fn start_reporter(
     config: &DeviceConfig,
     engines: &[Arc<Shared>],
     about: &Resource,
+    interface: &Interface,
 ) -> Option<Reporter> {
     if !config.report {
         return None;
     }
-    Reporter::start(engines.to_vec(), about.clone())
+    Reporter::start(engines.to_vec(), about.clone(), watch_port(interface))
         .inspect_err(|error| tracing::info!(%error, "others cannot ask what the device has"))
+        .ok()
+}
+
+/// A device whose port cannot be watched works all the same.
+fn watch_port(interface: &Interface) -> Option<PortWatch> {
+    if interface.is_of_process() {
+        return None;
+    }
+    PortWatch::new(interface.clone())
+        .inspect_err(|error| tracing::info!(%error, "there will be no events of the port"))
         .ok()
 }
 

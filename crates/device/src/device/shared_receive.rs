@@ -39,10 +39,10 @@ impl Device {
         self.room_for_one("shared receive queues", limit, |engine| engine.nic.tables.srq_count)
     }
 
-    /// `ibv_modify_srq`: a new size, or a new limit that arms SRQ_LIMIT_REACHED once (R90).
+    /// `ibv_modify_srq`: a new size, or a new limit that arms SRQ_LIMIT_REACHED once (R90), or both.
     ///
     /// # Errors
-    /// [`ModifyError`]; a failed resize leaves the old queue (B41).
+    /// [`ModifyError`]; the queue is as it was then (B41).
     pub fn modify_srq(
         &self,
         srq: SrqId,
@@ -55,12 +55,7 @@ impl Device {
             return Err(ModifyError::TooLarge { what: "max_wr", asked, limit: largest });
         }
         let queue = engine.nic.tables.srqs.get_mut(srq).ok_or(no_srq(srq))?;
-        if let Some(max_wr) = max_wr {
-            queue.resize(max_wr)?;
-        }
-        if let Some(limit) = limit {
-            queue.set_limit(limit)?;
-        }
+        queue.modify(max_wr, limit)?;
         Ok(queue.attr())
     }
 

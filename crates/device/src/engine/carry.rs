@@ -81,7 +81,7 @@ impl Nic {
             return false;
         };
         let admitted = entry.qp.admits(arrival, &head);
-        let (Ok(admitted), None) = (admitted, entry.awaits_rtu) else {
+        let (Ok(admitted), None) = (admitted, entry.awaits_sign) else {
             return false;
         };
         let context = &mut self.tables.context();

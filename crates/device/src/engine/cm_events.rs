@@ -5,8 +5,8 @@ use crate::cm_channel::CmEventKind;
 use crate::engines::{Errand, is_elsewhere};
 use crate::gsi::time;
 use uroce_cm::{CommId, ConnectionRequest, Event, Link, RejReason, ServiceId};
-use uroce_transport::Instant;
-use uroce_wire::Slot;
+use uroce_transport::{Instant, QpState, QpType};
+use uroce_wire::{Qpn, Slot};
 
 impl Engine {
     /// Serves the connection manager's timers and events.
@@ -43,6 +43,7 @@ impl Engine {
             Event::Disconnected { id, private_data } => {
                 self.end(id, CmEventKind::Disconnected { private_data });
             }
+            Event::ProbePeer { id, qpn } => self.probe_peer(id, qpn),
             Event::TimewaitExit { id } => self.tell(id, CmEventKind::TimewaitExit),
             Event::Query { id, service_id, remote, ip, private_data } => {
                 let kind = CmEventKind::ResolveRequest { service_id, remote, ip, private_data };
@@ -95,8 +96,34 @@ impl Engine {
         if is_elsewhere(self.nic.slot, Slot::of(qpn)) {
             self.nic.errands.push(Errand::StopWaiting(qpn));
         } else if let Some(entry) = self.nic.qps.get_mut(qpn) {
-            entry.awaits_rtu = None;
+            entry.awaits_sign = None;
         }
+    }
+
+    /// The peer seems to have forgotten a connection: its queue pair is asked. One that cannot be asked
+    /// gets the benefit of the doubt.
+    fn probe_peer(&mut self, id: CommId, qpn: Qpn) {
+        if is_elsewhere(self.nic.slot, Slot::of(qpn)) {
+            return self.nic.errands.push(Errand::ProbePeer { id, qpn });
+        }
+        if !self.ask_peer(id, qpn) {
+            self.nic.gsi.handle_comm_est(id);
+        }
+    }
+
+    /// Asks the peer of a queue pair for a packet, the next of which counts for connection `id`. False:
+    /// there is no way to ask.
+    pub(crate) fn ask_peer(&mut self, id: CommId, qpn: Qpn) -> bool {
+        let Some(entry) = self.nic.qps.get_mut(qpn) else { return false };
+        match entry.qp.state() {
+            // Nothing can be lost any more.
+            QpState::Reset | QpState::Init | QpState::Err => return true,
+            QpState::Rts if entry.init.qp_type == QpType::Rc => {}
+            _ => return false,
+        }
+        entry.awaits_sign = Some(id);
+        self.send_liveness_probe(qpn);
+        true
     }
 
     /// The owner of a connection hears what has happened to it.

@@ -45,7 +45,7 @@ impl Engine {
             return self.nic.errands.push(Errand::EndLink { qpn, then: None });
         }
         if let Some(entry) = self.nic.qps.get_mut(qpn) {
-            entry.awaits_rtu = None;
+            entry.awaits_sign = None;
         }
         let moved = self
             .qp_state(qpn)

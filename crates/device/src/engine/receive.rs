@@ -3,15 +3,28 @@
 use super::Nic;
 use super::checks::{arrival, check_icrc, nobody};
 use crate::engines::{Errand, is_elsewhere};
-use uroce_datapath::RxPacket;
+use std::cell::Cell;
+use uroce_datapath::{Fate, RxPacket};
 use uroce_transport::{Arrival, Instant};
 use uroce_wire::{DropReason, Packet, Qpn, Service};
 
 impl Nic {
     /// Delivers a packet, or counts why not.
     pub(super) fn receive(&mut self, now: Instant, rx: &RxPacket<'_>) {
+        if let Some(fate) = rx.fate {
+            return self.receive_recorded(now, rx, fate);
+        }
         if let Err(reason) = self.deliver(now, rx) {
             self.tables.counters.drop(reason);
+        }
+    }
+
+    /// The same, and tells a capture what became of the packet.
+    fn receive_recorded(&mut self, now: Instant, rx: &RxPacket<'_>, fate: &Cell<Fate>) {
+        self.tables.counters.take_latest_drop();
+        self.receive(now, &RxPacket { fate: None, ..*rx });
+        if let Some(reason) = self.tables.counters.take_latest_drop() {
+            fate.set(Fate::Dropped(reason));
         }
     }
 
@@ -50,8 +63,8 @@ impl Nic {
         if entry.qp.take_lost_trains() {
             self.trains.note_lost(arrival.src, now);
         }
-        if let Some(id) = entry.awaits_rtu {
-            entry.awaits_rtu = None;
+        if let Some(id) = entry.awaits_sign {
+            entry.awaits_sign = None;
             match is_elsewhere(self.slot, id.slot()) {
                 true => self.errands.push(Errand::FirstPacket(id)),
                 false => self.gsi.handle_comm_est(id),

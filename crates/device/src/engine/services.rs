@@ -36,7 +36,7 @@ impl Engine {
         (0..PORT_DRAWS).find_map(|_| {
             let port = self.nic.gsi.cm.free_port(space)?;
             let service = ServiceId::new(space, port);
-            if self.nic.gsi.retiring.contains(&service) {
+            if self.nic.gsi.retiring.contains(&service) || self.nic.gsi.bound.contains(&service) {
                 return None;
             }
             self.datapath.claim_service(service.0).ok()?;

@@ -59,11 +59,16 @@ impl Trains {
         }
         self.verdicts.push(Verdict { destination, since: now, lasts_ns });
         let seconds = lasts_ns / FIRST_NS;
+        if recent.is_none() {
+            // A peer that was stopped, a link that was down and mere loss look the same, once.
+            tracing::info!(%destination, "several packets in a row did not arrive, single ones did: for {seconds} s they leave one by one");
+            return;
+        }
         tracing::warn!(
             %destination,
-            "packets that the kernel or a network card is to cut (UDP segmentation) did not arrive, and \
-             single ones did: for {seconds} s they leave one by one, which is slower; see `ethtool -k` for \
-             tx-udp-segmentation at both ends"
+            "again several packets in a row did not arrive, and single ones did: for {seconds} s they leave one by one, \
+             which is slower; where nothing else loses packets, the kernel or a network card does not cut them (UDP \
+             segmentation): see `ethtool -k` for tx-udp-segmentation at both ends"
         );
     }
 

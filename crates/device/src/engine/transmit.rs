@@ -6,7 +6,7 @@ use crate::limits::{TX_PACKETS_PER_QP, TX_RETRY_NS};
 use std::net::SocketAddr;
 use uroce_datapath::{Datapath, IcrcTx, Route};
 use uroce_transport::{Instant, Path, Step, Transmit};
-use uroce_wire::{DropReason, Flow, FlowIcrc, Qpn};
+use uroce_wire::{DropReason, Flow, FlowIcrc, ICRC_LEN, Qpn};
 
 /// What happens to a plain ACK that waits alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,9 +31,6 @@ enum Turn {
     /// The datapath takes no more.
     Blocked,
 }
-
-/// Bytes of the ICRC.
-const ICRC_LEN: usize = 4;
 
 impl Engine {
     /// Lets the ready queue pairs send, round robin, up to `budget` packets. Returns how many.
@@ -120,7 +117,9 @@ impl Engine {
                 flight.account(entry);
                 return (sent, Some(Turn::Blocked));
             };
-            let allowed = entry.qp.bytes_in_flight() < allowance || entry.qp.ask_for_ack();
+            let allowed = entry.qp.bytes_in_flight() < allowance
+                || entry.qp.wants_repair()
+                || entry.qp.ask_for_ack();
             let context = &mut tables.context();
             let out = match acks {
                 _ if !allowed => entry.qp.poll_answer(now, acks == Acks::Leave, space, context),
@@ -137,6 +136,9 @@ impl Engine {
             if out.path.dst.is_ipv4() == local.is_ipv4() {
                 if trains.part(out.path.dst, entry.qp.doubts_trains(), now) {
                     datapath.tx_part();
+                }
+                if let Some(why) = tables.counters.take_latest_retransmission() {
+                    datapath.tx_comment(why.comment());
                 }
                 commit(&mut **datapath, &out, *local, icrc_caps.tx, &mut entry.tx_icrc);
             } else {
@@ -226,7 +228,7 @@ pub(super) fn commit(
     });
 }
 
-/// The source is always this device: a queue pair cannot choose another one (S10).
+/// The source is always this device: a queue pair cannot choose another one.
 pub(super) fn route(path: &Path, local: SocketAddr) -> Route {
     Route {
         src: SocketAddr::new(local.ip(), path.src_port),

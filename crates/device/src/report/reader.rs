@@ -1,16 +1,28 @@
 //! Asking the devices of all processes what they have.
 
 use super::{PATIENCE, PREFIX};
-use crate::resource::{Resource, ResourceKind};
+use crate::resource::{Resource, ResourceKind, harmless};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::geteuid;
 use std::io::{self, Read};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixStream};
-use std::time::Instant;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 use thiserror::Error;
 use uroce_datapath::process::{self, Peer};
 
-/// Bytes of one report: many times what the largest device has.
-const LONGEST: usize = 256 * 1024 * 1024;
+/// Bytes of one report: what a device with all of its queue pairs has.
+const LONGEST: usize = 16 * 1024 * 1024;
+/// Bytes of all reports together.
+const MOST_BYTES: usize = 4 * LONGEST;
+/// Values of all reports together.
+const MOST_VALUES: usize = 4 << 20;
+/// Devices that are asked at a time: each takes a descriptor.
+const AT_ONCE: usize = 256;
+/// How long all of them are waited for, however many there are.
+const MOST_PATIENCE: Duration = Duration::from_secs(8);
+/// How long one look at those that have not answered takes at most.
+const LOOK: Duration = Duration::from_millis(20);
 /// Bytes that are asked for at a time.
 const PIECE: usize = 64 * 1024;
 
@@ -54,85 +66,169 @@ pub enum SilentReason {
     System(#[from] io::Error),
 }
 
-/// Asks every device in this network namespace what it has. Those that just went away are left out.
+/// Asks every device in this network namespace what it has, all at once, those of this user first. Those that just
+/// went away are left out.
 ///
 /// # Errors
 /// When the system does not show its unix sockets (/proc/net/unix).
 pub fn device_reports() -> io::Result<Vec<Result<DeviceReport, Silent>>> {
-    let mut names = process::listeners(PREFIX)?;
-    names.sort_by_cached_key(|name| {
-        name.split('/').map(|n| n.parse().unwrap_or(0)).collect::<Vec<u32>>()
-    });
-    Ok(names.iter().filter_map(|name| ask(name).transpose()).collect())
-}
-
-/// `None`: it is not there any more.
-fn ask(name: &str) -> Result<Option<DeviceReport>, Silent> {
-    let silent = |reason| {
-        let pid = name.split('/').next().unwrap_or_default().to_owned();
-        Silent { pid, reason }
-    };
-    match connect(name) {
-        Ok((stream, peer)) => read(stream, peer).map_err(silent),
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(None),
-        Err(error) => Err(silent(error.into())),
+    let mut names: Vec<(u32, u32)> =
+        process::listeners(PREFIX)?.iter().filter_map(|name| numbers(name)).collect();
+    names.sort_unstable();
+    names.dedup();
+    let last = Instant::now() + MOST_PATIENCE;
+    let mut room = Room { bytes: MOST_BYTES, values: MOST_VALUES };
+    let mut asked = Vec::new();
+    for some in names.chunks(AT_ONCE) {
+        let end = (Instant::now() + PATIENCE).min(last);
+        asked.extend(ask(some, end, &mut room));
     }
+    asked.sort_by_key(|asked| (asked.is_strange(), asked.name));
+    Ok(asked.into_iter().filter_map(|asked| asked.report(&mut room).transpose()).collect())
 }
 
-fn connect(name: &str) -> io::Result<(UnixStream, Peer)> {
-    let address = SocketAddr::from_abstract_name(format!("{PREFIX}{name}"))?;
-    let stream = UnixStream::connect_addr(&address)?;
-    let peer = process::peer(&stream)?;
-    Ok((stream, peer))
+/// Process and device of a name; any other name is none that we give.
+fn numbers(name: &str) -> Option<(u32, u32)> {
+    let (pid, device) = name.split_once('/')?;
+    let numbers = (pid.parse().ok()?, device.parse().ok()?);
+    (format!("{}/{}", numbers.0, numbers.1) == name).then_some(numbers)
 }
 
-fn read(stream: UnixStream, peer: Peer) -> Result<Option<DeviceReport>, SilentReason> {
-    let text = match take(stream) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
-        Err(error) => return Err(reason(error)),
-    };
-    let own = rustix::process::geteuid().as_raw();
-    if text.is_empty() && own != 0 && own != peer.user {
-        return Err(SilentReason::OtherUser(peer.user));
-    }
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let resources = parse(&text).ok_or(SilentReason::NoReport)?;
-    let comm = std::fs::read_to_string(format!("/proc/{}/comm", peer.pid)).unwrap_or_default();
-    let comm = comm.trim_end().to_owned();
-    Ok(Some(DeviceReport { pid: peer.pid, user: peer.user, comm, resources }))
+/// What may still be taken in: anybody can have any number of names, and say anything under each.
+struct Room {
+    bytes: usize,
+    values: usize,
 }
 
-fn reason(error: io::Error) -> SilentReason {
-    match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => SilentReason::NoAnswer,
-        _ => error.into(),
-    }
+/// A device that was asked.
+struct Asked {
+    name: (u32, u32),
+    peer: Option<Peer>,
+    stream: Option<UnixStream>,
+    /// What it said; an error that is worth a word.
+    said: Result<Vec<u8>, SilentReason>,
+    /// It is not there any more.
+    gone: bool,
 }
 
-/// Everything up to the end of the stream, if that comes in time.
-fn take(mut stream: UnixStream) -> io::Result<String> {
-    let end = Instant::now() + PATIENCE;
-    let (mut bytes, mut piece) = (Vec::new(), vec![0; PIECE]);
-    while bytes.len() < LONGEST {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
+/// Asks these devices, and waits for what they say up to `end`.
+fn ask(names: &[(u32, u32)], end: Instant, room: &mut Room) -> Vec<Asked> {
+    let mut all: Vec<Asked> = names.iter().map(|name| Asked::new(*name)).collect();
+    loop {
+        all.iter_mut().filter(|asked| asked.waits()).for_each(|asked| asked.go_on(room));
+        let now = Instant::now();
+        if !all.iter().any(Asked::waits) || now >= end {
+            return all;
         }
-        stream.set_read_timeout(Some(left))?;
-        match stream.read(&mut piece)? {
-            0 => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
-            taken => bytes.extend_from_slice(&piece[..taken]),
+        sleep_until_one_speaks(&all, LOOK.min(end - now));
+    }
+}
+
+/// Those whose backlog is full have no descriptor to wait for, so that it is not for long.
+fn sleep_until_one_speaks(all: &[Asked], most: Duration) {
+    let streams =
+        all.iter().filter(|asked| asked.waits()).filter_map(|asked| asked.stream.as_ref());
+    let mut polled: Vec<_> = streams.map(|stream| PollFd::new(stream, PollFlags::IN)).collect();
+    let most = Timespec { tv_sec: 0, tv_nsec: most.subsec_nanos().into() };
+    // An interrupted sleep is only shorter.
+    let _ = poll(&mut polled, Some(&most));
+}
+
+impl Asked {
+    fn new(name: (u32, u32)) -> Asked {
+        Asked { name, peer: None, stream: None, said: Ok(Vec::new()), gone: false }
+    }
+
+    /// Neither at its end nor known not to answer.
+    fn waits(&self) -> bool {
+        !self.gone && self.said.is_ok() && (self.stream.is_some() || self.peer.is_none())
+    }
+
+    /// It is of another user.
+    fn is_strange(&self) -> bool {
+        self.peer.is_none_or(|peer| peer.user != geteuid().as_raw())
+    }
+
+    /// Connects, or reads what is there. Nothing here waits.
+    fn go_on(&mut self, room: &mut Room) {
+        let done = if self.stream.is_none() { self.connect() } else { self.read(room) };
+        match done.map_err(|error| (error.kind(), error)) {
+            Ok(()) | Err((io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted, _)) => {}
+            Err((io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset, _)) => {
+                self.gone = true
+            }
+            Err((_, error)) => (self.said, self.stream) = (Err(error.into()), None),
         }
     }
-    Err(io::ErrorKind::FileTooLarge.into())
+
+    fn connect(&mut self) -> io::Result<()> {
+        let (pid, device) = self.name;
+        let name = SocketAddrUnix::new_abstract_name(format!("{PREFIX}{pid}/{device}").as_bytes())?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        // A backlog that is full, of a process that is stopped or of somebody who wants us to wait, is EAGAIN.
+        net::connect(&socket, &name)?;
+        let peer = process::peer(&socket)?;
+        self.peer = Some(peer);
+        let own = geteuid();
+        if !own.is_root() && own.as_raw() != peer.user {
+            self.said = Err(SilentReason::OtherUser(peer.user));
+            return Ok(());
+        }
+        self.stream = Some(socket.into());
+        Ok(())
+    }
+
+    fn read(&mut self, room: &mut Room) -> io::Result<()> {
+        let (Some(stream), Ok(said)) = (&mut self.stream, &mut self.said) else { return Ok(()) };
+        let mut piece = vec![0; PIECE];
+        loop {
+            let taken = stream.read(&mut piece)?;
+            if taken == 0 {
+                self.stream = None;
+                return Ok(());
+            }
+            if said.len() + taken > LONGEST || taken > room.bytes {
+                room.bytes += said.len();
+                return Err(io::ErrorKind::FileTooLarge.into());
+            }
+            room.bytes -= taken;
+            said.extend_from_slice(&piece[..taken]);
+        }
+    }
+
+    /// `None`: it is not there any more.
+    fn report(self, room: &mut Room) -> Result<Option<DeviceReport>, Silent> {
+        let pid = self.name.0;
+        let silent = |reason| Silent { pid: pid.to_string(), reason };
+        if self.gone {
+            return Ok(None);
+        }
+        let waits = self.waits();
+        let said = self.said.map_err(silent)?;
+        let (Some(peer), false) = (self.peer, waits) else {
+            return Err(silent(SilentReason::NoAnswer));
+        };
+        if said.is_empty() {
+            return Ok(None);
+        }
+        let resources = parse(&String::from_utf8_lossy(&said), room)
+            .ok_or_else(|| silent(SilentReason::NoReport))?;
+        let comm = std::fs::read(format!("/proc/{}/comm", peer.pid)).unwrap_or_default();
+        let comm = String::from_utf8_lossy(&comm);
+        let words: Vec<String> = comm.trim_end().split(' ').map(harmless).collect();
+        Ok(Some(DeviceReport { pid: peer.pid, user: peer.user, comm: words.join(" "), resources }))
+    }
 }
 
 /// Lines of a newer version that mean nothing here are left out.
-fn parse(text: &str) -> Option<Vec<Resource>> {
-    let resources: Vec<Resource> = text.lines().filter_map(|line| line.parse().ok()).collect();
+fn parse(text: &str, room: &mut Room) -> Option<Vec<Resource>> {
+    let mut resources: Vec<Resource> = Vec::new();
+    for line in text.lines() {
+        let values = 1 + line.split_ascii_whitespace().count() / 2;
+        room.values = room.values.checked_sub(values)?;
+        resources.extend(line.parse::<Resource>().ok());
+    }
     let is_device = resources.first()?.kind() == ResourceKind::Device;
     is_device.then_some(resources)
 }
@@ -144,7 +240,7 @@ mod tests {
     #[test]
     fn a_report_begins_with_its_device() {
         let kinds = |text| {
-            let list = parse(text)?;
+            let list = parse(text, &mut Room { bytes: 0, values: 100 })?;
             Some(list.iter().map(Resource::kind).collect::<Vec<_>>())
         };
         let (dev, qp) = (ResourceKind::Device, ResourceKind::Qp);
@@ -152,5 +248,55 @@ mod tests {
         assert_eq!(kinds("dev name uroce0\ntunnel x y\nqp\n"), Some(vec![dev, qp]));
         assert_eq!(kinds("qp lqpn 5\n"), None);
         assert_eq!(kinds(""), None);
+    }
+
+    #[test]
+    fn a60_a_report_of_endless_objects_is_none() {
+        let mut room = Room { bytes: 0, values: 1000 };
+        assert_eq!(parse(&format!("dev name x\n{}", "pd\n".repeat(2000)), &mut room), None);
+        assert_eq!(parse(&format!("dev name x\n{}", "\n".repeat(2000)), &mut room), None);
+    }
+
+    #[test]
+    fn a60_only_names_that_we_give_are_asked() {
+        assert_eq!(numbers("17/0"), Some((17, 0)));
+        for bad in ["", "17", "17/", "/0", "017/0", "+17/0", "17/0/0", "x/0", "99999999999/0"] {
+            assert_eq!(numbers(bad), None, "{bad}");
+        }
+    }
+
+    /// A listener under a name of our kind, with no thread behind it.
+    fn silent(device: u32, backlog: i32) -> std::os::fd::OwnedFd {
+        let name = format!("{PREFIX}{}/{device}", std::process::id());
+        let name = SocketAddrUnix::new_abstract_name(name.as_bytes()).expect("short");
+        let flags = SocketFlags::CLOEXEC;
+        let socket =
+            net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).expect("unix");
+        net::bind(&socket, &name).expect("free");
+        net::listen(&socket, backlog).expect("bound");
+        socket
+    }
+
+    #[test]
+    fn a60_many_that_say_nothing_are_waited_for_together() {
+        let mut listeners: Vec<_> = (60_000..60_040).map(|device| silent(device, 8)).collect();
+        // A backlog that is full: a blocking connect would never return.
+        listeners.push(silent(60_040, 0));
+        let full = Asked::new((std::process::id(), 60_040));
+        let waiting: Vec<_> = std::iter::repeat_with(|| {
+            let mut asked = Asked::new(full.name);
+            asked.connect().map(|()| asked)
+        })
+        .take(10)
+        .collect();
+        assert!(waiting.iter().any(|connected| connected.is_err()), "the backlog is full");
+        let start = Instant::now();
+        let reports = device_reports().expect("shown");
+        assert!(start.elapsed() < 3 * PATIENCE, "{:?}", start.elapsed());
+        let own = std::process::id().to_string();
+        let silent = reports.iter().filter(|report| {
+            matches!(report, Err(Silent { pid, reason: SilentReason::NoAnswer }) if *pid == own)
+        });
+        assert_eq!(silent.count(), listeners.len());
     }
 }

@@ -4,7 +4,8 @@
 use crate::common::{Node, ip};
 use std::net::{IpAddr, SocketAddr};
 use uroce_device::ROCE_PORT;
-use uroce_device::datapath::{Datapath, LoopbackDatapath, LoopbackFabric, Route};
+use uroce_device::cm::MAD_LEN;
+use uroce_device::datapath::{Datapath, LoopbackDatapath, LoopbackFabric, Route, RxPacket};
 use uroce_device::wire::{Flow, icrc};
 
 /// First bytes of a packet, as an attacker likes them.
@@ -35,6 +36,31 @@ impl Forged {
     }
 }
 
+/// What the headers of a packet to QP 1 should be.
+#[derive(Clone, Copy)]
+pub struct Headers {
+    pub opcode: u8,
+    pub pkey: u16,
+    pub qkey: u32,
+    pub src_qpn: u32,
+    pub len: usize,
+}
+
+pub const GOOD: Headers =
+    Headers { opcode: 0x64, pkey: 0xffff, qkey: 0x8001_0000, src_qpn: 1, len: MAD_LEN };
+
+/// A MAD in a packet to QP 1, with room for the ICRC.
+pub fn mad_packet(mad: &[u8; MAD_LEN], headers: Headers) -> Vec<u8> {
+    let mut bytes = vec![headers.opcode, 0x40];
+    bytes.extend(headers.pkey.to_be_bytes());
+    bytes.extend([0, 0, 0, 1, 0, 0, 0, 0]);
+    bytes.extend(headers.qkey.to_be_bytes());
+    bytes.extend(headers.src_qpn.to_be_bytes());
+    bytes.extend(mad.iter().chain(&[0; 8]).take(headers.len));
+    bytes.extend([0; 4]);
+    bytes
+}
+
 pub struct Attacker {
     datapath: LoopbackDatapath,
     pub sent_bytes: u64,
@@ -57,12 +83,12 @@ impl Attacker {
     }
 
     pub fn inject_raw(&mut self, src: IpAddr, dst: IpAddr, bytes: &[u8]) {
-        let route = Route {
-            src: SocketAddr::new(src, 0xc123),
-            dst: SocketAddr::new(dst, ROCE_PORT),
-            hop_limit: 64,
-            traffic_class: 0,
-        };
+        self.inject_from(SocketAddr::new(src, 0xc123), dst, bytes);
+    }
+
+    pub fn inject_from(&mut self, src: SocketAddr, dst: IpAddr, bytes: &[u8]) {
+        let route =
+            Route { src, dst: SocketAddr::new(dst, ROCE_PORT), hop_limit: 64, traffic_class: 0 };
         if self.datapath.tx_space().is_none() {
             self.datapath.flush().expect("the fabric takes all");
         }
@@ -81,12 +107,15 @@ impl Attacker {
 
     /// Packets that came to the attacker's own address since the last call, and their bytes.
     pub fn replies(&mut self) -> (usize, u64) {
-        let (mut packets, mut bytes) = (0, 0);
-        let mut count = |rx: uroce_device::datapath::RxPacket<'_>| {
-            packets += 1;
-            bytes += rx.payload.len() as u64;
-        };
-        while self.datapath.recv(64, &mut count).expect("the fabric works") > 0 {}
-        (packets, bytes)
+        let received = self.received();
+        (received.len(), received.iter().map(|packet| packet.len() as u64).sum())
+    }
+
+    /// The same packets.
+    pub fn received(&mut self) -> Vec<Vec<u8>> {
+        let mut packets = vec![];
+        let mut take = |rx: RxPacket<'_>| packets.push(rx.payload.to_vec());
+        while self.datapath.recv(64, &mut take).expect("the fabric works") > 0 {}
+        packets
     }
 }

@@ -111,11 +111,20 @@ pub(crate) struct ibv_device_attr_ex {
     pub completion_timestamp_mask: u64,
     pub hca_core_clock: u64,
     pub device_cap_flags_ex: u64,
-    pub rest: [u8; 88],
+    pub rest: [u8; 80],
+    pub cq_mod_caps: ibv_cq_moderation_caps,
     pub max_dm_size: u64,
     pub pci_atomic_caps: [u8; 8],
     pub xrc_odp_caps: u32,
     pub phys_port_cnt_ex: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct ibv_cq_moderation_caps {
+    pub max_cq_count: u16,
+    /// Microseconds.
+    pub max_cq_period: u16,
 }
 
 #[repr(C)]

@@ -23,6 +23,15 @@ pub(crate) struct ibv_cq {
     pub async_events_completed: u32,
 }
 
+/// The moderation that it ends with is a struct of its own in C.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct ibv_modify_cq_attr {
+    pub attr_mask: u32,
+    pub cq_count: u16,
+    pub cq_period: u16,
+}
+
 type Read<T> = unsafe extern "C" fn(*mut ibv_cq_ex) -> T;
 
 #[repr(C)]

@@ -2,10 +2,10 @@
 
 use super::{
     Slot, ibv_alloc_dm_attr, ibv_context, ibv_cq, ibv_cq_ex, ibv_cq_init_attr_ex,
-    ibv_device_attr_ex, ibv_dm, ibv_mr, ibv_mw, ibv_mw_bind, ibv_parent_domain_init_attr, ibv_pd,
-    ibv_port_attr, ibv_qp, ibv_qp_init_attr_ex, ibv_qp_open_attr, ibv_recv_wr, ibv_send_wr,
-    ibv_sge, ibv_srq, ibv_srq_init_attr_ex, ibv_td, ibv_td_init_attr, ibv_values_ex, ibv_wc,
-    ibv_xrcd, ibv_xrcd_init_attr,
+    ibv_device_attr_ex, ibv_dm, ibv_modify_cq_attr, ibv_mr, ibv_mw, ibv_mw_bind,
+    ibv_parent_domain_init_attr, ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_init_attr_ex,
+    ibv_qp_open_attr, ibv_recv_wr, ibv_send_wr, ibv_sge, ibv_srq, ibv_srq_init_attr_ex, ibv_td,
+    ibv_td_init_attr, ibv_values_ex, ibv_wc, ibv_xrcd, ibv_xrcd_init_attr,
 };
 use libc::{c_int, c_uint, c_void};
 
@@ -56,7 +56,7 @@ pub(crate) struct verbs_slots {
     pub dealloc_td: Option<unsafe extern "C" fn(*mut ibv_td) -> c_int>,
     pub alloc_td:
         Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_td_init_attr) -> *mut ibv_td>,
-    pub modify_cq: Slot,
+    pub modify_cq: Option<unsafe extern "C" fn(*mut ibv_cq, *mut ibv_modify_cq_attr) -> c_int>,
     pub post_srq_ops: Slot,
     pub wq: [Slot; 5],
     pub query_rt_values:

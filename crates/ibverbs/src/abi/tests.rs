@@ -85,8 +85,10 @@ fn attributes() -> Vec<Offset> {
             odp_caps.rc_odp_caps = "odp_caps.per_transport_caps.rc_odp_caps",
             odp_caps.ud_odp_caps = "odp_caps.per_transport_caps.ud_odp_caps",
             completion_timestamp_mask, hca_core_clock, device_cap_flags_ex, rest = "tso_caps",
+            cq_mod_caps.max_cq_count, cq_mod_caps.max_cq_period,
             max_dm_size, pci_atomic_caps, xrc_odp_caps,
             phys_port_cnt_ex }
+        ibv_modify_cq_attr { attr_mask, cq_count = "moderate.cq_count", cq_period = "moderate.cq_period" }
         ibv_values_ex { comp_mask, raw_clock }
         ibv_port_attr { state, max_mtu, active_mtu, gid_tbl_len, port_cap_flags, max_msg_sz,
             bad_pkey_cntr, qkey_viol_cntr, pkey_tbl_len, lid, sm_lid, lmc, max_vl_num, sm_sl,

@@ -4,14 +4,16 @@ use super::abi::rdma_addrinfo;
 use super::sockaddr;
 use crate::errno::{Errno, INVALID};
 use crate::object::{Object, zeroed};
-use crate::outcome::{minus_one, value};
+use crate::outcome::{call, value};
 use crate::query::not_null;
 use libc::{c_char, c_int, sockaddr_storage};
 use std::ffi::CStr;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use uroce_device::cm::PortSpace;
 
+/// `RAI_PASSIVE` and `RAI_NUMERICHOST`.
 const PASSIVE: c_int = 1;
+const NUMERIC_HOST: c_int = 2;
 /// `IBV_QPT_RC` and `IBV_QPT_UD`.
 const RC: c_int = 2;
 const UD: c_int = 4;
@@ -24,7 +26,8 @@ struct Addresses {
 
 type Whole = Object<rdma_addrinfo, Addresses>;
 
-/// rdma_getaddrinfo(3). One answer: the first address.
+/// rdma_getaddrinfo(3). One answer: the first address. A name that nobody knows is told by the codes of
+/// getaddrinfo(3), which programs give to gai_strerror(3), and by errno.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rdma_getaddrinfo(
     node: *const c_char,
@@ -32,56 +35,136 @@ pub(crate) unsafe extern "C" fn rdma_getaddrinfo(
     hints: *const rdma_addrinfo,
     out: *mut *mut rdma_addrinfo,
 ) -> c_int {
-    minus_one(|| {
+    let mut unknown = 0;
+    let done = call("rdma_getaddrinfo", || {
         // SAFETY: by the contract.
         let (out, hints) = unsafe { (not_null(out)?, hints.as_ref()) };
+        // SAFETY: by the contract, strings.
+        let names = unsafe { (text(node), text(service)) };
+        if names == (None, None) && hints.is_none() {
+            return Err(INVALID);
+        }
         // SAFETY: by the contract.
-        let (node, service) = unsafe { (text(node)?, text(service)?) };
+        let (mut source, mut peer) =
+            unsafe { hints.map_or(Ok((None, None)), |hints| given(hints))? };
         let passive = hints.is_some_and(|hints| hints.ai_flags & PASSIVE != 0);
-        let family = hints.map_or(0, |hints| hints.ai_family);
-        let found = look_up(node, service, family, passive)?;
-        let source = match hints {
-            Some(hints) if !passive && !hints.ai_src_addr.is_null() => {
-                // SAFETY: by the contract.
-                Some(unsafe { sockaddr::read(hints.ai_src_addr)? })
-            }
-            _ => None,
-        };
-        let (source, peer) = if passive { (Some(found), None) } else { (source, Some(found)) };
+        let side = if passive { &mut source } else { &mut peer };
+        if names != (None, None) {
+            *side = Some(look_up(names, hints, *side).map_err(|code| {
+                unknown = code;
+                unknown_name(names, code)
+            })?);
+        }
         // SAFETY: by the contract.
         unsafe { *out = answer(hints, source, peer) };
         Ok(())
-    })
+    });
+    if unknown == 0 { done } else { unknown }
 }
 
 /// # Safety
 /// Null, or a string that ends with 0.
-unsafe fn text<'a>(text: *const c_char) -> Result<Option<&'a str>, Errno> {
-    if text.is_null() {
-        return Ok(None);
-    }
+unsafe fn text<'a>(text: *const c_char) -> Option<&'a CStr> {
     // SAFETY: the caller's promise.
-    unsafe { CStr::from_ptr(text) }.to_str().map(Some).map_err(|_| INVALID)
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })
 }
 
+/// Source and destination in the hints.
+///
+/// # Safety
+/// By the contract.
+unsafe fn given(hints: &rdma_addrinfo) -> Result<(Option<SocketAddr>, Option<SocketAddr>), Errno> {
+    // SAFETY: by the contract.
+    let address = |address: *mut libc::sockaddr, length| unsafe {
+        let there = !address.is_null() && length > 0;
+        if there { sockaddr::read(address).map(Some) } else { Ok(None) }
+    };
+    let (source, peer) = (hints.ai_src_addr, hints.ai_dst_addr);
+    Ok((address(source, hints.ai_src_len)?, address(peer, hints.ai_dst_len)?))
+}
+
+type Names<'a> = (Option<&'a CStr>, Option<&'a CStr>);
+
+/// The first address of a name and a service; without a name the one in the hints, with the port of the service.
 fn look_up(
-    node: Option<&str>,
-    service: Option<&str>,
-    family: c_int,
-    passive: bool,
-) -> Result<SocketAddr, Errno> {
-    let port = service.map_or(Ok(0), str::parse::<u16>).map_err(|_| INVALID)?;
-    let Some(node) = node else {
-        let any = if passive { Ipv4Addr::UNSPECIFIED } else { Ipv4Addr::LOCALHOST };
-        return Ok(SocketAddr::new(IpAddr::V4(any), port));
+    names: Names<'_>,
+    hints: Option<&rdma_addrinfo>,
+    given: Option<SocketAddr>,
+) -> Result<SocketAddr, c_int> {
+    let found = first(resolved(names, hints)?, names.0.is_none());
+    let found = found.ok_or(libc::EAI_NONAME)?;
+    match given {
+        Some(given) if names.0.is_none() => Ok(SocketAddr::new(given.ip(), found.port())),
+        _ => Ok(found),
+    }
+}
+
+/// The first; of this machine's own, which come for no name, the one of IPv4.
+fn first(found: Vec<SocketAddr>, prefers_ipv4: bool) -> Option<SocketAddr> {
+    let ipv4 = found.iter().copied().find(|address| prefers_ipv4 && address.is_ipv4());
+    ipv4.or(found.first().copied())
+}
+
+/// What getaddrinfo(3) says.
+fn resolved(
+    (node, service): Names<'_>,
+    hints: Option<&rdma_addrinfo>,
+) -> Result<Vec<SocketAddr>, c_int> {
+    // SAFETY: integers and null pointers.
+    let mut wanted: libc::addrinfo = unsafe { zeroed() };
+    let flags = hints.map_or(0, |hints| hints.ai_flags);
+    let flag = |ours: c_int, theirs: c_int| if flags & ours != 0 { theirs } else { 0 };
+    wanted.ai_flags = flag(PASSIVE, libc::AI_PASSIVE) | flag(NUMERIC_HOST, libc::AI_NUMERICHOST);
+    wanted.ai_family = hints.map_or(libc::AF_UNSPEC, |hints| hints.ai_family);
+    // The names of services differ between TCP and UDP.
+    wanted.ai_socktype = if spaces(hints).0 == PortSpace::Udp as c_int {
+        libc::SOCK_DGRAM
+    } else {
+        libc::SOCK_STREAM
     };
-    let fits = |address: &SocketAddr| match family {
-        libc::AF_INET => address.is_ipv4(),
-        libc::AF_INET6 => address.is_ipv6(),
-        _ => true,
+    let pointer = |name: Option<&CStr>| name.map_or(std::ptr::null(), CStr::as_ptr);
+    let mut list = std::ptr::null_mut();
+    // SAFETY: strings or null, and hints of our own.
+    let code = unsafe {
+        libc::getaddrinfo(pointer(node), pointer(service), &raw const wanted, &raw mut list)
     };
-    let mut found = (node, port).to_socket_addrs()?;
-    found.find(fits).ok_or(Errno(libc::ENOENT))
+    if code != 0 {
+        return Err(code);
+    }
+    let mut found = Vec::new();
+    let mut next = list;
+    // SAFETY: a list as getaddrinfo makes it, which ends with null, freed when nobody uses it any more.
+    unsafe {
+        while let Some(entry) = next.as_ref() {
+            found.extend(sockaddr::read(entry.ai_addr));
+            next = entry.ai_next;
+        }
+        libc::freeaddrinfo(list);
+    }
+    Ok(found)
+}
+
+/// Says which name nobody knows.
+fn unknown_name((node, service): Names<'_>, code: c_int) -> Errno {
+    // SAFETY: it returns a string that is never freed.
+    let why = unsafe { CStr::from_ptr(libc::gai_strerror(code)) };
+    let [node, service, why] =
+        [node.unwrap_or(c"-"), service.unwrap_or(c"-"), why].map(CStr::to_string_lossy);
+    crate::log::explain(&format_args!("rdma_getaddrinfo of {node}, service {service}: {why}"));
+    if code == libc::EAI_SYSTEM { Errno::last() } else { Errno(libc::ENOENT) }
+}
+
+/// Port space and type of the queue pair: as the hints say; one follows from the other.
+fn spaces(hints: Option<&rdma_addrinfo>) -> (c_int, c_int) {
+    let (mut space, mut qp_type) =
+        hints.map_or((0, 0), |hints| (hints.ai_port_space, hints.ai_qp_type));
+    if space == 0 {
+        space = if qp_type == UD { PortSpace::Udp } else { PortSpace::Tcp } as c_int;
+    }
+    if qp_type == 0 {
+        qp_type = if space == PortSpace::Udp as c_int { UD } else { RC };
+    }
+    (space, qp_type)
 }
 
 fn answer(
@@ -94,15 +177,8 @@ fn answer(
     let any = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
     let some = peer.or(source).unwrap_or(any);
     c.ai_family = if some.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
-    (c.ai_flags, c.ai_port_space, c.ai_qp_type) =
-        hints.map_or((0, 0, 0), |h| (h.ai_flags, h.ai_port_space, h.ai_qp_type));
-    if c.ai_port_space == 0 {
-        let space = if c.ai_qp_type == UD { PortSpace::Udp } else { PortSpace::Tcp };
-        c.ai_port_space = space as c_int;
-    }
-    if c.ai_qp_type == 0 {
-        c.ai_qp_type = if c.ai_port_space == PortSpace::Udp as c_int { UD } else { RC };
-    }
+    c.ai_flags = hints.map_or(0, |hints| hints.ai_flags);
+    (c.ai_port_space, c.ai_qp_type) = spaces(hints);
     c.ai_src_len = source.as_ref().map_or(0, sockaddr::length);
     c.ai_dst_len = peer.as_ref().map_or(0, sockaddr::length);
     let rest = Addresses {
@@ -112,7 +188,7 @@ fn answer(
     let object = Whole::create(c, rest);
     // SAFETY: just made.
     unsafe {
-        if let Some(rest) = Whole::of(object) {
+        if let Some(rest) = Whole::of_any_process(object) {
             let pointer = |to: &sockaddr_storage| std::ptr::from_ref(to).cast_mut().cast();
             if source.is_some() {
                 (*object).ai_src_addr = pointer(&rest.source);

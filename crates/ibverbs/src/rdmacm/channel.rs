@@ -2,17 +2,17 @@
 
 use super::abi::{rdma_cm_event, rdma_event_channel};
 use super::event::{self, translate};
-use crate::channel::{make_blocking, patience};
+use super::registry;
+use crate::channel::make_blocking;
 use crate::errno::{Errno, INVALID};
-use crate::object::Object;
+use crate::object::{Object, warn_of_fork};
 use crate::outcome::{minus_one, pointer, status, value};
 use crate::query::not_null;
 use libc::c_int;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-use uroce_device::CmChannel;
+use uroce_device::{CmChannel, CmEvent};
 
 /// What we keep about an event channel.
 #[derive(Debug)]
@@ -39,15 +39,26 @@ impl Channel {
         self.parked().0.push_back(event);
     }
 
-    /// The next event; `None` as `wait` waits for ever.
-    pub(crate) fn next(&self, wait: Option<Duration>) -> Result<*mut rdma_cm_event, Errno> {
+    /// The next event; sleeps as read(2) of the descriptor does.
+    pub(crate) fn next(&self) -> Result<*mut rdma_cm_event, Errno> {
+        self.take(|| Ok(self.events.read_event()?))
+    }
+
+    /// The next event if one waits.
+    pub(crate) fn try_next(&self) -> Result<*mut rdma_cm_event, Errno> {
+        self.take(|| self.events.try_event().ok_or(Errno(libc::EAGAIN)))
+    }
+
+    fn take(
+        &self,
+        mut next: impl FnMut() -> Result<CmEvent, Errno>,
+    ) -> Result<*mut rdma_cm_event, Errno> {
         if let Some(event) = self.parked().0.pop_front() {
             return Ok(event);
         }
         loop {
-            let event = self.events.next_event(wait)?.ok_or(Errno(libc::EAGAIN))?;
             // An event of an id that went away meanwhile is none.
-            if let Some(event) = translate(event) {
+            if let Some(event) = translate(next()?) {
                 return Ok(event);
             }
         }
@@ -74,7 +85,7 @@ pub(crate) unsafe fn channel_of<'a>(
     channel: *const rdma_event_channel,
 ) -> Result<&'a Channel, Errno> {
     // SAFETY: the caller's promise.
-    unsafe { Whole::of(channel) }.ok_or(INVALID)
+    unsafe { Whole::of_any_process(channel) }.ok_or(INVALID)
 }
 
 pub(crate) fn create() -> Result<*mut rdma_event_channel, Errno> {
@@ -113,8 +124,11 @@ pub(crate) unsafe extern "C" fn rdma_get_cm_event(
     minus_one(|| {
         // SAFETY: by the contract.
         let (inner, out) = unsafe { (channel_of(channel)?, not_null(event)?) };
-        let wait = patience(inner.events.as_fd())?;
-        let event = inner.next(wait)?;
+        // SAFETY: by the contract.
+        if unsafe { Whole::is_inherited(channel) } && registry::is_of_parent() {
+            warn_of_fork();
+        }
+        let event = inner.next()?;
         // SAFETY: by the contract.
         unsafe { *out = event };
         Ok(())

@@ -3,28 +3,26 @@
 use super::abi::{rdma_cm_id, rdma_conn_param};
 use super::channel::channel_of;
 use super::contexts::{self, Used};
+use super::ending::tell_at_exit;
 use super::endpoint::complete;
-use super::id::{Id, State as IdState, id_of, port_or_free};
-use super::{registry, sockaddr};
+use super::id::{Id, State as IdState, bind, id_of};
+use super::registry;
 use crate::errno::{Errno, INVALID};
-use crate::outcome::{minus_one, status};
-use crate::query::not_null;
+use crate::outcome::call;
 use crate::settings;
 use libc::{c_int, c_void};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::time::{Duration, Instant};
-use uroce_device::Device;
+use std::time::Duration;
 use uroce_device::cm::{
     Acceptance, Answer, Call, CommId, PortSpace, Question, RejReason, ServiceId, SidrStatus, State,
 };
 use uroce_device::wire::Qpn;
+use uroce_device::{Device, Interface};
 
 /// READs and atomics in flight, each way, if the program wants as many as there can be.
 const MOST_READS: u8 = 128;
 /// Calls that wait for an answer, if the program does not care.
 const BACKLOG: usize = 1024;
-/// How long a program that disconnects waits for its peer at most.
-const LINGER: Duration = Duration::from_millis(500);
 /// How often a program that refuses a call looks whether the refusal has left.
 const SEEN_OFF: u32 = 10;
 /// The time between two looks.
@@ -84,51 +82,65 @@ unsafe fn bytes(data: *const c_void, length: u8) -> Vec<u8> {
     unsafe { std::slice::from_raw_parts(data.cast::<u8>(), usize::from(length)) }.to_vec()
 }
 
-/// rdma_listen(3). An id that is bound to no device listens on all of them.
+/// rdma_listen(3). An id that is bound to no device listens on all of its family.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rdma_listen(id: *mut rdma_cm_id, backlog: c_int) -> c_int {
-    minus_one(|| {
+    call("rdma_listen", || {
         // SAFETY: by the contract.
         let inner = unsafe { id_of(id)? };
         let backlog = usize::try_from(backlog).ok().filter(|&n| n > 0).unwrap_or(BACKLOG);
-        let devices = devices_of(inner)?;
-        let port = match inner.state().local {
-            Some(local) if local.port() > 0 => local.port(),
-            _ => port_or_free(&devices[0], inner.space, 0)?,
-        };
-        let service = ServiceId::new(inner.space, port);
+        let mut state = inner.state();
+        if !state.listens.is_empty() || state.connection.is_some() {
+            return Err(INVALID);
+        }
+        if state.local.is_none() {
+            let any = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+            // SAFETY: by the contract.
+            unsafe { bind(id, inner, &mut state, any)? };
+        }
+        let service = ServiceId::new(inner.space, state.local.map_or(0, |local| local.port()));
         // SAFETY: by the contract.
         let channel = unsafe { channel_of((*id).channel)? };
-        for used in devices {
+        for used in devices_of(&state)? {
             let cookie = registry::add(id, &used.card);
-            used.card.device.cm_listen(service, backlog, &channel.events, cookie)?;
-            settings::tell(&format_args!("listening for calls to port {port} of {}", used.address));
-            inner.state().listens.push((used, service));
+            if let Err(error) =
+                used.card.device.cm_listen(service, backlog, &channel.events, cookie)
+            {
+                // It listens on all of them or on none.
+                stop_listening(&mut state);
+                return Err(error.into());
+            }
+            let (port, address) = (service.port(), used.address);
+            crate::log::tell(&format_args!("listening for calls to port {port} of {address}"));
+            state.listens.push((used, service));
         }
-        // SAFETY: by the contract.
-        unsafe { note_port(id, inner, port) };
         Ok(())
     })
 }
 
-/// The devices on which an id listens.
-fn devices_of(inner: &Id) -> Result<Vec<Used>, Errno> {
-    if let Some(used) = inner.state().used.clone() {
-        return Ok(vec![used]);
+/// Takes no more calls.
+pub(super) fn stop_listening(state: &mut IdState) {
+    for (used, service) in state.listens.drain(..) {
+        // It listened until now, so this cannot fail.
+        let _ = used.card.device.cm_unlisten(service);
     }
-    let devices: Vec<Used> = settings::devices().into_iter().flat_map(contexts::on).collect();
-    if devices.is_empty() { Err(Errno(libc::ENODEV)) } else { Ok(devices) }
 }
 
-/// # Safety
-/// By the contract.
-unsafe fn note_port(id: *mut rdma_cm_id, inner: &Id, port: u16) {
-    let mut state = inner.state();
-    let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-    let local = SocketAddr::new(state.local.map_or(any, |local| local.ip()), port);
-    state.local = Some(local);
-    // SAFETY: by the contract.
-    unsafe { (*id).route.addr.src = sockaddr::write(local) };
+/// The devices on which an id listens.
+fn devices_of(state: &IdState) -> Result<Vec<Used>, Errno> {
+    if let Some(used) = state.used.clone() {
+        return Ok(vec![used]);
+    }
+    let to = state.local.ok_or(INVALID)?.ip();
+    let only_family = state.options.only_family(to);
+    let fits = |device: &Interface| !only_family || device.address.is_ipv4() == to.is_ipv4();
+    let devices: Vec<Used> =
+        settings::devices().into_iter().filter(fits).flat_map(contexts::on).collect();
+    if devices.is_empty() {
+        crate::log::explain(&format_args!("there is no device to listen on for calls to {to}"));
+        return Err(Errno(libc::ENODEV));
+    }
+    Ok(devices)
 }
 
 /// rdma_connect(3).
@@ -137,12 +149,15 @@ pub(crate) unsafe extern "C" fn rdma_connect(
     id: *mut rdma_cm_id,
     param: *mut rdma_conn_param,
 ) -> c_int {
-    minus_one(|| {
+    call("rdma_connect", || {
         // SAFETY: by the contract.
         let (inner, param) = unsafe { (id_of(id)?, param_of(id, param)) };
         // SAFETY: by the contract.
         let channel = unsafe { channel_of((*id).channel)? };
         let mut state = inner.state();
+        if state.connection.is_some() || !state.listens.is_empty() {
+            return Err(INVALID);
+        }
         let (used, peer) = (state.used.clone().ok_or(INVALID)?, state.peer.ok_or(INVALID)?);
         let port = state.local.map_or(0, |local| local.port());
         let service = ServiceId::new(inner.space, peer.port());
@@ -172,7 +187,7 @@ pub(crate) unsafe extern "C" fn rdma_connect(
 fn call_of(state: &IdState, param: Param, (peer, service, port): (IpAddr, ServiceId, u16)) -> Call {
     let call = Call::new(peer, service, param.qpn, state.start_psn);
     // As the kernel has it: the path is as long as the program's timeout says.
-    let wanted = state.ack_timeout.map(|timeout| timeout.saturating_sub(1));
+    let wanted = state.options.ack_timeout.map(|timeout| timeout.saturating_sub(1));
     Call {
         source_port: port,
         responder_resources: param.responder_resources,
@@ -182,7 +197,8 @@ fn call_of(state: &IdState, param: Param, (peer, service, port): (IpAddr, Servic
         rnr_retry_count: param.rnr_retry_count,
         private_data: param.private_data,
         packet_lifetime: wanted.unwrap_or(call.packet_lifetime),
-        ack_timeout: state.ack_timeout,
+        ack_timeout: state.options.ack_timeout,
+        traffic_class: state.options.traffic_class(),
         ..call
     }
 }
@@ -199,7 +215,7 @@ pub(crate) unsafe extern "C" fn rdma_accept(
     id: *mut rdma_cm_id,
     param: *mut rdma_conn_param,
 ) -> c_int {
-    minus_one(|| {
+    call("rdma_accept", || {
         // SAFETY: by the contract.
         let (inner, param) = unsafe { (id_of(id)?, param_of(id, param)) };
         let (used, connection) = connected(inner)?;
@@ -223,7 +239,7 @@ pub(crate) unsafe extern "C" fn rdma_accept(
 /// How a request is accepted; without parameters, with as many READs as its caller wants.
 pub(crate) fn acceptance(state: &IdState, param: Option<Param>) -> Acceptance {
     let acceptance = Acceptance::new(Qpn::new(0), state.start_psn);
-    let acceptance = Acceptance { ack_timeout: state.ack_timeout, ..acceptance };
+    let acceptance = Acceptance { ack_timeout: state.options.ack_timeout, ..acceptance };
     let Some(param) = param else {
         let (responder_resources, initiator_depth) = (MOST_READS, MOST_READS);
         return Acceptance { responder_resources, initiator_depth, ..acceptance };
@@ -246,7 +262,7 @@ pub(crate) unsafe extern "C" fn rdma_reject(
     data: *const c_void,
     length: u8,
 ) -> c_int {
-    minus_one(|| {
+    call("rdma_reject", || {
         // SAFETY: by the contract.
         let (inner, private_data) = unsafe { (id_of(id)?, bytes(data, length)) };
         let (used, connection) = connected(inner)?;
@@ -264,7 +280,7 @@ pub(crate) unsafe extern "C" fn rdma_reject(
 /// rdma_disconnect(3).
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int {
-    minus_one(|| {
+    call("rdma_disconnect", || {
         // SAFETY: by the contract.
         let (used, connection) = connected(unsafe { id_of(id)? })?;
         let device = &used.card.device;
@@ -273,20 +289,10 @@ pub(crate) unsafe extern "C" fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int {
             return Ok(());
         }
         device.cm_disconnect(connection, &[])?;
-        linger(device, connection);
+        tell_at_exit();
         // SAFETY: by the contract.
         unsafe { complete(id) }
     })
-}
-
-/// Programs end as soon as they have disconnected. With a kernel, that goes on to tell the peer; here
-/// nobody would, so this waits until the peer has answered, but not for long.
-fn linger(device: &Device, connection: CommId) {
-    let begin = Instant::now();
-    while device.cm_state(connection) == Some(State::DreqSent) && begin.elapsed() < LINGER {
-        device.drive_unless_busy();
-        std::thread::sleep(PAUSE);
-    }
 }
 
 /// A refusal for another process on this address may have come back to this one, which must pass it on
@@ -302,7 +308,7 @@ fn see_off(device: &Device) {
 /// the others by itself.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rdma_establish(id: *mut rdma_cm_id) -> c_int {
-    minus_one(|| {
+    call("rdma_establish", || {
         // SAFETY: by the contract.
         let (inner, has_qp) = unsafe { (id_of(id)?, !(*id).qp.is_null()) };
         if has_qp {
@@ -313,42 +319,20 @@ pub(crate) unsafe extern "C" fn rdma_establish(id: *mut rdma_cm_id) -> c_int {
     })
 }
 
-/// rdma_notify(3): the device itself sees the first packet of a connection.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn rdma_notify(id: *mut rdma_cm_id, _event: c_int) -> c_int {
-    // SAFETY: by the contract.
-    status(|| unsafe { id_of(id) }.map(drop))
-}
+/// `IBV_EVENT_COMM_EST`.
+const COMM_EST: c_int = 4;
 
-/// `RDMA_OPTION_ID` and `RDMA_OPTION_ID_ACK_TIMEOUT`.
-const ID_ACK_TIMEOUT: (c_int, c_int) = (0, 3);
-/// The field has 5 bits.
-const MOST_ACK_TIMEOUT: u8 = 31;
-
-/// rdma_set_option(3): the ACK timeout. Of the other options, defaults do here.
+/// rdma_notify(3): a queue pair that the program readied itself has heard of its peer. The device sees by itself what
+/// the others receive.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn rdma_set_option(
-    id: *mut rdma_cm_id,
-    level: c_int,
-    name: c_int,
-    value: *mut c_void,
-    length: usize,
-) -> c_int {
-    minus_one(|| {
-        // SAFETY: by the contract.
-        let inner = unsafe { id_of(id)? };
-        if (level, name) == ID_ACK_TIMEOUT {
-            let value = not_null(value)?.cast::<u8>();
-            if length != size_of::<u8>() {
-                return Err(INVALID);
-            }
-            // SAFETY: by the contract.
-            let timeout = unsafe { *value };
-            if timeout > MOST_ACK_TIMEOUT {
-                return Err(INVALID);
-            }
-            inner.state().ack_timeout = Some(timeout);
+pub(crate) unsafe extern "C" fn rdma_notify(id: *mut rdma_cm_id, event: c_int) -> c_int {
+    call("rdma_notify", || {
+        if event != COMM_EST {
+            return Err(INVALID);
         }
+        // SAFETY: by the contract.
+        let (used, connection) = connected(unsafe { id_of(id)? })?;
+        used.card.device.cm_handle_comm_est(connection);
         Ok(())
     })
 }

@@ -10,7 +10,7 @@ use crate::pd::ibv_alloc_pd;
 use crate::settings;
 use crate::xrcd::open_xrcd;
 use libc::c_int;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError};
 use uroce_device::Interface;
@@ -35,7 +35,31 @@ static OPEN: Mutex<Vec<Used>> = Mutex::new(Vec::new());
 /// The device with this address, opened if it is not yet.
 pub(crate) fn at(address: IpAddr) -> Result<Used, Errno> {
     let interface = uroce_device::interface_of(address).filter(is_listed);
-    on(interface.ok_or(Errno(libc::ENODEV))?)
+    on(interface.ok_or_else(|| {
+        crate::log::explain(&format_args!(
+            "{address} is not the address of a device that this program may use"
+        ));
+        Errno(libc::ENODEV)
+    })?)
+}
+
+/// The address stands for any: it is unspecified, or that of the loopback interface, which a kernel takes for any, too. Where
+/// the only device has that address, it is meant.
+pub(crate) fn is_any(address: IpAddr) -> bool {
+    let home = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+    address.is_unspecified() || home.contains(&address) && !is_the_only_device(address)
+}
+
+fn is_the_only_device(address: IpAddr) -> bool {
+    settings::is_one_device() && settings::devices().iter().all(|device| device.address == address)
+}
+
+/// The devices that ids use, unless this thread is just about to open one.
+pub(super) fn cards_unless_busy() -> Vec<Arc<Card>> {
+    OPEN.try_lock().map_or_else(
+        |_| Vec::new(),
+        |open| open.iter().map(|used| Arc::clone(&used.card)).collect(),
+    )
 }
 
 /// UROCE_DEVICE may have left it out.
@@ -48,6 +72,7 @@ fn is_listed(interface: &Interface) -> bool {
 pub(crate) fn on(interface: Interface) -> Result<Used, Errno> {
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     let address = interface.address;
+    open.retain(|used| used.card.device.is_here());
     if let Some(used) = open.iter().find(|used| used.address == address) {
         return Ok(used.clone());
     }

@@ -3,7 +3,7 @@
 use super::abi::{rdma_addrinfo, rdma_cm_event, rdma_cm_id};
 use super::channel::channel_of;
 use super::event::{CONNECT_REQUEST, REJECTED, keep};
-use super::id::{self, id_of, rdma_bind_addr, rdma_destroy_id};
+use super::id::{self, id_of, is_inherited, rdma_bind_addr, rdma_destroy_id};
 use super::migrate::migrate;
 use super::queue_pair::{rdma_create_qp, rdma_destroy_qp};
 use super::resolve::{rdma_resolve_addr, rdma_resolve_route};
@@ -67,7 +67,7 @@ unsafe fn next_of(id: *mut rdma_cm_id) -> Result<*mut rdma_cm_event, Errno> {
     let channel = unsafe { channel_of((*id).channel)? };
     let mut others = Vec::new();
     let found = loop {
-        match channel.next(None) {
+        match channel.next() {
             // SAFETY: an event that nobody else has.
             Ok(event) if unsafe { concerns(event, id) } => break Ok(event),
             Ok(event) => others.push(event),
@@ -155,6 +155,9 @@ pub(crate) unsafe extern "C" fn rdma_destroy_ep(id: *mut rdma_cm_id) {
     value((), || {
         // SAFETY: by the contract.
         unsafe {
+            if is_inherited(id) {
+                return;
+            }
             if id_of(id).is_err() {
                 return;
             }

@@ -3,13 +3,14 @@
 use super::abi::{rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_event_param, rdma_ud_param};
 use super::connection::UDP_QKEY;
 use super::id::{self, id_of};
-use super::registry::{Served, by_cookie, by_name};
+use super::registry::{Counted, by_cookie, by_name};
 use crate::ah::attr_of;
 use crate::object::{Object, zeroed};
 use libc::{c_char, c_int};
 use std::ffi::CStr;
 use std::net::IpAddr;
-use uroce_device::cm::{ConnectionRequest, SidrStatus};
+use std::ptr::null_mut;
+use uroce_device::cm::{CommId, ConnectionRequest, SidrStatus};
 use uroce_device::transport::AddressVector;
 use uroce_device::wire::Qpn;
 use uroce_device::{CmEvent, CmEventKind};
@@ -61,18 +62,28 @@ pub(crate) fn translate(event: CmEvent) -> Option<*mut rdma_cm_event> {
     match event.kind {
         CmEventKind::ConnectRequest(request) => {
             let id = id::called(&listener, event.id, &request.ip, request.remote)?;
-            Some(give(id, listener.id, requested(*request)))
+            Some(give_called(id, listener, requested(*request)))
         }
         CmEventKind::ResolveRequest { remote, ip, private_data, .. } => {
             let id = id::called(&listener, event.id, &ip, remote)?;
-            Some(give(id, listener.id, told(CONNECT_REQUEST, 0, private_data)))
+            Some(give_called(id, listener, told(CONNECT_REQUEST, 0, private_data)))
         }
         kind => {
-            let Served { id, .. } = by_name(&listener.card, event.id).unwrap_or(listener);
-            let told = about(id, kind)?;
-            Some(give(id, std::ptr::null_mut(), told))
+            let id = by_name(&listener.card, event.id).or_else(|| own(listener, event.id))?;
+            let told = about(id.id, kind)?;
+            let id = id.give();
+            Some(give(id, null_mut(), id, told))
         }
     }
+}
+
+/// An event that names no id of its own is about the id whose cookie it bears, unless that one listens: then it is
+/// about one that was called and is gone.
+fn own(id: Counted, connection: CommId) -> Option<Counted> {
+    // SAFETY: what is counted is alive.
+    let is_own = connection == CommId::NONE
+        || unsafe { id_of(id.id) }.is_ok_and(|inner| inner.state().listens.is_empty());
+    is_own.then_some(id)
 }
 
 fn requested(request: ConnectionRequest) -> Told {
@@ -138,7 +149,8 @@ fn joined(id: *mut rdma_cm_id, group: IpAddr) -> Option<Told> {
     // SAFETY: datagrams use this member.
     let ud: &mut rdma_ud_param = unsafe { &mut told.param.ud };
     ud.private_data = context;
-    ud.ah_attr = attr_of(&path_to(group, local));
+    let traffic_class = state.options.traffic_class();
+    ud.ah_attr = attr_of(&AddressVector { traffic_class, ..path_to(group, local) });
     (ud.qp_num, ud.qkey) = (Qpn::MULTICAST.get(), UDP_QKEY);
     Some(told)
 }
@@ -153,12 +165,19 @@ fn note_ready(id: *mut rdma_cm_id) {
     }
 }
 
-fn give(id: *mut rdma_cm_id, listen_id: *mut rdma_cm_id, told: Told) -> *mut rdma_cm_event {
-    let counted = if listen_id.is_null() { id } else { listen_id };
-    // SAFETY: both ids are alive.
-    if let Ok(inner) = unsafe { id_of(counted) } {
-        inner.unacknowledged.add();
-    }
+/// A call: the listener stays as long as the event.
+fn give_called(id: *mut rdma_cm_id, listener: Counted, told: Told) -> *mut rdma_cm_event {
+    let listener = listener.give();
+    give(id, listener, listener, told)
+}
+
+/// `counted` was counted already.
+fn give(
+    id: *mut rdma_cm_id,
+    listen_id: *mut rdma_cm_id,
+    counted: *mut rdma_cm_id,
+    told: Told,
+) -> *mut rdma_cm_event {
     let Told { event, status, data, param } = told;
     // The data stays where it is when its box moves.
     Whole::create(

@@ -2,22 +2,26 @@
 
 use super::abi::{rdma_cm_id, rdma_event_channel};
 use super::channel::{self, channel_of};
+use super::connection::stop_listening;
 use super::contexts::{self, Used};
 use super::event::{keep, path_to};
 use super::multicast::{self, Joined};
+use super::options::Options;
+use super::ports::{self, Wish};
 use super::registry::{self, Served};
 use super::sockaddr;
 use crate::abi::ibv_gid;
+use crate::card::Card;
 use crate::cq_event::Unacknowledged;
 use crate::errno::{BUSY, Errno, INVALID};
-use crate::object::{Object, zeroed};
-use crate::outcome::{minus_one, value};
+use crate::object::{Object, warn_of_fork, zeroed};
+use crate::outcome::{call, minus_one, value};
 use crate::query::not_null;
 use libc::{c_int, c_void, sockaddr as c_sockaddr};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uroce_device::cm::{CommId, IpCm, Link, PortSpace, ServiceId};
 use uroce_device::transport::AddressVector;
 use uroce_device::wire::{Gid, Psn};
@@ -51,13 +55,22 @@ pub(crate) struct State {
     pub(crate) listens: Vec<(Used, ServiceId)>,
     /// Completion queues that `rdma_create_qp` made, and their channels.
     pub(crate) made_queues: bool,
-    /// ACK timeout (code) that the program wants.
-    pub(crate) ack_timeout: Option<u8>,
+    /// What the program has set by `rdma_set_option`.
+    pub(super) options: Options,
+    /// The port of `local` is its own; that of an id that was called is its listener's.
+    reserved: bool,
     /// First PSN that our side expects; nobody shall guess it.
     pub(crate) start_psn: Psn,
     /// What a queue pair needs that the program moves itself.
     pub(crate) link: Option<Box<Link>>,
     pub(crate) joined: Vec<Joined>,
+}
+
+impl State {
+    fn is_of_parent(&self) -> bool {
+        let mut all = self.used.iter().chain(self.listens.iter().map(|(used, _)| used));
+        all.any(|used| !used.card.device.is_here())
+    }
 }
 
 type Whole = Object<rdma_cm_id, Id>;
@@ -70,7 +83,8 @@ impl Id {
     /// The path to the peer.
     pub(crate) fn path(&self) -> Option<AddressVector> {
         let state = self.state();
-        Some(path_to(state.peer?.ip(), state.used.as_ref()?.address))
+        let path = path_to(state.peer?.ip(), state.used.as_ref()?.address);
+        Some(AddressVector { traffic_class: state.options.traffic_class(), ..path })
     }
 }
 
@@ -80,7 +94,25 @@ impl Id {
 /// By the contract.
 pub(crate) unsafe fn id_of<'a>(id: *const rdma_cm_id) -> Result<&'a Id, Errno> {
     // SAFETY: the caller's promise.
-    unsafe { Whole::of(id) }.ok_or(INVALID)
+    unsafe {
+        if is_inherited(id) {
+            warn_of_fork();
+            return Err(INVALID);
+        }
+        Whole::of_any_process(id).ok_or(INVALID)
+    }
+}
+
+/// True for an id on a device of the parent of this process.
+///
+/// # Safety
+/// By the contract.
+pub(crate) unsafe fn is_inherited(id: *const rdma_cm_id) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe {
+        Whole::is_inherited(id)
+            && Whole::of_any_process(id).is_some_and(|inner| inner.state().is_of_parent())
+    }
 }
 
 fn space_of(number: c_int) -> Result<PortSpace, Errno> {
@@ -134,13 +166,7 @@ fn make(
 }
 
 fn random_psn() -> Result<Psn, Errno> {
-    let mut random = [0u8; 4];
-    // SAFETY: 4 bytes of our own.
-    let got = unsafe { libc::getrandom(random.as_mut_ptr().cast(), random.len(), 0) };
-    if got != random.len() as isize {
-        return Err(Errno::last());
-    }
-    Ok(Psn::new(u32::from_ne_bytes(random) & 0xff_ffff))
+    Ok(Psn::new(ports::random()? & 0xff_ffff))
 }
 
 /// The id of a request that came to `listener`.
@@ -152,21 +178,25 @@ pub(crate) fn called(
 ) -> Option<*mut rdma_cm_id> {
     // SAFETY: a registered id is alive.
     let (inner, c) = unsafe { (id_of(listener.id).ok()?, &*listener.id) };
-    let used = inner.state().listens.iter().find_map(|(used, _)| {
-        std::sync::Arc::ptr_eq(&used.card, &listener.card).then(|| used.clone())
-    })?;
+    let used = inner
+        .state()
+        .listens
+        .iter()
+        .find_map(|(used, _)| Arc::ptr_eq(&used.card, &listener.card).then(|| used.clone()))?;
     let id = make(c.channel, c.context, inner.space, (inner.waits.load(Ordering::Relaxed), false))
         .ok()?;
     // SAFETY: just made.
     let child = unsafe { id_of(id) }.ok()?;
     let port = inner.state().local.map_or(0, |local| local.port());
     let peer = SocketAddr::new(remote, ip.as_ref().map_or(0, |ip| ip.source_port));
-    registry::add_name(id, &listener.card, connection);
     let mut state = child.state();
     state.connection = Some(connection);
     state.peer = Some(peer);
     // SAFETY: just made.
     unsafe { settle(id, &mut state, used, port) };
+    drop(state);
+    // From now on other threads may get events of it, and destroy it.
+    registry::add_name(id, &listener.card, connection);
     Some(id)
 }
 
@@ -196,45 +226,89 @@ pub(crate) unsafe fn settle(id: *mut rdma_cm_id, state: &mut State, used: Used, 
     state.used = Some(used);
 }
 
-/// rdma_bind_addr(3). An unspecified address binds to no device yet.
+/// rdma_bind_addr(3). An address that stands for any binds to no device yet.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rdma_bind_addr(
     id: *mut rdma_cm_id,
     address: *mut c_sockaddr,
 ) -> c_int {
-    minus_one(|| {
+    call("rdma_bind_addr", || {
         // SAFETY: by the contract.
         let (inner, address) = unsafe { (id_of(id)?, sockaddr::read(address)?) };
         let mut state = inner.state();
         if state.local.is_some() {
             return Err(INVALID);
         }
-        if address.ip().is_unspecified() {
-            state.local = Some(address);
-            // SAFETY: by the contract.
-            unsafe { (*id).route.addr.src = sockaddr::write(address) };
-            return Ok(());
-        }
-        let used = contexts::at(address.ip())?;
-        let port = port_or_free(&used, inner.space, address.port())?;
         // SAFETY: by the contract.
-        unsafe { settle(id, &mut state, used, port) };
-        Ok(())
+        unsafe { bind(id, inner, &mut state, address) }
     })
 }
 
-/// The port, or one that is free if it is 0.
-pub(crate) fn port_or_free(used: &Used, space: PortSpace, port: u16) -> Result<u16, Errno> {
-    match port {
-        0 => used.card.device.cm_free_port(space).ok_or(Errno(libc::EADDRINUSE)),
-        port => Ok(port),
+/// The id gets its address and port, and its device if the address is that of one.
+///
+/// # Safety
+/// By the contract.
+pub(super) unsafe fn bind(
+    id: *mut rdma_cm_id,
+    inner: &Id,
+    state: &mut State,
+    address: SocketAddr,
+) -> Result<(), Errno> {
+    let used = match contexts::is_any(address.ip()) {
+        true => None,
+        false => Some(contexts::at(address.ip())?),
+    };
+    let port = reserve(id, inner, state, address, used.as_ref().map(|used| &used.card))?;
+    let local = SocketAddr::new(address.ip(), port);
+    crate::log::tell(&format_args!("bound to {local}"));
+    // SAFETY: by the contract.
+    unsafe {
+        match used {
+            Some(used) => settle(id, state, used, port),
+            None => {
+                state.local = Some(local);
+                (*id).route.addr.src = sockaddr::write(local);
+            }
+        }
     }
+    Ok(())
+}
+
+/// The port of this address, or one that is free if it is 0, is the id's; with a device, no other process gets it
+/// there.
+pub(super) fn reserve(
+    id: *mut rdma_cm_id,
+    inner: &Id,
+    state: &mut State,
+    address: SocketAddr,
+    card: Option<&Arc<Card>>,
+) -> Result<u16, Errno> {
+    let any = if address.is_ipv4() {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED)
+    } else {
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED)
+    };
+    let stands_for = if contexts::is_any(address.ip()) { any } else { address.ip() };
+    let wish = Wish {
+        space: inner.space,
+        address: SocketAddr::new(stands_for, address.port()),
+        only_family: state.options.only_family(address.ip()),
+        reuse: state.options.reuse,
+        card,
+    };
+    let port = ports::reserve(id, &wish)?;
+    state.reserved = true;
+    Ok(port)
 }
 
 /// rdma_destroy_id(3). Waits until its events are acknowledged.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int {
     minus_one(|| {
+        // SAFETY: by the contract.
+        if unsafe { is_inherited(id) } {
+            return Ok(());
+        }
         // SAFETY: by the contract.
         let inner = unsafe { id_of(id)? };
         // SAFETY: by the contract.
@@ -265,9 +339,9 @@ fn release(id: *mut rdma_cm_id, inner: &Id) {
     if let (Some(connection), Some(used)) = (state.connection.take(), &state.used) {
         used.card.device.cm_release(connection);
     }
-    for (used, service) in state.listens.drain(..) {
-        // It listens as long as the id.
-        let _ = used.card.device.cm_unlisten(service);
+    stop_listening(&mut state);
+    if let Some(local) = state.local.filter(|_| state.reserved) {
+        ports::release(id, inner.space, local.port());
     }
     registry::forget(id);
 }

@@ -2,11 +2,13 @@
 
 use super::abi::{rdma_cm_id, rdma_event_channel};
 use super::channel::{self, Channel, channel_of, rdma_destroy_event_channel};
+use super::event::keep;
 use super::id::{Id, id_of};
 use super::registry;
 use crate::errno::Errno;
-use crate::outcome::minus_one;
+use crate::outcome::call;
 use libc::c_int;
+use std::ptr::null_mut;
 use std::sync::atomic::Ordering;
 use uroce_device::cm::CommId;
 
@@ -17,7 +19,7 @@ pub(crate) unsafe extern "C" fn rdma_migrate_id(
     id: *mut rdma_cm_id,
     channel: *mut rdma_event_channel,
 ) -> c_int {
-    minus_one(|| {
+    call("rdma_migrate_id", || {
         // SAFETY: by the contract.
         unsafe { migrate(id, channel) }
     })
@@ -35,6 +37,9 @@ pub(crate) unsafe fn migrate(
     let new = if waits { channel::create()? } else { wanted };
     // SAFETY: by the contract, or just made.
     let (from, to) = unsafe { (channel_of(old)?, channel_of(new)?) };
+    // The event of the last call that waited for it is the id's own, and nobody else acknowledges it.
+    // SAFETY: by the contract.
+    unsafe { keep(id, null_mut()) };
     inner.unacknowledged.wait();
     move_events(id, inner, from, to);
     inner.waits.store(waits, Ordering::Relaxed);

@@ -8,11 +8,14 @@ mod addrinfo;
 pub(crate) mod channel;
 pub(crate) mod connection;
 pub(crate) mod contexts;
+mod ending;
 pub(crate) mod endpoint;
 pub(crate) mod event;
 pub(crate) mod id;
 pub(crate) mod migrate;
 mod multicast;
+mod options;
+mod ports;
 mod qp_values;
 pub(crate) mod queue_pair;
 mod registry;
@@ -21,5 +24,7 @@ mod shared_receive;
 pub(crate) mod sockaddr;
 mod unsupported;
 
+#[cfg(test)]
+mod address_tests;
 #[cfg(test)]
 mod tests;

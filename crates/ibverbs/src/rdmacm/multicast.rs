@@ -9,7 +9,6 @@ use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::outcome::minus_one;
 use crate::qp::qp_of;
 use crate::query::not_null;
-use crate::settings;
 use libc::{c_int, c_void, sockaddr as c_sockaddr};
 use std::net::IpAddr;
 use uroce_device::CmEventKind;
@@ -85,7 +84,7 @@ unsafe fn join(
         qp.device().attach_mcast(qp.qpn, group)?;
     }
     inner.state().joined.push(Joined { group, context, attached });
-    settings::tell(&format_args!("listening for datagrams to {group}"));
+    crate::log::tell(&format_args!("listening for datagrams to {group}"));
     // SAFETY: by the contract.
     unsafe { post(id, &used, CmEventKind::MulticastJoined { group }) }
 }

@@ -3,7 +3,7 @@
 use super::abi::rdma_cm_id;
 use super::connection::UDP_QKEY;
 use super::contexts::xrcd;
-use super::id::{Id, id_of};
+use super::id::{Id, id_of, is_inherited};
 use super::qp_values::mask;
 use crate::abi::{ibv_context, ibv_cq, ibv_pd, ibv_qp, ibv_qp_init_attr, ibv_qp_init_attr_ex};
 use crate::channel::{ibv_create_comp_channel, ibv_destroy_comp_channel};
@@ -188,6 +188,9 @@ pub(crate) unsafe extern "C" fn rdma_destroy_qp(id: *mut rdma_cm_id) {
     value((), || {
         // SAFETY: by the contract.
         unsafe {
+            if is_inherited(id) {
+                return;
+            }
             if let Ok(inner) = id_of(id) {
                 ibv_destroy_qp((*id).qp);
                 (*id).qp = null_mut();

@@ -1,8 +1,10 @@
 //! Which id of the program an event of the device is about.
 
 use super::abi::rdma_cm_id;
+use super::id::id_of;
 use crate::card::Card;
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use uroce_device::cm::CommId;
 
@@ -11,6 +13,50 @@ use uroce_device::cm::CommId;
 pub(crate) struct Served {
     pub(crate) id: *mut rdma_cm_id,
     pub(crate) card: Arc<Card>,
+}
+
+/// An id that is not destroyed meanwhile: it has one more event that nobody has acknowledged.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    served: Served,
+    is_given: bool,
+}
+
+impl Counted {
+    /// Called with the registry locked: `rdma_destroy_id` takes the id out first, and waits then.
+    fn new(served: &Served) -> Counted {
+        // SAFETY: an id takes its entries out before it goes, so this one is alive.
+        if let Ok(id) = unsafe { id_of(served.id) } {
+            id.unacknowledged.add();
+        }
+        Counted { served: served.clone(), is_given: false }
+    }
+
+    /// The id stays until an event is acknowledged that the program gets.
+    pub(crate) fn give(mut self) -> *mut rdma_cm_id {
+        self.is_given = true;
+        self.served.id
+    }
+}
+
+impl Deref for Counted {
+    type Target = Served;
+
+    fn deref(&self) -> &Served {
+        &self.served
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if self.is_given {
+            return;
+        }
+        // SAFETY: an id outlives its events, and this counts as one.
+        if let Ok(id) = unsafe { id_of(self.served.id) } {
+            id.unacknowledged.acknowledge(1);
+        }
+    }
 }
 
 // SAFETY: the pointer is only handed back to the program, or used while its id exists: an id takes
@@ -51,13 +97,18 @@ pub(crate) fn add_name(id: *mut rdma_cm_id, card: &Arc<Card>, connection: CommId
 }
 
 /// Whose cookie this is.
-pub(crate) fn by_cookie(cookie: u64) -> Option<Served> {
-    lock().by_cookie.get(&cookie).cloned()
+pub(crate) fn by_cookie(cookie: u64) -> Option<Counted> {
+    lock().by_cookie.get(&cookie).map(Counted::new)
 }
 
 /// Whose connection this is.
-pub(crate) fn by_name(card: &Arc<Card>, connection: CommId) -> Option<Served> {
-    lock().by_name.get(&name(card, connection)).cloned()
+pub(crate) fn by_name(card: &Arc<Card>, connection: CommId) -> Option<Counted> {
+    lock().by_name.get(&name(card, connection)).map(Counted::new)
+}
+
+/// Whether there are ids on devices that only the parent of this process has.
+pub(crate) fn is_of_parent() -> bool {
+    lock().by_cookie.values().any(|served| !served.card.device.is_here())
 }
 
 /// The id goes.
@@ -65,4 +116,43 @@ pub(crate) fn forget(id: *mut rdma_cm_id) {
     let mut registry = lock();
     registry.by_cookie.retain(|_, served| served.id != id);
     registry.by_name.retain(|_, served| served.id != id);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::channel::{rdma_create_event_channel, rdma_destroy_event_channel};
+    use super::super::id::{rdma_bind_addr, rdma_create_id, rdma_destroy_id};
+    use super::super::sockaddr;
+    use super::*;
+    use std::ptr::{null_mut, with_exposed_provenance_mut};
+    use std::time::Duration;
+
+    const TCP: libc::c_int = 0x106;
+
+    #[test]
+    fn v2_an_id_stays_until_what_was_fetched_of_it_is_acknowledged() {
+        let (channel, mut id) = (rdma_create_event_channel(), null_mut());
+        let mut at = sockaddr::write("127.47.94.40:0".parse().expect("an address"));
+        // SAFETY: as the manual pages want it.
+        let card = unsafe {
+            assert_eq!(rdma_create_id(channel, &raw mut id, null_mut(), TCP), 0);
+            assert_eq!(rdma_bind_addr(id, (&raw mut at).cast()), 0);
+            id_of(id).expect("alive").state().used.clone().expect("it is bound").card
+        };
+        let cookie = add(id, &card);
+        let fetched = by_cookie(cookie).expect("the id is there");
+        let id = id.expose_provenance();
+        // SAFETY: nobody uses it any more, but for the event.
+        let destroy = move || unsafe { rdma_destroy_id(with_exposed_provenance_mut(id)) };
+        let destroyer = std::thread::spawn(destroy);
+        while by_cookie(cookie).is_some() {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!destroyer.is_finished(), "the id went before its event");
+        drop(fetched);
+        assert_eq!(destroyer.join().expect("no panic"), 0);
+        // SAFETY: it has no id any more.
+        unsafe { rdma_destroy_event_channel(channel) };
+    }
 }

@@ -4,10 +4,10 @@ use super::abi::rdma_cm_id;
 use super::channel::channel_of;
 use super::contexts::{self, Used};
 use super::endpoint::complete;
-use super::id::{id_of, port_or_free, settle};
+use super::id::{bind, id_of, reserve, settle};
 use super::{registry, sockaddr};
 use crate::errno::{Errno, INVALID};
-use crate::outcome::minus_one;
+use crate::outcome::call;
 use crate::settings;
 use libc::{c_int, sockaddr as c_sockaddr};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -22,7 +22,7 @@ pub(crate) unsafe extern "C" fn rdma_resolve_addr(
     peer: *mut c_sockaddr,
     _timeout_ms: c_int,
 ) -> c_int {
-    minus_one(|| {
+    call("rdma_resolve_addr", || {
         // SAFETY: by the contract.
         let (inner, peer) = unsafe { (id_of(id)?, sockaddr::read(peer)?) };
         let source = if source.is_null() {
@@ -32,14 +32,27 @@ pub(crate) unsafe extern "C" fn rdma_resolve_addr(
             Some(unsafe { sockaddr::read(source)? })
         };
         let mut state = inner.state();
-        let source = source.or(state.local);
+        if !state.listens.is_empty() || state.connection.is_some() {
+            return Err(INVALID);
+        }
+        if let (None, Some(source)) = (state.local, source) {
+            // SAFETY: by the contract.
+            unsafe { bind(id, inner, &mut state, source)? };
+        }
         let used = match &state.used {
             Some(used) => used.clone(),
-            None => towards(peer.ip(), source.map(|source| source.ip()))?,
+            None => towards(peer.ip(), state.local.map(|local| local.ip()))?,
         };
-        let wanted = source.map_or(0, |source| source.port());
-        let port = port_or_free(&used, inner.space, wanted)?;
-        state.peer = Some(peer);
+        let port = match state.local {
+            Some(local) => local.port(),
+            None => {
+                let any = SocketAddr::new(used.address, 0);
+                reserve(id, inner, &mut state, any, None)?
+            }
+        };
+        // What stands for any is this machine itself.
+        let to = if contexts::is_any(peer.ip()) { used.address } else { peer.ip() };
+        state.peer = Some(SocketAddr::new(to, peer.port()));
         // SAFETY: by the contract.
         unsafe { settle(id, &mut state, used.clone(), port) };
         drop(state);
@@ -53,7 +66,7 @@ pub(crate) unsafe extern "C" fn rdma_resolve_addr(
 
 /// The device from which to reach a peer.
 pub(crate) fn towards(peer: IpAddr, source: Option<IpAddr>) -> Result<Used, Errno> {
-    if let Some(source) = source.filter(|source| !source.is_unspecified()) {
+    if let Some(source) = source.filter(|source| !contexts::is_any(*source)) {
         return contexts::at(source);
     }
     let mut devices = settings::devices();
@@ -68,7 +81,9 @@ fn route(peer: IpAddr) -> Result<IpAddr, Errno> {
     let any: SocketAddr =
         if peer.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
     let socket = UdpSocket::bind(any)?;
-    socket.connect((peer, 9))?;
+    socket.connect((peer, 9)).inspect_err(|error| {
+        crate::log::explain(&format_args!("there is no way to {peer}: {error}"));
+    })?;
     Ok(socket.local_addr()?.ip())
 }
 
@@ -78,7 +93,7 @@ pub(crate) unsafe extern "C" fn rdma_resolve_route(
     id: *mut rdma_cm_id,
     _timeout_ms: c_int,
 ) -> c_int {
-    minus_one(|| {
+    call("rdma_resolve_route", || {
         // SAFETY: by the contract.
         let used = unsafe { id_of(id)? }.state().used.clone().ok_or(INVALID)?;
         // SAFETY: by the contract.

@@ -2,7 +2,7 @@
 
 use super::abi::rdma_cm_id;
 use super::contexts::xrcd;
-use super::id::{Id, id_of};
+use super::id::{Id, id_of, is_inherited};
 use super::queue_pair::{drop_queues, queue};
 use crate::abi::{ibv_pd, ibv_srq, ibv_srq_init_attr, ibv_srq_init_attr_ex};
 use crate::errno::{Errno, INVALID};
@@ -120,6 +120,9 @@ pub(crate) unsafe extern "C" fn rdma_destroy_srq(id: *mut rdma_cm_id) {
     value((), || {
         // SAFETY: by the contract; null is refused, and does nothing.
         unsafe {
+            if is_inherited(id) {
+                return;
+            }
             if let Ok(inner) = id_of(id) {
                 ibv_destroy_srq((*id).srq);
                 (*id).srq = null_mut();

@@ -5,10 +5,10 @@ use super::channel::{rdma_ack_cm_event, rdma_get_cm_event};
 use super::channel::{rdma_create_event_channel, rdma_destroy_event_channel};
 use super::connection::{
     rdma_accept, rdma_connect, rdma_disconnect, rdma_establish, rdma_listen, rdma_reject,
-    rdma_set_option,
 };
 use super::id::{rdma_bind_addr, rdma_create_id, rdma_destroy_id, rdma_get_src_port};
 use super::multicast::{rdma_join_multicast, rdma_leave_multicast};
+use super::options::rdma_set_option;
 use super::qp_values::rdma_init_qp_attr;
 use super::queue_pair::{rdma_create_qp, rdma_destroy_qp};
 use super::resolve::{rdma_resolve_addr, rdma_resolve_route};
@@ -36,17 +36,17 @@ const DISCONNECTED: c_int = 10;
 const MULTICAST_JOIN: c_int = 12;
 
 /// A channel and an id on it.
-struct End {
-    channel: *mut rdma_event_channel,
-    id: *mut rdma_cm_id,
+pub(super) struct End {
+    pub(super) channel: *mut rdma_event_channel,
+    pub(super) id: *mut rdma_cm_id,
 }
 
 impl End {
-    fn new() -> End {
+    pub(super) fn new() -> End {
         End::of(TCP)
     }
 
-    fn of(space: c_int) -> End {
+    pub(super) fn of(space: c_int) -> End {
         let channel = rdma_create_event_channel();
         let mut id = null_mut();
         // SAFETY: as the manual pages want it.
@@ -55,7 +55,7 @@ impl End {
     }
 
     /// Takes the next event, which must be of this type; returns the id that it is about.
-    fn expect(&self, wanted: c_int) -> *mut rdma_cm_id {
+    pub(super) fn expect(&self, wanted: c_int) -> *mut rdma_cm_id {
         let mut event = null_mut();
         // SAFETY: as the manual pages want it.
         unsafe {
@@ -68,7 +68,7 @@ impl End {
     }
 
     /// Finds the way to `peer`.
-    fn resolve(&self, from: &str, peer: SocketAddr) {
+    pub(super) fn resolve(&self, from: &str, peer: SocketAddr) {
         let (mut from, mut to) = (address(from), sockaddr::write(peer));
         // SAFETY: as the manual pages want it.
         unsafe {
@@ -80,7 +80,7 @@ impl End {
         }
     }
 
-    fn end(self) {
+    pub(super) fn end(self) {
         // SAFETY: nothing is used afterwards.
         unsafe {
             if !(*self.id).qp.is_null() {
@@ -92,12 +92,12 @@ impl End {
     }
 }
 
-fn address(text: &str) -> sockaddr_storage {
+pub(super) fn address(text: &str) -> sockaddr_storage {
     sockaddr::write(text.parse().expect("an address"))
 }
 
 /// A queue pair with completion queues of its own.
-fn make_qp(id: *mut rdma_cm_id) {
+pub(super) fn make_qp(id: *mut rdma_cm_id) {
     // SAFETY: integers and null pointers; the call as the manual pages want it.
     unsafe {
         let mut init: ibv_qp_init_attr = zeroed();
@@ -111,7 +111,7 @@ fn make_qp(id: *mut rdma_cm_id) {
 }
 
 /// Listens on a free port of an address.
-fn listener(text: &str) -> (End, SocketAddr) {
+pub(super) fn listener(text: &str) -> (End, SocketAddr) {
     let (end, mut at) = (End::new(), address(text));
     // SAFETY: as the manual pages want it.
     let port = unsafe {
@@ -169,7 +169,7 @@ fn a_call_is_refused() {
 }
 
 /// A queue pair that the id knows nothing of.
-fn own_qp(id: *mut rdma_cm_id) -> *mut ibv_qp {
+pub(super) fn own_qp(id: *mut rdma_cm_id) -> *mut ibv_qp {
     // SAFETY: integers and null pointers; the calls as the manual pages want them.
     unsafe {
         let cq = ibv_create_cq((*id).verbs, 8, null_mut(), null_mut(), 0);
@@ -183,7 +183,7 @@ fn own_qp(id: *mut rdma_cm_id) -> *mut ibv_qp {
 }
 
 /// INIT, RTR, RTS, as the connection says.
-fn ready(id: *mut rdma_cm_id, qp: *mut ibv_qp) {
+pub(super) fn ready(id: *mut rdma_cm_id, qp: *mut ibv_qp) {
     for state in 1..=3 {
         // SAFETY: integers; the calls as the manual pages want them.
         unsafe {
@@ -196,7 +196,7 @@ fn ready(id: *mut rdma_cm_id, qp: *mut ibv_qp) {
 }
 
 /// The values that two queue pairs must agree on: PSNs and the peer's number, and the ACK timeout.
-fn values(qp: *mut ibv_qp) -> (u32, u32, u32, u8) {
+pub(super) fn values(qp: *mut ibv_qp) -> (u32, u32, u32, u8) {
     // SAFETY: integers and null pointers; the call as the manual page wants it.
     unsafe {
         let (mut attr, mut init) = (zeroed::<crate::abi::ibv_qp_attr>(), zeroed());

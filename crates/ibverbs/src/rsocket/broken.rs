@@ -8,7 +8,7 @@ pub(super) struct Broken;
 
 impl From<Broken> for Errno {
     fn from(_: Broken) -> Errno {
-        crate::settings::explain(
+        crate::log::explain(
             &"the peer of an rsocket broke the protocol, so its connection is reset",
         );
         Errno(libc::ECONNRESET)

@@ -8,7 +8,6 @@ use super::socket::Endpoint;
 use crate::errno::{Errno, INVALID};
 use crate::rdmacm::resolve::towards;
 use crate::rdmacm::sockaddr;
-use crate::settings;
 use libc::{c_int, c_short};
 use std::collections::{HashMap, VecDeque};
 use std::io::ErrorKind;
@@ -71,7 +70,7 @@ impl Datagrams {
         if done != 0 {
             return Err(Errno::last());
         }
-        settings::tell(&format_args!(
+        crate::log::tell(&format_args!(
             "listening for datagrams to port {} of {}",
             to.port(),
             to.ip()

@@ -18,7 +18,6 @@ use libc::c_int;
 use std::mem::ManuallyDrop;
 use std::net::SocketAddr;
 use std::ptr::null_mut;
-use std::time::Duration;
 use uroce_device::cm::PortSpace;
 
 /// Nothing here waits that long.
@@ -132,7 +131,7 @@ impl Identity {
     /// What there is to hear; `None`: nothing now.
     pub fn hear(&self) -> Option<Notice> {
         // SAFETY: the channel is alive.
-        let event = unsafe { channel_of(self.channel) }.ok()?.next(Some(Duration::ZERO)).ok()?;
+        let event = unsafe { channel_of(self.channel) }.ok()?.try_next().ok()?;
         // SAFETY: an event that nobody else has.
         let (kind, status) = unsafe { ((*event).event, (*event).status) };
         let notice = match kind {

@@ -157,7 +157,7 @@ impl Link {
     ) -> Result<(), Errno> {
         let wr = SendWr { wr_id, op, flags: SendFlags::SIGNALED, data, ud, srqn: None };
         self.card.device.post_send(self.qpn, &[wr]).map_err(|(_, error)| {
-            crate::settings::explain(&error);
+            crate::log::explain(&error);
             RESET
         })
     }

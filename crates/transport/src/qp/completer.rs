@@ -5,9 +5,20 @@ use uroce_wire::{DropReason, NakCode, Operation, Packet, Position, Psn, Syndrome
 use crate::cause::Cause;
 use crate::context::Context;
 use crate::qp::QueuePair;
+use crate::qp::emit::Failure;
 use crate::qp::send_queue::SendWqe;
 use crate::time::Instant;
 use crate::wc::WcStatus;
+
+/// Why a response was not placed.
+pub(crate) enum Misplaced {
+    /// Nothing of its kind was asked for.
+    Unexpected,
+    /// It is not what was asked for.
+    Bad(&'static str),
+    /// The buffer cannot be written.
+    Local(Failure),
+}
 
 impl QueuePair {
     /// Takes in a response of the peer.
@@ -23,9 +34,12 @@ impl QueuePair {
         }
         self.requester.heard = true;
         match packet.info.operation {
-            Operation::ReadResponse => self.handle_read_response(now, packet, cx),
+            Operation::ReadResponse => self.take_response(now, packet, cx),
             Operation::AtomicAcknowledge => self.handle_atomic_response(now, packet, cx),
             _ => self.handle_acknowledge(now, packet, cx),
+        }
+        if self.requester.repair.is_under_way() {
+            self.settle_early(now, cx);
         }
         self.wake();
     }
@@ -52,14 +66,12 @@ impl QueuePair {
         match aeth.syndrome.kind() {
             SyndromeKind::Ack { .. } => self.handle_ack(now, psn, cx),
             SyndromeKind::Rnr { timer } => {
-                if !self.acknowledge_before(now, psn, cx) {
-                    self.handle_rnr_nak(now, psn, timer, cx);
-                }
+                self.acknowledge_before(now, psn, cx);
+                self.handle_rnr_nak(now, psn, timer, cx);
             }
             SyndromeKind::Nak(NakCode::PsnSequence) => {
-                if !self.acknowledge_before(now, psn, cx) {
-                    self.handle_sequence_nak(now, psn, cx);
-                }
+                self.acknowledge_before(now, psn, cx);
+                self.handle_sequence_nak(now, psn, cx);
             }
             SyndromeKind::Nak(code) => self.handle_fatal_nak(now, psn, code, cx),
             // R51, R74: reserved codes are ignored and counted.
@@ -76,30 +88,27 @@ impl QueuePair {
                 // A peer may answer ATOMIC WRITE and FLUSH with a plain ACK.
                 return self.finish_response(now, psn, cx);
             }
-            self.handle_implied_nak(now, missing, cx);
+            self.handle_implied_nak(now, psn.add(1));
         } else if self.requester.repair.is_under_way() {
-            self.check_repair(cx);
+            self.check_repair(now, cx);
         }
     }
 
-    /// Acknowledges what lies before `psn`. True if a missing response was found on the way: the
-    /// requester has started over there, and the packet in hand has no further meaning.
-    fn acknowledge_before(&mut self, now: Instant, psn: Psn, cx: &mut Context<'_>) -> bool {
-        if psn == self.requester.una {
-            return false;
-        }
-        match self.acknowledge(now, psn.sub(1), cx) {
-            Some(missing) => {
-                self.handle_implied_nak(now, missing, cx);
-                true
-            }
-            None => false,
+    /// Acknowledges what lies before `psn`. A missing response on the way is asked for again.
+    fn acknowledge_before(&mut self, now: Instant, psn: Psn, cx: &mut Context<'_>) {
+        if psn != self.requester.una && self.acknowledge(now, psn.sub(1), cx).is_some() {
+            self.handle_implied_nak(now, psn);
         }
     }
 
     /// R46, R68: completes SENDs and WRITEs up to `upto`. Stops at a READ or atomic whose response
     /// has not arrived, and returns the PSN that is missing.
-    fn acknowledge(&mut self, now: Instant, upto: Psn, cx: &mut Context<'_>) -> Option<Psn> {
+    pub(crate) fn acknowledge(
+        &mut self,
+        now: Instant,
+        upto: Psn,
+        cx: &mut Context<'_>,
+    ) -> Option<Psn> {
         let start = self.requester.una;
         let mut missing = None;
         // Each round finishes one work request or reaches `upto`.
@@ -140,7 +149,7 @@ impl QueuePair {
         if count == 0 {
             return;
         }
-        self.note_requests_arrived();
+        self.note_requests_arrived(now, count);
         self.requester.note_progress(count);
         self.requester.repair.note_progress(self.requester.una, now);
         self.requester.probe.note_progress(self.requester.una, now);
@@ -148,6 +157,8 @@ impl QueuePair {
         self.restart_ack_timer(now);
         if self.requester.in_flight() {
             self.arm_probe(now);
+        } else {
+            self.requester.probe.wait_anew();
         }
     }
 
@@ -155,33 +166,54 @@ impl QueuePair {
     fn skip_acknowledged(&mut self) {
         let una = self.requester.una;
         if self.requester.psn.since(una) < 0 {
-            self.requester.psn = una;
-            self.requester.cursor = self.index_of(una).unwrap_or(0);
+            self.point_at(una);
         }
     }
 
-    fn handle_read_response(&mut self, now: Instant, packet: &Packet<'_>, cx: &mut Context<'_>) {
+    /// A response that brings something: it is taken in if it is the oldest one that is missing, and
+    /// placed if it comes before that.
+    fn take_response(&mut self, now: Instant, packet: &Packet<'_>, cx: &mut Context<'_>) {
         let psn = packet.bth.psn;
-        if self.acknowledge_before(now, psn, cx) {
-            cx.counters.drop(DropReason::ResponseOutOfOrder);
-            return;
+        if psn != self.requester.una && self.acknowledge(now, psn.sub(1), cx).is_some() {
+            return self.take_early(now, packet, cx);
         }
         let Some(wqe) = self.send_queue.front() else {
             return;
         };
-        if !wqe.needs_response() || wqe.op.is_atomic() {
-            cx.counters.drop(DropReason::UnexpectedResponse);
-            return;
-        }
-        if let Err(what) = self.check_read_response(wqe, packet) {
-            let cause = Cause::BadResponse { psn, what };
-            return self.fail_oldest_send(now, WcStatus::BadRespErr, cause, cx);
-        }
-        let offset = psn.since(wqe.first_psn).max(0) as u64 * self.attr.path_mtu.bytes() as u64;
-        match self.scatter_response(wqe, offset, packet.payload(), cx) {
+        match self.place_response(wqe, packet, cx) {
             Ok(()) => self.finish_response(now, psn, cx),
-            Err((status, cause)) => self.fail_oldest_send(now, status, cause, cx),
+            Err(Misplaced::Unexpected) => cx.counters.drop(DropReason::UnexpectedResponse),
+            Err(Misplaced::Bad(what)) => {
+                let cause = Cause::BadResponse { psn, what };
+                self.fail_oldest_send(now, WcStatus::BadRespErr, cause, cx);
+            }
+            Err(Misplaced::Local((status, cause))) => self.fail_oldest_send(now, status, cause, cx),
         }
+    }
+
+    /// Brings what a response carries to its place in the buffers of `wqe`. All checks come first.
+    // Once for each packet of a READ: a call of its own costs as much as its checks.
+    #[inline(always)]
+    pub(crate) fn place_response(
+        &self,
+        wqe: &SendWqe,
+        packet: &Packet<'_>,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Misplaced> {
+        let atomic = packet.info.operation == Operation::AtomicAcknowledge;
+        if !wqe.needs_response() || wqe.op.is_atomic() != atomic {
+            return Err(Misplaced::Unexpected);
+        }
+        if atomic {
+            let answer = packet.atomic_ack_eth().ok_or(Misplaced::Unexpected)?;
+            // R34: big-endian on the wire, native in memory.
+            let original = answer.original.to_ne_bytes();
+            return self.scatter_response(wqe, 0, &original, cx).map_err(Misplaced::Local);
+        }
+        self.check_read_response(wqe, packet).map_err(Misplaced::Bad)?;
+        let index = packet.bth.psn.since(wqe.first_psn).max(0) as u64;
+        let offset = index * self.attr.path_mtu.bytes() as u64;
+        self.scatter_response(wqe, offset, packet.payload(), cx).map_err(Misplaced::Local)
     }
 
     /// R48, R69: exactly the bytes asked for, in the right kind of packet.
@@ -198,33 +230,23 @@ impl QueuePair {
             return Err("it does not have the length that was asked for");
         }
         let ends = self.read_piece_last(wqe, psn) == psn;
-        if packet.info.ends() != ends {
-            return Err("FIRST, MIDDLE and LAST are out of order");
+        if packet.info.ends() == ends {
+            return Ok(());
         }
-        Ok(())
+        // What is asked for again may end anywhere.
+        if packet.info.ends() && self.requester.repair.responses.may_be_asked_again(psn) {
+            return Ok(());
+        }
+        Err("FIRST, MIDDLE and LAST are out of order")
     }
 
     fn handle_atomic_response(&mut self, now: Instant, packet: &Packet<'_>, cx: &mut Context<'_>) {
-        let psn = packet.bth.psn;
         // B22: some responders send a NAK to an atomic under this opcode.
         let kind = packet.aeth().map(|aeth| aeth.syndrome.kind());
         if !matches!(kind, Some(SyndromeKind::Ack { .. })) {
             return self.handle_acknowledge(now, packet, cx);
         }
-        if self.acknowledge_before(now, psn, cx) {
-            cx.counters.drop(DropReason::ResponseOutOfOrder);
-            return;
-        }
-        let front = self.send_queue.front().copied().filter(|wqe| wqe.op.is_atomic());
-        let (Some(wqe), Some(answer)) = (front, packet.atomic_ack_eth()) else {
-            cx.counters.drop(DropReason::UnexpectedResponse);
-            return;
-        };
-        // R34: big-endian on the wire, native in memory.
-        match self.scatter_response(&wqe, 0, &answer.original.to_ne_bytes(), cx) {
-            Ok(()) => self.finish_response(now, psn, cx),
-            Err((status, cause)) => self.fail_oldest_send(now, status, cause, cx),
-        }
+        self.take_response(now, packet, cx);
     }
 
     /// The response with PSN `psn`, the oldest outstanding one, has been taken in.
@@ -248,12 +270,10 @@ impl QueuePair {
 
     /// R73: the request with this PSN failed for good.
     fn handle_fatal_nak(&mut self, now: Instant, psn: Psn, code: NakCode, cx: &mut Context<'_>) {
-        if psn != self.requester.una
-            && let Some(missing) = self.acknowledge(now, psn.sub(1), cx)
-        {
+        if psn != self.requester.una && self.acknowledge(now, psn.sub(1), cx).is_some() {
             let oldest = self.send_queue.front();
             if oldest.is_none_or(|wqe| wqe.last_psn().since(psn) < 0) {
-                return self.handle_implied_nak(now, missing, cx);
+                return self.handle_implied_nak(now, psn);
             }
         }
         cx.counters.rcvd_fatal_nak += 1;

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use uroce_memory::{Access, Sge};
 use uroce_wire::{
-    AtomicEth, Bth, Deth, Feth, HeaderWriter, Ieth, ImmDt, Operation, Psn, Reth, Service, XrcEth,
-    opcode_for,
+    AtomicEth, Bth, Deth, Feth, HeaderWriter, ICRC_LEN, Ieth, ImmDt, Operation, Psn, Reth, Service,
+    XrcEth, opcode_for,
 };
 
 use crate::attr::{AddressVector, QpType};
@@ -17,9 +17,6 @@ use crate::qp::piece::{Piece, carries_payload, pad_of, takes_receive};
 use crate::qp::send_queue::{Payload, SendWqe};
 use crate::wc::WcStatus;
 use crate::wr::{SendFlags, SendOp};
-
-/// Bytes of the ICRC behind every packet.
-pub(crate) const ICRC_LEN: usize = 4;
 
 /// Why the oldest request cannot be sent.
 pub(crate) type Failure = (WcStatus, Cause);
@@ -109,7 +106,7 @@ impl QueuePair {
                 writer.put(&Reth { va, rkey: rkey.0, length: wqe.length as u32 })?;
             }
             SendOp::Read { va, rkey } => {
-                let last = self.read_piece_last(wqe, psn);
+                let last = self.read_request_last(psn, self.read_piece_last(wqe, psn));
                 let end = (last.since(wqe.first_psn) as u64 + 1) * self.mtu();
                 let length = (end.min(wqe.length) - piece.offset) as u32;
                 writer.put(&Reth { va: va.wrapping_add(piece.offset), rkey: rkey.0, length })?;
@@ -254,6 +251,12 @@ pub(crate) fn remote_right(operation: Operation) -> Access {
         Operation::Write | Operation::AtomicWrite => Access::REMOTE_WRITE,
         Operation::ReadRequest => Access::REMOTE_READ,
         Operation::CompareSwap | Operation::FetchAdd => Access::REMOTE_ATOMIC,
-        _ => Access::empty(),
+        // A SEND names no memory of the peer's; the header of a FLUSH says which rights it needs.
+        Operation::Send | Operation::Flush => Access::empty(),
+        // No requests.
+        Operation::ReadResponse
+        | Operation::Acknowledge
+        | Operation::AtomicAcknowledge
+        | Operation::Cnp => Access::empty(),
     }
 }

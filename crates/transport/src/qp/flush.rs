@@ -185,6 +185,7 @@ impl QueuePair {
         }
         cx.events.forget_qp(self.init.qpn);
         self.drop_kept(cx);
+        self.give_receive_back(cx);
         *self = QueuePair::blank(&self.init);
     }
 }

@@ -52,7 +52,7 @@ impl QueuePair {
             SendOp::LocalInvalidate(rkey) => cx
                 .mem
                 .invalidate(rkey, self.init.pd, qpn, false)
-                .map_err(|e| (WcStatus::LocQpOpErr, Cause::Invalidate(e))),
+                .map_err(|e| (WcStatus::MwBindErr, Cause::Invalidate(e))),
             SendOp::BindMw { mw, new_rkey, mr, va, length, access } => cx
                 .mem
                 .bind_mw(&MwBind { mw, mr, new_rkey, va, length, access, pd: self.init.pd, qpn })

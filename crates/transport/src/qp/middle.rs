@@ -6,12 +6,11 @@
 //! not know, a closed window or a lost registration, it leaves to the long one.
 
 use uroce_memory::Sge;
-use uroce_wire::{Bth, HeaderWriter, Opcode, Operation, Position, Psn, opcode_for};
+use uroce_wire::{Bth, HeaderWriter, ICRC_LEN, Opcode, Operation, Position, Psn, opcode_for};
 
 use crate::attr::QpType;
 use crate::context::{Context, Step, Transmit};
 use crate::qp::QueuePair;
-use crate::qp::emit::ICRC_LEN;
 use crate::qp::piece::Piece;
 use crate::qp::send_queue::{Payload, SendWqe};
 use crate::time::Instant;
@@ -91,7 +90,7 @@ impl QueuePair {
         let offset = sent.offset + u64::from(packets) * self.mtu();
         let requester = &mut self.requester;
         if sent.psn != requester.next_new {
-            cx.counters.retransmitted_pkts += u64::from(packets);
+            cx.counters.retransmit(packets, requester.again);
         } else {
             requester.next_new = next;
             if asked && !requester.repair.is_under_way() {

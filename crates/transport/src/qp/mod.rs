@@ -14,6 +14,7 @@ mod requester;
 mod responder;
 mod retry;
 mod run;
+mod scoreboard;
 mod send_queue;
 mod small;
 mod state;
@@ -72,8 +73,6 @@ pub struct QueuePair {
     flush_reason: FlushReason,
     /// The requester has something to do; cleared when it has looked and found nothing.
     awake: bool,
-    /// A request went out before an ACK that waits.
-    ack_passed: bool,
     /// Single packets got through where trains did not; nobody was told yet.
     lost_trains: bool,
     /// A completion was lost in an overflowing CQ; the QP fails at the end of this call (R66).
@@ -105,7 +104,6 @@ impl QueuePair {
             src_port: port::from_qpn(init.qpn),
             flush_reason: FlushReason::ByModify,
             awake: false,
-            ack_passed: false,
             lost_trains: false,
             cq_broken: false,
             drained_reported: false,
@@ -159,10 +157,17 @@ impl QueuePair {
         QpAttr {
             state: self.state,
             cur_state: self.state,
+            sq_draining: self.is_draining(),
             sq_psn: self.requester.next_new().get(),
             rq_psn: self.responder.expected().get(),
             ..self.attr
         }
+    }
+
+    /// True while SQD waits for requests that were begun before: what `ibv_query_qp` tells as
+    /// `sq_draining`.
+    pub fn is_draining(&self) -> bool {
+        self.state == QpState::Sqd && self.send_queue.front().is_some_and(|wqe| wqe.numbered)
     }
 
     /// Send work requests that have not completed.
@@ -176,12 +181,14 @@ impl QueuePair {
     }
 
     /// Bytes, in packets of the path MTU, that are on their way and will be acknowledged, or be asked for
-    /// again after a time. What waits for an acknowledgement without a timeout does not count.
+    /// again after a time. What waits for an acknowledgement without a timeout does not count, nor what the
+    /// peer has been silent about in spite of all tail probes: that is no longer on its way.
     #[inline]
     pub fn bytes_in_flight(&self) -> u64 {
         let counts = self.init.qp_type.is_reliable()
             && matches!(self.state, QpState::Rts | QpState::Sqd)
-            && self.attr.timeout != 0;
+            && self.attr.timeout != 0
+            && !self.requester.probe.gave_up();
         if !counts {
             return 0;
         }
@@ -233,13 +240,7 @@ impl QueuePair {
         wr: &SendWr<'_>,
         cx: &mut Context<'_>,
     ) -> Result<(), PostError> {
-        match self.state {
-            QpState::Rts | QpState::Sqd | QpState::Sqe | QpState::Err => {}
-            QpState::Reset | QpState::Init | QpState::Rtr => {
-                let need = "move it to RTS before posting sends";
-                return Err(PostError::WrongState { state: self.state, need });
-            }
-        }
+        self.check_send_state()?;
         self.check_destination(wr)?;
         self.send_queue.push(wr)?;
         if matches!(self.state, QpState::Err | QpState::Sqe) {
@@ -247,6 +248,25 @@ impl QueuePair {
         }
         self.wake();
         Ok(())
+    }
+
+    /// Whether [`post_send`](Self::post_send) would take a request behind `ahead` others of a list that is
+    /// posted whole or not at all.
+    pub fn check_send(&self, wr: &SendWr<'_>, ahead: usize) -> Result<(), PostError> {
+        self.check_send_state()?;
+        self.check_destination(wr)?;
+        self.send_queue.check(wr, ahead)
+    }
+
+    #[inline]
+    fn check_send_state(&self) -> Result<(), PostError> {
+        match self.state {
+            QpState::Rts | QpState::Sqd | QpState::Sqe | QpState::Err => Ok(()),
+            QpState::Reset | QpState::Init | QpState::Rtr => {
+                let need = "move it to RTS before posting sends";
+                Err(PostError::WrongState { state: self.state, need })
+            }
+        }
     }
 
     fn check_destination(&self, wr: &SendWr<'_>) -> Result<(), PostError> {

@@ -8,6 +8,9 @@ use crate::limits;
 use crate::qp::middle::Middle;
 use crate::qp::probe::Probe;
 use crate::qp::repair::Repair;
+use crate::qp::scoreboard::Scoreboard;
+use crate::qp::trains::Doubts;
+use crate::retransmission::Retransmission;
 use crate::time::Instant;
 
 /// A READ request or atomic on its way, by the PSNs of its response (R79).
@@ -48,8 +51,8 @@ pub(crate) struct Requester {
     pub(crate) rnr_until: Option<Instant>,
     /// The PSN that the receiver was not ready for; meaningful during the wait.
     pub(crate) rnr_psn: Psn,
-    /// The PSN that an implied NAK already restarted from; it restarts once per gap.
-    pub(crate) restarted_at: Option<Psn>,
+    /// Why what was sent before `next_new` is sent again.
+    pub(crate) again: Retransmission,
     /// Any response arrived on this QP.
     pub(crate) heard: bool,
     /// The middle packets of the message that is being sent.
@@ -58,8 +61,8 @@ pub(crate) struct Requester {
     pub(crate) repair: Repair,
     /// Nothing was lost yet: the window may double.
     pub(crate) lossless: bool,
-    /// Local ACK timeouts in a row, without progress between them.
-    pub(crate) in_vain: u32,
+    /// Whether trains get lost.
+    pub(crate) doubts: Doubts,
 }
 
 impl Default for Requester {
@@ -81,13 +84,13 @@ impl Default for Requester {
             ack_deadline: None,
             rnr_until: None,
             rnr_psn: Psn::new(0),
-            restarted_at: None,
+            again: Retransmission::default(),
             heard: false,
             middle: None,
             probe: Probe::default(),
             repair: Repair::default(),
             lossless: true,
-            in_vain: 0,
+            doubts: Doubts::default(),
         }
     }
 }
@@ -102,6 +105,8 @@ impl Requester {
         self.middle = None;
         self.probe.forget_sample();
         self.repair.forget();
+        self.repair.responses = Scoreboard::default();
+        self.repair.note_responses();
         self.reads.clear();
     }
 
@@ -166,7 +171,6 @@ impl Requester {
     pub(crate) fn note_progress(&mut self, acknowledged: u32) {
         self.retries_left = self.retry_cnt;
         self.rnr_retries_left = self.rnr_retry;
-        self.restarted_at = None;
         if self.lossless {
             self.window = self.window.saturating_add(acknowledged).min(limits::MAX_WINDOW);
             return;
@@ -182,6 +186,12 @@ impl Requester {
         self.window = (self.window - self.window / 4).max(limits::MIN_WINDOW);
         self.grown = 0;
         self.lossless = false;
+    }
+
+    /// The peer did not answer at all: as little as there can be in flight.
+    pub(crate) fn note_silence(&mut self) {
+        self.note_loss();
+        self.window = limits::MIN_WINDOW;
     }
 
     /// Loss of a packet whose followers have arrived: a little less in flight.

@@ -5,14 +5,18 @@ use uroce_wire::{DropReason, Psn, ack_timeout_ns, rnr_timer_us};
 use crate::cause::Cause;
 use crate::context::Context;
 use crate::qp::QueuePair;
+use crate::retransmission::Retransmission;
 use crate::time::Instant;
 use crate::wc::WcStatus;
 
 /// rnr_retry with this value waits for ever (R76, B16).
 const RNR_RETRY_FOR_EVER: u8 = 7;
 
-/// The local ACK timeout doubles this often: up to four times the one that was asked for (R75).
+/// The local ACK timeout doubles this often: up to four times the one that was asked for (R75),
 const MAX_BACKOFF: u8 = 2;
+
+/// and no further than this (ns): whoever chose a longer one gets what it says.
+const LONGEST_BACKOFF_NS: u64 = 300_000_000;
 
 impl QueuePair {
     /// Index of the request that owns `psn`.
@@ -24,15 +28,32 @@ impl QueuePair {
         })
     }
 
+    /// The packet with this PSN goes out next.
+    pub(crate) fn point_at(&mut self, psn: Psn) {
+        let behind_all = || self.index_of(psn.sub(1)).map_or(0, |last| last + 1);
+        self.requester.cursor = self.index_of(psn).unwrap_or_else(behind_all);
+        self.requester.psn = psn;
+    }
+
     /// Sends again from `psn` on (go-back-N).
     pub(crate) fn go_back_to(&mut self, psn: Psn, cx: &mut Context<'_>) {
-        let Some(index) = self.index_of(psn) else {
+        if self.index_of(psn).is_none() {
             return;
+        }
+        let answered = self.requester.repair.responses.answered();
+        let psn = match answered.filter(|end| end.since(psn) > 0) {
+            // Of what was answered, only missing responses are asked for again.
+            Some(end) => {
+                self.ask_again();
+                end
+            }
+            None => psn,
         };
-        self.requester.psn = psn;
-        self.requester.cursor = index;
+        self.point_at(psn);
         self.requester.unrequested = 0;
-        self.requester.ack_deadline = None;
+        if psn == self.requester.una {
+            self.requester.ack_deadline = None;
+        }
         self.requester.probe.note_back();
         self.requester.repair.forget();
         self.requester.forget_reads_from(psn);
@@ -48,7 +69,8 @@ impl QueuePair {
             cx.counters.drop(DropReason::RnrPending);
             return;
         }
-        if self.requester.psn == psn {
+        let copy = psn == self.requester.una && self.requester.repair.was_asked_for(psn);
+        if self.requester.psn == psn || copy {
             return;
         }
         if self.requester.retries_left == 0 {
@@ -59,25 +81,12 @@ impl QueuePair {
             return self.fail_oldest_send(now, WcStatus::RetryExcErr, cause, cx);
         }
         self.requester.retries_left -= 1;
-        if self.repair(psn) {
+        if self.repair(now, psn) {
             return self.requester.note_single_loss();
         }
         self.requester.note_loss();
+        self.requester.again = Retransmission::SequenceNak;
         self.go_back_to(psn, cx);
-    }
-
-    /// R68: a later response shows that the one for `missing` was lost. Starts over once per gap;
-    /// if that is lost too, the timer recovers.
-    pub(crate) fn handle_implied_nak(&mut self, _now: Instant, missing: Psn, cx: &mut Context<'_>) {
-        if self.requester.rnr_until.is_some()
-            || self.requester.restarted_at == Some(missing)
-            || self.requester.psn == missing
-        {
-            return;
-        }
-        self.requester.restarted_at = Some(missing);
-        self.requester.note_loss();
-        self.go_back_to(missing, cx);
     }
 
     /// R76: no receive was posted; wait, then send from `psn` on again.
@@ -105,9 +114,10 @@ impl QueuePair {
             }
             self.requester.rnr_retries_left -= 1;
         }
+        self.requester.again = Retransmission::RnrNak;
         self.go_back_to(psn, cx);
         // It arrived; it is the receive that was missing.
-        self.requester.in_vain = 0;
+        self.requester.doubts.forget();
         self.requester.rnr_psn = psn;
         self.requester.rnr_until = Some(now.add_ns(u64::from(wait_us) * 1_000));
     }
@@ -119,11 +129,14 @@ impl QueuePair {
                 self.requester.rnr_until = None;
                 // R76: the wait is no timeout; each try has its full time from its sending on.
                 self.requester.ack_deadline = None;
+                if self.requester.outstanding() > 0 {
+                    self.ask_again();
+                }
                 self.wake();
             }
             return;
         }
-        self.run_probe(now, cx);
+        self.run_probe(now);
         if self.requester.ack_deadline.is_some_and(|deadline| now >= deadline) {
             self.requester.ack_deadline = None;
             if self.requester.in_flight() {
@@ -146,9 +159,9 @@ impl QueuePair {
             return self.fail_oldest_send(now, WcStatus::RetryExcErr, cause, cx);
         }
         self.requester.retries_left -= 1;
-        self.requester.in_vain += 1;
-        self.requester.restarted_at = None;
-        self.requester.note_loss();
+        self.note_silence_behind_train();
+        self.requester.note_silence();
+        self.requester.again = Retransmission::AckTimeout;
         self.go_back_to(self.requester.una, cx);
     }
 
@@ -161,12 +174,16 @@ impl QueuePair {
     }
 
     /// Starts the local ACK timer anew, or stops it when nothing is in flight. A try waits T, the
-    /// next 2T, the others 4T, which is what the specification leaves room for (R75): a peer that
-    /// stalls for a moment is not buried under repetitions.
+    /// next 2T, the others 4T, which is what the specification leaves room for (R75), as long as that is not
+    /// long: a peer that stalls for a moment is not buried under repetitions. A longer T is waited for as it is: a
+    /// dead peer is noticed after T for each try.
     pub(crate) fn restart_ack_timer(&mut self, now: Instant) {
         let timeout = ack_timeout_ns(self.attr.timeout);
         let used = self.requester.retry_cnt.saturating_sub(self.requester.retries_left);
-        let timeout = timeout.map(|ns| ns << used.min(MAX_BACKOFF));
+        let timeout = match used {
+            0 => timeout,
+            _ => timeout.map(|ns| ns.max(LONGEST_BACKOFF_NS.min(ns << used.min(MAX_BACKOFF)))),
+        };
         self.requester.ack_deadline = match timeout {
             Some(ns) if self.init.qp_type.is_reliable() && self.requester.in_flight() => {
                 Some(now.add_ns(ns))

@@ -7,11 +7,10 @@
 //! is not usual is left to them.
 
 use uroce_memory::{Access, MemTable, MrSlice, PdId, Requirer, Sge};
-use uroce_wire::{Bth, Header, Opcode, Packet, Psn};
+use uroce_wire::{Bth, Header, ICRC_LEN, Opcode, Packet, Psn};
 
 use crate::attr::{QpState, QpType};
 use crate::context::{Arrival, Context, Path};
-use crate::qp::emit::ICRC_LEN;
 use crate::qp::{Admitted, QueuePair};
 use crate::time::Instant;
 
@@ -187,6 +186,7 @@ impl QueuePair {
         let (first, last) = (head.bth.psn, head.bth.psn.add(packets - 1));
         let usual = head.bth.opcode == Opcode::RC_READ_RESPONSE_MIDDLE
             && first == self.requester.una
+            && !self.requester.repair.is_under_way()
             && self.requester.is_outstanding(last);
         let place = if usual { self.place_of_responses(first, last, payload.len()) } else { None };
         let Some(place) = place else { return false };

@@ -212,12 +212,28 @@ impl SendQueue {
         Ok(())
     }
 
-    /// Queues none or several entries; their sum, and where they are.
-    fn push_list(&mut self, sges: &[Sge]) -> Result<(u64, u64), PostError> {
+    /// Whether [`push`](Self::push) would take a request behind `ahead` others that are not queued yet.
+    pub(crate) fn check(&self, wr: &SendWr<'_>, ahead: usize) -> Result<(), PostError> {
+        if self.wqes.len() + ahead >= self.capacity as usize {
+            return Err(PostError::QueueFull { capacity: self.capacity });
+        }
+        match wr.data {
+            SendData::Sges(sges) => self.check_list(sges),
+            SendData::Inline(parts) => self.check_inline(&wr.op, parts),
+        }
+        .map(|_length| ())
+    }
+
+    fn check_list(&self, sges: &[Sge]) -> Result<u64, PostError> {
         if sges.len() > self.max_sge as usize {
             return Err(PostError::TooManySges { count: sges.len(), max: self.max_sge });
         }
-        let length = checked_length(sges.iter().map(|sge| u64::from(sge.length)).sum())?;
+        checked_length(sges.iter().map(|sge| u64::from(sge.length)).sum())
+    }
+
+    /// Queues none or several entries; their sum, and where they are.
+    fn push_list(&mut self, sges: &[Sge]) -> Result<(u64, u64), PostError> {
+        let length = self.check_list(sges)?;
         let at = self.sges_retired + self.sges.len() as u64;
         self.sges.extend(sges);
         Ok((length, at))

@@ -5,12 +5,11 @@
 //! (`r19_the_short_way_of_a_small_message_writes_what_the_long_way_writes`), and decides about whatever is
 //! not known here.
 
-use uroce_wire::{Bth, Header, Opcode, Reth};
+use uroce_wire::{Bth, Header, ICRC_LEN, Opcode, Reth};
 
 use crate::attr::{QpState, QpType};
 use crate::context::{Context, Step, Transmit};
 use crate::qp::QueuePair;
-use crate::qp::emit::ICRC_LEN;
 use crate::qp::piece::pad_of;
 use crate::qp::send_queue::SendWqe;
 use crate::time::Instant;

@@ -1,5 +1,7 @@
 //! The state machine of a queue pair and its attribute table (docs/conformance.md).
 
+use std::fmt;
+
 use thiserror::Error;
 use uroce_wire::{Psn, Qpn};
 
@@ -24,7 +26,7 @@ pub enum ModifyQpError {
         to: QpState,
     },
     /// The transition needs attributes that were not given.
-    #[error("{} to {} also needs {missing:?}", from.name(), to.name())]
+    #[error("{} to {} also needs {missing}", from.name(), to.name())]
     Missing {
         /// Current state.
         from: QpState,
@@ -34,7 +36,7 @@ pub enum ModifyQpError {
         missing: QpAttrMask,
     },
     /// The transition does not take some of the attributes.
-    #[error("{} to {} does not take {extra:?}", from.name(), to.name())]
+    #[error("{} to {} does not take {extra}", from.name(), to.name())]
     NotAllowed {
         /// Current state.
         from: QpState,
@@ -67,6 +69,16 @@ pub enum ModifyQpError {
 }
 
 type M = QpAttrMask;
+
+/// As C programs name them: `IBV_QP_AV | IBV_QP_PATH_MTU`.
+impl fmt::Display for QpAttrMask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.iter_names().enumerate().try_for_each(|(index, (name, _))| {
+            let between = if index == 0 { "" } else { " | " };
+            write!(f, "{between}IBV_QP_{name}")
+        })
+    }
+}
 
 impl QpAttrMask {
     /// What a transition must name, [`STATE`](Self::STATE) included. ibv_modify_qp(3) has the same
@@ -317,9 +329,10 @@ impl QueuePair {
         }
         cx.events.forget_qp(qpn);
         self.drop_kept(cx);
+        self.give_receive_back(cx);
         let (keeps, repairs) = (self.responder.keeps, self.requester.repair.is_enabled());
-        let probes = self.requester.probe.is_enabled();
-        *self = QueuePair::blank(&self.init);
+        let (probes, src_port) = (self.requester.probe.is_enabled(), self.src_port);
+        *self = QueuePair { src_port, ..QueuePair::blank(&self.init) };
         self.set_keeps(keeps);
         self.set_repairs(repairs);
         self.set_tail_probes(probes);
@@ -328,8 +341,7 @@ impl QueuePair {
     /// Raises SQ_DRAINED once nothing that was begun is unfinished. Between the pieces of a long
     /// request nothing may be in flight for a moment.
     pub(crate) fn report_drained(&mut self, cx: &mut Context<'_>) {
-        let begun = self.send_queue.front().is_some_and(|wqe| wqe.numbered);
-        if self.state != QpState::Sqd || self.drained_reported || begun {
+        if self.state != QpState::Sqd || self.drained_reported || self.is_draining() {
             return;
         }
         self.drained_reported = true;

@@ -2,13 +2,63 @@
 //!
 //! A driver, tunnel or peer may swallow packets that travel as one, while single ones pass. Then nothing
 //! that is sent again arrives either. After some tries in vain a QP therefore wants its packets to leave
-//! singly; when that brings progress, whoever sends for it should know.
+//! singly; when that has brought progress twice where trains brought none, whoever sends for it should know.
 
 use uroce_wire::Psn;
 
 use crate::limits;
 use crate::qp::QueuePair;
+use crate::qp::requester::Requester;
 use crate::time::Instant;
+
+/// What speaks for it that trains of a requester are lost.
+///
+/// Silence alone says nothing: a peer may have been stopped, a link down, or several packets lost. So single packets
+/// that get through are a suspicion at first; only when trains, which are tried again then, are in vain once more is it
+/// a verdict. A train that arrives ends it.
+#[derive(Debug, Default)]
+pub(crate) struct Doubts {
+    /// Trains in a row of which nothing was heard.
+    in_vain: u32,
+    /// The suspicion: what was sent up to here may have left singly; and since when.
+    suspected: Option<(Psn, Instant)>,
+}
+
+impl Doubts {
+    fn note_silence(&mut self) {
+        self.in_vain += 1;
+    }
+
+    /// The peer is alive, and has told why it is silent.
+    pub(crate) fn forget(&mut self) {
+        self.in_vain = 0;
+    }
+
+    fn any(&self) -> bool {
+        self.in_vain > 0 || self.suspected.is_some()
+    }
+
+    /// Up to `una`, `count` packets have been acknowledged at once; everything before `sent` was sent. True if trains
+    /// are lost.
+    fn note_progress(&mut self, una: Psn, count: u32, sent: Psn, now: Instant) -> bool {
+        let recent = |at: Instant| now.since(at) < limits::SUSPICION_NS;
+        self.suspected = self.suspected.filter(|(_, at)| recent(*at));
+        if self.in_vain >= limits::TRAINS_IN_VAIN {
+            let verdict = self.suspected.take().is_some();
+            *self = Doubts::default();
+            if !verdict {
+                self.suspected = Some((sent, now));
+            }
+            return verdict;
+        }
+        // A packet or two may have been a probe.
+        if count > 2 {
+            self.in_vain = 0;
+            self.suspected = self.suspected.filter(|(until, _)| una.since(*until) <= 2);
+        }
+        false
+    }
+}
 
 /// READs that are asked for again and again.
 #[derive(Debug, Default)]
@@ -21,17 +71,30 @@ pub(crate) struct Repeats {
     since: Instant,
     /// They are to be sent singly.
     in_vain: bool,
+    /// That has helped for the READ before this one.
+    suspected: bool,
 }
 
 impl Repeats {
-    /// The peer asks for the response `psn` again.
-    pub(crate) fn note(&mut self, psn: Psn, now: Instant) {
+    /// The peer asks for `count` responses from `psn` on again. One or two are no train.
+    pub(crate) fn note(&mut self, psn: Psn, count: u32, now: Instant) {
+        if count <= 2 {
+            return;
+        }
         if self.psn != Some(psn) {
-            *self = Repeats { psn: Some(psn), since: now, ..Repeats::default() };
+            let suspected = self.suspected;
+            *self = Repeats { psn: Some(psn), since: now, suspected, ..Repeats::default() };
         }
         self.count += 1;
         let long = now.since(self.since) >= limits::READS_IN_VAIN_NS;
         self.in_vain = long && self.count >= limits::READS_IN_VAIN;
+    }
+
+    /// The peer has what it asked for. True if trains are lost.
+    fn note_progress(&mut self) -> bool {
+        let (helped, suspected) = (self.in_vain, self.suspected);
+        *self = Repeats { suspected: helped, ..Repeats::default() };
+        helped && suspected
     }
 }
 
@@ -39,7 +102,7 @@ impl QueuePair {
     /// True if packets of this QP had better travel singly: what was sent in trains did not arrive.
     #[inline]
     pub fn doubts_trains(&self) -> bool {
-        self.requester.in_vain >= limits::TIMEOUTS_IN_VAIN || self.responder.repeats.in_vain
+        self.requester.doubts.in_vain >= limits::TRAINS_IN_VAIN || self.responder.repeats.in_vain
     }
 
     /// True once after single packets brought the progress that trains did not bring.
@@ -48,15 +111,29 @@ impl QueuePair {
         std::mem::take(&mut self.lost_trains)
     }
 
-    /// The peer has acknowledged something.
-    pub(crate) fn note_requests_arrived(&mut self) {
-        self.lost_trains |= self.requester.in_vain >= limits::TIMEOUTS_IN_VAIN;
-        self.requester.in_vain = 0;
+    /// Nothing was heard of what was sent last, which was a train unless it was one packet or the request of a READ.
+    pub(crate) fn note_silence_behind_train(&mut self) {
+        if self.requester.outstanding() > 1 && self.requester.reads.is_empty() {
+            self.requester.doubts.note_silence();
+        }
+    }
+
+    /// The peer has acknowledged `count` packets more.
+    #[inline]
+    pub(crate) fn note_requests_arrived(&mut self, now: Instant, count: u32) {
+        if self.requester.doubts.any() {
+            self.judge_trains(now, count);
+        }
+    }
+
+    #[inline(never)]
+    fn judge_trains(&mut self, now: Instant, count: u32) {
+        let Requester { una, next_new, ref mut doubts, .. } = self.requester;
+        self.lost_trains |= doubts.note_progress(una, count, next_new, now);
     }
 
     /// The peer asks for something new: it has the responses that it asked for before.
     pub(crate) fn note_responses_arrived(&mut self) {
-        self.lost_trains |= self.responder.repeats.in_vain;
-        self.responder.repeats = Repeats::default();
+        self.lost_trains |= self.responder.repeats.note_progress();
     }
 }

@@ -18,30 +18,26 @@ use crate::wr::{SendFlags, SendOp};
 
 impl QueuePair {
     /// Writes the next packet into `out`, which offers at least [`limits::MAX_PACKET`] bytes.
-    /// `None`: nothing to send now.
+    /// `None`: nothing to send now. Answers leave before requests: a peer's application sees its request complete
+    /// before it sees what was sent in reply, as with a NIC.
     pub fn poll_transmit(
         &mut self,
         now: Instant,
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
-        // A request goes before the ACK of what came in: an answer that the peer's application
-        // waits for shall not stand behind it. The next packet then is the ACK.
-        let first = self.responder.only_ack_waits() && !std::mem::take(&mut self.ack_passed);
-        let request = if first { self.poll_pressing(now, out, cx) } else { None };
-        self.ack_passed = request.is_some();
-        request.or_else(|| self.poll(now, out, cx, true))
+        self.poll(now, out, cx, true)
     }
 
-    /// [`poll_transmit`](Self::poll_transmit), but a plain ACK that waits alone goes on waiting: it
-    /// may then leave together with what the application answers.
+    /// [`poll_transmit`](Self::poll_transmit), but a plain ACK that waits goes on waiting while there is no request:
+    /// it may then leave together with what the application answers.
     pub fn poll_pressing(
         &mut self,
         now: Instant,
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
-        let respond = !self.responder.only_ack_waits();
+        let respond = self.awake || !self.responder.only_ack_waits();
         self.poll(now, out, cx, respond)
     }
 
@@ -115,6 +111,7 @@ impl QueuePair {
             }
             if self.requester.repair.is_under_way() {
                 let again = self.poll_repair(now, out, cx);
+                let again = again.or_else(|| self.poll_missing(now, out, cx));
                 if again.is_some() || self.requester.repair.holds_others() {
                     return again;
                 }
@@ -235,12 +232,14 @@ impl QueuePair {
         {
             return false;
         }
-        let want = if wqe.op.is_read() {
-            read_piece(self.attr.path_mtu).min(self.psns_of(wqe))
-        } else {
-            1
-        };
+        if !wqe.op.is_read() {
+            return self.window_has_room(1);
+        }
+        // A request for many responses cannot be divided: one of them does not wait for losses to be forgotten.
+        let want = read_piece(self.attr.path_mtu).min(self.psns_of(wqe));
+        let alone = self.requester.reads.is_empty();
         self.window_has_room(want)
+            || alone && self.requester.outstanding() + want <= self.widest_window()
     }
 
     /// May a request with so many PSNs go out? One always may when nothing is in flight.
@@ -259,6 +258,11 @@ impl QueuePair {
     fn window(&self) -> u32 {
         let by_bytes = (limits::MAX_WINDOW_BYTES >> self.mtu_shift()) as u32;
         self.requester.window.min(by_bytes)
+    }
+
+    /// The window of a QP that loses nothing.
+    fn widest_window(&self) -> u32 {
+        limits::MAX_WINDOW.min((limits::MAX_WINDOW_BYTES >> self.mtu_shift()) as u32)
     }
 
     /// R18, R19: how many PSNs a request takes.
@@ -325,7 +329,7 @@ impl QueuePair {
         let middle = if piece.ends() { None } else { self.middle_behind(wqe, psn, &piece) };
         let (finished, answered) = (last == wqe.last_psn(), wqe.needs_response());
         if !fresh {
-            cx.counters.retransmitted_pkts += 1;
+            cx.counters.retransmit(1, self.requester.again);
         } else if psn == wqe.first_psn && !takes_receive_only(&wqe.op) {
             cx.counters.rdma_sends += 1;
         }
@@ -335,7 +339,7 @@ impl QueuePair {
             requester.reads.push_back(ReadSlot { first: psn, last });
         }
         if asked && fresh && !requester.repair.is_under_way() {
-            requester.probe.note_asked(last, now);
+            requester.probe.note_asked(psn, now);
         }
         requester.note_unrequested(asked);
         requester.psn = last.add(1);

@@ -16,6 +16,8 @@ pub const MR_LEN: usize = 1 << 20;
 pub const IPS: [[u8; 4]; 2] = [[10, 0, 0, 1], [10, 0, 0, 2]];
 pub const QPNS: [u32; 2] = [0x11, 0x22];
 pub const MS: u64 = 1_000_000;
+/// Packets that one end sends before the other gets its turn.
+pub const PACKETS_PER_TURN: usize = 64;
 /// The XRC domain of a target.
 pub const XRCD: XrcdId = XrcdId(7);
 /// Number of the XRC SRQ of a target, the first SRQ that it has.
@@ -149,7 +151,6 @@ pub fn all_access() -> Access {
         | Access::REMOTE_ATOMIC
         | Access::MW_BIND
         | Access::FLUSH_GLOBAL
-        | Access::FLUSH_PERSISTENT
 }
 
 /// What the wire does with a packet.
@@ -544,7 +545,7 @@ impl Pair {
     fn transmit(&mut self, from: usize) -> bool {
         let mut out = vec![0u8; limits::MAX_PACKET];
         let mut sent = false;
-        for _ in 0..limits::PACKETS_PER_TURN {
+        for _ in 0..PACKETS_PER_TURN {
             let node = &mut self.nodes[from];
             let Some(transmit) = node.qp.poll_transmit(self.now, &mut out, cx!(node)) else {
                 break;

@@ -1,8 +1,8 @@
 //! The wire's faults, and a witness who reads every packet and knows when it will arrive.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::rc::Rc;
 
@@ -34,7 +34,11 @@ struct Requester {
     una: Option<u32>,
     /// READs and the like that are not answered yet: the next PSN that is due, and the last.
     reads: Vec<(u32, u32)>,
-    /// Last PSNs of those that were asked for since the requester last went back.
+    /// Responses that arrived before an earlier one.
+    placed: HashSet<u32>,
+    /// One past the highest PSN that is known to be executed.
+    answered: Option<u32>,
+    /// Last PSNs of those that were asked for.
     open: Vec<u32>,
     /// Of those, FLUSHes and ATOMIC WRITEs, which a plain ACK answers as well.
     placements: Vec<u32>,
@@ -43,15 +47,30 @@ struct Requester {
 }
 
 impl Requester {
+    /// Takes in a response, and those behind it that are there already.
     fn take_response(&mut self, psn: u32) {
-        let next = (psn + 1) & 0xff_ffff;
-        let Some(open) = self.reads.first_mut().filter(|open| open.0 == psn) else { return };
-        open.0 = next;
-        if open.1 == psn {
-            self.reads.remove(0);
-            self.open.retain(|last| *last != psn);
+        self.placed.insert(psn);
+        self.note_answered(psn);
+        while let Some(open) = self.reads.first_mut().filter(|open| self.placed.remove(&open.0)) {
+            let (taken, last) = *open;
+            open.0 = (taken + 1) & 0xff_ffff;
+            self.una = Some(open.0);
+            if taken == last {
+                self.reads.remove(0);
+                self.open.retain(|open| *open != last);
+            }
         }
-        self.una = Some(next);
+        let next = self.reads.first().map(|open| open.0);
+        let end = self.answered.filter(|end| next.is_none_or(|next| since(next, *end) >= 0));
+        let beyond = end.filter(|end| self.una.is_none_or(|una| since(*end, una) > 0));
+        self.una = beyond.or(self.una);
+    }
+
+    /// Everything up to `psn` was executed.
+    fn note_answered(&mut self, psn: u32) {
+        let end = (psn + 1) & 0xff_ffff;
+        let known = self.answered.filter(|before| since(*before, end) >= 0);
+        self.answered = known.or(Some(end));
     }
 }
 
@@ -132,7 +151,6 @@ impl Witness {
 
     fn response_arrived(&mut self, at: Instant, seen: &Seen) {
         let requester = &mut self.requesters[1 - seen.from];
-        // Behind a missing response it only says that the response is missing (R68).
         let packet = seen.packet();
         let kind = packet.aeth().map(|aeth| aeth.syndrome.kind());
         let plain = packet.info.operation == Operation::Acknowledge
@@ -145,16 +163,12 @@ impl Witness {
         let upto = if plain { 1 } else { 0 };
         let missing = requester.reads.iter().any(|(_, last)| since(*last, seen.psn) < upto);
         let stale = requester.una.is_some_and(|una| since(seen.psn, una) < 0);
-        if missing || stale {
+        if stale {
             return;
         }
         if packet.info.operation != Operation::Acknowledge {
             return requester.take_response(seen.psn);
         }
-        requester.una = Some(match kind {
-            Some(SyndromeKind::Nak(_) | SyndromeKind::Rnr { .. }) => seen.psn,
-            _ => (seen.psn + 1) & 0xff_ffff,
-        });
         if let Some(SyndromeKind::Rnr { timer }) = kind {
             let copy = requester.rnr.is_some_and(|(psn, until)| psn == seen.psn && at < until);
             if !copy {
@@ -162,6 +176,15 @@ impl Witness {
                 requester.rnr = Some((seen.psn, until));
             }
         }
+        if missing {
+            // It says that all before it was executed, and that a response is missing (R68).
+            let last = if plain { seen.psn } else { seen.psn.wrapping_sub(1) & 0xff_ffff };
+            return requester.note_answered(last);
+        }
+        requester.una = Some(match kind {
+            Some(SyndromeKind::Nak(_) | SyndromeKind::Rnr { .. }) => seen.psn,
+            _ => (seen.psn + 1) & 0xff_ffff,
+        });
     }
 
     /// B15, R79, R17 on the requester's side.
@@ -182,11 +205,15 @@ impl Witness {
             if matches!(packet.info.operation, Operation::Flush | Operation::AtomicWrite) {
                 requester.placements.push(seen.psn);
             }
-            if requester.reads.iter().all(|read| read.1 != last) {
-                requester.reads.push((seen.psn, last));
+            let whole = |read: &&(u32, u32)| since(last, read.1) <= 0;
+            // A gap is part of a request that is open.
+            let end = requester.reads.iter().find(whole).map_or(last, |read| read.1);
+            if requester.reads.iter().all(|read| read.1 != end) {
+                requester.reads.push((seen.psn, end));
             }
-            requester.open.retain(|last| since(*last, seen.psn) < 0);
-            requester.open.push(last);
+            if !requester.open.contains(&end) {
+                requester.open.push(end);
+            }
             let open = requester.open.len();
             assert!(open <= self.rd_atomic, "R79: open {:x?}", requester.open);
         }

@@ -6,7 +6,7 @@ use uroce_device::ConnectionError;
 use uroce_device::cm::{CmError, PortSpace};
 
 /// Why a call of a [`CmId`](crate::CmId) failed. Nothing was sent.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum CmIdError {
     /// The device refused.
@@ -39,3 +39,5 @@ pub enum CmIdError {
     #[error("no free port was found: end some listeners of this device")]
     NoPort,
 }
+
+uroce_memory::debug_is_display!(CmIdError);

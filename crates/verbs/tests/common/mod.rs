@@ -20,7 +20,7 @@ pub fn all() -> Access {
         | Access::REMOTE_READ
         | Access::REMOTE_ATOMIC
         | Access::MW_BIND
-        | Access::FLUSH
+        | Access::FLUSH_GLOBAL
 }
 
 /// An in-process switch, or the loopback interface of the machine.

@@ -7,13 +7,15 @@ use crate::{Grh, Header, Ipv4, Ipv6};
 /// True if the ICRC of a frame is right. The headers are taken as they stand in the frame, so that
 /// one with a DF bit or a length other than ours is judged by what it really carries.
 pub fn verify_frame_icrc(frame: &Frame<'_>) -> bool {
-    let Some((covered, found)) = frame.transport.split_last_chunk::<ICRC_LEN>() else {
-        return false;
-    };
+    let found = frame.transport.last_chunk::<ICRC_LEN>().map(|found| u32::from_le_bytes(*found));
+    found.is_some() && found == frame_icrc(frame)
+}
+
+/// The ICRC that the frame should have; `None` if it has no room for one.
+pub(super) fn frame_icrc(frame: &Frame<'_>) -> Option<u32> {
+    let (covered, _) = frame.transport.split_last_chunk::<ICRC_LEN>()?;
     let mut head = [0; Ipv6::LEN + UdpPorts::LEN];
-    let Some(head) = head.get_mut(..frame.headers.len()) else {
-        return false;
-    };
+    let head = head.get_mut(..frame.headers.len())?;
     head.copy_from_slice(frame.headers);
     let udp_at = match frame.ip {
         Network::V4(_) => {
@@ -30,7 +32,7 @@ pub fn verify_frame_icrc(frame: &Frame<'_>) -> bool {
     };
     // RoCEv1 has no UDP header, and then there is nothing at these places.
     mask(head, &[udp_at + 6, udp_at + 7]);
-    update_masked(update(DUMMY_CRC, head), covered) == u32::from_le_bytes(*found)
+    Some(update_masked(update(DUMMY_CRC, head), covered))
 }
 
 fn mask(head: &mut [u8], places: &[usize]) {

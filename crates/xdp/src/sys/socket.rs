@@ -48,7 +48,9 @@ impl Socket {
     /// A socket without memory, rings or queue.
     pub(crate) fn open() -> io::Result<Self> {
         let kind = Type::RAW.cloexec().nonblocking();
-        Ok(Self { socket: RawSocket::new(Domain::from(libc::AF_XDP), kind, None)? })
+        let socket = RawSocket::new(Domain::from(libc::AF_XDP), kind, None)?;
+        uroce_datapath::fork::keep_from_children(&socket);
+        Ok(Self { socket })
     }
 
     /// Gives the kernel the UMEM.

@@ -1,6 +1,6 @@
 //! `uroce completions SHELL`.
 
-use crate::cli::Cli;
+use crate::cli::{Cli, Global};
 use crate::failure::Failure;
 use crate::report::out;
 use clap::{Args, CommandFactory};
@@ -17,8 +17,11 @@ pub struct CompletionsArgs {
 /// Prints the script.
 ///
 /// # Errors
-/// None.
-pub fn run(args: &CompletionsArgs) -> Result<(), Failure> {
+/// Exit 2 with `--json`.
+pub fn run(args: &CompletionsArgs, global: &Global) -> Result<(), Failure> {
+    if global.json {
+        return Err(Failure::usage("a completion script is no JSON").help("leave out --json"));
+    }
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "uroce", &mut script);
     out(&String::from_utf8_lossy(&script));

@@ -5,18 +5,14 @@ use crate::failure::Failure;
 use crate::nic;
 use crate::report::{json, out};
 use serde_json::json;
-use uroce_verbs::{DatapathChoice, DeviceInfo, device_list};
+use uroce_verbs::{DatapathChoice, DeviceInfo};
 
 /// Lists the devices.
 ///
 /// # Errors
 /// Exit 3 when there are none.
 pub fn run(global: &Global) -> Result<(), Failure> {
-    let devices = device_list();
-    if devices.is_empty() {
-        return Err(Failure::environment("no network interface has an address")
-            .help("give one an address with `ip addr add`, or set the loopback interface up"));
-    }
+    let devices = nic::all()?;
     if global.json {
         let devices: Vec<_> = devices.iter().map(as_json).collect();
         json::print(&json!({ "version": json::VERSION, "devices": devices }));

@@ -6,7 +6,7 @@ use crate::nic;
 use crate::report::{json, out};
 use clap::Args;
 use serde_json::json;
-use uroce_verbs::{Context, DeviceAttr, Mtu, PortAttr, PortState, device_list};
+use uroce_verbs::{Context, DeviceAttr, Mtu, PortAttr, PortState};
 
 /// Arguments of `uroce devinfo`.
 #[derive(Debug, Args)]
@@ -27,8 +27,13 @@ pub fn run(args: &DevinfoArgs, global: &Global) -> Result<(), Failure> {
     let devices = match (&global.ib_dev, global.address) {
         (Some(name), _) => vec![nic::find(name)?],
         (None, Some(address)) => vec![nic::find(&address.to_string())?],
-        (None, None) => device_list(),
+        (None, None) => nic::all()?,
     };
+    if args.list && global.json {
+        let names: Vec<_> = devices.iter().map(|device| device.name.as_str()).collect();
+        json::print(&json!({ "version": json::VERSION, "devices": names }));
+        return Ok(());
+    }
     if args.list {
         out(&format!("{} HCA(s) found:\n", devices.len()));
         devices.iter().for_each(|device| out(&format!("\t{}\n", device.name)));
@@ -68,8 +73,7 @@ fn describe(context: &Context, verbose: bool) -> String {
     if verbose {
         lines.extend(limits(&attr));
         lines.push(("datapath", context.datapath_caps().name.to_owned()));
-        let notes = context.datapath_choice_notes().iter();
-        lines.extend(notes.map(|note| ("datapath_choice", note.clone())));
+        lines.push(("datapath_choice", context.datapath_choice_note().to_owned()));
     }
     let mut text = format!("hca_id:\t{}\n", context.name());
     for (name, value) in lines {
@@ -92,7 +96,7 @@ fn limits(attr: &DeviceAttr) -> Vec<(&'static str, String)> {
         ("page_size_cap", format!("{:#x}", attr.page_size_cap)),
         ("max_qp", limits.max_qp.to_string()),
         ("max_qp_wr", limits.max_qp_wr.to_string()),
-        ("device_cap_flags", format!("0x{:08x}", attr.device_cap_flags)),
+        ("device_cap_flags", format!("{:#x}", attr.device_cap_flags_ex)),
         ("max_sge", limits.max_sge.to_string()),
         ("max_inline_data", limits.max_inline.to_string()),
         ("max_cq", limits.max_cq.to_string()),
@@ -102,7 +106,7 @@ fn limits(attr: &DeviceAttr) -> Vec<(&'static str, String)> {
         ("max_qp_rd_atom", attr.max_qp_rd_atom.to_string()),
         ("max_res_rd_atom", attr.max_res_rd_atom.to_string()),
         ("max_qp_init_rd_atom", attr.max_qp_init_rd_atom.to_string()),
-        ("atomic_cap", format!("ATOMIC_HCA ({})", attr.atomic_cap)),
+        ("atomic_cap", format!("ATOMIC_GLOB ({})", attr.atomic_cap)),
         ("max_mw", limits.max_mw.to_string()),
         ("max_mcast_grp", limits.max_mcast_grp.to_string()),
         ("max_mcast_qp_attach", limits.max_mcast_qp_attach.to_string()),
@@ -161,7 +165,7 @@ fn as_json(context: &Context) -> serde_json::Value {
         "max_mtu": port.max_mtu.bytes(),
         "active_mtu": port.active_mtu.bytes(),
         "datapath": context.datapath_caps().name,
-        "datapath_choice": context.datapath_choice_notes(),
+        "datapath_choice": [context.datapath_choice_note()],
         "limits": limits(&attr).into_iter().collect::<std::collections::BTreeMap<_, _>>(),
     })
 }

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::report::{json, out};
 use serde_json::json;
 use std::net::IpAddr;
-use uroce_verbs::{DeviceInfo, Gid, device_list};
+use uroce_verbs::{DeviceInfo, Gid};
 
 /// Every device has its address at these indices.
 const INDICES: [u32; 2] = [0, 1];
@@ -17,7 +17,7 @@ const INDICES: [u32; 2] = [0, 1];
 pub fn run(global: &Global) -> Result<(), Failure> {
     let devices = match &global.ib_dev {
         Some(name) => vec![crate::nic::find(name)?],
-        None => device_list(),
+        None => crate::nic::all()?,
     };
     let rows = devices.iter().flat_map(|device| INDICES.map(|index| (device, index)));
     if global.json {

@@ -34,6 +34,6 @@ pub fn run(command: Command, global: &Global) -> Result<(), Failure> {
         Command::Run(args) => run::run(&args, global),
         Command::Res(args) => res::run(&args, global),
         Command::Stat(args) => stat::run(&args, global),
-        Command::Completions(args) => completions::run(&args),
+        Command::Completions(args) => completions::run(&args, global),
     }
 }

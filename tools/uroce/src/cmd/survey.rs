@@ -4,6 +4,7 @@ use crate::cli::Global;
 use crate::failure::Failure;
 use crate::report::{json, out};
 use serde_json::{Value, json};
+use std::path::Path;
 use uroce_device::{DeviceReport, Resource, ResourceKind, Silent, SilentReason, device_reports};
 
 /// The answers.
@@ -12,6 +13,8 @@ pub struct Survey {
     /// Those who told what they have.
     pub reports: Vec<DeviceReport>,
     silent: Vec<Silent>,
+    /// The process that was asked about.
+    pid: Option<u32>,
 }
 
 impl Survey {
@@ -24,7 +27,7 @@ impl Survey {
             Failure::environment(format!("the system does not tell who has a device open: {error}"))
                 .help("mount /proc")
         };
-        let mut survey = Survey { reports: Vec::new(), silent: Vec::new() };
+        let mut survey = Survey { reports: Vec::new(), silent: Vec::new(), pid };
         for answer in device_reports().map_err(hidden)? {
             match answer {
                 Ok(report) => survey.reports.push(report),
@@ -66,13 +69,29 @@ impl Survey {
     /// Exit 3 if there are devices, but all of them of other users.
     pub fn finish(&self) -> Result<(), Failure> {
         for silent in &self.silent {
-            tracing::warn!("{silent}");
+            eprintln!("note: {silent}");
+        }
+        if self.reports.is_empty() && self.silent.is_empty() {
+            eprintln!("note: {}", self.nothing());
         }
         match self.silent.first() {
             Some(Silent { reason: SilentReason::OtherUser(_), .. }) if self.reports.is_empty() => {
                 Err(Failure::environment(format!("{}", self.silent[0])).help("use sudo"))
             }
             _ => Ok(()),
+        }
+    }
+}
+
+impl Survey {
+    /// Why there is nothing to show.
+    fn nothing(&self) -> String {
+        match self.pid {
+            Some(pid) if !Path::new(&format!("/proc/{pid}")).exists() => {
+                format!("there is no process {pid}")
+            }
+            Some(pid) => format!("process {pid} has no device open here (or no such one)"),
+            None => "no process has a device open here (or no such one)".to_owned(),
         }
     }
 }

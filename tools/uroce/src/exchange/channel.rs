@@ -62,11 +62,38 @@ pub struct Channel {
     looking: Mutex<()>,
 }
 
+/// A server that listens, and that a client can connect to.
+#[derive(Debug)]
+pub struct Waiting(TcpListener);
+
+impl Waiting {
+    /// Waits for one client.
+    ///
+    /// # Errors
+    /// Exit 1 on Ctrl-C.
+    pub fn accept(self, interrupt: &Interrupt) -> Result<Channel, Failure> {
+        loop {
+            match self.0.accept() {
+                Ok((stream, _)) => {
+                    stream.set_nonblocking(false).map_err(broken)?;
+                    return Channel::over(stream, false, interrupt);
+                }
+                Err(error) if is_pause(&error) => {}
+                Err(error) => return Err(broken(error)),
+            }
+            if interrupt.is_set() {
+                return Err(Failure::test("interrupted while waiting for a client"));
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
 impl Channel {
     /// Connects to `host`.
     ///
     /// # Errors
-    /// Exit 4 when nobody listens there, exit 2 when the name is unknown.
+    /// Exit 4 when nobody listens there, exit 3 when the name is unknown.
     pub fn connect(host: &str, port: u16, interrupt: &Interrupt) -> Result<Channel, Failure> {
         let addresses = resolve(host, port)?;
         let deadline = Instant::now() + CONNECT_PATIENCE;
@@ -83,28 +110,14 @@ impl Channel {
         }
     }
 
-    /// Waits for one client. `port` 0 is not useful here.
+    /// Listens for a client. `port` 0 is not useful here.
     ///
     /// # Errors
-    /// Exit 3 when the port is taken, exit 1 on Ctrl-C.
-    pub fn accept(port: u16, interrupt: &Interrupt) -> Result<Channel, Failure> {
+    /// Exit 3 when the port is taken.
+    pub fn listen(port: u16) -> Result<Waiting, Failure> {
         let listener = listen(port).map_err(|error| taken(port, &error))?;
         listener.set_nonblocking(true).map_err(broken)?;
-        loop {
-            match listener.accept() {
-                Ok((stream, _)) => {
-                    stream.set_nonblocking(false).map_err(broken)?;
-                    return Channel::over(stream, false, interrupt);
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(broken(error)),
-            }
-            if interrupt.is_set() {
-                return Err(Failure::test("interrupted while waiting for a client"));
-            }
-            std::thread::sleep(PAUSE);
-        }
+        Ok(Waiting(listener))
     }
 
     /// Both ends inside this process: the client's and the server's.
@@ -264,14 +277,18 @@ fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
     let found = (host, port).to_socket_addrs();
     let mut addresses: Vec<_> = match found {
         Ok(addresses) => addresses.collect(),
-        Err(error) => {
-            return Err(Failure::usage(format!("no host is called {host:?}: {error}"))
-                .help("give the name or the address of the machine where the server runs"));
-        }
+        Err(error) => return Err(unknown_host(host, &error)),
     };
     // The stock servers listen on IPv4, some only there.
     addresses.sort_by_key(SocketAddr::is_ipv6);
     Ok(addresses)
+}
+
+/// The failure for a name that nobody knows: mistyped, or nobody can be asked.
+pub fn unknown_host(host: &str, error: &io::Error) -> Failure {
+    Failure::environment(format!("no address is known for the host {host:?}: {error}")).help(
+        "check the name, and whether DNS works (`getent hosts NAME`), or give the server's address",
+    )
 }
 
 fn try_each(addresses: &[SocketAddr]) -> io::Result<TcpStream> {

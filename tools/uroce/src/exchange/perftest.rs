@@ -10,11 +10,60 @@ pub const VERSION_LEN: usize = 16;
 /// Last words of both ends.
 pub const DONE: &[u8; 5] = b"done\0";
 
-/// The version, padded with NULs.
-pub fn version_record() -> [u8; VERSION_LEN] {
+/// The version, padded with NULs. Behind the first NUL, where stock programs do not look, we say what we run.
+pub fn version_record(announced: &Announced) -> [u8; VERSION_LEN] {
     let mut record = [0; VERSION_LEN];
     record[..VERSION.len()].copy_from_slice(VERSION.as_bytes());
+    record[VERSION.len() + 1..].copy_from_slice(&announced.encode());
     record
+}
+
+/// What a client of ours is going to run, so that the server does not need to be told again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Announced {
+    /// Which test it is, in bits that only are to be equal at both ends.
+    pub test: u8,
+    /// All sizes.
+    pub all: bool,
+    /// `count` is in seconds.
+    pub timed: bool,
+    /// Bytes of a message; unless all sizes are sent.
+    pub size: u32,
+    /// How many messages, or how long.
+    pub count: u32,
+}
+
+/// How what we announce begins.
+const ANNOUNCES: u8 = b'u';
+const ALL: u8 = 1;
+const TIMED: u8 = 2;
+/// The test is in the bits above those two.
+const TEST: u32 = 2;
+
+impl Announced {
+    fn encode(&self) -> [u8; 11] {
+        let flags = self.test << TEST | u8::from(self.timed) << 1 | u8::from(self.all);
+        let mut bytes = [0; 11];
+        (bytes[0], bytes[1]) = (ANNOUNCES, flags);
+        bytes[2..6].copy_from_slice(&self.size.to_be_bytes());
+        bytes[6..10].copy_from_slice(&self.count.to_be_bytes());
+        bytes
+    }
+
+    /// What a version record announces; `None` from a stock program.
+    pub fn decode(record: &[u8; VERSION_LEN]) -> Option<Announced> {
+        let end = record.iter().position(|byte| *byte == 0)?;
+        let &[ANNOUNCES, flags, s1, s2, s3, s4, c1, c2, c3, c4, 0] = &record[end + 1..] else {
+            return None;
+        };
+        Some(Announced {
+            test: flags >> TEST,
+            all: flags & ALL != 0,
+            timed: flags & TIMED != 0,
+            size: u32::from_be_bytes([s1, s2, s3, s4]),
+            count: u32::from_be_bytes([c1, c2, c3, c4]),
+        })
+    }
 }
 
 /// The version inside a record.
@@ -175,8 +224,19 @@ mod tests {
 
     #[test]
     fn the_version_record() {
-        assert_eq!(&version_record(), b"6.06\0\0\0\0\0\0\0\0\0\0\0\0");
-        assert_eq!(decode_version(&version_record()).as_deref(), Ok("6.06"));
+        let announced = Announced {
+            test: 0x3f,
+            all: true,
+            timed: false,
+            size: 0x1020_3040,
+            count: 100_000_000,
+        };
+        let record = version_record(&announced);
+        assert!(record.starts_with(b"6.06\0u"));
+        assert_eq!(decode_version(&record).as_deref(), Ok("6.06"));
+        assert_eq!(Announced::decode(&record), Some(announced));
+        assert_eq!(Announced::decode(b"6.06\0\0\0\0\0\0\0\0\0\0\0\0"), None, "a stock program");
+        assert_eq!(Announced::decode(&[1; 16]), None, "no text at all");
         assert!(decode_version(b"0000:000016:699e").is_err());
     }
 

@@ -1,10 +1,12 @@
 //! The machine-readable form of a result.
 
+use crate::failure::Failure;
 use crate::latency::Latencies;
 use crate::peak::Bandwidth;
 use crate::usage::{Setup, Usage};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Version of the format: it rises when a key changes its meaning or goes away.
 pub const VERSION: u32 = 1;
@@ -135,11 +137,27 @@ impl LatencyResult {
     }
 }
 
+/// An object was printed.
+static PRINTED: AtomicBool = AtomicBool::new(false);
+
 /// Prints a value as JSON on stdout.
 pub fn print(value: &impl Serialize) {
+    PRINTED.store(true, Ordering::Relaxed);
     match serde_json::to_string_pretty(value) {
         Ok(text) => super::out(&(text + "\n")),
         Err(error) => tracing::error!(%error, "the result has no JSON form"),
+    }
+}
+
+/// Prints why there is no result, if there is none: `--json` gives one object, whatever happens.
+pub fn print_failure(failure: &Failure) {
+    if !PRINTED.load(Ordering::Relaxed) {
+        print(&serde_json::json!({
+            "version": VERSION,
+            "error": failure.what,
+            "help": failure.help,
+            "exit": failure.exit as u8,
+        }));
     }
 }
 

@@ -1,5 +1,7 @@
 //! What is run.
 
+use super::{mpi, trial};
+
 /// How a program is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
@@ -9,6 +11,12 @@ pub enum How {
     Until(&'static str),
     /// As server, and as client with the server's address behind its arguments; both must end with 0.
     Pair,
+    /// The same, but they meet at this TCP port, whether they are told or not.
+    PairAt(u16),
+    /// As [`Pair`](How::Pair), but the server under valgrind, which must find nothing.
+    Watched,
+    /// Four ranks of a program of MPI, two on each address.
+    Ranks,
     /// As server by rdma_cm, and this command line as client; SERVER is the server's address. Both must
     /// end with 0.
     Called(&'static str),
@@ -25,6 +33,9 @@ pub enum Form {
     Near,
     /// With the library in the place of the system's.
     DropIn,
+    /// Each end on the address of a network interface: UCX knows no device whose name is as long as those of addresses
+    /// of the loopback interface. Needs root.
+    Interfaces,
     /// Programs of TCP, whose sockets librspreload makes into rsockets.
     Sockets,
 }
@@ -33,7 +44,7 @@ impl Form {
     /// What the table says behind the options.
     fn note(self) -> &'static str {
         match self {
-            Form::Usual => "",
+            Form::Usual | Form::Interfaces => "",
             Form::Near => " (one address)",
             Form::DropIn => " (drop-in)",
             Form::Sockets => " (librspreload)",
@@ -52,12 +63,38 @@ pub struct Case {
     pub how: How,
     /// And in which surroundings.
     pub form: Form,
+    /// A variable of its environment.
+    pub variable: Option<&'static str>,
 }
 
 impl Case {
     /// The same in other surroundings.
     const fn form(self, form: Form) -> Case {
         Case { form, ..self }
+    }
+
+    /// The same under valgrind.
+    const fn watched(self) -> Case {
+        Case { how: How::Watched, ..self }
+    }
+
+    /// The same on network interfaces and with a variable in its environment.
+    const fn with(self, variable: &'static str) -> Case {
+        Case { variable: Some(variable), form: Form::Interfaces, ..self }
+    }
+
+    /// The programs that must be installed.
+    pub fn needs(&self) -> Vec<&'static str> {
+        match self.how {
+            How::Ranks => mpi::NEEDS.to_vec(),
+            How::Watched => vec![self.program, trial::VALGRIND],
+            _ => vec![self.program],
+        }
+    }
+
+    /// It is a program of MPI.
+    pub fn is_mpi(&self) -> bool {
+        self.how == How::Ranks
     }
 
     /// The command line.
@@ -67,12 +104,23 @@ impl Case {
 
     /// Its options, and how it is run where that is not the usual way.
     pub fn options(&self) -> String {
-        format!("{}{}", self.arguments, self.form.note())
+        let variable = self.variable.map(|variable| format!("{variable} ")).unwrap_or_default();
+        let note = match self.how {
+            How::Ranks => " (4 ranks)",
+            How::Watched => " (valgrind)",
+            _ => self.form.note(),
+        };
+        format!("{variable}{}{note}", self.arguments)
     }
 }
 
 const fn case(program: &'static str, arguments: &'static str, how: How) -> Case {
-    Case { program, arguments, how, form: Form::Usual }
+    Case { program, arguments, how, form: Form::Usual, variable: None }
+}
+
+/// fi_pingpong, whose ends meet at a port of its own; it compares what it gets with what was sent.
+const fn fabric(arguments: &'static str) -> Case {
+    case("fi_pingpong", arguments, How::PairAt(47_592)).form(Form::Interfaces)
 }
 
 const fn pair(program: &'static str, arguments: &'static str) -> Case {
@@ -86,7 +134,9 @@ pub const CASES: &[Case] = &[
     case("ibv_devinfo", "-v", How::Alone),
     case("ibv_asyncwatch", "", How::Until("async event FD")),
     case("ls", "/sys/class/infiniband", How::Until("uroce")),
+    case("ls", "/sys/class/infiniband", How::Until("uroce")).form(Form::DropIn),
     case("grep", "-r RoCE /sys/class/infiniband", How::Until("RoCE v2")),
+    case("grep", "-r . /sys/class/infiniband", How::Until("hw_counters/sent_pkts:0")),
     pair("ibv_rc_pingpong", "-g 0"),
     pair("ibv_rc_pingpong", "-g 0 -e"),
     pair("ibv_rc_pingpong", "-g 0 -t"),
@@ -199,6 +249,21 @@ pub const CASES: &[Case] = &[
     case("ib_write_bw", "-F -R -n 100", How::Called("ib_write_bw -F -R -n 100 SERVER"))
         .form(Form::DropIn),
     case("iperf3", "-s -1 -B SERVER", How::Called("iperf3 -c SERVER -t 1")).form(Form::Sockets),
+    case("ibstatus", "", How::Until("4: ACTIVE")),
+    pair("ibv_rc_pingpong", "-g 0 -n 20").watched(),
+    pair("ucx_perftest", "-t tag_lat -n 500 -w 10").with("UCX_TLS=rc_v"),
+    pair("ucx_perftest", "-t tag_bw -s 100000 -n 200 -w 10").with("UCX_TLS=rc_v"),
+    pair("ucx_perftest", "-t ucp_get -s 65536 -n 50 -w 5").with("UCX_TLS=rc_v"),
+    pair("ucx_perftest", "-t ucp_fadd -n 50 -w 5").with("UCX_TLS=rc_v"),
+    pair("ucx_perftest", "-t tag_lat -n 200 -w 10").with("UCX_TLS=ud_v"),
+    pair("ucx_perftest", "-t tag_bw -s 65536 -n 50 -w 5").with("UCX_TLS=ud_v"),
+    case("mpi_check", "--mca pml ucx --mca osc ucx", How::Ranks).with("UCX_TLS=rc_v,self"),
+    case("mpi_check", "--mca pml ucx --mca osc ucx", How::Ranks).with("UCX_TLS=ud_v,self"),
+    case("mpi_check", "--mca pml cm --mca mtl ofi", How::Ranks).with("FI_PROVIDER=verbs;ofi_rxm"),
+    fabric("-p verbs -e msg -I 20 -c"),
+    fabric("-p verbs -e dgram -I 20 -c"),
+    fabric("-p verbs;ofi_rxm -e rdm -I 20 -c"),
+    fabric("-p verbs;ofi_rxd -e rdm -I 20 -c"),
     case("udpong", "-b SERVER -C 1000", How::Serves("udpong -s SERVER -C 1000 -S 1000")),
     case("udpong", "-b SERVER -T e", How::Serves("udpong -s SERVER -C 1000 -S 64 -T e")),
     case("rcopy", "", How::Serves("rcopy /etc/services SERVER:SCRATCH/copy")),

@@ -4,6 +4,7 @@ mod case;
 mod end;
 mod expected;
 mod exports;
+mod mpi;
 mod pyverbs;
 mod record;
 mod stage;
@@ -20,7 +21,8 @@ use clap::Args;
 use crate::cleanup::{Guard, Leftover};
 use crate::dist;
 use crate::error::{Context, Error, Result};
-use case::{CASES, Case};
+use crate::process;
+use case::{CASES, Case, Form};
 use expected::Expected;
 use stage::Stage;
 use table::Table;
@@ -36,6 +38,12 @@ pub const PACKAGES: &[&str] = &[
     "python3-pyverbs",
     "ibverbs-providers",
     "iperf3",
+    "infiniband-diags",
+    "ucx-utils",
+    "openmpi-bin",
+    "libopenmpi-dev",
+    "libfabric-bin",
+    "valgrind",
 ];
 
 /// Name of the tests of rdma-core in the table.
@@ -65,8 +73,13 @@ pub fn run(arguments: &ProgramsArgs) -> Result<()> {
     let (folder, _guard) = install()?;
     let stage = Stage::set_up()?;
     let wanted = |line: &str| arguments.only.as_ref().is_none_or(|text| line.contains(text));
+    let cases: Vec<&Case> =
+        CASES.iter().filter(|case| wanted(&case.line()) && can_be_run(case, &stage)).collect();
+    if cases.iter().any(|case| case.is_mpi()) {
+        mpi::compile(&folder)?;
+    }
     let mut table = Table::default();
-    for case in CASES.iter().filter(|case| wanted(&case.line())) {
+    for case in cases {
         table.add(case.program, case.options(), attempts(case, &stage, &folder));
     }
     for library in exports::LIBRARIES.iter().filter(|library| wanted(&exports::line(library))) {
@@ -82,6 +95,24 @@ pub fn run(arguments: &ProgramsArgs) -> Result<()> {
         0 => Ok(()),
         failed => Err(Error::new(format!("{failed} programs failed: see above"))),
     }
+}
+
+/// What is not installed is left out, and that is said; in CI it fails.
+fn can_be_run(case: &Case, stage: &Stage) -> bool {
+    if case.form == Form::Interfaces && !stage.has_interface() {
+        println!("skipped {}: it needs network interfaces of its own, and root", case.line());
+        return false;
+    }
+    let missing = case.needs().into_iter().find(|program| process::find_program(program).is_none());
+    if let Some(program) = missing.filter(|_| !is_ci()) {
+        println!("skipped {}: there is no {program} on this machine", case.line());
+        return false;
+    }
+    true
+}
+
+fn is_ci() -> bool {
+    std::env::var("CI").is_ok_and(|value| value == "true")
 }
 
 fn attempts(case: &Case, stage: &Stage, folder: &Path) -> Result<String> {

@@ -12,10 +12,12 @@ use crate::process::{self, command};
 
 /// Name of the network interface for programs that look for one.
 const INTERFACE: &str = "roce0";
-/// Its other end, which nobody uses.
+/// Its other end.
 const PEER: &str = "roce1";
 /// The only address of that interface.
 const ON_INTERFACE: &str = "10.47.91.3";
+/// The only address of its other end.
+const ON_PEER: &str = "10.47.91.4";
 /// Large enough for every path MTU.
 const MTU: u32 = 9000;
 
@@ -30,6 +32,8 @@ pub struct Stage {
     pub client: String,
     /// Address of programs that need one only; that of a network interface, if this is root.
     pub alone: String,
+    /// The address of the other end, for programs of which two look for an interface.
+    pub beside: String,
 }
 
 impl Stage {
@@ -40,16 +44,19 @@ impl Stage {
     pub fn set_up() -> Result<Stage> {
         if !process::is_root() {
             let [server, client, alone] = [1, 2, 3].map(|last| address(std::process::id(), last));
-            return Ok(Stage { network: None, server, client, alone });
+            let beside = client.clone();
+            return Ok(Stage { network: None, server, client, alone, beside });
         }
         let network = NetNs::create("programs")?;
         // It is up when both ends are.
         network.ip(&format!("link add {INTERFACE} mtu {MTU} type veth peer name {PEER}"))?;
         network.ip(&format!("link set {PEER} mtu {MTU} up"))?;
         network.ip(&format!("address add {ON_INTERFACE}/24 dev {INTERFACE}"))?;
+        network.ip(&format!("address add {ON_PEER}/24 dev {PEER}"))?;
         network.ip(&format!("link set {INTERFACE} up"))?;
         let [server, client] = ["127.47.91.1", "127.47.91.2"].map(str::to_owned);
-        Ok(Stage { network: Some(network), server, client, alone: ON_INTERFACE.to_owned() })
+        let [alone, beside] = [ON_INTERFACE, ON_PEER].map(str::to_owned);
+        Ok(Stage { network: Some(network), server, client, alone, beside })
     }
 
     /// True if `alone` is the address of a network interface, which has no other.

@@ -1,16 +1,22 @@
 //! One command line, tried.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::case::{Case, Form, How};
 use super::end::End;
+use super::mpi;
 use super::stage::{Stage, is_listening};
 use super::system;
 use crate::error::{Error, Result};
 
 /// What the library says, if it is asked to say much, when a program listens for calls or datagrams.
 pub const LISTENS: &str = "uroce: listening for";
+
+/// Runs a program and looks for wrong use of memory.
+pub const VALGRIND: &str = "valgrind";
+/// It then fails.
+const WATCH: &str = "--quiet --error-exitcode=9";
 
 /// A folder for files of the programs, beside the libraries.
 pub const SCRATCH: &str = "scratch";
@@ -23,13 +29,13 @@ pub fn run(case: &Case, stage: &Stage, folder: &Path) -> Result<()> {
     let output = |name: &str| folder.join(format!("{name}.out"));
     let preloaded = match case.form {
         Form::Sockets => Some(format!("LD_PRELOAD={}", system::rspreload()?.display())),
-        Form::Usual | Form::Near | Form::DropIn => None,
+        Form::Usual | Form::Near | Form::DropIn | Form::Interfaces => None,
     };
     let play = Play { case, stage, folder, preloaded };
     match case.how {
-        How::Alone => End::start(&mut play.on(&stage.server), &output("server"))?.finish(),
+        How::Alone => End::start(&mut play.on(play.called()), &output("server"))?.finish(),
         How::Until(text) => {
-            let mut end = End::start(&mut play.on(&stage.server), &output("server"))?;
+            let mut end = End::start(&mut play.on(play.called()), &output("server"))?;
             end.wait_until(|end| end.printed().contains(text))
         }
         How::Called(client) | How::Serves(client) => {
@@ -46,15 +52,14 @@ pub fn run(case: &Case, stage: &Stage, folder: &Path) -> Result<()> {
             }
             both(server, client)
         }
-        How::Pair => {
+        How::Pair | How::Watched => {
             let port = port();
-            let mut words = play.on(&stage.server);
-            words.args(["-p", &port.to_string()]);
-            let mut server = End::start(&mut words, &output("server"))?;
-            server.wait_until(|end| is_listening(end.process(), port))?;
-            let mut words = play.on(play.caller());
-            words.args(["-p", &port.to_string(), &stage.server]);
-            both(server, End::start(&mut words, &output("client"))?)
+            play.meet(port, &["-p", &port.to_string()], output)
+        }
+        How::PairAt(port) => play.meet(port, &[], output),
+        How::Ranks => {
+            let mut ranks = mpi::ranks(stage, folder, case.variable, case.arguments);
+            End::start(&mut ranks, &output("server"))?.finish()
         }
     }
 }
@@ -77,11 +82,35 @@ struct Play<'a> {
 }
 
 impl Play<'_> {
+    /// Server and client, which meet at a TCP port.
+    fn meet(&self, port: u16, words: &[&str], output: impl Fn(&str) -> PathBuf) -> Result<()> {
+        let mut server = self.on(self.called());
+        let mut server = End::start(server.args(words), &output("server"))?;
+        server.wait_until(|end| is_listening(end.process(), port))?;
+        let watched = self.case.how == How::Watched;
+        let mut client = if watched {
+            self.unwatched(self.caller(), self.case.program, self.case.arguments)
+        } else {
+            self.on(self.caller())
+        };
+        client.args(words).arg(self.called());
+        both(server, End::start(&mut client, &output("client"))?)
+    }
+
     /// The address of the client.
     fn caller(&self) -> &str {
         match self.case.form {
             Form::Near => &self.stage.server,
             Form::Usual | Form::DropIn | Form::Sockets => &self.stage.client,
+            Form::Interfaces => &self.stage.beside,
+        }
+    }
+
+    /// The address of the server.
+    fn called(&self) -> &str {
+        match self.case.form {
+            Form::Interfaces => &self.stage.alone,
+            _ => &self.stage.server,
         }
     }
 
@@ -96,13 +125,21 @@ impl Play<'_> {
         self.program(address, self.case.program, self.case.arguments)
     }
 
-    /// A program on the device with this address, as a user without privileges.
+    /// A program on the device with this address, as a user without privileges; under valgrind if the case is.
     fn program(&self, address: &str, name: &str, arguments: &str) -> Command {
+        match self.case.how {
+            How::Watched => {
+                self.unwatched(address, VALGRIND, &format!("{WATCH} {name} {arguments}"))
+            }
+            _ => self.unwatched(address, name, arguments),
+        }
+    }
+
+    fn unwatched(&self, address: &str, name: &str, arguments: &str) -> Command {
         let uroce = self.folder.join("bin/uroce").display().to_string();
         let mut words: Vec<&str> = Vec::new();
-        if let Some(preloaded) = &self.preloaded {
-            words.extend(["env", preloaded]);
-        }
+        let preloaded = self.preloaded.as_deref();
+        words.extend(["env"].into_iter().chain(self.case.variable).chain(preloaded));
         // Some programs keep stdout back until a buffer is full, unless it is a terminal.
         if matches!(self.case.how, How::Until(_)) {
             words.extend(["stdbuf", "-oL"]);

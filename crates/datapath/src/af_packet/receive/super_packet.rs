@@ -67,7 +67,16 @@ mod tests {
 
     fn packet(ip_id: IpId, payload: &[u8]) -> RxPacket<'_> {
         let (src, dst) = (([10, 0, 0, 1], 0xC000).into(), ([10, 0, 0, 2], 4791).into());
-        RxPacket { src, dst, traffic_class: 0, hop_limit: 64, ip_id, icrc_checked: false, payload }
+        RxPacket {
+            src,
+            dst,
+            traffic_class: 0,
+            hop_limit: 64,
+            ip_id,
+            icrc_checked: false,
+            fate: None,
+            payload,
+        }
     }
 
     /// Three packets of 40 bytes with right ICRCs, the last one shorter.

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s1_engines_share_the_stream_of_keys_and_no_other() {
+    fn a8_engines_share_the_stream_of_keys_and_no_other() {
         let all: Vec<Streams> = (0..4).map(|number| Streams::of_engine([7; 32], number)).collect();
         assert!(all.iter().all(|streams| streams.keys == all[0].keys));
         let mut others: Vec<_> = all.iter().flat_map(|s| [s.keys, s.qpns, s.comm_ids]).collect();

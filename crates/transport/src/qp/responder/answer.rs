@@ -2,14 +2,13 @@
 
 use uroce_memory::{Access, PdId};
 use uroce_wire::{
-    Aeth, AtomicAckEth, Bth, DropReason, HeaderWriter, NakCode, Opcode, Operation, Position, Psn,
-    Syndrome, SyndromeKind, opcode_for,
+    Aeth, AtomicAckEth, Bth, DropReason, HeaderWriter, ICRC_LEN, NakCode, Opcode, Operation,
+    Position, Psn, Syndrome, SyndromeKind, opcode_for, write_cnp,
 };
 
-use crate::context::{Context, Step, Transmit};
+use crate::context::{Context, Path, Step, Transmit};
 use crate::limits;
 use crate::qp::QueuePair;
-use crate::qp::emit::ICRC_LEN;
 use crate::qp::piece::pad_of;
 use crate::time::Instant;
 
@@ -97,25 +96,24 @@ impl Responder {
         }
     }
 
-    /// Queues an answer at its place in PSN order. One for the same request is replaced: a READ
-    /// train in progress is rewound, and two trains never interleave (R62).
-    pub(super) fn queue_in_order(&mut self, answer: Answer) {
-        let key = key_of(&answer);
-        if let Some(old) = self.answers.iter_mut().find(|old| key_of(old) == key && !old.is_ack()) {
-            if !waits_already(old, &answer) {
-                *old = answer;
-            }
+    /// Queues an answer at its place in PSN order. Parts of one READ that do not overlap are answered each; of
+    /// two that do, the newer one replaces the older, so that a train in progress is rewound (R62).
+    /// `goes_back`: the requester will ask for everything behind it again, so a train that has begun
+    /// starts over behind this answer.
+    pub(super) fn queue_in_order(&mut self, answer: Answer, goes_back: bool) {
+        if self.answers.iter().any(|old| waits_already(old, &answer)) {
             return;
         }
+        self.answers.retain(|old| !is_replaced(old, &answer));
         if self.answers.len() >= limits::RESPONSE_QUEUE {
             return;
         }
         let psn = answer.psn();
         let at = self.answers.iter().position(|other| other.psn().since(psn) > 0);
-        if at == Some(0)
+        if goes_back
+            && at == Some(0)
             && let Some(Answer::Read(train)) = self.answers.front_mut()
         {
-            // The requester has gone back to before this train: it starts over behind the answer.
             train.next = train.first;
         }
         self.answers.insert(at.unwrap_or(self.answers.len()), answer);
@@ -127,16 +125,27 @@ impl Responder {
     }
 }
 
-/// True if `old`, which waits, will send what `new` asks for, or has to go out before it.
+/// True if `old`, which waits, will send what `new` asks for.
 fn waits_already(old: &Answer, new: &Answer) -> bool {
+    if old.is_ack() || key_of(old) != key_of(new) {
+        return false;
+    }
     let (Answer::Read(old), Answer::Read(new)) = (old, new) else {
         return true;
     };
-    let later = new.first.since(old.last) > 0;
-    let part = old.next == old.first
-        && old.first.since(new.first) <= 0
-        && (old.last, old.length) == (new.last, new.length);
-    later || part
+    let inside = match new.last.since(old.last) {
+        0 => old.length == new.length,
+        beyond => beyond < 0,
+    };
+    old.next == old.first && old.first.since(new.first) <= 0 && inside
+}
+
+/// True if what is left of `old` and `new` are parts of one READ that overlap.
+fn is_replaced(old: &Answer, new: &Answer) -> bool {
+    let (Answer::Read(old), Answer::Read(new)) = (old, new) else {
+        return false;
+    };
+    old.base == new.base && old.next.since(new.last) <= 0 && new.first.since(old.last) <= 0
 }
 
 /// The PSN by which an answer is known: that of its request.
@@ -167,14 +176,14 @@ impl QueuePair {
             }
             Answer::Atomic { psn, msn, original } => {
                 self.responder.answers.pop_front();
-                self.responder.note_answered(psn);
+                self.responder.note_answered(psn, psn);
                 let aeth = Aeth { syndrome: Syndrome::ack(Syndrome::ACK_UNLIMITED), msn };
                 let result = Some(AtomicAckEth { original });
                 self.emit_answer(Opcode::RC_ATOMIC_ACKNOWLEDGE, psn, Some(aeth), result, out)?
             }
             Answer::Placement { psn, msn } => {
                 self.responder.answers.pop_front();
-                self.responder.note_answered(psn);
+                self.responder.note_answered(psn, psn);
                 let aeth = Aeth { syndrome: Syndrome::ack(Syndrome::ACK_UNLIMITED), msn };
                 self.emit_answer(Opcode::RC_READ_RESPONSE_ONLY, psn, Some(aeth), None, out)?
             }
@@ -264,20 +273,16 @@ impl QueuePair {
     fn move_train(&mut self, train: &Train) {
         if train.next == train.last {
             self.responder.answers.pop_front();
-            self.responder.note_answered(train.base);
+            self.responder.note_answered(train.base, train.last);
         } else if let Some(Answer::Read(front)) = self.responder.answers.front_mut() {
             front.next = train.next.add(1);
         }
     }
 
-    /// R102: 16 zero bytes behind a BTH with BECN.
+    /// R102, and E17: not in the class of the data, whose queues are full.
     fn emit_cnp(&self, out: &mut [u8]) -> Option<Transmit> {
-        let mut bth = Bth::new(Opcode::CNP, self.peer_qpn(), Psn::new(0));
-        bth.becn = true;
-        let mut writer = HeaderWriter::new(out);
-        writer.put(&bth)?;
-        let start = writer.len();
-        out[start..start + 16].fill(0);
-        Some(Transmit { len: start + 16 + ICRC_LEN, path: self.path(), step: Step::Within })
+        let length = write_cnp(out, self.peer_qpn())?;
+        let path = Path { traffic_class: limits::CNP_DSCP << 2, ..self.path() };
+        Some(Transmit { len: length + ICRC_LEN, path, step: Step::Within })
     }
 }

@@ -35,7 +35,7 @@ impl Refusal {
         Refusal::Nak {
             code: NakCode::InvalidRequest,
             status: WcStatus::LocLenErr,
-            cause: Cause::TooLong { length, max },
+            cause: Cause::LongMessage { arrived: length, max },
         }
     }
 

@@ -35,7 +35,8 @@ impl QueuePair {
         }
         let length = GRH_AREA + payload.len() as u64;
         if length > self.responder.recv.length {
-            // B9: the datagram is dropped; the receive serves the next one.
+            // B9: the datagram is dropped; the receive serves the next one, of whichever queue pair.
+            self.give_receive_back(cx);
             cx.counters.drop(DropReason::UdTooLong);
             return;
         }

@@ -68,7 +68,7 @@ impl QueuePair {
             cx.mem.invalidate(uroce_memory::Rkey(rkey), by.pd, by.qpn, true).map_err(|error| {
                 Refusal::Nak {
                     code: uroce_wire::NakCode::RemoteAccess,
-                    status: WcStatus::LocAccessErr,
+                    status: WcStatus::MwBindErr,
                     cause: Cause::Invalidate(error),
                 }
             })?;
@@ -206,7 +206,6 @@ impl QueuePair {
             byte_len,
             qpn: self.init.qpn.get(),
             src_qpn: self.attr.dest_qpn,
-            flags: WcFlags::GRH,
             src_ip,
             ..Wc::default()
         }
@@ -230,6 +229,7 @@ impl QueuePair {
         wc.flags.set(WcFlags::WITH_INV, wc.invalidated.is_some());
         if let Some(deth) = packet.deth() {
             wc.src_qpn = deth.src_qpn.get();
+            wc.flags |= WcFlags::GRH;
         }
         self.complete_recv(wc, packet.bth.solicited, cx);
     }

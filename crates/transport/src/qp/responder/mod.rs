@@ -171,7 +171,7 @@ impl Responder {
         std::mem::take(&mut self.recv_taken).then_some(self.recv.wr_id)
     }
 
-    /// S6: may one more answer to a duplicate go out in this period?
+    /// A26: may one more answer to a duplicate go out in this period?
     fn spend_reply(&mut self, now: Instant) -> bool {
         if now.since(self.budget_since) >= limits::REPLY_BUDGET_PERIOD_NS {
             self.budget_since = now;
@@ -239,6 +239,18 @@ impl QueuePair {
         };
         self.responder.recv_taken = taken;
         taken
+    }
+
+    /// A message that used up no receive, or is forgotten, leaves it to the other queue pairs of its shared receive queue
+    /// (R116).
+    #[cold]
+    pub(crate) fn give_receive_back(&mut self, cx: &mut Context<'_>) {
+        let Some(srq) = self.responder.target.srq.and_then(|id| cx.srqs.get_mut(id)) else {
+            return;
+        };
+        if std::mem::take(&mut self.responder.recv_taken) {
+            srq.put_back(&self.responder.recv);
+        }
     }
 
     /// The protection domain of receive buffers: the SRQ's own if there is one.

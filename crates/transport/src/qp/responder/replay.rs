@@ -56,9 +56,9 @@ impl Responder {
         match saved.kind {
             SavedKind::Read { length, .. } => self.queue_part(saved, psn, saved.last, length),
             SavedKind::Atomic { original, .. } => {
-                self.queue_in_order(Answer::Atomic { psn, msn, original });
+                self.queue_in_order(Answer::Atomic { psn, msn, original }, true);
             }
-            SavedKind::Placement => self.queue_in_order(Answer::Placement { psn, msn }),
+            SavedKind::Placement => self.queue_in_order(Answer::Placement { psn, msn }, true),
         }
     }
 
@@ -68,17 +68,9 @@ impl Responder {
             return;
         };
         let (base, msn) = (saved.first, saved.msn);
-        self.queue_in_order(Answer::Read(Train {
-            first,
-            next: first,
-            last,
-            va,
-            rkey,
-            pd,
-            length,
-            base,
-            msn,
-        }));
+        let train = Train { first, next: first, last, va, rkey, pd, length, base, msn };
+        // Who misses a part in the middle only has kept the rest.
+        self.queue_in_order(Answer::Read(train), last == saved.last);
     }
 
     /// The newest remembered request that has this PSN: after a lap of all PSNs there may be two.
@@ -87,10 +79,11 @@ impl Responder {
         self.saved.iter().rev().find(holds).copied()
     }
 
-    /// Notes that the request that starts at `first` has been answered in full.
-    pub(super) fn note_answered(&mut self, first: Psn) {
-        if let Some(saved) = self.saved.iter_mut().rev().find(|saved| saved.first == first) {
-            saved.answered = true;
+    /// Notes that the request that starts at `first` has been answered up to `last`.
+    pub(super) fn note_answered(&mut self, first: Psn, last: Psn) {
+        let of_it = |saved: &&mut Saved| saved.first == first;
+        if let Some(saved) = self.saved.iter_mut().rev().find(of_it) {
+            saved.answered |= saved.last == last;
         }
     }
 }
@@ -137,7 +130,7 @@ impl QueuePair {
         };
         cx.counters.drop(DropReason::DuplicateRequest);
         let last = psn.add(self.psns_of_request(packet) - 1);
-        self.responder.repeats.note(psn, now);
+        self.responder.repeats.note(psn, self.psns_of_request(packet), now);
         self.responder.queue_part(&saved, psn, last, length);
     }
 

@@ -4,7 +4,6 @@ use uroce_wire::{DropReason, NakCode, Packet};
 
 use crate::cause::{Cause, FlushReason};
 use crate::context::Context;
-use crate::limits;
 use crate::qp::QueuePair;
 use crate::time::Instant;
 use crate::wc::WcStatus;
@@ -20,9 +19,8 @@ impl QueuePair {
     ) {
         let psn = packet.bth.psn;
         let distance = psn.since(self.responder.expected);
-        if distance < 0 && (!packet.info.starts() || -distance <= limits::UC_REPEAT_WINDOW) {
-            // A repetition made by the network; delivering it twice helps nobody. A new message
-            // from further back is believed (R97): our idea of the PSN may come from a forgery.
+        if distance < 0 && !packet.info.starts() {
+            // The rest of a message that is over.
             cx.counters.duplicate_request += 1;
             cx.counters.drop(DropReason::UcOutOfSequence);
             return;
@@ -32,13 +30,15 @@ impl QueuePair {
             self.responder.drop_rest = true;
         }
         if packet.info.starts() {
-            // A new message ends the one that was cut short; its receive is used again.
+            // A new message, whatever its PSN (R97): nothing tells a repetition from one that was
+            // overtaken. It ends the one that was cut short; its receive is used again.
             self.responder.drop_rest = false;
             self.responder.message = None;
         }
         self.responder.expected = psn.add(1);
         if self.responder.drop_rest {
             self.responder.message = None;
+            self.give_receive_back(cx);
             cx.counters.drop(DropReason::UcOutOfSequence);
             return;
         }
@@ -68,6 +68,7 @@ impl QueuePair {
             }
             Refusal::Nak { .. } => cx.counters.drop(DropReason::UcInvalid),
         }
+        self.give_receive_back(cx);
     }
 
     /// A receive work request of UC or UD that cannot be written to: its owner's mistake, which

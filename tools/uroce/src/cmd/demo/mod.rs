@@ -8,6 +8,7 @@ mod windows;
 
 use crate::cli::Global;
 use crate::failure::{Failure, paint};
+use crate::interrupt::Interrupt;
 use crate::nic::Nics;
 use crate::report::{json, out};
 use clap::Args;
@@ -67,29 +68,55 @@ struct Line {
     note: String,
 }
 
-/// A step: its name, and what does it.
-type NamedStep = (&'static str, fn(&Pair) -> Step);
+/// What a step needs beside two NICs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Needs {
+    /// Nothing.
+    Nothing,
+    /// Memory windows, which a device with several engines does not have.
+    Windows,
+    /// A network that loses nothing: nobody repeats these packets.
+    NoLoss,
+}
+
+impl Needs {
+    /// Why that is not there.
+    fn missing(self, global: &Global) -> Option<&'static str> {
+        match self {
+            Needs::Windows if global.engines().get() > 1 => {
+                Some("a device with several engines has no memory windows")
+            }
+            Needs::NoLoss if global.drop > 0.0 => {
+                Some("--drop loses its packets, and this transport repeats none")
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A step: its name, what it needs, and what does it.
+type NamedStep = (&'static str, Needs, fn(&Pair) -> Step);
 
 const STEPS: &[NamedStep] = &[
-    ("SEND", connected::send),
-    ("SEND with immediate", connected::send_imm),
-    ("SEND inline", connected::send_inline),
-    ("RDMA WRITE", connected::write),
-    ("RDMA WRITE with immediate", connected::write_imm),
-    ("RDMA READ", connected::read),
-    ("COMPARE AND SWAP", connected::compare_swap),
-    ("FETCH AND ADD", connected::fetch_add),
-    ("ATOMIC WRITE", connected::atomic_write),
-    ("FLUSH", connected::flush),
-    ("SHARED RECEIVE QUEUE", connected::shared_receive),
-    ("BIND memory window", windows::bind),
-    ("SEND with invalidate", windows::send_invalidate),
-    ("LOCAL INVALIDATE", windows::local_invalidate),
-    ("UC SEND", datagram::uc_send),
-    ("UC WRITE", datagram::uc_write),
-    ("UD SEND", datagram::ud_send),
-    ("UD multicast", datagram::multicast),
-    ("WRITE with a wrong key", windows::wrong_key),
+    ("SEND", Needs::Nothing, connected::send),
+    ("SEND with immediate", Needs::Nothing, connected::send_imm),
+    ("SEND inline", Needs::Nothing, connected::send_inline),
+    ("RDMA WRITE", Needs::Nothing, connected::write),
+    ("RDMA WRITE with immediate", Needs::Nothing, connected::write_imm),
+    ("RDMA READ", Needs::Nothing, connected::read),
+    ("COMPARE AND SWAP", Needs::Nothing, connected::compare_swap),
+    ("FETCH AND ADD", Needs::Nothing, connected::fetch_add),
+    ("ATOMIC WRITE", Needs::Nothing, connected::atomic_write),
+    ("FLUSH", Needs::Nothing, connected::flush),
+    ("SHARED RECEIVE QUEUE", Needs::Nothing, connected::shared_receive),
+    ("BIND memory window", Needs::Windows, windows::bind),
+    ("SEND with invalidate", Needs::Windows, windows::send_invalidate),
+    ("LOCAL INVALIDATE", Needs::Windows, windows::local_invalidate),
+    ("UC SEND", Needs::NoLoss, datagram::uc_send),
+    ("UC WRITE", Needs::NoLoss, datagram::uc_write),
+    ("UD SEND", Needs::NoLoss, datagram::ud_send),
+    ("UD multicast", Needs::NoLoss, datagram::multicast),
+    ("WRITE with a wrong key", Needs::Nothing, windows::wrong_key),
 ];
 
 /// Runs all steps, then measures.
@@ -102,34 +129,65 @@ pub fn run(args: &DemoArgs, global: &Global) -> Result<(), Failure> {
             .help("choose two, such as --a 127.0.0.1 --b 127.0.0.2"));
     }
     let started = Instant::now();
+    let interrupt = Interrupt::install();
     let nics = Nics::new(global, global.datapath())?;
     let pair = Pair::open(nics.open_on(args.a)?, nics.open_on(args.b)?)?;
     if !global.json {
         introduce(&pair);
     }
-    let mut lines = Vec::new();
-    for (name, step) in STEPS {
-        let line = check(name, *step, &pair);
-        if !global.json {
-            out(&line.show());
-        }
-        lines.push(line);
-    }
-    let speeds = if args.quick { Vec::new() } else { speed::measure(&pair)? };
-    let failed = lines.iter().filter(|line| line.result == "FAILED").count();
+    let lines = check_all(&pair, global, &interrupt);
+    let measures = !args.quick && !has_failed(&lines) && !interrupt.is_set();
+    let speeds = if measures { speed::measure(&pair, &interrupt)? } else { Vec::new() };
+    let failed = lines.iter().filter(|line| line.result == FAILED).count();
     if global.json {
         json::print(&serde_json::json!({
             "version": json::VERSION, "checks": lines, "speed": speeds, "failed": failed,
+            "partial": interrupt.is_set(),
         }));
     } else {
         out(&speed::table(&speeds));
         summarise(&lines, failed, started, &pair, global);
     }
     match failed {
+        0 if lines.is_empty() => Err(Failure::interrupted()),
         0 => Ok(()),
-        _ => Err(Failure::test(format!("{failed} of {} checks failed", lines.len()))
-            .help("run it again with --log debug and --pcap demo.pcapng, and report both")),
+        _ => Err(Failure::test(format!("{failed} of {} checks failed", lines.len())).help(format!(
+            "`uroce doctor --address {} --peer {}` looks at what may be in the way; if nothing is, run it again with \
+             --log debug and --pcap demo.pcapng, and report both",
+            args.a, args.b
+        ))),
     }
+}
+
+const FAILED: &str = "FAILED";
+
+fn has_failed(lines: &[Line]) -> bool {
+    lines.iter().any(|line| line.result == FAILED)
+}
+
+/// Runs the steps and prints each. Where not even the first one works, nothing passes between the two NICs, and the
+/// others would only wait for that again.
+fn check_all(pair: &Pair, global: &Global, interrupt: &Interrupt) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    for (name, needs, step) in STEPS {
+        if interrupt.is_set() {
+            break;
+        }
+        let nothing_passes = lines.first().is_some_and(|first| first.result == FAILED);
+        let missing = needs.missing(global);
+        let line = match missing.or(nothing_passes.then_some("the first check failed")) {
+            Some(why) => line_of(name, Ok(Shown::skipped(why)), 0),
+            None => check(name, *step, pair),
+        };
+        if interrupt.is_set() && line.result == FAILED {
+            break;
+        }
+        if !global.json {
+            out(&line.show());
+        }
+        lines.push(line);
+    }
+    lines
 }
 
 fn introduce(pair: &Pair) {
@@ -143,7 +201,7 @@ fn introduce(pair: &Pair) {
         a.netdev(),
         b.address(),
         b.netdev(),
-        a.query_port().active_mtu
+        a.query_port().active_mtu.min(b.query_port().active_mtu)
     ));
     out(&format!(
         "{bold}{:<26} {:>8} {:>8}  {:<8}{}{plain}\n",
@@ -154,11 +212,14 @@ fn introduce(pair: &Pair) {
 fn check(operation: &'static str, step: fn(&Pair) -> Step, pair: &Pair) -> Line {
     let before = pair.packets();
     let done = step(pair);
-    let packets = pair.packets() - before;
+    line_of(operation, done, pair.packets() - before)
+}
+
+fn line_of(operation: &'static str, done: Step, packets: u64) -> Line {
     let (bytes, result, note) = match done {
         Ok(Shown { bytes, note, skipped: false }) => (bytes, "ok", note),
         Ok(Shown { note, .. }) => (0, "skipped", note),
-        Err(why) => (0, "FAILED", why),
+        Err(why) => (0, FAILED, why),
     };
     Line { operation, bytes, packets, result, note }
 }
@@ -175,7 +236,7 @@ impl Line {
             self.bytes,
             self.packets,
             self.result,
-            wrapped(&self.note)
+            wrapped(&self.note, note_width())
         )
     }
 }
@@ -183,12 +244,25 @@ impl Line {
 /// Column and width of the notes.
 const NOTE_AT: usize = 54;
 const NOTE_WIDTH: usize = 64;
+/// The narrowest that is still readable.
+const NOTE_LEAST: usize = 24;
+
+/// How wide notes may be on this terminal.
+fn note_width() -> usize {
+    let terminal = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+    let columns = terminal.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
+    columns.map_or(NOTE_WIDTH, fitting)
+}
+
+fn fitting(columns: usize) -> usize {
+    columns.saturating_sub(NOTE_AT).clamp(NOTE_LEAST, NOTE_WIDTH)
+}
 
 /// Breaks a long note between words, and indents what follows.
-fn wrapped(note: &str) -> String {
+fn wrapped(note: &str, most: usize) -> String {
     let (mut text, mut width) = (String::new(), 0);
     for word in note.split(' ') {
-        if width > 0 && width + word.len() > NOTE_WIDTH {
+        if width > 0 && width + word.len() > most {
             text += &format!("\n{:NOTE_AT$}", "");
             width = 0;
         } else if width > 0 {
@@ -213,5 +287,17 @@ fn summarise(lines: &[Line], failed: usize, started: Instant, pair: &Pair, globa
         out(
             "Look at the packets: uroce demo --pcap demo.pcapng, then open the file in Wireshark.\n",
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn v127_notes_fit_the_terminal() {
+        assert_eq!((fitting(200), fitting(118), fitting(80), fitting(20)), (64, 64, 26, 24));
+        let text = wrapped("one two three four five six", 10);
+        assert!(text.lines().all(|line| line.trim().len() <= 10), "{text}");
     }
 }

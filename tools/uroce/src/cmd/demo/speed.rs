@@ -2,6 +2,7 @@
 
 use super::node::{PATIENCE, Pair};
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::latency::Latencies;
 use serde::Serialize;
 use std::time::{Duration, Instant};
@@ -30,18 +31,24 @@ enum Op {
     Read,
 }
 
-/// Measures bandwidth and latency of WRITE and READ.
+/// Measures bandwidth and latency of WRITE and READ, until the user stops it.
 ///
 /// # Errors
 /// Exit 1 if an operation fails.
-pub fn measure(pair: &Pair) -> Result<Vec<Speed>, Failure> {
+pub fn measure(pair: &Pair, interrupt: &Interrupt) -> Result<Vec<Speed>, Failure> {
     let mut rows = Vec::new();
     for (operation, op) in [("WRITE bandwidth", Op::Write), ("READ bandwidth", Op::Read)] {
         for size in SIZES {
+            if interrupt.is_set() {
+                return Ok(rows);
+            }
             rows.push(bandwidth(pair, operation, op, size).map_err(Failure::test)?);
         }
     }
     for (operation, op) in [("WRITE latency", Op::Write), ("READ latency", Op::Read)] {
+        if interrupt.is_set() {
+            return Ok(rows);
+        }
         rows.push(latency(pair, operation, op).map_err(Failure::test)?);
     }
     Ok(rows)

@@ -1,6 +1,7 @@
 //! What the kernel can do.
 
 use super::finding::Finding;
+use std::io::{self, ErrorKind};
 use uroce_device::datapath::{UringError, probe};
 
 /// The version, and each feature that a datapath builds on.
@@ -12,12 +13,7 @@ pub fn examine() -> Vec<Finding> {
             "" => Finding::note("kernel", "cannot tell its version: /proc is not mounted"),
             release => Finding::ok("kernel", format!("Linux {release}")),
         },
-        Finding::of(
-            "UDP_SEGMENT",
-            &probe::udp_segment(),
-            "a train of packets passes the kernel as one",
-            "one packet a send, which is slower: Linux 4.18 can do more",
-        ),
+        segmentation(&probe::udp_segment()),
         Finding::of(
             "UDP_GRO",
             &probe::udp_gro(),
@@ -40,6 +36,23 @@ pub fn examine() -> Vec<Finding> {
     ]
 }
 
+fn segmentation(tried: &io::Result<()>) -> Finding {
+    match tried {
+        // The socket option was taken, so the kernel knows it: what was sent is missing.
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+            let what = "cannot tell: packets of 127.0.0.1 to itself do not arrive; a firewall that drops them \
+                        also drops those of programs on this host";
+            Finding::note("UDP_SEGMENT", what).repair("sudo nft list ruleset")
+        }
+        tried => Finding::of(
+            "UDP_SEGMENT",
+            tried,
+            "a train of packets passes the kernel as one",
+            "one packet a send, which is slower: Linux 4.18 can do more",
+        ),
+    }
+}
+
 fn uring() -> Finding {
     match probe::uring() {
         Ok(()) => Finding::ok("io_uring", "can be used, with multishot receives"),
@@ -54,6 +67,17 @@ fn uring() -> Finding {
 mod tests {
     use super::super::finding::State;
     use super::*;
+
+    #[test]
+    fn packets_that_do_not_arrive_say_nothing_about_the_kernel() {
+        let dropped = segmentation(&Err(ErrorKind::WouldBlock.into()));
+        assert!(
+            dropped.state == State::Note && dropped.what.starts_with("cannot tell"),
+            "{dropped}"
+        );
+        let old = segmentation(&Err(io::Error::from_raw_os_error(92)));
+        assert!(old.what.contains("Linux 4.18"), "{old}");
+    }
 
     #[test]
     fn this_kernel_is_new_enough() {

@@ -21,7 +21,7 @@ use privilege::Capabilities;
 use serde_json::json;
 use std::net::IpAddr;
 use subject::Subject;
-use uroce_verbs::Context;
+use uroce_verbs::{Context, DatapathChoice};
 
 /// Arguments of `uroce doctor`. It needs no privilege, and says what it cannot see without one.
 #[derive(Debug, Args)]
@@ -53,9 +53,10 @@ pub fn run(args: &DoctorArgs, global: &Global) -> Result<(), Failure> {
     }
     match problems {
         0 => Ok(()),
-        1 => Err(Failure::test("there is 1 problem").help("the command behind -> repairs it")),
+        1 => Err(Failure::test("there is 1 problem")
+            .help("the command behind -> repairs it, or shows more of it")),
         many => Err(Failure::test(format!("there are {many} problems"))
-            .help("the commands behind -> repair them, the first first")),
+            .help("the commands behind -> repair them or show more; begin with the first")),
     }
 }
 
@@ -85,8 +86,16 @@ fn datapath(subject: &Subject, global: &Global) -> Finding {
         .progress_thread(false)
         .open();
     match opened {
-        Ok(context) => Finding::ok("datapath", context.datapath_choice_notes().join("; ")),
-        Err(error) => Finding::problem("datapath", error).repair("uroce doctor --datapath auto"),
+        Ok(context) => Finding::ok("datapath", context.datapath_choice_note()),
+        Err(error) => without_it(&global.datapath(), Finding::problem("datapath", error)),
+    }
+}
+
+/// Where a datapath was named, the default one may do. The default itself fails by what other checks have found.
+fn without_it(choice: &DatapathChoice, finding: Finding) -> Finding {
+    match choice {
+        DatapathChoice::Auto | DatapathChoice::Udp => finding,
+        _ => finding.repair("uroce doctor --datapath auto"),
     }
 }
 

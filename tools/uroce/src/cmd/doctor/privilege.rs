@@ -47,7 +47,8 @@ pub fn examine(held: Capabilities) -> Vec<Finding> {
             "CAP_NET_RAW",
             held.has(NET_RAW),
             "AF_PACKET and AF_XDP sockets may be opened",
-            "AF_PACKET and AF_XDP are not permitted; UDP sockets need nothing",
+            "AF_PACKET and AF_XDP are not permitted; UDP sockets need nothing. setcap is for this program alone: \
+             `uroce run --help` says what reaches programs under it",
         ),
         capability(
             "CAP_NET_ADMIN",
@@ -116,6 +117,7 @@ mod tests {
     fn what_is_missing_is_a_note_with_the_command_that_grants_it() {
         let none = examine(Capabilities::default());
         assert_eq!(none[0].state, State::Note);
+        assert!(none[0].what.contains("uroce run --help"), "{}", none[0].what);
         assert_eq!(
             none[0].repair.as_deref(),
             Some("sudo setcap cap_net_raw+ep $(command -v uroce)")

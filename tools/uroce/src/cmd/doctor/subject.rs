@@ -63,8 +63,10 @@ fn first() -> Result<IpAddr, Failure> {
     })
 }
 
-/// 0 for an interface that went away meanwhile; every question about it then fails.
+/// 0 for an interface that went away meanwhile; every question about it then fails. The kernel is asked, not sysfs:
+/// a network namespace may be without a /sys of its own, or with that of another one.
 fn index_of(netdev: &str) -> u32 {
-    let text = std::fs::read_to_string(format!("/sys/class/net/{netdev}/ifindex"));
-    text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+    let socket = std::net::UdpSocket::bind((std::net::Ipv4Addr::UNSPECIFIED, 0));
+    let index = socket.map(|socket| rustix::net::netdevice::name_to_index(&socket, netdev));
+    index.ok().and_then(Result::ok).unwrap_or(0)
 }

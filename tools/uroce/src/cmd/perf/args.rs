@@ -53,6 +53,7 @@ pub enum Atomic {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Local {
     /// A switch inside the process
+    #[value(alias = "loopback")]
     Fabric,
     /// UDP sockets on 127.0.0.1 and 127.0.0.2
     Udp,
@@ -71,9 +72,9 @@ pub struct PerfArgs {
     /// The server; without it, be the server
     pub host: Option<String>,
     /// Both ends in this process, on a switch inside it, on UDP sockets or on what --datapath names
-    #[arg(long, value_enum, num_args = 0..=1, default_missing_value = "fabric", value_name = "HOW",
+    #[arg(long, value_enum, num_args = 0..=1, require_equals = true, value_name = "HOW",
           conflicts_with = "host")]
-    pub local: Option<Local>,
+    pub local: Option<Option<Local>>,
     /// TCP port for the exchange of addresses
     #[arg(short, long, default_value_t = crate::exchange::channel::PORT)]
     pub port: u16,
@@ -86,10 +87,12 @@ pub struct PerfArgs {
     /// Message size in bytes [default: 65536 for bw, 2 for lat, 8 for atomic]
     #[arg(short, long, value_parser = clap::value_parser!(u32).range(1..=2_147_483_647))]
     pub size: Option<u32>,
-    /// Sizes from 2 to 2^23 bytes
+    /// All sizes from 2 to 2^23 bytes (no address: that is --address). A server learns it from a client of ours;
+    /// beside ib_* programs give it at both ends
     #[arg(short, long, conflicts_with = "size")]
     pub all: bool,
-    /// Messages of each size [default: 1000; 5000 for write bw]
+    /// Messages of each size; a server takes over -n, -s, -a and -D of a client of ours [default: 1000; 5000 for
+    /// write bw]
     #[arg(short = 'n', long, value_parser = clap::value_parser!(u64).range(5..=100_000_000))]
     pub iters: Option<u64>,
     /// Run for so many seconds instead

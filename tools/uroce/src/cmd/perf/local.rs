@@ -6,7 +6,7 @@ use super::output::Form;
 use super::plan::Plan;
 use crate::cli::Global;
 use crate::exchange::channel::Channel;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::nic::Nics;
 use std::net::{IpAddr, Ipv4Addr};
@@ -28,19 +28,62 @@ pub fn run(plan: &Plan, nics: &Nics, form: Form, interrupt: &Interrupt) -> Resul
         let server = scope.spawn(|| one_end(there, server, server_plan, Form::Silent, interrupt));
         let done = one_end(here, client, plan.clone(), form, interrupt);
         let served = server.join().unwrap_or_else(|_| Err(Failure::test("the server thread died")));
-        if interrupt.is_set() { done } else { done.and(served) }
+        if interrupt.is_set() { done } else { first_cause(done, served) }
     })
 }
 
+/// An end that fails closes its channel, and the other one then says that its peer is gone: the first is the cause.
+fn first_cause(client: Result<(), Failure>, server: Result<(), Failure>) -> Result<(), Failure> {
+    match (client, server) {
+        (Err(client), Err(server)) if client.exit == Exit::Peer => Err(server),
+        (client, server) => client.and(server),
+    }
+}
+
 /// A datapath that the user names is taken; without one the two meet on a switch in the process, or
-/// with `--local udp` on the kernel's loopback interface.
-pub fn datapath(how: Local, global: &Global) -> DatapathChoice {
-    match (&global.datapath, how) {
-        (Some(named), _) => named.clone(),
-        (None, Local::Fabric) if global.pcap.is_some() => {
-            DatapathChoice::Loopback(LoopbackFabric::new())
+/// with `--local=udp` on the kernel's loopback interface.
+///
+/// # Errors
+/// Exit 2 for two that contradict each other.
+pub fn datapath(how: Option<Local>, global: &Global) -> Result<DatapathChoice, Failure> {
+    let wanted = match how {
+        Some(Local::Udp) => Some(DatapathChoice::Udp),
+        Some(Local::Fabric) => Some(switch(global)),
+        None => None,
+    };
+    match (global.datapath.clone(), wanted) {
+        (Some(named), Some(wanted)) if named.name() != wanted.name() => {
+            let (named, wanted) = (named.name(), wanted.name());
+            Err(Failure::usage(format!(
+                "--datapath {named} and --local={wanted} are two answers to one question"
+            ))
+            .help("give one of them: `--local` alone takes what --datapath names"))
         }
-        (None, Local::Fabric) => DatapathChoice::Loopback(LoopbackFabric::without_icrc()),
-        (None, Local::Udp) => DatapathChoice::Udp,
+        (Some(named), _) => Ok(named),
+        (None, wanted) => Ok(wanted.unwrap_or_else(|| switch(global))),
+    }
+}
+
+/// ICRCs cost time, and only a capture shows them.
+fn switch(global: &Global) -> DatapathChoice {
+    DatapathChoice::Loopback(match global.pcap {
+        Some(_) => LoopbackFabric::new(),
+        None => LoopbackFabric::without_icrc(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn v124_the_end_that_failed_first_tells_why() {
+        let (gone, broken) = (Failure::peer("gone"), Failure::test("broken"));
+        let shown = |client: &Failure, server: &Failure| {
+            first_cause(Err(client.clone()), Err(server.clone())).expect_err("both failed").what
+        };
+        assert_eq!(shown(&gone, &broken), "broken");
+        assert_eq!(shown(&broken, &gone), "broken");
+        assert_eq!(first_cause(Ok(()), Err(gone.clone())), Err(gone));
     }
 }

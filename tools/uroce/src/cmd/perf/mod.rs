@@ -19,7 +19,7 @@ use crate::cli::Global;
 use crate::exchange::channel::Channel;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::nic::{Nics, address_towards};
+use crate::nic::Nics;
 use crate::stop::Stop;
 use output::{Form, Output};
 use plan::Plan;
@@ -35,14 +35,16 @@ pub fn run(args: &PerfArgs, global: &Global) -> Result<(), Failure> {
     let interrupt = Interrupt::install();
     let form = if global.json || args.out_json { Form::Json } else { Form::Table };
     if let Some(how) = args.local {
-        let nics = Nics::new(global, local::datapath(how, global))?;
+        let nics = Nics::new(global, local::datapath(how, global)?)?;
         return local::run(&plan, &nics, form, &interrupt);
     }
     let nics = Nics::towards_peers(global)?;
     match &args.host {
         Some(host) => {
+            // A named device is opened first, so that one that is missing is told at once.
+            let named = nics.open_named_now()?;
             let channel = Channel::connect(host, args.port, &interrupt)?;
-            let context = nics.open(address_towards(channel.peer())?)?;
+            let context = nics.or_towards(named, channel.peer())?;
             one_end(context, channel, plan, form, &interrupt)
         }
         None => serve(plan, &nics, form, &interrupt),
@@ -52,8 +54,9 @@ pub fn run(args: &PerfArgs, global: &Global) -> Result<(), Failure> {
 fn serve(plan: Plan, nics: &Nics, form: Form, interrupt: &Interrupt) -> Result<(), Failure> {
     // A named device is opened first, so that a busy port is told at once; else the client decides.
     let named = nics.open_named_now()?;
+    let server = Channel::listen(plan.args.port)?;
     Output::new(form).waiting();
-    let channel = Channel::accept(plan.args.port, interrupt)?;
+    let channel = server.accept(interrupt)?;
     let context = match named {
         Some(context) => context,
         None => nics.open_on(channel.local()?)?,

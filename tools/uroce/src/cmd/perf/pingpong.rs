@@ -4,6 +4,7 @@ use super::args::Verb;
 use super::receiver::Receiver;
 use super::requester::post_one;
 use super::session::Session;
+use crate::exchange::channel::PeerState;
 use crate::latency::Latencies;
 use crate::peak::Times;
 use crate::stop::{Stop, Watch, failed};
@@ -94,10 +95,13 @@ pub fn run(
         None => Duration::ZERO,
     };
     let over = clock.is_over();
+    // A peer that has all of our messages, and whose we have, may close before its last acknowledgement is here.
+    let exchanged = pinged.sent >= iterations(session)
+        && pinged.received >= iterations(session)
+        && session.channel.peer_state() != PeerState::Silent;
     let done = match done {
         // In a timed run the two clocks do not end together.
-        Err(Stop::PeerDone) if over => Ok(()),
-        Err(Stop::Failed(_)) if over => Ok(()),
+        Err(Stop::PeerDone | Stop::Failed(_)) if over || exchanged => Ok(()),
         done => done,
     };
     (done, pinged)

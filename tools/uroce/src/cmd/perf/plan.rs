@@ -1,6 +1,7 @@
 //! A run, with defaults filled in and contradictions refused.
 
 use super::args::{Atomic, Connection, Metric, PerfArgs, Verb};
+use crate::exchange::perftest::Announced;
 use crate::failure::Failure;
 use std::time::Duration;
 use uroce_device::wire::Mtu;
@@ -61,6 +62,50 @@ impl Plan {
                 Verb::Write | Verb::Send => 1,
             },
             args: args.clone(),
+        })
+    }
+
+    /// What we tell a peer.
+    pub fn announced(&self) -> Announced {
+        let args = &self.args;
+        let count = args.duration.map_or(self.iters, u64::from);
+        Announced {
+            test: self.test_bits(),
+            all: args.all,
+            timed: args.duration.is_some(),
+            size: u32::try_from(self.largest()).unwrap_or(u32::MAX),
+            count: u32::try_from(count).unwrap_or(u32::MAX),
+        }
+    }
+
+    fn test_bits(&self) -> u8 {
+        let verb = self.args.verb as u8 | (self.args.metric as u8) << 2;
+        verb | (self.args.connection as u8) << 3 | u8::from(self.args.bidirectional) << 5
+    }
+
+    /// The plan of both ends, once a peer of ours has told its own: a server takes over how much the client sends.
+    ///
+    /// # Errors
+    /// Exit 4 if the peer runs another test; exit 2 if what it runs does not go with our other arguments.
+    pub fn agreed(&self, theirs: &Announced, is_client: bool) -> Result<Plan, Failure> {
+        if theirs.test != self.test_bits() {
+            return Err(Failure::peer("the peer runs another test than this end")
+                .help("give both ends the same operation, bw or lat, -c and -b"));
+        }
+        if is_client {
+            return Ok(self.clone());
+        }
+        if theirs.size == 0 || theirs.size > i32::MAX as u32 || theirs.count == 0 {
+            return Err(Failure::peer("the peer announces a test that there is not")
+                .help("run the same version of this program at both ends"));
+        }
+        let sized = !theirs.all && self.args.verb != Verb::Atomic;
+        Plan::new(&PerfArgs {
+            all: theirs.all,
+            size: sized.then_some(theirs.size),
+            iters: (!theirs.timed).then_some(theirs.count.into()),
+            duration: theirs.timed.then_some(theirs.count),
+            ..self.args.clone()
         })
     }
 
@@ -352,6 +397,26 @@ mod tests {
             let failure = plan(flags).expect_err(flags);
             assert_eq!(failure.exit, Exit::Usage, "{flags}");
         }
+    }
+
+    #[test]
+    fn v125_a_server_takes_over_what_the_client_sends() {
+        let server = plan("write bw").expect("fine");
+        let agreed = |flags| server.agreed(&plan(flags).expect("fine").announced(), false);
+        let all = agreed("write bw -a -n 10").expect("the same test");
+        assert_eq!((all.sizes.len(), all.largest(), all.iters), (23, 1 << 23, 10));
+        let timed = agreed("write bw -s 100 -D 3").expect("the same test");
+        assert_eq!(
+            (timed.sizes.as_slice(), timed.duration),
+            (&[100][..], Some(Duration::from_secs(3)))
+        );
+        for other in ["read bw", "write lat", "write bw -c UC", "write bw -b"] {
+            assert_eq!(agreed(other).expect_err(other).exit, Exit::Peer);
+        }
+        let client = plan("write bw -s 8").expect("fine");
+        assert_eq!(client.agreed(&server.announced(), true).expect("fine").sizes, [8]);
+        let atomic = plan("atomic bw").expect("fine");
+        assert!(atomic.agreed(&atomic.announced(), false).is_ok());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::args::{Connection, Verb};
 use super::buffers::Buffers;
 use super::plan::Plan;
 use crate::exchange::channel::{Channel, INTRODUCTION, stranger};
-use crate::exchange::perftest::{self, Keys, Measured};
+use crate::exchange::perftest::{self, Announced, Keys, Measured};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::usage::{Setup, Usage, resident_bytes};
@@ -80,7 +80,10 @@ impl Session {
         interrupt: &Interrupt,
     ) -> Result<Session, Failure> {
         channel.set_patience(Some(INTRODUCTION));
-        let mtu = agree(&context, &channel, &plan)?;
+        let (mtu, announced) = agree(&context, &channel, &plan)?;
+        if let Some(announced) = announced {
+            plan = plan.agreed(&announced, channel.is_client())?;
+        }
         plan.limit_to(mtu)?;
         let pd = context.alloc_pd().map_err(Failure::environment)?;
         let buffers = Buffers::new(&pd, &plan)?;
@@ -125,7 +128,7 @@ impl Session {
     }
 
     fn keys_of(&self, index: u32, qp: &QueuePair) -> Keys {
-        let Endpoint { gid, qpn, psn } = qp.endpoint();
+        let Endpoint { gid, qpn, psn, .. } = qp.endpoint();
         Keys {
             lid: 0,
             out_reads: self.plan.outs.into(),
@@ -229,8 +232,12 @@ impl Session {
     }
 }
 
-/// Versions, constants, MTU. The smaller MTU counts.
-fn agree(context: &Context, channel: &Channel, plan: &Plan) -> Result<Mtu, Failure> {
+/// Versions, constants, MTU, and what a peer of ours runs. The smaller MTU counts.
+fn agree(
+    context: &Context,
+    channel: &Channel,
+    plan: &Plan,
+) -> Result<(Mtu, Option<Announced>), Failure> {
     let active = context.query_port().active_mtu;
     let mine = plan.mtu.unwrap_or(active);
     if mine > active {
@@ -244,8 +251,8 @@ fn agree(context: &Context, channel: &Channel, plan: &Plan) -> Result<Mtu, Failu
             mine.bytes() + 80
         )));
     }
-    let version = channel.swap(&perftest::version_record())?;
-    let version = perftest::decode_version(&version).map_err(stranger)?;
+    let record = channel.swap(&perftest::version_record(&plan.announced()))?;
+    let version = perftest::decode_version(&record).map_err(stranger)?;
     if version != perftest::VERSION {
         tracing::warn!(%version, "the peer speaks another version of the exchange than {}", perftest::VERSION);
     }
@@ -253,7 +260,8 @@ fn agree(context: &Context, channel: &Channel, plan: &Plan) -> Result<Mtu, Failu
     channel.swap(&CACHE_LINE.to_be_bytes())?;
     let theirs = channel.swap(&perftest::mtu_record(mine.code()))?;
     let theirs = perftest::decode_mtu(theirs).map_err(stranger)?;
-    Ok(Mtu::from_code(theirs).map_or(mine, |theirs| theirs.min(mine)))
+    let mtu = Mtu::from_code(theirs).map_or(mine, |theirs| theirs.min(mine));
+    Ok((mtu, Announced::decode(&record)))
 }
 
 /// The objects of a run.

@@ -84,10 +84,24 @@ impl PingpongArgs {
         if self.kind == Kind::Ud { uroce_verbs::GRH_AREA_LEN } else { 0 }
     }
 
+    /// What cannot be, whatever the link.
+    ///
+    /// # Errors
+    /// Exit 2 for an MTU that does not exist, or a datagram that fits none.
+    pub fn check(&self) -> Result<(), Failure> {
+        self.path_mtu()?;
+        let (message, most) = (self.message(), Mtu::M4096.bytes());
+        if self.kind == Kind::Ud && message > most {
+            return Err(Failure::usage(format!("no datagram has {message} bytes: {most} at most"))
+                .help("use -s 1024, or another kind than ud"));
+        }
+        Ok(())
+    }
+
     /// The path MTU, checked.
     ///
     /// # Errors
-    /// Exit 2 for one that does not exist, or a datagram that does not fit.
+    /// Exit 2 for one that does not exist.
     pub fn path_mtu(&self) -> Result<Mtu, Failure> {
         Mtu::from_bytes(self.mtu).ok_or_else(|| {
             Failure::usage(format!("there is no path MTU of {} bytes", self.mtu))

@@ -12,7 +12,7 @@ use crate::exchange::channel::Channel;
 use crate::exchange::pingpong::Destination;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::nic::{Nics, address_towards};
+use crate::nic::Nics;
 use crate::report::{json, out};
 use crate::stop::Stop;
 use args::Kind;
@@ -31,7 +31,7 @@ const STAY: Duration = Duration::from_millis(300);
 /// # Errors
 /// See the exit codes.
 pub fn run(args: &PingpongArgs, global: &Global) -> Result<(), Failure> {
-    args.path_mtu()?;
+    args.check()?;
     let interrupt = Interrupt::install();
     let nics = Nics::towards_peers(global)?;
     let (context, channel) = meet(args, &nics, &interrupt)?;
@@ -40,6 +40,7 @@ pub fn run(args: &PingpongArgs, global: &Global) -> Result<(), Failure> {
     end.exchange(&channel)?;
     show_remote(&end, global);
     let (ended, played) = play::run(&end, &channel, &interrupt);
+    let ended = ended.map_err(|stop| other_kind(stop, &context));
     if played.completions() > 0 {
         show_result(args, &played, &end, global, ended.is_err());
     }
@@ -54,14 +55,16 @@ fn meet(
     nics: &Nics,
     interrupt: &Interrupt,
 ) -> Result<(Context, Channel), Failure> {
+    // A named device is opened first, so that one that is missing is told at once.
+    let named = nics.open_named_now()?;
     if let Some(host) = &args.host {
         let channel = Channel::connect(host, args.port, interrupt)?;
-        let context = nics.open(address_towards(channel.peer())?)?;
+        let context = nics.or_towards(named, channel.peer())?;
         return Ok((context, channel));
     }
-    let named = nics.open_named_now()?;
+    let server = Channel::listen(args.port)?;
     eprintln!("waiting for a client on TCP port {}", args.port);
-    let channel = Channel::accept(args.port, interrupt)?;
+    let channel = server.accept(interrupt)?;
     let context = match named {
         Some(context) => context,
         None => nics.open_on(channel.local()?)?,
@@ -121,6 +124,17 @@ fn show_result(args: &PingpongArgs, played: &Played, end: &End, global: &Global,
         let figures = (times.min(), times.percentile(50.0), times.percentile(99.0), times.max());
         let (min, median, p99, max) = figures;
         out(&format!("usec/iter: min {min:.2}, median {median:.2}, 99% {p99:.2}, max {max:.2}\n"));
+    }
+}
+
+/// A peer of another kind is silent, but what it sent was dropped here for that very reason.
+fn other_kind(stop: Stop, context: &Context) -> Stop {
+    match context.counter("drop_service_mismatch") {
+        Some(1..) if !matches!(stop, Stop::Interrupted) => {
+            let failure = Failure::peer("the peer runs another kind of pingpong than this end");
+            failure.help("give both ends the same one: rc, uc, ud or srq").into()
+        }
+        _ => stop,
     }
 }
 

@@ -1,5 +1,6 @@
 //! The flags of `uroce rping`: those of `rping`, with the same letters.
 
+use crate::report::out;
 use clap::{ArgGroup, Args};
 use std::net::IpAddr;
 
@@ -44,4 +45,14 @@ pub struct RpingArgs {
     /// Call from this address of the machine (client)
     #[arg(short = 'I', long, value_name = "IP")]
     pub source: Option<IpAddr>,
+    /// Stdout is for the one JSON object.
+    #[arg(skip)]
+    pub json: bool,
+}
+
+impl RpingArgs {
+    /// Prints the data of a ping.
+    pub fn say(&self, line: &str) {
+        if self.json { eprint!("{line}") } else { out(line) }
+    }
 }

@@ -5,7 +5,6 @@ use super::end::{End, parameters};
 use super::text;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::report::out;
 use crate::stop::Stop;
 use std::net::SocketAddr;
 use uroce_verbs::{CmId, EventChannel, PortSpace};
@@ -77,7 +76,7 @@ fn once(
         );
     }
     if args.verbose {
-        out(&format!("ping data: {}\n", text::shown(&back)));
+        args.say(&format!("ping data: {}\n", text::shown(&back)));
     }
     Ok(())
 }

@@ -7,13 +7,16 @@ use crate::stop::{Stop, failed};
 use std::time::{Duration, Instant};
 use uroce_verbs::{
     Access, CmEvent, CmEventKind, CmId, CompletionQueue, ConnParam, EventChannel, MemoryRegion,
-    ProtectionDomain, QpType, QueuePair, RecvWr, RemoteSlice, SendWr, WcOpcode, WorkCompletion,
+    ProtectionDomain, QpType, QueuePair, RecvWr, RejReason, RemoteSlice, SendWr, WcOpcode,
+    WorkCompletion,
 };
 
 /// How long one look for completions or events takes.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long a connection that failed may take to say why.
 const GRACE: Duration = Duration::from_secs(2);
+/// When a peer that does not answer is worth a word.
+const SOON: Duration = Duration::from_secs(2);
 /// Send and receive requests, as in rping.
 const DEPTH: u32 = 16;
 
@@ -182,16 +185,30 @@ impl<'a> End<'a> {
         failed(done).into()
     }
 
-    /// Waits until the connection stands.
+    /// Waits until the connection stands, and says so if that takes long.
     ///
     /// # Errors
     /// Exit 4 for a peer that refuses or does not answer.
     pub fn established(&self, peer: &str) -> Result<(), Failure> {
+        let start = Instant::now();
+        let mut told = false;
         loop {
-            match wait_event(self.channel, self.interrupt)?.kind {
-                CmEventKind::Established { .. } => return Ok(()),
-                CmEventKind::AddrResolved | CmEventKind::RouteResolved => {}
-                other => return Err(refused(peer, &other)),
+            if self.interrupt.is_set() {
+                return Err(Failure::interrupted());
+            }
+            match self.channel.next_event(Some(LOOK)).map_err(Failure::environment)? {
+                Some(event) => match event.kind {
+                    CmEventKind::Established { .. } => return Ok(()),
+                    CmEventKind::AddrResolved | CmEventKind::RouteResolved => {}
+                    other => return Err(refused(peer, &other)),
+                },
+                None if !told && start.elapsed() >= SOON => {
+                    eprintln!(
+                        "no answer from {peer} yet; it is asked again for half a minute (Ctrl-C stops)"
+                    );
+                    told = true;
+                }
+                None => {}
             }
         }
     }
@@ -235,12 +252,30 @@ pub fn wait_event(channel: &EventChannel, interrupt: &Interrupt) -> Result<CmEve
     }
 }
 
+/// What to do about a refusal; `None`: only the peer knows.
+fn remedy(reason: RejReason) -> Option<&'static str> {
+    match reason {
+        RejReason::INVALID_SERVICE_ID => {
+            Some("start the server first: `uroce rping -s`, or `rping -s`, with the same -p")
+        }
+        RejReason::INVALID_MTU => Some(
+            "the network interface of the peer has a smaller MTU than ours, and it does not say which: \
+             give both the same with `ip link set DEV mtu`, or call from an address on a link with less",
+        ),
+        RejReason::STALE_CONNECTION => Some(
+            "the peer has a connection of an earlier run that is not over: try again in some seconds",
+        ),
+        RejReason::NO_RESOURCES => Some("more callers wait there than the server takes: try again"),
+        _ => None,
+    }
+}
+
 /// What an event means that is no "established".
 fn refused(peer: &str, kind: &CmEventKind) -> Failure {
     match kind {
         CmEventKind::Rejected { reason, .. } => {
-            Failure::peer(format!("{peer} refused the connection: {reason}"))
-                .help("start the server first: `uroce rping -s`, or `rping -s`, with the same -p")
+            let refused = Failure::peer(format!("{peer} refused the connection: {reason}"));
+            remedy(*reason).into_iter().fold(refused, Failure::help)
         }
         CmEventKind::Unreachable => Failure::peer(format!("{peer} does not answer")).help(
             "is there a RoCE device on that address, and does no firewall drop UDP port 4791?",

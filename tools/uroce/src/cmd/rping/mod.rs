@@ -28,6 +28,7 @@ const STAY: Duration = Duration::from_millis(300);
 /// # Errors
 /// See the exit codes.
 pub fn run(args: &RpingArgs, global: &Global) -> Result<(), Failure> {
+    let args = &RpingArgs { json: global.json, ..args.clone() };
     let interrupt = Interrupt::install();
     let nics = Nics::towards_peers(global)?;
     let host = args.host.as_deref().map(|host| lookup(host, args.port)).transpose()?;
@@ -55,7 +56,7 @@ fn lookup(host: &str, port: u16) -> Result<SocketAddr, Failure> {
     match found {
         Ok(Some(address)) => Ok(address),
         Ok(None) => Err(Failure::usage(format!("{host} has no address"))),
-        Err(error) => Err(Failure::usage(format!("{host} is no address that is known: {error}"))),
+        Err(error) => Err(crate::exchange::channel::unknown_host(host, &error)),
     }
 }
 

@@ -5,7 +5,6 @@ use super::end::{End, parameters, wait_event};
 use super::text;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::report::out;
 use crate::stop::Stop;
 use uroce_verbs::{CmEventKind, CmId, EventChannel, PortSpace};
 
@@ -74,7 +73,7 @@ fn pong(args: &RpingArgs, end: &End<'_>) -> Result<(), Stop> {
     let mut data = vec![0; length];
     end.data.read(0, &mut data).map_err(Failure::test)?;
     if args.verbose {
-        out(&format!("server ping data: {}\n", text::shown(&data)));
+        args.say(&format!("server ping data: {}\n", text::shown(&data)));
     }
     end.advertise(&end.data)?;
     let target = end.hear()?;

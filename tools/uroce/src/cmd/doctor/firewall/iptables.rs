@@ -1,21 +1,34 @@
 //! The rules of iptables, from `iptables-save -t filter`.
 
-use super::verdict::{Applies, Chain, Packet, Rule, Verdict};
+use super::verdict::{Applies, Chain, Packet, Rule, Verdict, Way};
 
-/// The chain INPUT with its rules, if there is one; `insert` is the command that adds a rule to it.
-pub fn input_chain(text: &str, insert: &'static str, packet: &Packet) -> Option<Chain> {
-    let policy = text.lines().find_map(|line| line.strip_prefix(":INPUT "))?;
-    let rules = text.lines().filter_map(|line| line.strip_prefix("-A INPUT"));
+/// The chains INPUT and OUTPUT with their rules, as far as they are there; `insert` is the command that adds a rule.
+pub fn chains(text: &str, insert: &'static str, packet: &Packet) -> Vec<Chain> {
+    let both = [(Way::In, "INPUT"), (Way::Out, "OUTPUT")];
+    both.into_iter().filter_map(|(way, name)| chain(text, insert, packet, (way, name))).collect()
+}
+
+fn chain(
+    text: &str,
+    insert: &'static str,
+    packet: &Packet,
+    (way, name): (Way, &str),
+) -> Option<Chain> {
+    let start = format!(":{name} ");
+    let policy = text.lines().find_map(|line| line.strip_prefix(&start))?;
+    let start = format!("-A {name}");
+    let rules = text.lines().filter_map(|line| line.strip_prefix(&start));
     Some(Chain {
-        name: "INPUT".to_owned(),
+        way,
+        name: name.to_owned(),
         insert,
         accept: "-p udp --dport {port} -j ACCEPT",
         drops: policy.starts_with("DROP"),
-        rules: rules.map(|line| rule(line, packet)).collect(),
+        rules: rules.map(|line| rule(line, packet, &start)).collect(),
     })
 }
 
-fn rule(line: &str, packet: &Packet) -> Rule {
+fn rule(line: &str, packet: &Packet, start: &str) -> Rule {
     let words: Vec<&str> = line.split_whitespace().collect();
     let (mut applies, mut verdict, mut at) = (Applies::Yes, Verdict::GoOn, 0);
     while let Some((&word, negated)) =
@@ -31,7 +44,7 @@ fn rule(line: &str, packet: &Packet) -> Rule {
             "!" => (Some(true), 1),
             "-m" => (Some(true), 2),
             "-p" => (Some(matches!(value, "udp" | "all")), 2),
-            "-i" => (Some(matches_interface(value, &packet.netdev)), 2),
+            "-i" | "-o" => (Some(matches_interface(value, &packet.netdev)), 2),
             "--dport" => (Some(has_port(value, packet.port)), 2),
             "--dports" => (Some(value.split(',').any(|part| has_port(part, packet.port))), 2),
             "--ctstate" | "--state" => (Some(value.split(',').any(|state| state == "NEW")), 2),
@@ -45,7 +58,7 @@ fn rule(line: &str, packet: &Packet) -> Rule {
         });
         at += used;
     }
-    Rule { applies, verdict, text: format!("rule \"-A INPUT{line}\"") }
+    Rule { applies, verdict, text: format!("rule \"{start}{line}\"") }
 }
 
 fn target(name: &str) -> Verdict {
@@ -88,7 +101,7 @@ mod tests {
             "# Generated\n*filter\n:INPUT {policy} [0:0]\n:FORWARD DROP [0:0]\n{rules}COMMIT\n"
         );
         let packet = Packet { port: 4791, netdev: "eth0".to_owned() };
-        input_chain(&text, "iptables -I", &packet).expect("an INPUT chain").judge()
+        chains(&text, "iptables -I", &packet).first().expect("an INPUT chain").judge()
     }
 
     const USUAL: [&str; 3] = [
@@ -113,6 +126,16 @@ mod tests {
     }
 
     #[test]
+    fn rules_on_the_way_out_are_judged_by_their_own_chain() {
+        let text = ":INPUT ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n-A OUTPUT -o eth0 -p udp -m udp --dport 4791 -j DROP\n";
+        let packet = Packet { port: 4791, netdev: "eth0".to_owned() };
+        let found = chains(text, "iptables -I", &packet);
+        assert_eq!(found.iter().map(|chain| chain.way).collect::<Vec<_>>(), [Way::In, Way::Out]);
+        assert_eq!(found[0].judge(), Judgement::Open);
+        assert!(matches!(found[1].judge(), Judgement::Blocked(rule) if rule.contains("-A OUTPUT")));
+    }
+
+    #[test]
     fn negation_turns_a_condition_round() {
         assert_eq!(judge("ACCEPT", &["! -i eth0 -j DROP"]), Judgement::Open);
         assert!(matches!(judge("ACCEPT", &["! -i eth1 -j DROP"]), Judgement::Blocked(_)));
@@ -124,7 +147,7 @@ mod tests {
         let source = "-s 10.0.0.0/8 -p udp -m udp --dport 4791 -j ACCEPT";
         assert!(matches!(judge("DROP", &[source]), Judgement::Unclear(_)));
         assert!(matches!(judge("ACCEPT", &["-j ufw-before-input"]), Judgement::Unclear(_)));
-        assert_eq!(input_chain("", "", &Packet { port: 1, netdev: String::new() }), None);
+        assert_eq!(chains("", "", &Packet { port: 1, netdev: String::new() }), []);
     }
 
     proptest! {
@@ -132,8 +155,8 @@ mod tests {
         fn any_rule_is_read_without_panic(line in "[-!a-zA-Z0-9:,+ ]{0,60}") {
             let text = format!(":INPUT ACCEPT [0:0]\n-A INPUT {line}\n");
             let packet = Packet { port: 4791, netdev: "eth0".to_owned() };
-            let chain = input_chain(&text, "iptables -I", &packet).expect("an INPUT chain");
-            prop_assert_eq!(chain.rules.len(), 1);
+            let chains = chains(&text, "iptables -I", &packet);
+            prop_assert_eq!(chains.first().map(|chain| chain.rules.len()), Some(1));
         }
     }
 }

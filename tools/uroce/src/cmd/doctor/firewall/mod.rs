@@ -1,4 +1,4 @@
-//! Whether this host's firewall lets RoCE in. Best effort: what it cannot decide, it says.
+//! Whether this host's firewall lets RoCE in and out. Best effort: what it cannot decide, it says.
 
 mod iptables;
 mod nft;
@@ -8,7 +8,7 @@ use super::finding::Finding;
 use super::subject::Subject;
 use std::io::ErrorKind;
 use std::process::Command;
-use verdict::{Chain, Judgement, Packet};
+use verdict::{Chain, Judgement, Packet, Way};
 
 /// Asks nft and iptables for their rules.
 pub fn examine(subject: &Subject) -> Finding {
@@ -21,10 +21,10 @@ pub fn examine(subject: &Subject) -> Finding {
     let iptables = rules(program, &["-t", "filter"]);
     let mut chains = Vec::new();
     if let Seen::Rules(text) = &nft {
-        chains.extend(nft::input_chains(text, &packet));
+        chains.extend(nft::chains(text, &packet));
     }
     if let Seen::Rules(text) = &iptables {
-        chains.extend(iptables::input_chain(text, insert, &packet));
+        chains.extend(iptables::chains(text, insert, &packet));
     }
     report(&chains, &[("nft", nft), (program, iptables)], &packet)
 }
@@ -56,11 +56,12 @@ fn report(chains: &[Chain], seen: &[(&str, Seen)], packet: &Packet) -> Finding {
     let judged: Vec<_> = chains.iter().map(|chain| (chain, chain.judge())).collect();
     let first = |wanted: fn(&Judgement) -> bool| judged.iter().find(|(_, found)| wanted(found));
     if let Some((chain, Judgement::Blocked(by))) = first(|j| matches!(j, Judgement::Blocked(_))) {
-        let what = format!("UDP {port} is dropped by {by} in {}", chain.name);
+        let what = format!("UDP {port} is dropped {} by {by} in {}", words(chain.way), chain.name);
         return Finding::problem("firewall", what).repair(chain.opening(port));
     }
     if let Some((chain, Judgement::Unclear(by))) = first(|j| matches!(j, Judgement::Unclear(_))) {
-        let what = format!("UDP {port} may be dropped: cannot decide {by} in {}", chain.name);
+        let way = words(chain.way);
+        let what = format!("UDP {port} may be dropped {way}: cannot decide {by} in {}", chain.name);
         return Finding::note("firewall", what).repair(chain.opening(port));
     }
     let refused = seen.iter().find_map(|(program, seen)| match seen {
@@ -74,7 +75,14 @@ fn report(chains: &[Chain], seen: &[(&str, Seen)], packet: &Packet) -> Finding {
         let what = "cannot see rules, if there are any: neither nft nor iptables is installed";
         return Finding::note("firewall", what);
     }
-    Finding::ok("firewall", format!("no rule here drops UDP {port}"))
+    Finding::ok("firewall", format!("no rule here drops UDP {port}, neither way"))
+}
+
+fn words(way: Way) -> &'static str {
+    match way {
+        Way::In => "on its way in",
+        Way::Out => "on its way out",
+    }
 }
 
 #[cfg(test)]
@@ -87,7 +95,7 @@ mod tests {
     }
 
     fn of_nft(text: &str) -> Finding {
-        let chains = nft::input_chains(text, &packet());
+        let chains = nft::chains(text, &packet());
         report(&chains, &[("nft", Seen::Rules(text.to_owned()))], &packet())
     }
 
@@ -114,6 +122,21 @@ mod tests {
         assert_eq!(
             finding.repair.as_deref(),
             Some("sudo nft insert rule inet filter input udp dport 4791 accept")
+        );
+    }
+
+    #[test]
+    fn a_rule_on_the_way_out_is_a_problem_too() {
+        let text = r#"{"nftables": [
+            {"chain": {"family": "inet", "table": "f", "name": "out", "hook": "output", "policy": "accept"}},
+            {"rule": {"family": "inet", "table": "f", "chain": "out", "handle": 4, "expr": [
+                {"match": {"op": "==", "left": {"payload": {"protocol": "udp", "field": "dport"}},
+                           "right": 4791}}, {"drop": null}]}}]}"#;
+        let finding = of_nft(text);
+        assert!(finding.state == State::Problem && finding.what.contains("way out"), "{finding}");
+        assert_eq!(
+            finding.repair.as_deref(),
+            Some("sudo nft insert rule inet f out udp dport 4791 accept")
         );
     }
 

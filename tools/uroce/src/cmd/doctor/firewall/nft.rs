@@ -1,21 +1,26 @@
 //! The rules of nftables, from `nft -j list ruleset` (libnftables-json(5)).
 
-use super::verdict::{Applies, Chain, Packet, Rule, Verdict};
+use super::verdict::{Applies, Chain, Packet, Rule, Verdict, Way};
 use serde_json::Value;
 
-/// The base chains on the way in, with their rules.
-pub fn input_chains(json: &str, packet: &Packet) -> Vec<Chain> {
+/// The base chains that packets of this host pass, with their rules.
+pub fn chains(json: &str, packet: &Packet) -> Vec<Chain> {
     let document: Value = serde_json::from_str(json).unwrap_or_default();
     let objects = document["nftables"].as_array().map(Vec::as_slice).unwrap_or_default();
     let chains = objects.iter().map(|object| &object["chain"]);
-    let inward = |chain: &&Value| {
-        let hook = chain["hook"].as_str();
-        matches!(hook, Some("input" | "prerouting" | "ingress"))
-    };
-    chains.filter(inward).map(|chain| read(chain, objects, packet)).collect()
+    let based = chains.filter_map(|chain| Some((way(chain)?, chain)));
+    based.map(|(way, chain)| read(way, chain, objects, packet)).collect()
 }
 
-fn read(chain: &Value, objects: &[Value], packet: &Packet) -> Chain {
+fn way(chain: &Value) -> Option<Way> {
+    match chain["hook"].as_str()? {
+        "input" | "prerouting" | "ingress" => Some(Way::In),
+        "output" | "postrouting" | "egress" => Some(Way::Out),
+        _ => None,
+    }
+}
+
+fn read(way: Way, chain: &Value, objects: &[Value], packet: &Packet) -> Chain {
     let here = |rule: &&Value| {
         ["family", "table"].iter().all(|key| rule[key] == chain[key])
             && rule["chain"] == chain["name"]
@@ -23,6 +28,7 @@ fn read(chain: &Value, objects: &[Value], packet: &Packet) -> Chain {
     let rules = objects.iter().map(|object| &object["rule"]).filter(here);
     let word = |key| chain[key].as_str().unwrap_or("?");
     Chain {
+        way,
         name: format!("{} {} {}", word("family"), word("table"), word("name")),
         insert: "nft insert rule",
         accept: "udp dport {port} accept",
@@ -94,7 +100,7 @@ fn subject(left: &Value) -> Subject {
         (Some("tcp" | "sctp" | "dccp" | "icmp" | "icmpv6"), _, _) => Subject::ForeignPort,
         (Some("ip"), Some("protocol"), _) | (Some("ip6"), Some("nexthdr"), _) => Subject::Protocol,
         (_, _, Some("l4proto")) => Subject::Protocol,
-        (_, _, Some("iifname" | "iif")) => Subject::Interface,
+        (_, _, Some("iifname" | "iif" | "oifname" | "oif")) => Subject::Interface,
         _ if left["ct"]["key"] == "state" => Subject::Connection,
         _ => Subject::Other,
     }
@@ -144,7 +150,7 @@ mod tests {
         let rule = |expr| json!({"rule": {"family": "inet", "table": "f", "chain": "in", "handle": 7, "expr": expr}});
         objects.extend(rules.iter().map(rule));
         let packet = Packet { port: 4791, netdev: "eth0".to_owned() };
-        let chains = input_chains(&json!({ "nftables": objects }).to_string(), &packet);
+        let chains = chains(&json!({ "nftables": objects }).to_string(), &packet);
         assert_eq!(chains.len(), 1);
         chains[0].judge()
     }
@@ -172,6 +178,17 @@ mod tests {
     }
 
     #[test]
+    fn each_hook_has_its_way() {
+        let hook =
+            |hook| json!({"nftables": [{"chain": {"name": "c", "hook": hook, "policy": "drop"}}]});
+        let packet = Packet { port: 4791, netdev: "eth0".to_owned() };
+        let ways = |name| chains(&hook(name).to_string(), &packet).first().map(|chain| chain.way);
+        assert_eq!([ways("input"), ways("prerouting")], [Some(Way::In); 2]);
+        assert_eq!([ways("output"), ways("postrouting")], [Some(Way::Out); 2]);
+        assert_eq!(ways("forward"), None, "packets between other hosts");
+    }
+
+    #[test]
     fn a_rule_for_the_port_blocks() {
         let blocked = judge("accept", &[port("udp", 4791.into(), "drop")]);
         assert_eq!(blocked, Judgement::Blocked("rule 7".to_owned()));
@@ -190,7 +207,7 @@ mod tests {
         #[test]
         fn any_text_is_read_without_panic(text in ".{0,80}") {
             let packet = Packet { port: 4791, netdev: String::new() };
-            prop_assert!(input_chains(&text, &packet).is_empty());
+            prop_assert!(chains(&text, &packet).is_empty());
         }
     }
 }

@@ -1,11 +1,20 @@
 //! What a chain of rules does with a RoCE packet.
 
-/// The packet in question: to our port, by our interface, the first of its kind.
+/// Which way a packet goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// From a peer to this host.
+    In,
+    /// From this host to a peer.
+    Out,
+}
+
+/// The packet in question: to RoCE's port, by our interface, the first of its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packet {
     /// UDP destination port.
     pub port: u16,
-    /// The interface that it comes in by.
+    /// The interface that it comes in or goes out by.
     pub netdev: String,
 }
 
@@ -44,9 +53,11 @@ pub struct Rule {
     pub text: String,
 }
 
-/// A chain of rules on the way in.
+/// A chain of rules that packets of one way pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {
+    /// The way of those packets.
+    pub way: Way,
     /// Table and name, as the program wants them.
     pub name: String,
     /// The command that adds a rule to its front, up to the rule.
@@ -62,7 +73,7 @@ pub struct Chain {
 /// The result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Judgement {
-    /// It comes in.
+    /// It passes.
     Open,
     /// It is dropped, by this.
     Blocked(String),
@@ -101,7 +112,7 @@ impl Chain {
         }
     }
 
-    /// The command that lets packets to `port` in.
+    /// The command that lets packets to `port` pass.
     pub fn opening(&self, port: u16) -> String {
         let accept = self.accept.replace("{port}", &port.to_string());
         format!("sudo {} {} {accept}", self.insert, self.name)
@@ -119,7 +130,8 @@ mod tests {
 
     fn judge(drops: bool, rules: &[(Applies, Verdict)]) -> Judgement {
         let rules = rules.iter().map(|&(applies, verdict)| rule(applies, verdict)).collect();
-        Chain { name: "input".to_owned(), insert: "nft", accept: "", drops, rules }.judge()
+        Chain { way: Way::In, name: "input".to_owned(), insert: "nft", accept: "", drops, rules }
+            .judge()
     }
 
     #[test]

@@ -1,0 +1,178 @@
+//! What is recorded of a packet.
+
+use std::borrow::Cow;
+use std::time::{Duration, SystemTime};
+
+use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
+use pcap_file::pcapng::{PcapNgBlock, PcapNgWriter};
+use uroce_wire::{Flow, FlowIcrc, IcrcVerdict};
+
+use super::file::PcapFile;
+use super::frame::{self, Headers, MAX_HEADERS};
+use crate::packet::{Fate, IpId, RxPacket};
+use crate::route::Route;
+use crate::sys::udp::RECV_ROOM;
+
+/// Beside a received packet whose identification nobody knows.
+const NO_ID: &str = "no IPv4 identification makes the ICRC right: recorded as 0";
+
+/// Which way a captured packet went, as the capturing device saw it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// It arrived.
+    Inbound,
+    /// It was sent.
+    Outbound,
+}
+
+/// Makes blocks of packets.
+pub(super) struct Recorder {
+    pub(super) blocks: PcapNgWriter<Vec<u8>>,
+    frame: Vec<u8>,
+    icrc: FlowIcrc,
+    /// The identification of the last packet that hid it.
+    last_id: u16,
+}
+
+impl Recorder {
+    pub(super) fn new(blocks: PcapNgWriter<Vec<u8>>) -> Self {
+        let frame = Vec::with_capacity(MAX_HEADERS + RECV_ROOM);
+        Self { blocks, frame, icrc: FlowIcrc::default(), last_id: 0 }
+    }
+
+    /// Adds the packet; false if it cannot be one.
+    fn packet(&mut self, at: &At, headers: &Headers, payload: &[u8], comments: &[&str]) -> bool {
+        if frame::build(headers, payload, &mut self.frame).is_none() {
+            return false;
+        }
+        self.put(at, headers.dst.ip().is_multicast(), comments)
+    }
+
+    /// Adds a block of the frame.
+    fn put(&mut self, at: &At, to_group: bool, comments: &[&str]) -> bool {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let length = self.frame.len() as u32;
+        let flags = EnhancedPacketOption::Flags(flags(at.direction, to_group));
+        let comments =
+            comments.iter().map(|text| EnhancedPacketOption::Comment(Cow::Borrowed(text)));
+        let block = EnhancedPacketBlock {
+            interface_id: at.interface,
+            timestamp: now.unwrap_or(Duration::ZERO),
+            original_len: length,
+            data: Cow::Borrowed(&self.frame),
+            options: std::iter::once(flags).chain(comments).collect(),
+        };
+        // It goes to memory, on an interface of this file.
+        self.blocks.write_block(&block.into_block()).is_ok()
+    }
+
+    /// The identification that makes the ICRC right, where the datapath does not see it.
+    fn id_of(&mut self, packet: &RxPacket<'_>) -> Option<u16> {
+        let IpId::Hidden(place) = packet.ip_id else {
+            return Some(packet.ip_id.known_or_zero());
+        };
+        let flow = Flow {
+            src: packet.src.ip(),
+            dst: packet.dst.ip(),
+            src_port: packet.src.port(),
+            dst_port: packet.dst.port(),
+        };
+        let likely = if place == 0 { self.last_id } else { self.last_id.wrapping_add(1) };
+        match self.icrc.recover(&flow, &[likely], packet.payload) {
+            IcrcVerdict::Predicted(id) | IcrcVerdict::Solved(id) => {
+                self.last_id = id;
+                Some(id)
+            }
+            IcrcVerdict::Valid => Some(0),
+            IcrcVerdict::Bad => None,
+        }
+    }
+}
+
+/// Where a record belongs.
+struct At {
+    interface: u32,
+    direction: Direction,
+}
+
+/// Records the packets of one interface of a [`PcapFile`].
+#[derive(Debug, Clone)]
+pub struct PcapWriter {
+    file: PcapFile,
+    interface: u32,
+}
+
+impl PcapWriter {
+    pub(super) fn new(file: PcapFile, interface: u32) -> Self {
+        Self { file, interface }
+    }
+
+    /// Records a packet that is sent along `route` with IPv4 identification `id`, and what there is to say
+    /// about it.
+    pub fn sent(&self, route: &Route, id: u16, payload: &[u8], comment: Option<&str>) {
+        let headers = Headers {
+            src: route.src,
+            dst: route.dst,
+            traffic_class: route.traffic_class,
+            hop_limit: route.hop_limit.max(1),
+            id,
+        };
+        let at = self.at(Direction::Outbound);
+        let comments = comment.as_slice();
+        self.file.shared().record(|recorder| recorder.packet(&at, &headers, payload, comments));
+    }
+
+    /// Records a packet that arrived, and what became of it. Where the datapath does not see the IPv4
+    /// identification it is the one that makes the ICRC right; if none does, 0, and a comment says so.
+    pub fn received(&self, packet: &RxPacket<'_>, fate: Fate) {
+        let at = self.at(Direction::Inbound);
+        self.file.shared().record(|recorder| {
+            let id = recorder.id_of(packet);
+            let headers = Headers {
+                src: packet.src,
+                dst: packet.dst,
+                traffic_class: packet.traffic_class,
+                hop_limit: packet.hop_limit,
+                id: id.unwrap_or(0),
+            };
+            let dropped = match fate {
+                Fate::Taken => None,
+                Fate::Dropped(reason) => Some(Cow::Owned(format!("drop reason {reason}"))),
+                Fate::DroppedOnPurpose => Some(Cow::Borrowed("dropped by --drop")),
+            };
+            let no_id = id.is_none().then_some(NO_ID);
+            let comments: Vec<&str> = dropped.as_deref().into_iter().chain(no_id).collect();
+            recorder.packet(&at, &headers, packet.payload, &comments)
+        });
+    }
+
+    /// Records an Ethernet frame as it is.
+    pub fn frame(&self, direction: Direction, frame: &[u8]) {
+        let to_group = frame.first().is_some_and(|first| first & 1 == 1);
+        let at = self.at(direction);
+        self.file.shared().record(|recorder| {
+            recorder.frame.clear();
+            recorder.frame.extend_from_slice(frame);
+            recorder.put(&at, to_group, &[])
+        });
+    }
+
+    /// The file this interface belongs to.
+    #[must_use]
+    pub fn file(&self) -> &PcapFile {
+        &self.file
+    }
+
+    fn at(&self, direction: Direction) -> At {
+        At { interface: self.interface, direction }
+    }
+}
+
+/// The epb_flags word: direction in bits 0 and 1, unicast or multicast in bits 2 to 4.
+fn flags(direction: Direction, to_group: bool) -> u32 {
+    let direction = match direction {
+        Direction::Inbound => 1,
+        Direction::Outbound => 2,
+    };
+    direction | if to_group { 2 << 2 } else { 1 << 2 }
+}

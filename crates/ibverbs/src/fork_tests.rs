@@ -1,0 +1,171 @@
+//! What a child process may do with what its parent made: destroy it, which changes nothing, and make its own.
+
+use crate::channel::ibv_destroy_comp_channel;
+use crate::context::{ctx_of, ibv_close_device, ibv_open_device};
+use crate::contract_tests::{World, world};
+use crate::cq::{ibv_create_cq, ibv_destroy_cq};
+use crate::device_list::device_of;
+use crate::mr::{ibv_dereg_mr, ibv_reg_mr};
+use crate::pd::{ibv_alloc_pd, ibv_dealloc_pd};
+use crate::post_send::post_send;
+use crate::qp::ibv_destroy_qp;
+use crate::rdmacm::channel::{rdma_create_event_channel, rdma_destroy_event_channel};
+use crate::rdmacm::connection::rdma_listen;
+use crate::rdmacm::id::{rdma_bind_addr, rdma_create_id, rdma_destroy_id};
+use crate::rdmacm::sockaddr;
+use crate::sysfs_counters;
+use libc::c_int;
+use std::path::Path;
+use std::ptr::null_mut;
+use uroce_device::{device_reports, interface_of};
+
+/// Seconds after which a child that hangs is ended.
+const PATIENCE: u32 = 20;
+
+/// False in the process of all tests, whose other threads may hold any lock; the test runs again, alone.
+fn is_alone(test: &str) -> bool {
+    const ALONE: &str = "TEST_RUNS_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let program = std::env::current_exe().expect("/proc");
+    let name = format!("fork_tests::{test}");
+    let mut again = std::process::Command::new(program);
+    let done = again.args(["--exact", &name]).env(ALONE, "1").output().expect("it starts");
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success() && said.contains("1 passed"), "{said}");
+    false
+}
+
+/// The status of a child process that does this.
+fn child(work: impl FnOnce() -> bool) -> c_int {
+    let mut status = 0;
+    // SAFETY: the child ends before it comes back to the test.
+    unsafe {
+        match libc::fork() {
+            0 => {
+                libc::alarm(PATIENCE);
+                libc::_exit(i32::from(!work()));
+            }
+            child => assert_eq!(libc::waitpid(child, &raw mut status, 0), child),
+        }
+    }
+    status
+}
+
+/// The object works: a message that nobody waits for still leaves.
+fn is_alive(world: &World) -> bool {
+    let mut from = world.sge(0, 0);
+    let mut wr = world.send(&mut from, null_mut());
+    (wr.opcode, wr.num_sge) = (0, 0);
+    // SAFETY: as the manual page wants it.
+    unsafe { post_send(world.qp, &raw mut wr, &mut null_mut()) == 0 && world.poll().status == 0 }
+}
+
+#[test]
+fn v6_a_child_destroys_what_it_inherited_and_the_parent_notices_nothing() {
+    if !is_alone("v6_a_child_destroys_what_it_inherited_and_the_parent_notices_nothing") {
+        return;
+    }
+    let parent = world(60);
+    parent.connect();
+    let status = child(|| {
+        // SAFETY: nothing is used afterwards.
+        unsafe {
+            let objects = ibv_destroy_qp(parent.qp) | ibv_destroy_cq(parent.cq);
+            let others = ibv_dereg_mr(parent.mr) | ibv_dealloc_pd(parent.pd);
+            let channel = ibv_destroy_comp_channel(parent.channel);
+            objects | others | channel | ibv_close_device(parent.context) == 0
+        }
+    });
+    assert_eq!(status, 0);
+    assert!(is_alive(&parent));
+    let own = std::process::id();
+    let reports = device_reports().expect("/proc/net/unix");
+    let address = parent.address.to_string();
+    let told = reports.iter().flatten().filter(|report| report.pid == own);
+    let told = told.flat_map(|report| &report.resources[..1]);
+    assert!(told.into_iter().any(|device| device.to_string().contains(&address)), "{reports:?}");
+    parent.end();
+}
+
+#[test]
+fn v7_a_child_cannot_use_the_objects_of_its_parent() {
+    if !is_alone("v7_a_child_cannot_use_the_objects_of_its_parent") {
+        return;
+    }
+    let parent = world(61);
+    let status = child(|| {
+        let mut byte = 0u8;
+        // SAFETY: the library finds out that these are not the child's.
+        unsafe {
+            let mr = ibv_reg_mr(parent.pd, (&raw mut byte).cast(), 1, 1);
+            let posted = post_send(parent.qp, null_mut(), null_mut());
+            mr.is_null() && posted == libc::EINVAL
+        }
+    });
+    assert_eq!(status, 0);
+    parent.end();
+}
+
+#[test]
+fn v7_a_child_opens_a_device_of_its_own_also_by_the_context_that_it_inherited() {
+    if !is_alone("v7_a_child_opens_a_device_of_its_own_also_by_the_context_that_it_inherited") {
+        return;
+    }
+    let parent = world(62);
+    let status = child(|| {
+        // SAFETY: as the manual pages want it.
+        unsafe {
+            let device = device_of(interface_of(parent.address).expect("it is local"));
+            let contexts = [parent.context, ibv_open_device(device)];
+            contexts.into_iter().all(|context| {
+                let pd = ibv_alloc_pd(context);
+                let cq = ibv_create_cq(context, 4, null_mut(), null_mut(), 0);
+                !pd.is_null() && !cq.is_null() && ibv_destroy_cq(cq) | ibv_dealloc_pd(pd) == 0
+            })
+        }
+    });
+    assert_eq!(status, 0);
+    parent.end();
+}
+
+#[test]
+fn v7_ids_and_channels_without_a_device_pass_to_the_child() {
+    if !is_alone("v7_ids_and_channels_without_a_device_pass_to_the_child") {
+        return;
+    }
+    let (channel, mut id) = (rdma_create_event_channel(), null_mut());
+    let mut at = sockaddr::write("127.47.92.63:7063".parse().expect("an address"));
+    // SAFETY: as the manual pages want it.
+    unsafe {
+        assert_eq!(rdma_create_id(channel, &raw mut id, null_mut(), 0x106), 0);
+        let status = child(|| {
+            let bound = rdma_bind_addr(id, (&raw mut at).cast());
+            bound | rdma_listen(id, 1) == 0
+        });
+        assert_eq!(status, 0);
+        assert_eq!(rdma_bind_addr(id, (&raw mut at).cast()) | rdma_listen(id, 1), 0);
+        assert_ne!(child(|| rdma_listen(id, 1) == 0), 0, "it is the parent's now");
+        assert_eq!(rdma_destroy_id(id), 0);
+        rdma_destroy_event_channel(channel);
+    }
+}
+
+#[test]
+fn v80_a_child_does_not_show_its_parents_counters() {
+    if !is_alone("v80_a_child_does_not_show_its_parents_counters") {
+        return;
+    }
+    let parent = world(66);
+    parent.connect();
+    assert!(is_alive(&parent));
+    // SAFETY: by the contract.
+    let card = unsafe { ctx_of(parent.context) }.unwrap().opened().unwrap();
+    let file = format!("{}/ports/1/counters/port_xmit_packets", card.device.name());
+    let packets = || sysfs_counters::value(Path::new(&file));
+    assert!(packets() > Some(0));
+    assert_eq!(child(|| packets() == Some(0)), 0);
+    drop(card);
+    parent.end();
+}

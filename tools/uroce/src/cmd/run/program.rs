@@ -1,0 +1,150 @@
+//! Whether the dynamic linker will load our library into a program. What it leaves out, it leaves out silently, and the
+//! program then finds no device.
+
+use rustix::process::{getegid, geteuid};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Bytes of a program that are looked at: its program headers are at the start.
+const LOOKED_AT: u64 = 64 << 10;
+const SETUID: u32 = 0o4000;
+const SETGID: u32 = 0o2000;
+
+/// What a program is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The dynamic linker loads what it is told to.
+    Linked,
+    /// It has no dynamic linker.
+    Static,
+    /// It is of another processor, or has words of another size.
+    Foreign,
+    /// It runs with more rights than who starts it, and so without what that one says.
+    Privileged,
+}
+
+/// The file that the system will run as `name`; `None` if there is none.
+pub fn find(name: &OsStr) -> Option<PathBuf> {
+    let path = Path::new(name);
+    if name.is_empty() || name.as_encoded_bytes().contains(&b'/') {
+        return Some(path.to_owned()).filter(|path| path.is_file());
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+    std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| is_program(path))
+}
+
+fn is_program(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0)
+}
+
+/// What the file is. One that cannot be read is taken for an ordinary one: the system will say what is wrong.
+pub fn kind(path: &Path) -> Kind {
+    if gains_rights(path) {
+        return Kind::Privileged;
+    }
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(LOOKED_AT).read_to_end(&mut bytes));
+    if read.is_err() { Kind::Linked } else { kind_of(&bytes) }
+}
+
+/// As the kernel decides it: root gains nothing from its own file.
+fn gains_rights(path: &Path) -> bool {
+    let Ok(found) = path.metadata() else { return false };
+    let user = geteuid();
+    let by_mode = (found.mode() & SETUID != 0 && found.uid() != user.as_raw())
+        || (found.mode() & SETGID != 0 && found.gid() != getegid().as_raw());
+    let mut unused = [0_u8; 64];
+    let capabilities = rustix::fs::getxattr(path, c"security.capability", &mut unused);
+    by_mode || (!user.is_root() && capabilities.is_ok())
+}
+
+/// An ELF file by its header and its program headers; anything else (a script) is run by a program that is not
+/// looked at.
+fn kind_of(bytes: &[u8]) -> Kind {
+    if !bytes.starts_with(b"\x7fELF") {
+        return Kind::Linked;
+    }
+    let own = File::open("/proc/self/exe").and_then(|mut file| {
+        let mut header = [0; 20];
+        file.read_exact(&mut header).map(|()| header)
+    });
+    // Class, byte order and machine.
+    if own.is_ok_and(|own| {
+        bytes.get(4..6) != Some(&own[4..6]) || bytes.get(18..20) != Some(&own[18..20])
+    }) {
+        return Kind::Foreign;
+    }
+    match is_interpreted(bytes) {
+        Some(false) => Kind::Static,
+        _ => Kind::Linked,
+    }
+}
+
+const INTERPRETER: u64 = 3;
+
+/// Whether a 64-bit ELF file has a dynamic linker. `None` for one that is not as it should be, and for 32 bits.
+fn is_interpreted(bytes: &[u8]) -> Option<bool> {
+    if bytes.get(4) != Some(&2) {
+        return None;
+    }
+    let (table, size, count) = (word(bytes, 32, 8)?, word(bytes, 54, 2)?, word(bytes, 56, 2)?);
+    let kinds: Option<Vec<_>> =
+        (0..count).map(|i| word(bytes, table.checked_add(i.checked_mul(size)?)?, 4)).collect();
+    Some(kinds?.contains(&INTERPRETER))
+}
+
+/// A number of `length` bytes, little endian.
+fn word(bytes: &[u8], at: u64, length: usize) -> Option<u64> {
+    let at = usize::try_from(at).ok()?;
+    let field = bytes.get(at..at.checked_add(length)?)?;
+    Some(field.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn v128_a_program_is_known_by_its_headers() {
+        let own = std::fs::read("/proc/self/exe").expect("this test");
+        assert_eq!(is_interpreted(&own), Some(true));
+        assert_eq!(kind_of(b"#!/bin/sh\n"), Kind::Linked);
+        let mut without = own.clone();
+        let table = word(&own, 32, 8).expect("a header");
+        for i in 0..word(&own, 56, 2).expect("a header") {
+            let at = (table + i * word(&own, 54, 2).expect("a header")) as usize;
+            if word(&own, at as u64, 4) == Some(INTERPRETER) {
+                without[at] = 4;
+            }
+        }
+        assert_eq!(kind_of(&without), Kind::Static);
+        let mut other = own.clone();
+        other[18] ^= 0xff;
+        assert_eq!(kind_of(&other), Kind::Foreign);
+    }
+
+    #[test]
+    fn v128_a_program_that_is_cut_or_garbled_is_looked_at_without_harm() {
+        let own = std::fs::read("/proc/self/exe").expect("this test");
+        let head = &own[..own.len().min(4096)];
+        for end in 0..head.len().min(600) {
+            kind_of(&head[..end]);
+        }
+        for at in 0..64 {
+            let mut garbled = head.to_vec();
+            garbled[at..at + 8].fill(0xff);
+            kind_of(&garbled);
+        }
+    }
+
+    #[test]
+    fn v128_programs_are_found_as_the_system_finds_them() {
+        assert!(find(OsStr::new("sh")).is_some_and(|path| path.ends_with("sh")));
+        assert_eq!(find(OsStr::new("no-such-program-here")), None);
+        assert_eq!(find(OsStr::new("")), None);
+        assert_eq!(find(OsStr::new("/bin/sh")), Some(PathBuf::from("/bin/sh")));
+    }
+}
