@@ -65,8 +65,11 @@ fn uc(cell: &Cell) -> Option<&'static str> {
         _ if cell.size / cell.mtu > UC_BURST => {
             Some("UC has no flow control: a longer burst overruns the guest's card")
         }
-        Fault::Reorder | Fault::Duplicate if cell.size > cell.mtu => {
-            Some("UC drops a message whose packets come out of order or twice")
+        Fault::Duplicate => {
+            Some("UC delivers a doubled SEND Only twice: the ping-pong loses its turn and hangs")
+        }
+        Fault::Reorder if cell.size > cell.mtu => {
+            Some("UC drops a message whose packets come out of order")
         }
         _ => None,
     }
@@ -117,6 +120,14 @@ mod tests {
         assert_eq!(reason(&cell(ud, 0, Fault::Reorder)), None);
         assert!(reason(&cell(ud, 65536, Fault::None)).is_some());
         assert!(reason(&cell(ud, 1, Fault::Loss)).is_some());
+    }
+
+    #[test]
+    fn uc_ping_pongs_do_not_meet_doubled_packets() {
+        let uc = Program::Pingpong(Pingpong::Uc);
+        assert!(reason(&cell(uc, 1, Fault::Duplicate)).is_some());
+        assert!(reason(&cell(uc, 8192, Fault::Reorder)).is_some());
+        assert_eq!(reason(&cell(uc, 1, Fault::Reorder)), None);
     }
 
     #[test]
