@@ -1,0 +1,20 @@
+//! Knowledge from captured RoCEv2 traffic.
+//!
+//! ```text
+//!  bytes of a file       frames         packets           annotated packets
+//!  or an interface  ->  [`Frame`]  ->  [`Packet`]  ->  tracker  ->  findings, report, ladder
+//! ```
+//!
+//! Nothing here opens a file, reads a clock or allocates by what a length field of the capture
+//! claims: bytes and times are arguments, so that the same capture always gives the same answer.
+#![forbid(unsafe_code)]
+
+mod frame;
+mod icrc_status;
+mod packet;
+mod timestamp;
+
+pub use frame::{Direction, Frame, LinkType};
+pub use icrc_status::{IcrcStatus, NotChecked};
+pub use packet::{Encapsulation, Packet};
+pub use timestamp::Timestamp;
