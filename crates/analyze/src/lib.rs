@@ -9,11 +9,15 @@
 //! claims: bytes and times are arguments, so that the same capture always gives the same answer.
 #![forbid(unsafe_code)]
 
+mod filter;
 mod frame;
 mod icrc_status;
 mod packet;
 mod timestamp;
 
+pub use filter::{
+    BadPsnRange, BadQpn, Filter, Learned, OpcodeFilter, PsnRange, UnknownOpcode, parse_qpn,
+};
 pub use frame::{Direction, Frame, LinkType};
 pub use icrc_status::{IcrcStatus, NotChecked};
 pub use packet::{Encapsulation, Packet};
