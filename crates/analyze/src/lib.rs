@@ -12,7 +12,12 @@
 mod filter;
 mod frame;
 mod icrc_status;
+mod ladder;
 mod packet;
+mod printable;
+pub mod quantity;
+#[cfg(test)]
+mod sample;
 mod timestamp;
 
 pub use filter::{
@@ -20,5 +25,10 @@ pub use filter::{
 };
 pub use frame::{Direction, Frame, LinkType};
 pub use icrc_status::{IcrcStatus, NotChecked};
+pub use ladder::{
+    Arrow, ArrowKind, End, Fold, Ladder, LadderBuilder, LadderConfig, Mark, PsnStyle, Row,
+    TextStyle,
+};
 pub use packet::{Encapsulation, Packet};
+pub use printable::printable;
 pub use timestamp::Timestamp;

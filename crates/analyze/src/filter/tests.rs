@@ -1,43 +1,11 @@
-use std::net::SocketAddr;
-
 use proptest::prelude::*;
-use uroce_wire::{Aeth, Bth, Deth, NakCode, Opcode, Psn, Syndrome};
+use uroce_wire::{Deth, NakCode, Opcode, Syndrome};
 
 use super::*;
-use crate::{Encapsulation, IcrcStatus, Timestamp};
-
-fn packet(opcode: Opcode, qpn: u32, psn: u32) -> Packet {
-    let address = |text: &str| text.parse::<SocketAddr>().expect("an address");
-    Packet {
-        frame: 1,
-        segment: 0,
-        time: Timestamp::default(),
-        direction: None,
-        encapsulation: Encapsulation::RoceV2,
-        source: address("10.0.0.1:50000"),
-        destination: address("10.0.0.2:4791"),
-        traffic_class: 0,
-        hop_limit: 64,
-        wire_len: 100,
-        bth: Bth::new(opcode, Qpn::new(qpn), Psn::new(psn)),
-        opcode_info: opcode.info(),
-        reth: None,
-        aeth: None,
-        deth: None,
-        atomic_eth: None,
-        atomic_ack: None,
-        immediate: None,
-        invalidate_rkey: None,
-        xrc_srqn: None,
-        feth: None,
-        payload_len: 0,
-        is_cut: false,
-        icrc: IcrcStatus::Right,
-    }
-}
+use crate::sample::{self, packet};
 
 fn answer(syndrome: Syndrome) -> Packet {
-    Packet { aeth: Some(Aeth { syndrome, msn: 0 }), ..packet(Opcode::RC_ACKNOWLEDGE, 2, 0) }
+    sample::answer(2, 0, syndrome)
 }
 
 /// Packets of every defined opcode that `word` chooses, by name.
