@@ -18,6 +18,7 @@
 mod af_packet;
 mod burst;
 mod caps;
+pub mod capture;
 pub mod ethernet;
 mod group;
 mod kept;
@@ -55,7 +56,10 @@ pub use loopback::{
 pub use lossy::LossyDatapath;
 pub use middleware::Middleware;
 pub use packet::{Fate, IpId, RxPacket};
-pub use pcap::{Direction, PcapError, PcapFile, PcapReplay, PcapTap, PcapWriter, ReplayedFrame};
+pub use pcap::{
+    Direction, PcapBlocks, PcapError, PcapFile, PcapRecord, PcapReplay, PcapStream, PcapTap, PcapWriter,
+    ReplayedFrame,
+};
 pub use route::Route;
 pub use slot::{Addressee, GsiAddressee, SlotDatapath, slots_taken};
 pub use sys::fork;

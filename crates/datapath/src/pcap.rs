@@ -1,18 +1,22 @@
 //! Captures: what a device sends and receives, as a pcapng file that Wireshark opens.
 
+mod block;
 mod exit;
 mod file;
 mod frame;
 mod output;
 mod replay;
+mod stream;
 mod tap;
 mod writer;
 
 use std::io;
 use std::path::PathBuf;
 
+pub use self::block::{PcapBlocks, PcapRecord};
 pub use self::file::PcapFile;
 pub use self::replay::{PcapReplay, ReplayedFrame};
+pub use self::stream::PcapStream;
 pub use self::tap::PcapTap;
 pub use self::writer::{Direction, PcapWriter};
 
@@ -39,6 +43,9 @@ pub enum PcapError {
     /// A record cannot be written.
     #[error("the capture is incomplete because writing to its file failed: {0}; free some space")]
     Write(String),
+    /// The capture goes to a pipe, and nobody reads it any more.
+    #[error("the capture ends because its reader has gone away; start both again")]
+    ReaderGone,
     /// The file is damaged or no capture.
     #[error("{path} is damaged or no pcap or pcapng file: {reason}; capture it again")]
     Damaged {

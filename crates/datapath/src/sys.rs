@@ -6,6 +6,7 @@ pub mod fork;
 pub(crate) mod interface;
 pub(crate) mod option;
 pub(crate) mod packet;
+pub(crate) mod rx_ring;
 pub(crate) mod signals;
 pub(crate) mod steering;
 pub(crate) mod udp;

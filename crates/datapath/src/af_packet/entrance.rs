@@ -43,7 +43,7 @@ impl Entrance {
         match sockets {
             [only] => {
                 entrance.aim(only, &Groups::default())?;
-                packet::bind(only, ether_type(local.is_ipv4()))?;
+                packet::bind(only, 0, ether_type(local.is_ipv4()))?;
             }
             several => {
                 gather(several, &local)?;
@@ -96,7 +96,7 @@ fn gather(sockets: &[Arc<Socket>], local: &SocketAddr) -> io::Result<()> {
     for socket in sockets {
         // Nothing comes in before it has its place.
         socket.attach_filter(&filter::nothing())?;
-        packet::bind(socket, ether_type(local.is_ipv4()))?;
+        packet::bind(socket, 0, ether_type(local.is_ipv4()))?;
         option::set(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, group)?;
         if group & FANOUT_UNIQUE != 0 {
             let number = option::get(socket, libc::SOL_PACKET, libc::PACKET_FANOUT)? & 0xffff;

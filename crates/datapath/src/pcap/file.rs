@@ -1,17 +1,11 @@
 //! The capture file that several devices write to.
 
-use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use pcap_file::DataLink;
-use pcap_file::pcapng::blocks::interface_description::{
-    InterfaceDescriptionBlock, InterfaceDescriptionOption,
-};
-use pcap_file::pcapng::{PcapNgBlock, PcapNgWriter};
-
+use super::block::PcapBlocks;
 use super::output::{self, Output};
 use super::writer::{PcapWriter, Recorder};
 use super::{PcapError, exit};
@@ -23,8 +17,8 @@ const WRITE_EVERY: Duration = Duration::from_millis(10);
 /// Bytes that may wait; whoever records more writes them himself.
 const MAX_WAITING: usize = 1024 * 1024;
 
-/// Timestamps count units of 10^-9 seconds.
-const NANOSECONDS: u8 = 9;
+/// LINKTYPE_ETHERNET of libpcap.
+const ETHERNET: u16 = 1;
 
 /// Blocks that are not in the file yet.
 pub(super) struct Pending {
@@ -40,7 +34,7 @@ pub(super) struct Pending {
 
 impl Pending {
     fn blocks(&mut self) -> &mut Vec<u8> {
-        self.recorder.blocks.get_mut()
+        self.recorder.blocks.bytes_mut()
     }
 }
 
@@ -246,8 +240,8 @@ impl PcapFile {
             let (asked, file) = (asked.display(), path.display());
             tracing::warn!("another process records to {asked}: this one records to {file}");
         }
-        let blocks = PcapNgWriter::new(Vec::new());
-        let blocks = blocks.map_err(|error| PcapError::Write(error.to_string()))?;
+        let mut blocks = PcapBlocks::default();
+        blocks.section();
         let recorder = Recorder::new(blocks);
         let pending = Pending { recorder, interfaces: 0, packets: 0, ended: false, at_once: false };
         let shared = Arc::new(Shared {
@@ -272,14 +266,8 @@ impl PcapFile {
     ///
     /// [`PcapError::Write`] when the file cannot be written.
     pub fn interface(&self, name: &str) -> Result<PcapWriter, PcapError> {
-        let mut block = InterfaceDescriptionBlock::new(DataLink::ETHERNET, 0);
-        block.options = vec![
-            InterfaceDescriptionOption::IfName(Cow::Borrowed(name)),
-            InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
-        ];
         let mut pending = self.handle.shared.lock();
-        let written = pending.recorder.blocks.write_block(&block.into_block());
-        written.map_err(|error| PcapError::Write(error.to_string()))?;
+        pending.recorder.blocks.interface(name, ETHERNET, 0);
         let interface = pending.interfaces;
         pending.interfaces += 1;
         drop(pending);

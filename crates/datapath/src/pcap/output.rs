@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -13,6 +14,7 @@ use rustix::io::Errno;
 const OTHER_NAMES: u32 = 100;
 
 /// The open file. The lock on it tells other processes that it is in use.
+#[derive(Debug)]
 pub(super) struct Output {
     file: File,
     /// A file that can be shortened, not a pipe.
@@ -20,10 +22,23 @@ pub(super) struct Output {
     /// Bytes of whole blocks in the file.
     length: u64,
     /// The first error; nothing is written after it.
-    failed: Option<String>,
+    failed: Option<Failed>,
+}
+
+/// The error that ended a capture.
+#[derive(Debug)]
+struct Failed {
+    kind: io::ErrorKind,
+    reason: String,
 }
 
 impl Output {
+    /// The standard output. It is not shortened after an error: others may write to it.
+    pub(super) fn stdout() -> io::Result<Self> {
+        let file = io::stdout().as_fd().try_clone_to_owned()?.into();
+        Ok(Self { file, regular: false, length: 0, failed: None })
+    }
+
     /// Opens a file for a new capture, and says which: that of `path`, or one with the process id in its name
     /// if another capture is being written to that. With `keep`, neither is a file replaced that has
     /// something in it.
@@ -61,8 +76,8 @@ impl Output {
 
     /// Adds whole blocks. After an error the file ends where the blocks before these do.
     pub(super) fn write(&mut self, blocks: &[u8]) -> Result<(), String> {
-        if let Some(reason) = &self.failed {
-            return Err(reason.clone());
+        if let Some(failed) = &self.failed {
+            return Err(failed.reason.clone());
         }
         let Err(error) = self.file.write_all(blocks) else {
             self.length += blocks.len() as u64;
@@ -72,12 +87,23 @@ impl Output {
             // If that fails too, readers see that the last block was cut.
             let _ = self.file.set_len(self.length);
         }
-        Err(self.failed.insert(error.to_string()).clone())
+        let failed = Failed { kind: error.kind(), reason: error.to_string() };
+        Err(self.failed.insert(failed).reason.clone())
     }
 
     /// The error that ended the capture.
     pub(super) fn failure(&self) -> Option<&str> {
-        self.failed.as_deref()
+        self.failed.as_ref().map(|failed| failed.reason.as_str())
+    }
+
+    /// The kind of that error.
+    pub(super) fn failure_kind(&self) -> Option<io::ErrorKind> {
+        self.failed.as_ref().map(|failed| failed.kind)
+    }
+
+    /// Bytes of whole blocks that were written.
+    pub(super) fn length(&self) -> u64 {
+        self.length
     }
 }
 

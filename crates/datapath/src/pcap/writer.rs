@@ -3,10 +3,9 @@
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
-use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
-use pcap_file::pcapng::{PcapNgBlock, PcapNgWriter};
 use uroce_wire::{Flow, FlowIcrc, IcrcVerdict};
 
+use super::block::{PcapBlocks, PcapRecord};
 use super::file::PcapFile;
 use super::frame::{self, Headers, MAX_HEADERS};
 use crate::packet::{Fate, IpId, RxPacket};
@@ -27,7 +26,7 @@ pub enum Direction {
 
 /// Makes blocks of packets.
 pub(super) struct Recorder {
-    pub(super) blocks: PcapNgWriter<Vec<u8>>,
+    pub(super) blocks: PcapBlocks,
     frame: Vec<u8>,
     icrc: FlowIcrc,
     /// The identification of the last packet that hid it.
@@ -35,7 +34,7 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    pub(super) fn new(blocks: PcapNgWriter<Vec<u8>>) -> Self {
+    pub(super) fn new(blocks: PcapBlocks) -> Self {
         let frame = Vec::with_capacity(MAX_HEADERS + RECV_ROOM);
         Self { blocks, frame, icrc: FlowIcrc::default(), last_id: 0 }
     }
@@ -45,25 +44,21 @@ impl Recorder {
         if frame::build(headers, payload, &mut self.frame).is_none() {
             return false;
         }
-        self.put(at, headers.dst.ip().is_multicast(), comments)
+        self.put(at, comments);
+        true
     }
 
     /// Adds a block of the frame.
-    fn put(&mut self, at: &At, to_group: bool, comments: &[&str]) -> bool {
+    fn put(&mut self, at: &At, comments: &[&str]) {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let length = self.frame.len() as u32;
-        let flags = EnhancedPacketOption::Flags(flags(at.direction, to_group));
-        let comments =
-            comments.iter().map(|text| EnhancedPacketOption::Comment(Cow::Borrowed(text)));
-        let block = EnhancedPacketBlock {
-            interface_id: at.interface,
-            timestamp: now.unwrap_or(Duration::ZERO),
-            original_len: length,
-            data: Cow::Borrowed(&self.frame),
-            options: std::iter::once(flags).chain(comments).collect(),
-        };
-        // It goes to memory, on an interface of this file.
-        self.blocks.write_block(&block.into_block()).is_ok()
+        self.blocks.packet(&PcapRecord {
+            interface: at.interface,
+            time: now.unwrap_or(Duration::ZERO),
+            original_len: self.frame.len() as u32,
+            direction: at.direction,
+            data: &self.frame,
+            comments,
+        });
     }
 
     /// The identification that makes the ICRC right, where the datapath does not see it.
@@ -148,12 +143,12 @@ impl PcapWriter {
 
     /// Records an Ethernet frame as it is.
     pub fn frame(&self, direction: Direction, frame: &[u8]) {
-        let to_group = frame.first().is_some_and(|first| first & 1 == 1);
         let at = self.at(direction);
         self.file.shared().record(|recorder| {
             recorder.frame.clear();
             recorder.frame.extend_from_slice(frame);
-            recorder.put(&at, to_group, &[])
+            recorder.put(&at, &[]);
+            true
         });
     }
 
@@ -166,13 +161,4 @@ impl PcapWriter {
     fn at(&self, direction: Direction) -> At {
         At { interface: self.interface, direction }
     }
-}
-
-/// The epb_flags word: direction in bits 0 and 1, unicast or multicast in bits 2 to 4.
-fn flags(direction: Direction, to_group: bool) -> u32 {
-    let direction = match direction {
-        Direction::Inbound => 1,
-        Direction::Outbound => 2,
-    };
-    direction | if to_group { 2 << 2 } else { 1 << 2 }
 }

@@ -1,6 +1,6 @@
 //! Which addresses this host has, and the MTU of the interface behind one.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
@@ -34,6 +34,25 @@ pub(crate) fn addresses() -> io::Result<Vec<Owner>> {
     // SAFETY: `head` came from getifaddrs, is freed once, and no reference into it is left.
     unsafe { libc::freeifaddrs(head) };
     Ok(owners)
+}
+
+/// Number of the interface with that name.
+pub(crate) fn index(name: &str) -> io::Result<u32> {
+    let name = CString::new(name).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: the name ends with a zero byte and outlives the call.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(io::Error::last_os_error()),
+        index => Ok(index),
+    }
+}
+
+/// Name of the interface with that number; `None` if there is none any more.
+pub(crate) fn name(index: u32) -> Option<String> {
+    let mut name = [0 as libc::c_char; libc::IF_NAMESIZE];
+    // SAFETY: the room is as long as any name of an interface with its zero byte.
+    let found = unsafe { libc::if_indextoname(index, name.as_mut_ptr()) };
+    let bytes: Vec<u8> = name.iter().map(|&c| c as u8).take_while(|&byte| byte != 0).collect();
+    (!found.is_null()).then(|| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The entry as our type; `None` when it is no IP address.

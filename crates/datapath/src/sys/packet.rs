@@ -14,9 +14,9 @@ pub(crate) const FRAME_ROOM: usize = 66_176;
 
 const _: () = assert!(FRAME_ROOM.is_multiple_of(64) && FRAME_ROOM >= 64 + 10 + 14 + 4 + 65_535);
 
-/// Lets the socket receive frames of that Ethertype, from all interfaces.
-pub(crate) fn bind(socket: impl AsFd, ether_type: u16) -> io::Result<()> {
-    let name = name(0, ether_type);
+/// Lets the socket receive frames of that Ethertype, from that interface; 0 stands for all.
+pub(crate) fn bind(socket: impl AsFd, interface: u32, ether_type: u16) -> io::Result<()> {
+    let name = name(interface, ether_type);
     let length = size_of::<sockaddr_ll>() as libc::socklen_t;
     let fd = socket.as_fd().as_raw_fd();
     // SAFETY: the kernel reads `length` bytes of `name`, which lives on this stack.
