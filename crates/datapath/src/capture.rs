@@ -81,8 +81,10 @@ impl CaptureSocket {
         let socket = Socket::new(Domain::PACKET, kind, None).map_err(failed("a packet socket"))?;
         let indexes = indexes_of(&config.interfaces)?;
         let program = filter::roce(&indexes, config.port, config.snap_len);
-        let program: Vec<_> =
-            program.iter().map(|step| SockFilter::new(step.code, step.jt, step.jf, step.k)).collect();
+        let program: Vec<_> = program
+            .iter()
+            .map(|step| SockFilter::new(step.code, step.jt, step.jf, step.k))
+            .collect();
         socket.attach_filter(&program).map_err(failed("a filter of packets"))?;
         let blocks = config.ring_bytes.div_ceil(BLOCK).min(MOST_BLOCKS);
         let ring = RxRing::new(&socket, blocks).map_err(failed("a receive ring"))?;
@@ -173,9 +175,8 @@ fn indexes_of(names: &[String]) -> Result<Vec<u32>, CaptureError> {
     if names.len() > MOST_INTERFACES {
         return Err(CaptureError::TooManyInterfaces(MOST_INTERFACES));
     }
-    let index = |name: &String| {
-        interface::index(name).map_err(|_| CaptureError::no_interface(name))
-    };
+    let index =
+        |name: &String| interface::index(name).map_err(|_| CaptureError::no_interface(name));
     let mut indexes = names.iter().map(index).collect::<Result<Vec<_>, _>>()?;
     indexes.sort_unstable();
     indexes.dedup();

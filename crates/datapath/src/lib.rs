@@ -57,8 +57,8 @@ pub use lossy::LossyDatapath;
 pub use middleware::Middleware;
 pub use packet::{Fate, IpId, RxPacket};
 pub use pcap::{
-    Direction, PcapBlocks, PcapError, PcapFile, PcapRecord, PcapReplay, PcapStream, PcapTap, PcapWriter,
-    ReplayedFrame,
+    Direction, PcapBlocks, PcapError, PcapFile, PcapRecord, PcapReplay, PcapStream, PcapTap,
+    PcapWriter, ReplayedFrame,
 };
 pub use route::Route;
 pub use slot::{Addressee, GsiAddressee, SlotDatapath, slots_taken};

@@ -119,9 +119,8 @@ fn send_frame(interface: &str, frame: &[u8]) {
 #[test]
 fn a_vlan_tag_that_the_kernel_took_out_is_in_the_frame() {
     let Some(wire) = Wire::new(1500) else { return };
-    let mut captures = [(&wire.a, "wa"), (&wire.b, "wb")].map(|(space, name)| {
-        space.run(move || CaptureSocket::open(&on(&[name])).expect("opens"))
-    });
+    let mut captures = [(&wire.a, "wa"), (&wire.b, "wb")]
+        .map(|(space, name)| space.run(move || CaptureSocket::open(&on(&[name])).expect("opens")));
     let mut frame = [[2, 0, 0, 0, 0, 0x0b], [2, 0, 0, 0, 0, 0x0a]].concat();
     frame.extend([0x81, 0, 0x60, 7, 0x89, 0x15]);
     frame.extend(0..100);
@@ -170,6 +169,9 @@ fn an_interface_that_goes_down_is_told() {
 fn an_unknown_interface_is_named_with_those_there_are() {
     let Some(space) = Namespace::open() else { return };
     let error = space.run(|| CaptureSocket::open(&on(&["eth77"])).err());
-    assert!(matches!(&error, Some(CaptureError::NoInterface { name, there })
-        if name == "eth77" && there == "lo"), "{error:?}");
+    assert!(
+        matches!(&error, Some(CaptureError::NoInterface { name, there })
+        if name == "eth77" && there == "lo"),
+        "{error:?}"
+    );
 }

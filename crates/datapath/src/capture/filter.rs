@@ -2,7 +2,8 @@
 
 use libc::{
     BPF_ABS, BPF_ADD, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_IMM, BPF_IND, BPF_JEQ, BPF_JMP, BPF_JSET,
-    BPF_K, BPF_LD, BPF_LDX, BPF_LSH, BPF_MISC, BPF_RET, BPF_RSH, BPF_TAX, BPF_W, BPF_X, sock_filter,
+    BPF_K, BPF_LD, BPF_LDX, BPF_LSH, BPF_MISC, BPF_RET, BPF_RSH, BPF_TAX, BPF_W, BPF_X,
+    sock_filter,
 };
 
 use super::frame::{ETHERNET, LOOPBACK, RAW_IP};

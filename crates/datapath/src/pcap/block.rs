@@ -205,7 +205,8 @@ mod tests {
         let Some(Ok(Block::InterfaceStatistics(counts))) = reader.next_block() else {
             panic!("statistics come next")
         };
-        let wanted = [InterfaceStatisticsOption::IsbIfRecv(70), InterfaceStatisticsOption::IsbIfDrop(3)];
+        let wanted =
+            [InterfaceStatisticsOption::IsbIfRecv(70), InterfaceStatisticsOption::IsbIfDrop(3)];
         assert_eq!(counts.options, wanted);
         assert!(reader.next_block().is_none());
     }

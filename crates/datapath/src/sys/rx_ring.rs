@@ -23,7 +23,8 @@ const FRAME: usize = 2048;
 const HAND_OVER_AFTER: u32 = 20;
 
 /// Where the descriptor of a block has its status, how many frames are in it, and where the first is.
-const STATUS: usize = offset_of!(tpacket_block_desc, hdr) + offset_of!(tpacket_hdr_v1, block_status);
+const STATUS: usize =
+    offset_of!(tpacket_block_desc, hdr) + offset_of!(tpacket_hdr_v1, block_status);
 const FRAMES: usize = offset_of!(tpacket_block_desc, hdr) + offset_of!(tpacket_hdr_v1, num_pkts);
 const FIRST: usize =
     offset_of!(tpacket_block_desc, hdr) + offset_of!(tpacket_hdr_v1, offset_to_first_pkt);

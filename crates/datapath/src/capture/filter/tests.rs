@@ -148,7 +148,8 @@ fn later_fragments_and_short_frames_are_dropped() {
 #[test]
 fn a_packet_on_loopback_is_taken_once() {
     let frame = ethernet(&[0x0800], &ipv4(0, 4791));
-    let on = |hardware, packet_type| taken(&[], Arrival { interface: 1, packet_type, hardware }, &frame);
+    let on =
+        |hardware, packet_type| taken(&[], Arrival { interface: 1, packet_type, hardware }, &frame);
     assert_eq!((on(LOOPBACK, 0), on(LOOPBACK, libc::PACKET_OUTGOING)), (96, 0));
     assert_eq!((on(ETHERNET, 0), on(ETHERNET, libc::PACKET_OUTGOING)), (96, 96));
 }
