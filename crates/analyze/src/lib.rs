@@ -9,6 +9,7 @@
 //! claims: bytes and times are arguments, so that the same capture always gives the same answer.
 #![forbid(unsafe_code)]
 
+mod dissect;
 mod filter;
 mod frame;
 mod icrc_status;
@@ -16,10 +17,12 @@ mod ladder;
 mod packet;
 mod printable;
 pub mod quantity;
+mod reader;
 #[cfg(test)]
 mod sample;
 mod timestamp;
 
+pub use dissect::{Dissector, DissectorConfig, FrameKind, Iwarp, Malformed, PacketSink};
 pub use filter::{
     BadPsnRange, BadQpn, Filter, Learned, OpcodeFilter, PsnRange, UnknownOpcode, parse_qpn,
 };
@@ -31,4 +34,5 @@ pub use ladder::{
 };
 pub use packet::{Encapsulation, Packet};
 pub use printable::printable;
+pub use reader::{CaptureError, CaptureReader};
 pub use timestamp::Timestamp;

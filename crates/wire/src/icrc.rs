@@ -3,6 +3,7 @@
 //! CRC-32 as in zlib over 8 dummy bytes, IP, UDP, BTH, extension headers, payload and pad, with
 //! the fields that change on the way replaced by ones. It goes out little-endian.
 
+mod captured;
 mod crc;
 mod prefix;
 mod recover;
@@ -10,6 +11,7 @@ mod v1;
 
 use core::net::IpAddr;
 
+pub use captured::{icrc_of_captured, icrc_of_local, solve_two_bytes};
 pub(crate) use crc::update;
 pub use crc::{CrcMethod, crc_method, set_crc_method};
 pub use prefix::FlowIcrc;

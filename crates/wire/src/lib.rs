@@ -57,8 +57,8 @@ pub use grh::Grh;
 pub use grh_area::{GRH_AREA_LEN, ud_grh_area};
 pub use header::{Header, HeaderWriter};
 pub use icrc::{
-    CrcMethod, Flow, FlowIcrc, ICRC_LEN, IcrcVerdict, crc_method, icrc, icrc_bitwise, icrc_v1,
-    recover, set_crc_method, verify,
+    CrcMethod, Flow, FlowIcrc, ICRC_LEN, IcrcVerdict, crc_method, icrc, icrc_bitwise,
+    icrc_of_captured, icrc_of_local, icrc_v1, recover, set_crc_method, solve_two_bytes, verify,
 };
 pub use ieth::Ieth;
 pub use immdt::ImmDt;

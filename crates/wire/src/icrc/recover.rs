@@ -134,7 +134,7 @@ const OPERATORS: [Operator; 16] = {
 static BACK: [Operator; 16] = OPERATORS;
 
 /// Runs the register back by `bytes` zero bytes, fewer than 2^16.
-fn back(state: u32, bytes: u64) -> u32 {
+pub(super) fn back(state: u32, bytes: u64) -> u32 {
     let mut state = state;
     for (j, operator) in BACK.iter().enumerate() {
         if bytes >> j & 1 == 1 {
