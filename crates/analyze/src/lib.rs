@@ -21,6 +21,7 @@ mod reader;
 #[cfg(test)]
 mod sample;
 mod timestamp;
+pub mod track;
 
 pub use dissect::{Dissector, DissectorConfig, FrameKind, Iwarp, Malformed, PacketSink};
 pub use filter::{
@@ -36,3 +37,4 @@ pub use packet::{Encapsulation, Packet};
 pub use printable::printable;
 pub use reader::{CaptureError, CaptureReader};
 pub use timestamp::Timestamp;
+pub use track::{Annotation, Flow, FlowId, Tracker, TrackerConfig};

@@ -1,0 +1,211 @@
+//! What the tracker says about one packet at the moment it is seen.
+
+use std::time::Duration;
+
+use uroce_wire::NakCode;
+
+use super::{FlowId, MessageId, UnwrappedPsn};
+
+/// Knowledge about one packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Annotation {
+    /// The flow that the packet belongs to; [`FlowId::UNTRACKED`] if the table was full.
+    pub flow: FlowId,
+    /// The flow of the other direction, once it is known.
+    pub peer: Option<FlowId>,
+    /// PSN, in the numbering of the requests that it belongs to: of this flow for a request, of the
+    /// peer for a response. A response without a known peer has its PSN as if it were the first.
+    pub psn: UnwrappedPsn,
+    /// What the packet is.
+    pub role: Role,
+    /// The same packet was seen at another interface of the capture before, or will be: all else in
+    /// this annotation is empty, and no figure counts it.
+    pub is_second_sighting: bool,
+    /// The message that it belongs to. Of an acknowledgement: the newest one that it acknowledges
+    /// the end of.
+    pub message: Option<MessageId>,
+    /// It was sent before, and why it is sent again.
+    pub retransmission: Option<Retransmission>,
+    /// The network made two of one packet, or an answer says the same again.
+    pub is_duplicate: bool,
+    /// It comes late: packets behind it came first, and nobody asked for it again.
+    pub is_reordered: bool,
+    /// PSNs before it that were not seen and should have been.
+    pub gap_before: Option<Gap>,
+    /// It answers nothing that is under way.
+    pub is_unsolicited: bool,
+    /// What an acknowledgement, a NAK or a response settles.
+    pub acknowledges: Option<Acknowledged>,
+    /// Time from the request to this answer, where no repetition makes it ambiguous (Karn).
+    pub round_trip: Option<Duration>,
+    /// What is under way of the requests that it belongs to, after it.
+    pub outstanding: Outstanding,
+    /// The wait that an RNR NAK asks for, or that a repeated request has kept.
+    pub rnr_wait: Option<RnrWait>,
+    /// The network marked it "congestion experienced".
+    pub is_congestion_experienced: bool,
+}
+
+/// What a packet is to its flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// A request of RC, XRC or UC.
+    Request,
+    /// A READ response, or the response to an atomic, an ATOMIC WRITE or a FLUSH.
+    Response,
+    /// An acknowledgement.
+    Acknowledgement,
+    /// A negative acknowledgement.
+    Nak(NakCode),
+    /// A NAK with a code that is not defined.
+    ReservedNak(u8),
+    /// The responder had no receive posted.
+    RnrNak,
+    /// A datagram of UD.
+    Datagram,
+    /// A management datagram, to or from QP1.
+    Management,
+    /// A congestion notification packet.
+    CongestionNotification,
+    /// An opcode that is not defined, or one without the header that it must have.
+    Unknown,
+}
+
+/// A request that was sent before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retransmission {
+    /// Why it is sent again.
+    pub cause: RetransmissionCause,
+    /// Frame of its first transmission; `None` if that was not captured.
+    pub first_seen: Option<u64>,
+    /// Time since the first transmission, if that was captured.
+    pub after: Option<Duration>,
+}
+
+/// Why a request is sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum RetransmissionCause {
+    /// A NAK said that it is missing; it and all behind it are sent again.
+    SequenceNak,
+    /// A NAK said that it is missing; only what is missing is sent again.
+    SelectiveRepair,
+    /// The responder had no receive posted, and asked for a pause.
+    RnrNak,
+    /// A later answer shows that the response to it was lost.
+    ImpliedNak,
+    /// The local ACK timeout passed without an answer.
+    AckTimeout,
+    /// A single packet in a silence that is shorter than a timeout.
+    TailProbe,
+    /// Nothing in the capture explains it.
+    Unexplained,
+}
+
+impl RetransmissionCause {
+    /// All causes, in the order of [`RetransmissionCause::index`].
+    pub const ALL: [Self; 7] = [
+        Self::SequenceNak,
+        Self::SelectiveRepair,
+        Self::RnrNak,
+        Self::ImpliedNak,
+        Self::AckTimeout,
+        Self::TailProbe,
+        Self::Unexplained,
+    ];
+
+    /// In words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SequenceNak => "sequence NAK",
+            Self::SelectiveRepair => "sequence NAK, only what is missing",
+            Self::RnrNak => "RNR NAK",
+            Self::ImpliedNak => "implied NAK",
+            Self::AckTimeout => "local ACK timeout",
+            Self::TailProbe => "tail probe",
+            Self::Unexplained => "unexplained",
+        }
+    }
+
+    /// Its place in [`RetransmissionCause::ALL`].
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// PSNs that were not seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gap {
+    /// The first of them.
+    pub first: UnwrappedPsn,
+    /// How many.
+    pub packets: u64,
+}
+
+/// What an answer settles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Acknowledged {
+    /// PSNs that were not acknowledged before; 0 if it says nothing new.
+    pub packets: u64,
+    /// Payload bytes of them.
+    pub bytes: u64,
+    /// Messages that are complete with it.
+    pub messages: u32,
+}
+
+/// What a requester has under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Outstanding {
+    /// PSNs that were sent or, by READs, reserved, and are not acknowledged.
+    pub packets: u64,
+    /// Payload of SENDs and WRITEs that is not acknowledged, and what READs still have to bring.
+    pub bytes: u64,
+    /// READs, atomics and other requests whose response is not complete.
+    pub reads: u32,
+}
+
+/// A pause because no receive was posted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RnrWait {
+    /// How long the responder asked for.
+    pub promised: Duration,
+    /// How long it was; only at the request that ends it.
+    pub actual: Option<Duration>,
+}
+
+impl Annotation {
+    /// An annotation that says no more than what the packet is.
+    pub(super) fn new(flow: FlowId, psn: UnwrappedPsn, role: Role) -> Self {
+        Self {
+            flow,
+            peer: None,
+            psn,
+            role,
+            is_second_sighting: false,
+            message: None,
+            retransmission: None,
+            is_duplicate: false,
+            is_reordered: false,
+            gap_before: None,
+            is_unsolicited: false,
+            acknowledges: None,
+            round_trip: None,
+            outstanding: Outstanding::default(),
+            rnr_wait: None,
+            is_congestion_experienced: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cause_has_its_index_and_a_name_of_its_own() {
+        for (index, cause) in RetransmissionCause::ALL.into_iter().enumerate() {
+            assert_eq!(cause.index(), index);
+            let same = |other: &&RetransmissionCause| other.name() == cause.name();
+            assert_eq!(RetransmissionCause::ALL.iter().filter(same).count(), 1);
+        }
+    }
+}

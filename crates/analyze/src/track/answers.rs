@@ -1,0 +1,352 @@
+//! What answers do to the requests that they answer.
+
+use std::time::Duration;
+
+use uroce_wire::{NakCode, SyndromeKind, rnr_timer_ns};
+
+use super::annotation::{Acknowledged, Gap, RnrWait, Role};
+use super::cause::Refusal;
+use super::figures::Figures;
+use super::message::Outcome;
+use super::requests::Requests;
+use super::slots::Slot;
+use super::{FlowId, UnwrappedPsn};
+use crate::{Packet, Timestamp};
+
+/// A READ that is this far behind the newest answer waits for nothing: the capture lacks responses.
+const FORGOTTEN: u64 = 1024;
+
+/// An answer to a PSN so far ahead of the newest request may have been captured before it.
+const EARLY: u64 = 64;
+
+/// What an answer turns out to be.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct AnswerVerdict {
+    pub(super) psn: UnwrappedPsn,
+    pub(super) message: Option<u64>,
+    pub(super) acknowledged: Acknowledged,
+    pub(super) round_trip: Option<Duration>,
+    pub(super) gap: Option<Gap>,
+    pub(super) rnr_wait: Option<RnrWait>,
+    pub(super) is_repeated: bool,
+    pub(super) is_unsolicited: bool,
+}
+
+/// The role of a packet with an AETH and without data.
+pub(super) fn role_of(packet: &Packet) -> Role {
+    match packet.aeth.map(|aeth| aeth.syndrome.kind()) {
+        Some(SyndromeKind::Ack { .. }) => Role::Acknowledgement,
+        Some(SyndromeKind::Rnr { .. }) => Role::RnrNak,
+        Some(SyndromeKind::Nak(code)) => Role::Nak(code),
+        Some(SyndromeKind::ReservedNak(code)) => Role::ReservedNak(code),
+        Some(SyndromeKind::Reserved(_)) | None => Role::Unknown,
+    }
+}
+
+impl Requests {
+    /// Takes in an answer to these requests. `figures` are those of the flow of the requests.
+    pub(super) fn handle_answer(
+        &mut self,
+        packet: &Packet,
+        role: Role,
+        figures: &mut Figures,
+    ) -> AnswerVerdict {
+        let psn = self.una.nearest(packet.bth.psn);
+        let verdict = match role {
+            Role::Response => self.handle_response(packet, psn, figures),
+            _ if !self.may_answer(psn) => unsolicited(psn),
+            Role::Acknowledgement => self.handle_ack(packet, psn),
+            Role::Nak(NakCode::PsnSequence) => self.handle_nak(packet, psn, figures),
+            Role::Nak(code) => self.handle_fatal_nak(packet, psn, code),
+            Role::RnrNak => self.handle_rnr(packet, psn, figures),
+            _ => unsolicited(psn),
+        };
+        if verdict.acknowledged.packets > 0 {
+            self.causes.last_sign = self.causes.last_sign.max(packet.time);
+            figures.acknowledged += verdict.acknowledged.packets;
+            figures.acknowledged_by += 1;
+        }
+        if let Some(round_trip) = verdict.round_trip {
+            figures.round_trips.record(round_trip.as_nanos() as u64);
+            let least = self.min_round_trip.map_or(round_trip, |least| least.min(round_trip));
+            self.min_round_trip = Some(least);
+        }
+        verdict
+    }
+
+    /// An answer with `psn` may belong to what is or was under way.
+    pub(super) fn may_answer(&self, psn: UnwrappedPsn) -> bool {
+        const SLACK: u64 = 1 << 12;
+        self.is_started() && psn.since(self.next) < SLACK && self.una.since(psn) < 16 * SLACK
+    }
+
+    /// Whether an answer belongs to these requests; `None` if that cannot be told.
+    pub(super) fn fits(&mut self, packet: &Packet, role: Role) -> Option<bool> {
+        if !self.is_started() {
+            return None;
+        }
+        let psn = self.una.nearest(packet.bth.psn);
+        if role == Role::Response {
+            return Some(self.messages.find_for_response(psn, &packet.opcode_info).is_some());
+        }
+        let is_early = psn >= self.next && psn.since(self.next) < EARLY;
+        (!is_early).then_some(self.una <= psn.plus(1) && psn < self.next)
+    }
+
+    fn handle_ack(&mut self, packet: &Packet, psn: UnwrappedPsn) -> AnswerVerdict {
+        let round_trip = self.round_trip_of(psn, packet.time);
+        let acknowledged = self.settle(psn.plus(1), packet);
+        self.answered = self.answered.max(psn.plus(1));
+        AnswerVerdict {
+            psn,
+            message: self.newest_message(psn),
+            acknowledged,
+            round_trip: round_trip.filter(|_| acknowledged.packets > 0),
+            is_repeated: acknowledged.packets == 0,
+            ..AnswerVerdict::default()
+        }
+    }
+
+    fn handle_nak(
+        &mut self,
+        packet: &Packet,
+        psn: UnwrappedPsn,
+        figures: &mut Figures,
+    ) -> AnswerVerdict {
+        let is_repeated = psn < self.una || is_same(self.causes.nak, psn);
+        let mut verdict = AnswerVerdict { psn, is_repeated, ..AnswerVerdict::default() };
+        if psn < self.una {
+            return verdict;
+        }
+        let is_missing = self.holes.refuse(psn);
+        let is_known = self.slots.get(psn).is_some_and(|slot| slot.copies > 0);
+        figures.lost_behind += u64::from(is_known && !is_missing && !is_repeated);
+        verdict.acknowledged = self.settle(psn, packet);
+        self.answered = self.answered.max(psn);
+        self.causes.nak =
+            Some(Refusal { psn, time: packet.time, wait: Duration::ZERO, is_served: false });
+        self.causes.last_sign = self.causes.last_sign.max(packet.time);
+        verdict.message = self.number_of(psn);
+        verdict
+    }
+
+    fn handle_rnr(
+        &mut self,
+        packet: &Packet,
+        psn: UnwrappedPsn,
+        figures: &mut Figures,
+    ) -> AnswerVerdict {
+        let timer = packet.aeth.map_or(0, |aeth| aeth.syndrome.0 & 0x1f);
+        let promised = Duration::from_nanos(rnr_timer_ns(timer));
+        let is_repeated = psn < self.una || is_same(self.causes.rnr, psn);
+        let mut verdict = AnswerVerdict { psn, is_repeated, ..AnswerVerdict::default() };
+        verdict.rnr_wait = Some(RnrWait { promised, actual: None });
+        if is_repeated {
+            return verdict;
+        }
+        figures.rnr_promised_ns += promised.as_nanos() as u64;
+        verdict.acknowledged = self.settle(psn, packet);
+        self.answered = self.answered.max(psn);
+        self.causes.rnr =
+            Some(Refusal { psn, time: packet.time, wait: promised, is_served: false });
+        self.causes.last_sign = self.causes.last_sign.max(packet.time);
+        verdict.message = self.number_of(psn);
+        verdict
+    }
+
+    fn handle_fatal_nak(
+        &mut self,
+        packet: &Packet,
+        psn: UnwrappedPsn,
+        code: NakCode,
+    ) -> AnswerVerdict {
+        let acknowledged = self.settle(psn, packet);
+        let index = self.messages.find(psn);
+        let message = self.number_of(psn);
+        if let Some(refused) = index.and_then(|index| self.messages.finish(index)) {
+            self.hand_out(refused.close(
+                FlowId::UNTRACKED,
+                packet.time,
+                packet.frame,
+                Outcome::Refused(code),
+            ));
+        }
+        self.flush(packet.time, Outcome::Flushed);
+        (self.is_failed, self.bytes) = (true, 0);
+        self.una = self.una.max(self.next);
+        AnswerVerdict { psn, message, acknowledged, ..AnswerVerdict::default() }
+    }
+
+    fn handle_response(
+        &mut self,
+        packet: &Packet,
+        psn: UnwrappedPsn,
+        figures: &mut Figures,
+    ) -> AnswerVerdict {
+        self.learn_mtu(packet);
+        let index = self.messages.find_for_response(psn, &packet.opcode_info);
+        let Some((index, message)) = index else {
+            let is_repeated = self.slots.get(psn).is_some_and(|slot| slot.answered);
+            return AnswerVerdict {
+                psn,
+                is_repeated,
+                is_unsolicited: !is_repeated,
+                ..Default::default()
+            };
+        };
+        let number = Some(message.number);
+        let known = self.slots.get(psn).copied();
+        if known.is_some_and(|slot| slot.answered) {
+            return AnswerVerdict { psn, message: number, is_repeated: true, ..Default::default() };
+        }
+        let round_trip = known
+            .filter(|slot| slot.copies == 1 && slot.time <= packet.time)
+            .map(|slot| packet.time.since(slot.time));
+        let expected = self.answered.max(message.first_psn);
+        let skipped = psn.since(expected);
+        figures.skipped_responses += skipped;
+        self.note_response(packet, psn, index);
+        let acknowledged = self.settle(psn.plus(1), packet);
+        self.causes.last_sign = self.causes.last_sign.max(packet.time);
+        AnswerVerdict {
+            psn,
+            message: number,
+            acknowledged,
+            round_trip,
+            gap: (skipped > 0).then_some(Gap { first: expected, packets: skipped }),
+            ..AnswerVerdict::default()
+        }
+    }
+
+    fn note_response(&mut self, packet: &Packet, psn: UnwrappedPsn, index: usize) {
+        match self.slots.get_mut(psn) {
+            Some(slot) => slot.answered = true,
+            None => self.slots.put(psn, Slot { answered: true, ..Slot::default() }),
+        }
+        self.answered = self.answered.max(psn.plus(1));
+        self.bytes = self.bytes.saturating_sub(u64::from(packet.payload_len));
+        let ends = packet.opcode_info.is_some_and(|info| info.ends());
+        if let Some(open) = self.messages.get_mut(index) {
+            open.responses += 1;
+            if ends && open.responses > psn.since(open.first_psn) {
+                open.last_psn = Some(open.last_psn.map_or(psn, |last| last.max(psn)));
+            }
+        }
+    }
+
+    /// Round trip of a request that was sent once (Karn), and not behind one that was sent again.
+    fn round_trip_of(&self, psn: UnwrappedPsn, time: Timestamp) -> Option<Duration> {
+        let once = |slot: &&Slot| slot.copies == 1;
+        let is_held_up = self.slots.get(self.una).is_some_and(|slot| slot.copies > 1);
+        let slot = self.slots.get(psn).filter(once).filter(|slot| slot.time <= time)?;
+        (!is_held_up).then(|| time.since(slot.time))
+    }
+
+    /// All SENDs and WRITEs before `end` are acknowledged (R46).
+    fn settle(&mut self, end: UnwrappedPsn, packet: &Packet) -> Acknowledged {
+        let packets = end.since(self.una);
+        if packets == 0 {
+            self.complete(packet.time, packet.frame);
+            return Acknowledged::default();
+        }
+        let mut bytes = 0;
+        let known = self.una.0.max(end.0.saturating_sub(self.slots.capacity() as u64));
+        for number in known..end.min(self.next).0 {
+            bytes += self.slots.get(UnwrappedPsn(number)).map_or(0, |slot| u64::from(slot.bytes));
+        }
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.una = end;
+        if self.messages.reads == 0 && self.una >= self.next {
+            self.bytes = 0;
+        }
+        let messages = self.complete(packet.time, packet.frame);
+        Acknowledged { packets, bytes, messages }
+    }
+
+    /// Finishes all messages that are complete. How many there were.
+    pub(super) fn complete(&mut self, time: Timestamp, frame: u64) -> u32 {
+        let (mut finished, mut index) = (0, 0);
+        while let Some(outcome) = self.outcome_at(index) {
+            if let Some(outcome) = outcome
+                && let Some(message) = self.messages.finish(index)
+            {
+                self.hand_out(message.close(FlowId::UNTRACKED, time, frame, outcome));
+                finished += 1;
+            }
+            index += 1;
+        }
+        while self.messages.front().is_some_and(|message| message.is_done) {
+            self.messages.pop();
+        }
+        finished
+    }
+
+    /// How the message at `index` ended, if it did; `None` behind the last one that can have ended.
+    fn outcome_at(&mut self, index: usize) -> Option<Option<Outcome>> {
+        let (una, answered) = (self.una, self.answered);
+        let next_begins = self.messages.get_mut(index + 1).map(|next| next.first_psn);
+        let message = self.messages.get_mut(index).filter(|message| message.first_psn < una)?;
+        if message.is_done {
+            return Some(None);
+        }
+        if message.verb.needs_response() {
+            let all = message.last_psn.is_some() && message.responses >= message.span();
+            let forgotten = answered.since(message.first_psn.plus(message.span())) > FORGOTTEN;
+            return Some(match (all, forgotten) {
+                (true, _) => Some(Outcome::Completed),
+                (false, true) => Some(Outcome::Unknown),
+                (false, false) => None,
+            });
+        }
+        let is_over = match message.last_psn {
+            Some(last) => last < una,
+            // Its end was never seen, but the beginning of the next one is acknowledged.
+            None => self.holes.is_empty() && next_begins.is_some_and(|next| next < una),
+        };
+        let outcome = if self.is_reliable { Outcome::Completed } else { Outcome::Sent };
+        Some(is_over.then_some(outcome))
+    }
+
+    /// Finishes everything that is under way with `outcome`.
+    pub(super) fn flush(&mut self, time: Timestamp, outcome: Outcome) {
+        while let Some(message) = self.messages.pop() {
+            if !message.is_done {
+                let end = message.last_time.min(time);
+                self.hand_out(message.close(FlowId::UNTRACKED, end, 0, outcome));
+            }
+        }
+    }
+
+    /// Too many messages are under way: the oldest one is handed out as it is.
+    pub(super) fn close_oldest(&mut self, time: Timestamp) {
+        if let Some(message) = self.messages.pop().filter(|message| !message.is_done) {
+            self.hand_out(message.close(FlowId::UNTRACKED, time, 0, Outcome::Unknown));
+        }
+    }
+
+    fn number_of(&mut self, psn: UnwrappedPsn) -> Option<u64> {
+        let index = self.messages.find(psn)?;
+        self.messages.get_mut(index).map(|message| message.number)
+    }
+
+    /// The newest message that ends at `psn` or before it: one that has just been finished, else an
+    /// open one that `psn` belongs to.
+    fn newest_message(&mut self, psn: UnwrappedPsn) -> Option<u64> {
+        let ended = |message: &&super::Message| message.last_psn <= psn;
+        let done = self.done.iter().filter(ended).max_by_key(|message| message.last_psn);
+        done.map(|message| message.id.number).or_else(|| self.number_of(psn))
+    }
+
+    pub(super) fn hand_out(&mut self, message: super::Message) {
+        self.done.push(message);
+    }
+}
+
+fn unsolicited(psn: UnwrappedPsn) -> AnswerVerdict {
+    AnswerVerdict { psn, is_unsolicited: true, ..AnswerVerdict::default() }
+}
+
+/// `psn` was refused before, and the requester has not sent it again since.
+fn is_same(refusal: Option<Refusal>, psn: UnwrappedPsn) -> bool {
+    refusal.is_some_and(|refusal| refusal.psn == psn && !refusal.is_served)
+}

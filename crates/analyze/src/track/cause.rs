@@ -1,0 +1,185 @@
+//! Why a request is sent again, judged by what its requester had heard.
+
+use std::time::Duration;
+
+use super::UnwrappedPsn;
+use super::annotation::RetransmissionCause;
+use super::figures::Repeated;
+use crate::Timestamp;
+
+/// Silence that is taken for a timeout if the timeout is not known: no requester in use has a shorter
+/// one, and no probe waits longer once a round trip is known.
+const LIKELY_TIMEOUT: Duration = Duration::from_millis(4);
+/// A timeout is at least this many round trips.
+const TIMEOUT_ROUND_TRIPS: u64 = 100;
+/// Packets that a requester sends at most when it repeats only what is missing.
+const MAX_REPAIR: u64 = 8;
+
+/// A refusal that the requester has heard of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Refusal {
+    pub(super) psn: UnwrappedPsn,
+    pub(super) time: Timestamp,
+    /// How long it asks to wait; zero in a sequence NAK.
+    pub(super) wait: Duration,
+    /// The PSN was sent again since.
+    pub(super) is_served: bool,
+}
+
+/// A run of requests that are sent again, one behind the other.
+#[derive(Debug, Clone, Copy)]
+struct Round {
+    cause: RetransmissionCause,
+    /// The PSN that goes on with it.
+    next: UnwrappedPsn,
+    /// One past the last PSN that had been sent when it began.
+    end: UnwrappedPsn,
+    sent: Repeated,
+}
+
+/// What explains the requests of a flow that are sent again.
+#[derive(Debug, Default)]
+pub(super) struct Causes {
+    pub(super) nak: Option<Refusal>,
+    pub(super) rnr: Option<Refusal>,
+    round: Option<Round>,
+    /// The requester answered the last NAK with only what was missing.
+    is_selective: bool,
+    /// When the responder last let the requester go on.
+    pub(super) last_sign: Timestamp,
+}
+
+/// A repeated request, as far as the cause depends on it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Repeat {
+    pub(super) psn: UnwrappedPsn,
+    /// PSNs that it takes.
+    pub(super) span: u64,
+    pub(super) bytes: u32,
+    pub(super) time: Timestamp,
+    /// Time since the requester heard of progress, or sent what it waits for an answer to.
+    pub(super) silence: Duration,
+    /// It asks for an ACK, and its first transmission did not.
+    pub(super) asks_newly: bool,
+    /// A response to it is missing though a later one was seen.
+    pub(super) is_implied: bool,
+    /// One past the last PSN that was sent.
+    pub(super) next: UnwrappedPsn,
+    /// The oldest PSN that is not acknowledged.
+    pub(super) una: UnwrappedPsn,
+    /// Smallest round trip that was measured.
+    pub(super) round_trip: Option<Duration>,
+    /// Local ACK timeout, if it is known.
+    pub(super) timeout: Option<Duration>,
+}
+
+/// The verdict on a repeated request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Verdict {
+    pub(super) cause: RetransmissionCause,
+    /// It is the first of its round.
+    pub(super) is_new_round: bool,
+    /// How long an RNR wait was that ends with it.
+    pub(super) waited: Option<(Duration, Duration)>,
+}
+
+impl Causes {
+    /// The cause of `repeat`.
+    pub(super) fn judge(&mut self, repeat: &Repeat) -> Verdict {
+        let served = self.refusal_of(repeat);
+        if served.is_none()
+            && let Some(round) = self.round.as_mut().filter(|round| round.next == repeat.psn)
+        {
+            round.next = repeat.psn.plus(repeat.span);
+            round.sent.packets += 1;
+            round.sent.bytes += u64::from(repeat.bytes);
+            return Verdict { cause: round.cause, is_new_round: false, waited: None };
+        }
+        let (cause, waited) = served.unwrap_or_else(|| (self.silence(repeat), None));
+        self.round = Some(Round {
+            cause,
+            next: repeat.psn.plus(repeat.span),
+            end: repeat.next,
+            sent: Repeated { packets: 1, bytes: u64::from(repeat.bytes), rounds: 1 },
+        });
+        Verdict { cause, is_new_round: true, waited }
+    }
+
+    /// `psn` is the next one of requests that are being sent again.
+    pub(super) fn is_going_on(&self, psn: UnwrappedPsn) -> bool {
+        self.round.is_some_and(|round| round.next == psn)
+    }
+
+    /// The cause, if the responder has asked for `repeat`, and how long an RNR wait took.
+    fn refusal_of(
+        &mut self,
+        repeat: &Repeat,
+    ) -> Option<(RetransmissionCause, Option<(Duration, Duration)>)> {
+        let psn = repeat.psn;
+        let asks = |refusal: &&mut Refusal| !refusal.is_served && refusal.psn == psn;
+        if let Some(rnr) = self.rnr.as_mut().filter(asks) {
+            rnr.is_served = true;
+            let waited = (rnr.wait, repeat.time.since(rnr.time));
+            return Some((RetransmissionCause::RnrNak, Some(waited)));
+        }
+        if let Some(nak) = self.nak.as_mut().filter(asks) {
+            nak.is_served = true;
+            let alone = psn.plus(repeat.span) < repeat.next;
+            let selective = alone && (repeat.asks_newly || self.is_selective);
+            return Some((
+                match selective {
+                    true => RetransmissionCause::SelectiveRepair,
+                    false => RetransmissionCause::SequenceNak,
+                },
+                None,
+            ));
+        }
+        None
+    }
+
+    fn silence(&self, repeat: &Repeat) -> RetransmissionCause {
+        let silence = repeat.silence;
+        let is_long = match (repeat.timeout, repeat.round_trip) {
+            (Some(timeout), _) => silence >= timeout - timeout / 16,
+            (None, Some(round_trip)) => {
+                silence >= LIKELY_TIMEOUT.max(round_trip * TIMEOUT_ROUND_TRIPS as u32)
+            }
+            (None, None) => silence >= LIKELY_TIMEOUT,
+        };
+        let is_tail = repeat.psn.plus(repeat.span) == repeat.next;
+        if is_long {
+            RetransmissionCause::AckTimeout
+        } else if repeat.is_implied {
+            RetransmissionCause::ImpliedNak
+        } else if is_tail || repeat.psn == repeat.una {
+            RetransmissionCause::TailProbe
+        } else {
+            RetransmissionCause::Unexplained
+        }
+    }
+
+    /// A request that was not sent before ends a round. What its packets turn out to be: the cause
+    /// that they were counted for, the right one, and how many.
+    pub(super) fn end_round(
+        &mut self,
+    ) -> Option<(RetransmissionCause, RetransmissionCause, Repeated)> {
+        let round = self.round.take()?;
+        let went_back = round.next >= round.end;
+        let is_short = round.sent.packets <= MAX_REPAIR;
+        match round.cause {
+            RetransmissionCause::SequenceNak if !went_back && is_short => {
+                self.is_selective = true;
+                Some((round.cause, RetransmissionCause::SelectiveRepair, round.sent))
+            }
+            RetransmissionCause::SelectiveRepair if went_back && round.sent.packets > 1 => {
+                self.is_selective = false;
+                Some((round.cause, RetransmissionCause::SequenceNak, round.sent))
+            }
+            RetransmissionCause::SelectiveRepair => {
+                self.is_selective = true;
+                None
+            }
+            _ => None,
+        }
+    }
+}

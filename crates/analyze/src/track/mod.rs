@@ -1,0 +1,48 @@
+//! From packets with times to knowledge about queue pairs.
+//!
+//! ```text
+//!  packets -> [`Tracker`] -> an [`Annotation`] for each of them
+//!                 |
+//!                 +-> [`Flow`]: one direction, with its [`Figures`]
+//!                 +-> [`Conversation`]: two flows, and how they were found to belong together
+//!                 +-> [`Message`]: what one work request moved, once it is over
+//! ```
+//!
+//! Memory is bounded by [`TrackerConfig`]; what falls out is counted in [`Summary`].
+
+mod annotation;
+mod answers;
+mod cause;
+mod config;
+mod connections;
+mod figures;
+mod flow;
+mod histogram;
+mod holes;
+mod message;
+mod open_messages;
+mod pairing;
+mod peers;
+mod psn;
+mod requests;
+mod slots;
+mod spans;
+mod table;
+#[cfg(test)]
+mod testkit;
+#[cfg(test)]
+mod tests;
+mod tracker;
+
+pub use annotation::{
+    Acknowledged, Annotation, Gap, Outstanding, Retransmission, RetransmissionCause, RnrWait, Role,
+};
+pub use config::TrackerConfig;
+pub use connections::{Connection, Endpoint};
+pub use figures::{Figures, Repeated, Values, VerbFigures};
+pub use flow::{CapturePoint, Flow, FlowId, FlowKey};
+pub use histogram::Histogram;
+pub use message::{Message, MessageId, Outcome, Verb};
+pub use pairing::{Conversation, Pairing};
+pub use psn::UnwrappedPsn;
+pub use tracker::{Summary, Tracker};

@@ -1,0 +1,353 @@
+//! The requests of one flow: what was sent, what is under way, what was lost.
+
+use std::time::Duration;
+
+use uroce_wire::Psn;
+
+use super::TrackerConfig;
+use super::UnwrappedPsn;
+use super::annotation::{Gap, Outstanding, Retransmission, RnrWait};
+use super::cause::{Causes, Repeat};
+use super::figures::Figures;
+use super::holes::{Closed, Filled, Holes};
+use super::message::{Message, Verb};
+use super::open_messages::OpenMessages;
+use super::slots::{Slot, Slots};
+use crate::{Packet, Timestamp};
+
+/// A jump of so many PSNs is no gap: the queue pair has begun anew.
+const RESTART: u64 = 1 << 16;
+/// Two copies of a packet within this time are the network's work if no round trip is known.
+const COPY_TIME: Duration = Duration::from_micros(20);
+
+/// State of the requests in one flow.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    is_started: bool,
+    /// One past the last PSN that was sent.
+    pub(super) next: UnwrappedPsn,
+    /// The oldest PSN that is not acknowledged. Beyond `next` if answers were captured before
+    /// their requests.
+    pub(super) una: UnwrappedPsn,
+    /// One past the newest PSN that a response was seen to.
+    pub(super) answered: UnwrappedPsn,
+    pub(super) slots: Slots,
+    pub(super) messages: OpenMessages,
+    pub(super) causes: Causes,
+    pub(super) holes: Holes,
+    /// Payload of SENDs and WRITEs under way, and what READs still have to bring.
+    pub(super) bytes: u64,
+    pub(super) min_round_trip: Option<Duration>,
+    pub(super) ack_timeout: Option<Duration>,
+    pub(super) mtu: Option<u32>,
+    /// The service acknowledges requests.
+    pub(super) is_reliable: bool,
+    /// A NAK has ended the queue pair.
+    pub(super) is_failed: bool,
+    /// Finished messages that the tracker has not taken yet, without the flow's id.
+    pub(super) done: Vec<Message>,
+}
+
+/// What a request packet turns out to be.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct RequestVerdict {
+    pub(super) psn: UnwrappedPsn,
+    pub(super) message: Option<u64>,
+    pub(super) retransmission: Option<Retransmission>,
+    pub(super) is_duplicate: bool,
+    pub(super) is_reordered: bool,
+    pub(super) gap: Option<Gap>,
+    pub(super) rnr_wait: Option<RnrWait>,
+}
+
+impl Requests {
+    /// The first PSN, where it is known before the first request.
+    pub(super) fn start(&mut self, psn: UnwrappedPsn) {
+        self.is_started = true;
+        (self.next, self.una, self.answered) = (psn, psn, psn);
+        self.slots.clear();
+        self.causes = Causes::default();
+        self.holes = Holes::default();
+        self.bytes = 0;
+        self.is_failed = false;
+    }
+
+    /// The queue pair begins anew with `psn`. Numbers go on behind those of its life before.
+    pub(super) fn restart(&mut self, psn: Psn) {
+        let epoch = (self.next.0 >> 24).saturating_add(2) << 24;
+        self.start(UnwrappedPsn(epoch | u64::from(psn.get())));
+    }
+
+    /// A first PSN is known.
+    pub(super) fn is_started(&self) -> bool {
+        self.is_started
+    }
+
+    /// True if `packet` is from another life of the queue pair.
+    pub(super) fn is_restart(&self, packet: &Packet) -> bool {
+        let psn = self.next.nearest(packet.bth.psn);
+        self.is_started && (psn.since(self.next) >= RESTART || self.next.since(psn) >= RESTART)
+    }
+
+    /// What is under way.
+    pub(super) fn outstanding(&self) -> Outstanding {
+        Outstanding {
+            packets: if self.is_reliable { self.next.since(self.una) } else { 0 },
+            bytes: self.bytes,
+            reads: self.messages.reads,
+        }
+    }
+
+    /// PSNs that a request takes (R18); `None` for a READ while the path MTU is not known.
+    fn known_span(&self, packet: &Packet, verb: Verb) -> Option<u64> {
+        let length = packet.reth.map_or(0, |reth| reth.length);
+        match (verb, self.mtu) {
+            (Verb::Read, Some(mtu)) if mtu > 0 => Some(u64::from(length.div_ceil(mtu).max(1))),
+            (Verb::Read, _) if length > 256 => None,
+            _ => Some(1),
+        }
+    }
+
+    fn span(&self, packet: &Packet, verb: Verb) -> u64 {
+        self.known_span(packet, verb).unwrap_or(1)
+    }
+
+    /// Takes in a request.
+    pub(super) fn handle(
+        &mut self,
+        packet: &Packet,
+        verb: Verb,
+        config: &TrackerConfig,
+        figures: &mut Figures,
+        budget: &mut usize,
+    ) -> RequestVerdict {
+        if !self.is_started {
+            self.start(UnwrappedPsn::first(packet.bth.psn));
+        }
+        self.messages.reserve(config.max_open_messages);
+        let psn = self.next.nearest(packet.bth.psn);
+        let known = self.slots.get(psn).copied().filter(|slot| slot.copies > 0);
+        match known {
+            _ if psn >= self.next => self.take_new(packet, verb, psn, config, figures, budget),
+            Some(slot) => self.take_again(packet, verb, psn, slot, config, figures),
+            None => self.take_late(packet, verb, psn, config, figures),
+        }
+    }
+
+    fn take_new(
+        &mut self,
+        packet: &Packet,
+        verb: Verb,
+        psn: UnwrappedPsn,
+        config: &TrackerConfig,
+        figures: &mut Figures,
+        budget: &mut usize,
+    ) -> RequestVerdict {
+        if let Some((from, to, moved)) = self.causes.end_round() {
+            figures.move_repeated(from, to, moved);
+        }
+        self.learn_span_of_read(psn);
+        let span = self.span(packet, verb);
+        let skipped = psn.since(self.next);
+        let gap = (skipped > 0).then_some(Gap { first: self.next, packets: skipped });
+        if skipped > 0 {
+            figures.skipped += skipped;
+            let closed = self.holes.open(self.next, psn, figures.requests);
+            figures.note_closed(closed);
+        }
+        self.next = psn.plus(span);
+        let oldest = if self.is_reliable { self.una.min(psn) } else { psn };
+        self.slots.reserve(self.next.since(oldest), config.max_psns, budget);
+        let message = self.note_first(packet, verb, psn, span, figures);
+        if !self.is_reliable {
+            self.una = self.next;
+        }
+        if !self.holes.is_empty() {
+            self.close_holes(Some(config.order_tolerance), figures);
+        }
+        if self.una > psn {
+            self.complete(packet.time, packet.frame);
+        }
+        RequestVerdict { psn, message: Some(message), gap, ..RequestVerdict::default() }
+    }
+
+    /// A request that is seen for the first time.
+    fn note_first(
+        &mut self,
+        packet: &Packet,
+        verb: Verb,
+        psn: UnwrappedPsn,
+        span: u64,
+        figures: &mut Figures,
+    ) -> u64 {
+        let asked = packet.reth.filter(|_| verb == Verb::Read).map(|reth| reth.length);
+        let is_open = self.is_reliable && psn.plus(span) > self.una;
+        if is_open {
+            self.bytes += u64::from(asked.unwrap_or(packet.payload_len));
+        }
+        figures.goodput_bytes += u64::from(packet.payload_len);
+        self.slots.put(psn, first_slot(packet, verb));
+        self.learn_mtu(packet);
+        self.messages.note(packet, verb, psn, self.known_span(packet, verb))
+    }
+
+    fn take_again(
+        &mut self,
+        packet: &Packet,
+        verb: Verb,
+        psn: UnwrappedPsn,
+        slot: Slot,
+        config: &TrackerConfig,
+        figures: &mut Figures,
+    ) -> RequestVerdict {
+        let index = self.messages.find(psn);
+        let message = index.and_then(|index| self.messages.get_mut(index)).map(|open| open.number);
+        let verdict = RequestVerdict { psn, message, ..RequestVerdict::default() };
+        if let Some(again) = self.slots.get_mut(psn) {
+            again.copies = again.copies.saturating_add(1);
+            again.last = again.last.max(packet.time);
+        }
+        if self.is_copy(psn, slot, packet.time) || !self.is_reliable {
+            figures.duplicates += 1;
+            return RequestVerdict { is_duplicate: true, ..verdict };
+        }
+        self.repeat(packet, verb, Some(slot), verdict, config, figures)
+    }
+
+    /// A request from before the newest one that was not seen, or too long ago.
+    fn take_late(
+        &mut self,
+        packet: &Packet,
+        verb: Verb,
+        psn: UnwrappedPsn,
+        config: &TrackerConfig,
+        figures: &mut Figures,
+    ) -> RequestVerdict {
+        let message = self.messages.find(psn);
+        let of_read = message
+            .and_then(|index| self.messages.get_mut(index))
+            .filter(|open| open.verb == Verb::Read && open.first_psn < psn && verb == Verb::Read);
+        if let Some(open) = of_read {
+            let verdict = RequestVerdict { psn, message: Some(open.number), ..Default::default() };
+            self.note_part(psn, packet, verb);
+            return self.repeat(packet, verb, None, verdict, config, figures);
+        }
+        let filled = self.holes.fill(psn, figures.requests);
+        let Some(filled) = filled else {
+            let verdict = RequestVerdict { psn, ..RequestVerdict::default() };
+            return self.repeat(packet, verb, None, verdict, config, figures);
+        };
+        let span = self.span(packet, verb);
+        let message = Some(self.note_first(packet, verb, psn, span, figures));
+        let verdict = RequestVerdict { psn, message, ..RequestVerdict::default() };
+        match filled {
+            Filled::Unasked { depth } => {
+                figures.reordered += 1;
+                figures.reordering_depth = figures.reordering_depth.max(depth);
+                RequestVerdict { is_reordered: true, ..verdict }
+            }
+            Filled::AfterNak => {
+                figures.lost_before += 1;
+                self.repeat(packet, verb, None, verdict, config, figures)
+            }
+        }
+    }
+
+    /// A READ that asks for a part of an earlier one.
+    fn note_part(&mut self, psn: UnwrappedPsn, packet: &Packet, verb: Verb) {
+        match self.slots.get_mut(psn) {
+            Some(slot) => {
+                (slot.copies, slot.frame) = (1, packet.frame);
+                (slot.time, slot.last) = (packet.time, packet.time);
+            }
+            None => self.slots.put(psn, first_slot(packet, verb)),
+        }
+    }
+
+    /// Time since the requester heard of progress, or sent what it waits for an answer to.
+    fn silence(&self, psn: UnwrappedPsn, slot: Option<Slot>, time: Timestamp) -> Duration {
+        let oldest = if psn == self.una { slot } else { self.slots.get(self.una).copied() };
+        let sent = oldest.or(slot).map_or(Timestamp::default(), |slot| slot.last);
+        time.since(self.causes.last_sign.max(sent))
+    }
+
+    fn is_answered(&self, psn: UnwrappedPsn) -> bool {
+        self.slots.get(psn).is_some_and(|slot| slot.answered)
+    }
+
+    /// Two copies so close to each other that nobody can have asked for the second one.
+    fn is_copy(&self, psn: UnwrappedPsn, slot: Slot, time: Timestamp) -> bool {
+        let asked = |refusal: &super::cause::Refusal| !refusal.is_served && refusal.psn == psn;
+        if self.causes.nak.as_ref().is_some_and(asked)
+            || self.causes.rnr.as_ref().is_some_and(asked)
+        {
+            return false;
+        }
+        let limit = self.min_round_trip.map_or(COPY_TIME, |round_trip| round_trip.min(COPY_TIME));
+        time.since(slot.last) < limit && !self.causes.is_going_on(psn)
+    }
+
+    fn repeat(
+        &mut self,
+        packet: &Packet,
+        verb: Verb,
+        slot: Option<Slot>,
+        verdict: RequestVerdict,
+        config: &TrackerConfig,
+        figures: &mut Figures,
+    ) -> RequestVerdict {
+        let psn = verdict.psn;
+        let judged = self.causes.judge(&Repeat {
+            psn,
+            span: self.span(packet, verb),
+            bytes: packet.payload_len,
+            silence: self.silence(psn, slot, packet.time),
+            time: packet.time,
+            asks_newly: packet.bth.ack_req && slot.is_some_and(|slot| !slot.ack_req),
+            is_implied: verb.needs_response() && psn < self.answered && !self.is_answered(psn),
+            next: self.next,
+            una: self.una,
+            round_trip: self.min_round_trip,
+            timeout: self.ack_timeout.or(config.ack_timeout),
+        });
+        figures.note_repeated(judged.cause, packet.payload_len, judged.is_new_round);
+        if let Some(open) = self.messages.find(psn).and_then(|index| self.messages.get_mut(index)) {
+            open.retransmitted = open.retransmitted.saturating_add(1);
+        }
+        let rnr_wait = judged.waited.map(|(promised, actual)| {
+            figures.rnr_waited_ns += actual.as_nanos() as u64;
+            RnrWait { promised, actual: Some(actual) }
+        });
+        let retransmission = Some(Retransmission {
+            cause: judged.cause,
+            first_seen: slot.map(|slot| slot.frame),
+            after: slot.map(|slot| packet.time.since(slot.time)),
+        });
+        RequestVerdict { retransmission, rnr_wait, ..verdict }
+    }
+
+    /// Judges holes that are old enough; all of them without a tolerance.
+    pub(super) fn close_holes(&mut self, tolerance: Option<u32>, figures: &mut Figures) {
+        let closed = self.holes.close(self.una, figures.requests, tolerance);
+        figures.note_closed(closed);
+    }
+}
+
+fn first_slot(packet: &Packet, verb: Verb) -> Slot {
+    Slot {
+        frame: packet.frame,
+        time: packet.time,
+        last: packet.time,
+        bytes: if verb == Verb::Read { 0 } else { packet.payload_len },
+        copies: 1,
+        ack_req: packet.bth.ack_req,
+        ..Slot::default()
+    }
+}
+
+impl Figures {
+    fn note_closed(&mut self, closed: Closed) {
+        self.lost_by_capture += closed.capture;
+        self.lost_unknown += closed.unknown;
+    }
+}

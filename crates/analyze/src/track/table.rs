@@ -1,0 +1,77 @@
+//! The flows of a tracker, found by key and by address.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use super::flow::{Flow, FlowId, FlowKey};
+
+/// Unpaired flows between two addresses that are compared with an answer at most.
+const MAX_UNPAIRED: usize = 64;
+
+/// A bounded table of flows.
+#[derive(Debug, Default)]
+pub(super) struct Flows {
+    list: Vec<Flow>,
+    by_key: HashMap<FlowKey, FlowId>,
+    /// Flows without a peer, by source and destination.
+    unpaired: HashMap<(IpAddr, IpAddr), Vec<FlowId>>,
+    /// The flow of the packet before: the next one is often of the same flow.
+    last: Option<(FlowKey, FlowId)>,
+}
+
+impl Flows {
+    pub(super) fn list(&self) -> &[Flow] {
+        &self.list
+    }
+
+    pub(super) fn get(&self, id: FlowId) -> Option<&Flow> {
+        self.list.get(id.0 as usize)
+    }
+
+    pub(super) fn get_mut(&mut self, id: FlowId) -> Option<&mut Flow> {
+        self.list.get_mut(id.0 as usize)
+    }
+
+    /// The flow with `key`, if it was seen.
+    pub(super) fn find(&mut self, key: &FlowKey) -> Option<FlowId> {
+        if let Some((last, id)) = self.last
+            && last == *key
+        {
+            return Some(id);
+        }
+        let id = *self.by_key.get(key)?;
+        self.last = Some((*key, id));
+        Some(id)
+    }
+
+    /// A new flow; `None` if there are `max` of them.
+    pub(super) fn add(&mut self, key: FlowKey, max: usize, slowest: usize) -> Option<FlowId> {
+        if self.list.len() >= max {
+            return None;
+        }
+        let id = FlowId(u32::try_from(self.list.len()).ok()?);
+        self.list.push(Flow::new(id, key, slowest));
+        self.by_key.insert(key, id);
+        self.unpaired.entry((key.source, key.destination)).or_default().push(id);
+        Some(id)
+    }
+
+    /// Flows without a peer that may be the other direction of `key`.
+    pub(super) fn unpaired_against(&self, key: &FlowKey) -> ([FlowId; MAX_UNPAIRED], usize) {
+        let mut found = [FlowId::UNTRACKED; MAX_UNPAIRED];
+        let all = self.unpaired.get(&(key.destination, key.source)).map_or(&[][..], Vec::as_slice);
+        let count = all.len().min(MAX_UNPAIRED);
+        found.iter_mut().zip(all).for_each(|(place, id)| *place = *id);
+        (found, count)
+    }
+
+    /// `id` has found its peer.
+    pub(super) fn note_paired(&mut self, id: FlowId) {
+        let Some(key) = self.get(id).map(|flow| *flow.key()) else {
+            return;
+        };
+        if let Some(list) = self.unpaired.get_mut(&(key.source, key.destination)) {
+            list.retain(|other| *other != id);
+        }
+    }
+}

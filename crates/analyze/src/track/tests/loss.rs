@@ -1,0 +1,106 @@
+//! What is missing, and who lost it.
+
+use std::time::Duration;
+
+use uroce_wire::NakCode;
+
+use crate::track::testkit::{A, B, Wire};
+use crate::track::{CapturePoint, FlowId, RetransmissionCause, TrackerConfig};
+
+#[test]
+fn a_gap_that_is_repaired_was_lost_before_the_capture_point() {
+    let mut wire = Wire::new();
+    wire.sends(A, B, 0..5);
+    let behind = wire.send(A, B, 6);
+    assert_eq!(behind.gap_before.map(|gap| (gap.first.on_wire().get(), gap.packets)), Some((5, 1)));
+    wire.nak(B, A, 5, NakCode::PsnSequence);
+    let repair = wire.send(A, B, 5).retransmission.expect("it fills the gap");
+    assert_eq!((repair.cause, repair.first_seen), (RetransmissionCause::SequenceNak, None));
+    wire.tracker.finish();
+    let flow = wire.tracker.flow(FlowId(0)).unwrap();
+    assert_eq!((flow.figures().lost_before, flow.figures().lost_behind), (1, 0));
+    assert_eq!(flow.capture_point(), CapturePoint::Receiver);
+}
+
+#[test]
+fn a_packet_that_comes_late_without_being_asked_for_is_reordered() {
+    let mut wire = Wire::new();
+    wire.sends(A, B, [0, 2, 3, 1, 4]);
+    wire.ack(B, A, 4);
+    wire.tracker.finish();
+    let figures = wire.figures(FlowId(0));
+    assert_eq!((figures.reordered, figures.reordering_depth, figures.retransmitted()), (1, 2, 0));
+    assert_eq!((figures.lost_by_capture, figures.messages_completed), (0, 5));
+}
+
+#[test]
+fn what_is_acknowledged_and_never_seen_was_lost_by_the_capture() {
+    let mut wire = Wire::new();
+    wire.sends(A, B, (0..4).chain(7..10));
+    wire.ack(B, A, 9);
+    assert_eq!(wire.figures(FlowId(0)).lost_by_capture, 0, "it may still come");
+    wire.sends(A, B, 10..120);
+    assert_eq!(wire.figures(FlowId(0)).lost_by_capture, 3);
+    wire.tracker.finish();
+    let figures = wire.figures(FlowId(0));
+    assert_eq!((figures.lost_by_capture, figures.lost_unknown, figures.lost_before), (3, 0, 0));
+}
+
+#[test]
+fn an_answer_that_was_captured_before_its_request_is_no_contradiction() {
+    let mut wire = Wire::new();
+    wire.send(A, B, 0);
+    wire.ack(B, A, 0);
+    let early = wire.ack(B, A, 2);
+    assert!(!early.is_unsolicited);
+    wire.send(A, B, 1);
+    wire.send(A, B, 2);
+    wire.tracker.finish();
+    let figures = wire.figures(FlowId(0));
+    assert_eq!((figures.messages_completed, figures.lost_by_capture, figures.skipped), (3, 0, 0));
+    assert_eq!(wire.tracker.flow(FlowId(0)).unwrap().requests.outstanding().bytes, 0);
+}
+
+#[test]
+fn psns_go_on_over_the_wrap() {
+    let mut wire = Wire::new();
+    let first = wire.write(A, B, 0xff_fffd, 8, |_| true);
+    assert!(first.iter().all(|packet| packet.gap_before.is_none()));
+    assert_eq!(first[7].psn.since(first[0].psn), 7);
+    let ack = wire.ack(B, A, 4);
+    assert_eq!(ack.acknowledges.map(|settled| (settled.packets, settled.bytes)), Some((8, 8192)));
+    let message = wire.messages().pop().unwrap();
+    assert_eq!((message.packets, message.is_incomplete), (8, false));
+}
+
+#[test]
+fn a_jump_far_away_is_a_new_life_of_the_queue_pair() {
+    let mut wire = Wire::new();
+    let old = wire.send(A, B, 10);
+    let new = wire.send(A, B, 0x80_0000);
+    assert!(new.gap_before.is_none() && new.psn > old.psn);
+    assert_eq!(wire.figures(FlowId(0)).restarts, 1);
+}
+
+#[test]
+fn an_rtt_is_measured_only_where_nothing_was_repeated() {
+    let mut wire = Wire::new();
+    wire.send(A, B, 0);
+    assert_eq!(wire.ack(B, A, 0).round_trip, Some(Duration::from_micros(10)));
+    wire.send(A, B, 1);
+    wire.wait(Duration::from_millis(1));
+    wire.send(A, B, 1);
+    assert_eq!(wire.ack(B, A, 1).round_trip, None);
+}
+
+#[test]
+fn flows_and_messages_beyond_the_limits_are_counted() {
+    let config = TrackerConfig { max_flows: 1, max_open_messages: 2, ..TrackerConfig::default() };
+    let mut wire = Wire::with(config);
+    wire.sends(A, B, 0..5);
+    let other = wire.send(B, A, 7);
+    assert_eq!((other.flow, wire.tracker.flow(other.flow).is_none()), (FlowId::UNTRACKED, true));
+    let summary = wire.tracker.finish();
+    assert_eq!((summary.untracked_packets, summary.crowded_messages), (1, 3));
+    assert_eq!(wire.figures(FlowId(0)).messages, 5);
+}

@@ -1,0 +1,4 @@
+mod causes;
+mod loss;
+mod messages;
+mod pairing;

@@ -1,0 +1,134 @@
+//! Which flows are one conversation.
+
+use std::time::Duration;
+
+use uroce_cm::{CommId, MAD_LEN, Mad, Message};
+use uroce_wire::{Opcode, Psn, Qpn};
+
+use crate::track::testkit::{A, B, End, Wire};
+use crate::track::{FlowId, Pairing, Role, TrackerConfig};
+
+#[test]
+fn an_acknowledged_psn_pairs_two_flows() {
+    let mut wire = Wire::new();
+    wire.send(A, B, 77);
+    let ack = wire.ack(B, A, 77);
+    assert_eq!((ack.flow, ack.peer), (FlowId(1), Some(FlowId(0))));
+    let conversation = wire.tracker.conversations()[0];
+    assert_eq!(conversation.flows, [FlowId(0), FlowId(1)]);
+    assert_eq!(conversation.paired_by, Pairing::AcknowledgedPsn);
+    assert!(conversation.is_certain());
+    assert_eq!(wire.tracker.flow(FlowId(0)).unwrap().source_qpn(), Some(Qpn::new(A.qpn)));
+}
+
+#[test]
+fn two_queue_pairs_between_the_same_hosts_are_not_mixed() {
+    let (a2, b2) = (End { qpn: 0x31, ..A }, End { qpn: 0x32, ..B });
+    let mut wire = Wire::new();
+    for step in 0..20 {
+        wire.send(A, B, 1000 + step);
+        wire.send(a2, b2, 500_000 + step);
+        wire.ack(b2, a2, 500_000 + step);
+        wire.ack(B, A, 1000 + step);
+    }
+    let pairs: Vec<_> = wire.tracker.conversations().iter().map(|pair| pair.flows).collect();
+    assert_eq!(pairs, [[FlowId(1), FlowId(2)], [FlowId(0), FlowId(3)]]);
+    assert!(wire.tracker.conversations().iter().all(|pair| pair.contradicting == 0));
+}
+
+#[test]
+fn queue_pairs_that_begin_with_one_psn_stay_undecided_until_they_differ() {
+    let (a2, b2) = (End { qpn: 0x31, ..A }, End { qpn: 0x32, ..B });
+    let mut wire = Wire::new();
+    wire.send(A, B, 0);
+    wire.send(a2, b2, 0);
+    assert_eq!(wire.ack(B, A, 0).peer, None);
+    assert_eq!(wire.ack(b2, a2, 0).peer, None);
+    wire.sends(a2, b2, 1..100);
+    let peer = wire.ack(b2, a2, 99).peer;
+    assert_eq!(peer, Some(FlowId(1)), "only that flow has sent so much");
+    assert_eq!(wire.ack(B, A, 0).peer, Some(FlowId(0)));
+}
+
+#[test]
+fn flows_without_answers_are_paired_at_the_end_if_there_is_no_choice() {
+    let mut wire = Wire::new();
+    wire.request(A, B, Opcode::UC_SEND_ONLY, 0, 10);
+    wire.request(B, A, Opcode::UC_SEND_ONLY, 0, 10);
+    wire.tracker.finish();
+    let conversation = wire.tracker.conversations()[0];
+    assert_eq!((conversation.paired_by, conversation.is_certain()), (Pairing::Addresses, false));
+}
+
+#[test]
+fn datagrams_name_where_they_come_from() {
+    let mut wire = Wire::new();
+    assert_eq!(wire.datagram(A, B, 1, &[1; 32]).role, Role::Datagram);
+    wire.datagram(B, A, 9, &[1; 32]);
+    let conversation = wire.tracker.conversations()[0];
+    assert_eq!(conversation.paired_by, Pairing::SourceQueuePair);
+    assert_eq!(wire.messages().len(), 2);
+}
+
+/// A message of connection management with all its fields zero.
+fn empty(attribute: u16) -> Message {
+    let mut bytes = [0; MAD_LEN];
+    bytes[..4].copy_from_slice(&[1, 7, 2, 3]);
+    bytes[16..18].copy_from_slice(&attribute.to_be_bytes());
+    Mad::parse(&bytes).expect("a message").message
+}
+
+fn req(qpn: u32, psn: u32) -> [u8; MAD_LEN] {
+    let Message::Req(mut req) = empty(0x10) else { unreachable!() };
+    (req.local_comm_id, req.local_qpn) = (CommId(qpn), Qpn::new(qpn));
+    (req.starting_psn, req.path_mtu, req.primary.ack_timeout) = (Psn::new(psn), 3, 14);
+    Mad { tid: 1, message: Message::Req(req) }.emit()
+}
+
+fn rep(to: u32, qpn: u32, psn: u32) -> [u8; MAD_LEN] {
+    let Message::Rep(mut rep) = empty(0x13) else { unreachable!() };
+    (rep.local_comm_id, rep.remote_comm_id) = (CommId(qpn), CommId(to));
+    (rep.local_qpn, rep.starting_psn) = (Qpn::new(qpn), Psn::new(psn));
+    Mad { tid: 1, message: Message::Rep(rep) }.emit()
+}
+
+/// REQ from A and REP from B: A shall begin with PSN 300, B with PSN 700.
+fn connect(wire: &mut Wire) {
+    let (a, b) = (End { qpn: 1, ..A }, End { qpn: 1, ..B });
+    assert_eq!(wire.datagram(a, b, 0, &req(A.qpn, 700)).role, Role::Management);
+    wire.datagram(b, a, 0, &rep(A.qpn, B.qpn, 300));
+}
+
+#[test]
+fn connection_management_pairs_flows_and_tells_their_first_psn() {
+    let mut wire = Wire::with(TrackerConfig::default());
+    connect(&mut wire);
+    let first = wire.send(A, B, 302);
+    assert_eq!(
+        first.gap_before.map(|gap| (gap.first.on_wire().get(), gap.packets)),
+        Some((300, 2))
+    );
+    let back = wire.send(B, A, 700);
+    assert_eq!((back.gap_before, back.peer), (None, Some(first.flow)));
+    let pair = wire.tracker.conversations().last().unwrap();
+    assert_eq!(pair.paired_by, Pairing::ConnectionManagement);
+    assert_eq!(wire.tracker.flow(first.flow).unwrap().path_mtu(), Some(1024));
+    let connection = wire.tracker.connections()[0];
+    assert_eq!(connection.ack_timeout, Some(Duration::from_nanos(4096 << 14)));
+    assert_eq!((connection.active.qpn.get(), connection.passive.qpn.get()), (A.qpn, B.qpn));
+}
+
+#[test]
+fn a_rep_that_is_sent_again_changes_nothing_and_a_new_connection_begins_anew() {
+    let mut wire = Wire::new();
+    connect(&mut wire);
+    let first = wire.send(A, B, 300).flow;
+    connect(&mut wire);
+    assert!(wire.send(A, B, 301).gap_before.is_none());
+    assert_eq!(wire.figures(first).restarts, 0);
+    let (a, b) = (End { qpn: 1, ..A }, End { qpn: 1, ..B });
+    wire.datagram(a, b, 0, &req(A.qpn, 800));
+    wire.datagram(b, a, 0, &rep(A.qpn, B.qpn, 400));
+    assert!(wire.send(A, B, 400).gap_before.is_none());
+    assert_eq!(wire.figures(first).restarts, 1);
+}
