@@ -12,6 +12,16 @@ pub enum Direction {
     Rx,
 }
 
+impl Direction {
+    /// The other direction.
+    pub const fn opposite(self) -> Self {
+        match self {
+            Self::Tx => Self::Rx,
+            Self::Rx => Self::Tx,
+        }
+    }
+}
+
 impl fmt::Display for Direction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -1,0 +1,69 @@
+//! A list of fault rules.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::parse::{self, RuleError};
+use crate::rule::Rule;
+
+/// What faults happen to which packets: a list of rules.
+///
+/// The text form is that of docs/faults.md: `rx op=ack -> drop p=0.05; drop 1%`. `Display` writes
+/// it back in one line that means the same.
+///
+/// ```
+/// let plan: uroce_fault::Plan = "lost-rtu: tx op=rtu -> drop count=1; delay 10ms 1ms".parse()?;
+/// assert_eq!(
+///     plan.to_string(),
+///     "lost-rtu: tx op=rtu -> drop count=1; any -> delay=10ms~1ms also"
+/// );
+/// # Ok::<(), uroce_fault::RuleError>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Plan {
+    rules: Vec<Rule>,
+}
+
+impl Plan {
+    /// Reads the TOML form: one `[[fault]]` table per rule.
+    ///
+    /// # Errors
+    ///
+    /// The first thing in the text that is not as docs/faults.md says, with its line and column.
+    pub fn from_toml(text: &str) -> Result<Self, RuleError> {
+        Ok(Self { rules: parse::parse_toml(text)? })
+    }
+
+    /// How many rules there are.
+    pub fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// True if there is no rule.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    pub(crate) fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+}
+
+impl FromStr for Plan {
+    type Err = RuleError;
+
+    /// Reads the text form: rules separated by `;` or by the ends of lines. What follows a `#` up
+    /// to the end of the line is a comment.
+    fn from_str(text: &str) -> Result<Self, RuleError> {
+        Ok(Self { rules: parse::parse_line(text)? })
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, rule) in self.rules.iter().enumerate() {
+            write!(f, "{}{rule}", if index == 0 { "" } else { "; " })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,96 @@
+//! The text form of rules.
+
+use uroce_fault::{Plan, RuleError};
+
+fn plan(text: &str) -> Plan {
+    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn error(text: &str) -> RuleError {
+    text.parse::<Plan>().expect_err(text)
+}
+
+/// The ten examples of docs/faults.md.
+const EXAMPLES: [&str; 10] = [
+    "tx qp=0 psn=+4 iter=1 -> drop",
+    "tx qp=0 psn=+4 iter=1..3 -> drop",
+    "rx op=ack -> drop p=0.05 seed=7",
+    "rx op=read-resp part=middle -> drop every=10 count=20",
+    "tx op=write part=last -> hold=3",
+    "any -> drop ge=0.01,0.3,1,0 from=2s until=5s",
+    "tx op=send msg=3 -> corrupt=payload@17",
+    "rx op=send -> answer:rnr:12 count=5",
+    "tx op=write -> ce p=0.2",
+    "lost-rtu: tx op=rtu -> drop count=1 then=late; late: tx op=send -> delay=200ms~50ms count=1",
+];
+
+#[test]
+fn the_examples_are_written_back_as_they_are() {
+    for text in EXAMPLES {
+        assert_eq!(plan(text).to_string(), text);
+    }
+}
+
+#[test]
+fn shorthands_are_rules_that_act_beside_each_other() {
+    for (shorthand, rule) in [
+        ("drop 1%", "any -> drop p=0.01 also"),
+        ("drop=1%", "any -> drop p=0.01 also"),
+        ("loss 1%", "any -> drop p=0.01 also"),
+        ("loss random 1%", "any -> drop p=0.01 also"),
+        ("loss gemodel 1% 30% 100% 0%", "any -> drop ge=0.01,0.3,1,0 also"),
+        ("loss gemodel 25%", "any -> drop ge=0.25,0.75,1,0 also"),
+        ("delay 10ms", "any -> delay=10ms also"),
+        ("delay 10ms 1ms", "any -> delay=10ms~1ms also"),
+        ("duplicate 1%", "any -> dup p=0.01 also"),
+        ("corrupt 0.1%", "any -> corrupt=any p=0.001 also"),
+        ("reorder 5%", "any -> hold=1 p=0.05 also"),
+        ("rate 100mbit", "any -> rate=100mbit also"),
+        ("ce 10%", "any -> ce p=0.1 also"),
+        ("rx op=ack drop 5% count=3", "rx op=ack -> drop p=0.05 count=3 also"),
+        ("delay 10ms loss 1%", "any -> delay=10ms also; any -> drop p=0.01 also"),
+        ("x: drop", "x: any -> drop also"),
+    ] {
+        assert_eq!(plan(shorthand).to_string(), rule, "{shorthand}");
+    }
+}
+
+#[test]
+fn errors_say_where_and_what() {
+    let error = error("tx op=send -> drop;\nrx op=snd -> drop");
+    assert_eq!((error.line, error.column, error.found.as_str()), (2, 4, "'op=snd'"));
+    assert!(error.expected.starts_with("operations separated by '|'"), "{error}");
+}
+
+#[test]
+fn toml_is_the_same_language() {
+    let toml = r#"
+        [[fault]]
+        name = "lost-rtu"
+        on = "tx"
+        op = "rtu"
+        do = "drop"
+        count = 1
+        then = "late"
+
+        [[fault]]
+        name = "late"
+        on = "tx"
+        op = "send"
+        qp = 0x11
+        do = ["ce", "delay=200ms~50ms"]
+        p = 0.5
+        also = true
+    "#;
+    let line = "lost-rtu: tx op=rtu -> drop count=1 then=late; \
+                late: tx op=send qp=0x11 -> ce, delay=200ms~50ms p=0.5 also";
+    assert_eq!(Plan::from_toml(toml).expect("good"), plan(line));
+}
+
+#[test]
+fn errors_in_toml_say_where_and_what() {
+    let error = Plan::from_toml("[[fault]]\ndo = \"drop\"\npp = 1").expect_err("no such key");
+    assert_eq!((error.line, error.column, error.found.as_str()), (3, 1, "'pp'"));
+    let error = Plan::from_toml("[[fault]\n").expect_err("no TOML");
+    assert_eq!(error.line, 1);
+}
