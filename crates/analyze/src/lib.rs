@@ -13,6 +13,7 @@ mod dissect;
 mod filter;
 mod frame;
 mod icrc_status;
+pub mod judge;
 mod ladder;
 mod packet;
 mod printable;

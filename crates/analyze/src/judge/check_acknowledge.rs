@@ -1,0 +1,230 @@
+//! Checks of ACK and NAK against the requests that they answer.
+
+use std::time::Duration;
+
+use uroce_wire::{Aeth, NakCode, Operation, SyndromeKind};
+
+use super::finding::Ledger;
+use super::flow_state::FlowState;
+use super::requests::words;
+use super::rules::acknowledge::{
+    ACK_GOES_BACK, ACK_OF_UNSENT, MSN_GOES_BACK, MSN_MISMATCH, NAK_NOT_HONOURED,
+    NAK_OF_ACKNOWLEDGED, NAK_REPEATED,
+};
+use super::sight::Sight;
+use crate::{Direction, Timestamp};
+
+/// Captures have packets of several queues out of order by less than this.
+const CAPTURE_ORDER: Duration = Duration::from_millis(1);
+/// A PSN so far ahead belongs to something else.
+const FAR_AHEAD: u64 = 1 << 20;
+/// Sequence NAKs for one gap that duplication by the network does not explain.
+const MANY_NAKS: u32 = 3;
+/// New packets behind a NAK by which the requester should have heeded it.
+const MANY_PACKETS: u32 = 256;
+/// Time behind a NAK by which the requester should have heeded it.
+const LONG: Duration = Duration::from_secs(1);
+
+/// The newest plain ACK.
+#[derive(Debug, Clone, Copy)]
+struct LastAck {
+    psn: u64,
+    msn: u32,
+    frame: u64,
+}
+
+/// An acknowledgement of what was not seen to be sent.
+#[derive(Debug, Clone, Copy)]
+struct Ghost {
+    psn: u64,
+    frame: u64,
+    time: Timestamp,
+    answerer: usize,
+}
+
+/// A sequence NAK.
+#[derive(Debug, Clone, Copy)]
+struct Gap {
+    psn: u64,
+    frame: u64,
+    time: Timestamp,
+    naks: u32,
+    new_packets: u32,
+    is_served: bool,
+}
+
+/// What the peer said to the requests of a flow.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Answers {
+    count: u64,
+    last_ack: Option<LastAck>,
+    ghost: Option<Ghost>,
+    gap: Option<Gap>,
+    completed: u64,
+    msn_offset: Option<u32>,
+    msn_doubt: Option<u32>,
+}
+
+impl Answers {
+    /// Answers that were seen.
+    pub(super) const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// A request leaves: what it says about answers before.
+    pub(super) fn note_request(&mut self, sight: &Sight<'_>, sent_below: u64, ledger: &mut Ledger) {
+        self.note_gap_repair(sight, sent_below);
+        let Some(ghost) = self.ghost.take() else { return };
+        let is_late = sight.packet.time.since(ghost.time) > CAPTURE_ORDER;
+        // Behind a gap the capture lacks packets, and those may be what was acknowledged.
+        if is_late && sight.psn == sent_below {
+            ghost.record(sight.packet.frame, ledger);
+        }
+    }
+
+    fn note_gap_repair(&mut self, sight: &Sight<'_>, sent_below: u64) {
+        let Some(gap) = self.gap.as_mut() else { return };
+        if sight.psn <= gap.psn {
+            gap.is_served = true;
+        } else if sight.psn >= sent_below {
+            gap.new_packets = gap.new_packets.saturating_add(1);
+        }
+    }
+
+    /// At the end of the capture at `end`.
+    pub(super) fn conclude(&self, flow: usize, end: Timestamp, ledger: &mut Ledger) {
+        if let Some(ghost) = self.ghost.filter(|ghost| end.since(ghost.time) > CAPTURE_ORDER) {
+            ghost.record(ghost.frame, ledger);
+        }
+        let ignored = self.gap.filter(|gap| {
+            !gap.is_served && gap.new_packets >= MANY_PACKETS && end.since(gap.time) > LONG
+        });
+        if let Some(gap) = ignored {
+            ledger.record(&NAK_NOT_HONOURED, Some(flow), gap.frame, || {
+                let time = words(end.since(gap.time));
+                format!("frame {}: {} new packets in {time} since", gap.frame, gap.new_packets)
+            });
+        }
+    }
+}
+
+impl Ghost {
+    fn record(&self, frame: u64, ledger: &mut Ledger) {
+        ledger.record(&ACK_OF_UNSENT, Some(self.answerer), self.frame, || {
+            let psn = self.psn & 0xff_ffff;
+            format!("frame {}: PSN {psn:#x}, which frame {frame} shows was not sent", self.frame)
+        });
+    }
+}
+
+/// Looks at an answer of a flow to `requester`'s requests.
+pub(super) fn check(sight: &Sight<'_>, requester: &mut FlowState, ledger: &mut Ledger) {
+    let sent_below = requester.requests.sent_below();
+    if !requester.requests.is_since_first(sight.psn) {
+        return;
+    }
+    let answers = &mut requester.requests.answers;
+    answers.count += 1;
+    answers.completed = answers.completed.wrapping_add(sight.completed.into());
+    if sight.psn >= sent_below {
+        return answers.note_ghost(sight, sent_below);
+    }
+    let Some(aeth) = sight.packet.aeth else { return };
+    let is_plain = sight.answer().is_some_and(|info| info.operation == Operation::Acknowledge);
+    match aeth.syndrome.kind() {
+        SyndromeKind::Ack { .. } if is_plain => {
+            requester.is_disordered |= answers.check_ack(sight, aeth, ledger);
+        }
+        SyndromeKind::Nak(NakCode::PsnSequence) => answers.check_nak(sight, ledger),
+        _ => {}
+    }
+}
+
+impl Answers {
+    fn note_ghost(&mut self, sight: &Sight<'_>, sent_below: u64) {
+        if sight.psn - sent_below < FAR_AHEAD && self.ghost.is_none() {
+            self.ghost = Some(Ghost {
+                psn: sight.psn,
+                frame: sight.packet.frame,
+                time: sight.packet.time,
+                answerer: sight.flow,
+            });
+        }
+    }
+
+    /// True if the network may have delivered ACKs in another order.
+    fn check_ack(&mut self, sight: &Sight<'_>, aeth: Aeth, ledger: &mut Ledger) -> bool {
+        if self.gap.is_some_and(|gap| sight.psn >= gap.psn) {
+            self.gap = None;
+        }
+        let now = LastAck { psn: sight.psn, msn: aeth.msn, frame: sight.packet.frame };
+        let Some(last) = self.last_ack else {
+            self.last_ack = Some(now);
+            return false;
+        };
+        let rises = msn_since(now.msn, last.msn);
+        if (now.psn > last.psn && rises < 0) || (now.psn < last.psn && rises > 0) {
+            sight.breaks(&MSN_GOES_BACK, ledger, || contradiction(&last, &now));
+        } else if now.psn < last.psn {
+            sight.breaks(&ACK_GOES_BACK, ledger, || contradiction(&last, &now));
+            return sight.packet.direction != Some(Direction::Outbound);
+        }
+        if now.psn >= last.psn {
+            self.last_ack = Some(now);
+            self.check_msn(sight, aeth.msn, ledger);
+        }
+        false
+    }
+
+    /// The MSN minus the completed messages is constant. A responder may count a READ before its
+    /// response has left: only what stays counts.
+    fn check_msn(&mut self, sight: &Sight<'_>, msn: u32, ledger: &mut Ledger) {
+        let offset = msn.wrapping_sub(self.completed as u32) & 0xff_ffff;
+        let Some(expected) = self.msn_offset.filter(|expected| *expected != offset) else {
+            self.msn_offset = Some(offset);
+            self.msn_doubt = None;
+            return;
+        };
+        if self.msn_doubt == Some(offset) {
+            let should = expected.wrapping_add(self.completed as u32) & 0xff_ffff;
+            sight.breaks(&MSN_MISMATCH, ledger, || format!("MSN {msn}, counted are {should}"));
+            self.msn_offset = Some(offset);
+        }
+        self.msn_doubt = Some(offset);
+    }
+
+    fn check_nak(&mut self, sight: &Sight<'_>, ledger: &mut Ledger) {
+        if let Some(acked) = self.last_ack.filter(|last| sight.psn <= last.psn) {
+            sight.breaks(&NAK_OF_ACKNOWLEDGED, ledger, || {
+                let (psn, frame) = (acked.psn & 0xff_ffff, acked.frame);
+                format!("NAK for {}, frame {frame} acknowledged {psn:#x}", sight.packet.bth.psn)
+            });
+        }
+        let again = self.gap.filter(|gap| gap.psn == sight.psn && !gap.is_served);
+        let (frame, time) = (sight.packet.frame, sight.packet.time);
+        let new = Gap { psn: sight.psn, frame, time, naks: 0, new_packets: 0, is_served: false };
+        let mut gap = again.unwrap_or(new);
+        gap.naks = gap.naks.saturating_add(1);
+        if gap.naks == MANY_NAKS {
+            sight.breaks(&NAK_REPEATED, ledger, || {
+                format!(
+                    "{} NAKs for PSN {} since frame {}",
+                    gap.naks, sight.packet.bth.psn, gap.frame
+                )
+            });
+        }
+        self.gap = Some(gap);
+    }
+}
+
+const fn msn_since(now: u32, before: u32) -> i32 {
+    ((now.wrapping_sub(before) << 8) as i32) >> 8
+}
+
+fn contradiction(last: &LastAck, now: &LastAck) -> String {
+    let (psn, before) = (now.psn & 0xff_ffff, last.psn & 0xff_ffff);
+    format!(
+        "PSN {psn:#x} with MSN {}, behind PSN {before:#x} with MSN {} in frame {}",
+        now.msn, last.msn, last.frame
+    )
+}

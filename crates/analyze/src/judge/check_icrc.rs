@@ -1,0 +1,65 @@
+//! Checks of the ICRC.
+
+use super::finding::Ledger;
+use super::flow_state::FlowState;
+use super::rules::icrc::{ICRC_ID_REWRITTEN, ICRC_NEVER_RIGHT, ICRC_PORT_REWRITTEN, ICRC_WRONG};
+use super::sight::Sight;
+use crate::IcrcStatus;
+
+/// What the ICRC of a flow has been so far.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct IcrcSeen {
+    good: u64,
+    wrong: u64,
+    first_wrong: u64,
+}
+
+impl IcrcSeen {
+    /// No packet was right: the sender writes none, or the capture was made before it is written.
+    pub(super) const fn is_never_right(self) -> bool {
+        self.good == 0 && self.wrong > 2
+    }
+}
+
+/// Looks at the ICRC. False if the packet is damaged, so that its fields mean nothing.
+pub(super) fn check(sight: &Sight<'_>, state: &mut FlowState, ledger: &mut Ledger) -> bool {
+    let status = sight.packet.icrc;
+    let text = || format!("ICRC {status}");
+    match status {
+        IcrcStatus::Wrong { .. } => {
+            state.icrc.note_wrong(sight.packet.frame);
+            sight.breaks(&ICRC_WRONG, ledger, text);
+            return state.icrc.is_never_right();
+        }
+        IcrcStatus::RightWithSourcePort(_) => sight.breaks(&ICRC_PORT_REWRITTEN, ledger, text),
+        IcrcStatus::RightWithIpId(_) => sight.breaks(&ICRC_ID_REWRITTEN, ledger, text),
+        IcrcStatus::Right => {}
+        IcrcStatus::NotChecked(_) => return true,
+    }
+    state.icrc.good += 1;
+    true
+}
+
+impl IcrcSeen {
+    fn note_wrong(&mut self, frame: u64) {
+        if self.wrong == 0 {
+            self.first_wrong = frame;
+        }
+        self.wrong += 1;
+    }
+}
+
+/// At the end: a flow without any right ICRC that was answered all the same is no damage.
+pub(super) fn conclude(flow: usize, state: &FlowState, ledger: &mut Ledger) {
+    if is_no_damage(state) {
+        let count = state.icrc.wrong;
+        ledger.record(&ICRC_NEVER_RIGHT, Some(flow), state.icrc.first_wrong, || {
+            format!("all {count} packets of the flow, but the peer answers them")
+        });
+    }
+}
+
+/// What looks like damage is the way the capture was made: [`conclude`] tells it as a note.
+pub(super) fn is_no_damage(state: &FlowState) -> bool {
+    state.icrc.is_never_right() && state.requests.has_answer()
+}

@@ -1,0 +1,127 @@
+//! Checks that need one packet only.
+
+use uroce_wire::{OpcodeInfo, Operation, PayloadRule, Position, Qpn, Service, SyndromeKind};
+
+use super::finding::Ledger;
+use super::rules::packet::{
+    ATOMIC_MISALIGNED, DMA_LENGTH, GSI_LENGTH, GSI_QKEY, GSI_SERVICE, HOP_LIMIT, LENGTH_OF_OPCODE,
+    LENGTH_TOO_LONG, MULTICAST_SERVICE, OPCODE_OTHER_SERVICE, OPCODE_UNDEFINED, PAD_WRONG,
+    RESERVED_BITS, RESPONSE_WITH_NAK, SYNDROME_RESERVED, VERSION,
+};
+use super::sight::Sight;
+
+/// Bytes of payload that no path MTU exceeds.
+const LARGEST_MTU: u32 = 4096;
+/// Bytes of a message at most (R25).
+const LARGEST_MESSAGE: u32 = 1 << 31;
+/// The Q_Key of queue pair 1.
+const GSI_QKEY_VALUE: u32 = uroce_cm::GSI_QKEY;
+/// Bytes of a management datagram.
+const MAD_BYTES: u32 = uroce_cm::MAD_LEN as u32;
+
+/// Runs all of them.
+pub(super) fn check(sight: &Sight<'_>, ledger: &mut Ledger) {
+    check_bth(sight, ledger);
+    let Some(info) = sight.packet.opcode_info else { return check_unknown(sight, ledger) };
+    if sight.is_cnp() {
+        return;
+    }
+    check_pad(sight, info, ledger);
+    check_length(sight, info, ledger);
+    check_remote(sight, ledger);
+    check_syndrome(sight, info, ledger);
+    check_special_queue_pairs(sight, info, ledger);
+}
+
+fn check_bth(sight: &Sight<'_>, ledger: &mut Ledger) {
+    let bth = &sight.packet.bth;
+    if bth.tver != 0 {
+        sight.breaks(&VERSION, ledger, || format!("transport version {}", bth.tver));
+    }
+    if bth.reserved6 != 0 || bth.reserved7 != 0 {
+        sight.breaks(&RESERVED_BITS, ledger, || {
+            format!("byte 4 has {:#04x}, byte 8 has {:#04x}", bth.reserved6, bth.reserved7)
+        });
+    }
+    if sight.packet.hop_limit < 2 {
+        sight.breaks(&HOP_LIMIT, ledger, || format!("hop limit {}", sight.packet.hop_limit));
+    }
+}
+
+/// Opcodes 0x40 to 0x5f are RD, whose numbers DC uses too; those from 0xc0 belong to makers.
+fn check_unknown(sight: &Sight<'_>, ledger: &mut Ledger) {
+    let opcode = sight.packet.bth.opcode;
+    let rule = match opcode.0 {
+        0x40..=0x5f | 0xc0.. => &OPCODE_OTHER_SERVICE,
+        _ => &OPCODE_UNDEFINED,
+    };
+    sight.breaks(rule, ledger, || opcode.to_string());
+}
+
+fn check_pad(sight: &Sight<'_>, info: &OpcodeInfo, ledger: &mut Ledger) {
+    let (pad, length) = (sight.packet.bth.pad, sight.packet.payload_len);
+    if (length.wrapping_add(u32::from(pad))) % 4 != 0 {
+        sight.breaks(&PAD_WRONG, ledger, || format!("{pad} pad bytes behind {length} bytes"));
+    } else if pad != 0 && !(info.carries_payload() && info.ends()) {
+        sight.breaks(&PAD_WRONG, ledger, || format!("{pad} pad bytes in {}", info.name));
+    }
+}
+
+fn check_length(sight: &Sight<'_>, info: &OpcodeInfo, ledger: &mut Ledger) {
+    let length = sight.packet.payload_len;
+    let is_allowed = match info.payload {
+        PayloadRule::None => length == 0,
+        PayloadRule::Exact(bytes) => length == u32::from(bytes),
+        PayloadRule::Any => length > 0 || matches!(info.position, Position::Only),
+    };
+    if !is_allowed {
+        let text = || format!("{} with {length} bytes of payload", info.name);
+        sight.breaks(&LENGTH_OF_OPCODE, ledger, text);
+    } else if length > LARGEST_MTU {
+        sight.breaks(&LENGTH_TOO_LONG, ledger, || format!("{length} bytes of payload"));
+    }
+}
+
+fn check_remote(sight: &Sight<'_>, ledger: &mut Ledger) {
+    if let Some(reth) = sight.packet.reth.filter(|reth| reth.length > LARGEST_MESSAGE) {
+        sight.breaks(&DMA_LENGTH, ledger, || format!("length {}", reth.length));
+    }
+    if let Some(atomic) = sight.packet.atomic_eth.filter(|atomic| atomic.va % 8 != 0) {
+        sight.breaks(&ATOMIC_MISALIGNED, ledger, || format!("address {:#x}", atomic.va));
+    }
+}
+
+fn check_syndrome(sight: &Sight<'_>, info: &OpcodeInfo, ledger: &mut Ledger) {
+    let Some(aeth) = sight.packet.aeth else { return };
+    let kind = aeth.syndrome.kind();
+    let is_ack = matches!(kind, SyndromeKind::Ack { .. });
+    if matches!(kind, SyndromeKind::Reserved(_) | SyndromeKind::ReservedNak(_)) {
+        let text = || format!("syndrome {:#04x} in {}", aeth.syndrome.0, info.name);
+        sight.breaks(&SYNDROME_RESERVED, ledger, text);
+    } else if info.operation == Operation::ReadResponse && !is_ack {
+        let text = || format!("{} with syndrome {:#04x}", info.name, aeth.syndrome.0);
+        sight.breaks(&RESPONSE_WITH_NAK, ledger, text);
+    }
+}
+
+fn check_special_queue_pairs(sight: &Sight<'_>, info: &OpcodeInfo, ledger: &mut Ledger) {
+    let qpn = sight.packet.bth.dest_qpn;
+    let is_datagram = info.service == Service::Ud;
+    if qpn == Qpn::MULTICAST && !is_datagram {
+        sight.breaks(&MULTICAST_SERVICE, ledger, || info.name.to_owned());
+    } else if qpn == Qpn::GSI && !is_datagram {
+        sight.breaks(&GSI_SERVICE, ledger, || info.name.to_owned());
+    } else if qpn == Qpn::GSI {
+        check_mad(sight, ledger);
+    }
+}
+
+fn check_mad(sight: &Sight<'_>, ledger: &mut Ledger) {
+    if let Some(deth) = sight.packet.deth.filter(|deth| deth.qkey != GSI_QKEY_VALUE) {
+        sight.breaks(&GSI_QKEY, ledger, || format!("Q_Key {:#010x}", deth.qkey));
+    }
+    let length = sight.packet.payload_len;
+    if length != MAD_BYTES {
+        sight.breaks(&GSI_LENGTH, ledger, || format!("{length} bytes"));
+    }
+}

@@ -1,0 +1,274 @@
+//! Checks of repetitions, and how connections end.
+
+use std::time::Duration;
+
+use uroce_wire::{NakCode, SyndromeKind, rnr_timer_ns};
+
+use super::finding::Ledger;
+use super::flow_state::FlowState;
+use super::requests::words;
+use super::rules::acknowledge::UNANSWERED;
+use super::rules::retry::{
+    EARLY_RETRANSMISSION, FATAL_NAK, RETRIES_EXCEEDED, RNR, RNR_EXCEEDED, RNR_LOOP,
+    RNR_TIMER_IGNORED, SENDS_AFTER_FATAL, TIMEOUT_STORM,
+};
+use super::sight::Sight;
+use crate::Timestamp;
+
+/// Transmissions of one packet that are many.
+const MANY_COPIES: u32 = 8;
+/// Transmissions of one packet behind which silence means that the requester gave up.
+const GIVEN_UP: u32 = 3;
+/// RNR NAKs for one message that are many.
+const MANY_RNRS: u32 = 16;
+/// Time for which packets that were on their way when a NAK ended the queue pair may still come.
+const ON_THE_WAY: Duration = Duration::from_millis(200);
+
+/// A packet that is sent again and again.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stuck {
+    pub(super) psn: u64,
+    pub(super) frame: u64,
+    pub(super) copies: u32,
+    first_time: Timestamp,
+    time: Timestamp,
+    interval: Duration,
+}
+
+/// A responder that was not ready.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NotReady {
+    pub(super) psn: u64,
+    pub(super) frame: u64,
+    pub(super) naks: u32,
+    wait: Duration,
+    time: Timestamp,
+    /// The packet was sent again since.
+    is_over: bool,
+}
+
+/// A NAK that ended the queue pair.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fatal {
+    pub(super) psn: u64,
+    pub(super) frame: u64,
+    pub(super) code: NakCode,
+    time: Timestamp,
+    late: u64,
+    first_late: u64,
+}
+
+/// What is known about the repetitions of a flow.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Repeats {
+    stuck: Option<Stuck>,
+    not_ready: Option<NotReady>,
+    fatal: Option<Fatal>,
+    last_request: Timestamp,
+}
+
+/// How the requests of a flow came to their end.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum End {
+    /// A NAK ended it.
+    Fatal(Fatal),
+    /// It gave up behind RNR NAKs.
+    NotReady(NotReady),
+    /// It gave up behind repetitions.
+    Stuck(Stuck),
+}
+
+impl Repeats {
+    /// Looks at a request.
+    pub(super) fn check_request(&mut self, sight: &Sight<'_>, ledger: &mut Ledger) {
+        self.last_request = sight.packet.time;
+        self.note_fatal_ignored(sight);
+        if !sight.is_retransmission {
+            return;
+        }
+        self.check_rnr_wait(sight, ledger);
+        if sight.is_early {
+            sight.breaks(&EARLY_RETRANSMISSION, ledger, || {
+                let after = sight.after.map_or_else(String::new, |after| {
+                    format!(", {} after it was sent first", words(after))
+                });
+                format!("PSN {}{after}", sight.packet.bth.psn)
+            });
+        }
+        if sight.is_unprovoked {
+            self.note_stuck(sight, ledger);
+        }
+    }
+
+    fn note_fatal_ignored(&mut self, sight: &Sight<'_>) {
+        let Some(fatal) = self.fatal.as_mut() else { return };
+        if sight.psn >= fatal.psn && sight.packet.time.since(fatal.time) > ON_THE_WAY {
+            if fatal.late == 0 {
+                fatal.first_late = sight.packet.frame;
+            }
+            fatal.late += 1;
+        }
+    }
+
+    fn check_rnr_wait(&mut self, sight: &Sight<'_>, ledger: &mut Ledger) {
+        let Some(not_ready) = self.not_ready.as_mut() else { return };
+        if not_ready.is_over || not_ready.psn != sight.psn {
+            return;
+        }
+        not_ready.is_over = true;
+        let waited = sight.packet.time.since(not_ready.time);
+        if waited < not_ready.wait * 9 / 10 {
+            let (promised, frame) = (words(not_ready.wait), not_ready.frame);
+            sight.breaks(&RNR_TIMER_IGNORED, ledger, || {
+                format!("after {}, frame {frame} asked for {promised}", words(waited))
+            });
+        }
+    }
+
+    fn note_stuck(&mut self, sight: &Sight<'_>, ledger: &mut Ledger) {
+        let (frame, time) = (sight.packet.frame, sight.packet.time);
+        let again = self.stuck.filter(|stuck| stuck.psn == sight.psn);
+        let new = Stuck {
+            psn: sight.psn,
+            frame,
+            copies: 1,
+            first_time: time,
+            time,
+            interval: sight.after.unwrap_or_default(),
+        };
+        let stuck = again.map_or(Stuck { copies: 2, ..new }, |stuck| Stuck {
+            frame,
+            copies: stuck.copies.saturating_add(1),
+            interval: time.since(stuck.time),
+            time,
+            ..stuck
+        });
+        if stuck.copies == MANY_COPIES {
+            sight.breaks(&TIMEOUT_STORM, ledger, || {
+                let span = words(time.since(stuck.first_time));
+                format!("PSN {} sent {MANY_COPIES} times, {span}", sight.packet.bth.psn)
+            });
+        }
+        self.stuck = Some(stuck);
+    }
+
+    /// How it came to its end, if it did, in a capture that lasts until `end`.
+    pub(super) fn end(&self, end: Timestamp) -> Option<End> {
+        if let Some(fatal) = self.fatal {
+            return Some(End::Fatal(fatal));
+        }
+        let waits = self.not_ready.filter(|it| {
+            !it.is_over && end.since(it.time) > it.wait * 2 + Duration::from_millis(100)
+        });
+        if let Some(not_ready) = waits {
+            return Some(End::NotReady(not_ready));
+        }
+        let gave_up = self.stuck.filter(|stuck| {
+            let silence = end.since(self.last_request);
+            stuck.copies >= GIVEN_UP && silence > stuck.interval * 2 + Duration::from_millis(10)
+        });
+        gave_up.map(End::Stuck)
+    }
+}
+
+/// Looks at an answer of a flow to `requester`'s requests.
+pub(super) fn check_answer(sight: &Sight<'_>, requester: &mut FlowState, ledger: &mut Ledger) {
+    let Some(aeth) = sight.packet.aeth else { return };
+    let mtu = requester.mtu();
+    match aeth.syndrome.kind() {
+        SyndromeKind::Rnr { timer } => {
+            let wait = Duration::from_nanos(rnr_timer_ns(timer));
+            requester.requests.repeats.note_rnr(sight, wait, ledger);
+        }
+        SyndromeKind::Nak(NakCode::PsnSequence) => {
+            requester.requests.repeats.note_progress(sight.psn.saturating_sub(1), false);
+        }
+        SyndromeKind::Nak(code) => note_fatal(sight, requester, code, mtu, ledger),
+        SyndromeKind::Ack { .. } => requester.requests.repeats.note_progress(sight.psn, true),
+        _ => {}
+    }
+}
+
+impl Repeats {
+    fn note_progress(&mut self, psn: u64, is_ack: bool) {
+        self.stuck = self.stuck.filter(|stuck| stuck.psn > psn);
+        self.not_ready = self.not_ready.filter(|not_ready| not_ready.psn > psn);
+        if is_ack {
+            self.fatal = self.fatal.filter(|fatal| fatal.psn > psn);
+        }
+    }
+
+    fn note_rnr(&mut self, sight: &Sight<'_>, wait: Duration, ledger: &mut Ledger) {
+        let (frame, time) = (sight.packet.frame, sight.packet.time);
+        sight.breaks(&RNR, ledger, || {
+            format!("PSN {}, asks to wait {}", sight.packet.bth.psn, words(wait))
+        });
+        let before = self.not_ready.filter(|before| before.psn == sight.psn);
+        let naks = before.map_or(0, |before| before.naks).saturating_add(1);
+        if naks == MANY_RNRS {
+            let text = || format!("{naks} RNR NAKs for PSN {}", sight.packet.bth.psn);
+            sight.breaks(&RNR_LOOP, ledger, text);
+        }
+        self.stuck = None;
+        let psn = sight.psn;
+        self.not_ready = Some(NotReady { psn, frame, naks, wait, time, is_over: false });
+    }
+}
+
+fn note_fatal(
+    sight: &Sight<'_>,
+    requester: &mut FlowState,
+    code: NakCode,
+    mtu: Option<u32>,
+    ledger: &mut Ledger,
+) {
+    let requests = &mut requester.requests;
+    let message = requests.message_at(sight.psn);
+    sight.breaks(&FATAL_NAK, ledger, || {
+        let what = message.map_or_else(String::new, |message| {
+            let reach = message.target.map_or_else(String::new, |(va, rkey, length)| {
+                format!(", {length} bytes at {va:#x}, rkey {rkey:#010x}")
+            });
+            format!(", to {} of frame {}{reach}", message.info.name, message.frame)
+        });
+        let mtu = mtu.map_or_else(String::new, |mtu| format!(", path MTU {mtu}"));
+        format!("{} for PSN {}{what}{mtu}", code.name(), sight.packet.bth.psn)
+    });
+    requests.repeats.fatal.get_or_insert(Fatal {
+        psn: sight.psn,
+        frame: sight.packet.frame,
+        code,
+        time: sight.packet.time,
+        late: 0,
+        first_late: 0,
+    });
+}
+
+/// At the end of the capture at `end`.
+pub(super) fn conclude(flow: usize, state: &FlowState, end: Timestamp, ledger: &mut Ledger) {
+    match state.requests.repeats.end(end) {
+        Some(End::Fatal(fatal)) if fatal.late > 0 => {
+            ledger.record(&SENDS_AFTER_FATAL, Some(flow), fatal.first_late, || {
+                format!(
+                    "{} packets from frame {}, later than {} behind the NAK of frame {}",
+                    fatal.late,
+                    fatal.first_late,
+                    words(ON_THE_WAY),
+                    fatal.frame
+                )
+            });
+        }
+        Some(End::NotReady(it)) => ledger.record(&RNR_EXCEEDED, Some(flow), it.frame, || {
+            format!("{} RNR NAKs, the last in frame {}, then silence", it.naks, it.frame)
+        }),
+        Some(End::Stuck(stuck)) => {
+            let is_answered = state.requests.has_answer();
+            let rule = if is_answered { &RETRIES_EXCEEDED } else { &UNANSWERED };
+            ledger.record(rule, Some(flow), stuck.frame, || {
+                let (copies, psn) = (stuck.copies, stuck.psn & 0xff_ffff);
+                format!("PSN {psn:#x} sent {copies} times until frame {}", stuck.frame)
+            });
+        }
+        _ => {}
+    }
+}

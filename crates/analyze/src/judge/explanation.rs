@@ -1,0 +1,117 @@
+//! How connections came to their end.
+
+use std::fmt;
+
+use uroce_wire::NakCode;
+
+use super::check_retry::{End, Fatal, NotReady, Stuck};
+use super::finding::words_of;
+use super::flow_state::FlowState;
+use crate::Timestamp;
+use crate::track::FlowKey;
+
+/// Why a requester stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EndKind {
+    /// A NAK refused a request for good.
+    FatalNak,
+    /// The responder was not ready too often.
+    RnrRetriesExceeded,
+    /// Repetitions stayed without an answer.
+    RetriesExceeded,
+    /// No answer was ever seen.
+    NeverAnswered,
+}
+
+/// How the requests of a flow came to their end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    /// The flow of the requests.
+    pub flow: FlowKey,
+    /// In a word.
+    pub kind: EndKind,
+    /// The frame that shows it.
+    pub frame: u64,
+    /// In one or two sentences, with what to check.
+    pub text: String,
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", words_of(&self.flow), self.text)
+    }
+}
+
+/// Explains the flows that came to an end in a capture that lasts until `end`.
+pub(super) fn explain(flows: &[FlowState], end: Timestamp) -> Vec<Explanation> {
+    let explain = |state: &FlowState| {
+        let flow = state.key?;
+        let (kind, frame, text) = match state.requests.repeats.end(end)? {
+            End::Fatal(fatal) => fatal_nak(&fatal),
+            End::NotReady(not_ready) => rnr(&not_ready),
+            End::Stuck(stuck) => silence(&stuck, state),
+        };
+        Some(Explanation { flow, kind, frame, text })
+    };
+    flows.iter().filter_map(explain).collect()
+}
+
+fn fatal_nak(fatal: &Fatal) -> (EndKind, u64, String) {
+    let text = format!(
+        "frame {} refuses PSN {:#x}: {}. {}",
+        fatal.frame,
+        fatal.psn & 0xff_ffff,
+        fatal.code.name(),
+        advice(fatal.code)
+    );
+    (EndKind::FatalNak, fatal.frame, text)
+}
+
+const fn advice(code: NakCode) -> &'static str {
+    match code {
+        NakCode::RemoteAccess => {
+            "Check the rkey, the address and length, and the access flags of the region and of the \
+             responder's queue pair."
+        }
+        NakCode::InvalidRequest => {
+            "Check that the receive is long enough, that both ends have the same path MTU, the \
+             access flags of the responder's queue pair, and the number of READs outstanding."
+        }
+        NakCode::RemoteOperational => {
+            "The responder could not do it: check the lkey and memory of its receives and its log."
+        }
+        NakCode::PsnSequence | NakCode::InvalidRdRequest => "Check the responder.",
+    }
+}
+
+fn rnr(not_ready: &NotReady) -> (EndKind, u64, String) {
+    let text = format!(
+        "PSN {:#x} met {} RNR NAKs, the last in frame {}, and was not sent again: the requester gave \
+         up (rnr_retry). Check that the peer posts receives before they are needed.",
+        not_ready.psn & 0xff_ffff,
+        not_ready.naks,
+        not_ready.frame
+    );
+    (EndKind::RnrRetriesExceeded, not_ready.frame, text)
+}
+
+fn silence(stuck: &Stuck, state: &FlowState) -> (EndKind, u64, String) {
+    let (psn, copies) = (stuck.psn & 0xff_ffff, stuck.copies);
+    let what = format!(
+        "PSN {psn:#x} was sent {copies} times until frame {} without an answer",
+        stuck.frame
+    );
+    if state.requests.has_answer() {
+        let text = format!(
+            "{what}, then not again: the requester gave up (retry_cnt). The peer answered before: \
+             check whether its queue pair still exists, and loss or path MTU on the way."
+        );
+        return (EndKind::RetriesExceeded, stuck.frame, text);
+    }
+    let text = format!(
+        "{what}, and nothing ever came back. Check that the peer has this queue pair in RTR or RTS, \
+         the destination address, and firewalls for UDP port 4791."
+    );
+    (EndKind::NeverAnswered, stuck.frame, text)
+}

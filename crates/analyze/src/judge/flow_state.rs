@@ -1,0 +1,103 @@
+//! What the judge remembers of a flow.
+
+use super::check_congestion::CongestionSeen;
+use super::check_icrc::{self, IcrcSeen};
+use super::check_path::{self, PathSeen};
+use super::check_retry;
+use super::check_sequence::SequenceSeen;
+use super::finding::Ledger;
+use super::requests::Requests;
+use super::rule::Assumption;
+use super::rules::capture::CAPTURE_INCOMPLETE;
+use crate::Timestamp;
+use crate::track::FlowKey;
+
+/// What the exchange of connection management fixed for a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Agreed {
+    /// Path MTU in bytes.
+    pub(super) mtu: Option<u32>,
+    /// READs and atomics that may be outstanding; 0 if the exchange does not say.
+    pub(super) depth: u8,
+}
+
+/// What is remembered of one flow.
+#[derive(Debug, Default)]
+pub(super) struct FlowState {
+    /// What names it.
+    pub(super) key: Option<FlowKey>,
+    /// Times that its requests began anew, as the tracker counts.
+    pub(super) restarts: u64,
+    /// The flow of the other direction.
+    pub(super) peer: Option<usize>,
+    /// Packets that were judged.
+    pub(super) packets: u64,
+    /// Frame of the first packet.
+    pub(super) first_frame: u64,
+    /// Packets that the capture lacks were acknowledged.
+    pub(super) is_incomplete: bool,
+    /// How many, at least.
+    pub(super) lacks: u64,
+    /// The network reordered or doubled packets.
+    pub(super) is_disordered: bool,
+    /// What connection management fixed.
+    pub(super) agreed: Option<Agreed>,
+    /// ICRCs.
+    pub(super) icrc: IcrcSeen,
+    /// Fields that stay the same.
+    pub(super) path: Option<PathSeen>,
+    /// Messages of several packets.
+    pub(super) sequence: SequenceSeen,
+    /// Congestion marks of this flow, and what the other end made of them.
+    pub(super) congestion: CongestionSeen,
+    /// Requests of this flow and what the other end said to them.
+    pub(super) requests: Requests,
+}
+
+impl FlowState {
+    /// What is known of this flow is enough to judge a rule that assumes `assumption`.
+    pub(super) const fn allows(&self, assumption: Assumption) -> bool {
+        match assumption {
+            Assumption::Nothing => true,
+            Assumption::Complete => !self.is_incomplete,
+            Assumption::CompleteInOrder => !self.is_incomplete && !self.is_disordered,
+        }
+    }
+
+    /// The queue pair began anew: other PSNs, perhaps another path MTU.
+    pub(super) fn begin_anew(&mut self) {
+        self.forget_path();
+        self.requests = Requests::default();
+    }
+
+    /// The path may be another one from now on.
+    pub(super) fn forget_path(&mut self) {
+        self.path = None;
+        self.sequence = SequenceSeen::default();
+    }
+
+    /// At the end of the capture at `end`: tells what only the end can show.
+    pub(super) fn conclude(
+        &self,
+        index: usize,
+        peer: Option<&Self>,
+        end: Timestamp,
+        ledger: &mut Ledger,
+    ) {
+        check_icrc::conclude(index, self, ledger);
+        check_path::conclude(index, self, peer, ledger);
+        check_retry::conclude(index, self, end, ledger);
+        self.requests.answers.conclude(index, end, ledger);
+        self.congestion.conclude(index, ledger);
+        if self.is_incomplete {
+            ledger.record(&CAPTURE_INCOMPLETE, Some(index), self.first_frame, || {
+                format!("{} packets at least are missing", self.lacks)
+            });
+        }
+    }
+
+    /// Path MTU in bytes, as far as it is known.
+    pub(super) fn mtu(&self) -> Option<u32> {
+        self.sequence.mtu().or_else(|| self.agreed.and_then(|agreed| agreed.mtu))
+    }
+}

@@ -1,0 +1,220 @@
+//! Captured traffic held against the rules of the protocol.
+//!
+//! ```text
+//!  packets with their annotations -> [`Judge`] -> [`Finding`]: a rule, a flow, frame numbers, text
+//!                                        |
+//!                                        +-> [`Explanation`]: how a connection came to its end
+//! ```
+//!
+//! What implementations are known to do differently is a note; what only a capture that is complete
+//! can show is not told of a flow of which the capture lacks packets.
+
+mod check_acknowledge;
+mod check_congestion;
+mod check_icrc;
+mod check_packet;
+mod check_path;
+mod check_response;
+mod check_retry;
+mod check_sequence;
+mod connection;
+mod explanation;
+mod finding;
+mod flow_state;
+mod page;
+mod requests;
+mod rule;
+mod rules;
+mod sight;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+
+use crate::track::{Annotation, FlowId, FlowKey, Tracker};
+use crate::{Packet, Timestamp};
+pub use explanation::{EndKind, Explanation};
+pub use finding::{Finding, MAX_FRAMES};
+use finding::{FlowIndex, Ledger};
+use flow_state::FlowState;
+pub use page::findings_page;
+use rule::Assumption;
+pub use rule::{Rule, Severity};
+pub use rules::RULES;
+use sight::Sight;
+
+/// Holds packets against [`RULES`].
+///
+/// It gets each packet with its payload and its annotation, in the order of the capture, and
+/// [`Judge::finish`] at the end. Memory is bounded by the tracker's limit of flows.
+#[derive(Debug, Default)]
+pub struct Judge {
+    flows: Vec<FlowState>,
+    by_key: HashMap<FlowKey, usize>,
+    connections: connection::Connections,
+    ledger: Ledger,
+    end: Timestamp,
+}
+
+impl Judge {
+    /// A judge that has seen nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Looks at the next packet; `annotation` is what `tracker` said about it.
+    pub fn handle_packet(
+        &mut self,
+        packet: &Packet,
+        payload: &[u8],
+        annotation: &Annotation,
+        tracker: &Tracker,
+    ) {
+        self.end = self.end.max(packet.time);
+        if annotation.flow == FlowId::UNTRACKED || annotation.is_second_sighting {
+            return;
+        }
+        let sight = Sight::new(packet, payload, annotation);
+        self.prepare(&sight, annotation, tracker);
+        let state = &mut self.flows[sight.flow];
+        state.packets += 1;
+        if !check_icrc::check(&sight, state, &mut self.ledger) {
+            return;
+        }
+        check_packet::check(&sight, &mut self.ledger);
+        state.congestion.note_packet(&sight);
+        if sight.is_cnp() {
+            self.handle_cnp(&sight);
+        } else if sight.connected().is_some() {
+            self.handle_connected(&sight);
+        } else if sight.is_management() {
+            self.connections.check(&sight, &mut self.ledger);
+            self.begin_connections();
+        }
+    }
+
+    /// Makes room for the flow, and takes over what is known about it.
+    fn prepare(&mut self, sight: &Sight<'_>, annotation: &Annotation, tracker: &Tracker) {
+        let peer = sight.peer.unwrap_or(0).max(sight.flow);
+        if self.flows.len() <= peer {
+            self.flows.resize_with(peer + 1, FlowState::default);
+        }
+        let restarts = tracker.flow(annotation.flow).map_or(0, |flow| flow.figures().restarts);
+        let state = &mut self.flows[sight.flow];
+        if state.key.is_none() {
+            let key = FlowKey::of(sight.packet);
+            state.key = Some(key);
+            state.first_frame = sight.packet.frame;
+            state.agreed = self.connections.agreed(&key);
+            self.by_key.insert(key, sight.flow);
+        }
+        state.peer = sight.peer.or(state.peer);
+        if state.restarts != restarts {
+            state.restarts = restarts;
+            self.begin_anew(sight.flow);
+        }
+    }
+
+    /// The requests of a flow begin anew; the other end has another path MTU, perhaps.
+    fn begin_anew(&mut self, flow: usize) {
+        self.flows[flow].begin_anew();
+        if let Some(peer) = self.flows[flow].peer {
+            self.flows[peer].forget_path();
+        }
+    }
+
+    fn begin_connections(&mut self) {
+        while let Some(key) = self.connections.poll_changed() {
+            let agreed = self.connections.agreed(&key);
+            if let Some(&flow) = self.by_key.get(&key) {
+                self.flows[flow].agreed = agreed;
+                self.begin_anew(flow);
+            }
+        }
+    }
+
+    fn handle_cnp(&mut self, sight: &Sight<'_>) {
+        self.flows[sight.flow].congestion.check_cnp(sight, &mut self.ledger);
+        if let Some(peer) = sight.peer {
+            self.flows[peer].congestion.note_notification(sight.packet.frame);
+        }
+    }
+
+    fn handle_connected(&mut self, sight: &Sight<'_>) {
+        let Self { flows, ledger, .. } = self;
+        let state = &mut flows[sight.flow];
+        check_path::check(sight, state, ledger);
+        if let Some(info) = sight.request() {
+            check_response::check_request(sight, state, ledger);
+            let sent_below = state.requests.sent_below();
+            state.requests.answers.note_request(sight, sent_below, ledger);
+            let mtu = state.mtu();
+            let span = state.requests.note(sight, info, mtu);
+            state.sequence.check(sight, span, ledger);
+            state.requests.repeats.check_request(sight, ledger);
+            return;
+        }
+        state.sequence.check(sight, None, ledger);
+        let mtu = state.sequence.mtu();
+        if let Some(peer) = sight.peer {
+            self.handle_answer(sight, mtu, peer);
+        }
+    }
+
+    fn handle_answer(&mut self, sight: &Sight<'_>, mtu: Option<u32>, peer: usize) {
+        let Self { flows, ledger, .. } = self;
+        let requester = &mut flows[peer];
+        let mtu = mtu.or_else(|| requester.mtu());
+        check_response::check(sight, requester, mtu, ledger);
+        check_acknowledge::check(sight, requester, ledger);
+        check_retry::check_answer(sight, requester, ledger);
+    }
+
+    /// The capture has ended, and `tracker` was told so: judges what only the end can show.
+    pub fn finish(&mut self, tracker: &Tracker) {
+        for (state, flow) in self.flows.iter_mut().zip(tracker.flows()) {
+            let figures = flow.figures();
+            state.is_incomplete |= figures.lost_by_capture > 0;
+            state.lacks = figures.lost_by_capture;
+            state.is_disordered |= figures.reordered > 0 || figures.duplicates > 0;
+            state.peer = flow.peer().and_then(|peer| usize::try_from(peer.0).ok());
+        }
+        let Self { flows, by_key, connections, ledger, end } = self;
+        for (index, state) in flows.iter().enumerate() {
+            let peer = state.peer.and_then(|peer| flows.get(peer));
+            state.conclude(index, peer, *end, ledger);
+        }
+        connections.conclude(*end, |key| by_key.contains_key(key), ledger);
+    }
+
+    /// What was found so far, the gravest first.
+    pub fn findings(&self) -> Vec<Finding> {
+        let key = |flow: usize| self.flows.get(flow).and_then(|state| state.key);
+        let mut findings = self.ledger.findings(key, |rule, flow| self.is_certain(rule, flow));
+        if self.ledger.refused() > 0 {
+            findings.push(Finding {
+                rule: &rules::capture::FINDINGS_LIMIT,
+                flow: None,
+                count: self.ledger.refused(),
+                frames: Vec::new(),
+                last_frame: 0,
+                text: format!("{} findings were not kept", self.ledger.refused()),
+            });
+        }
+        findings
+    }
+
+    /// How connections came to their end, in the order of their first packets; those that nothing
+    /// is known about are left out.
+    pub fn explanations(&self) -> Vec<Explanation> {
+        explanation::explain(&self.flows, self.end)
+    }
+
+    fn is_certain(&self, rule: &Rule, flow: FlowIndex) -> bool {
+        let Some(state) = flow.and_then(|flow| self.flows.get(flow)) else { return true };
+        let peer = state.peer.and_then(|peer| self.flows.get(peer));
+        let allows = |state: &FlowState| state.allows(rule.assumption);
+        let is_explained = rule == &rules::icrc::ICRC_WRONG && check_icrc::is_no_damage(state);
+        allows(state) && peer.is_none_or(allows) && !is_explained
+    }
+}

@@ -1,0 +1,26 @@
+//! What is to say about a capture itself.
+
+use crate::judge::rule::{Assumption, Rule, Severity};
+
+pub(crate) static CAPTURE_INCOMPLETE: Rule = Rule {
+    id: "-",
+    name: "capture-incomplete",
+    severity: Severity::Note,
+    title: "The capture lacks packets of this flow",
+    meaning: "Packets were acknowledged that the capture does not have; rules that need all of them are \
+     not judged.",
+    advice: "A larger capture buffer, a shorter snap length, or a faster disk.",
+    assumption: Assumption::Nothing,
+    threshold: 1,
+};
+
+pub(crate) static FINDINGS_LIMIT: Rule = Rule {
+    id: "-",
+    name: "findings-limit",
+    severity: Severity::Note,
+    title: "More findings than are kept",
+    meaning: "The table of findings was full.",
+    advice: "Look at a part of the capture: filter by host or queue pair.",
+    assumption: Assumption::Nothing,
+    threshold: 1,
+};

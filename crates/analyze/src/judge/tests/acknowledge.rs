@@ -1,0 +1,152 @@
+use std::time::Duration;
+
+use uroce_wire::{NakCode, Opcode};
+
+use super::scene::{ANSWERS, ASKS, Scene, back, request};
+use crate::{Direction, Packet};
+
+#[test]
+fn an_acknowledgement_of_what_was_not_sent() {
+    let mut scene = Scene::connected();
+    scene.ack(12, 13);
+    scene.wait(Duration::from_millis(5));
+    scene.send(10);
+    let finding = scene.breaks("ack-of-unsent");
+    assert_eq!(finding.flow.map(|flow| flow.destination_qpn.get()), Some(ASKS));
+}
+
+#[test]
+fn an_acknowledgement_that_was_captured_a_moment_too_early() {
+    let mut scene = Scene::connected();
+    scene.ack(10, 11);
+    scene.send(10);
+    scene.keeps("ack-of-unsent");
+}
+
+#[test]
+fn an_acknowledgement_of_what_the_capture_lost() {
+    let mut scene = Scene::connected();
+    scene.ack(12, 13);
+    scene.wait(Duration::from_millis(5));
+    scene.send(13);
+    scene.ack(13, 14);
+    scene.keeps("ack-of-unsent");
+}
+
+#[test]
+fn acks_that_go_back_are_a_note() {
+    let mut scene = Scene::connected();
+    scene.ack(7, 8);
+    scene.is_clean();
+    let mut scene = Scene::connected();
+    let direction = Some(Direction::Outbound);
+    let aeth = Some(uroce_wire::Aeth { syndrome: uroce_wire::Syndrome::ack(31), msn: 8 });
+    scene.give(Packet { aeth, direction, ..back(Opcode::RC_ACKNOWLEDGE, 7, 0) }, &[]);
+    scene.breaks("ack-goes-back");
+    let mut scene = Scene::connected();
+    scene.ack(9, 10);
+    scene.keeps("ack-goes-back");
+}
+
+#[test]
+fn the_msn_follows_the_psn() {
+    let mut scene = Scene::connected();
+    scene.send(10);
+    scene.ack(10, 4);
+    scene.breaks("msn-goes-back");
+    let mut scene = Scene::connected();
+    scene.send(10);
+    scene.ack(10, 11);
+    scene.keeps("msn-goes-back");
+}
+
+#[test]
+fn the_msn_counts_messages() {
+    let run = |steps: &[(u32, u32)]| {
+        let mut scene = Scene::connected();
+        for (psn, msn) in steps {
+            scene.send(*psn);
+            scene.ack(*psn, *msn);
+        }
+        scene
+    };
+    run(&[(10, 13), (11, 14), (12, 15)]).breaks("msn-mismatch");
+    run(&[(10, 13), (11, 14), (12, 15)]).is_clean();
+    run(&[(10, 12), (11, 12), (12, 13)]).keeps("msn-mismatch");
+}
+
+#[test]
+fn one_nak_for_a_gap_and_a_copy_of_it_by_the_network() {
+    let naks = |count| {
+        let mut scene = Scene::connected();
+        (10..14).for_each(|psn| scene.send(psn));
+        (0..count).for_each(|_| scene.nak(10, NakCode::PsnSequence));
+        (10..14).for_each(|psn| scene.send(psn));
+        scene.ack(13, 14);
+        scene
+    };
+    naks(1).is_clean();
+    naks(2).is_clean();
+    naks(3).breaks("nak-repeated");
+}
+
+#[test]
+fn naks_for_a_gap_that_was_repaired_in_vain() {
+    let mut scene = Scene::connected();
+    for _ in 0..5 {
+        (10..14).for_each(|psn| scene.send(psn));
+        scene.nak(10, NakCode::PsnSequence);
+        scene.wait(Duration::from_millis(1));
+    }
+    scene.keeps("nak-repeated");
+}
+
+#[test]
+fn a_nak_for_what_was_acknowledged() {
+    let naks = |psn| {
+        let mut scene = Scene::connected();
+        (10..14).for_each(|psn| scene.send(psn));
+        scene.nak(psn, NakCode::PsnSequence);
+        scene.nak(psn, NakCode::PsnSequence);
+        scene
+    };
+    naks(8).breaks("nak-of-acknowledged");
+    naks(10).keeps("nak-of-acknowledged");
+}
+
+#[test]
+fn a_nak_that_the_requester_ignores() {
+    let ignores = |is_repaired: bool| {
+        let mut scene = Scene::connected();
+        scene.send(10);
+        scene.send(11);
+        scene.nak(10, NakCode::PsnSequence);
+        if is_repaired {
+            scene.send(10);
+        }
+        (12..312).for_each(|psn| scene.send(psn));
+        scene.wait(Duration::from_secs(2));
+        scene.send(312);
+        scene
+    };
+    let finding = ignores(false).breaks("nak-not-honoured");
+    assert_eq!(finding.flow.map(|flow| flow.destination_qpn.get()), Some(ANSWERS));
+    ignores(true).keeps("nak-not-honoured");
+}
+
+#[test]
+fn two_to_the_23_psns_outstanding() {
+    let reads = |count: u32| {
+        let mut scene = Scene::connected();
+        let full = Packet { payload_len: 256, ..request(Opcode::RC_SEND_FIRST, 10, 256) };
+        scene.give(full, &[]);
+        scene.request(Opcode::RC_SEND_LAST, 11, 4);
+        scene.ack(11, 11);
+        for index in 0..count {
+            scene.read(12 + index * (1 << 21), 1 << 29);
+        }
+        scene
+    };
+    reads(5).breaks("psn-window");
+    reads(3).keeps("psn-window");
+}

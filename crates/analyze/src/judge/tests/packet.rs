@@ -1,0 +1,160 @@
+use uroce_wire::{Aeth, Deth, Opcode, Qpn, Reth, Syndrome};
+
+use super::scene::{ANSWERS, MTU, Scene, back, fetch_add, management, request};
+use crate::{IcrcStatus, Packet, sample};
+
+const WRONG: IcrcStatus = IcrcStatus::Wrong { found: 1, expected: 2 };
+
+fn one(packet: Packet) -> Scene {
+    let mut scene = Scene::connected();
+    scene.give(packet, &[]);
+    scene
+}
+
+/// A request at the next PSN with a change.
+fn changed(change: impl FnOnce(&mut Packet)) -> Scene {
+    let mut packet = request(Opcode::RC_SEND_ONLY, 10, 100);
+    change(&mut packet);
+    one(packet)
+}
+
+#[test]
+fn ordinary_traffic_is_clean() {
+    Scene::connected().is_clean();
+    assert_eq!(Scene::connected().names(), [""; 0], "not even a note");
+}
+
+#[test]
+fn a_wrong_icrc_is_told_with_its_frame_and_nothing_else_of_that_packet_is() {
+    let scene = changed(|packet| {
+        packet.icrc = WRONG;
+        packet.bth.tver = 3;
+    });
+    let finding = scene.breaks("icrc-wrong");
+    assert_eq!((finding.count, &finding.frames[..]), (1, &[21][..]));
+    assert!(finding.text.contains("0x00000001"), "{}", finding.text);
+    changed(|packet| {
+        packet.icrc = WRONG;
+        packet.bth.tver = 3;
+    })
+    .keeps("transport-version");
+}
+
+#[test]
+fn a_rewritten_port_or_identification_is_a_note() {
+    let port = |packet: &mut Packet| packet.icrc = IcrcStatus::RightWithSourcePort(9);
+    changed(port).breaks("icrc-port-rewritten");
+    changed(port).is_clean();
+    let id = |packet: &mut Packet| packet.icrc = IcrcStatus::RightWithIpId(9);
+    changed(id).breaks("icrc-id-rewritten");
+    changed(|_| ()).keeps("icrc-id-rewritten");
+}
+
+#[test]
+fn icrcs_that_are_never_right_are_no_damage_if_the_peer_answers() {
+    let all_wrong = |is_answered| {
+        let mut scene = Scene::new();
+        for psn in 0..20 {
+            scene.give(Packet { icrc: WRONG, ..request(Opcode::RC_SEND_ONLY, psn, 8) }, &[]);
+            if is_answered {
+                scene.ack(psn, psn + 1);
+            }
+        }
+        scene
+    };
+    all_wrong(true).breaks("icrc-never-right");
+    all_wrong(true).keeps("icrc-wrong");
+    all_wrong(false).breaks("icrc-wrong");
+    all_wrong(false).keeps("icrc-never-right");
+}
+
+#[test]
+fn pad_fills_up_to_4_and_only_where_a_payload_ends() {
+    let pad = |opcode, bytes, pad| {
+        let mut packet = request(opcode, 10, bytes);
+        packet.bth.pad = pad;
+        one(packet)
+    };
+    pad(Opcode::RC_SEND_ONLY, 101, 2).breaks("pad-wrong");
+    pad(Opcode::RC_SEND_ONLY, 101, 3).keeps("pad-wrong");
+    pad(Opcode::RC_SEND_FIRST, MTU - 1, 1).breaks("pad-wrong");
+    pad(Opcode::RC_SEND_FIRST, MTU, 0).keeps("pad-wrong");
+}
+
+#[test]
+fn versions_reserved_bits_and_hop_limits() {
+    changed(|packet| packet.bth.tver = 1).breaks("transport-version");
+    changed(|packet| packet.bth.reserved6 = 0x10).breaks("reserved-bits");
+    changed(|packet| packet.bth.reserved7 = 0x10).breaks("reserved-bits");
+    changed(|packet| packet.bth.reserved6 = 0x10).is_clean();
+    changed(|packet| packet.bth.becn = true).keeps("reserved-bits");
+    changed(|packet| packet.hop_limit = 1).breaks("hop-limit-low");
+    changed(|packet| packet.hop_limit = 2).keeps("hop-limit-low");
+}
+
+#[test]
+fn opcodes_that_nobody_defines_and_those_of_other_services() {
+    one(request(Opcode(0x15), 10, 0)).breaks("opcode-undefined");
+    one(request(Opcode(0x44), 10, 0)).breaks("opcode-not-judged");
+    one(request(Opcode(0xc1), 10, 0)).is_clean();
+    one(request(Opcode::RC_SEND_ONLY_INV, 10, 0)).keeps("opcode-undefined");
+}
+
+#[test]
+fn payloads_that_an_opcode_does_not_allow() {
+    one(request(Opcode::RC_READ_REQUEST, 10, 4)).breaks("payload-of-opcode");
+    one(request(Opcode::RC_ATOMIC_WRITE, 10, 4)).breaks("payload-of-opcode");
+    one(request(Opcode::RC_ATOMIC_WRITE, 10, 8)).keeps("payload-of-opcode");
+    one(request(Opcode::RC_SEND_LAST, 10, 0)).breaks("payload-of-opcode");
+    one(request(Opcode::RC_SEND_ONLY, 10, 0)).keeps("payload-of-opcode");
+    one(request(Opcode::RC_SEND_ONLY, 10, 4100)).breaks("payload-too-long");
+    one(request(Opcode::RC_SEND_ONLY, 10, 4096)).keeps("payload-too-long");
+}
+
+#[test]
+fn lengths_and_addresses_of_remote_memory() {
+    let read = |length| {
+        let reth = Some(Reth { va: 0, rkey: 0, length });
+        one(Packet { reth, ..request(Opcode::RC_READ_REQUEST, 10, 0) })
+    };
+    read((1 << 31) + 1).breaks("dma-length");
+    read(1 << 31).keeps("dma-length");
+    one(fetch_add(10, 1, 12)).breaks("atomic-misaligned");
+    one(fetch_add(10, 1, 16)).keeps("atomic-misaligned");
+}
+
+#[test]
+fn syndromes_that_mean_nothing_and_responses_that_refuse() {
+    let answer = |syndrome| one(sample::answer(super::scene::ASKS, 9, Syndrome(syndrome)));
+    answer(0x45).breaks("syndrome-reserved");
+    answer(0x6a).breaks("syndrome-reserved");
+    answer(0x80).breaks("syndrome-reserved");
+    answer(0x1f).keeps("syndrome-reserved");
+    let response = |opcode, syndrome| {
+        let aeth = Some(Aeth { syndrome: Syndrome(syndrome), msn: 0 });
+        one(Packet { aeth, ..back(opcode, 9, 0) })
+    };
+    response(Opcode::RC_READ_RESPONSE_ONLY, 0x62).breaks("response-with-nak");
+    response(Opcode::RC_READ_RESPONSE_ONLY, 0x05).keeps("response-with-nak");
+    response(Opcode::RC_ATOMIC_ACKNOWLEDGE, 0x62).keeps("response-with-nak");
+}
+
+#[test]
+fn what_is_sent_to_special_queue_pairs() {
+    let to = |opcode, qpn| {
+        let mut packet = request(opcode, 10, 256);
+        packet.bth.dest_qpn = qpn;
+        one(packet)
+    };
+    to(Opcode::RC_SEND_ONLY, Qpn::GSI).breaks("gsi-service");
+    to(Opcode::RC_SEND_ONLY, Qpn::MULTICAST).breaks("multicast-service");
+    to(Opcode::UD_SEND_ONLY, Qpn::MULTICAST).keeps("multicast-service");
+    to(Opcode::UD_SEND_ONLY, Qpn::new(ANSWERS)).keeps("gsi-service");
+    let mad = |qkey, payload_len| {
+        let deth = Some(Deth { qkey, src_qpn: Qpn::GSI });
+        one(Packet { deth, payload_len, ..management(false) })
+    };
+    mad(0x8001_0001, 256).breaks("gsi-qkey");
+    mad(0x8001_0000, 252).breaks("gsi-length");
+    mad(0x8001_0000, 256).is_clean();
+}

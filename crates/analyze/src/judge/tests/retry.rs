@@ -1,0 +1,153 @@
+use std::time::Duration;
+
+use uroce_wire::{NakCode, Opcode, Reth};
+
+use super::scene::{Scene, request};
+use crate::Packet;
+use crate::judge::EndKind;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// SEND 10 meets `naks` RNR NAKs of 0.64 ms, each followed by a repetition after `wait`.
+fn not_ready(naks: u32, wait: Duration) -> Scene {
+    let mut scene = Scene::connected();
+    scene.send(10);
+    for _ in 0..naks {
+        scene.rnr(10);
+        scene.wait(wait);
+        scene.send(10);
+    }
+    scene
+}
+
+#[test]
+fn rnr_naks_are_notes_and_many_of_them_a_loop() {
+    let mut scene = not_ready(3, MS);
+    scene.ack(10, 11);
+    assert_eq!(scene.names(), ["receiver-not-ready"]);
+    not_ready(16, MS).breaks("rnr-loop");
+    not_ready(15, MS).keeps("rnr-loop");
+}
+
+#[test]
+fn the_timer_of_an_rnr_nak_is_kept() {
+    not_ready(3, MS / 10).breaks("rnr-timer-ignored");
+    not_ready(3, MS).keeps("rnr-timer-ignored");
+    not_ready(1, MS / 10).keeps("rnr-timer-ignored");
+}
+
+#[test]
+fn silence_behind_an_rnr_nak() {
+    let ends = |is_answered| {
+        let mut scene = not_ready(2, MS);
+        scene.rnr(10);
+        if is_answered {
+            scene.wait(MS);
+            scene.send(10);
+            scene.ack(10, 11);
+        }
+        scene.wait(MS * 300);
+        scene.give(super::scene::management(false), &[]);
+        scene
+    };
+    ends(false).breaks("rnr-retries-exceeded");
+    ends(true).keeps("rnr-retries-exceeded");
+    let [explanation] = &ends(false).explanations()[..] else { panic!("one explanation") };
+    assert_eq!(explanation.kind, EndKind::RnrRetriesExceeded);
+    assert!(explanation.text.contains("3 RNR NAKs"), "{}", explanation.text);
+}
+
+/// SEND 10 is sent `copies` times, 100 ms apart; the capture goes on for a second.
+fn silent(mut scene: Scene, copies: u32) -> Scene {
+    for _ in 0..copies {
+        scene.send(10);
+        scene.wait(MS * 100);
+    }
+    scene.wait(MS * 1000);
+    scene.give(super::scene::management(false), &[]);
+    scene
+}
+
+#[test]
+fn repetitions_without_an_answer() {
+    silent(Scene::connected(), 4).breaks("retries-exceeded");
+    silent(Scene::connected(), 2).keeps("retries-exceeded");
+    silent(Scene::new(), 4).breaks("unanswered");
+    silent(Scene::new(), 4).keeps("retries-exceeded");
+    let kinds = |scene: Scene| scene.explanations().iter().map(|it| it.kind).collect::<Vec<_>>();
+    assert_eq!(kinds(silent(Scene::connected(), 4)), [EndKind::RetriesExceeded]);
+    assert_eq!(kinds(silent(Scene::new(), 4)), [EndKind::NeverAnswered]);
+}
+
+#[test]
+fn repetitions_that_are_answered_in_the_end() {
+    let mut scene = silent(Scene::connected(), 4);
+    scene.send(10);
+    scene.ack(10, 11);
+    scene.keeps("retries-exceeded");
+}
+
+#[test]
+fn a_storm_of_timeouts() {
+    silent(Scene::connected(), 9).breaks("timeout-storm");
+    silent(Scene::connected(), 6).keeps("timeout-storm");
+}
+
+#[test]
+fn sent_again_before_a_timeout_can_have_passed() {
+    let again = |after| {
+        let mut scene = Scene::connected();
+        scene.send(10);
+        scene.wait(after);
+        scene.send(10);
+        scene
+    };
+    let mut early = again(MS);
+    early.ack(10, 11);
+    early.breaks("early-retransmission");
+    again(MS * 100).keeps("early-retransmission");
+}
+
+/// A WRITE that is refused, and `late` requests 300 ms later.
+fn refused(code: NakCode, late: u32) -> Scene {
+    let mut scene = Scene::connected();
+    let reth = Some(Reth { va: 0xabc0, rkey: 0x77, length: 8 });
+    scene.give(Packet { reth, ..request(Opcode::RC_WRITE_ONLY, 10, 8) }, &[]);
+    scene.send(11);
+    scene.nak(10, code);
+    scene.wait(MS * 300);
+    (12..12 + late).for_each(|psn| scene.send(psn));
+    scene
+}
+
+#[test]
+fn a_nak_that_ends_the_queue_pair_says_what_it_refuses() {
+    let finding = refused(NakCode::RemoteAccess, 0).breaks("fatal-nak");
+    for part in ["remote access error", "RC_WRITE_ONLY of frame 21", "0xabc0", "0x00000077"] {
+        assert!(finding.text.contains(part), "{part} in {}", finding.text);
+    }
+    refused(NakCode::PsnSequence, 0).keeps("fatal-nak");
+}
+
+#[test]
+fn a_requester_that_goes_on_behind_it() {
+    refused(NakCode::InvalidRequest, 3).breaks("sends-after-fatal-nak");
+    refused(NakCode::InvalidRequest, 0).keeps("sends-after-fatal-nak");
+    let mut reset = refused(NakCode::InvalidRequest, 3);
+    reset.ack(14, 15);
+    reset.keeps("sends-after-fatal-nak");
+}
+
+#[test]
+fn each_fatal_nak_is_explained_with_what_to_check() {
+    for (code, word) in [
+        (NakCode::InvalidRequest, "path MTU"),
+        (NakCode::RemoteAccess, "rkey"),
+        (NakCode::RemoteOperational, "lkey"),
+    ] {
+        let [explanation] = &refused(code, 0).explanations()[..] else { panic!("one explanation") };
+        assert_eq!(explanation.kind, EndKind::FatalNak);
+        assert!(explanation.text.contains(word), "{word} in {explanation}");
+    }
+    assert_eq!(Scene::connected().explanations(), []);
+}
