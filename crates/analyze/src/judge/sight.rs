@@ -9,6 +9,9 @@ use super::finding::{FlowIndex, Ledger};
 use crate::Packet;
 use crate::track::{Annotation, FlowId, RetransmissionCause as Cause};
 
+/// No requester in use has a shorter local ACK timeout.
+const SHORTEST_TIMEOUT: Duration = Duration::from_millis(4);
+
 /// A packet and what the tracker knows about it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sight<'a> {
@@ -54,7 +57,7 @@ impl<'a> Sight<'a> {
                 cause,
                 Some(Cause::AckTimeout | Cause::TailProbe | Cause::Unexplained)
             ),
-            is_early: matches!(cause, Some(Cause::TailProbe | Cause::Unexplained)),
+            is_early: is_early(cause, again.and_then(|again| again.after)),
             after: again.and_then(|again| again.after),
             reads: annotation.outstanding.reads,
             outstanding: annotation.outstanding.packets,
@@ -105,6 +108,12 @@ impl<'a> Sight<'a> {
     pub(super) fn is_cnp(&self) -> bool {
         self.packet.opcode_info.is_some_and(|info| info.operation == Operation::Cnp)
     }
+}
+
+/// Nothing asked to repeat it, and it is too soon for a timeout.
+fn is_early(cause: Option<Cause>, after: Option<Duration>) -> bool {
+    let is_unasked = matches!(cause, Some(Cause::TailProbe | Cause::Unexplained));
+    is_unasked && after.is_some_and(|after| after < SHORTEST_TIMEOUT)
 }
 
 /// The place of a flow in the tables of the judge.

@@ -37,7 +37,7 @@ fn an_acknowledgement_of_what_the_capture_lost() {
 fn acks_that_go_back_are_a_note() {
     let mut scene = Scene::connected();
     scene.ack(7, 8);
-    scene.is_clean();
+    scene.keeps_all();
     let mut scene = Scene::connected();
     let direction = Some(Direction::Outbound);
     let aeth = Some(uroce_wire::Aeth { syndrome: uroce_wire::Syndrome::ack(31), msn: 8 });
@@ -71,7 +71,7 @@ fn the_msn_counts_messages() {
         scene
     };
     run(&[(10, 13), (11, 14), (12, 15)]).breaks("msn-mismatch");
-    run(&[(10, 13), (11, 14), (12, 15)]).is_clean();
+    run(&[(10, 13), (11, 14), (12, 15)]).keeps_all();
     run(&[(10, 12), (11, 12), (12, 13)]).keeps("msn-mismatch");
 }
 
@@ -85,8 +85,8 @@ fn one_nak_for_a_gap_and_a_copy_of_it_by_the_network() {
         scene.ack(13, 14);
         scene
     };
-    naks(1).is_clean();
-    naks(2).is_clean();
+    naks(1).keeps_all();
+    naks(2).keeps_all();
     naks(3).breaks("nak-repeated");
 }
 

@@ -111,7 +111,7 @@ fn a_refusal_has_its_reason_in_words() {
     let finding = refused(RejReason::INVALID_SERVICE_ID).breaks("cm-rejected");
     assert!(finding.text.contains("nobody listens"), "{}", finding.text);
     refused(RejReason::CONSUMER).breaks("cm-refused-by-application");
-    refused(RejReason::CONSUMER).is_clean();
+    refused(RejReason::CONSUMER).keeps_all();
 }
 
 #[test]

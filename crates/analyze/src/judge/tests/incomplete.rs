@@ -38,5 +38,5 @@ fn packets_that_overtook_each_other_are_no_finding() {
     }
     scene.ack(15, 16);
     scene.ack(13, 14);
-    scene.is_clean();
+    scene.keeps_all();
 }

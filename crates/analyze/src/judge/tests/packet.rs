@@ -20,7 +20,7 @@ fn changed(change: impl FnOnce(&mut Packet)) -> Scene {
 
 #[test]
 fn ordinary_traffic_is_clean() {
-    Scene::connected().is_clean();
+    Scene::connected().keeps_all();
     assert_eq!(Scene::connected().names(), [""; 0], "not even a note");
 }
 
@@ -44,7 +44,7 @@ fn a_wrong_icrc_is_told_with_its_frame_and_nothing_else_of_that_packet_is() {
 fn a_rewritten_port_or_identification_is_a_note() {
     let port = |packet: &mut Packet| packet.icrc = IcrcStatus::RightWithSourcePort(9);
     changed(port).breaks("icrc-port-rewritten");
-    changed(port).is_clean();
+    changed(port).keeps_all();
     let id = |packet: &mut Packet| packet.icrc = IcrcStatus::RightWithIpId(9);
     changed(id).breaks("icrc-id-rewritten");
     changed(|_| ()).keeps("icrc-id-rewritten");
@@ -86,7 +86,7 @@ fn versions_reserved_bits_and_hop_limits() {
     changed(|packet| packet.bth.tver = 1).breaks("transport-version");
     changed(|packet| packet.bth.reserved6 = 0x10).breaks("reserved-bits");
     changed(|packet| packet.bth.reserved7 = 0x10).breaks("reserved-bits");
-    changed(|packet| packet.bth.reserved6 = 0x10).is_clean();
+    changed(|packet| packet.bth.reserved6 = 0x10).keeps_all();
     changed(|packet| packet.bth.becn = true).keeps("reserved-bits");
     changed(|packet| packet.hop_limit = 1).breaks("hop-limit-low");
     changed(|packet| packet.hop_limit = 2).keeps("hop-limit-low");
@@ -96,7 +96,7 @@ fn versions_reserved_bits_and_hop_limits() {
 fn opcodes_that_nobody_defines_and_those_of_other_services() {
     one(request(Opcode(0x15), 10, 0)).breaks("opcode-undefined");
     one(request(Opcode(0x44), 10, 0)).breaks("opcode-not-judged");
-    one(request(Opcode(0xc1), 10, 0)).is_clean();
+    one(request(Opcode(0xc1), 10, 0)).keeps_all();
     one(request(Opcode::RC_SEND_ONLY_INV, 10, 0)).keeps("opcode-undefined");
 }
 
@@ -156,5 +156,5 @@ fn what_is_sent_to_special_queue_pairs() {
     };
     mad(0x8001_0001, 256).breaks("gsi-qkey");
     mad(0x8001_0000, 252).breaks("gsi-length");
-    mad(0x8001_0000, 256).is_clean();
+    mad(0x8001_0000, 256).keeps_all();
 }

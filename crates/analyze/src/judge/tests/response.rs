@@ -23,9 +23,9 @@ fn read(length: u32, responses: &[(Opcode, u32, u32)]) -> Scene {
 
 #[test]
 fn responses_have_the_kind_and_length_of_their_place() {
-    read(2 * MTU + 4, &[(FIRST, 12, MTU), (MIDDLE, 13, MTU), (LAST, 14, 4)]).is_clean();
-    read(MTU, &[(ONLY, 12, MTU)]).is_clean();
-    read(0, &[(ONLY, 12, 0)]).is_clean();
+    read(2 * MTU + 4, &[(FIRST, 12, MTU), (MIDDLE, 13, MTU), (LAST, 14, 4)]).keeps_all();
+    read(MTU, &[(ONLY, 12, MTU)]).keeps_all();
+    read(0, &[(ONLY, 12, 0)]).keeps_all();
     read(2 * MTU, &[(FIRST, 12, MTU), (MIDDLE, 13, MTU)]).breaks("response-position");
     read(2 * MTU, &[(ONLY, 12, MTU)]).breaks("response-position");
     read(MTU + 4, &[(FIRST, 12, MTU), (LAST, 13, 8)]).breaks("response-length");
@@ -45,7 +45,7 @@ fn a_train_that_begins_anew_in_the_middle() {
     scene.read(13, 2 * MTU);
     scene.response(FIRST, 13, MTU);
     scene.response(LAST, 14, MTU);
-    scene.is_clean();
+    scene.keeps_all();
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn flush_and_atomic_write_have_an_empty_response() {
         let mut scene = Scene::connected();
         scene.request(opcode, 10, bytes);
         scene.response(ONLY, 10, 0);
-        scene.is_clean();
+        scene.keeps_all();
     }
 }
 
@@ -94,7 +94,7 @@ fn a_repeated_atomic_gets_the_same_result() {
     };
     let finding = twice(6).breaks("atomic-replay-differs");
     assert!(finding.text.contains("0x6 instead of 0x5"), "{}", finding.text);
-    twice(5).is_clean();
+    twice(5).keeps_all();
 }
 
 #[test]

@@ -151,7 +151,7 @@ impl Scene {
 
     /// The capture ends, and there is no warning and no error.
     #[track_caller]
-    pub fn is_clean(self) {
+    pub fn keeps_all(self) {
         let findings = self.findings();
         let bad = |finding: &&Finding| finding.rule.severity > Severity::Note;
         assert_eq!(findings.iter().find(bad), None);

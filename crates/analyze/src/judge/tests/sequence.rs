@@ -18,7 +18,7 @@ const ONLY: Opcode = Opcode::RC_SEND_ONLY;
 
 #[test]
 fn first_middle_last_of_one_kind() {
-    after(&[(FIRST, 10, MTU), (MIDDLE, 11, MTU), (LAST, 12, 4), (ONLY, 13, 4)]).is_clean();
+    after(&[(FIRST, 10, MTU), (MIDDLE, 11, MTU), (LAST, 12, 4), (ONLY, 13, 4)]).keeps_all();
     after(&[(FIRST, 10, MTU), (ONLY, 11, 4)]).breaks("opcode-sequence");
     after(&[(ONLY, 10, MTU), (LAST, 11, 4)]).breaks("opcode-sequence");
     after(&[(LAST, 10, 4)]).breaks("opcode-sequence");
@@ -56,9 +56,9 @@ fn the_pieces_of_a_write_are_what_it_announces() {
     const LAST: Opcode = Opcode::RC_WRITE_LAST;
     let finding = write(MTU + 8, &[(FIRST, 10, MTU), (LAST, 11, 4)]).breaks("write-length");
     assert!(finding.text.contains("has 1028 bytes, announced are 1032"), "{}", finding.text);
-    write(MTU + 4, &[(FIRST, 10, MTU), (LAST, 11, 4)]).is_clean();
+    write(MTU + 4, &[(FIRST, 10, MTU), (LAST, 11, 4)]).keeps_all();
     write(9, &[(Opcode::RC_WRITE_ONLY, 10, 8)]).breaks("write-length");
-    write(8, &[(Opcode::RC_WRITE_ONLY, 10, 8)]).is_clean();
+    write(8, &[(Opcode::RC_WRITE_ONLY, 10, 8)]).keeps_all();
 }
 
 #[test]
