@@ -13,6 +13,14 @@ pub enum Direction {
 }
 
 impl Direction {
+    /// Place in a list of two.
+    pub(crate) const fn index(self) -> usize {
+        match self {
+            Self::Tx => 0,
+            Self::Rx => 1,
+        }
+    }
+
     /// The other direction.
     pub const fn opposite(self) -> Self {
         match self {

@@ -18,6 +18,9 @@ pub struct PacketMeta {
     pub ip_id: u16,
     /// IPv4 TOS or IPv6 traffic class; the lower two bits are the ECN field.
     pub traffic_class: u8,
+    /// Any number of the caller's. It comes back with the packet, with its copies and with answers
+    /// to it.
+    pub tag: u32,
 }
 
 impl PacketMeta {
@@ -26,6 +29,12 @@ impl PacketMeta {
         let Flow { src, dst, src_port, dst_port } = self.flow;
         // The destination port of an answer is the RoCE port; a source port is any number.
         let flow = Flow { src: dst, dst: src, src_port, dst_port };
-        Self { direction: self.direction.opposite(), flow, ip_id: 0, traffic_class: 0 }
+        Self {
+            direction: self.direction.opposite(),
+            flow,
+            ip_id: 0,
+            traffic_class: 0,
+            tag: self.tag,
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::Direction;
 use crate::parse::{self, RuleError};
 use crate::rule::Rule;
 
@@ -42,6 +43,28 @@ impl Plan {
     /// True if there is no rule.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
+    }
+
+    /// Adds the rules of another plan behind these.
+    ///
+    /// # Errors
+    ///
+    /// A name that both have; more rules than one plan may have.
+    pub fn append(&mut self, other: Self) -> Result<(), RuleError> {
+        let rules = self.rules.iter().chain(&other.rules);
+        parse::check_together(&self.to_string(), &other.to_string(), rules)?;
+        self.rules.extend(other.rules);
+        Ok(())
+    }
+
+    /// True if some rule may do something to packets of this direction.
+    pub fn watches(&self, direction: Direction) -> bool {
+        self.rules.iter().any(|rule| rule.matcher.direction.is_none_or(|own| own == direction))
+    }
+
+    /// True if another seed may give other faults.
+    pub fn is_random(&self) -> bool {
+        self.rules.iter().any(Rule::is_random)
     }
 
     pub(crate) fn rules(&self) -> &[Rule] {

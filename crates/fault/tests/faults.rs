@@ -2,8 +2,8 @@
 
 mod packets;
 
-use packets::{Wire, ms, send};
-use uroce_fault::{Origin, Verdict};
+use packets::{Wire, ms, send, send_back};
+use uroce_fault::{Direction, Origin, Verdict};
 
 #[test]
 fn nothing_happens_to_packets_without_a_matching_rule() {
@@ -61,4 +61,20 @@ fn corruption_with_a_repaired_icrc() {
     wire.give(&send(1));
     assert_ne!(wire.out[0].packet, send(1));
     assert!(wire.out[0].packet.icrc_is_right() && !wire.out[0].is_damaged);
+}
+
+#[test]
+fn each_direction_is_polled_by_itself() {
+    let mut wire = Wire::new("tx -> delay=10ms; rx -> delay=5ms");
+    let injector = &mut wire.injector;
+    for packet in [send(1), send_back(2)] {
+        injector.handle_packet(ms(0), &packet.meta, &packet.bytes);
+    }
+    assert_eq!(injector.poll_timeout(), Some(ms(5)));
+    assert_eq!(injector.poll_timeout_of(Direction::Tx), Some(ms(10)));
+    assert!(injector.poll_packet_of(Direction::Tx, ms(9)).is_none());
+    let release = injector.poll_packet_of(Direction::Tx, ms(10)).expect("due");
+    assert_eq!((release.meta, release.packet), (send(1).meta, &send(1).bytes[..]));
+    assert_eq!(injector.poll_packet(ms(10)).expect("due").meta, send_back(2).meta);
+    assert_eq!((injector.poll_timeout(), injector.waiting()), (None, (0, 0)));
 }

@@ -94,3 +94,26 @@ fn errors_in_toml_say_where_and_what() {
     let error = Plan::from_toml("[[fault]\n").expect_err("no TOML");
     assert_eq!(error.line, 1);
 }
+
+#[test]
+fn plans_are_joined_unless_names_clash() {
+    let mut first = plan("a: tx -> drop");
+    first.append(plan("rx -> ce p=0.5")).expect("other names");
+    assert_eq!(first.to_string(), "a: tx -> drop; rx -> ce p=0.5");
+    let error = first.append(plan("a: tx -> pass")).expect_err("the same name");
+    assert_eq!(error.expected, "a name that no other rule has");
+}
+
+#[test]
+fn plans_say_what_they_watch_and_whether_they_draw() {
+    use uroce_fault::Direction::{Rx, Tx};
+    let watched = |text| [Tx, Rx].map(|direction| plan(text).watches(direction));
+    assert_eq!(watched("tx -> drop"), [true, false]);
+    assert_eq!(watched("any op=ack -> drop"), [true, true]);
+    for text in ["any -> drop", "any -> delay=1ms", "any -> corrupt=icrc@0.0", "drop 1% seed=3"] {
+        assert!(!plan(text).is_random(), "{text}");
+    }
+    for text in ["drop 1%", "any -> delay=1ms~1us", "any -> corrupt", "any -> drop ge=0.1,0.1"] {
+        assert!(plan(text).is_random(), "{text}");
+    }
+}

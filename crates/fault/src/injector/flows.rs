@@ -156,7 +156,7 @@ impl Flows {
     }
 
     fn next_index(&mut self, direction: Direction) -> u32 {
-        let next = &mut self.indices[usize::from(direction == Direction::Rx)];
+        let next = &mut self.indices[direction.index()];
         let index = *next;
         *next = next.saturating_add(1);
         index

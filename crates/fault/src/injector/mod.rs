@@ -164,7 +164,13 @@ impl FaultInjector {
 
     /// The next packet that is to be sent on by now.
     pub fn poll_packet(&mut self, now: Time) -> Option<Release<'_>> {
-        let packet = self.store.take(now)?;
+        let direction = self.store.first_direction()?;
+        self.poll_packet_of(direction, now)
+    }
+
+    /// The next packet of one direction that is to be sent on by now.
+    pub fn poll_packet_of(&mut self, direction: Direction, now: Time) -> Option<Release<'_>> {
+        let packet = self.store.take(now, direction)?;
         let (meta, origin) = (packet.meta?, packet.origin);
         if origin == Origin::Packet {
             self.counters.released += 1;
@@ -186,6 +192,11 @@ impl FaultInjector {
     /// When [`FaultInjector::poll_packet`] has something again.
     pub fn poll_timeout(&self) -> Option<Time> {
         self.store.next_time()
+    }
+
+    /// When [`FaultInjector::poll_packet_of`] has something of this direction again.
+    pub fn poll_timeout_of(&self, direction: Direction) -> Option<Time> {
+        self.store.next_time_of(direction)
     }
 
     /// The oldest event that was not fetched yet.

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::flows::FlowKey;
-use crate::{PacketMeta, Time};
+use crate::{Direction, PacketMeta, Time};
 
 /// Memory that an empty place keeps.
 const KEPT_CAPACITY: usize = 16 << 10;
@@ -57,7 +57,8 @@ pub(super) struct NewPacket<'a> {
 pub(super) struct Store {
     places: Vec<Waiting>,
     free: Vec<usize>,
-    queue: BinaryHeap<Reverse<(Time, u64, usize)>>,
+    /// Time, ticket and place of what waits in either direction.
+    queues: [BinaryHeap<Reverse<(Time, u64, usize)>>; 2],
     holds: Vec<Hold>,
     next_ticket: u64,
     bytes: usize,
@@ -72,7 +73,7 @@ impl Store {
         Self {
             places: Vec::new(),
             free: Vec::new(),
-            queue: BinaryHeap::new(),
+            queues: Default::default(),
             holds: Vec::new(),
             next_ticket: 1,
             bytes: 0,
@@ -124,19 +125,23 @@ impl Store {
     }
 
     fn schedule(&mut self, place: usize, at: Time) {
-        self.places[place].ticket = self.next_ticket;
-        self.queue.push(Reverse((at, self.next_ticket, place)));
+        let ticket = self.next_ticket;
         self.next_ticket += 1;
-        self.drop_stale();
+        self.places[place].ticket = ticket;
+        if let Some(meta) = self.places[place].meta {
+            self.queues[meta.direction.index()].push(Reverse((at, ticket, place)));
+            self.drop_stale(meta.direction);
+        }
     }
 
     /// Removes entries at the head that another one of the same packet has replaced.
-    fn drop_stale(&mut self) {
-        while let Some(Reverse((_, ticket, place))) = self.queue.peek() {
+    fn drop_stale(&mut self, direction: Direction) {
+        let queue = &mut self.queues[direction.index()];
+        while let Some(Reverse((_, ticket, place))) = queue.peek() {
             if self.places[*place].ticket == *ticket {
                 return;
             }
-            self.queue.pop();
+            queue.pop();
         }
     }
 
@@ -169,15 +174,30 @@ impl Store {
 
     /// When the next packet is to be released.
     pub(super) fn next_time(&self) -> Option<Time> {
-        self.queue.peek().map(|Reverse((at, _, _))| *at)
+        self.first_direction().and_then(|direction| self.next_time_of(direction))
     }
 
-    /// The next packet whose time has come.
-    pub(super) fn take(&mut self, now: Time) -> Option<&Waiting> {
-        if self.next_time()? > now {
+    pub(super) fn next_time_of(&self, direction: Direction) -> Option<Time> {
+        self.queues[direction.index()].peek().map(|Reverse((at, _, _))| *at)
+    }
+
+    /// The direction of the packet that is released next.
+    pub(super) fn first_direction(&self) -> Option<Direction> {
+        let head = |direction: Direction| {
+            let Reverse((at, ticket, _)) = self.queues[direction.index()].peek()?;
+            Some((*at, *ticket, direction.index()))
+        };
+        let heads = [Direction::Tx, Direction::Rx].map(|direction| (head(direction), direction));
+        let waiting = heads.into_iter().filter(|(head, _)| head.is_some());
+        waiting.min_by_key(|(head, _)| *head).map(|(_, direction)| direction)
+    }
+
+    /// The next packet of a direction whose time has come.
+    pub(super) fn take(&mut self, now: Time, direction: Direction) -> Option<&Waiting> {
+        if self.next_time_of(direction)? > now {
             return None;
         }
-        let Reverse((_, _, place)) = self.queue.pop()?;
+        let Reverse((_, _, place)) = self.queues[direction.index()].pop()?;
         let waiting = &mut self.places[place];
         std::mem::swap(waiting, &mut self.current);
         waiting.clear();
@@ -186,7 +206,7 @@ impl Store {
             self.holds.retain(|hold| hold.place != place);
         }
         self.free.push(place);
-        self.drop_stale();
+        self.drop_stale(direction);
         Some(&self.current)
     }
 

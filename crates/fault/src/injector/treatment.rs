@@ -94,7 +94,7 @@ impl FaultInjector {
         if !self.mutes.is_empty() && self.is_muted(&subject) {
             return Verdict::Dropped;
         }
-        let direction = usize::from(meta.direction == crate::Direction::Rx);
+        let direction = meta.direction.index();
         for at in 0..self.by_direction[direction].len() {
             let index = self.by_direction[direction][at];
             if !self.takes(index, &subject, &facts) || !self.apply(index, &subject) {

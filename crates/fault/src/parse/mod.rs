@@ -29,6 +29,27 @@ pub(crate) fn parse_toml(text: &str) -> Result<Vec<Rule>, RuleError> {
     at_least_one(text, table::parse(text)?)
 }
 
+/// Checks that the rules of two plans can be one.
+pub(crate) fn check_together<'a>(
+    first: &str,
+    second: &str,
+    rules: impl Iterator<Item = &'a Rule>,
+) -> Result<(), RuleError> {
+    let mut names = Names::default();
+    let mut count = 0;
+    for rule in rules {
+        count += 1;
+        if let Some(name) = &rule.name {
+            names.define(second, name, 0)?;
+        }
+    }
+    if count > RULES_MAX {
+        let expected = format!("at most {RULES_MAX} rules together");
+        return Err(RuleError::new(first, 0, second, &expected));
+    }
+    Ok(())
+}
+
 fn check_size(text: &str) -> Result<(), RuleError> {
     if text.len() <= TEXT_MAX {
         return Ok(());

@@ -26,6 +26,20 @@ pub(crate) struct Rule {
     pub options: Options,
 }
 
+impl Rule {
+    /// True if it draws random numbers from the seed of the run.
+    pub(crate) fn is_random(&self) -> bool {
+        let Options { probability, bursts, seed, .. } = &self.options;
+        let draws = |action: &Action| match action {
+            Action::Delay { jitter, .. } => !jitter.is_zero(),
+            Action::Corrupt { byte, bit, .. } => byte.is_none() || bit.is_none(),
+            _ => false,
+        };
+        let is_chance = probability.is_some_and(Probability::is_chance);
+        seed.is_none() && (is_chance || bursts.is_some() || self.actions.iter().any(draws))
+    }
+}
+
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(name) = &self.name {

@@ -130,6 +130,11 @@ impl Probability {
         }
     }
 
+    /// True if it is neither 0 nor 1.
+    pub(crate) fn is_chance(self) -> bool {
+        self.0 > 0.0 && self.0 < 1.0
+    }
+
     /// 1 less this.
     pub(crate) fn complement(self) -> Self {
         Self(1.0 - self.0)

@@ -25,7 +25,7 @@ pub fn meta(direction: Direction) -> PacketMeta {
     };
     let (src, dst) = (IpAddr::from(src), IpAddr::from(dst));
     let flow = Flow { src, dst, src_port: 0xc000, dst_port: 4791 };
-    PacketMeta { direction, flow, ip_id: 7, traffic_class: 2 }
+    PacketMeta { direction, flow, ip_id: 7, traffic_class: 2, tag: 99 }
 }
 
 /// A packet with its ICRC.
