@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod dissect;
+mod fields;
 mod filter;
 mod frame;
 mod icrc_status;
@@ -25,6 +26,7 @@ mod timestamp;
 pub mod track;
 
 pub use dissect::{Dissector, DissectorConfig, FrameKind, Iwarp, Malformed, PacketSink};
+pub use fields::{Field, Layer, fields};
 pub use filter::{
     BadPsnRange, BadQpn, Filter, Learned, OpcodeFilter, PsnRange, UnknownOpcode, parse_qpn,
 };

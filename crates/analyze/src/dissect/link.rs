@@ -29,6 +29,8 @@ pub(super) enum Next {
 /// The link layer of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Link {
+    /// Where VLAN tags begin, if there are some: they end where the next header begins.
+    pub(super) tags: usize,
     /// Where the next header begins.
     pub(super) at: usize,
     /// What it is.
@@ -39,7 +41,7 @@ pub(super) struct Link {
 
 impl Link {
     const fn new(at: usize, next: Next) -> Self {
-        Self { at, next, direction: None }
+        Self { tags: at, at, next, direction: None }
     }
 
     /// Reads the link layer; `None` if it is of another type, or cut off.
@@ -75,7 +77,8 @@ fn ethernet(data: &[u8], at: usize) -> Option<Link> {
 
 /// What `ethertype` announces at `at`, behind VLAN tags if there are some.
 #[inline]
-fn untagged(data: &[u8], mut at: usize, mut ethertype: u16) -> Option<Link> {
+fn untagged(data: &[u8], tags: usize, mut ethertype: u16) -> Option<Link> {
+    let mut at = tags;
     for _ in 0..MAX_TAGS {
         if !is_tag(ethertype) {
             break;
@@ -83,7 +86,7 @@ fn untagged(data: &[u8], mut at: usize, mut ethertype: u16) -> Option<Link> {
         ethertype = u16_at(data, at + 2)?;
         at += VLAN;
     }
-    Some(Link::new(at, Next::Ethertype(ethertype)))
+    Some(Link { tags, ..Link::new(at, Next::Ethertype(ethertype)) })
 }
 
 /// The header of a capture on all interfaces.

@@ -3,6 +3,7 @@
 mod batch;
 mod icrc;
 mod iwarp;
+mod layers;
 mod link;
 mod locate;
 mod malformed;
@@ -14,8 +15,10 @@ use uroce_wire::ROCE_PORT;
 use batch::Batch;
 use icrc::Covered;
 pub use iwarp::Iwarp;
+pub(crate) use layers::{LinkLayer, link_layer};
 use locate::{Carried, Headers, Located};
 pub use malformed::Malformed;
+pub(crate) use parse::Walked;
 use parse::{Place, parse};
 
 use crate::{Frame, IcrcStatus, NotChecked, Packet};
@@ -84,6 +87,14 @@ impl Dissector {
     /// Calls `sink` for each packet of `frame`.
     #[inline]
     pub fn dissect<'f>(&mut self, frame: &Frame<'f>, sink: &mut PacketSink<'_, 'f>) -> FrameKind {
+        let data = frame.data;
+        self.walk(frame, &mut |walked| {
+            sink(&walked.packet, &data[walked.payload], &data[walked.captured])
+        })
+    }
+
+    #[inline]
+    fn walk(&mut self, frame: &Frame<'_>, sink: &mut impl FnMut(Walked)) -> FrameKind {
         match Located::of(frame, &self.config) {
             Located::Packet(carried) => self.packets(frame, &carried, sink),
             Located::Malformed(malformed) => FrameKind::RoceMalformed(malformed),
@@ -97,11 +108,11 @@ impl Dissector {
     }
 
     #[inline]
-    fn packets<'f>(
+    fn packets(
         &mut self,
-        frame: &Frame<'f>,
+        frame: &Frame<'_>,
         carried: &Carried,
-        sink: &mut PacketSink<'_, 'f>,
+        sink: &mut impl FnMut(Walked),
     ) -> FrameKind {
         let is_cut = carried.end > frame.data.len();
         let transport = frame.data.get(carried.start..carried.end.min(frame.data.len()));
@@ -134,11 +145,11 @@ const fn not_checked(carried: &Carried) -> NotChecked {
 }
 
 #[inline]
-fn single<'f>(
-    frame: &Frame<'f>,
+fn single(
+    frame: &Frame<'_>,
     carried: &Carried,
     icrc: IcrcStatus,
-    sink: &mut PacketSink<'_, 'f>,
+    sink: &mut impl FnMut(Walked),
 ) -> FrameKind {
     let transport = carried.start..carried.end;
     let place = Place { transport, segment: 0, wire_len: frame.original_len, icrc };
@@ -149,11 +160,11 @@ fn single<'f>(
 }
 
 /// Gives the packets of a batch, as far as their BTH was captured.
-fn several<'f>(
-    frame: &Frame<'f>,
+fn several(
+    frame: &Frame<'_>,
     carried: &Carried,
     batch: &Batch,
-    sink: &mut PacketSink<'_, 'f>,
+    sink: &mut impl FnMut(Walked),
 ) -> FrameKind {
     let mut packets = 0;
     for (index, part) in batch.places(carried.end - carried.start).enumerate() {
@@ -174,13 +185,21 @@ fn several<'f>(
 }
 
 #[inline]
-fn give<'f>(
-    frame: &Frame<'f>,
+fn give(
+    frame: &Frame<'_>,
     carried: &Carried,
     place: &Place,
-    sink: &mut PacketSink<'_, 'f>,
+    sink: &mut impl FnMut(Walked),
 ) -> Result<(), Malformed> {
-    let parsed = parse(frame, carried, place)?;
-    sink(&parsed.packet, &frame.data[parsed.payload], &frame.data[parsed.captured]);
+    sink(parse(frame, carried, place)?);
     Ok(())
+}
+
+/// Calls `sink` for each packet of `frame`, with the places of its bytes.
+pub(crate) fn walk(
+    frame: &Frame<'_>,
+    config: &DissectorConfig,
+    sink: &mut impl FnMut(Walked),
+) -> FrameKind {
+    Dissector::new(*config).walk(frame, sink)
 }

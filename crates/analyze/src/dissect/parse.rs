@@ -21,10 +21,11 @@ pub(super) struct Place {
 }
 
 /// A packet, and the places of its payload and of all its bytes, as far as they were captured.
-pub(super) struct Parsed {
-    pub(super) packet: Packet,
-    pub(super) payload: Range<usize>,
-    pub(super) captured: Range<usize>,
+#[derive(Debug, Clone)]
+pub(crate) struct Walked {
+    pub(crate) packet: Packet,
+    pub(crate) payload: Range<usize>,
+    pub(crate) captured: Range<usize>,
 }
 
 /// Reads header after header; one that is cut off is `None`, and so are all behind it.
@@ -54,7 +55,7 @@ pub(super) fn parse(
     frame: &Frame<'_>,
     carried: &Carried,
     place: &Place,
-) -> Result<Parsed, Malformed> {
+) -> Result<Walked, Malformed> {
     let Range { start, end } = place.transport;
     let captured = start.min(frame.data.len())..end.min(frame.data.len());
     let (bytes, got) = (&frame.data[captured.clone()], end - start);
@@ -72,7 +73,7 @@ pub(super) fn parse(
         read_extensions(&mut packet, info, &bytes[Bth::LEN..]);
     }
     let limit = |at: usize| captured.end.min(start + at);
-    Ok(Parsed { packet, payload: limit(payload.start)..limit(payload.end), captured })
+    Ok(Walked { packet, payload: limit(payload.start)..limit(payload.end), captured })
 }
 
 /// Where the payload is in a packet of `got` bytes.
