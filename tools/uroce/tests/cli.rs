@@ -431,6 +431,24 @@ fn rping_through_loss_recovers() {
     assert_ok(&server);
 }
 
+/// The server waits for a message with nothing outstanding, so only a keepalive tells.
+#[test]
+fn u_c17_rping_notices_that_its_peer_was_killed() {
+    let roce = free_port();
+    let server = format!("rping -s -a 127.0.0.1 -p 7176 --roce-port {roce}");
+    let mut server = Running(spawn(&server));
+    first_line(&mut server.0);
+    let client = format!("rping -c -a 127.0.0.1 -p 7176 --roce-port {roce} -v");
+    let mut client = Running(spawn(&client));
+    let mut ping = String::new();
+    let stdout = client.0.stdout.as_mut().expect("it is piped");
+    BufReader::new(stdout).read_line(&mut ping).expect("text");
+    assert!(ping.starts_with("ping data"), "{ping}");
+    client.0.kill().expect("it runs");
+    let ended = server.0.wait().expect("a status");
+    assert_eq!(ended.code(), Some(4), "the peer went away");
+}
+
 #[test]
 fn rping_without_a_server_says_so() {
     let roce = free_port();

@@ -7,7 +7,7 @@ use crate::stop::{Stop, failed};
 use std::time::{Duration, Instant};
 use uroce_verbs::{
     Access, CmEvent, CmEventKind, CmId, CompletionQueue, ConnParam, EventChannel, MemoryRegion,
-    ProtectionDomain, QpType, QueuePair, RecvWr, RejReason, RemoteSlice, SendWr, WcOpcode,
+    ProtectionDomain, QpType, QueuePair, RecvWr, RejReason, RemoteSlice, Rkey, SendWr, WcOpcode,
     WorkCompletion,
 };
 
@@ -19,6 +19,8 @@ const GRACE: Duration = Duration::from_secs(2);
 const SOON: Duration = Duration::from_secs(2);
 /// Send and receive requests, as in rping.
 const DEPTH: u32 = 16;
+/// Work request id of a keepalive; all others are 0.
+const KEEPALIVE: u64 = 1;
 
 /// The queue pair of one connection, with its messages and memory.
 #[derive(Debug)]
@@ -142,15 +144,24 @@ impl<'a> End<'a> {
     }
 
     fn completion(&self, wanted: WcOpcode) -> Result<WorkCompletion, Stop> {
+        let (mut start, mut asked) = (Instant::now(), false);
         loop {
             let mut found = [WorkCompletion::default()];
             if self.cq.wait(&mut found, LOOK) == 0 {
                 self.look_around()?;
+                if !asked && start.elapsed() >= SOON {
+                    self.post_keepalive()?;
+                    asked = true;
+                }
                 continue;
             }
             let [done] = found;
             if !done.is_ok() {
                 return Err(self.why(&done));
+            }
+            if done.wr_id == KEEPALIVE {
+                (start, asked) = (Instant::now(), false);
+                continue;
             }
             if done.opcode != wanted {
                 let what = format!("{:?} came where {wanted:?} was due", done.opcode);
@@ -158,6 +169,16 @@ impl<'a> End<'a> {
             }
             return Ok(done);
         }
+    }
+
+    /// Asks the peer's queue pair whether it is alive: a WRITE of no bytes needs neither a key nor a
+    /// receive (C9-88), and fails with its retries when nobody acknowledges it.
+    ///
+    /// Without it the end that waits for a message has nothing outstanding, and would never learn
+    /// that the process of its peer was killed.
+    fn post_keepalive(&self) -> Result<(), Failure> {
+        let nothing = RemoteSlice { addr: 0, rkey: Rkey(0), len: 0 };
+        self.post_send(SendWr::write(KEEPALIVE, &[], nothing).signaled())
     }
 
     fn look_around(&self) -> Result<(), Stop> {
