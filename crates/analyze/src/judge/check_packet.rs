@@ -26,8 +26,10 @@ pub(super) fn check(sight: &Sight<'_>, ledger: &mut Ledger) {
     if sight.is_cnp() {
         return;
     }
-    check_pad(sight, info, ledger);
-    check_length(sight, info, ledger);
+    if let Some(length) = sight.length() {
+        check_pad(sight, info, length, ledger);
+        check_length(sight, info, length, ledger);
+    }
     check_remote(sight, ledger);
     check_syndrome(sight, info, ledger);
     check_special_queue_pairs(sight, info, ledger);
@@ -58,8 +60,8 @@ fn check_unknown(sight: &Sight<'_>, ledger: &mut Ledger) {
     sight.breaks(rule, ledger, || opcode.to_string());
 }
 
-fn check_pad(sight: &Sight<'_>, info: &OpcodeInfo, ledger: &mut Ledger) {
-    let (pad, length) = (sight.packet.bth.pad, sight.packet.payload_len);
+fn check_pad(sight: &Sight<'_>, info: &OpcodeInfo, length: u32, ledger: &mut Ledger) {
+    let pad = sight.packet.bth.pad;
     if (length.wrapping_add(u32::from(pad))) % 4 != 0 {
         sight.breaks(&PAD_WRONG, ledger, || format!("{pad} pad bytes behind {length} bytes"));
     } else if pad != 0 && !(info.carries_payload() && info.ends()) {
@@ -67,8 +69,7 @@ fn check_pad(sight: &Sight<'_>, info: &OpcodeInfo, ledger: &mut Ledger) {
     }
 }
 
-fn check_length(sight: &Sight<'_>, info: &OpcodeInfo, ledger: &mut Ledger) {
-    let length = sight.packet.payload_len;
+fn check_length(sight: &Sight<'_>, info: &OpcodeInfo, length: u32, ledger: &mut Ledger) {
     let is_allowed = match info.payload {
         PayloadRule::None => length == 0,
         PayloadRule::Exact(bytes) => length == u32::from(bytes),
@@ -120,8 +121,7 @@ fn check_mad(sight: &Sight<'_>, ledger: &mut Ledger) {
     if let Some(deth) = sight.packet.deth.filter(|deth| deth.qkey != GSI_QKEY_VALUE) {
         sight.breaks(&GSI_QKEY, ledger, || format!("Q_Key {:#010x}", deth.qkey));
     }
-    let length = sight.packet.payload_len;
-    if length != MAD_BYTES {
+    if let Some(length) = sight.length().filter(|length| *length != MAD_BYTES) {
         sight.breaks(&GSI_LENGTH, ledger, || format!("{length} bytes"));
     }
 }

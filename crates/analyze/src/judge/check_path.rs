@@ -72,8 +72,8 @@ fn check_changes(sight: &Sight<'_>, first: &PathSeen, now: &PathSeen, ledger: &m
 }
 
 fn check_agreed_mtu(sight: &Sight<'_>, state: &FlowState, ledger: &mut Ledger) {
-    let length = sight.packet.payload_len;
-    let Some(agreed) = state.agreed.and_then(|agreed| agreed.mtu) else { return };
+    let agreed = state.agreed.and_then(|agreed| agreed.mtu);
+    let Some((agreed, length)) = agreed.zip(sight.length()) else { return };
     if length > agreed {
         let text = || format!("{length} bytes of payload, agreed are {agreed}");
         sight.breaks(&MTU_ABOVE_AGREED, ledger, text);

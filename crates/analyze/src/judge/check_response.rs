@@ -32,6 +32,7 @@ pub(super) fn check(
         return;
     }
     match info.operation {
+        Operation::ReadResponse if sight.packet.is_cut => {}
         Operation::ReadResponse => check_read(sight, info, requests, mtu, ledger),
         Operation::AtomicAcknowledge => check_atomic(sight, requests, ledger),
         _ => {}

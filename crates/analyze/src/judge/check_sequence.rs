@@ -45,7 +45,9 @@ impl SequenceSeen {
     /// Looks at a request, a response, or anything else of a connection.
     pub(super) fn check(&mut self, sight: &Sight<'_>, span: Option<u64>, ledger: &mut Ledger) {
         let Some(info) = sight.connected() else { return };
-        self.check_length(sight, info, ledger);
+        if let Some(length) = sight.length() {
+            self.check_length(sight, info, length, ledger);
+        }
         if info.is_request() {
             self.check_order(sight, info, span, ledger);
             self.check_write(sight, info, ledger);
@@ -53,11 +55,16 @@ impl SequenceSeen {
         }
     }
 
-    fn check_length(&mut self, sight: &Sight<'_>, info: &OpcodeInfo, ledger: &mut Ledger) {
-        let length = sight.packet.payload_len;
+    fn check_length(
+        &mut self,
+        sight: &Sight<'_>,
+        info: &OpcodeInfo,
+        length: u32,
+        ledger: &mut Ledger,
+    ) {
         let is_full = matches!(info.position, Position::First | Position::Middle);
         match self.mtu {
-            None if is_full => self.learn_mtu(sight, info, ledger),
+            None if is_full => self.learn_mtu(sight, info, length, ledger),
             Some(mtu) if is_full && length != mtu => {
                 sight.breaks(&LENGTH_NOT_MTU, ledger, || not_mtu(info, length, mtu));
             }
@@ -68,8 +75,13 @@ impl SequenceSeen {
         }
     }
 
-    fn learn_mtu(&mut self, sight: &Sight<'_>, info: &OpcodeInfo, ledger: &mut Ledger) {
-        let length = sight.packet.payload_len;
+    fn learn_mtu(
+        &mut self,
+        sight: &Sight<'_>,
+        info: &OpcodeInfo,
+        length: u32,
+        ledger: &mut Ledger,
+    ) {
         let is_mtu = usize::try_from(length).ok().and_then(Mtu::from_bytes).is_some();
         if is_mtu {
             self.mtu = Some(length);
@@ -104,7 +116,10 @@ impl SequenceSeen {
         if info.operation != Operation::Write {
             return;
         }
-        let length = u64::from(sight.packet.payload_len);
+        let Some(length) = sight.length().map(u64::from) else {
+            self.write = None;
+            return;
+        };
         let begun = sight.packet.reth.map(|reth| OpenWrite {
             frame: sight.packet.frame,
             next_psn: sight.psn,

@@ -97,6 +97,12 @@ impl<'a> Sight<'a> {
         self.connected().filter(|info| info.is_response())
     }
 
+    /// Bytes of its payload; `None` if a snap length cut the packet: then it may be several that
+    /// segmentation offload left together, and nothing tells where the first one ends.
+    pub(super) fn length(&self) -> Option<u32> {
+        (!self.packet.is_cut).then_some(self.packet.payload_len)
+    }
+
     /// It is a management datagram.
     pub(super) fn is_management(&self) -> bool {
         let is_datagram = |info: &OpcodeInfo| info.service == Service::Ud;

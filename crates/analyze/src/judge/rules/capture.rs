@@ -7,9 +7,9 @@ pub(crate) static CAPTURE_INCOMPLETE: Rule = Rule {
     name: "capture-incomplete",
     severity: Severity::Note,
     title: "The capture lacks packets of this flow",
-    meaning: "Packets were acknowledged that the capture does not have; rules that need all of them are \
-     not judged.",
-    advice: "A larger capture buffer, a shorter snap length, or a faster disk.",
+    meaning: "Packets were acknowledged that the capture does not have, or has only as the cut rest of \
+              a batch of segmentation offload; rules that need all of them are not judged.",
+    advice: "A larger capture buffer or a faster disk; no snap length if offload is on.",
     assumption: Assumption::Nothing,
     threshold: 1,
 };

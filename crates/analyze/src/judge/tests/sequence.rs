@@ -69,3 +69,17 @@ fn a_write_whose_middle_was_sent_again_is_counted_once() {
     let again = [(FIRST, 10, MTU), (MIDDLE, 11, MTU), (MIDDLE, 11, MTU), (LAST, 12, 4)];
     write(2 * MTU + 4, &again).keeps("write-length");
 }
+
+/// A capture with a snap length has the first bytes of a batch that segmentation offload left as one
+/// frame: its length says nothing.
+#[test]
+fn lengths_of_cut_frames_are_not_judged() {
+    let mut scene = Scene::connected();
+    for (psn, bytes) in [(10, 4144), (14, 2064), (16, 64_464)] {
+        let cut = Packet { is_cut: true, ..request(Opcode::RC_WRITE_FIRST, psn, bytes) };
+        scene.give(cut, &[]);
+    }
+    let findings = scene.findings();
+    let lengths = findings.iter().filter(|finding| finding.rule.name.starts_with("payload"));
+    assert_eq!(lengths.count(), 0, "{findings:#?}");
+}
