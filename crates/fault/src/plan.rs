@@ -67,6 +67,16 @@ impl Plan {
         self.rules.iter().any(Rule::is_random)
     }
 
+    /// Each rule in words, for people who check what they have written.
+    pub fn sentences(&self) -> impl Iterator<Item = String> {
+        self.rules.iter().map(Rule::sentence)
+    }
+
+    /// Name, if it has one, and text of each rule.
+    pub fn texts(&self) -> impl Iterator<Item = (Option<&str>, String)> {
+        self.rules.iter().map(|rule| (rule.name.as_deref(), rule.to_string()))
+    }
+
     pub(crate) fn rules(&self) -> &[Rule] {
         &self.rules
     }

@@ -117,3 +117,73 @@ fn plans_say_what_they_watch_and_whether_they_draw() {
         assert!(plan(text).is_random(), "{text}");
     }
 }
+
+#[test]
+fn a_rule_in_words() {
+    let sentence = |text| plan(text).sentences().next().expect("a rule");
+    assert_eq!(
+        sentence("tx op=send msg=3 -> corrupt=payload@17"),
+        "Of packets that leave, operation send, message no. 3: turn a bit of byte 17 round (payload)."
+    );
+    assert_eq!(
+        sentence("drop 1% count=5"),
+        "Of packets of both directions: drop (1 % of them at random; at most 5; later rules see them too)."
+    );
+    let names = plan("a: tx -> drop; rx -> pass");
+    let names = names.texts().map(|(name, text)| (name.map(str::to_owned), text));
+    let expected =
+        [(Some("a".to_owned()), "a: tx -> drop".to_owned()), (None, "rx -> pass".to_owned())];
+    assert_eq!(names.collect::<Vec<_>>(), expected);
+}
+
+/// What is wrong, where (column), and a part of what is expected.
+#[test]
+fn every_kind_of_error_has_a_place_and_a_hint() {
+    for (text, column, hint) in [
+        ("", 1, "a rule such as"),
+        ("tx op=send", 11, "'->' and an action"),
+        ("tx op=send -> ", 15, "an action: drop"),
+        ("up -> drop", 1, "'->' and an action"),
+        ("tx -> drp", 7, "an action: drop"),
+        ("tx -> drop dup", 12, "',' in front of another action"),
+        ("tx -> drop, dup", 13, "does not contradict 'drop'"),
+        ("tx -> drop q=1", 12, "an option: p="),
+        ("tx -> drop p=2", 12, "a probability from 0 to 1"),
+        ("tx -> drop p=1 p=1", 16, "each key once"),
+        ("tx -> drop p=1 ge=1,1", 1, "either p= or ge="),
+        ("tx -> drop ge=1", 12, "two to four probabilities"),
+        ("tx -> drop count=0", 12, "a whole number from 1"),
+        ("tx -> drop then=x", 17, "the name of a rule"),
+        ("tx -> drop from=2s until=1s", 1, "until= later than from="),
+        ("tx -> drop from=2", 12, "a time with its unit"),
+        ("tx -> delay=25h", 7, "a time with its unit"),
+        ("tx -> dup=65", 7, "a number from 1 to 64"),
+        ("tx -> hold=0", 7, "a whole number from 1"),
+        ("tx -> rate=0bit", 7, "a rate in bits per second"),
+        ("tx -> corrupt=tail", 7, "any, header, payload or icrc"),
+        ("tx -> corrupt=any@1.8", 7, "a whole number from 0 to 7"),
+        ("tx -> set:psm=1", 7, "a header field: ackreq"),
+        ("tx -> set:psn=0x1000000", 7, "a value of psn from 0 to 0xffffff"),
+        ("tx -> answer:nak", 7, "answer:nak:CODE"),
+        ("tx -> answer:rnr:32", 7, "answer:rnr:TIMER"),
+        ("tx part=end -> drop", 4, "first, middle, last or only"),
+        ("tx qp=0x1000000 -> drop", 4, "a queue pair number"),
+        ("tx psn=%0 -> drop", 4, "a PSN such as"),
+        ("tx pkt=3..2 -> drop", 4, "a number N, or a range"),
+        ("tx len<0 -> drop", 4, "a number behind <"),
+        ("tx ip=1.2.3 -> drop", 4, "an IP address"),
+        ("tx ip=1.2.3.4/33 -> drop", 4, "an IP address"),
+        ("tx ecn=3 -> drop", 4, "not-ect, ect0, ect1 or ce"),
+        ("9x: tx -> drop", 1, "a name of at most 64"),
+        ("a: tx -> drop; a: rx -> drop", 16, "a name that no other rule has"),
+        ("loss 1% 25%", 9, "no correlation"),
+        ("loss state 1%", 6, "loss gemodel"),
+        ("delay 10ms 1ms distribution normal", 16, "jitter is uniform"),
+        ("reorder 5% gap 5", 12, "every=N"),
+        ("limit 1000", 1, "belongs to a rate"),
+    ] {
+        let error = error(text);
+        assert_eq!((error.line, error.column), (1, column), "{text}: {error}");
+        assert!(error.expected.contains(hint), "{text}: {error}");
+    }
+}

@@ -7,6 +7,7 @@ mod matcher;
 mod operation;
 mod options;
 mod quantity;
+mod sentence;
 
 use std::fmt;
 

@@ -135,6 +135,11 @@ impl Probability {
         self.0 > 0.0 && self.0 < 1.0
     }
 
+    /// In percent.
+    pub(crate) fn percent(self) -> f64 {
+        self.0 * 100.0
+    }
+
     /// 1 less this.
     pub(crate) fn complement(self) -> Self {
         Self(1.0 - self.0)
