@@ -96,7 +96,7 @@ impl Requests {
     fn handle_ack(&mut self, packet: &Packet, psn: UnwrappedPsn) -> AnswerVerdict {
         let round_trip = self.round_trip_of(psn, packet.time);
         let acknowledged = self.settle(psn.plus(1), packet);
-        self.answered = self.answered.max(psn.plus(1));
+        self.note_answered(psn.plus(1), packet.time);
         AnswerVerdict {
             psn,
             message: self.newest_message(psn),
@@ -122,7 +122,7 @@ impl Requests {
         let is_known = self.slots.get(psn).is_some_and(|slot| slot.copies > 0);
         figures.lost_behind += u64::from(is_known && !is_missing && !is_repeated);
         verdict.acknowledged = self.settle(psn, packet);
-        self.answered = self.answered.max(psn);
+        self.note_answered(psn, packet.time);
         self.causes.nak =
             Some(Refusal { psn, time: packet.time, wait: Duration::ZERO, is_served: false });
         self.causes.last_sign = self.causes.last_sign.max(packet.time);
@@ -146,7 +146,7 @@ impl Requests {
         }
         figures.rnr_promised_ns += promised.as_nanos() as u64;
         verdict.acknowledged = self.settle(psn, packet);
-        self.answered = self.answered.max(psn);
+        self.note_answered(psn, packet.time);
         self.causes.rnr =
             Some(Refusal { psn, time: packet.time, wait: promised, is_served: false });
         self.causes.last_sign = self.causes.last_sign.max(packet.time);
@@ -205,6 +205,9 @@ impl Requests {
         let expected = self.answered.max(message.first_psn);
         let skipped = psn.since(expected);
         figures.skipped_responses += skipped;
+        if skipped > 0 {
+            self.skipped_at = packet.time;
+        }
         self.note_response(packet, psn, index);
         let acknowledged = self.settle(psn.plus(1), packet);
         self.causes.last_sign = self.causes.last_sign.max(packet.time);
@@ -216,6 +219,14 @@ impl Requests {
             gap: (skipped > 0).then_some(Gap { first: expected, packets: skipped }),
             ..AnswerVerdict::default()
         }
+    }
+
+    /// The responder has executed everything before `end`: responses that are not there are lost.
+    fn note_answered(&mut self, end: UnwrappedPsn, time: Timestamp) {
+        if end > self.answered && self.messages.reads > 0 {
+            self.skipped_at = time;
+        }
+        self.answered = self.answered.max(end);
     }
 
     fn note_response(&mut self, packet: &Packet, psn: UnwrappedPsn, index: usize) {

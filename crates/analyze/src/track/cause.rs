@@ -7,11 +7,13 @@ use super::annotation::RetransmissionCause;
 use super::figures::Repeated;
 use crate::Timestamp;
 
-/// Silence that is taken for a timeout if the timeout is not known: no requester in use has a shorter
-/// one, and no probe waits longer once a round trip is known.
-const LIKELY_TIMEOUT: Duration = Duration::from_millis(4);
+/// Silence that is taken for a timeout if the timeout is not known: three quarters of that of code 14,
+/// the shortest one in ordinary use. Whoever goes back sooner is known by the second packet.
+const LIKELY_TIMEOUT: Duration = Duration::from_millis(50);
 /// A timeout is at least this many round trips.
-const TIMEOUT_ROUND_TRIPS: u64 = 100;
+const TIMEOUT_ROUND_TRIPS: u32 = 16;
+/// Packets of a round follow each other within this time.
+const ROUND_PAUSE: Duration = Duration::from_millis(1);
 /// Packets that a requester sends at most when it repeats only what is missing.
 const MAX_REPAIR: u64 = 8;
 
@@ -32,6 +34,8 @@ struct Round {
     cause: RetransmissionCause,
     /// The PSN that goes on with it.
     next: UnwrappedPsn,
+    /// When its newest packet was seen.
+    last: Timestamp,
     /// One past the last PSN that had been sent when it began.
     end: UnwrappedPsn,
     sent: Repeated,
@@ -61,6 +65,8 @@ pub(super) struct Repeat {
     pub(super) silence: Duration,
     /// It asks for an ACK, and its first transmission did not.
     pub(super) asks_newly: bool,
+    /// It is a READ, an atomic or another request with a response of its own.
+    pub(super) needs_response: bool,
     /// A response to it is missing though a later one was seen.
     pub(super) is_implied: bool,
     /// One past the last PSN that was sent.
@@ -81,6 +87,8 @@ pub(super) struct Verdict {
     pub(super) is_new_round: bool,
     /// How long an RNR wait was that ends with it.
     pub(super) waited: Option<(Duration, Duration)>,
+    /// What the packets before it in the round were counted for, what they are, and how many.
+    pub(super) corrected: Option<(RetransmissionCause, RetransmissionCause, Repeated)>,
 }
 
 impl Causes {
@@ -88,21 +96,45 @@ impl Causes {
     pub(super) fn judge(&mut self, repeat: &Repeat) -> Verdict {
         let served = self.refusal_of(repeat);
         if served.is_none()
-            && let Some(round) = self.round.as_mut().filter(|round| round.next == repeat.psn)
+            && let Some(verdict) = self.go_on(repeat)
         {
-            round.next = repeat.psn.plus(repeat.span);
-            round.sent.packets += 1;
-            round.sent.bytes += u64::from(repeat.bytes);
-            return Verdict { cause: round.cause, is_new_round: false, waited: None };
+            return verdict;
         }
         let (cause, waited) = served.unwrap_or_else(|| (self.silence(repeat), None));
         self.round = Some(Round {
             cause,
             next: repeat.psn.plus(repeat.span),
+            last: repeat.time,
             end: repeat.next,
             sent: Repeated { packets: 1, bytes: u64::from(repeat.bytes), rounds: 1 },
         });
-        Verdict { cause, is_new_round: true, waited }
+        Verdict { cause, is_new_round: true, waited, corrected: None }
+    }
+
+    /// The verdict on a packet that goes on with the round. Packets may be missing in between: they were
+    /// lost before the capture point.
+    fn go_on(&mut self, repeat: &Repeat) -> Option<Verdict> {
+        let heard = self.last_sign;
+        let round = self.round.as_mut()?;
+        // What comes after an answer to a probe is no part of the probe.
+        let is_probe = round.cause == RetransmissionCause::TailProbe;
+        let is_next = round.next == repeat.psn && (!is_probe || heard <= round.last);
+        let is_soon = repeat.time.since(round.last) < ROUND_PAUSE && heard <= round.last;
+        let skips = round.next < repeat.psn && repeat.psn < round.end && is_soon;
+        if !is_next && !skips {
+            return None;
+        }
+        // A probe is a single packet: two of them are a requester that goes back without having been told to.
+        let goes_back = is_probe && !repeat.needs_response;
+        let corrected =
+            goes_back.then_some((round.cause, RetransmissionCause::AckTimeout, round.sent));
+        if goes_back {
+            round.cause = RetransmissionCause::AckTimeout;
+        }
+        (round.next, round.last) = (repeat.psn.plus(repeat.span), repeat.time);
+        round.sent.packets += 1;
+        round.sent.bytes += u64::from(repeat.bytes);
+        Some(Verdict { cause: round.cause, is_new_round: false, waited: None, corrected })
     }
 
     /// `psn` is the next one of requests that are being sent again.
@@ -142,16 +174,23 @@ impl Causes {
         let is_long = match (repeat.timeout, repeat.round_trip) {
             (Some(timeout), _) => silence >= timeout - timeout / 16,
             (None, Some(round_trip)) => {
-                silence >= LIKELY_TIMEOUT.max(round_trip * TIMEOUT_ROUND_TRIPS as u32)
+                silence >= LIKELY_TIMEOUT.max(round_trip * TIMEOUT_ROUND_TRIPS)
             }
             (None, None) => silence >= LIKELY_TIMEOUT,
         };
         let is_tail = repeat.psn.plus(repeat.span) == repeat.next;
+        // An acknowledgement of just what a NAK had asked for: nothing behind it was kept.
+        let was_refused = self.nak.is_some_and(|nak| nak.is_served && nak.psn < repeat.psn);
+        let soon = repeat.round_trip.map_or(ROUND_PAUSE, |round_trip| round_trip.min(ROUND_PAUSE));
+        let goes_on = self.round.is_some_and(|round| round.next == repeat.psn);
+        let at_once = goes_on && repeat.psn == repeat.una && repeat.silence < soon;
         if is_long {
             RetransmissionCause::AckTimeout
+        } else if was_refused && at_once && !repeat.needs_response {
+            RetransmissionCause::SequenceNak
         } else if repeat.is_implied {
             RetransmissionCause::ImpliedNak
-        } else if is_tail || repeat.psn == repeat.una {
+        } else if is_tail || repeat.needs_response || repeat.psn <= repeat.una {
             RetransmissionCause::TailProbe
         } else {
             RetransmissionCause::Unexplained

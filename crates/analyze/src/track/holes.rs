@@ -64,12 +64,13 @@ impl Holes {
         closed
     }
 
-    /// `psn` was seen after all; `None` if it was not missing. `seen` are the packets of the flow.
-    pub(super) fn fill(&mut self, psn: UnwrappedPsn, seen: u64) -> Option<Filled> {
+    /// `psn` and what belongs to it, `span` PSNs, was seen after all; `None` if it was not missing.
+    /// `seen` are the packets of the flow.
+    pub(super) fn fill(&mut self, psn: UnwrappedPsn, span: u64, seen: u64) -> Option<Filled> {
         let index = self.list.iter().position(|hole| hole.first <= psn && psn < hole.end)?;
         let hole = *self.list.get(index)?;
         self.list.remove(index);
-        let rest = [Hole { end: psn, ..hole }, Hole { first: psn.plus(1), ..hole }];
+        let rest = [Hole { end: psn, ..hole }, Hole { first: psn.plus(span), ..hole }];
         let mut at = index;
         for part in rest.into_iter().filter(|part| part.first < part.end) {
             if self.list.len() < MAX_HOLES {
@@ -125,11 +126,11 @@ mod tests {
     fn what_comes_late_is_reordered_and_what_was_asked_for_is_repaired() {
         let mut holes = Holes::default();
         holes.open(psn(10), psn(13), 5);
-        assert_eq!(holes.fill(psn(11), 7), Some(Filled::Unasked { depth: 2 }));
+        assert_eq!(holes.fill(psn(11), 1, 7), Some(Filled::Unasked { depth: 2 }));
         assert!(holes.refuse(psn(10)));
-        assert_eq!(holes.fill(psn(10), 8), Some(Filled::AfterNak));
-        assert_eq!(holes.fill(psn(12), 9), Some(Filled::AfterNak));
-        assert_eq!(holes.fill(psn(12), 9), None);
+        assert_eq!(holes.fill(psn(10), 1, 8), Some(Filled::AfterNak));
+        assert_eq!(holes.fill(psn(12), 1, 9), Some(Filled::AfterNak));
+        assert_eq!(holes.fill(psn(12), 1, 9), None);
         assert!(holes.is_empty());
     }
 
@@ -150,7 +151,7 @@ mod tests {
         let mut lost = 0;
         for number in 0..1000 {
             lost += holes.open(psn(number * 4), psn(number * 4 + 3), number).unknown;
-            holes.fill(psn(number * 4 + 1), number);
+            holes.fill(psn(number * 4 + 1), 1, number);
         }
         assert!(holes.list.len() <= MAX_HOLES);
         assert!(lost > 0);

@@ -31,6 +31,8 @@ pub(super) struct Requests {
     pub(super) una: UnwrappedPsn,
     /// One past the newest PSN that a response was seen to.
     pub(super) answered: UnwrappedPsn,
+    /// When an answer last showed that the response to an earlier request is missing.
+    pub(super) skipped_at: Timestamp,
     pub(super) slots: Slots,
     pub(super) messages: OpenMessages,
     pub(super) causes: Causes,
@@ -232,7 +234,7 @@ impl Requests {
             self.note_part(psn, packet, verb);
             return self.repeat(packet, verb, None, verdict, config, figures);
         }
-        let filled = self.holes.fill(psn, figures.requests);
+        let filled = self.holes.fill(psn, self.span(packet, verb), figures.requests);
         let Some(filled) = filled else {
             let verdict = RequestVerdict { psn, ..RequestVerdict::default() };
             return self.repeat(packet, verb, None, verdict, config, figures);
@@ -253,14 +255,14 @@ impl Requests {
         }
     }
 
-    /// A READ that asks for a part of an earlier one.
+    /// A READ that asks for a part of an earlier one: the second request for that part.
     fn note_part(&mut self, psn: UnwrappedPsn, packet: &Packet, verb: Verb) {
         match self.slots.get_mut(psn) {
             Some(slot) => {
-                (slot.copies, slot.frame) = (1, packet.frame);
+                (slot.copies, slot.frame) = (2, packet.frame);
                 (slot.time, slot.last) = (packet.time, packet.time);
             }
-            None => self.slots.put(psn, first_slot(packet, verb)),
+            None => self.slots.put(psn, Slot { copies: 2, ..first_slot(packet, verb) }),
         }
     }
 
@@ -271,8 +273,13 @@ impl Requests {
         time.since(self.causes.last_sign.max(sent))
     }
 
-    fn is_answered(&self, psn: UnwrappedPsn) -> bool {
-        self.slots.get(psn).is_some_and(|slot| slot.answered)
+    /// The responder has answered behind a request, so that the answer to it must be lost. It is asked
+    /// for once for that reason, and afterwards because of silence.
+    fn is_implied(&self, psn: UnwrappedPsn, span: u64, slot: Option<Slot>) -> bool {
+        let is_missing = self.slots.get(psn).is_none_or(|slot| !slot.answered);
+        let end = if is_missing { psn } else { psn.plus(span - 1) };
+        let is_new = slot.is_none_or(|slot| slot.copies <= 1 || slot.last < self.skipped_at);
+        is_new && end < self.answered && (is_missing || end.plus(1) < self.answered)
     }
 
     /// Two copies so close to each other that nobody can have asked for the second one.
@@ -304,12 +311,17 @@ impl Requests {
             silence: self.silence(psn, slot, packet.time),
             time: packet.time,
             asks_newly: packet.bth.ack_req && slot.is_some_and(|slot| !slot.ack_req),
-            is_implied: verb.needs_response() && psn < self.answered && !self.is_answered(psn),
+            needs_response: verb.needs_response(),
+            is_implied: verb.needs_response()
+                && self.is_implied(psn, self.span(packet, verb), slot),
             next: self.next,
             una: self.una,
             round_trip: self.min_round_trip,
             timeout: self.ack_timeout.or(config.ack_timeout),
         });
+        if let Some((from, to, moved)) = judged.corrected {
+            figures.move_repeated(from, to, moved);
+        }
         figures.note_repeated(judged.cause, packet.payload_len, judged.is_new_round);
         if let Some(open) = self.messages.find(psn).and_then(|index| self.messages.get_mut(index)) {
             open.retransmitted = open.retransmitted.saturating_add(1);

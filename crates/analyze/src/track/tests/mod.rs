@@ -1,4 +1,6 @@
 mod causes;
+mod hostile;
 mod loss;
 mod messages;
 mod pairing;
+mod sightings;
