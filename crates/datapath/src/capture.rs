@@ -171,6 +171,12 @@ pub fn interface_name(index: u32) -> Option<String> {
     interface::name(index)
 }
 
+/// An interface has this name.
+#[must_use]
+pub fn interface_exists(name: &str) -> bool {
+    interface::index(name).is_ok()
+}
+
 fn indexes_of(names: &[String]) -> Result<Vec<u32>, CaptureError> {
     if names.len() > MOST_INTERFACES {
         return Err(CaptureError::TooManyInterfaces(MOST_INTERFACES));

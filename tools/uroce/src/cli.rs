@@ -98,6 +98,8 @@ pub enum Command {
     Res(cmd::res::ResArgs),
     /// List the counters of all devices of all processes, as `rdma statistic` does
     Stat(cmd::stat::StatArgs),
+    /// Capture RoCE from interfaces: to the screen, to a pcapng file, or what came before and after a fault
+    Capture(cmd::capture::CaptureArgs),
     /// Print the completion script for a shell
     Completions(cmd::completions::CompletionsArgs),
 }

@@ -7,6 +7,7 @@ mod exchange;
 mod failure;
 mod interrupt;
 mod latency;
+mod live;
 mod log;
 mod nic;
 mod peak;

@@ -68,6 +68,11 @@ impl PcapBlocks {
         &self.bytes
     }
 
+    /// Adds whole blocks that were made before.
+    pub fn extend(&mut self, blocks: &[u8]) {
+        self.bytes.extend_from_slice(blocks);
+    }
+
     /// Forgets the blocks and keeps their memory.
     pub fn clear(&mut self) {
         self.bytes.clear();

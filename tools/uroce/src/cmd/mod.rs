@@ -1,5 +1,6 @@
 //! The commands, one module each.
 
+pub mod capture;
 pub mod completions;
 pub mod demo;
 pub mod devices;
@@ -23,6 +24,7 @@ use crate::failure::Failure;
 /// What the command says.
 pub fn run(command: Command, global: &Global) -> Result<(), Failure> {
     match command {
+        Command::Capture(args) => capture::run(&args, global),
         Command::Demo(args) => demo::run(&args, global),
         Command::Devices => devices::run(global),
         Command::Devinfo(args) => devinfo::run(&args, global),

@@ -1,0 +1,219 @@
+//! `uroce capture`, beside NICs that talk to each other, in a network namespace.
+
+mod common;
+
+use common::namespaces::Namespaces;
+use common::{PROGRAM, text, uroce};
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use uroce_analyze::{CaptureReader, Dissector, DissectorConfig};
+
+/// The user `nobody` on most systems.
+const NOBODY: u32 = 65_534;
+
+/// A namespace in which `uroce` runs, and a folder for files.
+struct Lab {
+    spaces: Namespaces,
+    folder: PathBuf,
+}
+
+impl Lab {
+    fn new(tag: &str) -> Option<Self> {
+        let spaces = Namespaces::new(&["live"], tag)?;
+        let folder = std::env::temp_dir().join(format!("uroce-live-{tag}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        Some(Lab { spaces, folder })
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    fn uroce(&self, words: &str) -> Command {
+        let mut command = self.spaces.command(0, PROGRAM);
+        command.args(words.split_whitespace()).env("NO_COLOR", "1").current_dir(&self.folder);
+        command
+    }
+
+    /// Starts `uroce capture WORDS` and waits until it captures.
+    fn capture(&self, words: &str) -> Capturing {
+        let mut command = self.uroce(&format!("capture {words}"));
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = child.expect("it was built");
+        let mut errors = BufReader::new(child.stderr.take().expect("piped"));
+        let mut line = String::new();
+        errors.read_line(&mut line).expect("it says that it captures");
+        assert!(line.contains("Ctrl-C ends it"), "{line}");
+        Capturing { child, errors }
+    }
+
+    /// One NIC pings another so many times, by way of the loopback interface.
+    fn traffic(&self, pings: u32, more: &str) {
+        let server = "rping -s -a 127.0.0.2 -p 7274 --datapath udp -v";
+        let mut server = self.uroce(&format!("{server} -C {pings}"));
+        let server = server.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let mut server = server.expect("it was built");
+        let mut line = String::new();
+        let mut errors = BufReader::new(server.stderr.take().expect("piped"));
+        errors.read_line(&mut line).expect("it says that it listens");
+        let client = format!("rping -c -a 127.0.0.2 -p 7274 -C {pings} --address 127.0.0.1 {more}");
+        let output = self.uroce(&format!("{client} --datapath udp")).output().expect("built");
+        assert!(output.status.success(), "{line}{}", text(&output));
+        server.wait().expect("it ends with its client");
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A capture that is under way.
+struct Capturing {
+    child: Child,
+    errors: BufReader<std::process::ChildStderr>,
+}
+
+impl Capturing {
+    /// Sends a signal to the program itself.
+    fn interrupt(self, signal: &str) -> Output {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().expect("kill").success());
+        self.end()
+    }
+
+    /// What it prints until it ends.
+    fn end(mut self) -> Output {
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        self.child.stdout.take().expect("piped").read_to_end(&mut stdout).expect("its output");
+        self.errors.read_to_end(&mut stderr).expect("its errors");
+        Output { status: self.child.wait().expect("ours"), stdout, stderr }
+    }
+}
+
+/// Packets of a capture by the names of their opcodes; every ICRC must be right.
+fn packets(bytes: &[u8]) -> Vec<&'static str> {
+    let mut reader = CaptureReader::new(bytes).expect("a capture");
+    let mut dissector = Dissector::new(DissectorConfig::default());
+    let mut names = Vec::new();
+    while let Some(frame) = reader.next_frame().expect("no damage") {
+        dissector.dissect(&frame, &mut |packet, _, _| {
+            assert!(packet.icrc.is_good(), "frame {}: {}", packet.frame, packet.icrc);
+            names.push(packet.opcode_info.expect("known").name);
+        });
+    }
+    names
+}
+
+fn packets_in(file: &Path) -> Vec<&'static str> {
+    packets(&std::fs::read(file).expect("a file"))
+}
+
+#[test]
+fn every_packet_of_a_connection_is_in_the_file_once() {
+    let Some(lab) = Lab::new("once") else { return };
+    let capture = lab.capture("-i lo -w all.pcapng --print");
+    lab.traffic(5, "");
+    let output = capture.interrupt("-INT");
+    assert!(output.status.success(), "{}", text(&output));
+    let names = packets_in(&lab.file("all.pcapng"));
+    let count = |wanted: &str| names.iter().filter(|name| **name == wanted).count();
+    assert_eq!(count("RC_READ_REQUEST"), 5, "{names:?}");
+    assert_eq!(count("RC_WRITE_ONLY"), 5, "{names:?}");
+    let said = text(&output);
+    let summary = format!("uroce capture: {} packets, 0 dropped by the kernel, {0} written to", names.len());
+    assert!(said.contains(&summary), "{said}");
+    let shown = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(shown.lines().count(), names.len(), "{shown}");
+}
+
+#[test]
+fn a_capture_ends_after_its_count_or_time_and_by_sigterm() {
+    let Some(lab) = Lab::new("ends") else { return };
+    let capture = lab.capture("-w count.pcapng --count 3 --json");
+    let forever = lab.capture("-w term.pcapng");
+    lab.traffic(2, "");
+    let output = capture.end();
+    assert!(output.status.success(), "{}", text(&output));
+    assert_eq!(packets_in(&lab.file("count.pcapng")).len(), 3);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&json["version"], &json["written"]), (&1.into(), &3.into()));
+    assert!(forever.interrupt("-TERM").status.success());
+    assert!(packets_in(&lab.file("term.pcapng")).len() > 10);
+    let output = lab.capture("--seconds 0.2").end();
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(text(&output).contains("uroce capture: 0 packets"), "{}", text(&output));
+}
+
+#[test]
+fn stdout_can_be_the_file() {
+    let Some(lab) = Lab::new("stdout") else { return };
+    let capture = lab.capture("-w - --count 10");
+    lab.traffic(5, "");
+    let output = capture.end();
+    assert!(output.status.success(), "{}", text(&output));
+    assert_eq!(packets(&output.stdout).len(), 10);
+}
+
+#[test]
+fn a_nak_writes_what_was_before_it() {
+    let Some(lab) = Lab::new("nak") else { return };
+    let capture = lab.capture("-w f.pcapng --trigger nak,rnr --ring 30s --after 0.1 --files 1");
+    lab.traffic(200, "--drop 10");
+    let output = capture.end();
+    assert!(output.status.success(), "{}", text(&output));
+    let said = text(&output);
+    assert!(said.contains("NAK") && said.contains("writing f-1.pcapng"), "{said}");
+    let bytes = std::fs::read(lab.file("f-1.pcapng")).expect("a file");
+    let mut reader = CaptureReader::new(&bytes[..]).expect("a capture");
+    let (mut before, mut found) = (0, false);
+    while let Some(frame) = reader.next_frame().expect("no damage") {
+        found |= frame.comment.starts_with("trigger: ");
+        before += u32::from(!found);
+    }
+    assert!(found && before > 3, "{before} packets before the NAK");
+    assert!(packets(&bytes).starts_with(&["UD_SEND_ONLY"]), "the connection was made before");
+}
+
+#[test]
+fn a_full_disk_is_told_and_leaves_the_exit_code_of_the_machine() {
+    let Some(lab) = Lab::new("full") else { return };
+    let capture = lab.capture("-w /dev/full");
+    lab.traffic(1, "");
+    let output = capture.end();
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    assert!(text(&output).contains("No space left on device"), "{}", text(&output));
+}
+
+#[test]
+fn without_the_right_the_command_that_gives_it_is_named() {
+    let copy = std::env::temp_dir().join(format!("uroce-live-{}", std::process::id()));
+    assert!(Command::new("cp").arg(PROGRAM).arg(&copy).status().expect("cp").success());
+    let mut other = Command::new(&copy);
+    let done = other.args(["capture", "--seconds", "0.1"]).uid(NOBODY).gid(NOBODY).output();
+    let _ = std::fs::remove_file(&copy);
+    let Ok(output) = done else {
+        assert!(std::env::var_os("CI").is_none(), "CI runs this as root");
+        return println!("skipped: only root can become another user");
+    };
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    let said = text(&output);
+    assert!(said.contains("CAP_NET_RAW") && said.contains("sudo setcap cap_net_raw+ep"), "{said}");
+}
+
+#[test]
+fn wrong_words_are_refused() {
+    for (words, code, said) in [
+        ("capture -i eth77", 3, "there is no interface eth77; there are: "),
+        ("capture -w - --print", 2, "stdout cannot be both"),
+        ("capture -w x --trigger flood", 2, "nak, rnr"),
+        ("capture --trigger nak", 2, "--write"),
+    ] {
+        let output = uroce(words).output().expect("built");
+        assert_eq!(output.status.code(), Some(code), "{words}: {}", text(&output));
+        assert!(text(&output).contains(said), "{words}: {}", text(&output));
+    }
+}
