@@ -88,6 +88,13 @@ impl Ledger {
         self.entries.push(Entry { rule, flow, count: 1, frames, last_frame: frame, text });
     }
 
+    /// How often `rule` was broken, in flows where that is often enough for a finding.
+    pub(super) fn instances(&self, rule: &Rule) -> u64 {
+        let of_rule = self.entries.iter().filter(|entry| entry.rule.name == rule.name);
+        let told = of_rule.filter(|entry| entry.count >= rule.threshold);
+        told.map(|entry| entry.count).sum()
+    }
+
     /// Findings that were not kept.
     pub(super) const fn refused(&self) -> u64 {
         self.refused

@@ -187,6 +187,12 @@ impl Judge {
         connections.conclude(*end, |key| by_key.contains_key(key), ledger);
     }
 
+    /// How often the packets so far break `rule`. What only the end can show is not among it, and what turns out
+    /// to be uncertain later is.
+    pub fn instances(&self, rule: &Rule) -> u64 {
+        self.ledger.instances(rule)
+    }
+
     /// What was found so far, the gravest first.
     pub fn findings(&self) -> Vec<Finding> {
         let key = |flow: usize| self.flows.get(flow).and_then(|state| state.key);

@@ -53,7 +53,7 @@ pub struct CaptureArgs {
     #[arg(short = 'p', long)]
     pub no_promiscuous: bool,
     /// Write only when one of these passes: nak, rnr, timeout, retransmission, qp-error (a NAK that ends a
-    /// queue pair), rule:ID (docs/conformance.md)
+    /// queue pair), rule:NAME (a rule of docs/findings.md)
     #[arg(long, value_name = "WHAT,...", value_delimiter = ',', requires = "write")]
     pub trigger: Vec<Trigger>,
     /// With --trigger: what is kept in memory and written before the packet that it was: seconds (10s), bytes
