@@ -147,7 +147,8 @@ fn every_packet_of_a_connection_is_in_the_file_once() {
         assert!((5..10).contains(&count), "{names:?}");
     }
     let said = text(&output);
-    let summary = format!("uroce capture: {} packets, 0 dropped by the kernel, {0} written to", names.len());
+    let summary =
+        format!("uroce capture: {} packets, 0 dropped by the kernel, {0} written to", names.len());
     assert!(said.contains(&summary), "{said}");
     let shown = String::from_utf8(output.stdout).expect("text");
     assert_eq!(shown.lines().count(), names.len(), "{shown}");
@@ -184,7 +185,8 @@ fn stdout_can_be_the_file() {
 #[test]
 fn a_nak_writes_what_was_before_it() {
     let Some(lab) = Lab::new("nak") else { return };
-    let capture = lab.capture("-w f.pcapng --trigger nak --ring 30s --after 0.1 --files 1 --seconds 60");
+    let capture =
+        lab.capture("-w f.pcapng --trigger nak --ring 30s --after 0.1 --files 1 --seconds 60");
     lab.bandwidth("--drop 5");
     let output = capture.end();
     assert!(output.status.success(), "{}", text(&output));

@@ -9,10 +9,10 @@ use rustix::io::Errno;
 use std::io;
 use std::time::Duration;
 use uroce_analyze::{Direction, Frame, LinkType, Timestamp};
-use uroce_datapath::{PcapBlocks, PcapRecord};
 use uroce_datapath::capture::{
     CaptureConfig, CaptureCounts, CaptureError, CaptureSocket, CapturedFrame, interface_exists,
 };
+use uroce_datapath::{PcapBlocks, PcapRecord};
 
 /// A capture that is under way.
 #[derive(Debug)]
@@ -65,8 +65,9 @@ impl Live {
     fn tell_down(&self) -> Result<(), Failure> {
         let name = self.config.interfaces.first().map_or("-", String::as_str);
         if !interface_exists(name) {
-            return Err(Failure::environment(format!("the interface {name} is gone"))
-                .help("what came before is captured; without -i all interfaces are, also new ones"));
+            return Err(Failure::environment(format!("the interface {name} is gone")).help(
+                "what came before is captured; without -i all interfaces are, also new ones",
+            ));
         }
         eprintln!("note: {name} is down; the capture waits for it");
         Ok(())

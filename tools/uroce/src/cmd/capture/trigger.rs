@@ -28,9 +28,9 @@ impl FromStr for Trigger {
 
     fn from_str(word: &str) -> Result<Self, String> {
         if let Some(name) = word.strip_prefix("rule:") {
-            return Rule::by_name(name).map(Trigger::Rule).ok_or_else(|| {
-                format!("no rule is called {name:?}; docs/findings.md lists them")
-            });
+            return Rule::by_name(name)
+                .map(Trigger::Rule)
+                .ok_or_else(|| format!("no rule is called {name:?}; docs/findings.md lists them"));
         }
         match word {
             "nak" => Ok(Trigger::Nak),

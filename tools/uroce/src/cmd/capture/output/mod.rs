@@ -137,7 +137,11 @@ impl FaultFiles {
     /// # Errors
     /// [`PcapError`] when the last packets cannot be written.
     pub fn close_before(&mut self, now: Duration) -> Result<(), PcapError> {
-        if self.open.as_ref().is_some_and(|(_, until)| now > *until) { self.close() } else { Ok(()) }
+        if self.open.as_ref().is_some_and(|(_, until)| now > *until) {
+            self.close()
+        } else {
+            Ok(())
+        }
     }
 
     /// Closes the file that is open.
