@@ -24,6 +24,7 @@ mod reader;
 mod sample;
 mod timestamp;
 pub mod track;
+pub mod view;
 
 pub use dissect::{Dissector, DissectorConfig, FrameKind, Iwarp, Malformed, PacketSink};
 pub use fields::{Field, Layer, fields};

@@ -1,0 +1,115 @@
+//! What the tracker says, in the terms of a page.
+
+use std::collections::HashSet;
+
+use uroce_wire::Service;
+
+use super::input::{Facts, ViewConversation, ViewEnd, ViewFinding};
+use crate::Packet;
+use crate::judge::{Finding, Judge, Severity};
+use crate::track::{Annotation, Flow, Role, Tracker};
+
+impl Facts<'static> {
+    /// The facts in `annotation`.
+    pub(super) fn new(annotation: &Annotation) -> Self {
+        let retransmission = annotation.retransmission;
+        let is_connected =
+            !matches!(annotation.role, Role::Datagram | Role::Management | Role::Unknown);
+        let is_cnp = annotation.role == Role::CongestionNotification;
+        let bytes = annotation.outstanding.bytes;
+        Self {
+            flow: annotation.flow.0,
+            psn: annotation.psn.0,
+            is_response: is_response(annotation.role),
+            is_retransmission: retransmission.is_some(),
+            cause: retransmission.map_or("", |again| again.cause.name()),
+            first_seen: retransmission.and_then(|again| again.first_seen),
+            is_second_sighting: annotation.is_second_sighting,
+            is_unsolicited: annotation.is_unsolicited,
+            is_duplicate: annotation.is_duplicate,
+            is_reordered: annotation.is_reordered,
+            is_behind_gap: annotation.gap_before.is_some(),
+            outstanding: Some(bytes)
+                .filter(|_| is_connected && !is_cnp && !annotation.is_second_sighting),
+            round_trip: annotation.round_trip,
+        }
+    }
+}
+
+const fn is_response(role: Role) -> bool {
+    use Role::{Acknowledgement, Nak, ReservedNak, Response, RnrNak};
+    matches!(role, Response | Acknowledgement | Nak(_) | ReservedNak(_) | RnrNak)
+}
+
+/// The packet is a sign of trouble.
+pub(super) fn is_error(packet: &Packet, annotation: &Annotation) -> bool {
+    let refuses = matches!(annotation.role, Role::Nak(_) | Role::ReservedNak(_) | Role::RnrNak);
+    let is_damaged = matches!(packet.icrc, crate::IcrcStatus::Wrong { .. });
+    refuses
+        || is_damaged
+        || annotation.retransmission.is_some()
+        || annotation.is_unsolicited
+        || annotation.gap_before.is_some()
+}
+
+/// What `judge` found, and how connections came to their end.
+pub(super) fn findings(judge: &Judge) -> Vec<ViewFinding> {
+    let ends = judge.explanations().into_iter().map(|end| ViewFinding {
+        rule: "end".to_owned(),
+        title: "How the connection ended".to_owned(),
+        meaning: String::new(),
+        severity: Severity::Error,
+        text: end.text,
+        frames: vec![end.frame],
+    });
+    ends.chain(judge.findings().into_iter().map(finding)).collect()
+}
+
+fn finding(from: Finding) -> ViewFinding {
+    let times = if from.count > 1 { format!(" ({} times)", from.count) } else { String::new() };
+    ViewFinding {
+        rule: from.rule.name.to_owned(),
+        title: from.rule.title.to_owned(),
+        meaning: format!("{} {}", from.rule.meaning, from.rule.advice),
+        severity: from.rule.severity,
+        text: from.text + &times,
+        frames: from.frames,
+    }
+}
+
+/// The conversations that `tracker` found, and those of one direction only.
+pub(super) fn conversations(tracker: &Tracker) -> Vec<ViewConversation> {
+    let pairs = tracker.conversations().iter().filter_map(|pair| {
+        let [first, second] = pair.flows.map(|id| tracker.flow(id));
+        Some(conversation(first?, second, pair.paired_by.name()))
+    });
+    let paired: HashSet<_> = tracker.conversations().iter().flat_map(|pair| pair.flows).collect();
+    let alone = tracker.flows().iter().filter(|flow| !paired.contains(&flow.id()));
+    pairs.chain(alone.map(|flow| conversation(flow, None, ""))).collect()
+}
+
+/// A conversation whose first end sends `flow`, and whose second end sends `back`.
+fn conversation(flow: &Flow, back: Option<&Flow>, paired_by: &str) -> ViewConversation {
+    let key = flow.key();
+    let source_qpn = back.map(|back| back.key().destination_qpn).or(flow.source_qpn());
+    let service = flow.service().or_else(|| back.and_then(Flow::service));
+    ViewConversation {
+        ends: [
+            ViewEnd { address: key.source.to_string(), qpn: source_qpn.map(|qpn| qpn.get()) },
+            ViewEnd { address: key.destination.to_string(), qpn: Some(key.destination_qpn.get()) },
+        ],
+        service: service_name(service).to_owned(),
+        paired_by: paired_by.to_owned(),
+        flows: [Some(flow.id().0), back.map(|back| back.id().0)],
+    }
+}
+
+const fn service_name(service: Option<Service>) -> &'static str {
+    match service {
+        Some(Service::Rc) => "RC",
+        Some(Service::Uc) => "UC",
+        Some(Service::Ud) => "UD",
+        Some(Service::Xrc) => "XRC",
+        Some(Service::Cnp) | None => "?",
+    }
+}

@@ -1,0 +1,211 @@
+//! From frames to a page.
+
+use super::builder::{ViewBuilder, ViewConfig};
+use super::facts::{conversations, findings, is_error};
+use super::input::{Facts, ViewRow, ViewSummary};
+use super::page::Page;
+use crate::judge::Judge;
+use crate::track::{Annotation, Tracker, TrackerConfig};
+use crate::{Dissector, DissectorConfig, Filter, Frame, FrameKind, Learned, Packet};
+
+/// Makes a page of a capture: takes frames apart, follows their flows, and keeps the packets that a
+/// filter chooses.
+///
+/// All packets are followed, also those that the filter does not choose: otherwise one that is sent
+/// again would look new.
+///
+/// ```
+/// use uroce_analyze::view::{ViewConfig, Viewer};
+/// use uroce_analyze::{CaptureReader, DissectorConfig, Filter};
+///
+/// let capture = include_bytes!("../../../../pcaps/rc-send.pcap");
+/// let mut reader = CaptureReader::new(&capture[..])?;
+/// let mut viewer =
+///     Viewer::new(ViewConfig::default(), DissectorConfig::default(), Filter::default());
+/// while let Some(frame) = reader.next_frame()? {
+///     viewer.handle_frame(&frame);
+/// }
+/// let mut html = Vec::new();
+/// viewer.finish("rc-send.pcap", &[]).write_to(&mut html)?;
+/// assert!(html.starts_with(b"<!DOCTYPE html>"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Viewer {
+    dissector: Dissector,
+    packets: Packets,
+    frames: u64,
+    malformed: u64,
+}
+
+/// Everything behind the dissector.
+#[derive(Debug)]
+struct Packets {
+    tracker: Tracker,
+    judge: Judge,
+    builder: ViewBuilder,
+    filter: Filter,
+    not_chosen: u64,
+}
+
+impl Viewer {
+    /// A viewer that has seen no frame.
+    pub fn new(config: ViewConfig, dissector: DissectorConfig, filter: Filter) -> Self {
+        let packets = Packets {
+            tracker: Tracker::new(TrackerConfig::default()),
+            judge: Judge::new(),
+            builder: ViewBuilder::new(config),
+            filter,
+            not_chosen: 0,
+        };
+        Self { dissector: Dissector::new(dissector), packets, frames: 0, malformed: 0 }
+    }
+
+    /// Takes in the next frame of the capture.
+    pub fn handle_frame(&mut self, frame: &Frame<'_>) {
+        self.frames += 1;
+        let Self { dissector, packets, .. } = self;
+        let mut bth = None;
+        let kind = dissector.dissect(frame, &mut |packet, payload, transport| {
+            let bth = *bth.get_or_insert_with(|| offset_of(frame.data, transport));
+            packets.handle_packet(frame, packet, payload, transport, bth);
+        });
+        self.malformed += u64::from(matches!(kind, FrameKind::RoceMalformed(_)));
+    }
+
+    /// Packets that the page has.
+    pub fn packets(&self) -> usize {
+        self.packets.builder.len()
+    }
+
+    /// Packets that the page has no room for.
+    pub fn left_out(&self) -> u64 {
+        self.packets.builder.left_out()
+    }
+
+    /// The page, called `title`. `notes` are sentences that it shows above everything else.
+    pub fn finish(self, title: &str, notes: &[String]) -> Page {
+        let mut notes = notes.to_vec();
+        notes.extend(self.own_notes());
+        let Packets { mut tracker, mut judge, builder, .. } = self.packets;
+        tracker.finish();
+        judge.finish(&tracker);
+        let summary = ViewSummary {
+            title: title.to_owned(),
+            frames: self.frames,
+            notes,
+            conversations: conversations(&tracker),
+            findings: findings(&judge),
+        };
+        builder.finish(&summary)
+    }
+
+    fn own_notes(&self) -> impl Iterator<Item = String> {
+        let count = |count: u64, text: &str| (count > 0).then(|| format!("{count} {text}"));
+        let not_chosen = count(self.packets.not_chosen, "packets are left out by the filter.");
+        let malformed = count(self.malformed, "frames look like RoCE but hold no packet.");
+        not_chosen.into_iter().chain(malformed)
+    }
+}
+
+impl Packets {
+    fn handle_packet(
+        &mut self,
+        frame: &Frame<'_>,
+        packet: &Packet,
+        payload: &[u8],
+        transport: &[u8],
+        bth: usize,
+    ) {
+        let annotation = self.tracker.handle_packet(packet, payload);
+        self.judge.handle_packet(packet, payload, &annotation, &self.tracker);
+        if !self.is_chosen(packet, payload, &annotation) {
+            self.not_chosen += 1;
+            return;
+        }
+        self.builder.handle_packet(&ViewRow {
+            packet,
+            link_type: frame.link_type,
+            frame: frame.data,
+            bth,
+            transport,
+            comment: frame.comment,
+            facts: Facts::new(&annotation),
+        });
+    }
+
+    fn is_chosen(&self, packet: &Packet, payload: &[u8], annotation: &Annotation) -> bool {
+        if self.filter.is_empty() {
+            return true;
+        }
+        let flow = self.tracker.flow(annotation.flow);
+        let learned = Learned {
+            source_qpn: flow.and_then(|flow| flow.source_qpn()),
+            is_error: is_error(packet, annotation),
+        };
+        self.filter.matches(packet, payload, learned)
+    }
+}
+
+/// Where `part` begins in `whole`, of which it is a part.
+fn offset_of(whole: &[u8], part: &[u8]) -> usize {
+    part.as_ptr().addr().saturating_sub(whole.as_ptr().addr()).min(whole.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CaptureReader;
+    use serde_json::Value;
+
+    const LOSS: &[u8] = include_bytes!("../../../../pcaps/loss.pcap");
+
+    /// What the script of the page reads first.
+    fn meta(capture: &[u8], config: ViewConfig, filter: Filter) -> Value {
+        let mut viewer = Viewer::new(config, DissectorConfig::default(), filter);
+        let mut reader = CaptureReader::new(capture).expect("a capture");
+        while let Some(frame) = reader.next_frame().expect("a whole capture") {
+            viewer.handle_frame(&frame);
+        }
+        let mut html = Vec::new();
+        viewer.finish("loss.pcap", &[]).write_to(&mut html).expect("a vector takes everything");
+        let html = String::from_utf8(html).expect("text");
+        let (_, behind) = html.split_once("id=\"meta\">").expect("data");
+        serde_json::from_str(behind.split_once("</script>").expect("an end").0).expect("JSON")
+    }
+
+    #[test]
+    fn both_directions_are_one_conversation() {
+        let meta = meta(LOSS, ViewConfig::default(), Filter::default());
+        assert_eq!((&meta["packets"], &meta["frames"]), (&300.into(), &300.into()));
+        let conversation = &meta["conversations"][0];
+        assert_eq!(conversation["service"], "RC");
+        let sum = |name: &str| {
+            let pair = conversation[name].as_array().expect("two ends");
+            pair.iter().map(|count| count.as_u64().expect("a count")).sum::<u64>()
+        };
+        assert_eq!((sum("packets"), sum("naks")), (300, 5));
+        assert!(sum("retransmissions") >= 20, "{}", sum("retransmissions"));
+        let strings = meta["strings"].as_array().expect("texts");
+        assert!(strings.contains(&"PSN sequence error".into()), "{strings:?}");
+        assert!(strings.contains(&"local ACK timeout".into()), "{strings:?}");
+    }
+
+    #[test]
+    fn a_filter_leaves_out_and_says_so() {
+        let filter = Filter::default().with_only_errors();
+        let meta = meta(LOSS, ViewConfig::default(), filter);
+        let packets = meta["packets"].as_u64().expect("a count");
+        assert!((20..100).contains(&packets), "{packets}");
+        let note = format!("{} packets are left out by the filter.", 300 - packets);
+        assert_eq!(meta["notes"][0], note);
+    }
+
+    #[test]
+    fn a_full_page_says_so() {
+        let config = ViewConfig { max_packets: 100, ..Default::default() };
+        let meta = meta(LOSS, config, Filter::default());
+        let note = "The page is full: 200 packets behind the first 100 are left out.";
+        assert_eq!((&meta["packets"], &meta["notes"][0]), (&100.into(), &note.into()));
+    }
+}
