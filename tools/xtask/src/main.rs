@@ -10,6 +10,7 @@ mod error;
 mod netns;
 mod notices;
 mod packages;
+mod page;
 mod process;
 mod programs;
 mod rxe;
@@ -40,6 +41,8 @@ enum Task {
     Rival(bench::RivalCommand),
     /// Run unmodified programs of libibverbs on our devices.
     Programs(programs::ProgramsArgs),
+    /// Look at the page of `uroce view` with a browser.
+    Page(page::PageArgs),
     /// A Linux kernel with rxe in a virtual machine, to test against.
     #[command(subcommand)]
     Rxe(rxe::RxeCommand),
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Task::Bench(arguments) => bench::run(&arguments),
         Task::Rival(command) => command.run(),
         Task::Programs(arguments) => programs::run(&arguments),
+        Task::Page(arguments) => page::run(&arguments),
         Task::Rxe(command) => command.run(),
     };
     match result {

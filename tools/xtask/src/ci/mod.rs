@@ -50,6 +50,11 @@ const STEPS: &[Step] = &[
         run: demo::run,
     },
     Step {
+        name: "page",
+        about: "the page of `uroce view` draws, answers keys and asks nobody for anything",
+        run: step::page,
+    },
+    Step {
         name: "programs",
         about: "unmodified programs of libibverbs run on our devices",
         run: step::programs,

@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::bench::instructions;
 use crate::error::Result;
 use crate::process::{self, describe, find_program};
-use crate::{packages, programs, rxe, workspace};
+use crate::{packages, page, programs, rxe, workspace};
 
 /// Counts instructions.
 const VALGRIND: &str = "valgrind";
@@ -43,7 +43,7 @@ pub struct Step {
 
 /// Installs what other steps need, or skips when that is not allowed here.
 pub fn packages() -> Outcome {
-    let wanted = [rxe::PACKAGES, programs::PACKAGES, &[VALGRIND]].concat();
+    let wanted = [rxe::PACKAGES, programs::PACKAGES, page::PACKAGES, &[VALGRIND]].concat();
     match packages::missing(&wanted) {
         Ok(missing) if missing.is_empty() => Outcome::Passed,
         Ok(_) if process::is_root() => packages::ensure(&wanted).into(),
@@ -90,6 +90,15 @@ pub fn instructions() -> Outcome {
 pub fn programs() -> Outcome {
     match packages::missing(programs::PACKAGES) {
         Ok(missing) if missing.is_empty() => programs::run_for_ci().into(),
+        Ok(missing) => Outcome::Skipped(format!("packages are missing: {}", missing.join(" "))),
+        Err(error) => Outcome::Skipped(error.to_string()),
+    }
+}
+
+/// The page of a capture in a browser.
+pub fn page() -> Outcome {
+    match packages::missing(page::PACKAGES) {
+        Ok(missing) if missing.is_empty() => page::run_for_ci().into(),
         Ok(missing) => Outcome::Skipped(format!("packages are missing: {}", missing.join(" "))),
         Err(error) => Outcome::Skipped(error.to_string()),
     }
