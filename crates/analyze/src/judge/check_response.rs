@@ -94,12 +94,20 @@ fn agrees(
         (false, true) => Position::Last,
         (false, false) => Position::Middle,
     };
-    if info.position != expected {
+    if info.position != expected && !(request.is_repeated && is_alike(info.position, expected)) {
         return Some(Agreement::Position);
     }
     let rest = length.saturating_sub(at * mtu).min(mtu);
     let agrees = rest == u64::from(sight.packet.payload_len);
     Some(if agrees { Agreement::Whole } else { Agreement::Length })
+}
+
+/// rxe begins the answer to a repeated READ with MIDDLE or LAST, as if it went on with the first one.
+const fn is_alike(position: Position, expected: Position) -> bool {
+    matches!(
+        (position, expected),
+        (Position::Middle, Position::First) | (Position::Last, Position::Only)
+    )
 }
 
 fn check_atomic(sight: &Sight<'_>, requests: &mut Requests, ledger: &mut Ledger) {

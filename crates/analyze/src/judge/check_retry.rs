@@ -19,6 +19,8 @@ use crate::Timestamp;
 const MANY_COPIES: u32 = 8;
 /// Transmissions of one packet behind which silence means that the requester gave up.
 const GIVEN_UP: u32 = 3;
+/// Repetitions that come sooner are copies: of the network, or of several interfaces of the capture.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 /// RNR NAKs for one message that are many.
 const MANY_RNRS: u32 = 16;
 /// Time for which packets that were on their way when a NAK ended the queue pair may still come.
@@ -128,6 +130,9 @@ impl Repeats {
     fn note_stuck(&mut self, sight: &Sight<'_>, ledger: &mut Ledger) {
         let (frame, time) = (sight.packet.frame, sight.packet.time);
         let again = self.stuck.filter(|stuck| stuck.psn == sight.psn);
+        if again.is_some_and(|stuck| time.since(stuck.time) < SHORTEST_PAUSE) {
+            return;
+        }
         let new = Stuck {
             psn: sight.psn,
             frame,

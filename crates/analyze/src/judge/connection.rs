@@ -23,6 +23,9 @@ const MAX_EXCHANGES: usize = 4096;
 /// Silence behind a message that means that nobody answers.
 const LONG: Duration = Duration::from_secs(10);
 
+/// Nobody repeats a message sooner: the network doubled it, or it was captured at several interfaces.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
+
 /// A message that expects an answer.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
@@ -69,6 +72,9 @@ impl Asked {
             let (frame, time, flow) = (packet.frame, packet.time, sight.flow);
             return Self { frame, flow, time, times: 1, is_answered: false };
         };
+        if packet.time.since(before.time) < SHORTEST_PAUSE {
+            return before;
+        }
         sight.breaks(&CM_REPEATED, ledger, || {
             format!("{name} of frame {}, sent for time {}", before.frame, before.times + 1)
         });

@@ -31,6 +31,8 @@ pub(super) struct Request {
     pub(super) operands: Option<Operands>,
     /// What the atomic returned.
     pub(super) result: Option<u64>,
+    /// It was sent before, perhaps as a part of a longer READ.
+    pub(super) is_repeated: bool,
 }
 
 /// All requests of a flow.
@@ -61,6 +63,7 @@ impl Request {
             target: target.or_else(|| atomic.map(|atomic| (atomic.va, atomic.rkey, 8))),
             operands: atomic.map(|it| (it.va, it.rkey, it.swap_add, it.compare)),
             result: None,
+            is_repeated: sight.is_retransmission,
         }
     }
 

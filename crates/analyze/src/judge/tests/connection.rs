@@ -117,7 +117,10 @@ fn a_refusal_has_its_reason_in_words() {
 #[test]
 fn a_request_without_an_answer() {
     let mut scene = Scene::new();
-    (0..3).for_each(|_| scene.mad(false, req()));
+    for _ in 0..3 {
+        scene.mad(false, req());
+        scene.wait(Duration::from_secs(1));
+    }
     let names = scene.names();
     assert_eq!(names, ["cm-no-reply", "cm-repeated"]);
     let mut scene = Scene::new();
@@ -132,6 +135,7 @@ fn a_request_without_an_answer() {
 fn one_repetition_is_not_told() {
     let mut scene = Scene::new();
     scene.mad(false, req());
+    scene.wait(Duration::from_secs(1));
     scene.mad(false, req());
     scene.mad(true, rep());
     scene.mad(false, rtu());
@@ -197,4 +201,13 @@ fn more_reads_than_agreed() {
     };
     reads(3).breaks("read-depth");
     reads(2).keeps("read-depth");
+}
+
+#[test]
+fn copies_that_the_network_made_are_no_repetitions() {
+    let mut scene = Scene::new();
+    (0..5).for_each(|_| scene.mad(false, req()));
+    scene.mad(true, rep());
+    scene.mad(false, rtu());
+    scene.keeps("cm-repeated");
 }

@@ -108,3 +108,16 @@ fn a_repeated_atomic_is_the_same_request() {
     twice(fetch_add(10, 2, 64)).breaks("atomic-resent-differently");
     twice(fetch_add(10, 1, 64)).keeps("atomic-resent-differently");
 }
+
+/// rxe answers a repeated READ of one packet with LAST, and begins a longer one with MIDDLE.
+#[test]
+fn what_rxe_answers_to_a_repeated_read() {
+    let mut scene = read(4 * MTU, &[(FIRST, 12, MTU)]);
+    scene.read(13, 2 * MTU);
+    scene.response(MIDDLE, 13, MTU);
+    scene.response(LAST, 14, MTU);
+    scene.read(15, MTU);
+    scene.response(LAST, 15, MTU);
+    scene.keeps_all();
+    read(MTU, &[(LAST, 12, MTU)]).breaks("response-position");
+}

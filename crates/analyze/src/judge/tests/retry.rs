@@ -94,6 +94,13 @@ fn a_storm_of_timeouts() {
 }
 
 #[test]
+fn copies_that_the_network_made_are_no_storm() {
+    let mut scene = Scene::connected();
+    (0..20).for_each(|_| scene.send(10));
+    scene.keeps("timeout-storm");
+}
+
+#[test]
 fn sent_again_before_a_timeout_can_have_passed() {
     let again = |after| {
         let mut scene = Scene::connected();
