@@ -46,7 +46,7 @@ fn read(capture: &[u8]) -> (Vec<Packet>, Result<(), CaptureError>) {
 
 /// Every byte of a short capture; of a long one every so many, each of which costs reading it again.
 fn step(capture: &[u8]) -> usize {
-    if capture.len() < 2_000 { 1 } else { capture.len() / 400 | 1 }
+    if capture.len() < 2_000 { 1 } else { (capture.len() / 400) | 1 }
 }
 
 #[test]

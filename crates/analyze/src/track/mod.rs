@@ -11,8 +11,10 @@
 //! Memory is bounded by [`TrackerConfig`]; what falls out is counted in [`Summary`].
 
 mod annotation;
+mod answer_figures;
 mod answers;
 mod cause;
+mod completion;
 mod config;
 mod connections;
 mod figures;
@@ -24,9 +26,12 @@ mod open_messages;
 mod pairing;
 mod peers;
 mod psn;
+mod repeats;
 mod requests;
+mod sightings;
 mod slots;
 mod spans;
+mod summary;
 mod table;
 #[cfg(test)]
 mod testkit;
@@ -45,4 +50,5 @@ pub use histogram::Histogram;
 pub use message::{Message, MessageId, Outcome, Verb};
 pub use pairing::{Conversation, Pairing};
 pub use psn::UnwrappedPsn;
-pub use tracker::{Summary, Tracker};
+pub use summary::Summary;
+pub use tracker::Tracker;

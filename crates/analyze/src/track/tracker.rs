@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use uroce_wire::{Operation, Qpn, Service, SyndromeKind, credit_count};
+use uroce_wire::{Operation, Qpn, Service, SyndromeKind};
 
 use super::annotation::{Annotation, Role};
 use super::answers::role_of;
@@ -11,9 +11,10 @@ use super::figures::Figures;
 use super::flow::{Flow, FlowId, FlowKey};
 use super::message::{Message, MessageId, Outcome, Verb};
 use super::pairing::{Conversation, Pairing};
+use super::summary::Summary;
 use super::table::Flows;
 use super::{TrackerConfig, UnwrappedPsn};
-use crate::{Direction, Packet, Timestamp};
+use crate::Packet;
 
 /// Follows queue pairs through a capture.
 ///
@@ -29,23 +30,6 @@ pub struct Tracker {
     finished: VecDeque<Message>,
     pub(super) slot_budget: usize,
     pub(super) summary: Summary,
-}
-
-/// What a tracker has seen, and what its limits made it leave out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Summary {
-    /// Packets that it was given.
-    pub packets: u64,
-    /// Of them, those of flows that found no place in the table.
-    pub untracked_packets: u64,
-    /// Finished messages that nobody took in time. They are part of all figures.
-    pub missed_messages: u64,
-    /// Messages that were closed because too many were under way.
-    pub crowded_messages: u64,
-    /// Exchanges of connection management that found no place.
-    pub missed_exchanges: u64,
-    /// When the last packet was seen.
-    pub last_time: Option<Timestamp>,
 }
 
 impl Tracker {
@@ -162,41 +146,6 @@ impl Tracker {
         }
         self.apply_connection(id);
         Some(id)
-    }
-
-    /// A capture of both ends has each packet twice. Requests count where they leave, answers where
-    /// they arrive: that is what their requester knows.
-    fn is_second_sighting(&mut self, id: FlowId, packet: &Packet, role: Role) -> bool {
-        let Some(flow) = self.flows.get_mut(id) else {
-            return false;
-        };
-        flow.note_direction(packet.direction);
-        let is_answer = !matches!(role, Role::Request | Role::Datagram | Role::Management);
-        let is_second = match packet.direction {
-            Some(Direction::Inbound) if is_answer => flow.is_second_answer(),
-            Some(Direction::Inbound) => flow.is_seen_twice(),
-            Some(Direction::Outbound) if is_answer => {
-                flow.is_seen_twice() || flow.note_answer_that_left()
-            }
-            _ => false,
-        };
-        flow.figures.second_sightings += u64::from(is_second);
-        is_second
-    }
-
-    fn annotate_second_sighting(&self, annotation: &mut Annotation, packet: &Packet) {
-        annotation.is_second_sighting = true;
-        let Some(flow) = self.flows.get(annotation.flow) else {
-            return;
-        };
-        annotation.peer = flow.peer();
-        let requests = match annotation.role {
-            Role::Request => Some(&flow.requests),
-            _ => flow.peer().and_then(|peer| self.flows.get(peer)).map(|peer| &peer.requests),
-        };
-        if let Some(requests) = requests.filter(|requests| requests.is_started()) {
-            annotation.psn = requests.next.nearest(packet.bth.psn);
-        }
     }
 
     fn handle_request(&mut self, packet: &Packet, annotation: &mut Annotation) {
@@ -356,48 +305,5 @@ fn role(packet: &Packet) -> Role {
             _ => Role::Response,
         },
         _ => Role::Request,
-    }
-}
-
-impl Figures {
-    /// Counts an answer in the flow that it travels in.
-    fn note_answer(&mut self, packet: &Packet, role: Role) {
-        match role {
-            Role::Response => self.responses += 1,
-            Role::Acknowledgement => self.acks += 1,
-            Role::RnrNak => self.rnr_naks += 1,
-            Role::Nak(code) => self.note_nak(code as usize),
-            Role::ReservedNak(_) => self.note_nak(5),
-            _ => {}
-        }
-        if let Some(SyndromeKind::Ack { credits }) = packet.aeth.map(|aeth| aeth.syndrome.kind())
-            && let Some(credits) = credit_count(credits)
-        {
-            self.credits_min = Some(self.credits_min.map_or(credits, |least| least.min(credits)));
-            self.credits_max = self.credits_max.max(Some(credits));
-        }
-    }
-
-    fn note_nak(&mut self, code: usize) {
-        self.nak_total += 1;
-        if let Some(count) = self.naks.get_mut(code) {
-            *count += 1;
-        }
-    }
-
-    fn note_answer_verdict(&mut self, packet: &Packet, role: Role, annotation: &Annotation) {
-        self.unsolicited += u64::from(annotation.is_unsolicited);
-        match role {
-            Role::Response if annotation.is_duplicate => self.repeated_responses += 1,
-            Role::Response => self.goodput_bytes += u64::from(packet.payload_len),
-            Role::Acknowledgement => self.repeated_acks += u64::from(annotation.is_duplicate),
-            _ => {}
-        }
-    }
-
-    fn note_outstanding(&mut self, outstanding: super::Outstanding) {
-        self.max_outstanding_bytes = self.max_outstanding_bytes.max(outstanding.bytes);
-        self.max_outstanding_packets = self.max_outstanding_packets.max(outstanding.packets);
-        self.max_outstanding_reads = self.max_outstanding_reads.max(outstanding.reads);
     }
 }
