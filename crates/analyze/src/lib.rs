@@ -11,6 +11,7 @@
 
 mod dissect;
 mod fields;
+mod capture_writer;
 mod filter;
 mod frame;
 mod icrc_status;
@@ -28,6 +29,7 @@ pub mod view;
 
 pub use dissect::{Dissector, DissectorConfig, FrameKind, Iwarp, Malformed, PacketSink};
 pub use fields::{Field, Layer, fields};
+pub use capture_writer::CaptureWriter;
 pub use filter::{
     BadPsnRange, BadQpn, Filter, Learned, OpcodeFilter, PsnRange, UnknownOpcode, parse_qpn,
 };
