@@ -31,7 +31,8 @@ pub use dissect::{Dissector, DissectorConfig, FrameKind, Iwarp, Malformed, Packe
 pub use fields::{Field, Layer, fields};
 pub use capture_writer::CaptureWriter;
 pub use filter::{
-    BadPsnRange, BadQpn, Filter, Learned, OpcodeFilter, PsnRange, UnknownOpcode, parse_qpn,
+    BadFrameRange, BadPsnRange, BadQpn, Filter, FrameRange, Learned, OpcodeFilter, PsnRange,
+    UnknownOpcode, parse_qpn,
 };
 pub use frame::{Direction, Frame, LinkType};
 pub use icrc_status::{IcrcStatus, NotChecked};

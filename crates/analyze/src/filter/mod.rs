@@ -1,5 +1,6 @@
 //! Which packets of a capture somebody asks for.
 
+mod frame_range;
 mod opcode_filter;
 mod psn_range;
 mod words;
@@ -10,6 +11,7 @@ use uroce_wire::Qpn;
 
 use crate::Packet;
 
+pub use frame_range::{BadFrameRange, FrameRange};
 pub use opcode_filter::{OpcodeFilter, UnknownOpcode};
 pub use psn_range::{BadPsnRange, PsnRange};
 pub use words::{BadQpn, parse_qpn};
@@ -24,6 +26,7 @@ pub struct Filter {
     hosts: Vec<IpAddr>,
     opcodes: Vec<OpcodeFilter>,
     psns: Vec<PsnRange>,
+    frames: Vec<FrameRange>,
     only_errors: bool,
 }
 
@@ -67,6 +70,13 @@ impl Filter {
         self
     }
 
+    /// Chooses packets in these frames as well.
+    #[must_use]
+    pub fn with_frames(mut self, frames: FrameRange) -> Self {
+        self.frames.push(frames);
+        self
+    }
+
     /// Chooses only packets that are signs of trouble.
     #[must_use]
     pub fn with_only_errors(mut self) -> Self {
@@ -89,6 +99,7 @@ impl Filter {
     pub fn matches(&self, packet: &Packet, payload: &[u8], learned: Learned) -> bool {
         self.matches_qpn(packet, learned)
             && self.matches_host(packet)
+            && any_or_empty(&self.frames, |range| range.contains(packet.frame))
             && any_or_empty(&self.psns, |range| range.contains(packet.bth.psn))
             && any_or_empty(&self.opcodes, |opcode| opcode.matches(packet, payload))
             && (!self.only_errors || learned.is_error)

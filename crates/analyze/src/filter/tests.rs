@@ -65,6 +65,8 @@ fn one_value_of_each_criterion_must_fit() {
     assert!(chosen(&filter.clone().with_psns("5..6".parse().expect("a range"))));
     assert!(!chosen(&filter.with_psns("6..7".parse().expect("a range"))));
     assert!(!chosen(&Filter::default().with_host(host("10.0.0.3"))));
+    assert!(chosen(&Filter::default().with_frames(FrameRange::new(1, 2))));
+    assert!(!chosen(&Filter::default().with_frames(FrameRange::new(2, 2))));
 }
 
 #[test]
