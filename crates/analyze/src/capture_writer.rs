@@ -127,7 +127,9 @@ impl<W: Write> CaptureWriter<W> {
 
     /// A comment, of which as much is kept as an option can hold.
     fn comment(&mut self, comment: &str) {
-        let length = comment.floor_char_boundary(usize::from(u16::MAX));
+        let most = comment.len().min(usize::from(u16::MAX));
+        let is_boundary = |length: &usize| comment.is_char_boundary(*length);
+        let length = (0..=most).rev().find(is_boundary).unwrap_or(0);
         self.option(OPTION_COMMENT, &comment.as_bytes()[..length]);
     }
 
@@ -159,12 +161,10 @@ const fn number(link_type: LinkType) -> u16 {
 
 #[cfg(test)]
 mod tests {
-    use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
-    use pcap_file::pcapng::{Block, PcapNgReader};
     use proptest::prelude::*;
 
     use super::*;
-    use crate::Timestamp;
+    use crate::{CaptureReader, Timestamp};
 
     fn frame(data: &[u8]) -> Frame<'_> {
         Frame {
@@ -179,27 +179,17 @@ mod tests {
         }
     }
 
-    /// Link types of the interfaces; interface, data and comments of the packets.
-    type Contents = (Vec<u32>, Vec<(u32, Vec<u8>, Vec<String>)>);
+    /// A frame that was read back: interface, link type, time, bytes, comment.
+    type Read = (u32, LinkType, u64, Vec<u8>, String);
 
-    fn read(file: &[u8]) -> Contents {
-        let mut reader = PcapNgReader::new(file).expect("a header");
-        let (mut interfaces, mut packets) = (Vec::new(), Vec::new());
-        while let Some(block) = reader.next_block() {
-            match block.expect("a whole block") {
-                Block::InterfaceDescription(found) => interfaces.push(u32::from(found.linktype)),
-                Block::EnhancedPacket(packet) => {
-                    let comment = |option: &EnhancedPacketOption<'_>| match option {
-                        EnhancedPacketOption::Comment(text) => Some(text.to_string()),
-                        _ => None,
-                    };
-                    let comments = packet.options.iter().filter_map(comment).collect();
-                    packets.push((packet.interface_id, packet.data.to_vec(), comments));
-                }
-                other => panic!("{other:?}"),
-            }
+    fn read(file: &[u8]) -> Vec<Read> {
+        let mut reader = CaptureReader::new(file).expect("a header");
+        let mut frames = Vec::new();
+        while let Some(frame) = reader.next_frame().expect("whole blocks") {
+            let (data, comment) = (frame.data.to_vec(), frame.comment.to_owned());
+            frames.push((frame.interface, frame.link_type, frame.time.as_nanos(), data, comment));
         }
-        (interfaces, packets)
+        frames
     }
 
     fn written(frames: &[(Frame<'_>, &[&str])]) -> Vec<u8> {
@@ -213,20 +203,20 @@ mod tests {
     #[test]
     fn comments_stand_behind_the_one_that_was_there() {
         let old = Frame { comment: "old", ..frame(b"12345") };
-        let (_, packets) = read(&written(&[(old, &["new", "", "newer"]), (frame(b""), &[])]));
-        assert_eq!(packets[0].1, b"12345");
-        assert_eq!(packets[0].2, ["old", "new", "newer"]);
-        assert!(packets[1].1.is_empty() && packets[1].2.is_empty());
+        let frames = read(&written(&[(old, &["new", "", "newer"]), (frame(b""), &[])]));
+        assert_eq!(frames[0].3, b"12345");
+        assert_eq!(frames[0].4, "old; new; newer");
+        assert!(frames[1].3.is_empty() && frames[1].4.is_empty());
     }
 
     #[test]
     fn each_interface_is_described_once() {
         let raw = Frame { interface: 7, link_type: LinkType::RawIp, ..frame(b"x") };
         let frames = [(frame(b"a"), &[][..]), (raw, &[]), (frame(b"b"), &[]), (raw, &[])];
-        let (interfaces, packets) = read(&written(&frames));
-        assert_eq!(interfaces, [1, 101]);
-        let numbers: Vec<_> = packets.iter().map(|packet| packet.0).collect();
-        assert_eq!(numbers, [0, 1, 0, 1]);
+        let read = read(&written(&frames));
+        let interfaces: Vec<_> = read.iter().map(|frame| (frame.0, frame.1)).collect();
+        let (ethernet, raw) = ((0, LinkType::Ethernet), (1, LinkType::RawIp));
+        assert_eq!(interfaces, [ethernet, raw, ethernet, raw]);
     }
 
     #[test]
@@ -239,8 +229,8 @@ mod tests {
     #[test]
     fn a_comment_that_is_too_long_is_cut_at_a_letter() {
         let long = "ü".repeat(40_000);
-        let (_, packets) = read(&written(&[(frame(b""), &[&long])]));
-        assert_eq!(packets[0].2[0].chars().count(), 32_767);
+        let frames = read(&written(&[(frame(b""), &[&long])]));
+        assert_eq!(frames[0].4.chars().count(), 32_767);
     }
 
     #[test]
@@ -267,11 +257,10 @@ mod tests {
             }).collect();
             let comments: Vec<_> = frames.iter().map(|(_, comment, ..)| [comment.as_str()]).collect();
             let pairs: Vec<_> = made.iter().copied().zip(comments.iter().map(|one| &one[..])).collect();
-            let (_, packets) = read(&written(&pairs));
-            prop_assert_eq!(packets.len(), frames.len());
-            for (packet, (data, comment, ..)) in packets.iter().zip(&frames) {
-                prop_assert_eq!(&packet.1, data);
-                prop_assert_eq!(packet.2.concat(), comment.as_str());
+            let read = read(&written(&pairs));
+            prop_assert_eq!(read.len(), frames.len());
+            for (found, (data, comment, time, _)) in read.iter().zip(&frames) {
+                prop_assert_eq!((&found.3, &found.4, found.2), (data, comment, *time));
             }
         }
     }

@@ -9,9 +9,9 @@
 //! claims: bytes and times are arguments, so that the same capture always gives the same answer.
 #![forbid(unsafe_code)]
 
+mod capture_writer;
 mod dissect;
 mod fields;
-mod capture_writer;
 mod filter;
 mod frame;
 mod icrc_status;
@@ -21,15 +21,16 @@ mod packet;
 mod printable;
 pub mod quantity;
 mod reader;
+pub mod report;
 #[cfg(test)]
 mod sample;
 mod timestamp;
 pub mod track;
 pub mod view;
 
+pub use capture_writer::CaptureWriter;
 pub use dissect::{Dissector, DissectorConfig, FrameKind, Iwarp, Malformed, PacketSink};
 pub use fields::{Field, Layer, fields};
-pub use capture_writer::CaptureWriter;
 pub use filter::{
     BadFrameRange, BadPsnRange, BadQpn, Filter, FrameRange, Learned, OpcodeFilter, PsnRange,
     UnknownOpcode, parse_qpn,

@@ -100,6 +100,10 @@ pub enum Command {
     Stat(cmd::stat::StatArgs),
     /// Capture RoCE from interfaces: to the screen, to a pcapng file, or what came before and after a fault
     Capture(cmd::capture::CaptureArgs),
+    /// Tell what a capture of RoCE shows: conversations, losses, failures, findings
+    Analyze(Box<cmd::analyze::AnalyzeArgs>),
+    /// Draw the packets of a conversation between two lines, as text or SVG
+    Ladder(Box<cmd::ladder::LadderArgs>),
     /// Print the completion script for a shell
     Completions(cmd::completions::CompletionsArgs),
 }

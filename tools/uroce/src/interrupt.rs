@@ -27,6 +27,12 @@ impl Interrupt {
         flag
     }
 
+    /// Stops, as the signal does.
+    #[cfg(test)]
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
     /// True once the user wants to stop.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)

@@ -5,6 +5,7 @@ mod cli;
 mod cmd;
 mod exchange;
 mod failure;
+mod filter_args;
 mod interrupt;
 mod latency;
 mod live;
@@ -12,7 +13,9 @@ mod log;
 mod nic;
 mod peak;
 mod report;
+mod source;
 mod stop;
+mod terminal;
 mod usage;
 
 use clap::Parser;

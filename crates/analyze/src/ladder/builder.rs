@@ -53,6 +53,8 @@ pub struct Mark {
     pub is_lost: bool,
     /// What is remarkable about it, a short sentence each.
     pub notes: Vec<String>,
+    /// What only this packet has; a run of packets that differ in nothing else is folded.
+    pub aside: Option<String>,
 }
 
 /// An arrow and the parts of its label.
@@ -63,6 +65,8 @@ pub(super) struct Step {
     pub(super) psn: String,
     /// Operation and details, without PSN.
     pub(super) shape: String,
+    /// What makes packets differ so that they are not folded.
+    pub(super) notes: Vec<String>,
 }
 
 /// Takes packets in the order of the capture and makes a [`Ladder`] of those that belong to the
@@ -154,9 +158,10 @@ impl LadderBuilder {
             kind,
             is_lost: mark.is_lost,
             is_retransmission: mark.is_retransmission,
-            notes: mark.notes,
+            notes: mark.notes.iter().cloned().chain(mark.aside).collect(),
         };
-        Step { arrow, psn, shape: words(&[&operation, &details]) }
+        let notes = mark.notes;
+        Step { arrow, psn, notes, shape: words(&[&operation, &details]) }
     }
 
     /// The PSN as it is to be shown; empty where it means nothing.

@@ -52,7 +52,7 @@ fn continues(before: &Step, step: &Step, config: &LadderConfig) -> bool {
         && !one.is_lost
         && !two.is_lost
         && one.is_retransmission == two.is_retransmission
-        && one.notes == two.notes
+        && before.notes == step.notes
         && pause(Some(before), step, config).is_none()
 }
 

@@ -14,13 +14,14 @@ mod text;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use serde::{Serialize, Serializer};
 use uroce_wire::{Opcode, Psn, Qpn};
 
 pub use builder::{LadderBuilder, LadderConfig, Mark, PsnStyle};
 pub use text::TextStyle;
 
 /// Packets of one conversation as rows.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Ladder {
     /// The two ends: left, right.
     pub ends: [End; 2],
@@ -33,37 +34,43 @@ pub struct Ladder {
 }
 
 /// One end of a conversation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct End {
     /// Its address.
     pub address: IpAddr,
     /// Its queue pair; `None` if no packet tells.
+    #[serde(serialize_with = "qpn_number")]
     pub qpn: Option<Qpn>,
 }
 
 /// One row.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Row {
     /// A packet.
     Arrow(Arrow),
     /// Packets like the one above.
     Fold(Fold),
     /// A time without packets.
+    #[serde(rename = "pause_ns", serialize_with = "nanoseconds")]
     Pause(Duration),
 }
 
 /// A packet as an arrow from one line to the other.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Arrow {
     /// Number of its frame.
     pub frame: u64,
     /// Time since the first packet of the ladder.
+    #[serde(rename = "time_ns", serialize_with = "nanoseconds")]
     pub time: Duration,
     /// It goes from the left end to the right one.
     pub to_right: bool,
     /// Its opcode.
+    #[serde(serialize_with = "opcode_name")]
     pub opcode: Opcode,
     /// Its PSN.
+    #[serde(serialize_with = "psn_number")]
     pub psn: Psn,
     /// What it is: operation, PSN, length.
     pub label: String,
@@ -78,7 +85,8 @@ pub struct Arrow {
 }
 
 /// What a packet is for; renderers choose a colour by it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ArrowKind {
     /// A request of a requester.
     Request,
@@ -95,7 +103,7 @@ pub enum ArrowKind {
 }
 
 /// Packets that differ from the arrow above in nothing but a PSN that counts up.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fold {
     /// How many; at least 2.
     pub count: u64,
@@ -108,11 +116,28 @@ pub struct Fold {
     /// PSNs as they are to be shown, first and last.
     pub psns: (String, String),
     /// Time of the last one since the first packet of the ladder.
+    #[serde(rename = "time_ns", serialize_with = "nanoseconds")]
     pub time: Duration,
     /// What they are for.
     pub kind: ArrowKind,
     /// They carry what was sent before.
     pub is_retransmission: bool,
+}
+
+fn nanoseconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u64(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+}
+
+fn opcode_name<S: Serializer>(opcode: &Opcode, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(opcode)
+}
+
+fn psn_number<S: Serializer>(psn: &Psn, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u32(psn.get())
+}
+
+fn qpn_number<S: Serializer>(qpn: &Option<Qpn>, to: S) -> Result<S::Ok, S::Error> {
+    qpn.map(Qpn::get).serialize(to)
 }
 
 #[cfg(test)]

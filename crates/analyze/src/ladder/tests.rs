@@ -157,6 +157,19 @@ fn whoever_does_not_want_folds_gets_none() {
 }
 
 #[test]
+fn packets_with_the_same_notes_are_folded_whatever_is_said_aside() {
+    let mut builder = LadderBuilder::new(LadderConfig::default());
+    for packet in numbered(write(20)) {
+        let notes = vec!["sent again".to_owned()];
+        let aside = Some(format!("first in frame {}", packet.frame + 100));
+        builder.handle_packet(&packet, Mark { notes, aside, ..Mark::default() });
+    }
+    let ladder = builder.finish().expect("there are packets");
+    assert_eq!(arrows(&ladder)[1].notes, ["sent again", "first in frame 102"]);
+    assert_eq!(ladder.rows.len(), 4);
+}
+
+#[test]
 fn a_gap_ends_a_fold() {
     let mut packets = write(30);
     packets.remove(15);
@@ -227,7 +240,7 @@ fn with_loss() -> Ladder {
         let is_last = packet.frame == 42;
         let notes = ["retransmission: local ACK timeout", "after 66.9 ms of silence"];
         let notes = if is_last { notes.map(String::from).to_vec() } else { Vec::new() };
-        let mark = Mark { is_retransmission: is_last, is_lost: is_last, notes, source_qpn: None };
+        let mark = Mark { is_retransmission: is_last, is_lost: is_last, notes, ..Mark::default() };
         builder.handle_packet(packet, mark);
     }
     builder.finish().expect("there are packets")

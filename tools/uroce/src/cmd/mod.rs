@@ -1,5 +1,6 @@
 //! The commands, one module each.
 
+pub mod analyze;
 pub mod capture;
 pub mod completions;
 pub mod demo;
@@ -7,6 +8,7 @@ pub mod devices;
 pub mod devinfo;
 pub mod doctor;
 pub mod gids;
+pub mod ladder;
 pub mod perf;
 pub mod pingpong;
 pub mod res;
@@ -36,6 +38,8 @@ pub fn run(command: Command, global: &Global) -> Result<(), Failure> {
         Command::Run(args) => run::run(&args, global),
         Command::Res(args) => res::run(&args, global),
         Command::Stat(args) => stat::run(&args, global),
+        Command::Analyze(args) => analyze::run(&args, global),
+        Command::Ladder(args) => ladder::run(&args, global),
         Command::Completions(args) => completions::run(&args, global),
     }
 }

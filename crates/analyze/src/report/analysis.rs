@@ -1,0 +1,236 @@
+//! From frames to a report.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+
+use uroce_cm::{Mad, Message};
+use uroce_wire::Qpn;
+
+use super::conversation::service_name;
+use super::remark::is_dropped;
+use super::{
+    CaptureSummary, ConversationRow, EndRow, FindingRow, FlowRow, MessageRow, REPORT_VERSION,
+    Report, Verdict,
+};
+use crate::judge::{Explanation, Finding, Judge};
+use crate::track::{Annotation, Flow, FlowId, Role, Tracker, TrackerConfig};
+use crate::{Dissector, DissectorConfig, Filter, Frame, FrameKind, Learned, Packet};
+
+/// Most closed connections that are remembered.
+const MOST_CLOSED: usize = 65_536;
+
+/// How a capture is analysed.
+#[derive(Debug, Clone, Default)]
+pub struct AnalysisConfig {
+    /// UDP port of RoCE.
+    pub dissector: DissectorConfig,
+    /// Limits of what is remembered.
+    pub tracker: TrackerConfig,
+    /// Conversations that the report is about: those with a packet that passes.
+    pub filter: Filter,
+    /// Slowest messages that are told.
+    pub slowest_messages: usize,
+}
+
+/// A packet at the moment it is analysed.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
+    /// The packet.
+    pub packet: &'a Packet,
+    /// Its payload, as far as it was captured.
+    pub payload: &'a [u8],
+    /// What the tracker says about it.
+    pub annotation: &'a Annotation,
+    /// All that is known by now.
+    pub tracker: &'a Tracker,
+}
+
+impl Seen<'_> {
+    /// Queue pair of the sender, if it is known by now.
+    pub fn source_qpn(&self) -> Option<Qpn> {
+        let named = self.packet.deth.map(|deth| deth.src_qpn);
+        named.or_else(|| self.tracker.flow(self.annotation.flow)?.source_qpn())
+    }
+}
+
+/// Takes the frames of a capture, one after the other, and makes a [`Report`]. Memory is bounded by
+/// the limits of its tracker and not by the length of the capture.
+#[derive(Debug)]
+pub struct Analysis {
+    config: AnalysisConfig,
+    dissector: Dissector,
+    tracker: Tracker,
+    judge: Judge,
+    capture: CaptureSummary,
+    /// Flows with a packet that passed the filter; not kept without a filter.
+    chosen: HashSet<FlowId>,
+    /// Ends whose connection was closed.
+    closed: HashSet<(IpAddr, Qpn)>,
+}
+
+impl Analysis {
+    /// An analysis that has seen nothing.
+    pub fn new(config: AnalysisConfig) -> Self {
+        Self {
+            dissector: Dissector::new(config.dissector),
+            tracker: Tracker::new(config.tracker),
+            judge: Judge::new(),
+            capture: CaptureSummary::default(),
+            chosen: HashSet::new(),
+            closed: HashSet::new(),
+            config,
+        }
+    }
+
+    /// Takes the next frame, and calls `sink` for each packet in it.
+    #[inline]
+    pub fn handle_frame(&mut self, frame: &Frame<'_>, sink: &mut dyn FnMut(Seen<'_>)) -> FrameKind {
+        let Self { config, dissector, tracker, judge, capture, chosen, closed } = self;
+        let kind = dissector.dissect(frame, &mut |packet, payload, _| {
+            let annotation = tracker.handle_packet(packet, payload);
+            judge.handle_packet(packet, payload, &annotation, tracker);
+            capture.note_packet(packet);
+            let seen = Seen { packet, payload, annotation: &annotation, tracker };
+            if !config.filter.is_empty() {
+                choose(&config.filter, &seen, frame.comment, chosen);
+            }
+            if let Some(end) = closed_by(&seen).filter(|_| closed.len() < MOST_CLOSED) {
+                closed.insert(end);
+            }
+            sink(seen);
+        });
+        capture.note_frame(frame, &kind);
+        capture.dropped_packets += u64::from(is_dropped(frame.comment));
+        // Nobody here wants the finished messages one by one; flows keep the slowest.
+        while tracker.poll_message().is_some() {}
+        kind
+    }
+
+    /// The capture could not be read any further.
+    pub fn handle_error(&mut self, error: impl ToString) {
+        self.capture.error = Some(error.to_string());
+    }
+
+    /// What the capture called `name` tells.
+    pub fn finish(mut self, name: &str) -> Report {
+        self.tracker.finish();
+        self.judge.finish(&self.tracker);
+        self.capture.lost_by_capture =
+            self.tracker.flows().iter().map(|flow| flow.figures().lost_by_capture).sum();
+        let explanations = self.judge.explanations();
+        let conversations = self.conversations(&explanations);
+        let findings = self.findings(name);
+        Report {
+            version: REPORT_VERSION,
+            source: name.to_owned(),
+            verdict: Verdict::new(&self.capture, &conversations, &findings),
+            slowest_messages: self.slowest(name),
+            capture: self.capture,
+            conversations,
+            findings,
+        }
+    }
+
+    fn findings(&self, name: &str) -> Vec<FindingRow> {
+        let row = |finding: &Finding| {
+            let source = finding.flow.and_then(|key| {
+                let flow = self.tracker.flows().iter().find(|flow| *flow.key() == key)?;
+                self.is_chosen(flow).then(|| EndRow::new(key.source, flow.source_qpn()))
+            });
+            let is_told = finding.flow.is_none() || source.is_some();
+            is_told.then(|| FindingRow::new(finding, name, source))
+        };
+        self.judge.findings().iter().filter_map(row).collect()
+    }
+
+    fn slowest(&self, name: &str) -> Vec<MessageRow> {
+        let flows = self.tracker.flows().iter().filter(|flow| self.is_chosen(flow));
+        let mut slowest: Vec<_> = flows
+            .flat_map(|flow| flow.slowest().iter().map(move |message| (message, flow)))
+            .collect();
+        slowest.sort_by_key(|(message, _)| std::cmp::Reverse(message.duration));
+        slowest.truncate(self.config.slowest_messages);
+        slowest.iter().map(|(message, flow)| MessageRow::new(message, flow, name)).collect()
+    }
+
+    fn conversations(&self, explanations: &[Explanation]) -> Vec<ConversationRow> {
+        let flows = self.tracker.flows().iter();
+        let is_first = |flow: &&Flow| flow.peer().is_none_or(|peer| flow.id() <= peer);
+        let firsts = flows.filter(is_first).filter(|flow| self.is_chosen(flow));
+        firsts
+            .enumerate()
+            .map(|(index, flow)| self.conversation(index + 1, flow, explanations))
+            .collect()
+    }
+
+    fn conversation(
+        &self,
+        number: usize,
+        first: &Flow,
+        explanations: &[Explanation],
+    ) -> ConversationRow {
+        let second = first.peer().and_then(|peer| self.tracker.flow(peer));
+        let mut flows: Vec<_> = [Some(first), second].into_iter().flatten().collect();
+        flows.dedup_by_key(|flow| flow.id());
+        // Whoever sends requests comes first; with both or none of them, who was seen first.
+        flows.sort_by_key(|flow| flow.figures().requests == 0);
+        let pairing =
+            self.tracker.conversations().iter().find(|pair| pair.flows.contains(&first.id()));
+        let failure = failure(&flows, explanations);
+        let service = flows.iter().find_map(|flow| flow.service());
+        ConversationRow {
+            number,
+            service: service_name(service),
+            paired_by: pairing.map_or("", |pair| pair.paired_by.name()),
+            path_mtu: flows.iter().filter_map(|flow| flow.path_mtu()).max(),
+            state: self.state(&flows, failure.is_some()),
+            failure,
+            flows: flows.iter().map(|flow| FlowRow::new(flow)).collect(),
+        }
+    }
+
+    fn state(&self, flows: &[&Flow], has_failed: bool) -> &'static str {
+        let is_closed = |flow: &&Flow| {
+            let key = flow.key();
+            self.closed.contains(&(key.destination, key.destination_qpn))
+        };
+        match has_failed {
+            true => "failed",
+            false if flows.iter().any(is_closed) => "closed",
+            false => "open",
+        }
+    }
+
+    /// The report is about this flow.
+    fn is_chosen(&self, flow: &Flow) -> bool {
+        self.config.filter.is_empty()
+            || self.chosen.contains(&flow.id())
+            || flow.peer().is_some_and(|peer| self.chosen.contains(&peer))
+    }
+}
+
+#[cold]
+fn choose(filter: &Filter, seen: &Seen<'_>, comment: &str, chosen: &mut HashSet<FlowId>) {
+    let is_error = super::remark::is_trouble(seen.packet, seen.annotation, comment);
+    let learned = Learned { source_qpn: seen.source_qpn(), is_error };
+    if filter.matches(seen.packet, seen.payload, learned) {
+        chosen.insert(seen.annotation.flow);
+    }
+}
+
+/// Why a conversation failed.
+fn failure(flows: &[&Flow], explanations: &[Explanation]) -> Option<String> {
+    let is_its = |end: &&Explanation| flows.iter().any(|flow| *flow.key() == end.flow);
+    explanations.iter().find(is_its).map(|end| end.text.clone())
+}
+
+/// The queue pair that a DREQ asks to close.
+fn closed_by(seen: &Seen<'_>) -> Option<(IpAddr, Qpn)> {
+    if seen.annotation.role != Role::Management {
+        return None;
+    }
+    match Mad::parse(seen.payload).ok()?.message {
+        Message::Dreq(dreq) => Some((seen.packet.destination_ip(), dreq.remote_qpn)),
+        _ => None,
+    }
+}

@@ -1,0 +1,202 @@
+use std::path::Path;
+
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::*;
+use crate::{CaptureReader, Filter, TextStyle};
+
+fn config() -> AnalysisConfig {
+    AnalysisConfig { slowest_messages: 5, ..AnalysisConfig::default() }
+}
+
+/// The report about a capture of the repository, or about what can be read of other bytes.
+fn report_of(bytes: &[u8], config: AnalysisConfig) -> Report {
+    let mut analysis = Analysis::new(config);
+    match CaptureReader::new(bytes) {
+        Ok(mut reader) => loop {
+            match reader.next_frame() {
+                Ok(Some(frame)) => drop(analysis.handle_frame(&frame, &mut |_| {})),
+                Ok(None) => break,
+                Err(error) => {
+                    analysis.handle_error(error);
+                    break;
+                }
+            }
+        },
+        Err(error) => analysis.handle_error(error),
+    }
+    analysis.finish("a.pcap")
+}
+
+fn capture(name: &str) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../pcaps").join(name);
+    std::fs::read(path).expect("a capture of the repository")
+}
+
+fn report(name: &str) -> Report {
+    report_of(&capture(name), config())
+}
+
+fn text(name: &str) -> String {
+    report(name).to_text(TextStyle::default())
+}
+
+#[test]
+fn losses_that_were_repaired_are_told_in_one_sentence() {
+    let sentence = report("loss.pcap").verdict.sentence;
+    assert!(sentence.starts_with("No queue pair failed."), "{sentence}");
+    assert!(sentence.contains("lost") && sentence.contains("of 250 requests sent again"));
+}
+
+#[test]
+fn a_clean_capture_has_no_fault() {
+    let report = report("rc-send-ipv6.pcap");
+    assert!(report.verdict.severity <= Grade::Note, "{:?}", report.verdict);
+    assert!(report.verdict.sentence.starts_with("No fault found. 10 messages in 1 conversation"));
+    assert!(text("rc-send-ipv6.pcap").contains("every ICRC is right"));
+}
+
+#[test]
+fn the_figures_of_a_capture_add_up() {
+    for name in ["fetch-add", "loss", "rc-send-ipv6", "rc-send", "ud-send", "write-lat"] {
+        let report = report(&format!("{name}.pcap"));
+        let flows = || report.conversations.iter().flat_map(|row| &row.flows);
+        let packets: u64 = flows().map(|flow| flow.figures.packets).sum();
+        assert_eq!(packets, report.capture.packets(), "{name}");
+        assert_eq!(report.capture.icrc.right, report.capture.frames, "{name}");
+        assert_eq!(report.conversations.len(), 1, "{name}");
+        assert!(flows().all(|flow| flow.source.qpn.is_some()), "{name}");
+    }
+}
+
+#[test]
+fn datagrams_have_no_round_trips() {
+    let report = report("ud-send.pcap");
+    assert_eq!(report.conversations[0].service, "UD");
+    assert!(report.conversations[0].flows.iter().all(|flow| flow.round_trip_ns.is_none()));
+}
+
+#[test]
+fn every_finding_says_where_to_look() {
+    for finding in report("loss.pcap").findings {
+        assert!(!finding.text.is_empty() && finding.count > 0, "{finding:?}");
+        assert!(finding.look.starts_with("uroce ladder a.pcap --qp 0x"), "{}", finding.look);
+    }
+}
+
+#[test]
+fn slow_messages_come_in_order_with_their_frames() {
+    let slowest = report("loss.pcap").slowest_messages;
+    assert_eq!(slowest.len(), 5);
+    assert!(slowest.is_sorted_by(|one, two| one.duration_ns >= two.duration_ns));
+    assert!(slowest[0].duration_ns > 60_000_000 && slowest[0].retransmitted > 0);
+    assert!(slowest.iter().all(|row| row.first_frame <= row.completed_frame));
+}
+
+#[test]
+fn a_filter_leaves_out_other_conversations() {
+    let bytes = capture("loss.pcap");
+    let with = |filter| report_of(&bytes, AnalysisConfig { filter, ..config() });
+    let wrong = Filter::default().with_host([192, 0, 2, 1].into());
+    assert!(with(wrong).conversations.is_empty());
+    let errors = Filter::default().with_only_errors();
+    assert_eq!(with(errors).conversations.len(), 1);
+}
+
+#[test]
+fn an_empty_capture_says_why_there_may_be_nothing() {
+    let mut file = capture("rc-send.pcap");
+    file.truncate(24);
+    let report = report_of(&file, config());
+    assert_eq!(report.verdict.severity, Grade::Warning);
+    assert!(report.verdict.sentence.contains("capture on the RDMA device"));
+    assert!(report.to_text(TextStyle::default()).contains("0 frames"));
+}
+
+#[test]
+fn what_stands_before_the_damage_is_told() {
+    let mut file = capture("rc-send.pcap");
+    let end = file.len() - 7;
+    file.truncate(end);
+    let report = report_of(&file, config());
+    assert_eq!(report.capture.frames, 39);
+    assert!(report.capture.error.is_some());
+    assert!(report.to_text(TextStyle::default()).contains("The capture ends early"));
+}
+
+#[test]
+fn the_names_in_json_are_stable() {
+    let json = serde_json::to_value(report("loss.pcap")).expect("plain data");
+    let has = |value: &Value, names: &[&str]| {
+        for name in names {
+            assert!(value.get(name).is_some(), "{name} in {value}");
+        }
+    };
+    has(&json, &["version", "source", "verdict", "capture", "conversations", "findings"]);
+    has(&json["verdict"], &["severity", "sentence"]);
+    has(&json["capture"], &["frames", "first_ns", "icrc", "lost_by_capture", "error"]);
+    has(&json["conversations"][0], &["service", "paired_by", "path_mtu", "state", "failure"]);
+    let flow = &json["conversations"][0]["flows"][0];
+    has(flow, &["data_frames_tx", "tx_bytes", "message_tx", "message_complete_rx", "nak_tx"]);
+    has(flow, &["data_frames_retransmitted", "ecn_ce_rx", "cnp_tx", "goodput_bps", "sent_again"]);
+    has(&flow["round_trip_ns"], &["p50", "p99", "max"]);
+    has(&flow["verbs"][0], &["verb", "messages", "bytes", "time_ns"]);
+    has(&json["findings"][0], &["rule", "id", "severity", "frames", "look", "advice"]);
+    has(&json["slowest_messages"][0], &["verb", "duration_ns", "first_psn", "look"]);
+}
+
+#[test]
+fn details_name_each_verb() {
+    let details = report("fetch-add.pcap").details(TextStyle::default());
+    assert!(details.contains("FETCH ADD") && details.contains("paired by"), "{details}");
+}
+
+#[test]
+fn colour_only_if_asked_for() {
+    let report = report("loss.pcap");
+    assert!(!report.to_text(TextStyle::default()).contains('\x1b'));
+    let painted = report.to_text(TextStyle { has_colour: true, ..TextStyle::default() });
+    assert!(painted.starts_with("\x1b[1m"));
+}
+
+#[test]
+fn a_hostile_name_does_no_harm() {
+    let mut report = report("loss.pcap");
+    report.source = "x\x1b[2Jy".to_owned();
+    assert!(!report.to_text(TextStyle::default()).contains('\x1b'));
+}
+
+/// The page about a capture with losses, as it stood when it was looked at; without findings, whose
+/// wording is the judge's.
+#[test]
+fn the_page_of_a_capture_with_losses() {
+    let mut report = report("loss.pcap");
+    report.findings.clear();
+    let page = report.to_text(TextStyle::default());
+    let expected = include_str!("tests/loss.txt");
+    if std::env::var_os("UROCE_UPDATE").is_some() && page != expected {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/report/tests/loss.txt");
+        std::fs::write(path, &page).expect("the repository can be written");
+        return;
+    }
+    assert_eq!(page, expected, "UROCE_UPDATE=1 takes it over");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_damaged_capture_always_has_a_report(
+        places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..40)
+    ) {
+        let mut file = capture("write-lat.pcap");
+        for (place, value) in places {
+            let place = place.index(file.len());
+            file[place] = value;
+        }
+        let report = report_of(&file, config());
+        prop_assert!(!report.to_text(TextStyle::default()).is_empty());
+        prop_assert!(serde_json::to_string(&report).is_ok());
+    }
+}

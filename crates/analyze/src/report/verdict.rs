@@ -1,0 +1,123 @@
+//! The whole report in one sentence.
+
+use serde::Serialize;
+
+use super::{CaptureSummary, ConversationRow, FindingRow, FlowRow};
+use crate::judge::Severity;
+use crate::quantity::{count, percent};
+
+/// How grave the gravest finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Grade {
+    /// There is none.
+    Ok,
+    /// It is worth knowing.
+    Note,
+    /// A sign of trouble.
+    Warning,
+    /// Something broke.
+    Error,
+}
+
+impl From<Severity> for Grade {
+    fn from(severity: Severity) -> Self {
+        match severity {
+            Severity::Note => Self::Note,
+            Severity::Warning => Self::Warning,
+            Severity::Error => Self::Error,
+        }
+    }
+}
+
+/// The answer to "is it well?".
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Verdict {
+    /// How grave the gravest finding is.
+    pub severity: Grade,
+    /// One or two sentences.
+    pub sentence: String,
+}
+
+impl Verdict {
+    /// What the parts of a report come to.
+    pub(super) fn new(
+        capture: &CaptureSummary,
+        conversations: &[ConversationRow],
+        findings: &[FindingRow],
+    ) -> Self {
+        if capture.packets() == 0 {
+            return Self { severity: Grade::Warning, sentence: nothing(capture) };
+        }
+        let gravest = findings.iter().map(|finding| Grade::from(finding.severity)).max();
+        let repairs = repairs(conversations);
+        let failed = conversations.iter().filter(|row| row.failure.is_some()).count() as u64;
+        let first = findings.first().filter(|first| first.severity >= Severity::Warning);
+        let what = match (first, failed) {
+            (_, 1..) => format!("{} failed", count(failed, "conversation")),
+            (Some(first), 0) => {
+                format!("{}{}", first.title.trim_end_matches('.'), and_others(findings))
+            }
+            (None, 0) if repairs.is_some() => "No queue pair failed".to_owned(),
+            (None, 0) => "No fault found".to_owned(),
+        };
+        let severity = match (failed, &repairs) {
+            (1.., _) => Grade::Error,
+            (_, Some(_)) => gravest.unwrap_or(Grade::Ok).max(Grade::Note),
+            _ => gravest.unwrap_or(Grade::Ok),
+        };
+        let repairs = repairs.unwrap_or_else(|| "nothing was sent again".to_owned());
+        Self { severity, sentence: format!("{what}. {}; {repairs}.", traffic(conversations)) }
+    }
+}
+
+/// ` (and 2 more errors, 1 warning)` behind the first finding.
+fn and_others(findings: &[FindingRow]) -> String {
+    let others = |severity| {
+        let all = findings.iter().skip(1).filter(|finding| finding.severity == severity);
+        all.count() as u64
+    };
+    let (errors, warnings) = (others(Severity::Error), others(Severity::Warning));
+    match (errors, warnings) {
+        (0, 0) => String::new(),
+        (0, warnings) => format!(" (and {})", count(warnings, "more warning")),
+        (errors, 0) => format!(" (and {})", count(errors, "more error")),
+        (errors, warnings) => {
+            format!(" (and {}, {})", count(errors, "more error"), count(warnings, "warning"))
+        }
+    }
+}
+
+/// `40 messages in 1 conversation`
+fn traffic(conversations: &[ConversationRow]) -> String {
+    let messages = sum(conversations, |flow| flow.figures.messages);
+    let conversations = count(conversations.len() as u64, "conversation");
+    format!("{} in {conversations}", count(messages, "message"))
+}
+
+/// What was lost and sent again; `None` if nothing was.
+fn repairs(conversations: &[ConversationRow]) -> Option<String> {
+    let requests = sum(conversations, |flow| flow.figures.requests);
+    let again = sum(conversations, |flow| flow.data_frames_retransmitted);
+    let lost = sum(conversations, |flow| flow.figures.lost_before + flow.figures.lost_behind);
+    let share = percent(again, requests).filter(|_| again > 0)?;
+    let lost = if lost > 0 { format!("{} lost, ", count(lost, "packet")) } else { String::new() };
+    Some(format!("{lost}{again} of {} sent again ({share})", count(requests, "request")))
+}
+
+fn sum(conversations: &[ConversationRow], figure: impl Fn(&FlowRow) -> u64) -> u64 {
+    conversations.iter().flat_map(|row| &row.flows).map(figure).sum()
+}
+
+/// Why there may be no RoCE in a capture.
+fn nothing(capture: &CaptureSummary) -> String {
+    if capture.malformed_frames > 0 {
+        return "No RoCE packet can be read: every frame to its port is malformed.".to_owned();
+    }
+    if capture.iwarp_frames > 0 {
+        return "No RoCE here: this is iWARP, RDMA over TCP.".to_owned();
+    }
+    "No RoCE packets. Network cards keep RoCE away from the host's own capture: capture on the RDMA \
+     device (tcpdump -i mlx5_0), on a mirror port, or give the port if it is not 4791 (--roce-port)."
+        .to_owned()
+}

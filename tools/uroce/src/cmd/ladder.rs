@@ -1,0 +1,202 @@
+//! `uroce ladder`: the packets of a conversation between two lines.
+
+use crate::cli::Global;
+use crate::failure::Failure;
+use crate::filter_args::FilterArgs;
+use crate::interrupt::Interrupt;
+use crate::report::{json, out};
+use crate::{source, terminal};
+use clap::Args;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use uroce_analyze::report::{
+    Analysis, AnalysisConfig, Report, Seen, first_sent, is_dropped, is_trouble, remarks,
+};
+use uroce_analyze::{
+    DissectorConfig, Filter, Frame, Ladder, LadderBuilder, LadderConfig, Learned, Mark, PsnStyle,
+};
+use uroce_wire::Qpn;
+
+const AFTER: &str = "\
+Examples:
+  uroce ladder run.pcapng --qp 0x11 --psn 0x100..0x180
+  uroce ladder run.pcapng --qp 0x11 --relative --svg run.svg";
+
+/// Options of `uroce ladder`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER)]
+pub struct LadderArgs {
+    /// A pcap or pcapng file, compressed with gzip or not; - is stdin
+    #[arg(value_name = "FILE")]
+    source: String,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// Count PSNs from the first one of each requester
+    #[arg(long)]
+    relative: bool,
+    /// Draw every packet, also long runs of equal ones
+    #[arg(long)]
+    no_fold: bool,
+    /// Draw at most so many packets
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    limit: usize,
+    /// A silence of so many microseconds gets a line of its own
+    #[arg(long, value_name = "US", default_value_t = 1000)]
+    pause: u64,
+    /// Draw it into this file, as SVG
+    #[arg(long, value_name = "OUT.svg")]
+    svg: Option<PathBuf>,
+}
+
+impl LadderArgs {
+    fn config(&self) -> LadderConfig {
+        let psns = if self.relative { PsnStyle::Relative } else { PsnStyle::Absolute };
+        LadderConfig {
+            psns,
+            pause: Duration::from_micros(self.pause),
+            most_packets: self.limit,
+            folds: !self.no_fold,
+        }
+    }
+}
+
+/// Draws a conversation.
+///
+/// # Errors
+/// Exit 1 for a capture that is damaged, after what came before the damage was drawn; exit 2 for what
+/// is no capture and if no packet was chosen; exit 3 if a file cannot be read or written.
+pub fn run(args: &LadderArgs, global: &Global) -> Result<(), Failure> {
+    let interrupt = Interrupt::install();
+    let mut drawing = Drawing {
+        filter: args.filter.filter(),
+        known: Known::default(),
+        builder: LadderBuilder::new(args.config()),
+    };
+    if source::is_rewindable(&args.source) {
+        // What is wrong with the file is told when it is drawn.
+        let report = read(args, global, &interrupt, &mut |_, _| {});
+        drawing.known = report.map(|(report, _)| Known::of(&report)).unwrap_or_default();
+    }
+    let (_, end) = read(args, global, &interrupt, &mut |frame, seen| drawing.add(frame, seen))?;
+    match drawing.builder.finish() {
+        Some(ladder) => show(&ladder, args, global)?,
+        None if end.is_ok() => return Err(nothing(args)),
+        None => {}
+    }
+    end
+}
+
+/// What the capture tells, and what ended it early.
+fn read(
+    args: &LadderArgs,
+    global: &Global,
+    interrupt: &Interrupt,
+    packet: &mut dyn FnMut(&Frame<'_>, Seen<'_>),
+) -> Result<(Report, Result<(), Failure>), Failure> {
+    let dissector = DissectorConfig { port: global.roce_port };
+    let mut capture = source::open(&args.source, interrupt)?;
+    let mut analysis = Analysis::new(AnalysisConfig { dissector, ..AnalysisConfig::default() });
+    let end = source::analyse(&args.source, &mut capture, &mut analysis, packet, &mut |_| Ok(()));
+    Ok((analysis.finish(&args.source), end))
+}
+
+/// Sender, receiver and queue pair of the receiver.
+type FlowEnds = (IpAddr, IpAddr, u32);
+
+/// What only the whole capture tells.
+#[derive(Debug, Default)]
+struct Known {
+    source_qpns: HashMap<FlowEnds, u32>,
+    findings: HashMap<u64, Vec<&'static str>>,
+}
+
+impl Known {
+    fn of(report: &Report) -> Self {
+        let mut known = Self::default();
+        for flow in report.conversations.iter().flat_map(|row| &row.flows) {
+            if let (Some(source), Some(destination)) = (flow.source.qpn, flow.destination.qpn) {
+                let ends = (flow.source.address, flow.destination.address, destination);
+                known.source_qpns.insert(ends, source);
+            }
+        }
+        for finding in &report.findings {
+            for frame in &finding.frames {
+                known.findings.entry(*frame).or_default().push(finding.title);
+            }
+        }
+        known
+    }
+
+    fn source_qpn(&self, seen: &Seen<'_>) -> Option<Qpn> {
+        let packet = seen.packet;
+        let ends = (packet.source_ip(), packet.destination_ip(), packet.bth.dest_qpn.get());
+        seen.source_qpn().or_else(|| self.source_qpns.get(&ends).copied().map(Qpn::new))
+    }
+}
+
+struct Drawing {
+    filter: Filter,
+    known: Known,
+    builder: LadderBuilder,
+}
+
+impl Drawing {
+    fn add(&mut self, frame: &Frame<'_>, seen: Seen<'_>) {
+        let Seen { packet, payload, annotation, .. } = seen;
+        let findings = self.known.findings.get(&packet.frame);
+        let source_qpn = self.known.source_qpn(&seen);
+        let is_error = findings.is_some() || is_trouble(packet, annotation, frame.comment);
+        if annotation.is_second_sighting
+            || !self.filter.matches(packet, payload, Learned { source_qpn, is_error })
+        {
+            return;
+        }
+        let comment = (!frame.comment.is_empty()).then(|| frame.comment.to_owned());
+        let titles = findings.into_iter().flatten().map(|title| (*title).to_owned());
+        let mark = Mark {
+            source_qpn,
+            is_retransmission: annotation.retransmission.is_some(),
+            is_lost: is_dropped(frame.comment),
+            aside: first_sent(annotation),
+            notes: comment.into_iter().chain(remarks(packet, annotation)).chain(titles).collect(),
+        };
+        self.builder.handle_packet(packet, mark);
+    }
+}
+
+fn show(ladder: &Ladder, args: &LadderArgs, global: &Global) -> Result<(), Failure> {
+    if let Some(path) = &args.svg {
+        std::fs::write(path, ladder.to_svg()).map_err(|error| {
+            Failure::environment(format!("cannot write {}: {error}", path.display()))
+        })?;
+    }
+    if global.json {
+        json::print(&serde_json::json!({ "version": json::VERSION, "ladder": ladder }));
+    } else if args.svg.is_none() {
+        out(&ladder.to_text(terminal::style()));
+    }
+    if !global.json {
+        eprint!("{}", left_out(ladder));
+    }
+    Ok(())
+}
+
+/// What is not drawn, and how to see it.
+fn left_out(ladder: &Ladder) -> String {
+    let mut text = String::new();
+    if ladder.left_out > 0 {
+        text += &format!("{} more packets: see --limit, --psn, --frames\n", ladder.left_out);
+    }
+    if ladder.elsewhere > 0 {
+        let packets = ladder.elsewhere;
+        text += &format!("{packets} packets of other queue pairs: choose with --qp, --host\n");
+    }
+    text
+}
+
+fn nothing(args: &LadderArgs) -> Failure {
+    let what = format!("{}: no packet is chosen", args.source);
+    Failure::usage(what).help("`uroce analyze` lists the queue pairs of a capture")
+}

@@ -1,0 +1,149 @@
+//! Where frames come from: a capture file, or stdin.
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fs::File;
+use std::io::{self, IsTerminal, Read};
+use std::os::fd::AsFd;
+use uroce_analyze::report::{Analysis, Seen};
+use uroce_analyze::{CaptureError, CaptureReader, Frame};
+
+/// A capture that is being read.
+pub type Capture = CaptureReader<Box<dyn Read>>;
+
+/// How long a silent pipe is waited for before Ctrl-C is looked for, in nanoseconds.
+const PATIENCE_NS: i64 = 100_000_000;
+
+/// Opens the capture in the file `name`, or on stdin if it is `-`. It ends when the user wants to stop.
+///
+/// # Errors
+/// Exit 2 if there is no such file, or it is no capture; exit 3 if it may not be read.
+pub fn open(name: &str, interrupt: &Interrupt) -> Result<Capture, Failure> {
+    CaptureReader::new(bytes(name, interrupt)?).map_err(|error| unreadable(name, &error))
+}
+
+/// Gives all frames of `capture` to `analysis`; calls `packet` for each packet, and `frame` behind the
+/// packets of each frame. What ends the capture early is told to the analysis as well.
+///
+/// # Errors
+/// The capture is damaged or cannot be read on, or `frame` failed. What came before was given.
+pub fn analyse(
+    name: &str,
+    capture: &mut Capture,
+    analysis: &mut Analysis,
+    packet: &mut dyn FnMut(&Frame<'_>, Seen<'_>),
+    frame: &mut dyn FnMut(&Frame<'_>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    loop {
+        match capture.next_frame() {
+            Ok(None) => return Ok(()),
+            Ok(Some(found)) => {
+                analysis.handle_frame(&found, &mut |seen| packet(&found, seen));
+                frame(&found)?;
+            }
+            Err(error) => {
+                analysis.handle_error(&error);
+                return Err(unreadable(name, &error));
+            }
+        }
+    }
+}
+
+/// The same capture can be read again.
+pub fn is_rewindable(name: &str) -> bool {
+    name != "-" && std::fs::metadata(name).is_ok_and(|data| data.is_file())
+}
+
+/// What stands in the way of reading on.
+pub fn unreadable(name: &str, error: &CaptureError) -> Failure {
+    let name = if name == "-" { "stdin" } else { name };
+    let what = format!("{name}: {error}");
+    match error {
+        CaptureError::Io { .. } => Failure::environment(what),
+        CaptureError::NotACapture { .. } => Failure::usage(what)
+            .help("give a pcap or pcapng file (may be compressed with gzip), or - for stdin"),
+        _ => Failure::test(what)
+            .help("the file is damaged there; everything before that place was read"),
+    }
+}
+
+fn bytes(name: &str, interrupt: &Interrupt) -> Result<Box<dyn Read>, Failure> {
+    let interrupt = interrupt.clone();
+    if name != "-" {
+        return Ok(Box::new(Interruptible { source: file(name)?, interrupt }));
+    }
+    let source = io::stdin();
+    if source.is_terminal() {
+        return Err(Failure::usage("stdin is a terminal, not a capture")
+            .help("pipe a capture in: `tcpdump -i eth0 -U -w - udp port 4791 | uroce analyze -`"));
+    }
+    Ok(Box::new(Interruptible { source: source.lock(), interrupt }))
+}
+
+/// Bytes that end when the user wants to stop, also while a pipe is silent.
+struct Interruptible<R> {
+    source: R,
+    interrupt: Interrupt,
+}
+
+impl<R: Read + AsFd> Read for Interruptible<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while !self.interrupt.is_set() {
+            let mut wanted = [PollFd::new(&self.source, PollFlags::IN)];
+            let patience = Timespec { tv_sec: 0, tv_nsec: PATIENCE_NS };
+            match poll(&mut wanted, Some(&patience)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                Ok(_) => return self.source.read(buffer),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(0)
+    }
+}
+
+fn file(name: &str) -> Result<File, Failure> {
+    File::open(name).map_err(|error| {
+        let what = format!("cannot open {name}: {error}");
+        match error.kind() {
+            io::ErrorKind::NotFound => Failure::usage(what),
+            _ => Failure::environment(what),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Exit;
+
+    fn refused(name: &str) -> Failure {
+        open(name, &Interrupt::default()).err().expect("it is no capture")
+    }
+
+    #[test]
+    fn what_is_no_capture_is_refused_with_its_name() {
+        assert_eq!(refused("/no/such/file").exit, Exit::Usage);
+        assert_eq!(refused(env!("CARGO_MANIFEST_DIR")).exit, Exit::Environment);
+        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        let failure = refused(manifest);
+        assert_eq!(failure.exit, Exit::Usage);
+        assert!(failure.what.starts_with(manifest), "{failure}");
+    }
+
+    #[test]
+    fn whoever_stops_reads_no_more() {
+        let (reader, _writer) = io::pipe().expect("a pipe");
+        let interrupt = Interrupt::default();
+        let mut source = Interruptible { source: reader, interrupt: interrupt.clone() };
+        let waiting = std::thread::spawn(move || source.read(&mut [0; 8]));
+        interrupt.set();
+        assert_eq!(waiting.join().expect("no panic").expect("no error"), 0);
+    }
+
+    #[test]
+    fn only_a_file_can_be_read_again() {
+        assert!(is_rewindable(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")));
+        assert!(!is_rewindable("-") && !is_rewindable("/dev/null"));
+    }
+}
