@@ -104,6 +104,8 @@ pub enum Command {
     Analyze(Box<cmd::analyze::AnalyzeArgs>),
     /// Draw the packets of a conversation between two lines, as text or SVG
     Ladder(Box<cmd::ladder::LadderArgs>),
+    /// Draw a capture as one HTML page, for a browser
+    View(Box<cmd::view::ViewArgs>),
     /// Print the completion script for a shell
     Completions(cmd::completions::CompletionsArgs),
 }

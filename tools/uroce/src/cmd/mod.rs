@@ -16,6 +16,7 @@ pub mod rping;
 pub mod run;
 pub mod stat;
 mod survey;
+pub mod view;
 
 use crate::cli::{Command, Global};
 use crate::failure::Failure;
@@ -40,6 +41,7 @@ pub fn run(command: Command, global: &Global) -> Result<(), Failure> {
         Command::Stat(args) => stat::run(&args, global),
         Command::Analyze(args) => analyze::run(&args, global),
         Command::Ladder(args) => ladder::run(&args, global),
+        Command::View(args) => view::run(&args, global),
         Command::Completions(args) => completions::run(&args, global),
     }
 }
