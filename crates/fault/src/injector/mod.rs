@@ -2,6 +2,7 @@
 
 mod answer;
 mod connections;
+mod decision;
 mod edit;
 mod event;
 mod flows;
