@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use uroce_cm::{CommId, ServiceId, State};
 use uroce_memory::{MrInfo, PdId};
-use uroce_transport::{CqId, QpAttr, QpInit, QpState, QpType, SrqAttr, SrqId, XrcSrq};
+use uroce_transport::{CqId, FlushReason, QpAttr, QpInit, QpState, QpTraffic, QpType, SrqAttr, SrqId, XrcSrq};
 use uroce_wire::Qpn;
 
 /// Names of the migration states, by number (`ibv_mig_state`).
@@ -21,6 +21,8 @@ struct Qp {
     init: QpInit,
     attr: QpAttr,
     waiting: usize,
+    traffic: QpTraffic,
+    error: Option<FlushReason>,
 }
 
 struct Cq {
@@ -90,6 +92,8 @@ impl Inventory {
             init: entry.init,
             attr: entry.qp.attr(),
             waiting: entry.qp.send_queue_len(),
+            traffic: entry.qp.traffic(),
+            error: entry.qp.error(),
         });
         let srqs = nic.tables.srqs.iter().map(|(id, srq)| Srq {
             id,
@@ -152,7 +156,7 @@ fn counters_line(counters: &[(&'static str, u64)]) -> Resource {
     counters.iter().fold(line, |line, (name, value)| line.with(name, value))
 }
 
-fn qp_line(Qp { init, attr, waiting }: &Qp) -> Resource {
+fn qp_line(Qp { init, attr, waiting, traffic, error }: &Qp) -> Resource {
     let has_peer = init.qp_type != QpType::Ud && attr.state != QpState::Reset;
     let remote = attr.av.filter(|_| has_peer).map(|av| av.remote);
     let migration = MIGRATION.get(usize::from(attr.path_mig_state)).copied();
@@ -172,6 +176,25 @@ fn qp_line(Qp { init, attr, waiting }: &Qp) -> Resource {
         .with("recv-cqn", init.recv_cq.0)
         .with_some("srqn", init.srq.map(|srq| srq.0))
         .with_some("xrcdn", init.xrcd.map(|xrcd| xrcd.0))
+        .with("sent-msgs", traffic.sent_messages)
+        .with("rcvd-msgs", traffic.rcvd_messages)
+        .with("sent-bytes", traffic.sent_bytes)
+        .with("rcvd-bytes", traffic.rcvd_bytes)
+        .with("retransmitted-pkts", traffic.retransmitted_pkts)
+        .with("rcvd-rnr", traffic.rcvd_rnr_naks)
+        .with_some("error", error.map(error_word))
+}
+
+/// What ended a queue pair: the status of its first failed completion, where there is one.
+fn error_word(reason: FlushReason) -> &'static str {
+    match reason {
+        FlushReason::ByModify => "modify",
+        FlushReason::SendFailed { status, .. } | FlushReason::RecvFailed { status, .. } => {
+            status.name().trim_start_matches("IBV_WC_")
+        }
+        FlushReason::PeerViolation { code, .. } => code.name(),
+        FlushReason::CqOverflow => "CQ overflow",
+    }
 }
 
 fn cq_line(cq: &Cq, users: usize) -> Resource {

@@ -33,7 +33,7 @@ pub use counters::Counters;
 pub use cq::{CompletionQueue, CqId, CqTable, Moderation, Notify, Overflow};
 pub use event::{AsyncEvent, EventQueue};
 pub use kept::KeptBuffers;
-pub use qp::{Admitted, ModifyQpError, QueuePair, Run};
+pub use qp::{Admitted, ModifyQpError, QpTraffic, QueuePair, Run};
 pub use retransmission::Retransmission;
 pub use srq::{SharedReceiveQueue, SrqAttr, SrqError, SrqId, SrqTable, XrcSrq, XrcdId};
 pub use time::Instant;

@@ -106,6 +106,8 @@ pub enum Command {
     Ladder(Box<cmd::ladder::LadderArgs>),
     /// Draw a capture as one HTML page, for a browser
     View(Box<cmd::view::ViewArgs>),
+    /// Show what devices and queue pairs of all processes do, live
+    Top(cmd::top::TopArgs),
     /// Print the completion script for a shell
     Completions(cmd::completions::CompletionsArgs),
 }

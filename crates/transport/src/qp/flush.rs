@@ -30,6 +30,7 @@ impl QueuePair {
             return;
         };
         self.requester.cursor = self.requester.cursor.saturating_sub(1);
+        self.traffic.sent_messages += 1;
         if !self.is_signaled(wqe.flags) {
             return self.send_queue.drop_front();
         }
@@ -70,6 +71,7 @@ impl QueuePair {
     #[inline]
     pub(crate) fn complete_recv(&mut self, wc: Wc, solicited: bool, cx: &mut Context<'_>) {
         let cq = self.responder.recv_cq();
+        self.traffic.rcvd_messages += 1;
         if cx.cqs.push(cq, wc, solicited).is_err() {
             self.note_overflow(cq, cx);
         }

@@ -18,6 +18,7 @@ mod scoreboard;
 mod send_queue;
 mod small;
 mod state;
+mod traffic;
 mod trains;
 mod transmit;
 
@@ -43,6 +44,7 @@ use send_queue::SendQueue;
 
 pub use run::Run;
 pub use state::ModifyQpError;
+pub use traffic::QpTraffic;
 
 /// A packet passed the checks of [`QueuePair::admits`]; good for this packet only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +85,7 @@ pub struct QueuePair {
     established: bool,
     /// LAST_WQE_REACHED was raised (R89).
     last_wqe_reported: bool,
+    traffic: QpTraffic,
 }
 
 impl QueuePair {
@@ -109,6 +112,7 @@ impl QueuePair {
             drained_reported: false,
             established: false,
             last_wqe_reported: false,
+            traffic: QpTraffic::default(),
         }
     }
 
@@ -120,6 +124,16 @@ impl QueuePair {
     /// Its transport service.
     pub fn qp_type(&self) -> QpType {
         self.init.qp_type
+    }
+
+    /// What it sent and received since it was made.
+    pub fn traffic(&self) -> QpTraffic {
+        self.traffic
+    }
+
+    /// What put it into the error state, where it is.
+    pub fn error(&self) -> Option<FlushReason> {
+        (self.state == QpState::Err).then_some(self.flush_reason)
     }
 
     /// Its state.
@@ -363,7 +377,9 @@ impl QueuePair {
     ) {
         debug_assert!(admitted.is_for(self.init.qpn), "admitted by another queue pair");
         cx.counters.rcvd_pkts += 1;
-        cx.counters.rcvd_bytes += packet.covered().len() as u64 + 4;
+        let bytes = packet.covered().len() as u64 + 4;
+        cx.counters.rcvd_bytes += bytes;
+        self.traffic.rcvd_bytes += bytes;
         if self.run_small(arrival, packet, cx) {
             return self.settle(now, cx);
         }

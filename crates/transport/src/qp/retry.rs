@@ -98,6 +98,7 @@ impl QueuePair {
         cx: &mut Context<'_>,
     ) {
         cx.counters.rcvd_rnr_err += 1;
+        self.traffic.rcvd_rnr_naks += 1;
         if self.requester.rnr_until.is_some() && self.requester.rnr_psn == psn {
             // Nothing was sent since the last one: a copy of it, which costs no retry.
             cx.counters.drop(DropReason::RnrPending);

@@ -133,6 +133,7 @@ impl QueuePair {
         let Some(head) = run.head() else { return };
         cx.counters.sent_pkts += u64::from(run.packets);
         cx.counters.sent_bytes += run.wire_bytes();
+        self.traffic.sent_bytes += run.wire_bytes();
         match (run.origin, self.requester.middle) {
             (Origin::Read { .. }, _) => self.pass_response_run(run.packets),
             (Origin::Request { .. }, Some(middle)) => {
@@ -168,6 +169,7 @@ impl QueuePair {
         if taken {
             cx.counters.rcvd_pkts += u64::from(run.packets);
             cx.counters.rcvd_bytes += run.wire_bytes();
+            self.traffic.rcvd_bytes += run.wire_bytes();
             self.note_congestion(now, arrival);
             self.settle(now, cx);
         }

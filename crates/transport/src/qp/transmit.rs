@@ -67,6 +67,7 @@ impl QueuePair {
         if out.len() < limits::MAX_PACKET {
             return None;
         }
+        let retransmitted = cx.counters.retransmitted_pkts;
         let answers = respond && self.responder.wants_transmit();
         let mut sent = if answers { self.poll_response(now, out, cx) } else { None };
         if sent.is_none() && self.awake {
@@ -77,6 +78,8 @@ impl QueuePair {
         if let Some(transmit) = &sent {
             cx.counters.sent_pkts += 1;
             cx.counters.sent_bytes += transmit.len as u64;
+            self.traffic.sent_bytes += transmit.len as u64;
+            self.traffic.retransmitted_pkts += cx.counters.retransmitted_pkts - retransmitted;
         }
         sent
     }

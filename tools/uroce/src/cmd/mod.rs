@@ -17,6 +17,7 @@ pub mod run;
 pub mod stat;
 mod survey;
 pub mod view;
+pub mod top;
 
 use crate::cli::{Command, Global};
 use crate::failure::Failure;
@@ -42,6 +43,7 @@ pub fn run(command: Command, global: &Global) -> Result<(), Failure> {
         Command::Analyze(args) => analyze::run(&args, global),
         Command::Ladder(args) => ladder::run(&args, global),
         Command::View(args) => view::run(&args, global),
+        Command::Top(args) => top::run(&args, global),
         Command::Completions(args) => completions::run(&args, global),
     }
 }

@@ -42,6 +42,11 @@ impl Survey {
         Ok(survey)
     }
 
+    /// How many devices did not tell what they have.
+    pub fn silent(&self) -> usize {
+        self.silent.len()
+    }
+
     /// One line for each object of a sort; of its values those that `wanted` takes.
     pub fn print_lines(&self, kind: ResourceKind, wanted: impl Fn(&str) -> bool) {
         for (report, resource) in self.of_kind(kind) {

@@ -8,18 +8,28 @@ use std::io::{self, Write};
 
 use crate::failure::Failure;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Why results did not reach stdout.
 static LOST: OnceLock<io::Error> = OnceLock::new();
+/// The reader of stdout went away.
+static READER_GONE: AtomicBool = AtomicBool::new(false);
 
 /// Writes to stdout. A reader that went away (`| head`) is no error; any other is told at the end, by [`lost`].
 pub fn out(text: &str) {
     let mut stdout = io::stdout().lock();
-    if let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())
-        && error.kind() != io::ErrorKind::BrokenPipe
-    {
-        let _ = LOST.set(error);
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            READER_GONE.store(true, Ordering::Relaxed);
+        }
+        Err(error) => _ = LOST.set(error),
+        Ok(()) => {}
     }
+}
+
+/// Nobody reads stdout any more: what prints on and on may end.
+pub fn is_reader_gone() -> bool {
+    READER_GONE.load(Ordering::Relaxed)
 }
 
 /// Tells whether all results were written.

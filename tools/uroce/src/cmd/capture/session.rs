@@ -28,7 +28,7 @@ enum Sink {
     /// All to one file.
     File(CaptureFile),
     /// Those around a fault to a file for each.
-    Faults(FaultFiles, Watch),
+    Faults(FaultFiles, Box<Watch>),
 }
 
 /// What came of a capture.
@@ -76,7 +76,8 @@ impl Session {
                 Sink::File(CaptureFile::create(name, live.interfaces())?)
             }
             Some(name) => {
-                Sink::Faults(FaultFiles::new(name, args), Watch::new(&args.trigger, port))
+                let watch = Box::new(Watch::new(&args.trigger, port));
+                Sink::Faults(FaultFiles::new(name, args), watch)
             }
         };
         let shown = args.write.is_none() || args.print;

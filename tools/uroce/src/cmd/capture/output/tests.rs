@@ -46,7 +46,7 @@ fn a_file_has_what_was_before_the_fault_and_after_it() {
     feed.packet(15, 2, true);
     feed.packet(16, 1, false);
     feed.packet(17, 1, false);
-    assert!(!feed.files.open.is_some());
+    assert!(feed.files.open.is_none());
     assert_eq!(frames_of(&folder.file("f-1.pcapng")), [5, 12, 13, 14, 15, 16].map(|s| vec![s]));
     feed.packet(18, 2, true);
     feed.files.close().expect("written");
