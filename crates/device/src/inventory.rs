@@ -11,7 +11,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use uroce_cm::{CommId, ServiceId, State};
 use uroce_memory::{MrInfo, PdId};
-use uroce_transport::{CqId, FlushReason, QpAttr, QpInit, QpState, QpTraffic, QpType, SrqAttr, SrqId, XrcSrq};
+use uroce_transport::{
+    CqId, FlushReason, QpAttr, QpInit, QpState, QpTraffic, QpType, SrqAttr, SrqId, XrcSrq,
+};
 use uroce_wire::Qpn;
 
 /// Names of the migration states, by number (`ibv_mig_state`).

@@ -16,8 +16,8 @@ pub mod rping;
 pub mod run;
 pub mod stat;
 mod survey;
-pub mod view;
 pub mod top;
+pub mod view;
 
 use crate::cli::{Command, Global};
 use crate::failure::Failure;
