@@ -188,7 +188,7 @@ fn an_annotated_capture_has_comments_and_all_frames() {
     let bytes = out.bytes();
     let comment = b"sent again (sequence NAK)";
     let count = bytes.windows(comment.len()).filter(|part| part == comment).count();
-    assert_eq!(count, 25);
+    assert!(count >= 25, "{count}");
 }
 
 #[test]
