@@ -43,6 +43,15 @@ pub fn interface_of(local: IpAddr) -> io::Result<Interface> {
     if index == 0 {
         return Err(Errno::ADDRNOTAVAIL.into());
     }
+    interface(index)
+}
+
+/// The interface with that index.
+///
+/// # Errors
+///
+/// ENODEV when there is none; else netlink is not to be had.
+pub(crate) fn interface(index: u32) -> io::Result<Interface> {
     Ok(netlink::Netlink::open()?.interface(index)?)
 }
 

@@ -9,7 +9,8 @@
 //! - [`SlotDatapath`]: a share of either, for one of several processes on an address;
 //! - [`LaneDatapath`]: a share of what one process has for itself, for one of its engines;
 //! - [`LoopbackFabric`]: a switch inside the process, for two devices in one program and for tests;
-//! - [`LossyDatapath`]: drops some of what another datapath received;
+//! - [`FaultDatapath`]: loses, delays, doubles, alters and answers packets of another datapath by rules;
+//! - [`FramePort`]: no datapath, but all frames of one interface;
 //! - [`PcapTap`]: records what passes through another datapath, for Wireshark.
 //!
 //! All buffers exist after set-up; no call for a packet allocates, but for the recording of a tap.
@@ -20,11 +21,12 @@ mod burst;
 mod caps;
 pub mod capture;
 pub mod ethernet;
+mod fault;
+mod frame_port;
 mod group;
 mod kept;
 mod lane;
 mod loopback;
-mod lossy;
 mod middleware;
 mod packet;
 mod pcap;
@@ -48,12 +50,13 @@ use uroce_wire::Slot;
 pub use af_packet::{PacketConfig, PacketDatapath, PacketError};
 pub use burst::{Burst, Cursor, PACKET_ROOM, Train, TrainLimit};
 pub use caps::{Caps, DatapathStats, IcrcCaps, IcrcRx, IcrcTx, Refusals};
+pub use fault::{FaultCounters, FaultDatapath, RuleCount};
+pub use frame_port::{FramePort, FramePortError, FrameReceiver, FrameSender, Offload, PortFrame};
 pub use kept::Kept;
 pub use lane::LaneDatapath;
 pub use loopback::{
     AttachError, Handover, Handovers, LoopbackDatapath, LoopbackFabric, Neighbour, Visit,
 };
-pub use lossy::LossyDatapath;
 pub use middleware::Middleware;
 pub use packet::{Fate, IpId, RxPacket};
 pub use pcap::{
@@ -111,8 +114,8 @@ pub trait Datapath: Send {
     /// way loses trains. Without effect where every packet travels alone.
     fn tx_part(&mut self) {}
 
-    /// What a capture shall say about the packet that is committed next.
-    fn tx_comment(&mut self, comment: &'static str) {
+    /// What a capture shall say about the packet that is committed next; several calls are several comments.
+    fn tx_comment(&mut self, comment: &str) {
         let _ = comment;
     }
 
@@ -140,6 +143,12 @@ pub trait Datapath: Send {
 
     /// The caller waits no more: what [`arm`](Self::arm) prepared may be taken back.
     fn disarm(&mut self) {}
+
+    /// When [`recv`](Self::recv) is to be called although nothing arrives, in nanoseconds of CLOCK_MONOTONIC;
+    /// `None`: nothing waits for a time. It may have come already.
+    fn poll_timeout(&self) -> Option<u64> {
+        None
+    }
 
     /// A descriptor of its own for poll(2): readable (POLLIN) when [`recv`](Self::recv) has
     /// something and [`arm`](Self::arm) was called before.

@@ -24,8 +24,18 @@ pub trait Middleware: Send {
     /// The datapath inside.
     fn inner_mut(&mut self) -> &mut Self::Inner;
 
+    /// See [`Datapath::caps`].
+    fn caps(&self) -> &Caps {
+        self.inner().caps()
+    }
+
+    /// See [`Datapath::tx_space`].
+    fn tx_space(&mut self) -> Option<&mut [u8]> {
+        self.inner_mut().tx_space()
+    }
+
     /// See [`Datapath::tx_comment`].
-    fn tx_comment(&mut self, comment: &'static str) {
+    fn tx_comment(&mut self, comment: &str) {
         self.inner_mut().tx_comment(comment);
     }
 
@@ -55,6 +65,11 @@ pub trait Middleware: Send {
     /// See [`Datapath::arm`].
     fn arm(&mut self) -> bool {
         self.inner_mut().arm()
+    }
+
+    /// See [`Datapath::poll_timeout`].
+    fn poll_timeout(&self) -> Option<u64> {
+        self.inner().poll_timeout()
     }
 
     /// See [`Datapath::waiter`].
@@ -116,7 +131,7 @@ pub trait Middleware: Send {
 
 impl<M: Middleware> Datapath for M {
     fn caps(&self) -> &Caps {
-        self.inner().caps()
+        Middleware::caps(self)
     }
     fn local(&self) -> SocketAddr {
         self.inner().local()
@@ -125,12 +140,12 @@ impl<M: Middleware> Datapath for M {
         self.inner_mut().source_port(wanted)
     }
     fn tx_space(&mut self) -> Option<&mut [u8]> {
-        self.inner_mut().tx_space()
+        Middleware::tx_space(self)
     }
     fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8])) {
         Middleware::tx_commit(self, route, len, seal);
     }
-    fn tx_comment(&mut self, comment: &'static str) {
+    fn tx_comment(&mut self, comment: &str) {
         Middleware::tx_comment(self, comment);
     }
     fn tx_part(&mut self) {
@@ -147,6 +162,9 @@ impl<M: Middleware> Datapath for M {
     }
     fn disarm(&mut self) {
         self.inner_mut().disarm();
+    }
+    fn poll_timeout(&self) -> Option<u64> {
+        Middleware::poll_timeout(self)
     }
     fn waiter(&self) -> io::Result<OwnedFd> {
         Middleware::waiter(self)

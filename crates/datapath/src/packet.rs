@@ -1,6 +1,6 @@
 //! A received packet as the datapath hands it over.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::net::SocketAddr;
 
 use uroce_wire::DropReason;
@@ -31,15 +31,20 @@ impl IpId {
 }
 
 /// What became of a received packet, for a capture.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub enum Fate {
     /// It was taken, as far as anybody says.
     #[default]
     Taken,
     /// It had no effect but perhaps an answer.
     Dropped(DropReason),
-    /// It never reached the device: a [`LossyDatapath`](crate::LossyDatapath) dropped it.
-    DroppedOnPurpose,
+    /// A fault that was asked for kept it from the device, or let it go on later, altered or more than once.
+    Faulted {
+        /// What was done to it, and by which rule.
+        what: Box<str>,
+        /// Why what reached the device in its place at once had no effect, if it had none.
+        drop: Option<DropReason>,
+    },
 }
 
 /// One received UDP datagram with the header fields that RoCEv2 needs.
@@ -59,7 +64,7 @@ pub struct RxPacket<'a> {
     /// it again. A [`Middleware`](crate::Middleware) that changes the payload clears it.
     pub icrc_checked: bool,
     /// Somebody records the packet and wants to know what becomes of it.
-    pub fate: Option<&'a Cell<Fate>>,
+    pub fate: Option<&'a RefCell<Fate>>,
     /// The UDP payload: BTH to ICRC.
     pub payload: &'a [u8],
 }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use uroce_datapath::{
-    Datapath, Direction, Fate, IpId, LoopbackFabric, LossyDatapath, PcapError, PcapFile,
-    PcapReplay, PcapTap, PcapWriter, ReplayedFrame, Route, RxPacket,
+    Datapath, Direction, Fate, FaultCounters, FaultDatapath, IpId, LoopbackFabric, PcapError,
+    PcapFile, PcapReplay, PcapTap, PcapWriter, ReplayedFrame, Route, RxPacket,
 };
 use uroce_wire::DropReason;
 
@@ -212,7 +212,8 @@ fn comments_tell_what_became_of_a_packet() {
     let scratch = Scratch::new("comments");
     let file = PcapFile::create(&scratch.0).expect("create");
     let [mut a, b] = pair(["10.0.0.1:4791", "10.0.0.2:4791"], &file);
-    let mut b = LossyDatapath::new(b, 1.0, 7);
+    let plan: uroce_fault::Plan = "none: rx -> drop".parse().expect("a rule");
+    let mut b = FaultDatapath::new(b, &plan, 7, FaultCounters::new(&plan).into());
     a.tx_comment("retransmission: sequence NAK");
     for _ in 0..2 {
         let route = Route { src: a.local(), dst: b.local(), hop_limit: 64, traffic_class: 0 };
@@ -223,8 +224,8 @@ fn comments_tell_what_became_of_a_packet() {
     b.recv(64, &mut |_| panic!("all are dropped")).expect("recv");
     file.flush().expect("written");
     let comments: Vec<_> = frames_in(&scratch.0).into_iter().map(|frame| frame.comments).collect();
-    let expected: [&[&str]; 4] =
-        [&["retransmission: sequence NAK"], &[], &["dropped by --drop"], &["dropped by --drop"]];
+    const DROPPED: &str = "fault: dropped by rule \"none\"";
+    let expected: [&[&str]; 4] = [&["retransmission: sequence NAK"], &[], &[DROPPED], &[DROPPED]];
     assert_eq!(comments, expected);
 }
 
@@ -238,7 +239,7 @@ fn two_captures_of_one_name_are_two_files() {
     let name = second.path().to_str().expect("text");
     assert!(name.ends_with(&format!("taken.{}.pcapng", std::process::id())), "{name}");
     for (file, name) in [(&first, "first"), (&second, "second")] {
-        file.interface(name).expect("interface").frame(Direction::Inbound, &[0; 60]);
+        file.interface(name).expect("interface").frame(Direction::Inbound, &[0; 60], &[]);
         file.flush().expect("written");
         let mut replay = PcapReplay::open(file.path()).expect("a capture");
         assert_eq!(replay.by_ref().flatten().count(), 1);

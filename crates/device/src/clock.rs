@@ -20,6 +20,11 @@ impl Clock {
         Instant::from_nanos(monotonic().saturating_sub(self.origin))
     }
 
+    /// A time of CLOCK_MONOTONIC, in nanoseconds, on this clock. What lies before its start is 0.
+    pub(crate) fn of_monotonic(&self, ns: u64) -> u64 {
+        ns.saturating_sub(self.origin)
+    }
+
     /// A time of this clock on CLOCK_MONOTONIC, in nanoseconds.
     pub(crate) fn monotonic_ns(&self, at: u64) -> u64 {
         self.origin.saturating_add(at)

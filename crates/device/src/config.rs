@@ -1,6 +1,7 @@
 //! What a device is opened with.
 
 use crate::datapath_choice::DatapathChoice;
+use crate::faults::Faults;
 use crate::limits::DeviceLimits;
 use std::net::IpAddr;
 use std::num::NonZeroU8;
@@ -21,8 +22,8 @@ pub struct DeviceConfig {
     pub port: u16,
     /// How packets travel.
     pub datapath: DatapathChoice,
-    /// The share of received packets that is dropped at random, to see what loss does: 0 to 1.
-    pub drop_received: f64,
+    /// Faults to make, in what is sent and in what arrives. They need packets with an ICRC.
+    pub faults: Option<Faults>,
     /// Records every packet, both ways.
     pub pcap: Option<PcapFile>,
     /// A thread that answers peers while the application does something else. Without it the
@@ -52,7 +53,7 @@ impl DeviceConfig {
             address,
             port: ROCE_PORT,
             datapath: DatapathChoice::Auto,
-            drop_received: 0.0,
+            faults: None,
             pcap: None,
             progress_thread: true,
             report: true,

@@ -35,7 +35,7 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 use uroce_cm::PortCounters;
-use uroce_datapath::{Caps, fork};
+use uroce_datapath::{Caps, FaultCounters, fork};
 use uroce_transport::AsyncEvent;
 use uroce_wire::{DropReason, Gid, Mtu};
 
@@ -59,6 +59,8 @@ struct Inner {
     /// All of them, where there are several.
     several: Option<Arc<Engines>>,
     about: Resource,
+    /// What the rules of its faults have done.
+    faults: Option<Arc<FaultCounters>>,
     interface: Interface,
     active_mtu: Mtu,
     guid: u64,
@@ -95,6 +97,11 @@ impl Device {
     /// Name of the device: `uroce0`, ...
     pub fn name(&self) -> &str {
         &self.0.interface.name
+    }
+
+    /// What the rules of its faults have done so far, if it has any. Lives on when the device is closed.
+    pub fn fault_counters(&self) -> Option<Arc<FaultCounters>> {
+        self.0.faults.clone()
     }
 
     /// The network interface that has the device's address.
@@ -172,7 +179,7 @@ impl Device {
     /// All objects of the device: itself and its counters, then queue pairs, completion queues, ... as
     /// other processes see them with [`device_reports`](crate::device_reports).
     pub fn resources(&self) -> Vec<Resource> {
-        inventory::list(self.engines(), &self.0.about)
+        inventory::list(self.engines(), &self.0.about, self.0.faults.as_deref())
     }
 
     /// What the [`timestamp`](uroce_transport::Wc::timestamp) of a completion is on the system's clock

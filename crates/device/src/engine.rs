@@ -154,7 +154,9 @@ impl Engine {
     /// The engine needs a turn no later than this, packets aside.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         let held = self.nic.tables.cqs.poll_timeout().map(Instant::as_nanos);
-        let timers = [self.nic.timers.next_deadline(), self.nic.gsi.next_deadline(), held];
+        let datapath = self.datapath.poll_timeout().map(|at| self.clock.of_monotonic(at));
+        let timers =
+            [self.nic.timers.next_deadline(), self.nic.gsi.next_deadline(), held, datapath];
         let timers = timers.into_iter().flatten().min();
         match self.retry_at {
             Some(retry) => Some(timers.map_or(retry, |timer| timer.min(retry))),

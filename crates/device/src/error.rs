@@ -63,6 +63,11 @@ pub enum OpenError {
         /// Its MTU.
         mtu: usize,
     },
+    /// Faults on a switch in the process whose packets carry no ICRC: damage would not be noticed.
+    #[error(
+        "faults need packets with an ICRC: make the switch in the process with `LoopbackFabric::new()`"
+    )]
+    FaultsWithoutIcrc,
     /// The UDP sockets could not be opened.
     #[error(transparent)]
     Bind(#[from] BindError),
@@ -115,7 +120,9 @@ impl OpenError {
             OpenError::NotUnicast(_) => raw(Errno::INVAL),
             OpenError::NotLocal(_) => raw(Errno::ADDRNOTAVAIL),
             OpenError::LinkTooSmall { .. } => raw(Errno::MSGSIZE),
-            OpenError::TooManyEngines(_) | OpenError::EnginesWithoutPort => raw(Errno::INVAL),
+            OpenError::TooManyEngines(_)
+            | OpenError::EnginesWithoutPort
+            | OpenError::FaultsWithoutIcrc => raw(Errno::INVAL),
             OpenError::OneEngineOnly(_) => raw(Errno::OPNOTSUPP),
             OpenError::Bind(_) | OpenError::Attach(_) => raw(Errno::ADDRINUSE),
             OpenError::Packet(PacketError::NotPermitted) => raw(Errno::PERM),

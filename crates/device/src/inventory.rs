@@ -10,6 +10,7 @@ use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::Arc;
 use uroce_cm::{CommId, ServiceId, State};
+use uroce_datapath::FaultCounters;
 use uroce_memory::{MrInfo, PdId};
 use uroce_transport::{
     CqId, FlushReason, QpAttr, QpInit, QpState, QpTraffic, QpType, SrqAttr, SrqId, XrcSrq,
@@ -63,11 +64,15 @@ struct Inventory {
 }
 
 /// Everything that the device `about` has in its engines, itself and its counters first.
-pub(crate) fn list(engines: &[Arc<Shared>], about: &Resource) -> Vec<Resource> {
+pub(crate) fn list(
+    engines: &[Arc<Shared>],
+    about: &Resource,
+    faults: Option<&FaultCounters>,
+) -> Vec<Resource> {
     let parts = engines.iter().map(|shared| Inventory::take(&shared.lock()));
     let mut all = parts.reduce(Inventory::with).expect("a device has an engine");
     all.sort();
-    let mut list = vec![about.clone(), counters_line(&all.counters)];
+    let mut list = vec![about.clone(), counters_line(&all.counters, faults)];
     list.extend(all.qps.iter().map(qp_line));
     let users = count(all.qps.iter().flat_map(|Qp { init, .. }| [init.send_cq, init.recv_cq]));
     list.extend(all.cqs.iter().map(|cq| cq_line(cq, users.get(&cq.id).copied().unwrap_or(0))));
@@ -153,9 +158,15 @@ fn count<T: Eq + Hash>(used: impl Iterator<Item = T>) -> HashMap<T, usize> {
     users
 }
 
-fn counters_line(counters: &[(&'static str, u64)]) -> Resource {
+/// The counters of a device, and two for each rule of its faults.
+fn counters_line(counters: &[(&'static str, u64)], faults: Option<&FaultCounters>) -> Resource {
     let line = Resource::new(ResourceKind::Counters);
-    counters.iter().fold(line, |line, (name, value)| line.with(name, value))
+    let line = counters.iter().fold(line, |line, (name, value)| line.with(*name, value));
+    let rules = faults.map(FaultCounters::rules).unwrap_or_default();
+    rules.iter().fold(line, |line, rule| {
+        line.with(format!("fault_{}_matched", rule.name), rule.matched)
+            .with(format!("fault_{}_applied", rule.name), rule.applied)
+    })
 }
 
 fn qp_line(Qp { init, attr, waiting, traffic, error }: &Qp) -> Resource {

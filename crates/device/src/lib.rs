@@ -39,6 +39,7 @@ mod error;
 mod event_channel;
 mod event_list;
 mod eventfd;
+mod faults;
 mod gid;
 mod gsi;
 mod gsi_addressee;
@@ -69,6 +70,7 @@ pub use error::{
     ConnectionError, CreateError, DestroyError, McastError, ModifyError, NoSuchObject, OpenError,
 };
 pub use event_channel::{EventChannel, EventOwner, OwnedEvent};
+pub use faults::{FaultError, Faults};
 pub use interface::{Interface, interface_of, interfaces};
 pub use limits::DeviceLimits;
 pub use port::{DeviceAttr, PortAttr, PortState};
@@ -79,6 +81,8 @@ pub use resource::{BadResource, Resource, ResourceKind};
 pub use uroce_cm as cm;
 /// The datapath's types, as they appear in this crate's signatures.
 pub use uroce_datapath as datapath;
+/// The types of fault rules, as they appear in this crate's signatures.
+pub use uroce_fault as fault;
 /// The memory crate's types, as they appear in this crate's signatures.
 pub use uroce_memory as memory;
 /// The transport's types, as they appear in this crate's signatures.

@@ -26,7 +26,7 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::Arc;
 use std::time::Duration;
 use uroce_datapath::fork::keep_from_children;
-use uroce_datapath::{Thread, process};
+use uroce_datapath::{FaultCounters, Thread, process};
 use uroce_transport::AsyncEvent;
 
 /// First part of every name; counts up when processes of two versions would not understand each other.
@@ -44,10 +44,11 @@ pub(crate) struct Reporter {
 }
 
 impl Reporter {
-    /// Listens, and answers with what the device `about` has in its engines.
+    /// Listens, and answers with what the device `about` has in its engines, and what its faults were.
     pub(crate) fn start(
         engines: Vec<Arc<Shared>>,
         about: Resource,
+        faults: Option<Arc<FaultCounters>>,
         mut watch: Option<PortWatch>,
     ) -> io::Result<Reporter> {
         let listener = Arc::new(listen()?);
@@ -56,7 +57,7 @@ impl Reporter {
         let serve = move || {
             loop {
                 watch_until_asked(&answers, &mut watch, &engines[0]);
-                if !answer_next(&answers, &engines, &about) {
+                if !answer_next(&answers, || inventory::list(&engines, &about, faults.as_deref())) {
                     break;
                 }
             }
@@ -135,10 +136,10 @@ fn tell(shared: &Shared, event: AsyncEvent) {
 }
 
 /// False: the thread has to end.
-fn answer_next(listener: &UnixListener, engines: &[Arc<Shared>], about: &Resource) -> bool {
+fn answer_next(listener: &UnixListener, list: impl Fn() -> Vec<Resource>) -> bool {
     match listener.accept() {
         Ok((stream, _)) => {
-            if let Err(error) = answer(stream, engines, about) {
+            if let Err(error) = answer(stream, list) {
                 tracing::debug!(%error, "a process that asked what there is got no answer");
             }
         }
@@ -153,14 +154,14 @@ fn answer_next(listener: &UnixListener, engines: &[Arc<Shared>], about: &Resourc
     true
 }
 
-fn answer(mut stream: UnixStream, engines: &[Arc<Shared>], about: &Resource) -> io::Result<()> {
+fn answer(mut stream: UnixStream, list: impl Fn() -> Vec<Resource>) -> io::Result<()> {
     let user = process::peer(&stream)?.user;
     if user != 0 && user != geteuid().as_raw() {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut text = String::new();
-    for resource in inventory::list(engines, about) {
+    for resource in list() {
         let _ = writeln!(text, "{resource}");
     }
     stream.write_all(text.as_bytes())

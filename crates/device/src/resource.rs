@@ -79,10 +79,14 @@ impl Resource {
     }
 
     /// One more value. White space in it would end it, so it is replaced.
-    pub(crate) fn with(mut self, name: &'static str, value: impl fmt::Display) -> Self {
+    pub(crate) fn with(
+        mut self,
+        name: impl Into<Cow<'static, str>>,
+        value: impl fmt::Display,
+    ) -> Self {
         let value = value.to_string();
         let value = if value.is_empty() { "-".to_owned() } else { harmless(&value) };
-        self.values.push((Cow::Borrowed(name), value));
+        self.values.push((name.into(), value));
         self
     }
 

@@ -12,7 +12,7 @@ use uroce_device::datapath::{Direction, LoopbackFabric, PcapFile, PcapReplay, Re
 use uroce_device::memory::Rkey;
 use uroce_device::transport::{SendOp, WcStatus};
 use uroce_device::wire::Packet;
-use uroce_device::{DatapathChoice, DeviceConfig};
+use uroce_device::{DatapathChoice, DeviceConfig, Faults};
 
 const PORT: u16 = 24_797;
 
@@ -37,13 +37,21 @@ impl Drop for Scratch {
     }
 }
 
-fn pair_on(choice: &DatapathChoice, hosts: [u8; 2], file: &PcapFile, drop: f64) -> [Node; 2] {
+fn pair_on(
+    choice: &DatapathChoice,
+    hosts: [u8; 2],
+    file: &PcapFile,
+    rules: Option<&str>,
+) -> [Node; 2] {
     hosts.map(|last| {
         Node::open(DeviceConfig {
             port: PORT,
             datapath: choice.clone(),
             pcap: Some(file.clone()),
-            drop_received: drop,
+            faults: rules.map(|rules| {
+                let plan = rules.parse().expect("rules");
+                Faults::new(plan, Some(last.into())).expect("a seed is given")
+            }),
             progress_thread: false,
             seed: Some([last; 32]),
             ..DeviceConfig::new([127, 0, 0, last].into())
@@ -86,7 +94,7 @@ fn icrc_is_right(frame: &[u8]) -> bool {
 fn assert_all_right(choice: &DatapathChoice, hosts: [u8; 2]) {
     let scratch = Scratch::new(choice.name());
     let file = PcapFile::create(&scratch.0).expect("writable");
-    let [a, b] = pair_on(choice, hosts, &file, 0.0);
+    let [a, b] = pair_on(choice, hosts, &file, None);
     exchange(&a, &b);
     file.flush().expect("written");
     let frames = frames_in(&scratch.0);
@@ -123,7 +131,7 @@ fn every_icrc_in_a_capture_of_the_switch_is_right() {
 fn a_capture_explains_drops_and_retransmissions() {
     let scratch = Scratch::new("loss");
     let file = PcapFile::create(&scratch.0).expect("writable");
-    let [a, b] = pair_on(&DatapathChoice::Udp, [67, 68], &file, 0.1);
+    let [a, b] = pair_on(&DatapathChoice::Udp, [67, 68], &file, Some("rx drop 10%"));
     exchange(&a, &b);
     let retransmitted = a.counter("retransmitted_pkts") + b.counter("retransmitted_pkts");
     let sent = a.counter("sent_pkts") + b.counter("sent_pkts");
@@ -133,7 +141,7 @@ fn a_capture_explains_drops_and_retransmissions() {
         let says = |frame: &&ReplayedFrame| frame.comments.iter().any(|c| c.starts_with(text));
         frames.iter().filter(says).count() as u64
     };
-    assert!(said("dropped by --drop") > 0 && said("drop reason ") > 0);
+    assert!(said("fault: dropped by rule 1") > 0 && said("drop reason ") > 0);
     assert_eq!(said("retransmission: "), retransmitted);
     let (sent_frames, received): (Vec<_>, Vec<_>) =
         frames.iter().partition(|frame| frame.direction == Some(Direction::Outbound));
@@ -162,7 +170,7 @@ fn a_process_ends_as_it_is_told() {
     };
     let file = PcapFile::create(Path::new(&file)).expect("writable");
     let choice = DatapathChoice::Loopback(LoopbackFabric::new());
-    let [a, b] = pair_on(&choice, [71, 72], &file, 0.0);
+    let [a, b] = pair_on(&choice, [71, 72], &file, None);
     exchange(&a, &b);
     match end.to_str() {
         Some("exit") => std::process::exit(0),
@@ -224,4 +232,42 @@ fn the_file_of_a_killed_process_ends_at_a_block() {
     child.kill().expect("it lives");
     child.wait().expect("it ends");
     assert!(frames_in(&scratch.0).len() > 100);
+}
+
+/// A request that is lost once is answered in place of the peer, is sent again, and all of it is told.
+#[test]
+fn a_capture_shows_what_each_rule_did_to_which_packet() {
+    let scratch = Scratch::new("rules");
+    let file = PcapFile::create(&scratch.0).expect("writable");
+    let rules =
+        "lost: tx op=send part=first -> drop skip=1 count=1; late: rx op=ack -> delay=1ms count=1";
+    let choice = DatapathChoice::Loopback(LoopbackFabric::new());
+    let [a, b] = pair_on(&choice, [73, 74], &file, Some(rules));
+    let (qa, qb) = rc_pair(&a, &b);
+    let (from, to) = (a.buffer(20_000), b.buffer(20_000));
+    for id in 0..3 {
+        b.recv(qb, id, &[to.sge(0, 20_000)]);
+        a.send(qa, id, SendOp::Send, &[from.sge(0, 20_000)]);
+        assert_ok(&collect(&[(&a, 1), (&b, 1)]).concat());
+    }
+    let counters = a.device.fault_counters().expect("it has faults").rules();
+    let applied: Vec<_> = counters.iter().map(|rule| (rule.name.as_str(), rule.applied)).collect();
+    assert_eq!(applied, [("lost", 1), ("late", 1)]);
+    let shown = a
+        .device
+        .resources()
+        .into_iter()
+        .find_map(|line| line.get("fault_lost_applied").map(str::to_owned));
+    assert_eq!(shown.as_deref(), Some("1"), "`uroce stat` tells it");
+    file.flush().expect("written");
+    let frames = frames_in(&scratch.0);
+    let with = |text: &str| {
+        let says = |frame: &&ReplayedFrame| frame.comments.iter().any(|c| c.contains(text));
+        frames.iter().filter(says).cloned().collect::<Vec<_>>()
+    };
+    let (lost, late) = (with("dropped by rule \"lost\""), with("delayed by 1ms by rule \"late\""));
+    assert_eq!((lost.len(), late.len()), (1, 1));
+    assert_eq!(lost[0].direction, Some(Direction::Outbound));
+    assert_eq!(late[0].direction, Some(Direction::Inbound));
+    assert!(!with("retransmission: ").is_empty() && icrc_is_right(&lost[0].data));
 }

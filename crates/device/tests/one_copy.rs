@@ -4,10 +4,10 @@ mod common;
 
 use common::{Buffer, Node, assert_ok, collect, ip, keep_busy, pattern, rc_pair};
 use std::time::Duration;
-use uroce_device::DeviceConfig;
 use uroce_device::datapath::LoopbackFabric;
 use uroce_device::transport::SendOp;
 use uroce_device::wire::Qpn;
+use uroce_device::{DeviceConfig, Faults};
 
 const LENGTH: usize = 1_000_003;
 
@@ -106,16 +106,28 @@ fn most_of_a_long_send_goes_past_the_datapath_and_completes_once() {
 /// Nothing may go past what looks at bytes: an ICRC, or something around the datapath of either end.
 #[test]
 fn nothing_goes_past_who_wants_to_see_the_bytes() {
-    let around = |fabric: &LoopbackFabric, last, drop_received| {
-        Node::open(DeviceConfig { drop_received, ..DeviceConfig::loopback(ip(last), fabric) })
+    let around = |fabric: &LoopbackFabric, last, rules: &str| {
+        let plan = rules.parse().expect("rules");
+        let faults = Some(Faults::new(plan, Some(7)).expect("a seed is given"));
+        Node::open(DeviceConfig { faults, ..DeviceConfig::loopback(ip(last), fabric) })
     };
-    for (sealed, drops) in [(true, [0.0; 2]), (false, [0.001, 0.0]), (false, [0.0, 0.001])] {
-        let fabric = if sealed { LoopbackFabric::new() } else { LoopbackFabric::without_icrc() };
-        let ends = ends(around(&fabric, 1, drops[0]), around(&fabric, 2, drops[1]));
+    for rules in [["", ""], ["rx drop 0.1%", ""], ["", "rx drop 0.1%"]] {
+        let fabric = LoopbackFabric::new();
+        let ends = ends(around(&fabric, 1, rules[0]), around(&fabric, 2, rules[1]));
         ends.write(1);
         ends.read(2);
-        assert_eq!((sent(&ends.a).1, sent(&ends.b).1), (0, 0), "{sealed} {drops:?}");
+        assert_eq!((sent(&ends.a).1, sent(&ends.b).1), (0, 0), "{rules:?}");
     }
+}
+
+/// Damage would not be noticed.
+#[test]
+fn faults_need_packets_with_an_icrc() {
+    let faults = Faults::new("rx drop 1%".parse().expect("a rule"), Some(7)).expect("a seed");
+    let fabric = LoopbackFabric::without_icrc();
+    let config = DeviceConfig { faults: Some(faults), ..DeviceConfig::loopback(ip(1), &fabric) };
+    let error = uroce_device::Device::open(config).expect_err("no ICRC");
+    assert!(error.to_string().contains("LoopbackFabric::new()"), "{error}");
 }
 
 #[test]

@@ -7,16 +7,21 @@ use crate::xrcd::{FileId, Xrcd};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError, TryLockError, Weak};
 use std::time::Duration;
-use uroce_device::{Device, DeviceConfig, Interface};
+use uroce_device::datapath::FaultCounters;
+use uroce_device::{Device, DeviceConfig, Faults, Interface};
 
 /// An open device. With the last context and object that uses it, its port is free again.
 #[derive(Debug)]
 pub(crate) struct Card {
     pub(crate) device: Device,
     address: IpAddr,
+    /// What the rules of its faults have done, told when it closes or the process ends.
+    faults: Option<(u64, Arc<FaultCounters>)>,
+    /// They were told.
+    told: AtomicBool,
     /// XRC domains by the file that the contexts of this process share them by.
     pub(crate) xrcds: Mutex<HashMap<FileId, Weak<Xrcd>>>,
 }
@@ -43,6 +48,26 @@ impl Card {
         say_goodbye_at_exit();
         open.push(Arc::downgrade(&card));
         Ok(card)
+    }
+}
+
+impl Card {
+    /// Prints what each rule has done, once.
+    fn tell_faults(&self) {
+        let Some((seed, counters)) = &self.faults else { return };
+        if self.told.swap(true, Ordering::Relaxed) || !self.device.is_here() {
+            return;
+        }
+        eprintln!("uroce: faults of {} (to repeat them: --fault-seed {seed}):", self.device.name());
+        for rule in counters.rules() {
+            eprintln!("uroce: {} matched, {} applied: {}", rule.matched, rule.applied, rule.text);
+        }
+    }
+}
+
+impl Drop for Card {
+    fn drop(&mut self) {
+        self.tell_faults();
     }
 }
 
@@ -78,6 +103,7 @@ fn say_goodbye_at_exit() {
             let Ok(open) = OPEN.try_lock() else { return };
             open.iter().filter_map(Weak::upgrade).for_each(|card| {
                 card.device.drive_unless_busy();
+                card.tell_faults();
             });
         });
     }
@@ -97,12 +123,14 @@ fn open_device(interface: &Interface) -> Result<Card, Errno> {
     config.pcap = settings::pcap();
     config.datapath = settings::datapath()?;
     config.engines = settings::engines();
-    config.drop_received = settings::drop_received();
+    config.faults = settings::faults()?;
+    let seed = config.faults.as_ref().map(Faults::seed);
     crate::log::start();
     let device = Device::open(config).map_err(|error| {
         // The program can only say that something failed; this is the one chance to tell why.
         eprintln!("uroce: cannot open {} on {address}: {error}", interface.name);
         Errno(error.errno())
     })?;
-    Ok(Card { device, address, xrcds: Mutex::default() })
+    let faults = seed.zip(device.fault_counters());
+    Ok(Card { device, address, faults, told: AtomicBool::new(false), xrcds: Mutex::default() })
 }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use uroce_device::datapath::PcapFile;
 use uroce_device::limits::MAX_ENGINES;
 use uroce_device::{
-    DatapathChoice, Interface, ROCE_PORT, UnknownDatapath, interface_of, interfaces,
+    DatapathChoice, Faults, Interface, ROCE_PORT, UnknownDatapath, interface_of, interfaces,
 };
 
 /// The devices that the program shall see: the one that UROCE_DEVICE names (by name or address), or
@@ -105,22 +105,24 @@ fn create_pcap() -> Option<PcapFile> {
     Some(file)
 }
 
-/// The share of the received packets that are dropped: UROCE_DROP is a percentage.
-pub(crate) fn drop_received() -> f64 {
-    let Some(text) = std::env::var("UROCE_DROP").ok().filter(|text| !text.is_empty()) else {
-        return 0.0;
-    };
-    share_of(&text).unwrap_or_else(|| {
-        eprintln!(
-            "uroce: UROCE_DROP is {text}, but it is a number from 0 to 100: nothing is dropped"
-        );
-        0.0
+/// The faults that UROCE_FAULT asks for, with the seed UROCE_FAULT_SEED or one that is drawn and told. A program that is
+/// to see faults does not run without them.
+pub(crate) fn faults() -> Result<Option<Faults>, Errno> {
+    let set = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
+    read_faults(set("UROCE_FAULT").as_deref(), set("UROCE_FAULT_SEED").as_deref()).map_err(|why| {
+        eprintln!("uroce: {why}");
+        INVALID
     })
 }
 
-fn share_of(percent: &str) -> Option<f64> {
-    let percent: f64 = percent.parse().ok()?;
-    (0.0..=100.0).contains(&percent).then_some(percent / 100.0)
+fn read_faults(rules: Option<&str>, seed: Option<&str>) -> Result<Option<Faults>, String> {
+    let Some(rules) = rules else { return Ok(None) };
+    let plan = Faults::read(rules).map_err(|error| format!("UROCE_FAULT: {error}"))?;
+    let number = |text: &str| {
+        text.parse().map_err(|_| format!("UROCE_FAULT_SEED is {text}, but it is a whole number"))
+    };
+    let seed = seed.map(number).transpose()?;
+    Faults::new(plan, seed).map(Some).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -136,13 +138,16 @@ mod tests {
     }
 
     #[test]
-    fn v132_what_is_dropped_is_a_percentage() {
-        assert_eq!(
-            (share_of("0"), share_of("12.5"), share_of("100")),
-            (Some(0.0), Some(0.125), Some(1.0))
-        );
-        for wrong in ["", "-1", "101", "NaN", "many"] {
-            assert_eq!(share_of(wrong), None, "{wrong}");
+    fn v132_faults_are_rules_and_a_seed() {
+        let read = |rules, seed| read_faults(rules, seed);
+        assert_eq!(read(None, Some("7")), Ok(None));
+        let faults = read(Some("rx drop 12.5%"), Some("7")).expect("good").expect("some");
+        assert_eq!((faults.plan().len(), faults.seed()), (1, 7));
+        for (rules, seed, why) in
+            [("dorp", "7", "UROCE_FAULT: "), ("drop 1%", "-1", "UROCE_FAULT_SEED is -1")]
+        {
+            let error = read(Some(rules), Some(seed)).expect_err("wrong");
+            assert!(error.starts_with(why), "{error}");
         }
     }
 }

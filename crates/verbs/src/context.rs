@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
-use uroce_device::datapath::Caps;
+use uroce_device::datapath::{Caps, FaultCounters};
 use uroce_device::transport::AsyncEvent;
 use uroce_device::wire::{DropReason, Gid};
 use uroce_device::{CreateError, Device, DeviceAttr, OpenError, PortAttr};
@@ -188,6 +188,12 @@ impl Context {
     /// The counter called `name`.
     pub fn counter(&self, name: &str) -> Option<u64> {
         self.counters().into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    /// What the rules of the device's faults have done so far, if it has any ([`ContextBuilder::fault`]). Lives on when
+    /// the device is closed.
+    pub fn fault_counters(&self) -> Option<Arc<FaultCounters>> {
+        self.device().fault_counters()
     }
 
     /// Packets dropped so far, by reason. [`DropReason::explain`] says what a reason means.

@@ -6,7 +6,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU8;
 use std::path::{Path, PathBuf};
 use uroce_device::datapath::{LoopbackFabric, PcapFile};
-use uroce_device::{DatapathChoice, Device, DeviceConfig, DeviceLimits, OpenError, ROCE_PORT};
+use uroce_device::{
+    DatapathChoice, Device, DeviceConfig, DeviceLimits, Faults, OpenError, ROCE_PORT,
+};
 
 /// How to open a device. Made by [`Context::builder`].
 #[derive(Debug, Clone)]
@@ -16,7 +18,7 @@ pub struct ContextBuilder {
     address: Option<IpAddr>,
     port: u16,
     datapath: DatapathChoice,
-    drop_received: f64,
+    faults: Option<Faults>,
     recording: Option<Recording>,
     progress_thread: bool,
     report: bool,
@@ -42,7 +44,7 @@ impl Default for ContextBuilder {
             address: None,
             port: ROCE_PORT,
             datapath: DatapathChoice::Auto,
-            drop_received: 0.0,
+            faults: None,
             recording: None,
             progress_thread: true,
             report: true,
@@ -86,10 +88,11 @@ impl ContextBuilder {
         self
     }
 
-    /// Drops this share of the received packets at random, to see what loss does: 0.01 is one of a
-    /// hundred. Default: 0.
-    pub fn drop_received(mut self, share: f64) -> Self {
-        self.drop_received = share;
+    /// Makes faults on purpose in what is sent and in what arrives: `Faults::new("rx drop 1%".parse()?, None)?`
+    /// loses one of a hundred received packets. Packets need an ICRC for that, which those of
+    /// [`LoopbackFabric::without_icrc`] have not. Default: none.
+    pub fn fault(mut self, faults: Faults) -> Self {
+        self.faults = Some(faults);
         self
     }
 
@@ -151,7 +154,7 @@ impl ContextBuilder {
             address: self.address.unwrap_or_else(first_address),
             port: self.port,
             datapath: self.datapath,
-            drop_received: self.drop_received,
+            faults: self.faults,
             pcap,
             progress_thread: self.progress_thread,
             report: self.report,

@@ -129,7 +129,10 @@ pub use xrc_domain::XrcDomain;
 pub use uroce_device::cm::{
     CmError, CommId, ConnectionRequest, IpCm, PortSpace, RejReason, ServiceId, SidrStatus, TooLong,
 };
-pub use uroce_device::datapath::{Caps, LoopbackFabric, PcapError, PcapFile};
+pub use uroce_device::datapath::{
+    Caps, FaultCounters, LoopbackFabric, PcapError, PcapFile, RuleCount,
+};
+pub use uroce_device::fault::Plan as FaultPlan;
 pub use uroce_device::transport::{
     AddressVector, AsyncEvent, Cause, CqId, FlushReason, ModifyQpError, Notify, QpAttr, QpAttrMask,
     QpCaps, QpInit, QpState, QpType, SendFlags, SrqAttr, SrqError, SrqId, WcFlags, WcOpcode,
@@ -138,8 +141,8 @@ pub use uroce_device::transport::{
 pub use uroce_device::wire::{BadGid, DropReason, GRH_AREA_LEN, Gid, Mtu, Psn, Qpn};
 pub use uroce_device::{
     CmEventKind, ConnectionError, CqEvent, CreateError, DatapathChoice, DeviceAttr, DeviceLimits,
-    McastError, ModifyError, NoSuchObject, OpenError, PortAttr, PortState, ROCE_PORT,
-    UnknownDatapath,
+    FaultError, Faults, McastError, ModifyError, NoSuchObject, OpenError, PortAttr, PortState,
+    ROCE_PORT, UnknownDatapath,
 };
 pub use uroce_memory::{
     Access, AccessError, AllocError, AllocMwError, AtomicError, DeregError, Lkey, MrId, MwId,

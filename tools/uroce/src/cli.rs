@@ -2,19 +2,20 @@
 
 use crate::cmd;
 use crate::failure::Failure;
+use crate::faults;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use std::net::IpAddr;
 use std::num::NonZeroU8;
 use std::path::PathBuf;
 use uroce_device::limits::MAX_ENGINES;
-use uroce_device::{DatapathChoice, UnknownDatapath};
+use uroce_device::{DatapathChoice, Faults, UnknownDatapath};
 
 const AFTER: &str = "\
 Exit codes: 0 all well (also after Ctrl-C, if something was measured), 1 the test failed, \
 2 wrong usage, 3 this machine lacks something, 4 the peer is missing or went away.
 Environment: UROCE_DEVICE (name or address), UROCE_DATAPATH, UROCE_ENGINES, UROCE_PCAP, \
-UROCE_LOG, NO_COLOR. Flags win. `uroce run` passes them on.";
+UROCE_FAULT, UROCE_FAULT_SEED, UROCE_LOG, NO_COLOR. Flags win. `uroce run` passes them on.";
 
 /// A software RDMA NIC (RoCEv2) in userspace: no kernel module, no root.
 #[derive(Debug, Parser)]
@@ -55,22 +56,25 @@ pub struct Global {
     /// the process id; so does a name that another process records to (docs/captures.md)
     #[arg(long, global = true, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
-    /// Drop so many percent of the received packets at random, to see what loss does
-    #[arg(long, global = true, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
-    pub drop: f64,
+    /// Make faults on purpose in what devices send and receive: lose, delay, double, damage packets by rules
+    /// ('rx drop 1%', 'tx op=write -> drop count=1'), or by those in a file (docs/faults.md); may be repeated
+    #[arg(long = "fault", global = true, value_name = "RULES|@FILE")]
+    pub fault: Vec<String>,
+    /// The seed of the faults, to repeat a run [default: drawn, and printed]
+    #[arg(long, global = true, value_name = "N")]
+    pub fault_seed: Option<u64>,
+    /// The faults of all `--fault` together; none without one
+    #[arg(skip)]
+    pub faults: Option<Faults>,
+    /// What `--fault` has replaced
+    #[arg(long, global = true, value_name = "PERCENT", hide = true)]
+    drop: Option<String>,
     /// Say what happens inside: off, error, warn, info, debug (on stderr)
     #[arg(long, global = true, value_name = "LEVEL")]
     pub log: Option<String>,
     /// Print one JSON object, also about a failure
     #[arg(long, global = true)]
     pub json: bool,
-}
-
-fn percent(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
-        _ => Err("it is a number from 0 to 100".to_owned()),
-    }
 }
 
 /// The commands.
@@ -108,6 +112,8 @@ pub enum Command {
     View(Box<cmd::view::ViewArgs>),
     /// Show what devices and queue pairs of all processes do, live
     Top(cmd::top::TopArgs),
+    /// Check rules that make faults (docs/faults.md)
+    Fault(cmd::fault::FaultArgs),
     /// Print the completion script for a shell
     Completions(cmd::completions::CompletionsArgs),
 }
@@ -122,7 +128,7 @@ impl Global {
     /// # Errors
     /// Exit 2 for a variable with a value that means nothing.
     pub fn with_environment(mut self) -> Result<Self, Failure> {
-        let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         if self.address.is_none() && self.ib_dev.is_none() {
             self.ib_dev = set("UROCE_DEVICE");
         }
@@ -138,9 +144,23 @@ impl Global {
                 ))
             })?);
         }
+        self.read_faults(set)?;
         self.pcap = self.pcap.or_else(|| set("UROCE_PCAP").map(PathBuf::from));
         self.log = self.log.or_else(|| set("UROCE_LOG"));
         Ok(self)
+    }
+
+    fn read_faults(&mut self, set: impl Fn(&str) -> Option<String>) -> Result<(), Failure> {
+        refuse_drop(self.drop.as_deref().or(set("UROCE_DROP").as_deref()))?;
+        if self.fault.is_empty() {
+            self.fault.extend(set("UROCE_FAULT"));
+        }
+        if let (None, Some(text)) = (self.fault_seed, set("UROCE_FAULT_SEED")) {
+            let bad = |_| Failure::usage(format!("UROCE_FAULT_SEED is {text}, not a whole number"));
+            self.fault_seed = Some(text.parse().map_err(bad)?);
+        }
+        self.faults = faults::read(&self.fault, self.fault_seed)?;
+        Ok(())
     }
 
     /// How many engines each device has.
@@ -170,6 +190,16 @@ impl Global {
     }
 }
 
+/// `--drop` and UROCE_DROP are rules now.
+fn refuse_drop(percent: Option<&str>) -> Result<(), Failure> {
+    match percent {
+        None => Ok(()),
+        Some(percent) => Err(Failure::usage("--drop and UROCE_DROP have become fault rules").help(
+            format!("write --fault 'rx drop {percent}%', or set UROCE_FAULT (docs/faults.md)"),
+        )),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,12 +211,24 @@ mod tests {
     }
 
     #[test]
-    fn loss_is_a_percentage() {
-        let drop = |text| {
-            Cli::try_parse_from(["uroce", "devices", "--drop", text]).map(|cli| cli.global.drop)
+    fn several_fault_rules_are_one_plan() {
+        let global = |words: &[&str]| {
+            let words = [&["uroce", "devices"], words].concat();
+            Cli::try_parse_from(words).expect("good arguments").global.with_environment()
         };
-        assert_eq!(drop("0.1").expect("good arguments"), 0.1);
-        assert!(drop("101").is_err() && drop("-1").is_err() && drop("x").is_err());
+        let two = ["--fault", "rx drop 1%", "--fault-seed", "7", "--fault", "tx -> drop count=1"];
+        let faults = global(&two).expect("good rules").faults.expect("some");
+        assert_eq!((faults.plan().len(), faults.seed()), (2, 7));
+        assert_eq!(global(&[]).expect("no rules").faults, None);
+        let typo = global(&["--fault", "rx dorp 1%"]).expect_err("a typo");
+        assert!(typo.what.contains("line 1, column 4"), "{typo:?}");
+    }
+
+    #[test]
+    fn the_flag_that_faults_have_replaced_names_them() {
+        let cli = Cli::try_parse_from(["uroce", "devices", "--drop", "12.5"]).expect("it is known");
+        let refused = cli.global.with_environment().expect_err("it is no more");
+        assert!(refused.help.is_some_and(|help| help.contains("--fault 'rx drop 12.5%'")));
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod cmd;
 mod exchange;
 mod failure;
 mod filter_args;
+mod faults;
 mod interrupt;
 mod latency;
 mod live;
@@ -39,6 +40,8 @@ fn main() -> ExitCode {
 fn run(cli: cli::Cli) -> Result<(), failure::Failure> {
     let global = cli.global.with_environment()?;
     log::start(global.log.as_deref())?;
-    cmd::run(cli.command, &global)?;
+    let done = cmd::run(cli.command, &global);
+    faults::print();
+    done?;
     report::lost()
 }

@@ -2,9 +2,10 @@
 
 use crate::cli::Global;
 use crate::failure::Failure;
+use crate::faults;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::num::NonZeroU8;
-use uroce_verbs::{Context, DatapathChoice, DeviceInfo, OpenError, PcapFile, device_list};
+use uroce_verbs::{Context, DatapathChoice, DeviceInfo, Faults, OpenError, PcapFile, device_list};
 
 /// Opens devices with the options of the command line. All devices of the process share one
 /// capture file.
@@ -14,8 +15,7 @@ pub struct Nics {
     wanted: Option<Wanted>,
     datapath: DatapathChoice,
     pcap: Option<PcapFile>,
-    /// Share of received packets to drop.
-    drop: f64,
+    faults: Option<Faults>,
     /// Engines of each device.
     engines: NonZeroU8,
 }
@@ -52,7 +52,7 @@ impl Nics {
             wanted,
             datapath,
             pcap: global.pcap.as_ref().map(create).transpose()?,
-            drop: global.drop / 100.0,
+            faults: global.faults.clone(),
             engines: global.engines(),
         })
     }
@@ -98,7 +98,6 @@ impl Nics {
             .address(address)
             .port(self.port)
             .datapath(self.datapath.clone())
-            .drop_received(self.drop)
             .engines(self.engines);
         if let Some(name) = name {
             builder = builder.name(name);
@@ -106,7 +105,14 @@ impl Nics {
         if let Some(file) = &self.pcap {
             builder = builder.pcap(file.clone());
         }
-        builder.open().map_err(|error| unopened(address, self.port, &error))
+        if let Some(faults) = &self.faults {
+            builder = builder.fault(faults.clone());
+        }
+        let context = builder.open().map_err(|error| unopened(address, self.port, &error))?;
+        if let Some(faults) = &self.faults {
+            faults::watch(faults, &context);
+        }
+        Ok(context)
     }
 }
 

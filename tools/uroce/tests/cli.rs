@@ -426,7 +426,7 @@ fn rping_of_the_largest_size_tells_programs_what_happened() {
 
 #[test]
 fn rping_through_loss_recovers() {
-    let [server, client] = rping("--drop 3", "-C 20 -V -S 4096 --drop 3");
+    let [server, client] = rping("--fault drop=2%", "-C 20 -V -S 4096 --fault drop=2%");
     assert_ok(&client);
     assert_ok(&server);
 }

@@ -160,7 +160,7 @@ fn v127_a_demonstration_that_is_interrupted_ends_with_a_summary_and_a_whole_capt
 #[test]
 fn v127_what_cannot_hold_under_loss_or_with_engines_is_skipped() {
     let lossy = run(&format!(
-        "demo --quick --drop 5 --json --a 127.0.0.73 --b 127.0.0.74 --roce-port {}",
+        "demo --quick --fault drop=1% --json --a 127.0.0.73 --b 127.0.0.74 --roce-port {}",
         free_port()
     ));
     assert_eq!(code(&lossy), 0, "{}{}", stdout(&lossy), stderr(&lossy));
@@ -264,9 +264,10 @@ fn v129_a_library_in_a_folder_with_a_space_is_loaded_by_another_name() {
     let path = stdout(&shown);
     assert!(path.ends_with("/liburoce_ibverbs.so\n") && !path.contains([' ', ':']), "{path}");
     assert!(Path::new(path.trim_end()).is_file(), "{path}");
-    let dropped = uroce("run --drop 12.5 -- printenv UROCE_DROP")
-        .env("UROCE_LIBRARIES", &folder.0)
-        .output()
-        .expect("built");
-    assert_eq!(stdout(&dropped), "12.5\n");
+    let dropped =
+        uroce("run --fault drop=12.5% --fault-seed 7 -- printenv UROCE_FAULT UROCE_FAULT_SEED")
+            .env("UROCE_LIBRARIES", &folder.0)
+            .output()
+            .expect("built");
+    assert_eq!(stdout(&dropped), "any -> drop p=0.125 also\n7\n");
 }

@@ -1,6 +1,6 @@
 //! A datapath that records what passes through another one.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::io;
 use std::path::Path;
 
@@ -21,7 +21,7 @@ pub struct PcapTap {
     inner: Box<dyn Datapath>,
     writer: PcapWriter,
     /// About the packet that is committed next.
-    comment: Option<&'static str>,
+    comments: Vec<String>,
     /// Something was recorded that must not wait.
     urgent: bool,
 }
@@ -49,7 +49,7 @@ impl PcapTap {
     ///
     /// [`PcapError::Write`] when the file cannot be written.
     pub fn with_file(inner: Box<dyn Datapath>, file: PcapFile) -> Result<Self, PcapError> {
-        let name = format!("{} {}", inner.caps().name, inner.local());
+        let name = format!("{} {}", (*inner).caps().name, inner.local());
         Self::with_name(inner, &file, &name)
     }
 
@@ -64,7 +64,13 @@ impl PcapTap {
         name: &str,
     ) -> Result<Self, PcapError> {
         let writer = file.interface(name)?;
-        Ok(Self { inner, writer, comment: None, urgent: false })
+        Ok(Self { inner, writer, comments: Vec::new(), urgent: false })
+    }
+
+    /// Records to the same interface of the file: for what does not pass through this datapath.
+    #[must_use]
+    pub fn writer(&self) -> &PcapWriter {
+        &self.writer
     }
 
     fn write_urgent(&mut self) {
@@ -86,18 +92,19 @@ impl Middleware for PcapTap {
         &mut *self.inner
     }
 
-    fn tx_comment(&mut self, comment: &'static str) {
-        self.comment = Some(comment);
+    fn tx_comment(&mut self, comment: &str) {
+        self.comments.push(comment.to_owned());
     }
 
     fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8])) {
-        let Self { inner, writer, comment, urgent } = self;
-        let comment = comment.take();
+        let Self { inner, writer, comments, urgent } = self;
         (**inner).tx_commit(route, len, &mut |id, packet| {
             seal(id, packet);
             *urgent |= ends_queue_pair(packet);
-            writer.sent(route, id, packet, comment);
+            let comments: Vec<&str> = comments.iter().map(String::as_str).collect();
+            writer.sent(route, id, packet, &comments);
         });
+        comments.clear();
     }
 
     fn flush(&mut self) -> io::Result<Flush> {
@@ -109,10 +116,10 @@ impl Middleware for PcapTap {
     fn recv(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> io::Result<usize> {
         let Self { inner, writer, urgent, .. } = self;
         let received = (**inner).recv(limit, &mut |packet| {
-            let fate = Cell::default();
+            let fate = RefCell::default();
             sink(RxPacket { fate: Some(&fate), ..packet });
             *urgent |= ends_queue_pair(packet.payload);
-            writer.received(&packet, fate.get());
+            writer.received(&packet, fate.take());
         });
         self.write_urgent();
         received

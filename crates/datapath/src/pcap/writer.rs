@@ -1,6 +1,5 @@
 //! What is recorded of a packet.
 
-use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
 use uroce_wire::{Flow, FlowIcrc, IcrcVerdict};
@@ -104,7 +103,7 @@ impl PcapWriter {
 
     /// Records a packet that is sent along `route` with IPv4 identification `id`, and what there is to say
     /// about it.
-    pub fn sent(&self, route: &Route, id: u16, payload: &[u8], comment: Option<&str>) {
+    pub fn sent(&self, route: &Route, id: u16, payload: &[u8], comments: &[&str]) {
         let headers = Headers {
             src: route.src,
             dst: route.dst,
@@ -113,7 +112,6 @@ impl PcapWriter {
             id,
         };
         let at = self.at(Direction::Outbound);
-        let comments = comment.as_slice();
         self.file.shared().record(|recorder| recorder.packet(&at, &headers, payload, comments));
     }
 
@@ -130,24 +128,26 @@ impl PcapWriter {
                 hop_limit: packet.hop_limit,
                 id: id.unwrap_or(0),
             };
-            let dropped = match fate {
-                Fate::Taken => None,
-                Fate::Dropped(reason) => Some(Cow::Owned(format!("drop reason {reason}"))),
-                Fate::DroppedOnPurpose => Some(Cow::Borrowed("dropped by --drop")),
+            let (what, reason) = match fate {
+                Fate::Taken => (None, None),
+                Fate::Dropped(reason) => (None, Some(reason)),
+                Fate::Faulted { what, drop } => (Some(what), drop),
             };
+            let reason = reason.map(|reason| format!("drop reason {reason}"));
             let no_id = id.is_none().then_some(NO_ID);
-            let comments: Vec<&str> = dropped.as_deref().into_iter().chain(no_id).collect();
+            let said = [what.as_deref(), reason.as_deref(), no_id];
+            let comments: Vec<&str> = said.into_iter().flatten().collect();
             recorder.packet(&at, &headers, packet.payload, &comments)
         });
     }
 
-    /// Records an Ethernet frame as it is.
-    pub fn frame(&self, direction: Direction, frame: &[u8]) {
+    /// Records an Ethernet frame as it is, with comments.
+    pub fn frame(&self, direction: Direction, frame: &[u8], comments: &[&str]) {
         let at = self.at(direction);
         self.file.shared().record(|recorder| {
             recorder.frame.clear();
             recorder.frame.extend_from_slice(frame);
-            recorder.put(&at, &[]);
+            recorder.put(&at, comments);
             true
         });
     }

@@ -1,4 +1,4 @@
-//! AF_PACKET sockets: binding, sendmmsg(2) and recvmmsg(2) with whole frames.
+//! AF_PACKET sockets: binding, sendmmsg(2) and recvmmsg(2) with whole frames, and VLAN tags that the kernel took out.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -91,7 +91,14 @@ pub(crate) struct FrameRoom {
 struct Extent {
     len: usize,
     truncated: bool,
+    tag: Option<[u8; TAG]>,
 }
+
+/// Bytes of an IEEE 802.1Q tag: protocol identifier and control information.
+pub(crate) const TAG: usize = 4;
+
+/// Room for one `tpacket_auxdata` as control data, in whole words so that it is aligned as `cmsghdr` needs.
+type Auxiliary = [u64; 8];
 
 impl FrameRoom {
     /// Buffers for `batch` frames, at most [`MAX_FRAMES`]; byte `aligned` of each frame, below 64,
@@ -110,6 +117,7 @@ impl FrameRoom {
         let batch = self.extents.len();
         let mut pieces = [NOTHING; MAX_FRAMES];
         let mut headers = [empty_header(); MAX_FRAMES];
+        let mut controls: [Auxiliary; MAX_FRAMES] = [[0; 8]; MAX_FRAMES];
         let buffers = self.bytes[self.first..].chunks_exact_mut(FRAME_ROOM);
         for (buffer, (piece, header)) in buffers.zip(pieces.iter_mut().zip(&mut headers)) {
             let room = &mut buffer[self.offset..];
@@ -117,9 +125,13 @@ impl FrameRoom {
             header.msg_hdr.msg_iov = piece;
             header.msg_hdr.msg_iovlen = 1;
         }
+        for (control, header) in controls.iter_mut().zip(&mut headers) {
+            header.msg_hdr.msg_control = control.as_mut_ptr().cast();
+            header.msg_hdr.msg_controllen = size_of::<Auxiliary>();
+        }
         let (raw, none) = (fd.as_raw_fd(), std::ptr::null_mut());
-        // SAFETY: the first `batch` headers point to `pieces`, and through these to buffers of `self`,
-        // which is borrowed mutably; all outlive the call, and each length is that of its buffer.
+        // SAFETY: the first `batch` headers point to `controls` and `pieces`, and through these to buffers of
+        // `self`, which is borrowed mutably; all outlive the call, and each length is that of its buffer.
         let got =
             unsafe { libc::recvmmsg(raw, headers.as_mut_ptr(), batch as _, FLAGS as _, none) };
         let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
@@ -127,6 +139,7 @@ impl FrameRoom {
             *extent = Extent {
                 len: (header.msg_len as usize).min(FRAME_ROOM - self.offset),
                 truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
+                tag: tag_of(&header.msg_hdr),
             };
         }
         Ok(got)
@@ -135,11 +148,50 @@ impl FrameRoom {
     /// Frame `index` of the last [`receive`](Self::receive), with its virtio-net header; `None` when
     /// it did not fit into its buffer.
     pub(crate) fn frame(&self, index: usize) -> Option<&[u8]> {
-        let Extent { len, truncated } = self.extents[index];
+        let Extent { len, truncated, .. } = self.extents[index];
         let start = self.first + index * FRAME_ROOM + self.offset;
         (!truncated).then(|| &self.bytes[start..start + len])
     }
+
+    /// The same, to be changed.
+    pub(crate) fn frame_mut(&mut self, index: usize) -> Option<&mut [u8]> {
+        let Extent { len, truncated, .. } = self.extents[index];
+        let start = self.first + index * FRAME_ROOM + self.offset;
+        (!truncated).then(|| &mut self.bytes[start..start + len])
+    }
+
+    /// The VLAN tag that the kernel took out of that frame. Only sockets with PACKET_AUXDATA learn of it.
+    pub(crate) fn tag(&self, index: usize) -> Option<[u8; TAG]> {
+        self.extents[index].tag
+    }
 }
+
+/// The VLAN tag in the control data of a received message.
+fn tag_of(header: &msghdr) -> Option<[u8; TAG]> {
+    // SAFETY: the kernel has filled the control data that `header` points to, and set its length.
+    let control = unsafe { libc::CMSG_FIRSTHDR(header).as_ref() }?;
+    let room = control.cmsg_len.checked_sub(size_of::<libc::cmsghdr>())?;
+    let kind = (control.cmsg_level, control.cmsg_type);
+    if kind != (libc::SOL_PACKET, libc::PACKET_AUXDATA) || room < size_of::<libc::tpacket_auxdata>()
+    {
+        return None;
+    }
+    // SAFETY: behind a header of this kind stands an auxdata, of which `room` says that it is whole.
+    let auxiliary: libc::tpacket_auxdata =
+        unsafe { libc::CMSG_DATA(control).cast::<libc::tpacket_auxdata>().read_unaligned() };
+    if auxiliary.tp_status & libc::TP_STATUS_VLAN_VALID == 0 {
+        return None;
+    }
+    let [a, b] = match auxiliary.tp_status & libc::TP_STATUS_VLAN_TPID_VALID {
+        0 => VLAN_PROTOCOL.to_be_bytes(),
+        _ => auxiliary.tp_vlan_tpid.to_be_bytes(),
+    };
+    let [c, d] = auxiliary.tp_vlan_tci.to_be_bytes();
+    Some([a, b, c, d])
+}
+
+/// The Ethertype of an IEEE 802.1Q tag.
+const VLAN_PROTOCOL: u16 = 0x8100;
 
 const FLAGS: libc::c_int = libc::MSG_DONTWAIT;
 

@@ -12,6 +12,7 @@ use crate::device_events::DeviceEvents;
 use crate::driver::Driver;
 use crate::engines::Engines;
 use crate::error::OpenError;
+use crate::faults::Faults;
 use crate::gid::guid_of;
 use crate::interface::Interface;
 use crate::limits::{DeviceLimits, MAX_ENGINES, MAX_QP_IN_SLOT};
@@ -23,7 +24,7 @@ use crate::shared::Shared;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use uroce_datapath::{Datapath, LossyDatapath, PcapTap, fork};
+use uroce_datapath::{Datapath, FaultCounters, FaultDatapath, IcrcTx, PcapTap, PcapWriter, fork};
 use uroce_wire::Mtu;
 
 impl Device {
@@ -37,7 +38,9 @@ impl Device {
         processor::learn();
         let Path { datapaths, interface, note } = path::open(&config)?;
         let seed = seed(&config)?;
-        let datapaths = around(datapaths, &config, &interface.name, seed)?;
+        let faults =
+            config.faults.as_ref().map(|faults| Arc::new(FaultCounters::new(faults.plan())));
+        let datapaths = around(datapaths, &config, &interface.name, faults.as_ref())?;
         let first = datapaths.first().expect("a device has an engine");
         let (local, caps) = (first.local(), first.caps().clone());
         let has_slot = first.slot().is_some();
@@ -48,7 +51,7 @@ impl Device {
         let several = (engines.len() > 1).then(|| Engines::new(engines.clone()));
         let drivers = start_drivers(&config, &engines, &interface)?;
         let about = about(&interface, local, caps.name, engines.len());
-        let reporter = start_reporter(&config, &engines, &about, &interface);
+        let reporter = start_reporter(&config, &engines, &about, faults.clone(), &interface);
         let shared = Arc::clone(&engines[0]);
         tracing::info!(
             device = %interface.name, address = %local, datapath = caps.name, engines = engines.len(),
@@ -60,6 +63,7 @@ impl Device {
             shared,
             several,
             about,
+            faults,
             guid,
             interface,
             active_mtu,
@@ -85,11 +89,16 @@ fn around(
     datapaths: Vec<Box<dyn Datapath>>,
     config: &DeviceConfig,
     name: &str,
-    seed: [u8; 32],
+    faults: Option<&Arc<FaultCounters>>,
 ) -> Result<Vec<Box<dyn Datapath>>, OpenError> {
     let datapaths = datapaths.into_iter().enumerate().map(|(number, datapath)| {
-        let datapath = record(datapath, config, &name_of(name, number))?;
-        Ok(lose(datapath, config, seed, number))
+        let (datapath, recorder) = record(datapath, config, &name_of(name, number))?;
+        match (&config.faults, faults) {
+            (Some(rules), Some(counters)) => {
+                disturb(datapath, recorder, (rules, number), Arc::clone(counters))
+            }
+            _ => Ok(datapath),
+        }
     });
     datapaths.collect()
 }
@@ -111,28 +120,35 @@ fn check_address(address: IpAddr) -> Result<(), OpenError> {
 }
 
 /// Behind the recording: a capture shows what is dropped here, too.
-fn lose(
+fn disturb(
     datapath: Box<dyn Datapath>,
-    config: &DeviceConfig,
-    seed: [u8; 32],
-    number: usize,
-) -> Box<dyn Datapath> {
-    if config.drop_received <= 0.0 {
-        return datapath;
+    recorder: Option<PcapWriter>,
+    (faults, engine): (&Faults, usize),
+    counters: Arc<FaultCounters>,
+) -> Result<Box<dyn Datapath>, OpenError> {
+    if (*datapath).caps().icrc.tx == IcrcTx::Skip {
+        return Err(OpenError::FaultsWithoutIcrc);
     }
-    let seed = seed.iter().fold(number as u64, |seed, &byte| seed.rotate_left(8) ^ u64::from(byte));
-    Box::new(LossyDatapath::new(datapath, config.drop_received, seed))
+    let seed = faults.seed_of(engine);
+    let disturbed = FaultDatapath::new(datapath, faults.plan(), seed, counters);
+    Ok(match recorder {
+        Some(recorder) => Box::new(disturbed.recording(recorder)),
+        None => Box::new(disturbed),
+    })
 }
 
+/// The datapath, and what records to the same interface of the capture.
 fn record(
     datapath: Box<dyn Datapath>,
     config: &DeviceConfig,
     name: &str,
-) -> Result<Box<dyn Datapath>, OpenError> {
-    match &config.pcap {
-        Some(file) => Ok(Box::new(PcapTap::with_name(datapath, file, name)?)),
-        None => Ok(datapath),
-    }
+) -> Result<(Box<dyn Datapath>, Option<PcapWriter>), OpenError> {
+    let Some(file) = &config.pcap else {
+        return Ok((datapath, None));
+    };
+    let tap = PcapTap::with_name(datapath, file, name)?;
+    let writer = tap.writer().clone();
+    Ok((Box::new(tap), Some(writer)))
 }
 
 fn active_mtu(interface: &Interface) -> Result<Mtu, OpenError> {
@@ -206,12 +222,13 @@ fn start_reporter(
     config: &DeviceConfig,
     engines: &[Arc<Shared>],
     about: &Resource,
+    faults: Option<Arc<FaultCounters>>,
     interface: &Interface,
 ) -> Option<Reporter> {
     if !config.report {
         return None;
     }
-    Reporter::start(engines.to_vec(), about.clone(), watch_port(interface))
+    Reporter::start(engines.to_vec(), about.clone(), faults, watch_port(interface))
         .inspect_err(|error| tracing::info!(%error, "others cannot ask what the device has"))
         .ok()
 }

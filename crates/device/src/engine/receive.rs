@@ -3,7 +3,7 @@
 use super::Nic;
 use super::checks::{arrival, check_icrc, nobody};
 use crate::engines::{Errand, is_elsewhere};
-use std::cell::Cell;
+use std::cell::RefCell;
 use uroce_datapath::{Fate, RxPacket};
 use uroce_transport::{Arrival, Instant};
 use uroce_wire::{DropReason, Packet, Qpn, Service};
@@ -20,11 +20,11 @@ impl Nic {
     }
 
     /// The same, and tells a capture what became of the packet.
-    fn receive_recorded(&mut self, now: Instant, rx: &RxPacket<'_>, fate: &Cell<Fate>) {
+    fn receive_recorded(&mut self, now: Instant, rx: &RxPacket<'_>, fate: &RefCell<Fate>) {
         self.tables.counters.take_latest_drop();
         self.receive(now, &RxPacket { fate: None, ..*rx });
         if let Some(reason) = self.tables.counters.take_latest_drop() {
-            fate.set(Fate::Dropped(reason));
+            fate.replace(Fate::Dropped(reason));
         }
     }
 

@@ -7,6 +7,7 @@ pub mod demo;
 pub mod devices;
 pub mod devinfo;
 pub mod doctor;
+pub mod fault;
 pub mod gids;
 pub mod ladder;
 pub mod perf;
@@ -44,6 +45,7 @@ pub fn run(command: Command, global: &Global) -> Result<(), Failure> {
         Command::Ladder(args) => ladder::run(&args, global),
         Command::View(args) => view::run(&args, global),
         Command::Top(args) => top::run(&args, global),
+        Command::Fault(args) => fault::run(&args, global),
         Command::Completions(args) => completions::run(&args, global),
     }
 }

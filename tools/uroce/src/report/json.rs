@@ -1,6 +1,7 @@
 //! The machine-readable form of a result.
 
 use crate::failure::Failure;
+use crate::faults;
 use crate::latency::Latencies;
 use crate::peak::Bandwidth;
 use crate::usage::{Setup, Usage};
@@ -143,7 +144,11 @@ static PRINTED: AtomicBool = AtomicBool::new(false);
 /// Prints a value as JSON on stdout.
 pub fn print(value: &impl Serialize) {
     PRINTED.store(true, Ordering::Relaxed);
-    match serde_json::to_string_pretty(value) {
+    let text = serde_json::to_value(value).and_then(|mut value| {
+        faults::add_to(&mut value);
+        serde_json::to_string_pretty(&value)
+    });
+    match text {
         Ok(text) => super::out(&(text + "\n")),
         Err(error) => tracing::error!(%error, "the result has no JSON form"),
     }

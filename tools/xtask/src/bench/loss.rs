@@ -61,7 +61,7 @@ fn our_end<'a>(
     datapath: &'a str,
     percent: &str,
 ) -> Contestant<'a> {
-    let words = format!("write bw -D 1 -s 1048576 --drop {percent}");
+    let words = format!("write bw -D 1 -s 1048576 --fault 'rx drop {percent}%'");
     let lossless = name(datapath, "0");
     Contestant::new(name(datapath, percent), Unit::Gbps, &[&lossless], move || {
         Ok(uroce::over(link, &setup.program, datapath, &words)?.bandwidth())

@@ -97,7 +97,13 @@ fn perf(program: &Path, words: &str) -> Vec<String> {
     let program = program.display().to_string();
     let mut line: Vec<String> = ["timeout", "-s", "KILL", LIMIT_SECONDS].map(String::from).into();
     line.extend([program, "perf".to_owned(), "--json".to_owned()]);
-    line.extend(words.split_whitespace().map(str::to_owned));
+    for (place, part) in words.split('\'').enumerate() {
+        match place % 2 {
+            // In quotes: one word.
+            1 => line.push(part.to_owned()),
+            _ => line.extend(part.split_whitespace().map(str::to_owned)),
+        }
+    }
     line
 }
 

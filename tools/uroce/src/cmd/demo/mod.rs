@@ -86,8 +86,8 @@ impl Needs {
             Needs::Windows if global.engines().get() > 1 => {
                 Some("a device with several engines has no memory windows")
             }
-            Needs::NoLoss if global.drop > 0.0 => {
-                Some("--drop loses its packets, and this transport repeats none")
+            Needs::NoLoss if global.faults.is_some() => {
+                Some("--fault may lose its packets, and this transport repeats none")
             }
             _ => None,
         }

@@ -64,11 +64,11 @@ pub fn datapath(how: Option<Local>, global: &Global) -> Result<DatapathChoice, F
     }
 }
 
-/// ICRCs cost time, and only a capture shows them.
+/// ICRCs cost time, and only captures and faults need them.
 fn switch(global: &Global) -> DatapathChoice {
-    DatapathChoice::Loopback(match global.pcap {
-        Some(_) => LoopbackFabric::new(),
-        None => LoopbackFabric::without_icrc(),
+    DatapathChoice::Loopback(match (&global.pcap, &global.faults) {
+        (None, None) => LoopbackFabric::without_icrc(),
+        _ => LoopbackFabric::new(),
     })
 }
 

@@ -141,8 +141,9 @@ fn settings(global: &Global) -> Result<Vec<(&'static str, OsString)>, Failure> {
         let name = if address.is_some() { name.clone() } else { nic::find(name)?.name };
         set.push(("UROCE_DEVICE", name.into()));
     }
-    if global.drop > 0.0 {
-        set.push(("UROCE_DROP", global.drop.to_string().into()));
+    if let Some(faults) = &global.faults {
+        set.push(("UROCE_FAULT", faults.plan().to_string().into()));
+        set.push(("UROCE_FAULT_SEED", faults.seed().to_string().into()));
     }
     if let Some(datapath) = &global.datapath {
         global.datapath_to_peers()?;

@@ -1,0 +1,30 @@
+//! `uroce fault`: rules that make faults.
+
+mod check;
+
+use crate::cli::Global;
+use crate::failure::Failure;
+use clap::{Args, Subcommand};
+
+/// Arguments of `uroce fault`.
+#[derive(Debug, Args)]
+pub struct FaultArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Read rules and show how they are understood; what is wrong is told with line and column
+    Check(check::CheckArgs),
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// What the command says.
+pub fn run(args: &FaultArgs, global: &Global) -> Result<(), Failure> {
+    match &args.what {
+        What::Check(args) => check::run(args, global),
+    }
+}
