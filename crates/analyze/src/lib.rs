@@ -24,13 +24,14 @@ mod reader;
 pub mod report;
 #[cfg(test)]
 mod sample;
+mod summary;
 mod timestamp;
 pub mod track;
 pub mod view;
 
 pub use capture_writer::CaptureWriter;
 pub use dissect::{Dissector, DissectorConfig, FrameKind, Iwarp, Malformed, PacketSink};
-pub use fields::{Field, Layer, fields};
+pub use fields::{Field, Layer, field_names, fields};
 pub use filter::{
     BadFrameRange, BadPsnRange, BadQpn, Filter, FrameRange, Learned, OpcodeFilter, PsnRange,
     UnknownOpcode, parse_qpn,
@@ -44,5 +45,6 @@ pub use ladder::{
 pub use packet::{Encapsulation, Packet};
 pub use printable::printable;
 pub use reader::{CaptureError, CaptureReader};
+pub use summary::Summary;
 pub use timestamp::Timestamp;
 pub use track::{Annotation, Flow, FlowId, Tracker, TrackerConfig};

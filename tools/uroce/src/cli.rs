@@ -86,6 +86,8 @@ pub enum Command {
     Devices,
     /// Show what a device and its port can do, as ibv_devinfo does
     Devinfo(cmd::devinfo::DevinfoArgs),
+    /// Print the packets of a capture: one line each, all their fields, or chosen ones
+    Dissect(cmd::dissect::DissectArgs),
     /// Tell what of this machine helps or hinders RoCE, and the command that repairs it
     Doctor(cmd::doctor::DoctorArgs),
     /// List the addresses of all devices, as show_gids does

@@ -257,3 +257,27 @@ fn private_data(attribute: u16, body: &[u8], base: usize) -> Vec<super::Field> {
     let tables = [IP_CM, addresses, behind];
     tables.iter().flat_map(|table| read_all(table, private, base + at)).collect()
 }
+
+/// All tables.
+pub(super) const ALL: &[&[Spec]] = &[
+    REQ,
+    PRIMARY,
+    ALTERNATE,
+    REQ_DATA,
+    SIDR_REQ,
+    SIDR_REQ_DATA,
+    IP_CM,
+    IP_CM_V4,
+    IP_CM_V6,
+    IP_CM_REQ,
+    IP_CM_SIDR,
+    MRA,
+    REJ,
+    REP,
+    RTU,
+    DREQ,
+    DREP,
+    SIDR_REP,
+    LAP,
+    APR,
+];

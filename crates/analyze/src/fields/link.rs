@@ -115,3 +115,6 @@ pub(super) const UDP: &[Spec] = &[
     decimal("udp.length", "Length", (4, 0), 16),
     hex("udp.checksum", "Checksum", (6, 0), 16),
 ];
+
+/// All tables.
+pub(super) const ALL: &[&[Spec]] = &[ETHERNET, VLAN, SLL, SLL2, ERF, LRH, GRH, IPV4, IPV6, UDP];

@@ -102,3 +102,6 @@ fn body(class: u8, attribute: u16, data: &[u8], base: usize) -> Option<Layer> {
 }
 
 const DATA: &[Spec] = &[bytes("infiniband.mad.data", "Data", 0, LEN - HEADER)];
+
+/// All tables.
+pub(super) const ALL: &[&[Spec]] = &[MAD, CLASS_PORT_INFO, PORT_COUNTERS, DATA];

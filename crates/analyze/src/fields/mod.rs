@@ -10,11 +10,13 @@ mod words;
 
 use std::ops::Range;
 
+use serde::Serialize;
+
 use crate::dissect::{DissectorConfig, Walked, walk};
 use crate::{Frame, FrameKind};
 
 /// A header, or another part of a frame.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Layer {
     /// Its protocol, in the words of Wireshark where it has one: `eth`, `ip`, `infiniband`.
     pub name: &'static str,
@@ -27,7 +29,7 @@ pub struct Layer {
 }
 
 /// A value in a header.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Field {
     /// Its name: Wireshark's, or one that begins with `uroce.` if Wireshark has none.
     pub name: &'static str,
@@ -38,6 +40,7 @@ pub struct Field {
     /// Its bytes in the frame; a field of some bits has the bytes that they are in.
     pub range: Range<usize>,
     /// Fields within it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<Field>,
 }
 
@@ -93,6 +96,16 @@ pub fn fields(frame: &Frame<'_>, config: &DissectorConfig) -> Vec<Layer> {
         FrameKind::Roce { .. } | FrameKind::Other => {}
     }
     layers
+}
+
+/// The names of all fields that [`fields`] can give, sorted.
+pub fn field_names() -> Vec<&'static str> {
+    let mut names = stack::NAMES.to_vec();
+    let tables = [link::ALL, transport::ALL, mad::ALL, cm::ALL];
+    tables.iter().flat_map(|tables| *tables).for_each(|table| spec::add_names(table, &mut names));
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 #[cfg(test)]

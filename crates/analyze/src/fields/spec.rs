@@ -167,6 +167,14 @@ pub(super) fn read_all(specs: &[Spec], header: &[u8], base: usize) -> Vec<Field>
     specs.iter().filter_map(|spec| spec.read(header, base)).collect()
 }
 
+/// Adds the names of all fields of a table, those within others too.
+pub(super) fn add_names(specs: &[Spec], names: &mut Vec<&'static str>) {
+    for spec in specs {
+        names.push(spec.name);
+        add_names(spec.inner, names);
+    }
+}
+
 /// Bytes as hexadecimal digits without a separator.
 pub(super) fn plain_hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() * 2);

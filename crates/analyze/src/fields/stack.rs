@@ -9,6 +9,31 @@ use super::{Field, Layer, link, mad, transport};
 use crate::dissect::{LinkLayer, Walked, link_layer};
 use crate::{Frame, IcrcStatus, LinkType};
 
+/// Fields that stand in no table.
+pub(super) const NAMES: [&str; 21] = [
+    "frame.number",
+    "frame.interface_id",
+    "frame.time_epoch",
+    "frame.len",
+    "frame.cap_len",
+    "frame.comment",
+    "infiniband.bth",
+    "infiniband.rdeth",
+    "infiniband.deth",
+    "infiniband.feth",
+    "infiniband.reth",
+    "infiniband.atomiceth",
+    "infiniband.aeth",
+    "infiniband.atomicacketh",
+    "infiniband.payload",
+    "infiniband.invariant.crc",
+    "uroce.xrceth",
+    "uroce.icrc.status",
+    "uroce.icrc.expected",
+    "uroce.malformed",
+    "uroce.iwarp",
+];
+
 /// What the capture says about the frame.
 pub(super) fn frame(frame: &Frame<'_>) -> Layer {
     let field = |name, label: &str, value: String| Field {

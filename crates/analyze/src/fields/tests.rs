@@ -53,6 +53,16 @@ fn the_frame_tells_time_and_a_comment_that_is_safe_to_print() {
 }
 
 #[test]
+fn all_names_are_listed() {
+    let data = acknowledge(0x61);
+    let names = field_names();
+    for layer in fields(&frame(&data, LinkType::RawIp), &DissectorConfig::default()) {
+        layer.visit(&mut |field| assert!(names.contains(&field.name), "{}", field.name));
+    }
+    assert!(names.contains(&"infiniband.cm.req.prim_flowlabel") && names.len() > 200);
+}
+
+#[test]
 fn congestion_marks_have_names_of_our_own() {
     let data = acknowledge(0x1f);
     let layers = fields(&frame(&data, LinkType::RawIp), &DissectorConfig::default());

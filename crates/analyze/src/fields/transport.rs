@@ -69,7 +69,7 @@ const ERROR: Spec =
 const OTHER: Spec = decimal("infiniband.aeth.syndrome.reserved_value", "Reserved", (0, 3), 5);
 
 /// The AETH: what its lower five bits are depends on the kind.
-pub(super) fn aeth(syndrome: u8) -> &'static [Spec] {
+pub(super) const fn aeth(syndrome: u8) -> &'static [Spec] {
     const ACK: &[Spec] = &[SYNDROME.with(&[RESERVED, KIND, CREDITS]), MSN];
     const RNR: &[Spec] = &[SYNDROME.with(&[RESERVED, KIND, TIMER]), MSN];
     const UNUSED: &[Spec] = &[SYNDROME.with(&[RESERVED, KIND, OTHER]), MSN];
@@ -87,3 +87,22 @@ pub(super) const IMMDT: &[Spec] = &[bytes("infiniband.immdt", "Immediate data", 
 pub(super) const IETH: &[Spec] = &[bytes("infiniband.ieth", "Key to invalidate", 0, 4)];
 
 pub(super) const CNP: &[Spec] = &[bytes("uroce.cnp", "Reserved", 0, 16)];
+
+/// All tables.
+pub(super) const ALL: &[&[Spec]] = &[
+    BTH,
+    DETH,
+    RDETH,
+    RETH,
+    ATOMIC_ETH,
+    ATOMIC_ACK_ETH,
+    FETH,
+    XRCETH,
+    aeth(0),
+    aeth(0x20),
+    aeth(0x40),
+    aeth(0x60),
+    IMMDT,
+    IETH,
+    CNP,
+];

@@ -118,9 +118,15 @@ impl<R: Read> CaptureReader<R> {
         self.window.offset()
     }
 
-    /// Bytes that were read and belong to frames that were not given yet. Where it is little, the
-    /// next call may wait for a pipe.
-    pub const fn buffered(&self) -> usize {
-        self.window.buffered()
+    /// The next frame can be given without reading: the next call of
+    /// [`CaptureReader::next_frame`] does not wait for a pipe. `false` may also mean that the next
+    /// part is no frame.
+    pub fn is_next_buffered(&self) -> bool {
+        let rest = self.window.rest();
+        match &self.format {
+            Format::Pcap(pcap) => pcap.is_whole(rest),
+            Format::Pcapng(pcapng) => pcapng.is_whole(rest),
+            Format::End => true,
+        }
     }
 }

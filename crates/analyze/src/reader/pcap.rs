@@ -41,6 +41,12 @@ impl Pcap {
         Ok(Self { order, unit, record, link_type })
     }
 
+    /// Whether `rest` begins with a whole record.
+    pub(super) fn is_whole(&self, rest: &[u8]) -> bool {
+        let length = self.order.u32(rest, 8) as usize;
+        rest.len().checked_sub(self.record).is_some_and(|behind| behind >= length)
+    }
+
     #[inline]
     pub(super) fn next<R: Read>(
         &mut self,

@@ -6,6 +6,7 @@ pub mod completions;
 pub mod demo;
 pub mod devices;
 pub mod devinfo;
+pub mod dissect;
 pub mod doctor;
 pub mod fault;
 pub mod gids;
@@ -33,6 +34,7 @@ pub fn run(command: Command, global: &Global) -> Result<(), Failure> {
         Command::Demo(args) => demo::run(&args, global),
         Command::Devices => devices::run(global),
         Command::Devinfo(args) => devinfo::run(&args, global),
+        Command::Dissect(args) => dissect::run(&args, global),
         Command::Doctor(args) => doctor::run(&args, global),
         Command::Gids => gids::run(global),
         Command::Pingpong(args) => pingpong::run(&args, global),

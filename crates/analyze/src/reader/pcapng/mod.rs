@@ -71,6 +71,12 @@ impl Pcapng {
         Ok(None)
     }
 
+    /// Whether `rest` begins with a whole block that holds a frame.
+    pub(super) fn is_whole(&self, rest: &[u8]) -> bool {
+        let (kind, length) = (self.order.u32(rest, 0), self.order.u32(rest, 4));
+        matches!(kind, ENHANCED_PACKET | PACKET | SIMPLE_PACKET) && rest.len() >= length as usize
+    }
+
     /// Reads type and length; `None` at the end of the capture.
     fn head<R: Read>(&mut self, window: &mut Window<R>) -> Result<Option<Head>, CaptureError> {
         let offset = window.offset();

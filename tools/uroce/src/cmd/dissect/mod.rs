@@ -1,0 +1,96 @@
+//! `uroce dissect`: the packets of a capture, one line each or field by field.
+
+mod columns;
+mod hexdump;
+mod json;
+mod print;
+mod tree;
+
+use crate::cli::Global;
+use crate::failure::Failure;
+use crate::filter_args::FilterArgs;
+use crate::interrupt::Interrupt;
+use crate::source::{self, Capture};
+use clap::Args;
+use print::{Printer, Style};
+use std::io::{self, BufWriter, Write};
+use uroce_analyze::DissectorConfig;
+
+const AFTER: &str = "\
+Examples:
+  uroce dissect run.pcapng --qp 0x11 --opcode nak
+  tcpdump -i eth0 -U -w - udp port 4791 | uroce dissect -
+  uroce dissect run.pcap --fields frame.number,infiniband.bth.psn,uroce.icrc.status
+Names of fields, and what the words of a line mean: docs/dissect.md";
+
+/// Options of `uroce dissect`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER)]
+pub struct DissectArgs {
+    /// A pcap or pcapng file, compressed with gzip or not; - is stdin
+    #[arg(value_name = "FILE")]
+    source: String,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// All fields of each packet, with the names that Wireshark has
+    #[arg(short = 'v', long, visible_alias = "verbose")]
+    tree: bool,
+    /// The bytes of each frame
+    #[arg(short = 'x', long)]
+    hex: bool,
+    /// Only these fields, as `tshark -T fields` prints them: names with commas between them
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = columns::name,
+          conflicts_with_all = ["tree", "hex"])]
+    fields: Vec<&'static str>,
+    /// Also frames that are neither RoCE nor InfiniBand
+    #[arg(short, long)]
+    all: bool,
+    /// End after so many packets
+    #[arg(short, long, value_name = "N")]
+    count: Option<u64>,
+}
+
+/// Prints the packets of a capture while it is read.
+///
+/// # Errors
+/// Exit 1 for a capture that is damaged, after what came before the damage was printed; exit 2 for what
+/// is no capture; exit 3 if it cannot be read, or the result not written.
+pub fn run(args: &DissectArgs, global: &Global) -> Result<(), Failure> {
+    let interrupt = Interrupt::install();
+    let config = DissectorConfig { port: global.roce_port };
+    let style = Style { tree: args.tree, hex: args.hex, json: global.json, all: args.all };
+    let mut printer = Printer::new(config, style, &args.fields, args.filter.filter());
+    let mut capture = source::open(&args.source, &interrupt)?;
+    let mut out = BufWriter::with_capacity(64 * 1024, io::stdout().lock());
+    let end = print_all(args, &mut capture, &mut printer, &mut out, &interrupt);
+    match end.and_then(|end| out.flush().map(|()| end)) {
+        Ok(end) => end,
+        // A reader that went away (`| head`) is no error.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => {
+            Err(Failure::environment(format!("the packets could not be written: {error}")))
+        }
+    }
+}
+
+/// Prints frame after frame. The inner result is what ended the capture early.
+fn print_all(
+    args: &DissectArgs,
+    capture: &mut Capture,
+    printer: &mut Printer<'_>,
+    out: &mut impl Write,
+    interrupt: &Interrupt,
+) -> io::Result<Result<(), Failure>> {
+    while !interrupt.is_set() && args.count.is_none_or(|count| printer.printed() < count) {
+        // Before it waits for a pipe, everything so far is shown.
+        if !capture.is_next_buffered() {
+            out.flush()?;
+        }
+        match capture.next_frame() {
+            Ok(Some(frame)) => printer.print(&frame, out)?,
+            Ok(None) => break,
+            Err(error) => return Ok(Err(source::unreadable(&args.source, &error))),
+        }
+    }
+    Ok(Ok(()))
+}

@@ -1,0 +1,188 @@
+//! How a frame is printed.
+
+use super::json::Line;
+use super::{columns, hexdump, tree};
+use std::io::{self, Write};
+use uroce_analyze::{
+    Dissector, DissectorConfig, Filter, Frame, FrameKind, IcrcStatus, Layer, Learned, Packet,
+    Summary, Timestamp, fields, printable,
+};
+use uroce_wire::SyndromeKind;
+
+/// What is printed of a packet.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Style {
+    /// All fields.
+    pub(super) tree: bool,
+    /// The bytes of the frame.
+    pub(super) hex: bool,
+    /// JSON instead of text.
+    pub(super) json: bool,
+    /// Frames of other protocols as well.
+    pub(super) all: bool,
+}
+
+/// Prints frames.
+#[derive(Debug)]
+pub(super) struct Printer<'a> {
+    config: DissectorConfig,
+    dissector: Dissector,
+    style: Style,
+    columns: &'a [&'static str],
+    filter: Filter,
+    /// Time of the first frame.
+    start: Option<Timestamp>,
+    printed: u64,
+}
+
+impl<'a> Printer<'a> {
+    /// A printer for the packets that `filter` chooses; only `columns` of them if there are some.
+    pub(super) fn new(
+        config: DissectorConfig,
+        style: Style,
+        columns: &'a [&'static str],
+        filter: Filter,
+    ) -> Self {
+        let dissector = Dissector::new(config);
+        Self { config, dissector, style, columns, filter, start: None, printed: 0 }
+    }
+
+    /// Packets, and other frames, that were printed.
+    pub(super) const fn printed(&self) -> u64 {
+        self.printed
+    }
+
+    /// Prints what is chosen of a frame.
+    pub(super) fn print(&mut self, frame: &Frame<'_>, out: &mut impl Write) -> io::Result<()> {
+        let mut chosen = Vec::new();
+        let filter = &self.filter;
+        let kind = self.dissector.dissect(frame, &mut |packet, payload, _| {
+            let learned = Learned { source_qpn: None, is_error: is_error(frame, packet) };
+            if filter.matches(packet, payload, learned) {
+                chosen.push((*packet, payload));
+            }
+        });
+        let start = *self.start.get_or_insert(frame.time);
+        let what = self.other(kind);
+        if chosen.is_empty() && what.is_none() {
+            return Ok(());
+        }
+        self.printed += chosen.len().max(1) as u64;
+        let layers = self.layers(frame);
+        if !self.columns.is_empty() {
+            return columns::print(self.columns, &layers, out);
+        }
+        let shown = self.style.tree.then_some(layers.as_slice());
+        let time = frame.time.difference(start);
+        for (packet, payload) in &chosen {
+            match self.style.json {
+                true => json_line(&Line::of_packet(frame, packet, payload, shown), out)?,
+                false => line(frame, time, packet, payload, out)?,
+            }
+        }
+        match (what, self.style.json) {
+            (Some(what), true) => json_line(&Line::of_frame(frame, what, shown), out)?,
+            (Some(what), false) => {
+                write!(out, "{:>7} {} {what}", frame.number, seconds(time))?;
+                comment(frame, out)?;
+            }
+            (None, _) => {}
+        }
+        self.details(frame, &layers, out)
+    }
+
+    fn layers(&self, frame: &Frame<'_>) -> Vec<Layer> {
+        match self.style.tree || !self.columns.is_empty() {
+            true => fields(frame, &self.config),
+            false => Vec::new(),
+        }
+    }
+
+    /// What a frame without a packet is, if such ones are printed. It passes no filter by what is in a
+    /// packet, but is an error if it is malformed.
+    fn other(&self, kind: FrameKind) -> Option<String> {
+        let no_filter = self.filter.is_empty();
+        let only_errors = self.filter == Filter::default().with_only_errors();
+        match kind {
+            FrameKind::RoceMalformed(why) if no_filter || only_errors => {
+                Some(format!("malformed RoCE: {why}"))
+            }
+            FrameKind::Iwarp(iwarp) if no_filter => Some(iwarp.to_string()),
+            FrameKind::Other if no_filter && self.style.all => Some("not RoCE".to_owned()),
+            _ => None,
+        }
+    }
+
+    fn details(&self, frame: &Frame<'_>, layers: &[Layer], out: &mut impl Write) -> io::Result<()> {
+        if self.style.json {
+            return Ok(());
+        }
+        if self.style.tree {
+            tree::print(layers, out)?;
+        }
+        if self.style.hex {
+            hexdump::print(frame.data, out)?;
+        }
+        Ok(())
+    }
+}
+
+/// Trouble that a packet shows by itself: NAK, RNR NAK, a wrong ICRC, an opcode that is not defined,
+/// or what the capture says of it.
+fn is_error(frame: &Frame<'_>, packet: &Packet) -> bool {
+    let is_nak =
+        packet.aeth.is_some_and(|aeth| !matches!(aeth.syndrome.kind(), SyndromeKind::Ack { .. }));
+    let told = ["drop", "retransmission", "fault"].iter().any(|word| frame.comment.contains(word));
+    is_nak
+        || told
+        || matches!(packet.icrc, IcrcStatus::Wrong { .. })
+        || packet.opcode_info.is_none()
+}
+
+fn line(
+    frame: &Frame<'_>,
+    time: i64,
+    packet: &Packet,
+    payload: &[u8],
+    out: &mut impl Write,
+) -> io::Result<()> {
+    write!(out, "{:>7}", frame.number)?;
+    if packet.segment > 0 {
+        write!(out, ".{}", packet.segment)?;
+    }
+    let (source, destination) = (packet.source_ip(), packet.destination_ip());
+    let summary = Summary::new(packet, payload);
+    write!(out, " {} {source} > {destination} {summary}", seconds(time))?;
+    comment(frame, out)
+}
+
+/// Nanoseconds as seconds.
+fn seconds(nanoseconds: i64) -> String {
+    let sign = if nanoseconds < 0 { "-" } else { "" };
+    let all = nanoseconds.unsigned_abs();
+    format!("{sign}{}.{:09}", all / 1_000_000_000, all % 1_000_000_000)
+}
+
+fn comment(frame: &Frame<'_>, out: &mut impl Write) -> io::Result<()> {
+    match frame.comment {
+        "" => writeln!(out),
+        text => writeln!(out, "  # {}", printable(text)),
+    }
+}
+
+fn json_line(line: &Line<'_>, out: &mut impl Write) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, line)?;
+    writeln!(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_went_back_is_shown() {
+        assert_eq!(seconds(1_500_000_007), "1.500000007");
+        assert_eq!(seconds(-1), "-0.000000001");
+        assert_eq!(seconds(i64::MIN), "-9223372036.854775808");
+    }
+}
