@@ -78,7 +78,11 @@ fn bytes(name: &str, interrupt: &Interrupt) -> Result<Box<dyn Read>, Failure> {
         return Err(Failure::usage("stdin is a terminal, not a capture")
             .help("pipe a capture in: `tcpdump -i eth0 -U -w - udp port 4791 | uroce analyze -`"));
     }
-    Ok(Box::new(Interruptible { source: source.lock(), interrupt }))
+    // Without the buffer of `Stdin`: what is in it would be there while the pipe itself is silent.
+    let pipe = source.as_fd().try_clone_to_owned().map_err(|error| {
+        Failure::environment(format!("stdin cannot be read: {error}"))
+    })?;
+    Ok(Box::new(Interruptible { source: File::from(pipe), interrupt }))
 }
 
 /// Bytes that end when the user wants to stop, also while a pipe is silent.

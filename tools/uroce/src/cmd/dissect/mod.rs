@@ -30,8 +30,6 @@ pub struct DissectArgs {
     /// A pcap or pcapng file, compressed with gzip or not; - is stdin
     #[arg(value_name = "FILE")]
     source: String,
-    #[command(flatten)]
-    filter: FilterArgs,
     /// All fields of each packet, with the names that Wireshark has
     #[arg(short = 'v', long, visible_alias = "verbose")]
     tree: bool,
@@ -48,6 +46,8 @@ pub struct DissectArgs {
     /// End after so many packets
     #[arg(short, long, value_name = "N")]
     count: Option<u64>,
+    #[command(flatten)]
+    filter: FilterArgs,
 }
 
 /// Prints the packets of a capture while it is read.

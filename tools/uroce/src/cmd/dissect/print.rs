@@ -4,8 +4,8 @@ use super::json::Line;
 use super::{columns, hexdump, tree};
 use std::io::{self, Write};
 use uroce_analyze::{
-    Dissector, DissectorConfig, Filter, Frame, FrameKind, IcrcStatus, Layer, Learned, Packet,
-    Summary, Timestamp, fields, printable,
+    Annotation, Dissector, DissectorConfig, Filter, Frame, FrameKind, IcrcStatus, Layer, Learned,
+    Packet, Summary, Timestamp, Tracker, TrackerConfig, fields, printable,
 };
 use uroce_wire::SyndromeKind;
 
@@ -30,6 +30,8 @@ pub(super) struct Printer<'a> {
     style: Style,
     columns: &'a [&'static str],
     filter: Filter,
+    /// What went before, if the filter asks for it.
+    tracker: Option<Tracker>,
     /// Time of the first frame.
     start: Option<Timestamp>,
     printed: u64,
@@ -44,7 +46,8 @@ impl<'a> Printer<'a> {
         filter: Filter,
     ) -> Self {
         let dissector = Dissector::new(config);
-        Self { config, dissector, style, columns, filter, start: None, printed: 0 }
+        let tracker = (!filter.is_empty()).then(|| Tracker::new(TrackerConfig::default()));
+        Self { config, dissector, style, columns, filter, tracker, start: None, printed: 0 }
     }
 
     /// Packets, and other frames, that were printed.
@@ -55,9 +58,9 @@ impl<'a> Printer<'a> {
     /// Prints what is chosen of a frame.
     pub(super) fn print(&mut self, frame: &Frame<'_>, out: &mut impl Write) -> io::Result<()> {
         let mut chosen = Vec::new();
-        let filter = &self.filter;
+        let (filter, tracker) = (&self.filter, &mut self.tracker);
         let kind = self.dissector.dissect(frame, &mut |packet, payload, _| {
-            let learned = Learned { source_qpn: None, is_error: is_error(frame, packet) };
+            let learned = learn(tracker.as_mut(), frame, packet, payload);
             if filter.matches(packet, payload, learned) {
                 chosen.push((*packet, payload));
             }
@@ -127,16 +130,32 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// Trouble that a packet shows by itself: NAK, RNR NAK, a wrong ICRC, an opcode that is not defined,
-/// or what the capture says of it.
-fn is_error(frame: &Frame<'_>, packet: &Packet) -> bool {
-    let is_nak =
-        packet.aeth.is_some_and(|aeth| !matches!(aeth.syndrome.kind(), SyndromeKind::Ack { .. }));
-    let told = ["drop", "retransmission", "fault"].iter().any(|word| frame.comment.contains(word));
-    is_nak
-        || told
-        || matches!(packet.icrc, IcrcStatus::Wrong { .. })
-        || packet.opcode_info.is_none()
+/// What the packets before tell about this one.
+fn learn(
+    tracker: Option<&mut Tracker>,
+    frame: &Frame<'_>,
+    packet: &Packet,
+    payload: &[u8],
+) -> Learned {
+    let Some(tracker) = tracker else { return Learned::default() };
+    let annotation = tracker.handle_packet(packet, payload);
+    let peer = annotation.peer.and_then(|peer| tracker.flow(peer));
+    Learned {
+        source_qpn: peer.map(|peer| peer.key().destination_qpn),
+        is_error: is_error(frame, packet, &annotation),
+    }
+}
+
+/// Signs of trouble: NAK, RNR NAK, sent again, a gap, a wrong ICRC, an opcode that is not defined, or
+/// what the capture says of it.
+fn is_error(frame: &Frame<'_>, packet: &Packet, annotation: &Annotation) -> bool {
+    let is_ack = |kind| matches!(kind, SyndromeKind::Ack { .. });
+    let is_nak = packet.aeth.is_some_and(|aeth| !is_ack(aeth.syndrome.kind()));
+    let is_told =
+        ["drop", "retransmission", "fault"].iter().any(|word| frame.comment.contains(word));
+    let is_odd = annotation.retransmission.is_some() || annotation.gap_before.is_some();
+    let is_broken = matches!(packet.icrc, IcrcStatus::Wrong { .. }) || packet.opcode_info.is_none();
+    is_nak || is_told || is_odd || is_broken
 }
 
 fn line(
