@@ -79,9 +79,10 @@ fn bytes(name: &str, interrupt: &Interrupt) -> Result<Box<dyn Read>, Failure> {
             .help("pipe a capture in: `tcpdump -i eth0 -U -w - udp port 4791 | uroce analyze -`"));
     }
     // Without the buffer of `Stdin`: what is in it would be there while the pipe itself is silent.
-    let pipe = source.as_fd().try_clone_to_owned().map_err(|error| {
-        Failure::environment(format!("stdin cannot be read: {error}"))
-    })?;
+    let pipe = source
+        .as_fd()
+        .try_clone_to_owned()
+        .map_err(|error| Failure::environment(format!("stdin cannot be read: {error}")))?;
     Ok(Box::new(Interruptible { source: File::from(pipe), interrupt }))
 }
 
