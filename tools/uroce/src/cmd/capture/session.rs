@@ -28,7 +28,7 @@ enum Sink {
     /// All to one file.
     File(CaptureFile),
     /// Those around a fault to a file for each.
-    Faults(FaultFiles, Box<Watch>),
+    Faults(Box<FaultFiles>, Box<Watch>),
 }
 
 /// What came of a capture.
@@ -77,7 +77,7 @@ impl Session {
             }
             Some(name) => {
                 let watch = Box::new(Watch::new(&args.trigger, port));
-                Sink::Faults(FaultFiles::new(name, args), watch)
+                Sink::Faults(Box::new(FaultFiles::new(name, args)), watch)
             }
         };
         let shown = args.write.is_none() || args.print;
