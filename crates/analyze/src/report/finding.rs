@@ -71,11 +71,20 @@ fn look(finding: &Finding, name: &str, end: EndRow) -> String {
     let last = finding.last_frame.clamp(first, first.saturating_add(SPAN));
     let qpn = end.qpn.unwrap_or_default();
     let (from, to) = (first.saturating_sub(AROUND).max(1), last.saturating_add(AROUND));
+    ladder_command(name, qpn, from, to)
+}
+
+/// The command that draws the frames `from` to `to` of a queue pair; empty for standard input, which
+/// cannot be read again.
+pub(super) fn ladder_command(name: &str, qpn: u32, from: u64, to: u64) -> String {
+    if name == "-" {
+        return String::new();
+    }
     format!("uroce ladder {} --qp {qpn:#x} --frames {from}..{to}", quoted(name))
 }
 
 /// The name as one word of a shell.
-pub(super) fn quoted(name: &str) -> String {
+fn quoted(name: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-/%+=:,@".contains(letter);
     if !name.is_empty() && name.chars().all(is_plain) {
         return name.to_owned();

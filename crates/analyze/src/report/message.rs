@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::EndRow;
-use super::finding::quoted;
+use super::finding::ladder_command;
 use crate::track::{Flow, Message, Outcome};
 
 /// A message that took long.
@@ -53,7 +53,7 @@ impl MessageRow {
             completed_frame: message.completed_frame,
             retransmitted: message.retransmitted,
             outcome: outcome(message.outcome),
-            look: format!("uroce ladder {} --qp {qpn:#x} --frames {first}..{last}", quoted(name)),
+            look: ladder_command(name, qpn, first, last),
         }
     }
 }

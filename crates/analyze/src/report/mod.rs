@@ -6,6 +6,7 @@
 mod analysis;
 mod calendar;
 mod capture;
+mod capture_lines;
 mod conversation;
 mod finding;
 mod message;

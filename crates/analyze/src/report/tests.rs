@@ -12,6 +12,10 @@ fn config() -> AnalysisConfig {
 
 /// The report about a capture of the repository, or about what can be read of other bytes.
 fn report_of(bytes: &[u8], config: AnalysisConfig) -> Report {
+    report_named("a.pcap", bytes, config)
+}
+
+fn report_named(name: &str, bytes: &[u8], config: AnalysisConfig) -> Report {
     let mut analysis = Analysis::new(config);
     match CaptureReader::new(bytes) {
         Ok(mut reader) => loop {
@@ -26,7 +30,7 @@ fn report_of(bytes: &[u8], config: AnalysisConfig) -> Report {
         },
         Err(error) => analysis.handle_error(error),
     }
-    analysis.finish("a.pcap")
+    analysis.finish(name)
 }
 
 fn capture(name: &str) -> Vec<u8> {
@@ -83,6 +87,14 @@ fn every_finding_says_where_to_look() {
         assert!(!finding.text.is_empty() && finding.count > 0, "{finding:?}");
         assert!(finding.look.starts_with("uroce ladder a.pcap --qp 0x"), "{}", finding.look);
     }
+}
+
+#[test]
+fn standard_input_cannot_be_looked_at_again() {
+    let report = report_named("-", &capture("loss.pcap"), config());
+    assert!(!report.findings.is_empty() && !report.slowest_messages.is_empty());
+    assert!(report.findings.iter().all(|finding| finding.look.is_empty()));
+    assert!(report.slowest_messages.iter().all(|message| message.look.is_empty()));
 }
 
 #[test]

@@ -3,14 +3,14 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use super::calendar::utc;
+use super::capture_lines;
 use super::table::Table;
 use super::{
     CaptureSummary, ConversationRow, FindingRow, FlowRow, Grade, Quantiles, Report, VerbRow,
 };
 use crate::judge::Severity;
 use crate::quantity::{bit_rate, bytes, count, duration};
-use crate::{TextStyle, Timestamp, printable};
+use crate::{TextStyle, printable};
 
 /// Most conversations on the page; JSON has all.
 const CONVERSATIONS: usize = 20;
@@ -106,10 +106,8 @@ impl Page {
 
     fn capture(&mut self, source: &str, capture: &CaptureSummary) {
         self.heading("Capture");
-        self.line(&format!("  {}: {}", printable(source), frames(capture)));
-        self.line(&format!("  {}", packets(capture)));
-        let icrcs = icrcs(capture);
-        for line in [others(capture), icrcs, lost(capture)].into_iter().flatten() {
+        self.line(&format!("  {}: {}", printable(source), capture_lines::frames(capture)));
+        for line in capture_lines::contents(capture) {
             self.line(&format!("  {line}"));
         }
         if let Some(error) = &capture.error {
@@ -271,81 +269,11 @@ impl Page {
                 packets => format!(", {} sent again", count(packets.into(), "packet")),
             };
             self.line(&format!("  {time:>8}  {} of {}{again}", message.verb, bytes(message.bytes)));
-            self.line(&format!("            {}", message.look));
+            if !message.look.is_empty() {
+                self.line(&format!("            {}", message.look));
+            }
         }
     }
-}
-
-fn frames(capture: &CaptureSummary) -> String {
-    let frames = count(capture.frames, "frame");
-    match (capture.first_ns, capture.last_ns) {
-        (Some(first), Some(last)) => {
-            let time = duration(Duration::from_nanos(last.saturating_sub(first)));
-            format!("{frames} in {time}, from {}", utc(Timestamp::from_nanos(first)))
-        }
-        _ => frames,
-    }
-}
-
-fn packets(capture: &CaptureSummary) -> String {
-    let kinds = [
-        (capture.rocev2_packets, "RoCEv2"),
-        (capture.rocev1_packets, "RoCEv1"),
-        (capture.infiniband_packets, "InfiniBand"),
-    ];
-    let kinds = kinds.iter().filter(|(number, _)| *number > 0);
-    let kinds: Vec<_> =
-        kinds.map(|(number, name)| count(*number, &format!("{name} packet"))).collect();
-    if kinds.is_empty() { "no RoCE packets".to_owned() } else { kinds.join(", ") }
-}
-
-fn others(capture: &CaptureSummary) -> Option<String> {
-    let mut words = Vec::new();
-    let mut add = |number: u64, noun: &str, what: &str| {
-        if number > 0 {
-            words.push(format!("{}{what}", count(number, noun)));
-        }
-    };
-    add(capture.other_frames, "frame", " of other protocols");
-    add(capture.iwarp_frames, "iWARP frame", "");
-    add(capture.cut_frames, "frame", " cut by the snap length");
-    add(capture.batches, "frame", " of several packets (segmentation offload)");
-    let reason = capture.malformed_reason.as_deref().unwrap_or_default();
-    add(capture.malformed_frames, "malformed frame", &format!(" ({reason})"));
-    (!words.is_empty()).then(|| words.join(", "))
-}
-
-fn icrcs(capture: &CaptureSummary) -> Option<String> {
-    let icrc = &capture.icrc;
-    let all = capture.packets();
-    if all == 0 {
-        return None;
-    }
-    if icrc.right == all {
-        return Some("every ICRC is right".to_owned());
-    }
-    let kinds = [
-        (icrc.right, "right"),
-        (icrc.wrong, "wrong"),
-        (icrc.rewritten, "right but for a rewritten header"),
-        (icrc.not_checked, "not checked"),
-    ];
-    let kinds = kinds.iter().filter(|(number, _)| *number > 0);
-    let kinds: Vec<_> = kinds.map(|(number, what)| format!("{number} {what}")).collect();
-    Some(format!("ICRCs: {}", kinds.join(", ")))
-}
-
-fn lost(capture: &CaptureSummary) -> Option<String> {
-    let mut words = Vec::new();
-    if capture.lost_by_capture > 0 {
-        let packets = count(capture.lost_by_capture, "packet");
-        words.push(format!("{packets} acknowledged and never captured: the capture lost them"));
-    }
-    if capture.dropped_packets > 0 {
-        let packets = count(capture.dropped_packets, "packet");
-        words.push(format!("{packets} dropped on purpose, as comments of the file say"));
-    }
-    (!words.is_empty()).then(|| words.join("; "))
 }
 
 fn verb_cells(verb: &VerbRow) -> Vec<String> {
