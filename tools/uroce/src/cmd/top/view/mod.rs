@@ -17,8 +17,7 @@ const WIDE: u16 = 120;
 /// Lines of devices at most.
 const MOST_DEVICES: usize = 6;
 
-const HELP: &str = "\
- s      sort by the next column
+const HELP: &str = " s      sort by the next column
  /      show only rows that contain a text; Enter ends it, Esc takes it back
  space  stop and go on
  up, down, page up, page down, home
@@ -52,7 +51,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &App) {
 fn header(rates: &Rates) -> Vec<Line<'static>> {
     let sum = |of: fn(&DeviceRow) -> f64| rates.devices.iter().map(of).sum::<f64>();
     let mut line = format!(
-        "uroce top: {} devices, {} queue pairs   out {}pkt/s {}b/s   in {}pkt/s {}b/s",
+        "uroce top: devices {}, queue pairs {}   out {}pkt/s {}b/s   in {}pkt/s {}b/s",
         rates.devices.len(),
         rates.qps.len(),
         scaled(sum(|device| device.packets[0])),
@@ -154,8 +153,10 @@ fn footer(app: &App) -> String {
 }
 
 fn draw_help(frame: &mut Frame<'_>, area: Rect) {
+    // The border takes a line and a column at each side.
     let height = HELP.lines().count() as u16 + 2;
-    let area = Rect { height: height.min(area.height), width: 72.min(area.width), ..area };
+    let width = HELP.lines().map(|line| line.chars().count()).max().unwrap_or(0) as u16 + 2;
+    let area = Rect { height: height.min(area.height), width: width.min(area.width), ..area };
     frame.render_widget(Clear, area);
     frame.render_widget(Paragraph::new(HELP).block(Block::bordered().title("Keys")), area);
 }

@@ -25,7 +25,7 @@ fn app() -> App {
 #[test]
 fn a_wide_screen_has_the_counters_at_its_side() {
     let wanted = "\
-uroce top: 1 devices, 2 queue pairs   out 100pkt/s 1.00Mb/s   in 0pkt/s 0b/s   1 do not tell
+uroce top: devices 1, queue pairs 2   out 100pkt/s 1.00Mb/s   in 0pkt/s 0b/s   1 do not tell
   uroce0 of ib_write_bw 42: out 100pkt/s 1.00Mb/s, in 0pkt/s 0b/s
 PROCESS         PID     DEVICE   QPN      PEER                     TYPE STATE MSG/S   GB/S*   RETR/S  RNR/S  ERROR      COUNTER                       PER S
 ib_write_bw     42      uroce0   17       10.0.0.2 18              RC   RTS   11.0    0.00    2.00    1.00   -          sent_bytes                    125k
@@ -42,6 +42,8 @@ fn help_lies_over_the_table() {
     app.handle_key(KeyEvent::from(KeyCode::Char('?')));
     let shown = screen(&app, 80, 24);
     assert!(shown.contains("┌Keys───") && shown.contains("stop and go on"), "{shown}");
+    assert!(shown.contains("│ s      sort by the next column"), "{shown}");
+    assert!(shown.contains("Esc takes it back"), "the box is as wide as its longest line: {shown}");
 }
 
 #[test]
