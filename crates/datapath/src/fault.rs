@@ -12,8 +12,7 @@ use rustix::time::{ClockId, clock_gettime};
 use uroce_fault::{Direction, FaultInjector, Origin, PacketMeta, Plan, Release, Verdict};
 use uroce_wire::{DropReason, Flow, FlowIcrc, IcrcVerdict};
 
-use self::counters::Counted;
-pub use self::counters::{FaultCounters, RuleCount};
+pub use self::counters::{FaultCounters, FaultTally, RuleCount};
 use self::reseal::reseal;
 use crate::burst::PACKET_ROOM;
 use crate::{
@@ -41,8 +40,7 @@ pub struct FaultDatapath<D> {
     comments: Vec<String>,
     identify: Identify,
     recorder: Option<PcapWriter>,
-    counters: Arc<FaultCounters>,
-    counted: Counted,
+    tally: FaultTally,
     rx_dropped: u64,
     /// When to send again what the datapath had no room for.
     retry_at: Option<u64>,
@@ -69,8 +67,7 @@ impl<D: Datapath> FaultDatapath<D> {
             comments: Vec::new(),
             identify: Identify::default(),
             recorder: None,
-            counted: Counted::new(&counters),
-            counters,
+            tally: FaultTally::new(counters),
             rx_dropped: 0,
             retry_at: None,
             inner,
@@ -198,7 +195,7 @@ impl<D: Datapath> Middleware for FaultDatapath<D> {
                 blocked: more.blocked,
             };
         }
-        self.counted.update(&self.injector, &self.counters);
+        self.tally.update(&self.injector);
         Ok(flush)
     }
 
@@ -212,7 +209,7 @@ impl<D: Datapath> Middleware for FaultDatapath<D> {
             *rx_dropped += u64::from(arrivals.handle(&identify.meta(&packet), &packet, sink));
         })?;
         self.send_released()?;
-        self.counted.update(&self.injector, &self.counters);
+        self.tally.update(&self.injector);
         Ok(received + late)
     }
 

@@ -50,7 +50,7 @@ use uroce_wire::Slot;
 pub use af_packet::{PacketConfig, PacketDatapath, PacketError};
 pub use burst::{Burst, Cursor, PACKET_ROOM, Train, TrainLimit};
 pub use caps::{Caps, DatapathStats, IcrcCaps, IcrcRx, IcrcTx, Refusals};
-pub use fault::{FaultCounters, FaultDatapath, RuleCount};
+pub use fault::{FaultCounters, FaultDatapath, FaultTally, RuleCount};
 pub use frame_port::{FramePort, FramePortError, FrameReceiver, FrameSender, Offload, PortFrame};
 pub use kept::Kept;
 pub use lane::LaneDatapath;

@@ -140,13 +140,6 @@ impl FaultReport {
     }
 }
 
-/// Adds what the faults did to the result of a command.
-pub fn add_to(value: &mut serde_json::Value) {
-    if let (Some(report), Some(object)) = (report(), value.as_object_mut()) {
-        object.insert("faults".to_owned(), serde_json::json!(report));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

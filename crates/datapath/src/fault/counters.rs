@@ -1,7 +1,7 @@
 //! How often each rule had something to do.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use uroce_fault::{FaultInjector, Plan, Refusal};
 
@@ -72,17 +72,23 @@ impl FaultCounters {
 
 /// What one injector has added to the counters so far.
 #[derive(Debug)]
-pub(super) struct Counted(Vec<[u64; 3]>);
+pub struct FaultTally {
+    counters: Arc<FaultCounters>,
+    counted: Vec<[u64; 3]>,
+}
 
-impl Counted {
+impl FaultTally {
     /// Nothing.
-    pub(super) fn new(counters: &FaultCounters) -> Self {
-        Self(vec![[0; 3]; counters.rules.len()])
+    #[must_use]
+    pub fn new(counters: Arc<FaultCounters>) -> Self {
+        Self { counted: vec![[0; 3]; counters.rules.len()], counters }
     }
 
     /// Adds what is new.
-    pub(super) fn update(&mut self, injector: &FaultInjector, counters: &FaultCounters) {
-        for (now, (before, rule)) in injector.report().zip(self.0.iter_mut().zip(&counters.rules)) {
+    pub fn update(&mut self, injector: &FaultInjector) {
+        for (now, (before, rule)) in
+            injector.report().zip(self.counted.iter_mut().zip(&self.counters.rules))
+        {
             let counts = [now.matched, now.applied, now.not_applied];
             if counts == *before {
                 continue;

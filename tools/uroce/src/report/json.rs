@@ -144,14 +144,22 @@ static PRINTED: AtomicBool = AtomicBool::new(false);
 /// Prints a value as JSON on stdout.
 pub fn print(value: &impl Serialize) {
     PRINTED.store(true, Ordering::Relaxed);
-    let text = serde_json::to_value(value).and_then(|mut value| {
-        faults::add_to(&mut value);
-        serde_json::to_string_pretty(&value)
-    });
-    match text {
+    match text_of(value) {
         Ok(text) => super::out(&(text + "\n")),
         Err(error) => tracing::error!(%error, "the result has no JSON form"),
     }
+}
+
+/// With what the faults did, if there were any. The keys are in their own order otherwise.
+fn text_of(value: &impl Serialize) -> serde_json::Result<String> {
+    let Some(report) = faults::report() else {
+        return serde_json::to_string_pretty(value);
+    };
+    let mut value = serde_json::to_value(value)?;
+    if let Some(object) = value.as_object_mut() {
+        object.insert("faults".to_owned(), serde_json::to_value(report)?);
+    }
+    serde_json::to_string_pretty(&value)
 }
 
 /// Prints why there is no result, if there is none: `--json` gives one object, whatever happens.

@@ -1,6 +1,7 @@
-//! `uroce fault`: rules that make faults.
+//! `uroce fault`: rules that make faults, checked, and applied between two other hosts.
 
 mod check;
+mod proxy;
 
 use crate::cli::Global;
 use crate::failure::Failure;
@@ -17,6 +18,8 @@ pub struct FaultArgs {
 enum What {
     /// Read rules and show how they are understood; what is wrong is told with line and column
     Check(check::CheckArgs),
+    /// Apply rules to RoCE between two other hosts: a transparent bridge of two interfaces
+    Proxy(proxy::ProxyArgs),
 }
 
 /// Runs the command.
@@ -26,5 +29,6 @@ enum What {
 pub fn run(args: &FaultArgs, global: &Global) -> Result<(), Failure> {
     match &args.what {
         What::Check(args) => check::run(args, global),
+        What::Proxy(args) => proxy::run(args, global),
     }
 }
