@@ -7,6 +7,7 @@ use crate::cli::Global;
 use crate::failure::Failure;
 use crate::faults;
 use crate::interrupt::Interrupt;
+use crate::report::json;
 use clap::Args;
 use relay::{Relay, Side, Wire};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -68,6 +69,9 @@ pub fn run(args: &ProxyArgs, global: &Global) -> Result<(), Failure> {
     };
     let done = proxy.serve(&Interrupt::install());
     proxy.tell();
+    if global.json {
+        json::print(&proxy.result());
+    }
     done.map_err(|error| Failure::environment(format!("the proxy cannot go on: {error}")))
 }
 
@@ -130,6 +134,20 @@ impl Proxy {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Frames of each side, for programs.
+    fn result(&self) -> serde_json::Value {
+        let sides = self.receivers.iter().zip(&self.ends.senders).map(|(receiver, sender)| {
+            serde_json::json!({
+                "interface": sender.name(),
+                "received": receiver.received(),
+                "sent": sender.sent(),
+                "lost": receiver.lost() + sender.lost(),
+            })
+        });
+        let sides: Vec<_> = sides.collect();
+        serde_json::json!({ "version": json::VERSION, "interfaces": sides })
     }
 
     /// Says what passed, and what was lost for other reasons than a rule.
