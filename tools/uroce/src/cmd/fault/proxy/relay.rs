@@ -5,7 +5,7 @@ use std::time::Duration;
 use uroce_device::datapath::Offload;
 use uroce_device::fault::{Direction, FaultInjector, PacketMeta, Plan, Release, Verdict};
 
-use super::envelope::{Envelope, Envelopes, Fields, Opened};
+use super::envelope::{Envelopes, Fields, Opened};
 
 /// One of the two interfaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,7 +172,7 @@ impl Relay {
     /// Sends what is due.
     pub fn release(&mut self, now: Duration, wire: &mut dyn Wire) {
         while let Some(Release { meta, packet, faults, .. }) = self.injector.poll_packet(now) {
-            let Some(envelope) = self.envelopes.get(meta.tag).map(Envelope::clone) else {
+            let Some(envelope) = self.envelopes.get(meta.tag).copied() else {
                 continue;
             };
             let PacketMeta { flow, ip_id, traffic_class, direction, .. } = meta;
