@@ -95,7 +95,7 @@ impl<D: Datapath> FaultDatapath<D> {
             leave(&mut self.inner, &release);
             some = true;
         }
-        self.retry_at = Some(monotonic().saturating_add(RETRY_NS));
+        self.retry_at.get_or_insert_with(|| monotonic().saturating_add(RETRY_NS));
         some
     }
 
@@ -112,9 +112,10 @@ impl<D: Datapath> FaultDatapath<D> {
     }
 
     fn flush_inner(&mut self) -> io::Result<Flush> {
-        let flush = self.inner.flush()?;
-        self.retry_at = flush.blocked.then(|| monotonic().saturating_add(RETRY_NS));
-        Ok(flush)
+        let flush = self.inner.flush();
+        let blocked = flush.as_ref().map_or(true, |flush| flush.blocked);
+        self.retry_at = blocked.then(|| monotonic().saturating_add(RETRY_NS));
+        flush
     }
 
     /// Shows the packet to the rules; it leaves if they let it pass.

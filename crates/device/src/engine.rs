@@ -133,6 +133,8 @@ impl Engine {
     fn receive(&mut self, now: Instant) -> usize {
         let nic = &mut self.nic;
         let outcome = self.datapath.recv(RX_PACKETS_PER_TURN, &mut |rx| nic.receive(now, &rx));
+        // A datapath with faults also sends while it receives.
+        self.datapath.handed_over(&mut self.handovers);
         let received = outcome.unwrap_or_else(|error| {
             tracing::debug!(%error, "receive failed");
             0

@@ -1,6 +1,6 @@
 //! Faults that a device makes on purpose: rules, and the seed that makes a run repeatable.
 
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 use uroce_fault::{Plan, RuleError};
@@ -90,10 +90,12 @@ impl Faults {
 
 fn read_file(path: &Path) -> Result<Plan, FaultError> {
     let unread = |error| FaultError::File { path: path.to_owned(), error };
-    if std::fs::metadata(path).map_err(unread)?.len() > LONGEST {
+    let mut text = String::new();
+    let file = std::fs::File::open(path).map_err(unread)?;
+    file.take(LONGEST + 1).read_to_string(&mut text).map_err(unread)?;
+    if text.len() as u64 > LONGEST {
         return Err(FaultError::TooLong(path.to_owned()));
     }
-    let text = std::fs::read_to_string(path).map_err(unread)?;
     let toml = path.extension().is_some_and(|extension| extension == "toml");
     let plan = if toml { Plan::from_toml(&text) } else { text.parse() };
     plan.map_err(|error| FaultError::InFile { path: path.to_owned(), error })

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::Direction;
 use crate::parse::{self, RuleError};
-use crate::rule::Rule;
+use crate::rule::{Action, Rule};
 
 /// What faults happen to which packets: a list of rules.
 ///
@@ -57,9 +57,13 @@ impl Plan {
         Ok(())
     }
 
-    /// True if some rule may do something to packets of this direction.
+    /// True if some rule has to see packets of this direction. One that answers sees both: which queue
+    /// pair an answer goes to is learned from packets of the other direction.
     pub fn watches(&self, direction: Direction) -> bool {
-        self.rules.iter().any(|rule| rule.matcher.direction.is_none_or(|own| own == direction))
+        let answers = |rule: &Rule| rule.actions.iter().any(|a| matches!(a, Action::Answer(_)));
+        self.rules
+            .iter()
+            .any(|rule| answers(rule) || rule.matcher.direction.is_none_or(|own| own == direction))
     }
 
     /// True if another seed may give other faults.

@@ -110,6 +110,7 @@ fn plans_say_what_they_watch_and_whether_they_draw() {
     let watched = |text| [Tx, Rx].map(|direction| plan(text).watches(direction));
     assert_eq!(watched("tx -> drop"), [true, false]);
     assert_eq!(watched("any op=ack -> drop"), [true, true]);
+    assert_eq!(watched("rx op=send -> answer:rnr:12"), [true, true], "to whom is learned from tx");
     for text in ["any -> drop", "any -> delay=1ms", "any -> corrupt=icrc@0.0", "drop 1% seed=3"] {
         assert!(!plan(text).is_random(), "{text}");
     }

@@ -58,7 +58,10 @@ impl Card {
         if self.told.swap(true, Ordering::Relaxed) || !self.device.is_here() {
             return;
         }
-        eprintln!("uroce: faults of {} (to repeat them: --fault-seed {seed}):", self.device.name());
+        eprintln!(
+            "uroce: faults of {} (to repeat them: UROCE_FAULT_SEED={seed}):",
+            self.device.name()
+        );
         for rule in counters.rules() {
             eprintln!("uroce: {} matched, {} applied: {}", rule.matched, rule.applied, rule.text);
         }

@@ -119,7 +119,9 @@ fn read_faults(rules: Option<&str>, seed: Option<&str>) -> Result<Option<Faults>
     let Some(rules) = rules else { return Ok(None) };
     let plan = Faults::read(rules).map_err(|error| format!("UROCE_FAULT: {error}"))?;
     let number = |text: &str| {
-        text.parse().map_err(|_| format!("UROCE_FAULT_SEED is {text}, but it is a whole number"))
+        text.parse().map_err(|_| {
+            format!("UROCE_FAULT_SEED is {text}, but it is a whole number from 0 to 2^64-1")
+        })
     };
     let seed = seed.map(number).transpose()?;
     Faults::new(plan, seed).map(Some).map_err(|error| error.to_string())

@@ -134,9 +134,13 @@ impl Store {
         }
     }
 
-    /// Removes entries at the head that another one of the same packet has replaced.
+    /// Removes entries at the head that another one of the same packet has replaced, and all such
+    /// entries when they outnumber the packets.
     fn drop_stale(&mut self, direction: Direction) {
-        let queue = &mut self.queues[direction.index()];
+        let (queue, places) = (&mut self.queues[direction.index()], &self.places);
+        if queue.len() > 2 * places.len() + 64 {
+            queue.retain(|Reverse((_, ticket, place))| places[*place].ticket == *ticket);
+        }
         while let Some(Reverse((_, ticket, place))) = queue.peek() {
             if self.places[*place].ticket == *ticket {
                 return;

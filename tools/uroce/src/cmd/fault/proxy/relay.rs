@@ -127,7 +127,9 @@ impl Relay {
             let direction = side.direction_from();
             let meta = PacketMeta { direction, flow, ip_id, traffic_class, tag };
             let verdict = self.injector.handle_packet(now, &meta, packet);
-            if verdict != Verdict::Pass || (self.always_single && !alone) {
+            // What a rule held may be due behind this packet, not only behind the whole batch.
+            let is_due = self.injector.poll_timeout().is_some_and(|at| at <= now);
+            if verdict != Verdict::Pass || (!alone && (self.always_single || is_due)) {
                 self.send_packets(side, opened, done..index, wire);
                 done = index + 1;
                 self.wrap(opened, index);
