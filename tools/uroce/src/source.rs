@@ -6,11 +6,34 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
 use std::os::fd::AsFd;
+use std::path::Path;
 use uroce_analyze::report::{Analysis, Seen};
 use uroce_analyze::{CaptureError, CaptureReader, Frame};
 
-/// A capture that is being read.
-pub type Capture = CaptureReader<Box<dyn Read>>;
+/// A capture that is being read until the user wants to stop.
+pub struct Capture {
+    reader: CaptureReader<Box<dyn Read>>,
+    interrupt: Interrupt,
+}
+
+impl Capture {
+    /// The next frame; `None` at the end, and where the user wants to stop, which may be within a
+    /// record.
+    ///
+    /// # Errors
+    /// The capture is damaged or cannot be read on.
+    pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, CaptureError> {
+        match self.reader.next_frame() {
+            Err(_) if self.interrupt.is_set() => Ok(None),
+            frame => frame,
+        }
+    }
+
+    /// The next frame can be given without waiting for more bytes.
+    pub fn is_next_buffered(&self) -> bool {
+        self.reader.is_next_buffered()
+    }
+}
 
 /// How long a silent pipe is waited for before Ctrl-C is looked for, in nanoseconds.
 const PATIENCE_NS: i64 = 100_000_000;
@@ -20,7 +43,17 @@ const PATIENCE_NS: i64 = 100_000_000;
 /// # Errors
 /// Exit 2 if there is no such file, or it is no capture; exit 3 if it may not be read.
 pub fn open(name: &str, interrupt: &Interrupt) -> Result<Capture, Failure> {
-    CaptureReader::new(bytes(name, interrupt)?).map_err(|error| unreadable(name, &error))
+    match CaptureReader::new(bytes(name, interrupt)?) {
+        Ok(reader) => Ok(Capture { reader, interrupt: interrupt.clone() }),
+        Err(_) if interrupt.is_set() => Err(Failure::interrupted()),
+        Err(error) => Err(unreadable(name, &error)),
+    }
+}
+
+/// Both names are of one file.
+pub fn is_same(source: &Path, output: &Path) -> bool {
+    let [source, output] = [source, output].map(Path::canonicalize);
+    matches!((source, output), (Ok(source), Ok(output)) if source == output)
 }
 
 /// Gives all frames of `capture` to `analysis`; calls `packet` for each packet, and `frame` behind the
@@ -121,6 +154,7 @@ fn file(name: &str) -> Result<File, Failure> {
 mod tests {
     use super::*;
     use crate::failure::Exit;
+    use std::io::Write;
 
     fn refused(name: &str) -> Failure {
         open(name, &Interrupt::default()).err().expect("it is no capture")
@@ -144,6 +178,23 @@ mod tests {
         let waiting = std::thread::spawn(move || source.read(&mut [0; 8]));
         interrupt.set();
         assert_eq!(waiting.join().expect("no panic").expect("no error"), 0);
+    }
+
+    #[test]
+    fn a_stop_within_a_record_is_no_damage() {
+        let bytes = include_bytes!("../../../pcaps/rc-send.pcap");
+        let (reader, mut writer) = io::pipe().expect("a pipe");
+        writer.write_all(&bytes[..bytes.len() - 5]).expect("room");
+        let interrupt = Interrupt::default();
+        let source = Interruptible { source: reader, interrupt: interrupt.clone() };
+        let reader = CaptureReader::new(Box::new(source) as Box<dyn Read>).expect("a capture");
+        let mut capture = Capture { reader, interrupt: interrupt.clone() };
+        let mut frames = 0;
+        while capture.is_next_buffered() {
+            frames += u32::from(capture.next_frame().expect("no damage").is_some());
+        }
+        interrupt.set();
+        assert!(frames > 0 && capture.next_frame().expect("no damage").is_none(), "{frames}");
     }
 
     #[test]

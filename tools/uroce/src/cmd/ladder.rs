@@ -9,7 +9,7 @@ use crate::{source, terminal};
 use clap::Args;
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use uroce_analyze::report::{
     Analysis, AnalysisConfig, Report, Seen, first_sent, is_dropped, is_trouble, remarks,
@@ -68,6 +68,12 @@ impl LadderArgs {
 /// Exit 1 for a capture that is damaged, after what came before the damage was drawn; exit 2 for what
 /// is no capture and if no packet was chosen; exit 3 if a file cannot be read or written.
 pub fn run(args: &LadderArgs, global: &Global) -> Result<(), Failure> {
+    if let Some(svg) = &args.svg
+        && source::is_same(Path::new(&args.source), svg)
+    {
+        return Err(Failure::usage(format!("the drawing would replace {}", args.source))
+            .help("name another file with --svg"));
+    }
     let interrupt = Interrupt::install();
     let mut drawing = Drawing {
         filter: args.filter.filter(),
@@ -78,6 +84,9 @@ pub fn run(args: &LadderArgs, global: &Global) -> Result<(), Failure> {
         // What is wrong with the file is told when it is drawn.
         let report = read(args, global, &interrupt, &mut |_, _| {});
         drawing.known = report.map(|(report, _)| Known::of(&report)).unwrap_or_default();
+    }
+    if interrupt.is_set() {
+        return Err(Failure::interrupted());
     }
     let (_, end) = read(args, global, &interrupt, &mut |frame, seen| drawing.add(frame, seen))?;
     match drawing.builder.finish() {

@@ -1,12 +1,17 @@
 // The stretch of time that all plots show, and round numbers for their axes.
 
+const MOST_TICKS = 100;
+
 // Multiples of 1, 2 or 5 times a power of ten, about `wanted` of them.
 function ticks(from, to, wanted) {
   const rough = (to - from) / Math.max(1, wanted);
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999);
   const list = [];
-  for (let i = Math.ceil(from / step); i * step <= to; i++) list.push(i * step || 0);
+  const first = Math.ceil(from / step);
+  // With a bound: next to times of 10^18 ns, which a frame without a time in front of others makes,
+  // neighbouring numbers are further apart than a step.
+  for (let n = 0; n < MOST_TICKS && (first + n) * step <= to; n++) list.push((first + n) * step || 0);
   return { step, list };
 }
 
@@ -53,7 +58,7 @@ class TimeView {
   // Zooms so that the time `at` stays where it is.
   zoom(factor, at = (this.begin + this.end) / 2) {
     const span = Math.min(Math.max((this.end - this.begin) * factor, MIN_SPAN), this.whole[1] - this.whole[0]);
-    const part = (at - this.begin) / (this.end - this.begin);
+    const part = (at - this.begin) / (this.end - this.begin || 1);
     this.show(at - span * part, at + span * (1 - part));
   }
 

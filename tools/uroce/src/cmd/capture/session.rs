@@ -100,13 +100,18 @@ impl Session {
                 self.live.wait(left.map_or(LOOK, |left| left.min(LOOK)))?;
             }
         }
-        self.take_rest()
+        let rest = self.take_rest();
+        self.screen.iter_mut().for_each(Screen::flush);
+        rest?;
+        self.close()
     }
 
     fn is_over(&self) -> bool {
         let complete = matches!(&self.sink, Sink::Faults(files, _) if files.is_complete());
         let late = self.end.is_some_and(|end| Instant::now() >= end);
-        complete || late || self.frames >= self.most || self.interrupt.is_set()
+        // `| head` has seen enough; files are written until the end.
+        let unread = matches!(self.sink, Sink::Screen) && crate::report::is_reader_gone();
+        complete || late || unread || self.frames >= self.most || self.interrupt.is_set()
     }
 
     /// Frames that passed before the end, and are still with the kernel.
@@ -181,7 +186,17 @@ impl Session {
         Ok(())
     }
 
-    /// Ends the files and tells what is in them. An error was told before.
+    /// Writes everything that waits.
+    fn close(&mut self) -> Result<(), Stop> {
+        match &mut self.sink {
+            Sink::Screen => {}
+            Sink::File(file) => file.flush()?,
+            Sink::Faults(files, _) => files.close()?,
+        }
+        Ok(())
+    }
+
+    /// Ends the files and tells what is in them. What fails here failed in `run` before.
     pub fn finish(mut self) -> Totals {
         let dropped = self.live.counts().dropped;
         let mut totals = Totals { captured: self.frames, dropped, ..Totals::default() };

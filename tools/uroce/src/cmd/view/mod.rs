@@ -88,7 +88,7 @@ fn page_name(title: &str) -> PathBuf {
 /// written.
 pub fn run(args: &ViewArgs, global: &Global) -> Result<(), Failure> {
     let output = args.output();
-    if is_same(Path::new(&args.source), &output) {
+    if source::is_same(Path::new(&args.source), &output) {
         return Err(Failure::usage(format!("the page would replace {}", args.source))
             .help("name another file with -o"));
     }
@@ -124,15 +124,13 @@ fn read(args: &ViewArgs, viewer: &mut Viewer) -> Result<Result<(), Failure>, Fai
     }
 }
 
-/// Both names are of one file.
-fn is_same(source: &Path, output: &Path) -> bool {
-    let [source, output] = [source, output].map(Path::canonicalize);
-    matches!((source, output), (Ok(source), Ok(output)) if source == output)
-}
-
 fn write(page: &Page, output: &Path) -> io::Result<u64> {
     if output == Path::new("-") {
-        return page.write_to(&mut io::stdout().lock()).map(|()| 0);
+        return match page.write_to(&mut io::stdout().lock()) {
+            // A reader that went away (`| head`) is no error.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
+            written => written.map(|()| 0),
+        };
     }
     let mut file = BufWriter::new(File::create(output)?);
     page.write_to(&mut file)?;
