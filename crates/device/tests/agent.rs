@@ -101,9 +101,11 @@ fn c61_what_cannot_be_sent_counts_as_discarded() {
     let from = a.buffer(64);
     a.send(qa, 2, SendOp::Send, &[from.sge(0, 64)]);
     let mut asker = Attacker::new(&fabric, ASKER);
+    let before = a.counter("datapath_tx_dropped");
     let short = ask_one(&mut asker, &a, &get(4, 1, PORT_COUNTERS));
-    let lost = a.counter("datapath_tx_dropped");
-    assert!(lost > 0 && number(&short, 78, 2) == lost, "{lost} lost");
+    // The SEND is repeated meanwhile.
+    let lost = before..=a.counter("datapath_tx_dropped");
+    assert!(before > 0 && lost.contains(&number(&short, 78, 2)), "{lost:?} lost");
 }
 
 #[test]

@@ -190,7 +190,8 @@ fn a_nak_writes_what_was_before_it() {
     let Some(lab) = Lab::new("nak") else { return };
     let capture =
         lab.capture("-w f.pcapng --trigger nak --ring 30s --after 0.1 --files 1 --seconds 60");
-    std::fs::write(lab.file("loss"), "rx drop 5%\n").expect("writable");
+    std::fs::write(lab.file("loss"), "rx op=write part=middle -> drop skip=20 count=1\n")
+        .expect("writable");
     lab.bandwidth(&format!("--fault @{}", lab.file("loss").display()));
     let output = capture.end();
     assert!(output.status.success(), "{}", text(&output));

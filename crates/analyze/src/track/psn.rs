@@ -15,10 +15,13 @@ impl UnwrappedPsn {
         Self((1 << 24) | psn.get() as u64)
     }
 
-    /// The number of `psn` that is nearest to this one.
+    /// The number of `psn` that is nearest to this one, and not below zero.
     pub const fn nearest(self, psn: Psn) -> Self {
         let distance = psn.since(self.on_wire());
-        Self(self.0.saturating_add_signed(distance as i64))
+        match self.0.checked_add_signed(distance as i64) {
+            Some(number) => Self(number),
+            None => Self(psn.get() as u64),
+        }
     }
 
     /// The 24 bits on the wire.
@@ -51,6 +54,7 @@ mod tests {
 
     #[test]
     fn the_number_goes_on_over_the_wrap_in_both_directions() {
+        assert_eq!(UnwrappedPsn(3).nearest(Psn::new(0xff_fff8)).on_wire(), Psn::new(0xff_fff8));
         let last = UnwrappedPsn::first(Psn::new(0xff_ffff));
         let wrapped = last.nearest(Psn::new(1));
         assert_eq!(wrapped.since(last), 2);
