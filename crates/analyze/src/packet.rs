@@ -1,10 +1,10 @@
 //! The facts of one InfiniBand packet that all analysis needs.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use uroce_wire::{Aeth, AtomicEth, Bth, Deth, Feth, OpcodeInfo, Reth};
 
-use crate::{Direction, IcrcStatus, Timestamp};
+use crate::{Direction, IcrcStatus, NotChecked, Timestamp};
 
 /// What carried a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -77,6 +77,39 @@ pub struct Packet {
 }
 
 impl Packet {
+    /// A packet of which only the BTH is known: in frame 1 at time 0, from no address to none, without
+    /// any other header or payload. Whoever knows more sets the fields.
+    #[inline]
+    pub fn new(bth: Bth) -> Self {
+        let nowhere = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+        Self {
+            frame: 1,
+            segment: 0,
+            time: Timestamp::default(),
+            direction: None,
+            encapsulation: Encapsulation::RoceV2,
+            source: nowhere,
+            destination: nowhere,
+            traffic_class: 0,
+            hop_limit: 64,
+            wire_len: 0,
+            opcode_info: bth.opcode.info(),
+            bth,
+            reth: None,
+            aeth: None,
+            deth: None,
+            atomic_eth: None,
+            atomic_ack: None,
+            immediate: None,
+            invalidate_rkey: None,
+            xrc_srqn: None,
+            feth: None,
+            payload_len: 0,
+            is_cut: false,
+            icrc: IcrcStatus::NotChecked(NotChecked::NoHeaders),
+        }
+    }
+
     /// Address of the sender.
     pub fn source_ip(&self) -> IpAddr {
         self.source.ip()

@@ -105,20 +105,8 @@ fn bare(frame: &Frame<'_>, carried: &Carried, place: &Place, bth: Bth) -> Packet
         traffic_class: carried.traffic_class,
         hop_limit: carried.hop_limit,
         wire_len: place.wire_len,
-        bth,
-        opcode_info: bth.opcode.info(),
-        reth: None,
-        aeth: None,
-        deth: None,
-        atomic_eth: None,
-        atomic_ack: None,
-        immediate: None,
-        invalidate_rkey: None,
-        xrc_srqn: None,
-        feth: None,
-        payload_len: 0,
-        is_cut: false,
         icrc: place.icrc,
+        ..Packet::new(bth)
     }
 }
 

@@ -3,10 +3,12 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use uroce_wire::{Aeth, AtomicEth, Bth, Deth, NakCode, Opcode, Psn, Qpn, Reth, Syndrome};
+use uroce_wire::{
+    Aeth, AtomicEth, Bth, Deth, HeaderSet, NakCode, Opcode, Psn, Qpn, Reth, Syndrome,
+};
 
 use super::{Annotation, FlowId, Message, Tracker, TrackerConfig};
-use crate::{Direction, Encapsulation, IcrcStatus, Packet, Timestamp};
+use crate::{Direction, IcrcStatus, Packet, Timestamp};
 
 /// Path MTU of the packets made here.
 pub(super) const MTU: u32 = 1024;
@@ -64,29 +66,14 @@ impl Wire {
         self.now += self.step_us * 1000;
         Packet {
             frame: self.frame,
-            segment: 0,
             time: Timestamp::from_nanos(self.now),
             direction: self.direction,
-            encapsulation: Encapsulation::RoceV2,
             source: SocketAddr::new(from.address(), 0xc000 | from.qpn as u16),
             destination: SocketAddr::new(to.address(), 4791),
             traffic_class: 2,
-            hop_limit: 64,
             wire_len: 62,
-            bth: Bth::new(opcode, Qpn::new(to.qpn), Psn::new(psn)),
-            opcode_info: opcode.info(),
-            reth: None,
-            aeth: None,
-            deth: None,
-            atomic_eth: None,
-            atomic_ack: None,
-            immediate: None,
-            invalidate_rkey: None,
-            xrc_srqn: None,
-            feth: None,
-            payload_len: 0,
-            is_cut: false,
             icrc: IcrcStatus::Right,
+            ..Packet::new(Bth::new(opcode, Qpn::new(to.qpn), Psn::new(psn)))
         }
     }
 
@@ -94,8 +81,8 @@ impl Wire {
         self.tracker.handle_packet(packet, &[])
     }
 
-    /// A request that carries `bytes`.
-    pub(super) fn request(
+    /// A request or a response that carries `bytes`; a response that has an AETH says ACK.
+    pub(super) fn data(
         &mut self,
         from: End,
         to: End,
@@ -105,13 +92,17 @@ impl Wire {
     ) -> Annotation {
         let mut packet = self.packet(from, to, opcode, psn);
         (packet.payload_len, packet.wire_len) = (bytes, bytes + 62);
-        packet.bth.ack_req = packet.opcode_info.is_some_and(|info| info.ends());
+        let has_aeth =
+            packet.opcode_info.is_some_and(|info| info.headers.contains(HeaderSet::AETH));
+        let ends = packet.opcode_info.is_some_and(|info| info.ends());
+        packet.bth.ack_req = ends && !has_aeth;
+        packet.aeth = has_aeth.then_some(Aeth { syndrome: Syndrome::ack(31), msn: 1 });
         self.give(&packet)
     }
 
     /// A SEND ONLY of 100 bytes.
     pub(super) fn send(&mut self, from: End, to: End, psn: u32) -> Annotation {
-        self.request(from, to, Opcode::RC_SEND_ONLY, psn, 100)
+        self.data(from, to, Opcode::RC_SEND_ONLY, psn, 100)
     }
 
     /// SENDs of 100 bytes with all these PSNs.
@@ -132,7 +123,7 @@ impl Wire {
     ) -> Vec<Annotation> {
         let psns = (0..packets).map(|index| (index, Psn::new(first).add(index).get()));
         psns.filter(|(index, _)| keep(*index))
-            .map(|(index, psn)| self.request(from, to, write_opcode(index, packets), psn, MTU))
+            .map(|(index, psn)| self.data(from, to, write_opcode(index, packets), psn, MTU))
             .collect()
     }
 
@@ -145,22 +136,6 @@ impl Wire {
     pub(super) fn fetch_add(&mut self, from: End, to: End, psn: u32) -> Annotation {
         let mut packet = self.packet(from, to, Opcode::RC_FETCH_ADD, psn);
         packet.atomic_eth = Some(AtomicEth { va: 8, rkey: 7, swap_add: 1, compare: 0 });
-        self.give(&packet)
-    }
-
-    /// A response with data, or to an atomic.
-    pub(super) fn response(
-        &mut self,
-        from: End,
-        to: End,
-        opcode: Opcode,
-        psn: u32,
-        bytes: u32,
-    ) -> Annotation {
-        let mut packet = self.packet(from, to, opcode, psn);
-        packet.payload_len = bytes;
-        packet.aeth = (opcode != Opcode::RC_READ_RESPONSE_MIDDLE)
-            .then_some(Aeth { syndrome: Syndrome::ack(31), msn: 1 });
         self.give(&packet)
     }
 

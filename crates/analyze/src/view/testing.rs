@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use uroce_wire::{Bth, Header, Opcode, Psn, Qpn, Reth};
 
 use super::input::{Facts, ViewRow};
-use crate::{Encapsulation, IcrcStatus, LinkType, Packet, Timestamp};
+use crate::{IcrcStatus, LinkType, Packet, Timestamp};
 
 /// An RDMA WRITE of 64 bytes in an Ethernet frame.
 #[derive(Debug, Clone)]
@@ -50,29 +50,13 @@ impl Sample {
 fn packet(bth: Bth, reth: Reth) -> Packet {
     let [source, destination] = [1, 2].map(|host| SocketAddr::from(([10, 0, 0, host], 4791)));
     Packet {
-        frame: 1,
-        segment: 0,
         time: Timestamp::from_nanos(1_000_000_000),
-        direction: None,
-        encapsulation: Encapsulation::RoceV2,
         source,
         destination,
-        traffic_class: 0,
-        hop_limit: 64,
         wire_len: 138,
-        opcode_info: bth.opcode.info(),
-        bth,
         reth: Some(reth),
-        aeth: None,
-        deth: None,
-        atomic_eth: None,
-        atomic_ack: None,
-        immediate: None,
-        invalidate_rkey: None,
-        xrc_srqn: None,
-        feth: None,
         payload_len: 64,
-        is_cut: false,
         icrc: IcrcStatus::Right,
+        ..Packet::new(bth)
     }
 }

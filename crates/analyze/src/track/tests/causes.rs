@@ -87,12 +87,12 @@ fn a_lost_read_response_is_asked_for_again_by_an_implied_nak() {
     let mut wire = Wire::new();
     wire.read(A, B, 50, 4096);
     for index in [0, 1, 3] {
-        wire.response(B, A, read_opcode(index, 4), 50 + index, 1024);
+        wire.data(B, A, read_opcode(index, 4), 50 + index, 1024);
     }
     let part = wire.read(A, B, 52, 1024);
     assert_eq!(cause(&part), Some(RetransmissionCause::ImpliedNak));
     assert_eq!(part.message.unwrap().number, 0, "it is a part of the first READ");
-    wire.response(B, A, read_opcode(0, 1), 52, 1024);
+    wire.data(B, A, read_opcode(0, 1), 52, 1024);
     let message = wire.messages().pop().expect("the READ is complete");
     assert_eq!((message.bytes, message.responses, message.retransmitted), (4096, 4, 1));
     assert_eq!(wire.figures(FlowId(0)).skipped_responses, 1);

@@ -111,7 +111,7 @@ fn a_read_of_two_gigabytes_costs_no_more_than_a_small_one() {
     let mut wire = Wire::with(TrackerConfig { path_mtu: Some(256), ..limits() });
     let read = wire.read(A, B, 0, 1 << 31);
     assert_eq!(read.outstanding.packets, 1 << 23);
-    let answer = wire.response(B, A, Opcode::RC_READ_RESPONSE_FIRST, 0, 256);
+    let answer = wire.data(B, A, Opcode::RC_READ_RESPONSE_FIRST, 0, 256);
     assert_eq!(answer.psn, UnwrappedPsn(1 << 24));
     let capacity = wire.tracker.flows()[0].requests.slots.capacity();
     assert!(capacity <= 64, "{capacity}");

@@ -61,10 +61,10 @@ fn a_read_is_complete_with_its_last_response_and_not_with_an_ack() {
     let read = wire.read(A, B, 5, 3 * MTU);
     assert_eq!((read.outstanding.packets, read.outstanding.reads), (3, 1));
     wire.send(A, B, 8);
-    wire.response(B, A, read_opcode(0, 3), 5, MTU);
-    wire.response(B, A, read_opcode(1, 3), 6, MTU);
+    wire.data(B, A, read_opcode(0, 3), 5, MTU);
+    wire.data(B, A, read_opcode(1, 3), 6, MTU);
     assert!(wire.messages().is_empty());
-    let last = wire.response(B, A, read_opcode(2, 3), 7, MTU);
+    let last = wire.data(B, A, read_opcode(2, 3), 7, MTU);
     assert_eq!(last.outstanding.reads, 0);
     let message = wire.messages().pop().unwrap();
     assert_eq!((message.verb, message.bytes, message.is_incomplete), (Verb::Read, 3072, false));
@@ -82,7 +82,7 @@ fn the_length_of_a_read_is_learned_from_the_next_request_or_its_first_response()
 
     let mut wire = Wire::with(TrackerConfig::default());
     wire.read(A, B, 5, 5000);
-    wire.response(B, A, Opcode::RC_READ_RESPONSE_FIRST, 5, 2048);
+    wire.data(B, A, Opcode::RC_READ_RESPONSE_FIRST, 5, 2048);
     assert!(wire.send(A, B, 8).gap_before.is_none());
     let mut wire = Wire::with(TrackerConfig::default());
     wire.read(A, B, 5, 5000);
@@ -94,7 +94,7 @@ fn an_atomic_is_complete_with_its_own_response() {
     let mut wire = Wire::new();
     wire.fetch_add(A, B, 5);
     wire.fetch_add(A, B, 6);
-    wire.response(B, A, Opcode::RC_ATOMIC_ACKNOWLEDGE, 5, 0);
+    wire.data(B, A, Opcode::RC_ATOMIC_ACKNOWLEDGE, 5, 0);
     let message = wire.messages().pop().unwrap();
     assert_eq!((message.verb, message.outcome), (Verb::FetchAdd, Outcome::Completed));
     assert_eq!(wire.figures(FlowId(0)).max_outstanding_reads, 2);
@@ -116,9 +116,9 @@ fn a_refused_message_takes_those_behind_it_along() {
 #[test]
 fn messages_of_uc_are_over_when_they_are_sent() {
     let mut wire = Wire::new();
-    wire.request(A, B, Opcode::UC_SEND_FIRST, 0, MTU);
-    wire.request(A, B, Opcode::UC_SEND_LAST, 1, 10);
-    wire.request(A, B, Opcode::UC_SEND_ONLY, 3, 10);
+    wire.data(A, B, Opcode::UC_SEND_FIRST, 0, MTU);
+    wire.data(A, B, Opcode::UC_SEND_LAST, 1, 10);
+    wire.data(A, B, Opcode::UC_SEND_ONLY, 3, 10);
     let messages = wire.messages();
     assert_eq!(messages.iter().map(|message| message.bytes).collect::<Vec<_>>(), [1034, 10]);
     assert!(messages.iter().all(|message| message.outcome == Outcome::Sent));

@@ -53,8 +53,8 @@ fn queue_pairs_that_begin_with_one_psn_stay_undecided_until_they_differ() {
 #[test]
 fn flows_without_answers_are_paired_at_the_end_if_there_is_no_choice() {
     let mut wire = Wire::new();
-    wire.request(A, B, Opcode::UC_SEND_ONLY, 0, 10);
-    wire.request(B, A, Opcode::UC_SEND_ONLY, 0, 10);
+    wire.data(A, B, Opcode::UC_SEND_ONLY, 0, 10);
+    wire.data(B, A, Opcode::UC_SEND_ONLY, 0, 10);
     wire.tracker.finish();
     let conversation = wire.tracker.conversations()[0];
     assert_eq!((conversation.paired_by, conversation.is_certain()), (Pairing::Addresses, false));
