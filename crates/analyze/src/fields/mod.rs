@@ -108,5 +108,16 @@ pub fn field_names() -> Vec<&'static str> {
     names
 }
 
+/// First bit and number of bits of the field `name` in each header that has it.
+#[cfg(test)]
+pub(crate) fn places_of(name: &str) -> Vec<(usize, usize)> {
+    let mut places = Vec::new();
+    let tables = [link::ALL, transport::ALL, mad::ALL, cm::ALL];
+    for table in tables.iter().flat_map(|tables| *tables) {
+        spec::add_places(table, name, &mut places);
+    }
+    places
+}
+
 #[cfg(test)]
 mod tests;

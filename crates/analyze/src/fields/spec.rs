@@ -175,6 +175,15 @@ pub(super) fn add_names(specs: &[Spec], names: &mut Vec<&'static str>) {
     }
 }
 
+/// Adds first bit and number of bits of each field called `name` in a table.
+#[cfg(test)]
+pub(super) fn add_places(specs: &[Spec], name: &str, places: &mut Vec<(usize, usize)>) {
+    for spec in specs {
+        places.extend((spec.name == name).then_some((spec.at, spec.bits)));
+        add_places(spec.inner, name, places);
+    }
+}
+
 /// Bytes as hexadecimal digits without a separator.
 pub(super) fn plain_hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() * 2);

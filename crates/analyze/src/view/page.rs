@@ -13,9 +13,20 @@ use super::meta::Meta;
 use super::summary::summary;
 
 const TEMPLATE: &str = include_str!("assets/page.html");
-const STYLES: [&str; 2] = [include_str!("assets/style.css"), include_str!("assets/panels.css")];
+const DARK: &str = include_str!("assets/dark.css");
+/// The style sheets in their order. Dark is what the user chose, or what the system has unless the
+/// user chose light.
+const STYLES: [&str; 7] = [
+    include_str!("assets/style.css"),
+    ":root[data-theme=\"dark\"] {\n",
+    DARK,
+    "}\n@media (prefers-color-scheme: dark) { :root:not([data-theme=\"light\"]) {\n",
+    DARK,
+    "} }\n",
+    include_str!("assets/panels.css"),
+];
 /// The scripts in their order; they become one function.
-const SCRIPTS: [&str; 17] = [
+const SCRIPTS: [&str; 18] = [
     include_str!("assets/data.js"),
     include_str!("assets/format.js"),
     include_str!("assets/capture.js"),
@@ -24,6 +35,7 @@ const SCRIPTS: [&str; 17] = [
     include_str!("assets/theme.js"),
     include_str!("assets/sequence.js"),
     include_str!("assets/axis.js"),
+    include_str!("assets/drawn.js"),
     include_str!("assets/plot.js"),
     include_str!("assets/sequence-plot.js"),
     include_str!("assets/outstanding-plot.js"),

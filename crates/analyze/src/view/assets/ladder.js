@@ -4,48 +4,25 @@
 const STEP = 34;
 const LADDER_TOP = 44;
 
-class Ladder {
+class Ladder extends DrawnPackets {
   constructor(element, capture, selection, theme) {
-    this.element = element;
-    this.capture = capture;
-    this.selection = selection;
+    super(element, capture, selection);
     this.theme = theme;
     this.canvas = document.createElement('canvas');
     this.canvas.className = 'ladder-canvas';
     this.spacer = document.createElement('div');
     element.append(this.canvas, this.spacer);
-    this.wanted = false;
     this.draws = 0;
-    element.addEventListener('scroll', () => this.redraw());
-    element.addEventListener('click', (event) => this.click(event));
-    new ResizeObserver(() => this.redraw()).observe(element);
     theme.listen(() => this.redraw());
-  }
-
-  get rows() {
-    return this.selection.rows;
-  }
-
-  redraw() {
-    if (this.wanted) return;
-    this.wanted = true;
-    requestAnimationFrame(() => {
-      this.wanted = false;
-      this.draw();
-    });
   }
 
   draw() {
     const { element, canvas } = this;
     const { clientWidth: width, clientHeight: height } = element;
     if (element.hidden || width === 0) return;
-    const scale = devicePixelRatio || 1;
-    if (canvas.width !== Math.round(width * scale) || canvas.height !== Math.round(height * scale)) {
-      canvas.width = Math.round(width * scale);
-      canvas.height = Math.round(height * scale);
-      canvas.style.width = `${width}px`;
-      canvas.style.height = `${height}px`;
-    }
+    const scale = fitCanvas(canvas, width, height);
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
     // The canvas stays in view; the spacer behind it makes the element scroll.
     this.spacer.style.height = `${Math.max(0, this.wholeHeight() - height)}px`;
     const context = canvas.getContext('2d');

@@ -1,20 +1,18 @@
 // A canvas with axes over time: drawing once per frame, wheel, drag and keys. A second canvas above
 // it carries the cursor, so that moving the mouse draws no packets.
 
-class Plot {
+class Plot extends Drawn {
   // `painter` has draw(plot), cursor(plot, x, y) and select(plot, x, y).
   constructor(element, view, theme, painter) {
-    this.element = element;
+    super(element);
     this.view = view;
     this.theme = theme;
     this.painter = painter;
     this.margin = { left: 76, right: 14, top: 10, bottom: 24 };
     this.base = this.addCanvas();
     this.over = this.addCanvas();
-    this.wanted = false;
     this.point = null;
     this.draws = 0;
-    new ResizeObserver(() => this.redraw()).observe(element);
     view.listen(() => this.redraw());
     theme.listen(() => this.redraw());
     this.listenToPointer();
@@ -26,25 +24,11 @@ class Plot {
     return canvas.getContext('2d');
   }
 
-  redraw() {
-    if (this.wanted) return;
-    this.wanted = true;
-    requestAnimationFrame(() => {
-      this.wanted = false;
-      this.draw();
-    });
-  }
-
   draw() {
     const { clientWidth: width, clientHeight: height } = this.element;
     if (width === 0 || height === 0) return;
-    const scale = devicePixelRatio || 1;
     for (const context of [this.base, this.over]) {
-      const { canvas } = context;
-      if (canvas.width !== Math.round(width * scale) || canvas.height !== Math.round(height * scale)) {
-        canvas.width = Math.round(width * scale);
-        canvas.height = Math.round(height * scale);
-      }
+      const scale = fitCanvas(context.canvas, width, height);
       context.setTransform(scale, 0, 0, scale, 0, 0);
       context.clearRect(0, 0, width, height);
       context.font = '11px system-ui, sans-serif';

@@ -4,33 +4,14 @@ const ROW_HEIGHT = 24;
 const COLUMNS = ['frame', 'time', 'delta', 'way', 'label', 'psn', 'length', 'remarks'];
 const HEADS = ['No.', 'Time, s', 'Since', '', 'Packet', 'PSN', 'Bytes', 'Remarks'];
 
-class RowList {
+class RowList extends DrawnPackets {
   constructor(element, head, capture, selection) {
-    this.element = element;
-    this.capture = capture;
-    this.selection = selection;
+    super(element, capture, selection);
     this.spacer = document.createElement('div');
     this.spacer.className = 'spacer';
     element.append(this.spacer);
     this.pool = [];
-    this.wanted = false;
     HEADS.forEach((text, index) => head.append(cell(COLUMNS[index], text)));
-    element.addEventListener('scroll', () => this.redraw());
-    element.addEventListener('click', (event) => this.click(event));
-    new ResizeObserver(() => this.redraw()).observe(element);
-  }
-
-  get rows() {
-    return this.selection.rows;
-  }
-
-  redraw() {
-    if (this.wanted) return;
-    this.wanted = true;
-    requestAnimationFrame(() => {
-      this.wanted = false;
-      this.draw();
-    });
   }
 
   draw() {
