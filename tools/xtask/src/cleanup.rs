@@ -15,6 +15,8 @@ use signal_hook::iterator::Signals;
 pub enum Leftover {
     /// A process by its id.
     Process(u32),
+    /// A process group by the id of its first process.
+    Group(u32),
     /// A network namespace by its name, with every process in it.
     Namespace(String),
     /// A folder with its content.
@@ -63,9 +65,15 @@ fn watch_signals() {
 fn remove(leftover: &Leftover) {
     match leftover {
         Leftover::Process(id) => kill(&[id.to_string()]),
+        Leftover::Group(id) => end_group(*id),
         Leftover::Namespace(name) => remove_namespace(name),
         Leftover::Folder(path) => drop(std::fs::remove_dir_all(path)),
     }
+}
+
+/// Ends all processes of a group.
+fn end_group(id: u32) {
+    kill(&["--".to_owned(), format!("-{id}")]);
 }
 
 fn remove_namespace(name: &str) {

@@ -1,49 +1,25 @@
-//! A Chromium without a window, driven by the DevTools protocol over two pipes: it shows a page,
+//! A Chromium without a window, driven by the DevTools protocol: it shows a page,
 //! presses keys, takes pictures, and tells what the page complained about.
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::cleanup::{Guard, Leftover};
+use super::chromium::{Chromium, PATIENCE};
 use crate::error::{Context, Error, Result};
-use crate::process::command;
 
 /// Debian packages of the browser and of a font for it.
 pub const PACKAGES: &[&str] = &["chromium", "fonts-dejavu-core"];
 
-/// The protocol runs over descriptors 3 and 4 of the browser: the shell moves its stdin and stdout
-/// there. A browser that hangs is ended after three minutes.
-const SHELL: &str = "exec timeout -k 5 180 \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>/dev/null";
-const FLAGS: [&str; 9] = [
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-dev-shm-usage",
-    "--no-first-run",
-    "--hide-scrollbars",
-    "--force-color-profile=srgb",
-    "--remote-debugging-pipe",
-];
-/// How long a page may take before it counts as broken.
-const PATIENCE: Duration = Duration::from_secs(30);
-
 /// A running browser with one page.
 #[derive(Debug)]
 pub struct Browser {
-    child: Child,
-    to: ChildStdin,
-    from: BufReader<ChildStdout>,
+    chromium: Chromium,
     session: Option<String>,
     calls: u64,
     complaints: Vec<String>,
     requests: Vec<String>,
-    _process: Guard,
-    _profile: Guard,
 }
 
 impl Browser {
@@ -52,32 +28,12 @@ impl Browser {
     /// # Errors
     /// There is no browser, or it does not answer.
     pub fn start() -> Result<Self> {
-        let profile = std::env::temp_dir().join(format!("uroce-page-{}", std::process::id()));
-        let _profile = Guard::new(Leftover::Folder(profile.clone()));
-        let mut words = vec!["sh".to_owned(), "-c".into(), SHELL.into(), "sh".into()];
-        words.push("chromium".to_owned());
-        words.extend(FLAGS.map(str::to_owned));
-        words.push(format!("--user-data-dir={}", profile.display()));
-        let mut shell = command(words);
-        let mut child = shell
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .context(|| "could not start chromium")?;
-        let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(Error::new("chromium has no pipes"));
-        };
-        let _process = Guard::new(Leftover::Process(child.id()));
         let mut browser = Self {
-            child,
-            to,
-            from: BufReader::new(from),
+            chromium: Chromium::start()?,
             session: None,
             calls: 0,
             complaints: Vec::new(),
             requests: Vec::new(),
-            _process,
-            _profile,
         };
         browser.attach()?;
         Ok(browser)
@@ -188,8 +144,7 @@ impl Browser {
         if let Some(session) = &self.session {
             message["sessionId"] = json!(session);
         }
-        let bytes = format!("{message}\0");
-        self.to.write_all(bytes.as_bytes()).context(|| "chromium takes no more calls")?;
+        self.chromium.send(&message.to_string())?;
         loop {
             let mut answer = self.receive()?;
             if answer["id"] == self.calls {
@@ -203,11 +158,7 @@ impl Browser {
     }
 
     fn receive(&mut self) -> Result<Value> {
-        let mut bytes = Vec::new();
-        self.from.read_until(0, &mut bytes).context(|| "chromium does not answer")?;
-        if bytes.pop() != Some(0) {
-            return Err(Error::new("chromium went away"));
-        }
+        let bytes = self.chromium.receive()?;
         serde_json::from_slice(&bytes).context(|| "chromium speaks no JSON")
     }
 
@@ -222,13 +173,6 @@ impl Browser {
             }
             _ => {}
         }
-    }
-}
-
-impl Drop for Browser {
-    fn drop(&mut self) {
-        let _ = self.call("Browser.close", json!({}));
-        let _ = self.child.wait();
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod browser;
 mod checks;
+mod chromium;
 mod traffic;
 
 use std::path::{Path, PathBuf};
