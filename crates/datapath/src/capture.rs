@@ -65,6 +65,8 @@ pub struct CaptureSocket {
     /// Frames of the block that were not read yet, and where the next one is.
     left: u32,
     next: usize,
+    /// The frame that is given next, once it was looked for.
+    found: Option<FrameHeader>,
     untagged: Untagged,
     counts: RingCounts,
 }
@@ -95,22 +97,35 @@ impl CaptureSocket {
             each.map_err(failed("promiscuous mode"))?;
         }
         let (untagged, counts) = (Untagged::new(), RingCounts::default());
-        Ok(Self { ring, socket, left: 0, next: 0, untagged, counts })
+        Ok(Self { ring, socket, left: 0, next: 0, found: None, untagged, counts })
+    }
+
+    /// A frame is there now, for [`Self::next_frame`].
+    pub fn is_ready(&mut self) -> bool {
+        if self.found.is_none() {
+            self.found = self.find();
+        }
+        self.found.is_some()
     }
 
     /// The next frame that was captured; `None` if there is none now.
     pub fn next_frame(&mut self) -> Option<CapturedFrame<'_>> {
-        let header = loop {
+        let header = self.found.take().or_else(|| self.find())?;
+        let bytes = self.ring.block().map_or(&[][..], |block| block.bytes());
+        Some(self.untagged.frame(&header, bytes))
+    }
+
+    /// The header of the next frame; `None` if there is none now. What was given before is the kernel's again.
+    fn find(&mut self) -> Option<FrameHeader> {
+        loop {
             if self.left == 0 {
                 let block = self.ring.next_block()?;
                 (self.left, self.next) = (block.frames(), block.first());
             }
             if let Some(header) = self.next_header() {
-                break header;
+                return Some(header);
             }
-        };
-        let bytes = self.ring.block().map_or(&[][..], |block| block.bytes());
-        Some(self.untagged.frame(&header, bytes))
+        }
     }
 
     /// The header of the next frame in the block; `None` at its end.

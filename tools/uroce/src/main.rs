@@ -12,6 +12,7 @@ mod latency;
 mod live;
 mod log;
 mod nic;
+mod packet_line;
 mod peak;
 mod report;
 mod source;

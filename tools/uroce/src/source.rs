@@ -1,37 +1,169 @@
-//! Where frames come from: a capture file, or stdin.
+//! Where frames come from: a capture file, stdin, or interfaces of this machine.
 
+use crate::cli::Global;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::live::{Live, LiveArgs, Now, Stream};
+use clap::Args;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
 use std::os::fd::AsFd;
 use std::path::Path;
+use uroce_analyze::quantity::count;
 use uroce_analyze::report::{Analysis, Seen};
 use uroce_analyze::{CaptureError, CaptureReader, Frame};
 
-/// A capture that is being read until the user wants to stop.
+/// Options that say where frames come from.
+#[derive(Debug, Clone, Args)]
+pub struct SourceArgs {
+    /// A pcap or pcapng file, compressed with gzip or not; - is stdin
+    #[arg(
+        value_name = "FILE",
+        required_unless_present = "interfaces",
+        conflicts_with = "interfaces"
+    )]
+    file: Option<String>,
+    #[command(flatten)]
+    live: LiveArgs,
+}
+
+impl SourceArgs {
+    /// What the source is called: a file, `-`, or the names of interfaces.
+    pub fn name(&self) -> String {
+        self.file.clone().unwrap_or_else(|| self.live.interfaces.join(", "))
+    }
+
+    /// What it can be read again by; `-` if it cannot.
+    pub fn file(&self) -> &str {
+        self.file.as_deref().unwrap_or("-")
+    }
+
+    /// The same frames can be read again.
+    pub fn is_rewindable(&self) -> bool {
+        is_rewindable(self.file())
+    }
+
+    /// The file `output` is the one that is read.
+    pub fn is(&self, output: &Path) -> bool {
+        self.file.as_ref().is_some_and(|file| is_same(Path::new(file), output))
+    }
+
+    /// Begins to read, or to capture, which `command` says. It ends when the user wants to stop, and after `most` frames.
+    ///
+    /// # Errors
+    /// Exit 2 if there is no such file, it is no capture, or options do not go together; exit 3 if it may not be read, without CAP_NET_RAW, and
+    /// without the interface.
+    pub fn open(
+        &self,
+        command: &str,
+        global: &Global,
+        interrupt: &Interrupt,
+        most: Option<u64>,
+    ) -> Result<Capture, Failure> {
+        if let Some(file) = &self.file {
+            return match self.live.how() {
+                Some(option) => Err(Failure::usage(format!(
+                    "{option} is about a capture, and {file} is a file"
+                ))
+                .help("capture with --interface, or leave it out")),
+                None => Ok(Capture { most, ..open(file, interrupt)? }),
+            };
+        }
+        let live = Live::open(self.live.config(global.roce_port))?;
+        self.live.tell_start(command);
+        let stream = Stream::new(live, interrupt.clone(), self.live.seconds, most);
+        Ok(Capture {
+            frames: Frames::Link(Box::new(stream)),
+            interrupt: interrupt.clone(),
+            name: self.name(),
+            most: None,
+            taken: 0,
+        })
+    }
+}
+
+/// A capture that is being read, or made, until the user wants to stop.
 pub struct Capture {
-    reader: CaptureReader<Box<dyn Read>>,
+    frames: Frames,
     interrupt: Interrupt,
+    name: String,
+    /// Frames that are taken at most.
+    most: Option<u64>,
+    taken: u64,
+}
+
+/// Where its frames come from.
+enum Frames {
+    /// A file, or stdin.
+    Bytes(Box<CaptureReader<Box<dyn Read>>>),
+    /// Interfaces of this machine.
+    Link(Box<Stream>),
+}
+
+/// What ended a capture early.
+#[derive(Debug)]
+pub struct Broken {
+    /// In words, without the name of the capture.
+    what: String,
+    /// What to tell the user.
+    pub failure: Failure,
 }
 
 impl Capture {
-    /// The next frame; `None` at the end, and where the user wants to stop, which may be within a
+    /// The next frame, which is waited for; `None` at the end, and where the user wants to stop, which may be within a
     /// record.
     ///
     /// # Errors
-    /// The capture is damaged or cannot be read on.
-    pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, CaptureError> {
-        match self.reader.next_frame() {
-            Err(_) if self.interrupt.is_set() => Ok(None),
-            frame => frame,
+    /// The capture is damaged or cannot be read on, or its interface is gone.
+    pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, Broken> {
+        if self.most.is_some_and(|most| self.taken >= most) {
+            return Ok(None);
+        }
+        self.taken += 1;
+        match &mut self.frames {
+            Frames::Link(stream) => next_of_link(stream),
+            Frames::Bytes(reader) => match reader.next_frame() {
+                Err(_) if self.interrupt.is_set() => Ok(None),
+                frame => frame.map_err(|error| Broken {
+                    failure: unreadable(&self.name, &error),
+                    what: error.to_string(),
+                }),
+            },
         }
     }
 
-    /// The next frame can be given without waiting for more bytes.
-    pub fn is_next_buffered(&self) -> bool {
-        self.reader.is_next_buffered()
+    /// The next frame can be given without waiting for it.
+    pub fn is_next_buffered(&mut self) -> bool {
+        match &mut self.frames {
+            Frames::Bytes(reader) => reader.is_next_buffered(),
+            Frames::Link(stream) => stream.now() != Now::Nothing,
+        }
+    }
+
+    /// Says on stderr what the kernel had no room for.
+    pub fn tell_dropped(&mut self) {
+        let Frames::Link(stream) = &mut self.frames else { return };
+        let dropped = stream.dropped();
+        if dropped > 0 {
+            let dropped = count(dropped, "packet");
+            eprintln!(
+                "note: the kernel dropped {dropped} of this capture: a larger --buffer or a smaller --snaplen drops less"
+            );
+        }
+    }
+}
+
+/// Waits for the next frame of interfaces.
+fn next_of_link(stream: &mut Stream) -> Result<Option<Frame<'_>>, Broken> {
+    loop {
+        match stream.now() {
+            Now::Frame => return Ok(stream.next_frame()),
+            Now::End => return Ok(None),
+            Now::Nothing => {
+                stream.wait().map_err(|failure| Broken { what: failure.what.clone(), failure })?
+            }
+        }
     }
 }
 
@@ -44,7 +176,13 @@ const PATIENCE_NS: i64 = 100_000_000;
 /// Exit 2 if there is no such file, or it is no capture; exit 3 if it may not be read.
 pub fn open(name: &str, interrupt: &Interrupt) -> Result<Capture, Failure> {
     match CaptureReader::new(bytes(name, interrupt)?) {
-        Ok(reader) => Ok(Capture { reader, interrupt: interrupt.clone() }),
+        Ok(reader) => Ok(Capture {
+            frames: Frames::Bytes(Box::new(reader)),
+            interrupt: interrupt.clone(),
+            name: name.to_owned(),
+            most: None,
+            taken: 0,
+        }),
         Err(_) if interrupt.is_set() => Err(Failure::interrupted()),
         Err(error) => Err(unreadable(name, &error)),
     }
@@ -56,40 +194,41 @@ pub fn is_same(source: &Path, output: &Path) -> bool {
     matches!((source, output), (Ok(source), Ok(output)) if source == output)
 }
 
-/// Gives all frames of `capture` to `analysis`; calls `packet` for each packet, and `frame` behind the
+/// Gives all frames of `capture` to `analysis`, and tells at the end what was not captured; calls `packet` for each packet, and `frame` behind the
 /// packets of each frame. What ends the capture early is told to the analysis as well.
 ///
 /// # Errors
 /// The capture is damaged or cannot be read on, or `frame` failed. What came before was given.
 pub fn analyse(
-    name: &str,
     capture: &mut Capture,
     analysis: &mut Analysis,
     packet: &mut dyn FnMut(&Frame<'_>, Seen<'_>),
     frame: &mut dyn FnMut(&Frame<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    loop {
+    let end = loop {
         match capture.next_frame() {
-            Ok(None) => return Ok(()),
+            Ok(None) => break Ok(()),
             Ok(Some(found)) => {
                 analysis.handle_frame(&found, &mut |seen| packet(&found, seen));
                 frame(&found)?;
             }
-            Err(error) => {
-                analysis.handle_error(&error);
-                return Err(unreadable(name, &error));
+            Err(broken) => {
+                analysis.handle_error(&broken.what);
+                break Err(broken.failure);
             }
         }
-    }
+    };
+    capture.tell_dropped();
+    end
 }
 
 /// The same capture can be read again.
-pub fn is_rewindable(name: &str) -> bool {
+fn is_rewindable(name: &str) -> bool {
     name != "-" && std::fs::metadata(name).is_ok_and(|data| data.is_file())
 }
 
 /// What stands in the way of reading on.
-pub fn unreadable(name: &str, error: &CaptureError) -> Failure {
+fn unreadable(name: &str, error: &CaptureError) -> Failure {
     let name = if name == "-" { "stdin" } else { name };
     let what = format!("{name}: {error}");
     match error {
@@ -188,7 +327,9 @@ mod tests {
         let interrupt = Interrupt::default();
         let source = Interruptible { source: reader, interrupt: interrupt.clone() };
         let reader = CaptureReader::new(Box::new(source) as Box<dyn Read>).expect("a capture");
-        let mut capture = Capture { reader, interrupt: interrupt.clone() };
+        let frames = Frames::Bytes(Box::new(reader));
+        let (name, interrupted) = ("-".to_owned(), interrupt.clone());
+        let mut capture = Capture { frames, interrupt: interrupted, name, most: None, taken: 0 };
         let mut frames = 0;
         while capture.is_next_buffered() {
             frames += u32::from(capture.next_frame().expect("no damage").is_some());

@@ -5,11 +5,12 @@ use crate::failure::Failure;
 use crate::filter_args::FilterArgs;
 use crate::interrupt::Interrupt;
 use crate::report::{json, out};
-use crate::{source, terminal};
+use crate::source::{self, SourceArgs};
+use crate::terminal;
 use clap::Args;
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use uroce_analyze::report::{
     Analysis, AnalysisConfig, Report, Seen, first_sent, is_dropped, is_trouble, remarks,
@@ -22,17 +23,18 @@ use uroce_wire::Qpn;
 const AFTER: &str = "\
 Examples:
   uroce ladder run.pcapng --qp 0x11 --psn 0x100..0x180
-  uroce ladder run.pcapng --qp 0x11 --relative --svg run.svg";
+  uroce ladder run.pcapng --qp 0x11 --relative --svg run.svg
+  uroce ladder -i eth0 --count 100";
 
 /// Options of `uroce ladder`.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct LadderArgs {
-    /// A pcap or pcapng file, compressed with gzip or not; - is stdin
-    #[arg(value_name = "FILE")]
-    source: String,
     #[command(flatten)]
-    filter: FilterArgs,
+    source: SourceArgs,
+    /// End after so many packets of the link
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
     /// Count PSNs from the first one of each requester
     #[arg(long)]
     relative: bool,
@@ -48,6 +50,8 @@ pub struct LadderArgs {
     /// Draw it into this file, as SVG
     #[arg(long, value_name = "OUT.svg")]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    filter: FilterArgs,
 }
 
 impl LadderArgs {
@@ -69,9 +73,9 @@ impl LadderArgs {
 /// is no capture and if no packet was chosen; exit 3 if a file cannot be read or written.
 pub fn run(args: &LadderArgs, global: &Global) -> Result<(), Failure> {
     if let Some(svg) = &args.svg
-        && source::is_same(Path::new(&args.source), svg)
+        && args.source.is(svg)
     {
-        return Err(Failure::usage(format!("the drawing would replace {}", args.source))
+        return Err(Failure::usage(format!("the drawing would replace {}", svg.display()))
             .help("name another file with --svg"));
     }
     let interrupt = Interrupt::install();
@@ -80,7 +84,7 @@ pub fn run(args: &LadderArgs, global: &Global) -> Result<(), Failure> {
         known: Known::default(),
         builder: LadderBuilder::new(args.config()),
     };
-    if source::is_rewindable(&args.source) {
+    if args.source.is_rewindable() {
         // What is wrong with the file is told when it is drawn.
         let report = read(args, global, &interrupt, &mut |_, _| {});
         drawing.known = report.map(|(report, _)| Known::of(&report)).unwrap_or_default();
@@ -105,10 +109,10 @@ fn read(
     packet: &mut dyn FnMut(&Frame<'_>, Seen<'_>),
 ) -> Result<(Report, Result<(), Failure>), Failure> {
     let dissector = DissectorConfig { port: global.roce_port };
-    let mut capture = source::open(&args.source, interrupt)?;
+    let mut capture = args.source.open("ladder", global, interrupt, args.count)?;
     let mut analysis = Analysis::new(AnalysisConfig { dissector, ..AnalysisConfig::default() });
-    let end = source::analyse(&args.source, &mut capture, &mut analysis, packet, &mut |_| Ok(()));
-    Ok((analysis.finish(&args.source), end))
+    let end = source::analyse(&mut capture, &mut analysis, packet, &mut |_| Ok(()));
+    Ok((analysis.finish(args.source.file()), end))
 }
 
 /// Sender, receiver and queue pair of the receiver.
@@ -206,6 +210,6 @@ fn left_out(ladder: &Ladder) -> String {
 }
 
 fn nothing(args: &LadderArgs) -> Failure {
-    let what = format!("{}: no packet is chosen", args.source);
+    let what = format!("{}: no packet is chosen", args.source.name());
     Failure::usage(what).help("`uroce analyze` lists the queue pairs of a capture")
 }

@@ -1,8 +1,12 @@
 //! RoCE as it passes on interfaces of this machine.
 
+mod args;
 mod interfaces;
+mod stream;
 
+pub use args::{LiveArgs, seconds};
 pub use interfaces::Interfaces;
+pub use stream::{HAND_OVER, Now, Stream, clock};
 
 use crate::failure::Failure;
 use rustix::io::Errno;
@@ -40,6 +44,11 @@ impl Live {
         let socket = CaptureSocket::open(&config).map_err(|error| refused(&error))?;
         let interfaces = Interfaces::new(config.snap_len);
         Ok(Live { socket, config, interfaces })
+    }
+
+    /// There is a frame now.
+    pub fn is_ready(&mut self) -> bool {
+        self.socket.is_ready()
     }
 
     /// The next frame, if there is one now. An interface that frames had not come from before is described in

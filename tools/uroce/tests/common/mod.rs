@@ -1,6 +1,7 @@
 //! The built program, without what the environment would change.
 #![allow(dead_code)] // each test file uses its own part
 
+pub mod lab;
 pub mod namespaces;
 
 use std::process::{Command, Output};

@@ -1,7 +1,7 @@
 //! `--annotate`: the capture again, with comments.
 
 use crate::failure::Failure;
-use crate::source::{self, Capture};
+use crate::source::{self, Capture, SourceArgs};
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -20,9 +20,8 @@ impl Annotated {
     ///
     /// # Errors
     /// Exit 2 if both are the same file; exit 3 if it cannot be written.
-    pub fn create(path: &Path, source: &str) -> Result<Self, Failure> {
-        let same = std::fs::canonicalize(path).ok().zip(std::fs::canonicalize(source).ok());
-        if same.is_some_and(|(out, source)| out == source) {
+    pub fn create(path: &Path, source: &SourceArgs) -> Result<Self, Failure> {
+        if source.is(path) {
             let what = format!("{} is the capture that is read", path.display());
             return Err(Failure::usage(what).help("give --annotate another name"));
         }
@@ -35,19 +34,14 @@ impl Annotated {
     ///
     /// # Errors
     /// What ends the capture early, or keeps the copy from being written.
-    pub fn copy(
-        &mut self,
-        name: &str,
-        capture: &mut Capture,
-        analysis: &mut Analysis,
-    ) -> Result<(), Failure> {
+    pub fn copy(&mut self, capture: &mut Capture, analysis: &mut Analysis) -> Result<(), Failure> {
         let comments = RefCell::new(Vec::new());
         let note = |seen: Seen<'_>| {
             let mut comments = comments.borrow_mut();
             comments.extend(remarks(seen.packet, seen.annotation));
             comments.extend(first_sent(seen.annotation));
         };
-        source::analyse(name, capture, analysis, &mut |_, seen| note(seen), &mut |frame| {
+        source::analyse(capture, analysis, &mut |_, seen| note(seen), &mut |frame| {
             let mut comments = comments.borrow_mut();
             let texts: Vec<_> = comments.iter().map(String::as_str).collect();
             let written = self.writer.write_frame(frame, &texts);

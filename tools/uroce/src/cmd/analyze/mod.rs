@@ -7,10 +7,11 @@ use crate::failure::Failure;
 use crate::filter_args::FilterArgs;
 use crate::interrupt::Interrupt;
 use crate::report::{json, out};
-use crate::{source, terminal};
+use crate::source::{self, SourceArgs};
+use crate::terminal;
 use annotate::Annotated;
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use uroce_analyze::DissectorConfig;
 use uroce_analyze::report::{Analysis, AnalysisConfig, Grade, Report};
 
@@ -20,17 +21,18 @@ Examples:
   uroce analyze run.pcapng
   uroce analyze run.pcapng --qp 0x11
   uroce analyze run.pcapng --annotate verdicts.pcapng
+  uroce analyze -i eth0 --seconds 10
   tcpdump -i eth0 -U -w - udp port 4791 | uroce analyze -";
 
 /// Options of `uroce analyze`.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct AnalyzeArgs {
-    /// A pcap or pcapng file, compressed with gzip or not; - is stdin
-    #[arg(value_name = "FILE")]
-    source: String,
     #[command(flatten)]
-    filter: FilterArgs,
+    source: SourceArgs,
+    /// End after so many packets of the link
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
     /// Exit with 1 if a finding is an error
     #[arg(long)]
     strict: bool,
@@ -40,6 +42,19 @@ pub struct AnalyzeArgs {
     /// Tell so many of the slowest messages
     #[arg(long, value_name = "N", default_value_t = 5)]
     slowest: usize,
+    #[command(flatten)]
+    filter: FilterArgs,
+}
+
+impl AnalyzeArgs {
+    /// The file that has the frames: what was captured is in the one with comments.
+    fn file(&self) -> &str {
+        let annotated = self.annotate.as_deref().and_then(Path::to_str);
+        match (self.source.file(), annotated) {
+            ("-", Some(annotated)) => annotated,
+            (file, _) => file,
+        }
+    }
 }
 
 /// Analyses a capture.
@@ -49,7 +64,7 @@ pub struct AnalyzeArgs {
 /// that were found with `--strict`; exit 2 for what is no capture; exit 3 if a file cannot be read or
 /// written.
 pub fn run(args: &AnalyzeArgs, global: &Global) -> Result<(), Failure> {
-    let mut capture = source::open(&args.source, &Interrupt::install())?;
+    let mut capture = args.source.open("analyze", global, &Interrupt::install(), args.count)?;
     let mut annotated = args.annotate.as_deref().map(|out| Annotated::create(out, &args.source));
     let mut annotated = annotated.take().transpose()?;
     let mut analysis = Analysis::new(AnalysisConfig {
@@ -58,8 +73,8 @@ pub fn run(args: &AnalyzeArgs, global: &Global) -> Result<(), Failure> {
         slowest_messages: args.slowest,
         ..AnalysisConfig::default()
     });
-    let end = read(&args.source, &mut capture, &mut analysis, annotated.as_mut());
-    let report = analysis.finish(&args.source);
+    let end = read(&mut capture, &mut analysis, annotated.as_mut());
+    let report = Report { source: args.source.name(), ..analysis.finish(args.file()) };
     show(&report, args, global);
     annotated.map_or(Ok(()), Annotated::finish)?;
     end?;
@@ -67,14 +82,13 @@ pub fn run(args: &AnalyzeArgs, global: &Global) -> Result<(), Failure> {
 }
 
 fn read(
-    name: &str,
     capture: &mut source::Capture,
     analysis: &mut Analysis,
     annotated: Option<&mut Annotated>,
 ) -> Result<(), Failure> {
     match annotated {
-        None => source::analyse(name, capture, analysis, &mut |_, _| {}, &mut |_| Ok(())),
-        Some(annotated) => annotated.copy(name, capture, analysis),
+        None => source::analyse(capture, analysis, &mut |_, _| {}, &mut |_| Ok(())),
+        Some(annotated) => annotated.copy(capture, analysis),
     }
 }
 

@@ -3,11 +3,11 @@
 use super::trigger::Trigger;
 use crate::cli::Global;
 use crate::failure::Failure;
+use crate::live::{LiveArgs, seconds};
 use clap::Args;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
-use uroce_datapath::capture::CaptureConfig;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,9 +23,8 @@ at the switch. More: docs/capture-live.md";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CaptureArgs {
-    /// Capture on this interface; may come again [default: all]
-    #[arg(short, long = "interface", value_name = "IF")]
-    pub interfaces: Vec<String>,
+    #[command(flatten)]
+    pub live: LiveArgs,
     /// Write to this pcapng file instead of the screen; - is stdout
     #[arg(short, long, value_name = "FILE")]
     pub write: Option<PathBuf>,
@@ -35,23 +34,9 @@ pub struct CaptureArgs {
     /// End after so many packets of the link
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-    /// End after so many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    pub seconds: Option<Duration>,
-    /// Keep so many bytes of each packet of the link; 128 are all headers
-    #[arg(short, long, value_name = "BYTES", default_value_t = 262_144,
-          value_parser = clap::value_parser!(u32).range(64..=262_144))]
-    pub snaplen: u32,
     /// UDP destination port of RoCEv2 [default: --roce-port]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
-    /// Memory in which the kernel collects packets for us, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 64,
-          value_parser = clap::value_parser!(u16).range(2..=2048))]
-    pub buffer: u16,
-    /// Do not make interfaces promiscuous: leave out packets for other hosts that a switch mirrors to us
-    #[arg(short = 'p', long)]
-    pub no_promiscuous: bool,
     /// Write only when one of these passes: nak, rnr, timeout, retransmission, qp-error (a NAK that ends a
     /// queue pair), rule:NAME (a rule of docs/findings.md)
     #[arg(long, value_name = "WHAT,...", value_delimiter = ',', requires = "write")]
@@ -70,15 +55,9 @@ pub struct CaptureArgs {
 }
 
 impl CaptureArgs {
-    /// What the kernel is asked for.
-    pub fn config(&self, global: &Global) -> CaptureConfig {
-        CaptureConfig {
-            interfaces: self.interfaces.clone(),
-            port: self.port.unwrap_or(global.roce_port),
-            snap_len: self.snaplen,
-            ring_bytes: usize::from(self.buffer) << 20,
-            promiscuous: !self.no_promiscuous,
-        }
+    /// UDP port of RoCEv2.
+    pub fn port(&self, global: &Global) -> u16 {
+        self.port.unwrap_or(global.roce_port)
     }
 
     /// The file is stdout.
@@ -99,12 +78,6 @@ impl CaptureArgs {
         }
         Ok(())
     }
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "it is a number of seconds".to_owned())?;
-    let time = Duration::try_from_secs_f64(seconds);
-    time.ok().filter(|time| *time > Duration::ZERO).ok_or_else(|| "it is more than 0".to_owned())
 }
 
 /// How much is kept in memory: both limits hold.
@@ -210,12 +183,9 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_is_asked_for_what_the_options_say() {
+    fn the_port_is_that_of_every_command_unless_named() {
         let global = crate::cli::Cli::parse_from(["uroce", "devices", "--roce-port", "7"]).global;
-        let config = |words| parse(words).expect("good words").config(&global);
-        assert_eq!(config("-i a -i b").interfaces, ["a", "b"]);
-        assert_eq!((config("").port, config("--port 9").port), (7, 9));
-        assert_eq!((config("-s 128").snap_len, config("--buffer 2").ring_bytes), (128, 2 << 20));
-        assert!(config("").promiscuous && !config("-p").promiscuous);
+        let port = |words| parse(words).expect("good words").port(&global);
+        assert_eq!((port(""), port("--port 9")), (7, 9));
     }
 }

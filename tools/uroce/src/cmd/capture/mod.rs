@@ -35,9 +35,9 @@ pub fn run(args: &CaptureArgs, global: &Global) -> Result<(), Failure> {
             .help("pipe it: `uroce capture -w - | wireshark -k -i -`, or give -w a file"));
     }
     let interrupt = Interrupt::install();
-    let live = Live::open(args.config(global))?;
+    let live = Live::open(args.live.config(args.port(global)))?;
     let mut session = Session::new(args, global, live, interrupt)?;
-    tell_start(args);
+    args.live.tell_start("capture");
     let ended = session.run();
     let totals = session.finish();
     tell_end(args, global, &totals);
@@ -47,14 +47,6 @@ pub fn run(args: &CaptureArgs, global: &Global) -> Result<(), Failure> {
         Err(Stop::Write(error)) => Err(Failure::environment(error)
             .help("the file is whole up to there; give -w a place with more room")),
     }
-}
-
-fn tell_start(args: &CaptureArgs) {
-    let on = match &args.interfaces[..] {
-        [] => "all interfaces".to_owned(),
-        names => names.join(", "),
-    };
-    eprintln!("uroce capture: on {on}; Ctrl-C ends it");
 }
 
 /// Says what came of it.

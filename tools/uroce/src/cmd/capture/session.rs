@@ -7,18 +7,8 @@ use super::trigger::Watch;
 use crate::cli::Global;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::live::Live;
-use std::time::{Duration, Instant, SystemTime};
+use crate::live::{HAND_OVER, Live, Now, Stream, clock};
 use uroce_datapath::PcapBlocks;
-
-/// How soon the end is noticed while nothing passes.
-const LOOK: Duration = Duration::from_millis(100);
-
-/// Frames between two looks at the clock.
-const FRAMES_AT_A_TIME: usize = 4096;
-
-/// The kernel hands over what it has after so long at the latest.
-const HAND_OVER: Duration = Duration::from_millis(50);
 
 /// Where packets go.
 #[derive(Debug)]
@@ -47,14 +37,9 @@ pub struct Totals {
 /// A capture that is under way.
 #[derive(Debug)]
 pub struct Session {
-    live: Live,
-    interrupt: Interrupt,
+    stream: Stream,
     sink: Sink,
     screen: Option<Screen>,
-    end: Option<Instant>,
-    /// Frames to capture at most.
-    most: u64,
-    frames: u64,
     /// Descriptions of new interfaces, and the block of the frame that is handled.
     description: PcapBlocks,
     packet: PcapBlocks,
@@ -69,7 +54,7 @@ impl Session {
         live: Live,
         interrupt: Interrupt,
     ) -> Result<Self, Failure> {
-        let port = args.port.unwrap_or(global.roce_port);
+        let port = args.port(global);
         let sink = match &args.write {
             None => Sink::Screen,
             Some(name) if args.trigger.is_empty() => {
@@ -82,10 +67,9 @@ impl Session {
         };
         let shown = args.write.is_none() || args.print;
         let screen = shown.then(|| Screen::new(port));
-        let end = args.seconds.and_then(|time| Instant::now().checked_add(time));
-        let most = args.count.unwrap_or(u64::MAX);
+        let stream = Stream::new(live, interrupt, args.live.seconds, args.count);
         let [description, packet] = [PcapBlocks::default(), PcapBlocks::default()];
-        Ok(Session { live, interrupt, sink, screen, end, most, frames: 0, description, packet })
+        Ok(Session { stream, sink, screen, description, packet })
     }
 
     /// Captures to the end.
@@ -93,58 +77,44 @@ impl Session {
     /// # Errors
     /// [`Stop`] when it comes before its time.
     pub fn run(&mut self) -> Result<(), Stop> {
-        while !self.is_over() {
-            if self.take_frames()? == 0 {
-                self.flush()?;
-                let left = self.end.map(|end| end.saturating_duration_since(Instant::now()));
-                self.live.wait(left.map_or(LOOK, |left| left.min(LOOK)))?;
-            }
-        }
-        let rest = self.take_rest();
+        let ended = self.take_frames();
         self.screen.iter_mut().for_each(Screen::flush);
-        rest?;
+        ended?;
         self.close()
     }
 
-    fn is_over(&self) -> bool {
-        let complete = matches!(&self.sink, Sink::Faults(files, _) if files.is_complete());
-        let late = self.end.is_some_and(|end| Instant::now() >= end);
-        // `| head` has seen enough; files are written until the end.
-        let unread = matches!(self.sink, Sink::Screen) && crate::report::is_reader_gone();
-        complete || late || unread || self.frames >= self.most || self.interrupt.is_set()
-    }
-
-    /// Frames that passed before the end, and are still with the kernel.
-    fn take_rest(&mut self) -> Result<(), Stop> {
-        let end = now();
-        let mut last = Duration::ZERO;
-        while last <= end && self.frames < self.most {
-            match self.take_frame()? {
-                Some(time) => last = time,
-                None if now() > end + HAND_OVER => break,
-                None => self.live.wait(HAND_OVER)?,
+    fn take_frames(&mut self) -> Result<(), Stop> {
+        while !self.is_complete() {
+            match self.stream.now() {
+                Now::Frame => self.take_frame()?,
+                Now::Nothing => {
+                    self.flush()?;
+                    self.stream.wait()?;
+                }
+                Now::End => break,
             }
         }
         Ok(())
     }
 
-    /// Some frames; returns how many.
-    fn take_frames(&mut self) -> Result<usize, Stop> {
-        let mut taken = 0;
-        while taken < FRAMES_AT_A_TIME && self.frames < self.most && self.take_frame()?.is_some() {
-            taken += 1;
+    /// Nobody wants more.
+    fn is_complete(&self) -> bool {
+        match &self.sink {
+            // `| head` has seen enough; files are written until the end.
+            Sink::Screen => crate::report::is_reader_gone(),
+            Sink::File(_) => false,
+            Sink::Faults(files, _) => files.is_complete(),
         }
-        self.screen.iter_mut().for_each(Screen::flush);
-        Ok(taken)
     }
 
-    /// The next frame, if there is one; returns when it passed.
-    fn take_frame(&mut self) -> Result<Option<Duration>, Stop> {
+    fn take_frame(&mut self) -> Result<(), Stop> {
         self.description.clear();
-        let Some(captured) = self.live.next_frame(&mut self.description) else { return Ok(None) };
-        self.frames += 1;
+        let number = self.stream.frames() + 1;
+        let Some(captured) = self.stream.next_captured(&mut self.description) else {
+            return Ok(());
+        };
         let time = captured.frame.time;
-        let frame = captured.analyzed(self.frames);
+        let frame = captured.analyzed(number);
         if let Some(screen) = &mut self.screen {
             screen.handle_frame(&frame);
         }
@@ -163,24 +133,25 @@ impl Session {
                 file.add(blocks[1], 1)?;
             }
             Sink::Faults(files, _) => {
-                let begun = files.add(time, blocks, fault.is_some(), self.live.interfaces())?;
+                let begun = files.add(time, blocks, fault.is_some(), self.stream.interfaces())?;
                 if let (Some(file), Some(fault)) = (begun, fault) {
                     eprintln!("uroce capture: {fault}: writing {}", file.display());
                 }
             }
         }
-        Ok(Some(time))
+        Ok(())
     }
 
-    /// Writes what waits, and closes what is over.
+    /// Shows and writes what waits, and closes what is over.
     fn flush(&mut self) -> Result<(), Stop> {
+        self.screen.iter_mut().for_each(Screen::flush);
         match &mut self.sink {
             Sink::Screen => {}
             Sink::File(file) => file.flush()?,
             Sink::Faults(files, _) => {
                 files.flush()?;
                 // What passed a moment ago may still be with the kernel.
-                files.close_before(now().saturating_sub(HAND_OVER))?;
+                files.close_before(clock().saturating_sub(HAND_OVER))?;
             }
         }
         Ok(())
@@ -198,8 +169,8 @@ impl Session {
 
     /// Ends the files and tells what is in them. What fails here failed in `run` before.
     pub fn finish(mut self) -> Totals {
-        let dropped = self.live.counts().dropped;
-        let mut totals = Totals { captured: self.frames, dropped, ..Totals::default() };
+        let dropped = self.stream.dropped();
+        let mut totals = Totals { captured: self.stream.frames(), dropped, ..Totals::default() };
         match &mut self.sink {
             Sink::Screen => {}
             Sink::File(file) => {
@@ -215,9 +186,4 @@ impl Session {
         }
         totals
     }
-}
-
-/// The time as the kernel stamps frames.
-fn now() -> Duration {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }

@@ -10,7 +10,7 @@ use crate::cli::Global;
 use crate::failure::Failure;
 use crate::filter_args::FilterArgs;
 use crate::interrupt::Interrupt;
-use crate::source::{self, Capture};
+use crate::source::{Capture, SourceArgs};
 use clap::Args;
 use print::{Printer, Style};
 use std::io::{self, BufWriter, Write};
@@ -19,6 +19,7 @@ use uroce_analyze::DissectorConfig;
 const AFTER: &str = "\
 Examples:
   uroce dissect run.pcapng --qp 0x11 --opcode nak
+  uroce dissect -i eth0 --opcode cm
   tcpdump -i eth0 -U -w - udp port 4791 | uroce dissect -
   uroce dissect run.pcap --fields frame.number,infiniband.bth.psn,uroce.icrc.status
 Names of fields, and what the words of a line mean: docs/dissect.md";
@@ -27,9 +28,8 @@ Names of fields, and what the words of a line mean: docs/dissect.md";
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct DissectArgs {
-    /// A pcap or pcapng file, compressed with gzip or not; - is stdin
-    #[arg(value_name = "FILE")]
-    source: String,
+    #[command(flatten)]
+    source: SourceArgs,
     /// All fields of each packet, with the names that Wireshark has
     #[arg(short = 'v', long, visible_alias = "verbose")]
     tree: bool,
@@ -60,9 +60,10 @@ pub fn run(args: &DissectArgs, global: &Global) -> Result<(), Failure> {
     let config = DissectorConfig { port: global.roce_port };
     let style = Style { tree: args.tree, hex: args.hex, json: global.json, all: args.all };
     let mut printer = Printer::new(config, style, &args.fields, args.filter.filter());
-    let mut capture = source::open(&args.source, &interrupt)?;
+    let mut capture = args.source.open("dissect", global, &interrupt, None)?;
     let mut out = BufWriter::with_capacity(64 * 1024, io::stdout().lock());
-    let end = print_all(args, &mut capture, &mut printer, &mut out, &interrupt);
+    let end = print_all(args, &mut capture, &mut printer, &mut out);
+    capture.tell_dropped();
     match end.and_then(|end| out.flush().map(|()| end)) {
         Ok(end) => end,
         // A reader that went away (`| head`) is no error.
@@ -79,17 +80,16 @@ fn print_all(
     capture: &mut Capture,
     printer: &mut Printer<'_>,
     out: &mut impl Write,
-    interrupt: &Interrupt,
 ) -> io::Result<Result<(), Failure>> {
-    while !interrupt.is_set() && args.count.is_none_or(|count| printer.printed() < count) {
-        // Before it waits for a pipe, everything so far is shown.
+    while args.count.is_none_or(|count| printer.printed() < count) {
+        // Before it waits, everything so far is shown.
         if !capture.is_next_buffered() {
             out.flush()?;
         }
         match capture.next_frame() {
             Ok(Some(frame)) => printer.print(&frame, out)?,
             Ok(None) => break,
-            Err(error) => return Ok(Err(source::unreadable(&args.source, &error))),
+            Err(broken) => return Ok(Err(broken.failure)),
         }
     }
     Ok(Ok(()))

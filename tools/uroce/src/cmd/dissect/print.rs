@@ -2,10 +2,11 @@
 
 use super::json::Line;
 use super::{columns, hexdump, tree};
+use crate::packet_line::PacketLines;
 use std::io::{self, Write};
 use uroce_analyze::{
     Annotation, Dissector, DissectorConfig, Filter, Frame, FrameKind, IcrcStatus, Layer, Learned,
-    Packet, Summary, Timestamp, Tracker, TrackerConfig, fields, printable,
+    Packet, Tracker, TrackerConfig, fields,
 };
 use uroce_wire::SyndromeKind;
 
@@ -32,8 +33,7 @@ pub(super) struct Printer<'a> {
     filter: Filter,
     /// What went before, if the filter asks for it.
     tracker: Option<Tracker>,
-    /// Time of the first frame.
-    start: Option<Timestamp>,
+    lines: PacketLines,
     printed: u64,
 }
 
@@ -47,7 +47,16 @@ impl<'a> Printer<'a> {
     ) -> Self {
         let dissector = Dissector::new(config);
         let tracker = (!filter.is_empty()).then(|| Tracker::new(TrackerConfig::default()));
-        Self { config, dissector, style, columns, filter, tracker, start: None, printed: 0 }
+        Self {
+            config,
+            dissector,
+            style,
+            columns,
+            filter,
+            tracker,
+            lines: PacketLines::default(),
+            printed: 0,
+        }
     }
 
     /// Packets, and other frames, that were printed.
@@ -65,7 +74,7 @@ impl<'a> Printer<'a> {
                 chosen.push((*packet, payload));
             }
         });
-        let start = *self.start.get_or_insert(frame.time);
+        self.lines.note_frame(frame);
         let what = self.other(kind);
         if chosen.is_empty() && what.is_none() {
             return Ok(());
@@ -76,19 +85,15 @@ impl<'a> Printer<'a> {
             return columns::print(self.columns, &layers, out);
         }
         let shown = self.style.tree.then_some(layers.as_slice());
-        let time = frame.time.difference(start);
         for (packet, payload) in &chosen {
             match self.style.json {
                 true => json_line(&Line::of_packet(frame, packet, payload, shown), out)?,
-                false => line(frame, time, packet, payload, out)?,
+                false => self.lines.packet(frame, packet, payload, out)?,
             }
         }
         match (what, self.style.json) {
             (Some(what), true) => json_line(&Line::of_frame(frame, what, shown), out)?,
-            (Some(what), false) => {
-                write!(out, "{:>7} {} {what}", frame.number, seconds(time))?;
-                comment(frame, out)?;
-            }
+            (Some(what), false) => self.lines.frame(frame, &what, out)?,
             (None, _) => {}
         }
         self.details(frame, &layers, out)
@@ -158,50 +163,7 @@ fn is_error(frame: &Frame<'_>, packet: &Packet, annotation: &Annotation) -> bool
     is_nak || is_told || is_odd || is_broken
 }
 
-fn line(
-    frame: &Frame<'_>,
-    time: i64,
-    packet: &Packet,
-    payload: &[u8],
-    out: &mut impl Write,
-) -> io::Result<()> {
-    write!(out, "{:>7}", frame.number)?;
-    if packet.segment > 0 {
-        write!(out, ".{}", packet.segment)?;
-    }
-    let (source, destination) = (packet.source_ip(), packet.destination_ip());
-    let summary = Summary::new(packet, payload);
-    write!(out, " {} {source} > {destination} {summary}", seconds(time))?;
-    comment(frame, out)
-}
-
-/// Nanoseconds as seconds.
-fn seconds(nanoseconds: i64) -> String {
-    let sign = if nanoseconds < 0 { "-" } else { "" };
-    let all = nanoseconds.unsigned_abs();
-    format!("{sign}{}.{:09}", all / 1_000_000_000, all % 1_000_000_000)
-}
-
-fn comment(frame: &Frame<'_>, out: &mut impl Write) -> io::Result<()> {
-    match frame.comment {
-        "" => writeln!(out),
-        text => writeln!(out, "  # {}", printable(text)),
-    }
-}
-
 fn json_line(line: &Line<'_>, out: &mut impl Write) -> io::Result<()> {
     serde_json::to_writer(&mut *out, line)?;
     writeln!(out)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_clock_that_went_back_is_shown() {
-        assert_eq!(seconds(1_500_000_007), "1.500000007");
-        assert_eq!(seconds(-1), "-0.000000001");
-        assert_eq!(seconds(i64::MIN), "-9223372036.854775808");
-    }
 }

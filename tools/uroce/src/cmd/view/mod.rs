@@ -119,7 +119,7 @@ fn read(args: &ViewArgs, viewer: &mut Viewer) -> Result<Result<(), Failure>, Fai
         match capture.next_frame() {
             Ok(Some(frame)) => viewer.handle_frame(&frame),
             Ok(None) => return Ok(Ok(())),
-            Err(error) => return Ok(Err(source::unreadable(&args.source, &error))),
+            Err(broken) => return Ok(Err(broken.failure)),
         }
     }
 }
