@@ -1,7 +1,7 @@
 //! Connections that a program has ended just before it exits. A kernel would go on to tell the peers; here nobody
-//! would if the first message was lost.
+//! would if the first message was lost, or still waits in a socket of this process for another one.
 
-use super::contexts;
+use super::{contexts, registry};
 use crate::outcome::value;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -28,6 +28,14 @@ pub(super) fn tell_at_exit() {
         // room for it, the process goes without.
         let _no_room = unsafe { libc::atexit(tell) };
     });
+}
+
+/// An id with a connection is gone. After the last one a program may end by `_exit`, which calls no
+/// function of the exit: so it waits here.
+pub(super) fn id_is_gone() {
+    if registry::is_empty() {
+        wait_for_peers();
+    }
 }
 
 fn wait_for_peers() {

@@ -4,6 +4,7 @@ use super::abi::{rdma_cm_id, rdma_event_channel};
 use super::channel::{self, channel_of};
 use super::connection::stop_listening;
 use super::contexts::{self, Used};
+use super::ending;
 use super::event::{keep, path_to};
 use super::multicast::{self, Joined};
 use super::options::Options;
@@ -343,7 +344,9 @@ fn release(id: *mut rdma_cm_id, inner: &Id) {
     if let Some(local) = state.local.filter(|_| state.reserved) {
         ports::release(id, inner.space, local.port());
     }
+    drop(state);
     registry::forget(id);
+    ending::id_is_gone();
 }
 
 /// # Safety

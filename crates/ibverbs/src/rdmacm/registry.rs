@@ -111,6 +111,12 @@ pub(crate) fn is_of_parent() -> bool {
     lock().by_cookie.values().any(|served| !served.card.device.is_here())
 }
 
+/// No id has a connection, a listener or a request on a device.
+pub(crate) fn is_empty() -> bool {
+    let registry = lock();
+    registry.by_cookie.is_empty() && registry.by_name.is_empty()
+}
+
 /// The id goes.
 pub(crate) fn forget(id: *mut rdma_cm_id) {
     let mut registry = lock();
