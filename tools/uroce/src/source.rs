@@ -11,8 +11,8 @@ use std::io::{self, IsTerminal, Read};
 use std::os::fd::AsFd;
 use std::path::Path;
 use uroce_analyze::quantity::count;
-use uroce_analyze::report::{Analysis, Seen};
-use uroce_analyze::{CaptureError, CaptureReader, Frame};
+use uroce_analyze::report::{Analysis, AnalysisConfig, Known, Seen};
+use uroce_analyze::{CaptureError, CaptureReader, DissectorConfig, Frame};
 
 /// Options that say where frames come from.
 #[derive(Debug, Clone, Args)]
@@ -39,9 +39,12 @@ impl SourceArgs {
         self.file.as_deref().unwrap_or("-")
     }
 
-    /// The same frames can be read again.
-    pub fn is_rewindable(&self) -> bool {
-        is_rewindable(self.file())
+    /// What the whole capture tells, if it can be read twice; nothing otherwise.
+    ///
+    /// # Errors
+    /// The user wants to stop.
+    pub fn known(&self, port: u16, interrupt: &Interrupt) -> Result<Known, Failure> {
+        known(self.file(), port, interrupt)
     }
 
     /// The file `output` is the one that is read.
@@ -220,6 +223,26 @@ pub fn analyse(
     };
     capture.tell_dropped();
     end
+}
+
+/// What the whole capture `name` tells, if it can be read twice; nothing for `-`. What is wrong with the
+/// file is told when it is read again.
+///
+/// # Errors
+/// The user wants to stop.
+pub fn known(name: &str, port: u16, interrupt: &Interrupt) -> Result<Known, Failure> {
+    if !is_rewindable(name) {
+        return Ok(Known::default());
+    }
+    let dissector = DissectorConfig { port };
+    let mut analysis = Analysis::new(AnalysisConfig { dissector, ..AnalysisConfig::default() });
+    if let Ok(mut capture) = open(name, interrupt) {
+        let _ = analyse(&mut capture, &mut analysis, &mut |_, _| {}, &mut |_| Ok(()));
+    }
+    match interrupt.is_set() {
+        true => Err(Failure::interrupted()),
+        false => Ok(Known::from(&analysis.finish(name))),
+    }
 }
 
 /// The same capture can be read again.

@@ -57,6 +57,19 @@ fn errors_are_naks_and_what_was_sent_again() {
     assert!(text.lines().count() > 20, "packets that were sent again are among them: {text}");
 }
 
+/// Packets name only the queue pair that they go to. Which one a flow comes from is known only after some
+/// of its packets: from a file those are chosen as well, from a pipe they have gone by.
+#[test]
+fn packets_before_the_first_answer_belong_to_their_sender_too() {
+    let of_requester = |source: &str| {
+        let file = std::fs::File::open(capture("loss.pcap")).expect("a capture");
+        let mut command = uroce(&format!("dissect {source} --qp 0x192fa1"));
+        stdout(&command.stdin(file).output().expect("the program was built")).lines().count()
+    };
+    assert_eq!(of_requester(&capture("loss.pcap")), 300);
+    assert_eq!(of_requester("-"), 291);
+}
+
 #[test]
 fn fields_stand_in_columns() {
     let names = "frame.number,infiniband.bth.opcode,infiniband.aeth.msn";

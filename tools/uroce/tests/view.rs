@@ -58,6 +58,35 @@ fn what_is_left_out_is_said() {
     assert_eq!((&json["packets"], &json["left_out"]), (&5.into(), &0.into()));
 }
 
+fn packets(output: &Output) -> u64 {
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one object");
+    json["packets"].as_u64().expect("a number")
+}
+
+#[test]
+fn a_queue_pair_has_its_packets_from_before_it_was_known() {
+    let folder = Folder::new("requester");
+    let output = folder.view("--qp 0x192fa1 --json", &capture("loss.pcap"));
+    assert_eq!(packets(&output), 300);
+}
+
+#[test]
+fn errors_are_the_same_packets_for_every_command() {
+    let folder = Folder::new("errors");
+    let viewed = packets(&folder.view("--errors --json", &capture("loss.pcap")));
+    let others = ["dissect --errors", "ladder --errors --no-fold --json"].map(|words| {
+        let mut command = uroce(words);
+        let output = command.arg(capture("loss.pcap")).output().expect("the program was built");
+        assert!(output.status.success(), "{}", text(&output));
+        output.stdout
+    });
+    let dissected = String::from_utf8_lossy(&others[0]).lines().count() as u64;
+    let ladder: serde_json::Value = serde_json::from_slice(&others[1]).expect("one object");
+    let rows = ladder["ladder"]["rows"].as_array().expect("rows").iter();
+    let drawn = rows.filter(|row| row.get("arrow").is_some()).count() as u64;
+    assert_eq!((dissected, drawn), (viewed, viewed));
+}
+
 #[test]
 fn a_damaged_capture_gives_a_page_and_exit_1() {
     let folder = Folder::new("damaged");

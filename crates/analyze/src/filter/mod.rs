@@ -36,8 +36,8 @@ pub struct Learned {
     /// Queue pair of the sender, as learned from connection management or from earlier packets;
     /// RC and UC packets name only the receiver.
     pub source_qpn: Option<Qpn>,
-    /// The packet is a sign of trouble: sent again, NAK, RNR NAK, damaged, dropped, or the subject
-    /// of a finding.
+    /// The packet is a sign of trouble, as [`is_trouble`](crate::report::is_trouble) says, or a finding
+    /// that is more than a note names it.
     pub is_error: bool,
 }
 
@@ -82,6 +82,11 @@ impl Filter {
     pub fn with_only_errors(mut self) -> Self {
         self.only_errors = true;
         self
+    }
+
+    /// It chooses only packets that are signs of trouble.
+    pub fn only_errors(&self) -> bool {
+        self.only_errors
     }
 
     /// It chooses every packet.

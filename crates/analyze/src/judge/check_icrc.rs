@@ -4,7 +4,7 @@ use super::finding::Ledger;
 use super::flow_state::FlowState;
 use super::rules::icrc::{ICRC_ID_REWRITTEN, ICRC_NEVER_RIGHT, ICRC_PORT_REWRITTEN, ICRC_WRONG};
 use super::sight::Sight;
-use crate::IcrcStatus;
+use crate::{IcrcStatus, Packet};
 
 /// What the ICRC of a flow has been so far.
 #[derive(Debug, Default, Clone, Copy)]
@@ -38,6 +38,16 @@ pub(super) fn check(sight: &Sight<'_>, state: &mut FlowState, ledger: &mut Ledge
     }
     state.icrc.good += 1;
     true
+}
+
+/// A damaged packet that names a queue pair to which nothing else goes.
+pub(super) fn note_of_no_flow(packet: &Packet, ledger: &mut Ledger) {
+    let (frame, status, qpn) = (packet.frame, packet.icrc, packet.bth.dest_qpn);
+    ledger.record(&ICRC_WRONG, None, frame, || {
+        format!(
+            "frame {frame}: ICRC {status}; it names queue pair {qpn}, which no other packet names"
+        )
+    });
 }
 
 impl IcrcSeen {

@@ -71,6 +71,10 @@ impl Judge {
         tracker: &Tracker,
     ) {
         self.end = self.end.max(packet.time);
+        if annotation.is_damaged {
+            self.handle_damaged(packet, payload, annotation, tracker);
+            return;
+        }
         if annotation.flow == FlowId::UNTRACKED || annotation.is_second_sighting {
             return;
         }
@@ -91,6 +95,24 @@ impl Judge {
             self.connections.check(&sight, &mut self.ledger);
             self.begin_connections();
         }
+    }
+
+    /// Tells of a damaged packet, and believes nothing in it.
+    #[cold]
+    fn handle_damaged(
+        &mut self,
+        packet: &Packet,
+        payload: &[u8],
+        annotation: &Annotation,
+        tracker: &Tracker,
+    ) {
+        if annotation.flow == FlowId::UNTRACKED {
+            check_icrc::note_of_no_flow(packet, &mut self.ledger);
+            return;
+        }
+        let sight = Sight::new(packet, payload, annotation);
+        self.prepare(&sight, annotation, tracker);
+        check_icrc::check(&sight, &mut self.flows[sight.flow], &mut self.ledger);
     }
 
     /// Makes room for the flow, and takes over what is known about it.

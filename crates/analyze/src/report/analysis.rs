@@ -9,12 +9,12 @@ use uroce_wire::Qpn;
 use super::conversation::service_name;
 use super::remark::is_dropped;
 use super::{
-    CaptureSummary, ConversationRow, EndRow, FindingRow, FlowRow, MessageRow, REPORT_VERSION,
-    Report, Verdict,
+    CaptureSummary, ConversationRow, EndRow, FindingRow, FlowRow, Known, MessageRow,
+    REPORT_VERSION, Report, Verdict,
 };
 use crate::judge::{Explanation, Finding, Judge};
 use crate::track::{Annotation, Flow, FlowId, Role, Tracker, TrackerConfig};
-use crate::{Dissector, DissectorConfig, Filter, Frame, FrameKind, Learned, Packet};
+use crate::{Dissector, DissectorConfig, Filter, Frame, FrameKind, Packet};
 
 /// Most closed connections that are remembered.
 const MOST_CLOSED: usize = 65_536;
@@ -211,9 +211,7 @@ impl Analysis {
 
 #[cold]
 fn choose(filter: &Filter, seen: &Seen<'_>, comment: &str, chosen: &mut HashSet<FlowId>) {
-    let is_error = super::remark::is_trouble(seen.packet, seen.annotation, comment);
-    let learned = Learned { source_qpn: seen.source_qpn(), is_error };
-    if filter.matches(seen.packet, seen.payload, learned) {
+    if filter.matches(seen.packet, seen.payload, Known::default().learn(seen, comment)) {
         chosen.insert(seen.annotation.flow);
     }
 }
@@ -226,7 +224,7 @@ fn failure(flows: &[&Flow], explanations: &[Explanation]) -> Option<String> {
 
 /// The queue pair that a DREQ asks to close.
 fn closed_by(seen: &Seen<'_>) -> Option<(IpAddr, Qpn)> {
-    if seen.annotation.role != Role::Management {
+    if seen.annotation.role != Role::Management || seen.annotation.is_damaged {
         return None;
     }
     match Mad::parse(seen.payload).ok()?.message {

@@ -26,21 +26,25 @@ pub fn remarks(packet: &Packet, annotation: &Annotation) -> Vec<String> {
     remarks
 }
 
-/// The packet is a sign of trouble: sent again, refused, damaged, out of place, or dropped according
-/// to `comment`, the comment of the capture file.
+/// The packet is a sign of trouble: sent again, a NAK or an RNR NAK, damaged, behind a gap, an answer
+/// to nothing, of an opcode that is not defined, or dropped, altered or sent again according to
+/// `comment`, the comment of the capture file. This is what `--errors` chooses, with what findings name.
 pub fn is_trouble(packet: &Packet, annotation: &Annotation, comment: &str) -> bool {
-    annotation.retransmission.is_some()
-        || matches!(annotation.role, Role::Nak(_) | Role::ReservedNak(_) | Role::RnrNak)
-        || matches!(packet.icrc, IcrcStatus::Wrong { .. })
+    let is_told = ["drop", "retransmission", "fault"].iter().any(|word| comment.contains(word));
+    let refuses = matches!(annotation.role, Role::Nak(_) | Role::ReservedNak(_) | Role::RnrNak);
+    is_told
+        || refuses
+        || annotation.retransmission.is_some()
+        || annotation.is_damaged
         || annotation.is_unsolicited
         || annotation.gap_before.is_some()
-        || comment.contains("drop")
-        || comment.starts_with("retransmission")
+        || packet.opcode_info.is_none()
 }
 
 /// The comment of a capture file says that the packet went no further.
 pub fn is_dropped(comment: &str) -> bool {
-    comment.starts_with("dropped")
+    let what = comment.strip_prefix("fault: ").unwrap_or(comment);
+    what.split("; ").any(|what| what.starts_with("dropped"))
 }
 
 /// When a request that is sent again was sent first.
@@ -94,4 +98,48 @@ fn coalesced(annotation: &Annotation) -> Option<String> {
 
 fn icrc(status: IcrcStatus) -> Option<String> {
     matches!(status, IcrcStatus::Wrong { .. }).then(|| format!("ICRC {status}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use uroce_wire::{Opcode, Syndrome};
+
+    use super::*;
+    use crate::track::{Tracker, TrackerConfig};
+    use crate::{Timestamp, sample};
+
+    #[test]
+    fn comments_of_our_devices_are_understood() {
+        for dropped in [
+            "fault: dropped by rule 1",
+            "fault: delayed by 1 ms by rule slow; dropped while muted by rule 2",
+            "dropped",
+        ] {
+            assert!(is_dropped(dropped), "{dropped}");
+        }
+        for other in ["fault: delayed by 1 ms by rule 1", "drop reason psn_duplicate", ""] {
+            assert!(!is_dropped(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_went_wrong_is_trouble_and_nothing_else_is() {
+        let mut tracker = Tracker::new(TrackerConfig::default());
+        let mut now = 0;
+        let mut is_trouble = |packet: &Packet, comment: &str| {
+            now += 1_000_000_000;
+            let packet = Packet { time: Timestamp::from_nanos(now), ..*packet };
+            let annotation = tracker.handle_packet(&packet, &[]);
+            super::is_trouble(&packet, &annotation, comment)
+        };
+        let send = |psn| sample::packet(Opcode::RC_SEND_ONLY, 7, psn);
+        assert!(!is_trouble(&send(0), "") && is_trouble(&send(1), "fault: delayed by rule 1"));
+        assert!(is_trouble(&send(1), "") && is_trouble(&send(3), ""), "again, behind a gap");
+        assert!(is_trouble(&send(4), "drop reason no_receive"));
+        assert!(is_trouble(&sample::answer(8, 5, Syndrome::rnr(1)), ""));
+        let damaged = Packet { icrc: IcrcStatus::Wrong { found: 1, expected: 2 }, ..send(5) };
+        assert!(is_trouble(&damaged, ""));
+        assert!(is_trouble(&sample::packet(Opcode(0x1f), 7, 6), ""), "no such opcode");
+        assert!(!is_trouble(&send(5), "something else"));
+    }
 }

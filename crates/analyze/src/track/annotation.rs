@@ -21,6 +21,10 @@ pub struct Annotation {
     /// The same packet was seen at another interface of the capture before, or will be: all else in
     /// this annotation is empty, and no figure counts it.
     pub is_second_sighting: bool,
+    /// Its ICRC is wrong where others are right: nothing in it is believed, all else in this annotation
+    /// is empty, and only the count of damaged packets knows it. Its flow is [`FlowId::UNTRACKED`] if
+    /// it names one that was not seen before.
+    pub is_damaged: bool,
     /// The message that it belongs to. Of an acknowledgement: the newest one that it acknowledges
     /// the end of.
     pub message: Option<MessageId>,
@@ -181,6 +185,7 @@ impl Annotation {
             psn,
             role,
             is_second_sighting: false,
+            is_damaged: false,
             message: None,
             retransmission: None,
             is_duplicate: false,

@@ -212,6 +212,13 @@ impl Figures {
         self.traffic_classes.note(u16::from(packet.traffic_class & !3));
     }
 
+    /// Counts what is certain about a damaged packet.
+    pub(super) fn note_damaged(&mut self, packet: &Packet) {
+        self.packets += 1;
+        self.wire_bytes += u64::from(packet.wire_len);
+        self.icrc_errors += 1;
+    }
+
     /// Counts a request that was sent again.
     pub(super) fn note_repeated(
         &mut self,

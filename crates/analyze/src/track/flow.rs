@@ -70,6 +70,8 @@ pub struct Flow {
     pub(super) requests: Requests,
     pub(super) claims: Claims,
     pub(super) msn: Option<(u32, u32)>,
+    /// A packet of it had a right ICRC.
+    pub(super) has_right_icrc: bool,
     slowest: Vec<Message>,
     max_slowest: usize,
     outbound: u64,
@@ -91,6 +93,7 @@ impl Flow {
             requests: Requests::default(),
             claims: Claims::default(),
             msn: None,
+            has_right_icrc: false,
             slowest: Vec::new(),
             max_slowest,
             outbound: 0,

@@ -17,6 +17,7 @@ mod cause;
 mod completion;
 mod config;
 mod connections;
+mod damage;
 mod figures;
 mod flow;
 mod histogram;

@@ -10,7 +10,7 @@ use super::annotation::{Gap, Outstanding, Retransmission, RnrWait};
 use super::cause::Causes;
 use super::figures::Figures;
 use super::holes::{Closed, Holes};
-use super::message::{Message, Verb};
+use super::message::{Message, Outcome, Verb};
 use super::open_messages::OpenMessages;
 use super::slots::{Slot, Slots};
 use crate::{Packet, Timestamp};
@@ -75,6 +75,13 @@ impl Requests {
     pub(super) fn restart(&mut self, psn: Psn) {
         let epoch = (self.next.0 >> 24).saturating_add(2) << 24;
         self.start(UnwrappedPsn(epoch | u64::from(psn.get())));
+    }
+
+    /// What was seen so far means nothing: the next request is the first one.
+    pub(super) fn forget(&mut self) {
+        self.flush(Timestamp::default(), Outcome::Unknown);
+        self.done.clear();
+        self.is_started = false;
     }
 
     /// A first PSN is known.

@@ -26,8 +26,8 @@ impl Tracker {
         is_second
     }
 
-    pub(super) fn annotate_second_sighting(&self, annotation: &mut Annotation, packet: &Packet) {
-        annotation.is_second_sighting = true;
+    /// What can be said of a packet that is not followed: where it would belong.
+    pub(super) fn annotate_unfollowed(&self, annotation: &mut Annotation, packet: &Packet) {
         let Some(flow) = self.flows.get(annotation.flow) else {
             return;
         };

@@ -9,6 +9,8 @@ pub struct Summary {
     pub packets: u64,
     /// Of them, those of flows that found no place in the table.
     pub untracked_packets: u64,
+    /// Damaged packets: they have a wrong ICRC where others have a right one.
+    pub damaged_packets: u64,
     /// Finished messages that nobody took in time. They are part of all figures.
     pub missed_messages: u64,
     /// Messages that were closed because too many were under way.

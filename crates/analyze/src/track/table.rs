@@ -1,6 +1,6 @@
 //! The flows of a tracker, found by key and by address.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 use super::flow::{Flow, FlowId, FlowKey};
@@ -15,6 +15,8 @@ pub(super) struct Flows {
     by_key: HashMap<FlowKey, FlowId>,
     /// Flows without a peer, by source and destination.
     unpaired: HashMap<(IpAddr, IpAddr), Vec<FlowId>>,
+    /// Source and destination of flows that had a packet with a right ICRC.
+    right_icrc: HashSet<(IpAddr, IpAddr)>,
     /// The flow of the packet before: the next one is often of the same flow.
     last: Option<(FlowKey, FlowId)>,
 }
@@ -63,6 +65,16 @@ impl Flows {
         let count = all.len().min(MAX_UNPAIRED);
         found.iter_mut().zip(all).for_each(|(place, id)| *place = *id);
         (found, count)
+    }
+
+    /// A packet from `source` to `destination` had a right ICRC.
+    pub(super) fn note_right_icrc(&mut self, source: IpAddr, destination: IpAddr) {
+        self.right_icrc.insert((source, destination));
+    }
+
+    /// Some packet from `source` to `destination` had a right ICRC.
+    pub(super) fn has_right_icrc(&self, source: IpAddr, destination: IpAddr) -> bool {
+        self.right_icrc.contains(&(source, destination))
     }
 
     /// `id` has found its peer.

@@ -51,6 +51,9 @@ impl Tracker {
         self.summary.packets += 1;
         self.summary.last_time = self.summary.last_time.max(Some(packet.time));
         let role = role(packet);
+        if self.is_damaged(packet) {
+            return self.handle_damaged(packet, role);
+        }
         let Some(id) = self.flow_of(packet) else {
             self.summary.untracked_packets += 1;
             return Annotation::new(FlowId::UNTRACKED, UnwrappedPsn::first(packet.bth.psn), role);
@@ -58,8 +61,12 @@ impl Tracker {
         let mut annotation = Annotation::new(id, UnwrappedPsn::first(packet.bth.psn), role);
         annotation.is_congestion_experienced = packet.is_congestion_experienced();
         if self.is_second_sighting(id, packet, role) {
-            self.annotate_second_sighting(&mut annotation, packet);
+            annotation.is_second_sighting = true;
+            self.annotate_unfollowed(&mut annotation, packet);
             return annotation;
+        }
+        if packet.icrc.is_good() {
+            self.note_right_icrc(id);
         }
         if let Some(flow) = self.flows.get_mut(id) {
             flow.figures.note_packet(packet);

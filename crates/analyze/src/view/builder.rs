@@ -170,6 +170,7 @@ fn flags(row: &ViewRow<'_>) -> u64 {
         packet.bth.ack_req,
         facts.is_second_sighting,
         facts.is_unsolicited,
+        facts.is_damaged,
     ];
     bits.iter().enumerate().fold(0, |sum, (bit, set)| sum | u64::from(*set) << bit)
 }

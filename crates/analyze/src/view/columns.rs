@@ -84,7 +84,7 @@ pub(super) fn optional(number: Option<u64>) -> u64 {
 }
 
 /// Identifier and text of each bit of `flags`, lowest bit first.
-pub(super) const FLAGS: [(&str, &str); 12] = [
+pub(super) const FLAGS: [(&str, &str); 13] = [
     ("response", "response"),
     ("retransmission", "retransmission"),
     ("duplicate", "duplicate"),
@@ -97,6 +97,7 @@ pub(super) const FLAGS: [(&str, &str); 12] = [
     ("ackreq", "asks for an ACK"),
     ("second", "seen again at another interface"),
     ("unsolicited", "answers nothing under way"),
+    ("disbelieved", "nothing in it is believed"),
 ];
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use uroce_wire::Service;
 
 use super::input::{Facts, ViewConversation, ViewEnd, ViewFinding};
-use crate::Packet;
 use crate::judge::{Finding, Judge, Severity};
 use crate::track::{Annotation, Flow, Role, Tracker};
 
@@ -16,6 +15,7 @@ impl Facts<'static> {
         let is_connected =
             !matches!(annotation.role, Role::Datagram | Role::Management | Role::Unknown);
         let is_cnp = annotation.role == Role::CongestionNotification;
+        let is_followed = !annotation.is_second_sighting && !annotation.is_damaged;
         let bytes = annotation.outstanding.bytes;
         Self {
             flow: annotation.flow.0,
@@ -25,12 +25,12 @@ impl Facts<'static> {
             cause: retransmission.map_or("", |again| again.cause.name()),
             first_seen: retransmission.and_then(|again| again.first_seen),
             is_second_sighting: annotation.is_second_sighting,
+            is_damaged: annotation.is_damaged,
             is_unsolicited: annotation.is_unsolicited,
             is_duplicate: annotation.is_duplicate,
             is_reordered: annotation.is_reordered,
             is_behind_gap: annotation.gap_before.is_some(),
-            outstanding: Some(bytes)
-                .filter(|_| is_connected && !is_cnp && !annotation.is_second_sighting),
+            outstanding: Some(bytes).filter(|_| is_connected && !is_cnp && is_followed),
             round_trip: annotation.round_trip,
         }
     }
@@ -39,17 +39,6 @@ impl Facts<'static> {
 const fn is_response(role: Role) -> bool {
     use Role::{Acknowledgement, Nak, ReservedNak, Response, RnrNak};
     matches!(role, Response | Acknowledgement | Nak(_) | ReservedNak(_) | RnrNak)
-}
-
-/// The packet is a sign of trouble.
-pub(super) fn is_error(packet: &Packet, annotation: &Annotation) -> bool {
-    let refuses = matches!(annotation.role, Role::Nak(_) | Role::ReservedNak(_) | Role::RnrNak);
-    let is_damaged = matches!(packet.icrc, crate::IcrcStatus::Wrong { .. });
-    refuses
-        || is_damaged
-        || annotation.retransmission.is_some()
-        || annotation.is_unsolicited
-        || annotation.gap_before.is_some()
 }
 
 /// What `judge` found, and how connections came to their end.

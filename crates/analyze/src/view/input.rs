@@ -44,6 +44,8 @@ pub struct Facts<'a> {
     pub first_seen: Option<u64>,
     /// The same packet was seen at another interface of the capture before.
     pub is_second_sighting: bool,
+    /// Its ICRC is wrong where others are right: nothing in it is believed.
+    pub is_damaged: bool,
     /// It answers nothing that is under way.
     pub is_unsolicited: bool,
     /// The network delivered it twice.

@@ -1,12 +1,13 @@
 //! From frames to a page.
 
 use super::builder::{ViewBuilder, ViewConfig};
-use super::facts::{conversations, findings, is_error};
+use super::facts::{conversations, findings};
 use super::input::{Facts, ViewRow, ViewSummary};
 use super::page::Page;
 use crate::judge::Judge;
-use crate::track::{Annotation, Tracker, TrackerConfig};
-use crate::{Dissector, DissectorConfig, Filter, Frame, FrameKind, Learned, Packet};
+use crate::report::{Known, Seen};
+use crate::track::{Tracker, TrackerConfig};
+use crate::{Dissector, DissectorConfig, Filter, Frame, FrameKind, Packet};
 
 /// Makes a page of a capture: takes frames apart, follows their flows, and keeps the packets that a
 /// filter chooses.
@@ -45,6 +46,7 @@ struct Packets {
     judge: Judge,
     builder: ViewBuilder,
     filter: Filter,
+    known: Known,
     not_chosen: u64,
 }
 
@@ -56,9 +58,18 @@ impl Viewer {
             judge: Judge::new(),
             builder: ViewBuilder::new(config),
             filter,
+            known: Known::default(),
             not_chosen: 0,
         };
         Self { dissector: Dissector::new(dissector), packets, frames: 0, malformed: 0 }
+    }
+
+    /// Takes over what a first reading of the capture told: what the filter asks for is then known from
+    /// the first packet on.
+    #[must_use]
+    pub fn with_known(mut self, known: Known) -> Self {
+        self.packets.known = known;
+        self
     }
 
     /// Takes in the next frame of the capture.
@@ -119,7 +130,8 @@ impl Packets {
     ) {
         let annotation = self.tracker.handle_packet(packet, payload);
         self.judge.handle_packet(packet, payload, &annotation, &self.tracker);
-        if !self.is_chosen(packet, payload, &annotation) {
+        let seen = Seen { packet, payload, annotation: &annotation, tracker: &self.tracker };
+        if !self.is_chosen(&seen, frame.comment) {
             self.not_chosen += 1;
             return;
         }
@@ -134,16 +146,9 @@ impl Packets {
         });
     }
 
-    fn is_chosen(&self, packet: &Packet, payload: &[u8], annotation: &Annotation) -> bool {
-        if self.filter.is_empty() {
-            return true;
-        }
-        let flow = self.tracker.flow(annotation.flow);
-        let learned = Learned {
-            source_qpn: flow.and_then(|flow| flow.source_qpn()),
-            is_error: is_error(packet, annotation),
-        };
-        self.filter.matches(packet, payload, learned)
+    fn is_chosen(&self, seen: &Seen<'_>, comment: &str) -> bool {
+        let Self { filter, known, .. } = self;
+        filter.is_empty() || filter.matches(seen.packet, seen.payload, known.learn(seen, comment))
     }
 }
 

@@ -8,17 +8,14 @@ use crate::report::{json, out};
 use crate::source::{self, SourceArgs};
 use crate::terminal;
 use clap::Args;
-use std::collections::HashMap;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use uroce_analyze::report::{
-    Analysis, AnalysisConfig, Report, Seen, first_sent, is_dropped, is_trouble, remarks,
+    Analysis, AnalysisConfig, Known, Seen, first_sent, is_dropped, remarks,
 };
 use uroce_analyze::{
-    DissectorConfig, Filter, Frame, Ladder, LadderBuilder, LadderConfig, Learned, Mark, PsnStyle,
+    DissectorConfig, Filter, Frame, Ladder, LadderBuilder, LadderConfig, Mark, PsnStyle,
 };
-use uroce_wire::Qpn;
 
 const AFTER: &str = "\
 Examples:
@@ -81,18 +78,10 @@ pub fn run(args: &LadderArgs, global: &Global) -> Result<(), Failure> {
     let interrupt = Interrupt::install();
     let mut drawing = Drawing {
         filter: args.filter.filter(),
-        known: Known::default(),
+        known: args.source.known(global.roce_port, &interrupt)?,
         builder: LadderBuilder::new(args.config()),
     };
-    if args.source.is_rewindable() {
-        // What is wrong with the file is told when it is drawn.
-        let report = read(args, global, &interrupt, &mut |_, _| {});
-        drawing.known = report.map(|(report, _)| Known::of(&report)).unwrap_or_default();
-    }
-    if interrupt.is_set() {
-        return Err(Failure::interrupted());
-    }
-    let (_, end) = read(args, global, &interrupt, &mut |frame, seen| drawing.add(frame, seen))?;
+    let end = read(args, global, &interrupt, &mut |frame, seen| drawing.add(frame, seen))?;
     match drawing.builder.finish() {
         Some(ladder) => show(&ladder, args, global)?,
         None if end.is_ok() => return Err(nothing(args)),
@@ -101,52 +90,17 @@ pub fn run(args: &LadderArgs, global: &Global) -> Result<(), Failure> {
     end
 }
 
-/// What the capture tells, and what ended it early.
+/// Calls `packet` for each packet; the inner result is what ended the capture early.
 fn read(
     args: &LadderArgs,
     global: &Global,
     interrupt: &Interrupt,
     packet: &mut dyn FnMut(&Frame<'_>, Seen<'_>),
-) -> Result<(Report, Result<(), Failure>), Failure> {
+) -> Result<Result<(), Failure>, Failure> {
     let dissector = DissectorConfig { port: global.roce_port };
     let mut capture = args.source.open("ladder", global, interrupt, args.count)?;
     let mut analysis = Analysis::new(AnalysisConfig { dissector, ..AnalysisConfig::default() });
-    let end = source::analyse(&mut capture, &mut analysis, packet, &mut |_| Ok(()));
-    Ok((analysis.finish(args.source.file()), end))
-}
-
-/// Sender, receiver and queue pair of the receiver.
-type FlowEnds = (IpAddr, IpAddr, u32);
-
-/// What only the whole capture tells.
-#[derive(Debug, Default)]
-struct Known {
-    source_qpns: HashMap<FlowEnds, u32>,
-    findings: HashMap<u64, Vec<&'static str>>,
-}
-
-impl Known {
-    fn of(report: &Report) -> Self {
-        let mut known = Self::default();
-        for flow in report.conversations.iter().flat_map(|row| &row.flows) {
-            if let (Some(source), Some(destination)) = (flow.source.qpn, flow.destination.qpn) {
-                let ends = (flow.source.address, flow.destination.address, destination);
-                known.source_qpns.insert(ends, source);
-            }
-        }
-        for finding in &report.findings {
-            for frame in &finding.frames {
-                known.findings.entry(*frame).or_default().push(finding.title);
-            }
-        }
-        known
-    }
-
-    fn source_qpn(&self, seen: &Seen<'_>) -> Option<Qpn> {
-        let packet = seen.packet;
-        let ends = (packet.source_ip(), packet.destination_ip(), packet.bth.dest_qpn.get());
-        seen.source_qpn().or_else(|| self.source_qpns.get(&ends).copied().map(Qpn::new))
-    }
+    Ok(source::analyse(&mut capture, &mut analysis, packet, &mut |_| Ok(())))
 }
 
 struct Drawing {
@@ -158,18 +112,15 @@ struct Drawing {
 impl Drawing {
     fn add(&mut self, frame: &Frame<'_>, seen: Seen<'_>) {
         let Seen { packet, payload, annotation, .. } = seen;
-        let findings = self.known.findings.get(&packet.frame);
-        let source_qpn = self.known.source_qpn(&seen);
-        let is_error = findings.is_some() || is_trouble(packet, annotation, frame.comment);
-        if annotation.is_second_sighting
-            || !self.filter.matches(packet, payload, Learned { source_qpn, is_error })
-        {
+        let learned = self.known.learn(&seen, frame.comment);
+        if annotation.is_second_sighting || !self.filter.matches(packet, payload, learned) {
             return;
         }
         let comment = (!frame.comment.is_empty()).then(|| frame.comment.to_owned());
-        let titles = findings.into_iter().flatten().map(|title| (*title).to_owned());
+        let titles = self.known.titles(packet.frame).unwrap_or_default();
+        let titles = titles.iter().map(|title| (*title).to_owned());
         let mark = Mark {
-            source_qpn,
+            source_qpn: learned.source_qpn,
             is_retransmission: annotation.retransmission.is_some(),
             is_lost: is_dropped(frame.comment),
             aside: first_sent(annotation),

@@ -1,4 +1,5 @@
 mod causes;
+mod damage;
 mod hostile;
 mod loss;
 mod messages;

@@ -126,11 +126,12 @@ class Sequence {
   }
 }
 
-// Requests of one end, and what the other end answers.
+// Requests of one end, and what the other end answers; without what tells nothing about them.
 function rowsOfRequester(capture, conversation, requester) {
   const isOther = (row) => capture.has(row, 'response') || capture.kind(row) === 'cnp';
   return capture.rowsOf(conversation)
-    .filter((row) => !capture.has(row, 'second') && (capture.senderOf(row) === requester) !== isOther(row));
+    .filter((row) => !capture.has(row, 'second') && !capture.has(row, 'disbelieved'))
+    .filter((row) => (capture.senderOf(row) === requester) !== isOther(row));
 }
 
 function sortedByTime(capture, rows) {

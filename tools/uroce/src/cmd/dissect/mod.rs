@@ -59,7 +59,12 @@ pub fn run(args: &DissectArgs, global: &Global) -> Result<(), Failure> {
     let interrupt = Interrupt::install();
     let config = DissectorConfig { port: global.roce_port };
     let style = Style { tree: args.tree, hex: args.hex, json: global.json, all: args.all };
-    let mut printer = Printer::new(config, style, &args.fields, args.filter.filter());
+    let filter = args.filter.filter();
+    let known = match filter.needs_whole_capture() {
+        true => Some(args.source.known(global.roce_port, &interrupt)?),
+        false => None,
+    };
+    let mut printer = Printer::new(config, style, &args.fields, filter, known);
     let mut capture = args.source.open("dissect", global, &interrupt, None)?;
     let mut out = BufWriter::with_capacity(64 * 1024, io::stdout().lock());
     let end = print_all(args, &mut capture, &mut printer, &mut out);

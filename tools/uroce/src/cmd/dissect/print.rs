@@ -4,11 +4,11 @@ use super::json::Line;
 use super::{columns, hexdump, tree};
 use crate::packet_line::PacketLines;
 use std::io::{self, Write};
+use uroce_analyze::report::{Known, Seen};
 use uroce_analyze::{
-    Annotation, Dissector, DissectorConfig, Filter, Frame, FrameKind, IcrcStatus, Layer, Learned,
-    Packet, Tracker, TrackerConfig, fields,
+    Dissector, DissectorConfig, Filter, Frame, FrameKind, Layer, Learned, Packet, Tracker,
+    TrackerConfig, fields,
 };
-use uroce_wire::SyndromeKind;
 
 /// What is printed of a packet.
 #[derive(Debug, Clone, Copy)]
@@ -31,29 +31,33 @@ pub(super) struct Printer<'a> {
     style: Style,
     columns: &'a [&'static str],
     filter: Filter,
-    /// What went before, if the filter asks for it.
-    tracker: Option<Tracker>,
+    /// The other packets, if the filter asks for them.
+    history: Option<History>,
     lines: PacketLines,
     printed: u64,
 }
 
 impl<'a> Printer<'a> {
     /// A printer for the packets that `filter` chooses; only `columns` of them if there are some.
+    /// `known` is what a first reading of the capture told, if the filter asks for more than a packet's
+    /// own bytes tell.
     pub(super) fn new(
         config: DissectorConfig,
         style: Style,
         columns: &'a [&'static str],
         filter: Filter,
+        known: Option<Known>,
     ) -> Self {
         let dissector = Dissector::new(config);
-        let tracker = (!filter.is_empty()).then(|| Tracker::new(TrackerConfig::default()));
+        let history =
+            known.map(|known| History { tracker: Tracker::new(TrackerConfig::default()), known });
         Self {
             config,
             dissector,
             style,
             columns,
             filter,
-            tracker,
+            history,
             lines: PacketLines::default(),
             printed: 0,
         }
@@ -67,9 +71,11 @@ impl<'a> Printer<'a> {
     /// Prints what is chosen of a frame.
     pub(super) fn print(&mut self, frame: &Frame<'_>, out: &mut impl Write) -> io::Result<()> {
         let mut chosen = Vec::new();
-        let (filter, tracker) = (&self.filter, &mut self.tracker);
+        let (filter, history) = (&self.filter, &mut self.history);
         let kind = self.dissector.dissect(frame, &mut |packet, payload, _| {
-            let learned = learn(tracker.as_mut(), frame, packet, payload);
+            let history = history.as_mut();
+            let learned =
+                history.map_or_else(Learned::default, |it| it.learn(frame, packet, payload));
             if filter.matches(packet, payload, learned) {
                 chosen.push((*packet, payload));
             }
@@ -135,32 +141,19 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// What the packets before tell about this one.
-fn learn(
-    tracker: Option<&mut Tracker>,
-    frame: &Frame<'_>,
-    packet: &Packet,
-    payload: &[u8],
-) -> Learned {
-    let Some(tracker) = tracker else { return Learned::default() };
-    let annotation = tracker.handle_packet(packet, payload);
-    let peer = annotation.peer.and_then(|peer| tracker.flow(peer));
-    Learned {
-        source_qpn: peer.map(|peer| peer.key().destination_qpn),
-        is_error: is_error(frame, packet, &annotation),
-    }
+/// What the other packets of the capture tell about one of it.
+#[derive(Debug)]
+struct History {
+    tracker: Tracker,
+    known: Known,
 }
 
-/// Signs of trouble: NAK, RNR NAK, sent again, a gap, a wrong ICRC, an opcode that is not defined, or
-/// what the capture says of it.
-fn is_error(frame: &Frame<'_>, packet: &Packet, annotation: &Annotation) -> bool {
-    let is_ack = |kind| matches!(kind, SyndromeKind::Ack { .. });
-    let is_nak = packet.aeth.is_some_and(|aeth| !is_ack(aeth.syndrome.kind()));
-    let is_told =
-        ["drop", "retransmission", "fault"].iter().any(|word| frame.comment.contains(word));
-    let is_odd = annotation.retransmission.is_some() || annotation.gap_before.is_some();
-    let is_broken = matches!(packet.icrc, IcrcStatus::Wrong { .. }) || packet.opcode_info.is_none();
-    is_nak || is_told || is_odd || is_broken
+impl History {
+    fn learn(&mut self, frame: &Frame<'_>, packet: &Packet, payload: &[u8]) -> Learned {
+        let annotation = self.tracker.handle_packet(packet, payload);
+        let seen = Seen { packet, payload, annotation: &annotation, tracker: &self.tracker };
+        self.known.learn(&seen, frame.comment)
+    }
 }
 
 fn json_line(line: &Line<'_>, out: &mut impl Write) -> io::Result<()> {

@@ -12,6 +12,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use uroce_analyze::DissectorConfig;
+use uroce_analyze::report::Known;
 use uroce_analyze::view::{Page, ViewConfig, Viewer};
 
 const AFTER: &str = "\
@@ -92,12 +93,14 @@ pub fn run(args: &ViewArgs, global: &Global) -> Result<(), Failure> {
         return Err(Failure::usage(format!("the page would replace {}", args.source))
             .help("name another file with -o"));
     }
-    let mut viewer = Viewer::new(
-        args.config(),
-        DissectorConfig { port: global.roce_port },
-        args.filter.filter(),
-    );
-    let end = read(args, &mut viewer)?;
+    let interrupt = Interrupt::install();
+    let (port, filter) = (global.roce_port, args.filter.filter());
+    let known = match filter.needs_whole_capture() {
+        true => source::known(&args.source, port, &interrupt)?,
+        false => Known::default(),
+    };
+    let mut viewer = Viewer::new(args.config(), DissectorConfig { port }, filter).with_known(known);
+    let end = read(args, &interrupt, &mut viewer)?;
     let (packets, left_out) = (viewer.packets(), viewer.left_out());
     if packets == 0 {
         end?;
@@ -112,9 +115,12 @@ pub fn run(args: &ViewArgs, global: &Global) -> Result<(), Failure> {
 }
 
 /// Gives all frames to the viewer; the inner result says what ended the capture early.
-fn read(args: &ViewArgs, viewer: &mut Viewer) -> Result<Result<(), Failure>, Failure> {
-    let interrupt = Interrupt::install();
-    let mut capture = source::open(&args.source, &interrupt)?;
+fn read(
+    args: &ViewArgs,
+    interrupt: &Interrupt,
+    viewer: &mut Viewer,
+) -> Result<Result<(), Failure>, Failure> {
+    let mut capture = source::open(&args.source, interrupt)?;
     loop {
         match capture.next_frame() {
             Ok(Some(frame)) => viewer.handle_frame(&frame),
