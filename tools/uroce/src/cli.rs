@@ -110,6 +110,8 @@ pub enum Command {
     Analyze(Box<cmd::analyze::AnalyzeArgs>),
     /// Draw the packets of a conversation between two lines, as text or SVG
     Ladder(Box<cmd::ladder::LadderArgs>),
+    /// Play recorded requests to a device of this process, and compare its answers with the recorded ones
+    Replay(Box<cmd::replay::ReplayArgs>),
     /// Draw a capture as one HTML page, for a browser
     View(Box<cmd::view::ViewArgs>),
     /// Show what devices and queue pairs of all processes do, live

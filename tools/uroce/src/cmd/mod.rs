@@ -13,6 +13,7 @@ pub mod gids;
 pub mod ladder;
 pub mod perf;
 pub mod pingpong;
+pub mod replay;
 pub mod res;
 pub mod rping;
 pub mod run;
@@ -45,6 +46,7 @@ pub fn run(command: Command, global: &Global) -> Result<(), Failure> {
         Command::Stat(args) => stat::run(&args, global),
         Command::Analyze(args) => analyze::run(&args, global),
         Command::Ladder(args) => ladder::run(&args, global),
+        Command::Replay(args) => replay::run(&args, global),
         Command::View(args) => view::run(&args, global),
         Command::Top(args) => top::run(&args, global),
         Command::Fault(args) => fault::run(&args, global),

@@ -1,0 +1,157 @@
+//! `uroce replay`: recorded requests, answered again.
+
+mod args;
+
+use crate::cli::Global;
+use crate::failure::{Exit, Failure};
+use crate::interrupt::Interrupt;
+use crate::report::{json, out};
+use crate::source;
+use args::LIMITS_HELP;
+pub use args::ReplayArgs;
+use serde::Serialize;
+use uroce_analyze::DissectorConfig;
+use uroce_replay::{Device, Recorder, Recording, ReplayError, Report, Side, Verdict, play};
+
+/// A conversation that could not be played.
+#[derive(Debug, Serialize)]
+struct NotPlayed {
+    responder: String,
+    reason: String,
+}
+
+/// What all conversations gave.
+#[derive(Debug, Serialize)]
+struct Outcome {
+    version: u32,
+    verdict: Option<Verdict>,
+    replays: Vec<Report>,
+    not_played: Vec<NotPlayed>,
+}
+
+/// Plays the conversations of a capture to queue pairs of this process.
+///
+/// # Errors
+/// Exit 1 if an answer differs; exit 2 if a conversation cannot be played, or the capture is damaged, after what
+/// could be played was told; exit 3 if the file cannot be read.
+pub fn run(args: &ReplayArgs, global: &Global) -> Result<(), Failure> {
+    let (recordings, end) = read(args, global)?;
+    let mut outcome =
+        Outcome { version: json::VERSION, verdict: None, replays: vec![], not_played: vec![] };
+    let chosen = choose(recordings, args)?;
+    let device = device(args, global);
+    for recording in chosen {
+        let responder = name(&recording.responder);
+        match play(recording, &device, &args.limits(), &args.options()) {
+            Ok(report) => outcome.replays.push(report),
+            Err(error) => outcome.not_played.push(not_played(responder, &error)),
+        }
+    }
+    let differs = outcome.replays.iter().any(|report| report.verdict == Verdict::Differs);
+    outcome.verdict = match (differs, outcome.replays.is_empty()) {
+        (true, _) => Some(Verdict::Differs),
+        (false, false) => Some(Verdict::Same),
+        (false, true) => None,
+    };
+    show(&outcome, args, global);
+    judge(&outcome, end)
+}
+
+/// The conversations of the capture, and what ended it early.
+fn read(
+    args: &ReplayArgs,
+    global: &Global,
+) -> Result<(Vec<Recording>, Result<(), Failure>), Failure> {
+    let mut capture = source::open(&args.source, &Interrupt::install())?;
+    let mut recorder = Recorder::new(DissectorConfig { port: global.roce_port }, args.limits());
+    let end = loop {
+        match capture.next_frame() {
+            Ok(Some(frame)) => recorder.handle_frame(&frame),
+            Ok(None) => break Ok(()),
+            Err(broken) => break Err(broken.failure),
+        }
+    };
+    let packets = recorder.packets();
+    let recordings = recorder.finish();
+    if recordings.is_empty() {
+        end?;
+        let what = format!("{}: no reliable connection in {packets} packets", args.source);
+        return Err(Failure::usage(what)
+            .help("requests of RC are played; `uroce analyze` tells what the capture has"));
+    }
+    Ok((recordings, end))
+}
+
+fn choose(recordings: Vec<Recording>, args: &ReplayArgs) -> Result<Vec<Recording>, Failure> {
+    let is_chosen = |recording: &Recording| {
+        (args.qp.is_empty() || args.qp.iter().any(|qpn| recording.has_qpn(*qpn)))
+            && (args.host.is_empty() || args.host.iter().any(|host| recording.has_host(*host)))
+    };
+    let names: Vec<_> = recordings.iter().map(|recording| name(&recording.responder)).collect();
+    let chosen: Vec<_> = recordings.into_iter().filter(is_chosen).collect();
+    if chosen.is_empty() {
+        return Err(Failure::usage("no conversation is chosen")
+            .help(format!("the capture has requests to {}", names.join(", "))));
+    }
+    Ok(chosen)
+}
+
+fn device(args: &ReplayArgs, global: &Global) -> Device {
+    Device {
+        drops_behind_gap: args.drop_behind_gap,
+        skips_lost: args.skip_lost,
+        faults: global.faults.as_ref().map(|faults| (faults.plan().clone(), faults.seed())),
+    }
+}
+
+fn name(side: &Side) -> String {
+    match side.qpn {
+        Some(qpn) => format!("{} QP {:#x}", side.address, qpn.get()),
+        None => side.address.to_string(),
+    }
+}
+
+fn not_played(responder: String, error: &ReplayError) -> NotPlayed {
+    let help = match error {
+        ReplayError::TooMuchMemory { .. }
+        | ReplayError::TooManyKeys { .. }
+        | ReplayError::TooManyAnswers { .. } => LIMITS_HELP,
+        _ => "",
+    };
+    NotPlayed { responder, reason: format!("{error}{help}") }
+}
+
+fn show(outcome: &Outcome, args: &ReplayArgs, global: &Global) {
+    if global.json {
+        json::print(outcome);
+        return;
+    }
+    for report in &outcome.replays {
+        out(&report.to_text(args.only_differences));
+    }
+    for not_played in &outcome.not_played {
+        eprintln!("not played: {}: {}", not_played.responder, not_played.reason);
+    }
+}
+
+fn judge(outcome: &Outcome, end: Result<(), Failure>) -> Result<(), Failure> {
+    // 1 says that an answer differs.
+    let end = end.map_err(|failure| match failure.exit {
+        Exit::Failed => Failure { exit: Exit::Usage, ..failure },
+        _ => failure,
+    });
+    if outcome.verdict == Some(Verdict::Differs) {
+        if let Err(damage) = end {
+            damage.print();
+        }
+        return Err(Failure::test("the answers of now differ from those in the capture")
+            .help("docs/replay.md says what a capture cannot tell; --skip-lost if packets were lost behind it"));
+    }
+    end?;
+    match outcome.not_played.first() {
+        None => Ok(()),
+        Some(first) => {
+            Err(Failure::usage(format!("{} cannot be played: {}", first.responder, first.reason)))
+        }
+    }
+}
