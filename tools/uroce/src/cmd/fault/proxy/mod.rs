@@ -19,6 +19,7 @@ use uroce_device::datapath::{
     Direction, FaultCounters, FaultTally, FramePort, FramePortError, FrameReceiver, FrameSender,
     Offload, PcapWriter,
 };
+use uroce_device::fault::Plan;
 use uroce_verbs::PcapFile;
 
 /// How long it sleeps before it looks whether the user wants to stop.
@@ -40,7 +41,7 @@ pub struct ProxyArgs {
 /// Carries frames between two interfaces until the user stops it.
 ///
 /// # Errors
-/// Exit 2 without rules or for one interface twice; exit 3 without CAP_NET_RAW, without the interface, or when a socket
+/// Exit 2 for one interface twice; exit 3 without CAP_NET_RAW, without the interface, or when a socket
 /// becomes unusable.
 pub fn run(args: &ProxyArgs, global: &Global) -> Result<(), Failure> {
     let [first, second] = &args.bridge[..] else {
@@ -49,15 +50,19 @@ pub fn run(args: &ProxyArgs, global: &Global) -> Result<(), Failure> {
     if first == second {
         return Err(Failure::usage("the two sides are one interface").help("name two"));
     }
-    let rules = global.faults.as_ref().ok_or_else(|| {
-        Failure::usage("there are no rules").help("give them with --fault, such as 'drop 1%'")
-    })?;
+    let none = Plan::default();
+    let (plan, seed) = match &global.faults {
+        Some(rules) => (rules.plan(), rules.seed()),
+        None => (&none, 0),
+    };
     let ports = [open(first)?, open(second)?];
-    let counters = Arc::new(FaultCounters::new(rules.plan()));
-    faults::watch_counters(rules, Arc::clone(&counters));
+    let counters = Arc::new(FaultCounters::new(plan));
+    if let Some(rules) = &global.faults {
+        faults::watch_counters(rules, Arc::clone(&counters));
+    }
     let recorders =
         global.pcap.as_ref().map(|path| recorders(path, [first, second])).transpose()?;
-    let relay = Relay::new(rules.plan(), rules.seed(), global.roce_port, recorders.is_some());
+    let relay = Relay::new(plan, seed, global.roce_port, recorders.is_some());
     eprintln!("{first} and {second} are joined; Ctrl-C ends it");
     let [near, far] = ports;
     let mut proxy = Proxy {
