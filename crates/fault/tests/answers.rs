@@ -121,3 +121,17 @@ fn the_next_ack_becomes_a_remote_access_error() {
     let syndromes = wire.out.iter().map(|out| (out.packet.syndrome(), out.packet.icrc_is_right()));
     assert_eq!(syndromes.collect::<Vec<_>>(), [(0x62, true), (0x1f, true)]);
 }
+
+/// A peer drops an answer in another partition, and rxe sends MigReq 0.
+#[test]
+fn an_answer_has_the_partition_and_migration_state_of_the_request() {
+    let mut wire = Wire::new("tx op=send psn=6 -> answer:nak:2");
+    wire.give(&send(5));
+    wire.give(&acknowledge(5, Syndrome::ack(31), 77));
+    let mut request = send(6);
+    request.bytes[1] &= !0x40;
+    request.bytes[2..4].copy_from_slice(&[0x80, 0x07]);
+    assert_eq!(wire.give(&request), Verdict::Dropped);
+    let (bth, _) = answer(&wire);
+    assert_eq!((bth.migreq, bth.pkey), (false, 0x8007));
+}

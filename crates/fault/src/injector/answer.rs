@@ -83,7 +83,9 @@ fn write_acknowledge(
     let ends = packet.info()?.ends() && aeth.syndrome == Syndrome::ack(Syndrome::ACK_UNLIMITED);
     let msn = (aeth.msn + u32::from(ends)) & Psn::MASK;
     let mut writer = HeaderWriter::new(out);
-    writer.put(&Bth::new(opcode, Qpn::new(qp), packet.psn()?))?;
+    // Of what its receiver may check or remember it has the same as the request.
+    let Bth { migreq, pkey, psn, .. } = Bth::read(packet.bytes())?;
+    writer.put(&Bth { migreq, pkey, ..Bth::new(opcode, Qpn::new(qp), psn) })?;
     writer.put(&Aeth { msn, ..aeth })?;
     debug_assert_eq!(opcode.info().map(|info| info.operation), Some(Operation::Acknowledge));
     Some(Bth::LEN + Aeth::LEN)
