@@ -120,9 +120,7 @@ impl Requests {
         figures.lost_behind += u64::from(is_known && !is_missing && !is_repeated);
         verdict.acknowledged = self.settle(psn, packet);
         self.note_answered(psn, packet.time);
-        self.causes.nak =
-            Some(Refusal { psn, time: packet.time, wait: Duration::ZERO, is_served: false });
-        self.causes.last_sign = self.causes.last_sign.max(packet.time);
+        self.causes.note_nak(psn, packet.time);
         verdict.message = self.number_of(psn);
         verdict
     }

@@ -45,6 +45,8 @@ struct Round {
 #[derive(Debug, Default)]
 pub(super) struct Causes {
     pub(super) nak: Option<Refusal>,
+    /// The NAK before it, if nothing had been sent for it when it came.
+    pub(super) overtaken: Option<Refusal>,
     pub(super) rnr: Option<Refusal>,
     round: Option<Round>,
     /// The requester answered the last NAK with only what was missing.
@@ -137,6 +139,19 @@ impl Causes {
         Some(Verdict { cause: round.cause, is_new_round: false, waited: None, corrected })
     }
 
+    /// The responder asks for `psn`.
+    pub(super) fn note_nak(&mut self, psn: UnwrappedPsn, time: Timestamp) {
+        self.overtaken = self.nak.filter(|before| !before.is_served && before.psn != psn);
+        self.nak = Some(Refusal { psn, time, wait: Duration::ZERO, is_served: false });
+        self.last_sign = self.last_sign.max(time);
+    }
+
+    /// A refusal has asked for `psn`, and it was not sent since.
+    pub(super) fn is_asked_for(&self, psn: UnwrappedPsn) -> bool {
+        let refusals = [&self.nak, &self.overtaken, &self.rnr].into_iter().flatten();
+        refusals.into_iter().any(|refusal| !refusal.is_served && refusal.psn == psn)
+    }
+
     /// `psn` is the next one of requests that are being sent again.
     pub(super) fn is_going_on(&self, psn: UnwrappedPsn) -> bool {
         self.round.is_some_and(|round| round.next == psn)
@@ -154,7 +169,8 @@ impl Causes {
             let waited = (rnr.wait, repeat.time.since(rnr.time));
             return Some((RetransmissionCause::RnrNak, Some(waited)));
         }
-        if let Some(nak) = self.nak.as_mut().filter(asks) {
+        let naks = [&mut self.nak, &mut self.overtaken].into_iter().flatten();
+        if let Some(nak) = naks.into_iter().find(asks) {
             nak.is_served = true;
             let alone = psn.plus(repeat.span) < repeat.next;
             let selective = alone && (repeat.asks_newly || self.is_selective);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::annotation::{Retransmission, RnrWait};
-use super::cause::{Refusal, Repeat};
+use super::cause::Repeat;
 use super::figures::Figures;
 use super::holes::Filled;
 use super::message::Verb;
@@ -107,10 +107,7 @@ impl Requests {
 
     /// Two copies so close to each other that nobody can have asked for the second one.
     fn is_copy(&self, psn: UnwrappedPsn, slot: Slot, time: Timestamp) -> bool {
-        let asked = |refusal: &Refusal| !refusal.is_served && refusal.psn == psn;
-        if self.causes.nak.as_ref().is_some_and(asked)
-            || self.causes.rnr.as_ref().is_some_and(asked)
-        {
+        if self.causes.is_asked_for(psn) {
             return false;
         }
         let limit = self.min_round_trip.map_or(COPY_TIME, |round_trip| round_trip.min(COPY_TIME));

@@ -34,6 +34,19 @@ fn a_nak_explains_everything_from_its_psn_on() {
     assert_eq!(wire.figures(FlowId(0)).lost_behind, 1);
 }
 
+/// A late packet fills the gap, and the responder asks for the next one before the requester has gone back.
+#[test]
+fn a_nak_explains_also_when_the_next_one_has_overtaken_its_repetition() {
+    let mut wire = under_way();
+    wire.nak(B, A, 115, NakCode::PsnSequence);
+    wire.nak(B, A, 116, NakCode::PsnSequence);
+    let again: Vec<_> = (115..120).map(|psn| cause(&wire.send(A, B, psn))).collect();
+    assert!(
+        again.iter().all(|cause| *cause == Some(RetransmissionCause::SequenceNak)),
+        "{again:?}"
+    );
+}
+
 #[test]
 fn a_requester_that_repeats_only_what_is_missing_is_known_by_the_second_time() {
     let mut wire = under_way();
