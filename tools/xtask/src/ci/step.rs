@@ -104,9 +104,9 @@ pub fn page() -> Outcome {
     }
 }
 
-/// The interop matrix against the kernel.
+/// The interop matrix against the kernel, and faults between two kernels.
 pub fn rxe() -> Outcome {
-    with_guest(rxe::matrix_for_ci)
+    with_guest(|| rxe::matrix_for_ci().and_then(|()| rxe::proxy_for_ci()))
 }
 
 /// Stock programs on our libraries against themselves on the kernel.

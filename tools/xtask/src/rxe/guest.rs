@@ -93,29 +93,49 @@ impl Guest {
     /// # Errors
     /// As [`Guest::boot`].
     pub fn boot_pair(config: &GuestConfig) -> Result<(Self, Self)> {
-        let wire = || Namespace::create(config.mtu, NearEnd::Guest).map(Arc::new);
+        Self::boot_two(config, NearEnd::Guest)
+    }
+
+    /// Boots two guests on two taps that nothing joins yet: the far one first.
+    ///
+    /// # Errors
+    /// As [`Guest::boot`].
+    pub fn boot_apart(config: &GuestConfig) -> Result<(Self, Self)> {
+        Self::boot_two(config, NearEnd::GuestBehindProxy)
+    }
+
+    fn boot_two(config: &GuestConfig, near: NearEnd) -> Result<(Self, Self)> {
+        let wire = || Namespace::create(config.mtu, near).map(Arc::new);
+        let second = GuestConfig { seat: Seat::Near, ..config.clone() };
+        let cache = image::ensure()?;
+        if !kvm::worth_trying(&cache) {
+            // Side by side: to be translated takes each of them a processor and many seconds.
+            let far = Self::start(&cache, wire()?, config, Accelerator::Tcg)?;
+            let shared = Arc::clone(&far.namespace);
+            let near = Self::start(&cache, shared, &second, Accelerator::Tcg)?;
+            return Ok((far.ready()?, near.ready()?));
+        }
         let far = Self::boot_on(&wire, config)?;
         let shared = Arc::clone(&far.namespace);
-        let near = Self::boot_on(
-            &|| Ok(Arc::clone(&shared)),
-            &GuestConfig { seat: Seat::Near, ..config.clone() },
-        )?;
+        let near = Self::boot_on(&|| Ok(Arc::clone(&shared)), &second)?;
         Ok((far, near))
     }
 
     fn boot_on(wire: &dyn Fn() -> Result<Arc<Namespace>>, config: &GuestConfig) -> Result<Self> {
         let cache = image::ensure()?;
         if kvm::worth_trying(&cache) {
-            let guest = Self::boot_with(&cache, wire()?, config, Accelerator::Kvm);
+            let guest =
+                Self::start(&cache, wire()?, config, Accelerator::Kvm).and_then(Self::ready);
             kvm::remember(&cache, guest.is_ok());
             if guest.is_ok() {
                 return guest;
             }
         }
-        Self::boot_with(&cache, wire()?, config, Accelerator::Tcg)
+        Self::start(&cache, wire()?, config, Accelerator::Tcg)?.ready()
     }
 
-    fn boot_with(
+    /// A machine that boots; nothing can be asked of it until it is [`ready`](Self::ready).
+    fn start(
         cache: &Cache,
         namespace: Arc<Namespace>,
         config: &GuestConfig,
@@ -128,16 +148,6 @@ impl Guest {
         let (machine, stdin, stdout) =
             Machine::start(cache, &namespace, config, &folder, accelerator)?;
         let mailbox = Mailbox::new(stdin, stdout);
-        let limit = accelerator.boot_limit();
-        if !mailbox.wait_ready(limit) {
-            let log = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
-            return Err(Error::new(format!(
-                "the guest did not come up within {} s under {accelerator:?}; its console:\n{}{}",
-                limit.as_secs(),
-                log("console"),
-                log("qemu")
-            )));
-        }
         Ok(Self {
             mailbox,
             machine,
@@ -147,6 +157,22 @@ impl Guest {
             next_job: AtomicU64::new(1),
             _folder_guard: folder_guard,
         })
+    }
+
+    /// Waits until it has come up.
+    fn ready(self) -> Result<Self> {
+        let limit = self.accelerator.boot_limit();
+        if self.mailbox.wait_ready(limit) {
+            return Ok(self);
+        }
+        let log = |name: &str| fs::read_to_string(self.folder.join(name)).unwrap_or_default();
+        Err(Error::new(format!(
+            "the guest did not come up within {} s under {:?}; its console:\n{}{}",
+            limit.as_secs(),
+            self.accelerator,
+            log("console"),
+            log("qemu")
+        )))
     }
 
     /// Runs `script` with the guest's shell and waits for it.

@@ -12,11 +12,13 @@ mod machine;
 mod mailbox;
 mod matrix;
 mod namespace;
+mod proxy;
 mod recipe;
 
 pub use calls::calls_for_ci;
 pub use guest::{Guest, GuestConfig};
 pub use matrix::{matrix_for_ci, tcp_listens};
+pub use proxy::proxy_for_ci;
 pub use recipe::PACKAGES;
 
 use clap::Subcommand;
@@ -34,6 +36,8 @@ pub enum RxeCommand {
     Calls(calls::CallsArgs),
     /// Try our programs against the stock ones in the guest.
     Matrix(matrix::MatrixArgs),
+    /// Put `uroce fault proxy` between two guests that know nothing of it.
+    Proxy(proxy::ProxyArgs),
 }
 
 impl RxeCommand {
@@ -50,6 +54,7 @@ impl RxeCommand {
             Self::Boot(arguments) => boot::boot(arguments),
             Self::Calls(arguments) => calls::calls(arguments),
             Self::Matrix(arguments) => matrix::matrix(arguments),
+            Self::Proxy(arguments) => proxy::proxy(arguments),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The network namespace of one wire: a tap device per guest, our address, and programs run inside.
 //!
-//! The taps are ports of a bridge. Our own end is a veth, as in a container: AF_XDP works on it, and
+//! The taps are ports of a bridge, unless something else is to join them. Our own end is a veth, as in a container: AF_XDP works on it, and
 //! since the bridge passes on whole frames, tcpdump sees on the tap what AF_XDP hides on the veth.
 
 use std::ffi::OsStr;
@@ -35,6 +35,8 @@ pub enum NearEnd {
     },
     /// A second guest.
     Guest,
+    /// A second guest, and no bridge: a program in the namespace carries frames from tap to tap.
+    GuestBehindProxy,
 }
 
 /// A network namespace with its tap devices, removed on drop together with every process in it.
@@ -48,12 +50,17 @@ impl Namespace {
     /// Not root, or the kernel has no tap devices.
     pub fn create(mtu: u32, near: NearEnd) -> Result<Self> {
         let namespace = Self(NetNs::create("rxe")?);
+        if near == NearEnd::GuestBehindProxy {
+            namespace.add_lone_tap(TAP, mtu)?;
+            namespace.add_lone_tap(SECOND_TAP, mtu)?;
+            return Ok(namespace);
+        }
         namespace.0.ip(&format!("link add {BRIDGE} mtu {mtu} type bridge"))?;
         namespace.0.ip(&format!("link set {BRIDGE} up"))?;
         namespace.add_tap(TAP, mtu)?;
         match near {
             NearEnd::Programs { ipv6 } => namespace.add_veth(mtu, ipv6)?,
-            NearEnd::Guest => namespace.add_tap(SECOND_TAP, mtu)?,
+            NearEnd::Guest | NearEnd::GuestBehindProxy => namespace.add_tap(SECOND_TAP, mtu)?,
         }
         Ok(namespace)
     }
@@ -80,6 +87,12 @@ impl Namespace {
     /// True when some program in here waits for TCP connections at `port`.
     pub fn listens(&self, port: u16) -> bool {
         self.0.listens(port)
+    }
+
+    /// A tap that is no port of the bridge. The host itself says nothing there.
+    fn add_lone_tap(&self, tap: &str, mtu: u32) -> Result<()> {
+        self.0.ip(&format!("tuntap add {tap} mode tap"))?;
+        self.0.ip(&format!("link set {tap} mtu {mtu} addrgenmode none up"))
     }
 
     fn add_tap(&self, tap: &str, mtu: u32) -> Result<()> {
