@@ -12,7 +12,7 @@ use uroce_analyze::{
 /// A packet, what the tracker says of it, and the comment of its frame.
 type Tracked = (Packet, Annotation, String);
 
-/// Tracks a capture. Packets that `--drop` took away are left out: their receiver never had them.
+/// Tracks a capture. Packets that were dropped on purpose are left out: their receiver never had them.
 fn track(path: &str) -> (Tracker, Vec<Tracked>) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     let bytes = fs::read(&path).expect("the capture is there");

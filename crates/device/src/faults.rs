@@ -10,6 +10,8 @@ use uroce_fault::{Plan, RuleError};
 pub struct Faults {
     plan: Plan,
     seed: u64,
+    /// Nobody gave the seed.
+    is_drawn: bool,
 }
 
 /// Why rules cannot be read; the text says what to do.
@@ -54,11 +56,12 @@ impl Faults {
     /// # Errors
     /// The operating system has no random numbers.
     pub fn new(plan: Plan, seed: Option<u64>) -> io::Result<Self> {
+        let is_drawn = seed.is_none();
         let seed = match seed {
             Some(seed) => seed,
             None => getrandom::u64().map_err(|error| io::Error::other(error.to_string()))?,
         };
-        Ok(Faults { plan, seed })
+        Ok(Faults { plan, seed, is_drawn })
     }
 
     /// Reads rules: `RULES`, or `@FILE` for those in a file, which is TOML if its name ends with `.toml`.
@@ -80,6 +83,12 @@ impl Faults {
     /// What makes their choices. The same seed makes the same choices about the same packets.
     pub fn seed(&self) -> u64 {
         self.seed
+    }
+
+    /// The seed, if it was drawn and another one might make other choices: to be told before anything happens, so that
+    /// a run that is killed can be repeated.
+    pub fn drawn_seed(&self) -> Option<u64> {
+        (self.is_drawn && self.plan.is_random()).then_some(self.seed)
     }
 
     /// The seed of an engine: each makes choices of its own.
@@ -139,5 +148,12 @@ mod tests {
         let seed = |given| Faults::new(plan(), given).expect("random numbers").seed();
         assert_eq!(seed(Some(7)), 7);
         assert_ne!(seed(None), seed(None));
+        let told = |rule: &str, given| {
+            let plan = rule.parse().expect("a rule");
+            Faults::new(plan, given).expect("random numbers").drawn_seed().is_some()
+        };
+        let rules = ["rx -> drop p=0.5", "rx -> drop count=1"];
+        assert_eq!(rules.map(|rule| told(rule, None)), [true, false], "no choice, no seed");
+        assert!(!told(rules[0], Some(7)));
     }
 }

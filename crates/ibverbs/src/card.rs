@@ -128,12 +128,16 @@ fn open_device(interface: &Interface) -> Result<Card, Errno> {
     config.engines = settings::engines();
     config.faults = settings::faults()?;
     let seed = config.faults.as_ref().map(Faults::seed);
+    let drawn = config.faults.as_ref().and_then(Faults::drawn_seed);
     crate::log::start();
     let device = Device::open(config).map_err(|error| {
         // The program can only say that something failed; this is the one chance to tell why.
         eprintln!("uroce: cannot open {} on {address}: {error}", interface.name);
         Errno(error.errno())
     })?;
+    if let Some(seed) = drawn {
+        eprintln!("uroce: faults of {}: to repeat them: UROCE_FAULT_SEED={seed}", device.name());
+    }
     let faults = seed.zip(device.fault_counters());
     Ok(Card { device, address, faults, told: AtomicBool::new(false), xrcds: Mutex::default() })
 }

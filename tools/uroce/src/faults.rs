@@ -71,8 +71,18 @@ pub fn watch(faults: &Faults, context: &Context) {
 /// The same, of counters.
 pub fn watch_counters(faults: &Faults, counters: Arc<FaultCounters>) {
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    if made.is_none() {
+        tell_seed(faults);
+    }
     let made = made.get_or_insert_with(|| Made { seed: faults.seed(), devices: Vec::new() });
     made.devices.push(counters);
+}
+
+/// Says on stderr which seed was drawn: whoever kills the run gets no report.
+pub fn tell_seed(faults: &Faults) {
+    if let Some(seed) = faults.drawn_seed() {
+        eprintln!("faults: to repeat them: --fault-seed {seed}");
+    }
 }
 
 /// What all rules did so far; `None` without faults.

@@ -271,3 +271,31 @@ fn v129_a_library_in_a_folder_with_a_space_is_loaded_by_another_name() {
             .expect("built");
     assert_eq!(stdout(&dropped), "any -> drop p=0.125 also\n7\n");
 }
+
+#[test]
+fn rules_are_shown_in_full_and_as_sentences() {
+    let output = uroce("fault check").arg("rx op=ack -> drop count=1; tx drop 1%").output();
+    let shown = stdout(&output.expect("built"));
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!((lines[0], lines.len()), ("  1  rx op=ack -> drop count=1", 5), "{shown}");
+    assert!(
+        lines[1].starts_with("     ") && lines[1].contains("arrive, operation ack: drop"),
+        "{shown}"
+    );
+    let output = uroce("fault check --json").arg("rx op=ack -> drop count=1").output();
+    let rules = json(&output.expect("built"));
+    assert!(rules["rules"][0]["sentence"].as_str().is_some_and(|text| text.contains("arrive")));
+}
+
+/// Whoever kills a run gets no report at its end.
+#[test]
+fn a_seed_that_is_drawn_is_told_at_the_start() {
+    let mut demo = uroce("demo");
+    demo.args(["--fault", "rx drop 0.001%"]);
+    let mut demo = demo.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("built");
+    let mut first = String::new();
+    let mut errors = BufReader::new(demo.stderr.take().expect("piped"));
+    errors.read_line(&mut first).expect("it says so");
+    assert!(first.starts_with("faults: to repeat them: --fault-seed "), "{first}");
+    assert!(demo.wait().expect("ours").success());
+}

@@ -42,9 +42,9 @@ impl Survey {
         Ok(survey)
     }
 
-    /// How many devices did not tell what they have.
-    pub fn silent(&self) -> usize {
-        self.silent.len()
+    /// The processes of devices that did not tell what they have.
+    pub fn silent(&self) -> impl Iterator<Item = &str> {
+        self.silent.iter().map(|silent| silent.pid.as_str())
     }
 
     /// One line for each object of a sort; of its values those that `wanted` takes.

@@ -22,7 +22,7 @@ pub struct CheckArgs {
     rules: Vec<String>,
 }
 
-/// Prints the rules in full, one line each.
+/// Prints the rules in full, each with what it means as a sentence.
 ///
 /// # Errors
 /// Exit 2 for rules that are wrong, with line and column; exit 3 for a file that cannot be read.
@@ -32,16 +32,20 @@ pub fn run(args: &CheckArgs, global: &Global) -> Result<(), Failure> {
         faults::read(&texts, Some(0))?.ok_or_else(|| Failure::usage("there is no rule"))?;
     let counters = Arc::new(FaultCounters::new(faults.plan()));
     let rules = counters.rules();
+    let sentences: Vec<String> = faults.plan().sentences().collect();
     if global.json {
         let rules: Vec<_> = rules
             .iter()
-            .map(|rule| serde_json::json!({ "name": rule.name, "rule": rule.text }))
+            .zip(&sentences)
+            .map(|(rule, sentence)| {
+                serde_json::json!({ "name": rule.name, "rule": rule.text, "sentence": sentence })
+            })
             .collect();
         json::print(&serde_json::json!({ "version": json::VERSION, "rules": rules }));
         return Ok(());
     }
-    for (number, rule) in (1..).zip(&rules) {
-        out(&format!("{number:>3}  {}\n", rule.text));
+    for (number, (rule, sentence)) in (1..).zip(rules.iter().zip(&sentences)) {
+        out(&format!("{number:>3}  {}\n     {sentence}\n", rule.text));
     }
     let what = if rules.len() == 1 { "1 rule is" } else { &format!("{} rules are", rules.len()) };
     out(&format!("{what} right\n"));

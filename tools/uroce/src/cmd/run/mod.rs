@@ -142,6 +142,7 @@ fn settings(global: &Global) -> Result<Vec<(&'static str, OsString)>, Failure> {
         set.push(("UROCE_DEVICE", name.into()));
     }
     if let Some(faults) = &global.faults {
+        crate::faults::tell_seed(faults);
         set.push(("UROCE_FAULT", faults.plan().to_string().into()));
         set.push(("UROCE_FAULT_SEED", faults.seed().to_string().into()));
     }

@@ -24,8 +24,8 @@ struct QpCounts {
 pub struct Sample {
     at: Instant,
     reports: Vec<DeviceReport>,
-    /// Devices that did not tell.
-    silent: usize,
+    /// The processes of devices that did not tell.
+    silent: Vec<String>,
 }
 
 /// A device, and what it sends and receives per second.
@@ -97,29 +97,42 @@ pub struct Rates {
 }
 
 impl Sample {
-    /// What `reports` said at that moment; `silent` devices said nothing.
-    pub fn new(at: Instant, reports: Vec<DeviceReport>, silent: usize) -> Self {
+    /// What `reports` said at that moment; a device of each of the processes `silent` said nothing.
+    pub fn new(at: Instant, reports: Vec<DeviceReport>, silent: Vec<String>) -> Self {
         Sample { at, reports, silent }
     }
 
-    /// What happened since `before`. What was not there then counts from its beginning.
+    /// What happened since `before`. What was not there then counts from its beginning; what was there and did not tell
+    /// has no rate yet.
     pub fn rates_since(&self, before: &Sample) -> Rates {
         let time = self.at.saturating_duration_since(before.at);
         let seconds = time.as_secs_f64().max(1e-3);
         let devices = before.devices();
         let qps = before.qp_counts();
-        let mut rates = Rates { silent: self.silent, time, ..Rates::default() };
+        let mut rates = Rates { silent: self.silent.len(), time, ..Rates::default() };
         let mut totals: HashMap<&str, u64> = HashMap::new();
         for report in &self.reports {
             let old = devices.get(&device_key(report)).copied();
+            let first = old.is_none() && before.is_silent(report.pid);
+            // What it counted while it was silent happened nobody knows when.
+            let old = if first { Some(report) } else { old };
             rates.devices.push(device_row(report, old, seconds));
             add_moved(report, old, &mut totals);
             let room = MOST_QPS.saturating_sub(rates.qps.len());
             let found = of_kind(report, ResourceKind::Qp).take(room);
-            rates.qps.extend(found.map(|qp| qp_row(report, qp, &qps, seconds)));
+            rates.qps.extend(found.map(|qp| {
+                let old =
+                    if first { Some(qp_counts(qp)) } else { qps.get(&qp_key(report, qp)).copied() };
+                qp_row(report, qp, old.unwrap_or_default(), seconds)
+            }));
         }
         rates.counters = counter_rows(&totals, seconds);
         rates
+    }
+
+    /// A device of this process did not tell.
+    fn is_silent(&self, pid: u32) -> bool {
+        self.silent.contains(&pid.to_string())
     }
 
     fn devices(&self) -> HashMap<(u32, &str), &DeviceReport> {
@@ -189,14 +202,9 @@ fn device_row(report: &DeviceReport, old: Option<&DeviceReport>, seconds: f64) -
     }
 }
 
-fn qp_row(
-    report: &DeviceReport,
-    qp: &Resource,
-    before: &HashMap<QpKey, QpCounts>,
-    seconds: f64,
-) -> QpRow {
+fn qp_row(report: &DeviceReport, qp: &Resource, old: QpCounts, seconds: f64) -> QpRow {
     let value = |name| qp.get(name).unwrap_or("-").to_owned();
-    let (now, old) = (qp_counts(qp), before.get(&qp_key(report, qp)).copied().unwrap_or_default());
+    let now = qp_counts(qp);
     let peer = match (qp.get("peer"), qp.get("rqpn")) {
         (Some(peer), Some(qpn)) => format!("{peer} {qpn}"),
         (peer, _) => peer.unwrap_or("-").to_owned(),
@@ -271,8 +279,28 @@ pub mod tests {
     /// What happened between the two, in 2 s.
     pub fn rates(before: &str, after: &str) -> Rates {
         let start = Instant::now();
-        let before = Sample::new(start, vec![report(before)], 0);
-        Sample::new(start + Duration::from_secs(2), vec![report(after)], 1).rates_since(&before)
+        let before = Sample::new(start, vec![report(before)], Vec::new());
+        let silent = vec!["99".to_owned()];
+        Sample::new(start + Duration::from_secs(2), vec![report(after)], silent)
+            .rates_since(&before)
+    }
+
+    #[test]
+    fn what_tells_again_after_a_silence_has_no_rate_yet() {
+        let start = Instant::now();
+        let later = start + Duration::from_secs(2);
+        let silent = Sample::new(start, Vec::new(), vec!["42".to_owned()]);
+        let rates = Sample::new(later, vec![report(AFTER)], Vec::new()).rates_since(&silent);
+        assert_eq!((rates.devices[0].packets, rates.devices[0].bits), ([0.0; 2], [0.0; 2]));
+        assert!(rates.qps.iter().all(|qp| qp.bits == 0.0 && qp.messages == 0.0), "{rates:?}");
+        assert_eq!(rates.counters, []);
+        let empty = Sample::new(start, Vec::new(), vec!["7".to_owned()]);
+        let rates = Sample::new(later, vec![report(AFTER)], Vec::new()).rates_since(&empty);
+        assert_eq!(
+            rates.devices[0].packets,
+            [150.0, 25.0],
+            "a process that is new has all its life"
+        );
     }
 
     #[test]

@@ -87,6 +87,6 @@ fn ask_on(
 
 fn sample(global: &Global, pid: Option<u32>) -> Result<Sample, Failure> {
     let survey = Survey::take(global, pid)?;
-    let silent = survey.silent();
+    let silent = survey.silent().map(str::to_owned).collect();
     Ok(Sample::new(Instant::now(), survey.reports, silent))
 }
