@@ -12,7 +12,7 @@ use socket2::{Domain, Socket, Type};
 
 pub use self::error::FramePortError;
 pub use self::offload::Offload;
-use crate::ethernet::interface;
+use crate::ethernet::{Interface, Mac, interface};
 use crate::sys::option;
 use crate::sys::packet::{self, FrameRoom, OutFrame, TAG};
 use crate::sys::rx_ring::make_promiscuous;
@@ -66,6 +66,7 @@ pub struct FrameReceiver {
 pub struct FrameSender {
     name: String,
     index: u32,
+    hardware_address: Mac,
     mtu: usize,
     socket: Socket,
     sent: u64,
@@ -93,7 +94,7 @@ impl FramePort {
         }
         let receiver = FrameReceiver::open(inward, index);
         let receiver = receiver.map_err(failed("receiving frames to all hosts"))?;
-        Ok(Self { receiver, sender: FrameSender::new(outward, name, index, about.mtu) })
+        Ok(Self { receiver, sender: FrameSender::new(outward, name, &about) })
     }
 }
 
@@ -157,9 +158,11 @@ fn nothing(error: &io::Error) -> io::Result<usize> {
 }
 
 impl FrameSender {
-    fn new(socket: Socket, name: &str, index: u32, mtu: usize) -> Self {
+    fn new(socket: Socket, name: &str, about: &Interface) -> Self {
         enlarge(&socket, Buffer::Send, BUFFER);
-        Self { name: name.to_owned(), index, mtu, socket, sent: 0, lost: 0, problem: None }
+        let Interface { index, mac: hardware_address, mtu, .. } = *about;
+        let name = name.to_owned();
+        Self { name, index, hardware_address, mtu, socket, sent: 0, lost: 0, problem: None }
     }
 
     /// Sends a frame; waits a moment for a full send buffer. What the kernel does not take is counted as lost.
@@ -209,6 +212,12 @@ impl FrameSender {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Hardware address of the interface.
+    #[must_use]
+    pub fn hardware_address(&self) -> [u8; 6] {
+        self.hardware_address
     }
 
     /// MTU of the interface in bytes, IP header included.

@@ -47,6 +47,35 @@ struct Outcome {
     comments: Vec<String>,
 }
 
+/// Client, server and proxy in one network; routes between the first two lead through the proxy.
+fn routed_lab(tag: &str) -> Option<Namespaces> {
+    let net = Namespaces::new(&["c", "s", "p", "w"], tag)?;
+    let switch = net.name(3);
+    net.ip(3, "link add name bridge0 type bridge");
+    net.ip(3, "link set bridge0 up");
+    for end in 0..3 {
+        ip(&format!(
+            "link add e netns {} type veth peer name p{end} netns {switch}",
+            net.name(end)
+        ));
+        net.ip(3, &format!("link set p{end} master bridge0 up"));
+        net.ip(end, "link set e up");
+        for address in [format!("10.92.0.{}/24", end + 1), format!("fd92::{}/64", end + 1)] {
+            let nodad = if address.contains(':') { "nodad" } else { "" };
+            net.ip(end, &format!("addr add {address} dev e {nodad}"));
+        }
+    }
+    for (end, other) in [(0, 2), (1, 1)] {
+        net.ip(end, &format!("route add 10.92.0.{other}/32 via 10.92.0.3"));
+        net.ip(end, &format!("route add fd92::{other}/128 via fd92::3"));
+    }
+    Some(net)
+}
+
+const BRIDGE: &[&str] = &["--bridge", "p0", "p1"];
+const GATEWAY: &[&str] = &["--gateway", "e", "10.92.0.1", "10.92.0.2"];
+const GATEWAY_V6: &[&str] = &["--gateway", "e", "fd92::1", "fd92::2"];
+
 /// A running proxy.
 struct Proxy {
     child: Child,
@@ -57,11 +86,11 @@ struct Proxy {
 
 impl Proxy {
     /// Starts it, and waits until it carries frames.
-    fn start(net: &Namespaces, rules: &str) -> Self {
+    fn start(net: &Namespaces, form: &[&str], rules: &str) -> Self {
         let file =
             PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{}.pcapng", net.name(PROXY)));
         let capture = file.to_str().expect("text");
-        let words = ["fault", "proxy", "--bridge", "p0", "p1", "--json", "--pcap", capture];
+        let words = [&["fault", "proxy", "--json", "--pcap", capture], form].concat();
         let rules = if rules.is_empty() { vec![] } else { vec!["--fault", rules] };
         let mut child = start(net, PROXY, &[&words[..], &rules].concat());
         let mut said = BufReader::new(child.stderr.take().expect("it is piped"));
@@ -86,15 +115,22 @@ impl Proxy {
 
 /// A run of `words` at both ends, through the proxy with `rules`.
 fn through(net: &Namespaces, rules: &str, words: &str) -> Outcome {
-    let proxy = Proxy::start(net, rules);
+    let proxy = Proxy::start(net, BRIDGE, rules);
     let words: Vec<&str> = words.split_whitespace().collect();
-    let server = start(net, 1, &[&words[..], &["-d", "10.92.0.2"]].concat());
-    let client = start(net, 0, &[&words[..], &["-d", "10.92.0.1", "10.92.0.2"]].concat());
+    let server = [&words[..], &["-d", "10.92.0.2"]].concat();
+    let client = [&words[..], &["-d", "10.92.0.1", "10.92.0.2"]].concat();
+    both(net, &server, &client);
+    proxy.stop()
+}
+
+/// Runs a server and its client, which both must end well.
+fn both(net: &Namespaces, server: &[&str], client: &[&str]) {
+    let server = start(net, 1, server);
+    let client = start(net, 0, client);
     for (end, name) in [(client, "client"), (server, "server")] {
         let output = end.wait_with_output().expect("it runs");
         assert!(output.status.success(), "{name}: {}", text(&output));
     }
-    proxy.stop()
 }
 
 /// All comments of a capture, which is whole.
@@ -135,6 +171,57 @@ fn without_rules_it_is_a_bridge() {
     for side in outcome.proxy["interfaces"].as_array().expect("two") {
         assert!(side["sent"].as_u64() > Some(30) && side["lost"] == 0, "{side}");
     }
+}
+
+/// Static queue pairs, a connection of rdma_cm and IPv6: packets keep their addresses from end to end.
+#[test]
+fn a_gateway_is_a_proxy_with_one_interface() {
+    let Some(net) = routed_lab("proxygate") else { return };
+    let rules = "third: tx op=send msg=3 iter=1 -> drop count=1; rtu: tx op=rtu -> drop count=1";
+    let [own, peer] = [["-d", "10.92.0.2"], ["-d", "10.92.0.1"]];
+    let proxy = Proxy::start(&net, GATEWAY, rules);
+    let words = ["pingpong", "rc", "-n", "30"];
+    both(&net, &[&words[..], &own].concat(), &[&words[..], &peer, &["10.92.0.2"]].concat());
+    let words = ["rping", "-C", "3", "-a", "10.92.0.2"];
+    both(&net, &[&words[..], &["-s"]].concat(), &[&words[..], &["-c"]].concat());
+    let outcome = proxy.stop();
+    let rules = &outcome.proxy["faults"]["rules"];
+    assert_eq!((&rules[0]["applied"], &rules[1]["applied"]), (&1.into(), &1.into()), "{rules}");
+    assert_eq!(outcome.proxy["interfaces"][0]["lost"], 0, "{}", outcome.proxy);
+}
+
+#[test]
+fn a_gateway_carries_ipv6_as_well() {
+    let Some(net) = routed_lab("proxygate6") else { return };
+    let proxy = Proxy::start(&net, GATEWAY_V6, "third: tx op=send msg=3 iter=1 -> drop count=1");
+    let words = ["pingpong", "rc", "-n", "30", "-d"];
+    both(
+        &net,
+        &[&words[..], &["fd92::2"]].concat(),
+        &[&words[..], &["fd92::1", "fd92::2"]].concat(),
+    );
+    let outcome = proxy.stop();
+    assert_eq!(outcome.proxy["faults"]["rules"][0]["applied"], 1, "{}", outcome.proxy);
+}
+
+#[test]
+fn a_gateway_says_what_it_lacks() {
+    let Some(net) = routed_lab("proxylack") else { return };
+    let refused = |form: &[&str]| {
+        let proxy = start(&net, PROXY, &[&["fault", "proxy", "--gateway"], form].concat());
+        let output = proxy.wait_with_output().expect("it ends");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = refused(&["e", "10.92.0.1", "10.92.0.9"]);
+    assert!(code == Some(4) && said.contains("10.92.0.9 does not answer at e"), "{code:?} {said}");
+    for form in [["e", "10.92.0.1", "fd92::2"], ["e", "10.92.0.1", "10.92.0.1"], ["e", "x", "y"]] {
+        assert_eq!(refused(&form).0, Some(2), "{form:?}");
+    }
+    let on =
+        net.command(PROXY, "sh").args(["-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"]).status();
+    assert!(on.is_ok_and(|status| status.success()));
+    let (code, said) = refused(&["e", "10.92.0.1", "10.92.0.2"]);
+    assert!(code == Some(3) && said.contains("conf/e/forwarding=0"), "{code:?} {said}");
 }
 
 /// The Ethernet interface of the client or the server, frame by frame.
@@ -196,7 +283,7 @@ fn packets_behind_a_vlan_tag_meet_the_rules_and_keep_the_tag() {
     let (mut client, mut server) = (port(&net, 0), port(&net, 1));
     let rules =
         "third: tx op=send msg=3 -> drop; tx op=send msg=5 -> ce; tx op=send msg=7 -> hold=1";
-    let proxy = Proxy::start(&net, rules);
+    let proxy = Proxy::start(&net, BRIDGE, rules);
     for psn in 1..=10 {
         client.sender.send(&Offload::NONE, &tagged(psn)).expect("a socket");
     }

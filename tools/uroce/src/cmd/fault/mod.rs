@@ -18,7 +18,7 @@ pub struct FaultArgs {
 enum What {
     /// Read rules and show how they are understood; what is wrong is told with line and column
     Check(check::CheckArgs),
-    /// Apply rules to RoCE between two other hosts: a transparent bridge of two interfaces
+    /// Apply rules to RoCE between two other hosts: as a bridge of two interfaces, or as their gateway
     Proxy(proxy::ProxyArgs),
 }
 

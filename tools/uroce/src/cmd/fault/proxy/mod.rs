@@ -1,6 +1,8 @@
 //! `uroce fault proxy`: rules between two hosts that know nothing of it.
 
+mod carrier;
 mod envelope;
+mod gateway;
 mod relay;
 
 use crate::cli::Global;
@@ -8,76 +10,150 @@ use crate::failure::Failure;
 use crate::faults;
 use crate::interrupt::Interrupt;
 use crate::report::json;
+use carrier::{Link, NAP, Proxy};
 use clap::Args;
-use relay::{Relay, Side, Wire};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use std::io;
+use gateway::Gateway;
+use relay::Relay;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use uroce_device::datapath::{
-    Direction, FaultCounters, FaultTally, FramePort, FramePortError, FrameReceiver, FrameSender,
-    Offload, PcapWriter,
-};
+use uroce_device::datapath::{FaultCounters, FaultTally, FramePort, FramePortError, PcapWriter};
 use uroce_device::fault::Plan;
 use uroce_verbs::PcapFile;
 
-/// How long it sleeps before it looks whether the user wants to stop.
-const NAP: Duration = Duration::from_millis(200);
+/// How long the hosts behind a gateway are looked for.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// What is sent to a host so that the kernel asks for its hardware address goes to the port "discard".
+const DISCARD: u16 = 9;
 
 const EXAMPLE: &str = "\
-Example, on a third machine with one cable to each of the two hosts (docs/faults.md):
-  sudo uroce fault proxy --bridge eth1 eth2 --fault 'tx op=write -> drop skip=2 count=1' --pcap proxy.pcapng";
+Examples, on a third machine (docs/faults.md):
+  sudo uroce fault proxy --bridge eth1 eth2 --fault 'tx op=write -> drop skip=2 count=1' --pcap proxy.pcapng
+      with one cable to each of the two hosts
+  sudo uroce fault proxy --gateway eth0 192.0.2.1 192.0.2.2 --fault 'drop 1%'
+      in one network with both, whose routes to each other lead through this machine's address:
+      ip route add 192.0.2.2/32 via 192.0.2.3   (on 192.0.2.1, and the reverse on 192.0.2.2)";
 
 /// Arguments of `uroce fault proxy`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
+#[group(required = true, multiple = false)]
 pub struct ProxyArgs {
     /// The two interfaces between which all frames pass; to the rules, tx is from IF1 to IF2
-    #[arg(long, num_args = 2, value_names = ["IF1", "IF2"], required = true)]
+    #[arg(long, num_args = 2, value_names = ["IF1", "IF2"])]
     bridge: Vec<String>,
+    /// The interface and the addresses of two hosts that have each other behind this machine as their gateway; to the
+    /// rules, tx is from HOST1 to HOST2
+    #[arg(long, num_args = 3, value_names = ["IF", "HOST1", "HOST2"])]
+    gateway: Vec<String>,
 }
 
-/// Carries frames between two interfaces until the user stops it.
+/// Carries frames between two interfaces, or between two hosts, until the user stops it.
 ///
 /// # Errors
-/// Exit 2 for one interface twice; exit 3 without CAP_NET_RAW, without the interface, or when a socket
-/// becomes unusable.
+/// Exit 2 for one interface or host twice; exit 3 without CAP_NET_RAW, without the interface, where the kernel
+/// forwards itself, or when a socket becomes unusable; exit 4 if a host behind a gateway does not answer.
 pub fn run(args: &ProxyArgs, global: &Global) -> Result<(), Failure> {
-    let [first, second] = &args.bridge[..] else {
-        return Err(Failure::usage("--bridge takes two interfaces"));
-    };
-    if first == second {
-        return Err(Failure::usage("the two sides are one interface").help("name two"));
-    }
     let none = Plan::default();
     let (plan, seed) = match &global.faults {
         Some(rules) => (rules.plan(), rules.seed()),
         None => (&none, 0),
     };
-    let ports = [open(first)?, open(second)?];
+    let interrupt = Interrupt::install();
+    let (link, names) = match (&args.bridge[..], &args.gateway[..]) {
+        ([first, second], _) => (bridge(first, second)?, [first.clone(), second.clone()]),
+        (_, [interface, first, second]) => (
+            behind(interface, [first, second], &interrupt)?,
+            [first, second].map(|host| format!("{interface} {host}")),
+        ),
+        _ => return Err(Failure::usage("name two interfaces, or one and two hosts")),
+    };
     let counters = Arc::new(FaultCounters::new(plan));
     if let Some(rules) = &global.faults {
         faults::watch_counters(rules, Arc::clone(&counters));
     }
-    let recorders =
-        global.pcap.as_ref().map(|path| recorders(path, [first, second])).transpose()?;
+    let recorders = global.pcap.as_ref().map(|path| recorders(path, &names)).transpose()?;
     let relay = Relay::new(plan, seed, global.roce_port, recorders.is_some());
-    eprintln!("{first} and {second} are joined; Ctrl-C ends it");
-    let [near, far] = ports;
-    let mut proxy = Proxy {
-        receivers: [near.receiver, far.receiver],
-        ends: Ends { senders: [near.sender, far.sender], recorders, failure: None },
-        relay,
-        tally: FaultTally::new(counters),
-        start: Instant::now(),
-    };
-    let done = proxy.serve(&Interrupt::install());
+    eprintln!("{} and {} are joined; Ctrl-C ends it", names[0], names[1]);
+    let mut proxy = Proxy::new(link, relay, FaultTally::new(counters), recorders);
+    let done = proxy.serve(&interrupt);
     proxy.tell();
     if global.json {
         json::print(&proxy.result());
     }
     done.map_err(|error| Failure::environment(format!("the proxy cannot go on: {error}")))
+}
+
+fn bridge(first: &str, second: &str) -> Result<Link, Failure> {
+    if first == second {
+        return Err(Failure::usage("the two sides are one interface").help("name two"));
+    }
+    Ok(Link::bridge([open(first)?, open(second)?]))
+}
+
+/// Finds both hosts, so that everything that comes afterwards can go on at once.
+fn behind(interface: &str, hosts: [&String; 2], interrupt: &Interrupt) -> Result<Link, Failure> {
+    let [first, second] = hosts.map(|host| {
+        host.parse::<IpAddr>().map_err(|_| Failure::usage(format!("{host} is no IP address")))
+    });
+    let hosts = [first?, second?];
+    if hosts[0] == hosts[1] {
+        return Err(Failure::usage("the two sides are one host").help("name two"));
+    }
+    if hosts[0].is_ipv4() != hosts[1].is_ipv4() {
+        return Err(Failure::usage("one host has an IPv4 address, and the other one IPv6"));
+    }
+    must_not_forward(interface, hosts[0])?;
+    let port = open(interface)?;
+    let gateway = Gateway::new(port.sender.hardware_address(), hosts);
+    let mut link = Link::gateway(port, gateway);
+    find(&mut link, interface, interrupt)?;
+    Ok(link)
+}
+
+/// A kernel that forwards would carry every packet a second time, without the rules.
+fn must_not_forward(interface: &str, host: IpAddr) -> Result<(), Failure> {
+    let version = if host.is_ipv4() { "ipv4" } else { "ipv6" };
+    let setting = format!("/proc/sys/net/{version}/conf/{interface}/forwarding");
+    let forwards = std::fs::read_to_string(setting).is_ok_and(|value| value.trim() == "1");
+    if !forwards {
+        return Ok(());
+    }
+    Err(Failure::environment(format!(
+        "the kernel forwards what arrives at {interface}, without any rule"
+    ))
+    .help(format!("sudo sysctl -w net/{version}/conf/{interface}/forwarding=0")))
+}
+
+/// Has the kernel ask for the hosts until something was heard of both.
+fn find(link: &mut Link, interface: &str, interrupt: &Interrupt) -> Result<(), Failure> {
+    let unusable = |error| Failure::environment(format!("the proxy cannot begin: {error}"));
+    let deadline = Instant::now() + PATIENCE;
+    while let Some(host) = link.gateway.as_ref().and_then(Gateway::missing) {
+        if Instant::now() >= deadline || interrupt.is_set() {
+            let what = format!("{host} does not answer at {interface}");
+            return Err(Failure::peer(what)
+                .help(format!("it must be a neighbour there: `ping -I {interface} {host}`")));
+        }
+        wake(host);
+        link.wait(NAP).map_err(unusable)?;
+        let Link { receivers, gateway: Some(gateway), .. } = link else { return Ok(()) };
+        let taken = receivers[0].recv(&mut |frame| {
+            gateway.handle_frame(frame.bytes);
+        });
+        taken.map_err(unusable)?;
+    }
+    Ok(())
+}
+
+/// Sends a datagram that nobody needs; what is heard is the answer to the question for the hardware address.
+fn wake(host: IpAddr) {
+    let any: IpAddr = match host {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    // Whether it worked shows by what arrives.
+    drop(UdpSocket::bind((any, 0)).and_then(|socket| socket.send_to(b"uroce", (host, DISCARD))));
 }
 
 fn open(name: &str) -> Result<FramePort, Failure> {
@@ -89,123 +165,9 @@ fn open(name: &str) -> Result<FramePort, Failure> {
 }
 
 /// Two interfaces of one capture, each called by its name.
-fn recorders(path: &std::path::Path, names: [&String; 2]) -> Result<[PcapWriter; 2], Failure> {
+fn recorders(path: &std::path::Path, names: &[String; 2]) -> Result<[PcapWriter; 2], Failure> {
     let file = PcapFile::create(path).map_err(Failure::environment)?;
-    let [first, second] = names.map(|name| file.interface(name).map_err(Failure::environment));
+    let [first, second] =
+        names.each_ref().map(|name| file.interface(name).map_err(Failure::environment));
     Ok([first?, second?])
-}
-
-struct Proxy {
-    receivers: [FrameReceiver; 2],
-    ends: Ends,
-    relay: Relay,
-    tally: FaultTally,
-    start: Instant,
-}
-
-impl Proxy {
-    fn serve(&mut self, interrupt: &Interrupt) -> io::Result<()> {
-        while !interrupt.is_set() {
-            self.wait()?;
-            for side in [Side::First, Side::Second] {
-                self.receive(side)?;
-            }
-            self.relay.release(self.start.elapsed(), &mut self.ends);
-            self.tally.update(self.relay.injector());
-            if let Some(error) = self.ends.failure.take() {
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
-    fn receive(&mut self, side: Side) -> io::Result<()> {
-        let Self { receivers, ends, relay, start, .. } = self;
-        receivers[side as usize].recv(&mut |frame| {
-            let frame = (&frame.offload, &*frame.bytes);
-            relay.handle_frame(start.elapsed(), side, frame, ends);
-        })?;
-        Ok(())
-    }
-
-    /// Sleeps until a frame has arrived or one is due.
-    fn wait(&self) -> io::Result<()> {
-        let due = self.relay.poll_timeout().map(|at| at.saturating_sub(self.start.elapsed()));
-        let time = due.map_or(NAP, |due| due.min(NAP));
-        let [first, second] = &self.receivers;
-        let fds = [first.waiter(), second.waiter()];
-        let mut set = [0, 1].map(|side| PollFd::new(&fds[side], PollFlags::IN));
-        match poll(&mut set, Timespec::try_from(time).ok().as_ref()) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Frames of each side, for programs.
-    fn result(&self) -> serde_json::Value {
-        let sides = self.receivers.iter().zip(&self.ends.senders).map(|(receiver, sender)| {
-            serde_json::json!({
-                "interface": sender.name(),
-                "received": receiver.received(),
-                "sent": sender.sent(),
-                "lost": receiver.lost() + sender.lost(),
-            })
-        });
-        let sides: Vec<_> = sides.collect();
-        serde_json::json!({ "version": json::VERSION, "interfaces": sides })
-    }
-
-    /// Says what passed, and what was lost for other reasons than a rule.
-    fn tell(&self) {
-        for (receiver, sender) in self.receivers.iter().zip(&self.ends.senders) {
-            eprintln!(
-                "{}: {} frames in, {} out",
-                sender.name(),
-                receiver.received(),
-                sender.sent()
-            );
-            let lost = receiver.lost() + sender.lost();
-            if lost > 0 {
-                let why = sender.last_problem();
-                let why =
-                    why.as_deref().unwrap_or("they came faster than this machine carries them");
-                eprintln!("warning: {lost} frames of {} were lost: {why}", sender.name());
-            }
-        }
-        if self.relay.unwatched > 0 {
-            eprintln!(
-                "warning: {} packets passed without a look: there are more than 4096 pairs of hosts",
-                self.relay.unwatched
-            );
-        }
-    }
-}
-
-/// The way out of both sides, and the capture.
-struct Ends {
-    senders: [FrameSender; 2],
-    recorders: Option<[PcapWriter; 2]>,
-    failure: Option<io::Error>,
-}
-
-impl Wire for Ends {
-    fn send(&mut self, side: Side, offload: &Offload, frame: &[u8], comment: &str) {
-        if let Err(error) = self.senders[side as usize].send(offload, frame) {
-            self.failure = Some(error);
-        }
-        self.record(side, Direction::Outbound, frame, comment);
-    }
-
-    fn seen(&mut self, side: Side, frame: &[u8], comment: &str) {
-        self.record(side, Direction::Inbound, frame, comment);
-    }
-}
-
-impl Ends {
-    fn record(&self, side: Side, direction: Direction, frame: &[u8], comment: &str) {
-        if let Some(recorders) = &self.recorders {
-            let comments: &[&str] = if comment.is_empty() { &[] } else { &[comment] };
-            recorders[side as usize].frame(direction, frame, comments);
-        }
-    }
 }
