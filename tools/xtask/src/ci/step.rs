@@ -7,6 +7,8 @@ use crate::error::Result;
 use crate::process::{self, describe, find_program};
 use crate::{packages, page, programs, rxe, workspace};
 
+/// Reads captures with the profile of docs/wireshark, and for comparison.
+const TSHARK: &str = "tshark";
 /// Counts instructions.
 const VALGRIND: &str = "valgrind";
 
@@ -43,7 +45,7 @@ pub struct Step {
 
 /// Installs what other steps need, or skips when that is not allowed here.
 pub fn packages() -> Outcome {
-    let wanted = [rxe::PACKAGES, programs::PACKAGES, page::PACKAGES, &[VALGRIND]].concat();
+    let wanted = [rxe::PACKAGES, programs::PACKAGES, page::PACKAGES, &[VALGRIND, TSHARK]].concat();
     match packages::missing(&wanted) {
         Ok(missing) if missing.is_empty() => Outcome::Passed,
         Ok(_) if process::is_root() => packages::ensure(&wanted).into(),
