@@ -108,7 +108,7 @@ pub(crate) unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut
 /// What the program gets for an open device.
 fn object(device: *mut ibv_device, ctx: Ctx) -> *mut ibv_context {
     let descriptors = (ctx.command.as_raw_fd(), ctx.events.as_fd().as_raw_fd());
-    let whole = Whole::create(verbs_context::new(device, descriptors), Arc::new(ctx));
+    let whole = Whole::create(described(device, descriptors), Arc::new(ctx));
     // SAFETY: just made; this only computes the address of a field.
     unsafe { std::ptr::addr_of_mut!((*whole).context) }
 }
@@ -139,58 +139,55 @@ pub(crate) unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c
     })
 }
 
-impl verbs_context {
-    fn new(device: *mut ibv_device, (cmd_fd, async_fd): (c_int, c_int)) -> verbs_context {
-        // SAFETY: null pointers, integers and a mutex.
-        let mutex = unsafe { zeroed() };
-        let context = ibv_context {
-            device,
-            ops: ibv_context_ops::NEW,
-            cmd_fd,
-            async_fd,
-            num_comp_vectors: settings::engines().get().into(),
-            mutex,
-            abi_compat: std::ptr::without_provenance_mut(EXTENDED),
-        };
-        // SAFETY: empty slots, a null pointer and integers.
-        let mut slots: verbs_slots = unsafe { zeroed() };
-        slots.sz = size_of::<verbs_context>();
-        slots.advise_mr = Some(mr::advise_mr);
-        slots.query_port = Some(query::query_port);
-        slots.query_device_ex = Some(query::query_device_ex);
-        slots.alloc_td = Some(domain::alloc_td);
-        slots.dealloc_td = Some(domain::dealloc_td);
-        slots.alloc_parent_domain = Some(domain::alloc_parent_domain);
-        slots.alloc_dm = Some(dm::alloc_dm);
-        slots.free_dm = Some(dm::free_dm);
-        slots.reg_dm_mr = Some(dm::reg_dm_mr);
-        slots.query_rt_values = Some(clock::query_rt_values);
-        slots.modify_cq = Some(cq::modify_cq);
-        slots.create_cq_ex = Some(cq_ex::create_cq_ex);
-        slots.create_qp_ex = Some(qp::create_qp_ex);
-        slots.create_srq_ex = Some(srq::create_srq_ex);
-        slots.get_srq_num = Some(srq::get_srq_num);
-        slots.open_qp = Some(xrc_target::open_qp);
-        slots.open_xrcd = Some(xrcd::open_xrcd);
-        slots.close_xrcd = Some(xrcd::close_xrcd);
-        verbs_context { slots, context }
-    }
+/// The context as a program gets it, with its functions in it.
+fn described(device: *mut ibv_device, (cmd_fd, async_fd): (c_int, c_int)) -> verbs_context {
+    // SAFETY: null pointers, integers and a mutex.
+    let mutex = unsafe { zeroed() };
+    let context = ibv_context {
+        device,
+        ops: OPS,
+        cmd_fd,
+        async_fd,
+        num_comp_vectors: settings::engines().get().into(),
+        mutex,
+        abi_compat: std::ptr::without_provenance_mut(EXTENDED),
+    };
+    // SAFETY: empty slots, a null pointer and integers.
+    let mut slots: verbs_slots = unsafe { zeroed() };
+    slots.sz = size_of::<verbs_context>();
+    slots.advise_mr = Some(mr::advise_mr);
+    slots.query_port = Some(query::query_port);
+    slots.query_device_ex = Some(query::query_device_ex);
+    slots.alloc_td = Some(domain::alloc_td);
+    slots.dealloc_td = Some(domain::dealloc_td);
+    slots.alloc_parent_domain = Some(domain::alloc_parent_domain);
+    slots.alloc_dm = Some(dm::alloc_dm);
+    slots.free_dm = Some(dm::free_dm);
+    slots.reg_dm_mr = Some(dm::reg_dm_mr);
+    slots.query_rt_values = Some(clock::query_rt_values);
+    slots.modify_cq = Some(cq::modify_cq);
+    slots.create_cq_ex = Some(cq_ex::create_cq_ex);
+    slots.create_qp_ex = Some(qp::create_qp_ex);
+    slots.create_srq_ex = Some(srq::create_srq_ex);
+    slots.get_srq_num = Some(srq::get_srq_num);
+    slots.open_qp = Some(xrc_target::open_qp);
+    slots.open_xrcd = Some(xrcd::open_xrcd);
+    slots.close_xrcd = Some(xrcd::close_xrcd);
+    verbs_context { slots, context }
 }
 
-impl ibv_context_ops {
-    const NEW: ibv_context_ops = ibv_context_ops {
-        compat_before: [Some(unsupported); 7],
-        alloc_mw: mw::alloc_mw,
-        bind_mw: mw::bind_mw,
-        dealloc_mw: mw::dealloc_mw,
-        compat_create_cq: Some(unsupported),
-        poll_cq: cq::poll_cq,
-        req_notify_cq: cq::req_notify_cq,
-        compat_cq: [Some(unsupported); 7],
-        post_srq_recv: post_recv::post_srq_recv,
-        compat_qp: [Some(unsupported); 4],
-        post_send: post_send::post_send,
-        post_recv: post_recv::post_recv,
-        compat_after: [Some(unsupported); 5],
-    };
-}
+const OPS: ibv_context_ops = ibv_context_ops {
+    compat_before: [Some(unsupported); 7],
+    alloc_mw: mw::alloc_mw,
+    bind_mw: mw::bind_mw,
+    dealloc_mw: mw::dealloc_mw,
+    compat_create_cq: Some(unsupported),
+    poll_cq: cq::poll_cq,
+    req_notify_cq: cq::req_notify_cq,
+    compat_cq: [Some(unsupported); 7],
+    post_srq_recv: post_recv::post_srq_recv,
+    compat_qp: [Some(unsupported); 4],
+    post_send: post_send::post_send,
+    post_recv: post_recv::post_recv,
+    compat_after: [Some(unsupported); 5],
+};

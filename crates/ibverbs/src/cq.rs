@@ -223,7 +223,7 @@ unsafe fn poll_into(cq: &Cq, count: usize, out: *mut ibv_wc) -> c_int {
         explain(wc);
         // SAFETY: it is shown `count` completions at most.
         unsafe {
-            next.write(ibv_wc { sl: cq.service_level(wc), ..ibv_wc::from(wc) });
+            next.write(ibv_wc { sl: cq.service_level(wc), ..wc_of(wc) });
             next = next.add(1);
         }
     });
@@ -237,20 +237,19 @@ pub(crate) fn explain(wc: &Wc) {
     }
 }
 
-impl From<&Wc> for ibv_wc {
-    fn from(wc: &Wc) -> ibv_wc {
-        ibv_wc {
-            wr_id: wc.wr_id,
-            status: wc.status as c_int,
-            opcode: wc.opcode as c_int,
-            vendor_err: wc.vendor_err,
-            byte_len: wc.byte_len,
-            imm_data: imm_data(wc),
-            qp_num: wc.qpn,
-            src_qp: wc.src_qpn,
-            wc_flags: wc.flags.bits(),
-            ..ibv_wc::default()
-        }
+/// The completion as the program has it.
+fn wc_of(wc: &Wc) -> ibv_wc {
+    ibv_wc {
+        wr_id: wc.wr_id,
+        status: wc.status as c_int,
+        opcode: wc.opcode as c_int,
+        vendor_err: wc.vendor_err,
+        byte_len: wc.byte_len,
+        imm_data: imm_data(wc),
+        qp_num: wc.qpn,
+        src_qp: wc.src_qpn,
+        wc_flags: wc.flags.bits(),
+        ..ibv_wc::default()
     }
 }
 

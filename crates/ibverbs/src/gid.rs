@@ -7,25 +7,11 @@ use crate::outcome::{minus_one, status, value};
 use crate::query::{check_port, not_null};
 use libc::{c_int, c_uint};
 use std::ffi::CString;
-use std::net::IpAddr;
 use uroce_device::limits::GID_TABLE_LEN;
-use uroce_device::wire::Gid;
 
 const ROCE_V2: u32 = 2;
 /// The values of `ibv_query_gid_type`, which has its own enumeration: RoCE v2 is 1 there.
 const SYSFS_ROCE_V2: c_uint = 1;
-
-impl ibv_gid {
-    /// The GID as the program has it.
-    pub(crate) fn from_gid(gid: Gid) -> ibv_gid {
-        ibv_gid { raw: *gid.bytes(), align: [] }
-    }
-
-    /// The address that it stands for.
-    pub(crate) fn to_ip(self) -> IpAddr {
-        Gid::new(self.raw).to_ip()
-    }
-}
 
 /// ibv_query_gid(3).
 #[unsafe(no_mangle)]

@@ -25,7 +25,6 @@
 //!
 //! No panic leaves the library: each entry runs under `outcome`, which turns one into EIO.
 
-mod abi;
 mod ah;
 mod async_event;
 mod card;
@@ -47,6 +46,8 @@ mod gid;
 mod import;
 mod interpose;
 mod kernel_only;
+#[cfg(test)]
+mod layout_tests;
 #[cfg(test)]
 mod limits_tests;
 mod loading;
@@ -84,3 +85,5 @@ mod xrc_target;
 #[cfg(test)]
 mod xrc_tests;
 mod xrcd;
+
+use uroce_verbs_abi as abi;

@@ -187,7 +187,7 @@ unsafe fn create(
         // `ibv_wr_atomic_write` takes its word by value, whatever the program asked for.
         request.caps.max_inline = request.caps.max_inline.max(ATOMIC_WORD);
     }
-    init.cap = request.caps.into();
+    init.cap = cap_of(request.caps);
     let qpn = owner.device().create_qp(&request)?;
     let mut place = Place::new();
     owner.device().own_events(EventOwner::Qp(qpn), &owner.ctx.events, place.address());
@@ -246,7 +246,7 @@ unsafe fn request(pd: PdId, init: &ibv_qp_init_attr) -> Result<QpRequest, Errno>
         send_cq,
         recv_cq: if initiator { send_cq } else { id(init.recv_cq)? },
         srq,
-        caps: granted(init.cap.into()),
+        caps: granted(caps_of(init.cap)),
         signal_all: init.sq_sig_all != 0,
     })
 }
@@ -259,27 +259,25 @@ fn granted(caps: QpCaps) -> QpCaps {
     QpCaps { max_inline, ..caps }
 }
 
-impl From<ibv_qp_cap> for QpCaps {
-    fn from(cap: ibv_qp_cap) -> QpCaps {
-        QpCaps {
-            max_send_wr: cap.max_send_wr,
-            max_recv_wr: cap.max_recv_wr,
-            max_send_sge: cap.max_send_sge,
-            max_recv_sge: cap.max_recv_sge,
-            max_inline: cap.max_inline_data,
-        }
+/// The sizes that the program asks for.
+fn caps_of(cap: ibv_qp_cap) -> QpCaps {
+    QpCaps {
+        max_send_wr: cap.max_send_wr,
+        max_recv_wr: cap.max_recv_wr,
+        max_send_sge: cap.max_send_sge,
+        max_recv_sge: cap.max_recv_sge,
+        max_inline: cap.max_inline_data,
     }
 }
 
-impl From<QpCaps> for ibv_qp_cap {
-    fn from(caps: QpCaps) -> ibv_qp_cap {
-        ibv_qp_cap {
-            max_send_wr: caps.max_send_wr,
-            max_recv_wr: caps.max_recv_wr,
-            max_send_sge: caps.max_send_sge,
-            max_recv_sge: caps.max_recv_sge,
-            max_inline_data: caps.max_inline,
-        }
+/// The sizes as the program has them.
+pub(crate) fn cap_of(caps: QpCaps) -> ibv_qp_cap {
+    ibv_qp_cap {
+        max_send_wr: caps.max_send_wr,
+        max_recv_wr: caps.max_recv_wr,
+        max_send_sge: caps.max_send_sge,
+        max_recv_sge: caps.max_recv_sge,
+        max_inline_data: caps.max_inline,
     }
 }
 

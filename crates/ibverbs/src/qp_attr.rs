@@ -6,7 +6,7 @@ use crate::context::Ctx;
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::object::zeroed;
 use crate::outcome::status;
-use crate::qp::live_qp;
+use crate::qp::{cap_of, live_qp};
 use crate::query::not_null;
 use libc::c_int;
 use uroce_device::memory::Access;
@@ -122,7 +122,7 @@ pub(crate) unsafe extern "C" fn ibv_query_qp(
                 send_cq: (*qp).send_cq,
                 recv_cq: (*qp).recv_cq,
                 srq: (*qp).srq,
-                cap: created.caps.into(),
+                cap: cap_of(created.caps),
                 qp_type: created.qp_type as c_int,
                 sq_sig_all: c_int::from(created.signal_all),
             };
@@ -143,7 +143,7 @@ fn from_device(from: &QpAttr, created: &QpInit) -> ibv_qp_attr {
     attr.sq_psn = from.sq_psn;
     attr.dest_qp_num = from.dest_qpn;
     attr.qp_access_flags = from.access.bits();
-    attr.cap = created.caps.into();
+    attr.cap = cap_of(created.caps);
     if let Some(path) = &from.av {
         attr.ah_attr = attr_of(path);
     }

@@ -118,6 +118,8 @@ pub enum Command {
     Top(cmd::top::TopArgs),
     /// Check rules that make faults (docs/faults.md)
     Fault(cmd::fault::FaultArgs),
+    /// Test a RoCEv2 implementation rule by rule, with hand-made packets (docs/conform)
+    Conform(Box<cmd::conform::ConformArgs>),
     /// Print the completion script for a shell
     Completions(cmd::completions::CompletionsArgs),
 }

@@ -3,6 +3,7 @@
 pub mod analyze;
 pub mod capture;
 pub mod completions;
+pub mod conform;
 pub mod demo;
 pub mod devices;
 pub mod devinfo;
@@ -32,6 +33,7 @@ use crate::failure::Failure;
 pub fn run(command: Command, global: &Global) -> Result<(), Failure> {
     match command {
         Command::Capture(args) => capture::run(&args, global),
+        Command::Conform(args) => conform::run(&args, global),
         Command::Demo(args) => demo::run(&args, global),
         Command::Devices => devices::run(global),
         Command::Devinfo(args) => devinfo::run(&args, global),

@@ -11,7 +11,7 @@ use libc::{c_int, c_uint, c_void};
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_context_ops {
+pub struct ibv_context_ops {
     pub compat_before: [Slot; 7],
     pub alloc_mw: unsafe extern "C" fn(*mut ibv_pd, c_int) -> *mut ibv_mw,
     pub bind_mw: unsafe extern "C" fn(*mut ibv_qp, *mut ibv_mw, *mut ibv_mw_bind) -> c_int,
@@ -35,7 +35,7 @@ pub(crate) struct ibv_context_ops {
 /// inline function answer EOPNOTSUPP.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct verbs_slots {
+pub struct verbs_slots {
     pub newest: [Slot; 6],
     pub query_port:
         Option<unsafe extern "C" fn(*mut ibv_context, u8, *mut ibv_port_attr, usize) -> c_int>,

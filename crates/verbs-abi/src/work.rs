@@ -5,7 +5,7 @@ use libc::{c_int, c_uint};
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_sge {
+pub struct ibv_sge {
     pub addr: u64,
     pub length: u32,
     pub lkey: u32,
@@ -13,7 +13,7 @@ pub(crate) struct ibv_sge {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_recv_wr {
+pub struct ibv_recv_wr {
     pub wr_id: u64,
     pub next: *mut ibv_recv_wr,
     pub sg_list: *mut ibv_sge,
@@ -22,7 +22,7 @@ pub(crate) struct ibv_recv_wr {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_send_wr {
+pub struct ibv_send_wr {
     pub wr_id: u64,
     pub next: *mut ibv_send_wr,
     pub sg_list: *mut ibv_sge,
@@ -38,7 +38,7 @@ pub(crate) struct ibv_send_wr {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) union wr_union {
+pub union wr_union {
     pub rdma: rdma_wr,
     pub atomic: atomic_wr,
     pub ud: ud_wr,
@@ -46,14 +46,14 @@ pub(crate) union wr_union {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct rdma_wr {
+pub struct rdma_wr {
     pub remote_addr: u64,
     pub rkey: u32,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct atomic_wr {
+pub struct atomic_wr {
     pub remote_addr: u64,
     pub compare_add: u64,
     pub swap: u64,
@@ -62,7 +62,7 @@ pub(crate) struct atomic_wr {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ud_wr {
+pub struct ud_wr {
     pub ah: *mut ibv_ah,
     pub remote_qpn: u32,
     pub remote_qkey: u32,
@@ -70,7 +70,7 @@ pub(crate) struct ud_wr {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct bind_mw_wr {
+pub struct bind_mw_wr {
     pub mw: *mut ibv_mw,
     pub rkey: u32,
     pub bind_info: ibv_mw_bind_info,
@@ -78,7 +78,7 @@ pub(crate) struct bind_mw_wr {
 
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-pub(crate) struct ibv_wc {
+pub struct ibv_wc {
     pub wr_id: u64,
     pub status: c_int,
     pub opcode: c_int,

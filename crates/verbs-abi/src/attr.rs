@@ -5,7 +5,7 @@ use libc::{c_int, c_uint};
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_qp_attr {
+pub struct ibv_qp_attr {
     pub qp_state: c_int,
     pub cur_qp_state: c_int,
     pub path_mtu: c_int,
@@ -36,7 +36,7 @@ pub(crate) struct ibv_qp_attr {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_ece {
+pub struct ibv_ece {
     pub vendor_id: u32,
     pub options: u32,
     pub comp_mask: u32,

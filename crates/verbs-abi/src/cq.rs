@@ -4,14 +4,14 @@ use super::{ibv_context, ibv_pd};
 use libc::{c_int, c_uint, c_void, pthread_cond_t, pthread_mutex_t};
 
 #[repr(C)]
-pub(crate) struct ibv_comp_channel {
+pub struct ibv_comp_channel {
     pub context: *mut ibv_context,
     pub fd: c_int,
     pub refcnt: c_int,
 }
 
 #[repr(C)]
-pub(crate) struct ibv_cq {
+pub struct ibv_cq {
     pub context: *mut ibv_context,
     pub channel: *mut ibv_comp_channel,
     pub cq_context: *mut c_void,
@@ -26,7 +26,7 @@ pub(crate) struct ibv_cq {
 /// The moderation that it ends with is a struct of its own in C.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_modify_cq_attr {
+pub struct ibv_modify_cq_attr {
     pub attr_mask: u32,
     pub cq_count: u16,
     pub cq_period: u16,
@@ -35,7 +35,7 @@ pub(crate) struct ibv_modify_cq_attr {
 type Read<T> = unsafe extern "C" fn(*mut ibv_cq_ex) -> T;
 
 #[repr(C)]
-pub(crate) struct ibv_cq_ex {
+pub struct ibv_cq_ex {
     pub base: ibv_cq,
     pub comp_mask: u32,
     pub status: c_int,
@@ -62,14 +62,14 @@ pub(crate) struct ibv_cq_ex {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_wc_tm_info {
+pub struct ibv_wc_tm_info {
     pub tag: u64,
     pub priv_: u32,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_cq_init_attr_ex {
+pub struct ibv_cq_init_attr_ex {
     pub cqe: u32,
     pub cq_context: *mut c_void,
     pub channel: *mut ibv_comp_channel,

@@ -4,7 +4,7 @@ use super::{ibv_ah, ibv_context, ibv_cq, ibv_mw, ibv_mw_bind_info, ibv_pd, ibv_s
 use libc::{c_int, c_uint, c_void, pthread_cond_t, pthread_mutex_t};
 
 #[repr(C)]
-pub(crate) struct ibv_srq {
+pub struct ibv_srq {
     pub context: *mut ibv_context,
     pub srq_context: *mut c_void,
     pub pd: *mut ibv_pd,
@@ -15,7 +15,7 @@ pub(crate) struct ibv_srq {
 }
 
 #[repr(C)]
-pub(crate) struct ibv_qp {
+pub struct ibv_qp {
     pub context: *mut ibv_context,
     pub qp_context: *mut c_void,
     pub pd: *mut ibv_pd,
@@ -34,7 +34,7 @@ pub(crate) struct ibv_qp {
 type Ex = *mut ibv_qp_ex;
 
 #[repr(C)]
-pub(crate) struct ibv_qp_ex {
+pub struct ibv_qp_ex {
     pub qp_base: ibv_qp,
     pub comp_mask: u64,
     pub wr_id: u64,
@@ -45,7 +45,7 @@ pub(crate) struct ibv_qp_ex {
 /// The functions of `struct ibv_qp_ex`, from `wr_atomic_cmp_swp` on.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_qp_ex_ops {
+pub struct ibv_qp_ex_ops {
     pub wr_atomic_cmp_swp: unsafe extern "C" fn(Ex, u32, u64, u64, u64),
     pub wr_atomic_fetch_add: unsafe extern "C" fn(Ex, u32, u64, u64),
     pub wr_bind_mw: unsafe extern "C" fn(Ex, *mut ibv_mw, u32, *const ibv_mw_bind_info),
@@ -73,14 +73,14 @@ pub(crate) struct ibv_qp_ex_ops {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_data_buf {
+pub struct ibv_data_buf {
     pub addr: *const c_void,
     pub length: usize,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_qp_cap {
+pub struct ibv_qp_cap {
     pub max_send_wr: u32,
     pub max_recv_wr: u32,
     pub max_send_sge: u32,
@@ -90,7 +90,7 @@ pub(crate) struct ibv_qp_cap {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_qp_init_attr {
+pub struct ibv_qp_init_attr {
     pub qp_context: *mut c_void,
     pub send_cq: *mut ibv_cq,
     pub recv_cq: *mut ibv_cq,
@@ -103,7 +103,7 @@ pub(crate) struct ibv_qp_init_attr {
 /// The first fields are those of [`ibv_qp_init_attr`].
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_qp_init_attr_ex {
+pub struct ibv_qp_init_attr_ex {
     pub qp_context: *mut c_void,
     pub send_cq: *mut ibv_cq,
     pub recv_cq: *mut ibv_cq,
@@ -123,13 +123,13 @@ pub(crate) struct ibv_qp_init_attr_ex {
 }
 
 #[repr(C)]
-pub(crate) struct ibv_xrcd {
+pub struct ibv_xrcd {
     pub context: *mut ibv_context,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_xrcd_init_attr {
+pub struct ibv_xrcd_init_attr {
     pub comp_mask: u32,
     pub fd: c_int,
     pub oflags: c_int,
@@ -137,7 +137,7 @@ pub(crate) struct ibv_xrcd_init_attr {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_qp_open_attr {
+pub struct ibv_qp_open_attr {
     pub comp_mask: u32,
     pub qp_num: u32,
     pub xrcd: *mut ibv_xrcd,
@@ -147,7 +147,7 @@ pub(crate) struct ibv_qp_open_attr {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_srq_attr {
+pub struct ibv_srq_attr {
     pub max_wr: u32,
     pub max_sge: u32,
     pub srq_limit: u32,
@@ -155,14 +155,14 @@ pub(crate) struct ibv_srq_attr {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_srq_init_attr {
+pub struct ibv_srq_init_attr {
     pub srq_context: *mut c_void,
     pub attr: ibv_srq_attr,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_srq_init_attr_ex {
+pub struct ibv_srq_init_attr_ex {
     pub srq_context: *mut c_void,
     pub attr: ibv_srq_attr,
     pub comp_mask: u32,

@@ -2,9 +2,11 @@
 
 use super::{Slot, ibv_context_ops, verbs_slots};
 use libc::{c_char, c_int, c_uint, c_void, pthread_mutex_t, timespec};
+use std::net::IpAddr;
+use uroce_wire::Gid;
 
 #[repr(C)]
-pub(crate) struct ibv_device {
+pub struct ibv_device {
     pub ops: [Slot; 2],
     pub node_type: c_int,
     pub transport_type: c_int,
@@ -15,7 +17,7 @@ pub(crate) struct ibv_device {
 }
 
 #[repr(C)]
-pub(crate) struct ibv_context {
+pub struct ibv_context {
     pub device: *mut ibv_device,
     pub ops: ibv_context_ops,
     pub cmd_fd: c_int,
@@ -26,29 +28,41 @@ pub(crate) struct ibv_context {
 }
 
 #[repr(C)]
-pub(crate) struct ibv_values_ex {
+pub struct ibv_values_ex {
     pub comp_mask: u32,
     pub raw_clock: timespec,
 }
 
 /// The extended functions lie before the context that programs get a pointer to.
 #[repr(C)]
-pub(crate) struct verbs_context {
+pub struct verbs_context {
     pub slots: verbs_slots,
     pub context: ibv_context,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_gid {
+pub struct ibv_gid {
     pub raw: [u8; 16],
     /// In C a union with two 64-bit words.
     pub align: [u64; 0],
 }
 
+impl ibv_gid {
+    /// The GID as a C program has it.
+    pub fn from_gid(gid: Gid) -> ibv_gid {
+        ibv_gid { raw: *gid.bytes(), align: [] }
+    }
+
+    /// The address that it stands for.
+    pub fn to_ip(self) -> IpAddr {
+        Gid::new(self.raw).to_ip()
+    }
+}
+
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_gid_entry {
+pub struct ibv_gid_entry {
     pub gid: ibv_gid,
     pub gid_index: u32,
     pub port_num: u32,
@@ -58,7 +72,7 @@ pub(crate) struct ibv_gid_entry {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_device_attr {
+pub struct ibv_device_attr {
     pub fw_ver: [c_char; 64],
     pub node_guid: u64,
     pub sys_image_guid: u64,
@@ -104,7 +118,7 @@ pub(crate) struct ibv_device_attr {
 /// The extended attributes; all that we have nothing to say about is one block of zeros.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_device_attr_ex {
+pub struct ibv_device_attr_ex {
     pub orig_attr: ibv_device_attr,
     pub comp_mask: u32,
     pub odp_caps: ibv_odp_caps,
@@ -121,7 +135,7 @@ pub(crate) struct ibv_device_attr_ex {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_cq_moderation_caps {
+pub struct ibv_cq_moderation_caps {
     pub max_cq_count: u16,
     /// Microseconds.
     pub max_cq_period: u16,
@@ -129,7 +143,7 @@ pub(crate) struct ibv_cq_moderation_caps {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_odp_caps {
+pub struct ibv_odp_caps {
     pub general_caps: u64,
     pub rc_odp_caps: u32,
     pub uc_odp_caps: u32,
@@ -138,7 +152,7 @@ pub(crate) struct ibv_odp_caps {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_port_attr {
+pub struct ibv_port_attr {
     pub state: c_int,
     pub max_mtu: c_int,
     pub active_mtu: c_int,
@@ -167,7 +181,7 @@ pub(crate) struct ibv_port_attr {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_async_event {
+pub struct ibv_async_event {
     /// A pointer to the object, or the number of the port.
     pub element: *mut c_void,
     pub event_type: c_int,

@@ -4,13 +4,13 @@ use super::{Slot, ibv_context, ibv_gid};
 use libc::{c_int, c_uint, c_void};
 
 #[repr(C)]
-pub(crate) struct ibv_pd {
+pub struct ibv_pd {
     pub context: *mut ibv_context,
     pub handle: u32,
 }
 
 #[repr(C)]
-pub(crate) struct ibv_mr {
+pub struct ibv_mr {
     pub context: *mut ibv_context,
     pub pd: *mut ibv_pd,
     pub addr: *mut c_void,
@@ -21,7 +21,7 @@ pub(crate) struct ibv_mr {
 }
 
 #[repr(C)]
-pub(crate) struct ibv_mw {
+pub struct ibv_mw {
     pub context: *mut ibv_context,
     pub pd: *mut ibv_pd,
     pub rkey: u32,
@@ -31,7 +31,7 @@ pub(crate) struct ibv_mw {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_mw_bind_info {
+pub struct ibv_mw_bind_info {
     pub mr: *mut ibv_mr,
     pub addr: u64,
     pub length: u64,
@@ -40,14 +40,14 @@ pub(crate) struct ibv_mw_bind_info {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_mw_bind {
+pub struct ibv_mw_bind {
     pub wr_id: u64,
     pub send_flags: c_uint,
     pub bind_info: ibv_mw_bind_info,
 }
 
 #[repr(C)]
-pub(crate) struct ibv_ah {
+pub struct ibv_ah {
     pub context: *mut ibv_context,
     pub pd: *mut ibv_pd,
     pub handle: u32,
@@ -55,7 +55,7 @@ pub(crate) struct ibv_ah {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_global_route {
+pub struct ibv_global_route {
     pub dgid: ibv_gid,
     pub flow_label: u32,
     pub sgid_index: u8,
@@ -65,7 +65,7 @@ pub(crate) struct ibv_global_route {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_ah_attr {
+pub struct ibv_ah_attr {
     pub grh: ibv_global_route,
     pub dlid: u16,
     pub sl: u8,
@@ -77,7 +77,7 @@ pub(crate) struct ibv_ah_attr {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_grh {
+pub struct ibv_grh {
     pub version_tclass_flow: u32,
     pub paylen: u16,
     pub next_hdr: u8,
@@ -87,17 +87,17 @@ pub(crate) struct ibv_grh {
 }
 
 #[repr(C)]
-pub(crate) struct ibv_td {
+pub struct ibv_td {
     pub context: *mut ibv_context,
 }
 
 #[repr(C)]
-pub(crate) struct ibv_td_init_attr {
+pub struct ibv_td_init_attr {
     pub comp_mask: u32,
 }
 
 #[repr(C)]
-pub(crate) struct ibv_parent_domain_init_attr {
+pub struct ibv_parent_domain_init_attr {
     pub pd: *mut ibv_pd,
     pub td: *mut ibv_td,
     pub comp_mask: u32,
@@ -107,14 +107,14 @@ pub(crate) struct ibv_parent_domain_init_attr {
 }
 
 #[repr(C)]
-pub(crate) struct ibv_alloc_dm_attr {
+pub struct ibv_alloc_dm_attr {
     pub length: usize,
     pub log_align_req: u32,
     pub comp_mask: u32,
 }
 
 #[repr(C)]
-pub(crate) struct ibv_dm {
+pub struct ibv_dm {
     pub context: *mut ibv_context,
     pub memcpy_to_dm: unsafe extern "C" fn(*mut ibv_dm, u64, *const c_void, usize) -> c_int,
     pub memcpy_from_dm: unsafe extern "C" fn(*mut c_void, *mut ibv_dm, u64, usize) -> c_int,

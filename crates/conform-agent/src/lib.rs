@@ -1,0 +1,32 @@
+//! The agent of `uroce conform`: it runs beside the NIC under test, and does through that machine's own libibverbs what
+//! the tester asks of it over one TCP connection.
+//!
+//! libibverbs is loaded when the agent starts (rdma-core 28 or newer); nothing of it is needed to build. The agent does
+//! nothing that its user could not do. Who connects must name the token that it printed; everything that a session asks
+//! for has a limit ([`uroce_conform::limits`]), and ends with the session.
+//!
+//! # Unsafe code
+//!
+//! Calls of libibverbs, and the memory that it writes to. Each rests on the same facts: the structs are those of
+//! [`uroce_verbs_abi`], compared there with the header of the system; an object lives until [`Session`](session) destroys
+//! it, users before what they use; one thread makes all calls.
+#![deny(unsafe_code)]
+
+#[allow(unsafe_code, reason = "calls of libibverbs")]
+mod device;
+#[allow(unsafe_code, reason = "loads libibverbs")]
+mod library;
+#[allow(unsafe_code, reason = "memory that a NIC writes to")]
+mod memory;
+#[allow(unsafe_code, reason = "calls of libibverbs")]
+mod queue_pair;
+mod serve;
+mod session;
+#[allow(unsafe_code, reason = "calls of libibverbs")]
+mod verbs;
+#[allow(unsafe_code, reason = "calls of libibverbs")]
+mod work;
+
+pub use device::{Choice, DeviceError};
+pub use library::LibraryError;
+pub use serve::{Agent, AgentFailure, random_token};

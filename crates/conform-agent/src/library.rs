@@ -1,0 +1,116 @@
+//! libibverbs, loaded at run time.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+use thiserror::Error;
+use uroce_verbs_abi::{
+    ibv_async_event, ibv_comp_channel, ibv_context, ibv_cq, ibv_device, ibv_device_attr, ibv_gid,
+    ibv_gid_entry, ibv_mr, ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_attr, ibv_qp_init_attr, ibv_srq,
+    ibv_srq_init_attr,
+};
+
+/// The name under which every distribution has it.
+const NAME: &CStr = c"libibverbs.so.1";
+
+/// Why libibverbs cannot be used.
+#[derive(Debug, Error)]
+pub enum LibraryError {
+    /// There is none.
+    #[error("cannot load libibverbs.so.1: {0}")]
+    Missing(String),
+    /// It is older than rdma-core 28, or something else.
+    #[error("libibverbs.so.1 has no {0}: rdma-core 28 or newer is needed")]
+    TooOld(&'static str),
+}
+
+type QueryGidEx =
+    unsafe extern "C" fn(*mut ibv_context, u32, u32, *mut ibv_gid_entry, u32, usize) -> c_int;
+
+/// The functions with these names, and the loader of them.
+macro_rules! functions {
+    ($($name:ident($($argument:ty),*) $(-> $result:ty)?;)*) => {
+        /// Functions of libibverbs. The library stays loaded for good.
+        pub(crate) struct Library {
+            $(pub(crate) $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
+            /// Since rdma-core 32.
+            pub(crate) query_gid_ex: Option<QueryGidEx>,
+        }
+
+        impl Library {
+            /// Loads it.
+            pub(crate) fn load() -> Result<Library, LibraryError> {
+                let handle = open()?;
+                Ok(Library {
+                    $($name: {
+                        let found = symbol(handle, concat!(stringify!($name), "\0"));
+                        let found = found.ok_or(LibraryError::TooOld(stringify!($name)))?;
+                        // SAFETY: the function of this name has this type since rdma-core 28.
+                        unsafe {
+                            std::mem::transmute::<
+                                *mut c_void,
+                                unsafe extern "C" fn($($argument),*) $(-> $result)?,
+                            >(found)
+                        }
+                    },)*
+                    query_gid_ex: symbol(handle, "_ibv_query_gid_ex\0").map(|found| {
+                        // SAFETY: as above, since rdma-core 32.
+                        unsafe { std::mem::transmute::<*mut c_void, QueryGidEx>(found) }
+                    }),
+                })
+            }
+        }
+    };
+}
+
+functions! {
+    ibv_get_device_list(*mut c_int) -> *mut *mut ibv_device;
+    ibv_free_device_list(*mut *mut ibv_device);
+    ibv_get_device_name(*mut ibv_device) -> *const c_char;
+    ibv_open_device(*mut ibv_device) -> *mut ibv_context;
+    ibv_query_device(*mut ibv_context, *mut ibv_device_attr) -> c_int;
+    ibv_query_port(*mut ibv_context, u8, *mut ibv_port_attr) -> c_int;
+    ibv_query_gid(*mut ibv_context, u8, c_int, *mut ibv_gid) -> c_int;
+    ibv_alloc_pd(*mut ibv_context) -> *mut ibv_pd;
+    ibv_dealloc_pd(*mut ibv_pd) -> c_int;
+    ibv_reg_mr(*mut ibv_pd, *mut c_void, usize, c_int) -> *mut ibv_mr;
+    ibv_dereg_mr(*mut ibv_mr) -> c_int;
+    ibv_create_comp_channel(*mut ibv_context) -> *mut ibv_comp_channel;
+    ibv_destroy_comp_channel(*mut ibv_comp_channel) -> c_int;
+    ibv_create_cq(*mut ibv_context, c_int, *mut c_void, *mut ibv_comp_channel, c_int) -> *mut ibv_cq;
+    ibv_destroy_cq(*mut ibv_cq) -> c_int;
+    ibv_get_cq_event(*mut ibv_comp_channel, *mut *mut ibv_cq, *mut *mut c_void) -> c_int;
+    ibv_ack_cq_events(*mut ibv_cq, u32);
+    ibv_create_srq(*mut ibv_pd, *mut ibv_srq_init_attr) -> *mut ibv_srq;
+    ibv_destroy_srq(*mut ibv_srq) -> c_int;
+    ibv_create_qp(*mut ibv_pd, *mut ibv_qp_init_attr) -> *mut ibv_qp;
+    ibv_modify_qp(*mut ibv_qp, *mut ibv_qp_attr, c_int) -> c_int;
+    ibv_query_qp(*mut ibv_qp, *mut ibv_qp_attr, c_int, *mut ibv_qp_init_attr) -> c_int;
+    ibv_destroy_qp(*mut ibv_qp) -> c_int;
+    ibv_get_async_event(*mut ibv_context, *mut ibv_async_event) -> c_int;
+    ibv_ack_async_event(*mut ibv_async_event);
+}
+
+fn open() -> Result<*mut c_void, LibraryError> {
+    // SAFETY: a name with a zero at its end; the library's own initialisers are as safe as those of a program that is
+    // linked with it.
+    let handle = unsafe { libc::dlopen(NAME.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
+    if !handle.is_null() {
+        return Ok(handle);
+    }
+    // SAFETY: the text of the last failure of this thread, if there is one.
+    let text = unsafe { libc::dlerror() };
+    let why = if text.is_null() {
+        String::new()
+    } else {
+        // SAFETY: a C string, valid until the next call of the loader.
+        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+    };
+    Err(LibraryError::Missing(why))
+}
+
+/// `name` ends with a zero.
+fn symbol(handle: *mut c_void, name: &str) -> Option<*mut c_void> {
+    // SAFETY: a library that is loaded, and a name with a zero at its end.
+    let found = unsafe { libc::dlsym(handle, name.as_ptr().cast()) };
+    (!found.is_null()).then_some(found)
+}

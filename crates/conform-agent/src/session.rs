@@ -1,0 +1,248 @@
+//! The objects of one session, and what is done with them.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use uroce_conform::{Access, Event, Hex, Kind, Piece, Receive, Reply, Request, Work, limits};
+use uroce_verbs_abi::ibv_sge;
+
+use crate::device::Device;
+use crate::queue_pair::QueuePair;
+use crate::verbs::{Domain, Region, SharedQueue, Tried, async_event};
+use crate::work::{Receiver, completion, post_receive, post_send};
+
+/// How long to sleep between two looks at a queue.
+const NAP: Duration = Duration::from_micros(100);
+
+/// The objects of one session. They are dropped in this order: users before what they use.
+pub(crate) struct Session {
+    queue_pairs: Vec<QueuePair>,
+    shared: Vec<Rc<SharedQueue>>,
+    regions: Vec<Region>,
+    domains: Vec<Option<Rc<Domain>>>,
+    device: Rc<Device>,
+}
+
+impl Session {
+    pub(crate) fn new(device: &Rc<Device>) -> Session {
+        Session {
+            queue_pairs: Vec::new(),
+            shared: Vec::new(),
+            regions: Vec::new(),
+            domains: vec![None; limits::DOMAINS.into()],
+            device: device.clone(),
+        }
+    }
+
+    /// Does what is asked; a refusal changes nothing.
+    pub(crate) fn handle(&mut self, request: Request) -> Reply {
+        self.handled(request).unwrap_or_else(|why| Reply::Refused { why })
+    }
+
+    fn handled(&mut self, request: Request) -> Tried<Reply> {
+        match request {
+            Request::Hello { .. } => Err("the session is open already".to_owned()),
+            Request::Clear => {
+                *self = Session::new(&self.device);
+                while async_event(&self.device).is_some() {}
+                Ok(Reply::Done)
+            }
+            Request::Region { domain, length, access } => self.register(domain, length, access),
+            Request::Deregister { region } => {
+                let region = self.regions.get_mut(region as usize).ok_or(NO_REGION)?;
+                region.deregister().map(|()| Reply::Done)
+            }
+            Request::Fill { region, offset, bytes } => {
+                let inside = self.region(region)?.memory.write(offset, &bytes.0);
+                if inside { Ok(Reply::Done) } else { Err(OUTSIDE.to_owned()) }
+            }
+            Request::Look { region, offset, length } => self.look(region, offset, length),
+            Request::QueuePair { kind, domain, send_wr, recv_wr, shared } => {
+                self.queue_pair_made(kind, domain, (send_wr, recv_wr), shared)
+            }
+            Request::Connect { qp, link, until } => {
+                self.queue_pair(qp)?.connect(&link, until).map(|()| Reply::Done)
+            }
+            Request::Modify { qp, state } => {
+                self.queue_pair(qp)?.move_to(state).map(|()| Reply::Done)
+            }
+            Request::Query { qp } => {
+                self.queue_pair(qp)?.state().map(|state| Reply::State { state })
+            }
+            Request::Receive { qp, receives } => {
+                let receiver = Receiver::QueuePair(self.queue_pair(qp)?.qp);
+                self.receive(&receiver, &receives)
+            }
+            Request::SharedQueue { domain, recv_wr } => self.shared_made(domain, recv_wr),
+            Request::ReceiveShared { shared, receives } => {
+                let queue = self.shared.get(shared as usize).ok_or(NO_SHARED)?;
+                self.receive(&Receiver::Shared(queue.srq), &receives)
+            }
+            Request::Send { qp, work } => self.send(qp, &work),
+            Request::Poll { qp, count, wait_ms } => self.poll(qp, count, wait_ms),
+            Request::Notify { qp, solicited } => {
+                self.queue_pair(qp)?.completions.arm(solicited).map(|()| Reply::Done)
+            }
+            Request::Woken { qp, wait_ms } => self.woken(qp, wait_ms),
+            Request::Events { wait_ms } => Ok(self.events(wait_ms)),
+        }
+    }
+
+    fn domain(&mut self, number: u8) -> Tried<Rc<Domain>> {
+        let place = self.domains.get_mut(usize::from(number));
+        let place = place.ok_or_else(|| format!("domains end at {}", limits::DOMAINS))?;
+        match place {
+            Some(domain) => Ok(domain.clone()),
+            None => Ok(place.insert(Domain::new(&self.device)?).clone()),
+        }
+    }
+
+    fn region(&self, number: u32) -> Tried<&Region> {
+        Ok(self.regions.get(number as usize).ok_or(NO_REGION)?)
+    }
+
+    fn queue_pair(&self, number: u32) -> Tried<&QueuePair> {
+        Ok(self.queue_pairs.get(number as usize).ok_or("there is no such queue pair")?)
+    }
+
+    fn register(&mut self, domain: u8, length: u32, access: Access) -> Tried<Reply> {
+        if self.regions.len() >= limits::REGIONS || length > limits::REGION_BYTES {
+            return Err("too many regions, or too long a one".to_owned());
+        }
+        let region = Region::new(&self.domain(domain)?, length, access)?;
+        let (lkey, rkey) = (region.lkey, region.rkey);
+        let va = region.memory.start().addr() as u64;
+        self.regions.push(region);
+        Ok(Reply::Region { region: self.regions.len() as u32 - 1, va, lkey, rkey })
+    }
+
+    fn look(&self, region: u32, offset: u32, length: u32) -> Tried<Reply> {
+        if length > limits::MEMORY {
+            return Err("too many bytes at once".to_owned());
+        }
+        let bytes = self.region(region)?.memory.read(offset, length).ok_or(OUTSIDE)?;
+        Ok(Reply::Memory { bytes: Hex(bytes) })
+    }
+
+    fn queue_pair_made(
+        &mut self,
+        kind: Kind,
+        domain: u8,
+        (send_wr, recv_wr): (u32, u32),
+        shared: Option<u32>,
+    ) -> Tried<Reply> {
+        let too_long = send_wr.max(recv_wr) > limits::WORK_REQUESTS;
+        if self.queue_pairs.len() >= limits::QUEUE_PAIRS || too_long {
+            return Err("too many queue pairs, or too long a queue".to_owned());
+        }
+        let shared = match shared {
+            Some(number) => Some(self.shared.get(number as usize).ok_or(NO_SHARED)?.clone()),
+            None => None,
+        };
+        let made = QueuePair::new(&self.domain(domain)?, kind, (send_wr, recv_wr), shared)?;
+        let qpn = made.qpn();
+        self.queue_pairs.push(made);
+        Ok(Reply::QueuePair { qp: self.queue_pairs.len() as u32 - 1, qpn })
+    }
+
+    fn shared_made(&mut self, domain: u8, recv_wr: u32) -> Tried<Reply> {
+        if self.shared.len() >= limits::QUEUE_PAIRS || recv_wr > limits::WORK_REQUESTS {
+            return Err("too many shared receive queues, or too long a one".to_owned());
+        }
+        let made = SharedQueue::new(&self.domain(domain)?, recv_wr)?;
+        self.shared.push(made);
+        Ok(Reply::Shared { shared: self.shared.len() as u32 - 1 })
+    }
+
+    fn receive(&self, receiver: &Receiver, receives: &[Receive]) -> Tried<Reply> {
+        if receives.len() > limits::WORK_REQUESTS as usize {
+            return Err("too many receives at once".to_owned());
+        }
+        for receive in receives {
+            let sges = self.sges(&receive.pieces)?;
+            post_receive(&self.device, receiver, receive.wr_id, sges)?;
+        }
+        Ok(Reply::Done)
+    }
+
+    fn send(&self, qp: u32, work: &Work) -> Tried<Reply> {
+        let sges = self.sges(&work.pieces)?;
+        post_send(&self.device, self.queue_pair(qp)?.qp, work, sges).map(|()| Reply::Done)
+    }
+
+    fn sges(&self, pieces: &[Piece]) -> Tried<Vec<ibv_sge>> {
+        if pieces.len() > limits::PIECES {
+            return Err("too many pieces".to_owned());
+        }
+        let sge = |piece: &Piece| {
+            let region = self.region(piece.region)?;
+            region.memory.read(piece.offset, 0).ok_or(OUTSIDE)?;
+            let addr = (region.memory.start().addr() + piece.offset as usize) as u64;
+            let lkey = piece.lkey.unwrap_or(region.lkey);
+            Ok(ibv_sge { addr, length: piece.length, lkey })
+        };
+        // An entry of length 0 would stand for 2 GiB with some NICs.
+        pieces.iter().filter(|piece| piece.length > 0).map(sge).collect()
+    }
+
+    fn poll(&self, qp: u32, count: u32, wait_ms: u32) -> Tried<Reply> {
+        let queue = &self.queue_pair(qp)?.completions;
+        let count = count.clamp(1, limits::COMPLETIONS) as usize;
+        let mut completions = Vec::new();
+        let mut failure = None;
+        wait(wait_ms, || {
+            while completions.len() < count {
+                match queue.poll() {
+                    Ok(Some(wc)) => completions.push(completion(&wc)),
+                    Ok(None) => return false,
+                    Err(why) => {
+                        failure = Some(why);
+                        break;
+                    }
+                }
+            }
+            true
+        });
+        failure.map_or(Ok(Reply::Completions { completions }), Err)
+    }
+
+    fn woken(&self, qp: u32, wait_ms: u32) -> Tried<Reply> {
+        let queue = &self.queue_pair(qp)?.completions;
+        let woken = wait(wait_ms, || queue.event());
+        let event = Event { kind: 0, qp: Some(qp) };
+        Ok(Reply::Events { events: if woken { vec![event] } else { vec![] } })
+    }
+
+    fn events(&self, wait_ms: u32) -> Reply {
+        let mut events = Vec::new();
+        wait(wait_ms, || {
+            while events.len() < limits::COMPLETIONS as usize
+                && let Some((kind, element)) = async_event(&self.device)
+            {
+                let qp = self.queue_pairs.iter().position(|qp| qp.qp.cast() == element);
+                events.push(Event { kind, qp: qp.map(|at| at as u32) });
+            }
+            !events.is_empty()
+        });
+        Reply::Events { events }
+    }
+}
+
+const NO_REGION: &str = "there is no such region";
+const NO_SHARED: &str = "there is no such shared receive queue";
+const OUTSIDE: &str = "these bytes are not all in the region";
+
+/// Looks until there is what is waited for, or the time is over.
+fn wait(milliseconds: u32, mut there: impl FnMut() -> bool) -> bool {
+    let time = Duration::from_millis(milliseconds.into()).min(limits::WAIT);
+    let end = Instant::now() + time;
+    loop {
+        if there() {
+            return true;
+        }
+        if Instant::now() >= end {
+            return false;
+        }
+        std::thread::sleep(NAP);
+    }
+}

@@ -1,0 +1,272 @@
+//! What the application beside the NIC under test sees and does.
+
+use std::time::Duration;
+
+use crate::bench::nonsense;
+use crate::expect::{check, fail};
+use crate::qp::{REMOTE_RKEY, REMOTE_VA};
+use crate::{
+    Completion, Event, Hex, Operation, Piece, Qp, Receive, Reply, Request, State, Stop, Work,
+    pattern,
+};
+
+/// Work requests of the send queue have numbers from here on.
+const FIRST_WORK: u64 = 1000;
+
+impl Qp<'_, '_> {
+    /// Its state.
+    ///
+    /// # Errors
+    /// The agent cannot say.
+    pub fn state(&self) -> Result<State, Stop> {
+        match self.bench.ask(&Request::Query { qp: self.id })? {
+            Reply::State { state } => Ok(state),
+            other => nonsense(other),
+        }
+    }
+
+    /// Moves it to RESET, ERR or SQD.
+    ///
+    /// # Errors
+    /// The agent cannot.
+    pub fn modify(&self, state: State) -> Result<(), Stop> {
+        self.bench.ask(&Request::Modify { qp: self.id, state }).map(drop)
+    }
+
+    /// `length` bytes of its region from `offset` on.
+    ///
+    /// # Errors
+    /// The agent cannot say.
+    pub fn memory(&self, offset: usize, length: usize) -> Result<Vec<u8>, Stop> {
+        self.look(self.region.number, offset, length)
+    }
+
+    /// `length` bytes of receive `index`.
+    ///
+    /// # Errors
+    /// The agent cannot say.
+    pub fn inbox(&self, index: u32, length: usize) -> Result<Vec<u8>, Stop> {
+        self.look(self.inbox.number, (index * self.receive_bytes) as usize, length)
+    }
+
+    fn look(&self, region: u32, offset: usize, length: usize) -> Result<Vec<u8>, Stop> {
+        let (offset, length) = (offset as u32, length as u32);
+        match self.bench.ask(&Request::Look { region, offset, length })? {
+            Reply::Memory { bytes: Hex(bytes) } => Ok(bytes),
+            other => nonsense(other),
+        }
+    }
+
+    /// Writes into its region as the application would.
+    ///
+    /// # Errors
+    /// The agent cannot.
+    pub fn fill(&self, offset: usize, bytes: &[u8]) -> Result<(), Stop> {
+        let (region, offset) = (self.region.number, offset as u32);
+        self.bench.ask(&Request::Fill { region, offset, bytes: Hex(bytes.to_vec()) }).map(drop)
+    }
+
+    /// Takes its region away from the NIC.
+    ///
+    /// # Errors
+    /// The agent cannot.
+    pub fn deregister(&self) -> Result<(), Stop> {
+        self.bench.ask(&Request::Deregister { region: self.region.number }).map(drop)
+    }
+
+    /// No byte of its region has changed.
+    ///
+    /// # Errors
+    /// One has.
+    pub fn untouched(&self) -> Result<(), Stop> {
+        self.holds(0, &[])
+    }
+
+    /// The first bytes of its region are those of `expected`, and no other has changed.
+    ///
+    /// # Errors
+    /// They are not, or one has.
+    pub fn written(&self, expected: &[u8]) -> Result<(), Stop> {
+        self.holds(0, expected)
+    }
+
+    /// The bytes of its region from `offset` on are those of `expected`, and no other has changed.
+    ///
+    /// # Errors
+    /// They are not, or one has.
+    pub fn holds(&self, offset: usize, expected: &[u8]) -> Result<(), Stop> {
+        let mut wanted = pattern(0, self.region_bytes());
+        wanted[offset..offset + expected.len()].copy_from_slice(expected);
+        let now = self.memory(0, wanted.len())?;
+        match now.iter().zip(&wanted).position(|(now, wanted)| now != wanted) {
+            None => Ok(()),
+            Some(at) => fail(format!("byte {at} of the region is not what it should be")),
+        }
+    }
+
+    /// The next completion.
+    ///
+    /// # Errors
+    /// None came.
+    pub fn completion(&self) -> Result<Completion, Stop> {
+        match self.poll(self.bench.patience.answer)? {
+            Some(completion) => Ok(completion),
+            None => fail("expected a completion; none came"),
+        }
+    }
+
+    /// The next completion must have this status and be of this work request.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn completes(&self, wr_id: u64, status: u32) -> Result<Completion, Stop> {
+        let completion = self.completion()?;
+        let as_expected = completion.wr_id == wr_id && completion.status == status;
+        check(as_expected, || {
+            let Completion { wr_id: id, status: got, .. } = &completion;
+            format!(
+                "expected a completion of work request {wr_id} with status {status}, \
+                 got one of {id} with status {got}"
+            )
+        })?;
+        Ok(completion)
+    }
+
+    /// Receive `index` completes with a message of `length` bytes of the usual pattern.
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn received(&self, index: u32, length: usize) -> Result<Completion, Stop> {
+        let completion = self.completes(index.into(), status::SUCCESS)?;
+        let got = completion.byte_len;
+        check(got == length as u32, || format!("expected {length} bytes received, got {got}"))?;
+        let same = self.inbox(index, length)? == pattern(1, length);
+        check(same, || format!("the bytes of receive {index} are not those that were sent"))?;
+        Ok(completion)
+    }
+
+    /// There is no completion.
+    ///
+    /// # Errors
+    /// There is one.
+    pub fn no_completion(&self) -> Result<(), Stop> {
+        match self.poll(Duration::ZERO)? {
+            None => Ok(()),
+            Some(got) => fail(format!("expected no completion, got {got:?}")),
+        }
+    }
+
+    fn poll(&self, wait: Duration) -> Result<Option<Completion>, Stop> {
+        let request = Request::Poll { qp: self.id, count: 1, wait_ms: wait.as_millis() as u32 };
+        match self.bench.ask(&request)? {
+            Reply::Completions { completions } => Ok(completions.into_iter().next()),
+            other => nonsense(other),
+        }
+    }
+
+    /// Asynchronous events, of which the first may take so long.
+    ///
+    /// # Errors
+    /// The agent cannot say.
+    pub fn events(&self, wait: Duration) -> Result<Vec<Event>, Stop> {
+        match self.bench.ask(&Request::Events { wait_ms: wait.as_millis() as u32 })? {
+            Reply::Events { events } => Ok(events),
+            other => nonsense(other),
+        }
+    }
+
+    /// Arms its completion queue.
+    ///
+    /// # Errors
+    /// The agent cannot.
+    pub fn arm(&self, solicited: bool) -> Result<(), Stop> {
+        self.bench.ask(&Request::Notify { qp: self.id, solicited }).map(drop)
+    }
+
+    /// Its completion queue raises an event within this time.
+    ///
+    /// # Errors
+    /// The agent cannot say.
+    pub fn woken(&self, wait: Duration) -> Result<bool, Stop> {
+        match self.bench.ask(&Request::Woken { qp: self.id, wait_ms: wait.as_millis() as u32 })? {
+            Reply::Events { events } => Ok(!events.is_empty()),
+            other => nonsense(other),
+        }
+    }
+
+    /// Posts receive `index`, at its place of the inbox.
+    ///
+    /// # Errors
+    /// The agent cannot.
+    pub fn post_receive(&self, index: u32) -> Result<(), Stop> {
+        let offset = index * self.receive_bytes;
+        let length = self.receive_bytes.min(self.inbox.length.saturating_sub(offset));
+        let piece = Piece { region: self.inbox.number, offset, length, lkey: None };
+        let receives = vec![Receive { wr_id: index.into(), pieces: vec![piece] }];
+        self.bench.ask(&Request::Receive { qp: self.id, receives }).map(drop)
+    }
+
+    /// Posts a work request on the first `length` bytes of its region and of memory that the tester pretends to have;
+    /// returns its number.
+    ///
+    /// # Errors
+    /// The agent cannot.
+    pub fn post(&self, operation: Operation, length: usize) -> Result<u64, Stop> {
+        self.post_with(operation, length, |_| ())
+    }
+
+    /// The same, with changes.
+    ///
+    /// # Errors
+    /// The agent cannot.
+    pub fn post_with(
+        &self,
+        operation: Operation,
+        length: usize,
+        change: impl FnOnce(&mut Work),
+    ) -> Result<u64, Stop> {
+        let wr_id = FIRST_WORK + self.posted.get();
+        self.posted.set(self.posted.get() + 1);
+        let region = self.region.number;
+        let mut work = Work {
+            wr_id,
+            operation,
+            pieces: vec![Piece { region, offset: 0, length: length as u32, lkey: None }],
+            va: REMOTE_VA,
+            rkey: REMOTE_RKEY,
+            imm: None,
+            compare_add: 0,
+            swap: 0,
+            fence: false,
+            solicited: false,
+            signaled: true,
+        };
+        change(&mut work);
+        self.bench.ask(&Request::Send { qp: self.id, work })?;
+        Ok(wr_id)
+    }
+}
+
+/// `ibv_wc_status`.
+pub mod status {
+    /// Done.
+    pub const SUCCESS: u32 = 0;
+    /// A message is longer than its receive.
+    pub const LOC_LEN: u32 = 1;
+    /// The work request cannot be done.
+    pub const LOC_QP_OP: u32 = 2;
+    /// A local key does not allow it.
+    pub const LOC_PROT: u32 = 4;
+    /// The queue pair had failed.
+    pub const WR_FLUSH: u32 = 5;
+    /// The peer refused: invalid request.
+    pub const REM_INV_REQ: u32 = 9;
+    /// The peer refused: its key does not allow it.
+    pub const REM_ACCESS: u32 = 10;
+    /// The peer refused: it has a problem of its own.
+    pub const REM_OP: u32 = 11;
+    /// Nobody answered.
+    pub const RETRY_EXC: u32 = 12;
+    /// The receiver was never ready.
+    pub const RNR_RETRY_EXC: u32 = 13;
+}

@@ -1,0 +1,57 @@
+//! A conformance test of any RoCEv2 implementation, rule by rule.
+//!
+//! Two programs take part. The *agent* runs beside the NIC under test and does through that machine's own
+//! libibverbs what it is told ([`Request`], [`Reply`]). The *tester* plays the other end of every queue pair with
+//! hand-made packets ([`Packet`]) and judges what comes back.
+//!
+//! A [`Case`] is a short function that reads like its rule: it sets a queue pair up ([`Bench::rc`]), sends, expects
+//! ([`Qp::nak`], [`Qp::silence`]), and asks the agent what the application saw ([`Qp::completion`], [`Qp::memory`]).
+//! [`run()`] walks over cases and gives a [`Report`].
+//!
+//! No socket and no thread: packets pass through [`Wire`], requests to the agent through [`AgentLink`].
+#![forbid(unsafe_code)]
+
+mod agent_link;
+mod answers;
+mod bench;
+mod came;
+mod candidates;
+mod case;
+pub mod cases;
+mod completions;
+mod coverage;
+mod data;
+mod expect;
+mod hex;
+mod packet;
+mod player;
+mod protocol;
+mod qp;
+mod report;
+mod run;
+mod setup;
+mod transcript;
+mod verdict;
+mod wire;
+
+pub use agent_link::{AgentError, AgentLink};
+pub use bench::{Bench, Patience};
+pub use came::Came;
+pub use candidates::{CANDIDATES, Candidate};
+pub use case::{Case, Class, Role};
+pub use completions::status;
+pub use coverage::coverage_page;
+pub use data::pattern;
+pub use hex::Hex;
+pub use packet::{Icrc, Packet};
+pub use protocol::{
+    Access, Card, Completion, Event, Kind, Link, Message, Operation, Piece, ProtocolError, Receive,
+    Reply, Request, State, VERSION, Work, limits, read_message, write_message,
+};
+pub use qp::Qp;
+pub use report::{Format, render};
+pub use run::{CaseReport, Report, Selection, run};
+pub use setup::Setup;
+pub use transcript::{Entry, Side};
+pub use verdict::{Outcome, Stop, Verdict};
+pub use wire::{Incoming, Outgoing, Wire, WireError};

@@ -1,0 +1,13 @@
+//! What tester and agent say to each other: one JSON object a line, one reply to each request.
+
+pub mod limits;
+mod line;
+mod reply;
+mod request;
+
+pub use line::{Message, ProtocolError, read_message, write_message};
+pub use reply::{Card, Completion, Event, Reply};
+pub use request::{Access, Kind, Link, Operation, Piece, Receive, Request, State, Work};
+
+/// The version of the protocol. Both ends must have the same: cases and agent belong together.
+pub const VERSION: u32 = 1;

@@ -1,0 +1,129 @@
+//! What the agent answers.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use super::State;
+use crate::Hex;
+
+/// The answer to one request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Reply {
+    /// The session is open.
+    Welcome {
+        /// What is under test.
+        card: Card,
+    },
+    /// It was done.
+    Done,
+    /// It was not done.
+    Refused {
+        /// What failed, and how.
+        why: String,
+    },
+    /// Memory was registered.
+    Region {
+        /// Its number.
+        region: u32,
+        /// Its address.
+        va: u64,
+        /// Its local key.
+        lkey: u32,
+        /// Its remote key.
+        rkey: u32,
+    },
+    /// A queue pair was made.
+    QueuePair {
+        /// Its number in this session.
+        qp: u32,
+        /// Its queue pair number.
+        qpn: u32,
+    },
+    /// A shared receive queue was made.
+    Shared {
+        /// Its number.
+        shared: u32,
+    },
+    /// The state of a queue pair.
+    State {
+        /// It.
+        state: State,
+    },
+    /// Bytes of a region.
+    Memory {
+        /// They.
+        bytes: Hex,
+    },
+    /// Completions, in their order.
+    Completions {
+        /// They.
+        completions: Vec<Completion>,
+    },
+    /// Events, in their order.
+    Events {
+        /// They.
+        events: Vec<Event>,
+    },
+}
+
+/// What is under test.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Card {
+    /// [`VERSION`](crate::VERSION) of the agent.
+    pub version: u32,
+    /// Name of the RDMA device.
+    pub device: String,
+    /// Its firmware.
+    pub firmware: String,
+    /// Its vendor and part.
+    pub vendor: (u32, u32),
+    /// The system it runs on.
+    pub system: String,
+    /// The address of the GID that queue pairs use.
+    pub address: IpAddr,
+    /// The largest path MTU: code 1 to 5.
+    pub mtu: u8,
+    /// READs and atomics that a queue pair answers at a time, at most.
+    pub max_dest_rd_atomic: u8,
+    /// READs and atomics that a queue pair may have open, at most.
+    pub max_rd_atomic: u8,
+    /// It does atomics.
+    pub atomics: bool,
+    /// It has shared receive queues.
+    pub shared_queues: bool,
+    /// Local CA ACK delay: code of `4.096 us * 2^code`.
+    pub ack_delay: u8,
+}
+
+/// A completion.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Completion {
+    /// That of the work request.
+    pub wr_id: u64,
+    /// `ibv_wc_status`.
+    pub status: u32,
+    /// `ibv_wc_opcode`; means nothing with an error.
+    pub opcode: u32,
+    /// Bytes received.
+    pub byte_len: u32,
+    /// Immediate data, if there are any.
+    pub imm: Option<u32>,
+    /// Queue pair number of a datagram's sender.
+    pub src_qp: u32,
+    /// `ibv_wc_flags`.
+    pub flags: u32,
+}
+
+/// An asynchronous event, or one of a completion queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Event {
+    /// `ibv_event_type`.
+    pub kind: u32,
+    /// Number of the queue pair, if it is about one of this session.
+    pub qp: Option<u32>,
+}

@@ -1,0 +1,299 @@
+//! What the tester asks of the agent.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Hex;
+
+/// One thing to do. Objects have numbers that the agent gave.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Request {
+    /// The first request of a session; answered by [`Reply::Welcome`](crate::Reply::Welcome).
+    Hello {
+        /// [`VERSION`](crate::VERSION) of the tester.
+        version: u32,
+        /// What the agent printed when it started.
+        token: String,
+    },
+    /// Destroys every object of the session.
+    Clear,
+    /// Registers memory, filled with [`pattern`](crate::pattern); answered by `Region`.
+    Region {
+        /// Protection domain, from 0 on; it is made when it is first named.
+        domain: u8,
+        /// Bytes.
+        length: u32,
+        /// Rights.
+        access: Access,
+    },
+    /// Deregisters a region; its memory stays until `Clear`.
+    Deregister {
+        /// Number of the region.
+        region: u32,
+    },
+    /// Writes memory of a region, as the application would.
+    Fill {
+        /// Number of the region.
+        region: u32,
+        /// From this byte on.
+        offset: u32,
+        /// What to write.
+        bytes: Hex,
+    },
+    /// Reads memory of a region; answered by `Memory`.
+    Look {
+        /// Number of the region.
+        region: u32,
+        /// From this byte on.
+        offset: u32,
+        /// Bytes.
+        length: u32,
+    },
+    /// Makes a queue pair in RESET with a completion queue of its own; answered by `QueuePair`.
+    QueuePair {
+        /// Service.
+        kind: Kind,
+        /// Protection domain.
+        domain: u8,
+        /// Work requests that can be posted.
+        send_wr: u32,
+        /// Receives that can be posted.
+        recv_wr: u32,
+        /// Number of a shared receive queue.
+        shared: Option<u32>,
+    },
+    /// Moves a queue pair through INIT and RTR to RTS, or to an earlier state.
+    Connect {
+        /// Number of the queue pair.
+        qp: u32,
+        /// Its attributes.
+        link: Link,
+        /// Where to stop.
+        until: State,
+    },
+    /// Moves a queue pair to RESET, ERR or SQD.
+    Modify {
+        /// Number of the queue pair.
+        qp: u32,
+        /// The new state.
+        state: State,
+    },
+    /// Asks for the state of a queue pair; answered by `State`.
+    Query {
+        /// Number of the queue pair.
+        qp: u32,
+    },
+    /// Posts receives, in order.
+    Receive {
+        /// Number of the queue pair.
+        qp: u32,
+        /// What to post.
+        receives: Vec<Receive>,
+    },
+    /// Makes a shared receive queue; answered by `Shared`.
+    SharedQueue {
+        /// Protection domain.
+        domain: u8,
+        /// Receives that can be posted.
+        recv_wr: u32,
+    },
+    /// Posts receives to a shared receive queue, in order.
+    ReceiveShared {
+        /// Number of the shared receive queue.
+        shared: u32,
+        /// What to post.
+        receives: Vec<Receive>,
+    },
+    /// Posts one work request to the send queue.
+    Send {
+        /// Number of the queue pair.
+        qp: u32,
+        /// What to post.
+        work: Work,
+    },
+    /// Takes completions of a queue pair; answered by `Completions`.
+    Poll {
+        /// Number of the queue pair.
+        qp: u32,
+        /// Wait until there are so many.
+        count: u32,
+        /// But not longer than so many milliseconds.
+        wait_ms: u32,
+    },
+    /// Arms the completion queue of a queue pair and says whether an event comes; answered by `Events`.
+    Notify {
+        /// Number of the queue pair.
+        qp: u32,
+        /// Solicited events only.
+        solicited: bool,
+    },
+    /// Waits for an event of the completion queue after `Notify`; answered by `Events` with one entry or none.
+    Woken {
+        /// Number of the queue pair.
+        qp: u32,
+        /// Not longer than so many milliseconds.
+        wait_ms: u32,
+    },
+    /// Takes asynchronous events; answered by `Events`.
+    Events {
+        /// Wait so many milliseconds for the first.
+        wait_ms: u32,
+    },
+}
+
+/// Rights of a region or a queue pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Access {
+    /// Remote READ.
+    pub read: bool,
+    /// Remote WRITE; for a region local writing, too.
+    pub write: bool,
+    /// Remote atomics; for a region local writing, too.
+    pub atomic: bool,
+}
+
+impl Access {
+    /// Everything.
+    pub const ALL: Access = Access { read: true, write: true, atomic: true };
+    /// Nothing remote.
+    pub const NONE: Access = Access { read: false, write: false, atomic: false };
+    /// Remote READ.
+    pub const READ: Access = Access { read: true, ..Access::NONE };
+    /// Remote WRITE.
+    pub const WRITE: Access = Access { write: true, ..Access::NONE };
+}
+
+/// The service of a queue pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Reliable connection.
+    Rc,
+    /// Unreliable connection.
+    Uc,
+    /// Unreliable datagram.
+    Ud,
+}
+
+/// The states of a queue pair that cases ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Just made, or reset.
+    Reset,
+    /// Takes receives.
+    Init,
+    /// Answers requests.
+    Rtr,
+    /// Sends requests.
+    Rts,
+    /// Starts no new requests.
+    Sqd,
+    /// A datagram that could not be sent stopped the send queue.
+    Sqe,
+    /// Failed.
+    Err,
+}
+
+/// Attributes of a connection, as seen by the queue pair under test.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// Address of the tester.
+    pub address: IpAddr,
+    /// Queue pair number of the tester.
+    pub qpn: u32,
+    /// Path MTU: code 1 to 5.
+    pub mtu: u8,
+    /// First PSN that it expects.
+    pub rq_psn: u32,
+    /// First PSN that it sends.
+    pub sq_psn: u32,
+    /// What the tester may do.
+    pub access: Access,
+    /// RNR timer code.
+    pub min_rnr_timer: u8,
+    /// ACK timeout code; 0 is never.
+    pub timeout: u8,
+    /// Repetitions after a timeout or a sequence NAK.
+    pub retry_cnt: u8,
+    /// Repetitions after an RNR NAK; 7 is for ever.
+    pub rnr_retry: u8,
+    /// READs and atomics that it may have open.
+    pub max_rd_atomic: u8,
+    /// READs and atomics that it answers at a time.
+    pub max_dest_rd_atomic: u8,
+    /// Queue key of a datagram queue pair.
+    pub qkey: u32,
+}
+
+/// A piece of memory in a scatter list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Piece {
+    /// Number of the region.
+    pub region: u32,
+    /// From this byte on.
+    pub offset: u32,
+    /// Bytes.
+    pub length: u32,
+    /// Another key than that of the region.
+    pub lkey: Option<u32>,
+}
+
+/// A receive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Receive {
+    /// Comes back in the completion.
+    pub wr_id: u64,
+    /// Where the message goes.
+    pub pieces: Vec<Piece>,
+}
+
+/// A work request of the send queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Work {
+    /// Comes back in the completion.
+    pub wr_id: u64,
+    /// What to do.
+    pub operation: Operation,
+    /// The local memory.
+    pub pieces: Vec<Piece>,
+    /// Remote address.
+    pub va: u64,
+    /// Remote key.
+    pub rkey: u32,
+    /// Immediate data.
+    pub imm: Option<u32>,
+    /// What an atomic compares with, or adds.
+    pub compare_add: u64,
+    /// What an atomic swaps in.
+    pub swap: u64,
+    /// Waits for READs and atomics before it.
+    pub fence: bool,
+    /// Asks for an event at the receiver.
+    pub solicited: bool,
+    /// Completes also when it succeeds.
+    pub signaled: bool,
+}
+
+/// Operations of the send queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operation {
+    /// SEND, with immediate data if there are any.
+    Send,
+    /// RDMA WRITE, with immediate data if there are any.
+    Write,
+    /// RDMA READ.
+    Read,
+    /// Compare and swap.
+    CompareSwap,
+    /// Fetch and add.
+    FetchAdd,
+}

@@ -1,0 +1,179 @@
+//! A queue pair under test, seen from the other end.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use uroce_wire::{AtomicEth, Deth, Mtu, Opcode, Psn, Qpn, Reth, Service};
+
+use crate::setup::QKEY;
+use crate::{Bench, Kind, Link, Packet, Stop, pattern};
+
+/// Memory of the NIC under test that a case works on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Region {
+    pub(crate) number: u32,
+    pub(crate) va: u64,
+    pub(crate) rkey: u32,
+    pub(crate) length: u32,
+}
+
+/// The address that the tester's own, made-up memory has for the NIC under test.
+pub(crate) const REMOTE_VA: u64 = 0x7000_0000_1000;
+/// Its key.
+pub(crate) const REMOTE_RKEY: u32 = 0x00de_ad01;
+
+/// A queue pair under test, seen from the other end. PSNs count from the first of their direction: 0 is the first.
+pub struct Qp<'b, 'r> {
+    pub(crate) bench: &'b Bench<'r>,
+    pub(crate) kind: Kind,
+    /// Its number in the agent.
+    pub(crate) id: u32,
+    /// Its queue pair number.
+    pub(crate) qpn: u32,
+    /// The tester's queue pair number.
+    pub(crate) own_qpn: u32,
+    /// The first PSN of requests of the tester.
+    pub(crate) first: Psn,
+    /// The first PSN of its own requests.
+    pub(crate) peer_first: Psn,
+    mtu: Mtu,
+    pub(crate) region: Region,
+    pub(crate) inbox: Region,
+    pub(crate) receive_bytes: u32,
+    /// Work requests posted to its send queue.
+    pub(crate) posted: Cell<u64>,
+}
+
+impl<'b, 'r> Qp<'b, 'r> {
+    pub(crate) fn new(
+        bench: &'b Bench<'r>,
+        kind: Kind,
+        (id, qpn): (u32, u32),
+        link: &Link,
+        region: Region,
+        inbox: Region,
+        receive_bytes: u32,
+    ) -> Self {
+        Qp {
+            bench,
+            kind,
+            id,
+            qpn,
+            own_qpn: link.qpn,
+            first: Psn::new(link.rq_psn),
+            peer_first: Psn::new(link.sq_psn),
+            mtu: Mtu::from_code(link.mtu).unwrap_or(Mtu::M256),
+            region,
+            inbox,
+            receive_bytes,
+            posted: Cell::new(0),
+        }
+    }
+
+    /// Payload bytes of a full packet.
+    pub fn mtu(&self) -> usize {
+        self.mtu.bytes()
+    }
+
+    /// Its queue pair number.
+    pub fn qpn(&self) -> u32 {
+        self.qpn
+    }
+
+    /// Address of byte `offset` of its region.
+    pub fn at(&self, offset: usize) -> u64 {
+        self.region.va.wrapping_add(offset as u64)
+    }
+
+    /// Remote key of its region.
+    pub fn rkey(&self) -> u32 {
+        self.region.rkey
+    }
+
+    /// Bytes of its region.
+    pub fn region_bytes(&self) -> usize {
+        self.region.length as usize
+    }
+
+    fn service(&self) -> Service {
+        match self.kind {
+            Kind::Rc => Service::Rc,
+            Kind::Uc => Service::Uc,
+            Kind::Ud => Service::Ud,
+        }
+    }
+
+    /// A request with the operation and position of this RC opcode and `length` bytes of
+    /// [`pattern(1, ..)`](crate::pattern), right in every respect: it is about the start of the region.
+    pub fn packet(&self, opcode: Opcode, length: usize) -> Packet {
+        self.exactly(opcode.of_service(self.service()), length)
+    }
+
+    /// The same with this very opcode, whatever its service.
+    pub fn exactly(&self, opcode: Opcode, length: usize) -> Packet {
+        let mut packet = Packet::new(opcode, self.qpn, self.first, pattern(1, length));
+        let (va, rkey) = (self.region.va, self.region.rkey);
+        packet.reth = packet.reth.map(|_| Reth { va, rkey, length: length as u32 });
+        packet.atomic = packet.atomic.map(|atomic| AtomicEth { va, rkey, ..atomic });
+        let src_qpn = Qpn::new(self.own_qpn);
+        packet.deth = packet.deth.map(|_| Deth { qkey: QKEY, src_qpn });
+        packet
+    }
+
+    /// SEND of one packet.
+    pub fn send(&self, length: usize) -> Packet {
+        self.packet(Opcode::RC_SEND_ONLY, length)
+    }
+
+    /// WRITE of one packet to the start of the region.
+    pub fn write(&self, length: usize) -> Packet {
+        self.packet(Opcode::RC_WRITE_ONLY, length)
+    }
+
+    /// READ from the start of the region.
+    pub fn read(&self, length: usize) -> Packet {
+        self.packet(Opcode::RC_READ_REQUEST, 0).dma_length(length)
+    }
+
+    /// Fetch and add on the first word of the region.
+    pub fn fetch_add(&self, add: u64) -> Packet {
+        let mut packet = self.packet(Opcode::RC_FETCH_ADD, 0);
+        packet.atomic = packet.atomic.map(|atomic| AtomicEth { swap_add: add, ..atomic });
+        packet
+    }
+
+    /// Compare and swap on the first word of the region.
+    pub fn compare_swap(&self, compare: u64, swap_add: u64) -> Packet {
+        let mut packet = self.packet(Opcode::RC_COMPARE_SWAP, 0);
+        packet.atomic = packet.atomic.map(|atomic| AtomicEth { compare, swap_add, ..atomic });
+        packet
+    }
+
+    /// SEND of one packet that invalidates a key.
+    pub fn send_invalidate(&self, length: usize, key: u32) -> Packet {
+        let mut packet = self.packet(Opcode::RC_SEND_ONLY_INV, length);
+        packet.invalidate = Some(key);
+        packet
+    }
+
+    /// Sends a packet.
+    ///
+    /// # Errors
+    /// It cannot be sent.
+    pub fn tx(&self, packet: &Packet) -> Result<(), Stop> {
+        self.bench.player.borrow_mut().send(packet)
+    }
+
+    /// Sends packets one after the other.
+    ///
+    /// # Errors
+    /// One cannot be sent.
+    pub fn tx_all<'p>(&self, packets: impl IntoIterator<Item = &'p Packet>) -> Result<(), Stop> {
+        packets.into_iter().try_for_each(|packet| self.tx(packet))
+    }
+
+    /// Time since the run began.
+    pub fn now(&self) -> Duration {
+        self.bench.player.borrow().now()
+    }
+}

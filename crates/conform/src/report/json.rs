@@ -1,0 +1,36 @@
+//! One JSON object.
+
+use serde_json::{Map, Value, json};
+
+use super::WORDS;
+use crate::{CaseReport, Report, Verdict};
+
+pub(super) fn render(report: &Report) -> String {
+    let counts: Map<String, Value> =
+        WORDS.iter().map(|word| ((*word).to_owned(), report.count(word).into())).collect();
+    let object = json!({
+        "peer": report.card,
+        "counts": counts,
+        "ended_early": report.lost,
+        "cases": report.cases.iter().map(case).collect::<Vec<_>>(),
+    });
+    format!("{object:#}\n")
+}
+
+fn case(done: &CaseReport) -> Value {
+    let failed = matches!(done.verdict, Verdict::Fail(_));
+    let shown = done.transcript.iter().filter(|_| failed);
+    json!({
+        "case": done.case.id,
+        "rules": done.case.rules,
+        "class": done.case.class.name(),
+        "role": done.case.role().name(),
+        "sentence": done.case.sentence,
+        "candidates": done.case.candidates,
+        "verdict": done.verdict.word(),
+        "why": done.verdict.why(),
+        "recorded": done.recorded,
+        "seconds": done.time.as_secs_f64(),
+        "packets": shown.map(ToString::to_string).collect::<Vec<_>>(),
+    })
+}

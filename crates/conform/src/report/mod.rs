@@ -1,0 +1,99 @@
+//! A run as text, JSON, Markdown or JUnit XML: the same facts in four forms.
+
+mod json;
+mod junit;
+mod markdown;
+mod text;
+
+use crate::Report;
+
+/// How a report is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// For a terminal.
+    Text,
+    /// One object.
+    Json,
+    /// A page with a table.
+    Markdown,
+    /// For CI systems.
+    Junit,
+}
+
+/// Writes a report.
+pub fn render(report: &Report, format: Format) -> String {
+    match format {
+        Format::Text => text::render(report),
+        Format::Json => json::render(report),
+        Format::Markdown => markdown::render(report),
+        Format::Junit => junit::render(report),
+    }
+}
+
+/// The words of verdicts, in the order of a summary.
+const WORDS: [&str; 5] = ["pass", "tolerated", "fail", "not applicable", "inconclusive"];
+
+/// `31 pass, 2 tolerated, 0 fail, ...`.
+fn summary(report: &Report) -> String {
+    let counts = WORDS.map(|word| format!("{} {word}", report.count(word)));
+    counts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{Card, CaseReport, Entry, VERSION, Verdict, cases};
+
+    fn report() -> Report {
+        let card = Card {
+            version: VERSION,
+            device: "<nic>".to_owned(),
+            firmware: "1.0".to_owned(),
+            vendor: (1, 2),
+            system: "Linux".to_owned(),
+            address: [192, 0, 2, 1].into(),
+            mtu: 5,
+            max_dest_rd_atomic: 16,
+            max_rd_atomic: 16,
+            atomics: true,
+            shared_queues: true,
+            ack_delay: 15,
+        };
+        let verdicts = [
+            Verdict::Pass,
+            Verdict::Fail("expected <ACK>, got | nothing".to_owned()),
+            Verdict::Tolerated("silent".to_owned()),
+        ];
+        let case = |(case, verdict)| CaseReport {
+            case,
+            verdict,
+            recorded: vec!["timer code 12".to_owned()],
+            transcript: vec![Entry::Note { at: Duration::ZERO, text: "Clear".to_owned() }],
+            time: Duration::from_millis(12),
+        };
+        Report { card, cases: cases::all().zip(verdicts).map(case).collect(), lost: None }
+    }
+
+    #[test]
+    fn all_forms_say_the_same() {
+        let report = report();
+        for format in [Format::Text, Format::Json, Format::Markdown, Format::Junit] {
+            let text = render(&report, format);
+            for case in &report.cases {
+                assert!(text.contains(case.case.id), "{format:?}: {text}");
+            }
+        }
+        let json: serde_json::Value =
+            serde_json::from_str(&render(&report, Format::Json)).expect("JSON");
+        assert_eq!(json["counts"]["fail"], 1);
+        assert_eq!(json["cases"][1]["verdict"], "fail");
+        let junit = render(&report, Format::Junit);
+        assert!(junit.contains("tests=\"3\" failures=\"1\""), "{junit}");
+        assert!(junit.contains("expected &lt;ACK&gt;"), "{junit}");
+        let markdown = render(&report, Format::Markdown);
+        assert!(markdown.contains("expected <ACK>, got \\| nothing"), "{markdown}");
+        assert!(render(&report, Format::Text).contains("1 pass, 1 tolerated, 1 fail"));
+    }
+}

@@ -1,0 +1,151 @@
+//! Running cases.
+
+use std::time::Duration;
+
+use crate::{
+    AgentLink, Bench, Card, Case, Entry, Outcome, Patience, Request, Stop, Verdict, Wire, cases,
+};
+
+/// How often a failed case is tried again, to tell a broken rule from packets that were lost.
+const SECOND_LOOKS: u32 = 2;
+
+/// Which cases run, and how.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    /// Parts of identifiers; a case runs if it has one of them. None: all run.
+    pub only: Vec<String>,
+    /// How often each runs; 0 counts as 1.
+    pub repeat: u32,
+    /// How long a case waits.
+    pub patience: Patience,
+}
+
+impl Selection {
+    /// The cases that it names, in their order.
+    pub fn cases(&self) -> Vec<&'static Case> {
+        let named = |case: &&Case| {
+            self.only.is_empty() || self.only.iter().any(|part| case.id.contains(part.as_str()))
+        };
+        cases::all().filter(named).collect()
+    }
+}
+
+/// What became of a case.
+#[derive(Debug, Clone)]
+pub struct CaseReport {
+    /// It.
+    pub case: &'static Case,
+    /// What is said about it.
+    pub verdict: Verdict,
+    /// What was measured beside.
+    pub recorded: Vec<String>,
+    /// What passed in the run that decided.
+    pub transcript: Vec<Entry>,
+    /// How long it took, with all repetitions.
+    pub time: Duration,
+}
+
+/// What became of a run.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// What was tested.
+    pub card: Card,
+    /// Case by case.
+    pub cases: Vec<CaseReport>,
+    /// Why the run ended early, if it did.
+    pub lost: Option<String>,
+}
+
+impl Report {
+    /// How many cases ended with this word.
+    pub fn count(&self, word: &str) -> usize {
+        self.cases.iter().filter(|report| report.verdict.word() == word).count()
+    }
+}
+
+/// Runs the selected cases; `shown` is called after each and says whether to go on.
+pub fn run(
+    selection: &Selection,
+    wire: &mut dyn Wire,
+    agent: &mut dyn AgentLink,
+    card: &Card,
+    shown: &mut dyn FnMut(&CaseReport) -> bool,
+) -> Report {
+    let mut report = Report { card: card.clone(), cases: Vec::new(), lost: None };
+    let mut trial = Trial { patience: selection.patience, wire, agent, card, seed: 0 };
+    for case in selection.cases() {
+        match trial.case(case, selection.repeat) {
+            Ok(done) => {
+                let go_on = shown(&done);
+                report.cases.push(done);
+                if !go_on {
+                    report.lost = Some("interrupted".to_owned());
+                    break;
+                }
+            }
+            Err(why) => {
+                report.lost = Some(format!("{}: {why}", case.id));
+                break;
+            }
+        }
+    }
+    report
+}
+
+/// What all cases of a run share.
+struct Trial<'r> {
+    patience: Patience,
+    wire: &'r mut dyn Wire,
+    agent: &'r mut dyn AgentLink,
+    card: &'r Card,
+    /// Numbers of queue pairs go on from case to case.
+    seed: u32,
+}
+
+impl Trial<'_> {
+    fn case(&mut self, case: &'static Case, repeat: u32) -> Result<CaseReport, String> {
+        let start = self.wire.now();
+        let mut report = self.once(case)?;
+        for _ in 1..repeat {
+            if matches!(report.verdict, Verdict::Fail(_)) {
+                break;
+            }
+            report = self.once(case)?;
+        }
+        if let Verdict::Fail(why) = &report.verdict
+            && !self.fails_again(case)?
+        {
+            report.verdict = Verdict::Inconclusive(format!("failed once, and then not: {why}"));
+        }
+        report.time = self.wire.now().saturating_sub(start);
+        Ok(report)
+    }
+
+    fn fails_again(&mut self, case: &'static Case) -> Result<bool, String> {
+        for _ in 0..SECOND_LOOKS {
+            if !matches!(self.once(case)?.verdict, Verdict::Fail(_)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn once(&mut self, case: &'static Case) -> Result<CaseReport, String> {
+        self.seed = self.seed.wrapping_add(16);
+        let bench = Bench::new(self.wire, self.agent, self.card, self.patience, self.seed);
+        let outcome = bench.ask(&Request::Clear).and_then(|_| (case.run)(&bench));
+        let (transcript, tolerated, recorded) = bench.finish();
+        let verdict = verdict(outcome, tolerated)?;
+        Ok(CaseReport { case, verdict, recorded, transcript, time: Duration::ZERO })
+    }
+}
+
+fn verdict(outcome: Outcome, tolerated: Option<String>) -> Result<Verdict, String> {
+    match outcome {
+        Ok(()) => Ok(tolerated.map_or(Verdict::Pass, Verdict::Tolerated)),
+        Err(Stop::Fail(why)) => Ok(Verdict::Fail(why)),
+        Err(Stop::NotApplicable(why)) => Ok(Verdict::NotApplicable(why)),
+        Err(Stop::Broken(why)) => Ok(Verdict::Inconclusive(why)),
+        Err(Stop::Lost(why)) => Err(why),
+    }
+}

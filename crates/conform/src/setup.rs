@@ -1,0 +1,244 @@
+//! Setting a queue pair up, at both ends.
+
+use uroce_wire::Mtu;
+
+use crate::bench::nonsense;
+use crate::qp::Region;
+use crate::{Access, Bench, Kind, Link, Piece, Qp, Receive, Reply, Request, State, Stop};
+
+/// Bytes of the region that a queue pair may be asked for.
+const REGION_BYTES: u32 = 64 << 10;
+/// Bytes of each receive, unless the case says otherwise.
+const RECEIVE_BYTES: u32 = 4096;
+/// Queue key of datagram queue pairs.
+pub(crate) const QKEY: u32 = 0x1111_1111;
+
+/// A queue pair that is to be set up: a connection in RTS with 8 receives, one region with all rights, path MTU 1024,
+/// and no ACK timeout. Each method changes one thing.
+#[derive(Clone)]
+pub struct Setup<'b, 'r> {
+    bench: &'b Bench<'r>,
+    kind: Kind,
+    link: Link,
+    until: State,
+    receives: u32,
+    receive_bytes: u32,
+    receive_lkey: Option<u32>,
+    region_access: Access,
+    region_bytes: u32,
+    region_domain: u8,
+    shared: bool,
+}
+
+impl<'b, 'r> Setup<'b, 'r> {
+    pub(crate) fn new(bench: &'b Bench<'r>, kind: Kind) -> Self {
+        Setup {
+            bench,
+            kind,
+            link: link(bench),
+            until: State::Rts,
+            receives: 8,
+            receive_bytes: RECEIVE_BYTES,
+            receive_lkey: None,
+            region_access: Access::ALL,
+            region_bytes: REGION_BYTES,
+            region_domain: 0,
+            shared: false,
+        }
+    }
+
+    /// So many receives are posted.
+    #[must_use]
+    pub fn receives(mut self, count: u32) -> Self {
+        self.receives = count;
+        self
+    }
+
+    /// Each receive takes so many bytes.
+    #[must_use]
+    pub fn receive_bytes(mut self, bytes: u32) -> Self {
+        self.receive_bytes = bytes;
+        self
+    }
+
+    /// The receives name this local key, which does not exist.
+    #[must_use]
+    pub fn receive_lkey(mut self, lkey: u32) -> Self {
+        self.receive_lkey = Some(lkey);
+        self
+    }
+
+    /// The receives are in a shared receive queue.
+    #[must_use]
+    pub fn shared(mut self) -> Self {
+        self.shared = true;
+        self
+    }
+
+    /// The first PSN of both directions.
+    #[must_use]
+    pub fn first_psn(mut self, psn: u32) -> Self {
+        (self.link.rq_psn, self.link.sq_psn) = (psn, psn);
+        self
+    }
+
+    /// The path MTU.
+    #[must_use]
+    pub fn mtu(mut self, mtu: Mtu) -> Self {
+        self.link.mtu = mtu.code();
+        self
+    }
+
+    /// What the queue pair allows.
+    #[must_use]
+    pub fn qp_access(mut self, access: Access) -> Self {
+        self.link.access = access;
+        self
+    }
+
+    /// What the region allows.
+    #[must_use]
+    pub fn region_access(mut self, access: Access) -> Self {
+        self.region_access = access;
+        self
+    }
+
+    /// Bytes of the region.
+    #[must_use]
+    pub fn region_bytes(mut self, bytes: u32) -> Self {
+        self.region_bytes = bytes;
+        self
+    }
+
+    /// The region belongs to another protection domain than the queue pair.
+    #[must_use]
+    pub fn foreign_region(mut self) -> Self {
+        self.region_domain = 1;
+        self
+    }
+
+    /// The RNR timer code.
+    #[must_use]
+    pub fn rnr_timer(mut self, code: u8) -> Self {
+        self.link.min_rnr_timer = code;
+        self
+    }
+
+    /// The ACK timeout code, and how often it repeats.
+    #[must_use]
+    pub fn timeout(mut self, code: u8, retry_cnt: u8) -> Self {
+        (self.link.timeout, self.link.retry_cnt) = (code, retry_cnt);
+        self
+    }
+
+    /// How often it repeats after RNR NAKs.
+    #[must_use]
+    pub fn rnr_retry(mut self, count: u8) -> Self {
+        self.link.rnr_retry = count;
+        self
+    }
+
+    /// READs and atomics that may be open, in both directions.
+    #[must_use]
+    pub fn depth(mut self, depth: u8) -> Self {
+        (self.link.max_rd_atomic, self.link.max_dest_rd_atomic) = (depth, depth);
+        self
+    }
+
+    /// Stops in this state.
+    #[must_use]
+    pub fn until(mut self, state: State) -> Self {
+        self.until = state;
+        self
+    }
+
+    /// Sets it up.
+    ///
+    /// # Errors
+    /// The agent cannot.
+    pub fn open(self) -> Result<Qp<'b, 'r>, Stop> {
+        let bench = self.bench;
+        let region = region(bench, self.region_domain, self.region_bytes, self.region_access)?;
+        let room = (self.receives * self.receive_bytes).max(RECEIVE_BYTES);
+        let inbox = self::region(bench, 0, room, Access::WRITE)?;
+        let shared = if self.shared { Some(shared_queue(bench, self.receives)?) } else { None };
+        let (id, qpn) = self.queue_pair(shared)?;
+        bench.ask(&Request::Connect { qp: id, link: self.link.clone(), until: self.until })?;
+        self.post_receives(id, shared, &inbox)?;
+        Ok(Qp::new(bench, self.kind, (id, qpn), &self.link, region, inbox, self.receive_bytes))
+    }
+
+    fn queue_pair(&self, shared: Option<u32>) -> Result<(u32, u32), Stop> {
+        let request = Request::QueuePair {
+            kind: self.kind,
+            domain: 0,
+            send_wr: 64,
+            recv_wr: self.receives.max(64),
+            shared,
+        };
+        match self.bench.ask(&request)? {
+            Reply::QueuePair { qp, qpn } => Ok((qp, qpn)),
+            other => nonsense(other),
+        }
+    }
+
+    fn post_receives(&self, qp: u32, shared: Option<u32>, inbox: &Region) -> Result<(), Stop> {
+        let receive = |index: u32| Receive {
+            wr_id: index.into(),
+            pieces: vec![Piece {
+                region: inbox.number,
+                offset: index * self.receive_bytes,
+                length: self.receive_bytes,
+                lkey: self.receive_lkey,
+            }],
+        };
+        let receives: Vec<Receive> = (0..self.receives).map(receive).collect();
+        let request = match shared {
+            _ if receives.is_empty() || self.until == State::Reset => return Ok(()),
+            Some(shared) => Request::ReceiveShared { shared, receives },
+            None => Request::Receive { qp, receives },
+        };
+        self.bench.ask(&request).map(drop)
+    }
+}
+
+/// The connection as cases have it unless they say otherwise.
+fn link(bench: &Bench<'_>) -> Link {
+    let number = bench.number();
+    let card = bench.card();
+    let psn = |salt: u32| number.wrapping_add(salt).wrapping_mul(0x9e37_79b1) >> 8;
+    Link {
+        address: bench.player.borrow().address(),
+        qpn: 0x10_0000 | number & 0x0f_ffff,
+        mtu: Mtu::M1024.code().min(card.mtu),
+        rq_psn: psn(0),
+        sq_psn: psn(1 << 20),
+        access: Access::ALL,
+        min_rnr_timer: 12,
+        timeout: 0,
+        retry_cnt: 7,
+        rnr_retry: 7,
+        max_rd_atomic: 4.min(card.max_rd_atomic),
+        max_dest_rd_atomic: 4.min(card.max_dest_rd_atomic),
+        qkey: QKEY,
+    }
+}
+
+fn shared_queue(bench: &Bench<'_>, receives: u32) -> Result<u32, Stop> {
+    if !bench.card().shared_queues {
+        return Err(Stop::NotApplicable("it has no shared receive queues".to_owned()));
+    }
+    match bench.ask(&Request::SharedQueue { domain: 0, recv_wr: receives.max(1) })? {
+        Reply::Shared { shared } => Ok(shared),
+        other => nonsense(other),
+    }
+}
+
+fn region(bench: &Bench<'_>, domain: u8, length: u32, access: Access) -> Result<Region, Stop> {
+    match bench.ask(&Request::Region { domain, length, access })? {
+        Reply::Region { region, va, lkey: _, rkey } => {
+            Ok(Region { number: region, va, rkey, length })
+        }
+        other => nonsense(other),
+    }
+}

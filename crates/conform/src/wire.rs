@@ -1,0 +1,62 @@
+//! How the tester reaches the wire.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use thiserror::Error;
+
+/// Carries packets to the NIC under test, and brings what it sends.
+pub trait Wire {
+    /// The tester's address.
+    fn address(&self) -> IpAddr;
+
+    /// Time since the wire was opened.
+    fn now(&self) -> Duration;
+
+    /// Sends one packet; returns it as it left, BTH to ICRC.
+    ///
+    /// # Errors
+    /// The packet cannot be sent as it is.
+    fn send(&mut self, packet: &Outgoing<'_>) -> Result<Vec<u8>, WireError>;
+
+    /// Waits for the next packet, `wait` at most.
+    ///
+    /// # Errors
+    /// The link failed.
+    fn receive(&mut self, wait: Duration) -> Result<Option<Incoming>, WireError>;
+}
+
+/// A packet to send.
+#[derive(Debug)]
+pub struct Outgoing<'a> {
+    /// The NIC under test.
+    pub to: IpAddr,
+    /// UDP source port.
+    pub source_port: u16,
+    /// IPv4 type of service or IPv6 traffic class, ECN bits included.
+    pub traffic_class: u8,
+    /// BTH to pad; the ICRC goes behind it.
+    pub covered: &'a [u8],
+    /// What becomes of the right ICRC.
+    pub damage: fn(u32) -> u32,
+}
+
+/// A packet that came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Incoming {
+    /// Who sent it.
+    pub from: IpAddr,
+    /// From which UDP port.
+    pub source_port: u16,
+    /// IPv4 type of service or IPv6 traffic class, ECN bits included.
+    pub traffic_class: u8,
+    /// BTH to ICRC.
+    pub bytes: Vec<u8>,
+    /// The ICRC is right, as far as the tester can see.
+    pub icrc_ok: bool,
+}
+
+/// Why a packet did not leave, or none can come.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub struct WireError(pub String);

@@ -1,0 +1,102 @@
+//! `uroce conform agent`.
+
+use super::{PORT, say};
+use crate::cli::Global;
+use crate::failure::Failure;
+use clap::Args;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use uroce_conform_agent::{Agent, Choice, random_token};
+
+const AFTER: &str = "\
+It listens for one tester at a time and refuses who does not name the token. -d names the RDMA device, --address the \
+address that its queue pairs use. The connection is not encrypted: use a network that you trust.";
+
+/// Options of `uroce conform agent`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER)]
+pub struct AgentArgs {
+    /// Listen on this TCP port
+    #[arg(short, long, value_name = "PORT", default_value_t = PORT)]
+    port: u16,
+    /// Listen on this address only [default: all]
+    #[arg(long, value_name = "IP")]
+    listen: Option<IpAddr>,
+    /// What the tester must name [default: UROCE_CONFORM_TOKEN, else made up and printed]
+    #[arg(long, value_name = "TOKEN")]
+    token: Option<String>,
+    /// Use this entry of the GID table
+    #[arg(short, long, value_name = "N")]
+    gid_index: Option<u8>,
+    /// End after one session
+    #[arg(long)]
+    once: bool,
+}
+
+/// Serves testers, one after the other.
+///
+/// # Errors
+/// Exit 3: no libibverbs, no device, no port.
+pub fn run(args: &AgentArgs, global: &Global) -> Result<(), Failure> {
+    let token = match super::token(args.token.as_ref()) {
+        Some(token) => token,
+        None => random_token().map_err(Failure::environment)?,
+    };
+    let agent = Agent::open(&choice(args, global), token.clone()).map_err(|error| {
+        Failure::environment(error)
+            .help("`ibv_devices` lists what libibverbs knows; `uroce run -- uroce conform agent` tests uroce itself")
+    })?;
+    let address = SocketAddr::new(args.listen.unwrap_or([0u16; 8].into()), args.port);
+    let listener = listen(address)?;
+    let port = listener.local_addr().map_err(Failure::environment)?.port();
+    let card = agent.card();
+    say(&format!("{} at {}, {}", card.device, card.address, card.system));
+    say(&format!(
+        "on the other machine: uroce conform {}{} --token {token}",
+        card.address,
+        shown(port)
+    ));
+    loop {
+        match listener.accept() {
+            Ok((stream, from)) => serve(&agent, &stream, from),
+            Err(error) => eprintln!("note: a connection failed: {error}"),
+        }
+        if args.once {
+            return Ok(());
+        }
+    }
+}
+
+/// A device by its name, an address by `--address`; `-d` takes both.
+fn choice(args: &AgentArgs, global: &Global) -> Choice {
+    let named = global.ib_dev.as_ref();
+    let address = global.address.or_else(|| named.and_then(|name| name.parse().ok()));
+    let device = named.filter(|name| name.parse::<IpAddr>().is_err()).cloned();
+    Choice { device, address, gid_index: args.gid_index }
+}
+
+/// On all addresses of both families; where there is no IPv6, on those of IPv4.
+fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
+    let v4 = SocketAddr::from(([0, 0, 0, 0], address.port()));
+    let listener =
+        TcpListener::bind(address).or_else(|error| match address.ip().is_unspecified() {
+            true => TcpListener::bind(v4),
+            false => Err(error),
+        });
+    listener.map_err(|error| {
+        Failure::environment(format!("cannot listen on {address}: {error}"))
+            .help("--port chooses another port")
+    })
+}
+
+/// `:PORT`, where it is not the usual one.
+fn shown(port: u16) -> String {
+    if port == PORT { String::new() } else { format!(":{port}") }
+}
+
+fn serve(agent: &Agent, stream: &TcpStream, from: SocketAddr) {
+    eprintln!("note: {from} connected");
+    match agent.serve(stream) {
+        Ok(()) => eprintln!("note: {from} is done"),
+        Err(failure) => eprintln!("note: {from}: {failure}"),
+    }
+}

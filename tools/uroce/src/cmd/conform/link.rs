@@ -1,0 +1,90 @@
+//! The connection to the agent.
+
+use super::PORT;
+use crate::failure::Failure;
+use std::io::BufReader;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+use uroce_conform::{
+    AgentError, AgentLink, Card, ProtocolError, Reply, Request, VERSION, read_message,
+    write_message,
+};
+
+/// How long a connection may take to come about.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How long a reply may take; no request waits so long.
+const REPLY: Duration = Duration::from_secs(30);
+
+/// A session with an agent.
+pub struct Link {
+    input: BufReader<TcpStream>,
+    output: TcpStream,
+}
+
+impl Link {
+    /// Connects and says who we are.
+    ///
+    /// # Errors
+    /// Exit 4: no agent, or it refuses; exit 2: a peer that has no address.
+    pub fn open(peer: &str, token: String) -> Result<(Link, Card), Failure> {
+        let address = address(peer)?;
+        let missing = |error| {
+            Failure::peer(format!("no agent at {address}: {error}"))
+                .help("start `uroce conform agent` on the machine under test")
+        };
+        let output = TcpStream::connect_timeout(&address, CONNECT).map_err(missing)?;
+        output.set_nodelay(true).map_err(missing)?;
+        output.set_read_timeout(Some(REPLY)).map_err(missing)?;
+        let input = BufReader::new(output.try_clone().map_err(missing)?);
+        let mut link = Link { input, output };
+        let hello = Request::Hello { version: VERSION, token };
+        match link.call(&hello).map_err(Failure::peer)? {
+            Reply::Welcome { card } if card.version == VERSION => Ok((link, card)),
+            Reply::Welcome { card } => Err(Failure::peer(format!(
+                "the agent speaks version {} of the protocol, this is {VERSION}",
+                card.version
+            ))
+            .help("use the same release of uroce at both ends")),
+            Reply::Refused { why } => Err(Failure::peer(format!("the agent refuses: {why}"))
+                .help("--token takes what the agent printed when it started")),
+            other => Err(Failure::peer(format!("{address} is no agent: {other:?}"))),
+        }
+    }
+}
+
+impl AgentLink for Link {
+    fn call(&mut self, request: &Request) -> Result<Reply, AgentError> {
+        write_message(&mut self.output, request)?;
+        Ok(read_message(&mut self.input).map_err(|error: ProtocolError| error)?)
+    }
+}
+
+/// `HOST`, `HOST:PORT`, or an IPv6 address.
+fn address(peer: &str) -> Result<SocketAddr, Failure> {
+    let bare = peer.trim_start_matches('[').trim_end_matches(']');
+    let found = match bare.parse() {
+        Ok(ip) => Some(SocketAddr::new(ip, PORT)),
+        Err(_) if peer.contains(':') => resolve(peer),
+        Err(_) => resolve(&format!("{peer}:{PORT}")),
+    };
+    found.ok_or_else(|| Failure::usage(format!("{peer} is no name or address of a machine")))
+}
+
+fn resolve(peer: &str) -> Option<SocketAddr> {
+    peer.to_socket_addrs().ok()?.next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_is_an_address_with_or_without_a_port() {
+        let read = |text: &str| address(text).map(|address| address.to_string()).ok();
+        assert_eq!(read("192.0.2.1").as_deref(), Some("192.0.2.1:18520"));
+        assert_eq!(read("192.0.2.1:99").as_deref(), Some("192.0.2.1:99"));
+        assert_eq!(read("2001:db8::1").as_deref(), Some("[2001:db8::1]:18520"));
+        assert_eq!(read("[2001:db8::1]:99").as_deref(), Some("[2001:db8::1]:99"));
+        assert_eq!(read("192.0.2.1:x"), None);
+    }
+}

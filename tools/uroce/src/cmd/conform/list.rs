@@ -1,0 +1,87 @@
+//! What there is to test.
+
+use super::say;
+use crate::failure::Failure;
+use serde_json::json;
+use uroce_conform::{Case, Selection, cases};
+
+/// Prints the cases that `only` names.
+///
+/// # Errors
+/// Exit 2: it names none.
+pub fn print(only: &[String], as_json: bool) -> Result<(), Failure> {
+    let cases = selected(&Selection { only: only.to_vec(), ..Selection::default() })?;
+    if as_json {
+        let list: Vec<_> = cases.iter().map(|case| object(case)).collect();
+        say(&json!({ "cases": list }).to_string());
+        return Ok(());
+    }
+    for case in &cases {
+        let (class, rules) = (case.class.name(), case.rules);
+        say(&format!("{:44} {class:22} {rules}", case.id));
+        say(&format!("    {}", case.sentence));
+    }
+    say(&format!("{} cases", cases.len()));
+    Ok(())
+}
+
+/// The cases that a selection names.
+///
+/// # Errors
+/// Exit 2: it names none.
+pub fn selected(selection: &Selection) -> Result<Vec<&'static Case>, Failure> {
+    let cases = selection.cases();
+    if cases.is_empty() {
+        return Err(Failure::usage(format!(
+            "no case is called like {}",
+            selection.only.join(", ")
+        ))
+        .help("`uroce conform --list` lists them"));
+    }
+    Ok(cases)
+}
+
+/// Prints what a case is about.
+///
+/// # Errors
+/// Exit 2: there is no such case.
+pub fn explain(name: &str) -> Result<(), Failure> {
+    let case = find(name)?;
+    for line in about(case) {
+        say(&line);
+    }
+    say("With PEER, its packets are shown as well.");
+    Ok(())
+}
+
+/// The case of this name.
+///
+/// # Errors
+/// Exit 2: there is none.
+pub fn find(name: &str) -> Result<&'static Case, Failure> {
+    cases::all().find(|case| case.id == name).ok_or_else(|| {
+        Failure::usage(format!("there is no case {name}")).help("`uroce conform --list` lists them")
+    })
+}
+
+/// What a case is about, line by line.
+pub fn about(case: &Case) -> [String; 3] {
+    let (role, class) = (case.role().name(), case.class.name());
+    let candidates: Vec<String> = case.candidates.iter().map(ToString::to_string).collect();
+    [
+        case.id.to_owned(),
+        case.sentence.to_owned(),
+        format!("{role}, {class}; rules {}; candidates {}", case.rules, candidates.join(", ")),
+    ]
+}
+
+fn object(case: &Case) -> serde_json::Value {
+    json!({
+        "case": case.id,
+        "rules": case.rules,
+        "role": case.role().name(),
+        "class": case.class.name(),
+        "candidates": case.candidates,
+        "sentence": case.sentence,
+    })
+}

@@ -1,0 +1,85 @@
+//! `uroce conform`: a RoCEv2 implementation put to the test, rule by rule.
+
+mod agent;
+mod link;
+mod list;
+mod tester;
+mod wire;
+
+use crate::cli::Global;
+use crate::failure::Failure;
+use crate::report;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+/// The TCP port of the agent, unless another is asked for.
+const PORT: u16 = 18_520;
+
+const AFTER: &str = "\
+On the machine under test: `uroce conform agent`. It prints the command for the other machine. Exit code 1: a rule that \
+must be kept is broken. docs/conform tells how to read the report, and how to add a case.";
+
+/// Options of `uroce conform`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER, args_conflicts_with_subcommands = true)]
+pub struct ConformArgs {
+    #[command(subcommand)]
+    agent: Option<Part>,
+    /// The machine under test: name or address of its agent, with :PORT if it is not 18520
+    #[arg(value_name = "PEER", required_unless_present_any = ["list", "explain"])]
+    peer: Option<String>,
+    /// The token that the agent printed [default: UROCE_CONFORM_TOKEN]
+    #[arg(long, value_name = "TOKEN")]
+    token: Option<String>,
+    /// Only cases whose name contains this: `rc.responder`, `duplicate`; may be repeated
+    #[arg(long, value_name = "TEXT")]
+    only: Vec<String>,
+    /// Run each case so often
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: u32,
+    /// List the cases, with rule, role, class and one sentence
+    #[arg(long)]
+    list: bool,
+    /// Tell what a case is about; with PEER, run it and show its packets
+    #[arg(long, value_name = "CASE", conflicts_with = "only")]
+    explain: Option<String>,
+    /// Write the report as Markdown
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+    /// Write the report as JUnit XML
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// How many milliseconds without an answer are silence; more for a slow peer or a long way
+    #[arg(long, value_name = "MS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    silence: u64,
+}
+
+#[derive(Debug, Subcommand)]
+enum Part {
+    /// Run beside the NIC under test and do through its libibverbs what the tester asks
+    Agent(agent::AgentArgs),
+}
+
+/// Runs the agent or the tester, or says what there is.
+///
+/// # Errors
+/// Exit 1: a rule is broken; 2: no such case; 3: this machine lacks something; 4: the agent is missing or refuses.
+pub fn run(args: &ConformArgs, global: &Global) -> Result<(), Failure> {
+    match (&args.agent, &args.explain) {
+        (Some(Part::Agent(agent)), _) => agent::run(agent, global),
+        (None, _) if args.list => list::print(&args.only, global.json),
+        (None, Some(case)) if args.peer.is_none() => list::explain(case),
+        (None, _) => tester::run(args, global),
+    }
+}
+
+/// The token of the command line, or of the environment.
+fn token(named: Option<&String>) -> Option<String> {
+    let set = std::env::var("UROCE_CONFORM_TOKEN").ok().filter(|token| !token.is_empty());
+    named.cloned().or(set)
+}
+
+/// One line of output.
+fn say(line: &str) {
+    report::out(&format!("{line}\n"));
+}

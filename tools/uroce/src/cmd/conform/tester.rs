@@ -1,0 +1,102 @@
+//! `uroce conform PEER`.
+
+use super::link::Link;
+use super::wire::UdpWire;
+use super::{ConformArgs, list, say, token};
+use crate::cli::Global;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::nic;
+use std::path::Path;
+use std::time::Duration;
+use uroce_conform::{
+    CaseReport, Class, Format, Patience, Report, Selection, Verdict, render, run as run_cases,
+};
+
+/// Tests a peer.
+///
+/// # Errors
+/// Exit 1: a rule that must be kept is broken, or the run ended early.
+pub fn run(args: &ConformArgs, global: &Global) -> Result<(), Failure> {
+    let selection = selection(args)?;
+    list::selected(&selection)?;
+    let peer = args.peer.as_deref().unwrap_or_default();
+    let token = token(args.token.as_ref()).ok_or_else(|| {
+        Failure::usage("the agent wants a token")
+            .help("--token takes what it printed when it started")
+    })?;
+    let (mut link, card) = Link::open(peer, token)?;
+    let address = match global.address {
+        Some(address) => address,
+        None => nic::address_towards(card.address)?,
+    };
+    let mut wire = UdpWire::open(address, global.roce_port)?;
+    let interrupt = Interrupt::install();
+    let mut shown = |done: &CaseReport| {
+        if !global.json {
+            print_case(args, done);
+        }
+        !interrupt.is_set()
+    };
+    let report = run_cases(&selection, &mut wire, &mut link, &card, &mut shown);
+    finish(args, global, &report)
+}
+
+fn selection(args: &ConformArgs) -> Result<Selection, Failure> {
+    let only = match &args.explain {
+        Some(name) => vec![list::find(name)?.id.to_owned()],
+        None => args.only.clone(),
+    };
+    let silence = Duration::from_millis(args.silence);
+    let patience = Patience { silence, ..Patience::default() };
+    Ok(Selection { only, repeat: args.repeat, patience })
+}
+
+/// One case while the run goes on.
+fn print_case(args: &ConformArgs, done: &CaseReport) {
+    let show = args.explain.is_some();
+    if show {
+        for line in list::about(done.case) {
+            say(&line);
+        }
+    }
+    say(&format!("{:14} {}", done.verdict.word(), done.case.id));
+    let mut remarks = vec![done.verdict.why().to_owned()];
+    remarks.extend(done.recorded.iter().cloned());
+    for remark in remarks.iter().filter(|remark| !remark.is_empty()) {
+        say(&format!("{:14} {remark}", ""));
+    }
+    if show || matches!(done.verdict, Verdict::Fail(_)) {
+        for entry in &done.transcript {
+            say(&format!("    {entry}"));
+        }
+    }
+}
+
+/// Writes the reports, and says how it ended.
+fn finish(args: &ConformArgs, global: &Global, report: &Report) -> Result<(), Failure> {
+    if global.json {
+        say(render(report, Format::Json).trim_end());
+    } else {
+        let text = render(report, Format::Text);
+        say(text.lines().last().unwrap_or_default());
+    }
+    for (path, format) in [(&args.markdown, Format::Markdown), (&args.junit, Format::Junit)] {
+        path.as_deref().map_or(Ok(()), |path| write(path, &render(report, format)))?;
+    }
+    if let Some(lost) = &report.lost {
+        return Err(Failure::peer(format!("the run ended early: {lost}")));
+    }
+    let broken = |done: &&CaseReport| {
+        done.case.class == Class::Must && matches!(done.verdict, Verdict::Fail(_))
+    };
+    match report.cases.iter().filter(broken).count() {
+        0 => Ok(()),
+        count => Err(Failure::test(format!("{count} rules that must be kept are broken"))),
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text)
+        .map_err(|error| Failure::environment(format!("cannot write {}: {error}", path.display())))
+}

@@ -1,0 +1,131 @@
+//! The tester's end of the wire: a UDP datapath.
+
+use crate::failure::Failure;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+use uroce_conform::{Incoming, Outgoing, Wire, WireError};
+use uroce_datapath::{Datapath, IpId, Route, RxPacket, UdpConfig, UdpDatapath};
+use uroce_wire::{Flow, ICRC_LEN, IcrcVerdict, icrc, recover, verify};
+
+/// Packets taken at a time.
+const BATCH: usize = 64;
+/// Hops that packets may take.
+const HOPS: u8 = 64;
+
+/// A UDP socket on the RoCE port of one address.
+pub struct UdpWire {
+    datapath: UdpDatapath,
+    local: SocketAddr,
+    waiter: OwnedFd,
+    start: Instant,
+    came: VecDeque<Incoming>,
+}
+
+impl UdpWire {
+    /// Takes the RoCE port of an address of this machine.
+    ///
+    /// # Errors
+    /// Exit 3: it is not ours, or somebody has the port.
+    pub fn open(address: IpAddr, port: u16) -> Result<UdpWire, Failure> {
+        let config = UdpConfig { offload: false, ..UdpConfig::new(SocketAddr::new(address, port)) };
+        let taken = |error: &dyn std::fmt::Display| {
+            Failure::environment(error).help(
+                "the tester needs UDP 4791 of an address for itself: --address names another one",
+            )
+        };
+        let datapath = UdpDatapath::bind(&config).map_err(|error| taken(&error))?;
+        let waiter = datapath.waiter().map_err(|error| taken(&error))?;
+        let local = datapath.local();
+        Ok(UdpWire { datapath, local, waiter, start: Instant::now(), came: VecDeque::new() })
+    }
+
+    fn fetch(&mut self) -> Result<(), WireError> {
+        let came = &mut self.came;
+        let mut sink = |packet: RxPacket<'_>| came.push_back(incoming(&packet));
+        self.datapath.recv(BATCH, &mut sink).map(drop).map_err(failed)
+    }
+
+    fn sleep(&mut self, wait: Duration) -> Result<(), WireError> {
+        if self.datapath.arm() {
+            return Ok(());
+        }
+        let time = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
+        let mut entry = [PollFd::new(&self.waiter, PollFlags::IN)];
+        match poll(&mut entry, Some(&time)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(failed(error)),
+        }
+    }
+}
+
+impl Wire for UdpWire {
+    fn address(&self) -> IpAddr {
+        self.local.ip()
+    }
+
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    fn send(&mut self, packet: &Outgoing<'_>) -> Result<Vec<u8>, WireError> {
+        let dst = SocketAddr::new(packet.to, self.local.port());
+        let source_port = self.datapath.source_port(packet.source_port);
+        let src = SocketAddr::new(self.local.ip(), source_port);
+        let route = Route { src, dst, hop_limit: HOPS, traffic_class: packet.traffic_class };
+        let flow =
+            Flow { src: src.ip(), dst: dst.ip(), src_port: source_port, dst_port: dst.port() };
+        let length = packet.covered.len() + ICRC_LEN;
+        let space = self.datapath.tx_space().and_then(|space| space.get_mut(..length));
+        let space = space.ok_or_else(|| failed("the packet is longer than a packet can be"))?;
+        space[..packet.covered.len()].copy_from_slice(packet.covered);
+        let mut sent = Vec::new();
+        self.datapath.tx_commit(&route, length, &mut |ip_id, bytes| {
+            if let Some((covered, place)) = bytes.split_last_chunk_mut::<ICRC_LEN>() {
+                *place = (packet.damage)(icrc(&flow, ip_id, covered)).to_le_bytes();
+            }
+            sent = bytes.to_vec();
+        });
+        let flushed = self.datapath.flush().map_err(failed)?;
+        match flushed.dropped {
+            0 => Ok(sent),
+            _ => Err(failed(self.datapath.last_problem().unwrap_or_default())),
+        }
+    }
+
+    fn receive(&mut self, wait: Duration) -> Result<Option<Incoming>, WireError> {
+        self.fetch()?;
+        if self.came.is_empty() && !wait.is_zero() {
+            self.sleep(wait)?;
+            self.fetch()?;
+        }
+        Ok(self.came.pop_front())
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> WireError {
+    WireError(error.to_string())
+}
+
+fn incoming(packet: &RxPacket<'_>) -> Incoming {
+    let flow = Flow {
+        src: packet.src.ip(),
+        dst: packet.dst.ip(),
+        src_port: packet.src.port(),
+        dst_port: packet.dst.port(),
+    };
+    let icrc_ok = match packet.ip_id {
+        IpId::Known(id) => verify(&flow, id, packet.payload),
+        IpId::Hidden(_) => recover(&flow, &[0], packet.payload) != IcrcVerdict::Bad,
+        IpId::NotPresent => verify(&flow, 0, packet.payload),
+    };
+    Incoming {
+        from: packet.src.ip(),
+        source_port: packet.src.port(),
+        traffic_class: packet.traffic_class,
+        bytes: packet.payload.to_vec(),
+        icrc_ok,
+    }
+}
