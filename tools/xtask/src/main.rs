@@ -4,6 +4,7 @@
 mod bench;
 mod ci;
 mod cleanup;
+mod conform;
 mod dist;
 mod document;
 mod error;
@@ -41,6 +42,8 @@ enum Task {
     Rival(bench::RivalCommand),
     /// Run unmodified programs of libibverbs on our devices.
     Programs(programs::ProgramsArgs),
+    /// Run `uroce conform` against ourselves, sound and broken on purpose.
+    Conform,
     /// Look at the page of `uroce view` with a browser.
     Page(page::PageArgs),
     /// A Linux kernel with rxe in a virtual machine, to test against.
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         Task::Bench(arguments) => bench::run(&arguments),
         Task::Rival(command) => command.run(),
         Task::Programs(arguments) => programs::run(&arguments),
+        Task::Conform => conform::run(),
         Task::Page(arguments) => page::run(&arguments),
         Task::Rxe(command) => command.run(),
     };

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use clap::Args;
 
+use crate::conform;
 use crate::error::{Error, Result};
 use report::{Line, Report};
 use step::{Outcome, Step};
@@ -58,6 +59,11 @@ const STEPS: &[Step] = &[
         name: "programs",
         about: "unmodified programs of libibverbs run on our devices",
         run: step::programs,
+    },
+    Step {
+        name: "conform",
+        about: "uroce passes its own conformance test, and faults on purpose fail it",
+        run: || conform::run().into(),
     },
     Step {
         name: "rxe",

@@ -1,0 +1,125 @@
+//! `uroce conform` against ourselves, sound and broken on purpose.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::error::{Context, Error, Result};
+use crate::programs;
+
+/// The token of the agents.
+const TOKEN: &str = "xtask";
+/// How long an agent may take to listen.
+const START: Duration = Duration::from_secs(30);
+
+/// A fault in what our device sends or receives, and cases that must fail by it.
+const BROKEN: &[(&str, &[&str])] = &[
+    ("tx op=nak -> drop", &["rc.responder.nak-once-per-gap"]),
+    ("tx op=nak -> dup", &["rc.responder.nak-once-per-gap"]),
+    ("tx op=ack -> set:msn=77", &["rc.responder.send-only"]),
+    ("tx op=ack -> corrupt=icrc", &["rc.responder.send-only"]),
+    ("tx op=ack -> set:pkey=0x7fff", &["rc.responder.ack-fields"]),
+    ("tx op=read-resp -> set:psn=5", &["rc.responder.psn-wrap-in-read"]),
+    ("rx op=write psn=+1..+3 -> drop", &["rc.responder.second-gap"]),
+];
+
+/// Runs every case against our device, which must pass all, and some against it broken.
+///
+/// # Errors
+/// A case fails that should not, or does not that should.
+pub fn run() -> Result<()> {
+    let (folder, _guard) = programs::install()?;
+    let program = folder.join("bin/uroce");
+    let (agent, tester) = addresses();
+    let stage = Stage { program: &program, agent: &agent, tester: &tester };
+    stage.sound()?;
+    for (fault, cases) in BROKEN {
+        stage.broken(fault, cases)?;
+    }
+    println!("all cases pass against uroce, and {} faults are noticed", BROKEN.len());
+    Ok(())
+}
+
+/// Two loopback addresses that no other run has.
+fn addresses() -> (String, String) {
+    let [_, _, high, low] = std::process::id().to_be_bytes();
+    (format!("127.{}.{low}.1", 128 + high % 64), format!("127.{}.{low}.2", 128 + high % 64))
+}
+
+struct Stage<'s> {
+    program: &'s Path,
+    agent: &'s str,
+    tester: &'s str,
+}
+
+impl Stage<'_> {
+    fn sound(&self) -> Result<()> {
+        let _agent = self.agent(&[])?;
+        let status = self.tester(&[]).status().context(|| "could not start uroce conform")?;
+        match status.success() {
+            true => Ok(()),
+            false => Err(Error::new(format!("uroce does not pass its own test ({status})"))),
+        }
+    }
+
+    fn broken(&self, fault: &str, cases: &[&str]) -> Result<()> {
+        let _agent = self.agent(&["--fault", fault, "--fault-seed", "1"])?;
+        for case in cases {
+            let output = self.tester(&["--only", case]).output();
+            let output = output.context(|| "could not start uroce conform")?;
+            let text = String::from_utf8_lossy(&output.stdout);
+            if !text.starts_with("fail ") {
+                return Err(Error::new(format!("{fault}: {case} does not fail:\n{text}")));
+            }
+            println!("{fault}: {case} fails, as it should");
+        }
+        Ok(())
+    }
+
+    fn tester(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(self.program);
+        command.args(["conform", self.agent, "--token", TOKEN, "--address", self.tester]);
+        command.args(words);
+        command
+    }
+
+    /// An agent that listens.
+    fn agent(&self, words: &[&str]) -> Result<Running> {
+        let mut command = Command::new(self.program);
+        command.args(["run", "--address", self.agent]).args(words).arg("--").arg(self.program);
+        command.args(["conform", "agent", "--token", TOKEN, "--listen", self.agent]);
+        if !words.is_empty() {
+            command.stderr(Stdio::null());
+        }
+        let child = command.stdout(Stdio::null()).spawn();
+        let running = Running(child.context(|| "could not start uroce conform agent")?);
+        let end = Instant::now() + START;
+        let listens =
+            || std::fs::read_to_string("/proc/net/tcp").is_ok_and(|text| self.is_in(&text));
+        while !listens() {
+            if Instant::now() > end {
+                return Err(Error::new("uroce conform agent does not listen"));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(running)
+    }
+
+    /// The agent's address and port, as the kernel writes them, in state LISTEN.
+    fn is_in(&self, table: &str) -> bool {
+        let Ok(address) = self.agent.parse::<std::net::Ipv4Addr>() else { return false };
+        let wanted = format!("{:08X}:4858", u32::from_ne_bytes(address.octets()));
+        table.lines().any(|line| line.contains(&wanted) && line.contains(" 0A "))
+    }
+}
+
+/// A process that ends with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
