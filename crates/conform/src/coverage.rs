@@ -91,18 +91,4 @@ mod tests {
             assert!(built.is_empty(), "{built:?} have a case and the reason {why:?}");
         }
     }
-
-    /// `UROCE_UPDATE=1` writes the page anew.
-    #[test]
-    fn the_page_of_coverage_is_up_to_date() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/conform/coverage.md");
-        if std::env::var_os("UROCE_UPDATE").is_some() {
-            std::fs::write(path, coverage_page()).expect("the page is written");
-        }
-        let page = std::fs::read_to_string(path).expect("the page");
-        assert!(
-            page == coverage_page(),
-            "run with UROCE_UPDATE=1 to write docs/conform/coverage.md anew"
-        );
-    }
 }
