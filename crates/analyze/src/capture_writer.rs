@@ -1,4 +1,5 @@
-//! Writing a capture with comments on its packets.
+//! Writing a capture with comments on its packets. The tap of `datapath` has an encoder of its own: neither
+//! crate may use the other, and nothing below both knows files.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,5 @@
-//! Blocks of a pcapng section, in memory.
+//! Blocks of a pcapng section, in memory. The copy of a capture in `analyze` has an encoder of its own:
+//! neither crate may use the other, and nothing below both knows files.
 
 use std::time::Duration;
 

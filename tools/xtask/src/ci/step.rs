@@ -11,6 +11,8 @@ use crate::{packages, page, programs, rxe, workspace};
 const TSHARK: &str = "tshark";
 /// Counts instructions.
 const VALGRIND: &str = "valgrind";
+/// Its fields are held against those of `uroce dissect`.
+const TSHARK: &str = "tshark";
 
 /// What became of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
