@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: figures, always beside those of a rival on the same machine at the same time.
 
+mod analyze;
 mod bandwidth;
 mod bare;
 mod charts;
@@ -58,6 +59,8 @@ pub enum Group {
     Programs,
     /// Processor time of an open device without traffic.
     Idle,
+    /// Packets a second of `uroce analyze` against tshark (needs tshark and time).
+    Analyze,
 }
 
 /// Options of `bench`.
@@ -168,5 +171,6 @@ fn measure(name: Group, setup: &Setup) -> Result<Vec<record::Series>> {
         Group::Programs => programs::run(setup),
         Group::Loopback => loopback::run(setup),
         Group::Idle => idle::run(setup),
+        Group::Analyze => analyze::run(setup),
     }
 }

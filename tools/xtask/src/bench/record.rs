@@ -23,7 +23,7 @@ pub enum Unit {
     /// Microseconds.
     #[serde(rename = "us")]
     Us,
-    /// Million messages a second.
+    /// Million messages or packets a second.
     #[serde(rename = "M/s")]
     Mmps,
     /// KiB of memory.

@@ -4,7 +4,7 @@ use super::perftest::Test;
 use super::placement::Place;
 use super::record::{Record, Series};
 use super::summary::{Summary, shown};
-use super::{bandwidth, idle, latency, loopback, loss, programs, qps, rate, rxe};
+use super::{analyze, bandwidth, idle, latency, loopback, loss, programs, qps, rate, rxe};
 
 /// A figure of the record.
 #[derive(Debug)]
@@ -129,6 +129,7 @@ fn all() -> Vec<Target> {
     all.extend(against_rxe());
     all.extend(c_interface());
     all.extend(costs());
+    all.extend(captures());
     all
 }
 
@@ -253,6 +254,19 @@ fn costs() -> Vec<Target> {
         at_most("memory for each of 10,000 idle queue pairs, KiB", memory, 8.0, 4.0),
         at_most("open device without traffic, % of a processor", idle, 1.0, 1.0),
         at_most("system calls per packet, both ends, WRITE 1 MiB, udp", calls, 0.5, 0.1),
+    ]
+}
+
+fn captures() -> [Target; 2] {
+    let rate = Figure::Value { group: analyze::GROUP, name: analyze::OURS.to_owned() };
+    let ratio = Figure::Ratio {
+        group: analyze::GROUP,
+        ours: analyze::OURS.to_owned(),
+        rival: analyze::RIVAL.to_owned(),
+    };
+    [
+        at_least("uroce analyze, million packets a second of one processor", rate, 1.5, 2.0),
+        at_least("uroce analyze / tshark -T fields", ratio, 20.0, 50.0),
     ]
 }
 

@@ -4,7 +4,7 @@
 mod browser;
 mod checks;
 mod chromium;
-mod traffic;
+pub mod traffic;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
