@@ -7,12 +7,10 @@ use crate::error::Result;
 use crate::process::{self, describe, find_program};
 use crate::{packages, page, programs, rxe, workspace};
 
-/// Reads captures with the profile of docs/wireshark, and for comparison.
+/// Reads captures with the profile of docs/wireshark, and its fields are held against ours.
 const TSHARK: &str = "tshark";
 /// Counts instructions.
 const VALGRIND: &str = "valgrind";
-/// Its fields are held against those of `uroce dissect`.
-const TSHARK: &str = "tshark";
 
 /// What became of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
