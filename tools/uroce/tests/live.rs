@@ -61,7 +61,7 @@ fn the_lines_of_dissect_and_capture_are_the_same() {
 #[test]
 fn analyze_tells_at_ctrl_c_what_passed() {
     let Some(lab) = Lab::new("analyze") else { return };
-    let running = lab.start("analyze -i lo --json --annotate out.pcapng");
+    let running = lab.start("analyze -i lo --counters --json --annotate out.pcapng");
     std::fs::write(lab.file("loss"), "rx op=write part=middle -> drop skip=20 count=1\n")
         .expect("writable");
     lab.bandwidth(&format!("--fault @{}", lab.file("loss").display()));
@@ -77,6 +77,11 @@ fn analyze_tells_at_ctrl_c_what_passed() {
         .flat_map(|row| row["flows"].as_array());
     let naks: u64 = flows.flatten().filter_map(|flow| flow["nak_tx"].as_u64()).sum();
     assert!(naks >= 1, "{report}");
+    let counted = |name: &str| -> u64 {
+        let ends = report["counters"].as_array().expect("two ends");
+        ends.iter().filter_map(|end| end["counters"][name].as_u64()).sum()
+    };
+    assert_eq!((counted("packet_seq_err"), counted("out_of_sequence")), (naks, naks));
     let look = report["slowest_messages"][0]["look"].as_str().expect("a command").to_owned();
     assert!(
         look.starts_with("uroce ladder out.pcapng --qp "),

@@ -195,6 +195,55 @@ fn the_page_of_a_capture_with_losses() {
     assert_eq!(page, expected, "UROCE_UPDATE=1 takes it over");
 }
 
+#[test]
+fn the_counters_of_both_ends_follow_from_what_was_lost() {
+    let report = report("loss.pcap");
+    let ends = report.counters();
+    let of = |name: &str| ends.iter().map(|end| end.counters[name].as_u64()).collect::<Vec<_>>();
+    for (name, values) in [
+        ("packet_seq_err", [0, 5]),
+        ("out_of_sequence", [5, 0]),
+        ("local_ack_timeout_err", [2, 0]),
+        ("completer_retry_err", [2, 5]),
+        ("retransmitted_pkts", [10, 28]),
+        ("rx_icrc_encapsulated", [0, 0]),
+    ] {
+        assert_eq!(of(name), values.map(Some), "{name}");
+    }
+    let text = report.counters_text(TextStyle::default());
+    let expected = "
+Counters of #1
+                         10.77.0.1 0x192fa1  10.77.0.2 0x18
+  packet_seq_err                          0               5
+  local_ack_timeout_err                   2               0
+  completer_retry_err                     2               5
+  retransmitted_pkts                     10              28
+  out_of_sequence                         5               0
+";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn of_a_direction_that_was_not_captured_no_counter_is_known() {
+    let mut report = report("loss.pcap");
+    report.conversations[0].flows.truncate(1);
+    let ends = report.counters();
+    let of = |name: &str| ends.iter().map(|end| end.counters[name].as_u64()).collect::<Vec<_>>();
+    assert_eq!(of("out_of_sequence"), [Some(5), None]);
+    assert_eq!(of("packet_seq_err"), [None, Some(5)]);
+    assert!(report.counters_text(TextStyle::default()).contains(" -"));
+}
+
+#[test]
+fn the_page_of_the_documentation_has_every_counter() {
+    let page = include_str!("../../../../docs/analyze.md");
+    for Counter { name, also, derivation, .. } in &COUNTERS {
+        let also = if also.is_empty() { String::new() } else { format!("`{also}`") };
+        let row = format!("| `{name}` | {also} | {derivation} |");
+        assert!(page.contains(&row), "docs/analyze.md lacks the row\n{row}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

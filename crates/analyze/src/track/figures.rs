@@ -98,6 +98,9 @@ pub struct Figures {
     pub requests: u64,
     /// Requests that were sent again, by cause; see [`RetransmissionCause::index`].
     pub retransmissions: [Repeated; RetransmissionCause::ALL.len()],
+    /// Requests that were sent again although an answer to them, or to later ones, had been seen: duplicates to the
+    /// responder.
+    pub answered_before: u64,
     /// Packets that the network made two of.
     pub duplicates: u64,
     /// Requests that came behind later ones.

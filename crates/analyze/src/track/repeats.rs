@@ -143,6 +143,8 @@ impl Requests {
             figures.move_repeated(from, to, moved);
         }
         figures.note_repeated(judged.cause, packet.payload_len, judged.is_new_round);
+        let end = psn.plus(self.span(packet, verb));
+        figures.answered_before += u64::from(psn < self.una || end <= self.answered);
         if let Some(open) = self.messages.find(psn).and_then(|index| self.messages.get_mut(index)) {
             open.retransmitted = open.retransmitted.saturating_add(1);
         }

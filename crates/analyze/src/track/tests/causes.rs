@@ -34,6 +34,17 @@ fn a_nak_explains_everything_from_its_psn_on() {
     assert_eq!(wire.figures(FlowId(0)).lost_behind, 1);
 }
 
+#[test]
+fn a_repetition_of_what_was_answered_is_a_duplicate_to_the_responder() {
+    let mut wire = under_way();
+    for psn in [108, 109, 110] {
+        wire.wait(Duration::from_secs(1));
+        wire.send(A, B, psn);
+    }
+    assert_eq!(wire.figures(FlowId(0)).retransmitted(), 3);
+    assert_eq!(wire.figures(FlowId(0)).answered_before, 2, "110 was not acknowledged");
+}
+
 /// A late packet fills the gap, and the responder asks for the next one before the requester has gone back.
 #[test]
 fn a_nak_explains_also_when_the_next_one_has_overtaken_its_repetition() {

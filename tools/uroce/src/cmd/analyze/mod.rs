@@ -11,9 +11,10 @@ use crate::source::{self, SourceArgs};
 use crate::terminal;
 use annotate::Annotated;
 use clap::Args;
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 use uroce_analyze::DissectorConfig;
-use uroce_analyze::report::{Analysis, AnalysisConfig, Grade, Report};
+use uroce_analyze::report::{Analysis, AnalysisConfig, EndCounters, Grade, Report};
 
 const AFTER: &str = "\
 Exit codes: 0 the capture was read to its end, whatever is in it; 1 it is damaged, or with --strict an error was found.
@@ -21,6 +22,7 @@ Examples:
   uroce analyze run.pcapng
   uroce analyze run.pcapng --qp 0x11
   uroce analyze run.pcapng --annotate verdicts.pcapng
+  uroce analyze run.pcapng --counters
   uroce analyze -i eth0 --seconds 10
   tcpdump -i eth0 -U -w - udp port 4791 | uroce analyze -";
 
@@ -39,6 +41,9 @@ pub struct AnalyzeArgs {
     /// Write the capture again, with what is remarkable as comments that Wireshark shows
     #[arg(long, value_name = "OUT.pcapng")]
     annotate: Option<PathBuf>,
+    /// Tell what the counters of the NICs at both ends would say, by the names that NICs have
+    #[arg(long)]
+    counters: bool,
     /// Tell so many of the slowest messages
     #[arg(long, value_name = "N", default_value_t = 5)]
     slowest: usize,
@@ -92,12 +97,24 @@ fn read(
     }
 }
 
+/// What is printed as JSON.
+#[derive(Debug, Serialize)]
+struct Object<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    counters: Option<Vec<EndCounters>>,
+}
+
 fn show(report: &Report, args: &AnalyzeArgs, global: &Global) {
     if global.json {
-        json::print(report);
+        json::print(&Object { report, counters: args.counters.then(|| report.counters()) });
         return;
     }
     out(&report.to_text(terminal::style()));
+    if args.counters {
+        out(&report.counters_text(terminal::style()));
+    }
     if !args.filter.filter().is_empty() {
         out(&report.details(terminal::style()));
     }
