@@ -109,9 +109,19 @@ fn write_marks(f: &mut fmt::Formatter<'_>, packet: &Packet) -> fmt::Result {
     Ok(())
 }
 
+/// Name of the message of connection management that `packet` carries: `REQ`, `REP`, `RTU`.
+pub fn cm_message(packet: &Packet, payload: &[u8]) -> Option<&'static str> {
+    let mad = is_management(packet).then(|| Mad::parse(payload).ok()).flatten()?;
+    Some(mad.message.name())
+}
+
+fn is_management(packet: &Packet) -> bool {
+    packet.bth.dest_qpn == Qpn::GSI && packet.bth.opcode == Opcode::UD_SEND_ONLY
+}
+
 /// The message of connection management, if the packet carries one.
 fn write_message(f: &mut fmt::Formatter<'_>, packet: &Packet, payload: &[u8]) -> fmt::Result {
-    if packet.bth.dest_qpn != Qpn::GSI || packet.bth.opcode != Opcode::UD_SEND_ONLY {
+    if !is_management(packet) {
         return Ok(());
     }
     let Ok(Mad { message, .. }) = Mad::parse(payload) else {

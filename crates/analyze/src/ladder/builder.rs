@@ -47,6 +47,8 @@ impl Default for LadderConfig {
 pub struct Mark {
     /// Queue pair of the sender, if it is known.
     pub source_qpn: Option<Qpn>,
+    /// Name of the message of connection management that it carries: [`cm_message`](crate::cm_message).
+    pub message: Option<&'static str>,
     /// It carries what was sent before.
     pub is_retransmission: bool,
     /// It was dropped on its way.
@@ -141,9 +143,14 @@ impl LadderBuilder {
 
     fn step(&mut self, packet: &Packet, to_right: bool, mark: Mark) -> Step {
         let kind = label::kind(packet);
-        let operation = label::operation(packet);
-        let details = label::details(packet);
-        let psn = self.psn_text(packet, kind, to_right);
+        let (operation, psn, details) = match mark.message {
+            Some(name) => (format!("CM {name} to QP 1"), String::new(), String::new()),
+            None => (
+                label::operation(packet),
+                self.psn_text(packet, kind, to_right),
+                label::details(packet),
+            ),
+        };
         let words = |parts: &[&str]| {
             let parts: Vec<_> = parts.iter().filter(|part| !part.is_empty()).copied().collect();
             parts.join(" ")

@@ -157,6 +157,15 @@ fn whoever_does_not_want_folds_gets_none() {
 }
 
 #[test]
+fn a_message_of_connection_management_is_called_by_its_name() {
+    let mut builder = LadderBuilder::new(LadderConfig::default());
+    let request = packet(Opcode::UD_SEND_ONLY, 1, 0);
+    builder.handle_packet(&request, Mark { message: Some("REQ"), ..Mark::default() });
+    let ladder = builder.finish().expect("there is a packet");
+    assert_eq!(arrows(&ladder)[0].label, "CM REQ to QP 1");
+}
+
+#[test]
 fn packets_with_the_same_notes_are_folded_whatever_is_said_aside() {
     let mut builder = LadderBuilder::new(LadderConfig::default());
     for packet in numbered(write(20)) {

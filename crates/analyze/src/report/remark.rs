@@ -43,8 +43,10 @@ pub fn is_trouble(packet: &Packet, annotation: &Annotation, comment: &str) -> bo
 
 /// The comment of a capture file says that the packet went no further.
 pub fn is_dropped(comment: &str) -> bool {
-    let what = comment.strip_prefix("fault: ").unwrap_or(comment);
-    what.split("; ").any(|what| what.starts_with("dropped"))
+    comment.split("; ").any(|part| {
+        let fault = part.strip_prefix("fault: ");
+        fault.unwrap_or(part).starts_with("dropped")
+    })
 }
 
 /// When a request that is sent again was sent first.
@@ -113,6 +115,7 @@ mod tests {
         for dropped in [
             "fault: dropped by rule 1",
             "fault: delayed by 1 ms by rule slow; dropped while muted by rule 2",
+            "retransmission: tail probe; fault: dropped by rule 1",
             "dropped",
         ] {
             assert!(is_dropped(dropped), "{dropped}");

@@ -14,7 +14,7 @@ use uroce_analyze::report::{
     Analysis, AnalysisConfig, Known, Seen, first_sent, is_dropped, remarks,
 };
 use uroce_analyze::{
-    DissectorConfig, Filter, Frame, Ladder, LadderBuilder, LadderConfig, Mark, PsnStyle,
+    DissectorConfig, Filter, Frame, Ladder, LadderBuilder, LadderConfig, Mark, PsnStyle, cm_message,
 };
 
 const AFTER: &str = "\
@@ -121,6 +121,7 @@ impl Drawing {
         let titles = titles.iter().map(|title| (*title).to_owned());
         let mark = Mark {
             source_qpn: learned.source_qpn,
+            message: cm_message(packet, payload),
             is_retransmission: annotation.retransmission.is_some(),
             is_lost: is_dropped(frame.comment),
             aside: first_sent(annotation),
