@@ -126,8 +126,10 @@ impl Causes {
         if !is_next && !skips {
             return None;
         }
-        // A probe is a single packet: two of them are a requester that goes back without having been told to.
-        let goes_back = is_probe && !repeat.needs_response;
+        // A probe is a single packet: two of them are a requester that goes back without having been told to. So are
+        // two that nothing explains: the first ones of their round were lost before the capture point.
+        let is_open = is_probe || round.cause == RetransmissionCause::Unexplained;
+        let goes_back = is_open && !repeat.needs_response;
         let corrected =
             goes_back.then_some((round.cause, RetransmissionCause::AckTimeout, round.sent));
         if goes_back {

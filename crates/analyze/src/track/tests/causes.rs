@@ -98,6 +98,18 @@ fn silence_is_a_timeout_when_it_is_long_and_a_probe_when_it_is_short() {
 }
 
 #[test]
+fn a_requester_that_goes_back_is_known_also_where_its_first_packet_was_lost_on_the_way() {
+    let mut wire = under_way();
+    wire.wait(Duration::from_millis(5));
+    let again: Vec<_> = (114..120).map(|psn| cause(&wire.send(A, B, psn))).collect();
+    assert_eq!(again[1..], [Some(RetransmissionCause::AckTimeout); 5]);
+    wire.tracker.finish();
+    let by_cause = wire.figures(FlowId(0)).retransmissions;
+    assert_eq!(by_cause[RetransmissionCause::AckTimeout.index()].packets, 6);
+    assert_eq!(by_cause[RetransmissionCause::Unexplained.index()].packets, 0);
+}
+
+#[test]
 fn two_copies_within_microseconds_are_the_networks_work() {
     let mut wire = under_way();
     wire.step_us = 0;
