@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::cmd;
+use crate::examples;
 use crate::failure::Failure;
 use crate::faults;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -81,28 +82,38 @@ pub struct Global {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Show that it works: every operation once between two NICs of this machine, checked
+    #[command(after_help = examples::DEMO)]
     Demo(cmd::demo::DemoArgs),
     /// List the devices of this machine, as ibv_devices does
+    #[command(after_help = examples::DEVICES)]
     Devices,
     /// Show what a device and its port can do, as ibv_devinfo does
+    #[command(after_help = examples::DEVINFO)]
     Devinfo(cmd::devinfo::DevinfoArgs),
     /// Print the packets of a capture: one line each, all their fields, or chosen ones
     Dissect(cmd::dissect::DissectArgs),
     /// Tell what of this machine helps or hinders RoCE, and the command that repairs it
+    #[command(after_help = examples::DOCTOR)]
     Doctor(cmd::doctor::DoctorArgs),
     /// List the addresses of all devices, as show_gids does
+    #[command(after_help = examples::GIDS)]
     Gids,
     /// Send messages to and fro with a peer, as ibv_{rc,uc,ud,srq}_pingpong do
+    #[command(after_help = examples::PINGPONG)]
     Pingpong(cmd::pingpong::PingpongArgs),
     /// Ping a peer by address and port, as rping does: its NIC reads the data and writes it back
+    #[command(after_help = examples::RPING)]
     Rping(cmd::rping::RpingArgs),
     /// Measure bandwidth or latency, as ib_{write,read,send,atomic}_{bw,lat} do
+    #[command(after_help = examples::PERF)]
     Perf(Box<cmd::perf::PerfArgs>),
     /// Run an unmodified program of libibverbs on our devices: `uroce run -- ib_write_bw`
     Run(cmd::run::RunArgs),
     /// List what all processes have open: queue pairs, memory, connections, as `rdma resource` does
+    #[command(after_help = examples::RES)]
     Res(cmd::res::ResArgs),
     /// List the counters of all devices of all processes, as `rdma statistic` does
+    #[command(after_help = examples::STAT)]
     Stat(cmd::stat::StatArgs),
     /// Capture RoCE from interfaces: to the screen, to a pcapng file, or what came before and after a fault
     Capture(cmd::capture::CaptureArgs),
@@ -117,10 +128,15 @@ pub enum Command {
     /// Show what devices and queue pairs of all processes do, live
     Top(cmd::top::TopArgs),
     /// Check rules that make faults (docs/faults.md)
+    #[command(after_help = examples::FAULT)]
     Fault(cmd::fault::FaultArgs),
     /// Test a RoCEv2 implementation rule by rule, with hand-made packets (docs/conform)
     Conform(Box<cmd::conform::ConformArgs>),
+    /// Write the manual pages of all commands into a folder
+    #[command(after_help = examples::MAN)]
+    Man(cmd::man::ManArgs),
     /// Print the completion script for a shell
+    #[command(after_help = examples::COMPLETIONS)]
     Completions(cmd::completions::CompletionsArgs),
 }
 

@@ -3,6 +3,7 @@
 
 mod cli;
 mod cmd;
+mod examples;
 mod exchange;
 mod failure;
 mod faults;

@@ -1,5 +1,5 @@
-//! `cargo xtask dist`: the program `uroce`, both forms of libibverbs and librdmacm, licences, documents and
-//! completions, laid out as a package installs them.
+//! `cargo xtask dist`: the program `uroce`, both forms of libibverbs and librdmacm, licences, documents,
+//! manual pages and completions, laid out as a package installs them.
 //!
 //! The library is linked here and not by cargo: rustc gives each shared library of its own a version
 //! script, next to which one of ours, with the symbol versions of rdma-core, has no effect.
@@ -58,7 +58,7 @@ pub fn for_tests(out: &Path) -> Result<()> {
     lay_out(&workspace::build_folder(), out)
 }
 
-/// Puts licences, documents and completions where a package has them, and takes the line tables out of the program.
+/// Puts licences, documents, manual pages and completions where a package has them, and takes the line tables out of the program.
 fn accompany(out: &Path) -> Result<()> {
     let program = out.join("bin/uroce");
     run_command(command(["strip", "--strip-debug"]).arg(&program))?;
@@ -86,7 +86,7 @@ fn accompany(out: &Path) -> Result<()> {
             .context(|| "could not start the program that was built")?;
         write(&out.join(file), &made.stdout)?;
     }
-    Ok(())
+    run_command(command([program.as_path(), Path::new("man")]).arg(out.join("share/man/man1")))
 }
 
 /// Writes a file and makes the folders that it is in.

@@ -12,6 +12,7 @@ pub mod doctor;
 pub mod fault;
 pub mod gids;
 pub mod ladder;
+pub mod man;
 pub mod perf;
 pub mod pingpong;
 pub mod replay;
@@ -52,6 +53,7 @@ pub fn run(command: Command, global: &Global) -> Result<(), Failure> {
         Command::View(args) => view::run(&args, global),
         Command::Top(args) => top::run(&args, global),
         Command::Fault(args) => fault::run(&args, global),
+        Command::Man(args) => man::run(&args, global),
         Command::Completions(args) => completions::run(&args, global),
     }
 }

@@ -9,6 +9,8 @@ use crate::{packages, page, programs, rxe, workspace};
 
 /// Reads captures with the profile of docs/wireshark, and its fields are held against ours.
 const TSHARK: &str = "tshark";
+/// Checks the manual pages.
+const GROFF: &str = "groff-base";
 /// Counts instructions.
 const VALGRIND: &str = "valgrind";
 
@@ -45,7 +47,8 @@ pub struct Step {
 
 /// Installs what other steps need, or skips when that is not allowed here.
 pub fn packages() -> Outcome {
-    let wanted = [rxe::PACKAGES, programs::PACKAGES, page::PACKAGES, &[VALGRIND, TSHARK]].concat();
+    let wanted =
+        [rxe::PACKAGES, programs::PACKAGES, page::PACKAGES, &[VALGRIND, TSHARK, GROFF]].concat();
     match packages::missing(&wanted) {
         Ok(missing) if missing.is_empty() => Outcome::Passed,
         Ok(_) if process::is_root() => packages::ensure(&wanted).into(),

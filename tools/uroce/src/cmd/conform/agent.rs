@@ -9,7 +9,11 @@ use uroce_conform_agent::{Agent, Choice, random_token};
 
 const AFTER: &str = "\
 It listens for one tester at a time and refuses who does not name the token. -d names the RDMA device, --address the \
-address that its queue pairs use. The connection is not encrypted: use a network that you trust.";
+address that its queue pairs use. The connection is not encrypted: use a network that you trust.
+
+Examples:
+  uroce conform agent
+  uroce run --address 127.0.0.2 -- uroce conform agent";
 
 /// Options of `uroce conform agent`.
 #[derive(Debug, Args)]

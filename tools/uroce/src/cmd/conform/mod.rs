@@ -17,7 +17,11 @@ const PORT: u16 = 18_520;
 
 const AFTER: &str = "\
 On the machine under test: `uroce conform agent`. It prints the command for the other machine. Exit code 1: a rule that \
-must be kept is broken. docs/conform tells how to read the report, and how to add a case.";
+must be kept is broken. docs/conform tells how to read the report, and how to add a case.
+
+Examples:
+  uroce conform 192.0.2.1 --token 8d0f63e1a2b45c77
+  uroce conform --list --only duplicate";
 
 /// Options of `uroce conform`.
 #[derive(Debug, Args)]

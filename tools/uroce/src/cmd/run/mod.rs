@@ -31,7 +31,11 @@ Datapaths other than udp need capabilities: run it all as root, or give them to 
     uroce run --datapath packet -- PROGRAM
 
 For xdp they are +net_admin,+net_raw,+bpf. `setcap` on PROGRAM would end the loading of our library into it, and on \
-uroce it does not reach PROGRAM.";
+uroce it does not reach PROGRAM.
+
+Examples:
+  uroce run -- ibv_devinfo
+  uroce run --device 10.0.0.2 -- ib_write_bw -F 10.0.0.1";
 
 /// Options of `uroce run`.
 #[derive(Debug, Args)]
