@@ -45,6 +45,7 @@ pages! {
     lab_08_datagrams: "learn/08-datagrams.md",
     lab_09_tcp: "learn/09-tcp.md",
     lab_10_infiniband_roce_iwarp: "learn/10-infiniband-roce-iwarp.md",
+    troubleshooting: "troubleshooting.md",
 }
 
 fn docs() -> std::path::PathBuf {
