@@ -156,6 +156,18 @@ impl Qp<'_, '_> {
         }
     }
 
+    /// Whether work request `wr_id` has completed by now, with this status.
+    ///
+    /// # Errors
+    /// It has completed otherwise, or another one has.
+    pub fn done(&self, wr_id: u64, status: u32) -> Result<bool, Stop> {
+        match self.poll(Duration::ZERO)? {
+            None => Ok(false),
+            Some(got) if got.wr_id == wr_id && got.status == status => Ok(true),
+            Some(got) => fail(format!("expected {wr_id} with status {status}, got {got:?}")),
+        }
+    }
+
     fn poll(&self, wait: Duration) -> Result<Option<Completion>, Stop> {
         let request = Request::Poll { qp: self.id, count: 1, wait_ms: wait.as_millis() as u32 };
         match self.bench.ask(&request)? {

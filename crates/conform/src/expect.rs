@@ -47,6 +47,18 @@ impl Qp<'_, '_> {
         }
     }
 
+    /// No new request comes. Those that wait for their ACK may come again: a requester may repeat sooner than its timeout.
+    ///
+    /// # Errors
+    /// One came.
+    pub fn nothing_new(&self) -> Result<(), Stop> {
+        let end = self.now() + self.bench.patience.silence;
+        while let Some(came) = self.within(end.saturating_sub(self.now()))? {
+            check(came.psn <= self.newest.get(), || format!("expected nothing new, got {came}"))?;
+        }
+        Ok(())
+    }
+
     /// ACK of request `psn`; ACKs of earlier ones may come before it.
     ///
     /// # Errors
@@ -186,7 +198,8 @@ impl Qp<'_, '_> {
         self.dead(psn)
     }
 
-    /// Its next request must have this opcode (of RC; the service is that of the queue pair) and PSN.
+    /// Its next request must have this opcode (of RC; the service is that of the queue pair) and PSN. Requests before it
+    /// may come again.
     ///
     /// # Errors
     /// Something else came, or nothing.
@@ -196,7 +209,17 @@ impl Qp<'_, '_> {
             Kind::Uc => opcode.of_service(Service::Uc),
             Kind::Ud => opcode.of_service(Service::Ud),
         };
-        self.packet_at(wanted, psn)
+        let expected = format!("{wanted} at PSN {psn:+}");
+        loop {
+            let came = self.next(&expected)?;
+            if came.opcode() == wanted && came.psn == psn {
+                self.newest.set(psn.max(self.newest.get()));
+                return Ok(came);
+            }
+            if came.psn >= psn || came.psn > self.newest.get() {
+                return unexpected(&expected, &came);
+            }
+        }
     }
 
     /// CNPs that came so far.

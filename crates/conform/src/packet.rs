@@ -2,7 +2,7 @@
 
 use uroce_wire::{
     Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Feth, Header, HeaderSet, Ieth, ImmDt, Opcode,
-    Operation, Position, Psn, Qpn, Reth, Syndrome,
+    Operation, Position, Psn, Qpn, Reth, Service, Syndrome,
 };
 
 /// What happens to the ICRC of a packet.
@@ -253,6 +253,7 @@ fn asks_for_ack(opcode: Opcode) -> bool {
     opcode.info().is_some_and(|info| {
         !info.is_response()
             && info.operation != Operation::Cnp
+            && info.service != Service::Ud
             && matches!(info.position, Position::Only | Position::Last)
     })
 }

@@ -42,6 +42,8 @@ pub struct Qp<'b, 'r> {
     pub(crate) receive_bytes: u32,
     /// Work requests posted to its send queue.
     pub(crate) posted: Cell<u64>,
+    /// The newest PSN of its requests.
+    pub(crate) newest: Cell<i32>,
 }
 
 impl<'b, 'r> Qp<'b, 'r> {
@@ -67,6 +69,7 @@ impl<'b, 'r> Qp<'b, 'r> {
             inbox,
             receive_bytes,
             posted: Cell::new(0),
+            newest: Cell::new(-1),
         }
     }
 

@@ -132,6 +132,7 @@ impl Trial<'_> {
 
     fn once(&mut self, case: &'static Case) -> Result<CaseReport, String> {
         self.seed = self.seed.wrapping_add(16);
+        self.wire.begin(case.id);
         let bench = Bench::new(self.wire, self.agent, self.card, self.patience, self.seed);
         let outcome = bench.ask(&Request::Clear).and_then(|_| (case.run)(&bench));
         let (transcript, tolerated, recorded) = bench.finish();

@@ -10,6 +10,11 @@ pub trait Wire {
     /// The tester's address.
     fn address(&self) -> IpAddr;
 
+    /// A case begins; for captures.
+    fn begin(&mut self, case: &str) {
+        let _ = case;
+    }
+
     /// Time since the wire was opened.
     fn now(&self) -> Duration;
 

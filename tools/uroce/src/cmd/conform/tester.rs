@@ -30,7 +30,7 @@ pub fn run(args: &ConformArgs, global: &Global) -> Result<(), Failure> {
         Some(address) => address,
         None => nic::address_towards(card.address)?,
     };
-    let mut wire = UdpWire::open(address, global.roce_port)?;
+    let mut wire = UdpWire::open(address, global.roce_port, global.pcap.as_deref())?;
     let interrupt = Interrupt::install();
     let mut shown = |done: &CaseReport| {
         if !global.json {

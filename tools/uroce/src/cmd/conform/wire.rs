@@ -5,9 +5,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use uroce_conform::{Incoming, Outgoing, Wire, WireError};
-use uroce_datapath::{Datapath, IpId, Route, RxPacket, UdpConfig, UdpDatapath};
+use uroce_datapath::{Datapath, IpId, PcapTap, Route, RxPacket, UdpConfig, UdpDatapath};
 use uroce_wire::{Flow, ICRC_LEN, IcrcVerdict, icrc, recover, verify};
 
 /// Packets taken at a time.
@@ -17,7 +18,9 @@ const HOPS: u8 = 64;
 
 /// A UDP socket on the RoCE port of one address.
 pub struct UdpWire {
-    datapath: UdpDatapath,
+    datapath: Box<dyn Datapath>,
+    /// The case that begins with the next packet, for the capture.
+    case: Option<String>,
     local: SocketAddr,
     waiter: OwnedFd,
     start: Instant,
@@ -25,21 +28,34 @@ pub struct UdpWire {
 }
 
 impl UdpWire {
-    /// Takes the RoCE port of an address of this machine.
+    /// Takes the RoCE port of an address of this machine, and records what passes.
     ///
     /// # Errors
-    /// Exit 3: it is not ours, or somebody has the port.
-    pub fn open(address: IpAddr, port: u16) -> Result<UdpWire, Failure> {
+    /// Exit 3: it is not ours, or somebody has the port; or the capture cannot be written.
+    pub fn open(address: IpAddr, port: u16, pcap: Option<&Path>) -> Result<UdpWire, Failure> {
         let config = UdpConfig { offload: false, ..UdpConfig::new(SocketAddr::new(address, port)) };
         let taken = |error: &dyn std::fmt::Display| {
             Failure::environment(error).help(
                 "the tester needs UDP 4791 of an address for itself: --address names another one",
             )
         };
-        let datapath = UdpDatapath::bind(&config).map_err(|error| taken(&error))?;
+        let bound = UdpDatapath::bind(&config).map_err(|error| taken(&error))?;
+        let datapath: Box<dyn Datapath> = match pcap {
+            Some(path) => {
+                Box::new(PcapTap::create(Box::new(bound), path).map_err(Failure::environment)?)
+            }
+            None => Box::new(bound),
+        };
         let waiter = datapath.waiter().map_err(|error| taken(&error))?;
         let local = datapath.local();
-        Ok(UdpWire { datapath, local, waiter, start: Instant::now(), came: VecDeque::new() })
+        Ok(UdpWire {
+            case: None,
+            datapath,
+            local,
+            waiter,
+            start: Instant::now(),
+            came: VecDeque::new(),
+        })
     }
 
     fn fetch(&mut self) -> Result<(), WireError> {
@@ -66,6 +82,10 @@ impl Wire for UdpWire {
         self.local.ip()
     }
 
+    fn begin(&mut self, case: &str) {
+        self.case = Some(case.to_owned());
+    }
+
     fn now(&self) -> Duration {
         self.start.elapsed()
     }
@@ -81,6 +101,9 @@ impl Wire for UdpWire {
         let space = self.datapath.tx_space().and_then(|space| space.get_mut(..length));
         let space = space.ok_or_else(|| failed("the packet is longer than a packet can be"))?;
         space[..packet.covered.len()].copy_from_slice(packet.covered);
+        if let Some(case) = self.case.take() {
+            self.datapath.tx_comment(&format!("case {case}"));
+        }
         let mut sent = Vec::new();
         self.datapath.tx_commit(&route, length, &mut |ip_id, bytes| {
             if let Some((covered, place)) = bytes.split_last_chunk_mut::<ICRC_LEN>() {
