@@ -1,6 +1,8 @@
 //! Answers of then and now, side by side.
 
-use uroce_wire::SyndromeKind;
+use std::collections::HashMap;
+
+use uroce_wire::{NakCode, SyndromeKind};
 
 use crate::answer::Answer;
 use crate::matching::pairs;
@@ -32,6 +34,8 @@ struct Comparison<'a> {
     covered_then: Vec<i64>,
     /// The highest PSN that is acknowledged by any answer of now.
     covered_now: i64,
+    /// Places in the recording of the requests of each PSN.
+    came: HashMap<i64, Vec<u64>>,
     end: u64,
 }
 
@@ -50,7 +54,12 @@ pub(crate) fn compare(
     for index in (1..covered_then.len()).rev() {
         covered_then[index - 1] = covered_then[index - 1].max(covered_then[index]);
     }
+    let mut came: HashMap<i64, Vec<u64>> = HashMap::new();
+    for request in recording.requests.iter().filter(|request| !request.is_damaged) {
+        came.entry(request.place).or_default().push(request.position);
+    }
     let comparison = Comparison {
+        came,
         options,
         then,
         now: &now,
@@ -158,13 +167,22 @@ impl Comparison<'_> {
     fn mark_of_now(&self, now: &Answer) -> Mark {
         let next = self.then.partition_point(|then| then.position < now.position);
         let covered = self.covered_then.get(next).is_some_and(|psn| *psn >= now.place);
-        if now.is_plain_ack() && covered {
+        if now.is_plain_ack() && covered || self.is_taken_back(now, next) {
             Mark::Covered
         } else if next == self.then.len() && self.end.saturating_sub(now.time) < TAIL_NS {
             Mark::BehindTheEnd
         } else {
             Mark::OnlyNow
         }
+    }
+
+    /// The packet that a NAK asks for came before the next answer of then, which is `next`: a responder that took
+    /// both in together has nothing to ask for.
+    fn is_taken_back(&self, now: &Answer, next: usize) -> bool {
+        let is_nak = now.syndrome() == Some(SyndromeKind::Nak(NakCode::PsnSequence));
+        let came = self.came.get(&now.place).filter(|_| is_nak);
+        let came = came.and_then(|came| came.get(came.partition_point(|at| *at <= now.position)));
+        came.is_some_and(|came| self.then.get(next).is_none_or(|then| then.position > *came))
     }
 
     fn data(&self, pairs: &[Option<usize>]) -> Data {

@@ -19,7 +19,8 @@ pub enum Mark {
     OnlyThen,
     /// The device of then did not answer this.
     OnlyNow,
-    /// A plain ACK that the other side did not send, because another answer acknowledges more. No difference.
+    /// A plain ACK that the other side did not send, because another answer acknowledges more, or a sequence
+    /// NAK whose packet came before the other side answered. No difference.
     Covered,
     /// An answer to one of the last packets: the capture may have ended before it. No difference.
     BehindTheEnd,

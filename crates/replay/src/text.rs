@@ -53,7 +53,7 @@ impl Report {
         let counts = &self.counts;
         let covered = match counts.covered {
             0 => String::new(),
-            covered => format!(", {covered} ACKs covered by others"),
+            covered => format!(", {covered} covered"),
         };
         let late = match counts.behind_the_end {
             0 => String::new(),

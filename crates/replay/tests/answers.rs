@@ -74,6 +74,16 @@ fn a_gap_is_refused_once_and_what_comes_behind_it_kept() {
 }
 
 #[test]
+fn a_gap_that_closed_before_the_answer_was_no_gap() {
+    let scene = Scene::default().send(5).answer(5, ACK, 1).send(7).send(6).answer(7, ACK, 3);
+    let report = scene.report();
+    assert_eq!((report.verdict, report.turns), (Verdict::Same, Turns::Each));
+    assert_eq!(marks(&report), [Mark::Equal, Mark::Covered, Mark::Equal]);
+    let answered = Scene::default().send(5).answer(5, ACK, 1).send(7).answer(5, ACK, 1).send(6);
+    assert_eq!(answered.answer(7, ACK, 3).report().verdict, Verdict::Differs);
+}
+
+#[test]
 fn a_device_that_keeps_nothing_is_played_as_one() {
     let scene = Scene::default().send(5).answer(5, ACK, 1).send(7).answer(6, SEQUENCE, 1);
     let scene = scene.send(6).answer(6, ACK, 2).send(7).answer(7, ACK, 3);
