@@ -14,6 +14,9 @@ const GROFF: &str = "groff-base";
 /// Counts instructions.
 const VALGRIND: &str = "valgrind";
 
+/// Programs that pages of the documentation run (`tools/uroce/tests/learn.rs`).
+const OF_PAGES: &[&str] = &["nftables", "tcpdump", "python3-minimal"];
+
 /// What became of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
@@ -47,8 +50,8 @@ pub struct Step {
 
 /// Installs what other steps need, or skips when that is not allowed here.
 pub fn packages() -> Outcome {
-    let wanted =
-        [rxe::PACKAGES, programs::PACKAGES, page::PACKAGES, &[VALGRIND, TSHARK, GROFF]].concat();
+    let others = [VALGRIND, TSHARK, GROFF];
+    let wanted = [rxe::PACKAGES, programs::PACKAGES, page::PACKAGES, OF_PAGES, &others].concat();
     match packages::missing(&wanted) {
         Ok(missing) if missing.is_empty() => Outcome::Passed,
         Ok(_) if process::is_root() => packages::ensure(&wanted).into(),
