@@ -1,8 +1,10 @@
 //! Faults on purpose: packets are lost, late, doubled, damaged or answered by rules.
 
+mod comments;
 mod counters;
 mod reseal;
 
+use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,6 +14,7 @@ use rustix::time::{ClockId, clock_gettime};
 use uroce_fault::{Direction, FaultInjector, Origin, PacketMeta, Plan, Release, Verdict};
 use uroce_wire::{DropReason, Flow, FlowIcrc, IcrcVerdict};
 
+use self::comments::HeldComments;
 pub use self::counters::{FaultCounters, FaultTally, RuleCount};
 use self::reseal::reseal;
 use crate::burst::PACKET_ROOM;
@@ -38,6 +41,8 @@ pub struct FaultDatapath<D> {
     outgoing: Box<[u8]>,
     /// About it.
     comments: Vec<String>,
+    /// About packets that rules hold.
+    held: HeldComments,
     identify: Identify,
     recorder: Option<PcapWriter>,
     tally: FaultTally,
@@ -65,6 +70,7 @@ impl<D: Datapath> FaultDatapath<D> {
             origin: monotonic(),
             outgoing: vec![0; PACKET_ROOM].into_boxed_slice(),
             comments: Vec::new(),
+            held: HeldComments::default(),
             identify: Identify::default(),
             recorder: None,
             tally: FaultTally::new(counters),
@@ -92,7 +98,7 @@ impl<D: Datapath> FaultDatapath<D> {
             let Some(release) = self.injector.poll_packet_of(Direction::Tx, now) else {
                 return some;
             };
-            leave(&mut self.inner, &release);
+            leave(&mut self.inner, &release, &self.held);
             some = true;
         }
         self.retry_at.get_or_insert_with(|| monotonic().saturating_add(RETRY_NS));
@@ -125,15 +131,19 @@ impl<D: Datapath> FaultDatapath<D> {
             flow: flow(route.src, route.dst),
             ip_id: 0,
             traffic_class: route.traffic_class,
-            tag: route.hop_limit.into(),
+            tag: self.held.tag(route.hop_limit, &self.comments),
         };
         let (now, packet) = (self.now(), &self.outgoing[..len]);
         match self.injector.handle_packet(now, &meta, packet) {
             Verdict::Pass => {
                 self.comments.iter().for_each(|comment| self.inner.tx_comment(comment));
+                // A copy was made, say, or a rule let it pass by name.
+                if let Some(faults) = said(self.injector.faults()) {
+                    self.inner.tx_comment(faults);
+                }
                 commit(&mut self.inner, route, &meta, packet);
             }
-            Verdict::Taken => {}
+            Verdict::Taken => self.held.keep(meta.tag, std::mem::take(&mut self.comments)),
             Verdict::Dropped => {
                 if let Some(recorder) = &self.recorder {
                     let comments = self.comments.iter().map(String::as_str);
@@ -254,16 +264,12 @@ impl Arrivals<'_> {
             sink(*packet);
         }
         match packet.fate {
-            Some(fate) if verdict != Verdict::Pass => {
+            Some(fate) => {
                 let what = said(self.injector.faults()).map(Box::from);
-                let drop = self.release_recorded(sink);
-                if let Some(what) = what {
-                    fate.replace(Fate::Faulted { what, drop });
-                }
+                let drop = self.release_recorded(meta, sink);
+                fate.replace_with(|told| fate_of(what, told, drop));
             }
-            _ => {
-                self.release(sink);
-            }
+            None => _ = self.release(sink),
         }
         verdict == Verdict::Dropped
     }
@@ -278,14 +284,38 @@ impl Arrivals<'_> {
         count
     }
 
-    /// The same; returns why one of them had no effect.
-    fn release_recorded(&mut self, sink: &mut dyn FnMut(RxPacket<'_>)) -> Option<DropReason> {
-        let fate = std::cell::RefCell::default();
-        self.release(&mut |packet| sink(RxPacket { fate: Some(&fate), ..packet }));
-        match fate.into_inner() {
-            Fate::Dropped(reason) => Some(reason),
-            _ => None,
+    /// The same; returns why the packet itself, which `meta` is of, had no effect. Its copies, and packets that were
+    /// held before it, have fates of their own.
+    fn release_recorded(
+        &mut self,
+        meta: &PacketMeta,
+        sink: &mut dyn FnMut(RxPacket<'_>),
+    ) -> Option<DropReason> {
+        let mut own = None;
+        while let Some(release) = self.injector.poll_packet_of(Direction::Rx, self.now) {
+            let is_own = release.origin == Origin::Packet
+                && (release.meta.flow, release.meta.ip_id) == (meta.flow, meta.ip_id);
+            let fate = RefCell::default();
+            sink(RxPacket { fate: Some(&fate), ..received(&release) });
+            if let (true, Fate::Dropped(reason)) = (is_own, fate.into_inner()) {
+                own = Some(reason);
+            }
         }
+        own
+    }
+}
+
+/// What became of a packet: what a rule did to it, and why it had no effect, which the device told at once, or about what
+/// reached it in its place.
+fn fate_of(what: Option<Box<str>>, told: &Fate, released: Option<DropReason>) -> Fate {
+    let drop = match told {
+        Fate::Dropped(reason) => Some(*reason),
+        _ => released,
+    };
+    match (what, drop) {
+        (Some(what), drop) => Fate::Faulted { what, drop },
+        (None, Some(reason)) => Fate::Dropped(reason),
+        (None, None) => Fate::Taken,
     }
 }
 
@@ -310,7 +340,7 @@ fn received<'a>(release: &Release<'a>) -> RxPacket<'a> {
 }
 
 /// Hands a packet that rules let go on to the datapath, which has room.
-fn leave(inner: &mut impl Datapath, release: &Release<'_>) {
+fn leave(inner: &mut impl Datapath, release: &Release<'_>, held: &HeldComments) {
     let PacketMeta { flow, traffic_class, tag, .. } = release.meta;
     // An answer in our place leaves by a source port that the datapath has.
     let port = match release.origin {
@@ -323,6 +353,9 @@ fn leave(inner: &mut impl Datapath, release: &Release<'_>) {
         hop_limit: tag as u8,
         traffic_class,
     };
+    if release.origin == Origin::Packet {
+        held.of(tag).iter().for_each(|comment| inner.tx_comment(comment));
+    }
     if let Some(faults) = said(release.faults) {
         inner.tx_comment(faults);
     }

@@ -1,11 +1,13 @@
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use uroce_fault::Plan;
-use uroce_wire::{Flow, icrc, verify};
+use uroce_fault::{Direction, FaultInjector, PacketMeta, Plan};
+use uroce_wire::{DropReason, Flow, icrc, verify};
 
-use super::{FaultCounters, FaultDatapath, monotonic};
-use crate::{Datapath, LoopbackDatapath, LoopbackFabric, Route};
+use super::{Arrivals, FaultCounters, FaultDatapath, flow as flow_of, monotonic};
+use crate::{Datapath, Fate, IpId, LoopbackDatapath, LoopbackFabric, PcapTap, Route, RxPacket};
 
 /// RC WRITE ONLY of 16 bytes for queue pair 17.
 const WRITE_ONLY: u8 = 0x0a;
@@ -168,4 +170,84 @@ fn a_rule_of_one_direction_leaves_the_other_alone() {
     assert_eq!(ends.out(), right(&[0, 1, 2, 3]));
     assert_eq!(ends.back(), []);
     assert_eq!(ends.applied(), [4]);
+}
+
+/// What becomes of a packet that arrives, where the device drops the packets that come to it as `drops` says.
+fn fate(rules: &str, drops: &[Option<DropReason>]) -> Fate {
+    let plan: Plan = rules.parse().expect("rules");
+    let mut injector = FaultInjector::new(&plan, 7);
+    let mut arrivals = Arrivals { injector: &mut injector, now: Duration::ZERO };
+    let mut payload = [0; LENGTH];
+    (payload[0], payload[2], payload[3], payload[7]) = (WRITE_ONLY, 0xff, 0xff, 17);
+    let fate = RefCell::default();
+    let packet = RxPacket {
+        src: at(2),
+        dst: at(1),
+        traffic_class: 0,
+        hop_limit: 63,
+        ip_id: IpId::Known(9),
+        icrc_checked: false,
+        fate: Some(&fate),
+        payload: &payload,
+    };
+    let meta = PacketMeta {
+        direction: Direction::Rx,
+        flow: flow_of(at(2), at(1)),
+        ip_id: 9,
+        traffic_class: 0,
+        tag: 63,
+    };
+    let mut drops = drops.iter();
+    arrivals.handle(&meta, &packet, &mut |packet| {
+        let reason = *drops.next().expect("no more packets");
+        if let (Some(reason), Some(fate)) = (reason, packet.fate) {
+            fate.replace(Fate::Dropped(reason));
+        }
+    });
+    assert_eq!(drops.next(), None, "{rules}: all came");
+    fate.into_inner()
+}
+
+#[test]
+fn a_capture_tells_of_each_packet_what_became_of_itself() {
+    const WHY: DropReason = DropReason::BadIcrc;
+    let faulted = |rules: &str, drops: &[_]| match fate(rules, drops) {
+        Fate::Faulted { what, drop } => {
+            assert!(what.starts_with("fault: "), "{what}");
+            drop
+        }
+        other => panic!("{rules}: {other:?}"),
+    };
+    assert_eq!(faulted("rx -> dup", &[None, Some(WHY)]), None, "the copy was dropped");
+    assert_eq!(faulted("rx -> dup", &[Some(WHY), None]), Some(WHY), "the packet was");
+    assert_eq!(faulted("rx -> corrupt=payload", &[Some(WHY)]), Some(WHY));
+    assert_eq!(faulted("rx -> corrupt=payload, dup", &[None, Some(WHY)]), None);
+    assert_eq!(fate("rx -> corrupt=payload quiet", &[Some(WHY)]), Fate::Dropped(WHY));
+    assert_eq!(fate("rx -> dup quiet", &[None, None]), Fate::Taken);
+}
+
+#[test]
+fn what_is_sent_keeps_its_comments_whatever_a_rule_does_to_it() {
+    let path = std::env::temp_dir().join(format!("live-held-{}.pcapng", std::process::id()));
+    let fabric = LoopbackFabric::new();
+    let plan: Plan = "tx -> hold=1 count=1; tx -> dup count=1".parse().expect("rules");
+    let tap =
+        PcapTap::create(Box::new(fabric.attach(at(1)).expect("free")), &path).expect("a file");
+    let recorder = tap.writer().clone();
+    let counters = Arc::new(FaultCounters::new(&plan));
+    let mut near = FaultDatapath::new(tap, &plan, 7, counters).recording(recorder);
+    for psn in 0..3 {
+        assert!(Datapath::tx_space(&mut near).is_some());
+        Datapath::tx_comment(&mut near, &format!("retransmission: number {psn}"));
+        send(&mut near, at(2), psn);
+    }
+    Datapath::flush(&mut near).expect("taken");
+    drop(near);
+    let bytes = std::fs::read(&path).expect("written");
+    let _ = std::fs::remove_file(&path);
+    let text = String::from_utf8_lossy(&bytes);
+    for said in ["number 0", "number 1", "number 2", "fault: "] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    assert!(text.matches("fault: ").count() >= 3, "held, doubled, and the copy: {text}");
 }

@@ -1,6 +1,7 @@
 //! AF_PACKET sockets: binding, sendmmsg(2) and recvmmsg(2) with whole frames, and VLAN tags that the kernel took out.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libc::{iovec, mmsghdr, msghdr, sockaddr_ll};
@@ -117,7 +118,8 @@ impl FrameRoom {
         let batch = self.extents.len();
         let mut pieces = [NOTHING; MAX_FRAMES];
         let mut headers = [empty_header(); MAX_FRAMES];
-        let mut controls: [Auxiliary; MAX_FRAMES] = [[0; 8]; MAX_FRAMES];
+        // Not zeros: the kernel writes what is read of them, and 4 KiB a call would be filled in vain.
+        let mut controls = [const { MaybeUninit::<Auxiliary>::uninit() }; MAX_FRAMES];
         let buffers = self.bytes[self.first..].chunks_exact_mut(FRAME_ROOM);
         for (buffer, (piece, header)) in buffers.zip(pieces.iter_mut().zip(&mut headers)) {
             let room = &mut buffer[self.offset..];

@@ -15,7 +15,7 @@ const IPV6: usize = 40;
 const PROTOCOL: u32 = 17;
 
 /// The headers of a frame without what differs from packet to packet of one flow: lengths, identification,
-/// traffic class, source port and checksums are 0.
+/// traffic class, flow label, source port and checksums are 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Envelope {
     bytes: [u8; LONGEST],
@@ -38,6 +38,8 @@ pub struct Opened<'a> {
     id_step: u16,
     /// IPv4 TOS or IPv6 traffic class.
     pub traffic_class: u8,
+    /// IPv6 flow label, of 20 bits; 0 for IPv4.
+    pub flow_label: u32,
     /// BTH to ICRC of each packet behind each other.
     transport: &'a [u8],
     /// Bytes of each packet but the last.
@@ -55,9 +57,9 @@ impl<'a> Opened<'a> {
             None if offload.is_one_packet() => usize::MAX,
             None => return None,
         };
-        let (ip_id, traffic_class) = match frame.ip {
-            Network::V4(ip) => (ip.id, ip.tos),
-            Network::V6(ip) => (0, ip.traffic_class),
+        let (ip_id, traffic_class, flow_label) = match frame.ip {
+            Network::V4(ip) => (ip.id, ip.tos, 0),
+            Network::V6(ip) => (0, ip.traffic_class, ip.flow_label),
             Network::Grh(_) => return None,
         };
         let ip_at = if frame.vlan.is_some() { 18 } else { 14 };
@@ -68,6 +70,7 @@ impl<'a> Opened<'a> {
             ip_id,
             id_step: 1,
             traffic_class,
+            flow_label,
             transport: frame.transport,
             segment,
         };
@@ -109,10 +112,9 @@ impl Envelope {
             // Type of service, total length, identification, checksum.
             [1..2, 2..4, 4..6, 10..12].into_iter().for_each(|field| ip[field].fill(0));
         } else {
-            // Traffic class, payload length.
+            // Traffic class, flow label, payload length.
             ip[0] &= 0xf0;
-            ip[1] &= 0x0f;
-            ip[4..6].fill(0);
+            ip[1..6].fill(0);
         }
         bytes[udp_at..udp_at + 2].fill(0);
         bytes[udp_at + 4..udp_at + UDP].fill(0);
@@ -170,7 +172,9 @@ impl Envelope {
     fn write_ipv6(&self, fields: &Fields, length: u16, ends: [[u8; 16]; 2], out: &mut [u8]) {
         let ip = &mut out[self.ip_at..self.udp_at()];
         ip[0] |= fields.traffic_class >> 4;
-        ip[1] |= fields.traffic_class << 4;
+        let [_, high, label @ ..] = (fields.flow_label & 0x000f_ffff).to_be_bytes();
+        ip[1] = fields.traffic_class << 4 | high;
+        ip[2..4].copy_from_slice(&label);
         ip[4..6].copy_from_slice(&length.to_be_bytes());
         ip[8..40].copy_from_slice(ends.as_flattened());
     }
@@ -200,6 +204,8 @@ pub struct Fields {
     pub ip_id: u16,
     /// IPv4 TOS or IPv6 traffic class.
     pub traffic_class: u8,
+    /// IPv6 flow label.
+    pub flow_label: u32,
 }
 
 /// The sum of the 16-bit words of at most 64 KiB; an odd last byte counts as if a 0 followed.

@@ -94,9 +94,9 @@ impl Relay {
     ) {
         let opened = Opened::read(bytes, offload, self.port);
         let tagged = opened.and_then(|opened| {
-            let tag = self.envelopes.number(&opened.envelope);
-            self.unwatched += u64::from(tag.is_none());
-            Some((opened, tag?))
+            let number = self.envelopes.number(&opened.envelope);
+            self.unwatched += u64::from(number.is_none());
+            Some((opened, tag(number?, opened.flow_label)))
         });
         match tagged {
             Some((opened, tag)) => {
@@ -167,24 +167,39 @@ impl Relay {
 
     fn wrap(&mut self, opened: &Opened<'_>, index: usize) {
         let (ip_id, packet) = opened.packet(index);
-        let fields = Fields { flow: opened.flow, ip_id, traffic_class: opened.traffic_class };
+        let Opened { flow, traffic_class, flow_label, .. } = *opened;
+        let fields = Fields { flow, ip_id, traffic_class, flow_label };
         opened.envelope.wrap(&fields, packet, &mut self.frame);
     }
 
     /// Sends what is due.
     pub fn release(&mut self, now: Duration, wire: &mut dyn Wire) {
         while let Some(Release { meta, packet, faults, .. }) = self.injector.poll_packet(now) {
-            let Some(envelope) = self.envelopes.get(meta.tag).copied() else {
+            let (number, flow_label) = untag(meta.tag);
+            let Some(envelope) = self.envelopes.get(number).copied() else {
                 continue;
             };
             let PacketMeta { flow, ip_id, traffic_class, direction, .. } = meta;
-            let fields = Fields { flow, ip_id, traffic_class };
+            let fields = Fields { flow, ip_id, traffic_class, flow_label };
             envelope.wrap(&fields, packet, &mut self.frame);
             if !self.frame.is_empty() {
                 wire.send(Side::towards(direction), &Offload::NONE, &self.frame, faults);
             }
         }
     }
+}
+
+/// Bits of a flow label, above which a tag has the number of an envelope.
+const LABEL_BITS: u32 = 20;
+
+/// What a packet has to find again when it goes on.
+fn tag(envelope: u32, flow_label: u32) -> u32 {
+    envelope << LABEL_BITS | flow_label
+}
+
+/// Number of the envelope, and the flow label.
+fn untag(tag: u32) -> (u32, u32) {
+    (tag >> LABEL_BITS, tag & ((1 << LABEL_BITS) - 1))
 }
 
 #[cfg(test)]

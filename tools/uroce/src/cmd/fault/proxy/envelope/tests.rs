@@ -35,7 +35,8 @@ fn opened(bytes: &[u8]) -> Opened<'_> {
 fn wrapped(bytes: &[u8], change: impl FnOnce(&mut Fields)) -> Vec<u8> {
     let opened = opened(bytes);
     let (ip_id, packet) = opened.packet(0);
-    let mut fields = Fields { flow: opened.flow, ip_id, traffic_class: opened.traffic_class };
+    let Opened { flow, traffic_class, flow_label, .. } = opened;
+    let mut fields = Fields { flow, ip_id, traffic_class, flow_label };
     change(&mut fields);
     let mut out = Vec::new();
     opened.envelope.wrap(&fields, packet, &mut out);
@@ -91,6 +92,35 @@ fn packets_of_one_flow_have_one_envelope() {
     assert_eq!(numbers, [0, 0, 1]);
     assert_eq!(envelopes.get(0), Some(&opened(&long).envelope));
     assert_eq!(envelopes.get(2), None);
+}
+
+/// An IPv6 frame with that flow label, by hand.
+fn frame_v6(flow_label: u32) -> Vec<u8> {
+    let mut bytes = frame(None, 48);
+    let transport = bytes.split_off(14 + 20);
+    bytes.truncate(12);
+    bytes.extend([0x86, 0xdd]);
+    bytes.extend((0x6020_0000 | flow_label).to_be_bytes());
+    bytes.extend([0, transport.len() as u8, 17, 63]);
+    bytes.extend([0xfd; 16]);
+    bytes.extend([0xfe; 16]);
+    bytes.extend(transport);
+    bytes
+}
+
+/// Linux gives each socket a flow label of its own: 4096 of them must not use up the envelopes.
+#[test]
+fn flow_labels_use_up_no_envelopes_and_come_back() {
+    let mut envelopes = Envelopes::default();
+    for flow_label in [0, 1, 0xf_ffff, 0x1_2345] {
+        let bytes = frame_v6(flow_label);
+        assert_eq!(opened(&bytes).flow_label, flow_label);
+        assert_eq!(envelopes.number(&opened(&bytes).envelope), Some(0));
+        let mut out = wrapped(&bytes, |_| {});
+        // The checksum of UDP, which IPv6 asks for.
+        out[14 + 40 + 6..14 + 40 + 8].fill(0);
+        assert_eq!(out, bytes);
+    }
 }
 
 #[test]
