@@ -8,8 +8,11 @@ use super::flow::{Flow, FlowId, FlowKey};
 /// Unpaired flows between two addresses that are compared with an answer at most.
 const MAX_UNPAIRED: usize = 64;
 
+/// Flows that are found without hashing.
+const RECENT: usize = 64;
+
 /// A bounded table of flows.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Flows {
     list: Vec<Flow>,
     by_key: HashMap<FlowKey, FlowId>,
@@ -17,8 +20,21 @@ pub(super) struct Flows {
     unpaired: HashMap<(IpAddr, IpAddr), Vec<FlowId>>,
     /// Source and destination of flows that had a packet with a right ICRC.
     right_icrc: HashSet<(IpAddr, IpAddr)>,
-    /// The flow of the packet before: the next one is often of the same flow.
-    last: Option<(FlowKey, FlowId)>,
+    /// Flows of packets before, each at a place that its queue pair number gives: the next packet is
+    /// often of one of them.
+    recent: [Option<(FlowKey, FlowId)>; RECENT],
+}
+
+impl Default for Flows {
+    fn default() -> Self {
+        Self {
+            list: Vec::new(),
+            by_key: HashMap::new(),
+            unpaired: HashMap::new(),
+            right_icrc: HashSet::new(),
+            recent: [None; RECENT],
+        }
+    }
 }
 
 impl Flows {
@@ -36,13 +52,15 @@ impl Flows {
 
     /// The flow with `key`, if it was seen.
     pub(super) fn find(&mut self, key: &FlowKey) -> Option<FlowId> {
-        if let Some((last, id)) = self.last
-            && last == *key
+        let qpn = key.destination_qpn.get() as usize;
+        let place = &mut self.recent[(qpn ^ qpn >> 8) % RECENT];
+        if let Some((recent, id)) = place
+            && recent == key
         {
-            return Some(id);
+            return Some(*id);
         }
         let id = *self.by_key.get(key)?;
-        self.last = Some((*key, id));
+        *place = Some((*key, id));
         Some(id)
     }
 
