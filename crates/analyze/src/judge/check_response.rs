@@ -46,9 +46,15 @@ fn check_read(
     mtu: Option<u32>,
     ledger: &mut Ledger,
 ) {
-    let candidates = requests.responded_at(sight.psn, mtu);
-    let best = candidates.filter_map(|request| Some((agrees(sight, info, request, mtu)?, request)));
-    match best.max_by_key(|(agreement, _)| *agreement) {
+    let agreements = || {
+        let candidates = requests.responded_at(sight.psn, mtu);
+        candidates.filter_map(|request| Some((agrees(sight, info, request, mtu)?, request)))
+    };
+    // Mostly the newest request agrees, and the others need not be looked at.
+    if agreements().any(|(agreement, _)| agreement == Agreement::Whole) {
+        return;
+    }
+    match agreements().max_by_key(|(agreement, _)| *agreement) {
         Some((Agreement::Whole, _)) => {}
         Some((Agreement::Length, request)) => sight.breaks(&RESPONSE_LENGTH, ledger, || {
             let (bytes, asked) = (sight.packet.payload_len, length_of(request));

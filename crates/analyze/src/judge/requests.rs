@@ -137,8 +137,11 @@ impl Requests {
     }
 
     fn note_responded(&mut self, request: Request) {
-        let known = self.atomic_at(request.psn).filter(|old| old.operands == request.operands);
-        let result = known.and_then(|old| old.result);
+        // A search through all of them, so that only atomics pay for it.
+        let is_atomic = request.operands.is_some();
+        let known = if is_atomic { self.atomic_at(request.psn) } else { None };
+        let same = known.filter(|old| old.operands == request.operands);
+        let result = same.and_then(|old| old.result);
         self.forgot_responded |= self.responded.len() == MAX_RESPONDED;
         push(&mut self.responded, Request { result, ..request }, MAX_RESPONDED);
     }

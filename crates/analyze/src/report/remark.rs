@@ -30,7 +30,8 @@ pub fn remarks(packet: &Packet, annotation: &Annotation) -> Vec<String> {
 /// to nothing, of an opcode that is not defined, or dropped, altered or sent again according to
 /// `comment`, the comment of the capture file. This is what `--errors` chooses, with what findings name.
 pub fn is_trouble(packet: &Packet, annotation: &Annotation, comment: &str) -> bool {
-    let is_told = ["drop", "retransmission", "fault"].iter().any(|word| comment.contains(word));
+    let words = ["drop", "retransmission", "fault"];
+    let is_told = !comment.is_empty() && words.iter().any(|word| comment.contains(word));
     let refuses = matches!(annotation.role, Role::Nak(_) | Role::ReservedNak(_) | Role::RnrNak);
     is_told
         || refuses
@@ -43,10 +44,12 @@ pub fn is_trouble(packet: &Packet, annotation: &Annotation, comment: &str) -> bo
 
 /// The comment of a capture file says that the packet went no further.
 pub fn is_dropped(comment: &str) -> bool {
-    comment.split("; ").any(|part| {
-        let fault = part.strip_prefix("fault: ");
-        fault.unwrap_or(part).starts_with("dropped")
-    })
+    // Most packets have none.
+    !comment.is_empty()
+        && comment.split("; ").any(|part| {
+            let fault = part.strip_prefix("fault: ");
+            fault.unwrap_or(part).starts_with("dropped")
+        })
 }
 
 /// When a request that is sent again was sent first.
