@@ -27,6 +27,8 @@ pub struct Answer {
     pub original: Option<u64>,
     /// What stands for the bytes of the payload; `None` if they were not captured whole.
     pub digest: Option<u64>,
+    /// Its ICRC is wrong: the requester dropped it, and nothing in it is believed.
+    pub(crate) is_damaged: bool,
     /// Payload of a recorded response: what was in memory then.
     pub(crate) data: Box<[u8]>,
 }
@@ -97,6 +99,7 @@ impl Answer {
             length: packet.payload().len() as u32,
             original: packet.atomic_ack_eth().map(|eth| eth.original),
             digest: Some(digest(packet.payload())),
+            is_damaged: false,
             data: Box::default(),
         }
     }

@@ -9,7 +9,7 @@ use crate::matching::pairs;
 use crate::report::{Counts, Data, Difference, Line, Mark, Played, Report, Shown};
 use crate::{Recording, Setup};
 
-/// A capture that ends so soon behind a request may lack its answer, in nanoseconds.
+/// A capture or a connection that ends so soon behind a request may lack its answer, in nanoseconds.
 const TAIL_NS: u64 = 1_000_000;
 
 /// What counts as a difference.
@@ -36,7 +36,8 @@ struct Comparison<'a> {
     covered_now: i64,
     /// Places in the recording of the requests of each PSN.
     came: HashMap<i64, Vec<u64>>,
-    end: u64,
+    /// When the capture ended, and when the connection did.
+    ends: [Option<u64>; 2],
 }
 
 /// Compares the answers of `recording` with those of now.
@@ -55,7 +56,7 @@ pub(crate) fn compare(
         covered_then[index - 1] = covered_then[index - 1].max(covered_then[index]);
     }
     let mut came: HashMap<i64, Vec<u64>> = HashMap::new();
-    for request in recording.requests.iter().filter(|request| !request.is_damaged) {
+    for request in &recording.requests {
         came.entry(request.place).or_default().push(request.position);
     }
     let comparison = Comparison {
@@ -66,7 +67,7 @@ pub(crate) fn compare(
         msn_offset: if setup.is_start_known { 0 } else { msn_offset(then, &now, &pairs) },
         covered_then,
         covered_now: now.iter().map(acknowledged).max().unwrap_or(i64::MIN),
-        end: recording.duration,
+        ends: [Some(recording.duration), recording.closed],
     };
     let lines = comparison.lines(&pairs);
     let counts = Counts::of(&lines);
@@ -169,11 +170,15 @@ impl Comparison<'_> {
         let covered = self.covered_then.get(next).is_some_and(|psn| *psn >= now.place);
         if now.is_plain_ack() && covered || self.is_taken_back(now, next) {
             Mark::Covered
-        } else if next == self.then.len() && self.end.saturating_sub(now.time) < TAIL_NS {
+        } else if next == self.then.len() && self.is_at_an_end(now.time) {
             Mark::BehindTheEnd
         } else {
             Mark::OnlyNow
         }
+    }
+
+    fn is_at_an_end(&self, time: u64) -> bool {
+        self.ends.iter().flatten().any(|end| end.abs_diff(time) < TAIL_NS)
     }
 
     /// The packet that a NAK asks for came before the next answer of then, which is `next`: a responder that took

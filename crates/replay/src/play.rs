@@ -51,6 +51,7 @@ pub fn play(
     limits: &Limits,
     options: &Options,
 ) -> Result<Report, ReplayError> {
+    recording.take_out_damaged();
     let setup = Setup::learn(&mut recording, limits)?;
     let lost = if device.skips_lost { lost(&recording) } else { HashSet::new() };
     let mut best: Option<Report> = None;
@@ -114,8 +115,7 @@ struct Player<'a> {
 impl Player<'_> {
     fn play(&mut self, lost: &HashSet<u64>) -> Result<(), ReplayError> {
         let recording = self.recording;
-        let mut requests =
-            recording.requests.iter().filter(|request| !request.is_damaged).peekable();
+        let mut requests = recording.requests.iter().peekable();
         while let Some(request) = requests.next() {
             self.clock = self.clock.max(request.time);
             if lost.contains(&request.position) {
@@ -166,6 +166,9 @@ impl Player<'_> {
 
     /// Hands over what is on its way, until nothing is; answers count as those to `request`.
     fn deliver(&mut self, request: &Request, is_turn: bool) -> Result<(), ReplayError> {
+        if is_turn {
+            self.waiting_since = None;
+        }
         loop {
             while let Some(parcel) = self.way.pop(Duration::from_nanos(self.clock)) {
                 match parcel.meta.direction {
@@ -173,7 +176,7 @@ impl Player<'_> {
                     Direction::Tx => self.note_answer(request, &parcel.bytes)?,
                 }
             }
-            if !is_turn || self.poll(request)? == 0 {
+            if !is_turn || !self.poll(request) {
                 return Ok(());
             }
         }
@@ -196,20 +199,14 @@ impl Player<'_> {
         self.played.not_admitted += u64::from(taken.is_err());
     }
 
-    /// Puts all answers that wait on their way; how many there were.
-    fn poll(&mut self, request: &Request) -> Result<usize, ReplayError> {
+    /// Puts the next answer on its way, if there is one. Those to a READ are many: they are noted one by one.
+    fn poll(&mut self, request: &Request) -> bool {
         let Flow { src, dst, src_port, dst_port } = self.flow(request);
         let back = Flow { src: dst, dst: src, src_port, dst_port };
-        self.waiting_since = None;
-        let (now, mut out, mut sent) = (self.now(), [0; limits::MAX_PACKET], 0);
-        while let Some(bytes) = self.responder.poll(now, &mut out) {
-            self.way.push(meta(Direction::Tx, back, 0), bytes.to_vec());
-            sent += 1;
-            if self.answers.len() + sent > self.limit {
-                return Err(ReplayError::TooManyAnswers { limit: self.limit });
-            }
-        }
-        Ok(sent)
+        let (now, mut out) = (self.now(), [0; limits::MAX_PACKET]);
+        let Some(bytes) = self.responder.poll(now, &mut out) else { return false };
+        self.way.push(meta(Direction::Tx, back, 0), bytes.to_vec());
+        true
     }
 
     fn note_answer(&mut self, request: &Request, bytes: &[u8]) -> Result<(), ReplayError> {

@@ -1,18 +1,23 @@
 //! From frames to recordings.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 
+use uroce_analyze::report::closed_by;
 use uroce_analyze::track::{Flow, Role};
 use uroce_analyze::{
     Dissector, DissectorConfig, FlowId, Frame, IcrcStatus, Packet, Timestamp, Tracker,
     TrackerConfig,
 };
-use uroce_wire::{ICRC_LEN, OpcodeInfo, Service};
+use uroce_wire::{ICRC_LEN, OpcodeInfo, Qpn, Service};
 
 use crate::Limits;
 use crate::answer::{Answer, digest};
 use crate::recording::{Recording, Side};
 use crate::request::Request;
+
+/// Most ends of connections that are remembered.
+const MOST_CLOSED: usize = 65_536;
 
 /// Collects requests and answers of all conversations of a capture.
 #[derive(Debug)]
@@ -26,7 +31,7 @@ pub struct Recorder {
 struct Track {
     requests: Vec<Request>,
     answers: Vec<Answer>,
-    /// Requests with a right ICRC: the wrong ones are damage, and not how the capture was made.
+    /// Packets with a right ICRC: the wrong ones are damage, and not how the capture was made.
     intact: u64,
     left_out_requests: u64,
     left_out_answers: u64,
@@ -38,6 +43,8 @@ struct Tape {
     limits: Limits,
     tracker: Tracker,
     tracks: HashMap<FlowId, Track>,
+    /// When a DREQ last named this queue pair.
+    closed: HashMap<(IpAddr, Qpn), u64>,
     packets: usize,
     bytes: usize,
     position: u64,
@@ -52,6 +59,7 @@ impl Recorder {
             limits,
             tracker: Tracker::new(TrackerConfig::default()),
             tracks: HashMap::new(),
+            closed: HashMap::new(),
             packets: 0,
             bytes: 0,
             position: 0,
@@ -79,35 +87,53 @@ impl Recorder {
     /// What was recorded, one for each queue pair of a reliable connection that got requests, in the
     /// order of the capture.
     pub fn finish(self) -> Vec<Recording> {
-        let Tape { mut tracker, mut tracks, duration, .. } = self.tape;
+        let Tape { mut tracker, mut tracks, closed, duration, .. } = self.tape;
         tracker.finish();
         let mut recordings = Vec::new();
         for flow in tracker.flows() {
             let Some(track) = tracks.get_mut(&flow.id()) else { continue };
-            let requests = std::mem::take(&mut track.requests);
-            if requests.is_empty() {
+            let requests = track.take_requests();
+            if requests.iter().all(|request| request.is_damaged) {
                 continue;
             }
             let (left_out, taken_away) = (track.left_out_requests, track.taken_away);
-            let is_checked = track.intact > 0;
             let back = flow.peer().and_then(|peer| tracks.get_mut(&peer));
             let (answers, lost) = back
-                .map(|track| (std::mem::take(&mut track.answers), track.left_out_answers))
+                .map(|track| (track.take_answers(), track.left_out_answers))
                 .unwrap_or_default();
-            let mut recording = Recording {
+            let recording = blank(flow, &tracker);
+            let closed_at = |side: Side| closed.get(&(side.address, side.qpn?)).copied();
+            let closed = closed_at(recording.requester).max(closed_at(recording.responder));
+            let left_out = left_out + lost;
+            recordings.push(Recording {
                 requests,
                 answers,
-                left_out: left_out + lost,
+                left_out,
                 taken_away,
                 duration,
-                ..blank(flow, &tracker)
-            };
-            for request in recording.requests.iter_mut().filter(|_| !is_checked) {
-                request.is_damaged = false;
-            }
-            recordings.push(recording);
+                closed,
+                ..recording
+            });
         }
         recordings
+    }
+}
+
+impl Track {
+    fn take_requests(&mut self) -> Vec<Request> {
+        let mut requests = std::mem::take(&mut self.requests);
+        for request in requests.iter_mut().filter(|_| self.intact == 0) {
+            request.is_damaged = false;
+        }
+        requests
+    }
+
+    fn take_answers(&mut self) -> Vec<Answer> {
+        let mut answers = std::mem::take(&mut self.answers);
+        for answer in answers.iter_mut().filter(|_| self.intact == 0) {
+            answer.is_damaged = false;
+        }
+        answers
     }
 }
 
@@ -137,8 +163,10 @@ fn blank(flow: &Flow, tracker: &Tracker) -> Recording {
         path_mtu: flow.path_mtu(),
         left_out: 0,
         taken_away: 0,
+        damaged: 0,
         restarts: flow.figures().restarts,
         duration: 0,
+        closed: None,
     }
 }
 
@@ -158,6 +186,11 @@ impl Tape {
             self.duration = self.duration.max(time);
         }
         let annotation = self.tracker.handle_packet(packet, payload);
+        if let Some(end) = closed_by(packet, &annotation, payload)
+            && self.closed.len() < MOST_CLOSED
+        {
+            self.closed.insert(end, time);
+        }
         let (Some(info), false) = (packet.opcode_info, annotation.is_second_sighting) else {
             return;
         };
@@ -183,10 +216,10 @@ impl Tape {
         }
         self.packets += 1;
         self.bytes += bytes + if is_request { 0 } else { payload.len() };
+        track.intact += u64::from(packet.icrc.is_good());
         if is_request {
-            track.intact += u64::from(packet.icrc.is_good());
             track.requests.push(request(packet, captured, bytes, self.position, time));
-        } else if !matches!(packet.icrc, IcrcStatus::Wrong { .. }) || track.intact == 0 {
+        } else {
             track.answers.push(answer(packet, info, payload, self.position, time));
         }
     }
@@ -235,6 +268,7 @@ fn answer(
         length: packet.payload_len,
         original: packet.atomic_ack,
         digest: is_whole.then(|| digest(payload)),
+        is_damaged: matches!(packet.icrc, IcrcStatus::Wrong { .. }),
         data: if is_whole { payload.into() } else { Box::default() },
     }
 }

@@ -35,13 +35,25 @@ pub struct Recording {
     pub left_out: u64,
     /// Requests that a fault rule took away before the responder got them.
     pub taken_away: u64,
+    /// Requests whose ICRC is wrong; known once they are taken out.
+    pub(crate) damaged: u64,
     /// Times that the requester began again with other PSNs; what follows cannot be answered.
     pub restarts: u64,
     /// Nanoseconds from the first to the last packet of the capture.
     pub duration: u64,
+    /// Nanoseconds from the first packet to the last DREQ of this connection.
+    pub closed: Option<u64>,
 }
 
 impl Recording {
+    /// Takes out what is damaged and counts the requests of it: what they name is not to be set up.
+    pub(crate) fn take_out_damaged(&mut self) {
+        let before = self.requests.len();
+        self.requests.retain(|request| !request.is_damaged);
+        self.answers.retain(|answer| !answer.is_damaged);
+        self.damaged += (before - self.requests.len()) as u64;
+    }
+
     /// One of its ends has this queue pair.
     pub fn has_qpn(&self, qpn: Qpn) -> bool {
         self.requester.qpn == Some(qpn) || self.responder.qpn == Some(qpn)

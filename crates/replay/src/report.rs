@@ -22,7 +22,7 @@ pub enum Mark {
     /// A plain ACK that the other side did not send, because another answer acknowledges more, or a sequence
     /// NAK whose packet came before the other side answered. No difference.
     Covered,
-    /// An answer to one of the last packets: the capture may have ended before it. No difference.
+    /// An answer to one of the last packets: the capture or the connection may have ended before it. No difference.
     BehindTheEnd,
 }
 
@@ -303,7 +303,7 @@ impl Report {
                 lost: played.lost,
                 cut: count(|request| request.is_cut),
                 not_admitted: played.not_admitted,
-                damaged: count(|request| request.is_damaged),
+                damaged: recording.damaged,
                 taken_away: recording.taken_away,
                 left_out: recording.left_out,
             },

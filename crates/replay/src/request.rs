@@ -21,7 +21,7 @@ pub struct Request {
     pub hop_limit: u8,
     /// UDP source port.
     pub source_port: u16,
-    /// Its ICRC is wrong: the device drops it, as it did then.
+    /// Its ICRC is wrong: the device drops it, as it did then, and nothing in it is believed.
     pub is_damaged: bool,
     /// The capture has it without its end, for which zeros stand.
     pub is_cut: bool,

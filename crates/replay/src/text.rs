@@ -17,8 +17,12 @@ impl Report {
         let given = &self.setup;
         writeln!(
             out,
-            "  {} requests played; path MTU {}, first PSN {:#x}, {} memory regions of {} bytes",
-            self.requests.played, given.path_mtu, given.first_psn, given.regions, given.memory
+            "  {} played; path MTU {}, first PSN {:#x}, {} of {}",
+            counted(self.requests.played, "request"),
+            given.path_mtu,
+            given.first_psn,
+            counted(given.regions as u64, "memory region"),
+            counted(given.memory, "byte")
         )?;
         self.write_notes(out)?;
         let shown = |line: &&Line| !only_differences || line.mark.is_difference();
@@ -31,13 +35,13 @@ impl Report {
     fn write_notes(&self, out: &mut String) -> fmt::Result {
         let requests = &self.requests;
         let notes = [
-            (requests.cut, "are cut by the capture: zeros stand for what is missing"),
-            (requests.not_admitted, "were dropped: no packets of this connection"),
-            (requests.damaged, "were not played: their ICRC is wrong"),
-            (requests.taken_away, "were not played: a fault rule took them away"),
-            (requests.lost, "were not played: lost behind the capture, and sent again"),
-            (requests.left_out, "packets were left out: beyond the limits, or without headers"),
-            (self.restarts, "times the requester began again; what follows cannot be answered"),
+            (requests.cut, "cut by the capture: zeros stand for what is missing"),
+            (requests.not_admitted, "dropped: not of this connection"),
+            (requests.damaged, "not played: wrong ICRC"),
+            (requests.taken_away, "not played: a fault rule took them away"),
+            (requests.lost, "not played: lost behind the capture, and sent again"),
+            (requests.left_out, "left out: beyond the limits, or without headers"),
+            (self.restarts, "new beginnings of the requester; what follows cannot be answered"),
         ];
         for (count, what) in notes.into_iter().filter(|(count, _)| *count > 0) {
             writeln!(out, "  {count} {what}")?;
@@ -57,7 +61,7 @@ impl Report {
         };
         let late = match counts.behind_the_end {
             0 => String::new(),
-            late => format!(", {late} behind the end of the capture"),
+            late => format!(", {late} at the end"),
         };
         if self.data.same + self.data.other > 0 {
             writeln!(
@@ -76,6 +80,10 @@ impl Report {
             counts.equal, counts.differs, counts.only_then, counts.only_now
         )
     }
+}
+
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 fn end(end: &End) -> String {

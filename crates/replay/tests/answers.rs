@@ -2,7 +2,7 @@
 
 mod scene;
 
-use scene::{ACCESS, ACK, INVALID, NOT_READY, RKEY, SEQUENCE, Scene, bytes};
+use scene::{ACCESS, ACK, INVALID, NOT_READY, RESPONDER, RKEY, SEQUENCE, Scene, bytes};
 use uroce_replay::{Device, Difference, Limits, Mark, Options, Report, Turns, Verdict, play};
 use uroce_wire::{Opcode, Reth, Syndrome};
 
@@ -65,6 +65,17 @@ fn silence_of_then_differs_once_time_has_passed() {
     }
     let report = waits.report();
     assert_eq!(report.verdict, Verdict::Differs, "{}", report.to_text(false));
+}
+
+#[test]
+fn a_connection_that_is_closed_answers_no_more() {
+    let scene = |pause| {
+        let scene = Scene::default().send(5).answer(5, ACK, 1).send(6).pause(pause);
+        // The capture goes on with others.
+        scene.disconnect(RESPONDER.1).pause(5000).disconnect(0x99).report()
+    };
+    assert_eq!(marks(&scene(100)), [Mark::Equal, Mark::BehindTheEnd]);
+    assert_eq!(marks(&scene(3000)), [Mark::Equal, Mark::OnlyNow]);
 }
 
 #[test]
@@ -177,6 +188,18 @@ fn what_the_responder_never_got_is_not_played() {
     let scene = Scene::default().send(5).answer(5, ACK, 1).send(6).damaged().send(6);
     let report = scene.answer(6, ACK, 2).report();
     assert_eq!((report.verdict, report.requests.damaged), (Verdict::Same, 1));
+}
+
+#[test]
+fn nothing_of_a_damaged_packet_is_believed() {
+    let damaged = Scene::default().write(0x80_0000, 0x1000, b"words").with_damaged_key();
+    let scene = damaged.write(5, 0x1000, b"words").answer(5, ACK, 1);
+    let scene = scene.read(6, 0x1000, u32::MAX).damaged().write(6, 0x1000, b"words");
+    let scene = scene.answer(6, INVALID, 1).damaged().answer(6, ACK, 2);
+    let report = scene.report();
+    assert_eq!((report.verdict, report.requests.damaged), (Verdict::Same, 2));
+    assert_eq!(marks(&report), [Mark::Equal, Mark::Equal]);
+    assert_eq!((report.setup.first_psn, report.setup.regions), (5, 1));
 }
 
 #[test]

@@ -94,7 +94,9 @@ impl Analysis {
             if !config.filter.is_empty() {
                 choose(&config.filter, &seen, frame.comment, chosen);
             }
-            if let Some(end) = closed_by(&seen).filter(|_| closed.len() < MOST_CLOSED) {
+            if let Some(end) = closed_by(packet, &annotation, payload)
+                && closed.len() < MOST_CLOSED
+            {
                 closed.insert(end);
             }
             sink(seen);
@@ -222,13 +224,17 @@ fn failure(flows: &[&Flow], explanations: &[Explanation]) -> Option<String> {
     explanations.iter().find(is_its).map(|end| end.text.clone())
 }
 
-/// The queue pair that a DREQ asks to close.
-fn closed_by(seen: &Seen<'_>) -> Option<(IpAddr, Qpn)> {
-    if seen.annotation.role != Role::Management || seen.annotation.is_damaged {
+/// The queue pair that a packet asks to close, if it is a DREQ.
+pub fn closed_by(
+    packet: &Packet,
+    annotation: &Annotation,
+    payload: &[u8],
+) -> Option<(IpAddr, Qpn)> {
+    if annotation.role != Role::Management || annotation.is_damaged {
         return None;
     }
-    match Mad::parse(seen.payload).ok()?.message {
-        Message::Dreq(dreq) => Some((seen.packet.destination_ip(), dreq.remote_qpn)),
+    match Mad::parse(payload).ok()?.message {
+        Message::Dreq(dreq) => Some((packet.destination_ip(), dreq.remote_qpn)),
         _ => None,
     }
 }

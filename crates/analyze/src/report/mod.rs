@@ -19,7 +19,7 @@ mod verdict;
 
 use serde::Serialize;
 
-pub use analysis::{Analysis, AnalysisConfig, Seen};
+pub use analysis::{Analysis, AnalysisConfig, Seen, closed_by};
 pub use capture::{CaptureSummary, IcrcCounts};
 pub use conversation::{ConversationRow, EndRow, FlowRow, Quantiles, SentAgain, VerbRow};
 pub use counters::{COUNTERS, Counter, EndCounters};

@@ -6,12 +6,12 @@ use std::net::Ipv4Addr;
 use uroce_analyze::{CaptureReader, DissectorConfig, Frame, LinkType, Timestamp};
 use uroce_replay::{Device, Limits, Options, Recorder, Recording, ReplayError, Report, play};
 use uroce_wire::{
-    Aeth, AtomicEth, Bth, Header, HeaderWriter, Ieth, Ipv4, Opcode, Psn, Qpn, Reth, Syndrome,
+    Aeth, AtomicEth, Bth, Deth, Header, HeaderWriter, Ieth, Ipv4, Opcode, Psn, Qpn, Reth, Syndrome,
     UdpPorts, icrc_of_captured, write_ipv4_udp,
 };
 
 const REQUESTER: (Ipv4Addr, u32) = (Ipv4Addr::new(10, 0, 0, 1), 0x11);
-const RESPONDER: (Ipv4Addr, u32) = (Ipv4Addr::new(10, 0, 0, 2), 0x22);
+pub const RESPONDER: (Ipv4Addr, u32) = (Ipv4Addr::new(10, 0, 0, 2), 0x22);
 pub const ACK: Syndrome = Syndrome(0x1f);
 pub const SEQUENCE: Syndrome = Syndrome(0x60);
 pub const INVALID: Syndrome = Syndrome(0x61);
@@ -96,6 +96,30 @@ impl Scene {
         self.packet(false, bth, &[&aeth], payload)
     }
 
+    /// The requester closes the connection of queue pair `qpn`.
+    pub fn disconnect(self, qpn: u32) -> Self {
+        let mut mad = vec![0; 256];
+        mad[..4].copy_from_slice(&[1, 7, 2, 3]);
+        mad[16..18].copy_from_slice(&0x15_u16.to_be_bytes());
+        mad[32..36].copy_from_slice(&(qpn << 8).to_be_bytes());
+        let deth = bytes(&Deth { qkey: 0x8001_0000, src_qpn: Qpn::new(1) });
+        let bth = Bth::new(Opcode::UD_SEND_ONLY, Qpn::new(1), Psn::new(0));
+        self.packet(true, bth, &[&deth], &mad)
+    }
+
+    /// Nothing is captured for so many microseconds.
+    pub fn pause(mut self, microseconds: usize) -> Self {
+        self.frames.extend((0..microseconds).map(|_| (Vec::new(), String::new())));
+        self
+    }
+
+    /// Damages the key of the last packet, a WRITE, READ or atomic.
+    pub fn with_damaged_key(mut self) -> Self {
+        let (frame, _) = self.frames.last_mut().expect("a packet");
+        frame[28 + 12 + 8] ^= 0x80;
+        self
+    }
+
     /// Damages the last packet.
     pub fn damaged(mut self) -> Self {
         if let Some(last) = self.frames.last_mut().and_then(|(frame, _)| frame.last_mut()) {
@@ -115,7 +139,8 @@ impl Scene {
     /// The requests to the responder, and what it answered; each frame cut to so many bytes.
     pub fn recordings(&self, cut: usize) -> Vec<Recording> {
         let mut recorder = Recorder::new(DissectorConfig::default(), Limits::default());
-        for (index, (frame, comment)) in self.frames.iter().enumerate() {
+        let frames = self.frames.iter().enumerate();
+        for (index, (frame, comment)) in frames.filter(|(_, (frame, _))| !frame.is_empty()) {
             recorder.handle_frame(&Frame {
                 number: index as u64 + 1,
                 interface: 0,

@@ -7,14 +7,12 @@ use uroce_replay::{Limits, Options};
 use uroce_wire::Qpn;
 
 const AFTER: &str = "\
-Exit codes: 0 the same answers; 1 an answer differs; 2 a conversation cannot be played, or the file is damaged.
+Exit codes: 0 the same answers; 1 an answer differs; 2 a conversation cannot be played, or the file is damaged or no
+capture; 3 the file cannot be read.
 Examples:
   uroce replay run.pcapng
   uroce replay run.pcapng --qp 0x11 --only-differences
   uroce replay run.pcapng --fault 'rx drop count=1'";
-
-/// What helps against a limit.
-pub const LIMITS_HELP: &str = "; choose a conversation with --qp, or raise --memory or --packets";
 
 /// Options of `uroce replay`.
 #[derive(Debug, Args)]

@@ -7,7 +7,6 @@ use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::report::{json, out};
 use crate::source;
-use args::LIMITS_HELP;
 pub use args::ReplayArgs;
 use serde::Serialize;
 use uroce_analyze::DissectorConfig;
@@ -113,9 +112,8 @@ fn name(side: &Side) -> String {
 
 fn not_played(responder: String, error: &ReplayError) -> NotPlayed {
     let help = match error {
-        ReplayError::TooMuchMemory { .. }
-        | ReplayError::TooManyKeys { .. }
-        | ReplayError::TooManyAnswers { .. } => LIMITS_HELP,
+        ReplayError::TooMuchMemory { .. } => "; --memory raises it",
+        ReplayError::TooManyAnswers { .. } => "; --packets raises it",
         _ => "",
     };
     NotPlayed { responder, reason: format!("{error}{help}") }
@@ -148,10 +146,11 @@ fn judge(outcome: &Outcome, end: Result<(), Failure>) -> Result<(), Failure> {
             .help("docs/replay.md says what a capture cannot tell; --skip-lost if packets were lost behind it"));
     }
     end?;
-    match outcome.not_played.first() {
-        None => Ok(()),
-        Some(first) => {
-            Err(Failure::usage(format!("{} cannot be played: {}", first.responder, first.reason)))
+    let (failed, played) = (outcome.not_played.len(), outcome.replays.len());
+    match failed {
+        0 => Ok(()),
+        _ => {
+            Err(Failure::usage(format!("{failed} of {} conversations not played", failed + played)))
         }
     }
 }
