@@ -40,13 +40,11 @@ pub(super) fn check(sight: &Sight<'_>, state: &mut FlowState, ledger: &mut Ledge
     true
 }
 
-/// A damaged packet that names a queue pair to which nothing else goes.
+/// A damaged packet that names a queue pair to which nothing went before it.
 pub(super) fn note_of_no_flow(packet: &Packet, ledger: &mut Ledger) {
     let (frame, status, qpn) = (packet.frame, packet.icrc, packet.bth.dest_qpn);
     ledger.record(&ICRC_WRONG, None, frame, || {
-        format!(
-            "frame {frame}: ICRC {status}; it names queue pair {qpn}, which no other packet names"
-        )
+        format!("frame {frame}: ICRC {status}; no undamaged packet to queue pair {qpn} came before it")
     });
 }
 

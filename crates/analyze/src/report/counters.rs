@@ -141,8 +141,8 @@ pub const COUNTERS: [Counter; 21] = [
     counter(
         "rx_icrc_encapsulated",
         "drop_bad_icrc",
-        "packets to the end with a wrong ICRC",
-        Arrived(|flow| flow.icrc_errors),
+        "damaged packets to the end: a wrong ICRC where others are right",
+        Arrived(|flow| flow.damaged),
     ),
     counter(
         "rx_read_requests",

@@ -30,8 +30,7 @@ pub fn remarks(packet: &Packet, annotation: &Annotation) -> Vec<String> {
 /// to nothing, of an opcode that is not defined, or dropped, altered or sent again according to
 /// `comment`, the comment of the capture file. This is what `--errors` chooses, with what findings name.
 pub fn is_trouble(packet: &Packet, annotation: &Annotation, comment: &str) -> bool {
-    let words = ["drop", "retransmission", "fault"];
-    let is_told = !comment.is_empty() && words.iter().any(|word| comment.contains(word));
+    let is_told = !comment.is_empty() && comment.split("; ").any(tells_of_trouble);
     let refuses = matches!(annotation.role, Role::Nak(_) | Role::ReservedNak(_) | Role::RnrNak);
     is_told
         || refuses
@@ -40,6 +39,12 @@ pub fn is_trouble(packet: &Packet, annotation: &Annotation, comment: &str) -> bo
         || annotation.is_unsolicited
         || annotation.gap_before.is_some()
         || packet.opcode_info.is_none()
+}
+
+/// It is what our devices and captures write about a drop, a fault, a retransmission or a trigger.
+fn tells_of_trouble(part: &str) -> bool {
+    let ours = ["drop reason ", "dropped", "fault: ", "retransmission: ", "trigger: "];
+    ours.iter().any(|start| part.starts_with(start))
 }
 
 /// The comment of a capture file says that the packet went no further.
@@ -147,5 +152,12 @@ mod tests {
         assert!(is_trouble(&damaged, ""));
         assert!(is_trouble(&sample::packet(Opcode(0x1f), 7, 6), ""), "no such opcode");
         assert!(!is_trouble(&send(5), "something else"));
+        for (psn, others) in (6..).zip(["the default gateway", "a raindrop", "no retransmission"]) {
+            assert!(!is_trouble(&send(psn), others), "{others}: no comment of ours");
+        }
+        let ours = ["x; retransmission: tail probe", "trigger: NAK (PSN sequence error): PSN 0x1"];
+        for (psn, ours) in (9..).zip(ours) {
+            assert!(is_trouble(&send(psn), ours), "{ours}");
+        }
     }
 }

@@ -224,6 +224,16 @@ Counters of #1
 }
 
 #[test]
+fn a_wrong_icrc_that_is_no_damage_counts_for_no_counter() {
+    let mut report = report("loss.pcap");
+    let figures = &mut report.conversations[0].flows[0].figures;
+    (figures.icrc_errors, figures.damaged) = (5, 3);
+    let ends = report.counters();
+    let of_ends = ends.iter().map(|end| end.counters["rx_icrc_encapsulated"].as_u64());
+    assert_eq!(of_ends.collect::<Vec<_>>(), [Some(0), Some(3)]);
+}
+
+#[test]
 fn of_a_direction_that_was_not_captured_no_counter_is_known() {
     let mut report = report("loss.pcap");
     report.conversations[0].flows.truncate(1);

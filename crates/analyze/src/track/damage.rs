@@ -50,7 +50,7 @@ impl Tracker {
             return;
         };
         flow.has_right_icrc = true;
-        if (1..=FIRST_DAMAGED).contains(&flow.figures.icrc_errors) {
+        if flow.has_only_damaged() {
             flow.forget_damaged();
         }
         let key = *flow.key();
@@ -59,10 +59,22 @@ impl Tracker {
 }
 
 impl Flow {
+    /// There were wrong ICRCs and nothing else, and few of them.
+    fn has_only_damaged(&self) -> bool {
+        let Figures { packets, icrc_errors, .. } = self.figures;
+        packets == icrc_errors && (1..=FIRST_DAMAGED).contains(&icrc_errors)
+    }
+
     /// What the packets so far said is not believed any more.
     fn forget_damaged(&mut self) {
         let Figures { packets, wire_bytes, icrc_errors, .. } = self.figures;
-        self.figures = Figures { packets, wire_bytes, icrc_errors, ..Figures::default() };
+        self.figures = Figures {
+            packets,
+            wire_bytes,
+            icrc_errors,
+            damaged: icrc_errors,
+            ..Figures::default()
+        };
         self.requests.forget();
         self.claims = Default::default();
     }

@@ -170,6 +170,9 @@ pub struct Figures {
     pub cnps: u64,
     /// Packets with a wrong ICRC.
     pub icrc_errors: u64,
+    /// Of them, those that are damage: where no ICRC is right, a wrong one is the way of capturing.
+    #[serde(skip)]
+    pub damaged: u64,
     /// Packets that a snap length cut.
     pub cut: u64,
     /// Largest payload of a packet that is not the last of its message: the path MTU.
@@ -220,6 +223,7 @@ impl Figures {
         self.packets += 1;
         self.wire_bytes += u64::from(packet.wire_len);
         self.icrc_errors += 1;
+        self.damaged += 1;
     }
 
     /// Counts a request that was sent again.

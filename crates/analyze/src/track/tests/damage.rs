@@ -4,7 +4,7 @@ use uroce_wire::{Aeth, Opcode, Syndrome};
 
 use crate::track::testkit::{A, B, End, Wire};
 use crate::track::{Annotation, FlowId};
-use crate::{IcrcStatus, Packet};
+use crate::{IcrcStatus, NotChecked, Packet};
 
 const WRONG: IcrcStatus = IcrcStatus::Wrong { found: 1, expected: 2 };
 
@@ -41,6 +41,7 @@ fn a_damaged_request_is_counted_and_changes_nothing() {
     let figures = wire.figures(FlowId(0));
     assert_eq!((figures.restarts, figures.retransmitted(), figures.skipped), (0, 0, 0));
     assert_eq!((figures.requests, figures.icrc_errors, figures.packets), (12, 2, 14));
+    assert_eq!(figures.damaged, 2);
 }
 
 #[test]
@@ -74,7 +75,22 @@ fn a_capture_without_any_right_icrc_is_followed() {
     wire.tracker.finish();
     let figures = wire.figures(FlowId(0));
     assert_eq!((figures.messages_completed, figures.icrc_errors), (10, 10));
+    assert_eq!(figures.damaged, 0);
     assert_eq!(wire.tracker.conversations().len(), 1);
+}
+
+#[test]
+fn what_was_cut_before_the_first_right_packet_is_not_forgotten() {
+    let mut wire = Wire::new();
+    for psn in 0..10 {
+        let packet = wire.packet(A, B, Opcode::RC_SEND_ONLY, psn);
+        let icrc = IcrcStatus::NotChecked(NotChecked::Cut);
+        wire.give(&Packet { icrc, payload_len: 100, ..packet });
+    }
+    damaged_send(&mut wire, B, 10);
+    wire.send(A, B, 11);
+    let figures = wire.figures(FlowId(0));
+    assert_eq!((figures.requests, figures.packets, figures.icrc_errors), (12, 12, 1));
 }
 
 #[test]
@@ -90,5 +106,6 @@ fn a_right_packet_shows_that_the_first_one_was_damaged() {
     let figures = wire.figures(FlowId(0));
     assert_eq!((figures.messages, figures.messages_completed), (10, 10));
     assert_eq!((figures.requests, figures.packets, figures.icrc_errors), (10, 11, 1));
+    assert_eq!(figures.damaged, 1);
     assert_eq!((figures.skipped, figures.restarts), (0, 0));
 }
