@@ -44,7 +44,9 @@ pub(super) fn check(sight: &Sight<'_>, state: &mut FlowState, ledger: &mut Ledge
 pub(super) fn note_of_no_flow(packet: &Packet, ledger: &mut Ledger) {
     let (frame, status, qpn) = (packet.frame, packet.icrc, packet.bth.dest_qpn);
     ledger.record(&ICRC_WRONG, None, frame, || {
-        format!("frame {frame}: ICRC {status}; no undamaged packet to queue pair {qpn} came before it")
+        format!(
+            "frame {frame}: ICRC {status}; no undamaged packet to queue pair {qpn} came before it"
+        )
     });
 }
 

@@ -37,8 +37,28 @@ pub struct Stream {
     /// Frames to capture at most.
     most: u64,
     frames: u64,
-    /// Set at the end: when that was, as the kernel stamps frames.
-    ended: Option<Duration>,
+    ended: Option<End>,
+}
+
+/// When a capture ended.
+#[derive(Debug, Clone, Copy)]
+struct End {
+    /// As the kernel stamps frames.
+    stamp: Duration,
+    at: Instant,
+}
+
+impl End {
+    fn now() -> Self {
+        End { stamp: clock(), at: Instant::now() }
+    }
+
+    /// Nothing from before the end will come any more. A clock that was set back since stamps nothing as later, and
+    /// would keep a capture from ending.
+    fn is_over(self, is_ready: bool, now: End) -> bool {
+        let waited = now.at.saturating_duration_since(self.at);
+        now.stamp < self.stamp || !is_ready && waited > HAND_OVER
+    }
 }
 
 impl Stream {
@@ -60,11 +80,11 @@ impl Stream {
         }
         let is_ready = self.live.is_ready();
         if self.ended.is_none() && self.is_over(is_ready) {
-            self.ended = Some(clock());
+            self.ended = Some(End::now());
         }
         match (is_ready, self.ended) {
+            (_, Some(end)) if end.is_over(is_ready, End::now()) => Now::End,
             (true, _) => Now::Frame,
-            (false, Some(end)) if clock() > end + HAND_OVER => Now::End,
             (false, _) => Now::Nothing,
         }
     }
@@ -80,7 +100,7 @@ impl Stream {
         let Self { live, frames, most, ended, .. } = self;
         let captured = live.next_frame(blocks)?;
         *frames += 1;
-        if ended.is_some_and(|end| captured.frame.time > end) {
+        if ended.is_some_and(|end| captured.frame.time > end.stamp) {
             // Later ones are none of this capture.
             *most = *frames;
         }
@@ -125,4 +145,24 @@ impl Stream {
 /// The time as the kernel stamps frames.
 pub fn clock() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_set_keeps_no_capture_from_ending() {
+        let (start, second) = (Instant::now(), Duration::from_secs(1));
+        let end = End { stamp: 100 * second, at: start };
+        let over = |stamp, after: Duration, is_ready| {
+            end.is_over(is_ready, End { stamp, at: start + after })
+        };
+        assert!(!over(100 * second, Duration::ZERO, false), "the kernel may have more");
+        assert!(over(101 * second, second, false) && !over(101 * second, second, true));
+        for is_ready in [false, true] {
+            assert!(over(40 * second, Duration::ZERO, is_ready), "set back");
+        }
+        assert!(!over(900 * second, Duration::ZERO, false), "set forward");
+    }
 }

@@ -129,13 +129,16 @@ fn must_not_forward(interface: &str, host: IpAddr) -> Result<(), Failure> {
 fn find(link: &mut Link, interface: &str, interrupt: &Interrupt) -> Result<(), Failure> {
     let unusable = |error| Failure::environment(format!("the proxy cannot begin: {error}"));
     let deadline = Instant::now() + PATIENCE;
+    let mut question = Pace::default();
     while let Some(host) = link.gateway.as_ref().and_then(Gateway::missing) {
         if Instant::now() >= deadline || interrupt.is_set() {
             let what = format!("{host} does not answer at {interface}");
             return Err(Failure::peer(what)
                 .help(format!("it must be a neighbour there: `ping -I {interface} {host}`")));
         }
-        wake(host);
+        if question.is_due(Instant::now()) {
+            wake(host);
+        }
         link.wait(NAP).map_err(unusable)?;
         let Link { receivers, gateway: Some(gateway), .. } = link else { return Ok(()) };
         let taken = receivers[0].recv(&mut |frame| {
@@ -144,6 +147,20 @@ fn find(link: &mut Link, interface: &str, interrupt: &Interrupt) -> Result<(), F
         taken.map_err(unusable)?;
     }
     Ok(())
+}
+
+/// Once each [`NAP`], however often frames of others end the wait.
+#[derive(Debug, Default)]
+struct Pace(Option<Instant>);
+
+impl Pace {
+    fn is_due(&mut self, now: Instant) -> bool {
+        let is_due = self.0.is_none_or(|last| now.saturating_duration_since(last) >= NAP);
+        if is_due {
+            self.0 = Some(now);
+        }
+        is_due
+    }
 }
 
 /// Sends a datagram that nobody needs; what is heard is the answer to the question for the hardware address.
@@ -170,4 +187,16 @@ fn recorders(path: &std::path::Path, names: &[String; 2]) -> Result<[PcapWriter;
     let [first, second] =
         names.each_ref().map(|name| file.interface(name).map_err(Failure::environment));
     Ok([first?, second?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_not_asked_for_each_frame_of_others() {
+        let (mut question, start) = (Pace::default(), Instant::now());
+        let asked = (0..1000).filter(|ms| question.is_due(start + Duration::from_millis(*ms)));
+        assert_eq!(asked.count(), 5);
+    }
 }

@@ -141,7 +141,8 @@ impl Relay {
             }
         }
         if done == 0 {
-            wire.seen(side, bytes, "");
+            // A copy was made, say. What was done to one of several cannot be said about the whole frame.
+            wire.seen(side, bytes, if alone { self.injector.faults() } else { "" });
             wire.send(side.other(), offload, bytes, "");
         } else {
             self.send_packets(side, opened, done..opened.packets(), wire);

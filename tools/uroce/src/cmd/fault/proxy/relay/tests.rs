@@ -70,6 +70,7 @@ fn a_copy_follows_and_a_mark_is_under_a_right_checksum() {
     let twice = give(&mut relay, 0, Side::First, &bytes);
     assert_eq!(twice.sent.len(), 2);
     assert!(twice.sent.iter().all(|(side, frame, _)| (*side, frame) == (Side::Second, &bytes)));
+    assert!(twice.seen[0].2.starts_with("fault: "), "what was doubled says so: {:?}", twice.seen);
     let marked = give(&mut relay, 0, Side::Second, &bytes);
     assert_eq!(marked.sent[0].1[15] & 3, 3);
 }
