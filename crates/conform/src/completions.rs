@@ -52,7 +52,7 @@ impl Qp<'_, '_> {
     fn look(&self, region: u32, offset: usize, length: usize) -> Result<Vec<u8>, Stop> {
         let (offset, length) = (offset as u32, length as u32);
         match self.bench.ask(&Request::Look { region, offset, length })? {
-            Reply::Memory { bytes: Hex(bytes) } => Ok(bytes),
+            Reply::Memory { bytes: Hex(bytes) } if bytes.len() == length as usize => Ok(bytes),
             other => nonsense(other),
         }
     }

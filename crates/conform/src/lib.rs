@@ -22,6 +22,8 @@ mod completions;
 mod coverage;
 mod data;
 mod expect;
+#[cfg(test)]
+mod fake;
 mod hex;
 mod packet;
 mod player;

@@ -10,6 +10,10 @@ use crate::{Entry, Incoming, Outgoing, Packet, Side, Stop, Wire};
 
 /// Packets of a case that are written down; more than that is a flood, which counts but is not kept.
 const KEPT: usize = 10_000;
+/// Packets that a peer may send during a case.
+const FLOOD: usize = 20_000;
+/// Packets that are looked at when a wait is over: some may have come in time.
+const LATE: usize = 1024;
 /// The UDP source port of packets that do not ask for another one.
 const SOURCE_PORT: u16 = 0xc0de;
 
@@ -22,6 +26,8 @@ pub(crate) struct Player<'r> {
     /// CNPs by the queue pair number of the tester.
     cnps: HashMap<u32, Vec<Seen>>,
     entries: Vec<Entry>,
+    /// Packets that came.
+    came: usize,
 }
 
 /// A packet that came.
@@ -33,7 +39,8 @@ pub(crate) struct Seen {
 
 impl<'r> Player<'r> {
     pub(crate) fn new(wire: &'r mut dyn Wire, peer: IpAddr) -> Self {
-        Player { wire, peer, waiting: HashMap::new(), cnps: HashMap::new(), entries: Vec::new() }
+        let (waiting, cnps) = (HashMap::new(), HashMap::new());
+        Player { wire, peer, waiting, cnps, entries: Vec::new(), came: 0 }
     }
 
     pub(crate) fn address(&self) -> IpAddr {
@@ -80,6 +87,7 @@ impl<'r> Player<'r> {
     /// The next packet to a queue pair of the tester, if one comes in time.
     pub(crate) fn receive(&mut self, qpn: u32, wait: Duration) -> Result<Option<Seen>, Stop> {
         let end = self.wire.now() + wait;
+        let mut late = 0;
         loop {
             if let Some(seen) = self.waiting.get_mut(&qpn).and_then(VecDeque::pop_front) {
                 return Ok(Some(seen));
@@ -87,7 +95,11 @@ impl<'r> Player<'r> {
             let left = end.saturating_sub(self.wire.now());
             let came = self.wire.receive(left);
             match came.map_err(|error| Stop::Broken(error.to_string()))? {
-                Some(packet) => self.sort(packet),
+                Some(_) if late >= LATE => return Ok(None),
+                Some(packet) => {
+                    late += usize::from(left.is_zero());
+                    self.sort(packet)?;
+                }
                 None if self.wire.now() >= end => return Ok(None),
                 None => {}
             }
@@ -99,7 +111,11 @@ impl<'r> Player<'r> {
         self.cnps.remove(&qpn).unwrap_or_default()
     }
 
-    fn sort(&mut self, packet: Incoming) {
+    fn sort(&mut self, packet: Incoming) -> Result<(), Stop> {
+        self.came += 1;
+        if self.came > FLOOD {
+            return Err(Stop::Fail(format!("it sent more than {FLOOD} packets")));
+        }
         let at = self.wire.now();
         self.keep(Entry::Packet {
             at,
@@ -108,9 +124,9 @@ impl<'r> Player<'r> {
             traffic_class: packet.traffic_class,
             source_port: packet.source_port,
         });
-        let Some(bth) = Bth::read(&packet.bytes) else { return };
+        let Some(bth) = Bth::read(&packet.bytes) else { return Ok(()) };
         if packet.from != self.peer {
-            return;
+            return Ok(());
         }
         let qpn = bth.dest_qpn.get();
         let seen = Seen { at, packet };
@@ -119,5 +135,6 @@ impl<'r> Player<'r> {
         } else {
             self.waiting.entry(qpn).or_default().push_back(seen);
         }
+        Ok(())
     }
 }

@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use crate::{
     AgentLink, Bench, Card, Case, Entry, Outcome, Patience, Request, Stop, Verdict, Wire, cases,
+    limits,
 };
 
 /// How often a failed case is tried again, to tell a broken rule from packets that were lost.
 const SECOND_LOOKS: u32 = 2;
+/// How much longer silence must last then: a peer may be slow.
+const SECOND_SILENCE: u32 = 8;
 
 /// Which cases run, and how.
 #[derive(Debug, Clone, Default)]
@@ -105,12 +108,13 @@ struct Trial<'r> {
 impl Trial<'_> {
     fn case(&mut self, case: &'static Case, repeat: u32) -> Result<CaseReport, String> {
         let start = self.wire.now();
-        let mut report = self.once(case)?;
+        let patience = self.patience;
+        let mut report = self.once(case, patience)?;
         for _ in 1..repeat {
-            if matches!(report.verdict, Verdict::Fail(_)) {
+            if matches!(report.verdict, Verdict::Fail(_) | Verdict::Inconclusive(_)) {
                 break;
             }
-            report = self.once(case)?;
+            report = self.once(case, patience)?;
         }
         if let Verdict::Fail(why) = &report.verdict
             && !self.fails_again(case)?
@@ -122,18 +126,20 @@ impl Trial<'_> {
     }
 
     fn fails_again(&mut self, case: &'static Case) -> Result<bool, String> {
+        let silence = self.patience.silence * SECOND_SILENCE;
+        let patience = Patience { silence, ..self.patience };
         for _ in 0..SECOND_LOOKS {
-            if !matches!(self.once(case)?.verdict, Verdict::Fail(_)) {
+            if !matches!(self.once(case, patience)?.verdict, Verdict::Fail(_)) {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    fn once(&mut self, case: &'static Case) -> Result<CaseReport, String> {
-        self.seed = self.seed.wrapping_add(16);
+    fn once(&mut self, case: &'static Case, patience: Patience) -> Result<CaseReport, String> {
+        self.seed = self.seed.wrapping_add(limits::QUEUE_PAIRS as u32);
         self.wire.begin(case.id);
-        let bench = Bench::new(self.wire, self.agent, self.card, self.patience, self.seed);
+        let bench = Bench::new(self.wire, self.agent, self.card, patience, self.seed);
         let outcome = bench.ask(&Request::Clear).and_then(|_| (case.run)(&bench));
         let (transcript, tolerated, recorded) = bench.finish();
         let verdict = verdict(outcome, tolerated)?;
@@ -148,5 +154,73 @@ fn verdict(outcome: Outcome, tolerated: Option<String>) -> Result<Verdict, Strin
         Err(Stop::NotApplicable(why)) => Ok(Verdict::NotApplicable(why)),
         Err(Stop::Broken(why)) => Ok(Verdict::Inconclusive(why)),
         Err(Stop::Lost(why)) => Err(why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use uroce_wire::Opcode;
+
+    use super::*;
+    use crate::fake::{FakeAgent, FakeWire, card, incoming};
+
+    fn ran(selection: &Selection, wire: &mut FakeWire, agent: &mut FakeAgent) -> Report {
+        run(selection, wire, agent, &card(), &mut |_| true)
+    }
+
+    fn only(name: &str) -> Selection {
+        Selection { only: vec![name.to_owned()], ..Selection::default() }
+    }
+
+    #[test]
+    fn a_peer_that_sends_nothing_keeps_no_rule() {
+        let report =
+            ran(&Selection::default(), &mut FakeWire::default(), &mut FakeAgent::default());
+        assert_eq!((report.cases.len(), &report.lost), (cases::all().count(), &None));
+        let broken = |done: &&CaseReport| !matches!(done.verdict, Verdict::Fail(_));
+        let kept: Vec<_> =
+            report.cases.iter().filter(broken).map(|done| (done.case, &done.verdict)).collect();
+        assert!(kept.is_empty(), "{kept:#?}");
+    }
+
+    #[test]
+    fn an_agent_that_answers_with_too_few_bytes_ends_the_run() {
+        let mut agent = FakeAgent { forgets_memory: true, ..FakeAgent::default() };
+        let look = |b: &Bench<'_>| b.rc().open()?.untouched();
+        let card = card();
+        let mut wire = FakeWire::default();
+        let bench = Bench::new(&mut wire, &mut agent, &card, Patience::default(), 0);
+        assert!(matches!(look(&bench), Err(Stop::Lost(_))));
+    }
+
+    #[test]
+    fn a_flood_ends_a_wait_and_then_the_case() {
+        for (opcode, qpn) in [(Opcode::CNP, 0x10_0001), (Opcode::RC_ACKNOWLEDGE, 7)] {
+            let flood = Some(incoming(opcode, qpn));
+            let mut wire = FakeWire { flood, ..FakeWire::default() };
+            let report = ran(&only("rc.responder.send-only"), &mut wire, &mut FakeAgent::default());
+            assert!(matches!(report.cases[0].verdict, Verdict::Fail(_)), "{report:?}");
+        }
+    }
+
+    #[test]
+    fn no_two_queue_pairs_of_a_run_have_the_same_number() {
+        const CASE: Case = Case {
+            id: "rc.responder.many",
+            rules: "",
+            candidates: &[],
+            class: crate::Class::Must,
+            sentence: "",
+            run: |b| (0..limits::QUEUE_PAIRS).try_for_each(|_| b.rc().open().map(drop)),
+        };
+        let (mut wire, mut agent, card) = (FakeWire::default(), FakeAgent::default(), card());
+        let patience = Patience::default();
+        let mut trial =
+            Trial { patience, wire: &mut wire, agent: &mut agent, card: &card, seed: 0 };
+        trial.case(&CASE, 3).expect("the agent answers");
+        let different: HashSet<u32> = agent.numbers.iter().copied().collect();
+        assert_eq!((different.len(), agent.numbers.len()), (192, 192));
     }
 }

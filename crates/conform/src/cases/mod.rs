@@ -3,14 +3,15 @@
 mod datagram;
 mod frames;
 mod keys;
+mod naks;
 mod order;
 mod reads;
 mod receives;
 mod requester;
 mod sequence;
 
-use crate::Case;
 use crate::expect::{check, fail, unexpected};
+use crate::{Bench, Case, Outcome};
 
 /// The families, in the order in which they run: what breaks nothing first.
 const FAMILIES: &[&[Case]] = &[
@@ -20,9 +21,15 @@ const FAMILIES: &[&[Case]] = &[
     order::CASES,
     keys::CASES,
     requester::CASES,
+    naks::CASES,
     reads::CASES,
     datagram::CASES,
 ];
+
+/// A connection of its own takes requests: that another queue pair answered nothing was its own will.
+fn others_live(b: &Bench<'_>) -> Outcome {
+    b.rc().open()?.alive(0).map(drop)
+}
 
 /// All cases, in the order in which they run.
 pub fn all() -> impl Iterator<Item = &'static Case> {

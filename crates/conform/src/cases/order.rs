@@ -47,7 +47,10 @@ fn refused_or_dropped(b: &Bench<'_>, packet: impl FnOnce(&Qp<'_, '_>) -> Packet)
     let q = b.rc().open()?;
     q.tx(&packet(&q).psn(0))?;
     match q.within(b.patience().silence)? {
-        None => b.tolerate("it drops it"),
+        None => {
+            q.alive(0)?;
+            b.tolerate("it drops it");
+        }
         Some(came) if came.is_nak(NakCode::InvalidRequest) && came.psn == 0 => {
             b.tolerate("it answers with an invalid request NAK");
         }
@@ -260,7 +263,10 @@ fn read_with_payload(b: &Bench<'_>) -> Outcome {
     let q = b.rc().open()?;
     q.tx(&q.read(16).data(&[1; 4]).psn(0))?;
     match q.within(b.patience().silence)? {
-        None => b.tolerate("it drops it"),
+        None => {
+            q.alive(0)?;
+            b.tolerate("it drops it");
+        }
         Some(came) if came.is_nak(NakCode::InvalidRequest) => b.tolerate("invalid request"),
         Some(came) if came.opcode() == Opcode::RC_READ_RESPONSE_ONLY => b.tolerate("it answers"),
         Some(came) => return unexpected("a NAK, a response, or nothing", &came),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use uroce_wire::{NakCode, Opcode, SyndromeKind, rnr_timer_us};
 
 use super::sequence::needs_atomics;
-use super::{check, unexpected};
+use super::{check, others_live, unexpected};
 use crate::case::cases;
 use crate::{Bench, Outcome, Qp, State, pattern, status};
 
@@ -354,6 +354,7 @@ fn state_init(b: &Bench<'_>) -> Outcome {
     let q = b.rc().until(State::Init).open()?;
     q.tx(&q.write(16).psn(0))?;
     q.silence()?;
+    others_live(b)?;
     q.untouched()
 }
 
@@ -370,6 +371,7 @@ fn state_reset(b: &Bench<'_>) -> Outcome {
     q.modify(State::Reset)?;
     q.tx_all(&[q.write(16).psn(1), q.read(16).psn(2), q.write(16).psn(0)])?;
     q.silence()?;
+    others_live(b)?;
     q.untouched()
 }
 
@@ -378,5 +380,6 @@ fn state_err(b: &Bench<'_>) -> Outcome {
     q.modify(State::Err)?;
     q.tx_all(&[q.write(16).psn(0), q.read(16).psn(1)])?;
     q.silence()?;
+    others_live(b)?;
     q.untouched()
 }

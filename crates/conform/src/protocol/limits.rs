@@ -22,5 +22,7 @@ pub const MEMORY: u32 = 256 << 10;
 pub const COMPLETIONS: u32 = 256;
 /// The longest wait of one request.
 pub const WAIT: Duration = Duration::from_secs(5);
-/// How long a session may say nothing.
+/// How long a greeting may take.
+pub const GREETING: Duration = Duration::from_secs(10);
+/// How long the next request of a session may take.
 pub const IDLE: Duration = Duration::from_secs(120);

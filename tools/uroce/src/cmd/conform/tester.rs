@@ -87,16 +87,59 @@ fn finish(args: &ConformArgs, global: &Global, report: &Report) -> Result<(), Fa
     if let Some(lost) = &report.lost {
         return Err(Failure::peer(format!("the run ended early: {lost}")));
     }
-    let broken = |done: &&CaseReport| {
-        done.case.class == Class::Must && matches!(done.verdict, Verdict::Fail(_))
-    };
-    match report.cases.iter().filter(broken).count() {
-        0 => Ok(()),
-        count => Err(Failure::test(format!("{count} rules that must be kept are broken"))),
+    judged(report)
+}
+
+/// A rule that must be kept and was not judged is no success either.
+fn judged(report: &Report) -> Result<(), Failure> {
+    let musts = || report.cases.iter().filter(|done| done.case.class == Class::Must);
+    let broken = musts().filter(|done| matches!(done.verdict, Verdict::Fail(_))).count();
+    let open = musts().filter(|done| matches!(done.verdict, Verdict::Inconclusive(_))).count();
+    match (broken, open) {
+        (0, 0) => Ok(()),
+        (0, open) => Err(Failure::test(format!("{open} rules that must be kept were not judged"))
+            .help("--silence takes more for a slow peer; the report tells why")),
+        (broken, _) => Err(Failure::test(format!("{broken} rules that must be kept are broken"))),
     }
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     std::fs::write(path, text)
         .map_err(|error| Failure::environment(format!("cannot write {}: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uroce_conform::{Card, VERSION, cases};
+
+    fn report(verdict: Verdict) -> Report {
+        let card = Card {
+            version: VERSION,
+            device: String::new(),
+            firmware: String::new(),
+            vendor: (0, 0),
+            system: String::new(),
+            address: [192, 0, 2, 1].into(),
+            mtu: 5,
+            max_dest_rd_atomic: 1,
+            max_rd_atomic: 1,
+            atomics: true,
+            shared_queues: true,
+            ack_delay: 0,
+        };
+        let case = cases::all().find(|case| case.class == Class::Must).expect("one must");
+        let (recorded, transcript, time) = (vec![], vec![], Duration::ZERO);
+        let done = CaseReport { case, verdict, recorded, transcript, time };
+        Report { card, cases: vec![done], lost: None }
+    }
+
+    #[test]
+    fn only_a_rule_that_was_judged_is_kept() {
+        let good = |verdict| judged(&report(verdict)).is_ok();
+        assert!(good(Verdict::Pass) && good(Verdict::Tolerated(String::new())));
+        assert!(good(Verdict::NotApplicable(String::new())));
+        assert!(!good(Verdict::Fail(String::new())));
+        assert!(!good(Verdict::Inconclusive(String::new())));
+    }
 }

@@ -119,7 +119,10 @@ impl Wire for UdpWire {
     }
 
     fn receive(&mut self, wait: Duration) -> Result<Option<Incoming>, WireError> {
-        self.fetch()?;
+        // One after the other, so that a flood waits in the socket and not here.
+        if self.came.is_empty() {
+            self.fetch()?;
+        }
         if self.came.is_empty() && !wait.is_zero() {
             self.sleep(wait)?;
             self.fetch()?;

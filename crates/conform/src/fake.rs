@@ -1,0 +1,107 @@
+//! A wire and an agent for tests: time passes only where somebody waits.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use uroce_wire::Opcode;
+
+use crate::{
+    AgentError, AgentLink, Card, Hex, Incoming, Outgoing, Packet, Reply, Request, State, VERSION,
+    Wire, WireError, pattern,
+};
+
+/// The address of the peer.
+const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+
+/// What there is to test: a device that can do everything.
+pub(crate) fn card() -> Card {
+    Card {
+        version: VERSION,
+        device: "fake".to_owned(),
+        firmware: String::new(),
+        vendor: (0, 0),
+        system: String::new(),
+        address: PEER,
+        mtu: 5,
+        max_dest_rd_atomic: 16,
+        max_rd_atomic: 16,
+        atomics: true,
+        shared_queues: true,
+        ack_delay: 0,
+    }
+}
+
+/// A wire on which nothing comes but what a test puts there.
+#[derive(Default)]
+pub(crate) struct FakeWire {
+    pub(crate) now: Duration,
+    /// What comes, one packet after the other.
+    pub(crate) coming: VecDeque<Incoming>,
+    /// This packet comes for ever, whenever nothing else does.
+    pub(crate) flood: Option<Incoming>,
+}
+
+impl Wire for FakeWire {
+    fn address(&self) -> IpAddr {
+        Ipv4Addr::new(192, 0, 2, 2).into()
+    }
+
+    fn now(&self) -> Duration {
+        self.now
+    }
+
+    fn send(&mut self, packet: &Outgoing<'_>) -> Result<Vec<u8>, WireError> {
+        Ok([packet.covered, &[0; 4]].concat())
+    }
+
+    fn receive(&mut self, wait: Duration) -> Result<Option<Incoming>, WireError> {
+        let next = self.coming.pop_front().or_else(|| self.flood.clone());
+        self.now += if next.is_some() { Duration::from_millis(1) } else { wait };
+        Ok(next)
+    }
+}
+
+/// A packet of the peer to a queue pair of the tester.
+pub(crate) fn incoming(opcode: Opcode, qpn: u32) -> Incoming {
+    let packet = Packet::new(opcode, qpn, uroce_wire::Psn::new(0), vec![0; 16]);
+    let bytes = [packet.covered(), vec![0; 4]].concat();
+    Incoming { from: PEER, source_port: 49152, traffic_class: 0, bytes, icrc_ok: true }
+}
+
+/// An agent that does as it is told, beside a device that does nothing.
+#[derive(Default)]
+pub(crate) struct FakeAgent {
+    pub(crate) made: u32,
+    /// Queue pair numbers of the tester, in the order in which they were used.
+    pub(crate) numbers: Vec<u32>,
+    /// It answers with fewer bytes of memory than it was asked for.
+    pub(crate) forgets_memory: bool,
+}
+
+impl AgentLink for FakeAgent {
+    fn call(&mut self, request: &Request) -> Result<Reply, AgentError> {
+        self.made += 1;
+        let number = self.made;
+        Ok(match request {
+            Request::Region { .. } => {
+                Reply::Region { region: number, va: 0, lkey: number, rkey: number << 8 }
+            }
+            Request::QueuePair { .. } => Reply::QueuePair { qp: number, qpn: number },
+            Request::SharedQueue { .. } => Reply::Shared { shared: number },
+            Request::Query { .. } => Reply::State { state: State::Rts },
+            Request::Poll { .. } => Reply::Completions { completions: vec![] },
+            Request::Woken { .. } | Request::Events { .. } => Reply::Events { events: vec![] },
+            Request::Look { .. } if self.forgets_memory => Reply::Memory { bytes: Hex(vec![]) },
+            Request::Look { offset, length, .. } => {
+                let bytes = pattern(0, (offset + length) as usize).split_off(*offset as usize);
+                Reply::Memory { bytes: Hex(bytes) }
+            }
+            Request::Connect { link, .. } => {
+                self.numbers.push(link.qpn);
+                Reply::Done
+            }
+            _ => Reply::Done,
+        })
+    }
+}
