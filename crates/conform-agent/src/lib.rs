@@ -22,6 +22,7 @@ mod memory;
 mod queue_pair;
 mod serve;
 mod session;
+mod timed;
 #[allow(unsafe_code, reason = "calls of libibverbs")]
 mod verbs;
 #[allow(unsafe_code, reason = "calls of libibverbs")]

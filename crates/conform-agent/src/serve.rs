@@ -11,6 +11,7 @@ use uroce_conform::{
 
 use crate::device::{Choice, Device, DeviceError};
 use crate::session::Session;
+use crate::timed::Timed;
 
 /// Bytes of a token that is made up.
 const TOKEN_BYTES: usize = 9;
@@ -30,9 +31,19 @@ pub enum AgentFailure {
     /// The first request was no greeting.
     #[error("a peer was refused: it is no tester")]
     NoTester,
+    /// No request came, or something meaningless.
+    #[error("a peer did not greet: {0}")]
+    NoGreeting(#[source] ProtocolError),
     /// The connection failed, or something meaningless came.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
+}
+
+impl AgentFailure {
+    /// Who connected was let in, and the session ended early.
+    pub fn was_session(&self) -> bool {
+        matches!(self, AgentFailure::Protocol(_))
+    }
 }
 
 /// The device under test, ready for sessions.
@@ -70,17 +81,15 @@ impl Agent {
     /// # Errors
     /// [`AgentFailure`]: the next tester may come.
     pub fn serve(&self, stream: &TcpStream) -> Result<(), AgentFailure> {
-        stream.set_nodelay(true).map_err(ProtocolError::from)?;
-        for time in [
-            stream.set_read_timeout(Some(limits::IDLE)),
-            stream.set_write_timeout(Some(limits::IDLE)),
-        ] {
-            time.map_err(ProtocolError::from)?;
+        for done in [stream.set_nodelay(true), stream.set_write_timeout(Some(limits::IDLE))] {
+            done.map_err(|error| AgentFailure::NoGreeting(error.into()))?;
         }
-        let (mut input, mut output) = (BufReader::new(stream), stream);
+        let mut input = BufReader::new(Timed::new(stream, limits::GREETING));
+        let mut output = stream;
         self.greet(&mut input, &mut output)?;
         let mut session = Session::new(&self.device);
         loop {
+            input.get_mut().wait(limits::IDLE);
             let request = match read_message::<Request>(&mut input) {
                 Ok(request) => request,
                 Err(ProtocolError::Connection(error))
@@ -97,10 +106,10 @@ impl Agent {
 
     fn greet(
         &self,
-        input: &mut BufReader<&TcpStream>,
+        input: &mut BufReader<Timed<'_>>,
         output: &mut &TcpStream,
     ) -> Result<(), AgentFailure> {
-        let refusal = match read_message::<Request>(input)? {
+        let refusal = match read_message::<Request>(input).map_err(AgentFailure::NoGreeting)? {
             Request::Hello { version, token } => {
                 if !same(token.as_bytes(), self.token.as_bytes()) {
                     AgentFailure::Stranger
@@ -113,7 +122,8 @@ impl Agent {
             }
             _ => AgentFailure::NoTester,
         };
-        write_message(output, &Reply::Refused { why: refusal.to_string() })?;
+        let refused = Reply::Refused { why: refusal.to_string() };
+        write_message(output, &refused).map_err(AgentFailure::NoGreeting)?;
         Err(refusal)
     }
 }

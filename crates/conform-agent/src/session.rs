@@ -9,7 +9,7 @@ use uroce_verbs_abi::ibv_sge;
 use crate::device::Device;
 use crate::queue_pair::QueuePair;
 use crate::verbs::{Domain, Region, SharedQueue, Tried, async_event};
-use crate::work::{Receiver, completion, post_receive, post_send};
+use crate::work::{Receiver, can_send, completion, post_receive, post_send};
 
 /// How long to sleep between two looks at a queue.
 const NAP: Duration = Duration::from_micros(100);
@@ -166,8 +166,10 @@ impl Session {
     }
 
     fn send(&self, qp: u32, work: &Work) -> Tried<Reply> {
+        let queue_pair = self.queue_pair(qp)?;
+        can_send(queue_pair.kind)?;
         let sges = self.sges(&work.pieces)?;
-        post_send(&self.device, self.queue_pair(qp)?.qp, work, sges).map(|()| Reply::Done)
+        post_send(&self.device, queue_pair.qp, work, sges).map(|()| Reply::Done)
     }
 
     fn sges(&self, pieces: &[Piece]) -> Tried<Vec<ibv_sge>> {

@@ -2,7 +2,7 @@
 
 use std::ptr::null_mut;
 
-use uroce_conform::{Completion, Operation, Work};
+use uroce_conform::{Completion, Kind, Operation, Work};
 use uroce_verbs_abi::{
     atomic_wr, ibv_qp, ibv_recv_wr, ibv_send_wr, ibv_sge, ibv_srq, ibv_wc, rdma_wr, wr_union,
 };
@@ -44,7 +44,15 @@ pub(crate) fn post_receive(
     done("posting a receive", status)
 }
 
-/// Posts one work request.
+/// Datagrams need an address handle, a pointer, where other work requests have the address that the tester names.
+pub(crate) fn can_send(kind: Kind) -> Tried<()> {
+    match kind {
+        Kind::Rc | Kind::Uc => Ok(()),
+        Kind::Ud => Err("datagrams are only received".to_owned()),
+    }
+}
+
+/// Posts one work request to a queue pair that [`can_send`].
 pub(crate) fn post_send(
     device: &Device,
     qp: *mut ibv_qp,
@@ -73,7 +81,8 @@ pub(crate) fn post_send(
         _ => wr_union { rdma: rdma_wr { remote_addr: work.va, rkey: work.rkey } },
     };
     let mut bad = null_mut();
-    // SAFETY: a queue pair that lives, a chain of one, and a list of the length that it names.
+    // SAFETY: a queue pair that lives, a chain of one, and a list of the length that it names. It is no datagram queue
+    // pair, so nothing in the union is a pointer.
     let status = unsafe { ((*device.context).ops.post_send)(qp, &raw mut wr, &raw mut bad) };
     done("posting a work request", status)
 }
@@ -101,5 +110,16 @@ pub(crate) fn completion(wc: &ibv_wc) -> Completion {
         imm: (wc.wc_flags & WITH_IMM != 0).then(|| u32::from_be(wc.imm_data)),
         src_qp: wc.src_qp,
         flags: wc.wc_flags,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_number_of_the_tester_becomes_an_address_handle() {
+        assert!(can_send(Kind::Rc).is_ok() && can_send(Kind::Uc).is_ok());
+        assert!(can_send(Kind::Ud).is_err());
     }
 }

@@ -7,6 +7,9 @@ use clap::Args;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use uroce_conform_agent::{Agent, Choice, random_token};
 
+/// How long it waits after a connection that failed.
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
+
 const AFTER: &str = "\
 It listens for one tester at a time and refuses who does not name the token. -d names the RDMA device, --address the \
 address that its queue pairs use. The connection is not encrypted: use a network that you trust.
@@ -31,7 +34,7 @@ pub struct AgentArgs {
     /// Use this entry of the GID table
     #[arg(short, long, value_name = "N")]
     gid_index: Option<u8>,
-    /// End after one session
+    /// End after one session; who is refused has none
     #[arg(long)]
     once: bool,
 }
@@ -60,11 +63,16 @@ pub fn run(args: &AgentArgs, global: &Global) -> Result<(), Failure> {
         shown(port)
     ));
     loop {
-        match listener.accept() {
+        let served = match listener.accept() {
             Ok((stream, from)) => serve(&agent, &stream, from),
-            Err(error) => eprintln!("note: a connection failed: {error}"),
-        }
-        if args.once {
+            Err(error) => {
+                eprintln!("note: a connection failed: {error}");
+                // An error that lasts, such as too many open files, shall not fill the processor.
+                std::thread::sleep(PAUSE);
+                false
+            }
+        };
+        if args.once && served {
             return Ok(());
         }
     }
@@ -97,10 +105,13 @@ fn shown(port: u16) -> String {
     if port == PORT { String::new() } else { format!(":{port}") }
 }
 
-fn serve(agent: &Agent, stream: &TcpStream, from: SocketAddr) {
+/// True if there was a session.
+fn serve(agent: &Agent, stream: &TcpStream, from: SocketAddr) -> bool {
     eprintln!("note: {from} connected");
-    match agent.serve(stream) {
+    let served = agent.serve(stream);
+    match &served {
         Ok(()) => eprintln!("note: {from} is done"),
         Err(failure) => eprintln!("note: {from}: {failure}"),
     }
+    served.map_or_else(|failure| failure.was_session(), |()| true)
 }

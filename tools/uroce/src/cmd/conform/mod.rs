@@ -17,7 +17,7 @@ const PORT: u16 = 18_520;
 
 const AFTER: &str = "\
 On the machine under test: `uroce conform agent`. It prints the command for the other machine. Exit code 1: a rule that \
-must be kept is broken. docs/conform tells how to read the report, and how to add a case.
+must be kept is broken, or could not be judged. docs/conform tells how to read the report, and how to add a case.
 
 Examples:
   uroce conform 192.0.2.1 --token 8d0f63e1a2b45c77
@@ -77,10 +77,10 @@ pub fn run(args: &ConformArgs, global: &Global) -> Result<(), Failure> {
     }
 }
 
-/// The token of the command line, or of the environment.
+/// The token of the command line, or of the environment. An empty one is none: everybody knows it.
 fn token(named: Option<&String>) -> Option<String> {
-    let set = std::env::var("UROCE_CONFORM_TOKEN").ok().filter(|token| !token.is_empty());
-    named.cloned().or(set)
+    let set = std::env::var("UROCE_CONFORM_TOKEN").ok();
+    named.cloned().or(set).filter(|token| !token.is_empty())
 }
 
 /// One line of output.
