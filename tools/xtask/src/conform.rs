@@ -96,11 +96,14 @@ impl Stage<'_> {
             command.stderr(Stdio::null());
         }
         let child = command.stdout(Stdio::null()).spawn();
-        let running = Running(child.context(|| "could not start uroce conform agent")?);
+        let mut running = Running(child.context(|| "could not start uroce conform agent")?);
         let end = Instant::now() + START;
         let listens =
             || std::fs::read_to_string("/proc/net/tcp").is_ok_and(|text| self.is_in(&text));
         while !listens() {
+            if let Ok(Some(status)) = running.0.try_wait() {
+                return Err(Error::new(format!("uroce conform agent ended early ({status})")));
+            }
             if Instant::now() > end {
                 return Err(Error::new("uroce conform agent does not listen"));
             }
