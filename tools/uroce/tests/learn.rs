@@ -14,6 +14,7 @@ mod pattern;
 #[path = "learn/terminal.rs"]
 mod terminal;
 
+use std::io::Write;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -68,9 +69,16 @@ fn holds(file: &str) {
             Ok(()) => return,
             Err(difference) => last = difference,
         }
-        println!("{file}: attempt {attempt} of {ATTEMPTS} was different");
+        tell(&format!("{file}: attempt {attempt} of {ATTEMPTS} was different"), &last);
     }
     panic!("{file}: {last}");
+}
+
+/// A page that needs many attempts may hide a defect: that is told also where the test passes, whose output is not shown.
+fn tell(attempt: &str, difference: &str) {
+    println!("{attempt}: {difference}");
+    let place: Vec<_> = difference.lines().take(2).collect();
+    let _ = writeln!(std::io::stderr(), "{attempt}: {}", place.join(": "));
 }
 
 /// Programs of the pages that not every machine has.

@@ -10,18 +10,36 @@
 //! - a line of `uroce ladder` that tells how long nothing passed may be there or not, notes may be wrapped elsewhere, and the
 //!   number of a packet may be another;
 //! - between the lines of the page there may be packets that were sent again because a timer ran out, as they are on a busy
-//!   machine, and the answers to them.
+//!   machine, and the answers to them;
+//! - where a command prints so many frames and no more (`--frames 1..8`, `dissect -c 2`), as many of the last lines may be missing as there are
+//!   such packets before.
+
+/// How much of a capture a command prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    Whole,
+    /// So many frames; repetitions push others out.
+    Frames,
+}
+
+impl Extent {
+    pub fn of(command: &str) -> Self {
+        let is_count = command.starts_with("uroce dissect ") && command.contains(" -c ");
+        if is_count || command.contains(" --frames ") { Self::Frames } else { Self::Whole }
+    }
+}
 
 /// Whether `actual` is what the page shows.
-pub fn matches(shown: &[String], actual: &[String]) -> bool {
-    lines_match(&normal_lines(shown), &normal_lines(actual))
+pub fn matches(shown: &[String], actual: &[String], extent: Extent) -> bool {
+    let pushed_out = (extent == Extent::Frames).then_some(0);
+    lines_match(&normal_lines(shown), &normal_lines(actual), pushed_out)
 }
 
 /// Whether `actual` begins with what the page shows.
 pub fn begins(shown: &[String], actual: &[String]) -> bool {
     let mut shown = normal_lines(shown);
     shown.push(ANY.to_owned());
-    lines_match(&shown, &normal_lines(actual))
+    lines_match(&shown, &normal_lines(actual), None)
 }
 
 const ANY: &str = "...";
@@ -30,18 +48,23 @@ const REPETITIONS: [&str; 4] =
 const TIMES: [&str; 5] = ["ns", "us", "µs", "ms", "s"];
 const SPEEDS: [&str; 4] = ["b/s", "kb/s", "Mb/s", "Gb/s"];
 
-fn lines_match(shown: &[String], actual: &[String]) -> bool {
+/// `pushed_out` lines may be missing at the end, because as many repetitions came before; `None` if none may.
+fn lines_match(shown: &[String], actual: &[String], pushed_out: Option<usize>) -> bool {
+    let one_more = || pushed_out.map(|lines| lines + 1);
     match (shown.split_first(), actual.split_first()) {
         (None, None) => true,
         (Some((first, rest)), _) if first == ANY => {
-            lines_match(rest, actual) || !actual.is_empty() && lines_match(shown, &actual[1..])
+            lines_match(rest, actual, pushed_out)
+                || !actual.is_empty() && lines_match(shown, &actual[1..], pushed_out)
         }
         (Some((first, rest)), Some((line, others))) => {
-            line_matches(first, line) && lines_match(rest, others)
-                || is_repetition(line) && lines_match(shown, others)
+            line_matches(first, line) && lines_match(rest, others, pushed_out)
+                || is_repetition(line) && lines_match(shown, others, one_more())
         }
-        (None, Some((line, others))) => is_repetition(line) && lines_match(shown, others),
-        _ => false,
+        (None, Some((line, others))) => {
+            is_repetition(line) && lines_match(shown, others, one_more())
+        }
+        (Some(_), None) => pushed_out.is_some_and(|lines| shown.len() <= lines),
     }
 }
 
@@ -170,7 +193,7 @@ mod tests {
     }
 
     fn is_same(shown: &str, actual: &str) -> bool {
-        matches(&lines(shown), &lines(actual))
+        matches(&lines(shown), &lines(actual), Extent::Whole)
     }
 
     #[test]
@@ -200,6 +223,25 @@ mod tests {
             ("a ... z", "a b c"),
         ] {
             assert!(!is_same(shown, actual), "{shown:?} is not {actual:?}");
+        }
+    }
+
+    #[test]
+    fn repetitions_push_the_last_frames_out_one_for_one() {
+        assert_eq!(Extent::of("uroce ladder x.pcapng --frames 1..3"), Extent::Frames);
+        assert_eq!(Extent::of("uroce dissect x.pcapng -c 2"), Extent::Frames);
+        assert_eq!(Extent::of("uroce rping -c -a 127.0.0.2"), Extent::Whole);
+        let shown = lines("1 0.000001 a\n2 0.000002 b\n3 0.000003 c");
+        let (again, other) =
+            ("1 0.000001 a\n2 0.000002 a tail probe", "1 0.000001 a\n2 0.000002 b");
+        let third = format!("{again}\n3 0.000003 b");
+        for (actual, extent, is_same) in [
+            (third.as_str(), Extent::Frames, true),
+            (&third, Extent::Whole, false),
+            (again, Extent::Frames, false),
+            (other, Extent::Frames, false),
+        ] {
+            assert_eq!(matches(&shown, &lines(actual), extent), is_same, "{actual:?} {extent:?}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::common::{self, namespaces::Namespaces};
 use super::page::Step;
-use super::pattern;
+use super::pattern::{self, Extent};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -114,13 +114,18 @@ impl Running {
     fn compare(mut self) -> Result<(), String> {
         let is_success = self.wait()?;
         let may_fail = self.step.shown.iter().any(|line| line.starts_with("error:"));
-        if !pattern::matches(&self.step.shown, &self.lines()) {
+        if !self.is_as_shown() {
             return Err(self.difference("it printed something else"));
         }
         if is_success || may_fail {
             return Ok(());
         }
         Err(self.difference("it failed, and the page does not say so"))
+    }
+
+    fn is_as_shown(&self) -> bool {
+        let Step { command, shown, .. } = &self.step;
+        pattern::matches(shown, &self.lines(), Extent::of(command))
     }
 
     /// Interrupts it; what it prints behind the lines that were shown must be what `step` shows.
@@ -131,7 +136,7 @@ impl Running {
         self.step.shown.clone_from(&step.shown);
         self.signal("INT");
         self.wait()?;
-        if pattern::matches(&self.step.shown, &self.lines()) {
+        if self.is_as_shown() {
             return Ok(());
         }
         Err(self.difference("interrupted, it printed something else"))
