@@ -2,22 +2,25 @@
 
 use super::finding::Ledger;
 use super::flow_state::FlowState;
+use super::rule::Rule;
 use super::rules::icrc::{ICRC_ID_REWRITTEN, ICRC_NEVER_RIGHT, ICRC_PORT_REWRITTEN, ICRC_WRONG};
 use super::sight::Sight;
+use crate::icrc_status::IcrcProof;
 use crate::{IcrcStatus, Packet};
 
 /// What the ICRC of a flow has been so far.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct IcrcSeen {
-    good: u64,
+    is_right: bool,
+    proof: IcrcProof,
     wrong: u64,
     first_wrong: u64,
 }
 
 impl IcrcSeen {
-    /// No packet was right: the sender writes none, or the capture was made before it is written.
+    /// No packet showed right ICRCs: the sender writes none, or the capture was made before it is written.
     pub(super) const fn is_never_right(self) -> bool {
-        self.good == 0 && self.wrong > 2
+        !self.is_right && self.wrong > 2
     }
 }
 
@@ -25,6 +28,7 @@ impl IcrcSeen {
 pub(super) fn check(sight: &Sight<'_>, state: &mut FlowState, ledger: &mut Ledger) -> bool {
     let status = sight.packet.icrc;
     let text = || format!("ICRC {status}");
+    state.icrc.is_right |= state.icrc.proof.is_given_by(status);
     match status {
         IcrcStatus::Wrong { .. } => {
             state.icrc.note_wrong(sight.packet.frame);
@@ -33,10 +37,8 @@ pub(super) fn check(sight: &Sight<'_>, state: &mut FlowState, ledger: &mut Ledge
         }
         IcrcStatus::RightWithSourcePort(_) => sight.breaks(&ICRC_PORT_REWRITTEN, ledger, text),
         IcrcStatus::RightWithIpId(_) => sight.breaks(&ICRC_ID_REWRITTEN, ledger, text),
-        IcrcStatus::Right => {}
-        IcrcStatus::NotChecked(_) => return true,
+        IcrcStatus::Right | IcrcStatus::NotChecked(_) => {}
     }
-    state.icrc.good += 1;
     true
 }
 
@@ -70,6 +72,11 @@ pub(super) fn conclude(flow: usize, state: &FlowState, ledger: &mut Ledger) {
 }
 
 /// What looks like damage is the way the capture was made: [`conclude`] tells it as a note.
-pub(super) fn is_no_damage(state: &FlowState) -> bool {
+fn is_no_damage(state: &FlowState) -> bool {
     state.icrc.is_never_right() && state.requests.has_answer()
+}
+
+/// The finding is told by that note.
+pub(super) fn is_explained(rule: &Rule, state: &FlowState) -> bool {
+    [&ICRC_WRONG, &ICRC_ID_REWRITTEN, &ICRC_PORT_REWRITTEN].contains(&rule) && is_no_damage(state)
 }

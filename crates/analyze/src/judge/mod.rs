@@ -242,7 +242,6 @@ impl Judge {
         let Some(state) = flow.and_then(|flow| self.flows.get(flow)) else { return true };
         let peer = state.peer.and_then(|peer| self.flows.get(peer));
         let allows = |state: &FlowState| state.allows(rule.assumption);
-        let is_explained = rule == &rules::icrc::ICRC_WRONG && check_icrc::is_no_damage(state);
-        allows(state) && peer.is_none_or(allows) && !is_explained
+        allows(state) && peer.is_none_or(allows) && !check_icrc::is_explained(rule, state)
     }
 }

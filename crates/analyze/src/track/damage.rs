@@ -36,10 +36,13 @@ impl Tracker {
         annotation
     }
 
-    /// A packet of `id` has a right ICRC.
+    /// A packet of `id` is not damaged, as far as is known.
     #[inline]
-    pub(super) fn note_right_icrc(&mut self, id: FlowId) {
-        if self.flows.get(id).is_some_and(|flow| !flow.has_right_icrc) {
+    pub(super) fn note_icrc(&mut self, id: FlowId, status: IcrcStatus) {
+        let Some(flow) = self.flows.get_mut(id) else {
+            return;
+        };
+        if !flow.has_right_icrc && flow.icrc_proof.is_given_by(status) {
             self.note_first_right_icrc(id);
         }
     }

@@ -9,6 +9,7 @@ use super::figures::Figures;
 use super::message::{Message, Outcome};
 use super::pairing::Claims;
 use super::requests::Requests;
+use crate::icrc_status::IcrcProof;
 use crate::{Direction, Packet, Timestamp};
 
 /// Number of a flow; the first one that is seen is 0.
@@ -70,8 +71,9 @@ pub struct Flow {
     pub(super) requests: Requests,
     pub(super) claims: Claims,
     pub(super) msn: Option<(u32, u32)>,
-    /// A packet of it had a right ICRC.
+    /// Its packets have shown that ICRCs are right.
     pub(super) has_right_icrc: bool,
+    pub(super) icrc_proof: IcrcProof,
     slowest: Vec<Message>,
     max_slowest: usize,
     outbound: u64,
@@ -94,6 +96,7 @@ impl Flow {
             claims: Claims::default(),
             msn: None,
             has_right_icrc: false,
+            icrc_proof: IcrcProof::default(),
             slowest: Vec::new(),
             max_slowest,
             outbound: 0,

@@ -65,9 +65,7 @@ impl Tracker {
             self.annotate_unfollowed(&mut annotation, packet);
             return annotation;
         }
-        if packet.icrc.is_good() {
-            self.note_right_icrc(id);
-        }
+        self.note_icrc(id, packet.icrc);
         if let Some(flow) = self.flows.get_mut(id) {
             flow.figures.note_packet(packet);
         }

@@ -69,6 +69,22 @@ fn icrcs_that_are_never_right_are_no_damage_if_the_peer_answers() {
 }
 
 #[test]
+fn an_icrc_that_is_nearly_right_by_chance_makes_the_others_no_damage() {
+    let scene = || {
+        let mut scene = Scene::new();
+        for psn in 0..20 {
+            let icrc = if psn == 9 { IcrcStatus::RightWithIpId(4) } else { WRONG };
+            scene.give(Packet { icrc, ..request(Opcode::RC_SEND_ONLY, psn, 8) }, &[]);
+            scene.ack(psn, psn + 1);
+        }
+        scene
+    };
+    scene().breaks("icrc-never-right");
+    scene().keeps("icrc-wrong");
+    scene().keeps("icrc-id-rewritten");
+}
+
+#[test]
 fn pad_fills_up_to_4_and_only_where_a_payload_ends() {
     let pad = |opcode, bytes, pad| {
         let mut packet = request(opcode, 10, bytes);

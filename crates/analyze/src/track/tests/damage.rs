@@ -79,6 +79,31 @@ fn a_capture_without_any_right_icrc_is_followed() {
     assert_eq!(wire.tracker.conversations().len(), 1);
 }
 
+/// One wrong ICRC of 32,768 is by chance one that a rewritten header would explain.
+#[test]
+fn one_icrc_that_is_nearly_right_shows_no_damage() {
+    let mut wire = Wire::new();
+    let chance = |psn| matches!(psn, 5 | 7 | 20);
+    for psn in 0..30 {
+        let packet = wire.packet(A, B, Opcode::RC_SEND_ONLY, psn);
+        let icrc = if chance(psn) { IcrcStatus::RightWithIpId(psn as u16) } else { WRONG };
+        assert!(!wire.give(&Packet { icrc, payload_len: 100, ..packet }).is_damaged, "{psn}");
+    }
+    let figures = wire.figures(FlowId(0));
+    assert_eq!((figures.requests, figures.damaged), (30, 0));
+}
+
+#[test]
+fn where_a_header_is_rewritten_a_wrong_icrc_is_damage() {
+    let mut wire = Wire::new();
+    for psn in 0..10 {
+        let packet = wire.packet(A, B, Opcode::RC_SEND_ONLY, psn);
+        let icrc = IcrcStatus::RightWithSourcePort(7);
+        wire.give(&Packet { icrc, payload_len: 100, ..packet });
+    }
+    assert!(damaged_send(&mut wire, B, 10).is_damaged);
+}
+
 #[test]
 fn what_was_cut_before_the_first_right_packet_is_not_forgotten() {
     let mut wire = Wire::new();
