@@ -150,7 +150,10 @@ mod tests {
         {
             assert_eq!(gateway.handle_frame(&ipv4(to, [1; 6], ends)), None);
         }
-        assert_eq!(gateway.handle_frame(&ipv4(OWN, [2; 6], [SECOND, FIRST])), Some(Side::Second));
+        let whole = ipv4(OWN, [2; 6], [SECOND, FIRST]);
+        assert_eq!(gateway.handle_frame(&whole), Some(Side::Second));
+        let tagged = [&whole[..12], &[0x81, 0, 0, 7], &whole[12..]].concat();
+        assert_eq!(gateway.handle_frame(&tagged), None);
     }
 
     #[test]

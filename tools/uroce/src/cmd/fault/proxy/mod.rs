@@ -132,9 +132,7 @@ fn find(link: &mut Link, interface: &str, interrupt: &Interrupt) -> Result<(), F
     let mut question = Pace::default();
     while let Some(host) = link.gateway.as_ref().and_then(Gateway::missing) {
         if Instant::now() >= deadline || interrupt.is_set() {
-            let what = format!("{host} does not answer at {interface}");
-            return Err(Failure::peer(what)
-                .help(format!("it must be a neighbour there: `ping -I {interface} {host}`")));
+            return Err(unfound(host, interface, interrupt));
         }
         if question.is_due(Instant::now()) {
             wake(host);
@@ -147,6 +145,14 @@ fn find(link: &mut Link, interface: &str, interrupt: &Interrupt) -> Result<(), F
         taken.map_err(unusable)?;
     }
     Ok(())
+}
+
+fn unfound(host: IpAddr, interface: &str, interrupt: &Interrupt) -> Failure {
+    if interrupt.is_set() {
+        return Failure::test(format!("interrupted before {host} was found at {interface}"));
+    }
+    Failure::peer(format!("{host} does not answer at {interface}"))
+        .help(format!("it must be a neighbour there: `ping -I {interface} {host}`"))
 }
 
 /// Once each [`NAP`], however often frames of others end the wait.
@@ -192,11 +198,21 @@ fn recorders(path: &std::path::Path, names: &[String; 2]) -> Result<[PcapWriter;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::Exit;
 
     #[test]
     fn a_host_is_not_asked_for_each_frame_of_others() {
         let (mut question, start) = (Pace::default(), Instant::now());
         let asked = (0..1000).filter(|ms| question.is_due(start + Duration::from_millis(*ms)));
         assert_eq!(asked.count(), 5);
+    }
+
+    #[test]
+    fn whoever_stops_the_search_did_not_find_a_silent_host() {
+        let (host, interrupt) = (Ipv4Addr::LOCALHOST.into(), Interrupt::default());
+        assert_eq!(unfound(host, "eth0", &interrupt).exit, Exit::Peer);
+        interrupt.set();
+        let stopped = unfound(host, "eth0", &interrupt);
+        assert!(stopped.exit == Exit::Failed && stopped.help.is_none(), "{stopped}");
     }
 }
