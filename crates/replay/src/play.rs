@@ -140,7 +140,7 @@ impl Player<'_> {
             self.responder.post_receive();
         }
         let mut bytes = request.bytes.to_vec();
-        rekey(&mut bytes, &self.responder.keys);
+        rekey(&mut bytes, |key| self.responder.keys.get(&key).copied());
         let meta = meta(Direction::Rx, self.flow(request), request.traffic_class);
         self.way.push(meta, bytes);
     }

@@ -213,6 +213,8 @@ pub enum Turns {
     Each,
     /// Where the recording has answers.
     Together,
+    /// When it chose to: it is another device, on a wire.
+    Peer,
 }
 
 /// What became of the requests.

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::error::{Context, Error, Result};
-use crate::programs;
+use crate::{programs, workspace};
 
 /// The token of the agents.
 const TOKEN: &str = "xtask";
@@ -29,6 +29,9 @@ const BROKEN: &[(&str, &str)] = &[
     ("rx op=nak -> drop", "rc.requester.nak-mid"),
 ];
 
+/// Captures of kernel rxe that `uroce replay --to` plays to our device, with the same answers.
+const REPLAYED: [&str; 3] = ["rc-send.pcap", "fetch-add.pcap", "write-lat.pcap"];
+
 /// Runs every case against our device, which must pass all, and some against it broken.
 ///
 /// # Errors
@@ -39,6 +42,7 @@ pub fn run() -> Result<()> {
     let (agent, tester) = addresses();
     let stage = Stage { program: &program, agent: &agent, tester: &tester };
     stage.sound()?;
+    stage.replays()?;
     for (fault, case) in BROKEN {
         stage.broken(fault, case)?;
     }
@@ -66,6 +70,33 @@ impl Stage<'_> {
             true => Ok(()),
             false => Err(Error::new(format!("uroce does not pass its own test ({status})"))),
         }
+    }
+
+    /// Captures that our device answers as the one of then did, and one that it does not when it is broken.
+    fn replays(&self) -> Result<()> {
+        let agent = self.agent(&[])?;
+        for capture in REPLAYED {
+            self.replay(capture, 0)?;
+        }
+        drop(agent);
+        let _agent = self.agent(&["--fault", "tx op=ack -> set:msn=77", "--fault-seed", "1"])?;
+        self.replay(REPLAYED[0], 1)
+    }
+
+    fn replay(&self, capture: &str, wanted: i32) -> Result<()> {
+        let file = workspace::root().join("pcaps").join(capture);
+        let mut command = Command::new(self.program);
+        command.arg("replay").arg(file).args(["--to", self.agent, "--token", TOKEN]);
+        command.args(["--address", self.tester, "--only-differences"]);
+        let output = command.output().context(|| "could not start uroce replay")?;
+        if output.status.code() != Some(wanted) {
+            let text = [output.stdout, output.stderr].concat();
+            let text = String::from_utf8_lossy(&text);
+            let what = format!("replay of {capture} --to: {}, not {wanted}", output.status);
+            return Err(Error::new(format!("{what}\n{text}")));
+        }
+        println!("{capture} replayed to an agent: exit status {wanted}, as it should");
+        Ok(())
     }
 
     fn broken(&self, fault: &str, case: &str) -> Result<()> {

@@ -10,7 +10,9 @@ use crate::cli::Global;
 use crate::failure::Failure;
 use crate::report;
 use clap::{Args, Subcommand};
+pub(super) use link::Link;
 use std::path::PathBuf;
+pub(super) use wire::UdpWire;
 
 /// The TCP port of the agent, unless another is asked for.
 const PORT: u16 = 18_520;
@@ -78,7 +80,7 @@ pub fn run(args: &ConformArgs, global: &Global) -> Result<(), Failure> {
 }
 
 /// The token of the command line, or of the environment. An empty one is none: everybody knows it.
-fn token(named: Option<&String>) -> Option<String> {
+pub(super) fn token(named: Option<&String>) -> Option<String> {
     let set = std::env::var("UROCE_CONFORM_TOKEN").ok();
     named.cloned().or(set).filter(|token| !token.is_empty())
 }

@@ -12,7 +12,8 @@ capture; 3 the file cannot be read.
 Examples:
   uroce replay run.pcapng
   uroce replay run.pcapng --qp 0x11 --only-differences
-  uroce replay run.pcapng --fault 'rx drop count=1'";
+  uroce replay run.pcapng --fault 'rx drop count=1'
+  uroce replay run.pcapng --to 192.0.2.1 --token 8d0f63e1a2b45c77";
 
 /// Options of `uroce replay`.
 #[derive(Debug, Args)]
@@ -31,18 +32,25 @@ pub struct ReplayArgs {
     #[arg(long)]
     pub only_differences: bool,
     /// Compare also the data of READ responses and the results of atomics, which depend on the application
-    #[arg(long)]
+    #[arg(long, conflicts_with = "to")]
     pub data: bool,
     /// Do not compare this: credits of ACKs, or MSNs; may be repeated
     #[arg(long, value_name = "WHAT")]
     pub ignore: Vec<Ignored>,
     /// Drop what comes behind a gap, as most network cards do, instead of keeping it
-    #[arg(long)]
+    #[arg(long, conflicts_with = "to")]
     pub drop_behind_gap: bool,
     /// Do not play what was lost between the capture and the responder: requests that were sent again before
     /// anything acknowledged them
     #[arg(long)]
     pub skip_lost: bool,
+    /// Play to the NIC of another machine, on which `uroce conform agent` runs: name or address of that agent, with
+    /// :PORT if it is not 18520
+    #[arg(long, value_name = "PEER")]
+    pub to: Option<String>,
+    /// The token that the agent printed [default: UROCE_CONFORM_TOKEN]
+    #[arg(long, value_name = "TOKEN", requires = "to")]
+    pub token: Option<String>,
     /// Memory that the requests of a conversation may name, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 256,
           value_parser = clap::value_parser!(u32).range(1..=65536))]

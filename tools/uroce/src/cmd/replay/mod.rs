@@ -1,6 +1,7 @@
 //! `uroce replay`: recorded requests, answered again.
 
 mod args;
+mod peer;
 
 use crate::cli::Global;
 use crate::failure::{Exit, Failure};
@@ -8,6 +9,7 @@ use crate::interrupt::Interrupt;
 use crate::report::{json, out};
 use crate::source;
 pub use args::ReplayArgs;
+use peer::{Peer, Stop};
 use serde::Serialize;
 use uroce_analyze::DissectorConfig;
 use uroce_replay::{Device, Recorder, Recording, ReplayError, Report, Side, Verdict, play};
@@ -32,18 +34,19 @@ struct Outcome {
 ///
 /// # Errors
 /// Exit 1 if an answer differs; exit 2 if a conversation cannot be played, or the capture is damaged, after what
-/// could be played was told; exit 3 if the file cannot be read.
+/// could be played was told; exit 3 if the file cannot be read; exit 4
+/// if the agent of `--to` is missing or gone.
 pub fn run(args: &ReplayArgs, global: &Global) -> Result<(), Failure> {
     let (recordings, end) = read(args, global)?;
     let mut outcome =
         Outcome { version: json::VERSION, verdict: None, replays: vec![], not_played: vec![] };
     let chosen = choose(recordings, args)?;
-    let device = device(args, global);
+    let mut player = player(args, global)?;
     for recording in chosen {
         let responder = name(&recording.responder);
-        match play(recording, &device, &args.limits(), &args.options()) {
+        match player.play(recording, args)? {
             Ok(report) => outcome.replays.push(report),
-            Err(error) => outcome.not_played.push(not_played(responder, &error)),
+            Err(reason) => outcome.not_played.push(NotPlayed { responder, reason }),
         }
     }
     let differs = outcome.replays.iter().any(|report| report.verdict == Verdict::Differs);
@@ -95,6 +98,41 @@ fn choose(recordings: Vec<Recording>, args: &ReplayArgs) -> Result<Vec<Recording
     Ok(chosen)
 }
 
+/// What answers the requests of now.
+enum Player {
+    Device(Device),
+    Peer(Box<Peer>),
+}
+
+impl Player {
+    /// Plays one conversation; the inner error says why it cannot be played.
+    fn play(
+        &mut self,
+        recording: Recording,
+        args: &ReplayArgs,
+    ) -> Result<Result<Report, String>, Failure> {
+        let played = match self {
+            Self::Device(device) => play(recording, device, &args.limits(), &args.options()),
+            Self::Peer(peer) => match peer.play(recording, args) {
+                Err(Stop::Lost(failure)) => return Err(failure),
+                Err(Stop::Refused(reason)) => return Ok(Err(reason)),
+                Err(Stop::NotPlayable(error)) => Err(error),
+                Ok(report) => Ok(report),
+            },
+        };
+        Ok(played.map_err(|error| reason(&error)))
+    }
+}
+
+fn player(args: &ReplayArgs, global: &Global) -> Result<Player, Failure> {
+    let Some(to) = &args.to else { return Ok(Player::Device(device(args, global))) };
+    if global.faults.is_some() {
+        return Err(Failure::usage("--fault acts on the device of this process, not on --to")
+            .help("`uroce fault proxy` puts rules between two machines"));
+    }
+    Peer::open(to, args, global).map(|peer| Player::Peer(Box::new(peer)))
+}
+
 fn device(args: &ReplayArgs, global: &Global) -> Device {
     Device {
         drops_behind_gap: args.drop_behind_gap,
@@ -110,13 +148,13 @@ fn name(side: &Side) -> String {
     }
 }
 
-fn not_played(responder: String, error: &ReplayError) -> NotPlayed {
+fn reason(error: &ReplayError) -> String {
     let help = match error {
         ReplayError::TooMuchMemory { .. } => "; --memory raises it",
         ReplayError::TooManyAnswers { .. } => "; --packets raises it",
         _ => "",
     };
-    NotPlayed { responder, reason: format!("{error}{help}") }
+    format!("{error}{help}")
 }
 
 fn show(outcome: &Outcome, args: &ReplayArgs, global: &Global) {

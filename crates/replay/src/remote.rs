@@ -1,0 +1,184 @@
+//! A recording played to a queue pair of another device, over a wire.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use uroce_wire::{NakCode, Packet, Qpn, SyndromeKind};
+
+use crate::answer::{Answer, unwrapped};
+use crate::compare::{Options, compare};
+use crate::lost::lost;
+use crate::receives::Receives;
+use crate::rekey::{Placement, relocate, set_dest_qpn};
+use crate::report::{Played, Turns};
+use crate::request::Request;
+use crate::{Limits, Recording, ReplayError, Report, Setup};
+
+/// A packet to send to the queue pair.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemoteRequest {
+    /// BTH to pad, with the queue pair number, keys and addresses of now; the ICRC goes behind it.
+    pub covered: Vec<u8>,
+    /// UDP source port.
+    pub source_port: u16,
+    /// IPv4 type of service or IPv6 traffic class, ECN bits included.
+    pub traffic_class: u8,
+    /// A receive has to be posted before it is sent.
+    pub wants_receive: bool,
+}
+
+/// A request that was sent.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sent {
+    position: u64,
+    frame: u64,
+    time: u64,
+}
+
+/// Plays a recording to a queue pair of another device and takes in what that answers.
+///
+/// The queue pair has to be in RTR or RTS, as [`setup`](Self::setup) says. PSNs stay those of the recording;
+/// queue pair number, keys and addresses become those of now.
+#[derive(Debug)]
+pub struct Remote {
+    recording: Recording,
+    setup: Setup,
+    lost: HashSet<u64>,
+    receives: Receives,
+    qpn: Qpn,
+    own_qpn: Qpn,
+    placed: HashMap<u32, Placement>,
+    /// Index of the next request.
+    next: usize,
+    /// The newest request of each PSN that was sent.
+    sent: BTreeMap<i64, Sent>,
+    newest: Sent,
+    near: i64,
+    answers: Vec<Answer>,
+    limit: usize,
+    played: Played,
+}
+
+impl Remote {
+    /// Learns from `recording` what the queue pair and its memory must be like. With `skips_lost`, requests that were
+    /// lost between the capture and the responder are not played.
+    ///
+    /// # Errors
+    /// [`ReplayError`]: what the recording lacks, which limit it goes beyond, or memory windows, which only the
+    /// responder's application can make.
+    pub fn new(
+        mut recording: Recording,
+        skips_lost: bool,
+        limits: &Limits,
+    ) -> Result<Self, ReplayError> {
+        recording.take_out_damaged();
+        let setup = Setup::learn(&mut recording, limits)?;
+        if let Some(window) = setup.regions.iter().find(|region| region.is_window) {
+            let reason = format!("rkey {:#010x} was a memory window", window.rkey);
+            return Err(ReplayError::Setup(reason));
+        }
+        Ok(Self {
+            lost: if skips_lost { lost(&recording) } else { HashSet::new() },
+            receives: Receives::of(&recording),
+            qpn: Qpn::new(0),
+            own_qpn: Qpn::new(0),
+            placed: HashMap::new(),
+            next: 0,
+            sent: BTreeMap::new(),
+            newest: Sent::default(),
+            near: i64::from(setup.first_psn.get()),
+            answers: Vec::new(),
+            limit: limits.answers,
+            played: Played { turns: Turns::Peer, ..Played::default() },
+            recording,
+            setup,
+        })
+    }
+
+    /// What the queue pair and its memory must be like.
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    /// The region of `rkey` in the recording lies at `va` now, under the key `new_rkey`.
+    pub fn place(&mut self, rkey: u32, va: u64, new_rkey: u32) {
+        let region = self.setup.regions.iter().find(|region| region.rkey == rkey);
+        if let Some(region) = region {
+            self.placed.insert(rkey, Placement { start: region.start, va, rkey: new_rkey });
+        }
+    }
+
+    /// Requests go to queue pair `qpn`; it answers to `own_qpn`.
+    pub fn connect(&mut self, qpn: Qpn, own_qpn: Qpn) {
+        (self.qpn, self.own_qpn) = (qpn, own_qpn);
+    }
+
+    /// When the next request was sent, in nanoseconds since the first packet of the recording; `None` after the last.
+    pub fn next_time(&mut self) -> Option<u64> {
+        while let Some(request) = self.recording.requests.get(self.next) {
+            if !self.lost.contains(&request.position) {
+                return Some(request.time);
+            }
+            self.played.lost += 1;
+            self.next += 1;
+        }
+        None
+    }
+
+    /// The next request, to be sent now.
+    pub fn poll_request(&mut self) -> Option<RemoteRequest> {
+        self.next_time()?;
+        let request = self.recording.requests.get(self.next)?;
+        self.next += 1;
+        self.played.requests += 1;
+        let Request { position, frame, time, .. } = *request;
+        self.newest = Sent { position, frame, time };
+        self.sent.insert(request.place, self.newest);
+        let mut bytes = request.bytes.to_vec();
+        relocate(&mut bytes, &self.placed);
+        set_dest_qpn(&mut bytes, self.qpn);
+        bytes.truncate(bytes.len().saturating_sub(uroce_wire::ICRC_LEN));
+        Some(RemoteRequest {
+            covered: bytes,
+            source_port: request.source_port,
+            traffic_class: request.traffic_class,
+            wants_receive: self.receives.wants_receive(request),
+        })
+    }
+
+    /// Takes in a packet, BTH to ICRC. What is for another queue pair is left out.
+    ///
+    /// # Errors
+    /// [`ReplayError::TooManyAnswers`].
+    pub fn handle_packet(&mut self, bytes: &[u8]) -> Result<(), ReplayError> {
+        let Ok(packet) = Packet::parse(bytes) else { return Ok(()) };
+        if packet.bth.dest_qpn != self.own_qpn {
+            return Ok(());
+        }
+        if self.answers.len() >= self.limit {
+            return Err(ReplayError::TooManyAnswers { limit: self.limit });
+        }
+        let Sent { position, frame, time } = self.newest;
+        let mut answer = Answer::of(&packet, 0, position, frame, time);
+        if !answer.is_congestion_notification() {
+            self.near = unwrapped(self.near, packet.bth.psn);
+            answer.place = self.near;
+            let Sent { position, frame, time } = self.answered_by(&answer);
+            answer = Answer { position, frame, time, ..answer };
+        }
+        self.answers.push(answer);
+        Ok(())
+    }
+
+    /// The request that an answer is about. On a wire more requests have been sent since; but a sequence NAK is about
+    /// one that did not come, so the newest one stands for it.
+    fn answered_by(&self, answer: &Answer) -> Sent {
+        let is_gap = answer.syndrome() == Some(SyndromeKind::Nak(NakCode::PsnSequence));
+        let sent = self.sent.range(..=answer.place).next_back().filter(|_| !is_gap);
+        sent.map_or(self.newest, |(_, found)| *found)
+    }
+
+    /// Answers of then and now, side by side.
+    pub fn finish(self, options: &Options) -> Report {
+        compare(&self.recording, &self.setup, self.answers, self.played, options)
+    }
+}
