@@ -11,7 +11,7 @@ use clap::Args;
 
 use crate::error::{Context, Result};
 use crate::notices;
-use crate::process::{command, run as run_command};
+use crate::process::{command, run as run_command, stdout_of};
 use crate::workspace;
 
 /// Options of `dist`.
@@ -81,12 +81,14 @@ fn accompany(out: &Path) -> Result<()> {
         ("fish", "share/fish/vendor_completions.d/uroce.fish"),
     ];
     for (shell, file) in completions {
-        let made = command([program.as_path(), Path::new("completions"), Path::new(shell)])
-            .output()
-            .context(|| "could not start the program that was built")?;
-        write(&out.join(file), &made.stdout)?;
+        write(&out.join(file), completions_of(&program, shell)?.as_bytes())?;
     }
     run_command(command([program.as_path(), Path::new("man")]).arg(out.join("share/man/man1")))
+}
+
+/// What `program completions SHELL` prints; an error where it fails, instead of an empty file in the package.
+fn completions_of(program: &Path, shell: &str) -> Result<String> {
+    stdout_of(command([program, Path::new("completions")]).arg(shell))
 }
 
 /// Writes a file and makes the folders that it is in.
@@ -198,6 +200,12 @@ fn link(archive: &Path, library: &Path, script: &Path, interposed: &[&str]) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_that_fails_makes_no_completions() {
+        let error = completions_of(Path::new("false"), "bash").expect_err("it fails");
+        assert!(error.to_string().contains("false completions bash"), "{error}");
+    }
 
     #[test]
     fn versions_go_and_names_stay() {
