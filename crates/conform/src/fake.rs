@@ -32,12 +32,17 @@ pub(crate) fn card() -> Card {
     }
 }
 
+/// Makes the answer to a packet.
+type Answer = fn(&[u8]) -> Option<Incoming>;
+
 /// A wire on which nothing comes but what a test puts there.
 #[derive(Default)]
 pub(crate) struct FakeWire {
     pub(crate) now: Duration,
     /// What comes, one packet after the other.
     pub(crate) coming: VecDeque<Incoming>,
+    /// What comes upon a packet of the tester.
+    pub(crate) answer: Option<Answer>,
     /// This packet comes for ever, whenever nothing else does.
     pub(crate) flood: Option<Incoming>,
 }
@@ -52,7 +57,9 @@ impl Wire for FakeWire {
     }
 
     fn send(&mut self, packet: &Outgoing<'_>) -> Result<Vec<u8>, WireError> {
-        Ok([packet.covered, &[0; 4]].concat())
+        let sent = [packet.covered, &[0; 4]].concat();
+        self.coming.extend(self.answer.and_then(|answer| answer(&sent)));
+        Ok(sent)
     }
 
     fn receive(&mut self, wait: Duration) -> Result<Option<Incoming>, WireError> {
@@ -75,6 +82,8 @@ pub(crate) struct FakeAgent {
     pub(crate) made: u32,
     /// Queue pair numbers of the tester, in the order in which they were used.
     pub(crate) numbers: Vec<u32>,
+    /// Queue pairs are in ERR, and not in RTS.
+    pub(crate) failed: bool,
     /// It answers with fewer bytes of memory than it was asked for.
     pub(crate) forgets_memory: bool,
 }
@@ -89,6 +98,7 @@ impl AgentLink for FakeAgent {
             }
             Request::QueuePair { .. } => Reply::QueuePair { qp: number, qpn: number },
             Request::SharedQueue { .. } => Reply::Shared { shared: number },
+            Request::Query { .. } if self.failed => Reply::State { state: State::Err },
             Request::Query { .. } => Reply::State { state: State::Rts },
             Request::Poll { .. } => Reply::Completions { completions: vec![] },
             Request::Woken { .. } | Request::Events { .. } => Reply::Events { events: vec![] },

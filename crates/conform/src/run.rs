@@ -161,10 +161,11 @@ fn verdict(outcome: Outcome, tolerated: Option<String>) -> Result<Verdict, Strin
 mod tests {
     use std::collections::HashSet;
 
-    use uroce_wire::Opcode;
+    use uroce_wire::{NakCode, Opcode, Syndrome};
 
     use super::*;
     use crate::fake::{FakeAgent, FakeWire, card, incoming};
+    use crate::{Incoming, Packet};
 
     fn ran(selection: &Selection, wire: &mut FakeWire, agent: &mut FakeAgent) -> Report {
         run(selection, wire, agent, &card(), &mut |_| true)
@@ -203,6 +204,45 @@ mod tests {
             let report = ran(&only("rc.responder.send-only"), &mut wire, &mut FakeAgent::default());
             assert!(matches!(report.cases[0].verdict, Verdict::Fail(_)), "{report:?}");
         }
+    }
+
+    /// An atomic draws a NAK in the form of an ATOMIC ACK.
+    fn refuses_atomics(sent: &[u8]) -> Option<Incoming> {
+        let request = uroce_wire::Packet::parse(sent).ok()?;
+        request.atomic_eth()?;
+        let nak = Packet::new(Opcode::RC_ATOMIC_ACKNOWLEDGE, 0x10_0041, request.bth.psn, vec![])
+            .syndrome(Syndrome::nak(NakCode::InvalidRequest));
+        let bytes = [nak.covered(), vec![0; 4]].concat();
+        Some(Incoming { bytes, ..incoming(Opcode::RC_ATOMIC_ACKNOWLEDGE, 0) })
+    }
+
+    #[test]
+    fn the_nak_of_an_atomic_may_be_an_atomic_ack_wherever_the_atomic_stands() {
+        let mut wire = FakeWire { answer: Some(refuses_atomics), ..FakeWire::default() };
+        let mut agent = FakeAgent { failed: true, ..FakeAgent::default() };
+        let report = ran(&only("rc.responder.atomic-inside"), &mut wire, &mut agent);
+        assert_eq!(report.cases[0].verdict, Verdict::Pass);
+    }
+
+    #[test]
+    fn a_peer_that_is_slow_breaks_no_rule_and_keeps_none() {
+        const SLOW: Case = Case {
+            id: "rc.responder.slow",
+            rules: "",
+            candidates: &[],
+            class: crate::Class::Must,
+            sentence: "",
+            run: |b| match b.patience().silence > Patience::default().silence {
+                true => Ok(()),
+                false => Err(Stop::Fail("its answer came late".to_owned())),
+            },
+        };
+        let (mut wire, mut agent, card) = (FakeWire::default(), FakeAgent::default(), card());
+        let patience = Patience::default();
+        let mut trial =
+            Trial { patience, wire: &mut wire, agent: &mut agent, card: &card, seed: 0 };
+        let done = trial.case(&SLOW, 1).expect("the agent answers");
+        assert!(matches!(done.verdict, Verdict::Inconclusive(_)), "{:?}", done.verdict);
     }
 
     #[test]

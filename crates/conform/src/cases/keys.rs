@@ -48,7 +48,7 @@ fn key_unknown(b: &Bench<'_>) -> Outcome {
     let q = b.rc().open()?;
     let packet = q.fetch_add(1).rkey(q.rkey() ^ 0x5a5a_5a00).psn(0);
     q.tx(&packet)?;
-    nak_of_atomic(&q, NakCode::RemoteAccess).map(drop)
+    nak_of_atomic(&q, 0, NakCode::RemoteAccess).map(drop)
 }
 
 fn key_variant(b: &Bench<'_>) -> Outcome {
@@ -107,7 +107,7 @@ fn right_missing(b: &Bench<'_>) -> Outcome {
     }
     let q = b.rc().region_access(Access { atomic: false, ..Access::ALL }).open()?;
     q.tx(&q.fetch_add(1).psn(0))?;
-    nak_of_atomic(&q, NakCode::RemoteAccess)?;
+    nak_of_atomic(&q, 0, NakCode::RemoteAccess)?;
     q.untouched()
 }
 
@@ -165,7 +165,7 @@ fn atomic_misaligned(b: &Bench<'_>) -> Outcome {
     for offset in 1..=7 {
         let q = b.rc().open()?;
         q.tx(&q.fetch_add(1).va(q.at(offset)).psn(0))?;
-        nak_of_atomic(&q, NakCode::InvalidRequest)?;
+        nak_of_atomic(&q, 0, NakCode::InvalidRequest)?;
         q.untouched()?;
     }
     Ok(())
@@ -201,20 +201,24 @@ fn atomic_nak_opcode(b: &Bench<'_>) -> Outcome {
     needs_atomics(b)?;
     let q = b.rc().open()?;
     q.tx(&q.fetch_add(1).va(q.at(4)).psn(0))?;
-    let opcode = nak_of_atomic(&q, NakCode::InvalidRequest)?;
+    let opcode = nak_of_atomic(&q, 0, NakCode::InvalidRequest)?;
     b.tolerate(format!("{opcode}"));
     Ok(())
 }
 
-/// The NAK of an atomic, in either form.
-fn nak_of_atomic(q: &Qp<'_, '_>, code: NakCode) -> Result<Opcode, crate::Stop> {
-    let expected = format!("NAK {} at PSN +0", code.name());
+/// The NAK of atomic `psn`, in either form.
+pub(super) fn nak_of_atomic(
+    q: &Qp<'_, '_>,
+    psn: i32,
+    code: NakCode,
+) -> Result<Opcode, crate::Stop> {
+    let expected = format!("NAK {} at PSN {psn:+}", code.name());
     let came = q.next(&expected)?;
     let syndrome = came.aeth().map(|aeth| aeth.syndrome);
     let forms = [Opcode::RC_ACKNOWLEDGE, Opcode::RC_ATOMIC_ACKNOWLEDGE];
-    let fits = syndrome == Some(uroce_wire::Syndrome::nak(code)) && came.psn == 0;
+    let fits = syndrome == Some(uroce_wire::Syndrome::nak(code)) && came.psn == psn;
     if fits && forms.contains(&came.opcode()) {
-        q.dead(0)?;
+        q.dead(psn)?;
         return Ok(came.opcode());
     }
     unexpected(&expected, &came)

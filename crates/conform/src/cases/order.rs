@@ -2,6 +2,7 @@
 
 use uroce_wire::{NakCode, Opcode};
 
+use super::keys::nak_of_atomic;
 use super::unexpected;
 use crate::case::cases;
 use crate::{Bench, Outcome, Packet, Qp, pattern};
@@ -100,7 +101,9 @@ fn read_inside(b: &Bench<'_>) -> Outcome {
 
 fn atomic_inside(b: &Bench<'_>) -> Outcome {
     super::sequence::needs_atomics(b)?;
-    refused(b, |q| vec![first(q, Opcode::RC_WRITE_FIRST), q.fetch_add(1)])
+    let q = b.rc().open()?;
+    q.tx_all(&[first(&q, Opcode::RC_WRITE_FIRST).psn(0), q.fetch_add(1).psn(1)])?;
+    nak_of_atomic(&q, 1, NakCode::InvalidRequest).map(drop)
 }
 
 /// Every request that RC has had from the beginning.
@@ -134,7 +137,12 @@ fn order_matrix(b: &Bench<'_>) -> Outcome {
         let next = if ends_short(behind) { 16 } else { q.mtu() };
         q.tx(&first(&q, start).psn(0))?;
         q.tx(&q.packet(behind, next).data(&pattern(1, payload(behind, next))).psn(1).ack_req())?;
-        q.nak(1, NakCode::InvalidRequest)?;
+        match behind {
+            Opcode::RC_COMPARE_SWAP | Opcode::RC_FETCH_ADD => {
+                nak_of_atomic(&q, 1, NakCode::InvalidRequest)?;
+            }
+            _ => drop(q.nak(1, NakCode::InvalidRequest)?),
+        }
     }
     Ok(())
 }
