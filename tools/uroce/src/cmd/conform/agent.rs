@@ -58,9 +58,8 @@ pub fn run(args: &AgentArgs, global: &Global) -> Result<(), Failure> {
     let card = agent.card();
     say(&format!("{} at {}, {}", card.device, card.address, card.system));
     say(&format!(
-        "on the other machine: uroce conform {}{} --token {token}",
-        card.address,
-        shown(port)
+        "on the other machine: uroce conform {} --token {token}",
+        shown(card.address, port)
     ));
     loop {
         let served = match listener.accept() {
@@ -100,9 +99,12 @@ fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
     })
 }
 
-/// `:PORT`, where it is not the usual one.
-fn shown(port: u16) -> String {
-    if port == PORT { String::new() } else { format!(":{port}") }
+/// The address, and the port where it is not the usual one.
+fn shown(address: IpAddr, port: u16) -> String {
+    match port {
+        PORT => address.to_string(),
+        _ => SocketAddr::new(address, port).to_string(),
+    }
 }
 
 /// True if there was a session.
@@ -114,4 +116,17 @@ fn serve(agent: &Agent, stream: &TcpStream, from: SocketAddr) -> bool {
         Err(failure) => eprintln!("note: {from}: {failure}"),
     }
     served.map_or_else(|failure| failure.was_session(), |()| true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_port_can_be_told_from_an_address_of_ipv6() {
+        let shown = |ip: &str, port| shown(ip.parse().expect("an address"), port);
+        assert_eq!(shown("2001:db8::1", 99), "[2001:db8::1]:99");
+        assert_eq!(shown("2001:db8::1", PORT), "2001:db8::1");
+        assert_eq!(shown("192.0.2.1", 99), "192.0.2.1:99");
+    }
 }
