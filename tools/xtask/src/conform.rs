@@ -12,6 +12,9 @@ const TOKEN: &str = "xtask";
 /// How long an agent may take to listen.
 const START: Duration = Duration::from_secs(30);
 
+/// Faults that are tried side by side.
+const AT_A_TIME: usize = 5;
+
 /// A fault in what our device sends or receives, and a case that must fail by it.
 const BROKEN: &[(&str, &str)] = &[
     ("tx op=nak -> drop", "rc.responder.nak-once-per-gap"),
@@ -39,27 +42,42 @@ const REPLAYED: [&str; 3] = ["rc-send.pcap", "fetch-add.pcap", "write-lat.pcap"]
 pub fn run() -> Result<()> {
     let (folder, _guard) = programs::install()?;
     let program = folder.join("bin/uroce");
-    let (agent, tester) = addresses();
-    let stage = Stage { program: &program, agent: &agent, tester: &tester };
-    stage.sound()?;
-    stage.replays()?;
-    for (fault, case) in BROKEN {
-        stage.broken(fault, case)?;
+    let first = stage(&program, 0);
+    first.sound()?;
+    first.replays()?;
+    for (turn, some) in BROKEN.chunks(AT_A_TIME).enumerate() {
+        at_once(&program, turn * AT_A_TIME, some)?;
     }
     println!("all cases pass against uroce, and {} faults are noticed", BROKEN.len());
     Ok(())
 }
 
-/// Two loopback addresses that no other run has.
-fn addresses() -> (String, String) {
+/// Tries some faults side by side: what they take is time to wait.
+fn at_once(program: &Path, before: usize, some: &[(&str, &str)]) -> Result<()> {
+    std::thread::scope(|scope| {
+        let tries: Vec<_> = (before..)
+            .zip(some)
+            .map(|(at, (fault, case))| {
+                scope.spawn(move || stage(program, at + 1).broken(fault, case))
+            })
+            .collect();
+        tries.into_iter().try_for_each(|tried| {
+            tried.join().unwrap_or_else(|_| Err(Error::new("a trial panicked")))
+        })
+    })
+}
+
+/// Two loopback addresses that no other run has, nor another stage of this one.
+fn stage(program: &Path, number: usize) -> Stage<'_> {
     let [_, _, high, low] = std::process::id().to_be_bytes();
-    (format!("127.{}.{low}.1", 128 + high % 64), format!("127.{}.{low}.2", 128 + high % 64))
+    let address = |host| format!("127.{}.{low}.{host}", 128 + high % 64);
+    Stage { program, agent: address(2 * number + 1), tester: address(2 * number + 2) }
 }
 
 struct Stage<'s> {
     program: &'s Path,
-    agent: &'s str,
-    tester: &'s str,
+    agent: String,
+    tester: String,
 }
 
 impl Stage<'_> {
@@ -86,8 +104,8 @@ impl Stage<'_> {
     fn replay(&self, capture: &str, wanted: i32) -> Result<()> {
         let file = workspace::root().join("pcaps").join(capture);
         let mut command = Command::new(self.program);
-        command.arg("replay").arg(file).args(["--to", self.agent, "--token", TOKEN]);
-        command.args(["--address", self.tester, "--only-differences"]);
+        command.arg("replay").arg(file).args(["--to", &self.agent, "--token", TOKEN]);
+        command.args(["--address", &self.tester, "--only-differences"]);
         let output = command.output().context(|| "could not start uroce replay")?;
         if output.status.code() != Some(wanted) {
             let text = [output.stdout, output.stderr].concat();
@@ -113,7 +131,7 @@ impl Stage<'_> {
 
     fn tester(&self, words: &[&str]) -> Command {
         let mut command = Command::new(self.program);
-        command.args(["conform", self.agent, "--token", TOKEN, "--address", self.tester]);
+        command.args(["conform", &self.agent, "--token", TOKEN, "--address", &self.tester]);
         command.args(words);
         command
     }
@@ -121,8 +139,8 @@ impl Stage<'_> {
     /// An agent that listens.
     fn agent(&self, words: &[&str]) -> Result<Running> {
         let mut command = Command::new(self.program);
-        command.args(["run", "--address", self.agent]).args(words).arg("--").arg(self.program);
-        command.args(["conform", "agent", "--token", TOKEN, "--listen", self.agent]);
+        command.args(["run", "--address", &self.agent]).args(words).arg("--").arg(self.program);
+        command.args(["conform", "agent", "--token", TOKEN, "--listen", &self.agent]);
         if !words.is_empty() {
             command.stderr(Stdio::null());
         }
