@@ -8,7 +8,7 @@
 //! # Unsafe code
 //!
 //! Calls of libibverbs, and the memory that it writes to. Each rests on the same facts: the structs are those of
-//! [`uroce_verbs_abi`], compared there with the header of the system; an object lives until [`Session`](session) destroys
+//! [`uroce_verbs_abi`], compared there with the header of the system; an object lives until its session destroys
 //! it, users before what they use; one thread makes all calls.
 #![deny(unsafe_code)]
 

@@ -76,16 +76,16 @@ impl Bench<'_> {
         Ok(Witness { client, proxy, near: Wire::read(&files[0])?, far: Wire::read(&files[1])? })
     }
 
-    fn record(&self, name: &str, tap: &str, file: &Path) -> Result<Helper> {
+    fn record(&self, name: &str, tap: &str, file: &Path) -> Result<Program> {
         let file = file.to_string_lossy();
         self.start(name, &["capture", "-i", tap, "-w", &file], "Ctrl-C ends it")
     }
 
-    fn start(&self, name: &str, words: &[&str], ready: &str) -> Result<Helper> {
+    fn start(&self, name: &str, words: &[&str], ready: &str) -> Result<Program> {
         let mut line = vec![self.program.as_os_str()];
         line.extend(words.iter().map(std::ffi::OsStr::new));
         let command = self.far.namespace().command(&line);
-        Helper::start(command, &self.far.folder().join(name), ready)
+        Program::start(command, &self.far.folder().join(name), ready)
     }
 
     fn keep(&self, case: &Case, files: &[PathBuf; 2]) -> Result<()> {
@@ -133,14 +133,14 @@ impl Bench<'_> {
 
 /// A program of ours that runs until it is told to stop; killed on drop.
 #[derive(Debug)]
-struct Helper {
+struct Program {
     child: Child,
     output: PathBuf,
     errors: PathBuf,
     _guard: Guard,
 }
 
-impl Helper {
+impl Program {
     /// Starts it and waits until it has said `ready`.
     fn start(mut command: Command, files: &Path, ready: &str) -> Result<Self> {
         let [output, errors] = ["out", "err"].map(|end| files.with_extension(end));
@@ -150,10 +150,10 @@ impl Helper {
         command.stdout(create(&output)?).stderr(create(&errors)?);
         let child = command.spawn().context(|| "our program did not start")?;
         let guard = Guard::new(Leftover::Process(child.id()));
-        let helper = Self { child, output, errors, _guard: guard };
-        let is_ready = || read(&helper.errors).contains(ready);
-        wait_until(PATIENCE, is_ready, || read(&helper.errors))?;
-        Ok(helper)
+        let program = Self { child, output, errors, _guard: guard };
+        let is_ready = || read(&program.errors).contains(ready);
+        wait_until(PATIENCE, is_ready, || read(&program.errors))?;
+        Ok(program)
     }
 
     /// Interrupts it as ctrl-c does; what it wrote to stdout.
@@ -176,7 +176,7 @@ impl Helper {
     }
 }
 
-impl Drop for Helper {
+impl Drop for Program {
     fn drop(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());
