@@ -222,7 +222,7 @@ mod tests {
             press(&mut app, "s");
             app.sort().title()
         });
-        assert_eq!(titles, ["MSG/S", "RETR/S", "PROCESS", "GB/S"]);
+        assert_eq!(titles, ["MSG/S", "RETR/S", "PROCESS", "GBIT/S"]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::sample::{CounterRow, DeviceRow, QpRow, Rates};
 use super::sampler::Sampler;
-use super::view::{COLUMNS, cells, scaled};
+use super::view::{TITLES, cells, scaled, widths};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::report::{json, out};
@@ -47,8 +47,10 @@ fn as_text(rates: &Rates) -> String {
             scaled(device.bits[1]),
         );
     }
-    text += &line(&COLUMNS.map(|(title, _)| title.to_owned()));
-    rates.qps.iter().for_each(|qp| text += &line(&cells(qp)));
+    let rows: Vec<_> = rates.qps.iter().map(cells).collect();
+    let widths = widths(&rows);
+    text += &line(&TITLES.map(str::to_owned), &widths);
+    rows.iter().for_each(|row| text += &line(row, &widths));
     for counter in &rates.counters {
         text += &format!("{} {}/s\n", counter.name, scaled(counter.rate));
     }
@@ -58,11 +60,8 @@ fn as_text(rates: &Rates) -> String {
     text
 }
 
-fn line(cells: &[String; 12]) -> String {
-    let padded = cells.iter().zip(COLUMNS).map(|(cell, (_, width))| {
-        let width = usize::from(width);
-        format!("{cell:<width$} ")
-    });
+fn line(cells: &[String; 12], widths: &[usize; 12]) -> String {
+    let padded = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$} "));
     let line: String = padded.collect();
     format!("{}\n", line.trim_end())
 }
@@ -121,9 +120,9 @@ mod tests {
         let text = as_text(&rates(BEFORE, AFTER));
         let wanted = "\
 uroce0 of ib_write_bw 42: out 100pkt/s 1.00Mb/s, in 0pkt/s 0b/s
-PROCESS         PID     DEVICE   QPN      PEER                     TYPE STATE MSG/S   GB/S    RETR/S  RNR/S  ERROR
-ib_write_bw     42      uroce0   17       10.0.0.2 18              RC   RTS   11.0    0.00    2.00    1.00   -
-ib_write_bw     42      uroce0   19       -                        UD   RTS   0       0.00    0       0      -
+PROCESS     PID  DEVICE  QPN  PEER        TYPE  STATE  MSG/S  GBIT/S  RETR/S  RNR/S  ERROR
+ib_write_bw 42   uroce0  17   10.0.0.2 18 RC    RTS    11.0   0.00    2.00    1.00   -
+ib_write_bw 42   uroce0  19   -           UD    RTS    0      0.00    0       0      -
 sent_bytes 125k/s
 sent_pkts 100/s
 drop_bad_icrc 3.00/s

@@ -11,9 +11,6 @@ use ratatui::widgets::{Block, Clear, Paragraph, Row, Table};
 /// Columns that the counters take, if the terminal is wide enough for both.
 const COUNTERS_WIDTH: u16 = 38;
 
-/// A terminal of so many columns shows the counters beside the queue pairs.
-const WIDE: u16 = 120;
-
 /// Lines of devices at most.
 const MOST_DEVICES: usize = 6;
 
@@ -34,13 +31,17 @@ pub fn draw(frame: &mut Frame<'_>, app: &App) {
     let rows = [Constraint::Length(1 + devices), Constraint::Min(3), Constraint::Length(1)];
     let [head, body, foot] = Layout::vertical(rows).areas(frame.area());
     frame.render_widget(Paragraph::new(header(app.rates())), head);
-    if body.width >= WIDE {
-        let columns = [Constraint::Min(60), Constraint::Length(COUNTERS_WIDTH)];
+    let rows: Vec<_> = app.rows().map(cells).collect();
+    let widths = widths(&rows);
+    // One column between each two.
+    let table = widths.iter().map(|width| width + 1).sum::<usize>();
+    if usize::from(body.width) >= table + usize::from(COUNTERS_WIDTH) {
+        let columns = [Constraint::Fill(1), Constraint::Length(COUNTERS_WIDTH)];
         let [table, counters] = Layout::horizontal(columns).areas(body);
-        draw_qps(frame, table, app);
+        draw_qps(frame, table, app, widths);
         draw_counters(frame, counters, &app.rates().counters);
     } else {
-        draw_qps(frame, body, app);
+        draw_qps(frame, body, app, widths);
     }
     frame.render_widget(Paragraph::new(footer(app)), foot);
     if app.shows_help() {
@@ -78,21 +79,19 @@ fn header(rates: &Rates) -> Vec<Line<'static>> {
     std::iter::once(first).chain(devices).collect()
 }
 
-/// Titles and widths of the table.
-pub const COLUMNS: [(&str, u16); 12] = [
-    ("PROCESS", 15),
-    ("PID", 7),
-    ("DEVICE", 8),
-    ("QPN", 8),
-    ("PEER", 24),
-    ("TYPE", 4),
-    ("STATE", 5),
-    ("MSG/S", 7),
-    ("GB/S", 7),
-    ("RETR/S", 7),
-    ("RNR/S", 6),
-    ("ERROR", 10),
+/// Titles of the table.
+pub const TITLES: [&str; 12] = [
+    "PROCESS", "PID", "DEVICE", "QPN", "PEER", "TYPE", "STATE", "MSG/S", "GBIT/S", "RETR/S",
+    "RNR/S", "ERROR",
 ];
+
+/// The width of each column: that of its longest cell, and of its title with the mark of the one that sorts.
+pub fn widths(rows: &[[String; 12]]) -> [usize; 12] {
+    std::array::from_fn(|column| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.fold(TITLES[column].len() + 1, usize::max)
+    })
+}
 
 /// A queue pair as the table shows it.
 pub fn cells(qp: &QpRow) -> [String; 12] {
@@ -112,14 +111,14 @@ pub fn cells(qp: &QpRow) -> [String; 12] {
     ]
 }
 
-fn draw_qps(frame: &mut Frame<'_>, area: Rect, app: &App) {
+fn draw_qps(frame: &mut Frame<'_>, area: Rect, app: &App, widths: [usize; 12]) {
     let rows = app.rows().skip(app.scroll()).take(area.height.into());
     let rows = rows.map(|qp| Row::new(cells(qp)).style(style(qp)));
-    let titles = COLUMNS.map(|(title, _)| match title == app.sort().title() {
+    let titles = TITLES.map(|title| match title == app.sort().title() {
         true => format!("{title}*"),
         false => title.to_owned(),
     });
-    let widths = COLUMNS.map(|(_, width)| Constraint::Length(width));
+    let widths = widths.map(|width| Constraint::Length(u16::try_from(width).unwrap_or(u16::MAX)));
     let table = Table::new(rows, widths).header(Row::new(titles).style(Style::new().reversed()));
     frame.render_widget(table, area);
 }
@@ -184,7 +183,7 @@ impl Sort {
     /// The column that it sorts by.
     pub fn title(self) -> &'static str {
         match self {
-            Sort::Bits => "GB/S",
+            Sort::Bits => "GBIT/S",
             Sort::Messages => "MSG/S",
             Sort::Retransmitted => "RETR/S",
             Sort::Process => "PROCESS",
