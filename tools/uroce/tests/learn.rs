@@ -14,11 +14,13 @@ mod pattern;
 #[path = "learn/terminal.rs"]
 mod terminal;
 
+use pattern::Measure;
 use std::io::Write;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// On a busy machine timers may run out that the pages do not show.
+/// On a busy machine timers may run out that the pages do not show. The last attempt compares words only, and that the
+/// commands end as on the page.
 const ATTEMPTS: usize = 5;
 
 /// One page at a time, for the same reason.
@@ -65,7 +67,8 @@ fn holds(file: &str) {
     let mut last = String::new();
     let _turn = ORDER.lock().unwrap_or_else(PoisonError::into_inner);
     for attempt in 1..=ATTEMPTS {
-        match terminal::play(file, &steps) {
+        let measure = if attempt < ATTEMPTS { Measure::Lines } else { Measure::Words };
+        match terminal::play(file, &steps, measure) {
             Ok(()) => return,
             Err(difference) => last = difference,
         }

@@ -14,6 +14,8 @@
 //! - where a command prints so many frames and no more (`--frames 1..8`, `dissect -c 2`), as many of the last lines may be missing as there are
 //!   such packets before.
 
+use std::collections::BTreeSet;
+
 /// How much of a capture a command prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
@@ -27,6 +29,28 @@ impl Extent {
         let is_count = command.starts_with("uroce dissect ") && command.contains(" -c ");
         if is_count || command.contains(" --frames ") { Self::Frames } else { Self::Whole }
     }
+}
+
+/// How an output is compared with the page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measure {
+    /// Line by line.
+    Lines,
+    /// By its words: when a machine takes other times than that of the page, a tail probe more or an acknowledgement less is
+    /// no error of the page.
+    Words,
+}
+
+/// Whether three quarters of the words that the page shows are in `actual`.
+pub fn resembles(shown: &[String], actual: &[String]) -> bool {
+    let (shown, actual) = (words(shown), words(actual));
+    let found = shown.intersection(&actual).count();
+    4 * found >= 3 * shown.len()
+}
+
+fn words(lines: &[String]) -> BTreeSet<&str> {
+    let words = lines.iter().flat_map(|line| line.split(|letter: char| !letter.is_alphabetic()));
+    words.filter(|word| word.len() >= 3).collect()
 }
 
 /// Whether `actual` is what the page shows.
@@ -194,6 +218,14 @@ mod tests {
 
     fn is_same(shown: &str, actual: &str) -> bool {
         matches(&lines(shown), &lines(actual), Extent::Whole)
+    }
+
+    #[test]
+    fn an_output_resembles_the_page_if_most_of_its_words_are_there() {
+        let shown = lines("SEND Only AckReq 5\nACK msn, retransmission\n...");
+        assert!(resembles(&shown, &lines("SEND Only 7\nACK msn retransmission, tail probe")));
+        assert!(!resembles(&shown, &lines("SEND Only, ACK and no more")));
+        assert!(!resembles(&shown, &[]));
     }
 
     #[test]

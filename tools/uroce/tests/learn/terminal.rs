@@ -2,7 +2,7 @@
 
 use super::common::{self, namespaces::Namespaces};
 use super::page::Step;
-use super::pattern::{self, Extent};
+use super::pattern::{self, Extent, Measure};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 const PREFERRED: &str = r#"renice -n -15 $$ > /dev/null 2>&1; exec "$@""#;
 
 /// Runs all commands; the error says what was not as on the page.
-pub fn play(file: &str, steps: &[Step]) -> Result<(), String> {
+pub fn play(file: &str, steps: &[Step], measure: Measure) -> Result<(), String> {
     let tag: String = file.chars().filter(char::is_ascii_digit).collect();
     let Some(namespaces) = Namespaces::new(&["learn"], &tag) else { return Ok(()) };
     let folder = Folder::new(namespaces.name(0));
@@ -32,7 +32,7 @@ pub fn play(file: &str, steps: &[Step]) -> Result<(), String> {
             continue;
         }
         previous.map_or(Ok(()), Running::end)?;
-        let running = Running::start(step, &namespaces, &folder.0);
+        let running = Running::start(step, &namespaces, &folder.0, measure);
         if matches!(step.terminal.as_str(), "" | "client") {
             running.compare()?;
         } else {
@@ -69,10 +69,11 @@ struct Running {
     reader: Option<JoinHandle<()>>,
     /// Bytes of the output that were compared.
     compared: usize,
+    measure: Measure,
 }
 
 impl Running {
-    fn start(step: &Step, namespaces: &Namespaces, folder: &Path) -> Self {
+    fn start(step: &Step, namespaces: &Namespaces, folder: &Path, measure: Measure) -> Self {
         let (mut from, to) = std::io::pipe().expect("a pipe");
         let words = match step.command.strip_prefix("sudo ") {
             Some(command) => vec!["bash", "-c", command],
@@ -93,7 +94,7 @@ impl Running {
                 shared.lock().expect("no panic").extend_from_slice(&block[..length]);
             }
         });
-        Self { step: step.clone(), child, output, reader: Some(reader), compared: 0 }
+        Self { step: step.clone(), child, output, reader: Some(reader), compared: 0, measure }
     }
 
     /// Lines that were not compared yet.
@@ -130,7 +131,10 @@ impl Running {
 
     fn is_as_shown(&self) -> bool {
         let Step { command, shown, .. } = &self.step;
-        pattern::matches(shown, &self.lines(), Extent::of(command))
+        match self.measure {
+            Measure::Lines => pattern::matches(shown, &self.lines(), Extent::of(command)),
+            Measure::Words => pattern::resembles(shown, &self.lines()),
+        }
     }
 
     /// Interrupts it; what it prints behind the lines that were shown must be what `step` shows.
