@@ -210,7 +210,8 @@ proptest! {
         wire.finish();
         prop_assert!(wire.out.is_sorted_by_key(|out| out.at));
         for out in &wire.out {
-            prop_assert_eq!(out.packet.icrc_is_right(), !out.is_damaged, "{:?}", out);
+            // Two faults may turn the same bit, which leaves a right packet that says that it was damaged.
+            prop_assert!(out.is_damaged || out.packet.icrc_is_right(), "{:?}", out);
         }
     }
 }
