@@ -17,12 +17,13 @@ fn sent(node: &Node) -> (u64, u64) {
     (all, all - node.counter("datapath_tx_packets"))
 }
 
-/// Packets that `node` has sent, of which a tenth at least has to have gone past its datapath. On an idle machine nearly all do;
-/// on a busy one it depends on which thread runs when.
-fn sent_much_past(node: &Node) -> u64 {
-    let (all, past) = sent(node);
-    assert!(past > all / 10, "{past} of {all}");
-    all
+/// On a busy machine the threads of both ends may seldom run side by side; another run tells whether that was all.
+const RUNS: usize = 5;
+
+/// In one of several runs, most of the packets that a node has sent have to have gone past its datapath.
+fn mostly_past(run: impl FnMut() -> (u64, u64)) {
+    let mut runs = std::iter::repeat_with(run).take(RUNS).inspect(|run| println!("{run:?}"));
+    assert!(runs.any(|(all, past)| past > all / 2), "fewer went past it in each run");
 }
 
 struct Ends {
@@ -75,33 +76,41 @@ impl Ends {
 }
 
 #[test]
-fn much_of_a_long_write_goes_past_the_datapath() {
-    let ends = Ends::in_one_process();
-    (0..20).for_each(|seed| ends.write(seed));
-    let all = sent_much_past(&ends.a);
-    assert_eq!(ends.b.counter("rcvd_pkts"), all, "packets of runs are counted like others");
+fn most_of_a_long_write_goes_past_the_datapath() {
+    mostly_past(|| {
+        let ends = Ends::in_one_process();
+        (0..20).for_each(|seed| ends.write(seed));
+        let sent = sent(&ends.a);
+        assert_eq!(ends.b.counter("rcvd_pkts"), sent.0, "packets of runs are counted like others");
+        sent
+    });
 }
 
 #[test]
-fn much_of_a_long_read_goes_past_the_datapath() {
-    let ends = Ends::in_one_process();
-    (0..20).for_each(|seed| ends.read(seed));
-    sent_much_past(&ends.b);
+fn most_of_a_long_read_goes_past_the_datapath() {
+    mostly_past(|| {
+        let ends = Ends::in_one_process();
+        (0..20).for_each(|seed| ends.read(seed));
+        sent(&ends.b)
+    });
 }
 
 #[test]
-fn much_of_a_long_send_goes_past_the_datapath_and_completes_once() {
-    let ends = Ends::in_one_process();
-    for seed in 0..20 {
-        ends.b.recv(ends.qb, seed, &[ends.at_b.sge(0, LENGTH as u32)]);
-    }
-    // B's application does not poll meanwhile.
-    (0..20).for_each(|seed| ends.send(seed));
-    sent_much_past(&ends.a);
-    let received = &collect(&[(&ends.b, 20)])[0];
-    assert_ok(received);
-    assert!(received.iter().map(|wc| wc.wr_id).eq(0..20));
-    assert!(received.iter().all(|wc| wc.byte_len as usize == LENGTH));
+fn most_of_a_long_send_goes_past_the_datapath_and_completes_once() {
+    mostly_past(|| {
+        let ends = Ends::in_one_process();
+        for seed in 0..20 {
+            ends.b.recv(ends.qb, seed, &[ends.at_b.sge(0, LENGTH as u32)]);
+        }
+        // B's application does not poll meanwhile.
+        (0..20).for_each(|seed| ends.send(seed));
+        let sent = sent(&ends.a);
+        let received = &collect(&[(&ends.b, 20)])[0];
+        assert_ok(received);
+        assert!(received.iter().map(|wc| wc.wr_id).eq(0..20));
+        assert!(received.iter().all(|wc| wc.byte_len as usize == LENGTH));
+        sent
+    });
 }
 
 /// Nothing may go past what looks at bytes: an ICRC, or something around the datapath of either end.
