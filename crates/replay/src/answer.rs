@@ -80,21 +80,15 @@ impl Answer {
         }
     }
 
-    /// A packet that the queue pair of now has sent.
-    pub(crate) fn of(
-        packet: &Packet<'_>,
-        place: i64,
-        position: u64,
-        frame: u64,
-        time: u64,
-    ) -> Self {
+    /// A packet that the queue pair of now has sent; nothing tells yet which request it is about.
+    pub(crate) fn of(packet: &Packet<'_>) -> Self {
         Self {
-            position,
-            frame,
-            time,
+            position: 0,
+            frame: 0,
+            time: 0,
+            place: 0,
             info: packet.info,
             psn: packet.bth.psn,
-            place,
             aeth: packet.aeth(),
             length: packet.payload().len() as u32,
             original: packet.atomic_ack_eth().map(|eth| eth.original),

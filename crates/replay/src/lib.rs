@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod answers;
 mod compare;
 mod device;
 mod error;

@@ -7,7 +7,7 @@ use uroce_fault::{Direction, FaultInjector, Plan};
 use uroce_transport::{Arrival, Instant, limits};
 use uroce_wire::{Flow, Packet, ROCE_PORT};
 
-use crate::answer::{Answer, unwrapped};
+use crate::answers::{Answers, Asked};
 use crate::compare::{Options, compare};
 use crate::device::Responder;
 use crate::faulty::{Parcel, Way, meta};
@@ -83,16 +83,14 @@ fn play_once(
         way: Way::new(device.faults.as_ref().map(|(plan, seed)| FaultInjector::new(plan, *seed))),
         receives: Receives::of(recording),
         turns,
-        answers: Vec::new(),
-        limit: limits.answers,
-        near: i64::from(setup.first_psn.get()),
+        answers: Answers::new(setup.first_psn, limits.answers),
         clock: 0,
         waiting_since: None,
         played: Played { turns, ..Played::default() },
     };
     player.play(lost)?;
     let Player { answers, played, .. } = player;
-    Ok(compare(recording, setup, answers, played, options))
+    Ok(compare(recording, setup, answers.into_list(), played, options))
 }
 
 struct Player<'a> {
@@ -101,10 +99,7 @@ struct Player<'a> {
     way: Way,
     receives: Receives,
     turns: Turns,
-    answers: Vec<Answer>,
-    limit: usize,
-    /// The PSN of the last answer, counted on over 2^24.
-    near: i64,
+    answers: Answers,
     /// Times of the recording may go back; this one does not.
     clock: u64,
     /// When the first request came that the queue pair has not been asked about.
@@ -212,15 +207,7 @@ impl Player<'_> {
     fn note_answer(&mut self, request: &Request, bytes: &[u8]) -> Result<(), ReplayError> {
         let Ok(packet) = Packet::parse(bytes) else { return Ok(()) };
         let Request { position, frame, .. } = *request;
-        let mut answer = Answer::of(&packet, 0, position, frame, self.clock);
-        if !answer.is_congestion_notification() {
-            self.near = unwrapped(self.near, packet.bth.psn);
-            answer.place = self.near;
-        }
-        if self.answers.len() >= self.limit {
-            return Err(ReplayError::TooManyAnswers { limit: self.limit });
-        }
-        self.answers.push(answer);
-        Ok(())
+        let time = self.clock;
+        self.answers.add(&packet, |_| Asked { position, frame, time })
     }
 }

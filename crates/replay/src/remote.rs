@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use uroce_wire::{NakCode, Packet, Qpn, SyndromeKind};
 
-use crate::answer::{Answer, unwrapped};
+use crate::answer::Answer;
+use crate::answers::{Answers, Asked};
 use crate::compare::{Options, compare};
 use crate::lost::lost;
 use crate::receives::Receives;
@@ -26,14 +27,6 @@ pub struct RemoteRequest {
     pub wants_receive: bool,
 }
 
-/// A request that was sent.
-#[derive(Debug, Clone, Copy, Default)]
-struct Sent {
-    position: u64,
-    frame: u64,
-    time: u64,
-}
-
 /// Plays a recording to a queue pair of another device and takes in what that answers.
 ///
 /// The queue pair has to be in RTR or RTS, as [`setup`](Self::setup) says. PSNs stay those of the recording;
@@ -50,11 +43,9 @@ pub struct Remote {
     /// Index of the next request.
     next: usize,
     /// The newest request of each PSN that was sent.
-    sent: BTreeMap<i64, Sent>,
-    newest: Sent,
-    near: i64,
-    answers: Vec<Answer>,
-    limit: usize,
+    sent: BTreeMap<i64, Asked>,
+    newest: Asked,
+    answers: Answers,
     played: Played,
 }
 
@@ -84,10 +75,8 @@ impl Remote {
             placed: HashMap::new(),
             next: 0,
             sent: BTreeMap::new(),
-            newest: Sent::default(),
-            near: i64::from(setup.first_psn.get()),
-            answers: Vec::new(),
-            limit: limits.answers,
+            newest: Asked::default(),
+            answers: Answers::new(setup.first_psn, limits.answers),
             played: Played { turns: Turns::Peer, ..Played::default() },
             recording,
             setup,
@@ -131,7 +120,7 @@ impl Remote {
         self.next += 1;
         self.played.requests += 1;
         let Request { position, frame, time, .. } = *request;
-        self.newest = Sent { position, frame, time };
+        self.newest = Asked { position, frame, time };
         self.sent.insert(request.place, self.newest);
         let mut bytes = request.bytes.to_vec();
         relocate(&mut bytes, &self.placed);
@@ -154,31 +143,22 @@ impl Remote {
         if packet.bth.dest_qpn != self.own_qpn {
             return Ok(());
         }
-        if self.answers.len() >= self.limit {
-            return Err(ReplayError::TooManyAnswers { limit: self.limit });
-        }
-        let Sent { position, frame, time } = self.newest;
-        let mut answer = Answer::of(&packet, 0, position, frame, time);
-        if !answer.is_congestion_notification() {
-            self.near = unwrapped(self.near, packet.bth.psn);
-            answer.place = self.near;
-            let Sent { position, frame, time } = self.answered_by(&answer);
-            answer = Answer { position, frame, time, ..answer };
-        }
-        self.answers.push(answer);
-        Ok(())
-    }
-
-    /// The request that an answer is about. On a wire more requests have been sent since; but a sequence NAK is about
-    /// one that did not come, so the newest one stands for it.
-    fn answered_by(&self, answer: &Answer) -> Sent {
-        let is_gap = answer.syndrome() == Some(SyndromeKind::Nak(NakCode::PsnSequence));
-        let sent = self.sent.range(..=answer.place).next_back().filter(|_| !is_gap);
-        sent.map_or(self.newest, |(_, found)| *found)
+        let (sent, newest) = (&self.sent, self.newest);
+        self.answers.add(&packet, |answer| asked(sent, newest, answer))
     }
 
     /// Answers of then and now, side by side.
     pub fn finish(self, options: &Options) -> Report {
-        compare(&self.recording, &self.setup, self.answers, self.played, options)
+        compare(&self.recording, &self.setup, self.answers.into_list(), self.played, options)
     }
+}
+
+/// The request that an answer is about. On a wire more requests have been sent since; but a sequence NAK is about one that
+/// did not come, so the newest one stands for it.
+fn asked(sent: &BTreeMap<i64, Asked>, newest: Asked, answer: &Answer) -> Asked {
+    let is_gap = answer.syndrome() == Some(SyndromeKind::Nak(NakCode::PsnSequence));
+    if is_gap || answer.is_congestion_notification() {
+        return newest;
+    }
+    sent.range(..=answer.place).next_back().map_or(newest, |(_, found)| *found)
 }
