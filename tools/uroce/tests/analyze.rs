@@ -2,22 +2,10 @@
 
 mod common;
 
-use common::{text, uroce};
+use common::{code, pcap, run, text, uroce};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-
-fn pcap(name: &str) -> String {
-    format!("{}/../../pcaps/{name}.pcap", env!("CARGO_MANIFEST_DIR"))
-}
-
-fn run(words: &str) -> Output {
-    uroce(words).output().expect("the program was built")
-}
-
-fn code(output: &Output) -> i32 {
-    output.status.code().expect("it was not killed")
-}
 
 fn json(output: &Output) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).expect("one JSON object")

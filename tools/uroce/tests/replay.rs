@@ -2,21 +2,9 @@
 
 mod common;
 
-use common::{text, uroce};
+use common::{code, pcap, run, text, uroce};
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
-
-fn pcap(name: &str) -> String {
-    format!("{}/../../pcaps/{name}.pcap", env!("CARGO_MANIFEST_DIR"))
-}
-
-fn run(words: &str) -> Output {
-    uroce(words).output().expect("the program was built")
-}
-
-fn code(output: &Output) -> i32 {
-    output.status.code().expect("it was not killed")
-}
 
 /// Files of one test, removed at its end.
 struct Scratch(PathBuf);

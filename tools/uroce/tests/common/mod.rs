@@ -17,6 +17,21 @@ pub fn uroce(words: &str) -> Command {
     command
 }
 
+/// Runs it to its end.
+pub fn run(words: &str) -> Output {
+    uroce(words).output().expect("the program was built")
+}
+
+/// Its exit status.
+pub fn code(output: &Output) -> i32 {
+    output.status.code().expect("it was not killed")
+}
+
+/// The file with this capture of the repository.
+pub fn pcap(name: &str) -> String {
+    format!("{}/../../pcaps/{name}.pcap", env!("CARGO_MANIFEST_DIR"))
+}
+
 /// What it printed, errors last.
 pub fn text(output: &Output) -> String {
     let [out, err] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
