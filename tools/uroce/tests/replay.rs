@@ -4,7 +4,7 @@ mod common;
 
 use common::{code, pcap, run, text, uroce};
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 
 /// Files of one test, removed at its end.
 struct Scratch(PathBuf);
