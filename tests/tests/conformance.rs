@@ -78,9 +78,10 @@ fn renewed(document: &str, tests: &Tests) -> String {
         let cells: Vec<_> = line.split(" | ").collect();
         let rule = cells[0].trim_start_matches("| ");
         match cells.as_slice() {
-            [_, title, _, remark] if rule[1..].bytes().all(|b| b.is_ascii_digit()) => {
+            [_, texts @ .., _, remark] if rule[1..].bytes().all(|b| b.is_ascii_digit()) => {
                 let names = tests.get(rule).map(|names| names.join("<br>"));
-                format!("| {rule} | {title} | {} | {remark}", names.as_deref().unwrap_or("-"))
+                let texts = texts.join(" | ");
+                format!("| {rule} | {texts} | {} | {remark}", names.as_deref().unwrap_or("-"))
             }
             _ => line.to_owned(),
         }

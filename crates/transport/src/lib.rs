@@ -6,8 +6,8 @@
 //! out. The contract in one sentence: after any command or `handle_*`, drain
 //! [`QueuePair::poll_transmit`], then read [`QueuePair::poll_timeout`].
 //!
-//! Rule numbers (R53, C9-88) are those of the InfiniBand specification and of
-//! `docs/conformance.md`, which names the test of each.
+//! Rule numbers (R53) are those of `docs/conformance.md`, which names the tests of each; numbers with a dash (C9-88) are
+//! compliance statements of the InfiniBand specification, volume 1.
 #![forbid(unsafe_code)]
 
 mod attr;
