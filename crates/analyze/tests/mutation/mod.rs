@@ -68,6 +68,7 @@ impl Drop for Input {
 }
 
 /// Calls `check` with `count` inputs that are made of `seeds`; with as many as fit, if a time is given.
+#[expect(clippy::disallowed_methods, reason = "a longer run lasts as long as its user says")]
 pub fn each(count: u64, seeds: &[Vec<u8>], mut check: impl FnMut(&[u8], &mut Random)) {
     let time = number("UROCE_MUTATE_SECONDS").map(Duration::from_secs);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
