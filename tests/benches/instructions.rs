@@ -28,7 +28,7 @@ struct End {
     cqs: CqTable,
     srqs: SrqTable,
     events: EventQueue,
-    kept: KeptBuffers,
+    reorder_buffers: ReorderBuffers,
     counters: Counters,
     region: Region,
     mr: Mr,
@@ -76,7 +76,7 @@ fn end(index: u8) -> End {
         cqs,
         srqs: SrqTable::new(),
         events: EventQueue::new(),
-        kept: KeptBuffers::new(),
+        reorder_buffers: ReorderBuffers::new(),
         counters: Counters::new(),
         region,
         mr,
@@ -93,7 +93,7 @@ macro_rules! cx {
             cqs: &mut $end.cqs,
             srqs: &mut $end.srqs,
             events: &mut $end.events,
-            kept: &mut $end.kept,
+            reorder_buffers: &mut $end.reorder_buffers,
             counters: &mut $end.counters,
         }
     };

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use uroce_memory::{MemLimits, MemTable, PdId, Region, Sge};
 use uroce_transport::{
     AddressVector, Arrival, CompletionQueue, Context, Counters, CqId, CqTable, EventQueue, Instant,
-    KeptBuffers, QpAttr, QpAttrMask, QpCaps, QpInit, QpState, QpType, QueuePair, RecvWr, SrqTable,
-    Wc, limits,
+    QpAttr, QpAttrMask, QpCaps, QpInit, QpState, QpType, QueuePair, RecvWr, ReorderBuffers,
+    SrqTable, Wc, limits,
 };
 use uroce_wire::{DropReason, Mtu, Packet, Qpn};
 
@@ -27,7 +27,7 @@ pub(crate) struct Responder {
     cqs: CqTable,
     srqs: SrqTable,
     events: EventQueue,
-    kept: KeptBuffers,
+    reorder_buffers: ReorderBuffers,
     counters: Counters,
     cq: CqId,
     buffer: Sge,
@@ -55,14 +55,14 @@ impl Responder {
         let mut cqs = CqTable::new();
         let cq = cqs.insert(CompletionQueue::new(COMPLETIONS));
         let mut qp = QueuePair::new(&init(qpn, pd, cq)).map_err(failed)?;
-        qp.set_keeps(keeps);
+        qp.set_reorder_buffer(keeps);
         let mut responder = Self {
             qp,
             mem,
             cqs,
             srqs: SrqTable::new(),
             events: EventQueue::new(),
-            kept: KeptBuffers::new(),
+            reorder_buffers: ReorderBuffers::new(),
             counters: Counters::new(),
             cq,
             buffer,
@@ -102,7 +102,7 @@ impl Responder {
             cqs: &mut self.cqs,
             srqs: &mut self.srqs,
             events: &mut self.events,
-            kept: &mut self.kept,
+            reorder_buffers: &mut self.reorder_buffers,
             counters: &mut self.counters,
         };
         (&mut self.qp, context)

@@ -7,7 +7,7 @@ use uroce_memory::MemTable;
 use crate::counters::Counters;
 use crate::cq::CqTable;
 use crate::event::EventQueue;
-use crate::kept::KeptBuffers;
+use crate::reorder_buffer::ReorderBuffers;
 use crate::srq::SrqTable;
 
 /// The device's tables, lent to a queue pair for one call.
@@ -22,7 +22,7 @@ pub struct Context<'a> {
     /// Asynchronous events.
     pub events: &'a mut EventQueue,
     /// Buffers for requests that came behind a gap.
-    pub kept: &'a mut KeptBuffers,
+    pub reorder_buffers: &'a mut ReorderBuffers,
     /// Counters.
     pub counters: &'a mut Counters,
 }

@@ -23,7 +23,7 @@ pub const INITIAL_WINDOW: u32 = 64;
 /// The window never shrinks below this: so little overruns no receiver, and less would starve the link
 /// between two losses.
 pub const MIN_WINDOW: u32 = 32;
-/// A single lost packet, with the ones behind it kept by the peer, takes this share of the window.
+/// The loss of a single packet, when the peer has the ones behind it in a reorder buffer, takes this share of the window.
 pub const SINGLE_LOSS_SHARE: u32 = 64;
 /// After a loss the window grows by one packet for so many that are acknowledged.
 pub const WINDOW_GROWTH: u32 = 8;
@@ -43,29 +43,29 @@ pub const TAIL_PROBE_NS: u64 = 200_000;
 /// The first tail probe of a QP whose round trip is not known waits for this share of its timeout.
 pub const FIRST_PROBE_SHARE: u64 = 16;
 /// Messages without a completion ask for no ACK while the last one that did left less than this ago (ns).
-pub const SPARED_ACK_NS: u64 = 100_000;
+pub const ACK_REQUEST_INTERVAL_NS: u64 = 100_000;
 /// Most request payload in flight of one QP, in bytes; a receiver's socket buffer holds about this.
 pub const MAX_WINDOW_BYTES: u64 = 256 * 1024;
-/// Room for the headers, pad and ICRC of a request that is kept behind a gap.
-pub const KEPT_HEADERS: usize = 64;
-/// Memory for the requests that one QP keeps behind a gap: a window of them, at any path MTU.
-pub const KEPT_BYTES: usize = MAX_WINDOW as usize * (1024 + KEPT_HEADERS);
-/// QPs of a device that may keep requests behind a gap at a time; the others go without.
-pub const KEPT_BUFFERS: usize = 64;
-/// Tail probes to a peer that keeps what comes behind a gap: they are single packets, and come sooner.
-pub const REPAIR_PROBES: u32 = 6;
-/// Such a probe waits this long (ns) beyond two round trips.
-pub const REPAIR_PROBE_NS: u64 = 20_000;
-/// A gap that turns out to be longer than one packet gets so many at a time; if that is too few as well,
-/// everything is sent again.
-pub const REPAIR_RUN: u32 = 8;
-/// A peer that kept nothing so often in a row is believed to keep nothing.
-pub const REPAIRS_IN_VAIN: u32 = 8;
-/// and for so long (ns): it may have lacked the memory for it.
-pub const VERDICT_NS: u64 = 10_000_000_000;
+/// Room for the headers, pad and ICRC of a request in a reorder buffer.
+pub const REORDER_HEADERS: usize = 64;
+/// Bytes of a reorder buffer: a window of requests, at any path MTU.
+pub const REORDER_BUFFER_BYTES: usize = MAX_WINDOW as usize * (1024 + REORDER_HEADERS);
+/// Reorder buffers of a device, one for each QP with a gap; further QPs drop what comes behind theirs.
+pub const REORDER_BUFFERS: usize = 64;
+/// Tail probes to a peer with a reorder buffer: single packets, which are sent sooner than to other peers.
+pub const SELECTIVE_REPEAT_PROBES: u32 = 6;
+/// A tail probe to a peer with a reorder buffer waits this long (ns) beyond two round trips.
+pub const SELECTIVE_REPEAT_PROBE_NS: u64 = 20_000;
+/// Packets that are sent again at a time when a gap turns out to be longer than one packet; if these are too few as
+/// well, everything is sent again.
+pub const SELECTIVE_REPEAT_BURST: u32 = 8;
+/// A peer that dropped what was behind a gap so often in a row is taken for one without a reorder buffer,
+pub const SELECTIVE_REPEAT_MISSES: u32 = 8;
+/// and for so long (ns): all its reorder buffers may have been in use.
+pub const PEER_DISCARDS_NS: u64 = 10_000_000_000;
 /// A READ work request is sent as READ REQUESTs of at most this many bytes, because nothing but the
 /// request size limits the burst that a responder sends back.
-pub const READ_PIECE_BYTES: u64 = MAX_WINDOW_BYTES / 2;
+pub const READ_SPLIT_BYTES: u64 = MAX_WINDOW_BYTES / 2;
 /// An ACK is asked for at least once per this fraction of the window (R82). An ACK costs its sender
 /// about as much as the half of a 64 KiB train, so there are few.
 pub const ACKS_PER_WINDOW: u32 = 2;

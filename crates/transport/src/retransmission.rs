@@ -10,7 +10,7 @@ pub enum Retransmission {
     /// A NAK says that it is missing; it and all behind it are sent again (R71).
     SequenceNak,
     /// A NAK says that it is missing; only that is sent again (ADR 17).
-    Repair,
+    SelectiveRepeat,
     /// A later response shows that the one to it was lost (R68).
     ImpliedNak,
     /// The responder had no receive posted (R76).
@@ -25,7 +25,7 @@ impl Retransmission {
         match self {
             Retransmission::AckTimeout => "retransmission: local ACK timeout",
             Retransmission::SequenceNak => "retransmission: sequence NAK",
-            Retransmission::Repair => "retransmission: sequence NAK, only what is missing",
+            Retransmission::SelectiveRepeat => "retransmission: sequence NAK, only what is missing",
             Retransmission::ImpliedNak => "retransmission: implied NAK",
             Retransmission::RnrNak => "retransmission: RNR NAK",
             Retransmission::TailProbe => "retransmission: tail probe",

@@ -91,7 +91,7 @@ fn check(pair: &mut Pair, length: u32, counter: u64) {
         let range = index * length..(index + 1) * length;
         assert_eq!(pair.nodes[1].bytes(range.start, length), whole[range], "message {index}");
     }
-    assert_eq!(pair.nodes[1].kept.lent(), 0, "I10");
+    assert_eq!(pair.nodes[1].reorder_buffers.lent(), 0, "I10");
 }
 
 proptest! {

@@ -370,7 +370,7 @@ fn r18_a_read_longer_than_a_piece_is_asked_for_in_pieces_that_do_not_overlap() {
         for flags in [SendFlags::SIGNALED, SendFlags::SIGNALED | SendFlags::FENCE] {
             let mtu = uroce_wire::Mtu::M1024;
             let mut pair = Pair::new(Setup { rd_atomic, mtu, ..Setup::default() });
-            let length = 3 * limits::READ_PIECE_BYTES as usize + 5;
+            let length = 3 * limits::READ_SPLIT_BYTES as usize + 5;
             pair.nodes[1].fill(0, &pattern(9, length));
             let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
             let target = [pair.nodes[0].sge(64, length as u32)];

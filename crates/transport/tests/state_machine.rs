@@ -255,7 +255,7 @@ fn r93_b43_b44_after_release_nothing_completes_or_leaves() {
 #[test]
 fn v90_sqd_finishes_what_was_begun_then_reports_once() {
     let mut pair = Pair::new(Setup { rd_atomic: 1, mtu: Mtu::M1024, ..Setup::default() });
-    let length = 2 * limits::READ_PIECE_BYTES as u32;
+    let length = 2 * limits::READ_SPLIT_BYTES as u32;
     let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
     let target = [pair.nodes[0].sge(0, length)];
     pair.nodes[0].send(&wr_sges(1, SendOp::Read { va, rkey }, &target)).unwrap();

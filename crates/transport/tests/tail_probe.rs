@@ -83,7 +83,7 @@ fn r71_the_same_with_more_behind_it_than_the_window_holds_now() {
     let mut pair = pair();
     write(&mut pair, 2, 1 << 18);
     pair.run();
-    assert!(pair.nodes[0].sends()[0].is_ok(), "the window has grown");
+    assert!(pair.nodes[0].sends()[0].is_ok(), "the window has acked_since_growth");
     lose(&mut pair, 0, 0x100 + 1 + 1024 + 5, 3);
     write(&mut pair, 3, 1 << 18);
     let took = run(&mut pair);

@@ -234,8 +234,8 @@ impl Engine {
         };
         let mut qp = QueuePair::new(&init)?;
         qp.set_tail_probes(true);
-        qp.set_keeps(true);
-        qp.set_repairs(true);
+        qp.set_reorder_buffer(true);
+        qp.set_selective_repeat(true);
         qp.set_source_port(self.datapath.source_port(qp.wanted_source_port()));
         self.nic.tables.mem.retain_pd(request.pd).map_err(|_| no_pd(request.pd))?;
         self.nic.qps.insert(qp, init);

@@ -6,7 +6,7 @@ use slab::Slab;
 use std::collections::HashMap;
 use uroce_memory::{MemTable, PdId};
 use uroce_transport::{
-    Context, Counters, CqId, CqTable, EventQueue, KeptBuffers, SrqTable, XrcdId,
+    Context, Counters, CqId, CqTable, EventQueue, ReorderBuffers, SrqTable, XrcdId,
 };
 
 /// What a CQ was created with.
@@ -23,7 +23,7 @@ pub(crate) struct Tables {
     pub(crate) cqs: CqTable,
     pub(crate) srqs: SrqTable,
     pub(crate) events: EventQueue,
-    pub(crate) kept: KeptBuffers,
+    pub(crate) reorder_buffers: ReorderBuffers,
     pub(crate) counters: Counters,
     pub(crate) cq_notes: HashMap<CqId, CqNote, NumberHash>,
     pub(crate) srq_count: usize,
@@ -49,7 +49,7 @@ impl Tables {
             cqs: CqTable::starting_at(first),
             srqs: SrqTable::starting_at(first),
             events: EventQueue::new(),
-            kept: KeptBuffers::new(),
+            reorder_buffers: ReorderBuffers::new(),
             counters: Counters::new(),
             cq_notes: HashMap::default(),
             srq_count: 0,
@@ -86,7 +86,7 @@ impl Tables {
             cqs: &mut self.cqs,
             srqs: &mut self.srqs,
             events: &mut self.events,
-            kept: &mut self.kept,
+            reorder_buffers: &mut self.reorder_buffers,
             counters: &mut self.counters,
         }
     }

@@ -32,13 +32,13 @@ impl QueuePair {
         if !self.requester.is_outstanding(psn) {
             return self.drop_outside_window(packet, cx);
         }
-        self.requester.heard = true;
+        self.requester.any_response = true;
         match packet.info.operation {
             Operation::ReadResponse => self.take_response(now, packet, cx),
             Operation::AtomicAcknowledge => self.handle_atomic_response(now, packet, cx),
             _ => self.handle_acknowledge(now, packet, cx),
         }
-        if self.requester.repair.is_under_way() {
+        if self.requester.selective_repeat.is_under_way() {
             self.settle_early(now, cx);
         }
         self.wake();
@@ -89,8 +89,8 @@ impl QueuePair {
                 return self.finish_response(now, psn, cx);
             }
             self.handle_implied_nak(now, psn.add(1));
-        } else if self.requester.repair.is_under_way() {
-            self.check_repair(now, cx);
+        } else if self.requester.selective_repeat.is_under_way() {
+            self.check_selective_repeat(now, cx);
         }
     }
 
@@ -151,14 +151,14 @@ impl QueuePair {
         }
         self.note_requests_arrived(now, count);
         self.requester.note_progress(count);
-        self.requester.repair.note_progress(self.requester.una, now);
-        self.requester.probe.note_progress(self.requester.una, now);
+        self.requester.selective_repeat.note_progress(self.requester.una, now);
+        self.requester.tail_probe.note_progress(self.requester.una, now);
         self.skip_acknowledged();
         self.restart_ack_timer(now);
         if self.requester.in_flight() {
-            self.arm_probe(now);
+            self.arm_tail_probe(now);
         } else {
-            self.requester.probe.wait_anew();
+            self.requester.tail_probe.wait_anew();
         }
     }
 
@@ -234,7 +234,7 @@ impl QueuePair {
             return Ok(());
         }
         // What is asked for again may end anywhere.
-        if packet.info.ends() && self.requester.repair.responses.may_be_asked_again(psn) {
+        if packet.info.ends() && self.requester.selective_repeat.responses.may_be_asked_again(psn) {
             return Ok(());
         }
         Err("FIRST, MIDDLE and LAST are out of order")

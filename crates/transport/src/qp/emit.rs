@@ -13,7 +13,7 @@ use crate::cause::Cause;
 use crate::context::{Context, Path, Step, Transmit};
 use crate::limits;
 use crate::qp::QueuePair;
-use crate::qp::piece::{Piece, carries_payload, pad_of, takes_receive};
+use crate::qp::segment::{Segment, carries_payload, pad_of, takes_receive};
 use crate::qp::send_queue::{Payload, SendWqe};
 use crate::wc::WcStatus;
 use crate::wr::{SendFlags, SendOp};
@@ -30,7 +30,7 @@ impl QueuePair {
         cx: &mut Context<'_>,
     ) -> Result<Transmit, Failure> {
         let psn = self.requester.psn;
-        let piece = Piece::of(wqe, psn, self.mtu());
+        let piece = Segment::of(wqe, psn, self.mtu());
         let header_len = self.write_headers(wqe, psn, &piece, out).ok_or((
             WcStatus::LocQpOpErr,
             Cause::NotOnThisQp { qp_type: self.init.qp_type.name() },
@@ -48,7 +48,7 @@ impl QueuePair {
         &self,
         wqe: &SendWqe,
         psn: Psn,
-        piece: &Piece,
+        piece: &Segment,
         out: &mut [u8],
     ) -> Option<usize> {
         let service = self.service();
@@ -96,7 +96,7 @@ impl QueuePair {
         &self,
         wqe: &SendWqe,
         psn: Psn,
-        piece: &Piece,
+        piece: &Segment,
         writer: &mut HeaderWriter<'_>,
     ) -> Option<()> {
         match wqe.op {
@@ -197,7 +197,7 @@ impl QueuePair {
     }
 }
 
-fn step_of(wqe: &SendWqe, piece: &Piece) -> Step {
+fn step_of(wqe: &SendWqe, piece: &Segment) -> Step {
     let write = matches!(wqe.op, SendOp::Write { .. } | SendOp::WriteWithImm { .. });
     match piece.ends() {
         true => Step::Ends,

@@ -11,7 +11,7 @@ use uroce_wire::{Bth, HeaderWriter, ICRC_LEN, Opcode, Operation, Position, Psn, 
 use crate::attr::QpType;
 use crate::context::{Context, Step, Transmit};
 use crate::qp::QueuePair;
-use crate::qp::piece::Piece;
+use crate::qp::segment::Segment;
 use crate::qp::send_queue::{Payload, SendWqe};
 use crate::time::Instant;
 use crate::wr::SendOp;
@@ -31,7 +31,7 @@ pub(crate) struct Middle {
 
 impl QueuePair {
     /// The middle packets behind `piece` of `wqe`, if they can go the short way.
-    pub(crate) fn middle_behind(&self, wqe: &SendWqe, psn: Psn, piece: &Piece) -> Option<Middle> {
+    pub(crate) fn middle_behind(&self, wqe: &SendWqe, psn: Psn, piece: &Segment) -> Option<Middle> {
         let operation = match wqe.op {
             SendOp::Write { .. } | SendOp::WriteWithImm { .. } => Operation::Write,
             SendOp::Send | SendOp::SendWithImm(_) | SendOp::SendWithInvalidate(_) => {
@@ -90,15 +90,15 @@ impl QueuePair {
         let offset = sent.offset + u64::from(packets) * self.mtu();
         let requester = &mut self.requester;
         if sent.psn != requester.next_new {
-            cx.counters.retransmit(packets, requester.again);
+            cx.counters.retransmit(packets, requester.retransmission);
         } else {
             requester.next_new = next;
-            if asked && !requester.repair.is_under_way() {
-                requester.probe.note_asked(next.sub(1), now);
+            if asked && !requester.selective_repeat.is_under_way() {
+                requester.tail_probe.note_asked(next.sub(1), now);
             }
         }
         requester.psn = next;
-        requester.unrequested = if asked { 0 } else { requester.unrequested + packets };
+        requester.since_ack_request = if asked { 0 } else { requester.since_ack_request + packets };
         requester.middle = Some(Middle { psn: next, left: sent.left - packets, offset, ..*sent });
         if self.init.qp_type.is_reliable() {
             self.arm_ack_timer(now);

@@ -1,23 +1,23 @@
 //! Queue pairs: requester, responder and completer of one connection or datagram endpoint.
 
 mod completer;
+mod completion;
 mod emit;
-mod flush;
 mod local;
 mod middle;
-mod piece;
 mod port;
-mod probe;
-mod read_piece;
-mod repair;
+mod read_split;
 mod requester;
 mod responder;
 mod retry;
 mod run;
 mod scoreboard;
+mod segment;
+mod selective_repeat;
 mod send_queue;
 mod small;
 mod state;
+mod tail_probe;
 mod traffic;
 mod trains;
 mod transmit;
@@ -202,7 +202,7 @@ impl QueuePair {
         let counts = self.init.qp_type.is_reliable()
             && matches!(self.state, QpState::Rts | QpState::Sqd)
             && self.attr.timeout != 0
-            && !self.requester.probe.gave_up();
+            && !self.requester.tail_probe.is_exhausted();
         if !counts {
             return 0;
         }
@@ -222,9 +222,9 @@ impl QueuePair {
     /// Lets the next request packet ask for an ACK, because the ones behind it have to wait. False if
     /// everything that is on its way is covered by an ACK that was asked for.
     pub fn ask_for_ack(&mut self) -> bool {
-        let uncovered = self.requester.unrequested > 0;
+        let uncovered = self.requester.since_ack_request > 0;
         if uncovered {
-            self.requester.unrequested = limits::MAX_WINDOW;
+            self.requester.since_ack_request = limits::MAX_WINDOW;
         }
         uncovered
     }

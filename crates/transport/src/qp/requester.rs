@@ -6,9 +6,9 @@ use uroce_wire::Psn;
 
 use crate::limits;
 use crate::qp::middle::Middle;
-use crate::qp::probe::Probe;
-use crate::qp::repair::Repair;
 use crate::qp::scoreboard::Scoreboard;
+use crate::qp::selective_repeat::SelectiveRepeat;
+use crate::qp::tail_probe::TailProbe;
 use crate::qp::trains::Doubts;
 use crate::retransmission::Retransmission;
 use crate::time::Instant;
@@ -33,14 +33,14 @@ pub(crate) struct Requester {
     pub(crate) cursor: usize,
     /// READs and atomics whose responses are expected, in PSN order.
     pub(crate) reads: VecDeque<ReadSlot>,
-    /// Packets since one asked for an ACK.
-    pub(crate) unrequested: u32,
-    /// An ACK was asked for a moment ago: messages without a completion ask for none.
-    pub(crate) sparing: bool,
+    /// Packets since the last one with AckReq.
+    pub(crate) since_ack_request: u32,
+    /// An ACK was asked for a moment ago, so that unsignaled messages leave without AckReq (ADR 18).
+    pub(crate) suppresses_ack_requests: bool,
     /// Most PSNs in flight; shrinks on loss, grows with progress.
     pub(crate) window: u32,
-    /// PSNs acknowledged since the window last grew.
-    pub(crate) grown: u32,
+    /// PSNs acknowledged since the window last grew (congestion avoidance).
+    pub(crate) acked_since_growth: u32,
     pub(crate) retries_left: u8,
     pub(crate) rnr_retries_left: u8,
     pub(crate) retry_cnt: u8,
@@ -52,15 +52,15 @@ pub(crate) struct Requester {
     /// The PSN that the receiver was not ready for; meaningful during the wait.
     pub(crate) rnr_psn: Psn,
     /// Why what was sent before `next_new` is sent again.
-    pub(crate) again: Retransmission,
+    pub(crate) retransmission: Retransmission,
     /// Any response arrived on this QP.
-    pub(crate) heard: bool,
+    pub(crate) any_response: bool,
     /// The middle packets of the message that is being sent.
     pub(crate) middle: Option<Middle>,
-    pub(crate) probe: Probe,
-    pub(crate) repair: Repair,
-    /// Nothing was lost yet: the window may double.
-    pub(crate) lossless: bool,
+    pub(crate) tail_probe: TailProbe,
+    pub(crate) selective_repeat: SelectiveRepeat,
+    /// Slow start: nothing was lost yet, and the window doubles in each round trip.
+    pub(crate) slow_start: bool,
     /// Whether trains get lost.
     pub(crate) doubts: Doubts,
 }
@@ -73,10 +73,10 @@ impl Default for Requester {
             next_new: Psn::new(0),
             cursor: 0,
             reads: VecDeque::new(),
-            unrequested: 0,
-            sparing: false,
+            since_ack_request: 0,
+            suppresses_ack_requests: false,
             window: limits::INITIAL_WINDOW,
-            grown: 0,
+            acked_since_growth: 0,
             retries_left: 0,
             rnr_retries_left: 0,
             retry_cnt: 0,
@@ -84,12 +84,12 @@ impl Default for Requester {
             ack_deadline: None,
             rnr_until: None,
             rnr_psn: Psn::new(0),
-            again: Retransmission::default(),
-            heard: false,
+            retransmission: Retransmission::default(),
+            any_response: false,
             middle: None,
-            probe: Probe::default(),
-            repair: Repair::default(),
-            lossless: true,
+            tail_probe: TailProbe::default(),
+            selective_repeat: SelectiveRepeat::default(),
+            slow_start: true,
             doubts: Doubts::default(),
         }
     }
@@ -103,10 +103,10 @@ impl Requester {
         self.next_new = psn;
         self.cursor = 0;
         self.middle = None;
-        self.probe.forget_sample();
-        self.repair.forget();
-        self.repair.responses = Scoreboard::default();
-        self.repair.note_responses();
+        self.tail_probe.forget_sample();
+        self.selective_repeat.forget();
+        self.selective_repeat.responses = Scoreboard::default();
+        self.selective_repeat.note_responses();
         self.reads.clear();
     }
 
@@ -129,11 +129,11 @@ impl Requester {
 
     /// A packet leaves that asks for an ACK, or not.
     #[inline]
-    pub(crate) fn note_unrequested(&mut self, asked: bool) {
-        self.unrequested = if asked { 0 } else { self.unrequested + 1 };
-        if self.sparing && !asked && self.unrequested > self.outstanding() {
+    pub(crate) fn note_ack_request(&mut self, asked: bool) {
+        self.since_ack_request = if asked { 0 } else { self.since_ack_request + 1 };
+        if self.suppresses_ack_requests && !asked && self.since_ack_request > self.outstanding() {
             // No answer was asked for: the silence begins with this packet.
-            self.probe.wait_anew();
+            self.tail_probe.wait_anew();
         }
     }
 
@@ -149,14 +149,16 @@ impl Requester {
 
     /// When the next timer fires.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let probe = self.probe.at().into_iter();
+        let probe = self.tail_probe.at().into_iter();
         self.rnr_until.or_else(|| probe.chain(self.ack_deadline).min())
     }
 
     /// True if what goes out next has never been out, and nothing holds it back.
     #[inline]
     pub(crate) fn sends_new(&self) -> bool {
-        self.psn == self.next_new && self.rnr_until.is_none() && !self.repair.is_under_way()
+        self.psn == self.next_new
+            && self.rnr_until.is_none()
+            && !self.selective_repeat.is_under_way()
     }
 
     /// Forgets READs that will be asked for again from `psn` on.
@@ -171,21 +173,21 @@ impl Requester {
     pub(crate) fn note_progress(&mut self, acknowledged: u32) {
         self.retries_left = self.retry_cnt;
         self.rnr_retries_left = self.rnr_retry;
-        if self.lossless {
+        if self.slow_start {
             self.window = self.window.saturating_add(acknowledged).min(limits::MAX_WINDOW);
             return;
         }
-        self.grown += acknowledged;
-        let growth = self.grown / limits::WINDOW_GROWTH;
-        self.grown %= limits::WINDOW_GROWTH;
+        self.acked_since_growth += acknowledged;
+        let growth = self.acked_since_growth / limits::WINDOW_GROWTH;
+        self.acked_since_growth %= limits::WINDOW_GROWTH;
         self.window = (self.window + growth).min(limits::MAX_WINDOW);
     }
 
     /// Loss: a quarter less in flight.
     pub(crate) fn note_loss(&mut self) {
         self.window = (self.window - self.window / 4).max(limits::MIN_WINDOW);
-        self.grown = 0;
-        self.lossless = false;
+        self.acked_since_growth = 0;
+        self.slow_start = false;
     }
 
     /// The peer did not answer at all: as little as there can be in flight.
@@ -198,7 +200,7 @@ impl Requester {
     pub(crate) fn note_single_loss(&mut self) {
         let less = self.window - self.window / limits::SINGLE_LOSS_SHARE;
         self.window = less.max(limits::MIN_WINDOW);
-        self.lossless = false;
+        self.slow_start = false;
     }
 
     /// SQE to RTS (UC, UD): start over behind what was flushed.

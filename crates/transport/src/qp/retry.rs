@@ -40,7 +40,7 @@ impl QueuePair {
         if self.index_of(psn).is_none() {
             return;
         }
-        let answered = self.requester.repair.responses.answered();
+        let answered = self.requester.selective_repeat.responses.answered();
         let psn = match answered.filter(|end| end.since(psn) > 0) {
             // Of what was answered, only missing responses are asked for again.
             Some(end) => {
@@ -50,12 +50,12 @@ impl QueuePair {
             None => psn,
         };
         self.point_at(psn);
-        self.requester.unrequested = 0;
+        self.requester.since_ack_request = 0;
         if psn == self.requester.una {
             self.requester.ack_deadline = None;
         }
-        self.requester.probe.note_back();
-        self.requester.repair.forget();
+        self.requester.tail_probe.note_rewind();
+        self.requester.selective_repeat.forget();
         self.requester.forget_reads_from(psn);
         cx.counters.completer_retry_err += 1;
         self.wake();
@@ -69,7 +69,7 @@ impl QueuePair {
             cx.counters.drop(DropReason::RnrPending);
             return;
         }
-        let copy = psn == self.requester.una && self.requester.repair.was_asked_for(psn);
+        let copy = psn == self.requester.una && self.requester.selective_repeat.was_asked_for(psn);
         if self.requester.psn == psn || copy {
             return;
         }
@@ -85,7 +85,7 @@ impl QueuePair {
             return self.requester.note_single_loss();
         }
         self.requester.note_loss();
-        self.requester.again = Retransmission::SequenceNak;
+        self.requester.retransmission = Retransmission::SequenceNak;
         self.go_back_to(psn, cx);
     }
 
@@ -115,7 +115,7 @@ impl QueuePair {
             }
             self.requester.rnr_retries_left -= 1;
         }
-        self.requester.again = Retransmission::RnrNak;
+        self.requester.retransmission = Retransmission::RnrNak;
         self.go_back_to(psn, cx);
         // It arrived; it is the receive that was missing.
         self.requester.doubts.forget();
@@ -137,7 +137,7 @@ impl QueuePair {
             }
             return;
         }
-        self.run_probe(now);
+        self.run_tail_probe(now);
         if self.requester.ack_deadline.is_some_and(|deadline| now >= deadline) {
             self.requester.ack_deadline = None;
             if self.requester.in_flight() {
@@ -154,7 +154,7 @@ impl QueuePair {
                 psn: self.requester.una,
                 retries: self.requester.retry_cnt,
                 timeout_ns: ack_timeout_ns(self.attr.timeout).unwrap_or(0),
-                heard: self.requester.heard,
+                heard: self.requester.any_response,
             };
             cx.counters.retry_exceeded_err += 1;
             return self.fail_oldest_send(now, WcStatus::RetryExcErr, cause, cx);
@@ -162,13 +162,13 @@ impl QueuePair {
         self.requester.retries_left -= 1;
         self.note_silence_behind_train();
         self.requester.note_silence();
-        self.requester.again = Retransmission::AckTimeout;
+        self.requester.retransmission = Retransmission::AckTimeout;
         self.go_back_to(self.requester.una, cx);
     }
 
     /// Starts the local ACK timer if it does not run.
     pub(crate) fn arm_ack_timer(&mut self, now: Instant) {
-        self.arm_probe(now);
+        self.arm_tail_probe(now);
         if self.requester.ack_deadline.is_none() {
             self.restart_ack_timer(now);
         }

@@ -188,7 +188,7 @@ impl QueuePair {
         let (first, last) = (head.bth.psn, head.bth.psn.add(packets - 1));
         let usual = head.bth.opcode == Opcode::RC_READ_RESPONSE_MIDDLE
             && first == self.requester.una
-            && !self.requester.repair.is_under_way()
+            && !self.requester.selective_repeat.is_under_way()
             && self.requester.is_outstanding(last);
         let place = if usual { self.place_of_responses(first, last, payload.len()) } else { None };
         let Some(place) = place else { return false };
@@ -196,7 +196,7 @@ impl QueuePair {
         if !granted.is_ok_and(|slice| slice.copy_from(payload).is_ok()) {
             return false;
         }
-        self.requester.heard = true;
+        self.requester.any_response = true;
         self.finish_responses(now, last, cx);
         self.wake();
         true

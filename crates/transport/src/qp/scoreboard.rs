@@ -129,20 +129,22 @@ impl QueuePair {
     /// True if something lost is to be sent or asked for again, before all else, or the last packet as a probe. It is
     /// on its way already as far as others on this path are concerned.
     pub fn wants_repair(&self) -> bool {
-        let Requester { repair, next_new, psn, .. } = &self.requester;
-        repair.wants_to_send() || repair.responses.wants_to_ask() || next_new.since(*psn) == 1
+        let Requester { selective_repeat, next_new, psn, .. } = &self.requester;
+        selective_repeat.wants_to_send()
+            || selective_repeat.responses.wants_to_ask()
+            || next_new.since(*psn) == 1
     }
 
     /// The last PSN that a READ REQUEST at `psn` asks for: the end of its piece or of the gap.
     pub(crate) fn read_request_last(&self, psn: Psn, piece_last: Psn) -> Psn {
-        self.requester.repair.responses.last_missing(psn, piece_last)
+        self.requester.selective_repeat.responses.last_missing(psn, piece_last)
     }
 
     /// A response behind a missing one: its bytes go to their place, the missing ones are asked for.
     pub(crate) fn take_early(&mut self, now: Instant, packet: &Packet<'_>, cx: &mut Context<'_>) {
         let psn = packet.bth.psn;
         match self.place_early(packet, cx) {
-            Ok(()) => self.requester.repair.responses.set(psn),
+            Ok(()) => self.requester.selective_repeat.responses.set(psn),
             // It is no answer to the request with this PSN, which may have been lost.
             Err(Misplaced::Unexpected) => return cx.counters.drop(DropReason::UnexpectedResponse),
             Err(_) => cx.counters.drop(DropReason::ResponseOutOfOrder),
@@ -164,16 +166,16 @@ impl QueuePair {
     pub(crate) fn handle_implied_nak(&mut self, now: Instant, end: Psn) {
         let requester = &mut self.requester;
         let end = if end.since(requester.next_new) > 0 { requester.next_new } else { end };
-        let begins = requester.repair.responses.answered().is_none();
-        let more = requester.repair.responses.note_answered(requester.una, end);
-        requester.repair.note_responses();
+        let begins = requester.selective_repeat.responses.answered().is_none();
+        let more = requester.selective_repeat.responses.note_answered(requester.una, end);
+        requester.selective_repeat.note_responses();
         if begins || more > 1 {
-            match more > limits::REPAIR_RUN {
+            match more > limits::SELECTIVE_REPEAT_BURST {
                 true => requester.note_loss(),
                 false => requester.note_single_loss(),
             }
-            requester.probe.note_back();
-            self.arm_probe(now);
+            requester.tail_probe.note_rewind();
+            self.arm_tail_probe(now);
         }
         self.skip_answered();
         self.wake();
@@ -181,7 +183,7 @@ impl QueuePair {
 
     /// What the peer has answered is not sent again in its turn: what is missing of it is asked for.
     fn skip_answered(&mut self) {
-        let Some(end) = self.requester.repair.responses.answered() else { return };
+        let Some(end) = self.requester.selective_repeat.responses.answered() else { return };
         if end.since(self.requester.psn) <= 0 {
             return;
         }
@@ -205,7 +207,7 @@ impl QueuePair {
     /// Completes what is complete up to the next missing response.
     pub(crate) fn settle_early(&mut self, now: Instant, cx: &mut Context<'_>) {
         // Each round passes one work request at least, or is the last.
-        while let Some(end) = self.requester.repair.responses.answered() {
+        while let Some(end) = self.requester.selective_repeat.responses.answered() {
             let una = self.requester.una;
             if end.since(una) > 0 && self.acknowledge(now, end.sub(1), cx).is_none() {
                 break;
@@ -213,26 +215,28 @@ impl QueuePair {
             let una = self.requester.una;
             let Some(wqe) = self.send_queue.front() else { break };
             let left = wqe.last_psn().since(una).max(0) as u32 + 1;
-            let run = self.requester.repair.responses.run(una, left.min(limits::MAX_WINDOW));
+            let run =
+                self.requester.selective_repeat.responses.run(una, left.min(limits::MAX_WINDOW));
             if run == 0 {
                 break;
             }
-            (0..run).for_each(|ahead| self.requester.repair.responses.clear(una.add(ahead)));
+            (0..run)
+                .for_each(|ahead| self.requester.selective_repeat.responses.clear(una.add(ahead)));
             self.finish_responses(now, una.add(run - 1), cx);
         }
-        self.requester.repair.responses.pass(self.requester.una);
-        self.requester.repair.note_responses();
+        self.requester.selective_repeat.responses.pass(self.requester.una);
+        self.requester.selective_repeat.note_responses();
     }
 
     /// Silence: asks again for all responses that are known to be missing, or for those of the oldest request.
     pub(crate) fn ask_again(&mut self) {
-        let responses = &mut self.requester.repair.responses;
+        let responses = &mut self.requester.selective_repeat.responses;
         responses.repeats = true;
         match responses.answered() {
             Some(_) => responses.asked = self.requester.una,
             None => responses.oldest = true,
         }
-        self.requester.repair.note_responses();
+        self.requester.selective_repeat.note_responses();
         self.wake();
     }
 
@@ -245,7 +249,7 @@ impl QueuePair {
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
         let Some(psn) = self.next_missing() else {
-            self.requester.repair.responses.note_all_asked();
+            self.requester.selective_repeat.responses.note_all_asked();
             return None;
         };
         let index = self.index_of(psn)?;
@@ -254,13 +258,13 @@ impl QueuePair {
             true => self.read_request_last(psn, self.read_piece_last(&wqe, psn)),
             false => psn,
         };
-        let responses = &mut self.requester.repair.responses;
+        let responses = &mut self.requester.selective_repeat.responses;
         let again = match responses.repeats {
             true => Retransmission::TailProbe,
             false => Retransmission::ImpliedNak,
         };
         (responses.asked, responses.oldest) = (last.add(1), false);
-        self.requester.repair.note_responses();
+        self.requester.selective_repeat.note_responses();
         let turn = std::mem::replace(&mut self.requester.psn, psn);
         let sent = self.emit_request(&wqe, out, cx);
         self.requester.psn = turn;
@@ -276,7 +280,7 @@ impl QueuePair {
 
     /// The first response that is missing and was not asked for again.
     fn next_missing(&self) -> Option<Psn> {
-        let (una, responses) = (self.requester.una, &self.requester.repair.responses);
+        let (una, responses) = (self.requester.una, &self.requester.selective_repeat.responses);
         if responses.oldest {
             return Some(una);
         }

@@ -10,7 +10,7 @@ use uroce_wire::{Bth, Header, ICRC_LEN, Opcode, Reth};
 use crate::attr::{QpState, QpType};
 use crate::context::{Context, Step, Transmit};
 use crate::qp::QueuePair;
-use crate::qp::piece::pad_of;
+use crate::qp::segment::pad_of;
 use crate::qp::send_queue::SendWqe;
 use crate::time::Instant;
 use crate::wr::{SendFlags, SendOp};
@@ -76,9 +76,9 @@ impl QueuePair {
             wqe.psn_count = 1;
         }
         if asked {
-            requester.probe.note_asked(psn, now);
+            requester.tail_probe.note_asked(psn, now);
         }
-        requester.note_unrequested(asked);
+        requester.note_ack_request(asked);
         requester.psn = psn.add(1);
         requester.next_new = requester.psn;
         requester.cursor += 1;

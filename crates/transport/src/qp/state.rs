@@ -238,7 +238,7 @@ impl QueuePair {
         self.apply(attr, mask);
         if mask.intersects(M::AV | M::RQ_PSN | M::PATH_MTU) {
             // What is kept came from another peer, or does not fit any more.
-            self.drop_kept(cx);
+            self.drop_reorder_buffer(cx);
         }
         if mask.contains(M::TIMEOUT) {
             // B32: what is in flight waits as long as the new value says.
@@ -328,13 +328,14 @@ impl QueuePair {
             Some(_) => cx.cqs.forget_qp_everywhere(qpn.get()),
         }
         cx.events.forget_qp(qpn);
-        self.drop_kept(cx);
+        self.drop_reorder_buffer(cx);
         self.give_receive_back(cx);
-        let (keeps, repairs) = (self.responder.keeps, self.requester.repair.is_enabled());
-        let (probes, src_port) = (self.requester.probe.is_enabled(), self.src_port);
+        let reorders = self.responder.reorders;
+        let repeats_selectively = self.requester.selective_repeat.is_enabled();
+        let (probes, src_port) = (self.requester.tail_probe.is_enabled(), self.src_port);
         *self = QueuePair { src_port, ..QueuePair::blank(&self.init) };
-        self.set_keeps(keeps);
-        self.set_repairs(repairs);
+        self.set_reorder_buffer(reorders);
+        self.set_selective_repeat(repeats_selectively);
         self.set_tail_probes(probes);
     }
 

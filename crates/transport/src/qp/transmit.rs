@@ -8,9 +8,9 @@ use crate::context::{Context, Transmit};
 use crate::limits;
 use crate::qp::QueuePair;
 use crate::qp::emit::Failure;
-use crate::qp::piece::{Piece, carries_payload, takes_receive_only};
-use crate::qp::read_piece::read_piece;
+use crate::qp::read_split::read_split;
 use crate::qp::requester::ReadSlot;
+use crate::qp::segment::{Segment, carries_payload, takes_receive_only};
 use crate::qp::send_queue::SendWqe;
 use crate::time::Instant;
 use crate::wc::WcStatus;
@@ -72,7 +72,7 @@ impl QueuePair {
         let mut sent = if answers { self.poll_response(now, out, cx) } else { None };
         if sent.is_none() && self.awake {
             sent = self.poll_request(now, out, cx);
-            self.awake = sent.is_some() || self.requester.repair.take_pause();
+            self.awake = sent.is_some() || self.requester.selective_repeat.take_pause();
         }
         self.settle(now, cx);
         if let Some(transmit) = &sent {
@@ -91,7 +91,8 @@ impl QueuePair {
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
-        self.requester.sparing = self.requester.probe.may_spare_ack(now);
+        self.requester.suppresses_ack_requests =
+            self.requester.tail_probe.may_suppress_ack_request(now);
         if let Some(sent) = self.poll_small(now, out, cx) {
             return Some(sent);
         }
@@ -112,10 +113,10 @@ impl QueuePair {
             {
                 return None;
             }
-            if self.requester.repair.is_under_way() {
-                let again = self.poll_repair(now, out, cx);
+            if self.requester.selective_repeat.is_under_way() {
+                let again = self.poll_selective_repeat(now, out, cx);
                 let again = again.or_else(|| self.poll_missing(now, out, cx));
-                if again.is_some() || self.requester.repair.holds_others() {
+                if again.is_some() || self.requester.selective_repeat.holds_others() {
                     return again;
                 }
             }
@@ -214,7 +215,7 @@ impl QueuePair {
     /// of the work request, so that a READ sent again stays inside the one it repeats (R58).
     pub(crate) fn read_piece_last(&self, wqe: &SendWqe, psn: Psn) -> Psn {
         let index = psn.since(wqe.first_psn).max(0) as u32;
-        let piece = read_piece(self.attr.path_mtu);
+        let piece = read_split(self.attr.path_mtu);
         let last = index - index % piece + piece - 1;
         wqe.first_psn.add(last.min(wqe.psn_count.saturating_sub(1)))
     }
@@ -239,7 +240,7 @@ impl QueuePair {
             return self.window_has_room(1);
         }
         // A request for many responses cannot be divided: one of them does not wait for losses to be forgotten.
-        let want = read_piece(self.attr.path_mtu).min(self.psns_of(wqe));
+        let want = read_split(self.attr.path_mtu).min(self.psns_of(wqe));
         let alone = self.requester.reads.is_empty();
         self.window_has_room(want)
             || alone && self.requester.outstanding() + want <= self.widest_window()
@@ -291,7 +292,7 @@ impl QueuePair {
     }
 
     /// R82: the end of a message, a share of the window, or the last packet before it closes.
-    pub(crate) fn wants_ack(&self, wqe: &SendWqe, piece: &Piece) -> bool {
+    pub(crate) fn wants_ack(&self, wqe: &SendWqe, piece: &Segment) -> bool {
         piece.ends() && !self.spares_ack(wqe) || self.wants_ack_within()
     }
 
@@ -299,7 +300,7 @@ impl QueuePair {
     /// does (docs/adr/018-acks-nobody-waits-for.md).
     #[inline]
     pub(crate) fn spares_ack(&self, wqe: &SendWqe) -> bool {
-        self.requester.sparing
+        self.requester.suppresses_ack_requests
             && carries_payload(&wqe.op)
             && !self.is_signaled(wqe.flags)
             && self.requester.psn == self.requester.next_new
@@ -315,7 +316,7 @@ impl QueuePair {
     #[inline]
     pub(crate) fn wants_ack_behind(&self, packets: u32) -> bool {
         let window = self.window();
-        self.requester.unrequested + packets >= (window / limits::ACKS_PER_WINDOW).max(1)
+        self.requester.since_ack_request + packets >= (window / limits::ACKS_PER_WINDOW).max(1)
             || self.requester.outstanding() + packets >= window
     }
 
@@ -327,12 +328,12 @@ impl QueuePair {
         let psn = self.requester.psn;
         let last = if wqe.op.is_read() { self.read_piece_last(wqe, psn) } else { psn };
         let fresh = psn == self.requester.next_new;
-        let piece = Piece::of(wqe, psn, self.mtu());
+        let piece = Segment::of(wqe, psn, self.mtu());
         let asked = self.wants_ack(wqe, &piece);
         let middle = if piece.ends() { None } else { self.middle_behind(wqe, psn, &piece) };
         let (finished, answered) = (last == wqe.last_psn(), wqe.needs_response());
         if !fresh {
-            cx.counters.retransmit(1, self.requester.again);
+            cx.counters.retransmit(1, self.requester.retransmission);
         } else if psn == wqe.first_psn && !takes_receive_only(&wqe.op) {
             cx.counters.rdma_sends += 1;
         }
@@ -341,10 +342,10 @@ impl QueuePair {
         if answered {
             requester.reads.push_back(ReadSlot { first: psn, last });
         }
-        if asked && fresh && !requester.repair.is_under_way() {
-            requester.probe.note_asked(psn, now);
+        if asked && fresh && !requester.selective_repeat.is_under_way() {
+            requester.tail_probe.note_asked(psn, now);
         }
-        requester.note_unrequested(asked);
+        requester.note_ack_request(asked);
         requester.psn = last.add(1);
         if requester.psn.since(requester.next_new) > 0 {
             requester.next_new = requester.psn;

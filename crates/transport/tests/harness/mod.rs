@@ -30,7 +30,7 @@ pub struct Node {
     pub cqs: CqTable,
     pub srqs: SrqTable,
     pub events: EventQueue,
-    pub kept: KeptBuffers,
+    pub reorder_buffers: ReorderBuffers,
     pub counters: Counters,
     pub send_cq: CqId,
     pub recv_cq: CqId,
@@ -51,7 +51,7 @@ macro_rules! cx {
             cqs: &mut $node.cqs,
             srqs: &mut $node.srqs,
             events: &mut $node.events,
-            kept: &mut $node.kept,
+            reorder_buffers: &mut $node.reorder_buffers,
             counters: &mut $node.counters,
         }
     };
@@ -244,8 +244,8 @@ impl Node {
             port_mtu: Mtu::M4096,
         };
         let mut qp = QueuePair::new(&init).unwrap();
-        qp.set_keeps(setup.keeps[index]);
-        qp.set_repairs(setup.repairs[index]);
+        qp.set_reorder_buffer(setup.keeps[index]);
+        qp.set_selective_repeat(setup.repairs[index]);
         qp.set_tail_probes(setup.probes[index]);
         Node {
             qp,
@@ -253,7 +253,7 @@ impl Node {
             cqs,
             srqs,
             events: EventQueue::new(),
-            kept: KeptBuffers::new(),
+            reorder_buffers: ReorderBuffers::new(),
             counters: Counters::new(),
             send_cq,
             recv_cq,

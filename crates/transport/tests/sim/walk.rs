@@ -264,7 +264,7 @@ impl Walk {
         assert_eq!(node.qp.send_queue_len(), 0, "a send hangs on side {index}");
         assert_eq!(node.qp.poll_timeout(), None, "I10: a timer is armed at rest");
         if self.mode == Mode::Liveness {
-            assert_eq!(node.kept.lent(), 0, "I10: a buffer is lent at rest");
+            assert_eq!(node.reorder_buffers.lent(), 0, "I10: a buffer is lent at rest");
         }
     }
 

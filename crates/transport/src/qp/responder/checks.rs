@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::limits;
 use crate::qp::QueuePair;
 use crate::qp::emit::remote_right;
-use crate::qp::piece::pad_of;
+use crate::qp::segment::pad_of;
 use crate::wc::WcStatus;
 
 use super::Message;

@@ -5,7 +5,7 @@ use uroce_wire::{DropReason, Packet, ud_grh_area};
 use crate::cause::Cause;
 use crate::context::{Arrival, Context};
 use crate::qp::QueuePair;
-use crate::qp::piece::pad_of;
+use crate::qp::segment::pad_of;
 use crate::time::Instant;
 use crate::wc::WcStatus;
 

@@ -3,14 +3,14 @@
 //! A request walks through named steps, as rxe's does, each a small function: sequence, enabled,
 //! resource, length, rkey, execute, complete, acknowledge. First execution and replay share them.
 
-mod answer;
 mod checks;
 mod datagram;
 mod execute;
-mod keep;
 mod middle;
 mod reliable;
+mod reorder;
 mod replay;
+mod response;
 mod run;
 mod small;
 mod target;
@@ -24,15 +24,15 @@ use uroce_wire::{Operation, Packet, Position, Psn};
 use crate::attr::QpType;
 use crate::context::{Arrival, Context};
 use crate::cq::CqId;
-use crate::kept::KeptBuffer;
 use crate::limits;
 use crate::qp::QueuePair;
 use crate::qp::trains::Repeats;
 use crate::recv_queue::RecvWqe;
+use crate::reorder_buffer::ReorderBuffer;
 use crate::time::Instant;
 
-use answer::Answer;
 use replay::Saved;
+use response::Response;
 
 pub(crate) use target::Target;
 
@@ -68,8 +68,8 @@ pub(crate) struct Responder {
     /// A NAK or RNR NAK for the expected PSN is out: silence until that PSN arrives (R53, R56).
     silent: bool,
     /// Requests behind a gap may be kept; what was kept behind the one that there is.
-    pub(super) keeps: bool,
-    kept: Option<Box<KeptBuffer>>,
+    pub(super) reorders: bool,
+    reorder_buffer: Option<Box<ReorderBuffer>>,
     /// UC: the rest of a damaged message is dropped (R97).
     drop_rest: bool,
     message: Option<Message>,
@@ -79,7 +79,7 @@ pub(crate) struct Responder {
     /// READs, atomics, FLUSHes and ATOMIC WRITEs that can be repeated, oldest first.
     saved: VecDeque<Saved>,
     depth: u8,
-    answers: VecDeque<Answer>,
+    responses: VecDeque<Response>,
     pub(super) repeats: Repeats,
     budget_since: Instant,
     budget_used: u32,
@@ -94,15 +94,15 @@ impl Responder {
             expected: Psn::default(),
             msn: 0,
             silent: false,
-            keeps: false,
-            kept: None,
+            reorders: false,
+            reorder_buffer: None,
             drop_rest: false,
             message: None,
             recv: RecvWqe::default(),
             recv_taken: false,
             saved: VecDeque::new(),
             depth: 0,
-            answers: VecDeque::new(),
+            responses: VecDeque::new(),
             repeats: Repeats::default(),
             budget_since: Instant::default(),
             budget_used: 0,
@@ -129,7 +129,7 @@ impl Responder {
     /// True if this is that PSN, and nothing behind it was refused or kept.
     #[inline]
     fn goes_on_with(&self, psn: Psn) -> bool {
-        psn == self.expected && !self.silent && self.kept.is_none()
+        psn == self.expected && !self.silent && self.reorder_buffer.is_none()
     }
 
     /// Middle packets of the message, up to the one before PSN `next`, have brought so many bytes to their place.
@@ -151,17 +151,17 @@ impl Responder {
 
     /// True if an answer waits.
     pub(crate) fn wants_transmit(&self) -> bool {
-        self.cnp_due || !self.answers.is_empty()
+        self.cnp_due || !self.responses.is_empty()
     }
 
     /// True if one ACK waits, and nothing else.
     pub(crate) fn only_ack_waits(&self) -> bool {
-        !self.cnp_due && self.answers.len() == 1 && self.answers[0].is_plain_ack()
+        !self.cnp_due && self.responses.len() == 1 && self.responses[0].is_plain_ack()
     }
 
     /// Drops what waits to be sent.
     pub(crate) fn forget_answers(&mut self) {
-        self.answers.clear();
+        self.responses.clear();
         self.cnp_due = false;
     }
 

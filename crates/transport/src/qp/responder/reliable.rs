@@ -9,8 +9,8 @@ use crate::event::AsyncEvent;
 use crate::qp::QueuePair;
 use crate::time::Instant;
 
-use super::answer::Answer;
 use super::checks::Refusal;
+use super::response::Response;
 
 impl QueuePair {
     /// R16: expected, duplicate, or out of sequence.
@@ -30,10 +30,10 @@ impl QueuePair {
     #[inline(never)]
     fn handle_gap(&mut self, now: Instant, packet: &Packet<'_>, cx: &mut Context<'_>) {
         if self.responder.silent {
-            self.keep(packet, DropReason::PsnNakPending, cx);
+            self.reorder(packet, DropReason::PsnNakPending, cx);
         } else if self.report_gap(now, cx) {
-            self.begin_keeping(cx);
-            self.keep(packet, DropReason::PsnOutOfSequence, cx);
+            self.take_reorder_buffer(cx);
+            self.reorder(packet, DropReason::PsnOutOfSequence, cx);
         } else {
             cx.counters.drop(DropReason::ReplyBudget);
         }
@@ -41,8 +41,8 @@ impl QueuePair {
 
     fn handle_expected(&mut self, now: Instant, packet: &Packet<'_>, cx: &mut Context<'_>) {
         self.take_in(now, packet, cx);
-        if self.responder.kept.is_some() {
-            self.run_kept(now, cx);
+        if self.responder.reorder_buffer.is_some() {
+            self.run_reordered(now, cx);
         }
     }
 
@@ -75,13 +75,13 @@ impl QueuePair {
     /// Queues an AETH with the current MSN; true if it took the place of an older ACK.
     pub(super) fn answer_now(&mut self, psn: uroce_wire::Psn, syndrome: Syndrome) -> bool {
         let msn = self.responder.msn;
-        self.responder.queue_ack(Answer::Ack { psn, syndrome, msn })
+        self.responder.queue_ack(Response::Ack { psn, syndrome, msn })
     }
 
     /// R37: RNR NAK, then silence until the request returns (R56), and everything behind it with it.
     fn answer_not_ready(&mut self, now: Instant, packet: &Packet<'_>, cx: &mut Context<'_>) {
         self.responder.silent = true;
-        self.drop_kept(cx);
+        self.drop_reorder_buffer(cx);
         if !self.responder.spend_reply(now) {
             cx.counters.drop(DropReason::ReplyBudget);
             return;

@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::qp::QueuePair;
 use crate::time::Instant;
 
-use super::answer::{Answer, Train};
+use super::response::{ReadResponse, Response};
 use super::{Responder, checks};
 
 /// A request whose answer can be given again (R59).
@@ -56,9 +56,9 @@ impl Responder {
         match saved.kind {
             SavedKind::Read { length, .. } => self.queue_part(saved, psn, saved.last, length),
             SavedKind::Atomic { original, .. } => {
-                self.queue_in_order(Answer::Atomic { psn, msn, original }, true);
+                self.queue_in_order(Response::Atomic { psn, msn, original }, true);
             }
-            SavedKind::Placement => self.queue_in_order(Answer::Placement { psn, msn }, true),
+            SavedKind::Placement => self.queue_in_order(Response::Placement { psn, msn }, true),
         }
     }
 
@@ -68,9 +68,9 @@ impl Responder {
             return;
         };
         let (base, msn) = (saved.first, saved.msn);
-        let train = Train { first, next: first, last, va, rkey, pd, length, base, msn };
+        let train = ReadResponse { first, next: first, last, va, rkey, pd, length, base, msn };
         // Who misses a part in the middle only has kept the rest.
-        self.queue_in_order(Answer::Read(train), last == saved.last);
+        self.queue_in_order(Response::Read(train), last == saved.last);
     }
 
     /// The newest remembered request that has this PSN: after a lap of all PSNs there may be two.

@@ -8,7 +8,7 @@ use crate::qp::QueuePair;
 use crate::qp::run::{Origin, Run};
 
 use super::Message;
-use super::answer::{Answer, Train};
+use super::response::{ReadResponse, Response};
 
 impl QueuePair {
     /// Executes `packets` middle packets with the expected PSNs, of which `payload` is all. False, with nothing
@@ -63,12 +63,12 @@ impl QueuePair {
     /// The middle packets of a READ response are next, and there are several.
     #[inline]
     pub(crate) fn answers_read(&self) -> bool {
-        matches!(self.responder.answers.front(), Some(Answer::Read(train)) if middle_of(train) > 1)
+        matches!(self.responder.responses.front(), Some(Response::Read(train)) if middle_of(train) > 1)
     }
 
     /// Up to `most` of them.
     pub(crate) fn plan_response_run(&self, most: u32) -> Option<Run> {
-        let Some(Answer::Read(train)) = self.responder.answers.front() else {
+        let Some(Response::Read(train)) = self.responder.responses.front() else {
             return None;
         };
         let packets = middle_of(train).min(most);
@@ -85,14 +85,14 @@ impl QueuePair {
 
     /// So many of them have arrived.
     pub(crate) fn pass_response_run(&mut self, packets: u32) {
-        if let Some(Answer::Read(front)) = self.responder.answers.front_mut() {
+        if let Some(Response::Read(front)) = self.responder.responses.front_mut() {
             front.next = front.next.add(packets);
         }
     }
 }
 
 /// Middle packets of a READ response that go out before anything else of it.
-fn middle_of(train: &Train) -> u32 {
+fn middle_of(train: &ReadResponse) -> u32 {
     match train.next == train.first {
         true => 0,
         false => u32::try_from(train.last.since(train.next)).unwrap_or(0),

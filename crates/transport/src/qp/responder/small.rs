@@ -10,7 +10,7 @@ use uroce_wire::{Opcode, Packet};
 use crate::attr::{QpState, QpType};
 use crate::context::{Arrival, Context};
 use crate::qp::QueuePair;
-use crate::qp::piece::pad_of;
+use crate::qp::segment::pad_of;
 
 impl QueuePair {
     /// Executes the request if it is such a message, the one that is expected, and nothing else is going

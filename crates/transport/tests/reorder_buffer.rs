@@ -26,7 +26,7 @@ fn kept(pair: &Pair) -> u64 {
 }
 
 fn lent(pair: &Pair) -> usize {
-    pair.nodes[1].kept.lent()
+    pair.nodes[1].reorder_buffers.lent()
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn r91_reset_error_and_another_path_forget_what_is_kept() {
     pair.hit(&write(&pair, 1));
     let node = &mut pair.nodes[1];
     node.qp.release(cx!(node));
-    assert_eq!(node.kept.lent(), 0, "R93");
+    assert_eq!(node.reorder_buffers.lent(), 0, "R93");
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn a9_packets_behind_the_expected_psn_draw_one_nak_and_change_nothing() {
     assert_eq!(answers, 1);
     assert_eq!((pair.expected(), pair.state()), (EPSN, QpState::Rts));
     assert_eq!((kept(&pair), lent(&pair)), (255, 1));
-    assert_eq!(pair.nodes[1].kept.allocated_bytes(), limits::KEPT_BYTES);
+    assert_eq!(pair.nodes[1].reorder_buffers.allocated_bytes(), limits::REORDER_BUFFER_BYTES);
     assert!(pair.memory() == before);
 }
 
@@ -258,13 +258,13 @@ fn a9_packets_behind_the_expected_psn_draw_one_nak_and_change_nothing() {
 fn s9_without_a_buffer_to_borrow_packets_are_dropped_as_ever() {
     // The buffers of a device are lent to as many other queue pairs.
     let mut pair = pair();
-    let mut hoard: Vec<Pair> = (0..limits::KEPT_BUFFERS).map(|_| self::pair()).collect();
+    let mut hoard: Vec<Pair> = (0..limits::REORDER_BUFFERS).map(|_| self::pair()).collect();
     for other in &mut hoard {
-        std::mem::swap(&mut other.nodes[1].kept, &mut pair.nodes[1].kept);
+        std::mem::swap(&mut other.nodes[1].reorder_buffers, &mut pair.nodes[1].reorder_buffers);
         other.hit(&write(other, 1));
-        std::mem::swap(&mut other.nodes[1].kept, &mut pair.nodes[1].kept);
+        std::mem::swap(&mut other.nodes[1].reorder_buffers, &mut pair.nodes[1].reorder_buffers);
     }
-    assert_eq!(lent(&pair), limits::KEPT_BUFFERS);
+    assert_eq!(lent(&pair), limits::REORDER_BUFFERS);
     assert_eq!(pair.reply(&write(&pair, 1)), acknowledge(EPSN, NAK_SEQUENCE));
     assert_eq!((kept(&pair), pair.dropped(DropReason::PsnOutOfSequence)), (0, 1));
     assert_eq!(pair.reply(&write(&pair, 0)), acknowledge(EPSN, ACK));

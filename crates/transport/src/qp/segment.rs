@@ -7,7 +7,7 @@ use crate::wr::SendOp;
 
 /// The part of a work request that one packet carries.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Piece {
+pub(crate) struct Segment {
     pub(crate) offset: u64,
     pub(crate) length: usize,
     first: bool,
@@ -15,12 +15,12 @@ pub(crate) struct Piece {
     whole: bool,
 }
 
-impl Piece {
-    pub(crate) fn of(wqe: &SendWqe, psn: Psn, mtu: u64) -> Piece {
+impl Segment {
+    pub(crate) fn of(wqe: &SendWqe, psn: Psn, mtu: u64) -> Segment {
         let offset = psn.since(wqe.first_psn).max(0) as u64 * mtu;
         let left = wqe.length.saturating_sub(offset);
         let whole = !carries_payload(&wqe.op);
-        Piece {
+        Segment {
             offset,
             length: left.min(mtu) as usize,
             first: offset == 0,

@@ -13,35 +13,35 @@ use crate::attr::{QpState, QpType};
 use crate::context::{Step, Transmit};
 use crate::limits;
 use crate::qp::QueuePair;
-use crate::qp::repair::Repair;
+use crate::qp::selective_repeat::SelectiveRepeat;
 use crate::retransmission::Retransmission;
 use crate::time::Instant;
 
-/// When to send the last packet again.
+/// The tail probe timer of a requester.
 #[derive(Debug, Default)]
-pub(crate) struct Probe {
-    /// Switched on by the device; a requester without it waits for its timeout, as the
-    /// specification describes.
+pub(crate) struct TailProbe {
+    /// Switched on by the device. A requester without tail probes waits for its local ACK timeout, as the specification
+    /// describes.
     enabled: bool,
-    /// A packet that asked for an ACK, and when it left.
+    /// The packet whose ACK gives the next sample of the round trip, and when it left.
     asked: Option<(Psn, Instant)>,
-    /// When a packet that was not sent before last asked for an ACK.
+    /// When a packet that was not a retransmission last asked for an ACK.
     asked_at: Option<Instant>,
     /// Smoothed time from the request for an ACK to its arrival; 0 until one was measured.
     round_trip_ns: u64,
-    /// When to look whether the wait is over.
+    /// When the timer fires.
     at: Option<Instant>,
-    /// When the wait began: with a packet, or with the last sign of the peer.
+    /// Begin of the silence: a packet that was sent, or the last progress.
     since: Instant,
     /// Probes since the last progress.
     sent: u32,
-    /// The requester went back and no progress came of it yet.
-    went_back: bool,
-    /// Nothing was heard in spite of all probes.
-    gave_up: bool,
+    /// The requester went back to its oldest packet, and nothing was acknowledged since.
+    rewound: bool,
+    /// No probe was answered: no further one is sent before there is progress.
+    is_exhausted: bool,
 }
 
-impl Probe {
+impl TailProbe {
     pub(crate) fn is_enabled(&self) -> bool {
         self.enabled
     }
@@ -56,28 +56,28 @@ impl Probe {
         self.asked_at = Some(now);
     }
 
-    /// Whether a message that nobody waits for may leave without asking for an ACK: one was asked for a
-    /// moment ago, and how long silence may last is known.
-    pub(crate) fn may_spare_ack(&self, now: Instant) -> bool {
-        let recent = |at: Instant| now.since(at) < limits::SPARED_ACK_NS;
+    /// Whether a message whose completion is not asked for may leave without AckReq: another packet asked for an ACK less
+    /// than `limits::ACK_REQUEST_INTERVAL_NS` ago, and the round trip is known.
+    pub(crate) fn may_suppress_ack_request(&self, now: Instant) -> bool {
+        let recent = |at: Instant| now.since(at) < limits::ACK_REQUEST_INTERVAL_NS;
         self.enabled && self.round_trip_ns > 0 && self.asked_at.is_some_and(recent)
     }
 
-    /// The wait starts with the next packet.
+    /// The timer starts anew with the next packet.
     pub(crate) fn wait_anew(&mut self) {
         self.at = None;
     }
 
-    /// Packets are sent again: whose ACK comes next cannot be told.
+    /// Packets are sent again, so that the next ACK gives no sample of the round trip (Karn).
     pub(crate) fn forget_sample(&mut self) {
         self.asked = None;
         self.at = None;
     }
 
     /// The requester goes back to its oldest packet.
-    pub(crate) fn note_back(&mut self) {
+    pub(crate) fn note_rewind(&mut self) {
         self.forget_sample();
-        self.went_back = true;
+        self.rewound = true;
     }
 
     /// Everything before `una` is acknowledged.
@@ -90,37 +90,39 @@ impl Probe {
             self.round_trip_ns = old - old / 8 + sample / 8;
             self.asked = None;
         }
-        // A wait that runs is made longer when its time has come: this is done for each packet, that seldom.
+        // A running timer is moved when it fires, which is seldom; progress is made with each ACK.
         self.since = now;
-        if self.sent > 0 || self.went_back || self.gave_up {
-            (self.sent, self.went_back, self.gave_up, self.at) = (0, false, false, None);
+        if self.sent > 0 || self.rewound || self.is_exhausted {
+            (self.sent, self.rewound, self.is_exhausted, self.at) = (0, false, false, None);
         }
     }
 
-    /// Nothing was heard in spite of all probes: what was sent has arrived or is lost.
-    pub(crate) fn gave_up(&self) -> bool {
-        self.gave_up
+    /// No probe was answered.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.is_exhausted
     }
 
-    /// Starts the wait unless it runs. Behind the last probe it ends in giving up.
-    fn arm(&mut self, now: Instant, repair: &Repair, timeout: u8) {
-        if !self.enabled || self.gave_up || self.at.is_some() {
+    /// Starts the timer unless it runs or all probes were in vain.
+    fn arm(&mut self, now: Instant, repair: &SelectiveRepeat, timeout: u8) {
+        if !self.enabled || self.is_exhausted || self.at.is_some() {
             return;
         }
         self.since = now;
         self.at = self.end(repair, timeout);
     }
 
-    /// When the wait is over, as far as is known now.
-    fn end(&self, repair: &Repair, timeout: u8) -> Option<Instant> {
-        let wait = repair.patience_ns(self.round_trip_ns).or_else(|| first_patience_ns(timeout));
+    /// When the timer should fire, as far as is known now. It doubles with each probe.
+    fn end(&self, repair: &SelectiveRepeat, timeout: u8) -> Option<Instant> {
+        let wait = repair
+            .probe_timeout_ns(self.round_trip_ns)
+            .or_else(|| initial_probe_timeout_ns(timeout));
         wait.map(|ns| self.since.add_ns(ns << self.sent))
     }
 }
 
-/// How long silence lasts before it means a loss while no round trip is known: a share of the local ACK timeout, so
-/// that all probes come before it. `None`: there is no timeout, and nothing to go by.
-fn first_patience_ns(timeout: u8) -> Option<u64> {
+/// The probe timeout while no round trip is known: a share of the local ACK timeout, so that all probes come before it.
+/// `None`: the queue pair has no local ACK timeout.
+fn initial_probe_timeout_ns(timeout: u8) -> Option<u64> {
     ack_timeout_ns(timeout).map(|ns| ns / limits::FIRST_PROBE_SHARE)
 }
 
@@ -128,46 +130,49 @@ impl QueuePair {
     /// Lets this queue pair repeat its last packet when the peer is silent for much longer than
     /// it was before. Off unless asked for.
     pub fn set_tail_probes(&mut self, enabled: bool) {
-        self.requester.probe.enabled = enabled && self.init.qp_type.is_reliable();
+        self.requester.tail_probe.enabled = enabled && self.init.qp_type.is_reliable();
     }
 
-    /// Starts the wait for a sign of the peer unless it runs.
-    pub(crate) fn arm_probe(&mut self, now: Instant) {
-        self.requester.probe.arm(now, &self.requester.repair, self.attr.timeout);
+    /// Starts the tail probe timer unless it runs.
+    pub(crate) fn arm_tail_probe(&mut self, now: Instant) {
+        self.requester.tail_probe.arm(now, &self.requester.selective_repeat, self.attr.timeout);
     }
 
     /// Sends something again if the time has come: what is missing, as far as that is known; else the last
     /// packet, once; else the oldest one, or the request for the oldest response. Never more than that: a peer
     /// that stands still finds one window of packets, not several.
-    pub(crate) fn run_probe(&mut self, now: Instant) {
-        if self.requester.probe.at.is_none_or(|at| now < at) {
+    pub(crate) fn run_tail_probe(&mut self, now: Instant) {
+        if self.requester.tail_probe.at.is_none_or(|at| now < at) {
             return;
         }
-        let end = self.requester.probe.end(&self.requester.repair, self.attr.timeout);
+        let end =
+            self.requester.tail_probe.end(&self.requester.selective_repeat, self.attr.timeout);
         if self.requester.in_flight() && end.is_some_and(|end| now < end) {
-            self.requester.probe.at = end;
+            self.requester.tail_probe.at = end;
             return;
         }
-        let Probe { went_back, sent, .. } = self.requester.probe;
-        self.requester.probe.forget_sample();
+        let TailProbe { rewound, sent, .. } = self.requester.tail_probe;
+        self.requester.tail_probe.forget_sample();
         if !self.requester.in_flight() {
             return;
         }
-        if sent >= self.requester.repair.probes() {
-            self.requester.probe.gave_up = true;
+        if sent >= self.requester.selective_repeat.probes() {
+            self.requester.tail_probe.is_exhausted = true;
             return;
         }
-        self.requester.probe.sent += 1;
-        self.requester.again = Retransmission::TailProbe;
+        self.requester.tail_probe.sent += 1;
+        self.requester.retransmission = Retransmission::TailProbe;
         // Everything was sent again, and not a packet of it has arrived.
-        if went_back && !self.requester.repair.is_under_way() {
+        if rewound && !self.requester.selective_repeat.is_under_way() {
             self.note_silence_behind_train();
         }
         let plain = self.requester.reads.is_empty();
-        if self.requester.repair.responses.answered().is_some() || !self.oldest_may_be_kept() {
+        if self.requester.selective_repeat.responses.answered().is_some()
+            || !self.oldest_may_be_reordered()
+        {
             self.ask_again();
-        } else if sent > 0 || went_back || !plain || self.requester.repair.is_trusted() {
-            self.send_out_of_turn(1, false);
+        } else if sent > 0 || rewound || !plain || self.requester.selective_repeat.peer_reorders() {
+            self.retransmit_oldest(1, false);
         } else {
             self.repeat_last();
         }
@@ -198,7 +203,7 @@ impl QueuePair {
         };
         self.requester.psn = last;
         self.requester.cursor = index;
-        self.requester.unrequested = limits::MAX_WINDOW;
+        self.requester.since_ack_request = limits::MAX_WINDOW;
         self.wake();
     }
 }

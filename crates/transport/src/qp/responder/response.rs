@@ -9,14 +9,14 @@ use uroce_wire::{
 use crate::context::{Context, Path, Step, Transmit};
 use crate::limits;
 use crate::qp::QueuePair;
-use crate::qp::piece::pad_of;
+use crate::qp::segment::pad_of;
 use crate::time::Instant;
 
 use super::Responder;
 
 /// The response packets of one READ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Train {
+pub(super) struct ReadResponse {
     /// PSN of the first packet of this train; later than `base` when it repeats a part.
     pub(super) first: Psn,
     /// PSN of the packet that goes out next.
@@ -34,34 +34,34 @@ pub(super) struct Train {
 
 /// Something to send to the requester.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum Response {
     /// ACK, NAK or RNR NAK.
     Ack { psn: Psn, syndrome: Syndrome, msn: u32 },
     /// Result of an atomic.
     Atomic { psn: Psn, msn: u32, original: u64 },
-    /// Answer to FLUSH and ATOMIC WRITE: an empty READ response.
+    /// Response to FLUSH and ATOMIC WRITE: an empty READ response.
     Placement { psn: Psn, msn: u32 },
     /// READ responses.
-    Read(Train),
+    Read(ReadResponse),
 }
 
-impl Answer {
+impl Response {
     fn psn(&self) -> Psn {
         match self {
-            Answer::Ack { psn, .. }
-            | Answer::Atomic { psn, .. }
-            | Answer::Placement { psn, .. } => *psn,
-            Answer::Read(train) => train.next,
+            Response::Ack { psn, .. }
+            | Response::Atomic { psn, .. }
+            | Response::Placement { psn, .. } => *psn,
+            Response::Read(train) => train.next,
         }
     }
 
     pub(super) fn is_plain_ack(&self) -> bool {
-        let Answer::Ack { syndrome, .. } = self else { return false };
+        let Response::Ack { syndrome, .. } = self else { return false };
         matches!(syndrome.kind(), SyndromeKind::Ack { .. })
     }
 
     fn is_ack(&self) -> bool {
-        matches!(self, Answer::Ack { .. })
+        matches!(self, Response::Ack { .. })
     }
 }
 
@@ -70,15 +70,15 @@ impl Responder {
     /// its place if its PSN is not lower: it then says all that the older one said. The ACK of a
     /// duplicate has a lower PSN than a NAK that waits, and says nothing new. True if only one of
     /// the two is sent.
-    pub(super) fn queue_ack(&mut self, ack: Answer) -> bool {
-        if let Some(last) = self.answers.back_mut().filter(|last| last.is_ack()) {
+    pub(super) fn queue_ack(&mut self, ack: Response) -> bool {
+        if let Some(last) = self.responses.back_mut().filter(|last| last.is_ack()) {
             if ack.psn().since(last.psn()) >= 0 {
                 *last = ack;
             }
             return true;
         }
-        if self.answers.len() < limits::RESPONSE_QUEUE {
-            self.answers.push_back(ack);
+        if self.responses.len() < limits::RESPONSE_QUEUE {
+            self.responses.push_back(ack);
         }
         false
     }
@@ -87,7 +87,7 @@ impl Responder {
     /// acknowledged what came before, so an ACK takes its place.
     pub(super) fn retract_nak(&mut self) {
         let nak = Syndrome::nak(NakCode::PsnSequence);
-        let Some(Answer::Ack { psn, syndrome, .. }) = self.answers.back_mut() else {
+        let Some(Response::Ack { psn, syndrome, .. }) = self.responses.back_mut() else {
             return;
         };
         if *syndrome == nak && *psn == self.expected {
@@ -100,37 +100,37 @@ impl Responder {
     /// two that do, the newer one replaces the older, so that a train in progress is rewound (R62).
     /// `goes_back`: the requester will ask for everything behind it again, so a train that has begun
     /// starts over behind this answer.
-    pub(super) fn queue_in_order(&mut self, answer: Answer, goes_back: bool) {
-        if self.answers.iter().any(|old| waits_already(old, &answer)) {
+    pub(super) fn queue_in_order(&mut self, answer: Response, goes_back: bool) {
+        if self.responses.iter().any(|old| waits_already(old, &answer)) {
             return;
         }
-        self.answers.retain(|old| !is_replaced(old, &answer));
-        if self.answers.len() >= limits::RESPONSE_QUEUE {
+        self.responses.retain(|old| !is_replaced(old, &answer));
+        if self.responses.len() >= limits::RESPONSE_QUEUE {
             return;
         }
         let psn = answer.psn();
-        let at = self.answers.iter().position(|other| other.psn().since(psn) > 0);
+        let at = self.responses.iter().position(|other| other.psn().since(psn) > 0);
         if goes_back
             && at == Some(0)
-            && let Some(Answer::Read(train)) = self.answers.front_mut()
+            && let Some(Response::Read(train)) = self.responses.front_mut()
         {
             train.next = train.first;
         }
-        self.answers.insert(at.unwrap_or(self.answers.len()), answer);
+        self.responses.insert(at.unwrap_or(self.responses.len()), answer);
     }
 
     /// Drops the answer to the request with this PSN, which can be given no more.
     pub(super) fn drop_answer(&mut self, key: Psn) {
-        self.answers.retain(|answer| answer.is_ack() || key_of(answer) != key);
+        self.responses.retain(|answer| answer.is_ack() || key_of(answer) != key);
     }
 }
 
 /// True if `old`, which waits, will send what `new` asks for.
-fn waits_already(old: &Answer, new: &Answer) -> bool {
+fn waits_already(old: &Response, new: &Response) -> bool {
     if old.is_ack() || key_of(old) != key_of(new) {
         return false;
     }
-    let (Answer::Read(old), Answer::Read(new)) = (old, new) else {
+    let (Response::Read(old), Response::Read(new)) = (old, new) else {
         return true;
     };
     let inside = match new.last.since(old.last) {
@@ -141,17 +141,17 @@ fn waits_already(old: &Answer, new: &Answer) -> bool {
 }
 
 /// True if what is left of `old` and `new` are parts of one READ that overlap.
-fn is_replaced(old: &Answer, new: &Answer) -> bool {
-    let (Answer::Read(old), Answer::Read(new)) = (old, new) else {
+fn is_replaced(old: &Response, new: &Response) -> bool {
+    let (Response::Read(old), Response::Read(new)) = (old, new) else {
         return false;
     };
     old.base == new.base && old.next.since(new.last) <= 0 && new.first.since(old.last) <= 0
 }
 
 /// The PSN by which an answer is known: that of its request.
-fn key_of(answer: &Answer) -> Psn {
+fn key_of(answer: &Response) -> Psn {
     match answer {
-        Answer::Read(train) => train.base,
+        Response::Read(train) => train.base,
         other => other.psn(),
     }
 }
@@ -167,27 +167,27 @@ impl QueuePair {
         if std::mem::take(&mut self.responder.cnp_due) {
             return self.emit_cnp(out);
         }
-        let answer = *self.responder.answers.front()?;
+        let answer = *self.responder.responses.front()?;
         let length = match answer {
-            Answer::Ack { psn, syndrome, msn } => {
-                self.responder.answers.pop_front();
+            Response::Ack { psn, syndrome, msn } => {
+                self.responder.responses.pop_front();
                 let opcode = Opcode::RC_ACKNOWLEDGE;
                 self.emit_answer(opcode, psn, Some(Aeth { syndrome, msn }), None, out)?
             }
-            Answer::Atomic { psn, msn, original } => {
-                self.responder.answers.pop_front();
+            Response::Atomic { psn, msn, original } => {
+                self.responder.responses.pop_front();
                 self.responder.note_answered(psn, psn);
                 let aeth = Aeth { syndrome: Syndrome::ack(Syndrome::ACK_UNLIMITED), msn };
                 let result = Some(AtomicAckEth { original });
                 self.emit_answer(Opcode::RC_ATOMIC_ACKNOWLEDGE, psn, Some(aeth), result, out)?
             }
-            Answer::Placement { psn, msn } => {
-                self.responder.answers.pop_front();
+            Response::Placement { psn, msn } => {
+                self.responder.responses.pop_front();
                 self.responder.note_answered(psn, psn);
                 let aeth = Aeth { syndrome: Syndrome::ack(Syndrome::ACK_UNLIMITED), msn };
                 self.emit_answer(Opcode::RC_READ_RESPONSE_ONLY, psn, Some(aeth), None, out)?
             }
-            Answer::Read(train) => match self.emit_read_response(&train, out, cx) {
+            Response::Read(train) => match self.emit_read_response(&train, out, cx) {
                 Some(length) => length,
                 None => {
                     cx.counters.drop(DropReason::TxFailed);
@@ -201,7 +201,7 @@ impl QueuePair {
 
     /// The NAK that [`QueuePair::fail_read`] has just queued.
     fn poll_nak(&mut self, out: &mut [u8]) -> Option<Transmit> {
-        let Answer::Ack { psn, syndrome, msn } = self.responder.answers.pop_front()? else {
+        let Response::Ack { psn, syndrome, msn } = self.responder.responses.pop_front()? else {
             return None;
         };
         let aeth = Some(Aeth { syndrome, msn });
@@ -233,7 +233,7 @@ impl QueuePair {
     /// Writes the next packet of a train and moves it on. `None`: the memory is gone (B12).
     fn emit_read_response(
         &mut self,
-        train: &Train,
+        train: &ReadResponse,
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Option<usize> {
@@ -270,11 +270,11 @@ impl QueuePair {
         Some(end)
     }
 
-    fn move_train(&mut self, train: &Train) {
+    fn move_train(&mut self, train: &ReadResponse) {
         if train.next == train.last {
-            self.responder.answers.pop_front();
+            self.responder.responses.pop_front();
             self.responder.note_answered(train.base, train.last);
-        } else if let Some(Answer::Read(front)) = self.responder.answers.front_mut() {
+        } else if let Some(Response::Read(front)) = self.responder.responses.front_mut() {
             front.next = train.next.add(1);
         }
     }

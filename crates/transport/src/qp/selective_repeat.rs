@@ -1,9 +1,9 @@
-//! Sending again only what is missing, to a peer that keeps what came behind it (ADR 17).
+//! The requester's side of selective repeat: only what is missing is sent again, to a peer with a reorder buffer (ADR 17).
 //!
-//! Whether a peer keeps cannot be asked, but seen. After its first sequence NAK the requester sends the
-//! missing packet alone and waits. An acknowledgement beyond that packet can only come from a peer that
-//! had kept the ones behind it; one of just that packet comes from a peer that had not, to which the
-//! requester goes back as ever, now and from then on at once.
+//! No message tells whether a peer has a reorder buffer; its answer to a retransmission does. After its first sequence NAK
+//! the requester sends the missing packet alone and waits. An ACK beyond that packet can only come from a peer that had
+//! buffered the ones behind it. An ACK of just that packet comes from a peer that dropped them: the requester goes back
+//! (go-back-N), now and at each later NAK at once.
 
 use uroce_wire::Psn;
 
@@ -15,51 +15,50 @@ use crate::qp::send_queue::SendWqe;
 use crate::retransmission::Retransmission;
 use crate::time::Instant;
 
-/// What the peer does with packets behind a gap.
+/// What the peer does with packets behind a PSN gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Peer {
     #[default]
     Unknown,
-    Keeps,
+    Reorders,
     Discards,
 }
 
-/// Packets that are sent again out of turn.
+/// Packets that are sent again before new ones.
 #[derive(Debug, Default)]
-pub(crate) struct Repair {
-    /// Switched on by the device; without it every NAK is answered by going back.
+pub(crate) struct SelectiveRepeat {
+    /// Switched on by the device. Without it the requester goes back (go-back-N) at each NAK.
     enabled: bool,
     peer: Peer,
-    /// Those that still have to go out.
+    /// The next of them, and how many still have to go out.
     next: Psn,
     left: u32,
-    /// How many they were at first, and one past the last of them, until more than they is acknowledged.
+    /// Their number, and one past the PSN of the last, until a later packet is acknowledged.
     run: u32,
     end: Option<Psn>,
-    /// The last of them has just been written: it leaves before anything else is written.
+    /// The last of them has just been written; the batch ends behind it.
     pause: bool,
-    /// When they left, if a NAK has asked for them: its answer gives a round trip.
+    /// Whether a NAK has asked for them, and when they left: the ACK then gives a sample of the round trip.
     asked: bool,
     left_at: Option<Instant>,
-    /// Smoothed; 0 until one was measured.
+    /// Smoothed round trip of a retransmission in nanoseconds; 0 until one was measured.
     round_trip_ns: u64,
-    /// Times in a row that the peer missed everything behind them.
+    /// Retransmissions in a row behind which the peer missed everything.
     misses: u32,
     /// When the peer was found to discard what comes behind a gap.
     judged_at: Instant,
-    /// Responses that are missing.
+    /// READ responses that are missing.
     pub(crate) responses: Scoreboard,
-    /// There are such packets, or such responses.
+    /// Packets or responses of this kind are outstanding.
     under_way: bool,
 }
 
-impl Repair {
+impl SelectiveRepeat {
     pub(crate) fn is_enabled(&self) -> bool {
         self.enabled
     }
 
-    /// True while packets that were sent again out of turn are not acknowledged, or responses are missing
-    /// that the peer has sent.
+    /// True while packets that were sent again before new ones are not acknowledged, or READ responses are missing.
     #[inline]
     pub(crate) fn is_under_way(&self) -> bool {
         self.under_way
@@ -77,7 +76,7 @@ impl Repair {
 
     /// Repeating what is missing costs a packet or two, and more than that will not be sent.
     fn repeats_little(&self) -> bool {
-        self.is_trusted() || self.responses.answered().is_some()
+        self.peer_reorders() || self.responses.answered().is_some()
     }
 
     /// True if a NAK has asked for the packets that were sent again last, from `una` on, and none of them is
@@ -86,9 +85,9 @@ impl Repair {
         self.asked && self.end.is_some_and(|end| end == una.add(self.run))
     }
 
-    /// True if this peer has shown that it keeps what comes behind a gap.
-    pub(crate) fn is_trusted(&self) -> bool {
-        self.enabled && self.peer == Peer::Keeps
+    /// True if this peer has shown that it has a reorder buffer.
+    pub(crate) fn peer_reorders(&self) -> bool {
+        self.enabled && self.peer == Peer::Reorders
     }
 
     /// True if nothing else may go out: what was sent again leaves alone, so that the answer comes soon;
@@ -104,20 +103,20 @@ impl Repair {
 
     /// Tail probes before the requester waits for its timeout.
     pub(crate) fn probes(&self) -> u32 {
-        if self.repeats_little() { limits::REPAIR_PROBES } else { limits::TAIL_PROBES }
+        if self.repeats_little() { limits::SELECTIVE_REPEAT_PROBES } else { limits::TAIL_PROBES }
     }
 
     /// How long silence lasts before it means that something was lost; `in_turn_ns` is the round trip
     /// of a packet in its turn, 0 if it was never measured. To ask a peer that keeps once too often costs
     /// one packet. `None`: no round trip is known.
-    pub(crate) fn patience_ns(&self, in_turn_ns: u64) -> Option<u64> {
+    pub(crate) fn probe_timeout_ns(&self, in_turn_ns: u64) -> Option<u64> {
         let known = |ns: u64| Some(ns).filter(|ns| *ns > 0);
         if !self.repeats_little() {
             return known(in_turn_ns).map(|ns| 4 * ns + limits::TAIL_PROBE_NS);
         }
         let in_turn = known(in_turn_ns).filter(|_| !self.is_under_way());
         let round_trip_ns = in_turn.or(known(self.round_trip_ns)).or(known(in_turn_ns));
-        round_trip_ns.map(|ns| 2 * ns + limits::REPAIR_PROBE_NS)
+        round_trip_ns.map(|ns| 2 * ns + limits::SELECTIVE_REPEAT_PROBE_NS)
     }
 
     /// Everything is sent again, or nothing is left to send.
@@ -147,7 +146,7 @@ impl Repair {
             self.round_trip_ns = old - old / 8 + sample / 8;
         }
         if beyond > 0 {
-            self.peer = Peer::Keeps;
+            self.peer = Peer::Reorders;
             self.misses = 0;
             self.forget();
         }
@@ -156,7 +155,7 @@ impl Repair {
     /// How many packets from `missing` on are sent again out of turn; `None`: all of them, in turn.
     /// A gap that goes on right behind what was sent last is one of several packets.
     fn length_for(&mut self, missing: Psn, now: Instant) -> Option<u32> {
-        let old = now.since(self.judged_at) >= limits::VERDICT_NS;
+        let old = now.since(self.judged_at) >= limits::PEER_DISCARDS_NS;
         if self.peer == Peer::Discards && old {
             // It may have had no memory to keep anything in.
             self.peer = Peer::Unknown;
@@ -169,10 +168,10 @@ impl Repair {
         }
         if self.peer == Peer::Unknown {
             // Nothing was sent behind the repair: a peer that misses more had kept something.
-            self.peer = Peer::Keeps;
+            self.peer = Peer::Reorders;
         }
         if self.run == 1 {
-            return Some(limits::REPAIR_RUN);
+            return Some(limits::SELECTIVE_REPEAT_BURST);
         }
         self.note_miss(now);
         None
@@ -181,7 +180,7 @@ impl Repair {
     /// The peer had nothing of what came behind the gap.
     fn note_miss(&mut self, now: Instant) {
         self.misses += 1;
-        if self.peer == Peer::Unknown || self.misses >= limits::REPAIRS_IN_VAIN {
+        if self.peer == Peer::Unknown || self.misses >= limits::SELECTIVE_REPEAT_MISSES {
             self.peer = Peer::Discards;
             self.judged_at = now;
             self.misses = 0;
@@ -213,7 +212,7 @@ impl Repair {
 
 impl SendWqe {
     /// SEND and WRITE: what a responder may keep.
-    fn may_be_kept(&self) -> bool {
+    fn may_be_reordered(&self) -> bool {
         self.numbered && !self.needs_response()
     }
 }
@@ -221,64 +220,65 @@ impl SendWqe {
 impl QueuePair {
     /// Lets this queue pair send only what is missing to a peer that keeps the rest. Off unless
     /// asked for: it then goes back to the missing packet and sends everything again.
-    pub fn set_repairs(&mut self, enabled: bool) {
-        self.requester.repair.enabled = enabled && self.init.qp_type.is_reliable();
+    pub fn set_selective_repeat(&mut self, enabled: bool) {
+        self.requester.selective_repeat.enabled = enabled && self.init.qp_type.is_reliable();
     }
 
     /// R71: the peer misses `psn`, the oldest packet that it has not acknowledged. True if only that
     /// will be sent again.
     pub(crate) fn repair(&mut self, now: Instant, psn: Psn) -> bool {
-        if psn != self.requester.una || !self.oldest_may_be_kept() {
+        if psn != self.requester.una || !self.oldest_may_be_reordered() {
             return false;
         }
-        let Some(run) = self.requester.repair.length_for(psn, now) else {
+        let Some(run) = self.requester.selective_repeat.length_for(psn, now) else {
             return false;
         };
-        self.send_out_of_turn(run, true);
+        self.retransmit_oldest(run, true);
         true
     }
 
-    pub(crate) fn oldest_may_be_kept(&self) -> bool {
-        self.send_queue.front().is_some_and(SendWqe::may_be_kept)
+    pub(crate) fn oldest_may_be_reordered(&self) -> bool {
+        self.send_queue.front().is_some_and(SendWqe::may_be_reordered)
     }
 
     /// Sends the oldest `run` packets again before everything else.
-    pub(crate) fn send_out_of_turn(&mut self, run: u32, asked: bool) {
+    pub(crate) fn retransmit_oldest(&mut self, run: u32, asked: bool) {
         let run = run.min(self.requester.outstanding());
         if run == 0 {
             return;
         }
-        self.requester.repair.begin(self.requester.una, run, asked);
-        self.requester.again =
-            if asked { Retransmission::Repair } else { Retransmission::TailProbe };
+        self.requester.selective_repeat.begin(self.requester.una, run, asked);
+        self.requester.retransmission =
+            if asked { Retransmission::SelectiveRepeat } else { Retransmission::TailProbe };
         if asked {
             self.requester.ack_deadline = None;
         }
-        self.requester.probe.note_back();
+        self.requester.tail_probe.note_rewind();
         self.wake();
     }
 
     /// The next packet that is sent again out of turn. The last one asks for an ACK.
     #[inline(never)]
-    pub(crate) fn poll_repair(
+    pub(crate) fn poll_selective_repeat(
         &mut self,
         now: Instant,
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
-        let (psn, last) = self.requester.repair.take()?;
+        let (psn, last) = self.requester.selective_repeat.take()?;
         let index = self.index_of(psn)?;
-        let wqe = *self.send_queue.get(index).filter(|wqe| wqe.may_be_kept())?;
+        let wqe = *self.send_queue.get(index).filter(|wqe| wqe.may_be_reordered())?;
         let turn = std::mem::replace(&mut self.requester.psn, psn);
-        let unrequested = if last { limits::MAX_WINDOW } else { 0 };
-        let unrequested = std::mem::replace(&mut self.requester.unrequested, unrequested);
+        let since_ack_request = if last { limits::MAX_WINDOW } else { 0 };
+        let since_ack_request =
+            std::mem::replace(&mut self.requester.since_ack_request, since_ack_request);
         let sent = self.emit_request(&wqe, out, cx);
         self.requester.psn = turn;
-        self.requester.unrequested = unrequested;
+        self.requester.since_ack_request = since_ack_request;
         match sent {
             Ok(transmit) => {
-                cx.counters.retransmit(1, self.requester.again);
-                self.requester.repair.note_sent(last, now);
+                cx.counters.retransmit(1, self.requester.retransmission);
+                self.requester.selective_repeat.note_sent(last, now);
                 self.arm_ack_timer(now);
                 Some(transmit)
             }
@@ -289,20 +289,20 @@ impl QueuePair {
     /// An ACK has come. If it covers what was sent out of turn and nothing behind it, the peer had
     /// not kept the rest.
     #[inline(never)]
-    pub(crate) fn check_repair(&mut self, now: Instant, cx: &mut Context<'_>) {
+    pub(crate) fn check_selective_repeat(&mut self, now: Instant, cx: &mut Context<'_>) {
         let una = self.requester.una;
-        if self.requester.repair.end != Some(una) {
+        if self.requester.selective_repeat.end != Some(una) {
             return;
         }
         if una == self.requester.psn {
             // Nothing had been sent behind it.
-            return self.requester.repair.forget();
+            return self.requester.selective_repeat.forget();
         }
-        if self.oldest_may_be_kept() {
-            self.requester.repair.note_miss(now);
+        if self.oldest_may_be_reordered() {
+            self.requester.selective_repeat.note_miss(now);
         }
         self.requester.note_loss();
-        self.requester.again = Retransmission::SequenceNak;
+        self.requester.retransmission = Retransmission::SequenceNak;
         self.go_back_to(una, cx);
     }
 }

@@ -89,7 +89,7 @@ fn r82_whoever_waits_for_a_completion_asks_at_once() {
 #[test]
 fn r82_a_message_after_a_pause_asks() {
     let mut pair = pair();
-    pair.run_for(limits::SPARED_ACK_NS);
+    pair.run_for(limits::ACK_REQUEST_INTERVAL_NS);
     talk(&mut pair, 1);
     assert_eq!(asked(&pair), 1);
 }

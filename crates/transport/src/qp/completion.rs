@@ -123,7 +123,7 @@ impl QueuePair {
     /// Flushes both queues. A refused request still gets its NAK, and what was answered before it.
     pub(crate) fn flush_all(&mut self, _now: Instant, reason: FlushReason, cx: &mut Context<'_>) {
         self.flush_reason = reason;
-        self.drop_kept(cx);
+        self.drop_reorder_buffer(cx);
         self.requester.ack_deadline = None;
         self.requester.rnr_until = None;
         if !matches!(reason, FlushReason::PeerViolation { .. } | FlushReason::RecvFailed { .. }) {
@@ -186,7 +186,7 @@ impl QueuePair {
             cx.counters.drop(DropReason::QpState);
         }
         cx.events.forget_qp(self.init.qpn);
-        self.drop_kept(cx);
+        self.drop_reorder_buffer(cx);
         self.give_receive_back(cx);
         *self = QueuePair::blank(&self.init);
     }

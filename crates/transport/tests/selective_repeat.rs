@@ -85,8 +85,8 @@ fn r71_to_a_peer_that_keeps_new_packets_go_out_during_a_repair() {
     run(&mut pair, 1, 60, &[20]);
     let (again, took) = run(&mut pair, 2, 400, &[20]);
     assert_eq!(again, [20]);
-    let (_, lossless) = run(&mut pair, 3, 400, &[]);
-    assert!(took <= lossless + 4 * pair.latency_ns, "{took} and {lossless} ns");
+    let (_, slow_start) = run(&mut pair, 3, 400, &[]);
+    assert!(took <= slow_start + 4 * pair.latency_ns, "{took} and {slow_start} ns");
 }
 
 #[test]
@@ -283,8 +283,8 @@ fn r156_a_peer_that_did_not_keep_is_tried_again_after_a_while() {
     let mut pair = pair(false);
     assert_eq!(run(&mut pair, 1, 60, &[20]).0.len(), 40, "it goes back");
     // The peer has memory again.
-    pair.nodes[1].qp.set_keeps(true);
+    pair.nodes[1].qp.set_reorder_buffer(true);
     assert_eq!(run(&mut pair, 2, 60, &[20]).0.len(), 40, "it is not known yet");
-    pair.run_for(limits::VERDICT_NS);
+    pair.run_for(limits::PEER_DISCARDS_NS);
     assert_eq!(run(&mut pair, 3, 60, &[20]).0, [20]);
 }

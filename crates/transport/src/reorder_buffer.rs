@@ -1,29 +1,29 @@
-//! Places for requests that arrived behind a gap, until what is missing comes.
+//! Reorder buffers: requests that arrived behind a PSN gap wait there until the missing ones come.
 //!
-//! A device has few of them, whatever its queue pairs lose at a time: a queue pair borrows one for as
-//! long as it has a gap. Each is allocated when it is needed first, and used again from then on.
+//! A device has at most `limits::REORDER_BUFFERS`, however many of its queue pairs lose packets at a time: a queue pair
+//! borrows a buffer for as long as it has a gap. A buffer is allocated when it is first needed, and used again from then on.
 
 use uroce_wire::{Mtu, Psn};
 
 use crate::limits;
 
-/// The buffers of a device for requests behind gaps.
+/// The reorder buffers of a device.
 #[derive(Debug, Default)]
-pub struct KeptBuffers {
-    idle: Vec<Box<KeptBuffer>>,
+pub struct ReorderBuffers {
+    idle: Vec<Box<ReorderBuffer>>,
     /// Buffers that exist, lent ones included.
     made: usize,
 }
 
-impl KeptBuffers {
-    /// None is allocated yet.
+impl ReorderBuffers {
+    /// No buffer is allocated yet.
     pub fn new() -> Self {
-        KeptBuffers::default()
+        ReorderBuffers::default()
     }
 
     /// Bytes that the buffers take, lent ones included.
     pub fn allocated_bytes(&self) -> usize {
-        self.made * limits::KEPT_BYTES
+        self.made * limits::REORDER_BUFFER_BYTES
     }
 
     /// Buffers that queue pairs have borrowed.
@@ -32,12 +32,12 @@ impl KeptBuffers {
     }
 
     /// Lends an empty buffer for packets of this path MTU; `None` if all are lent.
-    pub(crate) fn lend(&mut self, mtu: Mtu) -> Option<Box<KeptBuffer>> {
+    pub(crate) fn lend(&mut self, mtu: Mtu) -> Option<Box<ReorderBuffer>> {
         let mut buffer = match self.idle.pop() {
             Some(buffer) => buffer,
-            None if self.made < limits::KEPT_BUFFERS => {
+            None if self.made < limits::REORDER_BUFFERS => {
                 self.made += 1;
-                Box::new(KeptBuffer::new())
+                Box::new(ReorderBuffer::new())
             }
             None => return None,
         };
@@ -45,21 +45,21 @@ impl KeptBuffers {
         Some(buffer)
     }
 
-    pub(crate) fn give_back(&mut self, buffer: Box<KeptBuffer>) {
+    pub(crate) fn give_back(&mut self, buffer: Box<ReorderBuffer>) {
         self.idle.push(buffer);
     }
 }
 
-/// A request in a [`KeptBuffer`]; without a length there is none.
+/// A request in a [`ReorderBuffer`]; without a length there is none.
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
     psn: Psn,
     length: usize,
 }
 
-/// Packets by their PSN, at most a window of them.
+/// Packets behind a gap by their PSN, at most `limits::MAX_WINDOW` of them.
 #[derive(Debug)]
-pub(crate) struct KeptBuffer {
+pub(crate) struct ReorderBuffer {
     bytes: Box<[u8]>,
     slots: [Slot; limits::MAX_WINDOW as usize],
     /// Slots in use, a power of two, and the room of each.
@@ -69,10 +69,10 @@ pub(crate) struct KeptBuffer {
     end: Option<Psn>,
 }
 
-impl KeptBuffer {
+impl ReorderBuffer {
     fn new() -> Self {
-        KeptBuffer {
-            bytes: vec![0; limits::KEPT_BYTES].into_boxed_slice(),
+        ReorderBuffer {
+            bytes: vec![0; limits::REORDER_BUFFER_BYTES].into_boxed_slice(),
             slots: [Slot::default(); limits::MAX_WINDOW as usize],
             count: 0,
             room: 0,
@@ -83,7 +83,7 @@ impl KeptBuffer {
     fn clear(&mut self, mtu: Mtu) {
         self.slots.fill(Slot::default());
         self.count = (limits::MAX_WINDOW_BYTES as usize / mtu.bytes()).min(self.slots.len());
-        self.room = mtu.bytes() + limits::KEPT_HEADERS;
+        self.room = mtu.bytes() + limits::REORDER_HEADERS;
         self.end = None;
     }
 
@@ -97,7 +97,8 @@ impl KeptBuffer {
         reached
     }
 
-    /// Keeps a packet in reach. False if it is there already, or too long: the first one stays.
+    /// Copies a packet in reach into the buffer. False if a packet with that PSN is there already, which stays, or
+    /// if this one is too long.
     pub(crate) fn put(&mut self, psn: Psn, packet: &[u8]) -> bool {
         let index = psn.get() as usize & (self.count - 1);
         let at = index * self.room;
@@ -135,8 +136,8 @@ mod tests {
         Psn::new(number)
     }
 
-    fn buffer(mtu: Mtu) -> Box<KeptBuffer> {
-        KeptBuffers::new().lend(mtu).unwrap()
+    fn buffer(mtu: Mtu) -> Box<ReorderBuffer> {
+        ReorderBuffers::new().lend(mtu).unwrap()
     }
 
     #[test]
@@ -147,7 +148,7 @@ mod tests {
             let expected = psn(0xff_ffc0);
             assert!(!buffer.note(expected, expected), "what is expected is not behind a gap");
             for ahead in 1..window {
-                let packet = vec![ahead as u8; mtu.bytes() + limits::KEPT_HEADERS];
+                let packet = vec![ahead as u8; mtu.bytes() + limits::REORDER_HEADERS];
                 let at = expected.add(ahead);
                 assert!(buffer.note(expected, at) && buffer.put(at, &packet), "{mtu} {ahead}");
             }
@@ -170,22 +171,25 @@ mod tests {
         assert_eq!(buffer.get(psn(5)), Some(&b"first"[..]));
         assert!(buffer.put(psn(5 + 256), b"a window later"));
         assert_eq!((buffer.get(psn(5)), buffer.get(psn(261)).map(<[u8]>::len)), (None, Some(14)));
-        assert!(!buffer.put(psn(7), &[0; 256 + limits::KEPT_HEADERS + 1]), "too long");
+        assert!(!buffer.put(psn(7), &[0; 256 + limits::REORDER_HEADERS + 1]), "too long");
     }
 
     #[test]
     fn a_device_has_so_many_buffers_and_they_come_back_empty() {
-        let mut buffers = KeptBuffers::new();
+        let mut buffers = ReorderBuffers::new();
         assert_eq!(buffers.allocated_bytes(), 0);
         let mut lent: Vec<_> =
-            (0..limits::KEPT_BUFFERS).map(|_| buffers.lend(Mtu::M1024).unwrap()).collect();
+            (0..limits::REORDER_BUFFERS).map(|_| buffers.lend(Mtu::M1024).unwrap()).collect();
         assert!(buffers.lend(Mtu::M1024).is_none());
         let mut one = lent.pop().unwrap();
         assert!(one.note(psn(0), psn(1)) && one.put(psn(1), b"x"));
         buffers.give_back(one);
-        assert_eq!(buffers.lent(), limits::KEPT_BUFFERS - 1);
+        assert_eq!(buffers.lent(), limits::REORDER_BUFFERS - 1);
         let again = buffers.lend(Mtu::M256).unwrap();
         assert!(again.get(psn(1)).is_none() && !again.reaches(psn(1)));
-        assert_eq!(buffers.allocated_bytes(), limits::KEPT_BUFFERS * limits::KEPT_BYTES);
+        assert_eq!(
+            buffers.allocated_bytes(),
+            limits::REORDER_BUFFERS * limits::REORDER_BUFFER_BYTES
+        );
     }
 }

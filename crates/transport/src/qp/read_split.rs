@@ -13,7 +13,7 @@ use crate::limits;
 const AROUND: usize = 16;
 
 /// By the code of the path MTU, less 1.
-const PIECES: [u32; Mtu::ALL.len()] = {
+const SPLITS: [u32; Mtu::ALL.len()] = {
     let mut pieces = [0; Mtu::ALL.len()];
     let mut index = 0;
     while index < pieces.len() {
@@ -24,8 +24,8 @@ const PIECES: [u32; Mtu::ALL.len()] = {
 };
 
 /// PSNs of one READ REQUEST at most.
-pub(crate) fn read_piece(mtu: Mtu) -> u32 {
-    PIECES[usize::from(mtu.code()) - 1]
+pub(crate) fn read_split(mtu: Mtu) -> u32 {
+    SPLITS[usize::from(mtu.code()) - 1]
 }
 
 /// The number of packets, within the limits, with the fewest sends for each.
@@ -44,7 +44,7 @@ const fn cheapest(mtu: usize) -> u32 {
 
 /// So few that two requests are in flight at a time.
 const fn most(mtu: usize) -> u32 {
-    let by_bytes = (limits::READ_PIECE_BYTES / mtu as u64) as u32;
+    let by_bytes = (limits::READ_SPLIT_BYTES / mtu as u64) as u32;
     let half = limits::MAX_WINDOW / 2;
     if by_bytes < half { by_bytes } else { half }
 }
@@ -61,13 +61,13 @@ mod tests {
     #[test]
     fn a_piece_is_whole_trains_where_that_saves_sends() {
         // 62 packets of path MTU 1024 are a train, and 127 = 3 + 2 * 62.
-        assert_eq!(Mtu::ALL.map(read_piece), [128, 128, 127, 64, 32]);
+        assert_eq!(Mtu::ALL.map(read_split), [128, 128, 127, 64, 32]);
     }
 
     #[test]
     fn two_pieces_fit_the_window() {
         for mtu in Mtu::ALL {
-            let pair = 2 * read_piece(mtu);
+            let pair = 2 * read_split(mtu);
             let bytes = u64::from(pair) * mtu.bytes() as u64;
             assert!(pair <= limits::MAX_WINDOW && bytes <= limits::MAX_WINDOW_BYTES, "{mtu}");
         }
