@@ -1,7 +1,6 @@
 //! The structs, compared with the header of the system by a C program.
 
 use crate::abi::*;
-use crate::rdmacm::abi::*;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;

@@ -1,7 +1,7 @@
-//! The structs of `infiniband/verbs.h`, field by field, with the names they have there.
+//! The structs of `infiniband/verbs.h` and `rdma/rdma_cma.h`, field by field, with the names they have there.
 //!
 //! Where two versions of rdma-core differ, the longer form is declared; programs built against the
-//! shorter one never look at the rest. The tests of `uroce-ibverbs` compare every offset with the header
+//! shorter one never look at the rest. The tests of `uroce-ibverbs` compare every offset with the headers
 //! of the system.
 #![forbid(unsafe_code)]
 #![allow(non_camel_case_types, reason = "the names of the header")]
@@ -9,6 +9,7 @@
 #![allow(missing_debug_implementations, reason = "most fields are pointers")]
 
 mod attr;
+mod cm;
 mod context;
 mod cq;
 mod memory;
@@ -17,6 +18,7 @@ mod qp;
 mod work;
 
 pub use attr::*;
+pub use cm::*;
 pub use context::*;
 pub use cq::*;
 pub use memory::*;

@@ -3,7 +3,6 @@
 //! What needs a kernel (connections over AF_IB) answers EOPNOTSUPP: every name of librdmacm is here,
 //! for none of them may reach the system's library, which knows nothing of our ids.
 
-pub(crate) mod abi;
 mod addrinfo;
 pub(crate) mod channel;
 pub(crate) mod connection;
@@ -23,6 +22,8 @@ pub(crate) mod resolve;
 mod shared_receive;
 pub(crate) mod sockaddr;
 mod unsupported;
+
+pub(crate) use uroce_verbs_abi as abi;
 
 #[cfg(test)]
 mod address_tests;

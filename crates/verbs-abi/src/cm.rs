@@ -1,19 +1,16 @@
 //! The structs of `rdma/rdma_cma.h`, with the names they have there.
-#![allow(non_camel_case_types)] // the names of the header
 
-use crate::abi::{
-    ibv_ah_attr, ibv_comp_channel, ibv_context, ibv_cq, ibv_gid, ibv_pd, ibv_qp, ibv_srq,
-};
+use crate::{ibv_ah_attr, ibv_comp_channel, ibv_context, ibv_cq, ibv_gid, ibv_pd, ibv_qp, ibv_srq};
 use libc::{c_char, c_int, c_void, sockaddr, sockaddr_storage, socklen_t};
 
 #[repr(C)]
-pub(crate) struct rdma_event_channel {
+pub struct rdma_event_channel {
     pub fd: c_int,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct rdma_addr {
+pub struct rdma_addr {
     pub src: sockaddr_storage,
     pub dst: sockaddr_storage,
     pub sgid: ibv_gid,
@@ -23,14 +20,14 @@ pub(crate) struct rdma_addr {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct rdma_route {
+pub struct rdma_route {
     pub addr: rdma_addr,
     pub path_rec: *mut c_void,
     pub num_paths: c_int,
 }
 
 #[repr(C)]
-pub(crate) struct rdma_cm_id {
+pub struct rdma_cm_id {
     pub verbs: *mut ibv_context,
     pub channel: *mut rdma_event_channel,
     pub context: *mut c_void,
@@ -50,7 +47,7 @@ pub(crate) struct rdma_cm_id {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct rdma_conn_param {
+pub struct rdma_conn_param {
     pub private_data: *const c_void,
     pub private_data_len: u8,
     pub responder_resources: u8,
@@ -64,7 +61,7 @@ pub(crate) struct rdma_conn_param {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct rdma_ud_param {
+pub struct rdma_ud_param {
     pub private_data: *const c_void,
     pub private_data_len: u8,
     pub ah_attr: ibv_ah_attr,
@@ -74,13 +71,13 @@ pub(crate) struct rdma_ud_param {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) union rdma_event_param {
+pub union rdma_event_param {
     pub conn: rdma_conn_param,
     pub ud: rdma_ud_param,
 }
 
 #[repr(C)]
-pub(crate) struct rdma_cm_event {
+pub struct rdma_cm_event {
     pub id: *mut rdma_cm_id,
     pub listen_id: *mut rdma_cm_id,
     pub event: c_int,
@@ -89,7 +86,7 @@ pub(crate) struct rdma_cm_event {
 }
 
 #[repr(C)]
-pub(crate) struct rdma_cm_join_mc_attr_ex {
+pub struct rdma_cm_join_mc_attr_ex {
     pub comp_mask: u32,
     pub join_flags: u32,
     pub addr: *mut sockaddr,
@@ -97,7 +94,7 @@ pub(crate) struct rdma_cm_join_mc_attr_ex {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct rdma_addrinfo {
+pub struct rdma_addrinfo {
     pub ai_flags: c_int,
     pub ai_family: c_int,
     pub ai_qp_type: c_int,
