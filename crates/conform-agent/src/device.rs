@@ -12,7 +12,7 @@ use uroce_verbs_abi::{
 };
 use uroce_wire::Gid;
 
-use crate::library::{Library, LibraryError};
+use crate::library::{CmLibrary, Library, LibraryError, QueryGidEx, query_gid_ex};
 
 /// The port that is used.
 pub(crate) const PORT: u8 = 1;
@@ -69,6 +69,8 @@ pub enum DeviceError {
 /// An open device.
 pub(crate) struct Device {
     pub(crate) library: Library,
+    /// For connection management, or why there is none.
+    pub(crate) cm: Result<CmLibrary, String>,
     pub(crate) context: *mut ibv_context,
     pub(crate) gid_index: u8,
     pub(crate) card: Card,
@@ -85,14 +87,18 @@ impl Device {
         };
         let attr = query_device(&library, context).ok_or_else(failed("ibv_query_device"))?;
         let port = query_port(&library, context).ok_or_else(failed("ibv_query_port"))?;
-        let table = Table { library: &library, context, name: &name, length: port.gid_tbl_len };
+        let (length, query_gid_ex) = (port.gid_tbl_len, query_gid_ex());
+        let table = Table { library: &library, query_gid_ex, context, name: &name, length };
         let (gid_index, address) = table.choose(choice).ok_or_else(|| {
             let wanted = choice.address.map_or_else(String::new, |ip| format!(" {ip}"));
             DeviceError::NoGid { device: name.clone(), wanted }
         })?;
         do_not_block(context);
-        let card = card(&attr, &port, name, address);
-        Ok(Device { library, context, gid_index, card })
+        let cm = CmLibrary::load().map_err(|error| error.to_string());
+        let cm = cm.and_then(crate::cm::usable);
+        let no_cm = cm.as_ref().err().cloned();
+        let card = Card { no_cm, ..card(&attr, &port, name, address) };
+        Ok(Device { library, cm, context, gid_index, card })
     }
 }
 
@@ -110,6 +116,7 @@ fn card(attr: &ibv_device_attr, port: &ibv_port_attr, device: String, address: I
         max_rd_atomic: small(attr.max_qp_init_rd_atom),
         atomics: attr.atomic_cap != 0,
         shared_queues: attr.max_srq > 0,
+        no_cm: None,
         ack_delay: attr.local_ca_ack_delay,
     }
 }
@@ -179,6 +186,7 @@ fn query_port(library: &Library, context: *mut ibv_context) -> Option<ibv_port_a
 /// The GID table of the port.
 struct Table<'l> {
     library: &'l Library,
+    query_gid_ex: Option<QueryGidEx>,
     context: *mut ibv_context,
     name: &'l str,
     length: i32,
@@ -210,7 +218,7 @@ impl Table<'_> {
     }
 
     fn is_roce_v2(&self, index: i32) -> bool {
-        let Some(query) = self.library.query_gid_ex else { return self.sysfs_says_v2(index) };
+        let Some(query) = self.query_gid_ex else { return self.sysfs_says_v2(index) };
         // SAFETY: integers.
         let mut entry: ibv_gid_entry = unsafe { zeroed() };
         let place = index as u32;

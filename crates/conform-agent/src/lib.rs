@@ -1,20 +1,22 @@
 //! The agent of `uroce conform`: it runs beside the NIC under test, and does through that machine's own libibverbs what
 //! the tester asks of it over one TCP connection.
 //!
-//! libibverbs is loaded when the agent starts (rdma-core 28 or newer); nothing of it is needed to build. The agent does
-//! nothing that its user could not do. Who connects must name the token that it printed; everything that a session asks
-//! for has a limit ([`uroce_conform::limits`]), and ends with the session.
+//! libibverbs is loaded when the agent starts (rdma-core 28 or newer), and librdmacm if there is one; nothing of them is
+//! needed to build. The agent does nothing that its user could not do. Who connects must name the token that it printed;
+//! everything that a session asks for has a limit ([`uroce_conform::limits`]), and ends with the session.
 //!
 //! # Unsafe code
 //!
-//! Calls of libibverbs, and the memory that it writes to. Each rests on the same facts: the structs are those of
-//! [`uroce_verbs_abi`], compared there with the header of the system; an object lives until its session destroys
-//! it, users before what they use; one thread makes all calls.
+//! Calls of libibverbs and librdmacm, and the memory that a NIC writes to. Each rests on the same facts: the structs are
+//! those of [`uroce_verbs_abi`], compared with the headers of the system in the tests of `uroce-ibverbs`; an object lives
+//! until its session destroys it, users before what they use; one thread makes all calls.
 #![deny(unsafe_code)]
 
+#[allow(unsafe_code, reason = "calls of librdmacm")]
+mod cm;
 #[allow(unsafe_code, reason = "calls of libibverbs")]
 mod device;
-#[allow(unsafe_code, reason = "loads libibverbs")]
+#[allow(unsafe_code, reason = "loads libibverbs and librdmacm")]
 mod library;
 #[allow(unsafe_code, reason = "memory that a NIC writes to")]
 mod memory;
@@ -22,6 +24,8 @@ mod memory;
 mod queue_pair;
 mod serve;
 mod session;
+#[allow(unsafe_code, reason = "writes a struct of C into another")]
+mod sockaddr;
 mod timed;
 #[allow(unsafe_code, reason = "calls of libibverbs")]
 mod verbs;

@@ -161,7 +161,7 @@ impl QueuePair {
         self.modify(attr, mask::STATE)
     }
 
-    fn modify(&self, mut attr: ibv_qp_attr, mask: i32) -> Tried<()> {
+    pub(crate) fn modify(&self, mut attr: ibv_qp_attr, mask: i32) -> Tried<()> {
         let modify = self.domain.device().library.ibv_modify_qp;
         // SAFETY: it lives.
         done("ibv_modify_qp", unsafe { modify(self.qp, &raw mut attr, mask) })

@@ -1,21 +1,23 @@
 //! The objects of one session, and what is done with them.
 
 use std::rc::Rc;
-use std::time::{Duration, Instant};
 
-use uroce_conform::{Access, Event, Hex, Kind, Piece, Receive, Reply, Request, Work, limits};
+use uroce_conform::{
+    Access, CmRequest, Event, Hex, Kind, Piece, Receive, Reply, Request, Work, limits,
+};
 use uroce_verbs_abi::ibv_sge;
 
+use crate::cm::Cm;
 use crate::device::Device;
 use crate::queue_pair::QueuePair;
+use crate::timed::wait;
 use crate::verbs::{Domain, Region, SharedQueue, Tried, async_event};
 use crate::work::{Receiver, can_send, completion, post_receive, post_send};
 
-/// How long to sleep between two looks at a queue.
-const NAP: Duration = Duration::from_micros(100);
-
 /// The objects of one session. They are dropped in this order: users before what they use.
 pub(crate) struct Session {
+    /// Made when it is first needed.
+    cm: Option<Cm>,
     queue_pairs: Vec<QueuePair>,
     shared: Vec<Rc<SharedQueue>>,
     regions: Vec<Region>,
@@ -26,6 +28,7 @@ pub(crate) struct Session {
 impl Session {
     pub(crate) fn new(device: &Rc<Device>) -> Session {
         Session {
+            cm: None,
             queue_pairs: Vec::new(),
             shared: Vec::new(),
             regions: Vec::new(),
@@ -85,7 +88,28 @@ impl Session {
             }
             Request::Woken { qp, wait_ms } => self.woken(qp, wait_ms),
             Request::Events { wait_ms } => Ok(self.events(wait_ms)),
+            Request::Cm { what } => self.connection_management(what),
         }
+    }
+
+    fn connection_management(&mut self, what: CmRequest) -> Tried<Reply> {
+        let cm = match &mut self.cm {
+            Some(cm) => cm,
+            none => none.insert(Cm::new(&self.device)?),
+        };
+        let queue_pair = |number: u32| self.queue_pairs.get(number as usize).ok_or(NO_QUEUE_PAIR);
+        match what {
+            CmRequest::Listen { space } => return cm.listen(space),
+            CmRequest::Connect { address, port, qp, private } => {
+                return cm.connect((address, port), queue_pair(qp)?, &private);
+            }
+            CmRequest::Accept { id, qp, private } => cm.accept(id, queue_pair(qp)?, &private)?,
+            CmRequest::Establish { id, qp } => cm.establish(id, queue_pair(qp)?)?,
+            CmRequest::Reject { id, private } => cm.reject(id, &private)?,
+            CmRequest::Disconnect { id } => cm.disconnect(id)?,
+            CmRequest::Events { wait_ms } => return Ok(cm.events(wait_ms)),
+        }
+        Ok(Reply::Done)
     }
 
     fn domain(&mut self, number: u8) -> Tried<Rc<Domain>> {
@@ -102,7 +126,7 @@ impl Session {
     }
 
     fn queue_pair(&self, number: u32) -> Tried<&QueuePair> {
-        Ok(self.queue_pairs.get(number as usize).ok_or("there is no such queue pair")?)
+        Ok(self.queue_pairs.get(number as usize).ok_or(NO_QUEUE_PAIR)?)
     }
 
     fn register(&mut self, domain: u8, length: u32, access: Access) -> Tried<Reply> {
@@ -230,21 +254,7 @@ impl Session {
     }
 }
 
+const NO_QUEUE_PAIR: &str = "there is no such queue pair";
 const NO_REGION: &str = "there is no such region";
 const NO_SHARED: &str = "there is no such shared receive queue";
 const OUTSIDE: &str = "these bytes are not all in the region";
-
-/// Looks until there is what is waited for, or the time is over.
-fn wait(milliseconds: u32, mut there: impl FnMut() -> bool) -> bool {
-    let time = Duration::from_millis(milliseconds.into()).min(limits::WAIT);
-    let end = Instant::now() + time;
-    loop {
-        if there() {
-            return true;
-        }
-        if Instant::now() >= end {
-            return false;
-        }
-        std::thread::sleep(NAP);
-    }
-}

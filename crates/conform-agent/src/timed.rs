@@ -1,8 +1,13 @@
-//! A connection on which each message has its time.
+//! Waits that end.
 
 use std::io::{self, Read};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
+
+use uroce_conform::limits;
+
+/// How long to sleep between two looks at a queue.
+const NAP: Duration = Duration::from_micros(100);
 
 /// Reads from a connection until a time is over, however slowly the bytes come.
 pub(crate) struct Timed<'s> {
@@ -35,6 +40,21 @@ impl Read for Timed<'_> {
             }
             done => done,
         }
+    }
+}
+
+/// Looks until there is what is waited for, or the time is over.
+pub(crate) fn wait(milliseconds: u32, mut there: impl FnMut() -> bool) -> bool {
+    let time = Duration::from_millis(milliseconds.into()).min(limits::WAIT);
+    let end = Instant::now() + time;
+    loop {
+        if there() {
+            return true;
+        }
+        if Instant::now() >= end {
+            return false;
+        }
+        std::thread::sleep(NAP);
     }
 }
 

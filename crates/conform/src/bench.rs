@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use crate::player::Player;
-use crate::{AgentLink, Card, Entry, Kind, Reply, Request, Setup, Stop, Wire};
+use crate::{AgentLink, Card, Entry, Kind, Packet, Reply, Request, Setup, Stop, Wire};
 
 /// How long a case waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +31,10 @@ pub struct Bench<'r> {
     count: Cell<u32>,
     tolerated: RefCell<Option<String>>,
     recorded: RefCell<Vec<String>>,
+    /// Packets that are sent when the case is over.
+    pub(crate) at_the_end: RefCell<Vec<Packet>>,
+    /// The number of this run: what connection management must not use twice follows from it.
+    pub(crate) run: u32,
 }
 
 impl<'r> Bench<'r> {
@@ -50,6 +54,8 @@ impl<'r> Bench<'r> {
             count: Cell::new(seed),
             tolerated: RefCell::default(),
             recorded: RefCell::default(),
+            at_the_end: RefCell::default(),
+            run: 0,
         }
     }
 
@@ -113,7 +119,10 @@ impl<'r> Bench<'r> {
 
     /// What passed, what is tolerated, and what was recorded.
     pub(crate) fn finish(self) -> (Vec<Entry>, Option<String>, Vec<String>) {
-        (self.player.into_inner().finish(), self.tolerated.into_inner(), self.recorded.into_inner())
+        let mut player = self.player.into_inner();
+        // The case is judged: what cannot be sent changes nothing.
+        self.at_the_end.take().iter().for_each(|packet| drop(player.send(packet)));
+        (player.finish(), self.tolerated.into_inner(), self.recorded.into_inner())
     }
 }
 

@@ -4,7 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use uroce_wire::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, NakCode, Opcode, Packet, Reth, SyndromeKind, pretty,
+    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, NakCode, Opcode, Packet, Psn, Reth, SyndromeKind,
+    pretty,
 };
 
 use crate::player::Seen;
@@ -20,8 +21,13 @@ pub struct Came {
 }
 
 impl Came {
-    /// Reads it; `requests` and `answers` are the first PSNs of the two directions.
+    /// Reads what came for a queue pair of the tester.
     pub(crate) fn of(seen: Seen, qp: &Qp<'_, '_>) -> Result<Came, Stop> {
+        Came::read(seen, qp.peer_first, qp.first)
+    }
+
+    /// Reads it; `requests` and `answers` are the first PSNs of what it asks and of what it answers.
+    pub(crate) fn read(seen: Seen, requests: Psn, answers: Psn) -> Result<Came, Stop> {
         let bth = match Packet::parse(&seen.packet.bytes) {
             Err(error) => return Err(Stop::Fail(format!("it sent a malformed packet: {error}"))),
             Ok(_) if !seen.packet.icrc_ok => {
@@ -29,8 +35,8 @@ impl Came {
             }
             Ok(packet) => packet.bth,
         };
-        let answers = bth.opcode.info().is_some_and(|info| info.is_response());
-        let first = if answers { qp.first } else { qp.peer_first };
+        let is_answer = bth.opcode.info().is_some_and(|info| info.is_response());
+        let first = if is_answer { answers } else { requests };
         Ok(Came { seen, bth, psn: bth.psn.since(first) })
     }
 
@@ -51,6 +57,11 @@ impl Came {
     /// Its AETH.
     pub fn aeth(&self) -> Option<Aeth> {
         self.header(|packet| packet.aeth())
+    }
+
+    /// Its DETH.
+    pub fn deth(&self) -> Option<Deth> {
+        self.header(|packet| packet.deth())
     }
 
     /// Its RETH.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use uroce_wire::Opcode;
 
 use crate::{
-    AgentError, AgentLink, Card, Hex, Incoming, Outgoing, Packet, Reply, Request, State, VERSION,
-    Wire, WireError, pattern,
+    AgentError, AgentLink, Card, CmEvent, CmRequest, Hex, Incoming, Outgoing, Packet, Reply,
+    Request, State, VERSION, Wire, WireError, pattern,
 };
 
 /// The address of the peer.
@@ -28,6 +28,7 @@ pub(crate) fn card() -> Card {
         max_rd_atomic: 16,
         atomics: true,
         shared_queues: true,
+        no_cm: None,
         ack_delay: 0,
     }
 }
@@ -82,6 +83,8 @@ pub(crate) struct FakeAgent {
     pub(crate) made: u32,
     /// Queue pair numbers of the tester, in the order in which they were used.
     pub(crate) numbers: Vec<u32>,
+    /// Events of connection management, each the answer to one question.
+    pub(crate) cm_events: VecDeque<CmEvent>,
     /// Queue pairs are in ERR, and not in RTS.
     pub(crate) failed: bool,
     /// It answers with fewer bytes of memory than it was asked for.
@@ -110,6 +113,12 @@ impl AgentLink for FakeAgent {
             Request::Connect { link, .. } => {
                 self.numbers.push(link.qpn);
                 Reply::Done
+            }
+            Request::Cm { what: CmRequest::Listen { .. } | CmRequest::Connect { .. } } => {
+                Reply::CmId { id: number, port: 7000 }
+            }
+            Request::Cm { what: CmRequest::Events { .. } } => {
+                Reply::CmEvents { events: self.cm_events.pop_front().into_iter().collect() }
             }
             _ => Reply::Done,
         })

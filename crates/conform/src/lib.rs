@@ -18,6 +18,7 @@ mod came;
 mod candidates;
 mod case;
 pub mod cases;
+pub mod cm;
 mod completions;
 mod coverage;
 mod data;
@@ -47,8 +48,9 @@ pub use data::pattern;
 pub use hex::Hex;
 pub use packet::{Icrc, Packet};
 pub use protocol::{
-    Access, Card, Completion, Event, Kind, Link, Message, Operation, Piece, ProtocolError, Receive,
-    Reply, Request, State, VERSION, Work, limits, read_message, write_message,
+    Access, Card, CmEvent, CmRequest, CmSpace, Completion, Event, Kind, Link, Message, Operation,
+    Piece, ProtocolError, Receive, Reply, Request, State, VERSION, Work, cm_event, limits,
+    read_message, write_message,
 };
 pub use qp::Qp;
 pub use report::{Format, render};

@@ -73,6 +73,13 @@ impl<'b, 'r> Qp<'b, 'r> {
         }
     }
 
+    /// Connection management has agreed on the tester's queue pair, on the first PSNs of requests of the tester and of
+    /// its own, and on the path MTU.
+    pub(crate) fn is_connected(&mut self, own: Qpn, (first, peer_first): (Psn, Psn), mtu: u8) {
+        (self.own_qpn, self.first, self.peer_first) = (own.get(), first, peer_first);
+        self.mtu = Mtu::from_code(mtu).unwrap_or(Mtu::M256);
+    }
+
     /// Payload bytes of a full packet.
     pub fn mtu(&self) -> usize {
         self.mtu.bytes()

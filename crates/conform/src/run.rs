@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use crate::{
     AgentLink, Bench, Card, Case, Entry, Outcome, Patience, Request, Stop, Verdict, Wire, cases,
-    limits,
 };
 
 /// How often a failed case is tried again, to tell a broken rule from packets that were lost.
 const SECOND_LOOKS: u32 = 2;
 /// How much longer silence must last then: a peer may be slow.
 const SECOND_SILENCE: u32 = 8;
+/// Numbers of queue pairs, calls and the like that a case may use.
+const NUMBERS: u32 = 256;
 
 /// Which cases run, and how.
 #[derive(Debug, Clone, Default)]
@@ -21,6 +22,8 @@ pub struct Selection {
     pub repeat: u32,
     /// How long a case waits.
     pub patience: Patience,
+    /// Distinguishes this run from earlier ones: communication ids and queue pairs of calls follow from it.
+    pub run: u32,
 }
 
 impl Selection {
@@ -75,7 +78,8 @@ pub fn run(
     shown: &mut dyn FnMut(&CaseReport) -> bool,
 ) -> Report {
     let mut report = Report { card: card.clone(), cases: Vec::new(), lost: None };
-    let mut trial = Trial { patience: selection.patience, wire, agent, card, seed: 0 };
+    let mut trial =
+        Trial { patience: selection.patience, wire, agent, card, seed: 0, run: selection.run };
     for case in selection.cases() {
         match trial.case(case, selection.repeat) {
             Ok(done) => {
@@ -101,6 +105,8 @@ struct Trial<'r> {
     wire: &'r mut dyn Wire,
     agent: &'r mut dyn AgentLink,
     card: &'r Card,
+    /// [`Selection::run`].
+    run: u32,
     /// Numbers of queue pairs go on from case to case.
     seed: u32,
 }
@@ -137,9 +143,10 @@ impl Trial<'_> {
     }
 
     fn once(&mut self, case: &'static Case, patience: Patience) -> Result<CaseReport, String> {
-        self.seed = self.seed.wrapping_add(limits::QUEUE_PAIRS as u32);
+        self.seed = self.seed.wrapping_add(NUMBERS);
         self.wire.begin(case.id);
-        let bench = Bench::new(self.wire, self.agent, self.card, patience, self.seed);
+        let mut bench = Bench::new(self.wire, self.agent, self.card, patience, self.seed);
+        bench.run = self.run;
         let outcome = bench.ask(&Request::Clear).and_then(|_| (case.run)(&bench));
         let (transcript, tolerated, recorded) = bench.finish();
         let verdict = verdict(outcome, tolerated)?;
@@ -165,6 +172,7 @@ mod tests {
 
     use super::*;
     use crate::fake::{FakeAgent, FakeWire, card, incoming};
+    use crate::limits;
     use crate::{Incoming, Packet};
 
     fn ran(selection: &Selection, wire: &mut FakeWire, agent: &mut FakeAgent) -> Report {
@@ -210,8 +218,13 @@ mod tests {
     fn refuses_atomics(sent: &[u8]) -> Option<Incoming> {
         let request = uroce_wire::Packet::parse(sent).ok()?;
         request.atomic_eth()?;
-        let nak = Packet::new(Opcode::RC_ATOMIC_ACKNOWLEDGE, 0x10_0041, request.bth.psn, vec![])
-            .syndrome(Syndrome::nak(NakCode::InvalidRequest));
+        let nak = Packet::new(
+            Opcode::RC_ATOMIC_ACKNOWLEDGE,
+            0x10_0001 + NUMBERS,
+            request.bth.psn,
+            vec![],
+        )
+        .syndrome(Syndrome::nak(NakCode::InvalidRequest));
         let bytes = [nak.covered(), vec![0; 4]].concat();
         Some(Incoming { bytes, ..incoming(Opcode::RC_ATOMIC_ACKNOWLEDGE, 0) })
     }
@@ -240,7 +253,7 @@ mod tests {
         let (mut wire, mut agent, card) = (FakeWire::default(), FakeAgent::default(), card());
         let patience = Patience::default();
         let mut trial =
-            Trial { patience, wire: &mut wire, agent: &mut agent, card: &card, seed: 0 };
+            Trial { patience, wire: &mut wire, agent: &mut agent, card: &card, seed: 0, run: 0 };
         let done = trial.case(&SLOW, 1).expect("the agent answers");
         assert!(matches!(done.verdict, Verdict::Inconclusive(_)), "{:?}", done.verdict);
     }
@@ -258,7 +271,7 @@ mod tests {
         let (mut wire, mut agent, card) = (FakeWire::default(), FakeAgent::default(), card());
         let patience = Patience::default();
         let mut trial =
-            Trial { patience, wire: &mut wire, agent: &mut agent, card: &card, seed: 0 };
+            Trial { patience, wire: &mut wire, agent: &mut agent, card: &card, seed: 0, run: 0 };
         trial.case(&CASE, 3).expect("the agent answers");
         let different: HashSet<u32> = agent.numbers.iter().copied().collect();
         assert_eq!((different.len(), agent.numbers.len()), (192, 192));

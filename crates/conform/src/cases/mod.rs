@@ -1,12 +1,17 @@
 //! The cases, family by family.
 
+mod accept;
+mod congestion;
+mod connect;
 mod datagram;
+mod disconnect;
 mod frames;
 mod keys;
 mod naks;
 mod order;
 mod reads;
 mod receives;
+mod refuse;
 mod requester;
 mod sequence;
 
@@ -24,6 +29,11 @@ const FAMILIES: &[&[Case]] = &[
     naks::CASES,
     reads::CASES,
     datagram::CASES,
+    congestion::CASES,
+    accept::CASES,
+    refuse::CASES,
+    disconnect::CASES,
+    connect::CASES,
 ];
 
 /// A connection of its own takes requests: that another queue pair answered nothing was its own will.

@@ -12,6 +12,8 @@ pub const REGION_BYTES: u32 = 16 << 20;
 pub const DOMAINS: u8 = 4;
 /// Queue pairs.
 pub const QUEUE_PAIRS: usize = 64;
+/// Listeners and connections of connection management; calls beyond are refused.
+pub const CM_IDS: usize = 256;
 /// Work requests of one queue, and receives in one request.
 pub const WORK_REQUESTS: u32 = 4096;
 /// Entries of one scatter list.

@@ -1,13 +1,15 @@
 //! What tester and agent say to each other: one JSON object a line, one reply to each request.
 
+mod cm;
 pub mod limits;
 mod line;
 mod reply;
 mod request;
 
+pub use cm::{CmEvent, CmRequest, CmSpace, cm_event};
 pub use line::{Message, ProtocolError, read_message, write_message};
 pub use reply::{Card, Completion, Event, Reply};
 pub use request::{Access, Kind, Link, Operation, Piece, Receive, Request, State, Work};
 
 /// The version of the protocol. Both ends must have the same: cases and agent belong together.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::State;
+use super::{CmEvent, State};
 use crate::Hex;
 
 /// The answer to one request.
@@ -61,6 +61,18 @@ pub enum Reply {
         /// They.
         completions: Vec<Completion>,
     },
+    /// A listener or a connection was made.
+    CmId {
+        /// Its number.
+        id: u32,
+        /// Its port.
+        port: u16,
+    },
+    /// Events of connection management, in their order.
+    CmEvents {
+        /// They.
+        events: Vec<CmEvent>,
+    },
     /// Events, in their order.
     Events {
         /// They.
@@ -94,6 +106,8 @@ pub struct Card {
     pub atomics: bool,
     /// It has shared receive queues.
     pub shared_queues: bool,
+    /// Why the agent can do no connection management, if it cannot.
+    pub no_cm: Option<String>,
     /// Local CA ACK delay: code of `4.096 us * 2^code`.
     pub ack_delay: u8,
 }

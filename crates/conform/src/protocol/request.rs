@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use super::CmRequest;
 use crate::Hex;
 
 /// One thing to do. Objects have numbers that the agent gave.
@@ -140,6 +141,11 @@ pub enum Request {
     Events {
         /// Wait so many milliseconds for the first.
         wait_ms: u32,
+    },
+    /// Something with connections.
+    Cm {
+        /// What.
+        what: CmRequest,
     },
 }
 

@@ -59,6 +59,7 @@ mod tests {
             max_rd_atomic: 16,
             atomics: true,
             shared_queues: true,
+            no_cm: None,
             ack_delay: 15,
         };
         let verdicts = [

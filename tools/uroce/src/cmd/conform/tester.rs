@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::nic;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use uroce_conform::{
     CaseReport, Class, Format, Patience, Report, Selection, Verdict, render, run as run_cases,
 };
@@ -49,7 +49,13 @@ fn selection(args: &ConformArgs) -> Result<Selection, Failure> {
     };
     let silence = Duration::from_millis(args.silence);
     let patience = Patience { silence, ..Patience::default() };
-    Ok(Selection { only, repeat: args.repeat, patience })
+    Ok(Selection { only, repeat: args.repeat, patience, run: run_number() })
+}
+
+/// A number that no other run of these days has.
+fn run_number() -> u32 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_millis() as u32
 }
 
 /// One case while the run goes on.
@@ -126,6 +132,7 @@ mod tests {
             max_rd_atomic: 1,
             atomics: true,
             shared_queues: true,
+            no_cm: None,
             ack_delay: 0,
         };
         let case = cases::all().find(|case| case.class == Class::Must).expect("one must");
