@@ -30,6 +30,15 @@ const BROKEN: &[(&str, &str)] = &[
     ("tx op=read-resp -> hold=1", "rc.responder.response-order"),
     ("rx op=ack -> drop", "rc.requester.coalesced-ack"),
     ("rx op=nak -> drop", "rc.requester.nak-mid"),
+    ("tx op=cnp -> set:psn=5", "rc.responder.ce-gives-cnp"),
+    ("rx op=write -> ce", "rc.responder.no-mark-no-cnp"),
+    ("tx op=rej -> dup", "cm.responder.no-listener"),
+    ("tx op=rep -> set:src_qp=7", "cm.responder.req-ok"),
+    ("tx op=rep -> drop skip=1", "cm.responder.rep-resent"),
+    ("tx op=drep -> drop skip=1", "cm.responder.dreq"),
+    ("tx op=req -> drop skip=1", "cm.requester.req-resent"),
+    ("tx op=rtu -> drop skip=1", "cm.requester.rep-duplicate"),
+    ("rx op=mra -> drop", "cm.requester.mra-given"),
 ];
 
 /// Captures of kernel rxe that `uroce replay --to` plays to our device, with the same answers.
