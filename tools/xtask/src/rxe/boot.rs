@@ -6,12 +6,16 @@ use clap::Args;
 
 use super::addresses;
 use super::guest::{Guest, GuestConfig};
+use super::kernel::Kernel;
 use super::namespace::VETH;
 use crate::error::{Error, Result};
 
 /// Options of `rxe boot`.
 #[derive(Debug, Args)]
 pub struct BootArgs {
+    /// Kernel of the guest: that of this host's Debian release, or one of another (downloaded once).
+    #[arg(long, value_enum, default_value_t)]
+    kernel: Kernel,
     /// MTU of the wire in bytes (9000: path MTU 4096; 1500: path MTU 1024).
     #[arg(long, default_value_t = 9000)]
     mtu: u32,
@@ -38,6 +42,7 @@ pub struct BootArgs {
 pub fn boot(arguments: &BootArgs) -> Result<()> {
     let started = Instant::now();
     let config = GuestConfig {
+        kernel: arguments.kernel,
         mtu: arguments.mtu,
         ipv6: !arguments.no_ipv6,
         cores: arguments.cores,

@@ -12,14 +12,21 @@ use crate::workspace::target_folder;
 #[derive(Debug, Clone)]
 pub struct Cache {
     folder: PathBuf,
+    kvm_verdict: PathBuf,
 }
 
 impl Cache {
-    /// `$UROCE_RXE_CACHE`, else `rxe-guest` in cargo's target folder.
-    pub fn locate() -> Self {
-        let folder = std::env::var_os("UROCE_RXE_CACHE")
+    /// `$UROCE_RXE_CACHE`, else `rxe-guest` in cargo's target folder; in there, a folder for each `suite` of Debian
+    /// that is not this host's.
+    pub fn locate(suite: Option<&str>) -> Self {
+        let top = std::env::var_os("UROCE_RXE_CACHE")
             .map_or_else(|| target_folder().join("rxe-guest"), PathBuf::from);
-        Self { folder }
+        Self::inside(&top, suite)
+    }
+
+    fn inside(top: &Path, suite: Option<&str>) -> Self {
+        let folder = suite.map_or_else(|| top.to_owned(), |suite| top.join(suite));
+        Self { folder, kvm_verdict: top.join("kvm-verdict") }
     }
 
     /// The folder itself.
@@ -37,9 +44,9 @@ impl Cache {
         self.folder.join("initramfs.cpio")
     }
 
-    /// Where it is noted that KVM was tried on this boot of the host, and with which result.
-    pub fn kvm_verdict(&self) -> PathBuf {
-        self.folder.join("kvm-verdict")
+    /// Where it is noted that KVM was tried on this boot of the host, and with which result: one note for all kernels.
+    pub fn kvm_verdict(&self) -> &Path {
+        &self.kvm_verdict
     }
 
     /// True when the guest was made by exactly this recipe.
@@ -79,13 +86,15 @@ mod tests {
     fn a_guest_is_fresh_only_for_its_own_recipe() {
         let folder = std::env::temp_dir().join(format!("uroce-cache-test-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let cache = Cache { folder: folder.clone() };
+        let cache = Cache::inside(&folder, None);
         assert!(!cache.is_fresh("a"));
         for file in [cache.kernel(), cache.initramfs()] {
             std::fs::write(file, "x").unwrap();
         }
         cache.seal("a").unwrap();
         assert!(cache.is_fresh("a") && !cache.is_fresh("b"));
+        let other = Cache::inside(&folder, Some("trixie"));
+        assert!(!other.is_fresh("a") && other.kvm_verdict() == cache.kvm_verdict());
         std::fs::remove_dir_all(folder).unwrap();
     }
 }

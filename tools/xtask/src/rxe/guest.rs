@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::addresses;
 use super::cache::Cache;
+use super::kernel::Kernel;
 use super::machine::{Accelerator, Machine};
 use super::mailbox::Mailbox;
 use super::namespace::{Namespace, NearEnd};
@@ -38,6 +39,8 @@ impl Seat {
 /// What to boot.
 #[derive(Debug, Clone)]
 pub struct GuestConfig {
+    /// Its kernel.
+    pub kernel: Kernel,
     /// MTU of the wire in bytes: 9000 gives a path MTU of 4096, 1500 one of 1024.
     pub mtu: u32,
     /// Also give both ends an IPv6 address.
@@ -52,7 +55,14 @@ pub struct GuestConfig {
 
 impl Default for GuestConfig {
     fn default() -> Self {
-        Self { mtu: 9000, ipv6: true, seat: Seat::Far, cores: 2, memory_mib: 1024 }
+        Self {
+            kernel: Kernel::Host,
+            mtu: 9000,
+            ipv6: true,
+            seat: Seat::Far,
+            cores: 2,
+            memory_mib: 1024,
+        }
     }
 }
 
@@ -107,7 +117,7 @@ impl Guest {
     fn boot_two(config: &GuestConfig, near: NearEnd) -> Result<(Self, Self)> {
         let wire = || Namespace::create(config.mtu, near).map(Arc::new);
         let second = GuestConfig { seat: Seat::Near, ..config.clone() };
-        let cache = image::ensure()?;
+        let cache = image::ensure(config.kernel)?;
         if !kvm::worth_trying(&cache) {
             // Side by side: to be translated takes each of them a processor and many seconds.
             let far = Self::start(&cache, wire()?, config, Accelerator::Tcg)?;
@@ -122,7 +132,7 @@ impl Guest {
     }
 
     fn boot_on(wire: &dyn Fn() -> Result<Arc<Namespace>>, config: &GuestConfig) -> Result<Self> {
-        let cache = image::ensure()?;
+        let cache = image::ensure(config.kernel)?;
         if kvm::worth_trying(&cache) {
             let guest =
                 Self::start(&cache, wire()?, config, Accelerator::Kvm).and_then(Self::ready);

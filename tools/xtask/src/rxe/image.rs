@@ -5,86 +5,59 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::cache::{Cache, recipe_fingerprint};
+use super::kernel::{Kernel, Unpacked};
 use super::recipe;
 use crate::error::{Context, Error, Result};
 use crate::packages;
-use crate::process::{command, find_program, is_root, run, stdout_of};
+use crate::process::{command, find_program, run, stdout_of};
 
-/// Makes the guest when the cached one does not fit; says where it is.
+/// Makes the guest with this kernel when the cached one does not fit; says where it is.
 ///
 /// # Errors
 /// A package is missing, a program failed, or the disk is full.
-pub fn ensure() -> Result<Cache> {
+pub fn ensure(kernel: Kernel) -> Result<Cache> {
     packages::ensure(recipe::PACKAGES)?;
-    let cache = Cache::locate();
+    let suite = kernel.suite();
+    let cache = Cache::locate(suite);
     let fingerprint = recipe_fingerprint()?;
     if !cache.is_fresh(&fingerprint) {
-        build(&cache)?;
+        build(&cache, suite)?;
         cache.seal(&fingerprint)?;
     }
     Ok(cache)
 }
 
-fn build(cache: &Cache) -> Result<()> {
+fn build(cache: &Cache, suite: Option<&str>) -> Result<()> {
     eprintln!("making the rxe guest in {}", cache.folder().display());
     fs::create_dir_all(cache.folder())
         .context(|| format!("could not make {}", cache.folder().display()))?;
-    let kernel = unpack_kernel(cache)?;
+    let kernel = Unpacked::fetch(cache, suite)?;
     let root = cache.folder().join("root");
     recreate(&root)?;
     add_skeleton(&root)?;
     add_programs(&root)?;
     add_provider(&root)?;
     add_modules(&root, &kernel)?;
-    fs::copy(find_vmlinuz(&kernel)?, cache.kernel()).context(|| "could not copy the kernel")?;
+    fs::copy(kernel.image()?, cache.kernel()).context(|| "could not copy the kernel")?;
     pack(&root, &cache.initramfs())
 }
 
-fn recreate(folder: &Path) -> Result<()> {
+/// Makes `folder` anew, empty.
+///
+/// # Errors
+/// It cannot be emptied or made.
+pub fn recreate(folder: &Path) -> Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder).context(|| format!("could not empty {}", folder.display()))?;
     }
     fs::create_dir_all(folder).context(|| format!("could not make {}", folder.display()))
 }
 
-/// Downloads and unpacks the newest kernel package; it is not installed on this host.
-fn unpack_kernel(cache: &Cache) -> Result<PathBuf> {
-    let newest = || kernel_package().and_then(|package| fetch_kernel(cache, &package));
-    newest().or_else(|error| {
-        // The package lists may be missing, or so old that the package is gone.
-        if !is_root() {
-            return Err(error);
-        }
-        run(&mut command(["apt-get", "update", "-q"]))?;
-        newest()
-    })
-}
-
-fn fetch_kernel(cache: &Cache, package: &str) -> Result<PathBuf> {
-    let folder = cache.folder().join("kernel").join(package);
-    if folder.join("boot").is_dir() {
-        return Ok(folder);
-    }
-    recreate(&folder)?;
-    run(command(["apt-get", "download", "-q", package]).current_dir(&folder))?;
-    let archive = find_in(&folder, |name| name.ends_with(".deb"))?;
-    run(command(["dpkg", "-x"]).arg(&archive).arg(&folder))?;
-    fs::remove_file(archive).context(|| "could not remove the unpacked archive")?;
-    Ok(folder)
-}
-
-fn kernel_package() -> Result<String> {
-    let listing = stdout_of(&mut command(["apt-cache", "depends", recipe::KERNEL_META_PACKAGE]))?;
-    let image = |line: &str| {
-        let name = line.trim().strip_prefix("Depends: ")?;
-        name.starts_with("linux-image-").then(|| name.to_owned())
-    };
-    listing.lines().find_map(image).ok_or_else(|| {
-        Error::new(format!("apt does not know {}; run apt-get update", recipe::KERNEL_META_PACKAGE))
-    })
-}
-
-fn find_in(folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<PathBuf> {
+/// The first entry of `folder` whose name is `wanted`.
+///
+/// # Errors
+/// There is none, or the folder cannot be read.
+pub fn find_in(folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<PathBuf> {
     let entries =
         fs::read_dir(folder).context(|| format!("could not read {}", folder.display()))?;
     let fits =
@@ -94,10 +67,6 @@ fn find_in(folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<PathBuf> {
         .map(|entry| entry.path())
         .find(fits)
         .ok_or_else(|| Error::new(format!("nothing fitting in {}", folder.display())))
-}
-
-fn find_vmlinuz(kernel: &Path) -> Result<PathBuf> {
-    find_in(&kernel.join("boot"), |name| name.starts_with("vmlinuz"))
 }
 
 fn add_skeleton(root: &Path) -> Result<()> {
@@ -161,38 +130,9 @@ fn copy_as_is(root: &Path, file: &Path) -> Result<()> {
     fs::copy(file, &inside).map(drop).context(|| format!("could not copy {}", file.display()))
 }
 
-fn add_modules(root: &Path, kernel: &Path) -> Result<()> {
-    let version = find_in(&kernel.join("lib/modules"), |_| true)?;
-    let version =
-        version.file_name().expect("a folder entry has a name").to_string_lossy().into_owned();
-    run(command(["depmod", "-b"]).arg(kernel).arg(&version))?;
-    let mut order: Vec<String> = Vec::new();
-    for module in recipe::MODULES {
-        for path in with_dependencies(kernel, &version, module)? {
-            let name = path
-                .file_name()
-                .map(|name| name.to_string_lossy().into_owned())
-                .unwrap_or_default();
-            if !order.contains(&name) {
-                fs::copy(&path, root.join("modules").join(&name))
-                    .context(|| format!("could not copy module {name}"))?;
-                order.push(name);
-            }
-        }
-    }
+fn add_modules(root: &Path, kernel: &Unpacked) -> Result<()> {
+    let order = kernel.copy_modules(&root.join("modules"))?;
     write_file(&root.join("modules/order"), &(order.join("\n") + "\n"), 0o644)
-}
-
-/// The module files to insert for `module`, dependencies first; empty when it is built into the kernel.
-fn with_dependencies(kernel: &Path, version: &str, module: &str) -> Result<Vec<PathBuf>> {
-    let mut query = command(["modprobe", "-d"]);
-    let listing = stdout_of(query.arg(kernel).args(["-S", version, "--show-depends", module]))?;
-    let inserted = |line: &str| {
-        line.strip_prefix("insmod ")
-            .and_then(|rest| rest.split_whitespace().next())
-            .map(PathBuf::from)
-    };
-    Ok(listing.lines().filter_map(inserted).collect())
 }
 
 /// Not compressed: unpacking costs more under software emulation than loading does.

@@ -1,12 +1,14 @@
 //! A Linux kernel with rxe and the stock RDMA programs, in a virtual machine at the other end of a wire.
 
 mod addresses;
+mod apt;
 mod boot;
 mod cache;
 mod calls;
 mod faults;
 mod guest;
 mod image;
+mod kernel;
 mod kvm;
 mod machine;
 mod mailbox;
@@ -24,12 +26,17 @@ pub use recipe::PACKAGES;
 use clap::Subcommand;
 
 use crate::error::Result;
+use kernel::Kernel;
 
 /// `cargo xtask rxe ...`
 #[derive(Debug, Subcommand)]
 pub enum RxeCommand {
     /// Make the guest (kernel, stock programs) in the cache folder, if it is not there yet.
-    Build,
+    Build {
+        /// Kernel of the guest: that of this host's Debian release, or one of another (downloaded once).
+        #[arg(long, value_enum, default_value_t)]
+        kernel: Kernel,
+    },
     /// Boot the guest in a network namespace of its own and run a command in it, or stay until ctrl-c.
     Boot(boot::BootArgs),
     /// Try unmodified programs on our libraries against the same ones in the guest.
@@ -47,8 +54,8 @@ impl RxeCommand {
     /// A sentence that says what failed and what to do.
     pub fn run(&self) -> Result<()> {
         match self {
-            Self::Build => {
-                println!("{}", image::ensure()?.folder().display());
+            Self::Build { kernel } => {
+                println!("{}", image::ensure(*kernel)?.folder().display());
                 Ok(())
             }
             Self::Boot(arguments) => boot::boot(arguments),

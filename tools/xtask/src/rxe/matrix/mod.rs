@@ -17,6 +17,7 @@ use std::time::Instant;
 use clap::Args;
 
 use super::guest::{Guest, GuestConfig};
+use super::kernel::Kernel;
 use crate::error::{Error, Result};
 use crate::workspace;
 pub use command::tcp_listens;
@@ -29,6 +30,9 @@ use trial::{Bench, Verdict};
 /// Options of `rxe matrix`.
 #[derive(Debug, Default, Args)]
 pub struct MatrixArgs {
+    /// Kernel of the guest: that of this host's Debian release, or one of another (downloaded once).
+    #[arg(long, value_enum, default_value_t)]
+    kernel: Kernel,
     /// Every cell (hours), not only a selection that has every pair of values.
     #[arg(long)]
     full: bool,
@@ -103,7 +107,7 @@ fn carry_out(plan: Plan, arguments: &MatrixArgs) -> Result<()> {
 }
 
 fn try_all(plan: &Plan, arguments: &MatrixArgs) -> Result<Vec<Verdict>> {
-    let config = GuestConfig::default();
+    let config = GuestConfig { kernel: arguments.kernel, ..GuestConfig::default() };
     if arguments.stock {
         let (far, near) = Guest::boot_pair(&config)?;
         let mut bench = Bench::new(&far, Near::Stock(near), arguments.keep.clone());
