@@ -92,7 +92,8 @@ fn fatal_naks(b: &Bench<'_>) -> Outcome {
         (NakCode::RemoteOperational, status::REM_OP),
     ];
     for (code, wanted) in codes {
-        let q = b.rc().open()?;
+        // Receives would be flushed too, before the requests or behind them.
+        let q = b.rc().receives(0).open()?;
         let works = (0..3).map(|psn| written(&q, 16, psn)).collect::<Result<Vec<_>, _>>()?;
         q.tx(&q.naks(1, code, 1))?;
         q.completes(works[0], status::SUCCESS)?;
