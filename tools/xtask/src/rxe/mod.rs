@@ -5,6 +5,7 @@ mod apt;
 mod boot;
 mod cache;
 mod calls;
+mod conform;
 mod faults;
 mod guest;
 mod image;
@@ -39,6 +40,8 @@ pub enum RxeCommand {
     },
     /// Boot the guest in a network namespace of its own and run a command in it, or stay until ctrl-c.
     Boot(boot::BootArgs),
+    /// Run `uroce conform` against rxe in the guest.
+    Conform(conform::ConformArgs),
     /// Try unmodified programs on our libraries against the same ones in the guest.
     Calls(calls::CallsArgs),
     /// Try our programs against the stock ones in the guest.
@@ -59,6 +62,7 @@ impl RxeCommand {
                 Ok(())
             }
             Self::Boot(arguments) => boot::boot(arguments),
+            Self::Conform(arguments) => conform::conform(arguments),
             Self::Calls(arguments) => calls::calls(arguments),
             Self::Matrix(arguments) => matrix::matrix(arguments),
             Self::Proxy(arguments) => proxy::proxy(arguments),
