@@ -6,13 +6,14 @@ use std::net::IpAddr;
 use std::ptr::null_mut;
 
 use thiserror::Error;
-use uroce_conform::{Card, VERSION};
+use uroce_conform::{Card, Extensions, VERSION};
 use uroce_verbs_abi::{
     ibv_context, ibv_device, ibv_device_attr, ibv_gid, ibv_gid_entry, ibv_port_attr,
 };
 use uroce_wire::Gid;
 
 use crate::library::{CmLibrary, Library, LibraryError, QueryGidEx, query_gid_ex};
+use crate::slots::extensions;
 
 /// The port that is used.
 pub(crate) const PORT: u8 = 1;
@@ -97,7 +98,8 @@ impl Device {
         let cm = CmLibrary::load().map_err(|error| error.to_string());
         let cm = cm.and_then(crate::cm::usable);
         let no_cm = cm.as_ref().err().cloned();
-        let card = Card { no_cm, ..card(&attr, &port, name, address) };
+        let extensions = extensions(context, attr.device_cap_flags, attr.atomic_cap);
+        let card = Card { no_cm, extensions, ..card(&attr, &port, name, address) };
         Ok(Device { library, cm, context, gid_index, card })
     }
 }
@@ -118,6 +120,7 @@ fn card(attr: &ibv_device_attr, port: &ibv_port_attr, device: String, address: I
         shared_queues: attr.max_srq > 0,
         no_cm: None,
         ack_delay: attr.local_ca_ack_delay,
+        extensions: Extensions::default(),
     }
 }
 

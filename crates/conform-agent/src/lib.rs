@@ -10,12 +10,17 @@
 //! Calls of libibverbs and librdmacm, and the memory that a NIC writes to. Each rests on the same facts: the structs are
 //! those of [`uroce_verbs_abi`], compared with the headers of the system in the tests of `uroce-ibverbs`; an object lives
 //! until its session destroys it, users before what they use; one thread makes all calls.
+//! Another one only adds to a word, when it is asked to.
 #![deny(unsafe_code)]
 
+#[allow(unsafe_code, reason = "a word that a NIC writes to, and another thread")]
+mod adding;
 #[allow(unsafe_code, reason = "calls of librdmacm")]
 mod cm;
 #[allow(unsafe_code, reason = "calls of libibverbs")]
 mod device;
+#[allow(unsafe_code, reason = "calls of libibverbs")]
+mod extended;
 #[allow(unsafe_code, reason = "loads libibverbs and librdmacm")]
 mod library;
 #[allow(unsafe_code, reason = "memory that a NIC writes to")]
@@ -24,13 +29,19 @@ mod memory;
 mod queue_pair;
 mod serve;
 mod session;
+#[allow(unsafe_code, reason = "functions that lie in front of a context")]
+mod slots;
 #[allow(unsafe_code, reason = "writes a struct of C into another")]
 mod sockaddr;
 mod timed;
 #[allow(unsafe_code, reason = "calls of libibverbs")]
 mod verbs;
 #[allow(unsafe_code, reason = "calls of libibverbs")]
+mod window;
+#[allow(unsafe_code, reason = "calls of libibverbs")]
 mod work;
+#[allow(unsafe_code, reason = "calls of libibverbs")]
+mod xrc;
 
 pub use device::{Choice, DeviceError};
 pub use library::LibraryError;

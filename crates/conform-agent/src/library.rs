@@ -6,8 +6,8 @@ use libc::sockaddr;
 use thiserror::Error;
 use uroce_verbs_abi::{
     ibv_async_event, ibv_comp_channel, ibv_context, ibv_cq, ibv_device, ibv_device_attr, ibv_gid,
-    ibv_gid_entry, ibv_mr, ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_attr, ibv_qp_init_attr, ibv_srq,
-    ibv_srq_init_attr, rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_event_channel,
+    ibv_gid_entry, ibv_mr, ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_attr, ibv_qp_ex, ibv_qp_init_attr,
+    ibv_srq, ibv_srq_init_attr, rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_event_channel,
 };
 
 /// Why a library cannot be used.
@@ -92,6 +92,7 @@ functions! {
         ibv_modify_qp(*mut ibv_qp, *mut ibv_qp_attr, c_int) -> c_int;
         ibv_query_qp(*mut ibv_qp, *mut ibv_qp_attr, c_int, *mut ibv_qp_init_attr) -> c_int;
         ibv_destroy_qp(*mut ibv_qp) -> c_int;
+        ibv_qp_to_qp_ex(*mut ibv_qp) -> *mut ibv_qp_ex;
         ibv_get_async_event(*mut ibv_context, *mut ibv_async_event) -> c_int;
         ibv_ack_async_event(*mut ibv_async_event);
     }

@@ -25,7 +25,8 @@ impl Memory {
         self.start
     }
 
-    fn has(&self, offset: u32, length: usize) -> bool {
+    /// `length` bytes from `offset` on lie inside.
+    pub(crate) fn has(&self, offset: u32, length: usize) -> bool {
         (offset as usize).checked_add(length).is_some_and(|end| end <= self.layout.size())
     }
 
@@ -52,6 +53,11 @@ impl Memory {
         Some((0..length as usize).map(byte).collect())
     }
 }
+
+// SAFETY: its bytes are only reached by volatile and atomic accesses, and it is freed by its last owner.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
 
 impl Drop for Memory {
     fn drop(&mut self) {

@@ -9,7 +9,9 @@ use uroce_verbs_abi::{ibv_gid, ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_init_attr
 use uroce_wire::Gid;
 
 use crate::device::PORT;
+use crate::extended;
 use crate::verbs::{CompletionQueue, Domain, SharedQueue, Tried, access_flags, done, failed};
+use crate::xrc::XrcDomain;
 
 /// `ibv_qp_attr_mask`.
 mod mask {
@@ -31,13 +33,20 @@ mod mask {
     pub(super) const DEST_QPN: i32 = 1 << 20;
 }
 
+/// What a queue pair uses beside its domain and its completion queue.
+#[derive(Default)]
+pub(crate) struct Held {
+    pub(crate) shared: Option<Rc<SharedQueue>>,
+    pub(crate) xrc: Option<Rc<XrcDomain>>,
+}
+
 pub(crate) struct QueuePair {
     domain: Rc<Domain>,
     pub(crate) qp: *mut ibv_qp,
     pub(crate) kind: Kind,
-    pub(crate) completions: CompletionQueue,
+    pub(crate) completions: Rc<CompletionQueue>,
     /// Held, not used.
-    _shared: Option<Rc<SharedQueue>>,
+    _held: Held,
 }
 
 impl QueuePair {
@@ -45,9 +54,10 @@ impl QueuePair {
         domain: &Rc<Domain>,
         kind: Kind,
         (send_wr, recv_wr): (u32, u32),
-        shared: Option<Rc<SharedQueue>>,
+        held: Held,
+        extended: bool,
     ) -> Tried<QueuePair> {
-        let completions = CompletionQueue::new(domain.device(), send_wr + recv_wr)?;
+        let completions = Rc::new(CompletionQueue::new(domain.device(), send_wr + recv_wr)?);
         let cap = ibv_qp_cap {
             max_send_wr: send_wr,
             max_recv_wr: recv_wr,
@@ -59,21 +69,27 @@ impl QueuePair {
             qp_context: null_mut(),
             send_cq: completions.cq,
             recv_cq: completions.cq,
-            srq: shared.as_ref().map_or(null_mut(), |shared| shared.srq),
+            srq: held.shared.as_ref().map_or(null_mut(), |shared| shared.srq),
             cap,
             qp_type: match kind {
                 Kind::Rc => 2,
                 Kind::Uc => 3,
                 Kind::Ud => 4,
+                Kind::XrcSend => 9,
+                Kind::XrcReceive => 10,
             },
             sq_sig_all: 0,
         };
-        // SAFETY: a domain and queues that live.
-        let qp = unsafe { (domain.device().library.ibv_create_qp)(domain.pd, &raw mut init) };
+        let qp = match &held.xrc {
+            Some(xrc) => xrc.queue_pair()?,
+            None if extended => extended::create(domain, &init)?,
+            // SAFETY: a domain and queues that live.
+            None => unsafe { (domain.device().library.ibv_create_qp)(domain.pd, &raw mut init) },
+        };
         if qp.is_null() {
             return failed("ibv_create_qp");
         }
-        Ok(QueuePair { domain: domain.clone(), qp, kind, completions, _shared: shared })
+        Ok(QueuePair { domain: domain.clone(), qp, kind, completions, _held: held })
     }
 
     pub(crate) fn qpn(&self) -> u32 {
@@ -99,7 +115,9 @@ impl QueuePair {
     /// The attributes of one step, and which they are.
     fn step(&self, link: &Link, state: State) -> (ibv_qp_attr, i32) {
         let attr = self.attributes(link);
-        let (rc, ud) = (self.kind == Kind::Rc, self.kind == Kind::Ud);
+        let ud = self.kind == Kind::Ud;
+        let asks = matches!(self.kind, Kind::Rc | Kind::XrcSend);
+        let answers = matches!(self.kind, Kind::Rc | Kind::XrcReceive);
         let mask = match state {
             State::Init => {
                 let own = if ud { mask::QKEY } else { mask::ACCESS_FLAGS };
@@ -107,14 +125,14 @@ impl QueuePair {
             }
             State::Rtr if ud => 0,
             State::Rtr => {
-                let rc_only = mask::MAX_DEST_RD_ATOMIC | mask::MIN_RNR_TIMER;
+                let own = mask::MAX_DEST_RD_ATOMIC | mask::MIN_RNR_TIMER;
                 let all = mask::AV | mask::PATH_MTU | mask::DEST_QPN | mask::RQ_PSN;
-                all | if rc { rc_only } else { 0 }
+                all | if answers { own } else { 0 }
             }
             _ => {
-                let rc_only =
-                    mask::TIMEOUT | mask::RETRY_CNT | mask::RNR_RETRY | mask::MAX_QP_RD_ATOMIC;
-                mask::SQ_PSN | if rc { rc_only } else { 0 }
+                let own = mask::RETRY_CNT | mask::RNR_RETRY | mask::MAX_QP_RD_ATOMIC;
+                let timeout = if asks || answers { mask::TIMEOUT } else { 0 };
+                mask::SQ_PSN | timeout | if asks { own } else { 0 }
             }
         };
         (attr, mask)

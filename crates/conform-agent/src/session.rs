@@ -7,19 +7,26 @@ use uroce_conform::{
 };
 use uroce_verbs_abi::ibv_sge;
 
+use crate::adding::Adding;
 use crate::cm::Cm;
 use crate::device::Device;
-use crate::queue_pair::QueuePair;
+use crate::extended::{Flush, post_atomic_write, post_flush};
+use crate::queue_pair::{Held, QueuePair};
 use crate::timed::wait;
 use crate::verbs::{Domain, Region, SharedQueue, Tried, async_event};
+use crate::window::{Part, Window};
 use crate::work::{Receiver, can_send, completion, post_receive, post_send};
+use crate::xrc::XrcDomain;
 
 /// The objects of one session. They are dropped in this order: users before what they use.
 pub(crate) struct Session {
     /// Made when it is first needed.
     cm: Option<Cm>,
+    adding: Option<Adding>,
+    windows: Vec<Window>,
     queue_pairs: Vec<QueuePair>,
     shared: Vec<Rc<SharedQueue>>,
+    xrc: Option<Rc<XrcDomain>>,
     regions: Vec<Region>,
     domains: Vec<Option<Rc<Domain>>>,
     device: Rc<Device>,
@@ -29,8 +36,11 @@ impl Session {
     pub(crate) fn new(device: &Rc<Device>) -> Session {
         Session {
             cm: None,
+            adding: None,
+            windows: Vec::new(),
             queue_pairs: Vec::new(),
             shared: Vec::new(),
+            xrc: None,
             regions: Vec::new(),
             domains: vec![None; limits::DOMAINS.into()],
             device: device.clone(),
@@ -60,8 +70,9 @@ impl Session {
                 if inside { Ok(Reply::Done) } else { Err(OUTSIDE.to_owned()) }
             }
             Request::Look { region, offset, length } => self.look(region, offset, length),
-            Request::QueuePair { kind, domain, send_wr, recv_wr, shared } => {
-                self.queue_pair_made(kind, domain, (send_wr, recv_wr), shared)
+            Request::QueuePair { kind, domain, send_wr, recv_wr, shared, extended } => {
+                let wanted = Wanted { kind, domain, extended };
+                self.queue_pair_made(&wanted, (send_wr, recv_wr), shared)
             }
             Request::Connect { qp, link, until } => {
                 self.queue_pair(qp)?.connect(&link, until).map(|()| Reply::Done)
@@ -82,6 +93,29 @@ impl Session {
                 self.receive(&Receiver::Shared(queue.srq), &receives)
             }
             Request::Send { qp, work } => self.send(qp, &work),
+            Request::Flush { qp, wr_id, va, rkey, length, placement, selectivity } => {
+                let flush = Flush { va, rkey, length, placement, selectivity };
+                let qp = self.queue_pair(qp)?.qp;
+                post_flush(&self.device, qp, wr_id, &flush).map(|()| Reply::Done)
+            }
+            Request::AtomicWrite { qp, wr_id, va, rkey, value } => {
+                let (qp, bytes) = (self.queue_pair(qp)?.qp, value.to_ne_bytes());
+                post_atomic_write(&self.device, qp, wr_id, (va, rkey), bytes).map(|()| Reply::Done)
+            }
+            Request::Window { domain } => self.window_made(domain),
+            Request::Bind { qp, wr_id, window, region, offset, length, key, access } => {
+                let part = Part { offset, length, access };
+                self.bind(qp, (wr_id, key), (window, region), &part)
+            }
+            Request::XrcQueue { qp, domain, recv_wr } => self.xrc_queue_made(qp, domain, recv_wr),
+            Request::StartAdding { region, offset } => {
+                self.adding = Some(Adding::start(&self.region(region)?.memory, offset)?);
+                Ok(Reply::Done)
+            }
+            Request::StopAdding => {
+                let mut adding = self.adding.take().ok_or("nothing is added")?;
+                Ok(Reply::Added { count: adding.stop() })
+            }
             Request::Poll { qp, count, wait_ms } => self.poll(qp, count, wait_ms),
             Request::Notify { qp, solicited } => {
                 self.queue_pair(qp)?.completions.arm(solicited).map(|()| Reply::Done)
@@ -150,8 +184,7 @@ impl Session {
 
     fn queue_pair_made(
         &mut self,
-        kind: Kind,
-        domain: u8,
+        wanted: &Wanted,
         (send_wr, recv_wr): (u32, u32),
         shared: Option<u32>,
     ) -> Tried<Reply> {
@@ -163,7 +196,13 @@ impl Session {
             Some(number) => Some(self.shared.get(number as usize).ok_or(NO_SHARED)?.clone()),
             None => None,
         };
-        let made = QueuePair::new(&self.domain(domain)?, kind, (send_wr, recv_wr), shared)?;
+        let xrc = match wanted.kind {
+            Kind::XrcReceive => Some(self.xrc()?),
+            _ => None,
+        };
+        let (domain, held) = (self.domain(wanted.domain)?, Held { shared, xrc });
+        let room = (send_wr, recv_wr);
+        let made = QueuePair::new(&domain, wanted.kind, room, held, wanted.extended)?;
         let qpn = made.qpn();
         self.queue_pairs.push(made);
         Ok(Reply::QueuePair { qp: self.queue_pairs.len() as u32 - 1, qpn })
@@ -176,6 +215,49 @@ impl Session {
         let made = SharedQueue::new(&self.domain(domain)?, recv_wr)?;
         self.shared.push(made);
         Ok(Reply::Shared { shared: self.shared.len() as u32 - 1 })
+    }
+
+    /// The XRC domain of the session.
+    fn xrc(&mut self) -> Tried<Rc<XrcDomain>> {
+        match &self.xrc {
+            Some(domain) => Ok(domain.clone()),
+            None => Ok(self.xrc.insert(XrcDomain::new(&self.device)?).clone()),
+        }
+    }
+
+    fn xrc_queue_made(&mut self, qp: u32, domain: u8, recv_wr: u32) -> Tried<Reply> {
+        if self.shared.len() >= limits::QUEUE_PAIRS || recv_wr > limits::WORK_REQUESTS {
+            return Err("too many shared receive queues, or too long a one".to_owned());
+        }
+        let completions = self.queue_pair(qp)?.completions.clone();
+        let (domain, xrc) = (self.domain(domain)?, self.xrc()?);
+        let (made, number) = SharedQueue::of_xrc(&domain, &xrc, &completions, recv_wr)?;
+        self.shared.push(made);
+        Ok(Reply::XrcQueue { shared: self.shared.len() as u32 - 1, number })
+    }
+
+    fn window_made(&mut self, domain: u8) -> Tried<Reply> {
+        if self.windows.len() >= limits::REGIONS {
+            return Err("too many windows".to_owned());
+        }
+        let made = Window::new(&self.domain(domain)?)?;
+        let rkey = made.rkey;
+        self.windows.push(made);
+        Ok(Reply::Window { window: self.windows.len() as u32 - 1, rkey })
+    }
+
+    fn bind(
+        &mut self,
+        qp: u32,
+        wr: (u64, u8),
+        (window, region): (u32, u32),
+        part: &Part,
+    ) -> Tried<Reply> {
+        let qp = self.queue_pair(qp)?.qp;
+        let region = self.regions.get(region as usize).ok_or(NO_REGION)?;
+        let bound = self.windows.get_mut(window as usize).ok_or("there is no such window")?;
+        bound.bind(qp, wr, region, part)?;
+        Ok(Reply::Window { window, rkey: bound.rkey })
     }
 
     fn receive(&self, receiver: &Receiver, receives: &[Receive]) -> Tried<Reply> {
@@ -252,6 +334,13 @@ impl Session {
         });
         Reply::Events { events }
     }
+}
+
+/// What queue pair to make.
+struct Wanted {
+    kind: Kind,
+    domain: u8,
+    extended: bool,
 }
 
 const NO_QUEUE_PAIR: &str = "there is no such queue pair";

@@ -4,6 +4,7 @@ use std::io;
 use std::mem::zeroed;
 use std::ptr::null_mut;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use uroce_conform::Access;
 use uroce_verbs_abi::{
@@ -13,6 +14,7 @@ use uroce_verbs_abi::{
 
 use crate::device::{Device, set_nonblocking};
 use crate::memory::Memory;
+use crate::xrc::XrcDomain;
 
 /// What failed, and how.
 pub(crate) type Tried<T> = Result<T, String>;
@@ -37,6 +39,9 @@ pub(crate) fn access_flags(access: Access) -> i32 {
         | i32::from(access.write) << 1
         | i32::from(access.read) << 2
         | i32::from(access.atomic) << 3
+        | i32::from(access.bind) << 4
+        | i32::from(access.flush) << 8
+        | i32::from(access.persist) << 9
 }
 
 pub(crate) struct Domain {
@@ -69,14 +74,14 @@ impl Drop for Domain {
 pub(crate) struct Region {
     domain: Rc<Domain>,
     mr: *mut ibv_mr,
-    pub(crate) memory: Memory,
+    pub(crate) memory: Arc<Memory>,
     pub(crate) lkey: u32,
     pub(crate) rkey: u32,
 }
 
 impl Region {
     pub(crate) fn new(domain: &Rc<Domain>, length: u32, access: Access) -> Tried<Region> {
-        let memory = Memory::new(length).ok_or("no memory")?;
+        let memory = Arc::new(Memory::new(length).ok_or("no memory")?);
         memory.write(0, &uroce_conform::pattern(0, length as usize));
         let (start, flags) = (memory.start().cast(), access_flags(access));
         let register = domain.device.library.ibv_reg_mr;
@@ -88,6 +93,11 @@ impl Region {
         // SAFETY: it was just made.
         let (lkey, rkey) = unsafe { ((*mr).lkey, (*mr).rkey) };
         Ok(Region { domain: domain.clone(), mr, memory, lkey, rkey })
+    }
+
+    /// The registration, which has not ended.
+    pub(crate) fn mr(&self) -> Tried<*mut ibv_mr> {
+        if self.mr.is_null() { Err("the region was deregistered".to_owned()) } else { Ok(self.mr) }
     }
 
     /// Ends the registration; the memory and the keys' numbers stay.
@@ -106,9 +116,7 @@ impl Drop for Region {
     fn drop(&mut self) {
         if self.deregister().is_err() {
             // The NIC may still write there.
-            std::mem::forget(
-                Memory::new(0).map(|empty| std::mem::replace(&mut self.memory, empty)),
-            );
+            std::mem::forget(self.memory.clone());
         }
     }
 }
@@ -186,6 +194,8 @@ impl Drop for CompletionQueue {
 pub(crate) struct SharedQueue {
     domain: Rc<Domain>,
     pub(crate) srq: *mut ibv_srq,
+    /// What an XRC shared receive queue uses beside.
+    _xrc: Option<(Rc<XrcDomain>, Rc<CompletionQueue>)>,
 }
 
 impl SharedQueue {
@@ -197,7 +207,19 @@ impl SharedQueue {
         if srq.is_null() {
             return failed("ibv_create_srq");
         }
-        Ok(Rc::new(SharedQueue { domain: domain.clone(), srq }))
+        Ok(Rc::new(SharedQueue { domain: domain.clone(), srq, _xrc: None }))
+    }
+
+    /// An XRC shared receive queue, and its number.
+    pub(crate) fn of_xrc(
+        domain: &Rc<Domain>,
+        xrc: &Rc<XrcDomain>,
+        completions: &Rc<CompletionQueue>,
+        receives: u32,
+    ) -> Tried<(Rc<SharedQueue>, u32)> {
+        let (srq, number) = xrc.shared_queue(domain, completions, receives)?;
+        let used = Some((xrc.clone(), completions.clone()));
+        Ok((Rc::new(SharedQueue { domain: domain.clone(), srq, _xrc: used }), number))
     }
 }
 

@@ -12,6 +12,8 @@ use crate::verbs::{Tried, done};
 
 /// `IBV_WC_WITH_IMM`.
 const WITH_IMM: u32 = 1 << 1;
+/// `IBV_WC_WITH_INV`.
+const WITH_INV: u32 = 1 << 3;
 
 /// Where receives go.
 pub(crate) enum Receiver {
@@ -47,7 +49,8 @@ pub(crate) fn post_receive(
 /// Datagrams need an address handle, a pointer, where other work requests have the address that the tester names.
 pub(crate) fn can_send(kind: Kind) -> Tried<()> {
     match kind {
-        Kind::Rc | Kind::Uc => Ok(()),
+        Kind::Rc | Kind::Uc | Kind::XrcSend => Ok(()),
+        Kind::XrcReceive => Err("this end of an XRC connection only answers".to_owned()),
         Kind::Ud => Err("datagrams are only received".to_owned()),
     }
 }
@@ -68,7 +71,11 @@ pub(crate) fn post_send(
     wr.num_sge = sges.len() as i32;
     wr.opcode = opcode(work);
     wr.send_flags = flags;
-    wr.imm_data = work.imm.unwrap_or(0).to_be();
+    wr.imm_data = match work.operation {
+        Operation::SendInvalidate | Operation::LocalInvalidate => work.rkey,
+        _ => work.imm.unwrap_or(0).to_be(),
+    };
+    wr.remote_srqn = work.srqn;
     wr.wr = match work.operation {
         Operation::CompareSwap | Operation::FetchAdd => wr_union {
             atomic: atomic_wr {
@@ -97,6 +104,8 @@ fn opcode(work: &Work) -> i32 {
         (Operation::Read, _) => 4,
         (Operation::CompareSwap, _) => 5,
         (Operation::FetchAdd, _) => 6,
+        (Operation::LocalInvalidate, _) => 7,
+        (Operation::SendInvalidate, _) => 9,
     }
 }
 
@@ -108,6 +117,7 @@ pub(crate) fn completion(wc: &ibv_wc) -> Completion {
         opcode: wc.opcode as u32,
         byte_len: wc.byte_len,
         imm: (wc.wc_flags & WITH_IMM != 0).then(|| u32::from_be(wc.imm_data)),
+        invalidated: (wc.wc_flags & WITH_INV != 0).then_some(wc.imm_data),
         src_qp: wc.src_qp,
         flags: wc.wc_flags,
     }

@@ -25,6 +25,7 @@ impl Qp<'_, '_> {
 
     /// An answer to its request `psn`.
     fn answer(&self, opcode: Opcode, psn: i32, payload: &[u8], msn: u32) -> Packet {
+        let opcode = opcode.of_service(self.service());
         Packet::new(opcode, self.qpn, self.peer_first, payload.to_vec()).psn(psn).msn(msn)
     }
 

@@ -84,6 +84,16 @@ impl<'r> Bench<'r> {
         Setup::new(self, Kind::Ud)
     }
 
+    /// Sets up the end of an XRC connection that answers.
+    pub fn xrc(&self) -> Setup<'_, 'r> {
+        Setup::new(self, Kind::XrcReceive)
+    }
+
+    /// Sets up the end of an XRC connection that sends.
+    pub fn xrc_sender(&self) -> Setup<'_, 'r> {
+        Setup::new(self, Kind::XrcSend).receives(0)
+    }
+
     /// The answer is one of several that a good implementation may give.
     pub fn tolerate(&self, what: impl Into<String>) {
         *self.tolerated.borrow_mut() = Some(what.into());

@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use uroce_wire::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, NakCode, Opcode, Packet, Psn, Reth, SyndromeKind,
-    pretty,
+    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Feth, NakCode, Opcode, Packet, Psn, Reth,
+    SyndromeKind, pretty,
 };
 
 use crate::player::Seen;
@@ -79,6 +79,26 @@ impl Came {
         self.header(|packet| packet.atomic_ack_eth())
     }
 
+    /// The XRC shared receive queue that it names.
+    pub fn srqn(&self) -> Option<u32> {
+        self.header(|packet| packet.xrceth()).map(|xrc| xrc.srqn)
+    }
+
+    /// Its FETH.
+    pub fn feth(&self) -> Option<Feth> {
+        self.header(|packet| packet.feth())
+    }
+
+    /// Its immediate data.
+    pub fn imm(&self) -> Option<u32> {
+        self.header(|packet| packet.immdt())
+    }
+
+    /// The key that it invalidates.
+    pub fn invalidates(&self) -> Option<u32> {
+        self.header(|packet| packet.ieth())
+    }
+
     /// Its payload.
     pub fn payload(&self) -> Vec<u8> {
         self.header(|packet| Some(packet.payload().to_vec())).unwrap_or_default()
@@ -111,7 +131,7 @@ impl Came {
 
     /// What its AETH says, if it is an ACK or a NAK.
     pub fn kind(&self) -> Option<SyndromeKind> {
-        let is_ack = self.opcode() == Opcode::RC_ACKNOWLEDGE;
+        let is_ack = matches!(self.opcode(), Opcode::RC_ACKNOWLEDGE | Opcode::XRC_ACKNOWLEDGE);
         self.aeth().filter(|_| is_ack).map(|aeth| aeth.syndrome.kind())
     }
 }

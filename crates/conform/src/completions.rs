@@ -218,6 +218,13 @@ impl Qp<'_, '_> {
         self.bench.ask(&Request::Receive { qp: self.id, receives }).map(drop)
     }
 
+    /// The number of the next work request of its send queue.
+    pub(crate) fn next_work(&self) -> u64 {
+        let number = self.posted.get();
+        self.posted.set(number + 1);
+        FIRST_WORK + number
+    }
+
     /// Posts a work request on the first `length` bytes of its region and of memory that the tester pretends to have;
     /// returns its number.
     ///
@@ -237,8 +244,7 @@ impl Qp<'_, '_> {
         length: usize,
         change: impl FnOnce(&mut Work),
     ) -> Result<u64, Stop> {
-        let wr_id = FIRST_WORK + self.posted.get();
-        self.posted.set(self.posted.get() + 1);
+        let wr_id = self.next_work();
         let region = self.region.number;
         let mut work = Work {
             wr_id,
@@ -246,6 +252,7 @@ impl Qp<'_, '_> {
             pieces: vec![Piece { region, offset: 0, length: length as u32, lkey: None }],
             va: REMOTE_VA,
             rkey: REMOTE_RKEY,
+            srqn: 0,
             imm: None,
             compare_add: 0,
             swap: 0,

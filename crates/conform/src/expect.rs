@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use uroce_wire::{Aeth, NakCode, Opcode, Service, SyndromeKind};
+use uroce_wire::{Aeth, NakCode, Opcode, SyndromeKind};
 
 use crate::answers::{position, positioned};
-use crate::{Came, Kind, Qp, State, Stop};
+use crate::{Came, Qp, State, Stop};
 
 impl Qp<'_, '_> {
     /// The next packet, if one comes within `wait`.
@@ -204,11 +204,7 @@ impl Qp<'_, '_> {
     /// # Errors
     /// Something else came, or nothing.
     pub fn request(&self, psn: i32, opcode: Opcode) -> Result<Came, Stop> {
-        let wanted = match self.kind {
-            Kind::Rc => opcode,
-            Kind::Uc => opcode.of_service(Service::Uc),
-            Kind::Ud => opcode.of_service(Service::Ud),
-        };
+        let wanted = opcode.of_service(self.service());
         let expected = format!("{wanted} at PSN {psn:+}");
         loop {
             let came = self.next(&expected)?;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use uroce_wire::Opcode;
 
 use crate::{
-    AgentError, AgentLink, Card, CmEvent, CmRequest, Hex, Incoming, Outgoing, Packet, Reply,
-    Request, State, VERSION, Wire, WireError, pattern,
+    AgentError, AgentLink, Card, CmEvent, CmRequest, Extensions, Hex, Incoming, Outgoing, Packet,
+    Reply, Request, State, VERSION, Wire, WireError, pattern,
 };
 
 /// The address of the peer.
@@ -30,6 +30,15 @@ pub(crate) fn card() -> Card {
         shared_queues: true,
         no_cm: None,
         ack_delay: 0,
+        extensions: Extensions {
+            atomics_with_cpu: true,
+            windows: true,
+            invalidate: true,
+            xrc: true,
+            flush: true,
+            persist: true,
+            atomic_write: true,
+        },
     }
 }
 
@@ -101,6 +110,11 @@ impl AgentLink for FakeAgent {
             }
             Request::QueuePair { .. } => Reply::QueuePair { qp: number, qpn: number },
             Request::SharedQueue { .. } => Reply::Shared { shared: number },
+            Request::XrcQueue { .. } => Reply::XrcQueue { shared: number, number },
+            Request::Window { .. } | Request::Bind { .. } => {
+                Reply::Window { window: number, rkey: number << 8 }
+            }
+            Request::StopAdding => Reply::Added { count: 0 },
             Request::Query { .. } if self.failed => Reply::State { state: State::Err },
             Request::Query { .. } => Reply::State { state: State::Rts },
             Request::Poll { .. } => Reply::Completions { completions: vec![] },

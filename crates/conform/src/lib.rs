@@ -35,6 +35,7 @@ mod run;
 mod setup;
 mod transcript;
 mod verdict;
+mod windows;
 mod wire;
 
 pub use agent_link::{AgentError, AgentLink};
@@ -48,9 +49,9 @@ pub use data::pattern;
 pub use hex::Hex;
 pub use packet::{Icrc, Packet};
 pub use protocol::{
-    Access, Card, CmEvent, CmRequest, CmSpace, Completion, Event, Kind, Link, Message, Operation,
-    Piece, ProtocolError, Receive, Reply, Request, State, VERSION, Work, cm_event, limits,
-    read_message, write_message,
+    Access, Card, CmEvent, CmRequest, CmSpace, Completion, Event, Extensions, Kind, Link, Message,
+    Operation, Piece, ProtocolError, Receive, Reply, Request, State, VERSION, Work, cm_event,
+    limits, read_message, write_message,
 };
 pub use qp::Qp;
 pub use report::{Format, render};
@@ -58,4 +59,5 @@ pub use run::{CaseReport, Report, Selection, run};
 pub use setup::Setup;
 pub use transcript::{Entry, Side};
 pub use verdict::{Outcome, Stop, Verdict};
+pub use windows::Window;
 pub use wire::{Incoming, Outgoing, Wire, WireError};

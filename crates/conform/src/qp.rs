@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use uroce_wire::{AtomicEth, Deth, Mtu, Opcode, Psn, Qpn, Reth, Service};
+use uroce_wire::{AtomicEth, Deth, Mtu, Opcode, Psn, Qpn, Reth, Service, XrcEth};
 
 use crate::setup::QKEY;
 use crate::{Bench, Kind, Link, Packet, Stop, pattern};
@@ -40,6 +40,8 @@ pub struct Qp<'b, 'r> {
     pub(crate) region: Region,
     pub(crate) inbox: Region,
     pub(crate) receive_bytes: u32,
+    /// The number of the XRC shared receive queue for its receives; 0 if there is none.
+    pub(crate) srqn: u32,
     /// Work requests posted to its send queue.
     pub(crate) posted: Cell<u64>,
     /// The newest PSN of its requests.
@@ -68,6 +70,7 @@ impl<'b, 'r> Qp<'b, 'r> {
             region,
             inbox,
             receive_bytes,
+            srqn: 0,
             posted: Cell::new(0),
             newest: Cell::new(-1),
         }
@@ -105,11 +108,12 @@ impl<'b, 'r> Qp<'b, 'r> {
         self.region.length as usize
     }
 
-    fn service(&self) -> Service {
+    pub(crate) fn service(&self) -> Service {
         match self.kind {
             Kind::Rc => Service::Rc,
             Kind::Uc => Service::Uc,
             Kind::Ud => Service::Ud,
+            Kind::XrcSend | Kind::XrcReceive => Service::Xrc,
         }
     }
 
@@ -127,6 +131,7 @@ impl<'b, 'r> Qp<'b, 'r> {
         packet.atomic = packet.atomic.map(|atomic| AtomicEth { va, rkey, ..atomic });
         let src_qpn = Qpn::new(self.own_qpn);
         packet.deth = packet.deth.map(|_| Deth { qkey: QKEY, src_qpn });
+        packet.xrc = packet.xrc.map(|_| XrcEth { srqn: self.srqn });
         packet
     }
 

@@ -28,6 +28,7 @@ pub struct Setup<'b, 'r> {
     region_bytes: u32,
     region_domain: u8,
     shared: bool,
+    extended: bool,
 }
 
 impl<'b, 'r> Setup<'b, 'r> {
@@ -36,7 +37,8 @@ impl<'b, 'r> Setup<'b, 'r> {
             bench,
             kind,
             link: link(bench),
-            until: State::Rts,
+            // The receiving end of XRC has nothing to send.
+            until: if kind == Kind::XrcReceive { State::Rtr } else { State::Rts },
             receives: 8,
             receive_bytes: RECEIVE_BYTES,
             receive_lkey: None,
@@ -44,6 +46,7 @@ impl<'b, 'r> Setup<'b, 'r> {
             region_bytes: REGION_BYTES,
             region_domain: 0,
             shared: false,
+            extended: false,
         }
     }
 
@@ -72,6 +75,13 @@ impl<'b, 'r> Setup<'b, 'r> {
     #[must_use]
     pub fn shared(mut self) -> Self {
         self.shared = true;
+        self
+    }
+
+    /// FLUSH and ATOMIC WRITE can be posted.
+    #[must_use]
+    pub fn extended(mut self) -> Self {
+        self.extended = true;
         self
     }
 
@@ -164,8 +174,15 @@ impl<'b, 'r> Setup<'b, 'r> {
         let shared = if self.shared { Some(shared_queue(bench, self.receives)?) } else { None };
         let (id, qpn) = self.queue_pair(shared)?;
         bench.ask(&Request::Connect { qp: id, link: self.link.clone(), until: self.until })?;
-        self.post_receives(id, shared, &inbox)?;
-        Ok(Qp::new(bench, self.kind, (id, qpn), &self.link, region, inbox, self.receive_bytes))
+        let xrc = match self.kind {
+            Kind::XrcReceive => Some(xrc_queue(bench, id, self.receives)?),
+            _ => None,
+        };
+        self.post_receives(id, xrc.map(|(shared, _)| shared).or(shared), &inbox)?;
+        let (numbers, bytes) = ((id, qpn), self.receive_bytes);
+        let mut qp = Qp::new(bench, self.kind, numbers, &self.link, region, inbox, bytes);
+        qp.srqn = xrc.map_or(0, |(_, number)| number);
+        Ok(qp)
     }
 
     fn queue_pair(&self, shared: Option<u32>) -> Result<(u32, u32), Stop> {
@@ -175,6 +192,7 @@ impl<'b, 'r> Setup<'b, 'r> {
             send_wr: 64,
             recv_wr: self.receives.max(64),
             shared,
+            extended: self.extended,
         };
         match self.bench.ask(&request)? {
             Reply::QueuePair { qp, qpn } => Ok((qp, qpn)),
@@ -230,6 +248,14 @@ fn shared_queue(bench: &Bench<'_>, receives: u32) -> Result<u32, Stop> {
     }
     match bench.ask(&Request::SharedQueue { domain: 0, recv_wr: receives.max(1) })? {
         Reply::Shared { shared } => Ok(shared),
+        other => nonsense(other),
+    }
+}
+
+/// Its numbers: as a shared receive queue of the session, and for those who send to it.
+fn xrc_queue(bench: &Bench<'_>, qp: u32, receives: u32) -> Result<(u32, u32), Stop> {
+    match bench.ask(&Request::XrcQueue { qp, domain: 0, recv_wr: receives.max(1) })? {
+        Reply::XrcQueue { shared, number } => Ok((shared, number)),
         other => nonsense(other),
     }
 }

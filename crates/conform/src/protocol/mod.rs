@@ -1,15 +1,19 @@
 //! What tester and agent say to each other: one JSON object a line, one reply to each request.
 
+mod access;
 mod cm;
 pub mod limits;
 mod line;
 mod reply;
 mod request;
+mod work;
 
+pub use access::Access;
 pub use cm::{CmEvent, CmRequest, CmSpace, cm_event};
 pub use line::{Message, ProtocolError, read_message, write_message};
-pub use reply::{Card, Completion, Event, Reply};
-pub use request::{Access, Kind, Link, Operation, Piece, Receive, Request, State, Work};
+pub use reply::{Card, Completion, Event, Extensions, Reply};
+pub use request::{Kind, Link, Request, State};
+pub use work::{Operation, Piece, Receive, Work};
 
 /// The version of the protocol. Both ends must have the same: cases and agent belong together.
 pub const VERSION: u32 = 2;

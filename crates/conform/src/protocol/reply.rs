@@ -46,6 +46,25 @@ pub enum Reply {
         /// Its number.
         shared: u32,
     },
+    /// A memory window was made, or its binding posted.
+    Window {
+        /// Its number.
+        window: u32,
+        /// Its key, as it is now.
+        rkey: u32,
+    },
+    /// An XRC shared receive queue was made.
+    XrcQueue {
+        /// Its number as a shared receive queue of this session.
+        shared: u32,
+        /// Its number for those who send to it.
+        number: u32,
+    },
+    /// The CPU has stopped adding.
+    Added {
+        /// How often it added 1.
+        count: u64,
+    },
     /// The state of a queue pair.
     State {
         /// It.
@@ -110,6 +129,28 @@ pub struct Card {
     pub no_cm: Option<String>,
     /// Local CA ACK delay: code of `4.096 us * 2^code`.
     pub ack_delay: u8,
+    /// What not every device has.
+    pub extensions: Extensions,
+}
+
+/// What not every device, driver and libibverbs has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Extensions {
+    /// Atomics exclude those of the CPU as well.
+    pub atomics_with_cpu: bool,
+    /// Memory windows of type 2.
+    pub windows: bool,
+    /// SENDs that invalidate a key, and local invalidation.
+    pub invalidate: bool,
+    /// Extended reliable connections.
+    pub xrc: bool,
+    /// FLUSH to global visibility.
+    pub flush: bool,
+    /// FLUSH to persistence.
+    pub persist: bool,
+    /// ATOMIC WRITE.
+    pub atomic_write: bool,
 }
 
 /// A completion.
@@ -126,6 +167,8 @@ pub struct Completion {
     pub byte_len: u32,
     /// Immediate data, if there are any.
     pub imm: Option<u32>,
+    /// The key that the message invalidated, if it did.
+    pub invalidated: Option<u32>,
     /// Queue pair number of a datagram's sender.
     pub src_qp: u32,
     /// `ibv_wc_flags`.

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::CmRequest;
+use super::{Access, CmRequest, Receive, Work};
 use crate::Hex;
 
 /// One thing to do. Objects have numbers that the agent gave.
@@ -64,6 +64,8 @@ pub enum Request {
         recv_wr: u32,
         /// Number of a shared receive queue.
         shared: Option<u32>,
+        /// `Flush` and `AtomicWrite` can be posted.
+        extended: bool,
     },
     /// Moves a queue pair through INIT and RTR to RTS, or to an earlier state.
     Connect {
@@ -114,6 +116,78 @@ pub enum Request {
         /// What to post.
         work: Work,
     },
+    /// Posts a FLUSH to a queue pair that was made as extended.
+    Flush {
+        /// Number of the queue pair.
+        qp: u32,
+        /// Comes back in the completion.
+        wr_id: u64,
+        /// Remote address.
+        va: u64,
+        /// Remote key.
+        rkey: u32,
+        /// Bytes.
+        length: u32,
+        /// 1: global visibility; 2: persistence.
+        placement: u8,
+        /// 0: the range; 1: the whole region.
+        selectivity: u8,
+    },
+    /// Posts an ATOMIC WRITE to a queue pair that was made as extended.
+    AtomicWrite {
+        /// Number of the queue pair.
+        qp: u32,
+        /// Comes back in the completion.
+        wr_id: u64,
+        /// Remote address.
+        va: u64,
+        /// Remote key.
+        rkey: u32,
+        /// What to write, in host order.
+        value: u64,
+    },
+    /// Makes a memory window of type 2; answered by `Window`.
+    Window {
+        /// Protection domain.
+        domain: u8,
+    },
+    /// Posts the binding of a memory window, which completes as work request; answered by `Window` with its new key.
+    Bind {
+        /// Number of the queue pair.
+        qp: u32,
+        /// Comes back in the completion.
+        wr_id: u64,
+        /// Number of the window.
+        window: u32,
+        /// Number of the region, which must allow it.
+        region: u32,
+        /// From this byte of the region on.
+        offset: u32,
+        /// Bytes.
+        length: u32,
+        /// The new low byte of its key.
+        key: u8,
+        /// What the tester may do through it.
+        access: Access,
+    },
+    /// Makes an XRC shared receive queue in the session's XRC domain; answered by `XrcQueue`.
+    XrcQueue {
+        /// Number of the queue pair in whose completion queue its completions come.
+        qp: u32,
+        /// Protection domain.
+        domain: u8,
+        /// Receives that can be posted.
+        recv_wr: u32,
+    },
+    /// Adds 1 to the word at `offset` again and again, by the CPU and atomically, until `StopAdding`.
+    StartAdding {
+        /// Number of the region.
+        region: u32,
+        /// Byte at which the word of 8 bytes starts, a multiple of 8.
+        offset: u32,
+    },
+    /// Ends `StartAdding`; answered by `Added`.
+    StopAdding,
     /// Takes completions of a queue pair; answered by `Completions`.
     Poll {
         /// Number of the queue pair.
@@ -149,29 +223,6 @@ pub enum Request {
     },
 }
 
-/// Rights of a region or a queue pair.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Access {
-    /// Remote READ.
-    pub read: bool,
-    /// Remote WRITE; for a region local writing, too.
-    pub write: bool,
-    /// Remote atomics; for a region local writing, too.
-    pub atomic: bool,
-}
-
-impl Access {
-    /// Everything.
-    pub const ALL: Access = Access { read: true, write: true, atomic: true };
-    /// Nothing remote.
-    pub const NONE: Access = Access { read: false, write: false, atomic: false };
-    /// Remote READ.
-    pub const READ: Access = Access { read: true, ..Access::NONE };
-    /// Remote WRITE.
-    pub const WRITE: Access = Access { write: true, ..Access::NONE };
-}
-
 /// The service of a queue pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -182,6 +233,10 @@ pub enum Kind {
     Uc,
     /// Unreliable datagram.
     Ud,
+    /// The end of an XRC connection that sends.
+    XrcSend,
+    /// The end of an XRC connection that answers, in the session's XRC domain.
+    XrcReceive,
 }
 
 /// The states of a queue pair that cases ask for.
@@ -234,72 +289,4 @@ pub struct Link {
     pub max_dest_rd_atomic: u8,
     /// Queue key of a datagram queue pair.
     pub qkey: u32,
-}
-
-/// A piece of memory in a scatter list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Piece {
-    /// Number of the region.
-    pub region: u32,
-    /// From this byte on.
-    pub offset: u32,
-    /// Bytes.
-    pub length: u32,
-    /// Another key than that of the region.
-    pub lkey: Option<u32>,
-}
-
-/// A receive.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Receive {
-    /// Comes back in the completion.
-    pub wr_id: u64,
-    /// Where the message goes.
-    pub pieces: Vec<Piece>,
-}
-
-/// A work request of the send queue.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Work {
-    /// Comes back in the completion.
-    pub wr_id: u64,
-    /// What to do.
-    pub operation: Operation,
-    /// The local memory.
-    pub pieces: Vec<Piece>,
-    /// Remote address.
-    pub va: u64,
-    /// Remote key.
-    pub rkey: u32,
-    /// Immediate data.
-    pub imm: Option<u32>,
-    /// What an atomic compares with, or adds.
-    pub compare_add: u64,
-    /// What an atomic swaps in.
-    pub swap: u64,
-    /// Waits for READs and atomics before it.
-    pub fence: bool,
-    /// Asks for an event at the receiver.
-    pub solicited: bool,
-    /// Completes also when it succeeds.
-    pub signaled: bool,
-}
-
-/// Operations of the send queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Operation {
-    /// SEND, with immediate data if there are any.
-    Send,
-    /// RDMA WRITE, with immediate data if there are any.
-    Write,
-    /// RDMA READ.
-    Read,
-    /// Compare and swap.
-    CompareSwap,
-    /// Fetch and add.
-    FetchAdd,
 }

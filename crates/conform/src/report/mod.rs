@@ -61,6 +61,7 @@ mod tests {
             shared_queues: true,
             no_cm: None,
             ack_delay: 15,
+            extensions: crate::Extensions::default(),
         };
         let verdicts = [
             Verdict::Pass,

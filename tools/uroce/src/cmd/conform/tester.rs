@@ -134,6 +134,7 @@ mod tests {
             shared_queues: true,
             no_cm: None,
             ack_delay: 0,
+            extensions: uroce_conform::Extensions::default(),
         };
         let case = cases::all().find(|case| case.class == Class::Must).expect("one must");
         let (recorded, transcript, time) = (vec![], vec![], Duration::ZERO);

@@ -194,7 +194,8 @@ impl Peer {
     fn queue_pair(&mut self) -> Result<(u32, u32), Stop> {
         let recv_wr = 2 * RECEIVES_A_LOOK;
         let kind = Kind::Rc;
-        let request = Request::QueuePair { kind, domain: 0, send_wr: 1, recv_wr, shared: None };
+        let (send_wr, shared, extended) = (1, None, false);
+        let request = Request::QueuePair { kind, domain: 0, send_wr, recv_wr, shared, extended };
         match self.ask(&request)? {
             Reply::QueuePair { qp, qpn } => Ok((qp, qpn)),
             other => Err(nonsense(&other)),
@@ -246,5 +247,6 @@ fn access(rights: Rights) -> Access {
         read: rights.contains(Rights::REMOTE_READ),
         write: rights.contains(Rights::REMOTE_WRITE),
         atomic: rights.contains(Rights::REMOTE_ATOMIC),
+        ..Access::NONE
     }
 }
