@@ -14,7 +14,11 @@ const REASONS: &[(&[u16], &str)] = &[
         &[22, 240, 59, 66],
         "a flood or a scan: these come with the robustness cases, which are asked for",
     ),
-    (&[117], "a timing attack needs a quiet link between two hosts and statistics of its own"),
+    (
+        &[117],
+        "the difference that tells keys apart is some tens of nanoseconds, and a packet of a UDP socket comes and goes \
+         with a thousand times that: a pass would say nothing. It takes a NIC that stamps packets by hardware",
+    ),
     (&[242], "needs an ICMP message, which a UDP socket cannot send"),
 ];
 

@@ -5,8 +5,10 @@ mod congestion;
 mod connect;
 mod datagram;
 mod disconnect;
+mod extended;
 mod frames;
 mod keys;
+mod messages;
 mod naks;
 mod order;
 mod reads;
@@ -14,9 +16,12 @@ mod receives;
 mod refuse;
 mod requester;
 mod sequence;
+mod timing;
+mod windows;
+mod xrc;
 
 use crate::expect::{check, fail, unexpected};
-use crate::{Bench, Case, Outcome};
+use crate::{Bench, Case, Outcome, Stop};
 
 /// The families, in the order in which they run: what breaks nothing first.
 const FAMILIES: &[&[Case]] = &[
@@ -29,12 +34,22 @@ const FAMILIES: &[&[Case]] = &[
     naks::CASES,
     reads::CASES,
     datagram::CASES,
+    messages::CASES,
+    timing::CASES,
+    extended::CASES,
+    windows::CASES,
+    xrc::CASES,
     congestion::CASES,
     accept::CASES,
     refuse::CASES,
     disconnect::CASES,
     connect::CASES,
 ];
+
+/// The device has what a case is about.
+fn needs(has: bool, else_why: &str) -> Outcome {
+    if has { Ok(()) } else { Err(Stop::NotApplicable(else_why.to_owned())) }
+}
 
 /// A connection of its own takes requests: that another queue pair answered nothing was its own will.
 fn others_live(b: &Bench<'_>) -> Outcome {
