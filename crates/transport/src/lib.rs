@@ -17,6 +17,7 @@ mod counters;
 mod cq;
 mod event;
 pub mod limits;
+mod mutation;
 mod qp;
 mod recv_queue;
 mod reorder_buffer;

@@ -4,6 +4,7 @@ use uroce_wire::{DropReason, Psn, ack_timeout_ns, rnr_timer_us};
 
 use crate::cause::Cause;
 use crate::context::Context;
+use crate::mutation::mutated;
 use crate::qp::QueuePair;
 use crate::retransmission::Retransmission;
 use crate::time::Instant;
@@ -49,7 +50,7 @@ impl QueuePair {
             }
             None => psn,
         };
-        self.point_at(psn);
+        self.point_at(if mutated("go-back-late") { psn.add(1) } else { psn });
         self.requester.since_ack_request = 0;
         if psn == self.requester.una {
             self.requester.ack_deadline = None;
@@ -104,7 +105,7 @@ impl QueuePair {
             cx.counters.drop(DropReason::RnrPending);
             return;
         }
-        let wait_us = rnr_timer_us(timer);
+        let wait_us = if mutated("rnr-at-once") { 0 } else { rnr_timer_us(timer) };
         if self.requester.rnr_retry != RNR_RETRY_FOR_EVER {
             if self.requester.rnr_retries_left == 0 {
                 let peer = self.peer();

@@ -6,6 +6,7 @@ use uroce_wire::{NakCode, Operation, Packet, PayloadRule, Position};
 use crate::cause::Cause;
 use crate::context::Context;
 use crate::limits;
+use crate::mutation::mutated;
 use crate::qp::QueuePair;
 use crate::qp::emit::remote_right;
 use crate::qp::segment::pad_of;
@@ -200,7 +201,7 @@ impl QueuePair {
             return self.check_flush(&remote, feth.placement, feth.selectivity, cx).map_err(denied);
         }
         // R29, C9-88: the key of an empty READ or WRITE is not looked at.
-        if remote.length == 0 {
+        if remote.length == 0 || mutated("range-late") {
             return Ok(());
         }
         let need = remote_right(packet.info.operation);

@@ -7,6 +7,7 @@ use uroce_wire::{Operation, Packet, Psn};
 
 use crate::cause::Cause;
 use crate::context::Context;
+use crate::mutation::mutated;
 use crate::qp::QueuePair;
 use crate::wc::{Wc, WcFlags, WcOpcode, WcStatus};
 
@@ -175,7 +176,8 @@ impl QueuePair {
     fn advance(&mut self, packet: &Packet<'_>) {
         let psns = self.psns_of_request(packet);
         self.responder.expected = packet.bth.psn.add(psns);
-        if packet.info.ends() {
+        let is_read = packet.info.operation == Operation::ReadRequest;
+        if packet.info.ends() && !(is_read && mutated("read-not-counted")) {
             self.responder.msn = (self.responder.msn + 1) & 0xff_ffff;
         }
     }

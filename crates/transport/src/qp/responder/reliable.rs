@@ -6,6 +6,7 @@ use crate::attr::QpState;
 use crate::cause::FlushReason;
 use crate::context::Context;
 use crate::event::AsyncEvent;
+use crate::mutation::mutated;
 use crate::qp::QueuePair;
 use crate::time::Instant;
 
@@ -29,7 +30,7 @@ impl QueuePair {
 
     #[inline(never)]
     fn handle_gap(&mut self, now: Instant, packet: &Packet<'_>, cx: &mut Context<'_>) {
-        if self.responder.silent {
+        if self.responder.silent && !mutated("nak-again") {
             self.reorder(packet, DropReason::PsnNakPending, cx);
         } else if self.report_gap(now, cx) {
             self.take_reorder_buffer(cx);

@@ -4,6 +4,7 @@ use uroce_memory::PdId;
 use uroce_wire::{DropReason, Opcode, Operation, Packet, Psn};
 
 use crate::context::Context;
+use crate::mutation::mutated;
 use crate::qp::QueuePair;
 use crate::time::Instant;
 
@@ -103,11 +104,13 @@ impl QueuePair {
             return;
         }
         match packet.info.operation {
+            Operation::Send if mutated("duplicate-executed") => self.take_in(now, packet, cx),
             Operation::Send | Operation::Write => {
                 cx.counters.drop(DropReason::DuplicateRequest);
                 self.acknowledge_request(cx);
             }
             Operation::ReadRequest => self.repeat_read(now, packet, cx),
+            _ if mutated("atomic-again") => self.take_in(now, packet, cx),
             _ => self.repeat_saved(packet, cx),
         }
     }
