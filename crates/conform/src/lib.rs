@@ -54,7 +54,7 @@ pub use protocol::{
     limits, read_message, write_message,
 };
 pub use qp::Qp;
-pub use report::{Format, render};
+pub use report::{Format, render, render_case};
 pub use run::{CaseReport, Report, Selection, run};
 pub use setup::Setup;
 pub use transcript::{Entry, Side};

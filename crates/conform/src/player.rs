@@ -56,6 +56,12 @@ impl<'r> Player<'r> {
         self.keep(Entry::Note { at, text });
     }
 
+    /// Writes down that a queue pair of the tester and one of the peer are connected.
+    pub(crate) fn connected(&mut self, tester: u32, peer: u32) {
+        let at = self.wire.now();
+        self.keep(Entry::Connected { at, tester, peer });
+    }
+
     pub(crate) fn finish(self) -> Vec<Entry> {
         self.entries
     }

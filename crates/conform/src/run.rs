@@ -51,6 +51,13 @@ pub struct CaseReport {
     pub time: Duration,
 }
 
+impl CaseReport {
+    /// The rule is not kept.
+    pub fn failed(&self) -> bool {
+        matches!(self.verdict, Verdict::Fail(_))
+    }
+}
+
 /// What became of a run.
 #[derive(Debug, Clone)]
 pub struct Report {

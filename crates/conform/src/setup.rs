@@ -174,6 +174,7 @@ impl<'b, 'r> Setup<'b, 'r> {
         let shared = if self.shared { Some(shared_queue(bench, self.receives)?) } else { None };
         let (id, qpn) = self.queue_pair(shared)?;
         bench.ask(&Request::Connect { qp: id, link: self.link.clone(), until: self.until })?;
+        bench.player.borrow_mut().connected(self.link.qpn, qpn);
         let xrc = match self.kind {
             Kind::XrcReceive => Some(xrc_queue(bench, id, self.receives)?),
             _ => None,

@@ -30,6 +30,15 @@ pub enum Entry {
         /// UDP source port.
         source_port: u16,
     },
+    /// A queue pair of the tester and one of the NIC under test are connected.
+    Connected {
+        /// Since the run began.
+        at: Duration,
+        /// Number of the tester's queue pair.
+        tester: u32,
+        /// Number of the peer's.
+        peer: u32,
+    },
     /// A request to the agent and its answer, or a remark.
     Note {
         /// Since the run began.
@@ -52,6 +61,10 @@ impl fmt::Display for Entry {
                     Ok(packet) => pretty::line(&packet, None).fmt(f),
                     Err(error) => write!(f, "{} bytes: {error}", bytes.len()),
                 }
+            }
+            Entry::Connected { at, tester, peer } => {
+                let time = millis(*at);
+                write!(f, "{time:>9.3} ms  tester QP {tester:#x} - peer QP {peer:#x}")
             }
             Entry::Note { at, text } => {
                 write!(f, "{:>9.3} ms  agent           {text}", millis(*at))

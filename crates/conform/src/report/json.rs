@@ -1,14 +1,18 @@
-//! One JSON object.
+//! One JSON object; its names are explained in docs/conform/json.md.
 
 use serde_json::{Map, Value, json};
 
 use super::WORDS;
-use crate::{CaseReport, Report, Verdict};
+use crate::{CaseReport, Report};
+
+/// Version of the format: it rises when a name changes its meaning or goes away.
+const VERSION: u32 = 1;
 
 pub(super) fn render(report: &Report) -> String {
     let counts: Map<String, Value> =
         WORDS.iter().map(|word| ((*word).to_owned(), report.count(word).into())).collect();
     let object = json!({
+        "version": VERSION,
         "peer": report.card,
         "counts": counts,
         "ended_early": report.lost,
@@ -18,8 +22,7 @@ pub(super) fn render(report: &Report) -> String {
 }
 
 fn case(done: &CaseReport) -> Value {
-    let failed = matches!(done.verdict, Verdict::Fail(_));
-    let shown = done.transcript.iter().filter(|_| failed);
+    let shown = done.transcript.iter().filter(|_| done.failed());
     json!({
         "case": done.case.id,
         "rules": done.case.rules,

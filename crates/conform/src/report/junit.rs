@@ -2,52 +2,98 @@
 
 use std::fmt::Write as _;
 
-use crate::{CaseReport, Class, Report, Verdict};
+use super::one_line;
+use crate::{CaseReport, Report, Verdict};
+
+/// The test that stands for the run itself, if it ended early: a report without it would look like a success.
+const WHOLE_RUN: &str = "the-whole-run";
 
 pub(super) fn render(report: &Report) -> String {
     let seconds: f64 = report.cases.iter().map(|done| done.time.as_secs_f64()).sum();
-    let (tests, failures) = (report.cases.len(), report.count("fail"));
+    let lost = usize::from(report.lost.is_some());
+    let tests = report.cases.len() + lost;
+    let failures = report.count("fail");
+    let errors = report.count("inconclusive") + lost;
     let skipped = report.count("not applicable");
-    let errors = report.count("inconclusive");
-    let mut xml = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"uroce conform {}\" tests=\"{tests}\" \
-         failures=\"{failures}\" errors=\"{errors}\" skipped=\"{skipped}\" time=\"{seconds:.3}\">\n",
-        escaped(&report.card.device)
+    let counts = format!(
+        "tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" skipped=\"{skipped}\" time=\"{seconds:.3}\""
     );
+    let name = format!("uroce conform {}", escaped(&report.card.device));
+    let mut xml = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {counts}>\n<testsuite name=\"{name}\" {counts}>\n"
+    );
+    xml += &properties(&peer(report), "  ");
     for done in &report.cases {
         xml += &case(done);
     }
     if let Some(lost) = &report.lost {
-        let _ = writeln!(xml, "  <system-err>{}</system-err>", escaped(lost));
+        let why = escaped(&one_line(lost));
+        let _ = writeln!(
+            xml,
+            "  <testcase classname=\"run\" name=\"{WHOLE_RUN}\" time=\"0\">\n    <error message=\"{why}\" type=\"ended early\"/>\n  \
+             </testcase>"
+        );
     }
-    xml + "</testsuite>\n"
+    xml + "</testsuite>\n</testsuites>\n"
+}
+
+/// What was tested.
+fn peer(report: &Report) -> [(&'static str, String); 4] {
+    let card = &report.card;
+    [
+        ("device", card.device.clone()),
+        ("firmware", card.firmware.clone()),
+        ("system", card.system.clone()),
+        ("address", card.address.to_string()),
+    ]
 }
 
 fn case(done: &CaseReport) -> String {
     let (id, seconds) = (done.case.id, done.time.as_secs_f64());
     let (group, name) = id.rsplit_once('.').unwrap_or(("", id));
-    let why = escaped(done.verdict.why());
-    let inside = match &done.verdict {
+    let mut about =
+        vec![("class", done.case.class.name().to_owned()), ("rules", done.case.rules.to_owned())];
+    if let Verdict::Tolerated(why) = &done.verdict {
+        about.push(("tolerated", one_line(why)));
+    }
+    format!(
+        "  <testcase classname=\"{group}\" name=\"{name}\" time=\"{seconds:.3}\">\n{}{}{}  </testcase>\n",
+        properties(&about, "    "),
+        outcome(done),
+        remarks(done)
+    )
+}
+
+fn outcome(done: &CaseReport) -> String {
+    let why = escaped(&one_line(done.verdict.why()));
+    match &done.verdict {
         Verdict::Pass | Verdict::Tolerated(_) => String::new(),
         Verdict::Fail(_) => {
-            let kind = if done.case.class == Class::Must { "must" } else { "should" };
-            format!("    <failure type=\"{kind}\" message=\"{why}\">{}</failure>\n", packets(done))
+            let class = done.case.class.name();
+            let packets = packets(done);
+            format!("    <failure message=\"{why}\" type=\"{class}\">{packets}</failure>\n")
         }
         Verdict::NotApplicable(_) => format!("    <skipped message=\"{why}\"/>\n"),
-        Verdict::Inconclusive(_) => format!("    <error message=\"{why}\"/>\n"),
-    };
-    let mut remarks = done.recorded.clone();
-    if let Verdict::Tolerated(why) = &done.verdict {
-        remarks.insert(0, format!("tolerated: {why}"));
+        Verdict::Inconclusive(_) => {
+            format!("    <error message=\"{why}\" type=\"inconclusive\"/>\n")
+        }
     }
-    let remarks = match remarks.is_empty() {
+}
+
+/// What was measured.
+fn remarks(done: &CaseReport) -> String {
+    match done.recorded.is_empty() {
         true => String::new(),
-        false => format!("    <system-out>{}</system-out>\n", escaped(&remarks.join("\n"))),
+        false => format!("    <system-out>{}</system-out>\n", escaped(&done.recorded.join("\n"))),
+    }
+}
+
+fn properties(list: &[(&str, String)], indent: &str) -> String {
+    let line = |(name, value): &(&str, String)| {
+        format!("{indent}  <property name=\"{name}\" value=\"{}\"/>\n", escaped(value))
     };
-    format!(
-        "  <!-- {id} -->\n  <testcase classname=\"{group}\" name=\"{name}\" time=\"{seconds:.3}\">\n{inside}{remarks}  \
-         </testcase>\n"
-    )
+    let lines: String = list.iter().map(line).collect();
+    format!("{indent}<properties>\n{lines}{indent}</properties>\n")
 }
 
 fn packets(done: &CaseReport) -> String {
@@ -65,6 +111,7 @@ fn escaped(text: &str) -> String {
             '&' => out += "&amp;",
             '"' => out += "&quot;",
             '\n' | '\t' => out.push(character),
+            '\u{fffe}' | '\u{ffff}' => out.push('?'),
             control if control.is_control() => out.push('?'),
             other => out.push(other),
         }

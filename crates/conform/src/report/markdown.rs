@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::summary;
+use super::{one_line, summary};
 use crate::Report;
 
 pub(super) fn render(report: &Report) -> String {
@@ -38,5 +38,5 @@ pub(super) fn render(report: &Report) -> String {
 
 /// Text that does not end a cell.
 fn cell(text: &str) -> String {
-    text.replace('|', "\\|").replace('\n', " ")
+    one_line(text).replace('|', "\\|")
 }

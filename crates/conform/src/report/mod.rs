@@ -5,7 +5,7 @@ mod junit;
 mod markdown;
 mod text;
 
-use crate::Report;
+use crate::{CaseReport, Report};
 
 /// How a report is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +28,16 @@ pub fn render(report: &Report, format: Format) -> String {
         Format::Markdown => markdown::render(report),
         Format::Junit => junit::render(report),
     }
+}
+
+/// One case as [`Format::Text`] writes it; with what passed if `packets`.
+pub fn render_case(done: &CaseReport, packets: bool) -> String {
+    text::case(done, packets)
+}
+
+/// A reason as one line: it may quote what the agent said.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The words of verdicts, in the order of a summary.
@@ -84,7 +94,8 @@ mod tests {
         for format in [Format::Text, Format::Json, Format::Markdown, Format::Junit] {
             let text = render(&report, format);
             for case in &report.cases {
-                assert!(text.contains(case.case.id), "{format:?}: {text}");
+                let name = case.case.id.rsplit('.').next().expect("a part");
+                assert!(text.contains(name), "{format:?}: {text}");
             }
         }
         let json: serde_json::Value =

@@ -2,38 +2,33 @@
 
 use std::fmt::Write as _;
 
-use super::summary;
-use crate::{Report, Verdict};
+use super::{one_line, summary};
+use crate::{CaseReport, Report};
 
 pub(super) fn render(report: &Report) -> String {
-    let mut text = String::new();
-    for done in &report.cases {
-        let (word, id) = (done.verdict.word(), done.case.id);
-        let _ = writeln!(text, "{word:14} {id}");
-        if !done.verdict.why().is_empty() {
-            let _ = writeln!(text, "{:14} {}", "", done.verdict.why());
-        }
-        for line in &done.recorded {
-            let _ = writeln!(text, "{:14} {line}", "");
-        }
-        if matches!(done.verdict, Verdict::Fail(_)) {
-            let _ = writeln!(text, "{:14} rule: {} ({})", "", done.case.sentence, done.case.rules);
-            for entry in &done.transcript {
-                let _ = writeln!(text, "{:16}{entry}", "");
-            }
-        }
-    }
+    let mut text: String = report.cases.iter().map(|done| case(done, done.failed())).collect();
     if let Some(lost) = &report.lost {
         let _ = writeln!(text, "the run ended early: {lost}");
     }
     let card = &report.card;
-    let _ = writeln!(
-        text,
-        "{} ({}) at {}: {}",
-        card.device,
-        card.system,
-        card.address,
-        summary(report)
-    );
+    let summary = summary(report);
+    let _ = writeln!(text, "{} ({}) at {}: {summary}", card.device, card.system, card.address);
+    text
+}
+
+/// The lines of one case; with what passed if `packets`.
+pub(super) fn case(done: &CaseReport, packets: bool) -> String {
+    let (word, id, class) = (done.verdict.word(), done.case.id, done.case.class.name());
+    let mut text = format!("{word:14} {id:44} {class}\n");
+    let reason = [done.verdict.why()].into_iter().filter(|why| !why.is_empty());
+    for line in reason.chain(done.recorded.iter().map(String::as_str)) {
+        let _ = writeln!(text, "{:14} {}", "", one_line(line));
+    }
+    if done.failed() {
+        let _ = writeln!(text, "{:14} rule: {} ({})", "", done.case.sentence, done.case.rules);
+    }
+    for entry in done.transcript.iter().filter(|_| packets) {
+        let _ = writeln!(text, "{:16}{entry}", "");
+    }
     text
 }

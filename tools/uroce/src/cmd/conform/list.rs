@@ -50,7 +50,7 @@ pub fn explain(name: &str) -> Result<(), Failure> {
     for line in about(case) {
         say(&line);
     }
-    say("With PEER, its packets are shown as well.");
+    say("With PEER, its packets are drawn as well.");
     Ok(())
 }
 

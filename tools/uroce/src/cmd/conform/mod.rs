@@ -1,8 +1,10 @@
 //! `uroce conform`: a RoCEv2 implementation put to the test, rule by rule.
 
 mod agent;
+mod drawing;
 mod link;
 mod list;
+mod recording;
 mod tester;
 mod wire;
 
@@ -23,6 +25,7 @@ must be kept is broken, or could not be judged. docs/conform tells how to read t
 
 Examples:
   uroce conform 192.0.2.1 --token 8d0f63e1a2b45c77
+  uroce conform 192.0.2.1 --token 8d0f63e1a2b45c77 --pcap packets/ --junit report.xml
   uroce conform --list --only duplicate";
 
 /// Options of `uroce conform`.
@@ -46,9 +49,12 @@ pub struct ConformArgs {
     /// List the cases, with rule, role, class and one sentence
     #[arg(long)]
     list: bool,
-    /// Tell what a case is about; with PEER, run it and show its packets
+    /// Tell what a case is about; with PEER, run it and draw its packets as a ladder
     #[arg(long, value_name = "CASE", conflicts_with = "only")]
     explain: Option<String>,
+    /// Write the report as text, for a run that prints JSON
+    #[arg(long, value_name = "FILE")]
+    text: Option<PathBuf>,
     /// Write the report as Markdown
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,

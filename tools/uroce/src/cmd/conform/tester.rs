@@ -1,5 +1,6 @@
 //! `uroce conform PEER`.
 
+use super::drawing::{self, Ends};
 use super::link::Link;
 use super::wire::UdpWire;
 use super::{ConformArgs, list, say, token};
@@ -10,7 +11,8 @@ use crate::nic;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use uroce_conform::{
-    CaseReport, Class, Format, Patience, Report, Selection, Verdict, render, run as run_cases,
+    CaseReport, Class, Format, Patience, Report, Selection, Verdict, render, render_case,
+    run as run_cases,
 };
 
 /// Tests a peer.
@@ -30,11 +32,12 @@ pub fn run(args: &ConformArgs, global: &Global) -> Result<(), Failure> {
         Some(address) => address,
         None => nic::address_towards(card.address)?,
     };
+    let ends = Ends { tester: address, peer: card.address, port: global.roce_port };
     let mut wire = UdpWire::open(address, global.roce_port, global.pcap.as_deref())?;
     let interrupt = Interrupt::install();
     let mut shown = |done: &CaseReport| {
         if !global.json {
-            print_case(args, done);
+            print_case(args, done, ends);
         }
         !interrupt.is_set()
     };
@@ -59,24 +62,15 @@ fn run_number() -> u32 {
 }
 
 /// One case while the run goes on.
-fn print_case(args: &ConformArgs, done: &CaseReport) {
-    let show = args.explain.is_some();
-    if show {
-        for line in list::about(done.case) {
-            say(&line);
-        }
+fn print_case(args: &ConformArgs, done: &CaseReport, ends: Ends) {
+    if args.explain.is_none() {
+        return say(render_case(done, done.failed()).trim_end());
     }
-    say(&format!("{:14} {}", done.verdict.word(), done.case.id));
-    let mut remarks = vec![done.verdict.why().to_owned()];
-    remarks.extend(done.recorded.iter().cloned());
-    for remark in remarks.iter().filter(|remark| !remark.is_empty()) {
-        say(&format!("{:14} {remark}", ""));
+    for line in list::about(done.case) {
+        say(&line);
     }
-    if show || matches!(done.verdict, Verdict::Fail(_)) {
-        for entry in &done.transcript {
-            say(&format!("    {entry}"));
-        }
-    }
+    say(&render_case(done, false));
+    say(drawing::draw(&done.transcript, ends).trim_end());
 }
 
 /// Writes the reports, and says how it ended.
@@ -87,7 +81,12 @@ fn finish(args: &ConformArgs, global: &Global, report: &Report) -> Result<(), Fa
         let text = render(report, Format::Text);
         say(text.lines().last().unwrap_or_default());
     }
-    for (path, format) in [(&args.markdown, Format::Markdown), (&args.junit, Format::Junit)] {
+    let files = [
+        (&args.text, Format::Text),
+        (&args.markdown, Format::Markdown),
+        (&args.junit, Format::Junit),
+    ];
+    for (path, format) in files {
         path.as_deref().map_or(Ok(()), |path| write(path, &render(report, format)))?;
     }
     if let Some(lost) = &report.lost {

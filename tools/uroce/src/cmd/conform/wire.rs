@@ -1,5 +1,6 @@
 //! The tester's end of the wire: a UDP datapath.
 
+use super::recording::Recording;
 use crate::failure::Failure;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
@@ -8,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use uroce_conform::{Incoming, Outgoing, Wire, WireError};
-use uroce_datapath::{Datapath, IpId, PcapTap, Route, RxPacket, UdpConfig, UdpDatapath};
+use uroce_datapath::{Datapath, IpId, Route, RxPacket, UdpConfig, UdpDatapath};
 use uroce_wire::{Flow, ICRC_LEN, IcrcVerdict, icrc, recover, verify};
 
 /// Packets taken at a time.
@@ -18,9 +19,8 @@ const HOPS: u8 = 64;
 
 /// A UDP socket on the RoCE port of one address.
 pub struct UdpWire {
-    datapath: Box<dyn Datapath>,
-    /// The case that begins with the next packet, for the capture.
-    case: Option<String>,
+    datapath: UdpDatapath,
+    recording: Option<Recording>,
     local: SocketAddr,
     waiter: OwnedFd,
     start: Instant,
@@ -39,17 +39,12 @@ impl UdpWire {
                 "the tester needs UDP 4791 of an address for itself: --address names another one",
             )
         };
-        let bound = UdpDatapath::bind(&config).map_err(|error| taken(&error))?;
-        let datapath: Box<dyn Datapath> = match pcap {
-            Some(path) => {
-                Box::new(PcapTap::create(Box::new(bound), path).map_err(Failure::environment)?)
-            }
-            None => Box::new(bound),
-        };
+        let datapath = UdpDatapath::bind(&config).map_err(|error| taken(&error))?;
         let waiter = datapath.waiter().map_err(|error| taken(&error))?;
         let local = datapath.local();
+        let recording = pcap.map(|path| Recording::create(path, local)).transpose()?;
         Ok(UdpWire {
-            case: None,
+            recording,
             datapath,
             local,
             waiter,
@@ -59,9 +54,16 @@ impl UdpWire {
     }
 
     fn fetch(&mut self) -> Result<(), WireError> {
-        let came = &mut self.came;
-        let mut sink = |packet: RxPacket<'_>| came.push_back(incoming(&packet));
-        self.datapath.recv(BATCH, &mut sink).map(drop).map_err(failed)
+        let Self { came, recording, datapath, .. } = self;
+        let mut recorded = Ok(());
+        let mut sink = |packet: RxPacket<'_>| {
+            came.push_back(incoming(&packet));
+            if let Some(recording) = recording.as_mut().filter(|_| recorded.is_ok()) {
+                recorded = recording.received(&packet);
+            }
+        };
+        datapath.recv(BATCH, &mut sink).map_err(failed)?;
+        recorded.map_err(failed)
     }
 
     fn sleep(&mut self, wait: Duration) -> Result<(), WireError> {
@@ -83,7 +85,9 @@ impl Wire for UdpWire {
     }
 
     fn begin(&mut self, case: &str) {
-        self.case = Some(case.to_owned());
+        if let Some(recording) = &mut self.recording {
+            recording.begin(case);
+        }
     }
 
     fn now(&self) -> Duration {
@@ -101,16 +105,16 @@ impl Wire for UdpWire {
         let space = self.datapath.tx_space().and_then(|space| space.get_mut(..length));
         let space = space.ok_or_else(|| failed("the packet is longer than a packet can be"))?;
         space[..packet.covered.len()].copy_from_slice(packet.covered);
-        if let Some(case) = self.case.take() {
-            self.datapath.tx_comment(&format!("case {case}"));
-        }
-        let mut sent = Vec::new();
+        let (mut sent, mut id) = (Vec::new(), 0);
         self.datapath.tx_commit(&route, length, &mut |ip_id, bytes| {
             if let Some((covered, place)) = bytes.split_last_chunk_mut::<ICRC_LEN>() {
                 *place = (packet.damage)(icrc(&flow, ip_id, covered)).to_le_bytes();
             }
-            sent = bytes.to_vec();
+            (sent, id) = (bytes.to_vec(), ip_id);
         });
+        if let Some(recording) = &mut self.recording {
+            recording.sent(&route, id, &sent).map_err(failed)?;
+        }
         let flushed = self.datapath.flush().map_err(failed)?;
         match flushed.dropped {
             0 => Ok(sent),
