@@ -45,16 +45,16 @@ pub fn run(arguments: &DistArgs) -> Result<()> {
 /// # Errors
 /// As [`run`].
 pub fn optimised(out: &Path) -> Result<()> {
-    build("release")?;
+    build("release", &[])?;
     lay_out(&workspace::target_folder().join("release"), out)
 }
 
-/// The same as [`run`] with the profile of CI, for tests.
+/// The same as [`run`] with the profile of CI and with features (`PACKAGE/FEATURE`), for tests.
 ///
 /// # Errors
 /// As [`run`].
-pub fn for_tests(out: &Path) -> Result<()> {
-    build(workspace::PROFILE)?;
+pub fn for_tests(out: &Path, features: &[&str]) -> Result<()> {
+    build(workspace::PROFILE, features)?;
     lay_out(&workspace::build_folder(), out)
 }
 
@@ -99,10 +99,16 @@ fn write(file: &Path, bytes: &[u8]) -> Result<()> {
         .context(|| format!("could not write {}", file.display()))
 }
 
-fn build(profile: &str) -> Result<()> {
+fn build(profile: &str, features: &[&str]) -> Result<()> {
     let words = ["build", "--profile", profile, "--locked", "--quiet"];
-    let what = ["--package", "uroce", "--package", "uroce-ibverbs"];
-    run_command(workspace::cargo(&words).args(what))
+    let mut cargo = workspace::cargo(&words);
+    cargo.args(["--package", "uroce", "--package", "uroce-ibverbs"]);
+    for feature in features {
+        // Cargo takes features of packages that it is asked to build only.
+        let package = feature.split_once('/').map_or(*feature, |(package, _)| package);
+        cargo.args(["--package", package, "--features", feature]);
+    }
+    run_command(&mut cargo)
 }
 
 fn lay_out(built: &Path, out: &Path) -> Result<()> {

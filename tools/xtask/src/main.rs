@@ -43,7 +43,7 @@ enum Task {
     /// Run unmodified programs of libibverbs on our devices.
     Programs(programs::ProgramsArgs),
     /// Run `uroce conform` against ourselves, sound and broken on purpose.
-    Conform,
+    Conform(conform::ConformArgs),
     /// Look at the page of `uroce view` with a browser.
     Page(page::PageArgs),
     /// A Linux kernel with rxe in a virtual machine, to test against.
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
         Task::Bench(arguments) => bench::run(&arguments),
         Task::Rival(command) => command.run(),
         Task::Programs(arguments) => programs::run(&arguments),
-        Task::Conform => conform::run(),
+        Task::Conform(arguments) => conform::run(&arguments),
         Task::Page(arguments) => page::run(&arguments),
         Task::Rxe(command) => command.run(),
     };

@@ -150,10 +150,18 @@ pub fn run_for_ci() -> Result<()> {
 /// # Errors
 /// They do not build, or there is no room.
 pub fn install() -> Result<(PathBuf, Guard)> {
+    install_with(&[])
+}
+
+/// The same, built with these features, each `PACKAGE/FEATURE`.
+///
+/// # Errors
+/// As [`install`].
+pub fn install_with(features: &[&str]) -> Result<(PathBuf, Guard)> {
     let folder = std::env::temp_dir().join(format!("uroce-programs-{}", std::process::id()));
     fs::create_dir_all(&folder).context(|| format!("could not make {}", folder.display()))?;
     let guard = Guard::new(Leftover::Folder(folder.clone()));
-    dist::for_tests(&folder)?;
+    dist::for_tests(&folder, features)?;
     for path in ["", "bin", "lib", "lib/uroce", "lib/uroce/drop-in"] {
         let everybody = fs::Permissions::from_mode(0o755);
         fs::set_permissions(folder.join(path), everybody).context(|| "could not set a mode")?;

@@ -1,0 +1,150 @@
+//! `uroce conform` against ourselves, sound and broken on purpose.
+
+mod defects;
+mod forms;
+mod page;
+mod stage;
+
+use std::path::Path;
+
+use clap::Args;
+
+use crate::cleanup::{Guard, Leftover};
+use crate::error::{Context, Error, Result};
+use crate::programs;
+use defects::{Defect, FAULTS, MUTATIONS, SLOW};
+use page::{Found, Page};
+use stage::Stage;
+
+/// Runs side by side, of a few cases each: what they take is time to wait.
+const AT_A_TIME: usize = 8;
+/// Runs of all cases side by side.
+const WHOLE_AT_A_TIME: usize = 13;
+
+/// Options of `conform`.
+#[derive(Debug, Args)]
+pub struct ConformArgs {
+    /// Run every case against each fault of the table, and compare with docs/conform/faults.md.
+    #[arg(long)]
+    broken: bool,
+    /// Run every case against each mutation of our transport, and compare with docs/conform/mutations.md.
+    #[arg(long)]
+    mutations: bool,
+    /// Write those pages instead.
+    #[arg(long)]
+    write: bool,
+    /// Only faults and mutations whose name contains this; may be repeated.
+    #[arg(long, value_name = "TEXT", conflicts_with = "write")]
+    only: Vec<String>,
+}
+
+/// Runs what CI does, or with options every case against our device broken in each way.
+///
+/// # Errors
+/// A case fails that should not, or does not that should.
+pub fn run(arguments: &ConformArgs) -> Result<()> {
+    if arguments.broken {
+        let (folder, _guard) = programs::install()?;
+        whole(&folder.join("bin/uroce"), &page::FAULTS, FAULTS, arguments)?;
+    }
+    if arguments.mutations {
+        let (folder, _guard) = programs::install_with(&["uroce-transport/mutation"])?;
+        whole(&folder.join("bin/uroce"), &page::MUTATIONS, MUTATIONS, arguments)?;
+    }
+    if arguments.broken || arguments.mutations { Ok(()) } else { run_for_ci() }
+}
+
+/// Every case against our device, which must pass all, and some against it broken.
+///
+/// # Errors
+/// A case fails that should not, or does not that should.
+pub fn run_for_ci() -> Result<()> {
+    let (folder, _guard) = programs::install()?;
+    let program = folder.join("bin/uroce");
+    let first = Stage::new(&program, 0);
+    forms(&first, &program)?;
+    first.replays()?;
+    let faults = [SLOW, FAULTS].concat();
+    side_by_side(&faults, AT_A_TIME, |number, defect| {
+        let stage = Stage::new(&program, number + 1);
+        let found = stage.broken(defect.how, &[defect.noticed, defect.spared])?;
+        let said = |case| found.get(case).map_or("not there", String::as_str);
+        match (said(defect.noticed), said(defect.spared)) {
+            ("fail", "pass" | "tolerated") => {
+                println!("{}: {} fails, as it should", defect.name, defect.noticed);
+                Ok(())
+            }
+            (noticed, spared) => Err(Error::new(format!(
+                "{} ({:?}): {} must fail: {noticed}; {} must pass: {spared}",
+                defect.name, defect.how, defect.noticed, defect.spared
+            ))),
+        }
+    })?;
+    println!("all cases pass against uroce, and {} faults are noticed", faults.len());
+    Ok(())
+}
+
+/// Runs all cases against our device as it is: all forms of the report say the same, and `uroce analyze` reads
+/// the packets of each case.
+fn forms(stage: &Stage<'_>, program: &Path) -> Result<()> {
+    let folder = std::env::temp_dir().join(format!("uroce-conform-{}", std::process::id()));
+    let packets = folder.join("packets");
+    std::fs::create_dir_all(&packets).context(|| "could not make a folder")?;
+    let _guard = Guard::new(Leftover::Folder(folder.clone()));
+    let [text, markdown, junit, pcap] = ["text", "md", "xml", "packets"]
+        .map(|name| folder.join(name).to_string_lossy().into_owned());
+    let words = ["--json", "--text", &text, "--markdown", &markdown, "--junit", &junit];
+    let json = stage.sound(&[&words[..], &["--pcap", &pcap]].concat())?;
+    let json = String::from_utf8_lossy(&json);
+    let read = |file: &str| {
+        std::fs::read_to_string(file).context(|| format!("could not read the report {file}"))
+    };
+    let cases = forms::agree(&json, &read(&text)?, &read(&markdown)?, &read(&junit)?)?;
+    println!("JSON, text, Markdown and JUnit say the same about {cases} cases");
+    let captures = forms::captures(program, &packets)?;
+    println!("uroce analyze reads the packets of {captures} cases");
+    Ok(())
+}
+
+/// Runs every case against each defect, and compares with the page, or writes it.
+fn whole(program: &Path, page: &Page, defects: &[Defect], arguments: &ConformArgs) -> Result<()> {
+    let wanted = |defect: &&Defect| {
+        let only = &arguments.only;
+        only.is_empty() || only.iter().any(|text| defect.name.contains(text.as_str()))
+    };
+    let defects: Vec<Defect> = defects.iter().filter(wanted).copied().collect();
+    let found = std::sync::Mutex::new(Vec::new());
+    side_by_side(&defects, WHOLE_AT_A_TIME, |number, defect| {
+        let verdicts = Stage::new(program, number + 1).broken(defect.how, &[])?;
+        let result = Found { defect: *defect, verdicts };
+        println!("{}", result.line());
+        found.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((number, result));
+        Ok(())
+    })?;
+    let mut found = found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    found.sort_by_key(|(number, _)| *number);
+    let found: Vec<Found> = found.into_iter().map(|(_, found)| found).collect();
+    if arguments.write { page.write(&found) } else { page.compare(&found) }
+}
+
+/// Calls `run` for each defect, some at a time; the first error of a group ends it.
+fn side_by_side(
+    defects: &[Defect],
+    at_a_time: usize,
+    run: impl Fn(usize, &Defect) -> Result<()> + Sync,
+) -> Result<()> {
+    let numbered: Vec<(usize, &Defect)> = defects.iter().enumerate().collect();
+    for group in numbered.chunks(at_a_time) {
+        std::thread::scope(|scope| {
+            let run = &run;
+            let tries: Vec<_> = group
+                .iter()
+                .map(|(number, defect)| scope.spawn(move || run(*number, defect)))
+                .collect();
+            tries.into_iter().try_for_each(|tried| {
+                tried.join().unwrap_or_else(|_| Err(Error::new("a trial panicked")))
+            })
+        })?;
+    }
+    Ok(())
+}
