@@ -158,6 +158,26 @@ fn nothing(error: &io::Error) -> io::Result<usize> {
 }
 
 impl FrameSender {
+    /// Opens the interface with this index to send only. It may be the loopback interface: frames there have an Ethernet
+    /// header as well, with addresses of zero.
+    ///
+    /// # Errors
+    ///
+    /// [`FramePortError`]: no such interface, none with Ethernet headers, or no right.
+    pub fn open(index: u32) -> Result<Self, FramePortError> {
+        let number = format!("number {index}");
+        let number = number.as_str();
+        let failed = |what| move |source| FramePortError::explain(what, number, source);
+        let socket = socket().map_err(failed("opening a packet socket"))?;
+        let name = rustix::net::netdevice::index_to_name(&socket, index)
+            .map_err(|_| FramePortError::NoInterface(number.to_owned()))?;
+        let about = interface(index).map_err(failed("asking for the interface"))?;
+        match about.ethernet || about.loopback {
+            true => Ok(Self::new(socket, &name, &about)),
+            false => Err(FramePortError::NotEthernet(name)),
+        }
+    }
+
     fn new(socket: Socket, name: &str, about: &Interface) -> Self {
         enlarge(&socket, Buffer::Send, BUFFER);
         let Interface { index, mac: hardware_address, mtu, .. } = *about;
