@@ -69,6 +69,13 @@ impl Case {
     }
 }
 
+impl Case {
+    /// It loads the host, or sends what defective hosts do not bear: it runs only if it is asked for.
+    pub fn is_robustness(&self) -> bool {
+        self.id.contains(".robustness.")
+    }
+}
+
 impl fmt::Debug for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.id)

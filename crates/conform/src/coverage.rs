@@ -6,20 +6,12 @@ use crate::{CANDIDATES, Case, cases};
 
 /// Candidates without a case for a reason that lasts, by number. All others without one are not built yet.
 const REASONS: &[(&[u16], &str)] = &[
-    (
-        &[4, 5, 6, 13, 14, 16, 17, 18, 19, 20, 27],
-        "needs frames of the tester's own; it sends through UDP sockets",
-    ),
-    (
-        &[22, 240, 59, 66],
-        "a flood or a scan: these come with the robustness cases, which are asked for",
-    ),
+    (&[240], "a flood of calls: it belongs to the robustness cases, and is not built yet"),
     (
         &[117],
         "the difference that tells keys apart is some tens of nanoseconds, and a packet of a UDP socket comes and goes \
          with a thousand times that: a pass would say nothing. It takes a NIC that stamps packets by hardware",
     ),
-    (&[242], "needs an ICMP message, which a UDP socket cannot send"),
 ];
 
 /// docs/conform/coverage.md.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use uroce_wire::Opcode;
 
 use crate::{
-    AgentError, AgentLink, Card, CmEvent, CmRequest, Extensions, Hex, Incoming, Outgoing, Packet,
-    Reply, Request, State, VERSION, Wire, WireError, pattern,
+    AgentError, AgentLink, Card, CmEvent, CmRequest, Extensions, FrameEnds, Hex, Incoming,
+    Outgoing, Packet, Reply, Request, State, VERSION, Wire, WireError, pattern,
 };
 
 /// The address of the peer.
@@ -55,6 +55,8 @@ pub(crate) struct FakeWire {
     pub(crate) answer: Option<Answer>,
     /// This packet comes for ever, whenever nothing else does.
     pub(crate) flood: Option<Incoming>,
+    /// The tester cannot send frames.
+    pub(crate) no_frames: bool,
 }
 
 impl Wire for FakeWire {
@@ -76,6 +78,20 @@ impl Wire for FakeWire {
         let next = self.coming.pop_front().or_else(|| self.flood.clone());
         self.now += if next.is_some() { Duration::from_millis(1) } else { wait };
         Ok(next)
+    }
+
+    fn frame_ends(&mut self, _to: IpAddr) -> Result<FrameEnds, WireError> {
+        match self.no_frames {
+            true => Err(WireError("no right".to_owned())),
+            false => Ok(FrameEnds { source: [2; 6], destination: [4; 6], udp_port: 4791 }),
+        }
+    }
+
+    fn send_frame(&mut self, frame: &[u8]) -> Result<(), WireError> {
+        // Neither tags nor options: the answers of tests look at PSNs only.
+        let payload = frame.get(42..).unwrap_or_default();
+        self.coming.extend(self.answer.and_then(|answer| answer(payload)));
+        Ok(())
     }
 }
 

@@ -25,6 +25,9 @@ mod data;
 mod expect;
 #[cfg(test)]
 mod fake;
+mod flood;
+mod frame;
+mod framed;
 mod hex;
 mod packet;
 mod player;
@@ -46,6 +49,7 @@ pub use case::{Case, Class, Role};
 pub use completions::status;
 pub use coverage::coverage_page;
 pub use data::pattern;
+pub use frame::{Frame, UdpChecksum};
 pub use hex::Hex;
 pub use packet::{Icrc, Packet};
 pub use protocol::{
@@ -55,9 +59,9 @@ pub use protocol::{
 };
 pub use qp::Qp;
 pub use report::{Format, render, render_case};
-pub use run::{CaseReport, Report, Selection, run};
+pub use run::{CaseReport, Report, Selection, run, without};
 pub use setup::Setup;
 pub use transcript::{Entry, Side};
 pub use verdict::{Outcome, Stop, Verdict};
 pub use windows::Window;
-pub use wire::{Incoming, Outgoing, Wire, WireError};
+pub use wire::{FrameEnds, Incoming, Outgoing, Wire, WireError};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use uroce_wire::{Bth, Header, Opcode};
 
-use crate::{Entry, Incoming, Outgoing, Packet, Side, Stop, Wire};
+use crate::{Entry, Frame, FrameEnds, Incoming, Outgoing, Packet, Side, Stop, Wire};
 
 /// Packets of a case that are written down; more than that is a flood, which counts but is not kept.
 const KEPT: usize = 10_000;
@@ -15,7 +15,7 @@ const FLOOD: usize = 20_000;
 /// Packets that are looked at when a wait is over: some may have come in time.
 const LATE: usize = 1024;
 /// The UDP source port of packets that do not ask for another one.
-const SOURCE_PORT: u16 = 0xc0de;
+pub(crate) const SOURCE_PORT: u16 = 0xc0de;
 
 /// The tester's end of the wire.
 pub(crate) struct Player<'r> {
@@ -28,6 +28,10 @@ pub(crate) struct Player<'r> {
     entries: Vec<Entry>,
     /// Packets that came.
     came: usize,
+    /// Those of them that the NIC under test sent.
+    heard: usize,
+    /// A flood passes: its packets are counted and not written down.
+    counting: bool,
 }
 
 /// A packet that came.
@@ -40,11 +44,24 @@ pub(crate) struct Seen {
 impl<'r> Player<'r> {
     pub(crate) fn new(wire: &'r mut dyn Wire, peer: IpAddr) -> Self {
         let (waiting, cnps) = (HashMap::new(), HashMap::new());
-        Player { wire, peer, waiting, cnps, entries: Vec::new(), came: 0 }
+        Player {
+            wire,
+            peer,
+            waiting,
+            cnps,
+            entries: Vec::new(),
+            came: 0,
+            heard: 0,
+            counting: false,
+        }
     }
 
     pub(crate) fn address(&self) -> IpAddr {
         self.wire.address()
+    }
+
+    pub(crate) fn peer(&self) -> IpAddr {
+        self.peer
     }
 
     pub(crate) fn now(&self) -> Duration {
@@ -66,8 +83,30 @@ impl<'r> Player<'r> {
         self.entries
     }
 
+    /// Packets of the NIC under test so far, to whichever queue pair.
+    pub(crate) fn heard(&self) -> usize {
+        self.heard
+    }
+
+    /// From now on packets are written down, or only counted.
+    pub(crate) fn only_count(&mut self, counting: bool) {
+        self.counting = counting;
+    }
+
+    /// Takes what comes, until nothing comes for `wait`.
+    pub(crate) fn drain(&mut self, wait: Duration) -> Result<(), Stop> {
+        loop {
+            let came = self.wire.receive(wait);
+            match came.map_err(|error| Stop::Broken(error.to_string()))? {
+                Some(packet) => self.sort(packet)?,
+                None => return Ok(()),
+            }
+        }
+    }
+
     fn keep(&mut self, entry: Entry) {
-        if self.entries.len() < KEPT {
+        let counted = self.counting && matches!(entry, Entry::Packet { .. });
+        if self.entries.len() < KEPT && !counted {
             self.entries.push(entry);
         }
     }
@@ -87,6 +126,20 @@ impl<'r> Player<'r> {
         let traffic_class = packet.traffic_class;
         let at = self.wire.now();
         self.keep(Entry::Packet { at, side: Side::Tester, bytes, traffic_class, source_port });
+        Ok(())
+    }
+
+    /// What frames to the peer have in common, if the tester can send any.
+    pub(crate) fn frame_ends(&mut self) -> Result<FrameEnds, Stop> {
+        let ends = self.wire.frame_ends(self.peer);
+        ends.map_err(|why| Stop::NotApplicable(format!("needs frames of the tester's own: {why}")))
+    }
+
+    pub(crate) fn send_frame(&mut self, frame: &Frame) -> Result<(), Stop> {
+        let sent = self.wire.send_frame(&frame.bytes());
+        sent.map_err(|error| Stop::Broken(error.to_string()))?;
+        let at = self.wire.now();
+        self.keep(frame.entry(at));
         Ok(())
     }
 
@@ -132,6 +185,10 @@ impl<'r> Player<'r> {
         });
         let Some(bth) = Bth::read(&packet.bytes) else { return Ok(()) };
         if packet.from != self.peer {
+            return Ok(());
+        }
+        self.heard += 1;
+        if self.counting {
             return Ok(());
         }
         let qpn = bth.dest_qpn.get();

@@ -11,7 +11,7 @@ const SECOND_LOOKS: u32 = 2;
 /// How much longer silence must last then: a peer may be slow.
 const SECOND_SILENCE: u32 = 8;
 /// Numbers of queue pairs, calls and the like that a case may use.
-const NUMBERS: u32 = 256;
+pub(crate) const NUMBERS: u32 = 256;
 
 /// Which cases run, and how.
 #[derive(Debug, Clone, Default)]
@@ -24,6 +24,8 @@ pub struct Selection {
     pub patience: Patience,
     /// Distinguishes this run from earlier ones: communication ids and queue pairs of calls follow from it.
     pub run: u32,
+    /// Robustness cases run as well.
+    pub robustness: bool,
 }
 
 impl Selection {
@@ -32,7 +34,8 @@ impl Selection {
         let named = |case: &&Case| {
             self.only.is_empty() || self.only.iter().any(|part| case.id.contains(part.as_str()))
         };
-        cases::all().filter(named).collect()
+        let asked = |case: &&Case| self.robustness || !case.is_robustness();
+        cases::all().filter(named).filter(asked).collect()
     }
 }
 
@@ -67,6 +70,8 @@ pub struct Report {
     pub cases: Vec<CaseReport>,
     /// Why the run ended early, if it did.
     pub lost: Option<String>,
+    /// What the tester could not do, and why: the cases that need it are not applicable.
+    pub without: Option<String>,
 }
 
 impl Report {
@@ -84,7 +89,8 @@ pub fn run(
     card: &Card,
     shown: &mut dyn FnMut(&CaseReport) -> bool,
 ) -> Report {
-    let mut report = Report { card: card.clone(), cases: Vec::new(), lost: None };
+    let without = without(wire, card);
+    let mut report = Report { card: card.clone(), cases: Vec::new(), lost: None, without };
     let mut trial =
         Trial { patience: selection.patience, wire, agent, card, seed: 0, run: selection.run };
     for case in selection.cases() {
@@ -104,6 +110,12 @@ pub fn run(
         }
     }
     report
+}
+
+/// What a tester on this wire cannot do with this NIC.
+pub fn without(wire: &mut dyn Wire, card: &Card) -> Option<String> {
+    let why = wire.frame_ends(card.address).err()?;
+    Some(format!("tested without frames of the tester's own: {why}"))
 }
 
 /// What all cases of a run share.
@@ -193,7 +205,8 @@ mod tests {
     /// The cases that do not fail by a peer that sends nothing, with their verdicts.
     fn kept(card: &Card) -> Vec<(&'static str, Verdict)> {
         let (mut wire, mut agent) = (FakeWire::default(), FakeAgent::default());
-        let report = run(&Selection::default(), &mut wire, &mut agent, card, &mut |_| true);
+        let all = Selection { robustness: true, ..Selection::default() };
+        let report = run(&all, &mut wire, &mut agent, card, &mut |_| true);
         assert_eq!((report.cases.len(), &report.lost), (cases::all().count(), &None));
         let reports = report.cases.into_iter();
         let kept = reports.filter(|done| !matches!(done.verdict, Verdict::Fail(_)));
@@ -209,6 +222,16 @@ mod tests {
         // This case is about devices that lack something.
         assert!(matches!(able[..], [("rc.responder.unsupported", _)]), "{able:#?}");
         assert!(bare.iter().all(|(id, _)| *id != able[0].0), "{bare:#?}");
+    }
+
+    #[test]
+    fn robustness_cases_run_only_if_they_are_asked_for() {
+        let asked = Selection { robustness: true, ..Selection::default() };
+        let robust = |selection: &Selection| {
+            selection.cases().iter().filter(|case| case.is_robustness()).count()
+        };
+        assert_eq!(robust(&only("robustness")), 0);
+        assert!(robust(&asked) > 0 && asked.cases().len() == cases::all().count());
     }
 
     #[test]

@@ -29,6 +29,29 @@ pub trait Wire {
     /// # Errors
     /// The link failed.
     fn receive(&mut self, wait: Duration) -> Result<Option<Incoming>, WireError>;
+
+    /// Both ends of the link on which frames to the NIC under test leave.
+    ///
+    /// # Errors
+    /// The tester cannot send frames, only UDP datagrams: why, and what to do about it.
+    fn frame_ends(&mut self, to: IpAddr) -> Result<FrameEnds, WireError>;
+
+    /// Sends an Ethernet frame as it is; [`frame_ends`](Self::frame_ends) was asked before.
+    ///
+    /// # Errors
+    /// The frame cannot be sent.
+    fn send_frame(&mut self, frame: &[u8]) -> Result<(), WireError>;
+}
+
+/// What frames to the NIC under test have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameEnds {
+    /// Hardware address of the tester's interface.
+    pub source: [u8; 6],
+    /// Hardware address of the next hop: the NIC under test, or a router.
+    pub destination: [u8; 6],
+    /// UDP port of RoCEv2.
+    pub udp_port: u16,
 }
 
 /// A packet to send.

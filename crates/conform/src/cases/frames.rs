@@ -16,6 +16,7 @@ cases! {
     Should "rc.responder.source-port", "E1", [15], "The UDP source port does not matter.", source_port;
     Must "rc.responder.other-service", "R3", [28, 35], "Opcodes of other services are dropped.", other_service;
     Free "rc.responder.reserved-opcodes", "R23", [29], "Opcodes that RC does not define draw an invalid request NAK, or nothing.", reserved_opcodes;
+    Must "rc.responder.special-qpn", "R3 R14", [23, 24], "Requests of RC to QP 0, QP 1 and the multicast queue pair number are dropped.", special_qpn;
     Must "rc.responder.undefined-opcodes", "B1", [30], "Opcodes outside every service draw nothing, at any length.", undefined_opcodes;
     Must "rc.responder.runt", "R10 B2 B3", [31, 32], "A packet shorter than its headers is dropped.", runt;
     Should "rc.responder.pad-bytes", "R11", [33], "The value of pad bytes does not matter.", pad_bytes;
@@ -110,6 +111,20 @@ fn reserved_opcodes(b: &Bench<'_>) -> Outcome {
     }
     b.tolerate(if naks == 0 { "it drops them" } else { "it answers with an invalid request NAK" });
     Ok(())
+}
+
+fn special_qpn(b: &Bench<'_>) -> Outcome {
+    let q = b.rc().open()?;
+    let before = q.heard()?;
+    for qpn in [0, 1, 0xff_ffff] {
+        for packet in [q.send(16), q.write(16), q.read(16)] {
+            q.tx(&packet.psn(0).bth(|bth| bth.dest_qpn = uroce_wire::Qpn::new(qpn)))?;
+        }
+    }
+    q.unheard(before)?;
+    q.alive(0)?;
+    q.no_completion()?;
+    q.untouched()
 }
 
 fn undefined_opcodes(b: &Bench<'_>) -> Outcome {

@@ -7,6 +7,7 @@ mod datagram;
 mod disconnect;
 mod extended;
 mod frames;
+mod headers;
 mod keys;
 mod messages;
 mod naks;
@@ -15,6 +16,7 @@ mod reads;
 mod receives;
 mod refuse;
 mod requester;
+mod robustness;
 mod sequence;
 mod timing;
 mod windows;
@@ -26,6 +28,7 @@ use crate::{Bench, Case, Outcome, Stop};
 /// The families, in the order in which they run: what breaks nothing first.
 const FAMILIES: &[&[Case]] = &[
     frames::CASES,
+    headers::CASES,
     sequence::CASES,
     receives::CASES,
     order::CASES,
@@ -44,6 +47,7 @@ const FAMILIES: &[&[Case]] = &[
     refuse::CASES,
     disconnect::CASES,
     connect::CASES,
+    robustness::CASES,
 ];
 
 /// The device has what a case is about.

@@ -16,6 +16,7 @@ pub(super) fn render(report: &Report) -> String {
         "peer": report.card,
         "counts": counts,
         "ended_early": report.lost,
+        "without": report.without,
         "cases": report.cases.iter().map(case).collect::<Vec<_>>(),
     });
     format!("{object:#}\n")

@@ -22,7 +22,7 @@ pub(super) fn render(report: &Report) -> String {
     let mut xml = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {counts}>\n<testsuite name=\"{name}\" {counts}>\n"
     );
-    xml += &properties(&peer(report), "  ");
+    xml += &properties(&about(report), "  ");
     for done in &report.cases {
         xml += &case(done);
     }
@@ -37,15 +37,17 @@ pub(super) fn render(report: &Report) -> String {
     xml + "</testsuite>\n</testsuites>\n"
 }
 
-/// What was tested.
-fn peer(report: &Report) -> [(&'static str, String); 4] {
+/// What was tested, and what the tester could not do.
+fn about(report: &Report) -> Vec<(&'static str, String)> {
     let card = &report.card;
-    [
+    let mut about = vec![
         ("device", card.device.clone()),
         ("firmware", card.firmware.clone()),
         ("system", card.system.clone()),
         ("address", card.address.to_string()),
-    ]
+    ];
+    about.extend(report.without.as_ref().map(|why| ("without", one_line(why))));
+    about
 }
 
 fn case(done: &CaseReport) -> String {

@@ -15,6 +15,9 @@ pub(super) fn render(report: &Report) -> String {
         cell(&card.system),
         summary(report)
     );
+    if let Some(without) = &report.without {
+        let _ = write!(page, "\nNote: {}.\n", cell(without));
+    }
     if let Some(lost) = &report.lost {
         let _ = write!(page, "\nThe run ended early: {}.\n", cell(lost));
     }

@@ -85,7 +85,9 @@ mod tests {
             transcript: vec![Entry::Note { at: Duration::ZERO, text: "Clear".to_owned() }],
             time: Duration::from_millis(12),
         };
-        Report { card, cases: cases::all().zip(verdicts).map(case).collect(), lost: None }
+        let cases = cases::all().zip(verdicts).map(case).collect();
+        let without = Some("tested without <frames>".to_owned());
+        Report { card, cases, lost: None, without }
     }
 
     #[test]
@@ -97,6 +99,14 @@ mod tests {
                 let name = case.case.id.rsplit('.').next().expect("a part");
                 assert!(text.contains(name), "{format:?}: {text}");
             }
+        }
+        for (format, note) in [
+            (Format::Text, "note: tested without <frames>"),
+            (Format::Json, "\"without\": \"tested without <frames>\""),
+            (Format::Markdown, "Note: tested without <frames>."),
+            (Format::Junit, "value=\"tested without &lt;frames&gt;\""),
+        ] {
+            assert!(render(&report, format).contains(note), "{format:?}");
         }
         let json: serde_json::Value =
             serde_json::from_str(&render(&report, Format::Json)).expect("JSON");

@@ -6,7 +6,11 @@ use super::{one_line, summary};
 use crate::{CaseReport, Report};
 
 pub(super) fn render(report: &Report) -> String {
-    let mut text: String = report.cases.iter().map(|done| case(done, done.failed())).collect();
+    let mut text = String::new();
+    if let Some(without) = &report.without {
+        let _ = writeln!(text, "note: {}", one_line(without));
+    }
+    text.extend(report.cases.iter().map(|done| case(done, done.failed())));
     if let Some(lost) = &report.lost {
         let _ = writeln!(text, "the run ended early: {lost}");
     }

@@ -118,6 +118,23 @@ pub const SLOW: &[Defect] = &[
         "rc.requester.coalesced-ack", "rc.requester.read-good"),
 ];
 
+/// Faults that only frames of the tester's own show, and floods.
+#[rustfmt::skip]
+pub const FRAMES: &[Defect] = &[
+    fault("icrc-without-ip-id", "rx op=write len=16 -> corrupt=payload,fix-icrc", "takes packets with another IPv4 identification",
+        "rc.responder.icrc-covers-ip-id", "rc.responder.udp-checksum"),
+    fault("icrc-without-port", "rx op=write len=16 -> corrupt=payload,fix-icrc", "takes packets with another UDP source port",
+        "rc.responder.icrc-covers-source-port", "rc.responder.vlan-priority"),
+    fault("icrc-over-all", "rx op=write len=16 -> drop", "drops packets whose masked fields have changed",
+        "rc.responder.icrc-masked-fields", "rc.responder.icrc-covers-ip-id"),
+    fault("padding-refused", "rx op=send -> drop", "drops packets of padded frames",
+        "rc.responder.ethernet-padding", "rc.responder.udp-checksum"),
+    fault("deaf-after-icmp", "rx op=ack -> drop", "takes no ACK after an ICMP message",
+        "rc.requester.icmp", "rc.responder.stranger"),
+    fault("damage-taken", "rx op=write len=64 -> corrupt=payload,fix-icrc", "takes a flood of damaged packets",
+        "rc.robustness.damaged-flood", "rc.robustness.unknown-qpn"),
+];
+
 /// Mutations of our transport: each is in one line of `crates/transport`.
 #[rustfmt::skip]
 pub const MUTATIONS: &[Defect] = &[
@@ -145,7 +162,7 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_cases_exist() {
-        for list in [FAULTS, SLOW, MUTATIONS] {
+        for list in [FAULTS, SLOW, FRAMES, MUTATIONS] {
             for (number, defect) in list.iter().enumerate() {
                 assert!(list[..number].iter().all(|other| other.name != defect.name));
                 for id in [defect.noticed, defect.spared] {

@@ -233,7 +233,8 @@ mod tests {
             transcript: Vec::new(),
             time: Duration::from_millis(12),
         };
-        Report { card, cases: cases::all().zip(verdicts).map(case).collect(), lost: None }
+        let cases = cases::all().zip(verdicts).map(case).collect();
+        Report { card, cases, lost: None, without: Some("no \"frames\" | at all".to_owned()) }
     }
 
     fn forms(report: &Report) -> [String; 4] {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::error::{Context, Error, Result};
+use crate::netns::NetNs;
 use crate::workspace;
 
 /// The token of the agents.
@@ -33,6 +34,9 @@ pub enum Broken {
 /// Two addresses, and the program to run there.
 pub struct Stage<'s> {
     program: &'s Path,
+    /// Where both run; our device uses AF_PACKET there. UDP sockets do not show the IPv4 identification: a device behind one
+    /// cannot tell a wrong one.
+    inside: Option<&'s NetNs>,
     agent: String,
     tester: String,
 }
@@ -40,9 +44,14 @@ pub struct Stage<'s> {
 impl Stage<'_> {
     /// Two loopback addresses that no other run has, nor another stage of this one.
     pub fn new(program: &Path, number: usize) -> Stage<'_> {
+        Stage::within(program, None, number)
+    }
+
+    /// The same in a namespace, if there is one.
+    pub fn within<'s>(program: &'s Path, inside: Option<&'s NetNs>, number: usize) -> Stage<'s> {
         let [_, _, high, low] = std::process::id().to_be_bytes();
         let address = |host| format!("127.{}.{low}.{host}", 128 + high % 64);
-        Stage { program, agent: address(2 * number + 1), tester: address(2 * number + 2) }
+        Stage { program, inside, agent: address(2 * number + 1), tester: address(2 * number + 2) }
     }
 
     /// Runs every case against our device as it is; `words` are options of the tester.
@@ -67,6 +76,9 @@ impl Stage<'_> {
     pub fn broken(&self, broken: Broken, only: &[&str]) -> Result<Verdicts> {
         let _agent = self.agent(Some(broken))?;
         let mut tester = self.tester(&["--json"]);
+        if !only.is_empty() {
+            tester.arg("--robustness");
+        }
         tester.args(only.iter().flat_map(|case| ["--only", case]));
         let output = tester.output().context(|| "could not start uroce conform")?;
         verdicts(&output.stdout).map_err(|why| {
@@ -105,8 +117,15 @@ impl Stage<'_> {
         Ok(())
     }
 
+    fn command(&self) -> Command {
+        match self.inside {
+            Some(namespace) => namespace.command(&[self.program]),
+            None => Command::new(self.program),
+        }
+    }
+
     fn tester(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(self.program);
+        let mut command = self.command();
         command.args(["conform", &self.agent, "--token", TOKEN, "--address", &self.tester]);
         command.args(words);
         command
@@ -114,8 +133,9 @@ impl Stage<'_> {
 
     /// An agent that listens.
     fn agent(&self, broken: Option<Broken>) -> Result<Running> {
-        let mut command = Command::new(self.program);
-        command.args(["run", "--address", &self.agent]);
+        let mut command = self.command();
+        let datapath = if self.inside.is_some() { "packet" } else { "udp" };
+        command.args(["run", "--datapath", datapath, "--address", &self.agent]);
         match broken {
             None => &mut command,
             Some(Broken::Fault(rule)) => command.args(["--fault", rule, "--fault-seed", "1"]),
@@ -129,7 +149,7 @@ impl Stage<'_> {
         let child = command.stdout(Stdio::null()).spawn();
         let mut running = Running(child.context(|| "could not start uroce conform agent")?);
         let end = Instant::now() + START;
-        while !self.listens() {
+        while !self.listens(running.0.id()) {
             if let Ok(Some(status)) = running.0.try_wait() {
                 return Err(Error::new(format!("uroce conform agent ended early ({status})")));
             }
@@ -141,10 +161,12 @@ impl Stage<'_> {
         Ok(running)
     }
 
-    /// The agent's address and port are in the kernel's table, in state LISTEN.
-    fn listens(&self) -> bool {
+    /// The agent's address and port are in the kernel's table for this process, in state LISTEN.
+    fn listens(&self, process: u32) -> bool {
         let Ok(address) = self.agent.parse::<std::net::Ipv4Addr>() else { return false };
-        let Ok(table) = std::fs::read_to_string("/proc/net/tcp") else { return false };
+        let Ok(table) = std::fs::read_to_string(format!("/proc/{process}/net/tcp")) else {
+            return false;
+        };
         let wanted = format!("{:08X}:4858", u32::from_ne_bytes(address.octets()));
         table.lines().any(|line| line.contains(&wanted) && line.contains(" 0A "))
     }

@@ -10,7 +10,8 @@ use uroce_conform::{Case, Selection, cases};
 /// # Errors
 /// Exit 2: it names none.
 pub fn print(only: &[String], as_json: bool) -> Result<(), Failure> {
-    let cases = selected(&Selection { only: only.to_vec(), ..Selection::default() })?;
+    let (only, robustness) = (only.to_vec(), true);
+    let cases = selected(&Selection { only, robustness, ..Selection::default() })?;
     if as_json {
         let list: Vec<_> = cases.iter().map(|case| object(case)).collect();
         say(&json!({ "cases": list }).to_string());
@@ -28,9 +29,16 @@ pub fn print(only: &[String], as_json: bool) -> Result<(), Failure> {
 /// The cases that a selection names.
 ///
 /// # Errors
-/// Exit 2: it names none.
+/// Exit 2: it names none, or only such that must be asked for.
 pub fn selected(selection: &Selection) -> Result<Vec<&'static Case>, Failure> {
     let cases = selection.cases();
+    let all = Selection { robustness: true, ..selection.clone() };
+    if cases.is_empty() && !all.cases().is_empty() {
+        return Err(Failure::usage("these are robustness cases, which run only if asked for")
+            .help(
+                "--robustness runs them; read before what they may do to the machine under test",
+            ));
+    }
     if cases.is_empty() {
         return Err(Failure::usage(format!(
             "no case is called like {}",
@@ -83,5 +91,6 @@ fn object(case: &Case) -> serde_json::Value {
         "class": case.class.name(),
         "candidates": case.candidates,
         "sentence": case.sentence,
+        "robustness": case.is_robustness(),
     })
 }

@@ -2,6 +2,7 @@
 
 mod agent;
 mod drawing;
+mod frames;
 mod link;
 mod list;
 mod recording;
@@ -46,6 +47,9 @@ pub struct ConformArgs {
     /// Run each case so often
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
+    /// Run the robustness cases as well: scans, floods, forged packets. A defective driver may hang or crash its machine
+    #[arg(long)]
+    robustness: bool,
     /// List the cases, with rule, role, class and one sentence
     #[arg(long)]
     list: bool,

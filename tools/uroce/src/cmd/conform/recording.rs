@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use uroce_datapath::{Fate, PcapError, PcapFile, PcapWriter, Route, RxPacket};
+use uroce_datapath::{Direction, Fate, PcapError, PcapFile, PcapWriter, Route, RxPacket};
 
 /// Packets that come before the first case are in the file of this name.
 const BEFORE: &str = "before-the-first-case";
@@ -59,10 +59,24 @@ impl Recording {
     /// # Errors
     /// The file of the case cannot be made.
     pub fn sent(&mut self, route: &Route, ip_id: u16, packet: &[u8]) -> Result<(), PcapError> {
-        let comment = self.is_first.then(|| format!("case {}", self.case));
-        self.is_first = false;
+        let comment = self.comment();
         self.writer()?.sent(route, ip_id, packet, comment.as_deref().as_slice());
         Ok(())
+    }
+
+    /// Records an Ethernet frame that was sent.
+    ///
+    /// # Errors
+    /// The file of the case cannot be made.
+    pub fn frame(&mut self, frame: &[u8]) -> Result<(), PcapError> {
+        let comment = self.comment();
+        self.writer()?.frame(Direction::Outbound, frame, comment.as_deref().as_slice());
+        Ok(())
+    }
+
+    /// What the first packet of a case says of it.
+    fn comment(&mut self) -> Option<String> {
+        std::mem::take(&mut self.is_first).then(|| format!("case {}", self.case))
     }
 
     /// Records a packet that came.
@@ -102,6 +116,7 @@ mod tests {
         for case in ["one", "silent", "two", "two"] {
             recording.begin(case);
             if case != "silent" {
+                recording.frame(&[0; 60]).expect("a file");
                 recording.sent(&route, 0, &[0; 16]).expect("a file");
             }
         }

@@ -12,8 +12,12 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use uroce_conform::{
     CaseReport, Class, Format, Patience, Report, Selection, Verdict, render, render_case,
-    run as run_cases,
+    run as run_cases, without,
 };
+
+/// What robustness cases may do, said before they do it.
+const WARNING: &str = "the robustness cases send up to 5000 packets at once, forged and malformed ones among them: a \
+                       defective driver or firmware may hang or crash its machine, or fill its log";
 
 /// Tests a peer.
 ///
@@ -21,7 +25,10 @@ use uroce_conform::{
 /// Exit 1: a rule that must be kept is broken, or the run ended early.
 pub fn run(args: &ConformArgs, global: &Global) -> Result<(), Failure> {
     let selection = selection(args)?;
-    list::selected(&selection)?;
+    let cases = list::selected(&selection)?;
+    if cases.iter().any(|case| case.is_robustness()) {
+        eprintln!("note: {WARNING}");
+    }
     let peer = args.peer.as_deref().unwrap_or_default();
     let token = token(args.token.as_ref()).ok_or_else(|| {
         Failure::usage("the agent wants a token")
@@ -34,6 +41,9 @@ pub fn run(args: &ConformArgs, global: &Global) -> Result<(), Failure> {
     };
     let ends = Ends { tester: address, peer: card.address, port: global.roce_port };
     let mut wire = UdpWire::open(address, global.roce_port, global.pcap.as_deref())?;
+    if let (false, Some(without)) = (global.json, without(&mut wire, &card)) {
+        say(&format!("note: {without}"));
+    }
     let interrupt = Interrupt::install();
     let mut shown = |done: &CaseReport| {
         if !global.json {
@@ -52,7 +62,8 @@ fn selection(args: &ConformArgs) -> Result<Selection, Failure> {
     };
     let silence = Duration::from_millis(args.silence);
     let patience = Patience { silence, ..Patience::default() };
-    Ok(Selection { only, repeat: args.repeat, patience, run: run_number() })
+    let (repeat, robustness) = (args.repeat, args.robustness);
+    Ok(Selection { only, repeat, patience, run: run_number(), robustness })
 }
 
 /// A number that no other run of these days has.
@@ -138,7 +149,7 @@ mod tests {
         let case = cases::all().find(|case| case.class == Class::Must).expect("one must");
         let (recorded, transcript, time) = (vec![], vec![], Duration::ZERO);
         let done = CaseReport { case, verdict, recorded, transcript, time };
-        Report { card, cases: vec![done], lost: None }
+        Report { card, cases: vec![done], lost: None, without: None }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The tester's end of the wire: a UDP datapath.
 
+use super::frames::Frames;
 use super::recording::Recording;
 use crate::failure::Failure;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -8,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use uroce_conform::{Incoming, Outgoing, Wire, WireError};
+use uroce_conform::{FrameEnds, Incoming, Outgoing, Wire, WireError};
 use uroce_datapath::{Datapath, IpId, Route, RxPacket, UdpConfig, UdpDatapath};
 use uroce_wire::{Flow, ICRC_LEN, IcrcVerdict, icrc, recover, verify};
 
@@ -25,6 +26,8 @@ pub struct UdpWire {
     waiter: OwnedFd,
     start: Instant,
     came: VecDeque<Incoming>,
+    /// Frames to the NIC under test, or why there are none; opened when they are first asked for.
+    frames: Option<Result<Frames, String>>,
 }
 
 impl UdpWire {
@@ -50,6 +53,7 @@ impl UdpWire {
             waiter,
             start: Instant::now(),
             came: VecDeque::new(),
+            frames: None,
         })
     }
 
@@ -132,6 +136,25 @@ impl Wire for UdpWire {
             self.fetch()?;
         }
         Ok(self.came.pop_front())
+    }
+
+    fn frame_ends(&mut self, to: IpAddr) -> Result<FrameEnds, WireError> {
+        let local = self.local;
+        match self.frames.get_or_insert_with(|| Frames::open(local, to)) {
+            Ok(frames) => Ok(frames.ends),
+            Err(why) => Err(failed(why)),
+        }
+    }
+
+    fn send_frame(&mut self, frame: &[u8]) -> Result<(), WireError> {
+        let Some(Ok(frames)) = &mut self.frames else {
+            return Err(failed("no interface is open to send frames"));
+        };
+        frames.send(frame)?;
+        match &mut self.recording {
+            Some(recording) => recording.frame(frame).map_err(failed),
+            None => Ok(()),
+        }
     }
 }
 
