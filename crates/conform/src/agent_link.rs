@@ -2,15 +2,24 @@
 
 use thiserror::Error;
 
-use crate::{ProtocolError, Reply, Request};
+use crate::{Offer, ProtocolError, Reply, Request, Wanted};
 
 /// Carries a request to the agent and brings its reply.
 pub trait AgentLink {
     /// Asks, and waits for the answer.
     ///
     /// # Errors
-    /// The agent is gone, or speaks something else; every later call fails as well.
+    /// The agent is gone, or speaks something else; every later call fails as well. Or there is no agent that could.
     fn call(&mut self, request: &Request) -> Result<Reply, AgentError>;
+
+    /// A queue pair that a stock program has made by itself. `None` from an agent, which makes queue pairs as it is told.
+    ///
+    /// # Errors
+    /// The programs are gone, or none makes such a queue pair.
+    fn offer(&mut self, wanted: &Wanted) -> Result<Option<Offer>, AgentError> {
+        let _ = wanted;
+        Ok(None)
+    }
 }
 
 /// Why the agent does not answer.
@@ -19,4 +28,10 @@ pub enum AgentError {
     /// The connection to the agent failed.
     #[error("the agent is gone: {0}")]
     Gone(#[from] ProtocolError),
+    /// The stock programs are gone.
+    #[error("{0}")]
+    NoProgram(String),
+    /// There is no agent, and no stock program can do this.
+    #[error("needs an agent: {0}")]
+    NeedsAgent(String),
 }

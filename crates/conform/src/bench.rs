@@ -4,7 +4,10 @@ use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use crate::player::Player;
-use crate::{AgentLink, Card, Entry, Kind, Packet, Reply, Request, Setup, Stop, Wire};
+use crate::{
+    AgentError, AgentLink, Card, Entry, Kind, Offer, Packet, Reply, Request, Setup, Stop, Takes,
+    Wanted, Wire,
+};
 
 /// How long a case waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +38,23 @@ pub struct Bench<'r> {
     pub(crate) at_the_end: RefCell<Vec<Packet>>,
     /// The number of this run: what connection management must not use twice follows from it.
     pub(crate) run: u32,
+    /// What the stock program of each queue pair must take so that the case can be run, in the order in which the case
+    /// opens them; it becomes known while the case runs.
+    needed: RefCell<Vec<Takes>>,
+    /// Queue pairs of stock programs that the case has opened.
+    opened: Cell<usize>,
+    /// What nobody looked at, because there is no agent.
+    unseen: RefCell<Vec<&'static str>>,
+    /// Queue pair number of the tester for the newest queue pair of a stock program.
+    pub(crate) newest: Cell<u32>,
+}
+
+/// What a case leaves behind.
+pub(crate) struct Finished {
+    pub(crate) transcript: Vec<Entry>,
+    pub(crate) tolerated: Option<String>,
+    pub(crate) recorded: Vec<String>,
+    pub(crate) needed: Vec<Takes>,
 }
 
 impl<'r> Bench<'r> {
@@ -56,7 +76,17 @@ impl<'r> Bench<'r> {
             recorded: RefCell::default(),
             at_the_end: RefCell::default(),
             run: 0,
+            needed: RefCell::default(),
+            opened: Cell::default(),
+            unseen: RefCell::default(),
+            newest: Cell::default(),
         }
+    }
+
+    /// The same, for a case of which it is known what stock programs must take.
+    pub(crate) fn needing(self, needed: Vec<Takes>) -> Self {
+        *self.needed.borrow_mut() = needed;
+        self
     }
 
     /// What is under test.
@@ -110,7 +140,7 @@ impl<'r> Bench<'r> {
     /// It refuses, or is gone.
     pub fn ask(&self, request: &Request) -> Result<Reply, Stop> {
         let reply = self.agent.borrow_mut().call(request);
-        match reply.map_err(|error| Stop::Lost(error.to_string()))? {
+        match reply.map_err(stopped)? {
             Reply::Refused { why } => Err(Stop::Broken(format!("the agent refused: {why}"))),
             reply => {
                 if !matches!(request, Request::Look { .. } | Request::Fill { .. }) {
@@ -121,18 +151,66 @@ impl<'r> Bench<'r> {
         }
     }
 
+    /// A queue pair of a stock program, if that is how queue pairs come about.
+    pub(crate) fn offer(&self, mut wanted: Wanted) -> Result<Option<Offer>, Stop> {
+        wanted.takes = self.needed.borrow().get(self.opened.get()).copied().unwrap_or_default();
+        let offer = self.agent.borrow_mut().offer(&wanted).map_err(stopped)?;
+        if let Some(offer) = &offer {
+            self.opened.set(self.opened.get() + 1);
+            self.newest.set(wanted.link.qpn);
+            self.player.borrow_mut().note(format!("{:?} -> {offer:?}", wanted.link));
+        }
+        Ok(offer)
+    }
+
+    /// The stock program of the newest queue pair must take this as well; returns all that it must take.
+    pub(crate) fn need(&self, more: Takes) -> Takes {
+        let mut needed = self.needed.borrow_mut();
+        let opened = self.opened.get().max(1);
+        if needed.len() < opened {
+            needed.resize(opened, Takes::default());
+        }
+        needed[opened - 1] = needed[opened - 1].with(more);
+        needed[opened - 1]
+    }
+
+    /// This was not looked at.
+    pub(crate) fn unseen(&self, what: &'static str) {
+        let mut unseen = self.unseen.borrow_mut();
+        if !unseen.contains(&what) {
+            unseen.push(what);
+        }
+    }
+
     /// A number that no other queue pair of the run has had lately.
     pub(crate) fn number(&self) -> u32 {
         self.count.set(self.count.get().wrapping_add(1));
         self.count.get()
     }
 
-    /// What passed, what is tolerated, and what was recorded.
-    pub(crate) fn finish(self) -> (Vec<Entry>, Option<String>, Vec<String>) {
+    /// What passed, what is tolerated, what was recorded, and what was not looked at.
+    pub(crate) fn finish(self) -> Finished {
+        let mut recorded = self.recorded.into_inner();
+        let unseen = self.unseen.into_inner();
+        if !unseen.is_empty() {
+            recorded.push(format!("nobody looked at {}: no agent", unseen.join(", ")));
+        }
         let mut player = self.player.into_inner();
         // The case is judged: what cannot be sent changes nothing.
         self.at_the_end.take().iter().for_each(|packet| drop(player.send(packet)));
-        (player.finish(), self.tolerated.into_inner(), self.recorded.into_inner())
+        Finished {
+            transcript: player.finish(),
+            tolerated: self.tolerated.into_inner(),
+            recorded,
+            needed: self.needed.into_inner(),
+        }
+    }
+}
+
+fn stopped(error: AgentError) -> Stop {
+    match error {
+        AgentError::NeedsAgent(_) => Stop::NotApplicable(error.to_string()),
+        AgentError::Gone(_) | AgentError::NoProgram(_) => Stop::Lost(error.to_string()),
     }
 }
 

@@ -158,11 +158,23 @@ impl Qp<'_, '_> {
     /// # Errors
     /// It is not.
     pub fn alive(&self, psn: i32) -> Result<Aeth, Stop> {
-        self.tx(&self.write(0).psn(psn))?;
-        let expected = format!("ACK of the empty WRITE at PSN {psn:+}, which shows that it lives");
+        let probe = self.probe().psn(psn);
+        self.tx(&probe)?;
+        let sent = probe.bth.opcode;
+        let expected = format!("the answer to {sent} at PSN {psn:+}, which shows that it lives");
         let came = self.next(&expected)?;
-        match (came.kind(), came.aeth()) {
-            (Some(SyndromeKind::Ack { .. }), Some(aeth)) if came.psn == psn => Ok(aeth),
+        let answer = match sent {
+            Opcode::RC_READ_REQUEST => Opcode::RC_READ_RESPONSE_ONLY,
+            Opcode::RC_FETCH_ADD => Opcode::RC_ATOMIC_ACKNOWLEDGE,
+            _ => Opcode::RC_ACKNOWLEDGE,
+        };
+        match came.aeth() {
+            Some(aeth)
+                if matches!(aeth.syndrome.kind(), SyndromeKind::Ack { .. })
+                    && (came.opcode(), came.psn) == (answer, psn) =>
+            {
+                Ok(aeth)
+            }
             _ => unexpected(&expected, &came),
         }
     }
@@ -181,8 +193,11 @@ impl Qp<'_, '_> {
     /// # Errors
     /// It has not.
     pub fn dead(&self, psn: i32) -> Result<(), Stop> {
-        self.tx(&self.write(0).psn(psn))?;
+        self.tx(&self.probe().psn(psn))?;
         self.silence()?;
+        if self.unseen("its state") {
+            return Ok(());
+        }
         match self.state()? {
             State::Err => Ok(()),
             state => fail(format!("expected state ERR, it is in {state:?}")),

@@ -19,6 +19,7 @@ impl Qp<'_, '_> {
     /// # Errors
     /// Not applicable: the tester cannot send frames.
     pub fn frame_from(&self, from: IpAddr, packet: &Packet) -> Result<Frame, Stop> {
+        self.judgeable(packet)?;
         let mut player = self.bench.player.borrow_mut();
         let ends = player.frame_ends()?;
         whole(Frame::new(ends, (from, player.peer()), packet))

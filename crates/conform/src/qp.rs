@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use uroce_wire::{AtomicEth, Deth, Mtu, Opcode, Psn, Qpn, Reth, Service, XrcEth};
 
+use crate::expect::check;
 use crate::setup::QKEY;
-use crate::{Bench, Kind, Link, Packet, Stop, pattern};
+use crate::stock::{Refusal, needs_agent, refusal};
+use crate::{Bench, Kind, Link, Packet, Stop, Takes, pattern};
 
 /// Memory of the NIC under test that a case works on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +48,8 @@ pub struct Qp<'b, 'r> {
     pub(crate) posted: Cell<u64>,
     /// The newest PSN of its requests.
     pub(crate) newest: Cell<i32>,
+    /// What it takes, if a stock program made it; `None`: all that the case asked the agent for.
+    takes: Option<Takes>,
 }
 
 impl<'b, 'r> Qp<'b, 'r> {
@@ -73,6 +77,7 @@ impl<'b, 'r> Qp<'b, 'r> {
             srqn: 0,
             posted: Cell::new(0),
             newest: Cell::new(-1),
+            takes: None,
         }
     }
 
@@ -81,6 +86,19 @@ impl<'b, 'r> Qp<'b, 'r> {
     pub(crate) fn is_connected(&mut self, own: Qpn, (first, peer_first): (Psn, Psn), mtu: u8) {
         (self.own_qpn, self.first, self.peer_first) = (own.get(), first, peer_first);
         self.mtu = Mtu::from_code(mtu).unwrap_or(Mtu::M256);
+    }
+
+    /// A stock program made it, and it takes this.
+    pub(crate) fn of_program(self, takes: Takes) -> Self {
+        Qp { takes: Some(takes), ..self }
+    }
+
+    /// There is no agent that could look at `what`, which the report then says.
+    pub(crate) fn unseen(&self, what: &'static str) -> bool {
+        if self.takes.is_some() {
+            self.bench.unseen(what);
+        }
+        self.takes.is_some()
     }
 
     /// Payload bytes of a full packet.
@@ -101,6 +119,18 @@ impl<'b, 'r> Qp<'b, 'r> {
     /// Remote key of its region.
     pub fn rkey(&self) -> u32 {
         self.region.rkey
+    }
+
+    /// These are the bytes of its region from `offset` on, as it was registered.
+    ///
+    /// # Errors
+    /// They are not.
+    pub fn registered(&self, offset: usize, bytes: &[u8]) -> Result<(), Stop> {
+        if self.unseen("what its memory held") {
+            return Ok(());
+        }
+        let same = bytes == &pattern(0, offset + bytes.len())[offset..];
+        check(same, || format!("the {} bytes read are not those of its region", bytes.len()))
     }
 
     /// Bytes of its region.
@@ -171,11 +201,39 @@ impl<'b, 'r> Qp<'b, 'r> {
         packet
     }
 
+    /// A request without an effect that it must answer with an ACK of its kind: an empty WRITE, which needs neither key
+    /// nor receive (C9-88). A queue pair of a stock program that takes no WRITE gets an empty READ, a fetch and add of 0, or
+    /// an empty SEND.
+    pub(crate) fn probe(&self) -> Packet {
+        match self.takes {
+            Some(Takes { write: false, read: true, .. }) => self.read(0),
+            Some(Takes { write: false, atomic: true, .. }) => self.fetch_add(0),
+            Some(Takes { write: false, .. }) => self.send(0),
+            _ => self.write(0),
+        }
+    }
+
+    /// Whether the packet can be judged, if a stock program made the queue pair.
+    pub(crate) fn judgeable(&self, packet: &Packet) -> Result<(), Stop> {
+        let Some(takes) = self.takes else { return Ok(()) };
+        if self.bench.newest.get() != self.own_qpn {
+            return needs_agent("two queue pairs at a time");
+        }
+        match refusal(packet, takes, &self.region) {
+            Ok(()) => Ok(()),
+            Err(Refusal::NeedsAgent(what)) => needs_agent(what),
+            Err(Refusal::Takes(missing)) => {
+                needs_agent(&format!("no program takes {}", self.bench.need(missing)))
+            }
+        }
+    }
+
     /// Sends a packet.
     ///
     /// # Errors
-    /// It cannot be sent.
+    /// It cannot be sent, or not to the queue pair of a stock program.
     pub fn tx(&self, packet: &Packet) -> Result<(), Stop> {
+        self.judgeable(packet)?;
         self.bench.player.borrow_mut().send(packet)
     }
 

@@ -4,12 +4,21 @@ use uroce_wire::Mtu;
 
 use crate::bench::nonsense;
 use crate::qp::Region;
-use crate::{Access, Bench, Kind, Link, Piece, Qp, Receive, Reply, Request, State, Stop};
+use crate::{
+    Access, Bench, Card, Kind, Link, Offer, Piece, Qp, Receive, Reply, Request, State, Stop, Takes,
+    Wanted,
+};
 
 /// Bytes of the region that a queue pair may be asked for.
 const REGION_BYTES: u32 = 64 << 10;
 /// Bytes of each receive, unless the case says otherwise.
 const RECEIVE_BYTES: u32 = 4096;
+/// Receives, unless the case says otherwise.
+const RECEIVES: u32 = 8;
+/// Receives that a stock program is believed to have; those of perftest have 512.
+const PROGRAM_RECEIVES: u32 = 128;
+/// RNR timer code, unless the case says otherwise; also that of perftest and the pingpongs.
+const RNR_TIMER: u8 = 12;
 /// Queue key of datagram queue pairs.
 pub(crate) const QKEY: u32 = 0x1111_1111;
 
@@ -39,7 +48,7 @@ impl<'b, 'r> Setup<'b, 'r> {
             link: link(bench),
             // The receiving end of XRC has nothing to send.
             until: if kind == Kind::XrcReceive { State::Rtr } else { State::Rts },
-            receives: 8,
+            receives: RECEIVES,
             receive_bytes: RECEIVE_BYTES,
             receive_lkey: None,
             region_access: Access::ALL,
@@ -168,6 +177,9 @@ impl<'b, 'r> Setup<'b, 'r> {
     /// The agent cannot.
     pub fn open(self) -> Result<Qp<'b, 'r>, Stop> {
         let bench = self.bench;
+        if let Some(offer) = bench.offer(self.wanted())? {
+            return Ok(self.adopt(&offer));
+        }
         let region = region(bench, self.region_domain, self.region_bytes, self.region_access)?;
         let room = (self.receives * self.receive_bytes).max(RECEIVE_BYTES);
         let inbox = self::region(bench, 0, room, Access::WRITE)?;
@@ -184,6 +196,45 @@ impl<'b, 'r> Setup<'b, 'r> {
         let mut qp = Qp::new(bench, self.kind, numbers, &self.link, region, inbox, bytes);
         qp.srqn = xrc.map_or(0, |(_, number)| number);
         Ok(qp)
+    }
+
+    fn wanted(&self) -> Wanted {
+        let receives = self.receives > 0;
+        let (link, only_by_agent) = (self.link.clone(), self.only_by_agent());
+        Wanted { link, takes: Takes::default(), receives, only_by_agent }
+    }
+
+    /// Takes the queue pair of a stock program.
+    fn adopt(mut self, offer: &Offer) -> Qp<'b, 'r> {
+        (self.link.sq_psn, self.link.mtu) = (offer.psn, offer.mtu);
+        let (region, inbox) = (offer.region(), offer.region());
+        let (bench, numbers) = (self.bench, (0, offer.qpn));
+        // A case without receives wants to see what a SEND draws there.
+        let takes = Takes { send: offer.takes.send || self.receives == 0, ..offer.takes };
+        let qp = Qp::new(bench, self.kind, numbers, &self.link, region, inbox, self.receive_bytes);
+        qp.of_program(takes)
+    }
+
+    /// What of it no stock program has.
+    fn only_by_agent(&self) -> Option<&'static str> {
+        let depths = (self.link.max_rd_atomic, self.link.max_dest_rd_atomic);
+        let receives = self.receives == 0 || (RECEIVES..=PROGRAM_RECEIVES).contains(&self.receives);
+        let right = |access| access == Access::ALL;
+        [
+            (self.kind == Kind::Rc, "a queue pair of its service"),
+            (self.until == State::Rts, "a queue pair in another state"),
+            (receives, "a number of receives"),
+            (self.receive_bytes == RECEIVE_BYTES, "the length of receives"),
+            (self.receive_lkey.is_none(), "receives with a wrong key"),
+            (!self.shared, "a shared receive queue"),
+            (right(self.region_access) && right(self.link.access), "missing rights"),
+            (self.region_domain == 0, "another protection domain"),
+            (self.region_bytes == REGION_BYTES, "the length of its memory"),
+            (self.link.min_rnr_timer == RNR_TIMER, "its RNR timer"),
+            (depths == usual_depths(self.bench.card()), "the number of READs at a time"),
+        ]
+        .into_iter()
+        .find_map(|(usual, what)| (!usual).then_some(what))
     }
 
     fn queue_pair(&self, shared: Option<u32>) -> Result<(u32, u32), Stop> {
@@ -221,10 +272,16 @@ impl<'b, 'r> Setup<'b, 'r> {
     }
 }
 
+/// READs and atomics that may be open, of the queue pair under test and of the tester.
+fn usual_depths(card: &Card) -> (u8, u8) {
+    (4.min(card.max_rd_atomic), 4.min(card.max_dest_rd_atomic))
+}
+
 /// The connection as cases have it unless they say otherwise.
 fn link(bench: &Bench<'_>) -> Link {
     let number = bench.number();
     let card = bench.card();
+    let (max_rd_atomic, max_dest_rd_atomic) = usual_depths(card);
     let psn = |salt: u32| number.wrapping_add(salt).wrapping_mul(0x9e37_79b1) >> 8;
     Link {
         address: bench.player.borrow().address(),
@@ -233,12 +290,12 @@ fn link(bench: &Bench<'_>) -> Link {
         rq_psn: psn(0),
         sq_psn: psn(1 << 20),
         access: Access::ALL,
-        min_rnr_timer: 12,
+        min_rnr_timer: RNR_TIMER,
         timeout: 0,
         retry_cnt: 7,
         rnr_retry: 7,
-        max_rd_atomic: 4.min(card.max_rd_atomic),
-        max_dest_rd_atomic: 4.min(card.max_dest_rd_atomic),
+        max_rd_atomic,
+        max_dest_rd_atomic,
         qkey: QKEY,
     }
 }

@@ -126,7 +126,7 @@ fn invalidating<'b, 'r>(b: &'b Bench<'r>) -> Result<(Qp<'b, 'r>, Window), Stop> 
 
 fn send_invalidate(b: &Bench<'_>) -> Outcome {
     let (q, bound) = invalidating(b)?;
-    let completion = q.received(0, 16)?;
+    let completion = q.receives(0, 16)?;
     let named = completion.invalidated == Some(bound.rkey);
     check(named, || format!("the completion does not name key {:#x}: {completion:?}", bound.rkey))?;
     no_access(&q, through(&q, &bound), 1)?;

@@ -37,9 +37,7 @@ impl<'r> Bench<'r> {
     /// The machine under test has none: the case is not applicable.
     pub fn cm(&self) -> Result<Cm<'_, 'r>, Stop> {
         match &self.card().no_cm {
-            Some(why) => {
-                Err(Stop::NotApplicable(format!("the machine has no connection manager: {why}")))
-            }
+            Some(why) => Err(Stop::NotApplicable(format!("no connection management: {why}"))),
             None => Ok(Cm { bench: self }),
         }
     }

@@ -110,6 +110,15 @@ impl Channel {
         }
     }
 
+    /// Connects to `host` if somebody listens there now.
+    ///
+    /// # Errors
+    /// Exit 4 when nobody listens there, exit 3 when the name is unknown.
+    pub fn attempt(host: &str, port: u16, interrupt: &Interrupt) -> Result<Channel, Failure> {
+        let stream = try_each(&resolve(host, port)?).map_err(|error| nobody(host, port, &error))?;
+        Channel::over(stream, true, interrupt)
+    }
+
     /// Listens for a client. `port` 0 is not useful here.
     ///
     /// # Errors

@@ -7,13 +7,23 @@ use uroce_device::wire::Gid;
 pub const VERSION: &str = "6.06";
 /// Bytes of the version record.
 pub const VERSION_LEN: usize = 16;
+/// What both ends tell as their cycle buffer, in bytes.
+pub const CYCLE_BUFFER: u32 = 4096;
+/// What both ends tell as their cache line, in bytes.
+pub const CACHE_LINE: u32 = 64;
 /// Last words of both ends.
 pub const DONE: &[u8; 5] = b"done\0";
 
-/// The version, padded with NULs. Behind the first NUL, where stock programs do not look, we say what we run.
-pub fn version_record(announced: &Announced) -> [u8; VERSION_LEN] {
+/// The version, padded with NULs, as stock programs send it.
+pub fn plain_version_record() -> [u8; VERSION_LEN] {
     let mut record = [0; VERSION_LEN];
     record[..VERSION.len()].copy_from_slice(VERSION.as_bytes());
+    record
+}
+
+/// The version, padded with NULs. Behind the first NUL, where stock programs do not look, we say what we run.
+pub fn version_record(announced: &Announced) -> [u8; VERSION_LEN] {
+    let mut record = plain_version_record();
     record[VERSION.len() + 1..].copy_from_slice(&announced.encode());
     record
 }

@@ -4,6 +4,7 @@ mod defects;
 mod forms;
 mod page;
 mod stage;
+mod without_agent;
 
 use std::path::Path;
 
@@ -66,6 +67,7 @@ pub fn run_for_ci() -> Result<()> {
     forms(&first, &program)?;
     first.sound(&["--robustness", "--only", "robustness"])?;
     first.replays()?;
+    without_agent::check(&first)?;
     let faults = [SLOW, FAULTS].concat();
     noticed(&program, None, &faults)?;
     println!("all cases pass against uroce, and {} faults are noticed", faults.len());

@@ -33,12 +33,12 @@ pub enum Broken {
 
 /// Two addresses, and the program to run there.
 pub struct Stage<'s> {
-    program: &'s Path,
+    pub(super) program: &'s Path,
     /// Where both run; our device uses AF_PACKET there. UDP sockets do not show the IPv4 identification: a device behind one
     /// cannot tell a wrong one.
     inside: Option<&'s NetNs>,
-    agent: String,
-    tester: String,
+    pub(super) agent: String,
+    pub(super) tester: String,
 }
 
 impl Stage<'_> {

@@ -5,6 +5,7 @@ mod drawing;
 mod frames;
 mod link;
 mod list;
+mod programs;
 mod recording;
 mod tester;
 mod wire;
@@ -27,6 +28,7 @@ must be kept is broken, or could not be judged. docs/conform tells how to read t
 Examples:
   uroce conform 192.0.2.1 --token 8d0f63e1a2b45c77
   uroce conform 192.0.2.1 --token 8d0f63e1a2b45c77 --pcap packets/ --junit report.xml
+  uroce conform 192.0.2.1 --no-agent ib_write_bw --no-agent ib_send_bw:18516
   uroce conform --list --only duplicate";
 
 /// Options of `uroce conform`.
@@ -38,6 +40,10 @@ pub struct ConformArgs {
     /// The machine under test: name or address of its agent, with :PORT if it is not 18520
     #[arg(value_name = "PEER", required_unless_present_any = ["list", "explain"])]
     peer: Option<String>,
+    /// Without an agent: use this server of perftest on the machine under test, ib_write_bw, ib_read_bw, ib_atomic_bw or
+    /// ib_send_bw, in a loop; may be repeated
+    #[arg(long, value_name = "PROGRAM[:PORT]", conflicts_with = "token")]
+    no_agent: Vec<programs::Program>,
     /// The token that the agent printed [default: UROCE_CONFORM_TOKEN]
     #[arg(long, value_name = "TOKEN")]
     token: Option<String>,

@@ -2,6 +2,7 @@
 
 use super::drawing::{self, Ends};
 use super::link::Link;
+use super::programs::Programs;
 use super::wire::UdpWire;
 use super::{ConformArgs, list, say, token};
 use crate::cli::Global;
@@ -11,8 +12,8 @@ use crate::nic;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use uroce_conform::{
-    CaseReport, Class, Format, Patience, Report, Selection, Verdict, render, render_case,
-    run as run_cases, without,
+    AgentLink, Card, CaseReport, Class, Format, Patience, Report, Selection, Verdict, render,
+    render_case, run as run_cases, without,
 };
 
 /// What robustness cases may do, said before they do it.
@@ -29,12 +30,8 @@ pub fn run(args: &ConformArgs, global: &Global) -> Result<(), Failure> {
     if cases.iter().any(|case| case.is_robustness()) {
         eprintln!("note: {WARNING}");
     }
-    let peer = args.peer.as_deref().unwrap_or_default();
-    let token = token(args.token.as_ref()).ok_or_else(|| {
-        Failure::usage("the agent wants a token")
-            .help("--token takes what it printed when it started")
-    })?;
-    let (mut link, card) = Link::open(peer, token)?;
+    let interrupt = Interrupt::install();
+    let (mut link, card) = link(args, global, &interrupt)?;
     let address = match global.address {
         Some(address) => address,
         None => nic::address_towards(card.address)?,
@@ -44,15 +41,33 @@ pub fn run(args: &ConformArgs, global: &Global) -> Result<(), Failure> {
     if let (false, Some(without)) = (global.json, without(&mut wire, &card)) {
         say(&format!("note: {without}"));
     }
-    let interrupt = Interrupt::install();
     let mut shown = |done: &CaseReport| {
         if !global.json {
             print_case(args, done, ends);
         }
         !interrupt.is_set()
     };
-    let report = run_cases(&selection, &mut wire, &mut link, &card, &mut shown);
+    let report = run_cases(&selection, &mut wire, link.as_mut(), &card, &mut shown);
     finish(args, global, &report)
+}
+
+/// The agent of the machine under test, or the stock programs that stand for it.
+fn link(
+    args: &ConformArgs,
+    global: &Global,
+    interrupt: &Interrupt,
+) -> Result<(Box<dyn AgentLink>, Card), Failure> {
+    let peer = args.peer.as_deref().unwrap_or_default();
+    if !args.no_agent.is_empty() {
+        let (programs, card) = Programs::open(peer, &args.no_agent, global.address, interrupt)?;
+        return Ok((Box::new(programs), card));
+    }
+    let token = token(args.token.as_ref()).ok_or_else(|| {
+        Failure::usage("the agent wants a token")
+            .help("--token takes what it printed when it started; --no-agent does without an agent")
+    })?;
+    let (link, card) = Link::open(peer, token)?;
+    Ok((Box::new(link), card))
 }
 
 fn selection(args: &ConformArgs) -> Result<Selection, Failure> {
@@ -127,7 +142,7 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use uroce_conform::{Card, VERSION, cases};
+    use uroce_conform::{VERSION, cases};
 
     fn report(verdict: Verdict) -> Report {
         let card = Card {

@@ -16,9 +16,6 @@ use uroce_verbs::{
 
 /// perftest's Q_Key.
 pub const QKEY: u32 = 0x1111_1111;
-/// What perftest exchanges as its cycle buffer and its cache line.
-const CYCLE_BUFFER: u32 = 4096;
-const CACHE_LINE: u32 = 64;
 
 /// In the last field of a barrier, which stock programs do not look at: "I verify", "all bytes were
 /// right", "some were wrong".
@@ -256,8 +253,8 @@ fn agree(
     if version != perftest::VERSION {
         tracing::warn!(%version, "the peer speaks another version of the exchange than {}", perftest::VERSION);
     }
-    channel.swap(&CYCLE_BUFFER.to_be_bytes())?;
-    channel.swap(&CACHE_LINE.to_be_bytes())?;
+    channel.swap(&perftest::CYCLE_BUFFER.to_be_bytes())?;
+    channel.swap(&perftest::CACHE_LINE.to_be_bytes())?;
     let theirs = channel.swap(&perftest::mtu_record(mine.code()))?;
     let theirs = perftest::decode_mtu(theirs).map_err(stranger)?;
     let mtu = Mtu::from_code(theirs).map_or(mine, |theirs| theirs.min(mine));
