@@ -166,7 +166,7 @@ impl Qp<'_, '_> {
         let answer = match sent {
             Opcode::RC_READ_REQUEST => Opcode::RC_READ_RESPONSE_ONLY,
             Opcode::RC_FETCH_ADD => Opcode::RC_ATOMIC_ACKNOWLEDGE,
-            _ => Opcode::RC_ACKNOWLEDGE,
+            _ => Opcode::RC_ACKNOWLEDGE.of_service(self.service()),
         };
         match came.aeth() {
             Some(aeth)
