@@ -67,17 +67,17 @@ pub enum Reply {
     },
     /// The state of a queue pair.
     State {
-        /// It.
+        /// RESET to ERR.
         state: State,
     },
     /// Bytes of a region.
     Memory {
-        /// They.
+        /// As they stand in memory.
         bytes: Hex,
     },
     /// Completions, in their order.
     Completions {
-        /// They.
+        /// Oldest first.
         completions: Vec<Completion>,
     },
     /// A listener or a connection was made.
@@ -89,12 +89,12 @@ pub enum Reply {
     },
     /// Events of connection management, in their order.
     CmEvents {
-        /// They.
+        /// Oldest first.
         events: Vec<CmEvent>,
     },
     /// Events, in their order.
     Events {
-        /// They.
+        /// Oldest first.
         events: Vec<Event>,
     },
 }

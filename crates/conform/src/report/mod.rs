@@ -54,24 +54,16 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{Card, CaseReport, Entry, VERSION, Verdict, cases};
+    use crate::fake::card;
+    use crate::{Card, CaseReport, Entry, Verdict, cases};
 
     fn report() -> Report {
         let card = Card {
-            version: VERSION,
             device: "<nic>".to_owned(),
             firmware: "1.0".to_owned(),
             vendor: (1, 2),
             system: "Linux".to_owned(),
-            address: [192, 0, 2, 1].into(),
-            mtu: 5,
-            max_dest_rd_atomic: 16,
-            max_rd_atomic: 16,
-            atomics: true,
-            shared_queues: true,
-            no_cm: None,
-            ack_delay: 15,
-            extensions: crate::Extensions::default(),
+            ..card()
         };
         let verdicts = [
             Verdict::Pass,
