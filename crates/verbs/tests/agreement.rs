@@ -6,6 +6,7 @@ mod common;
 
 use common::{MR_LEN, Net, PATIENCE, QKEY, Side, connect};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 use uroce_analyze::CaptureReader;
 use uroce_analyze::judge::Severity;
 use uroce_analyze::report::{Analysis, AnalysisConfig, FlowRow, Report, Seen};
@@ -33,7 +34,7 @@ impl Recorded {
     }
 
     fn open(&self, net: &Net, rules: Option<&str>) -> Context {
-        let builder = net.builder().pcap(self.file.clone());
+        let builder = net.builder().pcap(self.file.clone()).progress_thread(false);
         let faults = rules.map(|rules| {
             Faults::new(rules.parse().expect("rules"), Some(7)).expect("a seed is given")
         });
@@ -106,6 +107,31 @@ fn connected(a: &Side, b: &Side) {
     connect(&a.qp, &b.qp, &ConnectOptions { mtu: Some(Mtu::M256), ..ConnectOptions::default() });
 }
 
+/// Calls `look` until it finds something, and lets both devices work meanwhile: they have no thread of their own, so that
+/// no busy machine makes one of them late.
+fn wait_for<T>(a: &Side, b: &Side, mut look: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        a.context.drive();
+        b.context.drive();
+        assert!(Instant::now() < end, "nothing in time");
+    }
+}
+
+/// Waits for a success at `side`.
+fn done(side: &Side, peer: &Side) {
+    wait_for(side, peer, || side.cq.poll_one()).result().expect("success");
+}
+
+/// Waits for a success at each side.
+fn both_done(a: &Side, b: &Side) {
+    done(a, b);
+    done(b, a);
+}
+
 #[test]
 fn sends_without_loss_have_no_finding() {
     is_clean("send", QpType::Rc, |a, b| {
@@ -113,8 +139,7 @@ fn sends_without_loss_have_no_finding() {
         for length in [0, 1, 256, 5000] {
             b.recv(1, 0..8192);
             a.send(SendWr::send(2, &[a.mr.sge(..length)]).signaled());
-            a.done();
-            b.done();
+            both_done(a, b);
         }
     });
 }
@@ -125,7 +150,7 @@ fn writes_without_loss_have_no_finding() {
         connected(a, b);
         for length in [0, 1, 256, 5000] {
             a.send(SendWr::write(2, &[a.mr.sge(..length)], b.mr.remote()).signaled());
-            a.done();
+            done(a, b);
         }
     });
 }
@@ -136,7 +161,7 @@ fn reads_without_loss_have_no_finding() {
         connected(a, b);
         for length in [1, 256, 257, 5000] {
             a.send(SendWr::read(2, &[a.mr.sge(..length)], b.mr.remote()).signaled());
-            a.done();
+            done(a, b);
         }
     });
 }
@@ -147,7 +172,7 @@ fn atomics_without_loss_have_no_finding() {
         connected(a, b);
         for add in 0..10 {
             a.send(SendWr::fetch_add(2, &[a.mr.sge(..8)], b.mr.remote(), add).signaled());
-            a.done();
+            done(a, b);
         }
     });
 }
@@ -162,20 +187,18 @@ fn datagrams_without_loss_have_no_finding() {
             b.recv(1, 0..2000);
             let sges = [a.mr.sge(..length)];
             a.send(SendWr::send(2, &sges).to(&ah, b.qp.qpn(), QKEY).signaled());
-            a.done();
-            b.done();
+            both_done(a, b);
         }
     });
-}
-
-fn event(channel: &EventChannel) -> CmEvent {
-    channel.next_event(Some(PATIENCE)).expect("poll").expect("an event in time")
 }
 
 #[test]
 fn a_connection_by_rdma_cm_has_no_finding() {
     is_clean("cm", QpType::Rc, |a, b| {
         let [of_a, of_b] = [a, b].map(|side| side.context.create_event_channel().expect("one"));
+        let event = |channel: &EventChannel| {
+            wait_for(a, b, || channel.next_event(Some(Duration::ZERO)).expect("poll"))
+        };
         let listener = of_b.create_id(PortSpace::Tcp);
         let address = listener.listen(0, 4).expect("a port");
         let id = of_a.create_id(PortSpace::Tcp);
@@ -191,8 +214,7 @@ fn a_connection_by_rdma_cm_has_no_finding() {
         }
         b.recv(1, 0..8192);
         a.send(SendWr::send(2, &[a.mr.sge(..5000)]).signaled());
-        a.done();
-        b.done();
+        both_done(a, b);
         id.disconnect().expect("it stands");
         for channel in [&of_a, &of_b] {
             assert!(matches!(event(channel).kind, CmEventKind::Disconnected { .. }));
@@ -212,19 +234,16 @@ fn exchange(a: &Side, b: &Side) {
         }
         a.send(SendWr::send(2, &[a.mr.sge(..4000)]).signaled());
         if is_late {
-            while b.counter("send_rnr_err") == refused {
-                std::thread::yield_now();
-            }
+            wait_for(a, b, || (b.counter("send_rnr_err") > refused).then_some(()));
             b.recv(1, 0..8192);
         }
-        a.done();
-        b.done();
+        both_done(a, b);
         a.send(SendWr::write(3, &[a.mr.sge(..4000)], b.mr.remote()).signaled());
-        a.done();
+        done(a, b);
         a.send(
             SendWr::read(4, &[a.mr.sge(MR_LEN / 2..MR_LEN / 2 + 4000)], b.mr.remote()).signaled(),
         );
-        a.done();
+        done(a, b);
     }
 }
 
