@@ -54,7 +54,11 @@ pub fn optimised(out: &Path) -> Result<()> {
 /// # Errors
 /// As [`run`].
 pub fn for_tests(out: &Path, features: &[&str]) -> Result<()> {
-    build(workspace::PROFILE, features)?;
+    if features.is_empty() {
+        workspace::build_all()?;
+    } else {
+        build(workspace::PROFILE, features)?;
+    }
     lay_out(&workspace::build_folder(), out)
 }
 

@@ -53,12 +53,24 @@ pub fn cargo(words: &[&str]) -> Command {
     cargo
 }
 
+/// Builds every library, program and example of the workspace.
+///
+/// All at once, as `cargo test --workspace` does: cargo then chooses the same features for third-party crates, and what
+/// one step of CI has compiled serves the next one. Programs alone would have most of them compiled again.
+///
+/// # Errors
+/// Something does not compile.
+pub fn build_all() -> Result<()> {
+    let words = ["build", "--workspace", "--lib", "--bins", "--examples", "--quiet"];
+    run(&mut cargo_build(&words))
+}
+
 /// Builds the program `uroce` and copies it into `folder`, readable for everybody.
 ///
 /// # Errors
 /// It does not compile, or the copy failed.
 pub fn install_uroce(folder: &Path) -> Result<PathBuf> {
-    run(&mut cargo_build(&["build", "--workspace", "--bin", "uroce", "--quiet"]))?;
+    build_all()?;
     let program = folder.join("uroce");
     fs::copy(build_folder().join("uroce"), &program)
         .context(|| "could not copy the program uroce")?;

@@ -32,8 +32,7 @@ pub fn run() -> Outcome {
         Ok(examples) => examples,
         Err(error) => return Outcome::Failed(error.to_string()),
     };
-    let words = ["build", "--workspace", "--examples", "--quiet"];
-    let build = || shown(&mut workspace::cargo_build(&words));
+    let build = || Outcome::from(workspace::build_all());
     let mut outcomes = std::iter::once_with(build).chain(examples.iter().map(|name| run_one(name)));
     outcomes.find(|outcome| *outcome != Outcome::Passed).unwrap_or(Outcome::Passed)
 }

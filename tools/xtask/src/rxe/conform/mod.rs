@@ -12,7 +12,6 @@ use clap::Args;
 use super::guest::GuestConfig;
 use super::kernel::Kernel;
 use crate::error::{Context, Error, Result};
-use crate::process::run;
 use crate::workspace;
 use page::{Deviations, Page};
 use trial::{Run, Trial};
@@ -59,7 +58,7 @@ pub fn conform(arguments: &ConformArgs) -> Result<()> {
 }
 
 fn build() -> Result<PathBuf> {
-    run(&mut workspace::cargo_build(&["build", "--workspace", "--bin", "uroce", "--quiet"]))?;
+    workspace::build_all()?;
     Ok(workspace::build_folder().join("uroce"))
 }
 
