@@ -1,6 +1,7 @@
 //! After set-up the datapaths allocate nothing for a packet.
 
 mod counting;
+#[path = "it/netns/mod.rs"]
 mod netns;
 
 use std::net::SocketAddr;

@@ -3,7 +3,7 @@
 mod common;
 #[path = "engines/connections.rs"]
 mod connections;
-#[path = "../../datapath/tests/netns/mod.rs"]
+#[path = "../../datapath/tests/it/netns/mod.rs"]
 mod netns;
 #[path = "engines/refusals.rs"]
 mod refusals;
@@ -15,6 +15,7 @@ mod wire;
 use common::Node;
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU8;
+use std::time::{Duration, Instant};
 use uroce_device::transport::QpType;
 use uroce_device::wire::Qpn;
 use uroce_device::{Device, DeviceConfig};
@@ -33,7 +34,15 @@ fn config(last: u8, engines: u8) -> DeviceConfig {
 
 /// The engines of one device: a node with a CQ in each, and one protection domain.
 fn open(config: DeviceConfig) -> Vec<Node> {
-    let device = Device::open(config).expect("the device opens");
+    // Another test may be starting a program: until that runs, it holds the port of a device that was just closed.
+    let end = Instant::now() + Duration::from_secs(2);
+    let device = loop {
+        match Device::open(config.clone()) {
+            Ok(device) => break device,
+            Err(error) => assert!(Instant::now() < end, "the device opens: {error}"),
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
     let pd = device.alloc_pd().expect("a PD");
     let vectors = 0..device.attr().num_comp_vectors;
     let node = |vector| {

@@ -2,7 +2,7 @@
 //! polling and under traffic.
 
 mod common;
-#[path = "../../datapath/tests/netns/mod.rs"]
+#[path = "../../datapath/tests/it/netns/mod.rs"]
 mod netns;
 
 use common::{Node, pattern};

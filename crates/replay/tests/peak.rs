@@ -1,5 +1,7 @@
 //! How much memory a replay takes; alone in its program, so that no other test is counted.
 
+#[allow(dead_code, reason = "this program needs a part of what the others use")]
+#[path = "it/scene/mod.rs"]
 mod scene;
 
 use scene::{ACK, Scene};

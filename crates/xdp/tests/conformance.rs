@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use uroce_datapath::Datapath;
 use uroce_xdp::XdpMode;
 
-#[path = "../../datapath/tests/checks/mod.rs"]
+#[path = "../../datapath/tests/it/checks/mod.rs"]
 mod checks;
 mod lab;
 

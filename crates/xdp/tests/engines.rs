@@ -8,7 +8,7 @@ use uroce_datapath::{Addressee, Datapath, LaneDatapath, Route};
 use uroce_wire::{ROCE_PORT, Slot};
 use uroce_xdp::{XdpConfig, XdpDatapath, XdpError, XdpMode};
 
-#[path = "../../datapath/tests/netns/mod.rs"]
+#[path = "../../datapath/tests/it/netns/mod.rs"]
 mod netns;
 
 use netns::{Namespace, Wire};

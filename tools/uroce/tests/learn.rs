@@ -6,6 +6,8 @@
 //! page shows. `sudo` keeps the capabilities. `^C` interrupts the command of its terminal. What varies from run to run is
 //! told in `learn/pattern.rs`.
 
+#[allow(dead_code, reason = "this program needs a part of what the others use")]
+#[path = "it/common/mod.rs"]
 mod common;
 #[path = "learn/page.rs"]
 mod page;

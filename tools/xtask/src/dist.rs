@@ -45,7 +45,7 @@ pub fn run(arguments: &DistArgs) -> Result<()> {
 /// # Errors
 /// As [`run`].
 pub fn optimised(out: &Path) -> Result<()> {
-    build("release", &[])?;
+    build()?;
     lay_out(&workspace::target_folder().join("release"), out)
 }
 
@@ -54,11 +54,7 @@ pub fn optimised(out: &Path) -> Result<()> {
 /// # Errors
 /// As [`run`].
 pub fn for_tests(out: &Path, features: &[&str]) -> Result<()> {
-    if features.is_empty() {
-        workspace::build_all()?;
-    } else {
-        build(workspace::PROFILE, features)?;
-    }
+    workspace::build_all_with(features)?;
     lay_out(&workspace::build_folder(), out)
 }
 
@@ -103,16 +99,9 @@ fn write(file: &Path, bytes: &[u8]) -> Result<()> {
         .context(|| format!("could not write {}", file.display()))
 }
 
-fn build(profile: &str, features: &[&str]) -> Result<()> {
-    let words = ["build", "--profile", profile, "--locked", "--quiet"];
-    let mut cargo = workspace::cargo(&words);
-    cargo.args(["--package", "uroce", "--package", "uroce-ibverbs"]);
-    for feature in features {
-        // Cargo takes features of packages that it is asked to build only.
-        let package = feature.split_once('/').map_or(*feature, |(package, _)| package);
-        cargo.args(["--package", package, "--features", feature]);
-    }
-    run_command(&mut cargo)
+fn build() -> Result<()> {
+    let words = ["build", "--release", "--locked", "--quiet"];
+    run_command(workspace::cargo(&words).args(["--package", "uroce", "--package", "uroce-ibverbs"]))
 }
 
 fn lay_out(built: &Path, out: &Path) -> Result<()> {

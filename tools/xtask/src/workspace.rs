@@ -61,8 +61,17 @@ pub fn cargo(words: &[&str]) -> Command {
 /// # Errors
 /// Something does not compile.
 pub fn build_all() -> Result<()> {
+    build_all_with(&[])
+}
+
+/// The same with features (`PACKAGE/FEATURE`).
+///
+/// # Errors
+/// Something does not compile.
+pub fn build_all_with(features: &[&str]) -> Result<()> {
     let words = ["build", "--workspace", "--lib", "--bins", "--examples", "--quiet"];
-    run(&mut cargo_build(&words))
+    let mut cargo = cargo_build(&words);
+    run(cargo.args(features.iter().flat_map(|feature| ["--features", feature])))
 }
 
 /// Builds the program `uroce` and copies it into `folder`, readable for everybody.

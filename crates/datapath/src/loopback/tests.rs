@@ -1,4 +1,4 @@
-//! Loopback specifics; what all datapaths share is in `tests/conformance.rs`.
+//! Loopback specifics; what all datapaths share is in `tests/it/conformance.rs`.
 
 use super::*;
 use crate::packet::RxPacket;

@@ -15,7 +15,7 @@ use crate::sys::option;
 /// A UDP socket for the IP version of `local`, set up for sending, not yet bound.
 ///
 /// Unconnected and with path MTU discovery on, so that the IPv4 identification is the packet's place
-/// in its train (checked by `tests/udp_wire.rs`). Without `offload` the UDP checksum is 0, as
+/// in its train (checked by `tests/it/udp_wire.rs`). Without `offload` the UDP checksum is 0, as
 /// RoCEv2 hardware sends; the kernel's segmentation insists on a checksum.
 pub(crate) fn open(local: &SocketAddr, offload: bool) -> io::Result<Socket> {
     let kind = Type::DGRAM.cloexec().nonblocking();

@@ -1,0 +1,15 @@
+//! Integration tests of `uroce-cm`, as one program: each is linked once.
+
+mod admission;
+mod agent;
+mod chapter_12;
+mod codec_golden;
+mod codec_layout;
+mod floods;
+mod handshake;
+mod liveness;
+mod resolution;
+mod slots;
+mod teardown;
+mod walk;
+mod world;

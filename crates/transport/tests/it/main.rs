@@ -1,0 +1,37 @@
+//! Integration tests of `uroce-transport`, as one program: each is linked once.
+
+mod ack_requests;
+mod acknowledge;
+mod clock;
+mod cnp;
+mod duplicates;
+mod flush_queues;
+mod harness;
+mod hostile;
+mod lost_trains;
+mod random_loss;
+mod rc_operations;
+mod read_loss;
+mod read_stops;
+mod reorder_buffer;
+mod requester_local;
+mod requester_reads;
+mod requester_retry;
+mod responder_accept;
+mod responder_errors;
+mod responder_keys;
+mod responder_psn;
+mod responder_receives;
+mod responder_requests;
+mod runs;
+mod selective_repeat;
+mod short_way;
+mod sim;
+mod sim_random;
+mod srq_cq;
+mod state_machine;
+mod tail_probe;
+mod uc;
+mod ud;
+mod xrc_operations;
+mod xrc_target;

@@ -1,0 +1,271 @@
+//! A responder keeps what comes behind a gap, and executes it in its turn (R53, R55, ADR 17).
+
+use crate::harness::forge::*;
+use crate::harness::*;
+use uroce_memory::Rkey;
+use uroce_transport::*;
+use uroce_wire::{DropReason, Mtu, Opcode};
+
+fn keeping(setup: Setup) -> Pair {
+    Pair::new(Setup { keeps: [false, true], ..setup })
+}
+
+fn pair() -> Pair {
+    keeping(Setup::default())
+}
+
+/// One byte at the place of its PSN.
+fn write(pair: &Pair, offset: u32) -> Forged {
+    let (va, rkey) = pair.target(offset as usize);
+    Forged::write(EPSN + offset, va, rkey, &[(offset as u8).wrapping_add(1)])
+}
+
+fn kept(pair: &Pair) -> u64 {
+    pair.nodes[1].counters.kept_request
+}
+
+fn lent(pair: &Pair) -> usize {
+    pair.nodes[1].reorder_buffers.lent()
+}
+
+#[test]
+fn r53_r55_what_comes_behind_a_gap_has_no_effect_until_the_gap_is_closed() {
+    let mut pair = pair();
+    assert_eq!(pair.reply(&write(&pair, 1)), acknowledge(EPSN, NAK_SEQUENCE));
+    for offset in [3, 2, 5, 4] {
+        assert_eq!(pair.reply(&write(&pair, offset)), [], "one NAK per gap, then silence");
+    }
+    assert_eq!(pair.nodes[1].bytes(0, 8), [0; 8], "R55: nothing is executed");
+    assert_eq!((pair.expected(), kept(&pair), lent(&pair)), (EPSN, 5, 1));
+    let answers = pair.hit(&write(&pair, 0).no_ack());
+    assert_eq!((said(&answers), msns(&answers)), (acknowledge(EPSN + 5, ACK), vec![6]));
+    assert_eq!(pair.nodes[1].bytes(0, 8), [1, 2, 3, 4, 5, 6, 0, 0]);
+    assert_eq!((pair.expected(), lent(&pair)), (EPSN + 6, 0));
+    assert_eq!(pair.dropped(DropReason::PsnOutOfSequence), 0, "kept is not dropped");
+    assert_eq!(pair.dropped(DropReason::PsnNakPending), 0);
+}
+
+#[test]
+fn r53_a_further_gap_is_reported_at_once_and_acknowledges_what_came_before() {
+    let mut pair = pair();
+    for offset in [1, 2, 4, 7] {
+        pair.hit(&write(&pair, offset));
+    }
+    assert_eq!(pair.reply(&write(&pair, 0)), acknowledge(EPSN + 3, NAK_SEQUENCE));
+    assert_eq!(pair.reply(&write(&pair, 8)), []);
+    assert_eq!(pair.reply(&write(&pair, 3)), acknowledge(EPSN + 5, NAK_SEQUENCE));
+    assert_eq!(pair.reply(&write(&pair, 5)), acknowledge(EPSN + 6, NAK_SEQUENCE));
+    assert_eq!(pair.reply(&write(&pair, 6)), acknowledge(EPSN + 8, ACK));
+    assert_eq!(pair.nodes[1].bytes(0, 9), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    assert_eq!(pair.nodes[1].counters.out_of_seq_request, 4);
+}
+
+#[test]
+fn r57_what_was_kept_and_comes_again_is_a_duplicate_and_the_first_one_counts() {
+    let mut pair = pair();
+    let (va, rkey) = pair.target(0);
+    pair.hit(&Forged::write(EPSN + 1, va, rkey, b"first"));
+    assert_eq!(pair.reply(&Forged::write(EPSN + 1, va, rkey, b"other")), []);
+    assert_eq!((kept(&pair), pair.dropped(DropReason::PsnNakPending)), (1, 1));
+    assert_eq!(pair.reply(&Forged::write(EPSN, va, rkey, b"zero")), acknowledge(EPSN + 1, ACK));
+    assert_eq!(pair.nodes[1].bytes(0, 5), *b"first");
+    let answer = pair.reply(&Forged::write(EPSN + 1, va, rkey, b"again"));
+    assert_eq!(answer, acknowledge(EPSN + 1, ACK));
+    assert_eq!(pair.nodes[1].bytes(0, 5), *b"first");
+}
+
+#[test]
+fn r55_a_kept_packet_never_overrules_the_one_at_the_expected_psn() {
+    let mut pair = pair();
+    let (va, rkey) = pair.target(0);
+    pair.hit(&Forged::write(EPSN + 2, va, rkey, b"forged"));
+    pair.hit(&Forged::write(EPSN, va, rkey, b"0"));
+    // The forger's place is still ahead; what comes in sequence is executed as it comes.
+    pair.hit(&Forged::write(EPSN + 1, va, rkey, b"1"));
+    assert_eq!(pair.expected(), EPSN + 3);
+    let (mut pair, psn) = (self::pair(), EPSN + 300);
+    pair.hit(&Forged::write(psn, va, rkey, b"forged"));
+    assert_eq!((kept(&pair), pair.dropped(DropReason::PsnOutOfSequence)), (0, 1), "out of reach");
+}
+
+#[test]
+fn r45_one_window_is_kept_at_every_mtu_and_no_more() {
+    for mtu in Mtu::ALL {
+        let mut pair = keeping(Setup { mtu, ..Setup::default() });
+        let window = (limits::MAX_WINDOW_BYTES as usize / mtu.bytes()).min(256) as u32;
+        for offset in (1..=window).rev() {
+            pair.give(&write(&pair, offset));
+        }
+        assert_eq!((kept(&pair), lent(&pair)), (u64::from(window) - 1, 1), "{mtu}");
+        pair.collect();
+        assert_eq!(pair.reply(&write(&pair, 0)), acknowledge(EPSN + window - 1, ACK), "{mtu}");
+    }
+}
+
+#[test]
+fn r39_messages_and_their_receives_complete_in_order() {
+    let mut pair = pair();
+    pair.post(1, 0, 600);
+    pair.post(2, 1000, 600);
+    let first = Forged::data(Opcode::RC_SEND_FIRST, EPSN, &[1; 256]);
+    let last = Forged::data(Opcode::RC_SEND_LAST, EPSN + 1, &[2; 44]);
+    let only = Forged::data(Opcode::RC_SEND_ONLY_IMM, EPSN + 2, b"three").imm(9);
+    pair.hit(&only);
+    pair.hit(&last);
+    assert_eq!(pair.received(), []);
+    assert_eq!(pair.reply(&first), acknowledge(EPSN + 2, ACK));
+    let done = pair.nodes[1].recvs();
+    let seen: Vec<_> = done.iter().map(|wc| (wc.wr_id, wc.byte_len, wc.imm)).collect();
+    assert_eq!(seen, [(1, 300, None), (2, 5, Some(9))]);
+    assert_eq!(pair.nodes[1].bytes(1000, 5), *b"three");
+}
+
+#[test]
+fn r28_a_kept_request_is_checked_when_it_is_executed() {
+    let mut pair = pair();
+    let behind = write(&pair, 1);
+    pair.hit(&behind);
+    pair.hit(&write(&pair, 2));
+    let mr = pair.nodes[1].mr.id;
+    pair.nodes[1].mem.dereg_mr(mr).unwrap();
+    // Its key was good when it came, and is not any more.
+    let empty = Forged::write(EPSN, 0, Rkey(0), b"");
+    assert_eq!(pair.reply(&empty), acknowledge(EPSN + 1, NAK_ACCESS));
+    assert_eq!((pair.state(), lent(&pair)), (QpState::Err, 0));
+    assert_eq!(pair.events(), [AsyncEvent::QpAccessErr(pair.nodes[1].qp.qpn())]);
+    assert_eq!(pair.nodes[1].bytes(0, 4), [0; 4]);
+}
+
+#[test]
+fn r63_a_kept_request_that_is_wrong_draws_one_nak_in_its_turn() {
+    let mut pair = pair();
+    pair.hit(&Forged::data(Opcode::RC_WRITE_MIDDLE, EPSN + 1, &[1; 256]));
+    pair.hit(&write(&pair, 2));
+    assert_eq!((pair.state(), pair.events()), (QpState::Rts, vec![]), "not before");
+    assert_eq!(pair.reply(&write(&pair, 0)), acknowledge(EPSN + 1, NAK_INVALID));
+    assert_eq!((pair.state(), lent(&pair)), (QpState::Err, 0));
+    assert_eq!(pair.nodes[1].bytes(0, 3), [1, 0, 0]);
+}
+
+#[test]
+fn r37_r56_an_rnr_drops_what_is_kept_and_nothing_is_kept_behind_it() {
+    let mut pair = pair();
+    pair.hit(&Forged::send(EPSN + 1, b"x"));
+    pair.hit(&write(&pair, 2));
+    assert_eq!(pair.reply(&write(&pair, 0)), acknowledge(EPSN + 1, 0x2c));
+    assert_eq!((lent(&pair), pair.expected()), (0, EPSN + 1));
+    pair.post(1, 64, 64);
+    assert_eq!(pair.reply(&write(&pair, 3)), []);
+    assert_eq!((kept(&pair), pair.dropped(DropReason::PsnNakPending)), (2, 1));
+    assert_eq!(pair.reply(&Forged::send(EPSN + 1, b"x")), acknowledge(EPSN + 1, ACK));
+    assert_eq!(pair.nodes[1].bytes(2, 2), [0; 2]);
+}
+
+#[test]
+fn r20_reads_and_atomics_are_not_kept_but_seen() {
+    let mut pair = pair();
+    let (va, rkey) = pair.target(0);
+    pair.hit(&write(&pair, 1));
+    assert_eq!(pair.reply(&Forged::fetch_add(EPSN + 2, va + 64, rkey, 1)), []);
+    pair.hit(&Forged::write(EPSN + 3, va + 3, rkey, b"d"));
+    assert_eq!((kept(&pair), pair.dropped(DropReason::PsnNakPending)), (2, 1));
+    assert_eq!(pair.reply(&write(&pair, 0)), acknowledge(EPSN + 2, NAK_SEQUENCE));
+    let answers = pair.hit(&Forged::fetch_add(EPSN + 2, va + 64, rkey, 1));
+    assert_eq!(answers.iter().map(|seen| seen.psn - EPSN).collect::<Vec<_>>(), [2, 3]);
+    assert_eq!(pair.nodes[1].region.load_u64(64).unwrap(), 1, "I5: once");
+    assert_eq!(pair.nodes[1].bytes(0, 4), [1, 2, 0, b'd']);
+}
+
+#[test]
+fn r18_a_read_at_the_gap_passes_by_what_lies_at_its_psns() {
+    let mut pair = pair();
+    let (va, rkey) = pair.target(0);
+    // The first two would have PSNs of the READ's responses: no honest peer sends them.
+    for offset in [1, 2, 3] {
+        pair.hit(&write(&pair, offset));
+    }
+    let answers = pair.hit(&Forged::read(EPSN, va + 512, rkey, 700));
+    let psns: Vec<_> = answers.iter().map(|seen| seen.psn - EPSN).collect();
+    assert_eq!(psns, [0, 1, 2, 3]);
+    assert_eq!(pair.nodes[1].bytes(0, 4), [0, 0, 0, 4]);
+    assert_eq!((pair.expected(), lent(&pair)), (EPSN + 4, 0));
+}
+
+#[test]
+fn r54_a_packet_that_was_only_late_draws_no_nak() {
+    let mut pair = pair();
+    pair.give(&write(&pair, 1));
+    pair.give(&write(&pair, 2));
+    pair.give(&write(&pair, 0).no_ack());
+    assert_eq!(said(&pair.collect()), acknowledge(EPSN + 2, ACK));
+}
+
+#[test]
+fn r91_reset_error_and_another_path_forget_what_is_kept() {
+    let forget: [fn(&mut Pair); 3] = [
+        |pair| pair.nodes[1].enter_state(QpState::Err).unwrap(),
+        |pair| pair.reconnect(),
+        |pair| {
+            pair.nodes[1].enter_state(QpState::Sqd).unwrap();
+            let attr = pair.nodes[1].qp.attr();
+            pair.nodes[1].modify(&attr, QpAttrMask::AV).unwrap();
+        },
+    ];
+    for forget in forget {
+        let mut pair = pair();
+        pair.hit(&write(&pair, 1));
+        assert_eq!(lent(&pair), 1);
+        forget(&mut pair);
+        assert_eq!(lent(&pair), 0);
+        if pair.state() != QpState::Err {
+            pair.hit(&write(&pair, 0));
+            assert_eq!((pair.expected(), pair.nodes[1].bytes(0, 2)), (EPSN + 1, vec![1, 0]));
+        }
+    }
+    let mut pair = pair();
+    pair.hit(&write(&pair, 1));
+    let node = &mut pair.nodes[1];
+    node.qp.release(cx!(node));
+    assert_eq!(node.reorder_buffers.lent(), 0, "R93");
+}
+
+#[test]
+fn r91_a_reset_leaves_it_switched_on() {
+    let mut pair = pair();
+    pair.reconnect();
+    pair.hit(&write(&pair, 1));
+    assert_eq!(pair.reply(&write(&pair, 0)), acknowledge(EPSN + 1, ACK));
+}
+
+#[test]
+fn a9_packets_behind_the_expected_psn_draw_one_nak_and_change_nothing() {
+    let mut pair = pair();
+    let before = pair.memory();
+    let mut answers = 0;
+    for offset in 1..20_000u32 {
+        let (va, rkey) = pair.target(0);
+        answers += pair.hit(&Forged::write(EPSN + offset, va, rkey, b"forged")).len();
+    }
+    assert_eq!(answers, 1);
+    assert_eq!((pair.expected(), pair.state()), (EPSN, QpState::Rts));
+    assert_eq!((kept(&pair), lent(&pair)), (255, 1));
+    assert_eq!(pair.nodes[1].reorder_buffers.allocated_bytes(), limits::REORDER_BUFFER_BYTES);
+    assert!(pair.memory() == before);
+}
+
+#[test]
+fn s9_without_a_buffer_to_borrow_packets_are_dropped_as_ever() {
+    // The buffers of a device are lent to as many other queue pairs.
+    let mut pair = pair();
+    let mut hoard: Vec<Pair> = (0..limits::REORDER_BUFFERS).map(|_| self::pair()).collect();
+    for other in &mut hoard {
+        std::mem::swap(&mut other.nodes[1].reorder_buffers, &mut pair.nodes[1].reorder_buffers);
+        other.hit(&write(other, 1));
+        std::mem::swap(&mut other.nodes[1].reorder_buffers, &mut pair.nodes[1].reorder_buffers);
+    }
+    assert_eq!(lent(&pair), limits::REORDER_BUFFERS);
+    assert_eq!(pair.reply(&write(&pair, 1)), acknowledge(EPSN, NAK_SEQUENCE));
+    assert_eq!((kept(&pair), pair.dropped(DropReason::PsnOutOfSequence)), (0, 1));
+    assert_eq!(pair.reply(&write(&pair, 0)), acknowledge(EPSN, ACK));
+    assert_eq!(pair.reply(&write(&pair, 1)), acknowledge(EPSN + 1, ACK));
+}

@@ -1,0 +1,289 @@
+//! A requester sends only what is missing to a peer that keeps the rest (R71, ADR 17).
+
+use crate::harness::*;
+use uroce_transport::*;
+
+const PACKET: u32 = 256;
+/// First PSN of node 0.
+const FIRST: u32 = 0x100;
+
+/// Node 0 repairs; whether node 1 keeps is up to the test.
+fn pair(keeps: bool) -> Pair {
+    Pair::new(Setup { keeps: [false, keeps], ..Setup::as_device() })
+}
+
+/// A WRITE of so many packets, from PSN `FIRST` on if it is the first.
+fn write(pair: &mut Pair, wr_id: u64, packets: u32) {
+    let data = pattern(wr_id as u8, (packets * PACKET) as usize);
+    pair.nodes[0].fill(0, &data);
+    let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
+    let source = pair.nodes[0].sge(0, packets * PACKET);
+    pair.nodes[0].send(&wr_sges(wr_id, SendOp::Write { va, rkey }, &[source])).unwrap();
+}
+
+/// Runs one WRITE in which the packets `lost` (from 0) are lost once; they all arrive in the end.
+/// Returns the packets that were sent again, in order, and how long it took.
+fn run(pair: &mut Pair, wr_id: u64, packets: u32, lost: &[u32]) -> (Vec<u32>, u64) {
+    let first = pair.nodes[0].qp.next_psn().get();
+    let mut left: Vec<u32> = lost.iter().map(|index| first + index).collect();
+    pair.filter(move |seen| match left.iter().position(|psn| *psn == seen.psn) {
+        Some(at) if seen.from == 0 => {
+            left.remove(at);
+            Fate::Drop
+        }
+        _ => Fate::Deliver,
+    });
+    pair.trace.clear();
+    write(pair, wr_id, packets);
+    let start = pair.now;
+    pair.run();
+    let done = pair.nodes[0].sends();
+    assert_eq!(done.iter().map(|wc| (wc.wr_id, wc.is_ok())).collect::<Vec<_>>(), [(wr_id, true)]);
+    let length = (packets * PACKET) as usize;
+    assert_eq!(pair.nodes[1].bytes(0, length), pattern(wr_id as u8, length));
+    let (mut seen, mut again) = (vec![], vec![]);
+    for packet in pair.trace.iter().filter(|packet| packet.from == 0) {
+        let index = packet.psn.wrapping_sub(first);
+        let into = if seen.contains(&index) { &mut again } else { &mut seen };
+        into.push(index);
+    }
+    (again, pair.trace.last().unwrap().at.since(start))
+}
+
+#[test]
+fn r71_only_the_missing_packets_are_sent_again_to_a_peer_that_keeps() {
+    let mut pair = pair(true);
+    assert_eq!(run(&mut pair, 1, 60, &[20]).0, [20], "the first one already");
+    assert_eq!(run(&mut pair, 2, 60, &[7, 30, 33, 59]).0, [7, 30, 33, 59]);
+    let counters = &pair.nodes[0].counters;
+    assert_eq!((counters.completer_retry_err, counters.ack_timeout), (0, 0));
+    assert_eq!(counters.retransmitted_pkts, 5);
+}
+
+#[test]
+fn r71_a_peer_that_does_not_keep_costs_one_packet_once() {
+    let mut pair = pair(false);
+    let again = run(&mut pair, 1, 60, &[20]).0;
+    assert_eq!(again, (20..60).collect::<Vec<_>>(), "the missing one, and then the rest");
+    let alone = pair.trace.iter().filter(|seen| seen.from == 0).collect::<Vec<_>>();
+    let waits = alone.windows(2).find(|two| two[0].psn == two[1].psn - 1 && two[1].at > two[0].at);
+    assert_eq!(waits.map(|two| two[0].psn), Some(FIRST + 20), "it waited behind that one");
+    // From now on at once.
+    let retries = pair.nodes[0].counters.completer_retry_err;
+    let again = run(&mut pair, 2, 60, &[20]).0;
+    assert_eq!(again, (20..60).collect::<Vec<_>>());
+    assert_eq!(pair.nodes[0].counters.completer_retry_err, retries + 1);
+    let last = pair.trace.iter().rposition(|seen| seen.from == 0 && seen.psn == FIRST + 60 + 20);
+    let behind = &pair.trace[last.unwrap()..][..2];
+    assert_eq!(behind[0].at, behind[1].at, "no wait");
+}
+
+#[test]
+fn r71_to_a_peer_that_keeps_new_packets_go_out_during_a_repair() {
+    let mut pair = pair(true);
+    run(&mut pair, 1, 60, &[20]);
+    let (again, took) = run(&mut pair, 2, 400, &[20]);
+    assert_eq!(again, [20]);
+    let (_, slow_start) = run(&mut pair, 3, 400, &[]);
+    assert!(took <= slow_start + 4 * pair.latency_ns, "{took} and {slow_start} ns");
+}
+
+#[test]
+fn r71_a_long_gap_is_sent_again_in_one_go_after_two_tries() {
+    let mut pair = pair(true);
+    run(&mut pair, 1, 60, &[20]);
+    let burst: Vec<u32> = (10..30).collect();
+    let again = run(&mut pair, 2, 60, &burst).0;
+    assert_eq!(again[..9], (10..19).collect::<Vec<_>>());
+    assert_eq!(again[9], 19);
+    assert_eq!(pair.nodes[0].counters.completer_retry_err, 1);
+    // A few bursts are no reason to think that the peer does not keep.
+    assert_eq!(run(&mut pair, 3, 60, &[5]).0, [5]);
+}
+
+#[test]
+fn r71_a_gap_of_two_packets_at_first_shows_that_the_peer_keeps() {
+    let mut pair = pair(true);
+    let again = run(&mut pair, 1, 60, &[20, 21]).0;
+    assert_eq!(again[..2], [20, 21]);
+    assert_eq!(pair.nodes[0].counters.completer_retry_err, 0);
+    assert_eq!(run(&mut pair, 2, 60, &[9]).0, [9]);
+}
+
+#[test]
+fn r75_a_repair_that_is_lost_costs_no_timeout() {
+    let mut pair = pair(true);
+    run(&mut pair, 1, 60, &[20]);
+    let (again, took) = run(&mut pair, 2, 60, &[20, 20, 20]);
+    assert_eq!(again, [20, 20, 20]);
+    assert!(took < MS, "{took} ns");
+    assert_eq!(pair.nodes[0].counters.ack_timeout, 0);
+}
+
+#[test]
+fn r75_a_lost_nak_costs_no_timeout_and_two_packets() {
+    let mut pair = pair(true);
+    run(&mut pair, 1, 60, &[20]);
+    let (mut packets, mut naks) = (1, 1);
+    pair.filter(move |seen| {
+        let (left, hit) = match seen.from {
+            0 => (&mut packets, seen.psn == FIRST + 60 + 20),
+            _ => (&mut naks, seen.syndrome() == Some(0x60)),
+        };
+        let hit = hit && *left > 0;
+        *left -= u32::from(hit);
+        if hit { Fate::Drop } else { Fate::Deliver }
+    });
+    write(&mut pair, 2, 60);
+    let (start, sent) = (pair.now, pair.trace.len());
+    pair.run();
+    assert!(pair.nodes[0].sends()[0].is_ok());
+    let sent = pair.trace[sent..].iter().filter(|seen| seen.from == 0).count();
+    // The oldest one, whose repetition draws an ACK up to the gap, and the missing one.
+    assert_eq!(sent, 62);
+    assert!(pair.trace.last().unwrap().at.since(start) < MS);
+    assert_eq!(pair.nodes[0].counters.ack_timeout, 0);
+}
+
+#[test]
+fn r75_a_peer_that_dies_during_a_repair_gets_a_few_probes_and_then_the_usual_retries() {
+    let mut pair = pair(true);
+    run(&mut pair, 1, 60, &[20]);
+    let mut left = 30;
+    pair.filter(move |seen| {
+        left -= i32::from(seen.from == 0);
+        if seen.from == 0 && (left < 0 || left == 20) { Fate::Drop } else { Fate::Deliver }
+    });
+    write(&mut pair, 2, 60);
+    pair.run();
+    assert_eq!(pair.nodes[0].sends()[0].status, WcStatus::RetryExcErr);
+    // R71: the NAK has used up one of the retries.
+    assert_eq!(pair.nodes[0].counters.ack_timeout, 7);
+}
+
+#[test]
+fn r76_an_rnr_nak_ends_a_repair() {
+    let mut pair = pair(true);
+    let source = pair.nodes[0].sge(0, 100);
+    for wr_id in 0..10 {
+        pair.nodes[0].send(&wr_sges(wr_id, SendOp::Send, &[source])).unwrap();
+    }
+    let mut lost = 1;
+    pair.filter(move |seen| {
+        let hit = lost > 0 && seen.from == 0 && seen.psn == FIRST;
+        lost -= i32::from(hit);
+        if hit { Fate::Drop } else { Fate::Deliver }
+    });
+    pair.run_for(100_000);
+    assert_eq!(pair.nodes[1].counters.send_rnr_err, 1);
+    for wr_id in 0..10 {
+        let sge = pair.nodes[1].sge(1000, 100);
+        pair.nodes[1].recv(wr_id, &[sge]).unwrap();
+    }
+    pair.run();
+    assert!(pair.nodes[0].sends().iter().map(|wc| wc.wr_id).eq(0..10));
+    assert!(pair.nodes[1].recvs().iter().map(|wc| wc.wr_id).eq(0..10));
+}
+
+#[test]
+fn r71_reads_and_atomics_behind_a_gap_are_asked_for_again_and_done_once() {
+    for keeps in [false, true] {
+        let mut pair = pair(keeps);
+        let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
+        let source = pair.nodes[0].sge(0, 3 * PACKET);
+        let (word, back) = (pair.nodes[0].sge(8192, 8), pair.nodes[0].sge(9000, 600));
+        let (counter, add) = (pair.nodes[1].va(4096), 1);
+        pair.lose_once(0, uroce_wire::Opcode::RC_WRITE_FIRST, 0);
+        let wrs: [(SendOp, &[_]); 4] = [
+            (SendOp::Write { va, rkey }, &[source]),
+            (SendOp::FetchAdd { va: counter, rkey, add }, &[word]),
+            (SendOp::Read { va, rkey }, &[back]),
+            (SendOp::Write { va, rkey }, &[source]),
+        ];
+        for (wr_id, (op, sges)) in wrs.iter().enumerate() {
+            pair.nodes[0].send(&wr_sges(wr_id as u64, *op, sges)).unwrap();
+        }
+        pair.run();
+        let done = pair.nodes[0].sends();
+        assert!(done.iter().map(|wc| (wc.wr_id, wc.is_ok())).eq((0..4).map(|id| (id, true))));
+        assert_eq!(pair.nodes[1].region.load_u64(4096).unwrap(), 1, "I5, keeps: {keeps}");
+        assert_eq!(pair.nodes[0].counters.ack_timeout, 0);
+    }
+}
+
+#[test]
+fn r82_a_repair_goes_out_alone_and_asks_for_an_ack() {
+    let mut pair = pair(true);
+    run(&mut pair, 1, 60, &[20]);
+    run(&mut pair, 2, 200, &[20]);
+    let psn = FIRST + 60 + 20;
+    let sent: Vec<_> = pair.trace.iter().filter(|seen| seen.from == 0).collect();
+    let again = sent.iter().rposition(|seen| seen.psn == psn).unwrap();
+    assert!(sent[again].packet().bth.ack_req);
+    assert!(sent[again + 1].psn > psn + 20, "what was kept is not sent again");
+}
+
+#[test]
+fn r75_a_single_loss_takes_little_of_the_window() {
+    let spent = |keeps: bool| {
+        let mut pair = pair(keeps);
+        run(&mut pair, 1, 60, &[20]);
+        run(&mut pair, 2, 1000, &[100, 300, 500, 700]);
+        pair.trace.last().unwrap().at.since(pair.trace[0].at)
+    };
+    assert!(spent(true) < spent(false));
+}
+
+/// The first packet is lost, and each sequence NAK comes twice.
+#[test]
+fn r155_a_copy_of_a_sequence_nak_costs_no_retry() {
+    for setup in [Setup::default(), Setup::as_device()] {
+        let mut pair = Pair::new(Setup { retry_cnt: 1, ..setup });
+        let mut lost = false;
+        pair.filter(move |seen| {
+            let first = seen.from == 0 && !std::mem::replace(&mut lost, true);
+            let nak = seen.from == 1 && seen.syndrome().is_some_and(|syndrome| syndrome >> 5 == 3);
+            match (first, nak) {
+                (true, _) => Fate::Drop,
+                (_, true) => Fate::Duplicate,
+                _ => Fate::Deliver,
+            }
+        });
+        write(&mut pair, 1, 16);
+        pair.run();
+        assert!(pair.nodes[0].sends()[0].is_ok());
+        assert_eq!(pair.nodes[0].counters.rcvd_seq_err, 2);
+    }
+}
+
+#[test]
+fn r155_doubled_and_late_packets_kill_no_connection_with_one_retry() {
+    for seed in 1..=300u64 {
+        let mut pair = Pair::new(Setup { retry_cnt: 1, ..Setup::as_device() });
+        (0..6).for_each(|id| write(&mut pair, id, 32));
+        let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        pair.filter(move |_| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            match random % 1000 {
+                0..20 => Fate::Duplicate,
+                20..40 => Fate::Delay(3_000 + random % 30_000),
+                _ => Fate::Deliver,
+            }
+        });
+        pair.run();
+        assert!(pair.nodes[0].sends().iter().all(Wc::is_ok), "seed {seed}");
+    }
+}
+
+#[test]
+fn r156_a_peer_that_did_not_keep_is_tried_again_after_a_while() {
+    let mut pair = pair(false);
+    assert_eq!(run(&mut pair, 1, 60, &[20]).0.len(), 40, "it goes back");
+    // The peer has memory again.
+    pair.nodes[1].qp.set_reorder_buffer(true);
+    assert_eq!(run(&mut pair, 2, 60, &[20]).0.len(), 40, "it is not known yet");
+    pair.run_for(limits::PEER_DISCARDS_NS);
+    assert_eq!(run(&mut pair, 3, 60, &[20]).0, [20]);
+}

@@ -1,7 +1,0 @@
-//! The random simulation: a plan drawn from a seed, its reference model, faults and checkers.
-#![allow(dead_code)]
-
-pub mod faults;
-pub mod plan;
-pub mod rng;
-pub mod walk;

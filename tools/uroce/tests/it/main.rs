@@ -1,0 +1,18 @@
+//! Integration tests of `uroce`, as one program: each is linked once.
+
+mod analyze;
+mod capture;
+mod cli;
+mod common;
+mod dissect;
+mod doctor;
+mod engines;
+mod fault_proxy;
+mod live;
+mod man;
+mod replay;
+mod res;
+mod sentences;
+mod top;
+mod view;
+mod wire;

@@ -1,0 +1,106 @@
+//! `uroce res` and `uroce stat`, beside a process that has a device open.
+
+use crate::common::{PROGRAM, text, uroce};
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+
+/// The user `nobody` on most systems.
+const NOBODY: u32 = 65_534;
+
+/// A server that waits for a client, on an address and port of its own.
+struct Server(Child);
+
+impl Server {
+    fn start(address: &str) -> Server {
+        let words = format!("rping -s -a {address} -p 7177 --roce-port 14791 --datapath udp");
+        let child = uroce(&words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let mut server = Server(child.expect("it was built"));
+        let mut line = String::new();
+        let stderr = server.0.stderr.as_mut().expect("piped");
+        BufReader::new(stderr).read_line(&mut line).expect("it says that it listens");
+        assert!(line.contains("waiting"), "{line}");
+        server
+    }
+
+    /// What `uroce WORDS` prints about this server.
+    fn ask(&self, words: &str) -> String {
+        let output = uroce(&format!("{words} --pid {}", self.0.id())).output().expect("built");
+        assert!(output.status.success(), "{}", text(&output));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_objects_of_another_process_are_listed() {
+    let server = Server::start("127.0.0.31");
+    let pid = server.0.id();
+    let summary = server.ask("res");
+    assert!(
+        summary.starts_with("0: ")
+            && summary.contains(" address 127.0.0.31 netdev lo datapath udp"),
+        "{summary}"
+    );
+    assert!(summary.ends_with(&format!(" pid {pid} comm uroce\n")), "{summary}");
+    let listeners = server.ask("res cm_id");
+    assert!(listeners.contains("state LISTEN ps TCP src-port 7177"), "{listeners}");
+    assert_eq!(server.ask("res cm_id -d 127.0.0.31"), listeners);
+    assert_eq!(server.ask("res cm_id --address 127.0.0.32"), "");
+    let all = server.ask("stat --all");
+    assert!(all.contains(" sent_pkts 0 ") && all.contains(" drop_bad_icrc 0 "), "{all}");
+    assert!(!server.ask("stat").contains(" sent_pkts "), "zeros are left out");
+}
+
+#[test]
+fn the_same_as_json() {
+    let server = Server::start("127.0.0.32");
+    let read =
+        |words| -> serde_json::Value { serde_json::from_str(&server.ask(words)).expect("JSON") };
+    let devices = read("res --json");
+    assert_eq!(devices["devices"][0]["address"], "127.0.0.32");
+    assert_eq!(devices["devices"][0]["cm_id"], 1);
+    let listeners = read("res cm_id --json");
+    assert_eq!(listeners["cm_id"][0]["src-port"], 7177);
+    assert_eq!(listeners["cm_id"][0]["pid"], server.0.id());
+    let counters = read("stat --json");
+    assert_eq!(counters["counters"][0]["drop_bad_icrc"], 0, "JSON has every counter");
+}
+
+#[test]
+fn a_process_that_died_is_not_listed() {
+    let mut server = Server::start("127.0.0.33");
+    server.0.kill().and_then(|()| server.0.wait()).expect("ours");
+    assert_eq!(server.ask("res"), "");
+}
+
+#[test]
+fn another_user_is_told_whose_it_is_and_nothing_else() {
+    let server = Server::start("127.0.0.34");
+    let copy = std::env::temp_dir().join(format!("uroce-res-{}", std::process::id()));
+    // By another process: what this one has open for writing, a child that another test starts just now
+    // has open as well, and the copy would be busy.
+    assert!(Command::new("cp").arg(PROGRAM).arg(&copy).status().expect("cp").success());
+    let mut other = Command::new(&copy);
+    other.args(["res", "--pid", &server.0.id().to_string()]).env("NO_COLOR", "1");
+    let done = other.uid(NOBODY).gid(NOBODY).output();
+    let _ = std::fs::remove_file(&copy);
+    let output = match done {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            assert!(std::env::var_os("CI").is_none(), "CI runs this as root");
+            println!("skipped: only root can become another user");
+            return;
+        }
+        done => done.expect("it starts"),
+    };
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    let said = text(&output);
+    assert!(said.contains("it belongs to user 0") && said.contains("help: use sudo"), "{said}");
+    assert!(output.stdout.is_empty(), "{said}");
+}
