@@ -167,7 +167,8 @@ impl Cm {
     /// Confirms a connection that the other side accepted.
     pub(crate) fn establish(&self, number: u32, queue_pair: &QueuePair) -> Tried<()> {
         let id = self.id(number)?;
-        [RTR, RTS].into_iter().try_for_each(|state| self.step(id, queue_pair, state))?;
+        // INIT once more: before there was a connection, its attributes allowed the peer nothing.
+        [INIT, RTR, RTS].into_iter().try_for_each(|state| self.step(id, queue_pair, state))?;
         // SAFETY: an id that lives.
         done("rdma_establish", unsafe { (self.library()?.rdma_establish)(id) })
     }

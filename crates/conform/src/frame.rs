@@ -65,7 +65,7 @@ impl Frame {
         let source_port = packet.source_port.unwrap_or(SOURCE_PORT);
         let flow = Flow { src, dst, src_port: source_port, dst_port: ends.udp_port };
         let covered = packet.covered();
-        let sum = packet.icrc.damage()(icrc(&flow, IP_ID, &covered));
+        let sum = packet.icrc.damage()(icrc(&flow, IP_ID, &covered), &covered);
         let payload = [covered.as_slice(), &sum.to_le_bytes()].concat();
         let traffic_class = packet.traffic_class;
         let (ip, udp) = headers(&flow, traffic_class, payload.len())?;

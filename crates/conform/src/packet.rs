@@ -1,5 +1,6 @@
 //! Packets as cases write them.
 
+use crc32fast::Hasher;
 use uroce_wire::{
     Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Feth, Header, HeaderSet, Ieth, ImmDt, Opcode,
     Operation, Position, Psn, Qpn, Reth, Service, Syndrome, XrcEth,
@@ -16,16 +17,23 @@ pub enum Icrc {
     Swapped,
     /// It is 0.
     Zero,
+    /// It covers the transport headers a second time, behind the payload. Kernel rxe computes that of a FLUSH so.
+    HeadersTwice,
 }
 
 impl Icrc {
-    /// What it makes of the right one.
-    pub fn damage(self) -> fn(u32) -> u32 {
+    /// What it makes of the right one of a packet without payload, whose transport headers are given.
+    pub fn damage(self) -> fn(u32, &[u8]) -> u32 {
         match self {
-            Icrc::Right => |icrc| icrc,
-            Icrc::BitFlipped => |icrc| icrc ^ 0x0010_0000,
-            Icrc::Swapped => u32::swap_bytes,
-            Icrc::Zero => |icrc| if icrc == 0 { 1 } else { 0 },
+            Icrc::Right => |icrc, _| icrc,
+            Icrc::BitFlipped => |icrc, _| icrc ^ 0x0010_0000,
+            Icrc::Swapped => |icrc, _| icrc.swap_bytes(),
+            Icrc::Zero => |icrc, _| if icrc == 0 { 1 } else { 0 },
+            Icrc::HeadersTwice => |icrc, headers| {
+                let mut crc = Hasher::new_with_initial(icrc);
+                crc.update(headers);
+                crc.finalize()
+            },
         }
     }
 }
@@ -303,8 +311,8 @@ mod tests {
     #[test]
     fn every_damage_changes_every_icrc() {
         for icrc in [0, 1, 0x1234_5678, 0xdead_beef] {
-            for damage in [Icrc::BitFlipped, Icrc::Zero] {
-                assert_ne!(damage.damage()(icrc), icrc);
+            for damage in [Icrc::BitFlipped, Icrc::Zero, Icrc::HeadersTwice] {
+                assert_ne!(damage.damage()(icrc, &[1; 32]), icrc);
             }
         }
     }

@@ -65,8 +65,8 @@ pub struct Outgoing<'a> {
     pub traffic_class: u8,
     /// BTH to pad; the ICRC goes behind it.
     pub covered: &'a [u8],
-    /// What becomes of the right ICRC.
-    pub damage: fn(u32) -> u32,
+    /// What becomes of the right ICRC, given what it covers of the packet.
+    pub damage: fn(u32, &[u8]) -> u32,
 }
 
 /// A packet that came.

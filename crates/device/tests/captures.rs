@@ -229,9 +229,26 @@ fn the_file_of_a_killed_process_ends_at_a_block() {
         assert!(Instant::now() < end, "it records");
         std::thread::sleep(Duration::from_millis(5));
     }
+    stop(&child);
     child.kill().expect("it lives");
     child.wait().expect("it ends");
     assert!(frames_in(&scratch.0).len() > 100);
+}
+
+/// Stops all threads of a process. A write that has begun goes on to its end, other than at a kill.
+fn stop(child: &std::process::Child) {
+    let pid = rustix::process::Pid::from_child(child);
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).expect("ours");
+    let tasks = format!("/proc/{}/task", child.id());
+    let runs = |task: std::io::Result<std::fs::DirEntry>| {
+        let stat = std::fs::read_to_string(task.expect("procfs").path().join("stat"));
+        stat.is_ok_and(|stat| !stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T')))
+    };
+    let end = Instant::now() + Duration::from_secs(30);
+    while std::fs::read_dir(&tasks).expect("procfs").any(runs) {
+        assert!(Instant::now() < end, "it stops");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// A request that is lost once is answered in place of the peer, is sent again, and all of it is told.

@@ -92,8 +92,10 @@ fn req_timewait(b: &Bench<'_>) -> Outcome {
     let c = b.cm()?.call_a_listener()?.connected()?;
     c.end()?;
     c.call.tx()?;
-    c.call.rej(RejReason::STALE_CONNECTION)?;
-    c.call.cm.no_event()
+    if let Some(event) = c.call.cm.event_within(b.patience().silence)? {
+        return fail(format!("expected REJ 10; the program gets event {}", event.kind));
+    }
+    c.call.rej(RejReason::STALE_CONNECTION).map(drop)
 }
 
 fn old_packets(b: &Bench<'_>) -> Outcome {

@@ -5,7 +5,7 @@ use uroce_wire::{NakCode, Opcode, Reth};
 use super::{check, needs, unexpected};
 use crate::case::cases;
 use crate::qp::{REMOTE_RKEY, REMOTE_VA};
-use crate::{Access, Bench, Outcome, Packet, Qp, Stop, status};
+use crate::{Access, Bench, Icrc, Outcome, Packet, Qp, Stop, status};
 
 cases! {
     Must "rc.responder.flush", "R30", [106], "A FLUSH of a range or of a whole region is answered without payload, and takes one PSN.", flush;
@@ -13,6 +13,7 @@ cases! {
     Must "rc.responder.flush-right-missing", "R30", [107], "A FLUSH that the queue pair or the region does not allow is refused.", flush_right_missing;
     Free "rc.responder.flush-solicited", "R30 oA19-6", [92], "A FLUSH with the solicited bit is answered, or an invalid request.", flush_solicited;
     Must "rc.responder.flush-duplicate", "R59", [64], "A FLUSH that comes again is answered again.", flush_duplicate;
+    Must "rc.responder.flush-icrc", "R9 R30", [], "A FLUSH whose ICRC covers its headers twice, as kernel rxe computes it, is dropped.", flush_icrc;
     Must "rc.responder.atomic-write", "R30", [], "An ATOMIC WRITE writes its 8 bytes and is answered without payload.", atomic_write;
     Must "rc.responder.atomic-write-length", "R30 B4 oA19-28", [90], "An ATOMIC WRITE of other than 8 bytes is an invalid request, and writes nothing.", atomic_write_length;
     Must "rc.responder.atomic-write-misaligned", "R33", [], "An ATOMIC WRITE that is not aligned to 8 bytes is refused, and writes nothing.", atomic_write_misaligned;
@@ -125,6 +126,12 @@ fn flush_duplicate(b: &Bench<'_>) -> Outcome {
         q.read_response(0, 0)?;
     }
     q.alive(1).map(drop)
+}
+
+fn flush_icrc(b: &Bench<'_>) -> Outcome {
+    let q = flushable(b)?;
+    q.tx(&flushing(&q, 16, RANGE).icrc(Icrc::HeadersTwice).psn(0))?;
+    q.ignored(0)
 }
 
 fn atomic_write(b: &Bench<'_>) -> Outcome {

@@ -27,23 +27,51 @@ fn with_byte(call: &Call<'_, '_>, at: usize, byte: u8) -> Packet {
     call.cm.bytes(&mad)
 }
 
+/// MADs that carry a REQ and are malformed in one way each. Get and Set are not among the methods: an agent may answer
+/// that it does not serve them.
+fn malformed(call: &Call<'_, '_>) -> Vec<(&'static str, Packet)> {
+    let whole = Mad { tid: call.tid, message: call.req.into() }.emit();
+    let bytes = |bytes: &[u8]| call.cm.bytes(bytes);
+    let with = |at, byte| with_byte(call, at, byte);
+    vec![
+        ("252 bytes", bytes(&whole[..252])),
+        ("260 bytes", bytes(&[&whole[..], &[0; 4]].concat())),
+        ("Q_Key 0", bytes(&whole).qkey(0)),
+        ("Q_Key 0x80010001", bytes(&whole).qkey(0x8001_0001)),
+        ("base version 0", with(0, 0)),
+        ("base version 2", with(0, 2)),
+        ("class 0x20", with(1, 0x20)),
+        ("class version 1", with(2, 1)),
+        ("class version 3", with(2, 3)),
+        ("method 0x04", with(3, 0x04)),
+        ("method 0x81", with(3, 0x81)),
+        ("attribute 0x007f", with(17, 0x7f)),
+    ]
+}
+
 fn mad_malformed(b: &Bench<'_>) -> Outcome {
     let call = b.cm()?.call_a_listener()?;
-    let whole = Mad { tid: call.tid, message: call.req.into() }.emit();
-    let mut packets = vec![
-        call.cm.bytes(&whole[..252]),
-        call.cm.bytes(&[&whole[..], &[0; 4]].concat()),
-        call.cm.bytes(&whole).qkey(0),
-        call.cm.bytes(&whole).qkey(0x8001_0001),
-    ];
-    // Base version, class, class version, method, attribute. Get and Set are not among them: an agent may answer that
-    // it does not serve them.
-    let bytes = [(0, 0), (0, 2), (1, 0x20), (2, 1), (2, 3), (3, 0x04), (3, 0x81), (17, 0x7f)];
-    packets.extend(bytes.map(|(at, byte)| with_byte(&call, at, byte)));
-    packets.iter().try_for_each(|packet| call.cm.tx(packet))?;
-    call.silence()?;
-    call.cm.no_event()?;
+    malformed(&call).iter().try_for_each(|(_, packet)| call.cm.tx(packet))?;
+    let silence = b.patience().silence;
+    if call.within(silence)?.is_some() || call.cm.event_within(silence)?.is_some() {
+        return fail(format!("taken for a REQ: {}", taken(b)?.join(", ")));
+    }
     call.connected()?.qp.alive(0).map(drop)
+}
+
+/// What malformed MADs have an effect, each tried with a call of its own.
+fn taken(b: &Bench<'_>) -> Result<Vec<&'static str>, Stop> {
+    let silence = b.patience().silence;
+    let mut taken = vec![];
+    for kind in 0.. {
+        let call = b.cm()?.call_a_listener()?;
+        let Some((what, packet)) = malformed(&call).into_iter().nth(kind) else { break };
+        call.cm.tx(&packet)?;
+        if call.within(silence)?.is_some() || call.cm.event_within(silence)?.is_some() {
+            taken.push(what);
+        }
+    }
+    Ok(taken)
 }
 
 /// What an unusual REQ draws: an answer, a question to the program, or nothing.
@@ -156,7 +184,11 @@ fn other_source_qp(b: &Bench<'_>) -> Outcome {
     match call.cm.mad_within(OTHER, b.patience().silence, ours)? {
         Some(mad) if matches!(mad.message, Message::Rej(_)) => {}
         Some(mad) => return fail(format!("expected REJ, got {:?}", mad.message)),
-        None => b.tolerate("MADs from other queue pairs than QP 1 are dropped"),
+        None => match call.within(b.patience().silence)? {
+            Some(Message::Rej(_)) => b.tolerate("the answer goes to QP 1"),
+            Some(message) => return fail(format!("expected REJ, got {message:?}")),
+            None => b.tolerate("MADs from other queue pairs than QP 1 are dropped"),
+        },
     }
     call.silence()?;
     call.tx()?;

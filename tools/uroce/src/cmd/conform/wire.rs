@@ -112,7 +112,7 @@ impl Wire for UdpWire {
         let (mut sent, mut id) = (Vec::new(), 0);
         self.datapath.tx_commit(&route, length, &mut |ip_id, bytes| {
             if let Some((covered, place)) = bytes.split_last_chunk_mut::<ICRC_LEN>() {
-                *place = (packet.damage)(icrc(&flow, ip_id, covered)).to_le_bytes();
+                *place = (packet.damage)(icrc(&flow, ip_id, covered), covered).to_le_bytes();
             }
             (sent, id) = (bytes.to_vec(), ip_id);
         });

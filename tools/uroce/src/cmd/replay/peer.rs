@@ -119,7 +119,7 @@ impl Peer {
             source_port: request.source_port,
             traffic_class: request.traffic_class,
             covered: &request.covered,
-            damage: |icrc| icrc,
+            damage: |icrc, _| icrc,
         };
         self.wire.send(&outgoing).map_err(|error| Stop::Lost(Failure::environment(error)))?;
         Ok(())
