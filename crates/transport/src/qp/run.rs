@@ -11,6 +11,8 @@ use uroce_wire::{Bth, Header, ICRC_LEN, Opcode, Packet, Psn};
 
 use crate::attr::{QpState, QpType};
 use crate::context::{Arrival, Context, Path};
+use crate::qp::config::QpConfig;
+use crate::qp::requester::Requester;
 use crate::qp::{Admitted, QueuePair};
 use crate::time::Instant;
 
@@ -87,45 +89,21 @@ impl QueuePair {
     /// True if [`plan_run`](Self::plan_run) may have something.
     #[inline]
     pub fn may_run(&self) -> bool {
-        self.requester.middle.is_some_and(|middle| middle.left > 1) || self.answers_read()
+        self.requester.middle.is_some_and(|middle| middle.left > 1) || self.responder.answers_read()
     }
 
     /// What could leave next as a run of up to `most` packets, at least two, requests with up to `room` bytes.
     /// Nothing has changed; whoever has given the run to the peer says so by
     /// [`pass_run`](Self::pass_run).
     pub fn plan_run(&self, most: u32, room: u64) -> Option<Run> {
-        if self.init.qp_type != QpType::Rc {
+        if self.config.init.qp_type != QpType::Rc {
             return None;
         }
         if self.wants_answer() && !self.responder.only_ack_waits() {
-            return self.plan_response_run(most);
+            return self.responder.plan_response_run(&self.config, most);
         }
-        let room = u32::try_from(room >> self.mtu_shift()).unwrap_or(u32::MAX);
-        self.plan_request_run(most.min(room))
-    }
-
-    fn plan_request_run(&self, most: u32) -> Option<Run> {
-        let requester = &self.requester;
-        let middle = requester.middle.as_ref()?;
-        let usual = self.awake
-            && matches!(self.state, QpState::Rts | QpState::Sqd)
-            && middle.psn == requester.psn
-            && requester.sends_new();
-        let packets = middle.left.min(most).min(self.window_room());
-        if !usual || packets < 2 {
-            return None;
-        }
-        let length = packets as usize * self.mtu() as usize;
-        let rest = u64::from(middle.sge.length).checked_sub(middle.offset)?;
-        let addr = middle.sge.addr.checked_add(middle.offset)?;
-        let from = Sge { addr, length: u32::try_from(length).ok()?, lkey: middle.sge.lkey };
-        if length as u64 > rest {
-            return None;
-        }
-        let mut bth = Bth::new(middle.opcode, self.peer_qpn(), middle.psn);
-        bth.ack_req = self.wants_ack_behind(packets);
-        let origin = Origin::Request { pd: self.init.pd, from };
-        Run::new(&bth, packets, self.mtu() as usize, origin, self.path())
+        let room = u32::try_from(room >> self.config.mtu_shift()).unwrap_or(u32::MAX);
+        self.requester.plan_request_run(&self.config, most.min(room))
     }
 
     /// The run has arrived: its packets count as sent.
@@ -135,9 +113,16 @@ impl QueuePair {
         cx.counters.sent_bytes += run.wire_bytes();
         self.traffic.sent_bytes += run.wire_bytes();
         match (run.origin, self.requester.middle) {
-            (Origin::Read { .. }, _) => self.pass_response_run(run.packets),
+            (Origin::Read { .. }, _) => self.responder.pass_response_run(run.packets),
             (Origin::Request { .. }, Some(middle)) => {
-                self.pass_middle(now, &middle, run.packets, head.bth.ack_req, cx);
+                self.requester.pass_middle(
+                    &self.config,
+                    now,
+                    &middle,
+                    run.packets,
+                    head.bth.ack_req,
+                    cx,
+                );
             }
             (Origin::Request { .. }, None) => debug_assert!(false, "planned from nothing"),
         }
@@ -154,31 +139,59 @@ impl QueuePair {
         admitted: Admitted,
         cx: &mut Context<'_>,
     ) -> bool {
-        let Some(head) = run.head().filter(|_| self.init.qp_type == QpType::Rc) else {
+        let Some(head) = run.head().filter(|_| self.config.init.qp_type == QpType::Rc) else {
             return false;
         };
-        debug_assert!(admitted.is_for(self.init.qpn), "admitted by another queue pair");
-        let mtu = self.attr.path_mtu.bytes();
+        debug_assert!(admitted.is_for(self.config.init.qpn), "admitted by another queue pair");
+        let mtu = self.config.attr.path_mtu.bytes();
         if run.length != run.packets as usize * mtu || payload.len() != run.length {
             return false;
         }
         let taken = match head.info.is_request() {
-            true => self.run_middles(&head, run.packets, payload, cx),
-            false => self.take_response_run(now, &head, run.packets, payload, cx),
+            true => self.responder.run_middles(&self.config, &head, run.packets, payload, cx),
+            false => {
+                self.requester.take_response_run(&self.config, now, &head, run.packets, payload, cx)
+            }
         };
         if taken {
             cx.counters.rcvd_pkts += u64::from(run.packets);
             cx.counters.rcvd_bytes += run.wire_bytes();
             self.traffic.rcvd_bytes += run.wire_bytes();
-            self.note_congestion(now, arrival);
-            self.settle(now, cx);
+            self.responder.note_congestion(&self.config, now, arrival);
+            self.settle(cx);
         }
         taken
+    }
+}
+
+impl Requester {
+    fn plan_request_run(&self, config: &QpConfig, most: u32) -> Option<Run> {
+        let middle = self.middle.as_ref()?;
+        let usual = self.awake
+            && matches!(config.state, QpState::Rts | QpState::Sqd)
+            && middle.psn == self.psn
+            && self.sends_new();
+        let packets = middle.left.min(most).min(self.window_room(config));
+        if !usual || packets < 2 {
+            return None;
+        }
+        let length = packets as usize * config.mtu() as usize;
+        let rest = u64::from(middle.sge.length).checked_sub(middle.offset)?;
+        let addr = middle.sge.addr.checked_add(middle.offset)?;
+        let from = Sge { addr, length: u32::try_from(length).ok()?, lkey: middle.sge.lkey };
+        if length as u64 > rest {
+            return None;
+        }
+        let mut bth = Bth::new(middle.opcode, config.peer_qpn(), middle.psn);
+        bth.ack_req = self.wants_ack_behind(config, packets);
+        let origin = Origin::Request { pd: config.init.pd, from };
+        Run::new(&bth, packets, config.mtu() as usize, origin, config.path())
     }
 
     /// READ responses of a run: in order, of one READ REQUEST, and not the end of it.
     fn take_response_run(
         &mut self,
+        config: &QpConfig,
         now: Instant,
         head: &Packet<'_>,
         packets: u32,
@@ -187,27 +200,34 @@ impl QueuePair {
     ) -> bool {
         let (first, last) = (head.bth.psn, head.bth.psn.add(packets - 1));
         let usual = head.bth.opcode == Opcode::RC_READ_RESPONSE_MIDDLE
-            && first == self.requester.una
-            && !self.requester.selective_repeat.is_under_way()
-            && self.requester.is_outstanding(last);
-        let place = if usual { self.place_of_responses(first, last, payload.len()) } else { None };
+            && first == self.una
+            && !self.selective_repeat.is_under_way()
+            && self.is_outstanding(last);
+        let place =
+            if usual { self.place_of_responses(config, first, last, payload.len()) } else { None };
         let Some(place) = place else { return false };
-        let granted = cx.mem.check_local(&place, self.init.pd, Access::LOCAL_WRITE);
+        let granted = cx.mem.check_local(&place, config.init.pd, Access::LOCAL_WRITE);
         if !granted.is_ok_and(|slice| slice.copy_from(payload).is_ok()) {
             return false;
         }
-        self.requester.any_response = true;
-        self.finish_responses(now, last, cx);
+        self.any_response = true;
+        self.finish_responses(config, now, last, cx);
         self.wake();
         true
     }
 
     /// Where `length` bytes of response to the oldest request go, which are the packets `first` to `last`.
-    fn place_of_responses(&self, first: Psn, last: Psn, length: usize) -> Option<Sge> {
+    fn place_of_responses(
+        &self,
+        config: &QpConfig,
+        first: Psn,
+        last: Psn,
+        length: usize,
+    ) -> Option<Sge> {
         let wqe = self.send_queue.front().filter(|wqe| wqe.op.is_read())?;
         let sge = wqe.only_sge()?;
-        let ends = self.read_piece_last(wqe, first);
-        let offset = u64::try_from(first.since(wqe.first_psn)).ok()? * self.mtu();
+        let ends = self.read_piece_last(config, wqe, first);
+        let offset = u64::try_from(first.since(wqe.first_psn)).ok()? * config.mtu();
         let rest = u64::from(sge.length).min(wqe.length).checked_sub(offset)?;
         let length = u32::try_from(length).ok()?;
         let inside = ends.since(last) > 0 && u64::from(length) <= rest;

@@ -1,9 +1,10 @@
 //! The state machine of a queue pair and its attribute table (docs/conformance.md).
 
+use crate::qp::config::QpConfig;
 use std::fmt;
 
 use thiserror::Error;
-use uroce_wire::{Psn, Qpn};
+use uroce_wire::Psn;
 
 use crate::attr::{QpAttr, QpAttrMask, QpInit, QpState, QpType};
 use crate::cause::FlushReason;
@@ -223,34 +224,7 @@ fn check_av(attr: &QpAttr) -> Result<(), ModifyQpError> {
     Ok(())
 }
 
-impl QueuePair {
-    /// Changes attributes and state (`ibv_modify_qp`). On an error nothing has changed (R92).
-    pub fn modify(
-        &mut self,
-        now: Instant,
-        attr: &QpAttr,
-        mask: QpAttrMask,
-        cx: &mut Context<'_>,
-    ) -> Result<(), ModifyQpError> {
-        let from = self.state;
-        let to = if mask.contains(M::STATE) { attr.state } else { from };
-        self.check_modify(from, to, attr, mask)?;
-        self.apply(attr, mask);
-        if mask.intersects(M::AV | M::RQ_PSN | M::PATH_MTU) {
-            // What is kept came from another peer, or does not fit any more.
-            self.drop_reorder_buffer(cx);
-        }
-        if mask.contains(M::TIMEOUT) {
-            // B32: what is in flight waits as long as the new value says.
-            self.restart_ack_timer(now);
-        }
-        if from != to {
-            self.enter(now, from, to, cx);
-        }
-        self.wake();
-        Ok(())
-    }
-
+impl QpConfig {
     fn check_modify(
         &self,
         from: QpState,
@@ -276,9 +250,38 @@ impl QueuePair {
         }
         check_values(attr, mask)
     }
+}
+
+impl QueuePair {
+    /// Changes attributes and state (`ibv_modify_qp`). On an error nothing has changed (R92).
+    pub fn modify(
+        &mut self,
+        now: Instant,
+        attr: &QpAttr,
+        mask: QpAttrMask,
+        cx: &mut Context<'_>,
+    ) -> Result<(), ModifyQpError> {
+        let from = self.config.state;
+        let to = if mask.contains(M::STATE) { attr.state } else { from };
+        self.config.check_modify(from, to, attr, mask)?;
+        self.apply(attr, mask);
+        if mask.intersects(M::AV | M::RQ_PSN | M::PATH_MTU) {
+            // What is kept came from another peer, or does not fit any more.
+            self.responder.drop_reorder_buffer(cx);
+        }
+        if mask.contains(M::TIMEOUT) {
+            // B32: what is in flight waits as long as the new value says.
+            self.requester.restart_ack_timer(&self.config, now);
+        }
+        if from != to {
+            self.enter(from, to, cx);
+        }
+        self.requester.wake();
+        Ok(())
+    }
 
     fn apply(&mut self, new: &QpAttr, mask: M) {
-        let attr = &mut self.attr;
+        let attr = &mut self.config.attr;
         macro_rules! take {
             ($($bit:ident $field:ident),* $(,)?) => {
                 $(if mask.contains(M::$bit) { attr.$field = new.$field; })*
@@ -307,11 +310,11 @@ impl QueuePair {
         }
     }
 
-    fn enter(&mut self, now: Instant, from: QpState, to: QpState, cx: &mut Context<'_>) {
-        self.state = to;
+    fn enter(&mut self, from: QpState, to: QpState, cx: &mut Context<'_>) {
+        self.config.state = to;
         match to {
             QpState::Reset => self.clear(cx),
-            QpState::Err => self.flush_all(now, FlushReason::ByModify, cx),
+            QpState::Err => self.flush(FlushReason::ByModify, cx),
             QpState::Sqd => self.drained_reported = false,
             QpState::Rts if from == QpState::Sqe => self.requester.resume_after_error(),
             _ => {}
@@ -321,19 +324,20 @@ impl QueuePair {
     /// R91: forgets everything but how the device has set it up, completions that were not polled yet
     /// included.
     fn clear(&mut self, cx: &mut Context<'_>) {
-        let QpInit { qpn, send_cq, recv_cq, xrcd, .. } = self.init;
+        let QpInit { qpn, send_cq, recv_cq, xrcd, .. } = self.config.init;
         match xrcd {
             None => cx.cqs.forget_qp(qpn.get(), [send_cq, recv_cq]),
             // Its completions are in the CQs of the shared receive queues that its peer named.
             Some(_) => cx.cqs.forget_qp_everywhere(qpn.get()),
         }
         cx.events.forget_qp(qpn);
-        self.drop_reorder_buffer(cx);
-        self.give_receive_back(cx);
+        self.responder.drop_reorder_buffer(cx);
+        self.responder.give_receive_back(cx);
         let reorders = self.responder.reorders;
         let repeats_selectively = self.requester.selective_repeat.is_enabled();
-        let (probes, src_port) = (self.requester.tail_probe.is_enabled(), self.src_port);
-        *self = QueuePair { src_port, ..QueuePair::blank(&self.init) };
+        let (probes, src_port) = (self.requester.tail_probe.is_enabled(), self.config.src_port);
+        *self = QueuePair::blank(&self.config.init);
+        self.config.src_port = src_port;
         self.set_reorder_buffer(reorders);
         self.set_selective_repeat(repeats_selectively);
         self.set_tail_probes(probes);
@@ -342,17 +346,12 @@ impl QueuePair {
     /// Raises SQ_DRAINED once nothing that was begun is unfinished. Between the pieces of a long
     /// request nothing may be in flight for a moment.
     pub(crate) fn report_drained(&mut self, cx: &mut Context<'_>) {
-        if self.state != QpState::Sqd || self.drained_reported || self.is_draining() {
+        if self.config.state != QpState::Sqd || self.drained_reported || self.is_draining() {
             return;
         }
         self.drained_reported = true;
-        if self.attr.en_sqd_async_notify {
-            cx.events.push(AsyncEvent::SqDrained(self.init.qpn));
+        if self.config.attr.en_sqd_async_notify {
+            cx.events.push(AsyncEvent::SqDrained(self.config.init.qpn));
         }
-    }
-
-    /// The peer's queue pair, for RC and UC.
-    pub(crate) fn peer_qpn(&self) -> Qpn {
-        Qpn::new(self.attr.dest_qpn)
     }
 }

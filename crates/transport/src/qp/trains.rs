@@ -7,8 +7,8 @@
 use uroce_wire::Psn;
 
 use crate::limits;
-use crate::qp::QueuePair;
 use crate::qp::requester::Requester;
+use crate::qp::responder::Responder;
 use crate::time::Instant;
 
 /// What speaks for it that trains of a requester are lost.
@@ -32,6 +32,12 @@ impl Doubts {
     /// The peer is alive, and has told why it is silent.
     pub(crate) fn forget(&mut self) {
         self.in_vain = 0;
+    }
+
+    /// So many that what was sent in trains goes out singly.
+    #[inline]
+    pub(super) fn are_strong(&self) -> bool {
+        self.in_vain >= limits::TRAINS_IN_VAIN
     }
 
     fn any(&self) -> bool {
@@ -76,6 +82,12 @@ pub(crate) struct Repeats {
 }
 
 impl Repeats {
+    /// They are to be sent singly.
+    #[inline]
+    pub(super) fn are_in_vain(&self) -> bool {
+        self.in_vain
+    }
+
     /// The peer asks for `count` responses from `psn` on again. One or two are no train.
     pub(crate) fn note(&mut self, psn: Psn, count: u32, now: Instant) {
         if count <= 2 {
@@ -98,42 +110,31 @@ impl Repeats {
     }
 }
 
-impl QueuePair {
-    /// True if packets of this QP had better travel singly: what was sent in trains did not arrive.
-    #[inline]
-    pub fn doubts_trains(&self) -> bool {
-        self.requester.doubts.in_vain >= limits::TRAINS_IN_VAIN || self.responder.repeats.in_vain
-    }
-
-    /// True once after single packets brought the progress that trains did not bring.
-    #[inline]
-    pub fn take_lost_trains(&mut self) -> bool {
-        std::mem::take(&mut self.lost_trains)
-    }
-
+impl Requester {
     /// Nothing was heard of what was sent last, which was a train unless it was one packet or the request of a READ.
     pub(crate) fn note_silence_behind_train(&mut self) {
-        if self.requester.outstanding() > 1 && self.requester.reads.is_empty() {
-            self.requester.doubts.note_silence();
+        if self.outstanding() > 1 && self.reads.is_empty() {
+            self.doubts.note_silence();
         }
     }
 
     /// The peer has acknowledged `count` packets more.
     #[inline]
     pub(crate) fn note_requests_arrived(&mut self, now: Instant, count: u32) {
-        if self.requester.doubts.any() {
+        if self.doubts.any() {
             self.judge_trains(now, count);
         }
     }
 
     #[inline(never)]
     fn judge_trains(&mut self, now: Instant, count: u32) {
-        let Requester { una, next_new, ref mut doubts, .. } = self.requester;
-        self.lost_trains |= doubts.note_progress(una, count, next_new, now);
+        self.lost_trains |= self.doubts.note_progress(self.una, count, self.next_new, now);
     }
+}
 
+impl Responder {
     /// The peer asks for something new: it has the responses that it asked for before.
     pub(crate) fn note_responses_arrived(&mut self) {
-        self.lost_trains |= self.responder.repeats.note_progress();
+        self.lost_trains |= self.repeats.note_progress();
     }
 }

@@ -7,9 +7,9 @@ use crate::cause::Cause;
 use crate::context::Context;
 use crate::limits;
 use crate::mutation::mutated;
-use crate::qp::QueuePair;
-use crate::qp::emit::remote_right;
-use crate::qp::segment::pad_of;
+use crate::qp::config::QpConfig;
+use crate::qp::config::pad_of;
+use crate::qp::responder::Responder;
 use crate::wc::WcStatus;
 
 use super::Message;
@@ -77,10 +77,10 @@ pub(super) fn needs_receive(packet: &Packet<'_>) -> bool {
     }
 }
 
-impl QueuePair {
+impl Responder {
     /// R21, R22: FIRST, MIDDLE and LAST of one kind follow each other, nothing in between.
     pub(super) fn check_sequence(&self, packet: &Packet<'_>) -> Result<(), Refusal> {
-        let fits = match (&self.responder.message, packet.info.position) {
+        let fits = match (&self.message, packet.info.position) {
             (None, Position::First | Position::Only) => true,
             (Some(message), Position::Middle | Position::Last) => {
                 message.operation == packet.info.operation
@@ -88,7 +88,7 @@ impl QueuePair {
             (None, Position::Middle | Position::Last)
             | (Some(_), Position::First | Position::Only) => false,
         };
-        let what = if self.responder.message.is_some() {
+        let what = if self.message.is_some() {
             "it interrupts a message that is not finished"
         } else {
             "MIDDLE or LAST without FIRST"
@@ -97,7 +97,11 @@ impl QueuePair {
     }
 
     /// R36: the QP's own access flags.
-    pub(super) fn check_enabled(&self, packet: &Packet<'_>) -> Result<(), Refusal> {
+    pub(super) fn check_enabled(
+        &self,
+        config: &QpConfig,
+        packet: &Packet<'_>,
+    ) -> Result<(), Refusal> {
         let mut need = remote_right(packet.info.operation);
         if let Some(feth) = packet.feth() {
             need = flush_rights(feth.placement);
@@ -106,7 +110,7 @@ impl QueuePair {
                 return Err(Refusal::invalid(packet, "the FLUSH header is not valid"));
             }
         }
-        if self.attr.access.contains(need) {
+        if config.attr.access.contains(need) {
             return Ok(());
         }
         Err(Refusal::invalid(packet, "the QP's access flags do not allow this operation"))
@@ -122,7 +126,7 @@ impl QueuePair {
             return Err(Refusal::NotReady);
         }
         let remembers = !matches!(packet.info.operation, Operation::Send | Operation::Write);
-        if remembers && self.responder.is_saved_full() {
+        if remembers && self.is_saved_full() {
             let what = "more READ and atomic requests are open than max_dest_rd_atomic allows";
             return Err(Refusal::invalid(packet, what));
         }
@@ -130,12 +134,16 @@ impl QueuePair {
     }
 
     /// R24 to R27, R30, R33: lengths, pad and alignment.
-    pub(super) fn check_length(&self, packet: &Packet<'_>) -> Result<(), Refusal> {
+    pub(super) fn check_length(
+        &self,
+        config: &QpConfig,
+        packet: &Packet<'_>,
+    ) -> Result<(), Refusal> {
         let payload = packet.payload().len();
         if usize::from(packet.bth.pad) != pad_of(payload) {
             return Err(Refusal::invalid(packet, "the pad count does not match the payload"));
         }
-        self.check_payload(packet, payload)?;
+        self.check_payload(config, packet, payload)?;
         match packet.info.operation {
             Operation::Send => self.check_send_length(payload),
             Operation::Write => self.check_write_length(packet, payload as u64),
@@ -143,8 +151,13 @@ impl QueuePair {
         }
     }
 
-    fn check_payload(&self, packet: &Packet<'_>, payload: usize) -> Result<(), Refusal> {
-        let mtu = self.attr.path_mtu.bytes();
+    fn check_payload(
+        &self,
+        config: &QpConfig,
+        packet: &Packet<'_>,
+        payload: usize,
+    ) -> Result<(), Refusal> {
+        let mtu = config.attr.path_mtu.bytes();
         let fits = match (packet.info.payload, packet.info.position) {
             (PayloadRule::None, _) => payload == 0,
             (PayloadRule::Exact(length), _) => payload == usize::from(length),
@@ -160,15 +173,15 @@ impl QueuePair {
 
     /// R27.
     fn check_send_length(&self, payload: usize) -> Result<(), Refusal> {
-        let before = self.responder.message.map_or(0, |message| message.done);
+        let before = self.message.map_or(0, |message| message.done);
         let length = before + payload as u64;
-        let max = self.responder.recv.length;
+        let max = self.recv.length;
         if length > max { Err(Refusal::too_long(length, max)) } else { Ok(()) }
     }
 
     /// R25, R26: the announced length, and the sum of the pieces.
     fn check_write_length(&self, packet: &Packet<'_>, payload: u64) -> Result<(), Refusal> {
-        let message = match self.responder.message {
+        let message = match self.message {
             Some(message) => message,
             None => match remote_of(packet) {
                 Some(remote) => write_message(&remote),
@@ -189,6 +202,7 @@ impl QueuePair {
     /// R28 to R32: the key, checked for the whole range before any byte moves.
     pub(super) fn check_rkey(
         &self,
+        config: &QpConfig,
         packet: &Packet<'_>,
         by: Requirer,
         cx: &Context<'_>,
@@ -198,7 +212,9 @@ impl QueuePair {
         };
         let denied = |error| Refusal::access(packet, error);
         if let Some(feth) = packet.feth() {
-            return self.check_flush(&remote, feth.placement, feth.selectivity, cx).map_err(denied);
+            return self
+                .check_flush(config, &remote, feth.placement, feth.selectivity, cx)
+                .map_err(denied);
         }
         // R29, C9-88: the key of an empty READ or WRITE is not looked at.
         if remote.length == 0 || mutated("range-late") {
@@ -211,12 +227,13 @@ impl QueuePair {
     /// R30: a FLUSH is always validated.
     fn check_flush(
         &self,
+        config: &QpConfig,
         remote: &Remote,
         placement: u8,
         selectivity: u8,
         cx: &Context<'_>,
     ) -> Result<(), AccessError> {
-        let (need, by) = (flush_rights(placement), self.requirer());
+        let (need, by) = (flush_rights(placement), self.requirer(config));
         if selectivity == 1 {
             cx.mem.check_whole(remote.rkey, by, need).map(|_| ())
         } else {
@@ -258,4 +275,20 @@ fn check_remote_length(packet: &Packet<'_>, operation: Operation) -> Result<(), 
         return Err(Refusal::invalid(packet, "the DMA length is above 2^31"));
     }
     Ok(())
+}
+
+/// The rights an operation needs.
+fn remote_right(operation: Operation) -> Access {
+    match operation {
+        Operation::Write | Operation::AtomicWrite => Access::REMOTE_WRITE,
+        Operation::ReadRequest => Access::REMOTE_READ,
+        Operation::CompareSwap | Operation::FetchAdd => Access::REMOTE_ATOMIC,
+        // A SEND names no memory of the peer's; the header of a FLUSH says which rights it needs.
+        Operation::Send | Operation::Flush => Access::empty(),
+        // No requests.
+        Operation::ReadResponse
+        | Operation::Acknowledge
+        | Operation::AtomicAcknowledge
+        | Operation::Cnp => Access::empty(),
+    }
 }

@@ -4,18 +4,18 @@ use uroce_wire::{DropReason, Packet, ud_grh_area};
 
 use crate::cause::Cause;
 use crate::context::{Arrival, Context};
-use crate::qp::QueuePair;
-use crate::qp::segment::pad_of;
-use crate::time::Instant;
+use crate::qp::config::QpConfig;
+use crate::qp::config::pad_of;
+use crate::qp::responder::Responder;
 use crate::wc::WcStatus;
 
 /// Bytes in front of the payload of a UD receive buffer.
 const GRH_AREA: u64 = 40;
 
-impl QueuePair {
+impl Responder {
     pub(super) fn handle_datagram(
         &mut self,
-        now: Instant,
+        config: &QpConfig,
         arrival: &Arrival,
         packet: &Packet<'_>,
         cx: &mut Context<'_>,
@@ -25,7 +25,7 @@ impl QueuePair {
             cx.counters.drop(DropReason::BadPad);
             return;
         }
-        if payload.len() > self.init.port_mtu.bytes() {
+        if payload.len() > config.init.port_mtu.bytes() {
             cx.counters.drop(DropReason::UdTooLong);
             return;
         }
@@ -34,7 +34,7 @@ impl QueuePair {
             return;
         }
         let length = GRH_AREA + payload.len() as u64;
-        if length > self.responder.recv.length {
+        if length > self.recv.length {
             // B9: the datagram is dropped; the receive serves the next one, of whichever queue pair.
             self.give_receive_back(cx);
             cx.counters.drop(DropReason::UdTooLong);
@@ -48,23 +48,24 @@ impl QueuePair {
             arrival.traffic_class,
             arrival.udp_len,
         );
-        match self.scatter_datagram(&grh, payload, cx) {
-            Ok(()) => self.report_receive(packet, length as u32, Some(arrival.src), cx),
+        match self.scatter_datagram(config, &grh, payload, cx) {
+            Ok(()) => self.report_receive(config, packet, length as u32, Some(arrival.src), cx),
             Err(cause) => {
                 cx.counters.drop(DropReason::UdAccess);
-                self.fail_receive(now, WcStatus::LocProtErr, cause, cx);
+                self.fail_receive(config, WcStatus::LocProtErr, cause, cx);
             }
         }
     }
 
     fn scatter_datagram(
         &self,
+        config: &QpConfig,
         grh: &[u8],
         payload: &[u8],
         cx: &mut Context<'_>,
     ) -> Result<(), Cause> {
-        let pd = self.recv_pd(cx);
-        let sges = &self.responder.recv.sges;
+        let pd = self.recv_pd(config, cx);
+        let sges = &self.recv.sges;
         let explain = |error: uroce_memory::SgeError| Cause::LocalBuffer {
             index: error.index as u32,
             lkey: sges.get(error.index).map_or(0, |sge| sge.lkey.0),

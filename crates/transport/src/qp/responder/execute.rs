@@ -8,56 +8,68 @@ use uroce_wire::{Operation, Packet, Psn};
 use crate::cause::Cause;
 use crate::context::Context;
 use crate::mutation::mutated;
-use crate::qp::QueuePair;
+use crate::qp::config::QpConfig;
+use crate::qp::responder::Responder;
 use crate::wc::{Wc, WcFlags, WcOpcode, WcStatus};
 
 use super::Message;
 use super::checks::{Refusal, remote_of, write_message};
 use super::replay::{Saved, SavedKind};
 
-impl QueuePair {
+impl Responder {
     /// Runs all steps for one request packet with the expected PSN. On success memory has
     /// changed, the expected PSN has moved on, and a completion was reported if one is due.
     pub(super) fn run_request(
         &mut self,
+        config: &QpConfig,
         packet: &Packet<'_>,
         cx: &mut Context<'_>,
     ) -> Result<(), Refusal> {
-        if self.run_middle(packet, cx) {
+        if self.run_middle(config, packet, cx) {
             return Ok(());
         }
         self.check_sequence(packet)?;
-        self.check_enabled(packet)?;
+        self.check_enabled(config, packet)?;
         self.check_resource(packet, cx)?;
-        self.check_length(packet)?;
-        self.check_rkey(packet, self.requirer(), cx)?;
-        self.execute(packet, cx)?;
-        self.advance(packet);
-        self.complete(packet, cx);
+        self.check_length(config, packet)?;
+        self.check_rkey(config, packet, self.requirer(config), cx)?;
+        self.execute(config, packet, cx)?;
+        self.advance(config, packet);
+        self.complete(config, packet, cx);
         Ok(())
     }
 
-    fn execute(&mut self, packet: &Packet<'_>, cx: &mut Context<'_>) -> Result<(), Refusal> {
+    fn execute(
+        &mut self,
+        config: &QpConfig,
+        packet: &Packet<'_>,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Refusal> {
         match packet.info.operation {
-            Operation::Send => self.execute_send(packet, cx),
-            Operation::Write => self.execute_write(packet, cx),
-            Operation::CompareSwap | Operation::FetchAdd => self.execute_atomic(packet, cx),
-            Operation::AtomicWrite => self.execute_atomic_write(packet, cx),
+            Operation::Send => self.execute_send(config, packet, cx),
+            Operation::Write => self.execute_write(config, packet, cx),
+            Operation::CompareSwap | Operation::FetchAdd => self.execute_atomic(config, packet, cx),
+            Operation::AtomicWrite => self.execute_atomic_write(config, packet, cx),
             Operation::Flush => {
                 // Memory of this process is coherent: ordering is all that a flush needs.
                 std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
-                self.remember(packet, SavedKind::Placement);
+                self.remember(config, packet, SavedKind::Placement);
                 Ok(())
             }
-            Operation::ReadRequest => self.execute_read(packet),
+            Operation::ReadRequest => self.execute_read(config, packet),
             _ => Err(Refusal::invalid(packet, "not a request")),
         }
     }
 
-    fn execute_send(&mut self, packet: &Packet<'_>, cx: &mut Context<'_>) -> Result<(), Refusal> {
-        let at = self.responder.message.map_or(0, |message| message.done);
-        let pd = self.recv_pd(cx);
-        let sges = &self.responder.recv.sges;
+    fn execute_send(
+        &mut self,
+        config: &QpConfig,
+        packet: &Packet<'_>,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Refusal> {
+        let at = self.message.map_or(0, |message| message.done);
+        let pd = self.recv_pd(config, cx);
+        let sges = &self.recv.sges;
         if let Err(error) = cx.mem.scatter(pd, sges, at, packet.payload()) {
             let lkey = sges.get(error.index).map_or(0, |sge| sge.lkey.0);
             let index = error.index as u32;
@@ -65,7 +77,7 @@ impl QueuePair {
             return Err(Refusal::local(WcStatus::LocProtErr, cause));
         }
         if let Some(rkey) = packet.ieth() {
-            let by = self.requirer();
+            let by = self.requirer(config);
             cx.mem.invalidate(uroce_memory::Rkey(rkey), by.pd, by.qpn, true).map_err(|error| {
                 Refusal::Nak {
                     code: uroce_wire::NakCode::RemoteAccess,
@@ -78,17 +90,22 @@ impl QueuePair {
         Ok(())
     }
 
-    fn execute_write(&mut self, packet: &Packet<'_>, cx: &mut Context<'_>) -> Result<(), Refusal> {
-        if self.responder.message.is_none() {
-            self.responder.message = remote_of(packet).map(|remote| write_message(&remote));
+    fn execute_write(
+        &mut self,
+        config: &QpConfig,
+        packet: &Packet<'_>,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Refusal> {
+        if self.message.is_none() {
+            self.message = remote_of(packet).map(|remote| write_message(&remote));
         }
-        let Some(message) = self.responder.message else {
+        let Some(message) = self.message else {
             return Err(Refusal::invalid(packet, "a WRITE without RETH"));
         };
         let data = packet.payload();
         if !data.is_empty() {
             let va = message.va.wrapping_add(message.done);
-            let by = self.requirer();
+            let by = self.requirer(config);
             let slice = cx
                 .mem
                 .check(message.rkey, by, Access::REMOTE_WRITE, va, data.len() as u64)
@@ -102,29 +119,35 @@ impl QueuePair {
     /// Counts the bytes of a packet into its message.
     fn grow_message(&mut self, operation: Operation, packet: &Packet<'_>) {
         let fresh = Message { operation, va: 0, rkey: 0, length: 0, done: 0 };
-        let message = self.responder.message.get_or_insert(fresh);
+        let message = self.message.get_or_insert(fresh);
         message.done += packet.payload().len() as u64;
     }
 
-    fn execute_atomic(&mut self, packet: &Packet<'_>, cx: &mut Context<'_>) -> Result<(), Refusal> {
+    fn execute_atomic(
+        &mut self,
+        config: &QpConfig,
+        packet: &Packet<'_>,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Refusal> {
         let Some(eth) = packet.atomic_eth() else {
             return Err(Refusal::invalid(packet, "an atomic without AtomicETH"));
         };
         let slice = cx
             .mem
-            .check(eth.rkey, self.requirer(), Access::REMOTE_ATOMIC, eth.va, 8)
+            .check(eth.rkey, self.requirer(config), Access::REMOTE_ATOMIC, eth.va, 8)
             .map_err(|error| Refusal::access(packet, error))?;
         let outcome = match packet.info.operation {
             Operation::CompareSwap => slice.compare_swap(0, eth.compare, eth.swap_add),
             _ => slice.fetch_add(0, eth.swap_add),
         };
         let original = outcome.map_err(|error| misplaced(packet, error))?;
-        self.remember(packet, SavedKind::Atomic { opcode: packet.bth.opcode, original });
+        self.remember(config, packet, SavedKind::Atomic { opcode: packet.bth.opcode, original });
         Ok(())
     }
 
     fn execute_atomic_write(
         &mut self,
+        config: &QpConfig,
         packet: &Packet<'_>,
         cx: &mut Context<'_>,
     ) -> Result<(), Refusal> {
@@ -133,67 +156,67 @@ impl QueuePair {
         };
         let slice = cx
             .mem
-            .check(reth.rkey, self.requirer(), Access::REMOTE_WRITE, reth.va, 8)
+            .check(reth.rkey, self.requirer(config), Access::REMOTE_WRITE, reth.va, 8)
             .map_err(|error| Refusal::access(packet, error))?;
         // The bytes lie in memory as they lie on the wire.
         slice.store_u64(0, u64::from_ne_bytes(bytes)).map_err(|error| misplaced(packet, error))?;
-        self.remember(packet, SavedKind::Placement);
+        self.remember(config, packet, SavedKind::Placement);
         Ok(())
     }
 
-    fn execute_read(&mut self, packet: &Packet<'_>) -> Result<(), Refusal> {
+    fn execute_read(&mut self, config: &QpConfig, packet: &Packet<'_>) -> Result<(), Refusal> {
         let Some(reth) = packet.reth() else {
             return Err(Refusal::invalid(packet, "a READ without RETH"));
         };
         let length = u64::from(reth.length);
-        let pd = self.responder.target.pd;
-        self.remember(packet, SavedKind::Read { va: reth.va, rkey: reth.rkey, length, pd });
+        let pd = self.target.pd;
+        self.remember(config, packet, SavedKind::Read { va: reth.va, rkey: reth.rkey, length, pd });
         Ok(())
     }
 
     /// R59: keeps what a repetition of this request will need, and queues the answer.
-    fn remember(&mut self, packet: &Packet<'_>, kind: SavedKind) {
+    fn remember(&mut self, config: &QpConfig, packet: &Packet<'_>, kind: SavedKind) {
         let first = packet.bth.psn;
-        let last = first.add(self.psns_of_request(packet) - 1);
-        let msn = (self.responder.msn + 1) & 0xff_ffff;
+        let last = first.add(self.psns_of_request(config, packet) - 1);
+        let msn = (self.msn + 1) & 0xff_ffff;
         let saved = Saved { first, last, msn, kind, answered: false };
         self.note_responses_arrived();
-        self.responder.save(saved);
-        self.responder.queue_saved(&saved);
+        self.save(saved);
+        self.queue_saved(&saved);
     }
 
     /// R18, R19.
-    pub(super) fn psns_of_request(&self, packet: &Packet<'_>) -> u32 {
+    pub(super) fn psns_of_request(&self, config: &QpConfig, packet: &Packet<'_>) -> u32 {
         match (packet.info.operation, packet.reth()) {
             (Operation::ReadRequest, Some(reth)) => {
-                reth.length.div_ceil(self.attr.path_mtu.bytes() as u32).max(1)
+                reth.length.div_ceil(config.attr.path_mtu.bytes() as u32).max(1)
             }
             _ => 1,
         }
     }
 
     /// Moves on to the next PSN; R50: a finished message counts once.
-    fn advance(&mut self, packet: &Packet<'_>) {
-        let psns = self.psns_of_request(packet);
-        self.responder.expected = packet.bth.psn.add(psns);
+    fn advance(&mut self, config: &QpConfig, packet: &Packet<'_>) {
+        let psns = self.psns_of_request(config, packet);
+        self.expected = packet.bth.psn.add(psns);
         let is_read = packet.info.operation == Operation::ReadRequest;
         if packet.info.ends() && !(is_read && mutated("read-not-counted")) {
-            self.responder.msn = (self.responder.msn + 1) & 0xff_ffff;
+            self.msn = (self.msn + 1) & 0xff_ffff;
         }
     }
 
     /// R40: reports a finished SEND or WRITE with immediate.
-    fn complete(&mut self, packet: &Packet<'_>, cx: &mut Context<'_>) {
+    fn complete(&mut self, config: &QpConfig, packet: &Packet<'_>, cx: &mut Context<'_>) {
         if !packet.info.ends() {
             return;
         }
-        let message = self.responder.message.take();
+        let message = self.message.take();
         match packet.info.operation {
             Operation::Write if !packet.info.has_imm() => cx.counters.rdma_recvs += 1,
             Operation::Write | Operation::Send => {
                 let length = message.map_or(0, |message| message.done);
-                let peer = self.peer();
-                self.report_receive(packet, length as u32, peer, cx);
+                let peer = config.peer();
+                self.report_receive(config, packet, length as u32, peer, cx);
             }
             _ => cx.counters.rdma_recvs += 1,
         }
@@ -201,13 +224,19 @@ impl QueuePair {
 
     /// The completion of a receive work request that has got so many bytes of a plain SEND.
     #[inline]
-    pub(super) fn received(&self, wr_id: u64, byte_len: u32, src_ip: Option<IpAddr>) -> Wc {
+    pub(super) fn received(
+        &self,
+        config: &QpConfig,
+        wr_id: u64,
+        byte_len: u32,
+        src_ip: Option<IpAddr>,
+    ) -> Wc {
         Wc {
             wr_id,
             opcode: WcOpcode::Recv,
             byte_len,
-            qpn: self.init.qpn.get(),
-            src_qpn: self.attr.dest_qpn,
+            qpn: config.init.qpn.get(),
+            src_qpn: config.attr.dest_qpn,
             src_ip,
             ..Wc::default()
         }
@@ -216,13 +245,14 @@ impl QueuePair {
     /// Completes the receive work request in use with success; `src_ip` sent the message.
     pub(super) fn report_receive(
         &mut self,
+        config: &QpConfig,
         packet: &Packet<'_>,
         byte_len: u32,
         src_ip: Option<IpAddr>,
         cx: &mut Context<'_>,
     ) {
-        self.responder.recv_taken = false;
-        let mut wc = self.received(self.responder.recv.wr_id, byte_len, src_ip);
+        self.recv_taken = false;
+        let mut wc = self.received(config, self.recv.wr_id, byte_len, src_ip);
         if packet.info.operation == Operation::Write {
             wc.opcode = WcOpcode::RecvRdmaWithImm;
         }
@@ -240,17 +270,18 @@ impl QueuePair {
     /// none is in use.
     pub(super) fn report_failed_receive(
         &mut self,
+        config: &QpConfig,
         status: WcStatus,
         cause: Cause,
         cx: &mut Context<'_>,
     ) -> Option<u64> {
-        let wr_id = self.responder.release_receive()?;
+        let wr_id = self.release_receive()?;
         let wc = Wc {
             wr_id,
             status,
             opcode: WcOpcode::Recv,
             vendor_err: cause.code(),
-            qpn: self.init.qpn.get(),
+            qpn: config.init.qpn.get(),
             cause,
             ..Wc::default()
         };
@@ -260,7 +291,7 @@ impl QueuePair {
 
     /// The last PSN that has been executed.
     pub(super) fn last_executed(&self) -> Psn {
-        self.responder.expected.sub(1)
+        self.expected.sub(1)
     }
 }
 

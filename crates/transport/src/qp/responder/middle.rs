@@ -8,39 +8,54 @@ use uroce_memory::{Access, MemTable, MrSlice};
 use uroce_wire::{Operation, Packet};
 
 use crate::context::Context;
-use crate::qp::QueuePair;
+use crate::qp::config::QpConfig;
+use crate::qp::responder::Responder;
 
 use super::Message;
 
-impl QueuePair {
+impl Responder {
     /// Executes the request with the expected PSN if it is such a packet.
-    pub(super) fn run_middle(&mut self, packet: &Packet<'_>, cx: &mut Context<'_>) -> bool {
-        let Some(message) = self.responder.message else {
+    pub(super) fn run_middle(
+        &mut self,
+        config: &QpConfig,
+        packet: &Packet<'_>,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        let Some(message) = self.message else {
             return false;
         };
         let data = packet.payload();
         let regular = message.contains(packet)
             && packet.bth.pad == 0
-            && data.len() == self.attr.path_mtu.bytes();
-        if !regular || !self.place_middle(&message, data, cx) {
+            && data.len() == config.attr.path_mtu.bytes();
+        if !regular || !self.place_middle(config, &message, data, cx) {
             return false;
         }
-        self.responder.pass_middle(data.len(), packet.bth.psn.add(1));
+        self.pass_middle(data.len(), packet.bth.psn.add(1));
         true
     }
 
     /// Copies the payload to its place; false, with nothing written, if that is not allowed.
-    fn place_middle(&self, message: &Message, data: &[u8], cx: &mut Context<'_>) -> bool {
+    fn place_middle(
+        &self,
+        config: &QpConfig,
+        message: &Message,
+        data: &[u8],
+        cx: &mut Context<'_>,
+    ) -> bool {
         let length = data.len() as u64;
         match message.operation {
             Operation::Write => {
-                let place = self.place_in_write(message, length, cx.mem);
+                let place = self.place_in_write(config, message, length, cx.mem);
                 place.is_some_and(|place| place.copy_in(0, data).is_ok())
             }
             Operation::Send => {
-                let recv = &self.responder.recv;
+                let recv = &self.recv;
                 message.done + length <= recv.length
-                    && cx.mem.scatter(self.recv_pd(cx), &recv.sges, message.done, data).is_ok()
+                    && cx
+                        .mem
+                        .scatter(self.recv_pd(config, cx), &recv.sges, message.done, data)
+                        .is_ok()
             }
             _ => false,
         }
@@ -51,14 +66,15 @@ impl QueuePair {
     #[inline]
     pub(super) fn place_in_write<'m>(
         &self,
+        config: &QpConfig,
         message: &Message,
         length: u64,
         mem: &'m MemTable,
     ) -> Option<MrSlice<'m>> {
         let (need, va) = (Access::REMOTE_WRITE, message.va.wrapping_add(message.done));
-        if message.done + length >= message.length || !self.attr.access.contains(need) {
+        if message.done + length >= message.length || !config.attr.access.contains(need) {
             return None;
         }
-        mem.check(message.rkey, self.requirer(), need, va, length).ok()
+        mem.check(message.rkey, self.requirer(config), need, va, length).ok()
     }
 }

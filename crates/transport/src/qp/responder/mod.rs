@@ -16,6 +16,20 @@ mod small;
 mod target;
 mod unreliable;
 
+use crate::attr::QpCaps;
+use crate::attr::QpInit;
+use crate::attr::QpState;
+use crate::cause::Cause;
+use crate::cause::FlushReason;
+use crate::event::AsyncEvent;
+use crate::qp::completion;
+use crate::recv_queue::RecvQueue;
+use crate::wc::Wc;
+use crate::wc::WcFlags;
+use crate::wc::WcOpcode;
+use crate::wc::WcStatus;
+use crate::wr::PostError;
+use crate::wr::RecvWr;
 use std::collections::VecDeque;
 
 use uroce_memory::{PdId, Requirer};
@@ -25,7 +39,7 @@ use crate::attr::QpType;
 use crate::context::{Arrival, Context};
 use crate::cq::CqId;
 use crate::limits;
-use crate::qp::QueuePair;
+use crate::qp::config::QpConfig;
 use crate::qp::trains::Repeats;
 use crate::recv_queue::RecvWqe;
 use crate::reorder_buffer::ReorderBuffer;
@@ -61,6 +75,14 @@ impl Message {
 /// State of the responder of one QP.
 #[derive(Debug)]
 pub(crate) struct Responder {
+    recv_queue: RecvQueue,
+    /// What takes the QP down at the end of this call.
+    failure: Option<FlushReason>,
+    /// COMM_EST was raised.
+    established: bool,
+    /// Single packets got through where trains did not; nobody was told yet.
+    pub(super) lost_trains: bool,
+    rcvd_messages: u64,
     /// What the request in hand may use.
     target: Target,
     expected: Psn,
@@ -88,9 +110,15 @@ pub(crate) struct Responder {
 }
 
 impl Responder {
-    pub(crate) fn new(target: Target) -> Self {
+    pub(crate) fn new(init: &QpInit) -> Self {
+        let QpCaps { max_recv_wr, max_recv_sge, .. } = init.caps;
         Responder {
-            target,
+            recv_queue: RecvQueue::new(max_recv_wr, max_recv_sge),
+            failure: None,
+            established: false,
+            lost_trains: false,
+            rcvd_messages: 0,
+            target: Target::of(init),
             expected: Psn::default(),
             msn: 0,
             silent: false,
@@ -108,6 +136,41 @@ impl Responder {
             budget_used: 0,
             cnp_due: false,
             last_cnp: None,
+        }
+    }
+
+    /// Receive work requests that were completed, those that were flushed included.
+    pub(crate) fn rcvd_messages(&self) -> u64 {
+        self.rcvd_messages
+    }
+
+    /// True if the QP fails at the end of this call.
+    #[inline]
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// What takes the QP down.
+    pub(crate) fn take_failure(&mut self) -> Option<FlushReason> {
+        self.failure.take()
+    }
+
+    /// The QP fails at the end of this call (R87). Nothing that waits behind a gap is executed.
+    fn fail(&mut self, reason: FlushReason, cx: &mut Context<'_>) {
+        self.failure = Some(reason);
+        self.drop_reorder_buffer(cx);
+    }
+
+    /// Queues a receive work request.
+    pub(crate) fn post(&mut self, wr: &RecvWr<'_>) -> Result<(), PostError> {
+        self.recv_queue.push(wr)
+    }
+
+    /// The first request of a peer shows that it is there.
+    fn note_established(&mut self, config: &QpConfig, cx: &mut Context<'_>) {
+        if config.state == QpState::Rtr && !self.established {
+            self.established = true;
+            cx.events.push(AsyncEvent::CommEst(config.init.qpn));
         }
     }
 
@@ -182,62 +245,112 @@ impl Responder {
     }
 }
 
-impl QueuePair {
+impl Responder {
+    /// Reports a receive work request.
+    #[inline]
+    pub(crate) fn complete_recv(&mut self, wc: Wc, solicited: bool, cx: &mut Context<'_>) {
+        let cq = self.recv_cq();
+        self.rcvd_messages += 1;
+        if !completion::report(cq, wc, solicited, cx) {
+            self.failure.get_or_insert(FlushReason::CqOverflow);
+        }
+    }
+
+    /// R87: every receive completes with a flush error; those of an SRQ stay there.
+    pub(crate) fn flush(&mut self, config: &QpConfig, reason: FlushReason, cx: &mut Context<'_>) {
+        if let Some(wr_id) = self.release_receive() {
+            self.flush_receive(config, wr_id, reason, cx);
+        }
+        let mut wqe = RecvWqe::default();
+        while self.recv_queue.pop(&mut wqe) {
+            self.flush_receive(config, wqe.wr_id, reason, cx);
+        }
+    }
+
+    fn flush_receive(
+        &mut self,
+        config: &QpConfig,
+        wr_id: u64,
+        reason: FlushReason,
+        cx: &mut Context<'_>,
+    ) {
+        let cause = Cause::Flushed(reason);
+        let wc = Wc {
+            wr_id,
+            status: WcStatus::WrFlushErr,
+            opcode: WcOpcode::Recv,
+            vendor_err: cause.code(),
+            qpn: config.init.qpn.get(),
+            flags: WcFlags::empty(),
+            cause,
+            ..Wc::default()
+        };
+        self.complete_recv(wc, false, cx);
+    }
+}
+
+impl Responder {
     /// Takes in a request of the peer.
+    #[inline]
     pub(crate) fn handle_request(
         &mut self,
+        config: &QpConfig,
         now: Instant,
         arrival: &Arrival,
         packet: &Packet<'_>,
         cx: &mut Context<'_>,
     ) {
-        match self.init.qp_type {
-            QpType::Rc | QpType::XrcTgt => self.handle_reliable(now, packet, cx),
-            QpType::Uc => self.handle_unreliable(now, packet, cx),
-            QpType::Ud => self.handle_datagram(now, arrival, packet, cx),
+        if self.run_small(config, arrival, packet, cx) {
+            return;
+        }
+        self.note_congestion(config, now, arrival);
+        self.note_established(config, cx);
+        match config.init.qp_type {
+            QpType::Rc | QpType::XrcTgt => self.handle_reliable(config, now, packet, cx),
+            QpType::Uc => self.handle_unreliable(config, packet, cx),
+            QpType::Ud => self.handle_datagram(config, arrival, packet, cx),
             // `admits` lets no request pass.
             QpType::XrcIni => {}
         }
     }
 
     /// R102: a packet marked by congestion on the way draws a CNP, at most one per interval.
-    pub(crate) fn note_congestion(&mut self, now: Instant, arrival: &Arrival) {
+    pub(crate) fn note_congestion(&mut self, config: &QpConfig, now: Instant, arrival: &Arrival) {
         let marked = arrival.traffic_class & 3 == 3;
-        if !marked || self.init.qp_type == QpType::Ud {
+        if !marked || config.init.qp_type == QpType::Ud {
             return;
         }
-        let due =
-            self.responder.last_cnp.is_none_or(|last| now.since(last) >= limits::CNP_INTERVAL_NS);
+        let due = self.last_cnp.is_none_or(|last| now.since(last) >= limits::CNP_INTERVAL_NS);
         if due {
-            self.responder.last_cnp = Some(now);
-            self.responder.cnp_due = true;
+            self.last_cnp = Some(now);
+            self.cnp_due = true;
         }
     }
 
     /// Who asks for access to registered memory.
-    pub(crate) fn requirer(&self) -> Requirer {
-        self.requirer_in(self.responder.target.pd)
+    pub(crate) fn requirer(&self, config: &QpConfig) -> Requirer {
+        self.requirer_in(config, self.target.pd)
     }
 
     /// The same for a request that was taken in before.
-    pub(crate) fn requirer_in(&self, pd: PdId) -> Requirer {
-        Requirer { pd, qpn: self.init.qpn.get() }
+    pub(crate) fn requirer_in(&self, config: &QpConfig, pd: PdId) -> Requirer {
+        Requirer { pd, qpn: config.init.qpn.get() }
     }
 
     /// Makes a receive work request available; false if none is posted.
     fn take_receive(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.responder.recv_taken {
+        if self.recv_taken {
             return true;
         }
-        let wqe = &mut self.responder.recv;
-        let taken = match self.responder.target.srq {
+        let wqe = &mut self.recv;
+        let taken = match self.target.srq {
             None => self.recv_queue.pop(wqe),
             Some(id) => match cx.srqs.get_mut(id) {
                 Some(srq) => srq.take(id, wqe, cx.events),
                 None => false,
             },
         };
-        self.responder.recv_taken = taken;
+        self.recv_taken = taken;
         taken
     }
 
@@ -245,17 +358,17 @@ impl QueuePair {
     /// (R116).
     #[cold]
     pub(crate) fn give_receive_back(&mut self, cx: &mut Context<'_>) {
-        let Some(srq) = self.responder.target.srq.and_then(|id| cx.srqs.get_mut(id)) else {
+        let Some(srq) = self.target.srq.and_then(|id| cx.srqs.get_mut(id)) else {
             return;
         };
-        if std::mem::take(&mut self.responder.recv_taken) {
-            srq.put_back(&self.responder.recv);
+        if std::mem::take(&mut self.recv_taken) {
+            srq.put_back(&self.recv);
         }
     }
 
     /// The protection domain of receive buffers: the SRQ's own if there is one.
-    fn recv_pd(&self, cx: &Context<'_>) -> PdId {
-        let srq = self.responder.target.srq.and_then(|id| cx.srqs.get(id));
-        srq.map_or(self.init.pd, |srq| srq.pd())
+    fn recv_pd(&self, config: &QpConfig, cx: &Context<'_>) -> PdId {
+        let srq = self.target.srq.and_then(|id| cx.srqs.get(id));
+        srq.map_or(config.init.pd, |srq| srq.pd())
     }
 }

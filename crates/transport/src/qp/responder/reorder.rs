@@ -7,19 +7,13 @@
 
 use uroce_wire::{DropReason, NakCode, Operation, Packet, Syndrome};
 
-use crate::attr::QpState;
 use crate::context::Context;
 use crate::limits;
-use crate::qp::QueuePair;
+use crate::qp::config::QpConfig;
+use crate::qp::responder::Responder;
 use crate::time::Instant;
 
-impl QueuePair {
-    /// Lets the responder of this queue pair use a reorder buffer for SENDs and WRITEs that come behind a PSN gap. Without
-    /// it they are dropped, as other implementations do.
-    pub fn set_reorder_buffer(&mut self, enabled: bool) {
-        self.responder.reorders = enabled && self.init.qp_type.is_reliable();
-    }
-
+impl Responder {
     /// Puts `packet`, which came behind a gap, into the reorder buffer; a packet that does not fit is dropped for `reason`.
     #[inline(never)]
     pub(super) fn reorder(
@@ -29,8 +23,8 @@ impl QueuePair {
         cx: &mut Context<'_>,
     ) {
         let plain = matches!(packet.info.operation, Operation::Send | Operation::Write);
-        let (psn, expected) = (packet.bth.psn, self.responder.expected);
-        let taken = match &mut self.responder.reorder_buffer {
+        let (psn, expected) = (packet.bth.psn, self.expected);
+        let taken = match &mut self.reorder_buffer {
             Some(buffer) => buffer.note(expected, psn) && plain && buffer.put(psn, packet.bytes()),
             None => false,
         };
@@ -42,35 +36,35 @@ impl QueuePair {
     }
 
     /// Borrows a reorder buffer for what comes behind the gap that was found just now.
-    pub(super) fn take_reorder_buffer(&mut self, cx: &mut Context<'_>) {
-        if self.responder.reorders && self.responder.reorder_buffer.is_none() {
-            self.responder.reorder_buffer = cx.reorder_buffers.lend(self.attr.path_mtu);
+    pub(super) fn take_reorder_buffer(&mut self, config: &QpConfig, cx: &mut Context<'_>) {
+        if self.reorders && self.reorder_buffer.is_none() {
+            self.reorder_buffer = cx.reorder_buffers.lend(config.attr.path_mtu);
         }
     }
 
     /// Gives the reorder buffer back with all that is in it.
     pub(crate) fn drop_reorder_buffer(&mut self, cx: &mut Context<'_>) {
-        if let Some(buffer) = self.responder.reorder_buffer.take() {
+        if let Some(buffer) = self.reorder_buffer.take() {
             cx.reorder_buffers.give_back(buffer);
         }
     }
 
     /// The expected request has come: executes what waits behind it in the reorder buffer, up to the next gap.
     #[inline(never)]
-    pub(super) fn run_reordered(&mut self, now: Instant, cx: &mut Context<'_>) {
-        let Some(buffer) = self.responder.reorder_buffer.take() else {
+    pub(super) fn run_reordered(&mut self, config: &QpConfig, now: Instant, cx: &mut Context<'_>) {
+        let Some(buffer) = self.reorder_buffer.take() else {
             return;
         };
         for _ in 0..limits::MAX_WINDOW {
-            let next = buffer.get(self.responder.expected);
+            let next = buffer.get(self.expected);
             let next = next.and_then(|bytes| Packet::parse(bytes).ok());
             let Some(packet) = next.filter(|_| !self.has_stopped()) else {
                 break;
             };
-            self.take_in(now, &packet, cx);
+            self.take_in(config, now, &packet, cx);
         }
-        if buffer.reaches(self.responder.expected) && !self.has_stopped() {
-            self.responder.reorder_buffer = Some(buffer);
+        if buffer.reaches(self.expected) && !self.has_stopped() {
+            self.reorder_buffer = Some(buffer);
             self.report_gap(now, cx);
             return;
         }
@@ -83,19 +77,19 @@ impl QueuePair {
 
     /// No receive was there, or the queue pair has failed.
     fn has_stopped(&self) -> bool {
-        self.responder.silent || self.state == QpState::Err
+        self.silent || self.failure.is_some()
     }
 
     /// R53: one NAK per gap, then silence. It is sent when the batch of packets has been taken in,
     /// and taken back if the missing packet was only late (R54). False if there is no budget for it.
     pub(super) fn report_gap(&mut self, now: Instant, cx: &mut Context<'_>) -> bool {
         cx.counters.out_of_seq_request += 1;
-        if !self.responder.spend_reply(now) {
+        if !self.spend_reply(now) {
             return false;
         }
-        self.responder.silent = true;
+        self.silent = true;
         let syndrome = Syndrome::nak(NakCode::PsnSequence);
-        self.answer_now(self.responder.expected, syndrome);
+        self.answer_now(self.expected, syndrome);
         true
     }
 }

@@ -5,7 +5,7 @@ use uroce_wire::{DropReason, Opcode, Operation, Packet, Psn};
 
 use crate::context::Context;
 use crate::mutation::mutated;
-use crate::qp::QueuePair;
+use crate::qp::config::QpConfig;
 use crate::time::Instant;
 
 use super::response::{ReadResponse, Response};
@@ -89,42 +89,53 @@ impl Responder {
     }
 }
 
-impl QueuePair {
+impl Responder {
     /// R57 to R62. Nothing here changes memory or the QP's state; what cannot be answered is
     /// dropped, never NAKed (R60).
     pub(super) fn handle_duplicate(
         &mut self,
+        config: &QpConfig,
         now: Instant,
         packet: &Packet<'_>,
         cx: &mut Context<'_>,
     ) {
         cx.counters.duplicate_request += 1;
-        if !self.responder.spend_reply(now) {
+        if !self.spend_reply(now) {
             cx.counters.drop(DropReason::ReplyBudget);
             return;
         }
         match packet.info.operation {
-            Operation::Send if mutated("duplicate-executed") => self.take_in(now, packet, cx),
+            Operation::Send if mutated("duplicate-executed") => {
+                self.take_in(config, now, packet, cx)
+            }
             Operation::Send | Operation::Write => {
                 cx.counters.drop(DropReason::DuplicateRequest);
                 self.acknowledge_request(cx);
             }
-            Operation::ReadRequest => self.repeat_read(now, packet, cx),
-            _ if mutated("atomic-again") => self.take_in(now, packet, cx),
+            Operation::ReadRequest => self.repeat_read(config, now, packet, cx),
+            _ if mutated("atomic-again") => self.take_in(config, now, packet, cx),
             _ => self.repeat_saved(packet, cx),
         }
     }
 
     /// R58: the READ must be a part of the one that is remembered, under the same key, and still be
     /// allowed.
-    fn repeat_read(&mut self, now: Instant, packet: &Packet<'_>, cx: &mut Context<'_>) {
+    fn repeat_read(
+        &mut self,
+        config: &QpConfig,
+        now: Instant,
+        packet: &Packet<'_>,
+        cx: &mut Context<'_>,
+    ) {
         let psn = packet.bth.psn;
-        let saved = self.responder.find_saved(psn);
-        let part = saved.and_then(|saved| Some((saved, self.length_of_part(packet, &saved)?)));
+        let saved = self.find_saved(psn);
+        let part =
+            saved.and_then(|saved| Some((saved, self.length_of_part(config, packet, &saved)?)));
         let allowed = |saved: &Saved| match saved.kind {
             SavedKind::Read { pd, .. } => {
-                let by = self.requirer_in(pd);
-                self.check_enabled(packet).is_ok() && self.check_rkey(packet, by, cx).is_ok()
+                let by = self.requirer_in(config, pd);
+                self.check_enabled(config, packet).is_ok()
+                    && self.check_rkey(config, packet, by, cx).is_ok()
             }
             SavedKind::Atomic { .. } | SavedKind::Placement => false,
         };
@@ -132,19 +143,19 @@ impl QueuePair {
             return cx.counters.drop(DropReason::DuplicateReadInvalid);
         };
         cx.counters.drop(DropReason::DuplicateRequest);
-        let last = psn.add(self.psns_of_request(packet) - 1);
-        self.responder.repeats.note(psn, self.psns_of_request(packet), now);
-        self.responder.queue_part(&saved, psn, last, length);
+        let last = psn.add(self.psns_of_request(config, packet) - 1);
+        self.repeats.note(psn, self.psns_of_request(config, packet), now);
+        self.queue_part(&saved, psn, last, length);
     }
 
     /// How far into the remembered READ the repeated part reaches; `None` if it is no part of it.
-    fn length_of_part(&self, packet: &Packet<'_>, saved: &Saved) -> Option<u64> {
+    fn length_of_part(&self, config: &QpConfig, packet: &Packet<'_>, saved: &Saved) -> Option<u64> {
         let SavedKind::Read { va, rkey, length, .. } = saved.kind else {
             return None;
         };
         let remote = checks::remote_of(packet)?;
         let skipped = packet.bth.psn.since(saved.first).max(0) as u64;
-        let skipped = skipped * self.attr.path_mtu.bytes() as u64;
+        let skipped = skipped * config.attr.path_mtu.bytes() as u64;
         let end = skipped.checked_add(remote.length)?;
         let same_memory = remote.rkey == rkey && va.checked_add(skipped) == Some(remote.va);
         let same_kind = (remote.length == 0) == (length == 0);
@@ -161,10 +172,10 @@ impl QueuePair {
             }
             SavedKind::Read { .. } => false,
         };
-        match self.responder.find_saved(psn).filter(same) {
+        match self.find_saved(psn).filter(same) {
             Some(saved) => {
                 cx.counters.drop(DropReason::DuplicateRequest);
-                self.responder.queue_saved(&saved);
+                self.queue_saved(&saved);
             }
             None => cx.counters.drop(DropReason::DuplicateAtomicUnknown),
         }

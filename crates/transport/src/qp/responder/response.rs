@@ -8,9 +8,8 @@ use uroce_wire::{
 
 use crate::context::{Context, Path, Step, Transmit};
 use crate::limits;
-use crate::qp::QueuePair;
-use crate::qp::segment::pad_of;
-use crate::time::Instant;
+use crate::qp::config::QpConfig;
+use crate::qp::config::pad_of;
 
 use super::Responder;
 
@@ -156,71 +155,79 @@ fn key_of(answer: &Response) -> Psn {
     }
 }
 
-impl QueuePair {
+impl Responder {
     /// Writes the next answer, if one waits.
     pub(crate) fn poll_response(
         &mut self,
-        now: Instant,
+        config: &QpConfig,
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
-        if std::mem::take(&mut self.responder.cnp_due) {
-            return self.emit_cnp(out);
+        if std::mem::take(&mut self.cnp_due) {
+            return self.emit_cnp(config, out);
         }
-        let answer = *self.responder.responses.front()?;
+        let answer = *self.responses.front()?;
         let length = match answer {
             Response::Ack { psn, syndrome, msn } => {
-                self.responder.responses.pop_front();
+                self.responses.pop_front();
                 let opcode = Opcode::RC_ACKNOWLEDGE;
-                self.emit_answer(opcode, psn, Some(Aeth { syndrome, msn }), None, out)?
+                self.emit_answer(config, opcode, psn, Some(Aeth { syndrome, msn }), None, out)?
             }
             Response::Atomic { psn, msn, original } => {
-                self.responder.responses.pop_front();
-                self.responder.note_answered(psn, psn);
+                self.responses.pop_front();
+                self.note_answered(psn, psn);
                 let aeth = Aeth { syndrome: Syndrome::ack(Syndrome::ACK_UNLIMITED), msn };
                 let result = Some(AtomicAckEth { original });
-                self.emit_answer(Opcode::RC_ATOMIC_ACKNOWLEDGE, psn, Some(aeth), result, out)?
+                self.emit_answer(
+                    config,
+                    Opcode::RC_ATOMIC_ACKNOWLEDGE,
+                    psn,
+                    Some(aeth),
+                    result,
+                    out,
+                )?
             }
             Response::Placement { psn, msn } => {
-                self.responder.responses.pop_front();
-                self.responder.note_answered(psn, psn);
+                self.responses.pop_front();
+                self.note_answered(psn, psn);
                 let aeth = Aeth { syndrome: Syndrome::ack(Syndrome::ACK_UNLIMITED), msn };
-                self.emit_answer(Opcode::RC_READ_RESPONSE_ONLY, psn, Some(aeth), None, out)?
+                self.emit_answer(config, Opcode::RC_READ_RESPONSE_ONLY, psn, Some(aeth), None, out)?
             }
-            Response::Read(train) => match self.emit_read_response(&train, out, cx) {
+            Response::Read(train) => match self.emit_read_response(config, &train, out, cx) {
                 Some(length) => length,
                 None => {
                     cx.counters.drop(DropReason::TxFailed);
-                    self.fail_read(now, train.next, cx);
-                    return self.poll_nak(out);
+                    self.fail_read(config, train.next, cx);
+                    return self.poll_nak(config, out);
                 }
             },
         };
-        Some(Transmit { len: length + ICRC_LEN, path: self.path(), step: Step::Within })
+        Some(Transmit { len: length + ICRC_LEN, path: config.path(), step: Step::Within })
     }
 
     /// The NAK that [`QueuePair::fail_read`] has just queued.
-    fn poll_nak(&mut self, out: &mut [u8]) -> Option<Transmit> {
-        let Response::Ack { psn, syndrome, msn } = self.responder.responses.pop_front()? else {
+    fn poll_nak(&mut self, config: &QpConfig, out: &mut [u8]) -> Option<Transmit> {
+        let Response::Ack { psn, syndrome, msn } = self.responses.pop_front()? else {
             return None;
         };
         let aeth = Some(Aeth { syndrome, msn });
-        let length = self.emit_answer(Opcode::RC_ACKNOWLEDGE, psn, aeth, None, out)?;
-        Some(Transmit { len: length + ICRC_LEN, path: self.path(), step: Step::Within })
+        let length = self.emit_answer(config, Opcode::RC_ACKNOWLEDGE, psn, aeth, None, out)?;
+        Some(Transmit { len: length + ICRC_LEN, path: config.path(), step: Step::Within })
     }
 
     /// `opcode` is that of RC; XRC has the same under its own service.
     fn emit_answer(
         &self,
+        config: &QpConfig,
         opcode: Opcode,
         psn: Psn,
         aeth: Option<Aeth>,
         result: Option<AtomicAckEth>,
         out: &mut [u8],
     ) -> Option<usize> {
-        let opcode = opcode.of_service(self.service());
+        let opcode = opcode.of_service(config.service());
         let mut writer = HeaderWriter::new(out);
-        writer.put(&Bth::new(opcode, self.peer_qpn(), psn))?;
+        writer.put(&Bth::new(opcode, config.peer_qpn(), psn))?;
         if let Some(aeth) = aeth {
             writer.put(&aeth)?;
         }
@@ -233,11 +240,12 @@ impl QueuePair {
     /// Writes the next packet of a train and moves it on. `None`: the memory is gone (B12).
     fn emit_read_response(
         &mut self,
+        config: &QpConfig,
         train: &ReadResponse,
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Option<usize> {
-        let mtu = self.attr.path_mtu.bytes() as u64;
+        let mtu = config.attr.path_mtu.bytes() as u64;
         let offset = train.next.since(train.base).max(0) as u64 * mtu;
         let length = train.length.saturating_sub(offset).min(mtu) as usize;
         let position = match (train.next == train.first, train.next == train.last) {
@@ -246,8 +254,8 @@ impl QueuePair {
             (false, false) => Position::Middle,
             (false, true) => Position::Last,
         };
-        let opcode = opcode_for(self.service(), Operation::ReadResponse, position, false, false)?;
-        let mut bth = Bth::new(opcode, self.peer_qpn(), train.next);
+        let opcode = opcode_for(config.service(), Operation::ReadResponse, position, false, false)?;
+        let mut bth = Bth::new(opcode, config.peer_qpn(), train.next);
         bth.pad = pad_of(length) as u8;
         let mut writer = HeaderWriter::new(out);
         writer.put(&bth)?;
@@ -259,7 +267,7 @@ impl QueuePair {
         let start = writer.len();
         if length > 0 {
             let va = train.va.checked_add(offset)?;
-            let by = self.requirer_in(train.pd);
+            let by = self.requirer_in(config, train.pd);
             let slice =
                 cx.mem.check(train.rkey, by, Access::REMOTE_READ, va, length as u64).ok()?;
             slice.copy_out(0, &mut out[start..start + length]).ok()?;
@@ -272,17 +280,17 @@ impl QueuePair {
 
     fn move_train(&mut self, train: &ReadResponse) {
         if train.next == train.last {
-            self.responder.responses.pop_front();
-            self.responder.note_answered(train.base, train.last);
-        } else if let Some(Response::Read(front)) = self.responder.responses.front_mut() {
+            self.responses.pop_front();
+            self.note_answered(train.base, train.last);
+        } else if let Some(Response::Read(front)) = self.responses.front_mut() {
             front.next = train.next.add(1);
         }
     }
 
     /// R102, and E17: not in the class of the data, whose queues are full.
-    fn emit_cnp(&self, out: &mut [u8]) -> Option<Transmit> {
-        let length = write_cnp(out, self.peer_qpn())?;
-        let path = Path { traffic_class: limits::CNP_DSCP << 2, ..self.path() };
+    fn emit_cnp(&self, config: &QpConfig, out: &mut [u8]) -> Option<Transmit> {
+        let length = write_cnp(out, config.peer_qpn())?;
+        let path = Path { traffic_class: limits::CNP_DSCP << 2, ..config.path() };
         Some(Transmit { len: length + ICRC_LEN, path, step: Step::Within })
     }
 }

@@ -4,30 +4,32 @@ use uroce_memory::{Access, MrSlice, Sge};
 use uroce_wire::{Bth, Opcode, Operation, Packet};
 
 use crate::context::Context;
-use crate::qp::QueuePair;
+use crate::qp::config::QpConfig;
+use crate::qp::responder::Responder;
 use crate::qp::run::{Origin, Run};
 
 use super::Message;
 use super::response::{ReadResponse, Response};
 
-impl QueuePair {
+impl Responder {
     /// Executes `packets` middle packets with the expected PSNs, of which `payload` is all. False, with nothing
     /// changed, if something about them is not usual.
     pub(crate) fn run_middles(
         &mut self,
+        config: &QpConfig,
         head: &Packet<'_>,
         packets: u32,
         payload: &MrSlice<'_>,
         cx: &mut Context<'_>,
     ) -> bool {
-        let Some(message) = self.responder.message else {
+        let Some(message) = self.message else {
             return false;
         };
-        let usual = message.contains(head) && self.responder.goes_on_with(head.bth.psn);
-        if !usual || !self.place_middles(&message, payload, cx) {
+        let usual = message.contains(head) && self.goes_on_with(head.bth.psn);
+        if !usual || !self.place_middles(config, &message, payload, cx) {
             return false;
         }
-        self.responder.pass_middle(payload.len(), head.bth.psn.add(packets));
+        self.pass_middle(payload.len(), head.bth.psn.add(packets));
         if head.bth.ack_req {
             self.acknowledge_request(cx);
         }
@@ -37,15 +39,16 @@ impl QueuePair {
     /// Copies the payload to its place; false, with nothing written, if that is not allowed or not simple.
     fn place_middles(
         &self,
+        config: &QpConfig,
         message: &Message,
         payload: &MrSlice<'_>,
         cx: &mut Context<'_>,
     ) -> bool {
         let length = payload.len() as u64;
         let place = match message.operation {
-            Operation::Write => self.place_in_write(message, length, cx.mem),
+            Operation::Write => self.place_in_write(config, message, length, cx.mem),
             Operation::Send => {
-                let &[Sge { addr, length: room, lkey }] = &self.responder.recv.sges[..] else {
+                let &[Sge { addr, length: room, lkey }] = &self.recv.sges[..] else {
                     return false;
                 };
                 let Some(addr) = addr.checked_add(message.done) else { return false };
@@ -53,7 +56,7 @@ impl QueuePair {
                     return false;
                 }
                 let place = Sge { addr, length: length as u32, lkey };
-                cx.mem.check_local(&place, self.recv_pd(cx), Access::LOCAL_WRITE).ok()
+                cx.mem.check_local(&place, self.recv_pd(config, cx), Access::LOCAL_WRITE).ok()
             }
             _ => None,
         };
@@ -63,29 +66,29 @@ impl QueuePair {
     /// The middle packets of a READ response are next, and there are several.
     #[inline]
     pub(crate) fn answers_read(&self) -> bool {
-        matches!(self.responder.responses.front(), Some(Response::Read(train)) if middle_of(train) > 1)
+        matches!(self.responses.front(), Some(Response::Read(train)) if middle_of(train) > 1)
     }
 
     /// Up to `most` of them.
-    pub(crate) fn plan_response_run(&self, most: u32) -> Option<Run> {
-        let Some(Response::Read(train)) = self.responder.responses.front() else {
+    pub(crate) fn plan_response_run(&self, config: &QpConfig, most: u32) -> Option<Run> {
+        let Some(Response::Read(train)) = self.responses.front() else {
             return None;
         };
         let packets = middle_of(train).min(most);
-        if packets < 2 || self.responder.cnp_due {
+        if packets < 2 || self.cnp_due {
             return None;
         }
-        let mtu = self.attr.path_mtu.bytes();
+        let mtu = config.attr.path_mtu.bytes();
         let offset = train.next.since(train.base).max(0) as u64 * mtu as u64;
         let va = train.va.checked_add(offset)?;
-        let bth = Bth::new(Opcode::RC_READ_RESPONSE_MIDDLE, self.peer_qpn(), train.next);
-        let origin = Origin::Read { by: self.requirer_in(train.pd), rkey: train.rkey, va };
-        Run::new(&bth, packets, mtu, origin, self.path())
+        let bth = Bth::new(Opcode::RC_READ_RESPONSE_MIDDLE, config.peer_qpn(), train.next);
+        let origin = Origin::Read { by: self.requirer_in(config, train.pd), rkey: train.rkey, va };
+        Run::new(&bth, packets, mtu, origin, config.path())
     }
 
     /// So many of them have arrived.
     pub(crate) fn pass_response_run(&mut self, packets: u32) {
-        if let Some(Response::Read(front)) = self.responder.responses.front_mut() {
+        if let Some(Response::Read(front)) = self.responses.front_mut() {
             front.next = front.next.add(packets);
         }
     }

@@ -9,32 +9,34 @@ use uroce_wire::{Opcode, Packet};
 
 use crate::attr::{QpState, QpType};
 use crate::context::{Arrival, Context};
-use crate::qp::QueuePair;
-use crate::qp::segment::pad_of;
+use crate::qp::config::QpConfig;
+use crate::qp::config::pad_of;
+use crate::qp::responder::Responder;
 
-impl QueuePair {
+impl Responder {
     /// Executes the request if it is such a message, the one that is expected, and nothing else is going
     /// on.
     #[inline]
     pub(crate) fn run_small(
         &mut self,
+        config: &QpConfig,
         arrival: &Arrival,
         packet: &Packet<'_>,
         cx: &mut Context<'_>,
     ) -> bool {
-        if !self.takes_small(arrival, packet) {
+        if !self.takes_small(config, arrival, packet) {
             return false;
         }
         let done = match packet.bth.opcode {
-            Opcode::RC_SEND_ONLY => self.run_small_send(packet, cx),
-            Opcode::RC_WRITE_ONLY => self.run_small_write(packet, cx),
+            Opcode::RC_SEND_ONLY => self.run_small_send(config, packet, cx),
+            Opcode::RC_WRITE_ONLY => self.run_small_write(config, packet, cx),
             _ => false,
         };
         if !done {
             return false;
         }
-        self.responder.expected = packet.bth.psn.add(1);
-        self.responder.msn = (self.responder.msn + 1) & 0xff_ffff;
+        self.expected = packet.bth.psn.add(1);
+        self.msn = (self.msn + 1) & 0xff_ffff;
         if packet.bth.ack_req {
             self.acknowledge_request(cx);
         }
@@ -42,48 +44,60 @@ impl QueuePair {
     }
 
     #[inline]
-    fn takes_small(&self, arrival: &Arrival, packet: &Packet<'_>) -> bool {
-        let ready = self.state == QpState::Rts || self.state == QpState::Rtr && self.established;
+    fn takes_small(&self, config: &QpConfig, arrival: &Arrival, packet: &Packet<'_>) -> bool {
+        let ready =
+            config.state == QpState::Rts || config.state == QpState::Rtr && self.established;
         let length = packet.payload().len();
-        self.init.qp_type == QpType::Rc
+        config.init.qp_type == QpType::Rc
             && ready
-            && self.responder.goes_on_with(packet.bth.psn)
-            && self.responder.message.is_none()
+            && self.goes_on_with(packet.bth.psn)
+            && self.message.is_none()
             && arrival.traffic_class & 3 != 3
             && usize::from(packet.bth.pad) == pad_of(length)
-            && (1..=self.attr.path_mtu.bytes()).contains(&length)
+            && (1..=config.attr.path_mtu.bytes()).contains(&length)
     }
 
     /// The receive is taken when the bytes have got there. A shared queue has its own ways.
     #[inline]
-    fn run_small_send(&mut self, packet: &Packet<'_>, cx: &mut Context<'_>) -> bool {
+    fn run_small_send(
+        &mut self,
+        config: &QpConfig,
+        packet: &Packet<'_>,
+        cx: &mut Context<'_>,
+    ) -> bool {
         let data = packet.payload();
-        if self.init.srq.is_some() || self.responder.recv_taken {
+        if config.init.srq.is_some() || self.recv_taken {
             return false;
         }
         let Some((wr_id, sge)) = self.recv_queue.front_of_one() else {
             return false;
         };
         let sges = std::slice::from_ref(sge);
-        if cx.mem.scatter(self.init.pd, sges, 0, data).is_err() {
+        if cx.mem.scatter(config.init.pd, sges, 0, data).is_err() {
             return false;
         }
         self.recv_queue.drop_front_of_one();
-        let wc = self.received(wr_id, data.len() as u32, self.peer());
+        let wc = self.received(config, wr_id, data.len() as u32, config.peer());
         self.complete_recv(wc, packet.bth.solicited, cx);
         true
     }
 
     #[inline]
-    fn run_small_write(&self, packet: &Packet<'_>, cx: &mut Context<'_>) -> bool {
+    fn run_small_write(
+        &self,
+        config: &QpConfig,
+        packet: &Packet<'_>,
+        cx: &mut Context<'_>,
+    ) -> bool {
         let (data, need) = (packet.payload(), Access::REMOTE_WRITE);
         let Some(reth) = packet.reth().filter(|reth| reth.length as usize == data.len()) else {
             return false;
         };
-        if !self.attr.access.contains(need) {
+        if !config.attr.access.contains(need) {
             return false;
         }
-        let slice = cx.mem.check(reth.rkey, self.requirer(), need, reth.va, data.len() as u64);
+        let slice =
+            cx.mem.check(reth.rkey, self.requirer(config), need, reth.va, data.len() as u64);
         if !slice.is_ok_and(|slice| slice.copy_in(0, data).is_ok()) {
             return false;
         }

@@ -9,7 +9,8 @@ use uroce_wire::Packet;
 use crate::attr::QpInit;
 use crate::context::Context;
 use crate::cq::CqId;
-use crate::qp::QueuePair;
+use crate::qp::config::QpConfig;
+use crate::qp::responder::Responder;
 use crate::srq::SrqId;
 
 use super::checks::Refusal;
@@ -32,43 +33,49 @@ impl Target {
     }
 }
 
-impl QueuePair {
+impl Responder {
     /// X3: from here on the request in hand uses what its XRCETH names, if it has one.
     #[inline]
-    pub(super) fn aim(&mut self, packet: &Packet<'_>, cx: &mut Context<'_>) -> Result<(), Refusal> {
+    pub(super) fn aim(
+        &mut self,
+        config: &QpConfig,
+        packet: &Packet<'_>,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Refusal> {
         match packet.xrceth() {
             None => Ok(()),
-            Some(xrceth) => self.aim_at(xrceth.srqn, packet, cx),
+            Some(xrceth) => self.aim_at(config, xrceth.srqn, packet, cx),
         }
     }
 
     fn aim_at(
         &mut self,
+        config: &QpConfig,
         srqn: u32,
         packet: &Packet<'_>,
         cx: &mut Context<'_>,
     ) -> Result<(), Refusal> {
-        let named = cx.srqs.xrc_named(srqn).filter(|named| Some(named.2.xrcd) == self.init.xrcd);
+        let named = cx.srqs.xrc_named(srqn).filter(|named| Some(named.2.xrcd) == config.init.xrcd);
         let Some((id, pd, xrc)) = named else {
             return Err(Refusal::invalid(packet, "it names no XRC SRQ of the QP's domain"));
         };
         let target = Target { pd, srq: Some(id), recv_cq: xrc.cq };
-        if self.responder.message.is_some() && target != self.responder.target {
+        if self.message.is_some() && target != self.target {
             return Err(Refusal::invalid(
                 packet,
                 "it names another SRQ than its message began with",
             ));
         }
-        self.responder.target = target;
+        self.target = target;
         Ok(())
     }
 
     /// The shared receive queue is being destroyed: a message that is on its way into it is cut short,
     /// and the rest of it refused. Its receive goes with the queue.
-    pub fn forget_srq(&mut self, id: SrqId) {
-        if self.init.xrcd.is_some() && self.responder.target.srq == Some(id) {
-            self.responder.release_receive();
-            self.responder.target = Target::of(&self.init);
+    pub(crate) fn forget_srq(&mut self, config: &QpConfig, id: SrqId) {
+        if config.init.xrcd.is_some() && self.target.srq == Some(id) {
+            self.release_receive();
+            self.target = Target::of(&config.init);
         }
     }
 }

@@ -4,21 +4,21 @@ use uroce_wire::{DropReason, NakCode, Packet};
 
 use crate::cause::{Cause, FlushReason};
 use crate::context::Context;
-use crate::qp::QueuePair;
-use crate::time::Instant;
+use crate::qp::config::QpConfig;
+use crate::qp::responder::Responder;
 use crate::wc::WcStatus;
 
 use super::checks::Refusal;
 
-impl QueuePair {
+impl Responder {
     pub(super) fn handle_unreliable(
         &mut self,
-        now: Instant,
+        config: &QpConfig,
         packet: &Packet<'_>,
         cx: &mut Context<'_>,
     ) {
         let psn = packet.bth.psn;
-        let distance = psn.since(self.responder.expected);
+        let distance = psn.since(self.expected);
         if distance < 0 && !packet.info.starts() {
             // The rest of a message that is over.
             cx.counters.duplicate_request += 1;
@@ -27,36 +27,36 @@ impl QueuePair {
         }
         if distance != 0 {
             cx.counters.out_of_seq_request += 1;
-            self.responder.drop_rest = true;
+            self.drop_rest = true;
         }
         if packet.info.starts() {
             // A new message, whatever its PSN (R97): nothing tells a repetition from one that was
             // overtaken. It ends the one that was cut short; its receive is used again.
-            self.responder.drop_rest = false;
-            self.responder.message = None;
+            self.drop_rest = false;
+            self.message = None;
         }
-        self.responder.expected = psn.add(1);
-        if self.responder.drop_rest {
-            self.responder.message = None;
+        self.expected = psn.add(1);
+        if self.drop_rest {
+            self.message = None;
             self.give_receive_back(cx);
             cx.counters.drop(DropReason::UcOutOfSequence);
             return;
         }
-        if let Err(refusal) = self.run_request(packet, cx) {
-            self.drop_message(now, psn.add(1), refusal, cx);
+        if let Err(refusal) = self.run_request(config, packet, cx) {
+            self.drop_message(config, psn.add(1), refusal, cx);
         }
     }
 
     fn drop_message(
         &mut self,
-        now: Instant,
+        config: &QpConfig,
         next: uroce_wire::Psn,
         refusal: Refusal,
         cx: &mut Context<'_>,
     ) {
-        self.responder.expected = next;
-        self.responder.message = None;
-        self.responder.drop_rest = true;
+        self.expected = next;
+        self.message = None;
+        self.drop_rest = true;
         match refusal {
             Refusal::NotReady => cx.counters.drop(DropReason::UcNoReceive),
             Refusal::Nak { code: NakCode::RemoteAccess, .. } => {
@@ -64,7 +64,7 @@ impl QueuePair {
             }
             Refusal::Nak { code: NakCode::RemoteOperational, status, cause } => {
                 cx.counters.drop(DropReason::UcAccess);
-                self.fail_receive(now, status, cause, cx);
+                self.fail_receive(config, status, cause, cx);
             }
             Refusal::Nak { .. } => cx.counters.drop(DropReason::UcInvalid),
         }
@@ -75,14 +75,14 @@ impl QueuePair {
     /// puts the QP into the error state (class A, R38).
     pub(super) fn fail_receive(
         &mut self,
-        now: Instant,
+        config: &QpConfig,
         status: WcStatus,
         cause: Cause,
         cx: &mut Context<'_>,
     ) {
-        let Some(wr_id) = self.report_failed_receive(status, cause, cx) else {
+        let Some(wr_id) = self.report_failed_receive(config, status, cause, cx) else {
             return;
         };
-        self.fail_queue_pair(now, FlushReason::RecvFailed { wr_id, status }, cx);
+        self.fail(FlushReason::RecvFailed { wr_id, status }, cx);
     }
 }

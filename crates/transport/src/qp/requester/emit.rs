@@ -1,81 +1,83 @@
 //! The bytes of a request packet.
 
-use std::net::IpAddr;
-
-use uroce_memory::{Access, Sge};
+use uroce_memory::Sge;
 use uroce_wire::{
     AtomicEth, Bth, Deth, Feth, HeaderWriter, ICRC_LEN, Ieth, ImmDt, Operation, Psn, Reth, Service,
     XrcEth, opcode_for,
 };
 
-use crate::attr::{AddressVector, QpType};
+use crate::attr::QpType;
 use crate::cause::Cause;
 use crate::context::{Context, Path, Step, Transmit};
 use crate::limits;
-use crate::qp::QueuePair;
-use crate::qp::segment::{Segment, carries_payload, pad_of, takes_receive};
-use crate::qp::send_queue::{Payload, SendWqe};
+use crate::qp::config::QpConfig;
+use crate::qp::config::pad_of;
+use crate::qp::requester::Requester;
+use crate::qp::requester::segment::{Segment, carries_payload, takes_receive};
+use crate::qp::requester::send_queue::{Payload, SendWqe};
 use crate::wc::WcStatus;
 use crate::wr::{SendFlags, SendOp};
 
 /// Why the oldest request cannot be sent.
 pub(crate) type Failure = (WcStatus, Cause);
 
-impl QueuePair {
+impl Requester {
     /// Writes the packet of `wqe` that carries the requester's current PSN.
     pub(crate) fn emit_request(
         &self,
+        config: &QpConfig,
         wqe: &SendWqe,
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Result<Transmit, Failure> {
-        let psn = self.requester.psn;
-        let piece = Segment::of(wqe, psn, self.mtu());
-        let header_len = self.write_headers(wqe, psn, &piece, out).ok_or((
+        let psn = self.psn;
+        let piece = Segment::of(wqe, psn, config.mtu());
+        let header_len = self.write_headers(config, wqe, psn, &piece, out).ok_or((
             WcStatus::LocQpOpErr,
-            Cause::NotOnThisQp { qp_type: self.init.qp_type.name() },
+            Cause::NotOnThisQp { qp_type: config.init.qp_type.name() },
         ))?;
         let body = if carries_payload(&wqe.op) { piece.length } else { 0 };
         let end = header_len + body;
-        self.gather(wqe, piece.offset, &mut out[header_len..end], cx)?;
+        self.gather(config, wqe, piece.offset, &mut out[header_len..end], cx)?;
         let pad = pad_of(body);
         out[end..end + pad].fill(0);
         let step = step_of(wqe, &piece);
-        Ok(Transmit { len: end + pad + ICRC_LEN, path: self.path_of(wqe), step })
+        Ok(Transmit { len: end + pad + ICRC_LEN, path: self.path_of(config, wqe), step })
     }
 
     fn write_headers(
         &self,
+        config: &QpConfig,
         wqe: &SendWqe,
         psn: Psn,
         piece: &Segment,
         out: &mut [u8],
     ) -> Option<usize> {
-        let service = self.service();
+        let service = config.service();
         let (operation, imm, inv) = classify(&wqe.op);
         let with_imm = imm.is_some() && piece.ends();
         let with_inv = inv.is_some() && piece.ends();
         let position = piece.position(operation);
         let opcode = opcode_for(service, operation, position, with_imm, with_inv)?;
         let ud = self.send_queue.destination(wqe).filter(|_| service == Service::Ud);
-        let dest = ud.map_or(self.peer_qpn(), |ud| ud.qpn);
+        let dest = ud.map_or(config.peer_qpn(), |ud| ud.qpn);
         let mut bth = Bth::new(opcode, dest, psn);
         let body = if carries_payload(&wqe.op) { piece.length } else { 0 };
         bth.pad = pad_of(body) as u8;
         bth.solicited =
             piece.ends() && wqe.flags.contains(SendFlags::SOLICITED) && takes_receive(&wqe.op);
-        bth.ack_req = self.init.qp_type.is_reliable() && self.wants_ack(wqe, piece);
+        bth.ack_req = config.init.qp_type.is_reliable() && self.wants_ack(config, wqe, piece);
         let mut writer = HeaderWriter::new(out);
         writer.put(&bth)?;
-        if let Some(xrceth) = self.xrceth_of(wqe) {
+        if let Some(xrceth) = self.xrceth_of(config, wqe) {
             writer.put(&xrceth)?;
         }
         if let Some(ud) = ud {
             // R7: a privileged Q_Key stands for the QP's own.
-            let qkey = if ud.qkey >> 31 == 1 { self.attr.qkey } else { ud.qkey };
-            writer.put(&Deth { qkey, src_qpn: self.init.qpn })?;
+            let qkey = if ud.qkey >> 31 == 1 { config.attr.qkey } else { ud.qkey };
+            writer.put(&Deth { qkey, src_qpn: config.init.qpn })?;
         }
-        self.write_remote(wqe, psn, piece, &mut writer)?;
+        self.write_remote(config, wqe, psn, piece, &mut writer)?;
         if let Some(imm) = imm.filter(|_| with_imm) {
             writer.put(&ImmDt(imm))?;
         }
@@ -86,14 +88,15 @@ impl QueuePair {
     }
 
     /// X2: what stands right behind the BTH of every request of XRC.
-    pub(crate) fn xrceth_of(&self, wqe: &SendWqe) -> Option<XrcEth> {
-        let srqn = wqe.srqn.filter(|_| self.init.qp_type == QpType::XrcIni)?;
+    pub(crate) fn xrceth_of(&self, config: &QpConfig, wqe: &SendWqe) -> Option<XrcEth> {
+        let srqn = wqe.srqn.filter(|_| config.init.qp_type == QpType::XrcIni)?;
         Some(XrcEth { srqn })
     }
 
     /// RETH, AtomicETH, FETH: what the request does to the peer's memory.
     fn write_remote(
         &self,
+        config: &QpConfig,
         wqe: &SendWqe,
         psn: Psn,
         piece: &Segment,
@@ -106,8 +109,8 @@ impl QueuePair {
                 writer.put(&Reth { va, rkey: rkey.0, length: wqe.length as u32 })?;
             }
             SendOp::Read { va, rkey } => {
-                let last = self.read_request_last(psn, self.read_piece_last(wqe, psn));
-                let end = (last.since(wqe.first_psn) as u64 + 1) * self.mtu();
+                let last = self.read_request_last(psn, self.read_piece_last(config, wqe, psn));
+                let end = (last.since(wqe.first_psn) as u64 + 1) * config.mtu();
                 let length = (end.min(wqe.length) - piece.offset) as u32;
                 writer.put(&Reth { va: va.wrapping_add(piece.offset), rkey: rkey.0, length })?;
             }
@@ -132,6 +135,7 @@ impl QueuePair {
     /// Copies payload bytes `offset..offset + out.len()` of `wqe` into `out`.
     fn gather(
         &self,
+        config: &QpConfig,
         wqe: &SendWqe,
         offset: u64,
         out: &mut [u8],
@@ -147,7 +151,7 @@ impl QueuePair {
                 Ok(())
             }
             payload @ Payload::Sges(..) => with_sges(payload, |sges| {
-                cx.mem.gather(self.init.pd, sges, offset, out).map_err(|e| local_buffer(sges, e))
+                cx.mem.gather(config.init.pd, sges, offset, out).map_err(|e| local_buffer(sges, e))
             }),
         }
     }
@@ -155,6 +159,7 @@ impl QueuePair {
     /// Writes response bytes to payload bytes from `offset` on of `wqe`.
     pub(crate) fn scatter_response(
         &self,
+        config: &QpConfig,
         wqe: &SendWqe,
         offset: u64,
         data: &[u8],
@@ -164,35 +169,14 @@ impl QueuePair {
             return Ok(());
         }
         with_sges(self.send_queue.payload(wqe), |sges| {
-            cx.mem.scatter(self.init.pd, sges, offset, data).map_err(|e| local_buffer(sges, e))
+            cx.mem.scatter(config.init.pd, sges, offset, data).map_err(|e| local_buffer(sges, e))
         })
     }
 
-    fn path_of(&self, wqe: &SendWqe) -> Path {
+    fn path_of(&self, config: &QpConfig, wqe: &SendWqe) -> Path {
         match self.send_queue.destination(wqe) {
-            Some(ud) if self.init.qp_type == QpType::Ud => self.path_to(&ud.av),
-            _ => self.path(),
-        }
-    }
-
-    /// The path to the connected peer.
-    pub(crate) fn path(&self) -> Path {
-        match &self.attr.av {
-            Some(av) => self.path_to(av),
-            None => {
-                let unspecified = IpAddr::from([0, 0, 0, 0]);
-                self.path_to(&AddressVector::new(unspecified, unspecified))
-            }
-        }
-    }
-
-    fn path_to(&self, av: &AddressVector) -> Path {
-        Path {
-            src: av.local,
-            dst: av.remote,
-            src_port: self.src_port,
-            hop_limit: if av.hop_limit == 0 { 64 } else { av.hop_limit },
-            traffic_class: av.traffic_class,
+            Some(ud) if config.init.qp_type == QpType::Ud => config.path_to(&ud.av),
+            _ => config.path(),
         }
     }
 }
@@ -243,20 +227,4 @@ fn local_buffer(sges: &[Sge], error: uroce_memory::SgeError) -> Failure {
     let lkey = sges.get(error.index).map_or(0, |sge| sge.lkey.0);
     let cause = Cause::LocalBuffer { index: error.index as u32, lkey, error: error.error };
     (WcStatus::LocProtErr, cause)
-}
-
-/// The rights an operation needs at the peer; used by the responder.
-pub(crate) fn remote_right(operation: Operation) -> Access {
-    match operation {
-        Operation::Write | Operation::AtomicWrite => Access::REMOTE_WRITE,
-        Operation::ReadRequest => Access::REMOTE_READ,
-        Operation::CompareSwap | Operation::FetchAdd => Access::REMOTE_ATOMIC,
-        // A SEND names no memory of the peer's; the header of a FLUSH says which rights it needs.
-        Operation::Send | Operation::Flush => Access::empty(),
-        // No requests.
-        Operation::ReadResponse
-        | Operation::Acknowledge
-        | Operation::AtomicAcknowledge
-        | Operation::Cnp => Access::empty(),
-    }
 }

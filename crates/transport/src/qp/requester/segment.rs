@@ -2,7 +2,7 @@
 
 use uroce_wire::{Operation, Position, Psn};
 
-use crate::qp::send_queue::SendWqe;
+use crate::qp::requester::send_queue::SendWqe;
 use crate::wr::SendOp;
 
 /// The part of a work request that one packet carries.
@@ -47,11 +47,6 @@ impl Segment {
             (false, true) => Position::Last,
         }
     }
-}
-
-/// Bytes that fill `length` up to a multiple of four.
-pub(crate) fn pad_of(length: usize) -> usize {
-    length.wrapping_neg() & 3
 }
 
 pub(crate) fn carries_payload(op: &SendOp) -> bool {

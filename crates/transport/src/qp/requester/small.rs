@@ -9,31 +9,33 @@ use uroce_wire::{Bth, Header, ICRC_LEN, Opcode, Reth};
 
 use crate::attr::{QpState, QpType};
 use crate::context::{Context, Step, Transmit};
-use crate::qp::QueuePair;
-use crate::qp::segment::pad_of;
-use crate::qp::send_queue::SendWqe;
+use crate::qp::config::QpConfig;
+use crate::qp::config::pad_of;
+use crate::qp::requester::Requester;
+use crate::qp::requester::send_queue::SendWqe;
 use crate::time::Instant;
 use crate::wr::{SendFlags, SendOp};
 
-impl QueuePair {
+impl Requester {
     /// The next packet if it is such a message and may go out.
     #[inline]
     pub(crate) fn poll_small(
         &mut self,
+        config: &QpConfig,
         now: Instant,
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
-        let wqe = self.send_queue.get(self.requester.cursor)?;
-        let sge = wqe.only_sge().filter(|_| self.is_small(wqe))?;
-        if !self.window_has_room(1) {
+        let wqe = self.send_queue.get(self.cursor)?;
+        let sge = wqe.only_sge().filter(|_| self.is_small(config, wqe))?;
+        if !self.window_has_room(config, 1) {
             return None;
         }
-        let (length, psn) = (wqe.length as usize, self.requester.psn);
+        let (length, psn) = (wqe.length as usize, self.psn);
         let (pad, mut start) = (pad_of(length), Bth::LEN);
-        let mut bth = Bth::new(Opcode::RC_SEND_ONLY, self.peer_qpn(), psn);
+        let mut bth = Bth::new(Opcode::RC_SEND_ONLY, config.peer_qpn(), psn);
         bth.pad = pad as u8;
-        bth.ack_req = !self.spares_ack(wqe) || self.wants_ack_within();
+        bth.ack_req = !self.spares_ack(config, wqe) || self.wants_ack_within(config);
         if let SendOp::Write { va, rkey } = wqe.op {
             bth.opcode = Opcode::RC_WRITE_ONLY;
             Reth { va, rkey: rkey.0, length: length as u32 }.write(out.get_mut(Bth::LEN..)?)?;
@@ -41,47 +43,46 @@ impl QueuePair {
         }
         bth.write(out)?;
         let (body, behind) = out.get_mut(start..)?.split_at_mut_checked(length)?;
-        cx.mem.gather(self.init.pd, std::slice::from_ref(sge), 0, body).ok()?;
+        cx.mem.gather(config.init.pd, std::slice::from_ref(sge), 0, body).ok()?;
         if pad > 0 {
             behind.get_mut(..pad)?.fill(0);
         }
         cx.counters.rdma_sends += u64::from(start > Bth::LEN);
-        self.pass_small(now, bth.ack_req);
+        self.pass_small(config, now, bth.ack_req);
         let len = start + length + pad + ICRC_LEN;
-        Some(Transmit { len, path: self.path(), step: Step::Ends })
+        Some(Transmit { len, path: config.path(), step: Step::Ends })
     }
 
     /// Only such messages, and nothing that has to go out before them.
     #[inline]
-    fn is_small(&self, wqe: &SendWqe) -> bool {
+    fn is_small(&self, config: &QpConfig, wqe: &SendWqe) -> bool {
         let plain = SendFlags::SIGNALED;
         matches!(wqe.op, SendOp::Send | SendOp::Write { .. })
-            && self.init.qp_type == QpType::Rc
-            && self.state == QpState::Rts
-            && (1..=self.mtu()).contains(&wqe.length)
+            && config.init.qp_type == QpType::Rc
+            && config.state == QpState::Rts
+            && (1..=config.mtu()).contains(&wqe.length)
             && plain.contains(wqe.flags)
             && !wqe.numbered
-            && self.requester.middle.is_none()
-            && self.requester.sends_new()
+            && self.middle.is_none()
+            && self.sends_new()
     }
 
     /// Bookkeeping behind such a packet, as `note_sent` does it for others.
     #[inline]
-    fn pass_small(&mut self, now: Instant, asked: bool) {
-        let requester = &mut self.requester;
-        let psn = requester.psn;
-        if let Some(wqe) = self.send_queue.get_mut(requester.cursor) {
+    fn pass_small(&mut self, config: &QpConfig, now: Instant, asked: bool) {
+        let psn = self.psn;
+        if let Some(wqe) = self.send_queue.get_mut(self.cursor) {
             wqe.numbered = true;
             wqe.first_psn = psn;
             wqe.psn_count = 1;
         }
         if asked {
-            requester.tail_probe.note_asked(psn, now);
+            self.tail_probe.note_asked(psn, now);
         }
-        requester.note_ack_request(asked);
-        requester.psn = psn.add(1);
-        requester.next_new = requester.psn;
-        requester.cursor += 1;
-        self.arm_ack_timer(now);
+        self.note_ack_request(asked);
+        self.psn = psn.add(1);
+        self.next_new = self.psn;
+        self.cursor += 1;
+        self.arm_ack_timer(config, now);
     }
 }

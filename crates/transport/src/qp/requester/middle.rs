@@ -10,9 +10,10 @@ use uroce_wire::{Bth, HeaderWriter, ICRC_LEN, Opcode, Operation, Position, Psn, 
 
 use crate::attr::QpType;
 use crate::context::{Context, Step, Transmit};
-use crate::qp::QueuePair;
-use crate::qp::segment::Segment;
-use crate::qp::send_queue::{Payload, SendWqe};
+use crate::qp::config::QpConfig;
+use crate::qp::requester::Requester;
+use crate::qp::requester::segment::Segment;
+use crate::qp::requester::send_queue::{Payload, SendWqe};
 use crate::time::Instant;
 use crate::wr::SendOp;
 
@@ -29,9 +30,15 @@ pub(crate) struct Middle {
     pub(crate) opcode: Opcode,
 }
 
-impl QueuePair {
+impl Requester {
     /// The middle packets behind `piece` of `wqe`, if they can go the short way.
-    pub(crate) fn middle_behind(&self, wqe: &SendWqe, psn: Psn, piece: &Segment) -> Option<Middle> {
+    pub(crate) fn middle_behind(
+        &self,
+        config: &QpConfig,
+        wqe: &SendWqe,
+        psn: Psn,
+        piece: &Segment,
+    ) -> Option<Middle> {
         let operation = match wqe.op {
             SendOp::Write { .. } | SendOp::WriteWithImm { .. } => Operation::Write,
             SendOp::Send | SendOp::SendWithImm(_) | SendOp::SendWithInvalidate(_) => {
@@ -42,44 +49,46 @@ impl QueuePair {
         let Payload::Sges(&[sge], []) = self.send_queue.payload(wqe) else {
             return None;
         };
-        let offset = piece.offset + self.mtu();
-        let last = wqe.length.checked_sub(offset + 1)? >> self.mtu_shift();
-        let opcode = opcode_for(self.service(), operation, Position::Middle, false, false)?;
+        let offset = piece.offset + config.mtu();
+        let last = wqe.length.checked_sub(offset + 1)? >> config.mtu_shift();
+        let opcode = opcode_for(config.service(), operation, Position::Middle, false, false)?;
         Some(Middle { psn: psn.add(1), left: last as u32, offset, sge, opcode })
     }
 
     /// The next packet if it is such a middle packet and may go out.
     pub(crate) fn poll_middle(
         &mut self,
+        config: &QpConfig,
         now: Instant,
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
-        let middle = self.requester.middle.filter(|middle| middle.left > 0)?;
-        let reliable = self.init.qp_type.is_reliable();
-        if middle.psn != self.requester.psn || reliable && !self.window_has_room(1) {
+        let middle = self.middle.filter(|middle| middle.left > 0)?;
+        let reliable = config.init.qp_type.is_reliable();
+        if middle.psn != self.psn || reliable && !self.window_has_room(config, 1) {
             return None;
         }
-        let mut bth = Bth::new(middle.opcode, self.peer_qpn(), middle.psn);
-        bth.ack_req = reliable && self.wants_ack_within();
+        let mut bth = Bth::new(middle.opcode, config.peer_qpn(), middle.psn);
+        bth.ack_req = reliable && self.wants_ack_within(config);
         let mut writer = HeaderWriter::new(out);
         writer.put(&bth)?;
-        if self.init.qp_type == QpType::XrcIni {
-            let wqe = self.send_queue.get(self.requester.cursor)?;
-            writer.put(&self.xrceth_of(wqe)?)?;
+        if config.init.qp_type == QpType::XrcIni {
+            let wqe = self.send_queue.get(self.cursor)?;
+            writer.put(&self.xrceth_of(config, wqe)?)?;
         }
         let start = writer.len();
-        let end = start + self.mtu() as usize;
+        let end = start + config.mtu() as usize;
         let body = out.get_mut(start..end)?;
-        cx.mem.gather(self.init.pd, &[middle.sge], middle.offset, body).ok()?;
-        self.pass_middle(now, &middle, 1, bth.ack_req, cx);
-        Some(Transmit { len: end + ICRC_LEN, path: self.path(), step: Step::Within })
+        cx.mem.gather(config.init.pd, &[middle.sge], middle.offset, body).ok()?;
+        self.pass_middle(config, now, &middle, 1, bth.ack_req, cx);
+        Some(Transmit { len: end + ICRC_LEN, path: config.path(), step: Step::Within })
     }
 
     /// Bookkeeping behind middle packets, as `note_sent` does it for others.
     #[inline]
     pub(crate) fn pass_middle(
         &mut self,
+        config: &QpConfig,
         now: Instant,
         sent: &Middle,
         packets: u32,
@@ -87,21 +96,20 @@ impl QueuePair {
         cx: &mut Context<'_>,
     ) {
         let next = sent.psn.add(packets);
-        let offset = sent.offset + u64::from(packets) * self.mtu();
-        let requester = &mut self.requester;
-        if sent.psn != requester.next_new {
-            cx.counters.retransmit(packets, requester.retransmission);
+        let offset = sent.offset + u64::from(packets) * config.mtu();
+        if sent.psn != self.next_new {
+            cx.counters.retransmit(packets, self.retransmission);
         } else {
-            requester.next_new = next;
-            if asked && !requester.selective_repeat.is_under_way() {
-                requester.tail_probe.note_asked(next.sub(1), now);
+            self.next_new = next;
+            if asked && !self.selective_repeat.is_under_way() {
+                self.tail_probe.note_asked(next.sub(1), now);
             }
         }
-        requester.psn = next;
-        requester.since_ack_request = if asked { 0 } else { requester.since_ack_request + packets };
-        requester.middle = Some(Middle { psn: next, left: sent.left - packets, offset, ..*sent });
-        if self.init.qp_type.is_reliable() {
-            self.arm_ack_timer(now);
+        self.psn = next;
+        self.since_ack_request = if asked { 0 } else { self.since_ack_request + packets };
+        self.middle = Some(Middle { psn: next, left: sent.left - packets, offset, ..*sent });
+        if config.init.qp_type.is_reliable() {
+            self.arm_ack_timer(config, now);
         }
     }
 }

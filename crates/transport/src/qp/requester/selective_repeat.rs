@@ -9,9 +9,10 @@ use uroce_wire::Psn;
 
 use crate::context::{Context, Transmit};
 use crate::limits;
-use crate::qp::QueuePair;
-use crate::qp::scoreboard::Scoreboard;
-use crate::qp::send_queue::SendWqe;
+use crate::qp::config::QpConfig;
+use crate::qp::requester::Requester;
+use crate::qp::requester::scoreboard::Scoreboard;
+use crate::qp::requester::send_queue::SendWqe;
 use crate::retransmission::Retransmission;
 use crate::time::Instant;
 
@@ -54,6 +55,10 @@ pub(crate) struct SelectiveRepeat {
 }
 
 impl SelectiveRepeat {
+    pub(crate) fn enable(&mut self, enabled: bool) {
+        self.enabled = enabled;
+    }
+
     pub(crate) fn is_enabled(&self) -> bool {
         self.enabled
     }
@@ -217,20 +222,14 @@ impl SendWqe {
     }
 }
 
-impl QueuePair {
-    /// Lets this queue pair send only what is missing to a peer that keeps the rest. Off unless
-    /// asked for: it then goes back to the missing packet and sends everything again.
-    pub fn set_selective_repeat(&mut self, enabled: bool) {
-        self.requester.selective_repeat.enabled = enabled && self.init.qp_type.is_reliable();
-    }
-
+impl Requester {
     /// R71: the peer misses `psn`, the oldest packet that it has not acknowledged. True if only that
     /// will be sent again.
     pub(crate) fn repair(&mut self, now: Instant, psn: Psn) -> bool {
-        if psn != self.requester.una || !self.oldest_may_be_reordered() {
+        if psn != self.una || !self.oldest_may_be_reordered() {
             return false;
         }
-        let Some(run) = self.requester.selective_repeat.length_for(psn, now) else {
+        let Some(run) = self.selective_repeat.length_for(psn, now) else {
             return false;
         };
         self.retransmit_oldest(run, true);
@@ -243,17 +242,17 @@ impl QueuePair {
 
     /// Sends the oldest `run` packets again before everything else.
     pub(crate) fn retransmit_oldest(&mut self, run: u32, asked: bool) {
-        let run = run.min(self.requester.outstanding());
+        let run = run.min(self.outstanding());
         if run == 0 {
             return;
         }
-        self.requester.selective_repeat.begin(self.requester.una, run, asked);
-        self.requester.retransmission =
+        self.selective_repeat.begin(self.una, run, asked);
+        self.retransmission =
             if asked { Retransmission::SelectiveRepeat } else { Retransmission::TailProbe };
         if asked {
-            self.requester.ack_deadline = None;
+            self.ack_deadline = None;
         }
-        self.requester.tail_probe.note_rewind();
+        self.tail_probe.note_rewind();
         self.wake();
     }
 
@@ -261,28 +260,28 @@ impl QueuePair {
     #[inline(never)]
     pub(crate) fn poll_selective_repeat(
         &mut self,
+        config: &QpConfig,
         now: Instant,
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
-        let (psn, last) = self.requester.selective_repeat.take()?;
+        let (psn, last) = self.selective_repeat.take()?;
         let index = self.index_of(psn)?;
         let wqe = *self.send_queue.get(index).filter(|wqe| wqe.may_be_reordered())?;
-        let turn = std::mem::replace(&mut self.requester.psn, psn);
+        let turn = std::mem::replace(&mut self.psn, psn);
         let since_ack_request = if last { limits::MAX_WINDOW } else { 0 };
-        let since_ack_request =
-            std::mem::replace(&mut self.requester.since_ack_request, since_ack_request);
-        let sent = self.emit_request(&wqe, out, cx);
-        self.requester.psn = turn;
-        self.requester.since_ack_request = since_ack_request;
+        let since_ack_request = std::mem::replace(&mut self.since_ack_request, since_ack_request);
+        let sent = self.emit_request(config, &wqe, out, cx);
+        self.psn = turn;
+        self.since_ack_request = since_ack_request;
         match sent {
             Ok(transmit) => {
-                cx.counters.retransmit(1, self.requester.retransmission);
-                self.requester.selective_repeat.note_sent(last, now);
-                self.arm_ack_timer(now);
+                cx.counters.retransmit(1, self.retransmission);
+                self.selective_repeat.note_sent(last, now);
+                self.arm_ack_timer(config, now);
                 Some(transmit)
             }
-            Err(failure) => self.fail_if_oldest(now, index, failure, cx),
+            Err(failure) => self.fail_if_oldest(config, index, failure, cx),
         }
     }
 
@@ -290,19 +289,19 @@ impl QueuePair {
     /// not kept the rest.
     #[inline(never)]
     pub(crate) fn check_selective_repeat(&mut self, now: Instant, cx: &mut Context<'_>) {
-        let una = self.requester.una;
-        if self.requester.selective_repeat.end != Some(una) {
+        let una = self.una;
+        if self.selective_repeat.end != Some(una) {
             return;
         }
-        if una == self.requester.psn {
+        if una == self.psn {
             // Nothing had been sent behind it.
-            return self.requester.selective_repeat.forget();
+            return self.selective_repeat.forget();
         }
         if self.oldest_may_be_reordered() {
-            self.requester.selective_repeat.note_miss(now);
+            self.selective_repeat.note_miss(now);
         }
-        self.requester.note_loss();
-        self.requester.retransmission = Retransmission::SequenceNak;
+        self.note_loss();
+        self.retransmission = Retransmission::SequenceNak;
         self.go_back_to(una, cx);
     }
 }

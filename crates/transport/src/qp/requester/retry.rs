@@ -5,7 +5,8 @@ use uroce_wire::{DropReason, Psn, ack_timeout_ns, rnr_timer_us};
 use crate::cause::Cause;
 use crate::context::Context;
 use crate::mutation::mutated;
-use crate::qp::QueuePair;
+use crate::qp::config::QpConfig;
+use crate::qp::requester::Requester;
 use crate::retransmission::Retransmission;
 use crate::time::Instant;
 use crate::wc::WcStatus;
@@ -19,7 +20,7 @@ const MAX_BACKOFF: u8 = 2;
 /// and no further than this (ns): whoever chose a longer one gets what it says.
 const LONGEST_BACKOFF_NS: u64 = 300_000_000;
 
-impl QueuePair {
+impl Requester {
     /// Index of the request that owns `psn`.
     pub(crate) fn index_of(&self, psn: Psn) -> Option<usize> {
         (0..self.send_queue.len()).find(|index| {
@@ -32,8 +33,8 @@ impl QueuePair {
     /// The packet with this PSN goes out next.
     pub(crate) fn point_at(&mut self, psn: Psn) {
         let behind_all = || self.index_of(psn.sub(1)).map_or(0, |last| last + 1);
-        self.requester.cursor = self.index_of(psn).unwrap_or_else(behind_all);
-        self.requester.psn = psn;
+        self.cursor = self.index_of(psn).unwrap_or_else(behind_all);
+        self.psn = psn;
     }
 
     /// Sends again from `psn` on (go-back-N).
@@ -41,7 +42,7 @@ impl QueuePair {
         if self.index_of(psn).is_none() {
             return;
         }
-        let answered = self.requester.selective_repeat.responses.answered();
+        let answered = self.selective_repeat.responses.answered();
         let psn = match answered.filter(|end| end.since(psn) > 0) {
             // Of what was answered, only missing responses are asked for again.
             Some(end) => {
@@ -51,127 +52,134 @@ impl QueuePair {
             None => psn,
         };
         self.point_at(if mutated("go-back-late") { psn.add(1) } else { psn });
-        self.requester.since_ack_request = 0;
-        if psn == self.requester.una {
-            self.requester.ack_deadline = None;
+        self.since_ack_request = 0;
+        if psn == self.una {
+            self.ack_deadline = None;
         }
-        self.requester.tail_probe.note_rewind();
-        self.requester.selective_repeat.forget();
-        self.requester.forget_reads_from(psn);
+        self.tail_probe.note_rewind();
+        self.selective_repeat.forget();
+        self.forget_reads_from(psn);
         cx.counters.completer_retry_err += 1;
         self.wake();
     }
 
     /// R71: the responder misses `psn`.
-    pub(crate) fn handle_sequence_nak(&mut self, now: Instant, psn: Psn, cx: &mut Context<'_>) {
+    pub(crate) fn handle_sequence_nak(
+        &mut self,
+        config: &QpConfig,
+        now: Instant,
+        psn: Psn,
+        cx: &mut Context<'_>,
+    ) {
         cx.counters.rcvd_seq_err += 1;
         // B15: a sequence NAK during an RNR wait must not shorten it.
-        if self.requester.rnr_until.is_some() {
+        if self.rnr_until.is_some() {
             cx.counters.drop(DropReason::RnrPending);
             return;
         }
-        let copy = psn == self.requester.una && self.requester.selective_repeat.was_asked_for(psn);
-        if self.requester.psn == psn || copy {
+        let copy = psn == self.una && self.selective_repeat.was_asked_for(psn);
+        if self.psn == psn || copy {
             return;
         }
-        if self.requester.retries_left == 0 {
-            let peer = self.peer();
-            let retries = self.requester.retry_cnt;
+        if self.retries_left == 0 {
+            let peer = config.peer();
+            let retries = self.retry_cnt;
             let cause = Cause::TooManySequenceNaks { peer, psn, retries };
             cx.counters.retry_exceeded_err += 1;
-            return self.fail_oldest_send(now, WcStatus::RetryExcErr, cause, cx);
+            return self.fail_oldest_send(config, WcStatus::RetryExcErr, cause, cx);
         }
-        self.requester.retries_left -= 1;
+        self.retries_left -= 1;
         if self.repair(now, psn) {
-            return self.requester.note_single_loss();
+            return self.note_single_loss();
         }
-        self.requester.note_loss();
-        self.requester.retransmission = Retransmission::SequenceNak;
+        self.note_loss();
+        self.retransmission = Retransmission::SequenceNak;
         self.go_back_to(psn, cx);
     }
 
     /// R76: no receive was posted; wait, then send from `psn` on again.
     pub(crate) fn handle_rnr_nak(
         &mut self,
+        config: &QpConfig,
         now: Instant,
         psn: Psn,
         timer: u8,
         cx: &mut Context<'_>,
     ) {
         cx.counters.rcvd_rnr_err += 1;
-        self.traffic.rcvd_rnr_naks += 1;
-        if self.requester.rnr_until.is_some() && self.requester.rnr_psn == psn {
+        self.rcvd_rnr_naks += 1;
+        if self.rnr_until.is_some() && self.rnr_psn == psn {
             // Nothing was sent since the last one: a copy of it, which costs no retry.
             cx.counters.drop(DropReason::RnrPending);
             return;
         }
         let wait_us = if mutated("rnr-at-once") { 0 } else { rnr_timer_us(timer) };
-        if self.requester.rnr_retry != RNR_RETRY_FOR_EVER {
-            if self.requester.rnr_retries_left == 0 {
-                let peer = self.peer();
-                let retries = self.requester.rnr_retry;
+        if self.rnr_retry != RNR_RETRY_FOR_EVER {
+            if self.rnr_retries_left == 0 {
+                let peer = config.peer();
+                let retries = self.rnr_retry;
                 let cause = Cause::NeverReady { peer, psn, retries, wait_us };
                 cx.counters.retry_rnr_exceeded_err += 1;
-                return self.fail_oldest_send(now, WcStatus::RnrRetryExcErr, cause, cx);
+                return self.fail_oldest_send(config, WcStatus::RnrRetryExcErr, cause, cx);
             }
-            self.requester.rnr_retries_left -= 1;
+            self.rnr_retries_left -= 1;
         }
-        self.requester.retransmission = Retransmission::RnrNak;
+        self.retransmission = Retransmission::RnrNak;
         self.go_back_to(psn, cx);
         // It arrived; it is the receive that was missing.
-        self.requester.doubts.forget();
-        self.requester.rnr_psn = psn;
-        self.requester.rnr_until = Some(now.add_ns(u64::from(wait_us) * 1_000));
+        self.doubts.forget();
+        self.rnr_psn = psn;
+        self.rnr_until = Some(now.add_ns(u64::from(wait_us) * 1_000));
     }
 
     /// Runs the timers that are due.
-    pub(crate) fn run_timers(&mut self, now: Instant, cx: &mut Context<'_>) {
-        if let Some(until) = self.requester.rnr_until {
+    pub(crate) fn run_timers(&mut self, config: &QpConfig, now: Instant, cx: &mut Context<'_>) {
+        if let Some(until) = self.rnr_until {
             if now >= until {
-                self.requester.rnr_until = None;
+                self.rnr_until = None;
                 // R76: the wait is no timeout; each try has its full time from its sending on.
-                self.requester.ack_deadline = None;
-                if self.requester.outstanding() > 0 {
+                self.ack_deadline = None;
+                if self.outstanding() > 0 {
                     self.ask_again();
                 }
                 self.wake();
             }
             return;
         }
-        self.run_tail_probe(now);
-        if self.requester.ack_deadline.is_some_and(|deadline| now >= deadline) {
-            self.requester.ack_deadline = None;
-            if self.requester.in_flight() {
-                self.handle_ack_timeout(now, cx);
+        self.run_tail_probe(config, now);
+        if self.ack_deadline.is_some_and(|deadline| now >= deadline) {
+            self.ack_deadline = None;
+            if self.in_flight() {
+                self.handle_ack_timeout(config, cx);
             }
         }
     }
 
-    fn handle_ack_timeout(&mut self, now: Instant, cx: &mut Context<'_>) {
+    fn handle_ack_timeout(&mut self, config: &QpConfig, cx: &mut Context<'_>) {
         cx.counters.ack_timeout += 1;
-        if self.requester.retries_left == 0 {
+        if self.retries_left == 0 {
             let cause = Cause::NoAnswer {
-                peer: self.peer(),
-                psn: self.requester.una,
-                retries: self.requester.retry_cnt,
-                timeout_ns: ack_timeout_ns(self.attr.timeout).unwrap_or(0),
-                heard: self.requester.any_response,
+                peer: config.peer(),
+                psn: self.una,
+                retries: self.retry_cnt,
+                timeout_ns: ack_timeout_ns(config.attr.timeout).unwrap_or(0),
+                heard: self.any_response,
             };
             cx.counters.retry_exceeded_err += 1;
-            return self.fail_oldest_send(now, WcStatus::RetryExcErr, cause, cx);
+            return self.fail_oldest_send(config, WcStatus::RetryExcErr, cause, cx);
         }
-        self.requester.retries_left -= 1;
+        self.retries_left -= 1;
         self.note_silence_behind_train();
-        self.requester.note_silence();
-        self.requester.retransmission = Retransmission::AckTimeout;
-        self.go_back_to(self.requester.una, cx);
+        self.note_silence();
+        self.retransmission = Retransmission::AckTimeout;
+        self.go_back_to(self.una, cx);
     }
 
     /// Starts the local ACK timer if it does not run.
-    pub(crate) fn arm_ack_timer(&mut self, now: Instant) {
-        self.arm_tail_probe(now);
-        if self.requester.ack_deadline.is_none() {
-            self.restart_ack_timer(now);
+    pub(crate) fn arm_ack_timer(&mut self, config: &QpConfig, now: Instant) {
+        self.arm_tail_probe(config, now);
+        if self.ack_deadline.is_none() {
+            self.restart_ack_timer(config, now);
         }
     }
 
@@ -179,15 +187,15 @@ impl QueuePair {
     /// next 2T, the others 4T, which is what the specification leaves room for (R75), as long as that is not
     /// long: a peer that stalls for a moment is not buried under repetitions. A longer T is waited for as it is: a
     /// dead peer is noticed after T for each try.
-    pub(crate) fn restart_ack_timer(&mut self, now: Instant) {
-        let timeout = ack_timeout_ns(self.attr.timeout);
-        let used = self.requester.retry_cnt.saturating_sub(self.requester.retries_left);
+    pub(crate) fn restart_ack_timer(&mut self, config: &QpConfig, now: Instant) {
+        let timeout = ack_timeout_ns(config.attr.timeout);
+        let used = self.retry_cnt.saturating_sub(self.retries_left);
         let timeout = match used {
             0 => timeout,
             _ => timeout.map(|ns| ns.max(LONGEST_BACKOFF_NS.min(ns << used.min(MAX_BACKOFF)))),
         };
-        self.requester.ack_deadline = match timeout {
-            Some(ns) if self.init.qp_type.is_reliable() && self.requester.in_flight() => {
+        self.ack_deadline = match timeout {
+            Some(ns) if config.init.qp_type.is_reliable() && self.in_flight() => {
                 Some(now.add_ns(ns))
             }
             _ => None,

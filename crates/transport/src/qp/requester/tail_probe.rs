@@ -12,8 +12,9 @@ use uroce_wire::{Bth, HeaderWriter, ICRC_LEN, Opcode, Psn, ack_timeout_ns};
 use crate::attr::{QpState, QpType};
 use crate::context::{Step, Transmit};
 use crate::limits;
-use crate::qp::QueuePair;
-use crate::qp::selective_repeat::SelectiveRepeat;
+use crate::qp::config::QpConfig;
+use crate::qp::requester::Requester;
+use crate::qp::requester::selective_repeat::SelectiveRepeat;
 use crate::retransmission::Retransmission;
 use crate::time::Instant;
 
@@ -42,6 +43,10 @@ pub(crate) struct TailProbe {
 }
 
 impl TailProbe {
+    pub(crate) fn enable(&mut self, enabled: bool) {
+        self.enabled = enabled;
+    }
+
     pub(crate) fn is_enabled(&self) -> bool {
         self.enabled
     }
@@ -126,52 +131,43 @@ fn initial_probe_timeout_ns(timeout: u8) -> Option<u64> {
     ack_timeout_ns(timeout).map(|ns| ns / limits::FIRST_PROBE_SHARE)
 }
 
-impl QueuePair {
-    /// Lets this queue pair repeat its last packet when the peer is silent for much longer than
-    /// it was before. Off unless asked for.
-    pub fn set_tail_probes(&mut self, enabled: bool) {
-        self.requester.tail_probe.enabled = enabled && self.init.qp_type.is_reliable();
-    }
-
+impl Requester {
     /// Starts the tail probe timer unless it runs.
-    pub(crate) fn arm_tail_probe(&mut self, now: Instant) {
-        self.requester.tail_probe.arm(now, &self.requester.selective_repeat, self.attr.timeout);
+    pub(crate) fn arm_tail_probe(&mut self, config: &QpConfig, now: Instant) {
+        self.tail_probe.arm(now, &self.selective_repeat, config.attr.timeout);
     }
 
     /// Sends something again if the time has come: what is missing, as far as that is known; else the last
     /// packet, once; else the oldest one, or the request for the oldest response. Never more than that: a peer
     /// that stands still finds one window of packets, not several.
-    pub(crate) fn run_tail_probe(&mut self, now: Instant) {
-        if self.requester.tail_probe.at.is_none_or(|at| now < at) {
+    pub(crate) fn run_tail_probe(&mut self, config: &QpConfig, now: Instant) {
+        if self.tail_probe.at.is_none_or(|at| now < at) {
             return;
         }
-        let end =
-            self.requester.tail_probe.end(&self.requester.selective_repeat, self.attr.timeout);
-        if self.requester.in_flight() && end.is_some_and(|end| now < end) {
-            self.requester.tail_probe.at = end;
+        let end = self.tail_probe.end(&self.selective_repeat, config.attr.timeout);
+        if self.in_flight() && end.is_some_and(|end| now < end) {
+            self.tail_probe.at = end;
             return;
         }
-        let TailProbe { rewound, sent, .. } = self.requester.tail_probe;
-        self.requester.tail_probe.forget_sample();
-        if !self.requester.in_flight() {
+        let TailProbe { rewound, sent, .. } = self.tail_probe;
+        self.tail_probe.forget_sample();
+        if !self.in_flight() {
             return;
         }
-        if sent >= self.requester.selective_repeat.probes() {
-            self.requester.tail_probe.is_exhausted = true;
+        if sent >= self.selective_repeat.probes() {
+            self.tail_probe.is_exhausted = true;
             return;
         }
-        self.requester.tail_probe.sent += 1;
-        self.requester.retransmission = Retransmission::TailProbe;
+        self.tail_probe.sent += 1;
+        self.retransmission = Retransmission::TailProbe;
         // Everything was sent again, and not a packet of it has arrived.
-        if rewound && !self.requester.selective_repeat.is_under_way() {
+        if rewound && !self.selective_repeat.is_under_way() {
             self.note_silence_behind_train();
         }
-        let plain = self.requester.reads.is_empty();
-        if self.requester.selective_repeat.responses.answered().is_some()
-            || !self.oldest_may_be_reordered()
-        {
+        let plain = self.reads.is_empty();
+        if self.selective_repeat.responses.answered().is_some() || !self.oldest_may_be_reordered() {
             self.ask_again();
-        } else if sent > 0 || rewound || !plain || self.requester.selective_repeat.peer_reorders() {
+        } else if sent > 0 || rewound || !plain || self.selective_repeat.peer_reorders() {
             self.retransmit_oldest(1, false);
         } else {
             self.repeat_last();
@@ -182,28 +178,32 @@ impl QueuePair {
     /// oldest one that is not acknowledged. The peer has had that PSN, so the packet is a duplicate, which
     /// does nothing but draw an ACK (C9-105). `None`: what is in flight asks already, or the queue pair
     /// is not one that sends and is answered.
-    pub fn write_liveness_probe(&self, out: &mut [u8]) -> Option<Transmit> {
-        let sends = self.init.qp_type == QpType::Rc && self.state == QpState::Rts;
-        if !sends || self.requester.in_flight() {
+    pub(crate) fn write_liveness_probe(
+        &self,
+        config: &QpConfig,
+        out: &mut [u8],
+    ) -> Option<Transmit> {
+        let sends = config.init.qp_type == QpType::Rc && config.state == QpState::Rts;
+        if !sends || self.in_flight() {
             return None;
         }
-        let mut bth = Bth::new(Opcode::RC_SEND_ONLY, self.peer_qpn(), self.requester.una.sub(1));
+        let mut bth = Bth::new(Opcode::RC_SEND_ONLY, config.peer_qpn(), self.una.sub(1));
         bth.ack_req = true;
         let mut headers = HeaderWriter::new(out);
         headers.put(&bth)?;
         let len = headers.len() + ICRC_LEN;
-        Some(Transmit { len, path: self.path(), step: Step::Ends })
+        Some(Transmit { len, path: config.path(), step: Step::Ends })
     }
 
     fn repeat_last(&mut self) {
-        let last = self.requester.next_new.sub(1);
-        let all_sent = self.requester.psn == self.requester.next_new;
+        let last = self.next_new.sub(1);
+        let all_sent = self.psn == self.next_new;
         let Some(index) = self.index_of(last).filter(|_| all_sent) else {
             return;
         };
-        self.requester.psn = last;
-        self.requester.cursor = index;
-        self.requester.since_ack_request = limits::MAX_WINDOW;
+        self.psn = last;
+        self.cursor = index;
+        self.since_ack_request = limits::MAX_WINDOW;
         self.wake();
     }
 }

@@ -1,14 +1,32 @@
 //! The requester's bookkeeping: which PSN comes next, what is in flight, what it waits for.
 
+mod completer;
+mod completion;
+mod emit;
+mod local;
+mod middle;
+mod read_split;
+mod retry;
+mod scoreboard;
+mod segment;
+mod selective_repeat;
+mod send_queue;
+mod small;
+mod tail_probe;
+mod transmit;
+
+use crate::attr::QpCaps;
+use crate::cause::FlushReason;
+use crate::qp::requester::send_queue::SendQueue;
 use std::collections::VecDeque;
 
 use uroce_wire::Psn;
 
 use crate::limits;
-use crate::qp::middle::Middle;
-use crate::qp::scoreboard::Scoreboard;
-use crate::qp::selective_repeat::SelectiveRepeat;
-use crate::qp::tail_probe::TailProbe;
+use crate::qp::requester::middle::Middle;
+use crate::qp::requester::scoreboard::Scoreboard;
+use crate::qp::requester::selective_repeat::SelectiveRepeat;
+use crate::qp::requester::tail_probe::TailProbe;
 use crate::qp::trains::Doubts;
 use crate::retransmission::Retransmission;
 use crate::time::Instant;
@@ -26,6 +44,15 @@ pub(crate) struct ReadSlot {
 /// `next_new` was never sent. `psn < next_new` while packets are being sent again.
 #[derive(Debug)]
 pub(crate) struct Requester {
+    pub(crate) send_queue: SendQueue,
+    /// There may be something to send; cleared when there was nothing.
+    pub(crate) awake: bool,
+    /// What takes the QP down at the end of this call.
+    failure: Option<FlushReason>,
+    /// Single packets got through where trains did not; nobody was told yet.
+    pub(crate) lost_trains: bool,
+    sent_messages: u64,
+    rcvd_rnr_naks: u64,
     pub(crate) una: Psn,
     pub(crate) psn: Psn,
     pub(crate) next_new: Psn,
@@ -68,6 +95,12 @@ pub(crate) struct Requester {
 impl Default for Requester {
     fn default() -> Self {
         Requester {
+            send_queue: SendQueue::default(),
+            awake: false,
+            failure: None,
+            lost_trains: false,
+            sent_messages: 0,
+            rcvd_rnr_naks: 0,
             una: Psn::new(0),
             psn: Psn::new(0),
             next_new: Psn::new(0),
@@ -96,6 +129,41 @@ impl Default for Requester {
 }
 
 impl Requester {
+    pub(crate) fn new(caps: &QpCaps) -> Self {
+        Requester { send_queue: SendQueue::new(caps), ..Requester::default() }
+    }
+
+    /// Something changed: there may be something to send.
+    pub(crate) fn wake(&mut self) {
+        self.awake = true;
+    }
+
+    /// True if the QP fails at the end of this call.
+    #[inline]
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// What takes the QP down.
+    pub(crate) fn take_failure(&mut self) -> Option<FlushReason> {
+        self.failure.take()
+    }
+
+    /// Send work requests that succeeded.
+    pub(crate) fn sent_messages(&self) -> u64 {
+        self.sent_messages
+    }
+
+    /// RNR NAKs received.
+    pub(crate) fn rcvd_rnr_naks(&self) -> u64 {
+        self.rcvd_rnr_naks
+    }
+
+    /// True if the oldest request has begun.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.send_queue.front().is_some_and(|wqe| wqe.numbered)
+    }
+
     /// Sets the first PSN (R20).
     pub(crate) fn start(&mut self, psn: Psn) {
         self.una = psn;

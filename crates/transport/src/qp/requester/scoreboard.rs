@@ -9,8 +9,8 @@ use uroce_wire::{DropReason, Packet, Psn};
 
 use crate::context::{Context, Transmit};
 use crate::limits;
-use crate::qp::QueuePair;
-use crate::qp::completer::Misplaced;
+use crate::qp::config::QpConfig;
+use crate::qp::requester::completer::Misplaced;
 use crate::qp::requester::{ReadSlot, Requester};
 use crate::retransmission::Retransmission;
 use crate::time::Instant;
@@ -125,118 +125,129 @@ impl Scoreboard {
     }
 }
 
-impl QueuePair {
+impl Requester {
     /// True if something lost is to be sent or asked for again, before all else, or the last packet as a probe. It is
     /// on its way already as far as others on this path are concerned.
-    pub fn wants_repair(&self) -> bool {
-        let Requester { selective_repeat, next_new, psn, .. } = &self.requester;
+    pub(crate) fn wants_repair(&self) -> bool {
+        let selective_repeat = &self.selective_repeat;
         selective_repeat.wants_to_send()
             || selective_repeat.responses.wants_to_ask()
-            || next_new.since(*psn) == 1
+            || self.next_new.since(self.psn) == 1
     }
 
     /// The last PSN that a READ REQUEST at `psn` asks for: the end of its piece or of the gap.
     pub(crate) fn read_request_last(&self, psn: Psn, piece_last: Psn) -> Psn {
-        self.requester.selective_repeat.responses.last_missing(psn, piece_last)
+        self.selective_repeat.responses.last_missing(psn, piece_last)
     }
 
     /// A response behind a missing one: its bytes go to their place, the missing ones are asked for.
-    pub(crate) fn take_early(&mut self, now: Instant, packet: &Packet<'_>, cx: &mut Context<'_>) {
+    pub(crate) fn take_early(
+        &mut self,
+        config: &QpConfig,
+        now: Instant,
+        packet: &Packet<'_>,
+        cx: &mut Context<'_>,
+    ) {
         let psn = packet.bth.psn;
-        match self.place_early(packet, cx) {
-            Ok(()) => self.requester.selective_repeat.responses.set(psn),
+        match self.place_early(config, packet, cx) {
+            Ok(()) => self.selective_repeat.responses.set(psn),
             // It is no answer to the request with this PSN, which may have been lost.
             Err(Misplaced::Unexpected) => return cx.counters.drop(DropReason::UnexpectedResponse),
             Err(_) => cx.counters.drop(DropReason::ResponseOutOfOrder),
         }
-        self.handle_implied_nak(now, psn.add(1));
+        self.handle_implied_nak(config, now, psn.add(1));
     }
 
     /// Nothing has changed if it is not what was asked for, or is too far ahead.
-    fn place_early(&self, packet: &Packet<'_>, cx: &mut Context<'_>) -> Result<(), Misplaced> {
+    fn place_early(
+        &self,
+        config: &QpConfig,
+        packet: &Packet<'_>,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Misplaced> {
         let psn = packet.bth.psn;
-        let near = (psn.since(self.requester.una) as u32) < limits::MAX_WINDOW;
+        let near = (psn.since(self.una) as u32) < limits::MAX_WINDOW;
         let index = if near { self.index_of(psn) } else { None };
         let wqe = index.and_then(|index| self.send_queue.get(index));
-        self.place_response(wqe.ok_or(Misplaced::Unexpected)?, packet, cx)
+        self.place_response(config, wqe.ok_or(Misplaced::Unexpected)?, packet, cx)
     }
 
     /// R68: a response or an acknowledgement shows that the peer has answered everything before `end`, and the
     /// oldest response is missing. What is missing is asked for once; if that is lost too, a probe follows.
-    pub(crate) fn handle_implied_nak(&mut self, now: Instant, end: Psn) {
-        let requester = &mut self.requester;
-        let end = if end.since(requester.next_new) > 0 { requester.next_new } else { end };
-        let begins = requester.selective_repeat.responses.answered().is_none();
-        let more = requester.selective_repeat.responses.note_answered(requester.una, end);
-        requester.selective_repeat.note_responses();
+    pub(crate) fn handle_implied_nak(&mut self, config: &QpConfig, now: Instant, end: Psn) {
+        let end = if end.since(self.next_new) > 0 { self.next_new } else { end };
+        let begins = self.selective_repeat.responses.answered().is_none();
+        let more = self.selective_repeat.responses.note_answered(self.una, end);
+        self.selective_repeat.note_responses();
         if begins || more > 1 {
             match more > limits::SELECTIVE_REPEAT_BURST {
-                true => requester.note_loss(),
-                false => requester.note_single_loss(),
+                true => self.note_loss(),
+                false => self.note_single_loss(),
             }
-            requester.tail_probe.note_rewind();
-            self.arm_tail_probe(now);
+            self.tail_probe.note_rewind();
+            self.arm_tail_probe(config, now);
         }
-        self.skip_answered();
+        self.skip_answered(config);
         self.wake();
     }
 
     /// What the peer has answered is not sent again in its turn: what is missing of it is asked for.
-    fn skip_answered(&mut self) {
-        let Some(end) = self.requester.selective_repeat.responses.answered() else { return };
-        if end.since(self.requester.psn) <= 0 {
+    fn skip_answered(&mut self, config: &QpConfig) {
+        let Some(end) = self.selective_repeat.responses.answered() else { return };
+        if end.since(self.psn) <= 0 {
             return;
         }
-        while end.since(self.requester.psn) > 0 {
-            let psn = self.requester.psn;
+        while end.since(self.psn) > 0 {
+            let psn = self.psn;
             let Some(wqe) = self.index_of(psn).and_then(|index| self.send_queue.get(index)) else {
                 return;
             };
-            let last =
-                if wqe.op.is_read() { self.read_piece_last(wqe, psn) } else { wqe.last_psn() };
+            let last = if wqe.op.is_read() {
+                self.read_piece_last(config, wqe, psn)
+            } else {
+                wqe.last_psn()
+            };
             let whole = end.since(last) > 0;
             if whole && wqe.needs_response() {
-                self.requester.reads.push_back(ReadSlot { first: psn, last });
+                self.reads.push_back(ReadSlot { first: psn, last });
             }
-            self.requester.psn = if whole { last.add(1) } else { end };
-            self.requester.middle = None;
+            self.psn = if whole { last.add(1) } else { end };
+            self.middle = None;
         }
-        self.point_at(self.requester.psn);
+        self.point_at(self.psn);
     }
 
     /// Completes what is complete up to the next missing response.
-    pub(crate) fn settle_early(&mut self, now: Instant, cx: &mut Context<'_>) {
+    pub(crate) fn settle_early(&mut self, config: &QpConfig, now: Instant, cx: &mut Context<'_>) {
         // Each round passes one work request at least, or is the last.
-        while let Some(end) = self.requester.selective_repeat.responses.answered() {
-            let una = self.requester.una;
-            if end.since(una) > 0 && self.acknowledge(now, end.sub(1), cx).is_none() {
+        while let Some(end) = self.selective_repeat.responses.answered() {
+            let una = self.una;
+            if end.since(una) > 0 && self.acknowledge(config, now, end.sub(1), cx).is_none() {
                 break;
             }
-            let una = self.requester.una;
+            let una = self.una;
             let Some(wqe) = self.send_queue.front() else { break };
             let left = wqe.last_psn().since(una).max(0) as u32 + 1;
-            let run =
-                self.requester.selective_repeat.responses.run(una, left.min(limits::MAX_WINDOW));
+            let run = self.selective_repeat.responses.run(una, left.min(limits::MAX_WINDOW));
             if run == 0 {
                 break;
             }
-            (0..run)
-                .for_each(|ahead| self.requester.selective_repeat.responses.clear(una.add(ahead)));
-            self.finish_responses(now, una.add(run - 1), cx);
+            (0..run).for_each(|ahead| self.selective_repeat.responses.clear(una.add(ahead)));
+            self.finish_responses(config, now, una.add(run - 1), cx);
         }
-        self.requester.selective_repeat.responses.pass(self.requester.una);
-        self.requester.selective_repeat.note_responses();
+        self.selective_repeat.responses.pass(self.una);
+        self.selective_repeat.note_responses();
     }
 
     /// Silence: asks again for all responses that are known to be missing, or for those of the oldest request.
     pub(crate) fn ask_again(&mut self) {
-        let responses = &mut self.requester.selective_repeat.responses;
+        let responses = &mut self.selective_repeat.responses;
         responses.repeats = true;
         match responses.answered() {
-            Some(_) => responses.asked = self.requester.una,
+            Some(_) => responses.asked = self.una,
             None => responses.oldest = true,
         }
-        self.requester.selective_repeat.note_responses();
+        self.selective_repeat.note_responses();
         self.wake();
     }
 
@@ -244,43 +255,44 @@ impl QueuePair {
     #[inline(never)]
     pub(crate) fn poll_missing(
         &mut self,
+        config: &QpConfig,
         now: Instant,
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
         let Some(psn) = self.next_missing() else {
-            self.requester.selective_repeat.responses.note_all_asked();
+            self.selective_repeat.responses.note_all_asked();
             return None;
         };
         let index = self.index_of(psn)?;
         let wqe = *self.send_queue.get(index)?;
         let last = match wqe.op.is_read() {
-            true => self.read_request_last(psn, self.read_piece_last(&wqe, psn)),
+            true => self.read_request_last(psn, self.read_piece_last(config, &wqe, psn)),
             false => psn,
         };
-        let responses = &mut self.requester.selective_repeat.responses;
+        let responses = &mut self.selective_repeat.responses;
         let again = match responses.repeats {
             true => Retransmission::TailProbe,
             false => Retransmission::ImpliedNak,
         };
         (responses.asked, responses.oldest) = (last.add(1), false);
-        self.requester.selective_repeat.note_responses();
-        let turn = std::mem::replace(&mut self.requester.psn, psn);
-        let sent = self.emit_request(&wqe, out, cx);
-        self.requester.psn = turn;
+        self.selective_repeat.note_responses();
+        let turn = std::mem::replace(&mut self.psn, psn);
+        let sent = self.emit_request(config, &wqe, out, cx);
+        self.psn = turn;
         match sent {
             Ok(transmit) => {
                 cx.counters.retransmit(1, again);
-                self.arm_ack_timer(now);
+                self.arm_ack_timer(config, now);
                 Some(transmit)
             }
-            Err(failure) => self.fail_if_oldest(now, index, failure, cx),
+            Err(failure) => self.fail_if_oldest(config, index, failure, cx),
         }
     }
 
     /// The first response that is missing and was not asked for again.
     fn next_missing(&self) -> Option<Psn> {
-        let (una, responses) = (self.requester.una, &self.requester.selective_repeat.responses);
+        let (una, responses) = (self.una, &self.selective_repeat.responses);
         if responses.oldest {
             return Some(una);
         }

@@ -1,0 +1,173 @@
+//! What a queue pair was made with and is set to: read by both of its halves.
+
+use std::net::IpAddr;
+
+use uroce_wire::{DropReason, Operation, Packet, Qpn, Service};
+
+use crate::attr::{AddressVector, QpAttr, QpInit, QpState, QpType};
+use crate::context::{Arrival, Path};
+use crate::qp::{Admitted, port};
+use crate::wr::{PostError, SendFlags, SendWr};
+
+/// What a queue pair was made with and is set to, lent to its requester and its responder for each call.
+#[derive(Debug)]
+pub(crate) struct QpConfig {
+    pub(crate) init: QpInit,
+    pub(crate) attr: QpAttr,
+    pub(crate) state: QpState,
+    /// UDP source port of its packets.
+    pub(crate) src_port: u16,
+}
+
+impl QpConfig {
+    /// That of a queue pair in RESET.
+    pub(super) fn new(init: &QpInit) -> Self {
+        QpConfig {
+            init: *init,
+            attr: QpAttr::default(),
+            state: QpState::Reset,
+            src_port: port::from_qpn(init.qpn),
+        }
+    }
+
+    /// The UDP source port that this QP would like (docs/wire.md).
+    pub(super) fn wanted_source_port(&self) -> u16 {
+        match (self.init.qp_type, &self.attr.av) {
+            (QpType::Ud, _) | (_, None) => port::from_qpn(self.init.qpn),
+            (_, Some(av)) => port::from_path(av.flow_label, self.init.qpn, self.peer_qpn()),
+        }
+    }
+
+    /// Checks 6 to 8 of docs/wire.md: service, state, addresses, P_Key, Q_Key. Called before
+    /// the ICRC is computed; nothing has changed when it refuses.
+    pub(super) fn admits(
+        &self,
+        arrival: &Arrival,
+        packet: &Packet<'_>,
+    ) -> Result<Admitted, DropReason> {
+        match packet.info.service {
+            Service::Cnp => {}
+            other if other != self.service() => return Err(DropReason::ServiceMismatch),
+            Service::Xrc => self.admits_direction(packet)?,
+            Service::Rc | Service::Uc | Service::Ud => {}
+        }
+        if packet.bth.dest_qpn == Qpn::MULTICAST && self.init.qp_type != QpType::Ud {
+            return Err(DropReason::MulticastNotUd);
+        }
+        self.admits_in_state(packet)?;
+        if self.init.qp_type != QpType::Ud {
+            let av = self.attr.av.as_ref().ok_or(DropReason::QpState)?;
+            if arrival.src != av.remote {
+                return Err(DropReason::WrongPeer);
+            }
+            if arrival.dst != av.local {
+                return Err(DropReason::WrongDestination);
+            }
+        }
+        // R6: the only P_Key is the default one; full or limited membership both match full.
+        if packet.bth.pkey & 0x7fff != 0x7fff {
+            return Err(DropReason::PkeyMismatch);
+        }
+        match packet.deth() {
+            Some(deth) if deth.qkey != self.attr.qkey => Err(DropReason::QkeyMismatch),
+            _ => Ok(Admitted(self.init.qpn)),
+        }
+    }
+
+    /// The application wants to hear of the success of a request with these flags, too.
+    #[inline]
+    pub(crate) fn is_signaled(&self, flags: SendFlags) -> bool {
+        self.init.signal_all || flags.contains(SendFlags::SIGNALED)
+    }
+
+    /// The path to the connected peer.
+    pub(crate) fn path(&self) -> Path {
+        match &self.attr.av {
+            Some(av) => self.path_to(av),
+            None => {
+                let unspecified = IpAddr::from([0, 0, 0, 0]);
+                self.path_to(&AddressVector::new(unspecified, unspecified))
+            }
+        }
+    }
+
+    pub(super) fn path_to(&self, av: &AddressVector) -> Path {
+        Path {
+            src: av.local,
+            dst: av.remote,
+            src_port: self.src_port,
+            hop_limit: if av.hop_limit == 0 { 64 } else { av.hop_limit },
+            traffic_class: av.traffic_class,
+        }
+    }
+
+    /// The address of the peer, once it is known.
+    pub(super) fn peer(&self) -> Option<IpAddr> {
+        self.attr.av.as_ref().map(|av| av.remote)
+    }
+
+    #[inline]
+    pub(super) fn check_send_state(&self) -> Result<(), PostError> {
+        match self.state {
+            QpState::Rts | QpState::Sqd | QpState::Sqe | QpState::Err => Ok(()),
+            QpState::Reset | QpState::Init | QpState::Rtr => {
+                let need = "move it to RTS before posting sends";
+                Err(PostError::WrongState { state: self.state, need })
+            }
+        }
+    }
+
+    pub(super) fn check_destination(&self, wr: &SendWr<'_>) -> Result<(), PostError> {
+        match self.init.qp_type {
+            QpType::Ud if wr.ud.is_none() && !wr.op.is_local() => {
+                Err(PostError::MissingDestination)
+            }
+            QpType::XrcIni if wr.srqn.is_none() && !wr.op.is_local() => Err(PostError::MissingSrq),
+            QpType::XrcTgt => Err(PostError::OnlyResponds),
+            _ => Ok(()),
+        }
+    }
+
+    /// X1: requests go to the target, responses to the initiator.
+    fn admits_direction(&self, packet: &Packet<'_>) -> Result<(), DropReason> {
+        let target = self.init.qp_type == QpType::XrcTgt;
+        if packet.info.is_request() == target { Ok(()) } else { Err(DropReason::XrcDirection) }
+    }
+
+    fn admits_in_state(&self, packet: &Packet<'_>) -> Result<(), DropReason> {
+        let responder = packet.info.is_request() || packet.info.operation == Operation::Cnp;
+        match self.state {
+            QpState::Err => Err(DropReason::ErrorState),
+            QpState::Rts | QpState::Sqd | QpState::Sqe => Ok(()),
+            QpState::Rtr if responder => Ok(()),
+            QpState::Reset | QpState::Init | QpState::Rtr => Err(DropReason::QpState),
+        }
+    }
+
+    pub(super) fn service(&self) -> Service {
+        self.init.qp_type.service()
+    }
+
+    /// The peer's queue pair, for RC and UC.
+    pub(crate) fn peer_qpn(&self) -> Qpn {
+        Qpn::new(self.attr.dest_qpn)
+    }
+
+    #[inline]
+    pub(crate) fn mtu(&self) -> u64 {
+        match self.init.qp_type {
+            QpType::Ud => self.init.port_mtu.bytes() as u64,
+            _ => self.attr.path_mtu.bytes() as u64,
+        }
+    }
+
+    /// The path MTU as a power of two.
+    pub(crate) fn mtu_shift(&self) -> u32 {
+        self.mtu().trailing_zeros()
+    }
+}
+
+/// Bytes that fill `length` up to a multiple of four.
+pub(crate) fn pad_of(length: usize) -> usize {
+    length.wrapping_neg() & 3
+}

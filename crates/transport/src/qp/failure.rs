@@ -1,0 +1,76 @@
+//! How a queue pair fails: the error states, and the flush of both queues.
+
+use uroce_wire::DropReason;
+
+use crate::attr::QpState;
+use crate::cause::FlushReason;
+use crate::context::Context;
+use crate::event::AsyncEvent;
+use crate::qp::QueuePair;
+
+impl QueuePair {
+    /// The end of each call: an error of the requester or the responder takes the QP down.
+    #[inline]
+    pub(super) fn settle(&mut self, cx: &mut Context<'_>) {
+        let failed = self.requester.has_failed() || self.responder.has_failed();
+        if failed || self.config.state == QpState::Sqd {
+            self.settle_rare(cx);
+        }
+    }
+
+    #[cold]
+    fn settle_rare(&mut self, cx: &mut Context<'_>) {
+        let failures = [self.requester.take_failure(), self.responder.take_failure()];
+        for reason in failures.into_iter().flatten() {
+            let sends_only = matches!(reason, FlushReason::SendFailed { .. })
+                && !self.config.init.qp_type.is_reliable();
+            match self.config.state {
+                QpState::Err => {}
+                _ if sends_only => {
+                    // UC and UD; the requester has flushed its queue.
+                    self.config.state = QpState::Sqe;
+                    self.flush_reason = reason;
+                }
+                _ => self.fail(reason, cx),
+            }
+        }
+        self.report_drained(cx);
+    }
+
+    /// Puts the QP into the error state and flushes it (R87).
+    pub(super) fn fail(&mut self, reason: FlushReason, cx: &mut Context<'_>) {
+        self.config.state = QpState::Err;
+        self.flush(reason, cx);
+    }
+
+    /// Flushes both queues. A refused request still gets its NAK, and what was answered before it.
+    pub(super) fn flush(&mut self, reason: FlushReason, cx: &mut Context<'_>) {
+        self.flush_reason = reason;
+        self.responder.drop_reorder_buffer(cx);
+        if !matches!(reason, FlushReason::PeerViolation { .. } | FlushReason::RecvFailed { .. }) {
+            self.responder.forget_answers();
+        }
+        self.requester.flush(&self.config, reason, cx);
+        self.responder.flush(&self.config, reason, cx);
+        self.report_last_wqe(cx);
+    }
+
+    /// R89: with an SRQ the application learns once that no more receives will be taken.
+    fn report_last_wqe(&mut self, cx: &mut Context<'_>) {
+        if self.config.init.srq.is_some() && !self.last_wqe_reported {
+            self.last_wqe_reported = true;
+            cx.events.push(AsyncEvent::QpLastWqeReached(self.config.init.qpn));
+        }
+    }
+
+    /// Before destroy: nothing of this QP may complete, answer or touch memory any more (R93).
+    pub fn release(&mut self, cx: &mut Context<'_>) {
+        if self.responder.wants_transmit() {
+            cx.counters.drop(DropReason::QpState);
+        }
+        cx.events.forget_qp(self.config.init.qpn);
+        self.responder.drop_reorder_buffer(cx);
+        self.responder.give_receive_back(cx);
+        *self = QueuePair::blank(&self.config.init);
+    }
+}
