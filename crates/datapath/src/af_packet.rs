@@ -1,16 +1,16 @@
 //! AF_PACKET sockets: whole frames past the kernel's UDP and IP, for processes with CAP_NET_RAW.
 
-mod absorber;
-mod entrance;
+mod arp_queue;
 mod error;
-mod exit;
 mod filter;
 mod head;
-mod hold;
-mod park;
+mod port_socket;
 mod problem;
 mod receive;
+mod rx_filters;
+mod skb_allocation;
 mod transmit;
+mod tx_socket;
 mod vnet;
 
 use std::io;
@@ -22,13 +22,13 @@ use std::sync::Arc;
 use libc::c_int;
 use socket2::{Domain, Socket, Type};
 
-use self::absorber::Absorber;
-use self::entrance::Entrance;
 pub use self::error::PacketError;
-use self::exit::Exit;
+use self::port_socket::PortSocket;
 use self::receive::Receiver;
+use self::rx_filters::RxFilters;
 use self::transmit::Transmitter;
-use crate::burst::{Burst, TrainLimit};
+use self::tx_socket::TxSocket;
+use crate::burst::{Burst, GsoLimit};
 use crate::caps::{Caps, DatapathStats, IcrcCaps, IcrcRx, IcrcTx};
 use crate::ethernet::{FrameReader, Interface, Neighbours, Router, interface_of};
 use crate::fork::keep_from_children;
@@ -44,7 +44,7 @@ const FIRST_PORT: u16 = 0xC000;
 
 /// Longest train. One byte more than 64 KiB in a frame, Ethernet header included, and the kernel would
 /// cut it up at once.
-const TRAIN: TrainLimit = TrainLimit { packets: 128, bytes: 65_535 - 14 - 4 - 40 - 8 };
+const BATCH_OF_SEGMENTS: GsoLimit = GsoLimit { packets: 128, bytes: 65_535 - 14 - 4 - 40 - 8 };
 
 /// How to open a [`PacketDatapath`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -84,7 +84,7 @@ pub struct PacketDatapath {
     caps: Caps,
     transmitter: Transmitter,
     receiver: Receiver,
-    entrance: Arc<Entrance>,
+    rx_filters: Arc<RxFilters>,
     stats: DatapathStats,
 }
 
@@ -101,7 +101,7 @@ impl PacketDatapath {
 
     /// Opens sockets for as many engines of this process, each with its own. The kernel gives each the packets of
     /// one slot, counted from 1, and the first one what names none of these slots, or a group: see
-    /// [`LaneDatapath`](crate::LaneDatapath). Of packets that arrive as one, the first decides.
+    /// [`ChannelDatapath`](crate::ChannelDatapath). Of packets that arrive as one, the first decides.
     ///
     /// # Errors
     ///
@@ -116,23 +116,23 @@ impl PacketDatapath {
         // First of all, so that a missing right is the first thing to be said.
         let pair = |_| Ok((packet_socket()?, Arc::new(packet_socket()?)));
         let pairs = (0..engines.get()).map(pair).collect::<io::Result<Vec<_>>>();
-        let (exits, entrances): (Vec<_>, Vec<_>) =
+        let (tx_sockets, rx_sockets): (Vec<_>, Vec<_>) =
             pairs.map_err(failed("opening a packet socket"))?.into_iter().unzip();
         let home = interface_of(asked.ip()).map_err(failed("finding the interface"))?;
         if !home.ethernet && !home.loopback {
             return Err(PacketError::NotEthernet(asked));
         }
-        let (absorber, port) = Absorber::open(asked, home.index)?;
+        let (port_socket, port) = PortSocket::open(asked, home.index)?;
         let local = SocketAddr::new(asked.ip(), port);
-        let entrance = Entrance::open(local, home.index, absorber, &entrances);
-        let entrance = Arc::new(entrance.map_err(failed("binding a packet socket"))?);
-        let each = exits.into_iter().zip(entrances);
+        let rx_filters = RxFilters::open(local, home.index, port_socket, &rx_sockets);
+        let rx_filters = Arc::new(rx_filters.map_err(failed("binding a packet socket"))?);
+        let each = tx_sockets.into_iter().zip(rx_sockets);
         let open = |sockets| {
             let reader = match engines {
                 NonZeroU8::MIN => FrameReader::new(local),
                 _ => FrameReader::of_several(local),
             };
-            Self::new(config, (local, home), sockets, reader, Arc::clone(&entrance))
+            Self::new(config, (local, home), sockets, reader, Arc::clone(&rx_filters))
                 .map_err(failed("opening a netlink socket"))
         };
         each.map(open).collect()
@@ -142,23 +142,23 @@ impl PacketDatapath {
     fn new(
         config: &PacketConfig,
         (local, home): (SocketAddr, Interface),
-        (exit, socket): (Socket, Arc<Socket>),
+        (tx_socket, socket): (Socket, Arc<Socket>),
         reader: FrameReader,
-        entrance: Arc<Entrance>,
+        rx_filters: Arc<RxFilters>,
     ) -> io::Result<Self> {
         let recv_buffer = enlarge(&socket, Buffer::Receive, config.recv_buffer);
-        let send_buffer = enlarge(&exit, Buffer::Send, config.send_buffer);
+        let send_buffer = enlarge(&tx_socket, Buffer::Send, config.send_buffer);
         let neighbours = Neighbours::open(local.ip(), home)?;
-        let exit = Exit::new(exit, Router::new(neighbours, None));
-        let burst = Burst::new(config.tx_batch, TRAIN);
+        let tx_socket = TxSocket::new(tx_socket, Router::new(neighbours, None));
+        let burst = Burst::new(config.tx_batch, BATCH_OF_SEGMENTS);
         let headers = vnet::VNET + 14 + if local.is_ipv4() { 28 } else { 48 };
         let rx_batch = config.rx_batch.clamp(1, MAX_FRAMES);
         Ok(Self {
             local,
             caps: caps(home.mtu, config.tx_batch, rx_batch, config.offload),
-            transmitter: Transmitter::new(exit, burst, config.offload),
+            transmitter: Transmitter::new(tx_socket, burst, config.offload),
             receiver: Receiver::new(socket, reader, rx_batch, headers),
-            entrance,
+            rx_filters,
             stats: DatapathStats { recv_buffer, send_buffer, ..DatapathStats::default() },
         })
     }
@@ -187,8 +187,8 @@ impl Datapath for PacketDatapath {
         seal(id, packet);
     }
 
-    fn tx_part(&mut self) {
-        self.transmitter.burst.part();
+    fn tx_break(&mut self) {
+        self.transmitter.burst.break_batch();
     }
 
     fn flush(&mut self) -> io::Result<Flush> {
@@ -211,14 +211,14 @@ impl Datapath for PacketDatapath {
     }
 
     fn join(&mut self, group: IpAddr) -> io::Result<()> {
-        self.entrance.join(group)?;
+        self.rx_filters.join(group)?;
         self.receiver.reader.groups.insert(group);
         Ok(())
     }
 
     fn leave(&mut self, group: IpAddr) -> io::Result<()> {
         self.receiver.reader.groups.remove(&group);
-        self.entrance.leave(group)
+        self.rx_filters.leave(group)
     }
 
     fn last_problem(&self) -> Option<String> {
@@ -253,7 +253,7 @@ fn caps(mtu: usize, tx_batch: usize, rx_batch: usize, offload: bool) -> Caps {
         tx_batch,
         rx_batch,
         icrc: IcrcCaps { rx: IcrcRx::Verify, tx: IcrcTx::Seal },
-        segments: if offload { TRAIN.packets } else { 1 },
+        segments: if offload { BATCH_OF_SEGMENTS.packets } else { 1 },
         zero_copy: false,
         headers_visible: true,
         needs: "CAP_NET_RAW; UDP port 4791 must be free on the chosen address",

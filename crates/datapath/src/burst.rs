@@ -16,7 +16,7 @@ const ALIGNMENT: usize = 64;
 ///
 /// A train can pass through the kernel as one send (UDP segmentation offload).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Train {
+pub struct GsoBatch {
     /// Where all its packets go.
     pub route: Route,
     /// Bytes of each packet but the last.
@@ -29,7 +29,7 @@ pub struct Train {
     bytes: usize,
 }
 
-impl Train {
+impl GsoBatch {
     /// Bytes of all packets of the train together.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -57,7 +57,7 @@ impl Train {
     }
 
     /// Whether a packet of `len` bytes for `route` may ride behind the last one.
-    fn takes(&self, route: &Route, len: usize, limit: &TrainLimit) -> bool {
+    fn takes(&self, route: &Route, len: usize, limit: &GsoLimit) -> bool {
         let full_so_far = self.bytes == self.packets * self.size;
         full_so_far
             && len <= self.size
@@ -69,14 +69,14 @@ impl Train {
 
 /// How long a train may get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TrainLimit {
+pub struct GsoLimit {
     /// Packets in one train.
     pub packets: usize,
     /// Bytes in one train.
     pub bytes: usize,
 }
 
-impl TrainLimit {
+impl GsoLimit {
     /// Trains as long as the burst.
     pub const NONE: Self = Self { packets: usize::MAX, bytes: usize::MAX };
 }
@@ -85,7 +85,7 @@ impl TrainLimit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cursor {
     /// Index of the next packet's train.
-    pub train: usize,
+    pub batch: usize,
     /// Index of the next packet within its train.
     pub packet: usize,
 }
@@ -98,42 +98,51 @@ pub struct Burst {
     buffer: Box<[u8]>,
     first: usize,
     end: usize,
-    trains: Vec<Train>,
+    batches: Vec<GsoBatch>,
     packets: usize,
-    batch: usize,
-    limit: TrainLimit,
+    capacity: usize,
+    limit: GsoLimit,
     /// The next packet starts a train.
-    parted: bool,
+    break_before_next: bool,
 }
 
 impl Burst {
     /// A burst for up to `batch` packets of up to [`PACKET_ROOM`] bytes.
     #[must_use]
-    pub fn new(batch: usize, limit: TrainLimit) -> Self {
-        let batch = batch.max(1);
-        Self::with_room(batch, batch * PACKET_ROOM, limit)
+    pub fn new(capacity: usize, limit: GsoLimit) -> Self {
+        let capacity = capacity.max(1);
+        Self::with_room(capacity, capacity * PACKET_ROOM, limit)
     }
 
     /// A burst for up to `batch` packets of up to `room` bytes together.
     #[must_use]
-    pub fn with_room(batch: usize, room: usize, limit: TrainLimit) -> Self {
+    pub fn with_room(capacity: usize, room: usize, limit: GsoLimit) -> Self {
         let buffer = vec![0; room + ALIGNMENT].into_boxed_slice();
         let first = buffer.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
-        let trains = Vec::with_capacity(batch);
-        Self { buffer, first, end: first, trains, packets: 0, batch, limit, parted: false }
+        let batches = Vec::with_capacity(capacity);
+        Self {
+            buffer,
+            first,
+            end: first,
+            batches,
+            packets: 0,
+            capacity,
+            limit,
+            break_before_next: false,
+        }
     }
 
     /// Forgets all packets.
     pub fn clear(&mut self) {
         self.end = self.first;
-        self.trains.clear();
+        self.batches.clear();
         self.packets = 0;
     }
 
     /// [`PACKET_ROOM`] bytes behind the last packet, or `None` when the burst is full.
     #[inline]
     pub fn space(&mut self) -> Option<&mut [u8]> {
-        if self.packets == self.batch {
+        if self.packets == self.capacity {
             return None;
         }
         self.buffer.get_mut(self.end..self.end + PACKET_ROOM)
@@ -147,80 +156,80 @@ impl Burst {
     ///
     /// When `len` is more than [`space`](Self::space) offered, which is a bug of the caller.
     pub fn commit(&mut self, route: &Route, len: usize) -> (usize, &mut [u8]) {
-        assert!(len <= PACKET_ROOM && self.packets < self.batch, "commit without tx_space");
+        assert!(len <= PACKET_ROOM && self.packets < self.capacity, "commit without tx_space");
         let start = self.end;
         self.end += len;
         self.packets += 1;
-        let place = self.ride(route, start, len);
-        (place, &mut self.buffer[start..start + len])
+        let index = self.extend_last(route, start, len);
+        (index, &mut self.buffer[start..start + len])
     }
 
     /// Puts the packet behind the last train or starts a new one.
-    fn ride(&mut self, route: &Route, start: usize, len: usize) -> usize {
+    fn extend_last(&mut self, route: &Route, start: usize, len: usize) -> usize {
         let limit = self.limit;
-        let parted = std::mem::take(&mut self.parted);
-        match self.trains.last_mut() {
-            Some(train) if !parted && train.takes(route, len, &limit) => {
-                train.packets += 1;
-                train.bytes += len;
-                train.packets - 1
+        let break_before_next = std::mem::take(&mut self.break_before_next);
+        match self.batches.last_mut() {
+            Some(batch) if !break_before_next && batch.takes(route, len, &limit) => {
+                batch.packets += 1;
+                batch.bytes += len;
+                batch.packets - 1
             }
             _ => {
-                let train = Train { route: *route, size: len, packets: 1, start, bytes: len };
-                self.trains.push(train);
+                let batch = GsoBatch { route: *route, size: len, packets: 1, start, bytes: len };
+                self.batches.push(batch);
                 0
             }
         }
     }
 
     /// The next packet starts a train, even if it could ride behind the last one.
-    pub(crate) fn part(&mut self) {
-        self.parted = true;
+    pub(crate) fn break_batch(&mut self) {
+        self.break_before_next = true;
     }
 
     /// From now on every packet is a train of its own.
-    pub(crate) fn part_trains(&mut self) {
+    pub(crate) fn disable_gso(&mut self) {
         self.limit.packets = 1;
     }
 
     /// Appends a copy of every packet of `train` of `other`, as far as there is room; returns how
     /// many fitted.
-    pub fn append(&mut self, other: &Burst, train: &Train) -> usize {
-        for index in 0..train.packets {
-            let packet = &other.buffer[train.packet(index)];
+    pub fn append(&mut self, other: &Burst, batch: &GsoBatch) -> usize {
+        for index in 0..batch.packets {
+            let packet = &other.buffer[batch.packet(index)];
             if !self.fits(1, packet.len()) {
                 return index;
             }
             let end = self.end + packet.len();
             self.buffer[self.end..end].copy_from_slice(packet);
-            self.commit(&train.route, packet.len());
+            self.commit(&batch.route, packet.len());
         }
-        train.packets
+        batch.packets
     }
 
     /// Whether so many more packets with so many bytes together have room.
     #[must_use]
     pub fn fits(&self, packets: usize, bytes: usize) -> bool {
-        self.packets + packets <= self.batch && self.end + bytes <= self.buffer.len()
+        self.packets + packets <= self.capacity && self.end + bytes <= self.buffer.len()
     }
 
     /// The packet at `cursor`, which moves behind it.
     #[inline]
     pub fn next(&self, cursor: &mut Cursor) -> Option<(&Route, &[u8])> {
-        let train = self.trains.get(cursor.train)?;
-        let packet = &self.buffer[train.packet(cursor.packet)];
+        let batch = self.batches.get(cursor.batch)?;
+        let packet = &self.buffer[batch.packet(cursor.packet)];
         cursor.packet += 1;
-        if cursor.packet == train.packets {
-            *cursor = Cursor { train: cursor.train + 1, packet: 0 };
+        if cursor.packet == batch.packets {
+            *cursor = Cursor { batch: cursor.batch + 1, packet: 0 };
         }
-        Some((&train.route, packet))
+        Some((&batch.route, packet))
     }
 
     /// Moves `cursor` behind the next `packets` packets, which are of one train.
     pub(crate) fn skip(&self, cursor: &mut Cursor, packets: usize) {
         cursor.packet += packets;
-        if self.trains.get(cursor.train).is_some_and(|train| cursor.packet >= train.packets) {
-            *cursor = Cursor { train: cursor.train + 1, packet: 0 };
+        if self.batches.get(cursor.batch).is_some_and(|batch| cursor.packet >= batch.packets) {
+            *cursor = Cursor { batch: cursor.batch + 1, packet: 0 };
         }
     }
 
@@ -232,19 +241,19 @@ impl Burst {
 
     /// The trains, oldest first.
     #[must_use]
-    pub fn trains(&self) -> &[Train] {
-        &self.trains
+    pub fn batches(&self) -> &[GsoBatch] {
+        &self.batches
     }
 
     /// The bytes of `train`, its packets behind each other.
     #[must_use]
-    pub fn train_bytes(&self, train: &Train) -> &[u8] {
-        &self.buffer[train.start..train.start + train.bytes]
+    pub fn batch_bytes(&self, batch: &GsoBatch) -> &[u8] {
+        &self.buffer[batch.start..batch.start + batch.bytes]
     }
 
     /// Packets that it can hold.
-    pub(crate) fn batch(&self) -> usize {
-        self.batch
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
     }
 
     /// Number of packets.

@@ -13,8 +13,8 @@ mod groups;
 mod mac;
 mod neighbour;
 pub(crate) mod netlink;
-mod nudge;
 mod router;
+mod solicitor;
 mod template;
 
 use std::io;

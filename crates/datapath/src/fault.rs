@@ -364,7 +364,7 @@ fn leave(inner: &mut impl Datapath, release: &Release<'_>, held: &HeldComments) 
 
 /// Commits a packet that was sealed as `meta` says, alone. The datapath has room.
 fn commit(inner: &mut impl Datapath, route: &Route, meta: &PacketMeta, packet: &[u8]) {
-    inner.tx_part();
+    inner.tx_break();
     let Some(room) = inner.tx_space().and_then(|space| space.get_mut(..packet.len())) else {
         return;
     };

@@ -7,7 +7,7 @@
 //! - [`PacketDatapath`]: AF_PACKET sockets, faster, for processes with CAP_NET_RAW;
 //! - [`UringDatapath`]: the same sockets by io_uring;
 //! - [`SlotDatapath`]: a share of either, for one of several processes on an address;
-//! - [`LaneDatapath`]: a share of what one process has for itself, for one of its engines;
+//! - [`ChannelDatapath`]: a share of what one process has for itself, for one of its engines;
 //! - [`LoopbackFabric`]: a switch inside the process, for two devices in one program and for tests;
 //! - [`FaultDatapath`]: loses, delays, doubles, alters and answers packets of another datapath by rules;
 //! - [`FramePort`]: no datapath, but all frames of one interface;
@@ -20,15 +20,15 @@ mod af_packet;
 mod burst;
 mod caps;
 pub mod capture;
+mod engine_channel;
 pub mod ethernet;
 mod fault;
 mod frame_port;
 mod group;
-mod kept;
-mod lane;
 mod loopback;
 mod middleware;
 mod packet;
+mod packet_queue;
 mod pcap;
 pub mod probe;
 pub mod process;
@@ -48,23 +48,23 @@ use std::sync::Weak;
 use uroce_wire::Slot;
 
 pub use af_packet::{PacketConfig, PacketDatapath, PacketError};
-pub use burst::{Burst, Cursor, PACKET_ROOM, Train, TrainLimit};
+pub use burst::{Burst, Cursor, GsoBatch, GsoLimit, PACKET_ROOM};
 pub use caps::{Caps, DatapathStats, IcrcCaps, IcrcRx, IcrcTx, Refusals};
+pub use engine_channel::ChannelDatapath;
 pub use fault::{FaultCounters, FaultDatapath, FaultTally, RuleCount};
 pub use frame_port::{FramePort, FramePortError, FrameReceiver, FrameSender, Offload, PortFrame};
-pub use kept::Kept;
-pub use lane::LaneDatapath;
 pub use loopback::{
     AttachError, Handover, Handovers, LoopbackDatapath, LoopbackFabric, Neighbour, Visit,
 };
 pub use middleware::Middleware;
 pub use packet::{Fate, IpId, RxPacket};
+pub use packet_queue::PacketQueue;
 pub use pcap::{
     Direction, PcapBlocks, PcapError, PcapFile, PcapRecord, PcapReplay, PcapStream, PcapTap,
     PcapWriter, ReplayedFrame,
 };
 pub use route::Route;
-pub use slot::{Addressee, GsiAddressee, SlotDatapath, slots_taken};
+pub use slot::{GsiTarget, RedirectTarget, SlotDatapath, slots_taken};
 pub use sys::fork;
 pub use thread::Thread;
 pub use udp::{BindError, PortHolder, UdpConfig, UdpDatapath};
@@ -112,7 +112,7 @@ pub trait Datapath: Send {
 
     /// The packet that is committed next does not travel as one with those before it: somebody on the
     /// way loses trains. Without effect where every packet travels alone.
-    fn tx_part(&mut self) {}
+    fn tx_break(&mut self) {}
 
     /// What a capture shall say about the packet that is committed next; several calls are several comments.
     fn tx_comment(&mut self, comment: &str) {

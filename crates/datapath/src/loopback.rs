@@ -1,10 +1,10 @@
 //! A switch inside the process: packets pass between threads without the kernel.
 
 mod endpoint;
-mod exit;
 mod inbox;
 mod neighbour;
 mod ring;
+mod sender;
 
 use std::collections::HashMap;
 use std::io;
@@ -24,7 +24,7 @@ const DEFAULT_MTU: usize = 65_536;
 pub enum AttachError {
     /// The fabric has an endpoint with that address.
     #[error(
-        "{0} is already attached to this in-process fabric: give each device an address of its own"
+        "{0} is already attached to this in-process fabric: push each device an address of its own"
     )]
     AddressInUse(SocketAddr),
     /// The wake-up descriptor could not be made.

@@ -148,8 +148,8 @@ impl<M: Middleware> Datapath for M {
     fn tx_comment(&mut self, comment: &str) {
         Middleware::tx_comment(self, comment);
     }
-    fn tx_part(&mut self) {
-        self.inner_mut().tx_part();
+    fn tx_break(&mut self) {
+        self.inner_mut().tx_break();
     }
     fn flush(&mut self) -> io::Result<Flush> {
         Middleware::flush(self)

@@ -1,18 +1,18 @@
 //! Several processes on one address.
 
-mod allowance;
-mod claim;
+mod connections;
 mod datapath;
+mod demux;
 mod inbox;
-mod letter;
-mod links;
-mod place;
-mod porter;
-mod probe;
-mod sorter;
+mod lease;
+mod message;
+mod namespace;
+mod rate_limit;
+mod redirect_thread;
 mod steer;
-mod survey;
+mod steering_probe;
+mod steering_prober;
 
 pub use datapath::SlotDatapath;
-pub use place::slots_taken;
-pub use sorter::{Addressee, GsiAddressee};
+pub use demux::{GsiTarget, RedirectTarget};
+pub use namespace::slots_taken;

@@ -5,10 +5,10 @@ pub(crate) mod control;
 pub(crate) mod error;
 mod holder;
 pub(crate) mod link;
-pub(crate) mod outlet;
 pub(crate) mod receive;
 pub(crate) mod send;
 pub(crate) mod socket;
+pub(crate) mod source_ports;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -18,11 +18,11 @@ pub use self::error::BindError;
 pub(crate) use self::error::check_local;
 pub use self::holder::PortHolder;
 use self::link::{Link, scoped};
-use self::outlet::Outlets;
 use self::receive::Receiver;
 use self::send::Sender;
 use self::socket::Buffer;
-use crate::burst::{Burst, TrainLimit};
+use self::source_ports::SourcePorts;
+use crate::burst::{Burst, GsoLimit};
 use crate::caps::{Caps, DatapathStats, IcrcCaps, IcrcRx, IcrcTx};
 use crate::group::check_group;
 use crate::packet::RxPacket;
@@ -78,7 +78,7 @@ impl UdpConfig {
 pub struct UdpDatapath {
     local: SocketAddr,
     caps: Caps,
-    outlets: Outlets,
+    source_ports: SourcePorts,
     sender: Sender,
     receiver: Receiver,
     stats: DatapathStats,
@@ -97,7 +97,7 @@ impl UdpDatapath {
         Ok(Self {
             local,
             caps: caps(link.mtu, batch, segments),
-            outlets: Outlets::new(own, link, config, config.offload),
+            source_ports: SourcePorts::new(own, link, config, config.offload),
             sender: Sender::new(burst(segments), link.index),
             receiver,
             stats,
@@ -170,7 +170,7 @@ impl Datapath for UdpDatapath {
     }
 
     fn source_port(&mut self, wanted: u16) -> u16 {
-        self.outlets.port(wanted).unwrap_or(self.local.port())
+        self.source_ports.port(wanted).unwrap_or(self.local.port())
     }
 
     #[inline]
@@ -182,12 +182,12 @@ impl Datapath for UdpDatapath {
         self.sender.commit(route, len, seal);
     }
 
-    fn tx_part(&mut self) {
-        self.sender.burst.part();
+    fn tx_break(&mut self) {
+        self.sender.burst.break_batch();
     }
 
     fn flush(&mut self) -> io::Result<Flush> {
-        self.sender.flush(&self.outlets, &self.receiver.socket, &mut self.stats)
+        self.sender.flush(&self.source_ports, &self.receiver.socket, &mut self.stats)
     }
 
     fn recv(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> io::Result<usize> {
@@ -228,9 +228,9 @@ const BURST_BYTES: usize = 192 * 1024;
 
 pub(crate) fn burst(segments: bool) -> Burst {
     if !segments {
-        return Burst::new(SINGLES, TrainLimit { packets: 1, bytes: usize::MAX });
+        return Burst::new(SINGLES, GsoLimit { packets: 1, bytes: usize::MAX });
     }
-    let limit = TrainLimit { packets: TRAIN_PACKETS, bytes: TRAIN_BYTES };
+    let limit = GsoLimit { packets: TRAIN_PACKETS, bytes: TRAIN_BYTES };
     Burst::with_room(8 * TRAIN_PACKETS, BURST_BYTES, limit)
 }
 

@@ -17,8 +17,8 @@ use crate::group::check_group;
 use crate::packet::RxPacket;
 use crate::route::Route;
 use crate::sys::uring::SendRing;
-use crate::udp::outlet::Outlets;
 use crate::udp::send::Sender;
+use crate::udp::source_ports::SourcePorts;
 use crate::udp::{self, BindError, UdpConfig};
 use crate::{Datapath, Flush};
 
@@ -35,7 +35,7 @@ use crate::{Datapath, Flush};
 pub struct UringDatapath {
     local: SocketAddr,
     caps: Caps,
-    outlets: Outlets,
+    source_ports: SourcePorts,
     sender: Sender,
     receiver: Receiver,
     ring: SendRing,
@@ -64,7 +64,7 @@ impl UringDatapath {
                         user, on the address",
                 ..udp::caps(link.mtu, batch, segments)
             },
-            outlets: Outlets::new(own, link, config, config.offload),
+            source_ports: SourcePorts::new(own, link, config, config.offload),
             sender: Sender::new(udp::burst(segments), link.index),
             receiver,
             ring,
@@ -93,7 +93,7 @@ impl Datapath for UringDatapath {
     }
 
     fn source_port(&mut self, wanted: u16) -> u16 {
-        self.outlets.port(wanted).unwrap_or(self.local.port())
+        self.source_ports.port(wanted).unwrap_or(self.local.port())
     }
 
     #[inline]
@@ -105,14 +105,14 @@ impl Datapath for UringDatapath {
         self.sender.commit(route, len, seal);
     }
 
-    fn tx_part(&mut self) {
-        self.sender.burst.part();
+    fn tx_break(&mut self) {
+        self.sender.burst.break_batch();
     }
 
     fn flush(&mut self) -> io::Result<Flush> {
-        let Self { sender, outlets, receiver, ring, stats, .. } = self;
+        let Self { sender, source_ports, receiver, ring, stats, .. } = self;
         sender.flush_to(stats, &mut |port, messages| {
-            let socket = outlets.socket(port).unwrap_or_else(|| receiver.socket().as_fd());
+            let socket = source_ports.socket(port).unwrap_or_else(|| receiver.socket().as_fd());
             ring.send(socket, messages)
         })
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use counting::allocations;
 use netns::Wire;
 use uroce_datapath::{
-    Addressee, Datapath, LaneDatapath, LoopbackFabric, PacketConfig, PacketDatapath, Route,
+    ChannelDatapath, Datapath, LoopbackFabric, PacketConfig, PacketDatapath, RedirectTarget, Route,
     SlotDatapath, UdpConfig, UdpDatapath, UringDatapath,
 };
 use uroce_wire::Slot;
@@ -81,7 +81,7 @@ fn udp_allocates_nothing() {
 fn a_share_allocates_nothing() {
     let share = |addr: &str| {
         let config = UdpConfig::new(addr.parse().expect("address"));
-        SlotDatapath::udp(&config, |_| Addressee::Here).expect("a share")
+        SlotDatapath::udp(&config, |_| RedirectTarget::Here).expect("a share")
     };
     let _first = share("127.91.16.2:4791");
     check(Box::new(share("127.91.16.1:4791")), Box::new(share("127.91.16.2:4791")));
@@ -120,7 +120,7 @@ fn engines_that_hand_over_to_each_other_allocate_nothing() {
     let mut engines = wire.b.run(move || {
         let two = NonZeroU8::new(2).expect("not 0");
         let opened = PacketDatapath::open_several(&PacketConfig::new(b), two).expect("open");
-        LaneDatapath::gather(opened, |_| Addressee::Here).expect("descriptors")
+        ChannelDatapath::connect(opened, |_| RedirectTarget::Here).expect("descriptors")
     });
     let src = SocketAddr::new(a.ip(), from.source_port(0xC001));
     let route = Route { src, dst: b, hop_limit: 64, traffic_class: 0 };

@@ -16,7 +16,7 @@ static DROP_NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
 /// `drop_<reason>` for each [`DropReason`], whoever dropped the packet.
 pub(crate) fn snapshot(engine: &Engine) -> Vec<(&'static str, u64)> {
     let mut all: Vec<(&'static str, u64)> = engine.nic.tables.counters.iter().collect();
-    all.extend(icrc_counters(&engine.nic.icrc, engine.nic.trains.lost));
+    all.extend(icrc_counters(&engine.nic.icrc, engine.nic.gso_black_holes.detected));
     all.extend(datapath_counters(engine));
     let refused = engine.datapath.stats().refused();
     let drops = engine.nic.tables.counters.drops().map(|(reason, count)| {

@@ -4,17 +4,17 @@ mod cm;
 mod cm_move;
 mod cm_only;
 mod completion;
-mod connection;
 mod memory;
 mod multicast;
 mod open;
+mod queue_pair;
 mod routing;
 mod shared_receive;
 mod xrc;
 
-pub use connection::QpRequest;
 #[cfg(test)]
-pub(crate) use open::Blueprint;
+pub(crate) use open::EngineBuilder;
+pub use queue_pair::QpRequest;
 
 use crate::counters;
 use crate::driver::Driver;
@@ -213,7 +213,7 @@ impl Device {
     /// One turn of each engine: receive, timers, send. For tests and for applications that have no progress
     /// thread. True if there was something to do.
     pub fn drive(&self) -> bool {
-        self.engines().iter().fold(false, |busy, shared| shared.lock().turn() | busy)
+        self.engines().iter().fold(false, |busy, shared| shared.lock().poll_once() | busy)
     }
 
     /// From now on the events of `owner` go to `channel`, with `cookie`, and no longer to
@@ -232,15 +232,15 @@ impl Device {
     /// [`drive`](Self::drive), unless another call is in progress, perhaps one that the caller has
     /// interrupted: for what a process does at its end.
     pub fn drive_unless_busy(&self) -> bool {
-        let turn = |shared: &Arc<Shared>| {
+        let poll = |shared: &Arc<Shared>| {
             let Some(mut engine) = shared.try_lock() else { return false };
-            let busy = engine.turn();
+            let busy = engine.poll_once();
             // They would wait for another engine, which the caller may have interrupted.
-            engine.nic.errands.clear();
-            engine.wake_instead();
+            engine.nic.cross_engine_ops.clear();
+            engine.wake_peers();
             busy
         };
-        self.engines().iter().fold(false, |busy, shared| turn(shared) | busy)
+        self.engines().iter().fold(false, |busy, shared| poll(shared) | busy)
     }
 
     /// The next asynchronous event (`ibv_get_async_event`); `None` as `timeout` waits for ever.

@@ -7,7 +7,7 @@
 use crate::affinity::pin;
 use crate::eventfd::wait_readable;
 use crate::shared::Shared;
-use crate::vigil::Vigil;
+use crate::spin_budget::SpinBudget;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,7 +20,7 @@ use uroce_transport::Instant;
 const SPINS: usize = 64;
 /// How often the thread steps back for somebody who waits for the lock. On a busy machine each
 /// step may cost a time slice, and peers wait for answers meanwhile: hence few.
-const COURTESY: usize = 16;
+const LOCK_YIELDS: usize = 16;
 
 /// Panics after which the thread ends.
 const PANICS: usize = 16;
@@ -44,7 +44,7 @@ impl Driver {
             engine.datapath.introduce(Some(Arc::downgrade(&shared) as _));
             engine.datapath.waiter()?
         };
-        let work = Work { shared: Arc::clone(&shared), waiter, vigil: Vigil::default() };
+        let work = Work { shared: Arc::clone(&shared), waiter, spin_budget: SpinBudget::default() };
         let run = move || {
             if let Some(processor) = processor {
                 pin(processor);
@@ -78,7 +78,7 @@ enum Next {
 struct Work {
     shared: Arc<Shared>,
     waiter: OwnedFd,
-    vigil: Vigil,
+    spin_budget: SpinBudget,
 }
 
 impl Work {
@@ -97,14 +97,14 @@ impl Work {
     fn run(&mut self) {
         while !self.shared.must_stop() {
             let now = self.shared.clock.now();
-            self.vigil.note_time(now);
+            self.spin_budget.record_end_of_work(now);
             if self.shared.application_polls(now) {
-                self.vigil.note_application(now);
-                self.stay_away(now);
+                self.spin_budget.record_application_poll(now);
+                self.idle_while_application_polls(now);
                 continue;
             }
-            match self.look(now) {
-                Next::Again => self.give_way(),
+            match self.poll_engine(now) {
+                Next::Again => self.yield_to_waiters(),
                 Next::Spin => self.pause(now),
                 Next::Sleep(until) => {
                     self.sleep(until);
@@ -116,21 +116,21 @@ impl Work {
 
     /// One engine turn, and the decision to sleep under the same lock: whatever is posted later
     /// sees how long the thread means to sleep.
-    fn look(&mut self, now: Instant) -> Next {
+    fn poll_engine(&mut self, now: Instant) -> Next {
         let mut engine = self.shared.lock();
         engine.thread_sleeps_until = 0;
         if self.shared.application_polls(now) {
             // It did so while the thread waited for the lock.
             return Next::Spin;
         }
-        engine.welcome();
-        if engine.turn() {
-            self.vigil.note_work(now);
+        engine.allow_assist();
+        if engine.poll_once() {
+            self.spin_budget.record_work(now);
             return Next::Again;
         }
-        let awake = self.vigil.is_warm(now) || self.vigil.is_patient(now);
+        let awake = self.spin_budget.worked_recently(now) || self.spin_budget.may_spin(now);
         // Others who do the work of the thread come again: it need not look.
-        if awake && !engine.is_visited(now) || engine.datapath.arm() {
+        if awake && !engine.was_assisted_recently(now) || engine.datapath.arm() {
             return Next::Spin;
         }
         let until = engine.next_deadline();
@@ -139,21 +139,21 @@ impl Work {
     }
 
     fn pause(&self, now: Instant) {
-        if self.shared.alone {
+        if self.shared.single_cpu {
             return std::thread::yield_now();
         }
         // Patience must not take the processor from who has work: the other end, or our own application.
-        if !self.vigil.is_warm(now) {
+        if !self.spin_budget.worked_recently(now) {
             std::thread::yield_now();
         }
         for _ in 0..SPINS {
             std::hint::spin_loop();
         }
-        self.give_way();
+        self.yield_to_waiters();
     }
 
-    fn give_way(&self) {
-        for _ in 0..COURTESY {
+    fn yield_to_waiters(&self) {
+        for _ in 0..LOCK_YIELDS {
             if !self.shared.is_wanted() {
                 break;
             }
@@ -168,16 +168,16 @@ impl Work {
     }
 
     /// The application polls: sleep until it may have stopped, deaf to packets.
-    fn stay_away(&self, now: Instant) {
-        if self.vigil.is_warm(now) {
+    fn idle_while_application_polls(&self, now: Instant) {
+        if self.spin_budget.worked_recently(now) {
             return self.pause(now);
         }
         // Until the moment at which the last poll is too old: an ACK may wait for this thread.
-        let time = self.shared.park(now);
+        let time = self.shared.begin_idle(now);
         if time > 0 {
             self.wait(&[self.shared.wake.as_fd()], Some(Duration::from_nanos(time)));
         }
-        self.shared.unpark();
+        self.shared.end_idle();
     }
 
     fn wait(&self, fds: &[std::os::fd::BorrowedFd<'_>], time: Option<Duration>) {
@@ -192,7 +192,7 @@ impl Work {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::Blueprint;
+    use crate::device::EngineBuilder;
     use crate::device_events::DeviceEvents;
     use crate::limits::DeviceLimits;
     use crate::{EventChannel, EventOwner, OwnedEvent};
@@ -236,8 +236,8 @@ mod tests {
         let breaks = Arc::new(AtomicBool::new(false));
         let inner = LoopbackFabric::new().attach(at).expect("free");
         let datapath = Broken { inner, breaks: Arc::clone(&breaks) };
-        let blueprint = Blueprint::new(at, (Mtu::M1024, 1), [3; 32], DeviceLimits::default());
-        let mut engine = blueprint.build(Box::new(datapath), 0);
+        let builder = EngineBuilder::new(at, (Mtu::M1024, 1), [3; 32], DeviceLimits::default());
+        let mut engine = builder.build(Box::new(datapath), 0);
         let pd = engine.nic.tables.mem.alloc_pd().expect("a PD");
         let cq = engine.nic.tables.cqs.insert(CompletionQueue::new(16));
         let init = QpInit {

@@ -3,36 +3,34 @@
 //! A turn receives a batch, hands each packet to its queue pair, serves the timers that are due,
 //! lets the queue pairs that have something to send write it, and flushes. Nothing here waits.
 
-mod carry;
+mod assist;
+mod bulk_copy;
 mod checks;
 mod cm_events;
-mod company;
-mod flight;
+mod cm_setup;
 mod gsi;
-mod link;
-mod ready;
+mod gso_black_hole;
+mod in_flight;
 mod receive;
+mod send_scheduler;
 mod services;
 mod tables;
-mod trains;
 mod transmit;
 
-pub(crate) use company::Company;
-pub(crate) use flight::{Flight, Share};
+pub(crate) use assist::AssistPolicy;
 pub(crate) use gsi::admits_mad;
-pub(crate) use ready::Ready;
+pub(crate) use gso_black_hole::GsoBlackHoles;
+pub(crate) use in_flight::{InFlight, QpCredit};
+pub(crate) use send_scheduler::SendScheduler;
 pub(crate) use tables::{CqNote, Tables, Xrcd};
-pub(crate) use trains::Trains;
 
-use transmit::Acks;
+use transmit::AckPolicy;
 
 use crate::clock::Clock;
-use crate::engines::Errand;
+use crate::engines::CrossEngineOp;
 use crate::gsi::Gsi;
-use crate::ip_id::TrainIds;
-use crate::limits::{
-    DeviceLimits, MANY_PACKETS, RX_PACKETS_PER_TURN, TIMERS_PER_TURN, TX_PACKETS_PER_TURN,
-};
+use crate::ip_id::BatchIds;
+use crate::limits::{DeviceLimits, LONG_POLL_PACKETS, RX_BUDGET, TIMER_BUDGET, TX_BUDGET};
 use crate::mcast::McastTable;
 use crate::qp_table::{QpEntry, QpTable};
 use crate::timers::Timers;
@@ -53,7 +51,7 @@ pub(crate) struct IcrcFindings {
     /// The hidden IPv4 ID was solved for, 16 bits right.
     pub(crate) solved: u64,
     /// What helps to guess it for packets that arrive as one.
-    pub(crate) train: TrainIds,
+    pub(crate) train: BatchIds,
 }
 
 /// Everything behind the datapath.
@@ -66,21 +64,21 @@ pub(crate) struct Nic {
     pub(crate) qps: QpTable,
     pub(crate) timers: Timers,
     /// What is on its way to each destination.
-    pub(crate) flight: Flight,
-    pub(crate) trains: Trains,
+    pub(crate) in_flight: InFlight,
+    pub(crate) gso_black_holes: GsoBlackHoles,
     /// Queue pairs with something to send.
-    pub(crate) ready: Ready,
+    pub(crate) scheduler: SendScheduler,
     /// Queue pairs with nothing but an ACK to send, which waits for the next turn or post.
-    pub(crate) patient: VecDeque<Qpn>,
+    pub(crate) delayed_acks: VecDeque<Qpn>,
     /// Who got the packet that came last, and whom the lists do not know anew yet: one note does for a
     /// whole train.
-    pub(crate) unnoted: Option<Qpn>,
+    pub(crate) unscheduled: Option<Qpn>,
     pub(crate) tables: Tables,
     pub(crate) mcast: McastTable,
     pub(crate) gsi: Gsi,
     pub(crate) icrc: IcrcFindings,
     /// What other engines of the device are to do when nobody holds this one.
-    pub(crate) errands: Vec<Errand>,
+    pub(crate) cross_engine_ops: Vec<CrossEngineOp>,
 }
 
 /// The NIC with its datapath and clock.
@@ -91,7 +89,7 @@ pub(crate) struct Engine {
     pub(crate) limits: DeviceLimits,
     pub(crate) active_mtu: Mtu,
     /// When the last turn began; when it ended, if it had many packets. A post that sends many is a turn, too.
-    pub(crate) turned_at: Instant,
+    pub(crate) polled_at: Instant,
     /// When to try a transmit again that the kernel refused.
     pub(crate) retry_at: Option<u64>,
     /// Until when the progress thread sleeps; 0 while it is awake.
@@ -99,47 +97,47 @@ pub(crate) struct Engine {
     /// Devices of this process that have got packets and are to be visited when nobody holds this engine.
     pub(crate) handovers: Handovers,
     /// Whether devices of this process may visit this one.
-    pub(crate) company: Company,
+    pub(crate) assist: AssistPolicy,
     /// A visitor is here: whatever thread this is, it holds no other engine.
-    pub(crate) hosts: bool,
+    pub(crate) being_assisted: bool,
     /// Payload may go from region to region, past the datapath.
-    pub(crate) carries: bool,
+    pub(crate) copies_in_bulk: bool,
 }
 
 impl Engine {
     /// One turn. True if it did something, so that another one may be worth it.
-    pub(crate) fn turn(&mut self) -> bool {
-        let (arrived, sent) = self.turn_of(TX_PACKETS_PER_TURN);
-        if arrived + sent >= MANY_PACKETS {
-            self.turned_at = self.clock.now();
+    pub(crate) fn poll_once(&mut self) -> bool {
+        let (arrived, sent) = self.poll_with_budget(TX_BUDGET);
+        if arrived + sent >= LONG_POLL_PACKETS {
+            self.polled_at = self.clock.now();
         }
         arrived + sent > 0
     }
 
     /// A turn that sends up to `budget` packets. How much came (packets, timers), and how much left.
-    fn turn_of(&mut self, budget: usize) -> (usize, usize) {
+    fn poll_with_budget(&mut self, budget: usize) -> (usize, usize) {
         let now = self.clock.now();
-        self.turned_at = now;
+        self.polled_at = now;
         self.nic.tables.cqs.set_time(now);
         self.nic.tables.cqs.handle_timeout(now);
-        let late = if self.nic.patient.is_empty() { 0 } else { self.send_ready(now) };
+        let late = if self.nic.delayed_acks.is_empty() { 0 } else { self.send_ready(now) };
         let received = self.receive(now);
         let fired = self.nic.serve_timers(now);
         self.serve_cm(now);
-        let sent = self.transmit(now, budget, Acks::Wait);
+        let sent = self.transmit(now, budget, AckPolicy::Delay);
         (received + fired, late + sent)
     }
 
     fn receive(&mut self, now: Instant) -> usize {
         let nic = &mut self.nic;
-        let outcome = self.datapath.recv(RX_PACKETS_PER_TURN, &mut |rx| nic.receive(now, &rx));
+        let outcome = self.datapath.recv(RX_BUDGET, &mut |rx| nic.receive(now, &rx));
         // A datapath with faults also sends while it receives.
         self.datapath.handed_over(&mut self.handovers);
         let received = outcome.unwrap_or_else(|error| {
             tracing::debug!(%error, "receive failed");
             0
         });
-        self.nic.note_received();
+        self.nic.reschedule_last_receiver();
         if !self.nic.gsi.asked.is_empty() {
             self.respond_to_requests();
         }
@@ -148,9 +146,9 @@ impl Engine {
 
     /// Sends what a command has just made ready, and the ACKs that waited for something.
     pub(crate) fn send_ready(&mut self, now: Instant) -> usize {
-        let Nic { ready, patient, .. } = &mut self.nic;
-        ready.append(patient);
-        self.transmit(now, TX_PACKETS_PER_TURN, Acks::Leave)
+        let Nic { scheduler, delayed_acks, .. } = &mut self.nic;
+        scheduler.append(delayed_acks);
+        self.transmit(now, TX_BUDGET, AckPolicy::Flush)
     }
 
     /// The engine needs a turn no later than this, packets aside.
@@ -162,20 +160,20 @@ impl Engine {
         let timers = timers.into_iter().flatten().min();
         match self.retry_at {
             Some(retry) => Some(timers.map_or(retry, |timer| timer.min(retry))),
-            None if self.wants_turn() || !self.handovers.is_empty() => Some(0),
+            None if self.has_work() || !self.handovers.is_empty() => Some(0),
             None => timers,
         }
     }
 
-    fn wants_turn(&self) -> bool {
-        let Nic { ready, patient, flight, gsi, .. } = &self.nic;
-        let called = flight.wants_turn();
-        !ready.is_empty() || !patient.is_empty() || called || gsi.wants_transmit()
+    fn has_work(&self) -> bool {
+        let Nic { scheduler, delayed_acks, in_flight, gsi, .. } = &self.nic;
+        let granted = in_flight.has_grants();
+        !scheduler.is_empty() || !delayed_acks.is_empty() || granted || gsi.wants_transmit()
     }
 
     /// Notes what a command changed in a queue pair: something to send, another deadline.
-    pub(crate) fn touched(&mut self, qpn: Qpn) {
-        self.nic.touched(qpn);
+    pub(crate) fn reschedule(&mut self, qpn: Qpn) {
+        self.nic.reschedule(qpn);
     }
 
     /// Next asynchronous event. A CQ error first takes the queue pairs of that CQ down (R66).
@@ -210,23 +208,23 @@ impl Engine {
 
 impl Nic {
     /// Keeps the list of senders and the timer heap in step with the state of a queue pair.
-    pub(crate) fn touched(&mut self, qpn: Qpn) {
+    pub(crate) fn reschedule(&mut self, qpn: Qpn) {
         if let Some(entry) = self.qps.get_mut(qpn) {
-            note(entry, &mut self.ready, &mut self.timers, &mut self.flight);
+            reschedule(entry, &mut self.scheduler, &mut self.timers, &mut self.in_flight);
         }
     }
 
     /// Notes what the packets did that came last.
-    fn note_received(&mut self) {
-        if let Some(qpn) = self.unnoted.take() {
-            self.touched(qpn);
+    fn reschedule_last_receiver(&mut self) {
+        if let Some(qpn) = self.unscheduled.take() {
+            self.reschedule(qpn);
         }
     }
 
     /// Serves the timers that are due. Stale ones cost a look.
     fn serve_timers(&mut self, now: Instant) -> usize {
         let mut fired = 0;
-        for _ in 0..TIMERS_PER_TURN {
+        for _ in 0..TIMER_BUDGET {
             let Some((deadline, qpn)) = self.timers.pop_due(now) else {
                 break;
             };
@@ -248,7 +246,7 @@ impl Nic {
         if due {
             entry.qp.handle_timeout(now, &mut self.tables.context());
         }
-        note(entry, &mut self.ready, &mut self.timers, &mut self.flight);
+        reschedule(entry, &mut self.scheduler, &mut self.timers, &mut self.in_flight);
         due
     }
 
@@ -265,24 +263,24 @@ impl Nic {
             return;
         };
         entry.qp.handle_fatal(now, &mut self.tables.context());
-        note(entry, &mut self.ready, &mut self.timers, &mut self.flight);
+        reschedule(entry, &mut self.scheduler, &mut self.timers, &mut self.in_flight);
     }
 }
 
 /// See [`Nic::touched`].
-pub(crate) fn note(
+pub(crate) fn reschedule(
     entry: &mut QpEntry,
-    ready: &mut Ready,
+    scheduler: &mut SendScheduler,
     timers: &mut Timers,
-    flight: &mut Flight,
+    in_flight: &mut InFlight,
 ) {
-    if !entry.ready && entry.wants_turn() {
+    if !entry.ready && entry.has_work() {
         entry.ready = true;
-        ready.push(entry.init.qpn);
+        scheduler.push(entry.init.qpn);
     }
     if !entry.ready {
         // Otherwise it is done once for many packets, at its turn.
-        flight.account(entry);
+        in_flight.account(entry);
     }
     timers.arm(entry.init.qpn.get(), entry.qp.poll_timeout(), &mut entry.armed);
 }

@@ -26,7 +26,7 @@ pub(crate) fn engine_of_object(id: u32) -> u8 {
 
 /// What an engine asks of another one. Whoever has produced it runs it when he has let go of the lock.
 #[derive(Debug)]
-pub(crate) enum Errand {
+pub(crate) enum CrossEngineOp {
     /// A queue pair has got the packet that this connection waits for.
     FirstPacket(CommId),
     /// The peer of this queue pair seems to have forgotten this connection.
@@ -100,20 +100,20 @@ impl Engines {
     }
 
     /// Called without a lock.
-    pub(crate) fn run(&self, errand: Errand) {
-        match errand {
-            Errand::FirstPacket(id) => self.of_connection(id).lock().confirm(id),
-            Errand::ProbePeer { id, qpn } => {
+    pub(crate) fn run(&self, op: CrossEngineOp) {
+        match op {
+            CrossEngineOp::FirstPacket(id) => self.of_connection(id).lock().confirm(id),
+            CrossEngineOp::ProbePeer { id, qpn } => {
                 if !self.of_qp(qpn).lock().ask_peer(id, qpn) {
                     self.of_connection(id).lock().confirm(id);
                 }
             }
-            Errand::StopWaiting(qpn) => {
+            CrossEngineOp::StopWaiting(qpn) => {
                 if let Some(entry) = self.of_qp(qpn).lock().nic.qps.get_mut(qpn) {
-                    entry.awaits_sign = None;
+                    entry.awaits_comm_est = None;
                 }
             }
-            Errand::EndLink { qpn, then } => {
+            CrossEngineOp::EndLink { qpn, then } => {
                 self.of_qp(qpn).lock().end_link(qpn);
                 if let Some((id, kind)) = then {
                     self.of_connection(id).lock().tell(id, kind);

@@ -25,12 +25,12 @@ pub(crate) struct IdPredictor {
 
 /// What was seen of the IDs of packets that arrived as one, of whatever queue pair.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct TrainIds {
+pub(crate) struct BatchIds {
     /// The ID of the first of them.
     first: u16,
 }
 
-impl TrainIds {
+impl BatchIds {
     /// The candidates for the packet at `place` behind the first one: numbered on, or all the same.
     pub(crate) fn guesses(self, place: u16) -> [u16; 3] {
         [self.first.wrapping_add(place), self.first, place]
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_train_is_numbered_on_from_its_first_packet_or_not_at_all() {
-        let mut ids = TrainIds::default();
+        let mut ids = BatchIds::default();
         assert!(ids.guesses(9).contains(&9), "our own trains begin at 0");
         ids.learn(0, 700, true);
         assert_eq!(ids.guesses(5)[0], 705);

@@ -3,11 +3,11 @@
 use uroce_transport::limits as transport;
 
 /// Most packets taken from the datapath in one engine turn. Bounds how long a turn can hold the lock.
-pub const RX_PACKETS_PER_TURN: usize = 64;
+pub const RX_BUDGET: usize = 64;
 /// Most packets that one engine turn may send over all queue pairs.
-pub const TX_PACKETS_PER_TURN: usize = 256;
+pub const TX_BUDGET: usize = 256;
 /// Most packets that one queue pair may send before the next ready one gets its chance.
-pub const TX_PACKETS_PER_QP: usize = 64;
+pub const TX_QP_BUDGET: usize = 64;
 /// Unacknowledged bytes to one destination, over all queue pairs. Four windows: enough to keep a link
 /// busy, and little enough for the socket buffer of its receiver.
 pub const IN_FLIGHT_BYTES: u64 = 1024 * 1024;
@@ -15,9 +15,9 @@ pub const IN_FLIGHT_BYTES: u64 = 1024 * 1024;
 /// application polls: a packet on its own costs ten times as much as one in a train.
 pub const DOORBELL_BATCH: usize = 32;
 /// The same for those who post lists: as many as travel in one train.
-pub const DOORBELL_LISTS: usize = TX_PACKETS_PER_QP;
+pub const DOORBELL_BATCH_OF_LISTS: usize = TX_QP_BUDGET;
 /// Most timers served in one turn; the rest stay due and are served in the next.
-pub const TIMERS_PER_TURN: usize = 256;
+pub const TIMER_BUDGET: usize = 256;
 /// How many of the last destroyed QPNs are not given out again (A8).
 pub const QPN_QUARANTINE: usize = 65_536;
 /// The same where several processes share an address: a quarter of the QPNs of a slot.
@@ -37,23 +37,23 @@ pub const ASYNC_EVENTS: usize = 4_096;
 pub const GID_TABLE_LEN: u32 = 2;
 
 /// An application that polled its CQ less than this long ago drives the engine itself (ns).
-pub const POLLER_FRESH_NS: u64 = 1_000_000;
+pub const APPLICATION_POLLING_NS: u64 = 1_000_000;
 /// On a slow processor so many packets take longer than that, and the clock is read again behind them.
-pub const MANY_PACKETS: usize = 16;
+pub const LONG_POLL_PACKETS: usize = 16;
 /// How long the progress thread spins after the last packet before it sleeps (ns): a wake-up costs 30 to
 /// 65 us, and often brings the thread to the processor of the one that sends.
 pub const SPIN_NS: u64 = 200_000;
 /// Turns with work that follow each other within this time are a stream (ns).
 pub const STREAM_GAP_NS: u64 = 50_000;
 /// For its work in a stream the progress thread may spin in vain so many times as long,
-pub const SPIN_PER_WORK: u64 = 4;
+pub const EXTRA_SPIN_PER_WORK: u64 = 4;
 /// but never longer than this at a time beyond the time above (ns): what another program takes from the peer.
-pub const EARNED_SPIN_NS: u64 = 5_000_000;
+pub const MAX_EXTRA_SPIN_NS: u64 = 5_000_000;
 /// An application that has not polled for so long does not drive the engine any more, and was not just
 /// interrupted (ns).
-pub const POLLER_GONE_NS: u64 = 100_000_000;
+pub const APPLICATION_IDLE_NS: u64 = 100_000_000;
 /// Most turns that whoever lets go of an engine takes in others of the process, before their own threads go on.
-pub const VISITS: usize = 8;
+pub const MAX_ASSISTS: usize = 8;
 /// Pause before a transmit that the kernel refused (EAGAIN) is tried again (ns).
 pub const TX_RETRY_NS: u64 = 200_000;
 

@@ -1,9 +1,9 @@
 //! The queue pairs of a device by number.
 
-use crate::engine::Share;
+use crate::engine::QpCredit;
 use crate::ip_id::RxIcrc;
+use crate::ping_pong::PingPong;
 use crate::qpn::QpnAllocator;
-use crate::turns::Turns;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use uroce_cm::CommId;
@@ -46,13 +46,13 @@ pub(crate) struct QpEntry {
     pub(crate) armed: Option<u64>,
     /// The connection that its next packet confirms: instead of an RTU (R113), or because the peer seemed
     /// to have forgotten it (R112).
-    pub(crate) awaits_sign: Option<CommId>,
+    pub(crate) awaits_comm_est: Option<CommId>,
     /// Requests posted since its last turn, which were kept to leave together.
-    pub(crate) kept: usize,
+    pub(crate) coalesced: usize,
     /// Whether its two ends take turns.
-    pub(crate) turns: Turns,
+    pub(crate) ping_pong: PingPong,
     /// Its part of what is on its way to its peer.
-    pub(crate) share: Share,
+    pub(crate) credit: QpCredit,
     /// For the packets that arrive.
     pub(crate) rx_icrc: RxIcrc,
     /// For the packets that leave.
@@ -62,8 +62,8 @@ pub(crate) struct QpEntry {
 impl QpEntry {
     /// It has something to send. Requests that wait until it is called do not count, but what is sent again waits
     /// for nobody.
-    pub(crate) fn wants_turn(&self) -> bool {
-        let waits = || self.share.waits() && !self.qp.wants_repair();
+    pub(crate) fn has_work(&self) -> bool {
+        let waits = || self.credit.waits() && !self.qp.wants_repair();
         self.qp.wants_answer() || self.qp.wants_request() && !waits()
     }
 }
@@ -92,11 +92,11 @@ impl QpTable {
             init,
             ready: false,
             armed: None,
-            awaits_sign: None,
+            awaits_comm_est: None,
             rx_icrc: RxIcrc::default(),
-            kept: 0,
-            turns: Turns::default(),
-            share: Share::default(),
+            coalesced: 0,
+            ping_pong: PingPong::default(),
+            credit: QpCredit::default(),
             tx_icrc: FlowIcrc::default(),
         };
         let old = self.entries.insert(init.qpn.get(), Box::new(entry));

@@ -1,12 +1,12 @@
 //! The engine behind its lock, and what threads may touch without it.
 
 use crate::clock::Clock;
-use crate::courtesy::Courtesy;
 use crate::device_events::DeviceEvents;
 use crate::engine::Engine;
-use crate::engines::{Engines, Errand};
+use crate::engines::{CrossEngineOp, Engines};
 use crate::eventfd::EventFd;
-use crate::limits::{POLLER_FRESH_NS, VISITS};
+use crate::limits::{APPLICATION_POLLING_NS, MAX_ASSISTS};
+use crate::yield_backoff::YieldBackoff;
 use std::fmt;
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -27,11 +27,11 @@ pub(crate) struct Shared {
     /// When the application last drove the engine by polling; 0: it does not, or is about to sleep.
     polled_at: AtomicU64,
     /// The progress thread sleeps without looking at packets, because the application polls.
-    parked: AtomicBool,
+    idle: AtomicBool,
     stop: AtomicBool,
     /// There is one processor: whoever waits for a peer on this host keeps it from running.
-    pub(crate) alone: bool,
-    courtesy: Courtesy,
+    pub(crate) single_cpu: bool,
+    yield_backoff: YieldBackoff,
     /// Ends the sleep of the progress thread.
     pub(crate) wake: EventFd,
     pub(crate) events: Arc<DeviceEvents>,
@@ -46,10 +46,10 @@ impl Shared {
             engine: Mutex::new(engine),
             waiting: AtomicU32::new(0),
             polled_at: AtomicU64::new(0),
-            parked: AtomicBool::new(false),
+            idle: AtomicBool::new(false),
             stop: AtomicBool::new(false),
-            alone: std::thread::available_parallelism().is_ok_and(|count| count.get() == 1),
-            courtesy: Courtesy::default(),
+            single_cpu: std::thread::available_parallelism().is_ok_and(|count| count.get() == 1),
+            yield_backoff: YieldBackoff::default(),
             wake: EventFd::new()?,
             events,
             engines: OnceLock::new(),
@@ -79,8 +79,9 @@ impl Shared {
     }
 
     fn guard<'a>(&'a self, engine: MutexGuard<'a, Engine>) -> EngineGuard<'a> {
-        let errands = Errands { shared: self, list: Vec::new(), handovers: Handovers::default() };
-        EngineGuard { shared: self, engine, visits: true, rouses: true, errands }
+        let deferred =
+            DeferredWork { shared: self, list: Vec::new(), handovers: Handovers::default() };
+        EngineGuard { shared: self, engine, assists: true, wakes_thread: true, deferred }
     }
 
     /// A thread panicked that held the engine: whoever comes next ends what is in it.
@@ -116,9 +117,9 @@ impl Shared {
     }
 
     /// The application polled in vain.
-    pub(crate) fn polled_in_vain(&self) {
-        if self.alone {
-            self.courtesy.poll_in_vain(|| self.clock.now(), std::thread::yield_now);
+    pub(crate) fn handle_empty_poll(&self) {
+        if self.single_cpu {
+            self.yield_backoff.handle_empty_poll(|| self.clock.now(), std::thread::yield_now);
         }
     }
 
@@ -126,7 +127,7 @@ impl Shared {
     /// once. Ordered with [`park`](Self::park) so that one of the two sees the other.
     pub(crate) fn application_sleeps(&self) {
         self.polled_at.store(0, Ordering::SeqCst);
-        if self.parked.swap(false, Ordering::SeqCst) {
+        if self.idle.swap(false, Ordering::SeqCst) {
             self.wake.signal();
         }
     }
@@ -137,18 +138,18 @@ impl Shared {
 
     /// How long the application counts as one that polls, should it never do it again (ns).
     fn polls_for(&self, now: Instant) -> u64 {
-        fresh_for(self.polled_at.load(Ordering::SeqCst), now.as_nanos())
+        polling_for(self.polled_at.load(Ordering::SeqCst), now.as_nanos())
     }
 
     /// Announces that the progress thread leaves the engine to the application, and says for how long (ns).
     /// 0: the application has stopped polling meanwhile.
-    pub(crate) fn park(&self, now: Instant) -> u64 {
-        self.parked.store(true, Ordering::SeqCst);
+    pub(crate) fn begin_idle(&self, now: Instant) -> u64 {
+        self.idle.store(true, Ordering::SeqCst);
         self.polls_for(now)
     }
 
-    pub(crate) fn unpark(&self) {
-        self.parked.store(false, Ordering::SeqCst);
+    pub(crate) fn end_idle(&self) {
+        self.idle.store(false, Ordering::SeqCst);
     }
 
     pub(crate) fn request_stop(&self) {
@@ -162,21 +163,21 @@ impl Shared {
 }
 
 /// How long a poll at `at` goes on to count (ns); 0 stands for no poll.
-fn fresh_for(at: u64, now: u64) -> u64 {
-    if at == 0 { 0 } else { POLLER_FRESH_NS.saturating_sub(now.saturating_sub(at)) }
+fn polling_for(at: u64, now: u64) -> u64 {
+    if at == 0 { 0 } else { APPLICATION_POLLING_NS.saturating_sub(now.saturating_sub(at)) }
 }
 
 impl Shared {
     /// Takes in a run of a device of this process, whose engine the caller holds. Never waits. False, with
     /// nothing changed, if its packets have to come one by one.
-    pub(crate) fn take_run(&self, arrival: &Arrival, run: &Run, payload: &MrSlice<'_>) -> bool {
+    pub(crate) fn receive_run(&self, arrival: &Arrival, run: &Run, payload: &MrSlice<'_>) -> bool {
         let Some(mut engine) = self.try_lock() else {
             return false;
         };
         // The caller visits later, or wakes it: he holds his own engine now.
-        engine.visits = false;
-        engine.rouses = !engine.is_welcoming();
-        engine.take_run(arrival, run, payload)
+        engine.assists = false;
+        engine.wakes_thread = !engine.allows_assist();
+        engine.receive_run(arrival, run, payload)
     }
 }
 
@@ -185,10 +186,10 @@ impl Neighbour for Shared {
         let Some(mut engine) = self.try_lock() else {
             return Visit::Busy;
         };
-        let visit = engine.take_visit();
+        let visit = engine.poll_for_peer();
         further.append(&mut engine.handovers);
         // The visitor comes again, or wakes it.
-        engine.rouses = visit != Visit::Later;
+        engine.wakes_thread = visit != Visit::Later;
         visit
     }
 }
@@ -204,29 +205,29 @@ pub(crate) struct EngineGuard<'a> {
     shared: &'a Shared,
     engine: MutexGuard<'a, Engine>,
     /// Devices that have got packets are visited when the guard goes.
-    visits: bool,
+    assists: bool,
     /// The progress thread is woken if there is something to do before it means to look.
-    rouses: bool,
+    wakes_thread: bool,
     /// Behind the lock: dropped when it is free.
-    errands: Errands<'a>,
+    deferred: DeferredWork<'a>,
 }
 
 /// What the holder of the lock has to ask of other engines.
-struct Errands<'a> {
+struct DeferredWork<'a> {
     shared: &'a Shared,
-    list: Vec<Errand>,
+    list: Vec<CrossEngineOp>,
     handovers: Handovers,
 }
 
-impl Errands<'_> {
+impl DeferredWork<'_> {
     #[cold]
     fn run(&mut self) {
         let engines = self.shared.engines.get().and_then(Weak::upgrade);
-        for errand in self.list.drain(..) {
-            match (&engines, errand) {
-                (Some(engines), errand) => engines.run(errand),
+        for op in self.list.drain(..) {
+            match (&engines, op) {
+                (Some(engines), op) => engines.run(op),
                 // A queue pair of another process cannot be asked from here.
-                (None, Errand::ProbePeer { id, .. }) => self.shared.lock().confirm(id),
+                (None, CrossEngineOp::ProbePeer { id, .. }) => self.shared.lock().confirm(id),
                 (None, _) => {}
             }
         }
@@ -236,7 +237,7 @@ impl Errands<'_> {
     /// No lock is held meanwhile.
     fn visit(&mut self) {
         let mut left = Handovers::default();
-        for _ in 0..VISITS {
+        for _ in 0..MAX_ASSISTS {
             let Some(next) = self.handovers.pop() else { break };
             let mut further = Handovers::default();
             match next.deliver(&mut further) {
@@ -255,10 +256,10 @@ impl Errands<'_> {
     /// What is left is for the next poll of the application, or for the threads of those devices.
     fn leave(&mut self) {
         if let Some(mut engine) = self.shared.try_lock()
-            && engine.is_left_to_application()
+            && engine.is_driven_by_application()
         {
             engine.handovers.append(&mut self.handovers);
-            return engine.visit_later();
+            return engine.assist_later();
         }
         wake_all(&mut self.handovers);
     }
@@ -270,7 +271,7 @@ fn wake_all(handovers: &mut Handovers) {
     }
 }
 
-impl Drop for Errands<'_> {
+impl Drop for DeferredWork<'_> {
     fn drop(&mut self) {
         if !self.list.is_empty() {
             self.run();
@@ -299,18 +300,18 @@ impl EngineGuard<'_> {
     /// If the application polls, its next poll visits the devices that have got packets: several posts
     /// are one visit then.
     #[inline]
-    pub(crate) fn visit_later(&mut self) {
-        self.visits = !self.engine.is_left_to_application();
+    pub(crate) fn assist_later(&mut self) {
+        self.assists = !self.engine.is_driven_by_application();
     }
 
     /// That poll is this one.
     #[inline]
-    pub(crate) fn visit_soon(&mut self) {
-        self.visits = true;
+    pub(crate) fn assist_now(&mut self) {
+        self.assists = true;
     }
 
     /// The devices that have got packets are woken and not visited.
-    pub(crate) fn wake_instead(&mut self) {
+    pub(crate) fn wake_peers(&mut self) {
         wake_all(&mut self.engine.handovers);
     }
 
@@ -342,15 +343,15 @@ impl Drop for EngineGuard<'_> {
             // Whoever comes next knows that by the poisoned lock. A second panic here would end the process.
             return;
         }
-        if self.visits && !self.engine.handovers.is_empty() {
-            std::mem::swap(&mut self.errands.handovers, &mut self.engine.handovers);
+        if self.assists && !self.engine.handovers.is_empty() {
+            std::mem::swap(&mut self.deferred.handovers, &mut self.engine.handovers);
         }
         self.deliver_events();
-        if self.rouses {
+        if self.wakes_thread {
             self.wake_thread();
         }
-        if !self.engine.nic.errands.is_empty() {
-            std::mem::swap(&mut self.errands.list, &mut self.engine.nic.errands);
+        if !self.engine.nic.cross_engine_ops.is_empty() {
+            std::mem::swap(&mut self.deferred.list, &mut self.engine.nic.cross_engine_ops);
         }
     }
 }
@@ -361,10 +362,14 @@ mod tests {
 
     #[test]
     fn r118_a_poll_holds_an_ack_back_for_a_millisecond_at_most() {
-        assert_eq!(fresh_for(0, 5), 0, "nobody has polled");
-        assert_eq!(fresh_for(1_000, 1_000), POLLER_FRESH_NS);
-        assert_eq!(fresh_for(1_000, 1_000 + POLLER_FRESH_NS - 1), 1);
-        assert_eq!(fresh_for(1_000, 1_000 + POLLER_FRESH_NS), 0);
-        assert_eq!(fresh_for(2_000, 1_000), POLLER_FRESH_NS, "polled since `now` was read");
+        assert_eq!(polling_for(0, 5), 0, "nobody has polled");
+        assert_eq!(polling_for(1_000, 1_000), APPLICATION_POLLING_NS);
+        assert_eq!(polling_for(1_000, 1_000 + APPLICATION_POLLING_NS - 1), 1);
+        assert_eq!(polling_for(1_000, 1_000 + APPLICATION_POLLING_NS), 0);
+        assert_eq!(
+            polling_for(2_000, 1_000),
+            APPLICATION_POLLING_NS,
+            "polled since `now` was read"
+        );
     }
 }

@@ -13,11 +13,11 @@ use uroce_datapath::{Datapath, Route};
 use crate::config::XdpConfig;
 use crate::datapath::XdpDatapath;
 use crate::error::XdpError;
-use crate::outbox::PAYLOAD_AT;
 use crate::queue::Queue;
+use crate::tx_queue::PAYLOAD_AT;
 
 /// How long a sender waits for the peer's hardware address.
-const PATIENCE: Duration = Duration::from_secs(3);
+const RESOLUTION_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// One end: it sends copies of one packet to its peer and counts what arrives.
 #[derive(Debug)]
@@ -89,10 +89,10 @@ impl BareEnd {
 
 /// The headers of packets along `route`, once the neighbour is known.
 fn headers(datapath: &mut XdpDatapath, route: &Route, payload: usize) -> io::Result<Vec<u8>> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + RESOLUTION_TIMEOUT;
     loop {
         let now = Instant::now();
-        match datapath.outbox.router.find(route, now) {
+        match datapath.tx_queue.router.find(route, now) {
             Way::Out(out) => {
                 let mut bytes = vec![0; out.headers.len()];
                 let fits = out.headers.write(0, payload, &mut bytes).is_some()

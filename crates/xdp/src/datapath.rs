@@ -14,16 +14,16 @@ use uroce_datapath::{
 };
 
 use crate::config::XdpConfig;
-use crate::entrance::Entrance;
 use crate::error::XdpError;
-use crate::guard::Guard;
-use crate::inbox::Inbox;
 use crate::mode::XdpMode;
 use crate::open::{self, Link};
-use crate::outbox::{Outbox, Tally};
+use crate::port_socket::PortSocket;
 use crate::problem::Problem;
 use crate::queue::{Pushed, Queue};
 use crate::retry::Alarm;
+use crate::rx_filters::RxFilters;
+use crate::rx_queue::RxQueue;
+use crate::tx_queue::{Tally, TxQueue};
 
 /// Frames that one look at a ring can bring.
 const RX_BATCH: usize = 64;
@@ -35,17 +35,17 @@ const RX_BATCH: usize = 64;
 #[derive(Debug)]
 pub struct XdpDatapath {
     // Dropped first, so that packets are the kernel's again before the sockets close.
-    entrance: Arc<Entrance>,
+    rx_filters: Arc<RxFilters>,
     pub(crate) queues: Vec<Queue>,
     local: SocketAddr,
     caps: Caps,
     mode: XdpMode,
     /// Whose turn it is to be read first, so that no queue starves.
     turn: usize,
-    pub(crate) outbox: Outbox,
+    pub(crate) tx_queue: TxQueue,
     /// Packets committed since the last flush.
     committed: usize,
-    inbox: Inbox,
+    rx_queue: RxQueue,
     /// Other engines have the address as well.
     shared: bool,
     /// Readable when any queue or the alarm is.
@@ -71,7 +71,7 @@ impl Common<'_> {
         &self,
         queues: Vec<Queue>,
         neighbours: Neighbours,
-        entrance: &Arc<Entrance>,
+        rx_filters: &Arc<RxFilters>,
     ) -> Result<XdpDatapath, XdpError> {
         let &Common { config, link, local, mode, engines } = self;
         let failed = |what| move |source| XdpError::explain(what, source);
@@ -86,15 +86,15 @@ impl Common<'_> {
         let shared = engines > NonZeroU8::MIN;
         let reader = if shared { FrameReader::of_several(local) } else { FrameReader::new(local) };
         Ok(XdpDatapath {
-            entrance: Arc::clone(entrance),
+            rx_filters: Arc::clone(rx_filters),
             queues,
             local,
             caps: caps(link.home.mtu, batch, mode),
             mode,
             turn: 0,
-            outbox: Outbox::new(router, [link.home.index, link.index], slots / 2),
+            tx_queue: TxQueue::new(router, [link.home.index, link.index], slots / 2),
             committed: 0,
-            inbox: Inbox::new(reader, mode == XdpMode::Generic),
+            rx_queue: RxQueue::new(reader, mode == XdpMode::Generic),
             shared,
             epoll,
             watching: false,
@@ -117,20 +117,20 @@ impl XdpDatapath {
 
     /// Takes the queues for as many engines of this process: queue `q` is served by engine `q` modulo their
     /// number, and each sends by the first of its queues. The interface spreads packets as it does for any
-    /// program, so that an engine also gets packets of others: see [`LaneDatapath`](uroce_datapath::LaneDatapath).
+    /// program, so that an engine also gets packets of others: see [`ChannelDatapath`](uroce_datapath::ChannelDatapath).
     ///
     /// # Errors
     ///
     /// [`XdpError`], which says what to do about it; nothing stays behind.
     pub fn open_several(config: &XdpConfig, engines: NonZeroU8) -> Result<Vec<Self>, XdpError> {
         let link = Link::find(config)?;
-        let (guard, local) =
-            Guard::bind(config.local, link.home.index).map_err(
-                |source| match Errno::from_io_error(&source) {
+        let (port_socket, local) =
+            PortSocket::bind(config.local, link.home.index).map_err(|source| {
+                match Errno::from_io_error(&source) {
                     Some(Errno::ADDRINUSE) => XdpError::PortBusy(config.local),
                     _ => XdpError::explain("binding a UDP socket", source),
-                },
-            )?;
+                }
+            })?;
         // Asked first: what is missing is better said before the interface is touched.
         let neighbours = (0..engines.get())
             .map(|_| Neighbours::open(local.ip(), link.home))
@@ -147,10 +147,10 @@ impl XdpDatapath {
             multi_buffer = taken.queues[0][0].flags().multi_buffer,
             "AF_XDP"
         );
-        let entrance = Arc::new(Entrance::new(taken.steering, guard, local));
+        let rx_filters = Arc::new(RxFilters::new(taken.steering, port_socket, local));
         let one = Common { config, link: &link, local, mode: taken.mode, engines };
         let each = taken.queues.into_iter().zip(neighbours);
-        each.map(|(queues, neighbours)| one.build(queues, neighbours, &entrance)).collect()
+        each.map(|(queues, neighbours)| one.build(queues, neighbours, &rx_filters)).collect()
     }
 
     /// The mode in which the interface works: never [`XdpMode::Auto`].
@@ -162,16 +162,16 @@ impl XdpDatapath {
     /// Whether packets to `dst` are ours to receive too.
     #[inline]
     fn hears(&self, dst: &IpAddr) -> bool {
-        let Self { shared, entrance, inbox, .. } = self;
+        let Self { shared, rx_filters, rx_queue, .. } = self;
         *dst == self.local.ip()
             || dst.is_multicast()
-                && (*shared && entrance.hears_groups() || inbox.reader.groups.contains(dst))
+                && (*shared && rx_filters.hears_groups() || rx_queue.reader.groups.contains(dst))
     }
 
     /// Hands everything that can go to the kernel, packets that waited for an address first.
     fn push(&mut self) -> io::Result<(Tally, Pushed)> {
         let queue = &mut self.queues[0];
-        let tally = self.outbox.settle(queue);
+        let tally = self.tx_queue.settle(queue);
         self.stats.tx_packets += tally.sent as u64;
         self.stats.tx_bytes += tally.bytes;
         self.stats.tx_dropped += tally.dropped as u64;
@@ -179,7 +179,7 @@ impl XdpDatapath {
         self.stats.syscalls += pushed.calls;
         self.stats.tx_dropped += pushed.dropped;
         if pushed.dropped > 0 {
-            self.outbox.problem = Some(Problem::Congested);
+            self.tx_queue.problem = Some(Problem::Congested);
         }
         Ok((tally, pushed))
     }
@@ -204,14 +204,14 @@ impl XdpDatapath {
 
     /// Keeps a copy of the packet that is being committed, for ourselves.
     fn echo(&mut self, route: &Route, len: usize) {
-        let payload = self.outbox.payload(&mut self.queues[0], len);
-        let kept = self.inbox.echo(route, payload);
-        if !kept {
-            self.outbox.problem = Some(Problem::EchoFull);
+        let payload = self.tx_queue.payload(&mut self.queues[0], len);
+        let queued = self.rx_queue.echo(route, payload);
+        if !queued {
+            self.tx_queue.problem = Some(Problem::EchoFull);
         }
         if !route.dst.ip().is_multicast() {
-            self.outbox.discard(&mut self.queues[0]);
-            self.outbox.count(kept, len);
+            self.tx_queue.discard(&mut self.queues[0]);
+            self.tx_queue.count(queued, len);
         }
     }
 }
@@ -234,17 +234,17 @@ impl Datapath for XdpDatapath {
         if self.committed == self.caps.tx_batch {
             return None;
         }
-        self.outbox.space(&mut self.queues[0])
+        self.tx_queue.space(&mut self.queues[0])
     }
 
     fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8])) {
-        seal(0, self.outbox.payload(&mut self.queues[0], len));
+        seal(0, self.tx_queue.payload(&mut self.queues[0], len));
         self.committed += 1;
         if self.hears(&route.dst.ip()) {
             self.echo(route, len);
         }
         if route.dst.ip() != self.local.ip() {
-            self.outbox.send(&mut self.queues[0], route, len);
+            self.tx_queue.send(&mut self.queues[0], route, len);
         }
     }
 
@@ -262,12 +262,12 @@ impl Datapath for XdpDatapath {
     }
 
     fn recv(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> io::Result<usize> {
-        if self.outbox.has_parked() {
+        if self.tx_queue.has_parked() {
             self.push()?;
         }
         self.turn = (self.turn + 1) % self.queues.len();
         let (later, first) = self.queues.split_at_mut(self.turn);
-        let mut call = self.inbox.hand_over(limit, &mut self.stats, sink);
+        let mut call = self.rx_queue.hand_over(limit, &mut self.stats, sink);
         for queue in first.iter_mut().chain(later) {
             if call.wants_more() {
                 queue.receive(&mut |frame| call.unload(frame));
@@ -281,11 +281,11 @@ impl Datapath for XdpDatapath {
     }
 
     fn arm(&mut self) -> bool {
-        self.alarm.set(self.outbox.has_parked());
+        self.alarm.set(self.tx_queue.has_parked());
         // Watched first: what comes between the two is seen by one of them.
         self.watch(true);
         self.queues.iter_mut().for_each(Queue::prepare_sleep);
-        let busy = self.inbox.has_packet() || self.queues.iter_mut().any(Queue::has_frame);
+        let busy = self.rx_queue.has_packet() || self.queues.iter_mut().any(Queue::has_frame);
         if busy {
             self.watch(false);
         }
@@ -301,18 +301,18 @@ impl Datapath for XdpDatapath {
     }
 
     fn join(&mut self, group: IpAddr) -> io::Result<()> {
-        self.entrance.join(group)?;
-        self.inbox.reader.groups.insert(group);
+        self.rx_filters.join(group)?;
+        self.rx_queue.reader.groups.insert(group);
         Ok(())
     }
 
     fn leave(&mut self, group: IpAddr) -> io::Result<()> {
-        self.inbox.reader.groups.remove(&group);
-        self.entrance.leave(group)
+        self.rx_queue.reader.groups.remove(&group);
+        self.rx_filters.leave(group)
     }
 
     fn last_problem(&self) -> Option<String> {
-        self.outbox.problem.map(|problem| problem.to_string())
+        self.tx_queue.problem.map(|problem| problem.to_string())
     }
 
     fn stats(&self) -> DatapathStats {

@@ -20,23 +20,23 @@
 mod bare;
 mod config;
 mod datapath;
-mod entrance;
 mod error;
-mod frames;
-mod guard;
-mod inbox;
+mod gro_frame;
 mod mode;
 mod open;
-mod outbox;
+mod port_socket;
 mod problem;
 mod program;
 mod queue;
+mod reassembly;
+mod refill;
 mod retry;
+mod rx_filters;
+mod rx_queue;
 mod steering;
-mod supply;
 #[allow(unsafe_code, reason = "system calls without a safe wrapper, memory shared with the kernel")]
 mod sys;
-mod train;
+mod tx_queue;
 #[allow(unsafe_code, reason = "hands out the bytes of shared memory by who holds them")]
 mod umem;
 

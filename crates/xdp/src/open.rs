@@ -14,8 +14,8 @@ use crate::config::XdpConfig;
 use crate::error::XdpError;
 use crate::mode::XdpMode;
 use crate::queue::{Queue, QueueSize};
+use crate::refill::SMALL_WORKING_SET;
 use crate::steering::{Steering, Wanted};
-use crate::supply::FEW;
 use crate::sys::interface as ask;
 use crate::sys::socket::CHUNK;
 
@@ -172,7 +172,7 @@ fn take_in(
 fn make(config: &XdpConfig, link: &Link, sends: bool) -> Result<Queue, Failed> {
     let share = config.receive_chunks / link.queues;
     // All that a peer sends may come to one queue.
-    let receive = prev_power_of_two(share).max(FEW);
+    let receive = prev_power_of_two(share).max(SMALL_WORKING_SET);
     let transmit = if sends { config.transmit_slots.next_power_of_two() } else { 1 };
     let size = QueueSize { receive, transmit };
     Queue::new(size).map_err(|source| {

@@ -47,7 +47,7 @@ impl fmt::Display for Problem {
                  send less at once",
             ),
             Self::EchoFull => {
-                f.write_str("more packets to ourselves were sent than are kept: receive in between")
+                f.write_str("more packets to ourselves were sent than are queued: receive in between")
             }
         }
     }

@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::io::Errno;
 
-use crate::frames::Frames;
-use crate::supply::Supply;
+use crate::reassembly::Reassembly;
+use crate::refill::RefillPolicy;
 use crate::sys::socket::{BindFlags, CHUNK, RingSizes, Rings, Socket};
 use crate::umem::{SLOT, Slot, Umem};
 
@@ -48,8 +48,8 @@ pub(crate) struct Queue {
     rings: Rings,
     socket: Socket,
     umem: Umem,
-    supply: Supply,
-    frames: Frames,
+    refill: RefillPolicy,
+    frames: Reassembly,
     flags: BindFlags,
     /// Receive calls also work the driver's queue.
     busy_poll: bool,
@@ -76,8 +76,8 @@ impl Queue {
         }
         rings.fill.publish();
         let flags = BindFlags { zero_copy: false, multi_buffer: false };
-        let (supply, frames) = (Supply::new(size.receive), Frames::default());
-        Ok(Self { rings, socket, umem, supply, frames, flags, busy_poll: false, nonsense: 0 })
+        let (refill, frames) = (RefillPolicy::new(size.receive), Reassembly::default());
+        Ok(Self { rings, socket, umem, refill, frames, flags, busy_poll: false, nonsense: 0 })
     }
 
     /// Takes the queue of the interface.
@@ -94,7 +94,7 @@ impl Queue {
 
     /// From now on the kernel has all chunks but those that are being read.
     pub(crate) fn keep_nothing(&mut self) {
-        self.supply.keep_nothing();
+        self.refill.keep_nothing();
     }
 
     /// Lets [`receive`](Self::receive) work the driver's queue.
@@ -186,13 +186,13 @@ impl Queue {
 
     /// Hands frames to `sink`, oldest first, until it wants no more or none is left.
     pub(crate) fn receive(&mut self, sink: &mut dyn FnMut(&[u8]) -> bool) {
-        let Self { rings, umem, supply, frames, .. } = self;
-        self.nonsense += receive(rings, umem, supply, frames, sink);
+        let Self { rings, umem, refill, frames, .. } = self;
+        self.nonsense += receive(rings, umem, refill, frames, sink);
     }
 
     /// Nobody may look for a while: the kernel gets every chunk.
     pub(crate) fn prepare_sleep(&mut self) {
-        self.supply.refill_all(&mut self.rings.fill, &mut self.umem);
+        self.refill.refill_all(&mut self.rings.fill, &mut self.umem);
     }
 
     /// Calls the kernel when it waits for that; returns how many system calls it took.
@@ -242,8 +242,8 @@ impl AsFd for Queue {
 pub(crate) fn receive(
     rings: &mut Rings,
     umem: &mut Umem,
-    supply: &mut Supply,
-    frames: &mut Frames,
+    refill: &mut RefillPolicy,
+    frames: &mut Reassembly,
     sink: &mut dyn FnMut(&[u8]) -> bool,
 ) -> u64 {
     let mut nonsense = 0;
@@ -256,12 +256,12 @@ pub(crate) fn receive(
         };
         let bytes = umem.received(&chunk);
         wanted = frames.take(bytes, chunk.continued).is_none_or(&mut *sink);
-        supply.put(chunk);
+        refill.put(chunk);
     }
     // A look in vain touches one line of memory only: the kernel writes to the others for each packet.
     if taken {
         rings.receive.release();
-        supply.refill(&mut rings.fill, umem);
+        refill.refill(&mut rings.fill, umem);
     }
     nonsense
 }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU8;
 use std::time::{Duration, Instant};
 
-use uroce_datapath::{Addressee, Datapath, LaneDatapath, Route};
+use uroce_datapath::{ChannelDatapath, Datapath, RedirectTarget, Route};
 use uroce_wire::{ROCE_PORT, Slot};
 use uroce_xdp::{XdpConfig, XdpDatapath, XdpError, XdpMode};
 
@@ -17,7 +17,7 @@ const MODES: [XdpMode; 2] = [XdpMode::Generic, XdpMode::Native];
 const QUEUES: usize = 4;
 const SIZE: usize = 100;
 
-type Engines = Vec<LaneDatapath<XdpDatapath>>;
+type Engines = Vec<ChannelDatapath<XdpDatapath>>;
 
 fn addr(ip: &str) -> SocketAddr {
     SocketAddr::new(ip.parse().expect("address"), ROCE_PORT)
@@ -32,7 +32,7 @@ fn try_open(
     let config = XdpConfig { mode, ..XdpConfig::new(addr(ip)) };
     let engines = NonZeroU8::new(engines).expect("not 0");
     let opened = namespace.run(move || XdpDatapath::open_several(&config, engines))?;
-    Ok(LaneDatapath::gather(opened, |_| Addressee::Here).expect("descriptors"))
+    Ok(ChannelDatapath::connect(opened, |_| RedirectTarget::Here).expect("descriptors"))
 }
 
 /// The queues of a datapath that was closed are free a moment later.

@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use rustix::io::Errno;
 
-use super::exit::{Exit, Obstacle, Outcome};
+use super::arp_queue::{ArpQueue, Decision};
 use super::head::{Cut, Head};
-use super::hold::Hold;
-use super::park::{Fate, Park};
 use super::problem::{Problem, Verdict, Why};
+use super::skb_allocation::SkbAllocation;
+use super::tx_socket::{Obstacle, Outcome, TxSocket};
 use crate::Flush;
 use crate::burst::{Burst, Cursor};
 use crate::caps::DatapathStats;
@@ -32,8 +32,8 @@ impl Piece {
     /// Its packets in the burst.
     fn payload<'b>(&self, burst: &'b Burst) -> &'b [u8] {
         let mut at = self.at;
-        match (self.packets, burst.trains().get(at.train)) {
-            (2.., Some(train)) => burst.train_bytes(train),
+        match (self.packets, burst.batches().get(at.batch)) {
+            (2.., Some(batch)) => burst.batch_bytes(batch),
             _ => burst.next(&mut at).map_or(&[], |(_, packet)| packet),
         }
     }
@@ -45,7 +45,7 @@ impl Piece {
 /// what whoever cuts a super-packet gives its segments.
 #[derive(Debug)]
 pub(super) struct Transmitter {
-    exit: Exit,
+    tx_socket: TxSocket,
     pub(super) burst: Burst,
     /// The first packet that the kernel has not taken.
     at: Cursor,
@@ -55,27 +55,27 @@ pub(super) struct Transmitter {
     next_id: u16,
     heads: Box<[Head]>,
     pieces: Vec<Piece>,
-    park: Park,
+    arp_queue: ArpQueue,
     /// The kernel takes super-packets.
     offload: bool,
-    hold: Hold,
+    skb_allocation: SkbAllocation,
     pub(super) problem: Option<Problem>,
 }
 
 impl Transmitter {
-    pub(super) fn new(exit: Exit, mut burst: Burst, offload: bool) -> Self {
+    pub(super) fn new(tx_socket: TxSocket, mut burst: Burst, offload: bool) -> Self {
         burst.touch();
         Self {
-            exit,
+            tx_socket,
             burst,
             at: Cursor::default(),
             at_id: 0,
             next_id: 0,
             heads: vec![Head::EMPTY; MAX_FRAMES].into_boxed_slice(),
             pieces: Vec::with_capacity(MAX_FRAMES),
-            park: Park::new(),
+            arp_queue: ArpQueue::new(),
             offload,
-            hold: Hold::default(),
+            skb_allocation: SkbAllocation::default(),
             problem: None,
         }
     }
@@ -91,18 +91,18 @@ impl Transmitter {
 
     /// Whether packets wait for a hardware address.
     pub(super) fn is_waiting(&self) -> bool {
-        !self.park.is_empty()
+        !self.arp_queue.is_empty()
     }
 
     /// Sends as much as the kernel takes. What it does not take stays, in order.
     pub(super) fn flush(&mut self, stats: &mut DatapathStats) -> io::Result<Flush> {
         let mut flush = Flush::default();
-        if self.burst.is_empty() && self.park.is_empty() {
+        if self.burst.is_empty() && self.arp_queue.is_empty() {
             return Ok(flush);
         }
         let now = Instant::now();
         self.unpark(now, &mut flush, stats)?;
-        while !flush.blocked && self.at.train < self.burst.trains().len() {
+        while !flush.blocked && self.at.batch < self.burst.batches().len() {
             let obstacle = self.prepare(now);
             if !self.pieces.is_empty() {
                 self.send(&mut flush, stats)?;
@@ -119,11 +119,11 @@ impl Transmitter {
 
     /// Sends what has waited for a hardware address, if it is there now.
     pub(super) fn tend(&mut self, stats: &mut DatapathStats) -> io::Result<()> {
-        if self.park.is_empty() {
+        if self.arp_queue.is_empty() {
             return Ok(());
         }
         let now = Instant::now();
-        if self.park.is_due(now) {
+        if self.arp_queue.is_due(now) {
             self.unpark(now, &mut Flush::default(), stats)?;
         }
         Ok(())
@@ -134,17 +134,18 @@ impl Transmitter {
         self.pieces.clear();
         let (mut at, mut id) = (self.at, self.at_id);
         for head in &mut self.heads {
-            let train = self.burst.trains().get(at.train)?;
-            let rest = train.without(at.packet);
+            let batch = self.burst.batches().get(at.batch)?;
+            let rest = batch.without(at.packet);
             let first = rest.bytes().min(rest.size);
-            let out = match self.exit.way(&train.route, first, now) {
+            let out = match self.tx_socket.way(&batch.route, first, now) {
                 Ok(out) => out,
                 Err(obstacle) => return Some(obstacle),
             };
-            let whole = self.offload && at.packet == 0 && train.packets > 1;
+            let whole = self.offload && at.packet == 0 && batch.packets > 1;
             let (packets, bytes) = if whole { (rest.packets, rest.bytes()) } else { (1, first) };
-            let hold = &mut self.hold;
-            let cut = whole.then(|| Cut { segment: train.size, in_block: hold.of_next(bytes) });
+            let skb_allocation = &mut self.skb_allocation;
+            let cut =
+                whole.then(|| Cut { segment: batch.size, in_block: skb_allocation.of_next(bytes) });
             head.fill(&out.headers, id, bytes, cut);
             let interface = out.hop.interface;
             self.pieces.push(Piece { at, packets, bytes, interface });
@@ -164,7 +165,7 @@ impl Transmitter {
             head: head.bytes(),
             payload: piece.payload(burst),
         });
-        match self.exit.send(frames) {
+        match self.tx_socket.send(frames) {
             // The kernel does not do so; a loop without end would be the price of relying on it.
             Ok(0) => flush.blocked = true,
             Ok(taken) => self.pass(taken, flush, stats),
@@ -195,7 +196,8 @@ impl Transmitter {
         let (packets, bytes) =
             self.pieces.first().map_or((1, 0), |piece| (piece.packets, piece.bytes));
         match Verdict::of(errno, packets > 1) {
-            Verdict::Wait if errno == Errno::NOBUFS && self.hold.handle_no_room(bytes) => {}
+            Verdict::Wait
+                if errno == Errno::NOBUFS && self.skb_allocation.handle_no_room(bytes) => {}
             Verdict::Wait => {
                 flush.blocked = true;
                 stats.blocked += 1;
@@ -220,13 +222,13 @@ impl Transmitter {
         flush: &mut Flush,
         stats: &mut DatapathStats,
     ) {
-        let Some(train) = self.burst.trains().get(self.at.train) else {
+        let Some(batch) = self.burst.batches().get(self.at.batch) else {
             return;
         };
-        let rest = train.without(self.at.packet);
+        let rest = batch.without(self.at.packet);
         let (parked, why) = match obstacle {
             Obstacle::Pending => {
-                (self.park.put(&self.burst, &rest, self.at_id, now), Why::Unresolved)
+                (self.arp_queue.put(&self.burst, &rest, self.at_id, now), Why::Unresolved)
             }
             Obstacle::Never(why @ Why::TooLong { .. }) => {
                 return self.give_up(1, why, flush, stats);
@@ -242,8 +244,8 @@ impl Transmitter {
 
     /// Drops the next `packets` packets, all of one train.
     fn give_up(&mut self, packets: usize, why: Why, flush: &mut Flush, stats: &mut DatapathStats) {
-        if let Some(train) = self.burst.trains().get(self.at.train) {
-            self.problem = Some(Problem { dst: train.route.dst.ip(), why });
+        if let Some(batch) = self.burst.batches().get(self.at.batch) {
+            self.problem = Some(Problem { dst: batch.route.dst.ip(), why });
         }
         stats.tx_dropped += packets as u64;
         flush.dropped += packets;
@@ -258,40 +260,40 @@ impl Transmitter {
         flush: &mut Flush,
         stats: &mut DatapathStats,
     ) -> io::Result<()> {
-        if self.park.is_empty() {
+        if self.arp_queue.is_empty() {
             return Ok(());
         }
-        let Self { exit, park, problem, .. } = self;
-        let (overdue, mut broken) = (park.is_overdue(now), None);
-        park.sift(|route, id, packet| {
+        let Self { tx_socket, arp_queue, problem, .. } = self;
+        let (overdue, mut broken) = (arp_queue.is_overdue(now), None);
+        arp_queue.drain(|route, id, packet| {
             if flush.blocked || broken.is_some() {
-                return Fate::Wait;
+                return Decision::Wait;
             }
             stats.syscalls += 1;
-            let why = match exit.send_one(route, id, packet, now) {
+            let why = match tx_socket.send_one(route, id, packet, now) {
                 Outcome::Sent => {
                     stats.tx_packets += 1;
                     stats.tx_bytes += packet.len() as u64;
                     flush.sent += 1;
-                    return Fate::Gone;
+                    return Decision::Gone;
                 }
                 Outcome::Full => {
                     flush.blocked = true;
                     stats.blocked += 1;
-                    return Fate::Wait;
+                    return Decision::Wait;
                 }
                 Outcome::Broken(errno) => {
                     broken = Some(errno);
-                    return Fate::Wait;
+                    return Decision::Wait;
                 }
-                Outcome::Stopped(Obstacle::Pending) if !overdue => return Fate::Wait,
+                Outcome::Stopped(Obstacle::Pending) if !overdue => return Decision::Wait,
                 Outcome::Stopped(Obstacle::Pending) => Why::Unresolved,
                 Outcome::Stopped(Obstacle::Never(why)) => why,
             };
             *problem = Some(Problem { dst: route.dst.ip(), why });
             stats.tx_dropped += 1;
             flush.dropped += 1;
-            Fate::Gone
+            Decision::Gone
         });
         broken.map_or(Ok(()), |errno| Err(errno.into()))
     }

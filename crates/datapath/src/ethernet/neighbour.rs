@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use self::entry::{Entry, Found};
 use super::mac::{Mac, multicast_mac};
 use super::netlink::{Interface, NeighbourAnswer, Netlink, RouteAnswer, RouteKind};
-use super::nudge::Nudge;
+use super::solicitor::Solicitor;
 
 /// Destinations that are remembered; with more all are forgotten and asked for again.
 const MAX_ENTRIES: usize = 1024;
@@ -87,7 +87,7 @@ impl fmt::Display for Unreachable {
 #[derive(Debug)]
 pub struct Neighbours {
     netlink: Netlink,
-    nudge: Nudge,
+    solicitor: Solicitor,
     local: IpAddr,
     home: Interface,
     entries: HashMap<IpAddr, Entry>,
@@ -103,7 +103,7 @@ impl Neighbours {
     pub fn open(local: IpAddr, home: Interface) -> io::Result<Self> {
         Ok(Self {
             netlink: Netlink::open()?,
-            nudge: Nudge::open(local, home.index)?,
+            solicitor: Solicitor::open(local, home.index)?,
             local,
             home,
             entries: HashMap::with_capacity(MAX_ENTRIES),
@@ -126,9 +126,9 @@ impl Neighbours {
         }
         let found = self.look_up(dst);
         let entry = known.unwrap_or_else(|| Entry::new(now));
-        let (entry, nudge) = entry.after(&found, now);
-        if let (true, Some((next_hop, index))) = (nudge, found.next_hop()) {
-            self.nudge.send(next_hop, index);
+        let (entry, solicitor) = entry.after(&found, now);
+        if let (true, Some((next_hop, index))) = (solicitor, found.next_hop()) {
+            self.solicitor.send(next_hop, index);
         }
         if self.entries.len() == MAX_ENTRIES && known.is_none() {
             self.entries.clear();

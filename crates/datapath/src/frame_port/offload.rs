@@ -72,7 +72,7 @@ impl Offload {
 mod tests {
     use super::*;
 
-    fn train(segment: u16) -> Offload {
+    fn batch(segment: u16) -> Offload {
         let mut bytes = [1, UDP_SEGMENTS, 0, 0, 0, 0, 0, 0, 6, 0];
         for (at, word) in [(HEADER_LENGTH, 42), (SEGMENT, segment), (CHECKSUM_START, 34)] {
             bytes[at..at + 2].copy_from_slice(&u16::to_ne_bytes(word));
@@ -82,15 +82,15 @@ mod tests {
 
     #[test]
     fn a_train_of_datagrams_tells_the_size_of_each() {
-        assert_eq!(train(1040).udp_segment(), Some(1040));
-        assert!(!train(1040).is_one_packet() && !train(1040).is_none());
-        assert_eq!((train(0).udp_segment(), Offload::NONE.udp_segment()), (None, None));
+        assert_eq!(batch(1040).udp_segment(), Some(1040));
+        assert!(!batch(1040).is_one_packet() && !batch(1040).is_none());
+        assert_eq!((batch(0).udp_segment(), Offload::NONE.udp_segment()), (None, None));
         assert!(Offload::NONE.is_none() && Offload::NONE.is_one_packet());
     }
 
     #[test]
     fn a_vlan_tag_moves_what_lies_behind_it() {
-        let mut moved = train(1040);
+        let mut moved = batch(1040);
         moved.shift(4);
         assert_eq!((moved.word(HEADER_LENGTH), moved.word(CHECKSUM_START)), (46, 38));
         assert_eq!(moved.udp_segment(), Some(1040));

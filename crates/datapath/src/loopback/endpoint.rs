@@ -6,9 +6,9 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 
 use super::LoopbackFabric;
-use super::exit::Exit;
 use super::inbox::{BATCH, BATCH_BYTES, Inbox, new_burst};
 use super::neighbour::{Handovers, Neighbour};
+use super::sender::Sender;
 use crate::burst::{Burst, Cursor};
 use crate::caps::{Caps, DatapathStats, IcrcCaps, IcrcRx, IcrcTx};
 use crate::group::check_group;
@@ -22,7 +22,7 @@ pub struct LoopbackDatapath {
     local: SocketAddr,
     caps: Caps,
     inbox: Arc<Inbox>,
-    exit: Exit,
+    sender: Sender,
     outgoing: Burst,
     incoming: Burst,
     cursor: Cursor,
@@ -37,7 +37,7 @@ impl LoopbackDatapath {
             local,
             caps: caps(fabric.mtu, fabric.sealed),
             inbox,
-            exit: Exit::new(fabric),
+            sender: Sender::new(fabric),
             outgoing: new_burst(),
             incoming: new_burst(),
             cursor: Cursor::default(),
@@ -80,7 +80,7 @@ impl Datapath for LoopbackDatapath {
     fn flush(&mut self) -> io::Result<Flush> {
         let oversize = std::mem::take(&mut self.oversize);
         let (packets, bytes) = (self.outgoing.packets(), self.outgoing.bytes());
-        let lost = self.exit.send(&mut self.outgoing);
+        let lost = self.sender.send(&mut self.outgoing);
         let flush = Flush { sent: packets - lost, dropped: lost + oversize, blocked: false };
         self.stats.tx_packets += flush.sent as u64;
         self.stats.tx_dropped += flush.dropped as u64;
@@ -95,7 +95,7 @@ impl Datapath for LoopbackDatapath {
                 self.stats.rx_bytes += payload.len() as u64;
                 count += 1;
                 sink(arrived(route, payload));
-            } else if self.inbox.take(&mut self.incoming) {
+            } else if self.inbox.pop(&mut self.incoming) {
                 self.cursor = Cursor::default();
             } else {
                 break;
@@ -127,22 +127,22 @@ impl Datapath for LoopbackDatapath {
     }
 
     fn invites(&mut self, dst: SocketAddr) -> bool {
-        self.exit.find(&dst).is_some_and(|inbox| inbox.invites())
+        self.sender.find(&dst).is_some_and(|inbox| inbox.invites())
     }
 
     fn meet(&mut self, dst: SocketAddr, call: &mut dyn FnMut(&dyn Neighbour) -> bool) -> bool {
-        self.exit.meet(&dst, call)
+        self.sender.meet(&dst, call)
     }
 
     fn handed_over(&mut self, handovers: &mut Handovers) {
-        if !self.exit.handed.is_empty() {
-            handovers.append(&mut self.exit.handed);
+        if !self.sender.handed.is_empty() {
+            handovers.append(&mut self.sender.handed);
         }
     }
 
     fn join(&mut self, group: IpAddr) -> io::Result<()> {
         check_group(&self.local, &group)?;
-        let mut directory = self.exit.fabric.write();
+        let mut directory = self.sender.fabric.write();
         let members = directory.groups.entry(group).or_default();
         if !members.contains(&self.local) {
             members.push(self.local);
@@ -151,7 +151,7 @@ impl Datapath for LoopbackDatapath {
     }
 
     fn leave(&mut self, group: IpAddr) -> io::Result<()> {
-        let mut directory = self.exit.fabric.write();
+        let mut directory = self.sender.fabric.write();
         if let Some(members) = directory.groups.get_mut(&group) {
             members.retain(|addr| *addr != self.local);
         }
@@ -161,7 +161,7 @@ impl Datapath for LoopbackDatapath {
     fn stats(&self) -> DatapathStats {
         DatapathStats {
             rx_dropped: self.inbox.dropped() as u64,
-            syscalls: self.exit.wakes,
+            syscalls: self.sender.wakes,
             ..self.stats
         }
     }
@@ -170,7 +170,7 @@ impl Datapath for LoopbackDatapath {
 impl Drop for LoopbackDatapath {
     fn drop(&mut self) {
         self.inbox.close();
-        let mut directory = self.exit.fabric.write();
+        let mut directory = self.sender.fabric.write();
         directory.endpoints.remove(&self.local);
         for members in directory.groups.values_mut() {
             members.retain(|addr| *addr != self.local);

@@ -10,8 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::neighbour::{Handovers, Neighbour, Visit};
-use super::ring::{self, Apart, Next, Ring, SLOTS};
-use crate::burst::{Burst, PACKET_ROOM, Train, TrainLimit};
+use super::ring::{self, CachePadded, Next, Ring, SLOTS};
+use crate::burst::{Burst, GsoBatch, GsoLimit, PACKET_ROOM};
 
 /// Packets between two flushes.
 pub(super) const BATCH: usize = 64;
@@ -20,10 +20,10 @@ pub(super) const BATCH: usize = 64;
 pub(super) const BATCH_BYTES: usize = 64 * 1024;
 
 /// Packets in one waiting burst, into which several flushes may go.
-const PARCEL_PACKETS: usize = 1024;
+const BURST_PACKETS: usize = 1024;
 
 /// Bytes in one waiting burst.
-const PARCEL_BYTES: usize = BATCH * PACKET_ROOM;
+const BURST_BYTES: usize = BATCH * PACKET_ROOM;
 
 /// Bursts that an inbox holds; with all of them full the next packets are dropped.
 const DEPTH: usize = 16;
@@ -39,11 +39,11 @@ const COPY_BYTES: usize = 2 * 1024;
 const BACKLOG: usize = 32;
 
 /// Trains of a small burst: each takes a slot of the ring.
-const SMALL_TRAINS: usize = 4;
+const SMALL_BATCHES: usize = 4;
 
 /// Bursts waiting, and empty ones in exchange.
 #[derive(Debug)]
-struct Shelf {
+struct BurstQueue {
     waiting: VecDeque<Burst>,
     empty: Vec<Burst>,
 }
@@ -56,7 +56,7 @@ struct Tail {
     /// Up to this number small trains may be put into the ring without another look.
     small_until: usize,
     /// What was sent last is on the shelf; so more can be put with it.
-    shelved: bool,
+    last_in_queue: bool,
 }
 
 /// Where the packets for one address wait.
@@ -65,10 +65,10 @@ struct Tail {
 /// one for it, so nothing is copied and the number of bursts never changes.
 pub(super) struct Inbox {
     ring: Ring,
-    tail: Apart<Mutex<Tail>>,
-    shelf: Apart<Mutex<Shelf>>,
+    tail: CachePadded<Mutex<Tail>>,
+    burst_queue: CachePadded<Mutex<BurstQueue>>,
     /// The receiver is about to sleep.
-    armed: Apart<AtomicBool>,
+    armed: CachePadded<AtomicBool>,
     dropped: AtomicUsize,
     closed: AtomicBool,
     /// The user may be visited.
@@ -87,12 +87,12 @@ impl fmt::Debug for Inbox {
 impl Inbox {
     pub(super) fn new() -> io::Result<Self> {
         let empty = (0..DEPTH).map(|_| new_burst()).collect();
-        let shelf = Shelf { waiting: VecDeque::with_capacity(DEPTH), empty };
+        let burst_queue = BurstQueue { waiting: VecDeque::with_capacity(DEPTH), empty };
         Ok(Self {
             ring: Ring::new(),
-            tail: Apart(Mutex::new(Tail { next: 0, small_until: 0, shelved: false })),
-            shelf: Apart(Mutex::new(shelf)),
-            armed: Apart(AtomicBool::new(false)),
+            tail: CachePadded(Mutex::new(Tail { next: 0, small_until: 0, last_in_queue: false })),
+            burst_queue: CachePadded(Mutex::new(burst_queue)),
+            armed: CachePadded(AtomicBool::new(false)),
             dropped: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             invites: AtomicBool::new(false),
@@ -103,62 +103,64 @@ impl Inbox {
 
     /// Takes all packets of `burst`, which is empty afterwards. The receiver is not told: see
     /// [`wake`](Self::wake) and [`visit`](Self::visit).
-    pub(super) fn give(&self, burst: &mut Burst) {
+    pub(super) fn push(&self, burst: &mut Burst) {
         let mut tail = self.tail();
-        if self.is_small(&mut tail, burst.trains()) {
-            for train in burst.trains() {
-                self.put_small(&mut tail, burst, train);
+        if self.is_small(&mut tail, burst.batches()) {
+            for batch in burst.batches() {
+                self.put_small(&mut tail, burst, batch);
             }
             burst.clear();
             return;
         }
-        let mut shelf = self.shelf();
-        let small = burst.bytes() <= COPY_BYTES || shelf.empty.len() < RESERVE;
-        let before = shelf.waiting.len();
-        let dropped = match shelf.waiting.back_mut() {
-            Some(last) if small && tail.shelved && last.fits(burst.packets(), burst.bytes()) => {
+        let mut burst_queue = self.burst_queue();
+        let small = burst.bytes() <= COPY_BYTES || burst_queue.empty.len() < RESERVE;
+        let before = burst_queue.waiting.len();
+        let dropped = match burst_queue.waiting.back_mut() {
+            Some(last)
+                if small && tail.last_in_queue && last.fits(burst.packets(), burst.bytes()) =>
+            {
                 let lost = copy_all(last, burst);
                 burst.clear();
                 lost
             }
-            _ if self.ring.is_free(tail.next) => exchange(&mut shelf, burst),
-            _ => lose(burst),
+            _ if self.ring.is_free(tail.next) => exchange(&mut burst_queue, burst),
+            _ => drop_all(burst),
         };
-        self.announce(&mut tail, shelf, before, dropped);
+        self.announce(&mut tail, burst_queue, before, dropped);
     }
 
     /// Takes a copy of one train of `burst`. The receiver is not told.
-    pub(super) fn give_copy(&self, burst: &Burst, train: &Train) {
+    pub(super) fn push_copy(&self, burst: &Burst, batch: &GsoBatch) {
         let mut tail = self.tail();
-        if self.is_small(&mut tail, std::slice::from_ref(train)) {
-            self.put_small(&mut tail, burst, train);
+        if self.is_small(&mut tail, std::slice::from_ref(batch)) {
+            self.put_small(&mut tail, burst, batch);
             return;
         }
-        let mut shelf = self.shelf();
-        let before = shelf.waiting.len();
-        let mut left = *train;
-        if let Some(last) = shelf.waiting.back_mut().filter(|_| tail.shelved) {
+        let mut burst_queue = self.burst_queue();
+        let before = burst_queue.waiting.len();
+        let mut left = *batch;
+        if let Some(last) = burst_queue.waiting.back_mut().filter(|_| tail.last_in_queue) {
             let fitted = last.append(burst, &left);
             left = left.without(fitted);
         }
         if left.packets > 0
             && self.ring.is_free(tail.next)
-            && let Some(mut fresh) = shelf.empty.pop()
+            && let Some(mut fresh) = burst_queue.empty.pop()
         {
             let fitted = fresh.append(burst, &left);
             left = left.without(fitted);
-            shelf.waiting.push_back(fresh);
+            burst_queue.waiting.push_back(fresh);
         }
-        self.announce(&mut tail, shelf, before, left.packets);
+        self.announce(&mut tail, burst_queue, before, left.packets);
     }
 
     /// Whether the trains go into the ring. Looked at once for many, since the look takes a cache line
     /// away from the receiver: of the slots in use, bursts take [`DEPTH`], trains [`BACKLOG`].
-    fn is_small(&self, tail: &mut Tail, trains: &[Train]) -> bool {
-        if trains.len() > SMALL_TRAINS || !trains.iter().all(ring::fits) {
+    fn is_small(&self, tail: &mut Tail, batches: &[GsoBatch]) -> bool {
+        if batches.len() > SMALL_BATCHES || !batches.iter().all(ring::fits) {
             return false;
         }
-        if tail.next + trains.len() > tail.small_until {
+        if tail.next + batches.len() > tail.small_until {
             // What was sent this many numbers ago has been read, if the slot is free.
             let ahead = SLOTS - BACKLOG / 2;
             if !self.ring.is_free(tail.next + ahead) {
@@ -169,12 +171,12 @@ impl Inbox {
         true
     }
 
-    fn put_small(&self, tail: &mut Tail, burst: &Burst, train: &Train) {
-        self.ring.put_train(tail.next, train, burst.train_bytes(train));
+    fn put_small(&self, tail: &mut Tail, burst: &Burst, batch: &GsoBatch) {
+        self.ring.put_batch(tail.next, batch, burst.batch_bytes(batch));
         tail.next += 1;
-        tail.shelved = false;
+        tail.last_in_queue = false;
         if tail.next < tail.small_until {
-            self.ring.fetch(tail.next);
+            self.ring.prefetch(tail.next);
         }
     }
 
@@ -182,16 +184,16 @@ impl Inbox {
     fn announce(
         &self,
         tail: &mut Tail,
-        shelf: MutexGuard<'_, Shelf>,
+        burst_queue: MutexGuard<'_, BurstQueue>,
         before: usize,
         dropped: usize,
     ) {
-        let fresh = shelf.waiting.len() > before;
-        drop(shelf);
+        let fresh = burst_queue.waiting.len() > before;
+        drop(burst_queue);
         if fresh {
-            self.ring.put_parcel(tail.next);
+            self.ring.put_burst_marker(tail.next);
             tail.next += 1;
-            tail.shelved = true;
+            tail.last_in_queue = true;
         }
         if dropped > 0 {
             self.dropped.fetch_add(dropped, Ordering::Relaxed);
@@ -211,21 +213,21 @@ impl Inbox {
     }
 
     /// Puts what is next in place of `done`; `false` when nothing waits.
-    pub(super) fn take(&self, done: &mut Burst) -> bool {
+    pub(super) fn pop(&self, done: &mut Burst) -> bool {
         if self.ring.is_empty() {
             return false;
         }
         done.clear();
         match self.ring.next(done) {
             Next::Nothing => false,
-            Next::Train => true,
-            Next::Parcel => {
-                let mut shelf = self.shelf();
-                let Some(next) = shelf.waiting.pop_front() else {
+            Next::Batch => true,
+            Next::Burst => {
+                let mut burst_queue = self.burst_queue();
+                let Some(next) = burst_queue.waiting.pop_front() else {
                     return false;
                 };
                 let done = std::mem::replace(done, next);
-                shelf.empty.push(done);
+                burst_queue.empty.push(done);
                 true
             }
         }
@@ -296,27 +298,27 @@ impl Inbox {
         self.tail.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        self.shelf.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn burst_queue(&self) -> MutexGuard<'_, BurstQueue> {
+        self.burst_queue.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// An empty burst of the one size that all endpoints exchange.
 pub(super) fn new_burst() -> Burst {
-    Burst::with_room(PARCEL_PACKETS, PARCEL_BYTES, TrainLimit::NONE)
+    Burst::with_room(BURST_PACKETS, BURST_BYTES, GsoLimit::NONE)
 }
 
 /// Swaps `burst` with an empty one, or empties it when there is none; returns the packets lost.
-fn exchange(shelf: &mut Shelf, burst: &mut Burst) -> usize {
-    let Some(fresh) = shelf.empty.pop() else {
-        return lose(burst);
+fn exchange(burst_queue: &mut BurstQueue, burst: &mut Burst) -> usize {
+    let Some(fresh) = burst_queue.empty.pop() else {
+        return drop_all(burst);
     };
-    shelf.waiting.push_back(std::mem::replace(burst, fresh));
+    burst_queue.waiting.push_back(std::mem::replace(burst, fresh));
     0
 }
 
 /// Empties `burst`; returns the packets lost.
-fn lose(burst: &mut Burst) -> usize {
+fn drop_all(burst: &mut Burst) -> usize {
     let lost = burst.packets();
     burst.clear();
     lost
@@ -324,6 +326,6 @@ fn lose(burst: &mut Burst) -> usize {
 
 /// Copies every train of `burst` behind `last`; returns the packets that found no room.
 fn copy_all(last: &mut Burst, burst: &Burst) -> usize {
-    let trains = burst.trains().iter();
-    trains.map(|train| train.packets - last.append(burst, train)).sum()
+    let batches = burst.batches().iter();
+    batches.map(|batch| batch.packets - last.append(burst, batch)).sum()
 }

@@ -87,8 +87,8 @@ impl Handovers {
             return;
         }
         match self.list.get_mut(self.count) {
-            Some(place) => {
-                *place = Some(handover);
+            Some(offset) => {
+                *offset = Some(handover);
                 self.count += 1;
             }
             None => handover.wake(),

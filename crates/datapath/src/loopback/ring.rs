@@ -7,7 +7,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::burst::{Burst, Train};
+use crate::burst::{Burst, GsoBatch};
 use crate::route::Route;
 
 /// Slots; a power of two.
@@ -21,7 +21,7 @@ const HEAD_V4: usize = 2;
 const HEAD_V6: usize = 6;
 
 /// In place of the bytes of a train over IPv4, which are more and fewer: what is on the shelf,
-const PARCEL: u8 = 0;
+const BURST_MARKER: u8 = 0;
 /// and a train over IPv6, whose sizes are in the word behind.
 const V6: u8 = u8::MAX;
 
@@ -30,7 +30,7 @@ const V6: u8 = u8::MAX;
 #[derive(Debug)]
 #[repr(align(128))]
 struct Slot {
-    turn: AtomicUsize,
+    sequence: AtomicUsize,
     words: [AtomicU64; WORDS],
 }
 
@@ -40,31 +40,31 @@ pub(super) enum Next {
     /// Nothing.
     Nothing,
     /// A train, which is in the burst now.
-    Train,
+    Batch,
     /// The oldest burst on the shelf is next.
-    Parcel,
+    Burst,
 }
 
 /// Keeps a value away from its neighbours' cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
-pub(super) struct Apart<T>(pub(super) T);
+pub(super) struct CachePadded<T>(pub(super) T);
 
 /// Written by whoever has the number of the next slot, read by one reader.
 #[derive(Debug)]
 pub(super) struct Ring {
     slots: Box<[Slot]>,
     /// The number that is read next; only the reader writes it.
-    head: Apart<AtomicUsize>,
+    head: CachePadded<AtomicUsize>,
 }
 
 impl Ring {
     pub(super) fn new() -> Self {
         let slot = |number| Slot {
-            turn: AtomicUsize::new(number),
+            sequence: AtomicUsize::new(number),
             words: [const { AtomicU64::new(0) }; WORDS],
         };
-        Self { slots: (0..SLOTS).map(slot).collect(), head: Apart(AtomicUsize::new(0)) }
+        Self { slots: (0..SLOTS).map(slot).collect(), head: CachePadded(AtomicUsize::new(0)) }
     }
 
     fn slot(&self, number: usize) -> &Slot {
@@ -73,83 +73,83 @@ impl Ring {
 
     /// The slot with this number may be written; then so may those before it.
     pub(super) fn is_free(&self, number: usize) -> bool {
-        self.slot(number).turn.load(Ordering::Acquire) == number
+        self.slot(number).sequence.load(Ordering::Acquire) == number
     }
 
     /// Says that one more burst is on the shelf.
-    pub(super) fn put_parcel(&self, number: usize) {
+    pub(super) fn put_burst_marker(&self, number: usize) {
         let slot = self.slot(number);
-        slot.words[0].store(u64::from(PARCEL) << 56, Ordering::Relaxed);
-        slot.turn.store(number + 1, Ordering::SeqCst);
+        slot.words[0].store(u64::from(BURST_MARKER) << 56, Ordering::Relaxed);
+        slot.sequence.store(number + 1, Ordering::SeqCst);
     }
 
     /// Fetches the slot, which may be written: whoever writes it soon need not wait until its reader has let go
     /// of its cache line.
-    pub(super) fn fetch(&self, number: usize) {
+    pub(super) fn prefetch(&self, number: usize) {
         self.slot(number).words[0].store(0, Ordering::Relaxed);
     }
 
     /// Puts a train that [fits](fits) into the slot.
-    pub(super) fn put_train(&self, number: usize, train: &Train, bytes: &[u8]) {
+    pub(super) fn put_batch(&self, number: usize, batch: &GsoBatch, bytes: &[u8]) {
         let slot = self.slot(number);
-        let head = write_head(&slot.words, train);
+        let head = write_head(&slot.words, batch);
         for (word, chunk) in slot.words[head..].iter().zip(bytes.chunks(size_of::<u64>())) {
             let mut padded = [0; size_of::<u64>()];
             padded[..chunk.len()].copy_from_slice(chunk);
             word.store(u64::from_ne_bytes(padded), Ordering::Relaxed);
         }
-        slot.turn.store(number + 1, Ordering::SeqCst);
+        slot.sequence.store(number + 1, Ordering::SeqCst);
     }
 
     /// Whether the reader would find nothing.
     pub(super) fn is_empty(&self) -> bool {
         let head = self.head.0.load(Ordering::Relaxed);
-        self.slot(head).turn.load(Ordering::SeqCst) != head + 1
+        self.slot(head).sequence.load(Ordering::SeqCst) != head + 1
     }
 
     /// Takes the next slot. A train goes into `burst`, if it has room; else it stays.
     pub(super) fn next(&self, burst: &mut Burst) -> Next {
         let head = self.head.0.load(Ordering::Relaxed);
         let slot = self.slot(head);
-        if slot.turn.load(Ordering::Acquire) != head + 1 {
+        if slot.sequence.load(Ordering::Acquire) != head + 1 {
             return Next::Nothing;
         }
         let next = match read_head(&slot.words) {
-            None => Next::Parcel,
-            Some((route, size, bytes, place)) => {
-                if !read_train(&slot.words[place..], &route, size, bytes, burst) {
+            None => Next::Burst,
+            Some((route, size, bytes, offset)) => {
+                if !read_batch(&slot.words[offset..], &route, size, bytes, burst) {
                     return Next::Nothing;
                 }
-                Next::Train
+                Next::Batch
             }
         };
-        slot.turn.store(head + SLOTS, Ordering::Release);
+        slot.sequence.store(head + SLOTS, Ordering::Release);
         self.head.0.store(head + 1, Ordering::Relaxed);
         next
     }
 }
 
 /// Whether the train can travel in a slot.
-pub(super) fn fits(train: &Train) -> bool {
+pub(super) fn fits(batch: &GsoBatch) -> bool {
     let plain = |addr: &SocketAddr| match addr {
         SocketAddr::V4(_) => true,
         SocketAddr::V6(v6) => v6.scope_id() == 0 && v6.flowinfo() == 0,
     };
-    let Route { src, dst, .. } = &train.route;
+    let Route { src, dst, .. } = &batch.route;
     let head = if dst.is_ipv4() { HEAD_V4 } else { HEAD_V6 };
     src.is_ipv4() == dst.is_ipv4()
         && plain(src)
         && plain(dst)
-        && train.bytes() > 0
-        && train.bytes() <= (WORDS - head) * size_of::<u64>()
+        && batch.bytes() > 0
+        && batch.bytes() <= (WORDS - head) * size_of::<u64>()
 }
 
 /// Returns where the bytes of the train begin.
-fn write_head(words: &[AtomicU64; WORDS], train: &Train) -> usize {
-    let Route { src, dst, hop_limit, traffic_class } = train.route;
+fn write_head(words: &[AtomicU64; WORDS], batch: &GsoBatch) -> usize {
+    let Route { src, dst, hop_limit, traffic_class } = batch.route;
     let put = |index: usize, value: u64| words[index].store(value, Ordering::Relaxed);
     // What fits into a slot has less than 256 bytes.
-    let (size, bytes) = (train.size as u8, train.bytes() as u8);
+    let (size, bytes) = (batch.size as u8, batch.bytes() as u8);
     let [[a, b], [c, d]] = [src.port(), dst.port()].map(u16::to_le_bytes);
     let first = |bytes| u64::from_le_bytes([a, b, c, d, hop_limit, traffic_class, size, bytes]);
     match (src.ip(), dst.ip()) {
@@ -182,8 +182,8 @@ fn v6_bits(ip: IpAddr) -> u128 {
 fn read_head(words: &[AtomicU64; WORDS]) -> Option<(Route, usize, usize, usize)> {
     let get = |index: usize| words[index].load(Ordering::Relaxed);
     let [a, b, c, d, hop_limit, traffic_class, size, kind] = get(0).to_le_bytes();
-    let (src, dst, bytes, place): (IpAddr, IpAddr, u8, usize) = match kind {
-        PARCEL => return None,
+    let (src, dst, bytes, offset): (IpAddr, IpAddr, u8, usize) = match kind {
+        BURST_MARKER => return None,
         V6 => {
             let [src, dst] = [2, 4]
                 .map(|at| Ipv6Addr::from_bits(u128::from(get(at)) | u128::from(get(at + 1)) << 64));
@@ -198,11 +198,11 @@ fn read_head(words: &[AtomicU64; WORDS]) -> Option<(Route, usize, usize, usize)>
     let [src_port, dst_port] = [[a, b], [c, d]].map(u16::from_le_bytes);
     let (src, dst) = (SocketAddr::new(src, src_port), SocketAddr::new(dst, dst_port));
     let route = Route { src, dst, hop_limit, traffic_class };
-    Some((route, size.into(), bytes.into(), place))
+    Some((route, size.into(), bytes.into(), offset))
 }
 
 /// Appends the packets to `burst`; `false` when it has no room.
-fn read_train(
+fn read_batch(
     words: &[AtomicU64],
     route: &Route,
     size: usize,
@@ -229,10 +229,10 @@ fn read_train(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::burst::TrainLimit;
+    use crate::burst::GsoLimit;
 
     fn burst() -> Burst {
-        Burst::new(64, TrainLimit::NONE)
+        Burst::new(64, GsoLimit::NONE)
     }
 
     fn route(v6: bool) -> Route {
@@ -262,11 +262,11 @@ mod tests {
         let ring = Ring::new();
         for number in 0..3 * SLOTS {
             let from = filled(&route(number % 2 == 1), &[[44, 20], [61, 61], [1, 1]][number % 3]);
-            let train = from.trains()[0];
-            assert!(fits(&train) && ring.is_free(number) && ring.is_empty());
-            ring.put_train(number, &train, from.train_bytes(&train));
+            let batch = from.batches()[0];
+            assert!(fits(&batch) && ring.is_free(number) && ring.is_empty());
+            ring.put_batch(number, &batch, from.batch_bytes(&batch));
             let mut to = burst();
-            assert_eq!(ring.next(&mut to), Next::Train);
+            assert_eq!(ring.next(&mut to), Next::Batch);
             assert_eq!(packets(&to), packets(&from));
             assert_eq!(ring.next(&mut to), Next::Nothing);
         }
@@ -279,15 +279,15 @@ mod tests {
         for number in 0..SLOTS {
             assert!(ring.is_free(number));
             match number % 2 {
-                0 => ring.put_train(number, &from.trains()[0], &[number as u8; 8]),
-                _ => ring.put_parcel(number),
+                0 => ring.put_batch(number, &from.batches()[0], &[number as u8; 8]),
+                _ => ring.put_burst_marker(number),
             }
         }
         assert!(!ring.is_free(SLOTS));
         for number in 0..SLOTS {
             let mut to = burst();
             let next = ring.next(&mut to);
-            assert_eq!(next, if number % 2 == 0 { Next::Train } else { Next::Parcel });
+            assert_eq!(next, if number % 2 == 0 { Next::Batch } else { Next::Burst });
             assert!(packets(&to).iter().all(|(_, bytes)| bytes[..] == [number as u8; 8]));
         }
         assert!(ring.is_free(2 * SLOTS - 1) && ring.is_empty());
@@ -297,17 +297,17 @@ mod tests {
     fn what_has_no_room_in_the_burst_stays() {
         let ring = Ring::new();
         let from = filled(&route(false), &[8]);
-        ring.put_train(0, &from.trains()[0], &[9; 8]);
-        let mut full = Burst::new(1, TrainLimit::NONE);
+        ring.put_batch(0, &from.batches()[0], &[9; 8]);
+        let mut full = Burst::new(1, GsoLimit::NONE);
         full.commit(&route(false), 8);
         assert_eq!(ring.next(&mut full), Next::Nothing);
         full.clear();
-        assert_eq!(ring.next(&mut full), Next::Train);
+        assert_eq!(ring.next(&mut full), Next::Batch);
     }
 
     #[test]
     fn what_is_too_long_or_has_a_scope_does_not_fit() {
-        let fits_of = |route: &Route, size| fits(&filled(route, &[size]).trains()[0]);
+        let fits_of = |route: &Route, size| fits(&filled(route, &[size]).batches()[0]);
         assert!(fits_of(&route(false), 232) && !fits_of(&route(false), 233));
         assert!(fits_of(&route(true), 200) && !fits_of(&route(true), 201));
         assert!(!fits_of(&route(false), 0));

@@ -9,14 +9,14 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use socket2::{Domain, Socket, Type};
 use uroce_wire::Slot;
 
-use super::claim::{Claim, Door};
-use super::inbox::{Arrived, Inbox};
-use super::letter;
-use super::place::{Place, listen};
-use super::porter::Porter;
-use super::sorter::{GsiAddressee, Sorter};
-use super::steer::{Places, steer};
-use super::survey::Surveyor;
+use super::demux::{Demux, GsiTarget};
+use super::inbox::{Inbox, Received};
+use super::lease::{JoinLock, SlotLease};
+use super::message;
+use super::namespace::{PortNamespace, listen};
+use super::redirect_thread::RedirectThread;
+use super::steer::{SocketIndices, steer};
+use super::steering_prober::SteeringProber;
 use crate::fork::keep_from_children;
 use crate::packet::RxPacket;
 use crate::udp::link::{Link, scoped};
@@ -33,14 +33,14 @@ use crate::{Datapath, DatapathStats, Middleware};
 pub struct SlotDatapath<D> {
     inner: D,
     slot: Slot,
-    place: Place,
-    sorter: Sorter,
+    namespace: PortNamespace,
+    demux: Demux,
     inbox: Arc<Inbox>,
     /// A letter, and how many bytes of its packets are handed over already.
-    open: Option<(Arrived, usize)>,
+    open: Option<(Received, usize)>,
     /// Turns in which the socket had more than was asked for, and letters waited.
-    waited: usize,
-    porter: Porter,
+    deferrals: usize,
+    redirect_thread: RedirectThread,
     /// Readable when the datapath inside has packets, or the inbox.
     epoll: OwnedFd,
     /// That of the datapath inside, which the epoll watches.
@@ -54,7 +54,7 @@ impl SlotDatapath<UdpDatapath> {
     /// # Errors
     ///
     /// [`BindError`], which says what to do about it.
-    pub fn udp(config: &UdpConfig, gsi: GsiAddressee) -> Result<Self, BindError> {
+    pub fn udp(config: &UdpConfig, gsi: GsiTarget) -> Result<Self, BindError> {
         join(config, gsi, UdpDatapath::bind, UdpDatapath::receive_socket)
     }
 }
@@ -65,21 +65,21 @@ impl SlotDatapath<UringDatapath> {
     /// # Errors
     ///
     /// [`UringError`], which says what to do about it.
-    pub fn uring(config: &UdpConfig, gsi: GsiAddressee) -> Result<Self, UringError> {
+    pub fn uring(config: &UdpConfig, gsi: GsiTarget) -> Result<Self, UringError> {
         join(config, gsi, UringDatapath::bind, UringDatapath::receive_socket)
     }
 }
 
 /// Packets that go astray before something is done about it.
-const MANY: usize = 64;
+const MISROUTED_BEFORE_PROBING: usize = 64;
 
 /// Turns that letters wait for at most.
-const MAX_WAIT: usize = 16;
+const MAX_DEFERRALS: usize = 16;
 
 /// Takes a slot, binds, and tells the kernel whose packets are whose.
 fn join<D, E>(
     config: &UdpConfig,
-    gsi: GsiAddressee,
+    gsi: GsiTarget,
     bind: impl FnOnce(&UdpConfig) -> Result<D, E>,
     socket: impl FnOnce(&D) -> &Socket,
 ) -> Result<SlotDatapath<D>, E>
@@ -90,42 +90,42 @@ where
     check_local(&config.local)?;
     let local = config.local;
     let failed = |what| move |error| BindError::explain(what, local, error);
-    let place = place(local).map_err(failed("opening a UDP socket"))?;
-    let door = Door::enter(place).map_err(failed("waiting for other processes"))?;
-    let claim = Claim::take(place).map_err(failed("taking a slot"))?;
-    let claim = claim.ok_or_else(|| BindError::no_slot(local, place.foreigners()))?;
+    let namespace = namespace(local).map_err(failed("opening a UDP socket"))?;
+    let join_lock = JoinLock::enter(namespace).map_err(failed("waiting for other processes"))?;
+    let lease = SlotLease::take(namespace).map_err(failed("taking a slot"))?;
+    let lease = lease.ok_or_else(|| BindError::no_slot(local, namespace.foreign_peers()))?;
     let inner = bind(&UdpConfig { shared: true, ..*config })?;
     let member = socket(&inner).try_clone().map_err(failed("copying a descriptor"))?;
     keep_from_children(&member);
-    let others = place.slots_taken().map_or(0, |slots| slots.len().saturating_sub(1));
+    let others = namespace.slots_taken().map_or(0, |slots| slots.len().saturating_sub(1));
     if others == 0 {
-        steer(&member, &Places::new()).map_err(failed("steering packets"))?;
+        steer(&member, &SocketIndices::new()).map_err(failed("steering packets"))?;
     }
-    drop(door);
-    let in_order = others + 1 == usize::from(claim.slot.get());
-    let surveyor = Surveyor::new(claim.slot, local, place, member.into());
-    let datapath = SlotDatapath::new(inner, claim, (place, gsi), surveyor)
+    drop(join_lock);
+    let in_order = others + 1 == usize::from(lease.slot.get());
+    let steering_prober = SteeringProber::new(lease.slot, local, namespace, member.into());
+    let datapath = SlotDatapath::new(inner, lease, (namespace, gsi), steering_prober)
         .map_err(failed("opening descriptors"))?;
     if !in_order {
-        datapath.porter.survey();
+        datapath.redirect_thread.probe();
     }
     Ok(datapath)
 }
 
 /// The place of the address, of which every process must have the same idea.
-pub(super) fn place(local: SocketAddr) -> io::Result<Place> {
+pub(super) fn namespace(local: SocketAddr) -> io::Result<PortNamespace> {
     let asker = Socket::new(Domain::for_address(local), Type::DGRAM.cloexec(), None)?;
-    Ok(Place::new(scoped(local, Link::of(local.ip(), &asker).index)))
+    Ok(PortNamespace::new(scoped(local, Link::of(local.ip(), &asker).index)))
 }
 
 impl<D: Datapath> SlotDatapath<D> {
     fn new(
         inner: D,
-        claim: Claim,
-        (place, gsi): (Place, GsiAddressee),
-        surveyor: Surveyor,
+        lease: SlotLease,
+        (namespace, gsi): (PortNamespace, GsiTarget),
+        steering_prober: SteeringProber,
     ) -> io::Result<Self> {
-        let Claim { slot, socket } = claim;
+        let SlotLease { slot, socket } = lease;
         let inbox = Arc::new(Inbox::new()?);
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let waiter = inner.waiter()?;
@@ -134,12 +134,16 @@ impl<D: Datapath> SlotDatapath<D> {
         Ok(Self {
             inner,
             slot,
-            place,
-            sorter: Sorter::new(slot, place, gsi),
-            porter: Porter::start(Arc::clone(&inbox), socket, (place, surveyor))?,
+            namespace,
+            demux: Demux::new(slot, namespace, gsi),
+            redirect_thread: RedirectThread::start(
+                Arc::clone(&inbox),
+                socket,
+                (namespace, steering_prober),
+            )?,
             inbox,
             open: None,
-            waited: 0,
+            deferrals: 0,
             epoll,
             _waiter: waiter,
             adopted: DatapathStats::default(),
@@ -148,21 +152,21 @@ impl<D: Datapath> SlotDatapath<D> {
 
     /// Hands over what other processes had for us; returns how many packets. They are never handed
     /// on again.
-    fn read_letters(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> usize {
+    fn read_messages(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> usize {
         let mut count = 0;
         while count < limit {
             let next = self.open.take().or_else(|| Some((self.inbox.take()?, 0)));
-            let Some((letter, mut offset)) = next else { break };
-            let Some((whole, size)) = letter::read(&letter.bytes[..letter.len]) else {
+            let Some((message, mut offset)) = next else { break };
+            let Some((whole, size)) = message::read(&message.bytes[..message.len]) else {
                 self.adopted.rx_dropped += 1;
-                self.inbox.recycle(letter.bytes);
+                self.inbox.recycle(message.bytes);
                 continue;
             };
             count += whole.hand_over(size, &mut offset, limit - count, &mut self.adopted, sink);
             if offset < whole.payload.len() {
-                self.open = Some((letter, offset));
+                self.open = Some((message, offset));
             } else {
-                self.inbox.recycle(letter.bytes);
+                self.inbox.recycle(message.bytes);
             }
         }
         count
@@ -187,33 +191,33 @@ impl<D: Datapath> Middleware for SlotDatapath<D> {
     fn recv(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> io::Result<usize> {
         // What a letter brings was sent after what the socket had before the packets went astray: it is
         // read when the socket is empty, unless that takes too long.
-        let letters = self.open.is_some() || !self.inbox.is_empty();
-        let late = letters && self.waited >= MAX_WAIT;
+        let messages = self.open.is_some() || !self.inbox.is_empty();
+        let late = messages && self.deferrals >= MAX_DEFERRALS;
         let share = if late { limit / 2 } else { limit };
-        let (own, sorter) = (self.slot.get(), &mut self.sorter);
+        let (own, demux) = (self.slot.get(), &mut self.demux);
         let mut count = 0;
         loop {
             let got = self.inner.recv(share - count, &mut |rx| {
-                if rx.payload.get(Slot::OFFSET) == Some(&own) || !sorter.pass_on(&rx) {
+                if rx.payload.get(Slot::OFFSET) == Some(&own) || !demux.redirect(&rx) {
                     sink(rx);
                 }
             })?;
             count += got;
             // Only 0 says that the socket is empty.
-            if got == 0 || count == share || !letters {
+            if got == 0 || count == share || !messages {
                 break;
             }
         }
-        sorter.send_letter();
-        if sorter.astray >= MANY {
-            sorter.astray = 0;
-            self.porter.survey();
+        demux.send_message();
+        if demux.misrouted >= MISROUTED_BEFORE_PROBING {
+            demux.misrouted = 0;
+            self.redirect_thread.probe();
         }
-        if letters && (late || count < share) {
-            self.waited = 0;
-            count += self.read_letters(limit - count, sink);
-        } else if letters {
-            self.waited += 1;
+        if messages && (late || count < share) {
+            self.deferrals = 0;
+            count += self.read_messages(limit - count, sink);
+        } else if messages {
+            self.deferrals += 1;
         }
         Ok(count)
     }
@@ -227,30 +231,31 @@ impl<D: Datapath> Middleware for SlotDatapath<D> {
     }
 
     fn claim_service(&mut self, service: u64) -> io::Result<()> {
-        if self.sorter.services.contains_key(&service) {
+        if self.demux.services.contains_key(&service) {
             return Ok(());
         }
-        let entrance = listen(&self.place.service(service)?)?;
-        let number = self.porter.open(entrance)?;
-        self.sorter.services.insert(service, number);
+        let listener = listen(&self.namespace.service(service)?)?;
+        let number = self.redirect_thread.open(listener)?;
+        self.demux.services.insert(service, number);
         Ok(())
     }
 
     fn release_service(&mut self, service: u64) {
-        if let Some(number) = self.sorter.services.remove(&service) {
-            self.porter.close(number);
+        if let Some(number) = self.demux.services.remove(&service) {
+            self.redirect_thread.close(number);
         }
     }
 
     fn stats(&self) -> DatapathStats {
-        let (stats, sorted) = (self.inner.stats(), self.sorter.counts);
+        let (stats, forwarded) = (self.inner.stats(), self.demux.counts);
         DatapathStats {
-            rx_packets: (stats.rx_packets + self.adopted.rx_packets).saturating_sub(sorted.packets),
-            rx_bytes: (stats.rx_bytes + self.adopted.rx_bytes).saturating_sub(sorted.bytes),
+            rx_packets: (stats.rx_packets + self.adopted.rx_packets)
+                .saturating_sub(forwarded.packets),
+            rx_bytes: (stats.rx_bytes + self.adopted.rx_bytes).saturating_sub(forwarded.bytes),
             rx_dropped: stats.rx_dropped + self.adopted.rx_dropped,
             rx_adopted: self.adopted.rx_packets,
-            rx_forwarded: sorted.packets - sorted.lost - sorted.probes,
-            rx_unforwarded: sorted.lost,
+            rx_forwarded: forwarded.packets - forwarded.lost - forwarded.probes,
+            rx_unforwarded: forwarded.lost,
             ..stats
         }
     }

@@ -8,31 +8,31 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::letter::LONGEST;
+use super::message::LONGEST;
 
 /// Letters that may wait: 8 MiB, of which only what is needed is ever taken.
 const ROOM: usize = 128;
 
 /// One letter.
 #[derive(Debug)]
-pub(crate) struct Arrived {
+pub(crate) struct Received {
     pub(crate) bytes: Box<[u8]>,
     pub(crate) len: usize,
 }
 
 #[derive(Debug)]
-struct Piles {
+struct Buffers {
     empty: Vec<Box<[u8]>>,
     /// Rooms that were not made yet.
-    unmade: usize,
-    full: VecDeque<Arrived>,
+    unallocated: usize,
+    full: VecDeque<Received>,
 }
 
 /// Between the thread that takes letters in and whoever drives the datapath, for whom a look costs no
 /// lock and no system call.
 #[derive(Debug)]
 pub(crate) struct Inbox {
-    piles: Mutex<Piles>,
+    buffers: Mutex<Buffers>,
     /// Letters in it.
     count: AtomicUsize,
     /// A letter was taken out, or the datapath is closed.
@@ -47,7 +47,7 @@ impl Inbox {
     pub(crate) fn new() -> io::Result<Self> {
         let (empty, full) = (Vec::with_capacity(ROOM), VecDeque::with_capacity(ROOM));
         Ok(Self {
-            piles: Mutex::new(Piles { empty, unmade: ROOM, full }),
+            buffers: Mutex::new(Buffers { empty, unallocated: ROOM, full }),
             count: AtomicUsize::new(0),
             changed: Condvar::new(),
             closed: AtomicBool::new(false),
@@ -56,34 +56,34 @@ impl Inbox {
         })
     }
 
-    fn piles(&self) -> MutexGuard<'_, Piles> {
-        self.piles.lock().unwrap_or_else(PoisonError::into_inner)
+    fn buffers(&self) -> MutexGuard<'_, Buffers> {
+        self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Room for a letter, as soon as there is some; `None` once the inbox is closed.
     pub(crate) fn room(&self) -> Option<Box<[u8]>> {
-        let mut piles = self.piles();
+        let mut buffers = self.buffers();
         loop {
             if self.closed.load(Ordering::Relaxed) {
                 return None;
             }
-            if let Some(bytes) = piles.empty.pop() {
+            if let Some(bytes) = buffers.empty.pop() {
                 return Some(bytes);
             }
-            if piles.unmade > 0 {
-                piles.unmade -= 1;
+            if buffers.unallocated > 0 {
+                buffers.unallocated -= 1;
                 return Some(vec![0; LONGEST].into_boxed_slice());
             }
-            piles = self.changed.wait(piles).unwrap_or_else(PoisonError::into_inner);
+            buffers = self.changed.wait(buffers).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
     /// Puts a letter in, and wakes who sleeps for it.
-    pub(crate) fn put(&self, letter: Arrived) {
-        let mut piles = self.piles();
-        piles.full.push_back(letter);
-        self.count.store(piles.full.len(), Ordering::SeqCst);
-        drop(piles);
+    pub(crate) fn put(&self, message: Received) {
+        let mut buffers = self.buffers();
+        buffers.full.push_back(message);
+        self.count.store(buffers.full.len(), Ordering::SeqCst);
+        drop(buffers);
         if self.armed.swap(false, Ordering::SeqCst) {
             // The counter of an eventfd that nobody reads cannot overflow by one at a time.
             rustix::io::write(&self.event, &1u64.to_ne_bytes()).ok();
@@ -96,16 +96,16 @@ impl Inbox {
     }
 
     /// The oldest letter.
-    pub(crate) fn take(&self) -> Option<Arrived> {
-        let mut piles = self.piles();
-        let letter = piles.full.pop_front();
-        self.count.store(piles.full.len(), Ordering::SeqCst);
-        letter
+    pub(crate) fn take(&self) -> Option<Received> {
+        let mut buffers = self.buffers();
+        let message = buffers.full.pop_front();
+        self.count.store(buffers.full.len(), Ordering::SeqCst);
+        message
     }
 
     /// Gives the room of a letter back.
     pub(crate) fn recycle(&self, bytes: Box<[u8]>) {
-        self.piles().empty.push(bytes);
+        self.buffers().empty.push(bytes);
         self.changed.notify_one();
     }
 
@@ -118,9 +118,9 @@ impl Inbox {
 
     /// Lets the thread go that waits for [`room`](Self::room).
     pub(crate) fn close(&self) {
-        let piles = self.piles();
+        let buffers = self.buffers();
         self.closed.store(true, Ordering::Relaxed);
-        drop(piles);
+        drop(buffers);
         self.changed.notify_all();
     }
 }
@@ -135,10 +135,10 @@ impl AsFd for Inbox {
 mod tests {
     use super::*;
 
-    fn letter(inbox: &Inbox, first: u8) -> Arrived {
+    fn message(inbox: &Inbox, first: u8) -> Received {
         let mut bytes = inbox.room().expect("room");
         bytes[0] = first;
-        Arrived { bytes, len: 1 }
+        Received { bytes, len: 1 }
     }
 
     #[test]
@@ -146,7 +146,7 @@ mod tests {
         let inbox = Inbox::new().expect("a descriptor");
         for round in 0..3 * ROOM {
             let first = round as u8;
-            inbox.put(letter(&inbox, first));
+            inbox.put(message(&inbox, first));
             let out = inbox.take().expect("just put");
             assert_eq!((out.bytes[0], out.len), (first, 1));
             inbox.recycle(out.bytes);
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn a_full_inbox_holds_the_thread_until_there_is_room_or_it_closes() {
         let inbox = Inbox::new().expect("a descriptor");
-        (0..ROOM).for_each(|_| inbox.put(letter(&inbox, 0)));
+        (0..ROOM).for_each(|_| inbox.put(message(&inbox, 0)));
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| (inbox.room().is_some(), inbox.room().is_none()));
             inbox.recycle(inbox.take().expect("full").bytes);
@@ -170,10 +170,10 @@ mod tests {
     #[test]
     fn only_the_armed_are_woken() {
         let inbox = Inbox::new().expect("a descriptor");
-        inbox.put(letter(&inbox, 0));
+        inbox.put(message(&inbox, 0));
         assert!(rustix::io::read(&inbox, &mut [0; 8]).is_err(), "nobody sleeps");
         assert!(inbox.arm(), "one is there");
-        inbox.put(letter(&inbox, 1));
+        inbox.put(message(&inbox, 1));
         assert!(rustix::io::read(&inbox, &mut [0; 8]).is_ok(), "woken");
     }
 }

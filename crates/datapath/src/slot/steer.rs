@@ -14,31 +14,31 @@ use libc::{
 };
 use uroce_wire::Slot;
 
-use super::probe::{MARK, PLACE};
+use super::steering_probe::{INDEX, MARK};
 use crate::sys::steering;
 
 /// Who is where in the group.
-pub(crate) type Places = BTreeMap<Slot, u8>;
+pub(crate) type SocketIndices = BTreeMap<Slot, u8>;
 
 /// Steers the packets to the port of `socket`, which shares it with others. Slots that are not in
 /// `places` are taken to be in order: slot 1 in the first place.
-pub(crate) fn steer(socket: impl AsFd, places: &Places) -> io::Result<()> {
-    steering::attach(socket, &program(places))
+pub(crate) fn steer(socket: impl AsFd, indices: &SocketIndices) -> io::Result<()> {
+    steering::attach(socket, &program(indices))
 }
 
-fn program(places: &Places) -> Vec<sock_filter> {
+fn program(indices: &SocketIndices) -> Vec<sock_filter> {
     // A probe says which place it is for.
     let mut program = vec![
         load(0),
         jump_unless(MARK.into(), 2),
-        load(PLACE as u32),
+        load(INDEX as u32),
         step(BPF_RET | BPF_A, 0),
         load(Slot::OFFSET as u32),
     ];
-    let odd = places.iter().filter(|(slot, place)| slot.get() - 1 != **place);
-    for (slot, place) in odd {
+    let displaced = indices.iter().filter(|(slot, index)| slot.get() - 1 != **index);
+    for (slot, index) in displaced {
         program.push(jump_unless(slot.get().into(), 1));
-        program.push(step(BPF_RET | BPF_K, u32::from(*place)));
+        program.push(step(BPF_RET | BPF_K, u32::from(*index)));
     }
     program.extend([step(BPF_ALU | BPF_SUB | BPF_K, 1), step(BPF_RET | BPF_A, 0)]);
     program
@@ -67,11 +67,11 @@ mod tests {
     #[test]
     fn only_what_is_out_of_order_costs_steps() {
         let slot = |number| Slot::new(number).expect("a slot");
-        let in_order: Places = Slot::all().map(|slot| (slot, slot.get() - 1)).collect();
-        assert_eq!(program(&in_order).len(), program(&Places::new()).len());
-        let one = Places::from([(slot(3), 0)]);
-        assert_eq!(program(&one).len(), program(&Places::new()).len() + 2);
-        let all: Places = Slot::all().map(|slot| (slot, 0)).collect();
+        let in_order: SocketIndices = Slot::all().map(|slot| (slot, slot.get() - 1)).collect();
+        assert_eq!(program(&in_order).len(), program(&SocketIndices::new()).len());
+        let one = SocketIndices::from([(slot(3), 0)]);
+        assert_eq!(program(&one).len(), program(&SocketIndices::new()).len() + 2);
+        let all: SocketIndices = Slot::all().map(|slot| (slot, 0)).collect();
         assert!(program(&all).len() < 4096, "the kernel's limit");
     }
 }

@@ -12,8 +12,8 @@ use self::refusal::{Problem, Verdict};
 use super::address::{self, NAME, Name};
 use super::control::{self, CONTROL, Control};
 use super::link::scoped;
-use super::outlet::Outlets;
-use crate::burst::{Burst, Train};
+use super::source_ports::SourcePorts;
+use crate::burst::{Burst, GsoBatch};
 use crate::caps::DatapathStats;
 use crate::sys::udp::{MAX_BATCH, Message, send_many};
 use crate::{Flush, Route};
@@ -24,26 +24,26 @@ pub(crate) type Kernel<'k> =
 
 /// A train's addressing in the kernel's words.
 #[derive(Debug, Clone, Copy)]
-struct Spelled {
+struct Encoded {
     name: Name,
     name_len: usize,
     control: Control,
     /// Bytes of what every packet needs.
     plain_len: usize,
     /// The same with the order to cut the train into its packets.
-    train_len: usize,
+    segmented_len: usize,
 }
 
-impl Spelled {
-    fn new(train: &Train, scope: u32) -> Self {
+impl Encoded {
+    fn new(batch: &GsoBatch, scope: u32) -> Self {
         let (mut name, mut control) = ([0; NAME], [0; CONTROL]);
-        let name_len = address::encode(&scoped(train.route.dst, scope), &mut name);
-        let plain_len = control::encode(&train.route, &mut control);
-        let train_len = match u16::try_from(train.size) {
-            Ok(size) if train.packets > 1 => control::encode_segment(&mut control, plain_len, size),
+        let name_len = address::encode(&scoped(batch.route.dst, scope), &mut name);
+        let plain_len = control::encode(&batch.route, &mut control);
+        let segmented_len = match u16::try_from(batch.size) {
+            Ok(size) if batch.packets > 1 => control::encode_segment(&mut control, plain_len, size),
             _ => plain_len,
         };
-        Self { name, name_len, control, plain_len, train_len }
+        Self { name, name_len, control, plain_len, segmented_len }
     }
 
     fn message<'a>(&'a self, control_len: usize, payload: &'a [u8]) -> Message<'a> {
@@ -62,15 +62,15 @@ pub(crate) struct Sender {
     /// The first train that the kernel has not taken.
     at: usize,
     /// One for each train of the burst.
-    spelled: Vec<Spelled>,
+    encoded: Vec<Encoded>,
     scope: u32,
     pub(crate) problem: Option<Problem>,
 }
 
 impl Sender {
     pub(crate) fn new(burst: Burst, scope: u32) -> Self {
-        let spelled = Vec::with_capacity(burst.batch());
-        Self { burst, at: 0, spelled, scope, problem: None }
+        let encoded = Vec::with_capacity(burst.capacity());
+        Self { burst, at: 0, encoded, scope, problem: None }
     }
 
     /// Appends the packet in [`Burst::space`], sealed for the identification that it will have: the
@@ -88,12 +88,12 @@ impl Sender {
     /// Sends as much as the kernel takes. What it does not take stays, in order.
     pub(super) fn flush(
         &mut self,
-        outlets: &Outlets,
+        source_ports: &SourcePorts,
         fallback: &Socket,
         stats: &mut DatapathStats,
     ) -> io::Result<Flush> {
         self.flush_to(stats, &mut |port, messages| {
-            let socket = outlets.socket(port).unwrap_or_else(|| fallback.as_fd());
+            let socket = source_ports.socket(port).unwrap_or_else(|| fallback.as_fd());
             send_many(socket, messages)
         })
     }
@@ -104,13 +104,13 @@ impl Sender {
         stats: &mut DatapathStats,
         kernel: &mut Kernel<'_>,
     ) -> io::Result<Flush> {
-        self.spell();
+        self.encode_all();
         let mut flush = Flush::default();
         let mut second_try = false;
         while !flush.blocked
-            && let Some(train) = self.burst.trains().get(self.at)
+            && let Some(batch) = self.burst.batches().get(self.at)
         {
-            let port = train.route.src.port();
+            let port = batch.route.src.port();
             stats.syscalls += 1;
             match self.offer(port, kernel) {
                 // The kernel does not do so; a loop without end would be the price of relying on it.
@@ -122,7 +122,7 @@ impl Sender {
                 Err(error) => {
                     let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
                     match self.refused(errno, second_try, &mut flush, stats)? {
-                        Next::Train => second_try = false,
+                        Next::Batch => second_try = false,
                         Next::SecondTry => second_try = true,
                         Next::SameTry => {}
                         Next::HeadAlone => self.part(errno, &mut flush, stats, kernel),
@@ -159,11 +159,11 @@ impl Sender {
             Verdict::Soft | Verdict::Drop => flush.dropped += self.give_up(errno, stats),
             Verdict::Broken => return Err(errno.into()),
         }
-        Ok(Next::Train)
+        Ok(Next::Batch)
     }
 
     fn is_several(&self) -> bool {
-        self.burst.trains().get(self.at).is_some_and(|train| train.packets > 1)
+        self.burst.batches().get(self.at).is_some_and(|batch| batch.packets > 1)
     }
 
     /// Finds out whether the kernel refused a train because it is one: it then takes the first
@@ -176,11 +176,11 @@ impl Sender {
         stats: &mut DatapathStats,
         kernel: &mut Kernel<'_>,
     ) {
-        let Some(head) = self.burst.trains().get(self.at).map(Train::head) else {
+        let Some(head) = self.burst.batches().get(self.at).map(GsoBatch::head) else {
             return;
         };
-        let spelled = &self.spelled[self.at];
-        let message = spelled.message(spelled.plain_len, self.burst.train_bytes(&head));
+        let encoded = &self.encoded[self.at];
+        let message = encoded.message(encoded.plain_len, self.burst.batch_bytes(&head));
         stats.syscalls += 1;
         match kernel(head.route.src.port(), &mut std::iter::once(message)) {
             Ok(_) => {
@@ -190,7 +190,7 @@ impl Sender {
                 flush.dropped += self.give_up(errno, stats) - 1;
                 stats.tx_dropped -= 1;
                 self.problem = Some(Problem::Offload(errno));
-                self.burst.part_trains();
+                self.burst.disable_gso();
                 tracing::warn!(%errno, "the kernel does not segment here: packets leave singly");
             }
             Err(error) => {
@@ -201,17 +201,19 @@ impl Sender {
     }
 
     /// Puts the addressing of every train in the kernel's words.
-    fn spell(&mut self) {
-        self.spelled.clear();
-        let trains = self.burst.trains().iter();
-        self.spelled.extend(trains.map(|train| Spelled::new(train, self.scope)));
+    fn encode_all(&mut self) {
+        self.encoded.clear();
+        let batches = self.burst.batches().iter();
+        self.encoded.extend(batches.map(|batch| Encoded::new(batch, self.scope)));
     }
 
     /// Offers the trains from `at` on that leave by the same port; returns how many were taken.
     fn offer(&self, port: u16, kernel: &mut Kernel<'_>) -> io::Result<usize> {
-        let trains = self.burst.trains()[self.at..].iter().zip(&self.spelled[self.at..]);
-        let mut messages = trains.take_while(|(train, _)| train.route.src.port() == port).map(
-            |(train, spelled)| spelled.message(spelled.train_len, self.burst.train_bytes(train)),
+        let batches = self.burst.batches()[self.at..].iter().zip(&self.encoded[self.at..]);
+        let mut messages = batches.take_while(|(batch, _)| batch.route.src.port() == port).map(
+            |(batch, encoded)| {
+                encoded.message(encoded.segmented_len, self.burst.batch_bytes(batch))
+            },
         );
         kernel(port, &mut messages.by_ref().take(MAX_BATCH))
     }
@@ -219,9 +221,9 @@ impl Sender {
     /// Moves behind `count` trains that were sent; returns their packets.
     fn pass(&mut self, count: usize, stats: &mut DatapathStats) -> usize {
         let mut packets = 0;
-        for train in self.burst.trains().iter().skip(self.at).take(count) {
-            packets += train.packets;
-            stats.tx_bytes += train.bytes() as u64;
+        for batch in self.burst.batches().iter().skip(self.at).take(count) {
+            packets += batch.packets;
+            stats.tx_bytes += batch.bytes() as u64;
         }
         stats.tx_packets += packets as u64;
         self.at += count;
@@ -230,21 +232,21 @@ impl Sender {
 
     /// Moves behind one train that cannot be sent, and remembers why; returns its packets.
     fn give_up(&mut self, errno: Errno, stats: &mut DatapathStats) -> usize {
-        let Some(train) = self.burst.trains().get(self.at) else {
+        let Some(batch) = self.burst.batches().get(self.at) else {
             return 0;
         };
         self.at += 1;
-        stats.tx_dropped += train.packets as u64;
-        let dst = train.route.dst.ip();
-        self.problem = Some(Problem::Refused { dst, len: train.size, errno });
-        train.packets
+        stats.tx_dropped += batch.packets as u64;
+        let dst = batch.route.dst.ip();
+        self.problem = Some(Problem::Refused { dst, len: batch.size, errno });
+        batch.packets
     }
 }
 
 /// What follows a refusal.
 enum Next {
     /// Go on; the refused train is dealt with.
-    Train,
+    Batch,
     /// Offer the train again, a last time.
     SecondTry,
     /// Offer the train again.

@@ -6,8 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use uroce_datapath::{
-    Addressee, Datapath, LoopbackFabric, PacketConfig, PacketDatapath, SlotDatapath, UdpConfig,
-    UdpDatapath, UringDatapath, UringError,
+    Datapath, LoopbackFabric, PacketConfig, PacketDatapath, RedirectTarget, SlotDatapath,
+    UdpConfig, UdpDatapath, UringDatapath, UringError,
 };
 
 use crate::checks::{Trio, Trios, group_is_heard};
@@ -34,7 +34,7 @@ fn shared(addresses: [&str; 3]) -> Trio {
     let port = PORT.fetch_add(1, Ordering::Relaxed);
     addresses.map(|address| {
         let addr = SocketAddr::new(address.parse().expect("address"), port);
-        let share = SlotDatapath::udp(&UdpConfig::new(addr), |_| Addressee::Here);
+        let share = SlotDatapath::udp(&UdpConfig::new(addr), |_| RedirectTarget::Here);
         Box::new(share.expect("a share")) as Box<dyn Datapath>
     })
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::netns::{Namespace, Wire};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use uroce_datapath::{
-    Addressee, Datapath, IpId, LaneDatapath, PacketConfig, PacketDatapath, Route, RxPacket,
+    ChannelDatapath, Datapath, IpId, PacketConfig, PacketDatapath, RedirectTarget, Route, RxPacket,
 };
 use uroce_wire::{Flow, ROCE_PORT, Slot, icrc, verify};
 
@@ -21,12 +21,14 @@ const NAMED: usize = 8;
 const SIZE: usize = 200;
 
 /// QP 1 packets of these tests name their addressee in plain.
-fn addressee(rx: &RxPacket<'_>) -> Addressee {
+fn addressee(rx: &RxPacket<'_>) -> RedirectTarget {
     match rx.payload.get(NAMED..NAMED + 2) {
-        Some(&[b's', number]) => Slot::new(number).map_or(Addressee::Here, Addressee::Slot),
-        Some(&[b'c', service]) => Addressee::Service(service.into()),
-        Some(b"**") => Addressee::Everyone,
-        _ => Addressee::Here,
+        Some(&[b's', number]) => {
+            Slot::new(number).map_or(RedirectTarget::Here, RedirectTarget::Slot)
+        }
+        Some(&[b'c', service]) => RedirectTarget::Service(service.into()),
+        Some(b"**") => RedirectTarget::Everyone,
+        _ => RedirectTarget::Here,
     }
 }
 
@@ -34,14 +36,14 @@ fn addr(ip: &str) -> SocketAddr {
     SocketAddr::new(ip.parse().expect("address"), ROCE_PORT)
 }
 
-type Engines = Vec<LaneDatapath<PacketDatapath>>;
+type Engines = Vec<ChannelDatapath<PacketDatapath>>;
 
 fn open(namespace: &Namespace, ip: &str) -> Engines {
     let config = PacketConfig::new(addr(ip));
     let engines = NonZeroU8::new(ENGINES).expect("not 0");
     namespace.run(move || {
         let all = PacketDatapath::open_several(&config, engines).expect("open");
-        LaneDatapath::gather(all, addressee).expect("descriptors")
+        ChannelDatapath::connect(all, addressee).expect("descriptors")
     })
 }
 

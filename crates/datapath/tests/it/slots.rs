@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use uroce_datapath::{
-    Addressee, BindError, Datapath, IpId, PortHolder, RxPacket, SlotDatapath, UdpConfig,
+    BindError, Datapath, IpId, PortHolder, RedirectTarget, RxPacket, SlotDatapath, UdpConfig,
     UdpDatapath, UringDatapath, slots_taken,
 };
 use uroce_wire::Slot;
@@ -14,12 +14,14 @@ const PORT: u16 = 4791;
 const NAMED: usize = 8;
 
 /// QP 1 packets of these tests name their addressee in plain.
-fn addressee(rx: &RxPacket<'_>) -> Addressee {
+fn addressee(rx: &RxPacket<'_>) -> RedirectTarget {
     match rx.payload.get(NAMED..NAMED + 2) {
-        Some(&[b's', number]) => Slot::new(number).map_or(Addressee::Here, Addressee::Slot),
-        Some(&[b'c', service]) => Addressee::Service(service.into()),
-        Some(b"**") => Addressee::Everyone,
-        _ => Addressee::Here,
+        Some(&[b's', number]) => {
+            Slot::new(number).map_or(RedirectTarget::Here, RedirectTarget::Slot)
+        }
+        Some(&[b'c', service]) => RedirectTarget::Service(service.into()),
+        Some(b"**") => RedirectTarget::Everyone,
+        _ => RedirectTarget::Here,
     }
 }
 

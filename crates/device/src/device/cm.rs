@@ -263,7 +263,7 @@ impl Engine {
         qpn: Qpn,
         other: QpType,
     ) -> Result<(TransportService, bool), ConnectionError> {
-        let no_qp = || ConnectionError::Qp(ModifyError::from(super::connection::no_qp(qpn)));
+        let no_qp = || ConnectionError::Qp(ModifyError::from(super::queue_pair::no_qp(qpn)));
         let init = self.nic.qps.get(qpn).ok_or_else(no_qp)?.init;
         match init.qp_type {
             QpType::Rc => Ok((TransportService::RC, init.srq.is_some())),
@@ -290,7 +290,7 @@ impl Engine {
 
     fn await_rtu(&mut self, qpn: Qpn, id: Option<CommId>) {
         if let Some(entry) = self.nic.qps.get_mut(qpn) {
-            entry.awaits_sign = id;
+            entry.awaits_comm_est = id;
         }
     }
 }

@@ -135,19 +135,19 @@ impl Device {
     ) -> Result<usize, NoSuchObject> {
         let shared = self.of_cq(cq);
         let mut engine = shared.lock();
-        engine.visit_later();
+        engine.assist_later();
         let count = engine.take_completions(cq, most, &mut each)?;
         if count > 0 || most == 0 {
             shared.note_poll(&mut engine, cq);
             return Ok(count);
         }
-        engine.turn();
-        engine.visit_soon();
+        engine.poll_once();
+        engine.assist_now();
         shared.note_poll(&mut engine, cq);
         let count = engine.take_completions(cq, most, &mut each)?;
         drop(engine);
         if count == 0 {
-            shared.polled_in_vain();
+            shared.handle_empty_poll();
         }
         Ok(count)
     }
@@ -162,7 +162,7 @@ impl Device {
         let shared = self.of_cq(cq);
         let mut engine = shared.lock();
         engine.nic.tables.cqs.get_mut(cq).ok_or(no_cq(cq))?.arm(notify);
-        engine.welcome_again();
+        engine.allow_assist_before_sleep();
         shared.application_sleeps();
         Ok(())
     }
@@ -173,8 +173,8 @@ impl Shared {
     #[inline]
     fn note_poll(&self, engine: &mut Engine, cq: CqId) {
         if !engine.is_armed(cq) {
-            self.application_polled(engine.turned_at);
-            engine.decline();
+            self.application_polled(engine.polled_at);
+            engine.refuse_assist();
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Multicast membership of UD queue pairs.
 
 use super::Device;
-use super::connection::no_qp;
+use super::queue_pair::no_qp;
 use crate::engine::Engine;
 use crate::error::McastError;
 use crate::mcast::Membership;

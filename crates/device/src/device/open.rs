@@ -3,7 +3,7 @@
 mod build;
 mod path;
 
-pub(crate) use self::build::Blueprint;
+pub(crate) use self::build::EngineBuilder;
 
 use self::path::Path;
 use super::{Device, Inner};
@@ -40,14 +40,14 @@ impl Device {
         let seed = seed(&config)?;
         let faults =
             config.faults.as_ref().map(|faults| Arc::new(FaultCounters::new(faults.plan())));
-        let datapaths = around(datapaths, &config, &interface.name, faults.as_ref())?;
+        let datapaths = wrap(datapaths, &config, &interface.name, faults.as_ref())?;
         let first = datapaths.first().expect("a device has an engine");
         let (local, caps) = (first.local(), first.caps().clone());
         let has_slot = first.slot().is_some();
         let (active_mtu, guid) = (active_mtu(&interface)?, guid_of(&interface));
         let limits = limits(config.limits, has_slot, datapaths.len());
-        let blueprint = Blueprint::new(local, (active_mtu, guid), seed, limits);
-        let engines = start_engines(datapaths, &blueprint)?;
+        let builder = EngineBuilder::new(local, (active_mtu, guid), seed, limits);
+        let engines = start_engines(datapaths, &builder)?;
         let several = (engines.len() > 1).then(|| Engines::new(engines.clone()));
         let drivers = start_drivers(&config, &engines, &interface)?;
         let about = about(&interface, local, caps.name, engines.len());
@@ -85,17 +85,17 @@ fn check_engines(config: &DeviceConfig) -> Result<(), OpenError> {
 }
 
 /// Puts around each datapath what the configuration asks for.
-fn around(
+fn wrap(
     datapaths: Vec<Box<dyn Datapath>>,
     config: &DeviceConfig,
     name: &str,
     faults: Option<&Arc<FaultCounters>>,
 ) -> Result<Vec<Box<dyn Datapath>>, OpenError> {
     let datapaths = datapaths.into_iter().enumerate().map(|(number, datapath)| {
-        let (datapath, recorder) = record(datapath, config, &name_of(name, number))?;
+        let (datapath, recorder) = with_pcap(datapath, config, &name_of(name, number))?;
         match (&config.faults, faults) {
             (Some(rules), Some(counters)) => {
-                disturb(datapath, recorder, (rules, number), Arc::clone(counters))
+                with_faults(datapath, recorder, (rules, number), Arc::clone(counters))
             }
             _ => Ok(datapath),
         }
@@ -120,7 +120,7 @@ fn check_address(address: IpAddr) -> Result<(), OpenError> {
 }
 
 /// Behind the recording: a capture shows what is dropped here, too.
-fn disturb(
+fn with_faults(
     datapath: Box<dyn Datapath>,
     recorder: Option<PcapWriter>,
     (faults, engine): (&Faults, usize),
@@ -130,15 +130,15 @@ fn disturb(
         return Err(OpenError::FaultsWithoutIcrc);
     }
     let seed = faults.seed_of(engine);
-    let disturbed = FaultDatapath::new(datapath, faults.plan(), seed, counters);
+    let with_faults = FaultDatapath::new(datapath, faults.plan(), seed, counters);
     Ok(match recorder {
-        Some(recorder) => Box::new(disturbed.recording(recorder)),
-        None => Box::new(disturbed),
+        Some(recorder) => Box::new(with_faults.recording(recorder)),
+        None => Box::new(with_faults),
     })
 }
 
 /// The datapath, and what records to the same interface of the capture.
-fn record(
+fn with_pcap(
     datapath: Box<dyn Datapath>,
     config: &DeviceConfig,
     name: &str,
@@ -177,11 +177,11 @@ fn limits(wanted: DeviceLimits, has_slot: bool, engines: usize) -> DeviceLimits 
 
 fn start_engines(
     datapaths: Vec<Box<dyn Datapath>>,
-    blueprint: &Blueprint,
+    builder: &EngineBuilder,
 ) -> Result<Vec<Arc<Shared>>, OpenError> {
     let events = Arc::new(DeviceEvents::new().map_err(no("event descriptor"))?);
     let engines = (0..).zip(datapaths).map(|(number, datapath)| {
-        let engine = blueprint.build(datapath, number);
+        let engine = builder.build(datapath, number);
         Shared::new(engine, Arc::clone(&events)).map(Arc::new).map_err(no("event descriptor"))
     });
     engines.collect()

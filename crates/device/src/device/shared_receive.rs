@@ -120,7 +120,7 @@ impl Engine {
         }
         let srq = make(attr)?;
         let pd = srq.pd();
-        tables.mem.retain_pd(pd).map_err(|_| super::connection::no_pd(pd))?;
+        tables.mem.retain_pd(pd).map_err(|_| super::queue_pair::no_pd(pd))?;
         tables.srq_count += 1;
         Ok(tables.srqs.insert(srq))
     }

@@ -2,7 +2,7 @@
 
 use super::Device;
 use super::completion::no_cq;
-use super::connection::no_pd;
+use super::queue_pair::no_pd;
 use super::shared_receive::no_srq;
 use crate::device::QpRequest;
 use crate::engine::{Tables, Xrcd};

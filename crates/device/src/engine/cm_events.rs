@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::cm_channel::CmEventKind;
-use crate::engines::{Errand, is_elsewhere};
+use crate::engines::{CrossEngineOp, is_elsewhere};
 use crate::gsi::time;
 use uroce_cm::{CommId, ConnectionRequest, Event, Link, RejReason, ServiceId};
 use uroce_transport::{Instant, QpState, QpType};
@@ -94,9 +94,9 @@ impl Engine {
     fn stop_waiting_for_rtu(&mut self, id: CommId) {
         let Some(qpn) = self.nic.gsi.owners.get(&id).and_then(|owner| owner.qpn) else { return };
         if is_elsewhere(self.nic.slot, Slot::of(qpn)) {
-            self.nic.errands.push(Errand::StopWaiting(qpn));
+            self.nic.cross_engine_ops.push(CrossEngineOp::StopWaiting(qpn));
         } else if let Some(entry) = self.nic.qps.get_mut(qpn) {
-            entry.awaits_sign = None;
+            entry.awaits_comm_est = None;
         }
     }
 
@@ -104,7 +104,7 @@ impl Engine {
     /// gets the benefit of the doubt.
     fn probe_peer(&mut self, id: CommId, qpn: Qpn) {
         if is_elsewhere(self.nic.slot, Slot::of(qpn)) {
-            return self.nic.errands.push(Errand::ProbePeer { id, qpn });
+            return self.nic.cross_engine_ops.push(CrossEngineOp::ProbePeer { id, qpn });
         }
         if !self.ask_peer(id, qpn) {
             self.nic.gsi.handle_comm_est(id);
@@ -121,7 +121,7 @@ impl Engine {
             QpState::Rts if entry.init.qp_type == QpType::Rc => {}
             _ => return false,
         }
-        entry.awaits_sign = Some(id);
+        entry.awaits_comm_est = Some(id);
         self.send_liveness_probe(qpn);
         true
     }
@@ -136,8 +136,8 @@ impl Engine {
     fn end(&mut self, id: CommId, kind: CmEventKind) {
         match self.nic.gsi.owners.get(&id).and_then(|owner| owner.qpn) {
             Some(qpn) if is_elsewhere(self.nic.slot, Slot::of(qpn)) => {
-                let errand = Errand::EndLink { qpn, then: Some((id, kind)) };
-                return self.nic.errands.push(errand);
+                let op = CrossEngineOp::EndLink { qpn, then: Some((id, kind)) };
+                return self.nic.cross_engine_ops.push(op);
             }
             Some(qpn) => self.end_link(qpn),
             None => {}

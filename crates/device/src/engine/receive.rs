@@ -2,7 +2,7 @@
 
 use super::Nic;
 use super::checks::{arrival, check_icrc, nobody};
-use crate::engines::{Errand, is_elsewhere};
+use crate::engines::{CrossEngineOp, is_elsewhere};
 use std::cell::RefCell;
 use uroce_datapath::{Fate, RxPacket};
 use uroce_transport::{Arrival, Instant};
@@ -58,20 +58,20 @@ impl Nic {
         arrival.ip_id = check_icrc(self.icrc_caps.rx, rx, &mut entry.rx_icrc, &mut self.icrc)?;
         entry.qp.handle_packet(now, &arrival, packet, admitted, &mut self.tables.context());
         if packet.info.is_request() && packet.info.ends() {
-            entry.turns.heard();
+            entry.ping_pong.handle_message_end();
         }
         if entry.qp.take_lost_trains() {
-            self.trains.note_lost(arrival.src, now);
+            self.gso_black_holes.record(arrival.src, now);
         }
-        if let Some(id) = entry.awaits_sign {
-            entry.awaits_sign = None;
+        if let Some(id) = entry.awaits_comm_est {
+            entry.awaits_comm_est = None;
             match is_elsewhere(self.slot, id.slot()) {
-                true => self.errands.push(Errand::FirstPacket(id)),
+                true => self.cross_engine_ops.push(CrossEngineOp::FirstPacket(id)),
                 false => self.gsi.handle_comm_est(id),
             }
         }
-        if let Some(before) = self.unnoted.replace(qpn).filter(|before| *before != qpn) {
-            self.touched(before);
+        if let Some(before) = self.unscheduled.replace(qpn).filter(|before| *before != qpn) {
+            self.reschedule(before);
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The engine on a datapath that says no.
 
 use super::*;
-use crate::device::Blueprint;
+use crate::device::EngineBuilder;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -67,8 +67,8 @@ fn bench() -> Bench {
     };
     let far = fabric.attach(addr(2)).expect("free");
     let limits = DeviceLimits::default();
-    let blueprint = Blueprint::new(addr(1), (Mtu::M1024, 1), [3; 32], limits);
-    let mut engine = blueprint.build(Box::new(datapath), 0);
+    let builder = EngineBuilder::new(addr(1), (Mtu::M1024, 1), [3; 32], limits);
+    let mut engine = builder.build(Box::new(datapath), 0);
     let pd = engine.nic.tables.mem.alloc_pd().expect("a PD");
     let cq = engine.nic.tables.cqs.insert(CompletionQueue::new(4096));
     Bench { engine, blocked, flushes, far, pd, cq }
@@ -91,7 +91,7 @@ impl Bench {
     fn sender(&mut self, qpn: u32, count: usize) {
         self.insert(qpn, QpType::Ud);
         (0..count).for_each(|_| self.post(qpn));
-        self.engine.touched(Qpn::new(qpn));
+        self.engine.reschedule(Qpn::new(qpn));
     }
 
     /// A UC queue pair in RTS with `count` WRITEs of two packets to send.
@@ -104,7 +104,7 @@ impl Bench {
             ..datagram()
         };
         (0..count).for_each(|_| self.post_one(qpn, &wr));
-        self.engine.touched(Qpn::new(qpn));
+        self.engine.reschedule(Qpn::new(qpn));
     }
 
     /// A queue pair in RTS.
@@ -180,18 +180,18 @@ fn a_refused_flush_is_tried_again_and_loses_nothing() {
     let mut bench = bench();
     bench.sender(0x55, 10);
     bench.blocked.store(true, Ordering::Relaxed);
-    bench.engine.turn();
+    bench.engine.poll_once();
     assert!(bench.arrived().is_empty());
     let retry = bench.engine.retry_at.expect("blocked");
     assert_eq!(bench.engine.next_deadline(), Some(retry), "somebody has to come back");
     let flushes = bench.flushes.load(Ordering::Relaxed);
-    bench.engine.turn();
+    bench.engine.poll_once();
     if bench.engine.clock.now().as_nanos() < retry {
         assert_eq!(bench.flushes.load(Ordering::Relaxed), flushes, "not before its time");
     }
     bench.blocked.store(false, Ordering::Relaxed);
     while bench.engine.retry_at.is_some() {
-        bench.engine.turn();
+        bench.engine.poll_once();
     }
     assert_eq!(bench.arrived().len(), 10);
     assert_eq!(bench.engine.next_deadline(), None, "idle again");
@@ -203,12 +203,12 @@ fn a_full_and_blocked_datapath_keeps_the_sender_in_line() {
     bench.sender(0x55, 200);
     bench.blocked.store(true, Ordering::Relaxed);
     for _ in 0..3 {
-        bench.engine.turn();
+        bench.engine.poll_once();
     }
     bench.blocked.store(false, Ordering::Relaxed);
     let mut arrived = 0;
-    while bench.engine.retry_at.is_some() || !bench.engine.nic.ready.is_empty() {
-        bench.engine.turn();
+    while bench.engine.retry_at.is_some() || !bench.engine.nic.scheduler.is_empty() {
+        bench.engine.poll_once();
         arrived += bench.arrived().len();
     }
     assert_eq!(arrived, 200);
@@ -220,25 +220,25 @@ fn senders_take_turns() {
     bench.sender(0x51, 200);
     bench.sender(0x52, 200);
     bench.sender(0x53, 3);
-    bench.engine.turn();
+    bench.engine.poll_once();
     let order = bench.arrived();
     let first = |qpn: u32| order.iter().position(|&q| q == qpn).expect("it had its turn");
-    let share = crate::limits::TX_PACKETS_PER_QP;
+    let share = crate::limits::TX_QP_BUDGET;
     assert_eq!([first(0x51), first(0x52), first(0x53)], [0, share, 2 * share]);
-    assert_eq!(order.len(), TX_PACKETS_PER_TURN, "a turn is bounded");
+    assert_eq!(order.len(), TX_BUDGET, "a turn is bounded");
 }
 
 #[test]
 fn first_packets_of_writes_leave_side_by_side_and_the_rest_behind_them() {
     let (first, last) = (Opcode::UC_WRITE_FIRST, Opcode::UC_WRITE_LAST);
     let mut bench = bench();
-    bench.engine.nic.ready = Ready::new(true);
+    bench.engine.nic.scheduler = SendScheduler::new(true);
     (0x51..0x54).for_each(|qpn| bench.writer(qpn, 2));
-    bench.engine.turn();
+    bench.engine.poll_once();
     let rounds = [[(first, 0); 3], [(last, 1); 3], [(first, 2); 3], [(last, 3); 3]];
     assert_eq!(bench.headers(), rounds.concat());
     bench.writer(0x55, 2);
-    bench.engine.turn();
+    bench.engine.poll_once();
     let alone = [(first, 0), (last, 1), (first, 2), (last, 3)];
     assert_eq!(bench.headers(), alone);
 }
@@ -249,7 +249,7 @@ fn a_sender_that_was_destroyed_is_skipped() {
     bench.sender(0x51, 4);
     bench.sender(0x52, 4);
     bench.engine.nic.qps.remove(Qpn::new(0x51));
-    bench.engine.turn();
+    bench.engine.poll_once();
     assert_eq!(bench.arrived(), [0x52; 4]);
-    assert!(bench.engine.nic.ready.is_empty());
+    assert!(bench.engine.nic.scheduler.is_empty());
 }

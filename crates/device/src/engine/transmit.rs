@@ -1,8 +1,8 @@
 //! Walk two: queue pairs write their packets into the datapath's buffer, each in its turn.
 
-use super::ready::ROW;
+use super::send_scheduler::ROUND;
 use super::{Engine, Nic};
-use crate::limits::{TX_PACKETS_PER_QP, TX_RETRY_NS};
+use crate::limits::{TX_QP_BUDGET, TX_RETRY_NS};
 use std::net::SocketAddr;
 use uroce_datapath::{Datapath, IcrcTx, Route};
 use uroce_transport::{Instant, Path, Step, Transmit};
@@ -10,24 +10,24 @@ use uroce_wire::{DropReason, Flow, FlowIcrc, ICRC_LEN, Qpn};
 
 /// What happens to a plain ACK that waits alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Acks {
+pub(super) enum AckPolicy {
     /// It waits for the next turn: it costs a system call, and what the application answers to the
     /// request may go out with it.
-    Wait,
+    Delay,
     /// It leaves.
-    Leave,
+    Flush,
 }
 
 /// How a queue pair's turn ended.
-enum Turn {
+enum TurnEnd {
     /// It has nothing to send now.
     Idle,
     /// Only an ACK is left, which may wait.
-    Patient,
+    AckDelayed,
     /// It used up its share, or its request ended while others are under way.
     More,
     /// It has sent the first packet of a request, as others do now.
-    Led,
+    HeaderSent,
     /// The datapath takes no more.
     Blocked,
 }
@@ -35,14 +35,14 @@ enum Turn {
 impl Engine {
     /// Lets the ready queue pairs send, round robin, up to `budget` packets. Returns how many.
     #[inline]
-    pub(super) fn transmit(&mut self, now: Instant, budget: usize, acks: Acks) -> usize {
-        if self.retry_at.is_none() && !self.wants_turn() {
+    pub(super) fn transmit(&mut self, now: Instant, budget: usize, acks: AckPolicy) -> usize {
+        if self.retry_at.is_none() && !self.has_work() {
             return 0;
         }
         self.transmit_ready(now, budget, acks)
     }
 
-    fn transmit_ready(&mut self, now: Instant, budget: usize, acks: Acks) -> usize {
+    fn transmit_ready(&mut self, now: Instant, budget: usize, acks: AckPolicy) -> usize {
         if self.retry_at.is_some_and(|at| at > now.as_nanos()) {
             return 0;
         }
@@ -51,15 +51,15 @@ impl Engine {
             let Some(qpn) = self.nic.next_sender() else {
                 break;
             };
-            let (sent, turn) = self.send_from(qpn, now, left.min(TX_PACKETS_PER_QP), acks);
+            let (sent, end) = self.send_from(qpn, now, left.min(TX_QP_BUDGET), acks);
             left -= sent;
-            match turn {
-                Turn::Idle => {}
-                Turn::Patient => self.nic.patient.push_back(qpn),
-                Turn::More => self.nic.ready.push(qpn),
-                Turn::Led => self.nic.ready.follow(qpn),
-                Turn::Blocked => {
-                    self.nic.ready.resume(qpn);
+            match end {
+                TurnEnd::Idle => {}
+                TurnEnd::AckDelayed => self.nic.delayed_acks.push_back(qpn),
+                TurnEnd::More => self.nic.scheduler.push(qpn),
+                TurnEnd::HeaderSent => self.nic.scheduler.defer_body(qpn),
+                TurnEnd::Blocked => {
+                    self.nic.scheduler.resume(qpn);
                     break;
                 }
             }
@@ -70,23 +70,29 @@ impl Engine {
         budget - left
     }
 
-    fn send_from(&mut self, qpn: Qpn, now: Instant, share: usize, acks: Acks) -> (usize, Turn) {
-        let (mut sent, mut blocked, mut runs) = (0, false, self.carries);
+    fn send_from(
+        &mut self,
+        qpn: Qpn,
+        now: Instant,
+        budget: usize,
+        acks: AckPolicy,
+    ) -> (usize, TurnEnd) {
+        let (mut sent, mut blocked, mut runs) = (0, false, self.copies_in_bulk);
         // Each round sends something, or is the last of its kind.
         loop {
-            let (more, turn) = self.fill(qpn, now, share - sent, acks, runs);
+            let (more, end) = self.fill(qpn, now, budget - sent, acks, runs);
             sent += more;
-            match turn {
+            match end {
                 None => {
-                    let carried = self.carry(qpn, now, share - sent);
-                    runs = carried > 0;
-                    sent += carried;
+                    let copied = self.bulk_copy(qpn, now, budget - sent);
+                    runs = copied > 0;
+                    sent += copied;
                 }
-                Some(Turn::Blocked) if !blocked => {
+                Some(TurnEnd::Blocked) if !blocked => {
                     blocked = true;
                     self.flush(now);
                 }
-                Some(turn) => return (sent, turn),
+                Some(end) => return (sent, end),
             }
         }
     }
@@ -97,45 +103,57 @@ impl Engine {
         &mut self,
         qpn: Qpn,
         now: Instant,
-        share: usize,
-        acks: Acks,
+        budget: usize,
+        acks: AckPolicy,
         runs: bool,
-    ) -> (usize, Option<Turn>) {
+    ) -> (usize, Option<TurnEnd>) {
         let Engine { nic, datapath, .. } = self;
-        let Nic { qps, tables, timers, flight, trains, ready, local, icrc_caps, .. } = nic;
+        let Nic {
+            qps,
+            tables,
+            timers,
+            in_flight,
+            gso_black_holes,
+            scheduler,
+            local,
+            icrc_caps,
+            ..
+        } = nic;
         let Some(entry) = qps.get_mut(qpn) else {
-            return (0, Some(Turn::Idle));
+            return (0, Some(TurnEnd::Idle));
         };
-        entry.kept = 0;
-        let allowance = flight.allowance(entry);
-        for sent in 0..share {
+        entry.coalesced = 0;
+        let allowance = in_flight.allowance(entry);
+        for sent in 0..budget {
             if runs && entry.qp.may_run() {
-                flight.account(entry);
+                in_flight.account(entry);
                 return (sent, None);
             }
             let Some(space) = datapath.tx_space() else {
-                flight.account(entry);
-                return (sent, Some(Turn::Blocked));
+                in_flight.account(entry);
+                return (sent, Some(TurnEnd::Blocked));
             };
             let allowed = entry.qp.bytes_in_flight() < allowance
                 || entry.qp.wants_repair()
                 || entry.qp.ask_for_ack();
             let context = &mut tables.context();
             let out = match acks {
-                _ if !allowed => entry.qp.poll_answer(now, acks == Acks::Leave, space, context),
-                Acks::Wait => entry.qp.poll_pressing(now, space, context),
-                Acks::Leave => entry.qp.poll_transmit(now, space, context),
+                _ if !allowed => {
+                    entry.qp.poll_answer(now, acks == AckPolicy::Flush, space, context)
+                }
+                AckPolicy::Delay => entry.qp.poll_pressing(now, space, context),
+                AckPolicy::Flush => entry.qp.poll_transmit(now, space, context),
             };
             let Some(out) = out else {
                 timers.arm(qpn.get(), entry.qp.poll_timeout(), &mut entry.armed);
-                flight.pass(entry, sent, !allowed && entry.qp.wants_request());
-                entry.ready = entry.wants_turn();
-                let turn = if entry.ready { Turn::Patient } else { Turn::Idle };
-                return (sent, Some(turn));
+                in_flight.finish_turn(entry, sent, !allowed && entry.qp.wants_request());
+                entry.ready = entry.has_work();
+                let end = if entry.ready { TurnEnd::AckDelayed } else { TurnEnd::Idle };
+                return (sent, Some(end));
             };
             if out.path.dst.is_ipv4() == local.is_ipv4() {
-                if trains.part(out.path.dst, entry.qp.doubts_trains(), now) {
-                    datapath.tx_part();
+                if gso_black_holes.needs_break(out.path.dst, entry.qp.doubts_trains(), now) {
+                    datapath.tx_break();
                 }
                 if let Some(why) = tables.counters.take_latest_retransmission() {
                     datapath.tx_comment(why.comment());
@@ -146,19 +164,19 @@ impl Engine {
                 tables.counters.drop(DropReason::TxFailed);
             }
             match out.step {
-                Step::Leads if ready.leads() => {
-                    flight.account(entry);
-                    return (sent + 1, Some(Turn::Led));
+                Step::Leads if scheduler.in_header_phase() => {
+                    in_flight.account(entry);
+                    return (sent + 1, Some(TurnEnd::HeaderSent));
                 }
-                Step::Ends if ready.follows() => {
-                    flight.pass(entry, sent + 1, false);
-                    return (sent + 1, Some(Turn::More));
+                Step::Ends if scheduler.in_body_phase() => {
+                    in_flight.finish_turn(entry, sent + 1, false);
+                    return (sent + 1, Some(TurnEnd::More));
                 }
                 _ => {}
             }
         }
-        flight.pass(entry, share, false);
-        (share, Some(Turn::More))
+        in_flight.finish_turn(entry, budget, false);
+        (budget, Some(TurnEnd::More))
     }
 
     /// Sends what is committed. What the kernel refuses stays and is tried again a little later.
@@ -178,26 +196,26 @@ impl Engine {
 impl Nic {
     /// Whose turn it is. Those who have waited for room stand in the next row, as far as there is room now.
     fn next_sender(&mut self) -> Option<Qpn> {
-        if self.ready.row_is_empty() {
-            for _ in self.ready.waiting()..ROW {
-                if !self.call() {
+        if self.scheduler.round_is_empty() {
+            for _ in self.scheduler.waiting()..ROUND {
+                if !self.grant() {
                     break;
                 }
             }
         }
         let qps = &self.qps;
-        self.ready.pop(|qpn| qps.get(qpn).map_or(0, |entry| entry.qp.source_port()))
+        self.scheduler.pop(|qpn| qps.get(qpn).map_or(0, |entry| entry.qp.source_port()))
     }
 
     /// Gives a turn to a queue pair that has waited for room, if there is room now.
-    fn call(&mut self) -> bool {
-        let called = self.flight.call(&mut self.qps).and_then(|qpn| self.qps.get_mut(qpn));
-        let Some(entry) = called else {
+    fn grant(&mut self) -> bool {
+        let granted = self.in_flight.grant(&mut self.qps).and_then(|qpn| self.qps.get_mut(qpn));
+        let Some(entry) = granted else {
             return false;
         };
         if !entry.ready {
             entry.ready = true;
-            self.ready.push(entry.init.qpn);
+            self.scheduler.push(entry.init.qpn);
         }
         true
     }

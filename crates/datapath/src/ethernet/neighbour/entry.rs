@@ -13,11 +13,11 @@ const LIFETIME: Duration = Duration::from_secs(1);
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
 /// How often a silent neighbour is asked for.
-const NUDGE_MISSING: Duration = Duration::from_secs(1);
+const SOLICIT_MISSING: Duration = Duration::from_secs(1);
 
 /// How often the kernel is made to confirm a stale hardware address. Our frames pass its table by,
 /// so it would never do so by itself.
-const NUDGE_STALE: Duration = Duration::from_secs(30);
+const SOLICIT_STALE: Duration = Duration::from_secs(30);
 
 /// After this time without an answer a neighbour counts as silent. The kernel itself asks three
 /// times, a second apart.
@@ -71,10 +71,10 @@ impl Entry {
             Found::Local(hop) => (self.settled(Resolution::Ready(hop), now), false),
             Found::Neighbour { hop, stale, .. } => {
                 let settled = self.settled(Resolution::Ready(hop), now);
-                settled.nudged(stale && self.may_nudge(NUDGE_STALE, now), now)
+                settled.solicited(stale && self.may_solicit(SOLICIT_STALE, now), now)
             }
             Found::Missing { next_hop, .. } => {
-                self.missing(next_hop, now).nudged(self.may_nudge(NUDGE_MISSING, now), now)
+                self.missing(next_hop, now).solicited(self.may_solicit(SOLICIT_MISSING, now), now)
             }
         }
     }
@@ -101,13 +101,13 @@ impl Entry {
         Self { resolution, ask_at: now + LOOK_AGAIN, missing_since, ..self }
     }
 
-    fn may_nudge(&self, pause: Duration, now: Instant) -> bool {
+    fn may_solicit(&self, pause: Duration, now: Instant) -> bool {
         self.nudged_at.is_none_or(|at| now.saturating_duration_since(at) >= pause)
     }
 
-    fn nudged(self, nudge: bool, now: Instant) -> (Self, bool) {
-        let nudged_at = if nudge { Some(now) } else { self.nudged_at };
-        (Self { nudged_at, ..self }, nudge)
+    fn solicited(self, solicitor: bool, now: Instant) -> (Self, bool) {
+        let nudged_at = if solicitor { Some(now) } else { self.nudged_at };
+        (Self { nudged_at, ..self }, solicitor)
     }
 }
 
@@ -128,9 +128,9 @@ mod tests {
         let start = Instant::now();
         let (mut entry, mut nudges, mut now) = (Entry::new(start), 0, start);
         while now < start + PATIENCE {
-            let (next, nudge) = entry.after(&MISSING, now);
+            let (next, solicitor) = entry.after(&MISSING, now);
             assert_eq!(next.resolution, Resolution::Pending);
-            nudges += u32::from(nudge);
+            nudges += u32::from(solicitor);
             (entry, now) = (next, next.ask_at);
         }
         assert_eq!(nudges, 3);
@@ -146,11 +146,11 @@ mod tests {
     #[test]
     fn an_address_known_before_is_used_while_the_kernel_asks_again() {
         let now = Instant::now();
-        let (entry, nudge) = Entry::new(now).after(&known(false), now);
-        assert_eq!((entry.resolution, nudge), (Resolution::Ready(HOP), false));
+        let (entry, solicitor) = Entry::new(now).after(&known(false), now);
+        assert_eq!((entry.resolution, solicitor), (Resolution::Ready(HOP), false));
         let later = now + LIFETIME;
-        let (entry, nudge) = entry.after(&MISSING, later);
-        assert_eq!((entry.resolution, nudge), (Resolution::Ready(HOP), true));
+        let (entry, solicitor) = entry.after(&MISSING, later);
+        assert_eq!((entry.resolution, solicitor), (Resolution::Ready(HOP), true));
         let (entry, _) = entry.after(&MISSING, later + PATIENCE);
         assert_eq!(entry.resolution, Resolution::Unreachable(Unreachable::Silent(PEER)));
     }
@@ -160,9 +160,9 @@ mod tests {
         let start = Instant::now();
         let (mut entry, mut nudges) = (Entry::new(start), 0);
         for second in 0..60 {
-            let (next, nudge) = entry.after(&known(true), start + second * LIFETIME);
+            let (next, solicitor) = entry.after(&known(true), start + second * LIFETIME);
             assert_eq!(next.resolution, Resolution::Ready(HOP));
-            (entry, nudges) = (next, nudges + u32::from(nudge));
+            (entry, nudges) = (next, nudges + u32::from(solicitor));
         }
         assert_eq!(nudges, 2);
     }
@@ -171,15 +171,15 @@ mod tests {
     fn after_a_pause_a_missing_neighbour_gets_its_full_time() {
         let now = Instant::now();
         let (entry, _) = Entry::new(now).after(&MISSING, now);
-        let (entry, nudge) = entry.after(&MISSING, now + 10 * PATIENCE);
-        assert_eq!((entry.resolution, nudge), (Resolution::Pending, true));
+        let (entry, solicitor) = entry.after(&MISSING, now + 10 * PATIENCE);
+        assert_eq!((entry.resolution, solicitor), (Resolution::Pending, true));
     }
 
     #[test]
     fn no_way_is_asked_for_again_after_its_lifetime() {
         let now = Instant::now();
-        let (entry, nudge) = Entry::new(now).after(&Found::Never(Unreachable::NotUnicast), now);
+        let (entry, solicitor) = Entry::new(now).after(&Found::Never(Unreachable::NotUnicast), now);
         let expected = Resolution::Unreachable(Unreachable::NotUnicast);
-        assert_eq!((entry.resolution, entry.ask_at, nudge), (expected, now + LIFETIME, false));
+        assert_eq!((entry.resolution, entry.ask_at, solicitor), (expected, now + LIFETIME, false));
     }
 }

@@ -1,13 +1,13 @@
 //! What happens when the kernel refuses, played with a scripted kernel.
 
 use super::*;
-use crate::burst::TrainLimit;
+use crate::burst::GsoLimit;
 use crate::route::Route;
 
 const PORTS: [u16; 2] = [0xC001, 0xC002];
 
 fn sender(packets: u8) -> Sender {
-    let single = TrainLimit { packets: 1, ..TrainLimit::NONE };
+    let single = GsoLimit { packets: 1, ..GsoLimit::NONE };
     let mut sender = Sender::new(Burst::new(64, single), 0);
     (0..packets).for_each(|n| commit(&mut sender, n));
     sender
@@ -110,19 +110,19 @@ fn a_broken_socket_is_an_error_and_keeps_the_packets() {
 }
 
 /// Two trains of four packets.
-fn trains() -> Sender {
-    let mut sender = Sender::new(Burst::new(64, TrainLimit::NONE), 0);
+fn batches() -> Sender {
+    let mut sender = Sender::new(Burst::new(64, GsoLimit::NONE), 0);
     (0..8).for_each(|n| commit(&mut sender, n));
     sender
 }
 
 #[test]
 fn a_train_is_one_message_that_the_kernel_shall_cut() {
-    let mut sender = trains();
+    let mut sender = batches();
     let mut stats = DatapathStats::default();
     let mut seen = Vec::new();
     let flush = sender.flush_to(&mut stats, &mut |_, messages| {
-        let message = messages.next().expect("a train");
+        let message = messages.next().expect("a batch");
         let size = message.control.windows(2).any(|pair| pair == 100u16.to_ne_bytes());
         seen.push((message.payload.len(), size));
         Ok(1)
@@ -134,10 +134,10 @@ fn a_train_is_one_message_that_the_kernel_shall_cut() {
 
 #[test]
 fn without_segmentation_packets_travel_singly_from_the_first_refusal_on() {
-    let mut sender = trains();
+    let mut sender = batches();
     let mut stats = DatapathStats::default();
     let flush = sender.flush_to(&mut stats, &mut |_, messages| {
-        let message = messages.next().expect("a train");
+        let message = messages.next().expect("a batch");
         if message.payload.len() > 100 { Err(Errno::IO.into()) } else { Ok(1) }
     });
     assert_eq!(flush.expect("flush"), Flush { sent: 2, dropped: 6, blocked: false });
@@ -151,7 +151,7 @@ fn without_segmentation_packets_travel_singly_from_the_first_refusal_on() {
 
 #[test]
 fn a_train_of_packets_above_the_path_mtu_is_dropped_whole_and_explained() {
-    let mut sender = trains();
+    let mut sender = batches();
     let mut stats = DatapathStats::default();
     let mut answers = [Errno::INVAL, Errno::MSGSIZE].into_iter();
     let flush = sender.flush_to(&mut stats, &mut |_, _| match answers.next() {

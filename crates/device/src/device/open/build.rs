@@ -1,7 +1,9 @@
 //! Making engines.
 
 use crate::clock::Clock;
-use crate::engine::{Company, Engine, Flight, IcrcFindings, Nic, Ready, Tables, Trains};
+use crate::engine::{
+    AssistPolicy, Engine, GsoBlackHoles, IcrcFindings, InFlight, Nic, SendScheduler, Tables,
+};
 use crate::engines::first_object;
 use crate::gsi::{ACK_DELAY, GSI_SOURCE_PORT, Gsi};
 use crate::limits::{DeviceLimits, IN_FLIGHT_BYTES, MAX_QP_IN_SLOT};
@@ -19,7 +21,7 @@ use uroce_transport::Instant;
 use uroce_wire::Mtu;
 
 /// What the engines of a device have in common.
-pub(crate) struct Blueprint {
+pub(crate) struct EngineBuilder {
     local: SocketAddr,
     active_mtu: Mtu,
     guid: u64,
@@ -54,19 +56,19 @@ impl Streams {
     }
 }
 
-impl Blueprint {
+impl EngineBuilder {
     pub(crate) fn new(
         local: SocketAddr,
         (active_mtu, guid): (Mtu, u64),
         seed: [u8; 32],
         limits: DeviceLimits,
     ) -> Self {
-        Blueprint { local, active_mtu, guid, seed, limits, clock: Clock::new() }
+        EngineBuilder { local, active_mtu, guid, seed, limits, clock: Clock::new() }
     }
 
     /// The engine with this number, counted from 0.
     pub(crate) fn build(&self, mut datapath: Box<dyn Datapath>, number: u8) -> Engine {
-        let &Blueprint { local, active_mtu, guid, seed, mut limits, clock } = self;
+        let &EngineBuilder { local, active_mtu, guid, seed, mut limits, clock } = self;
         let Streams { keys, qpns, comm_ids } = Streams::of_engine(seed, number);
         let gsi_port = datapath.source_port(GSI_SOURCE_PORT);
         let slot = datapath.slot();
@@ -80,38 +82,38 @@ impl Blueprint {
             active_mtu: active_mtu.code(),
             slot,
         };
-        let in_trains = datapath.caps().segments > 1;
+        let gso = datapath.caps().segments > 1;
         let nic = Nic {
             local,
             slot,
             icrc_caps: datapath.caps().icrc,
             qps: QpTable::new(qpns, slot),
             timers: Timers::default(),
-            flight: Flight::new(IN_FLIGHT_BYTES),
-            trains: Trains::new(in_trains),
-            ready: Ready::new(in_trains),
-            patient: VecDeque::new(),
-            unnoted: None,
+            in_flight: InFlight::new(IN_FLIGHT_BYTES),
+            gso_black_holes: GsoBlackHoles::new(gso),
+            scheduler: SendScheduler::new(gso),
+            delayed_acks: VecDeque::new(),
+            unscheduled: None,
             tables: Tables::new(MemTable::new(keys, mem_limits(&limits)), first_object(number)),
             mcast: McastTable::default(),
             icrc: IcrcFindings::default(),
             gsi: Gsi::new(us, gsi_port, comm_ids),
-            errands: Vec::new(),
+            cross_engine_ops: Vec::new(),
         };
-        let carries = datapath.may_be_passed_by();
+        let copies_in_bulk = datapath.may_be_passed_by();
         Engine {
             clock,
             datapath,
             nic,
             limits,
             active_mtu,
-            turned_at: Instant::ZERO,
+            polled_at: Instant::ZERO,
             retry_at: None,
             thread_sleeps_until: 0,
             handovers: Handovers::default(),
-            company: Company::default(),
-            hosts: false,
-            carries,
+            assist: AssistPolicy::default(),
+            being_assisted: false,
+            copies_in_bulk,
         }
     }
 }

@@ -3,11 +3,11 @@
 use crate::config::DeviceConfig;
 use crate::datapath_choice::DatapathChoice;
 use crate::error::OpenError;
-use crate::gsi_addressee::gsi_addressee;
+use crate::gsi_redirect::gsi_redirect;
 use crate::interface::{Interface, fabric_interface, find_interface};
 use std::net::SocketAddr;
 use uroce_datapath::{
-    Datapath, LaneDatapath, PacketConfig, PacketDatapath, SlotDatapath, UdpConfig,
+    ChannelDatapath, Datapath, PacketConfig, PacketDatapath, SlotDatapath, UdpConfig,
 };
 use uroce_xdp::{XdpConfig, XdpDatapath};
 
@@ -48,24 +48,24 @@ fn open_one(
     match choice {
         DatapathChoice::Auto | DatapathChoice::Udp => {
             let interface = on_netdev()?;
-            let open = || Ok(SlotDatapath::udp(&UdpConfig::new(local), gsi_addressee)?);
+            let open = || Ok(SlotDatapath::udp(&UdpConfig::new(local), gsi_redirect)?);
             Ok((for_each_engine(config, open)?, interface))
         }
         DatapathChoice::Uring => {
             let interface = on_netdev()?;
-            let open = || Ok(SlotDatapath::uring(&UdpConfig::new(local), gsi_addressee)?);
+            let open = || Ok(SlotDatapath::uring(&UdpConfig::new(local), gsi_redirect)?);
             Ok((for_each_engine(config, open)?, interface))
         }
         DatapathChoice::Packet => {
             let interface = on_netdev()?;
             let datapaths =
                 PacketDatapath::open_several(&PacketConfig::new(local), config.engines)?;
-            Ok((with_lanes(datapaths)?, interface))
+            Ok((with_engine_channels(datapaths)?, interface))
         }
         DatapathChoice::Xdp(mode) => {
             let interface = on_netdev()?;
             let xdp = XdpConfig { mode: *mode, ..XdpConfig::new(local) };
-            Ok((with_lanes(XdpDatapath::open_several(&xdp, config.engines)?)?, interface))
+            Ok((with_engine_channels(XdpDatapath::open_several(&xdp, config.engines)?)?, interface))
         }
         DatapathChoice::Loopback(_) if config.engines.get() > 1 => {
             Err(OpenError::OneEngineOnly(choice.name()))
@@ -88,11 +88,13 @@ fn for_each_engine<D: Datapath + 'static>(
 }
 
 /// Engines on datapaths that one process has for itself hand over to each other what belongs to another one.
-fn with_lanes<D: Datapath + 'static>(mut datapaths: Vec<D>) -> Result<Datapaths, OpenError> {
+fn with_engine_channels<D: Datapath + 'static>(
+    mut datapaths: Vec<D>,
+) -> Result<Datapaths, OpenError> {
     if datapaths.len() == 1 {
         return Ok(vec![Box::new(datapaths.remove(0))]);
     }
-    let shares = LaneDatapath::gather(datapaths, gsi_addressee);
+    let shares = ChannelDatapath::connect(datapaths, gsi_redirect);
     let shares = shares.map_err(|source| OpenError::Resources { what: "descriptor", source })?;
     Ok(shares.into_iter().map(|share| Box::new(share) as Box<dyn Datapath>).collect())
 }

@@ -1,0 +1,88 @@
+//! How an engine learns of parcels.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+/// Looked at by one engine, without a system call, and rung by the others.
+#[derive(Debug)]
+pub(super) struct Wakeup {
+    /// Parcels that are in its channel, or about to be.
+    waiting: AtomicUsize,
+    /// The engine is about to sleep until a parcel comes.
+    armed: AtomicBool,
+    event: OwnedFd,
+}
+
+impl Wakeup {
+    pub(super) fn new() -> io::Result<Self> {
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self { waiting: AtomicUsize::new(0), armed: AtomicBool::new(false), event })
+    }
+
+    /// A parcel is about to be handed in: [`ring`](Self::ring) when it is there.
+    pub(super) fn announce(&self) {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// A parcel was taken out, or did not get in.
+    pub(super) fn cancel(&self) {
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Wakes the engine if it sleeps.
+    pub(super) fn wake(&self) {
+        // In one order with `arm`: either it sees what was announced, or we that it sleeps.
+        if self.armed.load(Ordering::SeqCst) && self.armed.swap(false, Ordering::SeqCst) {
+            // The counter of an eventfd that nobody reads cannot overflow by one at a time.
+            rustix::io::write(&self.event, &1u64.to_ne_bytes()).ok();
+        }
+    }
+
+    /// No parcel waits.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) == 0
+    }
+
+    /// From now on a parcel makes the descriptor readable; `true` if there is one already.
+    pub(super) fn arm(&self) -> bool {
+        rustix::io::read(&self.event, &mut [0; 8]).ok();
+        self.armed.store(true, Ordering::SeqCst);
+        let waits = !self.is_empty();
+        if waits {
+            self.armed.store(false, Ordering::Relaxed);
+        }
+        waits
+    }
+}
+
+impl AsFd for Wakeup {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_armed_are_woken() {
+        let wakeup = Wakeup::new().expect("a descriptor");
+        let woken = || rustix::io::read(&wakeup, &mut [0; 8]).is_ok();
+        wakeup.announce();
+        wakeup.wake();
+        assert!(!woken(), "nobody sleeps");
+        assert!(wakeup.arm(), "one is there");
+        wakeup.cancel();
+        assert!(wakeup.is_empty() && !wakeup.arm());
+        wakeup.announce();
+        wakeup.wake();
+        assert!(woken());
+        wakeup.wake();
+        assert!(!woken(), "once is enough");
+    }
+}

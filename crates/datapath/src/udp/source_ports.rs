@@ -1,0 +1,106 @@
+//! The sockets that packets leave by: one for each UDP source port.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::io::Errno;
+use socket2::Socket;
+
+use super::UdpConfig;
+use super::link::Link;
+use super::socket::{self, Buffer};
+
+/// RoCEv2 source ports have their two top bits set.
+const FIRST_PORT: u16 = 0xC000;
+
+/// Ports tried when the wanted one is taken.
+const ATTEMPTS: u16 = 256;
+
+/// Sockets that a process may spend on source ports.
+const MAX_SOURCE_PORTS: usize = 256;
+
+/// One source port.
+#[derive(Debug)]
+struct SourcePort {
+    socket: Socket,
+    /// What was asked for when it was opened; differs from `port` when that was taken.
+    wanted: u16,
+    port: u16,
+}
+
+/// All source ports, opened when first asked for.
+#[derive(Debug)]
+pub(crate) struct SourcePorts {
+    local: SocketAddr,
+    link: Link,
+    send_buffer: usize,
+    offload: bool,
+    limit: usize,
+    list: Vec<SourcePort>,
+}
+
+impl SourcePorts {
+    pub(crate) fn new(local: SocketAddr, link: Link, config: &UdpConfig, offload: bool) -> Self {
+        let limit = config.source_ports.clamp(1, MAX_SOURCE_PORTS);
+        let list = Vec::with_capacity(limit);
+        Self { local, link, send_buffer: config.send_buffer, offload, limit, list }
+    }
+
+    /// The real port for `wanted`: that port or the next free one while new sockets are allowed,
+    /// after that one of those there are. `None` when there is none at all.
+    pub(crate) fn port(&mut self, wanted: u16) -> Option<u16> {
+        let wanted = FIRST_PORT | wanted;
+        let known = self.list.iter().find(|known| known.wanted == wanted);
+        let known = known.or_else(|| self.list.iter().find(|known| known.port == wanted));
+        if let Some(known) = known {
+            return Some(known.port);
+        }
+        if self.list.len() < self.limit {
+            match self.open(wanted) {
+                Ok(opened) => {
+                    let port = opened.port;
+                    self.list.push(opened);
+                    return Some(port);
+                }
+                Err(error) => {
+                    tracing::warn!(wanted, %error, "no further UDP source port can be opened");
+                    // From here on the answers must not change.
+                    self.limit = self.list.len();
+                }
+            }
+        }
+        let index = usize::from(wanted).checked_rem(self.list.len())?;
+        Some(self.list[index].port)
+    }
+
+    fn open(&self, wanted: u16) -> io::Result<SourcePort> {
+        let socket = socket::open(&self.local, self.offload)?;
+        socket::aim_multicast(&socket, &self.local, self.link);
+        socket::enlarge(&socket, Buffer::Send, self.send_buffer);
+        // Nobody reads from this socket, so strangers shall not fill memory through it. The kernel
+        // raises 0 to its minimum.
+        socket.set_recv_buffer_size(0)?;
+        let port = bind_near(&socket, self.local, wanted)?;
+        Ok(SourcePort { socket, wanted, port })
+    }
+
+    /// The socket with that source port.
+    pub(crate) fn socket(&self, port: u16) -> Option<BorrowedFd<'_>> {
+        self.list.iter().find(|known| known.port == port).map(|known| known.socket.as_fd())
+    }
+}
+
+/// Binds to the first free port from `wanted` on, wrapping round within the RoCEv2 range.
+fn bind_near(socket: &Socket, mut local: SocketAddr, wanted: u16) -> io::Result<u16> {
+    for step in 0..ATTEMPTS {
+        let port = FIRST_PORT | wanted.wrapping_add(step);
+        local.set_port(port);
+        match socket.bind(&local.into()) {
+            Ok(()) => return Ok(port),
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::ADDRINUSE) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Errno::ADDRINUSE.into())
+}
