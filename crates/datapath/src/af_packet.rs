@@ -42,8 +42,8 @@ use crate::{Datapath, Flush};
 /// RoCEv2 source ports have their two top bits set.
 const FIRST_PORT: u16 = 0xC000;
 
-/// Longest train. One byte more than 64 KiB in a frame, Ethernet header included, and the kernel would
-/// cut it up at once.
+/// Limits of a GSO batch. The kernel segments a frame at once that has one byte more than 64 KiB,
+/// Ethernet header included.
 const BATCH_OF_SEGMENTS: GsoLimit = GsoLimit { packets: 128, bytes: 65_535 - 14 - 4 - 40 - 8 };
 
 /// How to open a [`PacketDatapath`].
@@ -59,7 +59,8 @@ pub struct PacketConfig {
     pub tx_batch: usize,
     /// Frames in one receiving system call, 1 to 64; each takes 64 KiB of memory.
     pub rx_batch: usize,
-    /// Sends trains as super-packets. Without, every packet is a frame of its own: slow, for tests.
+    /// Sends GSO batches as super-packets. Without it every packet is a frame of its own: slow, for
+    /// tests.
     pub offload: bool,
 }
 
@@ -75,9 +76,9 @@ impl PacketConfig {
 
 /// RoCEv2 over AF_PACKET sockets.
 ///
-/// A train of packets leaves as one super-packet and arrives as one. The whole IP header is visible,
-/// so the ICRC of every packet is checked with all its 32 bits. Frames pass the host's firewall by,
-/// both ways. A multicast packet is heard by other hosts, not by other programs of this one.
+/// A GSO batch leaves as one super-packet and arrives as one. The whole IP header is visible, so
+/// all 32 bits of the ICRC of every packet are checked. Frames bypass the host's firewall, both
+/// ways. Other hosts receive multicast packets, other programs of this host do not.
 #[derive(Debug)]
 pub struct PacketDatapath {
     local: SocketAddr,
@@ -200,8 +201,8 @@ impl Datapath for PacketDatapath {
         self.receiver.recv(limit, &mut self.stats, sink)
     }
 
-    /// Also `true` while packets wait for the hardware address of a new peer, at most 100 ms: nothing
-    /// would wake the caller when it comes.
+    /// Also `true` while packets wait for the hardware address of a new peer, at most 100 ms: the
+    /// arrival of the address would not wake the caller.
     fn arm(&mut self) -> bool {
         self.receiver.has_more() || self.transmitter.is_waiting()
     }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::route::Route;
 
-/// Room that a burst offers for each packet: a 4096-byte payload with every header RoCEv2 can put
+/// Bytes that a burst offers for each packet: a 4096-byte payload with every header RoCEv2 can put
 /// around it.
 pub const PACKET_ROOM: usize = 4096 + 128;
 
@@ -14,34 +14,34 @@ const ALIGNMENT: usize = 64;
 
 /// Consecutive packets with one route and one size; only the last may be shorter.
 ///
-/// A train can pass through the kernel as one send (UDP segmentation offload).
+/// A GSO batch can pass through the kernel as one send (UDP segmentation offload).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GsoBatch {
     /// Where all its packets go.
     pub route: Route,
     /// Bytes of each packet but the last.
     pub size: usize,
-    /// Packets in the train, at least 1.
+    /// Packets in the GSO batch, at least 1.
     pub packets: usize,
-    /// First byte of the train in its burst's buffer.
+    /// First byte of the GSO batch in its burst's buffer.
     start: usize,
     /// Bytes of all packets together.
     bytes: usize,
 }
 
 impl GsoBatch {
-    /// Bytes of all packets of the train together.
+    /// Bytes of all packets of the GSO batch together.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The first packet of the train alone.
+    /// The first packet of the GSO batch alone.
     pub(crate) fn head(&self) -> Self {
         Self { packets: 1, bytes: self.size.min(self.bytes), ..*self }
     }
 
-    /// The train without its first `packets` packets.
+    /// The GSO batch without its first `packets` packets.
     pub(crate) fn without(mut self, packets: usize) -> Self {
         let bytes = (packets * self.size).min(self.bytes);
         self.start += bytes;
@@ -56,7 +56,7 @@ impl GsoBatch {
         from..(from + self.size).min(self.start + self.bytes)
     }
 
-    /// Whether a packet of `len` bytes for `route` may ride behind the last one.
+    /// Whether a packet of `len` bytes for `route` may be appended to the batch.
     fn takes(&self, route: &Route, len: usize, limit: &GsoLimit) -> bool {
         let full_so_far = self.bytes == self.packets * self.size;
         full_so_far
@@ -67,26 +67,26 @@ impl GsoBatch {
     }
 }
 
-/// How long a train may get.
+/// Limits of a GSO batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GsoLimit {
-    /// Packets in one train.
+    /// Most packets in one batch.
     pub packets: usize,
-    /// Bytes in one train.
+    /// Most bytes in one batch.
     pub bytes: usize,
 }
 
 impl GsoLimit {
-    /// Trains as long as the burst.
+    /// Batches as long as the burst.
     pub const NONE: Self = Self { packets: usize::MAX, bytes: usize::MAX };
 }
 
 /// A position between two packets of a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cursor {
-    /// Index of the next packet's train.
+    /// Index of the next packet's GSO batch.
     pub batch: usize,
-    /// Index of the next packet within its train.
+    /// Index of the next packet within its GSO batch.
     pub packet: usize,
 }
 
@@ -102,7 +102,7 @@ pub struct Burst {
     packets: usize,
     capacity: usize,
     limit: GsoLimit,
-    /// The next packet starts a train.
+    /// The next packet starts a GSO batch.
     break_before_next: bool,
 }
 
@@ -150,7 +150,7 @@ impl Burst {
 
     /// Makes the first `len` bytes of [`space`](Self::space) a packet for `route`.
     ///
-    /// Returns its place in its train, counted from 0, and its bytes.
+    /// Returns the index of the packet in its GSO batch, counted from 0, and its bytes.
     ///
     /// # Panics
     ///
@@ -164,7 +164,7 @@ impl Burst {
         (index, &mut self.buffer[start..start + len])
     }
 
-    /// Puts the packet behind the last train or starts a new one.
+    /// Appends the packet to the last GSO batch or starts a new one.
     fn extend_last(&mut self, route: &Route, start: usize, len: usize) -> usize {
         let limit = self.limit;
         let break_before_next = std::mem::take(&mut self.break_before_next);
@@ -182,18 +182,18 @@ impl Burst {
         }
     }
 
-    /// The next packet starts a train, even if it could ride behind the last one.
+    /// The next packet starts a GSO batch, even if it could be appended to the last one.
     pub(crate) fn break_batch(&mut self) {
         self.break_before_next = true;
     }
 
-    /// From now on every packet is a train of its own.
+    /// From now on every packet is sent on its own.
     pub(crate) fn disable_gso(&mut self) {
         self.limit.packets = 1;
     }
 
-    /// Appends a copy of every packet of `train` of `other`, as far as there is room; returns how
-    /// many fitted.
+    /// Appends a copy of every packet of `batch` of `other`, as far as there is room; returns the
+    /// number of packets that fitted.
     pub fn append(&mut self, other: &Burst, batch: &GsoBatch) -> usize {
         for index in 0..batch.packets {
             let packet = &other.buffer[batch.packet(index)];
@@ -207,7 +207,7 @@ impl Burst {
         batch.packets
     }
 
-    /// Whether so many more packets with so many bytes together have room.
+    /// Whether `packets` more packets with `bytes` bytes together fit.
     #[must_use]
     pub fn fits(&self, packets: usize, bytes: usize) -> bool {
         self.packets + packets <= self.capacity && self.end + bytes <= self.buffer.len()
@@ -225,7 +225,7 @@ impl Burst {
         Some((&batch.route, packet))
     }
 
-    /// Moves `cursor` behind the next `packets` packets, which are of one train.
+    /// Moves `cursor` behind the next `packets` packets, which are of one GSO batch.
     pub(crate) fn skip(&self, cursor: &mut Cursor, packets: usize) {
         cursor.packet += packets;
         if self.batches.get(cursor.batch).is_some_and(|batch| cursor.packet >= batch.packets) {
@@ -239,19 +239,19 @@ impl Burst {
         self.buffer.fill(0xff);
     }
 
-    /// The trains, oldest first.
+    /// The GSO batches, oldest first.
     #[must_use]
     pub fn batches(&self) -> &[GsoBatch] {
         &self.batches
     }
 
-    /// The bytes of `train`, its packets behind each other.
+    /// The bytes of `batch`, its packets one behind the other.
     #[must_use]
     pub fn batch_bytes(&self, batch: &GsoBatch) -> &[u8] {
         &self.buffer[batch.start..batch.start + batch.bytes]
     }
 
-    /// Packets that it can hold.
+    /// Most packets of the burst.
     pub(crate) fn capacity(&self) -> usize {
         self.capacity
     }
@@ -268,7 +268,7 @@ impl Burst {
         self.end - self.first
     }
 
-    /// Whether no packet is in it.
+    /// True if the burst holds no packet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.packets == 0

@@ -1,4 +1,4 @@
-//! What a datapath can do, and what it has done.
+//! Capabilities and counters of a datapath.
 
 use uroce_wire::DropReason;
 
@@ -18,7 +18,7 @@ pub enum IcrcRx {
 pub enum IcrcTx {
     /// The identification is known before sending, so the ICRC that `seal` writes is right.
     Seal,
-    /// Nobody looks at the ICRC of these packets; `seal` may leave it out.
+    /// The ICRC of these packets is not verified; `seal` may leave it out.
     Skip,
 }
 
@@ -31,7 +31,7 @@ pub struct IcrcCaps {
     pub tx: IcrcTx,
 }
 
-/// What a datapath can do; fixed once it is open.
+/// Capabilities of a datapath; fixed once it is open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caps {
     /// Short name: `udp`, `loopback`.
@@ -76,18 +76,18 @@ pub struct DatapathStats {
     pub tx_packets: u64,
     /// Bytes handed to the link.
     pub tx_bytes: u64,
-    /// Packets dropped on the way out: larger than the path's MTU, or nobody there.
+    /// Packets dropped before sending: larger than the path's MTU, or without a receiver.
     pub tx_dropped: u64,
-    /// Packets received and handed over.
+    /// Packets received and delivered.
     pub rx_packets: u64,
-    /// Bytes received and handed over.
+    /// Bytes received and delivered.
     pub rx_bytes: u64,
     /// Packets that arrived and were dropped by the datapath (receive ring full, no usable
     /// address, nothing in them).
     pub rx_dropped: u64,
     /// Packets that arrived longer than a receive buffer and were dropped.
     pub rx_truncated: u64,
-    /// Those of the dropped whose reason is known.
+    /// Dropped packets by reason, as far as it is known.
     pub rx_refused: Refusals,
     /// Packets that other processes on the address, or other engines of this one, received and handed over.
     pub rx_adopted: u64,

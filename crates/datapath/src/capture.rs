@@ -1,4 +1,4 @@
-//! RoCE as it passes on interfaces of this host, whoever sends and receives it.
+//! RoCE packets on interfaces of this host, of any sender and receiver.
 
 mod error;
 mod filter;

@@ -1,8 +1,9 @@
 //! Several engines of one process on an address that the process has for itself.
 //!
-//! Each engine has a slot, as processes on a shared address do, and a datapath inside that brings what the
-//! kernel gave to it. What belongs to another engine goes over by a lane: a bounded channel for each engine,
-//! without a lock, through which parcels of packets change hands and come back empty.
+//! Each engine has a slot, as processes on a shared address do, and an inner datapath that receives
+//! what the kernel steers to it. Packets of another engine are redirected by a bounded channel
+//! without a lock, one for each engine. Batches of packets go through the channel, and their
+//! buffers come back empty.
 
 mod datapath;
 mod demux;

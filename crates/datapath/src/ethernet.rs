@@ -1,6 +1,6 @@
 //! The link layer of datapaths that write whole frames themselves: AF_PACKET and AF_XDP.
 //!
-//! - [`Router`]: from a [`Route`] to the headers of its packets, one lookup for each train. It keeps
+//! - [`Router`]: from a [`Route`] to the headers of its packets, one lookup for each GSO batch. It keeps
 //!   a [`HeaderTemplate`] for each route and asks [`Neighbours`] for the hardware address.
 //! - [`Neighbours`]: next hop and hardware address, from the kernel's own tables.
 //! - [`FrameReader`]: from a received frame to an [`RxPacket`](crate::RxPacket).

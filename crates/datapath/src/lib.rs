@@ -1,7 +1,7 @@
-//! How packets leave and arrive.
+//! Datapaths: how packets are sent and received.
 //!
 //! A [`Datapath`] carries UDP payloads (BTH to ICRC) with the header fields that RoCEv2 needs. It
-//! knows nothing of the protocol. Behind the one trait stand:
+//! does not interpret the protocol. The implementations:
 //!
 //! - [`UdpDatapath`]: UDP sockets of the kernel, the default, without any privilege;
 //! - [`PacketDatapath`]: AF_PACKET sockets, faster, for processes with CAP_NET_RAW;
@@ -70,18 +70,19 @@ pub use thread::Thread;
 pub use udp::{BindError, PortHolder, UdpConfig, UdpDatapath};
 pub use uring::{UringDatapath, UringError};
 
-/// What one [`Datapath::flush`] did.
+/// Outcome of [`Datapath::flush`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flush {
-    /// Packets handed to the link.
+    /// Packets sent.
     pub sent: usize,
     /// Packets dropped and counted.
     pub dropped: usize,
-    /// The kernel takes no more for now: the rest stays queued, in order, for the next flush.
+    /// The kernel takes no more packets for now: the rest stays queued, in order, for the next
+    /// flush.
     pub blocked: bool,
 }
 
-/// A way for packets to leave and arrive.
+/// Sends and receives packets.
 ///
 /// Transmit: [`tx_space`](Self::tx_space), write, [`tx_commit`](Self::tx_commit), again, then
 /// [`flush`](Self::flush). Sleep: [`recv`](Self::recv) until it returns 0, then
@@ -90,7 +91,7 @@ pub trait Datapath: Send {
     /// What this datapath can do.
     fn caps(&self) -> &Caps;
 
-    /// Our address and RoCE port.
+    /// Local address and RoCE port.
     fn local(&self) -> SocketAddr;
 
     /// The UDP source port that packets will really carry when `wanted` is asked for; the same
@@ -110,11 +111,12 @@ pub trait Datapath: Send {
     /// When `len` is more than `tx_space` offered, which is a bug of the caller.
     fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8]));
 
-    /// The packet that is committed next does not travel as one with those before it: somebody on the
-    /// way loses trains. Without effect where every packet travels alone.
+    /// The packet that is committed next starts a new GSO batch, because batches to its destination
+    /// are lost. Without effect where packets are sent singly.
     fn tx_break(&mut self) {}
 
-    /// What a capture shall say about the packet that is committed next; several calls are several comments.
+    /// Adds a comment to the packet that is committed next, for captures. Several calls add several
+    /// comments.
     fn tx_comment(&mut self, comment: &str) {
         let _ = comment;
     }
@@ -141,11 +143,11 @@ pub trait Datapath: Send {
         false
     }
 
-    /// The caller waits no more: what [`arm`](Self::arm) prepared may be taken back.
+    /// Ends the wait that [`arm`](Self::arm) announced.
     fn disarm(&mut self) {}
 
-    /// When [`recv`](Self::recv) is to be called although nothing arrives, in nanoseconds of CLOCK_MONOTONIC;
-    /// `None`: nothing waits for a time. It may have come already.
+    /// Time at which [`recv`](Self::recv) is to be called although no packet arrives, in
+    /// nanoseconds of CLOCK_MONOTONIC; it may have passed. `None`: there is no such time.
     fn poll_timeout(&self) -> Option<u64> {
         None
     }
@@ -228,7 +230,7 @@ pub trait Datapath: Send {
         let _ = handovers;
     }
 
-    /// Why packets were dropped on the way out, as a sentence for a user: the latest reason.
+    /// The latest reason for which packets could not be sent, as a sentence for a user.
     fn last_problem(&self) -> Option<String> {
         None
     }

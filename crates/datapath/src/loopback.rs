@@ -32,7 +32,7 @@ pub enum AttachError {
     Descriptor(#[from] io::Error),
 }
 
-/// Who is where.
+/// Endpoints and multicast groups by address.
 #[derive(Debug, Default)]
 struct Directory {
     endpoints: HashMap<SocketAddr, Arc<Inbox>>,

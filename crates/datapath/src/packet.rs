@@ -12,16 +12,16 @@ use crate::caps::DatapathStats;
 pub enum IpId {
     /// The datapath saw the field.
     Known(u16),
-    /// IPv4, but the datapath cannot see the field (a UDP socket). The packet's place among those that
-    /// arrived as one: they mostly are numbered one after the other.
+    /// IPv4, but the datapath cannot see the field (a UDP socket). The index of the packet among
+    /// those that arrived as one: they mostly are numbered one after the other.
     Hidden(u16),
     /// IPv6 has no such field.
     NotPresent,
 }
 
 impl IpId {
-    /// The field as the ICRC covers it. Where nobody can see it, 0, which it is in what this crate sends; IPv6
-    /// counts as 0, too.
+    /// The field as the ICRC covers it. A hidden identification counts as 0, as in packets that
+    /// this crate sends; IPv6 counts as 0, too.
     pub fn known_or_zero(self) -> u16 {
         match self {
             IpId::Known(id) => id,
@@ -30,13 +30,13 @@ impl IpId {
     }
 }
 
-/// What became of a received packet, for a capture.
+/// Outcome of a received packet, for a capture.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub enum Fate {
-    /// It was taken, as far as anybody says.
+    /// The packet was accepted, as far as is known.
     #[default]
     Taken,
-    /// It had no effect but perhaps an answer.
+    /// The packet was dropped, perhaps with an answer.
     Dropped(DropReason),
     /// A fault that was asked for kept it from the device, or let it go on later, altered or more than once.
     Faulted {
@@ -60,10 +60,10 @@ pub struct RxPacket<'a> {
     pub hop_limit: u8,
     /// The IPv4 identification, as far as it is known.
     pub ip_id: IpId,
-    /// The datapath has found all 32 bits of the ICRC right, which it needed to know itself: nobody need check
-    /// it again. A [`Middleware`](crate::Middleware) that changes the payload clears it.
+    /// The datapath has verified all 32 bits of the ICRC itself: no further check is needed. A
+    /// [`Middleware`](crate::Middleware) that changes the payload clears this.
     pub icrc_checked: bool,
-    /// Somebody records the packet and wants to know what becomes of it.
+    /// Where the outcome is to be stored if the packet is being captured.
     pub fate: Option<&'a RefCell<Fate>>,
     /// The UDP payload: BTH to ICRC.
     pub payload: &'a [u8],

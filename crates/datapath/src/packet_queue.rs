@@ -1,11 +1,11 @@
-//! Received packets that are kept until somebody has time for them.
+//! A queue of received packets.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use crate::packet::{IpId, RxPacket};
 
-/// A kept packet: where its payload lies, and its header fields.
+/// A queued packet: the position of its payload, and its header fields.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     src: SocketAddr,
@@ -22,14 +22,15 @@ struct Entry {
 #[derive(Debug)]
 pub struct PacketQueue {
     bytes: Box<[u8]>,
-    /// Where the next payload goes; the room is used again once the queue is empty.
+    /// Position of the next payload; starts again at 0 once the queue is empty.
     end: usize,
     entries: VecDeque<Entry>,
     capacity: usize,
 }
 
 impl PacketQueue {
-    /// Room for so many packets, and for so many bytes of payload between two times that it is empty.
+    /// A queue for `packets` packets, and for `bytes` bytes of payload between two times at which
+    /// it is empty.
     #[must_use]
     pub fn new(packets: usize, bytes: usize) -> Self {
         Self {
@@ -40,21 +41,21 @@ impl PacketQueue {
         }
     }
 
-    /// Packets that [`take`](Self::take) has.
+    /// Number of queued packets.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether it has none.
+    /// True if no packet is queued.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Keeps a copy of the packet; false when there is no room.
+    /// Queues a copy of the packet; false when there is no room.
     pub fn put(&mut self, packet: &RxPacket<'_>) -> bool {
         let (start, len) = (self.end, packet.payload.len());
         let Some(room) = self.bytes.get_mut(start..start + len) else {
@@ -79,7 +80,7 @@ impl PacketQueue {
         true
     }
 
-    /// Hands up to `limit` packets to `sink`, oldest first; returns how many.
+    /// Delivers up to `limit` packets to `sink`, oldest first; returns their number.
     pub fn take(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> usize {
         let mut count = 0;
         while count < limit

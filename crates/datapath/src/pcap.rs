@@ -43,7 +43,7 @@ pub enum PcapError {
     /// A record cannot be written.
     #[error("the capture is incomplete because writing to its file failed: {0}; free some space")]
     Write(String),
-    /// The capture goes to a pipe, and nobody reads it any more.
+    /// The capture goes to a pipe whose reader has gone.
     #[error("the capture ends because its reader has gone away; start both again")]
     ReaderGone,
     /// The file is damaged or no capture.

@@ -1,4 +1,4 @@
-//! What this host offers to datapaths, for people who wonder why something does not work.
+//! What this host offers to datapaths, for users who ask why something does not work.
 //!
 //! Everything here only looks: nothing of the host is changed, and no packet leaves it.
 
@@ -24,11 +24,12 @@ const SEGMENT: usize = 500;
 /// Packets of the self-test.
 const SEGMENTS: usize = 4;
 
-/// Sends a train of four packets to ourselves as one and receives four (UDP_SEGMENT, Linux 4.18).
+/// Sends a GSO batch of four packets to ourselves and receives four (UDP_SEGMENT, Linux 4.18).
 ///
 /// # Errors
 ///
-/// When the kernel cannot cut trains, or what arrives is not what was sent.
+/// When the kernel cannot segment GSO batches, or the received packets are not those that were
+/// sent.
 pub fn udp_segment() -> io::Result<()> {
     let receiver = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     receiver.set_read_timeout(Some(Duration::from_millis(200)))?;
@@ -46,7 +47,7 @@ pub fn udp_segment() -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a socket can receive trains as one (UDP_GRO, Linux 5.0).
+/// Whether a socket can receive GSO batches as one (UDP_GRO, Linux 5.0).
 ///
 /// # Errors
 ///

@@ -7,8 +7,8 @@ pub use crate::sys::credentials::{Peer, peer};
 /// How /proc/net/unix shows that a socket is listened on.
 const LISTENING: &str = "00010000";
 
-/// What follows `prefix` in the abstract names that processes listen on, in this network namespace. Anybody may have
-/// names that are no text; they are passed over.
+/// The rest of the abstract socket names that start with `prefix` and are listened on in this
+/// network namespace. Any process may have names that are no text; they are skipped.
 ///
 /// # Errors
 ///

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 /// The addressing of an outgoing packet: everything in its IP and UDP header that the sender chooses.
 ///
-/// Packets of one QP share one route, so a burst compares routes to find trains
-/// (see [`Burst`](crate::Burst)).
+/// Packets of one QP share one route, so a burst compares routes to form GSO batches (see
+/// [`Burst`](crate::Burst)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Route {
     /// Our address; the port is the UDP source port, as [`Datapath::source_port`] returned it.

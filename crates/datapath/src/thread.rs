@@ -1,4 +1,4 @@
-//! The threads of the library, which live in a process that is somebody else's.
+//! The threads of the library, which live in a process of another program.
 
 use std::io;
 use std::thread::{Builder, JoinHandle};
@@ -28,7 +28,8 @@ impl Thread {
         Ok(Thread { handle, generation })
     }
 
-    /// `None` in a process that was forked from that of the thread: there is nobody to stop and to wait for.
+    /// `None` in a process that was forked from that of the thread: there is no thread to stop and
+    /// to wait for.
     pub fn if_here(self) -> Option<Thread> {
         if self.generation == generation() {
             return Some(self);

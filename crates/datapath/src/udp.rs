@@ -119,9 +119,9 @@ pub(crate) struct Opened {
     pub(crate) link: Link,
     /// Messages in one system call.
     pub(crate) batch: usize,
-    /// The kernel cuts trains.
+    /// The kernel segments GSO batches (UDP_SEGMENT).
     pub(crate) segments: bool,
-    /// Trains arrive as one.
+    /// Packets of a GSO batch arrive as one (UDP_GRO).
     pub(crate) merged: bool,
     /// With the sizes of the buffers.
     pub(crate) stats: DatapathStats,

@@ -16,7 +16,7 @@ use uroce_datapath::{
 };
 use uroce_wire::Slot;
 
-/// Full bursts in packets of many sizes and in trains; returns packets sent and received.
+/// Full bursts in packets of many sizes and in GSO batches; returns packets sent and received.
 fn rounds(
     a: &mut dyn Datapath,
     b: &mut dyn Datapath,

@@ -69,15 +69,15 @@ pub enum CmEventKind {
     },
     /// The last packets of the connection have died out.
     TimewaitExit,
-    /// Somebody looks for a service of datagrams.
+    /// A SIDR REQ has arrived.
     ResolveRequest {
-        /// What is looked for.
+        /// Service ID of the request.
         service_id: ServiceId,
-        /// Who asks.
+        /// Address of the peer.
         remote: IpAddr,
-        /// What the caller says about itself.
+        /// IP CM private-data header of the request.
         ip: Option<IpCm>,
-        /// The caller's.
+        /// Private data of the request.
         private_data: Box<[u8]>,
     },
     /// A service of datagrams was found, or not.
@@ -140,7 +140,7 @@ impl CmChannel {
         self.0.pop()
     }
 
-    /// Adds an event of the caller's own making, so that it comes in turn.
+    /// Adds an event of the application's own, which is delivered in order with the others.
     pub fn post(&self, event: CmEvent) {
         self.0.push(event);
     }

@@ -36,8 +36,8 @@ impl CompChannel {
 
     /// The next event; `None` as `timeout` waits for ever, zero only looks (non-blocking).
     ///
-    /// `Ok(None)`: the time is over. With a device that has no progress thread nobody works while
-    /// this call sleeps; use a zero timeout there and call `Device::drive`.
+    /// `Ok(None)`: the timeout has passed. With a device that has no progress thread the engine
+    /// makes no progress while this call sleeps; use a zero timeout there and call `Device::drive`.
     ///
     /// # Errors
     /// What poll(2) says; there is no known reason on Linux other than lack of kernel memory.
@@ -45,9 +45,10 @@ impl CompChannel {
         self.0.wait(timeout)
     }
 
-    /// The next event, as read(2) of the descriptor would bring it: sleeps if a program made the descriptor blocking,
-    /// and is interrupted by signals as read(2) is. `note` is told of the event before it leaves the list: whoever
-    /// destroys its CQ meanwhile finds the event in the list, or noted. It must not call the device.
+    /// The next event, as read(2) of the descriptor would bring it: sleeps if a program made the
+    /// descriptor blocking, and is interrupted by signals as read(2) is. `note` is called with the
+    /// event before it leaves the list, so that a concurrent destruction of its CQ finds the event
+    /// either in the list or noted. `note` must not call the device.
     ///
     /// # Errors
     /// EAGAIN: no event waits, and the descriptor does not block. EINTR: a signal handler ran that was installed

@@ -63,7 +63,7 @@ impl DeviceConfig {
         }
     }
 
-    /// The same on an in-process switch.
+    /// A device on `address` of an in-process switch.
     pub fn loopback(address: IpAddr, fabric: &LoopbackFabric) -> Self {
         DeviceConfig { datapath: DatapathChoice::Loopback(fabric.clone()), ..Self::new(address) }
     }

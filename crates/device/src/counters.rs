@@ -12,8 +12,8 @@ static DROP_NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     DropReason::ALL.iter().map(name).collect()
 });
 
-/// rxe's names first, then ours, the ICRC verdicts, the datapath's counters, and one counter
-/// `drop_<reason>` for each [`DropReason`], whoever dropped the packet.
+/// The counters of rxe, then ours, the ICRC findings, the datapath's counters, and one counter
+/// `drop_<reason>` for each [`DropReason`].
 pub(crate) fn snapshot(engine: &Engine) -> Vec<(&'static str, u64)> {
     let mut all: Vec<(&'static str, u64)> = engine.nic.tables.counters.iter().collect();
     all.extend(icrc_counters(&engine.nic.icrc, engine.nic.gso_black_holes.detected));

@@ -78,15 +78,17 @@ impl Drop for Inner {
         if self.generation != fork::generation() {
             return self.leave_to_parent();
         }
-        // Nobody comes any more, so the address is free when the device is gone.
+        // No other thread polls these engines any more, so the address is free when the device is
+        // gone.
         let engines = self.several.as_ref().map_or(slice::from_ref(&self.shared), |all| all.all());
         engines.iter().for_each(|shared| shared.lock().datapath.introduce(None));
     }
 }
 
 impl Inner {
-    /// In a child process: what is left are copies, whose ends would be felt by the parent (a capture is written twice,
-    /// rings are shared), and locks that nobody may ever release.
+    /// In a child process after fork(2): its copies must not be dropped as usual, because that
+    /// would affect the parent (a capture is written twice, rings are shared), and locks may be
+    /// held for ever.
     fn leave_to_parent(&self) {
         let engines = self.several.as_ref().map_or(slice::from_ref(&self.shared), |all| all.all());
         engines.iter().for_each(|shared| std::mem::forget(Arc::clone(shared)));
@@ -210,8 +212,8 @@ impl Device {
         self.engines().iter().find_map(|shared| shared.lock().datapath.last_problem())
     }
 
-    /// One turn of each engine: receive, timers, send. For tests and for applications that have no progress
-    /// thread. True if there was something to do.
+    /// One poll iteration of each engine: receive, timers, send. For tests and for applications
+    /// that have no progress thread. True if there was something to do.
     pub fn drive(&self) -> bool {
         self.engines().iter().fold(false, |busy, shared| shared.lock().poll_once() | busy)
     }
@@ -229,13 +231,14 @@ impl Device {
         self.0.shared.events.subscribers.insert(channel);
     }
 
-    /// [`drive`](Self::drive), unless another call is in progress, perhaps one that the caller has
-    /// interrupted: for what a process does at its end.
+    /// [`drive`](Self::drive), unless another call is in progress, perhaps one that this call has
+    /// interrupted: for exit handlers.
     pub fn drive_unless_busy(&self) -> bool {
         let poll = |shared: &Arc<Shared>| {
             let Some(mut engine) = shared.try_lock() else { return false };
             let busy = engine.poll_once();
-            // They would wait for another engine, which the caller may have interrupted.
+            // These operations would wait for the lock of another engine, which may never be
+            // released.
             engine.nic.cross_engine_ops.clear();
             engine.wake_peers();
             busy

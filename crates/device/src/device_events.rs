@@ -11,7 +11,7 @@ use uroce_transport::AsyncEvent;
 pub(crate) struct DeviceEvents {
     pub(crate) unowned: EventList<AsyncEvent>,
     pub(crate) owners: EventOwners,
-    /// Who hears of the port, beside the device's own list.
+    /// Lists that get the events of the port, beside the device's own.
     pub(crate) subscribers: Subscribers,
 }
 
@@ -33,7 +33,7 @@ impl DeviceEvents {
         self.owners.deliver(event).unwrap_or_else(|| self.unowned.push(event))
     }
 
-    /// An event of the port, which everybody hears of. False: a list is full.
+    /// Delivers an event of the port to all lists. False: a list is full.
     pub(crate) fn deliver_of_port(&self, event: AsyncEvent) -> bool {
         // Not short-circuited.
         self.subscribers.deliver(event) & self.unowned.push_last(event)

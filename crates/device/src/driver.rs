@@ -1,8 +1,8 @@
 //! The progress thread: it answers peers while the application does something else.
 //!
-//! It stays away while the application polls, since whoever polls drives the engine; it spins for
-//! a moment after traffic, and longer after a stream, because a wake-up costs 30 to 65 us and more; otherwise
-//! it sleeps in poll(2) and costs nothing.
+//! The thread is idle while the application polls, since a poll drives the engine. After traffic it
+//! spins for a moment, and longer after a stream, because a wake-up costs 30 to 65 us and more.
+//! Otherwise it sleeps in poll(2) and costs nothing.
 
 use crate::affinity::pin;
 use crate::eventfd::wait_readable;
@@ -16,10 +16,11 @@ use std::time::Duration;
 use uroce_datapath::Thread;
 use uroce_transport::Instant;
 
-/// Turns of `spin_loop` between two looks at the engine, so that others get at the lock.
+/// Iterations of `spin_loop` between two poll iterations of the engine, in which other threads can
+/// take its lock.
 const SPINS: usize = 64;
-/// How often the thread steps back for somebody who waits for the lock. On a busy machine each
-/// step may cost a time slice, and peers wait for answers meanwhile: hence few.
+/// Most yields in a row to threads that wait for the lock. On a busy machine each yield may cost a
+/// time slice while peers wait for answers: hence few.
 const LOCK_YIELDS: usize = 16;
 
 /// Panics after which the thread ends.
@@ -65,7 +66,7 @@ impl Drop for Driver {
     }
 }
 
-/// What the thread does next.
+/// Next action of the thread.
 enum Next {
     /// Look again at once: there may be more to do.
     Again,
@@ -82,7 +83,7 @@ struct Work {
 }
 
 impl Work {
-    /// Goes on after a panic: the device is to tell everybody that it has failed, and to be closed.
+    /// Continues after a panic: the device must still report its failure and be closed.
     fn serve(mut self) {
         for _ in 0..PANICS {
             let engine = Arc::clone(&self.shared);
@@ -114,13 +115,13 @@ impl Work {
         }
     }
 
-    /// One engine turn, and the decision to sleep under the same lock: whatever is posted later
-    /// sees how long the thread means to sleep.
+    /// One poll iteration, and the decision to sleep under the same lock: a later post sees until
+    /// when the thread sleeps.
     fn poll_engine(&mut self, now: Instant) -> Next {
         let mut engine = self.shared.lock();
         engine.thread_sleeps_until = 0;
         if self.shared.application_polls(now) {
-            // It did so while the thread waited for the lock.
+            // The application polled while the thread waited for the lock.
             return Next::Spin;
         }
         engine.allow_assist();
@@ -129,7 +130,8 @@ impl Work {
             return Next::Again;
         }
         let awake = self.spin_budget.worked_recently(now) || self.spin_budget.may_spin(now);
-        // Others who do the work of the thread come again: it need not look.
+        // A thread of another device that polls this engine will poll it again: this thread need
+        // not.
         if awake && !engine.was_assisted_recently(now) || engine.datapath.arm() {
             return Next::Spin;
         }
@@ -142,7 +144,8 @@ impl Work {
         if self.shared.single_cpu {
             return std::thread::yield_now();
         }
-        // Patience must not take the processor from who has work: the other end, or our own application.
+        // Extra spinning must not take the processor from a thread with work: that of the peer, or
+        // of our own application.
         if !self.spin_budget.worked_recently(now) {
             std::thread::yield_now();
         }
@@ -167,7 +170,7 @@ impl Work {
         self.wait(&[self.waiter.as_fd(), self.shared.wake.as_fd()], time);
     }
 
-    /// The application polls: sleep until it may have stopped, deaf to packets.
+    /// Sleeps, without regard to packets, until the application may have stopped polling.
     fn idle_while_application_polls(&self, now: Instant) {
         if self.spin_budget.worked_recently(now) {
             return self.pause(now);

@@ -1,7 +1,8 @@
-//! The NIC: one datapath, many queue pairs, one turn at a time.
+//! The NIC: one datapath and many queue pairs behind one lock.
 //!
-//! A turn receives a batch, hands each packet to its queue pair, serves the timers that are due,
-//! lets the queue pairs that have something to send write it, and flushes. Nothing here waits.
+//! One poll iteration ([`Engine::poll_once`]) receives a batch, hands each packet to its queue
+//! pair, serves due timers, lets the queue pairs that have something to send write packets, and
+//! flushes the datapath. Nothing here blocks.
 
 mod assist;
 mod bulk_copy;
@@ -41,7 +42,7 @@ use uroce_datapath::{Datapath, Handovers, IcrcCaps};
 use uroce_transport::{AsyncEvent, CqId, Instant};
 use uroce_wire::{Mtu, Qpn, Slot};
 
-/// What the packet checks found, beside the drop reasons.
+/// Counts of how ICRCs were verified; failures are counted as drop reasons.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct IcrcFindings {
     /// All fields known, all 32 bits right.
@@ -50,7 +51,7 @@ pub(crate) struct IcrcFindings {
     pub(crate) predicted: u64,
     /// The hidden IPv4 ID was solved for, 16 bits right.
     pub(crate) solved: u64,
-    /// What helps to guess it for packets that arrive as one.
+    /// Predictor of the hidden IPv4 IDs of packets that arrived as one GSO batch.
     pub(crate) train: BatchIds,
 }
 
@@ -63,21 +64,23 @@ pub(crate) struct Nic {
     pub(crate) icrc_caps: IcrcCaps,
     pub(crate) qps: QpTable,
     pub(crate) timers: Timers,
-    /// What is on its way to each destination.
+    /// Unacknowledged bytes for each destination.
     pub(crate) in_flight: InFlight,
     pub(crate) gso_black_holes: GsoBlackHoles,
     /// Queue pairs with something to send.
     pub(crate) scheduler: SendScheduler,
-    /// Queue pairs with nothing but an ACK to send, which waits for the next turn or post.
+    /// Queue pairs with nothing but a delayed ACK to send, which leaves with the next poll
+    /// iteration or post.
     pub(crate) delayed_acks: VecDeque<Qpn>,
-    /// Who got the packet that came last, and whom the lists do not know anew yet: one note does for a
-    /// whole train.
+    /// The queue pair of the last received packet, until [`reschedule`](Self::reschedule) has run
+    /// for it: once for a run of packets to one queue pair.
     pub(crate) unscheduled: Option<Qpn>,
     pub(crate) tables: Tables,
     pub(crate) mcast: McastTable,
     pub(crate) gsi: Gsi,
     pub(crate) icrc: IcrcFindings,
-    /// What other engines of the device are to do when nobody holds this one.
+    /// Operations on other engines of the device, carried out after the lock of this one is
+    /// released.
     pub(crate) cross_engine_ops: Vec<CrossEngineOp>,
 }
 
@@ -88,24 +91,27 @@ pub(crate) struct Engine {
     pub(crate) nic: Nic,
     pub(crate) limits: DeviceLimits,
     pub(crate) active_mtu: Mtu,
-    /// When the last turn began; when it ended, if it had many packets. A post that sends many is a turn, too.
+    /// Start of the last poll iteration, or its end if it handled many packets. A post that sent
+    /// many packets counts as an iteration.
     pub(crate) polled_at: Instant,
     /// When to try a transmit again that the kernel refused.
     pub(crate) retry_at: Option<u64>,
     /// Until when the progress thread sleeps; 0 while it is awake.
     pub(crate) thread_sleeps_until: u64,
-    /// Devices of this process that have got packets and are to be visited when nobody holds this engine.
+    /// Engines of this process that have been sent packets and are polled after the lock of this
+    /// one is released.
     pub(crate) handovers: Handovers,
-    /// Whether devices of this process may visit this one.
+    /// Whether threads of other devices of this process may poll this engine.
     pub(crate) assist: AssistPolicy,
-    /// A visitor is here: whatever thread this is, it holds no other engine.
+    /// The engine is being polled by a thread of another device, which holds no other engine.
     pub(crate) being_assisted: bool,
     /// Payload may go from region to region, past the datapath.
     pub(crate) copies_in_bulk: bool,
 }
 
 impl Engine {
-    /// One turn. True if it did something, so that another one may be worth it.
+    /// One poll iteration. True if a packet was received or sent or a timer was served, so that
+    /// another iteration may find more.
     pub(crate) fn poll_once(&mut self) -> bool {
         let (arrived, sent) = self.poll_with_budget(TX_BUDGET);
         if arrived + sent >= LONG_POLL_PACKETS {
@@ -114,7 +120,8 @@ impl Engine {
         arrived + sent > 0
     }
 
-    /// A turn that sends up to `budget` packets. How much came (packets, timers), and how much left.
+    /// One poll iteration that sends at most `budget` packets. Returns the number of received
+    /// packets and served timers, and the number of sent packets.
     fn poll_with_budget(&mut self, budget: usize) -> (usize, usize) {
         let now = self.clock.now();
         self.polled_at = now;
@@ -151,7 +158,7 @@ impl Engine {
         self.transmit(now, TX_BUDGET, AckPolicy::Flush)
     }
 
-    /// The engine needs a turn no later than this, packets aside.
+    /// Latest time of the next poll iteration if no packet arrives earlier.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         let held = self.nic.tables.cqs.poll_timeout().map(Instant::as_nanos);
         let datapath = self.datapath.poll_timeout().map(|at| self.clock.of_monotonic(at));
@@ -171,7 +178,7 @@ impl Engine {
         !scheduler.is_empty() || !delayed_acks.is_empty() || granted || gsi.wants_transmit()
     }
 
-    /// Notes what a command changed in a queue pair: something to send, another deadline.
+    /// See [`Nic::reschedule`].
     pub(crate) fn reschedule(&mut self, qpn: Qpn) {
         self.nic.reschedule(qpn);
     }
@@ -185,7 +192,8 @@ impl Engine {
         Some(event)
     }
 
-    /// A panic has left the engine in a state that nobody knows: its queue pairs end, and everybody hears of it.
+    /// Moves every queue pair to the error state and raises the fatal event of the device, after a
+    /// panic that has left the state of the engine undefined.
     #[cold]
     pub(crate) fn fail_device(&mut self) {
         let now = self.clock.now();
@@ -207,14 +215,15 @@ impl Engine {
 }
 
 impl Nic {
-    /// Keeps the list of senders and the timer heap in step with the state of a queue pair.
+    /// Updates the send scheduler, the timer heap and the in-flight limit after a change of the
+    /// queue pair.
     pub(crate) fn reschedule(&mut self, qpn: Qpn) {
         if let Some(entry) = self.qps.get_mut(qpn) {
             reschedule(entry, &mut self.scheduler, &mut self.timers, &mut self.in_flight);
         }
     }
 
-    /// Notes what the packets did that came last.
+    /// Reschedules the queue pair of the last received packet.
     fn reschedule_last_receiver(&mut self) {
         if let Some(qpn) = self.unscheduled.take() {
             self.reschedule(qpn);
@@ -267,7 +276,7 @@ impl Nic {
     }
 }
 
-/// See [`Nic::touched`].
+/// See [`Nic::reschedule`].
 pub(crate) fn reschedule(
     entry: &mut QpEntry,
     scheduler: &mut SendScheduler,
@@ -279,7 +288,7 @@ pub(crate) fn reschedule(
         scheduler.push(entry.init.qpn);
     }
     if !entry.ready {
-        // Otherwise it is done once for many packets, at its turn.
+        // A scheduled queue pair is accounted once for many packets, when it is served.
         in_flight.account(entry);
     }
     timers.arm(entry.init.qpn.get(), entry.qp.poll_timeout(), &mut entry.armed);

@@ -1,7 +1,8 @@
 //! The engines of a device that has several (docs/adr/016-engines.md).
 //!
-//! Each has a lock, a socket, a slot and a thread of its own, and they share nothing on the data path. What
-//! one has to ask of another, when connections come and go, is an [`Errand`].
+//! Each has a lock, a socket, a slot and a thread of its own, and they share nothing on the data
+//! path. Operations on another engine, needed when connections are made and end, are
+//! [`CrossEngineOp`]s.
 
 use crate::cm_channel::CmEventKind;
 use crate::engine::Engine;
@@ -24,7 +25,8 @@ pub(crate) fn engine_of_object(id: u32) -> u8 {
     (id >> OBJECT_BITS) as u8
 }
 
-/// What an engine asks of another one. Whoever has produced it runs it when he has let go of the lock.
+/// An operation on another engine, carried out by the thread that requested it after it has
+/// released its own engine.
 #[derive(Debug)]
 pub(crate) enum CrossEngineOp {
     /// A queue pair has got the packet that this connection waits for.
@@ -43,8 +45,8 @@ pub(crate) struct Engines {
     all: Box<[Arc<Shared>]>,
     /// The engine that has each slot; 0 for the slots of other processes, too.
     by_slot: Box<[u8]>,
-    /// Held by who changes something that all engines have a copy of, or counts what all have together.
-    /// Taken before the lock of any engine.
+    /// Held while something is changed that all engines have a copy of, or counted over all
+    /// engines. Taken before the lock of any engine.
     order: Mutex<()>,
 }
 
@@ -66,7 +68,7 @@ impl Engines {
         &self.all
     }
 
-    /// The engine of a queue pair; that of a number which nobody has is the first.
+    /// The engine of a queue pair; for an unknown number the first engine.
     #[inline]
     pub(crate) fn of_qp(&self, qpn: Qpn) -> &Shared {
         self.of_slot(Slot::of(qpn))
@@ -77,7 +79,7 @@ impl Engines {
         self.of_slot(id.slot())
     }
 
-    /// The engine of a CQ, SRQ or XRC domain; that of a number which nobody has is the first.
+    /// The engine of a CQ, SRQ or XRC domain; for an unknown number the first engine.
     #[inline]
     pub(crate) fn of_object(&self, id: u32) -> &Shared {
         self.all.get(usize::from(engine_of_object(id))).unwrap_or(&self.all[0])

@@ -257,7 +257,7 @@ pub enum DestroyError {
     Busy {
         /// Kind of object.
         what: &'static str,
-        /// Who uses it.
+        /// Kind of the objects that use it.
         users: &'static str,
     },
     /// It does not exist.

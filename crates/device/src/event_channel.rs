@@ -74,9 +74,10 @@ impl EventChannel {
         self.0.wait(timeout)
     }
 
-    /// The next event, as read(2) of the descriptor would bring it: sleeps if a program made the descriptor blocking,
-    /// and is interrupted by signals as read(2) is. `note` is told of the event before it leaves the list: whoever
-    /// destroys its object meanwhile finds the event in the list, or noted. It must not call the device.
+    /// The next event, as read(2) of the descriptor would bring it: sleeps if a program made the
+    /// descriptor blocking, and is interrupted by signals as read(2) is. `note` is called with the
+    /// event before it leaves the list, so that a concurrent destruction of its object finds the
+    /// event either in the list or noted. `note` must not call the device.
     ///
     /// # Errors
     /// EAGAIN: no event waits, and the descriptor does not block. EINTR: a signal handler ran that was installed
@@ -109,14 +110,15 @@ impl EventOwners {
         }
     }
 
-    /// Forgets a destroyed object and its events that nobody fetched (R93).
+    /// Forgets a destroyed object and its events that were not fetched (R93).
     pub(crate) fn remove(&self, owner: EventOwner) {
         if let Some((channel, _)) = self.lock().remove(&owner) {
             channel.0.retain(|owned| EventOwner::of(&owned.event) != Some(owner));
         }
     }
 
-    /// An event of the device as a whole, which all owners hear of once; the cookie is 0. False: nobody owns anything.
+    /// Delivers an event of the device as a whole to all owners, once each; the cookie is 0. False:
+    /// there is no owner.
     pub(crate) fn deliver_to_all(&self, event: AsyncEvent) -> bool {
         let owners = self.lock();
         // Equal events of one channel merge.
@@ -126,7 +128,8 @@ impl EventOwners {
         !owners.is_empty()
     }
 
-    /// `None`: nobody owns the events of this object. `Some(false)`: the owner's list is full.
+    /// Delivers an event of an object. `None`: the object has no owner. `Some(false)`: the list of
+    /// the owner is full.
     pub(crate) fn deliver(&self, event: AsyncEvent) -> Option<bool> {
         let owners = self.lock();
         let (channel, cookie) = owners.get(&EventOwner::of(&event)?)?;

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Bounded, and no event is lost: an event equal to one that nobody fetched yet is merged with it,
+/// Bounded, and no event is lost: an event equal to one that was not fetched yet is merged with it,
 /// so the length cannot exceed the number of different events.
 #[derive(Debug)]
 pub(crate) struct EventList<T> {
@@ -42,8 +42,8 @@ impl<T: PartialEq> EventList<T> {
         true
     }
 
-    /// As [`push`](Self::push), but it is the last one afterwards, also if an equal one waited before others: whoever
-    /// reads to the end knows how things are.
+    /// As [`push`](Self::push), but the event is the last one afterwards, even if an equal one was
+    /// queued before others: a reader that reaches the end knows the latest state.
     pub(crate) fn push_last(&self, event: T) -> bool {
         let mut pending = self.lock();
         if let Some(place) = pending.iter().position(|waiting| *waiting == event) {
@@ -60,8 +60,8 @@ impl<T: PartialEq> EventList<T> {
         self.pop_noted(|_| ())
     }
 
-    /// The oldest event, if there is one. `note` is told of it before anybody can see that it is gone: whoever calls
-    /// [`retain`](Self::retain) finds the event in the list, or noted.
+    /// The oldest event, if there is one. `note` is called with it before its removal is visible,
+    /// so that a concurrent [`retain`](Self::retain) finds the event either in the list or noted.
     fn pop_noted(&self, note: impl FnOnce(&T)) -> Option<T> {
         let mut pending = self.lock();
         let event = pending.pop_front()?;

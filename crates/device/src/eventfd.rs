@@ -26,8 +26,8 @@ impl EventFd {
         let _already_readable = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    /// Makes the descriptor unreadable again. Never sleeps, whatever a C program has done to its flags and whoever
-    /// else reads it at this moment.
+    /// Makes the descriptor unreadable again. Never sleeps, whatever flags a C program has set and
+    /// whether or not another thread reads the descriptor.
     pub(crate) fn clear(&self) {
         let mut count = [0u8; 8];
         let mut room = [IoSliceMut::new(&mut count)];
@@ -68,7 +68,7 @@ impl AsFd for EventFd {
 }
 
 /// Sleeps until one of `fds` is readable or `timeout` has passed (`None`: no limit). A signal
-/// (EINTR) ends the sleep early; callers look again at what they wait for.
+/// (EINTR) ends the sleep early; callers check their condition again.
 pub(crate) fn wait_readable(fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::Result<()> {
     let mut set: [PollFd<'_>; 2] = match fds {
         [one] => return poll_set(&mut [PollFd::new(one, PollFlags::IN)], timeout),

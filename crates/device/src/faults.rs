@@ -10,7 +10,7 @@ use uroce_fault::{Plan, RuleError};
 pub struct Faults {
     plan: Plan,
     seed: u64,
-    /// Nobody gave the seed.
+    /// The seed was drawn, not given.
     is_drawn: bool,
 }
 
@@ -80,7 +80,7 @@ impl Faults {
         &self.plan
     }
 
-    /// What makes their choices. The same seed makes the same choices about the same packets.
+    /// Seed of the random choices. The same seed makes the same choices about the same packets.
     pub fn seed(&self) -> u64 {
         self.seed
     }

@@ -16,7 +16,7 @@ pub(crate) const GSI_SOURCE_PORT: u16 = 0xd872;
 pub(crate) const ACK_DELAY: u8 = 15;
 const HOP_LIMIT: u8 = 64;
 
-/// Who hears of a connection, and its queue pair.
+/// The event channel of a connection, and its queue pair.
 #[derive(Debug, Clone)]
 pub(crate) struct Owner {
     pub(crate) channel: CmChannel,
@@ -38,11 +38,11 @@ pub(crate) struct Gsi {
     pub(crate) rx_icrc: RxIcrc,
     pub(crate) owners: HashMap<CommId, Owner>,
     pub(crate) listeners: HashMap<ServiceId, Owner>,
-    /// Services that applications have bound, whether or not anybody listens yet.
+    /// Services that applications have bound, with or without a listener.
     pub(crate) bound: HashSet<ServiceId>,
     /// Services without a listener that calls may still come for again.
     pub(crate) retiring: Vec<ServiceId>,
-    /// Requests to the management agents that came with the last batch, and who sent them.
+    /// Requests to the management agents of the last batch, and the addresses of their senders.
     pub(crate) asked: Vec<(IpAddr, AgentRequest)>,
     address: IpAddr,
     src_port: u16,

@@ -5,9 +5,10 @@ use uroce_cm::addressee;
 use uroce_datapath::{IpId, RedirectTarget, RxPacket};
 use uroce_wire::{Flow, IcrcVerdict, Packet};
 
-/// A message of a connection goes to the process that named the connection, a call to the one that
-/// listens. What says neither stays where it is, but for a caller that gives up: each process looks for
-/// its call. What is no message, or damaged, stays too: it is dropped here, and costs nobody else anything.
+/// A message of a connection goes to the process that chose its communication ID, a REQ or SIDR REQ
+/// to the process that listens on its service ID. A message with neither stays here, but for the
+/// REJ of a peer that has timed out: each process looks for its connection. Anything that is no
+/// valid MAD stays too: it is dropped here and causes no work in other processes.
 pub(crate) fn gsi_redirect(rx: &RxPacket<'_>) -> RedirectTarget {
     let Ok(packet) = Packet::parse(rx.payload) else { return RedirectTarget::Here };
     if admits_mad(&packet).is_err() {

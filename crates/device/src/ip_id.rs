@@ -5,7 +5,7 @@
 
 use uroce_wire::FlowIcrc;
 
-/// What helps to check the ICRC of the packets of one peer.
+/// Predictor of the IPv4 identifications of one peer, which the ICRC covers.
 #[derive(Debug, Default)]
 pub(crate) struct RxIcrc {
     pub(crate) ids: IdPredictor,
@@ -18,12 +18,12 @@ pub(crate) struct RxIcrc {
 pub(crate) struct IdPredictor {
     last: u16,
     step: u16,
-    /// The last step undid the one before: data and an ACK behind it in one train, one train after the
-    /// other, are 0, 1, 0, 1.
+    /// The last step undid the one before: the packets of successive GSO batches of two are
+    /// numbered 0, 1, 0, 1.
     alternates: bool,
 }
 
-/// What was seen of the IDs of packets that arrived as one, of whatever queue pair.
+/// IDs of the packets that arrived as one GSO batch, of any queue pair.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct BatchIds {
     /// The ID of the first of them.

@@ -11,15 +11,15 @@
 //!                        Datapath                        (UDP sockets, in-process switch)
 //! ```
 //!
-//! [`Device::open`] binds one address. With several engines each is as above, with its own socket: two of
-//! them share nothing on the data path (docs/adr/016-engines.md). Whoever polls a CQ drives the engine in the same call: no
-//! hand-off between threads on the fast path. A progress thread answers peers when nobody polls.
-//! Without one ([`DeviceConfig::progress_thread`] = false) everything happens inside calls, which is
-//! what deterministic tests want.
+//! [`Device::open`] binds one address. With several engines each is as above, with its own socket:
+//! two of them share nothing on the data path (docs/adr/016-engines.md). A poll of a CQ drives the
+//! engine in the same call: no hand-off between threads on the fast path. A progress thread answers
+//! peers while the application does not poll. Without one ([`DeviceConfig::progress_thread`] =
+//! false) everything happens inside calls, which is what deterministic tests want.
 //!
-//! What arrives is checked in the order of docs/wire.md, cheap before dear; a packet that fails is
-//! counted under its drop reason and never answered. Handles are plain numbers without lifetimes;
-//! `uroce-verbs` puts safe types around them.
+//! Received packets are checked in the order of docs/wire.md, cheap checks before expensive ones; a
+//! packet that fails is counted under its drop reason and never answered. Handles are plain numbers
+//! without lifetimes; `uroce-verbs` puts safe types around them.
 #![forbid(unsafe_code)]
 
 mod affinity;

@@ -2,25 +2,27 @@
 
 use uroce_transport::limits as transport;
 
-/// Most packets taken from the datapath in one engine turn. Bounds how long a turn can hold the lock.
+/// Most packets received in one poll iteration of an engine. Bounds how long an iteration can hold
+/// the lock.
 pub const RX_BUDGET: usize = 64;
-/// Most packets that one engine turn may send over all queue pairs.
+/// Most packets sent in one poll iteration of an engine, over all queue pairs.
 pub const TX_BUDGET: usize = 256;
-/// Most packets that one queue pair may send before the next ready one gets its chance.
+/// Most packets that one queue pair may send before the next ready one is served.
 pub const TX_QP_BUDGET: usize = 64;
 /// Unacknowledged bytes to one destination, over all queue pairs. Four windows: enough to keep a link
 /// busy, and little enough for the socket buffer of its receiver.
 pub const IN_FLIGHT_BYTES: u64 = 1024 * 1024;
-/// Posted requests that are kept to leave together, as one train, while others are on their way and the
-/// application polls: a packet on its own costs ten times as much as one in a train.
+/// Doorbell coalescing: posted requests that are held back to leave as one GSO batch while earlier
+/// ones are unacknowledged and the application polls. A packet on its own costs ten times as much
+/// as one in a batch.
 pub const DOORBELL_BATCH: usize = 32;
-/// The same for those who post lists: as many as travel in one train.
+/// [`DOORBELL_BATCH`] for posts of several requests: as many as packets in a GSO batch.
 pub const DOORBELL_BATCH_OF_LISTS: usize = TX_QP_BUDGET;
-/// Most timers served in one turn; the rest stay due and are served in the next.
+/// Most timers served in one poll iteration; the rest stay due and are served in the next.
 pub const TIMER_BUDGET: usize = 256;
 /// How many of the last destroyed QPNs are not given out again (A8).
 pub const QPN_QUARANTINE: usize = 65_536;
-/// The same where several processes share an address: a quarter of the QPNs of a slot.
+/// [`QPN_QUARANTINE`] where several processes share an address: a quarter of the QPNs of a slot.
 pub const QPN_QUARANTINE_IN_SLOT: usize = 16_384;
 /// Queue pairs of a device that shares its address: half of the QPNs of a slot, so that a number is found
 /// quickly and a random probe misses as often as not.
@@ -31,28 +33,30 @@ pub const QPN_DRAWS: usize = 1_000;
 pub const MAX_ENGINES: u8 = 64;
 /// CQs of one engine, SRQs and XRC domains likewise: what their numbers have room for.
 pub const MAX_OBJECTS_IN_ENGINE: usize = 1 << 24;
-/// Most undelivered asynchronous events. Equal events that nobody fetched are merged first.
+/// Most undelivered asynchronous events. Equal events that were not fetched yet are merged first.
 pub const ASYNC_EVENTS: usize = 4_096;
 /// GID table length. Entries 0 and 1 are the device's address, the rest are empty.
 pub const GID_TABLE_LEN: u32 = 2;
 
-/// An application that polled its CQ less than this long ago drives the engine itself (ns).
+/// An application that polled a CQ less than this long ago drives the engine itself (ns).
 pub const APPLICATION_POLLING_NS: u64 = 1_000_000;
-/// On a slow processor so many packets take longer than that, and the clock is read again behind them.
+/// Packets of a poll iteration after which the clock is read again: on a slow processor they take
+/// longer than [`APPLICATION_POLLING_NS`].
 pub const LONG_POLL_PACKETS: usize = 16;
 /// How long the progress thread spins after the last packet before it sleeps (ns): a wake-up costs 30 to
 /// 65 us, and often brings the thread to the processor of the one that sends.
 pub const SPIN_NS: u64 = 200_000;
-/// Turns with work that follow each other within this time are a stream (ns).
+/// Longest gap between two poll iterations with work that belong to one stream (ns).
 pub const STREAM_GAP_NS: u64 = 50_000;
-/// For its work in a stream the progress thread may spin in vain so many times as long,
+/// Spin time without packets that the progress thread gets for work in a stream, as a multiple of
+/// the time of that work.
 pub const EXTRA_SPIN_PER_WORK: u64 = 4;
-/// but never longer than this at a time beyond the time above (ns): what another program takes from the peer.
+/// Longest such spin time beyond [`SPIN_NS`] (ns): what another program takes from the peer.
 pub const MAX_EXTRA_SPIN_NS: u64 = 5_000_000;
-/// An application that has not polled for so long does not drive the engine any more, and was not just
-/// interrupted (ns).
+/// An application that has not polled for this long has stopped, and was not just preempted (ns).
 pub const APPLICATION_IDLE_NS: u64 = 100_000_000;
-/// Most turns that whoever lets go of an engine takes in others of the process, before their own threads go on.
+/// Most poll iterations in other engines of the process by a thread that has released its own
+/// engine. The rest is left to their own threads.
 pub const MAX_ASSISTS: usize = 8;
 /// Pause before a transmit that the kernel refused (EAGAIN) is tried again (ns).
 pub const TX_RETRY_NS: u64 = 200_000;

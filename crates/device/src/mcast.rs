@@ -15,7 +15,7 @@ pub(crate) enum Membership {
     Same,
 }
 
-/// Who is attached where.
+/// Multicast groups and the queue pairs attached to them.
 #[derive(Debug, Default)]
 pub(crate) struct McastTable {
     groups: HashMap<IpAddr, Vec<Qpn>>,

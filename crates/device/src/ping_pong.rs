@@ -1,23 +1,24 @@
-//! A conversation, message by message.
+//! Detection of request-response traffic.
 
-/// Whether the two ends of a queue pair take ping_pong: one message each way, one after the other. Whoever
-/// answers then has nothing more to post until the peer has spoken, and waits in vain for company.
+/// Whether the two ends of a queue pair alternate: one message each way, one after the other. The
+/// end that responds then has nothing more to post until the next request arrives, so coalescing
+/// its doorbells only adds latency.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PingPong {
     /// Requests posted since the last message of the peer.
     posted: usize,
-    /// There was exactly one between the last two messages of the peer.
+    /// Exactly one request was posted between the last two messages of the peer.
     alternate: bool,
 }
 
 impl PingPong {
-    /// A message of the peer has ended.
+    /// The last packet of a message of the peer has arrived.
     pub(crate) fn handle_message_end(&mut self) {
         self.alternate = self.posted == 1;
         self.posted = 0;
     }
 
-    /// So many requests are posted. True if they are the answer in a conversation.
+    /// `count` requests are posted. True if they are the response in request-response traffic.
     pub(crate) fn handle_post(&mut self, count: usize) -> bool {
         let answer = self.alternate && self.posted == 0 && count == 1;
         self.posted = self.posted.saturating_add(count);

@@ -1,4 +1,4 @@
-//! What the device and its port tell about themselves (`ibv_query_device`, `ibv_query_port`).
+//! Attributes of the device and its port (`ibv_query_device`, `ibv_query_port`).
 
 use crate::gid::{gid_at, guid_of};
 use crate::interface::Interface;
@@ -114,8 +114,8 @@ const MAX_AH: u32 = 1 << 20;
 /// Speed shown when the driver does not tell one: 10 Gb/s.
 const UNKNOWN_SPEED: u64 = 10_000_000_000;
 
-/// What can be told about a device without opening it: looking at a device must not take its port
-/// from a program that runs on it.
+/// Attributes of a device that is not open: a query must not take its port from a program that runs
+/// on it.
 impl Interface {
     /// EUI-64 identity of a device on this interface (`node_guid`).
     pub fn guid(&self) -> u64 {

@@ -11,12 +11,12 @@ use uroce_transport::AsyncEvent;
 /// Between two looks, however often the kernel says that something has changed.
 const REST: Duration = Duration::from_millis(100);
 
-/// What the kernel says of the interface and the address of a device.
+/// State of the interface and the address of a device, as the kernel reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PortStatus {
     /// The interface is up and has a carrier.
     pub(crate) up: bool,
-    /// Bytes; `None` if nobody tells, or the interface is gone.
+    /// Bytes; `None` if the driver does not report it, or the interface is gone.
     mtu: Option<u32>,
     /// The host has the address.
     addressed: bool,
@@ -93,7 +93,7 @@ impl PortWatch {
         Ok(())
     }
 
-    /// A status that nobody knows is asked for again.
+    /// An unknown status is queried again.
     fn compare(&mut self, now: Option<PortStatus>, tell: impl FnMut(AsyncEvent)) {
         self.due = now.is_none();
         let Some(now) = now else { return };

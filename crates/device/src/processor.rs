@@ -15,7 +15,7 @@ const PACKET: usize = 1024;
 const COPY: usize = 4096;
 /// How often each is done for one look at the clock,
 const AT_A_TIME: usize = 4;
-/// and how many looks there are. The best one counts: nobody interrupted it.
+/// and the number of measurements. The fastest one counts: it was not interrupted.
 const LOOKS: usize = 5;
 /// How many times faster a loop of short moves has to be than a string move. Real processors are near 1 here, where
 /// everything is in the cache, and better with string moves where it is not.
@@ -66,7 +66,7 @@ fn choose_copies(clock: &Clock) -> LongCopies {
     choice
 }
 
-/// Nanoseconds that `work` takes a few times, when nobody interrupts it.
+/// Nanoseconds that `work` takes: the fastest of a few measurements.
 fn best_of(clock: &Clock, mut work: impl FnMut()) -> u64 {
     let look = |_| {
         let began = clock.now();

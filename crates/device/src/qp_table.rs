@@ -10,7 +10,7 @@ use uroce_cm::CommId;
 use uroce_transport::{CqId, QpInit, QueuePair, SrqId, XrcdId};
 use uroce_wire::{FlowIcrc, Qpn, Slot};
 
-/// QPNs and CQ numbers are our own, nobody else can choose them to collide. One multiplication
+/// QPNs and CQ numbers are our own, so no peer can choose them to collide. One multiplication
 /// spreads their bits to where the table looks.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct NumberHasher(u64);
@@ -34,34 +34,34 @@ impl Hasher for NumberHasher {
     }
 }
 
-/// A queue pair with what the engine notes beside it.
+/// A queue pair with what the engine records about it.
 #[derive(Debug)]
 pub(crate) struct QpEntry {
     pub(crate) qp: QueuePair,
-    /// What it was created with, for queries.
+    /// Attributes at creation, for queries.
     pub(crate) init: QpInit,
-    /// It stands in the engine's list of those that have something to send.
+    /// The queue pair is in the send scheduler.
     pub(crate) ready: bool,
-    /// Its earliest entry in the timer heap.
+    /// Earliest entry of the queue pair in the timer heap.
     pub(crate) armed: Option<u64>,
     /// The connection that its next packet confirms: instead of an RTU (R113), or because the peer seemed
     /// to have forgotten it (R112).
     pub(crate) awaits_comm_est: Option<CommId>,
-    /// Requests posted since its last turn, which were kept to leave together.
+    /// Requests posted and held back since the queue pair was last served (doorbell coalescing).
     pub(crate) coalesced: usize,
-    /// Whether its two ends take turns.
+    /// Detects request-response traffic.
     pub(crate) ping_pong: PingPong,
-    /// Its part of what is on its way to its peer.
+    /// Account of the queue pair in the limit on bytes in flight to its destination.
     pub(crate) credit: QpCredit,
-    /// For the packets that arrive.
+    /// ICRC state of received packets.
     pub(crate) rx_icrc: RxIcrc,
-    /// For the packets that leave.
+    /// ICRC state of sent packets.
     pub(crate) tx_icrc: FlowIcrc,
 }
 
 impl QpEntry {
-    /// It has something to send. Requests that wait until it is called do not count, but what is sent again waits
-    /// for nobody.
+    /// True if the queue pair has something to send. Requests that wait for room at the destination
+    /// do not count; retransmissions do not wait.
     pub(crate) fn has_work(&self) -> bool {
         let waits = || self.credit.waits() && !self.qp.wants_repair();
         self.qp.wants_answer() || self.qp.wants_request() && !waits()

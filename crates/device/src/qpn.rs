@@ -57,7 +57,7 @@ fn draw(rng: &mut ChaCha20Rng, slot: Option<Slot>) -> u32 {
     slot.map_or(random >> 8, |slot| slot.qpn((random >> 16) as u16).get())
 }
 
-/// 0 (SMI), 1 (GSI) and 0xffffff (multicast) belong to nobody.
+/// 0 (SMI), 1 (GSI) and 0xffffff (multicast) are reserved.
 fn is_reserved(raw: u32) -> bool {
     raw == Qpn::SMI.get() || raw == Qpn::GSI.get() || raw == Qpn::MULTICAST.get()
 }

@@ -1,8 +1,8 @@
-//! What other processes of the user may ask a device: everything it has, as text.
+//! Reports to other processes of the user: every object of a device, as text.
 //!
-//! A device listens on an abstract unix socket. Whoever connects gets one line for each object
-//! ([`Resource`]) and the end of the stream; it sends nothing, so nothing of it is read. Only the user of
-//! the process and root are answered: keys are secrets.
+//! A device listens on an abstract unix socket. A client that connects gets one line for each
+//! object ([`Resource`]) and the end of the stream; it sends nothing, so nothing of it is read.
+//! Only the user of the process and root are answered: keys are secrets.
 //!
 //! The thread that answers watches the port, too, and raises its events.
 
@@ -92,7 +92,7 @@ fn listen() -> io::Result<UnixListener> {
     Err(io::Error::new(io::ErrorKind::AddrInUse, "too many devices in one process"))
 }
 
-/// Watches the port until somebody asks, or the thread has to end.
+/// Watches the port until a client connects or the thread has to end.
 fn watch_until_asked(listener: &UnixListener, watch: &mut Option<PortWatch>, shared: &Shared) {
     loop {
         if let Some(Err(error)) =
@@ -112,7 +112,7 @@ fn watch_until_asked(listener: &UnixListener, watch: &mut Option<PortWatch>, sha
     }
 }
 
-/// True: somebody asks, or the thread has to end.
+/// True: a client has connected, or the thread has to end.
 fn wait(listener: &UnixListener, watch: Option<&PortWatch>) -> io::Result<bool> {
     let (changes, time) = watch.map_or((None, None), PortWatch::wait_for);
     let fds = [Some(listener.as_fd()), changes];
@@ -125,7 +125,7 @@ fn wait(listener: &UnixListener, watch: Option<&PortWatch>) -> io::Result<bool> 
     }
 }
 
-/// Everybody hears of the port; no queue pair changes by it.
+/// Delivers an event of the port; it changes no queue pair.
 fn tell(shared: &Shared, event: AsyncEvent) {
     tracing::info!(?event, "the port has changed");
     let lost = !shared.events.deliver_of_port(event);

@@ -1,11 +1,11 @@
-//! What a device has, one object at a time, with the words of `rdma resource show`.
+//! The objects of a device, one at a time, with the words of `rdma resource show`.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// Sorts of objects.
+/// Kinds of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ResourceKind {
     /// The device itself.
@@ -54,8 +54,8 @@ impl ResourceKind {
     }
 }
 
-/// An object with its named values. As text it is one line of words: the sort, then names and values
-/// in turn.
+/// An object with its named values. As text it is one line of words: the kind, then pairs of name
+/// and value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resource {
     kind: ResourceKind,
@@ -98,7 +98,7 @@ impl Resource {
         }
     }
 
-    /// Its sort.
+    /// Kind of the object.
     pub fn kind(&self) -> ResourceKind {
         self.kind
     }
@@ -114,8 +114,8 @@ impl Resource {
     }
 }
 
-/// Text of another process, as it may go to a terminal: letters, digits and signs, and `_` for anything that could
-/// move the cursor or pass for something else.
+/// Text of another process, made safe for a terminal: letters, digits and signs, and `_` for
+/// anything that could move the cursor or imitate something else.
 pub(crate) fn harmless(text: &str) -> String {
     let is_odd = |c: char| !c.is_ascii_graphic() && !c.is_alphanumeric();
     text.replace(is_odd, "_")

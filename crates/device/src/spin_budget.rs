@@ -1,28 +1,31 @@
-//! How long the progress thread looks for packets in vain before it sleeps.
+//! How long the progress thread spins without finding packets before it sleeps: an adaptive
+//! busy-poll budget.
 //!
-//! To wake a thread whose processor sleeps costs 30 to 65 us. On a busy virtual machine it can cost 0.7 ms, in
-//! which the processor of the one that wakes stands still as well; then the next packets are late too, and a
-//! thread with little patience falls asleep again after each window of a stream. So a stream earns patience:
-//! some time in vain for the time that was work, be it many short turns or, on a slow processor, one long one.
-//! Single messages earn next to nothing.
+//! To wake a thread whose processor sleeps costs 30 to 65 us. On a busy virtual machine it can cost
+//! 0.7 ms, during which the processor of the waking thread is stalled as well; then the next
+//! packets are late too, and a thread with a small budget falls asleep again after each window of a
+//! stream. A stream therefore adds to the budget: a multiple of the time that was spent on work, in
+//! many short poll iterations or, on a slow processor, a single long one. Single messages add next
+//! to nothing.
 
 use crate::limits::{
     APPLICATION_IDLE_NS, EXTRA_SPIN_PER_WORK, MAX_EXTRA_SPIN_NS, SPIN_NS, STREAM_GAP_NS,
 };
 use uroce_transport::Instant;
 
-/// When the thread worked last, and what patience it has earned. Times in nanoseconds; 0 is never.
+/// Time of the last work, and the budget beyond [`SPIN_NS`]. Times in nanoseconds; 0 stands for
+/// never.
 #[derive(Debug, Default)]
 pub(crate) struct SpinBudget {
     worked_at: u64,
     budget: u64,
     application_at: u64,
-    /// The last turn was work, and its end is not known yet.
+    /// The last poll iteration was work, and its end is not known yet.
     working: bool,
 }
 
 impl SpinBudget {
-    /// The thread found something to do.
+    /// The poll iteration at `now` was work.
     pub(crate) fn record_work(&mut self, now: Instant) {
         let now = now.as_nanos();
         let since = now.saturating_sub(self.worked_at);
@@ -33,8 +36,8 @@ impl SpinBudget {
         self.working = true;
     }
 
-    /// The time before the next turn. If the last one was work, its end: a peer that is as slow may need as
-    /// long for what comes next.
+    /// The last poll iteration has ended at `now`. A long one adds to the budget: a peer that is as
+    /// slow may need as long for what comes next.
     pub(crate) fn record_end_of_work(&mut self, now: Instant) {
         let took = now.as_nanos().saturating_sub(self.worked_at);
         if std::mem::take(&mut self.working) && took >= STREAM_GAP_NS {
@@ -43,18 +46,18 @@ impl SpinBudget {
         }
     }
 
-    /// The application polls. A thread that takes over for a moment, because somebody interrupted the
-    /// application, must not get into its way when it returns.
+    /// The application polls. A thread that takes over for a moment, because the application was
+    /// preempted, must not compete with it when it returns.
     pub(crate) fn record_application_poll(&mut self, now: Instant) {
         self.application_at = now.as_nanos();
     }
 
-    /// True shortly after work, whatever was earned.
+    /// True shortly after work, whatever the budget.
     pub(crate) fn worked_recently(&self, now: Instant) -> bool {
         self.worked_at != 0 && now.as_nanos().saturating_sub(self.worked_at) < SPIN_NS
     }
 
-    /// True while the thread stays awake after a stream. Others may need its processor more.
+    /// True while the thread spins after a stream. Other threads may need its processor more.
     pub(crate) fn may_spin(&self, now: Instant) -> bool {
         let since = |at: u64| now.as_nanos().saturating_sub(at);
         let polled = self.application_at != 0 && since(self.application_at) < APPLICATION_IDLE_NS;

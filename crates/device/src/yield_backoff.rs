@@ -1,28 +1,29 @@
-//! Giving way to others on the only processor.
+//! Yields to other threads on the only processor.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use uroce_transport::Instant;
 
-/// A yield that took this long (ns) let somebody run.
+/// A yield that took at least this long (ns) has let another thread run.
 const USEFUL_YIELD_NS: u64 = 3_000;
-/// Most polls in vain without a yield.
+/// Most empty polls without a yield.
 const MAX_EMPTY_POLLS: u32 = 63;
 
-/// Decides when a thread that polls in vain lets others run.
+/// Decides when a thread whose polls are empty yields.
 ///
-/// There is one processor for this process, so the peer may be waiting for it. Or it has one of its own, as where each
-/// process is kept to a processor: then a yield is a system call for nothing, in which packets wait. A yield
-/// that let nobody run makes the next one rarer.
+/// With one processor for this process, the peer may be waiting for it. Or the peer has a processor
+/// of its own, where each process is pinned to one: then a yield is a useless system call that
+/// delays packets. A yield that let no other thread run makes the next one rarer.
 #[derive(Debug, Default)]
 pub(crate) struct YieldBackoff {
-    /// Polls until the next yield.
+    /// Empty polls until the next yield.
     left: AtomicU32,
-    /// Polls between the last yield and that one.
+    /// Empty polls between the last two yields.
     pause: AtomicU32,
 }
 
 impl YieldBackoff {
-    /// A poll was in vain. Calls `yield_now` if it is time, and asks `now` how long that took.
+    /// Handles an empty poll. Calls `yield_now` if a yield is due, and measures by `now` how long
+    /// it took.
     pub(crate) fn handle_empty_poll(&self, now: impl Fn() -> Instant, yield_now: impl FnOnce()) {
         let left = self.left.load(Ordering::Relaxed);
         if left > 0 {

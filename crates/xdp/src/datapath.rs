@@ -40,7 +40,7 @@ pub struct XdpDatapath {
     local: SocketAddr,
     caps: Caps,
     mode: XdpMode,
-    /// Whose turn it is to be read first, so that no queue starves.
+    /// Index of the queue that is read first next time, so that no queue starves.
     turn: usize,
     pub(crate) tx_queue: TxQueue,
     /// Packets committed since the last flush.

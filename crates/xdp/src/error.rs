@@ -16,7 +16,7 @@ pub enum XdpError {
     /// No interface has the name.
     #[error("there is no interface {0} here: pick one that `ip link` shows")]
     NoInterface(String),
-    /// The loopback interface carries no Ethernet frames to anybody else.
+    /// The loopback interface carries no Ethernet frames to other hosts.
     #[error(
         "{0} is a loopback address, which AF_XDP cannot serve: use the address of a network \
          interface, or another datapath such as udp"
@@ -127,7 +127,7 @@ pub enum XdpError {
         /// The mode.
         mode: &'static str,
     },
-    /// Somebody else has the UDP port.
+    /// Another socket has the UDP port.
     #[error(
         "UDP port {} of {} is taken, and AF_XDP shares it with no other process: stop the one that \
          has it (`rmmod rdma_rxe` if it is the kernel), choose another address, or use `--datapath \

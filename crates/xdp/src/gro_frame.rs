@@ -11,7 +11,7 @@ use uroce_wire::{Flow, FlowIcrc, Opcode, verify};
 const BTH: usize = 12;
 const SHORTEST: usize = BTH + 4;
 
-/// Bytes of the longest packet that can begin a train.
+/// Bytes of the longest packet that can begin a joined frame.
 const LONGEST: usize = 4096 + 64;
 
 /// Places that are tried with an ICRC before a frame is taken for one packet.

@@ -1,8 +1,8 @@
 //! The AF_XDP datapath: packets go straight between a network interface and the program's memory.
 //!
-//! [`XdpDatapath`] is a [`Datapath`](uroce_datapath::Datapath) with the shortest way there is for
-//! small packets. It needs privileges (see [`XdpError::Permission`]) and one interface whose XDP
-//! hook is free; everything that is not RoCE for its address passes untouched.
+//! [`XdpDatapath`] is a [`Datapath`](uroce_datapath::Datapath) with the lowest cost for small
+//! packets. It needs privileges (see [`XdpError::Permission`]) and one interface whose XDP hook is
+//! free; everything that is not RoCE for its address passes untouched.
 //!
 //! ```text
 //! interface -> redirect program -> receive ring -> UMEM chunk -> FrameReader -> RxPacket
@@ -12,9 +12,9 @@
 //! payload in a UMEM slot -> headers before it -> transmit ring -> interface
 //! ```
 //!
-//! What comes from the kernel by way of shared memory is checked before it is believed: indices
-//! against the size of the ring, addresses against what was lent. `docs/adr/009-af-xdp.md` says why
-//! the rings are our own, and what was measured.
+//! Values that the kernel writes to shared memory are checked: indices against the size of the
+//! ring, addresses against what the kernel was given. `docs/adr/009-af-xdp.md` says why the rings
+//! are our own, and what was measured.
 #![deny(unsafe_code)]
 
 mod bare;

@@ -10,8 +10,9 @@ const DROP_ALL: [SockFilter; 1] = [SockFilter::new(0x06, 0, 0, 0)];
 
 /// A UDP socket on our port that never reads.
 ///
-/// While it is open nobody else takes the port, the kernel does not answer with an ICMP message to
-/// packets that pass by us (fragments, say), and the host is a member of our multicast groups.
+/// While the socket is open no other socket can bind the port, the kernel does not answer with an
+/// ICMP message to packets that the redirect program passes on (fragments, say), and the host is a
+/// member of our multicast groups.
 #[derive(Debug)]
 pub(crate) struct PortSocket {
     socket: Socket,
@@ -40,7 +41,7 @@ impl PortSocket {
         }
     }
 
-    /// Ends what [`join`](Self::join) began.
+    /// Undoes [`join`](Self::join).
     pub(crate) fn leave(&self, group: IpAddr) -> io::Result<()> {
         match group {
             IpAddr::V4(group) => self

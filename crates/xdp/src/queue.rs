@@ -190,7 +190,7 @@ impl Queue {
         self.nonsense += receive(rings, umem, refill, frames, sink);
     }
 
-    /// Nobody may look for a while: the kernel gets every chunk.
+    /// The datapath may not be polled for a while: the kernel gets every chunk.
     pub(crate) fn prepare_sleep(&mut self) {
         self.refill.refill_all(&mut self.rings.fill, &mut self.umem);
     }
@@ -258,7 +258,8 @@ pub(crate) fn receive(
         wanted = frames.take(bytes, chunk.continued).is_none_or(&mut *sink);
         refill.put(chunk);
     }
-    // A look in vain touches one line of memory only: the kernel writes to the others for each packet.
+    // An empty poll touches one line of memory only: the kernel writes to the others for each
+    // packet.
     if taken {
         rings.receive.release();
         refill.refill(&mut rings.fill, umem);

@@ -1,10 +1,10 @@
-//! Whole frames out of chunks.
+//! Reassembly of frames from chunks.
 
 /// Longest frame that is put together: as long as an IP packet can be, since on virtual links a
 /// sender's burst may arrive as one frame.
 const LONGEST: usize = 64 * 1024 + 64;
 
-/// Puts the pieces of a frame together; a frame in one piece passes without a copy.
+/// Reassembles a frame from its fragments; a frame in one chunk passes without a copy.
 #[derive(Debug)]
 pub(crate) struct Reassembly {
     buffer: Box<[u8]>,
@@ -23,7 +23,7 @@ impl Default for Reassembly {
 }
 
 impl Reassembly {
-    /// Takes the next piece; `continued`: more pieces follow. Returns the frame when it is whole.
+    /// Takes the next fragment; `continued`: more follow. Returns the frame when it is whole.
     #[inline]
     pub(crate) fn take<'a>(&'a mut self, piece: &'a [u8], continued: bool) -> Option<&'a [u8]> {
         if !continued && self.filled == 0 && !self.spilled {

@@ -1,33 +1,34 @@
-//! How many of the receive chunks the kernel has.
+//! Refill policy of the fill ring: how many of the receive chunks the kernel has.
 //!
-//! It fills them in the order in which it got them, so what it has goes round, and by the time a chunk is
-//! its turn again, neither end has it in a cache if there are many. So it gets few while few do: those that came
-//! back last. When it needs more than that (the reader is late, or there are many senders) it gets all, and few
-//! again after a long time in which few did.
+//! The kernel fills chunks in the order in which it got them, so with many of them neither end
+//! still has a chunk in a cache when it is used again. So the kernel gets a small working set while
+//! that suffices: the chunks that came back last. When it needs more (the reader is late, or there
+//! are many senders) it gets all, and few again after a long time in which few sufficed.
 
 use crate::sys::ring::Producer;
 use crate::umem::{Chunk, Umem};
 
-/// So many chunks the kernel always has: what one device may have under way to another (1 MiB), in packets of 1 KiB. With
-/// fewer a reader who is kept from reading loses packets that its peer was right to send.
+/// Chunks that the kernel always has: what one device may have in flight to another (1 MiB), in
+/// packets of 1 KiB. With fewer a delayed reader loses packets that its peer was right to send.
 pub(crate) const SMALL_WORKING_SET: u32 = 1024;
 
-/// So many chunks go back together: to look what the kernel has left is to wait for its processor.
+/// Chunks that are refilled together: to read what the kernel has left is to wait for its
+/// processor.
 const REFILL_BATCH: u32 = 16;
 
-/// Refills in a row that found enough left, before half as many do.
+/// Refills in a row that found enough left before the working set is halved.
 const CALM: u32 = 16;
 
-/// See the module's documentation.
+/// The refill policy of one receive queue; see the module.
 #[derive(Debug)]
 pub(crate) struct RefillPolicy {
-    /// Chunks that neither the kernel nor anybody else has; the last came last.
+    /// Free chunks; the one freed last is last.
     held: Vec<Chunk>,
     /// All chunks of the queue.
     all: u32,
-    /// So many the kernel shall have.
+    /// Chunks that the kernel shall have.
     wanted: u32,
-    /// Always all of them.
+    /// The kernel always gets all chunks.
     generous: bool,
     /// Chunks that came since the last refill, and how many are one.
     came: u32,
@@ -37,7 +38,7 @@ pub(crate) struct RefillPolicy {
 }
 
 impl RefillPolicy {
-    /// For a queue of so many chunks, which the kernel has.
+    /// The policy for a queue of `all` chunks, which the kernel has.
     pub(crate) fn new(all: u32) -> Self {
         let held = Vec::with_capacity(all as usize);
         let together = REFILL_BATCH.min(all / 16).max(1);
@@ -49,15 +50,15 @@ impl RefillPolicy {
         (self.generous, self.wanted, self.together) = (true, self.all, 1);
     }
 
-    /// Takes a chunk whose bytes nobody needs any more.
+    /// Takes back a chunk whose bytes are not needed any more.
     #[inline]
     pub(crate) fn put(&mut self, chunk: Chunk) {
         self.held.push(chunk);
         self.came += 1;
     }
 
-    /// Gives the kernel what it lacks, when that is worth it. It may not show yet that it took chunks which it has filled: those count
-    /// as its own until the next refill.
+    /// Refills the ring when that is worth it. The kernel may not show yet that it took chunks
+    /// which it has filled: those count as its own until the next refill.
     #[inline]
     pub(crate) fn refill(&mut self, fill: &mut Producer<u64>, umem: &mut Umem) {
         if self.came < self.together {
@@ -69,7 +70,7 @@ impl RefillPolicy {
         self.lend(self.wanted.saturating_sub(left), fill, umem);
     }
 
-    /// Gives the kernel everything: nobody may look for a while.
+    /// Gives the kernel all chunks: the queue may not be read for a while.
     pub(crate) fn refill_all(&mut self, fill: &mut Producer<u64>, umem: &mut Umem) {
         if !self.held.is_empty() {
             self.lend(fill.room(), fill, umem);
@@ -87,7 +88,7 @@ impl RefillPolicy {
         fill.publish();
     }
 
-    /// Decides how many it shall have, of which so many were left.
+    /// Adapts the number of chunks that the kernel shall have, of which `left` were left.
     fn judge(&mut self, left: u32) {
         if left < self.wanted / 2 {
             (self.wanted, self.calm) = (self.all, 0);

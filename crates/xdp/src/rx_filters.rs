@@ -1,4 +1,4 @@
-//! What comes in from the interface, for all engines of a process.
+//! What is received from the interface, for all engines of a process.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -11,7 +11,8 @@ use uroce_datapath::ethernet::Groups;
 use crate::port_socket::PortSocket;
 use crate::steering::{MAX_ADDRESSES, Steering};
 
-/// The program with its maps, and the socket that holds our port. Groups are the only part that changes.
+/// The redirect program with its maps, and the socket that holds our port. Only the multicast
+/// groups change later.
 #[derive(Debug)]
 pub(crate) struct RxFilters {
     // Dropped first, so that packets are the kernel's again before anything else ends.
@@ -19,7 +20,7 @@ pub(crate) struct RxFilters {
     port_socket: PortSocket,
     local: SocketAddr,
     joined: Mutex<Groups>,
-    /// Some group is joined.
+    /// At least one group is joined.
     hears: AtomicBool,
 }
 
@@ -44,7 +45,7 @@ impl RxFilters {
         self.hears.load(Ordering::Relaxed)
     }
 
-    /// Lets packets to the group in.
+    /// Starts to receive packets to the group.
     pub(crate) fn join(&self, group: IpAddr) -> io::Result<()> {
         if !group.is_multicast() || group.is_ipv4() != self.local.is_ipv4() {
             let text =
@@ -69,7 +70,7 @@ impl RxFilters {
         Ok(())
     }
 
-    /// Ends what [`join`](Self::join) began.
+    /// Undoes [`join`](Self::join).
     pub(crate) fn leave(&self, group: IpAddr) -> io::Result<()> {
         let mut joined = self.joined();
         if !joined.remove(&group) {

@@ -8,15 +8,15 @@ use uroce_wire::FlowIcrc;
 
 use crate::gro_frame::{GroFrame, MAX_PACKETS};
 
-/// Packets to ourselves that are kept until the next call.
+/// Most packets to ourselves that are queued until the next call.
 const ECHO: usize = 256;
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct RxQueue {
     pub(crate) reader: FrameReader,
-    /// Packets to ourselves, which no interface would bring back; and the rest of a train that was longer
-    /// than the caller wanted.
+    /// Packets to ourselves, which no interface would bring back, and the rest of a joined frame
+    /// that was longer than the caller wanted.
     queued: PacketQueue,
     /// Frames may be several packets.
     gro: bool,
@@ -60,8 +60,8 @@ pub(crate) struct HandOver<'a, 's> {
     rx_queue: &'a mut RxQueue,
     stats: &'a mut DatapathStats,
     sink: &'a mut (dyn FnMut(RxPacket<'_>) + 's),
-    /// How many more packets may be handed over; what is refused counts too, so that a flood of it
-    /// does not keep the caller here.
+    /// Number of packets that may still be delivered; refused ones count too, so that a flood of
+    /// them does not keep the caller here.
     left: usize,
     count: usize,
 }

@@ -1,4 +1,4 @@
-//! Packets on their way out: from the caller's payload to frames in the transmit ring.
+//! The transmit queue: from the caller's payload to frames in the transmit ring.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -15,7 +15,7 @@ pub(crate) const PAYLOAD_AT: usize = 128;
 
 const _: () = assert!(MAX_HEADERS <= PAYLOAD_AT);
 
-/// A packet that waits until the hardware address of its next hop is known.
+/// A packet that waits for the hardware address of its next hop.
 #[derive(Debug)]
 struct Unresolved {
     route: Route,
@@ -23,7 +23,7 @@ struct Unresolved {
     len: usize,
 }
 
-/// Packets and bytes that went into the ring, or did not.
+/// Counts of packets and bytes that were queued, or dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Tally {
     pub(crate) sent: usize,
@@ -96,7 +96,7 @@ impl TxQueue {
         }
     }
 
-    /// Gives up the last [`space`](Self::space), whose packet has gone another way, or nowhere.
+    /// Discards the last [`space`](Self::space), whose packet was sent another way, or dropped.
     pub(crate) fn discard(&mut self, queue: &mut Queue) {
         if let Some(slot) = self.open.take() {
             queue.discard(slot);

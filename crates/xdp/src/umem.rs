@@ -1,4 +1,4 @@
-//! The memory that packets lie in, and who holds which part of it.
+//! The memory that packets lie in, and the ownership of its parts.
 //!
 //! ```text
 //! | chunk | chunk | ...                  | slot: two chunks | slot | ... |
@@ -6,8 +6,8 @@
 //!   and back                               (a frame may be longer than a chunk)
 //! ```
 //!
-//! A [`Chunk`] and a [`Slot`] are tokens: who has one, and nobody else, may touch the bytes. The
-//! kernel's word on what it gives back is checked against what it was given.
+//! A [`Chunk`] and a [`Slot`] are ownership tokens: only their holder may touch the bytes. What the
+//! kernel gives back is checked against what it was given.
 
 use std::io;
 use std::ops::Range;
@@ -42,7 +42,7 @@ pub(crate) struct Umem {
     lent: Box<[bool]>,
     /// For each transmit slot, how many of its chunks the kernel holds.
     in_flight: Box<[u8]>,
-    /// Slots that nobody holds; the last is the one used most recently, and still in the cache.
+    /// Free slots; the last is the one used most recently, and still in the cache.
     free: Vec<usize>,
 }
 

@@ -1,26 +1,27 @@
-//! Packets that wait for the hardware address of their next hop.
+//! Packets that wait for the hardware address of their next hop (as in the arp_queue of a neighbour
+//! in the kernel).
 
 use std::time::{Duration, Instant};
 
 use crate::burst::{Burst, Cursor, GsoBatch, GsoLimit};
 use crate::route::Route;
 
-/// Packets that may wait; it is only about the first few to a new peer.
+/// Most packets that wait; it is only about the first few to a new peer.
 const CAPACITY: usize = 64;
 
 /// A neighbour on the same link answers within a millisecond; after this time the transport's own
-/// repetition is better.
+/// retransmission is better.
 const RESOLUTION_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Pause between two looks at whether the address is known.
+/// Interval at which the kernel is asked again for the hardware address.
 const RECHECK_INTERVAL: Duration = Duration::from_micros(200);
 
-/// What is to be done with a packet that waits.
+/// Decision about a packet that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// Nothing yet.
+    /// The packet goes on waiting.
     Wait,
-    /// It was sent or dropped.
+    /// The packet was sent or dropped.
     Gone,
 }
 
@@ -28,9 +29,9 @@ pub(super) enum Decision {
 #[derive(Debug)]
 pub(super) struct ArpQueue {
     waiting: Waiting,
-    /// Takes those that stay, in exchange.
+    /// Second queue, to which packets that go on waiting are moved.
     spare: Waiting,
-    /// When the oldest packet came.
+    /// Arrival of the oldest packet.
     since: Option<Instant>,
     looked_at: Option<Instant>,
 }
@@ -77,8 +78,8 @@ impl ArpQueue {
         true
     }
 
-    /// Takes a copy of the packets of `train`, the first of which has identification `id`; returns
-    /// how many found room.
+    /// Queues a copy of the packets of `batch`, the first of which has identification `id`; returns
+    /// the number of packets that fitted.
     pub(super) fn put(&mut self, burst: &Burst, batch: &GsoBatch, id: u16, now: Instant) -> usize {
         let taken = self.waiting.burst.append(burst, batch);
         self.waiting.ids.extend((0..taken).map(|n| id.wrapping_add(n as u16)));
@@ -86,7 +87,7 @@ impl ArpQueue {
         taken
     }
 
-    /// Offers every packet in order to `decide`, and keeps those that wait on.
+    /// Offers every packet in order to `decide`, and keeps those that go on waiting.
     pub(super) fn drain(&mut self, mut decide: impl FnMut(&Route, u16, &[u8]) -> Decision) {
         let mut at = Cursor::default();
         let ids = self.waiting.ids.iter();

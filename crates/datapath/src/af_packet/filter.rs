@@ -72,8 +72,9 @@ fn program(local: &SocketAddr, groups: &Groups, interfaces: [u32; 2]) -> Vec<soc
     finish(program)
 }
 
-/// A program for a group of packet sockets, one for each of `count` engines: a packet goes to the one whose slot
-/// it names, and everything else to the first. Of packets that arrive as one the first packet decides.
+/// A program for a fanout group of packet sockets, one for each of `count` engines: a packet goes
+/// to the engine whose slot its QPN names, and everything else to the first. Of packets that arrive
+/// as one the first packet decides.
 ///
 /// It does not look whether the packet is ours: the program of the socket does.
 pub(super) fn engines(ipv4: bool, count: u32) -> Vec<sock_filter> {
@@ -104,8 +105,8 @@ pub(super) fn engines(ipv4: bool, count: u32) -> Vec<sock_filter> {
 /// Returns the accumulator; the C library has no name for it.
 const BPF_A: u32 = 0x10;
 
-/// Later fragments have no ports and are dropped here; everything else that is wrong is counted by
-/// whoever reads the frame.
+/// Later fragments have no ports and are dropped here; everything else that is malformed is counted
+/// by [`FrameReader`](crate::ethernet::FrameReader).
 fn ipv4(
     program: &mut Vec<sock_filter>,
     address: u32,

@@ -1,4 +1,4 @@
-//! The UDP socket that keeps the kernel's own stack quiet.
+//! The UDP socket that reserves our port and keeps the kernel's own stack from answering.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -11,12 +11,12 @@ use crate::sys::option;
 use crate::udp::BindError;
 use crate::udp::link::scoped;
 
-/// A UDP socket on our port that takes nothing.
+/// A UDP socket on our port that accepts no packet.
 ///
-/// A packet socket receives copies: the kernel's stack handles every packet too. With this socket it
-/// finds an owner of the port, so it sends no ICMP message, and a filter drops the packet. UDP_GRO
-/// keeps a super-packet whole up to there; without it the kernel would cut it up first, which costs
-/// more than all the rest. The socket also reserves the port and is the member of multicast groups.
+/// A packet socket receives copies: the kernel's stack handles every packet too. With this socket
+/// the stack finds an owner of the port, so it sends no ICMP message, and a filter drops the
+/// packet. UDP_GRO keeps a super-packet whole up to there; without it the kernel would segment it
+/// first, which costs more than all the rest. The socket also is the member of multicast groups.
 #[derive(Debug)]
 pub(super) struct PortSocket {
     socket: Socket,

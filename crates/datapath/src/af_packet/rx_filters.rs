@@ -1,4 +1,4 @@
-//! What comes in by the packet sockets of an address, and to which of them.
+//! The socket filters of the receiving packet sockets of an address.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -17,7 +17,8 @@ use crate::sys::{option, packet, steering};
 /// The kernel's number of the loopback interface in every network namespace.
 const LO: u32 = 1;
 
-/// One for all engines of a process. Groups are its only part that changes, and no packet looks at them.
+/// The receive filters, one set for all engines of a process. Only multicast groups change later,
+/// and no packet takes the lock on them.
 #[derive(Debug)]
 pub(super) struct RxFilters {
     local: SocketAddr,
@@ -30,8 +31,9 @@ pub(super) struct RxFilters {
 }
 
 impl RxFilters {
-    /// Begins to receive by `sockets`: what is for `local` and arrives at interface `home`, or at `lo`
-    /// because this host sent it to itself. Several sockets get the packets of a slot each.
+    /// Starts to receive with `sockets` packets for `local` that arrive at interface `home`, or at
+    /// `lo` because this host sent them to itself. With several sockets each gets the packets of
+    /// one slot.
     pub(super) fn open(
         local: SocketAddr,
         home: u32,
@@ -61,7 +63,7 @@ impl RxFilters {
         self.joined.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets packets to the group in.
+    /// Starts to receive packets to the group.
     pub(super) fn join(&self, group: IpAddr) -> io::Result<()> {
         check_group(&self.local, &group)?;
         let mut joined = self.joined();
@@ -78,7 +80,7 @@ impl RxFilters {
         self.aim(&self.first, &joined)
     }
 
-    /// Ends what [`join`](Self::join) began.
+    /// Undoes [`join`](Self::join).
     pub(super) fn leave(&self, group: IpAddr) -> io::Result<()> {
         let mut joined = self.joined();
         if !joined.remove(&group) {
@@ -89,12 +91,13 @@ impl RxFilters {
     }
 }
 
-/// Makes the sockets a group in which each gets the packets of its slot. To every other packet of the host the
-/// group is one socket: a socket for each would have the kernel ask each of them about all.
+/// Makes the sockets a fanout group in which each gets the packets of its slot. To every other
+/// packet of the host the group is one socket: a socket for each would make the kernel try each of
+/// them for all packets.
 fn gather(sockets: &[Arc<Socket>], local: &SocketAddr) -> io::Result<()> {
     let mut group = FANOUT_CBPF | FANOUT_UNIQUE;
     for socket in sockets {
-        // Nothing comes in before it has its place.
+        // Nothing is received before the socket has its index in the group.
         socket.attach_filter(&filter::nothing())?;
         packet::bind(socket, 0, ether_type(local.is_ipv4()))?;
         option::set(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, group)?;
@@ -107,7 +110,7 @@ fn gather(sockets: &[Arc<Socket>], local: &SocketAddr) -> io::Result<()> {
     steering::attach_fanout(&sockets[0], &filter::engines(local.is_ipv4(), count))
 }
 
-/// A program says which socket gets a packet; and the kernel finds a free number for the group. Both stand in
-/// the upper half of the option.
+/// A BPF program selects the socket, and the kernel chooses a free group number. Both flags stand
+/// in the upper half of the option.
 const FANOUT_CBPF: c_int = (libc::PACKET_FANOUT_CBPF as c_int) << 16;
 const FANOUT_UNIQUE: c_int = 0x2000 << 16;

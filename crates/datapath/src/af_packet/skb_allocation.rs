@@ -1,10 +1,10 @@
-//! How the kernel is asked to hold a super-packet while it is on its way.
+//! How the kernel is asked to allocate the skb of a super-packet: in one block, or in pages.
 
-/// Bytes of payload from which on a super-packet is asked for in one block. The kernel rounds a block up to the next
-/// power of two, here 64 KiB.
+/// Bytes of payload from which on a super-packet is requested in one block. The kernel rounds a
+/// block up to the next power of two, here 64 KiB.
 const ONE_BLOCK: usize = 48 << 10;
 
-/// Super-packets that go in pages after there was no room for one in one block.
+/// Super-packets that are allocated in pages after an allocation in one block has failed.
 const PAGES_AFTER_REFUSAL: u32 = 1024;
 
 /// In one block, or in pages.
@@ -15,7 +15,7 @@ const PAGES_AFTER_REFUSAL: u32 = 1024;
 /// gigabyte of them, the oldest taken first. But a block of that size may not be there when memory is fragmented.
 #[derive(Debug, Default)]
 pub(super) struct SkbAllocation {
-    /// Super-packets that still go in pages.
+    /// Super-packets that are still to be allocated in pages.
     pages: u32,
 }
 
@@ -33,7 +33,8 @@ impl SkbAllocation {
         payload
     }
 
-    /// The kernel had no room for a super-packet of that payload. Whether pages are worth a try.
+    /// Handles a failed allocation for a super-packet of that payload. True if pages are worth a
+    /// try.
     pub(super) fn handle_no_room(&mut self, payload: usize) -> bool {
         let was_block = payload >= ONE_BLOCK && self.pages == 0;
         if was_block {

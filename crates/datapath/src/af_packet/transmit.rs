@@ -41,8 +41,8 @@ impl Piece {
 
 /// Packets that were committed and not yet taken by the kernel.
 ///
-/// Each packet gets the next IPv4 identification, so that within a train they count up by one: just
-/// what whoever cuts a super-packet gives its segments.
+/// Each packet gets the next IPv4 identification, so that they count up by one within a GSO batch:
+/// as the kernel or a NIC numbers the segments of a super-packet.
 #[derive(Debug)]
 pub(super) struct Transmitter {
     tx_socket: TxSocket,
@@ -129,7 +129,7 @@ impl Transmitter {
         Ok(())
     }
 
-    /// Writes the heads of the next frames; stops at a train that cannot be sent.
+    /// Writes the heads of the next frames; stops at a batch that cannot be sent.
     fn prepare(&mut self, now: Instant) -> Option<Obstacle> {
         self.pieces.clear();
         let (mut at, mut id) = (self.at, self.at_id);
@@ -213,8 +213,9 @@ impl Transmitter {
         Ok(())
     }
 
-    /// Parks or drops what is left of the first train; of packets that are too long only the first,
-    /// as the train's last may be short enough.
+    /// Queues (for the hardware address of the next hop) or drops what is left of the first batch;
+    /// of packets that are too long only the first, as the last packet of the batch may be short
+    /// enough.
     fn set_aside(
         &mut self,
         obstacle: Obstacle,
@@ -242,7 +243,7 @@ impl Transmitter {
         }
     }
 
-    /// Drops the next `packets` packets, all of one train.
+    /// Drops the next `packets` packets, all of one batch.
     fn give_up(&mut self, packets: usize, why: Why, flush: &mut Flush, stats: &mut DatapathStats) {
         if let Some(batch) = self.burst.batches().get(self.at.batch) {
             self.problem = Some(Problem { dst: batch.route.dst.ip(), why });
@@ -253,7 +254,8 @@ impl Transmitter {
         self.burst.skip(&mut self.at, packets);
     }
 
-    /// Sends or drops the packets that wait, but for those whose time has not come.
+    /// Sends or drops the packets that wait for a hardware address, but for those whose address is
+    /// still unknown and whose time is not over.
     fn unpark(
         &mut self,
         now: Instant,

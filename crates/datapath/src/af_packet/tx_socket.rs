@@ -1,4 +1,4 @@
-//! The packet socket that frames leave by.
+//! The packet socket that sends frames.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -21,7 +21,7 @@ pub(super) enum Obstacle {
     Never(Why),
 }
 
-/// What became of a packet that was offered alone.
+/// Outcome of a packet that was offered alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     Sent,
@@ -32,7 +32,7 @@ pub(super) enum Outcome {
     Broken(Errno),
 }
 
-/// The way out: a socket, and the headers for each route.
+/// A transmit socket, and the headers for each route.
 #[derive(Debug)]
 pub(super) struct TxSocket {
     socket: Socket,
@@ -45,7 +45,7 @@ impl TxSocket {
         Self { socket, router, single: Head::EMPTY }
     }
 
-    /// How packets of `route` with up to `len` bytes of UDP payload leave.
+    /// The headers and next hop for packets of `route` with up to `len` bytes of UDP payload.
     #[inline]
     pub(super) fn way(
         &mut self,

@@ -1,4 +1,4 @@
-//! The trains of a burst against a plain list of packets.
+//! The GSO batches of a burst against a plain list of packets.
 
 use std::net::SocketAddr;
 
@@ -17,7 +17,7 @@ fn put(burst: &mut Burst, to: u8, len: usize, fill: u8) -> usize {
     burst.commit(&route(to), len).0
 }
 
-/// Packets and bytes of each train.
+/// Packets and bytes of each batch.
 fn shape(burst: &Burst) -> Vec<(usize, usize)> {
     burst.batches().iter().map(|batch| (batch.packets, batch.bytes())).collect()
 }

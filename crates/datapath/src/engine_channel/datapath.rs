@@ -1,4 +1,4 @@
-//! The share of one engine.
+//! The datapath of one engine.
 
 use std::io;
 use std::net::IpAddr;
@@ -21,22 +21,22 @@ use crate::{Datapath, DatapathStats, Middleware};
 
 /// One of up to 64 engines of a process, which has the address for itself.
 ///
-/// Engine `n`, counted from 0, has slot `n + 1`. The datapath inside brings what the kernel gave this
-/// engine; what belongs to another one is handed over in memory. A packet for a slot of none stays where it
-/// arrived. The datapaths inside bring every packet to a group that any of them has joined, and one of them
-/// may join what another one leaves.
+/// Engine `n`, counted from 0, has slot `n + 1`. The inner datapath receives what the kernel steers
+/// to this engine; packets of another engine are redirected in memory. A packet for an unknown slot
+/// stays where it arrived. The inner datapaths receive every packet to a group that any of them has
+/// joined, and one of them may join what another one leaves.
 #[derive(Debug)]
 pub struct ChannelDatapath<D> {
     inner: D,
     slot: Slot,
     demux: Demux,
     inlet: Receiver<Box<PacketBatch>>,
-    /// A parcel that was not read to its end.
+    /// A batch that is partly read.
     open: Option<Box<PacketBatch>>,
     wakeups: Arc<[Wakeup]>,
-    /// Readable when the datapath inside has packets, or another engine has brought some.
+    /// Readable when the inner datapath has packets, or another engine has sent some.
     epoll: OwnedFd,
-    /// That of the datapath inside, which the epoll watches.
+    /// Waiter of the inner datapath, which the epoll watches.
     _waiter: OwnedFd,
     adopted: DatapathStats,
 }
@@ -45,11 +45,11 @@ impl<D: Datapath> ChannelDatapath<D> {
     /// Most engines of one process.
     pub const MAX_ENGINES: usize = Set::BITS as usize;
 
-    /// Shares for these datapaths, in the order of their engines.
+    /// The datapaths of all engines around these inner ones, in the order of the engines.
     ///
     /// # Errors
     ///
-    /// When the process has no free descriptor. EINVAL for more than [`MOST`](Self::MOST).
+    /// When the process has no free descriptor. EINVAL for more than [`MAX_ENGINES`](Self::MAX_ENGINES).
     pub fn connect(inners: Vec<D>, gsi: GsiTarget) -> io::Result<Vec<Self>> {
         let count = inners.len();
         if count > Self::MAX_ENGINES {
@@ -89,14 +89,14 @@ impl<D: Datapath> ChannelDatapath<D> {
         &self.wakeups[self.demux.own]
     }
 
-    /// The parcel that came first.
+    /// The oldest batch in the channel.
     fn next_batch(&self) -> Option<Box<PacketBatch>> {
         let batch = self.inlet.try_recv().ok()?;
         self.wakeup().cancel();
         Some(batch)
     }
 
-    /// Hands over what other engines had for us; returns how many packets.
+    /// Delivers packets that other engines have redirected; returns their number.
     fn read_batches(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> usize {
         let mut count = 0;
         while count < limit {
@@ -133,7 +133,8 @@ impl<D: Datapath> Middleware for ChannelDatapath<D> {
     }
 
     fn recv(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> io::Result<usize> {
-        // What others bring was received before what has not been read yet. But they leave us a share.
+        // Redirected packets were received before those that are still in the socket. Half of the
+        // limit is left for the latter.
         let brought = self.open.is_some() || !self.wakeup().is_empty();
         let mut count = if brought { self.read_batches(limit.div_ceil(2), sink) } else { 0 };
         let (own, demux) = (self.slot.get(), &mut self.demux);

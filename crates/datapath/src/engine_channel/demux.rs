@@ -1,4 +1,4 @@
-//! Whose packet is it, among the engines of a process.
+//! Demultiplexing of packets among the engines of a process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,12 +11,13 @@ use crate::DatapathStats;
 use crate::packet::RxPacket;
 use crate::slot::{GsiTarget, RedirectTarget};
 
-/// What the engines have in common beside their lanes: looked at for calls and groups only.
+/// State shared by the engines beside their channels: used for requests to services and for groups
+/// only.
 #[derive(Debug)]
 pub(super) struct Shared {
     gsi: GsiTarget,
     pub(super) membership: Membership,
-    /// The engine that takes calls to each service.
+    /// The engine that listens on each service ID.
     services: Mutex<HashMap<u64, usize>>,
 }
 
@@ -30,7 +31,7 @@ impl Shared {
     }
 }
 
-/// Whose packet is it: the way of those that do not name our slot.
+/// Demultiplexes packets that do not name our slot.
 #[derive(Debug)]
 pub(super) struct Demux {
     /// Our number.
@@ -39,9 +40,9 @@ pub(super) struct Demux {
     pub(super) shared: Arc<Shared>,
     members: MembershipCache,
     pub(super) sender: Sender,
-    /// Packets that did not stay here.
+    /// Packets redirected or dropped.
     pub(super) redirected: DatapathStats,
-    /// Packets of these to a group that nobody is in any more.
+    /// Redirected packets to a group without a member.
     pub(super) without_member: u64,
 }
 
@@ -51,7 +52,8 @@ impl Demux {
         Self { own, count, shared, members, sender, redirected, without_member: 0 }
     }
 
-    /// Hands the packet to the engines that it is for. `false`: it stays here, perhaps as well.
+    /// Redirects the packet to the engines that it is for. `false`: it is for this engine, perhaps
+    /// among others.
     pub(super) fn redirect(&mut self, rx: &RxPacket<'_>) -> bool {
         let (all, own) = (self.targets(rx), 1 << self.own);
         for engine in engines(all & !own) {
@@ -66,7 +68,7 @@ impl Demux {
         leaves
     }
 
-    /// The engines that the packet is for; ours if it is for none.
+    /// The engines that the packet is for; this one if there is none.
     fn targets(&mut self, rx: &RxPacket<'_>) -> Set {
         let group = rx.dst.ip();
         if group.is_multicast() {

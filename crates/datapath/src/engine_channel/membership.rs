@@ -1,4 +1,4 @@
-//! Which engines hear a multicast group.
+//! Membership of engines in multicast groups.
 
 use std::collections::HashMap;
 use std::io;
@@ -21,11 +21,11 @@ pub(super) fn engines(mut set: Set) -> impl Iterator<Item = usize> {
 /// The members of each group.
 type Table = HashMap<IpAddr, Set>;
 
-/// What all engines agree on. Locked by who joins or leaves.
+/// The membership, shared by all engines. Locked by joins and leaves.
 #[derive(Debug, Default)]
 pub(super) struct Membership {
     table: Mutex<Table>,
-    /// Counts the changes.
+    /// Number of changes.
     version: AtomicU64,
 }
 
@@ -34,7 +34,7 @@ impl Membership {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The engine hears the group from now on. For the first one `open` asks the kernel for it.
+    /// Adds the engine to the group. For the first member `open` asks the kernel to join.
     pub(super) fn join(
         &self,
         group: IpAddr,
@@ -50,7 +50,7 @@ impl Membership {
         Ok(())
     }
 
-    /// It does so no more. After the last one `close` tells the kernel.
+    /// Removes the engine from the group. After the last member `close` asks the kernel to leave.
     pub(super) fn leave(
         &self,
         group: IpAddr,
@@ -69,7 +69,7 @@ impl Membership {
     }
 }
 
-/// The copy that one engine looks at, so that a packet takes no lock that others take.
+/// One engine's copy of the membership, so that a packet takes no shared lock.
 #[derive(Debug, Default)]
 pub(super) struct MembershipCache {
     table: Table,

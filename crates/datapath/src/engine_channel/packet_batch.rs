@@ -1,22 +1,22 @@
-//! Packets on their way from one engine to another.
+//! Batches of packets from one engine to another.
 
 use crate::packet_queue::PacketQueue;
 
-/// Packets in a parcel.
+/// Most packets in a batch.
 const PACKETS: usize = 256;
 
-/// Bytes of payload in a parcel: any UDP payload fits.
+/// Most bytes of payload in a batch: any UDP payload fits.
 const BYTES: usize = 64 * 1024;
 
-/// Parcels that may be under way from one engine to another one; what is more is dropped. 4 MiB, of which only
-/// what is needed is ever taken.
+/// Most batches in transit from one engine to another; further packets are dropped. 4 MiB,
+/// allocated as needed.
 pub(super) const MAX_BATCHES: usize = 64;
 
-/// While fewer than this are under way, a parcel leaves at once; else it waits until it is full, or the others
-/// have been read.
+/// With fewer batches in transit, a batch is sent at once; else it waits until it is full, or the
+/// others have been read.
 pub(super) const EAGER_BATCHES: usize = 8;
 
-/// A box with packets. It is the sender's, and comes back to him.
+/// A buffer with packets, owned by the sender, to which it returns.
 #[derive(Debug)]
 pub(super) struct PacketBatch {
     pub(super) from: usize,

@@ -1,4 +1,4 @@
-//! The way from one engine to the others.
+//! The sending side of the channels from one engine to the others.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -8,30 +8,30 @@ use super::packet_batch::{EAGER_BATCHES, MAX_BATCHES, PacketBatch};
 use super::wakeup::Wakeup;
 use crate::packet::RxPacket;
 
-/// What became of packets for other engines.
+/// Counts of packets for other engines.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SendCounts {
-    /// Handed over. A packet for several engines counts for each.
+    /// Redirected packets. A packet for several engines counts for each.
     pub(super) handed: u64,
-    /// Dropped: the engine does not keep up, or is gone.
+    /// Dropped packets: the engine does not keep up, or is gone.
     pub(super) lost: u64,
 }
 
-/// One of the engines, as all see it.
+/// The sending ends of the channels of one engine: batches to it, and empty ones back to it.
 #[derive(Debug)]
 pub(super) struct SenderEnds {
     inlet: SyncSender<Box<PacketBatch>>,
     returns: SyncSender<Box<PacketBatch>>,
 }
 
-/// What an engine gets by its door.
+/// The receiving ends of the channels of one engine.
 #[derive(Debug)]
 pub(super) struct ReceiverEnds {
     pub(super) inlet: Receiver<Box<PacketBatch>>,
     returns: Receiver<Box<PacketBatch>>,
 }
 
-/// A door for one of `count` engines. Every parcel that may be under way has a place.
+/// The channels of one of `count` engines, with room for every batch that may be in transit.
 pub(super) fn channel(count: usize) -> (SenderEnds, ReceiverEnds) {
     let most = MAX_BATCHES * count;
     let (inlet, incoming) = sync_channel(most);
@@ -39,23 +39,23 @@ pub(super) fn channel(count: usize) -> (SenderEnds, ReceiverEnds) {
     (SenderEnds { inlet, returns }, ReceiverEnds { inlet: incoming, returns: returned })
 }
 
-/// Another engine, as one of them sees it.
+/// Another engine, as the sender sees it.
 #[derive(Debug, Default)]
 struct Destination {
-    /// The parcel that is being filled.
+    /// The batch that is being filled.
     open: Option<Box<PacketBatch>>,
-    /// Parcels that have not come back.
+    /// Batches that have not come back.
     in_transit: usize,
 }
 
-/// Fills parcels for other engines.
+/// Fills and sends batches for other engines.
 #[derive(Debug)]
 pub(super) struct Sender {
     own: usize,
     channels: Arc<[SenderEnds]>,
     wakeups: Arc<[Wakeup]>,
     destinations: Box<[Destination]>,
-    /// Those with a parcel that is being filled.
+    /// Engines with a batch that is being filled.
     filling: Set,
     returns: Receiver<Box<PacketBatch>>,
     #[expect(
@@ -67,7 +67,7 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// The post of engine `own`; returns also what comes to it.
+    /// The sender of engine `own`, and the receiving end of its channel.
     pub(super) fn new(
         own: usize,
         channels: Arc<[SenderEnds]>,
@@ -80,9 +80,9 @@ impl Sender {
         (Self { own, channels, wakeups, destinations, filling: 0, returns, spare, counts }, inlet)
     }
 
-    /// Puts a copy of the packet into the parcel for another engine.
+    /// Puts a copy of the packet into the batch for another engine.
     pub(super) fn put(&mut self, to: usize, rx: &RxPacket<'_>) {
-        // A parcel that is full, and a fresh one.
+        // A full batch, and a fresh one.
         for _ in 0..2 {
             let Some(batch) = self.batch(to) else { break };
             if batch.packets.put(rx) {
@@ -96,7 +96,7 @@ impl Sender {
         self.counts.lost += 1;
     }
 
-    /// The parcel that is being filled; `None` when too many are under way.
+    /// The batch that is being filled; `None` when too many are in transit.
     fn batch(&mut self, to: usize) -> Option<&mut Box<PacketBatch>> {
         if self.destinations[to].open.is_none() {
             self.collect();
@@ -111,7 +111,7 @@ impl Sender {
         self.destinations[to].open.as_mut()
     }
 
-    /// Takes back what others have read.
+    /// Takes back the batches that others have read.
     fn collect(&mut self) {
         while let Ok(batch) = self.returns.try_recv() {
             self.destinations[batch.to].in_transit -= 1;
@@ -119,7 +119,7 @@ impl Sender {
         }
     }
 
-    /// Sends what was filled, all of it or, for engines that have much to read already, later.
+    /// Sends the filled batches: all, or only those for engines without a backlog.
     #[inline]
     pub(super) fn send_filled(&mut self, all: bool) {
         if self.filling == 0 {
@@ -146,14 +146,14 @@ impl Sender {
                 wakeup.wake();
             }
             Err(_) => {
-                // There is a place for each: the engine is gone.
+                // The channel has room for all batches: the engine is gone.
                 wakeup.cancel();
                 self.counts.lost += packets;
             }
         }
     }
 
-    /// Gives a parcel that was read back to its sender; if that one is gone, nobody needs it.
+    /// Returns a batch that was read to its sender; it is dropped if the sender is gone.
     pub(super) fn give_back(&self, batch: Box<PacketBatch>) {
         let from = batch.from;
         self.channels[from].returns.try_send(batch).ok();

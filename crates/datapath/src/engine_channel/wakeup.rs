@@ -1,4 +1,4 @@
-//! How an engine learns of parcels.
+//! Wake-up of an engine by others.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-/// Looked at by one engine, without a system call, and rung by the others.
+/// Counter of the batches for one engine, which reads it without a system call. The others
+/// increment it and wake the engine.
 #[derive(Debug)]
 pub(super) struct Wakeup {
-    /// Parcels that are in its channel, or about to be.
+    /// Batches in the channel, or about to be.
     waiting: AtomicUsize,
-    /// The engine is about to sleep until a parcel comes.
+    /// The engine is about to sleep until a batch comes.
     armed: AtomicBool,
     event: OwnedFd,
 }
@@ -22,32 +23,33 @@ impl Wakeup {
         Ok(Self { waiting: AtomicUsize::new(0), armed: AtomicBool::new(false), event })
     }
 
-    /// A parcel is about to be handed in: [`ring`](Self::ring) when it is there.
+    /// Announces a batch; [`wake`](Self::wake) follows when it is in the channel.
     pub(super) fn announce(&self) {
         self.waiting.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// A parcel was taken out, or did not get in.
+    /// Takes back an announcement: a batch was read, or could not be sent.
     pub(super) fn cancel(&self) {
         self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Wakes the engine if it sleeps.
     pub(super) fn wake(&self) {
-        // In one order with `arm`: either it sees what was announced, or we that it sleeps.
+        // Sequentially consistent with `arm`: either the engine sees the announcement, or the
+        // sender sees that it sleeps.
         if self.armed.load(Ordering::SeqCst) && self.armed.swap(false, Ordering::SeqCst) {
-            // The counter of an eventfd that nobody reads cannot overflow by one at a time.
+            // The counter of the eventfd cannot overflow by steps of one.
             rustix::io::write(&self.event, &1u64.to_ne_bytes()).ok();
         }
     }
 
-    /// No parcel waits.
+    /// True if no batch is announced.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.load(Ordering::SeqCst) == 0
     }
 
-    /// From now on a parcel makes the descriptor readable; `true` if there is one already.
+    /// From now on a batch makes the descriptor readable; `true` if there is one already.
     pub(super) fn arm(&self) -> bool {
         rustix::io::read(&self.event, &mut [0; 8]).ok();
         self.armed.store(true, Ordering::SeqCst);

@@ -34,7 +34,7 @@ impl Refused {
 #[derive(Debug, Clone)]
 pub struct FrameReader {
     local: SocketAddr,
-    /// The groups whose packets are for us too.
+    /// Multicast groups that are joined.
     pub groups: Groups,
     /// Those to any other group are as well.
     every_group: bool,
@@ -47,8 +47,8 @@ impl FrameReader {
         Self { local, groups: Groups::default(), every_group: false }
     }
 
-    /// A reader for one of several that share an address: of packets to groups it reads all that come, for
-    /// whoever knows which of them has joined which group.
+    /// A reader for one of several engines on an address: accepts packets to all groups; the
+    /// membership of each engine is checked elsewhere.
     #[must_use]
     pub fn of_several(local: SocketAddr) -> Self {
         Self { every_group: true, ..Self::new(local) }

@@ -50,7 +50,7 @@ const LOCAL: u8 = 2;
 
 /// Neighbour states (`NUD_`) in which the hardware address may be used.
 const USABLE: u16 = 0x02 | 0x04 | 0x08 | 0x10 | 0x40 | 0x80;
-/// It may be used, but nobody has confirmed it for a while.
+/// The address may be used, but was not confirmed for a while.
 const STALE: u16 = 0x04;
 
 /// Kinds of link (`ARPHRD_`).
@@ -99,7 +99,7 @@ pub(super) enum RouteKind {
 pub(super) enum NeighbourAnswer {
     Known {
         mac: Mac,
-        /// Nobody has confirmed it for a while.
+        /// The address was not confirmed for a while.
         stale: bool,
     },
     Unknown,

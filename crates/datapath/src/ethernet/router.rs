@@ -7,7 +7,7 @@ use super::neighbour::{Neighbours, NextHop, Resolution, Unreachable};
 use super::template::{Ethernet, HeaderTemplate};
 use crate::route::Route;
 
-/// Routes whose headers are kept; two that fall into one place replace each other.
+/// Entries of the header cache; two routes with the same index replace each other.
 const PLACES: usize = 256;
 
 /// How packets of a route leave.

@@ -1,4 +1,4 @@
-//! Making the kernel resolve a neighbour.
+//! Requests to the kernel to resolve a neighbour.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
@@ -7,7 +7,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::udp::link::scoped;
 
-/// The discard service (RFC 863): nobody answers, or with an ICMP message that nobody reads.
+/// The discard service (RFC 863): there is no answer but perhaps an ICMP message, which is not
+/// read.
 const DISCARD: u16 = 9;
 
 /// A UDP socket whose empty datagrams make the kernel ask for a hardware address (ARP, neighbour

@@ -37,7 +37,7 @@ impl Offload {
         self.0[0] & NEEDS_CHECKSUM == 0 && self.0[1] == WHOLE
     }
 
-    /// The UDP payload of each packet that the frame consists of, in bytes, if it is a train of datagrams.
+    /// Bytes of UDP payload of each packet of the frame, if the frame is a GSO batch of datagrams.
     #[must_use]
     pub fn udp_segment(&self) -> Option<usize> {
         let segment = usize::from(self.word(SEGMENT));

@@ -35,34 +35,34 @@ const RESERVE: usize = DEPTH / 2;
 /// another exchange.
 const COPY_BYTES: usize = 2 * 1024;
 
-/// Small trains that may wait in the ring; what comes then waits on the shelf, where there is more room.
+/// Most small batches in the ring; further ones go to the burst queue, which has more room.
 const BACKLOG: usize = 32;
 
-/// Trains of a small burst: each takes a slot of the ring.
+/// Most batches of a small burst: each takes a slot of the ring.
 const SMALL_BATCHES: usize = 4;
 
-/// Bursts waiting, and empty ones in exchange.
+/// Queued bursts, and empty ones in exchange.
 #[derive(Debug)]
 struct BurstQueue {
     waiting: VecDeque<Burst>,
     empty: Vec<Burst>,
 }
 
-/// What those who send have to agree on.
+/// State that the senders share.
 #[derive(Debug)]
 struct Tail {
     /// Number of the next slot.
     next: usize,
-    /// Up to this number small trains may be put into the ring without another look.
+    /// Up to this slot number small batches may be written without another check.
     small_until: usize,
-    /// What was sent last is on the shelf; so more can be put with it.
+    /// The last sent burst is in the burst queue, so more packets can be appended to it.
     last_in_queue: bool,
 }
 
-/// Where the packets for one address wait.
+/// The queue of packets for one address.
 ///
-/// Small trains are copied through the ring. For others a sender gives a full burst and takes an empty
-/// one for it, so nothing is copied and the number of bursts never changes.
+/// Small batches are copied through the ring. For others a sender exchanges a full burst for an
+/// empty one, so nothing is copied and the number of bursts never changes.
 pub(super) struct Inbox {
     ring: Ring,
     tail: CachePadded<Mutex<Tail>>,
@@ -101,8 +101,8 @@ impl Inbox {
         })
     }
 
-    /// Takes all packets of `burst`, which is empty afterwards. The receiver is not told: see
-    /// [`wake`](Self::wake) and [`visit`](Self::visit).
+    /// Takes all packets of `burst`, which is empty afterwards. The receiver is not woken: see
+    /// [`wake`](Self::wake).
     pub(super) fn push(&self, burst: &mut Burst) {
         let mut tail = self.tail();
         if self.is_small(&mut tail, burst.batches()) {
@@ -129,7 +129,7 @@ impl Inbox {
         self.announce(&mut tail, burst_queue, before, dropped);
     }
 
-    /// Takes a copy of one train of `burst`. The receiver is not told.
+    /// Takes a copy of one batch of `burst`. The receiver is not woken.
     pub(super) fn push_copy(&self, burst: &Burst, batch: &GsoBatch) {
         let mut tail = self.tail();
         if self.is_small(&mut tail, std::slice::from_ref(batch)) {
@@ -154,8 +154,9 @@ impl Inbox {
         self.announce(&mut tail, burst_queue, before, left.packets);
     }
 
-    /// Whether the trains go into the ring. Looked at once for many, since the look takes a cache line
-    /// away from the receiver: of the slots in use, bursts take [`DEPTH`], trains [`BACKLOG`].
+    /// Whether the batches go into the ring. Checked once for many, since the check takes a cache
+    /// line away from the receiver: of the slots in use, bursts take [`DEPTH`], batches
+    /// [`BACKLOG`].
     fn is_small(&self, tail: &mut Tail, batches: &[GsoBatch]) -> bool {
         if batches.len() > SMALL_BATCHES || !batches.iter().all(ring::fits) {
             return false;
@@ -180,7 +181,7 @@ impl Inbox {
         }
     }
 
-    /// Counts what was dropped, and tells of a burst that is on the shelf now but was not `before`.
+    /// Counts dropped packets, and announces a burst that is queued now but was not `before`.
     fn announce(
         &self,
         tail: &mut Tail,
@@ -202,7 +203,8 @@ impl Inbox {
 
     /// Wakes the receiver if it sleeps; returns whether it did.
     pub(super) fn wake(&self) -> bool {
-        // In one order with `arm`: either it sees what was sent, or we that it sleeps.
+        // Sequentially consistent with `arm`: either the receiver sees the packets, or the sender
+        // sees that it sleeps.
         let wake =
             self.armed.0.load(Ordering::SeqCst) && self.armed.0.swap(false, Ordering::SeqCst);
         if wake {
@@ -324,7 +326,8 @@ fn drop_all(burst: &mut Burst) -> usize {
     lost
 }
 
-/// Copies every train of `burst` behind `last`; returns the packets that found no room.
+/// Appends a copy of every batch of `burst` to `last`; returns the number of packets that did not
+/// fit.
 fn copy_all(last: &mut Burst, burst: &Burst) -> usize {
     let batches = burst.batches().iter();
     batches.map(|batch| batch.packets - last.append(burst, batch)).sum()

@@ -1,8 +1,10 @@
-//! The order in which things reach an endpoint, and the small ones themselves.
+//! The order in which bursts reach an endpoint, and small batches themselves: a ring of
+//! sequence-numbered slots with several writers and one reader.
 //!
-//! A cache line that one processor wrote and another reads costs 50 to 200 ns. A small train therefore
-//! travels inside the slot of the ring that announces it: over IPv4, a WRITE of 8 bytes fits into one line with its turn and
-//! head. Anything larger waits on the shelf, and its slot only says so.
+//! A cache line that one processor wrote and another reads costs 50 to 200 ns. A small batch
+//! therefore travels inside the slot of the ring that announces it: over IPv4, a WRITE of 8 bytes
+//! fits into one line with its sequence number and head. A larger burst waits in the burst queue,
+//! and its slot only announces it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -13,20 +15,20 @@ use crate::route::Route;
 /// Slots; a power of two.
 pub(super) const SLOTS: usize = 64;
 
-/// Words of a slot, beside its turn.
+/// Words of a slot, beside its sequence number.
 const WORDS: usize = 31;
 
-/// Words before the bytes of a train.
+/// Words before the bytes of a batch.
 const HEAD_V4: usize = 2;
 const HEAD_V6: usize = 6;
 
-/// In place of the bytes of a train over IPv4, which are more and fewer: what is on the shelf,
+/// Marker in place of the length of a batch over IPv4: the slot announces a queued burst.
 const BURST_MARKER: u8 = 0;
-/// and a train over IPv6, whose sizes are in the word behind.
+/// Marker in place of the length: the batch is over IPv6, and its length is in the next word.
 const V6: u8 = u8::MAX;
 
-/// One place of the ring. Its turn says whose it is: number `n` may be written when it is `n`, and read
-/// when it is `n + 1`.
+/// One slot of the ring. The slot may be written for number `n` when its sequence number is `n`,
+/// and read when it is `n + 1`.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Slot {
@@ -34,23 +36,23 @@ struct Slot {
     words: [AtomicU64; WORDS],
 }
 
-/// What a reader finds.
+/// What the reader has found in the next slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     /// Nothing.
     Nothing,
-    /// A train, which is in the burst now.
+    /// A batch, which is in the burst now.
     Batch,
-    /// The oldest burst on the shelf is next.
+    /// The announcement of the oldest queued burst.
     Burst,
 }
 
-/// Keeps a value away from its neighbours' cache lines.
+/// Pads a value to cache lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct CachePadded<T>(pub(super) T);
 
-/// Written by whoever has the number of the next slot, read by one reader.
+/// A ring of slots. The writer that has the number of the next slot writes it; there is one reader.
 #[derive(Debug)]
 pub(super) struct Ring {
     slots: Box<[Slot]>,
@@ -76,20 +78,20 @@ impl Ring {
         self.slot(number).sequence.load(Ordering::Acquire) == number
     }
 
-    /// Says that one more burst is on the shelf.
+    /// Announces one more queued burst.
     pub(super) fn put_burst_marker(&self, number: usize) {
         let slot = self.slot(number);
         slot.words[0].store(u64::from(BURST_MARKER) << 56, Ordering::Relaxed);
         slot.sequence.store(number + 1, Ordering::SeqCst);
     }
 
-    /// Fetches the slot, which may be written: whoever writes it soon need not wait until its reader has let go
-    /// of its cache line.
+    /// Prefetches the slot, which may be written: its writer then does not wait for the cache line,
+    /// which the reader had last.
     pub(super) fn prefetch(&self, number: usize) {
         self.slot(number).words[0].store(0, Ordering::Relaxed);
     }
 
-    /// Puts a train that [fits](fits) into the slot.
+    /// Puts a batch that [fits](fits) into the slot.
     pub(super) fn put_batch(&self, number: usize, batch: &GsoBatch, bytes: &[u8]) {
         let slot = self.slot(number);
         let head = write_head(&slot.words, batch);
@@ -107,7 +109,7 @@ impl Ring {
         self.slot(head).sequence.load(Ordering::SeqCst) != head + 1
     }
 
-    /// Takes the next slot. A train goes into `burst`, if it has room; else it stays.
+    /// Takes the next slot. A batch goes into `burst`, if there is room; else the slot stays.
     pub(super) fn next(&self, burst: &mut Burst) -> Next {
         let head = self.head.0.load(Ordering::Relaxed);
         let slot = self.slot(head);
@@ -129,7 +131,7 @@ impl Ring {
     }
 }
 
-/// Whether the train can travel in a slot.
+/// Whether the batch fits into a slot.
 pub(super) fn fits(batch: &GsoBatch) -> bool {
     let plain = |addr: &SocketAddr| match addr {
         SocketAddr::V4(_) => true,
@@ -144,7 +146,7 @@ pub(super) fn fits(batch: &GsoBatch) -> bool {
         && batch.bytes() <= (WORDS - head) * size_of::<u64>()
 }
 
-/// Returns where the bytes of the train begin.
+/// Returns the index of the word at which the bytes of the batch begin.
 fn write_head(words: &[AtomicU64; WORDS], batch: &GsoBatch) -> usize {
     let Route { src, dst, hop_limit, traffic_class } = batch.route;
     let put = |index: usize, value: u64| words[index].store(value, Ordering::Relaxed);
@@ -178,7 +180,8 @@ fn v6_bits(ip: IpAddr) -> u128 {
     }
 }
 
-/// Route, bytes of a packet, bytes of all, and where they begin; `None`: a parcel.
+/// Route, bytes of a packet, bytes of the batch, and the index of their first word; `None`: the
+/// slot announces a queued burst.
 fn read_head(words: &[AtomicU64; WORDS]) -> Option<(Route, usize, usize, usize)> {
     let get = |index: usize| words[index].load(Ordering::Relaxed);
     let [a, b, c, d, hop_limit, traffic_class, size, kind] = get(0).to_le_bytes();

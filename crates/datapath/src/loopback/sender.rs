@@ -1,4 +1,4 @@
-//! The sending side of a loopback endpoint: finding who gets the packets.
+//! The sending side of a loopback endpoint: lookup of destinations.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ impl Sender {
         Self { fabric, last: None, wakes: 0, handed: Handovers::default() }
     }
 
-    /// Sends all packets of `burst`, which is empty afterwards; returns the packets nobody was
-    /// there for.
+    /// Sends all packets of `burst`, which is empty afterwards; returns the number of packets
+    /// without a receiver.
     pub(super) fn send(&mut self, burst: &mut Burst) -> usize {
         match sole_destination(burst) {
             Some(dst) => self.send_to_one(burst, &dst),
@@ -60,7 +60,8 @@ impl Sender {
         met
     }
 
-    /// Sends the whole burst to its one destination; returns the packets nobody was there for.
+    /// Sends the whole burst to its one destination; returns the number of packets without a
+    /// receiver.
     fn send_to_one(&mut self, burst: &mut Burst, dst: &SocketAddr) -> usize {
         self.find(dst);
         let Self { last: Some((_, inbox)), handed, wakes, .. } = self else {
@@ -73,7 +74,7 @@ impl Sender {
         0
     }
 
-    /// Sends train by train; returns the packets nobody was there for.
+    /// Sends batch by batch; returns the number of packets without a receiver.
     fn by_batch(&mut self, burst: &mut Burst) -> usize {
         let mut lost = 0;
         for batch in burst.batches() {
@@ -94,7 +95,7 @@ impl Sender {
         lost
     }
 
-    /// Sends a train to every member of its group, ourselves included.
+    /// Sends a batch to every member of its group, ourselves included.
     fn group(&mut self, burst: &Burst, batch: &GsoBatch) {
         let directory = self.fabric.read();
         let Some(members) = directory.groups.get(&batch.route.dst.ip()) else {

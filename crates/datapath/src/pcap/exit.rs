@@ -11,7 +11,7 @@ use crate::sys;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 static OPEN: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
-/// Whose captures they are: a child has them too, but not the threads behind them.
+/// The process that the captures belong to: a child has them too, but not the threads behind them.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// The capture is written when the process exits, if it is still open then.
@@ -32,7 +32,7 @@ extern "C" fn write_all() {
         return;
     }
     let end = Instant::now() + PATIENCE;
-    // Whoever holds the lock may have called exit() in a signal handler.
+    // The holder of the lock may have called exit() in a signal handler.
     let Ok(open) = OPEN.try_lock() else { return };
     open.iter().filter_map(Weak::upgrade).for_each(|capture| capture.finish(end));
 }

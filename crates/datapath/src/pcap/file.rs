@@ -14,7 +14,7 @@ use crate::Thread;
 /// A record waits at most so long before it is written.
 const WRITE_EVERY: Duration = Duration::from_millis(10);
 
-/// Bytes that may wait; whoever records more writes them himself.
+/// Most bytes that wait for the writing thread; a thread that records more writes them itself.
 const MAX_WAITING: usize = 1024 * 1024;
 
 /// LINKTYPE_ETHERNET of libpcap.
@@ -26,7 +26,7 @@ pub(super) struct Pending {
     interfaces: u32,
     /// Packets in the blocks.
     packets: u64,
-    /// The thread ends: nobody records any more.
+    /// The writing thread ends: the last recorder is gone.
     ended: bool,
     /// The process ends: there may be no later occasion to write.
     at_once: bool,
@@ -74,7 +74,7 @@ impl Shared {
         let write = pending.at_once || pending.blocks().len() >= MAX_WAITING;
         drop(pending);
         if write {
-            // The log and whoever asks for a flush hear of an error.
+            // Errors go to the log and to callers that ask for a flush.
             let _ = self.write();
         } else if first {
             self.recorded.notify_one();
@@ -109,7 +109,7 @@ impl Shared {
         output.failure().map_or(Ok(()), |reason| Err(PcapError::Write(reason.to_owned())))
     }
 
-    /// The last write, unless somebody holds one of the locks until `end`.
+    /// The last write, unless one of the locks is held until `end`.
     pub(super) fn finish(&self, end: Instant) {
         if self.process != std::process::id() {
             return;
@@ -171,7 +171,7 @@ struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // A child of the process has no such thread, and perhaps a lock that nobody releases.
+        // A child process has no such thread, and perhaps a lock that is never released.
         let Some(thread) = self.thread.take().and_then(Thread::if_here) else { return };
         self.shared.lock().ended = true;
         self.shared.recorded.notify_one();
@@ -221,8 +221,9 @@ impl PcapFile {
         Self::open(path.as_ref(), true)
     }
 
-    /// Empties the file that [`create_beside`](Self::create_beside) will be asked for, and makes it if there is none:
-    /// for whoever starts those processes. Without effect while a capture is being written to it.
+    /// Empties the file that [`create_beside`](Self::create_beside) will open, and makes it if
+    /// there is none: for a program that starts those processes. Without effect while a capture is
+    /// being written to it.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! A pcapng file whose writer has a loop of its own.
+//! A pcapng file that is written without a thread of its own.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::output::Output;
 use super::{PcapBlocks, PcapError};
 
-/// A pcapng file that gets whole blocks from whoever makes them ([`PcapBlocks`]), without a thread of
-/// its own. After an error a file on disk ends with the last whole block.
+/// A pcapng file to which whole blocks ([`PcapBlocks`]) are appended, without a thread of its own.
+/// After an error a file on disk ends with the last whole block.
 #[derive(Debug)]
 pub struct PcapStream {
     output: Output,
@@ -44,7 +44,7 @@ impl PcapStream {
     ///
     /// # Errors
     ///
-    /// [`PcapError::ReaderGone`] when it is a pipe that nobody reads any more, [`PcapError::Write`] for
+    /// [`PcapError::ReaderGone`] when it is a pipe without a reader, [`PcapError::Write`] for
     /// everything else, also for an earlier error.
     pub fn append(&mut self, blocks: &PcapBlocks) -> Result<(), PcapError> {
         self.append_bytes(blocks.bytes())

@@ -11,7 +11,7 @@ use crate::packet::{Fate, IpId, RxPacket};
 use crate::route::Route;
 use crate::sys::udp::RECV_ROOM;
 
-/// Beside a received packet whose identification nobody knows.
+/// Comment of a received packet whose identification is unknown.
 const NO_ID: &str = "no IPv4 identification makes the ICRC right: recorded as 0";
 
 /// Which way a captured packet went, as the capturing device saw it.

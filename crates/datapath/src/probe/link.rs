@@ -63,14 +63,14 @@ pub struct XdpSupport {
     pub zero_copy: bool,
 }
 
-/// The offloads of an interface that matter for trains of packets.
+/// The offloads of an interface that matter for GSO batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offloads {
     /// Received packets are merged (`gro`).
     pub gro: bool,
-    /// Trains stay whole until the driver (`gso`).
+    /// GSO batches stay whole until the driver (`gso`).
     pub gso: bool,
-    /// The driver takes UDP trains whole (`tx-udp-segmentation`).
+    /// The driver takes UDP GSO batches whole (`tx-udp-segmentation`).
     pub udp_segmentation: bool,
 }
 

@@ -12,23 +12,24 @@ use uroce_wire::Slot;
 
 use super::namespace::{PortNamespace, connect, connect_to_service};
 
-/// How long a slot without a process is not asked for again: packets of the dead may be many.
+/// Time for which a slot without a process is not tried again: packets to ended processes may be
+/// many.
 const ABSENT_TTL: Duration = Duration::from_millis(5);
 
-/// How long to wait for a process that does not keep up. It is waited for once; until it takes
-/// something again, what it is owed is lost, as with every full receive buffer.
+/// Time to wait for a process that does not keep up. It is waited for once; until it reads again,
+/// packets to it are lost, as with every full receive buffer.
 const SEND_TIMEOUT: Timespec = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
 
-/// What is known of one slot.
+/// State of the connection to one slot.
 #[derive(Debug)]
 enum Connection {
-    /// Nobody had it then.
+    /// No process had the slot at that time.
     Absent(Instant),
-    /// Its process.
+    /// A connection to its process; `stuck`: the process does not keep up.
     Open { socket: OwnedFd, stuck: bool },
 }
 
-/// One link for each slot that packets were for.
+/// Connections to all slots that packets were for.
 #[derive(Debug)]
 pub(crate) struct Connections {
     namespace: PortNamespace,
@@ -64,7 +65,7 @@ impl Connections {
         matches!(link.insert(next), Connection::Open { .. })
     }
 
-    /// Sends a letter to the process that has the slot.
+    /// Sends a message to the process that has the slot.
     pub(crate) fn send(&mut self, slot: Slot, message: &[u8]) -> Result<(), Undelivered> {
         let link = &mut self.connections[usize::from(slot.get())];
         let Some(Connection::Open { socket, stuck }) = link else { return Err(Undelivered) };
@@ -80,7 +81,7 @@ impl Connections {
     }
 }
 
-/// Sends at once, or within [`PATIENCE`] unless that was tried before in vain.
+/// Sends at once, or within [`SEND_TIMEOUT`] unless the process is stuck.
 fn deliver(socket: &OwnedFd, message: &[u8], stuck: &mut bool) -> Result<(), Errno> {
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     let mut sent = net::send(socket, message, flags);
@@ -93,14 +94,14 @@ fn deliver(socket: &OwnedFd, message: &[u8], stuck: &mut bool) -> Result<(), Err
     sent.map(drop)
 }
 
-/// How long a connection to the process that takes calls to a service is used: another one may take them
-/// afterwards.
+/// Time for which a connection to the process that listens on a service ID is used: another process
+/// may listen afterwards.
 const SERVICE_CACHE_TTL: Duration = Duration::from_millis(20);
 
-/// Services that are known at a time.
+/// Most cached services.
 const MAX_CACHED: usize = 64;
 
-/// Connections to processes that take calls.
+/// Connections to processes by the service ID that they listen on.
 #[derive(Debug)]
 pub(crate) struct ServiceConnections {
     namespace: PortNamespace,
@@ -112,14 +113,14 @@ impl ServiceConnections {
         Self { namespace, cached: HashMap::new() }
     }
 
-    /// Whether a letter for the service goes to a process that was found a moment ago.
+    /// Whether the process that listens on the service ID was found a moment ago.
     pub(crate) fn is_cached(&mut self, service: u64, now: Instant) -> bool {
         self.cached
             .retain(|_, (since, _)| now.saturating_duration_since(*since) < SERVICE_CACHE_TTL);
         self.cached.contains_key(&service)
     }
 
-    /// Sends one letter to the process that takes calls to `service`.
+    /// Sends one message to the process that listens on `service`.
     pub(crate) fn send(&mut self, service: u64, now: Instant, message: &[u8]) -> io::Result<()> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         if let Some((_, socket)) = self.cached.get(&service) {

@@ -26,9 +26,9 @@ use crate::{Datapath, DatapathStats, Middleware};
 
 /// One of up to 254 processes of one user that have devices on one address at the same time.
 ///
-/// Each has a [`Slot`], the upper 8 bits of its queue pair numbers, until it ends. The kernel is told to
-/// give a packet to the process whose slot it names. It may be wrong about that when processes have
-/// come and gone; whoever gets a packet of another process hands it over.
+/// Each has a [`Slot`], the upper 8 bits of its queue pair numbers, until it ends. The kernel
+/// steers a packet to the process whose slot its QPN names. The steering may be wrong when
+/// processes have come and gone; a process redirects misrouted packets to their owner.
 #[derive(Debug)]
 pub struct SlotDatapath<D> {
     inner: D,
@@ -36,20 +36,20 @@ pub struct SlotDatapath<D> {
     namespace: PortNamespace,
     demux: Demux,
     inbox: Arc<Inbox>,
-    /// A letter, and how many bytes of its packets are handed over already.
+    /// A message, and the bytes of its packets that are delivered already.
     open: Option<(Received, usize)>,
-    /// Turns in which the socket had more than was asked for, and letters waited.
+    /// Receive calls in a row after which the socket had more packets, and messages waited.
     deferrals: usize,
     redirect_thread: RedirectThread,
-    /// Readable when the datapath inside has packets, or the inbox.
+    /// Readable when the inner datapath has packets, or the inbox has messages.
     epoll: OwnedFd,
-    /// That of the datapath inside, which the epoll watches.
+    /// Waiter of the inner datapath, which the epoll watches.
     _waiter: OwnedFd,
     adopted: DatapathStats,
 }
 
 impl SlotDatapath<UdpDatapath> {
-    /// A share of UDP sockets.
+    /// A shared port on UDP sockets.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl SlotDatapath<UdpDatapath> {
 }
 
 impl SlotDatapath<UringDatapath> {
-    /// A share of UDP sockets that are used by io_uring.
+    /// A shared port on UDP sockets that are used by io_uring.
     ///
     /// # Errors
     ///
@@ -70,13 +70,13 @@ impl SlotDatapath<UringDatapath> {
     }
 }
 
-/// Packets that go astray before something is done about it.
+/// Misrouted packets after which the steering is probed.
 const MISROUTED_BEFORE_PROBING: usize = 64;
 
-/// Turns that letters wait for at most.
+/// Most receive calls that messages wait.
 const MAX_DEFERRALS: usize = 16;
 
-/// Takes a slot, binds, and tells the kernel whose packets are whose.
+/// Takes a slot, binds the port, and configures the steering.
 fn join<D, E>(
     config: &UdpConfig,
     gsi: GsiTarget,
@@ -112,7 +112,7 @@ where
     Ok(datapath)
 }
 
-/// The place of the address, of which every process must have the same idea.
+/// The names for the address, which must be the same in every process.
 pub(super) fn namespace(local: SocketAddr) -> io::Result<PortNamespace> {
     let asker = Socket::new(Domain::for_address(local), Type::DGRAM.cloexec(), None)?;
     Ok(PortNamespace::new(scoped(local, Link::of(local.ip(), &asker).index)))
@@ -150,8 +150,8 @@ impl<D: Datapath> SlotDatapath<D> {
         })
     }
 
-    /// Hands over what other processes had for us; returns how many packets. They are never handed
-    /// on again.
+    /// Delivers packets that other processes have redirected; returns their number. They are never
+    /// redirected again.
     fn read_messages(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> usize {
         let mut count = 0;
         while count < limit {
@@ -189,8 +189,8 @@ impl<D: Datapath> Middleware for SlotDatapath<D> {
     }
 
     fn recv(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> io::Result<usize> {
-        // What a letter brings was sent after what the socket had before the packets went astray: it is
-        // read when the socket is empty, unless that takes too long.
+        // Redirected packets were sent after those that the socket had before packets were
+        // misrouted: they are read when the socket is empty, unless that takes too long.
         let messages = self.open.is_some() || !self.inbox.is_empty();
         let late = messages && self.deferrals >= MAX_DEFERRALS;
         let share = if late { limit / 2 } else { limit };

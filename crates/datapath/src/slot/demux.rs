@@ -1,4 +1,4 @@
-//! Whose packet is it: the way of those that are not for a queue pair of this process.
+//! Demultiplexing of received packets that are for no queue pair of this process.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -13,51 +13,52 @@ use super::steering_probe::{Probe, SlotSet};
 use crate::packet::RxPacket;
 use crate::sys::udp::RECV_ROOM;
 
-/// The upper three bits of the opcodes of UC.
+/// The upper three bits of UC opcodes.
 const UNRELIABLE_CONNECTION: u8 = 0b001;
 
-/// How long an unreliable connection is taken to be in use after a packet.
+/// Time for which an unreliable connection counts as in use after a packet.
 const RECENT: Duration = Duration::from_secs(10);
 
-/// Which process a packet to QP 1 is for.
+/// The process that a packet to QP 1 is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RedirectTarget {
-    /// Whoever has received it.
+    /// The process that has received the packet.
     Here,
-    /// The one with this slot.
+    /// The process with this slot.
     Slot(Slot),
-    /// The one that takes calls to this service
-    /// ([`claim_service`](crate::Datapath::claim_service)).
+    /// The process that listens on this service ID
+    /// ([`Datapath::claim_service`](crate::Datapath::claim_service)).
     Service(u64),
-    /// Each of them.
+    /// All processes on the address.
     Everyone,
 }
 
-/// Reads from a packet addressed to QP 1 which process it is for. The packet was not checked: what comes of
-/// it in other processes is work that a stranger can cause, so it should be right first.
+/// Finds the process that a packet to QP 1 is for. The packet was not checked: a redirected packet
+/// is work for other processes that any sender can cause, so this function should verify the packet
+/// first.
 pub type GsiTarget = fn(&RxPacket<'_>) -> RedirectTarget;
 
-/// Packets for everyone, per source and in all, each tenth of a second: each costs every process on the
-/// address a wake-up. A caller that gives up before it has an answer sends one.
+/// Limit on packets for all processes, per source and in all, each tenth of a second: each packet
+/// wakes every process on the address. A peer sends one when it gives up before it has an answer.
 const TO_EVERYONE: (u16, u16) = (2, 5);
 
-/// Looks for the process that takes calls to a service, as before.
+/// Limit on lookups of the process that listens on a service ID, likewise.
 const LOOKUPS: (u16, u16) = (10, 50);
 
-/// What became of packets for others.
+/// Counts of redirected packets.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct DemuxCounts {
-    /// Packets that a process was found for.
+    /// Packets for a process that exists.
     pub(crate) packets: u64,
     /// Their bytes.
     pub(crate) bytes: u64,
-    /// Packets of these that were probes.
+    /// Steering probes among them.
     pub(crate) probes: u64,
-    /// Packets of these that were lost, because the process does not keep up or has just ended.
+    /// Lost packets among them: the process does not keep up or has just ended.
     pub(crate) lost: u64,
 }
 
-/// Hands packets over to the processes they are for.
+/// Redirects packets to the processes that they are for.
 #[derive(Debug)]
 pub(crate) struct Demux {
     own: Slot,
@@ -68,11 +69,11 @@ pub(crate) struct Demux {
     to_everyone: RateLimit,
     lookups: RateLimit,
     services_elsewhere: ServiceConnections,
-    /// Packets that the kernel gave us although they name the slot of another process, lately.
+    /// Misrouted packets: those that name the slot of another process, since the last probe.
     pub(crate) misrouted: usize,
-    /// When packets of unreliable connections were last handed to each slot.
+    /// Time at which packets of unreliable connections were last redirected to each slot.
     uc_redirected_at: Box<[Option<Instant>]>,
-    /// The services that this process takes calls to, and their entrances.
+    /// The service IDs that this process listens on, with the event numbers of their listeners.
     pub(crate) services: HashMap<u64, u64>,
 }
 
@@ -93,7 +94,7 @@ impl Demux {
         }
     }
 
-    /// Sends the packet to whom it is for. `false`: it stays here, be it for us or for nobody.
+    /// Redirects the packet. `false`: the packet is for this process or for none.
     pub(crate) fn redirect(&mut self, rx: &RxPacket<'_>) -> bool {
         match self.target(rx) {
             RedirectTarget::Here => self.answer_probe(rx),
@@ -114,17 +115,17 @@ impl Demux {
         }
     }
 
-    /// Takes note of a packet that went astray.
+    /// Records a misrouted packet.
     fn note(&mut self, slot: Slot, payload: &[u8]) {
-        // A packet to QP 1 is nowhere at home.
+        // A packet to QP 1 names no slot, so it is not misrouted.
         self.misrouted += usize::from(payload[Slot::OFFSET] != 0);
         if payload[0] >> 5 == UNRELIABLE_CONNECTION {
             self.uc_redirected_at[usize::from(slot.get())] = Some(Instant::now());
         }
     }
 
-    /// The slots that packets of unreliable connections were handed to lately. One that took a
-    /// shorter way would overtake those before it, and nothing repairs that.
+    /// The slots to which packets of unreliable connections were redirected recently. A packet with
+    /// a faster path would overtake those before it, which nothing repairs.
     fn ordered(&self) -> SlotSet {
         let mut set = SlotSet::default();
         let recent = |slot: &Slot| {
@@ -140,7 +141,7 @@ impl Demux {
         self.count(rx);
         self.counts.probes += 1;
         if self.connections.reaches(probe.asker) {
-            // Who does not get it asks again.
+            // A process that gets no answer asks again.
             self.connections.send(probe.asker, &probe.answer(self.own, &self.ordered())).ok();
         }
         true
@@ -165,7 +166,7 @@ impl Demux {
         }
     }
 
-    /// Puts the packet into the letter to that process.
+    /// Appends the packet to the message to that process.
     fn send_to(&mut self, slot: Slot, rx: &RxPacket<'_>) -> bool {
         if rx.payload.len() > RECV_ROOM || !self.connections.reaches(slot) {
             return false;
@@ -178,7 +179,7 @@ impl Demux {
         true
     }
 
-    /// Sends the letter that was begun.
+    /// Sends the pending message.
     pub(crate) fn send_message(&mut self) {
         let Some((slot, bytes, packets)) = self.message.sealed() else { return };
         if self.connections.send(slot, bytes).is_err() {
@@ -187,8 +188,9 @@ impl Demux {
         self.message.clear();
     }
 
-    /// Brings a call to the process that takes it. `false`: there is none. A call beyond what may be looked
-    /// for is lost, and comes again: it is not known whether somebody takes it.
+    /// Redirects a request to the process that listens on the service ID. `false`: there is none. A
+    /// request beyond the limit on lookups is dropped and will be repeated: it is not known whether
+    /// a process listens.
     fn send_to_service(&mut self, service: u64, rx: &RxPacket<'_>) -> bool {
         let now = Instant::now();
         let known = self.services_elsewhere.is_cached(service, now);

@@ -1,4 +1,4 @@
-//! Letters that came from other processes, until the datapath is asked for packets.
+//! Messages of other processes, until the datapath is asked for packets.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,10 +10,10 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use super::message::LONGEST;
 
-/// Letters that may wait: 8 MiB, of which only what is needed is ever taken.
+/// Most queued messages: 8 MiB, allocated as needed.
 const ROOM: usize = 128;
 
-/// One letter.
+/// One message.
 #[derive(Debug)]
 pub(crate) struct Received {
     pub(crate) bytes: Box<[u8]>,
@@ -23,22 +23,22 @@ pub(crate) struct Received {
 #[derive(Debug)]
 struct Buffers {
     empty: Vec<Box<[u8]>>,
-    /// Rooms that were not made yet.
+    /// Buffers that were not allocated yet.
     unallocated: usize,
     full: VecDeque<Received>,
 }
 
-/// Between the thread that takes letters in and whoever drives the datapath, for whom a look costs no
+/// Queue between the redirect thread and the user of the datapath, for whom an empty queue costs no
 /// lock and no system call.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     buffers: Mutex<Buffers>,
-    /// Letters in it.
+    /// Number of queued messages.
     count: AtomicUsize,
-    /// A letter was taken out, or the datapath is closed.
+    /// A message was taken out, or the datapath is closed.
     changed: Condvar,
     closed: AtomicBool,
-    /// Somebody is about to sleep until something comes.
+    /// The user of the datapath is about to sleep until a message comes.
     armed: AtomicBool,
     event: OwnedFd,
 }
@@ -60,7 +60,7 @@ impl Inbox {
         self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Room for a letter, as soon as there is some; `None` once the inbox is closed.
+    /// A buffer for a message, as soon as there is one; `None` once the inbox is closed.
     pub(crate) fn room(&self) -> Option<Box<[u8]>> {
         let mut buffers = self.buffers();
         loop {
@@ -78,14 +78,14 @@ impl Inbox {
         }
     }
 
-    /// Puts a letter in, and wakes who sleeps for it.
+    /// Queues a message, and wakes the user of the datapath if it sleeps.
     pub(crate) fn put(&self, message: Received) {
         let mut buffers = self.buffers();
         buffers.full.push_back(message);
         self.count.store(buffers.full.len(), Ordering::SeqCst);
         drop(buffers);
         if self.armed.swap(false, Ordering::SeqCst) {
-            // The counter of an eventfd that nobody reads cannot overflow by one at a time.
+            // The counter of the eventfd cannot overflow by steps of one.
             rustix::io::write(&self.event, &1u64.to_ne_bytes()).ok();
         }
     }
@@ -95,7 +95,7 @@ impl Inbox {
         self.count.load(Ordering::SeqCst) == 0
     }
 
-    /// The oldest letter.
+    /// The oldest message.
     pub(crate) fn take(&self) -> Option<Received> {
         let mut buffers = self.buffers();
         let message = buffers.full.pop_front();
@@ -103,20 +103,20 @@ impl Inbox {
         message
     }
 
-    /// Gives the room of a letter back.
+    /// Returns the buffer of a message.
     pub(crate) fn recycle(&self, bytes: Box<[u8]>) {
         self.buffers().empty.push(bytes);
         self.changed.notify_one();
     }
 
-    /// From now on a letter makes the descriptor readable; `true` if there is one already.
+    /// From now on a message makes the descriptor readable; `true` if there is one already.
     pub(crate) fn arm(&self) -> bool {
         rustix::io::read(&self.event, &mut [0; 8]).ok();
         self.armed.store(true, Ordering::SeqCst);
         !self.is_empty()
     }
 
-    /// Lets the thread go that waits for [`room`](Self::room).
+    /// Ends the wait for [`room`](Self::room).
     pub(crate) fn close(&self) {
         let buffers = self.buffers();
         self.closed.store(true, Ordering::Relaxed);

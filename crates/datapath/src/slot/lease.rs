@@ -1,4 +1,4 @@
-//! Taking a slot.
+//! Allocation of a slot.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -9,22 +9,22 @@ use uroce_wire::Slot;
 
 use super::namespace::{PortNamespace, listen};
 
-/// How long to wait for others that join. Who cannot wait joins all the same: some packets may then
-/// take the longer way.
+/// Time to wait for other processes that join. After it a process joins all the same: some packets
+/// may then be misrouted for a while.
 const JOIN_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Between two tries.
+/// Interval between two attempts.
 const RETRY_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Held while a process joins or makes a survey, so that the order in which processes take slots is that in which their
-/// sockets enter the group. The kernel opens it when the process dies.
+/// Held while a process joins or probes the steering, so that processes take slots in the order in
+/// which their sockets enter the port group. The kernel releases the lock when the process ends.
 #[derive(Debug)]
 pub(crate) struct JoinLock {
     _socket: Option<OwnedFd>,
 }
 
 impl JoinLock {
-    /// `None`: somebody else is there.
+    /// `None`: another process holds the lock.
     pub(crate) fn try_enter(namespace: PortNamespace) -> io::Result<Option<Self>> {
         match listen(&namespace.join_lock()?) {
             Ok(socket) => Ok(Some(Self { _socket: Some(socket) })),
@@ -33,7 +33,7 @@ impl JoinLock {
         }
     }
 
-    /// Waits for its turn.
+    /// Waits for the lock.
     pub(crate) fn enter(namespace: PortNamespace) -> io::Result<Self> {
         let end = Instant::now() + JOIN_TIMEOUT;
         while Instant::now() < end {
@@ -46,7 +46,7 @@ impl JoinLock {
     }
 }
 
-/// A slot that this process has. Others connect to its socket to hand over packets.
+/// A slot of this process. Others connect to its socket to redirect packets.
 #[derive(Debug)]
 pub(crate) struct SlotLease {
     pub(crate) slot: Slot,
@@ -67,7 +67,7 @@ impl SlotLease {
     }
 }
 
-/// Somebody has that name.
+/// True if the name is taken.
 pub(crate) fn is_taken(error: &io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::ADDRINUSE)
 }

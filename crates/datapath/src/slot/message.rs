@@ -1,5 +1,5 @@
-//! Packets on their way from the process that the kernel gave them to, to the one that owns their
-//! queue pair: a head with what was seen of their IP and UDP headers, then their payloads.
+//! Redirect messages: packets from the process that received them to the process that owns their
+//! queue pair. A head with the fields of their IP and UDP headers, then their payloads.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ use crate::udp::address::{self, NAME, Name};
 /// Bytes before the first payload.
 pub(crate) const HEAD: usize = SIZE + 2;
 
-/// Bytes of the longest letter.
+/// Bytes of the longest message.
 pub(crate) const LONGEST: usize = HEAD + SUPER_ROOM;
 
 const CLASS: usize = 0;
@@ -28,10 +28,10 @@ const SIZE: usize = DST + NAME;
 const HIDDEN: u8 = 0;
 const NOT_PRESENT: u8 = 1;
 const KNOWN: u8 = 2;
-/// No packet follows, but the answer to a [`probe`](super::probe).
+/// The message has no packets, but the answer to a [`steering_probe`](super::steering_probe).
 pub(crate) const ANSWER: u8 = 0xff;
 
-/// Packets of one sender to one process, as long as they can travel together.
+/// Packets of one sender to one process, as long as they fit into one message.
 #[derive(Debug)]
 pub(crate) struct RedirectMessage {
     bytes: Box<[u8]>,
@@ -43,13 +43,13 @@ pub(crate) struct RedirectMessage {
 }
 
 impl RedirectMessage {
-    /// Room for one letter.
+    /// An empty message.
     pub(crate) fn new() -> Self {
         let bytes = vec![0; LONGEST].into_boxed_slice();
         Self { bytes, len: 0, to: None, packets: 0, closed: false }
     }
 
-    /// Adds a packet; `false` when it belongs into another letter.
+    /// Adds a packet; `false` when it needs another message.
     pub(crate) fn add(&mut self, to: Slot, rx: &RxPacket<'_>) -> bool {
         let head = head(rx);
         if self.to.is_none() {
@@ -66,7 +66,7 @@ impl RedirectMessage {
         true
     }
 
-    /// Whether a packet with that head may follow those that are there.
+    /// Whether a packet with that head may be appended.
     fn takes(&self, to: Slot, head: &[u8; HEAD], len: usize) -> bool {
         self.to == Some(to)
             && !self.closed
@@ -80,18 +80,18 @@ impl RedirectMessage {
         u16::from_ne_bytes(size).into()
     }
 
-    /// Where it goes, its bytes and how many packets; after [`clear`](Self::clear), `None`.
+    /// Destination, bytes and number of packets; `None` for an empty message.
     pub(crate) fn sealed(&self) -> Option<(Slot, &[u8], u64)> {
         Some((self.to?, &self.bytes[..self.len], self.packets))
     }
 
-    /// Makes room for the next one.
+    /// Empties the message.
     pub(crate) fn clear(&mut self) {
         (self.len, self.to, self.packets, self.closed) = (0, None, 0, false);
     }
 }
 
-/// A letter with this one packet.
+/// A message with this one packet.
 pub(crate) fn single(rx: &RxPacket<'_>) -> Vec<u8> {
     [&head(rx)[..], rx.payload].concat()
 }
@@ -119,7 +119,8 @@ fn name(addr: &SocketAddr) -> Name {
     name
 }
 
-/// The packets of a letter as one, and the size of each but the last; `None` when it is none.
+/// The packets of a message as one, and the size of each but the last; `None` for a malformed
+/// message.
 pub(crate) fn read(bytes: &[u8]) -> Option<(RxPacket<'_>, usize)> {
     let (head, payload) = bytes.split_first_chunk::<HEAD>()?;
     let [.., low, high] = *head;

@@ -1,4 +1,4 @@
-//! Where processes on one address find each other: names of unix sockets that are no files.
+//! Names of abstract unix sockets by which the processes on one address find each other.
 //!
 //! The kernel keeps such names per network namespace, as it does addresses and ports, and frees a name
 //! when the process that has it dies.
@@ -27,16 +27,16 @@ const BACKLOG: i32 = 128;
 /// Bytes that may be on their way to one process.
 const SEND_BUFFER: libc::c_int = 4 * 1024 * 1024;
 
-/// The names of one address and port, and whose processes share it.
+/// The socket names of one address and port, and the user whose processes share them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PortNamespace {
     own: SocketAddr,
-    /// The user who binds the port. A process that changes its user later keeps its port.
+    /// The user that binds the port. A process that changes its user later keeps its port.
     user: u32,
 }
 
 impl PortNamespace {
-    /// The place of this address, with the scope that it needs, and port.
+    /// The names for this address, with the scope that it needs, and port.
     pub(crate) fn new(own: SocketAddr) -> Self {
         Self { own, user: geteuid().as_raw() }
     }
@@ -46,12 +46,12 @@ impl PortNamespace {
         self.name(format_args!("slot/{slot}"))
     }
 
-    /// The name of the process that takes calls to the service.
+    /// The name of the process that listens on the service ID.
     pub(crate) fn service(self, service: u64) -> io::Result<SocketAddrUnix> {
         self.name(format_args!("service/{service:016x}"))
     }
 
-    /// What a process holds while it joins or rearranges the others.
+    /// The name that a process holds while it joins or rearranges the others.
     pub(crate) fn join_lock(self) -> io::Result<SocketAddrUnix> {
         self.name("door")
     }
@@ -65,7 +65,7 @@ impl PortNamespace {
         Ok(slots)
     }
 
-    /// How many names of slots other users have, and the last of these.
+    /// Number of slots of other users, and the last of these processes.
     pub(crate) fn foreign_peers(self) -> (usize, Option<Peer>) {
         let at = |slot| process::peer(connect_any(&self.slot(slot)?)?);
         let peers = Slot::all().filter_map(|slot| at(slot).ok());
@@ -101,7 +101,7 @@ pub(crate) fn listen(name: &SocketAddrUnix) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// A connection to the process that has that name, if it is one of ours: of this user.
+/// A connection to the process with that name, if it is of this user.
 ///
 /// The socket keeps the borders of messages, and the number of messages under way is limited by their
 /// bytes only (of unix datagrams, ten may wait).
@@ -111,14 +111,15 @@ pub(crate) fn connect(namespace: PortNamespace, name: &SocketAddrUnix) -> io::Re
     Ok(socket)
 }
 
-/// The same, to a name that a process may have taken after it changed its user.
+/// [`connect`] to the process that listens on a service ID; it may have changed its user since it
+/// took the name.
 pub(crate) fn connect_to_service(namespace: PortNamespace, service: u64) -> io::Result<OwnedFd> {
     let socket = connect_any(&namespace.service(service)?)?;
     check_user(namespace, &socket).or_else(|_| check_process(namespace, &socket))?;
     Ok(socket)
 }
 
-/// A connection to whoever has that name.
+/// A connection to any process with that name.
 fn connect_any(name: &SocketAddrUnix) -> io::Result<OwnedFd> {
     let socket = socket()?;
     let force = (libc::SOL_SOCKET, libc::SO_SNDBUFFORCE);
@@ -129,16 +130,17 @@ fn connect_any(name: &SocketAddrUnix) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Whether the process at the other end may hand over packets although it is of another user now: it has a
-/// slot, which it took as the user who bound the port.
+/// Checks that the connected process may redirect packets to us although it is of another user now:
+/// it has a slot, which it took as the user that bound the port.
 pub(crate) fn check_process(namespace: PortNamespace, socket: &OwnedFd) -> io::Result<()> {
     let Peer { pid, .. } = process::peer(socket)?;
     // 0 stands for any process of another PID namespace.
     if pid != 0 && namespace.has_slot(pid) { Ok(()) } else { Err(Errno::PERM.into()) }
 }
 
-/// Refuses the process at the other end unless it is of the user who bound the port: the kernel shares a UDP
-/// port among processes of one user only, so nobody else can have a packet for us, or be owed one.
+/// Refuses the connected process unless it is of the user that bound the port: the kernel shares a
+/// UDP port among processes of one user only, so no other process can have a packet for us, or get
+/// one from us.
 pub(crate) fn check_user(namespace: PortNamespace, socket: &OwnedFd) -> io::Result<()> {
     if process::peer(socket)?.user == namespace.user {
         return Ok(());

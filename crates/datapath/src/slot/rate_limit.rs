@@ -1,16 +1,16 @@
-//! How much work strangers may cause other processes.
+//! Limit on the work that remote senders can cause in other processes.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// Sources share so many counts.
+/// Number of counters that all sources share.
 const SOURCES: usize = 64;
 
-/// A time in which the numbers below hold.
+/// Interval of the limits.
 const WINDOW: Duration = Duration::from_millis(100);
 
-/// A number of times in each tenth of a second, for each source and in all.
+/// A limit on events in each tenth of a second, for each source and in all.
 #[derive(Debug)]
 pub(crate) struct RateLimit {
     per_source: u16,
@@ -18,7 +18,7 @@ pub(crate) struct RateLimit {
     since: Instant,
     taken: u16,
     by_source: [u16; SOURCES],
-    /// Nobody outside can aim at the count of another.
+    /// Keyed hash: a sender cannot choose an address that shares the counter of another one.
     hashing: RandomState,
 }
 
@@ -28,7 +28,7 @@ impl RateLimit {
         Self { per_source, in_all, since, taken: 0, by_source: [0; SOURCES], hashing }
     }
 
-    /// Once more for `source`; `false`: it has to wait.
+    /// Counts an event of `source`; `false`: it is over the limit.
     pub(crate) fn take(&mut self, now: Instant, source: IpAddr) -> bool {
         if now.saturating_duration_since(self.since) >= WINDOW {
             (self.since, self.taken, self.by_source) = (now, 0, [0; SOURCES]);

@@ -1,4 +1,4 @@
-//! The thread that takes in what other processes hand over. It sleeps unless one does.
+//! The thread that receives packets redirected by other processes. It sleeps in between.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,30 +20,30 @@ use super::steering_prober::SteeringProber;
 use crate::Thread;
 use crate::fork::keep_from_children;
 
-/// Processes that may be connected: all the others, and some that bring a single letter.
+/// Most connected processes: all the others, and some that send a single message.
 const MAX_PEERS: usize = 1024;
 
-/// Processes of other users among them. One may have changed its user since it bound the port; that is
-/// found out when it brings something, at most so often each tenth of a second.
+/// Most processes of other users among them. A process may have changed its user since it bound the
+/// port; that is looked up when it sends something, at most so often each tenth of a second.
 const MAX_FOREIGN_PEERS: usize = 16;
 const LOOKUPS: u16 = 2;
 
-/// Letters read from one connection before the next has its turn.
+/// Most messages read from one connection before the next is served.
 const READ_BUDGET: usize = 16;
 
-/// What the end of the thread is known by.
+/// Event number of the end of the thread.
 const STOP: u64 = 0;
-/// What packets that went astray are known by.
+/// Event number of misrouted packets.
 const MISROUTED: u64 = u64::MAX;
 
-/// Where processes connect to, and whatever else the thread and its owner both use.
+/// State shared by the thread and its owner.
 #[derive(Debug)]
 struct Shared {
     inbox: Arc<Inbox>,
     epoll: OwnedFd,
     stop: OwnedFd,
     misrouted: OwnedFd,
-    /// The sockets that are listened on, by the number that the epoll knows them by.
+    /// The listening sockets by event number.
     listeners: Mutex<HashMap<u64, OwnedFd>>,
 }
 
@@ -62,7 +62,7 @@ impl Shared {
 pub(crate) struct RedirectThread {
     shared: Arc<Shared>,
     thread: Option<Thread>,
-    /// Numbers of entrances are odd, those of connections even.
+    /// Next event number: those of listeners are odd, those of connections even.
     next: u64,
 }
 
@@ -101,12 +101,12 @@ impl RedirectThread {
         Ok(number)
     }
 
-    /// Packets go astray, or will.
+    /// Requests a probe of the steering: packets are misrouted, or will be.
     pub(crate) fn probe(&self) {
         rustix::io::write(&self.shared.misrouted, &1u64.to_ne_bytes()).ok();
     }
 
-    /// Closes that socket. Who is connected stays so.
+    /// Closes a listening socket. Connections stay.
     pub(crate) fn close(&self, number: u64) {
         self.shared.listeners().remove(&number);
     }
@@ -121,10 +121,10 @@ impl Drop for RedirectThread {
     }
 }
 
-/// A process that is connected.
+/// A connected process.
 struct ConnectedPeer {
     socket: OwnedFd,
-    /// It is one of ours; otherwise that is asked when it brings something.
+    /// The process is known to be of this user; otherwise that is checked when it sends something.
     known: bool,
 }
 
@@ -132,7 +132,7 @@ struct Work {
     shared: Arc<Shared>,
     namespace: PortNamespace,
     peers: HashMap<u64, ConnectedPeer>,
-    /// Looks whether a process that has changed its user has a slot.
+    /// Limit on lookups of processes that have changed their user.
     lookups: RateLimit,
     next: u64,
     steering_prober: SteeringProber,
@@ -165,7 +165,7 @@ impl Work {
         }
     }
 
-    /// Lets in who waits at an entrance, if it is one of ours.
+    /// Accepts connections at a listener.
     fn accept(&mut self, listener: u64) {
         loop {
             let listeners = self.shared.listeners();
@@ -178,7 +178,7 @@ impl Work {
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(Errno::AGAIN) => return,
                 Err(error) => {
-                    // No descriptor is free: the caller waits, and this thread must not spin.
+                    // No descriptor is free: the peer waits, and this thread must not spin.
                     tracing::warn!(%error, "a process that has packets for us must wait");
                     return std::thread::sleep(std::time::Duration::from_millis(10));
                 }
@@ -206,7 +206,7 @@ impl Work {
         }
     }
 
-    /// Whether the caller may bring something.
+    /// Whether messages of the peer are accepted.
     fn may_send(&mut self, peer: u64) -> bool {
         let Self { peers, lookups, namespace, .. } = self;
         let Some(peer) = peers.get_mut(&peer) else { return false };
@@ -217,7 +217,7 @@ impl Work {
         peer.known
     }
 
-    /// Letters with packets are for the datapath, answers to probes are not.
+    /// Passes redirected packets to the inbox, and answers to probes to the prober.
     fn dispatch(&mut self, message: Received) {
         match Answer::read(&message.bytes[..message.len]) {
             None => self.shared.inbox.put(message),
@@ -228,7 +228,7 @@ impl Work {
         }
     }
 
-    /// Takes the letters of one connection; forgets it when it ends.
+    /// Reads the messages of one connection; forgets it when it ends.
     fn read(&mut self, peer: u64) {
         for _ in 0..READ_BUDGET {
             let Some(ConnectedPeer { socket, .. }) = self.peers.get(&peer) else { return };

@@ -1,9 +1,9 @@
-//! The program that gives a packet to the process whose slot it names, in the kernel.
+//! The classic BPF program by which the kernel steers a packet to the process whose slot it names.
 //!
-//! Classic BPF knows sockets by their place in the group only: that of the process that came first is
-//! 0, and when a process leaves, the last one takes its place. So the program can be wrong, and then the
-//! packet takes the longer way, until a [`survey`](super::survey) has found who is where. A packet to
-//! QP 1 has no place, and goes to one of the processes.
+//! Classic BPF selects sockets by their index in the port group: that of the process that came
+//! first is 0, and when a process leaves, the last one takes its index. So the program can be
+//! wrong, and packets are redirected until a probe ([`steering_prober`](super::steering_prober))
+//! has found the indices. A packet to QP 1 goes to any of the processes.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,17 +17,17 @@ use uroce_wire::Slot;
 use super::steering_probe::{INDEX, MARK};
 use crate::sys::steering;
 
-/// Who is where in the group.
+/// Index of the socket of each slot in the port group.
 pub(crate) type SocketIndices = BTreeMap<Slot, u8>;
 
-/// Steers the packets to the port of `socket`, which shares it with others. Slots that are not in
-/// `places` are taken to be in order: slot 1 in the first place.
+/// Steers the packets to the port of `socket`, which is shared. Slots that are not in `indices` are
+/// taken to be in order: slot 1 at index 0.
 pub(crate) fn steer(socket: impl AsFd, indices: &SocketIndices) -> io::Result<()> {
     steering::attach(socket, &program(indices))
 }
 
 fn program(indices: &SocketIndices) -> Vec<sock_filter> {
-    // A probe says which place it is for.
+    // A probe names its index.
     let mut program = vec![
         load(0),
         jump_unless(MARK.into(), 2),

@@ -1,5 +1,5 @@
-//! Datagrams by which a process finds out who is where in the group of sockets: one for each place, which
-//! whoever gets it answers by a letter.
+//! Datagrams by which a process finds the sockets of the others in the port group: one for each
+//! index, which the receiving process answers by a redirect message.
 
 use uroce_wire::Slot;
 
@@ -8,15 +8,15 @@ use crate::packet::RxPacket;
 
 /// What a probe begins with: an opcode that no packet of RoCE has.
 pub(crate) const MARK: u8 = 0xff;
-/// Where the place stands.
+/// Offset of the index.
 pub(crate) const INDEX: usize = 1;
-/// The bytes at the place of the QPN: that of no process, so that everyone looks closely.
+/// Offset of the QPN, which is that of no process, so that every process inspects the packet.
 const QPN: usize = Slot::OFFSET;
 const ASKER: usize = 8;
 const NONCE: usize = 9;
 const LEN: usize = NONCE + 8;
 
-/// Asks the socket in `place` to name itself to `asker`.
+/// Asks the socket with this index to identify itself to `asker`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Probe {
     pub(crate) index: u8,
@@ -50,7 +50,7 @@ impl Probe {
         })
     }
 
-    /// The letter that says that `slot` is there.
+    /// The message that says that `slot` is there.
     pub(crate) fn answer(&self, slot: Slot, ordered: &SlotSet) -> [u8; HEAD + LEN + SET] {
         let mut bytes = [0; HEAD + LEN + SET];
         bytes[ID_KIND] = ANSWER;
@@ -61,13 +61,13 @@ impl Probe {
     }
 }
 
-/// Who is in a place.
+/// The process behind an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) index: u8,
     pub(crate) slot: Slot,
     pub(crate) nonce: u64,
-    /// Slots whose packets go there astray and must not change their way.
+    /// Slots whose packets are misrouted to that process and must stay in order.
     pub(crate) ordered: SlotSet,
 }
 

@@ -1,4 +1,4 @@
-//! Finding out who is where in the group of sockets, when packets go astray.
+//! Probing of the steering: which process has which index in the port group.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -12,39 +12,39 @@ use super::namespace::PortNamespace;
 use super::steer::{SocketIndices, steer};
 use super::steering_probe::{Answer, Probe};
 
-/// How long to wait for answers: each process answers when it looks at its packets next.
+/// Time to wait for answers: each process answers when it polls its datapath next.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Between two surveys, at first; twice as long after each that has found nothing new.
+/// Interval between two probes, at first; doubled after each probe that has found nothing new.
 const MIN_INTERVAL: Duration = Duration::from_millis(500);
 const MAX_INTERVAL: Duration = Duration::from_secs(60);
 
-/// A survey under way.
+/// A probe in progress.
 #[derive(Debug)]
 struct ProbeRound {
     nonce: u64,
     end: Instant,
-    /// Processes that can answer.
+    /// Number of processes that can answer.
     expected: usize,
     indices: SocketIndices,
-    /// Where packets go astray that must stay in order.
+    /// Indices to which packets are misrouted that must stay in order.
     ordered: SocketIndices,
-    /// Nobody joins meanwhile.
+    /// Keeps other processes from joining meanwhile.
     _join_lock: JoinLock,
 }
 
-/// Whoever makes surveys for one process.
+/// Probes the steering for one process.
 #[derive(Debug)]
 pub(crate) struct SteeringProber {
     own: Slot,
     local: SocketAddr,
     namespace: PortNamespace,
-    /// The socket in the group.
+    /// The socket of the process in the port group.
     socket: OwnedFd,
     round: Option<ProbeRound>,
     found: SocketIndices,
     interval: Duration,
-    /// No survey before.
+    /// Earliest start of the next probe.
     next: Instant,
     nonce: u64,
 }
@@ -70,7 +70,7 @@ impl SteeringProber {
         }
     }
 
-    /// Packets go astray: begins a survey unless one was made shortly before.
+    /// Starts a probe, because packets are misrouted, unless there was one shortly before.
     pub(crate) fn begin(&mut self) {
         let now = Instant::now();
         if self.round.is_some() || now < self.next {
@@ -83,7 +83,7 @@ impl SteeringProber {
         }
     }
 
-    /// `None`: somebody else does it.
+    /// `None`: another process is probing or joining.
     fn probe(&mut self, now: Instant) -> io::Result<Option<ProbeRound>> {
         let Some(join_lock) = JoinLock::try_enter(self.namespace)? else { return Ok(None) };
         let expected = self.namespace.slots_taken()?.len();
@@ -100,7 +100,7 @@ impl SteeringProber {
         Ok(Some(ProbeRound { nonce, end, expected, indices, ordered, _join_lock: join_lock }))
     }
 
-    /// Takes note of an answer.
+    /// Records an answer.
     pub(crate) fn handle_answer(&mut self, answer: &Answer) {
         let Some(round) = self.round.as_mut().filter(|round| round.nonce == answer.nonce) else {
             return;
@@ -112,7 +112,7 @@ impl SteeringProber {
         }
     }
 
-    /// How long until [`handle_timeout`](Self::handle_timeout) is due.
+    /// Time until [`handle_timeout`](Self::handle_timeout) is due.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         let round = self.round.as_ref()?;
         Some(round.end.saturating_duration_since(Instant::now()))
@@ -124,7 +124,7 @@ impl SteeringProber {
         }
     }
 
-    /// Tells the kernel what was found.
+    /// Updates the steering by what was found.
     fn finish(&mut self) {
         let Some(mut round) = self.round.take() else { return };
         round.indices.append(&mut round.ordered);

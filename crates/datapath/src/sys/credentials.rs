@@ -1,4 +1,4 @@
-//! Who is at the other end of a unix socket.
+//! The peer of a unix socket.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -12,7 +12,7 @@ pub struct Peer {
     pub user: u32,
 }
 
-/// Who is at the other end of a unix socket, as the kernel has it (SO_PEERCRED).
+/// The peer of a unix socket, as the kernel has it (SO_PEERCRED).
 ///
 /// # Errors
 ///

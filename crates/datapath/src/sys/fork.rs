@@ -1,9 +1,10 @@
 //! What a child process does not get of its parent when that forks.
 //!
-//! A child has copies of all descriptors. A UDP socket stays in its group as long as anybody has it, and a name
-//! stays taken, also when the process that made them is gone: packets would go where nobody reads them. So the child
-//! gets something dead in their place, before its own first instruction. The numbers stay taken: structures that were
-//! copied with the memory may still close them.
+//! A child has copies of all descriptors. A UDP socket stays in its group as long as any process
+//! has it open, and a name stays taken, also when the process that made them has ended: packets
+//! would go to a socket that is never read. So the child gets a dead descriptor in their place,
+//! before its own first instruction. The numbers stay taken: structures that were copied with the
+//! memory may still close them.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Once;
@@ -118,7 +119,7 @@ fn part_event(number: c_int) {
 
 /// Without a descriptor to put there, the child closes its own.
 fn replace(number: c_int, new: c_int) {
-    // SAFETY: descriptors of this library, copied into the child; nobody there has used them yet.
+    // SAFETY: descriptors of this library, copied into the child, where no code has used them yet.
     unsafe {
         if libc::dup3(new, number, O_CLOEXEC) < 0 {
             libc::close(number);
@@ -127,7 +128,7 @@ fn replace(number: c_int, new: c_int) {
 }
 
 fn close(fd: c_int) {
-    // SAFETY: made here, and nobody else has it.
+    // SAFETY: made here, with no other owner.
     unsafe {
         if fd >= 0 {
             libc::close(fd);

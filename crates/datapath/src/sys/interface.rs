@@ -26,7 +26,7 @@ pub(crate) fn addresses() -> io::Result<Vec<Owner>> {
     let mut owners = Vec::new();
     let mut entry = head;
     while !entry.is_null() {
-        // SAFETY: `entry` is an element of the list that getifaddrs made and nobody has freed.
+        // SAFETY: `entry` is an element of the list that getifaddrs made and that is not freed yet.
         let fields = unsafe { &*entry };
         owners.extend(owner(fields));
         entry = fields.ifa_next;

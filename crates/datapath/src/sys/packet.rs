@@ -118,7 +118,7 @@ impl FrameRoom {
         let batch = self.extents.len();
         let mut pieces = [NOTHING; MAX_FRAMES];
         let mut headers = [empty_header(); MAX_FRAMES];
-        // Not zeros: the kernel writes what is read of them, and 4 KiB a call would be filled in vain.
+        // Not zeroed: the kernel writes what is read, and zeroing 4 KiB for each call is wasted.
         let mut controls = [const { MaybeUninit::<Auxiliary>::uninit() }; MAX_FRAMES];
         let buffers = self.bytes[self.first..].chunks_exact_mut(FRAME_ROOM);
         for (buffer, (piece, header)) in buffers.zip(pieces.iter_mut().zip(&mut headers)) {

@@ -91,8 +91,8 @@ impl RxRing {
 
     fn status(&self) -> &AtomicU32 {
         let at = self.start.as_ptr().wrapping_add(self.current * BLOCK + STATUS);
-        // SAFETY: the word is inside the mapping, which lives as long as `self`, on a multiple of four
-        // bytes; both sides only use it as an atomic while anybody waits for it.
+        // SAFETY: the word is inside the mapping, which lives as long as `self`, on a multiple of
+        // four bytes; both sides access it as an atomic only.
         unsafe { AtomicU32::from_ptr(at.cast()) }
     }
 }

@@ -40,7 +40,8 @@ pub(crate) fn send_many<'a>(
     }
 }
 
-/// Sends up to `N` messages. A lone one, the answer that somebody waits for, needs no room for others.
+/// Sends up to `N` messages. A single one, the response that a peer waits for, needs no room for
+/// others.
 fn send_up_to<'a, const N: usize>(
     fd: BorrowedFd<'_>,
     messages: impl Iterator<Item = Message<'a>>,
@@ -214,7 +215,7 @@ impl RecvRoom {
     }
 }
 
-/// Zeroed bytes whose pages are there already: a page fault costs more than a packet.
+/// Zeroed bytes whose pages are mapped already: a page fault costs more than a packet.
 fn touched(bytes: usize) -> Box<[u8]> {
     const PAGE: usize = 4096;
     let mut memory = vec![0; bytes].into_boxed_slice();

@@ -14,7 +14,7 @@ use crate::sys::interface;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BindError {
-    /// Somebody else has the port.
+    /// Another socket has the port.
     #[error(
         "UDP port {} of {} is taken by {holder}; {remedy}, or choose another --address",
         .local.port(), .local.ip(), remedy = .holder.remedy()
@@ -22,7 +22,7 @@ pub enum BindError {
     PortBusy {
         /// The address asked for.
         local: SocketAddr,
-        /// Who has it.
+        /// The holder of the port.
         holder: PortHolder,
     },
     /// As many processes as there can be are there.
@@ -87,7 +87,7 @@ pub enum BindError {
 }
 
 impl BindError {
-    /// No name is left: whose they are decides what to do.
+    /// All slots are taken: the users of the processes that have them decide the remedy.
     pub(crate) fn no_slot(local: SocketAddr, (count, one): (usize, Option<Peer>)) -> Self {
         match one {
             Some(Peer { pid, user }) => Self::ForeignSlots { local, count, user, pid },

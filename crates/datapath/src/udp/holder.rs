@@ -1,11 +1,11 @@
-//! Who has a UDP port.
+//! The holder of a UDP port.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use rustix::process::geteuid;
 
-/// Who has a UDP port, as far as this user may know.
+/// The holder of a UDP port, as far as this user may know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PortHolder {
@@ -28,7 +28,7 @@ pub enum PortHolder {
 }
 
 impl PortHolder {
-    /// Who has the port now.
+    /// The holder of the port now.
     #[must_use]
     pub fn of(local: &SocketAddr) -> Self {
         // The tables may leave sockets out while others come and go.

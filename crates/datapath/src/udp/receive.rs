@@ -55,7 +55,7 @@ pub(super) struct Receiver {
     link: Link,
     pub(super) socket: Socket,
     groups: Vec<GroupSocket>,
-    /// Whose turn it is to be read first, so that no socket starves.
+    /// Index of the socket that is read first next time, so that no socket starves.
     turn: usize,
     room: RecvRoom,
     pending: Pending,
@@ -108,7 +108,7 @@ impl Receiver {
         self.epoll.try_clone()
     }
 
-    /// Reads up to `limit` packets from all sockets in turn.
+    /// Reads up to `limit` packets from all sockets, round robin.
     pub(super) fn recv(
         &mut self,
         limit: usize,
@@ -165,9 +165,10 @@ impl Receiver {
 
     /// Whether to stop at `got` messages of `asked`, and how many to ask for from now on.
     ///
-    /// Whoever sends one message and waits for the answer has no second one on its way: looking for it
-    /// takes a third of the time of the call, and the message waits meanwhile. So one is asked for until
-    /// two calls in a row have brought one each, and again when a call for more has brought only one.
+    /// A peer that sends one message and waits for the response has no second one on its way: to
+    /// ask the kernel for it takes a third of the time of the call and delays the message. So one
+    /// message is requested until two calls in a row have returned one each, and again when a call
+    /// for more has returned only one.
     fn is_enough(&mut self, got: usize, asked: usize) -> bool {
         let first = asked == 1 && !self.lone;
         self.lone = asked == 1;

@@ -22,7 +22,7 @@ use crate::{Flush, Route};
 pub(crate) type Kernel<'k> =
     dyn FnMut(u16, &mut dyn Iterator<Item = Message<'_>>) -> io::Result<usize> + 'k;
 
-/// A train's addressing in the kernel's words.
+/// Address and control messages of a batch, encoded for the kernel.
 #[derive(Debug, Clone, Copy)]
 struct Encoded {
     name: Name,
@@ -30,7 +30,7 @@ struct Encoded {
     control: Control,
     /// Bytes of what every packet needs.
     plain_len: usize,
-    /// The same with the order to cut the train into its packets.
+    /// Length of the control messages with UDP_SEGMENT.
     segmented_len: usize,
 }
 
@@ -59,9 +59,9 @@ impl Encoded {
 #[derive(Debug)]
 pub(crate) struct Sender {
     pub(crate) burst: Burst,
-    /// The first train that the kernel has not taken.
+    /// Index of the first batch that the kernel has not taken.
     at: usize,
-    /// One for each train of the burst.
+    /// One for each batch of the burst.
     encoded: Vec<Encoded>,
     scope: u32,
     pub(crate) problem: Option<Problem>,
@@ -98,7 +98,7 @@ impl Sender {
         })
     }
 
-    /// The same by `kernel`.
+    /// [`flush`](Self::flush) with `kernel` in place of the system call.
     pub(crate) fn flush_to(
         &mut self,
         stats: &mut DatapathStats,
@@ -137,7 +137,7 @@ impl Sender {
         Ok(flush)
     }
 
-    /// What to do about the refusal of the first train.
+    /// Handles the refusal of the first batch.
     fn refused(
         &mut self,
         errno: Errno,
@@ -166,9 +166,9 @@ impl Sender {
         self.burst.batches().get(self.at).is_some_and(|batch| batch.packets > 1)
     }
 
-    /// Finds out whether the kernel refused a train because it is one: it then takes the first
-    /// packet alone. The others carry an IPv4 identification that they would not get alone, so they
-    /// are lost, and packets travel singly from now on.
+    /// Finds out whether the kernel refused a batch because of GSO: then the kernel takes the first
+    /// packet alone. The other packets carry an IPv4 identification that they would not get alone,
+    /// so they are lost, and packets are sent singly from now on.
     fn part(
         &mut self,
         errno: Errno,
@@ -200,14 +200,15 @@ impl Sender {
         }
     }
 
-    /// Puts the addressing of every train in the kernel's words.
+    /// Encodes addresses and control messages of all batches.
     fn encode_all(&mut self) {
         self.encoded.clear();
         let batches = self.burst.batches().iter();
         self.encoded.extend(batches.map(|batch| Encoded::new(batch, self.scope)));
     }
 
-    /// Offers the trains from `at` on that leave by the same port; returns how many were taken.
+    /// Offers the batches from `at` on that have the same source port; returns the number that were
+    /// taken.
     fn offer(&self, port: u16, kernel: &mut Kernel<'_>) -> io::Result<usize> {
         let batches = self.burst.batches()[self.at..].iter().zip(&self.encoded[self.at..]);
         let mut messages = batches.take_while(|(batch, _)| batch.route.src.port() == port).map(
@@ -218,7 +219,7 @@ impl Sender {
         kernel(port, &mut messages.by_ref().take(MAX_BATCH))
     }
 
-    /// Moves behind `count` trains that were sent; returns their packets.
+    /// Moves behind `count` batches that were sent; returns their packets.
     fn pass(&mut self, count: usize, stats: &mut DatapathStats) -> usize {
         let mut packets = 0;
         for batch in self.burst.batches().iter().skip(self.at).take(count) {
@@ -230,7 +231,7 @@ impl Sender {
         packets
     }
 
-    /// Moves behind one train that cannot be sent, and remembers why; returns its packets.
+    /// Moves behind one batch that cannot be sent, and records why; returns its packets.
     fn give_up(&mut self, errno: Errno, stats: &mut DatapathStats) -> usize {
         let Some(batch) = self.burst.batches().get(self.at) else {
             return 0;
@@ -245,11 +246,11 @@ impl Sender {
 
 /// What follows a refusal.
 enum Next {
-    /// Go on; the refused train is dealt with.
+    /// Go on: the refused batch is dealt with.
     Batch,
-    /// Offer the train again, a last time.
+    /// Offer the batch again, a last time.
     SecondTry,
-    /// Offer the train again.
+    /// Offer the batch again.
     SameTry,
     /// Find out whether its first packet passes alone.
     HeadAlone,

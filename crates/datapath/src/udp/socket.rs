@@ -14,9 +14,9 @@ use crate::sys::option;
 
 /// A UDP socket for the IP version of `local`, set up for sending, not yet bound.
 ///
-/// Unconnected and with path MTU discovery on, so that the IPv4 identification is the packet's place
-/// in its train (checked by `tests/it/udp_wire.rs`). Without `offload` the UDP checksum is 0, as
-/// RoCEv2 hardware sends; the kernel's segmentation insists on a checksum.
+/// Unconnected and with path MTU discovery on, so that the IPv4 identification is the index of the
+/// packet in its GSO batch (checked by `tests/it/udp_wire.rs`). Without `offload` the UDP checksum is
+/// 0, as RoCEv2 hardware sends; the kernel's segmentation insists on a checksum.
 pub(crate) fn open(local: &SocketAddr, offload: bool) -> io::Result<Socket> {
     let kind = Type::DGRAM.cloexec().nonblocking();
     let socket = Socket::new(Domain::for_address(*local), kind, Some(Protocol::UDP))?;
@@ -93,7 +93,7 @@ pub(crate) fn open_group(
     Ok(socket)
 }
 
-/// Undoes [`open_group`] on a socket that somebody else may still have open.
+/// Undoes [`open_group`] on a socket that another process may still have open.
 pub(crate) fn leave_group(
     socket: &Socket,
     local: &SocketAddr,

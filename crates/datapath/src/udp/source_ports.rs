@@ -1,4 +1,4 @@
-//! The sockets that packets leave by: one for each UDP source port.
+//! The transmit sockets: one for each UDP source port.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,19 +17,19 @@ const FIRST_PORT: u16 = 0xC000;
 /// Ports tried when the wanted one is taken.
 const ATTEMPTS: u16 = 256;
 
-/// Sockets that a process may spend on source ports.
+/// Most transmit sockets of a process.
 const MAX_SOURCE_PORTS: usize = 256;
 
-/// One source port.
+/// The socket of one source port.
 #[derive(Debug)]
 struct SourcePort {
     socket: Socket,
-    /// What was asked for when it was opened; differs from `port` when that was taken.
+    /// The wanted port when the socket was opened; differs from `port` when that was taken.
     wanted: u16,
     port: u16,
 }
 
-/// All source ports, opened when first asked for.
+/// The sockets of all source ports, opened on first use.
 #[derive(Debug)]
 pub(crate) struct SourcePorts {
     local: SocketAddr,
@@ -65,7 +65,7 @@ impl SourcePorts {
                 }
                 Err(error) => {
                     tracing::warn!(wanted, %error, "no further UDP source port can be opened");
-                    // From here on the answers must not change.
+                    // From here on the ports must not change.
                     self.limit = self.list.len();
                 }
             }
@@ -78,8 +78,8 @@ impl SourcePorts {
         let socket = socket::open(&self.local, self.offload)?;
         socket::aim_multicast(&socket, &self.local, self.link);
         socket::enlarge(&socket, Buffer::Send, self.send_buffer);
-        // Nobody reads from this socket, so strangers shall not fill memory through it. The kernel
-        // raises 0 to its minimum.
+        // The socket is never read, so packets to it shall not fill memory. The kernel raises 0 to
+        // its minimum.
         socket.set_recv_buffer_size(0)?;
         let port = bind_near(&socket, self.local, wanted)?;
         Ok(SourcePort { socket, wanted, port })

@@ -77,7 +77,7 @@ fn take(path: &mut dyn Datapath, count: usize) -> Vec<Got> {
     got
 }
 
-/// Bursts of trains and of odd packets; checks that all arrive in order with right ICRCs, and returns
+/// Bursts of GSO batches and of odd packets; checks that all arrive in order with right ICRCs, and returns
 /// how many.
 fn exchange(a: &mut dyn Datapath, b: &mut dyn Datapath, size: usize) -> usize {
     let route = route(a, b.local());

@@ -121,7 +121,7 @@ fn a_packet_that_went_astray_is_handed_over_with_its_headers() {
     assert_eq!((stats[0].rx_packets, stats[0].rx_unforwarded), (0, 0));
 }
 
-/// After a while, nothing goes astray any more.
+/// After a while, nothing goes misrouted any more.
 #[test]
 fn a_survey_repairs_the_steering() {
     let local = local(10);

@@ -31,13 +31,14 @@ impl Device {
         done
     }
 
-    /// A port of `space` that nobody on the address listens on; `None` if none was found.
+    /// A port of `space` without a listener on this address; `None` if none was found.
     pub fn cm_free_port(&self, space: PortSpace) -> Option<u16> {
         self.0.shared.lock().free_port(space)
     }
 
-    /// Keeps a service for this process, whether or not it listens: no other process on the address can
-    /// bind or listen to it until [`cm_unbind`](Self::cm_unbind). Calls are refused as long as nobody listens.
+    /// Reserves a service for this process, whether or not it listens: no other process on the
+    /// address can bind or listen to it until [`cm_unbind`](Self::cm_unbind). Requests are rejected
+    /// as long as there is no listener.
     ///
     /// # Errors
     /// [`CmError::PortTaken`] by another process on the address; [`CmError::Unfindable`].
@@ -83,8 +84,8 @@ impl Device {
         })
     }
 
-    /// Takes no more calls. Those that came before can still be answered; those of the next second
-    /// wait whether somebody listens again.
+    /// Accepts no more requests. Those that came before can still be answered; those of the next
+    /// second are held back in case the application listens again.
     ///
     /// # Errors
     /// [`CmError::NotListening`].
@@ -124,8 +125,8 @@ impl Device {
         })
     }
 
-    /// Accepts a call with the queue pair `acceptance.qpn`, in RESET or INIT, which goes to RTS.
-    /// "Established" follows when the caller has confirmed.
+    /// Accepts a REQ with the queue pair `acceptance.qpn`, in RESET or INIT, which goes to RTS. The
+    /// event "established" follows when the peer has confirmed.
     ///
     /// # Errors
     /// [`ConnectionError`]; the call can be accepted otherwise or rejected.
@@ -146,8 +147,8 @@ impl Device {
         })
     }
 
-    /// Accepts a call that has come to one engine with a queue pair of another, `home`, which is ready before
-    /// the caller hears of it.
+    /// Accepts a REQ that has come to one engine with a queue pair of another, `home`, which is
+    /// ready before the REP leaves.
     fn accept_elsewhere(
         &self,
         id: CommId,
@@ -176,7 +177,7 @@ impl Device {
         accepted
     }
 
-    /// Refuses a call, with up to 148 bytes for the caller.
+    /// Rejects a REQ or SIDR REQ, with up to 148 bytes of private data.
     ///
     /// # Errors
     /// [`CmError`]: it waits for no answer, too much private data.

@@ -5,8 +5,8 @@ use crate::cm_channel::{CmChannel, CmEventKind};
 use uroce_cm::{CommId, ServiceId};
 
 impl Device {
-    /// From now on events of the connection come to `channel`, with `cookie`; those that nobody
-    /// fetched yet go there, too.
+    /// From now on events of the connection come to `channel`, with `cookie`, including those that
+    /// were not fetched yet.
     pub fn cm_move(&self, id: CommId, channel: &CmChannel, cookie: u64) {
         self.with_cm(self.of_connection(id), |engine, _| {
             let Some(owner) = engine.nic.gsi.owners.get_mut(&id) else { return };
@@ -16,8 +16,8 @@ impl Device {
         });
     }
 
-    /// From now on calls to a service come to `channel`, with `cookie`; those that nobody fetched yet
-    /// go there, too.
+    /// From now on requests to a service come to `channel`, with `cookie`, including those that
+    /// were not fetched yet.
     pub fn cm_move_listener(&self, service_id: ServiceId, channel: &CmChannel, cookie: u64) {
         self.with_cm(&self.0.shared, |engine, _| {
             let Some(owner) = engine.nic.gsi.listeners.get_mut(&service_id) else { return };

@@ -1,5 +1,5 @@
-//! Connections whose queue pairs the applications ready themselves: only the messages are the
-//! device's.
+//! Connections whose queue pairs are moved by the application: the device sends and receives the CM
+//! messages only.
 
 use super::Device;
 use crate::cm_channel::CmChannel;
@@ -29,7 +29,7 @@ impl Device {
         })
     }
 
-    /// What a queue pair needs that answers a call with this acceptance.
+    /// Attributes of a queue pair that accepts a REQ with this acceptance.
     ///
     /// # Errors
     /// [`CmError`]: the call was answered or is gone, too much private data.

@@ -112,9 +112,9 @@ impl Device {
         Ok(())
     }
 
-    /// `ibv_poll_cq`: moves up to `out.len()` completions into `out`. When none waits, the call
-    /// drives the engine of the CQ for one turn and looks again. Never sleeps, but where there is one processor
-    /// only, polls that find nothing let others run now and then.
+    /// `ibv_poll_cq`: moves up to `out.len()` completions into `out`. When none is queued, the call
+    /// polls the engine of the CQ once and tries again. Never sleeps, but with one processor only,
+    /// empty polls yield to other threads now and then.
     ///
     /// # Errors
     /// [`NoSuchObject`].

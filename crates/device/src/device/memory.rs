@@ -1,7 +1,8 @@
 //! Protection domains, memory regions, memory windows.
 //!
-//! They are the device's: queue pairs of all engines use them. So that no engine waits for another one on the
-//! data path, each has a copy of the table (docs/adr/016-engines.md).
+//! Regions, keys and protection domains belong to the device: queue pairs of all engines use them.
+//! So that no engine waits for another one on the data path, each has a copy of the table
+//! (docs/adr/016-engines.md).
 
 use super::Device;
 use crate::engines::Engines;
@@ -52,12 +53,13 @@ impl Device {
         }
     }
 
-    /// The protection domain with this handle ([`PdId::place`]), whoever made it (`ibv_import_pd`).
+    /// The protection domain with this handle ([`PdId::place`]), whichever context made it
+    /// (`ibv_import_pd`).
     pub fn pd_at(&self, place: u32) -> Option<PdId> {
         self.0.shared.lock().nic.tables.mem.pd_at(place)
     }
 
-    /// The region with this handle ([`MrId::place`]), whoever made it (`ibv_import_mr`).
+    /// The region with this handle ([`MrId::place`]), whichever context made it (`ibv_import_mr`).
     pub fn mr_at(&self, place: u32) -> Option<Mr> {
         self.0.shared.lock().nic.tables.mem.mr_at(place)
     }

@@ -11,7 +11,7 @@ use uroce_wire::Qpn;
 
 impl Device {
     /// `ibv_attach_mcast`: the queue pair gets a copy of each packet to `group` whose Q_Key it
-    /// accepts. Attaching twice is the same as once.
+    /// accepts. A second attachment has no effect.
     ///
     /// # Errors
     /// [`McastError`].

@@ -84,7 +84,7 @@ fn check_engines(config: &DeviceConfig) -> Result<(), OpenError> {
     }
 }
 
-/// Puts around each datapath what the configuration asks for.
+/// Wraps each datapath as the configuration asks: recording, faults.
 fn wrap(
     datapaths: Vec<Box<dyn Datapath>>,
     config: &DeviceConfig,
@@ -103,7 +103,7 @@ fn wrap(
     datapaths.collect()
 }
 
-/// What an engine is called beside the others of its device.
+/// Name of an engine of the device.
 fn name_of(device: &str, number: usize) -> String {
     match number {
         0 => device.to_owned(),
@@ -119,7 +119,8 @@ fn check_address(address: IpAddr) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Behind the recording: a capture shows what is dropped here, too.
+/// Faults are applied outside the recording, so that a capture also shows packets that are dropped
+/// here.
 fn with_faults(
     datapath: Box<dyn Datapath>,
     recorder: Option<PcapWriter>,
@@ -206,7 +207,7 @@ fn start_drivers(
     engines.iter().enumerate().map(start).collect()
 }
 
-/// How the device is shown to others.
+/// Description of the device in reports.
 fn about(interface: &Interface, local: SocketAddr, datapath: &str, engines: usize) -> Resource {
     Resource::new(ResourceKind::Device)
         .with("name", &interface.name)
@@ -217,7 +218,7 @@ fn about(interface: &Interface, local: SocketAddr, datapath: &str, engines: usiz
         .with("engines", engines)
 }
 
-/// A device that cannot be asked works all the same.
+/// Without a report socket the device works all the same.
 fn start_reporter(
     config: &DeviceConfig,
     engines: &[Arc<Shared>],
@@ -233,7 +234,7 @@ fn start_reporter(
         .ok()
 }
 
-/// A device whose port cannot be watched works all the same.
+/// Without port events the device works all the same.
 fn watch_port(interface: &Interface) -> Option<PortWatch> {
     if interface.is_of_process() {
         return None;

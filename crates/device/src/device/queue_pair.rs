@@ -16,7 +16,7 @@ use uroce_transport::{
 };
 use uroce_wire::{Mtu, Qpn};
 
-/// What a queue pair is made of (`ibv_qp_init_attr`); the device picks the number.
+/// Attributes of a queue pair at creation (`ibv_qp_init_attr`); the device picks the number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QpRequest {
     /// Transport service.
@@ -180,7 +180,7 @@ impl Device {
         let coalesce = entry.coalesced < batch && polls;
         engine.reschedule(qpn);
         if !coalesce && engine.send_ready(now) >= LONG_POLL_PACKETS && polls {
-            // It had no time to poll.
+            // A post that sends many packets takes so long that it counts as a poll.
             engine.polled_at = engine.clock.now();
             shared.application_polled(engine.polled_at);
         }
@@ -203,8 +203,8 @@ impl Device {
 }
 
 impl Engine {
-    /// The ACK of a message that the application has seen must not go down with its queue pair: the
-    /// peer would repeat the message until it gives up.
+    /// Sends delayed ACKs: that of a message that the application has seen must not be lost with
+    /// its queue pair, or the peer would repeat the message until it gives up.
     fn send_delayed_acks(&mut self) {
         let now = self.clock.now();
         self.send_ready(now);
@@ -262,8 +262,8 @@ impl Engine {
         Ok(())
     }
 
-    /// What only the device can check: link, addresses, device limits. Returns the attributes with
-    /// the source address filled in.
+    /// Checks that need the device: link, addresses, device limits. Returns the attributes with the
+    /// source address filled in.
     pub(crate) fn check_attr(
         &self,
         attr: &QpAttr,

@@ -1,5 +1,5 @@
-//! Steps 5 to 9 of the validation order (docs/wire.md) that do not belong to one queue pair: whose
-//! packet is it, and is its ICRC right. Nothing here answers a packet.
+//! Steps 5 to 9 of the validation order (docs/wire.md) that concern no single queue pair: the
+//! addressee of a packet, and its ICRC. No packet is answered here.
 
 use super::{IcrcFindings, Nic};
 use crate::ip_id::RxIcrc;
@@ -11,8 +11,8 @@ use uroce_wire::{DropReason, Flow, IcrcVerdict, Qpn, Slot};
 /// Bytes of the UDP header.
 const UDP_HEADER: usize = 8;
 
-/// What the transport wants to know of the IP header. The identification follows once the ICRC has
-/// confirmed it.
+/// The fields of the IP header that the transport uses. The identification is filled in once the
+/// ICRC has confirmed its value.
 pub(super) fn arrival(rx: &RxPacket<'_>) -> Arrival {
     Arrival {
         src: rx.src.ip(),

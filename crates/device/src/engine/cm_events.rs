@@ -1,4 +1,5 @@
-//! What the connection manager's events mean for queue pairs, and who hears of them.
+//! Events of the connection manager: changes of queue pairs, and delivery to the event channels of
+//! applications.
 
 use super::Engine;
 use crate::cm_channel::CmEventKind;

@@ -13,8 +13,8 @@ use uroce_wire::{Mtu, Qpn, Slot};
 const MIN_RNR_TIMER: u8 = 12;
 
 impl Engine {
-    /// A queue pair that nobody has moved yet goes to INIT, with the rights that rdma_cm gives:
-    /// WRITE, and READ, atomics and FLUSH if it shall serve any.
+    /// Moves a queue pair that is still in RESET to INIT, with the access rights that rdma_cm
+    /// gives: WRITE, and READ, atomics and FLUSH if the queue pair responds to such requests.
     pub(crate) fn init_if_reset(&mut self, qpn: Qpn, serves: bool) -> Result<(), ModifyError> {
         if self.qp_state(qpn) != Some(QpState::Reset) {
             return Ok(());

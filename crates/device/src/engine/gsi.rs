@@ -45,7 +45,8 @@ impl Nic {
     }
 }
 
-/// What can be a MAD: one whole datagram from another QP 1, under the right keys (A22).
+/// Checks that a packet can be a MAD: one whole datagram from another QP 1, with the well-known
+/// Q_Key and a valid P_Key (A22).
 pub(crate) fn admits_mad(packet: &Packet<'_>) -> Result<(), DropReason> {
     if packet.bth.opcode != Opcode::UD_SEND_ONLY {
         return Err(DropReason::GsiQpn);

@@ -1,45 +1,47 @@
-//! Destinations that get single packets, because trains to them were lost (docs/adr/011).
+//! Detection of GSO black holes: destinations to which GSO batches are lost while single packets
+//! arrive (docs/adr/011).
 
 use std::net::IpAddr;
 use uroce_transport::Instant;
 
-/// For how long trains are not tried again, the first time (ns).
+/// Time without GSO after the first detection (ns).
 const FIRST_NS: u64 = 1_000_000_000;
-/// And at most.
+/// Longest time without GSO (ns).
 const LONGEST_NS: u64 = 64 * FIRST_NS;
-/// A verdict that is older than this is forgotten.
+/// Age at which a detection is forgotten (ns).
 const MEMORY_NS: u64 = 10 * LONGEST_NS;
-/// Destinations that are remembered.
+/// Destinations on record at most.
 const MAX_BLACK_HOLES: usize = 64;
 
 #[derive(Debug, Clone, Copy)]
 struct BlackHole {
     destination: IpAddr,
     since: Instant,
-    /// Packets travel singly for so long.
+    /// Time without GSO (ns).
     lasts_ns: u64,
 }
 
-/// What is known about trains.
+/// The GSO black holes that were detected.
 #[derive(Debug)]
 pub(crate) struct GsoBlackHoles {
-    /// The datapath sends trains.
+    /// The datapath uses GSO.
     used: bool,
     black_holes: Vec<BlackHole>,
-    /// How often trains were found to be lost.
+    /// Number of detections.
     pub(crate) detected: u64,
-    /// The last packet was to travel singly.
+    /// The last packet had to be sent outside any GSO batch.
     single: bool,
 }
 
 impl GsoBlackHoles {
-    /// `used`: the datapath sends trains at all.
+    /// `used`: the datapath uses GSO at all.
     pub(crate) fn new(used: bool) -> Self {
         Self { used, black_holes: Vec::new(), detected: 0, single: false }
     }
 
-    /// Single packets arrived at `destination`, and trains did not. Twice as long as the last time none is
-    /// tried: a peer that has only been asleep looks the same.
+    /// Records that single packets arrived at `destination` and GSO batches did not. The time
+    /// without GSO is twice that of the last detection: a peer that was only suspended looks the
+    /// same.
     pub(crate) fn record(&mut self, destination: IpAddr, now: Instant) {
         if !self.used {
             return;
@@ -49,7 +51,7 @@ impl GsoBlackHoles {
         let old = known.map(|index| self.black_holes.swap_remove(index));
         let recent = old.filter(|old| now.since(old.since) < MEMORY_NS);
         if recent.is_some_and(|old| now.since(old.since) < old.lasts_ns) {
-            // Another queue pair has found out the same.
+            // Another queue pair has already detected the same black hole.
             self.black_holes.extend(recent);
             return;
         }
@@ -61,7 +63,7 @@ impl GsoBlackHoles {
         self.black_holes.push(BlackHole { destination, since: now, lasts_ns });
         let seconds = lasts_ns / FIRST_NS;
         if recent.is_none() {
-            // A peer that was stopped, a link that was down and mere loss look the same, once.
+            // A suspended peer, a link that was down and plain loss look the same, once.
             tracing::info!(%destination, "several packets in a row did not arrive, single ones did: for {seconds} s they leave one by one");
             return;
         }
@@ -73,8 +75,9 @@ impl GsoBlackHoles {
         );
     }
 
-    /// Does a packet to `destination`, of a queue pair that may have its `doubts`, have to travel alone,
-    /// or behind one that had to?
+    /// True if a packet to `destination` must not join the GSO batch before it: GSO to
+    /// `destination` is suspended, its queue pair suspects GSO (`doubts`), or the packet before had
+    /// to be sent alone.
     #[inline]
     pub(crate) fn needs_break(&mut self, destination: IpAddr, doubts: bool, now: Instant) -> bool {
         let single = doubts || !self.black_holes.is_empty() && self.is_black_hole(destination, now);

@@ -1,9 +1,10 @@
-//! How much may be on its way to one destination, over all queue pairs (docs/adr/013-in-flight.md).
+//! The limit on unacknowledged bytes to one destination, over all queue pairs
+//! (docs/adr/013-in-flight.md).
 //!
-//! Each queue pair has a window of its own, but ten thousand windows overrun any receiver. What is
-//! unacknowledged is therefore added up for each destination. At the limit, queue pairs with requests to
-//! send wait in the order in which they came, and are called one after the other when there is room
-//! again. Answers are never held back.
+//! Each queue pair has a window of its own, but ten thousand windows overrun any receiver.
+//! Unacknowledged bytes are therefore summed for each destination. At the limit, queue pairs with
+//! requests to send wait in FIFO order and are granted the right to send one after the other when
+//! there is room again. Responses are never held back.
 
 use crate::qp_table::{QpEntry, QpTable};
 use slab::Slab;
@@ -11,26 +12,27 @@ use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use uroce_wire::Qpn;
 
-/// Trains that fit into the limit.
+/// GSO batches that fit into the limit.
 const BATCHES: u64 = 16;
 
-/// What one queue pair has to do with it.
+/// The account of one queue pair at its destination.
 #[derive(Debug, Default)]
 pub(crate) struct QpCredit {
-    /// Its destination, once it has one.
+    /// Index of the destination; `None` before the queue pair has one.
     destination: Option<usize>,
-    /// What is added up of it.
+    /// Bytes of the queue pair that are included in the sum of the destination.
     bytes: u64,
-    /// It stands in the destination's list.
+    /// The queue pair waits in the FIFO of the destination.
     waiting: bool,
-    /// When it came there, counted in those who came before it.
+    /// Position in the FIFO of the destination: the number of queue pairs that were queued earlier.
     position: u64,
-    /// It has waited, and may now send although others wait. What it had in flight when it was called.
+    /// Bytes in flight when the queue pair was granted the right to send ahead of those that wait;
+    /// `None` without a grant.
     granted: Option<u64>,
 }
 
 impl QpCredit {
-    /// It waits until it is called.
+    /// True while the queue pair waits for a grant.
     pub(crate) fn waits(&self) -> bool {
         self.waiting
     }
@@ -39,34 +41,34 @@ impl QpCredit {
 #[derive(Debug)]
 struct Destination {
     address: IpAddr,
-    /// Queue pairs that have this destination.
+    /// Queue pairs with this destination.
     users: usize,
-    /// Unacknowledged bytes of all of them.
+    /// Unacknowledged bytes of all its queue pairs.
     bytes: u64,
-    /// Those who were called and have not had their turn.
+    /// Grants given and not yet used.
     granted: u64,
-    /// What each of them is expected to send: as much as the last one did.
+    /// Expected size of one grant in bytes: what the last granted queue pair sent.
     grant: u64,
-    /// Those that wait for room with their tickets, in order.
+    /// FIFO of the waiting queue pairs with their positions.
     waiting: VecDeque<(u64, Qpn)>,
-    /// Tickets given out.
+    /// Positions given out so far.
     positions: u64,
-    /// It stands in the list of those with room and somebody to call.
+    /// The destination is in the list of those with room and a waiting queue pair.
     due: bool,
-    /// It was full, and there is not yet room for a train.
+    /// The limit was reached, and there is not yet room for a whole GSO batch.
     full: bool,
 }
 
 impl Destination {
-    /// Whether there is room. Once full, there is none until it suffices for a train: one packet for each that
-    /// is acknowledged would cost as much as a train each.
+    /// Whether there is room. Once the limit was reached, room has to suffice for a GSO batch: one
+    /// packet for each acknowledged one would cost as much as a batch each.
     fn has_room(&mut self, limit: u64) -> bool {
         let enough = if self.full { limit - limit / BATCHES } else { limit - 1 };
         self.full = self.bytes > enough;
         !self.full && self.bytes + self.granted * self.grant < limit
     }
 
-    /// Puts the owner of `share` into the list: behind all others, or, called `in_vain`, where it was.
+    /// Queues the owner of `credit`: at the end, or at its old position if its grant was `unused`.
     fn queue(&mut self, qpn: Qpn, credit: &mut QpCredit, unused: bool) {
         credit.waiting = true;
         if !unused {
@@ -77,7 +79,8 @@ impl Destination {
         self.waiting.insert(place, (credit.position, qpn));
     }
 
-    /// The owner of `share`, if it was called, has had its turn, or is gone. True if it was called.
+    /// Ends the grant of the owner of `credit`, which has been served or is gone. True if there was
+    /// one.
     fn end_grant(&mut self, credit: &mut QpCredit) -> bool {
         let Some(before) = credit.granted.take() else { return false };
         self.granted -= 1;
@@ -104,12 +107,12 @@ impl InFlight {
         Self { limit, destinations: Slab::new(), by_address: HashMap::new(), due: Vec::new() }
     }
 
-    /// Somebody can be called.
+    /// True if a waiting queue pair can be granted the right to send.
     pub(crate) fn has_grants(&self) -> bool {
         !self.due.is_empty()
     }
 
-    /// The queue pair has (perhaps another) destination.
+    /// Adds the queue pair to the account of its destination, which may have changed.
     pub(crate) fn join(&mut self, entry: &mut QpEntry) {
         let address = entry.qp.acknowledging_peer();
         let known = entry.credit.destination.and_then(|id| self.destinations.get(id));
@@ -137,7 +140,8 @@ impl InFlight {
         self.account(entry);
     }
 
-    /// The queue pair is gone, or goes elsewhere: what it had in flight is for others.
+    /// Removes the queue pair, which is destroyed or gets another destination, from the account of
+    /// its destination.
     pub(crate) fn leave(&mut self, entry: &mut QpEntry) {
         let mut credit = std::mem::take(&mut entry.credit);
         let Some(id) = credit.destination else { return };
@@ -156,7 +160,7 @@ impl InFlight {
         self.due.retain(|due| *due != id);
     }
 
-    /// Adds up what the queue pair has in flight now.
+    /// Updates the sum of the destination by the bytes that the queue pair has in flight now.
     pub(crate) fn account(&mut self, entry: &mut QpEntry) {
         let credit = &mut entry.credit;
         let Some(id) = credit.destination else { return };
@@ -170,7 +174,7 @@ impl InFlight {
         self.update_due(id);
     }
 
-    /// How many bytes the queue pair may have in flight altogether. 0: others were there before it.
+    /// Bytes that the queue pair may have in flight altogether. 0: others wait before it.
     pub(crate) fn allowance(&self, entry: &QpEntry) -> u64 {
         let QpCredit { destination, bytes, granted, .. } = entry.credit;
         let Some(destination) = destination.and_then(|id| self.destinations.get(id)) else {
@@ -182,8 +186,8 @@ impl InFlight {
         self.limit.saturating_sub(destination.bytes - bytes)
     }
 
-    /// The queue pair has had its turn, and sent so many packets. If it was `held` back from sending
-    /// more, it waits from now on: behind all others, unless it was called in vain.
+    /// Ends the service of a queue pair that has sent `sent` packets. If the limit `held` it back,
+    /// it is queued: behind all others, or at its old position if it had a grant and sent nothing.
     pub(crate) fn finish_turn(&mut self, entry: &mut QpEntry, sent: usize, held: bool) {
         self.account(entry);
         let credit = &mut entry.credit;
@@ -196,7 +200,8 @@ impl InFlight {
         self.update_due(id);
     }
 
-    /// Lets the queue pair send that has waited longest where there is room.
+    /// Grants the right to send to the queue pair that has waited longest at a destination with
+    /// room.
     pub(crate) fn grant(&mut self, qps: &mut QpTable) -> Option<Qpn> {
         while let Some(id) = self.due.pop() {
             let destination = &mut self.destinations[id];
@@ -217,7 +222,7 @@ impl InFlight {
         None
     }
 
-    /// Notes whether there is room, and somebody who waits for it.
+    /// Lists the destination if it has both room and a waiting queue pair.
     fn update_due(&mut self, id: usize) {
         let destination = &mut self.destinations[id];
         let due = destination.has_room(self.limit) && !destination.waiting.is_empty();

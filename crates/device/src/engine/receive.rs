@@ -1,4 +1,4 @@
-//! Walk one: a received packet on its way to its queue pair.
+//! Receive path: from a received packet to its queue pair.
 
 use super::Nic;
 use super::checks::{arrival, check_icrc, nobody};
@@ -19,7 +19,8 @@ impl Nic {
         }
     }
 
-    /// The same, and tells a capture what became of the packet.
+    /// [`receive`](Self::receive) of a packet that is captured: records in `fate` whether it was
+    /// dropped.
     fn receive_recorded(&mut self, now: Instant, rx: &RxPacket<'_>, fate: &RefCell<Fate>) {
         self.tables.counters.take_latest_drop();
         self.receive(now, &RxPacket { fate: None, ..*rx });
@@ -28,7 +29,8 @@ impl Nic {
         }
     }
 
-    /// Cheap checks before dear ones, and no state touched before the ICRC (docs/wire.md).
+    /// Cheap checks before expensive ones, and no change of state before the ICRC check
+    /// (docs/wire.md).
     fn deliver(&mut self, now: Instant, rx: &RxPacket<'_>) -> Result<(), DropReason> {
         let packet = Packet::parse(rx.payload).map_err(|error| error.drop_reason())?;
         let arrival = arrival(rx);

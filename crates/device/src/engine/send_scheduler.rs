@@ -1,36 +1,39 @@
-//! Queue pairs that have something to send.
+//! The order in which queue pairs with something to send are served.
 //!
-//! Packets of one size and one route travel as a train, which costs little more than one packet. So
-//! those that are ready send side by side, in rows: sorted by source port, for a train has only one. And the
-//! first packet of a WRITE, which has a RETH and is longer than those behind it, leaves before anything else of the
-//! row: the first packets make one train, and what follows makes the next. Each queue pair's own packets
-//! stay in order, and everybody has had a turn before anybody has another one.
+//! Consecutive packets of one size and one route form a GSO batch, which costs little more than one
+//! packet. Ready queue pairs are therefore served in rounds, sorted by source port, since all
+//! packets of a batch have the same one. A round has two phases. In the header phase each queue
+//! pair sends its first packet only: that of a WRITE has a RETH and is longer than those behind it,
+//! so these packets form one batch. In the body phase the queue pairs send the rest, which forms
+//! the next one. The packets of each queue pair stay in order, and no queue pair is served twice
+//! before every other one was served once.
 
 use std::collections::VecDeque;
 use uroce_wire::Qpn;
 
-/// Queue pairs in a row: as many as packets in a train.
+/// Queue pairs in a round: as many as packets in a GSO batch.
 pub(super) const ROUND: usize = 64;
 
-/// The order of turns.
+/// Round-robin scheduler of sending queue pairs.
 #[derive(Debug)]
 pub(crate) struct SendScheduler {
-    /// Those for the rows to come, in order.
+    /// Queue pairs for the rounds to come, in FIFO order.
     waiting: VecDeque<Qpn>,
-    /// Those of the row that have not had their turn, the next one last.
+    /// Queue pairs of the round whose header phase is to come, with their source ports; the next
+    /// one is last.
     headers: Vec<(u16, Qpn)>,
-    /// Those whose first packet has left.
+    /// Queue pairs of the round whose body phase is to come.
     bodies: VecDeque<Qpn>,
-    /// Whose turn it is stands in a row with others.
+    /// The current round has two phases.
     interleaved: bool,
-    /// The rest of what has begun leaves.
+    /// The round is in its body phase.
     body_phase: bool,
-    /// Rows are of use.
+    /// Rounds have two phases: the datapath uses GSO.
     interleaves: bool,
 }
 
 impl SendScheduler {
-    /// `rows`: packets of several queue pairs can travel as one.
+    /// `interleaves`: packets of several queue pairs can form one GSO batch.
     pub(crate) fn new(interleaves: bool) -> Self {
         SendScheduler {
             waiting: VecDeque::new(),
@@ -46,27 +49,27 @@ impl SendScheduler {
         self.waiting.is_empty() && self.round_is_empty()
     }
 
-    /// The next turn is that of somebody who waits.
+    /// The current round is over.
     pub(super) fn round_is_empty(&self) -> bool {
         self.headers.is_empty() && self.bodies.is_empty()
     }
 
-    /// How many wait for the next row.
+    /// Number of queue pairs that wait for the next round.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// It will have a turn after all others.
+    /// Queues `qpn` behind all others.
     pub(crate) fn push(&mut self, qpn: Qpn) {
         self.waiting.push_back(qpn);
     }
 
-    /// The same for all of `others`.
+    /// Queues all of `others` behind all others.
     pub(super) fn append(&mut self, others: &mut VecDeque<Qpn>) {
         self.waiting.append(others);
     }
 
-    /// Whose turn it is; `port` is the source port of a queue pair.
+    /// The queue pair to serve next; `port` returns the source port of a queue pair.
     pub(super) fn pop(&mut self, port: impl FnMut(Qpn) -> u16) -> Option<Qpn> {
         if self.round_is_empty() {
             self.start_round(port);
@@ -85,22 +88,23 @@ impl SendScheduler {
         }
     }
 
-    /// The first packet of a request has left, and what is behind it waits for those of the others.
+    /// True in the header phase: after its first packet the queue pair is to be deferred with
+    /// [`defer_body`](Self::defer_body).
     pub(super) fn in_header_phase(&self) -> bool {
         self.interleaved && !self.body_phase
     }
 
-    /// The rest of a request has left, and the others' rests are next.
+    /// True in the body phase: at the end of its request the queue pair gives way to the next one.
     pub(super) fn in_body_phase(&self) -> bool {
         self.body_phase
     }
 
-    /// It goes on when all first packets have left.
+    /// Defers the rest of the request of `qpn` to the body phase.
     pub(super) fn defer_body(&mut self, qpn: Qpn) {
         self.bodies.push_back(qpn);
     }
 
-    /// Its turn was cut short and comes again, before any other.
+    /// Puts a queue pair back whose service was cut short: it is served next.
     pub(super) fn resume(&mut self, qpn: Qpn) {
         match self.body_phase {
             true => self.bodies.push_front(qpn),
@@ -119,12 +123,12 @@ mod tests {
         scheduler
     }
 
-    /// Two source ports.
+    /// One of two source ports.
     fn port(qpn: Qpn) -> u16 {
         (qpn.get() % 2) as u16
     }
 
-    /// Serves everybody; each sends a first packet, or the rest behind it.
+    /// Serves all queue pairs; each sends its first packet, or the rest behind it.
     fn play(scheduler: &mut SendScheduler) -> Vec<(u32, bool)> {
         let mut served = Vec::new();
         while let Some(qpn) = scheduler.pop(port) {

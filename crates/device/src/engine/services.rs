@@ -17,8 +17,8 @@ impl Engine {
         })
     }
 
-    /// Gives up services that nobody listens on any more, once no call to them can come again: another
-    /// process would reject it.
+    /// Releases services without a listener, once no request to them can be repeated any more:
+    /// another process would reject it.
     pub(crate) fn release_services(&mut self) {
         let (gsi, datapath) = (&mut self.nic.gsi, &mut self.datapath);
         let cm = &gsi.cm;
@@ -31,7 +31,7 @@ impl Engine {
         });
     }
 
-    /// A port that nobody on the address listens on.
+    /// A port without a listener on this address.
     pub(crate) fn free_port(&mut self, space: PortSpace) -> Option<u16> {
         (0..PORT_DRAWS).find_map(|_| {
             let port = self.nic.gsi.cm.free_port(space)?;

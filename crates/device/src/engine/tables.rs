@@ -9,7 +9,7 @@ use uroce_transport::{
     Context, Counters, CqId, CqTable, EventQueue, ReorderBuffers, SrqTable, XrcdId,
 };
 
-/// What a CQ was created with.
+/// Completion channel and user data of a CQ.
 #[derive(Debug)]
 pub(crate) struct CqNote {
     pub(crate) channel: Option<CompChannel>,
@@ -79,7 +79,7 @@ impl Tables {
         id.0.wrapping_sub(self.first) as usize
     }
 
-    /// The tables, lent to a queue pair for one call.
+    /// The tables, borrowed by a queue pair for one call.
     pub(crate) fn context(&mut self) -> Context<'_> {
         Context {
             mem: &mut self.mem,

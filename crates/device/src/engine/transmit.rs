@@ -1,4 +1,5 @@
-//! Walk two: queue pairs write their packets into the datapath's buffer, each in its turn.
+//! Transmit path: queue pairs write their packets into the datapath's buffer, one queue pair after
+//! the other.
 
 use super::send_scheduler::ROUND;
 use super::{Engine, Nic};
@@ -8,27 +9,27 @@ use uroce_datapath::{Datapath, IcrcTx, Route};
 use uroce_transport::{Instant, Path, Step, Transmit};
 use uroce_wire::{DropReason, Flow, FlowIcrc, ICRC_LEN, Qpn};
 
-/// What happens to a plain ACK that waits alone.
+/// What happens to an ACK when there is nothing else to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AckPolicy {
-    /// It waits for the next turn: it costs a system call, and what the application answers to the
-    /// request may go out with it.
+    /// Delayed ACK: sent with the next poll iteration. An ACK costs a system call of its own, and
+    /// the response of the application may go out with it.
     Delay,
-    /// It leaves.
+    /// Sent at once.
     Flush,
 }
 
-/// How a queue pair's turn ended.
+/// Why the service of a queue pair ended.
 enum TurnEnd {
-    /// It has nothing to send now.
+    /// Nothing to send now.
     Idle,
-    /// Only an ACK is left, which may wait.
+    /// Only a delayed ACK is left.
     AckDelayed,
-    /// It used up its share, or its request ended while others are under way.
+    /// The budget is used up, or a request has ended while others are in progress.
     More,
-    /// It has sent the first packet of a request, as others do now.
+    /// The first packet of a request was sent, in the header phase of a round.
     HeaderSent,
-    /// The datapath takes no more.
+    /// The datapath takes no more packets.
     Blocked,
 }
 
@@ -97,8 +98,8 @@ impl Engine {
         }
     }
 
-    /// Packets of `qpn`, up to `share`, as far as the datapath has room. With `runs`, the turn has not ended when
-    /// what is next may go past the datapath.
+    /// Writes up to `budget` packets of `qpn`, as far as the datapath has room. With `runs`,
+    /// returns `None` as soon as what is next may be copied in bulk.
     fn fill(
         &mut self,
         qpn: Qpn,
@@ -179,7 +180,8 @@ impl Engine {
         (budget, Some(TurnEnd::More))
     }
 
-    /// Sends what is committed. What the kernel refuses stays and is tried again a little later.
+    /// Sends the committed packets. Those that the kernel refuses stay queued and are tried again a
+    /// little later.
     pub(super) fn flush(&mut self, now: Instant) {
         let blocked = match self.datapath.flush() {
             Ok(flush) => flush.blocked,
@@ -194,7 +196,8 @@ impl Engine {
 }
 
 impl Nic {
-    /// Whose turn it is. Those who have waited for room stand in the next row, as far as there is room now.
+    /// The queue pair to serve next. Those that have waited for room at their destination join the
+    /// next round, as far as there is room now.
     fn next_sender(&mut self) -> Option<Qpn> {
         if self.scheduler.round_is_empty() {
             for _ in self.scheduler.waiting()..ROUND {
@@ -207,7 +210,7 @@ impl Nic {
         self.scheduler.pop(|qpn| qps.get(qpn).map_or(0, |entry| entry.qp.source_port()))
     }
 
-    /// Gives a turn to a queue pair that has waited for room, if there is room now.
+    /// Schedules a queue pair that has waited for room at its destination, if there is room now.
     fn grant(&mut self) -> bool {
         let granted = self.in_flight.grant(&mut self.qps).and_then(|qpn| self.qps.get_mut(qpn));
         let Some(entry) = granted else {

@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Bytes that are asked for at a time.
 const PIECE: usize = 64 * 1024;
 
-/// What one device of a process has.
+/// Objects of one device of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceReport {
     /// The process; 0 if it is in a PID namespace that ours does not see.
@@ -52,13 +52,13 @@ pub struct Silent {
 /// Why a device could not be asked.
 #[derive(Debug, Error)]
 pub enum SilentReason {
-    /// It answers its own user and root only.
+    /// The process answers its own user and root only.
     #[error("it belongs to user {0}; ask as that user, or as root")]
     OtherUser(u32),
-    /// It is stopped, or something else has its name.
+    /// The process is stopped, or something else has its name.
     #[error("no answer within {} s; is it stopped?", PATIENCE.as_secs())]
     NoAnswer,
-    /// What it says is no report.
+    /// The answer is no report.
     #[error("what it says is no report")]
     NoReport,
     /// The system does not let us.
@@ -94,7 +94,7 @@ fn numbers(name: &str) -> Option<(u32, u32)> {
     (format!("{}/{}", numbers.0, numbers.1) == name).then_some(numbers)
 }
 
-/// What may still be taken in: anybody can have any number of names, and say anything under each.
+/// What may still be read: any process can have any number of names, and send anything under each.
 struct Room {
     bytes: usize,
     values: usize,
@@ -105,9 +105,9 @@ struct Asked {
     name: (u32, u32),
     peer: Option<Peer>,
     stream: Option<UnixStream>,
-    /// What it said; an error that is worth a word.
+    /// The answer, or an error that is worth reporting.
     said: Result<Vec<u8>, SilentReason>,
-    /// It is not there any more.
+    /// The process has ended.
     gone: bool,
 }
 
@@ -124,7 +124,7 @@ fn ask(names: &[(u32, u32)], end: Instant, room: &mut Room) -> Vec<Asked> {
     }
 }
 
-/// Those whose backlog is full have no descriptor to wait for, so that it is not for long.
+/// Processes whose backlog is full have no descriptor to wait for, so the wait is short.
 fn sleep_until_one_speaks(all: &[Asked], most: Duration) {
     let streams =
         all.iter().filter(|asked| asked.waits()).filter_map(|asked| asked.stream.as_ref());
@@ -144,7 +144,7 @@ impl Asked {
         !self.gone && self.said.is_ok() && (self.stream.is_some() || self.peer.is_none())
     }
 
-    /// It is of another user.
+    /// True if the process is of another user.
     fn is_strange(&self) -> bool {
         self.peer.is_none_or(|peer| peer.user != geteuid().as_raw())
     }
@@ -166,7 +166,7 @@ impl Asked {
         let name = SocketAddrUnix::new_abstract_name(format!("{PREFIX}{pid}/{device}").as_bytes())?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        // A backlog that is full, of a process that is stopped or of somebody who wants us to wait, is EAGAIN.
+        // EAGAIN: the backlog is full, of a stopped process or of one that wants us to block.
         net::connect(&socket, &name)?;
         let peer = process::peer(&socket)?;
         self.peer = Some(peer);

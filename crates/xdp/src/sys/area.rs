@@ -13,8 +13,8 @@ pub(crate) struct Area {
     len: usize,
 }
 
-// SAFETY: the mapping belongs to the process, not to a thread; whoever has the `Area` is the only
-// one in this process who reaches it.
+// SAFETY: the mapping belongs to the process, not to a thread; in this process it is reached
+// through the `Area` only.
 unsafe impl Send for Area {}
 
 impl Area {
@@ -64,7 +64,8 @@ impl Area {
     /// Until the slice is gone, neither the kernel nor another slice may write to these bytes.
     pub(crate) unsafe fn bytes(&self, from: usize, len: usize) -> &[u8] {
         self.assert_inside(from, len);
-        // SAFETY: inside the mapping, which lives as long as `self`; nobody writes (the caller).
+        // SAFETY: inside the mapping, which lives as long as `self`; the caller has made sure that
+        // there is no writer.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(from), len) }
     }
 
@@ -79,7 +80,8 @@ impl Area {
     /// Until the slice is gone, neither the kernel nor another slice may touch these bytes.
     pub(crate) unsafe fn bytes_mut(&mut self, from: usize, len: usize) -> &mut [u8] {
         self.assert_inside(from, len);
-        // SAFETY: inside the mapping, which lives as long as `self`; nobody else (the caller).
+        // SAFETY: inside the mapping, which lives as long as `self`; the caller has made sure that
+        // there is no other access.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().add(from), len) }
     }
 

@@ -65,7 +65,7 @@ fn an_engine_that_does_not_keep_up_gets_full_parcels_and_then_nothing() {
         "{} under way",
         from.destinations[1].in_transit
     );
-    // Whoever is about to sleep keeps nothing back.
+    // An engine that is about to sleep sends everything.
     from.send_filled(true);
     assert_eq!(read(&inlet, &to), sent);
 

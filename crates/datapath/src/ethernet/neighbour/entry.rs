@@ -59,7 +59,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// A destination nobody has asked for yet.
+    /// A destination without a request yet.
     pub(super) fn new(now: Instant) -> Self {
         Self { resolution: Resolution::Pending, ask_at: now, missing_since: None, nudged_at: None }
     }
@@ -84,9 +84,9 @@ impl Entry {
     }
 
     /// Waits for the neighbour for a while. A hardware address known before is used meanwhile: the
-    /// kernel forgets addresses that nobody but us uses.
+    /// kernel forgets addresses that only we use.
     fn missing(self, next_hop: IpAddr, now: Instant) -> Self {
-        // Nobody asked for a long time: that was no waiting.
+        // There was no request for a long time: that time does not count as waiting.
         let idle = now.saturating_duration_since(self.ask_at) > PATIENCE;
         let since = self.missing_since.filter(|_| !idle).unwrap_or(now);
         let missing_since = Some(since);

@@ -96,8 +96,8 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout; whoever drops the pool knows that the kernel has
-        // ceased to use it.
+        // SAFETY: allocated with this layout; the pool is dropped only when the kernel has ceased
+        // to use it.
         unsafe { dealloc(self.memory.as_ptr(), self.layout) };
     }
 }

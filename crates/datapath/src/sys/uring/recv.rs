@@ -180,7 +180,7 @@ impl Drop for RecvRing {
             tracing::warn!("io_uring still receives: its buffers are left to it");
             return;
         }
-        // SAFETY: the kernel has forgotten the pool, and nobody uses it after this.
+        // SAFETY: the kernel has released the pool, which is not used after this.
         unsafe { ManuallyDrop::drop(&mut self.pool) };
     }
 }

@@ -109,7 +109,7 @@ fn a_broken_socket_is_an_error_and_keeps_the_packets() {
     assert_eq!(kernel.flush(&mut sender, &mut stats).expect("flush").sent, 3);
 }
 
-/// Two trains of four packets.
+/// Two batches of four packets.
 fn batches() -> Sender {
     let mut sender = Sender::new(Burst::new(64, GsoLimit::NONE), 0);
     (0..8).for_each(|n| commit(&mut sender, n));

@@ -1,4 +1,4 @@
-//! Making engines.
+//! Construction of engines.
 
 use crate::clock::Clock;
 use crate::engine::{
@@ -20,14 +20,14 @@ use uroce_memory::{MemLimits, MemTable};
 use uroce_transport::Instant;
 use uroce_wire::Mtu;
 
-/// What the engines of a device have in common.
+/// Settings that the engines of a device have in common.
 pub(crate) struct EngineBuilder {
     local: SocketAddr,
     active_mtu: Mtu,
     guid: u64,
     seed: [u8; 32],
     limits: DeviceLimits,
-    /// One for all: completions of all engines have times of one clock.
+    /// One clock for all engines: completions of all engines have comparable timestamps.
     clock: Clock,
 }
 

@@ -14,7 +14,7 @@ use uroce_xdp::{XdpConfig, XdpDatapath};
 /// A datapath for each engine.
 type Datapaths = Vec<Box<dyn Datapath>>;
 
-/// Why `auto` is UDP, for people who look for something faster.
+/// Why `auto` chose UDP, for users who look for a faster datapath.
 const AUTO: &str = "udp: chosen by auto, since it works for every user, shares its address with other processes and \
                     obeys the host's firewall; packet, xdp and uring are used only when named (--datapath)";
 

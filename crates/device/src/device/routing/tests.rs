@@ -62,9 +62,9 @@ fn connect(one: &End, other: &End) {
     }
 }
 
-/// Everything on the way of a message, posting, sending, receiving, the keys, the answer and the completion,
-/// is done while somebody holds the first engine of both devices, the lists of events and the order of
-/// changes.
+/// Everything on the way of a message, posting, sending, receiving, the keys, the answer and the
+/// completion, is done while another thread holds the first engine of both devices, the lists of
+/// events and the order of changes.
 #[test]
 fn no_lock_is_shared_on_the_data_path() {
     let (a, b) = (end(1), end(2));

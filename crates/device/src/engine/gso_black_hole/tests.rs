@@ -1,4 +1,4 @@
-//! A way through the network that swallows trains.
+//! A way through the network that swallows GSO batches.
 
 use super::*;
 use crate::device::EngineBuilder;
@@ -25,7 +25,7 @@ struct Waiting {
     rides: bool,
 }
 
-/// Passes packets that travel alone, and no train.
+/// Passes packets that travel alone, and no GSO batch.
 struct Swallower {
     inner: LoopbackDatapath,
     caps: Caps,
