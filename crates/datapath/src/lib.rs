@@ -43,7 +43,6 @@ mod uring;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::sync::Weak;
 
 use uroce_wire::Slot;
 
@@ -53,9 +52,7 @@ pub use caps::{Caps, DatapathStats, IcrcCaps, IcrcRx, IcrcTx, Refusals};
 pub use engine_channel::ChannelDatapath;
 pub use fault::{FaultCounters, FaultDatapath, FaultTally, RuleCount};
 pub use frame_port::{FramePort, FramePortError, FrameReceiver, FrameSender, Offload, PortFrame};
-pub use loopback::{
-    AttachError, Handover, Handovers, LoopbackDatapath, LoopbackFabric, Neighbour, Visit,
-};
+pub use loopback::{AttachError, LoopbackDatapath, LoopbackEndpoint, LoopbackFabric};
 pub use middleware::Middleware;
 pub use packet::{Fate, IpId, RxPacket};
 pub use packet_queue::PacketQueue;
@@ -174,60 +171,9 @@ pub trait Datapath: Send {
     /// When the kernel refuses.
     fn leave(&mut self, group: IpAddr) -> io::Result<()>;
 
-    /// The place of this process among those that share the address: the upper 8 bits of the queue
-    /// pair numbers it must use. `None`: it has the address for itself.
-    fn slot(&self) -> Option<Slot> {
+    /// The share of this datapath in its address; `None` if it has the address for itself.
+    fn shared_port(&mut self) -> Option<&mut dyn SharedPort> {
         None
-    }
-
-    /// Of all processes on the address, this one takes calls to a service of connection management.
-    ///
-    /// # Errors
-    ///
-    /// EADDRINUSE when another process does.
-    fn claim_service(&mut self, service: u64) -> io::Result<()> {
-        let _ = service;
-        Ok(())
-    }
-
-    /// It does so no more.
-    fn release_service(&mut self, service: u64) {
-        let _ = service;
-    }
-
-    /// Tells those who send to us from this process who uses this datapath. `None`: nobody any more, and when it
-    /// returns nobody is on his way. Without effect where there are no such senders.
-    fn introduce(&mut self, user: Option<Weak<dyn Neighbour>>) {
-        let _ = user;
-    }
-
-    /// Whether they shall work for us: they visit that user instead of waking it.
-    fn invite(&mut self, welcome: bool) {
-        let _ = welcome;
-    }
-
-    /// Whether payload may go past this datapath, from memory to memory: nobody looks at it on its way.
-    fn may_be_passed_by(&self) -> bool {
-        false
-    }
-
-    /// Whether the user of the endpoint at `dst` is in this process and invites.
-    fn invites(&mut self, dst: SocketAddr) -> bool {
-        let _ = dst;
-        false
-    }
-
-    /// Calls `call` with the user of the endpoint at `dst`, if that is in this process and nobody else is about
-    /// to. If it returns `true` something has come of it, and the other end is told as of packets. Never
-    /// waits; returns what `call` did.
-    fn meet(&mut self, dst: SocketAddr, call: &mut dyn FnMut(&dyn Neighbour) -> bool) -> bool {
-        let _ = (dst, call);
-        false
-    }
-
-    /// Moves to `handovers` whom the last flushes have handed packets to without a wake-up.
-    fn handed_over(&mut self, handovers: &mut Handovers) {
-        let _ = handovers;
     }
 
     /// The latest reason for which packets could not be sent, as a sentence for a user.
@@ -237,4 +183,21 @@ pub trait Datapath: Send {
 
     /// Counters since creation.
     fn stats(&self) -> DatapathStats;
+}
+
+/// One of several processes, or engines of a process, that share an address.
+pub trait SharedPort {
+    /// The upper 8 bits of the queue pair numbers that this sharer must use.
+    fn slot(&self) -> Slot;
+
+    /// Directs requests of connection management for a service ID to this sharer, of all on the
+    /// address.
+    ///
+    /// # Errors
+    ///
+    /// EADDRINUSE when another sharer has the service ID.
+    fn claim_service(&mut self, service: u64) -> io::Result<()>;
+
+    /// Undoes [`claim_service`](Self::claim_service).
+    fn release_service(&mut self, service: u64);
 }

@@ -2,9 +2,9 @@
 
 mod endpoint;
 mod inbox;
-mod neighbour;
 mod ring;
 mod sender;
+mod unwoken;
 
 use std::collections::HashMap;
 use std::io;
@@ -13,7 +13,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub use self::endpoint::LoopbackDatapath;
 use self::inbox::Inbox;
-pub use self::neighbour::{Handover, Handovers, Neighbour, Visit};
+pub use self::unwoken::LoopbackEndpoint;
 
 /// Link MTU of a fabric unless told otherwise, as that of Linux's `lo`.
 const DEFAULT_MTU: usize = 65_536;
@@ -35,7 +35,7 @@ pub enum AttachError {
 /// Endpoints and multicast groups by address.
 #[derive(Debug, Default)]
 struct Directory {
-    endpoints: HashMap<SocketAddr, Arc<Inbox>>,
+    endpoints: HashMap<SocketAddr, LoopbackEndpoint>,
     groups: HashMap<IpAddr, Vec<SocketAddr>>,
 }
 
@@ -79,17 +79,17 @@ impl LoopbackFabric {
     ///
     /// [`AttachError`] when the address is taken or the process has no free descriptor.
     pub fn attach(&self, addr: SocketAddr) -> Result<LoopbackDatapath, AttachError> {
-        let inbox = Arc::new(Inbox::new()?);
+        let endpoint = LoopbackEndpoint(Arc::new(Inbox::new()?));
         let mut directory = self.write();
         if directory.endpoints.contains_key(&addr) {
             return Err(AttachError::AddressInUse(addr));
         }
-        directory.endpoints.insert(addr, Arc::clone(&inbox));
+        directory.endpoints.insert(addr, endpoint.clone());
         drop(directory);
-        Ok(LoopbackDatapath::new(self.clone(), addr, inbox))
+        Ok(LoopbackDatapath::new(self.clone(), addr, endpoint))
     }
 
-    fn find(&self, addr: &SocketAddr) -> Option<Arc<Inbox>> {
+    fn find(&self, addr: &SocketAddr) -> Option<LoopbackEndpoint> {
         self.read().endpoints.get(addr).cloned()
     }
 

@@ -3,11 +3,8 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::sync::Weak;
 
-use uroce_wire::Slot;
-
-use crate::{Caps, Datapath, DatapathStats, Flush, Handovers, Neighbour, Route, RxPacket};
+use crate::{Caps, Datapath, DatapathStats, Flush, Route, RxPacket, SharedPort};
 
 /// A datapath around another one: names the inner one, and what it does differently. It is a
 /// [`Datapath`] by that.
@@ -99,28 +96,9 @@ pub trait Middleware: Send {
         self.inner_mut().leave(group)
     }
 
-    /// See [`Datapath::slot`].
-    fn slot(&self) -> Option<Slot> {
-        self.inner().slot()
-    }
-
-    /// See [`Datapath::claim_service`].
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    fn claim_service(&mut self, service: u64) -> io::Result<()> {
-        self.inner_mut().claim_service(service)
-    }
-
-    /// See [`Datapath::release_service`].
-    fn release_service(&mut self, service: u64) {
-        self.inner_mut().release_service(service);
-    }
-
-    /// See [`Datapath::may_be_passed_by`]: not by default, whatever the inner one says.
-    fn may_be_passed_by(&self) -> bool {
-        false
+    /// See [`Datapath::shared_port`].
+    fn shared_port(&mut self) -> Option<&mut dyn SharedPort> {
+        self.inner_mut().shared_port()
     }
 
     /// See [`Datapath::stats`].
@@ -175,32 +153,8 @@ impl<M: Middleware> Datapath for M {
     fn leave(&mut self, group: IpAddr) -> io::Result<()> {
         Middleware::leave(self, group)
     }
-    fn slot(&self) -> Option<Slot> {
-        Middleware::slot(self)
-    }
-    fn claim_service(&mut self, service: u64) -> io::Result<()> {
-        Middleware::claim_service(self, service)
-    }
-    fn release_service(&mut self, service: u64) {
-        Middleware::release_service(self, service);
-    }
-    fn introduce(&mut self, user: Option<Weak<dyn Neighbour>>) {
-        self.inner_mut().introduce(user);
-    }
-    fn invite(&mut self, welcome: bool) {
-        self.inner_mut().invite(welcome);
-    }
-    fn may_be_passed_by(&self) -> bool {
-        Middleware::may_be_passed_by(self)
-    }
-    fn invites(&mut self, dst: SocketAddr) -> bool {
-        self.inner_mut().invites(dst)
-    }
-    fn meet(&mut self, dst: SocketAddr, call: &mut dyn FnMut(&dyn Neighbour) -> bool) -> bool {
-        self.inner_mut().meet(dst, call)
-    }
-    fn handed_over(&mut self, handovers: &mut Handovers) {
-        self.inner_mut().handed_over(handovers);
+    fn shared_port(&mut self) -> Option<&mut dyn SharedPort> {
+        Middleware::shared_port(self)
     }
     fn last_problem(&self) -> Option<String> {
         self.inner().last_problem()
@@ -220,9 +174,5 @@ impl Middleware for Box<dyn Datapath> {
 
     fn inner_mut(&mut self) -> &mut Self::Inner {
         &mut **self
-    }
-
-    fn may_be_passed_by(&self) -> bool {
-        self.inner().may_be_passed_by()
     }
 }

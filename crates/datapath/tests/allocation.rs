@@ -24,7 +24,7 @@ fn rounds(
     rounds: usize,
 ) -> (usize, usize) {
     let (mut sent, mut received) = (0, 0);
-    let slot = b.slot().map_or(0, Slot::get);
+    let slot = b.shared_port().map_or(0, |port| port.slot().get());
     for round in 0..rounds {
         let mut n = 0;
         while let Some(space) = a.tx_space() {

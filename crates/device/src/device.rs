@@ -24,6 +24,7 @@ use crate::gid::gid_at;
 use crate::interface::Interface;
 use crate::inventory;
 use crate::limits::DeviceLimits;
+use crate::local::unregister;
 use crate::port::{DeviceAttr, PortAttr, device_attr, port_attr};
 use crate::report::Reporter;
 use crate::resource::Resource;
@@ -81,7 +82,7 @@ impl Drop for Inner {
         // No other thread polls these engines any more, so the address is free when the device is
         // gone.
         let engines = self.several.as_ref().map_or(slice::from_ref(&self.shared), |all| all.all());
-        engines.iter().for_each(|shared| shared.lock().datapath.introduce(None));
+        engines.iter().for_each(|shared| unregister(shared));
     }
 }
 

@@ -6,6 +6,7 @@
 
 use crate::affinity::pin;
 use crate::eventfd::wait_readable;
+use crate::local::register;
 use crate::shared::Shared;
 use crate::spin_budget::SpinBudget;
 use std::io;
@@ -40,11 +41,8 @@ impl Driver {
         name: &str,
         processor: Option<usize>,
     ) -> io::Result<Driver> {
-        let waiter = {
-            let mut engine = shared.lock();
-            engine.datapath.introduce(Some(Arc::downgrade(&shared) as _));
-            engine.datapath.waiter()?
-        };
+        let waiter = shared.lock().datapath.waiter()?;
+        register(&shared);
         let work = Work { shared: Arc::clone(&shared), waiter, spin_budget: SpinBudget::default() };
         let run = move || {
             if let Some(processor) = processor {
@@ -198,6 +196,7 @@ mod tests {
     use crate::device::EngineBuilder;
     use crate::device_events::DeviceEvents;
     use crate::limits::DeviceLimits;
+    use crate::local::EngineDatapath;
     use crate::{EventChannel, EventOwner, OwnedEvent};
     use std::net::SocketAddr;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -240,7 +239,7 @@ mod tests {
         let inner = LoopbackFabric::new().attach(at).expect("free");
         let datapath = Broken { inner, breaks: Arc::clone(&breaks) };
         let builder = EngineBuilder::new(at, (Mtu::M1024, 1), [3; 32], DeviceLimits::default());
-        let mut engine = builder.build(Box::new(datapath), 0);
+        let mut engine = builder.build(EngineDatapath::Other(Box::new(datapath)), 0);
         let pd = engine.nic.tables.mem.alloc_pd().expect("a PD");
         let cq = engine.nic.tables.cqs.insert(CompletionQueue::new(16));
         let init = QpInit {

@@ -4,8 +4,6 @@
 //! pair, serves due timers, lets the queue pairs that have something to send write packets, and
 //! flushes the datapath. Nothing here blocks.
 
-mod assist;
-mod bulk_copy;
 mod checks;
 mod cm_events;
 mod cm_setup;
@@ -18,12 +16,12 @@ mod services;
 mod tables;
 mod transmit;
 
-pub(crate) use assist::AssistPolicy;
 pub(crate) use gsi::admits_mad;
 pub(crate) use gso_black_hole::GsoBlackHoles;
 pub(crate) use in_flight::{InFlight, QpCredit};
 pub(crate) use send_scheduler::SendScheduler;
 pub(crate) use tables::{CqNote, Tables, Xrcd};
+pub(crate) use transmit::route;
 
 use transmit::AckPolicy;
 
@@ -32,13 +30,14 @@ use crate::engines::CrossEngineOp;
 use crate::gsi::Gsi;
 use crate::ip_id::BatchIds;
 use crate::limits::{DeviceLimits, LONG_POLL_PACKETS, RX_BUDGET, TIMER_BUDGET, TX_BUDGET};
+use crate::local::{EngineDatapath, LocalState};
 use crate::mcast::McastTable;
 use crate::qp_table::{QpEntry, QpTable};
 use crate::timers::Timers;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use uroce_datapath::{Datapath, Handovers, IcrcCaps};
+use uroce_datapath::IcrcCaps;
 use uroce_transport::{AsyncEvent, CqId, Instant};
 use uroce_wire::{Mtu, Qpn, Slot};
 
@@ -87,7 +86,7 @@ pub(crate) struct Nic {
 /// The NIC with its datapath and clock.
 pub(crate) struct Engine {
     pub(crate) clock: Clock,
-    pub(crate) datapath: Box<dyn Datapath>,
+    pub(crate) datapath: EngineDatapath,
     pub(crate) nic: Nic,
     pub(crate) limits: DeviceLimits,
     pub(crate) active_mtu: Mtu,
@@ -98,15 +97,8 @@ pub(crate) struct Engine {
     pub(crate) retry_at: Option<u64>,
     /// Until when the progress thread sleeps; 0 while it is awake.
     pub(crate) thread_sleeps_until: u64,
-    /// Engines of this process that have been sent packets and are polled after the lock of this
-    /// one is released.
-    pub(crate) handovers: Handovers,
-    /// Whether threads of other devices of this process may poll this engine.
-    pub(crate) assist: AssistPolicy,
-    /// The engine is being polled by a thread of another device, which holds no other engine.
-    pub(crate) being_assisted: bool,
-    /// Payload may go from region to region, past the datapath.
-    pub(crate) copies_in_bulk: bool,
+    /// Cooperation with other devices of the process.
+    pub(crate) local: LocalState,
 }
 
 impl Engine {
@@ -122,7 +114,7 @@ impl Engine {
 
     /// One poll iteration that sends at most `budget` packets. Returns the number of received
     /// packets and served timers, and the number of sent packets.
-    fn poll_with_budget(&mut self, budget: usize) -> (usize, usize) {
+    pub(crate) fn poll_with_budget(&mut self, budget: usize) -> (usize, usize) {
         let now = self.clock.now();
         self.polled_at = now;
         self.nic.tables.cqs.set_time(now);
@@ -135,11 +127,11 @@ impl Engine {
         (received + fired, late + sent)
     }
 
-    fn receive(&mut self, now: Instant) -> usize {
+    pub(crate) fn receive(&mut self, now: Instant) -> usize {
         let nic = &mut self.nic;
         let outcome = self.datapath.recv(RX_BUDGET, &mut |rx| nic.receive(now, &rx));
         // A datapath with faults also sends while it receives.
-        self.datapath.handed_over(&mut self.handovers);
+        self.collect_pending_peers();
         let received = outcome.unwrap_or_else(|error| {
             tracing::debug!(%error, "receive failed");
             0
@@ -167,12 +159,12 @@ impl Engine {
         let timers = timers.into_iter().flatten().min();
         match self.retry_at {
             Some(retry) => Some(timers.map_or(retry, |timer| timer.min(retry))),
-            None if self.has_work() || !self.handovers.is_empty() => Some(0),
+            None if self.has_work() || !self.local.pending.is_empty() => Some(0),
             None => timers,
         }
     }
 
-    fn has_work(&self) -> bool {
+    pub(crate) fn has_work(&self) -> bool {
         let Nic { scheduler, delayed_acks, in_flight, gsi, .. } = &self.nic;
         let granted = in_flight.has_grants();
         !scheduler.is_empty() || !delayed_acks.is_empty() || granted || gsi.wants_transmit()

@@ -46,6 +46,7 @@ mod interface;
 mod inventory;
 mod ip_id;
 pub mod limits;
+mod local;
 mod mcast;
 mod ping_pong;
 mod port;

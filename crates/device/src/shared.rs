@@ -1,20 +1,19 @@
-//! The engine behind its lock, and what threads may touch without it.
+//! The engine behind its lock, and state that threads access without it.
 
 use crate::clock::Clock;
 use crate::device_events::DeviceEvents;
 use crate::engine::Engine;
 use crate::engines::{CrossEngineOp, Engines};
 use crate::eventfd::EventFd;
-use crate::limits::{APPLICATION_POLLING_NS, MAX_ASSISTS};
+use crate::limits::APPLICATION_POLLING_NS;
+use crate::local::PendingPeers;
 use crate::yield_backoff::YieldBackoff;
 use std::fmt;
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
-use uroce_datapath::{Handovers, Neighbour, Visit};
-use uroce_memory::MrSlice;
-use uroce_transport::{Arrival, Instant, Run};
+use uroce_transport::Instant;
 
 /// Shared by the handles of a device and the progress thread of the engine. Aligned so that two engines have no
 /// cache line in common, nor a pair of lines that is fetched together.
@@ -22,14 +21,14 @@ use uroce_transport::{Arrival, Instant, Run};
 pub(crate) struct Shared {
     engine: Mutex<Engine>,
     pub(crate) clock: Clock,
-    /// Callers that wait for the lock. The progress thread, which spins, lets them go first.
+    /// Threads that wait for the lock. The progress thread, which spins, lets them go first.
     waiting: AtomicU32,
-    /// When the application last drove the engine by polling; 0: it does not, or is about to sleep.
+    /// Time of the last poll by the application; 0: it does not poll, or is about to sleep.
     polled_at: AtomicU64,
-    /// The progress thread sleeps without looking at packets, because the application polls.
+    /// The progress thread sleeps without receiving packets, because the application polls.
     idle: AtomicBool,
     stop: AtomicBool,
-    /// There is one processor: whoever waits for a peer on this host keeps it from running.
+    /// There is one processor: a thread that spins keeps a peer on this host from running.
     pub(crate) single_cpu: bool,
     yield_backoff: YieldBackoff,
     /// Ends the sleep of the progress thread.
@@ -56,7 +55,7 @@ impl Shared {
         })
     }
 
-    /// The engine is one of several.
+    /// Records the engines of the device, of which this is one.
     pub(crate) fn join(&self, engines: &Arc<Engines>) {
         let first_time = self.engines.set(Arc::downgrade(engines));
         debug_assert!(first_time.is_ok(), "an engine belongs to one device");
@@ -68,7 +67,8 @@ impl Shared {
         self.try_lock().unwrap_or_else(|| self.guard(self.lock_slow()))
     }
 
-    /// The engine, if nobody has it: for callers that may have interrupted whoever does.
+    /// The engine, unless it is locked: for callers that may have interrupted the holder of the
+    /// lock.
     pub(crate) fn try_lock(&self) -> Option<EngineGuard<'_>> {
         let engine = match self.engine.try_lock() {
             Ok(engine) => engine,
@@ -80,11 +80,11 @@ impl Shared {
 
     fn guard<'a>(&'a self, engine: MutexGuard<'a, Engine>) -> EngineGuard<'a> {
         let deferred =
-            DeferredWork { shared: self, list: Vec::new(), handovers: Handovers::default() };
+            DeferredWork { shared: self, list: Vec::new(), pending: PendingPeers::default() };
         EngineGuard { shared: self, engine, assists: true, wakes_thread: true, deferred }
     }
 
-    /// A thread panicked that held the engine: whoever comes next ends what is in it.
+    /// A thread panicked while it held the engine: the next holder fails the device.
     #[cold]
     fn after_panic<'a>(
         &self,
@@ -106,17 +106,17 @@ impl Shared {
         engine
     }
 
-    /// Somebody wants the lock.
+    /// True if a thread waits for the lock.
     pub(crate) fn is_wanted(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// The application has just driven the engine: for a while the progress thread need not.
+    /// The application has just polled: for a while the progress thread need not.
     pub(crate) fn application_polled(&self, now: Instant) {
         self.polled_at.store(now.as_nanos().max(1), Ordering::Relaxed);
     }
 
-    /// The application polled in vain.
+    /// The application polled and found no completion.
     pub(crate) fn handle_empty_poll(&self) {
         if self.single_cpu {
             self.yield_backoff.handle_empty_poll(|| self.clock.now(), std::thread::yield_now);
@@ -136,13 +136,13 @@ impl Shared {
         self.polls_for(now) > 0
     }
 
-    /// How long the application counts as one that polls, should it never do it again (ns).
+    /// Time for which the application still counts as polling if it does not poll again (ns).
     fn polls_for(&self, now: Instant) -> u64 {
         polling_for(self.polled_at.load(Ordering::SeqCst), now.as_nanos())
     }
 
-    /// Announces that the progress thread leaves the engine to the application, and says for how long (ns).
-    /// 0: the application has stopped polling meanwhile.
+    /// Announces that the progress thread leaves the engine to the application, and returns for how
+    /// long (ns). 0: the application has stopped polling meanwhile.
     pub(crate) fn begin_idle(&self, now: Instant) -> u64 {
         self.idle.store(true, Ordering::SeqCst);
         self.polls_for(now)
@@ -162,36 +162,9 @@ impl Shared {
     }
 }
 
-/// How long a poll at `at` goes on to count (ns); 0 stands for no poll.
+/// Time for which a poll at `at` still counts (ns); 0 stands for no poll.
 fn polling_for(at: u64, now: u64) -> u64 {
     if at == 0 { 0 } else { APPLICATION_POLLING_NS.saturating_sub(now.saturating_sub(at)) }
-}
-
-impl Shared {
-    /// Takes in a run of a device of this process, whose engine the caller holds. Never waits. False, with
-    /// nothing changed, if its packets have to come one by one.
-    pub(crate) fn receive_run(&self, arrival: &Arrival, run: &Run, payload: &MrSlice<'_>) -> bool {
-        let Some(mut engine) = self.try_lock() else {
-            return false;
-        };
-        // The caller visits later, or wakes it: he holds his own engine now.
-        engine.assists = false;
-        engine.wakes_thread = !engine.allows_assist();
-        engine.receive_run(arrival, run, payload)
-    }
-}
-
-impl Neighbour for Shared {
-    fn visit(&self, further: &mut Handovers) -> Visit {
-        let Some(mut engine) = self.try_lock() else {
-            return Visit::Busy;
-        };
-        let visit = engine.poll_for_peer();
-        further.append(&mut engine.handovers);
-        // The visitor comes again, or wakes it.
-        engine.wakes_thread = visit != Visit::Later;
-        visit
-    }
 }
 
 impl fmt::Debug for Shared {
@@ -204,19 +177,19 @@ impl fmt::Debug for Shared {
 pub(crate) struct EngineGuard<'a> {
     shared: &'a Shared,
     engine: MutexGuard<'a, Engine>,
-    /// Devices that have got packets are visited when the guard goes.
-    assists: bool,
-    /// The progress thread is woken if there is something to do before it means to look.
-    wakes_thread: bool,
-    /// Behind the lock: dropped when it is free.
+    /// Engines of peers that have been sent packets are polled when the guard is dropped.
+    pub(crate) assists: bool,
+    /// The progress thread is woken if it is needed earlier than it means to wake up.
+    pub(crate) wakes_thread: bool,
+    /// Declared after the lock: dropped when it is free.
     deferred: DeferredWork<'a>,
 }
 
-/// What the holder of the lock has to ask of other engines.
+/// Work for other engines, done after the lock of this one is released.
 struct DeferredWork<'a> {
     shared: &'a Shared,
     list: Vec<CrossEngineOp>,
-    handovers: Handovers,
+    pending: PendingPeers,
 }
 
 impl DeferredWork<'_> {
@@ -233,41 +206,23 @@ impl DeferredWork<'_> {
         }
     }
 
-    /// Visits the devices that have got packets, and those that get some by that, as far as they let us in.
-    /// No lock is held meanwhile.
-    fn visit(&mut self) {
-        let mut left = Handovers::default();
-        for _ in 0..MAX_ASSISTS {
-            let Some(next) = self.handovers.pop() else { break };
-            let mut further = Handovers::default();
-            match next.deliver(&mut further) {
-                Visit::Done | Visit::Busy => {}
-                Visit::Again => self.handovers.push(next),
-                Visit::Later => left.push(next),
-            }
-            self.handovers.append(&mut further);
-        }
-        self.handovers.append(&mut left);
-        if !self.handovers.is_empty() {
+    /// Polls the engines of peers that have been sent packets. No lock is held meanwhile.
+    fn assist(&mut self) {
+        self.pending.assist();
+        if !self.pending.is_empty() {
             self.leave();
         }
     }
 
-    /// What is left is for the next poll of the application, or for the threads of those devices.
+    /// Leaves the remaining peers to the next poll of the application, or to their own threads.
     fn leave(&mut self) {
         if let Some(mut engine) = self.shared.try_lock()
             && engine.is_driven_by_application()
         {
-            engine.handovers.append(&mut self.handovers);
+            engine.local.pending.append(&mut self.pending);
             return engine.assist_later();
         }
-        wake_all(&mut self.handovers);
-    }
-}
-
-fn wake_all(handovers: &mut Handovers) {
-    while let Some(next) = handovers.pop() {
-        next.wake();
+        self.pending.wake();
     }
 }
 
@@ -276,8 +231,8 @@ impl Drop for DeferredWork<'_> {
         if !self.list.is_empty() {
             self.run();
         }
-        if !self.handovers.is_empty() {
-            self.visit();
+        if !self.pending.is_empty() {
+            self.assist();
         }
     }
 }
@@ -297,22 +252,22 @@ impl DerefMut for EngineGuard<'_> {
 }
 
 impl EngineGuard<'_> {
-    /// If the application polls, its next poll visits the devices that have got packets: several posts
-    /// are one visit then.
+    /// Leaves the peers that have been sent packets to the next poll of the application, if it
+    /// polls: several posts then cause one poll of a peer.
     #[inline]
     pub(crate) fn assist_later(&mut self) {
         self.assists = !self.engine.is_driven_by_application();
     }
 
-    /// That poll is this one.
+    /// Undoes [`assist_later`](Self::assist_later): this is the poll of the application.
     #[inline]
     pub(crate) fn assist_now(&mut self) {
         self.assists = true;
     }
 
-    /// The devices that have got packets are woken and not visited.
+    /// Wakes the peers that have been sent packets instead of polling their engines.
     pub(crate) fn wake_peers(&mut self) {
-        wake_all(&mut self.engine.handovers);
+        self.engine.local.pending.wake();
     }
 
     fn deliver_events(&mut self) {
@@ -324,7 +279,8 @@ impl EngineGuard<'_> {
         self.engine.nic.tables.deliver_cq_events();
     }
 
-    /// A posted request may need a timer earlier than the progress thread means to wake up.
+    /// Wakes the progress thread if a posted request needs a timer earlier than the thread means to
+    /// wake up.
     fn wake_thread(&mut self) {
         if self.engine.thread_sleeps_until == 0 {
             return;
@@ -340,11 +296,12 @@ impl EngineGuard<'_> {
 impl Drop for EngineGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // Whoever comes next knows that by the poisoned lock. A second panic here would end the process.
+            // The next holder of the lock sees that it is poisoned. A second panic here would end
+            // the process.
             return;
         }
-        if self.assists && !self.engine.handovers.is_empty() {
-            std::mem::swap(&mut self.deferred.handovers, &mut self.engine.handovers);
+        if self.assists && !self.engine.local.pending.is_empty() {
+            std::mem::swap(&mut self.deferred.pending, &mut self.engine.local.pending);
         }
         self.deliver_events();
         if self.wakes_thread {

@@ -17,7 +17,7 @@ use super::sender::{Sender, channel};
 use super::wakeup::Wakeup;
 use crate::packet::RxPacket;
 use crate::slot::GsiTarget;
-use crate::{Datapath, DatapathStats, Middleware};
+use crate::{Datapath, DatapathStats, Middleware, SharedPort};
 
 /// One of up to 64 engines of a process, which has the address for itself.
 ///
@@ -128,8 +128,8 @@ impl<D: Datapath> Middleware for ChannelDatapath<D> {
         &mut self.inner
     }
 
-    fn slot(&self) -> Option<Slot> {
-        Some(self.slot)
+    fn shared_port(&mut self) -> Option<&mut dyn SharedPort> {
+        Some(self)
     }
 
     fn recv(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> io::Result<usize> {
@@ -166,6 +166,26 @@ impl<D: Datapath> Middleware for ChannelDatapath<D> {
         shared.membership.leave(group, *own, || self.inner.leave(group))
     }
 
+    fn stats(&self) -> DatapathStats {
+        let Demux { redirected, without_member, sender, .. } = &self.demux;
+        let stats = self.inner.stats();
+        DatapathStats {
+            rx_packets: stats.rx_packets + self.adopted.rx_packets - redirected.rx_packets,
+            rx_bytes: stats.rx_bytes + self.adopted.rx_bytes - redirected.rx_bytes,
+            rx_dropped: stats.rx_dropped + without_member,
+            rx_adopted: self.adopted.rx_packets,
+            rx_forwarded: sender.counts.handed,
+            rx_unforwarded: sender.counts.lost,
+            ..stats
+        }
+    }
+}
+
+impl<D: Datapath> SharedPort for ChannelDatapath<D> {
+    fn slot(&self) -> Slot {
+        self.slot
+    }
+
     fn claim_service(&mut self, service: u64) -> io::Result<()> {
         let Demux { own, shared, .. } = &self.demux;
         if *shared.services().entry(service).or_insert(*own) == *own {
@@ -179,20 +199,6 @@ impl<D: Datapath> Middleware for ChannelDatapath<D> {
         let mut services = shared.services();
         if services.get(&service) == Some(own) {
             services.remove(&service);
-        }
-    }
-
-    fn stats(&self) -> DatapathStats {
-        let Demux { redirected, without_member, sender, .. } = &self.demux;
-        let stats = self.inner.stats();
-        DatapathStats {
-            rx_packets: stats.rx_packets + self.adopted.rx_packets - redirected.rx_packets,
-            rx_bytes: stats.rx_bytes + self.adopted.rx_bytes - redirected.rx_bytes,
-            rx_dropped: stats.rx_dropped + without_member,
-            rx_adopted: self.adopted.rx_packets,
-            rx_forwarded: sender.counts.handed,
-            rx_unforwarded: sender.counts.lost,
-            ..stats
         }
     }
 }

@@ -3,12 +3,11 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Weak};
 
 use super::LoopbackFabric;
-use super::inbox::{BATCH, BATCH_BYTES, Inbox, new_burst};
-use super::neighbour::{Handovers, Neighbour};
+use super::inbox::{BATCH, BATCH_BYTES, new_burst};
 use super::sender::Sender;
+use super::unwoken::LoopbackEndpoint;
 use crate::burst::{Burst, Cursor};
 use crate::caps::{Caps, DatapathStats, IcrcCaps, IcrcRx, IcrcTx};
 use crate::group::check_group;
@@ -21,7 +20,7 @@ use crate::{Datapath, Flush};
 pub struct LoopbackDatapath {
     local: SocketAddr,
     caps: Caps,
-    inbox: Arc<Inbox>,
+    endpoint: LoopbackEndpoint,
     sender: Sender,
     outgoing: Burst,
     incoming: Burst,
@@ -32,11 +31,15 @@ pub struct LoopbackDatapath {
 }
 
 impl LoopbackDatapath {
-    pub(super) fn new(fabric: LoopbackFabric, local: SocketAddr, inbox: Arc<Inbox>) -> Self {
+    pub(super) fn new(
+        fabric: LoopbackFabric,
+        local: SocketAddr,
+        endpoint: LoopbackEndpoint,
+    ) -> Self {
         Self {
             local,
             caps: caps(fabric.mtu, fabric.sealed),
-            inbox,
+            endpoint,
             sender: Sender::new(fabric),
             outgoing: new_burst(),
             incoming: new_burst(),
@@ -44,6 +47,35 @@ impl LoopbackDatapath {
             oversize: 0,
             stats: DatapathStats::default(),
         }
+    }
+
+    /// The handle of this endpoint.
+    #[must_use]
+    pub fn endpoint(&self) -> &LoopbackEndpoint {
+        &self.endpoint
+    }
+
+    /// From now on the caller sees to [assisted](LoopbackEndpoint::set_assisted) receivers that got
+    /// packets: it takes them with [`next_unwoken`](Self::next_unwoken) after each flush, and polls
+    /// their datapaths or [wakes](LoopbackEndpoint::wake) them.
+    pub fn defer_wakeups(&mut self) {
+        self.sender.unwoken.is_used = true;
+    }
+
+    /// The oldest assisted receiver that got packets and was not woken.
+    #[inline]
+    pub fn next_unwoken(&mut self) -> Option<LoopbackEndpoint> {
+        self.sender.unwoken.pop()
+    }
+
+    /// The endpoint at `dst`.
+    pub fn find(&mut self, dst: &SocketAddr) -> Option<&LoopbackEndpoint> {
+        self.sender.find(dst)
+    }
+
+    /// Notifies the receiver at `dst` as if it had got packets.
+    pub fn notify(&mut self, dst: &SocketAddr) {
+        self.sender.notify(dst);
     }
 }
 
@@ -95,7 +127,7 @@ impl Datapath for LoopbackDatapath {
                 self.stats.rx_bytes += payload.len() as u64;
                 count += 1;
                 sink(arrived(route, payload));
-            } else if self.inbox.pop(&mut self.incoming) {
+            } else if self.endpoint.0.pop(&mut self.incoming) {
                 self.cursor = Cursor::default();
             } else {
                 break;
@@ -106,38 +138,11 @@ impl Datapath for LoopbackDatapath {
     }
 
     fn arm(&mut self) -> bool {
-        self.incoming.next(&mut self.cursor.clone()).is_some() || self.inbox.arm()
+        self.incoming.next(&mut self.cursor.clone()).is_some() || self.endpoint.0.arm()
     }
 
     fn waiter(&self) -> io::Result<OwnedFd> {
-        self.inbox.event()
-    }
-
-    fn introduce(&mut self, user: Option<Weak<dyn Neighbour>>) {
-        self.inbox.introduce(user);
-    }
-
-    fn invite(&mut self, welcome: bool) {
-        self.inbox.invite(welcome);
-    }
-
-    /// With an ICRC the bytes are wanted as they travel.
-    fn may_be_passed_by(&self) -> bool {
-        self.caps.icrc.tx == IcrcTx::Skip
-    }
-
-    fn invites(&mut self, dst: SocketAddr) -> bool {
-        self.sender.find(&dst).is_some_and(|inbox| inbox.invites())
-    }
-
-    fn meet(&mut self, dst: SocketAddr, call: &mut dyn FnMut(&dyn Neighbour) -> bool) -> bool {
-        self.sender.meet(&dst, call)
-    }
-
-    fn handed_over(&mut self, handovers: &mut Handovers) {
-        if !self.sender.handed.is_empty() {
-            handovers.append(&mut self.sender.handed);
-        }
+        self.endpoint.0.event()
     }
 
     fn join(&mut self, group: IpAddr) -> io::Result<()> {
@@ -160,7 +165,7 @@ impl Datapath for LoopbackDatapath {
 
     fn stats(&self) -> DatapathStats {
         DatapathStats {
-            rx_dropped: self.inbox.dropped() as u64,
+            rx_dropped: self.endpoint.0.dropped() as u64,
             syscalls: self.sender.wakes,
             ..self.stats
         }
@@ -169,7 +174,7 @@ impl Datapath for LoopbackDatapath {
 
 impl Drop for LoopbackDatapath {
     fn drop(&mut self) {
-        self.inbox.close();
+        self.endpoint.0.close();
         let mut directory = self.sender.fabric.write();
         directory.endpoints.remove(&self.local);
         for members in directory.groups.values_mut() {

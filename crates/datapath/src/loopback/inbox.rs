@@ -5,11 +5,10 @@ use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::neighbour::{Handovers, Neighbour, Visit};
 use super::ring::{self, CachePadded, Next, Ring, SLOTS};
 use crate::burst::{Burst, GsoBatch, GsoLimit, PACKET_ROOM};
 
@@ -71,10 +70,8 @@ pub(super) struct Inbox {
     armed: CachePadded<AtomicBool>,
     dropped: AtomicUsize,
     closed: AtomicBool,
-    /// The user may be visited.
-    invites: AtomicBool,
-    /// Locked while he is met.
-    user: Mutex<Option<Weak<dyn Neighbour>>>,
+    /// See [`LoopbackEndpoint::set_assisted`](super::LoopbackEndpoint::set_assisted).
+    assisted: AtomicBool,
     event: OwnedFd,
 }
 
@@ -95,8 +92,7 @@ impl Inbox {
             armed: CachePadded(AtomicBool::new(false)),
             dropped: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
-            invites: AtomicBool::new(false),
-            user: Mutex::new(None),
+            assisted: AtomicBool::new(false),
             event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
         })
     }
@@ -252,32 +248,13 @@ impl Inbox {
         waits
     }
 
-    /// Who is met here from now on. When it returns, whoever was before is met no more.
-    pub(super) fn introduce(&self, user: Option<Weak<dyn Neighbour>>) {
-        *self.user.lock().unwrap_or_else(PoisonError::into_inner) = user;
+    pub(super) fn set_assisted(&self, assisted: bool) {
+        self.assisted.store(assisted, Ordering::SeqCst);
     }
 
-    /// Whether he may be visited.
-    pub(super) fn invite(&self, welcome: bool) {
-        self.invites.store(welcome, Ordering::SeqCst);
-    }
-
-    pub(super) fn invites(&self) -> bool {
-        self.invites.load(Ordering::Relaxed)
-    }
-
-    /// Visits whoever has invited, if nobody else does.
-    pub(super) fn visit(&self, further: &mut Handovers) -> Visit {
-        let visit = |user: &dyn Neighbour| user.visit(further);
-        if self.invites() { self.meet(visit).unwrap_or(Visit::Busy) } else { Visit::Busy }
-    }
-
-    /// Calls `call` with the user, if nobody else does that now.
-    pub(super) fn meet<T>(&self, call: impl FnOnce(&dyn Neighbour) -> T) -> Option<T> {
-        let user = self.user.try_lock().ok()?;
-        // Given back before the lock is: see `introduce`.
-        let met = user.as_ref().and_then(Weak::upgrade);
-        met.map(|user| call(&*user))
+    #[inline]
+    pub(super) fn is_assisted(&self) -> bool {
+        self.assisted.load(Ordering::Relaxed)
     }
 
     pub(super) fn event(&self) -> io::Result<OwnedFd> {

@@ -1,11 +1,9 @@
 //! The sending side of a loopback endpoint: lookup of destinations.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use super::LoopbackFabric;
-use super::inbox::Inbox;
-use super::neighbour::{Handover, Handovers, Neighbour};
+use super::unwoken::{LoopbackEndpoint, Unwoken};
 use crate::burst::{Burst, GsoBatch};
 
 /// The way out of an endpoint.
@@ -13,16 +11,16 @@ use crate::burst::{Burst, GsoBatch};
 pub(super) struct Sender {
     pub(super) fabric: LoopbackFabric,
     /// The endpoint of the last unicast send; most traffic has one peer.
-    last: Option<(SocketAddr, Arc<Inbox>)>,
+    last: Option<(SocketAddr, LoopbackEndpoint)>,
     /// Receivers woken so far.
     pub(super) wakes: u64,
-    /// Receivers that are to be visited.
-    pub(super) handed: Handovers,
+    /// Receivers that are left to the caller.
+    pub(super) unwoken: Unwoken,
 }
 
 impl Sender {
     pub(super) fn new(fabric: LoopbackFabric) -> Self {
-        Self { fabric, last: None, wakes: 0, handed: Handovers::default() }
+        Self { fabric, last: None, wakes: 0, unwoken: Unwoken::default() }
     }
 
     /// Sends all packets of `burst`, which is empty afterwards; returns the number of packets
@@ -34,43 +32,36 @@ impl Sender {
         }
     }
 
-    /// Makes the endpoint at `dst` the last one, from memory when possible.
-    pub(super) fn find(&mut self, dst: &SocketAddr) -> Option<&Arc<Inbox>> {
-        let known = matches!(&self.last, Some((addr, inbox)) if addr == dst && !inbox.is_closed());
-        if !known {
-            self.last = self.fabric.find(dst).map(|inbox| (*dst, inbox));
+    /// Makes the endpoint at `dst` the last one, from the cache when possible.
+    pub(super) fn find(&mut self, dst: &SocketAddr) -> Option<&LoopbackEndpoint> {
+        let known = |(addr, endpoint): &(SocketAddr, LoopbackEndpoint)| {
+            addr == dst && !endpoint.0.is_closed()
+        };
+        if !self.last.as_ref().is_some_and(known) {
+            self.last = self.fabric.find(dst).map(|endpoint| (*dst, endpoint));
         }
-        self.last.as_ref().map(|(_, inbox)| inbox)
+        self.last.as_ref().map(|(_, endpoint)| endpoint)
     }
 
-    /// Calls `call` with the user of the endpoint at `dst`, and tells him of what came of it.
-    pub(super) fn meet(
-        &mut self,
-        dst: &SocketAddr,
-        call: &mut dyn FnMut(&dyn Neighbour) -> bool,
-    ) -> bool {
+    /// Notifies the receiver at `dst` as if it had got packets.
+    pub(super) fn notify(&mut self, dst: &SocketAddr) {
         self.find(dst);
-        let Self { last: Some((_, inbox)), handed, wakes, .. } = self else {
-            return false;
-        };
-        let met = inbox.meet(call) == Some(true);
-        if met {
-            tell(inbox, handed, wakes);
+        if let Self { last: Some((_, endpoint)), unwoken, wakes, .. } = self {
+            notify(endpoint, unwoken, wakes);
         }
-        met
     }
 
     /// Sends the whole burst to its one destination; returns the number of packets without a
     /// receiver.
     fn send_to_one(&mut self, burst: &mut Burst, dst: &SocketAddr) -> usize {
         self.find(dst);
-        let Self { last: Some((_, inbox)), handed, wakes, .. } = self else {
+        let Self { last: Some((_, endpoint)), unwoken, wakes, .. } = self else {
             let lost = burst.packets();
             burst.clear();
             return lost;
         };
-        inbox.push(burst);
-        tell(inbox, handed, wakes);
+        endpoint.0.push(burst);
+        notify(endpoint, unwoken, wakes);
         0
     }
 
@@ -84,9 +75,9 @@ impl Sender {
                 continue;
             }
             self.find(&dst);
-            if let Self { last: Some((_, inbox)), handed, wakes, .. } = self {
-                inbox.push_copy(burst, batch);
-                tell(inbox, handed, wakes);
+            if let Self { last: Some((_, endpoint)), unwoken, wakes, .. } = self {
+                endpoint.0.push_copy(burst, batch);
+                notify(endpoint, unwoken, wakes);
             } else {
                 lost += batch.packets;
             }
@@ -102,19 +93,17 @@ impl Sender {
             return;
         };
         let here = members.iter().filter(|addr| addr.port() == batch.route.dst.port());
-        for inbox in here.filter_map(|addr| directory.endpoints.get(addr)) {
-            inbox.push_copy(burst, batch);
-            tell(inbox, &mut self.handed, &mut self.wakes);
+        for endpoint in here.filter_map(|addr| directory.endpoints.get(addr)) {
+            endpoint.0.push_copy(burst, batch);
+            notify(endpoint, &mut self.unwoken, &mut self.wakes);
         }
     }
 }
 
-/// Tells of packets that were put into `inbox`: it is to be visited, or its receiver wakes up.
-fn tell(inbox: &Arc<Inbox>, handed: &mut Handovers, wakes: &mut u64) {
-    if !inbox.invites() {
-        *wakes += u64::from(inbox.wake());
-    } else if !handed.knows(inbox) {
-        handed.push(Handover(Arc::clone(inbox)));
+/// Leaves an assisted receiver that got packets to the caller, and wakes any other.
+fn notify(endpoint: &LoopbackEndpoint, unwoken: &mut Unwoken, wakes: &mut u64) {
+    if !endpoint.is_assisted() || !unwoken.push(endpoint) {
+        *wakes += u64::from(endpoint.wake());
     }
 }
 

@@ -22,7 +22,7 @@ use crate::packet::RxPacket;
 use crate::udp::link::{Link, scoped};
 use crate::udp::{BindError, UdpConfig, UdpDatapath, check_local};
 use crate::uring::{UringDatapath, UringError};
-use crate::{Datapath, DatapathStats, Middleware};
+use crate::{Datapath, DatapathStats, Middleware, SharedPort};
 
 /// One of up to 254 processes of one user that have devices on one address at the same time.
 ///
@@ -184,8 +184,8 @@ impl<D: Datapath> Middleware for SlotDatapath<D> {
         &mut self.inner
     }
 
-    fn slot(&self) -> Option<Slot> {
-        Some(self.slot)
+    fn shared_port(&mut self) -> Option<&mut dyn SharedPort> {
+        Some(self)
     }
 
     fn recv(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> io::Result<usize> {
@@ -230,6 +230,26 @@ impl<D: Datapath> Middleware for SlotDatapath<D> {
         self.epoll.try_clone()
     }
 
+    fn stats(&self) -> DatapathStats {
+        let (stats, forwarded) = (self.inner.stats(), self.demux.counts);
+        DatapathStats {
+            rx_packets: (stats.rx_packets + self.adopted.rx_packets)
+                .saturating_sub(forwarded.packets),
+            rx_bytes: (stats.rx_bytes + self.adopted.rx_bytes).saturating_sub(forwarded.bytes),
+            rx_dropped: stats.rx_dropped + self.adopted.rx_dropped,
+            rx_adopted: self.adopted.rx_packets,
+            rx_forwarded: forwarded.packets - forwarded.lost - forwarded.probes,
+            rx_unforwarded: forwarded.lost,
+            ..stats
+        }
+    }
+}
+
+impl<D: Datapath> SharedPort for SlotDatapath<D> {
+    fn slot(&self) -> Slot {
+        self.slot
+    }
+
     fn claim_service(&mut self, service: u64) -> io::Result<()> {
         if self.demux.services.contains_key(&service) {
             return Ok(());
@@ -243,20 +263,6 @@ impl<D: Datapath> Middleware for SlotDatapath<D> {
     fn release_service(&mut self, service: u64) {
         if let Some(number) = self.demux.services.remove(&service) {
             self.redirect_thread.close(number);
-        }
-    }
-
-    fn stats(&self) -> DatapathStats {
-        let (stats, forwarded) = (self.inner.stats(), self.demux.counts);
-        DatapathStats {
-            rx_packets: (stats.rx_packets + self.adopted.rx_packets)
-                .saturating_sub(forwarded.packets),
-            rx_bytes: (stats.rx_bytes + self.adopted.rx_bytes).saturating_sub(forwarded.bytes),
-            rx_dropped: stats.rx_dropped + self.adopted.rx_dropped,
-            rx_adopted: self.adopted.rx_packets,
-            rx_forwarded: forwarded.packets - forwarded.lost - forwarded.probes,
-            rx_unforwarded: forwarded.lost,
-            ..stats
         }
     }
 }

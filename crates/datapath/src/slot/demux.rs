@@ -27,7 +27,7 @@ pub enum RedirectTarget {
     /// The process with this slot.
     Slot(Slot),
     /// The process that listens on this service ID
-    /// ([`Datapath::claim_service`](crate::Datapath::claim_service)).
+    /// ([`SharedPort::claim_service`](crate::SharedPort::claim_service)).
     Service(u64),
     /// All processes on the address.
     Everyone,

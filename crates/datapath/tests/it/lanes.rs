@@ -8,6 +8,7 @@ use crate::netns::{Namespace, Wire};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use uroce_datapath::{
     ChannelDatapath, Datapath, IpId, PacketConfig, PacketDatapath, RedirectTarget, Route, RxPacket,
+    SharedPort,
 };
 use uroce_wire::{Flow, ROCE_PORT, Slot, icrc, verify};
 
@@ -113,8 +114,8 @@ fn the_kernel_gives_each_engine_the_packets_of_its_slot() {
     for (from, to, _) in ENDS {
         let Some(wire) = Wire::new(1500) else { return };
         let mut engines = open(&wire.b, to);
-        let slots: Vec<_> = engines.iter().map(|engine| engine.slot().map(Slot::get)).collect();
-        assert_eq!(slots, [Some(1), Some(2), Some(3)]);
+        let slots: Vec<_> = engines.iter().map(|engine| engine.slot().get()).collect();
+        assert_eq!(slots, [1, 2, 3]);
         let mut sender = Sender::new(&wire, from, to);
         for slot in [1, 2, 3, 3, 2, 1] {
             sender.send(&[[slot, 0, 9]; 20], [0; 2]);

@@ -16,6 +16,7 @@ use crate::faults::Faults;
 use crate::gid::guid_of;
 use crate::interface::Interface;
 use crate::limits::{DeviceLimits, MAX_ENGINES, MAX_QP_IN_SLOT};
+use crate::local::EngineDatapath;
 use crate::port_watch::PortWatch;
 use crate::processor;
 use crate::report::Reporter;
@@ -40,10 +41,10 @@ impl Device {
         let seed = seed(&config)?;
         let faults =
             config.faults.as_ref().map(|faults| Arc::new(FaultCounters::new(faults.plan())));
-        let datapaths = wrap(datapaths, &config, &interface.name, faults.as_ref())?;
-        let first = datapaths.first().expect("a device has an engine");
+        let mut datapaths = wrap(datapaths, &config, &interface.name, faults.as_ref())?;
+        let first = datapaths.first_mut().expect("a device has an engine");
         let (local, caps) = (first.local(), first.caps().clone());
-        let has_slot = first.slot().is_some();
+        let has_slot = first.shared_port().is_some();
         let (active_mtu, guid) = (active_mtu(&interface)?, guid_of(&interface));
         let limits = limits(config.limits, has_slot, datapaths.len());
         let builder = EngineBuilder::new(local, (active_mtu, guid), seed, limits);
@@ -86,19 +87,23 @@ fn check_engines(config: &DeviceConfig) -> Result<(), OpenError> {
 
 /// Wraps each datapath as the configuration asks: recording, faults.
 fn wrap(
-    datapaths: Vec<Box<dyn Datapath>>,
+    datapaths: Vec<EngineDatapath>,
     config: &DeviceConfig,
     name: &str,
     faults: Option<&Arc<FaultCounters>>,
-) -> Result<Vec<Box<dyn Datapath>>, OpenError> {
+) -> Result<Vec<EngineDatapath>, OpenError> {
+    if config.pcap.is_none() && config.faults.is_none() {
+        return Ok(datapaths);
+    }
     let datapaths = datapaths.into_iter().enumerate().map(|(number, datapath)| {
-        let (datapath, recorder) = with_pcap(datapath, config, &name_of(name, number))?;
-        match (&config.faults, faults) {
+        let (datapath, recorder) = with_pcap(datapath.into_dyn(), config, &name_of(name, number))?;
+        let wrapped = match (&config.faults, faults) {
             (Some(rules), Some(counters)) => {
                 with_faults(datapath, recorder, (rules, number), Arc::clone(counters))
             }
             _ => Ok(datapath),
-        }
+        };
+        wrapped.map(EngineDatapath::Other)
     });
     datapaths.collect()
 }
@@ -177,7 +182,7 @@ fn limits(wanted: DeviceLimits, has_slot: bool, engines: usize) -> DeviceLimits 
 }
 
 fn start_engines(
-    datapaths: Vec<Box<dyn Datapath>>,
+    datapaths: Vec<EngineDatapath>,
     builder: &EngineBuilder,
 ) -> Result<Vec<Arc<Shared>>, OpenError> {
     let events = Arc::new(DeviceEvents::new().map_err(no("event descriptor"))?);

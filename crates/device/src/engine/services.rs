@@ -8,10 +8,11 @@ use uroce_cm::{CmError, PortSpace, ServiceId};
 const PORT_DRAWS: usize = 32;
 
 impl Engine {
-    /// Makes the calls to a service come here, whichever process receives them.
+    /// Claims a service ID, so that requests to it come to this engine, whichever process receives them.
     pub(crate) fn claim(&mut self, service: ServiceId) -> Result<(), CmError> {
         self.nic.gsi.retiring.retain(|retiring| *retiring != service);
-        self.datapath.claim_service(service.0).map_err(|error| match Errno::from_io_error(&error) {
+        let Some(shared_port) = self.datapath.shared_port() else { return Ok(()) };
+        shared_port.claim_service(service.0).map_err(|error| match Errno::from_io_error(&error) {
             Some(Errno::ADDRINUSE) => CmError::PortTaken(service),
             _ => CmError::Unfindable(service),
         })
@@ -20,12 +21,13 @@ impl Engine {
     /// Releases services without a listener, once no request to them can be repeated any more:
     /// another process would reject it.
     pub(crate) fn release_services(&mut self) {
-        let (gsi, datapath) = (&mut self.nic.gsi, &mut self.datapath);
+        let gsi = &mut self.nic.gsi;
+        let mut shared_port = self.datapath.shared_port();
         let cm = &gsi.cm;
         gsi.retiring.retain(|service| {
             let stays = cm.is_wanted(*service);
-            if !stays {
-                datapath.release_service(service.0);
+            if let (false, Some(shared_port)) = (stays, &mut shared_port) {
+                shared_port.release_service(service.0);
             }
             stays
         });
@@ -39,8 +41,10 @@ impl Engine {
             if self.nic.gsi.retiring.contains(&service) || self.nic.gsi.bound.contains(&service) {
                 return None;
             }
-            self.datapath.claim_service(service.0).ok()?;
-            self.datapath.release_service(service.0);
+            if let Some(shared_port) = self.datapath.shared_port() {
+                shared_port.claim_service(service.0).ok()?;
+                shared_port.release_service(service.0);
+            }
             Some(port)
         })
     }

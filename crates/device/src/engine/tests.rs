@@ -6,7 +6,9 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use uroce_datapath::{Flush, LoopbackDatapath, LoopbackFabric, Middleware, RxPacket};
+use uroce_datapath::{
+    Datapath as _, Flush, LoopbackDatapath, LoopbackFabric, Middleware, RxPacket,
+};
 use uroce_memory::{PdId, Rkey};
 use uroce_transport::{
     AddressVector, CompletionQueue, QpCaps, QpInit, QpType, QueuePair, SendData, SendFlags, SendOp,
@@ -68,7 +70,7 @@ fn bench() -> Bench {
     let far = fabric.attach(addr(2)).expect("free");
     let limits = DeviceLimits::default();
     let builder = EngineBuilder::new(addr(1), (Mtu::M1024, 1), [3; 32], limits);
-    let mut engine = builder.build(Box::new(datapath), 0);
+    let mut engine = builder.build(EngineDatapath::Other(Box::new(datapath)), 0);
     let pd = engine.nic.tables.mem.alloc_pd().expect("a PD");
     let cq = engine.nic.tables.cqs.insert(CompletionQueue::new(4096));
     Bench { engine, blocked, flushes, far, pd, cq }

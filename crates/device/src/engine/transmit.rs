@@ -78,7 +78,7 @@ impl Engine {
         budget: usize,
         acks: AckPolicy,
     ) -> (usize, TurnEnd) {
-        let (mut sent, mut blocked, mut runs) = (0, false, self.copies_in_bulk);
+        let (mut sent, mut blocked, mut runs) = (0, false, self.local.copies_in_bulk);
         // Each round sends something, or is the last of its kind.
         loop {
             let (more, end) = self.fill(qpn, now, budget - sent, acks, runs);
@@ -182,7 +182,7 @@ impl Engine {
 
     /// Sends the committed packets. Those that the kernel refuses stay queued and are tried again a
     /// little later.
-    pub(super) fn flush(&mut self, now: Instant) {
+    pub(crate) fn flush(&mut self, now: Instant) {
         let blocked = match self.datapath.flush() {
             Ok(flush) => flush.blocked,
             Err(error) => {
@@ -190,7 +190,7 @@ impl Engine {
                 true
             }
         };
-        self.datapath.handed_over(&mut self.handovers);
+        self.collect_pending_peers();
         self.retry_at = blocked.then(|| now.add_ns(TX_RETRY_NS).as_nanos());
     }
 }
@@ -250,7 +250,7 @@ pub(super) fn commit(
 }
 
 /// The source is always this device: a queue pair cannot choose another one.
-pub(super) fn route(path: &Path, local: SocketAddr) -> Route {
+pub(crate) fn route(path: &Path, local: SocketAddr) -> Route {
     Route {
         src: SocketAddr::new(local.ip(), path.src_port),
         dst: SocketAddr::new(path.dst, local.port()),

@@ -1,12 +1,11 @@
 //! Construction of engines.
 
 use crate::clock::Clock;
-use crate::engine::{
-    AssistPolicy, Engine, GsoBlackHoles, IcrcFindings, InFlight, Nic, SendScheduler, Tables,
-};
+use crate::engine::{Engine, GsoBlackHoles, IcrcFindings, InFlight, Nic, SendScheduler, Tables};
 use crate::engines::first_object;
 use crate::gsi::{ACK_DELAY, GSI_SOURCE_PORT, Gsi};
 use crate::limits::{DeviceLimits, IN_FLIGHT_BYTES, MAX_QP_IN_SLOT};
+use crate::local::{EngineDatapath, LocalState};
 use crate::mcast::McastTable;
 use crate::qp_table::QpTable;
 use crate::timers::Timers;
@@ -15,7 +14,6 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use uroce_cm::Identity;
-use uroce_datapath::{Datapath, Handovers};
 use uroce_memory::{MemLimits, MemTable};
 use uroce_transport::Instant;
 use uroce_wire::Mtu;
@@ -67,11 +65,11 @@ impl EngineBuilder {
     }
 
     /// The engine with this number, counted from 0.
-    pub(crate) fn build(&self, mut datapath: Box<dyn Datapath>, number: u8) -> Engine {
+    pub(crate) fn build(&self, mut datapath: EngineDatapath, number: u8) -> Engine {
         let &EngineBuilder { local, active_mtu, guid, seed, mut limits, clock } = self;
         let Streams { keys, qpns, comm_ids } = Streams::of_engine(seed, number);
         let gsi_port = datapath.source_port(GSI_SOURCE_PORT);
-        let slot = datapath.slot();
+        let slot = datapath.shared_port().map(|port| port.slot());
         if slot.is_some() {
             limits.max_qp = limits.max_qp.min(MAX_QP_IN_SLOT);
         }
@@ -100,7 +98,7 @@ impl EngineBuilder {
             gsi: Gsi::new(us, gsi_port, comm_ids),
             cross_engine_ops: Vec::new(),
         };
-        let copies_in_bulk = datapath.may_be_passed_by();
+        let local = LocalState::of(&mut datapath);
         Engine {
             clock,
             datapath,
@@ -110,10 +108,7 @@ impl EngineBuilder {
             polled_at: Instant::ZERO,
             retry_at: None,
             thread_sleeps_until: 0,
-            handovers: Handovers::default(),
-            assist: AssistPolicy::default(),
-            being_assisted: false,
-            copies_in_bulk,
+            local,
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::datapath_choice::DatapathChoice;
 use crate::error::OpenError;
 use crate::gsi_redirect::gsi_redirect;
 use crate::interface::{Interface, fabric_interface, find_interface};
+use crate::local::EngineDatapath;
 use std::net::SocketAddr;
 use uroce_datapath::{
     ChannelDatapath, Datapath, PacketConfig, PacketDatapath, SlotDatapath, UdpConfig,
@@ -12,7 +13,7 @@ use uroce_datapath::{
 use uroce_xdp::{XdpConfig, XdpDatapath};
 
 /// A datapath for each engine.
-type Datapaths = Vec<Box<dyn Datapath>>;
+type Datapaths = Vec<EngineDatapath>;
 
 /// Why `auto` chose UDP, for users who look for a faster datapath.
 const AUTO: &str = "udp: chosen by auto, since it works for every user, shares its address with other processes and \
@@ -73,7 +74,7 @@ fn open_one(
         DatapathChoice::Loopback(fabric) => {
             let datapath = fabric.attach(local)?;
             let interface = fabric_interface(config.address, datapath.caps().mtu);
-            Ok((vec![Box::new(datapath)], interface))
+            Ok((vec![EngineDatapath::Local(Box::new(datapath))], interface))
         }
     }
 }
@@ -84,7 +85,7 @@ fn for_each_engine<D: Datapath + 'static>(
     open: impl Fn() -> Result<D, OpenError>,
 ) -> Result<Datapaths, OpenError> {
     let engines = 0..config.engines.get();
-    engines.map(|_| Ok(Box::new(open()?) as Box<dyn Datapath>)).collect()
+    engines.map(|_| Ok(EngineDatapath::Other(Box::new(open()?)))).collect()
 }
 
 /// Engines on datapaths that one process has for itself hand over to each other what belongs to another one.
@@ -92,9 +93,9 @@ fn with_engine_channels<D: Datapath + 'static>(
     mut datapaths: Vec<D>,
 ) -> Result<Datapaths, OpenError> {
     if datapaths.len() == 1 {
-        return Ok(vec![Box::new(datapaths.remove(0))]);
+        return Ok(vec![EngineDatapath::Other(Box::new(datapaths.remove(0)))]);
     }
     let shares = ChannelDatapath::connect(datapaths, gsi_redirect);
     let shares = shares.map_err(|source| OpenError::Resources { what: "descriptor", source })?;
-    Ok(shares.into_iter().map(|share| Box::new(share) as Box<dyn Datapath>).collect())
+    Ok(shares.into_iter().map(|share| EngineDatapath::Other(Box::new(share))).collect())
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::device::EngineBuilder;
 use crate::engine::Engine;
 use crate::limits::DeviceLimits;
+use crate::local::EngineDatapath;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -122,7 +123,7 @@ impl End {
         let datapath = Swallower::new(fabric.attach(addr(own)).expect("free"));
         let limits = DeviceLimits::default();
         let builder = EngineBuilder::new(addr(own), (Mtu::M1024, 1), [own; 32], limits);
-        let mut engine = builder.build(Box::new(datapath), 0);
+        let mut engine = builder.build(EngineDatapath::Other(Box::new(datapath)), 0);
         let tables = &mut engine.nic.tables;
         let pd = tables.mem.alloc_pd().expect("a PD");
         let cq = tables.cqs.insert(CompletionQueue::new(64));

@@ -1,44 +1,71 @@
-//! Payload that goes from region to region, past the datapath (docs/adr/020-one-copy.md).
+//! Messages that are copied from memory region to memory region (docs/adr/020-one-copy.md).
 //!
-//! Of two devices in one process, whoever sends a long message holds his own engine, and tries the lock of the
-//! other. If he gets it, both memories are at hand, and the middle of the message is one copy. If he does
-//! not, its packets leave as ever.
+//! Of two devices in one process, the sender of a long message holds its own engine, and tries the
+//! lock of the other. If it gets the lock, both memory tables are at hand, and the middle of the
+//! message is one copy. If it does not, packets are sent as usual.
 
-use super::transmit::route;
-use super::{Engine, Nic, reschedule};
+use super::{EngineDatapath, LocalPeer};
+use crate::engine::{Engine, Nic, reschedule, route};
 use crate::limits::RX_BUDGET;
 use crate::shared::Shared;
-use std::any::Any;
 use std::net::SocketAddr;
-use uroce_datapath::{Datapath, Neighbour};
+use std::sync::Arc;
 use uroce_memory::MrSlice;
 use uroce_transport::{Arrival, Instant, Path, Run};
 use uroce_wire::Qpn;
 
+impl Shared {
+    /// Receives a run of packets from a device of this process, whose engine the caller holds. Never
+    /// waits. False, with nothing changed, if the packets have to be sent one by one.
+    pub(super) fn receive_run(&self, arrival: &Arrival, run: &Run, payload: &MrSlice<'_>) -> bool {
+        let Some(mut engine) = self.try_lock() else {
+            return false;
+        };
+        // The caller holds its own engine: it polls this one later, or wakes its progress thread.
+        engine.assists = false;
+        engine.wakes_thread = !engine.allows_assist();
+        engine.receive_run(arrival, run, payload)
+    }
+}
+
 impl Engine {
-    /// Hands over up to `most` packets of `qpn` at once. Returns how many; 0: they have to leave one by one.
-    pub(super) fn bulk_copy(&mut self, qpn: Qpn, now: Instant, most: usize) -> usize {
+    /// Copies up to `most` packets of `qpn` at once. Returns their number; 0: they have to be sent
+    /// one by one.
+    pub(crate) fn bulk_copy(&mut self, qpn: Qpn, now: Instant, most: usize) -> usize {
         let Some(run) = self.plan_run(qpn, most) else {
             return 0;
         };
         let to = SocketAddr::new(run.path().dst, self.nic.local.port());
-        if !self.being_assisted && !self.datapath.invites(to) {
+        let Some(peer) = self.peer_for_copy(&to) else {
             return 0;
-        }
-        // What was written before goes before.
+        };
+        // Packets before the run have to arrive before it.
         self.flush(now);
-        let Engine { nic, datapath, retry_at: None, .. } = self else {
+        let Engine { nic, datapath: EngineDatapath::Local(local), retry_at: None, .. } = self
+        else {
             return 0;
         };
         let Some(payload) = run.payload(&nic.tables.mem) else {
             return 0;
         };
         let arrival = arrival(run.path(), nic.local);
-        if !datapath.meet(to, &mut |there| take(there, &arrival, &run, &payload)) {
+        if !peer.receive_run(&arrival, &run, &payload) {
             return 0;
         }
+        local.notify(&to);
         self.pass_run(qpn, now, &run);
         run.packets() as usize
+    }
+
+    /// The peer at `to`, if no application polls its engine. A thread of another device that polls
+    /// this engine may use the one it came from in any case.
+    fn peer_for_copy(&mut self, to: &SocketAddr) -> Option<Arc<LocalPeer>> {
+        let EngineDatapath::Local(datapath) = &mut self.datapath else { return None };
+        let endpoint = datapath.find(to)?;
+        if !self.local.being_assisted && !endpoint.is_assisted() {
+            return None;
+        }
+        self.local.peer(endpoint).map(Arc::clone)
     }
 
     fn plan_run(&mut self, qpn: Qpn, most: usize) -> Option<Run> {
@@ -56,19 +83,14 @@ impl Engine {
         in_flight.account(entry);
     }
 
-    /// The other side of [`carry`](Self::carry).
-    pub(crate) fn receive_run(
-        &mut self,
-        arrival: &Arrival,
-        run: &Run,
-        payload: &MrSlice<'_>,
-    ) -> bool {
-        if !self.copies_in_bulk {
+    /// The receiving side of [`bulk_copy`](Self::bulk_copy).
+    fn receive_run(&mut self, arrival: &Arrival, run: &Run, payload: &MrSlice<'_>) -> bool {
+        if !self.local.copies_in_bulk {
             return false;
         }
         let now = self.clock.now();
         self.nic.tables.cqs.set_time(now);
-        // What was sent before the run comes before it.
+        // Packets before the run have to be received before it.
         self.receive(now) < RX_BUDGET && self.nic.receive_run(now, arrival, run, payload)
     }
 }
@@ -96,12 +118,7 @@ impl Nic {
     }
 }
 
-fn take(there: &dyn Neighbour, arrival: &Arrival, run: &Run, payload: &MrSlice<'_>) -> bool {
-    let there: &dyn Any = there;
-    there.downcast_ref::<Shared>().is_some_and(|shared| shared.receive_run(arrival, run, payload))
-}
-
-/// What the receiver sees of packets on this path.
+/// The header fields that the receiver sees of packets on this path.
 fn arrival(path: &Path, local: SocketAddr) -> Arrival {
     let route = route(path, local);
     Arrival {
