@@ -29,7 +29,7 @@ const ALL: u16 = 3;
 /// `PACKET_VNET_HDR` of linux/if_packet.h.
 const PACKET_VNET_HDR: libc::c_int = 15;
 /// How long a full send buffer is waited for before a frame is dropped.
-const PATIENCE_NS: i64 = 20_000_000;
+const SEND_TIMEOUT_NS: i64 = 20_000_000;
 
 /// A frame as it arrived.
 #[derive(Debug)]
@@ -223,7 +223,7 @@ impl FrameSender {
     }
 
     fn wait_for_room(&self) {
-        let time = Timespec { tv_sec: 0, tv_nsec: PATIENCE_NS };
+        let time = Timespec { tv_sec: 0, tv_nsec: SEND_TIMEOUT_NS };
         // Whatever comes of it, the frame is offered once more.
         let _ = poll(&mut [PollFd::new(&self.socket, PollFlags::OUT)], Some(&time));
     }

@@ -34,7 +34,7 @@ const PREFIX: &str = "uroce1/report/";
 /// Devices of one process that can be asked.
 const MOST_DEVICES: u32 = 1024;
 /// How long a reader that takes nothing is waited for, and a device that says nothing.
-const PATIENCE: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The thread that answers, and that watches the port. Dropping it stops the thread and waits for its end.
 #[derive(Debug)]
@@ -106,7 +106,7 @@ fn watch_until_asked(listener: &UnixListener, watch: &mut Option<PortWatch>, sha
             Ok(false) => {}
             Err(error) => {
                 tracing::warn!(%error, "the thread that reports cannot sleep in poll(2)");
-                std::thread::sleep(PATIENCE);
+                std::thread::sleep(ANSWER_TIMEOUT);
             }
         }
     }
@@ -148,7 +148,7 @@ fn answer_next(listener: &UnixListener, list: impl Fn() -> Vec<Resource>) -> boo
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => return false,
         Err(error) => {
             tracing::warn!(%error, "cannot tell others what there is");
-            std::thread::sleep(PATIENCE);
+            std::thread::sleep(ANSWER_TIMEOUT);
         }
     }
     true
@@ -159,7 +159,7 @@ fn answer(mut stream: UnixStream, list: impl Fn() -> Vec<Resource>) -> io::Resul
     if user != 0 && user != geteuid().as_raw() {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
     let mut text = String::new();
     for resource in list() {
         let _ = writeln!(text, "{resource}");

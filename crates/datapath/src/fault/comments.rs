@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 /// Packets whose comments are kept: the newest.
-const MOST: usize = 1024;
+const CAPACITY: usize = 1024;
 
 /// Comments, found again by the number in the tag of their packet.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ impl HeldComments {
         if comments.is_empty() {
             return;
         }
-        if self.kept.len() == MOST {
+        if self.kept.len() == CAPACITY {
             self.kept.pop_front();
         }
         self.kept.push_back((tag >> 8, comments));
@@ -61,6 +61,6 @@ mod tests {
             .collect();
         assert!(tags.iter().all(|tag| *tag as u8 == 63));
         assert_eq!(held.of(tags[1999]), ["1999"]);
-        assert_eq!((held.of(tags[0]).len(), held.kept.len()), (0, MOST));
+        assert_eq!((held.of(tags[0]).len(), held.kept.len()), (0, CAPACITY));
     }
 }

@@ -138,3 +138,46 @@ fn senders_in_several_threads_keep_their_order_and_lose_nothing() {
     }
     senders.into_iter().for_each(|sender| sender.join().expect("sender"));
 }
+
+#[test]
+fn an_assisted_receiver_is_left_to_a_sender_that_defers_wake_ups() {
+    let fabric = LoopbackFabric::new();
+    let [mut a, mut b, mut c] = [1, 2, 3].map(|n| fabric.attach(addr(n)).expect("attach"));
+    a.defer_wakeups();
+    b.endpoint().set_assisted(true);
+    assert!(!b.arm());
+    for _ in 0..2 {
+        commit(&mut a, &route(1, 2), b"1");
+        a.flush().expect("flush");
+    }
+    assert_eq!(a.next_unwoken().as_ref(), Some(b.endpoint()), "once for two flushes");
+    assert_eq!(a.next_unwoken(), None);
+    assert!(b.endpoint().has_packets() && b.endpoint().wake(), "it was asleep");
+    assert_eq!(received(&mut b).len(), 2);
+    assert!(!b.arm());
+    commit(&mut c, &route(3, 2), b"2");
+    c.flush().expect("flush");
+    assert!(!b.endpoint().wake(), "a sender that defers nothing has woken it");
+    assert_eq!(c.next_unwoken(), None);
+}
+
+#[test]
+fn a_receiver_for_whom_the_list_has_no_room_is_woken() {
+    let fabric = LoopbackFabric::new();
+    let mut a = fabric.attach(addr(1)).expect("attach");
+    a.defer_wakeups();
+    let receivers: Vec<_> = (2..8)
+        .map(|n| {
+            let mut receiver = fabric.attach(addr(n)).expect("attach");
+            receiver.endpoint().set_assisted(true);
+            assert!(!receiver.arm());
+            receiver
+        })
+        .collect();
+    (2..8).for_each(|n| commit(&mut a, &route(1, n), b"x"));
+    a.flush().expect("flush");
+    let asleep: Vec<bool> = receivers.iter().map(|receiver| receiver.endpoint().wake()).collect();
+    assert_eq!(asleep, [true, true, true, true, false, false]);
+    let listed = std::iter::from_fn(|| a.next_unwoken());
+    assert!(listed.eq(receivers[..4].iter().map(|receiver| receiver.endpoint().clone())));
+}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::inbox::Inbox;
 
 /// Most receivers that are left to the caller; further ones are woken at once.
-const MOST: usize = 4;
+const CAPACITY: usize = 4;
 
 /// A handle of one address of a [`LoopbackFabric`](super::LoopbackFabric), for whom sends to it.
 #[derive(Clone)]
@@ -69,7 +69,7 @@ impl fmt::Debug for LoopbackEndpoint {
 /// Receivers that got packets and were not woken, each once, in order.
 #[derive(Debug, Default)]
 pub(super) struct Unwoken {
-    list: [Option<LoopbackEndpoint>; MOST],
+    list: [Option<LoopbackEndpoint>; CAPACITY],
     count: usize,
     /// The caller takes receivers from the list.
     pub(super) is_used: bool,

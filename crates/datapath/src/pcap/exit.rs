@@ -8,7 +8,7 @@ use super::file::Shared;
 use crate::sys;
 
 /// How long the end of the process may wait for threads that are recording.
-const PATIENCE: Duration = Duration::from_secs(1);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 static OPEN: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 /// The process that the captures belong to: a child has them too, but not the threads behind them.
@@ -31,7 +31,7 @@ extern "C" fn write_all() {
     if PROCESS.load(Ordering::Relaxed) != std::process::id() {
         return;
     }
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + EXIT_TIMEOUT;
     // The holder of the lock may have called exit() in a signal handler.
     let Ok(open) = OPEN.try_lock() else { return };
     open.iter().filter_map(Weak::upgrade).for_each(|capture| capture.finish(end));

@@ -25,7 +25,7 @@ pub(super) fn arrival(rx: &RxPacket<'_>) -> Arrival {
 }
 
 /// Why there is no queue pair with this number.
-pub(super) fn nobody(qpn: Qpn, own: Option<Slot>) -> DropReason {
+pub(super) fn no_such_qp(qpn: Qpn, own: Option<Slot>) -> DropReason {
     match own {
         _ if qpn == Qpn::SMI => DropReason::SmiQpn,
         Some(own) if Slot::of(qpn).is_some_and(|slot| slot != own) => DropReason::NoProcess,

@@ -1,7 +1,7 @@
 //! Receive path: from a received packet to its queue pair.
 
 use super::Nic;
-use super::checks::{arrival, check_icrc, nobody};
+use super::checks::{arrival, check_icrc, no_such_qp};
 use crate::engines::{CrossEngineOp, is_elsewhere};
 use std::cell::RefCell;
 use uroce_datapath::{Fate, RxPacket};
@@ -55,7 +55,7 @@ impl Nic {
         mut arrival: Arrival,
         qpn: Qpn,
     ) -> Result<(), DropReason> {
-        let entry = self.qps.get_mut(qpn).ok_or_else(|| nobody(qpn, self.slot))?;
+        let entry = self.qps.get_mut(qpn).ok_or_else(|| no_such_qp(qpn, self.slot))?;
         let admitted = entry.qp.admits(&arrival, packet)?;
         arrival.ip_id = check_icrc(self.icrc_caps.rx, rx, &mut entry.rx_icrc, &mut self.icrc)?;
         entry.qp.handle_packet(now, &arrival, packet, admitted, &mut self.tables.context());

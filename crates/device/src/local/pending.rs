@@ -6,12 +6,12 @@ use crate::limits::MAX_ASSISTS;
 use std::sync::Arc;
 
 /// Most peers of a list; further ones are woken at once.
-const MOST: usize = 4;
+const CAPACITY: usize = 4;
 
 /// A few peers, each once, in order.
 #[derive(Debug, Default)]
 pub(crate) struct PendingPeers {
-    list: [Option<Arc<LocalPeer>>; MOST],
+    list: [Option<Arc<LocalPeer>>; CAPACITY],
     count: usize,
 }
 

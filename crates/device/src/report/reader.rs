@@ -1,6 +1,6 @@
 //! Asking the devices of all processes what they have.
 
-use super::{PATIENCE, PREFIX};
+use super::{ANSWER_TIMEOUT, PREFIX};
 use crate::resource::{Resource, ResourceKind, harmless};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -20,7 +20,7 @@ const MOST_VALUES: usize = 4 << 20;
 /// Devices that are asked at a time: each takes a descriptor.
 const AT_ONCE: usize = 256;
 /// How long all of them are waited for, however many there are.
-const MOST_PATIENCE: Duration = Duration::from_secs(8);
+const ALL_ANSWERS_TIMEOUT: Duration = Duration::from_secs(8);
 /// How long one look at those that have not answered takes at most.
 const LOOK: Duration = Duration::from_millis(20);
 /// Bytes that are asked for at a time.
@@ -56,7 +56,7 @@ pub enum SilentReason {
     #[error("it belongs to user {0}; ask as that user, or as root")]
     OtherUser(u32),
     /// The process is stopped, or something else has its name.
-    #[error("no answer within {} s; is it stopped?", PATIENCE.as_secs())]
+    #[error("no answer within {} s; is it stopped?", ANSWER_TIMEOUT.as_secs())]
     NoAnswer,
     /// The answer is no report.
     #[error("what it says is no report")]
@@ -76,14 +76,14 @@ pub fn device_reports() -> io::Result<Vec<Result<DeviceReport, Silent>>> {
         process::listeners(PREFIX)?.iter().filter_map(|name| numbers(name)).collect();
     names.sort_unstable();
     names.dedup();
-    let last = Instant::now() + MOST_PATIENCE;
+    let last = Instant::now() + ALL_ANSWERS_TIMEOUT;
     let mut room = Room { bytes: MOST_BYTES, values: MOST_VALUES };
     let mut asked = Vec::new();
     for some in names.chunks(AT_ONCE) {
-        let end = (Instant::now() + PATIENCE).min(last);
+        let end = (Instant::now() + ANSWER_TIMEOUT).min(last);
         asked.extend(ask(some, end, &mut room));
     }
-    asked.sort_by_key(|asked| (asked.is_strange(), asked.name));
+    asked.sort_by_key(|asked| (asked.is_foreign(), asked.name));
     Ok(asked.into_iter().filter_map(|asked| asked.report(&mut room).transpose()).collect())
 }
 
@@ -120,12 +120,12 @@ fn ask(names: &[(u32, u32)], end: Instant, room: &mut Room) -> Vec<Asked> {
         if !all.iter().any(Asked::waits) || now >= end {
             return all;
         }
-        sleep_until_one_speaks(&all, LOOK.min(end - now));
+        sleep_until_readable(&all, LOOK.min(end - now));
     }
 }
 
 /// Processes whose backlog is full have no descriptor to wait for, so the wait is short.
-fn sleep_until_one_speaks(all: &[Asked], most: Duration) {
+fn sleep_until_readable(all: &[Asked], most: Duration) {
     let streams =
         all.iter().filter(|asked| asked.waits()).filter_map(|asked| asked.stream.as_ref());
     let mut polled: Vec<_> = streams.map(|stream| PollFd::new(stream, PollFlags::IN)).collect();
@@ -145,7 +145,7 @@ impl Asked {
     }
 
     /// True if the process is of another user.
-    fn is_strange(&self) -> bool {
+    fn is_foreign(&self) -> bool {
         self.peer.is_none_or(|peer| peer.user != geteuid().as_raw())
     }
 
@@ -292,7 +292,7 @@ mod tests {
         assert!(waiting.iter().any(|connected| connected.is_err()), "the backlog is full");
         let start = Instant::now();
         let reports = device_reports().expect("shown");
-        assert!(start.elapsed() < 3 * PATIENCE, "{:?}", start.elapsed());
+        assert!(start.elapsed() < 3 * ANSWER_TIMEOUT, "{:?}", start.elapsed());
         let own = std::process::id().to_string();
         let silent = reports.iter().filter(|report| {
             matches!(report, Err(Silent { pid, reason: SilentReason::NoAnswer }) if *pid == own)

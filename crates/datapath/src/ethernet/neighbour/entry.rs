@@ -21,7 +21,7 @@ const SOLICIT_STALE: Duration = Duration::from_secs(30);
 
 /// After this time without an answer a neighbour counts as silent. The kernel itself asks three
 /// times, a second apart.
-const PATIENCE: Duration = Duration::from_secs(3);
+const RESOLUTION_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What the kernel's tables said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,10 +87,10 @@ impl Entry {
     /// kernel forgets addresses that only we use.
     fn missing(self, next_hop: IpAddr, now: Instant) -> Self {
         // There was no request for a long time: that time does not count as waiting.
-        let idle = now.saturating_duration_since(self.ask_at) > PATIENCE;
+        let idle = now.saturating_duration_since(self.ask_at) > RESOLUTION_TIMEOUT;
         let since = self.missing_since.filter(|_| !idle).unwrap_or(now);
         let missing_since = Some(since);
-        if now.saturating_duration_since(since) >= PATIENCE {
+        if now.saturating_duration_since(since) >= RESOLUTION_TIMEOUT {
             let resolution = Resolution::Unreachable(Unreachable::Silent(next_hop));
             return Self { resolution, ask_at: now + LIFETIME, missing_since, ..self };
         }
@@ -127,7 +127,7 @@ mod tests {
     fn a_missing_neighbour_is_waited_for_and_then_silent() {
         let start = Instant::now();
         let (mut entry, mut nudges, mut now) = (Entry::new(start), 0, start);
-        while now < start + PATIENCE {
+        while now < start + RESOLUTION_TIMEOUT {
             let (next, solicitor) = entry.after(&MISSING, now);
             assert_eq!(next.resolution, Resolution::Pending);
             nudges += u32::from(solicitor);
@@ -151,7 +151,7 @@ mod tests {
         let later = now + LIFETIME;
         let (entry, solicitor) = entry.after(&MISSING, later);
         assert_eq!((entry.resolution, solicitor), (Resolution::Ready(HOP), true));
-        let (entry, _) = entry.after(&MISSING, later + PATIENCE);
+        let (entry, _) = entry.after(&MISSING, later + RESOLUTION_TIMEOUT);
         assert_eq!(entry.resolution, Resolution::Unreachable(Unreachable::Silent(PEER)));
     }
 
@@ -171,7 +171,7 @@ mod tests {
     fn after_a_pause_a_missing_neighbour_gets_its_full_time() {
         let now = Instant::now();
         let (entry, _) = Entry::new(now).after(&MISSING, now);
-        let (entry, solicitor) = entry.after(&MISSING, now + 10 * PATIENCE);
+        let (entry, solicitor) = entry.after(&MISSING, now + 10 * RESOLUTION_TIMEOUT);
         assert_eq!((entry.resolution, solicitor), (Resolution::Pending, true));
     }
 

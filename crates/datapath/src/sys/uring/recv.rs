@@ -29,7 +29,7 @@ const NAME_ROOM: usize = 48;
 const PAYLOAD: usize = HEAD + NAME_ROOM + CONTROL;
 
 /// Waits for the end of cancelled receives, 10 ms each.
-const PATIENCE: usize = 200;
+const MAX_WAITS: usize = 200;
 
 /// A message that arrived, or the end of a receive.
 #[derive(Debug)]
@@ -161,7 +161,7 @@ impl RecvRing {
     /// Ends all receives; true when all have.
     fn end_all(&mut self) -> bool {
         let _ = self.ring.submitter().register_sync_cancel(Some(ten_ms()), CancelBuilder::any());
-        for _ in 0..PATIENCE {
+        for _ in 0..MAX_WAITS {
             while self.next().is_some() {}
             if self.armed == 0 {
                 return true;

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use crate::sys::udp::{MAX_BATCH, Message, NOTHING, empty_header, point_at};
 
 /// System calls for one batch before something is thought to be wrong with the ring.
-const PATIENCE: usize = 1000;
+const MAX_WAITS: usize = 1000;
 
 /// A ring that sends.
 pub(crate) struct SendRing {
@@ -84,7 +84,7 @@ impl SendRing {
     fn finish(&mut self, count: usize) {
         self.results[..count].fill(-libc::ECANCELED);
         let mut left = count;
-        for _ in 0..PATIENCE {
+        for _ in 0..MAX_WAITS {
             if left == 0 {
                 return;
             }
