@@ -17,6 +17,7 @@
 mod adding;
 #[allow(unsafe_code, reason = "calls of librdmacm")]
 mod cm;
+mod counters;
 #[allow(unsafe_code, reason = "calls of libibverbs")]
 mod device;
 #[allow(unsafe_code, reason = "calls of libibverbs")]

@@ -9,6 +9,7 @@ use uroce_verbs_abi::ibv_sge;
 
 use crate::adding::Adding;
 use crate::cm::Cm;
+use crate::counters;
 use crate::device::Device;
 use crate::extended::{Flush, post_atomic_write, post_flush};
 use crate::queue_pair::{Held, QueuePair};
@@ -122,6 +123,7 @@ impl Session {
             }
             Request::Woken { qp, wait_ms } => self.woken(qp, wait_ms),
             Request::Events { wait_ms } => Ok(self.events(wait_ms)),
+            Request::Counters => Ok(counters::of_port(&self.device.card.device)),
             Request::Cm { what } => self.connection_management(what),
         }
     }

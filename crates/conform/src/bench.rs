@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::player::Player;
 use crate::{
-    AgentError, AgentLink, Card, Entry, Kind, Offer, Packet, Reply, Request, Setup, Stop, Takes,
-    Wanted, Wire,
+    AgentError, AgentLink, Card, Entry, Figures, Kind, Offer, Packet, Reply, Request, Setup, Stop,
+    Takes, Wanted, Wire,
 };
 
 /// How long a case waits.
@@ -34,6 +34,7 @@ pub struct Bench<'r> {
     count: Cell<u32>,
     tolerated: RefCell<Option<String>>,
     recorded: RefCell<Vec<String>>,
+    figures: RefCell<Option<Figures>>,
     /// Packets that are sent when the case is over.
     pub(crate) at_the_end: RefCell<Vec<Packet>>,
     /// The number of this run: what connection management must not use twice follows from it.
@@ -54,6 +55,7 @@ pub(crate) struct Finished {
     pub(crate) transcript: Vec<Entry>,
     pub(crate) tolerated: Option<String>,
     pub(crate) recorded: Vec<String>,
+    pub(crate) figures: Option<Figures>,
     pub(crate) needed: Vec<Takes>,
 }
 
@@ -74,6 +76,7 @@ impl<'r> Bench<'r> {
             count: Cell::new(seed),
             tolerated: RefCell::default(),
             recorded: RefCell::default(),
+            figures: RefCell::default(),
             at_the_end: RefCell::default(),
             run: 0,
             needed: RefCell::default(),
@@ -134,6 +137,11 @@ impl<'r> Bench<'r> {
         self.recorded.borrow_mut().push(what.into());
     }
 
+    /// What was measured.
+    pub(crate) fn measured(&self, figures: Figures) {
+        *self.figures.borrow_mut() = Some(figures);
+    }
+
     /// Asks the agent.
     ///
     /// # Errors
@@ -143,8 +151,13 @@ impl<'r> Bench<'r> {
         match reply.map_err(stopped)? {
             Reply::Refused { why } => Err(Stop::Broken(format!("the agent refused: {why}"))),
             reply => {
-                if !matches!(request, Request::Look { .. } | Request::Fill { .. }) {
-                    self.player.borrow_mut().note(format!("{request:?} -> {reply:?}"));
+                let long = matches!(
+                    request,
+                    Request::Look { .. } | Request::Fill { .. } | Request::Counters
+                );
+                let mut player = self.player.borrow_mut();
+                if !long && !player.only_counts() {
+                    player.note(format!("{request:?} -> {reply:?}"));
                 }
                 Ok(reply)
             }
@@ -202,6 +215,7 @@ impl<'r> Bench<'r> {
             transcript: player.finish(),
             tolerated: self.tolerated.into_inner(),
             recorded,
+            figures: self.figures.into_inner(),
             needed: self.needed.into_inner(),
         }
     }

@@ -74,6 +74,11 @@ impl Case {
     pub fn is_robustness(&self) -> bool {
         self.id.contains(".robustness.")
     }
+
+    /// It measures message rates and latencies: it runs only if it is asked for.
+    pub fn is_performance(&self) -> bool {
+        self.id.contains(".performance.")
+    }
 }
 
 impl fmt::Debug for Case {

@@ -186,9 +186,14 @@ impl Qp<'_, '_> {
     }
 
     fn poll(&self, wait: Duration) -> Result<Option<Completion>, Stop> {
-        let request = Request::Poll { qp: self.id, count: 1, wait_ms: wait.as_millis() as u32 };
+        Ok(self.polled(1, wait)?.into_iter().next())
+    }
+
+    /// Completions, as soon as there are `count`, and after this time at the latest.
+    pub(crate) fn polled(&self, count: u32, wait: Duration) -> Result<Vec<Completion>, Stop> {
+        let request = Request::Poll { qp: self.id, count, wait_ms: wait.as_millis() as u32 };
         match self.bench.ask(&request)? {
-            Reply::Completions { completions } => Ok(completions.into_iter().next()),
+            Reply::Completions { completions } => Ok(completions),
             other => nonsense(other),
         }
     }
@@ -228,10 +233,18 @@ impl Qp<'_, '_> {
     /// # Errors
     /// The agent cannot.
     pub fn post_receive(&self, index: u32) -> Result<(), Stop> {
-        let offset = index * self.receive_bytes;
-        let length = self.receive_bytes.min(self.inbox.length.saturating_sub(offset));
-        let piece = Piece { region: self.inbox.number, offset, length, lkey: None };
-        let receives = vec![Receive { wr_id: index.into(), pieces: vec![piece] }];
+        self.post_receives([index])
+    }
+
+    /// Posts these receives, each at its place of the inbox.
+    pub(crate) fn post_receives(&self, indices: impl IntoIterator<Item = u32>) -> Result<(), Stop> {
+        let receive = |index: u32| {
+            let offset = index * self.receive_bytes;
+            let length = self.receive_bytes.min(self.inbox.length.saturating_sub(offset));
+            let piece = Piece { region: self.inbox.number, offset, length, lkey: None };
+            Receive { wr_id: index.into(), pieces: vec![piece] }
+        };
+        let receives = indices.into_iter().map(receive).collect();
         self.bench.ask(&Request::Receive { qp: self.id, receives }).map(drop)
     }
 

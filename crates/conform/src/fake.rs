@@ -112,6 +112,8 @@ pub(crate) struct FakeAgent {
     pub(crate) cm_events: VecDeque<CmEvent>,
     /// Queue pairs are in ERR, and not in RTS.
     pub(crate) failed: bool,
+    /// What it answers when it is asked for counters, each once; then it has none.
+    pub(crate) counters: VecDeque<Reply>,
     /// It answers with fewer bytes of memory than it was asked for.
     pub(crate) forgets_memory: bool,
 }
@@ -146,6 +148,10 @@ impl AgentLink for FakeAgent {
             }
             Request::Cm { what: CmRequest::Listen { .. } | CmRequest::Connect { .. } } => {
                 Reply::CmId { id: number, port: 7000 }
+            }
+            Request::Counters => {
+                let none = Reply::Counters { counters: vec![], missing: Some("none".to_owned()) };
+                self.counters.pop_front().unwrap_or(none)
             }
             Request::Cm { what: CmRequest::Events { .. } } => {
                 Reply::CmEvents { events: self.cm_events.pop_front().into_iter().collect() }

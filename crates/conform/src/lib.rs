@@ -30,6 +30,7 @@ mod frame;
 mod framed;
 mod hex;
 mod packet;
+mod performance;
 mod player;
 mod protocol;
 mod qp;
@@ -53,13 +54,14 @@ pub use data::pattern;
 pub use frame::{Frame, UdpChecksum};
 pub use hex::Hex;
 pub use packet::{Icrc, Packet};
+pub use performance::{Change, Counted, Figures};
 pub use protocol::{
-    Access, Card, CmEvent, CmRequest, CmSpace, Completion, Event, Extensions, Kind, Link, Message,
-    Operation, Piece, ProtocolError, Receive, Reply, Request, State, VERSION, Work, cm_event,
-    limits, read_message, write_message,
+    Access, Card, CmEvent, CmRequest, CmSpace, Completion, Counter, Event, Extensions, Kind, Link,
+    Message, Operation, Piece, ProtocolError, Receive, Reply, Request, State, VERSION, Work,
+    cm_event, limits, read_message, write_message,
 };
 pub use qp::Qp;
-pub use report::{Format, render, render_case};
+pub use report::{Format, render, render_case, render_performance};
 pub use run::{CaseReport, Report, Selection, run, without};
 pub use setup::Setup;
 pub use stock::{Offer, Takes, Wanted};

@@ -93,6 +93,16 @@ impl<'r> Player<'r> {
         self.counting = counting;
     }
 
+    /// Packets are only counted.
+    pub(crate) fn only_counts(&self) -> bool {
+        self.counting
+    }
+
+    /// The next packet, whoever it is from and for, if one comes within `wait`; it is not written down.
+    pub(crate) fn take(&mut self, wait: Duration) -> Result<Option<Incoming>, Stop> {
+        self.wire.receive(wait).map_err(|error| Stop::Broken(error.to_string()))
+    }
+
     /// Takes what comes, until nothing comes for `wait`.
     pub(crate) fn drain(&mut self, wait: Duration) -> Result<(), Stop> {
         loop {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::bench::Finished;
 use crate::{
-    AgentLink, Bench, Card, Case, Entry, Outcome, Patience, Request, Stop, Takes, Verdict, Wire,
-    cases,
+    AgentLink, Bench, Card, Case, Entry, Figures, Outcome, Patience, Request, Stop, Takes, Verdict,
+    Wire, cases,
 };
 
 /// How often a failed case is tried again, to tell a broken rule from packets that were lost.
@@ -28,6 +28,8 @@ pub struct Selection {
     pub run: u32,
     /// Robustness cases run as well.
     pub robustness: bool,
+    /// Performance cases run as well.
+    pub performance: bool,
 }
 
 impl Selection {
@@ -36,7 +38,10 @@ impl Selection {
         let named = |case: &&Case| {
             self.only.is_empty() || self.only.iter().any(|part| case.id.contains(part.as_str()))
         };
-        let asked = |case: &&Case| self.robustness || !case.is_robustness();
+        let asked = |case: &&Case| {
+            (self.robustness || !case.is_robustness())
+                && (self.performance || !case.is_performance())
+        };
         cases::all().filter(named).filter(asked).collect()
     }
 }
@@ -52,6 +57,8 @@ pub struct CaseReport {
     pub recorded: Vec<String>,
     /// What passed in the run that decided.
     pub transcript: Vec<Entry>,
+    /// What was measured, of a performance case that came to its end.
+    pub figures: Option<Figures>,
     /// How long it took, with all repetitions.
     pub time: Duration,
 }
@@ -172,7 +179,8 @@ impl Trial<'_> {
             let mut bench = bench.needing(needed.clone());
             bench.run = self.run;
             let outcome = bench.ask(&Request::Clear).and_then(|_| (case.run)(&bench));
-            let Finished { transcript, tolerated, recorded, needed: needs } = bench.finish();
+            let Finished { transcript, tolerated, recorded, figures, needed: needs } =
+                bench.finish();
             // It tried an operation that the stock program does not take: another one may.
             if matches!(outcome, Err(Stop::NotApplicable(_))) && needs != needed {
                 needed = needs;
@@ -180,7 +188,7 @@ impl Trial<'_> {
             }
             let verdict = verdict(outcome, tolerated)?;
             let time = Duration::ZERO;
-            return Ok(CaseReport { case, verdict, recorded, transcript, time });
+            return Ok(CaseReport { case, verdict, recorded, transcript, figures, time });
         }
     }
 }
@@ -217,7 +225,7 @@ mod tests {
     /// The cases that do not fail by a peer that sends nothing, with their verdicts.
     fn kept(card: &Card) -> Vec<(&'static str, Verdict)> {
         let (mut wire, mut agent) = (FakeWire::default(), FakeAgent::default());
-        let all = Selection { robustness: true, ..Selection::default() };
+        let all = Selection { robustness: true, performance: true, ..Selection::default() };
         let report = run(&all, &mut wire, &mut agent, card, &mut |_| true);
         assert_eq!((report.cases.len(), &report.lost), (cases::all().count(), &None));
         let reports = report.cases.into_iter();
@@ -243,7 +251,15 @@ mod tests {
             selection.cases().iter().filter(|case| case.is_robustness()).count()
         };
         assert_eq!(robust(&only("robustness")), 0);
-        assert!(robust(&asked) > 0 && asked.cases().len() == cases::all().count());
+        assert!(robust(&asked) > 0);
+    }
+
+    #[test]
+    fn performance_is_measured_only_if_it_is_asked_for() {
+        let asked = Selection { performance: true, ..only("performance") };
+        assert_eq!(only("performance").cases().len(), 0);
+        assert_eq!(asked.cases().len(), 6);
+        assert!(Selection::default().cases().iter().all(|case| !case.is_performance()));
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod keys;
 mod messages;
 mod naks;
 mod order;
+mod performance;
 mod reads;
 mod receives;
 mod refuse;
@@ -48,6 +49,7 @@ const FAMILIES: &[&[Case]] = &[
     disconnect::CASES,
     connect::CASES,
     robustness::CASES,
+    performance::CASES,
 ];
 
 /// The device has what a case is about.

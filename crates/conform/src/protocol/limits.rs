@@ -22,6 +22,10 @@ pub const PIECES: usize = 4;
 pub const MEMORY: u32 = 256 << 10;
 /// Completions or events in one reply.
 pub const COMPLETIONS: u32 = 256;
+/// Counters in one reply.
+pub const COUNTERS: usize = 512;
+/// Bytes of the name of a counter.
+pub const COUNTER_NAME: usize = 80;
 /// The longest wait of one request.
 pub const WAIT: Duration = Duration::from_secs(5);
 /// How long a greeting may take.

@@ -11,9 +11,9 @@ mod work;
 pub use access::Access;
 pub use cm::{CmEvent, CmRequest, CmSpace, cm_event};
 pub use line::{Message, ProtocolError, read_message, write_message};
-pub use reply::{Card, Completion, Event, Extensions, Reply};
+pub use reply::{Card, Completion, Counter, Event, Extensions, Reply};
 pub use request::{Kind, Link, Request, State};
 pub use work::{Operation, Piece, Receive, Work};
 
 /// The version of the protocol. Both ends must have the same: cases and agent belong together.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;

@@ -97,6 +97,13 @@ pub enum Reply {
         /// Oldest first.
         events: Vec<Event>,
     },
+    /// What was counted for the port.
+    Counters {
+        /// By name; empty if sysfs has none.
+        counters: Vec<Counter>,
+        /// Why there are none.
+        missing: Option<String>,
+    },
 }
 
 /// What is under test.
@@ -173,6 +180,16 @@ pub struct Completion {
     pub src_qp: u32,
     /// `ibv_wc_flags`.
     pub flags: u32,
+}
+
+/// A counter of a port in sysfs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Counter {
+    /// Its folder and its file below that of the port: `hw_counters/rcvd_pkts`.
+    pub name: String,
+    /// Its value.
+    pub value: u64,
 }
 
 /// An asynchronous event, or one of a completion queue.

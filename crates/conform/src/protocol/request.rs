@@ -216,6 +216,8 @@ pub enum Request {
         /// Wait so many milliseconds for the first.
         wait_ms: u32,
     },
+    /// Reads what sysfs has counted for the port of the device; answered by `Counters`.
+    Counters,
     /// Something with connections.
     Cm {
         /// What.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::WORDS;
+use super::{WORDS, performance};
 use crate::{CaseReport, Report};
 
 /// Version of the format: it rises when a name changes its meaning or goes away.
@@ -18,6 +18,7 @@ pub(super) fn render(report: &Report) -> String {
         "ended_early": report.lost,
         "without": report.without,
         "cases": report.cases.iter().map(case).collect::<Vec<_>>(),
+        "performance": performance::objects(report),
     });
     format!("{object:#}\n")
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::one_line;
+use super::{one_line, performance};
 use crate::{CaseReport, Report, Verdict};
 
 /// The test that stands for the run itself, if it ended early: a report without it would look like a success.
@@ -58,6 +58,9 @@ fn case(done: &CaseReport) -> String {
     if let Verdict::Tolerated(why) = &done.verdict {
         about.push(("tolerated", one_line(why)));
     }
+    if let Some(figures) = &done.figures {
+        about.extend(performance::COLUMNS.into_iter().zip(performance::row(figures)));
+    }
     format!(
         "  <testcase classname=\"{group}\" name=\"{name}\" time=\"{seconds:.3}\">\n{}{}{}  </testcase>\n",
         properties(&about, "    "),
@@ -84,9 +87,11 @@ fn outcome(done: &CaseReport) -> String {
 
 /// What was measured.
 fn remarks(done: &CaseReport) -> String {
-    match done.recorded.is_empty() {
+    let mut lines = done.recorded.clone();
+    lines.extend(done.figures.iter().flat_map(performance::lines));
+    match lines.is_empty() {
         true => String::new(),
-        false => format!("    <system-out>{}</system-out>\n", escaped(&done.recorded.join("\n"))),
+        false => format!("    <system-out>{}</system-out>\n", escaped(&lines.join("\n"))),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{one_line, summary};
+use super::{one_line, performance, summary};
 use crate::Report;
 
 pub(super) fn render(report: &Report) -> String {
@@ -35,6 +35,34 @@ pub(super) fn render(report: &Report) -> String {
             done.verdict.word(),
             cell(&remarks.join("; "))
         );
+    }
+    page + &measured(report)
+}
+
+/// The section about performance, if something was measured.
+fn measured(report: &Report) -> String {
+    let rows: Vec<_> = performance::figures(report).map(|(_, one)| performance::row(one)).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut page =
+        "\n## Performance\n\nOf the peer and of the tester, which is a process in userspace.\n\n"
+            .to_owned();
+    let columns = performance::COLUMNS;
+    let _ = writeln!(page, "| {} |\n|{}", columns.join(" | "), "---|".repeat(columns.len()));
+    for row in rows {
+        let _ = writeln!(page, "| {} |", row.join(" | "));
+    }
+    match performance::counted(report) {
+        Err(why) => {
+            let _ = write!(page, "\nNote: the peer has no counters: {}.\n", cell(&why));
+        }
+        Ok(rise) => {
+            page += "\n| counter of the peer | changed by |\n|---|---|\n";
+            for (name, by) in rise {
+                let _ = writeln!(page, "| {} | {by:+} |", cell(name));
+            }
+        }
     }
     page
 }

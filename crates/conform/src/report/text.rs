@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{one_line, summary};
+use super::{one_line, performance, summary};
 use crate::{CaseReport, Report};
 
 pub(super) fn render(report: &Report) -> String {
@@ -11,12 +11,13 @@ pub(super) fn render(report: &Report) -> String {
         let _ = writeln!(text, "note: {}", one_line(without));
     }
     text.extend(report.cases.iter().map(|done| case(done, done.failed())));
+    text += &performance::text(report);
     if let Some(lost) = &report.lost {
-        let _ = writeln!(text, "the run ended early: {lost}");
+        let _ = writeln!(text, "the run ended early: {}", one_line(lost));
     }
-    let card = &report.card;
-    let summary = summary(report);
-    let _ = writeln!(text, "{} ({}) at {}: {summary}", card.device, card.system, card.address);
+    let (card, summary) = (&report.card, summary(report));
+    let (device, system) = (one_line(&card.device), one_line(&card.system));
+    let _ = writeln!(text, "{device} ({system}) at {}: {summary}", card.address);
     text
 }
 

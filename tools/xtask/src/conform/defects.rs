@@ -36,6 +36,15 @@ const fn mutation(
     Defect { name, how: Broken::Mutation(name), about, noticed, spared }
 }
 
+/// Faults that the performance cases notice.
+pub const PERFORMANCE: &[Defect] = &[fault(
+    "nak-under-load",
+    "tx op=ack -> set:syndrome=0x61",
+    "refuses SENDs and WRITEs",
+    "rc.performance.write",
+    "rc.performance.read",
+)];
+
 /// Faults in what our device sends and receives.
 #[rustfmt::skip]
 pub const FAULTS: &[Defect] = &[

@@ -95,7 +95,9 @@ fn from_text(text: &str) -> Vec<Row> {
 }
 
 fn from_markdown(text: &str) -> Vec<Row> {
-    let rows = text.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
+    let table = text.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
+    // Behind the cases there may be tables of what was measured.
+    let rows = table.take_while(|line| line.starts_with('|'));
     rows.map(|line| {
         // A bar that belongs to a cell has a backslash before it.
         let line = line.replace("\\|", "\u{0}");
@@ -169,6 +171,28 @@ fn attribute(tag: &BytesStart<'_>, name: &str) -> String {
     value.unwrap_or_default()
 }
 
+/// How many operations were measured, by a report as JSON.
+///
+/// # Errors
+/// One has no rate or no latency, or the device under test counted fewer packets than were sent.
+pub fn measured(json: &str) -> Result<usize> {
+    let report: Value = serde_json::from_str(json).context(|| "the report is no JSON")?;
+    let all = report["performance"].as_array().ok_or_else(|| Error::new("no performance"))?;
+    for one in all {
+        let positive = |name: &str| one[name].as_f64().is_some_and(|value| value > 0.0);
+        let names = ["messages_per_second", "goodput_bits_per_second", "p50_seconds", "received"];
+        let counters = one["counters"].as_array().map_or(&[][..], Vec::as_slice);
+        let received = counters.iter().find(|counter| counter["name"] == "hw_counters/rcvd_pkts");
+        let number = |name: &str| received.and_then(|counter| counter[name].as_u64()).unwrap_or(0);
+        let counted = number("after").saturating_sub(number("before"));
+        let sent = one["sent"].as_u64().unwrap_or(u64::MAX);
+        if !names.into_iter().all(positive) || counted < sent {
+            return Err(Error::new(format!("this cannot be: {one}")));
+        }
+    }
+    Ok(all.len())
+}
+
 /// Reads the captures of a run with `uroce analyze`; how many there are.
 ///
 /// # Errors
@@ -231,6 +255,7 @@ mod tests {
             verdict,
             recorded: vec!["timer code 12".to_owned()],
             transcript: Vec::new(),
+            figures: None,
             time: Duration::from_millis(12),
         };
         let cases = cases::all().zip(verdicts).map(case).collect();

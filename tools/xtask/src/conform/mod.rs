@@ -14,7 +14,7 @@ use crate::cleanup::{Guard, Leftover};
 use crate::error::{Context, Error, Result};
 use crate::netns::NetNs;
 use crate::{process, programs};
-use defects::{Defect, FAULTS, FRAMES, MUTATIONS, SLOW};
+use defects::{Defect, FAULTS, FRAMES, MUTATIONS, PERFORMANCE, SLOW};
 use page::{Found, Page};
 use stage::Stage;
 
@@ -65,6 +65,7 @@ pub fn run_for_ci() -> Result<()> {
     let program = folder.join("bin/uroce");
     let first = Stage::new(&program, 0);
     forms(&first, &program)?;
+    performance(&first, &program)?;
     first.sound(&["--robustness", "--only", "robustness"])?;
     first.replays()?;
     without_agent::check(&first)?;
@@ -115,19 +116,41 @@ fn forms(stage: &Stage<'_>, program: &Path) -> Result<()> {
     let packets = folder.join("packets");
     std::fs::create_dir_all(&packets).context(|| "could not make a folder")?;
     let _guard = Guard::new(Leftover::Folder(folder.clone()));
-    let [text, markdown, junit, pcap] = ["text", "md", "xml", "packets"]
-        .map(|name| folder.join(name).to_string_lossy().into_owned());
-    let words = ["--json", "--text", &text, "--markdown", &markdown, "--junit", &junit];
-    let json = stage.sound(&[&words[..], &["--pcap", &pcap]].concat())?;
-    let json = String::from_utf8_lossy(&json);
-    let read = |file: &str| {
-        std::fs::read_to_string(file).context(|| format!("could not read the report {file}"))
-    };
-    let cases = forms::agree(&json, &read(&text)?, &read(&markdown)?, &read(&junit)?)?;
+    let pcap = packets.to_string_lossy();
+    let (_, cases) = agreeing(stage, &folder, &["--pcap", &pcap])?;
     println!("JSON, text, Markdown and JUnit say the same about {cases} cases");
     let captures = forms::captures(program, &packets)?;
     println!("uroce analyze reads the packets of {captures} cases");
     Ok(())
+}
+
+/// Runs cases against our device as it is, which all forms of the report say the same about. Returns the report as JSON,
+/// and how many cases there are.
+fn agreeing(stage: &Stage<'_>, folder: &Path, more: &[&str]) -> Result<(String, usize)> {
+    let [text, markdown, junit] =
+        ["text", "md", "xml"].map(|name| folder.join(name).to_string_lossy().into_owned());
+    let words = ["--json", "--text", &text, "--markdown", &markdown, "--junit", &junit];
+    let json = stage.sound(&[&words[..], more].concat())?;
+    let json = String::from_utf8_lossy(&json).into_owned();
+    let read = |file: &str| {
+        std::fs::read_to_string(file).context(|| format!("could not read the report {file}"))
+    };
+    let cases = forms::agree(&json, &read(&text)?, &read(&markdown)?, &read(&junit)?)?;
+    Ok((json, cases))
+}
+
+/// Our device passes the performance cases, its counters are in the report, and it does not pass them when it refuses.
+fn performance(stage: &Stage<'_>, program: &Path) -> Result<()> {
+    let folder = std::env::temp_dir().join(format!("uroce-performance-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).context(|| "could not make a folder")?;
+    let _guard = Guard::new(Leftover::Folder(folder.clone()));
+    let (json, cases) = agreeing(stage, &folder, &["--performance", "--only", "performance"])?;
+    let measured = forms::measured(&json)?;
+    match measured == cases {
+        true => println!("{measured} operations are measured, and the counters of the device fit"),
+        false => return Err(Error::new(format!("{measured} of {cases} operations are measured"))),
+    }
+    noticed(program, None, PERFORMANCE)
 }
 
 /// Runs every case against each defect, and compares with the page, or writes it.

@@ -77,7 +77,7 @@ impl Stage<'_> {
         let _agent = self.agent(Some(broken))?;
         let mut tester = self.tester(&["--json"]);
         if !only.is_empty() {
-            tester.arg("--robustness");
+            tester.args(["--robustness", "--performance"]);
         }
         tester.args(only.iter().flat_map(|case| ["--only", case]));
         let output = tester.output().context(|| "could not start uroce conform")?;

@@ -45,8 +45,13 @@ impl Link {
                 card.version
             ))
             .help("use the same release of uroce at both ends")),
-            Reply::Refused { why } => Err(Failure::peer(format!("the agent refuses: {why}"))
-                .help("--token takes what the agent printed when it started")),
+            Reply::Refused { why } => {
+                let help = match why.contains("protocol version") {
+                    true => "use the same release of uroce at both ends",
+                    false => "--token takes what the agent printed when it started",
+                };
+                Err(Failure::peer(format!("the agent refuses: {why}")).help(help))
+            }
             other => Err(Failure::peer(format!("{address} is no agent: {other:?}"))),
         }
     }

@@ -10,8 +10,8 @@ use uroce_conform::{Case, Selection, cases};
 /// # Errors
 /// Exit 2: it names none.
 pub fn print(only: &[String], as_json: bool) -> Result<(), Failure> {
-    let (only, robustness) = (only.to_vec(), true);
-    let cases = selected(&Selection { only, robustness, ..Selection::default() })?;
+    let only = only.to_vec();
+    let cases = selected(&Selection { only, ..everything() })?;
     if as_json {
         let list: Vec<_> = cases.iter().map(|case| object(case)).collect();
         say(&json!({ "cases": list }).to_string());
@@ -32,8 +32,12 @@ pub fn print(only: &[String], as_json: bool) -> Result<(), Failure> {
 /// Exit 2: it names none, or only such that must be asked for.
 pub fn selected(selection: &Selection) -> Result<Vec<&'static Case>, Failure> {
     let cases = selection.cases();
-    let all = Selection { robustness: true, ..selection.clone() };
-    if cases.is_empty() && !all.cases().is_empty() {
+    let all = Selection { only: selection.only.clone(), ..everything() }.cases();
+    if cases.is_empty() && all.iter().any(|case| case.is_performance()) {
+        return Err(Failure::usage("performance is measured only if asked for")
+            .help("--performance measures it"));
+    }
+    if cases.is_empty() && !all.is_empty() {
         return Err(Failure::usage("these are robustness cases, which run only if asked for")
             .help(
                 "--robustness runs them; read before what they may do to the machine under test",
@@ -47,6 +51,11 @@ pub fn selected(selection: &Selection) -> Result<Vec<&'static Case>, Failure> {
         .help("`uroce conform --list` lists them"));
     }
     Ok(cases)
+}
+
+/// All cases, those as well that run only if asked for.
+fn everything() -> Selection {
+    Selection { robustness: true, performance: true, ..Selection::default() }
 }
 
 /// Prints what a case is about.
@@ -92,5 +101,6 @@ fn object(case: &Case) -> serde_json::Value {
         "candidates": case.candidates,
         "sentence": case.sentence,
         "robustness": case.is_robustness(),
+        "performance": case.is_performance(),
     })
 }

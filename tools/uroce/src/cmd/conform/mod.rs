@@ -28,6 +28,7 @@ must be kept is broken, or could not be judged. docs/conform tells how to read t
 Examples:
   uroce conform 192.0.2.1 --token 8d0f63e1a2b45c77
   uroce conform 192.0.2.1 --token 8d0f63e1a2b45c77 --pcap packets/ --junit report.xml
+  uroce conform 192.0.2.1 --token 8d0f63e1a2b45c77 --performance --only performance
   uroce conform 192.0.2.1 --no-agent ib_write_bw --no-agent ib_send_bw:18516
   uroce conform --list --only duplicate";
 
@@ -56,6 +57,9 @@ pub struct ConformArgs {
     /// Run the robustness cases as well: scans, floods, forged packets. A defective driver may hang or crash its machine
     #[arg(long)]
     robustness: bool,
+    /// Measure message rates and latencies as well, with the counters of the machine under test: some seconds
+    #[arg(long, conflicts_with = "no_agent")]
+    performance: bool,
     /// List the cases, with rule, role, class and one sentence
     #[arg(long)]
     list: bool,

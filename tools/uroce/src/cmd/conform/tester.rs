@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use uroce_conform::{
     AgentLink, Card, CaseReport, Class, Format, Patience, Report, Selection, Verdict, render,
-    render_case, run as run_cases, without,
+    render_case, render_performance, run as run_cases, without,
 };
 
 /// What robustness cases may do, said before they do it.
@@ -77,8 +77,8 @@ fn selection(args: &ConformArgs) -> Result<Selection, Failure> {
     };
     let silence = Duration::from_millis(args.silence);
     let patience = Patience { silence, ..Patience::default() };
-    let (repeat, robustness) = (args.repeat, args.robustness);
-    Ok(Selection { only, repeat, patience, run: run_number(), robustness })
+    let ConformArgs { repeat, robustness, performance, .. } = *args;
+    Ok(Selection { only, repeat, patience, run: run_number(), robustness, performance })
 }
 
 /// A number that no other run of these days has.
@@ -104,6 +104,8 @@ fn finish(args: &ConformArgs, global: &Global, report: &Report) -> Result<(), Fa
     if global.json {
         say(render(report, Format::Json).trim_end());
     } else {
+        let measured = render_performance(report);
+        measured.lines().for_each(say);
         let text = render(report, Format::Text);
         say(text.lines().last().unwrap_or_default());
     }
@@ -163,7 +165,7 @@ mod tests {
         };
         let case = cases::all().find(|case| case.class == Class::Must).expect("one must");
         let (recorded, transcript, time) = (vec![], vec![], Duration::ZERO);
-        let done = CaseReport { case, verdict, recorded, transcript, time };
+        let done = CaseReport { case, verdict, recorded, transcript, figures: None, time };
         Report { card, cases: vec![done], lost: None, without: None }
     }
 
