@@ -82,6 +82,35 @@ fn resolve(peer: &str) -> Option<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
+    use std::net::TcpListener;
+
+    /// What a tester says to an agent that greets with this line.
+    fn greeted(line: &'static str) -> Failure {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let peer = listener.local_addr().expect("an address").to_string();
+        let agent = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a tester");
+            let hello: Request = read_message(&mut BufReader::new(&stream)).expect("a greeting");
+            assert!(matches!(hello, Request::Hello { version: VERSION, .. }));
+            writeln!(stream, "{line}").expect("it listens");
+        });
+        let failure = Link::open(&peer, "t".to_owned()).err().expect("no session");
+        agent.join().expect("it answers");
+        failure
+    }
+
+    #[test]
+    fn an_agent_of_another_release_is_told_from_a_wrong_token() {
+        let older = r#"{"is":"refused","why":"a tester of protocol version 9 was refused: this is version 2"}"#;
+        let stranger =
+            r#"{"is":"refused","why":"a stranger was refused: the token is another one"}"#;
+        assert!(format!("{:?}", greeted(older)).contains("the same release of uroce"));
+        assert!(format!("{:?}", greeted(stranger)).contains("--token takes"));
+        assert!(
+            greeted("220 mail.example ready").to_string().contains("no message of this protocol")
+        );
+    }
 
     #[test]
     fn a_peer_is_an_address_with_or_without_a_port() {
