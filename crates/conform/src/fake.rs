@@ -8,7 +8,7 @@ use uroce_wire::Opcode;
 
 use crate::{
     AgentError, AgentLink, Card, CmEvent, CmRequest, Extensions, FrameEnds, Hex, Incoming,
-    Outgoing, Packet, Reply, Request, State, VERSION, Wire, WireError, pattern,
+    Outgoing, Packet, Reply, Request, State, Wire, WireError, pattern,
 };
 
 /// The address of the peer.
@@ -17,19 +17,6 @@ const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 /// What there is to test: a device that can do everything.
 pub(crate) fn card() -> Card {
     Card {
-        version: VERSION,
-        device: "fake".to_owned(),
-        firmware: String::new(),
-        vendor: (0, 0),
-        system: String::new(),
-        address: PEER,
-        mtu: 5,
-        max_dest_rd_atomic: 16,
-        max_rd_atomic: 16,
-        atomics: true,
-        shared_queues: true,
-        no_cm: None,
-        ack_delay: 0,
         extensions: Extensions {
             atomics_with_cpu: true,
             windows: true,
@@ -39,6 +26,7 @@ pub(crate) fn card() -> Card {
             persist: true,
             atomic_write: true,
         },
+        ..Card::new("fake", PEER)
     }
 }
 

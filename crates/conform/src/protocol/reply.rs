@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CmEvent, State};
+use super::{CmEvent, State, VERSION};
 use crate::Hex;
 
 /// The answer to one request.
@@ -138,6 +138,29 @@ pub struct Card {
     pub ack_delay: u8,
     /// What not every device has.
     pub extensions: Extensions,
+}
+
+impl Card {
+    /// A device of which its name and its address are known. It is taken to have what every device has, and no extensions.
+    pub fn new(device: impl Into<String>, address: IpAddr) -> Card {
+        let unknown = || "not known".to_owned();
+        Card {
+            version: VERSION,
+            device: device.into(),
+            firmware: unknown(),
+            vendor: (0, 0),
+            system: unknown(),
+            address,
+            mtu: 5,
+            max_dest_rd_atomic: 16,
+            max_rd_atomic: 16,
+            atomics: true,
+            shared_queues: true,
+            no_cm: None,
+            ack_delay: 0,
+            extensions: Extensions::default(),
+        }
+    }
 }
 
 /// What not every device, driver and libibverbs has.

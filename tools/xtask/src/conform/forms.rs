@@ -220,27 +220,12 @@ pub fn captures(program: &Path, folder: &Path) -> Result<usize> {
 mod tests {
     use std::time::Duration;
 
-    use uroce_conform::{Card, CaseReport, Format, Report, VERSION, Verdict, cases, render};
+    use uroce_conform::{Card, CaseReport, Format, Report, Verdict, cases, render};
 
     use super::*;
 
     fn report() -> Report {
-        let card = Card {
-            version: VERSION,
-            device: "<nic> | \"x\" & y".to_owned(),
-            firmware: "1.0".to_owned(),
-            vendor: (1, 2),
-            system: "Linux".to_owned(),
-            address: [192, 0, 2, 1].into(),
-            mtu: 5,
-            max_dest_rd_atomic: 16,
-            max_rd_atomic: 16,
-            atomics: true,
-            shared_queues: true,
-            ack_delay: 15,
-            no_cm: None,
-            extensions: Default::default(),
-        };
+        let card = Card::new("<nic> | \"x\" & y", [192, 0, 2, 1].into());
         let awkward = "expected <ACK>, got | \"nothing\" &\n\tno \u{1} more".to_owned();
         let verdicts = [
             Verdict::Pass,

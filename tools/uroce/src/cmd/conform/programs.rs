@@ -8,9 +8,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
-use uroce_conform::{
-    AgentError, AgentLink, Card, Extensions, Link, Offer, Reply, Request, Takes, VERSION, Wanted,
-};
+use uroce_conform::{AgentError, AgentLink, Card, Link, Offer, Reply, Request, Takes, Wanted};
 use uroce_verbs::Gid;
 
 /// How long a program may take to be started again. Its loop needs a fraction of a second.
@@ -302,20 +300,12 @@ fn asked(request: &Request) -> &'static str {
 /// What is known of the machine under test.
 fn card(names: &str, address: IpAddr, mtu: u8) -> Card {
     Card {
-        version: VERSION,
-        device: names.to_owned(),
-        firmware: "not known".to_owned(),
-        vendor: (0, 0),
         system: "no agent".to_owned(),
-        address,
         mtu,
         max_dest_rd_atomic: READS as u8,
         max_rd_atomic: READS as u8,
-        atomics: true,
-        shared_queues: true,
         no_cm: Some("it needs an agent".to_owned()),
-        ack_delay: 0,
-        extensions: Extensions::default(),
+        ..Card::new(names, address)
     }
 }
 
