@@ -34,6 +34,7 @@ mod performance;
 mod player;
 mod protocol;
 mod qp;
+mod reach;
 mod report;
 mod run;
 mod setup;
@@ -61,6 +62,7 @@ pub use protocol::{
     cm_event, limits, read_message, write_message,
 };
 pub use qp::Qp;
+pub use reach::reach;
 pub use report::{Format, render, render_case, render_performance};
 pub use run::{CaseReport, Report, Selection, run, without};
 pub use setup::Setup;

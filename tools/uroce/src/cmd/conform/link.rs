@@ -2,7 +2,7 @@
 
 use super::PORT;
 use crate::failure::Failure;
-use std::io::BufReader;
+use std::io::{self, BufReader, ErrorKind};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 use uroce_conform::{
@@ -28,9 +28,16 @@ impl Link {
     /// Exit 4: no agent, or it refuses; exit 2: a peer that has no address.
     pub fn open(peer: &str, token: String) -> Result<(Link, Card), Failure> {
         let address = address(peer)?;
-        let missing = |error| {
-            Failure::peer(format!("no agent at {address}: {error}"))
-                .help("start `uroce conform agent` on the machine under test")
+        let missing = |error: io::Error| {
+            let help = match error.kind() {
+                ErrorKind::ConnectionRefused => {
+                    "start `uroce conform agent` on the machine under test; PEER:PORT names another port than 18520"
+                }
+                _ => {
+                    "is this the address of the machine under test, and does a firewall let its TCP port through?"
+                }
+            };
+            Failure::peer(format!("no agent at {address}: {error}")).help(help)
         };
         let output = TcpStream::connect_timeout(&address, CONNECT).map_err(missing)?;
         output.set_nodelay(true).map_err(missing)?;
@@ -38,7 +45,7 @@ impl Link {
         let input = BufReader::new(output.try_clone().map_err(missing)?);
         let mut link = Link { input, output };
         let hello = Request::Hello { version: VERSION, token };
-        match link.call(&hello).map_err(Failure::peer)? {
+        match link.call(&hello).map_err(|error| unanswered(address, &error))? {
             Reply::Welcome { card } if card.version == VERSION => Ok((link, card)),
             Reply::Welcome { card } => Err(Failure::peer(format!(
                 "the agent speaks version {} of the protocol, this is {VERSION}",
@@ -54,6 +61,23 @@ impl Link {
             }
             other => Err(Failure::peer(format!("{address} is no agent: {other:?}"))),
         }
+    }
+}
+
+/// Why a greeting was not answered.
+fn unanswered(address: SocketAddr, error: &AgentError) -> Failure {
+    let timed_out =
+        |error: &io::Error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
+    match error {
+        AgentError::Gone(ProtocolError::Connection(error)) if timed_out(error) => {
+            Failure::peer(format!("the agent at {address} does not answer"))
+                .help("it serves one tester at a time: another one may be at work")
+        }
+        AgentError::Gone(ProtocolError::Meaningless(_)) => {
+            Failure::peer(format!("what listens at {address} is no agent: {error}"))
+                .help("PEER:PORT names the port that the agent printed")
+        }
+        other => Failure::peer(other),
     }
 }
 
