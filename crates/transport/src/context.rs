@@ -44,6 +44,14 @@ pub struct Arrival {
     pub udp_len: u16,
 }
 
+impl Arrival {
+    /// A router on the way has marked it: it met congestion (ECN CE).
+    #[inline]
+    pub(crate) fn is_congestion_marked(&self) -> bool {
+        self.traffic_class & 3 == 3
+    }
+}
+
 /// Where a packet goes, and the header fields that the sender chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Path {

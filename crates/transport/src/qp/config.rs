@@ -1,6 +1,10 @@
 //! What a queue pair was made with and is set to: read by both of its halves.
 
+use crate::wc::Wc;
+use crate::wc::WcOpcode;
 use std::net::IpAddr;
+use uroce_memory::PdId;
+use uroce_memory::Requirer;
 
 use uroce_wire::{DropReason, Operation, Packet, Qpn, Service};
 
@@ -164,6 +168,25 @@ impl QpConfig {
     /// The path MTU as a power of two.
     pub(crate) fn mtu_shift(&self) -> u32 {
         self.mtu().trailing_zeros()
+    }
+
+    /// The completion of a receive work request that has got so many bytes of a plain SEND.
+    #[inline]
+    pub(super) fn received(&self, wr_id: u64, byte_len: u32, src_ip: Option<IpAddr>) -> Wc {
+        Wc {
+            wr_id,
+            opcode: WcOpcode::Recv,
+            byte_len,
+            qpn: self.init.qpn.get(),
+            src_qpn: self.attr.dest_qpn,
+            src_ip,
+            ..Wc::default()
+        }
+    }
+
+    /// This QP as accessor of memory of a protection domain.
+    pub(super) fn requirer(&self, pd: PdId) -> Requirer {
+        Requirer { pd, qpn: self.init.qpn.get() }
     }
 }
 

@@ -69,8 +69,7 @@ impl QueuePair {
             cx.counters.drop(DropReason::QpState);
         }
         cx.events.forget_qp(self.config.init.qpn);
-        self.responder.drop_reorder_buffer(cx);
-        self.responder.give_receive_back(cx);
+        self.responder.release(cx);
         *self = QueuePair::blank(&self.config.init);
     }
 }

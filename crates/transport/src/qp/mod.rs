@@ -336,20 +336,19 @@ impl QueuePair {
     /// Lets the responder of this queue pair use a reorder buffer for SENDs and WRITEs that come behind a PSN gap. Without
     /// it they are dropped, as other implementations do.
     pub fn set_reorder_buffer(&mut self, enabled: bool) {
-        self.responder.reorders = enabled && self.config.init.qp_type.is_reliable();
+        self.responder.set_reorders(enabled && self.config.init.qp_type.is_reliable());
     }
 
     /// True if packets of this QP had better travel singly: what was sent in trains did not arrive.
     #[inline]
     pub fn doubts_trains(&self) -> bool {
-        self.requester.doubts.are_strong() || self.responder.repeats.are_in_vain()
+        self.requester.doubts.are_strong() || self.responder.doubts_trains()
     }
 
     /// True once after single packets brought the progress that trains did not bring.
     #[inline]
     pub fn take_lost_trains(&mut self) -> bool {
-        std::mem::take(&mut self.requester.lost_trains)
-            || std::mem::take(&mut self.responder.lost_trains)
+        self.requester.doubts.take_lost() || self.responder.take_lost_trains()
     }
 
     /// Writes a packet by which an idle peer shows that it is alive: an empty SEND with the PSN before the

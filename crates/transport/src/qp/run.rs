@@ -89,7 +89,7 @@ impl QueuePair {
     /// True if [`plan_run`](Self::plan_run) may have something.
     #[inline]
     pub fn may_run(&self) -> bool {
-        self.requester.middle.is_some_and(|middle| middle.left > 1) || self.responder.answers_read()
+        self.requester.middle.is_some_and(|middle| middle.left > 1) || self.responder.may_run()
     }
 
     /// What could leave next as a run of up to `most` packets, at least two, requests with up to `room` bytes.
@@ -100,7 +100,7 @@ impl QueuePair {
             return None;
         }
         if self.wants_answer() && !self.responder.only_ack_waits() {
-            return self.responder.plan_response_run(&self.config, most);
+            return self.responder.plan_run(&self.config, most);
         }
         let room = u32::try_from(room >> self.config.mtu_shift()).unwrap_or(u32::MAX);
         self.requester.plan_request_run(&self.config, most.min(room))
@@ -113,7 +113,7 @@ impl QueuePair {
         cx.counters.sent_bytes += run.wire_bytes();
         self.traffic.sent_bytes += run.wire_bytes();
         match (run.origin, self.requester.middle) {
-            (Origin::Read { .. }, _) => self.responder.pass_response_run(run.packets),
+            (Origin::Read { .. }, _) => self.responder.pass_run(run.packets),
             (Origin::Request { .. }, Some(middle)) => {
                 self.requester.pass_middle(
                     &self.config,
@@ -148,7 +148,7 @@ impl QueuePair {
             return false;
         }
         let taken = match head.info.is_request() {
-            true => self.responder.run_middles(&self.config, &head, run.packets, payload, cx),
+            true => self.responder.take_run(&self.config, &head, run.packets, payload, cx),
             false => {
                 self.requester.take_response_run(&self.config, now, &head, run.packets, payload, cx)
             }

@@ -331,9 +331,8 @@ impl QueuePair {
             Some(_) => cx.cqs.forget_qp_everywhere(qpn.get()),
         }
         cx.events.forget_qp(qpn);
-        self.responder.drop_reorder_buffer(cx);
-        self.responder.give_receive_back(cx);
-        let reorders = self.responder.reorders;
+        self.responder.release(cx);
+        let reorders = self.responder.reorders();
         let repeats_selectively = self.requester.selective_repeat.is_enabled();
         let (probes, src_port) = (self.requester.tail_probe.is_enabled(), self.config.src_port);
         *self = QueuePair::blank(&self.config.init);

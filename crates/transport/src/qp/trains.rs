@@ -7,8 +7,6 @@
 use uroce_wire::Psn;
 
 use crate::limits;
-use crate::qp::requester::Requester;
-use crate::qp::responder::Responder;
 use crate::time::Instant;
 
 /// What speaks for it that trains of a requester are lost.
@@ -22,10 +20,12 @@ pub(crate) struct Doubts {
     in_vain: u32,
     /// The suspicion: what was sent up to here may have left singly; and since when.
     suspected: Option<(Psn, Instant)>,
+    /// Trains are lost, and nobody was told yet.
+    lost: bool,
 }
 
 impl Doubts {
-    fn note_silence(&mut self) {
+    pub(super) fn note_silence(&mut self) {
         self.in_vain += 1;
     }
 
@@ -40,29 +40,36 @@ impl Doubts {
         self.in_vain >= limits::TRAINS_IN_VAIN
     }
 
-    fn any(&self) -> bool {
-        self.in_vain > 0 || self.suspected.is_some()
+    /// True once if trains are lost.
+    #[inline]
+    pub(super) fn take_lost(&mut self) -> bool {
+        std::mem::take(&mut self.lost)
     }
 
-    /// Up to `una`, `count` packets have been acknowledged at once; everything before `sent` was sent. True if trains
-    /// are lost.
-    fn note_progress(&mut self, una: Psn, count: u32, sent: Psn, now: Instant) -> bool {
-        let recent = |at: Instant| now.since(at) < limits::SUSPICION_NS;
-        self.suspected = self.suspected.filter(|(_, at)| recent(*at));
-        if self.in_vain >= limits::TRAINS_IN_VAIN {
-            let verdict = self.suspected.take().is_some();
-            *self = Doubts::default();
-            if !verdict {
-                self.suspected = Some((sent, now));
-            }
-            return verdict;
+    /// Up to `una`, `count` packets have been acknowledged at once; everything before `sent` was sent.
+    #[inline]
+    pub(super) fn note_progress(&mut self, una: Psn, count: u32, sent: Psn, now: Instant) {
+        if self.in_vain > 0 || self.suspected.is_some() {
+            self.judge(una, count, sent, now);
         }
+    }
+
+    #[inline(never)]
+    fn judge(&mut self, una: Psn, count: u32, sent: Psn, now: Instant) {
+        let recent = |at: Instant| now.since(at) < limits::SUSPICION_NS;
+        let suspected = self.suspected.filter(|(_, at)| recent(*at));
+        if self.in_vain >= limits::TRAINS_IN_VAIN {
+            self.in_vain = 0;
+            self.lost |= suspected.is_some();
+            self.suspected = if suspected.is_some() { None } else { Some((sent, now)) };
+            return;
+        }
+        self.suspected = suspected;
         // A packet or two may have been a probe.
         if count > 2 {
             self.in_vain = 0;
-            self.suspected = self.suspected.filter(|(until, _)| una.since(*until) <= 2);
+            self.suspected = suspected.filter(|(until, _)| una.since(*until) <= 2);
         }
-        false
     }
 }
 
@@ -79,6 +86,8 @@ pub(crate) struct Repeats {
     in_vain: bool,
     /// That has helped for the READ before this one.
     suspected: bool,
+    /// Trains are lost, and nobody was told yet.
+    lost: bool,
 }
 
 impl Repeats {
@@ -94,47 +103,23 @@ impl Repeats {
             return;
         }
         if self.psn != Some(psn) {
-            let suspected = self.suspected;
-            *self = Repeats { psn: Some(psn), since: now, suspected, ..Repeats::default() };
+            let Repeats { suspected, lost, .. } = *self;
+            *self = Repeats { psn: Some(psn), since: now, suspected, lost, ..Repeats::default() };
         }
         self.count += 1;
         let long = now.since(self.since) >= limits::READS_IN_VAIN_NS;
         self.in_vain = long && self.count >= limits::READS_IN_VAIN;
     }
 
-    /// The peer has what it asked for. True if trains are lost.
-    fn note_progress(&mut self) -> bool {
-        let (helped, suspected) = (self.in_vain, self.suspected);
-        *self = Repeats { suspected: helped, ..Repeats::default() };
-        helped && suspected
-    }
-}
-
-impl Requester {
-    /// Nothing was heard of what was sent last, which was a train unless it was one packet or the request of a READ.
-    pub(crate) fn note_silence_behind_train(&mut self) {
-        if self.outstanding() > 1 && self.reads.is_empty() {
-            self.doubts.note_silence();
-        }
+    /// The peer has what it asked for.
+    pub(super) fn note_progress(&mut self) {
+        let lost = self.lost || self.in_vain && self.suspected;
+        *self = Repeats { suspected: self.in_vain, lost, ..Repeats::default() };
     }
 
-    /// The peer has acknowledged `count` packets more.
+    /// True once if trains are lost.
     #[inline]
-    pub(crate) fn note_requests_arrived(&mut self, now: Instant, count: u32) {
-        if self.doubts.any() {
-            self.judge_trains(now, count);
-        }
-    }
-
-    #[inline(never)]
-    fn judge_trains(&mut self, now: Instant, count: u32) {
-        self.lost_trains |= self.doubts.note_progress(self.una, count, self.next_new, now);
-    }
-}
-
-impl Responder {
-    /// The peer asks for something new: it has the responses that it asked for before.
-    pub(crate) fn note_responses_arrived(&mut self) {
-        self.lost_trains |= self.repeats.note_progress();
+    pub(super) fn take_lost(&mut self) -> bool {
+        std::mem::take(&mut self.lost)
     }
 }

@@ -164,7 +164,7 @@ impl Requester {
         if count == 0 {
             return;
         }
-        self.note_requests_arrived(now, count);
+        self.doubts.note_progress(self.una, count, self.next_new, now);
         self.note_progress(count);
         self.selective_repeat.note_progress(self.una, now);
         self.tail_probe.note_progress(self.una, now);

@@ -49,8 +49,6 @@ pub(crate) struct Requester {
     pub(crate) awake: bool,
     /// What takes the QP down at the end of this call.
     failure: Option<FlushReason>,
-    /// Single packets got through where trains did not; nobody was told yet.
-    pub(crate) lost_trains: bool,
     sent_messages: u64,
     rcvd_rnr_naks: u64,
     pub(crate) una: Psn,
@@ -98,7 +96,6 @@ impl Default for Requester {
             send_queue: SendQueue::default(),
             awake: false,
             failure: None,
-            lost_trains: false,
             sent_messages: 0,
             rcvd_rnr_naks: 0,
             una: Psn::new(0),

@@ -201,4 +201,11 @@ impl Requester {
             _ => None,
         };
     }
+
+    /// Nothing was heard of what was sent last, which was a train unless it was one packet or the request of a READ.
+    pub(crate) fn note_silence_behind_train(&mut self) {
+        if self.outstanding() > 1 && self.reads.is_empty() {
+            self.doubts.note_silence();
+        }
+    }
 }

@@ -1,18 +1,15 @@
 //! The steps before a request is executed.
 
-use uroce_memory::{Access, AccessError, Requirer};
+use uroce_memory::{Access, AccessError, MemTable, Requirer};
 use uroce_wire::{NakCode, Operation, Packet, PayloadRule, Position};
 
 use crate::cause::Cause;
-use crate::context::Context;
 use crate::limits;
 use crate::mutation::mutated;
-use crate::qp::config::QpConfig;
-use crate::qp::config::pad_of;
-use crate::qp::responder::Responder;
+use crate::qp::config::{QpConfig, pad_of};
 use crate::wc::WcStatus;
 
-use super::Message;
+use super::message::{Message, Remote, remote_of};
 
 /// Why a request is not executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,22 +50,7 @@ impl Refusal {
     }
 }
 
-/// What one packet of a message asks for.
-pub(super) struct Remote {
-    pub(super) va: u64,
-    pub(super) rkey: u32,
-    pub(super) length: u64,
-}
-
-/// The memory that a request names, from its RETH or AtomicETH.
-pub(super) fn remote_of(packet: &Packet<'_>) -> Option<Remote> {
-    if let Some(reth) = packet.reth() {
-        return Some(Remote { va: reth.va, rkey: reth.rkey, length: reth.length.into() });
-    }
-    packet.atomic_eth().map(|eth| Remote { va: eth.va, rkey: eth.rkey, length: 8 })
-}
-
-/// True if this packet completes a message that consumes a receive (SEND, WRITE with immediate).
+/// True if a receive has to be there for this packet: a SEND begins, or a WRITE with immediate ends.
 pub(super) fn needs_receive(packet: &Packet<'_>) -> bool {
     match packet.info.operation {
         Operation::Send => packet.info.starts(),
@@ -77,178 +59,137 @@ pub(super) fn needs_receive(packet: &Packet<'_>) -> bool {
     }
 }
 
-impl Responder {
-    /// R21, R22: FIRST, MIDDLE and LAST of one kind follow each other, nothing in between.
-    pub(super) fn check_sequence(&self, packet: &Packet<'_>) -> Result<(), Refusal> {
-        let fits = match (&self.message, packet.info.position) {
-            (None, Position::First | Position::Only) => true,
-            (Some(message), Position::Middle | Position::Last) => {
-                message.operation == packet.info.operation
-            }
-            (None, Position::Middle | Position::Last)
-            | (Some(_), Position::First | Position::Only) => false,
-        };
-        let what = if self.message.is_some() {
-            "it interrupts a message that is not finished"
-        } else {
-            "MIDDLE or LAST without FIRST"
-        };
-        if fits { Ok(()) } else { Err(Refusal::invalid(packet, what)) }
-    }
+/// R21, R22: FIRST, MIDDLE and LAST of one kind follow each other, nothing in between.
+pub(super) fn check_sequence(
+    message: Option<&Message>,
+    packet: &Packet<'_>,
+) -> Result<(), Refusal> {
+    let fits = match (message, packet.info.position) {
+        (None, Position::First | Position::Only) => true,
+        (Some(message), Position::Middle | Position::Last) => {
+            message.operation == packet.info.operation
+        }
+        (None, Position::Middle | Position::Last) | (Some(_), Position::First | Position::Only) => {
+            false
+        }
+    };
+    let what = if message.is_some() {
+        "it interrupts a message that is not finished"
+    } else {
+        "MIDDLE or LAST without FIRST"
+    };
+    if fits { Ok(()) } else { Err(Refusal::invalid(packet, what)) }
+}
 
-    /// R36: the QP's own access flags.
-    pub(super) fn check_enabled(
-        &self,
-        config: &QpConfig,
-        packet: &Packet<'_>,
-    ) -> Result<(), Refusal> {
-        let mut need = remote_right(packet.info.operation);
-        if let Some(feth) = packet.feth() {
-            need = flush_rights(feth.placement);
-            // oA19-6: FLUSH has no solicited event; it names global, persistent or both.
-            if packet.bth.solicited || need.is_empty() || feth.selectivity > 1 {
-                return Err(Refusal::invalid(packet, "the FLUSH header is not valid"));
-            }
-        }
-        if config.attr.access.contains(need) {
-            return Ok(());
-        }
-        Err(Refusal::invalid(packet, "the QP's access flags do not allow this operation"))
-    }
-
-    /// R35, R37: a receive, or a place to remember a READ or atomic.
-    pub(super) fn check_resource(
-        &mut self,
-        packet: &Packet<'_>,
-        cx: &mut Context<'_>,
-    ) -> Result<(), Refusal> {
-        if needs_receive(packet) && !self.take_receive(cx) {
-            return Err(Refusal::NotReady);
-        }
-        let remembers = !matches!(packet.info.operation, Operation::Send | Operation::Write);
-        if remembers && self.is_saved_full() {
-            let what = "more READ and atomic requests are open than max_dest_rd_atomic allows";
-            return Err(Refusal::invalid(packet, what));
-        }
-        Ok(())
-    }
-
-    /// R24 to R27, R30, R33: lengths, pad and alignment.
-    pub(super) fn check_length(
-        &self,
-        config: &QpConfig,
-        packet: &Packet<'_>,
-    ) -> Result<(), Refusal> {
-        let payload = packet.payload().len();
-        if usize::from(packet.bth.pad) != pad_of(payload) {
-            return Err(Refusal::invalid(packet, "the pad count does not match the payload"));
-        }
-        self.check_payload(config, packet, payload)?;
-        match packet.info.operation {
-            Operation::Send => self.check_send_length(payload),
-            Operation::Write => self.check_write_length(packet, payload as u64),
-            operation => check_remote_length(packet, operation),
+/// R36: the QP's own access flags.
+pub(super) fn check_enabled(config: &QpConfig, packet: &Packet<'_>) -> Result<(), Refusal> {
+    let mut need = remote_right(packet.info.operation);
+    if let Some(feth) = packet.feth() {
+        need = flush_rights(feth.placement);
+        // oA19-6: FLUSH has no solicited event; it names global, persistent or both.
+        if packet.bth.solicited || need.is_empty() || feth.selectivity > 1 {
+            return Err(Refusal::invalid(packet, "the FLUSH header is not valid"));
         }
     }
-
-    fn check_payload(
-        &self,
-        config: &QpConfig,
-        packet: &Packet<'_>,
-        payload: usize,
-    ) -> Result<(), Refusal> {
-        let mtu = config.attr.path_mtu.bytes();
-        let fits = match (packet.info.payload, packet.info.position) {
-            (PayloadRule::None, _) => payload == 0,
-            (PayloadRule::Exact(length), _) => payload == usize::from(length),
-            (PayloadRule::Any, Position::First | Position::Middle) => payload == mtu,
-            (PayloadRule::Any, Position::Last) => (1..=mtu).contains(&payload),
-            (PayloadRule::Any, Position::Only) => payload <= mtu,
-        };
-        if fits {
-            return Ok(());
-        }
-        Err(Refusal::invalid(packet, "the payload length does not fit the opcode and the path MTU"))
+    if config.attr.access.contains(need) {
+        return Ok(());
     }
+    Err(Refusal::invalid(packet, "the QP's access flags do not allow this operation"))
+}
 
-    /// R27.
-    fn check_send_length(&self, payload: usize) -> Result<(), Refusal> {
-        let before = self.message.map_or(0, |message| message.done);
-        let length = before + payload as u64;
-        let max = self.recv.length;
-        if length > max { Err(Refusal::too_long(length, max)) } else { Ok(()) }
+/// R24 to R27, R30, R33: lengths, pad and alignment. The receive in use has `room` bytes.
+pub(super) fn check_length(
+    config: &QpConfig,
+    message: Option<&Message>,
+    room: u64,
+    packet: &Packet<'_>,
+) -> Result<(), Refusal> {
+    let payload = packet.payload().len();
+    if usize::from(packet.bth.pad) != pad_of(payload) {
+        return Err(Refusal::invalid(packet, "the pad count does not match the payload"));
     }
-
-    /// R25, R26: the announced length, and the sum of the pieces.
-    fn check_write_length(&self, packet: &Packet<'_>, payload: u64) -> Result<(), Refusal> {
-        let message = match self.message {
-            Some(message) => message,
-            None => match remote_of(packet) {
-                Some(remote) => write_message(&remote),
-                None => return Err(Refusal::invalid(packet, "a WRITE without RETH")),
-            },
-        };
-        if message.length > limits::MAX_MESSAGE {
-            return Err(Refusal::invalid(packet, "the DMA length is above 2^31"));
-        }
-        let done = message.done + payload;
-        let fits = if packet.info.ends() { done == message.length } else { done < message.length };
-        if fits {
-            return Ok(());
-        }
-        Err(Refusal::invalid(packet, "the pieces of the WRITE do not add up to its DMA length"))
-    }
-
-    /// R28 to R32: the key, checked for the whole range before any byte moves.
-    pub(super) fn check_rkey(
-        &self,
-        config: &QpConfig,
-        packet: &Packet<'_>,
-        by: Requirer,
-        cx: &Context<'_>,
-    ) -> Result<(), Refusal> {
-        let Some(remote) = remote_of(packet) else {
-            return Ok(());
-        };
-        let denied = |error| Refusal::access(packet, error);
-        if let Some(feth) = packet.feth() {
-            return self
-                .check_flush(config, &remote, feth.placement, feth.selectivity, cx)
-                .map_err(denied);
-        }
-        // R29, C9-88: the key of an empty READ or WRITE is not looked at.
-        if remote.length == 0 || mutated("range-late") {
-            return Ok(());
-        }
-        let need = remote_right(packet.info.operation);
-        cx.mem.check(remote.rkey, by, need, remote.va, remote.length).map(|_| ()).map_err(denied)
-    }
-
-    /// R30: a FLUSH is always validated.
-    fn check_flush(
-        &self,
-        config: &QpConfig,
-        remote: &Remote,
-        placement: u8,
-        selectivity: u8,
-        cx: &Context<'_>,
-    ) -> Result<(), AccessError> {
-        let (need, by) = (flush_rights(placement), self.requirer(config));
-        if selectivity == 1 {
-            cx.mem.check_whole(remote.rkey, by, need).map(|_| ())
-        } else {
-            cx.mem.check(remote.rkey, by, need, remote.va, remote.length).map(|_| ())
-        }
+    check_payload(config.attr.path_mtu.bytes(), packet, payload)?;
+    match packet.info.operation {
+        Operation::Send => check_send_length(message, room, payload as u64),
+        Operation::Write => check_write_length(message, packet, payload as u64),
+        operation => check_remote_length(packet, operation),
     }
 }
 
-pub(super) fn write_message(remote: &Remote) -> Message {
-    Message {
-        operation: Operation::Write,
-        va: remote.va,
-        rkey: remote.rkey,
-        length: remote.length,
-        done: 0,
+fn check_payload(mtu: usize, packet: &Packet<'_>, payload: usize) -> Result<(), Refusal> {
+    let fits = match (packet.info.payload, packet.info.position) {
+        (PayloadRule::None, _) => payload == 0,
+        (PayloadRule::Exact(length), _) => payload == usize::from(length),
+        (PayloadRule::Any, Position::First | Position::Middle) => payload == mtu,
+        (PayloadRule::Any, Position::Last) => (1..=mtu).contains(&payload),
+        (PayloadRule::Any, Position::Only) => payload <= mtu,
+    };
+    if fits {
+        return Ok(());
+    }
+    Err(Refusal::invalid(packet, "the payload length does not fit the opcode and the path MTU"))
+}
+
+/// R27.
+fn check_send_length(message: Option<&Message>, room: u64, payload: u64) -> Result<(), Refusal> {
+    let length = message.map_or(0, |message| message.done) + payload;
+    if length > room { Err(Refusal::too_long(length, room)) } else { Ok(()) }
+}
+
+/// R25, R26: the announced length, and the sum of the pieces.
+fn check_write_length(
+    message: Option<&Message>,
+    packet: &Packet<'_>,
+    payload: u64,
+) -> Result<(), Refusal> {
+    let message = match message {
+        Some(message) => *message,
+        None => match remote_of(packet) {
+            Some(remote) => Message::write(&remote),
+            None => return Err(Refusal::invalid(packet, "a WRITE without RETH")),
+        },
+    };
+    if message.length > limits::MAX_MESSAGE {
+        return Err(Refusal::invalid(packet, "the DMA length is above 2^31"));
+    }
+    let done = message.done + payload;
+    let fits = if packet.info.ends() { done == message.length } else { done < message.length };
+    if fits {
+        return Ok(());
+    }
+    Err(Refusal::invalid(packet, "the pieces of the WRITE do not add up to its DMA length"))
+}
+
+/// R28 to R32: the key, checked for the whole range before any byte moves.
+pub(super) fn check_rkey(packet: &Packet<'_>, by: Requirer, mem: &MemTable) -> Result<(), Refusal> {
+    let Some(remote) = remote_of(packet) else {
+        return Ok(());
+    };
+    let denied = |error| Refusal::access(packet, error);
+    if let Some(feth) = packet.feth() {
+        return check_flush(&remote, feth.placement, feth.selectivity, by, mem).map_err(denied);
+    }
+    // R29, C9-88: the key of an empty READ or WRITE is not looked at.
+    if remote.length == 0 || mutated("range-late") {
+        return Ok(());
+    }
+    let need = remote_right(packet.info.operation);
+    mem.check(remote.rkey, by, need, remote.va, remote.length).map(|_| ()).map_err(denied)
+}
+
+/// R30: a FLUSH is always validated.
+fn check_flush(
+    remote: &Remote,
+    placement: u8,
+    selectivity: u8,
+    by: Requirer,
+    mem: &MemTable,
+) -> Result<(), AccessError> {
+    let need = flush_rights(placement);
+    if selectivity == 1 {
+        mem.check_whole(remote.rkey, by, need).map(|_| ())
+    } else {
+        mem.check(remote.rkey, by, need, remote.va, remote.length).map(|_| ())
     }
 }
 

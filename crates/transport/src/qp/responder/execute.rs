@@ -2,18 +2,21 @@
 
 use std::net::IpAddr;
 
-use uroce_memory::{Access, AtomicError};
-use uroce_wire::{Operation, Packet, Psn};
+use uroce_memory::{Access, AtomicError, Requirer};
+use uroce_wire::{Operation, Packet};
 
 use crate::cause::Cause;
 use crate::context::Context;
 use crate::mutation::mutated;
 use crate::qp::config::QpConfig;
-use crate::qp::responder::Responder;
-use crate::wc::{Wc, WcFlags, WcOpcode, WcStatus};
+use crate::wc::{WcFlags, WcOpcode, WcStatus};
 
-use super::Message;
-use super::checks::{Refusal, remote_of, write_message};
+use super::Responder;
+use super::checks::{
+    Refusal, check_enabled, check_length, check_rkey, check_sequence, needs_receive,
+};
+use super::message::{Message, psns_of_request, remote_of};
+use super::receives::Target;
 use super::replay::{Saved, SavedKind};
 
 impl Responder {
@@ -25,18 +28,58 @@ impl Responder {
         packet: &Packet<'_>,
         cx: &mut Context<'_>,
     ) -> Result<(), Refusal> {
-        if self.run_middle(config, packet, cx) {
-            return Ok(());
-        }
-        self.check_sequence(packet)?;
-        self.check_enabled(config, packet)?;
+        check_sequence(self.message.as_ref(), packet)?;
+        check_enabled(config, packet)?;
         self.check_resource(packet, cx)?;
-        self.check_length(config, packet)?;
-        self.check_rkey(config, packet, self.requirer(config), cx)?;
+        check_length(config, self.message.as_ref(), self.receives.current().length, packet)?;
+        check_rkey(packet, self.requirer(config), cx.mem)?;
         self.execute(config, packet, cx)?;
         self.advance(config, packet);
         self.complete(config, packet, cx);
         Ok(())
+    }
+
+    /// X3: from here on the request in hand uses what its XRCETH names, if it has one.
+    #[inline]
+    pub(super) fn aim(
+        &mut self,
+        config: &QpConfig,
+        packet: &Packet<'_>,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Refusal> {
+        let Some(xrceth) = packet.xrceth() else {
+            return Ok(());
+        };
+        let named = cx.srqs.xrc_named(xrceth.srqn);
+        let Some((id, pd, xrc)) = named.filter(|named| Some(named.2.xrcd) == config.init.xrcd)
+        else {
+            return Err(Refusal::invalid(packet, "it names no XRC SRQ of the QP's domain"));
+        };
+        let target = Target { pd, srq: Some(id), recv_cq: xrc.cq };
+        if self.message.is_some() && target != self.receives.target() {
+            let what = "it names another SRQ than its message began with";
+            return Err(Refusal::invalid(packet, what));
+        }
+        self.receives.set_target(target);
+        Ok(())
+    }
+
+    /// R35, R37: a receive, or a place to remember a READ or atomic.
+    fn check_resource(&mut self, packet: &Packet<'_>, cx: &mut Context<'_>) -> Result<(), Refusal> {
+        if needs_receive(packet) && !self.receives.take(cx) {
+            return Err(Refusal::NotReady);
+        }
+        let remembers = !matches!(packet.info.operation, Operation::Send | Operation::Write);
+        if remembers && self.replay.is_full() {
+            let what = "more READ and atomic requests are open than max_dest_rd_atomic allows";
+            return Err(Refusal::invalid(packet, what));
+        }
+        Ok(())
+    }
+
+    /// The accessor of the memory that the request in hand names.
+    fn requirer(&self, config: &QpConfig) -> Requirer {
+        config.requirer(self.receives.target().pd)
     }
 
     fn execute(
@@ -68,8 +111,8 @@ impl Responder {
         cx: &mut Context<'_>,
     ) -> Result<(), Refusal> {
         let at = self.message.map_or(0, |message| message.done);
-        let pd = self.recv_pd(config, cx);
-        let sges = &self.recv.sges;
+        let pd = self.receives.buffer_pd(config, cx);
+        let sges = &self.receives.current().sges;
         if let Err(error) = cx.mem.scatter(pd, sges, at, packet.payload()) {
             let lkey = sges.get(error.index).map_or(0, |sge| sge.lkey.0);
             let index = error.index as u32;
@@ -86,7 +129,7 @@ impl Responder {
                 }
             })?;
         }
-        self.grow_message(Operation::Send, packet);
+        self.message.get_or_insert(Message::send()).done += packet.payload().len() as u64;
         Ok(())
     }
 
@@ -97,30 +140,23 @@ impl Responder {
         cx: &mut Context<'_>,
     ) -> Result<(), Refusal> {
         if self.message.is_none() {
-            self.message = remote_of(packet).map(|remote| write_message(&remote));
+            self.message = remote_of(packet).map(|remote| Message::write(&remote));
         }
-        let Some(message) = self.message else {
+        let by = self.requirer(config);
+        let Some(message) = &mut self.message else {
             return Err(Refusal::invalid(packet, "a WRITE without RETH"));
         };
         let data = packet.payload();
         if !data.is_empty() {
             let va = message.va.wrapping_add(message.done);
-            let by = self.requirer(config);
             let slice = cx
                 .mem
                 .check(message.rkey, by, Access::REMOTE_WRITE, va, data.len() as u64)
                 .map_err(|error| Refusal::access(packet, error))?;
             slice.copy_in(0, data).map_err(|_| Refusal::invalid(packet, "out of range"))?;
         }
-        self.grow_message(Operation::Write, packet);
+        message.done += data.len() as u64;
         Ok(())
-    }
-
-    /// Counts the bytes of a packet into its message.
-    fn grow_message(&mut self, operation: Operation, packet: &Packet<'_>) {
-        let fresh = Message { operation, va: 0, rkey: 0, length: 0, done: 0 };
-        let message = self.message.get_or_insert(fresh);
-        message.done += packet.payload().len() as u64;
     }
 
     fn execute_atomic(
@@ -169,7 +205,7 @@ impl Responder {
             return Err(Refusal::invalid(packet, "a READ without RETH"));
         };
         let length = u64::from(reth.length);
-        let pd = self.target.pd;
+        let pd = self.receives.target().pd;
         self.remember(config, packet, SavedKind::Read { va: reth.va, rkey: reth.rkey, length, pd });
         Ok(())
     }
@@ -177,27 +213,22 @@ impl Responder {
     /// R59: keeps what a repetition of this request will need, and queues the answer.
     fn remember(&mut self, config: &QpConfig, packet: &Packet<'_>, kind: SavedKind) {
         let first = packet.bth.psn;
-        let last = first.add(self.psns_of_request(config, packet) - 1);
+        let last = first.add(psns_of_request(packet, config.attr.path_mtu.bytes()) - 1);
         let msn = (self.msn + 1) & 0xff_ffff;
         let saved = Saved { first, last, msn, kind, answered: false };
-        self.note_responses_arrived();
-        self.save(saved);
-        self.queue_saved(&saved);
-    }
-
-    /// R18, R19.
-    pub(super) fn psns_of_request(&self, config: &QpConfig, packet: &Packet<'_>) -> u32 {
-        match (packet.info.operation, packet.reth()) {
-            (Operation::ReadRequest, Some(reth)) => {
-                reth.length.div_ceil(config.attr.path_mtu.bytes() as u32).max(1)
-            }
-            _ => 1,
+        // The peer asks for something new: it has the responses that it asked for before.
+        self.repeats.note_progress();
+        if let Some(oldest) = self.replay.save(saved) {
+            // Its requester would not have sent another without having its answer, so an answer that still waits is a
+            // repetition nobody needs.
+            self.responses.drop_answer(oldest.first);
         }
+        self.responses.queue_saved(&saved);
     }
 
     /// Moves on to the next PSN; R50: a finished message counts once.
     fn advance(&mut self, config: &QpConfig, packet: &Packet<'_>) {
-        let psns = self.psns_of_request(config, packet);
+        let psns = psns_of_request(packet, config.attr.path_mtu.bytes());
         self.expected = packet.bth.psn.add(psns);
         let is_read = packet.info.operation == Operation::ReadRequest;
         if packet.info.ends() && !(is_read && mutated("read-not-counted")) {
@@ -222,26 +253,6 @@ impl Responder {
         }
     }
 
-    /// The completion of a receive work request that has got so many bytes of a plain SEND.
-    #[inline]
-    pub(super) fn received(
-        &self,
-        config: &QpConfig,
-        wr_id: u64,
-        byte_len: u32,
-        src_ip: Option<IpAddr>,
-    ) -> Wc {
-        Wc {
-            wr_id,
-            opcode: WcOpcode::Recv,
-            byte_len,
-            qpn: config.init.qpn.get(),
-            src_qpn: config.attr.dest_qpn,
-            src_ip,
-            ..Wc::default()
-        }
-    }
-
     /// Completes the receive work request in use with success; `src_ip` sent the message.
     pub(super) fn report_receive(
         &mut self,
@@ -251,8 +262,8 @@ impl Responder {
         src_ip: Option<IpAddr>,
         cx: &mut Context<'_>,
     ) {
-        self.recv_taken = false;
-        let mut wc = self.received(config, self.recv.wr_id, byte_len, src_ip);
+        let wr_id = self.receives.release().unwrap_or_default();
+        let mut wc = config.received(wr_id, byte_len, src_ip);
         if packet.info.operation == Operation::Write {
             wc.opcode = WcOpcode::RecvRdmaWithImm;
         }
@@ -275,27 +286,21 @@ impl Responder {
         cause: Cause,
         cx: &mut Context<'_>,
     ) -> Option<u64> {
-        let wr_id = self.release_receive()?;
-        let wc = Wc {
-            wr_id,
-            status,
-            opcode: WcOpcode::Recv,
-            vendor_err: cause.code(),
-            qpn: config.init.qpn.get(),
-            cause,
-            ..Wc::default()
-        };
-        self.complete_recv(wc, true, cx);
+        self.message = None;
+        let wr_id = self.receives.release()?;
+        self.complete_failed_recv(config, wr_id, status, cause, cx);
         Some(wr_id)
-    }
-
-    /// The last PSN that has been executed.
-    pub(super) fn last_executed(&self) -> Psn {
-        self.expected.sub(1)
     }
 }
 
 fn misplaced(packet: &Packet<'_>, error: AtomicError) -> Refusal {
-    let _ = error;
-    Refusal::invalid(packet, "the memory behind the address is not aligned to 8 bytes")
+    Refusal::invalid(
+        packet,
+        match error {
+            AtomicError::Misaligned { .. } => {
+                "the memory behind the address is not aligned to 8 bytes"
+            }
+            AtomicError::OutOfRange(_) => "the memory ends before the 8 bytes of an atomic do",
+        },
+    )
 }

@@ -1,18 +1,26 @@
-//! RC and XRC: PSN window, NAKs and acknowledgements.
+//! RC and XRC: the PSN window, acknowledgements and NAKs, duplicates, and requests behind a PSN gap.
+//!
+//! The last are the responder's side of selective repeat: they wait in a reorder buffer and are executed when the missing
+//! one has come (ADR 17). R55 holds: a request in the buffer has no effect until its PSN is the expected one, and then
+//! takes all the steps of a request that arrives at that moment. A requester that goes back and sends everything again
+//! (go-back-N) loses nothing: what was executed meanwhile is a duplicate.
 
-use uroce_wire::{DropReason, NakCode, Operation, Packet, Syndrome};
+use uroce_wire::{DropReason, NakCode, Operation, Packet, Psn, Syndrome};
 
 use crate::attr::QpState;
 use crate::cause::FlushReason;
 use crate::context::Context;
 use crate::event::AsyncEvent;
+use crate::limits;
 use crate::mutation::mutated;
 use crate::qp::config::QpConfig;
-use crate::qp::responder::Responder;
 use crate::time::Instant;
 
-use super::checks::Refusal;
-use super::response::Response;
+use super::Responder;
+use super::checks::{Refusal, check_enabled, check_rkey};
+use super::message::psns_of_request;
+use super::replay::{Saved, SavedKind};
+use super::responses::Response;
 
 impl Responder {
     /// R16: expected, duplicate, or out of sequence.
@@ -71,7 +79,7 @@ impl Responder {
         cx: &mut Context<'_>,
     ) {
         self.silent = false;
-        self.retract_nak();
+        self.responses.retract_nak(self.expected);
         match self.aim(config, packet, cx).and_then(|()| self.run_request(config, packet, cx)) {
             Ok(()) => {
                 let plain = matches!(packet.info.operation, Operation::Send | Operation::Write);
@@ -86,7 +94,7 @@ impl Responder {
 
     /// R44, R45: acknowledges everything executed so far.
     pub(super) fn acknowledge_request(&mut self, cx: &mut Context<'_>) {
-        let psn = self.last_executed();
+        let psn = self.expected.sub(1);
         let syndrome = Syndrome::ack(Syndrome::ACK_UNLIMITED);
         if self.answer_now(psn, syndrome) {
             cx.counters.ack_deferred += 1;
@@ -94,9 +102,9 @@ impl Responder {
     }
 
     /// Queues an AETH with the current MSN; true if it took the place of an older ACK.
-    pub(super) fn answer_now(&mut self, psn: uroce_wire::Psn, syndrome: Syndrome) -> bool {
+    pub(super) fn answer_now(&mut self, psn: Psn, syndrome: Syndrome) -> bool {
         let msn = self.msn;
-        self.queue_ack(Response::Ack { psn, syndrome, msn })
+        self.responses.queue_ack(Response::Ack { psn, syndrome, msn })
     }
 
     /// R37: RNR NAK, then silence until the request returns (R56), and everything behind it with it.
@@ -109,7 +117,7 @@ impl Responder {
     ) {
         self.silent = true;
         self.drop_reorder_buffer(cx);
-        if !self.spend_reply(now) {
+        if !self.reply_budget.spend(now) {
             cx.counters.drop(DropReason::ReplyBudget);
             return;
         }
@@ -136,40 +144,190 @@ impl Responder {
         if let Some(wr_id) = self.report_failed_receive(config, status, cause, cx) {
             reason = FlushReason::RecvFailed { wr_id, status };
         } else {
-            cx.events.push(self.violation(config, code));
+            cx.events.push(violation(config, code));
         }
         if config.state != QpState::Err {
             self.fail(reason, cx);
         }
     }
 
-    /// B25: the application learns of a violation that used up no receive.
-    fn violation(&self, config: &QpConfig, code: NakCode) -> AsyncEvent {
-        let qpn = config.init.qpn;
-        match code {
-            NakCode::RemoteAccess => AsyncEvent::QpAccessErr(qpn),
-            NakCode::RemoteOperational => AsyncEvent::QpFatal(qpn),
-            NakCode::PsnSequence | NakCode::InvalidRequest | NakCode::InvalidRdRequest => {
-                AsyncEvent::QpReqErr(qpn)
-            }
-        }
-    }
-
     /// B12: a READ that was granted lost its memory while its response was being sent.
-    pub(super) fn fail_read(
-        &mut self,
-        config: &QpConfig,
-        psn: uroce_wire::Psn,
-        cx: &mut Context<'_>,
-    ) {
+    pub(super) fn fail_read(&mut self, config: &QpConfig, psn: Psn, cx: &mut Context<'_>) {
         let code = NakCode::RemoteAccess;
-        self.forget_answers();
+        self.responses.clear();
         cx.counters.sent_nak += 1;
         self.answer_now(psn, Syndrome::nak(code));
         // A later request may have failed the QP while this one was being answered.
         if config.state != QpState::Err {
             cx.events.push(AsyncEvent::QpAccessErr(config.init.qpn));
             self.fail(FlushReason::PeerViolation { psn, code }, cx);
+        }
+    }
+
+    /// R57 to R62. Nothing here changes memory or the QP's state; what cannot be answered is
+    /// dropped, never NAKed (R60).
+    pub(super) fn handle_duplicate(
+        &mut self,
+        config: &QpConfig,
+        now: Instant,
+        packet: &Packet<'_>,
+        cx: &mut Context<'_>,
+    ) {
+        cx.counters.duplicate_request += 1;
+        if !self.reply_budget.spend(now) {
+            cx.counters.drop(DropReason::ReplyBudget);
+            return;
+        }
+        match packet.info.operation {
+            Operation::Send if mutated("duplicate-executed") => {
+                self.take_in(config, now, packet, cx)
+            }
+            Operation::Send | Operation::Write => {
+                cx.counters.drop(DropReason::DuplicateRequest);
+                self.acknowledge_request(cx);
+            }
+            Operation::ReadRequest => self.repeat_read(config, now, packet, cx),
+            _ if mutated("atomic-again") => self.take_in(config, now, packet, cx),
+            _ => self.repeat_saved(packet, cx),
+        }
+    }
+
+    /// R58: the READ must be a part of the one that is remembered, under the same key, and still be
+    /// allowed.
+    fn repeat_read(
+        &mut self,
+        config: &QpConfig,
+        now: Instant,
+        packet: &Packet<'_>,
+        cx: &mut Context<'_>,
+    ) {
+        let psn = packet.bth.psn;
+        let saved = self.replay.find(psn);
+        let mtu = config.attr.path_mtu.bytes();
+        let part = saved.and_then(|saved| Some((saved, saved.length_of_part(packet, mtu)?)));
+        let allowed = |saved: &Saved| match saved.kind {
+            SavedKind::Read { pd, .. } => {
+                let by = config.requirer(pd);
+                check_enabled(config, packet).is_ok() && check_rkey(packet, by, cx.mem).is_ok()
+            }
+            SavedKind::Atomic { .. } | SavedKind::Placement => false,
+        };
+        let Some((saved, length)) = part.filter(|(saved, _)| allowed(saved)) else {
+            return cx.counters.drop(DropReason::DuplicateReadInvalid);
+        };
+        cx.counters.drop(DropReason::DuplicateRequest);
+        let count = psns_of_request(packet, mtu);
+        self.repeats.note(psn, count, now);
+        self.responses.queue_part(&saved, psn, psn.add(count - 1), length);
+    }
+
+    /// R59: the stored result, once more.
+    fn repeat_saved(&mut self, packet: &Packet<'_>, cx: &mut Context<'_>) {
+        let psn = packet.bth.psn;
+        let same = |saved: &Saved| match saved.kind {
+            SavedKind::Atomic { opcode, .. } => opcode == packet.bth.opcode,
+            SavedKind::Placement => {
+                matches!(packet.info.operation, Operation::Flush | Operation::AtomicWrite)
+            }
+            SavedKind::Read { .. } => false,
+        };
+        match self.replay.find(psn).filter(same) {
+            Some(saved) => {
+                cx.counters.drop(DropReason::DuplicateRequest);
+                self.responses.queue_saved(&saved);
+            }
+            None => cx.counters.drop(DropReason::DuplicateAtomicUnknown),
+        }
+    }
+
+    /// Puts `packet`, which came behind a gap, into the reorder buffer; a packet that does not fit is dropped for `reason`.
+    #[inline(never)]
+    pub(super) fn reorder(
+        &mut self,
+        packet: &Packet<'_>,
+        reason: DropReason,
+        cx: &mut Context<'_>,
+    ) {
+        let plain = matches!(packet.info.operation, Operation::Send | Operation::Write);
+        let (psn, expected) = (packet.bth.psn, self.expected);
+        let taken = match &mut self.reorder_buffer {
+            Some(buffer) => buffer.note(expected, psn) && plain && buffer.put(psn, packet.bytes()),
+            None => false,
+        };
+        if taken {
+            cx.counters.kept_request += 1;
+        } else {
+            cx.counters.drop(reason);
+        }
+    }
+
+    /// Borrows a reorder buffer for what comes behind the gap that was found just now.
+    pub(super) fn take_reorder_buffer(&mut self, config: &QpConfig, cx: &mut Context<'_>) {
+        if self.reorders && self.reorder_buffer.is_none() {
+            self.reorder_buffer = cx.reorder_buffers.lend(config.attr.path_mtu);
+        }
+    }
+
+    /// Gives the reorder buffer back with all that is in it.
+    pub(crate) fn drop_reorder_buffer(&mut self, cx: &mut Context<'_>) {
+        if let Some(buffer) = self.reorder_buffer.take() {
+            cx.reorder_buffers.give_back(buffer);
+        }
+    }
+
+    /// The expected request has come: executes what waits behind it in the reorder buffer, up to the next gap.
+    #[inline(never)]
+    pub(super) fn run_reordered(&mut self, config: &QpConfig, now: Instant, cx: &mut Context<'_>) {
+        let Some(buffer) = self.reorder_buffer.take() else {
+            return;
+        };
+        for _ in 0..limits::MAX_WINDOW {
+            let next = buffer.get(self.expected);
+            let next = next.and_then(|bytes| Packet::parse(bytes).ok());
+            let Some(packet) = next.filter(|_| !self.has_stopped()) else {
+                break;
+            };
+            self.take_in(config, now, &packet, cx);
+        }
+        if buffer.reaches(self.expected) && !self.has_stopped() {
+            self.reorder_buffer = Some(buffer);
+            self.report_gap(now, cx);
+            return;
+        }
+        cx.reorder_buffers.give_back(buffer);
+        if !self.has_stopped() {
+            // The requester that sent the missing packet waits to hear that nothing else is missing.
+            self.acknowledge_request(cx);
+        }
+    }
+
+    /// No receive was there, or the queue pair has failed.
+    fn has_stopped(&self) -> bool {
+        self.silent || self.failure.is_some()
+    }
+
+    /// R53: one NAK per gap, then silence. It is sent when the batch of packets has been taken in,
+    /// and taken back if the missing packet was only late (R54). False if there is no budget for it.
+    pub(super) fn report_gap(&mut self, now: Instant, cx: &mut Context<'_>) -> bool {
+        cx.counters.out_of_seq_request += 1;
+        if !self.reply_budget.spend(now) {
+            return false;
+        }
+        self.silent = true;
+        let syndrome = Syndrome::nak(NakCode::PsnSequence);
+        self.answer_now(self.expected, syndrome);
+        true
+    }
+}
+
+/// B25: the application learns of a violation that used up no receive.
+fn violation(config: &QpConfig, code: NakCode) -> AsyncEvent {
+    let qpn = config.init.qpn;
+    match code {
+        NakCode::RemoteAccess => AsyncEvent::QpAccessErr(qpn),
+        NakCode::RemoteOperational => AsyncEvent::QpFatal(qpn),
+        NakCode::PsnSequence | NakCode::InvalidRequest | NakCode::InvalidRdRequest => {
+            AsyncEvent::QpReqErr(qpn)
         }
     }
 }

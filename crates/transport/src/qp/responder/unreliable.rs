@@ -1,14 +1,18 @@
-//! UC: no answers; a damaged message is dropped whole (R97, R98).
+//! UC: no answers; a damaged message is dropped whole (R97, R98). UD: one packet, one receive, with the GRH area in
+//! front (R99).
 
-use uroce_wire::{DropReason, NakCode, Packet};
+use uroce_wire::{DropReason, NakCode, Packet, Psn, ud_grh_area};
 
 use crate::cause::{Cause, FlushReason};
-use crate::context::Context;
-use crate::qp::config::QpConfig;
-use crate::qp::responder::Responder;
+use crate::context::{Arrival, Context};
+use crate::qp::config::{QpConfig, pad_of};
 use crate::wc::WcStatus;
 
+use super::Responder;
 use super::checks::Refusal;
+
+/// Bytes in front of the payload of a UD receive buffer.
+const GRH_AREA: u64 = 40;
 
 impl Responder {
     pub(super) fn handle_unreliable(
@@ -38,7 +42,7 @@ impl Responder {
         self.expected = psn.add(1);
         if self.drop_rest {
             self.message = None;
-            self.give_receive_back(cx);
+            self.receives.give_back(cx);
             cx.counters.drop(DropReason::UcOutOfSequence);
             return;
         }
@@ -50,7 +54,7 @@ impl Responder {
     fn drop_message(
         &mut self,
         config: &QpConfig,
-        next: uroce_wire::Psn,
+        next: Psn,
         refusal: Refusal,
         cx: &mut Context<'_>,
     ) {
@@ -68,7 +72,7 @@ impl Responder {
             }
             Refusal::Nak { .. } => cx.counters.drop(DropReason::UcInvalid),
         }
-        self.give_receive_back(cx);
+        self.receives.give_back(cx);
     }
 
     /// A receive work request of UC or UD that cannot be written to: its owner's mistake, which
@@ -84,5 +88,67 @@ impl Responder {
             return;
         };
         self.fail(FlushReason::RecvFailed { wr_id, status }, cx);
+    }
+
+    pub(super) fn handle_datagram(
+        &mut self,
+        config: &QpConfig,
+        arrival: &Arrival,
+        packet: &Packet<'_>,
+        cx: &mut Context<'_>,
+    ) {
+        let payload = packet.payload();
+        if usize::from(packet.bth.pad) != pad_of(payload.len()) {
+            cx.counters.drop(DropReason::BadPad);
+            return;
+        }
+        if payload.len() > config.init.port_mtu.bytes() {
+            cx.counters.drop(DropReason::UdTooLong);
+            return;
+        }
+        if !self.receives.take(cx) {
+            cx.counters.drop(DropReason::UdNoReceive);
+            return;
+        }
+        let length = GRH_AREA + payload.len() as u64;
+        if length > self.receives.current().length {
+            // B9: the datagram is dropped; the receive serves the next one, of whichever queue pair.
+            self.receives.give_back(cx);
+            cx.counters.drop(DropReason::UdTooLong);
+            return;
+        }
+        let grh = ud_grh_area(
+            arrival.src,
+            arrival.dst,
+            arrival.ip_id,
+            arrival.hop_limit,
+            arrival.traffic_class,
+            arrival.udp_len,
+        );
+        match self.scatter_datagram(config, &grh, payload, cx) {
+            Ok(()) => self.report_receive(config, packet, length as u32, Some(arrival.src), cx),
+            Err(cause) => {
+                cx.counters.drop(DropReason::UdAccess);
+                self.fail_receive(config, WcStatus::LocProtErr, cause, cx);
+            }
+        }
+    }
+
+    fn scatter_datagram(
+        &self,
+        config: &QpConfig,
+        grh: &[u8],
+        payload: &[u8],
+        cx: &mut Context<'_>,
+    ) -> Result<(), Cause> {
+        let pd = self.receives.buffer_pd(config, cx);
+        let sges = &self.receives.current().sges;
+        let explain = |error: uroce_memory::SgeError| Cause::LocalBuffer {
+            index: error.index as u32,
+            lkey: sges.get(error.index).map_or(0, |sge| sge.lkey.0),
+            error: error.error,
+        };
+        cx.mem.scatter(pd, sges, 0, grh).map_err(explain)?;
+        cx.mem.scatter(pd, sges, GRH_AREA, payload).map_err(explain)
     }
 }

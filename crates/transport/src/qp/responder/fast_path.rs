@@ -1,0 +1,232 @@
+//! The fast path of a responder: what is expected, and usual.
+//!
+//! A SEND that is whole in its packet needs a receive, one copy and one completion; a WRITE needs one copy, and so does
+//! a middle packet of the message in progress. Whatever else it is, or when the copy is not allowed, nothing has
+//! changed, and the slow path, `run_request`, decides.
+
+use uroce_memory::{Access, MemTable, MrSlice, Sge};
+use uroce_wire::{Opcode, Operation, Packet};
+
+use crate::attr::{QpState, QpType};
+use crate::context::{Arrival, Context};
+use crate::qp::config::{QpConfig, pad_of};
+
+use super::Responder;
+use super::message::Message;
+
+impl Responder {
+    /// Executes the request if it is one of these. False, with nothing changed, if it takes the slow path.
+    #[inline]
+    pub(super) fn take_fast_path(
+        &mut self,
+        config: &QpConfig,
+        arrival: &Arrival,
+        packet: &Packet<'_>,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        if !self.is_plain_in_order(config, arrival, packet) {
+            return false;
+        }
+        let done = match (packet.bth.opcode, &self.message) {
+            (Opcode::RC_SEND_ONLY, None) => self.take_small_send(config, packet, cx),
+            (Opcode::RC_WRITE_ONLY, None) => self.take_small_write(config, packet, cx),
+            (_, Some(_)) => return self.take_middle(config, packet, cx),
+            _ => false,
+        };
+        if !done {
+            return false;
+        }
+        self.expected = packet.bth.psn.add(1);
+        self.msn = (self.msn + 1) & 0xff_ffff;
+        if packet.bth.ack_req {
+            self.acknowledge_request(cx);
+        }
+        true
+    }
+
+    /// The request with the expected PSN, in a packet of a valid length, while nothing else is going on.
+    #[inline]
+    fn is_plain_in_order(&self, config: &QpConfig, arrival: &Arrival, packet: &Packet<'_>) -> bool {
+        let ready =
+            config.state == QpState::Rts || config.state == QpState::Rtr && self.established;
+        let length = packet.payload().len();
+        matches!(config.init.qp_type, QpType::Rc | QpType::Uc)
+            && ready
+            && self.is_next(packet.bth.psn)
+            && !arrival.is_congestion_marked()
+            && usize::from(packet.bth.pad) == pad_of(length)
+            && (1..=config.attr.path_mtu.bytes()).contains(&length)
+    }
+
+    /// The receive is taken when the bytes have got there. A shared queue takes the slow path.
+    #[inline]
+    fn take_small_send(
+        &mut self,
+        config: &QpConfig,
+        packet: &Packet<'_>,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        let data = packet.payload();
+        let Some((wr_id, sge)) = self.receives.front_of_one() else {
+            return false;
+        };
+        let sges = std::slice::from_ref(sge);
+        if cx.mem.scatter(config.init.pd, sges, 0, data).is_err() {
+            return false;
+        }
+        self.receives.drop_front_of_one();
+        let wc = config.received(wr_id, data.len() as u32, config.peer());
+        self.complete_recv(wc, packet.bth.solicited, cx);
+        true
+    }
+
+    #[inline]
+    fn take_small_write(
+        &self,
+        config: &QpConfig,
+        packet: &Packet<'_>,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        let (data, need) = (packet.payload(), Access::REMOTE_WRITE);
+        let Some(reth) = packet.reth().filter(|reth| reth.length as usize == data.len()) else {
+            return false;
+        };
+        if !config.attr.access.contains(need) {
+            return false;
+        }
+        let by = config.requirer(config.init.pd);
+        let slice = cx.mem.check(reth.rkey, by, need, reth.va, data.len() as u64);
+        if !slice.is_ok_and(|slice| slice.copy_in(0, data).is_ok()) {
+            return false;
+        }
+        cx.counters.rdma_recvs += 1;
+        true
+    }
+
+    /// A middle packet of the message in progress.
+    fn take_middle(
+        &mut self,
+        config: &QpConfig,
+        packet: &Packet<'_>,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        let Some(message) = &self.message else {
+            return false;
+        };
+        let data = packet.payload();
+        let regular = message.contains(packet) && data.len() == config.attr.path_mtu.bytes();
+        if !regular || !self.place_middle(config, message, data, cx) {
+            return false;
+        }
+        self.pass_middle(config, data.len(), packet, 1, cx);
+        true
+    }
+
+    /// Copies the payload to its place; false, with nothing written, if that is not allowed.
+    fn place_middle(
+        &self,
+        config: &QpConfig,
+        message: &Message,
+        data: &[u8],
+        cx: &mut Context<'_>,
+    ) -> bool {
+        let length = data.len() as u64;
+        match message.operation {
+            Operation::Write => {
+                let place = place_in_write(config, message, length, cx.mem);
+                place.is_some_and(|place| place.copy_in(0, data).is_ok())
+            }
+            Operation::Send => {
+                let recv = self.receives.current();
+                let pd = self.receives.buffer_pd(config, cx);
+                message.done + length <= recv.length
+                    && cx.mem.scatter(pd, &recv.sges, message.done, data).is_ok()
+            }
+            _ => false,
+        }
+    }
+
+    /// `packets` middle packets, the first of which is `first`, have brought `length` bytes to their place.
+    #[inline]
+    fn pass_middle(
+        &mut self,
+        config: &QpConfig,
+        length: usize,
+        first: &Packet<'_>,
+        packets: u32,
+        cx: &mut Context<'_>,
+    ) {
+        if let Some(message) = &mut self.message {
+            message.done += length as u64;
+        }
+        self.expected = first.bth.psn.add(packets);
+        if first.bth.ack_req && config.init.qp_type.is_reliable() {
+            self.acknowledge_request(cx);
+        }
+    }
+
+    /// Executes `packets` middle packets with the expected PSNs, of which `payload` is all. False, with nothing
+    /// changed, if something about them is not usual.
+    pub(crate) fn take_run(
+        &mut self,
+        config: &QpConfig,
+        head: &Packet<'_>,
+        packets: u32,
+        payload: &MrSlice<'_>,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        let Some(message) = &self.message else {
+            return false;
+        };
+        let usual = message.contains(head) && self.is_next(head.bth.psn);
+        if !usual || !self.place_run(config, message, payload, cx) {
+            return false;
+        }
+        self.pass_middle(config, payload.len(), head, packets, cx);
+        true
+    }
+
+    /// Copies the payload to its place; false, with nothing written, if that is not allowed or not simple.
+    fn place_run(
+        &self,
+        config: &QpConfig,
+        message: &Message,
+        payload: &MrSlice<'_>,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        let length = payload.len() as u64;
+        let place = match message.operation {
+            Operation::Write => place_in_write(config, message, length, cx.mem),
+            Operation::Send => {
+                let &[Sge { addr, length: room, lkey }] = &self.receives.current().sges[..] else {
+                    return false;
+                };
+                let Some(addr) = addr.checked_add(message.done) else { return false };
+                if message.done + length > u64::from(room) {
+                    return false;
+                }
+                let place = Sge { addr, length: length as u32, lkey };
+                let pd = self.receives.buffer_pd(config, cx);
+                cx.mem.check_local(&place, pd, Access::LOCAL_WRITE).ok()
+            }
+            _ => None,
+        };
+        place.is_some_and(|place| place.copy_from(payload).is_ok())
+    }
+}
+
+/// Where the next `length` bytes of a WRITE go, of which they are not the last; `None` if that is not
+/// allowed.
+#[inline]
+fn place_in_write<'m>(
+    config: &QpConfig,
+    message: &Message,
+    length: u64,
+    mem: &'m MemTable,
+) -> Option<MrSlice<'m>> {
+    let (need, va) = (Access::REMOTE_WRITE, message.va.wrapping_add(message.done));
+    if message.done + length >= message.length || !config.attr.access.contains(need) {
+        return None;
+    }
+    mem.check(message.rkey, config.requirer(config.init.pd), need, va, length).ok()
+}

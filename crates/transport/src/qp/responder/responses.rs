@@ -1,0 +1,266 @@
+//! Answers that wait to be sent, in PSN order.
+
+use std::collections::VecDeque;
+
+use uroce_memory::PdId;
+use uroce_wire::{Bth, NakCode, Opcode, Psn, Syndrome, SyndromeKind};
+
+use crate::limits;
+use crate::qp::config::QpConfig;
+use crate::qp::run::{Origin, Run};
+use crate::time::Instant;
+
+use super::replay::{Saved, SavedKind};
+
+/// The response packets of one READ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ReadResponse {
+    /// PSN of the first packet of this train; later than `base` when it repeats a part.
+    pub(super) first: Psn,
+    /// PSN of the packet that goes out next.
+    pub(super) next: Psn,
+    /// PSN of the last packet.
+    pub(super) last: Psn,
+    /// Address, key and length of the whole READ, which starts at PSN `base`.
+    pub(super) va: u64,
+    pub(super) rkey: u32,
+    pub(super) pd: PdId,
+    pub(super) length: u64,
+    pub(super) base: Psn,
+    pub(super) msn: u32,
+}
+
+impl ReadResponse {
+    /// Middle packets that go out before anything else of it.
+    fn middle_packets(&self) -> u32 {
+        match self.next == self.first {
+            true => 0,
+            false => u32::try_from(self.last.since(self.next)).unwrap_or(0),
+        }
+    }
+}
+
+/// Something to send to the requester.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Response {
+    /// ACK, NAK or RNR NAK.
+    Ack { psn: Psn, syndrome: Syndrome, msn: u32 },
+    /// Result of an atomic.
+    Atomic { psn: Psn, msn: u32, original: u64 },
+    /// Response to FLUSH and ATOMIC WRITE: an empty READ response.
+    Placement { psn: Psn, msn: u32 },
+    /// READ responses.
+    Read(ReadResponse),
+}
+
+impl Response {
+    fn psn(&self) -> Psn {
+        match self {
+            Response::Ack { psn, .. }
+            | Response::Atomic { psn, .. }
+            | Response::Placement { psn, .. } => *psn,
+            Response::Read(train) => train.next,
+        }
+    }
+
+    fn is_plain_ack(&self) -> bool {
+        let Response::Ack { syndrome, .. } = self else { return false };
+        matches!(syndrome.kind(), SyndromeKind::Ack { .. })
+    }
+
+    fn is_ack(&self) -> bool {
+        matches!(self, Response::Ack { .. })
+    }
+}
+
+/// The answers that wait to be sent, in PSN order.
+#[derive(Debug, Default)]
+pub(super) struct Responses {
+    queue: VecDeque<Response>,
+    cnp_due: bool,
+    last_cnp: Option<Instant>,
+}
+
+impl Responses {
+    /// True if an answer waits.
+    pub(super) fn is_empty(&self) -> bool {
+        !self.cnp_due && self.queue.is_empty()
+    }
+
+    /// True if one ACK waits, and nothing else.
+    pub(super) fn is_one_ack(&self) -> bool {
+        !self.cnp_due && self.queue.len() == 1 && self.queue[0].is_plain_ack()
+    }
+
+    /// Drops what waits to be sent.
+    pub(super) fn clear(&mut self) {
+        self.queue.clear();
+        self.cnp_due = false;
+    }
+
+    /// R102: a marked packet has come; it draws a CNP, at most one per interval.
+    pub(super) fn note_congestion(&mut self, now: Instant) {
+        let due = self.last_cnp.is_none_or(|last| now.since(last) >= limits::CNP_INTERVAL_NS);
+        if due {
+            self.last_cnp = Some(now);
+            self.cnp_due = true;
+        }
+    }
+
+    /// True once if a CNP is to be sent.
+    pub(super) fn take_cnp(&mut self) -> bool {
+        std::mem::take(&mut self.cnp_due)
+    }
+
+    /// The next answer.
+    pub(super) fn front(&self) -> Option<&Response> {
+        self.queue.front()
+    }
+
+    /// The next answer has been sent.
+    pub(super) fn pop(&mut self) -> Option<Response> {
+        self.queue.pop_front()
+    }
+
+    /// `packets` packets of the READ response that is next have been sent, not the last one.
+    pub(super) fn move_read(&mut self, packets: u32) {
+        if let Some(Response::Read(front)) = self.queue.front_mut() {
+            front.next = front.next.add(packets);
+        }
+    }
+
+    /// Queues the whole answer to `saved`.
+    pub(super) fn queue_saved(&mut self, saved: &Saved) {
+        let (psn, msn) = (saved.first, saved.msn);
+        match saved.kind {
+            SavedKind::Read { length, .. } => self.queue_part(saved, psn, saved.last, length),
+            SavedKind::Atomic { original, .. } => {
+                self.queue_in_order(Response::Atomic { psn, msn, original }, true);
+            }
+            SavedKind::Placement => self.queue_in_order(Response::Placement { psn, msn }, true),
+        }
+    }
+
+    /// Queues the responses `first..=last` to a READ, of which only the first `length` bytes count.
+    pub(super) fn queue_part(&mut self, saved: &Saved, first: Psn, last: Psn, length: u64) {
+        let SavedKind::Read { va, rkey, pd, .. } = saved.kind else {
+            return;
+        };
+        let (base, msn) = (saved.first, saved.msn);
+        let train = ReadResponse { first, next: first, last, va, rkey, pd, length, base, msn };
+        // A requester that misses only a part in the middle has the rest.
+        self.queue_in_order(Response::Read(train), last == saved.last);
+    }
+
+    /// The middle packets of a READ response are next, and there are several.
+    #[inline]
+    pub(super) fn starts_with_run(&self) -> bool {
+        matches!(self.queue.front(), Some(Response::Read(train)) if train.middle_packets() > 1)
+    }
+
+    /// Up to `most` of them.
+    pub(super) fn plan_run(&self, config: &QpConfig, most: u32) -> Option<Run> {
+        let Some(Response::Read(train)) = self.queue.front() else {
+            return None;
+        };
+        let packets = train.middle_packets().min(most);
+        if packets < 2 || self.cnp_due {
+            return None;
+        }
+        let mtu = config.attr.path_mtu.bytes();
+        let offset = train.next.since(train.base).max(0) as u64 * mtu as u64;
+        let va = train.va.checked_add(offset)?;
+        let bth = Bth::new(Opcode::RC_READ_RESPONSE_MIDDLE, config.peer_qpn(), train.next);
+        let origin = Origin::Read { by: config.requirer(train.pd), rkey: train.rkey, va };
+        Run::new(&bth, packets, mtu, origin, config.path())
+    }
+
+    /// Queues an ACK or NAK behind everything else (R49). One that directly follows another takes
+    /// its place if its PSN is not lower: it then says all that the older one said. The ACK of a
+    /// duplicate has a lower PSN than a NAK that waits, and says nothing new. True if only one of
+    /// the two is sent.
+    pub(super) fn queue_ack(&mut self, ack: Response) -> bool {
+        if let Some(last) = self.queue.back_mut().filter(|last| last.is_ack()) {
+            if ack.psn().since(last.psn()) >= 0 {
+                *last = ack;
+            }
+            return true;
+        }
+        if self.queue.len() < limits::RESPONSE_QUEUE {
+            self.queue.push_back(ack);
+        }
+        false
+    }
+
+    /// R54: the packet that a sequence NAK asks for has arrived after all. The NAK also
+    /// acknowledged what came before, so an ACK takes its place.
+    pub(super) fn retract_nak(&mut self, expected: Psn) {
+        let nak = Syndrome::nak(NakCode::PsnSequence);
+        let Some(Response::Ack { psn, syndrome, .. }) = self.queue.back_mut() else {
+            return;
+        };
+        if *syndrome == nak && *psn == expected {
+            *syndrome = Syndrome::ack(Syndrome::ACK_UNLIMITED);
+            *psn = expected.sub(1);
+        }
+    }
+
+    /// Queues an answer at its place in PSN order. Parts of one READ that do not overlap are answered each; of
+    /// two that do, the newer one replaces the older, so that a train in progress is rewound (R62).
+    /// `goes_back`: the requester will ask for everything behind it again, so a train that has begun
+    /// starts over behind this answer.
+    fn queue_in_order(&mut self, answer: Response, goes_back: bool) {
+        if self.queue.iter().any(|old| waits_already(old, &answer)) {
+            return;
+        }
+        self.queue.retain(|old| !is_replaced(old, &answer));
+        if self.queue.len() >= limits::RESPONSE_QUEUE {
+            return;
+        }
+        let psn = answer.psn();
+        let at = self.queue.iter().position(|other| other.psn().since(psn) > 0);
+        if goes_back
+            && at == Some(0)
+            && let Some(Response::Read(train)) = self.queue.front_mut()
+        {
+            train.next = train.first;
+        }
+        self.queue.insert(at.unwrap_or(self.queue.len()), answer);
+    }
+
+    /// Drops the answer to the request with this PSN, which can be given no more.
+    pub(super) fn drop_answer(&mut self, key: Psn) {
+        self.queue.retain(|answer| answer.is_ack() || key_of(answer) != key);
+    }
+}
+
+/// True if `old`, which waits, will send what `new` asks for.
+fn waits_already(old: &Response, new: &Response) -> bool {
+    if old.is_ack() || key_of(old) != key_of(new) {
+        return false;
+    }
+    let (Response::Read(old), Response::Read(new)) = (old, new) else {
+        return true;
+    };
+    let inside = match new.last.since(old.last) {
+        0 => old.length == new.length,
+        beyond => beyond < 0,
+    };
+    old.next == old.first && old.first.since(new.first) <= 0 && inside
+}
+
+/// True if what is left of `old` and `new` are parts of one READ that overlap.
+fn is_replaced(old: &Response, new: &Response) -> bool {
+    let (Response::Read(old), Response::Read(new)) = (old, new) else {
+        return false;
+    };
+    old.base == new.base && old.next.since(new.last) <= 0 && new.first.since(old.last) <= 0
+}
+
+/// The PSN by which an answer is known: that of its request.
+fn key_of(answer: &Response) -> Psn {
+    match answer {
+        Response::Read(train) => train.base,
+        other => other.psn(),
+    }
+}
