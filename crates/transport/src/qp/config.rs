@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use uroce_memory::PdId;
 use uroce_memory::Requirer;
 
-use uroce_wire::{DropReason, Operation, Packet, Qpn, Service};
+use uroce_wire::{DropReason, Operation, Packet, Qpn, Service, XrcEth};
 
 use crate::attr::{AddressVector, QpAttr, QpInit, QpState, QpType};
 use crate::context::{Arrival, Path};
@@ -182,6 +182,12 @@ impl QpConfig {
             src_ip,
             ..Wc::default()
         }
+    }
+
+    /// X2: what stands right behind the BTH of every request of XRC.
+    pub(super) fn xrceth_of(&self, srqn: Option<u32>) -> Option<XrcEth> {
+        let srqn = srqn.filter(|_| self.init.qp_type == QpType::XrcIni)?;
+        Some(XrcEth { srqn })
     }
 
     /// This QP as accessor of memory of a protection domain.

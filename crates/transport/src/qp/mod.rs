@@ -95,9 +95,10 @@ impl QueuePair {
 
     /// What it sent and received since it was made.
     pub fn traffic(&self) -> QpTraffic {
+        let (sent_messages, rcvd_rnr_naks) = self.requester.counts();
         QpTraffic {
-            sent_messages: self.requester.sent_messages(),
-            rcvd_rnr_naks: self.requester.rcvd_rnr_naks(),
+            sent_messages,
+            rcvd_rnr_naks,
             rcvd_messages: self.responder.rcvd_messages(),
             ..self.traffic
         }
@@ -144,7 +145,7 @@ impl QueuePair {
             state: self.config.state,
             cur_state: self.config.state,
             sq_draining: self.is_draining(),
-            sq_psn: self.requester.next_new().get(),
+            sq_psn: self.requester.psns().next_new().get(),
             rq_psn: self.responder.expected().get(),
             ..self.config.attr
         }
@@ -152,12 +153,12 @@ impl QueuePair {
 
     /// Send work requests that have not completed.
     pub fn send_queue_len(&self) -> usize {
-        self.requester.send_queue.len()
+        self.requester.send_queue().len()
     }
 
     /// True while a request that was sent waits for its acknowledgement; UC and UD wait for none.
     pub fn awaits_acknowledgement(&self) -> bool {
-        self.requester.in_flight()
+        self.requester.psns().in_flight()
     }
 
     /// Bytes, in packets of the path MTU, that are on their way and will be acknowledged, or be asked for
@@ -168,11 +169,11 @@ impl QueuePair {
         let counts = self.config.init.qp_type.is_reliable()
             && matches!(self.config.state, QpState::Rts | QpState::Sqd)
             && self.config.attr.timeout != 0
-            && !self.requester.tail_probe.is_exhausted();
+            && !self.requester.has_given_up_probing();
         if !counts {
             return 0;
         }
-        u64::from(self.requester.outstanding()) << self.config.mtu_shift()
+        u64::from(self.requester.psns().outstanding()) << self.config.mtu_shift()
     }
 
     /// The address of the peer, if it acknowledges what it gets.
@@ -183,11 +184,7 @@ impl QueuePair {
     /// Lets the next request packet ask for an ACK, because the ones behind it have to wait. False if
     /// everything that is on its way is covered by an ACK that was asked for.
     pub fn ask_for_ack(&mut self) -> bool {
-        let uncovered = self.requester.since_ack_request > 0;
-        if uncovered {
-            self.requester.since_ack_request = limits::MAX_WINDOW;
-        }
-        uncovered
+        self.requester.ask_for_ack()
     }
 
     /// The UDP source port that this QP would like (docs/wire.md).
@@ -214,11 +211,10 @@ impl QueuePair {
     ) -> Result<(), PostError> {
         self.config.check_send_state()?;
         self.config.check_destination(wr)?;
-        self.requester.send_queue.push(wr)?;
+        self.requester.post(wr)?;
         if matches!(self.config.state, QpState::Err | QpState::Sqe) {
             self.requester.flush(&self.config, self.flush_reason, cx);
         }
-        self.requester.wake();
         Ok(())
     }
 
@@ -227,7 +223,7 @@ impl QueuePair {
     pub fn check_send(&self, wr: &SendWr<'_>, ahead: usize) -> Result<(), PostError> {
         self.config.check_send_state()?;
         self.config.check_destination(wr)?;
-        self.requester.send_queue.check(wr, ahead)
+        self.requester.send_queue().check(wr, ahead)
     }
 
     /// Queues a receive work request (`ibv_post_recv`, one of the list).
@@ -301,7 +297,7 @@ impl QueuePair {
 
     /// True if there may be a request among them.
     pub fn wants_request(&self) -> bool {
-        self.requester.awake
+        self.requester.wants_transmit()
     }
 
     /// True if there is an answer among them.
@@ -318,19 +314,19 @@ impl QueuePair {
 
     /// First PSN that was never sent.
     pub fn next_psn(&self) -> Psn {
-        self.requester.next_new()
+        self.requester.psns().next_new()
     }
 
     /// Lets this queue pair repeat its last packet when the peer is silent for much longer than
     /// it was before. Off unless asked for.
     pub fn set_tail_probes(&mut self, enabled: bool) {
-        self.requester.tail_probe.enable(enabled && self.config.init.qp_type.is_reliable());
+        self.requester.set_tail_probes(enabled && self.config.init.qp_type.is_reliable());
     }
 
     /// Lets this queue pair send only what is missing to a peer that keeps the rest. Off unless
     /// asked for: it then goes back to the missing packet and sends everything again.
     pub fn set_selective_repeat(&mut self, enabled: bool) {
-        self.requester.selective_repeat.enable(enabled && self.config.init.qp_type.is_reliable());
+        self.requester.set_selective_repeat(enabled && self.config.init.qp_type.is_reliable());
     }
 
     /// Lets the responder of this queue pair use a reorder buffer for SENDs and WRITEs that come behind a PSN gap. Without
@@ -342,13 +338,13 @@ impl QueuePair {
     /// True if packets of this QP had better travel singly: what was sent in trains did not arrive.
     #[inline]
     pub fn doubts_trains(&self) -> bool {
-        self.requester.doubts.are_strong() || self.responder.doubts_trains()
+        self.requester.doubts_trains() || self.responder.doubts_trains()
     }
 
     /// True once after single packets brought the progress that trains did not bring.
     #[inline]
     pub fn take_lost_trains(&mut self) -> bool {
-        self.requester.doubts.take_lost() || self.responder.take_lost_trains()
+        self.requester.take_lost_trains() || self.responder.take_lost_trains()
     }
 
     /// Writes a packet by which an idle peer shows that it is alive: an empty SEND with the PSN before the
@@ -374,7 +370,8 @@ impl QueuePair {
     /// True while SQD waits for requests that were begun before: what `ibv_query_qp` tells as
     /// `sq_draining`.
     pub fn is_draining(&self) -> bool {
-        self.config.state == QpState::Sqd && self.requester.has_begun()
+        self.config.state == QpState::Sqd
+            && self.requester.send_queue().front().is_some_and(|wqe| wqe.numbered)
     }
 
     /// Writes the next packet into `out`, which offers at least [`limits::MAX_PACKET`] bytes.
@@ -386,7 +383,7 @@ impl QueuePair {
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
-        self.poll(now, out, cx, true)
+        self.poll(now, true, true, out, cx)
     }
 
     /// [`poll_transmit`](Self::poll_transmit), but a plain ACK that waits goes on waiting while there is no request:
@@ -397,8 +394,8 @@ impl QueuePair {
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
-        let respond = self.requester.awake || !self.responder.only_ack_waits();
-        self.poll(now, out, cx, respond)
+        let answers = self.requester.wants_transmit() || !self.responder.only_ack_waits();
+        self.poll(now, answers, true, out, cx)
     }
 
     /// The answers of [`poll_transmit`](Self::poll_transmit) alone, while requests have to wait; with
@@ -410,30 +407,28 @@ impl QueuePair {
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
-        let awake = std::mem::take(&mut self.requester.awake);
-        let respond = patient || !self.responder.only_ack_waits();
-        let sent = self.poll(now, out, cx, respond);
-        self.requester.awake |= awake;
-        sent
+        let answers = patient || !self.responder.only_ack_waits();
+        self.poll(now, answers, false, out, cx)
     }
 
     fn poll(
         &mut self,
         now: Instant,
+        answers: bool,
+        requests: bool,
         out: &mut [u8],
         cx: &mut Context<'_>,
-        respond: bool,
     ) -> Option<Transmit> {
         if out.len() < limits::MAX_PACKET {
             return None;
         }
         let retransmitted = cx.counters.retransmitted_pkts;
-        let answers = respond && self.responder.wants_transmit();
-        let mut sent =
-            if answers { self.responder.poll_response(&self.config, out, cx) } else { None };
-        if sent.is_none() && self.requester.awake {
+        let mut sent = None;
+        if answers && self.responder.wants_transmit() {
+            sent = self.responder.poll_response(&self.config, out, cx);
+        }
+        if sent.is_none() && requests && self.requester.wants_transmit() {
             sent = self.requester.poll_request(&self.config, now, out, cx);
-            self.requester.awake = sent.is_some() || self.requester.selective_repeat.take_pause();
         }
         self.settle(cx);
         if let Some(transmit) = &sent {

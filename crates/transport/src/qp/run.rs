@@ -7,12 +7,10 @@
 //! is not usual is left to them.
 
 use uroce_memory::{Access, MemTable, MrSlice, PdId, Requirer, Sge};
-use uroce_wire::{Bth, Header, ICRC_LEN, Opcode, Packet, Psn};
+use uroce_wire::{Bth, Header, ICRC_LEN, Packet};
 
-use crate::attr::{QpState, QpType};
+use crate::attr::QpType;
 use crate::context::{Arrival, Context, Path};
-use crate::qp::config::QpConfig;
-use crate::qp::requester::Requester;
 use crate::qp::{Admitted, QueuePair};
 use crate::time::Instant;
 
@@ -89,7 +87,7 @@ impl QueuePair {
     /// True if [`plan_run`](Self::plan_run) may have something.
     #[inline]
     pub fn may_run(&self) -> bool {
-        self.requester.middle.is_some_and(|middle| middle.left > 1) || self.responder.may_run()
+        self.requester.may_run() || self.responder.may_run()
     }
 
     /// What could leave next as a run of up to `most` packets, at least two, requests with up to `room` bytes.
@@ -103,7 +101,7 @@ impl QueuePair {
             return self.responder.plan_run(&self.config, most);
         }
         let room = u32::try_from(room >> self.config.mtu_shift()).unwrap_or(u32::MAX);
-        self.requester.plan_request_run(&self.config, most.min(room))
+        self.requester.plan_run(&self.config, most.min(room))
     }
 
     /// The run has arrived: its packets count as sent.
@@ -112,19 +110,11 @@ impl QueuePair {
         cx.counters.sent_pkts += u64::from(run.packets);
         cx.counters.sent_bytes += run.wire_bytes();
         self.traffic.sent_bytes += run.wire_bytes();
-        match (run.origin, self.requester.middle) {
-            (Origin::Read { .. }, _) => self.responder.pass_run(run.packets),
-            (Origin::Request { .. }, Some(middle)) => {
-                self.requester.pass_middle(
-                    &self.config,
-                    now,
-                    &middle,
-                    run.packets,
-                    head.bth.ack_req,
-                    cx,
-                );
+        match run.origin {
+            Origin::Read { .. } => self.responder.pass_run(run.packets),
+            Origin::Request { .. } => {
+                self.requester.pass_run(&self.config, now, run.packets, head.bth.ack_req);
             }
-            (Origin::Request { .. }, None) => debug_assert!(false, "planned from nothing"),
         }
     }
 
@@ -149,9 +139,7 @@ impl QueuePair {
         }
         let taken = match head.info.is_request() {
             true => self.responder.take_run(&self.config, &head, run.packets, payload, cx),
-            false => {
-                self.requester.take_response_run(&self.config, now, &head, run.packets, payload, cx)
-            }
+            false => self.requester.take_run(&self.config, now, &head, run.packets, payload, cx),
         };
         if taken {
             cx.counters.rcvd_pkts += u64::from(run.packets);
@@ -161,77 +149,5 @@ impl QueuePair {
             self.settle(cx);
         }
         taken
-    }
-}
-
-impl Requester {
-    fn plan_request_run(&self, config: &QpConfig, most: u32) -> Option<Run> {
-        let middle = self.middle.as_ref()?;
-        let usual = self.awake
-            && matches!(config.state, QpState::Rts | QpState::Sqd)
-            && middle.psn == self.psn
-            && self.sends_new();
-        let packets = middle.left.min(most).min(self.window_room(config));
-        if !usual || packets < 2 {
-            return None;
-        }
-        let length = packets as usize * config.mtu() as usize;
-        let rest = u64::from(middle.sge.length).checked_sub(middle.offset)?;
-        let addr = middle.sge.addr.checked_add(middle.offset)?;
-        let from = Sge { addr, length: u32::try_from(length).ok()?, lkey: middle.sge.lkey };
-        if length as u64 > rest {
-            return None;
-        }
-        let mut bth = Bth::new(middle.opcode, config.peer_qpn(), middle.psn);
-        bth.ack_req = self.wants_ack_behind(config, packets);
-        let origin = Origin::Request { pd: config.init.pd, from };
-        Run::new(&bth, packets, config.mtu() as usize, origin, config.path())
-    }
-
-    /// READ responses of a run: in order, of one READ REQUEST, and not the end of it.
-    fn take_response_run(
-        &mut self,
-        config: &QpConfig,
-        now: Instant,
-        head: &Packet<'_>,
-        packets: u32,
-        payload: &MrSlice<'_>,
-        cx: &mut Context<'_>,
-    ) -> bool {
-        let (first, last) = (head.bth.psn, head.bth.psn.add(packets - 1));
-        let usual = head.bth.opcode == Opcode::RC_READ_RESPONSE_MIDDLE
-            && first == self.una
-            && !self.selective_repeat.is_under_way()
-            && self.is_outstanding(last);
-        let place =
-            if usual { self.place_of_responses(config, first, last, payload.len()) } else { None };
-        let Some(place) = place else { return false };
-        let granted = cx.mem.check_local(&place, config.init.pd, Access::LOCAL_WRITE);
-        if !granted.is_ok_and(|slice| slice.copy_from(payload).is_ok()) {
-            return false;
-        }
-        self.any_response = true;
-        self.finish_responses(config, now, last, cx);
-        self.wake();
-        true
-    }
-
-    /// Where `length` bytes of response to the oldest request go, which are the packets `first` to `last`.
-    fn place_of_responses(
-        &self,
-        config: &QpConfig,
-        first: Psn,
-        last: Psn,
-        length: usize,
-    ) -> Option<Sge> {
-        let wqe = self.send_queue.front().filter(|wqe| wqe.op.is_read())?;
-        let sge = wqe.only_sge()?;
-        let ends = self.read_piece_last(config, wqe, first);
-        let offset = u64::try_from(first.since(wqe.first_psn)).ok()? * config.mtu();
-        let rest = u64::from(sge.length).min(wqe.length).checked_sub(offset)?;
-        let length = u32::try_from(length).ok()?;
-        let inside = ends.since(last) > 0 && u64::from(length) <= rest;
-        let addr = sge.addr.checked_add(offset)?;
-        inside.then_some(Sge { addr, length, lkey: sge.lkey })
     }
 }

@@ -306,7 +306,7 @@ impl QueuePair {
             self.responder.set_depth(new.max_dest_rd_atomic);
         }
         if mask.intersects(M::RETRY_CNT | M::RNR_RETRY) {
-            self.requester.refill_retries(attr.retry_cnt, attr.rnr_retry);
+            self.requester.set_retries(attr.retry_cnt, attr.rnr_retry);
         }
     }
 
@@ -316,7 +316,10 @@ impl QueuePair {
             QpState::Reset => self.clear(cx),
             QpState::Err => self.flush(FlushReason::ByModify, cx),
             QpState::Sqd => self.drained_reported = false,
-            QpState::Rts if from == QpState::Sqe => self.requester.resume_after_error(),
+            QpState::Rts if from == QpState::Sqe => {
+                let next = self.requester.psns().next_new();
+                self.requester.start(next);
+            }
             _ => {}
         }
     }
@@ -332,14 +335,13 @@ impl QueuePair {
         }
         cx.events.forget_qp(qpn);
         self.responder.release(cx);
-        let reorders = self.responder.reorders();
-        let repeats_selectively = self.requester.selective_repeat.is_enabled();
-        let (probes, src_port) = (self.requester.tail_probe.is_enabled(), self.config.src_port);
-        *self = QueuePair::blank(&self.config.init);
-        self.config.src_port = src_port;
-        self.set_reorder_buffer(reorders);
-        self.set_selective_repeat(repeats_selectively);
-        self.set_tail_probes(probes);
+        let blank = QueuePair::blank(&self.config.init);
+        *self = QueuePair {
+            config: QpConfig { src_port: self.config.src_port, ..blank.config },
+            requester: blank.requester.with_features_of(&self.requester),
+            responder: blank.responder.with_features_of(&self.responder),
+            ..blank
+        };
     }
 
     /// Raises SQ_DRAINED once nothing that was begun is unfinished. Between the pieces of a long

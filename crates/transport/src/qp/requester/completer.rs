@@ -1,25 +1,17 @@
 //! The completer: responses and acknowledgements come in, work requests complete.
 
-use uroce_wire::{DropReason, NakCode, Operation, Packet, Position, Psn, SyndromeKind};
+use uroce_wire::{DropReason, NakCode, Operation, Packet, Psn, SyndromeKind};
 
-use crate::cause::Cause;
+use crate::cause::{Cause, FlushReason};
 use crate::context::Context;
+use crate::qp::completion;
 use crate::qp::config::QpConfig;
-use crate::qp::requester::Requester;
-use crate::qp::requester::emit::Failure;
-use crate::qp::requester::send_queue::SendWqe;
 use crate::time::Instant;
-use crate::wc::WcStatus;
+use crate::wc::{Wc, WcStatus};
 
-/// Why a response was not placed.
-pub(crate) enum Misplaced {
-    /// Nothing of its kind was asked for.
-    Unexpected,
-    /// It is not what was asked for.
-    Bad(&'static str),
-    /// The buffer cannot be written.
-    Local(Failure),
-}
+use super::Requester;
+use super::placement::{Misplaced, Responded};
+use super::send_queue::Retired;
 
 impl Requester {
     /// Takes in a response of the peer.
@@ -31,35 +23,22 @@ impl Requester {
         cx: &mut Context<'_>,
     ) {
         let psn = packet.bth.psn;
-        if !self.is_outstanding(psn) {
-            return self.drop_outside_window(packet, cx);
+        if !self.psns.is_outstanding(psn) {
+            return drop_outside_window(self.psns.una(), packet, cx);
         }
         self.any_response = true;
         match packet.info.operation {
             Operation::ReadResponse => self.take_response(config, now, packet, cx),
-            Operation::AtomicAcknowledge => self.handle_atomic_response(config, now, packet, cx),
+            // B22: some responders send a NAK to an atomic under this opcode.
+            Operation::AtomicAcknowledge if is_ack(packet) => {
+                self.take_response(config, now, packet, cx);
+            }
             _ => self.handle_acknowledge(config, now, packet, cx),
         }
         if self.selective_repeat.is_under_way() {
             self.settle_early(config, now, cx);
         }
         self.wake();
-    }
-
-    /// R70, R72, A13: a response to nothing that is outstanding changes nothing.
-    fn drop_outside_window(&mut self, packet: &Packet<'_>, cx: &mut Context<'_>) {
-        let late = packet.bth.psn.since(self.una) < 0;
-        let kind = packet.aeth().map(|aeth| aeth.syndrome.kind());
-        cx.counters.drop(match (packet.info.operation, kind) {
-            (Operation::Acknowledge, Some(SyndromeKind::Nak(_) | SyndromeKind::Rnr { .. })) => {
-                DropReason::NakOutsideWindow
-            }
-            (Operation::Acknowledge, _) if late => DropReason::GhostAck,
-            (Operation::ReadResponse | Operation::AtomicAcknowledge, _) if late => {
-                DropReason::StaleResponse
-            }
-            _ => DropReason::UnexpectedResponse,
-        });
     }
 
     fn handle_acknowledge(
@@ -94,7 +73,7 @@ impl Requester {
             let placement = self.send_queue.front().is_some_and(|wqe| wqe.op.is_placement());
             if placement && missing == psn {
                 // A peer may answer ATOMIC WRITE and FLUSH with a plain ACK.
-                return self.finish_response(config, now, psn, cx);
+                return self.finish_responses(config, now, psn, cx);
             }
             self.handle_implied_nak(config, now, psn.add(1));
         } else if self.selective_repeat.is_under_way() {
@@ -110,7 +89,7 @@ impl Requester {
         psn: Psn,
         cx: &mut Context<'_>,
     ) {
-        if psn != self.una && self.acknowledge(config, now, psn.sub(1), cx).is_some() {
+        if psn != self.psns.una() && self.acknowledge(config, now, psn.sub(1), cx).is_some() {
             self.handle_implied_nak(config, now, psn);
         }
     }
@@ -124,24 +103,24 @@ impl Requester {
         upto: Psn,
         cx: &mut Context<'_>,
     ) -> Option<Psn> {
-        let start = self.una;
+        let start = self.psns.una();
         let mut missing = None;
         // Each round finishes one work request or reaches `upto`.
-        while upto.since(self.una) >= 0 {
+        while upto.since(self.psns.una()) >= 0 {
             let Some(wqe) = self.send_queue.front() else {
                 break;
             };
             debug_assert!(wqe.numbered, "only what was sent is acknowledged");
             if wqe.needs_response() {
-                missing = Some(self.una);
+                missing = Some(self.psns.una());
                 break;
             }
             let last = wqe.last_psn();
             if upto.since(last) < 0 {
-                self.una = upto.add(1);
+                self.psns.acknowledge(upto);
                 break;
             }
-            self.una = last.add(1);
+            self.psns.acknowledge(last);
             self.finish_oldest(config, cx);
         }
         self.note_acknowledged(config, now, start);
@@ -160,28 +139,26 @@ impl Requester {
 
     /// Bookkeeping when the oldest unacknowledged PSN may have moved on from `start`.
     fn note_acknowledged(&mut self, config: &QpConfig, now: Instant, start: Psn) {
-        let count = self.una.since(start).max(0) as u32;
+        let count = self.psns.una().since(start).max(0) as u32;
         if count == 0 {
             return;
         }
-        self.doubts.note_progress(self.una, count, self.next_new, now);
-        self.note_progress(count);
-        self.selective_repeat.note_progress(self.una, now);
-        self.tail_probe.note_progress(self.una, now);
-        self.skip_acknowledged();
+        self.doubts.note_progress(self.psns.una(), count, self.psns.next_new(), now);
+        // R75: progress refills the retry counters.
+        self.ack_timer.note_progress();
+        self.rnr_wait.note_progress();
+        self.window.note_progress(count);
+        self.selective_repeat.note_progress(self.psns.una(), now);
+        self.tail_probe.note_progress(self.psns.una(), now);
+        if self.psns.next().since(self.psns.una()) < 0 {
+            // What was about to be sent again has been acknowledged meanwhile.
+            self.point_at(self.psns.una());
+        }
         self.restart_ack_timer(config, now);
-        if self.in_flight() {
+        if self.psns.in_flight() {
             self.arm_tail_probe(config, now);
         } else {
             self.tail_probe.wait_anew();
-        }
-    }
-
-    /// A request that was about to be sent again may have been acknowledged meanwhile.
-    fn skip_acknowledged(&mut self) {
-        let una = self.una;
-        if self.psn.since(una) < 0 {
-            self.point_at(una);
         }
     }
 
@@ -195,14 +172,16 @@ impl Requester {
         cx: &mut Context<'_>,
     ) {
         let psn = packet.bth.psn;
-        if psn != self.una && self.acknowledge(config, now, psn.sub(1), cx).is_some() {
+        if psn != self.psns.una() && self.acknowledge(config, now, psn.sub(1), cx).is_some() {
             return self.take_early(config, now, packet, cx);
         }
         let Some(wqe) = self.send_queue.front() else {
             return;
         };
-        match self.place_response(config, wqe, packet, cx) {
-            Ok(()) => self.finish_response(config, now, psn, cx),
+        let missing = &self.selective_repeat.responses;
+        let request = Responded { config, queue: &self.send_queue, wqe, missing };
+        match request.place(packet, cx.mem) {
+            Ok(()) => self.finish_responses(config, now, psn, cx),
             Err(Misplaced::Unexpected) => cx.counters.drop(DropReason::UnexpectedResponse),
             Err(Misplaced::Bad(what)) => {
                 let cause = Cause::BadResponse { psn, what };
@@ -214,82 +193,6 @@ impl Requester {
         }
     }
 
-    /// Brings what a response carries to its place in the buffers of `wqe`. All checks come first.
-    // Once for each packet of a READ: a call of its own costs as much as its checks.
-    #[inline(always)]
-    pub(crate) fn place_response(
-        &self,
-        config: &QpConfig,
-        wqe: &SendWqe,
-        packet: &Packet<'_>,
-        cx: &mut Context<'_>,
-    ) -> Result<(), Misplaced> {
-        let atomic = packet.info.operation == Operation::AtomicAcknowledge;
-        if !wqe.needs_response() || wqe.op.is_atomic() != atomic {
-            return Err(Misplaced::Unexpected);
-        }
-        if atomic {
-            let answer = packet.atomic_ack_eth().ok_or(Misplaced::Unexpected)?;
-            // R34: big-endian on the wire, native in memory.
-            let original = answer.original.to_ne_bytes();
-            return self.scatter_response(config, wqe, 0, &original, cx).map_err(Misplaced::Local);
-        }
-        self.check_read_response(config, wqe, packet).map_err(Misplaced::Bad)?;
-        let index = packet.bth.psn.since(wqe.first_psn).max(0) as u64;
-        let offset = index * config.attr.path_mtu.bytes() as u64;
-        self.scatter_response(config, wqe, offset, packet.payload(), cx).map_err(Misplaced::Local)
-    }
-
-    /// R48, R69: exactly the bytes asked for, in the right kind of packet.
-    fn check_read_response(
-        &self,
-        config: &QpConfig,
-        wqe: &SendWqe,
-        packet: &Packet<'_>,
-    ) -> Result<(), &'static str> {
-        let psn = packet.bth.psn;
-        if wqe.op.is_placement() {
-            let empty_only = packet.info.position == Position::Only && packet.payload().is_empty();
-            return if empty_only { Ok(()) } else { Err("an empty READ RESPONSE ONLY was due") };
-        }
-        let mtu = config.attr.path_mtu.bytes() as u64;
-        let offset = psn.since(wqe.first_psn).max(0) as u64 * mtu;
-        let due = wqe.length.saturating_sub(offset).min(mtu);
-        if packet.payload().len() as u64 != due {
-            return Err("it does not have the length that was asked for");
-        }
-        let ends = self.read_piece_last(config, wqe, psn) == psn;
-        if packet.info.ends() == ends {
-            return Ok(());
-        }
-        // What is asked for again may end anywhere.
-        if packet.info.ends() && self.selective_repeat.responses.may_be_asked_again(psn) {
-            return Ok(());
-        }
-        Err("FIRST, MIDDLE and LAST are out of order")
-    }
-
-    fn handle_atomic_response(
-        &mut self,
-        config: &QpConfig,
-        now: Instant,
-        packet: &Packet<'_>,
-        cx: &mut Context<'_>,
-    ) {
-        // B22: some responders send a NAK to an atomic under this opcode.
-        let kind = packet.aeth().map(|aeth| aeth.syndrome.kind());
-        if !matches!(kind, Some(SyndromeKind::Ack { .. })) {
-            return self.handle_acknowledge(config, now, packet, cx);
-        }
-        self.take_response(config, now, packet, cx);
-    }
-
-    /// The response with PSN `psn`, the oldest outstanding one, has been taken in.
-    fn finish_response(&mut self, config: &QpConfig, now: Instant, psn: Psn, cx: &mut Context<'_>) {
-        debug_assert!(psn == self.una, "responses are taken in order");
-        self.finish_responses(config, now, psn, cx);
-    }
-
     /// The oldest outstanding responses up to `psn` have been taken in, all of one request.
     pub(crate) fn finish_responses(
         &mut self,
@@ -298,8 +201,8 @@ impl Requester {
         psn: Psn,
         cx: &mut Context<'_>,
     ) {
-        let start = self.una;
-        self.una = psn.add(1);
+        let start = self.psns.una();
+        self.psns.acknowledge(psn);
         while self.reads.front().is_some_and(|read| psn.since(read.last) >= 0) {
             self.reads.pop_front();
         }
@@ -318,7 +221,7 @@ impl Requester {
         code: NakCode,
         cx: &mut Context<'_>,
     ) {
-        if psn != self.una && self.acknowledge(config, now, psn.sub(1), cx).is_some() {
+        if psn != self.psns.una() && self.acknowledge(config, now, psn.sub(1), cx).is_some() {
             let oldest = self.send_queue.front();
             if oldest.is_none_or(|wqe| wqe.last_psn().since(psn) < 0) {
                 return self.handle_implied_nak(config, now, psn);
@@ -333,4 +236,108 @@ impl Requester {
         let peer = config.peer();
         self.fail_oldest_send(config, status, Cause::Refused { peer, psn, code }, cx);
     }
+
+    /// R67: completes requests from the oldest on, as far as they are done.
+    pub(crate) fn retire(&mut self, config: &QpConfig, cx: &mut Context<'_>) {
+        while self.send_queue.front().is_some_and(|wqe| wqe.done) {
+            self.retire_oldest(config, cx);
+        }
+        self.wake();
+    }
+
+    /// The oldest request is done, and leaves its queue.
+    #[inline(always)]
+    pub(crate) fn retire_oldest(&mut self, config: &QpConfig, cx: &mut Context<'_>) {
+        let Some(wqe) = self.send_queue.front() else {
+            return;
+        };
+        self.cursor = self.cursor.saturating_sub(1);
+        self.sent_messages += 1;
+        if !config.is_signaled(wqe.flags) {
+            return self.send_queue.drop_front();
+        }
+        if let Some(sent) = self.send_queue.pop() {
+            self.complete_send(config, &sent, WcStatus::Success, Cause::None, cx);
+        }
+    }
+
+    fn complete_send(
+        &mut self,
+        config: &QpConfig,
+        sent: &Retired,
+        status: WcStatus,
+        cause: Cause,
+        cx: &mut Context<'_>,
+    ) {
+        let wc = Wc {
+            wr_id: sent.wr_id,
+            status,
+            opcode: sent.opcode,
+            vendor_err: cause.code(),
+            byte_len: sent.length.min(u64::from(u32::MAX)) as u32,
+            qpn: config.init.qpn.get(),
+            cause,
+            ..Wc::default()
+        };
+        let stored = completion::report(config.init.send_cq, wc, false, cx);
+        // A failure of a reliable QP is the stronger reason: it has taken the QP down already.
+        if !stored && (self.failure.is_none() || !config.init.qp_type.is_reliable()) {
+            self.failure = Some(FlushReason::CqOverflow);
+        }
+    }
+
+    /// The oldest send work request fails. RC and XRC go to ERR (R73, R83), UC and UD go to SQE.
+    pub(crate) fn fail_oldest_send(
+        &mut self,
+        config: &QpConfig,
+        status: WcStatus,
+        cause: Cause,
+        cx: &mut Context<'_>,
+    ) {
+        let Some(failed) = self.send_queue.pop() else {
+            return;
+        };
+        self.cursor = self.cursor.saturating_sub(1);
+        self.complete_send(config, &failed, status, cause, cx);
+        let reason = FlushReason::SendFailed { wr_id: failed.wr_id, status };
+        if config.init.qp_type.is_reliable() || self.failure.is_none() {
+            self.failure = Some(reason);
+        }
+        self.flush(config, reason, cx);
+    }
+
+    /// R87, R88: every send that waits completes with a flush error, signalled or not, also a
+    /// window that was bound ahead of its turn: after the first failure nothing succeeds.
+    pub(crate) fn flush(&mut self, config: &QpConfig, reason: FlushReason, cx: &mut Context<'_>) {
+        let cause = Cause::Flushed(reason);
+        self.ack_timer.stop();
+        self.rnr_wait.end();
+        while let Some(flushed) = self.send_queue.pop() {
+            self.complete_send(config, &flushed, WcStatus::WrFlushErr, cause, cx);
+        }
+        self.send_queue.clear();
+        let next = self.psns.next_new();
+        self.start(next);
+    }
+}
+
+/// R70, R72, A13: a response to nothing that is outstanding changes nothing.
+fn drop_outside_window(una: Psn, packet: &Packet<'_>, cx: &mut Context<'_>) {
+    let late = packet.bth.psn.since(una) < 0;
+    let kind = packet.aeth().map(|aeth| aeth.syndrome.kind());
+    cx.counters.drop(match (packet.info.operation, kind) {
+        (Operation::Acknowledge, Some(SyndromeKind::Nak(_) | SyndromeKind::Rnr { .. })) => {
+            DropReason::NakOutsideWindow
+        }
+        (Operation::Acknowledge, _) if late => DropReason::GhostAck,
+        (Operation::ReadResponse | Operation::AtomicAcknowledge, _) if late => {
+            DropReason::StaleResponse
+        }
+        _ => DropReason::UnexpectedResponse,
+    });
+}
+
+fn is_ack(packet: &Packet<'_>) -> bool {
+    let kind = packet.aeth().map(|aeth| aeth.syndrome.kind());
+    matches!(kind, Some(SyndromeKind::Ack { .. }))
 }

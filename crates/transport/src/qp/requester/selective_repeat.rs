@@ -5,16 +5,19 @@
 //! buffered the ones behind it. An ACK of just that packet comes from a peer that dropped them: the requester goes back
 //! (go-back-N), now and at each later NAK at once.
 
-use uroce_wire::Psn;
+use uroce_wire::{DropReason, Packet, Psn};
 
 use crate::context::{Context, Transmit};
 use crate::limits;
 use crate::qp::config::QpConfig;
-use crate::qp::requester::Requester;
-use crate::qp::requester::scoreboard::Scoreboard;
-use crate::qp::requester::send_queue::SendWqe;
 use crate::retransmission::Retransmission;
 use crate::time::Instant;
+
+use super::ack_requests::AckRequests;
+use super::placement::{Misplaced, Responded};
+use super::scoreboard::Scoreboard;
+use super::segment::Segment;
+use super::{ReadSlot, Requester};
 
 /// What the peer does with packets behind a PSN gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -131,6 +134,12 @@ impl SelectiveRepeat {
         self.note_responses();
     }
 
+    /// Nothing is on its way any more.
+    pub(super) fn reset(&mut self) {
+        self.responses = Scoreboard::default();
+        self.forget();
+    }
+
     /// Everything before `una` is acknowledged.
     #[inline]
     pub(crate) fn note_progress(&mut self, una: Psn, now: Instant) {
@@ -215,18 +224,11 @@ impl SelectiveRepeat {
     }
 }
 
-impl SendWqe {
-    /// SEND and WRITE: what a responder may keep.
-    fn may_be_reordered(&self) -> bool {
-        self.numbered && !self.needs_response()
-    }
-}
-
 impl Requester {
     /// R71: the peer misses `psn`, the oldest packet that it has not acknowledged. True if only that
     /// will be sent again.
-    pub(crate) fn repair(&mut self, now: Instant, psn: Psn) -> bool {
-        if psn != self.una || !self.oldest_may_be_reordered() {
+    pub(super) fn repeat_selectively(&mut self, now: Instant, psn: Psn) -> bool {
+        if psn != self.psns.una() || !self.send_queue.oldest_may_be_reordered() {
             return false;
         }
         let Some(run) = self.selective_repeat.length_for(psn, now) else {
@@ -236,21 +238,17 @@ impl Requester {
         true
     }
 
-    pub(crate) fn oldest_may_be_reordered(&self) -> bool {
-        self.send_queue.front().is_some_and(SendWqe::may_be_reordered)
-    }
-
     /// Sends the oldest `run` packets again before everything else.
     pub(crate) fn retransmit_oldest(&mut self, run: u32, asked: bool) {
-        let run = run.min(self.outstanding());
+        let run = run.min(self.psns.outstanding());
         if run == 0 {
             return;
         }
-        self.selective_repeat.begin(self.una, run, asked);
+        self.selective_repeat.begin(self.psns.una(), run, asked);
         self.retransmission =
             if asked { Retransmission::SelectiveRepeat } else { Retransmission::TailProbe };
         if asked {
-            self.ack_deadline = None;
+            self.ack_timer.stop();
         }
         self.tail_probe.note_rewind();
         self.wake();
@@ -266,15 +264,13 @@ impl Requester {
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
         let (psn, last) = self.selective_repeat.take()?;
-        let index = self.index_of(psn)?;
+        let index = self.send_queue.index_of(psn)?;
         let wqe = *self.send_queue.get(index).filter(|wqe| wqe.may_be_reordered())?;
-        let turn = std::mem::replace(&mut self.psn, psn);
-        let since_ack_request = if last { limits::MAX_WINDOW } else { 0 };
-        let since_ack_request = std::mem::replace(&mut self.since_ack_request, since_ack_request);
-        let sent = self.emit_request(config, &wqe, out, cx);
-        self.psn = turn;
-        self.since_ack_request = since_ack_request;
-        match sent {
+        let ends = Segment::of(&wqe, psn, config.mtu()).ends();
+        let before = psn.since(self.psns.una()).max(0) as u32;
+        let window = self.window.packets(config.mtu_shift());
+        let ack_req = last || ends || AckRequests::is_due_alone(before, window);
+        match self.write_packet(config, &wqe, psn, ack_req, out, cx) {
             Ok(transmit) => {
                 cx.counters.retransmit(1, self.retransmission);
                 self.selective_repeat.note_sent(last, now);
@@ -289,19 +285,187 @@ impl Requester {
     /// not kept the rest.
     #[inline(never)]
     pub(crate) fn check_selective_repeat(&mut self, now: Instant, cx: &mut Context<'_>) {
-        let una = self.una;
+        let una = self.psns.una();
         if self.selective_repeat.end != Some(una) {
             return;
         }
-        if una == self.psn {
+        if una == self.psns.next() {
             // Nothing had been sent behind it.
             return self.selective_repeat.forget();
         }
-        if self.oldest_may_be_reordered() {
+        if self.send_queue.oldest_may_be_reordered() {
             self.selective_repeat.note_miss(now);
         }
-        self.note_loss();
+        self.window.note_loss();
         self.retransmission = Retransmission::SequenceNak;
         self.go_back_to(una, cx);
+    }
+
+    /// True if something lost is to be sent or asked for again, before all else, or the last packet as a probe. It is
+    /// on its way already as far as others on this path are concerned.
+    pub(crate) fn wants_repair(&self) -> bool {
+        let selective_repeat = &self.selective_repeat;
+        selective_repeat.wants_to_send()
+            || selective_repeat.responses.wants_to_ask()
+            || self.psns.next_new().since(self.psns.next()) == 1
+    }
+
+    /// A response behind a missing one: its bytes go to their place, the missing ones are asked for.
+    pub(crate) fn take_early(
+        &mut self,
+        config: &QpConfig,
+        now: Instant,
+        packet: &Packet<'_>,
+        cx: &mut Context<'_>,
+    ) {
+        let psn = packet.bth.psn;
+        match self.place_early(config, packet, cx) {
+            Ok(()) => self.selective_repeat.responses.set(psn),
+            // It is no answer to the request with this PSN, which may have been lost.
+            Err(Misplaced::Unexpected) => return cx.counters.drop(DropReason::UnexpectedResponse),
+            Err(_) => cx.counters.drop(DropReason::ResponseOutOfOrder),
+        }
+        self.handle_implied_nak(config, now, psn.add(1));
+    }
+
+    /// Nothing has changed if it is not what was asked for, or is too far ahead.
+    fn place_early(
+        &self,
+        config: &QpConfig,
+        packet: &Packet<'_>,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Misplaced> {
+        let psn = packet.bth.psn;
+        let near = (psn.since(self.psns.una()) as u32) < limits::MAX_WINDOW;
+        let index = if near { self.send_queue.index_of(psn) } else { None };
+        let wqe = index.and_then(|index| self.send_queue.get(index));
+        let wqe = wqe.ok_or(Misplaced::Unexpected)?;
+        let missing = &self.selective_repeat.responses;
+        Responded { config, queue: &self.send_queue, wqe, missing }.place(packet, cx.mem)
+    }
+
+    /// R68: a response or an acknowledgement shows that the peer has answered everything before `end`, and the
+    /// oldest response is missing. What is missing is asked for once; if that is lost too, a probe follows.
+    pub(crate) fn handle_implied_nak(&mut self, config: &QpConfig, now: Instant, end: Psn) {
+        let end = if end.since(self.psns.next_new()) > 0 { self.psns.next_new() } else { end };
+        let begins = self.selective_repeat.responses.answered().is_none();
+        let more = self.selective_repeat.responses.note_answered(self.psns.una(), end);
+        self.selective_repeat.note_responses();
+        if begins || more > 1 {
+            match more > limits::SELECTIVE_REPEAT_BURST {
+                true => self.window.note_loss(),
+                false => self.window.note_single_loss(),
+            }
+            self.tail_probe.note_rewind();
+            self.arm_tail_probe(config, now);
+        }
+        self.skip_answered(config);
+        self.wake();
+    }
+
+    /// What the peer has answered is not sent again in its turn: what is missing of it is asked for.
+    fn skip_answered(&mut self, config: &QpConfig) {
+        let Some(end) = self.selective_repeat.responses.answered() else { return };
+        if end.since(self.psns.next()) <= 0 {
+            return;
+        }
+        while end.since(self.psns.next()) > 0 {
+            let psn = self.psns.next();
+            let index = self.send_queue.index_of(psn);
+            let Some(wqe) = index.and_then(|index| self.send_queue.get(index)) else {
+                return;
+            };
+            let last = match wqe.op.is_read() {
+                true => wqe.last_of_request(psn, config.attr.path_mtu),
+                false => wqe.last_psn(),
+            };
+            let whole = end.since(last) > 0;
+            if whole && wqe.needs_response() {
+                self.reads.push_back(ReadSlot { first: psn, last });
+            }
+            self.psns.send_from(if whole { last.add(1) } else { end });
+            self.middle = None;
+        }
+        self.point_at(self.psns.next());
+    }
+
+    /// Completes what is complete up to the next missing response.
+    pub(crate) fn settle_early(&mut self, config: &QpConfig, now: Instant, cx: &mut Context<'_>) {
+        // Each round passes one work request at least, or is the last.
+        while let Some(end) = self.selective_repeat.responses.answered() {
+            let una = self.psns.una();
+            if end.since(una) > 0 && self.acknowledge(config, now, end.sub(1), cx).is_none() {
+                break;
+            }
+            let una = self.psns.una();
+            let Some(wqe) = self.send_queue.front() else { break };
+            let left = wqe.last_psn().since(una).max(0) as u32 + 1;
+            let run = self.selective_repeat.responses.run(una, left.min(limits::MAX_WINDOW));
+            if run == 0 {
+                break;
+            }
+            (0..run).for_each(|ahead| self.selective_repeat.responses.clear(una.add(ahead)));
+            self.finish_responses(config, now, una.add(run - 1), cx);
+        }
+        self.selective_repeat.responses.pass(self.psns.una());
+        self.selective_repeat.note_responses();
+    }
+
+    /// Silence: asks again for all responses that are known to be missing, or for those of the oldest request.
+    pub(crate) fn ask_again(&mut self) {
+        self.selective_repeat.responses.ask_again(self.psns.una());
+        self.selective_repeat.note_responses();
+        self.wake();
+    }
+
+    /// The next request for missing responses.
+    #[inline(never)]
+    pub(crate) fn poll_missing(
+        &mut self,
+        config: &QpConfig,
+        now: Instant,
+        out: &mut [u8],
+        cx: &mut Context<'_>,
+    ) -> Option<Transmit> {
+        let Some(psn) = self.next_missing() else {
+            self.selective_repeat.responses.note_all_asked();
+            return None;
+        };
+        let index = self.send_queue.index_of(psn)?;
+        let wqe = *self.send_queue.get(index)?;
+        let last = self.read_request_last(config, &wqe, psn);
+        let again = self.selective_repeat.responses.ask_up_to(last);
+        self.selective_repeat.note_responses();
+        let ends = Segment::of(&wqe, psn, config.mtu()).ends();
+        let before = psn.since(self.psns.una()).max(0) as u32;
+        let window = self.window.packets(config.mtu_shift());
+        let ack_req = ends || self.ack_requests.is_due(1, before, window);
+        match self.write_packet(config, &wqe, psn, ack_req, out, cx) {
+            Ok(transmit) => {
+                cx.counters.retransmit(1, again);
+                self.arm_ack_timer(config, now);
+                Some(transmit)
+            }
+            Err(failure) => self.fail_if_oldest(config, index, failure, cx),
+        }
+    }
+
+    /// The first response that is missing and was not asked for again.
+    fn next_missing(&self) -> Option<Psn> {
+        let responses = &self.selective_repeat.responses;
+        if responses.asks_for_oldest() {
+            return Some(self.psns.una());
+        }
+        let (mut psn, end) = responses.to_ask(self.psns.una())?;
+        while end.since(psn) > 0 {
+            let wqe = self.send_queue.get(self.send_queue.index_of(psn)?)?;
+            match (wqe.needs_response(), responses.has(psn)) {
+                (true, false) => return Some(psn),
+                (true, true) => psn = psn.add(1),
+                // It was executed, or nothing behind it would have been answered.
+                (false, _) => psn = wqe.last_psn().add(1),
+            }
+        }
+        None
     }
 }

@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 
 use uroce_memory::Sge;
-use uroce_wire::Psn;
+use uroce_wire::{Mtu, Psn};
 
 use crate::attr::QpCaps;
 use crate::limits;
+use crate::qp::requester::read_split::read_split;
 use crate::wc::WcOpcode;
 use crate::wr::{PostError, SendData, SendFlags, SendOp, SendWr, UdDestination};
 
@@ -46,6 +47,55 @@ impl SendWqe {
     /// The last of its PSNs.
     pub(crate) fn last_psn(&self) -> Psn {
         self.first_psn.add(self.psn_count.saturating_sub(1))
+    }
+
+    /// R18, R19: how many PSNs it takes in packets of `mtu` bytes.
+    pub(super) fn psns_needed(&self, mtu: u64) -> u32 {
+        if self.op.is_atomic() || self.op.is_placement() {
+            return 1;
+        }
+        self.length.div_ceil(mtu).max(1) as u32
+    }
+
+    /// Gives it its PSNs.
+    #[inline]
+    pub(super) fn set_psns(&mut self, first: Psn, count: u32) {
+        debug_assert!(!self.numbered && count > 0, "numbered once");
+        (self.numbered, self.first_psn, self.psn_count) = (true, first, count);
+    }
+
+    /// True if this is one of its PSNs.
+    fn has_psn(&self, psn: Psn) -> bool {
+        self.numbered && psn.since(self.first_psn) >= 0 && psn.since(self.last_psn()) <= 0
+    }
+
+    /// The last PSN of the READ REQUEST that `psn` belongs to; of others that PSN. A READ is split at fixed places, so that
+    /// a request sent again stays inside the one it repeats (R58).
+    pub(super) fn last_of_request(&self, psn: Psn, mtu: Mtu) -> Psn {
+        if !self.op.is_read() {
+            return psn;
+        }
+        let index = psn.since(self.first_psn).max(0) as u32;
+        let split = read_split(mtu);
+        let last = index - index % split + split - 1;
+        self.first_psn.add(last.min(self.psn_count.saturating_sub(1)))
+    }
+
+    /// SEND and WRITE: what a responder may have in a reorder buffer.
+    pub(super) fn may_be_reordered(&self) -> bool {
+        self.numbered && !self.needs_response()
+    }
+
+    /// Where `length` bytes of response to this READ go, which are the packets `first` to `last`: in the middle of one READ
+    /// REQUEST, and in one entry.
+    pub(super) fn place_of(&self, first: Psn, last: Psn, length: usize, mtu: Mtu) -> Option<Sge> {
+        let sge = self.only_sge().filter(|_| self.op.is_read())?;
+        let offset = u64::try_from(first.since(self.first_psn)).ok()? * mtu.bytes() as u64;
+        let rest = u64::from(sge.length).min(self.length).checked_sub(offset)?;
+        let length = u32::try_from(length).ok()?;
+        let inside = self.last_of_request(first, mtu).since(last) > 0 && u64::from(length) <= rest;
+        let addr = sge.addr.checked_add(offset)?;
+        inside.then_some(Sge { addr, length, lkey: sge.lkey })
     }
 
     /// True if only a response of its own completes it (R68).
@@ -169,6 +219,23 @@ impl SendQueue {
     #[inline]
     pub(crate) fn front(&self) -> Option<&SendWqe> {
         self.wqes.front()
+    }
+
+    /// Index of the request that owns `psn`.
+    pub(super) fn index_of(&self, psn: Psn) -> Option<usize> {
+        self.wqes.iter().position(|wqe| wqe.has_psn(psn))
+    }
+
+    /// Gives the request at `index` its PSNs from `first` on if it has none yet.
+    pub(super) fn number(&mut self, index: usize, first: Psn, mtu: u64) {
+        if let Some(wqe) = self.wqes.get_mut(index).filter(|wqe| !wqe.numbered) {
+            wqe.set_psns(first, wqe.psns_needed(mtu));
+        }
+    }
+
+    /// True if a responder may have the oldest request in a reorder buffer.
+    pub(super) fn oldest_may_be_reordered(&self) -> bool {
+        self.front().is_some_and(SendWqe::may_be_reordered)
     }
 
     /// Checks and queues a request; nothing is queued on an error.

@@ -7,15 +7,10 @@
 //! nobody answers the first probe, and the second one is the oldest packet. A READ whose responses stay away is
 //! asked for again. When nothing is heard after the last probe the requester gives up, and waits for its timeout.
 
-use uroce_wire::{Bth, HeaderWriter, ICRC_LEN, Opcode, Psn, ack_timeout_ns};
+use uroce_wire::{Psn, ack_timeout_ns};
 
-use crate::attr::{QpState, QpType};
-use crate::context::{Step, Transmit};
 use crate::limits;
-use crate::qp::config::QpConfig;
-use crate::qp::requester::Requester;
 use crate::qp::requester::selective_repeat::SelectiveRepeat;
-use crate::retransmission::Retransmission;
 use crate::time::Instant;
 
 /// The tail probe timer of a requester.
@@ -40,6 +35,14 @@ pub(crate) struct TailProbe {
     rewound: bool,
     /// No probe was answered: no further one is sent before there is progress.
     is_exhausted: bool,
+}
+
+/// A probe is due.
+pub(super) struct TailProbeDue {
+    /// Probes before it since the last progress.
+    pub(super) sent: u32,
+    /// The requester went back to its oldest packet, and nothing was acknowledged since.
+    pub(super) rewound: bool,
 }
 
 impl TailProbe {
@@ -107,8 +110,38 @@ impl TailProbe {
         self.is_exhausted
     }
 
+    /// What a probe that is due shall go by; `None` if none is. One that would come before its time is put off, and behind
+    /// the last one the requester waits for its timeout.
+    pub(super) fn take_due(
+        &mut self,
+        now: Instant,
+        in_flight: bool,
+        repair: &SelectiveRepeat,
+        timeout: u8,
+    ) -> Option<TailProbeDue> {
+        if self.at.is_none_or(|at| now < at) {
+            return None;
+        }
+        let end = self.end(repair, timeout);
+        if in_flight && end.is_some_and(|end| now < end) {
+            self.at = end;
+            return None;
+        }
+        self.forget_sample();
+        if !in_flight {
+            return None;
+        }
+        if self.sent >= repair.probes() {
+            self.is_exhausted = true;
+            return None;
+        }
+        let due = TailProbeDue { sent: self.sent, rewound: self.rewound };
+        self.sent += 1;
+        Some(due)
+    }
+
     /// Starts the timer unless it runs or all probes were in vain.
-    fn arm(&mut self, now: Instant, repair: &SelectiveRepeat, timeout: u8) {
+    pub(super) fn arm(&mut self, now: Instant, repair: &SelectiveRepeat, timeout: u8) {
         if !self.enabled || self.is_exhausted || self.at.is_some() {
             return;
         }
@@ -129,81 +162,4 @@ impl TailProbe {
 /// `None`: the queue pair has no local ACK timeout.
 fn initial_probe_timeout_ns(timeout: u8) -> Option<u64> {
     ack_timeout_ns(timeout).map(|ns| ns / limits::FIRST_PROBE_SHARE)
-}
-
-impl Requester {
-    /// Starts the tail probe timer unless it runs.
-    pub(crate) fn arm_tail_probe(&mut self, config: &QpConfig, now: Instant) {
-        self.tail_probe.arm(now, &self.selective_repeat, config.attr.timeout);
-    }
-
-    /// Sends something again if the time has come: what is missing, as far as that is known; else the last
-    /// packet, once; else the oldest one, or the request for the oldest response. Never more than that: a peer
-    /// that stands still finds one window of packets, not several.
-    pub(crate) fn run_tail_probe(&mut self, config: &QpConfig, now: Instant) {
-        if self.tail_probe.at.is_none_or(|at| now < at) {
-            return;
-        }
-        let end = self.tail_probe.end(&self.selective_repeat, config.attr.timeout);
-        if self.in_flight() && end.is_some_and(|end| now < end) {
-            self.tail_probe.at = end;
-            return;
-        }
-        let TailProbe { rewound, sent, .. } = self.tail_probe;
-        self.tail_probe.forget_sample();
-        if !self.in_flight() {
-            return;
-        }
-        if sent >= self.selective_repeat.probes() {
-            self.tail_probe.is_exhausted = true;
-            return;
-        }
-        self.tail_probe.sent += 1;
-        self.retransmission = Retransmission::TailProbe;
-        // Everything was sent again, and not a packet of it has arrived.
-        if rewound && !self.selective_repeat.is_under_way() {
-            self.note_silence_behind_train();
-        }
-        let plain = self.reads.is_empty();
-        if self.selective_repeat.responses.answered().is_some() || !self.oldest_may_be_reordered() {
-            self.ask_again();
-        } else if sent > 0 || rewound || !plain || self.selective_repeat.peer_reorders() {
-            self.retransmit_oldest(1, false);
-        } else {
-            self.repeat_last();
-        }
-    }
-
-    /// Writes a packet by which an idle peer shows that it is alive: an empty SEND with the PSN before the
-    /// oldest one that is not acknowledged. The peer has had that PSN, so the packet is a duplicate, which
-    /// does nothing but draw an ACK (C9-105). `None`: what is in flight asks already, or the queue pair
-    /// is not one that sends and is answered.
-    pub(crate) fn write_liveness_probe(
-        &self,
-        config: &QpConfig,
-        out: &mut [u8],
-    ) -> Option<Transmit> {
-        let sends = config.init.qp_type == QpType::Rc && config.state == QpState::Rts;
-        if !sends || self.in_flight() {
-            return None;
-        }
-        let mut bth = Bth::new(Opcode::RC_SEND_ONLY, config.peer_qpn(), self.una.sub(1));
-        bth.ack_req = true;
-        let mut headers = HeaderWriter::new(out);
-        headers.put(&bth)?;
-        let len = headers.len() + ICRC_LEN;
-        Some(Transmit { len, path: config.path(), step: Step::Ends })
-    }
-
-    fn repeat_last(&mut self) {
-        let last = self.next_new.sub(1);
-        let all_sent = self.psn == self.next_new;
-        let Some(index) = self.index_of(last).filter(|_| all_sent) else {
-            return;
-        };
-        self.psn = last;
-        self.cursor = index;
-        self.since_ack_request = limits::MAX_WINDOW;
-        self.wake();
-    }
 }

@@ -1,23 +1,26 @@
 //! What goes out next: window, fence, read depth, and the bookkeeping behind a packet.
 
+use uroce_memory::{MemTable, MwBind};
 use uroce_wire::Psn;
 
 use crate::attr::{QpState, QpType};
 use crate::cause::Cause;
 use crate::context::{Context, Transmit};
-use crate::limits;
 use crate::qp::config::QpConfig;
-use crate::qp::requester::ReadSlot;
-use crate::qp::requester::Requester;
-use crate::qp::requester::emit::Failure;
-use crate::qp::requester::read_split::read_split;
-use crate::qp::requester::segment::{Segment, carries_payload, takes_receive_only};
-use crate::qp::requester::send_queue::SendWqe;
 use crate::time::Instant;
 use crate::wc::WcStatus;
 use crate::wr::{SendFlags, SendOp};
 
+use super::congestion::CongestionWindow;
+use super::emit::{Failure, RequestPacket};
+use super::fast_path::Middle;
+use super::read_split::read_split;
+use super::segment::{Segment, carries_payload, takes_receive_only};
+use super::send_queue::SendWqe;
+use super::{ReadSlot, Requester};
+
 impl Requester {
+    /// Writes the next request packet, if one may go out.
     #[inline]
     pub(crate) fn poll_request(
         &mut self,
@@ -26,15 +29,17 @@ impl Requester {
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
-        self.suppresses_ack_requests = self.tail_probe.may_suppress_ack_request(now);
-        if let Some(sent) = self.poll_small(config, now, out, cx) {
-            return Some(sent);
-        }
-        self.poll_any_request(config, now, out, cx)
+        self.ack_requests.suppress(self.tail_probe.may_suppress_ack_request(now));
+        let sent = match self.poll_fast_path(config, now, out, cx) {
+            Some(sent) => Some(sent),
+            None => self.poll_slow_path(config, now, out, cx),
+        };
+        self.awake = sent.is_some() || self.selective_repeat.take_pause();
+        sent
     }
 
     #[inline(never)]
-    fn poll_any_request(
+    fn poll_slow_path(
         &mut self,
         config: &QpConfig,
         now: Instant,
@@ -43,7 +48,7 @@ impl Requester {
     ) -> Option<Transmit> {
         // Each round passes one local operation, so the queue's length bounds the loop.
         for _ in 0..=self.send_queue.len() {
-            if !matches!(config.state, QpState::Rts | QpState::Sqd) || self.rnr_until.is_some() {
+            if !matches!(config.state, QpState::Rts | QpState::Sqd) || self.rnr_wait.is_on() {
                 return None;
             }
             if self.selective_repeat.is_under_way() {
@@ -52,9 +57,6 @@ impl Requester {
                 if again.is_some() || self.selective_repeat.holds_others() {
                     return again;
                 }
-            }
-            if let Some(sent) = self.poll_middle(config, now, out, cx) {
-                return Some(sent);
             }
             let index = self.cursor;
             let wqe = self.send_queue.get(index)?;
@@ -71,26 +73,64 @@ impl Requester {
                 }
                 continue;
             }
-            if let Err(failure) = config.check_possible(wqe) {
+            if let Err(failure) = check_possible(config, wqe) {
                 return self.fail_if_oldest(config, index, failure, cx);
             }
             if !self.may_send(config, wqe) {
                 return None;
             }
-            self.number(config, index)?;
-            return match self.emit_request(config, self.send_queue.get(index)?, out, cx) {
-                Ok(transmit) => {
-                    self.note_sent(config, now, index, cx);
-                    Some(transmit)
-                }
-                Err(failure) => self.fail_if_oldest(config, index, failure, cx),
-            };
+            return self.send_in_turn(config, now, index, out, cx);
         }
         None
     }
 
+    /// Writes the next packet of the request at `index`.
+    fn send_in_turn(
+        &mut self,
+        config: &QpConfig,
+        now: Instant,
+        index: usize,
+        out: &mut [u8],
+        cx: &mut Context<'_>,
+    ) -> Option<Transmit> {
+        let psn = self.psns.next();
+        self.send_queue.number(index, psn, config.mtu());
+        let wqe = self.send_queue.get(index)?;
+        let ends = Segment::of(wqe, psn, config.mtu()).ends();
+        // R82: the end of a message, a share of the window, or the last packet before it closes.
+        let ack_req = ends && !self.spares_ack(config, wqe) || self.wants_ack_within(config, 1);
+        match self.write_packet(config, wqe, psn, ack_req, out, cx) {
+            Ok(transmit) => {
+                self.note_sent(config, now, index, ack_req, cx);
+                Some(transmit)
+            }
+            Err(failure) => self.fail_if_oldest(config, index, failure, cx),
+        }
+    }
+
+    /// Writes the packet `psn` of `wqe`.
+    pub(super) fn write_packet(
+        &self,
+        config: &QpConfig,
+        wqe: &SendWqe,
+        psn: Psn,
+        ack_req: bool,
+        out: &mut [u8],
+        cx: &mut Context<'_>,
+    ) -> Result<Transmit, Failure> {
+        let read_last = self.read_request_last(config, wqe, psn);
+        let queue = &self.send_queue;
+        RequestPacket { config, queue, wqe, psn, ack_req, read_last }.write(out, cx.mem)
+    }
+
+    /// The last PSN that a READ REQUEST at `psn` asks for: the end of its part of the READ or of the gap.
+    pub(super) fn read_request_last(&self, config: &QpConfig, wqe: &SendWqe, psn: Psn) -> Psn {
+        let last = wqe.last_of_request(psn, config.attr.path_mtu);
+        self.selective_repeat.responses.last_missing(psn, last)
+    }
+
     /// R83: a local error shows when all earlier requests have completed.
-    pub(crate) fn fail_if_oldest(
+    pub(super) fn fail_if_oldest(
         &mut self,
         config: &QpConfig,
         index: usize,
@@ -104,19 +144,10 @@ impl Requester {
         None
     }
 
-    /// The last PSN of the READ REQUEST that `psn` of `wqe` belongs to. Pieces lie at fixed places
-    /// of the work request, so that a READ sent again stays inside the one it repeats (R58).
-    pub(crate) fn read_piece_last(&self, config: &QpConfig, wqe: &SendWqe, psn: Psn) -> Psn {
-        let index = psn.since(wqe.first_psn).max(0) as u32;
-        let piece = read_split(config.attr.path_mtu);
-        let last = index - index % piece + piece - 1;
-        wqe.first_psn.add(last.min(wqe.psn_count.saturating_sub(1)))
-    }
-
     /// Fence, read depth and window (R79, R80, R17).
     fn may_send(&self, config: &QpConfig, wqe: &SendWqe) -> bool {
         // A READ in several requests waits for others once, not for its own.
-        let starts = !wqe.numbered || self.psn == wqe.first_psn;
+        let starts = !wqe.numbered || self.psns.next() == wqe.first_psn;
         let fenced = starts && wqe.flags.contains(SendFlags::FENCE);
         if fenced && !self.reads.is_empty() {
             return false;
@@ -131,115 +162,78 @@ impl Requester {
             return self.window_has_room(config, 1);
         }
         // A request for many responses cannot be divided: one of them does not wait for losses to be forgotten.
-        let want = read_split(config.attr.path_mtu).min(self.psns_of(config, wqe));
+        let want = read_split(config.attr.path_mtu).min(wqe.psns_needed(config.mtu()));
+        let widest = CongestionWindow::widest(config.mtu_shift());
         let alone = self.reads.is_empty();
-        self.window_has_room(config, want)
-            || alone && self.outstanding() + want <= self.widest_window(config)
+        self.window_has_room(config, want) || alone && self.psns.outstanding() + want <= widest
     }
 
     /// May a request with so many PSNs go out? One always may when nothing is in flight.
     #[inline]
-    pub(crate) fn window_has_room(&self, config: &QpConfig, want: u32) -> bool {
-        let outstanding = self.outstanding();
-        outstanding == 0 || outstanding + want <= self.window(config)
-    }
-
-    /// How many more PSNs may go out while others are in flight.
-    pub(crate) fn window_room(&self, config: &QpConfig) -> u32 {
-        self.window(config).saturating_sub(self.outstanding())
-    }
-
-    #[inline]
-    fn window(&self, config: &QpConfig) -> u32 {
-        let by_bytes = (limits::MAX_WINDOW_BYTES >> config.mtu_shift()) as u32;
-        self.window.min(by_bytes)
-    }
-
-    /// The window of a QP that loses nothing.
-    fn widest_window(&self, config: &QpConfig) -> u32 {
-        limits::MAX_WINDOW.min((limits::MAX_WINDOW_BYTES >> config.mtu_shift()) as u32)
-    }
-
-    /// R18, R19: how many PSNs a request takes.
-    fn psns_of(&self, config: &QpConfig, wqe: &SendWqe) -> u32 {
-        if wqe.op.is_atomic() || wqe.op.is_placement() {
-            return 1;
-        }
-        wqe.length.div_ceil(config.mtu()).max(1) as u32
-    }
-
-    /// Gives the request at `index` its PSNs if it has none yet.
-    fn number(&mut self, config: &QpConfig, index: usize) -> Option<()> {
-        let count = self.psns_of(config, self.send_queue.get(index)?);
-        let first = self.psn;
-        let wqe = self.send_queue.get_mut(index)?;
-        if !wqe.numbered {
-            debug_assert!(self.psn == self.next_new, "numbered in order");
-            wqe.numbered = true;
-            wqe.first_psn = first;
-            wqe.psn_count = count;
-        }
-        Some(())
-    }
-
-    /// R82: the end of a message, a share of the window, or the last packet before it closes.
-    pub(crate) fn wants_ack(&self, config: &QpConfig, wqe: &SendWqe, piece: &Segment) -> bool {
-        piece.ends() && !self.spares_ack(config, wqe) || self.wants_ack_within(config)
+    pub(super) fn window_has_room(&self, config: &QpConfig, want: u32) -> bool {
+        let outstanding = self.psns.outstanding();
+        outstanding == 0 || outstanding + want <= self.window.packets(config.mtu_shift())
     }
 
     /// Nobody waits for the completion of this message, and a later one will ask soon or a tail probe
     /// does (docs/adr/018-acks-nobody-waits-for.md).
     #[inline]
-    pub(crate) fn spares_ack(&self, config: &QpConfig, wqe: &SendWqe) -> bool {
-        self.suppresses_ack_requests
+    pub(super) fn spares_ack(&self, config: &QpConfig, wqe: &SendWqe) -> bool {
+        self.ack_requests.are_suppressed()
             && carries_payload(&wqe.op)
             && !config.is_signaled(wqe.flags)
-            && self.psn == self.next_new
+            && self.psns.sends_new()
     }
 
-    /// The same inside a message.
+    /// One of the next `packets` packets has to ask for an ACK, wherever in their messages they are; if they leave
+    /// together, the last does.
     #[inline]
-    pub(crate) fn wants_ack_within(&self, config: &QpConfig) -> bool {
-        self.wants_ack_behind(config, 1)
+    pub(super) fn wants_ack_within(&self, config: &QpConfig, packets: u32) -> bool {
+        let window = self.window.packets(config.mtu_shift());
+        self.ack_requests.is_due(packets, self.psns.outstanding(), window)
     }
 
-    /// One of the next `packets` packets has to ask for an ACK; if they leave together, the last does.
+    /// A packet leaves in its turn that asks for an ACK, or not.
     #[inline]
-    pub(crate) fn wants_ack_behind(&self, config: &QpConfig, packets: u32) -> bool {
-        let window = self.window(config);
-        self.since_ack_request + packets >= (window / limits::ACKS_PER_WINDOW).max(1)
-            || self.outstanding() + packets >= window
+    pub(super) fn note_ack_request(&mut self, asked: bool) {
+        self.ack_requests.note_sent(1, asked);
+        if self.ack_requests.none_asks(self.psns.outstanding()) {
+            // No answer was asked for: the silence begins with this packet.
+            self.tail_probe.wait_anew();
+        }
     }
 
     /// Bookkeeping behind a packet of the request at `index`.
-    fn note_sent(&mut self, config: &QpConfig, now: Instant, index: usize, cx: &mut Context<'_>) {
+    fn note_sent(
+        &mut self,
+        config: &QpConfig,
+        now: Instant,
+        index: usize,
+        asked: bool,
+        cx: &mut Context<'_>,
+    ) {
         let Some(wqe) = self.send_queue.get(index) else {
             return;
         };
-        let psn = self.psn;
-        let last = if wqe.op.is_read() { self.read_piece_last(config, wqe, psn) } else { psn };
-        let fresh = psn == self.next_new;
-        let piece = Segment::of(wqe, psn, config.mtu());
-        let asked = self.wants_ack(config, wqe, &piece);
-        let middle = if piece.ends() { None } else { self.middle_behind(config, wqe, psn, &piece) };
-        let (finished, answered) = (last == wqe.last_psn(), wqe.needs_response());
+        let psn = self.psns.next();
+        let last = wqe.last_of_request(psn, config.attr.path_mtu);
+        let fresh = self.psns.sends_new();
+        let finished = last == wqe.last_psn();
         if !fresh {
             cx.counters.retransmit(1, self.retransmission);
         } else if psn == wqe.first_psn && !takes_receive_only(&wqe.op) {
             cx.counters.rdma_sends += 1;
         }
-        self.middle = middle;
-        if answered {
+        self.middle =
+            if finished { None } else { Middle::behind(config, &self.send_queue, wqe, psn) };
+        if wqe.needs_response() {
             self.reads.push_back(ReadSlot { first: psn, last });
         }
         if asked && fresh && !self.selective_repeat.is_under_way() {
             self.tail_probe.note_asked(psn, now);
         }
         self.note_ack_request(asked);
-        self.psn = last.add(1);
-        if self.psn.since(self.next_new) > 0 {
-            self.next_new = self.psn;
-        }
+        self.psns.note_sent(last.add(1));
         if finished {
             self.cursor = index + 1;
         }
@@ -252,39 +246,84 @@ impl Requester {
 
     /// UC and UD: a request is done when its last packet has left.
     fn complete_unacknowledged(&mut self, config: &QpConfig, index: usize, cx: &mut Context<'_>) {
-        self.una = self.psn;
+        self.psns.acknowledge(self.psns.next().sub(1));
         if let Some(wqe) = self.send_queue.get_mut(index) {
             wqe.done = true;
         }
         self.retire(config, cx);
     }
+
+    /// Does an operation that needs no packet. `None`: not yet, or the QP has failed.
+    fn run_local(
+        &mut self,
+        config: &QpConfig,
+        index: usize,
+        wqe: &SendWqe,
+        cx: &mut Context<'_>,
+    ) -> Option<()> {
+        let fenced = wqe.flags.contains(SendFlags::FENCE) && !self.reads.is_empty();
+        // A local invalidate waits until every earlier request completed (R80, section 8.2).
+        let invalidates = matches!(wqe.op, SendOp::LocalInvalidate(_));
+        if fenced || (invalidates && index != 0) {
+            return None;
+        }
+        if config.init.qp_type == QpType::Ud {
+            let cause = Cause::NotOnThisQp { qp_type: config.init.qp_type.name() };
+            self.fail_if_oldest(config, index, (WcStatus::LocQpOpErr, cause), cx);
+            return None;
+        }
+        match execute_local(config, &wqe.op, cx.mem) {
+            Ok(()) => {
+                self.cursor = index + 1;
+                self.send_queue.get_mut(index)?.done = true;
+                self.retire(config, cx);
+                Some(())
+            }
+            Err(failure) => {
+                self.fail_if_oldest(config, index, failure, cx);
+                None
+            }
+        }
+    }
 }
 
-impl QpConfig {
-    /// Is this an operation that the QP can do at all (B35)?
-    fn check_possible(&self, wqe: &SendWqe) -> Result<(), Failure> {
-        let qp_type = self.init.qp_type;
-        let possible = match wqe.op {
-            SendOp::Send | SendOp::SendWithImm(_) => true,
-            SendOp::Write { .. } | SendOp::WriteWithImm { .. } => qp_type != QpType::Ud,
-            _ => qp_type.is_reliable(),
-        };
-        if !possible {
-            let cause = Cause::NotOnThisQp { qp_type: qp_type.name() };
-            return Err((WcStatus::LocQpOpErr, cause));
-        }
-        let exactly_8 = wqe.op.is_atomic() || matches!(wqe.op, SendOp::AtomicWrite { .. });
-        if exactly_8 && wqe.length != 8 {
-            return Err((WcStatus::LocLenErr, Cause::AtomicLength { length: wqe.length }));
-        }
-        if wqe.needs_response() && self.attr.max_rd_atomic == 0 {
-            return Err((WcStatus::LocQpOpErr, Cause::NoReadDepth));
-        }
-        let max = self.init.port_mtu.bytes() as u64;
-        if qp_type == QpType::Ud && wqe.length > max {
-            // R84: rxe reports success and sends nothing; the user should know.
-            return Err((WcStatus::LocLenErr, Cause::TooLong { length: wqe.length, max }));
-        }
-        Ok(())
+/// Is this an operation that the QP can do at all (B35)?
+fn check_possible(config: &QpConfig, wqe: &SendWqe) -> Result<(), Failure> {
+    let qp_type = config.init.qp_type;
+    let possible = match wqe.op {
+        SendOp::Send | SendOp::SendWithImm(_) => true,
+        SendOp::Write { .. } | SendOp::WriteWithImm { .. } => qp_type != QpType::Ud,
+        _ => qp_type.is_reliable(),
+    };
+    if !possible {
+        let cause = Cause::NotOnThisQp { qp_type: qp_type.name() };
+        return Err((WcStatus::LocQpOpErr, cause));
+    }
+    let exactly_8 = wqe.op.is_atomic() || matches!(wqe.op, SendOp::AtomicWrite { .. });
+    if exactly_8 && wqe.length != 8 {
+        return Err((WcStatus::LocLenErr, Cause::AtomicLength { length: wqe.length }));
+    }
+    if wqe.needs_response() && config.attr.max_rd_atomic == 0 {
+        return Err((WcStatus::LocQpOpErr, Cause::NoReadDepth));
+    }
+    let max = config.init.port_mtu.bytes() as u64;
+    if qp_type == QpType::Ud && wqe.length > max {
+        // R84: rxe reports success and sends nothing; the user should know.
+        return Err((WcStatus::LocLenErr, Cause::TooLong { length: wqe.length, max }));
+    }
+    Ok(())
+}
+
+fn execute_local(config: &QpConfig, op: &SendOp, mem: &mut MemTable) -> Result<(), Failure> {
+    let qpn = config.init.qpn.get();
+    match *op {
+        SendOp::LocalInvalidate(rkey) => mem
+            .invalidate(rkey, config.init.pd, qpn, false)
+            .map_err(|e| (WcStatus::MwBindErr, Cause::Invalidate(e))),
+        SendOp::BindMw { mw, new_rkey, mr, va, length, access } => mem
+            .bind_mw(&MwBind { mw, mr, new_rkey, va, length, access, pd: config.init.pd, qpn })
+            .map(|_| ())
+            .map_err(|e| (WcStatus::MwBindErr, Cause::Bind(e))),
+        _ => Ok(()),
     }
 }

@@ -134,9 +134,10 @@ impl Responder {
         self.replay.set_depth(depth);
     }
 
-    /// True if requests behind a gap may wait in a reorder buffer.
-    pub(crate) fn reorders(&self) -> bool {
-        self.reorders
+    /// With the features that the device has switched on in another one.
+    pub(crate) fn with_features_of(mut self, other: &Responder) -> Self {
+        self.set_reorders(other.reorders);
+        self
     }
 
     /// Lets requests behind a gap wait in a reorder buffer, or has them dropped.

@@ -1,0 +1,70 @@
+//! Which packets ask for an ACK (R82, ADR 18).
+
+use crate::limits;
+
+/// When a packet asked for an ACK, in packets.
+#[derive(Debug, Default)]
+pub(super) struct AckRequests {
+    /// Packets since the last one with AckReq.
+    since: u32,
+    /// An ACK was asked for a moment ago, so that unsignaled messages leave without AckReq.
+    suppressed: bool,
+}
+
+impl AckRequests {
+    /// Nothing that is on its way asks for an ACK.
+    pub(super) fn reset(&mut self) {
+        self.since = 0;
+    }
+
+    /// Whether unsignaled messages leave without AckReq now.
+    #[inline]
+    pub(super) fn suppress(&mut self, suppressed: bool) {
+        self.suppressed = suppressed;
+    }
+
+    #[inline]
+    pub(super) fn are_suppressed(&self) -> bool {
+        self.suppressed
+    }
+
+    /// One of the next `packets` packets has to ask for an ACK, with so many outstanding before them and that window; if
+    /// they leave together, the last does.
+    #[inline]
+    pub(super) fn is_due(&self, packets: u32, outstanding: u32, window: u32) -> bool {
+        self.since + packets >= (window / limits::ACKS_PER_WINDOW).max(1)
+            || outstanding + packets >= window
+    }
+
+    /// The same for a packet that is sent again out of turn.
+    pub(super) fn is_due_alone(outstanding: u32, window: u32) -> bool {
+        AckRequests::default().is_due(1, outstanding, window)
+    }
+
+    /// `packets` packets have left, of which the last asks for an ACK or none does.
+
+    #[inline]
+    pub(super) fn note_sent(&mut self, packets: u32, asked: bool) {
+        self.since = if asked { 0 } else { self.since + packets };
+    }
+
+    /// True if asking is suppressed, and nothing that is outstanding asks.
+    #[inline]
+    pub(super) fn none_asks(&self, outstanding: u32) -> bool {
+        self.suppressed && self.since > outstanding
+    }
+
+    /// The next packet asks.
+    pub(super) fn demand(&mut self) {
+        self.since = limits::MAX_WINDOW;
+    }
+
+    /// The next packet asks if what has left is not covered by an ACK that was asked for.
+    pub(super) fn cover(&mut self) -> bool {
+        let uncovered = self.since > 0;
+        if uncovered {
+            self.demand();
+        }
+        uncovered
+    }
+}

@@ -1,0 +1,270 @@
+//! The fast path of a requester: packets that have never been out, while nothing else is going on.
+//!
+//! A SEND or WRITE of one entry that fits into one packet needs its headers and one copy. The packets between the first
+//! and the last of a long one differ in PSN and payload only: what they share is worked out once, behind the first. The
+//! slow path gives the same bytes (`r19_the_short_way_of_a_small_message_writes_what_the_long_way_writes`,
+//! `r19_the_short_way_writes_what_the_long_way_writes`), and decides about whatever is not known here, a closed window or
+//! a lost registration.
+
+use uroce_memory::{Access, MrSlice, Sge};
+use uroce_wire::{
+    Bth, Header, HeaderWriter, ICRC_LEN, Opcode, Operation, Packet, Position, Psn, Reth, opcode_for,
+};
+
+use crate::attr::{QpState, QpType};
+use crate::context::{Context, Step, Transmit};
+use crate::qp::config::{QpConfig, pad_of};
+use crate::qp::run::{Origin, Run};
+use crate::time::Instant;
+use crate::wr::{SendFlags, SendOp};
+
+use super::Requester;
+use super::segment::Segment;
+use super::send_queue::{Payload, SendQueue, SendWqe};
+
+/// What follows the packet that was sent last, up to the last packet of its message.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Middle {
+    /// PSN of the next packet; the fast path is taken only if that is what goes out next.
+    psn: Psn,
+    /// Packets left before the last one.
+    left: u32,
+    /// Where in `sge` the next packet's payload begins.
+    offset: u64,
+    sge: Sge,
+    opcode: Opcode,
+}
+
+impl Middle {
+    /// The middle packets behind the packet `psn` of `wqe`, if they can take the fast path.
+    pub(super) fn behind(
+        config: &QpConfig,
+        queue: &SendQueue,
+        wqe: &SendWqe,
+        psn: Psn,
+    ) -> Option<Middle> {
+        let operation = match wqe.op {
+            SendOp::Write { .. } | SendOp::WriteWithImm { .. } => Operation::Write,
+            SendOp::Send | SendOp::SendWithImm(_) | SendOp::SendWithInvalidate(_) => {
+                Operation::Send
+            }
+            _ => return None,
+        };
+        let Payload::Sges(&[sge], []) = queue.payload(wqe) else {
+            return None;
+        };
+        let mtu = config.mtu();
+        let offset = Segment::of(wqe, psn, mtu).offset + mtu;
+        let last = wqe.length.checked_sub(offset + 1)? >> config.mtu_shift();
+        let opcode = opcode_for(config.service(), operation, Position::Middle, false, false)?;
+        Some(Middle { psn: psn.add(1), left: last as u32, offset, sge, opcode })
+    }
+
+    /// Several packets are left.
+    #[inline]
+    pub(super) fn may_run(&self) -> bool {
+        self.left > 1
+    }
+}
+
+impl Requester {
+    /// The next packet if it takes the fast path and may go out.
+    #[inline]
+    pub(super) fn poll_fast_path(
+        &mut self,
+        config: &QpConfig,
+        now: Instant,
+        out: &mut [u8],
+        cx: &mut Context<'_>,
+    ) -> Option<Transmit> {
+        if !self.is_plain_in_order(config) {
+            return None;
+        }
+        match self.middle {
+            None => self.poll_small(config, now, out, cx),
+            Some(middle) => self.poll_middle(config, middle, now, out, cx),
+        }
+    }
+
+    /// What goes out next has never been out, and nothing holds it back.
+    #[inline]
+    fn is_plain_in_order(&self, config: &QpConfig) -> bool {
+        config.state == QpState::Rts
+            && self.psns.sends_new()
+            && !self.rnr_wait.is_on()
+            && !self.selective_repeat.is_under_way()
+    }
+
+    #[inline]
+    fn poll_small(
+        &mut self,
+        config: &QpConfig,
+        now: Instant,
+        out: &mut [u8],
+        cx: &mut Context<'_>,
+    ) -> Option<Transmit> {
+        let wqe = self.send_queue.get(self.cursor)?;
+        let sge = wqe.only_sge().filter(|_| is_small(config, wqe))?;
+        if !self.window_has_room(config, 1) {
+            return None;
+        }
+        let (length, psn) = (wqe.length as usize, self.psns.next());
+        let (pad, mut start) = (pad_of(length), Bth::LEN);
+        let mut bth = Bth::new(Opcode::RC_SEND_ONLY, config.peer_qpn(), psn);
+        bth.pad = pad as u8;
+        bth.ack_req = !self.spares_ack(config, wqe) || self.wants_ack_within(config, 1);
+        if let SendOp::Write { va, rkey } = wqe.op {
+            bth.opcode = Opcode::RC_WRITE_ONLY;
+            Reth { va, rkey: rkey.0, length: length as u32 }.write(out.get_mut(Bth::LEN..)?)?;
+            start += Reth::LEN;
+        }
+        bth.write(out)?;
+        let (body, behind) = out.get_mut(start..)?.split_at_mut_checked(length)?;
+        cx.mem.gather(config.init.pd, std::slice::from_ref(sge), 0, body).ok()?;
+        if pad > 0 {
+            behind.get_mut(..pad)?.fill(0);
+        }
+        cx.counters.rdma_sends += u64::from(start > Bth::LEN);
+        self.pass_small(config, now, bth.ack_req);
+        let len = start + length + pad + ICRC_LEN;
+        Some(Transmit { len, path: config.path(), step: Step::Ends })
+    }
+
+    /// Bookkeeping behind such a packet, as `note_sent` does it for others.
+    #[inline]
+    fn pass_small(&mut self, config: &QpConfig, now: Instant, asked: bool) {
+        let psn = self.psns.next();
+        if let Some(wqe) = self.send_queue.get_mut(self.cursor) {
+            wqe.set_psns(psn, 1);
+        }
+        if asked {
+            self.tail_probe.note_asked(psn, now);
+        }
+        self.note_ack_request(asked);
+        self.psns.note_sent(psn.add(1));
+        self.cursor += 1;
+        self.arm_ack_timer(config, now);
+    }
+
+    fn poll_middle(
+        &mut self,
+        config: &QpConfig,
+        middle: Middle,
+        now: Instant,
+        out: &mut [u8],
+        cx: &mut Context<'_>,
+    ) -> Option<Transmit> {
+        let reliable = config.init.qp_type.is_reliable();
+        if middle.left == 0 || middle.psn != self.psns.next() {
+            return None;
+        }
+        if reliable && !self.window_has_room(config, 1) {
+            return None;
+        }
+        let mut bth = Bth::new(middle.opcode, config.peer_qpn(), middle.psn);
+        bth.ack_req = reliable && self.wants_ack_within(config, 1);
+        let mut writer = HeaderWriter::new(out);
+        writer.put(&bth)?;
+        if config.init.qp_type == QpType::XrcIni {
+            writer.put(&config.xrceth_of(self.send_queue.get(self.cursor)?.srqn)?)?;
+        }
+        let start = writer.len();
+        let end = start + config.mtu() as usize;
+        let body = out.get_mut(start..end)?;
+        cx.mem.gather(config.init.pd, &[middle.sge], middle.offset, body).ok()?;
+        self.pass_middle(config, now, &middle, 1, bth.ack_req);
+        Some(Transmit { len: end + ICRC_LEN, path: config.path(), step: Step::Within })
+    }
+
+    /// Bookkeeping behind middle packets, as `note_sent` does it for others.
+    #[inline]
+    fn pass_middle(
+        &mut self,
+        config: &QpConfig,
+        now: Instant,
+        sent: &Middle,
+        packets: u32,
+        asked: bool,
+    ) {
+        let next = sent.psn.add(packets);
+        if asked {
+            self.tail_probe.note_asked(next.sub(1), now);
+        }
+        self.psns.note_sent(next);
+        self.ack_requests.note_sent(packets, asked);
+        let offset = sent.offset + u64::from(packets) * config.mtu();
+        self.middle = Some(Middle { psn: next, left: sent.left - packets, offset, ..*sent });
+        if config.init.qp_type.is_reliable() {
+            self.arm_ack_timer(config, now);
+        }
+    }
+
+    /// Middle packets that may leave next as a run of up to `most`, at least two.
+    pub(crate) fn plan_run(&self, config: &QpConfig, most: u32) -> Option<Run> {
+        let middle = self.middle.as_ref()?;
+        let usual = self.awake && self.is_plain_in_order(config) && middle.psn == self.psns.next();
+        let packets = middle.left.min(most).min(self.window_room(config));
+        if !usual || packets < 2 {
+            return None;
+        }
+        let length = packets as usize * config.mtu() as usize;
+        let rest = u64::from(middle.sge.length).checked_sub(middle.offset)?;
+        let addr = middle.sge.addr.checked_add(middle.offset)?;
+        let from = Sge { addr, length: u32::try_from(length).ok()?, lkey: middle.sge.lkey };
+        if length as u64 > rest {
+            return None;
+        }
+        let mut bth = Bth::new(middle.opcode, config.peer_qpn(), middle.psn);
+        bth.ack_req = self.wants_ack_within(config, packets);
+        let origin = Origin::Request { pd: config.init.pd, from };
+        Run::new(&bth, packets, config.mtu() as usize, origin, config.path())
+    }
+
+    /// The run that was planned has arrived: its packets count as sent.
+    pub(crate) fn pass_run(&mut self, config: &QpConfig, now: Instant, packets: u32, asked: bool) {
+        match self.middle {
+            Some(middle) => self.pass_middle(config, now, &middle, packets, asked),
+            None => debug_assert!(false, "planned from nothing"),
+        }
+    }
+
+    /// READ responses of a run: in order, of one READ REQUEST, and not the end of it. False, with nothing changed, if
+    /// they have to come one by one.
+    pub(crate) fn take_run(
+        &mut self,
+        config: &QpConfig,
+        now: Instant,
+        head: &Packet<'_>,
+        packets: u32,
+        payload: &MrSlice<'_>,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        let (first, last) = (head.bth.psn, head.bth.psn.add(packets - 1));
+        let usual = head.bth.opcode == Opcode::RC_READ_RESPONSE_MIDDLE
+            && first == self.psns.una()
+            && !self.selective_repeat.is_under_way()
+            && self.psns.is_outstanding(last);
+        let oldest = self.send_queue.front().filter(|_| usual);
+        let place =
+            oldest.and_then(|wqe| wqe.place_of(first, last, payload.len(), config.attr.path_mtu));
+        let Some(place) = place else { return false };
+        let granted = cx.mem.check_local(&place, config.init.pd, Access::LOCAL_WRITE);
+        if !granted.is_ok_and(|slice| slice.copy_from(payload).is_ok()) {
+            return false;
+        }
+        self.any_response = true;
+        self.finish_responses(config, now, last, cx);
+        self.wake();
+        true
+    }
+}
+
+/// A plain SEND or WRITE of RC that one packet carries.
+#[inline]
+fn is_small(config: &QpConfig, wqe: &SendWqe) -> bool {
+    matches!(wqe.op, SendOp::Send | SendOp::Write { .. })
+        && config.init.qp_type == QpType::Rc
+        && (1..=config.mtu()).contains(&wqe.length)
+        && SendFlags::SIGNALED.contains(wqe.flags)
+        && !wqe.numbered
+}

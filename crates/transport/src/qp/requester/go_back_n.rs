@@ -1,0 +1,247 @@
+//! Going back: timeouts, sequence NAKs, implied NAKs, RNR NAKs.
+
+use uroce_wire::{
+    Bth, DropReason, HeaderWriter, ICRC_LEN, Opcode, Psn, ack_timeout_ns, rnr_timer_us,
+};
+
+use crate::attr::{QpState, QpType};
+use crate::cause::Cause;
+use crate::context::{Context, Step, Transmit};
+use crate::mutation::mutated;
+use crate::qp::config::QpConfig;
+use crate::retransmission::Retransmission;
+use crate::time::Instant;
+use crate::wc::WcStatus;
+
+use super::Requester;
+use super::tail_probe::TailProbeDue;
+
+impl Requester {
+    /// The packet with this PSN goes out next.
+    pub(crate) fn point_at(&mut self, psn: Psn) {
+        let behind_all = || self.send_queue.index_of(psn.sub(1)).map_or(0, |last| last + 1);
+        self.cursor = self.send_queue.index_of(psn).unwrap_or_else(behind_all);
+        self.psns.send_from(psn);
+    }
+
+    /// Sends again from `psn` on (go-back-N).
+    pub(crate) fn go_back_to(&mut self, psn: Psn, cx: &mut Context<'_>) {
+        if self.send_queue.index_of(psn).is_none() {
+            return;
+        }
+        let answered = self.selective_repeat.responses.answered();
+        let psn = match answered.filter(|end| end.since(psn) > 0) {
+            // Of what was answered, only missing responses are asked for again.
+            Some(end) => {
+                self.ask_again();
+                end
+            }
+            None => psn,
+        };
+        self.point_at(if mutated("go-back-late") { psn.add(1) } else { psn });
+        self.ack_requests.reset();
+        if psn == self.psns.una() {
+            self.ack_timer.stop();
+        }
+        self.tail_probe.note_rewind();
+        self.selective_repeat.forget();
+        while self.reads.back().is_some_and(|read| read.last.since(psn) >= 0) {
+            // It will be asked for again.
+            self.reads.pop_back();
+        }
+        cx.counters.completer_retry_err += 1;
+        self.wake();
+    }
+
+    /// R71: the responder misses `psn`.
+    pub(crate) fn handle_sequence_nak(
+        &mut self,
+        config: &QpConfig,
+        now: Instant,
+        psn: Psn,
+        cx: &mut Context<'_>,
+    ) {
+        cx.counters.rcvd_seq_err += 1;
+        // B15: a sequence NAK during an RNR wait must not shorten it.
+        if self.rnr_wait.is_on() {
+            cx.counters.drop(DropReason::RnrPending);
+            return;
+        }
+        let copy = psn == self.psns.una() && self.selective_repeat.was_asked_for(psn);
+        if self.psns.next() == psn || copy {
+            return;
+        }
+        if !self.ack_timer.spend_retry() {
+            let peer = config.peer();
+            let retries = self.ack_timer.retries();
+            let cause = Cause::TooManySequenceNaks { peer, psn, retries };
+            cx.counters.retry_exceeded_err += 1;
+            return self.fail_oldest_send(config, WcStatus::RetryExcErr, cause, cx);
+        }
+        if self.repeat_selectively(now, psn) {
+            return self.window.note_single_loss();
+        }
+        self.window.note_loss();
+        self.retransmission = Retransmission::SequenceNak;
+        self.go_back_to(psn, cx);
+    }
+
+    /// R76: no receive was posted; wait, then send from `psn` on again.
+    pub(crate) fn handle_rnr_nak(
+        &mut self,
+        config: &QpConfig,
+        now: Instant,
+        psn: Psn,
+        timer: u8,
+        cx: &mut Context<'_>,
+    ) {
+        cx.counters.rcvd_rnr_err += 1;
+        self.rcvd_rnr_naks += 1;
+        if self.rnr_wait.is_for(psn) {
+            // Nothing was sent since the last one: a copy of it, which costs no retry.
+            cx.counters.drop(DropReason::RnrPending);
+            return;
+        }
+        let wait_us = if mutated("rnr-at-once") { 0 } else { rnr_timer_us(timer) };
+        if !self.rnr_wait.spend_retry() {
+            let peer = config.peer();
+            let retries = self.rnr_wait.retries();
+            let cause = Cause::NeverReady { peer, psn, retries, wait_us };
+            cx.counters.retry_rnr_exceeded_err += 1;
+            return self.fail_oldest_send(config, WcStatus::RnrRetryExcErr, cause, cx);
+        }
+        self.retransmission = Retransmission::RnrNak;
+        self.go_back_to(psn, cx);
+        // It arrived; it is the receive that was missing.
+        self.doubts.forget();
+        self.rnr_wait.begin(psn, now.add_ns(u64::from(wait_us) * 1_000));
+    }
+
+    /// Runs the timers that are due.
+    pub(crate) fn run_timers(&mut self, config: &QpConfig, now: Instant, cx: &mut Context<'_>) {
+        if let Some(until) = self.rnr_wait.until() {
+            if now >= until {
+                self.rnr_wait.end();
+                // R76: the wait is no timeout; each try has its full time from its sending on.
+                self.ack_timer.stop();
+                if self.psns.outstanding() > 0 {
+                    self.ask_again();
+                }
+                self.wake();
+            }
+            return;
+        }
+        self.run_tail_probe(config, now);
+        if self.ack_timer.take_due(now) && self.psns.in_flight() {
+            self.handle_ack_timeout(config, cx);
+        }
+    }
+
+    fn handle_ack_timeout(&mut self, config: &QpConfig, cx: &mut Context<'_>) {
+        cx.counters.ack_timeout += 1;
+        if !self.ack_timer.spend_retry() {
+            let cause = Cause::NoAnswer {
+                peer: config.peer(),
+                psn: self.psns.una(),
+                retries: self.ack_timer.retries(),
+                timeout_ns: ack_timeout_ns(config.attr.timeout).unwrap_or(0),
+                heard: self.any_response,
+            };
+            cx.counters.retry_exceeded_err += 1;
+            return self.fail_oldest_send(config, WcStatus::RetryExcErr, cause, cx);
+        }
+        self.note_silence_behind_train();
+        self.window.note_silence();
+        self.retransmission = Retransmission::AckTimeout;
+        self.go_back_to(self.psns.una(), cx);
+    }
+
+    /// Starts the local ACK timer if it does not run.
+    pub(crate) fn arm_ack_timer(&mut self, config: &QpConfig, now: Instant) {
+        self.arm_tail_probe(config, now);
+        if self.ack_timer.deadline().is_none() {
+            self.restart_ack_timer(config, now);
+        }
+    }
+
+    /// Starts the local ACK timer anew, or stops it when nothing is in flight.
+    pub(crate) fn restart_ack_timer(&mut self, config: &QpConfig, now: Instant) {
+        if config.init.qp_type.is_reliable() && self.psns.in_flight() {
+            self.ack_timer.restart(now, config.attr.timeout);
+        } else {
+            self.ack_timer.stop();
+        }
+    }
+
+    /// Nothing was heard of what was sent last, which was a train unless it was one packet or the request of a READ.
+    pub(crate) fn note_silence_behind_train(&mut self) {
+        if self.psns.outstanding() > 1 && self.reads.is_empty() {
+            self.doubts.note_silence();
+        }
+    }
+
+    /// Starts the tail probe timer unless it runs.
+    pub(crate) fn arm_tail_probe(&mut self, config: &QpConfig, now: Instant) {
+        self.tail_probe.arm(now, &self.selective_repeat, config.attr.timeout);
+    }
+
+    /// Sends something again if the time has come: what is missing, as far as that is known; else the last
+    /// packet, once; else the oldest one, or the request for the oldest response. Never more than that: a peer
+    /// that stands still finds one window of packets, not several.
+    pub(super) fn run_tail_probe(&mut self, config: &QpConfig, now: Instant) {
+        let in_flight = self.psns.in_flight();
+        let probe = &mut self.tail_probe;
+        let Some(TailProbeDue { sent, rewound }) =
+            probe.take_due(now, in_flight, &self.selective_repeat, config.attr.timeout)
+        else {
+            return;
+        };
+        self.retransmission = Retransmission::TailProbe;
+        // Everything was sent again, and not a packet of it has arrived.
+        if rewound && !self.selective_repeat.is_under_way() {
+            self.note_silence_behind_train();
+        }
+        let plain = self.reads.is_empty();
+        if self.selective_repeat.responses.answered().is_some()
+            || !self.send_queue.oldest_may_be_reordered()
+        {
+            self.ask_again();
+        } else if sent > 0 || rewound || !plain || self.selective_repeat.peer_reorders() {
+            self.retransmit_oldest(1, false);
+        } else {
+            self.repeat_last();
+        }
+    }
+
+    /// Writes a packet by which an idle peer shows that it is alive: an empty SEND with the PSN before the
+    /// oldest one that is not acknowledged. The peer has had that PSN, so the packet is a duplicate, which
+    /// does nothing but draw an ACK (C9-105). `None`: what is in flight asks already, or the queue pair
+    /// is not one that sends and is answered.
+    pub(crate) fn write_liveness_probe(
+        &self,
+        config: &QpConfig,
+        out: &mut [u8],
+    ) -> Option<Transmit> {
+        let sends = config.init.qp_type == QpType::Rc && config.state == QpState::Rts;
+        if !sends || self.psns.in_flight() {
+            return None;
+        }
+        let mut bth = Bth::new(Opcode::RC_SEND_ONLY, config.peer_qpn(), self.psns.una().sub(1));
+        bth.ack_req = true;
+        let mut headers = HeaderWriter::new(out);
+        headers.put(&bth)?;
+        let len = headers.len() + ICRC_LEN;
+        Some(Transmit { len, path: config.path(), step: Step::Ends })
+    }
+
+    fn repeat_last(&mut self) {
+        let last = self.psns.next_new().sub(1);
+        let Some(index) = self.send_queue.index_of(last).filter(|_| self.psns.sends_new()) else {
+            return;
+        };
+        self.psns.send_from(last);
+        self.cursor = index;
+        self.ack_requests.demand();
+        self.wake();
+    }
+}
