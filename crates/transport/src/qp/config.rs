@@ -21,6 +21,15 @@ pub(crate) struct QpConfig {
     pub(crate) state: QpState,
     /// UDP source port of its packets.
     pub(crate) src_port: u16,
+    pub(crate) features: Features,
+}
+
+/// What the device has switched on; of reliable queue pairs only.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Features {
+    pub(crate) tail_probes: bool,
+    pub(crate) selective_repeat: bool,
+    pub(crate) reorder_buffer: bool,
 }
 
 impl QpConfig {
@@ -31,6 +40,7 @@ impl QpConfig {
             attr: QpAttr::default(),
             state: QpState::Reset,
             src_port: port::from_qpn(init.qpn),
+            features: Features::default(),
         }
     }
 

@@ -46,10 +46,6 @@ impl QueuePair {
     /// Flushes both queues. A refused request still gets its NAK, and what was answered before it.
     pub(super) fn flush(&mut self, reason: FlushReason, cx: &mut Context<'_>) {
         self.flush_reason = reason;
-        self.responder.drop_reorder_buffer(cx);
-        if !matches!(reason, FlushReason::PeerViolation { .. } | FlushReason::RecvFailed { .. }) {
-            self.responder.forget_answers();
-        }
         self.requester.flush(&self.config, reason, cx);
         self.responder.flush(&self.config, reason, cx);
         self.report_last_wqe(cx);
@@ -65,7 +61,7 @@ impl QueuePair {
 
     /// Before destroy: nothing of this QP may complete, answer or touch memory any more (R93).
     pub fn release(&mut self, cx: &mut Context<'_>) {
-        if self.responder.wants_transmit() {
+        if !self.responder.responses().is_empty() {
             cx.counters.drop(DropReason::QpState);
         }
         cx.events.forget_qp(self.config.init.qpn);

@@ -11,11 +11,14 @@ mod state;
 mod traffic;
 mod trains;
 
+use crate::context::Step;
 use crate::context::Transmit;
 use std::net::IpAddr;
+use uroce_wire::Bth;
+use uroce_wire::Opcode;
 
 use uroce_memory::PdId;
-use uroce_wire::{DropReason, Operation, Packet, Psn, Qpn};
+use uroce_wire::{DropReason, HeaderWriter, ICRC_LEN, Operation, Packet, Psn, Qpn};
 
 use crate::attr::{CreateQpError, QpAttr, QpInit, QpState, QpType};
 use crate::cause::FlushReason;
@@ -302,7 +305,7 @@ impl QueuePair {
 
     /// True if there is an answer among them.
     pub fn wants_answer(&self) -> bool {
-        self.responder.wants_transmit()
+        !self.responder.responses().is_empty()
     }
 
     /// Puts the QP into the error state because its device lost its path or its CQ.
@@ -320,19 +323,22 @@ impl QueuePair {
     /// Lets this queue pair repeat its last packet when the peer is silent for much longer than
     /// it was before. Off unless asked for.
     pub fn set_tail_probes(&mut self, enabled: bool) {
-        self.requester.set_tail_probes(enabled && self.config.init.qp_type.is_reliable());
+        self.config.features.tail_probes = enabled && self.config.init.qp_type.is_reliable();
+        self.requester.set_features(&self.config.features);
     }
 
     /// Lets this queue pair send only what is missing to a peer that keeps the rest. Off unless
     /// asked for: it then goes back to the missing packet and sends everything again.
     pub fn set_selective_repeat(&mut self, enabled: bool) {
-        self.requester.set_selective_repeat(enabled && self.config.init.qp_type.is_reliable());
+        self.config.features.selective_repeat = enabled && self.config.init.qp_type.is_reliable();
+        self.requester.set_features(&self.config.features);
     }
 
     /// Lets the responder of this queue pair use a reorder buffer for SENDs and WRITEs that come behind a PSN gap. Without
     /// it they are dropped, as other implementations do.
     pub fn set_reorder_buffer(&mut self, enabled: bool) {
-        self.responder.set_reorders(enabled && self.config.init.qp_type.is_reliable());
+        self.config.features.reorder_buffer = enabled && self.config.init.qp_type.is_reliable();
+        self.responder.set_features(&self.config.features);
     }
 
     /// True if packets of this QP had better travel singly: what was sent in trains did not arrive.
@@ -352,7 +358,17 @@ impl QueuePair {
     /// does nothing but draw an ACK (C9-105). `None`: what is in flight asks already, or the queue pair
     /// is not one that sends and is answered.
     pub fn write_liveness_probe(&self, out: &mut [u8]) -> Option<Transmit> {
-        self.requester.write_liveness_probe(&self.config, out)
+        let psns = self.requester.psns();
+        let sends = self.config.init.qp_type == QpType::Rc && self.config.state == QpState::Rts;
+        if !sends || psns.in_flight() {
+            return None;
+        }
+        let mut bth = Bth::new(Opcode::RC_SEND_ONLY, self.config.peer_qpn(), psns.una().sub(1));
+        bth.ack_req = true;
+        let mut headers = HeaderWriter::new(out);
+        headers.put(&bth)?;
+        let len = headers.len() + ICRC_LEN;
+        Some(Transmit { len, path: self.config.path(), step: Step::Ends })
     }
 
     /// True if something lost is to be sent or asked for again, before all else, or the last packet as a probe. It is
@@ -394,7 +410,7 @@ impl QueuePair {
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
-        let answers = self.requester.wants_transmit() || !self.responder.only_ack_waits();
+        let answers = self.requester.wants_transmit() || !self.responder.responses().is_one_ack();
         self.poll(now, answers, true, out, cx)
     }
 
@@ -407,7 +423,7 @@ impl QueuePair {
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
-        let answers = patient || !self.responder.only_ack_waits();
+        let answers = patient || !self.responder.responses().is_one_ack();
         self.poll(now, answers, false, out, cx)
     }
 
@@ -424,7 +440,7 @@ impl QueuePair {
         }
         let retransmitted = cx.counters.retransmitted_pkts;
         let mut sent = None;
-        if answers && self.responder.wants_transmit() {
+        if answers && !self.responder.responses().is_empty() {
             sent = self.responder.poll_response(&self.config, out, cx);
         }
         if sent.is_none() && requests && self.requester.wants_transmit() {

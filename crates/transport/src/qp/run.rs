@@ -87,7 +87,7 @@ impl QueuePair {
     /// True if [`plan_run`](Self::plan_run) may have something.
     #[inline]
     pub fn may_run(&self) -> bool {
-        self.requester.may_run() || self.responder.may_run()
+        self.requester.may_run() || self.responder.responses().starts_with_run()
     }
 
     /// What could leave next as a run of up to `most` packets, at least two, requests with up to `room` bytes.
@@ -97,8 +97,8 @@ impl QueuePair {
         if self.config.init.qp_type != QpType::Rc {
             return None;
         }
-        if self.wants_answer() && !self.responder.only_ack_waits() {
-            return self.responder.plan_run(&self.config, most);
+        if self.wants_answer() && !self.responder.responses().is_one_ack() {
+            return self.responder.responses().plan_run(&self.config, most);
         }
         let room = u32::try_from(room >> self.config.mtu_shift()).unwrap_or(u32::MAX);
         self.requester.plan_run(&self.config, most.min(room))
@@ -113,7 +113,7 @@ impl QueuePair {
         match run.origin {
             Origin::Read { .. } => self.responder.pass_run(run.packets),
             Origin::Request { .. } => {
-                self.requester.pass_run(&self.config, now, run.packets, head.bth.ack_req);
+                self.requester.pass_middle(&self.config, now, run.packets, head.bth.ack_req);
             }
         }
     }

@@ -335,13 +335,11 @@ impl QueuePair {
         }
         cx.events.forget_qp(qpn);
         self.responder.release(cx);
-        let blank = QueuePair::blank(&self.config.init);
-        *self = QueuePair {
-            config: QpConfig { src_port: self.config.src_port, ..blank.config },
-            requester: blank.requester.with_features_of(&self.requester),
-            responder: blank.responder.with_features_of(&self.responder),
-            ..blank
-        };
+        let QpConfig { src_port, features, .. } = self.config;
+        *self = QueuePair::blank(&self.config.init);
+        (self.config.src_port, self.config.features) = (src_port, features);
+        self.requester.set_features(&features);
+        self.responder.set_features(&features);
     }
 
     /// Raises SQ_DRAINED once nothing that was begun is unfinished. Between the pieces of a long

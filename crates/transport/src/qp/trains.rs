@@ -25,8 +25,10 @@ pub(crate) struct Doubts {
 }
 
 impl Doubts {
-    pub(super) fn note_silence(&mut self) {
-        self.in_vain += 1;
+    /// Nothing was heard of the `outstanding` packets that were sent last, which were a train unless it was one packet or
+    /// the request of a READ.
+    pub(super) fn note_silence(&mut self, outstanding: u32, no_reads: bool) {
+        self.in_vain += u32::from(outstanding > 1 && no_reads);
     }
 
     /// The peer is alive, and has told why it is silent.

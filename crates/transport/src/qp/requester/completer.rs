@@ -49,15 +49,18 @@ impl Requester {
         cx: &mut Context<'_>,
     ) {
         let psn = packet.bth.psn;
-        let Some(aeth) = packet.aeth() else { return };
-        match aeth.syndrome.kind() {
+        let Some(kind) = packet.aeth().map(|aeth| aeth.syndrome.kind()) else { return };
+        if matches!(kind, SyndromeKind::Rnr { .. } | SyndromeKind::Nak(NakCode::PsnSequence))
+            && psn != self.psns.una()
+            && self.acknowledge(config, now, psn.sub(1), cx).is_some()
+        {
+            // It acknowledges what lies before it, of which a response is missing.
+            self.handle_implied_nak(config, now, psn);
+        }
+        match kind {
             SyndromeKind::Ack { .. } => self.handle_ack(config, now, psn, cx),
-            SyndromeKind::Rnr { timer } => {
-                self.acknowledge_before(config, now, psn, cx);
-                self.handle_rnr_nak(config, now, psn, timer, cx);
-            }
+            SyndromeKind::Rnr { timer } => self.handle_rnr_nak(config, now, psn, timer, cx),
             SyndromeKind::Nak(NakCode::PsnSequence) => {
-                self.acknowledge_before(config, now, psn, cx);
                 self.handle_sequence_nak(config, now, psn, cx);
             }
             SyndromeKind::Nak(code) => self.handle_fatal_nak(config, now, psn, code, cx),
@@ -78,19 +81,6 @@ impl Requester {
             self.handle_implied_nak(config, now, psn.add(1));
         } else if self.selective_repeat.is_under_way() {
             self.check_selective_repeat(now, cx);
-        }
-    }
-
-    /// Acknowledges what lies before `psn`. A missing response on the way is asked for again.
-    fn acknowledge_before(
-        &mut self,
-        config: &QpConfig,
-        now: Instant,
-        psn: Psn,
-        cx: &mut Context<'_>,
-    ) {
-        if psn != self.psns.una() && self.acknowledge(config, now, psn.sub(1), cx).is_some() {
-            self.handle_implied_nak(config, now, psn);
         }
     }
 
@@ -121,20 +111,10 @@ impl Requester {
                 break;
             }
             self.psns.acknowledge(last);
-            self.finish_oldest(config, cx);
+            self.retire_oldest(config, cx);
         }
         self.note_acknowledged(config, now, start);
         missing
-    }
-
-    /// Retires the oldest request, and those behind it that were done before.
-    #[inline]
-    fn finish_oldest(&mut self, config: &QpConfig, cx: &mut Context<'_>) {
-        self.retire_oldest(config, cx);
-        if self.send_queue.front().is_some_and(|wqe| wqe.done) {
-            self.retire(config, cx);
-        }
-        self.wake();
     }
 
     /// Bookkeeping when the oldest unacknowledged PSN may have moved on from `start`.
@@ -156,7 +136,7 @@ impl Requester {
         }
         self.restart_ack_timer(config, now);
         if self.psns.in_flight() {
-            self.arm_tail_probe(config, now);
+            self.tail_probe.arm(now, &self.selective_repeat, config.attr.timeout);
         } else {
             self.tail_probe.wait_anew();
         }
@@ -207,7 +187,7 @@ impl Requester {
             self.reads.pop_front();
         }
         if self.send_queue.front().is_some_and(|wqe| wqe.last_psn() == psn) {
-            self.finish_oldest(config, cx);
+            self.retire_oldest(config, cx);
         }
         self.note_acknowledged(config, now, start);
     }
@@ -238,27 +218,28 @@ impl Requester {
     }
 
     /// R67: completes requests from the oldest on, as far as they are done.
-    pub(crate) fn retire(&mut self, config: &QpConfig, cx: &mut Context<'_>) {
-        while self.send_queue.front().is_some_and(|wqe| wqe.done) {
+    pub(super) fn retire(&mut self, config: &QpConfig, cx: &mut Context<'_>) {
+        if self.send_queue.front().is_some_and(|wqe| wqe.done) {
             self.retire_oldest(config, cx);
         }
-        self.wake();
     }
 
-    /// The oldest request is done, and leaves its queue.
-    #[inline(always)]
-    pub(crate) fn retire_oldest(&mut self, config: &QpConfig, cx: &mut Context<'_>) {
-        let Some(wqe) = self.send_queue.front() else {
-            return;
-        };
-        self.cursor = self.cursor.saturating_sub(1);
-        self.sent_messages += 1;
-        if !config.is_signaled(wqe.flags) {
-            return self.send_queue.drop_front();
+    /// The oldest request is done, and leaves its queue with those behind it that were done before.
+    #[inline]
+    fn retire_oldest(&mut self, config: &QpConfig, cx: &mut Context<'_>) {
+        while let Some(wqe) = self.send_queue.front() {
+            self.cursor = self.cursor.saturating_sub(1);
+            self.sent_messages += 1;
+            if !config.is_signaled(wqe.flags) {
+                self.send_queue.drop_front();
+            } else if let Some(sent) = self.send_queue.pop() {
+                self.complete_send(config, &sent, WcStatus::Success, Cause::None, cx);
+            }
+            if !self.send_queue.front().is_some_and(|wqe| wqe.done) {
+                break;
+            }
         }
-        if let Some(sent) = self.send_queue.pop() {
-            self.complete_send(config, &sent, WcStatus::Success, Cause::None, cx);
-        }
+        self.wake();
     }
 
     fn complete_send(

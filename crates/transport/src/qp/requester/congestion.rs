@@ -26,6 +26,12 @@ impl CongestionWindow {
         self.packets.min((limits::MAX_WINDOW_BYTES >> mtu_shift) as u32)
     }
 
+    /// May a request with `want` PSNs go out behind `outstanding`? One always may when nothing is in flight.
+    #[inline]
+    pub(super) fn has_room(&self, outstanding: u32, want: u32, mtu_shift: u32) -> bool {
+        outstanding == 0 || outstanding + want <= self.packets(mtu_shift)
+    }
+
     /// The size of a window that has lost nothing.
     pub(super) fn widest(mtu_shift: u32) -> u32 {
         limits::MAX_WINDOW.min((limits::MAX_WINDOW_BYTES >> mtu_shift) as u32)

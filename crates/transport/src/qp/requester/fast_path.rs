@@ -105,7 +105,7 @@ impl Requester {
     ) -> Option<Transmit> {
         let wqe = self.send_queue.get(self.cursor)?;
         let sge = wqe.only_sge().filter(|_| is_small(config, wqe))?;
-        if !self.window_has_room(config, 1) {
+        if !self.window.has_room(self.psns.outstanding(), 1, config.mtu_shift()) {
             return None;
         }
         let (length, psn) = (wqe.length as usize, self.psns.next());
@@ -158,7 +158,7 @@ impl Requester {
         if middle.left == 0 || middle.psn != self.psns.next() {
             return None;
         }
-        if reliable && !self.window_has_room(config, 1) {
+        if reliable && !self.window.has_room(self.psns.outstanding(), 1, config.mtu_shift()) {
             return None;
         }
         let mut bth = Bth::new(middle.opcode, config.peer_qpn(), middle.psn);
@@ -172,28 +172,33 @@ impl Requester {
         let end = start + config.mtu() as usize;
         let body = out.get_mut(start..end)?;
         cx.mem.gather(config.init.pd, &[middle.sge], middle.offset, body).ok()?;
-        self.pass_middle(config, now, &middle, 1, bth.ack_req);
+        self.pass_middle(config, now, 1, bth.ack_req);
         Some(Transmit { len: end + ICRC_LEN, path: config.path(), step: Step::Within })
     }
 
-    /// Bookkeeping behind middle packets, as `note_sent` does it for others.
+    /// `packets` middle packets have left, the last of which asks for an ACK or not: bookkeeping as `note_sent` does it for
+    /// others.
     #[inline]
-    fn pass_middle(
+    pub(crate) fn pass_middle(
         &mut self,
         config: &QpConfig,
         now: Instant,
-        sent: &Middle,
         packets: u32,
         asked: bool,
     ) {
-        let next = sent.psn.add(packets);
+        let Some(middle) = &mut self.middle else {
+            return debug_assert!(false, "planned from nothing");
+        };
+        debug_assert!(middle.left >= packets, "so many were planned");
+        middle.psn = middle.psn.add(packets);
+        middle.left -= packets;
+        middle.offset += u64::from(packets) * config.mtu();
+        let next = middle.psn;
         if asked {
             self.tail_probe.note_asked(next.sub(1), now);
         }
         self.psns.note_sent(next);
         self.ack_requests.note_sent(packets, asked);
-        let offset = sent.offset + u64::from(packets) * config.mtu();
-        self.middle = Some(Middle { psn: next, left: sent.left - packets, offset, ..*sent });
         if config.init.qp_type.is_reliable() {
             self.arm_ack_timer(config, now);
         }
@@ -203,7 +208,9 @@ impl Requester {
     pub(crate) fn plan_run(&self, config: &QpConfig, most: u32) -> Option<Run> {
         let middle = self.middle.as_ref()?;
         let usual = self.awake && self.is_plain_in_order(config) && middle.psn == self.psns.next();
-        let packets = middle.left.min(most).min(self.window_room(config));
+        let packets = middle.left.min(most);
+        let window = self.window.packets(config.mtu_shift());
+        let packets = packets.min(window.saturating_sub(self.psns.outstanding()));
         if !usual || packets < 2 {
             return None;
         }
@@ -218,14 +225,6 @@ impl Requester {
         bth.ack_req = self.wants_ack_within(config, packets);
         let origin = Origin::Request { pd: config.init.pd, from };
         Run::new(&bth, packets, config.mtu() as usize, origin, config.path())
-    }
-
-    /// The run that was planned has arrived: its packets count as sent.
-    pub(crate) fn pass_run(&mut self, config: &QpConfig, now: Instant, packets: u32, asked: bool) {
-        match self.middle {
-            Some(middle) => self.pass_middle(config, now, &middle, packets, asked),
-            None => debug_assert!(false, "planned from nothing"),
-        }
     }
 
     /// READ responses of a run: in order, of one READ REQUEST, and not the end of it. False, with nothing changed, if

@@ -1,12 +1,9 @@
 //! Going back: timeouts, sequence NAKs, implied NAKs, RNR NAKs.
 
-use uroce_wire::{
-    Bth, DropReason, HeaderWriter, ICRC_LEN, Opcode, Psn, ack_timeout_ns, rnr_timer_us,
-};
+use uroce_wire::{DropReason, Psn, ack_timeout_ns, rnr_timer_us};
 
-use crate::attr::{QpState, QpType};
 use crate::cause::Cause;
-use crate::context::{Context, Step, Transmit};
+use crate::context::Context;
 use crate::mutation::mutated;
 use crate::qp::config::QpConfig;
 use crate::retransmission::Retransmission;
@@ -78,7 +75,10 @@ impl Requester {
             cx.counters.retry_exceeded_err += 1;
             return self.fail_oldest_send(config, WcStatus::RetryExcErr, cause, cx);
         }
-        if self.repeat_selectively(now, psn) {
+        let alone = psn == self.psns.una() && self.send_queue.oldest_may_be_reordered();
+        let run = if alone { self.selective_repeat.length_for(psn, now) } else { None };
+        if let Some(run) = run {
+            self.retransmit_oldest(run, true);
             return self.window.note_single_loss();
         }
         self.window.note_loss();
@@ -150,7 +150,7 @@ impl Requester {
             cx.counters.retry_exceeded_err += 1;
             return self.fail_oldest_send(config, WcStatus::RetryExcErr, cause, cx);
         }
-        self.note_silence_behind_train();
+        self.doubts.note_silence(self.psns.outstanding(), self.reads.is_empty());
         self.window.note_silence();
         self.retransmission = Retransmission::AckTimeout;
         self.go_back_to(self.psns.una(), cx);
@@ -158,7 +158,7 @@ impl Requester {
 
     /// Starts the local ACK timer if it does not run.
     pub(crate) fn arm_ack_timer(&mut self, config: &QpConfig, now: Instant) {
-        self.arm_tail_probe(config, now);
+        self.tail_probe.arm(now, &self.selective_repeat, config.attr.timeout);
         if self.ack_timer.deadline().is_none() {
             self.restart_ack_timer(config, now);
         }
@@ -171,18 +171,6 @@ impl Requester {
         } else {
             self.ack_timer.stop();
         }
-    }
-
-    /// Nothing was heard of what was sent last, which was a train unless it was one packet or the request of a READ.
-    pub(crate) fn note_silence_behind_train(&mut self) {
-        if self.psns.outstanding() > 1 && self.reads.is_empty() {
-            self.doubts.note_silence();
-        }
-    }
-
-    /// Starts the tail probe timer unless it runs.
-    pub(crate) fn arm_tail_probe(&mut self, config: &QpConfig, now: Instant) {
-        self.tail_probe.arm(now, &self.selective_repeat, config.attr.timeout);
     }
 
     /// Sends something again if the time has come: what is missing, as far as that is known; else the last
@@ -199,7 +187,7 @@ impl Requester {
         self.retransmission = Retransmission::TailProbe;
         // Everything was sent again, and not a packet of it has arrived.
         if rewound && !self.selective_repeat.is_under_way() {
-            self.note_silence_behind_train();
+            self.doubts.note_silence(self.psns.outstanding(), self.reads.is_empty());
         }
         let plain = self.reads.is_empty();
         if self.selective_repeat.responses.answered().is_some()
@@ -208,40 +196,10 @@ impl Requester {
             self.ask_again();
         } else if sent > 0 || rewound || !plain || self.selective_repeat.peer_reorders() {
             self.retransmit_oldest(1, false);
-        } else {
-            self.repeat_last();
+        } else if self.psns.sends_new() {
+            self.point_at(self.psns.next_new().sub(1));
+            self.ack_requests.demand();
+            self.wake();
         }
-    }
-
-    /// Writes a packet by which an idle peer shows that it is alive: an empty SEND with the PSN before the
-    /// oldest one that is not acknowledged. The peer has had that PSN, so the packet is a duplicate, which
-    /// does nothing but draw an ACK (C9-105). `None`: what is in flight asks already, or the queue pair
-    /// is not one that sends and is answered.
-    pub(crate) fn write_liveness_probe(
-        &self,
-        config: &QpConfig,
-        out: &mut [u8],
-    ) -> Option<Transmit> {
-        let sends = config.init.qp_type == QpType::Rc && config.state == QpState::Rts;
-        if !sends || self.psns.in_flight() {
-            return None;
-        }
-        let mut bth = Bth::new(Opcode::RC_SEND_ONLY, config.peer_qpn(), self.psns.una().sub(1));
-        bth.ack_req = true;
-        let mut headers = HeaderWriter::new(out);
-        headers.put(&bth)?;
-        let len = headers.len() + ICRC_LEN;
-        Some(Transmit { len, path: config.path(), step: Step::Ends })
-    }
-
-    fn repeat_last(&mut self) {
-        let last = self.psns.next_new().sub(1);
-        let Some(index) = self.send_queue.index_of(last).filter(|_| self.psns.sends_new()) else {
-            return;
-        };
-        self.psns.send_from(last);
-        self.cursor = index;
-        self.ack_requests.demand();
-        self.wake();
     }
 }

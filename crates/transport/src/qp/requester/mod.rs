@@ -23,7 +23,7 @@ use uroce_wire::Psn;
 
 use crate::attr::QpCaps;
 use crate::cause::FlushReason;
-use crate::qp::config::QpConfig;
+use crate::qp::config::Features;
 use crate::qp::trains::Doubts;
 use crate::retransmission::Retransmission;
 use crate::time::Instant;
@@ -81,19 +81,10 @@ impl Requester {
         Requester { send_queue: SendQueue::new(caps), ..Requester::default() }
     }
 
-    /// With the features that the device has switched on in another one.
-    pub(crate) fn with_features_of(mut self, other: &Requester) -> Self {
-        self.set_tail_probes(other.tail_probe.is_enabled());
-        self.set_selective_repeat(other.selective_repeat.is_enabled());
-        self
-    }
-
-    pub(crate) fn set_tail_probes(&mut self, enabled: bool) {
-        self.tail_probe.enable(enabled);
-    }
-
-    pub(crate) fn set_selective_repeat(&mut self, enabled: bool) {
-        self.selective_repeat.enable(enabled);
+    /// Switches features on or off, as the device says.
+    pub(crate) fn set_features(&mut self, features: &Features) {
+        self.tail_probe.enable(features.tail_probes);
+        self.selective_repeat.enable(features.selective_repeat);
     }
 
     /// Queues a work request.
@@ -179,12 +170,6 @@ impl Requester {
     #[inline]
     pub(crate) fn may_run(&self) -> bool {
         self.middle.is_some_and(|middle| middle.may_run())
-    }
-
-    /// How many more PSNs may go out while others are in flight.
-    fn window_room(&self, config: &QpConfig) -> u32 {
-        let window = self.window.packets(config.mtu_shift());
-        window.saturating_sub(self.psns.outstanding())
     }
 
     /// What was sent in trains did not arrive.

@@ -5,10 +5,12 @@
 //! PSNs, as TCP notes what was acknowledged selectively (RFC 6675 calls it the scoreboard). Requests complete in
 //! order all the same, each when all of its bytes are there.
 
-use uroce_wire::Psn;
+use uroce_wire::{Mtu, Psn};
 
 use crate::limits;
 use crate::retransmission::Retransmission;
+
+use super::send_queue::{SendQueue, SendWqe};
 
 const WORDS: usize = limits::MAX_WINDOW as usize / 64;
 
@@ -35,7 +37,7 @@ fn place(psn: Psn) -> (usize, u64) {
 
 impl Scoreboard {
     /// True if the response was taken in before its turn.
-    pub(super) fn has(&self, psn: Psn) -> bool {
+    fn has(&self, psn: Psn) -> bool {
         let (word, bit) = place(psn);
         self.placed[word] & bit != 0
     }
@@ -97,15 +99,28 @@ impl Scoreboard {
         more
     }
 
-    /// The oldest request is to go out again, whatever is known of it.
-    pub(super) fn asks_for_oldest(&self) -> bool {
-        self.oldest
+    /// The first response that is missing and was not asked for again.
+    pub(super) fn next_missing(&self, una: Psn, queue: &SendQueue) -> Option<Psn> {
+        if self.oldest {
+            return Some(una);
+        }
+        let end = self.answered?;
+        let mut psn = if self.asked.since(una) > 0 { self.asked } else { una };
+        while end.since(psn) > 0 {
+            let wqe = queue.get(queue.index_of(psn)?)?;
+            match (wqe.needs_response(), self.has(psn)) {
+                (true, false) => return Some(psn),
+                (true, true) => psn = psn.add(1),
+                // It was executed, or nothing behind it would have been answered.
+                (false, _) => psn = wqe.last_psn().add(1),
+            }
+        }
+        None
     }
 
-    /// From where to where responses may be missing that were not asked for again.
-    pub(super) fn to_ask(&self, una: Psn) -> Option<(Psn, Psn)> {
-        let end = self.answered?;
-        Some((if self.asked.since(una) > 0 { self.asked } else { una }, end))
+    /// The last PSN that a READ REQUEST at `psn` asks for: the end of its part of the READ or of the gap.
+    pub(super) fn last_of_request(&self, wqe: &SendWqe, psn: Psn, mtu: Mtu) -> Psn {
+        self.last_missing(psn, wqe.last_of_request(psn, mtu))
     }
 
     /// All responses that are known to be missing are to be asked for again, or that of the oldest request.
@@ -136,7 +151,7 @@ impl Scoreboard {
     }
 
     /// The last of the missing responses from `psn` to `last`.
-    pub(super) fn last_missing(&self, psn: Psn, last: Psn) -> Psn {
+    fn last_missing(&self, psn: Psn, last: Psn) -> Psn {
         let Some(end) = self.answered.filter(|end| end.since(psn) > 0) else {
             return last;
         };

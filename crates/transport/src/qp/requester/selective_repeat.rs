@@ -168,7 +168,7 @@ impl SelectiveRepeat {
 
     /// How many packets from `missing` on are sent again out of turn; `None`: all of them, in turn.
     /// A gap that goes on right behind what was sent last is one of several packets.
-    fn length_for(&mut self, missing: Psn, now: Instant) -> Option<u32> {
+    pub(super) fn length_for(&mut self, missing: Psn, now: Instant) -> Option<u32> {
         let old = now.since(self.judged_at) >= limits::PEER_DISCARDS_NS;
         if self.peer == Peer::Discards && old {
             // It may have had no memory to keep anything in.
@@ -225,19 +225,6 @@ impl SelectiveRepeat {
 }
 
 impl Requester {
-    /// R71: the peer misses `psn`, the oldest packet that it has not acknowledged. True if only that
-    /// will be sent again.
-    pub(super) fn repeat_selectively(&mut self, now: Instant, psn: Psn) -> bool {
-        if psn != self.psns.una() || !self.send_queue.oldest_may_be_reordered() {
-            return false;
-        }
-        let Some(run) = self.selective_repeat.length_for(psn, now) else {
-            return false;
-        };
-        self.retransmit_oldest(run, true);
-        true
-    }
-
     /// Sends the oldest `run` packets again before everything else.
     pub(crate) fn retransmit_oldest(&mut self, run: u32, asked: bool) {
         let run = run.min(self.psns.outstanding());
@@ -319,29 +306,23 @@ impl Requester {
         cx: &mut Context<'_>,
     ) {
         let psn = packet.bth.psn;
-        match self.place_early(config, packet, cx) {
+        let near = (psn.since(self.psns.una()) as u32) < limits::MAX_WINDOW;
+        let index = if near { self.send_queue.index_of(psn) } else { None };
+        let missing = &self.selective_repeat.responses;
+        let placed = match index.and_then(|index| self.send_queue.get(index)) {
+            None => Err(Misplaced::Unexpected),
+            Some(wqe) => {
+                let queue = &self.send_queue;
+                Responded { config, queue, wqe, missing }.place(packet, cx.mem)
+            }
+        };
+        match placed {
             Ok(()) => self.selective_repeat.responses.set(psn),
             // It is no answer to the request with this PSN, which may have been lost.
             Err(Misplaced::Unexpected) => return cx.counters.drop(DropReason::UnexpectedResponse),
             Err(_) => cx.counters.drop(DropReason::ResponseOutOfOrder),
         }
         self.handle_implied_nak(config, now, psn.add(1));
-    }
-
-    /// Nothing has changed if it is not what was asked for, or is too far ahead.
-    fn place_early(
-        &self,
-        config: &QpConfig,
-        packet: &Packet<'_>,
-        cx: &mut Context<'_>,
-    ) -> Result<(), Misplaced> {
-        let psn = packet.bth.psn;
-        let near = (psn.since(self.psns.una()) as u32) < limits::MAX_WINDOW;
-        let index = if near { self.send_queue.index_of(psn) } else { None };
-        let wqe = index.and_then(|index| self.send_queue.get(index));
-        let wqe = wqe.ok_or(Misplaced::Unexpected)?;
-        let missing = &self.selective_repeat.responses;
-        Responded { config, queue: &self.send_queue, wqe, missing }.place(packet, cx.mem)
     }
 
     /// R68: a response or an acknowledgement shows that the peer has answered everything before `end`, and the
@@ -357,7 +338,7 @@ impl Requester {
                 false => self.window.note_single_loss(),
             }
             self.tail_probe.note_rewind();
-            self.arm_tail_probe(config, now);
+            self.tail_probe.arm(now, &self.selective_repeat, config.attr.timeout);
         }
         self.skip_answered(config);
         self.wake();
@@ -427,14 +408,17 @@ impl Requester {
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
-        let Some(psn) = self.next_missing() else {
+        let Some(psn) =
+            self.selective_repeat.responses.next_missing(self.psns.una(), &self.send_queue)
+        else {
             self.selective_repeat.responses.note_all_asked();
             return None;
         };
         let index = self.send_queue.index_of(psn)?;
         let wqe = *self.send_queue.get(index)?;
-        let last = self.read_request_last(config, &wqe, psn);
-        let again = self.selective_repeat.responses.ask_up_to(last);
+        let responses = &mut self.selective_repeat.responses;
+        let last = responses.last_of_request(&wqe, psn, config.attr.path_mtu);
+        let again = responses.ask_up_to(last);
         self.selective_repeat.note_responses();
         let ends = Segment::of(&wqe, psn, config.mtu()).ends();
         let before = psn.since(self.psns.una()).max(0) as u32;
@@ -448,24 +432,5 @@ impl Requester {
             }
             Err(failure) => self.fail_if_oldest(config, index, failure, cx),
         }
-    }
-
-    /// The first response that is missing and was not asked for again.
-    fn next_missing(&self) -> Option<Psn> {
-        let responses = &self.selective_repeat.responses;
-        if responses.asks_for_oldest() {
-            return Some(self.psns.una());
-        }
-        let (mut psn, end) = responses.to_ask(self.psns.una())?;
-        while end.since(psn) > 0 {
-            let wqe = self.send_queue.get(self.send_queue.index_of(psn)?)?;
-            match (wqe.needs_response(), responses.has(psn)) {
-                (true, false) => return Some(psn),
-                (true, true) => psn = psn.add(1),
-                // It was executed, or nothing behind it would have been answered.
-                (false, _) => psn = wqe.last_psn().add(1),
-            }
-        }
-        None
     }
 }

@@ -118,15 +118,10 @@ impl Requester {
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Result<Transmit, Failure> {
-        let read_last = self.read_request_last(config, wqe, psn);
+        let missing = &self.selective_repeat.responses;
+        let read_last = missing.last_of_request(wqe, psn, config.attr.path_mtu);
         let queue = &self.send_queue;
         RequestPacket { config, queue, wqe, psn, ack_req, read_last }.write(out, cx.mem)
-    }
-
-    /// The last PSN that a READ REQUEST at `psn` asks for: the end of its part of the READ or of the gap.
-    pub(super) fn read_request_last(&self, config: &QpConfig, wqe: &SendWqe, psn: Psn) -> Psn {
-        let last = wqe.last_of_request(psn, config.attr.path_mtu);
-        self.selective_repeat.responses.last_missing(psn, last)
     }
 
     /// R83: a local error shows when all earlier requests have completed.
@@ -158,21 +153,15 @@ impl Requester {
         if wqe.needs_response() && self.reads.len() >= usize::from(config.attr.max_rd_atomic) {
             return false;
         }
+        let (outstanding, mtu_shift) = (self.psns.outstanding(), config.mtu_shift());
         if !wqe.op.is_read() {
-            return self.window_has_room(config, 1);
+            return self.window.has_room(outstanding, 1, mtu_shift);
         }
         // A request for many responses cannot be divided: one of them does not wait for losses to be forgotten.
         let want = read_split(config.attr.path_mtu).min(wqe.psns_needed(config.mtu()));
-        let widest = CongestionWindow::widest(config.mtu_shift());
+        let widest = CongestionWindow::widest(mtu_shift);
         let alone = self.reads.is_empty();
-        self.window_has_room(config, want) || alone && self.psns.outstanding() + want <= widest
-    }
-
-    /// May a request with so many PSNs go out? One always may when nothing is in flight.
-    #[inline]
-    pub(super) fn window_has_room(&self, config: &QpConfig, want: u32) -> bool {
-        let outstanding = self.psns.outstanding();
-        outstanding == 0 || outstanding + want <= self.window.packets(config.mtu_shift())
+        self.window.has_room(outstanding, want, mtu_shift) || alone && outstanding + want <= widest
     }
 
     /// Nobody waits for the completion of this message, and a later one will ask soon or a tail probe
@@ -240,17 +229,13 @@ impl Requester {
         if config.init.qp_type.is_reliable() {
             self.arm_ack_timer(config, now);
         } else if finished {
-            self.complete_unacknowledged(config, index, cx);
+            // UC and UD: a request is done when its last packet has left.
+            self.psns.acknowledge(self.psns.next().sub(1));
+            if let Some(wqe) = self.send_queue.get_mut(index) {
+                wqe.done = true;
+            }
+            self.retire(config, cx);
         }
-    }
-
-    /// UC and UD: a request is done when its last packet has left.
-    fn complete_unacknowledged(&mut self, config: &QpConfig, index: usize, cx: &mut Context<'_>) {
-        self.psns.acknowledge(self.psns.next().sub(1));
-        if let Some(wqe) = self.send_queue.get_mut(index) {
-            wqe.done = true;
-        }
-        self.retire(config, cx);
     }
 
     /// Does an operation that needs no packet. `None`: not yet, or the QP has failed.

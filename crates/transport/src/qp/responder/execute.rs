@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use uroce_memory::{Access, AtomicError, Requirer};
+use uroce_memory::{Access, AtomicError, MemTable, Requirer};
 use uroce_wire::{Operation, Packet};
 
 use crate::cause::Cause;
@@ -16,7 +16,6 @@ use super::checks::{
     Refusal, check_enabled, check_length, check_rkey, check_sequence, needs_receive,
 };
 use super::message::{Message, psns_of_request, remote_of};
-use super::receives::Target;
 use super::replay::{Saved, SavedKind};
 
 impl Responder {
@@ -32,35 +31,10 @@ impl Responder {
         check_enabled(config, packet)?;
         self.check_resource(packet, cx)?;
         check_length(config, self.message.as_ref(), self.receives.current().length, packet)?;
-        check_rkey(packet, self.requirer(config), cx.mem)?;
+        check_rkey(packet, self.receives.requirer(config), cx.mem)?;
         self.execute(config, packet, cx)?;
         self.advance(config, packet);
         self.complete(config, packet, cx);
-        Ok(())
-    }
-
-    /// X3: from here on the request in hand uses what its XRCETH names, if it has one.
-    #[inline]
-    pub(super) fn aim(
-        &mut self,
-        config: &QpConfig,
-        packet: &Packet<'_>,
-        cx: &mut Context<'_>,
-    ) -> Result<(), Refusal> {
-        let Some(xrceth) = packet.xrceth() else {
-            return Ok(());
-        };
-        let named = cx.srqs.xrc_named(xrceth.srqn);
-        let Some((id, pd, xrc)) = named.filter(|named| Some(named.2.xrcd) == config.init.xrcd)
-        else {
-            return Err(Refusal::invalid(packet, "it names no XRC SRQ of the QP's domain"));
-        };
-        let target = Target { pd, srq: Some(id), recv_cq: xrc.cq };
-        if self.message.is_some() && target != self.receives.target() {
-            let what = "it names another SRQ than its message began with";
-            return Err(Refusal::invalid(packet, what));
-        }
-        self.receives.set_target(target);
         Ok(())
     }
 
@@ -77,31 +51,28 @@ impl Responder {
         Ok(())
     }
 
-    /// The accessor of the memory that the request in hand names.
-    fn requirer(&self, config: &QpConfig) -> Requirer {
-        config.requirer(self.receives.target().pd)
-    }
-
     fn execute(
         &mut self,
         config: &QpConfig,
         packet: &Packet<'_>,
         cx: &mut Context<'_>,
     ) -> Result<(), Refusal> {
-        match packet.info.operation {
-            Operation::Send => self.execute_send(config, packet, cx),
-            Operation::Write => self.execute_write(config, packet, cx),
-            Operation::CompareSwap | Operation::FetchAdd => self.execute_atomic(config, packet, cx),
-            Operation::AtomicWrite => self.execute_atomic_write(config, packet, cx),
+        let by = self.receives.requirer(config);
+        let answer = match packet.info.operation {
+            Operation::Send => return self.execute_send(config, packet, cx),
+            Operation::Write => return self.execute_write(config, packet, cx),
+            Operation::CompareSwap | Operation::FetchAdd => execute_atomic(packet, by, cx.mem)?,
+            Operation::AtomicWrite => execute_atomic_write(packet, by, cx.mem)?,
             Operation::Flush => {
                 // Memory of this process is coherent: ordering is all that a flush needs.
                 std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
-                self.remember(config, packet, SavedKind::Placement);
-                Ok(())
+                SavedKind::Placement
             }
-            Operation::ReadRequest => self.execute_read(config, packet),
-            _ => Err(Refusal::invalid(packet, "not a request")),
-        }
+            Operation::ReadRequest => execute_read(packet, by)?,
+            _ => return Err(Refusal::invalid(packet, "not a request")),
+        };
+        self.remember(config, packet, answer);
+        Ok(())
     }
 
     fn execute_send(
@@ -120,7 +91,7 @@ impl Responder {
             return Err(Refusal::local(WcStatus::LocProtErr, cause));
         }
         if let Some(rkey) = packet.ieth() {
-            let by = self.requirer(config);
+            let by = self.receives.requirer(config);
             cx.mem.invalidate(uroce_memory::Rkey(rkey), by.pd, by.qpn, true).map_err(|error| {
                 Refusal::Nak {
                     code: uroce_wire::NakCode::RemoteAccess,
@@ -142,7 +113,7 @@ impl Responder {
         if self.message.is_none() {
             self.message = remote_of(packet).map(|remote| Message::write(&remote));
         }
-        let by = self.requirer(config);
+        let by = self.receives.requirer(config);
         let Some(message) = &mut self.message else {
             return Err(Refusal::invalid(packet, "a WRITE without RETH"));
         };
@@ -156,57 +127,6 @@ impl Responder {
             slice.copy_in(0, data).map_err(|_| Refusal::invalid(packet, "out of range"))?;
         }
         message.done += data.len() as u64;
-        Ok(())
-    }
-
-    fn execute_atomic(
-        &mut self,
-        config: &QpConfig,
-        packet: &Packet<'_>,
-        cx: &mut Context<'_>,
-    ) -> Result<(), Refusal> {
-        let Some(eth) = packet.atomic_eth() else {
-            return Err(Refusal::invalid(packet, "an atomic without AtomicETH"));
-        };
-        let slice = cx
-            .mem
-            .check(eth.rkey, self.requirer(config), Access::REMOTE_ATOMIC, eth.va, 8)
-            .map_err(|error| Refusal::access(packet, error))?;
-        let outcome = match packet.info.operation {
-            Operation::CompareSwap => slice.compare_swap(0, eth.compare, eth.swap_add),
-            _ => slice.fetch_add(0, eth.swap_add),
-        };
-        let original = outcome.map_err(|error| misplaced(packet, error))?;
-        self.remember(config, packet, SavedKind::Atomic { opcode: packet.bth.opcode, original });
-        Ok(())
-    }
-
-    fn execute_atomic_write(
-        &mut self,
-        config: &QpConfig,
-        packet: &Packet<'_>,
-        cx: &mut Context<'_>,
-    ) -> Result<(), Refusal> {
-        let (Some(reth), Ok(bytes)) = (packet.reth(), <[u8; 8]>::try_from(packet.payload())) else {
-            return Err(Refusal::invalid(packet, "an ATOMIC WRITE has exactly 8 bytes"));
-        };
-        let slice = cx
-            .mem
-            .check(reth.rkey, self.requirer(config), Access::REMOTE_WRITE, reth.va, 8)
-            .map_err(|error| Refusal::access(packet, error))?;
-        // The bytes lie in memory as they lie on the wire.
-        slice.store_u64(0, u64::from_ne_bytes(bytes)).map_err(|error| misplaced(packet, error))?;
-        self.remember(config, packet, SavedKind::Placement);
-        Ok(())
-    }
-
-    fn execute_read(&mut self, config: &QpConfig, packet: &Packet<'_>) -> Result<(), Refusal> {
-        let Some(reth) = packet.reth() else {
-            return Err(Refusal::invalid(packet, "a READ without RETH"));
-        };
-        let length = u64::from(reth.length);
-        let pd = self.receives.target().pd;
-        self.remember(config, packet, SavedKind::Read { va: reth.va, rkey: reth.rkey, length, pd });
         Ok(())
     }
 
@@ -303,4 +223,44 @@ fn misplaced(packet: &Packet<'_>, error: AtomicError) -> Refusal {
             AtomicError::OutOfRange(_) => "the memory ends before the 8 bytes of an atomic do",
         },
     )
+}
+
+fn execute_atomic(packet: &Packet<'_>, by: Requirer, mem: &MemTable) -> Result<SavedKind, Refusal> {
+    let Some(eth) = packet.atomic_eth() else {
+        return Err(Refusal::invalid(packet, "an atomic without AtomicETH"));
+    };
+    let slice = mem
+        .check(eth.rkey, by, Access::REMOTE_ATOMIC, eth.va, 8)
+        .map_err(|error| Refusal::access(packet, error))?;
+    let outcome = match packet.info.operation {
+        Operation::CompareSwap => slice.compare_swap(0, eth.compare, eth.swap_add),
+        _ => slice.fetch_add(0, eth.swap_add),
+    };
+    let original = outcome.map_err(|error| misplaced(packet, error))?;
+    Ok(SavedKind::Atomic { opcode: packet.bth.opcode, original })
+}
+
+fn execute_atomic_write(
+    packet: &Packet<'_>,
+    by: Requirer,
+    mem: &MemTable,
+) -> Result<SavedKind, Refusal> {
+    let (Some(reth), Ok(bytes)) = (packet.reth(), <[u8; 8]>::try_from(packet.payload())) else {
+        return Err(Refusal::invalid(packet, "an ATOMIC WRITE has exactly 8 bytes"));
+    };
+    let slice = mem
+        .check(reth.rkey, by, Access::REMOTE_WRITE, reth.va, 8)
+        .map_err(|error| Refusal::access(packet, error))?;
+    // The bytes lie in memory as they lie on the wire.
+    slice.store_u64(0, u64::from_ne_bytes(bytes)).map_err(|error| misplaced(packet, error))?;
+    Ok(SavedKind::Placement)
+}
+
+fn execute_read(packet: &Packet<'_>, by: Requirer) -> Result<SavedKind, Refusal> {
+    let Some(reth) = packet.reth() else {
+        return Err(Refusal::invalid(packet, "a READ without RETH"));
+    };
+    let length = u64::from(reth.length);
+    let pd = by.pd;
+    Ok(SavedKind::Read { va: reth.va, rkey: reth.rkey, length, pd })
 }

@@ -13,6 +13,7 @@ use crate::qp::config::{QpConfig, pad_of};
 
 use super::Responder;
 use super::message::Message;
+use super::receives::Receives;
 
 impl Responder {
     /// Executes the request if it is one of these. False, with nothing changed, if it takes the slow path.
@@ -29,7 +30,7 @@ impl Responder {
         }
         let done = match (packet.bth.opcode, &self.message) {
             (Opcode::RC_SEND_ONLY, None) => self.take_small_send(config, packet, cx),
-            (Opcode::RC_WRITE_ONLY, None) => self.take_small_write(config, packet, cx),
+            (Opcode::RC_WRITE_ONLY, None) => write_small(config, packet, cx),
             (_, Some(_)) => return self.take_middle(config, packet, cx),
             _ => false,
         };
@@ -80,29 +81,6 @@ impl Responder {
         true
     }
 
-    #[inline]
-    fn take_small_write(
-        &self,
-        config: &QpConfig,
-        packet: &Packet<'_>,
-        cx: &mut Context<'_>,
-    ) -> bool {
-        let (data, need) = (packet.payload(), Access::REMOTE_WRITE);
-        let Some(reth) = packet.reth().filter(|reth| reth.length as usize == data.len()) else {
-            return false;
-        };
-        if !config.attr.access.contains(need) {
-            return false;
-        }
-        let by = config.requirer(config.init.pd);
-        let slice = cx.mem.check(reth.rkey, by, need, reth.va, data.len() as u64);
-        if !slice.is_ok_and(|slice| slice.copy_in(0, data).is_ok()) {
-            return false;
-        }
-        cx.counters.rdma_recvs += 1;
-        true
-    }
-
     /// A middle packet of the message in progress.
     fn take_middle(
         &mut self,
@@ -115,35 +93,11 @@ impl Responder {
         };
         let data = packet.payload();
         let regular = message.contains(packet) && data.len() == config.attr.path_mtu.bytes();
-        if !regular || !self.place_middle(config, message, data, cx) {
+        if !regular || !place_middle(config, &self.receives, message, data, cx) {
             return false;
         }
         self.pass_middle(config, data.len(), packet, 1, cx);
         true
-    }
-
-    /// Copies the payload to its place; false, with nothing written, if that is not allowed.
-    fn place_middle(
-        &self,
-        config: &QpConfig,
-        message: &Message,
-        data: &[u8],
-        cx: &mut Context<'_>,
-    ) -> bool {
-        let length = data.len() as u64;
-        match message.operation {
-            Operation::Write => {
-                let place = place_in_write(config, message, length, cx.mem);
-                place.is_some_and(|place| place.copy_in(0, data).is_ok())
-            }
-            Operation::Send => {
-                let recv = self.receives.current();
-                let pd = self.receives.buffer_pd(config, cx);
-                message.done + length <= recv.length
-                    && cx.mem.scatter(pd, &recv.sges, message.done, data).is_ok()
-            }
-            _ => false,
-        }
     }
 
     /// `packets` middle packets, the first of which is `first`, have brought `length` bytes to their place.
@@ -179,39 +133,11 @@ impl Responder {
             return false;
         };
         let usual = message.contains(head) && self.is_next(head.bth.psn);
-        if !usual || !self.place_run(config, message, payload, cx) {
+        if !usual || !place_run(config, &self.receives, message, payload, cx) {
             return false;
         }
         self.pass_middle(config, payload.len(), head, packets, cx);
         true
-    }
-
-    /// Copies the payload to its place; false, with nothing written, if that is not allowed or not simple.
-    fn place_run(
-        &self,
-        config: &QpConfig,
-        message: &Message,
-        payload: &MrSlice<'_>,
-        cx: &mut Context<'_>,
-    ) -> bool {
-        let length = payload.len() as u64;
-        let place = match message.operation {
-            Operation::Write => place_in_write(config, message, length, cx.mem),
-            Operation::Send => {
-                let &[Sge { addr, length: room, lkey }] = &self.receives.current().sges[..] else {
-                    return false;
-                };
-                let Some(addr) = addr.checked_add(message.done) else { return false };
-                if message.done + length > u64::from(room) {
-                    return false;
-                }
-                let place = Sge { addr, length: length as u32, lkey };
-                let pd = self.receives.buffer_pd(config, cx);
-                cx.mem.check_local(&place, pd, Access::LOCAL_WRITE).ok()
-            }
-            _ => None,
-        };
-        place.is_some_and(|place| place.copy_from(payload).is_ok())
     }
 }
 
@@ -229,4 +155,75 @@ fn place_in_write<'m>(
         return None;
     }
     mem.check(message.rkey, config.requirer(config.init.pd), need, va, length).ok()
+}
+
+/// Brings a WRITE that is whole in its packet to its place; false if that is not allowed.
+#[inline]
+fn write_small(config: &QpConfig, packet: &Packet<'_>, cx: &mut Context<'_>) -> bool {
+    let (data, need) = (packet.payload(), Access::REMOTE_WRITE);
+    let Some(reth) = packet.reth().filter(|reth| reth.length as usize == data.len()) else {
+        return false;
+    };
+    if !config.attr.access.contains(need) {
+        return false;
+    }
+    let by = config.requirer(config.init.pd);
+    let slice = cx.mem.check(reth.rkey, by, need, reth.va, data.len() as u64);
+    if !slice.is_ok_and(|slice| slice.copy_in(0, data).is_ok()) {
+        return false;
+    }
+    cx.counters.rdma_recvs += 1;
+    true
+}
+
+/// Copies the payload to its place; false, with nothing written, if that is not allowed.
+fn place_middle(
+    config: &QpConfig,
+    receives: &Receives,
+    message: &Message,
+    data: &[u8],
+    cx: &mut Context<'_>,
+) -> bool {
+    let length = data.len() as u64;
+    match message.operation {
+        Operation::Write => {
+            let place = place_in_write(config, message, length, cx.mem);
+            place.is_some_and(|place| place.copy_in(0, data).is_ok())
+        }
+        Operation::Send => {
+            let recv = receives.current();
+            let pd = receives.buffer_pd(config, cx);
+            message.done + length <= recv.length
+                && cx.mem.scatter(pd, &recv.sges, message.done, data).is_ok()
+        }
+        _ => false,
+    }
+}
+
+/// Copies the payload to its place; false, with nothing written, if that is not allowed or not simple.
+fn place_run(
+    config: &QpConfig,
+    receives: &Receives,
+    message: &Message,
+    payload: &MrSlice<'_>,
+    cx: &mut Context<'_>,
+) -> bool {
+    let length = payload.len() as u64;
+    let place = match message.operation {
+        Operation::Write => place_in_write(config, message, length, cx.mem),
+        Operation::Send => {
+            let &[Sge { addr, length: room, lkey }] = &receives.current().sges[..] else {
+                return false;
+            };
+            let Some(addr) = addr.checked_add(message.done) else { return false };
+            if message.done + length > u64::from(room) {
+                return false;
+            }
+            let place = Sge { addr, length: length as u32, lkey };
+            let pd = receives.buffer_pd(config, cx);
+            cx.mem.check_local(&place, pd, Access::LOCAL_WRITE).ok()
+        }
+        _ => None,
+    };
+    place.is_some_and(|place| place.copy_from(payload).is_ok())
 }

@@ -22,8 +22,7 @@ use crate::context::{Arrival, Context, Transmit};
 use crate::event::AsyncEvent;
 use crate::limits;
 use crate::qp::completion;
-use crate::qp::config::QpConfig;
-use crate::qp::run::Run;
+use crate::qp::config::{Features, QpConfig};
 use crate::qp::trains::Repeats;
 use crate::reorder_buffer::ReorderBuffer;
 use crate::srq::SrqId;
@@ -134,15 +133,9 @@ impl Responder {
         self.replay.set_depth(depth);
     }
 
-    /// With the features that the device has switched on in another one.
-    pub(crate) fn with_features_of(mut self, other: &Responder) -> Self {
-        self.set_reorders(other.reorders);
-        self
-    }
-
-    /// Lets requests behind a gap wait in a reorder buffer, or has them dropped.
-    pub(crate) fn set_reorders(&mut self, enabled: bool) {
-        self.reorders = enabled;
+    /// Switches features on or off, as the device says.
+    pub(crate) fn set_features(&mut self, features: &Features) {
+        self.reorders = features.reorder_buffer;
     }
 
     /// READ responses that are repeated had better travel singly.
@@ -176,7 +169,11 @@ impl Responder {
             return;
         }
         self.note_congestion(config, now, arrival);
-        self.note_established(config, cx);
+        if config.state == QpState::Rtr && !self.established {
+            // The first request of a peer shows that it is there.
+            self.established = true;
+            cx.events.push(AsyncEvent::CommEst(config.init.qpn));
+        }
         match config.init.qp_type {
             QpType::Rc | QpType::XrcTgt => self.handle_reliable(config, now, packet, cx),
             QpType::Uc => self.handle_unreliable(config, packet, cx),
@@ -199,27 +196,10 @@ impl Responder {
         }
     }
 
-    /// The first request of a peer shows that it is there.
-    fn note_established(&mut self, config: &QpConfig, cx: &mut Context<'_>) {
-        if config.state == QpState::Rtr && !self.established {
-            self.established = true;
-            cx.events.push(AsyncEvent::CommEst(config.init.qpn));
-        }
-    }
-
-    /// True if an answer waits.
-    pub(crate) fn wants_transmit(&self) -> bool {
-        !self.responses.is_empty()
-    }
-
-    /// True if one ACK waits, and nothing else.
-    pub(crate) fn only_ack_waits(&self) -> bool {
-        self.responses.is_one_ack()
-    }
-
-    /// Drops what waits to be sent.
-    pub(crate) fn forget_answers(&mut self) {
-        self.responses.clear();
+    /// The answers that wait to be sent, to look at.
+    #[inline]
+    pub(crate) fn responses(&self) -> &Responses {
+        &self.responses
     }
 
     /// Writes the next answer, if one waits.
@@ -258,18 +238,7 @@ impl Responder {
         packets::write_answer(config, &answer, out)
     }
 
-    /// The middle packets of a READ response are next, and there are several.
-    #[inline]
-    pub(crate) fn may_run(&self) -> bool {
-        self.responses.starts_with_run()
-    }
-
-    /// Up to `most` of them.
-    pub(crate) fn plan_run(&self, config: &QpConfig, most: u32) -> Option<Run> {
-        self.responses.plan_run(config, most)
-    }
-
-    /// So many of them have arrived.
+    /// So many packets of a READ response have arrived as a run.
     pub(crate) fn pass_run(&mut self, packets: u32) {
         self.responses.move_read(packets);
     }
@@ -313,6 +282,11 @@ impl Responder {
     /// R87: every receive completes with a flush error; those of an SRQ stay there.
     pub(crate) fn flush(&mut self, config: &QpConfig, reason: FlushReason, cx: &mut Context<'_>) {
         self.message = None;
+        self.drop_reorder_buffer(cx);
+        // A refused request still gets its NAK, and what was answered before it.
+        if !matches!(reason, FlushReason::PeerViolation { .. } | FlushReason::RecvFailed { .. }) {
+            self.responses.clear();
+        }
         while let Some(wr_id) = self.receives.next_to_flush() {
             let cause = Cause::Flushed(reason);
             self.complete_failed_recv(config, wr_id, WcStatus::WrFlushErr, cause, cx);

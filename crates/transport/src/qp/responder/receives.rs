@@ -3,15 +3,19 @@
 //! For RC, UC and UD that is settled when the queue pair is made. A request of XRC names a shared
 //! receive queue, which brings its protection domain and its completion queue (X3, X5).
 
-use uroce_memory::{PdId, Sge};
+use uroce_memory::{PdId, Requirer, Sge};
+use uroce_wire::Packet;
 
 use crate::attr::{QpCaps, QpInit};
+use crate::cause::Cause;
 use crate::context::Context;
 use crate::cq::CqId;
 use crate::qp::config::QpConfig;
 use crate::recv_queue::{RecvQueue, RecvWqe};
 use crate::srq::SrqId;
 use crate::wr::{PostError, RecvWr};
+
+use super::checks::Refusal;
 
 /// What a request may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,5 +136,56 @@ impl Receives {
     pub(super) fn buffer_pd(&self, config: &QpConfig, cx: &Context<'_>) -> PdId {
         let srq = self.target.srq.and_then(|id| cx.srqs.get(id));
         srq.map_or(config.init.pd, |srq| srq.pd())
+    }
+
+    /// Writes a datagram and the area in front of it into the work request in use.
+    pub(super) fn scatter_datagram(
+        &self,
+        config: &QpConfig,
+        grh: &[u8],
+        payload: &[u8],
+        cx: &mut Context<'_>,
+    ) -> Result<(), Cause> {
+        let pd = self.buffer_pd(config, cx);
+        let sges = &self.current.sges;
+        let explain = |error: uroce_memory::SgeError| Cause::LocalBuffer {
+            index: error.index as u32,
+            lkey: sges.get(error.index).map_or(0, |sge| sge.lkey.0),
+            error: error.error,
+        };
+        cx.mem.scatter(pd, sges, 0, grh).map_err(explain)?;
+        cx.mem.scatter(pd, sges, grh.len() as u64, payload).map_err(explain)
+    }
+
+    /// X3: from here on the request in hand uses what its XRCETH names, if it has one. In the middle of a message it cannot
+    /// name another queue.
+    #[inline]
+    pub(super) fn aim(
+        &mut self,
+        config: &QpConfig,
+        in_message: bool,
+        packet: &Packet<'_>,
+        cx: &Context<'_>,
+    ) -> Result<(), Refusal> {
+        let Some(xrceth) = packet.xrceth() else {
+            return Ok(());
+        };
+        let named = cx.srqs.xrc_named(xrceth.srqn);
+        let Some((id, pd, xrc)) = named.filter(|named| Some(named.2.xrcd) == config.init.xrcd)
+        else {
+            return Err(Refusal::invalid(packet, "it names no XRC SRQ of the QP's domain"));
+        };
+        let target = Target { pd, srq: Some(id), recv_cq: xrc.cq };
+        if in_message && target != self.target {
+            let what = "it names another SRQ than its message began with";
+            return Err(Refusal::invalid(packet, what));
+        }
+        self.target = target;
+        Ok(())
+    }
+
+    /// The accessor of the memory that the request in hand names.
+    pub(super) fn requirer(&self, config: &QpConfig) -> Requirer {
+        config.requirer(self.target.pd)
     }
 }

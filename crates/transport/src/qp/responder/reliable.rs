@@ -80,7 +80,11 @@ impl Responder {
     ) {
         self.silent = false;
         self.responses.retract_nak(self.expected);
-        match self.aim(config, packet, cx).and_then(|()| self.run_request(config, packet, cx)) {
+        match self
+            .receives
+            .aim(config, self.message.is_some(), packet, cx)
+            .and_then(|()| self.run_request(config, packet, cx))
+        {
             Ok(()) => {
                 let plain = matches!(packet.info.operation, Operation::Send | Operation::Write);
                 if plain && packet.bth.ack_req {

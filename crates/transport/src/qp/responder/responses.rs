@@ -75,7 +75,7 @@ impl Response {
 
 /// The answers that wait to be sent, in PSN order.
 #[derive(Debug, Default)]
-pub(super) struct Responses {
+pub(crate) struct Responses {
     queue: VecDeque<Response>,
     cnp_due: bool,
     last_cnp: Option<Instant>,
@@ -83,12 +83,12 @@ pub(super) struct Responses {
 
 impl Responses {
     /// True if an answer waits.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         !self.cnp_due && self.queue.is_empty()
     }
 
     /// True if one ACK waits, and nothing else.
-    pub(super) fn is_one_ack(&self) -> bool {
+    pub(crate) fn is_one_ack(&self) -> bool {
         !self.cnp_due && self.queue.len() == 1 && self.queue[0].is_plain_ack()
     }
 
@@ -154,12 +154,12 @@ impl Responses {
 
     /// The middle packets of a READ response are next, and there are several.
     #[inline]
-    pub(super) fn starts_with_run(&self) -> bool {
+    pub(crate) fn starts_with_run(&self) -> bool {
         matches!(self.queue.front(), Some(Response::Read(train)) if train.middle_packets() > 1)
     }
 
     /// Up to `most` of them.
-    pub(super) fn plan_run(&self, config: &QpConfig, most: u32) -> Option<Run> {
+    pub(crate) fn plan_run(&self, config: &QpConfig, most: u32) -> Option<Run> {
         let Some(Response::Read(train)) = self.queue.front() else {
             return None;
         };

@@ -125,30 +125,12 @@ impl Responder {
             arrival.traffic_class,
             arrival.udp_len,
         );
-        match self.scatter_datagram(config, &grh, payload, cx) {
+        match self.receives.scatter_datagram(config, &grh, payload, cx) {
             Ok(()) => self.report_receive(config, packet, length as u32, Some(arrival.src), cx),
             Err(cause) => {
                 cx.counters.drop(DropReason::UdAccess);
                 self.fail_receive(config, WcStatus::LocProtErr, cause, cx);
             }
         }
-    }
-
-    fn scatter_datagram(
-        &self,
-        config: &QpConfig,
-        grh: &[u8],
-        payload: &[u8],
-        cx: &mut Context<'_>,
-    ) -> Result<(), Cause> {
-        let pd = self.receives.buffer_pd(config, cx);
-        let sges = &self.receives.current().sges;
-        let explain = |error: uroce_memory::SgeError| Cause::LocalBuffer {
-            index: error.index as u32,
-            lkey: sges.get(error.index).map_or(0, |sge| sge.lkey.0),
-            error: error.error,
-        };
-        cx.mem.scatter(pd, sges, 0, grh).map_err(explain)?;
-        cx.mem.scatter(pd, sges, GRH_AREA, payload).map_err(explain)
     }
 }
