@@ -1,16 +1,14 @@
 //! What a queue pair was made with and is set to: read by both of its halves.
 
-use crate::wc::Wc;
-use crate::wc::WcOpcode;
 use std::net::IpAddr;
-use uroce_memory::PdId;
-use uroce_memory::Requirer;
 
+use uroce_memory::{PdId, Requirer};
 use uroce_wire::{DropReason, Operation, Packet, Qpn, Service, XrcEth};
 
 use crate::attr::{AddressVector, QpAttr, QpInit, QpState, QpType};
 use crate::context::{Arrival, Path};
 use crate::qp::{Admitted, port};
+use crate::wc::{Wc, WcOpcode};
 use crate::wr::{PostError, SendFlags, SendWr};
 
 /// What a queue pair was made with and is set to, lent to its requester and its responder for each call.

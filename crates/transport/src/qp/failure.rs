@@ -48,12 +48,8 @@ impl QueuePair {
         self.flush_reason = reason;
         self.requester.flush(&self.config, reason, cx);
         self.responder.flush(&self.config, reason, cx);
-        self.report_last_wqe(cx);
-    }
-
-    /// R89: with an SRQ the application learns once that no more receives will be taken.
-    fn report_last_wqe(&mut self, cx: &mut Context<'_>) {
         if self.config.init.srq.is_some() && !self.last_wqe_reported {
+            // R89: with an SRQ the application learns once that no more receives will be taken.
             self.last_wqe_reported = true;
             cx.events.push(AsyncEvent::QpLastWqeReached(self.config.init.qpn));
         }

@@ -11,18 +11,14 @@ mod state;
 mod traffic;
 mod trains;
 
-use crate::context::Step;
-use crate::context::Transmit;
 use std::net::IpAddr;
-use uroce_wire::Bth;
-use uroce_wire::Opcode;
 
 use uroce_memory::PdId;
-use uroce_wire::{DropReason, HeaderWriter, ICRC_LEN, Operation, Packet, Psn, Qpn};
+use uroce_wire::{Bth, DropReason, HeaderWriter, ICRC_LEN, Opcode, Operation, Packet, Psn, Qpn};
 
 use crate::attr::{CreateQpError, QpAttr, QpInit, QpState, QpType};
 use crate::cause::FlushReason;
-use crate::context::{Arrival, Context};
+use crate::context::{Arrival, Context, Step, Transmit};
 use crate::cq::CqId;
 use crate::limits;
 use crate::qp::config::QpConfig;

@@ -1,6 +1,5 @@
 //! The state machine of a queue pair and its attribute table (docs/conformance.md).
 
-use crate::qp::config::QpConfig;
 use std::fmt;
 
 use thiserror::Error;
@@ -12,6 +11,7 @@ use crate::context::Context;
 use crate::event::AsyncEvent;
 use crate::limits;
 use crate::qp::QueuePair;
+use crate::qp::config::QpConfig;
 use crate::time::Instant;
 
 /// Why a modify was refused. Nothing was changed (R92).

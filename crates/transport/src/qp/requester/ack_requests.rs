@@ -1,6 +1,10 @@
 //! Which packets ask for an ACK (R82, ADR 18).
 
 use crate::limits;
+use crate::qp::config::QpConfig;
+
+use super::segment::carries_payload;
+use super::send_queue::SendWqe;
 
 /// When a packet asked for an ACK, in packets.
 #[derive(Debug, Default)]
@@ -23,11 +27,6 @@ impl AckRequests {
         self.suppressed = suppressed;
     }
 
-    #[inline]
-    pub(super) fn are_suppressed(&self) -> bool {
-        self.suppressed
-    }
-
     /// One of the next `packets` packets has to ask for an ACK, with so many outstanding before them and that window; if
     /// they leave together, the last does.
     #[inline]
@@ -42,16 +41,24 @@ impl AckRequests {
     }
 
     /// `packets` packets have left, of which the last asks for an ACK or none does.
-
     #[inline]
     pub(super) fn note_sent(&mut self, packets: u32, asked: bool) {
         self.since = if asked { 0 } else { self.since + packets };
     }
 
-    /// True if asking is suppressed, and nothing that is outstanding asks.
+    /// One packet has left in its turn, behind `outstanding` others. True if it begins a silence: asking is suppressed, and
+    /// nothing that is outstanding asks.
     #[inline]
-    pub(super) fn none_asks(&self, outstanding: u32) -> bool {
-        self.suppressed && self.since > outstanding
+    pub(super) fn note_in_turn(&mut self, asked: bool, outstanding: u32) -> bool {
+        self.note_sent(1, asked);
+        self.suppressed && !asked && self.since > outstanding
+    }
+
+    /// A message that has never been out leaves without AckReq: nobody waits for its completion, and a later one will ask
+    /// soon or a tail probe does (docs/adr/018-acks-nobody-waits-for.md).
+    #[inline]
+    pub(super) fn spares(&self, config: &QpConfig, wqe: &SendWqe) -> bool {
+        self.suppressed && carries_payload(&wqe.op) && !config.is_signaled(wqe.flags)
     }
 
     /// The next packet asks.

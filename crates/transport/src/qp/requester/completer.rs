@@ -58,7 +58,17 @@ impl Requester {
             self.handle_implied_nak(config, now, psn);
         }
         match kind {
-            SyndromeKind::Ack { .. } => self.handle_ack(config, now, psn, cx),
+            SyndromeKind::Ack { .. } => match self.acknowledge(config, now, psn, cx) {
+                // A peer may answer ATOMIC WRITE and FLUSH with a plain ACK.
+                Some(missing) if missing == psn && self.send_queue.oldest_is_placement() => {
+                    self.finish_responses(config, now, psn, cx);
+                }
+                Some(_) => self.handle_implied_nak(config, now, psn.add(1)),
+                None if self.selective_repeat.is_under_way() => {
+                    self.check_selective_repeat(now, cx)
+                }
+                None => {}
+            },
             SyndromeKind::Rnr { timer } => self.handle_rnr_nak(config, now, psn, timer, cx),
             SyndromeKind::Nak(NakCode::PsnSequence) => {
                 self.handle_sequence_nak(config, now, psn, cx);
@@ -68,19 +78,6 @@ impl Requester {
             SyndromeKind::ReservedNak(_) | SyndromeKind::Reserved(_) => {
                 cx.counters.drop(DropReason::ReservedSyndrome);
             }
-        }
-    }
-
-    fn handle_ack(&mut self, config: &QpConfig, now: Instant, psn: Psn, cx: &mut Context<'_>) {
-        if let Some(missing) = self.acknowledge(config, now, psn, cx) {
-            let placement = self.send_queue.front().is_some_and(|wqe| wqe.op.is_placement());
-            if placement && missing == psn {
-                // A peer may answer ATOMIC WRITE and FLUSH with a plain ACK.
-                return self.finish_responses(config, now, psn, cx);
-            }
-            self.handle_implied_nak(config, now, psn.add(1));
-        } else if self.selective_repeat.is_under_way() {
-            self.check_selective_repeat(now, cx);
         }
     }
 
@@ -111,7 +108,7 @@ impl Requester {
                 break;
             }
             self.psns.acknowledge(last);
-            self.retire_oldest(config, cx);
+            self.retire(config, cx);
         }
         self.note_acknowledged(config, now, start);
         missing
@@ -132,7 +129,8 @@ impl Requester {
         self.tail_probe.note_progress(self.psns.una(), now);
         if self.psns.next().since(self.psns.una()) < 0 {
             // What was about to be sent again has been acknowledged meanwhile.
-            self.point_at(self.psns.una());
+            self.send_queue.point_at(self.psns.una());
+            self.psns.send_from(self.psns.una());
         }
         self.restart_ack_timer(config, now);
         if self.psns.in_flight() {
@@ -187,7 +185,7 @@ impl Requester {
             self.reads.pop_front();
         }
         if self.send_queue.front().is_some_and(|wqe| wqe.last_psn() == psn) {
-            self.retire_oldest(config, cx);
+            self.retire(config, cx);
         }
         self.note_acknowledged(config, now, start);
     }
@@ -217,25 +215,17 @@ impl Requester {
         self.fail_oldest_send(config, status, Cause::Refused { peer, psn, code }, cx);
     }
 
-    /// R67: completes requests from the oldest on, as far as they are done.
-    pub(super) fn retire(&mut self, config: &QpConfig, cx: &mut Context<'_>) {
-        if self.send_queue.front().is_some_and(|wqe| wqe.done) {
-            self.retire_oldest(config, cx);
-        }
-    }
-
-    /// The oldest request is done, and leaves its queue with those behind it that were done before.
+    /// R67: the oldest request is done, and leaves its queue with those behind it that were done before.
     #[inline]
-    fn retire_oldest(&mut self, config: &QpConfig, cx: &mut Context<'_>) {
+    pub(super) fn retire(&mut self, config: &QpConfig, cx: &mut Context<'_>) {
         while let Some(wqe) = self.send_queue.front() {
-            self.cursor = self.cursor.saturating_sub(1);
             self.sent_messages += 1;
             if !config.is_signaled(wqe.flags) {
                 self.send_queue.drop_front();
             } else if let Some(sent) = self.send_queue.pop() {
                 self.complete_send(config, &sent, WcStatus::Success, Cause::None, cx);
             }
-            if !self.send_queue.front().is_some_and(|wqe| wqe.done) {
+            if !self.send_queue.oldest_is_done() {
                 break;
             }
         }
@@ -278,7 +268,6 @@ impl Requester {
         let Some(failed) = self.send_queue.pop() else {
             return;
         };
-        self.cursor = self.cursor.saturating_sub(1);
         self.complete_send(config, &failed, status, cause, cx);
         let reason = FlushReason::SendFailed { wr_id: failed.wr_id, status };
         if config.init.qp_type.is_reliable() || self.failure.is_none() {

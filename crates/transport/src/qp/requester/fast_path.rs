@@ -103,7 +103,7 @@ impl Requester {
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
-        let wqe = self.send_queue.get(self.cursor)?;
+        let wqe = self.send_queue.current()?;
         let sge = wqe.only_sge().filter(|_| is_small(config, wqe))?;
         if !self.window.has_room(self.psns.outstanding(), 1, config.mtu_shift()) {
             return None;
@@ -112,7 +112,7 @@ impl Requester {
         let (pad, mut start) = (pad_of(length), Bth::LEN);
         let mut bth = Bth::new(Opcode::RC_SEND_ONLY, config.peer_qpn(), psn);
         bth.pad = pad as u8;
-        bth.ack_req = !self.spares_ack(config, wqe) || self.wants_ack_within(config, 1);
+        bth.ack_req = !self.ack_requests.spares(config, wqe) || self.wants_ack_within(config, 1);
         if let SendOp::Write { va, rkey } = wqe.op {
             bth.opcode = Opcode::RC_WRITE_ONLY;
             Reth { va, rkey: rkey.0, length: length as u32 }.write(out.get_mut(Bth::LEN..)?)?;
@@ -125,25 +125,20 @@ impl Requester {
             behind.get_mut(..pad)?.fill(0);
         }
         cx.counters.rdma_sends += u64::from(start > Bth::LEN);
-        self.pass_small(config, now, bth.ack_req);
-        let len = start + length + pad + ICRC_LEN;
-        Some(Transmit { len, path: config.path(), step: Step::Ends })
-    }
-
-    /// Bookkeeping behind such a packet, as `note_sent` does it for others.
-    #[inline]
-    fn pass_small(&mut self, config: &QpConfig, now: Instant, asked: bool) {
-        let psn = self.psns.next();
-        if let Some(wqe) = self.send_queue.get_mut(self.cursor) {
+        if let Some(wqe) = self.send_queue.current_mut() {
             wqe.set_psns(psn, 1);
         }
-        if asked {
+        if bth.ack_req {
             self.tail_probe.note_asked(psn, now);
         }
-        self.note_ack_request(asked);
+        if self.ack_requests.note_in_turn(bth.ack_req, self.psns.outstanding()) {
+            self.tail_probe.wait_anew();
+        }
         self.psns.note_sent(psn.add(1));
-        self.cursor += 1;
+        self.send_queue.move_on();
         self.arm_ack_timer(config, now);
+        let len = start + length + pad + ICRC_LEN;
+        Some(Transmit { len, path: config.path(), step: Step::Ends })
     }
 
     fn poll_middle(
@@ -166,7 +161,7 @@ impl Requester {
         let mut writer = HeaderWriter::new(out);
         writer.put(&bth)?;
         if config.init.qp_type == QpType::XrcIni {
-            writer.put(&config.xrceth_of(self.send_queue.get(self.cursor)?.srqn)?)?;
+            writer.put(&config.xrceth_of(self.send_queue.current()?.srqn)?)?;
         }
         let start = writer.len();
         let end = start + config.mtu() as usize;

@@ -14,13 +14,6 @@ use super::Requester;
 use super::tail_probe::TailProbeDue;
 
 impl Requester {
-    /// The packet with this PSN goes out next.
-    pub(crate) fn point_at(&mut self, psn: Psn) {
-        let behind_all = || self.send_queue.index_of(psn.sub(1)).map_or(0, |last| last + 1);
-        self.cursor = self.send_queue.index_of(psn).unwrap_or_else(behind_all);
-        self.psns.send_from(psn);
-    }
-
     /// Sends again from `psn` on (go-back-N).
     pub(crate) fn go_back_to(&mut self, psn: Psn, cx: &mut Context<'_>) {
         if self.send_queue.index_of(psn).is_none() {
@@ -30,12 +23,14 @@ impl Requester {
         let psn = match answered.filter(|end| end.since(psn) > 0) {
             // Of what was answered, only missing responses are asked for again.
             Some(end) => {
-                self.ask_again();
+                self.selective_repeat.ask_again(self.psns.una());
                 end
             }
             None => psn,
         };
-        self.point_at(if mutated("go-back-late") { psn.add(1) } else { psn });
+        let from = if mutated("go-back-late") { psn.add(1) } else { psn };
+        self.send_queue.point_at(from);
+        self.psns.send_from(from);
         self.ack_requests.reset();
         if psn == self.psns.una() {
             self.ack_timer.stop();
@@ -125,19 +120,16 @@ impl Requester {
                 // R76: the wait is no timeout; each try has its full time from its sending on.
                 self.ack_timer.stop();
                 if self.psns.outstanding() > 0 {
-                    self.ask_again();
+                    self.selective_repeat.ask_again(self.psns.una());
                 }
                 self.wake();
             }
             return;
         }
         self.run_tail_probe(config, now);
-        if self.ack_timer.take_due(now) && self.psns.in_flight() {
-            self.handle_ack_timeout(config, cx);
+        if !self.ack_timer.take_due(now) || !self.psns.in_flight() {
+            return;
         }
-    }
-
-    fn handle_ack_timeout(&mut self, config: &QpConfig, cx: &mut Context<'_>) {
         cx.counters.ack_timeout += 1;
         if !self.ack_timer.spend_retry() {
             let cause = Cause::NoAnswer {
@@ -193,11 +185,14 @@ impl Requester {
         if self.selective_repeat.responses.answered().is_some()
             || !self.send_queue.oldest_may_be_reordered()
         {
-            self.ask_again();
+            self.selective_repeat.ask_again(self.psns.una());
+            self.wake();
         } else if sent > 0 || rewound || !plain || self.selective_repeat.peer_reorders() {
             self.retransmit_oldest(1, false);
         } else if self.psns.sends_new() {
-            self.point_at(self.psns.next_new().sub(1));
+            let last = self.psns.next_new().sub(1);
+            self.send_queue.point_at(last);
+            self.psns.send_from(last);
             self.ack_requests.demand();
             self.wake();
         }

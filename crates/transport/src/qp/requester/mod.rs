@@ -56,8 +56,6 @@ pub(crate) struct Requester {
     sent_messages: u64,
     rcvd_rnr_naks: u64,
     psns: PsnWindow,
-    /// Index in the send queue of the request that the next PSN belongs to, or that is numbered next.
-    cursor: usize,
     /// READs and atomics whose responses are expected, in PSN order.
     reads: VecDeque<ReadSlot>,
     ack_requests: AckRequests,
@@ -137,7 +135,7 @@ impl Requester {
     /// Sets the first PSN (R20), and forgets what was on its way.
     pub(crate) fn start(&mut self, psn: Psn) {
         self.psns.start(psn);
-        self.cursor = 0;
+        self.send_queue.rewind();
         self.middle = None;
         self.tail_probe.forget_sample();
         self.selective_repeat.reset();

@@ -2,8 +2,9 @@
 
 use uroce_wire::{Operation, Position, Psn};
 
-use crate::qp::requester::send_queue::SendWqe;
 use crate::wr::SendOp;
+
+use super::send_queue::SendWqe;
 
 /// The part of a work request that one packet carries.
 #[derive(Debug, Clone, Copy)]

@@ -62,10 +62,6 @@ impl SelectiveRepeat {
         self.enabled = enabled;
     }
 
-    pub(crate) fn is_enabled(&self) -> bool {
-        self.enabled
-    }
-
     /// True while packets that were sent again before new ones are not acknowledged, or READ responses are missing.
     #[inline]
     pub(crate) fn is_under_way(&self) -> bool {
@@ -131,6 +127,12 @@ impl SelectiveRepeat {
     pub(crate) fn forget(&mut self) {
         (self.left, self.run, self.end, self.left_at) = (0, 0, None, None);
         self.pause = false;
+        self.note_responses();
+    }
+
+    /// Silence: asks again for all responses that are known to be missing, or for those of the oldest request.
+    pub(super) fn ask_again(&mut self, una: Psn) {
+        self.responses.ask_again(una);
         self.note_responses();
     }
 
@@ -332,6 +334,7 @@ impl Requester {
         let begins = self.selective_repeat.responses.answered().is_none();
         let more = self.selective_repeat.responses.note_answered(self.psns.una(), end);
         self.selective_repeat.note_responses();
+        let end = self.selective_repeat.responses.answered().unwrap_or(end);
         if begins || more > 1 {
             match more > limits::SELECTIVE_REPEAT_BURST {
                 true => self.window.note_loss(),
@@ -340,16 +343,11 @@ impl Requester {
             self.tail_probe.note_rewind();
             self.tail_probe.arm(now, &self.selective_repeat, config.attr.timeout);
         }
-        self.skip_answered(config);
         self.wake();
-    }
-
-    /// What the peer has answered is not sent again in its turn: what is missing of it is asked for.
-    fn skip_answered(&mut self, config: &QpConfig) {
-        let Some(end) = self.selective_repeat.responses.answered() else { return };
         if end.since(self.psns.next()) <= 0 {
             return;
         }
+        // What the peer has answered is not sent again in its turn: what is missing of it is asked for.
         while end.since(self.psns.next()) > 0 {
             let psn = self.psns.next();
             let index = self.send_queue.index_of(psn);
@@ -367,7 +365,7 @@ impl Requester {
             self.psns.send_from(if whole { last.add(1) } else { end });
             self.middle = None;
         }
-        self.point_at(self.psns.next());
+        self.send_queue.point_at(self.psns.next());
     }
 
     /// Completes what is complete up to the next missing response.
@@ -390,13 +388,6 @@ impl Requester {
         }
         self.selective_repeat.responses.pass(self.psns.una());
         self.selective_repeat.note_responses();
-    }
-
-    /// Silence: asks again for all responses that are known to be missing, or for those of the oldest request.
-    pub(crate) fn ask_again(&mut self) {
-        self.selective_repeat.responses.ask_again(self.psns.una());
-        self.selective_repeat.note_responses();
-        self.wake();
     }
 
     /// The next request for missing responses.

@@ -7,9 +7,10 @@ use uroce_wire::{Mtu, Psn};
 
 use crate::attr::QpCaps;
 use crate::limits;
-use crate::qp::requester::read_split::read_split;
 use crate::wc::WcOpcode;
 use crate::wr::{PostError, SendData, SendFlags, SendOp, SendWr, UdDestination};
+
+use super::read_split::read_split;
 
 /// A posted send work request.
 #[derive(Debug, Clone, Copy)]
@@ -156,6 +157,8 @@ impl SendOp {
 #[derive(Debug, Default)]
 pub(crate) struct SendQueue {
     wqes: VecDeque<SendWqe>,
+    /// Index of the request that the next packet belongs to, or that is numbered next.
+    cursor: usize,
     sges: VecDeque<Sge>,
     sges_retired: u64,
     inline: VecDeque<u8>,
@@ -221,6 +224,40 @@ impl SendQueue {
         self.wqes.front()
     }
 
+    /// Index of the request that the next packet belongs to.
+    #[inline]
+    pub(super) fn cursor(&self) -> usize {
+        self.cursor
+    }
+
+    /// The request that the next packet belongs to.
+    #[inline]
+    pub(super) fn current(&self) -> Option<&SendWqe> {
+        self.wqes.get(self.cursor)
+    }
+
+    #[inline]
+    pub(super) fn current_mut(&mut self) -> Option<&mut SendWqe> {
+        self.wqes.get_mut(self.cursor)
+    }
+
+    /// The next packet belongs to the request behind.
+    #[inline]
+    pub(super) fn move_on(&mut self) {
+        self.cursor += 1;
+    }
+
+    /// The next packet belongs to the oldest request.
+    pub(super) fn rewind(&mut self) {
+        self.cursor = 0;
+    }
+
+    /// The next packet has this PSN; behind all that have PSNs it belongs to the first request that has none.
+    pub(super) fn point_at(&mut self, psn: Psn) {
+        let behind_all = || self.index_of(psn.sub(1)).map_or(0, |last| last + 1);
+        self.cursor = self.index_of(psn).unwrap_or_else(behind_all);
+    }
+
     /// Index of the request that owns `psn`.
     pub(super) fn index_of(&self, psn: Psn) -> Option<usize> {
         self.wqes.iter().position(|wqe| wqe.has_psn(psn))
@@ -231,6 +268,17 @@ impl SendQueue {
         if let Some(wqe) = self.wqes.get_mut(index).filter(|wqe| !wqe.numbered) {
             wqe.set_psns(first, wqe.psns_needed(mtu));
         }
+    }
+
+    /// True if the oldest request is an ATOMIC WRITE or FLUSH.
+    pub(super) fn oldest_is_placement(&self) -> bool {
+        self.front().is_some_and(|wqe| wqe.op.is_placement())
+    }
+
+    /// True if nothing more is expected for the oldest request.
+    #[inline]
+    pub(super) fn oldest_is_done(&self) -> bool {
+        self.front().is_some_and(|wqe| wqe.done)
     }
 
     /// True if a responder may have the oldest request in a reorder buffer.
@@ -369,6 +417,7 @@ impl SendQueue {
             return;
         };
         self.wqes.pop_front();
+        self.cursor = self.cursor.saturating_sub(1);
         if sge_count != 1 || ud_at != 0 {
             self.drop_parts(flags, length, sge_count, ud_at);
         }

@@ -10,8 +10,9 @@
 use uroce_wire::{Psn, ack_timeout_ns};
 
 use crate::limits;
-use crate::qp::requester::selective_repeat::SelectiveRepeat;
 use crate::time::Instant;
+
+use super::selective_repeat::SelectiveRepeat;
 
 /// The tail probe timer of a requester.
 #[derive(Debug, Default)]
@@ -48,10 +49,6 @@ pub(super) struct TailProbeDue {
 impl TailProbe {
     pub(crate) fn enable(&mut self, enabled: bool) {
         self.enabled = enabled;
-    }
-
-    pub(crate) fn is_enabled(&self) -> bool {
-        self.enabled
     }
 
     pub(crate) fn at(&self) -> Option<Instant> {

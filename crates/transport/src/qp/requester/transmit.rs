@@ -15,7 +15,7 @@ use super::congestion::CongestionWindow;
 use super::emit::{Failure, RequestPacket};
 use super::fast_path::Middle;
 use super::read_split::read_split;
-use super::segment::{Segment, carries_payload, takes_receive_only};
+use super::segment::{Segment, takes_receive_only};
 use super::send_queue::SendWqe;
 use super::{ReadSlot, Requester};
 
@@ -58,7 +58,7 @@ impl Requester {
                     return again;
                 }
             }
-            let index = self.cursor;
+            let index = self.send_queue.cursor();
             let wqe = self.send_queue.get(index)?;
             if !wqe.numbered && config.state == QpState::Sqd {
                 return None;
@@ -66,7 +66,7 @@ impl Requester {
             if wqe.op.is_local() {
                 if wqe.done {
                     // Met again after going back: it was done, and is not done twice.
-                    self.cursor = index + 1;
+                    self.send_queue.move_on();
                 } else {
                     let wqe = *wqe;
                     self.run_local(config, index, &wqe, cx)?;
@@ -97,8 +97,9 @@ impl Requester {
         self.send_queue.number(index, psn, config.mtu());
         let wqe = self.send_queue.get(index)?;
         let ends = Segment::of(wqe, psn, config.mtu()).ends();
+        let spared = self.psns.sends_new() && self.ack_requests.spares(config, wqe);
         // R82: the end of a message, a share of the window, or the last packet before it closes.
-        let ack_req = ends && !self.spares_ack(config, wqe) || self.wants_ack_within(config, 1);
+        let ack_req = ends && !spared || self.wants_ack_within(config, 1);
         match self.write_packet(config, wqe, psn, ack_req, out, cx) {
             Ok(transmit) => {
                 self.note_sent(config, now, index, ack_req, cx);
@@ -164,32 +165,12 @@ impl Requester {
         self.window.has_room(outstanding, want, mtu_shift) || alone && outstanding + want <= widest
     }
 
-    /// Nobody waits for the completion of this message, and a later one will ask soon or a tail probe
-    /// does (docs/adr/018-acks-nobody-waits-for.md).
-    #[inline]
-    pub(super) fn spares_ack(&self, config: &QpConfig, wqe: &SendWqe) -> bool {
-        self.ack_requests.are_suppressed()
-            && carries_payload(&wqe.op)
-            && !config.is_signaled(wqe.flags)
-            && self.psns.sends_new()
-    }
-
     /// One of the next `packets` packets has to ask for an ACK, wherever in their messages they are; if they leave
     /// together, the last does.
     #[inline]
     pub(super) fn wants_ack_within(&self, config: &QpConfig, packets: u32) -> bool {
         let window = self.window.packets(config.mtu_shift());
         self.ack_requests.is_due(packets, self.psns.outstanding(), window)
-    }
-
-    /// A packet leaves in its turn that asks for an ACK, or not.
-    #[inline]
-    pub(super) fn note_ack_request(&mut self, asked: bool) {
-        self.ack_requests.note_sent(1, asked);
-        if self.ack_requests.none_asks(self.psns.outstanding()) {
-            // No answer was asked for: the silence begins with this packet.
-            self.tail_probe.wait_anew();
-        }
     }
 
     /// Bookkeeping behind a packet of the request at `index`.
@@ -221,10 +202,12 @@ impl Requester {
         if asked && fresh && !self.selective_repeat.is_under_way() {
             self.tail_probe.note_asked(psn, now);
         }
-        self.note_ack_request(asked);
+        if self.ack_requests.note_in_turn(asked, self.psns.outstanding()) {
+            self.tail_probe.wait_anew();
+        }
         self.psns.note_sent(last.add(1));
         if finished {
-            self.cursor = index + 1;
+            self.send_queue.move_on();
         }
         if config.init.qp_type.is_reliable() {
             self.arm_ack_timer(config, now);
@@ -234,7 +217,9 @@ impl Requester {
             if let Some(wqe) = self.send_queue.get_mut(index) {
                 wqe.done = true;
             }
-            self.retire(config, cx);
+            if self.send_queue.oldest_is_done() {
+                self.retire(config, cx);
+            }
         }
     }
 
@@ -259,9 +244,11 @@ impl Requester {
         }
         match execute_local(config, &wqe.op, cx.mem) {
             Ok(()) => {
-                self.cursor = index + 1;
+                self.send_queue.move_on();
                 self.send_queue.get_mut(index)?.done = true;
-                self.retire(config, cx);
+                if self.send_queue.oldest_is_done() {
+                    self.retire(config, cx);
+                }
                 Some(())
             }
             Err(failure) => {

@@ -29,25 +29,19 @@ impl Responder {
     ) -> Result<(), Refusal> {
         check_sequence(self.message.as_ref(), packet)?;
         check_enabled(config, packet)?;
-        self.check_resource(packet, cx)?;
+        // R35, R37: a receive, or a place to remember a READ or atomic.
+        if needs_receive(packet) && !self.receives.take(cx) {
+            return Err(Refusal::NotReady);
+        }
+        if is_remembered(packet) && self.replay.is_full() {
+            let what = "more READ and atomic requests are open than max_dest_rd_atomic allows";
+            return Err(Refusal::invalid(packet, what));
+        }
         check_length(config, self.message.as_ref(), self.receives.current().length, packet)?;
         check_rkey(packet, self.receives.requirer(config), cx.mem)?;
         self.execute(config, packet, cx)?;
         self.advance(config, packet);
         self.complete(config, packet, cx);
-        Ok(())
-    }
-
-    /// R35, R37: a receive, or a place to remember a READ or atomic.
-    fn check_resource(&mut self, packet: &Packet<'_>, cx: &mut Context<'_>) -> Result<(), Refusal> {
-        if needs_receive(packet) && !self.receives.take(cx) {
-            return Err(Refusal::NotReady);
-        }
-        let remembers = !matches!(packet.info.operation, Operation::Send | Operation::Write);
-        if remembers && self.replay.is_full() {
-            let what = "more READ and atomic requests are open than max_dest_rd_atomic allows";
-            return Err(Refusal::invalid(packet, what));
-        }
         Ok(())
     }
 
@@ -263,4 +257,9 @@ fn execute_read(packet: &Packet<'_>, by: Requirer) -> Result<SavedKind, Refusal>
     let length = u64::from(reth.length);
     let pd = by.pd;
     Ok(SavedKind::Read { va: reth.va, rkey: reth.rkey, length, pd })
+}
+
+/// A request that a repetition may ask to answer again.
+fn is_remembered(packet: &Packet<'_>) -> bool {
+    !matches!(packet.info.operation, Operation::Send | Operation::Write)
 }
