@@ -246,7 +246,12 @@ impl<'b, 'r> Setup<'b, 'r> {
             shared,
             extended: self.extended,
         };
-        match self.bench.ask(&request)? {
+        let reply = self.bench.ask(&request).map_err(|stop| match stop {
+            // Its NIC may have the operations, but its libibverbs no function for them.
+            Stop::Broken(why) if self.extended => Stop::NotApplicable(why),
+            stop => stop,
+        })?;
+        match reply {
             Reply::QueuePair { qp, qpn } => Ok((qp, qpn)),
             other => nonsense(other),
         }
