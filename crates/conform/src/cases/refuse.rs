@@ -10,7 +10,8 @@ use crate::cm::Call;
 use crate::{Bench, CmRequest, CmSpace, Hex, Outcome, Packet, Stop, cm_event};
 
 cases! {
-    Must "cm.responder.mad-malformed", "A22 B50 C13-3", [236], "MADs of another length, Q_Key, class, version, method or attribute have no effect.", mad_malformed;
+    Must "cm.responder.mad-malformed", "A22 B50 C13-3", [236], "MADs that are too short or of another Q_Key, class, version, method or attribute have no effect.", mad_malformed;
+    Must "cm.robustness.mad-too-long", "A22 R99", [236], "A MAD of 260 bytes has no effect, and calls are answered as before.", mad_too_long;
     Free "cm.responder.mtu-codes", "C6", [222], "What a REQ with a path MTU draws that does not exist (0, 6, 15) is recorded.", mtu_codes;
     Free "cm.responder.transport-codes", "C6", [223], "What a REQ for UC, RD or an extended transport draws is recorded.", transport_codes;
     Free "cm.responder.ip-header", "C6", [224], "What a REQ draws whose IP header has another version or addresses of others is recorded.", ip_header;
@@ -35,7 +36,6 @@ fn malformed(call: &Call<'_, '_>) -> Vec<(&'static str, Packet)> {
     let with = |at, byte| with_byte(call, at, byte);
     vec![
         ("252 bytes", bytes(&whole[..252])),
-        ("260 bytes", bytes(&[&whole[..], &[0; 4]].concat())),
         ("Q_Key 0", bytes(&whole).qkey(0)),
         ("Q_Key 0x80010001", bytes(&whole).qkey(0x8001_0001)),
         ("base version 0", with(0, 0)),
@@ -56,6 +56,15 @@ fn mad_malformed(b: &Bench<'_>) -> Outcome {
     if call.within(silence)?.is_some() || call.cm.event_within(silence)?.is_some() {
         return fail(format!("taken for a REQ: {}", taken(b)?.join(", ")));
     }
+    call.connected()?.qp.alive(0).map(drop)
+}
+
+fn mad_too_long(b: &Bench<'_>) -> Outcome {
+    let call = b.cm()?.call_a_listener()?;
+    let whole = Mad { tid: call.tid, message: call.req.into() }.emit();
+    call.cm.tx(&call.cm.bytes(&[&whole[..], &[0; 4]].concat()))?;
+    call.silence()?;
+    call.cm.no_event()?;
     call.connected()?.qp.alive(0).map(drop)
 }
 
