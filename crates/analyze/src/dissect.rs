@@ -61,7 +61,7 @@ pub type PacketSink<'s, 'f> = dyn FnMut(&Packet, &'f [u8], &'f [u8]) + 's;
 /// ```
 /// use uroce_analyze::{CaptureReader, Dissector, DissectorConfig};
 ///
-/// let capture = include_bytes!("../../../../pcaps/rc-send.pcap");
+/// let capture = include_bytes!("../../../pcaps/rc-send.pcap");
 /// let mut reader = CaptureReader::new(&capture[..])?;
 /// let mut dissector = Dissector::new(DissectorConfig::default());
 /// let mut right = 0;

@@ -75,7 +75,7 @@ impl Field {
 /// ```
 /// use uroce_analyze::{CaptureReader, DissectorConfig, fields};
 ///
-/// let capture = include_bytes!("../../../../pcaps/rc-send.pcap");
+/// let capture = include_bytes!("../../../pcaps/rc-send.pcap");
 /// let mut reader = CaptureReader::new(&capture[..])?;
 /// let frame = reader.next_frame()?.expect("it has frames");
 /// let layers = fields(&frame, &DissectorConfig::default());

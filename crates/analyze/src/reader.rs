@@ -47,7 +47,7 @@ enum Format {
 /// ```
 /// use uroce_analyze::CaptureReader;
 ///
-/// let capture = include_bytes!("../../../../pcaps/rc-send.pcap");
+/// let capture = include_bytes!("../../../pcaps/rc-send.pcap");
 /// let mut reader = CaptureReader::new(&capture[..])?;
 /// let mut bytes = 0;
 /// while let Some(frame) = reader.next_frame()? {
