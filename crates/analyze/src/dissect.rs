@@ -10,8 +10,6 @@ mod malformed;
 mod network;
 mod parse;
 
-use uroce_wire::ROCE_PORT;
-
 use batch::Batch;
 use icrc::Covered;
 pub use iwarp::Iwarp;
@@ -20,6 +18,7 @@ use locate::{Carried, Headers, Located};
 pub use malformed::Malformed;
 pub(crate) use parse::Walked;
 use parse::{Place, parse};
+use uroce_wire::ROCE_PORT;
 
 use crate::{Frame, IcrcStatus, NotChecked, Packet};
 

@@ -7,14 +7,13 @@ mod words;
 
 use std::net::IpAddr;
 
-use uroce_wire::Qpn;
-
-use crate::Packet;
-
 pub use frame_range::{BadFrameRange, FrameRange};
 pub use opcode_filter::{OpcodeFilter, UnknownOpcode};
 pub use psn_range::{BadPsnRange, PsnRange};
+use uroce_wire::Qpn;
 pub use words::{BadQpn, parse_qpn};
+
+use crate::Packet;
 
 /// A choice of packets: a packet is chosen if it passes every criterion that is set. A criterion
 /// with several values is passed by a packet that has one of them.

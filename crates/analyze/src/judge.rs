@@ -31,8 +31,6 @@ mod tests;
 
 use std::collections::HashMap;
 
-use crate::track::{Annotation, FlowId, FlowKey, Tracker};
-use crate::{Packet, Timestamp};
 pub use explanation::{EndKind, Explanation};
 pub use finding::{Finding, MAX_FRAMES};
 use finding::{FlowIndex, Ledger};
@@ -42,6 +40,9 @@ use rule::Assumption;
 pub use rule::{Rule, Severity};
 pub use rules::RULES;
 use sight::Sight;
+
+use crate::track::{Annotation, FlowId, FlowKey, Tracker};
+use crate::{Packet, Timestamp};
 
 /// Holds packets against [`RULES`].
 ///

@@ -14,11 +14,10 @@ mod text;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
-use uroce_wire::{Opcode, Psn, Qpn};
-
 pub use builder::{LadderBuilder, LadderConfig, Mark, PsnStyle};
+use serde::{Serialize, Serializer};
 pub use text::TextStyle;
+use uroce_wire::{Opcode, Psn, Qpn};
 
 /// Packets of one conversation as rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

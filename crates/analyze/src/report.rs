@@ -17,8 +17,6 @@ mod table;
 mod text;
 mod verdict;
 
-use serde::Serialize;
-
 pub use analysis::{Analysis, AnalysisConfig, Seen, closed_by};
 pub use capture::{CaptureSummary, IcrcCounts};
 pub use conversation::{ConversationRow, EndRow, FlowRow, Quantiles, SentAgain, VerbRow};
@@ -27,6 +25,7 @@ pub use finding::FindingRow;
 pub use known::Known;
 pub use message::MessageRow;
 pub use remark::{first_sent, is_dropped, is_trouble, remarks};
+use serde::Serialize;
 pub use verdict::{Grade, Verdict};
 
 /// Version of the JSON form: it rises when a key changes its meaning or goes away.

@@ -5,12 +5,12 @@
 mod class_port_info;
 mod port_counters;
 
+use class_port_info::class_port_info;
 pub use port_counters::PortCounters;
+use zerocopy::{transmute, transmute_ref};
 
 use crate::mad::{BASE_VERSION, CLASS_CM, CLASS_VERSION, MAD_LEN, RawMad};
 use crate::message::BODY_LEN;
-use class_port_info::class_port_info;
-use zerocopy::{transmute, transmute_ref};
 
 const CLASS_PM: u8 = 0x04;
 const PM_CLASS_VERSION: u8 = 1;

@@ -1,9 +1,10 @@
 //! Rates that strangers cannot exceed (A21, A26).
 
-use crate::limits::SOURCE_BUCKETS;
-use crate::time::Time;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
+
+use crate::limits::SOURCE_BUCKETS;
+use crate::time::Time;
 
 /// A token bucket that holds one second's worth.
 #[derive(Debug, Clone, Copy)]
@@ -79,9 +80,10 @@ impl Budget {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::net::Ipv4Addr;
     use std::time::Duration;
+
+    use super::*;
 
     fn source(n: u32) -> IpAddr {
         IpAddr::V4(Ipv4Addr::from(n))

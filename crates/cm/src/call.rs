@@ -1,5 +1,9 @@
 //! What the application of either side says about a connection.
 
+use std::net::IpAddr;
+
+use uroce_wire::{Gid, Psn, Qpn};
+
 use crate::CommId;
 use crate::identity::Identity;
 use crate::ip_cm::IpCm;
@@ -7,8 +11,6 @@ use crate::message::{Path, Rep, Req, TransportService};
 use crate::private_data::{PrivateData, TooLong};
 use crate::service_id::ServiceId;
 use crate::time_code::ack_timeout;
-use std::net::IpAddr;
-use uroce_wire::{Gid, Psn, Qpn};
 
 /// The LID of a path that has none.
 const PERMISSIVE_LID: u16 = 0xffff;

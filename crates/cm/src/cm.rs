@@ -4,6 +4,11 @@ mod admission;
 mod commands;
 mod receive;
 
+use std::net::IpAddr;
+
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
 use crate::budget::Budget;
 use crate::connection::State;
 use crate::event::Event;
@@ -15,9 +20,6 @@ use crate::reopening::Reopening;
 use crate::table::Table;
 use crate::time::Time;
 use crate::{CommId, PortSpace, ServiceId};
-use rand_chacha::ChaCha20Rng;
-use rand_chacha::rand_core::{RngCore, SeedableRng};
-use std::net::IpAddr;
 
 /// Ports that are given out when nobody cares which.
 const EPHEMERAL: std::ops::RangeInclusive<u16> = 32_768..=60_999;

@@ -1,6 +1,7 @@
 //! Communication ids.
 
 use std::fmt;
+
 use uroce_wire::Slot;
 
 /// One side's name for a connection, chosen at random by that side; 0 stands for "none".

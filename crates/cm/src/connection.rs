@@ -18,10 +18,14 @@ mod refusal;
 mod retry;
 mod teardown;
 
+use std::net::IpAddr;
+use std::time::Duration;
+
 use liveness::LivenessCheck;
 pub(crate) use liveness::Standing;
 pub(crate) use refusal::rej;
 use retry::Retry;
+use uroce_wire::Qpn;
 
 use crate::CommId;
 use crate::error::CmError;
@@ -33,9 +37,6 @@ use crate::message::{Message, Req};
 use crate::outbox::Outbox;
 use crate::time::Time;
 use crate::time_code::response_time;
-use std::net::IpAddr;
-use std::time::Duration;
-use uroce_wire::Qpn;
 
 /// Where a connection stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

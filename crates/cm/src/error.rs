@@ -1,8 +1,10 @@
 //! Why a command was refused.
 
-use crate::{CommId, ServiceId, TooLong};
 use std::net::IpAddr;
+
 use thiserror::Error;
+
+use crate::{CommId, ServiceId, TooLong};
 
 /// Why a command was refused. Nothing has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]

@@ -1,12 +1,14 @@
 //! What the application is told.
 
+use std::net::IpAddr;
+
+use uroce_wire::Qpn;
+
 use crate::ip_cm::IpCm;
 use crate::link::Link;
 use crate::message::{Req, TransportService};
 use crate::service_id::ServiceId;
 use crate::{CommId, RejReason, SidrStatus};
-use std::net::IpAddr;
-use uroce_wire::Qpn;
 
 /// An event of one connection, or of one service id resolution. Private data is as long as its
 /// message has room for; the wire does not tell how much of it the peer meant.

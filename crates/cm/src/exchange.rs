@@ -1,10 +1,11 @@
 //! What a communication id stands for.
 
+use std::net::IpAddr;
+
 use crate::connection::{Connection, State};
 use crate::outbox::Outbox;
 use crate::resolution::Resolution;
 use crate::time::Time;
-use std::net::IpAddr;
 
 /// A connection or a resolution.
 #[derive(Debug)]

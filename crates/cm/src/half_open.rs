@@ -1,8 +1,9 @@
 //! How many exchanges are begun and not confirmed, per source and in all (A21).
 
-use crate::limits::CmLimits;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+
+use crate::limits::CmLimits;
 
 /// Counts of half-open exchanges.
 #[derive(Debug, Default)]
@@ -45,8 +46,9 @@ impl HalfOpen {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::net::Ipv4Addr;
+
+    use super::*;
 
     #[test]
     fn a_quarter_is_kept_for_those_who_are_known() {

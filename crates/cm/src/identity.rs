@@ -1,6 +1,7 @@
 //! Who we are.
 
 use std::net::IpAddr;
+
 use uroce_wire::Slot;
 
 /// The device that a connection manager speaks for.

@@ -1,6 +1,7 @@
 //! The header that rdma_cm puts in front of the private data of REQ and SIDR_REQ.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
 use thiserror::Error;
 use zerocopy::byteorder::network_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute, transmute_ref};

@@ -1,9 +1,11 @@
 //! What the exchange settles for the queue pair (R115).
 
+use std::net::IpAddr;
+
+use uroce_wire::{Psn, Qpn};
+
 use crate::message::{Path, Rep, Req};
 use crate::time_code::ack_timeout;
-use std::net::IpAddr;
-use uroce_wire::{Psn, Qpn};
 
 /// The values with which a queue pair goes to RTR and RTS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

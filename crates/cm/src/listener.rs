@@ -1,8 +1,9 @@
 //! Who listens on what.
 
+use std::collections::BTreeMap;
+
 use crate::ServiceId;
 use crate::error::CmError;
-use std::collections::BTreeMap;
 
 #[derive(Debug)]
 struct Listener {

@@ -1,11 +1,12 @@
 //! Management datagrams: the 256 bytes that travel through QP1.
 
-use crate::Attribute;
-use crate::message::{BODY_LEN, Message};
 use thiserror::Error;
 use uroce_wire::DropReason;
 use zerocopy::byteorder::network_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute, transmute_ref};
+
+use crate::Attribute;
+use crate::message::{BODY_LEN, Message};
 
 /// Bytes of every MAD (C13-3, R101).
 pub const MAD_LEN: usize = 256;

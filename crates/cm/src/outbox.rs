@@ -1,10 +1,11 @@
 //! What must go out: MADs to peers, events to the application.
 
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
 use crate::event::Event;
 use crate::limits::TRANSMIT_QUEUE;
 use crate::mad::{MAD_LEN, Mad};
-use std::collections::VecDeque;
-use std::net::IpAddr;
 
 /// The bits of the ToS that are the network's.
 const ECN: u8 = 3;

@@ -1,6 +1,7 @@
 //! What applications say to each other inside the messages.
 
 use std::fmt;
+
 use thiserror::Error;
 
 /// `N` bytes of an application's own. What is shorter is filled up with zeros: the messages do not

@@ -1,8 +1,9 @@
 //! Sources that have shown that they receive what is sent to their address.
 
-use crate::limits::PROVEN_SOURCES;
 use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
+
+use crate::limits::PROVEN_SOURCES;
 
 /// The last sources that completed an exchange: they have seen a random communication id of ours,
 /// so their address is not forged. In a flood they come first.
@@ -32,8 +33,9 @@ impl ProvenSources {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::net::Ipv4Addr;
+
+    use super::*;
 
     #[test]
     fn the_oldest_is_forgotten() {

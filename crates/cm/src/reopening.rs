@@ -3,12 +3,13 @@
 //! parameters and the one that is measured; its client, which knows nothing of that, calls in
 //! between. Its request waits a moment before it is refused.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
 use crate::ServiceId;
 use crate::limits::{MAX_EARLY, REOPENING};
 use crate::message::Message;
 use crate::time::Time;
-use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 /// A REQ or SIDR_REQ that waits for a listener.
 #[derive(Debug)]

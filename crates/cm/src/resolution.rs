@@ -1,5 +1,10 @@
 //! Service id resolution (SIDR): one question, one answer, for datagrams.
 
+use std::net::IpAddr;
+use std::time::Duration;
+
+use uroce_wire::{DropReason, Qpn};
+
 use crate::call::{DEFAULT_PKEY, ip_header};
 use crate::connection::State;
 use crate::error::CmError;
@@ -13,9 +18,6 @@ use crate::outbox::Outbox;
 use crate::time::Time;
 use crate::time_code::response_time;
 use crate::{CommId, PrivateData, ServiceId, SidrStatus, TooLong};
-use std::net::IpAddr;
-use std::time::Duration;
-use uroce_wire::{DropReason, Qpn};
 
 /// A question: what goes into a SIDR_REQ.
 #[derive(Debug, Clone, PartialEq, Eq)]

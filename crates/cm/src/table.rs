@@ -1,5 +1,10 @@
 //! All exchanges of a device: by our id, by the peer's id and queue pair, by deadline.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use uroce_wire::Qpn;
+
 use crate::connection::{Connection, State};
 use crate::exchange::Exchange;
 use crate::half_open::HalfOpen;
@@ -9,9 +14,6 @@ use crate::resolution::Resolution;
 use crate::time::Time;
 use crate::time_order::TimeOrder;
 use crate::{CommId, ServiceId};
-use std::collections::BTreeMap;
-use std::net::IpAddr;
-use uroce_wire::Qpn;
 
 #[derive(Debug)]
 struct Entry {

@@ -1,8 +1,9 @@
 //! Exchanges by a time of theirs.
 
+use std::collections::BTreeSet;
+
 use crate::CommId;
 use crate::time::Time;
-use std::collections::BTreeSet;
 
 /// The exchanges that have a time of one kind: a deadline, or since when they are something.
 #[derive(Debug, Default)]

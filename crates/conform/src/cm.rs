@@ -9,13 +9,12 @@ mod tests;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use uroce_cm::message::{Message, Path};
-use uroce_cm::{CommId, GSI_QKEY, IpCm, Mad, PortSpace, PrivateData, ServiceId};
-use uroce_wire::{Deth, Gid, Opcode, Psn, Qpn};
-
 pub use call::{Call, Connection};
 pub use called::Called;
 pub(crate) use called::PRIVATE;
+use uroce_cm::message::{Message, Path};
+use uroce_cm::{CommId, GSI_QKEY, IpCm, Mad, PortSpace, PrivateData, ServiceId};
+use uroce_wire::{Deth, Gid, Opcode, Psn, Qpn};
 
 use crate::bench::nonsense;
 use crate::expect::{check, fail};

@@ -9,12 +9,12 @@ mod stream;
 
 use std::time::Duration;
 
+use counters::Counters;
 pub use counters::{Change, Counted};
 pub(crate) use stream::Stream;
 
 use crate::expect::{check, fail};
 use crate::{Bench, Outcome, Qp, State, Stop, status};
-use counters::Counters;
 
 /// Operations one at a time: so many at most.
 const SINGLES: usize = 1000;

@@ -44,8 +44,6 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
-use uroce_wire::Slot;
-
 pub use af_packet::{PacketConfig, PacketDatapath, PacketError};
 pub use burst::{Burst, Cursor, GsoBatch, GsoLimit, PACKET_ROOM};
 pub use caps::{Caps, DatapathStats, IcrcCaps, IcrcRx, IcrcTx, Refusals};
@@ -66,6 +64,7 @@ pub use sys::fork;
 pub use thread::Thread;
 pub use udp::{BindError, PortHolder, UdpConfig, UdpDatapath};
 pub use uring::{UringDatapath, UringError};
+use uroce_wire::Slot;
 
 /// Outcome of [`Datapath::flush`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

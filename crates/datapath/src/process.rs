@@ -29,9 +29,10 @@ fn read(table: &[u8], prefix: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::os::linux::net::SocketAddrExt;
     use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+
+    use super::*;
 
     #[test]
     fn only_names_that_are_listened_on_count() {

@@ -14,6 +14,9 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
+use socket2::Socket;
+use uroce_wire::{TRAIN_BYTES, TRAIN_PACKETS};
+
 pub use self::error::BindError;
 pub(crate) use self::error::check_local;
 pub use self::holder::PortHolder;
@@ -29,8 +32,6 @@ use crate::packet::RxPacket;
 use crate::route::Route;
 use crate::sys::udp::MAX_BATCH;
 use crate::{Datapath, Flush};
-use socket2::Socket;
-use uroce_wire::{TRAIN_BYTES, TRAIN_PACKETS};
 
 /// How to open a [`UdpDatapath`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,15 +1,17 @@
 //! Where applications hear of their connections.
 
-use crate::error::ModifyError;
-use crate::event_list::EventList;
-use crate::eventfd::wait_readable;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
+
 use uroce_cm::{CommId, ConnectionRequest, IpCm, Link, RejReason, ServiceId, SidrStatus};
 use uroce_wire::Qpn;
+
+use crate::error::ModifyError;
+use crate::event_list::EventList;
+use crate::eventfd::wait_readable;
 
 /// What happened to a connection, or to the resolution of a service.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,11 +1,13 @@
 //! Completion channels: how an application sleeps until a CQ has something for it.
 
-use crate::event_list::EventList;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
+
 use uroce_transport::CqId;
+
+use crate::event_list::EventList;
 
 /// "This CQ fired": one per arming at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

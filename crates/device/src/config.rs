@@ -1,11 +1,13 @@
 //! What a device is opened with.
 
+use std::net::IpAddr;
+use std::num::NonZeroU8;
+
+use uroce_datapath::{LoopbackFabric, PcapFile};
+
 use crate::datapath_choice::DatapathChoice;
 use crate::faults::Faults;
 use crate::limits::DeviceLimits;
-use std::net::IpAddr;
-use std::num::NonZeroU8;
-use uroce_datapath::{LoopbackFabric, PcapFile};
 
 /// The UDP port of RoCEv2, assigned by IANA.
 pub const ROCE_PORT: u16 = 4791;

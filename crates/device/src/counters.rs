@@ -1,10 +1,12 @@
 //! One flat list of everything that is counted, for people and for dashboards.
 
-use crate::engine::{Engine, IcrcFindings};
 use std::sync::LazyLock;
+
 use uroce_cm::PortCounters;
 use uroce_transport::Counters;
 use uroce_wire::DropReason;
+
+use crate::engine::{Engine, IcrcFindings};
 
 /// `drop_` and the reason's name, made once: two reasons share their name with one of rxe's counters.
 static DROP_NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
@@ -116,8 +118,9 @@ fn datapath_counters(engine: &Engine) -> [(&'static str, u64); 13] {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::collections::HashSet;
+
+    use super::*;
 
     #[test]
     fn drop_names_are_told_apart_from_rxe_names() {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+
 use thiserror::Error;
 use uroce_datapath::LoopbackFabric;
 use uroce_xdp::XdpMode;

@@ -12,9 +12,20 @@ mod routing;
 mod shared_receive;
 mod xrc;
 
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
+use std::slice;
+use std::sync::Arc;
+use std::time::Duration;
+
 #[cfg(test)]
 pub(crate) use open::EngineBuilder;
 pub use queue_pair::QpRequest;
+use uroce_cm::PortCounters;
+use uroce_datapath::{Caps, FaultCounters, fork};
+use uroce_transport::AsyncEvent;
+use uroce_wire::{DropReason, Gid, Mtu};
 
 use crate::counters;
 use crate::driver::Driver;
@@ -29,16 +40,6 @@ use crate::port::{DeviceAttr, PortAttr, device_attr, port_attr};
 use crate::report::Reporter;
 use crate::resource::Resource;
 use crate::shared::Shared;
-use std::io;
-use std::net::IpAddr;
-use std::os::fd::BorrowedFd;
-use std::slice;
-use std::sync::Arc;
-use std::time::Duration;
-use uroce_cm::PortCounters;
-use uroce_datapath::{Caps, FaultCounters, fork};
-use uroce_transport::AsyncEvent;
-use uroce_wire::{DropReason, Gid, Mtu};
 
 /// An open device: a software NIC in this process. A clone is the same device; with the last clone
 /// the progress threads end and the sockets close.

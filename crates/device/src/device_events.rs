@@ -1,10 +1,12 @@
 //! Asynchronous events of all engines of a device.
 
+use std::io;
+
+use uroce_transport::AsyncEvent;
+
 use crate::event_channel::{EventOwners, Subscribers};
 use crate::event_list::EventList;
 use crate::limits::ASYNC_EVENTS;
-use std::io;
-use uroce_transport::AsyncEvent;
 
 /// Where they come together: at the owner of the object, or in the device's own list.
 #[derive(Debug)]

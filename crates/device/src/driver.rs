@@ -4,18 +4,20 @@
 //! spins for a moment, and longer after a stream, because a wake-up costs 30 to 65 us and more.
 //! Otherwise it sleeps in poll(2) and costs nothing.
 
-use crate::affinity::pin;
-use crate::eventfd::wait_readable;
-use crate::local::register;
-use crate::shared::Shared;
-use crate::spin_budget::SpinBudget;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
+
 use uroce_datapath::Thread;
 use uroce_transport::Instant;
+
+use crate::affinity::pin;
+use crate::eventfd::wait_readable;
+use crate::local::register;
+use crate::shared::Shared;
+use crate::spin_budget::SpinBudget;
 
 /// Iterations of `spin_loop` between two poll iterations of the engine, in which other threads can
 /// take its lock.
@@ -192,20 +194,22 @@ impl Work {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::device::EngineBuilder;
-    use crate::device_events::DeviceEvents;
-    use crate::limits::DeviceLimits;
-    use crate::local::EngineDatapath;
-    use crate::{EventChannel, EventOwner, OwnedEvent};
     use std::net::SocketAddr;
     use std::sync::atomic::{AtomicBool, Ordering};
+
     use uroce_datapath::{Datapath as _, LoopbackDatapath, LoopbackFabric, Middleware, RxPacket};
     use uroce_transport::{
         AsyncEvent, CompletionQueue, CqId, QpAttr, QpAttrMask, QpCaps, QpInit, QpState, QpType,
         QueuePair,
     };
     use uroce_wire::{Mtu, Qpn};
+
+    use super::*;
+    use crate::device::EngineBuilder;
+    use crate::device_events::DeviceEvents;
+    use crate::limits::DeviceLimits;
+    use crate::local::EngineDatapath;
+    use crate::{EventChannel, EventOwner, OwnedEvent};
 
     const QPN: Qpn = Qpn::new(0x77);
 

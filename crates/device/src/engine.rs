@@ -16,14 +16,20 @@ mod services;
 mod tables;
 mod transmit;
 
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 pub(crate) use gsi::admits_mad;
 pub(crate) use gso_black_hole::GsoBlackHoles;
 pub(crate) use in_flight::{InFlight, QpCredit};
 pub(crate) use send_scheduler::SendScheduler;
 pub(crate) use tables::{CqNote, Tables, Xrcd};
-pub(crate) use transmit::route;
-
 use transmit::AckPolicy;
+pub(crate) use transmit::route;
+use uroce_datapath::IcrcCaps;
+use uroce_transport::{AsyncEvent, CqId, Instant};
+use uroce_wire::{Mtu, Qpn, Slot};
 
 use crate::clock::Clock;
 use crate::engines::CrossEngineOp;
@@ -34,12 +40,6 @@ use crate::local::{EngineDatapath, LocalState};
 use crate::mcast::McastTable;
 use crate::qp_table::{QpEntry, QpTable};
 use crate::timers::Timers;
-use std::collections::VecDeque;
-use std::net::SocketAddr;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use uroce_datapath::IcrcCaps;
-use uroce_transport::{AsyncEvent, CqId, Instant};
-use uroce_wire::{Mtu, Qpn, Slot};
 
 /// Counts of how ICRCs were verified; failures are counted as drop reasons.
 #[derive(Debug, Default, Clone, Copy)]

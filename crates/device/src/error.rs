@@ -1,16 +1,18 @@
 //! Why a call failed: what happened, whose fault it was, what to do. Each error has the `errno` that
 //! the same call of libibverbs would return.
 
-use crate::limits::MAX_ENGINES;
-use rustix::io::Errno;
 use std::io;
 use std::net::IpAddr;
+
+use rustix::io::Errno;
 use thiserror::Error;
 use uroce_cm::CmError;
 use uroce_datapath::{AttachError, BindError, PacketError, PcapError, UringError};
 use uroce_transport::{CreateQpError, ModifyQpError, SrqError};
 use uroce_wire::Mtu;
 use uroce_xdp::XdpError;
+
+use crate::limits::MAX_ENGINES;
 
 fn raw(errno: Errno) -> i32 {
     errno.raw_os_error()

@@ -1,14 +1,16 @@
 //! Asynchronous events that belong to one of several users of a device.
 
-use crate::event_list::EventList;
-use crate::limits::ASYNC_EVENTS;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
+
 use uroce_transport::{AsyncEvent, CqId, SrqId};
 use uroce_wire::Qpn;
+
+use crate::event_list::EventList;
+use crate::limits::ASYNC_EVENTS;
 
 /// The object that an event is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

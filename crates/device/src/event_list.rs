@@ -1,11 +1,12 @@
 //! A list of events with a file descriptor that is readable exactly while the list is not empty.
 
-use crate::eventfd::{EventFd, wait_readable};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use crate::eventfd::{EventFd, wait_readable};
 
 /// Bounded, and no event is lost: an event equal to one that was not fetched yet is merged with it,
 /// so the length cannot exceed the number of different events.
@@ -120,8 +121,9 @@ impl<T> AsFd for EventList<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::sync::Arc;
+
+    use super::*;
 
     #[test]
     fn equal_events_are_merged_and_order_is_kept() {

@@ -1,10 +1,11 @@
 //! A Linux eventfd: the file descriptor by which one thread wakes another that sleeps in poll(2).
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::io::{Errno, ReadWriteFlags};
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::{Errno, ReadWriteFlags};
 use uroce_datapath::fork;
 
 /// An eventfd, non-blocking unless a C program changes that. Readable from [`signal`](EventFd::signal) until [`clear`](EventFd::clear).
@@ -90,8 +91,9 @@ fn poll_set(set: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<()>
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::time::Instant;
+
+    use super::*;
 
     fn is_readable(fd: &EventFd) -> bool {
         let start = Instant::now();

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+
 use thiserror::Error;
 use uroce_fault::{Plan, RuleError};
 

@@ -1,9 +1,11 @@
 //! GIDs and the GUID of a device.
 
+use std::net::IpAddr;
+
+use uroce_wire::Gid;
+
 use crate::interface::Interface;
 use crate::limits::GID_TABLE_LEN;
-use std::net::IpAddr;
-use uroce_wire::Gid;
 
 /// The GID at `index`: entries 0 and 1 are both the device's address, RoCE v2, so that the
 /// `-g 0` and `-g 1` of existing instructions both work. The kernel would put a link-local GID at
@@ -39,9 +41,10 @@ fn mac_from(address: IpAddr) -> [u8; 6] {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
     use crate::interface::fabric_interface;
-    use std::net::Ipv4Addr;
 
     const HOME: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 

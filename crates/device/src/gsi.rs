@@ -1,14 +1,16 @@
 //! QP 1, the general services interface: it belongs to the device, and carries the MADs of the
 //! connection manager and of the management agents.
 
-use crate::cm_channel::{CmChannel, CmEvent, CmEventKind};
-use crate::ip_id::RxIcrc;
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::time::Duration;
+
 use uroce_cm::{AgentRequest, Cm, CmLimits, CommId, GSI_QKEY, Identity, MAD_LEN, ServiceId, Time};
 use uroce_transport::{Instant, Path, Step, Transmit};
 use uroce_wire::{Bth, Deth, HeaderWriter, ICRC_LEN, Opcode, Psn, Qpn};
+
+use crate::cm_channel::{CmChannel, CmEvent, CmEventKind};
+use crate::ip_id::RxIcrc;
 
 /// The UDP source port that rxe hashes from QPN 1.
 pub(crate) const GSI_SOURCE_PORT: u16 = 0xd872;

@@ -1,9 +1,10 @@
 //! Which of the processes on an address a packet to QP 1 is for.
 
-use crate::engine::admits_mad;
 use uroce_cm::addressee;
 use uroce_datapath::{IpId, RedirectTarget, RxPacket};
 use uroce_wire::{Flow, IcrcVerdict, Packet};
+
+use crate::engine::admits_mad;
 
 /// A message of a connection goes to the process that chose its communication ID, a REQ or SIDR REQ
 /// to the process that listens on its service ID. A message with neither stays here, but for the
@@ -43,10 +44,12 @@ fn icrc_is_right(rx: &RxPacket<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::net::Ipv4Addr;
+
     use uroce_cm::{Call, Cm, CmLimits, Identity, PortSpace, ServiceId};
     use uroce_wire::{Psn, Qpn};
+
+    use super::*;
 
     /// Bytes of BTH and DETH.
     const HEADERS: [u8; 20] =

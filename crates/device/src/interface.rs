@@ -1,10 +1,12 @@
 //! Which devices can be opened here: one for each address of each network interface.
 
-use crate::error::OpenError;
-use rustix::io::Errno;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+
+use rustix::io::Errno;
 use uroce_datapath::BindError;
+
+use crate::error::OpenError;
 
 /// More than it takes to ask the system for its interfaces.
 const DESCRIPTORS_TO_ASK: usize = 8;
@@ -131,8 +133,9 @@ fn describe(netdev: &netdev::Interface, address: IpAddr) -> Interface {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::net::Ipv6Addr;
+
+    use super::*;
 
     #[test]
     fn loopback_is_listed_last_and_names_count_up() {

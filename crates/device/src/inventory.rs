@@ -1,14 +1,11 @@
 //! Listing what a device has. One engine after the other is locked for as long as it takes to copy numbers;
 //! words are made of them afterwards.
 
-use crate::counters;
-use crate::engine::Engine;
-use crate::resource::{Resource, ResourceKind};
-use crate::shared::Shared;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::Arc;
+
 use uroce_cm::{CommId, ServiceId, State};
 use uroce_datapath::FaultCounters;
 use uroce_memory::{MrInfo, PdId};
@@ -16,6 +13,11 @@ use uroce_transport::{
     CqId, FlushReason, QpAttr, QpInit, QpState, QpTraffic, QpType, SrqAttr, SrqId, XrcSrq,
 };
 use uroce_wire::Qpn;
+
+use crate::counters;
+use crate::engine::Engine;
+use crate::resource::{Resource, ResourceKind};
+use crate::shared::Shared;
 
 /// Names of the migration states, by number (`ibv_mig_state`).
 const MIGRATION: [&str; 3] = ["MIGRATED", "REARM", "ARMED"];

@@ -77,7 +77,6 @@ pub use limits::DeviceLimits;
 pub use port::{DeviceAttr, PortAttr, PortState};
 pub use report::{DeviceReport, Silent, SilentReason, device_reports};
 pub use resource::{BadResource, Resource, ResourceKind};
-
 /// The types of connection management, as they appear in this crate's signatures.
 pub use uroce_cm as cm;
 /// The datapath's types, as they appear in this crate's signatures.

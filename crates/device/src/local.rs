@@ -12,12 +12,12 @@ mod datapath;
 mod peer;
 mod pending;
 
+use std::sync::Arc;
+
 pub(crate) use assist::AssistPolicy;
 pub(crate) use datapath::EngineDatapath;
 pub(crate) use peer::{LocalPeer, register, unregister};
 pub(crate) use pending::PendingPeers;
-
-use std::sync::Arc;
 use uroce_datapath::LoopbackEndpoint;
 
 /// What an engine records about other devices of the process.

@@ -1,10 +1,12 @@
 //! Multicast groups and the queue pairs attached to them.
 
-use crate::error::McastError;
-use crate::limits::DeviceLimits;
 use std::collections::HashMap;
 use std::net::IpAddr;
+
 use uroce_wire::Qpn;
+
+use crate::error::McastError;
+use crate::limits::DeviceLimits;
 
 /// Whether the datapath must act after a change of membership.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,8 +72,9 @@ impl McastTable {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::net::Ipv4Addr;
+
+    use super::*;
 
     const GROUP: IpAddr = IpAddr::V4(Ipv4Addr::new(239, 1, 2, 3));
     const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(239, 1, 2, 4));

@@ -1,11 +1,13 @@
 //! Attributes of the device and its port (`ibv_query_device`, `ibv_query_port`).
 
+use std::num::NonZeroU8;
+
+use uroce_wire::{Gid, Mtu};
+
 use crate::gid::{gid_at, guid_of};
 use crate::interface::Interface;
 use crate::limits::{DeviceLimits, GID_TABLE_LEN};
 use crate::port_watch::PortStatus;
-use std::num::NonZeroU8;
-use uroce_wire::{Gid, Mtu};
 
 /// State of a port, with the values of `ibv_port_state`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -212,9 +214,10 @@ fn width_and_speed(bits_per_second: Option<u64>) -> (u8, u16) {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
     use super::*;
     use crate::interface::fabric_interface;
-    use std::net::{IpAddr, Ipv4Addr};
 
     #[test]
     fn speeds_as_the_kernel_shows_them() {

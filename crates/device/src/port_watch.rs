@@ -1,12 +1,14 @@
 //! Whether the link of a device is up and its address there, and the events when that changes.
 
-use crate::interface::Interface;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
+
 use uroce_datapath::ethernet::LinkChanges;
 use uroce_transport::AsyncEvent;
+
+use crate::interface::Interface;
 
 /// Between two looks, however often the kernel says that something has changed.
 const REST: Duration = Duration::from_millis(100);

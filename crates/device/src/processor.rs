@@ -3,11 +3,13 @@
 //! An emulated processor (QEMU without KVM) has instructions for CRCs and for strings, and takes several times as
 //! long with them as without. What it says about itself does not tell; a few microseconds with a clock do.
 
-use crate::clock::Clock;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Once;
+
 use uroce_memory::{LongCopies, Region, set_long_copies};
 use uroce_wire::{CrcMethod, Flow, icrc, set_crc_method};
+
+use crate::clock::Clock;
 
 /// Bytes of the packets that are tried.
 const PACKET: usize = 1024;
@@ -78,9 +80,10 @@ fn best_of(clock: &Clock, mut work: impl FnMut()) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use uroce_memory::long_copies;
     use uroce_wire::crc_method;
+
+    use super::*;
 
     #[test]
     fn what_is_chosen_is_what_is_used_from_then_on() {

@@ -1,14 +1,16 @@
 //! The queue pairs of a device by number.
 
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use uroce_cm::CommId;
+use uroce_transport::{CqId, QpInit, QueuePair, SrqId, XrcdId};
+use uroce_wire::{FlowIcrc, Qpn, Slot};
+
 use crate::engine::QpCredit;
 use crate::ip_id::RxIcrc;
 use crate::ping_pong::PingPong;
 use crate::qpn::QpnAllocator;
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-use uroce_cm::CommId;
-use uroce_transport::{CqId, QpInit, QueuePair, SrqId, XrcdId};
-use uroce_wire::{FlowIcrc, Qpn, Slot};
 
 /// QPNs and CQ numbers are our own, so no peer can choose them to collide. One multiplication
 /// spreads their bits to where the table looks.
@@ -151,8 +153,9 @@ impl QpTable {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::hash::BuildHasher;
+
+    use super::*;
 
     #[test]
     fn neighbouring_qpns_spread_over_the_whole_hash() {

@@ -1,10 +1,12 @@
 //! Which number a new queue pair gets: unpredictable, never reserved, not recently used (A8).
 
-use crate::limits::{QPN_DRAWS, QPN_QUARANTINE, QPN_QUARANTINE_IN_SLOT};
+use std::collections::{HashSet, VecDeque};
+
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
-use std::collections::{HashSet, VecDeque};
 use uroce_wire::{Qpn, Slot};
+
+use crate::limits::{QPN_DRAWS, QPN_QUARANTINE, QPN_QUARANTINE_IN_SLOT};
 
 /// Draws QPNs from a ChaCha20 stream and remembers those given back.
 #[derive(Debug)]

@@ -8,16 +8,6 @@
 
 mod reader;
 
-pub use reader::{DeviceReport, Silent, SilentReason, device_reports};
-
-use crate::inventory;
-use crate::port_watch::PortWatch;
-use crate::resource::Resource;
-use crate::shared::Shared;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::net::Shutdown;
-use rustix::process::geteuid;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::os::fd::AsFd;
@@ -25,9 +15,20 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::Arc;
 use std::time::Duration;
+
+pub use reader::{DeviceReport, Silent, SilentReason, device_reports};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::Shutdown;
+use rustix::process::geteuid;
 use uroce_datapath::fork::keep_from_children;
 use uroce_datapath::{FaultCounters, Thread, process};
 use uroce_transport::AsyncEvent;
+
+use crate::inventory;
+use crate::port_watch::PortWatch;
+use crate::resource::Resource;
+use crate::shared::Shared;
 
 /// First part of every name; counts up when processes of two versions would not understand each other.
 const PREFIX: &str = "uroce1/report/";

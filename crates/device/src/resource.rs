@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
+
 use thiserror::Error;
 
 /// Kinds of objects.

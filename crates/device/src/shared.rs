@@ -1,5 +1,13 @@
 //! The engine behind its lock, and state that threads access without it.
 
+use std::fmt;
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
+
+use uroce_transport::Instant;
+
 use crate::clock::Clock;
 use crate::device_events::DeviceEvents;
 use crate::engine::Engine;
@@ -8,12 +16,6 @@ use crate::eventfd::EventFd;
 use crate::limits::APPLICATION_POLLING_NS;
 use crate::local::PendingPeers;
 use crate::yield_backoff::YieldBackoff;
-use std::fmt;
-use std::io;
-use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
-use uroce_transport::Instant;
 
 /// Shared by the handles of a device and the progress thread of the engine. Aligned so that two engines have no
 /// cache line in common, nor a pair of lines that is fetched together.

@@ -8,10 +8,11 @@
 //! many short poll iterations or, on a slow processor, a single long one. Single messages add next
 //! to nothing.
 
+use uroce_transport::Instant;
+
 use crate::limits::{
     APPLICATION_IDLE_NS, EXTRA_SPIN_PER_WORK, MAX_EXTRA_SPIN_NS, SPIN_NS, STREAM_GAP_NS,
 };
-use uroce_transport::Instant;
 
 /// Time of the last work, and the budget beyond [`SPIN_NS`]. Times in nanoseconds; 0 stands for
 /// never.

@@ -6,6 +6,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+
 use uroce_transport::Instant;
 
 /// The heap. Each queue pair keeps its earliest heap entry (`armed`) beside its state; an entry that

@@ -1,6 +1,7 @@
 //! Yields to other threads on the only processor.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+
 use uroce_transport::Instant;
 
 /// A yield that took at least this long (ns) has let another thread run.
@@ -40,8 +41,9 @@ impl YieldBackoff {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::cell::Cell;
+
+    use super::*;
 
     /// How many of `polls` polls yield when each yield takes so long.
     fn yields(yield_backoff: &YieldBackoff, polls: u32, takes_ns: u64) -> u32 {

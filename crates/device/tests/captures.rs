@@ -2,12 +2,13 @@
 
 mod common;
 
-use common::{Node, assert_ok, collect, pattern, rc_pair};
 use std::collections::HashSet;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
+
+use common::{Node, assert_ok, collect, pattern, rc_pair};
 use uroce_device::datapath::{Direction, LoopbackFabric, PcapFile, PcapReplay, ReplayedFrame};
 use uroce_device::memory::Rkey;
 use uroce_device::transport::{SendOp, WcStatus};

@@ -4,9 +4,10 @@ mod common;
 #[path = "common/forge.rs"]
 mod forge;
 
+use std::time::{Duration, Instant};
+
 use common::{Node, assert_ok, collect, ip, pattern, settle};
 use forge::{Attacker, GOOD, Headers, mad_packet};
-use std::time::{Duration, Instant};
 use uroce_device::cm::{
     Acceptance, Answer, Call, Cm, CmError, CmLimits, CommId, Identity, MAD_LEN, Outgoing,
     PortSpace, Question, RejReason, ServiceId, SidrStatus,

@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::{Node, QKEY, assert_ok, collect, ip, pattern, settle};
 use std::net::{IpAddr, Ipv4Addr};
+
+use common::{Node, QKEY, assert_ok, collect, ip, pattern, settle};
 use uroce_device::McastError;
 use uroce_device::datapath::LoopbackFabric;
 use uroce_device::transport::{QpType, WcFlags};

@@ -12,10 +12,11 @@ mod traffic;
 #[path = "engines/wire.rs"]
 mod wire;
 
-use common::Node;
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU8;
 use std::time::{Duration, Instant};
+
+use common::Node;
 use uroce_device::transport::QpType;
 use uroce_device::wire::Qpn;
 use uroce_device::{Device, DeviceConfig};

@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::{Node, QKEY, assert_ok, collect, ip, rc_pair};
 use std::time::{Duration, Instant};
+
+use common::{Node, QKEY, assert_ok, collect, ip, rc_pair};
 use uroce_device::datapath::LoopbackFabric;
 use uroce_device::transport::{QpType, SendOp, WcStatus};
 use uroce_device::{DeviceConfig, Faults};

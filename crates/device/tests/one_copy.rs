@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::{Buffer, Node, assert_ok, collect, ip, keep_busy, pattern, rc_pair};
 use std::time::Duration;
+
+use common::{Buffer, Node, assert_ok, collect, ip, keep_busy, pattern, rc_pair};
 use uroce_device::datapath::LoopbackFabric;
 use uroce_device::transport::SendOp;
 use uroce_device::wire::Qpn;

@@ -5,9 +5,10 @@ mod common;
 #[path = "../../datapath/tests/it/netns/mod.rs"]
 mod netns;
 
+use std::time::{Duration, Instant};
+
 use common::{Node, pattern};
 use netns::{Namespace, Wire};
-use std::time::{Duration, Instant};
 use uroce_device::transport::{AsyncEvent, QpState, QpType, SendOp, WcStatus};
 use uroce_device::wire::{Mtu, Qpn};
 use uroce_device::{DeviceConfig, EventChannel, OwnedEvent, PortState};

@@ -2,10 +2,11 @@
 
 mod common;
 
-use common::{Node, assert_ok, collect, ip, pattern, rc_pair};
-use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+use common::{Node, assert_ok, collect, ip, pattern, rc_pair};
+use rustix::time::{ClockId, clock_gettime};
 use uroce_device::datapath::LoopbackFabric;
 use uroce_device::transport::{AsyncEvent, Notify, QpType, SendOp, Wc, WcStatus};
 use uroce_device::wire::{Mtu, Qpn};

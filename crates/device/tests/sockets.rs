@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::{Node, QKEY, assert_ok, collect, pattern, rc_pair};
 use std::net::IpAddr;
+
+use common::{Node, QKEY, assert_ok, collect, pattern, rc_pair};
 use uroce_device::transport::{QpAttr, QpAttrMask, QpState, QpType, SendOp};
 use uroce_device::{DatapathChoice, Device, DeviceConfig, OpenError, interfaces};
 

@@ -4,10 +4,11 @@ mod common;
 #[path = "common/forge.rs"]
 mod forge;
 
-use common::{Buffer, Node, assert_ok, ip};
-use forge::{Attacker, Forged};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
+
+use common::{Buffer, Node, assert_ok, ip};
+use forge::{Attacker, Forged};
 use uroce_device::DeviceConfig;
 use uroce_device::datapath::LoopbackFabric;
 use uroce_device::limits::IN_FLIGHT_BYTES;

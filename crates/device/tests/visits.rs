@@ -2,9 +2,10 @@
 
 mod common;
 
-use common::{Buffer, Node, QKEY, assert_ok, collect, ip, keep_busy, pattern, rc_pair};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
+
+use common::{Buffer, Node, QKEY, assert_ok, collect, ip, keep_busy, pattern, rc_pair};
 use uroce_device::CompChannel;
 use uroce_device::datapath::LoopbackFabric;
 use uroce_device::transport::{Notify, QpType, SendOp, Wc};

@@ -17,15 +17,14 @@ mod treatment;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-pub use event::FaultEvent;
-pub use limits::Limits;
-pub use report::{Counters, Refusal, RuleReport};
-pub use store::Origin;
-
 use connections::Connections;
+pub use event::FaultEvent;
 use event::What;
 use flows::{Facts, FlowKey, Flows};
+pub use limits::Limits;
+pub use report::{Counters, Refusal, RuleReport};
 use rule_state::RuleState;
+pub use store::Origin;
 use store::Store;
 use treatment::{Mute, Treatment};
 

@@ -1,5 +1,14 @@
 //! Address handles.
 
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::Ordering;
+
+use libc::c_int;
+use uroce_device::limits::GID_TABLE_LEN;
+use uroce_device::memory::PdId;
+use uroce_device::transport::AddressVector;
+use uroce_device::wire::Gid;
+
 use crate::abi::{
     ibv_ah, ibv_ah_attr, ibv_context, ibv_gid, ibv_global_route, ibv_grh, ibv_pd, ibv_wc,
 };
@@ -9,13 +18,6 @@ use crate::object::{Object, zeroed};
 use crate::outcome::{minus_one, pointer, status};
 use crate::pd::pd_of;
 use crate::query::{check_port, not_null};
-use libc::c_int;
-use std::net::{IpAddr, Ipv4Addr};
-use std::sync::atomic::Ordering;
-use uroce_device::limits::GID_TABLE_LEN;
-use uroce_device::memory::PdId;
-use uroce_device::transport::AddressVector;
-use uroce_device::wire::Gid;
 
 const WC_GRH: u32 = 1;
 

@@ -1,5 +1,9 @@
 //! Asynchronous events.
 
+use libc::{c_int, c_void};
+use uroce_device::OwnedEvent;
+use uroce_device::transport::AsyncEvent;
+
 use crate::abi::{ibv_async_event, ibv_context, ibv_cq, ibv_qp, ibv_srq};
 use crate::context::ctx_of;
 use crate::cq::cq_of;
@@ -10,9 +14,6 @@ use crate::outcome::{minus_one, value};
 use crate::qp::qp_of;
 use crate::query::not_null;
 use crate::srq::srq_of;
-use libc::{c_int, c_void};
-use uroce_device::OwnedEvent;
-use uroce_device::transport::AsyncEvent;
 
 /// The values of `enum ibv_event_type`.
 const CQ_ERR: c_int = 0;

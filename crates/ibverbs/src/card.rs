@@ -1,17 +1,19 @@
 //! The open devices of the process: one for each address, however many contexts use it.
 
-use crate::errno::Errno;
-use crate::outcome::value;
-use crate::settings;
-use crate::xrcd::{FileId, Xrcd};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError, TryLockError, Weak};
 use std::time::Duration;
+
 use uroce_device::datapath::FaultCounters;
 use uroce_device::{Device, DeviceConfig, Faults, Interface};
+
+use crate::errno::Errno;
+use crate::outcome::value;
+use crate::settings;
+use crate::xrcd::{FileId, Xrcd};
 
 /// An open device. With the last context and object that uses it, its port is free again.
 #[derive(Debug)]

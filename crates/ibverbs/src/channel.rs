@@ -1,14 +1,16 @@
 //! Completion channels, and descriptors that block.
 
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use libc::c_int;
+use uroce_device::CompChannel;
+
 use crate::abi::{ibv_comp_channel, ibv_context};
 use crate::context::ctx_of;
 use crate::errno::{BUSY, Errno, INVALID};
 use crate::object::{Object, zeroed};
 use crate::outcome::{pointer, status};
-use libc::c_int;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
-use uroce_device::CompChannel;
 
 /// What we keep about a completion channel.
 #[derive(Debug)]

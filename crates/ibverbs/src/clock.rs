@@ -1,13 +1,15 @@
 //! The clock of our devices: CLOCK_MONOTONIC in nanoseconds, the same for all of them, so that a program
 //! can compare what completes on one with what it does itself.
 
+use std::sync::OnceLock;
+
+use libc::{c_int, timespec};
+
 use crate::abi::{ibv_context, ibv_values_ex};
 use crate::context::ctx_of;
 use crate::errno::NOT_SUPPORTED;
 use crate::outcome::status;
 use crate::query::not_null;
-use libc::{c_int, timespec};
-use std::sync::OnceLock;
 
 /// `hca_core_clock` is in kHz: one tick is a nanosecond.
 pub(crate) const CORE_CLOCK_KHZ: u64 = 1_000_000;

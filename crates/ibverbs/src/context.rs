@@ -1,5 +1,13 @@
 //! Opening and closing a device.
 
+use std::fs::File;
+use std::mem::offset_of;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use libc::c_int;
+use uroce_device::{DeviceAttr, DeviceLimits, EventChannel, Interface};
+
 use crate::abi::{ibv_context, ibv_context_ops, ibv_device, verbs_context, verbs_slots};
 use crate::card::Card;
 use crate::channel::make_blocking;
@@ -13,12 +21,6 @@ use crate::{
     clock, cq, cq_ex, dm, domain, import, mr, mw, post_recv, post_send, qp, query, srq, xrc_target,
     xrcd,
 };
-use libc::c_int;
-use std::fs::File;
-use std::mem::offset_of;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd};
-use std::sync::{Arc, Mutex, PoisonError};
-use uroce_device::{DeviceAttr, DeviceLimits, EventChannel, Interface};
 
 /// Marks a context that has the extended functions before it.
 const EXTENDED: usize = usize::MAX;

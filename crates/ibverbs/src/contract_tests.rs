@@ -1,5 +1,13 @@
 //! What C programs rely on, called as they call it.
 
+use std::net::{IpAddr, Ipv4Addr};
+use std::ptr::null_mut;
+use std::time::{Duration, Instant};
+
+use libc::{c_int, c_void};
+use uroce_device::interface_of;
+use uroce_device::wire::Gid;
+
 use crate::abi::*;
 use crate::async_event::{ibv_ack_async_event, ibv_get_async_event};
 use crate::channel::{ibv_create_comp_channel, ibv_destroy_comp_channel};
@@ -14,12 +22,6 @@ use crate::post_recv::post_recv;
 use crate::post_send::post_send;
 use crate::qp::{ibv_create_qp, ibv_destroy_qp};
 use crate::qp_attr::ibv_modify_qp;
-use libc::{c_int, c_void};
-use std::net::{IpAddr, Ipv4Addr};
-use std::ptr::null_mut;
-use std::time::{Duration, Instant};
-use uroce_device::interface_of;
-use uroce_device::wire::Gid;
 
 pub(crate) const LOCAL_WRITE: c_int = 1;
 pub(crate) const SIGNALED: u32 = 2;

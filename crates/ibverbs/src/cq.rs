@@ -1,5 +1,13 @@
 //! Completion queues.
 
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use libc::{c_int, c_void};
+use uroce_device::transport::{CqId, Moderation, Notify, Wc, WcFlags, WcStatus};
+use uroce_device::{Device, EventOwner};
+
 use crate::abi::{ibv_comp_channel, ibv_context, ibv_cq, ibv_cq_ex, ibv_modify_cq_attr, ibv_wc};
 use crate::card::Card;
 use crate::channel::{channel_of, fresh_locks, live_channel};
@@ -10,12 +18,6 @@ use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::object::{Object, Place};
 use crate::outcome::{pointer, status, value};
 use crate::query::not_null;
-use libc::{c_int, c_void};
-use std::net::IpAddr;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use uroce_device::transport::{CqId, Moderation, Notify, Wc, WcFlags, WcStatus};
-use uroce_device::{Device, EventOwner};
 
 /// `IBV_CQ_ATTR_MODERATE`.
 const ATTR_MODERATE: u32 = 1;

@@ -1,5 +1,9 @@
 //! Events of completion queues: fetched, acknowledged, waited for.
 
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use libc::{c_int, c_uint, c_void};
+
 use crate::abi::{ibv_comp_channel, ibv_cq};
 use crate::channel::channel_of;
 use crate::cq::cq_of;
@@ -7,8 +11,6 @@ use crate::errno::INVALID;
 use crate::object::pointer_to;
 use crate::outcome::{minus_one, value};
 use crate::query::not_null;
-use libc::{c_int, c_uint, c_void};
-use std::sync::{Condvar, Mutex, PoisonError};
 
 /// Events that the program has fetched and not yet acknowledged. An object is not destroyed while
 /// there are some: the program may still use its pointer.

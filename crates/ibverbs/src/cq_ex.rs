@@ -1,14 +1,16 @@
 //! Extended completion queues: one completion at a time, read field by field.
 
+use std::sync::{Mutex, PoisonError};
+
+use libc::{c_int, c_uint};
+use uroce_device::transport::Wc;
+
 use crate::abi::{ibv_context, ibv_cq, ibv_cq_ex, ibv_cq_init_attr_ex, ibv_wc_tm_info};
 use crate::clock::wallclock;
 use crate::cq::{Cq, cq_of, create, explain, imm_data};
 use crate::domain::check_parent;
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::outcome::{pointer, value};
-use libc::{c_int, c_uint};
-use std::sync::{Mutex, PoisonError};
-use uroce_device::transport::Wc;
 
 /// The completion that `ibv_start_poll` or `ibv_next_poll` has fetched.
 #[derive(Debug, Default)]

@@ -1,14 +1,16 @@
 //! `ibv_get_device_list` and what can be asked about a device that is not open.
 
+use std::ptr::null_mut;
+use std::sync::{Mutex, PoisonError};
+
+use libc::{c_char, c_int};
+use uroce_device::Interface;
+
 use crate::abi::ibv_device;
 use crate::errno::{Errno, INVALID, made};
 use crate::object::{Object, zeroed};
 use crate::outcome::{pointer, value};
 use crate::settings;
-use libc::{c_char, c_int};
-use std::ptr::null_mut;
-use std::sync::{Mutex, PoisonError};
-use uroce_device::Interface;
 
 const NODE_CA: c_int = 1;
 const TRANSPORT_IB: c_int = 0;

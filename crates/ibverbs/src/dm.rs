@@ -1,5 +1,13 @@
 //! Device memory. A NIC has some on board; ours is a piece of the process's own.
 
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use libc::{c_int, c_uint, c_void};
+use uroce_device::memory::{Access, Region};
+
 use crate::abi::{ibv_alloc_dm_attr, ibv_context, ibv_dm, ibv_mr, ibv_pd};
 use crate::context::ctx_of;
 use crate::errno::{BUSY, Errno, INVALID, NOT_SUPPORTED};
@@ -8,12 +16,6 @@ use crate::object::Object;
 use crate::outcome::{pointer, status, value};
 use crate::pd::pd_of;
 use crate::query::not_null;
-use libc::{c_int, c_uint, c_void};
-use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use uroce_device::memory::{Access, Region};
 
 /// Most bytes of one allocation.
 pub(crate) const MAX_DM_SIZE: usize = 1 << 20;

@@ -1,6 +1,10 @@
 //! Thread domains and parent domains: promises of a program about who uses its objects, and an offer
 //! of memory for them. The device needs neither, but programs that use them find them.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use libc::c_int;
+
 use crate::abi::{ibv_context, ibv_parent_domain_init_attr, ibv_pd, ibv_td, ibv_td_init_attr};
 use crate::context::ctx_of;
 use crate::errno::{BUSY, Errno, INVALID, NOT_SUPPORTED};
@@ -8,8 +12,6 @@ use crate::object::Object;
 use crate::outcome::{pointer, status};
 use crate::pd::{Pd, pd_of};
 use crate::query::not_null;
-use libc::c_int;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// `IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS` and `IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT`.
 const KNOWN_MASK: u32 = 0b11;
@@ -131,10 +133,11 @@ pub(crate) unsafe fn check_parent(pd: *mut ibv_pd) -> Result<(), Errno> {
 
 #[cfg(test)]
 mod tests {
+    use std::ptr::null_mut;
+
     use super::*;
     use crate::contract_tests::opened;
     use crate::pd::{ibv_alloc_pd, ibv_dealloc_pd};
-    use std::ptr::null_mut;
 
     #[test]
     fn what_a_parent_domain_stands_on_stays() {

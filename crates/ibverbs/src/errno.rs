@@ -1,7 +1,8 @@
 //! Errors as C wants them.
 
-use libc::c_int;
 use std::io;
+
+use libc::c_int;
 use uroce_device::cm::CmError;
 use uroce_device::memory::{
     AccessError, AllocMwError, DeallocMwError, DeregError, PdError, RegMrError, ReregError,

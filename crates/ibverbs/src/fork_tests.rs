@@ -1,5 +1,11 @@
 //! What a child process may do with what its parent made: destroy it, which changes nothing, and make its own.
 
+use std::path::Path;
+use std::ptr::null_mut;
+
+use libc::c_int;
+use uroce_device::{device_reports, interface_of};
+
 use crate::channel::ibv_destroy_comp_channel;
 use crate::context::{ctx_of, ibv_close_device, ibv_open_device};
 use crate::contract_tests::{World, world};
@@ -14,10 +20,6 @@ use crate::rdmacm::connection::rdma_listen;
 use crate::rdmacm::id::{rdma_bind_addr, rdma_create_id, rdma_destroy_id};
 use crate::rdmacm::sockaddr;
 use crate::sysfs_counters;
-use libc::c_int;
-use std::path::Path;
-use std::ptr::null_mut;
-use uroce_device::{device_reports, interface_of};
 
 /// Seconds after which a child that hangs is ended.
 const PATIENCE: u32 = 20;

@@ -1,13 +1,15 @@
 //! The GID table.
 
+use std::ffi::CString;
+
+use libc::{c_int, c_uint};
+use uroce_device::limits::GID_TABLE_LEN;
+
 use crate::abi::{ibv_context, ibv_gid, ibv_gid_entry};
 use crate::context::{Ctx, ctx_of};
 use crate::errno::{Errno, INVALID};
 use crate::outcome::{minus_one, status, value};
 use crate::query::{check_port, not_null};
-use libc::{c_int, c_uint};
-use std::ffi::CString;
-use uroce_device::limits::GID_TABLE_LEN;
 
 const ROCE_V2: u32 = 2;
 /// The values of `ibv_query_gid_type`, which has its own enumeration: RoCE v2 is 1 there.

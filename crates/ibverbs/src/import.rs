@@ -3,13 +3,15 @@
 //! A program shares a device by a duplicate of the descriptor of its context. A NIC in the kernel is found
 //! through it from any process; ours is in this process, so only here.
 
-use crate::errno::{Errno, NOT_SUPPORTED};
-use libc::c_int;
 use std::fs::File;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use libc::c_int;
 use uroce_device::Interface;
+
+use crate::errno::{Errno, NOT_SUPPORTED};
 
 /// What tells a file from all others.
 type Identity = (libc::dev_t, libc::ino_t);
@@ -55,6 +57,8 @@ fn identity(descriptor: c_int) -> Result<Identity, Errno> {
 
 #[cfg(test)]
 mod tests {
+    use libc::{dup, memcmp};
+
     use super::*;
     use crate::abi::ibv_alloc_dm_attr;
     use crate::context::{ibv_close_device, ibv_import_device};
@@ -62,7 +66,6 @@ mod tests {
     use crate::dm::{alloc_dm, free_dm, ibv_import_dm, ibv_unimport_dm};
     use crate::mr::{ibv_dereg_mr, ibv_import_mr, ibv_reg_mr, ibv_unimport_mr};
     use crate::pd::{ibv_alloc_pd, ibv_dealloc_pd, ibv_import_pd, ibv_unimport_pd};
-    use libc::{dup, memcmp};
 
     #[test]
     fn objects_of_one_context_are_found_with_another() {

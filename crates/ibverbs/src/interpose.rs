@@ -6,14 +6,16 @@
 //! `uroce_open`), and only in the library that is loaded before others. Under their own names they do
 //! nothing to a process, so that tests can be linked with them.
 
-use crate::outcome::value;
-use crate::sysfs::CLASS;
-use crate::{settings, sysfs_counters, sysfs_tree};
-use libc::{DIR, FILE, c_char, c_int, c_uint, c_void, mode_t, size_t, ssize_t};
 use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicPtr, Ordering};
+
+use libc::{DIR, FILE, c_char, c_int, c_uint, c_void, mode_t, size_t, ssize_t};
+
+use crate::outcome::value;
+use crate::sysfs::CLASS;
+use crate::{settings, sysfs_counters, sysfs_tree};
 
 /// A path that is used instead of the program's.
 #[derive(Debug)]
@@ -225,11 +227,12 @@ extern "C" fn __wrap_socket(domain: c_int, kind: c_int, protocol: c_int) -> c_in
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::os::fd::FromRawFd;
+
     use super::*;
     use crate::contract_tests::world_on;
     use crate::post_send::post_send;
-    use std::io::Read;
-    use std::os::fd::FromRawFd;
 
     #[test]
     fn v72_our_devices_are_found_and_other_files_are_left_alone() {

@@ -2,10 +2,12 @@
 //! providers (libmlx5, libefa) are linked against them, and programs against those; nothing calls them
 //! with a device of ours.
 
-use crate::errno::{Errno, set_errno};
-use libc::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::AtomicBool;
+
+use libc::{c_char, c_int, c_void};
+
+use crate::errno::{Errno, set_errno};
 
 const NO_KERNEL: Errno = Errno(libc::ENOSYS);
 

@@ -1,9 +1,10 @@
 //! The structs, compared with the header of the system by a C program.
 
-use crate::abi::*;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
+
+use crate::abi::*;
 
 /// The headers; the second includes the first.
 const HEADER: &str = "/usr/include/rdma/rdma_cma.h";

@@ -1,5 +1,8 @@
 //! What `ibv_query_device` promises can be made.
 
+use std::ptr::null_mut;
+use std::time::{Duration, Instant};
+
 use crate::abi::*;
 use crate::contract_tests::{World, world};
 use crate::cq::{ibv_create_cq, ibv_destroy_cq, modify_cq, req_notify_cq};
@@ -9,8 +12,6 @@ use crate::post_send::post_send;
 use crate::qp::{ibv_create_qp, ibv_destroy_qp};
 use crate::query::{ibv_query_device, query_device_ex, query_port};
 use crate::srq::{ibv_create_srq, ibv_destroy_srq};
-use std::ptr::null_mut;
-use std::time::{Duration, Instant};
 
 const RC: libc::c_int = 2;
 

@@ -6,12 +6,14 @@
 //! The dynamic linker takes from the return address who calls, and searches that one's folders (RUNPATH); so a function
 //! here decides and then jumps, and leaves the return address where it was.
 
-use crate::interpose::next;
-use libc::{c_char, c_int, c_void};
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 use std::sync::atomic::AtomicPtr;
+
+use libc::{c_char, c_int, c_void};
+
+use crate::interpose::next;
 
 /// How the libraries that we stand for begin their file names.
 const NAMES: [&[u8]; 2] = [b"libibverbs.so", b"librdmacm.so"];

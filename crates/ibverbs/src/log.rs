@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Write as _};
 use std::sync::{Mutex, OnceLock, PoisonError};
+
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};

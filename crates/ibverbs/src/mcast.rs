@@ -1,12 +1,14 @@
 //! Multicast groups.
 
+use std::net::{IpAddr, Ipv4Addr};
+
+use libc::c_int;
+
 use crate::abi::{ibv_gid, ibv_qp};
 use crate::errno::Errno;
 use crate::outcome::status;
 use crate::qp::{Qp, live_qp};
 use crate::query::not_null;
-use libc::c_int;
-use std::net::{IpAddr, Ipv4Addr};
 
 /// ibv_attach_mcast(3).
 #[unsafe(no_mangle)]

@@ -1,5 +1,11 @@
 //! Memory regions.
 
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+use libc::{c_int, c_uint, c_void};
+use uroce_device::memory::{self, Access, MrId, Region, Rereg, ReregError};
+
 use crate::abi::{ibv_mr, ibv_pd, ibv_sge};
 use crate::card::Card;
 use crate::dm::Memory;
@@ -8,10 +14,6 @@ use crate::object::Object;
 use crate::outcome::{pointer, status, value};
 use crate::pd::{Pd, pd_of};
 use crate::post_send::sge_list;
-use libc::{c_int, c_uint, c_void};
-use std::ptr::null_mut;
-use std::sync::Arc;
-use uroce_device::memory::{self, Access, MrId, Region, Rereg, ReregError};
 
 /// What we keep about a memory region.
 #[derive(Debug)]

@@ -1,5 +1,11 @@
 //! Memory windows.
 
+use std::sync::Arc;
+
+use libc::c_int;
+use uroce_device::memory::{Access, Lkey, MwId, MwType, Rkey};
+use uroce_device::transport::{SendData, SendFlags, SendOp, SendWr};
+
 use crate::abi::{ibv_mr, ibv_mw, ibv_mw_bind, ibv_mw_bind_info, ibv_pd, ibv_qp};
 use crate::card::Card;
 use crate::errno::{Errno, INVALID};
@@ -7,10 +13,6 @@ use crate::object::Object;
 use crate::outcome::{pointer, status};
 use crate::pd::pd_of;
 use crate::qp::qp_of;
-use libc::c_int;
-use std::sync::Arc;
-use uroce_device::memory::{Access, Lkey, MwId, MwType, Rkey};
-use uroce_device::transport::{SendData, SendFlags, SendOp, SendWr};
 
 const TYPE_1: c_int = 1;
 const TYPE_2: c_int = 2;

@@ -1,8 +1,10 @@
 //! Numbers in words.
 
-use crate::async_event::event_name;
-use libc::{c_char, c_int};
 use std::ffi::CStr;
+
+use libc::{c_char, c_int};
+
+use crate::async_event::event_name;
 
 /// The texts that users of libibverbs know and search for.
 const STATUS: [&CStr; 24] = [

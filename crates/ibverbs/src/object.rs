@@ -1,17 +1,19 @@
 //! What a C object is: the struct that the program sees, and behind it what we keep about it.
 
+use std::any::TypeId;
+use std::cell::UnsafeCell;
+use std::collections::HashMap;
+use std::mem::MaybeUninit;
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+
+use uroce_device::datapath::fork::generation;
+
 use crate::abi::{
     ibv_ah, ibv_comp_channel, ibv_cq_ex, ibv_device, ibv_dm, ibv_mr, ibv_mw, ibv_pd, ibv_qp_ex,
     ibv_srq, ibv_td, ibv_xrcd, verbs_context,
 };
 use crate::errno::{Errno, INVALID};
 use crate::rdmacm::abi::{rdma_addrinfo, rdma_cm_event, rdma_cm_id, rdma_event_channel};
-use std::any::TypeId;
-use std::cell::UnsafeCell;
-use std::collections::HashMap;
-use std::mem::MaybeUninit;
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
-use uroce_device::datapath::fork::generation;
 
 /// What a control verb says of an object that is not there (any more).
 const NO_SUCH_OBJECT: Errno = Errno(libc::ENOENT);
@@ -237,13 +239,14 @@ pub(crate) unsafe fn zeroed<T>() -> T {
 
 #[cfg(test)]
 mod tests {
+    use std::ptr::null_mut;
+
     use crate::contract_tests::world;
     use crate::cq::ibv_destroy_cq;
     use crate::mr::{ibv_dereg_mr, ibv_reg_mr};
     use crate::pd::{ibv_alloc_pd, ibv_dealloc_pd};
     use crate::qp::ibv_destroy_qp;
     use crate::qp_attr::ibv_query_qp;
-    use std::ptr::null_mut;
 
     #[test]
     fn v44_what_was_destroyed_is_not_there_any_more() {

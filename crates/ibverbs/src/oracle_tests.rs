@@ -1,9 +1,11 @@
 //! Tables of words and numbers, compared with the libibverbs of the system.
 
+use std::ffi::CStr;
+
+use libc::{c_char, c_int};
+
 use crate::names::{ibv_event_type_str, ibv_node_type_str, ibv_port_state_str, ibv_wc_status_str};
 use crate::rate::{ibv_rate_to_mbps, ibv_rate_to_mult, mbps_to_ibv_rate, mult_to_ibv_rate};
-use libc::{c_char, c_int};
-use std::ffi::CStr;
 
 type Name = extern "C" fn(c_int) -> *const c_char;
 type Number = extern "C" fn(c_int) -> c_int;

@@ -1,9 +1,11 @@
 //! The way back to C: results become return values, and a panic ends here.
 
-use crate::errno::{Errno, set_errno};
-use libc::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
+
+use libc::c_int;
+
+use crate::errno::{Errno, set_errno};
 
 /// For functions that return 0 or an errno value. A panic counts as EIO.
 pub(crate) fn status(f: impl FnOnce() -> Result<(), Errno>) -> c_int {

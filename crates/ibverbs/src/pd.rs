@@ -1,5 +1,12 @@
 //! Protection domains.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use libc::c_int;
+use uroce_device::Device;
+use uroce_device::memory::PdId;
+
 use crate::abi::{ibv_context, ibv_pd};
 use crate::card::Card;
 use crate::context::{Ctx, ctx_of};
@@ -7,11 +14,6 @@ use crate::domain::Base;
 use crate::errno::{BUSY, Errno};
 use crate::object::Object;
 use crate::outcome::{pointer, status, value};
-use libc::c_int;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use uroce_device::Device;
-use uroce_device::memory::PdId;
 
 /// What we keep about a protection domain.
 #[derive(Debug)]

@@ -1,13 +1,14 @@
 //! `ibv_post_recv` and `ibv_post_srq_recv`.
 
+use libc::c_int;
+use uroce_device::transport::{PostError, RecvWr};
+
 use crate::abi::{ibv_qp, ibv_recv_wr, ibv_srq};
 use crate::errno::Errno;
 use crate::outcome::status;
 use crate::post_send::sge_list;
 use crate::qp::qp_of;
 use crate::srq::srq_of;
-use libc::c_int;
-use uroce_device::transport::{PostError, RecvWr};
 
 /// Work requests that are posted under one lock.
 const BATCH: usize = 16;

@@ -1,16 +1,18 @@
 //! `ibv_post_send`: lists of C work requests become slices of ours, without an allocation.
 
+use std::mem::offset_of;
+
+use libc::c_int;
+use uroce_device::memory::{Rkey, Sge};
+use uroce_device::transport::{QpType, SendData, SendFlags, SendOp, SendWr, UdDestination};
+use uroce_device::wire::Qpn;
+
 use crate::abi::{ibv_qp, ibv_send_wr, ibv_sge};
 use crate::ah::path_of;
 use crate::errno::{Errno, INVALID};
 use crate::mw::posted_bind;
 use crate::outcome::status;
 use crate::qp::{Qp, qp_of};
-use libc::c_int;
-use std::mem::offset_of;
-use uroce_device::memory::{Rkey, Sge};
-use uroce_device::transport::{QpType, SendData, SendFlags, SendOp, SendWr, UdDestination};
-use uroce_device::wire::Qpn;
 
 /// Work requests that are posted under one lock.
 const BATCH: usize = 16;

@@ -1,5 +1,10 @@
 //! What a C program may count on when it posts requests: lists, windows, protection domains.
 
+use std::ptr::null_mut;
+
+use libc::c_int;
+use uroce_device::wire::Gid;
+
 use crate::abi::*;
 use crate::ah::{ibv_create_ah, ibv_destroy_ah};
 use crate::contract_tests::{LOCAL_WRITE, SIGNALED, World, world};
@@ -12,9 +17,6 @@ use crate::qp::{ibv_create_qp, ibv_destroy_qp};
 use crate::qp_attr::{ibv_modify_qp, ibv_query_qp};
 use crate::qp_ex::FUNCTIONS;
 use crate::srq::{ibv_create_srq, ibv_destroy_srq, ibv_modify_srq, ibv_query_srq};
-use libc::c_int;
-use std::ptr::null_mut;
-use uroce_device::wire::Gid;
 
 const INLINE: u32 = 8;
 const RDMA_WRITE: c_int = 0;

@@ -1,5 +1,14 @@
 //! Queue pairs: creating and destroying them.
 
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+use libc::c_int;
+use uroce_device::memory::PdId;
+use uroce_device::transport::{QpCaps, QpType};
+use uroce_device::wire::Qpn;
+use uroce_device::{Device, DeviceLimits, EventOwner, QpRequest};
+
 use crate::abi::{
     ibv_context, ibv_cq, ibv_ece, ibv_pd, ibv_qp, ibv_qp_cap, ibv_qp_ex, ibv_qp_init_attr,
     ibv_qp_init_attr_ex, ibv_sge,
@@ -19,13 +28,6 @@ use crate::srq::live_srq;
 use crate::wr_builder::Builder;
 use crate::xrc_target;
 use crate::xrcd::Xrcd;
-use libc::c_int;
-use std::ptr::null_mut;
-use std::sync::Arc;
-use uroce_device::memory::PdId;
-use uroce_device::transport::{QpCaps, QpType};
-use uroce_device::wire::Qpn;
-use uroce_device::{Device, DeviceLimits, EventOwner, QpRequest};
 
 const MASK_PD: u32 = 1;
 const MASK_XRCD: u32 = 1 << 1;

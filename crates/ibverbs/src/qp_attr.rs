@@ -1,5 +1,10 @@
 //! `ibv_modify_qp` and `ibv_query_qp`.
 
+use libc::c_int;
+use uroce_device::memory::Access;
+use uroce_device::transport::{QpAttr, QpAttrMask, QpInit, QpState, QpType};
+use uroce_device::wire::Mtu;
+
 use crate::abi::{ibv_qp, ibv_qp_attr, ibv_qp_init_attr};
 use crate::ah::{attr_of, path_from};
 use crate::context::Ctx;
@@ -8,10 +13,6 @@ use crate::object::zeroed;
 use crate::outcome::status;
 use crate::qp::{cap_of, live_qp};
 use crate::query::not_null;
-use libc::c_int;
-use uroce_device::memory::Access;
-use uroce_device::transport::{QpAttr, QpAttrMask, QpInit, QpState, QpType};
-use uroce_device::wire::Mtu;
 
 const STATES: [QpState; 7] = [
     QpState::Reset,

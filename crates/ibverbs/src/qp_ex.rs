@@ -1,5 +1,10 @@
 //! The functions of `ibv_qp_ex`: `ibv_wr_start`, `ibv_wr_send`, ..., `ibv_wr_complete`.
 
+use libc::{c_int, c_void};
+use uroce_device::memory::{Lkey, Rkey, Sge};
+use uroce_device::transport::{SendOp, UdDestination};
+use uroce_device::wire::Qpn;
+
 use crate::abi::{
     ibv_ah, ibv_data_buf, ibv_mw, ibv_mw_bind_info, ibv_qp_ex, ibv_qp_ex_ops, ibv_sge,
 };
@@ -11,10 +16,6 @@ use crate::outcome::{status, value};
 use crate::post_send::sge_list;
 use crate::qp::qp_of;
 use crate::wr_builder::Draft;
-use libc::{c_int, c_void};
-use uroce_device::memory::{Lkey, Rkey, Sge};
-use uroce_device::transport::{SendOp, UdDestination};
-use uroce_device::wire::Qpn;
 
 /// All of them, for every queue pair.
 pub(crate) const FUNCTIONS: ibv_qp_ex_ops = ibv_qp_ex_ops {

@@ -1,5 +1,10 @@
 //! `ibv_query_device`, `ibv_query_port` and P_Keys.
 
+use std::ptr::copy_nonoverlapping;
+
+use libc::{c_int, c_void};
+use uroce_device::wire::DropReason;
+
 use crate::abi::{
     ibv_context, ibv_cq_moderation_caps, ibv_device_attr, ibv_device_attr_ex, ibv_odp_caps,
     ibv_port_attr,
@@ -11,9 +16,6 @@ use crate::dm::MAX_DM_SIZE;
 use crate::errno::{Errno, INVALID};
 use crate::object::zeroed;
 use crate::outcome::{minus_one, status};
-use libc::{c_int, c_void};
-use std::ptr::copy_nonoverlapping;
-use uroce_device::wire::DropReason;
 
 /// The only P_Key: the default partition, full member.
 const PKEY: u16 = 0xffff;

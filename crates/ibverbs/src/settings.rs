@@ -1,15 +1,17 @@
 //! What `uroce run` tells the library, by environment variables.
 
-use crate::errno::{Errno, INVALID};
 use std::net::IpAddr;
 use std::num::NonZeroU8;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
+
 use uroce_device::datapath::PcapFile;
 use uroce_device::limits::MAX_ENGINES;
 use uroce_device::{
     DatapathChoice, Faults, Interface, ROCE_PORT, UnknownDatapath, interface_of, interfaces,
 };
+
+use crate::errno::{Errno, INVALID};
 
 /// The devices that the program shall see: the one that UROCE_DEVICE names (by name or address), or
 /// all of this machine.

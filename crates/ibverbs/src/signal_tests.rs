@@ -1,5 +1,13 @@
 //! What a signal does to calls that wait for an event, as programs know it from read(2).
 
+use std::ptr::{null_mut, with_exposed_provenance_mut};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use libc::{SA_RESTART, SIGUSR1, SIGUSR2, c_int};
+
 use crate::abi::{ibv_async_event, ibv_comp_channel, ibv_context};
 use crate::async_event::ibv_get_async_event;
 use crate::channel::{ibv_create_comp_channel, ibv_destroy_comp_channel};
@@ -11,12 +19,6 @@ use crate::rdmacm::abi::rdma_event_channel;
 use crate::rdmacm::channel::{
     rdma_create_event_channel, rdma_destroy_event_channel, rdma_get_cm_event,
 };
-use libc::{SA_RESTART, SIGUSR1, SIGUSR2, c_int};
-use std::ptr::{null_mut, with_exposed_provenance_mut};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc;
-use std::thread::JoinHandle;
-use std::time::Duration;
 
 /// How often the handler of [`SIGUSR2`] ran.
 static RESTARTED: AtomicU32 = AtomicU32::new(0);

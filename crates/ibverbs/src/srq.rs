@@ -1,5 +1,11 @@
 //! Shared receive queues.
 
+use std::sync::Arc;
+
+use libc::{c_int, c_void};
+use uroce_device::transport::{SrqAttr, SrqId, XrcSrq};
+use uroce_device::{Device, EventOwner};
+
 use crate::abi::{
     ibv_context, ibv_pd, ibv_srq, ibv_srq_attr, ibv_srq_init_attr, ibv_srq_init_attr_ex,
 };
@@ -14,10 +20,6 @@ use crate::outcome::{pointer, status};
 use crate::pd::{Pd, pd_of};
 use crate::query::not_null;
 use crate::xrcd::{Xrcd, xrcd_of};
-use libc::{c_int, c_void};
-use std::sync::Arc;
-use uroce_device::transport::{SrqAttr, SrqId, XrcSrq};
-use uroce_device::{Device, EventOwner};
 
 const MASK_MAX_WR: c_int = 1;
 const MASK_LIMIT: c_int = 2;

@@ -1,14 +1,16 @@
 //! What programs read about a device below /sys/class/infiniband, although the kernel has no such
 //! device.
 
-use crate::outcome::value;
-use crate::{settings, sysfs_counters};
-use libc::{c_char, c_int};
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+
+use libc::{c_char, c_int};
 use uroce_device::limits::GID_TABLE_LEN;
 use uroce_device::{DeviceLimits, Interface, PortAttr, PortState};
+
+use crate::outcome::value;
+use crate::{settings, sysfs_counters};
 
 /// Where the kernel shows RDMA devices.
 pub(crate) const CLASS: &str = "/sys/class/infiniband";

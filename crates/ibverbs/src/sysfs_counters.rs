@@ -3,14 +3,16 @@
 //!
 //! In the tree they are 0. Who opens one gets the value of this process's device at that moment.
 
-use crate::card::open_card;
-use crate::outcome;
-use libc::{c_char, c_void};
 use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+
+use libc::{c_char, c_void};
 use uroce_device::cm::PortCounters;
 use uroce_device::hw_counter_names;
+
+use crate::card::open_card;
+use crate::outcome;
 
 /// What the kernel shows of any port. What is not counted here is 0: most of it belongs to links that RoCE does not have.
 const PORT_COUNTERS: [&str; 21] = [

@@ -3,7 +3,6 @@
 //! It lies in the user's runtime folder, or in /tmp, under a name made of what is in it: processes
 //! with the same devices share it, and one that never ends well leaves a few small files.
 
-use crate::{settings, sysfs};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -11,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{env, fs, process};
+
+use crate::{settings, sysfs};
 
 /// Where the devices of this process are shown; made when it is asked for first. `None`: it cannot be
 /// made, or somebody else made it.

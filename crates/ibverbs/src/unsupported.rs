@@ -1,9 +1,11 @@
 //! Functions of libibverbs that need a kernel or hardware we do not have: they answer as rdma-core
 //! does on a device without the feature.
 
-use crate::errno::{NOT_SUPPORTED, set_errno};
-use libc::{c_int, c_void};
 use std::ptr::null_mut;
+
+use libc::{c_int, c_void};
+
+use crate::errno::{NOT_SUPPORTED, set_errno};
 
 /// EOPNOTSUPP, as a slot of a table of functions.
 pub(crate) unsafe extern "C" fn unsupported() -> c_int {

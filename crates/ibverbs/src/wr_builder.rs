@@ -1,13 +1,15 @@
 //! Work requests of the extended interface, gathered between `ibv_wr_start` and `ibv_wr_complete`.
 
-use crate::abi::ibv_mw;
-use crate::errno::{Errno, INVALID};
 use std::ops::Range;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
 use uroce_device::Device;
 use uroce_device::memory::{Rkey, Sge};
 use uroce_device::transport::{SendData, SendFlags, SendOp, SendWr, UdDestination};
 use uroce_device::wire::Qpn;
+
+use crate::abi::ibv_mw;
+use crate::errno::{Errno, INVALID};
 
 /// The requests of a queue pair that are being written. One thread at a time has it, from start to
 /// complete or abort; others wait. A thread that starts twice starts over.

@@ -1,5 +1,14 @@
 //! XRC targets: queue pairs of a domain, which others who have the domain may open as well.
 
+use std::collections::HashMap;
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+use libc::{c_int, c_void};
+use uroce_device::EventOwner;
+use uroce_device::transport::QpType;
+use uroce_device::wire::Qpn;
+
 use crate::abi::{ibv_context, ibv_qp, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_qp_open_attr};
 use crate::context::{Ctx, ctx_of};
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
@@ -8,13 +17,6 @@ use crate::outcome::pointer;
 use crate::qp::{Qp, base, fill};
 use crate::query::not_null;
 use crate::xrcd::{Xrcd, xrcd_of};
-use libc::{c_int, c_void};
-use std::collections::HashMap;
-use std::ptr::null_mut;
-use std::sync::Arc;
-use uroce_device::EventOwner;
-use uroce_device::transport::QpType;
-use uroce_device::wire::Qpn;
 
 /// `IBV_QP_OPEN_ATTR_*`: NUM, XRCD and TYPE must be given, CONTEXT may.
 const OPEN_NEEDS: u32 = 0b1011;

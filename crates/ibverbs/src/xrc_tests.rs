@@ -1,5 +1,11 @@
 //! XRC as C programs use it: who shares what, and what stays while it is in use.
 
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::ptr::null_mut;
+
+use libc::c_int;
+
 use crate::abi::*;
 use crate::context::ibv_close_device;
 use crate::contract_tests::opened;
@@ -10,10 +16,6 @@ use crate::qp::{create_qp_ex, ibv_create_qp, ibv_destroy_qp};
 use crate::srq::{create_srq_ex, get_srq_num, ibv_destroy_srq};
 use crate::xrc_target::open_qp;
 use crate::xrcd::{close_xrcd, open_xrcd};
-use libc::c_int;
-use std::fs::File;
-use std::os::fd::AsRawFd;
-use std::ptr::null_mut;
 
 const XRC_SEND: c_int = 9;
 const XRC_RECV: c_int = 10;

@@ -1,6 +1,17 @@
 //! XRC domains. The contexts of one process share a domain through a file, as ibv_open_xrcd(3) says;
 //! processes cannot, since each has queue pairs and memory of its own.
 
+use std::fs::File;
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use libc::c_int;
+use uroce_device::Device;
+use uroce_device::memory::PdId;
+use uroce_device::transport::{CqId, XrcdId};
+
 use crate::abi::{ibv_context, ibv_xrcd, ibv_xrcd_init_attr};
 use crate::card::Card;
 use crate::context::ctx_of;
@@ -9,15 +20,6 @@ use crate::object::Object;
 use crate::outcome::{pointer, status};
 use crate::query::not_null;
 use crate::xrc_target::Targets;
-use libc::c_int;
-use std::fs::File;
-use std::os::fd::BorrowedFd;
-use std::os::unix::fs::MetadataExt;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use uroce_device::Device;
-use uroce_device::memory::PdId;
-use uroce_device::transport::{CqId, XrcdId};
 
 /// `IBV_XRCD_INIT_ATTR_FD` and `IBV_XRCD_INIT_ATTR_OFLAGS`: both must be given.
 const MASK: u32 = 0b11;

@@ -41,13 +41,13 @@ use std::ptr::{NonNull, with_exposed_provenance_mut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use crate::region::{OutOfRange, Region};
-use crate::slice::{AtomicError, CopyError};
-
 #[cfg(all(target_arch = "x86_64", any(not(miri), test)))]
 use long::strings_from;
 pub use long::{LongCopies, long_copies, set_long_copies};
 pub use pages::fault_in;
+
+use crate::region::{OutOfRange, Region};
+use crate::slice::{AtomicError, CopyError};
 
 /// Alignment of the memory we allocate.
 const PAGE: usize = 4096;
@@ -371,8 +371,9 @@ use word_moves::{get_bytes, move_bytes, put_bytes, set_bytes};
 /// every assembly block, by the rules of the ABI.)
 #[cfg(all(target_arch = "x86_64", any(not(miri), test)))]
 mod string_moves {
-    use super::strings_from;
     use std::arch::asm;
+
+    use super::strings_from;
 
     /// # Safety
     /// As for [`super::copy_in`].

@@ -79,8 +79,9 @@ const fn size_of_feth() -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use uroce_wire::{Header, HeaderWriter, Ieth, Opcode, Psn, Qpn, Reth};
+
+    use super::*;
 
     fn packet(opcode: Opcode, header: &impl Header) -> Vec<u8> {
         let mut bytes = vec![0; 64];

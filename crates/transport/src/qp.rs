@@ -13,6 +13,11 @@ mod trains;
 
 use std::net::IpAddr;
 
+use requester::Requester;
+use responder::Responder;
+pub use run::Run;
+pub use state::ModifyQpError;
+pub use traffic::QpTraffic;
 use uroce_memory::PdId;
 use uroce_wire::{Bth, DropReason, HeaderWriter, ICRC_LEN, Opcode, Operation, Packet, Psn, Qpn};
 
@@ -25,13 +30,6 @@ use crate::qp::config::QpConfig;
 use crate::srq::SrqId;
 use crate::time::Instant;
 use crate::wr::{PostError, RecvWr, SendWr};
-
-use requester::Requester;
-use responder::Responder;
-
-pub use run::Run;
-pub use state::ModifyQpError;
-pub use traffic::QpTraffic;
 
 /// A packet passed the checks of [`QueuePair::admits`]; good for this packet only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

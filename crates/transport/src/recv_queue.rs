@@ -133,8 +133,9 @@ impl RecvQueue {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use uroce_memory::Lkey;
+
+    use super::*;
 
     fn sge(length: u32) -> Sge {
         Sge { addr: 0x1000, length, lkey: Lkey(7) }

@@ -254,8 +254,9 @@ impl SrqTable {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use uroce_memory::{MemLimits, MemTable};
+
+    use super::*;
 
     fn srq(max_wr: u32, limit: u32) -> SharedReceiveQueue {
         let mut mem = MemTable::new([1; 32], MemLimits::default());

@@ -1,7 +1,8 @@
 //! Attributes of a queue pair.
 
-use super::{ibv_ah_attr, ibv_qp_cap};
 use libc::{c_int, c_uint};
+
+use super::{ibv_ah_attr, ibv_qp_cap};
 
 #[repr(C)]
 #[derive(Clone, Copy)]

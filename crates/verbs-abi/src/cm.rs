@@ -1,7 +1,8 @@
 //! The structs of `rdma/rdma_cma.h`, with the names they have there.
 
-use crate::{ibv_ah_attr, ibv_comp_channel, ibv_context, ibv_cq, ibv_gid, ibv_pd, ibv_qp, ibv_srq};
 use libc::{c_char, c_int, c_void, sockaddr, sockaddr_storage, socklen_t};
+
+use crate::{ibv_ah_attr, ibv_comp_channel, ibv_context, ibv_cq, ibv_gid, ibv_pd, ibv_qp, ibv_srq};
 
 #[repr(C)]
 pub struct rdma_event_channel {

@@ -1,9 +1,11 @@
 //! Devices, contexts and what they tell about themselves.
 
-use super::{Slot, ibv_context_ops, verbs_slots};
-use libc::{c_char, c_int, c_uint, c_void, pthread_mutex_t, timespec};
 use std::net::IpAddr;
+
+use libc::{c_char, c_int, c_uint, c_void, pthread_mutex_t, timespec};
 use uroce_wire::Gid;
+
+use super::{Slot, ibv_context_ops, verbs_slots};
 
 #[repr(C)]
 pub struct ibv_device {

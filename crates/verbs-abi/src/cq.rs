@@ -1,7 +1,8 @@
 //! Completion channels and completion queues.
 
-use super::{ibv_context, ibv_pd};
 use libc::{c_int, c_uint, c_void, pthread_cond_t, pthread_mutex_t};
+
+use super::{ibv_context, ibv_pd};
 
 #[repr(C)]
 pub struct ibv_comp_channel {

@@ -1,7 +1,8 @@
 //! Protection domains, regions, windows, address handles.
 
-use super::{Slot, ibv_context, ibv_gid};
 use libc::{c_int, c_uint, c_void};
+
+use super::{Slot, ibv_context, ibv_gid};
 
 #[repr(C)]
 pub struct ibv_pd {

@@ -1,5 +1,7 @@
 //! Tables of functions: what the inline functions of the header jump through.
 
+use libc::{c_int, c_uint, c_void};
+
 use super::{
     Slot, ibv_alloc_dm_attr, ibv_context, ibv_cq, ibv_cq_ex, ibv_cq_init_attr_ex,
     ibv_device_attr_ex, ibv_dm, ibv_modify_cq_attr, ibv_mr, ibv_mw, ibv_mw_bind,
@@ -7,7 +9,6 @@ use super::{
     ibv_qp_open_attr, ibv_recv_wr, ibv_send_wr, ibv_sge, ibv_srq, ibv_srq_init_attr_ex, ibv_td,
     ibv_td_init_attr, ibv_values_ex, ibv_wc, ibv_xrcd, ibv_xrcd_init_attr,
 };
-use libc::{c_int, c_uint, c_void};
 
 #[repr(C)]
 #[derive(Clone, Copy)]

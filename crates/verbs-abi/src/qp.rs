@@ -1,7 +1,8 @@
 //! Queue pairs and shared receive queues.
 
-use super::{ibv_ah, ibv_context, ibv_cq, ibv_mw, ibv_mw_bind_info, ibv_pd, ibv_sge};
 use libc::{c_int, c_uint, c_void, pthread_cond_t, pthread_mutex_t};
+
+use super::{ibv_ah, ibv_context, ibv_cq, ibv_mw, ibv_mw_bind_info, ibv_pd, ibv_sge};
 
 #[repr(C)]
 pub struct ibv_srq {

@@ -1,7 +1,8 @@
 //! Work requests and work completions.
 
-use super::{ibv_ah, ibv_mw, ibv_mw_bind_info};
 use libc::{c_int, c_uint};
+
+use super::{ibv_ah, ibv_mw, ibv_mw_bind_info};
 
 #[repr(C)]
 #[derive(Clone, Copy)]

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::net::IpAddr;
 use std::time::Duration;
+
 use uroce_verbs::*;
 
 const MESSAGES: u64 = 5;

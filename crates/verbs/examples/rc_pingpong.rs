@@ -4,6 +4,7 @@
 
 use std::error::Error;
 use std::time::{Duration, Instant};
+
 use uroce_verbs::*;
 
 const ROUNDS: u32 = 1_000;

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::time::Duration;
+
 use uroce_verbs::*;
 
 const CLIENTS: u8 = 3;

@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::process::Command;
 use std::time::Duration;
+
 use uroce_verbs::*;
 
 const GREETING: &[u8] = b"written by another process";

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
+
 use uroce_verbs::*;
 
 const QKEY: u32 = 0x1111_1111;

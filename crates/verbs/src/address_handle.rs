@@ -1,11 +1,13 @@
 //! Address handles.
 
+use std::net::IpAddr;
+
+use uroce_device::transport::AddressVector;
+use uroce_device::wire::Gid;
+
 use crate::endpoint::Endpoint;
 use crate::error::AddressHandleError;
 use crate::protection_domain::ProtectionDomain;
-use std::net::IpAddr;
-use uroce_device::transport::AddressVector;
-use uroce_device::wire::Gid;
 
 /// What an address handle is made of (`ibv_ah_attr`). Made from a GID, an address or an
 /// [`Endpoint`], with default header fields that may be changed then.

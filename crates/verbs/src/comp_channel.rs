@@ -1,11 +1,13 @@
 //! Completion channels.
 
-use crate::completion_queue::CompletionQueue;
-use crate::context::Context;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
+
 use uroce_device::{CqEvent, CreateError, Device};
+
+use crate::completion_queue::CompletionQueue;
+use crate::context::Context;
 
 /// How long one look sleeps when no progress thread works in the background.
 const SLICE: Duration = Duration::from_micros(50);

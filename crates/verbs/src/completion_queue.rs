@@ -1,12 +1,14 @@
 //! Completion queues.
 
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use uroce_device::CreateError;
+use uroce_device::transport::{CqId, Moderation, Notify};
+
 use crate::comp_channel::CompChannel;
 use crate::context::Context;
 use crate::work_completion::{WaitError, WorkCompletion};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-use uroce_device::CreateError;
-use uroce_device::transport::{CqId, Moderation, Notify};
 
 /// For this long [`CompletionQueue::wait`] does not give its processor away.
 const SPIN: Duration = Duration::from_micros(50);

@@ -1,9 +1,10 @@
 //! How two queue pairs are connected.
 
-use crate::endpoint::Endpoint;
 use uroce_device::transport::{AddressVector, QpAttr, QpAttrMask, QpState, QpType};
 use uroce_device::wire::{Mtu, Psn};
 use uroce_memory::Access;
+
+use crate::endpoint::Endpoint;
 
 /// How [`QueuePair::connect`](crate::QueuePair::connect) sets a queue pair up. The defaults suit a
 /// local network.

@@ -1,5 +1,17 @@
 //! An open device.
 
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use uroce_device::datapath::{Caps, FaultCounters};
+use uroce_device::transport::AsyncEvent;
+use uroce_device::wire::{DropReason, Gid};
+use uroce_device::{CreateError, Device, DeviceAttr, OpenError, PortAttr};
+use uroce_memory::PdError;
+
 use crate::cm::EventChannel;
 use crate::comp_channel::CompChannel;
 use crate::completion_queue::CompletionQueue;
@@ -7,16 +19,6 @@ use crate::context_builder::ContextBuilder;
 use crate::device_list::DeviceInfo;
 use crate::protection_domain::ProtectionDomain;
 use crate::xrc_domain::XrcDomain;
-use std::io;
-use std::net::IpAddr;
-use std::os::fd::BorrowedFd;
-use std::sync::Arc;
-use std::time::Duration;
-use uroce_device::datapath::{Caps, FaultCounters};
-use uroce_device::transport::AsyncEvent;
-use uroce_device::wire::{DropReason, Gid};
-use uroce_device::{CreateError, Device, DeviceAttr, OpenError, PortAttr};
-use uroce_memory::PdError;
 
 /// An open device (`ibv_context`). A clone is the same device.
 ///

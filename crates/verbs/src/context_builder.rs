@@ -1,14 +1,16 @@
 //! How a device is opened.
 
-use crate::context::Context;
-use crate::device_list::device_list;
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU8;
 use std::path::{Path, PathBuf};
+
 use uroce_device::datapath::{LoopbackFabric, PcapFile};
 use uroce_device::{
     DatapathChoice, Device, DeviceConfig, DeviceLimits, Faults, OpenError, ROCE_PORT,
 };
+
+use crate::context::Context;
+use crate::device_list::device_list;
 
 /// How to open a device. Made by [`Context::builder`].
 #[derive(Debug, Clone)]

@@ -1,9 +1,11 @@
 //! What two queue pairs tell each other before they are connected.
 
-use crate::error::BadText;
 use std::fmt;
 use std::str::FromStr;
+
 use uroce_device::wire::{Gid, Mtu, Psn, Qpn};
+
+use crate::error::BadText;
 
 /// Our end of a connection, to be told to the peer: as text, as bytes, or with the feature `serde`.
 ///

@@ -1,6 +1,7 @@
 //! Why a call failed, where the device did not say it already.
 
 use std::net::IpAddr;
+
 use thiserror::Error;
 use uroce_device::{CreateError, ModifyError, transport};
 use uroce_memory::{AllocError, RegMrError};

@@ -122,10 +122,6 @@ pub use queue_pair::QueuePair;
 pub use queue_pair_builder::QueuePairBuilder;
 pub use remote::RemoteSlice;
 pub use shared_receive_queue::SharedReceiveQueue;
-pub use work_completion::{WaitError, WorkCompletion, WorkError};
-pub use work_request::{RecvWr, SendWr};
-pub use xrc_domain::XrcDomain;
-
 pub use uroce_device::cm::{
     CmError, CommId, ConnectionRequest, IpCm, PortSpace, RejReason, ServiceId, SidrStatus, TooLong,
 };
@@ -148,3 +144,6 @@ pub use uroce_memory::{
     Access, AccessError, AllocError, AllocMwError, AtomicError, DeregError, Lkey, MrId, MwId,
     MwType, OutOfRange, PdError, RegMrError, Region, ReregError, Rkey, Sge,
 };
+pub use work_completion::{WaitError, WorkCompletion, WorkError};
+pub use work_request::{RecvWr, SendWr};
+pub use xrc_domain::XrcDomain;

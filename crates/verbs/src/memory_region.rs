@@ -1,13 +1,15 @@
 //! Memory regions.
 
-use crate::protection_domain::ProtectionDomain;
-use crate::range::{start_and_length, wire_length};
-use crate::remote::RemoteSlice;
 use std::ops::RangeBounds;
+
 use uroce_memory::{
     Access, AtomicError, DeregError, Lkey, Mr, MrId, OutOfRange, RegMrError, Region, Rereg,
     ReregError, Rkey, Sge,
 };
+
+use crate::protection_domain::ProtectionDomain;
+use crate::range::{start_and_length, wire_length};
+use crate::remote::RemoteSlice;
 
 /// A registered region of memory (`ibv_mr`). Dropping it deregisters it.
 ///

@@ -1,8 +1,9 @@
 //! Memory windows.
 
+use uroce_memory::{AllocMwError, Mw, MwId, MwType, Rkey};
+
 use crate::protection_domain::ProtectionDomain;
 use crate::remote::RemoteSlice;
-use uroce_memory::{AllocMwError, Mw, MwId, MwType, Rkey};
 
 /// A memory window (`ibv_mw`): a key of its own for a part of a region, with rights of its own, that
 /// can be given and withdrawn by work requests. Dropping it withdraws it.

@@ -1,5 +1,13 @@
 //! Protection domains.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
+use uroce_device::CreateError;
+use uroce_device::transport::QpType;
+use uroce_memory::{
+    Access, AllocMwError, DeregError, MrId, MwType, PdError, PdId, RegMrError, Region,
+};
+
 use crate::address_handle::{AddressHandle, AddressHandleAttr};
 use crate::completion_queue::CompletionQueue;
 use crate::context::Context;
@@ -9,12 +17,6 @@ use crate::memory_window::MemoryWindow;
 use crate::queue_pair_builder::QueuePairBuilder;
 use crate::shared_receive_queue::SharedReceiveQueue;
 use crate::xrc_domain::XrcDomain;
-use std::sync::{Arc, Mutex, PoisonError};
-use uroce_device::CreateError;
-use uroce_device::transport::QpType;
-use uroce_memory::{
-    Access, AllocMwError, DeregError, MrId, MwType, PdError, PdId, RegMrError, Region,
-};
 
 /// A protection domain (`ibv_pd`). A clone is the same domain.
 ///

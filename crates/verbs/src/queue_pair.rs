@@ -1,5 +1,12 @@
 //! Queue pairs.
 
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use uroce_device::transport::{QpAttr, QpAttrMask, QpCaps, QpState, QpType};
+use uroce_device::wire::{Gid, Psn, Qpn};
+use uroce_device::{McastError, ModifyError, NoSuchObject, QpRequest};
+
 use crate::address_handle::AddressHandleAttr;
 use crate::completion_queue::CompletionQueue;
 use crate::connection::{ConnectOptions, to_init};
@@ -10,11 +17,6 @@ use crate::protection_domain::ProtectionDomain;
 use crate::shared_receive_queue::SharedReceiveQueue;
 use crate::work_request::{RecvWr, SendWr, fault, lowered};
 use crate::xrc_domain::XrcDomain;
-use std::net::IpAddr;
-use std::sync::atomic::{AtomicU32, Ordering};
-use uroce_device::transport::{QpAttr, QpAttrMask, QpCaps, QpState, QpType};
-use uroce_device::wire::{Gid, Psn, Qpn};
-use uroce_device::{McastError, ModifyError, NoSuchObject, QpRequest};
 
 /// A queue pair (`ibv_qp`). Dropping it destroys it: then it raises no further completion and
 /// touches no memory (R93). Completions raised before stay in their queues.

@@ -1,12 +1,13 @@
 //! How a queue pair is made.
 
+use uroce_device::QpRequest;
+use uroce_device::transport::{QpCaps, QpType};
+
 use crate::completion_queue::CompletionQueue;
 use crate::error::{CreateQueuePairError, ForeignObject};
 use crate::protection_domain::ProtectionDomain;
 use crate::queue_pair::QueuePair;
 use crate::shared_receive_queue::SharedReceiveQueue;
-use uroce_device::QpRequest;
-use uroce_device::transport::{QpCaps, QpType};
 
 /// How a queue pair is made. Made by [`ProtectionDomain::qp_builder`].
 #[derive(Debug, Clone)]

@@ -1,11 +1,13 @@
 //! Memory of a peer.
 
-use crate::error::BadText;
-use crate::range::start_and_length;
 use std::fmt;
 use std::ops::RangeBounds;
 use std::str::FromStr;
+
 use uroce_memory::Rkey;
+
+use crate::error::BadText;
+use crate::range::start_and_length;
 
 /// Memory of a peer, as the peer told us: an address, a key, a length. Only the peer's NIC decides
 /// whether access is granted.

@@ -1,9 +1,10 @@
 //! What peers tell each other, for `serde`: the text forms.
 
-use crate::endpoint::Endpoint;
-use crate::remote::RemoteSlice;
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, Serializer};
+
+use crate::endpoint::Endpoint;
+use crate::remote::RemoteSlice;
 
 macro_rules! as_text {
     ($($name:ident),*) => { $(

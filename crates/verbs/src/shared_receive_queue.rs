@@ -1,13 +1,15 @@
 //! Shared receive queues.
 
+use std::sync::Arc;
+
+use uroce_device::transport::{SrqAttr, SrqId, XrcSrq};
+use uroce_device::{CreateError, ModifyError};
+
 use crate::completion_queue::CompletionQueue;
 use crate::error::PostError;
 use crate::protection_domain::ProtectionDomain;
 use crate::work_request::RecvWr;
 use crate::xrc_domain::XrcDomain;
-use std::sync::Arc;
-use uroce_device::transport::{SrqAttr, SrqId, XrcSrq};
-use uroce_device::{CreateError, ModifyError};
 
 /// A shared receive queue (`ibv_srq`): several queue pairs take their receives from it. A clone is
 /// the same queue.

@@ -1,12 +1,11 @@
 //! Work completions.
 
 use std::time::Duration;
-use thiserror::Error;
 
+use thiserror::Error;
 /// A work completion (`ibv_wc`). [`is_ok`](WorkCompletion::is_ok) tells success from failure,
 /// [`result`](WorkCompletion::result) turns a failure into an error that explains itself.
 pub use uroce_device::transport::Wc as WorkCompletion;
-
 pub use uroce_device::transport::WorkError;
 
 /// Nothing completed in the time given.

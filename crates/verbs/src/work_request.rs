@@ -1,5 +1,12 @@
 //! Work requests.
 
+use std::ops::RangeBounds;
+
+pub use uroce_device::transport::RecvWr;
+use uroce_device::transport::{self, SendData, SendFlags, SendOp, UdDestination};
+use uroce_device::wire::Qpn;
+use uroce_memory::{Access, Rkey, Sge};
+
 use crate::address_handle::AddressHandle;
 use crate::error::PostReason;
 use crate::memory_region::MemoryRegion;
@@ -7,12 +14,6 @@ use crate::memory_window::MemoryWindow;
 use crate::protection_domain::ProtectionDomain;
 use crate::range::start_and_length;
 use crate::remote::RemoteSlice;
-use std::ops::RangeBounds;
-use uroce_device::transport::{self, SendData, SendFlags, SendOp, UdDestination};
-use uroce_device::wire::Qpn;
-use uroce_memory::{Access, Rkey, Sge};
-
-pub use uroce_device::transport::RecvWr;
 
 /// A send work request (`ibv_send_wr`), to be posted with
 /// [`QueuePair::post_send`](crate::QueuePair::post_send).

@@ -1,13 +1,15 @@
 //! XRC domains.
 
+use std::sync::Arc;
+
+use uroce_device::CreateError;
+use uroce_device::transport::XrcdId;
+
 use crate::completion_queue::CompletionQueue;
 use crate::context::Context;
 use crate::error::CreateQueuePairError;
 use crate::protection_domain::ProtectionDomain;
 use crate::queue_pair::QueuePair;
-use std::sync::Arc;
-use uroce_device::CreateError;
-use uroce_device::transport::XrcdId;
 
 /// An XRC domain (`ibv_xrcd`): shared receive queues, and the connections that may reach all of them.
 /// A clone is the same domain.

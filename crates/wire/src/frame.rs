@@ -12,13 +12,12 @@ mod network;
 
 use core::net::IpAddr;
 
+pub use build::{write_ethernet, write_ipv4_udp, write_ipv6_udp};
+pub use error::FrameError;
 use etherparse::{
     EtherType, Ethernet2HeaderSlice, IpNumber, Ipv4HeaderSlice, Ipv6HeaderSlice,
     SingleVlanHeaderSlice, UdpHeaderSlice,
 };
-
-pub use build::{write_ethernet, write_ipv4_udp, write_ipv6_udp};
-pub use error::FrameError;
 use integrity::frame_icrc;
 pub use integrity::verify_frame_icrc;
 pub use network::{Ipv4, Ipv6, Network, UdpPorts};

@@ -57,8 +57,9 @@ impl fmt::Display for Psn {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn r15_wraps_at_24_bits() {

@@ -145,8 +145,9 @@ fn as_received<'a>(route: &Route, payload: &'a [u8]) -> RxPacket<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use uroce_wire::{Ipv4, UdpPorts, write_ethernet, write_ipv4_udp};
+
+    use super::*;
 
     #[test]
     fn a_packet_to_ourselves_looks_like_one_that_came_from_outside() {

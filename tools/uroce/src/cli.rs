@@ -1,16 +1,18 @@
 //! The command line.
 
+use std::net::IpAddr;
+use std::num::NonZeroU8;
+use std::path::PathBuf;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand};
+use uroce_device::limits::MAX_ENGINES;
+use uroce_device::{DatapathChoice, Faults, UnknownDatapath};
+
 use crate::cmd;
 use crate::examples;
 use crate::failure::Failure;
 use crate::faults;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand};
-use std::net::IpAddr;
-use std::num::NonZeroU8;
-use std::path::PathBuf;
-use uroce_device::limits::MAX_ENGINES;
-use uroce_device::{DatapathChoice, Faults, UnknownDatapath};
 
 const AFTER: &str = "\
 Exit codes: 0 all well (also after Ctrl-C, if something was measured), 1 the test failed, \
@@ -224,8 +226,9 @@ fn refuse_drop(percent: Option<&str>) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use clap::CommandFactory;
+
+    use super::*;
 
     #[test]
     fn the_definition_is_consistent() {

@@ -1,12 +1,14 @@
 //! Faults on purpose: reading their rules, and telling at the end what they did.
 
-use crate::failure::Failure;
-use serde::Serialize;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::Serialize;
 use uroce_device::datapath::{FaultCounters, RuleCount};
 use uroce_device::{FaultError, Faults};
 use uroce_verbs::Context;
+
+use crate::failure::Failure;
 
 /// What is known of the faults of this process, for its end.
 static MADE: Mutex<Option<Made>> = Mutex::new(None);

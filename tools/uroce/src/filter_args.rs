@@ -1,7 +1,8 @@
 //! Which packets of a capture: the options that every command over captures has.
 
-use clap::Args;
 use std::net::IpAddr;
+
+use clap::Args;
 use uroce_analyze::{Filter, FrameRange, OpcodeFilter, PsnRange, parse_qpn};
 use uroce_wire::Qpn;
 
@@ -44,8 +45,9 @@ impl FilterArgs {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use clap::Parser;
+
+    use super::*;
 
     #[derive(Debug, Parser)]
     struct Words {

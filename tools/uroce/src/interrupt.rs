@@ -1,8 +1,9 @@
 //! Ctrl-C: loops look at a flag and print what they have.
 
-use signal_hook::consts::{SIGINT, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// Set once the user wants to stop. A clone is the same flag.
 #[derive(Debug, Clone, Default)]

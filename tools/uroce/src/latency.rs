@@ -1,7 +1,8 @@
 //! Times of single operations, and what is told about them.
 
-use hdrhistogram::Histogram;
 use std::time::Duration;
+
+use hdrhistogram::Histogram;
 
 /// Latencies of one message size.
 #[derive(Debug, Clone)]

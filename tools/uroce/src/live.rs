@@ -4,19 +4,20 @@ mod args;
 mod interfaces;
 mod stream;
 
-pub use args::{LiveArgs, seconds};
-pub use interfaces::Interfaces;
-pub use stream::{HAND_OVER, Now, Stream, clock};
-
-use crate::failure::Failure;
-use rustix::io::Errno;
 use std::io;
 use std::time::Duration;
+
+pub use args::{LiveArgs, seconds};
+pub use interfaces::Interfaces;
+use rustix::io::Errno;
+pub use stream::{HAND_OVER, Now, Stream, clock};
 use uroce_analyze::{Direction, Frame, LinkType, Timestamp};
 use uroce_datapath::capture::{
     CaptureConfig, CaptureCounts, CaptureError, CaptureSocket, CapturedFrame, interface_exists,
 };
 use uroce_datapath::{PcapBlocks, PcapRecord};
+
+use crate::failure::Failure;
 
 /// A capture that is under way.
 #[derive(Debug)]

@@ -1,9 +1,11 @@
 //! Diagnostics on stderr.
 
-use crate::failure::{Failure, paint};
 use std::io::IsTerminal;
+
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
+
+use crate::failure::{Failure, paint};
 
 /// The most that this build can say: tracing leaves out what is beyond it.
 const MOST: LevelFilter = tracing::level_filters::STATIC_MAX_LEVEL;

@@ -21,8 +21,9 @@ mod stop;
 mod terminal;
 mod usage;
 
-use clap::Parser;
 use std::process::ExitCode;
+
+use clap::Parser;
 
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();

@@ -1,11 +1,13 @@
 //! Opening the device that the command line names, or the one that reaches the peer.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::num::NonZeroU8;
+
+use uroce_verbs::{Context, DatapathChoice, DeviceInfo, Faults, OpenError, PcapFile, device_list};
+
 use crate::cli::Global;
 use crate::failure::Failure;
 use crate::faults;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
-use std::num::NonZeroU8;
-use uroce_verbs::{Context, DatapathChoice, DeviceInfo, Faults, OpenError, PcapFile, device_list};
 
 /// Opens devices with the options of the command line. All devices of the process share one
 /// capture file.

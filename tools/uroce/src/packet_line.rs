@@ -1,6 +1,7 @@
 //! A packet on one line: the form of `uroce dissect` and of `uroce capture`.
 
 use std::io::{self, Write};
+
 use uroce_analyze::{Frame, Packet, Summary, Timestamp, printable};
 
 /// Writes packets, with the time since the first frame.
@@ -67,8 +68,9 @@ fn comment(frame: &Frame<'_>, out: &mut impl Write) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use uroce_analyze::{CaptureReader, Dissector, DissectorConfig};
+
+    use super::*;
 
     #[test]
     fn a_clock_that_went_back_is_shown() {

@@ -5,10 +5,10 @@ pub mod json;
 pub mod table;
 
 use std::io::{self, Write};
-
-use crate::failure::Failure;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::failure::Failure;
 
 /// Why results did not reach stdout.
 static LOST: OnceLock<io::Error> = OnceLock::new();

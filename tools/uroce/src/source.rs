@@ -1,18 +1,20 @@
 //! Where frames come from: a capture file, stdin, or interfaces of this machine.
 
-use crate::cli::Global;
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::live::{Live, LiveArgs, Now, Stream};
-use clap::Args;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
 use std::os::fd::AsFd;
 use std::path::Path;
+
+use clap::Args;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use uroce_analyze::quantity::count;
 use uroce_analyze::report::{Analysis, AnalysisConfig, Known, Seen};
 use uroce_analyze::{CaptureError, CaptureReader, DissectorConfig, Frame};
+
+use crate::cli::Global;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::live::{Live, LiveArgs, Now, Stream};
 
 /// Options that say where frames come from.
 #[derive(Debug, Clone, Args)]
@@ -314,9 +316,10 @@ fn file(name: &str) -> Result<File, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
     use crate::failure::Exit;
-    use std::io::Write;
 
     fn refused(name: &str) -> Failure {
         open(name, &Interrupt::default()).err().expect("it is no capture")

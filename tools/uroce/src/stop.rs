@@ -1,10 +1,12 @@
 //! Why a measuring loop ends early, and who notices.
 
+use std::time::{Duration, Instant};
+
+use uroce_verbs::{CompChannel, CompletionQueue, Notify, WcStatus, WorkCompletion};
+
 use crate::exchange::channel::{Channel, PeerState};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use std::time::{Duration, Instant};
-use uroce_verbs::{CompChannel, CompletionQueue, Notify, WcStatus, WorkCompletion};
 
 /// Why a loop ends before its time.
 #[derive(Debug)]

@@ -1,8 +1,10 @@
 //! What stdout can show.
 
-use crate::failure::paint;
 use std::io::IsTerminal;
+
 use uroce_analyze::TextStyle;
+
+use crate::failure::paint;
 
 /// Columns where nobody tells how many there are.
 const COLUMNS: usize = 110;

@@ -16,10 +16,11 @@ mod pattern;
 #[path = "learn/terminal.rs"]
 mod terminal;
 
-use pattern::Measure;
 use std::io::Write;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+
+use pattern::Measure;
 
 /// On a busy machine timers may run out that the pages do not show. The last attempt compares words only, and that the
 /// commands end as on the page.

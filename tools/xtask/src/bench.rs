@@ -31,10 +31,10 @@ mod uroce;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-
-use crate::error::Result;
 use record::Record;
 pub use rival::RivalCommand;
+
+use crate::error::Result;
 
 /// What can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -8,11 +8,11 @@ mod step;
 use std::time::Instant;
 
 use clap::Args;
+use report::{Line, Report};
+use step::{Outcome, Step};
 
 use crate::conform;
 use crate::error::{Error, Result};
-use report::{Line, Report};
-use step::{Outcome, Step};
 
 /// Options of `ci`.
 #[derive(Debug, Args)]

@@ -9,14 +9,14 @@ mod without_agent;
 use std::path::Path;
 
 use clap::Args;
+use defects::{Defect, FAULTS, FRAMES, MUTATIONS, PERFORMANCE, SLOW};
+use page::{Found, Page};
+use stage::Stage;
 
 use crate::cleanup::{Guard, Leftover};
 use crate::error::{Context, Error, Result};
 use crate::netns::NetNs;
 use crate::{process, programs};
-use defects::{Defect, FAULTS, FRAMES, MUTATIONS, PERFORMANCE, SLOW};
-use page::{Found, Page};
-use stage::Stage;
 
 /// Runs side by side, of a few cases each: what they take is time to wait.
 const AT_A_TIME: usize = 8;

@@ -9,12 +9,11 @@ pub mod traffic;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+pub use browser::PACKAGES;
+use browser::{Browser, save};
 use clap::Args;
 use uroce_analyze::view::{ViewConfig, Viewer};
 use uroce_analyze::{CaptureReader, DissectorConfig, Filter};
-
-pub use browser::PACKAGES;
-use browser::{Browser, save};
 
 use crate::cleanup::{Guard, Leftover};
 use crate::error::{Context, Result};

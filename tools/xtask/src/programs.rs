@@ -16,17 +16,17 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use case::{CASES, Case, Form};
 use clap::Args;
+use expected::Expected;
+use stage::Stage;
+use table::Table;
+pub use trial::LISTENS;
 
 use crate::cleanup::{Guard, Leftover};
 use crate::dist;
 use crate::error::{Context, Error, Result};
 use crate::process;
-use case::{CASES, Case, Form};
-use expected::Expected;
-use stage::Stage;
-use table::Table;
-pub use trial::LISTENS;
 
 /// Debian packages with the programs, and with the header that the struct layouts are compared with.
 pub const PACKAGES: &[&str] = &[

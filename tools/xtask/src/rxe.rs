@@ -19,15 +19,14 @@ mod proxy;
 mod recipe;
 
 pub use calls::calls_for_ci;
+use clap::Subcommand;
 pub use guest::{Guest, GuestConfig};
+use kernel::Kernel;
 pub use matrix::{matrix_for_ci, tcp_listens};
 pub use proxy::proxy_for_ci;
 pub use recipe::PACKAGES;
 
-use clap::Subcommand;
-
 use crate::error::Result;
-use kernel::Kernel;
 
 /// `cargo xtask rxe ...`
 #[derive(Debug, Subcommand)]

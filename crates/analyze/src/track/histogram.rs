@@ -103,8 +103,9 @@ impl Histogram {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn an_empty_histogram_knows_nothing() {

@@ -49,8 +49,9 @@ impl fmt::Display for UnwrappedPsn {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn the_number_goes_on_over_the_wrap_in_both_directions() {

@@ -31,8 +31,9 @@ pub(super) fn decode(text: &str) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn the_examples_of_rfc_4648() {

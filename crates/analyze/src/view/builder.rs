@@ -1,7 +1,5 @@
 //! Collects packets for a page.
 
-use crate::{IcrcStatus, Timestamp};
-
 use super::columns::{Columns, optional};
 use super::input::{ViewRow, ViewSummary};
 use super::kind::{self, Kind};
@@ -9,6 +7,7 @@ use super::layouts::Layouts;
 use super::page::Page;
 use super::shape::{network_places, transport_places};
 use super::strings::StringTable;
+use crate::{IcrcStatus, Timestamp};
 
 /// Bytes of headers that a page keeps of a packet.
 const MAX_HEAD: usize = 512;

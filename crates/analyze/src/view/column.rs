@@ -86,8 +86,9 @@ pub(super) fn join<'a>(columns: impl Iterator<Item = &'a Column>) -> (Vec<Column
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn columns_begin_where_typed_arrays_may() {

@@ -24,8 +24,9 @@ pub(super) fn json(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn html_has_no_markup_left() {

@@ -1,9 +1,8 @@
 //! Where the fields of each header lie. The script of a page knows no protocol: it shows what
 //! these tables say.
 
-use serde::Serialize;
-
 use Show::{Bytes, Decimal, Flag, Hex, Ipv4, Ipv6, Mac};
+use serde::Serialize;
 
 /// How the value of a field is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -120,9 +120,10 @@ impl Walk<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
     use uroce_wire::Opcode;
+
+    use super::*;
 
     fn frame(link: &[u8], rest: usize) -> Vec<u8> {
         let mut bytes = link.to_vec();

@@ -159,9 +159,10 @@ fn offset_of(whole: &[u8], part: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
     use crate::CaptureReader;
-    use serde_json::Value;
 
     const LOSS: &[u8] = include_bytes!("../../../../pcaps/loss.pcap");
 

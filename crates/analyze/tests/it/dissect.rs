@@ -1,15 +1,16 @@
 //! Frames of every kind, taken apart.
 
-use crate::capture::{
-    DESTINATION, SOURCE, covered, ethernet, every_header, frame, grh, ipv4, ipv4_headers, ipv6,
-    sealed,
-};
 use proptest::prelude::*;
 use uroce_analyze::{
     CaptureReader, Direction, Dissector, DissectorConfig, Encapsulation, Frame, FrameKind,
     IcrcStatus, Iwarp, LinkType, Malformed, NotChecked, Packet, Timestamp, fields,
 };
 use uroce_wire::icrc_of_local;
+
+use crate::capture::{
+    DESTINATION, SOURCE, covered, ethernet, every_header, frame, grh, ipv4, ipv4_headers, ipv6,
+    sealed,
+};
 
 fn captured(data: &[u8], link_type: LinkType) -> Frame<'_> {
     Frame {

@@ -2,9 +2,11 @@
 //!
 //! They are made here, so that nothing is in them that is not told. `UROCE_UPDATE=1` writes them.
 
-use crate::capture::{Covered, covered, ethernet, grh, ipv4_headers, pcapng, sealed};
 use std::path::Path;
+
 use uroce_wire::icrc_of_local;
+
+use crate::capture::{Covered, covered, ethernet, grh, ipv4_headers, pcapng, sealed};
 
 const PAYLOAD: &[u8; 16] = b"sixteen bytes...";
 const ADDRESS: u64 = 0x5580_0000_1000;

@@ -1,17 +1,17 @@
 //! Nothing that a file, an interface or a user gives makes a reader panic, hang or grow without bound.
 
-use crate::capture;
-
 use std::io::Read;
 use std::path::Path;
 
-use crate::mutation::{Random, each};
 use uroce_analyze::report::{Analysis, AnalysisConfig};
 use uroce_analyze::view::{ViewConfig, Viewer};
 use uroce_analyze::{
     CaptureReader, DissectorConfig, Filter, Frame, FrameRange, LadderBuilder, LadderConfig,
     LinkType, Mark, OpcodeFilter, PsnRange, Summary, Timestamp, fields, parse_qpn,
 };
+
+use crate::capture;
+use crate::mutation::{Random, each};
 
 /// Every kind of link that a capture can have.
 const LINKS: [u32; 9] = [0, 1, 101, 108, 113, 197, 247, 276, 999];

@@ -2,10 +2,11 @@
 
 use std::io::{self, Read, Write};
 
-use crate::capture::{block, enhanced, pcapng_start};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use uroce_analyze::{CaptureError, CaptureReader, Direction, LinkType};
+
+use crate::capture::{block, enhanced, pcapng_start};
 
 /// Number, interface, time, length on the wire, bytes, comment of a frame.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,13 +1,13 @@
 //! Every field that tshark knows, too, has the value that tshark gives it. Skipped where there is no
 //! tshark; CI has one.
 
-use crate::capture;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use uroce_analyze::{CaptureReader, DissectorConfig, Layer, fields};
+
+use crate::capture;
 
 /// What tshark is known to read otherwise; docs/dissect.md says why.
 const DIFFERENT: [&str; 10] = [

@@ -1,9 +1,10 @@
 //! ClassPortInfo: what an agent can do (13.4.8.1).
 
-use super::Class;
-use crate::mad::BASE_VERSION;
 use zerocopy::byteorder::network_endian::{U16, U32};
 use zerocopy::{Immutable, IntoBytes, Unaligned, transmute};
+
+use super::Class;
+use crate::mad::BASE_VERSION;
 
 /// Bytes of the attribute.
 const LEN: usize = 72;

@@ -1,6 +1,10 @@
 //! Which new requests are let in (A21). Nothing is kept of a request that is not, and an
 //! answer to it is as long as the request (A26).
 
+use std::net::IpAddr;
+
+use uroce_wire::{DropReason, Gid, Qpn};
+
 use super::Cm;
 use crate::call::DEFAULT_PKEY;
 use crate::connection::{Connection, Standing, rej};
@@ -14,8 +18,6 @@ use crate::reopening::Early;
 use crate::resolution::{Answer, Resolution};
 use crate::time::Time;
 use crate::{CommId, PrivateData, RejReason, ServiceId, SidrStatus};
-use std::net::IpAddr;
-use uroce_wire::{DropReason, Gid, Qpn};
 
 /// Code of the smallest path MTU: 256.
 const SMALLEST_MTU: u8 = 1;

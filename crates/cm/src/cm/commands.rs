@@ -1,5 +1,7 @@
 //! What applications ask for.
 
+use std::net::IpAddr;
+
 use super::Cm;
 use crate::call::{Acceptance, Call};
 use crate::connection::Connection;
@@ -9,7 +11,6 @@ use crate::outbox::Outbox;
 use crate::resolution::{Answer, Question, Resolution};
 use crate::time::Time;
 use crate::{CommId, RejReason, ServiceId};
-use std::net::IpAddr;
 
 impl Cm {
     /// Takes calls to `service_id` from now on, and those of the last second if somebody listened

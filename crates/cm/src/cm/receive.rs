@@ -1,6 +1,10 @@
 //! Where a MAD goes. One that concerns an existing connection must name it by our id and come from
 //! its peer's address; most must name the peer's id too (A23).
 
+use std::net::IpAddr;
+
+use uroce_wire::DropReason;
+
 use super::Cm;
 use crate::CommId;
 use crate::connection::{Connection, Standing, State};
@@ -10,8 +14,6 @@ use crate::outbox::{Outbox, Outgoing};
 use crate::reopening::Early;
 use crate::time::Time;
 use crate::{PrivateData, RejReason};
-use std::net::IpAddr;
-use uroce_wire::DropReason;
 
 impl Cm {
     /// Takes the payload of a packet that arrived on QP 1 with the Q_Key of QP 1, from QP 1 of

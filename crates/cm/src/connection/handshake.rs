@@ -1,5 +1,7 @@
 //! REP, RTU and MRA: from the REQ to an established connection.
 
+use uroce_wire::DropReason;
+
 use super::{Connection, State};
 use crate::call::Acceptance;
 use crate::error::CmError;
@@ -11,7 +13,6 @@ use crate::outbox::Outbox;
 use crate::time::Time;
 use crate::time_code::response_time;
 use crate::{PrivateData, TooLong};
-use uroce_wire::DropReason;
 
 /// A request that the application has not decided on.
 const TO_DECIDE: &str = "only a request that was not answered yet can be accepted or rejected";

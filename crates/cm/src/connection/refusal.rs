@@ -1,5 +1,9 @@
 //! REJ: refusals of either side.
 
+use std::time::Duration;
+
+use uroce_wire::DropReason;
+
 use super::{Connection, State};
 use crate::error::CmError;
 use crate::event::Event;
@@ -7,8 +11,6 @@ use crate::message::{Rej, RejectedMessage};
 use crate::outbox::Outbox;
 use crate::time::Time;
 use crate::{CommId, PrivateData, RejReason};
-use std::time::Duration;
-use uroce_wire::DropReason;
 
 /// A REJ with no additional information.
 pub(crate) fn rej(

@@ -1,11 +1,12 @@
 //! Messages that are sent again until they are answered (R114), and for how long.
 
+use std::time::Duration;
+
 use super::{Connection, State};
 use crate::limits::{LONGEST_ANSWER, LONGEST_PATIENCE, SHORTEST_RESEND};
 use crate::mad::Mad;
 use crate::outbox::Outbox;
 use crate::time::Time;
-use std::time::Duration;
 
 /// A message that waits for its answer.
 #[derive(Debug)]

@@ -1,5 +1,7 @@
 //! DREQ and DREP: the end of a connection.
 
+use uroce_wire::DropReason;
+
 use super::{Connection, State};
 use crate::error::CmError;
 use crate::limits::LONGEST_ANSWER;
@@ -9,7 +11,6 @@ use crate::outbox::Outbox;
 use crate::time::Time;
 use crate::time_code::response_time;
 use crate::{PrivateData, RejReason};
-use uroce_wire::DropReason;
 
 impl Connection {
     /// Ends an established connection: the DREQ goes out. `own_tid` names the exchange if the peer

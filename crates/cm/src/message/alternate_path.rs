@@ -1,12 +1,13 @@
 //! LAP and APR: loading of an alternate path. RoCE has none; they are read so that they can be
 //! refused in form.
 
-use super::Body;
-use super::path::Path;
-use crate::{CommId, PrivateData};
 use uroce_wire::{Gid, Qpn};
 use zerocopy::byteorder::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute, transmute_ref};
+
+use super::Body;
+use super::path::Path;
+use crate::{CommId, PrivateData};
 
 /// Load alternate path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,11 @@
 //! DREQ and DREP: the end of a connection.
 
-use super::Body;
-use crate::{CommId, PrivateData};
 use uroce_wire::Qpn;
 use zerocopy::byteorder::network_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute, transmute_ref};
+
+use super::Body;
+use crate::{CommId, PrivateData};
 
 /// Request for disconnection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,11 @@
 //! MRA: have patience.
 
+use zerocopy::byteorder::network_endian::U32;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute, transmute_ref};
+
 use super::Body;
 use super::rej::RejectedMessage;
 use crate::{CommId, PrivateData};
-use zerocopy::byteorder::network_endian::U32;
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute, transmute_ref};
 
 /// Message receipt acknowledgement: the message came, the answer takes longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

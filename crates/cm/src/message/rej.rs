@@ -1,9 +1,10 @@
 //! REJ: the answer that refuses.
 
-use super::Body;
-use crate::{CommId, PrivateData, RejReason};
 use zerocopy::byteorder::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute, transmute_ref};
+
+use super::Body;
+use crate::{CommId, PrivateData, RejReason};
 
 /// The message that a REJ or an MRA is about, 2 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,10 +1,11 @@
 //! REP: the answer that accepts.
 
-use super::Body;
-use crate::{CommId, PrivateData};
 use uroce_wire::{Psn, Qpn};
 use zerocopy::byteorder::network_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute, transmute_ref};
+
+use super::Body;
+use crate::{CommId, PrivateData};
 
 /// Reply to a REQ: the connection is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

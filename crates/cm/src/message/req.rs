@@ -1,11 +1,12 @@
 //! REQ: the request for a connection.
 
-use super::Body;
-use super::path::{Path, RawPath};
-use crate::{CommId, PrivateData, ServiceId};
 use uroce_wire::{Psn, Qpn};
 use zerocopy::byteorder::network_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute, transmute_ref};
+
+use super::Body;
+use super::path::{Path, RawPath};
+use crate::{CommId, PrivateData, ServiceId};
 
 /// The transport that a REQ asks for, 2 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,9 +1,10 @@
 //! RTU: the connection is ready to use.
 
-use super::Body;
-use crate::{CommId, PrivateData};
 use zerocopy::byteorder::network_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute, transmute_ref};
+
+use super::Body;
+use crate::{CommId, PrivateData};
 
 /// Ready to use: the caller has the REP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

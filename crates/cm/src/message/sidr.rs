@@ -1,10 +1,11 @@
 //! SIDR: which queue pair serves a service id, for datagrams.
 
-use super::Body;
-use crate::{PrivateData, ServiceId, SidrStatus};
 use uroce_wire::Qpn;
 use zerocopy::byteorder::network_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute, transmute_ref};
+
+use super::Body;
+use crate::{PrivateData, ServiceId, SidrStatus};
 
 /// Service id resolution request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

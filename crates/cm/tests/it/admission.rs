@@ -1,12 +1,14 @@
 //! Who is let in, who is not, and what a flood costs.
 
-use crate::world::flood::{Flood, req_of, source};
-use crate::world::*;
 use std::net::IpAddr;
 use std::time::Duration;
+
 use uroce_cm::message::*;
 use uroce_cm::*;
 use uroce_wire::{DropReason, Gid, Qpn};
+
+use crate::world::flood::{Flood, req_of, source};
+use crate::world::*;
 
 /// B refuses this REQ of A with `reason`, and nothing stays.
 fn refused(change: impl FnOnce(&mut Req), reason: RejReason) {

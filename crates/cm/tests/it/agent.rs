@@ -1,10 +1,12 @@
 //! What the management agents of QP 1 answer, byte by byte.
 
-use crate::world::*;
-use proptest::prelude::*;
 use std::time::Duration;
+
+use proptest::prelude::*;
 use uroce_cm::{AgentRequest, CmLimits, Mad, MadError, PortCounters, addressee};
 use uroce_wire::DropReason;
+
+use crate::world::*;
 
 const GET: u8 = 1;
 const SET: u8 = 2;

@@ -1,12 +1,14 @@
 //! Connection management by the book: which message does what in which state, and what the fields of
 //! refusals and requests for patience mean.
 
-use crate::world::*;
 use std::net::IpAddr;
 use std::time::Duration;
+
 use uroce_cm::message::*;
 use uroce_cm::*;
 use uroce_wire::{DropReason, Qpn};
+
+use crate::world::*;
 
 /// One end of a connection that stands in some state, and what its peer knows.
 struct Case {

@@ -1,6 +1,7 @@
 //! Messages between two Linux 6.1 kernels (rping over rxe), from our own capture: byte for byte.
 
 use std::net::IpAddr;
+
 use uroce_cm::message::*;
 use uroce_cm::*;
 use uroce_wire::{Deth, Gid, Header, Packet, Psn, Qpn, parse_ip};

@@ -1,8 +1,9 @@
 //! The slow twin of the layouts: each field by the place that the specification's tables give it,
 //! bit by bit, against the structures of the crate. And: any bytes can be read.
 
-use proptest::prelude::*;
 use std::net::IpAddr;
+
+use proptest::prelude::*;
 use uroce_cm::message::*;
 use uroce_cm::*;
 use uroce_wire::Gid;

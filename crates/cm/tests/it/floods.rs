@@ -1,13 +1,15 @@
 //! Floods to an application that answers: forged callers cost neither others their calls nor third
 //! parties their bandwidth.
 
-use crate::world::flood::{Flood, req_of, source};
-use crate::world::*;
 use std::net::IpAddr;
 use std::time::Duration;
+
 use uroce_cm::message::*;
 use uroce_cm::*;
 use uroce_wire::{DropReason, Psn, Qpn};
+
+use crate::world::flood::{Flood, req_of, source};
+use crate::world::*;
 
 /// The application at B accepts all calls that have come, and forgets those that ended.
 fn accept_all(world: &mut World) -> usize {

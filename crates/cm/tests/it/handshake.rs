@@ -1,10 +1,12 @@
 //! From REQ to RTU, with everything that can be lost, doubled or late on the way.
 
-use crate::world::*;
 use std::time::Duration;
+
 use uroce_cm::message::*;
 use uroce_cm::*;
 use uroce_wire::{DropReason, Psn, Qpn};
+
+use crate::world::*;
 
 #[test]
 fn a_call_is_accepted() {

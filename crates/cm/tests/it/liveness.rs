@@ -1,10 +1,12 @@
 //! A message that contradicts a connection: the peer restarted, or somebody forges (R112).
 
-use crate::world::*;
 use std::time::Duration;
+
 use uroce_cm::message::Message;
 use uroce_cm::*;
 use uroce_wire::{DropReason, Qpn};
+
+use crate::world::*;
 
 /// Longer than any check lasts.
 const LONG: Duration = Duration::from_secs(11);

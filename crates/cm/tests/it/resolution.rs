@@ -1,9 +1,11 @@
 //! SIDR: questions and answers.
 
-use crate::world::*;
 use std::time::Duration;
+
 use uroce_cm::*;
 use uroce_wire::{DropReason, Qpn};
+
+use crate::world::*;
 
 fn question() -> Question {
     Question { source_port: 5, private_data: b"who?".to_vec(), ..Question::new(B, UDP_SERVICE) }

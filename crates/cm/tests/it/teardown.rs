@@ -1,10 +1,12 @@
 //! DREQ, DREP, TIMEWAIT, and what an application leaves behind.
 
-use crate::world::*;
 use std::time::Duration;
+
 use uroce_cm::message::*;
 use uroce_cm::*;
 use uroce_wire::DropReason;
+
+use crate::world::*;
 
 /// Both have ended it, and TIMEWAIT (512 ms for ACK timeout 17) passes.
 fn ends(world: &mut World, a: CommId, b: CommId) {

@@ -2,12 +2,14 @@
 //! over a wire that loses, doubles and reorders. A model that knows nothing of the states checks
 //! what the applications are told. A failing case prints its seed.
 
-use crate::world::*;
-use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+
+use proptest::prelude::*;
 use uroce_cm::*;
 use uroce_wire::{Psn, Qpn};
+
+use crate::world::*;
 
 /// One step of the application or of the wire.
 #[derive(Debug, Clone)]

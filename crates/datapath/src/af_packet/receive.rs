@@ -160,9 +160,10 @@ fn read<'a>(reader: &FrameReader, bytes: &'a [u8]) -> Result<SuperPacket<'a>, Re
 
 #[cfg(test)]
 mod tests {
+    use uroce_wire::{Ipv4, UdpPorts, write_ethernet, write_ipv4_udp};
+
     use super::super::vnet::{PLAIN, segmented};
     use super::*;
-    use uroce_wire::{Ipv4, UdpPorts, write_ethernet, write_ipv4_udp};
 
     /// A frame to 10.0.0.1 with 8 bytes behind UDP.
     fn frame() -> Vec<u8> {

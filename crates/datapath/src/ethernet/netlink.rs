@@ -6,12 +6,11 @@
 mod changes;
 pub(crate) mod message;
 
-pub use changes::LinkChanges;
-
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 
+pub use changes::LinkChanges;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink::SocketAddrNetlink,

@@ -138,9 +138,10 @@ fn close(fd: c_int) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::net::UdpSocket;
     use std::os::fd::OwnedFd;
+
+    use super::*;
 
     /// What `check` returns in a child process; it must not allocate.
     fn in_a_child(check: impl FnOnce() -> bool) -> bool {

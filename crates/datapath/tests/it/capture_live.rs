@@ -3,10 +3,11 @@
 use std::net::UdpSocket;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::netns::{Namespace, Wire};
 use socket2::{Domain, SockAddr, SockAddrStorage, Socket, Type};
 use uroce_datapath::Direction;
 use uroce_datapath::capture::{CaptureConfig, CaptureError, CaptureSocket, interface_name};
+
+use crate::netns::{Namespace, Wire};
 
 /// What a frame was like.
 #[derive(Debug, Clone, PartialEq, Eq)]

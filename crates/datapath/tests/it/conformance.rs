@@ -1,7 +1,5 @@
 //! What every datapath must do, checked for each of them in this crate.
 
-use crate::checks;
-
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -10,6 +8,7 @@ use uroce_datapath::{
     UdpConfig, UdpDatapath, UringDatapath, UringError,
 };
 
+use crate::checks;
 use crate::checks::{Trio, Trios, group_is_heard};
 use crate::netns::Wire;
 

@@ -4,13 +4,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU8;
 use std::time::{Duration, Instant};
 
-use crate::netns::{Namespace, Wire};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use uroce_datapath::{
     ChannelDatapath, Datapath, IpId, PacketConfig, PacketDatapath, RedirectTarget, Route, RxPacket,
     SharedPort,
 };
 use uroce_wire::{Flow, ROCE_PORT, Slot, icrc, verify};
+
+use crate::netns::{Namespace, Wire};
 
 /// The engines at the far end.
 const ENGINES: u8 = 3;

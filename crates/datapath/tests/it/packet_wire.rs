@@ -4,7 +4,6 @@ use std::io::Read;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use crate::netns::{Namespace, Wire};
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use rustix::net::sockopt;
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
@@ -14,6 +13,8 @@ use uroce_datapath::{
     UdpDatapath,
 };
 use uroce_wire::{Flow, ROCE_PORT, icrc, parse_ethernet, verify};
+
+use crate::netns::{Namespace, Wire};
 
 const V4: [&str; 2] = ["10.77.0.1", "10.77.0.2"];
 const V6: [&str; 2] = ["fd77::1", "fd77::2"];

@@ -4,10 +4,11 @@ use std::io::Read;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use crate::netns::{Namespace, Wire};
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use socket2::{Domain, Protocol, Socket, Type};
 use uroce_datapath::{Datapath, Flush, Route, UdpConfig, UdpDatapath};
+
+use crate::netns::{Namespace, Wire};
 
 fn bind(address: &str) -> UdpDatapath {
     let local = SocketAddr::new(address.parse().expect("address"), 0);

@@ -3,18 +3,19 @@
 //! Of several engines the first listens. A connection belongs to the engine that gave out its id: for a call of
 //! ours that of the queue pair, for one that came the first.
 
-use super::Device;
-use crate::cm_channel::CmChannel;
-use crate::engine::Engine;
-use crate::error::{ConnectionError, ModifyError};
-use crate::gsi::{Owner, time};
-use crate::shared::Shared;
 use uroce_cm::{
     Acceptance, Answer, Call, CmError, CommId, PortSpace, Question, RejReason, ServiceId, State,
     Time, message::TransportService,
 };
 use uroce_transport::QpType;
 use uroce_wire::Qpn;
+
+use super::Device;
+use crate::cm_channel::CmChannel;
+use crate::engine::Engine;
+use crate::error::{ConnectionError, ModifyError};
+use crate::gsi::{Owner, time};
+use crate::shared::Shared;
 
 impl Device {
     /// Runs a command of an engine's connection manager, and what follows from it.

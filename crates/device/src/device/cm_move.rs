@@ -1,8 +1,9 @@
 //! Connections and listeners move from one event channel to another.
 
+use uroce_cm::{CommId, ServiceId};
+
 use super::Device;
 use crate::cm_channel::{CmChannel, CmEventKind};
-use uroce_cm::{CommId, ServiceId};
 
 impl Device {
     /// From now on events of the connection come to `channel`, with `cookie`, including those that

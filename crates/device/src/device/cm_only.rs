@@ -1,11 +1,12 @@
 //! Connections whose queue pairs are moved by the application: the device sends and receives the CM
 //! messages only.
 
+use uroce_cm::{Acceptance, Call, CmError, CommId, Link};
+
 use super::Device;
 use crate::cm_channel::CmChannel;
 use crate::engine::Engine;
 use crate::gsi::Owner;
-use uroce_cm::{Acceptance, Call, CmError, CommId, Link};
 
 impl Device {
     /// As [`cm_connect`](Self::cm_connect), but leaves the queue pair alone, which need not be this

@@ -1,5 +1,7 @@
 //! Completion channels and completion queues.
 
+use uroce_transport::{CompletionQueue, CqId, Moderation, Notify, Wc, into_slots};
+
 use super::Device;
 use crate::comp_channel::CompChannel;
 use crate::engine::{CqNote, Engine};
@@ -7,7 +9,6 @@ use crate::error::{CreateError, DestroyError, NoSuchObject};
 use crate::event_channel::EventOwner;
 use crate::limits::MAX_OBJECTS_IN_ENGINE;
 use crate::shared::Shared;
-use uroce_transport::{CompletionQueue, CqId, Moderation, Notify, Wc, into_slots};
 
 impl Device {
     /// `ibv_create_comp_channel`. It lives as long as a clone of it, or a CQ that uses it.

@@ -4,13 +4,15 @@
 //! So that no engine waits for another one on the data path, each has a copy of the table
 //! (docs/adr/016-engines.md).
 
-use super::Device;
-use crate::engines::Engines;
 use std::fmt::Debug;
+
 use uroce_memory::{
     Access, AccessError, AllocMwError, DeallocMwError, DeregError, MemTable, Mr, MrId, Mw, MwId,
     MwType, PdError, PdId, RegMrError, Region, Rereg, ReregError, Sge,
 };
+
+use super::Device;
+use crate::engines::Engines;
 
 impl Device {
     /// Changes the memory table, in all engines in the same order: copies that see the same changes give the

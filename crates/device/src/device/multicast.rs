@@ -1,13 +1,15 @@
 //! Multicast membership of UD queue pairs.
 
+use std::net::IpAddr;
+
+use uroce_transport::QpType;
+use uroce_wire::Qpn;
+
 use super::Device;
 use super::queue_pair::no_qp;
 use crate::engine::Engine;
 use crate::error::McastError;
 use crate::mcast::Membership;
-use std::net::IpAddr;
-use uroce_transport::QpType;
-use uroce_wire::Qpn;
 
 impl Device {
     /// `ibv_attach_mcast`: the queue pair gets a copy of each packet to `group` whose Q_Key it

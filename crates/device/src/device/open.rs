@@ -3,8 +3,14 @@
 mod build;
 mod path;
 
-pub(crate) use self::build::EngineBuilder;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
+use uroce_datapath::{Datapath, FaultCounters, FaultDatapath, IcrcTx, PcapTap, PcapWriter, fork};
+use uroce_wire::Mtu;
+
+pub(crate) use self::build::EngineBuilder;
 use self::path::Path;
 use super::{Device, Inner};
 use crate::config::DeviceConfig;
@@ -22,11 +28,6 @@ use crate::processor;
 use crate::report::Reporter;
 use crate::resource::{Resource, ResourceKind};
 use crate::shared::Shared;
-use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
-use uroce_datapath::{Datapath, FaultCounters, FaultDatapath, IcrcTx, PcapTap, PcapWriter, fork};
-use uroce_wire::Mtu;
 
 impl Device {
     /// Opens a device on an address of this machine (or on an in-process switch).

@@ -1,5 +1,15 @@
 //! Queue pairs: create, modify, query, destroy, post.
 
+use std::borrow::Borrow;
+use std::net::IpAddr;
+
+use uroce_memory::PdId;
+use uroce_transport::{
+    AddressVector, Context, CqId, Instant, PostError, QpAttr, QpAttrMask, QpCaps, QpInit, QpType,
+    QueuePair, RecvWr, SendWr, SrqId, XrcdId,
+};
+use uroce_wire::{Mtu, Qpn};
+
 use super::Device;
 use super::completion::no_cq;
 use super::shared_receive::no_srq;
@@ -7,14 +17,6 @@ use crate::engine::{Engine, Tables};
 use crate::error::{CreateError, DestroyError, ModifyError, NoSuchObject};
 use crate::event_channel::EventOwner;
 use crate::limits::{DOORBELL_BATCH, DOORBELL_BATCH_OF_LISTS, DeviceLimits, LONG_POLL_PACKETS};
-use std::borrow::Borrow;
-use std::net::IpAddr;
-use uroce_memory::PdId;
-use uroce_transport::{
-    AddressVector, Context, CqId, Instant, PostError, QpAttr, QpAttrMask, QpCaps, QpInit, QpType,
-    QueuePair, RecvWr, SendWr, SrqId, XrcdId,
-};
-use uroce_wire::{Mtu, Qpn};
 
 /// Attributes of a queue pair at creation (`ibv_qp_init_attr`); the device picks the number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,15 +1,17 @@
 //! Which engine has what.
 
+use std::slice;
+use std::sync::{Arc, MutexGuard};
+
+use uroce_cm::CommId;
+use uroce_transport::{CqId, SrqId, XrcdId};
+use uroce_wire::Qpn;
+
 use super::Device;
 use crate::engine::Engine;
 use crate::engines::{Engines, engine_of_object};
 use crate::error::CreateError;
 use crate::shared::Shared;
-use std::slice;
-use std::sync::{Arc, MutexGuard};
-use uroce_cm::CommId;
-use uroce_transport::{CqId, SrqId, XrcdId};
-use uroce_wire::Qpn;
 
 impl Device {
     /// How many engines the device has: the number of its completion vectors.

@@ -1,14 +1,16 @@
 //! Shared receive queues.
 
+use std::sync::MutexGuard;
+
+use uroce_memory::PdId;
+use uroce_transport::limits::MAX_SRQ;
+use uroce_transport::{PostError, RecvWr, SharedReceiveQueue, SrqAttr, SrqError, SrqId};
+
 use super::Device;
 use crate::engine::Engine;
 use crate::error::{CreateError, DestroyError, ModifyError, NoSuchObject};
 use crate::event_channel::EventOwner;
 use crate::limits::DeviceLimits;
-use std::sync::MutexGuard;
-use uroce_memory::PdId;
-use uroce_transport::limits::MAX_SRQ;
-use uroce_transport::{PostError, RecvWr, SharedReceiveQueue, SrqAttr, SrqError, SrqId};
 
 impl Device {
     /// `ibv_create_srq`, for queue pairs whose CQs are for completion vector 0.

@@ -1,5 +1,9 @@
 //! Extended reliable connections: domains, their shared receive queues and their targets.
 
+use uroce_memory::PdId;
+use uroce_transport::{CqId, QpCaps, QpType, SharedReceiveQueue, SrqAttr, SrqId, XrcSrq, XrcdId};
+use uroce_wire::Qpn;
+
 use super::Device;
 use super::completion::no_cq;
 use super::queue_pair::no_pd;
@@ -7,9 +11,6 @@ use super::shared_receive::no_srq;
 use crate::device::QpRequest;
 use crate::engine::{Tables, Xrcd};
 use crate::error::{CreateError, DestroyError, NoSuchObject};
-use uroce_memory::PdId;
-use uroce_transport::{CqId, QpCaps, QpType, SharedReceiveQueue, SrqAttr, SrqId, XrcSrq, XrcdId};
-use uroce_wire::Qpn;
 
 impl Device {
     /// `ibv_open_xrcd`: a domain that shared receive queues and targets belong to. All of them are in the

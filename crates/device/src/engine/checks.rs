@@ -1,12 +1,14 @@
 //! Steps 5 to 9 of the validation order (docs/wire.md) that concern no single queue pair: the
 //! addressee of a packet, and its ICRC. No packet is answered here.
 
-use super::{IcrcFindings, Nic};
-use crate::ip_id::RxIcrc;
 use std::net::IpAddr;
+
 use uroce_datapath::{IcrcRx, IpId, RxPacket};
 use uroce_transport::Arrival;
 use uroce_wire::{DropReason, Flow, IcrcVerdict, Qpn, Slot};
+
+use super::{IcrcFindings, Nic};
+use crate::ip_id::RxIcrc;
 
 /// Bytes of the UDP header.
 const UDP_HEADER: usize = 8;

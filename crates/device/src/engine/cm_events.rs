@@ -1,13 +1,14 @@
 //! Events of the connection manager: changes of queue pairs, and delivery to the event channels of
 //! applications.
 
+use uroce_cm::{CommId, ConnectionRequest, Event, Link, RejReason, ServiceId};
+use uroce_transport::{Instant, QpState, QpType};
+use uroce_wire::{Qpn, Slot};
+
 use super::Engine;
 use crate::cm_channel::CmEventKind;
 use crate::engines::{CrossEngineOp, is_elsewhere};
 use crate::gsi::time;
-use uroce_cm::{CommId, ConnectionRequest, Event, Link, RejReason, ServiceId};
-use uroce_transport::{Instant, QpState, QpType};
-use uroce_wire::{Qpn, Slot};
 
 impl Engine {
     /// Serves the connection manager's timers and events.

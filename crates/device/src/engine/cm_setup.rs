@@ -1,12 +1,13 @@
 //! Queue pairs set up with what the connection manager has settled.
 
-use super::Engine;
-use crate::engines::{CrossEngineOp, is_elsewhere};
-use crate::error::ModifyError;
 use uroce_cm::Link;
 use uroce_memory::Access;
 use uroce_transport::{AddressVector, QpAttr, QpAttrMask, QpState, QpType};
 use uroce_wire::{Mtu, Qpn, Slot};
+
+use super::Engine;
+use crate::engines::{CrossEngineOp, is_elsewhere};
+use crate::error::ModifyError;
 
 /// Pause that we ask of a peer when no receive is posted: 0.64 ms. rdma_cm's own default would
 /// be 655 ms.

@@ -1,15 +1,17 @@
 //! Packets to and from QP 1.
 
+use std::net::IpAddr;
+
+use uroce_cm::{AgentRequest, GSI_QKEY, MAD_LEN};
+use uroce_datapath::RxPacket;
+use uroce_transport::Instant;
+use uroce_wire::{DropReason, FlowIcrc, Opcode, Packet, Qpn};
+
 use super::checks::check_icrc;
 use super::transmit::commit;
 use super::{Engine, Nic};
 use crate::counters::port_counters;
 use crate::gsi::{Gsi, time};
-use std::net::IpAddr;
-use uroce_cm::{AgentRequest, GSI_QKEY, MAD_LEN};
-use uroce_datapath::RxPacket;
-use uroce_transport::Instant;
-use uroce_wire::{DropReason, FlowIcrc, Opcode, Packet, Qpn};
 
 /// The low 15 bits of the only P_Key; the top one tells full from limited membership (R6).
 const PKEY_BITS: u16 = 0x7fff;

@@ -2,6 +2,7 @@
 //! arrive (docs/adr/011).
 
 use std::net::IpAddr;
+
 use uroce_transport::Instant;
 
 /// Time without GSO after the first detection (ns).

@@ -6,11 +6,13 @@
 //! requests to send wait in FIFO order and are granted the right to send one after the other when
 //! there is room again. Responses are never held back.
 
-use crate::qp_table::{QpEntry, QpTable};
-use slab::Slab;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
+
+use slab::Slab;
 use uroce_wire::Qpn;
+
+use crate::qp_table::{QpEntry, QpTable};
 
 /// GSO batches that fit into the limit.
 const BATCHES: u64 = 16;

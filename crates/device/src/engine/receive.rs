@@ -1,12 +1,14 @@
 //! Receive path: from a received packet to its queue pair.
 
-use super::Nic;
-use super::checks::{arrival, check_icrc, no_such_qp};
-use crate::engines::{CrossEngineOp, is_elsewhere};
 use std::cell::RefCell;
+
 use uroce_datapath::{Fate, RxPacket};
 use uroce_transport::{Arrival, Instant};
 use uroce_wire::{DropReason, Packet, Qpn, Service};
+
+use super::Nic;
+use super::checks::{arrival, check_icrc, no_such_qp};
+use crate::engines::{CrossEngineOp, is_elsewhere};
 
 impl Nic {
     /// Delivers a packet, or counts why not.

@@ -9,6 +9,7 @@
 //! before every other one was served once.
 
 use std::collections::VecDeque;
+
 use uroce_wire::Qpn;
 
 /// Queue pairs in a round: as many as packets in a GSO batch.

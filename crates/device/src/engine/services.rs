@@ -1,8 +1,9 @@
 //! Services of connection management that this process answers for, among those on the address.
 
-use super::Engine;
 use rustix::io::Errno;
 use uroce_cm::{CmError, PortSpace, ServiceId};
+
+use super::Engine;
 
 /// Ports looked at for one that is free.
 const PORT_DRAWS: usize = 32;

@@ -1,13 +1,15 @@
 //! The tables that the transport works on, and what the device notes beside them.
 
-use crate::comp_channel::{CompChannel, CqEvent};
-use crate::qp_table::NumberHash;
-use slab::Slab;
 use std::collections::HashMap;
+
+use slab::Slab;
 use uroce_memory::{MemTable, PdId};
 use uroce_transport::{
     Context, Counters, CqId, CqTable, EventQueue, ReorderBuffers, SrqTable, XrcdId,
 };
+
+use crate::comp_channel::{CompChannel, CqEvent};
+use crate::qp_table::NumberHash;
 
 /// Completion channel and user data of a CQ.
 #[derive(Debug)]

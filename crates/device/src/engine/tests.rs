@@ -1,11 +1,10 @@
 //! The engine on a datapath that says no.
 
-use super::*;
-use crate::device::EngineBuilder;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
 use uroce_datapath::{
     Datapath as _, Flush, LoopbackDatapath, LoopbackFabric, Middleware, RxPacket,
 };
@@ -15,6 +14,9 @@ use uroce_transport::{
     SendWr, UdDestination,
 };
 use uroce_wire::Opcode;
+
+use super::*;
+use crate::device::EngineBuilder;
 
 const PORT: u16 = 4791;
 

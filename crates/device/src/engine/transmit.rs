@@ -1,13 +1,15 @@
 //! Transmit path: queue pairs write their packets into the datapath's buffer, one queue pair after
 //! the other.
 
-use super::send_scheduler::ROUND;
-use super::{Engine, Nic};
-use crate::limits::{TX_QP_BUDGET, TX_RETRY_NS};
 use std::net::SocketAddr;
+
 use uroce_datapath::{Datapath, IcrcTx, Route};
 use uroce_transport::{Instant, Path, Step, Transmit};
 use uroce_wire::{DropReason, Flow, FlowIcrc, ICRC_LEN, Qpn};
+
+use super::send_scheduler::ROUND;
+use super::{Engine, Nic};
+use crate::limits::{TX_QP_BUDGET, TX_RETRY_NS};
 
 /// What happens to an ACK when there is nothing else to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,12 +4,13 @@
 //! polls that of the receiver: the packets are still in the cache of its processor, and no thread has
 //! to wake up.
 
+use uroce_datapath::LoopbackEndpoint;
+use uroce_transport::Instant;
+
 use super::{EngineDatapath, PendingPeers};
 use crate::engine::Engine;
 use crate::limits::{RX_BUDGET, SPIN_NS};
 use crate::shared::Shared;
-use uroce_datapath::LoopbackEndpoint;
-use uroce_transport::Instant;
 
 /// Whether threads of other devices may poll an engine.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]

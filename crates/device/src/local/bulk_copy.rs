@@ -4,15 +4,17 @@
 //! lock of the other. If it gets the lock, both memory tables are at hand, and the middle of the
 //! message is one copy. If it does not, packets are sent as usual.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use uroce_memory::MrSlice;
+use uroce_transport::{Arrival, Instant, Path, Run};
+use uroce_wire::Qpn;
+
 use super::{EngineDatapath, LocalPeer};
 use crate::engine::{Engine, Nic, reschedule, route};
 use crate::limits::RX_BUDGET;
 use crate::shared::Shared;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use uroce_memory::MrSlice;
-use uroce_transport::{Arrival, Instant, Path, Run};
-use uroce_wire::Qpn;
 
 impl Shared {
     /// Receives a run of packets from a device of this process, whose engine the caller holds. Never

@@ -1,6 +1,7 @@
 //! The datapath of an engine.
 
 use std::ops::{Deref, DerefMut};
+
 use uroce_datapath::{Datapath, IcrcTx, LoopbackDatapath};
 
 /// A datapath. That of an in-process switch keeps its type, as long as nothing is around it: engines

@@ -1,14 +1,16 @@
 //! Engines of the process by their endpoint of an in-process switch.
 
-use super::PendingPeers;
-use super::assist::Assist;
-use crate::shared::Shared;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+
 use uroce_datapath::LoopbackEndpoint;
 use uroce_memory::MrSlice;
 use uroce_transport::{Arrival, Run};
+
+use super::PendingPeers;
+use super::assist::Assist;
+use crate::shared::Shared;
 
 /// The engines that other devices of the process may use. An entry ends with its device.
 static PEERS: RwLock<BTreeMap<LoopbackEndpoint, Arc<LocalPeer>>> = RwLock::new(BTreeMap::new());

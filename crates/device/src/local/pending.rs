@@ -1,9 +1,10 @@
 //! Peers that have been sent packets and were not woken.
 
+use std::sync::Arc;
+
 use super::LocalPeer;
 use super::assist::Assist;
 use crate::limits::MAX_ASSISTS;
-use std::sync::Arc;
 
 /// Most peers of a list; further ones are woken at once.
 const CAPACITY: usize = 4;

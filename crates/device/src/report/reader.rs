@@ -1,15 +1,17 @@
 //! Asking the devices of all processes what they have.
 
-use super::{ANSWER_TIMEOUT, PREFIX};
-use crate::resource::{Resource, ResourceKind, harmless};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use rustix::process::geteuid;
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::geteuid;
 use thiserror::Error;
 use uroce_datapath::process::{self, Peer};
+
+use super::{ANSWER_TIMEOUT, PREFIX};
+use crate::resource::{Resource, ResourceKind, harmless};
 
 /// Bytes of one report: what a device with all of its queue pairs has.
 const LONGEST: usize = 16 * 1024 * 1024;

@@ -1,12 +1,14 @@
 //! An attacker on the wire: packets with any bytes and any source, and a look at what comes back.
 #![allow(dead_code)] // each test file uses its own part
 
-use crate::common::{Node, ip};
 use std::net::{IpAddr, SocketAddr};
+
 use uroce_device::ROCE_PORT;
 use uroce_device::cm::MAD_LEN;
 use uroce_device::datapath::{Datapath, LoopbackDatapath, LoopbackFabric, Route, RxPacket};
 use uroce_device::wire::{Flow, icrc};
+
+use crate::common::{Node, ip};
 
 /// First bytes of a packet, as an attacker likes them.
 #[derive(Debug, Clone, Copy)]

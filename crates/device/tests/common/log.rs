@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
 use tracing::span;
 
 /// Counts the lines of the log, of all levels.

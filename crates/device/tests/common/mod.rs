@@ -3,6 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
+
 use uroce_device::datapath::LoopbackFabric;
 use uroce_device::memory::{Access, Lkey, Mr, PdId, Region, Sge};
 use uroce_device::transport::{

@@ -1,12 +1,14 @@
 //! Connections by address and port, for queue pairs of every engine.
 
-use crate::common::{Node, assert_ok, collect, pattern};
-use crate::{config, open};
 use std::time::Duration;
+
 use uroce_device::cm::{Acceptance, Call, CommId, PortSpace, RejReason, ServiceId};
 use uroce_device::transport::{QpState, QpType, SendOp};
 use uroce_device::wire::{Psn, Qpn};
 use uroce_device::{CmChannel, CmEvent, CmEventKind, DeviceConfig};
+
+use crate::common::{Node, assert_ok, collect, pattern};
+use crate::{config, open};
 
 const SERVICE: ServiceId = ServiceId::new(PortSpace::Tcp, 7175);
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(20));

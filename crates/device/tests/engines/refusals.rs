@@ -1,14 +1,16 @@
 //! What several engines cannot do is refused in words.
 
-use crate::common::Node;
-use crate::{PORT, address, config, open};
 use std::num::NonZeroU8;
+
 use uroce_device::datapath::LoopbackFabric;
 use uroce_device::memory::{AllocMwError, MwType};
 use uroce_device::transport::{QpType, SrqAttr, XrcSrq};
 use uroce_device::{
     CreateError, DatapathChoice, Device, DeviceConfig, DeviceLimits, OpenError, QpRequest,
 };
+
+use crate::common::Node;
+use crate::{PORT, address, config, open};
 
 const SMALL: SrqAttr = SrqAttr { max_wr: 4, max_sge: 1, limit: 0 };
 

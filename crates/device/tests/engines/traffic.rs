@@ -1,13 +1,15 @@
 //! What queue pairs of different engines do at the same time.
 
-use crate::common::{Buffer, Node, QKEY, assert_ok, collect, pattern};
-use crate::{config, open, rc_pairs};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
+
 use uroce_device::memory::Rkey;
 use uroce_device::transport::{AsyncEvent, QpState, QpType, SendOp, SrqAttr, Wc, WcStatus};
 use uroce_device::wire::Qpn;
 use uroce_device::{DeviceConfig, ResourceKind};
+
+use crate::common::{Buffer, Node, QKEY, assert_ok, collect, pattern};
+use crate::{config, open, rc_pairs};
 
 /// Bytes that each queue pair has for itself, in the one region of each device.
 pub const PART: u64 = 16_384;

@@ -1,14 +1,16 @@
 //! Several engines on datapaths that see frames, between network namespaces.
 
+use std::num::NonZeroU8;
+use std::time::{Duration, Instant};
+
+use uroce_device::transport::{QpType, SendOp};
+use uroce_device::{Device, DeviceConfig, OpenError};
+
 use crate::common::{Buffer, Node, QKEY, assert_ok, collect, pattern};
 use crate::connections::{Side, all_call_and_accept};
 use crate::netns::Wire;
 use crate::traffic::{PART, all_do};
 use crate::{PORT, open, rc_pairs};
-use std::num::NonZeroU8;
-use std::time::{Duration, Instant};
-use uroce_device::transport::{QpType, SendOp};
-use uroce_device::{Device, DeviceConfig, OpenError};
 
 const NAMES: [&str; 3] = ["packet", "xdp-generic", "xdp-native"];
 const QUEUES: usize = 4;

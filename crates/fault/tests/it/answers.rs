@@ -1,11 +1,11 @@
 //! Answers that the injector makes.
 
-use crate::packets;
-
-use crate::packets::{LOCAL, LOCAL_QP, REMOTE, REMOTE_QP, Wire, ack, acknowledge, cm, data, send};
-use crate::packets::{TestPacket, send_back};
 use uroce_fault::{Direction, Origin, Refusal, Verdict};
 use uroce_wire::{Aeth, Bth, Header, Opcode, Syndrome};
+
+use crate::packets;
+use crate::packets::{LOCAL, LOCAL_QP, REMOTE, REMOTE_QP, Wire, ack, acknowledge, cm, data, send};
+use crate::packets::{TestPacket, send_back};
 
 /// The answer that came out last.
 fn answer(wire: &Wire) -> (Bth, Aeth) {

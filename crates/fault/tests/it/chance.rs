@@ -1,7 +1,8 @@
 //! Faults by chance: shares, bursts, and that a seed gives the same run again.
 
-use crate::packets::{Wire, ms, send};
 use uroce_fault::{FaultInjector, Plan, Verdict};
+
+use crate::packets::{Wire, ms, send};
 
 const COUNT: u32 = 50_000;
 

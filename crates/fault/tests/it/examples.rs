@@ -1,10 +1,11 @@
 //! The ten rules of docs/faults.md, and what each does to a stream of packets.
 
+use uroce_fault::{Direction, Plan, Verdict};
+use uroce_wire::Opcode;
+
 use crate::packets::{
     LOCAL, LOCAL_QP, REMOTE, REMOTE_QP, TestPacket, Wire, ack, cm, data, ms, send, send_back,
 };
-use uroce_fault::{Direction, Plan, Verdict};
-use uroce_wire::Opcode;
 
 const PAGE: &str = include_str!("../../../../docs/faults.md");
 

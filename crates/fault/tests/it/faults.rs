@@ -1,8 +1,9 @@
 //! Each fault, seen from the other end of the wire.
 
-use crate::packets::{REMOTE_QP, TestPacket, Wire, ack, data, ms, send, send_back, write_only};
 use uroce_fault::{Direction, Origin, Refusal, Verdict};
 use uroce_wire::{Aeth, Bth, Header, Reth};
+
+use crate::packets::{REMOTE_QP, TestPacket, Wire, ack, data, ms, send, send_back, write_only};
 
 #[test]
 fn nothing_happens_to_packets_without_a_matching_rule() {

@@ -1,8 +1,9 @@
 //! What an injector keeps has an end, and what exceeds it is counted.
 
-use crate::packets::{TestPacket, Wire, ms, send};
 use uroce_fault::{FaultInjector, Limits, Plan, Verdict};
 use uroce_wire::Opcode;
+
+use crate::packets::{TestPacket, Wire, ms, send};
 
 fn injector(rules: &str, limits: Limits) -> FaultInjector {
     FaultInjector::with_limits(&rules.parse::<Plan>().expect("good rules"), 1, limits)

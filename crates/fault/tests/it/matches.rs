@@ -1,10 +1,11 @@
 //! Each key that says which packets, and each option that says which of them.
 
+use uroce_fault::Verdict;
+use uroce_wire::{Opcode, Syndrome};
+
 use crate::packets::{
     TestPacket, Wire, ack, acknowledge, cm, data, ms, send, send_back, write_only,
 };
-use uroce_fault::Verdict;
-use uroce_wire::{Opcode, Syndrome};
 
 /// True if the rule is about the packet, which is the first one.
 fn is_about(matches: &str, packet: &TestPacket) -> bool {

@@ -1,14 +1,14 @@
 //! What holds for all packets and all rules.
 
-use crate::packets;
-
 use std::collections::HashMap;
 
-use crate::packets::{TestPacket, Wire, ack, cm, data, send, send_back, write_only};
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use uroce_fault::{Origin, Plan, Verdict};
 use uroce_wire::Opcode;
+
+use crate::packets;
+use crate::packets::{TestPacket, Wire, ack, cm, data, send, send_back, write_only};
 
 const MATCHES: [&str; 22] = [
     "op=send",

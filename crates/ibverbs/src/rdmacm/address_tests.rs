@@ -1,5 +1,12 @@
 //! Addresses, ports and options of ids, called as C programs call them.
 
+use std::ffi::CStr;
+use std::net::SocketAddr;
+use std::ptr::{null, null_mut};
+use std::time::{Duration, Instant};
+
+use libc::{c_int, c_void};
+
 use super::abi::*;
 use super::addrinfo::{rdma_freeaddrinfo, rdma_getaddrinfo};
 use super::channel::rdma_create_event_channel;
@@ -14,11 +21,6 @@ use super::tests::{End, address, listener, make_qp, own_qp, ready};
 use crate::object::zeroed;
 use crate::qp::ibv_destroy_qp;
 use crate::qp_attr::ibv_query_qp;
-use libc::{c_int, c_void};
-use std::ffi::CStr;
-use std::net::SocketAddr;
-use std::ptr::{null, null_mut};
-use std::time::{Duration, Instant};
 
 const TOS: c_int = 0;
 const REUSEADDR: c_int = 1;

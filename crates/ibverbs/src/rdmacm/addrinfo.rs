@@ -1,15 +1,17 @@
 //! `rdma_getaddrinfo`: names and ports to addresses.
 
+use std::ffi::CStr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use libc::{c_char, c_int, sockaddr_storage};
+use uroce_device::cm::PortSpace;
+
 use super::abi::rdma_addrinfo;
 use super::sockaddr;
 use crate::errno::{Errno, INVALID};
 use crate::object::{Object, zeroed};
 use crate::outcome::{call, value};
 use crate::query::not_null;
-use libc::{c_char, c_int, sockaddr_storage};
-use std::ffi::CStr;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use uroce_device::cm::PortSpace;
 
 /// `RAI_PASSIVE` and `RAI_NUMERICHOST`.
 const PASSIVE: c_int = 1;

@@ -1,5 +1,12 @@
 //! Event channels.
 
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use libc::c_int;
+use uroce_device::{CmChannel, CmEvent};
+
 use super::abi::{rdma_cm_event, rdma_event_channel};
 use super::event::{self, translate};
 use super::registry;
@@ -8,11 +15,6 @@ use crate::errno::{Errno, INVALID};
 use crate::object::{Object, warn_of_fork};
 use crate::outcome::{minus_one, pointer, status, value};
 use crate::query::not_null;
-use libc::c_int;
-use std::collections::VecDeque;
-use std::os::fd::{AsFd, AsRawFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use uroce_device::{CmChannel, CmEvent};
 
 /// What we keep about an event channel.
 #[derive(Debug)]

@@ -1,5 +1,15 @@
 //! Listening, calling, accepting, refusing, ending.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use libc::{c_int, c_void};
+use uroce_device::cm::{
+    Acceptance, Answer, Call, CommId, PortSpace, Question, RejReason, ServiceId, SidrStatus, State,
+};
+use uroce_device::wire::Qpn;
+use uroce_device::{Device, Interface};
+
 use super::abi::{rdma_cm_id, rdma_conn_param};
 use super::channel::channel_of;
 use super::contexts::{self, Used};
@@ -10,14 +20,6 @@ use super::registry;
 use crate::errno::{Errno, INVALID};
 use crate::outcome::call;
 use crate::settings;
-use libc::{c_int, c_void};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::time::Duration;
-use uroce_device::cm::{
-    Acceptance, Answer, Call, CommId, PortSpace, Question, RejReason, ServiceId, SidrStatus, State,
-};
-use uroce_device::wire::Qpn;
-use uroce_device::{Device, Interface};
 
 /// READs and atomics in flight, each way, if the program wants as many as there can be.
 const MOST_READS: u8 = 128;

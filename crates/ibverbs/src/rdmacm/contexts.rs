@@ -1,5 +1,12 @@
 //! The contexts that ids use: one for each device, open as long as the process, as in librdmacm.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ptr::null_mut;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use libc::c_int;
+use uroce_device::Interface;
+
 use crate::abi::{ibv_context, ibv_pd, ibv_xrcd, ibv_xrcd_init_attr};
 use crate::card::Card;
 use crate::context::{ctx_of, ibv_open_device};
@@ -9,11 +16,6 @@ use crate::outcome::{pointer, value};
 use crate::pd::ibv_alloc_pd;
 use crate::settings;
 use crate::xrcd::open_xrcd;
-use libc::c_int;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::ptr::null_mut;
-use std::sync::{Arc, Mutex, PoisonError};
-use uroce_device::Interface;
 
 /// A device as ids use it.
 #[derive(Debug, Clone)]

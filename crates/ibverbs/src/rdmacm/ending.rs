@@ -1,11 +1,12 @@
 //! Connections that a program has ended just before it exits. A kernel would go on to tell the peers; here nobody
 //! would if the first message was lost, or still waits in a socket of this process for another one.
 
-use super::{contexts, registry};
-use crate::outcome::value;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+
+use super::{contexts, registry};
+use crate::outcome::value;
 
 /// How long all peers together may take to answer.
 const TOGETHER: Duration = Duration::from_millis(500);

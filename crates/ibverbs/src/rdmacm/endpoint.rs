@@ -1,5 +1,13 @@
 //! Ids that wait for their events themselves, and endpoints, which are such ids.
 
+use std::collections::HashMap;
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use libc::c_int;
+use uroce_device::cm::PortSpace;
+
 use super::abi::{rdma_addrinfo, rdma_cm_event, rdma_cm_id};
 use super::channel::channel_of;
 use super::event::{CONNECT_REQUEST, REJECTED, keep};
@@ -12,12 +20,6 @@ use crate::abi::{ibv_pd, ibv_qp_init_attr};
 use crate::errno::{Errno, INVALID};
 use crate::outcome::{minus_one, value};
 use crate::query::not_null;
-use libc::c_int;
-use std::collections::HashMap;
-use std::ptr::null_mut;
-use std::sync::atomic::Ordering;
-use std::sync::{LazyLock, Mutex, PoisonError};
-use uroce_device::cm::PortSpace;
 
 /// `RAI_PASSIVE`.
 const PASSIVE: c_int = 1;

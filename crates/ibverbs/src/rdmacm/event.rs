@@ -1,19 +1,21 @@
 //! Events, from the device to the program.
 
+use std::ffi::CStr;
+use std::net::IpAddr;
+use std::ptr::null_mut;
+
+use libc::{c_char, c_int};
+use uroce_device::cm::{CommId, ConnectionRequest, SidrStatus};
+use uroce_device::transport::AddressVector;
+use uroce_device::wire::Qpn;
+use uroce_device::{CmEvent, CmEventKind};
+
 use super::abi::{rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_event_param, rdma_ud_param};
 use super::connection::UDP_QKEY;
 use super::id::{self, id_of};
 use super::registry::{Counted, by_cookie, by_name};
 use crate::ah::attr_of;
 use crate::object::{Object, zeroed};
-use libc::{c_char, c_int};
-use std::ffi::CStr;
-use std::net::IpAddr;
-use std::ptr::null_mut;
-use uroce_device::cm::{CommId, ConnectionRequest, SidrStatus};
-use uroce_device::transport::AddressVector;
-use uroce_device::wire::Qpn;
-use uroce_device::{CmEvent, CmEventKind};
 
 pub(crate) const ADDR_RESOLVED: c_int = 0;
 const ROUTE_RESOLVED: c_int = 2;

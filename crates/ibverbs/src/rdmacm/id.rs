@@ -1,5 +1,15 @@
 //! Ids: making them, binding them to an address, destroying them.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use libc::{c_int, c_void, sockaddr as c_sockaddr};
+use uroce_device::cm::{CommId, IpCm, Link, PortSpace, ServiceId};
+use uroce_device::transport::AddressVector;
+use uroce_device::wire::{Gid, Psn};
+
 use super::abi::{rdma_cm_id, rdma_event_channel};
 use super::channel::{self, channel_of};
 use super::connection::stop_listening;
@@ -18,14 +28,6 @@ use crate::errno::{BUSY, Errno, INVALID};
 use crate::object::{Object, warn_of_fork, zeroed};
 use crate::outcome::{call, minus_one, value};
 use crate::query::not_null;
-use libc::{c_int, c_void, sockaddr as c_sockaddr};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use uroce_device::cm::{CommId, IpCm, Link, PortSpace, ServiceId};
-use uroce_device::transport::AddressVector;
-use uroce_device::wire::{Gid, Psn};
 
 /// `IBV_QPT_RC` and `IBV_QPT_UD`.
 const RC: c_int = 2;

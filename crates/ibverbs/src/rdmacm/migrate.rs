@@ -1,5 +1,11 @@
 //! Ids move from one event channel to another.
 
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering;
+
+use libc::c_int;
+use uroce_device::cm::CommId;
+
 use super::abi::{rdma_cm_id, rdma_event_channel};
 use super::channel::{self, Channel, channel_of, rdma_destroy_event_channel};
 use super::event::keep;
@@ -7,10 +13,6 @@ use super::id::{Id, id_of};
 use super::registry;
 use crate::errno::Errno;
 use crate::outcome::call;
-use libc::c_int;
-use std::ptr::null_mut;
-use std::sync::atomic::Ordering;
-use uroce_device::cm::CommId;
 
 /// rdma_migrate_id(3): events of the id come to another channel, also those that wait already.
 /// Without a channel, calls wait for their events themselves.

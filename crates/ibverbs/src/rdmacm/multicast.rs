@@ -1,6 +1,11 @@
 //! Multicast groups of ids. On RoCE nobody has to be asked: to join is to attach the queue pair and to
 //! know the address.
 
+use std::net::IpAddr;
+
+use libc::{c_int, c_void, sockaddr as c_sockaddr};
+use uroce_device::CmEventKind;
+
 use super::abi::{rdma_cm_id, rdma_cm_join_mc_attr_ex};
 use super::id::{Id, id_of};
 use super::resolve::post;
@@ -9,9 +14,6 @@ use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::outcome::minus_one;
 use crate::qp::qp_of;
 use crate::query::not_null;
-use libc::{c_int, c_void, sockaddr as c_sockaddr};
-use std::net::IpAddr;
-use uroce_device::CmEventKind;
 
 /// `RDMA_CM_JOIN_MC_ATTR_ADDRESS` and `RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS`, which must both be there.
 const BOTH: u32 = 0b11;

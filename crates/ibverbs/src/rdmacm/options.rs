@@ -1,13 +1,15 @@
 //! rdma_set_option(3).
 
+use std::net::IpAddr;
+
+use libc::{c_int, c_void};
+
 use super::abi::rdma_cm_id;
 use super::id::{Id, id_of};
 use super::ports;
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::outcome::call;
 use crate::query::not_null;
-use libc::{c_int, c_void};
-use std::net::IpAddr;
 
 /// `RDMA_OPTION_ID` and its options.
 const LEVEL_ID: c_int = 0;

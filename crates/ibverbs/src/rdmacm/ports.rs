@@ -3,13 +3,15 @@
 //! A port that the program chose on a device is kept for the process as well: no other process on that address can
 //! bind or listen to it. One on no device in particular is kept among processes from `rdma_listen` on.
 
-use super::abi::rdma_cm_id;
-use crate::card::Card;
-use crate::errno::Errno;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+
 use uroce_device::cm::{PortSpace, ServiceId};
+
+use super::abi::rdma_cm_id;
+use crate::card::Card;
+use crate::errno::Errno;
 
 /// Ports that are given to those who do not care which, as Linux has them.
 const EPHEMERAL: std::ops::RangeInclusive<u16> = 32_768..=60_999;

@@ -1,5 +1,10 @@
 //! rdma_init_qp_attr(3): what a queue pair that the program moves itself needs for each step.
 
+use libc::c_int;
+use uroce_device::cm::{Link, PortSpace};
+use uroce_device::memory::Access;
+use uroce_device::transport::{AddressVector, QpAttrMask as Mask, QpState, QpType};
+
 use super::abi::rdma_cm_id;
 use super::connection::{UDP_QKEY, acceptance};
 use super::id::{Id, id_of};
@@ -10,10 +15,6 @@ use crate::object::zeroed;
 use crate::outcome::minus_one;
 use crate::qp_attr::state;
 use crate::query::not_null;
-use libc::c_int;
-use uroce_device::cm::{Link, PortSpace};
-use uroce_device::memory::Access;
-use uroce_device::transport::{AddressVector, QpAttrMask as Mask, QpState, QpType};
 
 /// Pause (code) that a peer is asked for when no receive is posted: 655 ms, the longest, as with the
 /// kernel. Programs ask for few retries and count on it.

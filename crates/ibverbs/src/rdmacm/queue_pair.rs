@@ -1,5 +1,11 @@
 //! Queue pairs of ids.
 
+use std::ptr::null_mut;
+
+use libc::c_int;
+use uroce_device::memory::Access;
+use uroce_device::transport::{QpAttr, QpState, QpType};
+
 use super::abi::rdma_cm_id;
 use super::connection::UDP_QKEY;
 use super::contexts::xrcd;
@@ -13,10 +19,6 @@ use crate::object::zeroed;
 use crate::outcome::{minus_one, value};
 use crate::qp::{create_qp_ex, ibv_create_qp, ibv_destroy_qp, qp_of};
 use crate::query::not_null;
-use libc::c_int;
-use std::ptr::null_mut;
-use uroce_device::memory::Access;
-use uroce_device::transport::{QpAttr, QpState, QpType};
 
 /// `IBV_QP_INIT_ATTR_XRCD`.
 const MASK_XRCD: u32 = 1 << 1;

@@ -1,12 +1,14 @@
 //! Which id of the program an event of the device is about.
 
-use super::abi::rdma_cm_id;
-use super::id::id_of;
-use crate::card::Card;
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+
 use uroce_device::cm::CommId;
+
+use super::abi::rdma_cm_id;
+use super::id::id_of;
+use crate::card::Card;
 
 /// An id, and the device on which it is served.
 #[derive(Debug, Clone)]
@@ -126,12 +128,13 @@ pub(crate) fn forget(id: *mut rdma_cm_id) {
 
 #[cfg(test)]
 mod tests {
+    use std::ptr::{null_mut, with_exposed_provenance_mut};
+    use std::time::Duration;
+
     use super::super::channel::{rdma_create_event_channel, rdma_destroy_event_channel};
     use super::super::id::{rdma_bind_addr, rdma_create_id, rdma_destroy_id};
     use super::super::sockaddr;
     use super::*;
-    use std::ptr::{null_mut, with_exposed_provenance_mut};
-    use std::time::Duration;
 
     const TCP: libc::c_int = 0x106;
 

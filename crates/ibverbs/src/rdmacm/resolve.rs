@@ -1,5 +1,11 @@
 //! Finding the device and the way to a peer.
 
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+
+use libc::{c_int, sockaddr as c_sockaddr};
+use uroce_device::cm::CommId;
+use uroce_device::{CmEvent, CmEventKind};
+
 use super::abi::rdma_cm_id;
 use super::channel::channel_of;
 use super::contexts::{self, Used};
@@ -9,10 +15,6 @@ use super::{registry, sockaddr};
 use crate::errno::{Errno, INVALID};
 use crate::outcome::call;
 use crate::settings;
-use libc::{c_int, sockaddr as c_sockaddr};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
-use uroce_device::cm::CommId;
-use uroce_device::{CmEvent, CmEventKind};
 
 /// rdma_resolve_addr(3). The device is found at once; the time-out has no use.
 #[unsafe(no_mangle)]

@@ -1,5 +1,10 @@
 //! Shared receive queues of ids.
 
+use std::ptr::null_mut;
+
+use libc::c_int;
+use uroce_device::transport::QpType;
+
 use super::abi::rdma_cm_id;
 use super::contexts::xrcd;
 use super::id::{Id, id_of, is_inherited};
@@ -10,9 +15,6 @@ use crate::object::zeroed;
 use crate::outcome::{minus_one, value};
 use crate::query::not_null;
 use crate::srq::{TYPE_XRC, create_srq_ex, ibv_create_srq, ibv_destroy_srq};
-use libc::c_int;
-use std::ptr::null_mut;
-use uroce_device::transport::QpType;
 
 /// `IBV_SRQ_INIT_ATTR_*`.
 const MASK_TYPE: u32 = 1;

@@ -1,9 +1,11 @@
 //! Socket addresses, from C and back.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use libc::{sockaddr, sockaddr_in, sockaddr_in6, sockaddr_storage};
+
 use crate::errno::{Errno, INVALID};
 use crate::object::zeroed;
-use libc::{sockaddr, sockaddr_in, sockaddr_in6, sockaddr_storage};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The address behind a pointer.
 ///

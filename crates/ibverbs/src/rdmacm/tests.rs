@@ -1,5 +1,10 @@
 //! Connections, called as C programs call them.
 
+use std::net::SocketAddr;
+use std::ptr::null_mut;
+
+use libc::{c_int, sockaddr_storage};
+
 use super::abi::*;
 use super::channel::{rdma_ack_cm_event, rdma_get_cm_event};
 use super::channel::{rdma_create_event_channel, rdma_destroy_event_channel};
@@ -20,9 +25,6 @@ use crate::object::zeroed;
 use crate::qp::{ibv_create_qp, ibv_destroy_qp};
 use crate::qp_attr::{ibv_modify_qp, ibv_query_qp};
 use crate::srq::get_srq_num;
-use libc::{c_int, sockaddr_storage};
-use std::net::SocketAddr;
-use std::ptr::null_mut;
 
 const TCP: c_int = 0x106;
 const UDP: c_int = 0x111;

@@ -1,7 +1,8 @@
 //! What librdmacm can do with a kernel and we cannot.
 
-use crate::errno::{NOT_SUPPORTED, set_errno};
 use libc::c_int;
+
+use crate::errno::{NOT_SUPPORTED, set_errno};
 
 /// Functions that return -1 and set errno.
 macro_rules! not_supported {

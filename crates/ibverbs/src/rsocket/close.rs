@@ -1,5 +1,10 @@
 //! `rshutdown` and `rclose`.
 
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use libc::c_int;
+
 use super::connection::{Phase, State};
 use super::directory;
 use super::directory::Known;
@@ -7,9 +12,6 @@ use super::patience::Patience;
 use super::socket::Socket;
 use crate::errno::Errno;
 use crate::outcome::minus_one;
-use libc::c_int;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 /// How long the end of a connection waits for a peer that takes nothing. A kernel would go on after the
 /// program; here nobody would.

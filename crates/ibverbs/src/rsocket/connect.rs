@@ -1,5 +1,11 @@
 //! Making sockets and connecting them: `rsocket`, `rbind`, `rlisten`, `rconnect`, `raccept`.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use libc::{c_int, sockaddr as c_sockaddr, socklen_t};
+use uroce_device::cm::PortSpace;
+
 use super::connection::{Phase, State};
 use super::datagrams::Datagrams;
 use super::directory::Known;
@@ -11,10 +17,6 @@ use super::{directory, farewell, names};
 use crate::errno::{Errno, INVALID};
 use crate::outcome::{minus_one, number};
 use crate::rdmacm::sockaddr;
-use libc::{c_int, sockaddr as c_sockaddr, socklen_t};
-use std::net::SocketAddr;
-use std::sync::Arc;
-use uroce_device::cm::PortSpace;
 
 /// rsocket(3).
 #[unsafe(no_mangle)]

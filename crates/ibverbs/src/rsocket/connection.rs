@@ -1,14 +1,16 @@
 //! What a socket of streams is connected to, and how far that is.
 
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use libc::{c_int, c_short};
+
 use super::identity::{Call, Identity, Notice};
 use super::options::Options;
 use super::protocol::Message;
 use super::socket::Endpoint;
 use super::stream::{Peer, Stream};
 use crate::errno::{Errno, INVALID};
-use libc::{c_int, c_short};
-use std::collections::VecDeque;
-use std::net::SocketAddr;
 
 const RESET: Errno = Errno(libc::ECONNRESET);
 

@@ -1,5 +1,13 @@
 //! A queue pair for the datagrams of a socket, on one device.
 
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use uroce_device::cm::PortSpace;
+use uroce_device::memory::Access;
+use uroce_device::transport::{UdDestination, Wc};
+use uroce_device::wire::Qpn;
+
 use super::identity::Identity;
 use super::link::{Link, Shape};
 use super::registered::Registered;
@@ -7,12 +15,6 @@ use crate::errno::{Errno, INVALID};
 use crate::pd::pd_of;
 use crate::rdmacm::connection::UDP_QKEY;
 use crate::rdmacm::event::path_to;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
-use uroce_device::cm::PortSpace;
-use uroce_device::memory::Access;
-use uroce_device::transport::{UdDestination, Wc};
-use uroce_device::wire::Qpn;
 
 /// Bytes that the device leaves before a datagram (the place of the GRH).
 const GRH: usize = 40;

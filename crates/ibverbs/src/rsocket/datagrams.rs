@@ -1,6 +1,13 @@
 //! A socket of datagrams. The first one to a peer goes by UDP, with the number of the queue pair before it;
 //! the peer answers with that of its own, and from then on they go from queue pair to queue pair.
 
+use std::collections::{HashMap, VecDeque};
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use libc::{c_int, c_short};
+
 use super::datagram_header::{self as header, Introduction};
 use super::datagram_port::{Arrival, Port};
 use super::options::Options;
@@ -8,11 +15,6 @@ use super::socket::Endpoint;
 use crate::errno::{Errno, INVALID};
 use crate::rdmacm::resolve::towards;
 use crate::rdmacm::sockaddr;
-use libc::{c_int, c_short};
-use std::collections::{HashMap, VecDeque};
-use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// Peers whose queue pairs are remembered; strangers may be many.
 const MOST_PEERS: usize = 4_096;

@@ -1,12 +1,14 @@
 //! Which socket a number is.
 
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+
+use libc::c_int;
+
 use super::connection::State;
 use super::datagrams::Datagrams;
 use super::socket::{AnySocket, Socket};
 use crate::errno::{Errno, NOT_SUPPORTED};
-use libc::c_int;
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 /// A socket of ours.
 #[derive(Debug, Clone)]

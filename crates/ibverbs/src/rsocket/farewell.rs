@@ -1,11 +1,12 @@
 //! Connections that a program leaves behind when it exits: a kernel would end them, and tell the peers.
 
-use super::close::hang_up;
-use super::directory;
-use crate::outcome::value;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+
+use super::close::hang_up;
+use super::directory;
+use crate::outcome::value;
 
 /// How long all peers together may take to hear of it.
 const TOGETHER: Duration = Duration::from_secs(1);

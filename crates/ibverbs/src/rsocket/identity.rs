@@ -1,5 +1,12 @@
 //! The id of a socket, and the channel on which it hears of its connection.
 
+use std::mem::ManuallyDrop;
+use std::net::SocketAddr;
+use std::ptr::null_mut;
+
+use libc::c_int;
+use uroce_device::cm::PortSpace;
+
 use crate::errno::{Errno, INVALID, made};
 use crate::object::zeroed;
 use crate::rdmacm::abi::{rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_event_channel};
@@ -14,11 +21,6 @@ use crate::rdmacm::id::{self, id_of, rdma_bind_addr, rdma_destroy_id};
 use crate::rdmacm::migrate::migrate;
 use crate::rdmacm::resolve::{rdma_resolve_addr, rdma_resolve_route};
 use crate::rdmacm::sockaddr;
-use libc::c_int;
-use std::mem::ManuallyDrop;
-use std::net::SocketAddr;
-use std::ptr::null_mut;
-use uroce_device::cm::PortSpace;
 
 /// Nothing here waits that long.
 const TIMEOUT_MS: c_int = 2_000;

@@ -1,9 +1,11 @@
 //! The receiving half of a stream: a ring that the peer writes to, half by half, and what it may still
 //! send.
 
-use super::broken::Broken;
 use std::collections::VecDeque;
+
 use uroce_device::memory::Region;
+
+use super::broken::Broken;
 
 /// What the peer is told about room for its messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

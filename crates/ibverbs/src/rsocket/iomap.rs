@@ -1,5 +1,9 @@
 //! Buffers that the peer may write to without our doing: `riomap`, `riounmap`, `riowrite`.
 
+use std::time::Duration;
+
+use libc::{c_int, c_void, off_t, size_t};
+
 use super::connection::State;
 use super::directory;
 use super::patience::Patience;
@@ -10,8 +14,6 @@ use crate::abi::ibv_mr;
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED, made};
 use crate::mr::{ibv_dereg_mr, ibv_reg_mr};
 use crate::outcome::{minus_one, number};
-use libc::{c_int, c_void, off_t, size_t};
-use std::time::Duration;
 
 /// `IBV_ACCESS_LOCAL_WRITE` and `IBV_ACCESS_REMOTE_WRITE`.
 const WRITTEN: c_int = 0b11;

@@ -1,5 +1,16 @@
 //! The queue pair of a socket, with its completion queue and channel.
 
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+use libc::c_int;
+use uroce_device::CompChannel;
+use uroce_device::memory::{Rkey, Sge};
+use uroce_device::transport::{
+    CqId, Notify, RecvWr, SendData, SendFlags, SendOp, SendWr, UdDestination, Wc,
+};
+use uroce_device::wire::Qpn;
+
 use crate::abi::{ibv_comp_channel, ibv_cq, ibv_qp_init_attr};
 use crate::card::Card;
 use crate::channel::{channel_of, ibv_create_comp_channel, ibv_destroy_comp_channel};
@@ -9,15 +20,6 @@ use crate::object::zeroed;
 use crate::rdmacm::abi::rdma_cm_id;
 use crate::rdmacm::endpoint::done;
 use crate::rdmacm::queue_pair::{rdma_create_qp, rdma_destroy_qp};
-use libc::c_int;
-use std::ptr::null_mut;
-use std::sync::Arc;
-use uroce_device::CompChannel;
-use uroce_device::memory::{Rkey, Sge};
-use uroce_device::transport::{
-    CqId, Notify, RecvWr, SendData, SendFlags, SendOp, SendWr, UdDestination, Wc,
-};
-use uroce_device::wire::Qpn;
 
 /// `IBV_QPT_RC` and `IBV_QPT_UD`.
 const RC: c_int = 2;

@@ -1,11 +1,13 @@
 //! `rgetsockname` and `rgetpeername`.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use libc::{c_int, sockaddr as c_sockaddr, socklen_t};
+
 use super::directory;
 use crate::errno::{Errno, INVALID};
 use crate::outcome::minus_one;
 use crate::rdmacm::sockaddr;
-use libc::{c_int, sockaddr as c_sockaddr, socklen_t};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Writes as much of an address as there is room for, and its whole length.
 ///

@@ -1,9 +1,11 @@
 //! What a program can set: sizes before it connects, and flags.
 
+use std::path::Path;
+
+use libc::c_int;
+
 use super::protocol::iomaps_for;
 use crate::errno::{Errno, INVALID};
-use libc::c_int;
-use std::path::Path;
 
 /// Where an administrator sets defaults, one number in each file.
 const FOLDER: &str = "/etc/rdma/rsocket";

@@ -1,10 +1,11 @@
 //! The sending half of a stream: bytes wait in a ring until the device has sent them, and go where the
 //! peer says that it has room.
 
+use uroce_device::memory::Region;
+
 use super::broken::Broken;
 use super::protocol::Remote;
 use super::tables::Tables;
-use uroce_device::memory::Region;
 
 /// Most bytes of one message.
 const MAX_TRANSFER: usize = 65_536;

@@ -1,10 +1,12 @@
 //! How long a call waits, and sleeping on descriptors.
 
-use crate::errno::Errno;
-use libc::{c_int, pollfd};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+
+use libc::{c_int, pollfd};
+
+use crate::errno::Errno;
 
 /// How long a call looks again and again before it sleeps: what it waits for is often under way.
 const SPIN: Duration = Duration::from_micros(20);

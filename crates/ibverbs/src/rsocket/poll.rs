@@ -1,11 +1,13 @@
 //! `rpoll` and `rselect`: our sockets and other descriptors together.
 
+use std::time::Duration;
+
+use libc::{c_int, fd_set, nfds_t, pollfd, timeval};
+
 use super::directory::{self, Known};
 use super::patience::{self, Patience, Waiters, Waiting};
 use crate::errno::{Errno, INVALID};
 use crate::outcome::number;
-use libc::{c_int, fd_set, nfds_t, pollfd, timeval};
-use std::time::Duration;
 
 /// rpoll(3).
 #[unsafe(no_mangle)]

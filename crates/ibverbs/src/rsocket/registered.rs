@@ -1,10 +1,12 @@
 //! Memory of a stream that is registered with its device.
 
+use std::sync::Arc;
+
+use uroce_device::memory::{Access, Mr, PdId, Region, Sge};
+
 use super::protocol::Remote;
 use crate::card::Card;
 use crate::errno::Errno;
-use std::sync::Arc;
-use uroce_device::memory::{Access, Mr, PdId, Region, Sge};
 
 /// Memory that is registered as long as this lives.
 #[derive(Debug)]

@@ -1,12 +1,14 @@
 //! A socket, and waiting for it.
 
-use super::options::Options;
-use super::patience::{Patience, Waiters};
-use crate::errno::Errno;
-use libc::{c_int, c_short};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use libc::{c_int, c_short};
+
+use super::options::Options;
+use super::patience::{Patience, Waiters};
+use crate::errno::Errno;
 
 /// What is behind a socket: a connection, or datagrams.
 pub(super) trait Endpoint: Send {

@@ -1,12 +1,14 @@
 //! `rsetsockopt`, `rgetsockopt`, `rfcntl`.
 
+use std::sync::atomic::Ordering;
+
+use libc::{c_int, c_long, c_void, linger, socklen_t};
+
 use super::directory;
 use super::directory::Known;
 use super::options::{RDMA_ROUTE, SOL_RDMA};
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::outcome::{minus_one, number};
-use libc::{c_int, c_long, c_void, linger, socklen_t};
-use std::sync::atomic::Ordering;
 
 /// rsetsockopt(3). Sizes count for connections that are made later.
 #[unsafe(no_mangle)]

@@ -1,5 +1,10 @@
 //! A connection with its buffers: bytes in, bytes out, and the messages about room for them.
 
+use std::sync::Arc;
+
+use uroce_device::memory::{Access, Sge};
+use uroce_device::transport::{Wc, WcStatus};
+
 use super::identity::Identity;
 use super::inbound::Inbound;
 use super::link::{Link, Shape, Write};
@@ -10,9 +15,6 @@ use super::registered::Registered;
 use super::tables::{BUFFERS, Tables};
 use crate::errno::Errno;
 use crate::pd::pd_of;
-use std::sync::Arc;
-use uroce_device::memory::{Access, Sge};
-use uroce_device::transport::{Wc, WcStatus};
 
 /// Messages about the connection itself that may be on their way: places in the send queue beside those
 /// for data, and receives beside those that the peer may use for data.

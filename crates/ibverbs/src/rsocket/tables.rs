@@ -1,8 +1,9 @@
 //! The tables that the peer writes to: where its receive buffers are, and the buffers that it has mapped.
 
+use uroce_device::memory::Region;
+
 use super::broken::Broken;
 use super::protocol::{Iomap, Remote};
-use uroce_device::memory::Region;
 
 /// Entries for receive buffers.
 pub(super) const BUFFERS: usize = 2;

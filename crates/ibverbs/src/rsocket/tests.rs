@@ -1,5 +1,10 @@
 //! Sockets, called as C programs call them.
 
+use std::net::SocketAddr;
+use std::ptr::null_mut;
+
+use libc::{c_int, c_void, iovec, pollfd, sockaddr_storage, socklen_t};
+
 use super::close::{rclose, rshutdown};
 use super::connect::{raccept, rbind, rconnect, rlisten, rsocket};
 use super::directory;
@@ -12,9 +17,6 @@ use super::sockopt::{rfcntl, rgetsockopt, rsetsockopt};
 use super::transfer::{rreadv, rrecv, rrecvfrom, rrecvmsg, rsend, rsendto, rwritev};
 use crate::object::zeroed;
 use crate::rdmacm::sockaddr;
-use libc::{c_int, c_void, iovec, pollfd, sockaddr_storage, socklen_t};
-use std::net::SocketAddr;
-use std::ptr::null_mut;
 
 const IN: i16 = libc::POLLIN;
 const OUT: i16 = libc::POLLOUT;

@@ -1,5 +1,10 @@
 //! Bytes out and in: `rsend`, `rrecv` and their forms.
 
+use std::net::SocketAddr;
+use std::ptr::null_mut;
+
+use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr as c_sockaddr, socklen_t, ssize_t};
+
 use super::connect::address;
 use super::connection::State;
 use super::directory::Known;
@@ -8,9 +13,6 @@ use super::stream::{Peer, Stream};
 use super::{directory, names};
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::outcome::number;
-use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr as c_sockaddr, socklen_t, ssize_t};
-use std::net::SocketAddr;
-use std::ptr::null_mut;
 
 /// Flags that mean something, or that change nothing here: no signal is sent, and nothing is held back.
 const SEND_FLAGS: c_int =

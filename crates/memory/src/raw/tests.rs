@@ -3,10 +3,10 @@
 //! Under Miri these need `MIRIFLAGS=-Zmiri-disable-weak-memory-emulation`: its emulation of weak
 //! memory does not know atomics of different sizes on the same bytes.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 #[cfg(target_arch = "x86_64")]
 use proptest::prelude::*;
-
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Memory, PAGE};
 #[cfg(target_arch = "x86_64")]

@@ -1,7 +1,8 @@
 //! The access check: rights, ranges, wrapping, domains (R28, R31, R32; B5 to B7, B10).
 
-use crate::common::{ALL, Guarded, QPN, World};
 use uroce_memory::{Access, AccessError, Lkey, Region, Requirer, Sge};
+
+use crate::common::{ALL, Guarded, QPN, World};
 
 const START: u64 = 0x10_0000;
 const LEN: u64 = 4096;

@@ -1,10 +1,11 @@
 //! Registering, re-registering, deregistering; domains and limits (B39, B40, A7).
 
-use crate::common::{ALL, World};
 use uroce_memory::{
     Access, AccessError, AllocMwError, DeregError, MemLimits, MemTable, MwType, PdError,
     RegMrError, Region, Rereg, ReregError,
 };
+
+use crate::common::{ALL, World};
 
 fn valid(world: &World, key: u32, va: u64) -> Result<(), AccessError> {
     world.table.check(key, world.by(), Access::REMOTE_READ, va, 8).map(|_| ())

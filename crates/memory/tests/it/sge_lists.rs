@@ -1,12 +1,12 @@
 //! Copying through scatter/gather lists, with a map of bytes as the model.
 
-use crate::common;
-
 use std::collections::BTreeMap;
 
-use crate::common::{Guarded, World, config};
 use proptest::prelude::*;
 use uroce_memory::{Access, AccessError, Lkey, Mr, Sge, SgeError};
+
+use crate::common;
+use crate::common::{Guarded, World, config};
 
 fn fails(index: usize, error: AccessError) -> Result<(), SgeError> {
     Err(SgeError { index, error })

@@ -1,10 +1,11 @@
 //! Memory windows: binding, access through them, invalidating (R41, R94 to R96; B7, B24, B40).
 
-use crate::common::{ALL, QPN, World};
 use uroce_memory::{
     Access, AccessError, BindError, DeallocMwError, DeregError, InvalidateError, Lkey, Mr, Mw,
     MwBind, MwType, Region, Requirer, Rereg, ReregError, Rkey,
 };
+
+use crate::common::{ALL, QPN, World};
 
 const START: u64 = 0x4_0000;
 const LEN: usize = 1024;

@@ -1,10 +1,10 @@
 //! Which answers are the same, and which are not.
 
-use crate::scene;
-
-use crate::scene::{ACCESS, ACK, INVALID, NOT_READY, RESPONDER, RKEY, SEQUENCE, Scene, bytes};
 use uroce_replay::{Device, Difference, Limits, Mark, Options, Report, Turns, Verdict, play};
 use uroce_wire::{Opcode, Reth, Syndrome};
+
+use crate::scene;
+use crate::scene::{ACCESS, ACK, INVALID, NOT_READY, RESPONDER, RKEY, SEQUENCE, Scene, bytes};
 
 fn marks(report: &Report) -> Vec<Mark> {
     report.answers.iter().map(|line| line.mark).collect()

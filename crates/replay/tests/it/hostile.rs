@@ -1,10 +1,10 @@
 //! Captures that cannot be played, or that were made to do harm.
 
-use crate::scene;
-
-use crate::scene::{ACK, RKEY, Scene, bytes};
 use uroce_replay::{Device, Limits, Options, Recorder, Recording, ReplayError, play};
 use uroce_wire::{Opcode, Reth};
+
+use crate::scene;
+use crate::scene::{ACK, RKEY, Scene, bytes};
 
 fn outcome(recording: Recording, limits: &Limits) -> Result<(), ReplayError> {
     play(recording, &Device::default(), limits, &Options::default()).map(|_| ())

@@ -1,10 +1,11 @@
 //! Recordings played to a queue pair of another device.
 
-use crate::scene::{ACCESS, ACK, NOT_READY, RKEY, SEQUENCE, Scene, bytes};
 use uroce_replay::{
     Limits, Mark, Options, Remote, RemoteRequest, ReplayError, Report, Turns, Verdict,
 };
 use uroce_wire::{Aeth, Bth, HeaderWriter, ICRC_LEN, Opcode, Packet, Psn, Qpn, Reth, Syndrome};
+
+use crate::scene::{ACCESS, ACK, NOT_READY, RKEY, SEQUENCE, Scene, bytes};
 
 const PEER: Qpn = Qpn::new(0x77);
 const OWN: Qpn = Qpn::new(0x88);

@@ -19,6 +19,14 @@ mod transmit;
 
 use std::collections::VecDeque;
 
+use ack_requests::AckRequests;
+use congestion::CongestionWindow;
+use fast_path::Middle;
+use psn_window::PsnWindow;
+use selective_repeat::SelectiveRepeat;
+use send_queue::SendQueue;
+use tail_probe::TailProbe;
+use timers::{AckTimer, RnrWait};
 use uroce_wire::Psn;
 
 use crate::attr::QpCaps;
@@ -28,15 +36,6 @@ use crate::qp::trains::Doubts;
 use crate::retransmission::Retransmission;
 use crate::time::Instant;
 use crate::wr::{PostError, SendWr};
-
-use ack_requests::AckRequests;
-use congestion::CongestionWindow;
-use fast_path::Middle;
-use psn_window::PsnWindow;
-use selective_repeat::SelectiveRepeat;
-use send_queue::SendQueue;
-use tail_probe::TailProbe;
-use timers::{AckTimer, RnrWait};
 
 /// A READ request or atomic on its way, by the PSNs of its response (R79).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

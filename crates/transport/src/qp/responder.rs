@@ -14,6 +14,10 @@ mod replay;
 mod responses;
 mod unreliable;
 
+use message::Message;
+use receives::{Receives, Target};
+use replay::ReplayCache;
+use responses::{Response, Responses};
 use uroce_wire::{DropReason, Packet, Psn};
 
 use crate::attr::{QpInit, QpState, QpType};
@@ -29,11 +33,6 @@ use crate::srq::SrqId;
 use crate::time::Instant;
 use crate::wc::{Wc, WcOpcode, WcStatus};
 use crate::wr::{PostError, RecvWr};
-
-use message::Message;
-use receives::{Receives, Target};
-use replay::ReplayCache;
-use responses::{Response, Responses};
 
 /// How many answers to duplicates and gaps may go out in a period (A26).
 #[derive(Debug, Default)]

@@ -1,8 +1,9 @@
 //! Messages whose completion nobody waits for ask for few ACKs (docs/adr/018-acks-nobody-waits-for.md).
 
-use crate::harness::*;
 use uroce_transport::*;
 use uroce_wire::Opcode;
+
+use crate::harness::*;
 
 /// Time between two messages of a conversation.
 const STEP: u64 = 10_000;

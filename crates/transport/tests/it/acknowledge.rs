@@ -1,9 +1,10 @@
 //! What the responder acknowledges, and in which order (R43 to R52, B19, B23).
 
-use crate::harness::forge::*;
-use crate::harness::*;
 use uroce_transport::*;
 use uroce_wire::Opcode;
+
+use crate::harness::forge::*;
+use crate::harness::*;
 
 #[test]
 fn r43_every_request_is_acknowledged_one_way_or_the_other() {

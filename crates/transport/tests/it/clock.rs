@@ -1,7 +1,8 @@
 //! A32: a clock that jumps, as after a suspended host, and one that comes near its end.
 
-use crate::harness::*;
 use uroce_transport::*;
+
+use crate::harness::*;
 
 const SECOND: u64 = 1_000_000_000;
 /// Milliseconds in 32 bits, in nanoseconds: 49.7 days.

@@ -1,9 +1,10 @@
 //! Congestion notification (R13, R102, R103, R107, A24, A25).
 
-use crate::harness::forge::*;
-use crate::harness::*;
 use uroce_transport::*;
 use uroce_wire::{Bth, DropReason, Opcode, Psn, Qpn};
+
+use crate::harness::forge::*;
+use crate::harness::*;
 
 const CE: u8 = 3;
 

@@ -1,10 +1,11 @@
 //! Requests that arrive a second time (R57 to R62), and their abuse (A18, A19).
 
-use crate::harness::forge::*;
-use crate::harness::*;
 use uroce_memory::{Access, Region, Rkey};
 use uroce_transport::*;
 use uroce_wire::{DropReason, Opcode};
+
+use crate::harness::forge::*;
+use crate::harness::*;
 
 #[test]
 fn r57_a_duplicate_send_or_write_is_acknowledged_and_not_executed() {

@@ -1,7 +1,8 @@
 //! R67, R87, R88, R89, B26, B37: what happens to work requests when a QP fails.
 
-use crate::harness::*;
 use uroce_transport::*;
+
+use crate::harness::*;
 
 /// Sends of side 0 under way, receives of side 0 waiting.
 fn busy() -> Pair {

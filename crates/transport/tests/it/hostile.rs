@@ -1,10 +1,11 @@
 //! Attacks of docs/conformance.md at a queue pair (A1, A3, A9 to A13, A16, A17), and defects B1, B7.
 
-use crate::harness::forge::*;
-use crate::harness::*;
 use uroce_memory::{MwType, Rkey};
 use uroce_transport::*;
 use uroce_wire::{DropReason, Opcode, Packet, Position, Psn, Qpn};
+
+use crate::harness::forge::*;
+use crate::harness::*;
 
 /// Every way in which a packet can end, summed up.
 fn accounted(counters: &Counters) -> u64 {

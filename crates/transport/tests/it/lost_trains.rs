@@ -3,9 +3,10 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use crate::harness::*;
 use uroce_transport::*;
 use uroce_wire::{NakCode, Syndrome, ack_timeout_ns};
+
+use crate::harness::*;
 
 const LENGTH: u32 = 40_000;
 

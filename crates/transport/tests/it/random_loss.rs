@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 
-use crate::harness::*;
 use proptest::prelude::*;
 use uroce_transport::*;
+
+use crate::harness::*;
 
 /// What happens to the packets, by a number drawn for each.
 #[derive(Debug, Clone)]

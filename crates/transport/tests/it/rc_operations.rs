@@ -1,9 +1,10 @@
 //! RC: every operation once, with its bytes.
 
-use crate::harness::*;
 use uroce_memory::{Access, MwBind, MwType, Rkey};
 use uroce_transport::*;
 use uroce_wire::{Mtu, Opcode};
+
+use crate::harness::*;
 
 #[test]
 fn send_write_read_at_every_interesting_length() {

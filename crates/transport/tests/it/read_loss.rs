@@ -1,7 +1,8 @@
 //! What single losses cost a READ, beside what they cost a WRITE (R150 to R153, docs/adr/023).
 
-use crate::harness::*;
 use uroce_transport::*;
+
+use crate::harness::*;
 
 /// Seeded transfers of each kind.
 const TRANSFERS: u64 = 400;

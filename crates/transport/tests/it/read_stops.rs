@@ -1,8 +1,9 @@
 //! READs from a peer that stands still again and again, on a bad path.
 
-use crate::harness::*;
 use uroce_transport::*;
 use uroce_wire::Mtu;
+
+use crate::harness::*;
 
 const SEEDS: u64 = 200;
 const READS: u64 = 8;

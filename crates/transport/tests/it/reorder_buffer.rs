@@ -1,10 +1,11 @@
 //! A responder keeps what comes behind a gap, and executes it in its turn (R53, R55, ADR 17).
 
-use crate::harness::forge::*;
-use crate::harness::*;
 use uroce_memory::Rkey;
 use uroce_transport::*;
 use uroce_wire::{DropReason, Mtu, Opcode};
+
+use crate::harness::forge::*;
+use crate::harness::*;
 
 fn keeping(setup: Setup) -> Pair {
     Pair::new(Setup { keeps: [false, true], ..setup })

@@ -1,10 +1,11 @@
 //! R83, R84, R88, B13, B30 to B36: what the requester finds wrong itself, posting, inline data, and
 //! messages of 2 GiB.
 
-use crate::harness::*;
 use uroce_memory::{Access, Region, Sge};
 use uroce_transport::*;
 use uroce_wire::{Mtu, Opcode};
+
+use crate::harness::*;
 
 #[test]
 fn r83_a_bad_lkey_fails_with_nothing_on_the_wire_and_flushes_what_follows() {

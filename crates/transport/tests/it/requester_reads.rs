@@ -1,9 +1,10 @@
 //! R68, R69, R77, R79, R80: READs, atomics, fences, and answers that are not what was asked for.
 
-use crate::harness::*;
 use uroce_memory::{Access, MwType, Rkey};
 use uroce_transport::*;
 use uroce_wire::{Aeth, AtomicAckEth, DropReason, NakCode, Opcode, Syndrome};
+
+use crate::harness::*;
 
 /// A pair in which side 0 has posted one READ of `length` bytes whose answers are all lost.
 fn reading(length: usize) -> Pair {

@@ -1,8 +1,9 @@
 //! R71 to R78: going back, and giving up after exactly as many tries as were allowed.
 
-use crate::harness::*;
 use uroce_transport::*;
 use uroce_wire::{NakCode, Opcode, Syndrome, ack_timeout_ns, rnr_timer_us};
+
+use crate::harness::*;
 
 /// A pair in which side 0 has posted one WRITE of `length` bytes.
 fn writing(setup: Setup, length: usize) -> Pair {

@@ -1,9 +1,10 @@
 //! Which packets a responder accepts (R1 to R14).
 
-use crate::harness::forge::*;
-use crate::harness::*;
 use uroce_transport::*;
 use uroce_wire::{DropReason, Opcode, Qpn, Service};
+
+use crate::harness::forge::*;
+use crate::harness::*;
 
 #[test]
 fn r1_reserved_bits_and_ecn_bits_are_ignored() {

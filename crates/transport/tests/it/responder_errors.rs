@@ -1,10 +1,11 @@
 //! The responder's errors: gaps, RNR, class A and C, CQ overrun (R53 to R56, R63 to R66).
 
-use crate::harness::forge::*;
-use crate::harness::*;
 use uroce_memory::{Access, Region, Rkey};
 use uroce_transport::*;
 use uroce_wire::{DropReason, Opcode, Qpn};
+
+use crate::harness::forge::*;
+use crate::harness::*;
 
 const QPN: Qpn = Qpn::new(QPNS[1]);
 

@@ -1,10 +1,11 @@
 //! Keys, rights, ranges, alignment and depth (R28 to R36, B4, B5, B10).
 
-use crate::harness::forge::*;
-use crate::harness::*;
 use uroce_memory::{Access, Rkey};
 use uroce_transport::*;
 use uroce_wire::{Opcode, Qpn};
+
+use crate::harness::forge::*;
+use crate::harness::*;
 
 const FIRST: Opcode = Opcode::RC_WRITE_FIRST;
 

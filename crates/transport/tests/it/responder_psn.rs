@@ -1,10 +1,11 @@
 //! PSNs at the responder (R15 to R20, B18).
 
-use crate::harness::forge::*;
-use crate::harness::*;
 use uroce_memory::{Access, Region};
 use uroce_transport::*;
 use uroce_wire::{DropReason, Opcode};
+
+use crate::harness::forge::*;
+use crate::harness::*;
 
 fn starting_at(psn: u32) -> Pair {
     Pair::new(Setup { psn: [psn, 0x900], ..Setup::default() })

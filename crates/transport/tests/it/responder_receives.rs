@@ -1,10 +1,11 @@
 //! Receives, their completions, and invalidation (R37 to R42, B24).
 
-use crate::harness::forge::*;
-use crate::harness::*;
 use uroce_memory::{Access, MwBind, MwType, Rkey, Sge};
 use uroce_transport::*;
 use uroce_wire::{Opcode, rnr_timer_us};
+
+use crate::harness::forge::*;
+use crate::harness::*;
 
 const FIRST: Opcode = Opcode::RC_WRITE_FIRST;
 const MIDDLE: Opcode = Opcode::RC_WRITE_MIDDLE;

@@ -1,10 +1,11 @@
 //! Order, lengths and sums of request packets (R21 to R27).
 
-use crate::harness::forge::*;
-use crate::harness::*;
 use uroce_memory::{Access, Region};
 use uroce_transport::*;
 use uroce_wire::{Opcode, Qpn};
+
+use crate::harness::forge::*;
+use crate::harness::*;
 
 const FIRST: Opcode = Opcode::RC_WRITE_FIRST;
 const MIDDLE: Opcode = Opcode::RC_WRITE_MIDDLE;

@@ -1,9 +1,10 @@
 //! Runs do what their packets do (docs/adr/020-one-copy.md).
 
-use crate::harness::*;
 use uroce_memory::{Access, Sge};
 use uroce_transport::*;
 use uroce_wire::Opcode;
+
+use crate::harness::*;
 
 /// Whatever a run would have to leave to packets stays as it was.
 fn carry(pair: &mut Pair, from: usize, most: u32) -> u32 {

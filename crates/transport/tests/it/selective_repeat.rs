@@ -1,7 +1,8 @@
 //! A requester sends only what is missing to a peer that keeps the rest (R71, ADR 17).
 
-use crate::harness::*;
 use uroce_transport::*;
+
+use crate::harness::*;
 
 const PACKET: u32 = 256;
 /// First PSN of node 0.

@@ -1,8 +1,9 @@
 //! The short way through the middle of a message does what the long way does.
 
-use crate::harness::*;
 use uroce_transport::*;
 use uroce_wire::Opcode;
+
+use crate::harness::*;
 
 /// All that left node 0, and what node 1 holds afterwards, for messages of one or of two entries.
 ///

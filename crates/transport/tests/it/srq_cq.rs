@@ -1,8 +1,9 @@
 //! R66, R90, B41, B42, B48: shared receive queues and completion queues under a QP.
 
+use uroce_transport::*;
+
 use crate::harness::forge::*;
 use crate::harness::*;
-use uroce_transport::*;
 
 #[test]
 fn r66_b48_an_overflowing_cq_takes_its_qp_down_and_raises_one_event() {

@@ -1,8 +1,9 @@
 //! R85, R86, R91, R92, R93, B32, B47: states, attributes, and changing them under traffic.
 
-use crate::harness::*;
 use uroce_transport::*;
 use uroce_wire::{DropReason, Mtu, Opcode};
+
+use crate::harness::*;
 
 const TYPES: [QpType; 5] = [QpType::Rc, QpType::Uc, QpType::Ud, QpType::XrcIni, QpType::XrcTgt];
 use QpState as S;

@@ -1,8 +1,9 @@
 //! A lost tail costs a few round trips, not a timeout.
 
-use crate::harness::*;
 use uroce_transport::*;
 use uroce_wire::Opcode;
+
+use crate::harness::*;
 
 /// A pair that probes, and that has measured its round trip.
 fn pair() -> Pair {

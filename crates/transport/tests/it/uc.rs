@@ -1,10 +1,11 @@
 //! UC (R97, R98, R100).
 
-use crate::harness::forge::*;
-use crate::harness::*;
 use uroce_memory::{Access, Rkey, Sge};
 use uroce_transport::*;
 use uroce_wire::{DropReason, Opcode as O};
+
+use crate::harness::forge::*;
+use crate::harness::*;
 
 fn uc() -> Pair {
     Pair::of(QpType::Uc)

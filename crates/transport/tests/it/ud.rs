@@ -1,10 +1,11 @@
 //! UD (R7, R99, R100, B9, B27, A34).
 
-use crate::harness::forge::*;
-use crate::harness::*;
 use uroce_memory::Sge;
 use uroce_transport::*;
 use uroce_wire::{DropReason, Mtu, Opcode, Qpn, ud_grh_area};
+
+use crate::harness::forge::*;
+use crate::harness::*;
 
 const QKEY: u32 = 0x1111;
 

@@ -1,9 +1,10 @@
 //! X1, X2, X4, X5: every operation of an extended reliable connection, with its bytes.
 
-use crate::harness::*;
 use uroce_memory::{Access, MwBind, MwType, Rkey};
 use uroce_transport::*;
 use uroce_wire::{DropReason, Opcode, Service};
+
+use crate::harness::*;
 
 fn xrc() -> Pair {
     Pair::new(Setup::xrc())

@@ -1,10 +1,11 @@
 //! X1 to X5: what a target refuses, and whose memory a request may reach.
 
-use crate::harness::forge::*;
-use crate::harness::*;
 use uroce_memory::Rkey;
 use uroce_transport::*;
 use uroce_wire::{DropReason, Opcode};
+
+use crate::harness::forge::*;
+use crate::harness::*;
 
 fn xrc() -> Pair {
     Pair::new(Setup::xrc())

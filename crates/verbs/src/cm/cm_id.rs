@@ -1,17 +1,19 @@
 //! One end of a connection, or a listener.
 
-use super::conn_param::ConnParam;
-use super::error::CmIdError;
-use super::event_channel::EventChannel;
-use crate::error::ForeignObject;
-use crate::queue_pair::QueuePair;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use uroce_device::cm::{
     Acceptance, Answer, Call, CmError, CommId, PortSpace, Question, RejReason, ServiceId,
     SidrStatus,
 };
 use uroce_device::{CmEvent, CmEventKind};
+
+use super::conn_param::ConnParam;
+use super::error::CmIdError;
+use super::event_channel::EventChannel;
+use crate::error::ForeignObject;
+use crate::queue_pair::QueuePair;
 
 /// The Q_Key of services in the port space of datagrams (`RDMA_UDP_QKEY`).
 pub const RDMA_UDP_QKEY: u32 = 0x0123_4567;

@@ -1,9 +1,10 @@
 //! Why a call of a `CmId` failed.
 
-use crate::error::ForeignObject;
 use thiserror::Error;
 use uroce_device::ConnectionError;
 use uroce_device::cm::{CmError, PortSpace};
+
+use crate::error::ForeignObject;
 
 /// Why a call of a [`CmId`](crate::CmId) failed. Nothing was sent.
 #[derive(Clone, PartialEq, Eq, Error)]

@@ -1,7 +1,8 @@
 //! Events of connections.
 
-use super::CmId;
 use uroce_device::CmEventKind;
+
+use super::CmId;
 
 /// An event of a [`CmId`] (`rdma_cm_event`).
 #[derive(Debug, Clone)]

@@ -1,16 +1,18 @@
 //! Channels of connection events.
 
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use uroce_device::cm::PortSpace;
+use uroce_device::{CmChannel, CmEventKind, CreateError};
+
 use super::cm_id::{CmId, Inner};
 use super::event::CmEvent;
 use super::registry::Registry;
 use crate::comp_channel::wait;
 use crate::context::Context;
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
-use uroce_device::cm::PortSpace;
-use uroce_device::{CmChannel, CmEventKind, CreateError};
 
 /// A channel (`rdma_event_channel`) on which a program hears of its connections. A clone is the same
 /// channel.

@@ -1,9 +1,11 @@
 //! Which object an event of the device is about.
 
-use super::cm_id::Inner;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
+
 use uroce_device::cm::CommId;
+
+use super::cm_id::Inner;
 
 /// The ids of a channel. They are held weakly: an id that the program dropped hears nothing.
 #[derive(Debug, Default)]

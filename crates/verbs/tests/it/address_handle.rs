@@ -1,7 +1,8 @@
 //! Address handles: what they accept, and what the packets look like.
 
-use crate::common::{Net, QKEY, datagram_pair};
 use uroce_verbs::*;
+
+use crate::common::{Net, QKEY, datagram_pair};
 
 #[test]
 fn made_from_an_address_a_gid_or_an_endpoint() {

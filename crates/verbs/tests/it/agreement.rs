@@ -2,14 +2,16 @@
 //! where packets are lost. The devices record what they send and receive; packets travel through the
 //! switch of this process, so that which packets are lost follows from a seed alone.
 
-use crate::common::{MR_LEN, Net, PATIENCE, QKEY, Side, connect};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+
 use uroce_analyze::CaptureReader;
 use uroce_analyze::judge::Severity;
 use uroce_analyze::report::{Analysis, AnalysisConfig, FlowRow, Report, Seen};
 use uroce_analyze::track::RetransmissionCause::Unexplained as UNEXPLAINED;
 use uroce_verbs::*;
+
+use crate::common::{MR_LEN, Net, PATIENCE, QKEY, Side, connect};
 
 /// A run in which a busy machine made a requester impatient is made again, so often at most.
 const ATTEMPTS: usize = 20;

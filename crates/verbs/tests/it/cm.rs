@@ -1,8 +1,10 @@
 //! Connections by address and port.
 
-use crate::common::{MOMENT, Net, PATIENCE, Side, on_both, pattern};
 use std::net::SocketAddr;
+
 use uroce_verbs::*;
+
+use crate::common::{MOMENT, Net, PATIENCE, Side, on_both, pattern};
 
 on_both!(
     a_connection_carries_data_and_ends_at_both_ends,

@@ -1,10 +1,11 @@
 //! Completion channels: events come when they should, once, and not when they should not.
 
-use crate::common;
-
-use crate::common::{MOMENT, Net, PATIENCE, Side, connect, on_both};
 use std::time::Duration;
+
 use uroce_verbs::*;
+
+use crate::common;
+use crate::common::{MOMENT, Net, PATIENCE, Side, connect, on_both};
 
 on_both!(
     an_armed_queue_raises_one_event,

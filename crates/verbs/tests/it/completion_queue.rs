@@ -1,10 +1,11 @@
 //! Completion queues: sizes, order, overflow.
 
-use crate::common;
-
-use crate::common::{MOMENT, Net, PATIENCE, pair};
 use std::time::Duration;
+
 use uroce_verbs::*;
+
+use crate::common;
+use crate::common::{MOMENT, Net, PATIENCE, pair};
 
 #[test]
 fn v100_sizes_are_checked() {

@@ -1,9 +1,11 @@
 //! Opening devices, and what they tell about themselves.
 
-use crate::common::{Net, PATIENCE, Side, connect, on_both, pair};
 use std::net::IpAddr;
 use std::time::Duration;
+
 use uroce_verbs::*;
+
+use crate::common::{Net, PATIENCE, Side, connect, on_both, pair};
 
 on_both!(queries, counters_count, traffic_is_recorded);
 

@@ -1,12 +1,13 @@
 //! Objects can be dropped in any order, while traffic is on its way, without panic or deadlock; and
 //! nothing stays behind.
 
-use crate::common;
-
-use crate::common::{Net, Side, pair};
 use std::any::Any;
 use std::time::Duration;
+
 use uroce_verbs::*;
+
+use crate::common;
+use crate::common::{Net, Side, pair};
 
 /// Limits that a leak of a single object would hit.
 fn tight() -> DeviceLimits {

@@ -1,8 +1,10 @@
 //! Contexts with several engines.
 
-use crate::common::{MR_LEN, Net, PATIENCE, Side, all, connect, pattern};
 use std::num::NonZeroU8;
+
 use uroce_verbs::*;
+
+use crate::common::{MR_LEN, Net, PATIENCE, Side, all, connect, pattern};
 
 /// A device of two engines with one of everything in the second; the protection domain and the memory belong
 /// to both.

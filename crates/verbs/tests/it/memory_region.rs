@@ -1,7 +1,8 @@
 //! Regions: copies in and out, words, rights, re-registration.
 
-use crate::common::{MOMENT, Net, all, pair};
 use uroce_verbs::*;
+
+use crate::common::{MOMENT, Net, all, pair};
 
 fn pd() -> ProtectionDomain {
     Net::fabric().open().alloc_pd().unwrap()

@@ -1,7 +1,8 @@
 //! Windows: keys, rights and misuse. What they do on the wire is in `reliable.rs`.
 
-use crate::common::{Net, Side, pair};
 use uroce_verbs::*;
+
+use crate::common::{Net, Side, pair};
 
 #[test]
 fn o10_37_the_owner_chooses_the_variant_of_a_type_2_key() {

@@ -1,10 +1,11 @@
 //! Queue pairs: building, connecting, states, misuse.
 
-use crate::common;
-
-use crate::common::{Net, PATIENCE, QKEY, Side, on_both, pair};
 use std::collections::HashSet;
+
 use uroce_verbs::*;
+
+use crate::common;
+use crate::common::{Net, PATIENCE, QKEY, Side, on_both, pair};
 
 on_both!(
     connect_walks_through_the_states,

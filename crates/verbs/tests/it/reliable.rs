@@ -1,9 +1,9 @@
 //! Every operation of an RC queue pair, from post to completion.
 
-use crate::common;
-
-use crate::common::{MR_LEN, Net, Side, all, on_both, pair, pattern};
 use uroce_verbs::*;
+
+use crate::common;
+use crate::common::{MR_LEN, Net, Side, all, on_both, pair, pattern};
 
 on_both!(
     send_fills_a_receive,

@@ -1,7 +1,8 @@
 //! Shared receive queues: one pool for several queue pairs, the limit event, sizes.
 
-use crate::common::{MOMENT, Net, PATIENCE, QKEY, Side, connect, on_both};
 use uroce_verbs::*;
+
+use crate::common::{MOMENT, Net, PATIENCE, QKEY, Side, connect, on_both};
 
 on_both!(
     three_connections_share_one_pool,

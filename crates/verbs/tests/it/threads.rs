@@ -1,10 +1,11 @@
 //! Threads that post, poll and destroy at the same time.
 
-use crate::common;
-
-use crate::common::{Net, PATIENCE, Side, connect, on_both, pair, pair_with};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
 use uroce_verbs::*;
+
+use crate::common;
+use crate::common::{Net, PATIENCE, Side, connect, on_both, pair, pair_with};
 
 fn shared_between_threads<T: Send + Sync>() {}
 

@@ -1,8 +1,10 @@
 //! Every operation of UC and UD queue pairs, from post to completion.
 
-use crate::common::{MOMENT, Net, QKEY, Side, datagram_pair, on_both, pair, pattern};
 use std::net::IpAddr;
+
 use uroce_verbs::*;
+
+use crate::common::{MOMENT, Net, QKEY, Side, datagram_pair, on_both, pair, pattern};
 
 on_both!(
     uc_sends_and_writes,

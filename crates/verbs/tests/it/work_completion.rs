@@ -1,7 +1,8 @@
 //! A failed work request explains itself: status, place, cause, remedy.
 
-use crate::common::{MOMENT, Net, PATIENCE, Side, on_both, pair, pair_with};
 use uroce_verbs::*;
+
+use crate::common::{MOMENT, Net, PATIENCE, Side, on_both, pair, pair_with};
 
 on_both!(
     success_is_no_error,

@@ -1,7 +1,8 @@
 //! Work requests that contradict themselves are refused, with a sentence.
 
-use crate::common::{Net, QKEY, Side, datagram_pair, pair};
 use uroce_verbs::*;
+
+use crate::common::{Net, QKEY, Side, datagram_pair, pair};
 
 fn reason(side: &Side, wr: SendWr<'_>) -> PostReason {
     let error = side.qp.post_send(&[wr]).unwrap_err();

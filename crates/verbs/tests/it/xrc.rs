@@ -1,7 +1,8 @@
 //! X1 to X5: extended reliable connections through the whole NIC.
 
-use crate::common::*;
 use uroce_verbs::*;
+
+use crate::common::*;
 
 on_both!(
     every_operation_reaches_the_queue_it_names,

@@ -62,11 +62,12 @@ fn mask(head: &mut [u8], places: &[usize]) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use core::net::{Ipv4Addr, Ipv6Addr};
 
-    use crate::{Flow, Ipv4, Ipv6, UdpPorts, icrc, icrc_v1, write_ipv4_udp, write_ipv6_udp};
     use proptest::prelude::*;
+
+    use super::*;
+    use crate::{Flow, Ipv4, Ipv6, UdpPorts, icrc, icrc_v1, write_ipv4_udp, write_ipv6_udp};
 
     #[test]
     fn a_local_packet_begins_with_its_route_header() {

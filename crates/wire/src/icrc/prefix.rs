@@ -126,9 +126,10 @@ impl FlowIcrc {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::icrc;
-    use proptest::prelude::*;
 
     fn flow(v6: bool, port: u16) -> Flow {
         let (src, dst) = if v6 {

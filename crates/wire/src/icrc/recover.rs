@@ -146,9 +146,10 @@ pub(super) fn back(state: u32, bytes: u64) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::icrc;
-    use proptest::prelude::*;
 
     /// The slow twin of [`back`].
     fn back_bytewise(state: u32, bytes: u64) -> u32 {

@@ -2,6 +2,14 @@
 
 mod annotate;
 
+use std::path::{Path, PathBuf};
+
+use annotate::Annotated;
+use clap::Args;
+use serde::Serialize;
+use uroce_analyze::DissectorConfig;
+use uroce_analyze::report::{Analysis, AnalysisConfig, EndCounters, Grade, Report};
+
 use crate::cli::Global;
 use crate::failure::Failure;
 use crate::filter_args::FilterArgs;
@@ -9,12 +17,6 @@ use crate::interrupt::Interrupt;
 use crate::report::{json, out};
 use crate::source::{self, SourceArgs};
 use crate::terminal;
-use annotate::Annotated;
-use clap::Args;
-use serde::Serialize;
-use std::path::{Path, PathBuf};
-use uroce_analyze::DissectorConfig;
-use uroce_analyze::report::{Analysis, AnalysisConfig, EndCounters, Grade, Report};
 
 const AFTER: &str = "\
 Exit codes: 0 the capture was read to its end, whatever is in it; 1 it is damaged, or with --strict an error was found.

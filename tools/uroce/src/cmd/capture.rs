@@ -9,19 +9,20 @@ mod session;
 mod testing;
 mod trigger;
 
+use std::io::IsTerminal;
+
 pub use args::CaptureArgs;
+use output::Stop;
+use serde_json::json;
+use session::{Session, Totals};
+use uroce_analyze::quantity::count;
+use uroce_datapath::PcapError;
 
 use crate::cli::Global;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::live::Live;
 use crate::report::json;
-use output::Stop;
-use serde_json::json;
-use session::{Session, Totals};
-use std::io::IsTerminal;
-use uroce_analyze::quantity::count;
-use uroce_datapath::PcapError;
 
 /// Captures until the user interrupts, or until what was asked for is there.
 ///

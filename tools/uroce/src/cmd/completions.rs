@@ -1,10 +1,11 @@
 //! `uroce completions SHELL`.
 
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
 use crate::cli::{Cli, Global};
 use crate::failure::Failure;
 use crate::report::out;
-use clap::{Args, CommandFactory};
-use clap_complete::Shell;
 
 /// Arguments of `uroce completions`.
 #[derive(Debug, Args)]

@@ -10,13 +10,15 @@ mod recording;
 mod tester;
 mod wire;
 
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+pub(super) use link::Link;
+pub(super) use wire::UdpWire;
+
 use crate::cli::Global;
 use crate::failure::Failure;
 use crate::report;
-use clap::{Args, Subcommand};
-pub(super) use link::Link;
-use std::path::PathBuf;
-pub(super) use wire::UdpWire;
 
 /// The TCP port of the agent, unless another is asked for.
 const PORT: u16 = 18_520;

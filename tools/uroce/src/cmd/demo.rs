@@ -6,17 +6,19 @@ mod node;
 mod speed;
 mod windows;
 
+use std::io::IsTerminal;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Instant;
+
+use clap::Args;
+use node::Pair;
+use serde::Serialize;
+
 use crate::cli::Global;
 use crate::failure::{Failure, paint};
 use crate::interrupt::Interrupt;
 use crate::nic::Nics;
 use crate::report::{json, out};
-use clap::Args;
-use node::Pair;
-use serde::Serialize;
-use std::io::IsTerminal;
-use std::net::{IpAddr, Ipv4Addr};
-use std::time::Instant;
 
 /// Arguments of `uroce demo`.
 #[derive(Debug, Args)]

@@ -1,11 +1,12 @@
 //! `uroce devices`: the columns of `ibv_devices`, and what else helps to choose.
 
+use serde_json::json;
+use uroce_verbs::{DatapathChoice, DeviceInfo};
+
 use crate::cli::Global;
 use crate::failure::Failure;
 use crate::nic;
 use crate::report::{json, out};
-use serde_json::json;
-use uroce_verbs::{DatapathChoice, DeviceInfo};
 
 /// Lists the devices.
 ///

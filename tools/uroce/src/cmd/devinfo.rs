@@ -1,12 +1,13 @@
 //! `uroce devinfo`: the lines of `ibv_devinfo`.
 
+use clap::Args;
+use serde_json::json;
+use uroce_verbs::{Context, DeviceAttr, Mtu, PortAttr, PortState};
+
 use crate::cli::Global;
 use crate::failure::Failure;
 use crate::nic;
 use crate::report::{json, out};
-use clap::Args;
-use serde_json::json;
-use uroce_verbs::{Context, DeviceAttr, Mtu, PortAttr, PortState};
 
 /// Arguments of `uroce devinfo`.
 #[derive(Debug, Args)]

@@ -6,15 +6,17 @@ mod json;
 mod print;
 mod tree;
 
+use std::io::{self, BufWriter, Write};
+
+use clap::Args;
+use print::{Printer, Style};
+use uroce_analyze::DissectorConfig;
+
 use crate::cli::Global;
 use crate::failure::Failure;
 use crate::filter_args::FilterArgs;
 use crate::interrupt::Interrupt;
 use crate::source::{Capture, SourceArgs};
-use clap::Args;
-use print::{Printer, Style};
-use std::io::{self, BufWriter, Write};
-use uroce_analyze::DissectorConfig;
 
 const AFTER: &str = "\
 Examples:

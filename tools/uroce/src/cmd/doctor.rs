@@ -12,16 +12,18 @@ mod privilege;
 mod subject;
 mod trains;
 
-use crate::cli::Global;
-use crate::failure::Failure;
-use crate::report::{json, out};
+use std::net::IpAddr;
+
 use clap::Args;
 use finding::{Finding, State};
 use privilege::Capabilities;
 use serde_json::json;
-use std::net::IpAddr;
 use subject::Subject;
 use uroce_verbs::{Context, DatapathChoice};
+
+use crate::cli::Global;
+use crate::failure::Failure;
+use crate::report::{json, out};
 
 /// Arguments of `uroce doctor`. It needs no privilege, and says what it cannot see without one.
 #[derive(Debug, Args)]

@@ -3,9 +3,10 @@
 mod check;
 mod proxy;
 
+use clap::{Args, Subcommand};
+
 use crate::cli::Global;
 use crate::failure::Failure;
-use clap::{Args, Subcommand};
 
 /// Arguments of `uroce fault`.
 #[derive(Debug, Args)]

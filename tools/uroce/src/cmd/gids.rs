@@ -1,11 +1,13 @@
 //! `uroce gids`: the columns of `show_gids`.
 
+use std::net::IpAddr;
+
+use serde_json::json;
+use uroce_verbs::{DeviceInfo, Gid};
+
 use crate::cli::Global;
 use crate::failure::Failure;
 use crate::report::{json, out};
-use serde_json::json;
-use std::net::IpAddr;
-use uroce_verbs::{DeviceInfo, Gid};
 
 /// Every device has its address at these indices.
 const INDICES: [u32; 2] = [0, 1];

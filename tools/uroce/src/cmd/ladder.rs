@@ -1,5 +1,16 @@
 //! `uroce ladder`: the packets of a conversation between two lines.
 
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use uroce_analyze::report::{
+    Analysis, AnalysisConfig, Known, Seen, first_sent, is_dropped, remarks,
+};
+use uroce_analyze::{
+    DissectorConfig, Filter, Frame, Ladder, LadderBuilder, LadderConfig, Mark, PsnStyle, cm_message,
+};
+
 use crate::cli::Global;
 use crate::failure::Failure;
 use crate::filter_args::FilterArgs;
@@ -7,15 +18,6 @@ use crate::interrupt::Interrupt;
 use crate::report::{json, out};
 use crate::source::{self, SourceArgs};
 use crate::terminal;
-use clap::Args;
-use std::path::PathBuf;
-use std::time::Duration;
-use uroce_analyze::report::{
-    Analysis, AnalysisConfig, Known, Seen, first_sent, is_dropped, remarks,
-};
-use uroce_analyze::{
-    DissectorConfig, Filter, Frame, Ladder, LadderBuilder, LadderConfig, Mark, PsnStyle, cm_message,
-};
 
 const AFTER: &str = "\
 Examples:

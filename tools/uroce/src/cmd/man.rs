@@ -1,11 +1,13 @@
 //! `uroce man FOLDER`: a manual page for each command.
 
-use crate::cli::{Cli, Global};
-use crate::failure::Failure;
-use clap::{Args, Command, CommandFactory};
-use clap_mangen::Man;
 use std::io;
 use std::path::{Path, PathBuf};
+
+use clap::{Args, Command, CommandFactory};
+use clap_mangen::Man;
+
+use crate::cli::{Cli, Global};
+use crate::failure::Failure;
 
 /// Arguments of `uroce man`.
 #[derive(Debug, Args)]
@@ -86,8 +88,9 @@ fn literal(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use clap::Parser;
+
+    use super::*;
 
     fn every_command() -> Vec<Command> {
         fn add(command: &Command, all: &mut Vec<Command>) {

@@ -14,6 +14,10 @@ mod side_by_side;
 mod verify;
 
 pub use args::PerfArgs;
+use output::{Form, Output};
+use plan::Plan;
+use session::Session;
+use uroce_verbs::Context;
 
 use crate::cli::Global;
 use crate::exchange::channel::Channel;
@@ -21,10 +25,6 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::nic::Nics;
 use crate::stop::Stop;
-use output::{Form, Output};
-use plan::Plan;
-use session::Session;
-use uroce_verbs::Context;
 
 /// Runs one end, or with `--local` both.
 ///

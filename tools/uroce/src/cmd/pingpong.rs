@@ -5,7 +5,14 @@ mod args;
 mod end;
 mod play;
 
+use std::time::Duration;
+
+use args::Kind;
 pub use args::PingpongArgs;
+use end::End;
+use play::Played;
+use serde_json::json;
+use uroce_verbs::Context;
 
 use crate::cli::Global;
 use crate::exchange::channel::Channel;
@@ -15,12 +22,6 @@ use crate::interrupt::Interrupt;
 use crate::nic::Nics;
 use crate::report::{json, out};
 use crate::stop::Stop;
-use args::Kind;
-use end::End;
-use play::Played;
-use serde_json::json;
-use std::time::Duration;
-use uroce_verbs::Context;
 
 /// How long the device still answers after a run, for a peer whose last acknowledgement was lost:
 /// some local ACK timeouts of 67 ms.
@@ -156,8 +157,9 @@ fn conclude(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use uroce_device::wire::Gid;
+
+    use super::*;
 
     #[test]
     fn lines_as_the_stock_program_prints_them() {

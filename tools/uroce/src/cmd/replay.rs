@@ -3,16 +3,17 @@
 mod args;
 mod peer;
 
-use crate::cli::Global;
-use crate::failure::{Exit, Failure};
-use crate::interrupt::Interrupt;
-use crate::report::{json, out};
-use crate::source;
 pub use args::ReplayArgs;
 use peer::{Peer, Stop};
 use serde::Serialize;
 use uroce_analyze::DissectorConfig;
 use uroce_replay::{Device, Recorder, Recording, ReplayError, Report, Side, Verdict, play};
+
+use crate::cli::Global;
+use crate::failure::{Exit, Failure};
+use crate::interrupt::Interrupt;
+use crate::report::{json, out};
+use crate::source;
 
 /// A conversation that could not be played.
 #[derive(Debug, Serialize)]

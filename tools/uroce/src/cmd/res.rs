@@ -1,12 +1,13 @@
 //! `uroce res`: what all processes have open, as `rdma resource show` tells it of the kernel's devices.
 
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use uroce_device::{DeviceReport, ResourceKind};
+
 use crate::cli::Global;
 use crate::cmd::survey::Survey;
 use crate::failure::Failure;
 use crate::report::{json, out};
-use clap::{Args, ValueEnum};
-use serde_json::json;
-use uroce_device::{DeviceReport, ResourceKind};
 
 /// Options of `uroce res`.
 #[derive(Debug, Args)]

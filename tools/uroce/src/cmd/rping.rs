@@ -8,17 +8,18 @@ mod end;
 mod server;
 mod text;
 
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+
 pub use args::RpingArgs;
+use serde_json::json;
+use uroce_verbs::{Context, device_list};
 
 use crate::cli::Global;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::nic::{Nics, address_towards};
 use crate::report::json;
-use serde_json::json;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::time::Duration;
-use uroce_verbs::{Context, device_list};
 
 /// How long the device still answers after a run, for a peer whose last message was lost.
 const STAY: Duration = Duration::from_millis(300);

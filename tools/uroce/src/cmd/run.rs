@@ -3,16 +3,18 @@
 mod plain_path;
 mod program;
 
-use crate::cli::Global;
-use crate::failure::Failure;
-use crate::nic;
-use clap::Args;
-use program::Kind;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use clap::Args;
+use program::Kind;
 use uroce_verbs::PcapFile;
+
+use crate::cli::Global;
+use crate::failure::Failure;
+use crate::nic;
 
 /// What takes the place of the system's library, loaded before it.
 const PRELOADED: &str = "liburoce_ibverbs.so";

@@ -1,10 +1,11 @@
 //! `uroce stat`: the counters of all devices of all processes, as `rdma statistic show` has them.
 
+use clap::Args;
+use uroce_device::ResourceKind;
+
 use crate::cli::Global;
 use crate::cmd::survey::Survey;
 use crate::failure::Failure;
-use clap::Args;
-use uroce_device::ResourceKind;
 
 /// Options of `uroce stat`.
 #[derive(Debug, Args)]

@@ -1,11 +1,13 @@
 //! What the devices of all processes said about themselves, for `uroce res` and `uroce stat`.
 
+use std::path::Path;
+
+use serde_json::{Value, json};
+use uroce_device::{DeviceReport, Resource, ResourceKind, Silent, SilentReason, device_reports};
+
 use crate::cli::Global;
 use crate::failure::Failure;
 use crate::report::{json, out};
-use serde_json::{Value, json};
-use std::path::Path;
-use uroce_device::{DeviceReport, Resource, ResourceKind, Silent, SilentReason, device_reports};
 
 /// The answers.
 #[derive(Debug)]

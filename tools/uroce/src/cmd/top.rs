@@ -7,13 +7,15 @@ mod terminal;
 mod text;
 mod view;
 
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use clap::Args;
+use sampler::Sampler;
+
 use crate::cli::Global;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use clap::Args;
-use sampler::Sampler;
-use std::io::IsTerminal;
-use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:

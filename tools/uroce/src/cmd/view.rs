@@ -1,19 +1,21 @@
 //! `uroce view`: a capture as one HTML page.
 
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::json;
+use uroce_analyze::DissectorConfig;
+use uroce_analyze::report::Known;
+use uroce_analyze::view::{Page, ViewConfig, Viewer};
+
 use crate::cli::Global;
 use crate::failure::Failure;
 use crate::filter_args::FilterArgs;
 use crate::interrupt::Interrupt;
 use crate::report::{json, out};
 use crate::source;
-use clap::Args;
-use serde_json::json;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
-use uroce_analyze::DissectorConfig;
-use uroce_analyze::report::Known;
-use uroce_analyze::view::{Page, ViewConfig, Viewer};
 
 const AFTER: &str = "\
 Examples:
@@ -184,8 +186,9 @@ fn unwritable(output: &Path, error: &io::Error) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use clap::Parser;
+
+    use super::*;
 
     #[derive(Debug, Parser)]
     struct Words {

@@ -1,13 +1,15 @@
 //! The TCP connection between the two ends: connect, accept, exchange, notice that the peer is gone.
 
-use super::BadRecord;
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+
+use super::BadRecord;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 
 /// The TCP port of perftest and the pingpongs.
 pub const PORT: u16 = 18515;

@@ -1,7 +1,8 @@
 //! The records of perftest 6.06 (`ib_{write,read,send,atomic}_{bw,lat}`).
 
-use super::{BadRecord, Fields};
 use uroce_device::wire::Gid;
+
+use super::{BadRecord, Fields};
 
 /// Protocol version that the observed programs send.
 pub const VERSION: &str = "6.06";

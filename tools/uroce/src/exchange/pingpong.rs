@@ -1,7 +1,8 @@
 //! The records of `ibv_{rc,uc,ud,srq}_pingpong`.
 
-use super::{BadRecord, Fields};
 use uroce_device::wire::Gid;
+
+use super::{BadRecord, Fields};
 
 /// What one end tells the other about one queue pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

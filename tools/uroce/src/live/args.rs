@@ -1,7 +1,8 @@
 //! The options of every command that captures from interfaces.
 
-use clap::Args;
 use std::time::Duration;
+
+use clap::Args;
 use uroce_datapath::capture::CaptureConfig;
 
 /// Bytes of a frame that are kept unless told otherwise: all that a batch has.
@@ -79,8 +80,9 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use clap::Parser;
+
+    use super::*;
 
     #[derive(Debug, Parser)]
     struct Words {

@@ -51,11 +51,13 @@ impl Interfaces {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use pcap_file::pcapng::{Block, PcapNgReader};
+    use uroce_datapath::Direction;
+
     use super::*;
     use crate::live::Captured;
-    use pcap_file::pcapng::{Block, PcapNgReader};
-    use std::time::Duration;
-    use uroce_datapath::Direction;
 
     fn frame(interface: u32, link_type: u16) -> CapturedFrame<'static> {
         let (time, direction) = (Duration::ZERO, Direction::Inbound);

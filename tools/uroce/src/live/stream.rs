@@ -1,11 +1,13 @@
 //! Frames of interfaces, until an end.
 
+use std::time::{Duration, Instant, SystemTime};
+
+use uroce_analyze::Frame;
+use uroce_datapath::PcapBlocks;
+
 use super::{Captured, Interfaces, Live};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use std::time::{Duration, Instant, SystemTime};
-use uroce_analyze::Frame;
-use uroce_datapath::PcapBlocks;
 
 /// How soon the end is noticed while nothing passes.
 const LOOK: Duration = Duration::from_millis(100);

@@ -100,8 +100,9 @@ fn end_line(which: &str, keys: &Keys, shown: Shown) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use uroce_device::wire::Gid;
+
+    use super::*;
 
     #[test]
     fn the_lines_of_one_end_as_perftest_printed_them() {

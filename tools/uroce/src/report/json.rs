@@ -1,13 +1,15 @@
 //! The machine-readable form of a result.
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde::Serialize;
+
 use crate::failure::Failure;
 use crate::faults;
 use crate::latency::Latencies;
 use crate::peak::Bandwidth;
 use crate::usage::{Setup, Usage};
-use serde::Serialize;
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Version of the format: it rises when a key changes its meaning or goes away.
 pub const VERSION: u32 = 1;
@@ -176,8 +178,9 @@ pub fn print_failure(failure: &Failure) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::time::Duration;
+
+    use super::*;
 
     #[test]
     fn keys_are_those_of_perftest() {

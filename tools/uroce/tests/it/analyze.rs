@@ -1,9 +1,10 @@
 //! `uroce analyze` and `uroce ladder`, as a user runs them.
 
-use crate::common::{code, pcap, run, text, uroce};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+
+use crate::common::{code, pcap, run, text, uroce};
 
 fn json(output: &Output) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).expect("one JSON object")

@@ -1,11 +1,13 @@
 //! `uroce capture`, beside NICs that talk to each other, in a network namespace.
 
-use crate::common::lab::Lab;
-use crate::common::{PROGRAM, text, uroce};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+
 use uroce_analyze::{CaptureReader, Dissector, DissectorConfig};
+
+use crate::common::lab::Lab;
+use crate::common::{PROGRAM, text, uroce};
 
 /// The user `nobody` on most systems.
 const NOBODY: u32 = 65_534;

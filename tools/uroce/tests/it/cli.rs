@@ -1,10 +1,11 @@
 //! The built program, as a user runs it.
 
-use crate::common::{code, run, uroce};
 use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, UdpSocket};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+
+use crate::common::{code, run, uroce};
 
 fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()

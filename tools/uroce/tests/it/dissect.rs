@@ -1,10 +1,10 @@
 //! `uroce dissect` on the captures of `pcaps/`.
 
-use crate::common;
-
-use crate::common::uroce;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Output, Stdio};
+
+use crate::common;
+use crate::common::uroce;
 
 const FETCH_ADD: &[u8] = include_bytes!("../../../../pcaps/fetch-add.pcap");
 

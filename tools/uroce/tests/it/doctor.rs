@@ -1,9 +1,11 @@
 //! `uroce doctor`, here and in network namespaces that the test makes.
 
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
 use crate::common::namespaces::{Namespaces, ip};
 use crate::common::{PROGRAM, text};
-use serde_json::Value;
-use std::process::{Command, Output};
 
 /// The line of one check.
 fn line<'a>(all: &'a str, check: &str) -> &'a str {

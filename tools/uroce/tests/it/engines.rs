@@ -1,10 +1,11 @@
 //! Several engines on the datapaths that see frames: a wire with several queues between two namespaces.
 
-use crate::common::namespaces::{Namespaces, ip};
-use crate::common::{PROGRAM, text};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use crate::common::namespaces::{Namespaces, ip};
+use crate::common::{PROGRAM, text};
 
 const DATAPATHS: [&str; 3] = ["packet", "xdp-generic", "xdp-native"];
 const QUEUES: usize = 4;

@@ -1,21 +1,23 @@
 //! `uroce fault proxy` between two network namespaces.
 
-use crate::common::namespaces::{Namespaces, ip};
-use crate::common::{PROGRAM, text};
-use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
-use pcap_file::pcapng::{Block, PcapNgReader};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
+use pcap_file::pcapng::{Block, PcapNgReader};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use uroce_datapath::{FramePort, FrameReceiver, Offload};
 use uroce_wire::{
     Bth, Flow, Header, Ipv4, Opcode, Psn, Qpn, UdpPorts, icrc, parse_ethernet, write_ethernet,
     write_ipv4_udp,
 };
+
+use crate::common::namespaces::{Namespaces, ip};
+use crate::common::{PROGRAM, text};
 
 /// The proxy's place among the namespaces; the client is 0 and the server 1.
 const PROXY: usize = 2;

@@ -1,10 +1,12 @@
 //! `uroce dissect`, `analyze` and `ladder` of interfaces, beside NICs that talk to each other in a network namespace.
 
-use crate::common::lab::Lab;
-use crate::common::{PROGRAM, text, uroce};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
+
 use uroce_analyze::CaptureReader;
+
+use crate::common::lab::Lab;
+use crate::common::{PROGRAM, text, uroce};
 
 /// The user `nobody` on most systems.
 const NOBODY: u32 = 65_534;

@@ -1,7 +1,8 @@
 //! `uroce man`, as a package runs it.
 
-use crate::common::{text, uroce};
 use std::process::Command;
+
+use crate::common::{text, uroce};
 
 #[test]
 fn each_command_of_the_help_has_a_page() {

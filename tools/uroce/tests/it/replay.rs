@@ -1,8 +1,9 @@
 //! `uroce replay`, as a user runs it.
 
-use crate::common::{code, pcap, run, text, uroce};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+
+use crate::common::{code, pcap, run, text, uroce};
 
 /// Files of one test, removed at its end.
 struct Scratch(PathBuf);

@@ -1,9 +1,10 @@
 //! `uroce res` and `uroce stat`, beside a process that has a device open.
 
-use crate::common::{PROGRAM, text, uroce};
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+
+use crate::common::{PROGRAM, text, uroce};
 
 /// The user `nobody` on most systems.
 const NOBODY: u32 = 65_534;

@@ -1,11 +1,13 @@
 //! `uroce top` beside a program with traffic: as text, as JSON, and on a terminal.
 
-use crate::common::{PROGRAM, text, uroce};
-use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::common::{PROGRAM, text, uroce};
 
 /// How long the kernel and a busy machine are waited for.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,8 +1,9 @@
 //! `uroce view`, as a user runs it.
 
-use crate::common::{text, uroce};
 use std::path::{Path, PathBuf};
 use std::process::Output;
+
+use crate::common::{text, uroce};
 
 fn capture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../pcaps").join(name)

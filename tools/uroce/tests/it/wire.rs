@@ -3,15 +3,17 @@
 //! The ports of the router cut the super-packets that arrive there, as a network card would. With
 //! `tx-udp-segmentation` off at the ends they are cut before.
 
-use crate::common::namespaces::{Namespaces, ip};
-use crate::common::{PROGRAM, text};
-use pcap_file::pcap::PcapReader;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+
+use pcap_file::pcap::PcapReader;
 use uroce_wire::{Packet, parse_ethernet};
+
+use crate::common::namespaces::{Namespaces, ip};
+use crate::common::{PROGRAM, text};
 
 const DATAPATHS: [&str; 5] = ["udp", "uring", "packet", "xdp-generic", "xdp-native"];
 /// The two ends by IP version. The router is number 9 in either network.

@@ -1,8 +1,5 @@
 //! Runs the commands of a page.
 
-use super::common::{self, namespaces::Namespaces};
-use super::page::Step;
-use super::pattern::{self, Extent, Measure};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -11,6 +8,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use super::common::{self, namespaces::Namespaces};
+use super::page::Step;
+use super::pattern::{self, Extent, Measure};
 
 /// A command that has not ended by then does not end.
 const PATIENCE: Duration = Duration::from_secs(90);

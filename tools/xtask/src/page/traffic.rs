@@ -230,9 +230,10 @@ fn too_long() -> crate::error::Error {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use pcap_file::pcap::PcapReader;
     use uroce_wire::{parse_ethernet, verify_frame_icrc};
+
+    use super::*;
 
     #[test]
     fn every_packet_is_right() {

@@ -94,8 +94,9 @@ fn table(process: u32, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::net::TcpListener;
+
+    use super::*;
 
     #[test]
     fn a_listener_is_seen() {

@@ -4,7 +4,9 @@
 mod call;
 mod trial;
 
+use call::{CALLS, Call};
 use clap::Args;
+use trial::Bench;
 
 use super::faults::Fault;
 use super::guest::{Guest, GuestConfig};
@@ -13,8 +15,6 @@ use super::matrix::cell::Role;
 use crate::document;
 use crate::error::{Error, Result};
 use crate::programs;
-use call::{CALLS, Call};
-use trial::Bench;
 
 /// Options of `rxe calls`.
 #[derive(Debug, Default, Args)]

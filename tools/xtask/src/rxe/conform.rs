@@ -8,13 +8,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use page::{Deviations, Page};
+use trial::{Run, Trial};
 
 use super::guest::GuestConfig;
 use super::kernel::Kernel;
 use crate::error::{Context, Error, Result};
 use crate::workspace;
-use page::{Deviations, Page};
-use trial::{Run, Trial};
 
 /// Options of `rxe conform`.
 #[derive(Debug, Args)]

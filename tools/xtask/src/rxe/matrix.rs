@@ -15,17 +15,17 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-
-use super::guest::{Guest, GuestConfig};
-use super::kernel::Kernel;
-use crate::error::{Error, Result};
-use crate::workspace;
 pub use command::tcp_listens;
 use datapath::Datapath;
 use near::Near;
 use plan::{Plan, Share};
 use table::Summary;
 use trial::{Bench, Verdict};
+
+use super::guest::{Guest, GuestConfig};
+use super::kernel::Kernel;
+use crate::error::{Error, Result};
+use crate::workspace;
 
 /// Options of `rxe matrix`.
 #[derive(Debug, Default, Args)]

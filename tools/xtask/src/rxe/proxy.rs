@@ -8,15 +8,15 @@ mod witness;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use bench::Bench;
+use case::Case;
+use cases::CASES;
 use clap::Args;
 
 use super::guest::{Guest, GuestConfig};
 use crate::document;
 use crate::error::{Error, Result};
 use crate::workspace;
-use bench::Bench;
-use case::Case;
-use cases::CASES;
 
 /// Options of `rxe proxy`.
 #[derive(Debug, Default, Args)]

@@ -1,9 +1,11 @@
 //! Requests of many sources.
 
-use crate::world::{B, req};
 use std::net::{IpAddr, Ipv4Addr};
+
 use uroce_cm::{CommId, IpCm, MAD_LEN, PrivateData};
 use uroce_wire::{Gid, Qpn};
+
+use crate::world::{B, req};
 
 pub fn source(n: u32) -> IpAddr {
     IpAddr::V4(Ipv4Addr::from(0x0b00_0000 + n))

@@ -5,6 +5,7 @@ pub mod flood;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
+
 use uroce_cm::message::{Message, Req};
 use uroce_cm::*;
 use uroce_wire::{DropReason, Psn, Qpn};

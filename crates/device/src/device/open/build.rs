@@ -1,5 +1,15 @@
 //! Construction of engines.
 
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+use uroce_cm::Identity;
+use uroce_memory::{MemLimits, MemTable};
+use uroce_transport::Instant;
+use uroce_wire::Mtu;
+
 use crate::clock::Clock;
 use crate::engine::{Engine, GsoBlackHoles, IcrcFindings, InFlight, Nic, SendScheduler, Tables};
 use crate::engines::first_object;
@@ -9,14 +19,6 @@ use crate::local::{EngineDatapath, LocalState};
 use crate::mcast::McastTable;
 use crate::qp_table::QpTable;
 use crate::timers::Timers;
-use rand_chacha::ChaCha20Rng;
-use rand_chacha::rand_core::{RngCore, SeedableRng};
-use std::collections::VecDeque;
-use std::net::SocketAddr;
-use uroce_cm::Identity;
-use uroce_memory::{MemLimits, MemTable};
-use uroce_transport::Instant;
-use uroce_wire::Mtu;
 
 /// Settings that the engines of a device have in common.
 pub(crate) struct EngineBuilder {

@@ -1,16 +1,18 @@
 //! From the wanted datapath to an open one, or one for each engine.
 
+use std::net::SocketAddr;
+
+use uroce_datapath::{
+    ChannelDatapath, Datapath, PacketConfig, PacketDatapath, SlotDatapath, UdpConfig,
+};
+use uroce_xdp::{XdpConfig, XdpDatapath};
+
 use crate::config::DeviceConfig;
 use crate::datapath_choice::DatapathChoice;
 use crate::error::OpenError;
 use crate::gsi_redirect::gsi_redirect;
 use crate::interface::{Interface, fabric_interface, find_interface};
 use crate::local::EngineDatapath;
-use std::net::SocketAddr;
-use uroce_datapath::{
-    ChannelDatapath, Datapath, PacketConfig, PacketDatapath, SlotDatapath, UdpConfig,
-};
-use uroce_xdp::{XdpConfig, XdpDatapath};
 
 /// A datapath for each engine.
 type Datapaths = Vec<EngineDatapath>;

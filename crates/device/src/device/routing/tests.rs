@@ -1,15 +1,17 @@
 //! Engines work while others are held.
 
-use super::*;
-use crate::config::DeviceConfig;
-use crate::device::QpRequest;
 use std::num::NonZeroU8;
 use std::time::{Duration, Instant};
+
 use uroce_memory::{Access, PdId, Region, Sge};
 use uroce_transport::{
     AddressVector, QpAttr, QpAttrMask as M, QpCaps, QpState, QpType, SendData, SendFlags, SendOp,
     SendWr, Wc,
 };
+
+use super::*;
+use crate::config::DeviceConfig;
+use crate::device::QpRequest;
 
 const PORT: u16 = 24_792;
 

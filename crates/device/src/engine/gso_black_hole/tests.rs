@@ -1,13 +1,9 @@
 //! A way through the network that swallows GSO batches.
 
-use super::*;
-use crate::device::EngineBuilder;
-use crate::engine::Engine;
-use crate::limits::DeviceLimits;
-use crate::local::EngineDatapath;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+
 use uroce_datapath::{
     Caps, Datapath, DatapathStats, Flush, LoopbackDatapath, LoopbackFabric, Route, RxPacket,
 };
@@ -17,6 +13,12 @@ use uroce_transport::{
     QueuePair, SendData, SendFlags, SendOp, SendWr, Wc,
 };
 use uroce_wire::{Mtu, Qpn};
+
+use super::*;
+use crate::device::EngineBuilder;
+use crate::engine::Engine;
+use crate::limits::DeviceLimits;
+use crate::local::EngineDatapath;
 
 /// A packet that waits for the flush.
 struct Waiting {

@@ -1,10 +1,9 @@
 //! Which packets ask for an ACK (R82, ADR 18).
 
-use crate::limits;
-use crate::qp::config::QpConfig;
-
 use super::segment::carries_payload;
 use super::send_queue::SendWqe;
+use crate::limits;
+use crate::qp::config::QpConfig;
 
 /// When a packet asked for an ACK, in packets.
 #[derive(Debug, Default)]

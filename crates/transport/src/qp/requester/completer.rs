@@ -2,16 +2,15 @@
 
 use uroce_wire::{DropReason, NakCode, Operation, Packet, Psn, SyndromeKind};
 
+use super::Requester;
+use super::placement::{Misplaced, Responded};
+use super::send_queue::Retired;
 use crate::cause::{Cause, FlushReason};
 use crate::context::Context;
 use crate::qp::completion;
 use crate::qp::config::QpConfig;
 use crate::time::Instant;
 use crate::wc::{Wc, WcStatus};
-
-use super::Requester;
-use super::placement::{Misplaced, Responded};
-use super::send_queue::Retired;
 
 impl Requester {
     /// Takes in a response of the peer.

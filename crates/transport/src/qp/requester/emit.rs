@@ -6,6 +6,8 @@ use uroce_wire::{
     opcode_for,
 };
 
+use super::segment::{Segment, carries_payload, takes_receive};
+use super::send_queue::{Payload, SendQueue, SendWqe};
 use crate::attr::QpType;
 use crate::cause::Cause;
 use crate::context::{Path, Step, Transmit};
@@ -13,9 +15,6 @@ use crate::limits;
 use crate::qp::config::{QpConfig, pad_of};
 use crate::wc::WcStatus;
 use crate::wr::{SendFlags, SendOp};
-
-use super::segment::{Segment, carries_payload, takes_receive};
-use super::send_queue::{Payload, SendQueue, SendWqe};
 
 /// Why the oldest request cannot be sent.
 pub(crate) type Failure = (WcStatus, Cause);

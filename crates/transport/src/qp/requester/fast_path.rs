@@ -11,16 +11,15 @@ use uroce_wire::{
     Bth, Header, HeaderWriter, ICRC_LEN, Opcode, Operation, Packet, Position, Psn, Reth, opcode_for,
 };
 
+use super::Requester;
+use super::segment::Segment;
+use super::send_queue::{Payload, SendQueue, SendWqe};
 use crate::attr::{QpState, QpType};
 use crate::context::{Context, Step, Transmit};
 use crate::qp::config::{QpConfig, pad_of};
 use crate::qp::run::{Origin, Run};
 use crate::time::Instant;
 use crate::wr::{SendFlags, SendOp};
-
-use super::Requester;
-use super::segment::Segment;
-use super::send_queue::{Payload, SendQueue, SendWqe};
 
 /// What follows the packet that was sent last, up to the last packet of its message.
 #[derive(Debug, Clone, Copy)]

@@ -2,6 +2,8 @@
 
 use uroce_wire::{DropReason, Psn, ack_timeout_ns, rnr_timer_us};
 
+use super::Requester;
+use super::tail_probe::TailProbeDue;
 use crate::cause::Cause;
 use crate::context::Context;
 use crate::mutation::mutated;
@@ -9,9 +11,6 @@ use crate::qp::config::QpConfig;
 use crate::retransmission::Retransmission;
 use crate::time::Instant;
 use crate::wc::WcStatus;
-
-use super::Requester;
-use super::tail_probe::TailProbeDue;
 
 impl Requester {
     /// Sends again from `psn` on (go-back-N).

@@ -3,11 +3,10 @@
 use uroce_memory::MemTable;
 use uroce_wire::{Operation, Packet, Position};
 
-use crate::qp::config::QpConfig;
-
 use super::emit::{Failure, local_buffer, with_sges};
 use super::scoreboard::Scoreboard;
 use super::send_queue::{SendQueue, SendWqe};
+use crate::qp::config::QpConfig;
 
 /// Why a response was not placed.
 pub(super) enum Misplaced {

@@ -7,10 +7,9 @@
 
 use uroce_wire::{Mtu, Psn};
 
+use super::send_queue::{SendQueue, SendWqe};
 use crate::limits;
 use crate::retransmission::Retransmission;
-
-use super::send_queue::{SendQueue, SendWqe};
 
 const WORDS: usize = limits::MAX_WINDOW as usize / 64;
 

@@ -2,9 +2,8 @@
 
 use uroce_wire::{Operation, Position, Psn};
 
-use crate::wr::SendOp;
-
 use super::send_queue::SendWqe;
+use crate::wr::SendOp;
 
 /// The part of a work request that one packet carries.
 #[derive(Debug, Clone, Copy)]

@@ -7,17 +7,16 @@
 
 use uroce_wire::{DropReason, Packet, Psn};
 
-use crate::context::{Context, Transmit};
-use crate::limits;
-use crate::qp::config::QpConfig;
-use crate::retransmission::Retransmission;
-use crate::time::Instant;
-
 use super::ack_requests::AckRequests;
 use super::placement::{Misplaced, Responded};
 use super::scoreboard::Scoreboard;
 use super::segment::Segment;
 use super::{ReadSlot, Requester};
+use crate::context::{Context, Transmit};
+use crate::limits;
+use crate::qp::config::QpConfig;
+use crate::retransmission::Retransmission;
+use crate::time::Instant;
 
 /// What the peer does with packets behind a PSN gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -5,12 +5,11 @@ use std::collections::VecDeque;
 use uroce_memory::Sge;
 use uroce_wire::{Mtu, Psn};
 
+use super::read_split::read_split;
 use crate::attr::QpCaps;
 use crate::limits;
 use crate::wc::WcOpcode;
 use crate::wr::{PostError, SendData, SendFlags, SendOp, SendWr, UdDestination};
-
-use super::read_split::read_split;
 
 /// A posted send work request.
 #[derive(Debug, Clone, Copy)]
@@ -464,8 +463,9 @@ fn split<T>(ring: &VecDeque<T>, start: usize, count: usize) -> (&[T], &[T]) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use uroce_memory::Lkey;
+
+    use super::*;
 
     fn queue() -> SendQueue {
         SendQueue::new(&QpCaps {

@@ -9,10 +9,9 @@
 
 use uroce_wire::{Psn, ack_timeout_ns};
 
+use super::selective_repeat::SelectiveRepeat;
 use crate::limits;
 use crate::time::Instant;
-
-use super::selective_repeat::SelectiveRepeat;
 
 /// The tail probe timer of a requester.
 #[derive(Debug, Default)]

@@ -3,14 +3,6 @@
 use uroce_memory::{MemTable, MwBind};
 use uroce_wire::Psn;
 
-use crate::attr::{QpState, QpType};
-use crate::cause::Cause;
-use crate::context::{Context, Transmit};
-use crate::qp::config::QpConfig;
-use crate::time::Instant;
-use crate::wc::WcStatus;
-use crate::wr::{SendFlags, SendOp};
-
 use super::congestion::CongestionWindow;
 use super::emit::{Failure, RequestPacket};
 use super::fast_path::Middle;
@@ -18,6 +10,13 @@ use super::read_split::read_split;
 use super::segment::{Segment, takes_receive_only};
 use super::send_queue::SendWqe;
 use super::{ReadSlot, Requester};
+use crate::attr::{QpState, QpType};
+use crate::cause::Cause;
+use crate::context::{Context, Transmit};
+use crate::qp::config::QpConfig;
+use crate::time::Instant;
+use crate::wc::WcStatus;
+use crate::wr::{SendFlags, SendOp};
 
 impl Requester {
     /// Writes the next request packet, if one may go out.

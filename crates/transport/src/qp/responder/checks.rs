@@ -3,13 +3,12 @@
 use uroce_memory::{Access, AccessError, MemTable, Requirer};
 use uroce_wire::{NakCode, Operation, Packet, PayloadRule, Position};
 
+use super::message::{Message, Remote, remote_of};
 use crate::cause::Cause;
 use crate::limits;
 use crate::mutation::mutated;
 use crate::qp::config::{QpConfig, pad_of};
 use crate::wc::WcStatus;
-
-use super::message::{Message, Remote, remote_of};
 
 /// Why a request is not executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,18 +5,17 @@ use std::net::IpAddr;
 use uroce_memory::{Access, AtomicError, MemTable, Requirer};
 use uroce_wire::{Operation, Packet};
 
-use crate::cause::Cause;
-use crate::context::Context;
-use crate::mutation::mutated;
-use crate::qp::config::QpConfig;
-use crate::wc::{WcFlags, WcOpcode, WcStatus};
-
 use super::Responder;
 use super::checks::{
     Refusal, check_enabled, check_length, check_rkey, check_sequence, needs_receive,
 };
 use super::message::{Message, psns_of_request, remote_of};
 use super::replay::{Saved, SavedKind};
+use crate::cause::Cause;
+use crate::context::Context;
+use crate::mutation::mutated;
+use crate::qp::config::QpConfig;
+use crate::wc::{WcFlags, WcOpcode, WcStatus};
 
 impl Responder {
     /// Runs all steps for one request packet with the expected PSN. On success memory has

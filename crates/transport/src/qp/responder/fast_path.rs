@@ -7,13 +7,12 @@
 use uroce_memory::{Access, MemTable, MrSlice, Sge};
 use uroce_wire::{Opcode, Operation, Packet};
 
-use crate::attr::{QpState, QpType};
-use crate::context::{Arrival, Context};
-use crate::qp::config::{QpConfig, pad_of};
-
 use super::Responder;
 use super::message::Message;
 use super::receives::Receives;
+use crate::attr::{QpState, QpType};
+use crate::context::{Arrival, Context};
+use crate::qp::config::{QpConfig, pad_of};
 
 impl Responder {
     /// Executes the request if it is one of these. False, with nothing changed, if it takes the slow path.

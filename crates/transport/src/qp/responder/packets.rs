@@ -6,11 +6,10 @@ use uroce_wire::{
     opcode_for, write_cnp,
 };
 
+use super::responses::{ReadResponse, Response};
 use crate::context::{Path, Step, Transmit};
 use crate::limits;
 use crate::qp::config::{QpConfig, pad_of};
-
-use super::responses::{ReadResponse, Response};
 
 /// Writes the one packet of an answer; `None` if there is no room, or it is a READ response.
 pub(super) fn write_answer(

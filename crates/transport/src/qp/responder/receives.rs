@@ -6,6 +6,7 @@
 use uroce_memory::{PdId, Requirer, Sge};
 use uroce_wire::Packet;
 
+use super::checks::Refusal;
 use crate::attr::{QpCaps, QpInit};
 use crate::cause::Cause;
 use crate::context::Context;
@@ -14,8 +15,6 @@ use crate::qp::config::QpConfig;
 use crate::recv_queue::{RecvQueue, RecvWqe};
 use crate::srq::SrqId;
 use crate::wr::{PostError, RecvWr};
-
-use super::checks::Refusal;
 
 /// What a request may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

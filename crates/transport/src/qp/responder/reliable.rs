@@ -7,6 +7,11 @@
 
 use uroce_wire::{DropReason, NakCode, Operation, Packet, Psn, Syndrome};
 
+use super::Responder;
+use super::checks::{Refusal, check_enabled, check_rkey};
+use super::message::psns_of_request;
+use super::replay::{Saved, SavedKind};
+use super::responses::Response;
 use crate::attr::QpState;
 use crate::cause::FlushReason;
 use crate::context::Context;
@@ -15,12 +20,6 @@ use crate::limits;
 use crate::mutation::mutated;
 use crate::qp::config::QpConfig;
 use crate::time::Instant;
-
-use super::Responder;
-use super::checks::{Refusal, check_enabled, check_rkey};
-use super::message::psns_of_request;
-use super::replay::{Saved, SavedKind};
-use super::responses::Response;
 
 impl Responder {
     /// R16: expected, duplicate, or out of sequence.

@@ -5,12 +5,11 @@ use std::collections::VecDeque;
 use uroce_memory::PdId;
 use uroce_wire::{Bth, NakCode, Opcode, Psn, Syndrome, SyndromeKind};
 
+use super::replay::{Saved, SavedKind};
 use crate::limits;
 use crate::qp::config::QpConfig;
 use crate::qp::run::{Origin, Run};
 use crate::time::Instant;
-
-use super::replay::{Saved, SavedKind};
 
 /// The response packets of one READ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

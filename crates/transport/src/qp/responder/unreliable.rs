@@ -3,13 +3,12 @@
 
 use uroce_wire::{DropReason, NakCode, Packet, Psn, ud_grh_area};
 
+use super::Responder;
+use super::checks::Refusal;
 use crate::cause::{Cause, FlushReason};
 use crate::context::{Arrival, Context};
 use crate::qp::config::{QpConfig, pad_of};
 use crate::wc::WcStatus;
-
-use super::Responder;
-use super::checks::Refusal;
 
 /// Bytes in front of the payload of a UD receive buffer.
 const GRH_AREA: u64 = 40;

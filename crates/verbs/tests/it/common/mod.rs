@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 use std::time::Duration;
+
 use uroce_verbs::*;
 
 pub const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,13 +1,15 @@
 //! `--annotate`: the capture again, with comments.
 
-use crate::failure::Failure;
-use crate::source::{self, Capture, SourceArgs};
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
+
 use uroce_analyze::CaptureWriter;
 use uroce_analyze::report::{Analysis, Seen, first_sent, remarks};
+
+use crate::failure::Failure;
+use crate::source::{self, Capture, SourceArgs};
 
 /// A capture file that is being written.
 pub struct Annotated {

@@ -1,13 +1,15 @@
 //! Options of `uroce capture`.
 
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::Args;
+
 use super::trigger::Trigger;
 use crate::cli::Global;
 use crate::failure::Failure;
 use crate::live::{LiveArgs, seconds};
-use clap::Args;
-use std::path::PathBuf;
-use std::str::FromStr;
-use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -143,8 +145,9 @@ fn time_of(word: &str) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use clap::Parser;
+
+    use super::*;
 
     #[derive(Debug, Parser)]
     struct Words {

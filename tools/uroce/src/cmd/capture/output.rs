@@ -1,12 +1,14 @@
 //! Where captured packets are written.
 
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use uroce_datapath::{PcapBlocks, PcapError, PcapStream};
+
 use super::args::CaptureArgs;
 use super::ring::PacketRing;
 use crate::failure::Failure;
 use crate::live::Interfaces;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-use uroce_datapath::{PcapBlocks, PcapError, PcapStream};
 
 /// Bytes that wait at most before they are written.
 const PIECE: usize = 1 << 20;

@@ -1,8 +1,9 @@
 //! The last packets, in memory.
 
-use super::args::RingSize;
 use std::collections::VecDeque;
 use std::time::Duration;
+
+use super::args::RingSize;
 
 /// What belongs to one packet.
 #[derive(Debug, Clone, Copy)]
@@ -74,8 +75,9 @@ impl PacketRing {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn ring(time: u64, bytes: usize) -> PacketRing {
         PacketRing::new(RingSize { time: Duration::from_secs(time), bytes })

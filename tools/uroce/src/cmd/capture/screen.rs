@@ -1,8 +1,9 @@
 //! Packets on the screen, one line each.
 
+use uroce_analyze::{Dissector, DissectorConfig, Frame};
+
 use crate::packet_line::PacketLines;
 use crate::report::out;
-use uroce_analyze::{Dissector, DissectorConfig, Frame};
 
 /// Bytes that wait at most before they are shown.
 const PIECE: usize = 64 * 1024;

@@ -1,5 +1,7 @@
 //! The loop of a capture.
 
+use uroce_datapath::PcapBlocks;
+
 use super::args::CaptureArgs;
 use super::output::{CaptureFile, FaultFiles, Stop};
 use super::screen::Screen;
@@ -8,7 +10,6 @@ use crate::cli::Global;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::live::{HAND_OVER, Live, Now, Stream, clock};
-use uroce_datapath::PcapBlocks;
 
 /// Where packets go.
 #[derive(Debug)]

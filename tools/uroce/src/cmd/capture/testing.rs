@@ -1,9 +1,11 @@
 //! What tests of captures share.
 
-use super::args::CaptureArgs;
-use clap::Parser;
 use std::path::{Path, PathBuf};
+
+use clap::Parser;
 use uroce_analyze::CaptureReader;
+
+use super::args::CaptureArgs;
 
 /// A folder that is gone after the test.
 pub struct Folder(PathBuf);

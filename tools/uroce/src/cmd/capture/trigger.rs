@@ -1,6 +1,7 @@
 //! What makes a capture write its ring: signs of faults in the packets that pass.
 
 use std::str::FromStr;
+
 use uroce_analyze::judge::{Judge, Rule};
 use uroce_analyze::track::{Annotation, RetransmissionCause, Role};
 use uroce_analyze::{Dissector, DissectorConfig, Frame, Packet, Tracker, TrackerConfig};
@@ -132,8 +133,9 @@ fn sentence(sign: &str, packet: &Packet) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use uroce_analyze::CaptureReader;
+
+    use super::*;
 
     /// The signs in a capture of this repository.
     fn signs(capture: &[u8], words: &str) -> Vec<String> {

@@ -1,11 +1,13 @@
 //! `uroce conform agent`.
 
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+
+use clap::Args;
+use uroce_conform_agent::{Agent, Choice, random_token};
+
 use super::{PORT, say};
 use crate::cli::Global;
 use crate::failure::Failure;
-use clap::Args;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use uroce_conform_agent::{Agent, Choice, random_token};
 
 /// How long it waits after a connection that failed.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(100);

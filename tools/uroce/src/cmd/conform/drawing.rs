@@ -1,11 +1,13 @@
 //! The packets of a case as ladders.
 
-use crate::terminal;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
+
 use uroce_analyze::{LadderBuilder, LadderConfig, Mark, Packet, PsnStyle, Timestamp};
 use uroce_conform::{Entry, Side};
 use uroce_wire::{Bth, Header, Qpn};
+
+use crate::terminal;
 
 /// Ladders of one case; a case with more pairs of queue pairs than this has the others in one.
 const MOST: usize = 16;
@@ -99,8 +101,9 @@ fn nanoseconds(time: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use uroce_wire::{Opcode, Psn};
+
+    use super::*;
 
     fn sent(side: Side, opcode: Opcode, qpn: u32, psn: u32) -> Entry {
         let mut bytes = vec![0; Bth::LEN];

@@ -1,14 +1,16 @@
 //! The connection to the agent.
 
-use super::PORT;
-use crate::failure::Failure;
 use std::io::{self, BufReader, ErrorKind};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
+
 use uroce_conform::{
     AgentError, AgentLink, Card, ProtocolError, Reply, Request, VERSION, read_message,
     write_message,
 };
+
+use super::PORT;
+use crate::failure::Failure;
 
 /// How long a connection may take to come about.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -105,9 +107,10 @@ fn resolve(peer: &str) -> Option<SocketAddr> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::io::Write;
     use std::net::TcpListener;
+
+    use super::*;
 
     /// What a tester says to an agent that greets with this line.
     fn greeted(line: &'static str) -> Failure {

@@ -1,9 +1,10 @@
 //! What there is to test.
 
-use super::say;
-use crate::failure::Failure;
 use serde_json::json;
 use uroce_conform::{Case, Selection, cases};
+
+use super::say;
+use crate::failure::Failure;
 
 /// Prints the cases that `only` names.
 ///

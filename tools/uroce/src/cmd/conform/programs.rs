@@ -1,15 +1,17 @@
 //! `uroce conform PEER --no-agent`: the queue pairs of perftest servers, where no agent may run.
 
-use crate::exchange::channel::{self, Channel, Patience, stranger};
-use crate::exchange::perftest::{self, Keys};
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
+
 use uroce_conform::{AgentError, AgentLink, Card, Link, Offer, Reply, Request, Takes, Wanted};
 use uroce_verbs::Gid;
+
+use crate::exchange::channel::{self, Channel, Patience, stranger};
+use crate::exchange::perftest::{self, Keys};
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 
 /// How long a program may take to be started again. Its loop needs a fraction of a second.
 const RESTART: Duration = Duration::from_secs(10);

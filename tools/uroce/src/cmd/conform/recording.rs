@@ -1,9 +1,11 @@
 //! The capture of a run: one file, or a folder with a file for each case.
 
-use crate::failure::Failure;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+
 use uroce_datapath::{Direction, Fate, PcapError, PcapFile, PcapWriter, Route, RxPacket};
+
+use crate::failure::Failure;
 
 /// Packets that come before the first case are in the file of this name.
 const BEFORE: &str = "before-the-first-case";

@@ -1,5 +1,13 @@
 //! `uroce conform PEER`.
 
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use uroce_conform::{
+    AgentLink, Card, CaseReport, Class, Format, Patience, Report, Selection, Verdict, reach,
+    render, render_case, render_performance, run as run_cases, without,
+};
+
 use super::drawing::{self, Ends};
 use super::link::Link;
 use super::programs::Programs;
@@ -9,12 +17,6 @@ use crate::cli::Global;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::nic;
-use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use uroce_conform::{
-    AgentLink, Card, CaseReport, Class, Format, Patience, Report, Selection, Verdict, reach,
-    render, render_case, render_performance, run as run_cases, without,
-};
 
 /// Cases that are named in the last line, at most.
 const NAMED: usize = 5;
@@ -214,8 +216,9 @@ fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use uroce_conform::cases;
+
+    use super::*;
 
     fn report(verdict: Verdict) -> Report {
         let card = Card::new("nic", [192, 0, 2, 1].into());

@@ -1,17 +1,19 @@
 //! The tester's end of the wire: a UDP datapath.
 
-use super::frames::Frames;
-use super::recording::Recording;
-use crate::failure::Failure;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use uroce_conform::{FrameEnds, Incoming, Outgoing, Wire, WireError};
 use uroce_datapath::{Datapath, IpId, Route, RxPacket, UdpConfig, UdpDatapath};
 use uroce_wire::{Flow, ICRC_LEN, IcrcVerdict, icrc, recover, verify};
+
+use super::frames::Frames;
+use super::recording::Recording;
+use crate::failure::Failure;
 
 /// Packets taken at a time.
 const BATCH: usize = 64;

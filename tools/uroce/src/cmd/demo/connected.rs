@@ -1,8 +1,9 @@
 //! The operations of a reliable connection.
 
+use uroce_verbs::{Access, QpType, RecvWr, SendWr};
+
 use super::node::{Pair, connect};
 use super::{Shown, Step};
-use uroce_verbs::{Access, QpType, RecvWr, SendWr};
 
 const HELLO: u32 = 0xcafe_f00d;
 

@@ -1,10 +1,12 @@
 //! The operations without acknowledgements.
 
-use super::node::{Node, PATIENCE, Pair, QKEY};
-use super::{Shown, Step};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
+
 use uroce_verbs::{GRH_AREA_LEN, SendWr};
+
+use super::node::{Node, PATIENCE, Pair, QKEY};
+use super::{Shown, Step};
 
 /// How long a multicast message may take; it is not certain that this machine routes it.
 const MULTICAST_PATIENCE: Duration = Duration::from_millis(500);

@@ -1,11 +1,13 @@
 //! The two NICs of the demonstration, each with memory, a completion queue and queue pairs.
 
-use crate::failure::Failure;
 use std::time::Duration;
+
 use uroce_verbs::{
     Access, AddressHandle, CompletionQueue, ConnectOptions, Context, MemoryRegion,
     ProtectionDomain, QpType, QueuePair, RecvWr, SendWr, Sge, WorkCompletion,
 };
+
+use crate::failure::Failure;
 
 /// Bytes of each NIC's memory.
 pub const MEMORY: usize = 1 << 20;

@@ -1,12 +1,14 @@
 //! A short look at speed: it says what this machine does now, not what the NIC can do.
 
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use uroce_verbs::{SendWr, WorkCompletion};
+
 use super::node::{PATIENCE, Pair};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::latency::Latencies;
-use serde::Serialize;
-use std::time::{Duration, Instant};
-use uroce_verbs::{SendWr, WorkCompletion};
 
 /// How long each row is measured.
 const TIME: Duration = Duration::from_millis(400);

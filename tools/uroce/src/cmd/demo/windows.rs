@@ -1,10 +1,11 @@
 //! Rights to memory: given for a while, taken back, and refused.
 
-use super::node::{Node, Pair, connect};
-use super::{Shown, Step};
 use uroce_verbs::{
     Access, MemoryWindow, MwType, QpType, QueuePair, RemoteSlice, Rkey, SendWr, WcStatus,
 };
+
+use super::node::{Node, Pair, connect};
+use super::{Shown, Step};
 
 /// A connection that a step may ruin: a refusal ends it.
 struct Lane {

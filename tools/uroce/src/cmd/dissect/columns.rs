@@ -1,6 +1,7 @@
 //! Chosen fields in columns, as `tshark -T fields` prints them.
 
 use std::io::{self, Write};
+
 use uroce_analyze::{Layer, field_names};
 
 /// The name as the analysis has it.

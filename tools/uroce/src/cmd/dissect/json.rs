@@ -1,7 +1,8 @@
 //! A packet, or a frame without one, as a line of JSON.
 
-use serde::Serialize;
 use std::net::IpAddr;
+
+use serde::Serialize;
 use uroce_analyze::{
     Direction, Encapsulation, Frame, IcrcStatus, Layer, Packet, Summary, printable,
 };

@@ -1,14 +1,16 @@
 //! How a frame is printed.
 
-use super::json::Line;
-use super::{columns, hexdump, tree};
-use crate::packet_line::PacketLines;
 use std::io::{self, Write};
+
 use uroce_analyze::report::{Known, Seen};
 use uroce_analyze::{
     Dissector, DissectorConfig, Filter, Frame, FrameKind, Layer, Learned, Packet, Tracker,
     TrackerConfig, fields,
 };
+
+use super::json::Line;
+use super::{columns, hexdump, tree};
+use crate::packet_line::PacketLines;
 
 /// What is printed of a packet.
 #[derive(Debug, Clone, Copy)]

@@ -1,6 +1,7 @@
 //! The fields of a frame as an indented tree.
 
 use std::io::{self, Write};
+
 use uroce_analyze::{Field, Layer};
 
 /// Prints all layers, but for that of the capture itself, whose facts the line above has.

@@ -1,8 +1,9 @@
 //! Socket buffers: how large they may be, and whether they overflowed.
 
+use std::collections::HashMap;
+
 use super::finding::Finding;
 use super::privilege::Capabilities;
-use std::collections::HashMap;
 
 /// What the UDP datapath asks for, in bytes.
 const WANTED: u64 = 4 << 20;

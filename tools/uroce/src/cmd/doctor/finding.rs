@@ -1,7 +1,8 @@
 //! What one check found.
 
-use serde::Serialize;
 use std::fmt;
+
+use serde::Serialize;
 
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

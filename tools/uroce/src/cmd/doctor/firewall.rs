@@ -4,11 +4,13 @@ mod iptables;
 mod nft;
 mod verdict;
 
-use super::finding::Finding;
-use super::subject::Subject;
 use std::io::ErrorKind;
 use std::process::Command;
+
 use verdict::{Chain, Judgement, Packet, Way};
+
+use super::finding::Finding;
+use super::subject::Subject;
 
 /// Asks nft and iptables for their rules.
 pub fn examine(subject: &Subject) -> Finding {

@@ -1,8 +1,10 @@
 //! What the kernel can do.
 
-use super::finding::Finding;
 use std::io::{self, ErrorKind};
+
 use uroce_device::datapath::{UringError, probe};
+
+use super::finding::Finding;
 
 /// The version, and each feature that a datapath builds on.
 pub fn examine() -> Vec<Finding> {

@@ -1,11 +1,13 @@
 //! The network interface: state, MTU, driver, queues, offloads, XDP.
 
-use super::finding::Finding;
-use super::subject::Subject;
 use std::io;
 use std::path::Path;
+
 use uroce_device::datapath::probe::{Attached, LinkFacts, Offloads, XdpSupport};
 use uroce_verbs::Mtu;
+
+use super::finding::Finding;
+use super::subject::Subject;
 
 /// Kinds of interface whose packets travel inside other packets, and may lose their offloads there.
 const TUNNELS: &[&str] =

@@ -1,16 +1,18 @@
 //! The way to the peer: neighbour and path MTU.
 
-use super::finding::Finding;
-use super::subject::Subject;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
 use rustix::net::sockopt::{
     Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, ip_mtu, ipv6_mtu, set_ip_mtu_discover,
     set_ipv6_mtu_discover,
 };
-use std::io::{self, ErrorKind};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::time::{Duration, Instant};
 use uroce_device::datapath::ethernet::{Neighbours, Resolution, interface_of};
 use uroce_verbs::Mtu;
+
+use super::finding::Finding;
+use super::subject::Subject;
 
 /// How long a neighbour, or a router that finds a packet too large, may take to answer.
 const PATIENCE: Duration = Duration::from_millis(1500);

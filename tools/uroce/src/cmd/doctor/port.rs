@@ -1,12 +1,14 @@
 //! Who has RoCE's UDP port, and whether kernel rxe is there.
 
-use super::finding::Finding;
-use super::subject::Subject;
 use std::fs;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
+
 use uroce_device::datapath::{PortHolder, slots_taken};
+
+use super::finding::Finding;
+use super::subject::Subject;
 
 /// The port, then rxe.
 pub fn examine(subject: &Subject) -> Vec<Finding> {
@@ -124,8 +126,9 @@ fn rxe(subject: &Subject, links: &[RxeLink]) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::net::Ipv4Addr;
+
+    use super::*;
 
     #[test]
     fn the_process_that_has_a_port_is_named() {

@@ -1,11 +1,13 @@
 //! Whom the doctor examines: a device's address and interface, and perhaps a peer.
 
+use std::net::IpAddr;
+
+use uroce_device::{Interface, interface_of};
+use uroce_verbs::device_list;
+
 use crate::cli::Global;
 use crate::failure::Failure;
 use crate::nic::{self, address_towards};
-use std::net::IpAddr;
-use uroce_device::{Interface, interface_of};
-use uroce_verbs::device_list;
 
 /// The patient.
 #[derive(Debug, Clone)]

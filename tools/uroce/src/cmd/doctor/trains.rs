@@ -1,8 +1,9 @@
 //! Whether running devices found out that trains (UDP segmentation) do not arrive.
 
+use uroce_device::{DeviceReport, ResourceKind, device_reports};
+
 use super::finding::Finding;
 use super::subject::Subject;
-use uroce_device::{DeviceReport, ResourceKind, device_reports};
 
 const CHECK: &str = "segmentation";
 

@@ -1,12 +1,14 @@
 //! `uroce fault check RULES|@FILE`.
 
+use std::sync::Arc;
+
+use clap::Args;
+use uroce_device::datapath::FaultCounters;
+
 use crate::cli::Global;
 use crate::failure::Failure;
 use crate::faults;
 use crate::report::{json, out};
-use clap::Args;
-use std::sync::Arc;
-use uroce_device::datapath::FaultCounters;
 
 const EXAMPLES: &str = "\
 Examples:

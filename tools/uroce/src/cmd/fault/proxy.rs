@@ -5,21 +5,23 @@ mod envelope;
 mod gateway;
 mod relay;
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use carrier::{Link, NAP, Proxy};
+use clap::Args;
+use gateway::Gateway;
+use relay::Relay;
+use uroce_device::datapath::{FaultCounters, FaultTally, FramePort, FramePortError, PcapWriter};
+use uroce_device::fault::Plan;
+use uroce_verbs::PcapFile;
+
 use crate::cli::Global;
 use crate::failure::Failure;
 use crate::faults;
 use crate::interrupt::Interrupt;
 use crate::report::json;
-use carrier::{Link, NAP, Proxy};
-use clap::Args;
-use gateway::Gateway;
-use relay::Relay;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-use uroce_device::datapath::{FaultCounters, FaultTally, FramePort, FramePortError, PcapWriter};
-use uroce_device::fault::Plan;
-use uroce_verbs::PcapFile;
 
 /// How long the hosts behind a gateway are looked for.
 const PATIENCE: Duration = Duration::from_secs(5);

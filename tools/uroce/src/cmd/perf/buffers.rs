@@ -1,10 +1,11 @@
 //! The memory of a run: for each queue pair a half that is sent from (or read into), and a half that
 //! the peer writes to (or reads from). Optionally with a pattern, to check what arrived.
 
+use uroce_verbs::{Access, MemoryRegion, ProtectionDomain, Sge};
+
 use super::args::Verb;
 use super::plan::{CYCLE, LINE, Plan};
 use crate::failure::Failure;
-use uroce_verbs::{Access, MemoryRegion, ProtectionDomain, Sge};
 
 /// The buffers of all queue pairs, in one region.
 #[derive(Debug)]

@@ -1,5 +1,9 @@
 //! Both ends in one process.
 
+use std::net::{IpAddr, Ipv4Addr};
+
+use uroce_verbs::{DatapathChoice, LoopbackFabric};
+
 use super::args::Local;
 use super::one_end;
 use super::output::Form;
@@ -9,8 +13,6 @@ use crate::exchange::channel::Channel;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::nic::Nics;
-use std::net::{IpAddr, Ipv4Addr};
-use uroce_verbs::{DatapathChoice, LoopbackFabric};
 
 /// Addresses of the two devices; on the in-process switch they need not exist.
 pub const ADDRESSES: [IpAddr; 2] =

@@ -1,14 +1,16 @@
 //! What a run prints, as tables or as JSON.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use indicatif::ProgressBar;
+
 use super::pingpong::Pinged;
 use super::session::Session;
 use crate::peak::Bandwidth;
 use crate::report::banner::{self, Limit, Parameters, Shown};
 use crate::report::{json, out, table};
 use crate::usage::Usage;
-use indicatif::ProgressBar;
-use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// How often the sign of life moves: rarely, since it takes time from what is measured.
 const TICK: Duration = Duration::from_millis(500);

@@ -1,5 +1,7 @@
 //! Latency: one message at a time.
 
+use std::time::{Duration, Instant};
+
 use super::args::Verb;
 use super::receiver::Receiver;
 use super::requester::post_one;
@@ -8,7 +10,6 @@ use crate::exchange::channel::PeerState;
 use crate::latency::Latencies;
 use crate::peak::Times;
 use crate::stop::{Stop, Watch, failed};
-use std::time::{Duration, Instant};
 
 /// How long after its time is over a timed run waits for one more answer.
 const LAST_WORD: Duration = Duration::from_millis(300);

@@ -1,10 +1,12 @@
 //! A run, with defaults filled in and contradictions refused.
 
+use std::time::Duration;
+
+use uroce_device::wire::Mtu;
+
 use super::args::{Atomic, Connection, Metric, PerfArgs, Verb};
 use crate::exchange::perftest::Announced;
 use crate::failure::Failure;
-use std::time::Duration;
-use uroce_device::wire::Mtu;
 
 /// The unit that small messages walk through: perftest's cycle buffer.
 pub const CYCLE: u64 = 4096;
@@ -328,10 +330,11 @@ fn refuse_contradictions(args: &PerfArgs) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
     use crate::cli::{Cli, Command};
     use crate::failure::Exit;
-    use clap::Parser;
 
     fn plan(flags: &str) -> Result<Plan, Failure> {
         let words = ["uroce", "perf"].into_iter().chain(flags.split_whitespace());

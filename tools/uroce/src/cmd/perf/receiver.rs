@@ -1,11 +1,13 @@
 //! The end that receives messages: keeps the receive queues filled.
 
+use std::time::Instant;
+
+use uroce_verbs::{CompletionQueue, RecvWr, Sge, WorkCompletion};
+
 use super::session::Session;
 use crate::failure::Failure;
 use crate::peak::Times;
 use crate::stop::{Stop, failed};
-use std::time::Instant;
-use uroce_verbs::{CompletionQueue, RecvWr, Sge, WorkCompletion};
 
 /// Completions taken in one poll, and receives posted in one call.
 const POLL: usize = 64;

@@ -1,15 +1,17 @@
 //! The end that posts operations: keeps the send queues full.
 
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use uroce_verbs::{
+    CompletionQueue, PostError, Qpn, RemoteSlice, Rkey, SendWr, Sge, WorkCompletion,
+};
+
 use super::args::{Atomic, Verb};
 use super::session::{QKEY, Session};
 use crate::failure::Failure;
 use crate::peak::Times;
 use crate::stop::{Stop, Watch, failed};
-use std::ops::Range;
-use std::time::{Duration, Instant};
-use uroce_verbs::{
-    CompletionQueue, PostError, Qpn, RemoteSlice, Rkey, SendWr, Sge, WorkCompletion,
-};
 
 /// Completions taken in one poll.
 const POLL: usize = 64;

@@ -1,6 +1,8 @@
 //! The order of things in a run. Each test of perftest has its own number of barriers, so that one
 //! end may be a stock program: `H` in the comments is one exchange of the 108-byte record.
 
+use std::time::{Duration, Instant};
+
 use super::args::Verb;
 use super::output::Output;
 use super::pingpong;
@@ -14,7 +16,6 @@ use crate::exchange::perftest::{DONE, Measured};
 use crate::failure::Failure;
 use crate::peak::{Bandwidth, Peak, Times};
 use crate::stop::{Stop, Watch};
-use std::time::{Duration, Instant};
 
 /// How long the peer may take to finish where lost messages are lost for good: a stock server that
 /// misses one waits for ever.

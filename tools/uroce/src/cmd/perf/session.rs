@@ -1,5 +1,12 @@
 //! Both ends of a run get to know each other: versions, MTU, keys, connections, barriers.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use uroce_verbs::{
+    Access, AddressHandle, CompChannel, CompletionQueue, ConnectOptions, Context, Endpoint, Mtu,
+    ProtectionDomain, Psn, QpType, Qpn, QueuePair, SharedReceiveQueue,
+};
+
 use super::args::{Connection, Verb};
 use super::buffers::Buffers;
 use super::plan::Plan;
@@ -8,11 +15,6 @@ use crate::exchange::perftest::{self, Announced, Keys, Measured};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::usage::{Setup, Usage, resident_bytes};
-use std::sync::atomic::{AtomicBool, Ordering};
-use uroce_verbs::{
-    Access, AddressHandle, CompChannel, CompletionQueue, ConnectOptions, Context, Endpoint, Mtu,
-    ProtectionDomain, Psn, QpType, Qpn, QueuePair, SharedReceiveQueue,
-};
 
 /// perftest's Q_Key.
 pub const QKEY: u32 = 0x1111_1111;

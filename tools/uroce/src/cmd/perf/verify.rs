@@ -1,8 +1,9 @@
 //! `--verify`: did the bytes arrive? Works between two ends that both were asked to.
 
+use std::sync::atomic::Ordering;
+
 use super::args::{Atomic, Verb};
 use super::session::Session;
-use std::sync::atomic::Ordering;
 
 /// What the client's operations brought back: READ data, results of atomics. `counts`: operations of
 /// the last size on each queue pair. `None`: not asked, or not possible.

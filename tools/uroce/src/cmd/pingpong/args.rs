@@ -1,8 +1,9 @@
 //! The flags of `uroce pingpong`: those of `ibv_*_pingpong`, with the same letters.
 
-use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use uroce_device::wire::Mtu;
+
+use crate::failure::Failure;
 
 /// Which of the stock programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

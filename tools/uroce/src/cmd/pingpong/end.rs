@@ -1,14 +1,15 @@
 //! One end of a ping-pong: its objects, and the exchange that connects it.
 
-use super::args::{Kind, PingpongArgs};
-use crate::exchange::channel::{Channel, INTRODUCTION, stranger};
-use crate::exchange::pingpong::{DONE, Destination, LEN, SRQ_RECORDS};
-use crate::failure::Failure;
 use uroce_verbs::{
     Access, AddressHandle, AddressHandleAttr, CompChannel, CompletionQueue, ConnectOptions,
     Context, Endpoint, MemoryRegion, ProtectionDomain, Psn, QpType, Qpn, QueuePair, RecvWr, Sge,
     SharedReceiveQueue,
 };
+
+use super::args::{Kind, PingpongArgs};
+use crate::exchange::channel::{Channel, INTRODUCTION, stranger};
+use crate::exchange::pingpong::{DONE, Destination, LEN, SRQ_RECORDS};
+use crate::failure::Failure;
 
 /// Q_Key of `ibv_ud_pingpong`.
 pub const QKEY: u32 = 0x1111_1111;
@@ -264,11 +265,13 @@ fn queue_pair(
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
+    use uroce_verbs::{DatapathChoice, LoopbackFabric, SendWr};
+
     use super::super::Kind;
     use super::*;
     use crate::interrupt::Interrupt;
-    use std::net::IpAddr;
-    use uroce_verbs::{DatapathChoice, LoopbackFabric, SendWr};
 
     fn args() -> PingpongArgs {
         PingpongArgs {

@@ -1,5 +1,9 @@
 //! To and fro, until each end sent and received all of its messages.
 
+use std::time::{Duration, Instant};
+
+use uroce_verbs::{Qpn, SendWr, WorkCompletion};
+
 use super::args::Kind;
 use super::end::{End, QKEY};
 use crate::exchange::channel::{Channel, PeerState};
@@ -7,8 +11,6 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::latency::Latencies;
 use crate::stop::{Stop, Watch, failed};
-use std::time::{Duration, Instant};
-use uroce_verbs::{Qpn, SendWr, WorkCompletion};
 
 /// Marks completions of sends; receives have 0.
 const SEND: u64 = 2;

@@ -1,7 +1,8 @@
 //! Options of `uroce replay`.
 
-use clap::{Args, ValueEnum};
 use std::net::IpAddr;
+
+use clap::{Args, ValueEnum};
 use uroce_analyze::parse_qpn;
 use uroce_replay::{Limits, Options};
 use uroce_wire::Qpn;

@@ -1,18 +1,20 @@
 //! A capture played to the NIC of another machine: an agent of `uroce conform` sets up the queue pair there.
 
-use super::ReplayArgs;
-use crate::cli::Global;
-use crate::cmd::conform::{Link, UdpWire, token};
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::nic;
 use std::time::Duration;
+
 use uroce_conform::{
     Access, AgentLink, Card, Kind, Link as Connection, Outgoing, Piece, Receive, Reply, Request,
     State, Wire, limits,
 };
 use uroce_replay::{Access as Rights, Recording, Remote, ReplayError, Report};
 use uroce_wire::Qpn;
+
+use super::ReplayArgs;
+use crate::cli::Global;
+use crate::cmd::conform::{Link, UdpWire, token};
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::nic;
 
 /// Pauses of the recording that are longer are shortened to this.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);

@@ -1,8 +1,10 @@
 //! The flags of `uroce rping`: those of `rping`, with the same letters.
 
-use crate::report::out;
-use clap::{ArgGroup, Args};
 use std::net::IpAddr;
+
+use clap::{ArgGroup, Args};
+
+use crate::report::out;
 
 /// The port of rping.
 const PORT: u16 = 7174;

@@ -1,13 +1,15 @@
 //! The client: it offers its memory to be read, and then to be written.
 
+use std::net::SocketAddr;
+
+use uroce_verbs::{CmId, EventChannel, PortSpace};
+
 use super::args::RpingArgs;
 use super::end::{End, parameters};
 use super::text;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::stop::Stop;
-use std::net::SocketAddr;
-use uroce_verbs::{CmId, EventChannel, PortSpace};
 
 /// Connects to `server` and pings it. Returns how many pings came back.
 ///

@@ -1,15 +1,17 @@
 //! One end of a connection of rping.
 
-use super::advert;
-use crate::failure::{Exit, Failure};
-use crate::interrupt::Interrupt;
-use crate::stop::{Stop, failed};
 use std::time::{Duration, Instant};
+
 use uroce_verbs::{
     Access, CmEvent, CmEventKind, CmId, CompletionQueue, ConnParam, EventChannel, MemoryRegion,
     ProtectionDomain, QpType, QueuePair, RecvWr, RejReason, RemoteSlice, Rkey, SendWr, WcOpcode,
     WorkCompletion,
 };
+
+use super::advert;
+use crate::failure::{Exit, Failure};
+use crate::interrupt::Interrupt;
+use crate::stop::{Stop, failed};
 
 /// How long one look for completions or events takes.
 const LOOK: Duration = Duration::from_millis(20);

@@ -1,12 +1,13 @@
 //! The server: it reads what a client offers, and writes it back.
 
+use uroce_verbs::{CmEventKind, CmId, EventChannel, PortSpace};
+
 use super::args::RpingArgs;
 use super::end::{End, parameters, wait_event};
 use super::text;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::stop::Stop;
-use uroce_verbs::{CmEventKind, CmId, EventChannel, PortSpace};
 
 /// Callers that may wait for their turn.
 const BACKLOG: usize = 16;

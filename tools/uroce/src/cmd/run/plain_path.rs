@@ -1,14 +1,16 @@
 //! A name for a folder that the dynamic linker understands. It takes LD_PRELOAD and LD_LIBRARY_PATH apart at spaces,
 //! colons and semicolons, and nothing stands for one of those; so a folder with one in its path gets a second name.
 
-use crate::failure::Failure;
-use rustix::process::geteuid;
 use std::ffi::OsStr;
 use std::fs::DirBuilder;
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
+
+use rustix::process::geteuid;
+
+use crate::failure::Failure;
 
 /// `folder`, or a symbolic link to it whose path has nothing in it that the dynamic linker cuts at.
 ///

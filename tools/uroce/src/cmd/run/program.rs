@@ -1,12 +1,13 @@
 //! Whether the dynamic linker will load our library into a program. What it leaves out, it leaves out silently, and the
 //! program then finds no device.
 
-use rustix::process::{getegid, geteuid};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use rustix::process::{getegid, geteuid};
 
 /// Bytes of a program that are looked at: its program headers are at the start.
 const LOOKED_AT: u64 = 64 << 10;

@@ -1,8 +1,10 @@
 //! What `uroce top` shows, and what keys do to it.
 
-use super::sample::{QpRow, Rates};
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::cmp::Ordering;
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::sample::{QpRow, Rates};
 
 /// Rows that page up and page down move by.
 const PAGE: usize = 20;

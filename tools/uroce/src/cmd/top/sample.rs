@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
+
 use uroce_device::{DeviceReport, Resource, ResourceKind};
 
 /// Queue pairs of all processes that are looked at; further ones are left out.
@@ -258,8 +259,9 @@ fn counter_rows(totals: &HashMap<&str, u64>, seconds: f64) -> Vec<CounterRow> {
 
 #[cfg(test)]
 pub mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     /// A report of process 42, made of lines.
     pub fn report(lines: &str) -> DeviceReport {

@@ -1,12 +1,13 @@
 //! A thread that asks all devices again and again: one that does not answer must not stop the screen.
 
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
+use std::time::{Duration, Instant};
+
 use super::sample::{Rates, Sample};
 use crate::cli::Global;
 use crate::cmd::survey::Survey;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
-use std::time::{Duration, Instant};
 
 /// How soon an interrupt is noticed.
 const LOOK: Duration = Duration::from_millis(100);

@@ -1,14 +1,16 @@
 //! The loop of the screen.
 
+use std::io;
+use std::time::Duration;
+
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+
 use super::app::App;
 use super::sampler::Sampler;
 use super::view::draw;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use ratatui::DefaultTerminal;
-use ratatui::crossterm::event::{self, Event, KeyEventKind};
-use std::io;
-use std::time::Duration;
 
 /// How soon new rates are shown.
 const LOOK: Duration = Duration::from_millis(100);

@@ -1,12 +1,13 @@
 //! Rates without a screen.
 
+use serde_json::{Value, json};
+
 use super::sample::{CounterRow, DeviceRow, QpRow, Rates};
 use super::sampler::Sampler;
 use super::view::{TITLES, cells, scaled, widths};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::report::{json, out};
-use serde_json::{Value, json};
 
 /// Prints the rates of one interval.
 ///

@@ -1,12 +1,13 @@
 //! The screen of `uroce top`.
 
-use super::app::{App, Sort};
-use super::sample::{CounterRow, DeviceRow, QpRow, Rates};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Style, Stylize};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Clear, Paragraph, Row, Table};
+
+use super::app::{App, Sort};
+use super::sample::{CounterRow, DeviceRow, QpRow, Rates};
 
 /// Columns that the counters take, if the terminal is wide enough for both.
 const COUNTERS_WIDTH: u16 = 38;

@@ -1,10 +1,11 @@
 //! NICs in a network namespace, and a program that captures what they send.
 
-use super::namespaces::Namespaces;
-use super::{PROGRAM, text};
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+
+use super::namespaces::Namespaces;
+use super::{PROGRAM, text};
 
 /// A namespace in which `uroce` runs, and a folder for files.
 pub struct Lab {

@@ -1,8 +1,9 @@
 //! The command lines of both sides.
 
+use std::net::IpAddr;
+
 use super::cell::{Cell, Figure, Pingpong, Program, Verb};
 use crate::rxe::addresses;
-use std::net::IpAddr;
 
 /// Which of the two programs of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

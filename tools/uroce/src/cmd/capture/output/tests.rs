@@ -1,8 +1,9 @@
+use uroce_datapath::capture::CapturedFrame;
+
 use super::*;
 use crate::cmd::capture::args::RingSize;
 use crate::cmd::capture::testing::{Folder, frames_of};
 use crate::live::Captured;
-use uroce_datapath::capture::CapturedFrame;
 
 fn args(files: u32) -> CaptureArgs {
     let ring = RingSize { time: Duration::from_secs(10), bytes: 1 << 20 };

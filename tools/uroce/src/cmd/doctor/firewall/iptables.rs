@@ -91,9 +91,10 @@ fn has_port(text: &str, port: u16) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::super::verdict::Judgement;
     use super::*;
-    use proptest::prelude::*;
 
     fn judge(policy: &str, rules: &[&str]) -> Judgement {
         let rules: String = rules.iter().map(|rule| format!("-A INPUT {rule}\n")).collect();

@@ -1,7 +1,8 @@
 //! The rules of nftables, from `nft -j list ruleset` (libnftables-json(5)).
 
-use super::verdict::{Applies, Chain, Packet, Rule, Verdict, Way};
 use serde_json::Value;
+
+use super::verdict::{Applies, Chain, Packet, Rule, Verdict, Way};
 
 /// The base chains that packets of this host pass, with their rules.
 pub fn chains(json: &str, packet: &Packet) -> Vec<Chain> {
@@ -139,10 +140,11 @@ fn verdict(part: &Value) -> Verdict {
 
 #[cfg(test)]
 mod tests {
-    use super::super::verdict::Judgement;
-    use super::*;
     use proptest::prelude::*;
     use serde_json::json;
+
+    use super::super::verdict::Judgement;
+    use super::*;
 
     fn judge(policy: &str, rules: &[Value]) -> Judgement {
         let mut objects = vec![json!({"chain": {

@@ -121,8 +121,9 @@ impl Chain {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn rule(applies: Applies, verdict: Verdict) -> Rule {
         Rule { applies, verdict, text: format!("{applies:?} {verdict:?}") }

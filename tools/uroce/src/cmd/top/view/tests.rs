@@ -1,8 +1,9 @@
-use super::super::sample::tests::{AFTER, BEFORE, rates};
-use super::*;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
+
+use super::super::sample::tests::{AFTER, BEFORE, rates};
+use super::*;
 
 /// The screen as text, without spaces at the ends of lines.
 fn screen(app: &App, width: u16, height: u16) -> String {

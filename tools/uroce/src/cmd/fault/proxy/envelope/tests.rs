@@ -1,7 +1,8 @@
-use super::*;
 use uroce_device::wire::{
     Ipv4, UdpPorts, icrc, parse_ethernet, verify_frame_icrc, write_ethernet, write_ipv4_udp,
 };
+
+use super::*;
 
 /// An IPv4 frame for UDP port 4791 with `payload` bytes of transport, behind a tag if asked.
 pub fn frame(vlan: Option<u16>, payload: usize) -> Vec<u8> {
