@@ -37,12 +37,12 @@ impl GsoBatch {
     }
 
     /// The first packet of the GSO batch alone.
-    pub(crate) fn head(&self) -> Self {
+    pub fn head(&self) -> Self {
         Self { packets: 1, bytes: self.size.min(self.bytes), ..*self }
     }
 
     /// The GSO batch without its first `packets` packets.
-    pub(crate) fn without(mut self, packets: usize) -> Self {
+    pub fn without(mut self, packets: usize) -> Self {
         let bytes = (packets * self.size).min(self.bytes);
         self.start += bytes;
         self.bytes -= bytes;
@@ -183,12 +183,12 @@ impl Burst {
     }
 
     /// The next packet starts a GSO batch, even if it could be appended to the last one.
-    pub(crate) fn break_batch(&mut self) {
+    pub fn break_batch(&mut self) {
         self.break_before_next = true;
     }
 
     /// From now on every packet is sent on its own.
-    pub(crate) fn disable_gso(&mut self) {
+    pub fn disable_gso(&mut self) {
         self.limit.packets = 1;
     }
 
@@ -226,7 +226,7 @@ impl Burst {
     }
 
     /// Moves `cursor` behind the next `packets` packets, which are of one GSO batch.
-    pub(crate) fn skip(&self, cursor: &mut Cursor, packets: usize) {
+    pub fn skip(&self, cursor: &mut Cursor, packets: usize) {
         cursor.packet += packets;
         if self.batches.get(cursor.batch).is_some_and(|batch| cursor.packet >= batch.packets) {
             *cursor = Cursor { batch: cursor.batch + 1, packet: 0 };
@@ -235,7 +235,7 @@ impl Burst {
 
     /// Writes to every page of the buffer, so that no packet has to wait for the kernel to map it
     /// (6 us a page).
-    pub(crate) fn touch(&mut self) {
+    pub fn touch(&mut self) {
         self.buffer.fill(0xff);
     }
 
@@ -252,7 +252,7 @@ impl Burst {
     }
 
     /// Most packets of the burst.
-    pub(crate) fn capacity(&self) -> usize {
+    pub fn capacity(&self) -> usize {
         self.capacity
     }
 

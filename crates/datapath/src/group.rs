@@ -4,7 +4,11 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 /// Refuses what is no multicast group of the IP version of `local`.
-pub(crate) fn check_group(local: &SocketAddr, group: &IpAddr) -> io::Result<()> {
+///
+/// # Errors
+///
+/// EINVAL, with a sentence for a user.
+pub fn check_group(local: &SocketAddr, group: &IpAddr) -> io::Result<()> {
     if group.is_multicast() && group.is_ipv4() == local.is_ipv4() {
         return Ok(());
     }

@@ -1,56 +1,42 @@
 //! Datapaths: how packets are sent and received.
 //!
 //! A [`Datapath`] carries UDP payloads (BTH to ICRC) with the header fields that RoCEv2 needs. It
-//! does not interpret the protocol. The implementations:
+//! does not interpret the protocol. UDP sockets, AF_PACKET and AF_XDP are crates of their own
+//! (`uroce-udp`, `uroce-packet`, `uroce-xdp`). What is here works with any of them, or without a kernel:
 //!
-//! - [`UdpDatapath`]: UDP sockets of the kernel, the default, without any privilege;
-//! - [`PacketDatapath`]: AF_PACKET sockets, faster, for processes with CAP_NET_RAW;
-//! - [`UringDatapath`]: the same sockets by io_uring;
-//! - [`SlotDatapath`]: a share of either, for one of several processes on an address;
-//! - [`ChannelDatapath`]: a share of what one process has for itself, for one of its engines;
 //! - [`LoopbackFabric`]: a switch inside the process, for two devices in one program and for tests;
+//! - [`ChannelDatapath`]: a share of what one process has for itself, for one of its engines;
 //! - [`FaultDatapath`]: loses, delays, doubles, alters and answers packets of another datapath by rules;
-//! - [`FramePort`]: no datapath, but all frames of one interface;
 //! - [`PcapTap`]: records what passes through another datapath, for Wireshark.
 //!
 //! All buffers exist after set-up; no call for a packet allocates, but for the recording of a tap.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
-mod af_packet;
 mod burst;
 mod caps;
-pub mod capture;
 mod engine_channel;
-pub mod ethernet;
 mod fault;
-mod frame_port;
 mod group;
 mod loopback;
+mod mac;
 mod middleware;
 mod packet;
 mod packet_queue;
 mod pcap;
-pub mod probe;
-pub mod process;
 mod route;
-mod slot;
-#[allow(unsafe_code, reason = "system calls without a safe wrapper")]
-mod sys;
-mod thread;
-mod udp;
-mod uring;
+mod shared_port;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
-pub use af_packet::{PacketConfig, PacketDatapath, PacketError};
 pub use burst::{Burst, Cursor, GsoBatch, GsoLimit, PACKET_ROOM};
 pub use caps::{Caps, DatapathStats, IcrcCaps, IcrcRx, IcrcTx, Refusals};
 pub use engine_channel::ChannelDatapath;
 pub use fault::{FaultCounters, FaultDatapath, FaultTally, RuleCount};
-pub use frame_port::{FramePort, FramePortError, FrameReceiver, FrameSender, Offload, PortFrame};
+pub use group::check_group;
 pub use loopback::{AttachError, LoopbackDatapath, LoopbackEndpoint, LoopbackFabric};
+pub use mac::{Mac, multicast_mac};
 pub use middleware::Middleware;
 pub use packet::{Fate, IpId, RxPacket};
 pub use packet_queue::PacketQueue;
@@ -59,12 +45,7 @@ pub use pcap::{
     PcapWriter, ReplayedFrame,
 };
 pub use route::Route;
-pub use slot::{GsiTarget, RedirectTarget, SlotDatapath, slots_taken};
-pub use sys::fork;
-pub use thread::Thread;
-pub use udp::{BindError, PortHolder, UdpConfig, UdpDatapath};
-pub use uring::{UringDatapath, UringError};
-use uroce_wire::Slot;
+pub use shared_port::{GsiTarget, RedirectTarget, SharedPort};
 
 /// Outcome of [`Datapath::flush`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -182,21 +163,4 @@ pub trait Datapath: Send {
 
     /// Counters since creation.
     fn stats(&self) -> DatapathStats;
-}
-
-/// One of several processes, or engines of a process, that share an address.
-pub trait SharedPort {
-    /// The upper 8 bits of the queue pair numbers that this sharer must use.
-    fn slot(&self) -> Slot;
-
-    /// Directs requests of connection management for a service ID to this sharer, of all on the
-    /// address.
-    ///
-    /// # Errors
-    ///
-    /// EADDRINUSE when another sharer has the service ID.
-    fn claim_service(&mut self, service: u64) -> io::Result<()>;
-
-    /// Undoes [`claim_service`](Self::claim_service).
-    fn release_service(&mut self, service: u64);
 }

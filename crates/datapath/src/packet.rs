@@ -73,7 +73,7 @@ impl RxPacket<'_> {
     /// Hands over the packets that arrived as this one, of `size` bytes each but the last, which may be
     /// shorter: up to `limit` of them from byte `offset` on, which moves behind them. Returns how many.
     #[inline]
-    pub(crate) fn hand_over(
+    pub fn hand_over(
         &self,
         size: usize,
         offset: &mut usize,

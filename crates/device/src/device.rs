@@ -23,7 +23,8 @@ use std::time::Duration;
 pub(crate) use open::EngineBuilder;
 pub use queue_pair::QpRequest;
 use uroce_cm::PortCounters;
-use uroce_datapath::{Caps, FaultCounters, fork};
+use uroce_datapath::{Caps, FaultCounters};
+use uroce_host::fork;
 use uroce_transport::AsyncEvent;
 use uroce_wire::{DropReason, Gid, Mtu};
 

@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use uroce_datapath::Thread;
+use uroce_host::Thread;
 use uroce_transport::Instant;
 
 use crate::affinity::pin;

@@ -7,8 +7,11 @@ use std::net::IpAddr;
 use rustix::io::Errno;
 use thiserror::Error;
 use uroce_cm::CmError;
-use uroce_datapath::{AttachError, BindError, PacketError, PcapError, UringError};
+use uroce_datapath::{AttachError, PcapError};
+use uroce_host::BindError;
+use uroce_packet::PacketError;
 use uroce_transport::{CreateQpError, ModifyQpError, SrqError};
+use uroce_udp::UringError;
 use uroce_wire::Mtu;
 use uroce_xdp::XdpError;
 

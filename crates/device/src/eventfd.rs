@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::{Errno, ReadWriteFlags};
-use uroce_datapath::fork;
+use uroce_host::fork;
 
 /// An eventfd, non-blocking unless a C program changes that. Readable from [`signal`](EventFd::signal) until [`clear`](EventFd::clear).
 ///

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 
 use rustix::io::Errno;
-use uroce_datapath::BindError;
+use uroce_host::BindError;
 
 use crate::error::OpenError;
 

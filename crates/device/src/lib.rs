@@ -83,10 +83,16 @@ pub use uroce_cm as cm;
 pub use uroce_datapath as datapath;
 /// The types of fault rules, as they appear in this crate's signatures.
 pub use uroce_fault as fault;
+/// The host's types, as they appear in this crate's signatures.
+pub use uroce_host as host;
 /// The memory crate's types, as they appear in this crate's signatures.
 pub use uroce_memory as memory;
+/// The AF_PACKET datapath's types, as they appear in this crate's signatures.
+pub use uroce_packet as packet;
 /// The transport's types, as they appear in this crate's signatures.
 pub use uroce_transport as transport;
+/// The UDP datapath's types, as they appear in this crate's signatures.
+pub use uroce_udp as udp;
 /// The wire types, as they appear in this crate's signatures.
 pub use uroce_wire as wire;
 /// How AF_XDP works with an interface ([`DatapathChoice::Xdp`]).

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use uroce_datapath::ethernet::LinkChanges;
+use uroce_link::LinkChanges;
 use uroce_transport::AsyncEvent;
 
 use crate::interface::Interface;

@@ -21,8 +21,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::Shutdown;
 use rustix::process::geteuid;
-use uroce_datapath::fork::keep_from_children;
-use uroce_datapath::{FaultCounters, Thread, process};
+use uroce_datapath::FaultCounters;
+use uroce_host::fork::keep_from_children;
+use uroce_host::{Thread, process};
 use uroce_transport::AsyncEvent;
 
 use crate::inventory;

@@ -114,7 +114,7 @@ fn every_icrc_in_a_capture_of_udp_is_right() {
 
 #[test]
 fn every_icrc_in_a_capture_of_uring_is_right() {
-    if let Err(error) = uroce_device::datapath::probe::uring() {
+    if let Err(error) = uroce_device::udp::probe::uring() {
         assert!(std::env::var_os("CI").is_none(), "{error}");
         println!("skipped: {error}");
         return;

@@ -3,8 +3,6 @@
 mod common;
 #[path = "engines/connections.rs"]
 mod connections;
-#[path = "../../datapath/tests/it/netns/mod.rs"]
-mod netns;
 #[path = "engines/refusals.rs"]
 mod refusals;
 #[path = "engines/traffic.rs"]

@@ -2,16 +2,14 @@
 //! polling and under traffic.
 
 mod common;
-#[path = "../../datapath/tests/it/netns/mod.rs"]
-mod netns;
 
 use std::time::{Duration, Instant};
 
 use common::{Node, pattern};
-use netns::{Namespace, Wire};
 use uroce_device::transport::{AsyncEvent, QpState, QpType, SendOp, WcStatus};
 use uroce_device::wire::{Mtu, Qpn};
 use uroce_device::{DeviceConfig, EventChannel, OwnedEvent, PortState};
+use uroce_testkit::namespace::{Namespace, Wire};
 
 /// The kernel needs up to a second to notice that the other end of a wire is down.
 const PATIENCE: Duration = Duration::from_secs(20);

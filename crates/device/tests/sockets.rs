@@ -43,7 +43,7 @@ fn io_uring_carries_the_same() {
         let config = DeviceConfig { port: PORT + 3, ..DeviceConfig::new(address) };
         Node::open(DeviceConfig { datapath: DatapathChoice::Uring, ..config })
     };
-    if let Err(error) = uroce_device::datapath::probe::uring() {
+    if let Err(error) = uroce_device::udp::probe::uring() {
         assert!(std::env::var_os("CI").is_none(), "{error}");
         println!("skipped: {error}");
         return;

@@ -1,13 +1,15 @@
 //! A packet on its way through an injector allocates nothing once it has been set up.
 
-mod counting;
 #[allow(dead_code, reason = "this program needs a part of what the others use")]
 #[path = "it/packets/mod.rs"]
 mod packets;
 
-use counting::allocations;
 use packets::{ms, send, send_back};
 use uroce_fault::{FaultInjector, Plan};
+use uroce_testkit::allocations::{CountingAllocator, allocations};
+
+#[global_allocator]
+static COUNTING: CountingAllocator = CountingAllocator;
 
 /// Allocations of the second thousand of packets.
 fn allocations_of(rules: &str) -> usize {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::mem::MaybeUninit;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
-use uroce_device::datapath::fork::generation;
+use uroce_device::host::fork::generation;
 
 use crate::abi::{
     ibv_ah, ibv_comp_channel, ibv_cq_ex, ibv_device, ibv_dm, ibv_mr, ibv_mw, ibv_pd, ibv_qp_ex,

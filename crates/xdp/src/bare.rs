@@ -7,8 +7,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use uroce_datapath::ethernet::Way;
 use uroce_datapath::{Datapath, Route};
+use uroce_link::Way;
 
 use crate::config::XdpConfig;
 use crate::datapath::XdpDatapath;

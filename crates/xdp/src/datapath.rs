@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use rustix::event::epoll;
 use rustix::io::Errno;
-use uroce_datapath::ethernet::{FrameReader, Neighbours, Router};
 use uroce_datapath::{
     Caps, Datapath, DatapathStats, Flush, IcrcCaps, IcrcRx, IcrcTx, Route, RxPacket,
 };
+use uroce_link::{FrameReader, Neighbours, Router};
 
 use crate::config::XdpConfig;
 use crate::error::XdpError;

@@ -25,6 +25,7 @@ mod gro_frame;
 mod mode;
 mod open;
 mod port_socket;
+pub mod probe;
 mod problem;
 mod program;
 mod queue;

@@ -8,7 +8,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use uroce_datapath::ethernet::{self, Interface};
+use uroce_link::Interface;
 
 use crate::config::XdpConfig;
 use crate::error::XdpError;
@@ -53,7 +53,7 @@ impl Link {
     /// The interface of the configuration.
     pub(crate) fn find(config: &XdpConfig) -> Result<Self, XdpError> {
         let ip = config.local.ip();
-        let home = ethernet::interface_of(ip).map_err(|_| XdpError::NotLocal(ip))?;
+        let home = uroce_link::interface_of(ip).map_err(|_| XdpError::NotLocal(ip))?;
         if home.loopback || ip.is_loopback() {
             return Err(XdpError::Loopback(ip));
         }

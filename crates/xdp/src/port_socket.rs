@@ -24,7 +24,7 @@ impl PortSocket {
     pub(crate) fn bind(local: SocketAddr, interface: u32) -> io::Result<(Self, SocketAddr)> {
         let kind = Type::DGRAM.cloexec().nonblocking();
         let socket = Socket::new(Domain::for_address(local), kind, Some(Protocol::UDP))?;
-        uroce_datapath::fork::keep_from_children(&socket);
+        uroce_host::fork::keep_from_children(&socket);
         socket.attach_filter(&DROP_ALL)?;
         socket.bind(&scoped(local, interface).into())?;
         let port = socket.local_addr()?.as_socket().map_or(local.port(), |bound| bound.port());

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use uroce_datapath::ethernet::Unreachable;
+use uroce_link::Unreachable;
 
 /// The latest reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

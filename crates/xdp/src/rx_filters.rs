@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
-use uroce_datapath::ethernet::Groups;
+use uroce_link::Groups;
 
 use crate::port_socket::PortSocket;
 use crate::steering::{MAX_ADDRESSES, Steering};

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use uroce_datapath::ethernet::FrameReader;
 use uroce_datapath::{DatapathStats, IpId, PACKET_ROOM, PacketQueue, Route, RxPacket};
+use uroce_link::FrameReader;
 use uroce_wire::FlowIcrc;
 
 use crate::gro_frame::{GroFrame, MAX_PACKETS};

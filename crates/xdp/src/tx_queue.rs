@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use uroce_datapath::ethernet::{MAX_HEADERS, Outbound, Router, Way};
 use uroce_datapath::{PACKET_ROOM, Route};
+use uroce_link::{MAX_HEADERS, Outbound, Router, Way};
 
 use crate::problem::Problem;
 use crate::queue::Queue;

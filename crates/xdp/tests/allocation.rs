@@ -4,14 +4,12 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use uroce_datapath::{Datapath, Route};
-use uroce_xdp::{XdpDatapath, XdpMode};
+use uroce_testkit::allocations::{CountingAllocator, allocations};
+use uroce_testkit::namespace::Wire;
+use uroce_xdp::{XdpConfig, XdpDatapath, XdpMode};
 
-#[path = "../../datapath/tests/counting/mod.rs"]
-mod counting;
-mod lab;
-
-use counting::allocations;
-use lab::Lab;
+#[global_allocator]
+static COUNTING: CountingAllocator = CountingAllocator;
 
 /// Full bursts of many sizes, some to ourselves; returns whether all arrived.
 fn rounds(a: &mut XdpDatapath, b: &mut XdpDatapath, routes: &[Route], rounds: usize) -> bool {
@@ -42,12 +40,13 @@ fn rounds(a: &mut XdpDatapath, b: &mut XdpDatapath, routes: &[Route], rounds: us
 
 #[test]
 fn no_packet_allocates() {
-    if lab::cannot_run() {
-        return;
-    }
-    let lab = Lab::new();
-    let mut a = lab.open(0, lab::v4(0), XdpMode::Generic);
-    let mut b = lab.open(1, lab::v4(1), XdpMode::Generic);
+    let Some(wire) = Wire::new(9000) else { return };
+    let open = |ip: [u8; 4]| {
+        let config = XdpConfig { mode: XdpMode::Generic, ..XdpConfig::new((ip, 4791).into()) };
+        XdpDatapath::open(&config).expect("open")
+    };
+    let mut a = wire.a.run(move || open([10, 77, 0, 1]));
+    let mut b = wire.b.run(move || open([10, 77, 0, 2]));
     let src = SocketAddr::new(a.local().ip(), 0xC001);
     let routes = [b.local(), b.local(), a.local()].map(|dst| Route {
         src,

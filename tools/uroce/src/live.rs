@@ -12,10 +12,10 @@ pub use interfaces::Interfaces;
 use rustix::io::Errno;
 pub use stream::{HAND_OVER, Now, Stream, clock};
 use uroce_analyze::{Direction, Frame, LinkType, Timestamp};
-use uroce_datapath::capture::{
+use uroce_datapath::{PcapBlocks, PcapRecord};
+use uroce_packet::capture::{
     CaptureConfig, CaptureCounts, CaptureError, CaptureSocket, CapturedFrame, interface_exists,
 };
-use uroce_datapath::{PcapBlocks, PcapRecord};
 
 use crate::failure::Failure;
 

@@ -16,7 +16,7 @@ use super::packet_batch::PacketBatch;
 use super::sender::{Sender, channel};
 use super::wakeup::Wakeup;
 use crate::packet::RxPacket;
-use crate::slot::GsiTarget;
+use crate::shared_port::GsiTarget;
 use crate::{Datapath, DatapathStats, Middleware, SharedPort};
 
 /// One of up to 64 engines of a process, which has the address for itself.

@@ -9,7 +9,7 @@ use super::membership::{Membership, MembershipCache, Set, engines};
 use super::sender::Sender;
 use crate::DatapathStats;
 use crate::packet::RxPacket;
-use crate::slot::{GsiTarget, RedirectTarget};
+use crate::shared_port::{GsiTarget, RedirectTarget};
 
 /// State shared by the engines beside their channels: used for requests to services and for groups
 /// only.

@@ -1,11 +1,10 @@
 //! The receiving side of a loopback endpoint: bursts waiting to be read.
 
 use std::collections::VecDeque;
-use std::fmt;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{fmt, io};
 
 use rustix::event::{EventfdFlags, eventfd};
 

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::file::Shared;
-use crate::sys;
 
 /// How long the end of the process may wait for threads that are recording.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -24,7 +23,7 @@ pub(super) fn write_at_exit(capture: &Arc<Shared>) {
     }
     open.retain(|capture| capture.strong_count() > 0);
     open.push(Arc::downgrade(capture));
-    ONCE.call_once(|| sys::exit::at_exit(write_all));
+    ONCE.call_once(|| uroce_host::at_exit(write_all));
 }
 
 extern "C" fn write_all() {

@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use uroce_host::Thread;
+
 use super::block::PcapBlocks;
 use super::output::{self, Output};
 use super::writer::{PcapWriter, Recorder};
 use super::{PcapError, exit};
-use crate::Thread;
 
 /// A record waits at most so long before it is written.
 const WRITE_EVERY: Duration = Duration::from_millis(10);

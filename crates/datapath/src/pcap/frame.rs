@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use crate::ethernet::{Mac, multicast_mac};
+use crate::mac::{Mac, multicast_mac};
 
 /// Bytes before the payload at most: Ethernet, IPv6, UDP.
 pub(super) const MAX_HEADERS: usize = 14 + 40 + 8;

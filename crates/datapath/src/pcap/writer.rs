@@ -9,7 +9,9 @@ use super::file::PcapFile;
 use super::frame::{self, Headers, MAX_HEADERS};
 use crate::packet::{Fate, IpId, RxPacket};
 use crate::route::Route;
-use crate::sys::udp::RECV_ROOM;
+
+/// Bytes of the longest payload that is expected: a jumbo frame's worth.
+const LONGEST_PAYLOAD: usize = 9216;
 
 /// Comment of a received packet whose identification is unknown.
 const NO_ID: &str = "no IPv4 identification makes the ICRC right: recorded as 0";
@@ -34,7 +36,7 @@ pub(super) struct Recorder {
 
 impl Recorder {
     pub(super) fn new(blocks: PcapBlocks) -> Self {
-        let frame = Vec::with_capacity(MAX_HEADERS + RECV_ROOM);
+        let frame = Vec::with_capacity(MAX_HEADERS + LONGEST_PAYLOAD);
         Self { blocks, frame, icrc: FlowIcrc::default(), last_id: 0 }
     }
 

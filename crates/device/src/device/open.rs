@@ -7,7 +7,8 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use uroce_datapath::{Datapath, FaultCounters, FaultDatapath, IcrcTx, PcapTap, PcapWriter, fork};
+use uroce_datapath::{Datapath, FaultCounters, FaultDatapath, IcrcTx, PcapTap, PcapWriter};
+use uroce_host::fork;
 use uroce_wire::Mtu;
 
 pub(crate) use self::build::EngineBuilder;

@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::geteuid;
 use thiserror::Error;
-use uroce_datapath::process::{self, Peer};
+use uroce_host::process::{self, Peer};
 
 use super::{ANSWER_TIMEOUT, PREFIX};
 use crate::resource::{Resource, ResourceKind, harmless};

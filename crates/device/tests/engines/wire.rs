@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use uroce_device::transport::{QpType, SendOp};
 use uroce_device::{Device, DeviceConfig, OpenError};
+use uroce_testkit::namespace::Wire;
 
 use crate::common::{Buffer, Node, QKEY, assert_ok, collect, pattern};
 use crate::connections::{Side, all_call_and_accept};
-use crate::netns::Wire;
 use crate::traffic::{PART, all_do};
 use crate::{PORT, open, rc_pairs};
 

@@ -49,7 +49,7 @@ impl Socket {
     pub(crate) fn open() -> io::Result<Self> {
         let kind = Type::RAW.cloexec().nonblocking();
         let socket = RawSocket::new(Domain::from(libc::AF_XDP), kind, None)?;
-        uroce_datapath::fork::keep_from_children(&socket);
+        uroce_host::fork::keep_from_children(&socket);
         Ok(Self { socket })
     }
 

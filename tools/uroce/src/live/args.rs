@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use uroce_datapath::capture::CaptureConfig;
+use uroce_packet::capture::CaptureConfig;
 
 /// Bytes of a frame that are kept unless told otherwise: all that a batch has.
 const SNAP_LEN: u32 = 262_144;

@@ -1,7 +1,7 @@
 //! The interfaces of a capture, numbered in the order in which packets came from them.
 
 use uroce_datapath::PcapBlocks;
-use uroce_datapath::capture::{CapturedFrame, interface_name};
+use uroce_packet::capture::{CapturedFrame, interface_name};
 
 /// One interface.
 #[derive(Debug)]

@@ -3,8 +3,8 @@
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use uroce_testkit::namespace::{Namespaces, ip};
 
-use crate::common::namespaces::{Namespaces, ip};
 use crate::common::{PROGRAM, text};
 
 /// The line of one check.

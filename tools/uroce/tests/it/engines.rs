@@ -4,7 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::namespaces::{Namespaces, ip};
+use uroce_testkit::namespace::{Namespaces, ip};
+
 use crate::common::{PROGRAM, text};
 
 const DATAPATHS: [&str; 3] = ["packet", "xdp-generic", "xdp-native"];

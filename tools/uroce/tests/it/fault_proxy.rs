@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
 use pcap_file::pcapng::{Block, PcapNgReader};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use uroce_datapath::{FramePort, FrameReceiver, Offload};
+use uroce_packet::{FramePort, FrameReceiver, Offload};
+use uroce_testkit::namespace::{Namespaces, ip};
 use uroce_wire::{
     Bth, Flow, Header, Ipv4, Opcode, Psn, Qpn, UdpPorts, icrc, parse_ethernet, write_ethernet,
     write_ipv4_udp,
 };
 
-use crate::common::namespaces::{Namespaces, ip};
 use crate::common::{PROGRAM, text};
 
 /// The proxy's place among the namespaces; the client is 0 and the server 1.

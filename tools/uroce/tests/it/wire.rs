@@ -10,9 +10,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use pcap_file::pcap::PcapReader;
+use uroce_testkit::namespace::{Namespaces, ip};
 use uroce_wire::{Packet, parse_ethernet};
 
-use crate::common::namespaces::{Namespaces, ip};
 use crate::common::{PROGRAM, text};
 
 const DATAPATHS: [&str; 5] = ["udp", "uring", "packet", "xdp-generic", "xdp-native"];

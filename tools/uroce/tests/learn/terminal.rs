@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::common::{self, namespaces::Namespaces};
+use uroce_testkit::namespace::Namespaces;
+
+use super::common;
 use super::page::Step;
 use super::pattern::{self, Extent, Measure};
 

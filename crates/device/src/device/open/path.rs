@@ -2,9 +2,9 @@
 
 use std::net::SocketAddr;
 
-use uroce_datapath::{
-    ChannelDatapath, Datapath, PacketConfig, PacketDatapath, SlotDatapath, UdpConfig,
-};
+use uroce_datapath::{ChannelDatapath, Datapath};
+use uroce_packet::{PacketConfig, PacketDatapath};
+use uroce_udp::{SlotDatapath, UdpConfig};
 use uroce_xdp::{XdpConfig, XdpDatapath};
 
 use crate::config::DeviceConfig;

@@ -4,8 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use uroce_conform::{FrameEnds, WireError};
-use uroce_datapath::ethernet::{Neighbours, Resolution, interface_of};
-use uroce_datapath::{FramePortError, FrameSender, Offload};
+use uroce_link::{Neighbours, Resolution, interface_of};
+use uroce_packet::{FramePortError, FrameSender, Offload};
 
 /// How long the next hop may take to answer ARP or neighbour discovery.
 const PATIENCE: Duration = Duration::from_secs(3);

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use uroce_conform::{FrameEnds, Incoming, Outgoing, Wire, WireError};
-use uroce_datapath::{Datapath, IpId, Route, RxPacket, UdpConfig, UdpDatapath};
+use uroce_datapath::{Datapath, IpId, Route, RxPacket};
+use uroce_udp::{UdpConfig, UdpDatapath};
 use uroce_wire::{Flow, ICRC_LEN, IcrcVerdict, icrc, recover, verify};
 
 use super::frames::Frames;

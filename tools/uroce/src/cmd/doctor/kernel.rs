@@ -2,7 +2,9 @@
 
 use std::io::{self, ErrorKind};
 
-use uroce_device::datapath::{UringError, probe};
+use uroce_packet::probe::packet_socket;
+use uroce_udp::{UringError, probe};
+use uroce_xdp::probe::xdp_socket;
 
 use super::finding::Finding;
 
@@ -24,16 +26,11 @@ pub fn examine() -> Vec<Finding> {
         ),
         Finding::of(
             "AF_PACKET",
-            &probe::packet_socket(),
+            &packet_socket(),
             "sockets can be opened",
             "sockets cannot be opened",
         ),
-        Finding::of(
-            "AF_XDP",
-            &probe::xdp_socket(),
-            "sockets can be opened",
-            "sockets cannot be opened",
-        ),
+        Finding::of("AF_XDP", &xdp_socket(), "sockets can be opened", "sockets cannot be opened"),
         uring(),
     ]
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use uroce_device::datapath::probe::{Attached, LinkFacts, Offloads, XdpSupport};
+use uroce_link::{Attached, LinkFacts, Offloads, XdpSupport};
 use uroce_verbs::Mtu;
 
 use super::finding::Finding;

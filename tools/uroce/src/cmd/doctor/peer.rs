@@ -8,7 +8,7 @@ use rustix::net::sockopt::{
     Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, ip_mtu, ipv6_mtu, set_ip_mtu_discover,
     set_ipv6_mtu_discover,
 };
-use uroce_device::datapath::ethernet::{Neighbours, Resolution, interface_of};
+use uroce_link::{Neighbours, Resolution, interface_of};
 use uroce_verbs::Mtu;
 
 use super::finding::Finding;

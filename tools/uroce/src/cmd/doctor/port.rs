@@ -5,7 +5,8 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 
-use uroce_device::datapath::{PortHolder, slots_taken};
+use uroce_host::PortHolder;
+use uroce_udp::slots_taken;
 
 use super::finding::Finding;
 use super::subject::Subject;

@@ -13,8 +13,9 @@ use carrier::{Link, NAP, Proxy};
 use clap::Args;
 use gateway::Gateway;
 use relay::Relay;
-use uroce_device::datapath::{FaultCounters, FaultTally, FramePort, FramePortError, PcapWriter};
+use uroce_device::datapath::{FaultCounters, FaultTally, PcapWriter};
 use uroce_device::fault::Plan;
+use uroce_packet::{FramePort, FramePortError};
 use uroce_verbs::PcapFile;
 
 use crate::cli::Global;

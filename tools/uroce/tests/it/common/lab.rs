@@ -4,7 +4,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
-use super::namespaces::Namespaces;
+use uroce_testkit::namespace::Namespaces;
+
 use super::{PROGRAM, text};
 
 /// A namespace in which `uroce` runs, and a folder for files.

@@ -1,7 +1,6 @@
 //! The built program, without what the environment would change.
 
 pub mod lab;
-pub mod namespaces;
 
 use std::process::{Command, Output};
 

@@ -1,4 +1,4 @@
-use uroce_datapath::capture::CapturedFrame;
+use uroce_packet::capture::CapturedFrame;
 
 use super::*;
 use crate::cmd::capture::args::RingSize;

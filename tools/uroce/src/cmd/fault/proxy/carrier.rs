@@ -5,9 +5,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use uroce_device::datapath::{
-    Direction, FaultTally, FramePort, FrameReceiver, FrameSender, Offload, PcapWriter,
-};
+use uroce_device::datapath::{Direction, FaultTally, PcapWriter};
+use uroce_packet::{FramePort, FrameReceiver, FrameSender, Offload};
 
 use super::gateway::Gateway;
 use super::relay::{Relay, Side, Wire};

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use uroce_device::datapath::Offload;
 use uroce_device::wire::{Flow, Network, parse_ethernet_on, verify};
+use uroce_packet::Offload;
 
 /// Ethernet, VLAN tag, IPv6, UDP.
 const LONGEST: usize = 14 + 4 + 40 + UDP;

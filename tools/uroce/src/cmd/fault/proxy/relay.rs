@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use uroce_device::datapath::Offload;
 use uroce_device::fault::{Direction, FaultInjector, PacketMeta, Plan, Release, Verdict};
+use uroce_packet::Offload;
 
 use super::envelope::{Envelopes, Fields, Opened};
 

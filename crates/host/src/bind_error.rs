@@ -1,0 +1,128 @@
+//! Why the UDP datapath cannot be opened.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use rustix::io::Errno;
+use uroce_wire::Slot;
+
+use crate::port_holder::PortHolder;
+use crate::process::Peer;
+use crate::sys::interface;
+
+/// Why a UDP datapath could not be opened; the text says what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BindError {
+    /// Another socket has the port.
+    #[error(
+        "UDP port {} of {} is taken by {holder}; {remedy}, or choose another --address",
+        .local.port(), .local.ip(), remedy = .holder.remedy()
+    )]
+    PortBusy {
+        /// The address asked for.
+        local: SocketAddr,
+        /// The holder of the port.
+        holder: PortHolder,
+    },
+    /// As many processes as there can be are there.
+    #[error(
+        "{} processes use {} already, as many as one address can have, or somebody holds the names of as many (`ss -xl` shows \
+         them): stop one, or choose another --address",
+        Slot::COUNT, .0.ip()
+    )]
+    NoSlot(SocketAddr),
+    /// Processes of other users have names that ours would need.
+    #[error(
+        "another user keeps {count} of the {} names by which processes share {}: uid {user}, with process \
+         {pid} the last of them; end those processes, or choose another --address",
+        Slot::COUNT, .local.ip()
+    )]
+    ForeignSlots {
+        /// The address asked for.
+        local: SocketAddr,
+        /// Names that other users have.
+        count: usize,
+        /// One of these users.
+        user: u32,
+        /// A process of that user; 0 if it is in another PID namespace.
+        pid: u32,
+    },
+    /// The address is not one of this host.
+    #[error("{} is not an address of this host: choose one of {here} with --address", .local.ip())]
+    NotLocal {
+        /// The address asked for.
+        local: SocketAddr,
+        /// The addresses that could be used, separated by commas.
+        here: String,
+    },
+    /// `0.0.0.0`, `::`, or a multicast address.
+    #[error(
+        "{0} does not name one interface: choose one unicast address of this host with --address"
+    )]
+    NotUnicast(IpAddr),
+    /// The kernel forbids it.
+    #[error(
+        "the kernel does not let this user bind UDP port {} of {}: ports below 1024 need \
+         CAP_NET_BIND_SERVICE, and a container may forbid sockets; use port 4791 or allow it",
+        .0.port(), .0.ip()
+    )]
+    Permission(SocketAddr),
+    /// The IP version is switched off.
+    #[error("this kernel has no {0}: use an address of the other IP version with --address")]
+    NoIpVersion(&'static str),
+    /// The process has too many files open.
+    #[error("this process has no free file descriptor: raise the limit with `ulimit -n`")]
+    Descriptors,
+    /// Anything else.
+    #[error("{what} failed for {local}: {source}; this kernel may be too old or restricted")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// The address asked for.
+        local: SocketAddr,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+impl BindError {
+    /// All slots are taken: the users of the processes that have them decide the remedy.
+    pub fn no_slot(local: SocketAddr, (count, one): (usize, Option<Peer>)) -> Self {
+        match one {
+            Some(Peer { pid, user }) => Self::ForeignSlots { local, count, user, pid },
+            None => Self::NoSlot(local),
+        }
+    }
+
+    /// The sentence for a kernel's answer.
+    pub fn explain(what: &'static str, local: SocketAddr, source: io::Error) -> Self {
+        match Errno::from_io_error(&source) {
+            Some(Errno::ADDRINUSE) => Self::PortBusy { local, holder: PortHolder::of(&local) },
+            Some(Errno::ADDRNOTAVAIL) => Self::NotLocal { local, here: here(&local) },
+            Some(Errno::ACCESS | Errno::PERM) => Self::Permission(local),
+            Some(Errno::MFILE | Errno::NFILE) => Self::Descriptors,
+            Some(Errno::AFNOSUPPORT) if local.is_ipv4() => Self::NoIpVersion("IPv4"),
+            Some(Errno::AFNOSUPPORT) => Self::NoIpVersion("IPv6"),
+            _ => Self::System { what, local, source },
+        }
+    }
+}
+
+/// The usable addresses of the same IP version, as a list for a person.
+fn here(local: &SocketAddr) -> String {
+    let owners = interface::addresses().unwrap_or_default();
+    let same = owners.iter().filter(|owner| owner.address.is_ipv4() == local.is_ipv4());
+    let texts: Vec<String> =
+        same.map(|owner| format!("{} ({})", owner.address, owner.interface)).collect();
+    if texts.is_empty() { "none (no interface is up)".to_owned() } else { texts.join(", ") }
+}
+
+/// Refuses addresses that do not name one interface.
+pub fn check_local(local: &SocketAddr) -> Result<(), BindError> {
+    let ip = local.ip();
+    if ip.is_unspecified() || ip.is_multicast() || ip == IpAddr::V4(Ipv4Addr::BROADCAST) {
+        return Err(BindError::NotUnicast(ip));
+    }
+    Ok(())
+}

@@ -1,0 +1,26 @@
+//! The host that the NIC runs on, as datapaths and devices see it.
+//!
+//! - [`interface`]: addresses of this host, and the interfaces that they belong to;
+//! - [`option`], [`enlarge`], [`steering`]: options of sockets;
+//! - [`BindError`], [`PortHolder`]: why a UDP port cannot be had, and who has it;
+//! - [`process`], [`fork`], [`at_exit`], [`Thread`]: processes, forks, exits and threads in a program that is not ours.
+//!
+//! Most of it is asked for once, when a datapath or a device is opened. Nothing here knows RoCE packets.
+#![deny(unsafe_code)]
+
+pub mod address;
+mod bind_error;
+mod buffer;
+pub mod interface;
+mod port_holder;
+pub mod process;
+#[allow(unsafe_code, reason = "system calls without a safe wrapper")]
+mod sys;
+mod thread;
+
+pub use bind_error::{BindError, check_local};
+pub use buffer::{Buffer, enlarge};
+pub use port_holder::PortHolder;
+pub use sys::exit::at_exit;
+pub use sys::{fork, option, steering};
+pub use thread::Thread;

@@ -1,0 +1,27 @@
+//! Socket options that have no safe wrapper.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+use libc::c_int;
+
+/// Sets an integer socket option.
+pub fn set(socket: impl AsFd, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
+    let fd = socket.as_fd().as_raw_fd();
+    let length = size_of::<c_int>() as libc::socklen_t;
+    // SAFETY: the descriptor is borrowed for the call, and the kernel reads `length` bytes of
+    // `value`, which lives on this stack.
+    let result = unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), length) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Reads an integer socket option.
+pub fn get(socket: impl AsFd, level: c_int, name: c_int) -> io::Result<c_int> {
+    let fd = socket.as_fd().as_raw_fd();
+    let (mut value, mut length): (c_int, _) = (0, size_of::<c_int>() as libc::socklen_t);
+    let to = (&raw mut value).cast();
+    // SAFETY: the descriptor is borrowed for the call, and the kernel writes up to `length` bytes to
+    // `value`, which lives on this stack.
+    let result = unsafe { libc::getsockopt(fd, level, name, to, &raw mut length) };
+    if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+}

@@ -1,0 +1,215 @@
+//! What the kernel tells about a network interface beyond its addresses.
+
+use std::io;
+
+use rustix::io::Errno;
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, socket_with};
+
+use crate::netlink::generic::Family;
+use crate::netlink::message::{Attributes, Request, answer};
+
+/// linux/rtnetlink.h, linux/if_link.h.
+const GET_LINK: u16 = 18;
+const LINK_HEADER: usize = 16;
+const LINK_INFO: u16 = 18;
+const INFO_KIND: u16 = 1;
+const XDP: u16 = 43;
+const XDP_ATTACHED: u16 = 2;
+
+/// linux/netdev.h, family "netdev" (Linux 6.3).
+const DEV_GET: u8 = 1;
+const DEV_IFINDEX: u16 = 1;
+const DEV_XDP_FEATURES: u16 = 3;
+const XDP_BASIC: u64 = 1;
+const XDP_ZERO_COPY: u64 = 1 << 3;
+
+/// linux/ethtool_netlink.h, family "ethtool" (Linux 5.7).
+const FEATURES_GET: u8 = 11;
+const FEATURES_HEADER: u16 = 1 | 1 << 15;
+const HEADER_DEV_INDEX: u16 = 1;
+const FEATURES_ACTIVE: u16 = 4;
+const BITSET_BITS: u16 = 3;
+const BIT_NAME: u16 = 2;
+
+/// What rtnetlink says about an interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkFacts {
+    /// Kind of a virtual interface (`veth`, `vxlan`, ...); `None` for hardware and for `lo`.
+    pub kind: Option<String>,
+    /// The XDP program on it.
+    pub xdp: Attached,
+}
+
+/// How an XDP program is attached to an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attached {
+    /// There is none.
+    Nothing,
+    /// In the driver.
+    Native,
+    /// Behind the driver.
+    Generic,
+    /// In the hardware, or several at once.
+    Other,
+}
+
+/// What the driver of an interface can do with XDP programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct XdpSupport {
+    /// It runs them itself.
+    pub native: bool,
+    /// AF_XDP without a copy.
+    pub zero_copy: bool,
+}
+
+/// The offloads of an interface that matter for GSO batches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offloads {
+    /// Received packets are merged (`gro`).
+    pub gro: bool,
+    /// GSO batches stay whole until the driver (`gso`).
+    pub gso: bool,
+    /// The driver takes UDP GSO batches whole (`tx-udp-segmentation`).
+    pub udp_segmentation: bool,
+}
+
+impl LinkFacts {
+    /// Asks about the interface with that index.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says; ENODEV when there is no such interface.
+    pub fn of(index: u32) -> io::Result<Self> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+        rustix::net::connect(&socket, &SocketAddrNetlink::new(0, 0))?;
+        let mut header = [0; LINK_HEADER];
+        header[4..8].copy_from_slice(&index.to_ne_bytes());
+        let mut request = Request::new(GET_LINK, &header);
+        rustix::net::send(&socket, request.finish(1), SendFlags::empty())?;
+        let mut buffer = vec![0; 32 * 1024];
+        let (length, _) = rustix::net::recv(&socket, &mut buffer[..], RecvFlags::DONTWAIT)?;
+        let body = answer(&buffer[..length], 1).ok_or(Errno::PROTO)??;
+        Ok(Self::read(Attributes::after(&buffer[body], LINK_HEADER)))
+    }
+
+    fn read(link: Attributes<'_>) -> Self {
+        let within = |outer, inner| link.find(outer).map(Attributes::of)?.find(inner);
+        let attached = within(XDP, XDP_ATTACHED).and_then(|value| value.first());
+        let xdp = match attached {
+            None | Some(0) => Attached::Nothing,
+            Some(1) => Attached::Native,
+            Some(2) => Attached::Generic,
+            Some(_) => Attached::Other,
+        };
+        Self { kind: within(LINK_INFO, INFO_KIND).map(text), xdp }
+    }
+}
+
+impl XdpSupport {
+    /// Asks about the interface with that index.
+    ///
+    /// # Errors
+    ///
+    /// ENOENT before Linux 6.3, which does not tell.
+    pub fn of(index: u32) -> io::Result<Self> {
+        let mut family = Family::open("netdev")?;
+        let device = family.ask(DEV_GET, DEV_IFINDEX, &index.to_ne_bytes())?;
+        let features = device.find(DEV_XDP_FEATURES).and_then(|value| value.first_chunk());
+        let features = u64::from_ne_bytes(*features.ok_or(Errno::PROTO)?);
+        let has = |bit| features & bit != 0;
+        Ok(Self { native: has(XDP_BASIC), zero_copy: has(XDP_ZERO_COPY) })
+    }
+}
+
+impl Offloads {
+    /// Asks about the interface with that index.
+    ///
+    /// # Errors
+    ///
+    /// ENOENT before Linux 5.7, which tells only by ioctl.
+    pub fn of(index: u32) -> io::Result<Self> {
+        let mut header = [0; 8];
+        header[..2].copy_from_slice(&8u16.to_ne_bytes());
+        header[2..4].copy_from_slice(&HEADER_DEV_INDEX.to_ne_bytes());
+        header[4..].copy_from_slice(&index.to_ne_bytes());
+        let mut family = Family::open("ethtool")?;
+        let features = family.ask(FEATURES_GET, FEATURES_HEADER, &header)?;
+        let active = features.find(FEATURES_ACTIVE).map(Attributes::of).ok_or(Errno::PROTO)?;
+        Ok(Self::read(active))
+    }
+
+    /// From the set of features that are on; each is there with its name.
+    fn read(active: Attributes<'_>) -> Self {
+        let bits = active.find(BITSET_BITS).map(Attributes::of);
+        let names = || bits.into_iter().flat_map(Attributes::iter);
+        let on = |wanted: &str| {
+            names().any(|(_, bit)| {
+                Attributes::of(bit).find(BIT_NAME).is_some_and(|name| text(name) == wanted)
+            })
+        };
+        Self {
+            gro: on("rx-gro"),
+            gso: on("tx-generic-segmentation"),
+            udp_segmentation: on("tx-udp-segmentation"),
+        }
+    }
+}
+
+/// A string up to its zero byte.
+fn text(bytes: &[u8]) -> String {
+    let bytes = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LO: u32 = 1;
+
+    fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+        let mut bytes = (4 + value.len() as u16).to_ne_bytes().to_vec();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(value);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    #[test]
+    fn the_loopback_interface_answers_every_question() {
+        let facts = LinkFacts::of(LO).expect("rtnetlink");
+        assert_eq!(facts.kind, None);
+        let nobody = LinkFacts::of(0x7fff_fff0).expect_err("no such interface");
+        assert_eq!(nobody.raw_os_error(), Some(libc::ENODEV));
+        // Both families exist only in newer kernels.
+        match Offloads::of(LO) {
+            Ok(offloads) => assert!(offloads.gso, "lo cannot do without"),
+            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ENOENT)),
+        }
+        match XdpSupport::of(LO) {
+            Ok(support) => assert!(!support.zero_copy),
+            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ENOENT)),
+        }
+    }
+
+    #[test]
+    fn kind_and_program_are_read_from_a_link() {
+        let kind = attribute(LINK_INFO, &attribute(INFO_KIND, b"veth\0"));
+        let program = attribute(XDP, &attribute(XDP_ATTACHED, &[2]));
+        let link = [kind, program].concat();
+        let facts = LinkFacts::read(Attributes::of(&link));
+        let expected = LinkFacts { kind: Some("veth".to_owned()), xdp: Attached::Generic };
+        assert_eq!(facts, expected);
+    }
+
+    #[test]
+    fn features_that_are_on_are_found_by_name() {
+        let bit = |name: &[u8]| attribute(1, &attribute(BIT_NAME, name));
+        let bits = [bit(b"rx-gro\0"), bit(b"tx-udp-segmentation\0")].concat();
+        let active = attribute(BITSET_BITS, &bits);
+        let offloads = Offloads::read(Attributes::of(&active));
+        assert_eq!(offloads, Offloads { gro: true, gso: false, udp_segmentation: true });
+    }
+}

@@ -1,0 +1,127 @@
+//! Packets that arrived as one frame.
+
+use uroce_datapath::{IpId, RxPacket};
+use uroce_wire::{Flow, verify};
+
+/// Packets of one flow that the kernel handed over as one: as their sender sent them, or joined on the
+/// way.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SuperPacket<'a> {
+    /// The fields of the first, and the payloads of all.
+    all: RxPacket<'a>,
+    /// Bytes of each payload but the last.
+    segment: usize,
+}
+
+impl<'a> SuperPacket<'a> {
+    /// `segment` is at least 1.
+    pub(super) fn new(all: RxPacket<'a>, segment: usize) -> Self {
+        Self { all, segment: segment.max(1) }
+    }
+
+    /// Packets in it. A frame with an empty payload is one packet.
+    pub(super) fn len(&self) -> usize {
+        self.all.payload.len().div_ceil(self.segment).max(1)
+    }
+
+    /// Packet `index`, with an identification that grows by `step` from packet to packet.
+    #[inline]
+    pub(super) fn get(&self, index: usize, step: u16) -> Option<RxPacket<'a>> {
+        if index >= self.len() {
+            return None;
+        }
+        let rest = self.all.payload.get(index * self.segment..)?;
+        let ip_id = match self.all.ip_id {
+            IpId::Known(id) => IpId::Known(id.wrapping_add((index as u16).wrapping_mul(step))),
+            other => other,
+        };
+        let payload = rest.get(..self.segment).unwrap_or(rest);
+        Some(RxPacket { ip_id, payload, ..self.all })
+    }
+
+    /// By how much the identification grows: 1 where a sender's super-packet stayed whole, and 0 or 1
+    /// where the kernel joined packets, which it does with both. The ICRC of the second packet tells.
+    pub(super) fn id_step(&self) -> u16 {
+        let flow = Flow {
+            src: self.all.src.ip(),
+            dst: self.all.dst.ip(),
+            src_port: self.all.src.port(),
+            dst_port: self.all.dst.port(),
+        };
+        match (self.all.ip_id, self.get(1, 1)) {
+            (IpId::Known(first), Some(RxPacket { ip_id: IpId::Known(next), payload, .. })) => {
+                let constant = !verify(&flow, next, payload) && verify(&flow, first, payload);
+                u16::from(!constant)
+            }
+            _ => 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uroce_wire::icrc;
+
+    use super::*;
+
+    fn packet(ip_id: IpId, payload: &[u8]) -> RxPacket<'_> {
+        let (src, dst) = (([10, 0, 0, 1], 0xC000).into(), ([10, 0, 0, 2], 4791).into());
+        RxPacket {
+            src,
+            dst,
+            traffic_class: 0,
+            hop_limit: 64,
+            ip_id,
+            icrc_checked: false,
+            fate: None,
+            payload,
+        }
+    }
+
+    /// Three packets of 40 bytes with right ICRCs, the last one shorter.
+    fn sealed(first: u16, step: u16) -> Vec<u8> {
+        let flow = Flow {
+            src: [10, 0, 0, 1].into(),
+            dst: [10, 0, 0, 2].into(),
+            src_port: 0xC000,
+            dst_port: 4791,
+        };
+        let one = |index: u16| {
+            let mut bytes = vec![index as u8; if index == 2 { 20 } else { 36 }];
+            let id = first.wrapping_add(index.wrapping_mul(step));
+            bytes.extend(icrc(&flow, id, &bytes).to_le_bytes());
+            bytes
+        };
+        (0..3).flat_map(one).collect()
+    }
+
+    #[test]
+    fn identifications_count_or_stay_as_the_icrc_says() {
+        for (step, ids) in [(1, [0xffff, 0, 1]), (0, [0xffff; 3])] {
+            let bytes = sealed(0xffff, step);
+            let all = SuperPacket::new(packet(IpId::Known(0xffff), &bytes), 40);
+            assert_eq!((all.id_step(), all.len()), (step, 3));
+            let packets = (0..4).map_while(|index| all.get(index, step));
+            let got: Vec<_> = packets.map(|p| (p.ip_id, p.payload.len())).collect();
+            let [a, b, c] = ids.map(IpId::Known);
+            assert_eq!(got, [(a, 40), (b, 40), (c, 24)]);
+        }
+    }
+
+    #[test]
+    fn without_a_right_icrc_and_with_ipv6_they_count_as_a_sender_would() {
+        assert_eq!(SuperPacket::new(packet(IpId::Known(7), &[1; 80]), 40).id_step(), 1);
+        let v6 = SuperPacket::new(packet(IpId::NotPresent, &[1; 80]), 40);
+        assert_eq!(v6.get(1, 1).expect("second").ip_id, IpId::NotPresent);
+    }
+
+    #[test]
+    fn a_frame_that_is_no_train_is_one_packet() {
+        for payload in [&[][..], &[1; 33]] {
+            let one = SuperPacket::new(packet(IpId::Known(7), payload), usize::MAX);
+            assert_eq!(one.len(), 1);
+            assert_eq!(one.get(0, 1).expect("first").payload, payload);
+            assert!(one.get(1, 1).is_none());
+        }
+    }
+}

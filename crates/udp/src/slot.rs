@@ -1,0 +1,17 @@
+//! Several processes on one address.
+
+mod connections;
+mod datapath;
+mod demux;
+mod inbox;
+mod lease;
+mod message;
+mod namespace;
+mod rate_limit;
+mod redirect_thread;
+mod steer;
+mod steering_probe;
+mod steering_prober;
+
+pub use datapath::SlotDatapath;
+pub use namespace::slots_taken;

@@ -1,0 +1,258 @@
+//! Packets on their way to the kernel.
+
+mod refusal;
+
+use std::io;
+use std::os::fd::AsFd;
+
+use rustix::io::Errno;
+use socket2::Socket;
+use uroce_datapath::{Burst, DatapathStats, Flush, GsoBatch, Route};
+use uroce_host::address::{self, NAME, Name};
+use uroce_host::interface::scoped;
+
+use self::refusal::{Problem, Verdict};
+use super::control::{self, CONTROL, Control};
+use super::source_ports::SourcePorts;
+use crate::sys::udp::{MAX_BATCH, Message, send_many};
+
+/// Takes messages for one source port; returns how many it took from the front.
+pub(crate) type Kernel<'k> =
+    dyn FnMut(u16, &mut dyn Iterator<Item = Message<'_>>) -> io::Result<usize> + 'k;
+
+/// Address and control messages of a batch, encoded for the kernel.
+#[derive(Debug, Clone, Copy)]
+struct Encoded {
+    name: Name,
+    name_len: usize,
+    control: Control,
+    /// Bytes of what every packet needs.
+    plain_len: usize,
+    /// Length of the control messages with UDP_SEGMENT.
+    segmented_len: usize,
+}
+
+impl Encoded {
+    fn new(batch: &GsoBatch, scope: u32) -> Self {
+        let (mut name, mut control) = ([0; NAME], [0; CONTROL]);
+        let name_len = address::encode(&scoped(batch.route.dst, scope), &mut name);
+        let plain_len = control::encode(&batch.route, &mut control);
+        let segmented_len = match u16::try_from(batch.size) {
+            Ok(size) if batch.packets > 1 => control::encode_segment(&mut control, plain_len, size),
+            _ => plain_len,
+        };
+        Self { name, name_len, control, plain_len, segmented_len }
+    }
+
+    fn message<'a>(&'a self, control_len: usize, payload: &'a [u8]) -> Message<'a> {
+        Message {
+            name: &self.name[..self.name_len],
+            control: &self.control[..control_len],
+            payload,
+        }
+    }
+}
+
+/// Packets that were committed and not yet taken by the kernel.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    pub(crate) burst: Burst,
+    /// Index of the first batch that the kernel has not taken.
+    at: usize,
+    /// One for each batch of the burst.
+    encoded: Vec<Encoded>,
+    scope: u32,
+    pub(crate) problem: Option<Problem>,
+}
+
+impl Sender {
+    pub(crate) fn new(burst: Burst, scope: u32) -> Self {
+        let encoded = Vec::with_capacity(burst.capacity());
+        Self { burst, at: 0, encoded, scope, problem: None }
+    }
+
+    /// Appends the packet in [`Burst::space`], sealed for the identification that it will have: the
+    /// kernel numbers the packets of one send from 0 on (docs/wire.md).
+    pub(crate) fn commit(
+        &mut self,
+        route: &Route,
+        len: usize,
+        seal: &mut dyn FnMut(u16, &mut [u8]),
+    ) {
+        let (place, packet) = self.burst.commit(route, len);
+        seal(if route.dst.is_ipv4() { place as u16 } else { 0 }, packet);
+    }
+
+    /// Sends as much as the kernel takes. What it does not take stays, in order.
+    pub(super) fn flush(
+        &mut self,
+        source_ports: &SourcePorts,
+        fallback: &Socket,
+        stats: &mut DatapathStats,
+    ) -> io::Result<Flush> {
+        self.flush_to(stats, &mut |port, messages| {
+            let socket = source_ports.socket(port).unwrap_or_else(|| fallback.as_fd());
+            send_many(socket, messages)
+        })
+    }
+
+    /// [`flush`](Self::flush) with `kernel` in place of the system call.
+    pub(crate) fn flush_to(
+        &mut self,
+        stats: &mut DatapathStats,
+        kernel: &mut Kernel<'_>,
+    ) -> io::Result<Flush> {
+        self.encode_all();
+        let mut flush = Flush::default();
+        let mut second_try = false;
+        while !flush.blocked
+            && let Some(batch) = self.burst.batches().get(self.at)
+        {
+            let port = batch.route.src.port();
+            stats.syscalls += 1;
+            match self.offer(port, kernel) {
+                // The kernel does not do so; a loop without end would be the price of relying on it.
+                Ok(0) => flush.blocked = true,
+                Ok(taken) => {
+                    flush.sent += self.pass(taken, stats);
+                    second_try = false;
+                }
+                Err(error) => {
+                    let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+                    match self.refused(errno, second_try, &mut flush, stats)? {
+                        Next::Batch => second_try = false,
+                        Next::SecondTry => second_try = true,
+                        Next::SameTry => {}
+                        Next::HeadAlone => self.part(errno, &mut flush, stats, kernel),
+                    }
+                }
+            }
+        }
+        if !flush.blocked {
+            self.burst.clear();
+            self.at = 0;
+        }
+        Ok(flush)
+    }
+
+    /// Handles the refusal of the first batch.
+    fn refused(
+        &mut self,
+        errno: Errno,
+        second_try: bool,
+        flush: &mut Flush,
+        stats: &mut DatapathStats,
+    ) -> io::Result<Next> {
+        match Verdict::of(errno) {
+            Verdict::Wait => {
+                flush.blocked = true;
+                stats.blocked += 1;
+            }
+            Verdict::Again => return Ok(Next::SameTry),
+            Verdict::Soft if !second_try => {
+                stats.soft_errors += 1;
+                return Ok(Next::SecondTry);
+            }
+            Verdict::Soft | Verdict::Drop if self.is_several() => return Ok(Next::HeadAlone),
+            Verdict::Soft | Verdict::Drop => flush.dropped += self.give_up(errno, stats),
+            Verdict::Broken => return Err(errno.into()),
+        }
+        Ok(Next::Batch)
+    }
+
+    fn is_several(&self) -> bool {
+        self.burst.batches().get(self.at).is_some_and(|batch| batch.packets > 1)
+    }
+
+    /// Finds out whether the kernel refused a batch because of GSO: then the kernel takes the first
+    /// packet alone. The other packets carry an IPv4 identification that they would not get alone,
+    /// so they are lost, and packets are sent singly from now on.
+    fn part(
+        &mut self,
+        errno: Errno,
+        flush: &mut Flush,
+        stats: &mut DatapathStats,
+        kernel: &mut Kernel<'_>,
+    ) {
+        let Some(head) = self.burst.batches().get(self.at).map(GsoBatch::head) else {
+            return;
+        };
+        let encoded = &self.encoded[self.at];
+        let message = encoded.message(encoded.plain_len, self.burst.batch_bytes(&head));
+        stats.syscalls += 1;
+        match kernel(head.route.src.port(), &mut std::iter::once(message)) {
+            Ok(_) => {
+                flush.sent += 1;
+                stats.tx_packets += 1;
+                stats.tx_bytes += head.bytes() as u64;
+                flush.dropped += self.give_up(errno, stats) - 1;
+                stats.tx_dropped -= 1;
+                self.problem = Some(Problem::Offload(errno));
+                self.burst.disable_gso();
+                tracing::warn!(%errno, "the kernel does not segment here: packets leave singly");
+            }
+            Err(error) => {
+                let errno = Errno::from_io_error(&error).unwrap_or(errno);
+                flush.dropped += self.give_up(errno, stats);
+            }
+        }
+    }
+
+    /// Encodes addresses and control messages of all batches.
+    fn encode_all(&mut self) {
+        self.encoded.clear();
+        let batches = self.burst.batches().iter();
+        self.encoded.extend(batches.map(|batch| Encoded::new(batch, self.scope)));
+    }
+
+    /// Offers the batches from `at` on that have the same source port; returns the number that were
+    /// taken.
+    fn offer(&self, port: u16, kernel: &mut Kernel<'_>) -> io::Result<usize> {
+        let batches = self.burst.batches()[self.at..].iter().zip(&self.encoded[self.at..]);
+        let mut messages = batches.take_while(|(batch, _)| batch.route.src.port() == port).map(
+            |(batch, encoded)| {
+                encoded.message(encoded.segmented_len, self.burst.batch_bytes(batch))
+            },
+        );
+        kernel(port, &mut messages.by_ref().take(MAX_BATCH))
+    }
+
+    /// Moves behind `count` batches that were sent; returns their packets.
+    fn pass(&mut self, count: usize, stats: &mut DatapathStats) -> usize {
+        let mut packets = 0;
+        for batch in self.burst.batches().iter().skip(self.at).take(count) {
+            packets += batch.packets;
+            stats.tx_bytes += batch.bytes() as u64;
+        }
+        stats.tx_packets += packets as u64;
+        self.at += count;
+        packets
+    }
+
+    /// Moves behind one batch that cannot be sent, and records why; returns its packets.
+    fn give_up(&mut self, errno: Errno, stats: &mut DatapathStats) -> usize {
+        let Some(batch) = self.burst.batches().get(self.at) else {
+            return 0;
+        };
+        self.at += 1;
+        stats.tx_dropped += batch.packets as u64;
+        let dst = batch.route.dst.ip();
+        self.problem = Some(Problem::Refused { dst, len: batch.size, errno });
+        batch.packets
+    }
+}
+
+/// What follows a refusal.
+enum Next {
+    /// Go on: the refused batch is dealt with.
+    Batch,
+    /// Offer the batch again, a last time.
+    SecondTry,
+    /// Offer the batch again.
+    SameTry,
+    /// Find out whether its first packet passes alone.
+    HeadAlone,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,7 @@
+//! Integration tests of `uroce-udp`, as one program: each is linked once.
+
+mod bind_errors;
+mod conformance;
+mod slots;
+mod udp_wire;
+mod uring;

@@ -1,0 +1,212 @@
+//! What the UDP datapath puts on the wire and takes from it.
+
+use std::io::Read;
+use std::net::{SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use etherparse::{NetSlice, SlicedPacket, TransportSlice};
+use socket2::{Domain, Protocol, Socket, Type};
+use uroce_datapath::{Datapath, Flush, Route};
+use uroce_testkit::namespace::{Namespace, Wire};
+use uroce_udp::{UdpConfig, UdpDatapath};
+
+fn bind(address: &str) -> UdpDatapath {
+    let local = SocketAddr::new(address.parse().expect("address"), 0);
+    UdpDatapath::bind(&UdpConfig::new(local)).expect("bind")
+}
+
+fn bind_plain(address: &str) -> UdpDatapath {
+    let local = SocketAddr::new(address.parse().expect("address"), 0);
+    UdpDatapath::bind(&UdpConfig { offload: false, ..UdpConfig::new(local) }).expect("bind")
+}
+
+fn route(from: &mut UdpDatapath, dst: SocketAddr) -> Route {
+    let src = SocketAddr::new(from.local().ip(), from.source_port(0xC777));
+    Route { src, dst, hop_limit: 64, traffic_class: 0 }
+}
+
+fn put(path: &mut UdpDatapath, route: &Route, payload: &[u8]) {
+    path.tx_space().expect("room")[..payload.len()].copy_from_slice(payload);
+    path.tx_commit(route, payload.len(), &mut |_, _| ());
+}
+
+/// A socket that sees all frames of this network namespace, those of its loopback interface twice: as
+/// they leave and as they come.
+fn sniffer() -> Socket {
+    let everything = Protocol::from(i32::from(0x0003u16.to_be()));
+    let socket = Socket::new(Domain::PACKET, Type::RAW, Some(everything)).expect("AF_PACKET");
+    socket.set_read_timeout(Some(Duration::from_millis(200))).expect("read timeout");
+    socket
+}
+
+/// The frames with that UDP destination, until `count` are there or two seconds have passed.
+fn sniff(mut socket: &Socket, dst: SocketAddr, count: usize) -> Vec<Vec<u8>> {
+    let end = Instant::now() + Duration::from_secs(2);
+    let mut frames = Vec::new();
+    let mut buffer = vec![0; 10_000];
+    while frames.len() < count && Instant::now() < end {
+        let Ok(length) = socket.read(&mut buffer) else {
+            continue;
+        };
+        let Ok(sliced) = SlicedPacket::from_ethernet(&buffer[..length]) else {
+            continue;
+        };
+        if matches!(sliced.transport, Some(TransportSlice::Udp(udp)) if udp.destination_port() == dst.port())
+        {
+            frames.push(buffer[..length].to_vec());
+        }
+    }
+    frames
+}
+
+#[test]
+fn e4_e6_e11_without_offload_ipv4_packets_have_identification_0_and_no_udp_checksum() {
+    // Alone: what other tests send would push these frames out of the sniffer's buffer.
+    if let Some(namespace) = Namespace::open() {
+        namespace.run(check_ipv4_packets_without_offload);
+    }
+}
+
+fn check_ipv4_packets_without_offload() {
+    let sniffer = sniffer();
+    let (mut a, b) = (bind_plain("127.0.0.1"), bind_plain("127.0.0.2"));
+    let plain = route(&mut a, b.local());
+    let marked = Route { hop_limit: 7, traffic_class: 0x2a, ..plain };
+    for _ in 0..10 {
+        put(&mut a, &plain, &[1; 1084]);
+        put(&mut a, &marked, &[2; 300]);
+    }
+    a.flush().expect("flush");
+    let frames = sniff(&sniffer, b.local(), 40);
+    assert_eq!(frames.len(), 40);
+    for frame in frames {
+        let sliced = SlicedPacket::from_ethernet(&frame).expect("frame");
+        let Some(NetSlice::Ipv4(ip)) = sliced.net else { panic!("no IPv4") };
+        let header = ip.header();
+        assert_eq!((header.identification(), header.dont_fragment()), (0, true));
+        let Some(TransportSlice::Udp(udp)) = sliced.transport else { panic!("no UDP") };
+        assert_eq!((udp.source_port(), udp.checksum()), (plain.src.port(), 0));
+        let marks = (header.ttl(), frame[15]);
+        let expected = if udp.payload()[0] == 1 { (64, 0) } else { (7, 0x2a) };
+        assert_eq!(marks, expected);
+    }
+}
+
+#[test]
+fn e6_without_offload_ipv6_packets_have_no_udp_checksum() {
+    if let Some(namespace) = Namespace::open() {
+        namespace.run(check_ipv6_packets_without_offload);
+    }
+}
+
+fn check_ipv6_packets_without_offload() {
+    let sniffer = sniffer();
+    let (mut a, b) = (bind_plain("::1"), bind_plain("::1"));
+    let route = Route { hop_limit: 9, traffic_class: 0x2a, ..route(&mut a, b.local()) };
+    put(&mut a, &route, &[1; 1084]);
+    a.flush().expect("flush");
+    let frames = sniff(&sniffer, b.local(), 1);
+    let sliced = SlicedPacket::from_ethernet(&frames[0]).expect("frame");
+    let Some(NetSlice::Ipv6(ip)) = sliced.net else { panic!("no IPv6") };
+    assert_eq!((ip.header().hop_limit(), ip.header().traffic_class()), (9, 0x2a));
+    let Some(TransportSlice::Udp(udp)) = sliced.transport else { panic!("no UDP") };
+    assert_eq!(udp.checksum(), 0);
+}
+
+#[test]
+fn e13_a_packet_above_the_mtu_is_dropped_counted_and_explained() {
+    let Some(wire) = Wire::new(1500) else { return };
+    wire.a.run(|| {
+        let mut a = bind("10.77.0.1");
+        let route = route(&mut a, "10.77.0.2:4791".parse().expect("address"));
+        put(&mut a, &route, &[1; 4196]);
+        put(&mut a, &route, &[1; 4196]);
+        let flush = a.flush().expect("flush");
+        assert_eq!(flush, Flush { sent: 0, dropped: 2, blocked: false });
+        assert_eq!((a.stats().tx_packets, a.stats().tx_dropped), (0, 2));
+        let text = a.last_problem().expect("a reason");
+        assert!(text.contains("10.77.0.2") && text.contains("MTU"), "{text}");
+    });
+}
+
+#[test]
+fn a_packet_without_a_route_is_explained() {
+    let mut a = bind("127.0.0.1");
+    let dst = "[::1]:4791".parse().expect("address");
+    let to_v6 = route(&mut a, dst);
+    put(&mut a, &to_v6, b"wrong IP version");
+    assert_eq!(a.flush().expect("flush").dropped, 1);
+    assert!(a.last_problem().is_some_and(|text| text.contains("::1")));
+}
+
+#[test]
+fn a_packet_longer_than_a_receive_buffer_is_dropped_and_counted() {
+    let mut b = bind("127.0.0.2");
+    let a = UdpSocket::bind("127.0.0.1:0").expect("bind");
+    for length in [9216, 9217, 20_000, 8] {
+        a.send_to(&vec![7; length], b.local()).expect("send");
+    }
+    let mut lengths = Vec::new();
+    while b.recv(64, &mut |packet| lengths.push(packet.payload.len())).expect("recv") > 0 {}
+    assert_eq!(lengths, [9216, 8]);
+    assert_eq!((b.stats().rx_packets, b.stats().rx_truncated), (2, 2));
+}
+
+#[test]
+fn a_message_that_comes_alone_costs_one_call_and_many_cost_few() {
+    let mut b = bind("127.0.0.2");
+    let a = UdpSocket::bind("127.0.0.1:0").expect("bind");
+    let to = b.local();
+    for round in 0..5 {
+        a.send_to(&[round; 20], to).expect("send");
+        let before = b.stats().syscalls;
+        assert_eq!(
+            b.recv(64, &mut |packet| assert_eq!(packet.payload, [round; 20])).expect("recv"),
+            1
+        );
+        assert_eq!(b.stats().syscalls - before, 1, "round {round}");
+        assert_eq!(b.recv(64, &mut |_| ()).expect("recv"), 0);
+    }
+    for n in 0..40 {
+        a.send_to(&[n; 20], to).expect("send");
+    }
+    let before = b.stats().syscalls;
+    let mut got = Vec::new();
+    while b.recv(64, &mut |packet| got.push(packet.payload[0])).expect("recv") > 0 {}
+    assert!(got.iter().copied().eq(0..40), "{got:?}");
+    let calls = b.stats().syscalls - before;
+    assert!(calls <= 8, "{calls}: one, one, then 16 at a time");
+}
+
+#[test]
+fn a_taken_source_port_is_replaced_by_the_next() {
+    let mut a = bind("127.0.0.1");
+    let squatter = UdpSocket::bind("127.0.0.1:65535").expect("bind");
+    let port = a.source_port(65535);
+    assert!((0xC000..0xC100).contains(&port), "{port}");
+    drop(squatter);
+    assert_eq!(a.source_port(65535), port);
+    assert!(a.source_port(0x1234) >= 0xC000);
+}
+
+#[test]
+fn e16_no_more_source_ports_are_opened_than_configured() {
+    let local = "127.0.0.1:0".parse().expect("address");
+    let config = UdpConfig { source_ports: 3, ..UdpConfig::new(local) };
+    let mut a = UdpDatapath::bind(&config).expect("bind");
+    let mut ports: Vec<u16> = (0..100).map(|n| a.source_port(0xD000 + n * 3)).collect();
+    ports.sort_unstable();
+    ports.dedup();
+    assert_eq!(ports.len(), 3);
+}
+
+#[test]
+fn e1_what_strangers_send_to_a_source_port_goes_nowhere() {
+    let mut a = bind("127.0.0.1");
+    let port = a.source_port(0xE321);
+    let stranger = UdpSocket::bind("127.0.0.1:0").expect("bind");
+    for _ in 0..100 {
+        stranger.send_to(&[0; 1000], ("127.0.0.1", port)).expect("send");
+    }
+    assert_eq!(a.recv(64, &mut |_| ()).expect("recv"), 0);
+}
