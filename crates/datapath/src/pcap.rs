@@ -1,10 +1,12 @@
 //! Captures: what a device sends and receives, as a pcapng file that Wireshark opens.
 
 mod block;
+mod direction;
 mod exit;
 mod file;
 mod frame;
 mod output;
+mod recorder;
 mod replay;
 mod stream;
 mod tap;
@@ -14,11 +16,12 @@ use std::io;
 use std::path::PathBuf;
 
 pub use self::block::{PcapBlocks, PcapRecord};
+pub use self::direction::Direction;
 pub use self::file::PcapFile;
 pub use self::replay::{PcapReplay, ReplayedFrame};
 pub use self::stream::PcapStream;
 pub use self::tap::PcapTap;
-pub use self::writer::{Direction, PcapWriter};
+pub use self::writer::PcapWriter;
 
 /// Why a capture file cannot be written or read.
 #[derive(thiserror::Error)]

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::Direction;
+use super::direction::Direction;
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION: u32 = 1;

@@ -4,17 +4,21 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use super::file::Shared;
-
 /// How long the end of the process may wait for threads that are recording.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
-static OPEN: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
+/// What can be written a last time.
+pub(super) trait Capture: Send + Sync {
+    /// Writes what waits, unless one of its locks is held until `end`.
+    fn finish(&self, end: Instant);
+}
+
+static OPEN: Mutex<Vec<Weak<dyn Capture>>> = Mutex::new(Vec::new());
 /// The process that the captures belong to: a child has them too, but not the threads behind them.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// The capture is written when the process exits, if it is still open then.
-pub(super) fn write_at_exit(capture: &Arc<Shared>) {
+pub(super) fn write_at_exit(capture: &Arc<dyn Capture>) {
     static ONCE: Once = Once::new();
     let process = std::process::id();
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -9,7 +9,7 @@ use uroce_host::Thread;
 
 use super::block::PcapBlocks;
 use super::output::{self, Output};
-use super::writer::{PcapWriter, Recorder};
+use super::recorder::Recorder;
 use super::{PcapError, exit};
 
 /// A record waits at most so long before it is written.
@@ -110,21 +110,6 @@ impl Shared {
         output.failure().map_or(Ok(()), |reason| Err(PcapError::Write(reason.to_owned())))
     }
 
-    /// The last write, unless one of the locks is held until `end`.
-    pub(super) fn finish(&self, end: Instant) {
-        if self.process != std::process::id() {
-            return;
-        }
-        let (Some(mut output), Some(mut pending)) =
-            (wait_for(&self.output, end), wait_for(&self.pending, end))
-        else {
-            return;
-        };
-        pending.at_once = true;
-        let _ = self.write_locked(&mut output, pending);
-        self.tell_loss();
-    }
-
     fn tell_loss(&self) {
         let lost = self.lost.load(Ordering::Relaxed);
         if self.told.swap(lost, Ordering::Relaxed) != lost {
@@ -148,6 +133,23 @@ impl Shared {
                 return;
             }
         }
+    }
+}
+
+impl exit::Capture for Shared {
+    /// The last write, unless one of the locks is held until `end`.
+    fn finish(&self, end: Instant) {
+        if self.process != std::process::id() {
+            return;
+        }
+        let (Some(mut output), Some(mut pending)) =
+            (wait_for(&self.output, end), wait_for(&self.pending, end))
+        else {
+            return;
+        };
+        pending.at_once = true;
+        let _ = self.write_locked(&mut output, pending);
+        self.tell_loss();
     }
 }
 
@@ -258,23 +260,20 @@ impl PcapFile {
         });
         let same = Arc::clone(&shared);
         let thread = Some(Thread::spawn("uroce-capture", move || same.run()).map_err(failed)?);
-        exit::write_at_exit(&shared);
+        let capture: Arc<dyn exit::Capture> = Arc::clone(&shared) as _;
+        exit::write_at_exit(&capture);
         Ok(Self { handle: Arc::new(Handle { shared, thread }) })
     }
 
-    /// Adds an interface with that name and returns its recorder.
-    ///
-    /// # Errors
-    ///
-    /// [`PcapError::Write`] when the file cannot be written.
-    pub fn interface(&self, name: &str) -> Result<PcapWriter, PcapError> {
+    /// Adds an interface with that name and returns its number.
+    pub(super) fn add_interface(&self, name: &str) -> Result<u32, PcapError> {
         let mut pending = self.handle.shared.lock();
         pending.recorder.blocks.interface(name, ETHERNET, 0);
         let interface = pending.interfaces;
         pending.interfaces += 1;
         drop(pending);
         self.flush()?;
-        Ok(PcapWriter::new(self.clone(), interface))
+        Ok(interface)
     }
 
     /// Writes everything recorded so far to the file.

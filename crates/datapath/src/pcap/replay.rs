@@ -14,7 +14,8 @@ use pcap_file::pcapng::blocks::interface_description::{
 use pcap_file::pcapng::blocks::simple_packet::SimplePacketBlock;
 use pcap_file::pcapng::{Block, PcapNgReader};
 
-use super::{Direction, PcapError};
+use super::PcapError;
+use super::direction::Direction;
 
 /// First bytes of every pcapng file.
 const PCAPNG_MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];

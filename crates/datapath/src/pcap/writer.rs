@@ -1,94 +1,25 @@
-//! What is recorded of a packet.
+//! The recorder of one interface.
 
-use std::time::{Duration, SystemTime};
-
-use uroce_wire::{Flow, FlowIcrc, IcrcVerdict};
-
-use super::block::{PcapBlocks, PcapRecord};
+use super::PcapError;
+use super::direction::Direction;
 use super::file::PcapFile;
-use super::frame::{self, Headers, MAX_HEADERS};
-use crate::packet::{Fate, IpId, RxPacket};
+use super::frame::Headers;
+use super::recorder::At;
+use crate::packet::{Fate, RxPacket};
 use crate::route::Route;
-
-/// Bytes of the longest payload that is expected: a jumbo frame's worth.
-const LONGEST_PAYLOAD: usize = 9216;
 
 /// Comment of a received packet whose identification is unknown.
 const NO_ID: &str = "no IPv4 identification makes the ICRC right: recorded as 0";
 
-/// Which way a captured packet went, as the capturing device saw it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// It arrived.
-    Inbound,
-    /// It was sent.
-    Outbound,
-}
-
-/// Makes blocks of packets.
-pub(super) struct Recorder {
-    pub(super) blocks: PcapBlocks,
-    frame: Vec<u8>,
-    icrc: FlowIcrc,
-    /// The identification of the last packet that hid it.
-    last_id: u16,
-}
-
-impl Recorder {
-    pub(super) fn new(blocks: PcapBlocks) -> Self {
-        let frame = Vec::with_capacity(MAX_HEADERS + LONGEST_PAYLOAD);
-        Self { blocks, frame, icrc: FlowIcrc::default(), last_id: 0 }
+impl PcapFile {
+    /// Adds an interface with that name and returns its recorder.
+    ///
+    /// # Errors
+    ///
+    /// [`PcapError::Write`] when the file cannot be written.
+    pub fn interface(&self, name: &str) -> Result<PcapWriter, PcapError> {
+        Ok(PcapWriter { interface: self.add_interface(name)?, file: self.clone() })
     }
-
-    /// Adds the packet; false if it cannot be one.
-    fn packet(&mut self, at: &At, headers: &Headers, payload: &[u8], comments: &[&str]) -> bool {
-        if frame::build(headers, payload, &mut self.frame).is_none() {
-            return false;
-        }
-        self.put(at, comments);
-        true
-    }
-
-    /// Adds a block of the frame.
-    fn put(&mut self, at: &At, comments: &[&str]) {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        self.blocks.packet(&PcapRecord {
-            interface: at.interface,
-            time: now.unwrap_or(Duration::ZERO),
-            original_len: self.frame.len() as u32,
-            direction: at.direction,
-            data: &self.frame,
-            comments,
-        });
-    }
-
-    /// The identification that makes the ICRC right, where the datapath does not see it.
-    fn id_of(&mut self, packet: &RxPacket<'_>) -> Option<u16> {
-        let IpId::Hidden(place) = packet.ip_id else {
-            return Some(packet.ip_id.known_or_zero());
-        };
-        let flow = Flow {
-            src: packet.src.ip(),
-            dst: packet.dst.ip(),
-            src_port: packet.src.port(),
-            dst_port: packet.dst.port(),
-        };
-        let likely = if place == 0 { self.last_id } else { self.last_id.wrapping_add(1) };
-        match self.icrc.recover(&flow, &[likely], packet.payload) {
-            IcrcVerdict::Predicted(id) | IcrcVerdict::Solved(id) => {
-                self.last_id = id;
-                Some(id)
-            }
-            IcrcVerdict::Valid => Some(0),
-            IcrcVerdict::Bad => None,
-        }
-    }
-}
-
-/// Where a record belongs.
-struct At {
-    interface: u32,
-    direction: Direction,
 }
 
 /// Records the packets of one interface of a [`PcapFile`].
@@ -99,10 +30,6 @@ pub struct PcapWriter {
 }
 
 impl PcapWriter {
-    pub(super) fn new(file: PcapFile, interface: u32) -> Self {
-        Self { file, interface }
-    }
-
     /// Records a packet that is sent along `route` with IPv4 identification `id`, and what there is to say
     /// about it.
     pub fn sent(&self, route: &Route, id: u16, payload: &[u8], comments: &[&str]) {
@@ -147,9 +74,7 @@ impl PcapWriter {
     pub fn frame(&self, direction: Direction, frame: &[u8], comments: &[&str]) {
         let at = self.at(direction);
         self.file.shared().record(|recorder| {
-            recorder.frame.clear();
-            recorder.frame.extend_from_slice(frame);
-            recorder.put(&at, comments);
+            recorder.whole(&at, frame, comments);
             true
         });
     }

@@ -6,10 +6,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::event::epoll::{self, EventData, EventFlags};
-use socket2::{Domain, Socket, Type};
+use socket2::Socket;
 use uroce_datapath::{Datapath, DatapathStats, GsiTarget, Middleware, RxPacket, SharedPort};
 use uroce_host::fork::keep_from_children;
-use uroce_host::interface::{Link, scoped};
 use uroce_host::{BindError, check_local};
 use uroce_wire::Slot;
 
@@ -90,7 +89,7 @@ where
     check_local(&config.local)?;
     let local = config.local;
     let failed = |what| move |error| BindError::explain(what, local, error);
-    let namespace = namespace(local).map_err(failed("opening a UDP socket"))?;
+    let namespace = PortNamespace::of(local).map_err(failed("opening a UDP socket"))?;
     let join_lock = JoinLock::enter(namespace).map_err(failed("waiting for other processes"))?;
     let lease = SlotLease::take(namespace).map_err(failed("taking a slot"))?;
     let lease = lease.ok_or_else(|| BindError::no_slot(local, namespace.foreign_peers()))?;
@@ -110,12 +109,6 @@ where
         datapath.redirect_thread.probe();
     }
     Ok(datapath)
-}
-
-/// The names for the address, which must be the same in every process.
-pub(super) fn namespace(local: SocketAddr) -> io::Result<PortNamespace> {
-    let asker = Socket::new(Domain::for_address(local), Type::DGRAM.cloexec(), None)?;
-    Ok(PortNamespace::new(scoped(local, Link::of(local.ip(), &asker).index)))
 }
 
 impl<D: Datapath> SlotDatapath<D> {

@@ -12,7 +12,9 @@ use rustix::io::Errno;
 use rustix::net;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::geteuid;
+use socket2::{Domain, Socket, Type};
 use uroce_host::fork::keep_from_children;
+use uroce_host::interface::{Link, scoped};
 use uroce_host::option;
 use uroce_host::process::{self, Peer};
 use uroce_wire::Slot;
@@ -35,8 +37,14 @@ pub(crate) struct PortNamespace {
 }
 
 impl PortNamespace {
+    /// The names for an address and port, which must be the same in every process.
+    pub(crate) fn of(local: SocketAddr) -> io::Result<Self> {
+        let asker = Socket::new(Domain::for_address(local), Type::DGRAM.cloexec(), None)?;
+        Ok(Self::new(scoped(local, Link::of(local.ip(), &asker).index)))
+    }
+
     /// The names for this address, with the scope that it needs, and port.
-    pub(crate) fn new(own: SocketAddr) -> Self {
+    fn new(own: SocketAddr) -> Self {
         Self { own, user: geteuid().as_raw() }
     }
 
@@ -89,7 +97,7 @@ impl PortNamespace {
 ///
 /// When the system does not show its unix sockets (/proc/net/unix), or the address is not of this host.
 pub fn slots_taken(local: SocketAddr) -> io::Result<Vec<Slot>> {
-    super::datapath::namespace(local)?.slots_taken()
+    PortNamespace::of(local)?.slots_taken()
 }
 
 /// A socket under that name which others can connect to.
