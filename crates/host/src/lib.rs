@@ -1,7 +1,7 @@
 //! The host that the NIC runs on, as datapaths and devices see it.
 //!
 //! - [`interface`]: addresses of this host, and the interfaces that they belong to;
-//! - [`option`], [`enlarge`], [`steering`]: options of sockets;
+//! - [`option`], [`enlarge`], [`bpf`]: options of sockets, and the programs that they run;
 //! - [`BindError`], [`PortHolder`]: why a UDP port cannot be had, and who has it;
 //! - [`process`], [`fork`], [`at_exit`], [`Thread`]: processes, forks, exits and threads in a program that is not ours.
 //!
@@ -10,6 +10,7 @@
 
 pub mod address;
 mod bind_error;
+pub mod bpf;
 mod buffer;
 pub mod interface;
 mod port_holder;
@@ -22,5 +23,5 @@ pub use bind_error::{BindError, check_local};
 pub use buffer::{Buffer, enlarge};
 pub use port_holder::PortHolder;
 pub use sys::exit::at_exit;
-pub use sys::{fork, option, steering};
+pub use sys::{fork, option};
 pub use thread::Thread;

@@ -6,4 +6,4 @@ pub mod fork;
 pub(crate) mod interface;
 pub mod option;
 pub(crate) mod signals;
-pub mod steering;
+pub(crate) mod steering;

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use socket2::{Domain, SockFilter, Socket, Type};
-use uroce_host::interface;
+use socket2::{Domain, Socket, Type};
+use uroce_host::{bpf, interface};
 
 pub use self::error::CaptureError;
 pub use self::frame::CapturedFrame;
@@ -84,11 +84,7 @@ impl CaptureSocket {
         let socket = Socket::new(Domain::PACKET, kind, None).map_err(failed("a packet socket"))?;
         let indexes = indexes_of(&config.interfaces)?;
         let program = filter::roce(&indexes, config.port, config.snap_len);
-        let program: Vec<_> = program
-            .iter()
-            .map(|step| SockFilter::new(step.code, step.jt, step.jf, step.k))
-            .collect();
-        socket.attach_filter(&program).map_err(failed("a filter of packets"))?;
+        bpf::attach_filter(&socket, &program).map_err(failed("a filter of packets"))?;
         let blocks = config.ring_bytes.div_ceil(BLOCK).min(MOST_BLOCKS);
         let ring = RxRing::new(&socket, blocks).map_err(failed("a receive ring"))?;
         let only = if let [only] = indexes[..] { only } else { 0 };

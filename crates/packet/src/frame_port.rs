@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use socket2::{Domain, Socket, Type};
-use uroce_host::{Buffer, enlarge, option};
 use uroce_datapath::Mac;
+use uroce_host::{Buffer, enlarge, option};
 use uroce_link::{Interface, interface};
 
 pub use self::error::FramePortError;

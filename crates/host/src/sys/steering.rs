@@ -8,7 +8,7 @@ use libc::{c_int, sock_filter, sock_fprog};
 
 /// Gives the program to the group of sockets that `socket` belongs to, in the place of an earlier one
 /// (SO_ATTACH_REUSEPORT_CBPF, Linux 4.5). It returns the place of a socket in the group.
-pub fn attach(socket: impl AsFd, program: &[sock_filter]) -> io::Result<()> {
+pub fn attach_reuseport(socket: impl AsFd, program: &[sock_filter]) -> io::Result<()> {
     give(socket, libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF, program)
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use libc::c_int;
 use socket2::Socket;
 use uroce_datapath::check_group;
-use uroce_host::{option, steering};
+use uroce_host::{bpf, option};
 use uroce_link::Groups;
 
 use super::filter;
@@ -57,7 +57,7 @@ impl RxFilters {
     }
 
     fn aim(&self, socket: &Socket, groups: &Groups) -> io::Result<()> {
-        socket.attach_filter(&filter::ours(&self.local, groups, [self.home, LO]))
+        bpf::attach_filter(socket, &filter::ours(&self.local, groups, [self.home, LO]))
     }
 
     fn joined(&self) -> MutexGuard<'_, Groups> {
@@ -99,7 +99,7 @@ fn gather(sockets: &[Arc<Socket>], local: &SocketAddr) -> io::Result<()> {
     let mut group = FANOUT_CBPF | FANOUT_UNIQUE;
     for socket in sockets {
         // Nothing is received before the socket has its index in the group.
-        socket.attach_filter(&filter::nothing())?;
+        bpf::drop_everything(socket)?;
         packet::bind(socket, 0, ether_type(local.is_ipv4()))?;
         option::set(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, group)?;
         if group & FANOUT_UNIQUE != 0 {
@@ -108,7 +108,7 @@ fn gather(sockets: &[Arc<Socket>], local: &SocketAddr) -> io::Result<()> {
         }
     }
     let count = u32::try_from(sockets.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
-    steering::attach_fanout(&sockets[0], &filter::engines(local.is_ipv4(), count))
+    bpf::attach_fanout(&sockets[0], &filter::engines(local.is_ipv4(), count))
 }
 
 /// A BPF program selects the socket, and the kernel chooses a free group number. Both flags stand

@@ -1,17 +1,12 @@
 //! The program that finds RoCE among all frames, in the kernel.
 
 use libc::{
-    BPF_ABS, BPF_ADD, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_IMM, BPF_IND, BPF_JEQ, BPF_JMP, BPF_JSET,
-    BPF_K, BPF_LD, BPF_LDX, BPF_LSH, BPF_MISC, BPF_RET, BPF_RSH, BPF_TAX, BPF_W, BPF_X,
-    sock_filter,
+    BPF_ADD, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_IMM, BPF_JSET, BPF_K, BPF_LDX, BPF_LSH, BPF_MISC,
+    BPF_RSH, BPF_TAX, BPF_W, BPF_X, sock_filter,
 };
+use uroce_host::bpf::{HARDWARE, INTERFACE, PACKET_TYPE, Program};
 
 use super::frame::{ETHERNET, LOOPBACK, RAW_IP};
-
-/// Where the kernel's own facts about a packet are loaded from (linux/filter.h).
-const PACKET_TYPE: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE).cast_unsigned();
-const INTERFACE: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_IFINDEX).cast_unsigned();
-const HARDWARE: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_HATYPE).cast_unsigned();
 
 const IPV4: u32 = 0x0800;
 const IPV6: u32 = 0x86dd;
@@ -41,63 +36,14 @@ enum Label {
     Drop,
 }
 
-/// A program under construction.
-#[derive(Debug, Default)]
-struct Program {
-    steps: Vec<(sock_filter, [Label; 2])>,
-    places: Vec<(Label, usize)>,
-}
-
-impl Program {
-    /// The next step is what jumps to this label aim at.
-    fn place(&mut self, label: Label) {
-        self.places.push((label, self.steps.len()));
-    }
-
-    fn step(&mut self, code: u32, value: u32) {
-        self.jump(code, value, Label::Next, Label::Next);
-    }
-
-    fn load(&mut self, size: u32, at: u32) {
-        self.step(BPF_LD | size | BPF_ABS, at);
-    }
-
-    /// Loads relative to the index register.
-    fn load_behind(&mut self, size: u32, at: u32) {
-        self.step(BPF_LD | size | BPF_IND, at);
-    }
-
-    fn equals(&mut self, value: u32, then: Label, otherwise: Label) {
-        self.jump(BPF_JMP | BPF_JEQ | BPF_K, value, then, otherwise);
-    }
-
-    fn jump(&mut self, code: u32, value: u32, then: Label, otherwise: Label) {
-        let step = sock_filter { code: code as u16, jt: 0, jf: 0, k: value };
-        self.steps.push((step, [then, otherwise]));
-    }
-
-    /// Aims the jumps.
-    fn finish(self) -> Vec<sock_filter> {
-        let Self { steps, places } = self;
-        let aim = |from: usize, label: Label| {
-            let place = places.iter().find(|(placed, _)| *placed == label);
-            place.map_or(0, |(_, to)| (to - from - 1) as u8)
-        };
-        let aimed = steps.into_iter().enumerate().map(|(at, (step, [then, otherwise]))| {
-            sock_filter { jt: aim(at, then), jf: aim(at, otherwise), ..step }
-        });
-        aimed.collect()
-    }
-}
-
 /// A program that takes `snap_len` bytes of every RoCE frame on one of these interfaces, or on any if
 /// there are none, and of frames on a loopback interface only those that arrive.
 pub(super) fn roce(interfaces: &[u32], port: u16, snap_len: u32) -> Vec<sock_filter> {
-    let mut program = Program::default();
+    let mut program = Program::new(Label::Next);
     if !interfaces.is_empty() {
         program.load(BPF_W, INTERFACE);
         interfaces.iter().for_each(|&index| program.equals(index, Label::Interface, Label::Next));
-        program.step(BPF_RET | BPF_K, 0);
+        program.give(0);
     }
     link(&mut program);
     ethernet(&mut program);
@@ -105,14 +51,14 @@ pub(super) fn roce(interfaces: &[u32], port: u16, snap_len: u32) -> Vec<sock_fil
     ipv4(&mut program, port);
     ipv6(&mut program, port);
     program.place(Label::Take);
-    program.step(BPF_RET | BPF_K, snap_len.max(1));
+    program.give(snap_len.max(1));
     program.place(Label::Drop);
-    program.step(BPF_RET | BPF_K, 0);
+    program.give(0);
     program.finish()
 }
 
 /// What the frames of the interface begin with.
-fn link(program: &mut Program) {
+fn link(program: &mut Program<Label>) {
     program.place(Label::Interface);
     program.load(BPF_W, HARDWARE);
     program.equals(LOOPBACK.into(), Label::Next, Label::NoLoopback);
@@ -121,11 +67,11 @@ fn link(program: &mut Program) {
     program.place(Label::NoLoopback);
     program.equals(ETHERNET.into(), Label::Ethernet, Label::Next);
     RAW_IP.iter().for_each(|&kind| program.equals(kind.into(), Label::RawIp, Label::Next));
-    program.step(BPF_RET | BPF_K, 0);
+    program.give(0);
 }
 
 /// The Ethertype behind up to two tags. The index register then says where the IP header is.
-fn ethernet(program: &mut Program) {
+fn ethernet(program: &mut Program<Label>) {
     let labels = [Label::Ethernet, Label::FirstTag, Label::SecondTag];
     for (tags, label) in labels.into_iter().enumerate() {
         let shift = 4 * tags as u32;
@@ -143,7 +89,7 @@ fn ethernet(program: &mut Program) {
     program.equals(IPV6, Label::Ipv6, Label::Drop);
 }
 
-fn raw_ip(program: &mut Program) {
+fn raw_ip(program: &mut Program<Label>) {
     program.place(Label::RawIp);
     program.step(BPF_LDX | BPF_W | BPF_IMM, 0);
     program.load(BPF_B, 0);
@@ -153,12 +99,12 @@ fn raw_ip(program: &mut Program) {
 }
 
 /// Later fragments have no ports: they are dropped.
-fn ipv4(program: &mut Program, port: u16) {
+fn ipv4(program: &mut Program<Label>, port: u16) {
     program.place(Label::Ipv4);
     program.load_behind(BPF_B, 9);
     program.equals(UDP, Label::Next, Label::Drop);
     program.load_behind(BPF_H, 6);
-    program.jump(BPF_JMP | BPF_JSET | BPF_K, 0x1fff, Label::Drop, Label::Next);
+    program.test(BPF_JSET, 0x1fff, Label::Drop, Label::Next);
     // The length of the header, options included.
     program.load_behind(BPF_B, 0);
     program.step(BPF_ALU | BPF_AND | BPF_K, 0x0f);
@@ -169,7 +115,7 @@ fn ipv4(program: &mut Program, port: u16) {
     program.equals(port.into(), Label::Take, Label::Drop);
 }
 
-fn ipv6(program: &mut Program, port: u16) {
+fn ipv6(program: &mut Program<Label>, port: u16) {
     program.place(Label::Ipv6);
     program.load_behind(BPF_B, 6);
     program.equals(UDP, Label::Next, Label::Drop);

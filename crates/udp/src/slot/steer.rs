@@ -9,10 +9,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsFd;
 
-use libc::{
-    BPF_ABS, BPF_ALU, BPF_B, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_SUB, sock_filter,
-};
-use uroce_host::steering;
+use libc::{BPF_ALU, BPF_B, BPF_K, BPF_SUB, sock_filter};
+use uroce_host::bpf::{self, Program};
 use uroce_wire::Slot;
 
 use super::steering_probe::{INDEX, MARK};
@@ -23,41 +21,37 @@ pub(crate) type SocketIndices = BTreeMap<Slot, u8>;
 /// Steers the packets to the port of `socket`, which is shared. Slots that are not in `indices` are
 /// taken to be in order: slot 1 at index 0.
 pub(crate) fn steer(socket: impl AsFd, indices: &SocketIndices) -> io::Result<()> {
-    steering::attach(socket, &program(indices))
+    bpf::attach_reuseport(socket, &program(indices))
+}
+
+/// Steps that jumps aim at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Label {
+    Next,
+    /// Behind the answer to a probe.
+    NoProbe,
+    /// Behind what a slot needs.
+    Behind(Slot),
 }
 
 fn program(indices: &SocketIndices) -> Vec<sock_filter> {
+    let mut program = Program::new(Label::Next);
     // A probe names its index.
-    let mut program = vec![
-        load(0),
-        jump_unless(MARK.into(), 2),
-        load(INDEX as u32),
-        step(BPF_RET | BPF_A, 0),
-        load(Slot::OFFSET as u32),
-    ];
+    program.load(BPF_B, 0);
+    program.equals(MARK.into(), Label::Next, Label::NoProbe);
+    program.load(BPF_B, INDEX as u32);
+    program.give_accumulator();
+    program.place(Label::NoProbe);
+    program.load(BPF_B, Slot::OFFSET as u32);
     let displaced = indices.iter().filter(|(slot, index)| slot.get() - 1 != **index);
     for (slot, index) in displaced {
-        program.push(jump_unless(slot.get().into(), 1));
-        program.push(step(BPF_RET | BPF_K, u32::from(*index)));
+        program.equals(slot.get().into(), Label::Next, Label::Behind(*slot));
+        program.give(u32::from(*index));
+        program.place(Label::Behind(*slot));
     }
-    program.extend([step(BPF_ALU | BPF_SUB | BPF_K, 1), step(BPF_RET | BPF_A, 0)]);
-    program
-}
-
-/// Returns the accumulator; the C library has no name for it.
-const BPF_A: u32 = 0x10;
-
-fn load(at: u32) -> sock_filter {
-    step(BPF_LD | BPF_B | BPF_ABS, at)
-}
-
-/// Goes on when the loaded byte is `value`, and else behind the next `skip` steps.
-fn jump_unless(value: u32, skip: u8) -> sock_filter {
-    sock_filter { jf: skip, ..step(BPF_JMP | BPF_JEQ | BPF_K, value) }
-}
-
-fn step(code: u32, value: u32) -> sock_filter {
-    sock_filter { code: code as u16, jt: 0, jf: 0, k: value }
+    program.step(BPF_ALU | BPF_SUB | BPF_K, 1);
+    program.give_accumulator();
+    program.finish()
 }
 
 #[cfg(test)]

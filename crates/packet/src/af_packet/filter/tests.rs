@@ -1,7 +1,11 @@
+use libc::{BPF_ABS, BPF_JEQ, BPF_JMP, BPF_RET};
 use uroce_datapath::Route;
 use uroce_link::{Ethernet, HeaderTemplate, MAX_HEADERS};
 
 use super::*;
+
+/// Returns the accumulator; the C library has no name for it.
+const BPF_A: u32 = 0x10;
 
 const HOST: u32 = 0;
 
@@ -76,7 +80,7 @@ fn check(local: &str, cases: &[(&str, &str, bool)]) {
             groups.insert(group);
         }
     }
-    let program = program(&local.parse().expect("local"), &groups, [7, 1]);
+    let program = ours(&local.parse().expect("local"), &groups, [7, 1]);
     for &(src, dst, expected) in cases {
         let bytes = frame(src, dst);
         for (interface, packet_type, may) in
@@ -125,7 +129,7 @@ fn ipv6_to_our_address_or_a_joined_group_and_our_port_passes() {
 
 #[test]
 fn a27_other_protocols_and_later_fragments_stay_outside_options_do_not() {
-    let program = program(&"10.0.0.1:4791".parse().expect("local"), &Groups::default(), [7, 1]);
+    let program = ours(&"10.0.0.1:4791".parse().expect("local"), &Groups::default(), [7, 1]);
     let arrival = Arrival { interface: 7, packet_type: HOST };
     let good = frame("10.0.0.9:1", "10.0.0.1:4791");
     let with = |change: fn(&mut Vec<u8>)| {
@@ -155,7 +159,7 @@ fn as_many_groups_as_are_allowed_fit_into_the_jumps() {
         };
         let mut groups = Groups::default();
         (0..MAX_GROUPS).for_each(|n| groups.insert(group(n)));
-        let program = program(&local, &groups, [7, 1]);
+        let program = ours(&local, &groups, [7, 1]);
         let arrival = Arrival { interface: 7, packet_type: HOST };
         for n in 0..MAX_GROUPS + 10 {
             let dst = SocketAddr::new(group(n), 4791).to_string();

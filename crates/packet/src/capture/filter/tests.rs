@@ -1,3 +1,5 @@
+use libc::{BPF_IND, BPF_JEQ, BPF_JMP, BPF_LD, BPF_RET};
+
 use super::*;
 
 /// What the kernel knows of a packet beside its bytes.
