@@ -2,20 +2,21 @@
 
 use std::io;
 
+use netlink_packet_core::{DefaultNla, NLA_F_NESTED};
+use netlink_packet_route::link::LinkHeader;
 use rustix::io::Errno;
-use rustix::net::netlink::SocketAddrNetlink;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, socket_with};
 
 use crate::netlink::generic::Family;
-use crate::netlink::message::{Attributes, Request, answer};
+use crate::netlink::socket::{NetlinkSocket, attributes, find};
 
-/// linux/rtnetlink.h, linux/if_link.h.
-const GET_LINK: u16 = 18;
-const LINK_HEADER: usize = 16;
-const LINK_INFO: u16 = 18;
-const INFO_KIND: u16 = 1;
-const XDP: u16 = 43;
+/// How a program is attached, among the attributes of `IFLA_XDP` (linux/if_link.h).
 const XDP_ATTACHED: u16 = 2;
+
+/// Bytes of the fixed part of an answer about an interface.
+const LINK_HEADER: usize = 16;
+
+/// Room for an answer about an interface.
+const ANSWER: usize = 32 * 1024;
 
 /// linux/netdev.h, family "netdev" (Linux 6.3).
 const DEV_GET: u8 = 1;
@@ -26,7 +27,7 @@ const XDP_ZERO_COPY: u64 = 1 << 3;
 
 /// linux/ethtool_netlink.h, family "ethtool" (Linux 5.7).
 const FEATURES_GET: u8 = 11;
-const FEATURES_HEADER: u16 = 1 | 1 << 15;
+const FEATURES_HEADER: u16 = 1 | NLA_F_NESTED;
 const HEADER_DEV_INDEX: u16 = 1;
 const FEATURES_ACTIVE: u16 = 4;
 const BITSET_BITS: u16 = 3;
@@ -81,29 +82,22 @@ impl LinkFacts {
     ///
     /// What the kernel says; ENODEV when there is no such interface.
     pub fn of(index: u32) -> io::Result<Self> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
-        rustix::net::connect(&socket, &SocketAddrNetlink::new(0, 0))?;
-        let mut header = [0; LINK_HEADER];
-        header[4..8].copy_from_slice(&index.to_ne_bytes());
-        let mut request = Request::new(GET_LINK, &header);
-        rustix::net::send(&socket, request.finish(1), SendFlags::empty())?;
-        let mut buffer = vec![0; 32 * 1024];
-        let (length, _) = rustix::net::recv(&socket, &mut buffer[..], RecvFlags::DONTWAIT)?;
-        let body = answer(&buffer[..length], 1).ok_or(Errno::PROTO)??;
-        Ok(Self::read(Attributes::after(&buffer[body], LINK_HEADER)))
+        let mut socket = NetlinkSocket::open(None, ANSWER)?;
+        let header = LinkHeader { index, ..LinkHeader::default() };
+        let answer = socket.ask(libc::RTM_GETLINK, &header, &[] as &[DefaultNla])?;
+        Ok(Self::read(answer.get(LINK_HEADER..).unwrap_or_default()))
     }
 
-    fn read(link: Attributes<'_>) -> Self {
-        let within = |outer, inner| link.find(outer).map(Attributes::of)?.find(inner);
-        let attached = within(XDP, XDP_ATTACHED).and_then(|value| value.first());
+    fn read(link: &[u8]) -> Self {
+        let within = |outer, inner| find(find(link, outer)?, inner);
+        let attached = within(libc::IFLA_XDP, XDP_ATTACHED).and_then(|value| value.first());
         let xdp = match attached {
             None | Some(0) => Attached::Nothing,
             Some(1) => Attached::Native,
             Some(2) => Attached::Generic,
             Some(_) => Attached::Other,
         };
-        Self { kind: within(LINK_INFO, INFO_KIND).map(text), xdp }
+        Self { kind: within(libc::IFLA_LINKINFO, libc::IFLA_INFO_KIND).map(text), xdp }
     }
 }
 
@@ -115,8 +109,9 @@ impl XdpSupport {
     /// ENOENT before Linux 6.3, which does not tell.
     pub fn of(index: u32) -> io::Result<Self> {
         let mut family = Family::open("netdev")?;
-        let device = family.ask(DEV_GET, DEV_IFINDEX, &index.to_ne_bytes())?;
-        let features = device.find(DEV_XDP_FEATURES).and_then(|value| value.first_chunk());
+        let device =
+            family.ask(DEV_GET, DefaultNla::new(DEV_IFINDEX, index.to_ne_bytes().to_vec()))?;
+        let features = find(device, DEV_XDP_FEATURES).and_then(|value| value.first_chunk());
         let features = u64::from_ne_bytes(*features.ok_or(Errno::PROTO)?);
         let has = |bit| features & bit != 0;
         Ok(Self { native: has(XDP_BASIC), zero_copy: has(XDP_ZERO_COPY) })
@@ -135,19 +130,18 @@ impl Offloads {
         header[2..4].copy_from_slice(&HEADER_DEV_INDEX.to_ne_bytes());
         header[4..].copy_from_slice(&index.to_ne_bytes());
         let mut family = Family::open("ethtool")?;
-        let features = family.ask(FEATURES_GET, FEATURES_HEADER, &header)?;
-        let active = features.find(FEATURES_ACTIVE).map(Attributes::of).ok_or(Errno::PROTO)?;
+        let features =
+            family.ask(FEATURES_GET, DefaultNla::new(FEATURES_HEADER, header.to_vec()))?;
+        let active = find(features, FEATURES_ACTIVE).ok_or(Errno::PROTO)?;
         Ok(Self::read(active))
     }
 
     /// From the set of features that are on; each is there with its name.
-    fn read(active: Attributes<'_>) -> Self {
-        let bits = active.find(BITSET_BITS).map(Attributes::of);
-        let names = || bits.into_iter().flat_map(Attributes::iter);
+    fn read(active: &[u8]) -> Self {
+        let bits = find(active, BITSET_BITS).unwrap_or_default();
         let on = |wanted: &str| {
-            names().any(|(_, bit)| {
-                Attributes::of(bit).find(BIT_NAME).is_some_and(|name| text(name) == wanted)
-            })
+            attributes(bits)
+                .any(|(_, bit)| find(bit, BIT_NAME).is_some_and(|name| text(name) == wanted))
         };
         Self {
             gro: on("rx-gro"),
@@ -196,10 +190,10 @@ mod tests {
 
     #[test]
     fn kind_and_program_are_read_from_a_link() {
-        let kind = attribute(LINK_INFO, &attribute(INFO_KIND, b"veth\0"));
-        let program = attribute(XDP, &attribute(XDP_ATTACHED, &[2]));
+        let kind = attribute(libc::IFLA_LINKINFO, &attribute(libc::IFLA_INFO_KIND, b"veth\0"));
+        let program = attribute(libc::IFLA_XDP, &attribute(XDP_ATTACHED, &[2]));
         let link = [kind, program].concat();
-        let facts = LinkFacts::read(Attributes::of(&link));
+        let facts = LinkFacts::read(&link);
         let expected = LinkFacts { kind: Some("veth".to_owned()), xdp: Attached::Generic };
         assert_eq!(facts, expected);
     }
@@ -209,7 +203,7 @@ mod tests {
         let bit = |name: &[u8]| attribute(1, &attribute(BIT_NAME, name));
         let bits = [bit(b"rx-gro\0"), bit(b"tx-udp-segmentation\0")].concat();
         let active = attribute(BITSET_BITS, &bits);
-        let offloads = Offloads::read(Attributes::of(&active));
+        let offloads = Offloads::read(&active);
         assert_eq!(offloads, Offloads { gro: true, gso: false, udp_segmentation: true });
     }
 }

@@ -1,60 +1,41 @@
 //! Questions to the kernel's routing, neighbour and interface tables (rtnetlink(7)).
-//!
-//! The kernel answers within the call that asks, so nothing here waits. All answers are read with
-//! bounds checks: a malformed one is no answer.
 
 mod changes;
 pub(crate) mod generic;
-pub(crate) mod message;
+pub(crate) mod socket;
 
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::OwnedFd;
 
-pub use changes::LinkChanges;
+use netlink_packet_core::Nla;
+use netlink_packet_route::AddressFamily;
+use netlink_packet_route::link::{LinkFlags, LinkHeader, LinkLayerType};
+use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourHeader};
+use netlink_packet_route::route::{RouteAttribute, RouteHeader, RouteType};
 use rustix::io::Errno;
-use rustix::net::netlink::SocketAddrNetlink;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use uroce_datapath::Mac;
 
-use self::message::{Attributes, Request, address, answer, number};
+pub use self::changes::LinkChanges;
+use self::socket::{NetlinkSocket, find};
 
 /// Room for an answer. The longest, about an interface, has what we read in its first part.
 const ANSWER: usize = 16 * 1024;
 
-/// Answers to earlier questions that are skipped before giving up.
-const MAX_SKIPPED: usize = 8;
+/// Bytes of the fixed part of an answer, by the kind of table.
+const ROUTE: usize = 12;
+const NEIGHBOUR: usize = 12;
+const LINK: usize = 16;
 
-/// Message types and attributes: linux/rtnetlink.h, linux/neighbour.h, linux/if_link.h.
-const GET_LINK: u16 = 18;
-const GET_ROUTE: u16 = 26;
-const GET_NEIGHBOUR: u16 = 30;
-const RTA_DST: u16 = 1;
-const RTA_SRC: u16 = 2;
-const RTA_OIF: u16 = 4;
-const RTA_GATEWAY: u16 = 5;
-const RTA_METRICS: u16 = 8;
-const RTA_VIA: u16 = 18;
+/// The MTU among the metrics of a route (`RTAX_MTU` of linux/rtnetlink.h).
 const RTAX_MTU: u16 = 2;
-const NDA_DST: u16 = 1;
-const NDA_LLADDR: u16 = 2;
-const IFLA_ADDRESS: u16 = 1;
-const IFLA_MTU: u16 = 4;
-const IFLA_EXT_MASK: u16 = 29;
-const SKIP_STATISTICS: u32 = 1 << 3;
 
-/// Kinds of route (`RTN_`).
-const UNICAST: u8 = 1;
-const LOCAL: u8 = 2;
-
-/// Neighbour states (`NUD_`) in which the hardware address may be used.
-const USABLE: u16 = 0x02 | 0x04 | 0x08 | 0x10 | 0x40 | 0x80;
-/// The address may be used, but was not confirmed for a while.
-const STALE: u16 = 0x04;
-
-/// Kinds of link (`ARPHRD_`).
-const ETHER: u16 = 1;
-const LOOPBACK: u16 = 772;
+/// Neighbour states in which the hardware address may be used.
+const USABLE: u16 = libc::NUD_REACHABLE
+    | libc::NUD_STALE
+    | libc::NUD_DELAY
+    | libc::NUD_PROBE
+    | libc::NUD_NOARP
+    | libc::NUD_PERMANENT;
 
 /// A network interface, as the kernel describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -104,21 +85,30 @@ pub(super) enum NeighbourAnswer {
     Unknown,
 }
 
-/// A netlink socket.
+/// The kernel's tables.
 #[derive(Debug)]
-pub(super) struct Netlink {
-    socket: OwnedFd,
-    sequence: u32,
-    buffer: Box<[u8]>,
+pub(super) struct Netlink(NetlinkSocket);
+
+/// Asks for an interface without its statistics.
+struct SkipStatistics;
+
+impl Nla for SkipStatistics {
+    fn value_len(&self) -> usize {
+        size_of::<u32>()
+    }
+
+    fn kind(&self) -> u16 {
+        libc::IFLA_EXT_MASK
+    }
+
+    fn emit_value(&self, buffer: &mut [u8]) {
+        buffer.copy_from_slice(&libc::RTEXT_FILTER_SKIP_STATS.to_ne_bytes());
+    }
 }
 
 impl Netlink {
     pub(super) fn open() -> io::Result<Self> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket =
-            rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
-        rustix::net::connect(&socket, &SocketAddrNetlink::new(0, 0))?;
-        Ok(Self { socket, sequence: 0, buffer: vec![0; ANSWER].into_boxed_slice() })
+        Ok(Self(NetlinkSocket::open(None, ANSWER)?))
     }
 
     /// How packets from `src` to `dst` leave; `via` names an interface for link-local addresses.
@@ -129,49 +119,53 @@ impl Netlink {
         via: Option<u32>,
     ) -> Result<RouteAnswer, Errno> {
         let bits = if dst.is_ipv4() { 32 } else { 128 };
-        let header = [family(dst), bits, bits, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        let mut request = Request::new(GET_ROUTE, &header);
-        request.push_address(RTA_DST, dst);
-        request.push_address(RTA_SRC, src);
-        if let Some(index) = via {
-            request.push(RTA_OIF, &index.to_ne_bytes());
-        }
-        let body = self.ask(request)?;
-        let &[_, _, _, _, _, _, _, kind, ..] = body else {
-            return Err(Errno::PROTO);
+        let header = RouteHeader {
+            address_family: family(dst),
+            destination_prefix_length: bits,
+            source_prefix_length: bits,
+            ..RouteHeader::default()
         };
-        let kind = match kind {
-            UNICAST => RouteKind::Unicast,
-            LOCAL => RouteKind::Local,
+        let ends = [RouteAttribute::Destination(dst.into()), RouteAttribute::Source(src.into())];
+        let [dst, src] = ends;
+        let answer = match via {
+            Some(index) => {
+                self.0.ask(libc::RTM_GETROUTE, &header, &[dst, src, RouteAttribute::Oif(index)])
+            }
+            None => self.0.ask(libc::RTM_GETROUTE, &header, &[dst, src]),
+        }?;
+        let kind = match RouteHeader::parse(answer).map_err(|_| Errno::PROTO)?.kind {
+            RouteType::Unicast => RouteKind::Unicast,
+            RouteType::Local => RouteKind::Local,
             _ => RouteKind::Other,
         };
-        let attributes = Attributes::after(body, header.len());
-        let interface = attributes.find(RTA_OIF).and_then(number).ok_or(Errno::PROTO)?;
-        let via = attributes.find(RTA_VIA).and_then(|via| address(via.get(2..)?));
-        let gateway = attributes.find(RTA_GATEWAY).and_then(address).or(via);
-        let metrics = attributes.find(RTA_METRICS).map(Attributes::of);
-        let mtu = metrics.and_then(|metrics| metrics.find(RTAX_MTU)).and_then(number);
-        let mtu = mtu.filter(|&mtu| mtu > 0).and_then(|mtu| usize::try_from(mtu).ok());
-        Ok(RouteAnswer { kind, interface, gateway, mtu })
+        let attributes = answer.get(ROUTE..).unwrap_or_default();
+        let interface = find(attributes, libc::RTA_OIF).and_then(number).ok_or(Errno::PROTO)?;
+        let via = find(attributes, libc::RTA_VIA).and_then(|via| address(via.get(2..)?));
+        let gateway = find(attributes, libc::RTA_GATEWAY).and_then(address).or(via);
+        let mtu = find(attributes, libc::RTA_METRICS).and_then(|metrics| find(metrics, RTAX_MTU));
+        let mtu = mtu.and_then(number).filter(|&mtu| mtu > 0);
+        Ok(RouteAnswer { kind, interface, gateway, mtu: mtu.and_then(|mtu| mtu.try_into().ok()) })
     }
 
     /// The hardware address of `ip` on an interface, if the kernel has it.
     pub(super) fn neighbour(&mut self, index: u32, ip: IpAddr) -> Result<NeighbourAnswer, Errno> {
-        let mut header = [0; 12];
-        header[0] = family(ip);
-        header[4..8].copy_from_slice(&index.to_ne_bytes());
-        let mut request = Request::new(GET_NEIGHBOUR, &header);
-        request.push_address(NDA_DST, ip);
-        let body = match self.ask(request) {
+        let header =
+            NeighbourHeader { family: family(ip), ifindex: index, ..NeighbourHeader::default() };
+        let wanted = match ip {
+            IpAddr::V4(ip) => NeighbourAddress::Inet(ip),
+            IpAddr::V6(ip) => NeighbourAddress::Inet6(ip),
+        };
+        let wanted = [NeighbourAttribute::Destination(wanted)];
+        let answer = match self.0.ask(libc::RTM_GETNEIGH, &header, &wanted) {
             Err(Errno::NOENT) => return Ok(NeighbourAnswer::Unknown),
             other => other?,
         };
-        let state = body.get(8..).and_then(|rest| rest.first_chunk());
-        let state = u16::from_ne_bytes(*state.ok_or(Errno::PROTO)?);
-        let mac = Attributes::after(body, header.len()).find(NDA_LLADDR);
+        let state = NeighbourHeader::parse(answer).map_err(|_| Errno::PROTO)?.state;
+        let state = u16::from(state);
+        let mac = find(answer.get(NEIGHBOUR..).unwrap_or_default(), libc::NDA_LLADDR);
         Ok(match mac.and_then(|mac| Mac::try_from(mac).ok()) {
             Some(mac) if state & USABLE != 0 => {
-                NeighbourAnswer::Known { mac, stale: state & STALE != 0 }
+                NeighbourAnswer::Known { mac, stale: state & libc::NUD_STALE != 0 }
             }
             _ => NeighbourAnswer::Unknown,
         })
@@ -179,49 +173,36 @@ impl Netlink {
 
     /// An interface by its index.
     pub(super) fn interface(&mut self, index: u32) -> Result<Interface, Errno> {
-        let mut header = [0; 16];
-        header[4..8].copy_from_slice(&index.to_ne_bytes());
-        let mut request = Request::new(GET_LINK, &header);
-        request.push(IFLA_EXT_MASK, &SKIP_STATISTICS.to_ne_bytes());
-        let body = self.ask(request)?;
-        let [_, _, k0, k1, _, _, _, _, f0, f1, f2, f3, ..] = *body else {
-            return Err(Errno::PROTO);
-        };
-        let kind = u16::from_ne_bytes([k0, k1]);
-        let flags = u32::from_ne_bytes([f0, f1, f2, f3]);
-        let attributes = Attributes::after(body, header.len());
-        let mac = attributes.find(IFLA_ADDRESS).and_then(|mac| Mac::try_from(mac).ok());
-        let mtu = attributes.find(IFLA_MTU).and_then(number).ok_or(Errno::PROTO)?;
+        let header = LinkHeader { index, ..LinkHeader::default() };
+        let answer = self.0.ask(libc::RTM_GETLINK, &header, &[SkipStatistics])?;
+        let header = LinkHeader::parse(answer).map_err(|_| Errno::PROTO)?;
+        let attributes = answer.get(LINK..).unwrap_or_default();
+        let mac = find(attributes, libc::IFLA_ADDRESS).and_then(|mac| Mac::try_from(mac).ok());
+        let mtu = find(attributes, libc::IFLA_MTU).and_then(number).ok_or(Errno::PROTO)?;
         Ok(Interface {
             index,
             mac: mac.unwrap_or_default(),
             mtu: usize::try_from(mtu).map_err(|_| Errno::PROTO)?,
-            ethernet: kind == ETHER,
-            loopback: kind == LOOPBACK,
-            arp: flags & libc::IFF_NOARP as u32 == 0,
+            ethernet: header.link_layer_type == LinkLayerType::Ether,
+            loopback: header.link_layer_type == LinkLayerType::Loopback,
+            arp: !header.flags.contains(LinkFlags::Noarp),
         })
-    }
-
-    /// Sends a request and returns the body of its answer.
-    fn ask(&mut self, mut request: Request) -> Result<&[u8], Errno> {
-        self.sequence = self.sequence.wrapping_add(1);
-        let bytes = request.finish(self.sequence);
-        rustix::net::send(&self.socket, bytes, SendFlags::empty())?;
-        for _ in 0..MAX_SKIPPED {
-            let (len, _) =
-                rustix::net::recv(&self.socket, &mut self.buffer[..], RecvFlags::DONTWAIT)?;
-            match answer(&self.buffer[..len], self.sequence) {
-                Some(Ok(range)) => return Ok(&self.buffer[range]),
-                Some(Err(errno)) => return Err(errno),
-                None => {}
-            }
-        }
-        Err(Errno::PROTO)
     }
 }
 
-fn family(ip: IpAddr) -> u8 {
-    (if ip.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 }) as u8
+fn family(ip: IpAddr) -> AddressFamily {
+    if ip.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
+}
+
+/// A 32-bit number at the start of `bytes`.
+fn number(bytes: &[u8]) -> Option<u32> {
+    Some(u32::from_ne_bytes(*bytes.first_chunk()?))
+}
+
+/// An address by the length of its bytes.
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    let v4 = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+    v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
 }
 
 #[cfg(test)]

@@ -8,10 +8,9 @@ use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
 use uroce_host::fork;
 
-/// Groups of messages: linux/rtnetlink.h.
-const LINK: u32 = 0x1;
-const IPV4_ADDRESS: u32 = 0x10;
-const IPV6_ADDRESS: u32 = 0x100;
+/// Groups of messages: interfaces, IPv4 addresses, IPv6 addresses.
+const GROUPS: u32 =
+    (libc::RTMGRP_LINK | libc::RTMGRP_IPV4_IFADDR | libc::RTMGRP_IPV6_IFADDR).cast_unsigned();
 
 /// Messages that are taken at a time; more than the socket's buffer has room for.
 const MOST: usize = 4096;
@@ -33,8 +32,7 @@ impl LinkChanges {
         let socket =
             rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
         fork::keep_from_children(&socket);
-        let groups = LINK | IPV4_ADDRESS | IPV6_ADDRESS;
-        rustix::net::bind(&socket, &SocketAddrNetlink::new(0, groups))?;
+        rustix::net::bind(&socket, &SocketAddrNetlink::new(0, GROUPS))?;
         Ok(LinkChanges(socket))
     }
 

@@ -1,22 +1,15 @@
 //! Questions to the families of generic netlink.
 
 use std::io;
-use std::os::fd::OwnedFd;
 
+use netlink_packet_core::{DefaultNla, Emitable};
 use rustix::io::Errno;
-use rustix::net::netlink::{self, SocketAddrNetlink};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, socket_with};
+use rustix::net::netlink;
 
-use super::message::{Attributes, Request, answer};
+use super::socket::{NetlinkSocket, find};
 
 /// Bytes of the header that follows netlink's: command, version, two reserved.
 const HEADER: usize = 4;
-
-/// The family that knows the others, and what it is asked (linux/genetlink.h).
-const CONTROL: u16 = 0x10;
-const GET_FAMILY: u8 = 3;
-const FAMILY_ID: u16 = 1;
-const FAMILY_NAME: u16 = 2;
 
 /// Room for an answer; the longest lists the 60-odd features of an interface.
 const ANSWER: usize = 32 * 1024;
@@ -24,45 +17,40 @@ const ANSWER: usize = 32 * 1024;
 /// A socket of one family.
 #[derive(Debug)]
 pub(crate) struct Family {
-    socket: OwnedFd,
+    socket: NetlinkSocket,
     id: u16,
-    sequence: u32,
-    buffer: Vec<u8>,
+}
+
+/// The header of a command.
+struct Command(u8);
+
+impl Emitable for Command {
+    fn buffer_len(&self) -> usize {
+        HEADER
+    }
+
+    fn emit(&self, buffer: &mut [u8]) {
+        buffer.copy_from_slice(&[self.0, 1, 0, 0]);
+    }
 }
 
 impl Family {
     /// Opens the family called `name`, which is shorter than 16 bytes.
     pub(crate) fn open(name: &str) -> io::Result<Self> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let protocol = Some(netlink::GENERIC);
-        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, protocol)?;
-        rustix::net::connect(&socket, &SocketAddrNetlink::new(0, 0))?;
-        let mut family = Self { socket, id: CONTROL, sequence: 0, buffer: vec![0; ANSWER] };
-        let mut padded = [0; 16];
-        padded[..name.len()].copy_from_slice(name.as_bytes());
-        let length = (name.len() + 1).next_multiple_of(4);
-        let found = family.ask(GET_FAMILY, FAMILY_NAME, &padded[..length])?;
-        let id = found.find(FAMILY_ID).and_then(|id| id.first_chunk()).ok_or(Errno::PROTO)?;
-        family.id = u16::from_ne_bytes(*id);
+        let socket = NetlinkSocket::open(Some(netlink::GENERIC), ANSWER)?;
+        let mut family = Self { socket, id: libc::GENL_ID_CTRL as u16 };
+        let name = [name.as_bytes(), &[0]].concat();
+        let wanted = DefaultNla::new(libc::CTRL_ATTR_FAMILY_NAME as u16, name);
+        let found = family.ask(libc::CTRL_CMD_GETFAMILY as u8, wanted)?;
+        let id = find(found, libc::CTRL_ATTR_FAMILY_ID as u16).and_then(|id| id.first_chunk());
+        family.id = u16::from_ne_bytes(*id.ok_or(Errno::PROTO)?);
         Ok(family)
     }
 
-    /// The attributes of the answer to a command with one attribute, whose length is a multiple of
-    /// four.
-    pub(crate) fn ask(
-        &mut self,
-        command: u8,
-        attribute: u16,
-        value: &[u8],
-    ) -> io::Result<Attributes<'_>> {
-        self.sequence += 1;
-        let mut request = Request::new(self.id, &[command, 1, 0, 0]);
-        request.push(attribute, value);
-        rustix::net::send(&self.socket, request.finish(self.sequence), SendFlags::empty())?;
-        let (length, _) =
-            rustix::net::recv(&self.socket, &mut self.buffer[..], RecvFlags::DONTWAIT)?;
-        let body = answer(&self.buffer[..length], self.sequence).ok_or(Errno::PROTO)??;
-        Ok(Attributes::after(&self.buffer[body], HEADER))
+    /// The attributes of the answer to a command with one attribute.
+    pub(crate) fn ask(&mut self, command: u8, attribute: DefaultNla) -> io::Result<&[u8]> {
+        let answer = self.socket.ask(self.id, &Command(command), &[attribute])?;
+        Ok(answer.get(HEADER..).unwrap_or_default())
     }
 }
 
