@@ -4,6 +4,8 @@
 //!   a [`HeaderTemplate`] for each route and asks [`Neighbours`] for the hardware address.
 //! - [`Neighbours`]: next hop and hardware address, from the kernel's own tables.
 //! - [`FrameReader`]: from a received frame to an [`RxPacket`](uroce_datapath::RxPacket).
+//! - [`Segments`]: the packets of a frame that holds several.
+//! - [`PortSocket`]: the UDP socket that holds our port.
 //! - [`LinkChanges`]: to hear of it when an interface or an address changes.
 //! - [`LinkFacts`], [`Offloads`], [`XdpSupport`]: what an interface is and can do.
 //!
@@ -15,7 +17,9 @@ mod frame;
 mod groups;
 mod neighbour;
 mod netlink;
+mod port_socket;
 mod router;
+mod segments;
 mod solicitor;
 mod template;
 
@@ -31,7 +35,9 @@ pub use self::frame::{FrameReader, Refused};
 pub use self::groups::Groups;
 pub use self::neighbour::{Neighbours, NextHop, Resolution, Unreachable};
 pub use self::netlink::{Interface, LinkChanges};
+pub use self::port_socket::{PortSocket, PortSocketError, StackTraffic};
 pub use self::router::{Outbound, Router, Way};
+pub use self::segments::Segments;
 pub use self::template::{Ethernet, HeaderTemplate, MAX_HEADERS};
 
 /// The interface that has the address `local`: its index, hardware address and MTU.

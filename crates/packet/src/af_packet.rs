@@ -4,7 +4,6 @@ mod arp_queue;
 mod error;
 mod filter;
 mod head;
-mod port_socket;
 mod problem;
 mod receive;
 mod rx_filters;
@@ -26,11 +25,12 @@ use uroce_datapath::{
     RxPacket,
 };
 use uroce_host::fork::keep_from_children;
-use uroce_host::{Buffer, enlarge, option};
-use uroce_link::{FrameReader, Interface, Neighbours, Router, interface_of};
+use uroce_host::{BindError, Buffer, enlarge, option};
+use uroce_link::{
+    FrameReader, Interface, Neighbours, PortSocket, Router, StackTraffic, interface_of,
+};
 
 pub use self::error::PacketError;
-use self::port_socket::PortSocket;
 use self::receive::Receiver;
 use self::rx_filters::RxFilters;
 use self::transmit::Transmitter;
@@ -121,7 +121,8 @@ impl PacketDatapath {
         if !home.ethernet && !home.loopback {
             return Err(PacketError::NotEthernet(asked));
         }
-        let (port_socket, port) = PortSocket::open(asked, home.index)?;
+        let (port_socket, port) = PortSocket::open(asked, home.index, StackTraffic::Copies)
+            .map_err(|error| BindError::explain(error.what, asked, error.source))?;
         let local = SocketAddr::new(asked.ip(), port);
         let rx_filters = RxFilters::open(local, home.index, port_socket, &rx_sockets);
         let rx_filters = Arc::new(rx_filters.map_err(failed("binding a packet socket"))?);

@@ -11,13 +11,12 @@ use rustix::io::Errno;
 use uroce_datapath::{
     Caps, Datapath, DatapathStats, Flush, IcrcCaps, IcrcRx, IcrcTx, Route, RxPacket,
 };
-use uroce_link::{FrameReader, Neighbours, Router};
+use uroce_link::{FrameReader, Neighbours, PortSocket, Router, StackTraffic};
 
 use crate::config::XdpConfig;
 use crate::error::XdpError;
 use crate::mode::XdpMode;
 use crate::open::{self, Link};
-use crate::port_socket::PortSocket;
 use crate::problem::Problem;
 use crate::queue::{Pushed, Queue};
 use crate::retry::Alarm;
@@ -124,13 +123,14 @@ impl XdpDatapath {
     /// [`XdpError`], which says what to do about it; nothing stays behind.
     pub fn open_several(config: &XdpConfig, engines: NonZeroU8) -> Result<Vec<Self>, XdpError> {
         let link = Link::find(config)?;
-        let (port_socket, local) =
-            PortSocket::bind(config.local, link.home.index).map_err(|source| {
-                match Errno::from_io_error(&source) {
+        let (port_socket, port) =
+            PortSocket::open(config.local, link.home.index, StackTraffic::Rest).map_err(
+                |error| match Errno::from_io_error(&error.source) {
                     Some(Errno::ADDRINUSE) => XdpError::PortBusy(config.local),
-                    _ => XdpError::explain("binding a UDP socket", source),
-                }
-            })?;
+                    _ => XdpError::explain("binding a UDP socket", error.source),
+                },
+            )?;
+        let local = SocketAddr::new(config.local.ip(), port);
         // Asked first: what is missing is better said before the interface is touched.
         let neighbours = (0..engines.get())
             .map(|_| Neighbours::open(local.ip(), link.home))

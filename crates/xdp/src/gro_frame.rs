@@ -4,7 +4,8 @@
 //! behind the other, all of one size but the last. The kernel knows that size and an XDP program
 //! does not, so it is found by what stands in the packets: behind a right ICRC the next BTH begins.
 
-use uroce_datapath::{IpId, RxPacket};
+use uroce_datapath::RxPacket;
+use uroce_link::Segments;
 use uroce_wire::{Flow, FlowIcrc, Opcode, verify};
 
 /// Bytes of a BTH and of the shortest packet.
@@ -23,10 +24,7 @@ pub(crate) const MAX_PACKETS: usize = 128;
 /// The packets of a frame.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GroFrame<'a> {
-    /// The fields of the first, and the payloads of all.
-    all: RxPacket<'a>,
-    /// Bytes of each payload but the last.
-    segment: usize,
+    segments: Segments<'a>,
     /// By how much the identification grows from packet to packet.
     step: u16,
 }
@@ -35,7 +33,7 @@ impl<'a> GroFrame<'a> {
     /// A frame that is known to be one packet.
     #[inline]
     pub(crate) fn single(packet: RxPacket<'a>) -> Self {
-        Self { all: packet, segment: usize::MAX, step: 0 }
+        Self { segments: Segments::single(packet), step: 0 }
     }
 
     /// A frame that may be several packets. With a right ICRC at its end it is one. `icrc` remembers
@@ -51,40 +49,14 @@ impl<'a> GroFrame<'a> {
         let Some(segment) = segment(&packet) else {
             return Self::single(packet);
         };
-        let frame = Self { all: packet, segment, step: 1 };
-        Self { step: frame.id_step(), ..frame }
+        let segments = Segments::new(packet, segment);
+        Self { segments, step: segments.id_step() }
     }
 
     /// Packet `index`.
     #[inline]
     pub(crate) fn get(&self, index: usize) -> Option<RxPacket<'a>> {
-        self.with_step(index, self.step)
-    }
-
-    #[inline]
-    fn with_step(&self, index: usize, step: u16) -> Option<RxPacket<'a>> {
-        let from = index.checked_mul(self.segment)?;
-        // A frame with an empty payload is one packet.
-        let rest = self.all.payload.get(from..).filter(|rest| index == 0 || !rest.is_empty())?;
-        if index >= MAX_PACKETS {
-            return None;
-        }
-        let payload = rest.get(..self.segment).unwrap_or(rest);
-        let growth = (index as u16).wrapping_mul(step);
-        let ip_id = match self.all.ip_id {
-            IpId::Known(id) => IpId::Known(id.wrapping_add(growth)),
-            other => other,
-        };
-        Some(RxPacket { ip_id, payload, ..self.all })
-    }
-
-    /// 1 where a sender's burst stayed whole, 0 or 1 where the kernel joined packets. The ICRC of the
-    /// second packet tells.
-    fn id_step(&self) -> u16 {
-        let constant = self.with_step(1, 1).is_some_and(|next| {
-            !is_right(&next, next.payload) && is_right(&self.all, next.payload)
-        });
-        u16::from(!constant)
+        if index < MAX_PACKETS { self.segments.get(index, self.step) } else { None }
     }
 }
 
@@ -119,6 +91,7 @@ fn flow(packet: &RxPacket<'_>) -> Flow {
 
 #[cfg(test)]
 mod tests {
+    use uroce_datapath::IpId;
     use uroce_wire::icrc;
 
     use super::*;
@@ -184,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_train_is_taken_apart_with_the_identifications_of_its_packets() {
+    fn a_joined_frame_is_taken_apart_with_the_identifications_of_its_packets() {
         for step in [0, 1] {
             for (count, len, last) in [(2, 16, 16), (60, 1084, 1084), (3, 108, 20), (15, 4156, 64)]
             {

@@ -24,7 +24,6 @@ mod error;
 mod gro_frame;
 mod mode;
 mod open;
-mod port_socket;
 pub mod probe;
 mod problem;
 mod program;

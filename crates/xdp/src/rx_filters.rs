@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
-use uroce_link::Groups;
+use uroce_datapath::check_group;
+use uroce_link::{Groups, PortSocket};
 
-use crate::port_socket::PortSocket;
 use crate::steering::{MAX_ADDRESSES, Steering};
 
 /// The redirect program with its maps, and the socket that holds our port. Only the multicast
@@ -47,11 +47,7 @@ impl RxFilters {
 
     /// Starts to receive packets to the group.
     pub(crate) fn join(&self, group: IpAddr) -> io::Result<()> {
-        if !group.is_multicast() || group.is_ipv4() != self.local.is_ipv4() {
-            let text =
-                format!("{group} is not a multicast group that {} can join", self.local.ip());
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-        }
+        check_group(&self.local, &group)?;
         let mut joined = self.joined();
         if joined.contains(&group) {
             return Ok(());

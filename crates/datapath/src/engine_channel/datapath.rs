@@ -6,7 +6,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use uroce_wire::Slot;
 
@@ -15,6 +14,7 @@ use super::membership::Set;
 use super::packet_batch::PacketBatch;
 use super::sender::{Sender, channel};
 use super::wakeup::Wakeup;
+use crate::joint_waiter::JointWaiter;
 use crate::packet::RxPacket;
 use crate::shared_port::GsiTarget;
 use crate::{Datapath, DatapathStats, Middleware, SharedPort};
@@ -35,9 +35,7 @@ pub struct ChannelDatapath<D> {
     open: Option<Box<PacketBatch>>,
     wakeups: Arc<[Wakeup]>,
     /// Readable when the inner datapath has packets, or another engine has sent some.
-    epoll: OwnedFd,
-    /// Waiter of the inner datapath, which the epoll watches.
-    _waiter: OwnedFd,
+    waiter: JointWaiter,
     adopted: DatapathStats,
 }
 
@@ -77,12 +75,9 @@ impl<D: Datapath> ChannelDatapath<D> {
         wakeups: Arc<[Wakeup]>,
     ) -> io::Result<Self> {
         let slot = u8::try_from(demux.own + 1).ok().and_then(Slot::new).ok_or(Errno::INVAL)?;
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let waiter = inner.waiter()?;
-        epoll::add(&epoll, &waiter, EventData::new_u64(0), EventFlags::IN)?;
-        epoll::add(&epoll, wakeups[demux.own].as_fd(), EventData::new_u64(1), EventFlags::IN)?;
+        let waiter = JointWaiter::new(&inner, wakeups[demux.own].as_fd())?;
         let (open, adopted) = (None, DatapathStats::default());
-        Ok(Self { inner, slot, demux, inlet, open, wakeups, epoll, _waiter: waiter, adopted })
+        Ok(Self { inner, slot, demux, inlet, open, wakeups, waiter, adopted })
     }
 
     fn wakeup(&self) -> &Wakeup {
@@ -153,7 +148,7 @@ impl<D: Datapath> Middleware for ChannelDatapath<D> {
     }
 
     fn waiter(&self) -> io::Result<OwnedFd> {
-        self.epoll.try_clone()
+        self.waiter.waiter()
     }
 
     fn join(&mut self, group: IpAddr) -> io::Result<()> {

@@ -1,7 +1,5 @@
 //! Frames on their way from the kernel.
 
-mod super_packet;
-
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -9,10 +7,9 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use socket2::Socket;
 use uroce_datapath::{DatapathStats, RxPacket};
-use uroce_link::{FrameReader, Refused};
+use uroce_link::{FrameReader, Refused, Segments};
 use uroce_wire::DropReason;
 
-use self::super_packet::SuperPacket;
 use super::vnet::{Shape, split};
 use crate::sys::packet::{FrameRoom, drops};
 
@@ -124,7 +121,7 @@ impl Receiver {
                 sink(packet);
                 (index, count) = (index + 1, count + 1);
             }
-            let (frame, packet, id_step) = match index < packets.len() {
+            let (frame, packet, id_step) = match packets.has(index) {
                 true => (self.place.frame, index, Some(step)),
                 false => (self.place.frame + 1, 0, None),
             };
@@ -135,7 +132,7 @@ impl Receiver {
 
     /// The packets of the frame at the current place; `None` when it is dropped.
     #[inline]
-    fn open(&self, stats: &mut DatapathStats) -> Option<SuperPacket<'_>> {
+    fn open(&self, stats: &mut DatapathStats) -> Option<Segments<'_>> {
         let Some(bytes) = self.room.frame(self.place.frame) else {
             stats.rx_truncated += 1;
             return None;
@@ -147,14 +144,14 @@ impl Receiver {
 
 /// The packets of a frame behind its virtio-net header.
 #[inline]
-fn read<'a>(reader: &FrameReader, bytes: &'a [u8]) -> Result<SuperPacket<'a>, Refused> {
+fn read<'a>(reader: &FrameReader, bytes: &'a [u8]) -> Result<Segments<'a>, Refused> {
     let (segment, frame) = match split(bytes) {
         Some((Shape::Whole, frame)) => (usize::MAX, frame),
         Some((Shape::Segments(segment), frame)) => (segment, frame),
         Some((Shape::Foreign, _)) => return Err(Refused::Malformed(DropReason::NotRoce)),
         None => return Err(Refused::Malformed(DropReason::TooShort)),
     };
-    Ok(SuperPacket::new(reader.read(frame)?, segment))
+    Ok(Segments::new(reader.read(frame)?, segment))
 }
 
 #[cfg(test)]
@@ -185,7 +182,7 @@ mod tests {
             change(&mut frame);
             let bytes = [header, &frame].concat();
             match read(&reader, &bytes) {
-                Ok(packets) => assert_eq!(packets.len(), 1),
+                Ok(packets) => assert!(packets.has(0) && !packets.has(1)),
                 Err(refused) => refused.count(&mut stats),
             }
             stats

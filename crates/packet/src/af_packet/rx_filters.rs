@@ -8,11 +8,10 @@ use libc::c_int;
 use socket2::Socket;
 use uroce_datapath::check_group;
 use uroce_host::{bpf, option};
-use uroce_link::Groups;
+use uroce_link::{Groups, PortSocket};
 
 use super::filter;
 use super::head::ether_type;
-use super::port_socket::PortSocket;
 use crate::sys::packet;
 
 /// The kernel's number of the loopback interface in every network namespace.

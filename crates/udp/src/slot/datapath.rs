@@ -1,13 +1,13 @@
 //! A datapath on an address that several processes share.
 
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::event::epoll::{self, EventData, EventFlags};
 use socket2::Socket;
-use uroce_datapath::{Datapath, DatapathStats, GsiTarget, Middleware, RxPacket, SharedPort};
+use uroce_datapath::{
+    Datapath, DatapathStats, GsiTarget, JointWaiter, Middleware, RxPacket, SharedPort,
+};
 use uroce_host::fork::keep_from_children;
 use uroce_host::{BindError, check_local};
 use uroce_wire::Slot;
@@ -41,9 +41,7 @@ pub struct SlotDatapath<D> {
     deferrals: usize,
     redirect_thread: RedirectThread,
     /// Readable when the inner datapath has packets, or the inbox has messages.
-    epoll: OwnedFd,
-    /// Waiter of the inner datapath, which the epoll watches.
-    _waiter: OwnedFd,
+    waiter: JointWaiter,
     adopted: DatapathStats,
 }
 
@@ -120,10 +118,7 @@ impl<D: Datapath> SlotDatapath<D> {
     ) -> io::Result<Self> {
         let SlotLease { slot, socket } = lease;
         let inbox = Arc::new(Inbox::new()?);
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let waiter = inner.waiter()?;
-        epoll::add(&epoll, &waiter, EventData::new_u64(0), EventFlags::IN)?;
-        epoll::add(&epoll, inbox.as_fd(), EventData::new_u64(1), EventFlags::IN)?;
+        let waiter = JointWaiter::new(&inner, inbox.as_fd())?;
         Ok(Self {
             inner,
             slot,
@@ -137,8 +132,7 @@ impl<D: Datapath> SlotDatapath<D> {
             inbox,
             open: None,
             deferrals: 0,
-            epoll,
-            _waiter: waiter,
+            waiter,
             adopted: DatapathStats::default(),
         })
     }
@@ -220,7 +214,7 @@ impl<D: Datapath> Middleware for SlotDatapath<D> {
     }
 
     fn waiter(&self) -> io::Result<OwnedFd> {
-        self.epoll.try_clone()
+        self.waiter.waiter()
     }
 
     fn stats(&self) -> DatapathStats {
