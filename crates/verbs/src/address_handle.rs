@@ -74,6 +74,20 @@ pub struct AddressHandle {
     pd: ProtectionDomain,
 }
 
+impl ProtectionDomain {
+    /// Makes an address handle (`ibv_create_ah`), the destination of UD messages. Takes an
+    /// [`AddressHandleAttr`], or just a GID, an address or a peer's endpoint.
+    ///
+    /// # Errors
+    /// [`AddressHandleError`]: there can be no path to that address.
+    pub fn create_ah(
+        &self,
+        to: impl Into<AddressHandleAttr>,
+    ) -> Result<AddressHandle, AddressHandleError> {
+        AddressHandle::new(self, &to.into())
+    }
+}
+
 impl AddressHandle {
     pub(crate) fn new(
         pd: &ProtectionDomain,

@@ -29,6 +29,59 @@ struct Inner {
     context: Context,
 }
 
+impl Context {
+    /// A completion channel (`ibv_create_comp_channel`), to sleep until completions come.
+    ///
+    /// # Errors
+    /// [`CreateError::Descriptor`] when the process has no free descriptor.
+    pub fn create_comp_channel(&self) -> Result<CompChannel, CreateError> {
+        CompChannel::new(self)
+    }
+
+    /// A completion queue for `cqe` completions (`ibv_create_cq`) that is polled.
+    /// [`CompChannel::create_cq`] makes one that raises events.
+    ///
+    /// # Errors
+    /// [`CreateError`]: `cqe` is 0 or too large, or the device has its limit.
+    pub fn create_cq(&self, cqe: u32) -> Result<CompletionQueue, CreateError> {
+        self.create_cq_on(0, cqe)
+    }
+
+    /// The same for a completion vector (`comp_vector` of `ibv_create_cq`), the number of one of the device's
+    /// [engines](crate::ContextBuilder::engines). The queue pairs of the CQ are in that engine: give both their CQs,
+    /// and their shared receive queue, one vector.
+    ///
+    /// # Errors
+    /// [`CreateError`]: as above, or there are fewer engines.
+    pub fn create_cq_on(&self, vector: u32, cqe: u32) -> Result<CompletionQueue, CreateError> {
+        CompletionQueue::new(self, vector, cqe, None, 0)
+    }
+}
+
+impl CompChannel {
+    /// A completion queue for `cqe` completions whose events come to this channel
+    /// (`ibv_create_cq`). `cookie` comes back in each event.
+    ///
+    /// # Errors
+    /// [`CreateError`]: `cqe` is 0 or too large, or the device has its limit.
+    pub fn create_cq(&self, cqe: u32, cookie: u64) -> Result<CompletionQueue, CreateError> {
+        self.create_cq_on(0, cqe, cookie)
+    }
+
+    /// The same for a completion vector: see [`Context::create_cq_on`].
+    ///
+    /// # Errors
+    /// [`CreateError`]: as above, or there are fewer engines.
+    pub fn create_cq_on(
+        &self,
+        vector: u32,
+        cqe: u32,
+        cookie: u64,
+    ) -> Result<CompletionQueue, CreateError> {
+        CompletionQueue::new(self.context(), vector, cqe, Some(self), cookie)
+    }
+}
+
 impl CompletionQueue {
     pub(crate) fn new(
         context: &Context,

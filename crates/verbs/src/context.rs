@@ -9,16 +9,9 @@ use std::time::Duration;
 use uroce_device::datapath::{Caps, FaultCounters};
 use uroce_device::transport::AsyncEvent;
 use uroce_device::wire::{DropReason, Gid};
-use uroce_device::{CreateError, Device, DeviceAttr, OpenError, PortAttr};
-use uroce_memory::PdError;
+use uroce_device::{Device, DeviceAttr, PortAttr};
 
-use crate::cm::EventChannel;
-use crate::comp_channel::CompChannel;
-use crate::completion_queue::CompletionQueue;
-use crate::context_builder::ContextBuilder;
-use crate::device_list::DeviceInfo;
-use crate::protection_domain::ProtectionDomain;
-use crate::xrc_domain::XrcDomain;
+use crate::wait::wait;
 
 /// An open device (`ibv_context`). A clone is the same device.
 ///
@@ -35,20 +28,6 @@ struct Inner {
 }
 
 impl Context {
-    /// Opens a device of [`device_list`](crate::device_list) as [`Context::builder`] would with its
-    /// address and nothing else.
-    ///
-    /// # Errors
-    /// [`OpenError`], which names the remedy.
-    pub fn open(device: &DeviceInfo) -> Result<Context, OpenError> {
-        Context::builder().name(&device.name).address(device.address).open()
-    }
-
-    /// Opens a device with options.
-    pub fn builder() -> ContextBuilder {
-        ContextBuilder::default()
-    }
-
     pub(crate) fn new(device: Device) -> Context {
         Context { inner: Arc::new(Inner { device }) }
     }
@@ -108,67 +87,13 @@ impl Context {
         self.device().datapath_choice_note()
     }
 
-    /// A protection domain (`ibv_alloc_pd`): regions, windows and queue pairs of one domain work
-    /// together.
-    ///
-    /// # Errors
-    /// [`PdError::TooMany`] at the device's limit.
-    pub fn alloc_pd(&self) -> Result<ProtectionDomain, PdError> {
-        ProtectionDomain::new(self)
-    }
-
-    /// A completion channel (`ibv_create_comp_channel`), to sleep until completions come.
-    ///
-    /// # Errors
-    /// [`CreateError::Descriptor`] when the process has no free descriptor.
-    pub fn create_comp_channel(&self) -> Result<CompChannel, CreateError> {
-        CompChannel::new(self)
-    }
-
-    /// A completion queue for `cqe` completions (`ibv_create_cq`) that is polled.
-    /// [`CompChannel::create_cq`] makes one that raises events.
-    ///
-    /// # Errors
-    /// [`CreateError`]: `cqe` is 0 or too large, or the device has its limit.
-    pub fn create_cq(&self, cqe: u32) -> Result<CompletionQueue, CreateError> {
-        self.create_cq_on(0, cqe)
-    }
-
-    /// The same for a completion vector (`comp_vector` of `ibv_create_cq`), the number of one of the device's
-    /// [engines](ContextBuilder::engines). The queue pairs of the CQ are in that engine: give both their CQs,
-    /// and their shared receive queue, one vector.
-    ///
-    /// # Errors
-    /// [`CreateError`]: as above, or there are fewer engines.
-    pub fn create_cq_on(&self, vector: u32, cqe: u32) -> Result<CompletionQueue, CreateError> {
-        CompletionQueue::new(self, vector, cqe, None, 0)
-    }
-
-    /// An XRC domain (`ibv_open_xrcd`) that nobody else can open; clones of it are the same domain.
-    ///
-    /// # Errors
-    /// [`CreateError`]: the device has its limit of protection domains or completion queues.
-    pub fn open_xrcd(&self) -> Result<XrcDomain, CreateError> {
-        XrcDomain::new(self)
-    }
-
-    /// A channel (`rdma_event_channel`) for connections by address and port.
-    ///
-    /// # Errors
-    /// [`CreateError::Descriptor`] when the process has no free descriptor.
-    pub fn create_event_channel(&self) -> Result<EventChannel, CreateError> {
-        EventChannel::new(self)
-    }
-
     /// The next asynchronous event (`ibv_get_async_event`); `None` as `timeout` waits for ever.
     /// `Ok(None)`: the time is over.
     ///
     /// # Errors
     /// What poll(2) says.
     pub fn next_async_event(&self, timeout: Option<Duration>) -> io::Result<Option<AsyncEvent>> {
-        crate::comp_channel::wait(self.device(), timeout, |timeout| {
-            self.device().get_async_event(timeout)
-        })
+        wait(self.device(), timeout, |timeout| self.device().get_async_event(timeout))
     }
 
     /// The next asynchronous event if one waits.
@@ -192,7 +117,7 @@ impl Context {
         self.counters().into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
-    /// What the rules of the device's faults have done so far, if it has any ([`ContextBuilder::fault`]). Lives on when
+    /// What the rules of the device's faults have done so far, if it has any ([`ContextBuilder::fault`](crate::ContextBuilder::fault)). Lives on when
     /// the device is closed.
     pub fn fault_counters(&self) -> Option<Arc<FaultCounters>> {
         self.device().fault_counters()

@@ -10,7 +10,7 @@ use uroce_device::{
 };
 
 use crate::context::Context;
-use crate::device_list::device_list;
+use crate::device_list::{DeviceInfo, device_list};
 
 /// How to open a device. Made by [`Context::builder`].
 #[derive(Debug, Clone)]
@@ -54,6 +54,22 @@ impl Default for ContextBuilder {
             engines: NonZeroU8::MIN,
             limits: DeviceLimits::default(),
         }
+    }
+}
+
+impl Context {
+    /// Opens a device of [`device_list`](crate::device_list) as [`Context::builder`] would with its
+    /// address and nothing else.
+    ///
+    /// # Errors
+    /// [`OpenError`], which names the remedy.
+    pub fn open(device: &DeviceInfo) -> Result<Context, OpenError> {
+        Context::builder().name(&device.name).address(device.address).open()
+    }
+
+    /// Opens a device with options.
+    pub fn builder() -> ContextBuilder {
+        ContextBuilder::default()
     }
 }
 

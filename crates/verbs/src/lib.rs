@@ -98,6 +98,7 @@ mod remote;
 #[cfg(feature = "serde")]
 mod serde_forms;
 mod shared_receive_queue;
+mod wait;
 mod work_completion;
 mod work_request;
 mod xrc_domain;

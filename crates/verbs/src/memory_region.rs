@@ -7,6 +7,7 @@ use uroce_memory::{
     ReregError, Rkey, Sge,
 };
 
+use crate::error::AllocMrError;
 use crate::protection_domain::ProtectionDomain;
 use crate::range::{start_and_length, wire_length};
 use crate::remote::RemoteSlice;
@@ -34,6 +35,39 @@ pub struct MemoryRegion {
 /// Where users of the key see the first byte.
 fn first_address(iova: u64, access: Access) -> u64 {
     if access.contains(Access::ZERO_BASED) { 0 } else { iova }
+}
+
+impl ProtectionDomain {
+    /// Allocates `len` zeroed bytes and registers them at the address where they are.
+    ///
+    /// # Errors
+    /// [`AllocMrError`]: no memory, or rights that do not go together.
+    pub fn alloc_mr(&self, len: usize, access: Access) -> Result<MemoryRegion, AllocMrError> {
+        Ok(self.reg_mr(Region::alloc(len)?, access)?)
+    }
+
+    /// Registers a region at the address where it is (`ibv_reg_mr`).
+    ///
+    /// # Errors
+    /// [`RegMrError`].
+    pub fn reg_mr(&self, region: Region, access: Access) -> Result<MemoryRegion, RegMrError> {
+        let iova = region.addr();
+        self.reg_mr_iova(region, iova, access)
+    }
+
+    /// Registers a region (`ibv_reg_mr_iova`); work requests and peers address its first byte as
+    /// `iova`. With [`Access::ZERO_BASED`] that is 0, whatever `iova` says.
+    ///
+    /// # Errors
+    /// [`RegMrError`].
+    pub fn reg_mr_iova(
+        &self,
+        region: Region,
+        iova: u64,
+        access: Access,
+    ) -> Result<MemoryRegion, RegMrError> {
+        MemoryRegion::new(self, region, iova, access)
+    }
 }
 
 impl MemoryRegion {

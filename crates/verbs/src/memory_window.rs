@@ -17,6 +17,16 @@ pub struct MemoryWindow {
     pd: ProtectionDomain,
 }
 
+impl ProtectionDomain {
+    /// Makes a memory window that is not bound yet (`ibv_alloc_mw`).
+    ///
+    /// # Errors
+    /// [`AllocMwError`] at the device's limit.
+    pub fn alloc_mw(&self, mw_type: MwType) -> Result<MemoryWindow, AllocMwError> {
+        MemoryWindow::new(self, mw_type)
+    }
+}
+
 impl MemoryWindow {
     pub(crate) fn new(pd: &ProtectionDomain, mw_type: MwType) -> Result<Self, AllocMwError> {
         let mw = pd.context().device().alloc_mw(pd.id(), mw_type)?;

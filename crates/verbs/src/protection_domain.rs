@@ -2,21 +2,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use uroce_device::CreateError;
-use uroce_device::transport::QpType;
-use uroce_memory::{
-    Access, AllocMwError, DeregError, MrId, MwType, PdError, PdId, RegMrError, Region,
-};
+use uroce_memory::{DeregError, MrId, PdError, PdId};
 
-use crate::address_handle::{AddressHandle, AddressHandleAttr};
-use crate::completion_queue::CompletionQueue;
 use crate::context::Context;
-use crate::error::{AddressHandleError, AllocMrError, CreateXrcSrqError, ForeignObject};
-use crate::memory_region::MemoryRegion;
-use crate::memory_window::MemoryWindow;
-use crate::queue_pair_builder::QueuePairBuilder;
-use crate::shared_receive_queue::SharedReceiveQueue;
-use crate::xrc_domain::XrcDomain;
 
 /// A protection domain (`ibv_pd`). A clone is the same domain.
 ///
@@ -33,6 +21,17 @@ struct Inner {
     /// Regions that were dropped while a window was bound to them.
     orphans: Mutex<Vec<MrId>>,
     context: Context,
+}
+
+impl Context {
+    /// A protection domain (`ibv_alloc_pd`): regions, windows and queue pairs of one domain work
+    /// together.
+    ///
+    /// # Errors
+    /// [`PdError::TooMany`] at the device's limit.
+    pub fn alloc_pd(&self) -> Result<ProtectionDomain, PdError> {
+        ProtectionDomain::new(self)
+    }
 }
 
 impl ProtectionDomain {
@@ -54,114 +53,6 @@ impl ProtectionDomain {
     /// The device of this domain.
     pub fn context(&self) -> &Context {
         &self.inner.context
-    }
-
-    /// Allocates `len` zeroed bytes and registers them at the address where they are.
-    ///
-    /// # Errors
-    /// [`AllocMrError`]: no memory, or rights that do not go together.
-    pub fn alloc_mr(&self, len: usize, access: Access) -> Result<MemoryRegion, AllocMrError> {
-        Ok(self.reg_mr(Region::alloc(len)?, access)?)
-    }
-
-    /// Registers a region at the address where it is (`ibv_reg_mr`).
-    ///
-    /// # Errors
-    /// [`RegMrError`].
-    pub fn reg_mr(&self, region: Region, access: Access) -> Result<MemoryRegion, RegMrError> {
-        let iova = region.addr();
-        self.reg_mr_iova(region, iova, access)
-    }
-
-    /// Registers a region (`ibv_reg_mr_iova`); work requests and peers address its first byte as
-    /// `iova`. With [`Access::ZERO_BASED`] that is 0, whatever `iova` says.
-    ///
-    /// # Errors
-    /// [`RegMrError`].
-    pub fn reg_mr_iova(
-        &self,
-        region: Region,
-        iova: u64,
-        access: Access,
-    ) -> Result<MemoryRegion, RegMrError> {
-        MemoryRegion::new(self, region, iova, access)
-    }
-
-    /// Makes a memory window that is not bound yet (`ibv_alloc_mw`).
-    ///
-    /// # Errors
-    /// [`AllocMwError`] at the device's limit.
-    pub fn alloc_mw(&self, mw_type: MwType) -> Result<MemoryWindow, AllocMwError> {
-        MemoryWindow::new(self, mw_type)
-    }
-
-    /// Makes a shared receive queue for `max_wr` receives of up to `max_sge` entries
-    /// (`ibv_create_srq`).
-    ///
-    /// # Errors
-    /// [`CreateError`]: a size out of range, or the device has its limit.
-    pub fn create_srq(&self, max_wr: u32, max_sge: u32) -> Result<SharedReceiveQueue, CreateError> {
-        self.create_srq_on(0, max_wr, max_sge)
-    }
-
-    /// The same for queue pairs whose CQs are for this completion vector
-    /// ([`Context::create_cq_on`]).
-    ///
-    /// # Errors
-    /// [`CreateError`]: as above, or there are fewer engines.
-    pub fn create_srq_on(
-        &self,
-        vector: u32,
-        max_wr: u32,
-        max_sge: u32,
-    ) -> Result<SharedReceiveQueue, CreateError> {
-        SharedReceiveQueue::new(self, vector, max_wr, max_sge)
-    }
-
-    /// Makes a shared receive queue of an XRC domain (`ibv_create_srq_ex`) for `max_wr` receives of up
-    /// to `max_sge` entries, which complete to `cq`. What its peers may write to and read from is the
-    /// memory of this protection domain.
-    ///
-    /// # Errors
-    /// [`CreateXrcSrqError`]: a size out of range, an object of another device, or the device has its
-    /// limit.
-    pub fn create_xrc_srq(
-        &self,
-        domain: &XrcDomain,
-        cq: &CompletionQueue,
-        max_wr: u32,
-        max_sge: u32,
-    ) -> Result<SharedReceiveQueue, CreateXrcSrqError> {
-        for (what, context) in
-            [("XRC domain", domain.context()), ("completion queue", cq.context())]
-        {
-            if !context.is(self.context()) {
-                return Err(ForeignObject { what }.into());
-            }
-        }
-        Ok(SharedReceiveQueue::new_xrc(self, domain, cq, [max_wr, max_sge])?)
-    }
-
-    /// Makes an address handle (`ibv_create_ah`), the destination of UD messages. Takes an
-    /// [`AddressHandleAttr`], or just a GID, an address or a peer's endpoint.
-    ///
-    /// # Errors
-    /// [`AddressHandleError`]: there can be no path to that address.
-    pub fn create_ah(
-        &self,
-        to: impl Into<AddressHandleAttr>,
-    ) -> Result<AddressHandle, AddressHandleError> {
-        AddressHandle::new(self, &to.into())
-    }
-
-    /// Starts to describe a queue pair (`ibv_create_qp`). Both queues may be the same one.
-    pub fn qp_builder<'a>(
-        &'a self,
-        qp_type: QpType,
-        send_cq: &'a CompletionQueue,
-        recv_cq: &'a CompletionQueue,
-    ) -> QueuePairBuilder<'a> {
-        QueuePairBuilder::new(self, qp_type, send_cq, recv_cq)
     }
 
     /// Deregisters a region whose object is being dropped; when a window is bound to it, later.

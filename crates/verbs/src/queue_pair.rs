@@ -37,6 +37,18 @@ pub struct QueuePair {
     pd: ProtectionDomain,
 }
 
+impl XrcDomain {
+    /// Makes a target (`IBV_QPT_XRC_RECV`), in the state RESET: the end of a connection that responds.
+    /// Its messages go to the shared receive queues of this domain, which they name; it has no queues
+    /// of its own.
+    ///
+    /// # Errors
+    /// [`CreateQueuePairError`] at the device's limit.
+    pub fn create_target(&self) -> Result<QueuePair, CreateQueuePairError> {
+        QueuePair::new_target(self)
+    }
+}
+
 impl QueuePair {
     pub(crate) fn new(
         request: &QpRequest,
@@ -59,11 +71,8 @@ impl QueuePair {
         })
     }
 
-    pub(crate) fn new_target(
-        domain: &XrcDomain,
-        pd: &ProtectionDomain,
-        cq: &CompletionQueue,
-    ) -> Result<Self, CreateQueuePairError> {
+    fn new_target(domain: &XrcDomain) -> Result<Self, CreateQueuePairError> {
+        let (pd, cq) = domain.of_targets();
         let start_psn = AtomicU32::new(random_psn()?);
         let qpn = pd.context().device().create_xrc_target(domain.id())?;
         Ok(QueuePair {

@@ -31,6 +31,18 @@ const DEFAULT_CAPS: QpCaps = QpCaps {
     max_inline: 256,
 };
 
+impl ProtectionDomain {
+    /// Starts to describe a queue pair (`ibv_create_qp`). Both queues may be the same one.
+    pub fn qp_builder<'a>(
+        &'a self,
+        qp_type: QpType,
+        send_cq: &'a CompletionQueue,
+        recv_cq: &'a CompletionQueue,
+    ) -> QueuePairBuilder<'a> {
+        QueuePairBuilder::new(self, qp_type, send_cq, recv_cq)
+    }
+}
+
 impl<'a> QueuePairBuilder<'a> {
     pub(crate) fn new(
         pd: &'a ProtectionDomain,

@@ -6,7 +6,7 @@ use uroce_device::transport::{SrqAttr, SrqId, XrcSrq};
 use uroce_device::{CreateError, ModifyError};
 
 use crate::completion_queue::CompletionQueue;
-use crate::error::PostError;
+use crate::error::{CreateXrcSrqError, ForeignObject, PostError};
 use crate::protection_domain::ProtectionDomain;
 use crate::work_request::RecvWr;
 use crate::xrc_domain::XrcDomain;
@@ -25,6 +25,55 @@ struct Inner {
     pd: ProtectionDomain,
     /// Of an XRC queue, dropped behind it.
     _xrc: Option<(XrcDomain, CompletionQueue)>,
+}
+
+impl ProtectionDomain {
+    /// Makes a shared receive queue for `max_wr` receives of up to `max_sge` entries
+    /// (`ibv_create_srq`).
+    ///
+    /// # Errors
+    /// [`CreateError`]: a size out of range, or the device has its limit.
+    pub fn create_srq(&self, max_wr: u32, max_sge: u32) -> Result<SharedReceiveQueue, CreateError> {
+        self.create_srq_on(0, max_wr, max_sge)
+    }
+
+    /// The same for queue pairs whose CQs are for this completion vector
+    /// ([`Context::create_cq_on`](crate::Context::create_cq_on)).
+    ///
+    /// # Errors
+    /// [`CreateError`]: as above, or there are fewer engines.
+    pub fn create_srq_on(
+        &self,
+        vector: u32,
+        max_wr: u32,
+        max_sge: u32,
+    ) -> Result<SharedReceiveQueue, CreateError> {
+        SharedReceiveQueue::new(self, vector, max_wr, max_sge)
+    }
+
+    /// Makes a shared receive queue of an XRC domain (`ibv_create_srq_ex`) for `max_wr` receives of up
+    /// to `max_sge` entries, which complete to `cq`. What its peers may write to and read from is the
+    /// memory of this protection domain.
+    ///
+    /// # Errors
+    /// [`CreateXrcSrqError`]: a size out of range, an object of another device, or the device has its
+    /// limit.
+    pub fn create_xrc_srq(
+        &self,
+        domain: &XrcDomain,
+        cq: &CompletionQueue,
+        max_wr: u32,
+        max_sge: u32,
+    ) -> Result<SharedReceiveQueue, CreateXrcSrqError> {
+        for (what, context) in
+            [("XRC domain", domain.context()), ("completion queue", cq.context())]
+        {
+            if !context.is(self.context()) {
+                return Err(ForeignObject { what }.into());
+            }
+        }
+        Ok(SharedReceiveQueue::new_xrc(self, domain, cq, [max_wr, max_sge])?)
+    }
 }
 
 impl SharedReceiveQueue {

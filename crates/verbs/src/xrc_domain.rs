@@ -7,9 +7,7 @@ use uroce_device::transport::XrcdId;
 
 use crate::completion_queue::CompletionQueue;
 use crate::context::Context;
-use crate::error::CreateQueuePairError;
 use crate::protection_domain::ProtectionDomain;
-use crate::queue_pair::QueuePair;
 
 /// An XRC domain (`ibv_xrcd`): shared receive queues, and the connections that may reach all of them.
 /// A clone is the same domain.
@@ -71,6 +69,16 @@ struct Inner {
     cq: CompletionQueue,
 }
 
+impl Context {
+    /// An XRC domain (`ibv_open_xrcd`) that nobody else can open; clones of it are the same domain.
+    ///
+    /// # Errors
+    /// [`CreateError`]: the device has its limit of protection domains or completion queues.
+    pub fn open_xrcd(&self) -> Result<XrcDomain, CreateError> {
+        XrcDomain::new(self)
+    }
+}
+
 impl XrcDomain {
     pub(crate) fn new(context: &Context) -> Result<Self, CreateError> {
         let limit = context.query_device().limits.max_pd;
@@ -87,19 +95,14 @@ impl XrcDomain {
         self.inner.id
     }
 
+    /// The protection domain and the completion queue that its targets have for their own.
+    pub(crate) fn of_targets(&self) -> (&ProtectionDomain, &CompletionQueue) {
+        (&self.inner.pd, &self.inner.cq)
+    }
+
     /// The device of this domain.
     pub fn context(&self) -> &Context {
         self.inner.pd.context()
-    }
-
-    /// Makes a target (`IBV_QPT_XRC_RECV`), in the state RESET: the end of a connection that responds.
-    /// Its messages go to the shared receive queues of this domain, which they name; it has no queues
-    /// of its own.
-    ///
-    /// # Errors
-    /// [`CreateQueuePairError`] at the device's limit.
-    pub fn create_target(&self) -> Result<QueuePair, CreateQueuePairError> {
-        QueuePair::new_target(self, &self.inner.pd, &self.inner.cq)
     }
 }
 

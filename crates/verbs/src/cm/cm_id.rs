@@ -1,7 +1,7 @@
 //! One end of a connection, or a listener.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use uroce_device::cm::{
     Acceptance, Answer, Call, CmError, CommId, PortSpace, Question, RejReason, ServiceId,
@@ -11,7 +11,7 @@ use uroce_device::{CmEvent, CmEventKind};
 
 use super::conn_param::ConnParam;
 use super::error::CmIdError;
-use super::event_channel::EventChannel;
+use super::event_channel::{EventChannel, Inner, State};
 use crate::error::ForeignObject;
 use crate::queue_pair::QueuePair;
 
@@ -27,74 +27,15 @@ pub const RDMA_UDP_QKEY: u32 = 0x0123_4567;
 #[derive(Debug, Clone)]
 pub struct CmId(Arc<Inner>);
 
-#[derive(Debug)]
-pub(super) struct Inner {
-    channel: EventChannel,
-    space: PortSpace,
-    cookie: u64,
-    state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    connection: Option<CommId>,
-    listens: Option<ServiceId>,
-    peer: Option<SocketAddr>,
-    source_port: u16,
-}
-
-impl Inner {
-    /// The id of a request.
-    pub(super) fn called(
-        channel: &EventChannel,
-        space: PortSpace,
-        cookie: u64,
-        connection: CommId,
-    ) -> Arc<Inner> {
-        let state = State { connection: Some(connection), ..State::default() };
-        let (channel, state) = (channel.clone(), Mutex::new(state));
-        Arc::new(Inner { channel, space, cookie, state })
-    }
-
-    pub(super) fn space(&self) -> PortSpace {
-        self.space
-    }
-
-    pub(super) fn listens(&self) -> bool {
-        self.state().listens.is_some()
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        let State { connection, listens, .. } = *self.state();
-        self.channel.registry().remove(self.cookie, connection);
-        let device = self.channel.context().device();
-        if let Some(connection) = connection {
-            device.cm_release(connection);
-        }
-        if let Some(service) = listens {
-            // It listens as long as this object.
-            let _ = device.cm_unlisten(service);
-        }
+impl EventChannel {
+    /// A new id (`rdma_create_id`): to listen with, or to call a peer.
+    pub fn create_id(&self, space: PortSpace) -> CmId {
+        CmId(Inner::new(self, space))
     }
 }
 
 impl CmId {
     pub(super) fn of(inner: Arc<Inner>) -> CmId {
-        CmId(inner)
-    }
-
-    pub(super) fn new(channel: &EventChannel, space: PortSpace) -> CmId {
-        let mut registry = channel.registry();
-        let cookie = registry.next_cookie();
-        let (channel, state) = (channel.clone(), Mutex::default());
-        let inner = Arc::new(Inner { channel: channel.clone(), space, cookie, state });
-        registry.add(cookie, &inner);
         CmId(inner)
     }
 

@@ -1,17 +1,13 @@
 //! Channels of connection events.
 
-use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
-use uroce_device::cm::PortSpace;
-use uroce_device::{CmChannel, CmEventKind, CreateError};
+use uroce_device::cm::{CommId, PortSpace, ServiceId};
+use uroce_device::{CmChannel, CreateError};
 
-use super::cm_id::{CmId, Inner};
-use super::event::CmEvent;
 use super::registry::Registry;
-use crate::comp_channel::wait;
 use crate::context::Context;
 
 /// A channel (`rdma_event_channel`) on which a program hears of its connections. A clone is the same
@@ -62,8 +58,18 @@ pub struct EventChannel(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     channel: CmChannel,
-    registry: Mutex<Registry>,
+    registry: Mutex<Registry<Inner>>,
     context: Context,
+}
+
+impl Context {
+    /// A channel (`rdma_event_channel`) for connections by address and port.
+    ///
+    /// # Errors
+    /// [`CreateError::Descriptor`] when the process has no free descriptor.
+    pub fn create_event_channel(&self) -> Result<EventChannel, CreateError> {
+        EventChannel::new(self)
+    }
 }
 
 impl EventChannel {
@@ -78,105 +84,83 @@ impl EventChannel {
         &self.0.context
     }
 
-    /// A new id (`rdma_create_id`): to listen with, or to call a peer.
-    pub fn create_id(&self, space: PortSpace) -> CmId {
-        CmId::new(self, space)
-    }
-
     pub(super) fn raw(&self) -> &CmChannel {
         &self.0.channel
     }
 
     /// No event is taken and no object made out of one while it is held.
-    pub(super) fn registry(&self) -> MutexGuard<'_, Registry> {
+    pub(super) fn registry(&self) -> MutexGuard<'_, Registry<Inner>> {
         self.0.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// Sleeps until something happens (`rdma_get_cm_event`); `None` as `timeout` waits for ever, zero
-    /// only looks. `Ok(None)`: the time is over.
-    ///
-    /// # Errors
-    /// What poll(2) says; there is no known reason other than lack of kernel memory.
-    pub fn next_event(&self, timeout: Option<Duration>) -> io::Result<Option<CmEvent>> {
-        wait(self.context().device(), timeout, |timeout| self.wait_here(timeout))
-    }
-
-    fn wait_here(&self, timeout: Option<Duration>) -> io::Result<Option<CmEvent>> {
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        loop {
-            if let Some(event) = self.try_event() {
-                return Ok(Some(event));
-            }
-            let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
-            if left.is_some_and(|left| left.is_zero()) {
-                return Ok(None);
-            }
-            self.0.channel.wait(left)?;
-        }
-    }
-
-    /// The next event if one waits. Never sleeps.
-    pub fn try_event(&self) -> Option<CmEvent> {
-        loop {
-            match self.take()? {
-                Taken::Event(event) => return Some(event),
-                // Outside of the registry's lock, which a dropped id needs.
-                Taken::Orphan(connection) => self.context().device().cm_release(connection),
-                Taken::Nothing => {}
-            }
-        }
-    }
-
-    /// One event of the device. New ids are made under the registry's lock, so that no other
-    /// thread can take a later event of the same connection before.
-    fn take(&self) -> Option<Taken> {
-        let mut registry = self.registry();
-        let event = self.0.channel.try_event()?;
-        let owner = registry.by_cookie(event.cookie);
-        let taken = self.attribute(&mut registry, event, owner.as_ref());
-        // Unlocked before the owner is let go: if the program has dropped it meanwhile, it goes
-        // now, and takes itself off the registry.
-        drop(registry);
-        drop(owner);
-        Some(taken)
-    }
-
-    fn attribute(
-        &self,
-        registry: &mut Registry,
-        event: uroce_device::CmEvent,
-        owner: Option<&Arc<Inner>>,
-    ) -> Taken {
-        let is_request = matches!(
-            event.kind,
-            CmEventKind::ConnectRequest(_) | CmEventKind::ResolveRequest { .. }
-        );
-        if is_request {
-            let Some(listener) = owner else { return Taken::Orphan(event.id) };
-            let cookie = registry.next_cookie();
-            let id = Inner::called(self, listener.space(), cookie, event.id);
-            registry.add_connection(event.id, &id);
-            let (id, listener) = (CmId::of(id), Some(CmId::of(Arc::clone(listener))));
-            return Taken::Event(CmEvent { id, listener, kind: event.kind });
-        }
-        let found = registry.by_connection(event.id);
-        let found = found.or_else(|| owner.filter(|owner| !owner.listens()).cloned());
-        let Some(id) = found else { return Taken::Nothing };
-        Taken::Event(CmEvent { id: CmId::of(id), listener: None, kind: event.kind })
-    }
-}
-
-/// What a look at the device's channel gave.
-enum Taken {
-    Event(CmEvent),
-    /// A request for a listener that was dropped.
-    Orphan(uroce_device::cm::CommId),
-    /// An event of an id that was dropped.
-    Nothing,
 }
 
 impl AsFd for EventChannel {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.channel.as_fd()
+    }
+}
+
+/// What the clones of an id share.
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) channel: EventChannel,
+    pub(super) space: PortSpace,
+    pub(super) cookie: u64,
+    state: Mutex<State>,
+}
+
+/// What an id is connected to, or listens on.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) connection: Option<CommId>,
+    pub(super) listens: Option<ServiceId>,
+    pub(super) peer: Option<SocketAddr>,
+    pub(super) source_port: u16,
+}
+
+impl Inner {
+    /// An id that the program makes.
+    pub(super) fn new(channel: &EventChannel, space: PortSpace) -> Arc<Inner> {
+        let mut registry = channel.registry();
+        let cookie = registry.next_cookie();
+        let inner =
+            Arc::new(Inner { channel: channel.clone(), space, cookie, state: Mutex::default() });
+        registry.add(cookie, &inner);
+        inner
+    }
+
+    /// The id of a request.
+    pub(super) fn called(
+        channel: &EventChannel,
+        space: PortSpace,
+        cookie: u64,
+        connection: CommId,
+    ) -> Arc<Inner> {
+        let state = State { connection: Some(connection), ..State::default() };
+        let (channel, state) = (channel.clone(), Mutex::new(state));
+        Arc::new(Inner { channel, space, cookie, state })
+    }
+
+    pub(super) fn listens(&self) -> bool {
+        self.state().listens.is_some()
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let State { connection, listens, .. } = *self.state();
+        self.channel.registry().remove(self.cookie, connection);
+        let device = self.channel.context().device();
+        if let Some(connection) = connection {
+            device.cm_release(connection);
+        }
+        if let Some(service) = listens {
+            // It listens as long as this object.
+            let _ = device.cm_unlisten(service);
+        }
     }
 }

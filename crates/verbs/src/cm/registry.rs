@@ -5,29 +5,33 @@ use std::sync::{Arc, Weak};
 
 use uroce_device::cm::CommId;
 
-use super::cm_id::Inner;
-
 /// The ids of a channel. They are held weakly: an id that the program dropped hears nothing.
-#[derive(Debug, Default)]
-pub(super) struct Registry {
+#[derive(Debug)]
+pub(super) struct Registry<Id> {
     /// By what the device was given.
-    by_cookie: HashMap<u64, Weak<Inner>>,
+    by_cookie: HashMap<u64, Weak<Id>>,
     /// By connection; requests bear the cookie of their listener.
-    by_connection: HashMap<CommId, Weak<Inner>>,
+    by_connection: HashMap<CommId, Weak<Id>>,
     last_cookie: u64,
 }
 
-impl Registry {
+impl<Id> Default for Registry<Id> {
+    fn default() -> Self {
+        Registry { by_cookie: HashMap::new(), by_connection: HashMap::new(), last_cookie: 0 }
+    }
+}
+
+impl<Id> Registry<Id> {
     pub(super) fn next_cookie(&mut self) -> u64 {
         self.last_cookie += 1;
         self.last_cookie
     }
 
-    pub(super) fn add(&mut self, cookie: u64, id: &Arc<Inner>) {
+    pub(super) fn add(&mut self, cookie: u64, id: &Arc<Id>) {
         self.by_cookie.insert(cookie, Arc::downgrade(id));
     }
 
-    pub(super) fn add_connection(&mut self, connection: CommId, id: &Arc<Inner>) {
+    pub(super) fn add_connection(&mut self, connection: CommId, id: &Arc<Id>) {
         self.by_connection.insert(connection, Arc::downgrade(id));
     }
 
@@ -38,11 +42,11 @@ impl Registry {
         }
     }
 
-    pub(super) fn by_cookie(&self, cookie: u64) -> Option<Arc<Inner>> {
+    pub(super) fn by_cookie(&self, cookie: u64) -> Option<Arc<Id>> {
         self.by_cookie.get(&cookie)?.upgrade()
     }
 
-    pub(super) fn by_connection(&self, connection: CommId) -> Option<Arc<Inner>> {
+    pub(super) fn by_connection(&self, connection: CommId) -> Option<Arc<Id>> {
         self.by_connection.get(&connection)?.upgrade()
     }
 }
