@@ -8,7 +8,7 @@
 //! # Unsafe code
 //!
 //! Calls of libibverbs and librdmacm, and the memory that a NIC writes to. Each rests on the same facts: the structs are
-//! those of [`uroce_verbs_abi`], compared with the headers of the system in the tests of `uroce-ibverbs`; an object lives
+//! those of [`uroce_verbs_abi`], compared with the headers of the system in its tests; an object lives
 //! until its session destroys it, users before what they use; one thread makes all calls.
 //! Another one only adds to a word, when it is asked to.
 #![deny(unsafe_code)]

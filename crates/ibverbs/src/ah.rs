@@ -1,7 +1,6 @@
 //! Address handles.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::atomic::Ordering;
 
 use libc::c_int;
 use uroce_device::limits::GID_TABLE_LEN;
@@ -10,22 +9,24 @@ use uroce_device::transport::AddressVector;
 use uroce_device::wire::Gid;
 
 use crate::abi::{
-    ibv_ah, ibv_ah_attr, ibv_context, ibv_gid, ibv_global_route, ibv_grh, ibv_pd, ibv_wc,
+    IBV_WC_GRH, ibv_ah, ibv_ah_attr, ibv_context, ibv_gid, ibv_global_route, ibv_grh, ibv_pd,
+    ibv_wc,
 };
+use crate::arg::{check_port, not_null};
 use crate::context::{Ctx, ctx_of};
 use crate::errno::{Errno, INVALID, made};
 use crate::object::{Object, zeroed};
 use crate::outcome::{minus_one, pointer, status};
 use crate::pd::pd_of;
-use crate::query::{check_port, not_null};
-
-const WC_GRH: u32 = 1;
+use crate::use_count::Use;
 
 /// What we keep about an address handle.
 #[derive(Debug)]
-pub(crate) struct Ah {
+pub struct Ah {
     path: AddressVector,
     pd: PdId,
+    /// The protection domain cannot be freed before the handle.
+    _use: Use,
 }
 
 /// The path of an address handle, for a request of a queue pair that is in `pd`: both must be of one
@@ -33,17 +34,14 @@ pub(crate) struct Ah {
 ///
 /// # Safety
 /// By the contract.
-pub(crate) unsafe fn path_of<'a>(
-    ah: *const ibv_ah,
-    pd: Option<PdId>,
-) -> Result<&'a AddressVector, Errno> {
+pub unsafe fn path_of<'a>(ah: *const ibv_ah, pd: Option<PdId>) -> Result<&'a AddressVector, Errno> {
     // SAFETY: the caller's promise.
     let inner = unsafe { Object::<ibv_ah, Ah>::of(ah) }.ok_or(INVALID)?;
     if Some(inner.pd) == pd { Ok(&inner.path) } else { Err(INVALID) }
 }
 
 /// The path that an `ibv_ah_attr` describes. RoCE needs the global part.
-pub(crate) fn path_from(ctx: &Ctx, attr: &ibv_ah_attr) -> Result<AddressVector, Errno> {
+pub fn path_from(ctx: &Ctx, attr: &ibv_ah_attr) -> Result<AddressVector, Errno> {
     check_port(attr.port_num)?;
     if attr.is_global == 0 || u32::from(attr.grh.sgid_index) >= GID_TABLE_LEN {
         return Err(INVALID);
@@ -64,7 +62,7 @@ pub(crate) fn path_from(ctx: &Ctx, attr: &ibv_ah_attr) -> Result<AddressVector, 
 }
 
 /// The `ibv_ah_attr` of a path.
-pub(crate) fn attr_of(path: &AddressVector) -> ibv_ah_attr {
+pub fn attr_of(path: &AddressVector) -> ibv_ah_attr {
     // SAFETY: integers.
     let mut attr: ibv_ah_attr = unsafe { zeroed() };
     attr.grh = ibv_global_route {
@@ -82,24 +80,23 @@ pub(crate) fn attr_of(path: &AddressVector) -> ibv_ah_attr {
 
 /// ibv_create_ah(3).
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ibv_create_ah(
-    pd: *mut ibv_pd,
-    attr: *mut ibv_ah_attr,
-) -> *mut ibv_ah {
+pub unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah {
     pointer(|| {
         // SAFETY: by the contract.
         let (owner, attr) = unsafe { (pd_of(pd)?, &*not_null(attr)?) };
         let path = path_from(&owner.ctx, attr)?;
-        owner.dependents.fetch_add(1, Ordering::SeqCst);
         // SAFETY: by the contract; the context of a domain does not change.
         let context = unsafe { (*pd).context };
-        Ok(Object::create(ibv_ah { context, pd, handle: 0 }, Ah { path, pd: owner.id }))
+        Ok(Object::create(
+            ibv_ah { context, pd, handle: 0 },
+            Ah { path, pd: owner.id, _use: owner.dependents.hold() },
+        ))
     })
 }
 
 /// ibv_create_ah_from_wc(3).
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ibv_create_ah_from_wc(
+pub unsafe extern "C" fn ibv_create_ah_from_wc(
     pd: *mut ibv_pd,
     wc: *mut ibv_wc,
     grh: *mut ibv_grh,
@@ -115,7 +112,7 @@ pub(crate) unsafe extern "C" fn ibv_create_ah_from_wc(
 
 /// ibv_init_ah_from_wc(3).
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ibv_init_ah_from_wc(
+pub unsafe extern "C" fn ibv_init_ah_from_wc(
     context: *mut ibv_context,
     port: u8,
     wc: *mut ibv_wc,
@@ -143,7 +140,7 @@ unsafe fn answer_to(
 ) -> Result<ibv_ah_attr, Errno> {
     check_port(port)?;
     // SAFETY: by the contract.
-    if wc.is_null() || grh.is_null() || unsafe { (*wc).wc_flags } & WC_GRH == 0 {
+    if wc.is_null() || grh.is_null() || unsafe { (*wc).wc_flags } & IBV_WC_GRH == 0 {
         return Err(INVALID);
     }
     // SAFETY: by the contract: 40 bytes of a receive buffer, of any alignment.
@@ -185,16 +182,15 @@ fn checksum(header: &[u8]) -> u16 {
 
 /// ibv_destroy_ah(3).
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
+pub unsafe extern "C" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
     status(|| {
         // SAFETY: by the contract.
-        if unsafe { Object::<ibv_ah, AddressVector>::is_inherited(ah) } {
+        if unsafe { Object::<ibv_ah, Ah>::is_inherited(ah) } {
             return Ok(());
         }
-        // SAFETY: by the contract, also that its domain still exists, and that nobody uses the handle.
+        // SAFETY: by the contract, also that the handle is not used any more.
         unsafe {
             Object::<ibv_ah, Ah>::live(ah)?;
-            pd_of((*ah).pd)?.dependents.fetch_sub(1, Ordering::SeqCst);
             Object::<ibv_ah, Ah>::destroy(ah);
         }
         Ok(())

@@ -4,48 +4,38 @@ use libc::{c_int, c_void};
 use uroce_device::OwnedEvent;
 use uroce_device::transport::AsyncEvent;
 
-use crate::abi::{ibv_async_event, ibv_context, ibv_cq, ibv_qp, ibv_srq};
+use crate::abi::{
+    IBV_EVENT_COMM_EST, IBV_EVENT_CQ_ERR, IBV_EVENT_DEVICE_FATAL, IBV_EVENT_GID_CHANGE,
+    IBV_EVENT_PATH_MIG_ERR, IBV_EVENT_PORT_ACTIVE, IBV_EVENT_PORT_ERR, IBV_EVENT_QP_ACCESS_ERR,
+    IBV_EVENT_QP_FATAL, IBV_EVENT_QP_LAST_WQE_REACHED, IBV_EVENT_QP_REQ_ERR, IBV_EVENT_SQ_DRAINED,
+    IBV_EVENT_SRQ_ERR, IBV_EVENT_SRQ_LIMIT_REACHED, ibv_async_event, ibv_context, ibv_cq, ibv_qp,
+    ibv_srq,
+};
+use crate::arg::not_null;
 use crate::context::ctx_of;
 use crate::cq::cq_of;
-use crate::cq_event::Unacknowledged;
 use crate::errno::Errno;
 use crate::object::pointer_to;
 use crate::outcome::{minus_one, value};
 use crate::qp::qp_of;
-use crate::query::not_null;
 use crate::srq::srq_of;
-
-/// The values of `enum ibv_event_type`.
-const CQ_ERR: c_int = 0;
-const QP_FATAL: c_int = 1;
-const QP_REQ_ERR: c_int = 2;
-const QP_ACCESS_ERR: c_int = 3;
-const COMM_EST: c_int = 4;
-const SQ_DRAINED: c_int = 5;
-const PATH_MIG_ERR: c_int = 7;
-const DEVICE_FATAL: c_int = 8;
-const PORT_ACTIVE: c_int = 9;
-const PORT_ERR: c_int = 10;
-const SRQ_ERR: c_int = 14;
-const SRQ_LIMIT_REACHED: c_int = 15;
-const QP_LAST_WQE_REACHED: c_int = 16;
-const GID_CHANGE: c_int = 18;
+use crate::unacknowledged::Unacknowledged;
 
 fn type_of(event: &AsyncEvent) -> c_int {
     match event {
-        AsyncEvent::CqErr(_) => CQ_ERR,
-        AsyncEvent::QpFatal(_) => QP_FATAL,
-        AsyncEvent::QpReqErr(_) => QP_REQ_ERR,
-        AsyncEvent::QpAccessErr(_) => QP_ACCESS_ERR,
-        AsyncEvent::CommEst(_) => COMM_EST,
-        AsyncEvent::SqDrained(_) => SQ_DRAINED,
-        AsyncEvent::SrqErr(_) => SRQ_ERR,
-        AsyncEvent::SrqLimitReached(_) => SRQ_LIMIT_REACHED,
-        AsyncEvent::QpLastWqeReached(_) => QP_LAST_WQE_REACHED,
-        AsyncEvent::PortActive => PORT_ACTIVE,
-        AsyncEvent::PortErr => PORT_ERR,
-        AsyncEvent::GidChange => GID_CHANGE,
-        _ => DEVICE_FATAL,
+        AsyncEvent::CqErr(_) => IBV_EVENT_CQ_ERR,
+        AsyncEvent::QpFatal(_) => IBV_EVENT_QP_FATAL,
+        AsyncEvent::QpReqErr(_) => IBV_EVENT_QP_REQ_ERR,
+        AsyncEvent::QpAccessErr(_) => IBV_EVENT_QP_ACCESS_ERR,
+        AsyncEvent::CommEst(_) => IBV_EVENT_COMM_EST,
+        AsyncEvent::SqDrained(_) => IBV_EVENT_SQ_DRAINED,
+        AsyncEvent::SrqErr(_) => IBV_EVENT_SRQ_ERR,
+        AsyncEvent::SrqLimitReached(_) => IBV_EVENT_SRQ_LIMIT_REACHED,
+        AsyncEvent::QpLastWqeReached(_) => IBV_EVENT_QP_LAST_WQE_REACHED,
+        AsyncEvent::PortActive => IBV_EVENT_PORT_ACTIVE,
+        AsyncEvent::PortErr => IBV_EVENT_PORT_ERR,
+        AsyncEvent::GidChange => IBV_EVENT_GID_CHANGE,
+        _ => IBV_EVENT_DEVICE_FATAL,
     }
 }
 
@@ -103,11 +93,13 @@ unsafe fn counter_of<'a>(event: &ibv_async_event) -> Result<Option<&'a Unacknowl
     // SAFETY: the caller's promise, and the kind of object is that of the event.
     unsafe {
         Ok(match event.event_type {
-            CQ_ERR => Some(&cq_of(element.cast())?.unacknowledged_async),
-            QP_FATAL..=PATH_MIG_ERR | QP_LAST_WQE_REACHED => {
+            IBV_EVENT_CQ_ERR => Some(&cq_of(element.cast())?.unacknowledged_async),
+            IBV_EVENT_QP_FATAL..=IBV_EVENT_PATH_MIG_ERR | IBV_EVENT_QP_LAST_WQE_REACHED => {
                 Some(&qp_of(element.cast())?.unacknowledged)
             }
-            SRQ_ERR | SRQ_LIMIT_REACHED => Some(&srq_of(element.cast())?.unacknowledged),
+            IBV_EVENT_SRQ_ERR | IBV_EVENT_SRQ_LIMIT_REACHED => {
+                Some(&srq_of(element.cast())?.unacknowledged)
+            }
             _ => None,
         })
     }
@@ -121,8 +113,8 @@ unsafe fn count_completed(event: &ibv_async_event) {
     // SAFETY: the caller's promise; only this function writes these fields.
     unsafe {
         let counter = match event.event_type {
-            CQ_ERR => &raw mut (*event.element.cast::<ibv_cq>()).async_events_completed,
-            SRQ_ERR | SRQ_LIMIT_REACHED => {
+            IBV_EVENT_CQ_ERR => &raw mut (*event.element.cast::<ibv_cq>()).async_events_completed,
+            IBV_EVENT_SRQ_ERR | IBV_EVENT_SRQ_LIMIT_REACHED => {
                 &raw mut (*event.element.cast::<ibv_srq>()).events_completed
             }
             _ => &raw mut (*event.element.cast::<ibv_qp>()).events_completed,
@@ -172,9 +164,9 @@ mod tests {
     #[test]
     fn v47_events_of_the_port_have_its_number_and_are_nobodys() {
         let types = [
-            (AsyncEvent::PortErr, PORT_ERR),
-            (AsyncEvent::PortActive, PORT_ACTIVE),
-            (AsyncEvent::GidChange, GID_CHANGE),
+            (AsyncEvent::PortErr, IBV_EVENT_PORT_ERR),
+            (AsyncEvent::PortActive, IBV_EVENT_PORT_ACTIVE),
+            (AsyncEvent::GidChange, IBV_EVENT_GID_CHANGE),
         ];
         for (event, event_type) in types {
             let mut shown = event_of(&OwnedEvent { event, cookie: 1 });

@@ -1,43 +1,40 @@
 //! The open devices of the process: one for each address, however many contexts use it.
 
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, Once, PoisonError, TryLockError, Weak};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
 use std::time::Duration;
 
 use uroce_device::datapath::FaultCounters;
 use uroce_device::{Device, DeviceConfig, Faults, Interface};
 
 use crate::errno::Errno;
-use crate::outcome::value;
+use crate::exit_hook::{AtExit, ExitHook};
 use crate::settings;
-use crate::xrcd::{FileId, Xrcd};
 
 /// An open device. With the last context and object that uses it, its port is free again.
 #[derive(Debug)]
-pub(crate) struct Card {
-    pub(crate) device: Device,
+pub struct Card {
+    /// The device.
+    pub device: Device,
     address: IpAddr,
     /// What the rules of its faults have done, told when it closes or the process ends.
     faults: Option<(u64, Arc<FaultCounters>)>,
     /// They were told.
     told: AtomicBool,
-    /// XRC domains by the file that the contexts of this process share them by.
-    pub(crate) xrcds: Mutex<HashMap<FileId, Weak<Xrcd>>>,
 }
 
 static OPEN: Mutex<Vec<Weak<Card>>> = Mutex::new(Vec::new());
 
 impl Card {
     /// Its address.
-    pub(crate) fn address(&self) -> IpAddr {
+    pub fn address(&self) -> IpAddr {
         self.address
     }
 
     /// The device on this interface; opened if it is not yet.
-    pub(crate) fn on(interface: &Interface) -> Result<Arc<Card>, Errno> {
+    pub fn on(interface: &Interface) -> Result<Arc<Card>, Errno> {
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|card| card.strong_count() > 0);
         let mut live = open.iter().filter_map(Weak::upgrade);
@@ -47,7 +44,7 @@ impl Card {
             return Ok(card);
         }
         let card = Arc::new(open_device(interface)?);
-        say_goodbye_at_exit();
+        ExitHook::register::<LastAcks>();
         open.push(Arc::downgrade(&card));
         Ok(card)
     }
@@ -78,7 +75,7 @@ impl Drop for Card {
 
 /// The open device of this name, if this process has one. For callers in the middle of anything, in a child process
 /// too, where a thread that had the lock is gone: who waits too long for it gets none.
-pub(crate) fn open_card(name: &OsStr) -> Option<Arc<Card>> {
+pub fn open_card(name: &OsStr) -> Option<Arc<Card>> {
     const TRIES: u32 = 100;
     const PAUSE: Duration = Duration::from_millis(1);
     let open = (0..TRIES).find_map(|_| match OPEN.try_lock() {
@@ -95,29 +92,22 @@ pub(crate) fn open_card(name: &OsStr) -> Option<Arc<Card>> {
 
 /// A program may exit with everything open. What a NIC would still send then, such as the ACK of the
 /// last message that the program has seen, is sent before the process ends.
-fn say_goodbye_at_exit() {
-    static ONCE: Once = Once::new();
-    static PROCESS: AtomicU32 = AtomicU32::new(0);
-    extern "C" fn goodbye() {
-        value((), || {
-            // A child has the memory but not the device, and perhaps a lock that nobody releases.
-            if std::process::id() != PROCESS.load(Ordering::Relaxed) {
-                return;
-            }
-            // The program may have called exit() in a signal handler, in the middle of a call of ours.
-            let Ok(open) = OPEN.try_lock() else { return };
-            open.iter().filter_map(Weak::upgrade).for_each(|card| {
-                card.device.drive_unless_busy();
-                card.tell_faults();
-            });
+struct LastAcks;
+
+impl AtExit for LastAcks {
+    fn hook() -> &'static ExitHook {
+        static HOOK: ExitHook = ExitHook::new();
+        &HOOK
+    }
+
+    fn run() {
+        // The program may have called exit() in a signal handler, in the middle of a call of ours.
+        let Ok(open) = OPEN.try_lock() else { return };
+        open.iter().filter_map(Weak::upgrade).for_each(|card| {
+            card.device.drive_unless_busy();
+            card.tell_faults();
         });
     }
-    PROCESS.store(std::process::id(), Ordering::Relaxed);
-    ONCE.call_once(|| {
-        // SAFETY: a function that lives as long as the library, which nobody unloads. If there is no
-        // room for it, the process goes without.
-        let _no_room = unsafe { libc::atexit(goodbye) };
-    });
 }
 
 fn open_device(interface: &Interface) -> Result<Card, Errno> {
@@ -141,5 +131,5 @@ fn open_device(interface: &Interface) -> Result<Card, Errno> {
         eprintln!("uroce: faults of {}: to repeat them: UROCE_FAULT_SEED={seed}", device.name());
     }
     let faults = seed.zip(device.fault_counters());
-    Ok(Card { device, address, faults, told: AtomicBool::new(false), xrcds: Mutex::default() })
+    Ok(Card { device, address, faults, told: AtomicBool::new(false) })
 }

@@ -1,6 +1,6 @@
-//! Completion channels, and descriptors that block.
+//! Completion channels.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::c_int;
@@ -8,14 +8,16 @@ use uroce_device::CompChannel;
 
 use crate::abi::{ibv_comp_channel, ibv_context};
 use crate::context::ctx_of;
+use crate::descriptor::make_blocking;
 use crate::errno::{BUSY, Errno, INVALID};
-use crate::object::{Object, zeroed};
+use crate::object::Object;
 use crate::outcome::{pointer, status};
 
 /// What we keep about a completion channel.
 #[derive(Debug)]
-pub(crate) struct Channel {
-    pub(crate) events: CompChannel,
+pub struct Channel {
+    /// Its events.
+    pub events: CompChannel,
     /// Completion queues that use it.
     pub(crate) users: AtomicU32,
 }
@@ -24,7 +26,7 @@ pub(crate) struct Channel {
 ///
 /// # Safety
 /// By the contract.
-pub(crate) unsafe fn channel_of<'a>(channel: *const ibv_comp_channel) -> Option<&'a Channel> {
+pub unsafe fn channel_of<'a>(channel: *const ibv_comp_channel) -> Option<&'a Channel> {
     // SAFETY: the caller's promise.
     unsafe { Object::<ibv_comp_channel, Channel>::of(channel) }
 }
@@ -33,7 +35,7 @@ pub(crate) unsafe fn channel_of<'a>(channel: *const ibv_comp_channel) -> Option<
 ///
 /// # Safety
 /// By the contract.
-pub(crate) unsafe fn live_channel<'a>(
+pub unsafe fn live_channel<'a>(
     channel: *const ibv_comp_channel,
 ) -> Result<Option<&'a Channel>, Errno> {
     if channel.is_null() {
@@ -45,7 +47,7 @@ pub(crate) unsafe fn live_channel<'a>(
 
 /// ibv_create_comp_channel(3).
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ibv_create_comp_channel(
+pub unsafe extern "C" fn ibv_create_comp_channel(
     context: *mut ibv_context,
 ) -> *mut ibv_comp_channel {
     pointer(|| {
@@ -60,7 +62,7 @@ pub(crate) unsafe extern "C" fn ibv_create_comp_channel(
 
 /// ibv_destroy_comp_channel(3).
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
+pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
     status(|| {
         // SAFETY: by the contract.
         if unsafe { Object::<ibv_comp_channel, Channel>::is_inherited(channel) } {
@@ -75,29 +77,4 @@ pub(crate) unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_
         unsafe { Object::<ibv_comp_channel, Channel>::destroy(channel) };
         Ok(())
     })
-}
-
-/// Programs decide by O_NONBLOCK whether `ibv_get_cq_event` and `ibv_get_async_event` wait, and expect
-/// a new descriptor to block. The device itself never waits for it.
-pub(crate) fn make_blocking(fd: BorrowedFd<'_>) -> Result<(), Errno> {
-    let flags = flags_of(fd)?;
-    // SAFETY: a descriptor that lives, and a command without pointers.
-    if unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK) } < 0 {
-        return Err(Errno::last());
-    }
-    Ok(())
-}
-
-fn flags_of(fd: BorrowedFd<'_>) -> Result<c_int, Errno> {
-    // SAFETY: a descriptor that lives, and a command without arguments.
-    match unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) } {
-        flags if flags < 0 => Err(Errno::last()),
-        flags => Ok(flags),
-    }
-}
-
-/// The mutexes and conditions in C objects; nobody uses them, but they are there to be used.
-pub(crate) fn fresh_locks() -> (libc::pthread_mutex_t, libc::pthread_cond_t) {
-    // SAFETY: on Linux zeros are the static initialisers of both.
-    unsafe { (zeroed(), zeroed()) }
 }

@@ -5,18 +5,16 @@ use std::sync::OnceLock;
 
 use libc::{c_int, timespec};
 
-use crate::abi::{ibv_context, ibv_values_ex};
+use crate::abi::{IBV_VALUES_MASK_RAW_CLOCK, ibv_context, ibv_values_ex};
+use crate::arg::not_null;
 use crate::context::ctx_of;
 use crate::errno::NOT_SUPPORTED;
 use crate::outcome::status;
-use crate::query::not_null;
 
 /// `hca_core_clock` is in kHz: one tick is a nanosecond.
 pub(crate) const CORE_CLOCK_KHZ: u64 = 1_000_000;
 /// `completion_timestamp_mask`: all 64 bits count.
 pub(crate) const TIMESTAMP_MASK: u64 = u64::MAX;
-/// `IBV_VALUES_MASK_RAW_CLOCK`.
-const RAW_CLOCK: u32 = 1;
 
 fn nanoseconds(clock: libc::clockid_t) -> u64 {
     let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
@@ -55,12 +53,12 @@ pub(crate) unsafe extern "C" fn query_rt_values(
         // SAFETY: by the contract.
         unsafe {
             ctx_of(context)?;
-            if (*not_null(values)?).comp_mask & !RAW_CLOCK != 0 {
+            if (*not_null(values)?).comp_mask & !IBV_VALUES_MASK_RAW_CLOCK != 0 {
                 return Err(NOT_SUPPORTED);
             }
             let ticks = nanoseconds(libc::CLOCK_MONOTONIC);
             let raw_clock = timespec { tv_sec: 0, tv_nsec: ticks.cast_signed() };
-            values.write(ibv_values_ex { comp_mask: RAW_CLOCK, raw_clock });
+            values.write(ibv_values_ex { comp_mask: IBV_VALUES_MASK_RAW_CLOCK, raw_clock });
         }
         Ok(())
     })
@@ -75,7 +73,7 @@ mod tests {
     fn ticks_are_nanoseconds_of_the_monotonic_clock() {
         let context = opened(206);
         let nothing = timespec { tv_sec: 0, tv_nsec: 0 };
-        let mut values = ibv_values_ex { comp_mask: RAW_CLOCK, raw_clock: nothing };
+        let mut values = ibv_values_ex { comp_mask: IBV_VALUES_MASK_RAW_CLOCK, raw_clock: nothing };
         let before = nanoseconds(libc::CLOCK_MONOTONIC);
         // SAFETY: as the manual page wants it.
         unsafe {

@@ -1,42 +1,14 @@
 //! Events of completion queues: fetched, acknowledged, waited for.
 
-use std::sync::{Condvar, Mutex, PoisonError};
-
 use libc::{c_int, c_uint, c_void};
 
 use crate::abi::{ibv_comp_channel, ibv_cq};
+use crate::arg::not_null;
 use crate::channel::channel_of;
 use crate::cq::cq_of;
 use crate::errno::INVALID;
 use crate::object::pointer_to;
 use crate::outcome::{minus_one, value};
-use crate::query::not_null;
-
-/// Events that the program has fetched and not yet acknowledged. An object is not destroyed while
-/// there are some: the program may still use its pointer.
-#[derive(Debug, Default)]
-pub(crate) struct Unacknowledged {
-    count: Mutex<u32>,
-    none: Condvar,
-}
-
-impl Unacknowledged {
-    pub(crate) fn add(&self) {
-        *self.count.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-    }
-
-    pub(crate) fn acknowledge(&self, events: u32) {
-        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        *count = count.saturating_sub(events);
-        self.none.notify_all();
-    }
-
-    /// Sleeps until all are acknowledged.
-    pub(crate) fn wait(&self) {
-        let count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.none.wait_while(count, |count| *count > 0));
-    }
-}
 
 /// ibv_get_cq_event(3).
 #[unsafe(no_mangle)]

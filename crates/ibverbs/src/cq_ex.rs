@@ -1,54 +1,13 @@
 //! Extended completion queues: one completion at a time, read field by field.
 
-use std::sync::{Mutex, PoisonError};
-
 use libc::{c_int, c_uint};
 use uroce_device::transport::Wc;
 
-use crate::abi::{ibv_context, ibv_cq, ibv_cq_ex, ibv_cq_init_attr_ex, ibv_wc_tm_info};
+use crate::abi::{ibv_cq, ibv_cq_ex, ibv_wc_tm_info};
 use crate::clock::wallclock;
-use crate::cq::{Cq, cq_of, create, explain, imm_data};
-use crate::domain::check_parent;
-use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
-use crate::outcome::{pointer, value};
-
-/// The completion that `ibv_start_poll` or `ibv_next_poll` has fetched.
-#[derive(Debug, Default)]
-pub(crate) struct Reader(Mutex<Wc>);
-
-/// `IBV_WC_STANDARD_FLAGS`.
-const STANDARD_FLAGS: u64 = 0x7f;
-/// `IBV_WC_EX_WITH_COMPLETION_TIMESTAMP` and `..._TIMESTAMP_WALLCLOCK`.
-const TIMESTAMPS: u64 = 1 << 7 | 1 << 11;
-/// `IBV_CQ_INIT_ATTR_MASK_FLAGS`; the flags are promises of the program that we have no use for.
-const MASK_FLAGS: u32 = 1;
-/// `IBV_CQ_INIT_ATTR_MASK_PD`.
-const MASK_PD: u32 = 2;
-
-/// The slot behind `ibv_create_cq_ex`.
-pub(crate) unsafe extern "C" fn create_cq_ex(
-    context: *mut ibv_context,
-    attr: *mut ibv_cq_init_attr_ex,
-) -> *mut ibv_cq_ex {
-    pointer(|| {
-        if attr.is_null() {
-            return Err(INVALID);
-        }
-        // SAFETY: by the contract.
-        let attr = unsafe { &*attr };
-        if attr.wc_flags & !(STANDARD_FLAGS | TIMESTAMPS) != 0
-            || attr.comp_mask & !(MASK_FLAGS | MASK_PD) != 0
-        {
-            return Err(NOT_SUPPORTED);
-        }
-        if attr.comp_mask & MASK_PD != 0 {
-            // SAFETY: by the contract.
-            unsafe { check_parent(attr.parent_domain)? };
-        }
-        // SAFETY: by the contract.
-        unsafe { create(context, attr.cqe, attr.cq_context, attr.channel, attr.comp_vector) }
-    })
-}
+use crate::cq::{Cq, cq_of, explain, imm_data};
+use crate::errno::Errno;
+use crate::outcome::value;
 
 /// Completes the C struct with the functions of the extended interface.
 pub(crate) fn with_functions(base: ibv_cq) -> ibv_cq_ex {
@@ -107,7 +66,7 @@ fn fetch(cq: &Cq) -> Result<Wc, Errno> {
         return Err(Errno(libc::ENOENT));
     }
     explain(&found[0]);
-    *cq.reader.0.lock().unwrap_or_else(PoisonError::into_inner) = found[0];
+    cq.keep(found[0]);
     Ok(found[0])
 }
 
@@ -156,12 +115,6 @@ unsafe extern "C" fn read_completion_wallclock_ns(cq: *mut ibv_cq_ex) -> u64 {
 
 fn completed_at(cq: &Cq) -> u64 {
     cq.device().monotonic_ns(cq.fetched().timestamp)
-}
-
-impl Cq {
-    fn fetched(&self) -> Wc {
-        *self.reader.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 // What RoCE does not have (LIDs), and what create_cq_ex refuses to promise.

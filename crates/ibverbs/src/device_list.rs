@@ -6,17 +6,14 @@ use std::sync::{Mutex, PoisonError};
 use libc::{c_char, c_int};
 use uroce_device::Interface;
 
-use crate::abi::ibv_device;
+use crate::abi::{IBV_NODE_CA, IBV_TRANSPORT_IB, ibv_device};
 use crate::errno::{Errno, INVALID, made};
 use crate::object::{Object, zeroed};
 use crate::outcome::{pointer, value};
 use crate::settings;
 
-const NODE_CA: c_int = 1;
-const TRANSPORT_IB: c_int = 0;
-
 /// What we keep about an `ibv_device`.
-pub(crate) type Node = Object<ibv_device, Interface>;
+pub type Node = Object<ibv_device, Interface>;
 
 /// A device that was listed before. Devices are few and live as long as the process: a program may
 /// keep a pointer from one list and find it in the next.
@@ -29,7 +26,7 @@ static LISTED: Mutex<Vec<Listed>> = Mutex::new(Vec::new());
 
 /// ibv_get_device_list(3).
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device {
+pub unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device {
     pointer(|| {
         let devices: Vec<_> = settings::devices().into_iter().map(device_of).collect();
         // SAFETY: by the contract.
@@ -41,10 +38,7 @@ pub(crate) unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *
 ///
 /// # Safety
 /// `count` is null or an int.
-pub(crate) unsafe fn list_of<T>(
-    objects: &[*mut T],
-    count: *mut c_int,
-) -> Result<*mut *mut T, Errno> {
+pub unsafe fn list_of<T>(objects: &[*mut T], count: *mut c_int) -> Result<*mut *mut T, Errno> {
     let length = c_int::try_from(objects.len()).map_err(|_| INVALID)?;
     // SAFETY: calloc with sizes that do not overflow (it checks).
     let list = made(unsafe { libc::calloc(objects.len() + 1, size_of::<*mut T>()) })?;
@@ -60,13 +54,13 @@ pub(crate) unsafe fn list_of<T>(
 
 /// ibv_free_device_list(3).
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device) {
+pub unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device) {
     // SAFETY: null or from calloc, by the contract.
     unsafe { libc::free(list.cast()) }
 }
 
 /// The device on an interface, the same each time.
-pub(crate) fn device_of(interface: Interface) -> *mut ibv_device {
+pub fn device_of(interface: Interface) -> *mut ibv_device {
     let mut listed = LISTED.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: what is in the list came from `Node::create` and is never destroyed.
     let same = |known: &&Listed| unsafe { Node::of_any_process(known.0) } == Some(&interface);
@@ -81,8 +75,8 @@ pub(crate) fn device_of(interface: Interface) -> *mut ibv_device {
 fn describe(interface: &Interface, index: usize) -> ibv_device {
     // SAFETY: integers, bytes and empty slots.
     let mut device: ibv_device = unsafe { zeroed() };
-    device.node_type = NODE_CA;
-    device.transport_type = TRANSPORT_IB;
+    device.node_type = IBV_NODE_CA;
+    device.transport_type = IBV_TRANSPORT_IB;
     put_text(&mut device.name, &interface.name);
     put_text(&mut device.dev_name, &format!("uverbs{index}"));
     put_text(&mut device.dev_path, &format!("/sys/class/infiniband_verbs/uverbs{index}"));
@@ -91,7 +85,7 @@ fn describe(interface: &Interface, index: usize) -> ibv_device {
 }
 
 /// As much of `text` as fits, with a 0 at the end.
-pub(crate) fn put_text<const N: usize>(field: &mut [c_char; N], text: &str) {
+pub fn put_text<const N: usize>(field: &mut [c_char; N], text: &str) {
     field.fill(0);
     for (place, byte) in field[..N - 1].iter_mut().zip(text.bytes()) {
         *place = byte as c_char;
@@ -100,7 +94,7 @@ pub(crate) fn put_text<const N: usize>(field: &mut [c_char; N], text: &str) {
 
 /// ibv_get_device_name(3).
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const c_char {
+pub unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const c_char {
     if device.is_null() {
         return null_mut();
     }
@@ -110,7 +104,7 @@ pub(crate) unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> 
 
 /// ibv_get_device_guid(3), in network byte order.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> u64 {
+pub unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> u64 {
     value(0, || {
         // SAFETY: by the contract.
         unsafe { Node::of_any_process(device) }.map_or(0, |interface| interface.guid().to_be())
@@ -119,7 +113,7 @@ pub(crate) unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> 
 
 /// ibv_get_device_index(3): the place among the devices of this machine, or -1.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int {
+pub unsafe extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int {
     value(-1, || {
         // SAFETY: by the contract.
         let wanted = unsafe { Node::of_any_process(device) };

@@ -1,95 +1,28 @@
 //! Device memory. A NIC has some on board; ours is a piece of the process's own.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 
 use libc::{c_int, c_uint, c_void};
 use uroce_device::memory::{Access, Region};
 
 use crate::abi::{ibv_alloc_dm_attr, ibv_context, ibv_dm, ibv_mr, ibv_pd};
+use crate::arg::not_null;
 use crate::context::ctx_of;
+use crate::device_memory::Memory;
 use crate::errno::{BUSY, Errno, INVALID, NOT_SUPPORTED};
 use crate::mr;
 use crate::object::Object;
 use crate::outcome::{pointer, status, value};
 use crate::pd::pd_of;
-use crate::query::not_null;
 
-/// Most bytes of one allocation.
-pub(crate) const MAX_DM_SIZE: usize = 1 << 20;
 /// The strictest alignment, as a power of 2: a page.
 const MAX_LOG_ALIGN: u32 = 12;
-/// Copies are in words of so many bytes, as programs know it from hardware.
-const WORD: u64 = 4;
 
 /// What we keep about a piece of device memory. Registrations of it hold the memory too, so that no
 /// order of destruction leaves one without.
 #[derive(Debug)]
 pub(crate) struct Dm(Arc<Memory>);
-
-/// Bytes that peers may change at any time.
-#[derive(Debug)]
-pub(crate) struct Memory {
-    start: *mut u8,
-    layout: Layout,
-    handle: u32,
-}
-
-/// All pieces that there are, to be found by their handles.
-static KNOWN: Mutex<Vec<Weak<Memory>>> = Mutex::new(Vec::new());
-/// The last handle that was given out.
-static LAST: AtomicU32 = AtomicU32::new(0);
-
-// SAFETY: memory of the process, reached by raw pointers only.
-unsafe impl Send for Memory {}
-// SAFETY: as above.
-unsafe impl Sync for Memory {}
-
-impl Memory {
-    fn new(length: usize, align: usize) -> Result<Arc<Memory>, Errno> {
-        if length == 0 || length > MAX_DM_SIZE {
-            return Err(INVALID);
-        }
-        let layout = Layout::from_size_align(length, align).map_err(|_| INVALID)?;
-        // SAFETY: not of 0 bytes.
-        let start = unsafe { alloc_zeroed(layout) };
-        if start.is_null() {
-            return Err(Errno(libc::ENOMEM));
-        }
-        let handle = LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        let memory = Arc::new(Memory { start, layout, handle });
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|other| other.strong_count() > 0);
-        known.push(Arc::downgrade(&memory));
-        Ok(memory)
-    }
-
-    /// The address of `length` bytes from `offset` on.
-    fn at(&self, offset: u64, length: usize) -> Result<*mut u8, Errno> {
-        let offset = usize::try_from(offset).map_err(|_| INVALID)?;
-        match offset.checked_add(length) {
-            Some(end) if end <= self.layout.size() => Ok(self.start.wrapping_add(offset)),
-            _ => Err(INVALID),
-        }
-    }
-
-    /// The same for a copy.
-    fn words_at(&self, offset: u64, length: usize) -> Result<*mut u8, Errno> {
-        if !offset.is_multiple_of(WORD) || !(length as u64).is_multiple_of(WORD) {
-            return Err(INVALID);
-        }
-        self.at(offset, length)
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: allocated with this layout, freed once; nobody holds it.
-        unsafe { dealloc(self.start, self.layout) }
-    }
-}
 
 /// # Safety
 /// By the contract.
@@ -120,7 +53,7 @@ pub(crate) unsafe extern "C" fn alloc_dm(
 
 /// What the program gets for a piece of device memory.
 fn object(context: *mut ibv_context, memory: Arc<Memory>) -> *mut ibv_dm {
-    let handle = memory.handle;
+    let handle = memory.handle();
     let c = ibv_dm { context, memcpy_to_dm, memcpy_from_dm, comp_mask: 0, handle };
     Object::create(c, Dm(memory))
 }
@@ -134,9 +67,7 @@ pub(crate) unsafe extern "C" fn ibv_import_dm(
     pointer(|| {
         // SAFETY: by the contract.
         unsafe { ctx_of(context)? };
-        let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = known.iter().filter_map(Weak::upgrade).find(|memory| memory.handle == handle);
-        Ok(object(context, found.ok_or(Errno(libc::ENOENT))?))
+        Ok(object(context, Memory::with_handle(handle).ok_or(Errno(libc::ENOENT))?))
     })
 }
 
@@ -233,6 +164,7 @@ pub(crate) unsafe extern "C" fn reg_dm_mr(
 mod tests {
     use super::*;
     use crate::contract_tests::opened;
+    use crate::device_memory::MAX_DM_SIZE;
     use crate::mr::ibv_dereg_mr;
     use crate::pd::{ibv_alloc_pd, ibv_dealloc_pd};
 
@@ -254,7 +186,7 @@ mod tests {
             assert_eq!(free_dm(dm), 0);
             (attr.length, attr.log_align_req) = (MAX_DM_SIZE, 12);
             let dm = alloc_dm(context, &raw mut attr);
-            assert_eq!(memory_of(dm).map(|memory| memory.start.addr() % 4096), Ok(0));
+            assert_eq!(memory_of(dm).map(|memory| memory.start().addr() % 4096), Ok(0));
             assert_eq!(free_dm(dm), 0);
             attr.length = MAX_DM_SIZE + 1;
             assert!(alloc_dm(context, &raw mut attr).is_null());

@@ -1,63 +1,28 @@
 //! Thread domains and parent domains: promises of a program about who uses its objects, and an offer
 //! of memory for them. The device needs neither, but programs that use them find them.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use libc::c_int;
 
-use crate::abi::{ibv_context, ibv_parent_domain_init_attr, ibv_pd, ibv_td, ibv_td_init_attr};
+use crate::abi::{
+    IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS, IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT, ibv_context,
+    ibv_parent_domain_init_attr, ibv_pd, ibv_td, ibv_td_init_attr,
+};
+use crate::arg::not_null;
 use crate::context::ctx_of;
 use crate::errno::{BUSY, Errno, INVALID, NOT_SUPPORTED};
 use crate::object::Object;
 use crate::outcome::{pointer, status};
-use crate::pd::{Pd, pd_of};
-use crate::query::not_null;
+use crate::pd::{Base, Pd, pd_of};
+use crate::use_count::UseCount;
 
-/// `IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS` and `IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT`.
-const KNOWN_MASK: u32 = 0b11;
+const KNOWN_MASK: u32 =
+    IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
 
 /// What we keep about a thread domain.
 #[derive(Debug, Default)]
 pub(crate) struct Td {
     /// Parent domains with it.
-    users: AtomicU32,
-}
-
-/// What a parent domain stands on.
-#[derive(Debug)]
-pub(crate) struct Base {
-    pd: *mut ibv_pd,
-    /// May be null.
-    td: *mut ibv_td,
-}
-
-// SAFETY: both objects are reached by their atomic counters only, and outlive this one: they cannot be
-// freed while they are counted as used.
-unsafe impl Send for Base {}
-// SAFETY: as above.
-unsafe impl Sync for Base {}
-
-impl Base {
-    /// One parent domain more or less.
-    fn count(&self, change: impl Fn(&AtomicU32)) {
-        // SAFETY: as said at the type.
-        unsafe {
-            if let Ok(pd) = pd_of(self.pd) {
-                change(&pd.dependents);
-            }
-            if let Ok(td) = Object::<ibv_td, Td>::live(self.td) {
-                change(&td.users);
-            }
-        }
-    }
-}
-
-impl Drop for Base {
-    fn drop(&mut self) {
-        self.count(|users| {
-            users.fetch_sub(1, Ordering::SeqCst);
-        });
-    }
+    users: UseCount,
 }
 
 /// The slot behind `ibv_alloc_td`.
@@ -87,7 +52,7 @@ pub(crate) unsafe extern "C" fn dealloc_td(td: *mut ibv_td) -> c_int {
         }
         // SAFETY: by the contract.
         let inner = unsafe { Object::<ibv_td, Td>::live(td) }?;
-        if inner.users.load(Ordering::SeqCst) > 0 {
+        if inner.users.is_used() {
             return Err(BUSY);
         }
         // SAFETY: by the contract nobody uses it any more.
@@ -113,10 +78,9 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(
         if below.is_parent() || !std::sync::Arc::ptr_eq(&below.ctx, ctx) {
             return Err(INVALID);
         }
-        let base = Base { pd: attr.pd, td: attr.td };
-        base.count(|users| {
-            users.fetch_add(1, Ordering::SeqCst);
-        });
+        // SAFETY: by the contract.
+        let td = unsafe { Object::<ibv_td, Td>::live(attr.td) }.ok();
+        let base = Base { _pd: below.dependents.hold(), _td: td.map(|td| td.users.hold()) };
         let handle = below.id.place();
         Ok(Object::create(ibv_pd { context, handle }, Pd::above(below, base)))
     })

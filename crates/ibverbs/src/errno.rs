@@ -14,27 +14,30 @@ use uroce_device::{
 
 /// An errno value, never 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Errno(pub c_int);
+pub struct Errno(pub c_int);
 
-pub(crate) const INVALID: Errno = Errno(libc::EINVAL);
-pub(crate) const NOT_SUPPORTED: Errno = Errno(libc::EOPNOTSUPP);
-pub(crate) const BUSY: Errno = Errno(libc::EBUSY);
+/// EINVAL.
+pub const INVALID: Errno = Errno(libc::EINVAL);
+/// EOPNOTSUPP.
+pub const NOT_SUPPORTED: Errno = Errno(libc::EOPNOTSUPP);
+/// EBUSY.
+pub const BUSY: Errno = Errno(libc::EBUSY);
 
 /// What the last failed call of this thread is asked for.
-pub(crate) fn set_errno(errno: Errno) {
+pub fn set_errno(errno: Errno) {
     // SAFETY: glibc gives a valid pointer to the calling thread's errno.
     unsafe { *libc::__errno_location() = errno.0 }
 }
 
 impl Errno {
     /// Why a system call, or a call that C makes of us, has just failed.
-    pub(crate) fn last() -> Errno {
+    pub fn last() -> Errno {
         io::Error::last_os_error().into()
     }
 }
 
 /// What a call has made that returns null when it fails, and sets errno.
-pub(crate) fn made<T>(object: *mut T) -> Result<*mut T, Errno> {
+pub fn made<T>(object: *mut T) -> Result<*mut T, Errno> {
     if object.is_null() { Err(Errno::last()) } else { Ok(object) }
 }
 

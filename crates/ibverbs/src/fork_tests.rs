@@ -7,18 +7,15 @@ use libc::c_int;
 use uroce_device::{device_reports, interface_of};
 
 use crate::channel::ibv_destroy_comp_channel;
-use crate::context::{ctx_of, ibv_close_device, ibv_open_device};
+use crate::context::ctx_of;
 use crate::contract_tests::{World, world};
-use crate::cq::{ibv_create_cq, ibv_destroy_cq};
+use crate::cq_create::{ibv_create_cq, ibv_destroy_cq};
 use crate::device_list::device_of;
 use crate::mr::{ibv_dereg_mr, ibv_reg_mr};
+use crate::open::{ibv_close_device, ibv_open_device};
 use crate::pd::{ibv_alloc_pd, ibv_dealloc_pd};
 use crate::post_send::post_send;
-use crate::qp::ibv_destroy_qp;
-use crate::rdmacm::channel::{rdma_create_event_channel, rdma_destroy_event_channel};
-use crate::rdmacm::connection::rdma_listen;
-use crate::rdmacm::id::{rdma_bind_addr, rdma_create_id, rdma_destroy_id};
-use crate::rdmacm::sockaddr;
+use crate::qp_create::ibv_destroy_qp;
 use crate::sysfs_counters;
 
 /// Seconds after which a child that hangs is ended.
@@ -130,28 +127,6 @@ fn v7_a_child_opens_a_device_of_its_own_also_by_the_context_that_it_inherited() 
     });
     assert_eq!(status, 0);
     parent.end();
-}
-
-#[test]
-fn v7_ids_and_channels_without_a_device_pass_to_the_child() {
-    if !is_alone("v7_ids_and_channels_without_a_device_pass_to_the_child") {
-        return;
-    }
-    let (channel, mut id) = (rdma_create_event_channel(), null_mut());
-    let mut at = sockaddr::write("127.47.92.63:7063".parse().expect("an address"));
-    // SAFETY: as the manual pages want it.
-    unsafe {
-        assert_eq!(rdma_create_id(channel, &raw mut id, null_mut(), 0x106), 0);
-        let status = child(|| {
-            let bound = rdma_bind_addr(id, (&raw mut at).cast());
-            bound | rdma_listen(id, 1) == 0
-        });
-        assert_eq!(status, 0);
-        assert_eq!(rdma_bind_addr(id, (&raw mut at).cast()) | rdma_listen(id, 1), 0);
-        assert_ne!(child(|| rdma_listen(id, 1) == 0), 0, "it is the parent's now");
-        assert_eq!(rdma_destroy_id(id), 0);
-        rdma_destroy_event_channel(channel);
-    }
 }
 
 #[test]

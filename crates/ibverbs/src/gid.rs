@@ -5,13 +5,12 @@ use std::ffi::CString;
 use libc::{c_int, c_uint};
 use uroce_device::limits::GID_TABLE_LEN;
 
-use crate::abi::{ibv_context, ibv_gid, ibv_gid_entry};
+use crate::abi::{IBV_GID_TYPE_ROCE_V2, ibv_context, ibv_gid, ibv_gid_entry};
+use crate::arg::{check_port, not_null};
 use crate::context::{Ctx, ctx_of};
 use crate::errno::{Errno, INVALID};
 use crate::outcome::{minus_one, status, value};
-use crate::query::{check_port, not_null};
 
-const ROCE_V2: u32 = 2;
 /// The values of `ibv_query_gid_type`, which has its own enumeration: RoCE v2 is 1 there.
 const SYSFS_ROCE_V2: c_uint = 1;
 
@@ -112,7 +111,7 @@ fn entry(ctx: &Ctx, port: u32, index: u32) -> Result<ibv_gid_entry, Errno> {
         gid: ibv_gid::from_gid(gid),
         gid_index: index,
         port_num: port,
-        gid_type: ROCE_V2,
+        gid_type: IBV_GID_TYPE_ROCE_V2,
         ndev_ifindex: ifindex(&ctx.interface.netdev),
     })
 }

@@ -61,10 +61,10 @@ mod tests {
 
     use super::*;
     use crate::abi::ibv_alloc_dm_attr;
-    use crate::context::{ibv_close_device, ibv_import_device};
     use crate::contract_tests::opened;
     use crate::dm::{alloc_dm, free_dm, ibv_import_dm, ibv_unimport_dm};
     use crate::mr::{ibv_dereg_mr, ibv_import_mr, ibv_reg_mr, ibv_unimport_mr};
+    use crate::open::{ibv_close_device, ibv_import_device};
     use crate::pd::{ibv_alloc_pd, ibv_dealloc_pd, ibv_import_pd, ibv_unimport_pd};
 
     #[test]

@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use crate::abi::*;
 use crate::contract_tests::{World, world};
-use crate::cq::{ibv_create_cq, ibv_destroy_cq, modify_cq, req_notify_cq};
+use crate::cq::{modify_cq, req_notify_cq};
+use crate::cq_create::{ibv_create_cq, ibv_destroy_cq};
 use crate::cq_event::{ibv_ack_cq_events, ibv_get_cq_event};
 use crate::object::zeroed;
 use crate::post_send::post_send;
-use crate::qp::{ibv_create_qp, ibv_destroy_qp};
+use crate::qp_create::{ibv_create_qp, ibv_destroy_qp};
 use crate::query::{ibv_query_device, query_device_ex, query_port};
 use crate::srq::{ibv_create_srq, ibv_destroy_srq};
 

@@ -67,14 +67,14 @@ fn filter() -> &'static Filter {
 }
 
 /// Why a call fails, in words, for users who ask for it: C has only a number, and many programs try what may fail.
-pub(crate) fn explain(error: &dyn Display) {
+pub fn explain(error: &dyn Display) {
     if filter().asked && filter().most() >= LevelFilter::WARN {
         eprintln!("uroce: {error}");
     }
 }
 
 /// Why a work request failed.
-pub(crate) fn explain_failure(failure: &dyn Display) {
+pub fn explain_failure(failure: &dyn Display) {
     static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     if filter().asked {
         return explain(failure);
@@ -94,14 +94,14 @@ pub(crate) fn explain_failure(failure: &dyn Display) {
 }
 
 /// What a program does, for users who want to see it.
-pub(crate) fn tell(message: &dyn Display) {
+pub fn tell(message: &dyn Display) {
     if filter().asked && filter().most() >= LevelFilter::DEBUG {
         eprintln!("uroce: {message}");
     }
 }
 
 /// From now on the lines of the device are shown.
-pub(crate) fn start() {
+pub fn start() {
     // A second device finds it started.
     let _ = tracing::subscriber::set_global_default(Lines);
 }

@@ -5,10 +5,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use libc::c_int;
 
 use crate::abi::{ibv_gid, ibv_qp};
+use crate::arg::not_null;
 use crate::errno::Errno;
 use crate::outcome::status;
 use crate::qp::{Qp, live_qp};
-use crate::query::not_null;
 
 /// ibv_attach_mcast(3).
 #[unsafe(no_mangle)]

@@ -6,14 +6,19 @@ use std::sync::Arc;
 use libc::{c_int, c_uint, c_void};
 use uroce_device::memory::{self, Access, MrId, Region, Rereg, ReregError};
 
-use crate::abi::{ibv_mr, ibv_pd, ibv_sge};
+use crate::abi::{
+    IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT,
+    IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH, IBV_REREG_MR_CHANGE_ACCESS,
+    IBV_REREG_MR_CHANGE_PD, IBV_REREG_MR_CHANGE_TRANSLATION, IBV_REREG_MR_ERR_INPUT, ibv_mr,
+    ibv_pd, ibv_sge,
+};
 use crate::card::Card;
-use crate::dm::Memory;
+use crate::device_memory::Memory;
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::object::Object;
 use crate::outcome::{pointer, status, value};
 use crate::pd::{Pd, pd_of};
-use crate::post_send::sge_list;
+use crate::sge::sge_list;
 
 /// What we keep about a memory region.
 #[derive(Debug)]
@@ -24,15 +29,8 @@ struct Mr {
     _memory: Option<Arc<Memory>>,
 }
 
-const PREFETCH: c_int = 0;
-const PREFETCH_WRITE: c_int = 1;
-const PREFETCH_NO_FAULT: c_int = 2;
-const ADVISE_FLUSH: u32 = 1;
-const CHANGE_TRANSLATION: c_int = 1;
-const CHANGE_PD: c_int = 2;
-const CHANGE_ACCESS: c_int = 4;
-/// `IBV_REREG_MR_ERR_INPUT`: the region is as it was.
-const ERR_INPUT: c_int = -1;
+const KNOWN_CHANGES: c_int =
+    IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
 
 /// ibv_reg_mr(3).
 #[unsafe(no_mangle)]
@@ -139,12 +137,14 @@ pub(crate) unsafe extern "C" fn advise_mr(
         let owner = unsafe { pd_of(pd)? };
         // SAFETY: by the contract.
         let sges = unsafe { sge_list(list, c_int::try_from(count).map_err(|_| INVALID)?)? };
-        if sges.is_empty() || flags & !ADVISE_FLUSH != 0 {
+        if sges.is_empty() || flags & !IBV_ADVISE_MR_FLAG_FLUSH != 0 {
             return Err(INVALID);
         }
         let need = match advice {
-            PREFETCH | PREFETCH_NO_FAULT => Access::empty(),
-            PREFETCH_WRITE => Access::LOCAL_WRITE,
+            IBV_ADVISE_MR_ADVICE_PREFETCH | IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT => {
+                Access::empty()
+            }
+            IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE => Access::LOCAL_WRITE,
             _ => return Err(NOT_SUPPORTED),
         };
         Ok(owner.device().check_sges(owner.id, sges, need)?)
@@ -185,10 +185,10 @@ pub(crate) unsafe extern "C" fn ibv_rereg_mr(
         }
         Ok::<c_int, Errno>(0)
     };
-    value(ERR_INPUT, || {
+    value(IBV_REREG_MR_ERR_INPUT, || {
         rereg().unwrap_or_else(|errno| {
             crate::errno::set_errno(errno);
-            ERR_INPUT
+            IBV_REREG_MR_ERR_INPUT
         })
     })
 }
@@ -202,26 +202,26 @@ unsafe fn change_of(
     (addr, length): (*mut c_void, usize),
     access: c_int,
 ) -> Result<Rereg, Errno> {
-    if flags == 0 || flags & !(CHANGE_TRANSLATION | CHANGE_PD | CHANGE_ACCESS) != 0 {
+    if flags == 0 || flags & !KNOWN_CHANGES != 0 {
         return Err(INVALID);
     }
     let mut change = Rereg::default();
     let access = Access::from_bits_retain(access as u32);
-    if flags & CHANGE_PD != 0 {
+    if flags & IBV_REREG_MR_CHANGE_PD != 0 {
         // SAFETY: by the contract.
         change.pd = Some(unsafe { pd_of(pd)? }.id);
     }
-    if flags & CHANGE_ACCESS != 0 {
+    if flags & IBV_REREG_MR_CHANGE_ACCESS != 0 {
         change.access = Some(access);
     }
     let (memory, rights) = mr.card.device.region_of(mr.id).ok_or(INVALID)?;
     let rights = change.access.unwrap_or(rights);
-    if flags & CHANGE_TRANSLATION != 0 {
+    if flags & IBV_REREG_MR_CHANGE_TRANSLATION != 0 {
         if addr.is_null() {
             return Err(INVALID);
         }
         change.translation = Some((region(addr, length, rights)?, addr.addr() as u64));
-    } else if flags & CHANGE_ACCESS != 0 && !rights.contains(Access::ON_DEMAND) {
+    } else if flags & IBV_REREG_MR_CHANGE_ACCESS != 0 && !rights.contains(Access::ON_DEMAND) {
         fault_in(memory.addr() as usize, memory.len(), rights)?;
     }
     Ok(change)

@@ -6,16 +6,15 @@ use libc::c_int;
 use uroce_device::memory::{Access, Lkey, MwId, MwType, Rkey};
 use uroce_device::transport::{SendData, SendFlags, SendOp, SendWr};
 
-use crate::abi::{ibv_mr, ibv_mw, ibv_mw_bind, ibv_mw_bind_info, ibv_pd, ibv_qp};
+use crate::abi::{
+    IBV_MW_TYPE_1, IBV_MW_TYPE_2, ibv_mr, ibv_mw, ibv_mw_bind, ibv_mw_bind_info, ibv_pd, ibv_qp,
+};
 use crate::card::Card;
 use crate::errno::{Errno, INVALID};
 use crate::object::Object;
 use crate::outcome::{pointer, status};
 use crate::pd::pd_of;
 use crate::qp::qp_of;
-
-const TYPE_1: c_int = 1;
-const TYPE_2: c_int = 2;
 
 /// What we keep about a memory window.
 #[derive(Debug)]
@@ -38,8 +37,8 @@ impl Window {
 pub(crate) unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, type_: c_int) -> *mut ibv_mw {
     pointer(|| {
         let mw_type = match type_ {
-            TYPE_1 => MwType::Type1,
-            TYPE_2 => MwType::Type2B,
+            IBV_MW_TYPE_1 => MwType::Type1,
+            IBV_MW_TYPE_2 => MwType::Type2B,
             _ => return Err(INVALID),
         };
         // SAFETY: by the contract.

@@ -10,10 +10,10 @@ use uroce_device::host::fork::generation;
 
 use crate::abi::{
     ibv_ah, ibv_comp_channel, ibv_cq_ex, ibv_device, ibv_dm, ibv_mr, ibv_mw, ibv_pd, ibv_qp_ex,
-    ibv_srq, ibv_td, ibv_xrcd, verbs_context,
+    ibv_srq, ibv_td, ibv_xrcd, rdma_addrinfo, rdma_cm_event, rdma_cm_id, rdma_event_channel,
+    verbs_context,
 };
 use crate::errno::{Errno, INVALID};
-use crate::rdmacm::abi::{rdma_addrinfo, rdma_cm_event, rdma_cm_id, rdma_event_channel};
 
 /// What a control verb says of an object that is not there (any more).
 const NO_SUCH_OBJECT: Errno = Errno(libc::ENOENT);
@@ -24,7 +24,7 @@ const NO_SUCH_OBJECT: Errno = Errno(libc::ENOENT);
 /// reached by raw pointers only. What we decide by is in the Rust part, which the program cannot
 /// reach without going out of its way.
 #[repr(C)]
-pub(crate) struct Object<C, R> {
+pub struct Object<C, R> {
     c: UnsafeCell<C>,
     /// The process that made it ([`generation`]): a child has a copy that stands for nothing.
     generation: u32,
@@ -32,7 +32,7 @@ pub(crate) struct Object<C, R> {
 }
 
 /// A C struct that an object begins with.
-pub(crate) trait CStruct {
+pub trait CStruct {
     /// The field by which the program names the object; 0 for a struct without one.
     ///
     /// # Safety
@@ -84,7 +84,7 @@ fn live_objects() -> MutexGuard<'static, Option<HashMap<usize, Kind>>> {
 
 impl<C: CStruct + 'static, R: 'static> Object<C, R> {
     /// A new object; the pointer is for the program.
-    pub(crate) fn create(c: C, rust: R) -> *mut C {
+    pub fn create(c: C, rust: R) -> *mut C {
         Self::announce(Box::into_raw(Box::new(Object::new(c, rust))))
     }
 
@@ -101,7 +101,7 @@ impl<C: CStruct + 'static, R: 'static> Object<C, R> {
     ///
     /// # Safety
     /// Nobody destroys the object while the result is in use.
-    pub(crate) unsafe fn live<'a>(object: *const C) -> Result<&'a R, Errno> {
+    pub unsafe fn live<'a>(object: *const C) -> Result<&'a R, Errno> {
         Self::find(object)?;
         // SAFETY: an object of this type was found, and the caller's promise.
         unsafe { Self::of(object) }.ok_or(INVALID)
@@ -111,7 +111,7 @@ impl<C: CStruct + 'static, R: 'static> Object<C, R> {
     ///
     /// # Safety
     /// As for [`live`](Self::live).
-    pub(crate) unsafe fn live_any_process<'a>(object: *const C) -> Result<&'a R, Errno> {
+    pub unsafe fn live_any_process<'a>(object: *const C) -> Result<&'a R, Errno> {
         Self::find(object)?;
         // SAFETY: an object of this type was found, and the caller's promise.
         unsafe { Self::of_any_process(object) }.ok_or(INVALID)
@@ -139,7 +139,7 @@ impl<C: CStruct + 'static, R: 'static> Object<C, R> {
     /// # Safety
     /// `object` is null or came from [`create`](Self::create) with the same types and was not
     /// [`destroy`](Self::destroy)ed, nor will it be while the result is in use.
-    pub(crate) unsafe fn of<'a>(object: *const C) -> Option<&'a R> {
+    pub unsafe fn of<'a>(object: *const C) -> Option<&'a R> {
         // SAFETY: the caller's promise.
         unsafe {
             let rust = Self::of_any_process(object)?;
@@ -155,7 +155,7 @@ impl<C: CStruct + 'static, R: 'static> Object<C, R> {
     ///
     /// # Safety
     /// As for [`of`](Self::of).
-    pub(crate) unsafe fn is_inherited(object: *const C) -> bool {
+    pub unsafe fn is_inherited(object: *const C) -> bool {
         // SAFETY: an object of this type was found; nobody changes the field.
         Self::find(object).is_ok() && unsafe { (*object.cast::<Self>()).generation } != generation()
     }
@@ -164,7 +164,7 @@ impl<C: CStruct + 'static, R: 'static> Object<C, R> {
     ///
     /// # Safety
     /// As for [`of`](Self::of).
-    pub(crate) unsafe fn of_any_process<'a>(object: *const C) -> Option<&'a R> {
+    pub unsafe fn of_any_process<'a>(object: *const C) -> Option<&'a R> {
         // SAFETY: the caller's promise; `c` is the first field of a repr(C) struct, so the addresses
         // are the same. The reference covers the Rust part only.
         unsafe {
@@ -182,7 +182,7 @@ impl<C: CStruct + 'static, R: 'static> Object<C, R> {
     ///
     /// # Safety
     /// As for [`of`](Self::of), and nobody uses the object any more.
-    pub(crate) unsafe fn destroy(object: *mut C) {
+    pub unsafe fn destroy(object: *mut C) {
         live_objects().as_mut().map(|live| live.remove(&object.addr()));
         // SAFETY: it came from `Box::into_raw`, by the caller's promise, and is freed once.
         drop(unsafe { Box::from_raw(object.cast::<Object<C, R>>()) });
@@ -191,7 +191,7 @@ impl<C: CStruct + 'static, R: 'static> Object<C, R> {
 
 /// Once: a program that waits in a child for what happens to its parent's objects waits for ever.
 #[cold]
-pub(crate) fn warn_of_fork() {
+pub fn warn_of_fork() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         eprintln!(
@@ -203,28 +203,36 @@ pub(crate) fn warn_of_fork() {
 }
 
 /// Room for an object whose address must be known before the object can be made.
-pub(crate) struct Place<C, R>(Box<MaybeUninit<Object<C, R>>>);
+pub struct Place<C, R>(Box<MaybeUninit<Object<C, R>>>);
 
 impl<C: CStruct + 'static, R: 'static> Place<C, R> {
-    pub(crate) fn new() -> Self {
+    /// Room, still empty.
+    #[expect(clippy::new_without_default, reason = "nothing else is made of it")]
+    pub fn new() -> Self {
         Place(Box::new_uninit())
     }
 
     /// Where the object will be, as a number that [`pointer_to`] turns back.
-    pub(crate) fn address(&mut self) -> u64 {
+    pub fn address(&mut self) -> u64 {
         self.0.as_mut_ptr().expose_provenance() as u64
     }
 
     /// The object; the pointer is for the program.
-    pub(crate) fn fill(mut self, c: C, rust: R) -> *mut C {
+    pub fn fill(mut self, c: C, rust: R) -> *mut C {
         self.0.write(Object::new(c, rust));
         Object::<C, R>::announce(Box::into_raw(self.0).cast())
     }
 }
 
 /// The object at an address that [`Place::address`] gave.
-pub(crate) fn pointer_to<C>(address: u64) -> *mut C {
+pub fn pointer_to<C>(address: u64) -> *mut C {
     std::ptr::with_exposed_provenance_mut(address as usize)
+}
+
+/// The mutexes and conditions in C objects; nobody uses them, but they are there to be used.
+pub fn fresh_locks() -> (libc::pthread_mutex_t, libc::pthread_cond_t) {
+    // SAFETY: on Linux zeros are the static initialisers of both.
+    unsafe { (zeroed(), zeroed()) }
 }
 
 /// A value of C structs for which all bytes zero is right: numbers, null pointers, empty slots, and
@@ -232,7 +240,7 @@ pub(crate) fn pointer_to<C>(address: u64) -> *mut C {
 ///
 /// # Safety
 /// `T` holds no reference and no function pointer outside an `Option`.
-pub(crate) unsafe fn zeroed<T>() -> T {
+pub unsafe fn zeroed<T>() -> T {
     // SAFETY: the caller's promise.
     unsafe { std::mem::zeroed() }
 }
@@ -242,11 +250,11 @@ mod tests {
     use std::ptr::null_mut;
 
     use crate::contract_tests::world;
-    use crate::cq::ibv_destroy_cq;
+    use crate::cq_create::ibv_destroy_cq;
     use crate::mr::{ibv_dereg_mr, ibv_reg_mr};
     use crate::pd::{ibv_alloc_pd, ibv_dealloc_pd};
-    use crate::qp::ibv_destroy_qp;
     use crate::qp_attr::ibv_query_qp;
+    use crate::qp_create::ibv_destroy_qp;
 
     #[test]
     fn v44_what_was_destroyed_is_not_there_any_more() {

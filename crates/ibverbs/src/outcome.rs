@@ -8,7 +8,7 @@ use libc::c_int;
 use crate::errno::{Errno, set_errno};
 
 /// For functions that return 0 or an errno value. A panic counts as EIO.
-pub(crate) fn status(f: impl FnOnce() -> Result<(), Errno>) -> c_int {
+pub fn status(f: impl FnOnce() -> Result<(), Errno>) -> c_int {
     match guarded(f) {
         Ok(()) => 0,
         Err(errno) => {
@@ -19,12 +19,12 @@ pub(crate) fn status(f: impl FnOnce() -> Result<(), Errno>) -> c_int {
 }
 
 /// For functions that return 0, or -1 with errno set.
-pub(crate) fn minus_one(f: impl FnOnce() -> Result<(), Errno>) -> c_int {
+pub fn minus_one(f: impl FnOnce() -> Result<(), Errno>) -> c_int {
     if status(f) == 0 { 0 } else { -1 }
 }
 
 /// As [`minus_one`], and users who want to see what the program does read which call failed, and why.
-pub(crate) fn call(name: &str, f: impl FnOnce() -> Result<(), Errno>) -> c_int {
+pub fn call(name: &str, f: impl FnOnce() -> Result<(), Errno>) -> c_int {
     minus_one(|| {
         f().inspect_err(|errno| {
             let why = std::io::Error::from_raw_os_error(errno.0);
@@ -34,7 +34,7 @@ pub(crate) fn call(name: &str, f: impl FnOnce() -> Result<(), Errno>) -> c_int {
 }
 
 /// For functions that return a number, or -1 with errno set.
-pub(crate) fn number<T: From<i8>>(f: impl FnOnce() -> Result<T, Errno>) -> T {
+pub fn number<T: From<i8>>(f: impl FnOnce() -> Result<T, Errno>) -> T {
     guarded(f).unwrap_or_else(|errno| {
         set_errno(errno);
         T::from(-1)
@@ -42,7 +42,7 @@ pub(crate) fn number<T: From<i8>>(f: impl FnOnce() -> Result<T, Errno>) -> T {
 }
 
 /// For functions that return an object, or null with errno set.
-pub(crate) fn pointer<T>(f: impl FnOnce() -> Result<*mut T, Errno>) -> *mut T {
+pub fn pointer<T>(f: impl FnOnce() -> Result<*mut T, Errno>) -> *mut T {
     guarded(f).unwrap_or_else(|errno| {
         set_errno(errno);
         null_mut()
@@ -50,7 +50,7 @@ pub(crate) fn pointer<T>(f: impl FnOnce() -> Result<*mut T, Errno>) -> *mut T {
 }
 
 /// For functions without a way to fail: what a panic leaves is `otherwise`.
-pub(crate) fn value<T>(otherwise: T, f: impl FnOnce() -> T) -> T {
+pub fn value<T>(otherwise: T, f: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(f)).unwrap_or(otherwise)
 }
 

@@ -1,7 +1,6 @@
 //! Protection domains.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::c_int;
 use uroce_device::Device;
@@ -10,21 +9,29 @@ use uroce_device::memory::PdId;
 use crate::abi::{ibv_context, ibv_pd};
 use crate::card::Card;
 use crate::context::{Ctx, ctx_of};
-use crate::domain::Base;
 use crate::errno::{BUSY, Errno};
 use crate::object::Object;
 use crate::outcome::{pointer, status, value};
+use crate::use_count::{Use, UseCount};
 
 /// What we keep about a protection domain.
 #[derive(Debug)]
-pub(crate) struct Pd {
+pub struct Pd {
     pub(crate) ctx: Arc<Ctx>,
     pub(crate) card: Arc<Card>,
-    pub(crate) id: PdId,
+    /// What the device calls it.
+    pub id: PdId,
     /// Address handles and parent domains; the device does not know them.
-    pub(crate) dependents: AtomicU32,
-    /// What a parent domain stands on.
+    pub(crate) dependents: UseCount,
+    /// Of a parent domain: the domains that it is made of.
     base: Option<Base>,
+}
+
+/// The domains that a parent domain is made of. They cannot be freed before it.
+#[derive(Debug)]
+pub struct Base {
+    pub(crate) _pd: Use,
+    pub(crate) _td: Option<Use>,
 }
 
 impl Pd {
@@ -35,7 +42,7 @@ impl Pd {
     /// A parent domain above a domain.
     pub(crate) fn above(below: &Pd, base: Base) -> Pd {
         let (ctx, card) = (Arc::clone(&below.ctx), Arc::clone(&below.card));
-        Pd { ctx, card, id: below.id, dependents: AtomicU32::new(0), base: Some(base) }
+        Pd { ctx, card, id: below.id, dependents: UseCount::default(), base: Some(base) }
     }
 
     pub(crate) fn is_parent(&self) -> bool {
@@ -47,43 +54,40 @@ impl Pd {
 ///
 /// # Safety
 /// By the contract.
-pub(crate) unsafe fn pd_of<'a>(pd: *const ibv_pd) -> Result<&'a Pd, Errno> {
+pub unsafe fn pd_of<'a>(pd: *const ibv_pd) -> Result<&'a Pd, Errno> {
     // SAFETY: the caller's promise.
     unsafe { Object::<ibv_pd, Pd>::live(pd) }
 }
 
 /// ibv_alloc_pd(3).
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
+pub unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     pointer(|| {
         // SAFETY: by the contract.
         let ctx = Arc::clone(unsafe { ctx_of(context)? });
         let card = ctx.card()?;
         let id = card.device.alloc_pd()?;
-        let pd = Pd { ctx, card, id, dependents: AtomicU32::new(0), base: None };
+        let pd = Pd { ctx, card, id, dependents: UseCount::default(), base: None };
         Ok(Object::create(ibv_pd { context, handle: id.place() }, pd))
     })
 }
 
 /// ibv_import_pd(3): the domain with that handle, made with another context of the device.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ibv_import_pd(
-    context: *mut ibv_context,
-    handle: u32,
-) -> *mut ibv_pd {
+pub unsafe extern "C" fn ibv_import_pd(context: *mut ibv_context, handle: u32) -> *mut ibv_pd {
     pointer(|| {
         // SAFETY: by the contract.
         let ctx = Arc::clone(unsafe { ctx_of(context)? });
         let card = ctx.card()?;
         let id = card.device.pd_at(handle).ok_or(Errno(libc::ENOENT))?;
-        let pd = Pd { ctx, card, id, dependents: AtomicU32::new(0), base: None };
+        let pd = Pd { ctx, card, id, dependents: UseCount::default(), base: None };
         Ok(Object::create(ibv_pd { context, handle }, pd))
     })
 }
 
 /// ibv_unimport_pd(3): the domain itself stays.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ibv_unimport_pd(pd: *mut ibv_pd) {
+pub unsafe extern "C" fn ibv_unimport_pd(pd: *mut ibv_pd) {
     // SAFETY: by the contract it was imported, and nobody uses it any more.
     value((), || unsafe {
         if pd_of(pd).is_ok() {
@@ -94,7 +98,7 @@ pub(crate) unsafe extern "C" fn ibv_unimport_pd(pd: *mut ibv_pd) {
 
 /// ibv_dealloc_pd(3).
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
+pub unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
     status(|| {
         // SAFETY: by the contract.
         if unsafe { Object::<ibv_pd, Pd>::is_inherited(pd) } {
@@ -102,7 +106,7 @@ pub(crate) unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
         }
         // SAFETY: by the contract.
         let inner = unsafe { pd_of(pd)? };
-        if inner.dependents.load(Ordering::SeqCst) > 0 {
+        if inner.dependents.is_used() {
             return Err(BUSY);
         }
         if !inner.is_parent() {

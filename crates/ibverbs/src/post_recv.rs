@@ -6,8 +6,8 @@ use uroce_device::transport::{PostError, RecvWr};
 use crate::abi::{ibv_qp, ibv_recv_wr, ibv_srq};
 use crate::errno::Errno;
 use crate::outcome::status;
-use crate::post_send::sge_list;
 use crate::qp::qp_of;
+use crate::sge::sge_list;
 use crate::srq::srq_of;
 
 /// Work requests that are posted under one lock.

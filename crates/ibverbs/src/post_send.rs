@@ -1,35 +1,27 @@
 //! `ibv_post_send`: lists of C work requests become slices of ours, without an allocation.
 
-use std::mem::offset_of;
-
 use libc::c_int;
 use uroce_device::memory::{Rkey, Sge};
 use uroce_device::transport::{QpType, SendData, SendFlags, SendOp, SendWr, UdDestination};
 use uroce_device::wire::Qpn;
 
-use crate::abi::{ibv_qp, ibv_send_wr, ibv_sge};
+use crate::abi::{
+    IBV_SEND_INLINE, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_WRITE,
+    IBV_WR_BIND_MW, IBV_WR_LOCAL_INV, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE,
+    IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_SEND_WITH_INV, ibv_qp,
+    ibv_send_wr,
+};
 use crate::ah::path_of;
 use crate::errno::{Errno, INVALID};
 use crate::mw::posted_bind;
 use crate::outcome::status;
 use crate::qp::{Qp, qp_of};
+use crate::sge::sge_list;
 
 /// Work requests that are posted under one lock.
 const BATCH: usize = 16;
 /// Most entries of a work request: the device's `max_sge`.
 const MAX_SGE: usize = 32;
-
-/// `IBV_WR_BIND_MW`. The key is written to the window when the request is posted, so it is posted alone.
-const BIND_MW: c_int = 8;
-
-/// An SGE in C and one of ours are the same bytes.
-const _: () = assert!(
-    size_of::<Sge>() == size_of::<ibv_sge>()
-        && align_of::<Sge>() == align_of::<ibv_sge>()
-        && offset_of!(Sge, addr) == offset_of!(ibv_sge, addr)
-        && offset_of!(Sge, length) == offset_of!(ibv_sge, length)
-        && offset_of!(Sge, lkey) == offset_of!(ibv_sge, lkey)
-);
 
 const NOTHING: SendWr<'static> = SendWr {
     wr_id: 0,
@@ -81,7 +73,8 @@ unsafe fn post_some(qp: &Qp, first: *mut ibv_send_wr) -> Result<*mut ibv_send_wr
         if is_inline(wr) {
             post_inline(qp, wr).map_err(|errno| (first, errno))?;
             Ok(wr.next)
-        } else if wr.opcode == BIND_MW {
+        } else if wr.opcode == IBV_WR_BIND_MW {
+            // The key is written to the window when the request is posted, so it is posted alone.
             post_bind(qp, wr).map_err(|errno| (first, errno))?;
             Ok(wr.next)
         } else if wr.next.is_null() {
@@ -95,7 +88,7 @@ unsafe fn post_some(qp: &Qp, first: *mut ibv_send_wr) -> Result<*mut ibv_send_wr
 }
 
 fn is_inline(wr: &ibv_send_wr) -> bool {
-    wr.send_flags & SendFlags::INLINE.bits() != 0
+    wr.send_flags & IBV_SEND_INLINE != 0
 }
 
 fn post(qp: &Qp, wrs: &[SendWr<'_>]) -> Result<(), (usize, Errno)> {
@@ -111,7 +104,7 @@ unsafe fn post_batch(qp: &Qp, first: *mut ibv_send_wr) -> Result<*mut ibv_send_w
     let mut refused = None;
     // SAFETY: by the contract a list that ends with null.
     while let Some(wr) = unsafe { next.as_ref() } {
-        if count == BATCH || is_inline(wr) || wr.opcode == BIND_MW {
+        if count == BATCH || is_inline(wr) || wr.opcode == IBV_WR_BIND_MW {
             break;
         }
         // SAFETY: by the contract.
@@ -174,20 +167,6 @@ unsafe fn sges_of<'a>(wr: &ibv_send_wr) -> Result<&'a [Sge], Errno> {
     unsafe { sge_list(wr.sg_list, wr.num_sge) }
 }
 
-/// A list of SGEs in C, taken as a list of ours.
-///
-/// # Safety
-/// `count` entries from `list`, for as long as the result is in use.
-pub(crate) unsafe fn sge_list<'a>(list: *const ibv_sge, count: c_int) -> Result<&'a [Sge], Errno> {
-    match usize::try_from(count) {
-        Ok(0) => Ok(&[]),
-        Ok(_) if list.is_null() => Err(INVALID),
-        // SAFETY: the caller's promise, and the same bytes, as is asserted above.
-        Ok(count) => Ok(unsafe { std::slice::from_raw_parts(list.cast(), count) }),
-        Err(_) => Err(INVALID),
-    }
-}
-
 /// A work request with its data in registered memory.
 ///
 /// # Safety
@@ -230,25 +209,25 @@ unsafe fn op_of(wr: &ibv_send_wr) -> Result<SendOp, Errno> {
     let (rdma, atomic) = unsafe { (wr.wr.rdma, wr.wr.atomic) };
     let (va, rkey) = (rdma.remote_addr, Rkey(rdma.rkey));
     Ok(match wr.opcode {
-        0 => SendOp::Write { va, rkey },
-        1 => SendOp::WriteWithImm { va, rkey, imm },
-        2 => SendOp::Send,
-        3 => SendOp::SendWithImm(imm),
-        4 => SendOp::Read { va, rkey },
-        5 => SendOp::CompareSwap {
+        IBV_WR_RDMA_WRITE => SendOp::Write { va, rkey },
+        IBV_WR_RDMA_WRITE_WITH_IMM => SendOp::WriteWithImm { va, rkey, imm },
+        IBV_WR_SEND => SendOp::Send,
+        IBV_WR_SEND_WITH_IMM => SendOp::SendWithImm(imm),
+        IBV_WR_RDMA_READ => SendOp::Read { va, rkey },
+        IBV_WR_ATOMIC_CMP_AND_SWP => SendOp::CompareSwap {
             va: atomic.remote_addr,
             rkey: Rkey(atomic.rkey),
             compare: atomic.compare_add,
             swap: atomic.swap,
         },
-        6 => SendOp::FetchAdd {
+        IBV_WR_ATOMIC_FETCH_AND_ADD => SendOp::FetchAdd {
             va: atomic.remote_addr,
             rkey: Rkey(atomic.rkey),
             add: atomic.compare_add,
         },
-        7 => SendOp::LocalInvalidate(Rkey(wr.imm_data)),
-        9 => SendOp::SendWithInvalidate(Rkey(wr.imm_data)),
-        15 => SendOp::AtomicWrite { va, rkey },
+        IBV_WR_LOCAL_INV => SendOp::LocalInvalidate(Rkey(wr.imm_data)),
+        IBV_WR_SEND_WITH_INV => SendOp::SendWithInvalidate(Rkey(wr.imm_data)),
+        IBV_WR_ATOMIC_WRITE => SendOp::AtomicWrite { va, rkey },
         _ => return Err(INVALID),
     })
 }

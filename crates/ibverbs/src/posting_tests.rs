@@ -13,8 +13,8 @@ use crate::mw::{alloc_mw, bind_mw, dealloc_mw};
 use crate::object::zeroed;
 use crate::pd::{ibv_alloc_pd, ibv_dealloc_pd};
 use crate::post_send::post_send;
-use crate::qp::{ibv_create_qp, ibv_destroy_qp};
 use crate::qp_attr::{ibv_modify_qp, ibv_query_qp};
+use crate::qp_create::{ibv_create_qp, ibv_destroy_qp};
 use crate::qp_ex::FUNCTIONS;
 use crate::srq::{ibv_create_srq, ibv_destroy_srq, ibv_modify_srq, ibv_query_srq};
 

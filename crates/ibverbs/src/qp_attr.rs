@@ -5,14 +5,14 @@ use uroce_device::memory::Access;
 use uroce_device::transport::{QpAttr, QpAttrMask, QpInit, QpState, QpType};
 use uroce_device::wire::Mtu;
 
-use crate::abi::{ibv_qp, ibv_qp_attr, ibv_qp_init_attr};
+use crate::abi::{IBV_QP_RATE_LIMIT, ibv_qp, ibv_qp_attr, ibv_qp_init_attr};
 use crate::ah::{attr_of, path_from};
+use crate::arg::not_null;
 use crate::context::Ctx;
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::object::zeroed;
 use crate::outcome::status;
 use crate::qp::{cap_of, live_qp};
-use crate::query::not_null;
 
 const STATES: [QpState; 7] = [
     QpState::Reset,
@@ -23,11 +23,10 @@ const STATES: [QpState; 7] = [
     QpState::Sqe,
     QpState::Err,
 ];
-const RATE_LIMIT: u32 = 1 << 25;
 
 /// ibv_modify_qp(3).
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ibv_modify_qp(
+pub unsafe extern "C" fn ibv_modify_qp(
     qp: *mut ibv_qp,
     attr: *mut ibv_qp_attr,
     mask: c_int,
@@ -36,7 +35,7 @@ pub(crate) unsafe extern "C" fn ibv_modify_qp(
         // SAFETY: by the contract.
         let (inner, attr) = unsafe { (live_qp(qp)?, &*not_null(attr)?) };
         let mask = mask.cast_unsigned();
-        if mask & RATE_LIMIT != 0 {
+        if mask & IBV_QP_RATE_LIMIT.cast_unsigned() != 0 {
             return Err(NOT_SUPPORTED);
         }
         let mask = QpAttrMask::from_bits(mask).ok_or(INVALID)? - ignored(inner.qp_type);
@@ -60,7 +59,11 @@ fn ignored(qp_type: QpType) -> QpAttrMask {
     }
 }
 
-pub(crate) fn state(number: c_int) -> Result<QpState, Errno> {
+/// The state with this number.
+///
+/// # Errors
+/// EINVAL: there is none.
+pub fn state(number: c_int) -> Result<QpState, Errno> {
     usize::try_from(number).ok().and_then(|index| STATES.get(index)).copied().ok_or(INVALID)
 }
 
@@ -104,7 +107,7 @@ fn to_device(ctx: &Ctx, attr: &ibv_qp_attr, mask: QpAttrMask) -> Result<QpAttr, 
 
 /// ibv_query_qp(3). All attributes are returned, whatever the mask asks for.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ibv_query_qp(
+pub unsafe extern "C" fn ibv_query_qp(
     qp: *mut ibv_qp,
     attr: *mut ibv_qp_attr,
     _mask: c_int,

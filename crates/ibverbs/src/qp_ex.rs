@@ -6,15 +6,15 @@ use uroce_device::transport::{SendOp, UdDestination};
 use uroce_device::wire::Qpn;
 
 use crate::abi::{
-    ibv_ah, ibv_data_buf, ibv_mw, ibv_mw_bind_info, ibv_qp_ex, ibv_qp_ex_ops, ibv_sge,
+    ibv_ah, ibv_data_buf, ibv_mw, ibv_mw_bind_info, ibv_qp, ibv_qp_ex, ibv_qp_ex_ops, ibv_sge,
 };
 use crate::ah::path_of;
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::mw::posted_bind;
-use crate::object::pointer_to;
+use crate::object::{Place, pointer_to};
 use crate::outcome::{status, value};
-use crate::post_send::sge_list;
-use crate::qp::qp_of;
+use crate::qp::{Qp, qp_of};
+use crate::sge::sge_list;
 use crate::wr_builder::Draft;
 
 /// All of them, for every queue pair.
@@ -42,6 +42,12 @@ pub(crate) const FUNCTIONS: ibv_qp_ex_ops = ibv_qp_ex_ops {
     wr_atomic_write,
     wr_flush,
 };
+
+/// The object for the program.
+pub(crate) fn fill(place: Place<ibv_qp_ex, Qp>, qp_base: ibv_qp, qp: Qp) -> *mut ibv_qp {
+    let c = ibv_qp_ex { qp_base, comp_mask: 0, wr_id: 0, wr_flags: 0, ops: FUNCTIONS };
+    place.fill(c, qp).cast()
+}
 
 type Ex = *mut ibv_qp_ex;
 

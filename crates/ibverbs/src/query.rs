@@ -6,13 +6,17 @@ use libc::{c_int, c_void};
 use uroce_device::wire::DropReason;
 
 use crate::abi::{
-    ibv_context, ibv_cq_moderation_caps, ibv_device_attr, ibv_device_attr_ex, ibv_odp_caps,
-    ibv_port_attr,
+    IBV_ODP_SUPPORT, IBV_ODP_SUPPORT_ATOMIC, IBV_ODP_SUPPORT_ATOMIC_WRITE, IBV_ODP_SUPPORT_FLUSH,
+    IBV_ODP_SUPPORT_IMPLICIT, IBV_ODP_SUPPORT_READ, IBV_ODP_SUPPORT_RECV, IBV_ODP_SUPPORT_SEND,
+    IBV_ODP_SUPPORT_SRQ_RECV, IBV_ODP_SUPPORT_WRITE, IBV_PORT_ACTIVE, IBV_PORT_CM_SUP,
+    IBV_PORT_IP_BASED_GIDS, IBV_QPF_GRH_REQUIRED, ibv_context, ibv_cq_moderation_caps,
+    ibv_device_attr, ibv_device_attr_ex, ibv_odp_caps, ibv_port_attr,
 };
+use crate::arg::{check_port, not_null};
 use crate::clock::{CORE_CLOCK_KHZ, TIMESTAMP_MASK};
 use crate::context::{Ctx, ctx_of};
 use crate::device_list::put_text;
-use crate::dm::MAX_DM_SIZE;
+use crate::device_memory::MAX_DM_SIZE;
 use crate::errno::{Errno, INVALID};
 use crate::object::zeroed;
 use crate::outcome::{minus_one, status};
@@ -21,23 +25,25 @@ use crate::outcome::{minus_one, status};
 const PKEY: u16 = 0xffff;
 const PHYS_LINK_UP: u8 = 5;
 const PHYS_DISABLED: u8 = 3;
-const PORT_ACTIVE: c_int = 4;
 /// What the old field of one byte says of a link that is faster.
 const SPEED_NDR: u8 = 128;
 /// Bytes of `struct ibv_port_attr` before rdma-core 21, which `ibv_query_port` itself fills; later
 /// fields come through the slot.
 const OLD_PORT_ATTR: usize = 48;
-/// `IBV_PORT_CM_SUP` and `IBV_PORT_IP_BASED_GIDS`.
-const PORT_CAPS: u32 = 1 << 16 | 1 << 26;
+const PORT_CAPS: u32 = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
 
+const ODP_UD: u32 = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+const ODP_UC: u32 = ODP_UD | IBV_ODP_SUPPORT_WRITE;
 /// Memory need not be there when it is registered on demand; it is the program's own.
 const ODP_CAPS: ibv_odp_caps = ibv_odp_caps {
-    // Also all memory at once (IBV_ODP_SUPPORT_IMPLICIT).
-    general_caps: 0b11,
-    // SEND, RECV, WRITE, READ, ATOMIC, SRQ_RECV, FLUSH, ATOMIC_WRITE.
-    rc_odp_caps: 0b1111_1111,
-    uc_odp_caps: 0b10_0111,
-    ud_odp_caps: 0b10_0011,
+    general_caps: IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT,
+    rc_odp_caps: ODP_UC
+        | IBV_ODP_SUPPORT_READ
+        | IBV_ODP_SUPPORT_ATOMIC
+        | IBV_ODP_SUPPORT_FLUSH
+        | IBV_ODP_SUPPORT_ATOMIC_WRITE,
+    uc_odp_caps: ODP_UC,
+    ud_odp_caps: ODP_UD,
 };
 
 /// ibv_query_device(3).
@@ -97,10 +103,6 @@ unsafe fn put_prefix<T: Copy>(to: *mut T, value: &T, size: usize) {
         copy_nonoverlapping(std::ptr::from_ref(value).cast::<u8>(), to.cast(), known);
         to.cast::<u8>().add(known).write_bytes(0, size - known);
     }
-}
-
-pub(crate) fn not_null<T>(pointer: *mut T) -> Result<*mut T, Errno> {
-    if pointer.is_null() { Err(INVALID) } else { Ok(pointer) }
 }
 
 fn int(count: impl TryInto<c_int>) -> c_int {
@@ -176,11 +178,6 @@ pub(crate) unsafe extern "C" fn query_port(
     })
 }
 
-/// There is one port, number 1.
-pub(crate) fn check_port(port: u8) -> Result<(), Errno> {
-    if port == 1 { Ok(()) } else { Err(INVALID) }
-}
-
 fn port_attr(ctx: &Ctx) -> Result<ibv_port_attr, Errno> {
     let from = ctx.interface.port_attr().ok_or(INVALID)?;
     // SAFETY: integers.
@@ -196,9 +193,9 @@ fn port_attr(ctx: &Ctx) -> Result<ibv_port_attr, Errno> {
     attr.active_width = from.active_width;
     attr.active_speed = u8::try_from(from.active_speed).unwrap_or(SPEED_NDR);
     attr.active_speed_ex = u32::from(from.active_speed);
-    attr.phys_state = if attr.state == PORT_ACTIVE { PHYS_LINK_UP } else { PHYS_DISABLED };
+    attr.phys_state = if attr.state == IBV_PORT_ACTIVE { PHYS_LINK_UP } else { PHYS_DISABLED };
     attr.link_layer = from.link_layer;
-    attr.flags = 1; // IBV_QPF_GRH_REQUIRED
+    attr.flags = IBV_QPF_GRH_REQUIRED;
     if let Some(card) = ctx.opened() {
         let counters = card.device.counters();
         attr.bad_pkey_cntr = dropped(&counters, DropReason::PkeyMismatch);
@@ -272,7 +269,7 @@ mod tests {
             }
             assert_eq!(port_attr(ctx_of(context).unwrap()).unwrap().qkey_viol_cntr, 0);
             assert_eq!(ibv_dealloc_pd(pd), 0);
-            assert_eq!(crate::context::ibv_close_device(context), 0);
+            assert_eq!(crate::open::ibv_close_device(context), 0);
         }
     }
 }

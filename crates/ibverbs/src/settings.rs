@@ -15,7 +15,7 @@ use crate::errno::{Errno, INVALID};
 
 /// The devices that the program shall see: the one that UROCE_DEVICE names (by name or address), or
 /// all of this machine.
-pub(crate) fn devices() -> Vec<Interface> {
+pub fn devices() -> Vec<Interface> {
     match only_device() {
         Some(wanted) => named(&wanted).into_iter().collect(),
         None => interfaces(),
@@ -23,7 +23,7 @@ pub(crate) fn devices() -> Vec<Interface> {
 }
 
 /// The program shall see one device only.
-pub(crate) fn is_one_device() -> bool {
+pub fn is_one_device() -> bool {
     only_device().is_some()
 }
 
@@ -48,13 +48,13 @@ fn named(wanted: &str) -> Option<Interface> {
 }
 
 /// UDP port of all devices: UROCE_ROCE_PORT, or RoCE's.
-pub(crate) fn roce_port() -> u16 {
+pub fn roce_port() -> u16 {
     let set = std::env::var("UROCE_ROCE_PORT").ok();
     set.and_then(|port| port.parse().ok()).unwrap_or(ROCE_PORT)
 }
 
 /// How packets travel: UROCE_DATAPATH, or UDP sockets.
-pub(crate) fn datapath() -> Result<DatapathChoice, Errno> {
+pub fn datapath() -> Result<DatapathChoice, Errno> {
     match std::env::var("UROCE_DATAPATH") {
         Ok(name) if !name.is_empty() => name.parse().map_err(|error: UnknownDatapath| {
             eprintln!("uroce: UROCE_DATAPATH: {error}");
@@ -65,7 +65,7 @@ pub(crate) fn datapath() -> Result<DatapathChoice, Errno> {
 }
 
 /// How many engines each device has: UROCE_ENGINES, or one. The C interface shows them as completion vectors.
-pub(crate) fn engines() -> NonZeroU8 {
+pub fn engines() -> NonZeroU8 {
     static ENGINES: OnceLock<NonZeroU8> = OnceLock::new();
     *ENGINES.get_or_init(|| match std::env::var("UROCE_ENGINES") {
         Ok(number) if !number.is_empty() => engines_in(&number).unwrap_or_else(|| {
@@ -85,7 +85,7 @@ fn engines_in(number: &str) -> Option<NonZeroU8> {
 
 /// The capture file of this process, if UROCE_PCAP names one. Another process that was given the same name, a child
 /// for example, records to a file of its own.
-pub(crate) fn pcap() -> Option<PcapFile> {
+pub fn pcap() -> Option<PcapFile> {
     static FILE: Mutex<Option<(u32, Option<PcapFile>)>> = Mutex::new(None);
     let mut file = FILE.lock().unwrap_or_else(PoisonError::into_inner);
     let process = std::process::id();
@@ -109,7 +109,7 @@ fn create_pcap() -> Option<PcapFile> {
 
 /// The faults that UROCE_FAULT asks for, with the seed UROCE_FAULT_SEED or one that is drawn and told. A program that is
 /// to see faults does not run without them.
-pub(crate) fn faults() -> Result<Option<Faults>, Errno> {
+pub fn faults() -> Result<Option<Faults>, Errno> {
     let set = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
     read_faults(set("UROCE_FAULT").as_deref(), set("UROCE_FAULT_SEED").as_deref()).map_err(|why| {
         eprintln!("uroce: {why}");

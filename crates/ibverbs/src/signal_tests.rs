@@ -11,14 +11,10 @@ use libc::{SA_RESTART, SIGUSR1, SIGUSR2, c_int};
 use crate::abi::{ibv_async_event, ibv_comp_channel, ibv_context};
 use crate::async_event::ibv_get_async_event;
 use crate::channel::{ibv_create_comp_channel, ibv_destroy_comp_channel};
-use crate::context::ibv_close_device;
 use crate::contract_tests::opened;
 use crate::cq_event::ibv_get_cq_event;
 use crate::object::zeroed;
-use crate::rdmacm::abi::rdma_event_channel;
-use crate::rdmacm::channel::{
-    rdma_create_event_channel, rdma_destroy_event_channel, rdma_get_cm_event,
-};
+use crate::open::ibv_close_device;
 
 /// How often the handler of [`SIGUSR2`] ran.
 static RESTARTED: AtomicU32 = AtomicU32::new(0);
@@ -86,9 +82,7 @@ fn v4_a_signal_ends_a_wait_for_events() {
     // SAFETY: all calls as the manual pages want them.
     unsafe {
         let channel = ibv_create_comp_channel(context);
-        let cm = rdma_create_event_channel();
-        let [at, ctx, cm_at] =
-            [channel.expose_provenance(), context.expose_provenance(), cm.expose_provenance()];
+        let [at, ctx] = [channel.expose_provenance(), context.expose_provenance()];
         let eintr = (-1, Some(libc::EINTR));
         assert_eq!(interrupted(move || events(at)), eintr, "ibv_get_cq_event");
         let asynchronous = move || {
@@ -97,12 +91,6 @@ fn v4_a_signal_ends_a_wait_for_events() {
             ibv_get_async_event(context, &raw mut event)
         };
         assert_eq!(interrupted(asynchronous), eintr, "ibv_get_async_event");
-        let connection = move || {
-            let channel: *mut rdma_event_channel = with_exposed_provenance_mut(cm_at);
-            rdma_get_cm_event(channel, &mut null_mut())
-        };
-        assert_eq!(interrupted(connection), eintr, "rdma_get_cm_event");
-        rdma_destroy_event_channel(cm);
         assert_eq!(ibv_destroy_comp_channel(channel), 0);
         assert_eq!(ibv_close_device(context), 0);
     }

@@ -7,32 +7,31 @@ use uroce_device::transport::{SrqAttr, SrqId, XrcSrq};
 use uroce_device::{Device, EventOwner};
 
 use crate::abi::{
-    ibv_context, ibv_pd, ibv_srq, ibv_srq_attr, ibv_srq_init_attr, ibv_srq_init_attr_ex,
+    IBV_SRQ_INIT_ATTR_CQ, IBV_SRQ_INIT_ATTR_PD, IBV_SRQ_INIT_ATTR_TYPE, IBV_SRQ_INIT_ATTR_XRCD,
+    IBV_SRQ_LIMIT, IBV_SRQ_MAX_WR, IBV_SRQT_XRC, ibv_context, ibv_pd, ibv_srq, ibv_srq_attr,
+    ibv_srq_init_attr, ibv_srq_init_attr_ex,
 };
+use crate::arg::not_null;
 use crate::card::Card;
-use crate::channel::fresh_locks;
 use crate::context::ctx_of;
 use crate::cq::live_cq;
-use crate::cq_event::Unacknowledged;
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
-use crate::object::{Object, Place};
+use crate::object::{Object, Place, fresh_locks};
 use crate::outcome::{pointer, status};
 use crate::pd::{Pd, pd_of};
-use crate::query::not_null;
+use crate::unacknowledged::Unacknowledged;
 use crate::xrcd::{Xrcd, xrcd_of};
 
-const MASK_MAX_WR: c_int = 1;
-const MASK_LIMIT: c_int = 2;
-/// `IBV_SRQT_XRC`.
-pub(crate) const TYPE_XRC: c_int = 1;
-/// `IBV_SRQ_INIT_ATTR_*`: TYPE, PD, XRCD and CQ.
-const MASK_ALL_XRC: u32 = 0b1111;
+/// What an XRC SRQ must be made with.
+const MASK_ALL_XRC: u32 =
+    IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
 
 /// What we keep about a shared receive queue.
 #[derive(Debug)]
-pub(crate) struct Srq {
+pub struct Srq {
     card: Arc<Card>,
-    pub(crate) id: SrqId,
+    /// What the device calls it.
+    pub id: SrqId,
     /// Of an XRC SRQ.
     domain: Option<Arc<Xrcd>>,
     pub(crate) unacknowledged: Unacknowledged,
@@ -48,7 +47,7 @@ impl Srq {
 ///
 /// # Safety
 /// By the contract.
-pub(crate) unsafe fn srq_of<'a>(srq: *const ibv_srq) -> Result<&'a Srq, Errno> {
+pub unsafe fn srq_of<'a>(srq: *const ibv_srq) -> Result<&'a Srq, Errno> {
     // SAFETY: the caller's promise.
     unsafe { Object::<ibv_srq, Srq>::of(srq) }.ok_or(INVALID)
 }
@@ -57,14 +56,14 @@ pub(crate) unsafe fn srq_of<'a>(srq: *const ibv_srq) -> Result<&'a Srq, Errno> {
 ///
 /// # Safety
 /// By the contract.
-pub(crate) unsafe fn live_srq<'a>(srq: *const ibv_srq) -> Result<&'a Srq, Errno> {
+pub unsafe fn live_srq<'a>(srq: *const ibv_srq) -> Result<&'a Srq, Errno> {
     // SAFETY: the caller's promise, as above.
     unsafe { Object::<ibv_srq, Srq>::live(srq) }
 }
 
 /// ibv_create_srq(3).
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ibv_create_srq(
+pub unsafe extern "C" fn ibv_create_srq(
     pd: *mut ibv_pd,
     init: *mut ibv_srq_init_attr,
 ) -> *mut ibv_srq {
@@ -106,7 +105,7 @@ fn wrap(
 }
 
 /// The slot behind `ibv_create_srq_ex`, which comes here only for what the basic type has not.
-pub(crate) unsafe extern "C" fn create_srq_ex(
+pub unsafe extern "C" fn create_srq_ex(
     context: *mut ibv_context,
     init: *mut ibv_srq_init_attr_ex,
 ) -> *mut ibv_srq {
@@ -117,7 +116,7 @@ pub(crate) unsafe extern "C" fn create_srq_ex(
             &*not_null(init)?
         };
         match attr.srq_type {
-            TYPE_XRC if attr.comp_mask & !MASK_ALL_XRC == 0 => {}
+            IBV_SRQT_XRC if attr.comp_mask & !MASK_ALL_XRC == 0 => {}
             _ => return Err(NOT_SUPPORTED),
         }
         if attr.comp_mask & MASK_ALL_XRC != MASK_ALL_XRC {
@@ -133,7 +132,7 @@ pub(crate) unsafe extern "C" fn create_srq_ex(
 }
 
 /// The slot behind `ibv_get_srq_num`.
-pub(crate) unsafe extern "C" fn get_srq_num(srq: *mut ibv_srq, number: *mut u32) -> c_int {
+pub unsafe extern "C" fn get_srq_num(srq: *mut ibv_srq, number: *mut u32) -> c_int {
     status(|| {
         // SAFETY: by the contract.
         unsafe {
@@ -149,7 +148,7 @@ pub(crate) unsafe extern "C" fn get_srq_num(srq: *mut ibv_srq, number: *mut u32)
 
 /// ibv_modify_srq(3).
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ibv_modify_srq(
+pub unsafe extern "C" fn ibv_modify_srq(
     srq: *mut ibv_srq,
     attr: *mut ibv_srq_attr,
     mask: c_int,
@@ -157,11 +156,11 @@ pub(crate) unsafe extern "C" fn ibv_modify_srq(
     status(|| {
         // SAFETY: by the contract.
         let (inner, attr) = unsafe { (live_srq(srq)?, &*not_null(attr)?) };
-        if mask & !(MASK_MAX_WR | MASK_LIMIT) != 0 {
+        if mask & !(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) != 0 {
             return Err(INVALID);
         }
-        let max_wr = (mask & MASK_MAX_WR != 0).then_some(attr.max_wr);
-        let limit = (mask & MASK_LIMIT != 0).then_some(attr.srq_limit);
+        let max_wr = (mask & IBV_SRQ_MAX_WR != 0).then_some(attr.max_wr);
+        let limit = (mask & IBV_SRQ_LIMIT != 0).then_some(attr.srq_limit);
         inner.device().modify_srq(inner.id, max_wr, limit)?;
         Ok(())
     })
@@ -169,7 +168,7 @@ pub(crate) unsafe extern "C" fn ibv_modify_srq(
 
 /// ibv_query_srq(3).
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ibv_query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int {
+pub unsafe extern "C" fn ibv_query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int {
     status(|| {
         // SAFETY: by the contract.
         let (inner, attr) = unsafe { (live_srq(srq)?, not_null(attr)?) };
@@ -182,7 +181,7 @@ pub(crate) unsafe extern "C" fn ibv_query_srq(srq: *mut ibv_srq, attr: *mut ibv_
 
 /// ibv_destroy_srq(3). Waits until its events are acknowledged.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
+pub unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
     status(|| {
         // SAFETY: by the contract.
         if unsafe { Object::<ibv_srq, Srq>::is_inherited(srq) } {

@@ -9,14 +9,15 @@ use libc::{c_char, c_int};
 use uroce_device::limits::GID_TABLE_LEN;
 use uroce_device::{DeviceLimits, Interface, PortAttr, PortState};
 
+use crate::abi::{IBV_NODE_CA, IBV_PORT_ACTIVE, IBV_PORT_CM_SUP, IBV_PORT_DOWN};
 use crate::outcome::value;
 use crate::{settings, sysfs_counters};
 
 /// Where the kernel shows RDMA devices.
-pub(crate) const CLASS: &str = "/sys/class/infiniband";
+pub const CLASS: &str = "/sys/class/infiniband";
 
 /// The files of one device: path below its folder, and contents without the newline at the end.
-pub(crate) fn files(interface: &Interface) -> Vec<(String, String)> {
+pub fn files(interface: &Interface) -> Vec<(String, String)> {
     let attr = interface.device_attr(DeviceLimits::default(), settings::engines());
     let guid = guid_text(attr.node_guid);
     let mut files: Vec<(String, String)> = [
@@ -25,7 +26,7 @@ pub(crate) fn files(interface: &Interface) -> Vec<(String, String)> {
         ("hca_type", "uroce".to_owned()),
         ("node_desc", interface.name.clone()),
         ("node_guid", guid.clone()),
-        ("node_type", "1: CA".to_owned()),
+        ("node_type", format!("{IBV_NODE_CA}: CA")),
         ("sys_image_guid", guid),
         ("device/numa_node", "-1".to_owned()),
     ]
@@ -39,11 +40,11 @@ pub(crate) fn files(interface: &Interface) -> Vec<(String, String)> {
 
 fn port_files(interface: &Interface, port: &PortAttr) -> Vec<(String, String)> {
     let (state, phys_state) = match port.state {
-        PortState::Active => ("4: ACTIVE", "5: LinkUp"),
-        PortState::Down => ("1: DOWN", "3: Disabled"),
+        PortState::Active => (format!("{IBV_PORT_ACTIVE}: ACTIVE"), "5: LinkUp"),
+        PortState::Down => (format!("{IBV_PORT_DOWN}: DOWN"), "3: Disabled"),
     };
     let mut files: Vec<(String, String)> = [
-        ("state", state.to_owned()),
+        ("state", state),
         ("phys_state", phys_state.to_owned()),
         ("link_layer", "Ethernet".to_owned()),
         ("rate", rate_text(port)),
@@ -51,7 +52,7 @@ fn port_files(interface: &Interface, port: &PortAttr) -> Vec<(String, String)> {
         ("lid_mask_count", "0".to_owned()),
         ("sm_lid", "0x0".to_owned()),
         ("sm_sl", "0".to_owned()),
-        ("cap_mask", "0x00010000".to_owned()),
+        ("cap_mask", format!("{IBV_PORT_CM_SUP:#010x}")),
         ("pkeys/0", "0xffff".to_owned()),
     ]
     .map(|(name, text)| (format!("ports/1/{name}"), text))
@@ -104,7 +105,7 @@ fn answer(path: &Path) -> Option<String> {
 /// `ibv_read_sysfs_file`: the contents of a file without the newline at the end; the number of bytes,
 /// or -1. Programs and librdmacm read files of the kernel through it, too.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ibv_read_sysfs_file(
+pub unsafe extern "C" fn ibv_read_sysfs_file(
     folder: *const c_char,
     file: *const c_char,
     buffer: *mut c_char,

@@ -43,14 +43,14 @@ const PORT_COUNTERS: [&str; 21] = [
 const WORD: u64 = 4;
 
 /// All of them, by their paths below the port's folder.
-pub(crate) fn names() -> impl Iterator<Item = String> {
+pub fn names() -> impl Iterator<Item = String> {
     let port = PORT_COUNTERS.iter().map(|name| format!("counters/{name}"));
     port.chain(hw_counter_names().iter().map(|name| format!("hw_counters/{name}")))
 }
 
 /// The value of the counter with this path below the class's folder; 0 while the process does not have that device
 /// open. `None`: that is no counter.
-pub(crate) fn value(below: &Path) -> Option<u64> {
+pub fn value(below: &Path) -> Option<u64> {
     own(below).map(|value| value.or_else(|| of_drop_in(below)).unwrap_or(0))
 }
 
@@ -79,7 +79,7 @@ fn own(below: &Path) -> Option<Option<u64>> {
 /// A device's counter, for the library with the functions that take a path where that is not the one with the devices.
 /// False: there is none, or the device is not open.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn uroce_read_counter(below: *const c_char, out: *mut u64) -> bool {
+pub unsafe extern "C" fn uroce_read_counter(below: *const c_char, out: *mut u64) -> bool {
     outcome::value(false, || {
         // SAFETY: `of_drop_in` passes a string.
         let below = Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(below) }.to_bytes()));

@@ -15,7 +15,7 @@ use crate::{settings, sysfs};
 
 /// Where the devices of this process are shown; made when it is asked for first. `None`: it cannot be
 /// made, or somebody else made it.
-pub(crate) fn root() -> Option<&'static Path> {
+pub fn root() -> Option<&'static Path> {
     static ROOT: OnceLock<Option<PathBuf>> = OnceLock::new();
     ROOT.get_or_init(|| make().ok()).as_deref()
 }
@@ -77,7 +77,7 @@ fn write(draft: &Path, files: &[Entry], folders: &[PathBuf]) -> io::Result<()> {
 }
 
 /// A file with this text, beside the tree, which nobody else has; whoever asked for it removes it.
-pub(crate) fn write_once(text: &str) -> io::Result<PathBuf> {
+pub fn write_once(text: &str) -> io::Result<PathBuf> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     /// Files that a process with this number may have left when it was killed.
     const TRIES: u32 = 16;

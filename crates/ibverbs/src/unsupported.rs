@@ -5,6 +5,7 @@ use std::ptr::null_mut;
 
 use libc::{c_int, c_void};
 
+use crate::abi::IBV_FORK_UNNEEDED;
 use crate::errno::{NOT_SUPPORTED, set_errno};
 
 /// EOPNOTSUPP, as a slot of a table of functions.
@@ -47,9 +48,6 @@ pub(crate) extern "C" fn ibv_resolve_eth_l2_from_gid() -> c_int {
     libc::EOPNOTSUPP
 }
 
-/// `IBV_FORK_UNNEEDED`: registered memory is ordinary memory of the process.
-const FORK_UNNEEDED: c_int = 2;
-
 /// ibv_fork_init(3). A child process has the memory but not the device, whether this is called or not.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn ibv_fork_init() -> c_int {
@@ -60,7 +58,8 @@ pub(crate) extern "C" fn ibv_fork_init() -> c_int {
 /// where parent and child share a page until one of them writes to it.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn ibv_is_fork_initialized() -> c_int {
-    FORK_UNNEEDED
+    // Registered memory is ordinary memory of the process.
+    IBV_FORK_UNNEEDED
 }
 
 /// Part of fork support; nothing is needed.

@@ -1,36 +1,28 @@
 //! XRC targets: queue pairs of a domain, which others who have the domain may open as well.
 
-use std::collections::HashMap;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-use libc::{c_int, c_void};
+use libc::c_void;
 use uroce_device::EventOwner;
 use uroce_device::transport::QpType;
 use uroce_device::wire::Qpn;
 
-use crate::abi::{ibv_context, ibv_qp, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_qp_open_attr};
-use crate::context::{Ctx, ctx_of};
+use crate::abi::{
+    IBV_QP_OPEN_ATTR_CONTEXT, IBV_QP_OPEN_ATTR_NUM, IBV_QP_OPEN_ATTR_TYPE, IBV_QP_OPEN_ATTR_XRCD,
+    IBV_QPT_XRC_RECV, ibv_context, ibv_qp, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_qp_open_attr,
+};
+use crate::arg::not_null;
+use crate::context::ctx_of;
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::object::{Place, zeroed};
 use crate::outcome::pointer;
-use crate::qp::{Qp, base, fill};
-use crate::query::not_null;
-use crate::xrcd::{Xrcd, xrcd_of};
+use crate::qp::{Qp, base};
+use crate::qp_ex::fill;
+use crate::xrcd::{Holder, Xrcd, xrcd_of};
 
-/// `IBV_QP_OPEN_ATTR_*`: NUM, XRCD and TYPE must be given, CONTEXT may.
-const OPEN_NEEDS: u32 = 0b1011;
-const OPEN_CONTEXT: u32 = 0b0100;
-
-/// The objects that stand for each target of a domain. The first one of a target gets its events.
-pub(crate) type Targets = HashMap<Qpn, Vec<Holder>>;
-
-/// An object that stands for a target.
-#[derive(Debug)]
-pub(crate) struct Holder {
-    address: u64,
-    ctx: Arc<Ctx>,
-}
+/// What must be given; the context may be.
+const OPEN_NEEDS: u32 = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
 
 /// A new target (ibv_create_qp_ex(3) with `IBV_QPT_XRC_RECV`).
 ///
@@ -56,17 +48,17 @@ pub(crate) unsafe extern "C" fn open_qp(
     pointer(|| {
         // SAFETY: by the contract.
         let attr = unsafe { &*not_null(attr)? };
-        if attr.comp_mask & !(OPEN_NEEDS | OPEN_CONTEXT) != 0 {
+        if attr.comp_mask & !(OPEN_NEEDS | IBV_QP_OPEN_ATTR_CONTEXT) != 0 {
             return Err(NOT_SUPPORTED);
         }
         let complete = attr.comp_mask & OPEN_NEEDS == OPEN_NEEDS;
-        if !complete || attr.qp_type != QpType::XrcTgt as c_int {
+        if !complete || attr.qp_type != IBV_QPT_XRC_RECV {
             return Err(INVALID);
         }
         // SAFETY: by the contract.
         let domain = unsafe { xrcd_of(attr.xrcd)? };
         let qpn = Qpn::new(attr.qp_num);
-        let given = attr.comp_mask & OPEN_CONTEXT != 0;
+        let given = attr.comp_mask & IBV_QP_OPEN_ATTR_CONTEXT != 0;
         let qp_context = if given { attr.qp_context } else { null_mut() };
         let mut targets = domain.targets();
         let holders = targets.get_mut(&qpn).ok_or(INVALID)?;
@@ -93,7 +85,7 @@ unsafe fn join(
     give_events(domain, qpn, holders);
     // SAFETY: null pointers and integers.
     let nothing: ibv_qp_init_attr = unsafe { zeroed() };
-    let init = ibv_qp_init_attr { qp_context, qp_type: QpType::XrcTgt as c_int, ..nothing };
+    let init = ibv_qp_init_attr { qp_context, qp_type: IBV_QPT_XRC_RECV, ..nothing };
     let qp_base = base(context, null_mut(), &init, qpn);
     let qp = Qp::new((&domain.card, ctx), qpn, QpType::XrcTgt, Some(Arc::clone(domain)));
     Ok(fill(place, qp_base, qp))

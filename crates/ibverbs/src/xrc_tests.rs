@@ -7,12 +7,12 @@ use std::ptr::null_mut;
 use libc::c_int;
 
 use crate::abi::*;
-use crate::context::ibv_close_device;
 use crate::contract_tests::opened;
-use crate::cq::{ibv_create_cq, ibv_destroy_cq};
+use crate::cq_create::{ibv_create_cq, ibv_destroy_cq};
 use crate::object::zeroed;
+use crate::open::ibv_close_device;
 use crate::pd::{ibv_alloc_pd, ibv_dealloc_pd};
-use crate::qp::{create_qp_ex, ibv_create_qp, ibv_destroy_qp};
+use crate::qp_create::{create_qp_ex, ibv_create_qp, ibv_destroy_qp};
 use crate::srq::{create_srq_ex, get_srq_num, ibv_destroy_srq};
 use crate::xrc_target::open_qp;
 use crate::xrcd::{close_xrcd, open_xrcd};

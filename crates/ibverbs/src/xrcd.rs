@@ -1,6 +1,7 @@
 //! XRC domains. The contexts of one process share a domain through a file, as ibv_open_xrcd(3) says;
 //! processes cannot, since each has queue pairs and memory of its own.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt;
@@ -11,27 +12,46 @@ use libc::c_int;
 use uroce_device::Device;
 use uroce_device::memory::PdId;
 use uroce_device::transport::{CqId, XrcdId};
+use uroce_device::wire::Qpn;
 
-use crate::abi::{ibv_context, ibv_xrcd, ibv_xrcd_init_attr};
+use crate::abi::{
+    IBV_XRCD_INIT_ATTR_FD, IBV_XRCD_INIT_ATTR_OFLAGS, ibv_context, ibv_xrcd, ibv_xrcd_init_attr,
+};
+use crate::arg::not_null;
 use crate::card::Card;
-use crate::context::ctx_of;
+use crate::context::{Ctx, ctx_of};
 use crate::errno::{BUSY, Errno, INVALID, NOT_SUPPORTED};
 use crate::object::Object;
 use crate::outcome::{pointer, status};
-use crate::query::not_null;
-use crate::xrc_target::Targets;
 
-/// `IBV_XRCD_INIT_ATTR_FD` and `IBV_XRCD_INIT_ATTR_OFLAGS`: both must be given.
-const MASK: u32 = 0b11;
-/// No file: nobody else can open the domain.
+/// Both must be given.
+const MASK: u32 = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+/// No file: the domain cannot be opened again.
 const NO_FILE: c_int = -1;
 
+/// The objects that stand for each target of a domain. The first one of a target gets its events.
+pub type Targets = HashMap<Qpn, Vec<Holder>>;
+
+/// An object that stands for a target.
+#[derive(Debug)]
+pub struct Holder {
+    pub(crate) address: u64,
+    pub(crate) ctx: Arc<Ctx>,
+}
+
 /// Device and inode of a file.
-pub(crate) type FileId = (u64, u64);
+type FileId = (u64, u64);
+
+/// The domains that the contexts of this process share, and the files that they share them by.
+static SHARED: Mutex<Vec<(FileId, Weak<Xrcd>)>> = Mutex::new(Vec::new());
+
+fn shared_domains() -> MutexGuard<'static, Vec<(FileId, Weak<Xrcd>)>> {
+    SHARED.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A domain, which all objects that stand for it share.
 #[derive(Debug)]
-pub(crate) struct Xrcd {
+pub struct Xrcd {
     pub(crate) card: Arc<Card>,
     pub(crate) id: XrcdId,
     /// What the device gives to targets.
@@ -78,13 +98,13 @@ impl Drop for Xrcd {
 ///
 /// # Safety
 /// By the contract.
-pub(crate) unsafe fn xrcd_of<'a>(xrcd: *const ibv_xrcd) -> Result<&'a Arc<Xrcd>, Errno> {
+pub unsafe fn xrcd_of<'a>(xrcd: *const ibv_xrcd) -> Result<&'a Arc<Xrcd>, Errno> {
     // SAFETY: the caller's promise.
     unsafe { Object::<ibv_xrcd, Arc<Xrcd>>::live(xrcd) }
 }
 
 /// The slot behind `ibv_open_xrcd`.
-pub(crate) unsafe extern "C" fn open_xrcd(
+pub unsafe extern "C" fn open_xrcd(
     context: *mut ibv_context,
     attr: *mut ibv_xrcd_init_attr,
 ) -> *mut ibv_xrcd {
@@ -109,9 +129,12 @@ pub(crate) unsafe extern "C" fn open_xrcd(
 
 /// The domain of a file: `O_CREAT` makes one if there is none, `O_EXCL` accepts no other's.
 fn shared(card: &Arc<Card>, file: FileId, flags: c_int) -> Result<Arc<Xrcd>, Errno> {
-    let mut domains = card.xrcds.lock().unwrap_or_else(PoisonError::into_inner);
-    domains.retain(|_, domain| domain.strong_count() > 0);
-    match domains.get(&file).and_then(Weak::upgrade) {
+    let mut domains = shared_domains();
+    domains.retain(|(_, domain)| domain.strong_count() > 0);
+    let mut of_file = domains.iter().filter(|(known, _)| *known == file);
+    let found = of_file
+        .find_map(|(_, domain)| domain.upgrade().filter(|domain| Arc::ptr_eq(&domain.card, card)));
+    match found {
         Some(_) if flags & libc::O_EXCL != 0 => Err(INVALID),
         Some(domain) => {
             domain.opens.fetch_add(1, Ordering::SeqCst);
@@ -120,7 +143,7 @@ fn shared(card: &Arc<Card>, file: FileId, flags: c_int) -> Result<Arc<Xrcd>, Err
         None if flags & libc::O_CREAT == 0 => Err(Errno(libc::EAGAIN)),
         None => {
             let domain = Xrcd::new(card)?;
-            domains.insert(file, Arc::downgrade(&domain));
+            domains.push((file, Arc::downgrade(&domain)));
             Ok(domain)
         }
     }
@@ -138,7 +161,7 @@ fn file_id(fd: c_int) -> Result<FileId, Errno> {
 
 /// The slot behind `ibv_close_xrcd`. Of those who share a domain the last learns whether it is still
 /// in use.
-pub(crate) unsafe extern "C" fn close_xrcd(xrcd: *mut ibv_xrcd) -> c_int {
+pub unsafe extern "C" fn close_xrcd(xrcd: *mut ibv_xrcd) -> c_int {
     status(|| {
         // SAFETY: by the contract.
         if unsafe { Object::<ibv_xrcd, Arc<Xrcd>>::is_inherited(xrcd) } {
@@ -146,8 +169,8 @@ pub(crate) unsafe extern "C" fn close_xrcd(xrcd: *mut ibv_xrcd) -> c_int {
         }
         // SAFETY: by the contract.
         let domain = unsafe { xrcd_of(xrcd)? };
-        // Nobody opens it meanwhile.
-        let domains = domain.card.xrcds.lock().unwrap_or_else(PoisonError::into_inner);
+        // It is not opened meanwhile.
+        let domains = shared_domains();
         let opens = domain.opens.load(Ordering::SeqCst);
         if opens == 1 && Arc::strong_count(domain) > opens {
             return Err(BUSY);

@@ -6,21 +6,25 @@ use std::ptr::{null, null_mut};
 use std::time::{Duration, Instant};
 
 use libc::{c_int, c_void};
+use uroce_ibverbs::object::zeroed;
+use uroce_ibverbs::qp_attr::ibv_query_qp;
+use uroce_ibverbs::qp_create::ibv_destroy_qp;
+use uroce_verbs_abi::*;
 
-use super::abi::*;
 use super::addrinfo::{rdma_freeaddrinfo, rdma_getaddrinfo};
+use super::bind::rdma_bind_addr;
 use super::channel::rdma_create_event_channel;
-use super::connection::{rdma_accept, rdma_connect, rdma_disconnect, rdma_listen, rdma_notify};
-use super::id::{rdma_bind_addr, rdma_create_id, rdma_destroy_id, rdma_get_src_port};
+use super::connection::{rdma_accept, rdma_connect, rdma_disconnect, rdma_notify};
+use super::create::rdma_create_id;
+use super::destroy::rdma_destroy_id;
+use super::id::rdma_get_src_port;
+use super::listen::rdma_listen;
 use super::migrate::rdma_migrate_id;
-use super::options::rdma_set_option;
 use super::queue_pair::rdma_destroy_qp;
 use super::resolve::{rdma_resolve_addr, rdma_resolve_route};
+use super::set_option::rdma_set_option;
 use super::sockaddr;
 use super::tests::{End, address, listener, make_qp, own_qp, ready};
-use crate::object::zeroed;
-use crate::qp::ibv_destroy_qp;
-use crate::qp_attr::ibv_query_qp;
 
 const TOS: c_int = 0;
 const REUSEADDR: c_int = 1;
@@ -127,7 +131,7 @@ fn v63_the_loopback_address_stands_for_any() {
 fn traffic_class(id: *mut rdma_cm_id) -> u8 {
     // SAFETY: integers and null pointers; the call as the manual page wants it.
     unsafe {
-        let (mut attr, mut init) = (zeroed::<crate::abi::ibv_qp_attr>(), zeroed());
+        let (mut attr, mut init) = (zeroed::<uroce_verbs_abi::ibv_qp_attr>(), zeroed());
         assert_eq!(ibv_query_qp((*id).qp, &raw mut attr, 0, &raw mut init), 0);
         attr.ah_attr.grh.traffic_class
     }

@@ -5,20 +5,13 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use libc::{c_char, c_int, sockaddr_storage};
 use uroce_device::cm::PortSpace;
+use uroce_ibverbs::arg::not_null;
+use uroce_ibverbs::errno::{Errno, INVALID};
+use uroce_ibverbs::object::{Object, zeroed};
+use uroce_ibverbs::outcome::{call, value};
+use uroce_verbs_abi::{IBV_QPT_RC, IBV_QPT_UD, RAI_NUMERICHOST, RAI_PASSIVE, rdma_addrinfo};
 
-use super::abi::rdma_addrinfo;
-use super::sockaddr;
-use crate::errno::{Errno, INVALID};
-use crate::object::{Object, zeroed};
-use crate::outcome::{call, value};
-use crate::query::not_null;
-
-/// `RAI_PASSIVE` and `RAI_NUMERICHOST`.
-const PASSIVE: c_int = 1;
-const NUMERIC_HOST: c_int = 2;
-/// `IBV_QPT_RC` and `IBV_QPT_UD`.
-const RC: c_int = 2;
-const UD: c_int = 4;
+use crate::sockaddr;
 
 /// The addresses that an answer points to.
 struct Addresses {
@@ -49,7 +42,7 @@ pub(crate) unsafe extern "C" fn rdma_getaddrinfo(
         // SAFETY: by the contract.
         let (mut source, mut peer) =
             unsafe { hints.map_or(Ok((None, None)), |hints| given(hints))? };
-        let passive = hints.is_some_and(|hints| hints.ai_flags & PASSIVE != 0);
+        let passive = hints.is_some_and(|hints| hints.ai_flags & RAI_PASSIVE != 0);
         let side = if passive { &mut source } else { &mut peer };
         if names != (None, None) {
             *side = Some(look_up(names, hints, *side).map_err(|code| {
@@ -116,7 +109,8 @@ fn resolved(
     let mut wanted: libc::addrinfo = unsafe { zeroed() };
     let flags = hints.map_or(0, |hints| hints.ai_flags);
     let flag = |ours: c_int, theirs: c_int| if flags & ours != 0 { theirs } else { 0 };
-    wanted.ai_flags = flag(PASSIVE, libc::AI_PASSIVE) | flag(NUMERIC_HOST, libc::AI_NUMERICHOST);
+    wanted.ai_flags =
+        flag(RAI_PASSIVE, libc::AI_PASSIVE) | flag(RAI_NUMERICHOST, libc::AI_NUMERICHOST);
     wanted.ai_family = hints.map_or(libc::AF_UNSPEC, |hints| hints.ai_family);
     // The names of services differ between TCP and UDP.
     wanted.ai_socktype = if spaces(hints).0 == PortSpace::Udp as c_int {
@@ -152,7 +146,9 @@ fn unknown_name((node, service): Names<'_>, code: c_int) -> Errno {
     let why = unsafe { CStr::from_ptr(libc::gai_strerror(code)) };
     let [node, service, why] =
         [node.unwrap_or(c"-"), service.unwrap_or(c"-"), why].map(CStr::to_string_lossy);
-    crate::log::explain(&format_args!("rdma_getaddrinfo of {node}, service {service}: {why}"));
+    uroce_ibverbs::log::explain(&format_args!(
+        "rdma_getaddrinfo of {node}, service {service}: {why}"
+    ));
     if code == libc::EAI_SYSTEM { Errno::last() } else { Errno(libc::ENOENT) }
 }
 
@@ -161,10 +157,10 @@ fn spaces(hints: Option<&rdma_addrinfo>) -> (c_int, c_int) {
     let (mut space, mut qp_type) =
         hints.map_or((0, 0), |hints| (hints.ai_port_space, hints.ai_qp_type));
     if space == 0 {
-        space = if qp_type == UD { PortSpace::Udp } else { PortSpace::Tcp } as c_int;
+        space = if qp_type == IBV_QPT_UD { PortSpace::Udp } else { PortSpace::Tcp } as c_int;
     }
     if qp_type == 0 {
-        qp_type = if space == PortSpace::Udp as c_int { UD } else { RC };
+        qp_type = if space == PortSpace::Udp as c_int { IBV_QPT_UD } else { IBV_QPT_RC };
     }
     (space, qp_type)
 }

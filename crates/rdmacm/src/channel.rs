@@ -5,16 +5,19 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libc::c_int;
-use uroce_device::{CmChannel, CmEvent};
+use uroce_device::cm::CommId;
+use uroce_device::{CmChannel, CmEvent, CmEventKind};
+use uroce_ibverbs::arg::not_null;
+use uroce_ibverbs::descriptor::make_blocking;
+use uroce_ibverbs::errno::{Errno, INVALID};
+use uroce_ibverbs::object::{Object, warn_of_fork};
+use uroce_ibverbs::outcome::{minus_one, pointer, status, value};
+use uroce_verbs_abi::{rdma_cm_event, rdma_cm_id, rdma_event_channel};
 
-use super::abi::{rdma_cm_event, rdma_event_channel};
-use super::event::{self, translate};
-use super::registry;
-use crate::channel::make_blocking;
-use crate::errno::{Errno, INVALID};
-use crate::object::{Object, warn_of_fork};
-use crate::outcome::{minus_one, pointer, status, value};
-use crate::query::not_null;
+use crate::contexts::Used;
+use crate::id::id_of;
+use crate::translate::translate;
+use crate::{event, registry};
 
 /// What we keep about an event channel.
 #[derive(Debug)]
@@ -146,4 +149,20 @@ pub(crate) unsafe extern "C" fn rdma_ack_cm_event(event: *mut rdma_cm_event) -> 
         unsafe { event::acknowledge(event) };
         Ok(())
     })
+}
+
+/// An event of our own making, which comes in turn.
+///
+/// # Safety
+/// By the contract.
+pub(crate) unsafe fn post(
+    id: *mut rdma_cm_id,
+    used: &Used,
+    kind: CmEventKind,
+) -> Result<(), Errno> {
+    // SAFETY: by the contract.
+    let (inner, channel) = unsafe { (id_of(id)?, channel_of((*id).channel)?) };
+    let cookie = registry::add(id, &inner.unacknowledged, &used.card);
+    channel.events.post(CmEvent { cookie, id: CommId::NONE, kind });
+    Ok(())
 }

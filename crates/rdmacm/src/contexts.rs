@@ -6,16 +6,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use libc::c_int;
 use uroce_device::Interface;
-
-use crate::abi::{ibv_context, ibv_pd, ibv_xrcd, ibv_xrcd_init_attr};
-use crate::card::Card;
-use crate::context::{ctx_of, ibv_open_device};
-use crate::device_list::{device_of, list_of};
-use crate::errno::{Errno, INVALID, made};
-use crate::outcome::{pointer, value};
-use crate::pd::ibv_alloc_pd;
-use crate::settings;
-use crate::xrcd::open_xrcd;
+use uroce_ibverbs::card::Card;
+use uroce_ibverbs::context::ctx_of;
+use uroce_ibverbs::device_list::{device_of, list_of};
+use uroce_ibverbs::errno::{Errno, INVALID, made};
+use uroce_ibverbs::open::ibv_open_device;
+use uroce_ibverbs::outcome::{pointer, value};
+use uroce_ibverbs::pd::ibv_alloc_pd;
+use uroce_ibverbs::settings;
+use uroce_ibverbs::xrcd::open_xrcd;
+use uroce_verbs_abi::{
+    IBV_XRCD_INIT_ATTR_FD, IBV_XRCD_INIT_ATTR_OFLAGS, ibv_context, ibv_pd, ibv_xrcd,
+    ibv_xrcd_init_attr,
+};
 
 /// A device as ids use it.
 #[derive(Debug, Clone)]
@@ -38,7 +41,7 @@ static OPEN: Mutex<Vec<Used>> = Mutex::new(Vec::new());
 pub(crate) fn at(address: IpAddr) -> Result<Used, Errno> {
     let interface = uroce_device::interface_of(address).filter(is_listed);
     on(interface.ok_or_else(|| {
-        crate::log::explain(&format_args!(
+        uroce_ibverbs::log::explain(&format_args!(
             "{address} is not the address of a device that this program may use"
         ));
         Errno(libc::ENODEV)
@@ -57,7 +60,7 @@ fn is_the_only_device(address: IpAddr) -> bool {
 }
 
 /// The devices that ids use, unless this thread is just about to open one.
-pub(super) fn cards_unless_busy() -> Vec<Arc<Card>> {
+pub(crate) fn cards_unless_busy() -> Vec<Arc<Card>> {
     OPEN.try_lock().map_or_else(
         |_| Vec::new(),
         |open| open.iter().map(|used| Arc::clone(&used.card)).collect(),
@@ -94,7 +97,11 @@ pub(crate) fn xrcd(verbs: *mut ibv_context) -> Result<*mut ibv_xrcd, Errno> {
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     let used = open.iter_mut().find(|used| used.verbs == verbs).ok_or(INVALID)?;
     if used.xrcd.is_null() {
-        let mut attr = ibv_xrcd_init_attr { comp_mask: 0b11, fd: -1, oflags: libc::O_CREAT };
+        let mut attr = ibv_xrcd_init_attr {
+            comp_mask: IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+            fd: -1,
+            oflags: libc::O_CREAT,
+        };
         // SAFETY: a context that stays open, and attributes as the manual page wants them.
         used.xrcd = unsafe { open_xrcd(verbs, &raw mut attr) };
     }

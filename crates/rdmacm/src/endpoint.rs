@@ -1,4 +1,4 @@
-//! Ids that wait for their events themselves, and endpoints, which are such ids.
+//! Endpoints: ids that are made with their addresses and queue pair, and wait for their events themselves.
 
 use std::collections::HashMap;
 use std::ptr::null_mut;
@@ -7,22 +7,24 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 use libc::c_int;
 use uroce_device::cm::PortSpace;
+use uroce_ibverbs::arg::not_null;
+use uroce_ibverbs::errno::{Errno, INVALID};
+use uroce_ibverbs::outcome::{minus_one, value};
+use uroce_verbs_abi::{
+    RAI_PASSIVE, RDMA_CM_EVENT_CONNECT_REQUEST, ibv_pd, ibv_qp_init_attr, rdma_addrinfo, rdma_cm_id,
+};
 
-use super::abi::{rdma_addrinfo, rdma_cm_event, rdma_cm_id};
-use super::channel::channel_of;
-use super::event::{CONNECT_REQUEST, REJECTED, keep};
-use super::id::{self, id_of, is_inherited, rdma_bind_addr, rdma_destroy_id};
-use super::migrate::migrate;
-use super::queue_pair::{rdma_create_qp, rdma_destroy_qp};
-use super::resolve::{rdma_resolve_addr, rdma_resolve_route};
-use super::shared_receive::rdma_destroy_srq;
-use crate::abi::{ibv_pd, ibv_qp_init_attr};
-use crate::errno::{Errno, INVALID};
-use crate::outcome::{minus_one, value};
-use crate::query::not_null;
+use crate::bind::rdma_bind_addr;
+use crate::create;
+use crate::destroy::rdma_destroy_id;
+use crate::event::keep;
+use crate::id::{id_of, is_inherited};
+use crate::migrate::migrate;
+use crate::queue_pair::{rdma_create_qp, rdma_destroy_qp};
+use crate::resolve::{rdma_resolve_addr, rdma_resolve_route};
+use crate::shared_receive::rdma_destroy_srq;
+use crate::wait::{done, next_of};
 
-/// `RAI_PASSIVE`.
-const PASSIVE: c_int = 1;
 /// Nothing here waits that long.
 const TIMEOUT_MS: c_int = 2_000;
 
@@ -38,57 +40,6 @@ unsafe impl Send for Wanted {}
 
 static WANTED: LazyLock<Mutex<HashMap<usize, Wanted>>> = LazyLock::new(Mutex::default);
 
-/// Waits for the event of the call that has just been made, if the id has no channel of the
-/// program's; the event stays with the id until the next call.
-///
-/// # Safety
-/// By the contract.
-pub(crate) unsafe fn complete(id: *mut rdma_cm_id) -> Result<(), Errno> {
-    // SAFETY: by the contract.
-    unsafe {
-        if !id_of(id)?.waits.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        let event = next_of(id)?;
-        keep(id, event);
-        match ((*event).status, (*event).event) {
-            (0, _) => Ok(()),
-            (_, REJECTED) => Err(Errno(libc::ECONNREFUSED)),
-            (status, _) if status < 0 => Err(Errno(-status)),
-            _ => Err(Errno(libc::ECONNRESET)),
-        }
-    }
-}
-
-/// The next event of this id; those of others stay for them.
-///
-/// # Safety
-/// By the contract.
-unsafe fn next_of(id: *mut rdma_cm_id) -> Result<*mut rdma_cm_event, Errno> {
-    // SAFETY: by the contract.
-    let channel = unsafe { channel_of((*id).channel)? };
-    let mut others = Vec::new();
-    let found = loop {
-        match channel.next() {
-            // SAFETY: an event that nobody else has.
-            Ok(event) if unsafe { concerns(event, id) } => break Ok(event),
-            Ok(event) => others.push(event),
-            Err(errno) => break Err(errno),
-        }
-    };
-    others.into_iter().for_each(|event| channel.park(event));
-    found
-}
-
-/// # Safety
-/// The event is alive.
-unsafe fn concerns(event: *mut rdma_cm_event, id: *mut rdma_cm_id) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe {
-        if (*event).event == CONNECT_REQUEST { (*event).listen_id == id } else { (*event).id == id }
-    }
-}
-
 /// rdma_create_ep(3).
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rdma_create_ep(
@@ -103,7 +54,7 @@ pub(crate) unsafe extern "C" fn rdma_create_ep(
         unsafe {
             let udp = (*info).ai_port_space == PortSpace::Udp as c_int;
             let space = if udp { PortSpace::Udp } else { PortSpace::Tcp };
-            let id = id::create(null_mut(), null_mut(), space)?;
+            let id = create::create(null_mut(), null_mut(), space)?;
             (*id).qp_type = (*info).ai_qp_type;
             if let Err(errno) = set_up(id, &*info, pd, init) {
                 rdma_destroy_ep(id);
@@ -125,7 +76,7 @@ unsafe fn set_up(
 ) -> Result<(), Errno> {
     // SAFETY: by the contract.
     unsafe {
-        if info.ai_flags & PASSIVE != 0 {
+        if info.ai_flags & RAI_PASSIVE != 0 {
             done(rdma_bind_addr(id, info.ai_src_addr))?;
             if let Some(init) = init.as_ref() {
                 let wanted = Wanted { pd, init: of_type(init, info) };
@@ -144,11 +95,6 @@ unsafe fn set_up(
 /// The queue pair has the type of the address, whatever the program left in its attributes.
 fn of_type(init: &ibv_qp_init_attr, info: &rdma_addrinfo) -> ibv_qp_init_attr {
     ibv_qp_init_attr { qp_type: info.ai_qp_type, ..*init }
-}
-
-/// The result of a call that returns -1 and sets errno.
-pub(crate) fn done(result: c_int) -> Result<(), Errno> {
-    if result == 0 { Ok(()) } else { Err(Errno::last()) }
 }
 
 /// rdma_destroy_ep(3).
@@ -189,7 +135,7 @@ pub(crate) unsafe extern "C" fn rdma_get_request(
                 return Err(INVALID);
             }
             let event = next_of(listener)?;
-            if (*event).event != CONNECT_REQUEST {
+            if (*event).event != RDMA_CM_EVENT_CONNECT_REQUEST {
                 keep(listener, event);
                 return Err(INVALID);
             }

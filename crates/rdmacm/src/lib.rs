@@ -1,31 +1,54 @@
-//! librdmacm: connections by address and port, on the connection manager of the device.
+//! The functions of librdmacm on the userspace NIC: connections by address and port, on the connection
+//! manager of the device.
 //!
-//! What needs a kernel (connections over AF_IB) answers EOPNOTSUPP: every name of librdmacm is here,
+//! ```text
+//!   rdma_create_id, rdma_connect, ...      OwnedId, OwnedQueuePair: the same for Rust
+//!                 \                          /
+//!                  id: what an rdma_cm_id stands for
+//!                 /                          \
+//!   channel, translate: events to C        registry, ports: ids of this process
+//! ```
+//!
+//! An object is a C struct with what we keep about it behind it, as in `uroce-ibverbs`, whose contract with C holds
+//! here too. What needs a kernel (connections over AF_IB) answers EOPNOTSUPP: every name of librdmacm is here,
 //! for none of them may reach the system's library, which knows nothing of our ids.
+#![allow(clippy::missing_safety_doc, reason = "the contract with C, in the text of uroce-ibverbs")]
 
 mod addrinfo;
-pub(crate) mod channel;
-pub(crate) mod connection;
-pub(crate) mod contexts;
+mod bind;
+mod channel;
+mod conn_param;
+mod connection;
+mod contexts;
+mod create;
+mod destroy;
 mod ending;
-pub(crate) mod endpoint;
-pub(crate) mod event;
-pub(crate) mod id;
-pub(crate) mod migrate;
+mod endpoint;
+mod event;
+mod id;
+mod listen;
+mod migrate;
 mod multicast;
 mod options;
+mod owned_id;
+mod owned_qp;
 mod ports;
 mod qp_values;
-pub(crate) mod queue_pair;
+mod queue_pair;
 mod registry;
-pub(crate) mod resolve;
+pub mod resolve;
+mod set_option;
 mod shared_receive;
-pub(crate) mod sockaddr;
+pub mod sockaddr;
+mod translate;
 mod unsupported;
+mod wait;
 
-pub(crate) use uroce_verbs_abi as abi;
-
+pub use owned_id::{ConnectionEvent, OwnedId, Request};
+pub use owned_qp::{OwnedQueuePair, QueueSizes};
 #[cfg(test)]
 mod address_tests;
+#[cfg(test)]
+mod fork_tests;
 #[cfg(test)]
 mod tests;

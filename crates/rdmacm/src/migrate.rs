@@ -5,14 +5,14 @@ use std::sync::atomic::Ordering;
 
 use libc::c_int;
 use uroce_device::cm::CommId;
+use uroce_ibverbs::errno::Errno;
+use uroce_ibverbs::outcome::call;
+use uroce_verbs_abi::{rdma_cm_id, rdma_event_channel};
 
-use super::abi::{rdma_cm_id, rdma_event_channel};
-use super::channel::{self, Channel, channel_of, rdma_destroy_event_channel};
-use super::event::keep;
-use super::id::{Id, id_of};
-use super::registry;
-use crate::errno::Errno;
-use crate::outcome::call;
+use crate::channel::{self, Channel, channel_of, rdma_destroy_event_channel};
+use crate::event::keep;
+use crate::id::{Id, id_of};
+use crate::registry;
 
 /// rdma_migrate_id(3): events of the id come to another channel, also those that wait already.
 /// Without a channel, calls wait for their events themselves.
@@ -59,11 +59,11 @@ pub(crate) unsafe fn migrate(
 fn move_events(id: *mut rdma_cm_id, inner: &Id, from: &Channel, to: &Channel) {
     let state = inner.state();
     for (used, service) in &state.listens {
-        let cookie = registry::add(id, &used.card);
+        let cookie = registry::add(id, &inner.unacknowledged, &used.card);
         used.card.device.cm_move_listener(*service, &to.events, cookie);
     }
     let Some(used) = &state.used else { return };
-    let cookie = registry::add(id, &used.card);
+    let cookie = registry::add(id, &inner.unacknowledged, &used.card);
     if let Some(connection) = state.connection {
         used.card.device.cm_move(connection, &to.events, cookie);
     }

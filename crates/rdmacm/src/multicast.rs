@@ -1,39 +1,25 @@
-//! Multicast groups of ids. On RoCE nobody has to be asked: to join is to attach the queue pair and to
+//! Multicast groups of ids. On RoCE nothing has to be asked for: to join is to attach the queue pair and to
 //! know the address.
 
 use std::net::IpAddr;
 
 use libc::{c_int, c_void, sockaddr as c_sockaddr};
 use uroce_device::CmEventKind;
+use uroce_ibverbs::arg::not_null;
+use uroce_ibverbs::errno::{Errno, INVALID, NOT_SUPPORTED};
+use uroce_ibverbs::outcome::minus_one;
+use uroce_ibverbs::qp::qp_of;
+use uroce_verbs_abi::{
+    RDMA_CM_JOIN_MC_ATTR_ADDRESS, RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS, RDMA_MC_JOIN_FLAG_FULLMEMBER,
+    RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, rdma_cm_id, rdma_cm_join_mc_attr_ex,
+};
 
-use super::abi::{rdma_cm_id, rdma_cm_join_mc_attr_ex};
-use super::id::{Id, id_of};
-use super::resolve::post;
-use super::sockaddr;
-use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
-use crate::outcome::minus_one;
-use crate::qp::qp_of;
-use crate::query::not_null;
+use crate::channel::post;
+use crate::id::{Id, Joined, id_of};
+use crate::sockaddr;
 
-/// `RDMA_CM_JOIN_MC_ATTR_ADDRESS` and `RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS`, which must both be there.
-const BOTH: u32 = 0b11;
-/// `RDMA_MC_JOIN_FLAG_FULLMEMBER`.
-const FULL_MEMBER: u32 = 0;
-/// `RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER`.
-const SEND_ONLY: u32 = 1;
-
-/// A group that an id has joined.
-#[derive(Debug)]
-pub(crate) struct Joined {
-    pub(crate) group: IpAddr,
-    /// The program's, for the event.
-    pub(crate) context: *mut c_void,
-    /// It receives.
-    attached: bool,
-}
-
-// SAFETY: the pointer is handed back to the program as it is.
-unsafe impl Send for Joined {}
+/// Both must be there.
+const BOTH: u32 = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
 
 /// rdma_join_multicast(3).
 #[unsafe(no_mangle)]
@@ -43,7 +29,9 @@ pub(crate) unsafe extern "C" fn rdma_join_multicast(
     context: *mut c_void,
 ) -> c_int {
     // SAFETY: by the contract.
-    minus_one(|| unsafe { join(id, sockaddr::read(address)?.ip(), FULL_MEMBER, context) })
+    minus_one(|| unsafe {
+        join(id, sockaddr::read(address)?.ip(), RDMA_MC_JOIN_FLAG_FULLMEMBER, context)
+    })
 }
 
 /// rdma_join_multicast_ex(3).
@@ -57,7 +45,7 @@ pub(crate) unsafe extern "C" fn rdma_join_multicast_ex(
         // SAFETY: by the contract.
         unsafe {
             let attr = &*not_null(attr)?;
-            if attr.comp_mask != BOTH || attr.join_flags > SEND_ONLY {
+            if attr.comp_mask != BOTH || attr.join_flags > RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER {
                 return Err(NOT_SUPPORTED);
             }
             join(id, sockaddr::read(attr.addr)?.ip(), attr.join_flags, context)
@@ -79,14 +67,14 @@ unsafe fn join(
     if !group.is_multicast() || group.is_ipv4() != used.address.is_ipv4() {
         return Err(INVALID);
     }
-    let attached = !qp.is_null() && flags == FULL_MEMBER;
+    let attached = !qp.is_null() && flags == RDMA_MC_JOIN_FLAG_FULLMEMBER;
     if attached {
         // SAFETY: by the contract.
         let qp = unsafe { qp_of(qp)? };
         qp.device().attach_mcast(qp.qpn, group)?;
     }
     inner.state().joined.push(Joined { group, context, attached });
-    crate::log::tell(&format_args!("listening for datagrams to {group}"));
+    uroce_ibverbs::log::tell(&format_args!("listening for datagrams to {group}"));
     // SAFETY: by the contract.
     unsafe { post(id, &used, CmEventKind::MulticastJoined { group }) }
 }

@@ -8,10 +8,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use uroce_device::cm::{PortSpace, ServiceId};
-
-use super::abi::rdma_cm_id;
-use crate::card::Card;
-use crate::errno::Errno;
+use uroce_ibverbs::card::Card;
+use uroce_ibverbs::errno::Errno;
+use uroce_verbs_abi::rdma_cm_id;
 
 /// Ports that are given to those who do not care which, as Linux has them.
 const EPHEMERAL: std::ops::RangeInclusive<u16> = 32_768..=60_999;
@@ -20,16 +19,16 @@ const DRAWS: usize = 64;
 
 /// What an id asks for.
 #[derive(Debug)]
-pub(super) struct Wish<'a> {
-    pub(super) space: PortSpace,
+pub(crate) struct Wish<'a> {
+    pub(crate) space: PortSpace,
     /// Unspecified: every address of the family. Port 0: any that is free.
-    pub(super) address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// The unspecified IPv6 address does not stand for those of IPv4.
-    pub(super) only_family: bool,
+    pub(crate) only_family: bool,
     /// Others that say so too may be bound to the same.
-    pub(super) reuse: bool,
+    pub(crate) reuse: bool,
     /// The device with this address.
-    pub(super) card: Option<&'a Arc<Card>>,
+    pub(crate) card: Option<&'a Arc<Card>>,
 }
 
 #[derive(Debug)]
@@ -64,13 +63,16 @@ fn lock() -> MutexGuard<'static, HashMap<ServiceId, Vec<Bind>>> {
 }
 
 /// Gives the id the port that it asks for.
-pub(super) fn reserve(id: *mut rdma_cm_id, wish: &Wish<'_>) -> Result<u16, Errno> {
+pub(crate) fn reserve(id: *mut rdma_cm_id, wish: &Wish<'_>) -> Result<u16, Errno> {
     match wish.address.port() {
         0 => (0..DRAWS)
             .find_map(|_| take(id, wish, random_port()?).ok())
             .ok_or(Errno(libc::EADDRNOTAVAIL)),
         port => take(id, wish, port).inspect_err(|_| {
-            crate::log::explain(&format_args!("port {port} of {} is taken", wish.address.ip()));
+            uroce_ibverbs::log::explain(&format_args!(
+                "port {port} of {} is taken",
+                wish.address.ip()
+            ));
         }),
     }
 }
@@ -103,14 +105,14 @@ fn random_port() -> Option<u16> {
 }
 
 /// From now on others may be bound to the same, if they say so too.
-pub(super) fn set_reuse(id: *mut rdma_cm_id, space: PortSpace, port: u16, reuse: bool) {
+pub(crate) fn set_reuse(id: *mut rdma_cm_id, space: PortSpace, port: u16, reuse: bool) {
     let mut ports = lock();
     let binds = ports.get_mut(&ServiceId::new(space, port)).into_iter().flatten();
     binds.filter(|bind| bind.id == id.addr()).for_each(|bind| bind.reuse = reuse);
 }
 
 /// The id gives its port back.
-pub(super) fn release(id: *mut rdma_cm_id, space: PortSpace, port: u16) {
+pub(crate) fn release(id: *mut rdma_cm_id, space: PortSpace, port: u16) {
     let service = ServiceId::new(space, port);
     let mut ports = lock();
     let Some(binds) = ports.get_mut(&service) else { return };
@@ -130,7 +132,7 @@ pub(super) fn release(id: *mut rdma_cm_id, space: PortSpace, port: u16) {
 }
 
 /// A number that nobody can guess.
-pub(super) fn random() -> Result<u32, Errno> {
+pub(crate) fn random() -> Result<u32, Errno> {
     let mut random = [0u8; 4];
     // SAFETY: 4 bytes of our own.
     let got = unsafe { libc::getrandom(random.as_mut_ptr().cast(), random.len(), 0) };

@@ -4,17 +4,17 @@ use libc::c_int;
 use uroce_device::cm::{Link, PortSpace};
 use uroce_device::memory::Access;
 use uroce_device::transport::{AddressVector, QpAttrMask as Mask, QpState, QpType};
+use uroce_ibverbs::ah::attr_of;
+use uroce_ibverbs::arg::not_null;
+use uroce_ibverbs::errno::{Errno, INVALID};
+use uroce_ibverbs::object::zeroed;
+use uroce_ibverbs::outcome::minus_one;
+use uroce_ibverbs::qp_attr::state;
+use uroce_verbs_abi::ibv_qp_attr;
+use uroce_verbs_abi::{RDMA_UDP_QKEY, rdma_cm_id};
 
-use super::abi::rdma_cm_id;
-use super::connection::{UDP_QKEY, acceptance};
-use super::id::{Id, id_of};
-use crate::abi::ibv_qp_attr;
-use crate::ah::attr_of;
-use crate::errno::{Errno, INVALID};
-use crate::object::zeroed;
-use crate::outcome::minus_one;
-use crate::qp_attr::state;
-use crate::query::not_null;
+use crate::conn_param::acceptance;
+use crate::id::{Id, id_of};
 
 /// Pause (code) that a peer is asked for when no receive is posted: 655 ms, the longest, as with the
 /// kernel. Programs ask for few retries and count on it.
@@ -47,7 +47,7 @@ pub(crate) unsafe extern "C" fn rdma_init_qp_attr(
 }
 
 fn datagram_values(step: c_int, attr: &mut ibv_qp_attr) -> Result<Mask, Errno> {
-    (attr.port_num, attr.qkey) = (1, UDP_QKEY);
+    (attr.port_num, attr.qkey) = (1, RDMA_UDP_QKEY);
     mask(QpType::Ud, state(step)?)
 }
 

@@ -5,23 +5,23 @@ use std::ptr::null_mut;
 use libc::c_int;
 use uroce_device::memory::Access;
 use uroce_device::transport::{QpAttr, QpState, QpType};
+use uroce_ibverbs::arg::not_null;
+use uroce_ibverbs::channel::{ibv_create_comp_channel, ibv_destroy_comp_channel};
+use uroce_ibverbs::cq_create::{ibv_create_cq, ibv_destroy_cq};
+use uroce_ibverbs::errno::{Errno, INVALID, made};
+use uroce_ibverbs::object::zeroed;
+use uroce_ibverbs::outcome::{minus_one, value};
+use uroce_ibverbs::qp::qp_of;
+use uroce_ibverbs::qp_create::{create_qp_ex, ibv_create_qp, ibv_destroy_qp};
+use uroce_verbs_abi::{
+    IBV_QP_INIT_ATTR_PD, IBV_QP_INIT_ATTR_XRCD, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND, RDMA_UDP_QKEY,
+    rdma_cm_id,
+};
+use uroce_verbs_abi::{ibv_context, ibv_cq, ibv_pd, ibv_qp, ibv_qp_init_attr, ibv_qp_init_attr_ex};
 
-use super::abi::rdma_cm_id;
-use super::connection::UDP_QKEY;
-use super::contexts::xrcd;
-use super::id::{Id, id_of, is_inherited};
-use super::qp_values::mask;
-use crate::abi::{ibv_context, ibv_cq, ibv_pd, ibv_qp, ibv_qp_init_attr, ibv_qp_init_attr_ex};
-use crate::channel::{ibv_create_comp_channel, ibv_destroy_comp_channel};
-use crate::cq::{ibv_create_cq, ibv_destroy_cq};
-use crate::errno::{Errno, INVALID, made};
-use crate::object::zeroed;
-use crate::outcome::{minus_one, value};
-use crate::qp::{create_qp_ex, ibv_create_qp, ibv_destroy_qp, qp_of};
-use crate::query::not_null;
-
-/// `IBV_QP_INIT_ATTR_XRCD`.
-const MASK_XRCD: u32 = 1 << 1;
+use crate::contexts::xrcd;
+use crate::id::{Id, id_of, is_inherited};
+use crate::qp_values::mask;
 
 /// rdma_create_qp(3).
 #[unsafe(no_mangle)]
@@ -36,7 +36,7 @@ pub(crate) unsafe extern "C" fn rdma_create_qp(
         unsafe {
             let inner = unused(id)?;
             let pd = if pd.is_null() { (*id).pd } else { pd };
-            if (*init).qp_type == QpType::XrcTgt as c_int {
+            if (*init).qp_type == IBV_QPT_XRC_RECV {
                 return attach(id, inner, pd, target((*id).verbs, &*init)?);
             }
             make_queues(id, inner, &mut *init)?;
@@ -51,20 +51,19 @@ pub(crate) unsafe extern "C" fn rdma_create_qp_ex(
     id: *mut rdma_cm_id,
     init: *mut ibv_qp_init_attr_ex,
 ) -> c_int {
-    const MASK_PD: u32 = 1;
     minus_one(|| {
         not_null(init)?;
         // SAFETY: by the contract; the long form begins with the short one.
         unsafe {
             let inner = unused(id)?;
-            if (*init).qp_type == QpType::XrcTgt as c_int {
-                if (*init).comp_mask & MASK_XRCD == 0 || (*init).xrcd.is_null() {
-                    ((*init).comp_mask, (*init).xrcd) = (MASK_XRCD, xrcd((*id).verbs)?);
+            if (*init).qp_type == IBV_QPT_XRC_RECV {
+                if (*init).comp_mask & IBV_QP_INIT_ATTR_XRCD == 0 || (*init).xrcd.is_null() {
+                    ((*init).comp_mask, (*init).xrcd) = (IBV_QP_INIT_ATTR_XRCD, xrcd((*id).verbs)?);
                 }
                 return attach(id, inner, (*id).pd, create_qp_ex((*id).verbs, init));
             }
-            if (*init).comp_mask & MASK_PD == 0 || (*init).pd.is_null() {
-                (*init).comp_mask |= MASK_PD;
+            if (*init).comp_mask & IBV_QP_INIT_ATTR_PD == 0 || (*init).pd.is_null() {
+                (*init).comp_mask |= IBV_QP_INIT_ATTR_PD;
                 (*init).pd = (*id).pd;
             }
             make_queues(id, inner, &mut *init.cast::<ibv_qp_init_attr>())?;
@@ -81,7 +80,7 @@ unsafe fn target(verbs: *mut ibv_context, init: &ibv_qp_init_attr) -> Result<*mu
     // SAFETY: null pointers and integers.
     let mut attr: ibv_qp_init_attr_ex = unsafe { zeroed() };
     (attr.qp_context, attr.qp_type) = (init.qp_context, init.qp_type);
-    (attr.comp_mask, attr.xrcd) = (MASK_XRCD, xrcd(verbs)?);
+    (attr.comp_mask, attr.xrcd) = (IBV_QP_INIT_ATTR_XRCD, xrcd(verbs)?);
     // SAFETY: by the contract.
     Ok(unsafe { create_qp_ex(verbs, &raw mut attr) })
 }
@@ -113,7 +112,7 @@ unsafe fn make_queues(
             id.send_cq = queue(id.verbs, init.cap.max_send_wr, &mut id.send_cq_channel)?;
             init.send_cq = id.send_cq;
         }
-        let receives = init.qp_type != QpType::XrcIni as c_int;
+        let receives = init.qp_type != IBV_QPT_XRC_SEND;
         if receives && init.recv_cq.is_null() {
             inner.state().made_queues = true;
             id.recv_cq = queue(id.verbs, init.cap.max_recv_wr, &mut id.recv_cq_channel)?;
@@ -125,10 +124,10 @@ unsafe fn make_queues(
 
 /// # Safety
 /// By the contract.
-pub(super) unsafe fn queue(
+pub(crate) unsafe fn queue(
     verbs: *mut ibv_context,
     size: u32,
-    channel: &mut *mut crate::abi::ibv_comp_channel,
+    channel: &mut *mut uroce_verbs_abi::ibv_comp_channel,
 ) -> Result<*mut ibv_cq, Errno> {
     let size = c_int::try_from(size.max(1)).map_err(|_| INVALID)?;
     // SAFETY: by the contract.
@@ -167,7 +166,7 @@ unsafe fn attach(
 /// By the contract.
 unsafe fn get_ready(qp: *mut ibv_qp) -> Result<(), Errno> {
     let access = Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
-    let attr = QpAttr { access, qkey: UDP_QKEY, ..QpAttr::default() };
+    let attr = QpAttr { access, qkey: RDMA_UDP_QKEY, ..QpAttr::default() };
     // SAFETY: by the contract.
     let inner = unsafe { qp_of(qp)? };
     let (qp_type, steps): (_, &[QpState]) = if inner.qp_type == QpType::Ud {
@@ -206,7 +205,7 @@ pub(crate) unsafe extern "C" fn rdma_destroy_qp(id: *mut rdma_cm_id) {
 
 /// # Safety
 /// By the contract.
-pub(super) unsafe fn drop_queues(id: *mut rdma_cm_id, inner: &Id) {
+pub(crate) unsafe fn drop_queues(id: *mut rdma_cm_id, inner: &Id) {
     if !std::mem::take(&mut inner.state().made_queues) {
         return;
     }

@@ -5,16 +5,23 @@ use std::ops::Deref;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use uroce_device::cm::CommId;
-
-use super::abi::rdma_cm_id;
-use super::id::id_of;
-use crate::card::Card;
+use uroce_ibverbs::card::Card;
+use uroce_ibverbs::unacknowledged::Unacknowledged;
+use uroce_verbs_abi::rdma_cm_id;
 
 /// An id, and the device on which it is served.
 #[derive(Debug, Clone)]
 pub(crate) struct Served {
     pub(crate) id: *mut rdma_cm_id,
     pub(crate) card: Arc<Card>,
+    /// Counts the events of the id that the program has not acknowledged.
+    unacknowledged: Arc<Unacknowledged>,
+}
+
+impl Served {
+    fn new(id: *mut rdma_cm_id, events: &Arc<Unacknowledged>, card: &Arc<Card>) -> Served {
+        Served { id, card: Arc::clone(card), unacknowledged: Arc::clone(events) }
+    }
 }
 
 /// An id that is not destroyed meanwhile: it has one more event that nobody has acknowledged.
@@ -27,17 +34,14 @@ pub(crate) struct Counted {
 impl Counted {
     /// Called with the registry locked: `rdma_destroy_id` takes the id out first, and waits then.
     fn new(served: &Served) -> Counted {
-        // SAFETY: an id takes its entries out before it goes, so this one is alive.
-        if let Ok(id) = unsafe { id_of(served.id) } {
-            id.unacknowledged.add();
-        }
+        served.unacknowledged.add();
         Counted { served: served.clone(), is_given: false }
     }
 
-    /// The id stays until an event is acknowledged that the program gets.
-    pub(crate) fn give(mut self) -> *mut rdma_cm_id {
+    /// The id stays until the event is acknowledged that the program gets; the result counts it.
+    pub(crate) fn give(mut self) -> Arc<Unacknowledged> {
         self.is_given = true;
-        self.served.id
+        Arc::clone(&self.served.unacknowledged)
     }
 }
 
@@ -54,10 +58,7 @@ impl Drop for Counted {
         if self.is_given {
             return;
         }
-        // SAFETY: an id outlives its events, and this counts as one.
-        if let Ok(id) = unsafe { id_of(self.served.id) } {
-            id.unacknowledged.acknowledge(1);
-        }
+        self.served.unacknowledged.acknowledge(1);
     }
 }
 
@@ -85,17 +86,22 @@ fn name(card: &Arc<Card>, name: CommId) -> (usize, CommId) {
 }
 
 /// A cookie for events of `id` on this device.
-pub(crate) fn add(id: *mut rdma_cm_id, card: &Arc<Card>) -> u64 {
+pub(crate) fn add(id: *mut rdma_cm_id, events: &Arc<Unacknowledged>, card: &Arc<Card>) -> u64 {
     let mut registry = lock();
     registry.last += 1;
     let cookie = registry.last;
-    registry.by_cookie.insert(cookie, Served { id, card: Arc::clone(card) });
+    registry.by_cookie.insert(cookie, Served::new(id, events, card));
     cookie
 }
 
 /// From now on this connection is that of `id`.
-pub(crate) fn add_name(id: *mut rdma_cm_id, card: &Arc<Card>, connection: CommId) {
-    lock().by_name.insert(name(card, connection), Served { id, card: Arc::clone(card) });
+pub(crate) fn add_name(
+    id: *mut rdma_cm_id,
+    events: &Arc<Unacknowledged>,
+    card: &Arc<Card>,
+    connection: CommId,
+) {
+    lock().by_name.insert(name(card, connection), Served::new(id, events, card));
 }
 
 /// Whose cookie this is.
@@ -131,10 +137,13 @@ mod tests {
     use std::ptr::{null_mut, with_exposed_provenance_mut};
     use std::time::Duration;
 
-    use super::super::channel::{rdma_create_event_channel, rdma_destroy_event_channel};
-    use super::super::id::{rdma_bind_addr, rdma_create_id, rdma_destroy_id};
-    use super::super::sockaddr;
     use super::*;
+    use crate::bind::rdma_bind_addr;
+    use crate::channel::{rdma_create_event_channel, rdma_destroy_event_channel};
+    use crate::create::rdma_create_id;
+    use crate::destroy::rdma_destroy_id;
+    use crate::id::id_of;
+    use crate::sockaddr;
 
     const TCP: libc::c_int = 0x106;
 
@@ -143,12 +152,14 @@ mod tests {
         let (channel, mut id) = (rdma_create_event_channel(), null_mut());
         let mut at = sockaddr::write("127.47.94.40:0".parse().expect("an address"));
         // SAFETY: as the manual pages want it.
-        let card = unsafe {
+        let (card, events) = unsafe {
             assert_eq!(rdma_create_id(channel, &raw mut id, null_mut(), TCP), 0);
             assert_eq!(rdma_bind_addr(id, (&raw mut at).cast()), 0);
-            id_of(id).expect("alive").state().used.clone().expect("it is bound").card
+            let inner = id_of(id).expect("alive");
+            let card = inner.state().used.clone().expect("it is bound").card;
+            (card, Arc::clone(&inner.unacknowledged))
         };
-        let cookie = add(id, &card);
+        let cookie = add(id, &events, &card);
         let fetched = by_cookie(cookie).expect("the id is there");
         let id = id.expose_provenance();
         // SAFETY: nobody uses it any more, but for the event.

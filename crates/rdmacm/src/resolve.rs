@@ -3,18 +3,18 @@
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use libc::{c_int, sockaddr as c_sockaddr};
-use uroce_device::cm::CommId;
-use uroce_device::{CmEvent, CmEventKind};
+use uroce_device::CmEventKind;
+use uroce_ibverbs::errno::{Errno, INVALID};
+use uroce_ibverbs::outcome::call;
+use uroce_ibverbs::settings;
+use uroce_verbs_abi::rdma_cm_id;
 
-use super::abi::rdma_cm_id;
-use super::channel::channel_of;
-use super::contexts::{self, Used};
-use super::endpoint::complete;
-use super::id::{bind, id_of, reserve, settle};
-use super::{registry, sockaddr};
-use crate::errno::{Errno, INVALID};
-use crate::outcome::call;
-use crate::settings;
+use crate::bind::{bind, reserve};
+use crate::channel::post;
+use crate::contexts::{self, Used};
+use crate::id::{id_of, settle};
+use crate::sockaddr;
+use crate::wait::complete;
 
 /// rdma_resolve_addr(3). The device is found at once; the time-out has no use.
 #[unsafe(no_mangle)]
@@ -66,8 +66,16 @@ pub(crate) unsafe extern "C" fn rdma_resolve_addr(
     })
 }
 
+/// The address of the device from which to reach a peer; `source`, if it is that of a device.
+///
+/// # Errors
+/// ENODEV, or why there is no way to the peer.
+pub fn device_towards(peer: IpAddr, source: Option<IpAddr>) -> Result<IpAddr, Errno> {
+    Ok(towards(peer, source)?.address)
+}
+
 /// The device from which to reach a peer.
-pub(crate) fn towards(peer: IpAddr, source: Option<IpAddr>) -> Result<Used, Errno> {
+fn towards(peer: IpAddr, source: Option<IpAddr>) -> Result<Used, Errno> {
     if let Some(source) = source.filter(|source| !contexts::is_any(*source)) {
         return contexts::at(source);
     }
@@ -84,7 +92,7 @@ fn route(peer: IpAddr) -> Result<IpAddr, Errno> {
         if peer.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
     let socket = UdpSocket::bind(any)?;
     socket.connect((peer, 9)).inspect_err(|error| {
-        crate::log::explain(&format_args!("there is no way to {peer}: {error}"));
+        uroce_ibverbs::log::explain(&format_args!("there is no way to {peer}: {error}"));
     })?;
     Ok(socket.local_addr()?.ip())
 }
@@ -104,20 +112,4 @@ pub(crate) unsafe extern "C" fn rdma_resolve_route(
             complete(id)
         }
     })
-}
-
-/// An event of our own making, which comes in turn.
-///
-/// # Safety
-/// By the contract.
-pub(crate) unsafe fn post(
-    id: *mut rdma_cm_id,
-    used: &Used,
-    kind: CmEventKind,
-) -> Result<(), Errno> {
-    let cookie = registry::add(id, &used.card);
-    // SAFETY: by the contract.
-    let channel = unsafe { channel_of((*id).channel)? };
-    channel.events.post(CmEvent { cookie, id: CommId::NONE, kind });
-    Ok(())
 }

@@ -3,24 +3,20 @@
 use std::ptr::null_mut;
 
 use libc::c_int;
-use uroce_device::transport::QpType;
+use uroce_ibverbs::arg::not_null;
+use uroce_ibverbs::errno::{Errno, INVALID};
+use uroce_ibverbs::object::zeroed;
+use uroce_ibverbs::outcome::{minus_one, value};
+use uroce_ibverbs::srq::{create_srq_ex, ibv_create_srq, ibv_destroy_srq};
+use uroce_verbs_abi::{
+    IBV_QPT_XRC_RECV, IBV_SRQ_INIT_ATTR_CQ, IBV_SRQ_INIT_ATTR_PD, IBV_SRQ_INIT_ATTR_TYPE,
+    IBV_SRQ_INIT_ATTR_XRCD, IBV_SRQT_XRC, rdma_cm_id,
+};
+use uroce_verbs_abi::{ibv_pd, ibv_srq, ibv_srq_init_attr, ibv_srq_init_attr_ex};
 
-use super::abi::rdma_cm_id;
-use super::contexts::xrcd;
-use super::id::{Id, id_of, is_inherited};
-use super::queue_pair::{drop_queues, queue};
-use crate::abi::{ibv_pd, ibv_srq, ibv_srq_init_attr, ibv_srq_init_attr_ex};
-use crate::errno::{Errno, INVALID};
-use crate::object::zeroed;
-use crate::outcome::{minus_one, value};
-use crate::query::not_null;
-use crate::srq::{TYPE_XRC, create_srq_ex, ibv_create_srq, ibv_destroy_srq};
-
-/// `IBV_SRQ_INIT_ATTR_*`.
-const MASK_TYPE: u32 = 1;
-const MASK_PD: u32 = 1 << 1;
-const MASK_XRCD: u32 = 1 << 2;
-const MASK_CQ: u32 = 1 << 3;
+use crate::contexts::xrcd;
+use crate::id::{Id, id_of, is_inherited};
+use crate::queue_pair::{drop_queues, queue};
 
 /// rdma_create_srq(3): one for XRC if the id is the target of such a connection.
 #[unsafe(no_mangle)]
@@ -35,9 +31,9 @@ pub(crate) unsafe extern "C" fn rdma_create_srq(
             let init = &*not_null(init)?;
             let mut attr: ibv_srq_init_attr_ex = zeroed();
             (attr.srq_context, attr.attr, attr.pd) = (init.srq_context, init.attr, pd);
-            attr.comp_mask = MASK_TYPE | MASK_PD;
-            if (*not_null(id)?).qp_type == QpType::XrcTgt as c_int {
-                attr.srq_type = TYPE_XRC;
+            attr.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
+            if (*not_null(id)?).qp_type == IBV_QPT_XRC_RECV {
+                attr.srq_type = IBV_SRQT_XRC;
             }
             create(id, &mut attr)
         }
@@ -66,10 +62,11 @@ unsafe fn create(id: *mut rdma_cm_id, attr: &mut ibv_srq_init_attr_ex) -> Result
         if !id.srq.is_null() || id.verbs.is_null() {
             return Err(INVALID);
         }
-        if attr.comp_mask & MASK_PD == 0 || attr.pd.is_null() {
-            (attr.comp_mask, attr.pd) = (attr.comp_mask | MASK_PD, id.pd);
+        if attr.comp_mask & IBV_SRQ_INIT_ATTR_PD == 0 || attr.pd.is_null() {
+            (attr.comp_mask, attr.pd) = (attr.comp_mask | IBV_SRQ_INIT_ATTR_PD, id.pd);
         }
-        let made = if attr.comp_mask & MASK_TYPE != 0 && attr.srq_type == TYPE_XRC {
+        let made = if attr.comp_mask & IBV_SRQ_INIT_ATTR_TYPE != 0 && attr.srq_type == IBV_SRQT_XRC
+        {
             complete_xrc(id, inner, attr)?;
             create_srq_ex(id.verbs, attr)
         } else {
@@ -96,14 +93,14 @@ unsafe fn complete_xrc(
     inner: &Id,
     attr: &mut ibv_srq_init_attr_ex,
 ) -> Result<(), Errno> {
-    if attr.comp_mask & MASK_XRCD == 0 || attr.xrcd.is_null() {
-        (attr.comp_mask, attr.xrcd) = (attr.comp_mask | MASK_XRCD, xrcd(id.verbs)?);
+    if attr.comp_mask & IBV_SRQ_INIT_ATTR_XRCD == 0 || attr.xrcd.is_null() {
+        (attr.comp_mask, attr.xrcd) = (attr.comp_mask | IBV_SRQ_INIT_ATTR_XRCD, xrcd(id.verbs)?);
     }
-    if attr.comp_mask & MASK_CQ == 0 || attr.cq.is_null() {
+    if attr.comp_mask & IBV_SRQ_INIT_ATTR_CQ == 0 || attr.cq.is_null() {
         inner.state().made_queues = true;
         // SAFETY: by the contract.
         id.recv_cq = unsafe { queue(id.verbs, attr.attr.max_wr, &mut id.recv_cq_channel)? };
-        (attr.comp_mask, attr.cq) = (attr.comp_mask | MASK_CQ, id.recv_cq);
+        (attr.comp_mask, attr.cq) = (attr.comp_mask | IBV_SRQ_INIT_ATTR_CQ, id.recv_cq);
     }
     Ok(())
 }

@@ -3,15 +3,17 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use libc::{sockaddr, sockaddr_in, sockaddr_in6, sockaddr_storage};
-
-use crate::errno::{Errno, INVALID};
-use crate::object::zeroed;
+use uroce_ibverbs::errno::{Errno, INVALID};
+use uroce_ibverbs::object::zeroed;
 
 /// The address behind a pointer.
 ///
 /// # Safety
 /// Null, or an address as long as its family says.
-pub(crate) unsafe fn read(address: *const sockaddr) -> Result<SocketAddr, Errno> {
+///
+/// # Errors
+/// EINVAL: null; EAFNOSUPPORT: neither IPv4 nor IPv6.
+pub unsafe fn read(address: *const sockaddr) -> Result<SocketAddr, Errno> {
     if address.is_null() {
         return Err(INVALID);
     }
@@ -41,7 +43,7 @@ unsafe fn c_family(address: *const sockaddr) -> libc::c_int {
 }
 
 /// The address as C has it.
-pub(crate) fn write(address: SocketAddr) -> sockaddr_storage {
+pub fn write(address: SocketAddr) -> sockaddr_storage {
     // SAFETY: bytes and integers.
     let mut storage: sockaddr_storage = unsafe { zeroed() };
     let to = &raw mut storage;
@@ -66,7 +68,7 @@ pub(crate) fn write(address: SocketAddr) -> sockaddr_storage {
 }
 
 /// Bytes of an address in C.
-pub(crate) fn length(address: &SocketAddr) -> libc::socklen_t {
+pub fn length(address: &SocketAddr) -> libc::socklen_t {
     let bytes =
         if address.is_ipv4() { size_of::<sockaddr_in>() } else { size_of::<sockaddr_in6>() };
     bytes as libc::socklen_t

@@ -4,27 +4,29 @@ use std::net::SocketAddr;
 use std::ptr::null_mut;
 
 use libc::{c_int, sockaddr_storage};
+use uroce_ibverbs::cq_create::ibv_create_cq;
+use uroce_ibverbs::object::zeroed;
+use uroce_ibverbs::qp_attr::{ibv_modify_qp, ibv_query_qp};
+use uroce_ibverbs::qp_create::{ibv_create_qp, ibv_destroy_qp};
+use uroce_ibverbs::srq::get_srq_num;
+use uroce_verbs_abi::*;
+use uroce_verbs_abi::{ibv_qp, ibv_qp_cap, ibv_qp_init_attr, ibv_srq_init_attr};
 
-use super::abi::*;
+use super::bind::rdma_bind_addr;
 use super::channel::{rdma_ack_cm_event, rdma_get_cm_event};
 use super::channel::{rdma_create_event_channel, rdma_destroy_event_channel};
-use super::connection::{
-    rdma_accept, rdma_connect, rdma_disconnect, rdma_establish, rdma_listen, rdma_reject,
-};
-use super::id::{rdma_bind_addr, rdma_create_id, rdma_destroy_id, rdma_get_src_port};
+use super::connection::{rdma_accept, rdma_connect, rdma_disconnect, rdma_establish, rdma_reject};
+use super::create::rdma_create_id;
+use super::destroy::rdma_destroy_id;
+use super::id::rdma_get_src_port;
+use super::listen::rdma_listen;
 use super::multicast::{rdma_join_multicast, rdma_leave_multicast};
-use super::options::rdma_set_option;
 use super::qp_values::rdma_init_qp_attr;
 use super::queue_pair::{rdma_create_qp, rdma_destroy_qp};
 use super::resolve::{rdma_resolve_addr, rdma_resolve_route};
+use super::set_option::rdma_set_option;
 use super::shared_receive::{rdma_create_srq, rdma_destroy_srq};
 use super::sockaddr;
-use crate::abi::{ibv_qp, ibv_qp_cap, ibv_qp_init_attr, ibv_srq_init_attr};
-use crate::cq::ibv_create_cq;
-use crate::object::zeroed;
-use crate::qp::{ibv_create_qp, ibv_destroy_qp};
-use crate::qp_attr::{ibv_modify_qp, ibv_query_qp};
-use crate::srq::get_srq_num;
 
 const TCP: c_int = 0x106;
 const UDP: c_int = 0x111;
@@ -189,7 +191,7 @@ pub(super) fn ready(id: *mut rdma_cm_id, qp: *mut ibv_qp) {
     for state in 1..=3 {
         // SAFETY: integers; the calls as the manual pages want them.
         unsafe {
-            let (mut attr, mut mask) = (zeroed::<crate::abi::ibv_qp_attr>(), 0);
+            let (mut attr, mut mask) = (zeroed::<uroce_verbs_abi::ibv_qp_attr>(), 0);
             attr.qp_state = state;
             assert_eq!(rdma_init_qp_attr(id, &raw mut attr, &raw mut mask), 0);
             assert_eq!(ibv_modify_qp(qp, &raw mut attr, mask), 0, "to state {state}");
@@ -201,7 +203,7 @@ pub(super) fn ready(id: *mut rdma_cm_id, qp: *mut ibv_qp) {
 pub(super) fn values(qp: *mut ibv_qp) -> (u32, u32, u32, u8) {
     // SAFETY: integers and null pointers; the call as the manual page wants it.
     unsafe {
-        let (mut attr, mut init) = (zeroed::<crate::abi::ibv_qp_attr>(), zeroed());
+        let (mut attr, mut init) = (zeroed::<uroce_verbs_abi::ibv_qp_attr>(), zeroed());
         assert_eq!(ibv_query_qp(qp, &raw mut attr, 0, &raw mut init), 0);
         (attr.rq_psn, attr.sq_psn, attr.dest_qp_num, attr.timeout)
     }
@@ -327,4 +329,43 @@ fn an_id_gets_a_shared_receive_queue_of_the_kind_that_it_needs() {
         assert!((*id).srq.is_null() && (*id).recv_cq.is_null());
     }
     End { channel, id }.end();
+}
+
+extern "C" fn ignore(_signal: c_int) {}
+
+#[test]
+fn v4_a_signal_ends_a_wait_for_events_of_connections() {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    let channel = rdma_create_event_channel();
+    let at = channel.expose_provenance();
+    let ((told, outcome), (thread, sleeper)) = (mpsc::channel(), mpsc::channel());
+    let handle = std::thread::spawn(move || {
+        let channel = std::ptr::with_exposed_provenance_mut(at);
+        // SAFETY: no arguments; the channel lives until this thread has ended.
+        unsafe {
+            thread.send(libc::pthread_self()).expect("the test waits");
+            let done = rdma_get_cm_event(channel, &mut null_mut());
+            let errno = std::io::Error::last_os_error().raw_os_error();
+            told.send((done, errno)).expect("the test waits");
+        }
+    });
+    // SAFETY: a handler that does nothing, for a signal that no other test uses.
+    unsafe {
+        let mut action: libc::sigaction = zeroed();
+        action.sa_sigaction = ignore as *const () as usize;
+        assert_eq!(libc::sigaction(libc::SIGUSR1, &action, null_mut()), 0);
+    }
+    let sleeper = sleeper.recv().expect("it runs");
+    // A signal may come before the call sleeps, hence several.
+    let ended = (0..2000).find_map(|_| {
+        // SAFETY: the thread has not been joined.
+        assert_eq!(unsafe { libc::pthread_kill(sleeper, libc::SIGUSR1) }, 0);
+        outcome.recv_timeout(Duration::from_millis(5)).ok()
+    });
+    assert_eq!(ended, Some((-1, Some(libc::EINTR))));
+    handle.join().expect("no panic");
+    // SAFETY: it is not used any more.
+    unsafe { rdma_destroy_event_channel(channel) };
 }

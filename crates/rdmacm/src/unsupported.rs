@@ -1,8 +1,7 @@
 //! What librdmacm can do with a kernel and we cannot.
 
 use libc::c_int;
-
-use crate::errno::{NOT_SUPPORTED, set_errno};
+use uroce_ibverbs::errno::{NOT_SUPPORTED, set_errno};
 
 /// Functions that return -1 and set errno.
 macro_rules! not_supported {

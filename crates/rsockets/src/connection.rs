@@ -2,24 +2,26 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use libc::{c_int, c_short};
+use uroce_ibverbs::errno::{Errno, INVALID};
+use uroce_rdmacm::{ConnectionEvent, OwnedId, Request};
 
-use super::identity::{Call, Identity, Notice};
-use super::options::Options;
-use super::protocol::Message;
-use super::socket::Endpoint;
-use super::stream::{Peer, Stream};
-use crate::errno::{Errno, INVALID};
+use crate::mapped::Mapped;
+use crate::options::Options;
+use crate::protocol::Message;
+use crate::socket::Endpoint;
+use crate::stream::{Peer, Stream};
 
 const RESET: Errno = Errno(libc::ECONNRESET);
 
 /// Where a socket stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(crate) enum Phase {
     /// It has no connection yet.
     Idle,
-    /// It takes calls.
+    /// It takes requests.
     Listening,
     /// It calls, or has accepted a call that is not confirmed yet.
     Connecting,
@@ -29,15 +31,15 @@ pub(super) enum Phase {
     Failed(Errno),
 }
 
-/// What a socket holds. Streams go before the id that they use, and so do calls.
+/// What a socket holds. A stream holds the id that it uses.
 #[derive(Debug)]
-pub(super) struct State {
+pub(crate) struct State {
     pub phase: Phase,
     pub stream: Option<Stream>,
-    calls: VecDeque<Call>,
+    requests: VecDeque<Request>,
     /// Buffers of ours that are mapped.
-    pub mapped: super::iomap::Mapped,
-    pub identity: Identity,
+    pub mapped: Mapped,
+    pub id: Arc<OwnedId>,
     pub options: Options,
     /// What the next SO_ERROR says.
     pub pending: Option<Errno>,
@@ -47,13 +49,13 @@ pub(super) struct State {
 }
 
 impl State {
-    pub fn new(identity: Identity, options: Options) -> State {
+    pub fn new(id: OwnedId, options: Options) -> State {
         State {
             phase: Phase::Idle,
             stream: None,
-            calls: VecDeque::new(),
-            mapped: super::iomap::Mapped::default(),
-            identity,
+            requests: VecDeque::new(),
+            mapped: Mapped::default(),
+            id: Arc::new(id),
             options,
             pending: None,
             reads: true,
@@ -61,21 +63,21 @@ impl State {
         }
     }
 
-    fn heard(&mut self, notice: Notice) {
-        match notice {
-            Notice::Call(call) => self.calls.push_back(call),
-            Notice::Established(hello) => self.established(&hello),
-            Notice::Failed(errno) => self.fail(errno),
-            Notice::Disconnected if self.phase == Phase::Connecting => self.fail(RESET),
-            Notice::Disconnected => self.ended(),
-            Notice::Other => {}
+    fn handle_event(&mut self, event: ConnectionEvent) {
+        match event {
+            ConnectionEvent::Request(request) => self.requests.push_back(request),
+            ConnectionEvent::Established(private_data) => self.established(&private_data),
+            ConnectionEvent::Failed(errno) => self.fail(errno),
+            ConnectionEvent::Disconnected if self.phase == Phase::Connecting => self.fail(RESET),
+            ConnectionEvent::Disconnected => self.ended(),
+            ConnectionEvent::Other => {}
         }
     }
 
     /// The peer of a call says with it who it is; who was called knows that from the call.
-    fn established(&mut self, hello: &[u8]) {
+    fn established(&mut self, private_data: &[u8]) {
         let Some(stream) = &mut self.stream else { return };
-        let begun = if stream.is_begun() { Ok(()) } else { stream.begin(hello) };
+        let begun = if stream.is_begun() { Ok(()) } else { stream.begin(private_data) };
         match begun {
             Ok(()) => {
                 stream.open();
@@ -101,13 +103,13 @@ impl State {
 
     /// Makes the stream of a socket that is about to connect or to accept.
     pub fn open_stream(&mut self) -> Result<&mut Stream, Errno> {
-        let stream = Stream::new(&self.identity, &self.options)?;
+        let stream = Stream::new(&self.id, &self.options)?;
         Ok(self.stream.insert(stream))
     }
 
-    /// The next call.
-    pub fn take_call(&mut self) -> Option<Call> {
-        self.calls.pop_front()
+    /// The next request of a peer.
+    pub fn take_request(&mut self) -> Option<Request> {
+        self.requests.pop_front()
     }
 
     /// The stream of a connection that stands, or stood; `None`: wait for it.
@@ -187,8 +189,8 @@ impl State {
 impl Endpoint for State {
     /// Takes what has come.
     fn progress(&mut self) {
-        while let Some(notice) = self.identity.hear() {
-            self.heard(notice);
+        while let Some(event) = self.id.poll_event() {
+            self.handle_event(event);
         }
         let Some(stream) = &mut self.stream else { return };
         stream.progress();
@@ -203,7 +205,7 @@ impl Endpoint for State {
     fn revents(&mut self, events: c_short) -> c_short {
         match self.phase {
             Phase::Idle => libc::POLLHUP | events & libc::POLLOUT,
-            Phase::Listening if self.calls.is_empty() => 0,
+            Phase::Listening if self.requests.is_empty() => 0,
             Phase::Listening => events & libc::POLLIN,
             Phase::Connecting => 0,
             Phase::Failed(_) => {
@@ -221,17 +223,17 @@ impl Endpoint for State {
 
     /// What becomes readable when something happens.
     fn fds(&self) -> Vec<c_int> {
-        let mut fds = vec![self.identity.fd()];
+        let mut fds = vec![self.id.fd()];
         fds.extend(self.stream.as_ref().map(Stream::fd));
         fds
     }
 
     fn local(&self) -> Option<SocketAddr> {
-        self.identity.local()
+        self.id.local()
     }
 
     fn peer(&self) -> Option<SocketAddr> {
-        self.identity.peer()
+        self.id.peer()
     }
 
     fn options(&mut self) -> &mut Options {

@@ -2,39 +2,39 @@
 
 use uroce_device::memory::Region;
 
-use super::broken::Broken;
-use super::protocol::{Iomap, Remote};
+use crate::protocol::{Iomap, Remote};
+use crate::protocol_error::ProtocolError;
 
 /// Entries for receive buffers.
-pub(super) const BUFFERS: usize = 2;
+pub(crate) const BUFFERS: usize = 2;
 
 /// Entries for receive buffers, and behind them those for mapped buffers.
 #[derive(Debug)]
-pub(super) struct Tables {
+pub(crate) struct CreditTable {
     memory: Region,
     iomaps: usize,
 }
 
-impl Tables {
+impl CreditTable {
     /// Bytes for this number of mapped buffers.
     pub fn size(iomaps: u32) -> usize {
         BUFFERS * Remote::LEN + iomaps as usize * Iomap::LEN
     }
 
-    pub fn new(memory: Region, iomaps: u32) -> Tables {
-        Tables { memory, iomaps: iomaps as usize }
+    pub fn new(memory: Region, iomaps: u32) -> CreditTable {
+        CreditTable { memory, iomaps: iomaps as usize }
     }
 
     /// Takes an entry out of the first table; its length is 0 if the peer has written none.
     ///
     /// # Errors
     /// The peer wrote what cannot be.
-    pub fn take(&self, index: usize) -> Result<Remote, Broken> {
+    pub fn take(&self, index: usize) -> Result<Remote, ProtocolError> {
         let (at, mut entry) = ((index % BUFFERS) * Remote::LEN, [0; Remote::LEN]);
-        self.memory.read(at, &mut entry).map_err(|_| Broken)?;
-        let found = Remote::parse(&entry).ok_or(Broken)?;
+        self.memory.read(at, &mut entry).map_err(|_| ProtocolError)?;
+        let found = Remote::parse(&entry).ok_or(ProtocolError)?;
         if found.length > 0 {
-            self.memory.fill(at, Remote::LEN, 0).map_err(|_| Broken)?;
+            self.memory.fill(at, Remote::LEN, 0).map_err(|_| ProtocolError)?;
         }
         Ok(found)
     }
@@ -65,19 +65,19 @@ mod tests {
 
     #[test]
     fn an_entry_is_taken_once() {
-        let tables = Tables::new(Region::alloc(Tables::size(0)).expect("memory"), 0);
+        let tables = CreditTable::new(Region::alloc(CreditTable::size(0)).expect("memory"), 0);
         let buffer = Remote { addr: 0x1000, rkey: 5, length: 64 };
         tables.memory.write(Remote::LEN, &buffer.entry(BIG)).expect("inside");
         assert_eq!(tables.take(1), Ok(buffer));
         assert_eq!(tables.take(1).map(|entry| entry.length), Ok(0));
         let beyond = Remote { addr: u64::MAX, rkey: 5, length: 64 };
         tables.memory.write(0, &beyond.entry(BIG)).expect("inside");
-        assert_eq!(tables.take(2), Err(Broken));
+        assert_eq!(tables.take(2), Err(ProtocolError));
     }
 
     #[test]
     fn a_mapped_buffer_is_found_by_offset() {
-        let tables = Tables::new(Region::alloc(Tables::size(2)).expect("memory"), 2);
+        let tables = CreditTable::new(Region::alloc(CreditTable::size(2)).expect("memory"), 2);
         let buffer = Remote { addr: 0x1000, rkey: 5, length: 64 };
         let entry = Iomap { offset: 100, buffer }.entry(BIG);
         tables.memory.write(BUFFERS * Remote::LEN + Iomap::LEN, &entry).expect("inside");

@@ -14,7 +14,7 @@ const QPN: u32 = 0x00ff_ffff;
 
 /// The header on UDP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Introduction {
+pub(crate) struct Introduction {
     /// Bytes of the program follow; else it only answers.
     pub is_data: bool,
     /// The sender's queue pair.
@@ -63,12 +63,12 @@ fn address_of(version: u8, bytes: &[u8]) -> Option<IpAddr> {
 }
 
 /// Bytes of the header between queue pairs.
-pub(super) fn length(from: IpAddr) -> usize {
+pub(crate) fn length(from: IpAddr) -> usize {
     if from.is_ipv4() { 8 } else { 24 }
 }
 
 /// The header between queue pairs: where the datagram comes from.
-pub(super) fn encode(from: SocketAddr) -> Vec<u8> {
+pub(crate) fn encode(from: SocketAddr) -> Vec<u8> {
     let mut bytes = vec![version(from.ip()), length(from.ip()) as u8];
     bytes.extend(from.port().to_be_bytes());
     match from.ip() {
@@ -83,7 +83,7 @@ pub(super) fn encode(from: SocketAddr) -> Vec<u8> {
 }
 
 /// The sender and the bytes; `None`: there is no such header.
-pub(super) fn decode(bytes: &[u8]) -> Option<(SocketAddr, &[u8])> {
+pub(crate) fn decode(bytes: &[u8]) -> Option<(SocketAddr, &[u8])> {
     let ([version, length, high, low], _) = bytes.split_first_chunk::<4>()?;
     let address = bytes.get(if *version == 6 { 8 } else { 4 }..usize::from(*length))?;
     let ip = address_of(*version, address)?;

@@ -5,16 +5,14 @@ use std::sync::Arc;
 
 use uroce_device::cm::PortSpace;
 use uroce_device::memory::Access;
-use uroce_device::transport::{UdDestination, Wc};
+use uroce_device::transport::{AddressVector, UdDestination, Wc};
 use uroce_device::wire::Qpn;
+use uroce_ibverbs::errno::{Errno, INVALID};
+use uroce_rdmacm::OwnedId;
+use uroce_verbs_abi::RDMA_UDP_QKEY;
 
-use super::identity::Identity;
-use super::link::{Link, Shape};
-use super::registered::Registered;
-use crate::errno::{Errno, INVALID};
-use crate::pd::pd_of;
-use crate::rdmacm::connection::UDP_QKEY;
-use crate::rdmacm::event::path_to;
+use crate::queue_pair::QueuePair;
+use crate::registered::Registered;
 
 /// Bytes that the device leaves before a datagram (the place of the GRH).
 const GRH: usize = 40;
@@ -25,11 +23,10 @@ const BATCH: usize = 16;
 
 /// A queue pair with places for what comes and what goes.
 #[derive(Debug)]
-pub(super) struct Port {
-    // The queue pair goes before the memory and the id that it uses.
-    link: Link,
+pub(crate) struct DatagramQueuePair {
+    // The queue pair goes before the memory that it uses.
+    queue_pair: QueuePair,
     memory: Registered,
-    _identity: Identity,
     pub address: IpAddr,
     /// Most bytes of a datagram, with its header.
     pub most: usize,
@@ -40,34 +37,28 @@ pub(super) struct Port {
 
 /// A datagram that came: the sender's queue pair and address, and its bytes.
 #[derive(Debug)]
-pub(super) struct Arrival {
+pub(crate) struct Arrival {
     pub qpn: u32,
     pub ip: Option<IpAddr>,
     pub bytes: Vec<u8>,
 }
 
-impl Port {
-    pub fn new(address: IpAddr, receives: u16) -> Result<Port, Errno> {
-        let identity = Identity::new(PortSpace::Udp)?;
-        identity.bind(SocketAddr::new(address, 0))?;
-        let used = identity.used()?;
-        let (card, receives) = (Arc::clone(&used.card), usize::from(receives));
-        let shape = Shape { is_datagram: true, sends: SENDS as u32, receives: receives as u32 };
-        // SAFETY: the id is alive, and is dropped after the queue pair.
-        let link = unsafe { Link::new(identity.id(), Arc::clone(&card), shape)? };
-        let most = link.segment();
-        // SAFETY: the domain of a device that ids use lives as long as the process.
-        let pd = unsafe { pd_of(used.pd)? }.id;
+impl DatagramQueuePair {
+    pub fn new(address: IpAddr, receives: u16) -> Result<DatagramQueuePair, Errno> {
+        let id = Arc::new(OwnedId::new(PortSpace::Udp)?);
+        id.bind(SocketAddr::new(address, 0))?;
+        let queue_pair = QueuePair::new(&id, true, SENDS as u32, u32::from(receives))?;
+        let (most, receives) = (queue_pair.segment(), usize::from(receives));
         let bytes = (SENDS + receives) * (GRH + most);
-        let memory = Registered::new(&card, pd, bytes, Access::LOCAL_WRITE)?;
+        let memory = Registered::new(&id.card()?, id.pd()?, bytes, Access::LOCAL_WRITE)?;
         let free = (receives..receives + SENDS).collect();
-        let port = Port { link, memory, _identity: identity, address, most, receives, free };
+        let port = DatagramQueuePair { queue_pair, memory, address, most, receives, free };
         (0..receives).try_for_each(|place| port.post(place))?;
         Ok(port)
     }
 
     pub fn qpn(&self) -> u32 {
-        self.link.qpn().get()
+        self.queue_pair.qpn().get()
     }
 
     fn place(&self) -> usize {
@@ -76,7 +67,7 @@ impl Port {
 
     fn post(&self, place: usize) -> Result<(), Errno> {
         let sge = self.memory.sge(place * self.place(), self.place());
-        self.link.post_receive(place as u64, sge)
+        self.queue_pair.post_receive(place as u64, sge)
     }
 
     /// Sends a datagram with its header; false: there is no place now.
@@ -89,9 +80,9 @@ impl Port {
         let region = &self.memory.region;
         region.write(at, parts[0]).map_err(|_| INVALID)?;
         region.write(at + parts[0].len(), parts[1]).map_err(|_| INVALID)?;
-        let av = path_to(to, self.address);
-        let to = UdDestination { av, qpn: Qpn::new(qpn), qkey: UDP_QKEY };
-        let posted = self.link.send_to(to, self.memory.sge(at, length), place as u64);
+        let av = AddressVector::new(self.address, to);
+        let to = UdDestination { av, qpn: Qpn::new(qpn), qkey: RDMA_UDP_QKEY };
+        let posted = self.queue_pair.send_to(to, self.memory.sge(at, length), place as u64);
         if posted.is_err() {
             self.free.push(place);
         }
@@ -110,10 +101,10 @@ impl Port {
 
     /// Takes what has come.
     pub fn take(&mut self, mut arrived: impl FnMut(Arrival)) {
-        self.link.take_events();
+        self.queue_pair.take_events();
         let mut done = [Wc::default(); BATCH];
         loop {
-            let count = self.link.poll(&mut done);
+            let count = self.queue_pair.poll(&mut done);
             for wc in &done[..count] {
                 self.completed(wc, &mut arrived);
             }
@@ -124,8 +115,8 @@ impl Port {
     }
 
     fn completed(&mut self, wc: &Wc, arrived: &mut impl FnMut(Arrival)) {
-        let place = Link::place_of(wc);
-        if !Link::is_receive(wc) {
+        let place = QueuePair::place_of(wc);
+        if !QueuePair::is_receive(wc) {
             self.free.push(place);
             return;
         }
@@ -142,10 +133,10 @@ impl Port {
     }
 
     pub fn arm(&mut self) -> bool {
-        self.link.arm()
+        self.queue_pair.arm()
     }
 
     pub fn fd(&self) -> libc::c_int {
-        self.link.fd()
+        self.queue_pair.fd()
     }
 }

@@ -4,17 +4,17 @@
 use std::collections::{HashMap, VecDeque};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 
 use libc::{c_int, c_short};
+use socket2::{Domain, SockRef, Socket, Type};
+use uroce_ibverbs::errno::{Errno, INVALID};
+use uroce_rdmacm::resolve::device_towards;
 
-use super::datagram_header::{self as header, Introduction};
-use super::datagram_port::{Arrival, Port};
-use super::options::Options;
-use super::socket::Endpoint;
-use crate::errno::{Errno, INVALID};
-use crate::rdmacm::resolve::towards;
-use crate::rdmacm::sockaddr;
+use crate::datagram_header::{self as header, Introduction};
+use crate::datagram_queue_pair::{Arrival, DatagramQueuePair};
+use crate::options::Options;
+use crate::socket::Endpoint;
 
 /// Peers whose queue pairs are remembered; strangers may be many.
 const MOST_PEERS: usize = 4_096;
@@ -25,9 +25,9 @@ const LONGEST: usize = 65_535;
 
 /// What a socket of datagrams holds.
 #[derive(Debug)]
-pub(super) struct Datagrams {
+pub(crate) struct Datagrams {
     udp: UdpSocket,
-    ports: Vec<Port>,
+    ports: Vec<DatagramQueuePair>,
     /// The device from which to reach an address.
     routes: HashMap<IpAddr, IpAddr>,
     /// Queue pairs of peers.
@@ -41,14 +41,8 @@ pub(super) struct Datagrams {
 
 impl Datagrams {
     pub fn new(domain: c_int, options: Options) -> Result<Datagrams, Errno> {
-        let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // SAFETY: three numbers.
-        let fd = unsafe { libc::socket(domain, kind, 0) };
-        if fd < 0 {
-            return Err(Errno::last());
-        }
-        // SAFETY: a descriptor of our own.
-        let udp = UdpSocket::from(unsafe { OwnedFd::from_raw_fd(fd) });
+        let kind = Type::DGRAM.nonblocking().cloexec();
+        let udp = UdpSocket::from(Socket::new(Domain::from(domain), kind, None)?);
         Ok(Datagrams {
             udp,
             ports: Vec::new(),
@@ -66,13 +60,8 @@ impl Datagrams {
     }
 
     pub fn bind(&self, to: SocketAddr) -> Result<(), Errno> {
-        let (storage, length) = (sockaddr::write(to), sockaddr::length(&to));
-        // SAFETY: an address of this length.
-        let done = unsafe { libc::bind(self.fd(), (&raw const storage).cast(), length) };
-        if done != 0 {
-            return Err(Errno::last());
-        }
-        crate::log::tell(&format_args!(
+        SockRef::from(&self.udp).bind(&to.into())?;
+        uroce_ibverbs::log::tell(&format_args!(
             "listening for datagrams to port {} of {}",
             to.port(),
             to.ip()
@@ -93,7 +82,7 @@ impl Datagrams {
             Some(address) => *address,
             None => {
                 let bound = self.udp.local_addr().ok().map(|local| local.ip());
-                towards(peer, bound)?.address
+                device_towards(peer, bound)?
             }
         };
         let port = self.port_at(address)?;
@@ -108,7 +97,7 @@ impl Datagrams {
         if let Some(known) = self.ports.iter().position(|port| port.address == address) {
             return Ok(known);
         }
-        self.ports.push(Port::new(address, self.options.receive_queue)?);
+        self.ports.push(DatagramQueuePair::new(address, self.options.receive_queue)?);
         Ok(self.ports.len() - 1)
     }
 
@@ -207,7 +196,7 @@ impl Datagrams {
 
     /// Everything was sent.
     pub fn is_idle(&self) -> bool {
-        self.ports.iter().all(Port::is_idle)
+        self.ports.iter().all(DatagramQueuePair::is_idle)
     }
 }
 
@@ -247,7 +236,7 @@ impl Endpoint for Datagrams {
         if !self.inbox.is_empty() {
             found |= libc::POLLIN;
         }
-        if self.ports.iter().all(Port::has_place) {
+        if self.ports.iter().all(DatagramQueuePair::has_place) {
             found |= libc::POLLOUT;
         }
         found & events
@@ -259,7 +248,7 @@ impl Endpoint for Datagrams {
 
     fn fds(&self) -> Vec<c_int> {
         let mut fds = vec![self.fd()];
-        fds.extend(self.ports.iter().map(Port::fd));
+        fds.extend(self.ports.iter().map(DatagramQueuePair::fd));
         fds
     }
 

@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 
 use uroce_device::memory::Region;
 
-use super::broken::Broken;
+use crate::protocol_error::ProtocolError;
 
 /// What the peer is told about room for its messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Grant {
+pub(crate) struct Grant {
     /// The number, modulo 65536, of the last message that it may send.
     pub credits: u16,
     /// Offset of the half of the ring that it may write to next; `None`: no half is free.
@@ -19,7 +19,7 @@ pub(super) struct Grant {
 /// The peer fills one half of the ring after the other, each from its start to its end, so what it writes
 /// is one sequence of bytes.
 #[derive(Debug)]
-pub(super) struct Inbound {
+pub(crate) struct Inbound {
     ring: Region,
     /// Bytes of each message that are not read yet.
     messages: VecDeque<u32>,
@@ -59,10 +59,10 @@ impl Inbound {
     ///
     /// # Errors
     /// More than it was allowed to.
-    pub fn arrived(&mut self, length: u32) -> Result<(), Broken> {
-        let left = self.allowed.checked_sub(length as usize).ok_or(Broken)?;
+    pub fn arrived(&mut self, length: u32) -> Result<(), ProtocolError> {
+        let left = self.allowed.checked_sub(length as usize).ok_or(ProtocolError)?;
         if self.messages.len() >= usize::from(self.limit) {
-            return Err(Broken);
+            return Err(ProtocolError);
         }
         self.allowed = left;
         self.messages.push_back(length);
@@ -162,12 +162,12 @@ mod tests {
 
     #[test]
     fn a_peer_that_sends_more_than_it_may_is_found_out() {
-        assert_eq!(inbound(8).arrived(9), Err(Broken), "only the first half is known to it");
-        assert_eq!(inbound(8).arrived(u32::MAX), Err(Broken));
+        assert_eq!(inbound(8).arrived(9), Err(ProtocolError), "only the first half is known to it");
+        assert_eq!(inbound(8).arrived(u32::MAX), Err(ProtocolError));
         let mut inbound = inbound(2);
         inbound.arrived(1).expect("one");
         inbound.arrived(1).expect("two");
-        assert_eq!(inbound.arrived(1), Err(Broken), "there are two credits");
+        assert_eq!(inbound.arrived(1), Err(ProtocolError), "there are two credits");
     }
 
     #[test]

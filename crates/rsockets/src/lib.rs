@@ -1,7 +1,7 @@
-//! rsockets: sockets whose bytes travel by RDMA WRITE, on ids and queue pairs of this library.
+//! rsockets: sockets whose bytes travel by RDMA WRITE, on ids and queue pairs of `uroce-rdmacm`.
 //!
 //! ```text
-//!   rsend                                                    rrecv
+//!   send                                                     receive
 //!     | copy                                                   ^ copy
 //!   [ ring ] ---- RDMA WRITE with immediate "n bytes" ----> [ ring, in two halves ]
 //!   [ table of halves ] <-- RDMA WRITE with immediate "credits" --+
@@ -15,32 +15,41 @@
 //!
 //! A socket makes progress when its program calls: nothing is lost meanwhile, since the receives for all
 //! that the peer may send are posted.
+//!
+//! The functions here are those of `rdma/rsocket.h` without the pointers of C, which `uroce-cabi` adds.
+#![forbid(unsafe_code)]
 
-mod broken;
 mod close;
 mod connect;
 mod connection;
+mod credit_table;
 mod datagram_header;
-mod datagram_port;
+mod datagram_queue_pair;
 mod datagrams;
-mod directory;
-mod farewell;
-mod identity;
+mod deadline;
+mod exit;
+mod fd_table;
 mod inbound;
 mod iomap;
-mod link;
-mod names;
+mod mapped;
 mod options;
 mod outbound;
-mod patience;
 mod poll;
 mod protocol;
+mod protocol_error;
+mod queue_pair;
 mod registered;
 mod socket;
 mod sockopt;
 mod stream;
-mod tables;
 mod transfer;
 
 #[cfg(test)]
 mod tests;
+
+pub use close::close;
+pub use connect::{Accepted, socket};
+pub use deadline::Deadline;
+pub use fd_table::Handle;
+pub use iomap::Buffer;
+pub use poll::poll;

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use libc::c_int;
+use uroce_ibverbs::errno::{Errno, INVALID};
+use uroce_verbs_abi::{RDMA_INLINE, RDMA_IOMAPSIZE, RDMA_RQSIZE, RDMA_SQSIZE, SOL_RDMA};
 
-use super::protocol::iomaps_for;
-use crate::errno::{Errno, INVALID};
+use crate::protocol::iomaps_for;
 
 /// Where an administrator sets defaults, one number in each file.
 const FOLDER: &str = "/etc/rdma/rsocket";
@@ -18,17 +19,9 @@ const SMALLEST_QUEUE: u32 = 16;
 /// Larger ones would not fit into a completion queue together.
 const LARGEST_QUEUE: u32 = 16_000;
 
-/// Level of the options of RDMA.
-pub(super) const SOL_RDMA: c_int = 0x10000;
-pub(super) const RDMA_SQSIZE: c_int = 0;
-pub(super) const RDMA_RQSIZE: c_int = 1;
-pub(super) const RDMA_INLINE: c_int = 2;
-pub(super) const RDMA_IOMAPSIZE: c_int = 3;
-pub(super) const RDMA_ROUTE: c_int = 4;
-
 /// The options of a socket.
 #[derive(Debug, Clone)]
-pub(super) struct Options {
+pub(crate) struct Options {
     /// Bytes.
     pub send_buffer: usize,
     /// Bytes; the peer gets it in two halves.

@@ -3,9 +3,9 @@
 
 use uroce_device::memory::Region;
 
-use super::broken::Broken;
-use super::protocol::Remote;
-use super::tables::Tables;
+use crate::credit_table::CreditTable;
+use crate::protocol::Remote;
+use crate::protocol_error::ProtocolError;
 
 /// Most bytes of one message.
 const MAX_TRANSFER: usize = 65_536;
@@ -14,7 +14,7 @@ const LOW_WATER: usize = 2_048;
 
 /// One message: where its bytes are in the ring, in up to two pieces, and where they go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(crate) struct Piece {
     /// Offset and length.
     pub parts: [(usize, usize); 2],
     pub to: Remote,
@@ -22,7 +22,7 @@ pub(super) struct Piece {
 
 /// What waits to be sent, and what may be.
 #[derive(Debug)]
-pub(super) struct Outbound {
+pub(crate) struct Outbound {
     ring: Region,
     write_at: usize,
     /// Bytes of the ring that nothing waits in.
@@ -55,9 +55,9 @@ impl Outbound {
     ///
     /// # Errors
     /// More than it has receives.
-    pub fn credits(&mut self, limit: u16) -> Result<(), Broken> {
+    pub fn credits(&mut self, limit: u16) -> Result<(), ProtocolError> {
         if limit.wrapping_sub(self.sent) > self.most {
-            return Err(Broken);
+            return Err(ProtocolError);
         }
         self.limit = limit;
         Ok(())
@@ -67,7 +67,7 @@ impl Outbound {
     ///
     /// # Errors
     /// The peer wrote something into our table that cannot be.
-    pub fn room(&mut self, tables: &Tables) -> Result<usize, Broken> {
+    pub fn room(&mut self, tables: &CreditTable) -> Result<usize, ProtocolError> {
         if self.slots == 0 || self.sent == self.limit {
             return Ok(0);
         }
@@ -134,9 +134,9 @@ impl Outbound {
 mod tests {
     use super::*;
 
-    fn world() -> (Outbound, Tables) {
+    fn world() -> (Outbound, CreditTable) {
         let ring = Region::alloc(16).expect("memory");
-        let tables = Tables::new(Region::alloc(Tables::size(0)).expect("memory"), 0);
+        let tables = CreditTable::new(Region::alloc(CreditTable::size(0)).expect("memory"), 0);
         (Outbound::new(ring, 4), tables)
     }
 
@@ -168,8 +168,8 @@ mod tests {
     fn credits_that_were_never_offered_are_refused() {
         let (mut outbound, _) = world();
         outbound.begin(Remote { addr: 1000, rkey: 1, length: 12 }, 3);
-        assert_eq!(outbound.credits(4), Err(Broken));
-        assert_eq!(outbound.credits(u16::MAX), Err(Broken), "backwards");
+        assert_eq!(outbound.credits(4), Err(ProtocolError));
+        assert_eq!(outbound.credits(u16::MAX), Err(ProtocolError), "backwards");
         outbound.push(&[1]);
         assert_eq!(outbound.credits(4), Ok(()));
     }

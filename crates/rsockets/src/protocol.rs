@@ -14,7 +14,7 @@ const VALUE: u32 = (1 << TYPE_SHIFT) - 1;
 
 /// Memory of the peer that it lets us write to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Remote {
+pub(crate) struct Remote {
     pub addr: u64,
     pub rkey: u32,
     /// Bytes, or entries where it is a table.
@@ -69,7 +69,7 @@ impl Remote {
 
 /// What each end tells the other one about itself, in the private data of REQ and REP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Hello {
+pub(crate) struct PrivateData {
     pub big_endian: bool,
     /// Messages that may come before more is allowed.
     pub credits: u16,
@@ -81,7 +81,7 @@ pub(super) struct Hello {
     pub data: Remote,
 }
 
-impl Hello {
+impl PrivateData {
     pub const LEN: usize = 40;
 
     pub fn encode(&self) -> [u8; Self::LEN] {
@@ -96,23 +96,23 @@ impl Hello {
     }
 
     /// `None`: another version, too short, or addresses that cannot be.
-    pub fn decode(bytes: &[u8]) -> Option<Hello> {
+    pub fn decode(bytes: &[u8]) -> Option<PrivateData> {
         let bytes = bytes.first_chunk::<{ Self::LEN }>()?;
         let [version, flags, high, low, _, _, _, iomaps, rest @ ..] = bytes;
         let (table, data) = rest.split_first_chunk::<{ Remote::LEN }>()?;
-        let hello = Hello {
+        let private_data = PrivateData {
             big_endian: flags & BIG_ENDIAN != 0,
             credits: u16::from_be_bytes([*high, *low]),
             table: Remote::get(table, true),
             iomaps: if flags & HAS_IOMAP != 0 { unscale(*iomaps) } else { 0 },
             data: Remote::get(data.first_chunk()?, true),
         };
-        let entries = u64::from(hello.table.length) * Remote::LEN as u64;
-        let mapped = u64::from(hello.iomaps) * Iomap::LEN as u64;
-        let possible = hello.table.length > 0
-            && hello.table.fits(entries + mapped)
-            && hello.data.fits(u64::from(hello.data.length));
-        (*version == VERSION && possible).then_some(hello)
+        let entries = u64::from(private_data.table.length) * Remote::LEN as u64;
+        let mapped = u64::from(private_data.iomaps) * Iomap::LEN as u64;
+        let possible = private_data.table.length > 0
+            && private_data.table.fits(entries + mapped)
+            && private_data.data.fits(u64::from(private_data.data.length));
+        (*version == VERSION && possible).then_some(private_data)
     }
 }
 
@@ -128,13 +128,13 @@ fn unscale(byte: u8) -> u32 {
 }
 
 /// The number of mapped buffers that the peer can be told of, for one that a program asks for.
-pub(super) fn iomaps_for(wanted: u32) -> u32 {
+pub(crate) fn iomaps_for(wanted: u32) -> u32 {
     unscale(scale(wanted))
 }
 
 /// A buffer that a peer has mapped at an offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Iomap {
+pub(crate) struct Iomap {
     pub offset: u64,
     pub buffer: Remote,
 }
@@ -160,7 +160,7 @@ impl Iomap {
 
 /// Immediate data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Message {
+pub(crate) enum Message {
     /// So many bytes are in the receive buffer.
     Data(u32),
     /// Up to this number, modulo 65536, messages may be sent; an entry of the table may be new.
@@ -209,7 +209,7 @@ impl Message {
 mod tests {
     use super::*;
 
-    const HELLO: Hello = Hello {
+    const PRIVATE_DATA: PrivateData = PrivateData {
         big_endian: false,
         credits: 384,
         table: Remote { addr: 0x1122_3344_5566_7788, rkey: 0x99aa_bbcc, length: 2 },
@@ -219,30 +219,30 @@ mod tests {
 
     #[test]
     fn hello_is_laid_out_as_the_protocol_says() {
-        let bytes = HELLO.encode();
+        let bytes = PRIVATE_DATA.encode();
         assert_eq!(bytes[..8], [1, 2, 1, 0x80, 0, 0, 0, 5]);
         assert_eq!(bytes[8..16], 0x1122_3344_5566_7788_u64.to_be_bytes());
         assert_eq!(bytes[16..24], [0x99, 0xaa, 0xbb, 0xcc, 0, 0, 0, 2]);
         let mut long = bytes.to_vec();
         long.resize(56, 0);
-        assert_eq!(Hello::decode(&long), Some(HELLO));
+        assert_eq!(PrivateData::decode(&long), Some(PRIVATE_DATA));
     }
 
     #[test]
     fn a_hello_that_cannot_be_is_refused() {
-        let bytes = HELLO.encode();
-        assert_eq!(Hello::decode(&bytes[..39]), None, "too short");
-        assert_eq!(Hello::decode(&[]), None);
+        let bytes = PRIVATE_DATA.encode();
+        assert_eq!(PrivateData::decode(&bytes[..39]), None, "too short");
+        assert_eq!(PrivateData::decode(&[]), None);
         let with = |at: usize, byte: u8| {
             let mut bytes = bytes;
             bytes[at] = byte;
-            Hello::decode(&bytes)
+            PrivateData::decode(&bytes)
         };
         assert_eq!(with(0, 2), None, "another version");
         assert_eq!(with(23, 0), None, "no table");
-        let mut wrapping = HELLO;
+        let mut wrapping = PRIVATE_DATA;
         wrapping.data.addr = u64::MAX - 10;
-        assert_eq!(Hello::decode(&wrapping.encode()), None, "behind the last address");
+        assert_eq!(PrivateData::decode(&wrapping.encode()), None, "behind the last address");
     }
 
     #[test]
@@ -261,10 +261,10 @@ mod tests {
 
     #[test]
     fn entries_are_in_the_order_of_the_tables_owner() {
-        let iomap = Iomap { offset: 1, buffer: HELLO.data };
+        let iomap = Iomap { offset: 1, buffer: PRIVATE_DATA.data };
         assert_eq!(iomap.entry(true)[7], 1);
         assert_eq!(Iomap::parse(&iomap.entry(cfg!(target_endian = "big"))), Some(iomap));
-        assert_eq!(HELLO.data.entry(true)[12..], [0, 1, 0, 0]);
+        assert_eq!(PRIVATE_DATA.data.entry(true)[12..], [0, 1, 0, 0]);
         let beyond = Remote { addr: u64::MAX, rkey: 1, length: 1 };
         assert_eq!(Remote::parse(&beyond.entry(cfg!(target_endian = "big"))), None);
     }

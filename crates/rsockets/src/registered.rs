@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use uroce_device::memory::{Access, Mr, PdId, Region, Sge};
+use uroce_ibverbs::card::Card;
+use uroce_ibverbs::errno::Errno;
 
-use super::protocol::Remote;
-use crate::card::Card;
-use crate::errno::Errno;
+use crate::protocol::Remote;
 
 /// Memory that is registered as long as this lives.
 #[derive(Debug)]
-pub(super) struct Registered {
+pub(crate) struct Registered {
     card: Arc<Card>,
     mr: Mr,
     pub region: Region,

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libc::{c_int, c_short};
+use uroce_ibverbs::errno::Errno;
 
-use super::options::Options;
-use super::patience::{Patience, Waiters};
-use crate::errno::Errno;
+use crate::deadline::{Deadline, Waiters};
+use crate::options::Options;
 
 /// What is behind a socket: a connection, or datagrams.
-pub(super) trait Endpoint: Send {
+pub(crate) trait Endpoint: Send {
     /// Takes what has come.
     fn progress(&mut self);
     /// What a program that polls the socket is told.
@@ -30,7 +30,7 @@ pub(super) trait Endpoint: Send {
 
 /// A socket. The program knows it by the number of its descriptor.
 #[derive(Debug)]
-pub(super) struct Socket<S> {
+pub(crate) struct Socket<S> {
     pub fd: c_int,
     pub nonblocking: AtomicBool,
     pub closed: AtomicBool,
@@ -70,13 +70,13 @@ impl<S: Endpoint> Socket<S> {
         self.nonblocking.load(Ordering::Relaxed)
     }
 
-    /// Waits until `ready` has an answer, as long as `patience` lasts.
+    /// Waits until `ready` has an answer, as long as `deadline` lasts.
     ///
     /// # Errors
     /// That of `ready`; EAGAIN: the time is over; EBADF: the socket was closed meanwhile.
     pub fn wait<T>(
         &self,
-        patience: Patience,
+        deadline: Deadline,
         mut ready: impl FnMut(&mut S) -> Option<Result<T, Errno>>,
     ) -> Result<T, Errno> {
         let waiting = self.waiters.enter();
@@ -88,30 +88,30 @@ impl<S: Endpoint> Socket<S> {
             if let Some(answer) = ready(&mut state) {
                 return answer;
             }
-            if patience.is_over() {
+            if deadline.is_over() {
                 return Err(Errno(libc::EAGAIN));
             }
-            if state.arm() || patience.spins() {
+            if state.arm() || deadline.spins() {
                 continue;
             }
             let fds = state.fds();
             drop(state);
-            waiting.sleep(&fds, &patience)?;
+            waiting.sleep(&fds, &deadline)?;
         }
     }
 
     /// How long calls of the program wait; `flags` may say that this one does not.
-    pub fn patience(&self, flags: c_int) -> Patience {
+    pub fn deadline(&self, flags: c_int) -> Deadline {
         if self.is_nonblocking() || flags & libc::MSG_DONTWAIT != 0 {
-            Patience::none()
+            Deadline::now()
         } else {
-            Patience::endless()
+            Deadline::never()
         }
     }
 }
 
 /// What programs do with sockets of any kind.
-pub(super) trait AnySocket {
+pub(crate) trait AnySocket {
     fn waiters(&self) -> &Waiters;
     fn nonblocking(&self) -> &AtomicBool;
     fn revents(&self, events: c_short) -> c_short;

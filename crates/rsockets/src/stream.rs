@@ -4,17 +4,16 @@ use std::sync::Arc;
 
 use uroce_device::memory::{Access, Sge};
 use uroce_device::transport::{Wc, WcStatus};
+use uroce_ibverbs::errno::Errno;
+use uroce_rdmacm::OwnedId;
 
-use super::identity::Identity;
-use super::inbound::Inbound;
-use super::link::{Link, Shape, Write};
-use super::options::Options;
-use super::outbound::{Outbound, Piece};
-use super::protocol::{Hello, Iomap, Message, Remote};
-use super::registered::Registered;
-use super::tables::{BUFFERS, Tables};
-use crate::errno::Errno;
-use crate::pd::pd_of;
+use crate::credit_table::{BUFFERS, CreditTable};
+use crate::inbound::Inbound;
+use crate::options::Options;
+use crate::outbound::{Outbound, Piece};
+use crate::protocol::{Iomap, Message, PrivateData, Remote};
+use crate::queue_pair::{QueuePair, Write};
+use crate::registered::Registered;
 
 /// Messages about the connection itself that may be on their way: places in the send queue beside those
 /// for data, and receives beside those that the peer may use for data.
@@ -28,7 +27,7 @@ const RESET: Errno = Errno(libc::ECONNRESET);
 
 /// What the peer said last about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Peer {
+pub(crate) enum Peer {
     /// It may send.
     Talks,
     /// It sends nothing any more.
@@ -39,17 +38,17 @@ pub(super) enum Peer {
 
 /// The queue pair and the buffers of a connection.
 #[derive(Debug)]
-pub(super) struct Stream {
+pub(crate) struct Stream {
     // The queue pair goes before the memory that it uses.
-    link: Link,
+    queue_pair: QueuePair,
     pub inbound: Inbound,
     pub outbound: Outbound,
-    pub tables: Tables,
+    pub tables: CreditTable,
     receive: Registered,
     send: Registered,
     table: Registered,
     /// What the peer said when it connected.
-    hello: Option<Hello>,
+    private_data: Option<PrivateData>,
     /// The peer can take what we send.
     open: bool,
     /// The entry of the peer's table that is written next.
@@ -66,30 +65,26 @@ pub(super) struct Stream {
 impl Stream {
     /// The queue pair and the buffers for an id that has its device. They take what a peer sends as soon
     /// as the connection stands.
-    pub fn new(identity: &Identity, options: &Options) -> Result<Stream, Errno> {
-        let used = identity.used()?;
-        // SAFETY: the domain of a device that ids use lives as long as the process.
-        let pd = unsafe { pd_of(used.pd)? }.id;
-        let memory = |len, access| Registered::new(&used.card, pd, len, access);
+    pub fn new(id: &Arc<OwnedId>, options: &Options) -> Result<Stream, Errno> {
+        let (card, pd) = (id.card()?, id.pd()?);
+        let memory = |len, access| Registered::new(&card, pd, len, access);
         let written = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
         let receive = memory(options.receive_buffer, written)?;
         let send = memory(options.send_buffer, Access::LOCAL_WRITE)?;
-        let table = memory(Tables::size(options.iomaps), written)?;
+        let table = memory(CreditTable::size(options.iomaps), written)?;
         let (slots, limit) = (u32::from(options.send_queue), options.receive_queue);
         let receives = u32::from(limit) + CONTROLS;
-        let shape = Shape { is_datagram: false, sends: slots + CONTROLS, receives };
-        // SAFETY: the id is alive, and a socket drops its stream before its id.
-        let link = unsafe { Link::new(identity.id(), Arc::clone(&used.card), shape)? };
-        link.post_receives(receives as usize)?;
+        let queue_pair = QueuePair::new(id, false, slots + CONTROLS, receives)?;
+        queue_pair.post_receives(receives as usize)?;
         Ok(Stream {
-            link,
+            queue_pair,
             inbound: Inbound::new(receive.region.clone(), limit),
             outbound: Outbound::new(send.region.clone(), slots),
-            tables: Tables::new(table.region.clone(), options.iomaps),
+            tables: CreditTable::new(table.region.clone(), options.iomaps),
             receive,
             send,
             table,
-            hello: None,
+            private_data: None,
             open: false,
             entry: 1,
             controls: CONTROLS,
@@ -102,32 +97,33 @@ impl Stream {
     }
 
     /// What the peer must know of us.
-    pub fn hello(&self) -> [u8; Hello::LEN] {
+    pub fn private_data(&self) -> [u8; PrivateData::LEN] {
         let half = u32::try_from(self.receive.region.len() / 2).unwrap_or(u32::MAX);
-        let hello = Hello {
+        let private_data = PrivateData {
             big_endian: BIG_ENDIAN,
             credits: self.limit,
             table: self.table.remote(0, BUFFERS as u32),
             iomaps: self.iomaps,
             data: self.receive.remote(0, half),
         };
-        hello.encode()
+        private_data.encode()
     }
 
     /// This is what the peer said when it called, or accepted our call.
     ///
     /// # Errors
     /// ECONNRESET: it is none that we know.
-    pub fn begin(&mut self, hello: &[u8]) -> Result<(), Errno> {
-        let hello = Hello::decode(hello).ok_or(super::broken::Broken)?;
-        self.outbound.begin(hello.data, hello.credits);
-        self.hello = Some(hello);
+    pub fn begin(&mut self, private_data: &[u8]) -> Result<(), Errno> {
+        let private_data =
+            PrivateData::decode(private_data).ok_or(crate::protocol_error::ProtocolError)?;
+        self.outbound.begin(private_data.data, private_data.credits);
+        self.private_data = Some(private_data);
         Ok(())
     }
 
     /// Whether the peer has said who it is.
     pub fn is_begun(&self) -> bool {
-        self.hello.is_some()
+        self.private_data.is_some()
     }
 
     /// The connection stands.
@@ -144,17 +140,18 @@ impl Stream {
     }
 
     fn advance(&mut self) -> Result<(), Errno> {
-        self.link.take_events();
+        self.queue_pair.take_events();
         let mut done = [Wc::default(); BATCH];
         loop {
-            let count = self.link.poll(&mut done);
-            let received = done[..count].iter().filter(|wc| Link::is_receive(wc) && wc.is_ok());
+            let count = self.queue_pair.poll(&mut done);
+            let received =
+                done[..count].iter().filter(|wc| QueuePair::is_receive(wc) && wc.is_ok());
             let again = received.count();
             for wc in &done[..count] {
                 self.completed(wc)?;
             }
             if self.peer != Peer::Gone {
-                self.link.post_receives(again)?;
+                self.queue_pair.post_receives(again)?;
             }
             if count < BATCH {
                 break;
@@ -169,7 +166,7 @@ impl Stream {
             let expected = wc.status == WcStatus::WrFlushErr && self.peer == Peer::Gone;
             return if expected { Ok(()) } else { Err(RESET) };
         }
-        if Link::is_receive(wc) {
+        if QueuePair::is_receive(wc) {
             return self.heard(wc);
         }
         if wc.wr_id & CONTROL != 0 {
@@ -181,10 +178,11 @@ impl Stream {
     }
 
     fn heard(&mut self, wc: &Wc) -> Result<(), Errno> {
-        let message = wc.imm.and_then(Message::decode).ok_or(super::broken::Broken)?;
+        let message =
+            wc.imm.and_then(Message::decode).ok_or(crate::protocol_error::ProtocolError)?;
         match message {
             Message::Data(length) if length == wc.byte_len => self.inbound.arrived(length)?,
-            Message::Data(_) => return Err(super::broken::Broken.into()),
+            Message::Data(_) => return Err(crate::protocol_error::ProtocolError.into()),
             Message::Credits(limit) => self.outbound.credits(limit)?,
             Message::IomapUpdated(_) | Message::Keepalive => {}
             Message::Shutdown if self.peer == Peer::Talks => self.peer = Peer::Silent,
@@ -195,7 +193,7 @@ impl Stream {
     }
 
     fn tell_of_room(&mut self) -> Result<(), Errno> {
-        let Some(hello) = self.hello else { return Ok(()) };
+        let Some(private_data) = self.private_data else { return Ok(()) };
         if !self.open || self.peer != Peer::Talks {
             return Ok(());
         }
@@ -207,12 +205,12 @@ impl Stream {
                 continue;
             };
             let length = u32::try_from(self.receive.region.len() / 2).unwrap_or(u32::MAX);
-            let bytes = self.receive.remote(half, length).entry(hello.big_endian);
+            let bytes = self.receive.remote(half, length).entry(private_data.big_endian);
             let at = u64::from(self.entry) * Remote::LEN as u64;
-            self.entry = (self.entry + 1) % hello.table.length;
-            let to = Remote { addr: hello.table.addr + at, ..hello.table };
+            self.entry = (self.entry + 1) % private_data.table.length;
+            let to = Remote { addr: private_data.table.addr + at, ..private_data.table };
             self.controls -= 1;
-            self.link.write_inline(write(to, imm, CONTROL), &bytes)?;
+            self.queue_pair.write_inline(write(to, imm, CONTROL), &bytes)?;
         }
         Ok(())
     }
@@ -220,7 +218,7 @@ impl Stream {
     /// Says something about the connection; there must be a place.
     fn control(&mut self, message: Message) -> Result<(), Errno> {
         self.controls -= 1;
-        self.link.write(write(Remote::default(), message, CONTROL), &[])
+        self.queue_pair.write(write(Remote::default(), message, CONTROL), &[])
     }
 
     /// Says that nothing more will be sent, or that the connection is over. False: try again later.
@@ -279,7 +277,7 @@ impl Stream {
         let parts = if piece.parts[1].1 > 0 { 2 } else { 1 };
         let (va, rkey) = (piece.to.addr, piece.to.rkey);
         let imm = message.map(Message::encode);
-        self.link.write(Write { va, rkey, imm, wr_id: bytes as u64 }, &sges[..parts])
+        self.queue_pair.write(Write { va, rkey, imm, wr_id: bytes as u64 }, &sges[..parts])
     }
 
     /// Tells the peer of a buffer of ours that is mapped. False: try again later.
@@ -287,25 +285,25 @@ impl Stream {
     /// # Errors
     /// ECONNRESET; ENOSPC: the peer has no such entry.
     pub fn tell_mapped(&mut self, index: u32, iomap: &Iomap) -> Result<bool, Errno> {
-        let hello = self.hello.ok_or(Errno(libc::ENOTCONN))?;
-        if index >= hello.iomaps {
+        let private_data = self.private_data.ok_or(Errno(libc::ENOTCONN))?;
+        if index >= private_data.iomaps {
             return Err(Errno(libc::ENOSPC));
         }
         if !self.outbound.has_slot() {
             return Ok(false);
         }
-        let table = u64::from(hello.table.length) * Remote::LEN as u64;
+        let table = u64::from(private_data.table.length) * Remote::LEN as u64;
         let at = table + u64::from(index) * Iomap::LEN as u64;
-        let to = Remote { addr: hello.table.addr + at, ..hello.table };
+        let to = Remote { addr: private_data.table.addr + at, ..private_data.table };
         self.outbound.take_slot();
         let index = u16::try_from(index).unwrap_or(u16::MAX);
         let write = write(to, Message::IomapUpdated(index), 0);
-        self.link.write_inline(write, &iomap.entry(hello.big_endian)).map(|()| true)
+        self.queue_pair.write_inline(write, &iomap.entry(private_data.big_endian)).map(|()| true)
     }
 
     /// Buffers that the peer lets us tell it of.
     pub fn peer_iomaps(&self) -> u32 {
-        self.hello.map_or(0, |hello| hello.iomaps)
+        self.private_data.map_or(0, |private_data| private_data.iomaps)
     }
 
     /// Whether something can be sent now.
@@ -325,15 +323,15 @@ impl Stream {
     }
 
     pub fn arm(&mut self) -> bool {
-        self.broken.is_none() && self.link.arm()
+        self.broken.is_none() && self.queue_pair.arm()
     }
 
     pub fn fd(&self) -> libc::c_int {
-        self.link.fd()
+        self.queue_pair.fd()
     }
 
     pub fn segment(&self) -> usize {
-        self.link.segment()
+        self.queue_pair.segment()
     }
 }
 

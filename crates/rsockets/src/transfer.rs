@@ -1,18 +1,14 @@
-//! Bytes out and in: `rsend`, `rrecv` and their forms.
+//! Bytes out and in.
 
 use std::net::SocketAddr;
-use std::ptr::null_mut;
 
-use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr as c_sockaddr, socklen_t, ssize_t};
+use libc::c_int;
+use uroce_ibverbs::errno::{Errno, NOT_SUPPORTED};
 
-use super::connect::address;
-use super::connection::State;
-use super::directory::Known;
-use super::socket::{AnySocket, Socket};
-use super::stream::{Peer, Stream};
-use super::{directory, names};
-use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
-use crate::outcome::number;
+use crate::connection::State;
+use crate::fd_table::{Handle, Known};
+use crate::socket::{AnySocket, Socket};
+use crate::stream::{Peer, Stream};
 
 /// Flags that mean something, or that change nothing here: no signal is sent, and nothing is held back.
 const SEND_FLAGS: c_int =
@@ -21,8 +17,6 @@ const RECEIVE_FLAGS: c_int =
     libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_PEEK | libc::MSG_WAITALL;
 /// The longest datagram.
 const LONGEST: usize = 65_535;
-/// Most pieces of a call, as in the kernel.
-const MOST_PIECES: usize = 1024;
 
 /// Sends all of it, or as much as there is room for if the call does not wait.
 fn send(socket: &Known, data: &[u8], flags: c_int, to: Option<SocketAddr>) -> Result<usize, Errno> {
@@ -35,20 +29,20 @@ fn send(socket: &Known, data: &[u8], flags: c_int, to: Option<SocketAddr>) -> Re
             send_with(socket, data.len(), flags, |stream, done| stream.send(&data[done..]))
         }
         Known::Datagram(socket) => {
-            socket.wait(socket.patience(flags), |state| state.send(data, to))
+            socket.wait(socket.deadline(flags), |state| state.send(data, to))
         }
     }
 }
 
 /// Gives bytes to the stream until all are gone. What was sent before an error counts.
-pub(super) fn send_with(
+pub(crate) fn send_with(
     socket: &Socket<State>,
     whole: usize,
     flags: c_int,
     put: impl Fn(&mut Stream, usize) -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {
     let mut sent = 0;
-    let done = socket.wait(socket.patience(flags), |state| {
+    let done = socket.wait(socket.deadline(flags), |state| {
         let writes = state.writes;
         let stream = match state.connected()? {
             Ok(stream) => stream,
@@ -89,7 +83,7 @@ fn receive(
         Known::Datagram(socket) => {
             let peek = flags & libc::MSG_PEEK != 0;
             let (from, data) =
-                socket.wait(socket.patience(flags), |state| state.receive(peek).map(Ok))?;
+                socket.wait(socket.deadline(flags), |state| state.receive(peek).map(Ok))?;
             // What is too long for the program's buffer is cut off.
             let count = data.len().min(out.len());
             out[..count].copy_from_slice(&data[..count]);
@@ -102,7 +96,7 @@ fn receive_bytes(socket: &Socket<State>, out: &mut [u8], flags: c_int) -> Result
     let peek = flags & libc::MSG_PEEK != 0;
     let all = flags & libc::MSG_WAITALL != 0 && !peek;
     let mut got = 0;
-    let done = socket.wait(socket.patience(flags), |state| {
+    let done = socket.wait(socket.deadline(flags), |state| {
         match take(state, &mut out[got..], peek) {
             Some(Ok(now)) => got += now,
             Some(Err(errno)) => return Some(Err(errno)),
@@ -149,55 +143,20 @@ fn at_end(state: &mut State) -> bool {
     }
 }
 
-/// A buffer of the program as a slice.
-///
-/// # Safety
-/// `length` bytes, for as long as the result is in use.
-pub(super) unsafe fn slice<'a>(data: *const c_void, length: size_t) -> Result<&'a [u8], Errno> {
-    if length == 0 {
-        return Ok(&[]);
-    }
-    if data.is_null() || length > isize::MAX as usize {
-        return Err(Errno(libc::EFAULT));
-    }
-    // SAFETY: the caller's promise.
-    Ok(unsafe { std::slice::from_raw_parts(data.cast(), length) })
-}
-
-/// # Safety
-/// As for [`slice`], and nobody else uses the bytes.
-unsafe fn slice_mut<'a>(data: *mut c_void, length: size_t) -> Result<&'a mut [u8], Errno> {
-    if length == 0 {
-        return Ok(&mut []);
-    }
-    if data.is_null() || length > isize::MAX as usize {
-        return Err(Errno(libc::EFAULT));
-    }
-    // SAFETY: the caller's promise.
-    Ok(unsafe { std::slice::from_raw_parts_mut(data.cast(), length) })
-}
-
-/// Does a call for each piece until one is not done whole; later ones do not wait if `eager`.
-///
-/// # Safety
-/// `count` pieces, each of as many bytes as it says.
-unsafe fn each_piece(
-    pieces: *const iovec,
-    count: usize,
-    mut call: impl FnMut(&iovec, usize) -> Result<usize, Errno>,
+/// Does a call for each piece until one is not done whole.
+fn each_piece<Piece>(
+    pieces: impl Iterator<Item = Result<Piece, Errno>>,
+    length: impl Fn(&Piece) -> usize,
+    mut call: impl FnMut(Piece, usize) -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {
-    if count > MOST_PIECES {
-        return Err(INVALID);
-    }
-    if count > 0 && pieces.is_null() {
-        return Err(Errno(libc::EFAULT));
-    }
     let mut whole = 0;
-    for index in 0..count {
-        // SAFETY: the caller's promise.
-        let piece = unsafe { &*pieces.add(index) };
-        match call(piece, whole) {
-            Ok(done) if done == piece.iov_len => whole += done,
+    for piece in pieces {
+        let (wanted, done) = match piece {
+            Ok(piece) => (length(&piece), call(piece, whole)),
+            Err(errno) => (0, Err(errno)),
+        };
+        match done {
+            Ok(done) if done == wanted => whole += done,
             Ok(done) => return Ok(whole + done),
             Err(errno) if whole == 0 => return Err(errno),
             Err(_) => break,
@@ -206,223 +165,85 @@ unsafe fn each_piece(
     Ok(whole)
 }
 
-/// Sends pieces; those of a datagram go together.
-///
-/// # Safety
-/// By the contract.
-unsafe fn send_pieces(
-    socket: &Known,
-    pieces: *const iovec,
-    count: usize,
-    flags: c_int,
-    to: Option<SocketAddr>,
-) -> Result<ssize_t, Errno> {
-    let mut together = Vec::new();
-    let is_datagram = matches!(socket, Known::Datagram(_));
-    // SAFETY: by the contract.
-    let sent = unsafe {
-        each_piece(pieces, count, |piece, _| {
-            let data = slice(piece.iov_base, piece.iov_len)?;
-            if !is_datagram {
-                return send(socket, data, flags, to);
-            }
-            together.extend_from_slice(data);
-            Ok(data.len())
-        })?
-    };
-    let sent = if is_datagram { send(socket, &together, flags, to)? } else { sent };
-    Ok(sent as ssize_t)
-}
-
-/// Receives into pieces; a datagram fills as many as it has bytes for.
-///
-/// # Safety
-/// By the contract.
-unsafe fn receive_pieces(
-    socket: &Known,
-    pieces: *const iovec,
-    count: usize,
-    flags: c_int,
-) -> Result<(ssize_t, Option<SocketAddr>), Errno> {
-    let mut from = socket.any().peer();
-    let mut whole: Option<Vec<u8>> = None;
-    if matches!(socket, Known::Datagram(_)) {
-        let mut datagram = vec![0; LONGEST];
-        let (length, sender) = receive(socket, &mut datagram, flags)?;
-        datagram.truncate(length);
-        (from, whole) = (sender, Some(datagram));
+impl Handle {
+    /// Sends all of it, or as much as there is room for if the call does not wait. A stream knows its peer, and takes no
+    /// other.
+    ///
+    /// # Errors
+    /// Those of send(2).
+    pub fn send(&self, data: &[u8], flags: c_int, to: Option<SocketAddr>) -> Result<usize, Errno> {
+        send(&self.0, data, flags, to)
     }
-    // SAFETY: by the contract.
-    let got = unsafe {
-        each_piece(pieces, count, |piece, before| {
-            let out = slice_mut(piece.iov_base, piece.iov_len)?;
-            if let Some(datagram) = &whole {
-                let rest = &datagram[before.min(datagram.len())..];
-                let count = rest.len().min(out.len());
-                out[..count].copy_from_slice(&rest[..count]);
-                return Ok(count);
-            }
-            let waits = before == 0 || flags & libc::MSG_WAITALL != 0;
-            let flags = if waits { flags } else { flags | libc::MSG_DONTWAIT };
-            Ok(receive(socket, out, flags)?.0)
-        })?
-    };
-    Ok((got as ssize_t, from))
-}
 
-/// rsend(3).
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn rsend(
-    socket: c_int,
-    data: *const c_void,
-    length: size_t,
-    flags: c_int,
-) -> ssize_t {
-    // SAFETY: the caller's promise is the same.
-    unsafe { rsendto(socket, data, length, flags, std::ptr::null(), 0) }
-}
+    /// Sends pieces in turn; those of a datagram go together. A piece may be one that the program has given wrongly.
+    ///
+    /// # Errors
+    /// Those of send(2); that of the first piece.
+    pub fn send_pieces<'a>(
+        &self,
+        pieces: impl Iterator<Item = Result<&'a [u8], Errno>>,
+        flags: c_int,
+        to: Option<SocketAddr>,
+    ) -> Result<usize, Errno> {
+        let mut together = Vec::new();
+        let sent = each_piece(
+            pieces,
+            |piece| piece.len(),
+            |data, _| {
+                if !self.is_datagram() {
+                    return self.send(data, flags, to);
+                }
+                together.extend_from_slice(data);
+                Ok(data.len())
+            },
+        )?;
+        if self.is_datagram() { self.send(&together, flags, to) } else { Ok(sent) }
+    }
 
-/// rsendto(3). A stream knows its peer, and takes no other.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn rsendto(
-    socket: c_int,
-    data: *const c_void,
-    length: size_t,
-    flags: c_int,
-    to: *const c_sockaddr,
-    to_length: socklen_t,
-) -> ssize_t {
-    number(|| {
-        let socket = directory::get(socket)?;
-        // SAFETY: by the contract.
-        let to = if to.is_null() { None } else { Some(unsafe { address(to, to_length)? }) };
-        // SAFETY: by the contract.
-        let data = unsafe { slice(data, length)? };
-        send(&socket, data, flags, to).map(|sent| sent as ssize_t)
-    })
-}
+    /// Fills `out` with what there is, or to its end if `flags` say so; 0: no more will come. Returns who sent it, too.
+    ///
+    /// # Errors
+    /// Those of recv(2).
+    pub fn receive(
+        &self,
+        out: &mut [u8],
+        flags: c_int,
+    ) -> Result<(usize, Option<SocketAddr>), Errno> {
+        receive(&self.0, out, flags)
+    }
 
-/// rsendmsg(3), without control messages.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn rsendmsg(
-    socket: c_int,
-    message: *const msghdr,
-    flags: c_int,
-) -> ssize_t {
-    number(|| {
-        // SAFETY: by the contract.
-        let message = unsafe { message.as_ref() }.ok_or(Errno(libc::EFAULT))?;
-        if message.msg_controllen > 0 {
-            return Err(NOT_SUPPORTED);
+    /// Receives into pieces; a datagram fills as many as it has bytes for.
+    ///
+    /// # Errors
+    /// Those of recv(2); that of the first piece.
+    pub fn receive_pieces<'a>(
+        &self,
+        pieces: impl Iterator<Item = Result<&'a mut [u8], Errno>>,
+        flags: c_int,
+    ) -> Result<(usize, Option<SocketAddr>), Errno> {
+        let mut from = self.peer();
+        let mut whole: Option<Vec<u8>> = None;
+        if self.is_datagram() {
+            let mut datagram = vec![0; LONGEST];
+            let (length, sender) = self.receive(&mut datagram, flags)?;
+            datagram.truncate(length);
+            (from, whole) = (sender, Some(datagram));
         }
-        let (socket, name) = (directory::get(socket)?, message.msg_name.cast());
-        let to = match message.msg_namelen {
-            0 => None,
-            // SAFETY: by the contract.
-            length => Some(unsafe { address(name, length)? }),
-        };
-        // SAFETY: by the contract.
-        unsafe { send_pieces(&socket, message.msg_iov, message.msg_iovlen, flags, to) }
-    })
-}
-
-/// rwrite(3).
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn rwrite(
-    socket: c_int,
-    data: *const c_void,
-    length: size_t,
-) -> ssize_t {
-    // SAFETY: the caller's promise is the same.
-    unsafe { rsend(socket, data, length, 0) }
-}
-
-/// rwritev(3).
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn rwritev(
-    socket: c_int,
-    pieces: *const iovec,
-    count: c_int,
-) -> ssize_t {
-    number(|| {
-        let count = usize::try_from(count).map_err(|_| INVALID)?;
-        // SAFETY: by the contract.
-        unsafe { send_pieces(&directory::get(socket)?, pieces, count, 0, None) }
-    })
-}
-
-/// rrecv(3).
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn rrecv(
-    socket: c_int,
-    data: *mut c_void,
-    length: size_t,
-    flags: c_int,
-) -> ssize_t {
-    // SAFETY: the caller's promise is the same.
-    unsafe { rrecvfrom(socket, data, length, flags, null_mut(), null_mut()) }
-}
-
-/// rrecvfrom(3).
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn rrecvfrom(
-    socket: c_int,
-    data: *mut c_void,
-    length: size_t,
-    flags: c_int,
-    from: *mut c_sockaddr,
-    from_length: *mut socklen_t,
-) -> ssize_t {
-    number(|| {
-        let socket = directory::get(socket)?;
-        // SAFETY: by the contract.
-        let (got, peer) = receive(&socket, unsafe { slice_mut(data, length)? }, flags)?;
-        // SAFETY: by the contract.
-        unsafe { names::give(peer, from, from_length)? };
-        Ok(got as ssize_t)
-    })
-}
-
-/// rrecvmsg(3), without control messages.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn rrecvmsg(
-    socket: c_int,
-    message: *mut msghdr,
-    flags: c_int,
-) -> ssize_t {
-    number(|| {
-        // SAFETY: by the contract.
-        let message = unsafe { message.as_mut() }.ok_or(Errno(libc::EFAULT))?;
-        (message.msg_controllen, message.msg_flags) = (0, 0);
-        // SAFETY: by the contract.
-        unsafe {
-            let socket = directory::get(socket)?;
-            let (pieces, count) = (message.msg_iov, message.msg_iovlen);
-            let (got, from) = receive_pieces(&socket, pieces, count, flags)?;
-            let length = &raw mut message.msg_namelen;
-            names::give(from, message.msg_name.cast(), length)?;
-            Ok(got)
-        }
-    })
-}
-
-/// rread(3).
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn rread(socket: c_int, data: *mut c_void, length: size_t) -> ssize_t {
-    // SAFETY: the caller's promise is the same.
-    unsafe { rrecv(socket, data, length, 0) }
-}
-
-/// rreadv(3).
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn rreadv(
-    socket: c_int,
-    pieces: *const iovec,
-    count: c_int,
-) -> ssize_t {
-    number(|| {
-        let count = usize::try_from(count).map_err(|_| INVALID)?;
-        // SAFETY: by the contract.
-        unsafe { receive_pieces(&directory::get(socket)?, pieces, count, 0) }.map(|(got, _)| got)
-    })
+        let got = each_piece(
+            pieces,
+            |piece| piece.len(),
+            |out, before| {
+                if let Some(datagram) = &whole {
+                    let rest = &datagram[before.min(datagram.len())..];
+                    let count = rest.len().min(out.len());
+                    out[..count].copy_from_slice(&rest[..count]);
+                    return Ok(count);
+                }
+                let waits = before == 0 || flags & libc::MSG_WAITALL != 0;
+                let flags = if waits { flags } else { flags | libc::MSG_DONTWAIT };
+                Ok(self.receive(out, flags)?.0)
+            },
+        )?;
+        Ok((got, from))
+    }
 }

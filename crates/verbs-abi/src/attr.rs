@@ -1,8 +1,18 @@
-//! Attributes of a queue pair.
+//! Attributes of objects that name no other object.
 
-use libc::{c_int, c_uint};
+use libc::{c_int, c_uint, c_void};
 
-use super::{ibv_ah_attr, ibv_qp_cap};
+use crate::address::ibv_ah_attr;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ibv_qp_cap {
+    pub max_send_wr: u32,
+    pub max_recv_wr: u32,
+    pub max_send_sge: u32,
+    pub max_recv_sge: u32,
+    pub max_inline_data: u32,
+}
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -40,5 +50,49 @@ pub struct ibv_qp_attr {
 pub struct ibv_ece {
     pub vendor_id: u32,
     pub options: u32,
+    pub comp_mask: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ibv_srq_attr {
+    pub max_wr: u32,
+    pub max_sge: u32,
+    pub srq_limit: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ibv_srq_init_attr {
+    pub srq_context: *mut c_void,
+    pub attr: ibv_srq_attr,
+}
+
+/// The moderation that it ends with is a struct of its own in C.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ibv_modify_cq_attr {
+    pub attr_mask: u32,
+    pub cq_count: u16,
+    pub cq_period: u16,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ibv_xrcd_init_attr {
+    pub comp_mask: u32,
+    pub fd: c_int,
+    pub oflags: c_int,
+}
+
+#[repr(C)]
+pub struct ibv_td_init_attr {
+    pub comp_mask: u32,
+}
+
+#[repr(C)]
+pub struct ibv_alloc_dm_attr {
+    pub length: usize,
+    pub log_align_req: u32,
     pub comp_mask: u32,
 }

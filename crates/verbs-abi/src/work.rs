@@ -1,8 +1,6 @@
-//! Work requests and work completions.
+//! Receive requests, completions, and what they are made of.
 
-use libc::{c_int, c_uint};
-
-use super::{ibv_ah, ibv_mw, ibv_mw_bind_info};
+use libc::{c_int, c_uint, c_void};
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -14,35 +12,18 @@ pub struct ibv_sge {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct ibv_data_buf {
+    pub addr: *const c_void,
+    pub length: usize,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct ibv_recv_wr {
     pub wr_id: u64,
     pub next: *mut ibv_recv_wr,
     pub sg_list: *mut ibv_sge,
     pub num_sge: c_int,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct ibv_send_wr {
-    pub wr_id: u64,
-    pub next: *mut ibv_send_wr,
-    pub sg_list: *mut ibv_sge,
-    pub num_sge: c_int,
-    pub opcode: c_int,
-    pub send_flags: c_uint,
-    /// Immediate data in network byte order, or the key to invalidate.
-    pub imm_data: u32,
-    pub wr: wr_union,
-    pub remote_srqn: u32,
-    pub bind_mw: bind_mw_wr,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub union wr_union {
-    pub rdma: rdma_wr,
-    pub atomic: atomic_wr,
-    pub ud: ud_wr,
 }
 
 #[repr(C)]
@@ -62,22 +43,6 @@ pub struct atomic_wr {
 }
 
 #[repr(C)]
-#[derive(Clone, Copy)]
-pub struct ud_wr {
-    pub ah: *mut ibv_ah,
-    pub remote_qpn: u32,
-    pub remote_qkey: u32,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct bind_mw_wr {
-    pub mw: *mut ibv_mw,
-    pub rkey: u32,
-    pub bind_info: ibv_mw_bind_info,
-}
-
-#[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_wc {
     pub wr_id: u64,
@@ -94,4 +59,11 @@ pub struct ibv_wc {
     pub slid: u16,
     pub sl: u8,
     pub dlid_path_bits: u8,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ibv_wc_tm_info {
+    pub tag: u64,
+    pub priv_: u32,
 }

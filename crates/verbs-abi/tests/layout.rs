@@ -1,10 +1,10 @@
-//! The structs, compared with the header of the system by a C program.
+//! The structs and the constants, compared with the header of the system by a C program.
 
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use crate::abi::*;
+use uroce_verbs_abi::*;
 
 /// The headers; the second includes the first.
 const HEADER: &str = "/usr/include/rdma/rdma_cma.h";
@@ -190,6 +190,13 @@ const SIZES: &[(&str, usize)] = &[
     ("struct ibv_wc", size_of::<ibv_wc>()),
     ("struct ibv_mw_bind", size_of::<ibv_mw_bind>()),
     ("struct ibv_async_event", size_of::<ibv_async_event>()),
+    ("struct rdma_cm_id", size_of::<rdma_cm_id>()),
+    ("struct rdma_route", size_of::<rdma_route>()),
+    ("struct rdma_conn_param", size_of::<rdma_conn_param>()),
+    ("struct rdma_ud_param", size_of::<rdma_ud_param>()),
+    ("struct rdma_cm_event", size_of::<rdma_cm_event>()),
+    ("struct rdma_cm_join_mc_attr_ex", size_of::<rdma_cm_join_mc_attr_ex>()),
+    ("struct rdma_addrinfo", size_of::<rdma_addrinfo>()),
 ];
 
 /// Slots before the context, by their distance from it: that is what does not change.
@@ -216,7 +223,7 @@ fn slots() -> Vec<(&'static str, usize)> {
 /// A C program that names each place at which the header and we are of different minds.
 fn program() -> String {
     let mut c = "#include <stdio.h>\n#include <infiniband/verbs.h>\n\
-         #include <rdma/rdma_cma.h>\n\
+         #include <rdma/rdma_cma.h>\n#include <rdma/rsocket.h>\n\
          #define CHECK(what, theirs, ours) if ((theirs) != (ours)) \
          { printf(\"%s: header %zu, here %zu\\n\", what, (size_t)(theirs), (size_t)(ours)); bad = 1; }\n\
          int main(void) { int bad = 0;\n"
@@ -238,11 +245,15 @@ fn program() -> String {
         );
         writeln!(c, "CHECK(\"verbs_context.{slot}\", {theirs}, {ours}ul)").expect("a string grows");
     }
+    for (name, ours) in [VERBS_CONSTANTS, RDMACM_CONSTANTS].concat() {
+        let theirs = format!("(long long)({name})");
+        writeln!(c, "CHECK(\"{name}\", {theirs}, {ours}ll)").expect("a string grows");
+    }
     c + "return bad; }\n"
 }
 
 #[test]
-fn every_struct_is_laid_out_as_the_header_of_the_system_says() {
+fn every_struct_and_constant_is_as_the_header_of_the_system_says() {
     if !Path::new(HEADER).exists() {
         assert!(
             std::env::var_os("CI").is_none(),

@@ -23,9 +23,9 @@ pub struct DistArgs {
 }
 
 /// Versions of the symbols, as in rdma-core.
-const VERSIONS: &str = "crates/ibverbs/libibverbs.map";
+const VERSIONS: &str = "crates/cabi/libibverbs.map";
 /// Names of librdmacm.
-const CONNECTIONS: &str = "crates/ibverbs/librdmacm.map";
+const CONNECTIONS: &str = "crates/cabi/librdmacm.map";
 
 /// Builds with optimisation and prints where everything is.
 ///
@@ -101,7 +101,7 @@ fn write(file: &Path, bytes: &[u8]) -> Result<()> {
 
 fn build() -> Result<()> {
     let words = ["build", "--release", "--locked", "--quiet"];
-    run_command(workspace::cargo(&words).args(["--package", "uroce", "--package", "uroce-ibverbs"]))
+    run_command(workspace::cargo(&words).args(["--package", "uroce", "--package", "uroce-cabi"]))
 }
 
 fn lay_out(built: &Path, out: &Path) -> Result<()> {
@@ -110,7 +110,7 @@ fn lay_out(built: &Path, out: &Path) -> Result<()> {
         fs::create_dir_all(folder).context(|| format!("could not make {}", folder.display()))?;
     }
     fs::copy(built.join("uroce"), bin.join("uroce")).context(|| "could not copy uroce")?;
-    let archive = built.join("liburoce_ibverbs.a");
+    let archive = built.join("liburoce_cabi.a");
     let read = |map: &str| {
         fs::read_to_string(workspace::root().join(map)).context(|| format!("could not read {map}"))
     };

@@ -10,7 +10,7 @@ use crate::process::describe;
 use crate::workspace;
 
 /// Packages that end up in what is installed.
-const INSTALLED: &[&str] = &["uroce", "uroce-ibverbs"];
+const INSTALLED: &[&str] = &["uroce", "uroce-cabi"];
 
 /// Names and texts of the licences of all packages of others in what is installed, from the sources that cargo has.
 ///

@@ -1,35 +1,18 @@
-//! Tables of functions: what the inline functions of the header jump through.
+//! The extended functions of a context, which lie before it.
 
 use libc::{c_int, c_uint, c_void};
 
-use super::{
-    Slot, ibv_alloc_dm_attr, ibv_context, ibv_cq, ibv_cq_ex, ibv_cq_init_attr_ex,
-    ibv_device_attr_ex, ibv_dm, ibv_modify_cq_attr, ibv_mr, ibv_mw, ibv_mw_bind,
-    ibv_parent_domain_init_attr, ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_init_attr_ex,
-    ibv_qp_open_attr, ibv_recv_wr, ibv_send_wr, ibv_sge, ibv_srq, ibv_srq_init_attr_ex, ibv_td,
-    ibv_td_init_attr, ibv_values_ex, ibv_wc, ibv_xrcd, ibv_xrcd_init_attr,
+use crate::Slot;
+use crate::attr::{ibv_alloc_dm_attr, ibv_modify_cq_attr, ibv_td_init_attr, ibv_xrcd_init_attr};
+use crate::cq_ex::ibv_cq_ex;
+use crate::device::{ibv_device_attr_ex, ibv_port_attr, ibv_values_ex};
+use crate::extended::{ibv_dm, ibv_td, ibv_xrcd};
+use crate::init_attr::{
+    ibv_cq_init_attr_ex, ibv_parent_domain_init_attr, ibv_qp_init_attr_ex, ibv_qp_open_attr,
+    ibv_srq_init_attr_ex,
 };
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct ibv_context_ops {
-    pub compat_before: [Slot; 7],
-    pub alloc_mw: unsafe extern "C" fn(*mut ibv_pd, c_int) -> *mut ibv_mw,
-    pub bind_mw: unsafe extern "C" fn(*mut ibv_qp, *mut ibv_mw, *mut ibv_mw_bind) -> c_int,
-    pub dealloc_mw: unsafe extern "C" fn(*mut ibv_mw) -> c_int,
-    pub compat_create_cq: Slot,
-    pub poll_cq: unsafe extern "C" fn(*mut ibv_cq, c_int, *mut ibv_wc) -> c_int,
-    pub req_notify_cq: unsafe extern "C" fn(*mut ibv_cq, c_int) -> c_int,
-    pub compat_cq: [Slot; 7],
-    pub post_srq_recv:
-        unsafe extern "C" fn(*mut ibv_srq, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int,
-    pub compat_qp: [Slot; 4],
-    pub post_send:
-        unsafe extern "C" fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int,
-    pub post_recv:
-        unsafe extern "C" fn(*mut ibv_qp, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int,
-    pub compat_after: [Slot; 5],
-}
+use crate::objects::{ibv_context, ibv_cq, ibv_mr, ibv_pd, ibv_qp, ibv_srq};
+use crate::work::ibv_sge;
 
 /// `struct verbs_context` without the context at its end. The first six are since rdma-core 58;
 /// a program looks at a slot only if `sz` covers it, counted from the end. An empty slot makes the
@@ -90,4 +73,11 @@ pub struct verbs_slots {
     pub close_xrcd: Option<unsafe extern "C" fn(*mut ibv_xrcd) -> c_int>,
     pub placeholder3: u64,
     pub sz: usize,
+}
+
+/// The extended functions lie before the context that programs get a pointer to.
+#[repr(C)]
+pub struct verbs_context {
+    pub slots: verbs_slots,
+    pub context: ibv_context,
 }

@@ -1,11 +1,8 @@
-//! Devices, contexts and what they tell about themselves.
+//! Devices, ports, and what can be asked about them.
 
-use std::net::IpAddr;
+use libc::{c_char, c_int, c_uint, c_void, timespec};
 
-use libc::{c_char, c_int, c_uint, c_void, pthread_mutex_t, timespec};
-use uroce_wire::Gid;
-
-use super::{Slot, ibv_context_ops, verbs_slots};
+use crate::Slot;
 
 #[repr(C)]
 pub struct ibv_device {
@@ -16,60 +13,6 @@ pub struct ibv_device {
     pub dev_name: [c_char; 64],
     pub dev_path: [c_char; 256],
     pub ibdev_path: [c_char; 256],
-}
-
-#[repr(C)]
-pub struct ibv_context {
-    pub device: *mut ibv_device,
-    pub ops: ibv_context_ops,
-    pub cmd_fd: c_int,
-    pub async_fd: c_int,
-    pub num_comp_vectors: c_int,
-    pub mutex: pthread_mutex_t,
-    pub abi_compat: *mut c_void,
-}
-
-#[repr(C)]
-pub struct ibv_values_ex {
-    pub comp_mask: u32,
-    pub raw_clock: timespec,
-}
-
-/// The extended functions lie before the context that programs get a pointer to.
-#[repr(C)]
-pub struct verbs_context {
-    pub slots: verbs_slots,
-    pub context: ibv_context,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct ibv_gid {
-    pub raw: [u8; 16],
-    /// In C a union with two 64-bit words.
-    pub align: [u64; 0],
-}
-
-impl ibv_gid {
-    /// The GID as a C program has it.
-    pub fn from_gid(gid: Gid) -> ibv_gid {
-        ibv_gid { raw: *gid.bytes(), align: [] }
-    }
-
-    /// The address that it stands for.
-    pub fn to_ip(self) -> IpAddr {
-        Gid::new(self.raw).to_ip()
-    }
-}
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct ibv_gid_entry {
-    pub gid: ibv_gid,
-    pub gid_index: u32,
-    pub port_num: u32,
-    pub gid_type: u32,
-    pub ndev_ifindex: u32,
 }
 
 #[repr(C)]
@@ -179,6 +122,12 @@ pub struct ibv_port_attr {
     pub port_cap_flags2: u16,
     /// Since rdma-core 57.
     pub active_speed_ex: u32,
+}
+
+#[repr(C)]
+pub struct ibv_values_ex {
+    pub comp_mask: u32,
+    pub raw_clock: timespec,
 }
 
 #[repr(C)]

@@ -1,0 +1,89 @@
+//! Binding ids to addresses.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use libc::{c_int, sockaddr as c_sockaddr};
+use uroce_ibverbs::card::Card;
+use uroce_ibverbs::errno::{Errno, INVALID};
+use uroce_ibverbs::outcome::call;
+use uroce_verbs_abi::rdma_cm_id;
+
+use crate::id::{Id, State, id_of, settle};
+use crate::ports::{self, Wish};
+use crate::{contexts, sockaddr};
+
+/// rdma_bind_addr(3). An address that stands for any binds to no device yet.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_bind_addr(
+    id: *mut rdma_cm_id,
+    address: *mut c_sockaddr,
+) -> c_int {
+    call("rdma_bind_addr", || {
+        // SAFETY: by the contract.
+        let (inner, address) = unsafe { (id_of(id)?, sockaddr::read(address)?) };
+        let mut state = inner.state();
+        if state.local.is_some() {
+            return Err(INVALID);
+        }
+        // SAFETY: by the contract.
+        unsafe { bind(id, inner, &mut state, address) }
+    })
+}
+
+/// The id gets its address and port, and its device if the address is that of one.
+///
+/// # Safety
+/// By the contract.
+pub(crate) unsafe fn bind(
+    id: *mut rdma_cm_id,
+    inner: &Id,
+    state: &mut State,
+    address: SocketAddr,
+) -> Result<(), Errno> {
+    let used = match contexts::is_any(address.ip()) {
+        true => None,
+        false => Some(contexts::at(address.ip())?),
+    };
+    let port = reserve(id, inner, state, address, used.as_ref().map(|used| &used.card))?;
+    let local = SocketAddr::new(address.ip(), port);
+    uroce_ibverbs::log::tell(&format_args!("bound to {local}"));
+    // SAFETY: by the contract.
+    unsafe {
+        match used {
+            Some(used) => settle(id, state, used, port),
+            None => {
+                state.local = Some(local);
+                (*id).route.addr.src = sockaddr::write(local);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The port of this address, or one that is free if it is 0, is the id's; with a device, no other process gets it
+/// there.
+pub(crate) fn reserve(
+    id: *mut rdma_cm_id,
+    inner: &Id,
+    state: &mut State,
+    address: SocketAddr,
+    card: Option<&Arc<Card>>,
+) -> Result<u16, Errno> {
+    let any = if address.is_ipv4() {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED)
+    } else {
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED)
+    };
+    let stands_for = if contexts::is_any(address.ip()) { any } else { address.ip() };
+    let wish = Wish {
+        space: inner.space,
+        address: SocketAddr::new(stands_for, address.port()),
+        only_family: state.options.only_family(address.ip()),
+        reuse: state.options.reuse,
+        card,
+    };
+    let port = ports::reserve(id, &wish)?;
+    state.reserved = true;
+    Ok(port)
+}

@@ -1,0 +1,82 @@
+//! What a program says when it calls or accepts.
+
+use libc::c_void;
+use uroce_device::cm::Acceptance;
+use uroce_device::wire::Qpn;
+use uroce_verbs_abi::{rdma_cm_id, rdma_conn_param};
+
+use crate::id::State;
+
+/// READs and atomics in flight, each way, if the program wants as many as there can be.
+const MOST_READS: u8 = 128;
+
+/// What a program says when it calls or accepts, in our words.
+pub(crate) struct Param {
+    pub(crate) qpn: Qpn,
+    pub(crate) responder_resources: u8,
+    pub(crate) initiator_depth: u8,
+    pub(crate) flow_control: bool,
+    pub(crate) retry_count: u8,
+    pub(crate) rnr_retry_count: u8,
+    pub(crate) private_data: Vec<u8>,
+}
+
+/// # Safety
+/// By the contract.
+pub(crate) unsafe fn param_of(id: *mut rdma_cm_id, param: *const rdma_conn_param) -> Param {
+    let most = MOST_READS;
+    // SAFETY: by the contract.
+    let (qp, given) = unsafe { ((*id).qp, param.as_ref()) };
+    // SAFETY: by the contract.
+    let own = (!qp.is_null()).then(|| unsafe { (*qp).qp_num });
+    let Some(given) = given else {
+        return Param {
+            qpn: Qpn::new(own.unwrap_or(0)),
+            responder_resources: most,
+            initiator_depth: most,
+            flow_control: false,
+            retry_count: 7,
+            rnr_retry_count: 7,
+            private_data: Vec::new(),
+        };
+    };
+    Param {
+        qpn: Qpn::new(own.unwrap_or(given.qp_num)),
+        responder_resources: given.responder_resources.min(most),
+        initiator_depth: given.initiator_depth.min(most),
+        flow_control: given.flow_control != 0,
+        retry_count: given.retry_count.min(7),
+        rnr_retry_count: given.rnr_retry_count.min(7),
+        // SAFETY: by the contract.
+        private_data: unsafe { bytes(given.private_data, given.private_data_len) },
+    }
+}
+
+/// # Safety
+/// `length` bytes, or null.
+pub(crate) unsafe fn bytes(data: *const c_void, length: u8) -> Vec<u8> {
+    if data.is_null() || length == 0 {
+        return Vec::new();
+    }
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(data.cast::<u8>(), usize::from(length)) }.to_vec()
+}
+
+/// How a request is accepted; without parameters, with as many READs as its caller wants.
+pub(crate) fn acceptance(state: &State, param: Option<Param>) -> Acceptance {
+    let acceptance = Acceptance::new(Qpn::new(0), state.start_psn);
+    let acceptance = Acceptance { ack_timeout: state.options.ack_timeout, ..acceptance };
+    let Some(param) = param else {
+        let (responder_resources, initiator_depth) = (MOST_READS, MOST_READS);
+        return Acceptance { responder_resources, initiator_depth, ..acceptance };
+    };
+    Acceptance {
+        qpn: param.qpn,
+        responder_resources: param.responder_resources,
+        initiator_depth: param.initiator_depth,
+        flow_control: param.flow_control,
+        rnr_retry_count: param.rnr_retry_count,
+        private_data: param.private_data,
+        ..acceptance
+    }
+}

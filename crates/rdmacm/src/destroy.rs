@@ -1,0 +1,74 @@
+//! rdma_destroy_id(3).
+
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering;
+
+use libc::c_int;
+use uroce_ibverbs::errno::BUSY;
+use uroce_ibverbs::outcome::minus_one;
+use uroce_verbs_abi::{rdma_cm_id, rdma_event_channel};
+
+use crate::channel::{self, channel_of};
+use crate::event::keep;
+use crate::id::{Id, Whole, id_of, is_inherited};
+use crate::listen::stop_listening;
+use crate::{ending, multicast, ports, registry};
+
+/// rdma_destroy_id(3). Waits until its events are acknowledged.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int {
+    minus_one(|| {
+        // SAFETY: by the contract.
+        if unsafe { is_inherited(id) } {
+            return Ok(());
+        }
+        // SAFETY: by the contract.
+        let inner = unsafe { id_of(id)? };
+        // SAFETY: by the contract.
+        if unsafe { !(*id).qp.is_null() && inner.state().made_queues } {
+            return Err(BUSY);
+        }
+        // SAFETY: by the contract.
+        unsafe { multicast::leave_all(id, inner) };
+        release(id, inner);
+        // SAFETY: by the contract; nobody uses it any more.
+        unsafe {
+            let channel = (*id).channel;
+            drop_events(id, channel);
+            inner.unacknowledged.wait();
+            let owns_channel = inner.owns_channel.load(Ordering::Relaxed);
+            Whole::destroy(id);
+            if owns_channel {
+                channel::rdma_destroy_event_channel(channel);
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Ends what the id stands for.
+fn release(id: *mut rdma_cm_id, inner: &Id) {
+    let mut state = inner.state();
+    if let (Some(connection), Some(used)) = (state.connection.take(), &state.used) {
+        used.card.device.cm_release(connection);
+    }
+    stop_listening(&mut state);
+    if let Some(local) = state.local.filter(|_| state.reserved) {
+        ports::release(id, inner.space, local.port());
+    }
+    drop(state);
+    registry::forget(id);
+    ending::id_is_gone();
+}
+
+/// # Safety
+/// By the contract.
+unsafe fn drop_events(id: *mut rdma_cm_id, channel: *mut rdma_event_channel) {
+    // SAFETY: by the contract.
+    unsafe {
+        keep(id, null_mut());
+        if let Ok(channel) = channel_of(channel) {
+            channel.unpark(|event| event.id == id || event.listen_id == id);
+        }
+    }
+}

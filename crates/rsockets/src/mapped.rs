@@ -1,0 +1,54 @@
+//! The buffers of a program that are mapped for its peer.
+
+use uroce_ibverbs::owned_mr::OwnedMr;
+
+/// A registered buffer of the program.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    pub mr: OwnedMr,
+    pub addr: usize,
+    pub length: usize,
+    pub offset: u64,
+    /// The entry in the peer's table; `None`: the peer does not know of it.
+    pub index: Option<u32>,
+}
+
+/// What a socket has mapped.
+#[derive(Debug, Default)]
+pub(crate) struct Mapped(Vec<Mapping>);
+
+impl Mapped {
+    pub fn add(&mut self, mapping: Mapping) {
+        self.0.push(mapping);
+    }
+
+    /// An entry of the peer's table that is free.
+    pub fn free_index(&self, entries: u32) -> Option<u32> {
+        (0..entries).find(|index| !self.0.iter().any(|mapping| mapping.index == Some(*index)))
+    }
+
+    pub fn overlaps(&self, offset: u64, length: usize) -> bool {
+        let end = offset.saturating_add(length as u64);
+        self.0
+            .iter()
+            .filter(|mapping| mapping.index.is_some())
+            .any(|mapping| offset < mapping.offset + mapping.length as u64 && mapping.offset < end)
+    }
+
+    pub fn find(&self, addr: usize, length: usize) -> Option<&Mapping> {
+        self.0.iter().find(|mapping| (mapping.addr, mapping.length) == (addr, length))
+    }
+
+    /// False: it is not mapped.
+    pub fn remove(&mut self, addr: usize, length: usize) -> bool {
+        let is_it = |mapping: &Mapping| (mapping.addr, mapping.length) == (addr, length);
+        let at = self.0.iter().position(is_it);
+        at.map(|at| drop(self.0.remove(at))).is_some()
+    }
+
+    /// An offset behind all that is mapped.
+    pub fn free_offset(&self) -> u64 {
+        let ends = self.0.iter().map(|mapping| mapping.offset + mapping.length as u64);
+        ends.max().unwrap_or(0)
+    }
+}
