@@ -8,8 +8,6 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use crc32fast::Hasher;
 
-use super::recover::TABLE;
-
 /// How CRCs are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrcMethod {
@@ -45,6 +43,23 @@ pub(crate) fn update(crc: u32, bytes: &[u8]) -> u32 {
     hasher.update(bytes);
     hasher.finalize()
 }
+
+/// The CRC table of one byte step.
+pub(super) const TABLE: [u32; 256] = {
+    let mut table = [0; 256];
+    let mut i = 0;
+    while i < 256 {
+        let mut crc = i as u32;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 };
+            bit += 1;
+        }
+        table[i] = crc;
+        i += 1;
+    }
+    table
+};
 
 /// Bytes that are looked up at once.
 const AT_ONCE: usize = 8;

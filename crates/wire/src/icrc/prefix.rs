@@ -4,7 +4,7 @@
 //! identification only. CRC is linear, so its share is looked up and added to a sum made once. What
 //! comes next, the BTH up to the PSN, mostly is the same as before, too.
 
-use super::recover::TABLE;
+use super::crc::TABLE;
 use super::{BTH_LEN, DUMMY_CRC, Flow, ICRC_LEN, IPV4_LEN, Masked, UDP_LEN, update};
 
 /// Bytes of the BTH before AckReq and PSN.

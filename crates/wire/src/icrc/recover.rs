@@ -4,6 +4,7 @@
 //! their value, moved on by everything behind them. Moving the difference back by the same
 //! distance must leave a 16-bit number, which is the identification; the other 16 bits check.
 
+use super::crc::TABLE;
 use super::{DUMMY_LEN, Flow, FlowIcrc, ICRC_LEN, Masked};
 
 /// What the ICRC of a received packet says.
@@ -64,23 +65,6 @@ fn distance(flow: &Flow, covered: &[u8]) -> u64 {
     let stream = DUMMY_LEN + masked.bytes().len() as u64 + tail as u64;
     stream.saturating_sub(12)
 }
-
-/// The CRC table of one byte step.
-pub(super) const TABLE: [u32; 256] = {
-    let mut table = [0; 256];
-    let mut i = 0;
-    while i < 256 {
-        let mut crc = i as u32;
-        let mut bit = 0;
-        while bit < 8 {
-            crc = if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 };
-            bit += 1;
-        }
-        table[i] = crc;
-        i += 1;
-    }
-    table
-};
 
 /// For each top byte the table index that has it; the top bytes are all different.
 const INDEX_OF_TOP: [u8; 256] = {
