@@ -3,6 +3,7 @@
 mod error;
 mod lexer;
 mod line;
+mod parser;
 mod shorthand;
 mod table;
 

@@ -1,8 +1,9 @@
 //! The one-line form: `name: rx op=ack -> drop p=0.05 count=3; ...`.
 
-use super::lexer::{Lexeme, Lexer, Token};
-use super::{Names, RuleError, shorthand};
-use crate::rule::{Draft, Problem, Rule, is_action, is_match_key};
+use super::lexer::Token;
+use super::parser::Parser;
+use super::{RuleError, shorthand};
+use crate::rule::{Draft, Rule, is_match_key};
 
 const OPTIONS: &str = "an option: p=, ge=, skip=, every=, count=, from=, until=, seed=, then=, \
                        also or quiet; or ',' and another action; or ';' and another rule";
@@ -11,7 +12,7 @@ const MATCHES: &str = "a match (op=, part=, qp=, psn=, iter=, msg=, pkt=, len=, 
 
 /// Reads all rules of a text.
 pub(super) fn parse(text: &str) -> Result<Vec<Rule>, RuleError> {
-    let mut parser = Parser { lexer: Lexer::new(text), names: Names::default() };
+    let mut parser = Parser::new(text);
     let mut rules = Vec::new();
     while !parser.lexer.is_done() {
         if parser.lexer.peek().token == Token::End {
@@ -29,43 +30,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Rule>, RuleError> {
     Ok(rules)
 }
 
-pub(super) struct Parser<'a> {
-    pub(super) lexer: Lexer<'a>,
-    names: Names,
-}
-
-impl<'a> Parser<'a> {
-    pub(super) fn error(&self, at: Lexeme<'a>, expected: &str) -> RuleError {
-        let text = self.lexer.text();
-        let found = match at.token {
-            Token::Word(word) => word,
-            Token::Arrow => "->",
-            Token::Comma => ",",
-            Token::End => text[at.at..].get(..1).unwrap_or(""),
-        };
-        RuleError::new(text, at.at, found, expected)
-    }
-
-    /// An error in the value of `key=value`; a shorter word is all value.
-    pub(super) fn check<T>(
-        &self,
-        at: Lexeme<'a>,
-        result: Result<T, Problem>,
-        unknown: &str,
-    ) -> Result<T, RuleError> {
-        result.map_err(|problem| match problem {
-            Problem::Expected(expected) => self.error(at, &expected),
-            Problem::UnknownKey => self.error(at, unknown),
-        })
-    }
-
-    pub(super) fn peek_word(&self) -> Option<&'a str> {
-        match self.lexer.peek().token {
-            Token::Word(word) => Some(word),
-            _ => None,
-        }
-    }
-
+impl Parser<'_> {
     /// One rule, or the several that a shorthand such as `delay 10ms loss 1%` stands for.
     fn rule(&mut self, rules: &mut Vec<Rule>) -> Result<(), RuleError> {
         let start = self.lexer.peek();
@@ -84,7 +49,7 @@ impl<'a> Parser<'a> {
         } else {
             return Err(self.error(self.lexer.peek(), MATCHES));
         }
-        self.options(&mut draft, OPTIONS)?;
+        self.options(&mut draft, OPTIONS, |_| false)?;
         self.end(OPTIONS)?;
         rules.push(self.check(start, draft.finish(), MATCHES)?);
         Ok(())
@@ -123,35 +88,6 @@ impl<'a> Parser<'a> {
             }
             self.lexer.next();
         }
-    }
-
-    /// Options, until there is a word that is none.
-    pub(super) fn options(&mut self, draft: &mut Draft, unknown: &str) -> Result<(), RuleError> {
-        while let Some(word) = self.peek_word() {
-            if shorthand::begins(word) && std::ptr::eq(unknown, shorthand::OPTIONS) {
-                return Ok(());
-            }
-            let at = self.lexer.next();
-            let result = match word.split_once('=') {
-                Some((key, value)) => {
-                    if key == "then" {
-                        self.names.mention(value, at.at + "then=".len());
-                    }
-                    draft.set_option(key, value)
-                }
-                None => draft.set_flag(word),
-            };
-            let is_late = is_action(word) && matches!(result, Err(Problem::UnknownKey));
-            let unknown = if is_late { "',' in front of another action" } else { unknown };
-            self.check(at, result, unknown)?;
-        }
-        Ok(())
-    }
-
-    /// The end of a rule.
-    pub(super) fn end(&mut self, expected: &str) -> Result<(), RuleError> {
-        let at = self.lexer.next();
-        if at.token == Token::End { Ok(()) } else { Err(self.error(at, expected)) }
     }
 }
 

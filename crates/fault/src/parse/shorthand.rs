@@ -3,10 +3,10 @@
 //! `drop 1%` is `any -> drop p=0.01 also`: shorthands act beside each other, as netem's faults do.
 
 use super::RuleError;
-use super::line::Parser;
+use super::parser::Parser;
 use crate::rule::{Action, Draft, GilbertElliott, Probability, Problem, Rule};
 
-pub(super) const OPTIONS: &str = "another fault (drop, loss, delay, duplicate, corrupt, reorder, \
+const OPTIONS: &str = "another fault (drop, loss, delay, duplicate, corrupt, reorder, \
      rate, ce), an option (count=, skip=, every=, from=, until=, seed=, then=, quiet), or ';' and \
      another rule";
 const FAULTS: [&str; 12] = [
@@ -45,7 +45,7 @@ impl<'a> Parser<'a> {
         while let Some(word) = self.peek_word() {
             let at = self.lexer.peek();
             self.fault(&mut draft, word)?;
-            self.options(&mut draft, OPTIONS)?;
+            self.options(&mut draft, OPTIONS, begins)?;
             draft.options().also = true;
             let done = std::mem::replace(&mut draft, matches.same_matches());
             rules.push(self.check(at, done.finish(), OPTIONS)?);
