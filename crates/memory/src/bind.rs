@@ -3,8 +3,12 @@
 
 use thiserror::Error;
 
+use crate::access::Access;
+use crate::access_error::AccessError;
+use crate::id::{MwId, PdId};
+use crate::key::{Lkey, Rkey};
 use crate::registration::{Extent, Kind, Registration};
-use crate::{Access, AccessError, Lkey, MemTable, MwId, MwType, PdId, Rkey};
+use crate::window::MwType;
 
 /// A BIND_MW work request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,74 +93,32 @@ pub enum BindError {
     },
 }
 
-impl MemTable {
-    /// Binds a window to a part of a region (R94) and returns its key; every older key of the
-    /// window is dead then (R95). A type 1 window that is bound moves; a type 2B window must be
-    /// invalidated first, and may get the same key again (B40).
-    ///
-    /// # Errors
-    /// [`BindError`]; the window then is as it was.
-    pub fn bind_mw(&mut self, bind: &MwBind) -> Result<Rkey, BindError> {
-        let (mw_type, window) = self.mw_parts(bind.mw).ok_or(BindError::UnknownMw)?;
-        if window.pd != bind.pd {
+impl MwBind {
+    /// Whether it may be done to this window.
+    pub(crate) fn check(&self, mw_type: MwType, window: &Registration) -> Result<(), BindError> {
+        if window.pd != self.pd {
             return Err(BindError::WrongPd);
         }
-        check_type(mw_type, window, bind)?;
-        if bind.length == 0 {
-            self.unbind(bind.mw.0);
-            return Ok(self.change_key(mw_type, bind));
-        }
-        let (mr, extent) = self.bindable(mw_type, bind)?;
-        self.unbind(bind.mw.0);
-        if let Some(window) = self.registrations.get_mut(bind.mw.0) {
-            window.extent = Some(extent);
-            window.kind = Kind::Mw { mw_type, mr, qpn: bind.qpn };
-        }
-        self.count_window(mr, 1);
-        Ok(self.change_key(mw_type, bind))
+        check_type(mw_type, window, self)
     }
 
-    /// The region's id and the extent that the window would have.
-    fn bindable(&self, mw_type: MwType, bind: &MwBind) -> Result<(u64, Extent), BindError> {
-        let unknown = BindError::UnknownMr { lkey: bind.mr };
-        let (id, mr) = self.named(bind.mr.0).map_err(|_: AccessError| unknown)?;
+    /// The extent that the window would have, in this registration.
+    pub(crate) fn extent(&self, mw_type: MwType, mr: &Registration) -> Result<Extent, BindError> {
         let (Kind::Mr { .. }, Some(extent)) = (&mr.kind, &mr.extent) else {
-            return Err(unknown);
+            return Err(BindError::UnknownMr { lkey: self.mr });
         };
-        if mr.pd != bind.pd {
+        if mr.pd != self.pd {
             return Err(BindError::WrongPd);
         }
-        check_rights(mw_type, extent, bind)?;
-        let (va, len) = (bind.va, bind.length);
+        check_rights(mw_type, extent, self)?;
+        let (va, len) = (self.va, self.length);
         let Some(into) = extent.locate(va, len) else {
             return Err(out_of_range(extent, va, len));
         };
-        let start = if bind.access.contains(Access::ZERO_BASED) { 0 } else { va };
+        let start = if self.access.contains(Access::ZERO_BASED) { 0 } else { va };
         let offset = extent.offset + into as usize;
         let region = extent.region.clone();
-        Ok((id, Extent { access: bind.access, start, length: len, region, offset }))
-    }
-
-    /// Gives a window that was just bound (or unbound) its key.
-    fn change_key(&mut self, mw_type: MwType, bind: &MwBind) -> Rkey {
-        match mw_type {
-            MwType::Type1 if !self.is_other_variant(bind) => self.rekey(bind.mw.0),
-            MwType::Type1 | MwType::Type2B => self.revary(bind.mw.0, bind.new_rkey),
-        }
-        self.mw(bind.mw).expect("the caller has just found this window").rkey
-    }
-
-    /// Callers of `ibv_bind_mw` must know the new key before the bind is done.
-    fn is_other_variant(&self, bind: &MwBind) -> bool {
-        let current = self.mw(bind.mw).map(|mw| mw.rkey);
-        current.is_some_and(|now| now.index() == bind.new_rkey.index() && now != bind.new_rkey)
-    }
-
-    fn revary(&mut self, id: u64, new: Rkey) {
-        if let Some(entry) = self.registrations.get_mut(id) {
-            let old = std::mem::replace(&mut entry.key, new.0);
-            self.keys.revary(old, new.0);
-        }
+        Ok(Extent { access: self.access, start, length: len, region, offset })
     }
 }
 

@@ -3,8 +3,9 @@
 
 use thiserror::Error;
 
-use crate::registration::{Kind, Registration};
-use crate::{AccessError, MemTable, MwType, PdId, Rkey};
+use crate::key::Rkey;
+use crate::registration::{Kind, Registration, Requirer};
+use crate::window::MwType;
 
 /// Why nothing was invalidated (R41). Remote: NAK remote access. Local: LOC_QP_OP / MW_BIND_ERR.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -43,51 +44,20 @@ fn who(remote: bool) -> &'static str {
     if remote { "a peer's SEND_WITH_INVALIDATE" } else { "a local invalidate" }
 }
 
-impl MemTable {
-    /// Ends the binding of a type 2B window, for a LOCAL_INV work request or (`remote`) for a
-    /// SEND_WITH_INVALIDATE. Type 1 windows and regions are refused either way, as are windows
-    /// of another domain or queue pair (R41, B24).
-    ///
-    /// # Errors
-    /// [`InvalidateError`], with nothing changed.
-    pub fn invalidate(
-        &mut self,
-        rkey: Rkey,
-        pd: PdId,
-        qpn: u32,
-        remote: bool,
-    ) -> Result<(), InvalidateError> {
-        let unknown = InvalidateError::UnknownKey { rkey };
-        let (id, entry) = self.named(rkey.0).map_err(|_: AccessError| unknown)?;
-        if entry.pd != pd {
-            return Err(InvalidateError::WrongPd);
-        }
-        match entry.kind {
-            Kind::Mr { .. } => return Err(InvalidateError::Region { remote }),
-            Kind::Mw { mw_type: MwType::Type1, .. } => {
-                return Err(InvalidateError::Type1 { remote });
-            }
-            Kind::Mw { .. } if entry.extent.is_none() => return Err(InvalidateError::NotBound),
-            Kind::Mw { qpn: bound, .. } if bound != qpn => return Err(InvalidateError::WrongQp),
-            Kind::Mw { .. } => {}
-        }
-        self.unbind(id);
-        Ok(())
+/// Whether `by` may end the binding behind `entry`, at the wish of a peer or not.
+pub(crate) fn check_invalidate(
+    entry: &Registration,
+    by: Requirer,
+    remote: bool,
+) -> Result<(), InvalidateError> {
+    if entry.pd != by.pd {
+        return Err(InvalidateError::WrongPd);
     }
-
-    /// Unbinds the type 2B windows of a queue pair that is being destroyed, so that a later
-    /// queue pair with the same number does not inherit them. Returns how many there were.
-    pub fn unbind_windows_of(&mut self, qpn: u32) -> usize {
-        if self.mws == 0 {
-            return 0;
-        }
-        let owned = |r: &Registration| {
-            r.extent.is_some()
-                && matches!(r.kind, Kind::Mw { mw_type: MwType::Type2B, qpn: q, .. } if q == qpn)
-        };
-        let ids: Vec<u64> =
-            self.registrations.iter().filter(|(_, r)| owned(r)).map(|(id, _)| id).collect();
-        ids.iter().for_each(|&id| self.unbind(id));
-        ids.len()
+    match entry.kind {
+        Kind::Mr { .. } => Err(InvalidateError::Region { remote }),
+        Kind::Mw { mw_type: MwType::Type1, .. } => Err(InvalidateError::Type1 { remote }),
+        Kind::Mw { .. } if entry.extent.is_none() => Err(InvalidateError::NotBound),
+        Kind::Mw { qpn, .. } if qpn != by.qpn => Err(InvalidateError::WrongQp),
+        Kind::Mw { .. } => Ok(()),
     }
 }

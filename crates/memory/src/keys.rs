@@ -36,16 +36,16 @@ const FIRST_PLACES: usize = 16;
 
 /// A place of the table; key 0 marks an empty one.
 #[derive(Clone, Copy)]
-struct Place {
+struct Slot {
     key: u32,
     target: u32,
 }
 
-const EMPTY: Place = Place { key: 0, target: 0 };
+const EMPTY: Slot = Slot { key: 0, target: 0 };
 
 /// Live keys, each with the number of what it names.
 pub(crate) struct Keys {
-    places: Vec<Place>,
+    places: Vec<Slot>,
     live: usize,
     rng: ChaCha20Rng,
     retired: VecDeque<u32>,
@@ -68,7 +68,7 @@ impl Keys {
         self.make_room();
         let key = self.draw();
         let place = self.place(key);
-        self.places[place] = Place { key, target };
+        self.places[place] = Slot { key, target };
         self.live += 1;
         key
     }

@@ -6,8 +6,8 @@
 //!   claims (key, address, length, right) into an [`MrSlice`], which copies and does atomics.
 //! * [`MrSlice`] borrows the table, so a registration cannot go away under a running copy.
 //!
-//! No clock, no lock, no source of randomness: the seed of the keys is an argument. Nobody,
-//! inside the crate or outside, ever gets a Rust reference to a registered byte; the module `raw`
+//! No clock, no lock, no source of randomness: the seed of the keys is an argument. No code, inside
+//! the crate or outside, ever gets a Rust reference to a registered byte; the module `raw`
 //! says why, and holds all the unsafe code.
 //!
 //! Keys: an lkey or rkey is a 24-bit index and an 8-bit variant, all 32 bits drawn from ChaCha
@@ -40,19 +40,20 @@
 mod sentence;
 
 mod access;
+mod access_error;
 mod bind;
-mod check;
+mod bounds;
 mod id;
 mod invalidate;
 mod key;
 mod keys;
 mod limits;
+mod mr;
 mod pd;
 #[allow(unsafe_code)]
 mod raw;
-mod region;
-mod register;
 mod registration;
+mod registrations;
 mod sge;
 mod slice;
 mod stamped;
@@ -60,17 +61,18 @@ mod table;
 mod window;
 
 pub use access::Access;
+pub use access_error::AccessError;
 pub use bind::{BindError, MwBind};
-pub use check::{AccessError, Requirer};
+pub use bounds::{AtomicError, CopyError, OutOfRange};
 pub use id::{MrId, MwId, PdId};
 pub use invalidate::InvalidateError;
 pub use key::{Lkey, Rkey};
 pub use limits::MemLimits;
+pub use mr::{DeregError, Mr, MrInfo, RegMrError, Rereg, ReregError};
 pub use pd::PdError;
-pub use raw::{LongCopies, fault_in, long_copies, set_long_copies};
-pub use region::{AllocError, OutOfRange, Region};
-pub use register::{DeregError, Mr, MrInfo, RegMrError, Rereg, ReregError};
+pub use raw::{AllocError, LongCopies, Region, fault_in, long_copies, set_long_copies};
+pub use registration::Requirer;
 pub use sge::{Sge, SgeError};
-pub use slice::{AtomicError, CopyError, MrSlice};
+pub use slice::MrSlice;
 pub use table::MemTable;
 pub use window::{AllocMwError, DeallocMwError, Mw, MwType};

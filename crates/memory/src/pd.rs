@@ -3,12 +3,13 @@
 
 use thiserror::Error;
 
-use crate::{MemTable, PdId};
+use crate::id::PdId;
+use crate::stamped::StampedSlab;
 
-/// A protection domain: a name and how many objects use it.
-#[derive(Default)]
-pub(crate) struct Pd {
-    pub(crate) users: u32,
+/// The protection domains of a device: how many objects use each.
+pub(crate) struct ProtectionDomains {
+    users: StampedSlab<u32>,
+    limit: u32,
 }
 
 /// Why an operation on a protection domain failed.
@@ -34,67 +35,56 @@ pub enum PdError {
     },
 }
 
-impl MemTable {
-    /// Makes a protection domain.
-    ///
-    /// # Errors
-    /// [`PdError::TooMany`] at the limit.
-    pub fn alloc_pd(&mut self) -> Result<PdId, PdError> {
-        let limit = self.limits.max_pd;
-        if self.pds.len() >= limit as usize {
-            return Err(PdError::TooMany { limit });
-        }
-        Ok(PdId(self.pds.insert(Pd::default())))
+impl ProtectionDomains {
+    pub(crate) fn new(limit: u32) -> Self {
+        ProtectionDomains { users: StampedSlab::new(), limit }
     }
 
-    /// Removes a protection domain that nothing uses.
-    ///
-    /// # Errors
-    /// [`PdError::Busy`] while a region, a window or a retainer uses it, [`PdError::Unknown`].
-    pub fn dealloc_pd(&mut self, pd: PdId) -> Result<(), PdError> {
-        match self.pds.get(pd.0).ok_or(PdError::Unknown)?.users {
+    pub(crate) fn alloc(&mut self) -> Result<PdId, PdError> {
+        if self.users.len() >= self.limit as usize {
+            return Err(PdError::TooMany { limit: self.limit });
+        }
+        Ok(PdId(self.users.insert(0)))
+    }
+
+    pub(crate) fn dealloc(&mut self, pd: PdId) -> Result<(), PdError> {
+        match *self.users.get(pd.0).ok_or(PdError::Unknown)? {
             0 => {
-                self.pds.remove(pd.0);
+                self.users.remove(pd.0);
                 Ok(())
             }
             users => Err(PdError::Busy { users }),
         }
     }
 
-    /// The protection domain at this [`place`](PdId::place).
-    pub fn pd_at(&self, place: u32) -> Option<PdId> {
-        self.pds.at(place).map(|(id, _)| PdId(id))
-    }
-
-    /// How many objects use the domain; `None` if it does not exist.
-    pub fn pd_users(&self, pd: PdId) -> Option<u32> {
-        self.pds.get(pd.0).map(|pd| pd.users)
-    }
-
-    /// All protection domains, and how many objects use each.
-    pub fn pds(&self) -> impl Iterator<Item = (PdId, u32)> {
-        self.pds.iter().map(|(id, pd)| (PdId(id), pd.users))
-    }
-
-    /// Counts one more user (a QP, an SRQ, an address handle) of `pd`.
-    ///
-    /// # Errors
-    /// [`PdError::Unknown`].
-    pub fn retain_pd(&mut self, pd: PdId) -> Result<(), PdError> {
-        let entry = self.pds.get_mut(pd.0).ok_or(PdError::Unknown)?;
-        entry.users += 1;
+    /// Counts one more user.
+    pub(crate) fn retain(&mut self, pd: PdId) -> Result<(), PdError> {
+        *self.users.get_mut(pd.0).ok_or(PdError::Unknown)? += 1;
         Ok(())
     }
 
-    /// Takes back one [`MemTable::retain_pd`]; the caller pairs the two.
-    ///
-    /// # Errors
-    /// [`PdError::Unknown`].
-    pub fn release_pd(&mut self, pd: PdId) -> Result<(), PdError> {
-        let entry = self.pds.get_mut(pd.0).ok_or(PdError::Unknown)?;
-        debug_assert!(entry.users > 0, "every release follows a retain");
-        entry.users = entry.users.saturating_sub(1);
+    /// Counts one user less; the caller pairs it with a [`retain`](Self::retain).
+    pub(crate) fn release(&mut self, pd: PdId) -> Result<(), PdError> {
+        let users = self.users.get_mut(pd.0).ok_or(PdError::Unknown)?;
+        debug_assert!(*users > 0, "every release follows a retain");
+        *users = users.saturating_sub(1);
         Ok(())
+    }
+
+    pub(crate) fn at(&self, place: u32) -> Option<PdId> {
+        self.users.at(place).map(|(id, _)| PdId(id))
+    }
+
+    pub(crate) fn users(&self, pd: PdId) -> Option<u32> {
+        self.users.get(pd.0).copied()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (PdId, u32)> {
+        self.users.iter().map(|(id, users)| (PdId(id), *users))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.users.len()
     }
 }
 

@@ -1,8 +1,22 @@
 //! What a key stands for: a memory region, or a window onto one.
 #![forbid(unsafe_code)]
 
-use crate::raw::span;
-use crate::{Access, AccessError, MrSlice, MwType, PdId, Region};
+use crate::access::Access;
+use crate::access_error::AccessError;
+use crate::bounds::span;
+use crate::id::PdId;
+use crate::raw::Region;
+use crate::slice::MrSlice;
+use crate::window::MwType;
+
+/// On whose behalf a key is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Requirer {
+    /// The protection domain of the queue pair.
+    pub pd: PdId,
+    /// The number of the queue pair.
+    pub qpn: u32,
+}
 
 /// A region or a window. Both answer a check from the same fields.
 pub(crate) struct Registration {
@@ -29,6 +43,23 @@ pub(crate) enum Kind {
     Mr { windows: u32 },
     /// A memory window; `mr` is the id of the region it is bound to.
     Mw { mw_type: MwType, mr: u64, qpn: u32 },
+}
+
+impl Registration {
+    /// The bytes behind it, for a queue pair that uses its key.
+    #[inline]
+    pub(crate) fn extent_for(&self, by: Requirer) -> Result<&Extent, AccessError> {
+        if self.pd != by.pd {
+            return Err(AccessError::WrongPd);
+        }
+        let extent = self.extent.as_ref().ok_or(AccessError::NotBound)?;
+        if let Kind::Mw { mw_type: MwType::Type2B, qpn, .. } = self.kind
+            && qpn != by.qpn
+        {
+            return Err(AccessError::WrongQp);
+        }
+        Ok(extent)
+    }
 }
 
 impl Extent {
@@ -77,7 +108,7 @@ impl Extent {
         };
         let (offset, len) = (self.offset + into as usize, len as usize);
         debug_assert!(span(offset, len, self.region.len()).is_ok());
-        Ok(MrSlice::new(&self.region.memory, offset, len))
+        Ok(MrSlice::new(&self.region, offset, len))
     }
 
     #[cold]

@@ -3,10 +3,9 @@
 
 use std::fmt;
 
-use thiserror::Error;
-
-use crate::raw::{Memory, span};
-use crate::{Access, OutOfRange};
+use crate::access::Access;
+use crate::bounds::{AtomicError, CopyError, OutOfRange, span};
+use crate::raw::Region;
 
 /// Bytes that one check has granted. It borrows the table, so the registration cannot end while
 /// the slice lives, and it is never a Rust slice: bytes are copied in and out.
@@ -23,49 +22,24 @@ use crate::{Access, OutOfRange};
 /// ```
 #[derive(Clone, Copy)]
 pub struct MrSlice<'t> {
-    memory: &'t Memory,
+    region: &'t Region,
     offset: usize,
     len: usize,
 }
 
-/// Why an 8-byte atomic access was not done.
-#[derive(Clone, Copy, PartialEq, Eq, Error)]
-pub enum AtomicError {
-    /// The address is not a multiple of 8 (R33: NAK invalid request).
-    #[error("address {addr:#x} of an 8-byte atomic is not a multiple of 8; nothing was done")]
-    Misaligned {
-        /// Virtual address in this process.
-        addr: u64,
-    },
-    /// The 8 bytes do not lie inside.
-    #[error(transparent)]
-    OutOfRange(#[from] OutOfRange),
-}
-
-/// Why bytes were not copied from one granted slice to another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum CopyError {
-    /// One of the two lies in a region of all memory, which is copied by way of the kernel.
-    #[error("memory on demand is copied piece by piece only; nothing was copied")]
-    OnDemand,
-    /// The other slice is longer.
-    #[error(transparent)]
-    OutOfRange(#[from] OutOfRange),
-}
-
 impl<'t> MrSlice<'t> {
-    /// The caller has checked that `offset` and `len` lie in `memory`; if they do not, every
+    /// The caller has checked that `offset` and `len` lie in `region`; if they do not, every
     /// access of the slice fails.
     #[inline]
-    pub(crate) fn new(memory: &'t Memory, offset: usize, len: usize) -> Self {
-        debug_assert!(span(offset, len, memory.len()).is_ok(), "a check precedes every slice");
-        MrSlice { memory, offset, len }
+    pub(crate) fn new(region: &'t Region, offset: usize, len: usize) -> Self {
+        debug_assert!(span(offset, len, region.len()).is_ok(), "a check precedes every slice");
+        MrSlice { region, offset, len }
     }
 
     /// Whether the program has such memory there; certain, except for a region of all its memory.
     #[inline]
     pub(crate) fn is_mapped(&self, need: Access) -> bool {
-        self.memory.is_mapped(self.offset, self.len, need.intersects(Access::CHANGE))
+        self.region.is_mapped(self.offset, self.len, need.intersects(Access::CHANGE))
     }
 
     /// Number of bytes granted.
@@ -86,7 +60,7 @@ impl<'t> MrSlice<'t> {
     /// [`OutOfRange`], with the memory untouched.
     #[inline]
     pub fn copy_in(&self, offset: usize, data: &[u8]) -> Result<(), OutOfRange> {
-        self.memory.copy_in(self.at(offset, data.len())?, data)
+        self.region.write(self.at(offset, data.len())?, data)
     }
 
     /// Copies `out.len()` bytes at `offset` into `out` (memory to wire).
@@ -95,7 +69,7 @@ impl<'t> MrSlice<'t> {
     /// [`OutOfRange`], with `out` untouched.
     #[inline]
     pub fn copy_out(&self, offset: usize, out: &mut [u8]) -> Result<(), OutOfRange> {
-        self.memory.copy_out(self.at(offset, out.len())?, out)
+        self.region.read(self.at(offset, out.len())?, out)
     }
 
     /// Copies all bytes of `from` to the beginning of this slice (memory to memory), the end last. `from` may
@@ -106,7 +80,7 @@ impl<'t> MrSlice<'t> {
     #[inline]
     pub fn copy_from(&self, from: &MrSlice<'_>) -> Result<(), CopyError> {
         let to = self.at(0, from.len)?;
-        self.memory.copy_from(to, from.memory, from.offset, from.len)
+        self.region.copy_from(to, from.region, from.offset, from.len)
     }
 
     /// Adds `value` (wrapping) to the 8 bytes at `offset` and returns what was there (R34).
@@ -114,7 +88,7 @@ impl<'t> MrSlice<'t> {
     /// # Errors
     /// [`AtomicError`], with the memory untouched.
     pub fn fetch_add(&self, offset: usize, value: u64) -> Result<u64, AtomicError> {
-        self.memory.fetch_add(self.at(offset, 8)?, value)
+        self.region.fetch_add(self.at(offset, 8)?, value)
     }
 
     /// Writes `swap` to the 8 bytes at `offset` if they equal `compare`; returns what was there.
@@ -122,7 +96,7 @@ impl<'t> MrSlice<'t> {
     /// # Errors
     /// [`AtomicError`], with the memory untouched.
     pub fn compare_swap(&self, offset: usize, compare: u64, swap: u64) -> Result<u64, AtomicError> {
-        self.memory.compare_swap(self.at(offset, 8)?, compare, swap)
+        self.region.compare_swap(self.at(offset, 8)?, compare, swap)
     }
 
     /// Writes 8 bytes at once, in host order (ATOMIC_WRITE).
@@ -130,7 +104,7 @@ impl<'t> MrSlice<'t> {
     /// # Errors
     /// [`AtomicError`], with the memory untouched.
     pub fn store_u64(&self, offset: usize, value: u64) -> Result<(), AtomicError> {
-        self.memory.store_u64(self.at(offset, 8)?, value)
+        self.region.store_u64(self.at(offset, 8)?, value)
     }
 
     /// Reads 8 bytes at once, in host order.
@@ -138,7 +112,7 @@ impl<'t> MrSlice<'t> {
     /// # Errors
     /// [`AtomicError`].
     pub fn load_u64(&self, offset: usize) -> Result<u64, AtomicError> {
-        self.memory.load_u64(self.at(offset, 8)?)
+        self.region.load_u64(self.at(offset, 8)?)
     }
 
     /// The offset in the region of `len` bytes at `offset` of the slice.
@@ -154,5 +128,3 @@ impl fmt::Debug for MrSlice<'_> {
         write!(f, "MrSlice({} bytes at offset {})", self.len, self.offset)
     }
 }
-
-debug_is_display!(AtomicError);

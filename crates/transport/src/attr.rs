@@ -1,4 +1,4 @@
-//! Queue pair attributes, types and states.
+//! Attributes and types of queue pairs.
 
 use std::net::IpAddr;
 
@@ -7,9 +7,9 @@ use thiserror::Error;
 use uroce_memory::{Access, PdId};
 use uroce_wire::{Mtu, Qpn, Service};
 
-use crate::cq::CqId;
+use crate::id::{CqId, SrqId, XrcdId};
 use crate::limits;
-use crate::srq::{SrqId, XrcdId};
+use crate::qp_state::QpState;
 
 /// Transport service of a queue pair, with the values of `ibv_qp_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -60,26 +60,6 @@ impl QpType {
     pub fn is_xrc(self) -> bool {
         matches!(self, QpType::XrcIni | QpType::XrcTgt)
     }
-}
-
-/// State of a queue pair, with the values of `ibv_qp_state`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum QpState {
-    /// Nothing works; all is cleared.
-    #[default]
-    Reset = 0,
-    /// Receives may be posted; packets are dropped.
-    Init,
-    /// The responder works.
-    Rtr,
-    /// The requester works too.
-    Rts,
-    /// No new request starts; those in flight finish.
-    Sqd,
-    /// The send queue failed (UC, UD); the receive queue works.
-    Sqe,
-    /// Everything flushes.
-    Err,
 }
 
 /// Sizes of a queue pair.

@@ -6,7 +6,8 @@ use std::net::IpAddr;
 use uroce_memory::AccessError;
 use uroce_wire::{NakCode, Psn};
 
-use crate::attr::QpState;
+use crate::qp_state::QpState;
+use crate::wc_status::WcStatus;
 
 /// The story behind an error completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -133,14 +134,14 @@ pub enum FlushReason {
         /// Its cookie.
         wr_id: u64,
         /// Its status.
-        status: crate::wc::WcStatus,
+        status: WcStatus,
     },
     /// A receive work request failed.
     RecvFailed {
         /// Its cookie.
         wr_id: u64,
         /// Its status.
-        status: crate::wc::WcStatus,
+        status: WcStatus,
     },
     /// A request of the peer was refused (R63).
     PeerViolation {
@@ -323,21 +324,6 @@ impl fmt::Display for FlushReason {
             FlushReason::CqOverflow => {
                 f.write_str("its completion queue overflowed; create it larger or poll more often")
             }
-        }
-    }
-}
-
-impl QpState {
-    /// The name that users know.
-    pub fn name(self) -> &'static str {
-        match self {
-            QpState::Reset => "RESET",
-            QpState::Init => "INIT",
-            QpState::Rtr => "RTR",
-            QpState::Rts => "RTS",
-            QpState::Sqd => "SQD",
-            QpState::Sqe => "SQE",
-            QpState::Err => "ERR",
         }
     }
 }

@@ -5,12 +5,9 @@ use std::collections::VecDeque;
 use slab::Slab;
 
 use crate::cause::Cause;
+use crate::id::CqId;
 use crate::time::Instant;
 use crate::wc::{Wc, into_slots};
-
-/// Number of a completion queue inside its device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct CqId(pub u32);
 
 /// Which completions raise an event once the queue is armed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -346,7 +343,7 @@ impl CqTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wc::WcStatus;
+    use crate::wc_status::WcStatus;
 
     fn wc(wr_id: u64) -> Wc {
         Wc { wr_id, ..Wc::default() }

@@ -4,9 +4,8 @@ use std::collections::VecDeque;
 
 use uroce_wire::Qpn;
 
-use crate::cq::CqId;
+use crate::id::{CqId, SrqId};
 use crate::limits;
-use crate::srq::SrqId;
 
 /// An asynchronous event (`ibv_async_event`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

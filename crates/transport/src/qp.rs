@@ -21,13 +21,14 @@ pub use traffic::QpTraffic;
 use uroce_memory::PdId;
 use uroce_wire::{Bth, DropReason, HeaderWriter, ICRC_LEN, Opcode, Operation, Packet, Psn, Qpn};
 
-use crate::attr::{CreateQpError, QpAttr, QpInit, QpState, QpType};
+use crate::attr::{CreateQpError, QpAttr, QpInit, QpType};
 use crate::cause::FlushReason;
 use crate::context::{Arrival, Context, Step, Transmit};
-use crate::cq::CqId;
+use crate::id::CqId;
+use crate::id::SrqId;
 use crate::limits;
 use crate::qp::config::QpConfig;
-use crate::srq::SrqId;
+use crate::qp_state::QpState;
 use crate::time::Instant;
 use crate::wr::{PostError, RecvWr, SendWr};
 

@@ -4,19 +4,11 @@ use slab::Slab;
 use thiserror::Error;
 use uroce_memory::PdId;
 
-use crate::cq::CqId;
 use crate::event::{AsyncEvent, EventQueue};
+use crate::id::{CqId, SrqId, XrcdId};
 use crate::limits;
 use crate::recv_queue::{RecvQueue, RecvWqe};
 use crate::wr::{PostError, RecvWr};
-
-/// Number of a shared receive queue inside its device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SrqId(pub u32);
-
-/// Number of an XRC domain inside its device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct XrcdId(pub u32);
 
 /// What an XRC shared receive queue has beyond a basic one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

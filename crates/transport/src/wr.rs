@@ -180,7 +180,7 @@ pub enum PostError {
     #[error("the QP is in {}: {need}", state.name())]
     WrongState {
         /// State of the QP.
-        state: crate::attr::QpState,
+        state: crate::qp_state::QpState,
         /// What the caller has to do first.
         need: &'static str,
     },

@@ -8,23 +8,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[cfg(target_arch = "x86_64")]
 use proptest::prelude::*;
 
-use super::{Memory, PAGE};
 #[cfg(target_arch = "x86_64")]
-use super::{copy_in, string_moves, word_moves};
+use super::copy::copy_in;
+use super::region::{HUGE_PAGE, PAGE};
+#[cfg(target_arch = "x86_64")]
+use super::{string_moves, word_moves};
 use crate::{AtomicError, CopyError, OutOfRange, Region};
 
 const GUARD: u8 = 0xa5;
 
-/// Memory in which everything is a guard byte.
-fn guarded(len: usize) -> Memory {
-    let memory = Memory::alloc(len).unwrap();
+/// Region in which everything is a guard byte.
+fn guarded(len: usize) -> Region {
+    let memory = Region::alloc(len).unwrap();
     memory.fill(0, len, GUARD).unwrap();
     memory
 }
 
-fn bytes(memory: &Memory) -> Vec<u8> {
+fn bytes(memory: &Region) -> Vec<u8> {
     let mut out = vec![0; memory.len()];
-    memory.copy_out(0, &mut out).unwrap();
+    memory.read(0, &mut out).unwrap();
     out
 }
 
@@ -33,15 +35,15 @@ fn an_allocation_is_zeroed_and_starts_at_a_page() {
     for len in [0, 1, 4095, 4096, 4097] {
         let region = Region::alloc(len).unwrap();
         assert_eq!((region.addr() as usize % PAGE, region.len()), (0, len));
-        assert!(bytes(&region.memory).iter().all(|&b| b == 0));
+        assert!(bytes(&region).iter().all(|&b| b == 0));
     }
 }
 
 #[test]
 fn a_large_allocation_starts_at_a_huge_page() {
-    for len in [super::HUGE_PAGE, 2 * super::HUGE_PAGE + 1] {
+    for len in [HUGE_PAGE, 2 * HUGE_PAGE + 1] {
         let region = Region::alloc(len).unwrap();
-        assert_eq!((region.addr() as usize % super::HUGE_PAGE, region.len()), (0, len));
+        assert_eq!((region.addr() as usize % HUGE_PAGE, region.len()), (0, len));
         region.write(len - 1, &[1]).unwrap();
     }
 }
@@ -59,12 +61,12 @@ fn every_short_copy_touches_its_range_only() {
     for offset in 0..20 {
         for len in 0..=40 {
             let memory = guarded(64);
-            memory.copy_in(offset, &data[..len]).unwrap();
+            memory.write(offset, &data[..len]).unwrap();
             let mut expected = vec![GUARD; 64];
             expected[offset..offset + len].copy_from_slice(&data[..len]);
             assert_eq!(bytes(&memory), expected);
             let mut out = vec![0; len];
-            memory.copy_out(offset, &mut out).unwrap();
+            memory.read(offset, &mut out).unwrap();
             assert_eq!(out, data[..len]);
         }
     }
@@ -75,12 +77,12 @@ fn a_copy_beyond_the_end_changes_nothing() {
     let memory = guarded(32);
     for (offset, len) in [(0, 33), (32, 1), (33, 0), (usize::MAX, 1), (usize::MAX, 0), (31, 2)] {
         let refused = Err(OutOfRange { offset, len, size: 32 });
-        assert_eq!(memory.copy_in(offset, &vec![1; len]), refused);
-        assert_eq!(memory.copy_out(offset, &mut vec![1; len]), refused);
+        assert_eq!(memory.write(offset, &vec![1; len]), refused);
+        assert_eq!(memory.read(offset, &mut vec![1; len]), refused);
         assert_eq!(memory.fill(offset, len, 1), refused);
     }
     assert!(memory.fill(1, usize::MAX, 1).is_err());
-    assert_eq!(memory.copy_in(32, &[]), Ok(()));
+    assert_eq!(memory.write(32, &[]), Ok(()));
     assert_eq!(bytes(&memory), [GUARD; 32]);
 }
 
@@ -88,7 +90,7 @@ fn a_copy_beyond_the_end_changes_nothing() {
 fn every_short_copy_between_memories_touches_its_range_only() {
     let data: Vec<u8> = (1..=64).collect();
     let source = guarded(64);
-    source.copy_in(0, &data).unwrap();
+    source.write(0, &data).unwrap();
     for (from, to) in (0..9).flat_map(|from| (0..9).map(move |to| (from, to))) {
         for len in 0..=40 {
             let memory = guarded(64);
@@ -103,7 +105,7 @@ fn every_short_copy_between_memories_touches_its_range_only() {
 
 #[test]
 fn a_copy_between_memories_beyond_either_end_changes_nothing() {
-    let (source, memory) = (guarded(32), Memory::alloc(16).unwrap());
+    let (source, memory) = (guarded(32), Region::alloc(16).unwrap());
     for (to, from, len) in
         [(0, 0, 17), (16, 0, 1), (0, 31, 2), (0, usize::MAX, 1), (usize::MAX, 0, 1)]
     {
@@ -116,7 +118,7 @@ fn a_copy_between_memories_beyond_either_end_changes_nothing() {
 #[test]
 fn a_copy_within_one_memory_stays_inside_it() {
     for (to, from) in [(0, 8), (8, 0), (3, 4), (5, 5)] {
-        let memory = Memory::alloc(64).unwrap();
+        let memory = Region::alloc(64).unwrap();
         memory.fill(0, 48, 7).unwrap();
         memory.copy_from(to, &memory, from, 40).unwrap();
         assert_eq!(bytes(&memory)[..48], [7; 48], "to {to} from {from}");
@@ -126,7 +128,7 @@ fn a_copy_within_one_memory_stays_inside_it() {
 
 #[test]
 fn r33_atomics_are_aligned_and_inside() {
-    let memory = Memory::alloc(20).unwrap();
+    let memory = Region::alloc(20).unwrap();
     for offset in (0..20).filter(|offset| offset % 8 != 0 && offset + 8 <= 20) {
         let addr = memory.addr() + offset as u64;
         assert_eq!(memory.fetch_add(offset, 1), Err(AtomicError::Misaligned { addr }));
@@ -140,7 +142,7 @@ fn r33_atomics_are_aligned_and_inside() {
 
 #[test]
 fn r34_atomics_do_what_they_say_in_host_order() {
-    let memory = Memory::alloc(24).unwrap();
+    let memory = Region::alloc(24).unwrap();
     assert_eq!(memory.fetch_add(8, u64::MAX), Ok(0));
     assert_eq!(memory.fetch_add(8, 3), Ok(u64::MAX));
     assert_eq!(memory.compare_swap(8, 1, 7), Ok(2));
@@ -195,7 +197,7 @@ fn concurrent_atomics_lose_nothing_while_bytes_are_copied_next_to_them() {
             let region = region.clone();
             scope.spawn(move || {
                 for _ in 0..rounds {
-                    region.memory.fetch_add(0, 1).unwrap();
+                    region.fetch_add(0, 1).unwrap();
                     region.write(8, &[thread; 51]).unwrap();
                     let mut out = [0; 51];
                     region.read(8, &mut out).unwrap();

@@ -1,8 +1,9 @@
 //! The one place where a completion is made.
 
 use crate::context::Context;
-use crate::cq::{CompletionQueue, CqId};
+use crate::cq::CompletionQueue;
 use crate::event::AsyncEvent;
+use crate::id::CqId;
 use crate::wc::Wc;
 
 /// Puts a completion into its queue. False if the queue is full and the completion lost, which takes the QP down (R66).

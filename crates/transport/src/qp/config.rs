@@ -5,9 +5,10 @@ use std::net::IpAddr;
 use uroce_memory::{PdId, Requirer};
 use uroce_wire::{DropReason, Operation, Packet, Qpn, Service, XrcEth};
 
-use crate::attr::{AddressVector, QpAttr, QpInit, QpState, QpType};
+use crate::attr::{AddressVector, QpAttr, QpInit, QpType};
 use crate::context::{Arrival, Path};
 use crate::qp::{Admitted, port};
+use crate::qp_state::QpState;
 use crate::wc::{Wc, WcOpcode};
 use crate::wr::{PostError, SendFlags, SendWr};
 

@@ -2,11 +2,11 @@
 
 use uroce_wire::DropReason;
 
-use crate::attr::QpState;
 use crate::cause::FlushReason;
 use crate::context::Context;
 use crate::event::AsyncEvent;
 use crate::qp::QueuePair;
+use crate::qp_state::QpState;
 
 impl QueuePair {
     /// The end of each call: an error of the requester or the responder takes the QP down.

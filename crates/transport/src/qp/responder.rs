@@ -20,18 +20,20 @@ use replay::ReplayCache;
 use responses::{Response, Responses};
 use uroce_wire::{DropReason, Packet, Psn};
 
-use crate::attr::{QpInit, QpState, QpType};
+use crate::attr::{QpInit, QpType};
 use crate::cause::{Cause, FlushReason};
 use crate::context::{Arrival, Context, Transmit};
 use crate::event::AsyncEvent;
+use crate::id::SrqId;
 use crate::limits;
 use crate::qp::completion;
 use crate::qp::config::{Features, QpConfig};
 use crate::qp::trains::Repeats;
+use crate::qp_state::QpState;
 use crate::reorder_buffer::ReorderBuffer;
-use crate::srq::SrqId;
 use crate::time::Instant;
-use crate::wc::{Wc, WcOpcode, WcStatus};
+use crate::wc::{Wc, WcOpcode};
+use crate::wc_status::WcStatus;
 use crate::wr::{PostError, RecvWr};
 
 /// How many answers to duplicates and gaps may go out in a period (A26).

@@ -5,13 +5,14 @@ use std::fmt;
 use thiserror::Error;
 use uroce_wire::Psn;
 
-use crate::attr::{QpAttr, QpAttrMask, QpInit, QpState, QpType};
+use crate::attr::{QpAttr, QpAttrMask, QpInit, QpType};
 use crate::cause::FlushReason;
 use crate::context::Context;
 use crate::event::AsyncEvent;
 use crate::limits;
 use crate::qp::QueuePair;
 use crate::qp::config::QpConfig;
+use crate::qp_state::QpState;
 use crate::time::Instant;
 
 /// Why a modify was refused. Nothing was changed (R92).

@@ -10,7 +10,8 @@ use crate::context::Context;
 use crate::qp::completion;
 use crate::qp::config::QpConfig;
 use crate::time::Instant;
-use crate::wc::{Wc, WcStatus};
+use crate::wc::Wc;
+use crate::wc_status::WcStatus;
 
 impl Requester {
     /// Takes in a response of the peer.

@@ -13,7 +13,7 @@ use crate::cause::Cause;
 use crate::context::{Path, Step, Transmit};
 use crate::limits;
 use crate::qp::config::{QpConfig, pad_of};
-use crate::wc::WcStatus;
+use crate::wc_status::WcStatus;
 use crate::wr::{SendFlags, SendOp};
 
 /// Why the oldest request cannot be sent.

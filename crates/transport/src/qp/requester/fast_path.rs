@@ -14,10 +14,11 @@ use uroce_wire::{
 use super::Requester;
 use super::segment::Segment;
 use super::send_queue::{Payload, SendQueue, SendWqe};
-use crate::attr::{QpState, QpType};
+use crate::attr::QpType;
 use crate::context::{Context, Step, Transmit};
 use crate::qp::config::{QpConfig, pad_of};
 use crate::qp::run::{Origin, Run};
+use crate::qp_state::QpState;
 use crate::time::Instant;
 use crate::wr::{SendFlags, SendOp};
 

@@ -10,7 +10,7 @@ use crate::mutation::mutated;
 use crate::qp::config::QpConfig;
 use crate::retransmission::Retransmission;
 use crate::time::Instant;
-use crate::wc::WcStatus;
+use crate::wc_status::WcStatus;
 
 impl Requester {
     /// Sends again from `psn` on (go-back-N).

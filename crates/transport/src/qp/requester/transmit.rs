@@ -10,12 +10,13 @@ use super::read_split::read_split;
 use super::segment::{Segment, takes_receive_only};
 use super::send_queue::SendWqe;
 use super::{ReadSlot, Requester};
-use crate::attr::{QpState, QpType};
+use crate::attr::QpType;
 use crate::cause::Cause;
 use crate::context::{Context, Transmit};
 use crate::qp::config::QpConfig;
+use crate::qp_state::QpState;
 use crate::time::Instant;
-use crate::wc::WcStatus;
+use crate::wc_status::WcStatus;
 use crate::wr::{SendFlags, SendOp};
 
 impl Requester {

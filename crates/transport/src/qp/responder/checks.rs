@@ -8,7 +8,7 @@ use crate::cause::Cause;
 use crate::limits;
 use crate::mutation::mutated;
 use crate::qp::config::{QpConfig, pad_of};
-use crate::wc::WcStatus;
+use crate::wc_status::WcStatus;
 
 /// Why a request is not executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,7 +15,8 @@ use crate::cause::Cause;
 use crate::context::Context;
 use crate::mutation::mutated;
 use crate::qp::config::QpConfig;
-use crate::wc::{WcFlags, WcOpcode, WcStatus};
+use crate::wc::{WcFlags, WcOpcode};
+use crate::wc_status::WcStatus;
 
 impl Responder {
     /// Runs all steps for one request packet with the expected PSN. On success memory has
@@ -113,11 +114,9 @@ impl Responder {
         let data = packet.payload();
         if !data.is_empty() {
             let va = message.va.wrapping_add(message.done);
-            let slice = cx
-                .mem
-                .check(message.rkey, by, Access::REMOTE_WRITE, va, data.len() as u64)
+            cx.mem
+                .write(message.rkey, by, va, data)
                 .map_err(|error| Refusal::access(packet, error))?;
-            slice.copy_in(0, data).map_err(|_| Refusal::invalid(packet, "out of range"))?;
         }
         message.done += data.len() as u64;
         Ok(())

@@ -4,15 +4,16 @@
 //! a middle packet of the message in progress. Whatever else it is, or when the copy is not allowed, nothing has
 //! changed, and the slow path, `run_request`, decides.
 
-use uroce_memory::{Access, MemTable, MrSlice, Sge};
+use uroce_memory::{Access, MrSlice, Sge};
 use uroce_wire::{Opcode, Operation, Packet};
 
 use super::Responder;
 use super::message::Message;
 use super::receives::Receives;
-use crate::attr::{QpState, QpType};
+use crate::attr::QpType;
 use crate::context::{Arrival, Context};
 use crate::qp::config::{QpConfig, pad_of};
+use crate::qp_state::QpState;
 
 impl Responder {
     /// Executes the request if it is one of these. False, with nothing changed, if it takes the slow path.
@@ -140,35 +141,26 @@ impl Responder {
     }
 }
 
-/// Where the next `length` bytes of a WRITE go, of which they are not the last; `None` if that is not
-/// allowed.
+/// Address of the next `length` bytes of a WRITE, of which they are not the last; `None` if the queue pair does
+/// not allow it.
 #[inline]
-fn place_in_write<'m>(
-    config: &QpConfig,
-    message: &Message,
-    length: u64,
-    mem: &'m MemTable,
-) -> Option<MrSlice<'m>> {
-    let (need, va) = (Access::REMOTE_WRITE, message.va.wrapping_add(message.done));
-    if message.done + length >= message.length || !config.attr.access.contains(need) {
-        return None;
-    }
-    mem.check(message.rkey, config.requirer(config.init.pd), need, va, length).ok()
+fn next_address(config: &QpConfig, message: &Message, length: u64) -> Option<u64> {
+    let allowed = config.attr.access.contains(Access::REMOTE_WRITE);
+    (allowed && message.done + length < message.length)
+        .then(|| message.va.wrapping_add(message.done))
 }
 
 /// Brings a WRITE that is whole in its packet to its place; false if that is not allowed.
 #[inline]
 fn write_small(config: &QpConfig, packet: &Packet<'_>, cx: &mut Context<'_>) -> bool {
-    let (data, need) = (packet.payload(), Access::REMOTE_WRITE);
+    let data = packet.payload();
     let Some(reth) = packet.reth().filter(|reth| reth.length as usize == data.len()) else {
         return false;
     };
-    if !config.attr.access.contains(need) {
+    if !config.attr.access.contains(Access::REMOTE_WRITE) {
         return false;
     }
-    let by = config.requirer(config.init.pd);
-    let slice = cx.mem.check(reth.rkey, by, need, reth.va, data.len() as u64);
-    if !slice.is_ok_and(|slice| slice.copy_in(0, data).is_ok()) {
+    if cx.mem.write(reth.rkey, config.requirer(config.init.pd), reth.va, data).is_err() {
         return false;
     }
     cx.counters.rdma_recvs += 1;
@@ -186,8 +178,9 @@ fn place_middle(
     let length = data.len() as u64;
     match message.operation {
         Operation::Write => {
-            let place = place_in_write(config, message, length, cx.mem);
-            place.is_some_and(|place| place.copy_in(0, data).is_ok())
+            let by = config.requirer(config.init.pd);
+            next_address(config, message, length)
+                .is_some_and(|va| cx.mem.write(message.rkey, by, va, data).is_ok())
         }
         Operation::Send => {
             let recv = receives.current();
@@ -209,7 +202,12 @@ fn place_run(
 ) -> bool {
     let length = payload.len() as u64;
     let place = match message.operation {
-        Operation::Write => place_in_write(config, message, length, cx.mem),
+        Operation::Write => {
+            let by = config.requirer(config.init.pd);
+            next_address(config, message, length).and_then(|va| {
+                cx.mem.check(message.rkey, by, Access::REMOTE_WRITE, va, length).ok()
+            })
+        }
         Operation::Send => {
             let &[Sge { addr, length: room, lkey }] = &receives.current().sges[..] else {
                 return false;

@@ -10,10 +10,10 @@ use super::checks::Refusal;
 use crate::attr::{QpCaps, QpInit};
 use crate::cause::Cause;
 use crate::context::Context;
-use crate::cq::CqId;
+use crate::id::CqId;
+use crate::id::SrqId;
 use crate::qp::config::QpConfig;
 use crate::recv_queue::{RecvQueue, RecvWqe};
-use crate::srq::SrqId;
 use crate::wr::{PostError, RecvWr};
 
 /// What a request may use.

@@ -12,13 +12,13 @@ use super::checks::{Refusal, check_enabled, check_rkey};
 use super::message::psns_of_request;
 use super::replay::{Saved, SavedKind};
 use super::responses::Response;
-use crate::attr::QpState;
 use crate::cause::FlushReason;
 use crate::context::Context;
 use crate::event::AsyncEvent;
 use crate::limits;
 use crate::mutation::mutated;
 use crate::qp::config::QpConfig;
+use crate::qp_state::QpState;
 use crate::time::Instant;
 
 impl Responder {

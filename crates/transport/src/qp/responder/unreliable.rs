@@ -8,7 +8,7 @@ use super::checks::Refusal;
 use crate::cause::{Cause, FlushReason};
 use crate::context::{Arrival, Context};
 use crate::qp::config::{QpConfig, pad_of};
-use crate::wc::WcStatus;
+use crate::wc_status::WcStatus;
 
 /// Bytes in front of the payload of a UD receive buffer.
 const GRH_AREA: u64 = 40;
