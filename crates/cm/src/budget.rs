@@ -45,7 +45,7 @@ pub(crate) struct Budget {
     rate_per_source: u32,
     all: Bucket,
     sources: Vec<Bucket>,
-    /// Nobody outside can aim at the bucket of another.
+    /// A source cannot aim at the bucket of another one.
     secret: u64,
 }
 

@@ -12,17 +12,15 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 use crate::budget::Budget;
 use crate::connection::State;
 use crate::event::Event;
+use crate::id_source::IdSource;
 use crate::identity::Identity;
-use crate::limits::{CmLimits, ID_DRAWS, TIMERS_PER_CALL};
+use crate::limits::{CmLimits, TIMERS_PER_CALL};
 use crate::outbox::{Outbox, Outgoing};
 use crate::proven::ProvenSources;
 use crate::reopening::Reopening;
 use crate::table::Table;
 use crate::time::Time;
 use crate::{CommId, PortSpace, ServiceId};
-
-/// Ports that are given out when nobody cares which.
-const EPHEMERAL: std::ops::RangeInclusive<u16> = 32_768..=60_999;
 
 /// The connection manager of one device: all its connections, resolutions and listeners.
 ///
@@ -39,15 +37,13 @@ pub struct Cm {
     requests: Budget,
     /// Answers to what belongs to nothing.
     strays: Budget,
-    /// Answers to those who may have forged their address, sent again.
+    /// Answers to sources whose address may be forged, sent again.
     repetitions: Budget,
     /// Checks of whether a peer is alive.
     checks: Budget,
     proven: ProvenSources,
     reopening: Reopening,
-    rng: ChaCha20Rng,
-    /// Upper half of our transaction ids.
-    tid_prefix: u64,
+    ids: IdSource,
 }
 
 impl Cm {
@@ -74,8 +70,7 @@ impl Cm {
             checks: Budget::new(checks_per_second, checks_per_source, rng.next_u64()),
             proven: ProvenSources::default(),
             reopening: Reopening::default(),
-            tid_prefix: u64::from(rng.next_u32()) << 32,
-            rng,
+            ids: IdSource::new(rng, us.slot),
         }
     }
 
@@ -99,13 +94,13 @@ impl Cm {
         self.table.half_open.count()
     }
 
-    /// MADs that were lost because nobody sent those before them.
+    /// MADs that were lost because those before them were not sent.
     pub fn lost(&self) -> u64 {
         self.out.lost()
     }
 
-    /// True while calls to `service_id` mean something here although nobody listens: those that came
-    /// are not answered, or the answer is not confirmed, or somebody may listen again.
+    /// True while calls to `service_id` mean something here although it has no listener: those that came
+    /// are not answered, or the answer is not confirmed, or the listener may come back.
     pub fn is_wanted(&self, service_id: ServiceId) -> bool {
         self.reopening.is_open(service_id) || self.table.is_opening(service_id)
     }
@@ -125,13 +120,10 @@ impl Cm {
         self.table.awaits_drep()
     }
 
-    /// A port of `space` that nobody listens on, for those who do not care which.
+    /// A port of `space` without a listener, for an application that leaves the choice to us.
     pub fn free_port(&mut self, space: PortSpace) -> Option<u16> {
-        (0..ID_DRAWS).find_map(|_| {
-            let span = u32::from(EPHEMERAL.end() - EPHEMERAL.start()) + 1;
-            let port = EPHEMERAL.start() + (self.rng.next_u32() % span) as u16;
-            (!self.table.listeners.contains(ServiceId::new(space, port))).then_some(port)
-        })
+        let listeners = &self.table.listeners;
+        self.ids.draw_port(|port| !listeners.contains(ServiceId::new(space, port)))
     }
 
     /// An id that is free; `None` if the table is full.
@@ -139,16 +131,8 @@ impl Cm {
         if self.table.connections() >= self.limits.max_connections {
             return None;
         }
-        (0..ID_DRAWS)
-            .map(|_| match (self.us.slot, self.rng.next_u32()) {
-                (Some(slot), random) => CommId::in_slot(slot, random),
-                (None, random) => CommId(random),
-            })
-            .find(|id| *id != CommId::NONE && !self.table.contains(*id))
-    }
-
-    fn tid(&self, id: CommId) -> u64 {
-        self.tid_prefix | u64::from(id.0)
+        let Cm { ids, table, .. } = self;
+        ids.draw(|id| !table.contains(id))
     }
 
     /// Serves the timers that are due.
@@ -157,7 +141,7 @@ impl Cm {
         self.handle_early(now, early);
         for _ in 0..TIMERS_PER_CALL {
             let Some(id) = self.table.due(now) else { return };
-            let tid = self.tid(id);
+            let tid = self.ids.tid(id);
             let Cm { table, proven, repetitions, out, .. } = self;
             if let Some(exchange) = table.exchange_mut(id) {
                 let (peer, unconfirmed) = (exchange.peer(), exchange.unconfirmed_since());

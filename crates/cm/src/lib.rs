@@ -32,6 +32,7 @@ mod error;
 mod event;
 mod exchange;
 mod half_open;
+mod id_source;
 mod identity;
 mod ip_cm;
 pub mod limits;

@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use uroce_wire::DropReason;
+
 use crate::ServiceId;
 use crate::limits::{MAX_EARLY, REOPENING};
 use crate::message::Message;
@@ -44,14 +46,14 @@ impl Reopening {
         self.closed.insert(service_id, now.saturating_add(REOPENING));
     }
 
-    /// Somebody listens: the requests that waited for it.
+    /// The service has a listener: the requests that waited for it.
     pub(crate) fn open(&mut self, service_id: ServiceId) -> Vec<Early> {
         self.closed.remove(&service_id);
         self.early.extract_if(.., |early| early.service_id == service_id).collect()
     }
 
     /// Keeps a request for a service that may come back; `false`: it will not, or too many wait.
-    pub(crate) fn keep(&mut self, now: Time, request: Early) -> bool {
+    fn keep(&mut self, now: Time, request: Early) -> bool {
         if is_over(&self.closed, request.service_id, now) {
             return false;
         }
@@ -63,6 +65,16 @@ impl Reopening {
             self.early.push(request);
         }
         room
+    }
+
+    /// True if a request that was refused, because of `why`, is kept: its service may have a listener again soon.
+    pub(crate) fn keep_refused(
+        &mut self,
+        now: Time,
+        why: DropReason,
+        request: impl FnOnce() -> Early,
+    ) -> bool {
+        why == DropReason::CmNoListener && self.keep(now, request())
     }
 
     /// The requests that have waited long enough.
@@ -89,7 +101,7 @@ impl Reopening {
     }
 }
 
-/// Nobody waits for a listener any more.
+/// Requests do not wait for a listener any more.
 fn is_over(closed: &BTreeMap<ServiceId, Time>, service_id: ServiceId, now: Time) -> bool {
     closed.get(&service_id).is_none_or(|until| *until <= now)
 }

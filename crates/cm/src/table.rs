@@ -10,6 +10,7 @@ use crate::exchange::Exchange;
 use crate::half_open::HalfOpen;
 use crate::limits::MAX_ANSWERED;
 use crate::listener::Listeners;
+use crate::outbox::Outbox;
 use crate::resolution::Resolution;
 use crate::time::Time;
 use crate::time_order::TimeOrder;
@@ -213,10 +214,20 @@ impl Table {
         old.find(|(_, id)| peer(id).is_some_and(&of)).map(|(_, id)| id)
     }
 
-    /// The oldest of more answers than are kept.
-    pub(crate) fn answer_too_many(&self) -> Option<CommId> {
+    /// An exchange goes before its time.
+    pub(crate) fn make_room(&mut self, id: CommId, out: &mut Outbox) {
+        if let Some(exchange) = self.exchange_mut(id) {
+            exchange.make_room(out);
+        }
+        self.settle(id);
+    }
+
+    /// Answers are kept for repetitions of their question, but not any number of them.
+    pub(crate) fn forget_oldest_answer(&mut self, out: &mut Outbox) {
         let too_many = self.answered.len() > MAX_ANSWERED;
-        self.answered.first().filter(|_| too_many).map(|(_, id)| id)
+        if let Some((_, id)) = self.answered.first().filter(|_| too_many) {
+            self.make_room(id, out);
+        }
     }
 
     /// How many there are but for answers that are kept.

@@ -12,6 +12,7 @@ use crate::event::{ConnectionRequest, Event};
 use crate::identity::Identity;
 use crate::ip_cm::IpCm;
 use crate::limits::UNCONFIRMED;
+use crate::listener::Listeners;
 use crate::mad::Mad;
 use crate::message::{RejectedMessage, Req, SidrReq, TransportService};
 use crate::reopening::Early;
@@ -26,7 +27,7 @@ const SMALLEST_MTU: u8 = 1;
 enum Refusal {
     /// With an answer.
     Rej(RejReason, DropReason),
-    /// Without one: the answer would help nobody but a flood.
+    /// Without one: the answer would only help a flood.
     Silent(DropReason),
 }
 
@@ -49,7 +50,7 @@ impl Cm {
         match self.admit(now, peer, tid, req, proven) {
             Ok(()) => Ok(()),
             Err(Refusal::Silent(why)) => Err(why),
-            Err(Refusal::Rej(_, why)) if self.comes_early(now, why, early) => Err(why),
+            Err(Refusal::Rej(_, why)) if self.reopening.keep_refused(now, why, early) => Err(why),
             Err(Refusal::Rej(reason, why)) => {
                 self.send_rej(now, peer, tid, req, reason);
                 Err(why)
@@ -85,9 +86,9 @@ impl Cm {
     ) -> Result<(), Refusal> {
         let bad = |reason| Refusal::Rej(reason, DropReason::CmBadRequest);
         check(req, peer, &self.us).map_err(bad)?;
-        let ip = self.check_header(req.service_id, peer, req.private_data.bytes());
+        let ip = check_header(&self.us, req.service_id, peer, req.private_data.bytes());
         let ip = ip.map_err(|()| bad(RejReason::UNSUPPORTED))?;
-        self.check_listener(req.service_id)?;
+        check_listener(&self.table.listeners, req.service_id)?;
         if let Some(old) = self.table.find_remote_qpn(peer, req.local_qpn) {
             return Err(match self.contradict(now, peer, old) {
                 Standing::InDoubt => Refusal::Silent(DropReason::CmStale),
@@ -105,13 +106,6 @@ impl Cm {
         Ok(())
     }
 
-    fn check_listener(&self, id: ServiceId) -> Result<(), Refusal> {
-        if self.table.listeners.contains(id) {
-            return Ok(());
-        }
-        Err(Refusal::Rej(RejReason::INVALID_SERVICE_ID, DropReason::CmNoListener))
-    }
-
     /// Backlog, source, device, in this order. Where there is no room, the call makes some that waits for
     /// its RTU for longest: that is what a forged one does.
     fn check_room(
@@ -125,42 +119,19 @@ impl Cm {
             return Err(Refusal::Rej(RejReason::NO_RESOURCES, DropReason::CmBacklog));
         }
         if !self.table.half_open.source_has_room(peer, &self.limits) {
-            // Who has completed an exchange before may be slow.
+            // A source that has completed an exchange before may be slow.
             let before = if proven { now.saturating_sub(UNCONFIRMED) } else { now };
             let oldest = self.table.oldest_unconfirmed(before, |source| source == peer);
             let full = Refusal::Rej(RejReason::NO_RESOURCES, DropReason::CmBacklog);
-            self.make_room(oldest.ok_or(full)?);
+            self.table.make_room(oldest.ok_or(full)?, &mut self.out);
         }
         if !self.table.half_open.has_room(proven, &self.limits) {
             let known = &self.proven;
             let oldest = self.table.oldest_unconfirmed(now, |source| !known.contains(source));
-            self.make_room(oldest.ok_or(Refusal::Silent(DropReason::CmBacklog))?);
+            let full = Refusal::Silent(DropReason::CmBacklog);
+            self.table.make_room(oldest.ok_or(full)?, &mut self.out);
         }
         Ok(())
-    }
-
-    /// The header that every request to a service of rdma_cm begins with: it must speak of the
-    /// peer and of us.
-    fn check_header(
-        &self,
-        service_id: ServiceId,
-        peer: IpAddr,
-        private_data: &[u8],
-    ) -> Result<Option<IpCm>, ()> {
-        if service_id.port_space().is_none() {
-            return Ok(None);
-        }
-        match IpCm::split(private_data) {
-            Some((Ok(ip), _)) if ip.source == peer && ip.destination == self.us.address => {
-                Ok(Some(ip))
-            }
-            _ => Err(()),
-        }
-    }
-
-    /// True if a request is kept because its service may have a listener again soon.
-    fn comes_early(&mut self, now: Time, why: DropReason, request: impl FnOnce() -> Early) -> bool {
-        why == DropReason::CmNoListener && self.reopening.keep(now, request())
     }
 
     fn send_rej(&mut self, now: Time, peer: IpAddr, tid: u64, req: &Req, reason: RejReason) {
@@ -200,21 +171,24 @@ impl Cm {
         req: &SidrReq,
         proven: bool,
     ) -> Result<(), DropReason> {
-        let ip = self.check_header(req.service_id, peer, req.private_data.bytes());
+        let ip = check_header(&self.us, req.service_id, peer, req.private_data.bytes());
         let Ok(ip) = ip.and_then(|ip| is_default(req.pkey).then_some(ip).ok_or(())) else {
             self.refuse_question(now, peer, tid, req, SidrStatus::REJECTED);
             return Err(DropReason::CmBadRequest);
         };
         let early = || Early { peer, tid, service_id: req.service_id, message: (*req).into() };
-        let listener = self.check_listener(req.service_id);
+        let listener = check_listener(&self.table.listeners, req.service_id);
         match listener.and_then(|()| self.check_room(now, peer, req.service_id, proven)) {
             Ok(()) => {}
             Err(Refusal::Silent(why)) => return Err(why),
-            Err(Refusal::Rej(_, why)) if self.comes_early(now, why, early) => return Err(why),
+            Err(Refusal::Rej(_, why)) if self.reopening.keep_refused(now, why, early) => {
+                return Err(why);
+            }
             Err(Refusal::Rej(reason, why)) => {
-                let nobody = reason == RejReason::INVALID_SERVICE_ID;
-                let status =
-                    if nobody { SidrStatus::INVALID_SERVICE_ID } else { SidrStatus::REJECTED };
+                let status = match reason {
+                    RejReason::INVALID_SERVICE_ID => SidrStatus::INVALID_SERVICE_ID,
+                    _ => SidrStatus::REJECTED,
+                };
                 self.refuse_question(now, peer, tid, req, status);
                 return Err(why);
             }
@@ -239,6 +213,30 @@ impl Cm {
     }
 }
 
+fn check_listener(listeners: &Listeners, id: ServiceId) -> Result<(), Refusal> {
+    if listeners.contains(id) {
+        return Ok(());
+    }
+    Err(Refusal::Rej(RejReason::INVALID_SERVICE_ID, DropReason::CmNoListener))
+}
+
+/// The header that every request to a service of rdma_cm begins with: it must speak of the
+/// peer and of us.
+fn check_header(
+    us: &Identity,
+    service_id: ServiceId,
+    peer: IpAddr,
+    private_data: &[u8],
+) -> Result<Option<IpCm>, ()> {
+    if service_id.port_space().is_none() {
+        return Ok(None);
+    }
+    match IpCm::split(private_data) {
+        Some((Ok(ip), _)) if ip.source == peer && ip.destination == us.address => Ok(Some(ip)),
+        _ => Err(()),
+    }
+}
+
 /// Full or limited membership of the only partition (B53).
 fn is_default(pkey: u16) -> bool {
     pkey & 0x7fff == DEFAULT_PKEY & 0x7fff
@@ -247,7 +245,7 @@ fn is_default(pkey: u16) -> bool {
 /// The one extended transport that there is (X6).
 const XRC: u8 = 1;
 
-/// What a REQ must be, whoever it is for. The path must be the one that the packet came by: we
+/// What a REQ to any service must be. The path must be the one that the packet came by: we
 /// send nothing to third parties (A26).
 fn check(req: &Req, peer: IpAddr, us: &Identity) -> Result<(), RejReason> {
     let path = &req.primary;

@@ -1,7 +1,5 @@
 //! What applications ask for.
 
-use std::net::IpAddr;
-
 use super::Cm;
 use crate::call::{Acceptance, Call};
 use crate::connection::Connection;
@@ -13,8 +11,8 @@ use crate::time::Time;
 use crate::{CommId, RejReason, ServiceId};
 
 impl Cm {
-    /// Takes calls to `service_id` from now on, and those of the last second if somebody listened
-    /// on it shortly before; at most `backlog` wait for the application.
+    /// Takes calls to `service_id` from now on, and those of the last second if it had a listener
+    /// shortly before; at most `backlog` wait for the application.
     ///
     /// # Errors
     /// [`CmError::PortTaken`].
@@ -31,7 +29,7 @@ impl Cm {
     }
 
     /// Takes no more calls. Requests that came before can still be answered; those of the next
-    /// second wait whether somebody listens again, and are refused then.
+    /// second wait for another listener, and are refused then.
     ///
     /// # Errors
     /// [`CmError::NotListening`].
@@ -46,10 +44,10 @@ impl Cm {
     /// # Errors
     /// [`CmError`]: too many connections, the other IP version, too much private data.
     pub fn connect(&mut self, now: Time, call: &Call) -> Result<CommId, CmError> {
-        self.check_family(call.remote)?;
+        self.us.check_family(call.remote)?;
         let id = self.new_id()?;
         let req = call.req(id, &self.us)?;
-        let tid = self.tid(id);
+        let tid = self.ids.tid(id);
         let req = (&req, call.packet_lifetime);
         let mut connection = Connection::call(now, &self.us, call.remote, tid, req, &mut self.out);
         connection.set_ack_timeout(call.ack_timeout);
@@ -129,9 +127,9 @@ impl Cm {
     /// # Errors
     /// [`CmError`] as for [`connect`](Self::connect).
     pub fn resolve(&mut self, now: Time, question: &Question) -> Result<CommId, CmError> {
-        self.check_family(question.remote)?;
+        self.us.check_family(question.remote)?;
         let id = self.new_id()?;
-        let ids = (id, self.tid(id));
+        let ids = (id, self.ids.tid(id));
         let resolution = Resolution::ask(now, &self.us, ids, question, &mut self.out)?;
         self.table.add_resolution(id, resolution);
         Ok(id)
@@ -145,43 +143,20 @@ impl Cm {
         let resolution = self.table.resolution_mut(id).ok_or(CmError::NoSuchConnection(id))?;
         let answered = resolution.answer(now, answer, &mut self.out);
         self.table.settle(id);
-        self.forget_oldest_answer();
+        self.table.forget_oldest_answer(&mut self.out);
         answered
-    }
-
-    /// Answers are kept for repetitions of their question, but not any number of them.
-    fn forget_oldest_answer(&mut self) {
-        if let Some(id) = self.table.answer_too_many() {
-            self.make_room(id);
-        }
-    }
-
-    /// An exchange goes before its time.
-    pub(super) fn make_room(&mut self, id: CommId) {
-        if let Some(exchange) = self.table.exchange_mut(id) {
-            exchange.make_room(&mut self.out);
-        }
-        self.table.settle(id);
     }
 
     /// The application is done with `id`, in any state: no event of it comes any more (B54). The
     /// peer is told what it must know, and a connection still goes through TIMEWAIT.
     pub fn release(&mut self, now: Time, id: CommId) {
-        let tid = self.tid(id);
+        let tid = self.ids.tid(id);
         if let Some(exchange) = self.table.exchange_mut(id) {
             exchange.release(now, tid, &mut self.out);
         }
         self.out.forget(id);
         self.table.settle(id);
-        self.forget_oldest_answer();
-    }
-
-    fn check_family(&self, remote: IpAddr) -> Result<(), CmError> {
-        let local = self.us.address;
-        if remote.is_ipv4() != local.is_ipv4() {
-            return Err(CmError::OtherFamily { remote, local });
-        }
-        Ok(())
+        self.table.forget_oldest_answer(&mut self.out);
     }
 
     fn new_id(&mut self) -> Result<CommId, CmError> {
@@ -194,7 +169,7 @@ impl Cm {
         id: CommId,
         run: impl FnOnce(&mut Connection, u64, &mut Outbox) -> Result<(), CmError>,
     ) -> Result<(), CmError> {
-        let tid = self.tid(id);
+        let tid = self.ids.tid(id);
         let connection = self.table.connection_mut(id).filter(|found| !found.is_released());
         let connection = connection.ok_or(CmError::NoSuchConnection(id))?;
         let done = run(connection, tid, &mut self.out);
