@@ -28,6 +28,7 @@ mod rules;
 mod sight;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use std::collections::HashMap;
 
@@ -83,7 +84,7 @@ impl Judge {
         self.prepare(&sight, annotation, tracker);
         let state = &mut self.flows[sight.flow];
         state.packets += 1;
-        if !check_icrc::check(&sight, state, &mut self.ledger) {
+        if !state.icrc.check(&sight, &mut self.ledger) {
             return;
         }
         check_packet::check(&sight, &mut self.ledger);
@@ -113,7 +114,7 @@ impl Judge {
         }
         let sight = Sight::new(packet, payload, annotation);
         self.prepare(&sight, annotation, tracker);
-        check_icrc::check(&sight, &mut self.flows[sight.flow], &mut self.ledger);
+        self.flows[sight.flow].icrc.check(&sight, &mut self.ledger);
     }
 
     /// Makes room for the flow, and takes over what is known about it.
@@ -166,15 +167,16 @@ impl Judge {
     fn handle_connected(&mut self, sight: &Sight<'_>) {
         let Self { flows, ledger, .. } = self;
         let state = &mut flows[sight.flow];
-        check_path::check(sight, state, ledger);
+        let agreed_mtu = state.agreed.and_then(|agreed| agreed.mtu);
+        check_path::check(sight, &mut state.path, agreed_mtu, ledger);
         if let Some(info) = sight.request() {
             check_response::check_request(sight, state, ledger);
             let sent_below = state.requests.sent_below();
-            state.requests.answers.note_request(sight, sent_below, ledger);
+            state.answers.note_request(sight, sent_below, ledger);
             let mtu = state.mtu();
             let span = state.requests.note(sight, info, mtu);
             state.sequence.check(sight, span, ledger);
-            state.requests.repeats.check_request(sight, ledger);
+            state.repeats.check_request(sight, ledger);
             return;
         }
         state.sequence.check(sight, None, ledger);
@@ -189,8 +191,9 @@ impl Judge {
         let requester = &mut flows[peer];
         let mtu = mtu.or_else(|| requester.mtu());
         check_response::check(sight, requester, mtu, ledger);
-        check_acknowledge::check(sight, requester, ledger);
-        check_retry::check_answer(sight, requester, ledger);
+        requester.is_disordered |= requester.answers.check(sight, &requester.requests, ledger);
+        let mtu = requester.mtu();
+        requester.repeats.check_answer(sight, &requester.requests, mtu, ledger);
     }
 
     /// The capture has ended, and `tracker` was told so: judges what only the end can show.
@@ -243,6 +246,6 @@ impl Judge {
         let Some(state) = flow.and_then(|flow| self.flows.get(flow)) else { return true };
         let peer = state.peer.and_then(|peer| self.flows.get(peer));
         let allows = |state: &FlowState| state.allows(rule.assumption);
-        allows(state) && peer.is_none_or(allows) && !check_icrc::is_explained(rule, state)
+        allows(state) && peer.is_none_or(allows) && !state.icrc.explains(rule, state.is_answered())
     }
 }

@@ -5,16 +5,19 @@
 //! terminal and [`Ladder::to_svg`] for a browser.
 
 mod builder;
+mod config;
 mod fold;
 mod label;
 mod loss;
+mod step;
 mod svg;
 mod text;
 
 use std::net::IpAddr;
 use std::time::Duration;
 
-pub use builder::{LadderBuilder, LadderConfig, Mark, PsnStyle};
+pub use builder::{LadderBuilder, Mark};
+pub use config::{LadderConfig, PsnStyle};
 use serde::{Serialize, Serializer};
 pub use text::TextStyle;
 use uroce_wire::{Opcode, Psn, Qpn};

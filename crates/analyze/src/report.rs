@@ -13,11 +13,12 @@ mod finding;
 mod known;
 mod message;
 mod remark;
+mod seen;
 mod table;
 mod text;
 mod verdict;
 
-pub use analysis::{Analysis, AnalysisConfig, Seen, closed_by};
+pub use analysis::{Analysis, AnalysisConfig, closed_by};
 pub use capture::{CaptureSummary, IcrcCounts};
 pub use conversation::{ConversationRow, EndRow, FlowRow, Quantiles, SentAgain, VerbRow};
 pub use counters::{COUNTERS, Counter, EndCounters};
@@ -25,6 +26,7 @@ pub use finding::FindingRow;
 pub use known::Known;
 pub use message::MessageRow;
 pub use remark::{first_sent, is_dropped, is_trouble, remarks};
+pub use seen::Seen;
 use serde::Serialize;
 pub use verdict::{Grade, Verdict};
 

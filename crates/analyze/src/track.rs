@@ -20,6 +20,7 @@ mod connections;
 mod damage;
 mod figures;
 mod flow;
+mod flow_id;
 mod histogram;
 mod holes;
 mod message;
@@ -29,6 +30,7 @@ mod peers;
 mod psn;
 mod repeats;
 mod requests;
+mod retransmission_cause;
 mod sightings;
 mod slots;
 mod spans;
@@ -40,16 +42,16 @@ mod testkit;
 mod tests;
 mod tracker;
 
-pub use annotation::{
-    Acknowledged, Annotation, Gap, Outstanding, Retransmission, RetransmissionCause, RnrWait, Role,
-};
+pub use annotation::{Acknowledged, Annotation, Gap, Outstanding, Retransmission, RnrWait, Role};
 pub use config::TrackerConfig;
 pub use connections::{Connection, Endpoint};
 pub use figures::{Figures, Repeated, Values, VerbFigures};
-pub use flow::{CapturePoint, Flow, FlowId, FlowKey};
+pub use flow::{CapturePoint, Flow, FlowKey};
+pub use flow_id::FlowId;
 pub use histogram::Histogram;
 pub use message::{Message, MessageId, Outcome, Verb};
 pub use pairing::{Conversation, Pairing};
 pub use psn::UnwrappedPsn;
+pub use retransmission_cause::RetransmissionCause;
 pub use summary::Summary;
 pub use tracker::Tracker;

@@ -23,6 +23,7 @@ mod kind;
 mod layout;
 mod layouts;
 mod meta;
+mod packet_table;
 mod page;
 mod shape;
 mod statistics;

@@ -5,13 +5,13 @@ use std::time::Duration;
 use uroce_wire::{Aeth, NakCode, Operation, SyndromeKind};
 
 use super::finding::Ledger;
-use super::flow_state::FlowState;
-use super::requests::words;
+use super::requests::Requests;
 use super::rules::acknowledge::{
     ACK_GOES_BACK, ACK_OF_UNSENT, MSN_GOES_BACK, MSN_MISMATCH, NAK_NOT_HONOURED,
     NAK_OF_ACKNOWLEDGED, NAK_REPEATED,
 };
 use super::sight::Sight;
+use super::words::words;
 use crate::{Direction, Timestamp};
 
 /// Captures have packets of several queues out of order by less than this.
@@ -117,30 +117,33 @@ impl Ghost {
     }
 }
 
-/// Looks at an answer of a flow to `requester`'s requests.
-pub(super) fn check(sight: &Sight<'_>, requester: &mut FlowState, ledger: &mut Ledger) {
-    let sent_below = requester.requests.sent_below();
-    if !requester.requests.is_since_first(sight.psn) {
-        return;
-    }
-    let answers = &mut requester.requests.answers;
-    answers.count += 1;
-    answers.completed = answers.completed.wrapping_add(sight.completed.into());
-    if sight.psn >= sent_below {
-        return answers.note_ghost(sight, sent_below);
-    }
-    let Some(aeth) = sight.packet.aeth else { return };
-    let is_plain = sight.answer().is_some_and(|info| info.operation == Operation::Acknowledge);
-    match aeth.syndrome.kind() {
-        SyndromeKind::Ack { .. } if is_plain => {
-            requester.is_disordered |= answers.check_ack(sight, aeth, ledger);
-        }
-        SyndromeKind::Nak(NakCode::PsnSequence) => answers.check_nak(sight, ledger),
-        _ => {}
-    }
-}
-
 impl Answers {
+    /// Looks at an answer to `requests`. True if the network may have delivered ACKs in another order.
+    pub(super) fn check(
+        &mut self,
+        sight: &Sight<'_>,
+        requests: &Requests,
+        ledger: &mut Ledger,
+    ) -> bool {
+        if !requests.is_since_first(sight.psn) {
+            return false;
+        }
+        self.count += 1;
+        self.completed = self.completed.wrapping_add(sight.completed.into());
+        if sight.psn >= requests.sent_below() {
+            self.note_ghost(sight, requests.sent_below());
+            return false;
+        }
+        let Some(aeth) = sight.packet.aeth else { return false };
+        let is_plain = sight.answer().is_some_and(|info| info.operation == Operation::Acknowledge);
+        match aeth.syndrome.kind() {
+            SyndromeKind::Ack { .. } if is_plain => return self.check_ack(sight, aeth, ledger),
+            SyndromeKind::Nak(NakCode::PsnSequence) => self.check_nak(sight, ledger),
+            _ => {}
+        }
+        false
+    }
+
     fn note_ghost(&mut self, sight: &Sight<'_>, sent_below: u64) {
         if sight.psn - sent_below < FAR_AHEAD && self.ghost.is_none() {
             self.ghost = Some(Ghost {

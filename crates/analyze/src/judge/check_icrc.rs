@@ -1,7 +1,6 @@
 //! Checks of the ICRC.
 
 use super::finding::Ledger;
-use super::flow_state::FlowState;
 use super::rule::Rule;
 use super::rules::icrc::{ICRC_ID_REWRITTEN, ICRC_NEVER_RIGHT, ICRC_PORT_REWRITTEN, ICRC_WRONG};
 use super::sight::Sight;
@@ -24,24 +23,6 @@ impl IcrcSeen {
     }
 }
 
-/// Looks at the ICRC. False if the packet is damaged, so that its fields mean nothing.
-pub(super) fn check(sight: &Sight<'_>, state: &mut FlowState, ledger: &mut Ledger) -> bool {
-    let status = sight.packet.icrc;
-    let text = || format!("ICRC {status}");
-    state.icrc.is_right |= state.icrc.proof.is_given_by(status);
-    match status {
-        IcrcStatus::Wrong { .. } => {
-            state.icrc.note_wrong(sight.packet.frame);
-            sight.breaks(&ICRC_WRONG, ledger, text);
-            return state.icrc.is_never_right();
-        }
-        IcrcStatus::RightWithSourcePort(_) => sight.breaks(&ICRC_PORT_REWRITTEN, ledger, text),
-        IcrcStatus::RightWithIpId(_) => sight.breaks(&ICRC_ID_REWRITTEN, ledger, text),
-        IcrcStatus::Right | IcrcStatus::NotChecked(_) => {}
-    }
-    true
-}
-
 /// A damaged packet that names a queue pair to which nothing went before it.
 pub(super) fn note_of_no_flow(packet: &Packet, ledger: &mut Ledger) {
     let (frame, status, qpn) = (packet.frame, packet.icrc, packet.bth.dest_qpn);
@@ -53,30 +34,49 @@ pub(super) fn note_of_no_flow(packet: &Packet, ledger: &mut Ledger) {
 }
 
 impl IcrcSeen {
+    /// Looks at the ICRC. False if the packet is damaged, so that its fields mean nothing.
+    pub(super) fn check(&mut self, sight: &Sight<'_>, ledger: &mut Ledger) -> bool {
+        let status = sight.packet.icrc;
+        let text = || format!("ICRC {status}");
+        self.is_right |= self.proof.is_given_by(status);
+        match status {
+            IcrcStatus::Wrong { .. } => {
+                self.note_wrong(sight.packet.frame);
+                sight.breaks(&ICRC_WRONG, ledger, text);
+                return self.is_never_right();
+            }
+            IcrcStatus::RightWithSourcePort(_) => sight.breaks(&ICRC_PORT_REWRITTEN, ledger, text),
+            IcrcStatus::RightWithIpId(_) => sight.breaks(&ICRC_ID_REWRITTEN, ledger, text),
+            IcrcStatus::Right | IcrcStatus::NotChecked(_) => {}
+        }
+        true
+    }
+
     fn note_wrong(&mut self, frame: u64) {
         if self.wrong == 0 {
             self.first_wrong = frame;
         }
         self.wrong += 1;
     }
-}
 
-/// At the end: a flow without any right ICRC that was answered all the same is no damage.
-pub(super) fn conclude(flow: usize, state: &FlowState, ledger: &mut Ledger) {
-    if is_no_damage(state) {
-        let count = state.icrc.wrong;
-        ledger.record(&ICRC_NEVER_RIGHT, Some(flow), state.icrc.first_wrong, || {
-            format!("all {count} packets of the flow, but the peer answers them")
-        });
+    /// At the end: a flow without any right ICRC that was answered all the same is no damage.
+    pub(super) fn conclude(self, flow: usize, is_answered: bool, ledger: &mut Ledger) {
+        if self.is_no_damage(is_answered) {
+            let count = self.wrong;
+            ledger.record(&ICRC_NEVER_RIGHT, Some(flow), self.first_wrong, || {
+                format!("all {count} packets of the flow, but the peer answers them")
+            });
+        }
     }
-}
 
-/// What looks like damage is the way the capture was made: [`conclude`] tells it as a note.
-fn is_no_damage(state: &FlowState) -> bool {
-    state.icrc.is_never_right() && state.requests.has_answer()
-}
+    /// What looks like damage is the way the capture was made: [`conclude`](Self::conclude) tells it as a note.
+    const fn is_no_damage(self, is_answered: bool) -> bool {
+        self.is_never_right() && is_answered
+    }
 
-/// The finding is told by that note.
-pub(super) fn is_explained(rule: &Rule, state: &FlowState) -> bool {
-    [&ICRC_WRONG, &ICRC_ID_REWRITTEN, &ICRC_PORT_REWRITTEN].contains(&rule) && is_no_damage(state)
+    /// A finding by `rule` is told by that note.
+    pub(super) fn explains(self, rule: &Rule, is_answered: bool) -> bool {
+        [&ICRC_WRONG, &ICRC_ID_REWRITTEN, &ICRC_PORT_REWRITTEN].contains(&rule)
+            && self.is_no_damage(is_answered)
+    }
 }

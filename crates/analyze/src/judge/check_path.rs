@@ -1,7 +1,6 @@
 //! Checks of what stays the same in a connection.
 
 use super::finding::Ledger;
-use super::flow_state::FlowState;
 use super::rules::path::{
     MIGREQ_CHANGES, MIGREQ_DIFFERS, MTU_ABOVE_AGREED, PKEY_CHANGES, PORT_CHANGES,
     TRAFFIC_CLASS_CHANGES,
@@ -34,14 +33,19 @@ impl PathSeen {
     }
 }
 
-/// Compares a packet with the first one of its connection.
-pub(super) fn check(sight: &Sight<'_>, state: &mut FlowState, ledger: &mut Ledger) {
+/// Compares a packet with the first one of its connection, and with the path MTU that was agreed.
+pub(super) fn check(
+    sight: &Sight<'_>,
+    path: &mut Option<PathSeen>,
+    agreed_mtu: Option<u32>,
+    ledger: &mut Ledger,
+) {
     if sight.connected().is_none() {
         return;
     }
-    check_agreed_mtu(sight, state, ledger);
+    check_agreed_mtu(sight, agreed_mtu, ledger);
     let now = PathSeen::of(sight);
-    let first = *state.path.get_or_insert(now);
+    let first = *path.get_or_insert(now);
     if (PathSeen { frame: now.frame, ..first }) == now {
         return;
     }
@@ -71,8 +75,7 @@ fn check_changes(sight: &Sight<'_>, first: &PathSeen, now: &PathSeen, ledger: &m
     }
 }
 
-fn check_agreed_mtu(sight: &Sight<'_>, state: &FlowState, ledger: &mut Ledger) {
-    let agreed = state.agreed.and_then(|agreed| agreed.mtu);
+fn check_agreed_mtu(sight: &Sight<'_>, agreed: Option<u32>, ledger: &mut Ledger) {
     let Some((agreed, length)) = agreed.zip(sight.length()) else { return };
     if length > agreed {
         let text = || format!("{length} bytes of payload, agreed are {agreed}");
@@ -83,11 +86,11 @@ fn check_agreed_mtu(sight: &Sight<'_>, state: &FlowState, ledger: &mut Ledger) {
 /// At the end: compares the two ends of a connection.
 pub(super) fn conclude(
     flow: usize,
-    state: &FlowState,
-    peer: Option<&FlowState>,
+    mine: Option<PathSeen>,
+    other: Option<PathSeen>,
     ledger: &mut Ledger,
 ) {
-    let Some((mine, other)) = state.path.zip(peer.and_then(|peer| peer.path)) else { return };
+    let Some((mine, other)) = mine.zip(other) else { return };
     if !mine.migreq && other.migreq {
         ledger.record(&MIGREQ_DIFFERS, Some(flow), mine.frame, || {
             format!("MigReq is 0 in frame {} and 1 in frame {}", mine.frame, other.frame)

@@ -5,14 +5,14 @@ use std::time::Duration;
 use uroce_wire::{NakCode, SyndromeKind, rnr_timer_ns};
 
 use super::finding::Ledger;
-use super::flow_state::FlowState;
-use super::requests::words;
+use super::requests::Requests;
 use super::rules::acknowledge::UNANSWERED;
 use super::rules::retry::{
     EARLY_RETRANSMISSION, FATAL_NAK, RETRIES_EXCEEDED, RNR, RNR_EXCEEDED, RNR_LOOP,
     RNR_TIMER_IGNORED, SENDS_AFTER_FATAL, TIMEOUT_STORM,
 };
 use super::sight::Sight;
+use super::words::words;
 use crate::Timestamp;
 
 /// Transmissions of one packet that are many.
@@ -176,25 +176,33 @@ impl Repeats {
     }
 }
 
-/// Looks at an answer of a flow to `requester`'s requests.
-pub(super) fn check_answer(sight: &Sight<'_>, requester: &mut FlowState, ledger: &mut Ledger) {
-    let Some(aeth) = sight.packet.aeth else { return };
-    let mtu = requester.mtu();
-    match aeth.syndrome.kind() {
-        SyndromeKind::Rnr { timer } => {
-            let wait = Duration::from_nanos(rnr_timer_ns(timer));
-            requester.requests.repeats.note_rnr(sight, wait, ledger);
-        }
-        SyndromeKind::Nak(NakCode::PsnSequence) => {
-            requester.requests.repeats.note_progress(sight.psn.saturating_sub(1), false);
-        }
-        SyndromeKind::Nak(code) => note_fatal(sight, requester, code, mtu, ledger),
-        SyndromeKind::Ack { .. } => requester.requests.repeats.note_progress(sight.psn, true),
-        _ => {}
-    }
-}
-
 impl Repeats {
+    /// Looks at an answer to `requests`.
+    pub(super) fn check_answer(
+        &mut self,
+        sight: &Sight<'_>,
+        requests: &Requests,
+        mtu: Option<u32>,
+        ledger: &mut Ledger,
+    ) {
+        let Some(aeth) = sight.packet.aeth else { return };
+        match aeth.syndrome.kind() {
+            SyndromeKind::Rnr { timer } => {
+                let wait = Duration::from_nanos(rnr_timer_ns(timer));
+                self.note_rnr(sight, wait, ledger);
+            }
+            SyndromeKind::Nak(NakCode::PsnSequence) => {
+                self.note_progress(sight.psn.saturating_sub(1), false);
+            }
+            SyndromeKind::Nak(code) => {
+                self.note_fatal(sight, code);
+                tell_of_fatal(sight, requests, code, mtu, ledger);
+            }
+            SyndromeKind::Ack { .. } => self.note_progress(sight.psn, true),
+            _ => {}
+        }
+    }
+
     fn note_progress(&mut self, psn: u64, is_ack: bool) {
         self.stuck = self.stuck.filter(|stuck| stuck.psn > psn);
         self.not_ready = self.not_ready.filter(|not_ready| not_ready.psn > psn);
@@ -218,16 +226,60 @@ impl Repeats {
         let psn = sight.psn;
         self.not_ready = Some(NotReady { psn, frame, naks, wait, time, is_over: false });
     }
+
+    fn note_fatal(&mut self, sight: &Sight<'_>, code: NakCode) {
+        self.fatal.get_or_insert(Fatal {
+            psn: sight.psn,
+            frame: sight.packet.frame,
+            code,
+            time: sight.packet.time,
+            late: 0,
+            first_late: 0,
+        });
+    }
+
+    /// At the end of the capture at `end`.
+    pub(super) fn conclude(
+        &self,
+        flow: usize,
+        end: Timestamp,
+        is_answered: bool,
+        ledger: &mut Ledger,
+    ) {
+        match self.end(end) {
+            Some(End::Fatal(fatal)) if fatal.late > 0 => {
+                ledger.record(&SENDS_AFTER_FATAL, Some(flow), fatal.first_late, || {
+                    format!(
+                        "{} packets from frame {}, later than {} behind the NAK of frame {}",
+                        fatal.late,
+                        fatal.first_late,
+                        words(ON_THE_WAY),
+                        fatal.frame
+                    )
+                });
+            }
+            Some(End::NotReady(it)) => ledger.record(&RNR_EXCEEDED, Some(flow), it.frame, || {
+                format!("{} RNR NAKs, the last in frame {}, then silence", it.naks, it.frame)
+            }),
+            Some(End::Stuck(stuck)) => {
+                let rule = if is_answered { &RETRIES_EXCEEDED } else { &UNANSWERED };
+                ledger.record(rule, Some(flow), stuck.frame, || {
+                    let (copies, psn) = (stuck.copies, stuck.psn & 0xff_ffff);
+                    format!("PSN {psn:#x} sent {copies} times until frame {}", stuck.frame)
+                });
+            }
+            _ => {}
+        }
+    }
 }
 
-fn note_fatal(
+fn tell_of_fatal(
     sight: &Sight<'_>,
-    requester: &mut FlowState,
+    requests: &Requests,
     code: NakCode,
     mtu: Option<u32>,
     ledger: &mut Ledger,
 ) {
-    let requests = &mut requester.requests;
     let message = requests.message_at(sight.psn);
     sight.breaks(&FATAL_NAK, ledger, || {
         let what = message.map_or_else(String::new, |message| {
@@ -239,41 +291,4 @@ fn note_fatal(
         let mtu = mtu.map_or_else(String::new, |mtu| format!(", path MTU {mtu}"));
         format!("{} for PSN {}{what}{mtu}", code.name(), sight.packet.bth.psn)
     });
-    requests.repeats.fatal.get_or_insert(Fatal {
-        psn: sight.psn,
-        frame: sight.packet.frame,
-        code,
-        time: sight.packet.time,
-        late: 0,
-        first_late: 0,
-    });
-}
-
-/// At the end of the capture at `end`.
-pub(super) fn conclude(flow: usize, state: &FlowState, end: Timestamp, ledger: &mut Ledger) {
-    match state.requests.repeats.end(end) {
-        Some(End::Fatal(fatal)) if fatal.late > 0 => {
-            ledger.record(&SENDS_AFTER_FATAL, Some(flow), fatal.first_late, || {
-                format!(
-                    "{} packets from frame {}, later than {} behind the NAK of frame {}",
-                    fatal.late,
-                    fatal.first_late,
-                    words(ON_THE_WAY),
-                    fatal.frame
-                )
-            });
-        }
-        Some(End::NotReady(it)) => ledger.record(&RNR_EXCEEDED, Some(flow), it.frame, || {
-            format!("{} RNR NAKs, the last in frame {}, then silence", it.naks, it.frame)
-        }),
-        Some(End::Stuck(stuck)) => {
-            let is_answered = state.requests.has_answer();
-            let rule = if is_answered { &RETRIES_EXCEEDED } else { &UNANSWERED };
-            ledger.record(rule, Some(flow), stuck.frame, || {
-                let (copies, psn) = (stuck.copies, stuck.psn & 0xff_ffff);
-                format!("PSN {psn:#x} sent {copies} times until frame {}", stuck.frame)
-            });
-        }
-        _ => {}
-    }
 }

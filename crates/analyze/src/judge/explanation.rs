@@ -47,7 +47,7 @@ impl fmt::Display for Explanation {
 pub(super) fn explain(flows: &[FlowState], end: Timestamp) -> Vec<Explanation> {
     let explain = |state: &FlowState| {
         let flow = state.key?;
-        let (kind, frame, text) = match state.requests.repeats.end(end)? {
+        let (kind, frame, text) = match state.repeats.end(end)? {
             End::Fatal(fatal) => fatal_nak(&fatal),
             End::NotReady(not_ready) => rnr(&not_ready),
             End::Stuck(stuck) => silence(&stuck, state),
@@ -102,7 +102,7 @@ fn silence(stuck: &Stuck, state: &FlowState) -> (EndKind, u64, String) {
         "PSN {psn:#x} was sent {copies} times until frame {} without an answer",
         stuck.frame
     );
-    if state.requests.has_answer() {
+    if state.is_answered() {
         let text = format!(
             "{what}, then not again: the requester gave up (retry_cnt). The peer answered before: \
              check whether its queue pair still exists, and loss or path MTU on the way."

@@ -1,9 +1,10 @@
 //! What the judge remembers of a flow.
 
+use super::check_acknowledge::Answers;
 use super::check_congestion::CongestionSeen;
-use super::check_icrc::{self, IcrcSeen};
+use super::check_icrc::IcrcSeen;
 use super::check_path::{self, PathSeen};
-use super::check_retry;
+use super::check_retry::Repeats;
 use super::check_sequence::SequenceSeen;
 use super::finding::Ledger;
 use super::requests::Requests;
@@ -50,8 +51,12 @@ pub(super) struct FlowState {
     pub(super) sequence: SequenceSeen,
     /// Congestion marks of this flow, and what the other end made of them.
     pub(super) congestion: CongestionSeen,
-    /// Requests of this flow and what the other end said to them.
+    /// Requests of this flow.
     pub(super) requests: Requests,
+    /// What the other end said to them.
+    pub(super) answers: Answers,
+    /// What of them was sent again.
+    pub(super) repeats: Repeats,
 }
 
 impl FlowState {
@@ -68,6 +73,8 @@ impl FlowState {
     pub(super) fn begin_anew(&mut self) {
         self.forget_path();
         self.requests = Requests::default();
+        self.answers = Answers::default();
+        self.repeats = Repeats::default();
     }
 
     /// The path may be another one from now on.
@@ -84,16 +91,22 @@ impl FlowState {
         end: Timestamp,
         ledger: &mut Ledger,
     ) {
-        check_icrc::conclude(index, self, ledger);
-        check_path::conclude(index, self, peer, ledger);
-        check_retry::conclude(index, self, end, ledger);
-        self.requests.answers.conclude(index, end, ledger);
+        let is_answered = self.is_answered();
+        self.icrc.conclude(index, is_answered, ledger);
+        check_path::conclude(index, self.path, peer.and_then(|peer| peer.path), ledger);
+        self.repeats.conclude(index, end, is_answered, ledger);
+        self.answers.conclude(index, end, ledger);
         self.congestion.conclude(index, ledger);
         if self.is_incomplete {
             ledger.record(&CAPTURE_INCOMPLETE, Some(index), self.first_frame, || {
                 format!("{} packets at least are missing", self.lacks)
             });
         }
+    }
+
+    /// A response or an acknowledgement came to one of its requests.
+    pub(super) const fn is_answered(&self) -> bool {
+        self.answers.count() > 0
     }
 
     /// Path MTU in bytes, as far as it is known.

@@ -1,12 +1,9 @@
-//! The requests of a flow, and what its peer said to them.
+//! The requests of a flow.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use uroce_wire::{OpcodeInfo, Operation};
 
-use super::check_acknowledge::Answers;
-use super::check_retry::Repeats;
 use super::sight::Sight;
 
 /// Requests for a response that are remembered: as many as a queue pair may have open, and more.
@@ -45,10 +42,6 @@ pub(super) struct Requests {
     responded: VecDeque<Request>,
     forgot_responded: bool,
     messages: VecDeque<Request>,
-    /// What the peer said.
-    pub(super) answers: Answers,
-    /// What was sent again.
-    pub(super) repeats: Repeats,
 }
 
 impl Request {
@@ -96,11 +89,6 @@ const fn is_responded(operation: Operation) -> bool {
 }
 
 impl Requests {
-    /// A response or an acknowledgement came to one of them.
-    pub(super) const fn has_answer(&self) -> bool {
-        self.answers.count() > 0
-    }
-
     /// One past the newest PSN that was sent, at most.
     pub(super) const fn sent_below(&self) -> u64 {
         self.sent_below
@@ -177,9 +165,4 @@ fn push(list: &mut VecDeque<Request>, request: Request, limit: usize) {
         list.pop_front();
     }
     list.push_back(request);
-}
-
-/// A time in words: `1.5 ms`.
-pub(super) fn words(time: Duration) -> String {
-    format!("{time:.1?}")
 }

@@ -63,29 +63,9 @@ pub struct Rule {
     pub(super) threshold: u64,
 }
 
-impl Rule {
-    /// The rule with this short name.
-    pub fn by_name(name: &str) -> Option<&'static Rule> {
-        super::RULES.iter().copied().find(|rule| rule.name == name)
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
-
-    use super::super::RULES;
     use super::*;
-
-    #[test]
-    fn names_are_unique_and_found() {
-        let names: HashSet<_> = RULES.iter().map(|rule| rule.name).collect();
-        assert_eq!(names.len(), RULES.len());
-        for rule in RULES {
-            assert_eq!(Rule::by_name(rule.name), Some(*rule));
-        }
-        assert_eq!(Rule::by_name("no-such-rule"), None);
-    }
 
     #[test]
     fn an_error_is_more_than_a_warning() {

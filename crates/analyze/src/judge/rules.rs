@@ -84,3 +84,27 @@ pub static RULES: &[&Rule] = &[
     &capture::CAPTURE_INCOMPLETE,
     &capture::FINDINGS_LIMIT,
 ];
+
+impl Rule {
+    /// The rule with this short name.
+    pub fn by_name(name: &str) -> Option<&'static Rule> {
+        RULES.iter().copied().find(|rule| rule.name == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_found() {
+        let names: HashSet<_> = RULES.iter().map(|rule| rule.name).collect();
+        assert_eq!(names.len(), RULES.len());
+        for rule in RULES {
+            assert_eq!(Rule::by_name(rule.name), Some(*rule));
+        }
+        assert_eq!(Rule::by_name("no-such-rule"), None);
+    }
+}

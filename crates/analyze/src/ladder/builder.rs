@@ -1,46 +1,11 @@
 //! From packets to rows.
 
-use std::time::Duration;
-
 use uroce_wire::{Psn, Qpn};
 
+use super::config::{LadderConfig, PsnStyle};
+use super::step::Step;
 use super::{Arrow, ArrowKind, End, Ladder, fold, label, loss};
 use crate::{Packet, Timestamp};
-
-/// How PSNs are shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum PsnStyle {
-    /// As on the wire, hexadecimal.
-    #[default]
-    Absolute,
-    /// Counted from the first one of each requester in the ladder.
-    Relative,
-}
-
-/// What a ladder shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LadderConfig {
-    /// How PSNs are shown.
-    pub psns: PsnStyle,
-    /// A time without packets that gets a row of its own.
-    pub pause: Duration,
-    /// Most packets that are drawn; the first ones are.
-    pub most_packets: usize,
-    /// Runs of equal packets become one row.
-    pub folds: bool,
-}
-
-impl Default for LadderConfig {
-    /// Absolute PSNs, pauses of 1 ms, at most 10,000 packets, folded.
-    fn default() -> Self {
-        Self {
-            psns: PsnStyle::Absolute,
-            pause: Duration::from_millis(1),
-            most_packets: 10_000,
-            folds: true,
-        }
-    }
-}
 
 /// What is known about a packet beyond its own bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -57,18 +22,6 @@ pub struct Mark {
     pub notes: Vec<String>,
     /// What only this packet has; a run of packets that differ in nothing else is folded.
     pub aside: Option<String>,
-}
-
-/// An arrow and the parts of its label.
-#[derive(Debug, Clone)]
-pub(super) struct Step {
-    pub(super) arrow: Arrow,
-    /// PSN as it is shown.
-    pub(super) psn: String,
-    /// Operation and details, without PSN.
-    pub(super) shape: String,
-    /// What makes packets differ so that they are not folded.
-    pub(super) notes: Vec<String>,
 }
 
 /// Takes packets in the order of the capture and makes a [`Ladder`] of those that belong to the

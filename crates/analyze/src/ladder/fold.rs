@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use uroce_wire::Position;
 
-use super::builder::{LadderConfig, Step};
+use super::config::LadderConfig;
+use super::step::Step;
 use super::{Fold, Row};
 
 /// Fewest packets that are worth a fold.

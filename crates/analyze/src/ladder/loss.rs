@@ -2,7 +2,7 @@
 
 use uroce_wire::{NakCode, SyndromeKind};
 
-use super::builder::Step;
+use super::step::Step;
 use super::{Arrow, ArrowKind};
 use crate::Packet;
 

@@ -8,6 +8,7 @@ use uroce_wire::Qpn;
 
 use super::conversation::service_name;
 use super::remark::is_dropped;
+use super::seen::Seen;
 use super::{
     CaptureSummary, ConversationRow, EndRow, FindingRow, FlowRow, Known, MessageRow,
     REPORT_VERSION, Report, Verdict,
@@ -30,27 +31,6 @@ pub struct AnalysisConfig {
     pub filter: Filter,
     /// Slowest messages that are told.
     pub slowest_messages: usize,
-}
-
-/// A packet at the moment it is analysed.
-#[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
-    /// The packet.
-    pub packet: &'a Packet,
-    /// Its payload, as far as it was captured.
-    pub payload: &'a [u8],
-    /// What the tracker says about it.
-    pub annotation: &'a Annotation,
-    /// All that is known by now.
-    pub tracker: &'a Tracker,
-}
-
-impl Seen<'_> {
-    /// Queue pair of the sender, if it is known by now.
-    pub fn source_qpn(&self) -> Option<Qpn> {
-        let named = self.packet.deth.map(|deth| deth.src_qpn);
-        named.or_else(|| self.tracker.flow(self.annotation.flow)?.source_qpn())
-    }
 }
 
 /// Takes the frames of a capture, one after the other, and makes a [`Report`]. Memory is bounded by

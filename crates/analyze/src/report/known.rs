@@ -4,8 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use uroce_wire::Qpn;
 
+use super::Report;
 use super::remark::is_trouble;
-use super::{Report, Seen};
+use super::seen::Seen;
 use crate::judge::Severity;
 use crate::track::FlowKey;
 use crate::{Filter, Learned};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::UnwrappedPsn;
-use super::annotation::RetransmissionCause;
 use super::figures::Repeated;
+use super::retransmission_cause::RetransmissionCause;
 use crate::Timestamp;
 
 /// Silence that is taken for a timeout if the timeout is not known: three quarters of that of code 14,

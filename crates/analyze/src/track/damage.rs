@@ -6,7 +6,8 @@
 //! believed.
 
 use super::annotation::{Annotation, Role};
-use super::flow::{Flow, FlowId, FlowKey};
+use super::flow::{Flow, FlowKey};
+use super::flow_id::FlowId;
 use super::tracker::Tracker;
 use super::{Figures, UnwrappedPsn};
 use crate::{IcrcStatus, Packet};

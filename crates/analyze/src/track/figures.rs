@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::annotation::RetransmissionCause;
 use super::histogram::Histogram;
 use super::message::{Message, Outcome, Verb};
+use super::retransmission_cause::RetransmissionCause;
 use crate::{Packet, Timestamp};
 
 /// Values of a header field that are remembered for each flow.

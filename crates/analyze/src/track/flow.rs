@@ -6,20 +6,12 @@ use uroce_wire::{Qpn, Service};
 
 use super::UnwrappedPsn;
 use super::figures::Figures;
+use super::flow_id::FlowId;
 use super::message::{Message, Outcome};
 use super::pairing::Claims;
 use super::requests::Requests;
 use crate::icrc_status::IcrcProof;
 use crate::{Direction, Packet, Timestamp};
-
-/// Number of a flow; the first one that is seen is 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FlowId(pub u32);
-
-impl FlowId {
-    /// The flow of packets that found no place in the table of flows.
-    pub const UNTRACKED: Self = Self(u32::MAX);
-}
 
 /// What tells one flow from another. The source queue pair is not part of it: packets of connected
 /// services do not name it.

@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
-use super::flow::{Flow, FlowId, FlowKey};
+use super::flow::{Flow, FlowKey};
+use super::flow_id::FlowId;
 
 /// Unpaired flows between two addresses that are compared with an answer at most.
 const MAX_UNPAIRED: usize = 64;

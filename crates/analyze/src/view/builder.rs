@@ -1,12 +1,11 @@
 //! Collects packets for a page.
 
-use super::columns::{Columns, optional};
+use super::columns::optional;
 use super::input::{ViewRow, ViewSummary};
 use super::kind::{self, Kind};
-use super::layouts::Layouts;
+use super::packet_table::PacketTable;
 use super::page::Page;
 use super::shape::{network_places, transport_places};
-use super::strings::StringTable;
 use crate::{IcrcStatus, Timestamp};
 
 /// Bytes of headers that a page keeps of a packet.
@@ -35,33 +34,19 @@ impl Default for ViewConfig {
 #[derive(Debug)]
 pub struct ViewBuilder {
     config: ViewConfig,
-    pub(super) columns: Columns,
-    pub(super) bytes: Vec<u8>,
-    pub(super) strings: StringTable,
-    pub(super) layouts: Layouts,
-    pub(super) start: Option<Timestamp>,
+    packets: PacketTable,
     previous: Timestamp,
-    left_out: u64,
 }
 
 impl ViewBuilder {
     /// A page without packets.
     pub fn new(config: ViewConfig) -> Self {
-        Self {
-            config,
-            columns: Columns::new(),
-            bytes: Vec::new(),
-            strings: StringTable::new(),
-            layouts: Layouts::new(),
-            start: None,
-            previous: Timestamp::default(),
-            left_out: 0,
-        }
+        Self { config, packets: PacketTable::new(), previous: Timestamp::default() }
     }
 
     /// Packets that the page has.
     pub fn len(&self) -> usize {
-        self.columns.frame.len()
+        self.packets.len()
     }
 
     /// The page has no packets.
@@ -71,13 +56,13 @@ impl ViewBuilder {
 
     /// Packets that were left out because the page is full.
     pub fn left_out(&self) -> u64 {
-        self.left_out
+        self.packets.left_out
     }
 
     /// Takes a packet in, or counts it if the page is full.
     pub fn handle_packet(&mut self, row: &ViewRow<'_>) {
         if self.len() >= self.config.max_packets {
-            self.left_out += 1;
+            self.packets.left_out += 1;
             return;
         }
         self.push_time(row.packet.time);
@@ -88,18 +73,18 @@ impl ViewBuilder {
 
     /// The page.
     pub fn finish(self, summary: &ViewSummary) -> Page {
-        Page::new(&self, summary, self.config.compress)
+        Page::new(&self.packets, summary, self.config.compress)
     }
 
     fn push_time(&mut self, time: Timestamp) {
-        self.start.get_or_insert_with(|| {
+        self.packets.start.get_or_insert_with(|| {
             self.previous = time;
             time
         });
         let since = time.difference(self.previous).cast_unsigned();
         self.previous = time;
-        self.columns.time_low.push(since & 0xffff_ffff);
-        self.columns.time_high.push(since >> 32);
+        self.packets.columns.time_low.push(since & 0xffff_ffff);
+        self.packets.columns.time_high.push(since >> 32);
     }
 
     fn push_packet(&mut self, row: &ViewRow<'_>) {
@@ -111,26 +96,26 @@ impl ViewBuilder {
             IcrcStatus::Right => String::new(),
             other => other.to_string(),
         };
-        let columns = &mut self.columns;
+        let PacketTable { columns, strings, .. } = &mut self.packets;
         columns.frame.push(packet.frame);
         columns.opcode.push(packet.bth.opcode.0.into());
         columns.kind.push(kind as u64);
         columns.length.push(length.into());
         columns.wire.push(packet.wire_len.into());
         columns.wait.push(kind::rnr_wait_us(packet).into());
-        columns.note.push(self.strings.index_of(&kind::note(packet)).into());
-        columns.comment.push(self.strings.index_of(row.comment).into());
-        columns.icrc.push(self.strings.index_of(&icrc).into());
+        columns.note.push(strings.index_of(&kind::note(packet)).into());
+        columns.comment.push(strings.index_of(row.comment).into());
+        columns.icrc.push(strings.index_of(&icrc).into());
     }
 
     fn push_facts(&mut self, row: &ViewRow<'_>) {
         let facts = &row.facts;
-        let columns = &mut self.columns;
+        let PacketTable { columns, strings, .. } = &mut self.packets;
         columns.flags.push(flags(row));
         columns.flow.push(facts.flow.into());
         columns.psn_low.push(facts.psn & 0xffff_ffff);
         columns.psn_high.push(facts.psn >> 32);
-        columns.cause.push(self.strings.index_of(facts.cause).into());
+        columns.cause.push(strings.index_of(facts.cause).into());
         columns.first_seen.push(facts.first_seen.unwrap_or(0));
         columns.outstanding.push(optional(facts.outstanding));
         let units = facts.round_trip.map(|time| (time.as_nanos() / 10).try_into());
@@ -141,15 +126,15 @@ impl ViewBuilder {
         let kept = Kept::new(row, self.config.payload_bytes);
         let mut places = network_places(row.link_type, row.frame, row.bth);
         places.extend(transport_places(row.bth, row.packet.opcode_info));
-        let layout = if kept.bth == row.bth { self.layouts.index_of(places) } else { 0 };
-        let columns = &mut self.columns;
+        let layout = if kept.bth == row.bth { self.packets.layouts.index_of(places) } else { 0 };
+        let columns = &mut self.packets.columns;
         columns.layout.push(layout.into());
         columns.head.push(kept.head() as u64);
         columns.payload.push(kept.payload.len() as u64);
         columns.tail.push(kept.icrc.len() as u64);
         columns.left_out.push(kept.left_out as u64);
         let parts = [kept.network, kept.transport, kept.payload, kept.icrc];
-        parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
+        parts.iter().for_each(|part| self.packets.bytes.extend_from_slice(part));
     }
 }
 
@@ -229,7 +214,7 @@ mod tests {
             sample.packet.time = Timestamp::from_nanos(nanoseconds);
             builder.handle_packet(&sample.row());
         }
-        let columns = &builder.columns;
+        let columns = &builder.packets.columns;
         let time = |row| {
             let [low, high] = [&columns.time_low, &columns.time_high].map(|column| column.get(row));
             (high.expect("a row") << 32 | low.expect("a row")).cast_signed()
@@ -244,9 +229,9 @@ mod tests {
             let config = ViewConfig { payload_bytes, ..Default::default() };
             let mut builder = ViewBuilder::new(config);
             builder.handle_packet(&sample.row());
-            let columns = &builder.columns;
+            let columns = &builder.packets.columns;
             let numbers = [&columns.head, &columns.payload, &columns.left_out, &columns.tail];
-            (numbers.map(|column| column.get(0).expect("a row")), builder.bytes)
+            (numbers.map(|column| column.get(0).expect("a row")), builder.packets.bytes)
         };
         let (numbers, bytes) = kept(0);
         assert_eq!(numbers, [14 + 20 + 8 + 12 + 16, 0, 64, 4]);
@@ -264,7 +249,7 @@ mod tests {
         sample.frame.truncate(60);
         let mut builder = ViewBuilder::new(ViewConfig::default());
         builder.handle_packet(&sample.row());
-        let columns = &builder.columns;
+        let columns = &builder.packets.columns;
         let numbers = [&columns.head, &columns.tail].map(|column| column.get(0));
         assert_eq!(numbers, [Some(60), Some(0)]);
     }

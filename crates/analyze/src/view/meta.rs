@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use uroce_wire::{Opcode, Syndrome};
 
-use super::builder::ViewBuilder;
 use super::column::ColumnEntry;
 use super::columns::FLAGS;
 use super::input::{ViewConversation, ViewEnd, ViewFinding, ViewSummary};
 use super::kind::{KINDS, opcode_label, syndrome_text};
 use super::layout::{HEADERS, HeaderId, HeaderLayout};
+use super::packet_table::PacketTable;
 use super::statistics::{FlowEntry, Statistics, count};
 use super::strings::harmless;
 use crate::judge::Severity;
@@ -73,33 +73,33 @@ pub(super) struct Finding<'a> {
 }
 
 impl<'a> Meta<'a> {
-    /// Describes the packets of `builder`, whose columns lie at `columns`.
+    /// Describes the packets of `table`, whose columns lie at `columns`.
     pub(super) fn new(
-        builder: &'a ViewBuilder,
+        table: &'a PacketTable,
         summary: &'a ViewSummary,
         columns: Vec<ColumnEntry>,
         compressed: bool,
     ) -> Self {
-        let (flows, conversations) = conversations(builder, summary);
+        let (flows, conversations) = conversations(table, summary);
         let findings: Vec<_> = summary.findings.iter().take(MAX_FINDINGS).map(finding).collect();
         Self {
             version: VERSION,
             title: harmless(&summary.title),
             compressed,
-            packets: builder.len(),
-            packets_left_out: builder.left_out(),
+            packets: table.len(),
+            packets_left_out: table.left_out,
             frames: summary.frames,
-            start: builder.start.unwrap_or_default().as_nanos().to_string(),
-            notes: notes(builder, summary),
+            start: table.start.unwrap_or_default().as_nanos().to_string(),
+            notes: notes(table, summary),
             columns,
-            strings: builder.strings.texts(),
+            strings: table.strings.texts(),
             flows,
             conversations,
             findings_left_out: summary.findings.len() - findings.len(),
             findings,
             headers: HEADERS,
             icrc_header: HeaderId::Icrc as u16,
-            layouts: builder.layouts.to_numbers(),
+            layouts: table.layouts.to_numbers(),
             kinds: KINDS,
             flags: FLAGS,
             opcodes: (0..=255).map(|byte| opcode_label(Opcode(byte))).collect(),
@@ -110,12 +110,12 @@ impl<'a> Meta<'a> {
 
 /// Which conversation each flow belongs to, and the conversations.
 fn conversations<'a>(
-    builder: &ViewBuilder,
+    table: &PacketTable,
     summary: &'a ViewSummary,
 ) -> (Vec<FlowEntry>, Vec<Conversation<'a>>) {
     let kept = &summary.conversations[..summary.conversations.len().min(MAX_CONVERSATIONS)];
     let flows = flows(kept);
-    let counts = count(&builder.columns, &flows, kept.len());
+    let counts = count(&table.columns, &flows, kept.len());
     let conversation = |(from, statistics): (&'a ViewConversation, Statistics)| Conversation {
         ends: &from.ends,
         service: harmless(&from.service),
@@ -151,17 +151,17 @@ fn finding(from: &ViewFinding) -> Finding<'_> {
     }
 }
 
-fn notes(builder: &ViewBuilder, summary: &ViewSummary) -> Vec<String> {
+fn notes(table: &PacketTable, summary: &ViewSummary) -> Vec<String> {
     let mut notes: Vec<_> = summary.notes.iter().map(|note| harmless(note)).collect();
-    if builder.left_out() > 0 {
+    if table.left_out > 0 {
         notes.push(format!(
             "The page is full: {} packets behind the first {} are left out.",
-            builder.left_out(),
-            builder.len()
+            table.left_out,
+            table.len()
         ));
     }
-    if builder.strings.left_out() > 0 {
-        let count = builder.strings.left_out();
+    if table.strings.left_out() > 0 {
+        let count = table.strings.left_out();
         notes.push(format!("There are too many different texts: {count} are left out."));
     }
     notes
@@ -204,7 +204,6 @@ fn names() -> BTreeMap<&'static str, BTreeMap<u32, String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::builder::ViewConfig;
     use super::super::layout::Field;
     use super::*;
 
@@ -237,8 +236,8 @@ mod tests {
         };
         let findings = vec![finding; MAX_FINDINGS + 5];
         let summary = ViewSummary { findings, ..Default::default() };
-        let builder = ViewBuilder::new(ViewConfig::default());
-        let meta = Meta::new(&builder, &summary, Vec::new(), true);
+        let table = PacketTable::new();
+        let meta = Meta::new(&table, &summary, Vec::new(), true);
         assert_eq!((meta.findings.len(), meta.findings_left_out), (MAX_FINDINGS, 5));
         assert_eq!(meta.findings[0].frames.len(), MAX_FINDING_FRAMES);
         assert_eq!(meta.findings[0].text, "x\u{fffd}");

@@ -6,10 +6,10 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::base64::encode;
-use super::builder::ViewBuilder;
 use super::escape;
 use super::input::ViewSummary;
 use super::meta::Meta;
+use super::packet_table::PacketTable;
 use super::summary::summary;
 
 const TEMPLATE: &str = include_str!("assets/page.html");
@@ -58,9 +58,9 @@ pub struct Page {
 }
 
 impl Page {
-    pub(super) fn new(builder: &ViewBuilder, from: &ViewSummary, compress: bool) -> Self {
-        let (entries, columns) = builder.columns.join();
-        let meta = Meta::new(builder, from, entries, compress);
+    pub(super) fn new(packets: &PacketTable, from: &ViewSummary, compress: bool) -> Self {
+        let (entries, columns) = packets.columns.join();
+        let meta = Meta::new(packets, from, entries, compress);
         // Names and numbers only: there is nothing that JSON could not say.
         let json = serde_json::to_string(&meta).unwrap_or_default();
         Self {
@@ -68,7 +68,7 @@ impl Page {
             summary: summary(&meta),
             meta: escape::json(&json),
             columns: pack(&columns, compress),
-            bytes: pack(&builder.bytes, compress),
+            bytes: pack(&packets.bytes, compress),
         }
     }
 

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::super::base64::decode;
-use super::super::builder::ViewConfig;
+use super::super::builder::{ViewBuilder, ViewConfig};
 use super::super::input::{ViewConversation, ViewEnd, ViewFinding};
 use super::super::testing::Sample;
 use super::*;
@@ -45,8 +45,8 @@ fn one_packet(compress: bool) -> ViewBuilder {
 
 #[test]
 fn columns_and_bytes_come_back() {
-    let (_, columns) = one_packet(true).columns.join();
-    let bytes = one_packet(true).bytes;
+    let (_, columns) = one_packet(true).packets.columns.join();
+    let bytes = one_packet(true).packets.bytes;
     let page = html(one_packet(true), &ViewSummary::default());
     assert_eq!(unpack(&page, "columns"), columns);
     assert_eq!(unpack(&page, "bytes"), bytes);
@@ -152,11 +152,11 @@ proptest! {
         row.transport = sample.frame.get(bth..).unwrap_or(&[]);
         let mut builder = ViewBuilder::new(ViewConfig { payload_bytes: 5, ..Default::default() });
         builder.handle_packet(&row);
-        let kept: u64 = [&builder.columns.head, &builder.columns.payload, &builder.columns.tail]
+        let kept: u64 = [&builder.packets.columns.head, &builder.packets.columns.payload, &builder.packets.columns.tail]
             .iter()
             .map(|column| column.get(0).expect("a row"))
             .sum();
-        prop_assert_eq!(kept, builder.bytes.len() as u64);
+        prop_assert_eq!(kept, builder.packets.bytes.len() as u64);
         let page = html(builder, &ViewSummary::default());
         prop_assert_eq!(&meta(&page)["packets"], 1);
     }
