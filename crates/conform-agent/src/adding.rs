@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use crate::memory::Memory;
-use crate::verbs::Tried;
+use crate::outcome::Tried;
 
 /// Additions, after which it ends by itself.
 const LIMIT: u64 = 1 << 32;

@@ -14,10 +14,10 @@ use uroce_verbs_abi::{
 
 use crate::device::{Device, set_nonblocking};
 use crate::library::CmLibrary;
+use crate::outcome::{Tried, done, failed};
 use crate::queue_pair::QueuePair;
 use crate::sockaddr::socket_address;
 use crate::timed::wait;
-use crate::verbs::{Tried, done, failed};
 
 /// Calls that may wait to be accepted.
 const BACKLOG: i32 = 64;
@@ -29,18 +29,6 @@ const MOST_READS: u8 = 0xff;
 const SPACES: [i32; 2] = [0x0106, 0x0111];
 /// `RDMA_CM_EVENT_ADDR_RESOLVED` and `RDMA_CM_EVENT_ROUTE_RESOLVED`.
 const RESOLVED: [u32; 2] = [0, 2];
-
-/// The library, if the system lets this process use it: `/dev/infiniband/rdma_cm` may be missing.
-pub(crate) fn usable(library: CmLibrary) -> Tried<CmLibrary> {
-    // SAFETY: a function without arguments.
-    let channel = unsafe { (library.rdma_create_event_channel)() };
-    if channel.is_null() {
-        return failed("rdma_create_event_channel");
-    }
-    // SAFETY: it was just made, and has no ids.
-    unsafe { (library.rdma_destroy_event_channel)(channel) };
-    Ok(library)
-}
 
 /// The listeners and connections of a session.
 pub(crate) struct Cm {
@@ -229,7 +217,7 @@ impl Cm {
                     self.ids.len() - 1
                 }
                 None => {
-                    // SAFETY: an id of a call, which nobody else knows; its only event is acknowledged.
+                    // SAFETY: an id of a call, which nothing else refers to; its only event is acknowledged.
                     unsafe { (library.rdma_destroy_id)(id) };
                     continue;
                 }

@@ -1,6 +1,6 @@
 //! The device under test: which one, and what it says about itself.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_void};
 use std::mem::zeroed;
 use std::net::IpAddr;
 use std::ptr::null_mut;
@@ -8,7 +8,8 @@ use std::ptr::null_mut;
 use thiserror::Error;
 use uroce_conform::{Card, Extensions, VERSION};
 use uroce_verbs_abi::{
-    ibv_context, ibv_device, ibv_device_attr, ibv_gid, ibv_gid_entry, ibv_port_attr,
+    ibv_async_event, ibv_context, ibv_device, ibv_device_attr, ibv_gid, ibv_gid_entry,
+    ibv_port_attr,
 };
 use uroce_wire::Gid;
 
@@ -96,11 +97,25 @@ impl Device {
         })?;
         do_not_block(context);
         let cm = CmLibrary::load().map_err(|error| error.to_string());
-        let cm = cm.and_then(crate::cm::usable);
+        let cm = cm.and_then(CmLibrary::usable);
         let no_cm = cm.as_ref().err().cloned();
         let extensions = extensions(context, attr.device_cap_flags, attr.atomic_cap);
         let card = Card { no_cm, extensions, ..card(&attr, &port, name, address) };
         Ok(Device { library, cm, context, gid_index, card })
+    }
+
+    /// The next asynchronous event: its kind, and the object that it is about. It is acknowledged.
+    pub(crate) fn async_event(&self) -> Option<(u32, *mut c_void)> {
+        // SAFETY: a null pointer and an integer.
+        let mut event: ibv_async_event = unsafe { zeroed() };
+        // SAFETY: an open device, and room for the answer. Its descriptor does not block.
+        let got = unsafe { (self.library.ibv_get_async_event)(self.context, &raw mut event) } == 0;
+        got.then(|| {
+            let said = (event.event_type as u32, event.element);
+            // SAFETY: the event, once.
+            unsafe { (self.library.ibv_ack_async_event)(&raw mut event) };
+            said
+        })
     }
 }
 

@@ -5,8 +5,9 @@ use std::mem::zeroed;
 use uroce_verbs_abi::{ibv_qp, ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex};
 
 use crate::device::Device;
+use crate::domain::Domain;
+use crate::outcome::{Tried, done, failed};
 use crate::slots::find;
-use crate::verbs::{Domain, Tried, done, failed};
 
 /// `IBV_QP_INIT_ATTR_PD` and `IBV_QP_INIT_ATTR_SEND_OPS_FLAGS`.
 const MASK: u32 = 1 | 1 << 6;

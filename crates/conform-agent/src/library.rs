@@ -10,6 +10,8 @@ use uroce_verbs_abi::{
     ibv_srq, ibv_srq_init_attr, rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_event_channel,
 };
 
+use crate::outcome::{Tried, failed};
+
 /// Why a library cannot be used.
 #[derive(Debug, Error)]
 pub enum LibraryError {
@@ -117,6 +119,20 @@ functions! {
         rdma_init_qp_attr(*mut rdma_cm_id, *mut ibv_qp_attr, *mut c_int) -> c_int;
         rdma_get_cm_event(*mut rdma_event_channel, *mut *mut rdma_cm_event) -> c_int;
         rdma_ack_cm_event(*mut rdma_cm_event) -> c_int;
+    }
+}
+
+impl CmLibrary {
+    /// The library, if the system lets this process use it: `/dev/infiniband/rdma_cm` may be missing.
+    pub(crate) fn usable(self) -> Tried<CmLibrary> {
+        // SAFETY: a function without arguments.
+        let channel = unsafe { (self.rdma_create_event_channel)() };
+        if channel.is_null() {
+            return failed("rdma_create_event_channel");
+        }
+        // SAFETY: it was just made, and has no ids.
+        unsafe { (self.rdma_destroy_event_channel)(channel) };
+        Ok(self)
     }
 }
 

@@ -8,9 +8,13 @@ use uroce_conform::{Kind, Link, State};
 use uroce_verbs_abi::{ibv_gid, ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_init_attr};
 use uroce_wire::Gid;
 
+use crate::access_flags::access_flags;
+use crate::completion_queue::CompletionQueue;
 use crate::device::PORT;
+use crate::domain::Domain;
 use crate::extended;
-use crate::verbs::{CompletionQueue, Domain, SharedQueue, Tried, access_flags, done, failed};
+use crate::outcome::{Tried, done, failed};
+use crate::shared_queue::SharedQueue;
 use crate::xrc::XrcDomain;
 
 /// `ibv_qp_attr_mask`.

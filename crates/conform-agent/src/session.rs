@@ -11,10 +11,13 @@ use crate::adding::Adding;
 use crate::cm::Cm;
 use crate::counters;
 use crate::device::Device;
+use crate::domain::Domain;
 use crate::extended::{Flush, post_atomic_write, post_flush};
+use crate::outcome::Tried;
 use crate::queue_pair::{Held, QueuePair};
+use crate::region::Region;
+use crate::shared_queue::SharedQueue;
 use crate::timed::wait;
-use crate::verbs::{Domain, Region, SharedQueue, Tried, async_event};
 use crate::window::{Part, Window};
 use crate::work::{Receiver, can_send, completion, post_receive, post_send};
 use crate::xrc::XrcDomain;
@@ -56,20 +59,10 @@ impl Session {
     fn handled(&mut self, request: Request) -> Tried<Reply> {
         match request {
             Request::Hello { .. } => Err("the session is open already".to_owned()),
-            Request::Clear => {
-                *self = Session::new(&self.device);
-                while async_event(&self.device).is_some() {}
-                Ok(Reply::Done)
-            }
+            Request::Clear => Ok(self.clear()),
             Request::Region { domain, length, access } => self.register(domain, length, access),
-            Request::Deregister { region } => {
-                let region = self.regions.get_mut(region as usize).ok_or(NO_REGION)?;
-                region.deregister().map(|()| Reply::Done)
-            }
-            Request::Fill { region, offset, bytes } => {
-                let inside = self.region(region)?.memory.write(offset, &bytes.0);
-                if inside { Ok(Reply::Done) } else { Err(OUTSIDE.to_owned()) }
-            }
+            Request::Deregister { region } => self.deregister(region),
+            Request::Fill { region, offset, bytes } => self.fill(region, offset, &bytes),
             Request::Look { region, offset, length } => self.look(region, offset, length),
             Request::QueuePair { kind, domain, send_wr, recv_wr, shared, extended } => {
                 let wanted = Wanted { kind, domain, extended };
@@ -95,13 +88,10 @@ impl Session {
             }
             Request::Send { qp, work } => self.send(qp, &work),
             Request::Flush { qp, wr_id, va, rkey, length, placement, selectivity } => {
-                let flush = Flush { va, rkey, length, placement, selectivity };
-                let qp = self.queue_pair(qp)?.qp;
-                post_flush(&self.device, qp, wr_id, &flush).map(|()| Reply::Done)
+                self.flush(qp, wr_id, &Flush { va, rkey, length, placement, selectivity })
             }
             Request::AtomicWrite { qp, wr_id, va, rkey, value } => {
-                let (qp, bytes) = (self.queue_pair(qp)?.qp, value.to_ne_bytes());
-                post_atomic_write(&self.device, qp, wr_id, (va, rkey), bytes).map(|()| Reply::Done)
+                self.atomic_write(qp, wr_id, (va, rkey), value)
             }
             Request::Window { domain } => self.window_made(domain),
             Request::Bind { qp, wr_id, window, region, offset, length, key, access } => {
@@ -109,14 +99,8 @@ impl Session {
                 self.bind(qp, (wr_id, key), (window, region), &part)
             }
             Request::XrcQueue { qp, domain, recv_wr } => self.xrc_queue_made(qp, domain, recv_wr),
-            Request::StartAdding { region, offset } => {
-                self.adding = Some(Adding::start(&self.region(region)?.memory, offset)?);
-                Ok(Reply::Done)
-            }
-            Request::StopAdding => {
-                let mut adding = self.adding.take().ok_or("nothing is added")?;
-                Ok(Reply::Added { count: adding.stop() })
-            }
+            Request::StartAdding { region, offset } => self.start_adding(region, offset),
+            Request::StopAdding => self.stop_adding(),
             Request::Poll { qp, count, wait_ms } => self.poll(qp, count, wait_ms),
             Request::Notify { qp, solicited } => {
                 self.queue_pair(qp)?.completions.arm(solicited).map(|()| Reply::Done)
@@ -126,6 +110,12 @@ impl Session {
             Request::Counters => Ok(counters::of_port(&self.device.card.device)),
             Request::Cm { what } => self.connection_management(what),
         }
+    }
+
+    fn clear(&mut self) -> Reply {
+        *self = Session::new(&self.device);
+        while self.device.async_event().is_some() {}
+        Reply::Done
     }
 
     fn connection_management(&mut self, what: CmRequest) -> Tried<Reply> {
@@ -174,6 +164,26 @@ impl Session {
         let va = region.memory.start().addr() as u64;
         self.regions.push(region);
         Ok(Reply::Region { region: self.regions.len() as u32 - 1, va, lkey, rkey })
+    }
+
+    fn deregister(&mut self, region: u32) -> Tried<Reply> {
+        let region = self.regions.get_mut(region as usize).ok_or(NO_REGION)?;
+        region.deregister().map(|()| Reply::Done)
+    }
+
+    fn fill(&self, region: u32, offset: u32, Hex(bytes): &Hex) -> Tried<Reply> {
+        let inside = self.region(region)?.memory.write(offset, bytes);
+        if inside { Ok(Reply::Done) } else { Err(OUTSIDE.to_owned()) }
+    }
+
+    fn start_adding(&mut self, region: u32, offset: u32) -> Tried<Reply> {
+        self.adding = Some(Adding::start(&self.region(region)?.memory, offset)?);
+        Ok(Reply::Done)
+    }
+
+    fn stop_adding(&mut self) -> Tried<Reply> {
+        let mut adding = self.adding.take().ok_or("nothing is added")?;
+        Ok(Reply::Added { count: adding.stop() })
     }
 
     fn look(&self, region: u32, offset: u32, length: u32) -> Tried<Reply> {
@@ -280,6 +290,15 @@ impl Session {
         post_send(&self.device, queue_pair.qp, work, sges).map(|()| Reply::Done)
     }
 
+    fn flush(&self, qp: u32, wr_id: u64, flush: &Flush) -> Tried<Reply> {
+        post_flush(&self.device, self.queue_pair(qp)?.qp, wr_id, flush).map(|()| Reply::Done)
+    }
+
+    fn atomic_write(&self, qp: u32, wr_id: u64, to: (u64, u32), value: u64) -> Tried<Reply> {
+        let qp = self.queue_pair(qp)?.qp;
+        post_atomic_write(&self.device, qp, wr_id, to, value.to_ne_bytes()).map(|()| Reply::Done)
+    }
+
     fn sges(&self, pieces: &[Piece]) -> Tried<Vec<ibv_sge>> {
         if pieces.len() > limits::PIECES {
             return Err("too many pieces".to_owned());
@@ -327,7 +346,7 @@ impl Session {
         let mut events = Vec::new();
         wait(wait_ms, || {
             while events.len() < limits::COMPLETIONS as usize
-                && let Some((kind, element)) = async_event(&self.device)
+                && let Some((kind, element)) = self.device.async_event()
             {
                 let qp = self.queue_pairs.iter().position(|qp| qp.qp.cast() == element);
                 events.push(Event { kind, qp: qp.map(|at| at as u32) });

@@ -8,7 +8,10 @@ use uroce_verbs_abi::{
     bind_mw_wr, ibv_mw, ibv_mw_bind_info, ibv_qp, ibv_send_wr, rdma_wr, wr_union,
 };
 
-use crate::verbs::{Domain, Region, Tried, access_flags, done, failed};
+use crate::access_flags::access_flags;
+use crate::domain::Domain;
+use crate::outcome::{Tried, done, failed};
+use crate::region::Region;
 
 /// `IBV_MW_TYPE_2`.
 const TYPE_2: i32 = 2;

@@ -8,7 +8,7 @@ use uroce_verbs_abi::{
 };
 
 use crate::device::Device;
-use crate::verbs::{Tried, done};
+use crate::outcome::{Tried, done};
 
 /// `IBV_WC_WITH_IMM`.
 const WITH_IMM: u32 = 1 << 1;

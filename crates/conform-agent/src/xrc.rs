@@ -9,9 +9,11 @@ use uroce_verbs_abi::{
     ibv_xrcd, ibv_xrcd_init_attr,
 };
 
+use crate::completion_queue::CompletionQueue;
 use crate::device::Device;
+use crate::domain::Domain;
+use crate::outcome::{Tried, done, failed};
 use crate::slots::find;
-use crate::verbs::{CompletionQueue, Domain, Tried, done, failed};
 
 /// `IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS`.
 const DOMAIN_MASK: u32 = 0b11;

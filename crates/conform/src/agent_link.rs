@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::{Offer, ProtocolError, Reply, Request, Wanted};
+use crate::{Offer, ProtocolError, Reply, Request, Stop, Wanted};
 
 /// Carries a request to the agent and brings its reply.
 pub trait AgentLink {
@@ -34,4 +34,19 @@ pub enum AgentError {
     /// There is no agent, and no stock program can do this.
     #[error("needs an agent: {0}")]
     NeedsAgent(String),
+}
+
+impl AgentError {
+    /// What it means for a case.
+    pub(crate) fn into_stop(self) -> Stop {
+        match self {
+            AgentError::NeedsAgent(_) => Stop::NotApplicable(self.to_string()),
+            AgentError::Gone(_) | AgentError::NoProgram(_) => Stop::Lost(self.to_string()),
+        }
+    }
+}
+
+/// The reply was of another kind than the request.
+pub(crate) fn wrong_reply<T>(reply: Reply) -> Result<T, Stop> {
+    Err(Stop::Lost(format!("the agent answered something else than it was asked: {reply:?}")))
 }

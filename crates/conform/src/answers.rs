@@ -1,7 +1,8 @@
 //! Messages of several packets, and what the tester answers as a responder.
 
-use uroce_wire::{AtomicAckEth, NakCode, Opcode, Position, Service, Syndrome, opcode_for};
+use uroce_wire::{AtomicAckEth, NakCode, Opcode, Syndrome};
 
+use crate::position::{position, positioned};
 use crate::{Packet, Qp, pattern};
 
 impl Qp<'_, '_> {
@@ -66,22 +67,4 @@ impl Qp<'_, '_> {
         };
         pieces.iter().enumerate().map(packet).collect()
     }
-}
-
-/// Where packet `index` of `0..=last` stands in its message.
-pub(crate) fn position(index: usize, last: usize) -> Position {
-    match (index, last) {
-        (0, 0) => Position::Only,
-        (0, _) => Position::First,
-        (index, last) if index == last => Position::Last,
-        _ => Position::Middle,
-    }
-}
-
-/// The opcode of the same RC operation at a position; immediate data and invalidation stand at its end.
-pub(crate) fn positioned(only: Opcode, position: Position) -> Opcode {
-    let Some(info) = only.info() else { return only };
-    let ends = matches!(position, Position::Only | Position::Last);
-    let (imm, inv) = (ends && info.has_imm(), ends && info.has_invalidate());
-    opcode_for(Service::Rc, info.operation, position, imm, inv).unwrap_or(only)
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::player::Player;
 use crate::{
-    AgentError, AgentLink, Card, Entry, Figures, Kind, Offer, Packet, Reply, Request, Setup, Stop,
-    Takes, Wanted, Wire,
+    AgentError, AgentLink, Card, Entry, Figures, Offer, Packet, Reply, Request, Stop, Takes,
+    Wanted, Wire,
 };
 
 /// How long a case waits.
@@ -44,7 +44,7 @@ pub struct Bench<'r> {
     needed: RefCell<Vec<Takes>>,
     /// Queue pairs of stock programs that the case has opened.
     opened: Cell<usize>,
-    /// What nobody looked at, because there is no agent.
+    /// What was not looked at, because there is no agent.
     unseen: RefCell<Vec<&'static str>>,
     /// Queue pair number of the tester for the newest queue pair of a stock program.
     pub(crate) newest: Cell<u32>,
@@ -102,31 +102,6 @@ impl<'r> Bench<'r> {
         self.patience
     }
 
-    /// Sets up a reliable connection.
-    pub fn rc(&self) -> Setup<'_, 'r> {
-        Setup::new(self, Kind::Rc)
-    }
-
-    /// Sets up an unreliable connection.
-    pub fn uc(&self) -> Setup<'_, 'r> {
-        Setup::new(self, Kind::Uc)
-    }
-
-    /// Sets up a datagram queue pair.
-    pub fn ud(&self) -> Setup<'_, 'r> {
-        Setup::new(self, Kind::Ud)
-    }
-
-    /// Sets up the end of an XRC connection that answers.
-    pub fn xrc(&self) -> Setup<'_, 'r> {
-        Setup::new(self, Kind::XrcReceive)
-    }
-
-    /// Sets up the end of an XRC connection that sends.
-    pub fn xrc_sender(&self) -> Setup<'_, 'r> {
-        Setup::new(self, Kind::XrcSend).receives(0)
-    }
-
     /// The answer is one of several that a good implementation may give.
     pub fn tolerate(&self, what: impl Into<String>) {
         *self.tolerated.borrow_mut() = Some(what.into());
@@ -148,7 +123,7 @@ impl<'r> Bench<'r> {
     /// It refuses, or is gone.
     pub fn ask(&self, request: &Request) -> Result<Reply, Stop> {
         let reply = self.agent.borrow_mut().call(request);
-        match reply.map_err(stopped)? {
+        match reply.map_err(AgentError::into_stop)? {
             Reply::Refused { why } => Err(Stop::Broken(format!("the agent refused: {why}"))),
             reply => {
                 let long = matches!(
@@ -167,7 +142,7 @@ impl<'r> Bench<'r> {
     /// A queue pair of a stock program, if that is how queue pairs come about.
     pub(crate) fn offer(&self, mut wanted: Wanted) -> Result<Option<Offer>, Stop> {
         wanted.takes = self.needed.borrow().get(self.opened.get()).copied().unwrap_or_default();
-        let offer = self.agent.borrow_mut().offer(&wanted).map_err(stopped)?;
+        let offer = self.agent.borrow_mut().offer(&wanted).map_err(AgentError::into_stop)?;
         if let Some(offer) = &offer {
             self.opened.set(self.opened.get() + 1);
             self.newest.set(wanted.link.qpn);
@@ -219,16 +194,4 @@ impl<'r> Bench<'r> {
             needed: self.needed.into_inner(),
         }
     }
-}
-
-fn stopped(error: AgentError) -> Stop {
-    match error {
-        AgentError::NeedsAgent(_) => Stop::NotApplicable(error.to_string()),
-        AgentError::Gone(_) | AgentError::NoProgram(_) => Stop::Lost(error.to_string()),
-    }
-}
-
-/// The reply was of another kind than the request: the agent is no agent.
-pub(crate) fn nonsense<T>(reply: Reply) -> Result<T, Stop> {
-    Err(Stop::Lost(format!("the agent answered something else than it was asked: {reply:?}")))
 }

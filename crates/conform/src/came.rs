@@ -9,7 +9,7 @@ use uroce_wire::{
 };
 
 use crate::player::Seen;
-use crate::{Qp, Stop};
+use crate::verdict::Stop;
 
 /// A packet that came, well formed.
 #[derive(Debug, Clone)]
@@ -21,11 +21,6 @@ pub struct Came {
 }
 
 impl Came {
-    /// Reads what came for a queue pair of the tester.
-    pub(crate) fn of(seen: Seen, qp: &Qp<'_, '_>) -> Result<Came, Stop> {
-        Came::read(seen, qp.peer_first, qp.first)
-    }
-
     /// Reads it; `requests` and `answers` are the first PSNs of what it asks and of what it answers.
     pub(crate) fn read(seen: Seen, requests: Psn, answers: Psn) -> Result<Came, Stop> {
         let bth = match Packet::parse(&seen.packet.bytes) {

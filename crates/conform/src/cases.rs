@@ -23,7 +23,7 @@ mod timing;
 mod windows;
 mod xrc;
 
-use crate::expect::{check, fail, unexpected};
+use crate::verdict::{check, fail, unexpected};
 use crate::{Bench, Case, Outcome, Stop};
 
 /// The families, in the order in which they run: what breaks nothing first.

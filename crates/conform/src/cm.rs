@@ -16,8 +16,8 @@ use uroce_cm::message::{Message, Path};
 use uroce_cm::{CommId, GSI_QKEY, IpCm, Mad, PortSpace, PrivateData, ServiceId};
 use uroce_wire::{Deth, Gid, Opcode, Psn, Qpn};
 
-use crate::bench::nonsense;
-use crate::expect::{check, fail};
+use crate::agent_link::wrong_reply;
+use crate::verdict::{check, fail};
 use crate::{Bench, Came, CmEvent, CmRequest, CmSpace, Packet, Reply, Request, Stop};
 
 /// Source port of QP 1.
@@ -50,7 +50,7 @@ impl<'b, 'r> Cm<'b, 'r> {
     pub fn listen(&self, space: CmSpace) -> Result<u16, Stop> {
         match self.ask(CmRequest::Listen { space })? {
             Reply::CmId { id: _, port } => Ok(port),
-            other => nonsense(other),
+            other => wrong_reply(other),
         }
     }
 
@@ -95,7 +95,7 @@ impl<'b, 'r> Cm<'b, 'r> {
     fn events(&self, wait: Duration) -> Result<Vec<CmEvent>, Stop> {
         match self.ask(CmRequest::Events { wait_ms: wait.as_millis() as u32 })? {
             Reply::CmEvents { events } => Ok(events),
-            other => nonsense(other),
+            other => wrong_reply(other),
         }
     }
 

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use uroce_wire::{Aeth, NakCode, Opcode, SyndromeKind};
 
-use crate::answers::{position, positioned};
+use crate::player::Seen;
+use crate::position::{position, positioned};
+use crate::verdict::{check, fail, unexpected};
 use crate::{Came, Qp, State, Stop};
 
 impl Qp<'_, '_> {
@@ -14,7 +16,12 @@ impl Qp<'_, '_> {
     /// A packet came that no rule allows: malformed, or with a wrong ICRC.
     pub fn within(&self, wait: Duration) -> Result<Option<Came>, Stop> {
         let seen = self.bench.player.borrow_mut().receive(self.own_qpn, wait)?;
-        seen.map(|seen| Came::of(seen, self)).transpose()
+        seen.map(|seen| self.came(seen)).transpose()
+    }
+
+    /// Reads a packet that came for it.
+    pub(crate) fn came(&self, seen: Seen) -> Result<Came, Stop> {
+        Came::read(seen, self.peer_first, self.first)
     }
 
     /// The next packet, which must come.
@@ -195,10 +202,10 @@ impl Qp<'_, '_> {
     pub fn dead(&self, psn: i32) -> Result<(), Stop> {
         self.tx(&self.probe().psn(psn))?;
         self.silence()?;
-        if self.unseen("its state") {
+        if self.app.unseen("its state") {
             return Ok(());
         }
-        match self.state()? {
+        match self.app.state()? {
             State::Err => Ok(()),
             state => fail(format!("expected state ERR, it is in {state:?}")),
         }
@@ -236,19 +243,6 @@ impl Qp<'_, '_> {
     /// CNPs that came so far.
     pub fn cnps(&self) -> Result<Vec<Came>, Stop> {
         let seen = self.bench.player.borrow_mut().cnps(self.own_qpn);
-        seen.into_iter().map(|seen| Came::of(seen, self)).collect()
+        seen.into_iter().map(|seen| self.came(seen)).collect()
     }
-}
-
-pub(crate) fn fail<T>(why: impl Into<String>) -> Result<T, Stop> {
-    Err(Stop::Fail(why.into()))
-}
-
-pub(crate) fn unexpected<T>(expected: &str, came: &Came) -> Result<T, Stop> {
-    fail(format!("expected {expected}, got {came}"))
-}
-
-/// The rule is broken unless `holds`.
-pub(crate) fn check(holds: bool, why: impl FnOnce() -> String) -> Result<(), Stop> {
-    if holds { Ok(()) } else { fail(why()) }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::expect::check;
+use crate::verdict::check;
 use crate::{Frame, Packet, Qp, Stop};
 
 impl Qp<'_, '_> {

@@ -7,7 +7,7 @@ use uroce_wire::{
     Flow, Ipv4, Ipv6, UdpPorts, icrc, write_ethernet, write_ipv4_udp, write_ipv6_udp,
 };
 
-use crate::player::SOURCE_PORT;
+use crate::packet::SOURCE_PORT;
 use crate::{Entry, FrameEnds, Packet, Side};
 
 /// IPv4 identification of a fresh frame.

@@ -5,7 +5,7 @@
 //! hand-made packets ([`Packet`]) and judges what comes back.
 //!
 //! A [`Case`] is a short function that reads like its rule: it sets a queue pair up ([`Bench::rc`]), sends, expects
-//! ([`Qp::nak`], [`Qp::silence`]), and asks the agent what the application saw ([`Qp::completion`], [`Qp::memory`]).
+//! ([`Qp::nak`], [`Qp::silence`]), and asks the agent what the application saw ([`Application::completion`], [`Application::memory`]).
 //! [`run()`] walks over cases and gives a [`Report`].
 //!
 //! No socket and no thread: packets pass through [`Wire`], requests to the agent through [`AgentLink`].
@@ -13,13 +13,13 @@
 
 mod agent_link;
 mod answers;
+mod application;
 mod bench;
 mod came;
 mod candidates;
 mod case;
 pub mod cases;
 pub mod cm;
-mod completions;
 mod coverage;
 mod data;
 mod expect;
@@ -29,15 +29,18 @@ mod flood;
 mod frame;
 mod framed;
 mod hex;
+mod memory;
 mod packet;
 mod performance;
 mod player;
+mod position;
 mod protocol;
 mod qp;
 mod reach;
 mod report;
 mod run;
 mod setup;
+pub mod status;
 mod stock;
 mod transcript;
 mod verdict;
@@ -45,11 +48,11 @@ mod windows;
 mod wire;
 
 pub use agent_link::{AgentError, AgentLink};
+pub use application::Application;
 pub use bench::{Bench, Patience};
 pub use came::Came;
 pub use candidates::{CANDIDATES, Candidate};
 pub use case::{Case, Class, Role};
-pub use completions::status;
 pub use coverage::coverage_page;
 pub use data::pattern;
 pub use frame::{Frame, UdpChecksum};

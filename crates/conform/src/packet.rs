@@ -6,6 +6,9 @@ use uroce_wire::{
     Operation, Position, Psn, Qpn, Reth, Service, Syndrome, XrcEth,
 };
 
+/// The UDP source port of packets that do not ask for another one.
+pub(crate) const SOURCE_PORT: u16 = 0xc0de;
+
 /// What happens to the ICRC of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Icrc {

@@ -5,15 +5,16 @@
 //! from a faster one.
 
 mod counters;
+mod figures;
 mod stream;
 
 use std::time::Duration;
 
 use counters::Counters;
-pub use counters::{Change, Counted};
+pub use figures::{Change, Counted, Figures};
 pub(crate) use stream::Stream;
 
-use crate::expect::{check, fail};
+use crate::verdict::{check, fail};
 use crate::{Bench, Outcome, Qp, State, Stop, status};
 
 /// Operations one at a time: so many at most.
@@ -26,48 +27,6 @@ const WINDOW_TIME: Duration = Duration::from_millis(700);
 pub(crate) const ROUND: u32 = 1024;
 /// Completions that the agent is asked for at a time.
 const POLLED: u32 = 256;
-
-/// What was measured of one operation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Figures {
-    /// Its name: SEND, WRITE, READ, FETCH_ADD.
-    pub operation: &'static str,
-    /// Bytes of one message.
-    pub bytes: u32,
-    /// Messages on the way at a time while `messages` were counted.
-    pub window: u32,
-    /// Messages that were answered, of those in a window.
-    pub messages: u64,
-    /// How long these took.
-    pub time: Duration,
-    /// Latency of one operation at a time, in the middle of all.
-    pub median: Duration,
-    /// Latency that one operation of a hundred exceeds.
-    pub p99: Duration,
-    /// Packets that the tester sent.
-    pub sent: u64,
-    /// Packets that came for its queue pair.
-    pub received: u64,
-    /// Packets sent that had been sent before.
-    pub again: u64,
-    /// Counters of the peer.
-    pub counters: Counted,
-}
-
-impl Figures {
-    /// Messages in a second.
-    pub fn rate(&self) -> f64 {
-        match self.time.is_zero() {
-            true => 0.0,
-            false => self.messages as f64 / self.time.as_secs_f64(),
-        }
-    }
-
-    /// Bits of messages in a second, without headers.
-    pub fn goodput(&self) -> f64 {
-        self.rate() * f64::from(self.bytes) * 8.0
-    }
-}
 
 /// An operation, and how it is measured.
 #[derive(Debug, Clone, Copy)]
@@ -112,8 +71,8 @@ pub(crate) fn measure(b: &Bench<'_>, load: Load, mut stream: Stream<'_, '_, '_>)
         again,
         counters: before.changes(&after),
     });
-    q.no_completion()?;
-    let state = q.state()?;
+    q.app.no_completion()?;
+    let state = q.app.state()?;
     check(state == State::Rts, || format!("expected state RTS, it is in {state:?}"))?;
     let mut remarks: Vec<String> = before.judge(&after, (sent, again))?.into_iter().collect();
     if again > 0 {
@@ -169,12 +128,12 @@ fn refill(load: Load, stream: &mut Stream<'_, '_, '_>) -> Outcome {
     while next < fresh.end {
         next = collected(q, load, next, POLLED.min(fresh.end - next))?;
     }
-    q.post_receives(fresh.map(|message| message % ROUND))
+    q.app.post_receives(fresh.map(|message| message % ROUND))
 }
 
 /// Takes up to `count` completions, the first of them that of message `next`; the message behind them.
 fn collected(q: &Qp<'_, '_>, load: Load, next: u32, count: u32) -> Result<u32, Stop> {
-    let completions = q.polled(count, q.bench.patience.answer)?;
+    let completions = q.app.polled(count, q.bench.patience.answer)?;
     if completions.is_empty() {
         return fail(format!("message {next} was acknowledged, and its receive did not complete"));
     }

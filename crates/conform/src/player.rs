@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use uroce_wire::{Bth, Header, Opcode};
 
+use crate::packet::SOURCE_PORT;
 use crate::{Entry, Frame, FrameEnds, Incoming, Outgoing, Packet, Side, Stop, Wire};
 
 /// Packets of a case that are written down; more than that is a flood, which counts but is not kept.
@@ -14,8 +15,6 @@ const KEPT: usize = 10_000;
 const FLOOD: usize = 20_000;
 /// Packets that are looked at when a wait is over: some may have come in time.
 const LATE: usize = 1024;
-/// The UDP source port of packets that do not ask for another one.
-pub(crate) const SOURCE_PORT: u16 = 0xc0de;
 
 /// The tester's end of the wire.
 pub(crate) struct Player<'r> {
@@ -83,7 +82,7 @@ impl<'r> Player<'r> {
         self.entries
     }
 
-    /// Packets of the NIC under test so far, to whichever queue pair.
+    /// Packets of the NIC under test so far, to any queue pair.
     pub(crate) fn heard(&self) -> usize {
         self.heard
     }
@@ -98,7 +97,7 @@ impl<'r> Player<'r> {
         self.counting
     }
 
-    /// The next packet, whoever it is from and for, if one comes within `wait`; it is not written down.
+    /// The next packet, from any sender and for any queue pair, if one comes within `wait`; it is not written down.
     pub(crate) fn take(&mut self, wait: Duration) -> Result<Option<Incoming>, Stop> {
         self.wire.receive(wait).map_err(|error| Stop::Broken(error.to_string()))
     }

@@ -5,31 +5,19 @@ use std::time::Duration;
 
 use uroce_wire::{AtomicEth, Deth, Mtu, Opcode, Psn, Qpn, Reth, Service, XrcEth};
 
-use crate::expect::check;
-use crate::setup::QKEY;
+use crate::memory::Region;
 use crate::stock::{Refusal, needs_agent, refusal};
-use crate::{Bench, Kind, Link, Packet, Stop, Takes, pattern};
+use crate::{Application, Bench, Kind, Link, Packet, Stop, Takes, pattern};
 
-/// Memory of the NIC under test that a case works on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Region {
-    pub(crate) number: u32,
-    pub(crate) va: u64,
-    pub(crate) rkey: u32,
-    pub(crate) length: u32,
-}
-
-/// The address that the tester's own, made-up memory has for the NIC under test.
-pub(crate) const REMOTE_VA: u64 = 0x7000_0000_1000;
-/// Its key.
-pub(crate) const REMOTE_RKEY: u32 = 0x00de_ad01;
+/// Queue key of datagram queue pairs.
+pub(crate) const QKEY: u32 = 0x1111_1111;
 
 /// A queue pair under test, seen from the other end. PSNs count from the first of their direction: 0 is the first.
 pub struct Qp<'b, 'r> {
     pub(crate) bench: &'b Bench<'r>,
     pub(crate) kind: Kind,
-    /// Its number in the agent.
-    pub(crate) id: u32,
+    /// The application that has made it.
+    pub app: Application<'b, 'r>,
     /// Its queue pair number.
     pub(crate) qpn: u32,
     /// The tester's queue pair number.
@@ -39,13 +27,8 @@ pub struct Qp<'b, 'r> {
     /// The first PSN of its own requests.
     pub(crate) peer_first: Psn,
     mtu: Mtu,
-    pub(crate) region: Region,
-    pub(crate) inbox: Region,
-    pub(crate) receive_bytes: u32,
     /// The number of the XRC shared receive queue for its receives; 0 if there is none.
     pub(crate) srqn: u32,
-    /// Work requests posted to its send queue.
-    pub(crate) posted: Cell<u64>,
     /// The newest PSN of its requests.
     pub(crate) newest: Cell<i32>,
     /// What it takes, if a stock program made it; `None`: all that the case asked the agent for.
@@ -65,17 +48,13 @@ impl<'b, 'r> Qp<'b, 'r> {
         Qp {
             bench,
             kind,
-            id,
+            app: Application::new(bench, id, region, inbox, receive_bytes),
             qpn,
             own_qpn: link.qpn,
             first: Psn::new(link.rq_psn),
             peer_first: Psn::new(link.sq_psn),
             mtu: Mtu::from_code(link.mtu).unwrap_or(Mtu::M256),
-            region,
-            inbox,
-            receive_bytes,
             srqn: 0,
-            posted: Cell::new(0),
             newest: Cell::new(-1),
             takes: None,
         }
@@ -90,15 +69,7 @@ impl<'b, 'r> Qp<'b, 'r> {
 
     /// A stock program made it, and it takes this.
     pub(crate) fn of_program(self, takes: Takes) -> Self {
-        Qp { takes: Some(takes), ..self }
-    }
-
-    /// There is no agent that could look at `what`, which the report then says.
-    pub(crate) fn unseen(&self, what: &'static str) -> bool {
-        if self.takes.is_some() {
-            self.bench.unseen(what);
-        }
-        self.takes.is_some()
+        Qp { takes: Some(takes), app: self.app.of_program(), ..self }
     }
 
     /// Payload bytes of a full packet.
@@ -113,29 +84,17 @@ impl<'b, 'r> Qp<'b, 'r> {
 
     /// Address of byte `offset` of its region.
     pub fn at(&self, offset: usize) -> u64 {
-        self.region.va.wrapping_add(offset as u64)
+        self.app.region.va.wrapping_add(offset as u64)
     }
 
     /// Remote key of its region.
     pub fn rkey(&self) -> u32 {
-        self.region.rkey
-    }
-
-    /// These are the bytes of its region from `offset` on, as it was registered.
-    ///
-    /// # Errors
-    /// They are not.
-    pub fn registered(&self, offset: usize, bytes: &[u8]) -> Result<(), Stop> {
-        if self.unseen("what its memory held") {
-            return Ok(());
-        }
-        let same = bytes == &pattern(0, offset + bytes.len())[offset..];
-        check(same, || format!("the {} bytes read are not those of its region", bytes.len()))
+        self.app.region.rkey
     }
 
     /// Bytes of its region.
     pub fn region_bytes(&self) -> usize {
-        self.region.length as usize
+        self.app.region_bytes()
     }
 
     pub(crate) fn service(&self) -> Service {
@@ -156,7 +115,7 @@ impl<'b, 'r> Qp<'b, 'r> {
     /// The same with this very opcode, whatever its service.
     pub fn exactly(&self, opcode: Opcode, length: usize) -> Packet {
         let mut packet = Packet::new(opcode, self.qpn, self.first, pattern(1, length));
-        let (va, rkey) = (self.region.va, self.region.rkey);
+        let (va, rkey) = (self.app.region.va, self.app.region.rkey);
         packet.reth = packet.reth.map(|_| Reth { va, rkey, length: length as u32 });
         packet.atomic = packet.atomic.map(|atomic| AtomicEth { va, rkey, ..atomic });
         let src_qpn = Qpn::new(self.own_qpn);
@@ -219,7 +178,7 @@ impl<'b, 'r> Qp<'b, 'r> {
         if self.bench.newest.get() != self.own_qpn {
             return needs_agent("two queue pairs at a time");
         }
-        match refusal(packet, takes, &self.region) {
+        match refusal(packet, takes, &self.app.region) {
             Ok(()) => Ok(()),
             Err(Refusal::NeedsAgent(what)) => needs_agent(what),
             Err(Refusal::Takes(missing)) => {

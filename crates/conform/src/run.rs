@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn an_agent_that_answers_with_too_few_bytes_ends_the_run() {
         let mut agent = FakeAgent { forgets_memory: true, ..FakeAgent::default() };
-        let look = |b: &Bench<'_>| b.rc().open()?.untouched();
+        let look = |b: &Bench<'_>| b.rc().open()?.app.untouched();
         let card = card();
         let mut wire = FakeWire::default();
         let bench = Bench::new(&mut wire, &mut agent, &card, Patience::default(), 0);

@@ -2,8 +2,9 @@
 
 use uroce_wire::Mtu;
 
-use crate::bench::nonsense;
-use crate::qp::Region;
+use crate::agent_link::wrong_reply;
+use crate::memory::Region;
+use crate::qp::QKEY;
 use crate::{
     Access, Bench, Card, Kind, Link, Offer, Piece, Qp, Receive, Reply, Request, State, Stop, Takes,
     Wanted,
@@ -19,8 +20,33 @@ const RECEIVES: u32 = 8;
 const PROGRAM_RECEIVES: u32 = 128;
 /// RNR timer code, unless the case says otherwise; also that of perftest and the pingpongs.
 const RNR_TIMER: u8 = 12;
-/// Queue key of datagram queue pairs.
-pub(crate) const QKEY: u32 = 0x1111_1111;
+
+impl<'r> Bench<'r> {
+    /// Sets up a reliable connection.
+    pub fn rc(&self) -> Setup<'_, 'r> {
+        Setup::new(self, Kind::Rc)
+    }
+
+    /// Sets up an unreliable connection.
+    pub fn uc(&self) -> Setup<'_, 'r> {
+        Setup::new(self, Kind::Uc)
+    }
+
+    /// Sets up a datagram queue pair.
+    pub fn ud(&self) -> Setup<'_, 'r> {
+        Setup::new(self, Kind::Ud)
+    }
+
+    /// Sets up the end of an XRC connection that answers.
+    pub fn xrc(&self) -> Setup<'_, 'r> {
+        Setup::new(self, Kind::XrcReceive)
+    }
+
+    /// Sets up the end of an XRC connection that sends.
+    pub fn xrc_sender(&self) -> Setup<'_, 'r> {
+        Setup::new(self, Kind::XrcSend).receives(0)
+    }
+}
 
 /// A queue pair that is to be set up: a connection in RTS with 8 receives, one region with all rights, path MTU 1024,
 /// and no ACK timeout. Each method changes one thing.
@@ -253,7 +279,7 @@ impl<'b, 'r> Setup<'b, 'r> {
         })?;
         match reply {
             Reply::QueuePair { qp, qpn } => Ok((qp, qpn)),
-            other => nonsense(other),
+            other => wrong_reply(other),
         }
     }
 
@@ -311,15 +337,15 @@ fn shared_queue(bench: &Bench<'_>, receives: u32) -> Result<u32, Stop> {
     }
     match bench.ask(&Request::SharedQueue { domain: 0, recv_wr: receives.max(1) })? {
         Reply::Shared { shared } => Ok(shared),
-        other => nonsense(other),
+        other => wrong_reply(other),
     }
 }
 
-/// Its numbers: as a shared receive queue of the session, and for those who send to it.
+/// Its numbers: as a shared receive queue of the session, and for the peers that send to it.
 fn xrc_queue(bench: &Bench<'_>, qp: u32, receives: u32) -> Result<(u32, u32), Stop> {
     match bench.ask(&Request::XrcQueue { qp, domain: 0, recv_wr: receives.max(1) })? {
         Reply::XrcQueue { shared, number } => Ok((shared, number)),
-        other => nonsense(other),
+        other => wrong_reply(other),
     }
 }
 
@@ -328,6 +354,6 @@ fn region(bench: &Bench<'_>, domain: u8, length: u32, access: Access) -> Result<
         Reply::Region { region, va, lkey: _, rkey } => {
             Ok(Region { number: region, va, rkey, length })
         }
-        other => nonsense(other),
+        other => wrong_reply(other),
     }
 }

@@ -1,6 +1,6 @@
 //! Queue pairs of stock programs, for machines on which no agent may run.
 //!
-//! A program such as `ib_write_bw` makes its queue pair and its memory before anybody can ask for something, and tells of
+//! A program such as `ib_write_bw` makes its queue pair and its memory before it can be asked for something, and tells of
 //! them over TCP. So a case gets the queue pair of a program that takes what the case sends, and what only an application
 //! could tell is not looked at.
 
@@ -8,7 +8,7 @@ use std::fmt;
 
 use uroce_wire::{AtomicEth, Operation, Reth, Service};
 
-use crate::qp::Region;
+use crate::memory::Region;
 use crate::{Link, Packet, Stop};
 
 /// Operations that the queue pair of a program takes.
@@ -126,7 +126,7 @@ impl Offer {
 /// No memory of a program is as large as this.
 const LARGEST: u64 = 1 << 30;
 
-/// What a case may not send to the queue pair of a program, because nobody could say what is right.
+/// What a case may not send to the queue pair of a program, because what is right cannot be told.
 pub(crate) fn refusal(packet: &Packet, takes: Takes, region: &Region) -> Result<(), Refusal> {
     let Some(needed) = Takes::of(packet) else { return Err(Refusal::NeedsAgent("its operation")) };
     if !takes.includes(needed) {

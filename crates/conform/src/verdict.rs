@@ -1,5 +1,7 @@
 //! What a case finds.
 
+use std::fmt;
+
 /// Why a case ends early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stop {
@@ -53,4 +55,19 @@ impl Verdict {
             | Verdict::Inconclusive(why) => why,
         }
     }
+}
+
+/// The rule is broken.
+pub(crate) fn fail<T>(why: impl Into<String>) -> Result<T, Stop> {
+    Err(Stop::Fail(why.into()))
+}
+
+/// Something else came than the rule asks for.
+pub(crate) fn unexpected<T>(expected: &str, came: &impl fmt::Display) -> Result<T, Stop> {
+    fail(format!("expected {expected}, got {came}"))
+}
+
+/// The rule is broken unless `holds`.
+pub(crate) fn check(holds: bool, why: impl FnOnce() -> String) -> Result<(), Stop> {
+    if holds { Ok(()) } else { fail(why()) }
 }

@@ -1,8 +1,8 @@
 //! Memory windows, FLUSH and ATOMIC WRITE, as the application beside the NIC under test uses them.
 
-use crate::bench::nonsense;
-use crate::qp::{REMOTE_RKEY, REMOTE_VA};
-use crate::{Access, Qp, Reply, Request, Stop, status};
+use crate::agent_link::wrong_reply;
+use crate::memory::{REMOTE_RKEY, REMOTE_VA};
+use crate::{Access, Application, Reply, Request, Stop, status};
 
 /// A memory window of type 2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,13 +12,13 @@ pub struct Window {
     pub rkey: u32,
 }
 
-impl Qp<'_, '_> {
-    /// A window, bound through this queue pair to `length` bytes of its region from `offset` on.
+impl Application<'_, '_> {
+    /// A window, bound through its queue pair to `length` bytes of its region from `offset` on.
     ///
     /// # Errors
     /// The agent cannot, or the binding does not complete.
     pub fn window(&self, offset: u32, length: u32, access: Access) -> Result<Window, Stop> {
-        let Reply::Window { window, rkey } = self.bench.ask(&Request::Window { domain: 0 })? else {
+        let Reply::Window { window, rkey } = self.ask(&Request::Window { domain: 0 })? else {
             return Err(Stop::Lost("the agent made no window".to_owned()));
         };
         self.bind(Window { number: window, rkey }, offset, length, access)
@@ -38,12 +38,12 @@ impl Qp<'_, '_> {
         let (qp, wr_id, region) = (self.id, self.next_work(), self.region.number);
         let (window, key) = (window.number, (window.rkey as u8).wrapping_add(1));
         let bind = Request::Bind { qp, wr_id, window, region, offset, length, key, access };
-        match self.bench.ask(&bind)? {
+        match self.ask(&bind)? {
             Reply::Window { window, rkey } => {
                 self.completes(wr_id, status::SUCCESS)?;
                 Ok(Window { number: window, rkey })
             }
-            other => nonsense(other),
+            other => wrong_reply(other),
         }
     }
 
@@ -54,7 +54,7 @@ impl Qp<'_, '_> {
     pub fn post_flush(&self, length: u32, placement: u8, selectivity: u8) -> Result<u64, Stop> {
         let (qp, wr_id, va, rkey) = (self.id, self.next_work(), REMOTE_VA, REMOTE_RKEY);
         let flush = Request::Flush { qp, wr_id, va, rkey, length, placement, selectivity };
-        self.bench.ask(&flush).map(|_| wr_id)
+        self.ask(&flush).map(|_| wr_id)
     }
 
     /// Posts an ATOMIC WRITE to memory that the tester pretends to have; returns its number.
@@ -63,7 +63,7 @@ impl Qp<'_, '_> {
     /// The agent cannot.
     pub fn post_atomic_write(&self, value: u64) -> Result<u64, Stop> {
         let (qp, wr_id, va, rkey) = (self.id, self.next_work(), REMOTE_VA, REMOTE_RKEY);
-        self.bench.ask(&Request::AtomicWrite { qp, wr_id, va, rkey, value }).map(|_| wr_id)
+        self.ask(&Request::AtomicWrite { qp, wr_id, va, rkey, value }).map(|_| wr_id)
     }
 
     /// The CPU beside the NIC adds 1 to the first word of the region, again and again.
@@ -72,7 +72,7 @@ impl Qp<'_, '_> {
     /// The agent cannot.
     pub fn start_adding(&self) -> Result<(), Stop> {
         let region = self.region.number;
-        self.bench.ask(&Request::StartAdding { region, offset: 0 }).map(drop)
+        self.ask(&Request::StartAdding { region, offset: 0 }).map(drop)
     }
 
     /// It stops; returns how often it added.
@@ -80,9 +80,9 @@ impl Qp<'_, '_> {
     /// # Errors
     /// The agent cannot.
     pub fn stop_adding(&self) -> Result<u64, Stop> {
-        match self.bench.ask(&Request::StopAdding)? {
+        match self.ask(&Request::StopAdding)? {
             Reply::Added { count } => Ok(count),
-            other => nonsense(other),
+            other => wrong_reply(other),
         }
     }
 }

@@ -117,7 +117,7 @@ fn path_mtu(b: &Bench<'_>) -> Outcome {
         let mtu = c.qp.mtu();
         c.qp.tx(&c.qp.send(mtu).psn(0))?;
         c.qp.ack(0)?;
-        c.qp.received(0, mtu)?;
+        c.qp.app.received(0, mtu)?;
     }
     Ok(())
 }
@@ -126,7 +126,7 @@ fn data_before_rtu(b: &Bench<'_>) -> Outcome {
     let c = b.cm()?.call_a_listener()?.answered()?;
     c.qp.tx(&c.qp.send(16).psn(0))?;
     c.qp.ack(0)?;
-    c.qp.received(0, 16)?;
+    c.qp.app.received(0, 16)?;
     c.call.say(c.rtu())?;
     c.established()?;
     c.qp.alive(1).map(drop)

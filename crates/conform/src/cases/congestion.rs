@@ -122,7 +122,7 @@ fn cnp_odd(b: &Bench<'_>) -> Outcome {
     ])?;
     q.ignored(0)?;
     none(&q)?;
-    q.untouched()?;
+    q.app.untouched()?;
     others_live(b)
 }
 
@@ -132,11 +132,11 @@ const LENGTH: usize = 64 << 10;
 /// The time of a WRITE from the program to its completion; `disturb` is called at each packet.
 fn timed(q: &Qp<'_, '_>, psn: i32, disturb: impl Fn() -> Outcome) -> Result<Duration, Stop> {
     let (start, last) = (q.now(), LENGTH.div_ceil(q.mtu()) as i32 - 1);
-    let work = q.post(Operation::Write, LENGTH)?;
+    let work = q.app.post(Operation::Write, LENGTH)?;
     for index in 0..=last {
-        let opcode = crate::answers::positioned(
+        let opcode = crate::position::positioned(
             Opcode::RC_WRITE_ONLY,
-            crate::answers::position(index as usize, last as usize),
+            crate::position::position(index as usize, last as usize),
         );
         let came = q.request(psn + index, opcode)?;
         disturb()?;
@@ -144,7 +144,7 @@ fn timed(q: &Qp<'_, '_>, psn: i32, disturb: impl Fn() -> Outcome) -> Result<Dura
             q.tx(&q.acks(psn + index, 1))?;
         }
     }
-    q.completes(work, status::SUCCESS)?;
+    q.app.completes(work, status::SUCCESS)?;
     Ok(q.now() - start)
 }
 

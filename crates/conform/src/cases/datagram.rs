@@ -27,11 +27,11 @@ fn uc_good(b: &Bench<'_>) -> Outcome {
     let q = b.uc().open()?;
     let length = 2 * q.mtu() + 5;
     q.tx_all(&q.message(Opcode::RC_SEND_ONLY, length, 0))?;
-    q.received(0, length)?;
+    q.app.received(0, length)?;
     q.tx_all(&q.message(Opcode::RC_WRITE_ONLY, length, 3))?;
     q.tx(&q.send(16).psn(6))?;
-    q.received(1, 16)?;
-    q.written(&pattern(1, length))?;
+    q.app.received(1, 16)?;
+    q.app.written(&pattern(1, length))?;
     q.silence()
 }
 
@@ -39,8 +39,8 @@ fn uc_gap(b: &Bench<'_>) -> Outcome {
     let q = b.uc().open()?;
     let message = q.message(Opcode::RC_SEND_ONLY, 3 * q.mtu(), 0);
     q.tx_all(&[message[0].clone(), message[2].clone(), q.send(16).psn(3)])?;
-    q.received(0, 16)?;
-    q.no_completion()?;
+    q.app.received(0, 16)?;
+    q.app.no_completion()?;
     q.silence()
 }
 
@@ -54,39 +54,39 @@ fn uc_errors(b: &Bench<'_>) -> Outcome {
         q.write(16).dma_length(12).psn(4),
         q.send(16).psn(5),
     ])?;
-    q.received(0, 16)?;
+    q.app.received(0, 16)?;
     q.silence()?;
-    q.untouched()
+    q.app.untouched()
 }
 
 fn uc_no_receive(b: &Bench<'_>) -> Outcome {
     let q = b.uc().receives(0).open()?;
     q.tx(&q.send(16).psn(0))?;
     q.silence()?;
-    q.post_receive(0)?;
+    q.app.post_receive(0)?;
     q.tx(&q.send(16).psn(1))?;
-    q.received(0, 16)
+    q.app.received(0, 16)
 }
 
 fn uc_no_ack_request(b: &Bench<'_>) -> Outcome {
     let q = b.uc().open()?;
     for psn in 0..3 {
-        let work = q.post(Operation::Send, 16)?;
+        let work = q.app.post(Operation::Send, 16)?;
         let came = q.request(psn, Opcode::RC_SEND_ONLY)?;
         check(!came.bth().ack_req, || format!("{came} asks for an ACK"))?;
-        q.completes(work, status::SUCCESS)?;
+        q.app.completes(work, status::SUCCESS)?;
     }
     Ok(())
 }
 
 /// Datagram of `length` bytes in receive `index`.
 fn delivered(q: &Qp<'_, '_>, index: u32, length: usize) -> Outcome {
-    let completion = q.completes(index.into(), status::SUCCESS)?;
+    let completion = q.app.completes(index.into(), status::SUCCESS)?;
     let got = completion.byte_len as usize;
     check(got == GRH + length, || format!("byte_len {got}, not {} and {length}", GRH))?;
     let from = completion.src_qp;
     check(from == q.own_qpn, || format!("source queue pair {from:#x}, not {:#x}", q.own_qpn))?;
-    let bytes = q.inbox(index, GRH + length)?;
+    let bytes = q.app.inbox(index, GRH + length)?;
     check(bytes[GRH..] == pattern(1, length), || "wrong bytes behind the 40".to_owned())
 }
 
@@ -97,7 +97,7 @@ fn ud_good(b: &Bench<'_>) -> Outcome {
         delivered(&q, index as u32, length)?;
     }
     q.tx(&q.packet(Opcode::RC_SEND_ONLY_IMM, 16).psn(4))?;
-    let completion = q.completes(4, status::SUCCESS)?;
+    let completion = q.app.completes(4, status::SUCCESS)?;
     check(completion.imm == Some(0x0102_0304), || format!("immediate data {:x?}", completion.imm))
 }
 
@@ -124,7 +124,7 @@ fn ud_no_receive(b: &Bench<'_>) -> Outcome {
     let q = b.ud().receives(0).open()?;
     q.tx(&q.send(32))?;
     q.silence()?;
-    q.post_receive(0)?;
+    q.app.post_receive(0)?;
     dropped(&q)
 }
 

@@ -106,14 +106,14 @@ fn old_packets(b: &Bench<'_>) -> Outcome {
         before.qp.tx(packet)?;
         before.qp.ack(psn)?;
     }
-    before.qp.received(0, 16)?;
+    before.qp.app.received(0, 16)?;
     before.end()?;
-    before.qp.modify(State::Err)?;
-    before.qp.fill(0, &crate::pattern(0, 16))?;
+    before.qp.app.modify(State::Err)?;
+    before.qp.app.fill(0, &crate::pattern(0, 16))?;
     let now = cm.call_a_listener()?.connected()?;
     before.qp.tx_all(&old)?;
     before.qp.silence()?;
-    before.qp.untouched()?;
+    before.qp.app.untouched()?;
     now.qp.alive(0)?;
-    now.qp.untouched()
+    now.qp.app.untouched()
 }

@@ -4,7 +4,7 @@ use uroce_wire::{NakCode, Opcode, Reth};
 
 use super::{check, needs, unexpected};
 use crate::case::cases;
-use crate::qp::{REMOTE_RKEY, REMOTE_VA};
+use crate::memory::{REMOTE_RKEY, REMOTE_VA};
 use crate::{Access, Bench, Icrc, Outcome, Packet, Qp, Stop, status};
 
 cases! {
@@ -70,7 +70,7 @@ fn flush(b: &Bench<'_>) -> Outcome {
         q.read_response(psn, 0)?;
     }
     q.alive(sizes.len() as i32)?;
-    q.untouched()
+    q.app.untouched()
 }
 
 fn flush_key(b: &Bench<'_>) -> Outcome {
@@ -139,7 +139,7 @@ fn atomic_write(b: &Bench<'_>) -> Outcome {
     let q = b.rc().open()?;
     q.tx(&atomic_writing(&q, &WORD.to_ne_bytes()).psn(0))?;
     q.read_response(0, 0)?;
-    q.written(&WORD.to_ne_bytes())?;
+    q.app.written(&WORD.to_ne_bytes())?;
     q.alive(1).map(drop)
 }
 
@@ -150,7 +150,7 @@ fn atomic_write_length(b: &Bench<'_>) -> Outcome {
         let bytes = [0x99; 16];
         q.tx(&atomic_writing(&q, &bytes[..payload]).dma_length(length).psn(0))?;
         q.fatal(0, NakCode::InvalidRequest)?;
-        q.untouched()?;
+        q.app.untouched()?;
     }
     Ok(())
 }
@@ -161,7 +161,7 @@ fn atomic_write_misaligned(b: &Bench<'_>) -> Outcome {
         let q = b.rc().open()?;
         q.tx(&atomic_writing(&q, &WORD.to_ne_bytes()).va(q.at(offset)).psn(0))?;
         refused(&q)?;
-        q.untouched()?;
+        q.app.untouched()?;
     }
     Ok(())
 }
@@ -172,11 +172,11 @@ fn atomic_write_duplicate(b: &Bench<'_>) -> Outcome {
     let packet = atomic_writing(&q, &WORD.to_ne_bytes()).psn(0);
     q.tx(&packet)?;
     q.read_response(0, 0)?;
-    q.fill(0, &[0; 8])?;
+    q.app.fill(0, &[0; 8])?;
     q.tx(&packet)?;
     q.read_response(0, 0)?;
     q.alive(1)?;
-    q.written(&[0; 8])
+    q.app.written(&[0; 8])
 }
 
 fn unsupported(b: &Bench<'_>) -> Outcome {
@@ -193,7 +193,7 @@ fn unsupported(b: &Bench<'_>) -> Outcome {
             }
             Some(came) => return unexpected("an invalid request NAK, or nothing", &came),
         }
-        q.untouched()?;
+        q.app.untouched()?;
     }
     Ok(())
 }
@@ -201,12 +201,12 @@ fn unsupported(b: &Bench<'_>) -> Outcome {
 /// The answer to a FLUSH or an ATOMIC WRITE.
 fn answered(q: &Qp<'_, '_>, psn: i32, work: u64) -> Outcome {
     q.tx_all(&q.responses(psn, &[], psn as u32 + 1))?;
-    q.completes(work, status::SUCCESS).map(drop)
+    q.app.completes(work, status::SUCCESS).map(drop)
 }
 
 /// Its FLUSH at `psn`, as it was posted.
 fn flush_request(q: &Qp<'_, '_>, psn: i32, length: u32, selectivity: u8) -> Result<u64, Stop> {
-    let work = q.post_flush(length, GLOBAL, selectivity)?;
+    let work = q.app.post_flush(length, GLOBAL, selectivity)?;
     let came = q.request(psn, Opcode::RC_FLUSH)?;
     let feth = came.feth().map(|feth| (feth.placement, feth.selectivity));
     check(feth == Some((GLOBAL, selectivity)), || {
@@ -226,7 +226,7 @@ fn requester_flush(b: &Bench<'_>) -> Outcome {
     let sizes = [(4096, RANGE), (0, RANGE), (0, REGION)];
     for (psn, (length, selectivity)) in (0..).zip(sizes) {
         let work = flush_request(&q, psn, length, selectivity)?;
-        q.no_completion()?;
+        q.app.no_completion()?;
         answered(&q, psn, work)?;
     }
     Ok(())
@@ -238,7 +238,7 @@ fn requester_flush_acked(b: &Bench<'_>) -> Outcome {
     let work = flush_request(&q, 0, 64, RANGE)?;
     q.tx(&q.acks(0, 1))?;
     q.nothing_new()?;
-    if q.done(work, status::SUCCESS)? {
+    if q.app.done(work, status::SUCCESS)? {
         b.tolerate("it takes an ACK for the response");
         return Ok(());
     }
@@ -248,7 +248,7 @@ fn requester_flush_acked(b: &Bench<'_>) -> Outcome {
 
 /// Its ATOMIC WRITE at `psn`, as it was posted.
 fn atomic_write_request(q: &Qp<'_, '_>, psn: i32) -> Result<u64, Stop> {
-    let work = q.post_atomic_write(WORD)?;
+    let work = q.app.post_atomic_write(WORD)?;
     let came = q.request(psn, Opcode::RC_ATOMIC_WRITE)?;
     let reth = Some(Reth { va: REMOTE_VA, rkey: REMOTE_RKEY, length: 8 });
     check(came.reth() == reth, || format!("not the range that was posted: {came}"))?;
@@ -262,7 +262,7 @@ fn requester_atomic_write(b: &Bench<'_>) -> Outcome {
     let q = b.rc().extended().open()?;
     for psn in 0..2 {
         let work = atomic_write_request(&q, psn)?;
-        q.no_completion()?;
+        q.app.no_completion()?;
         answered(&q, psn, work)?;
     }
     Ok(())
@@ -286,5 +286,5 @@ fn responder_wrap(b: &Bench<'_>) -> Outcome {
     q.read_response(0, 0)?;
     q.tx(&atomic_writing(&q, &WORD.to_ne_bytes()).psn(1))?;
     q.read_response(1, 0)?;
-    q.written(&WORD.to_ne_bytes())
+    q.app.written(&WORD.to_ne_bytes())
 }

@@ -32,7 +32,7 @@ fn send_only(b: &Bench<'_>) -> Outcome {
         check(aeth.msn == index as u32 + 1, || {
             format!("MSN {} after {} messages", aeth.msn, index + 1)
         })?;
-        q.received(index as u32, length)?;
+        q.app.received(index as u32, length)?;
     }
     Ok(())
 }
@@ -43,7 +43,7 @@ fn icrc_wrong(b: &Bench<'_>) -> Outcome {
         q.tx(&q.send(16).psn(0).icrc(damage))?;
     }
     q.ignored(0)?;
-    q.no_completion()
+    q.app.no_completion()
 }
 
 fn transport_version(b: &Bench<'_>) -> Outcome {
@@ -93,7 +93,7 @@ fn other_service(b: &Bench<'_>) -> Outcome {
         q.tx(&q.exactly(Opcode(opcode), 32).psn(0))?;
     }
     q.ignored(0)?;
-    q.no_completion()
+    q.app.no_completion()
 }
 
 fn reserved_opcodes(b: &Bench<'_>) -> Outcome {
@@ -123,8 +123,8 @@ fn special_qpn(b: &Bench<'_>) -> Outcome {
     }
     q.unheard(before)?;
     q.alive(0)?;
-    q.no_completion()?;
-    q.untouched()
+    q.app.no_completion()?;
+    q.app.untouched()
 }
 
 fn undefined_opcodes(b: &Bench<'_>) -> Outcome {
@@ -149,14 +149,14 @@ fn runt(b: &Bench<'_>) -> Outcome {
         q.tx(&q.write(0).psn(0).pad(pad))?;
     }
     q.ignored(0)?;
-    q.untouched()
+    q.app.untouched()
 }
 
 fn pad_bytes(b: &Bench<'_>) -> Outcome {
     let q = b.rc().open()?;
     q.tx(&q.write(17).psn(0).pad_byte(0xff))?;
     q.ack(0)?;
-    q.written(&crate::pattern(1, 17))
+    q.app.written(&crate::pattern(1, 17))
 }
 
 fn response_unasked(b: &Bench<'_>) -> Outcome {
@@ -166,7 +166,7 @@ fn response_unasked(b: &Bench<'_>) -> Outcome {
     q.tx(&q.originals(0, 7, 1))?;
     q.tx(&q.naks(0, uroce_wire::NakCode::RemoteAccess, 1))?;
     q.ignored(0)?;
-    q.untouched()
+    q.app.untouched()
 }
 
 fn ack_fields(b: &Bench<'_>) -> Outcome {

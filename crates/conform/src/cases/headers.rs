@@ -53,7 +53,7 @@ fn taken(q: &Qp<'_, '_>, frames: impl IntoIterator<Item = Frame>) -> Outcome {
 fn dropped(q: &Qp<'_, '_>, frames: impl IntoIterator<Item = Frame>) -> Outcome {
     frames.into_iter().try_for_each(|frame| q.tx_frame(&frame))?;
     q.ignored(1)?;
-    q.untouched()
+    q.app.untouched()
 }
 
 /// A frame with the request at PSN 1 is taken or dropped; which, is noted.
@@ -187,12 +187,12 @@ fn stranger(b: &Bench<'_>) -> Outcome {
         forged(q.write(0).psn(0))?,
     ];
     dropped(&q, frames)?;
-    q.no_completion()
+    q.app.no_completion()
 }
 
 fn stranger_answers(b: &Bench<'_>) -> Outcome {
     let q = framed(b)?;
-    let work = q.post(Operation::Read, 16)?;
+    let work = q.app.post(Operation::Read, 16)?;
     q.request(0, Opcode::RC_READ_REQUEST)?;
     let forged = [
         q.naks(0, NakCode::RemoteAccess, 1),
@@ -203,25 +203,25 @@ fn stranger_answers(b: &Bench<'_>) -> Outcome {
         q.tx_frame(&q.frame_from(q.stranger(), packet)?)?;
     }
     q.nothing_new()?;
-    q.no_completion()?;
-    q.untouched()?;
+    q.app.no_completion()?;
+    q.app.untouched()?;
     q.tx_all(&q.responses(0, &[0x55; 16], 1))?;
-    q.completes(work, status::SUCCESS)?;
-    q.written(&[0x55; 16])
+    q.app.completes(work, status::SUCCESS)?;
+    q.app.written(&[0x55; 16])
 }
 
 fn icmp(b: &Bench<'_>) -> Outcome {
     let q = framed(b)?;
-    let work = q.post(Operation::Write, 16)?;
+    let work = q.app.post(Operation::Write, 16)?;
     let came = q.request(0, Opcode::RC_WRITE_ONLY)?;
     let message = q.unreachable(&came)?;
     for _ in 0..8 {
         q.tx_frame(&message)?;
     }
     q.nothing_new()?;
-    check(!q.done(work, status::SUCCESS)?, || "the WRITE completes without an ACK".to_owned())?;
+    check(!q.app.done(work, status::SUCCESS)?, || "the WRITE completes without an ACK".to_owned())?;
     q.tx(&q.acks(0, 1))?;
-    q.completes(work, status::SUCCESS)?;
+    q.app.completes(work, status::SUCCESS)?;
     q.alive(1).map(drop)
 }
 

@@ -30,7 +30,7 @@ cases! {
 fn refused(q: &Qp<'_, '_>, packet: &Packet, code: NakCode) -> Outcome {
     q.tx(packet)?;
     q.fatal(0, code)?;
-    q.untouched()
+    q.app.untouched()
 }
 
 fn no_access(q: &Qp<'_, '_>, packet: &Packet) -> Outcome {
@@ -69,7 +69,7 @@ fn range_edges(b: &Bench<'_>) -> Outcome {
     let end = q.region_bytes();
     q.tx(&q.write(16).va(q.at(end - 16)).psn(0))?;
     q.ack(0)?;
-    q.holds(end - 16, &pattern(1, 16))?;
+    q.app.holds(end - 16, &pattern(1, 16))?;
     let outside = |place: &dyn Fn(&Qp<'_, '_>) -> u64| {
         let q = b.rc().open()?;
         no_access(&q, &q.write(16).va(place(&q)).psn(0))?;
@@ -108,7 +108,7 @@ fn right_missing(b: &Bench<'_>) -> Outcome {
     let q = b.rc().region_access(Access { atomic: false, ..Access::ALL }).open()?;
     q.tx(&q.fetch_add(1).psn(0))?;
     nak_of_atomic(&q, 0, NakCode::RemoteAccess)?;
-    q.untouched()
+    q.app.untouched()
 }
 
 fn qp_right_missing(b: &Bench<'_>) -> Outcome {
@@ -126,7 +126,7 @@ fn qp_right_missing(b: &Bench<'_>) -> Outcome {
     let came = q.next("a NAK")?;
     let refused = came.is_nak(NakCode::InvalidRequest) || came.is_nak(NakCode::RemoteAccess);
     check(refused, || format!("expected a NAK, got {came}"))?;
-    q.untouched()
+    q.app.untouched()
 }
 
 fn other_domain(b: &Bench<'_>) -> Outcome {
@@ -147,7 +147,7 @@ fn empty_write_imm_key(b: &Bench<'_>) -> Outcome {
     let packet = q.packet(Opcode::RC_WRITE_ONLY_IMM, 0).rkey(0x0bad_0bad).va(3);
     q.tx(&packet.psn(0))?;
     q.ack(0)?;
-    let completion = q.completes(0, crate::status::SUCCESS)?;
+    let completion = q.app.completes(0, crate::status::SUCCESS)?;
     check(completion.imm == Some(0x0102_0304), || format!("its immediate data: {completion:?}"))
 }
 
@@ -166,7 +166,7 @@ fn atomic_misaligned(b: &Bench<'_>) -> Outcome {
         let q = b.rc().open()?;
         q.tx(&q.fetch_add(1).va(q.at(offset)).psn(0))?;
         nak_of_atomic(&q, 0, NakCode::InvalidRequest)?;
-        q.untouched()?;
+        q.app.untouched()?;
     }
     Ok(())
 }
@@ -175,7 +175,7 @@ fn atomic_result(b: &Bench<'_>) -> Outcome {
     needs_atomics(b)?;
     let q = b.rc().open()?;
     let value = 0x0102_0304_0506_0708u64;
-    q.fill(0, &value.to_ne_bytes())?;
+    q.app.fill(0, &value.to_ne_bytes())?;
     let steps = [
         (q.fetch_add(1), value, value + 1),
         (q.fetch_add(u64::MAX), value + 1, value),
@@ -186,14 +186,14 @@ fn atomic_result(b: &Bench<'_>) -> Outcome {
         q.tx(&packet.psn(psn))?;
         let (got, _) = q.atomic_ack(psn)?;
         check(got == original, || format!("expected the original {original:#x}, got {got:#x}"))?;
-        q.holds(0, &after.to_ne_bytes())?;
+        q.app.holds(0, &after.to_ne_bytes())?;
     }
     Ok(())
 }
 
 fn key_after_deregister(b: &Bench<'_>) -> Outcome {
     let q = b.rc().open()?;
-    q.deregister()?;
+    q.app.deregister()?;
     no_access(&q, &q.write(16).psn(0))
 }
 

@@ -6,7 +6,7 @@ use super::requester::{acked, message, written};
 use super::sequence::needs_atomics;
 use super::{check, unexpected};
 use crate::case::cases;
-use crate::qp::REMOTE_VA;
+use crate::memory::REMOTE_VA;
 use crate::{Bench, Kind, Operation, Outcome, Qp, Setup, Stop, pattern, status};
 
 cases! {
@@ -63,14 +63,14 @@ fn every_message(q: &Qp<'_, '_>) -> Outcome {
     for (length, (operation, imm, only)) in
         lengths(q.mtu()).into_iter().flat_map(|length| MESSAGES.map(|kind| (length, kind)))
     {
-        let work = q.post_with(operation, length, |work| work.imm = imm)?;
+        let work = q.app.post_with(operation, length, |work| work.imm = imm)?;
         let bytes = message(q, only, length, psn)?;
         check(bytes == pattern(0, length), || format!("wrong bytes in {only} of {length}"))?;
         psn += packets(q, length);
         match q.kind {
             Kind::Rc => acked(q, psn - 1, work)?,
             _ => {
-                q.completes(work, status::SUCCESS)?;
+                q.app.completes(work, status::SUCCESS)?;
             }
         }
     }
@@ -87,7 +87,7 @@ fn uc_requester_every_mtu(b: &Bench<'_>) -> Outcome {
 
 /// It posts a READ of `length` bytes, which asks at `psn` and is answered.
 fn read(q: &Qp<'_, '_>, length: usize, psn: i32) -> Outcome {
-    let work = q.post(Operation::Read, length)?;
+    let work = q.app.post(Operation::Read, length)?;
     let came = q.request(psn, Opcode::RC_READ_REQUEST)?;
     let asked = came.reth().is_some_and(|reth| {
         reth.length as usize == length && (length == 0 || reth.va == REMOTE_VA)
@@ -95,8 +95,8 @@ fn read(q: &Qp<'_, '_>, length: usize, psn: i32) -> Outcome {
     check(asked, || format!("expected a READ of {length} bytes, got {came}"))?;
     let bytes = pattern(1, length);
     q.tx_all(&q.responses(psn, &bytes, 1))?;
-    q.completes(work, status::SUCCESS)?;
-    let now = q.memory(0, length)?;
+    q.app.completes(work, status::SUCCESS)?;
+    let now = q.app.memory(0, length)?;
     check(now == bytes, || format!("a READ of {length} bytes ends with other bytes"))
 }
 
@@ -115,11 +115,11 @@ fn read_every_mtu(b: &Bench<'_>) -> Outcome {
 fn rc_immediate(b: &Bench<'_>) -> Outcome {
     let q = b.rc().open()?;
     let wanted = Some(IMMEDIATE);
-    let work = q.post_with(Operation::Send, 5, |work| work.imm = wanted)?;
+    let work = q.app.post_with(Operation::Send, 5, |work| work.imm = wanted)?;
     let came = q.request(0, Opcode::RC_SEND_ONLY_IMM)?;
     check(came.imm() == wanted, || format!("not the immediate data that were posted: {came}"))?;
     acked(&q, 0, work)?;
-    q.post_with(Operation::Write, q.mtu() + 1, |work| work.imm = wanted)?;
+    q.app.post_with(Operation::Write, q.mtu() + 1, |work| work.imm = wanted)?;
     q.request(1, Opcode::RC_WRITE_FIRST)?;
     let came = q.request(2, Opcode::RC_WRITE_LAST_IMM)?;
     check(came.imm() == wanted, || format!("not the immediate data that were posted: {came}"))
@@ -128,14 +128,14 @@ fn rc_immediate(b: &Bench<'_>) -> Outcome {
 fn solicited(b: &Bench<'_>) -> Outcome {
     let q = b.rc().open()?;
     let marked = |psn, opcode| Ok::<_, Stop>(q.request(psn, opcode)?.bth().solicited);
-    q.post_with(Operation::Send, 3 * q.mtu(), |work| work.solicited = true)?;
+    q.app.post_with(Operation::Send, 3 * q.mtu(), |work| work.solicited = true)?;
     let marks = [
         marked(0, Opcode::RC_SEND_FIRST)?,
         marked(1, Opcode::RC_SEND_MIDDLE)?,
         marked(2, Opcode::RC_SEND_LAST)?,
     ];
     check(marks == [false, false, true], || format!("solicited bits of the packets: {marks:?}"))?;
-    q.post(Operation::Send, 16)?;
+    q.app.post(Operation::Send, 16)?;
     let mark = marked(3, Opcode::RC_SEND_ONLY)?;
     check(!mark, || "a SEND that was not posted as solicited has the bit".to_owned())
 }
@@ -149,12 +149,12 @@ fn wrapping<'b, 'r>(setup: Setup<'b, 'r>) -> Result<Qp<'b, 'r>, Stop> {
 
 fn requester_wrap(b: &Bench<'_>) -> Outcome {
     let q = wrapping(b.rc())?;
-    let long = q.post(Operation::Send, 2 * q.mtu())?;
+    let long = q.app.post(Operation::Send, 2 * q.mtu())?;
     message(&q, Opcode::RC_SEND_ONLY, 2 * q.mtu(), 0)?;
     let over = written(&q, 2 * q.mtu(), 2)?;
     let behind = written(&q, 16, 4)?;
     q.tx(&q.acks(4, 3))?;
-    [long, over, behind].into_iter().try_for_each(|w| q.completes(w, status::SUCCESS).map(drop))
+    [long, over, behind].into_iter().try_for_each(|w| q.app.completes(w, status::SUCCESS).map(drop))
 }
 
 fn requester_wrap_nak(b: &Bench<'_>) -> Outcome {
@@ -162,18 +162,18 @@ fn requester_wrap_nak(b: &Bench<'_>) -> Outcome {
     let works = (0..6).map(|psn| written(&q, 16, psn)).collect::<Result<Vec<_>, _>>()?;
     q.tx(&q.naks(4, NakCode::PsnSequence, 4))?;
     for work in &works[..4] {
-        q.completes(*work, status::SUCCESS)?;
+        q.app.completes(*work, status::SUCCESS)?;
     }
     q.request(4, Opcode::RC_WRITE_ONLY)?;
     // Who sends only what the NAK names learns here that the packet behind it had come.
     q.tx(&q.acks(5, 6))?;
-    works[4..].iter().try_for_each(|work| q.completes(*work, status::SUCCESS).map(drop))
+    works[4..].iter().try_for_each(|work| q.app.completes(*work, status::SUCCESS).map(drop))
 }
 
 fn requester_wrap_timeout(b: &Bench<'_>) -> Outcome {
     let q = wrapping(b.rc().timeout(14, 7))?;
     let length = 5 * q.mtu() - 1;
-    let work = q.post(Operation::Write, length)?;
+    let work = q.app.post(Operation::Write, length)?;
     let bytes = message(&q, Opcode::RC_WRITE_ONLY, length, 0)?;
     // In any order: a requester may ask with its last packet whether the others came.
     let mut missing: Vec<i32> = (0..5).collect();
@@ -197,12 +197,12 @@ fn requester_wrap_atomic(b: &Bench<'_>) -> Outcome {
     needs_atomics(b)?;
     let q = b.rc().first_psn(0xff_ffff).open()?;
     for psn in 0..2 {
-        let work = q.post(Operation::FetchAdd, 8)?;
+        let work = q.app.post(Operation::FetchAdd, 8)?;
         q.request(psn, Opcode::RC_FETCH_ADD)?;
         q.tx(&q.originals(psn, 7, 1 + psn as u32))?;
-        q.completes(work, status::SUCCESS)?;
+        q.app.completes(work, status::SUCCESS)?;
     }
-    q.written(&7u64.to_ne_bytes())
+    q.app.written(&7u64.to_ne_bytes())
 }
 
 /// SENDs of every length arrive, from this PSN and receive on; returns those that are next.
@@ -214,7 +214,7 @@ fn sends_arrive(q: &Qp<'_, '_>, only: Opcode, first: (i32, u32)) -> Result<(i32,
         if q.kind == Kind::Rc {
             q.ack(psn - 1)?;
         }
-        let completion = q.receives(index, length)?;
+        let completion = q.app.receives(index, length)?;
         let imm = (only == Opcode::RC_SEND_ONLY_IMM).then_some(0x0102_0304);
         check(completion.imm == imm, || format!("immediate data {:x?}", completion.imm))?;
         index += 1;
@@ -240,10 +240,10 @@ fn uc_every_mtu(b: &Bench<'_>) -> Outcome {
         let (psn, index) = sends_arrive(&q, Opcode::RC_SEND_ONLY_IMM, next)?;
         let length = 3 * q.mtu() - 3;
         q.tx_all(&q.message(Opcode::RC_WRITE_ONLY_IMM, length, psn))?;
-        let completion = q.completes(index.into(), status::SUCCESS)?;
+        let completion = q.app.completes(index.into(), status::SUCCESS)?;
         let whole = completion.byte_len as usize == length && completion.imm.is_some();
         check(whole, || format!("expected {length} bytes and immediate data: {completion:?}"))?;
-        q.written(&pattern(1, length))?;
+        q.app.written(&pattern(1, length))?;
         q.silence()?;
     }
     Ok(())
@@ -256,7 +256,7 @@ fn responder_read_every_mtu(b: &Bench<'_>) -> Outcome {
         for length in lengths(q.mtu()) {
             q.tx(&q.read(length).psn(psn))?;
             let (bytes, _) = q.read_response(psn, length)?;
-            q.registered(0, &bytes)?;
+            q.app.registered(0, &bytes)?;
             psn += packets(&q, length);
         }
     }
@@ -278,13 +278,13 @@ fn wrap_duplicate(b: &Bench<'_>) -> Outcome {
     let q = wrapping(b.rc())?;
     (0..3).try_for_each(|psn| q.tx(&q.send(16).psn(psn)))?;
     q.ack(2)?;
-    (0..3).try_for_each(|index| q.received(index, 16).map(drop))?;
+    (0..3).try_for_each(|index| q.app.received(index, 16).map(drop))?;
     q.tx(&q.send(16).psn(2))?;
     q.ack(2)?;
-    q.no_completion()?;
+    q.app.no_completion()?;
     q.tx(&q.send(16).psn(3))?;
     q.ack(3)?;
-    q.received(3, 16).map(drop)
+    q.app.received(3, 16).map(drop)
 }
 
 fn wrap_rnr(b: &Bench<'_>) -> Outcome {
@@ -307,29 +307,29 @@ fn uc_positions(b: &Bench<'_>) -> Outcome {
     let begun = long(0);
     q.tx_all(&begun[..1])?;
     q.tx_all(&long(1))?;
-    q.received(0, 2 * q.mtu() + 4)?;
+    q.app.received(0, 2 * q.mtu() + 4)?;
     q.tx(&long(4)[0])?;
     q.tx(&q.send(16).psn(5))?;
-    q.received(1, 16)?;
+    q.app.received(1, 16)?;
     q.tx(&q.message(Opcode::RC_WRITE_ONLY, 2 * q.mtu(), 6)[0])?;
     q.tx(&q.send(8).psn(7))?;
-    q.received(2, 8)?;
+    q.app.received(2, 8)?;
     q.silence()
 }
 
 fn uc_wrap(b: &Bench<'_>) -> Outcome {
     let q = wrapping(b.uc().receive_bytes(8192))?;
     q.tx_all(&q.message(Opcode::RC_SEND_ONLY, 5 * q.mtu(), 0))?;
-    q.received(0, 5 * q.mtu())?;
+    q.app.received(0, 5 * q.mtu())?;
     q.tx(&q.send(16).psn(5))?;
-    q.received(1, 16).map(drop)
+    q.app.received(1, 16).map(drop)
 }
 
 fn uc_requester_wrap(b: &Bench<'_>) -> Outcome {
     let q = wrapping(b.uc())?;
-    let work = q.post(Operation::Write, 5 * q.mtu())?;
+    let work = q.app.post(Operation::Write, 5 * q.mtu())?;
     message(&q, Opcode::RC_WRITE_ONLY, 5 * q.mtu(), 0)?;
-    q.completes(work, status::SUCCESS)?;
-    q.post(Operation::Send, 16)?;
+    q.app.completes(work, status::SUCCESS)?;
+    q.app.post(Operation::Send, 16)?;
     q.request(5, Opcode::RC_SEND_ONLY).map(drop)
 }

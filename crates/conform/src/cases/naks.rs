@@ -6,8 +6,8 @@ use uroce_wire::{NakCode, Opcode, Syndrome, rnr_timer_us};
 
 use super::requester::{acked, message, written};
 use super::{check, unexpected};
-use crate::answers::{position, positioned};
 use crate::case::cases;
+use crate::position::{position, positioned};
 use crate::{Bench, Operation, Outcome, Qp, State, Stop, pattern, status};
 
 cases! {
@@ -63,7 +63,7 @@ fn nak_outside(b: &Bench<'_>) -> Outcome {
     q.tx(&q.naks(5, NakCode::PsnSequence, 0))?;
     q.tx(&q.naks(-3, NakCode::PsnSequence, 0))?;
     q.nothing_new()?;
-    q.no_completion()?;
+    q.app.no_completion()?;
     acked(&q, 0, work)
 }
 
@@ -79,8 +79,8 @@ fn nak_storm(b: &Bench<'_>) -> Outcome {
     }
     b.record(format!("100 sequence NAKs of 2 packets drew {packets} packets"));
     check(packets <= 200, || format!("{packets} packets for 100 NAKs"))?;
-    match q.state()? {
-        State::Err => q.completes(work, status::RETRY_EXC).map(drop),
+    match q.app.state()? {
+        State::Err => q.app.completes(work, status::RETRY_EXC).map(drop),
         _ => acked(&q, 1, work),
     }
 }
@@ -96,11 +96,11 @@ fn fatal_naks(b: &Bench<'_>) -> Outcome {
         let q = b.rc().receives(0).open()?;
         let works = (0..3).map(|psn| written(&q, 16, psn)).collect::<Result<Vec<_>, _>>()?;
         q.tx(&q.naks(1, code, 1))?;
-        q.completes(works[0], status::SUCCESS)?;
-        q.completes(works[1], wanted)?;
-        q.completes(works[2], status::WR_FLUSH)?;
+        q.app.completes(works[0], status::SUCCESS)?;
+        q.app.completes(works[1], wanted)?;
+        q.app.completes(works[2], status::WR_FLUSH)?;
         q.silence()?;
-        check(q.state()? == State::Err, || "it is not in ERR".to_owned())?;
+        check(q.app.state()? == State::Err, || "it is not in ERR".to_owned())?;
     }
     Ok(())
 }
@@ -110,12 +110,12 @@ fn nak_reserved(b: &Bench<'_>) -> Outcome {
     let work = written(&q, 16, 0)?;
     q.tx(&q.acks(0, 0).syndrome(Syndrome(0x65)))?;
     q.nothing_new()?;
-    if q.state()? == State::Err {
+    if q.app.state()? == State::Err {
         b.tolerate("fatal");
-        return q.completes(work, status::REM_OP).map(drop);
+        return q.app.completes(work, status::REM_OP).map(drop);
     }
     b.tolerate("ignored");
-    q.no_completion()?;
+    q.app.no_completion()?;
     acked(&q, 0, work)
 }
 
@@ -126,7 +126,7 @@ fn syndrome_reserved(b: &Bench<'_>) -> Outcome {
         q.tx(&q.acks(0, 0).syndrome(Syndrome(syndrome)))?;
     }
     q.nothing_new()?;
-    q.no_completion()?;
+    q.app.no_completion()?;
     acked(&q, 0, work)
 }
 
@@ -146,16 +146,16 @@ fn rnr_times(b: &Bench<'_>) -> Outcome {
 fn rnr_retry(b: &Bench<'_>) -> Outcome {
     for count in [0, 1, 3] {
         let q = b.rc().rnr_retry(count).open()?;
-        let work = q.post(Operation::Write, 16)?;
+        let work = q.app.post(Operation::Write, 16)?;
         for _ in 0..=count {
             q.request(0, Opcode::RC_WRITE_ONLY)?;
             q.tx(&q.rnrs(0, 1, 0))?;
         }
-        q.completes(work, status::RNR_RETRY_EXC)?;
+        q.app.completes(work, status::RNR_RETRY_EXC)?;
         q.silence()?;
     }
     let q = b.rc().rnr_retry(7).open()?;
-    let work = q.post(Operation::Write, 16)?;
+    let work = q.app.post(Operation::Write, 16)?;
     for _ in 0..20 {
         q.request(0, Opcode::RC_WRITE_ONLY)?;
         q.tx(&q.rnrs(0, 1, 0))?;
@@ -166,7 +166,7 @@ fn rnr_retry(b: &Bench<'_>) -> Outcome {
 
 fn rnr_spares_retry(b: &Bench<'_>) -> Outcome {
     let q = b.rc().timeout(14, 2).open()?;
-    let work = q.post(Operation::Write, 16)?;
+    let work = q.app.post(Operation::Write, 16)?;
     for _ in 0..5 {
         q.request(0, Opcode::RC_WRITE_ONLY)?;
         q.tx(&q.rnrs(0, 1, 0))?;
@@ -174,7 +174,7 @@ fn rnr_spares_retry(b: &Bench<'_>) -> Outcome {
     for _ in 0..3 {
         q.request(0, Opcode::RC_WRITE_ONLY)?;
     }
-    q.completes(work, status::RETRY_EXC).map(drop)
+    q.app.completes(work, status::RETRY_EXC).map(drop)
 }
 
 fn rnr_then_nak(b: &Bench<'_>) -> Outcome {
@@ -209,7 +209,7 @@ fn resend_bytes(b: &Bench<'_>) -> Outcome {
     for lost in 0..5 {
         let q = b.rc().open()?;
         let length = 5 * q.mtu() - 3;
-        let work = q.post(Operation::Write, length)?;
+        let work = q.app.post(Operation::Write, length)?;
         let mut bytes = message(&q, Opcode::RC_WRITE_ONLY, length, 0)?;
         bytes.truncate(lost * q.mtu());
         q.tx(&q.naks(lost as i32, NakCode::PsnSequence, 0))?;

@@ -57,7 +57,7 @@ fn refused_or_dropped(b: &Bench<'_>, packet: impl FnOnce(&Qp<'_, '_>) -> Packet)
         }
         Some(came) => return unexpected("an invalid request NAK, or nothing", &came),
     }
-    q.untouched()
+    q.app.untouched()
 }
 
 fn first(q: &Qp<'_, '_>, opcode: Opcode) -> Packet {
@@ -173,8 +173,8 @@ fn long_messages(b: &Bench<'_>) -> Outcome {
             psn += message.len() as i32;
             q.ack(psn - 1)?;
         }
-        q.received(index, length)?;
-        q.written(&pattern(1, length))?;
+        q.app.received(index, length)?;
+        q.app.written(&pattern(1, length))?;
         index += 1;
     }
     Ok(())
@@ -186,7 +186,7 @@ fn every_mtu(b: &Bench<'_>) -> Outcome {
         let length = 3 * q.mtu() - 7;
         q.tx_all(&q.message(Opcode::RC_WRITE_ONLY, length, 0))?;
         q.ack(2)?;
-        q.written(&pattern(1, length))?;
+        q.app.written(&pattern(1, length))?;
     }
     Ok(())
 }
@@ -236,7 +236,7 @@ fn dma_length_too_big(b: &Bench<'_>) -> Outcome {
             _ => return unexpected("an invalid request or remote access NAK", &came),
         }
         q.dead(0)?;
-        q.untouched()?;
+        q.app.untouched()?;
     }
     Ok(())
 }
@@ -252,7 +252,7 @@ fn write_too_long(b: &Bench<'_>) -> Outcome {
     q.tx(&start.psn(0))?;
     q.tx(&q.packet(Opcode::RC_WRITE_LAST, 16).psn(1))?;
     q.fatal(1, NakCode::InvalidRequest)?;
-    let beyond = q.memory(mtu + 8, 64)?;
+    let beyond = q.app.memory(mtu + 8, 64)?;
     let same = beyond == pattern(0, mtu + 72)[mtu + 8..];
     super::check(same, || "it wrote behind the DMA length".to_owned())
 }
@@ -262,7 +262,7 @@ fn write_only_mismatch(b: &Bench<'_>) -> Outcome {
         let q = b.rc().open()?;
         q.tx(&q.write(payload).dma_length(length).psn(0))?;
         q.fatal(0, NakCode::InvalidRequest)?;
-        q.untouched()?;
+        q.app.untouched()?;
     }
     Ok(())
 }

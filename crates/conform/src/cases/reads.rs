@@ -5,7 +5,7 @@ use uroce_wire::{NakCode, Opcode};
 use super::check;
 use super::sequence::needs_atomics;
 use crate::case::cases;
-use crate::qp::REMOTE_VA;
+use crate::memory::REMOTE_VA;
 use crate::{Bench, Came, Icrc, Operation, Outcome, Packet, Qp, State, Stop, pattern, status};
 
 cases! {
@@ -30,7 +30,7 @@ cases! {
 
 /// It posts a READ of `length` bytes and asks for them at PSN 0.
 fn asked(q: &Qp<'_, '_>, length: usize) -> Result<u64, Stop> {
-    let work = q.post(Operation::Read, length)?;
+    let work = q.app.post(Operation::Read, length)?;
     let came = q.request(0, Opcode::RC_READ_REQUEST)?;
     let reth = came.reth();
     let whole = reth.is_some_and(|reth| reth.length as usize == length && reth.va == REMOTE_VA);
@@ -65,7 +65,7 @@ fn repaired(
     while q.now() < end {
         match q.within(b.patience().silence)? {
             Some(came) => answer(&q, &came, &bytes)?,
-            None if q.done(work, status::SUCCESS)? => return q.written(&bytes),
+            None if q.app.done(work, status::SUCCESS)? => return q.app.written(&bytes),
             None => {}
         }
     }
@@ -78,8 +78,8 @@ fn read_good(b: &Bench<'_>) -> Outcome {
         let bytes = pattern(1, packets * q.mtu() - 5);
         let work = asked(&q, bytes.len())?;
         q.tx_all(&q.responses(0, &bytes, 1))?;
-        q.completes(work, status::SUCCESS)?;
-        q.written(&bytes)?;
+        q.app.completes(work, status::SUCCESS)?;
+        q.app.written(&bytes)?;
     }
     Ok(())
 }
@@ -119,13 +119,13 @@ fn read_bad_icrc(b: &Bench<'_>) -> Outcome {
 /// After a wrong answer to a READ: no success, and no byte changed from `length` on.
 fn no_success(b: &Bench<'_>, q: &Qp<'_, '_>, length: usize) -> Outcome {
     while q.within(b.patience().silence)?.is_some() {}
-    if q.state()? == State::Err {
-        let completion = q.completion()?;
+    if q.app.state()? == State::Err {
+        let completion = q.app.completion()?;
         check(completion.status != status::SUCCESS, || "the READ succeeded".to_owned())?;
     } else {
-        q.no_completion()?;
+        q.app.no_completion()?;
     }
-    let behind = q.memory(length, 4096)?;
+    let behind = q.app.memory(length, 4096)?;
     check(behind == pattern(0, length + 4096)[length..], || "it wrote behind the range".to_owned())
 }
 
@@ -171,14 +171,14 @@ fn implied_nak(b: &Bench<'_>) -> Outcome {
     let q = b.rc().open()?;
     let bytes = pattern(1, 16);
     let read = asked(&q, bytes.len())?;
-    let send = q.post(Operation::Send, 16)?;
+    let send = q.app.post(Operation::Send, 16)?;
     q.request(1, Opcode::RC_SEND_ONLY)?;
     q.tx(&q.acks(1, 2))?;
     let came = q.request(0, Opcode::RC_READ_REQUEST)?;
     answer(&q, &came, &bytes)?;
-    q.completes(read, status::SUCCESS)?;
+    q.app.completes(read, status::SUCCESS)?;
     q.tx(&q.acks(1, 2))?;
-    q.completes(send, status::SUCCESS).map(drop)
+    q.app.completes(send, status::SUCCESS).map(drop)
 }
 
 fn read_nak(b: &Bench<'_>) -> Outcome {
@@ -187,26 +187,26 @@ fn read_nak(b: &Bench<'_>) -> Outcome {
     let work = asked(&q, bytes.len())?;
     q.tx(&q.responses(0, &bytes, 1)[0])?;
     q.tx(&q.naks(1, NakCode::RemoteAccess, 0))?;
-    q.completes(work, status::REM_ACCESS)?;
+    q.app.completes(work, status::REM_ACCESS)?;
     q.silence()
 }
 
 fn read_depth(b: &Bench<'_>) -> Outcome {
     let q = b.rc().depth(2).open()?;
-    let works = (0..4).map(|_| q.post(Operation::Read, 16)).collect::<Result<Vec<_>, _>>()?;
+    let works = (0..4).map(|_| q.app.post(Operation::Read, 16)).collect::<Result<Vec<_>, _>>()?;
     q.request(0, Opcode::RC_READ_REQUEST)?;
     q.request(1, Opcode::RC_READ_REQUEST)?;
     q.nothing_new()?;
     q.tx_all(&q.responses(0, &pattern(1, 16), 1))?;
     q.request(2, Opcode::RC_READ_REQUEST)?;
     q.nothing_new()?;
-    q.completes(works[0], status::SUCCESS).map(drop)
+    q.app.completes(works[0], status::SUCCESS).map(drop)
 }
 
 fn fence(b: &Bench<'_>) -> Outcome {
     let q = b.rc().open()?;
     asked(&q, 16)?;
-    q.post_with(Operation::Send, 16, |work| work.fence = true)?;
+    q.app.post_with(Operation::Send, 16, |work| work.fence = true)?;
     q.nothing_new()?;
     q.tx_all(&q.responses(0, &pattern(1, 16), 1))?;
     q.request(1, Opcode::RC_SEND_ONLY).map(drop)
@@ -215,31 +215,31 @@ fn fence(b: &Bench<'_>) -> Outcome {
 fn read_before_send(b: &Bench<'_>) -> Outcome {
     let q = b.rc().open()?;
     let read = asked(&q, 16)?;
-    let send = q.post(Operation::Send, 16)?;
+    let send = q.app.post(Operation::Send, 16)?;
     q.request(1, Opcode::RC_SEND_ONLY)?;
-    q.no_completion()?;
+    q.app.no_completion()?;
     q.tx_all(&q.responses(0, &pattern(1, 16), 1))?;
     q.tx(&q.acks(1, 2))?;
-    q.completes(read, status::SUCCESS)?;
-    q.completes(send, status::SUCCESS).map(drop)
+    q.app.completes(read, status::SUCCESS)?;
+    q.app.completes(send, status::SUCCESS).map(drop)
 }
 
 fn atomic_lost(b: &Bench<'_>) -> Outcome {
     needs_atomics(b)?;
     let q = b.rc().timeout(14, 7).open()?;
-    let work = q.post_with(Operation::FetchAdd, 8, |work| work.compare_add = 3)?;
+    let work = q.app.post_with(Operation::FetchAdd, 8, |work| work.compare_add = 3)?;
     let before = q.request(0, Opcode::RC_FETCH_ADD)?;
     let came = q.request(0, Opcode::RC_FETCH_ADD)?;
     check(came.atomic() == before.atomic(), || format!("{came} is not {before} again"))?;
     q.tx(&q.originals(0, 7, 1))?;
-    q.completes(work, status::SUCCESS).map(drop)
+    q.app.completes(work, status::SUCCESS).map(drop)
 }
 
 fn atomic_result(b: &Bench<'_>) -> Outcome {
     needs_atomics(b)?;
     let q = b.rc().open()?;
     let (swap, compare) = (0x1112_1314_1516_1718, 0x2122_2324_2526_2728);
-    let work = q.post_with(Operation::CompareSwap, 8, |work| {
+    let work = q.app.post_with(Operation::CompareSwap, 8, |work| {
         (work.compare_add, work.swap) = (compare, swap);
     })?;
     let came = q.request(0, Opcode::RC_COMPARE_SWAP)?;
@@ -247,6 +247,6 @@ fn atomic_result(b: &Bench<'_>) -> Outcome {
         came.atomic().is_some_and(|atomic| (atomic.swap_add, atomic.compare) == (swap, compare));
     check(as_posted, || format!("not what was posted: {came}"))?;
     q.tx(&q.originals(0, 0x0102_0304_0506_0708, 1))?;
-    q.completes(work, status::SUCCESS)?;
-    q.written(&0x0102_0304_0506_0708u64.to_ne_bytes())
+    q.app.completes(work, status::SUCCESS)?;
+    q.app.written(&0x0102_0304_0506_0708u64.to_ne_bytes())
 }

@@ -47,8 +47,8 @@ fn send_too_long(b: &Bench<'_>) -> Outcome {
     let q = b.rc().receive_bytes(64).open()?;
     q.tx(&q.send(65).psn(0))?;
     q.fatal(0, NakCode::InvalidRequest)?;
-    q.completes(0, status::LOC_LEN)?;
-    let behind = q.inbox(1, 64)?;
+    q.app.completes(0, status::LOC_LEN)?;
+    let behind = q.app.inbox(1, 64)?;
     check(behind == pattern(0, 128)[64..], || "it wrote behind the receive".to_owned())
 }
 
@@ -56,7 +56,7 @@ fn send_too_long_late(b: &Bench<'_>) -> Outcome {
     let q = b.rc().receive_bytes(2200).open()?;
     q.tx_all(&q.message(Opcode::RC_SEND_ONLY, 3 * q.mtu(), 0))?;
     q.fatal(2, NakCode::InvalidRequest)?;
-    q.completes(0, status::LOC_LEN).map(drop)
+    q.app.completes(0, status::LOC_LEN).map(drop)
 }
 
 fn rnr_send(b: &Bench<'_>) -> Outcome {
@@ -84,14 +84,14 @@ fn rnr_then_ok(b: &Bench<'_>) -> Outcome {
     q.silence_for(wait)?;
     q.tx(&q.send(16).psn(0))?;
     q.ack(0)?;
-    let completion = q.completes(0, status::SUCCESS)?;
+    let completion = q.app.completes(0, status::SUCCESS)?;
     check(completion.byte_len == 16, || format!("{} bytes received", completion.byte_len))?;
-    q.no_completion()
+    q.app.no_completion()
 }
 
 /// Receive 0 of a queue pair that was set up without any.
 fn post_one(q: &Qp<'_, '_>) -> Outcome {
-    q.post_receive(0)
+    q.app.post_receive(0)
 }
 
 fn rnr_next_packet(b: &Bench<'_>) -> Outcome {
@@ -119,14 +119,14 @@ fn write_needs_no_receive(b: &Bench<'_>) -> Outcome {
     let q = b.rc().receives(0).open()?;
     q.tx(&q.write(16).psn(0))?;
     q.ack(0)?;
-    q.written(&pattern(1, 16))
+    q.app.written(&pattern(1, 16))
 }
 
 fn receive_bad_lkey(b: &Bench<'_>) -> Outcome {
     let q = b.rc().receive_lkey(0x0bad_0b00).open()?;
     q.tx(&q.send(16).psn(0))?;
     q.fatal(0, NakCode::RemoteOperational)?;
-    let completion = q.completion()?;
+    let completion = q.app.completion()?;
     let local = [status::LOC_PROT, status::LOC_QP_OP].contains(&completion.status);
     check(local && completion.wr_id == 0, || format!("expected a local error, got {completion:?}"))
 }
@@ -135,7 +135,7 @@ fn immediate(b: &Bench<'_>) -> Outcome {
     let q = b.rc().open()?;
     q.tx(&q.packet(Opcode::RC_SEND_ONLY_IMM, 5).imm(0x0102_0304).psn(0))?;
     q.ack(0)?;
-    let completion = q.receives(0, 5)?;
+    let completion = q.app.receives(0, 5)?;
     check(completion.imm == Some(0x0102_0304), || format!("immediate data {:x?}", completion.imm))
 }
 
@@ -144,16 +144,16 @@ fn write_imm_length(b: &Bench<'_>) -> Outcome {
     let length = 3 * q.mtu() - 9;
     q.tx_all(&q.message(Opcode::RC_WRITE_ONLY_IMM, length, 0))?;
     q.ack(2)?;
-    let completion = q.completes(0, status::SUCCESS)?;
+    let completion = q.app.completes(0, status::SUCCESS)?;
     let whole = completion.byte_len as usize == length && completion.imm.is_some();
     check(whole, || format!("expected {length} bytes and immediate data, got {completion:?}"))?;
-    q.no_completion()?;
-    q.written(&pattern(1, length))
+    q.app.no_completion()?;
+    q.app.written(&pattern(1, length))
 }
 
 fn solicited_last(b: &Bench<'_>) -> Outcome {
     let q = b.rc().open()?;
-    q.arm(true)?;
+    q.app.arm(true)?;
     let marked = |index: usize, psn: i32| {
         let mut message = q.message(Opcode::RC_SEND_ONLY, 2 * q.mtu(), psn);
         message[index] = message[index].clone().bth(|bth| bth.solicited = true);
@@ -161,11 +161,11 @@ fn solicited_last(b: &Bench<'_>) -> Outcome {
     };
     q.tx_all(&marked(0, 0))?;
     q.ack(1)?;
-    let woken = q.woken(b.patience().silence)?;
+    let woken = q.app.woken(b.patience().silence)?;
     check(!woken, || "an event came for a FIRST".to_owned())?;
     q.tx_all(&marked(1, 2))?;
     q.ack(3)?;
-    let woken = q.woken(b.patience().answer)?;
+    let woken = q.app.woken(b.patience().answer)?;
     check(woken, || "no event came for the LAST".to_owned())
 }
 
@@ -188,7 +188,7 @@ fn ack_coalesced(b: &Bench<'_>) -> Outcome {
     q.tx(&q.send(16).psn(15))?;
     let aeth = q.ack(15)?;
     check(aeth.msn == 16, || format!("MSN {} after 16 messages", aeth.msn))?;
-    (0..16).try_for_each(|index| q.received(index, 16))
+    (0..16).try_for_each(|index| q.app.received(index, 16))
 }
 
 fn ack_mid_message(b: &Bench<'_>) -> Outcome {
@@ -276,7 +276,7 @@ fn read_headers(b: &Bench<'_>) -> Outcome {
     for length in [0, 1, mtu - 1, mtu, mtu + 1, 3 * mtu, 3 * mtu + 5] {
         q.tx(&q.read(length).psn(psn))?;
         let (bytes, _) = q.read_response(psn, length)?;
-        q.registered(0, &bytes)?;
+        q.app.registered(0, &bytes)?;
         psn += length.div_ceil(mtu).max(1) as i32;
     }
     Ok(())
@@ -318,7 +318,7 @@ fn one_fatal_nak(b: &Bench<'_>) -> Outcome {
         q.tx(&q.write(16).psn(psn))?;
     }
     q.fatal(0, NakCode::RemoteAccess)?;
-    q.untouched()
+    q.app.untouched()
 }
 
 fn isolation(b: &Bench<'_>) -> Outcome {
@@ -330,7 +330,7 @@ fn isolation(b: &Bench<'_>) -> Outcome {
         living.tx(&living.write(16).psn(psn))?;
     }
     living.ack(19)?;
-    living.written(&pattern(1, 16))
+    living.app.written(&pattern(1, 16))
 }
 
 fn effect_before_ack(b: &Bench<'_>) -> Outcome {
@@ -346,8 +346,8 @@ fn flush_on_error(b: &Bench<'_>) -> Outcome {
     let q = b.rc().receives(4).open()?;
     q.tx(&q.write(16).rkey(0x0bad_0b00).psn(0))?;
     q.fatal(0, NakCode::RemoteAccess)?;
-    (0..4).try_for_each(|index| q.completes(index, status::WR_FLUSH).map(drop))?;
-    q.no_completion()
+    (0..4).try_for_each(|index| q.app.completes(index, status::WR_FLUSH).map(drop))?;
+    q.app.no_completion()
 }
 
 fn state_init(b: &Bench<'_>) -> Outcome {
@@ -355,31 +355,31 @@ fn state_init(b: &Bench<'_>) -> Outcome {
     q.tx(&q.write(16).psn(0))?;
     q.silence()?;
     others_live(b)?;
-    q.untouched()
+    q.app.untouched()
 }
 
 fn state_rtr(b: &Bench<'_>) -> Outcome {
     let q = b.rc().until(State::Rtr).open()?;
     q.tx(&q.send(16).psn(0))?;
     q.ack(0)?;
-    q.received(0, 16)
+    q.app.received(0, 16)
 }
 
 fn state_reset(b: &Bench<'_>) -> Outcome {
     let q = b.rc().open()?;
     q.alive(0)?;
-    q.modify(State::Reset)?;
+    q.app.modify(State::Reset)?;
     q.tx_all(&[q.write(16).psn(1), q.read(16).psn(2), q.write(16).psn(0)])?;
     q.silence()?;
     others_live(b)?;
-    q.untouched()
+    q.app.untouched()
 }
 
 fn state_err(b: &Bench<'_>) -> Outcome {
     let q = b.rc().open()?;
-    q.modify(State::Err)?;
+    q.app.modify(State::Err)?;
     q.tx_all(&[q.write(16).psn(0), q.read(16).psn(1)])?;
     q.silence()?;
     others_live(b)?;
-    q.untouched()
+    q.app.untouched()
 }

@@ -221,7 +221,7 @@ fn sidr(b: &Bench<'_>) -> Outcome {
     let event = call.arrives()?;
     check(event.private.0 == [0xa5; 180], || format!("private data of {event:?}"))?;
     let q = b.ud().open()?;
-    cm.ask(CmRequest::Accept { id: event.id, qp: q.id, private: Hex(vec![0x5a; 136]) })?;
+    cm.ask(CmRequest::Accept { id: event.id, qp: q.app.id, private: Hex(vec![0x5a; 136]) })?;
     let Message::SidrRep(rep) = call.answer("SIDR_REP")? else {
         return fail("expected SIDR_REP, got another message");
     };

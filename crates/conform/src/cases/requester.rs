@@ -5,8 +5,8 @@ use std::time::Duration;
 use uroce_wire::{Opcode, Syndrome};
 
 use super::{check, unexpected};
-use crate::answers::{position, positioned};
 use crate::case::cases;
+use crate::position::{position, positioned};
 use crate::{Bench, Came, Kind, Operation, Outcome, Qp, Stop, pattern, status};
 
 cases! {
@@ -49,20 +49,20 @@ pub(super) fn message(
 
 /// It posts a WRITE of `length` bytes and sends it, from `psn` on.
 pub(super) fn written(q: &Qp<'_, '_>, length: usize, psn: i32) -> Result<u64, Stop> {
-    let work = q.post(Operation::Write, length)?;
+    let work = q.app.post(Operation::Write, length)?;
     message(q, Opcode::RC_WRITE_ONLY, length, psn)?;
     Ok(work)
 }
 
 pub(super) fn acked(q: &Qp<'_, '_>, psn: i32, work: u64) -> Outcome {
     q.tx(&q.acks(psn, 1))?;
-    q.completes(work, status::SUCCESS).map(drop)
+    q.app.completes(work, status::SUCCESS).map(drop)
 }
 
 fn first_psn(b: &Bench<'_>) -> Outcome {
     let q = b.rc().open()?;
     for psn in 0..3 {
-        let work = q.post(Operation::Send, 16)?;
+        let work = q.app.post(Operation::Send, 16)?;
         let came = q.request(psn, Opcode::RC_SEND_ONLY)?;
         let bth = came.bth();
         let zeros = [bth.tver, bth.reserved6, bth.reserved7];
@@ -81,7 +81,7 @@ fn opcode_split(b: &Bench<'_>) -> Outcome {
         for (operation, only) in
             [(Operation::Send, Opcode::RC_SEND_ONLY), (Operation::Write, Opcode::RC_WRITE_ONLY)]
         {
-            let work = q.post(operation, length)?;
+            let work = q.app.post(operation, length)?;
             let bytes = message(&q, only, length, psn)?;
             check(bytes == pattern(0, length), || format!("wrong bytes in {only} of {length}"))?;
             psn += length.div_ceil(mtu).max(1) as i32;
@@ -95,7 +95,7 @@ fn header_constants(b: &Bench<'_>) -> Outcome {
     let q = b.rc().open()?;
     let mut ports = Vec::new();
     for psn in 0..4 {
-        let work = q.post(Operation::Write, 16)?;
+        let work = q.app.post(Operation::Write, 16)?;
         ports.push(q.request(psn, Opcode::RC_WRITE_ONLY)?.source_port());
         acked(&q, psn, work)?;
     }
@@ -108,7 +108,7 @@ fn coalesced_ack(b: &Bench<'_>) -> Outcome {
     let q = b.rc().open()?;
     let works = (0..8).map(|psn| written(&q, 16, psn)).collect::<Result<Vec<_>, _>>()?;
     q.tx(&q.acks(7, 8))?;
-    works.into_iter().try_for_each(|work| q.completes(work, status::SUCCESS).map(drop))
+    works.into_iter().try_for_each(|work| q.app.completes(work, status::SUCCESS).map(drop))
 }
 
 fn ack_inside_message(b: &Bench<'_>) -> Outcome {
@@ -116,7 +116,7 @@ fn ack_inside_message(b: &Bench<'_>) -> Outcome {
     let work = written(&q, 4 * q.mtu(), 0)?;
     q.tx(&q.acks(1, 0))?;
     q.nothing_new()?;
-    q.no_completion()?;
+    q.app.no_completion()?;
     acked(&q, 3, work)
 }
 
@@ -128,7 +128,7 @@ fn again(came: &Came, before: &Came) -> Outcome {
 
 fn ack_lost(b: &Bench<'_>) -> Outcome {
     let q = b.rc().timeout(14, 7).open()?;
-    let work = q.post(Operation::Write, 100)?;
+    let work = q.app.post(Operation::Write, 100)?;
     let before = q.request(0, Opcode::RC_WRITE_ONLY)?;
     again(&q.request(0, Opcode::RC_WRITE_ONLY)?, &before)?;
     acked(&q, 0, work)
@@ -136,7 +136,7 @@ fn ack_lost(b: &Bench<'_>) -> Outcome {
 
 fn retry_count(b: &Bench<'_>) -> Outcome {
     let q = b.rc().timeout(14, 2).open()?;
-    let work = q.post(Operation::Write, 16)?;
+    let work = q.app.post(Operation::Write, 16)?;
     let mut sendings = 0;
     let mut end = q.now() + b.patience().answer;
     loop {
@@ -146,7 +146,7 @@ fn retry_count(b: &Bench<'_>) -> Outcome {
                 end = q.now() + b.patience().answer;
             }
             Some(came) => return unexpected("the same request again", &came),
-            None if q.done(work, status::RETRY_EXC)? => break,
+            None if q.app.done(work, status::RETRY_EXC)? => break,
             None => check(q.now() < end, || format!("no end after {sendings} sendings"))?,
         }
     }
@@ -170,7 +170,7 @@ fn ack_future(b: &Bench<'_>) -> Outcome {
     q.tx(&q.acks(1, 2))?;
     q.tx(&q.acks(1000, 1000))?;
     q.nothing_new()?;
-    q.no_completion()?;
+    q.app.no_completion()?;
     acked(&q, 0, work)
 }
 
@@ -183,25 +183,25 @@ fn ack_old(b: &Bench<'_>) -> Outcome {
     let work = written(&q, 16, 3)?;
     q.tx_all(&[q.acks(0, 1), q.acks(1, 2), q.acks(2, 3), q.acks(-9, 0)])?;
     q.nothing_new()?;
-    q.no_completion()?;
+    q.app.no_completion()?;
     acked(&q, 3, work)?;
-    q.no_completion()
+    q.app.no_completion()
 }
 
 fn credit_zero(b: &Bench<'_>) -> Outcome {
     let q = b.rc().open()?;
     let none = |psn, msn| q.acks(psn, msn).syndrome(Syndrome::ack(0));
-    let work = q.post(Operation::Send, 16)?;
+    let work = q.app.post(Operation::Send, 16)?;
     q.request(0, Opcode::RC_SEND_ONLY)?;
     q.tx(&none(0, 1))?;
-    q.completes(work, status::SUCCESS)?;
+    q.app.completes(work, status::SUCCESS)?;
     let work = written(&q, 16, 1)?;
     q.tx(&none(1, 2))?;
-    q.completes(work, status::SUCCESS)?;
-    let work = q.post(Operation::Send, 16)?;
+    q.app.completes(work, status::SUCCESS)?;
+    let work = q.app.post(Operation::Send, 16)?;
     q.request(2, Opcode::RC_SEND_ONLY)?;
     q.tx(&none(2, 3))?;
-    q.completes(work, status::SUCCESS).map(drop)
+    q.app.completes(work, status::SUCCESS).map(drop)
 }
 
 fn ack_with_flags(b: &Bench<'_>) -> Outcome {
@@ -211,7 +211,7 @@ fn ack_with_flags(b: &Bench<'_>) -> Outcome {
         (bth.solicited, bth.ack_req, bth.migreq, bth.becn) = (true, true, false, true);
     });
     q.tx(&odd)?;
-    q.completes(work, status::SUCCESS).map(drop)
+    q.app.completes(work, status::SUCCESS).map(drop)
 }
 
 fn late_ack(b: &Bench<'_>) -> Outcome {
@@ -221,13 +221,13 @@ fn late_ack(b: &Bench<'_>) -> Outcome {
     acked(&q, 0, work)?;
     q.tx(&q.acks(0, 1))?;
     q.silence()?;
-    q.no_completion()
+    q.app.no_completion()
 }
 
 fn window(b: &Bench<'_>) -> Outcome {
     let q = b.rc().open()?;
     for _ in 0..16 {
-        q.post(Operation::Write, 32 * q.mtu())?;
+        q.app.post(Operation::Write, 32 * q.mtu())?;
     }
     let mut packets = 0;
     while let Some(came) = q.within(b.patience().silence)? {
@@ -244,6 +244,6 @@ fn foreign_pkey_ack(b: &Bench<'_>) -> Outcome {
     let work = written(&q, 16, 0)?;
     q.tx(&q.acks(0, 1).bth(|bth| bth.pkey = 0x1234))?;
     q.nothing_new()?;
-    q.no_completion()?;
+    q.app.no_completion()?;
     acked(&q, 0, work)
 }

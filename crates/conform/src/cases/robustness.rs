@@ -37,7 +37,7 @@ fn unknown_qpn(b: &Bench<'_>) -> Outcome {
     let came = q.flood("WRITEs to other queue pair numbers", packets)?;
     check(came == 0, || format!("expected silence, {came} packets came"))?;
     q.alive(0)?;
-    q.untouched()
+    q.app.untouched()
 }
 
 fn cut_short(b: &Bench<'_>) -> Outcome {
@@ -46,7 +46,7 @@ fn cut_short(b: &Bench<'_>) -> Outcome {
         let whole = q.exactly(opcode, 32).psn(0);
         let packets = (1..=64).map(|cut| whole.clone().cut(cut));
         q.flood(&format!("{opcode} cut short"), packets)?;
-        q.untouched()?;
+        q.app.untouched()?;
     }
     others_live(b)
 }
@@ -63,13 +63,13 @@ fn too_long(b: &Bench<'_>) -> Outcome {
             let q = b.rc().mtu(Mtu::M256).open()?;
             q.tx(&q.exactly(only, length).psn(0))?;
             match q.within(b.patience().silence)? {
-                None => q.no_completion()?,
+                None => q.app.no_completion()?,
                 Some(came) if came.is_nak(NakCode::InvalidRequest) && came.psn == 0 => {}
                 Some(came) => {
                     return super::unexpected("an invalid request NAK, or nothing", &came);
                 }
             }
-            q.untouched()?;
+            q.app.untouched()?;
         }
     }
     others_live(b)
@@ -81,7 +81,7 @@ fn damaged_flood(b: &Bench<'_>) -> Outcome {
     let came = q.flood("WRITEs with a wrong ICRC", packets)?;
     check(came == 0, || format!("expected silence, {came} packets came"))?;
     q.alive(0)?;
-    q.untouched()?;
+    q.app.untouched()?;
     others_live(b)
 }
 
@@ -102,7 +102,7 @@ fn stranger_flood(b: &Bench<'_>) -> Outcome {
     let came = q.flood_frames("forged by a stranger", frames.into_iter())?;
     check(came == 0, || format!("expected silence, {came} packets came"))?;
     q.alive(1)?;
-    q.untouched()
+    q.app.untouched()
 }
 
 fn duplicate_read_storm(b: &Bench<'_>) -> Outcome {

@@ -81,7 +81,7 @@ fn gap_no_effect(b: &Bench<'_>) -> Outcome {
     q.tx(&q.write(64).psn(1))?;
     q.nak(0, NakCode::PsnSequence)?;
     q.silence()?;
-    q.written(&[])
+    q.app.written(&[])
 }
 
 fn half_range(b: &Bench<'_>) -> Outcome {
@@ -92,7 +92,7 @@ fn half_range(b: &Bench<'_>) -> Outcome {
     q.tx(&q.write(16).psn(1 - (1 << 23)))?;
     acked_or_silent(b, &q, 0)?;
     q.alive(1)?;
-    q.untouched()
+    q.app.untouched()
 }
 
 fn psn_wrap(b: &Bench<'_>) -> Outcome {
@@ -100,7 +100,7 @@ fn psn_wrap(b: &Bench<'_>) -> Outcome {
     for index in 0..6 {
         q.tx(&q.send(16).psn(index))?;
         q.ack(index)?;
-        q.received(index as u32, 16)?;
+        q.app.received(index as u32, 16)?;
     }
     Ok(())
 }
@@ -110,7 +110,7 @@ fn psn_wrap_in_write(b: &Bench<'_>) -> Outcome {
     let length = 8 * q.mtu() - 5;
     q.tx_all(&q.message(Opcode::RC_WRITE_ONLY, length, 0))?;
     q.ack(7)?;
-    q.written(&pattern(1, length))
+    q.app.written(&pattern(1, length))
 }
 
 fn psn_wrap_in_read(b: &Bench<'_>) -> Outcome {
@@ -118,14 +118,14 @@ fn psn_wrap_in_read(b: &Bench<'_>) -> Outcome {
     let length = 8 * q.mtu();
     q.tx(&q.read(length).psn(0))?;
     let (bytes, _) = q.read_response(0, length)?;
-    q.registered(0, &bytes)?;
+    q.app.registered(0, &bytes)?;
     q.alive(8).map(drop)
 }
 
 fn psn_wrap_at_atomic(b: &Bench<'_>) -> Outcome {
     needs_atomics(b)?;
     let q = b.rc().first_psn(0xff_ffff).open()?;
-    q.fill(0, &5u64.to_ne_bytes())?;
+    q.app.fill(0, &5u64.to_ne_bytes())?;
     for (psn, original) in [(0, 5), (1, 6)] {
         q.tx(&q.fetch_add(1).psn(psn))?;
         let (got, _) = q.atomic_ack(psn)?;
@@ -138,11 +138,11 @@ fn duplicate_send(b: &Bench<'_>) -> Outcome {
     let q = b.rc().open()?;
     q.tx_all(&[q.send(16).psn(0), q.send(16).psn(1)])?;
     q.ack(1)?;
-    q.received(0, 16)?;
-    q.received(1, 16)?;
+    q.app.received(0, 16)?;
+    q.app.received(1, 16)?;
     q.tx(&q.send(16).psn(0))?;
     q.ack(1)?;
-    q.no_completion()
+    q.app.no_completion()
 }
 
 fn duplicate_write(b: &Bench<'_>) -> Outcome {
@@ -151,7 +151,7 @@ fn duplicate_write(b: &Bench<'_>) -> Outcome {
     q.ack(0)?;
     q.tx(&q.write(16).data(&[0xee; 16]).psn(0))?;
     q.ack(0)?;
-    q.written(&pattern(1, 16))
+    q.app.written(&pattern(1, 16))
 }
 
 fn duplicate_bad_key(b: &Bench<'_>) -> Outcome {
@@ -160,7 +160,7 @@ fn duplicate_bad_key(b: &Bench<'_>) -> Outcome {
     q.tx(&q.write(16).rkey(q.rkey() ^ 0x55).psn(0))?;
     acked_or_silent(b, &q, 0)?;
     q.alive(1)?;
-    q.untouched()
+    q.app.untouched()
 }
 
 fn duplicate_first(b: &Bench<'_>) -> Outcome {
@@ -172,7 +172,7 @@ fn duplicate_first(b: &Bench<'_>) -> Outcome {
     acked_or_silent(b, &q, 1)?;
     q.tx(&message[2])?;
     q.ack(2)?;
-    q.written(&pattern(1, length))
+    q.app.written(&pattern(1, length))
 }
 
 fn duplicate_ancient(b: &Bench<'_>) -> Outcome {
@@ -181,7 +181,7 @@ fn duplicate_ancient(b: &Bench<'_>) -> Outcome {
     q.tx(&q.write(16).psn(-(1 << 20)))?;
     acked_or_silent(b, &q, 0)?;
     q.alive(1)?;
-    q.untouched()
+    q.app.untouched()
 }
 
 fn duplicate_read(b: &Bench<'_>) -> Outcome {
@@ -189,7 +189,7 @@ fn duplicate_read(b: &Bench<'_>) -> Outcome {
     let length = 2 * q.mtu();
     q.tx(&q.read(length).psn(0))?;
     q.read_response(0, length)?;
-    q.fill(0, &vec![0x77; length])?;
+    q.app.fill(0, &vec![0x77; length])?;
     q.tx(&q.read(length).psn(0))?;
     let (bytes, _) = q.read_response(0, length)?;
     check(bytes == vec![0x77; length], || "the bytes are not those of now".to_owned())
@@ -202,7 +202,7 @@ fn duplicate_read_part(b: &Bench<'_>) -> Outcome {
     q.read_response(0, length)?;
     q.tx(&q.read(2 * mtu).va(q.at(mtu)).psn(1))?;
     let (bytes, _) = q.read_response(1, 2 * mtu)?;
-    q.registered(mtu, &bytes)?;
+    q.app.registered(mtu, &bytes)?;
     q.alive(4).map(drop)
 }
 
@@ -228,7 +228,7 @@ fn duplicate_read_deregistered(b: &Bench<'_>) -> Outcome {
     let q = b.rc().open()?;
     q.tx(&q.read(64).psn(0))?;
     q.read_response(0, 64)?;
-    q.deregister()?;
+    q.app.deregister()?;
     q.tx(&q.read(64).psn(0))?;
     q.ignored(1)
 }
@@ -236,19 +236,19 @@ fn duplicate_read_deregistered(b: &Bench<'_>) -> Outcome {
 fn duplicate_atomic(b: &Bench<'_>) -> Outcome {
     needs_atomics(b)?;
     let q = b.rc().open()?;
-    q.fill(0, &5u64.to_ne_bytes())?;
+    q.app.fill(0, &5u64.to_ne_bytes())?;
     for _ in 0..5 {
         q.tx(&q.fetch_add(3).psn(0))?;
         let (original, _) = q.atomic_ack(0)?;
         check(original == 5, || format!("expected the original value 5, got {original}"))?;
     }
-    q.holds(0, &8u64.to_ne_bytes())
+    q.app.holds(0, &8u64.to_ne_bytes())
 }
 
 fn duplicate_atomic_operand(b: &Bench<'_>) -> Outcome {
     needs_atomics(b)?;
     let q = b.rc().open()?;
-    q.fill(0, &5u64.to_ne_bytes())?;
+    q.app.fill(0, &5u64.to_ne_bytes())?;
     q.tx(&q.fetch_add(3).psn(0))?;
     q.atomic_ack(0)?;
     q.tx(&q.fetch_add(100).psn(0))?;
@@ -257,13 +257,13 @@ fn duplicate_atomic_operand(b: &Bench<'_>) -> Outcome {
         check(original == Some(5), || format!("expected the first result or nothing, got {came}"))?;
     }
     q.alive(1)?;
-    q.holds(0, &8u64.to_ne_bytes())
+    q.app.holds(0, &8u64.to_ne_bytes())
 }
 
 fn duplicate_atomic_forgotten(b: &Bench<'_>) -> Outcome {
     needs_atomics(b)?;
     let q = b.rc().depth(1).open()?;
-    q.fill(0, &0u64.to_ne_bytes())?;
+    q.app.fill(0, &0u64.to_ne_bytes())?;
     for psn in 0..40 {
         q.tx(&q.fetch_add(1).psn(psn))?;
         q.atomic_ack(psn)?;
@@ -274,7 +274,7 @@ fn duplicate_atomic_forgotten(b: &Bench<'_>) -> Outcome {
         b.record("it keeps at least 40 results");
     }
     q.alive(40)?;
-    q.holds(0, &40u64.to_ne_bytes())
+    q.app.holds(0, &40u64.to_ne_bytes())
 }
 
 fn psn_scan(b: &Bench<'_>) -> Outcome {
@@ -290,7 +290,7 @@ fn psn_scan(b: &Bench<'_>) -> Outcome {
     }
     check(naks <= 1, || format!("{naks} NAKs for one gap"))?;
     q.alive(1)?;
-    q.untouched()
+    q.app.untouched()
 }
 
 /// An ACK of `psn`, or nothing.

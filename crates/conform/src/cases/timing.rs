@@ -125,7 +125,7 @@ fn ack_delay(b: &Bench<'_>) -> Outcome {
     b.record(format!(
         "ACK after {least:.1?} at least, {middle:.1?} in the middle, {most:.1?} in 99 of 100; stated {stated:.1?}"
     ));
-    if q.unseen("the delay that the device states") {
+    if q.app.unseen("the delay that the device states") {
         return Ok(());
     }
     let own = most.saturating_sub(least);
@@ -139,7 +139,7 @@ const MESSAGES: i32 = 4;
 fn retry_reset(b: &Bench<'_>) -> Outcome {
     let q = b.rc().timeout(14, RETRIES).open()?;
     let works =
-        (0..MESSAGES).map(|_| q.post(Operation::Write, 16)).collect::<Result<Vec<_>, _>>()?;
+        (0..MESSAGES).map(|_| q.app.post(Operation::Write, 16)).collect::<Result<Vec<_>, _>>()?;
     for psn in 0..MESSAGES {
         let mut sendings = 0;
         while sendings < 3 {
@@ -150,5 +150,5 @@ fn retry_reset(b: &Bench<'_>) -> Outcome {
         }
         q.tx(&q.acks(psn, psn as u32 + 1))?;
     }
-    works.into_iter().try_for_each(|work| q.completes(work, status::SUCCESS).map(drop))
+    works.into_iter().try_for_each(|work| q.app.completes(work, status::SUCCESS).map(drop))
 }

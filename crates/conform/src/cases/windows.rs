@@ -44,7 +44,7 @@ const START: u32 = 4096;
 const LENGTH: u32 = 1000;
 
 fn bound(q: &Qp<'_, '_>) -> Result<Window, Stop> {
-    q.window(START, LENGTH, Access::ALL)
+    q.app.window(START, LENGTH, Access::ALL)
 }
 
 /// WRITE through a window to its part.
@@ -63,30 +63,30 @@ fn window(b: &Bench<'_>) -> Outcome {
     let last = q.at((START + LENGTH - 16) as usize);
     q.tx(&through(&q, &bound).va(last).psn(0))?;
     q.ack(0)?;
-    q.holds((START + LENGTH - 16) as usize, &pattern(1, 16))?;
+    q.app.holds((START + LENGTH - 16) as usize, &pattern(1, 16))?;
     q.tx(&q.read(16).va(last).rkey(bound.rkey).psn(1))?;
     q.read_response(1, 16)?;
     no_access(&q, through(&q, &bound).va(last + 1), 2)?;
     let q = bindable(b)?;
     let bound = self::bound(&q)?;
     no_access(&q, through(&q, &bound).va(q.at(START as usize) - 1), 0)?;
-    q.untouched()
+    q.app.untouched()
 }
 
 fn window_right_missing(b: &Bench<'_>) -> Outcome {
     let q = bindable(b)?;
-    let bound = q.window(START, LENGTH, Access::READ)?;
+    let bound = q.app.window(START, LENGTH, Access::READ)?;
     q.tx(&q.read(16).va(q.at(START as usize)).rkey(bound.rkey).psn(0))?;
     q.read_response(0, 16)?;
     no_access(&q, through(&q, &bound), 1)?;
-    q.untouched()
+    q.app.untouched()
 }
 
 fn window_other_qp(b: &Bench<'_>) -> Outcome {
     let (q, other) = (bindable(b)?, b.rc().open()?);
     let bound = bound(&q)?;
     no_access(&other, through(&other, &bound).va(q.at(START as usize)), 0)?;
-    q.untouched()?;
+    q.app.untouched()?;
     q.tx(&through(&q, &bound).psn(0))?;
     q.ack(0).map(drop)
 }
@@ -95,19 +95,19 @@ fn window_invalidated(b: &Bench<'_>) -> Outcome {
     needs_invalidate(b)?;
     let q = bindable(b)?;
     let bound = bound(&q)?;
-    let work = q.post_with(Operation::LocalInvalidate, 0, |work| work.rkey = bound.rkey)?;
-    q.completes(work, status::SUCCESS)?;
+    let work = q.app.post_with(Operation::LocalInvalidate, 0, |work| work.rkey = bound.rkey)?;
+    q.app.completes(work, status::SUCCESS)?;
     no_access(&q, through(&q, &bound), 0)?;
-    q.untouched()
+    q.app.untouched()
 }
 
 fn window_rebound(b: &Bench<'_>) -> Outcome {
     needs_invalidate(b)?;
     let q = bindable(b)?;
     let old = bound(&q)?;
-    let work = q.post_with(Operation::LocalInvalidate, 0, |work| work.rkey = old.rkey)?;
-    q.completes(work, status::SUCCESS)?;
-    let new = q.bind(old, START, LENGTH, Access::ALL)?;
+    let work = q.app.post_with(Operation::LocalInvalidate, 0, |work| work.rkey = old.rkey)?;
+    q.app.completes(work, status::SUCCESS)?;
+    let new = q.app.bind(old, START, LENGTH, Access::ALL)?;
     check(new.rkey != old.rkey, || "the key of the window has not changed".to_owned())?;
     q.tx(&through(&q, &new).psn(0))?;
     q.ack(0)?;
@@ -126,20 +126,20 @@ fn invalidating<'b, 'r>(b: &'b Bench<'r>) -> Result<(Qp<'b, 'r>, Window), Stop> 
 
 fn send_invalidate(b: &Bench<'_>) -> Outcome {
     let (q, bound) = invalidating(b)?;
-    let completion = q.receives(0, 16)?;
+    let completion = q.app.receives(0, 16)?;
     let named = completion.invalidated == Some(bound.rkey);
     check(named, || format!("the completion does not name key {:#x}: {completion:?}", bound.rkey))?;
     no_access(&q, through(&q, &bound), 1)?;
-    q.untouched()
+    q.app.untouched()
 }
 
 fn send_invalidate_duplicate(b: &Bench<'_>) -> Outcome {
     let (q, old) = invalidating(b)?;
-    q.received(0, 16)?;
-    let new = q.bind(old, START, LENGTH, Access::ALL)?;
+    q.app.received(0, 16)?;
+    let new = q.app.bind(old, START, LENGTH, Access::ALL)?;
     q.tx(&q.send_invalidate(16, new.rkey).psn(0))?;
     q.ack(0)?;
-    q.no_completion()?;
+    q.app.no_completion()?;
     q.tx(&through(&q, &new).psn(1))?;
     q.ack(1).map(drop)
 }
@@ -148,12 +148,12 @@ fn requester_send_invalidate(b: &Bench<'_>) -> Outcome {
     needs_invalidate(b)?;
     let q = b.rc().open()?;
     let key = 0x0bad_cafe;
-    let work = q.post_with(Operation::SendInvalidate, 16, |work| work.rkey = key)?;
+    let work = q.app.post_with(Operation::SendInvalidate, 16, |work| work.rkey = key)?;
     let came = q.request(0, Opcode::RC_SEND_ONLY_INV)?;
     check(came.invalidates() == Some(key), || format!("not the key that was posted: {came}"))?;
     super::requester::acked(&q, 0, work)?;
     let length = 2 * q.mtu() + 1;
-    let work = q.post_with(Operation::SendInvalidate, length, |work| work.rkey = key)?;
+    let work = q.app.post_with(Operation::SendInvalidate, length, |work| work.rkey = key)?;
     q.request(1, Opcode::RC_SEND_FIRST)?;
     q.request(2, Opcode::RC_SEND_MIDDLE)?;
     let came = q.request(3, Opcode::RC_SEND_LAST_INV)?;
@@ -169,8 +169,8 @@ const TAIL: usize = 128 << 10;
 fn deregister_in_read(b: &Bench<'_>) -> Outcome {
     let q = b.rc().region_bytes(LONG as u32).open()?;
     q.tx(&q.read(LONG).psn(0))?;
-    q.deregister()?;
-    q.fill(LONG - TAIL, &vec![0; TAIL])?;
+    q.app.deregister()?;
+    q.app.fill(LONG - TAIL, &vec![0; TAIL])?;
     let (before, mut due) = (pattern(0, LONG), 0);
     while let Some(came) = q.within(b.patience().silence)? {
         if came.is_nak(NakCode::RemoteAccess) || came.is_nak(NakCode::RemoteOperational) {
@@ -205,9 +205,9 @@ fn add_from_two(q: &Qp<'_, '_>, other: &Qp<'_, '_>) -> Outcome {
 fn atomic_two_queue_pairs(b: &Bench<'_>) -> Outcome {
     needs_atomics(b)?;
     let (q, other) = (b.rc().open()?, b.rc().open()?);
-    q.fill(0, &[0; 8])?;
+    q.app.fill(0, &[0; 8])?;
     add_from_two(&q, &other)?;
-    q.written(&(2 * ADDS as u64).to_ne_bytes())
+    q.app.written(&(2 * ADDS as u64).to_ne_bytes())
 }
 
 fn atomic_beside_cpu(b: &Bench<'_>) -> Outcome {
@@ -215,12 +215,12 @@ fn atomic_beside_cpu(b: &Bench<'_>) -> Outcome {
     let with_cpu = b.card().extensions.atomics_with_cpu;
     needs(with_cpu, "the device says that its atomics do not exclude the CPU")?;
     let (q, other) = (b.rc().open()?, b.rc().open()?);
-    q.fill(0, &[0; 8])?;
-    q.start_adding()?;
+    q.app.fill(0, &[0; 8])?;
+    q.app.start_adding()?;
     let added = add_from_two(&q, &other);
-    let count = q.stop_adding()?;
+    let count = q.app.stop_adding()?;
     added?;
     let sum = count + 2 * ADDS as u64;
-    let word = q.memory(0, 8)?;
+    let word = q.app.memory(0, 8)?;
     if word == sum.to_ne_bytes() { Ok(()) } else { fail(format!("{word:?} is not {sum}")) }
 }

@@ -34,7 +34,7 @@ fn good(b: &Bench<'_>) -> Outcome {
         psn += message.len() as i32;
         let aeth = q.ack(psn - 1)?;
         check(aeth.msn == index + 1, || format!("MSN {} after {} messages", aeth.msn, index + 1))?;
-        q.received(index, length)?;
+        q.app.received(index, length)?;
     }
     Ok(())
 }
@@ -43,7 +43,7 @@ fn no_such_queue(b: &Bench<'_>) -> Outcome {
     let q = receiver(b)?;
     q.tx(&q.send(16).srqn(q.srqn ^ 0x5a_5a5a).psn(0))?;
     q.fatal(0, NakCode::InvalidRequest)?;
-    q.no_completion()
+    q.app.no_completion()
 }
 
 fn rnr(b: &Bench<'_>) -> Outcome {
@@ -61,7 +61,7 @@ fn other_service(b: &Bench<'_>) -> Outcome {
         q.exactly(Opcode::RC_WRITE_ONLY, 16).psn(0),
     ])?;
     q.ignored(0)?;
-    q.no_completion()
+    q.app.no_completion()
 }
 
 fn gap(b: &Bench<'_>) -> Outcome {
@@ -76,22 +76,22 @@ const QUEUE: u32 = 0x12_3456;
 
 /// It posts a SEND of `length` bytes, which comes from `psn` on and is acknowledged.
 fn sent(q: &Qp<'_, '_>, length: usize, psn: i32) -> Result<i32, Stop> {
-    let work = q.post_with(Operation::Send, length, |work| work.srqn = QUEUE)?;
+    let work = q.app.post_with(Operation::Send, length, |work| work.srqn = QUEUE)?;
     super::requester::message(q, Opcode::RC_SEND_ONLY, length, psn)?;
     let next = psn + length.div_ceil(q.mtu()).max(1) as i32;
     q.tx(&q.acks(next - 1, 1))?;
-    q.completes(work, status::SUCCESS)?;
+    q.app.completes(work, status::SUCCESS)?;
     Ok(next)
 }
 
 fn requester_good(b: &Bench<'_>) -> Outcome {
     needs_xrc(b)?;
     let q = b.xrc_sender().open()?;
-    let work = q.post_with(Operation::Send, 16, |work| work.srqn = QUEUE)?;
+    let work = q.app.post_with(Operation::Send, 16, |work| work.srqn = QUEUE)?;
     let came = q.request(0, Opcode::RC_SEND_ONLY)?;
     check(came.srqn() == Some(QUEUE), || format!("not the queue that was posted: {came}"))?;
     q.tx(&q.acks(0, 1))?;
-    q.completes(work, status::SUCCESS)?;
+    q.app.completes(work, status::SUCCESS)?;
     let lengths = [0, q.mtu(), q.mtu() + 1, 3 * q.mtu() - 3];
     lengths.into_iter().try_fold(1, |psn, length| sent(&q, length, psn)).map(drop)
 }

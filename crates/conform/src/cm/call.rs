@@ -9,7 +9,7 @@ use uroce_cm::{CommId, PrivateData, RejReason};
 use uroce_wire::{Mtu, Psn, Qpn};
 
 use super::{Cm, names, service};
-use crate::expect::{check, fail};
+use crate::verdict::{check, fail};
 use crate::{CmEvent, CmRequest, Hex, Qp, State, Stop, cm_event};
 
 /// CA GUID of the tester.
@@ -195,8 +195,8 @@ impl<'b, 'r> Call<'b, 'r> {
         let cm = self.cm;
         let mut qp = cm.bench.rc().until(State::Reset).receives(RECEIVES).open()?;
         let private = Hex(private.to_vec());
-        cm.ask(CmRequest::Accept { id: event.id, qp: qp.id, private })?;
-        (0..RECEIVES).try_for_each(|index| qp.post_receive(index))?;
+        cm.ask(CmRequest::Accept { id: event.id, qp: qp.app.id, private })?;
+        (0..RECEIVES).try_for_each(|index| qp.app.post_receive(index))?;
         let rep = self.rep()?;
         qp.is_connected(
             self.req.local_qpn,

@@ -7,8 +7,8 @@ use uroce_cm::{CommId, PrivateData, RejReason};
 use uroce_wire::{Psn, Qpn};
 
 use super::{Cm, names, service};
-use crate::bench::nonsense;
-use crate::expect::{check, fail};
+use crate::agent_link::wrong_reply;
+use crate::verdict::{check, fail};
 use crate::{CmRequest, Hex, Qp, Reply, State, Stop, cm_event};
 
 /// CA GUID of the tester.
@@ -38,9 +38,9 @@ impl<'b, 'r> Called<'b, 'r> {
         let port = 0xc000 | cm.fresh() as u16 & 0x3fff;
         let qp = cm.bench.rc().until(State::Reset).receives(0).open()?;
         let (address, private) = (cm.own_address(), Hex(PRIVATE.to_vec()));
-        let id = match cm.ask(CmRequest::Connect { address, port, qp: qp.id, private })? {
+        let id = match cm.ask(CmRequest::Connect { address, port, qp: qp.app.id, private })? {
             Reply::CmId { id, port: _ } => id,
-            other => return nonsense(other),
+            other => return wrong_reply(other),
         };
         let Some((tid, req)) = req_within(cm, port, cm.bench.patience.answer)? else {
             return fail("expected a REQ; nothing came");
@@ -184,7 +184,7 @@ impl<'b, 'r> Called<'b, 'r> {
         let rep = self.rep();
         self.say(rep)?;
         self.event(cm_event::CONNECT_RESPONSE)?;
-        self.cm.ask(CmRequest::Establish { id: self.id, qp: self.qp.id })?;
+        self.cm.ask(CmRequest::Establish { id: self.id, qp: self.qp.app.id })?;
         self.rtu()?;
         let psns = (self.req.starting_psn, rep.starting_psn);
         self.qp.is_connected(rep.local_qpn, psns, self.req.path_mtu);

@@ -1,31 +1,12 @@
 //! Counters of the peer before and after.
 
-use crate::bench::nonsense;
-use crate::expect::fail;
+use super::figures::{Change, Counted};
+use crate::agent_link::wrong_reply;
+use crate::verdict::fail;
 use crate::{Bench, Counter, Reply, Request, Stop, limits};
 
 /// Counters of the packets that a port has received: of rxe and of uroce, and of mlx5.
 const RECEIVED: [&str; 2] = ["hw_counters/rcvd_pkts", "counters/port_rcv_packets"];
-
-/// A counter that has changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
-    /// Its folder and its name, as sysfs has them.
-    pub name: String,
-    /// Its value before.
-    pub before: u64,
-    /// Its value afterwards.
-    pub after: u64,
-}
-
-/// What the peer counted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Counted {
-    /// The counters that have changed, by name.
-    Changed(Vec<Change>),
-    /// It has no counters: why.
-    Missing(String),
-}
 
 /// All counters of the peer at a moment.
 pub(super) struct Counters {
@@ -47,7 +28,7 @@ impl Counters {
                 Err(Stop::Lost("the agent sent a counter whose name is none of sysfs".to_owned()))
             }
             Reply::Counters { counters: all, missing } => Ok(Counters { all, missing }),
-            other => nonsense(other),
+            other => wrong_reply(other),
         }
     }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use uroce_wire::{Bth, Header, NakCode, Opcode, SyndromeKind};
 
-use crate::expect::{check, unexpected};
 use crate::player::Seen;
+use crate::verdict::{check, unexpected};
 use crate::{Came, Incoming, Outcome, Packet, Qp};
 
 /// Packets in both directions after which no more is asked.

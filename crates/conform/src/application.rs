@@ -1,36 +1,85 @@
 //! What the application beside the NIC under test sees and does.
 
+use std::cell::Cell;
 use std::time::Duration;
 
-use crate::bench::nonsense;
-use crate::expect::{check, fail};
-use crate::qp::{REMOTE_RKEY, REMOTE_VA};
+use crate::agent_link::wrong_reply;
+use crate::memory::{REMOTE_RKEY, REMOTE_VA, Region};
+use crate::verdict::{check, fail};
 use crate::{
-    Completion, Event, Hex, Operation, Piece, Qp, Receive, Reply, Request, State, Stop, Work,
-    pattern,
+    Bench, Completion, Event, Hex, Operation, Piece, Receive, Reply, Request, State, Stop, Work,
+    pattern, status,
 };
 
 /// Work requests of the send queue have numbers from here on.
 const FIRST_WORK: u64 = 1000;
 
-impl Qp<'_, '_> {
-    /// Its state.
+/// The application beside the NIC under test, as the owner of one queue pair: what it posts, what completes, and its
+/// memory. The agent plays it; a stock program cannot be asked.
+pub struct Application<'b, 'r> {
+    bench: &'b Bench<'r>,
+    /// The number of the queue pair in the agent.
+    pub(crate) id: u32,
+    /// What peers may read and write.
+    pub(crate) region: Region,
+    inbox: Region,
+    receive_bytes: u32,
+    /// Work requests posted to the send queue.
+    posted: Cell<u64>,
+    is_program: bool,
+}
+
+impl<'b, 'r> Application<'b, 'r> {
+    pub(crate) fn new(
+        bench: &'b Bench<'r>,
+        id: u32,
+        region: Region,
+        inbox: Region,
+        receive_bytes: u32,
+    ) -> Self {
+        let posted = Cell::new(0);
+        Application { bench, id, region, inbox, receive_bytes, posted, is_program: false }
+    }
+
+    /// The same as a stock program.
+    pub(crate) fn of_program(self) -> Self {
+        Application { is_program: true, ..self }
+    }
+
+    /// There is no agent that could look at `what`, which the report then says.
+    pub(crate) fn unseen(&self, what: &'static str) -> bool {
+        if self.is_program {
+            self.bench.unseen(what);
+        }
+        self.is_program
+    }
+
+    /// Bytes of its region.
+    pub(crate) fn region_bytes(&self) -> usize {
+        self.region.length as usize
+    }
+
+    pub(crate) fn ask(&self, request: &Request) -> Result<Reply, Stop> {
+        self.bench.ask(request)
+    }
+
+    /// The state of the queue pair.
     ///
     /// # Errors
     /// The agent cannot say.
     pub fn state(&self) -> Result<State, Stop> {
-        match self.bench.ask(&Request::Query { qp: self.id })? {
+        match self.ask(&Request::Query { qp: self.id })? {
             Reply::State { state } => Ok(state),
-            other => nonsense(other),
+            other => wrong_reply(other),
         }
     }
 
-    /// Moves it to RESET, ERR or SQD.
+    /// Moves the queue pair to RESET, ERR or SQD.
     ///
     /// # Errors
     /// The agent cannot.
     pub fn modify(&self, state: State) -> Result<(), Stop> {
-        self.bench.ask(&Request::Modify { qp: self.id, state }).map(drop)
+        self.ask(&Request::Modify { qp: self.id, state }).map(drop)
     }
 
     /// `length` bytes of its region from `offset` on.
@@ -51,9 +100,9 @@ impl Qp<'_, '_> {
 
     fn look(&self, region: u32, offset: usize, length: usize) -> Result<Vec<u8>, Stop> {
         let (offset, length) = (offset as u32, length as u32);
-        match self.bench.ask(&Request::Look { region, offset, length })? {
+        match self.ask(&Request::Look { region, offset, length })? {
             Reply::Memory { bytes: Hex(bytes) } if bytes.len() == length as usize => Ok(bytes),
-            other => nonsense(other),
+            other => wrong_reply(other),
         }
     }
 
@@ -63,7 +112,7 @@ impl Qp<'_, '_> {
     /// The agent cannot.
     pub fn fill(&self, offset: usize, bytes: &[u8]) -> Result<(), Stop> {
         let (region, offset) = (self.region.number, offset as u32);
-        self.bench.ask(&Request::Fill { region, offset, bytes: Hex(bytes.to_vec()) }).map(drop)
+        self.ask(&Request::Fill { region, offset, bytes: Hex(bytes.to_vec()) }).map(drop)
     }
 
     /// Takes its region away from the NIC.
@@ -71,7 +120,7 @@ impl Qp<'_, '_> {
     /// # Errors
     /// The agent cannot.
     pub fn deregister(&self) -> Result<(), Stop> {
-        self.bench.ask(&Request::Deregister { region: self.region.number }).map(drop)
+        self.ask(&Request::Deregister { region: self.region.number }).map(drop)
     }
 
     /// No byte of its region has changed.
@@ -105,6 +154,18 @@ impl Qp<'_, '_> {
             None => Ok(()),
             Some(at) => fail(format!("byte {at} of the region is not what it should be")),
         }
+    }
+
+    /// These are the bytes of its region from `offset` on, as it was registered.
+    ///
+    /// # Errors
+    /// They are not.
+    pub fn registered(&self, offset: usize, bytes: &[u8]) -> Result<(), Stop> {
+        if self.unseen("what its memory held") {
+            return Ok(());
+        }
+        let same = bytes == &pattern(0, offset + bytes.len())[offset..];
+        check(same, || format!("the {} bytes read are not those of its region", bytes.len()))
     }
 
     /// The next completion.
@@ -192,9 +253,9 @@ impl Qp<'_, '_> {
     /// Completions, as soon as there are `count`, and after this time at the latest.
     pub(crate) fn polled(&self, count: u32, wait: Duration) -> Result<Vec<Completion>, Stop> {
         let request = Request::Poll { qp: self.id, count, wait_ms: wait.as_millis() as u32 };
-        match self.bench.ask(&request)? {
+        match self.ask(&request)? {
             Reply::Completions { completions } => Ok(completions),
-            other => nonsense(other),
+            other => wrong_reply(other),
         }
     }
 
@@ -203,9 +264,9 @@ impl Qp<'_, '_> {
     /// # Errors
     /// The agent cannot say.
     pub fn events(&self, wait: Duration) -> Result<Vec<Event>, Stop> {
-        match self.bench.ask(&Request::Events { wait_ms: wait.as_millis() as u32 })? {
+        match self.ask(&Request::Events { wait_ms: wait.as_millis() as u32 })? {
             Reply::Events { events } => Ok(events),
-            other => nonsense(other),
+            other => wrong_reply(other),
         }
     }
 
@@ -214,7 +275,7 @@ impl Qp<'_, '_> {
     /// # Errors
     /// The agent cannot.
     pub fn arm(&self, solicited: bool) -> Result<(), Stop> {
-        self.bench.ask(&Request::Notify { qp: self.id, solicited }).map(drop)
+        self.ask(&Request::Notify { qp: self.id, solicited }).map(drop)
     }
 
     /// Its completion queue raises an event within this time.
@@ -222,9 +283,9 @@ impl Qp<'_, '_> {
     /// # Errors
     /// The agent cannot say.
     pub fn woken(&self, wait: Duration) -> Result<bool, Stop> {
-        match self.bench.ask(&Request::Woken { qp: self.id, wait_ms: wait.as_millis() as u32 })? {
+        match self.ask(&Request::Woken { qp: self.id, wait_ms: wait.as_millis() as u32 })? {
             Reply::Events { events } => Ok(!events.is_empty()),
-            other => nonsense(other),
+            other => wrong_reply(other),
         }
     }
 
@@ -245,7 +306,7 @@ impl Qp<'_, '_> {
             Receive { wr_id: index.into(), pieces: vec![piece] }
         };
         let receives = indices.into_iter().map(receive).collect();
-        self.bench.ask(&Request::Receive { qp: self.id, receives }).map(drop)
+        self.ask(&Request::Receive { qp: self.id, receives }).map(drop)
     }
 
     /// The number of the next work request of its send queue.
@@ -291,31 +352,7 @@ impl Qp<'_, '_> {
             signaled: true,
         };
         change(&mut work);
-        self.bench.ask(&Request::Send { qp: self.id, work })?;
+        self.ask(&Request::Send { qp: self.id, work })?;
         Ok(wr_id)
     }
-}
-
-/// `ibv_wc_status`.
-pub mod status {
-    /// Done.
-    pub const SUCCESS: u32 = 0;
-    /// A message is longer than its receive.
-    pub const LOC_LEN: u32 = 1;
-    /// The work request cannot be done.
-    pub const LOC_QP_OP: u32 = 2;
-    /// A local key does not allow it.
-    pub const LOC_PROT: u32 = 4;
-    /// The queue pair had failed.
-    pub const WR_FLUSH: u32 = 5;
-    /// The peer refused: invalid request.
-    pub const REM_INV_REQ: u32 = 9;
-    /// The peer refused: its key does not allow it.
-    pub const REM_ACCESS: u32 = 10;
-    /// The peer refused: it has a problem of its own.
-    pub const REM_OP: u32 = 11;
-    /// Nobody answered.
-    pub const RETRY_EXC: u32 = 12;
-    /// The receiver was never ready.
-    pub const RNR_RETRY_EXC: u32 = 13;
 }
