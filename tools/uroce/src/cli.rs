@@ -1,18 +1,11 @@
 //! The command line.
 
-use std::net::IpAddr;
-use std::num::NonZeroU8;
-use std::path::PathBuf;
-
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand};
-use uroce_device::limits::MAX_ENGINES;
-use uroce_device::{DatapathChoice, Faults, UnknownDatapath};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::cmd;
 use crate::examples;
 use crate::failure::Failure;
-use crate::faults;
+use crate::global::Global;
 
 const AFTER: &str = "\
 Exit codes: 0 all well (also after Ctrl-C, if something was measured), 1 the test failed, \
@@ -30,54 +23,6 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
-}
-
-/// Options of every command.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Options of every command")]
-pub struct Global {
-    /// Open the device on this address of the machine [default: the one that reaches the peer]
-    #[arg(long, global = true, value_name = "IP", conflicts_with = "ib_dev")]
-    pub address: Option<IpAddr>,
-    /// Open this device (see `uroce devices`), or the device with this address
-    #[arg(short = 'd', long, visible_alias = "device", global = true, value_name = "NAME")]
-    pub ib_dev: Option<String>,
-    /// UDP port of RoCE, at both ends
-    #[arg(long, global = true, value_name = "PORT", default_value_t = uroce_device::ROCE_PORT,
-          value_parser = clap::value_parser!(u16).range(1..))]
-    pub roce_port: u16,
-    /// How packets travel; auto is udp, and the others are used only when they are named: `uroce devinfo -v`
-    /// says why [default: auto]
-    #[arg(long, global = true, value_name = "HOW",
-          value_parser = PossibleValuesParser::new(DatapathChoice::NAMES).try_map(read_datapath))]
-    pub datapath: Option<DatapathChoice>,
-    /// Engines of each device, each on a core of its own; see `perf -q` and README [default: 1]
-    #[arg(long, global = true, value_name = "N",
-          value_parser = clap::value_parser!(u8).range(1..=i64::from(MAX_ENGINES)))]
-    pub engines: Option<u8>,
-    /// Record every packet into a pcapng file, with comments on drops and repetitions. %p in the name becomes
-    /// the process id; so does a name that another process records to (docs/captures.md)
-    #[arg(long, global = true, value_name = "FILE")]
-    pub pcap: Option<PathBuf>,
-    /// Make faults on purpose in what devices send and receive: lose, delay, double, damage packets by rules
-    /// ('rx drop 1%', 'tx op=write -> drop count=1'), or by those in a file (docs/faults.md); may be repeated
-    #[arg(long = "fault", global = true, value_name = "RULES|@FILE")]
-    pub fault: Vec<String>,
-    /// The seed of the faults, to repeat a run [default: drawn, and printed]
-    #[arg(long, global = true, value_name = "N")]
-    pub fault_seed: Option<u64>,
-    /// The faults of all `--fault` together; none without one
-    #[arg(skip)]
-    pub faults: Option<Faults>,
-    /// What `--fault` has replaced
-    #[arg(long, global = true, value_name = "PERCENT", hide = true)]
-    drop: Option<String>,
-    /// Say what happens inside: off, error, warn, info, debug (on stderr)
-    #[arg(long, global = true, value_name = "LEVEL")]
-    pub log: Option<String>,
-    /// Print one JSON object, also about a failure
-    #[arg(long, global = true)]
-    pub json: bool,
 }
 
 /// The commands.
@@ -142,91 +87,42 @@ pub enum Command {
     Completions(cmd::completions::CompletionsArgs),
 }
 
-fn read_datapath(name: String) -> Result<DatapathChoice, UnknownDatapath> {
-    name.parse()
-}
-
-impl Global {
-    /// Fills what the command line left open from the environment.
+impl Command {
+    /// Runs the command.
     ///
     /// # Errors
-    /// Exit 2 for a variable with a value that means nothing.
-    pub fn with_environment(mut self) -> Result<Self, Failure> {
-        let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        if self.address.is_none() && self.ib_dev.is_none() {
-            self.ib_dev = set("UROCE_DEVICE");
+    /// What the command says.
+    pub fn run(self, global: &Global) -> Result<(), Failure> {
+        match self {
+            Command::Capture(args) => cmd::capture::run(&args, global),
+            Command::Conform(args) => cmd::conform::run(&args, global),
+            Command::Demo(args) => cmd::demo::run(&args, global),
+            Command::Devices => cmd::devices::run(global),
+            Command::Devinfo(args) => cmd::devinfo::run(&args, global),
+            Command::Dissect(args) => cmd::dissect::run(&args, global),
+            Command::Doctor(args) => cmd::doctor::run(&args, global),
+            Command::Gids => cmd::gids::run(global),
+            Command::Pingpong(args) => cmd::pingpong::run(&args, global),
+            Command::Rping(args) => cmd::rping::run(&args, global),
+            Command::Perf(args) => cmd::perf::run(&args, global),
+            Command::Run(args) => cmd::run::run(&args, global),
+            Command::Res(args) => cmd::res::run(&args, global),
+            Command::Stat(args) => cmd::stat::run(&args, global),
+            Command::Analyze(args) => cmd::analyze::run(&args, global),
+            Command::Ladder(args) => cmd::ladder::run(&args, global),
+            Command::Replay(args) => cmd::replay::run(&args, global),
+            Command::View(args) => cmd::view::run(&args, global),
+            Command::Top(args) => cmd::top::run(&args, global),
+            Command::Fault(args) => cmd::fault::run(&args, global),
+            Command::Man(args) => cmd::man::run(&args, Cli::command()),
+            Command::Completions(args) => cmd::completions::run(&args, global, Cli::command()),
         }
-        if let (None, Some(name)) = (&self.datapath, set("UROCE_DATAPATH")) {
-            let bad = |error| Failure::usage(format!("UROCE_DATAPATH: {error}"));
-            self.datapath = Some(name.parse().map_err(bad)?);
-        }
-        if let (None, Some(number)) = (self.engines, set("UROCE_ENGINES")) {
-            let engines = number.parse().ok().filter(|engines| (1..=MAX_ENGINES).contains(engines));
-            self.engines = Some(engines.ok_or_else(|| {
-                Failure::usage(format!(
-                    "UROCE_ENGINES is {number}, not a number from 1 to {MAX_ENGINES}"
-                ))
-            })?);
-        }
-        self.read_faults(set)?;
-        self.pcap = self.pcap.or_else(|| set("UROCE_PCAP").map(PathBuf::from));
-        self.log = self.log.or_else(|| set("UROCE_LOG"));
-        Ok(self)
-    }
-
-    fn read_faults(&mut self, set: impl Fn(&str) -> Option<String>) -> Result<(), Failure> {
-        refuse_drop(self.drop.as_deref().or(set("UROCE_DROP").as_deref()))?;
-        if self.fault.is_empty() {
-            self.fault.extend(set("UROCE_FAULT"));
-        }
-        if let (None, Some(text)) = (self.fault_seed, set("UROCE_FAULT_SEED")) {
-            let bad = |_| Failure::usage(format!("UROCE_FAULT_SEED is {text}, not a whole number"));
-            self.fault_seed = Some(text.parse().map_err(bad)?);
-        }
-        self.faults = faults::read(&self.fault, self.fault_seed)?;
-        Ok(())
-    }
-
-    /// How many engines each device has.
-    pub fn engines(&self) -> NonZeroU8 {
-        self.engines.and_then(NonZeroU8::new).unwrap_or(NonZeroU8::MIN)
-    }
-
-    /// How packets travel.
-    pub fn datapath(&self) -> DatapathChoice {
-        self.datapath.clone().unwrap_or_default()
-    }
-
-    /// How packets travel between this process and another.
-    ///
-    /// # Errors
-    /// Exit 2 for a datapath that ends within the process.
-    pub fn datapath_to_peers(&self) -> Result<DatapathChoice, Failure> {
-        match self.datapath() {
-            DatapathChoice::Loopback(_) => Err(Failure::usage(
-                "a switch inside this process (--datapath loopback) does not reach a peer",
-            )
-            .help(
-                "leave --datapath out, or run both ends here: `uroce demo`, `uroce perf --local`",
-            )),
-            other => Ok(other),
-        }
-    }
-}
-
-/// `--drop` and UROCE_DROP are rules now.
-fn refuse_drop(percent: Option<&str>) -> Result<(), Failure> {
-    match percent {
-        None => Ok(()),
-        Some(percent) => Err(Failure::usage("--drop and UROCE_DROP have become fault rules").help(
-            format!("write --fault 'rx drop {percent}%', or set UROCE_FAULT (docs/faults.md)"),
-        )),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use uroce_device::DatapathChoice;
 
     use super::*;
 

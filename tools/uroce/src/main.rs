@@ -8,6 +8,7 @@ mod exchange;
 mod failure;
 mod faults;
 mod filter_args;
+mod global;
 mod interrupt;
 mod latency;
 mod live;
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
 fn run(cli: cli::Cli) -> Result<(), failure::Failure> {
     let global = cli.global.with_environment()?;
     log::start(global.log.as_deref())?;
-    let done = cmd::run(cli.command, &global);
+    let done = cli.command.run(&global);
     faults::print();
     done?;
     report::lost()

@@ -5,9 +5,9 @@ use std::num::NonZeroU8;
 
 use uroce_verbs::{Context, DatapathChoice, DeviceInfo, Faults, OpenError, PcapFile, device_list};
 
-use crate::cli::Global;
 use crate::failure::Failure;
 use crate::faults;
+use crate::global::Global;
 
 /// Opens devices with the options of the command line. All devices of the process share one
 /// capture file.

@@ -11,8 +11,8 @@ use uroce_analyze::quantity::count;
 use uroce_analyze::report::{Analysis, AnalysisConfig, Known, Seen};
 use uroce_analyze::{CaptureError, CaptureReader, DissectorConfig, Frame};
 
-use crate::cli::Global;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::interrupt::Interrupt;
 use crate::live::{Live, LiveArgs, Now, Stream};
 

@@ -10,9 +10,9 @@ use serde::Serialize;
 use uroce_analyze::DissectorConfig;
 use uroce_analyze::report::{Analysis, AnalysisConfig, EndCounters, Grade, Report};
 
-use crate::cli::Global;
 use crate::failure::Failure;
 use crate::filter_args::FilterArgs;
+use crate::global::Global;
 use crate::interrupt::Interrupt;
 use crate::report::{json, out};
 use crate::source::{self, SourceArgs};

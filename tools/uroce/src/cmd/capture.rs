@@ -18,8 +18,8 @@ use session::{Session, Totals};
 use uroce_analyze::quantity::count;
 use uroce_datapath::PcapError;
 
-use crate::cli::Global;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::interrupt::Interrupt;
 use crate::live::Live;
 use crate::report::json;

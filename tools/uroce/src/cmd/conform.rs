@@ -16,8 +16,8 @@ use clap::{Args, Subcommand};
 pub(super) use link::Link;
 pub(super) use wire::UdpWire;
 
-use crate::cli::Global;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::report;
 
 /// The TCP port of the agent, unless another is asked for.

@@ -14,8 +14,8 @@ use clap::Args;
 use node::Pair;
 use serde::Serialize;
 
-use crate::cli::Global;
 use crate::failure::{Failure, paint};
+use crate::global::Global;
 use crate::interrupt::Interrupt;
 use crate::nic::Nics;
 use crate::report::{json, out};

@@ -3,8 +3,8 @@
 use serde_json::json;
 use uroce_verbs::{DatapathChoice, DeviceInfo};
 
-use crate::cli::Global;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::nic;
 use crate::report::{json, out};
 

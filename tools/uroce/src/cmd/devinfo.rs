@@ -4,8 +4,8 @@ use clap::Args;
 use serde_json::json;
 use uroce_verbs::{Context, DeviceAttr, Mtu, PortAttr, PortState};
 
-use crate::cli::Global;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::nic;
 use crate::report::{json, out};
 

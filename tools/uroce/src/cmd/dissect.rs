@@ -12,9 +12,9 @@ use clap::Args;
 use print::{Printer, Style};
 use uroce_analyze::DissectorConfig;
 
-use crate::cli::Global;
 use crate::failure::Failure;
 use crate::filter_args::FilterArgs;
+use crate::global::Global;
 use crate::interrupt::Interrupt;
 use crate::source::{Capture, SourceArgs};
 

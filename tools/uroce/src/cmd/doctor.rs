@@ -21,8 +21,8 @@ use serde_json::json;
 use subject::Subject;
 use uroce_verbs::{Context, DatapathChoice};
 
-use crate::cli::Global;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::report::{json, out};
 
 /// Arguments of `uroce doctor`. It needs no privilege, and says what it cannot see without one.

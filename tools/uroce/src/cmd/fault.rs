@@ -5,8 +5,8 @@ mod proxy;
 
 use clap::{Args, Subcommand};
 
-use crate::cli::Global;
 use crate::failure::Failure;
+use crate::global::Global;
 
 /// Arguments of `uroce fault`.
 #[derive(Debug, Args)]

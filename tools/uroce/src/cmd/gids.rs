@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use serde_json::json;
 use uroce_verbs::{DeviceInfo, Gid};
 
-use crate::cli::Global;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::report::{json, out};
 
 /// Every device has its address at these indices.

@@ -11,9 +11,9 @@ use uroce_analyze::{
     DissectorConfig, Filter, Frame, Ladder, LadderBuilder, LadderConfig, Mark, PsnStyle, cm_message,
 };
 
-use crate::cli::Global;
 use crate::failure::Failure;
 use crate::filter_args::FilterArgs;
+use crate::global::Global;
 use crate::interrupt::Interrupt;
 use crate::report::{json, out};
 use crate::source::{self, SourceArgs};

@@ -3,10 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 use clap_mangen::Man;
 
-use crate::cli::{Cli, Global};
 use crate::failure::Failure;
 
 /// Arguments of `uroce man`.
@@ -17,15 +16,14 @@ pub struct ManArgs {
     folder: PathBuf,
 }
 
-/// Writes the pages.
+/// Writes the pages of `root` and its subcommands.
 ///
 /// # Errors
 /// Exit 3 if a file cannot be written.
-pub fn run(args: &ManArgs, _global: &Global) -> Result<(), Failure> {
+pub fn run(args: &ManArgs, mut root: Command) -> Result<(), Failure> {
+    root.build();
     let write = |folder: &Path| {
         std::fs::create_dir_all(folder)?;
-        let mut root = Cli::command();
-        root.build();
         write_all(&root, folder)
     };
     write(&args.folder).map_err(|error| {
@@ -88,9 +86,10 @@ fn literal(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
+    use clap::{CommandFactory, Parser};
 
     use super::*;
+    use crate::cli::Cli;
 
     fn every_command() -> Vec<Command> {
         fn add(command: &Command, all: &mut Vec<Command>) {

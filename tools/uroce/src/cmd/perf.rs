@@ -19,9 +19,9 @@ use plan::Plan;
 use session::Session;
 use uroce_verbs::Context;
 
-use crate::cli::Global;
 use crate::exchange::channel::Channel;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::interrupt::Interrupt;
 use crate::nic::Nics;
 use crate::stop::Stop;

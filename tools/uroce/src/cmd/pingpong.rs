@@ -14,10 +14,10 @@ use play::Played;
 use serde_json::json;
 use uroce_verbs::Context;
 
-use crate::cli::Global;
 use crate::exchange::channel::Channel;
 use crate::exchange::pingpong::Destination;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::interrupt::Interrupt;
 use crate::nic::Nics;
 use crate::report::{json, out};

@@ -9,8 +9,8 @@ use serde::Serialize;
 use uroce_analyze::DissectorConfig;
 use uroce_replay::{Device, Recorder, Recording, ReplayError, Report, Side, Verdict, play};
 
-use crate::cli::Global;
 use crate::failure::{Exit, Failure};
+use crate::global::Global;
 use crate::interrupt::Interrupt;
 use crate::report::{json, out};
 use crate::source;

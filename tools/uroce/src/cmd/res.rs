@@ -4,9 +4,9 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use uroce_device::{DeviceReport, ResourceKind};
 
-use crate::cli::Global;
 use crate::cmd::survey::Survey;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::report::{json, out};
 
 /// Options of `uroce res`.

@@ -15,8 +15,8 @@ pub use args::RpingArgs;
 use serde_json::json;
 use uroce_verbs::{Context, device_list};
 
-use crate::cli::Global;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::interrupt::Interrupt;
 use crate::nic::{Nics, address_towards};
 use crate::report::json;

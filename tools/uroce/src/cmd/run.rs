@@ -12,8 +12,8 @@ use clap::Args;
 use program::Kind;
 use uroce_verbs::PcapFile;
 
-use crate::cli::Global;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::nic;
 
 /// What takes the place of the system's library, loaded before it.

@@ -3,9 +3,9 @@
 use clap::Args;
 use uroce_device::ResourceKind;
 
-use crate::cli::Global;
 use crate::cmd::survey::Survey;
 use crate::failure::Failure;
+use crate::global::Global;
 
 /// Options of `uroce stat`.
 #[derive(Debug, Args)]

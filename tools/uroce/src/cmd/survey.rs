@@ -5,8 +5,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 use uroce_device::{DeviceReport, Resource, ResourceKind, Silent, SilentReason, device_reports};
 
-use crate::cli::Global;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::report::{json, out};
 
 /// The answers.

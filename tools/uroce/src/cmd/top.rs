@@ -1,6 +1,7 @@
 //! `uroce top`: devices, queue pairs and counters of all processes of the user, as they change.
 
 mod app;
+mod cells;
 mod sample;
 mod sampler;
 mod terminal;
@@ -13,8 +14,8 @@ use std::time::Duration;
 use clap::Args;
 use sampler::Sampler;
 
-use crate::cli::Global;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::interrupt::Interrupt;
 
 const EXAMPLES: &str = "\

@@ -10,9 +10,9 @@ use uroce_analyze::DissectorConfig;
 use uroce_analyze::report::Known;
 use uroce_analyze::view::{Page, ViewConfig, Viewer};
 
-use crate::cli::Global;
 use crate::failure::Failure;
 use crate::filter_args::FilterArgs;
+use crate::global::Global;
 use crate::interrupt::Interrupt;
 use crate::report::{json, out};
 use crate::source;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::Args;
 
 use super::trigger::Trigger;
-use crate::cli::Global;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::live::{LiveArgs, seconds};
 
 const EXAMPLES: &str = "\

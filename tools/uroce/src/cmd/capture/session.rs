@@ -6,8 +6,8 @@ use super::args::CaptureArgs;
 use super::output::{CaptureFile, FaultFiles, Stop};
 use super::screen::Screen;
 use super::trigger::Watch;
-use crate::cli::Global;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::interrupt::Interrupt;
 use crate::live::{HAND_OVER, Live, Now, Stream, clock};
 

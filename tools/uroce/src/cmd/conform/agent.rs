@@ -6,8 +6,8 @@ use clap::Args;
 use uroce_conform_agent::{Agent, Choice, random_token};
 
 use super::{PORT, say};
-use crate::cli::Global;
 use crate::failure::Failure;
+use crate::global::Global;
 
 /// How long it waits after a connection that failed.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(100);

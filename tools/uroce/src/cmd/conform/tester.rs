@@ -13,8 +13,8 @@ use super::link::Link;
 use super::programs::Programs;
 use super::wire::UdpWire;
 use super::{ConformArgs, list, say, token};
-use crate::cli::Global;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::interrupt::Interrupt;
 use crate::nic;
 

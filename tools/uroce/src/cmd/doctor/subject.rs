@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use uroce_device::{Interface, interface_of};
 use uroce_verbs::device_list;
 
-use crate::cli::Global;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::nic::{self, address_towards};
 
 /// The patient.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use clap::Args;
 use uroce_device::datapath::FaultCounters;
 
-use crate::cli::Global;
 use crate::failure::Failure;
 use crate::faults;
+use crate::global::Global;
 use crate::report::{json, out};
 
 const EXAMPLES: &str = "\

@@ -18,9 +18,9 @@ use uroce_device::fault::Plan;
 use uroce_packet::{FramePort, FramePortError};
 use uroce_verbs::PcapFile;
 
-use crate::cli::Global;
 use crate::failure::Failure;
 use crate::faults;
+use crate::global::Global;
 use crate::interrupt::Interrupt;
 use crate::report::json;
 

@@ -8,9 +8,9 @@ use super::args::Local;
 use super::one_end;
 use super::output::Form;
 use super::plan::Plan;
-use crate::cli::Global;
 use crate::exchange::channel::Channel;
 use crate::failure::{Exit, Failure};
+use crate::global::Global;
 use crate::interrupt::Interrupt;
 use crate::nic::Nics;
 

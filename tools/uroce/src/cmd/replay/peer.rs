@@ -10,9 +10,9 @@ use uroce_replay::{Access as Rights, Recording, Remote, ReplayError, Report};
 use uroce_wire::Qpn;
 
 use super::ReplayArgs;
-use crate::cli::Global;
 use crate::cmd::conform::{Link, UdpWire, token};
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::interrupt::Interrupt;
 use crate::nic;
 

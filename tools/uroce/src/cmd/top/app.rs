@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+use super::cells::cells;
 use super::sample::{QpRow, Rates};
 
 /// Rows that page up and page down move by.
@@ -128,7 +129,7 @@ impl App {
 
     fn shows(&self, qp: &QpRow) -> bool {
         let filter = self.filter.as_str();
-        filter.is_empty() || super::view::cells(qp).iter().any(|cell| cell.contains(filter))
+        filter.is_empty() || cells(qp).iter().any(|cell| cell.contains(filter))
     }
 
     /// Rows above the first one on the screen.

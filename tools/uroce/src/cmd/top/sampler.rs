@@ -4,9 +4,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync
 use std::time::{Duration, Instant};
 
 use super::sample::{Rates, Sample};
-use crate::cli::Global;
 use crate::cmd::survey::Survey;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::interrupt::Interrupt;
 
 /// How soon an interrupt is noticed.

@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
+use super::cells::{cells, scaled};
 use super::sample::{CounterRow, DeviceRow, QpRow, Rates};
 use super::sampler::Sampler;
-use super::view::{TITLES, cells, scaled, widths};
+use super::view::{TITLES, widths};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::report::{json, out};

@@ -7,6 +7,7 @@ use ratatui::text::Line;
 use ratatui::widgets::{Block, Clear, Paragraph, Row, Table};
 
 use super::app::{App, Sort};
+use super::cells::{cells, scaled};
 use super::sample::{CounterRow, DeviceRow, QpRow, Rates};
 
 /// Columns that the counters take, if the terminal is wide enough for both.
@@ -94,24 +95,6 @@ pub fn widths(rows: &[[String; 12]]) -> [usize; 12] {
     })
 }
 
-/// A queue pair as the table shows it.
-pub fn cells(qp: &QpRow) -> [String; 12] {
-    [
-        qp.process.clone(),
-        qp.pid.to_string(),
-        qp.device.clone(),
-        qp.qpn.clone(),
-        qp.peer.clone(),
-        qp.service.clone(),
-        qp.state.clone(),
-        scaled(qp.messages),
-        format!("{:.2}", qp.bits / 1e9),
-        scaled(qp.retransmitted),
-        scaled(qp.rnr),
-        qp.error.clone(),
-    ]
-}
-
 fn draw_qps(frame: &mut Frame<'_>, area: Rect, app: &App, widths: [usize; 12]) {
     let rows = app.rows().skip(app.scroll()).take(area.height.into());
     let rows = rows.map(|qp| Row::new(cells(qp)).style(style(qp)));
@@ -159,25 +142,6 @@ fn draw_help(frame: &mut Frame<'_>, area: Rect) {
     let area = Rect { height: height.min(area.height), width: width.min(area.width), ..area };
     frame.render_widget(Clear, area);
     frame.render_widget(Paragraph::new(HELP).block(Block::bordered().title("Keys")), area);
-}
-
-/// A number with three digits and `k`, `M` or `G`.
-pub fn scaled(value: f64) -> String {
-    match value {
-        value if value >= 1e9 => digits(value / 1e9, "G"),
-        value if value >= 1e6 => digits(value / 1e6, "M"),
-        value if value >= 1e3 => digits(value / 1e3, "k"),
-        0.0 => "0".to_owned(),
-        value => digits(value, ""),
-    }
-}
-
-fn digits(value: f64, unit: &str) -> String {
-    match value {
-        value if value < 10.0 => format!("{value:.2}{unit}"),
-        value if value < 100.0 => format!("{value:.1}{unit}"),
-        value => format!("{value:.0}{unit}"),
-    }
 }
 
 impl Sort {
