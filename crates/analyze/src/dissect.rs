@@ -17,7 +17,7 @@ pub(crate) use layers::{LinkLayer, link_layer};
 use locate::{Carried, Headers, Located};
 pub use malformed::Malformed;
 pub(crate) use parse::Walked;
-use parse::{Place, parse};
+use parse::{PacketPlace, parse};
 use uroce_wire::ROCE_PORT;
 
 use crate::{Frame, IcrcStatus, NotChecked, Packet};
@@ -151,7 +151,7 @@ fn single(
     sink: &mut impl FnMut(Walked),
 ) -> FrameKind {
     let transport = carried.start..carried.end;
-    let place = Place { transport, segment: 0, wire_len: frame.original_len, icrc };
+    let place = PacketPlace { transport, segment: 0, wire_len: frame.original_len, icrc };
     match give(frame, carried, &place, sink) {
         Ok(()) => FrameKind::Roce { packets: 1 },
         Err(malformed) => FrameKind::RoceMalformed(malformed),
@@ -173,7 +173,7 @@ fn several(
             None => IcrcStatus::NotChecked(NotChecked::Cut),
         };
         let wire_len = (carried.start + part.len()) as u32;
-        let place = Place { transport, segment: packets, wire_len, icrc };
+        let place = PacketPlace { transport, segment: packets, wire_len, icrc };
         match give(frame, carried, &place, sink) {
             Ok(()) => packets = packets.saturating_add(1),
             Err(malformed) if packets == 0 => return FrameKind::RoceMalformed(malformed),
@@ -187,7 +187,7 @@ fn several(
 fn give(
     frame: &Frame<'_>,
     carried: &Carried,
-    place: &Place,
+    place: &PacketPlace,
     sink: &mut impl FnMut(Walked),
 ) -> Result<(), Malformed> {
     sink(parse(frame, carried, place)?);

@@ -1,4 +1,4 @@
-//! Which packets of a capture somebody asks for.
+//! Which packets of a capture are asked for.
 
 mod frame_range;
 mod opcode_filter;

@@ -53,7 +53,7 @@ use crate::{Packet, Timestamp};
 pub struct Judge {
     flows: Vec<FlowState>,
     by_key: HashMap<FlowKey, usize>,
-    connections: connection::Connections,
+    connections: connection::CmExchanges,
     ledger: Ledger,
     end: Timestamp,
 }

@@ -45,6 +45,6 @@ pub use ladder::{
 pub use packet::{Encapsulation, Packet};
 pub use printable::printable;
 pub use reader::{CaptureError, CaptureReader};
-pub use summary::{Summary, cm_message};
+pub use summary::{PacketSummary, cm_message};
 pub use timestamp::Timestamp;
 pub use track::{Annotation, Flow, FlowId, Tracker, TrackerConfig};

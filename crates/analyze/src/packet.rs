@@ -18,7 +18,7 @@ pub enum Encapsulation {
 }
 
 /// One packet of a capture: its headers, decoded, and where it was found. The payload is not part
-/// of it: it is passed beside the packet to whoever needs it.
+/// of it: it is passed beside the packet where it is needed.
 ///
 /// A header is `None` if the opcode has none, or if the capture cut it off.
 #[derive(Debug, Clone, Copy)]
@@ -78,7 +78,7 @@ pub struct Packet {
 
 impl Packet {
     /// A packet of which only the BTH is known: in frame 1 at time 0, from no address to none, without
-    /// any other header or payload. Whoever knows more sets the fields.
+    /// any other header or payload. Where more is known, the caller sets the fields.
     #[inline]
     pub fn new(bth: Bth) -> Self {
         let nowhere = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 /// The text without characters that a terminal or an XML reader takes for more than text: control
 /// characters and those that turn the direction of writing become U+FFFD. Comments of a capture
-/// file come from whoever wrote the file.
+/// file come from the writer of the file.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if text.chars().any(is_command) {
         let shown = |letter| if is_command(letter) { char::REPLACEMENT_CHARACTER } else { letter };

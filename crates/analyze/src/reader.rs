@@ -14,7 +14,7 @@ use std::ops::Range;
 
 pub use error::CaptureError;
 use input::Input;
-use kind::Kind;
+use kind::FileKind;
 use pcap::Pcap;
 use pcapng::Pcapng;
 use window::Window;
@@ -74,9 +74,9 @@ impl<R: Read> CaptureReader<R> {
         let mut window = Window::new(Input::new(source)?);
         window.fill(kind::LOOK)?;
         let head = window.rest();
-        let format = match Kind::of(head.get(..kind::LOOK).unwrap_or(head))? {
-            Kind::Pcapng => Format::Pcapng(Pcapng::new()),
-            Kind::Pcap { order, unit, record } => {
+        let format = match FileKind::of(head.get(..kind::LOOK).unwrap_or(head))? {
+            FileKind::Pcapng => Format::Pcapng(Pcapng::new()),
+            FileKind::Pcap { order, unit, record } => {
                 Format::Pcap(Pcap::open(&mut window, (order, unit, record))?)
             }
         };

@@ -10,19 +10,19 @@ use crate::{IcrcStatus, Packet};
 /// What a packet says, in one line without its addresses and time: `RC_WRITE_FIRST qp 0x000011 psn
 /// 0x1a2b va 0x1000 rkey 0x783 len 65536 payload 1024 icrc ok`.
 #[derive(Debug, Clone, Copy)]
-pub struct Summary<'p> {
+pub struct PacketSummary<'p> {
     packet: &'p Packet,
     payload: &'p [u8],
 }
 
-impl<'p> Summary<'p> {
+impl<'p> PacketSummary<'p> {
     /// Of `packet` with the payload `payload`, as far as it was captured.
     pub const fn new(packet: &'p Packet, payload: &'p [u8]) -> Self {
         Self { packet, payload }
     }
 }
 
-impl fmt::Display for Summary<'_> {
+impl fmt::Display for PacketSummary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { packet, payload } = *self;
         let bth = &packet.bth;
@@ -168,7 +168,7 @@ mod tests {
         let mut lines = Vec::new();
         while let Some(frame) = reader.next_frame().expect("it is whole") {
             dissector.dissect(&frame, &mut |packet, payload, _| {
-                lines.push(Summary::new(packet, payload).to_string());
+                lines.push(PacketSummary::new(packet, payload).to_string());
             });
         }
         lines

@@ -3,12 +3,12 @@
 use crate::message::Message;
 use crate::{CommId, Mad, ServiceId};
 
-/// Who a message is for.
+/// The receiver that a message is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Addressee {
-    /// Whoever gave out this id, which [`CommId::slot`] knows.
+    /// The process that gave out this id, which [`CommId::slot`] knows.
     Id(CommId),
-    /// Whoever listens on this.
+    /// The listener of this service.
     Service(ServiceId),
     /// It does not say: a caller that gave up before it learnt our id.
     Unknown,

@@ -36,7 +36,7 @@ const ALL_PORTS: u8 = 0xff;
 /// Why a request is refused: the status of its response (13.4.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
-enum Refusal {
+enum MadStatus {
     /// The class version is none that the agent knows.
     BadVersion = 0x0004,
     /// The agent does not have this attribute, or not with this method.
@@ -128,9 +128,9 @@ impl AgentRequest {
         transmute!(raw)
     }
 
-    fn fill(&self, body: &mut [u8; BODY_LEN], counters: &PortCounters) -> Result<(), Refusal> {
+    fn fill(&self, body: &mut [u8; BODY_LEN], counters: &PortCounters) -> Result<(), MadStatus> {
         if self.class_version != self.class.version() {
-            return Err(Refusal::BadVersion);
+            return Err(MadStatus::BadVersion);
         }
         match (self.class, self.method, self.attribute) {
             (Class::CommunicationManagement, METHOD_GET, CLASS_PORT_INFO) => {
@@ -145,16 +145,16 @@ impl AgentRequest {
             (Class::PerformanceManagement, METHOD_GET, PORT_COUNTERS_EXTENDED) => {
                 put(body, PM_RESERVED, &counters.extended(self.port()?));
             }
-            _ => return Err(Refusal::MethodAttribute),
+            _ => return Err(MadStatus::MethodAttribute),
         }
         Ok(())
     }
 
     /// The port that is asked about; all of them are that one.
-    fn port(&self) -> Result<u8, Refusal> {
+    fn port(&self) -> Result<u8, MadStatus> {
         match self.port_select {
             port @ (PORT | ALL_PORTS) => Ok(port),
-            _ => Err(Refusal::InvalidField),
+            _ => Err(MadStatus::InvalidField),
         }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) const DEFAULT_PKEY: u16 = 0xffff;
 /// A call: what goes into a REQ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// Whom to call.
+    /// The peer to call.
     pub remote: IpAddr,
     /// What to call there.
     pub service_id: ServiceId,

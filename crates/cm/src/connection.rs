@@ -296,7 +296,7 @@ impl Connection {
         self.enter(State::Closed);
     }
 
-    /// Nobody answered: the peer is told, in case it hears us after all.
+    /// No answer came: the peer is told, in case it hears us after all.
     fn give_up(&mut self, now: Time, may_send: bool, out: &mut Outbox) {
         if may_send {
             self.refuse(crate::RejReason::TIMEOUT, Default::default(), out);

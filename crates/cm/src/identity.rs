@@ -1,4 +1,4 @@
-//! Who we are.
+//! The device that a connection manager speaks for.
 
 use std::net::IpAddr;
 

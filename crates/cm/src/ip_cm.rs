@@ -6,7 +6,7 @@ use thiserror::Error;
 use zerocopy::byteorder::network_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute, transmute_ref};
 
-/// Who calls whom, in the words of IP.
+/// Caller and called side, as IP addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct IpCm {
     /// Port of the caller.
@@ -30,7 +30,7 @@ pub enum BadIpCm {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Raw {
+struct RawIpCm {
     version: u8,
     /// IP version in the upper four bits.
     ip_version: u8,
@@ -48,7 +48,7 @@ impl IpCm {
     /// # Errors
     /// [`BadIpCm`]: another version.
     pub fn read(bytes: &[u8; Self::LEN]) -> Result<IpCm, BadIpCm> {
-        let raw: &Raw = transmute_ref!(bytes);
+        let raw: &RawIpCm = transmute_ref!(bytes);
         if raw.version != 0 {
             return Err(BadIpCm::Version(raw.version));
         }
@@ -72,7 +72,7 @@ impl IpCm {
 
     /// Its bytes.
     pub fn write(&self) -> [u8; Self::LEN] {
-        let raw = Raw {
+        let raw = RawIpCm {
             version: 0,
             ip_version: if self.destination.is_ipv4() { 0x40 } else { 0x60 },
             source_port: self.source_port.into(),

@@ -11,7 +11,7 @@ pub const ID_DRAWS: usize = 1_000;
 /// Code of the time that an MRA asks for: 65.5 s, as the kernel's.
 pub const MRA_SERVICE_TIMEOUT: u8 = 24;
 /// The longest that a peer can make us wait for its message by MRAs.
-pub const LONGEST_PATIENCE: Duration = Duration::from_secs(120);
+pub const MRA_TOTAL_TIMEOUT: Duration = Duration::from_secs(120);
 /// The longest that we wait for an RTU or a DREP, repetitions included, whatever the time code of the peer.
 /// With Linux' own code and number of repetitions it would be 65 s.
 pub const LONGEST_ANSWER: Duration = Duration::from_secs(60);
@@ -26,7 +26,7 @@ pub const SHORTEST_RESEND: Duration = Duration::from_millis(100);
 pub const LONGEST_TIMEWAIT: Duration = Duration::from_secs(30);
 /// How long a peer may be silent, while its queue pair is asked, before its connection counts as
 /// forgotten (R112).
-pub const LIVENESS_PATIENCE: Duration = Duration::from_secs(10);
+pub const LIVENESS_TIMEOUT: Duration = Duration::from_secs(10);
 /// Between two such questions: five small packets for one REQ are shorter than the REQ (A26).
 pub const LIVENESS_PROBE_INTERVAL: Duration = Duration::from_secs(2);
 /// How long an answer to a SIDR_REQ is kept for repetitions of it.

@@ -30,7 +30,7 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    /// A full queue loses the MAD: whoever waits for it asks again.
+    /// A full queue loses the MAD: the peer that waits for it asks again.
     pub(crate) fn send(&mut self, peer: IpAddr, mad: &Mad) {
         self.send_as(peer, 0, mad);
     }

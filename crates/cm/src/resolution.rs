@@ -22,7 +22,7 @@ use crate::{CommId, PrivateData, ServiceId, SidrStatus, TooLong};
 /// A question: what goes into a SIDR_REQ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
-    /// Whom to ask.
+    /// The peer to ask.
     pub remote: IpAddr,
     /// What is looked for there.
     pub service_id: ServiceId,
@@ -168,7 +168,7 @@ impl Resolution {
         self.deadline
     }
 
-    /// A question of somebody else.
+    /// A question of a peer.
     pub(crate) fn is_of_peer(&self) -> bool {
         matches!(self.stage, Stage::ToAnswer | Stage::Answered(_))
     }

@@ -9,7 +9,7 @@ pub struct SidrStatus(pub u8);
 impl SidrStatus {
     /// QPN and Q_Key follow.
     pub const VALID: SidrStatus = SidrStatus(0);
-    /// Nobody listens there.
+    /// The service has no listener.
     pub const INVALID_SERVICE_ID: SidrStatus = SidrStatus(1);
     /// Refused by the application.
     pub const REJECTED: SidrStatus = SidrStatus(2);

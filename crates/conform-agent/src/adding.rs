@@ -26,8 +26,8 @@ unsafe impl Send for Word {}
 
 impl Word {
     fn add(&self) {
-        // SAFETY: aligned and inside memory that is still there, as `start` and `Adding` see to. Whoever else writes
-        // there is a NIC.
+        // SAFETY: aligned and inside memory that is still there, as `start` and `Adding` see to. The only other
+        // writer is a NIC.
         unsafe { &*self.0 }.fetch_add(1, Ordering::SeqCst);
     }
 }

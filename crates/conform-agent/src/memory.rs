@@ -61,7 +61,7 @@ unsafe impl Sync for Memory {}
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout, and nobody uses it any more: its registration ended before.
+        // SAFETY: allocated with this layout, and not in use any more: its registration ended before.
         unsafe { dealloc(self.start, self.layout) };
     }
 }

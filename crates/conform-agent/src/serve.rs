@@ -52,7 +52,7 @@ pub struct Agent {
     token: String,
 }
 
-/// A token that nobody guesses.
+/// A token that cannot be guessed.
 ///
 /// # Errors
 /// The system has no random numbers.

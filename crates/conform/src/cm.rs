@@ -67,7 +67,7 @@ impl<'b, 'r> Cm<'b, 'r> {
         Ok(self.call(self.listen(CmSpace::Tcp)?))
     }
 
-    /// A program that listens, and a call of the tester to another port, on which nobody does.
+    /// A program that listens, and a call of the tester to another port, which has no listener.
     ///
     /// # Errors
     /// The agent cannot.
@@ -232,7 +232,7 @@ pub(crate) fn service(port: u16) -> ServiceId {
     ServiceId::new(PortSpace::Tcp, port)
 }
 
-/// Whom a message is for, by the receiver's name for the connection.
+/// Which connection a message is for, by the receiver's name for the connection.
 pub(crate) fn names(message: &Message, id: CommId) -> bool {
     let named = match message {
         Message::Rep(rep) => rep.remote_comm_id,
@@ -249,7 +249,7 @@ pub(crate) fn names(message: &Message, id: CommId) -> bool {
     named == id
 }
 
-/// Reads a MAD; whoever sends one keeps the rules of QP 1.
+/// Reads a MAD; its sender keeps the rules of QP 1.
 fn mad_of(came: &Came) -> Result<Mad, Stop> {
     let keys = came.deth().map(|deth| (deth.qkey, deth.src_qpn));
     let right = came.opcode() == Opcode::UD_SEND_ONLY && keys == Some((GSI_QKEY, Qpn::GSI));

@@ -1,4 +1,4 @@
-//! A wire and an agent for tests: time passes only where somebody waits.
+//! A wire and an agent for tests: time passes only where the code under test waits.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
@@ -31,7 +31,7 @@ pub(crate) fn card() -> Card {
 }
 
 /// Makes the answer to a packet.
-type Answer = fn(&[u8]) -> Option<Incoming>;
+type AnswerFn = fn(&[u8]) -> Option<Incoming>;
 
 /// A wire on which nothing comes but what a test puts there.
 #[derive(Default)]
@@ -40,7 +40,7 @@ pub(crate) struct FakeWire {
     /// What comes, one packet after the other.
     pub(crate) coming: VecDeque<Incoming>,
     /// What comes upon a packet of the tester.
-    pub(crate) answer: Option<Answer>,
+    pub(crate) answer: Option<AnswerFn>,
     /// This packet comes for ever, whenever nothing else does.
     pub(crate) flood: Option<Incoming>,
     /// The tester cannot send frames.

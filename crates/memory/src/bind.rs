@@ -18,7 +18,7 @@ pub struct MwBind {
     /// The region, by its key.
     pub mr: Lkey,
     /// The key it shall have, with the window's index and any variant. A type 1 window whose caller
-    /// asks for another index, or for the key it has, gets a key that nobody can predict.
+    /// asks for another index, or for the key it has, gets an unpredictable key.
     pub new_rkey: Rkey,
     /// First byte, as an address of the region.
     pub va: u64,

@@ -161,7 +161,7 @@ fn init(qpn: Qpn, pd: PdId, cq: CqId) -> QpInit {
     }
 }
 
-/// One buffer for all receives: nobody reads what arrives in it.
+/// One buffer for all receives: what arrives in it is not read.
 fn receive_buffer(mem: &mut MemTable, pd: PdId, setup: &Setup) -> Result<Sge, ReplayError> {
     let length = u32::try_from(setup.longest_message).map_err(failed)?;
     let region = Region::alloc(length as usize).map_err(failed)?;

@@ -6,7 +6,6 @@ use std::net::IpAddr;
 use uroce_memory::AccessError;
 use uroce_wire::{NakCode, Psn};
 
-use crate::qp_state::QpState;
 use crate::wc_status::WcStatus;
 
 /// The story behind an error completion.
@@ -178,9 +177,9 @@ impl Cause {
     }
 }
 
-struct Peer(Option<IpAddr>);
+struct PeerText(Option<IpAddr>);
 
-impl fmt::Display for Peer {
+impl fmt::Display for PeerText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(ip) => write!(f, "peer {ip}"),
@@ -212,14 +211,14 @@ impl fmt::Display for Cause {
                 f,
                 "{} reported PSN {:#x} missing again after {retries} retries: the network loses or \
                  alters most packets of this flow; check the path MTU and the ICRC counters",
-                Peer(peer),
+                PeerText(peer),
                 psn.get()
             ),
             Cause::NeverReady { peer, psn, retries, wait_us } => write!(
                 f,
                 "{} had no receive posted for PSN {:#x} in {retries} retries ({wait_us} us apart): \
                  post receives there before sending, or raise rnr_retry (7 waits for ever)",
-                Peer(peer),
+                PeerText(peer),
                 psn.get()
             ),
             Cause::Refused { peer, psn, code } => write_refused(f, peer, psn, code),
@@ -269,7 +268,7 @@ fn write_no_answer(
     write!(
         f,
         "{} answered nothing to PSN {:#x} in {retries} retries ({} to {} each): ",
-        Peer(peer),
+        PeerText(peer),
         psn.get(),
         Ns(timeout_ns),
         Ns(timeout_ns << retries.min(2))
@@ -287,7 +286,7 @@ fn write_refused(
     psn: Psn,
     code: NakCode,
 ) -> fmt::Result {
-    write!(f, "{} refused PSN {:#x}: ", Peer(peer), psn.get())?;
+    write!(f, "{} refused PSN {:#x}: ", PeerText(peer), psn.get())?;
     f.write_str(match code {
         NakCode::PsnSequence => "sequence error",
         NakCode::InvalidRequest => {

@@ -449,7 +449,7 @@ mod tests {
 
         table.get_mut(id).unwrap().arm(Notify::Next);
         table.push(id, Wc { status: WcStatus::WrFlushErr, ..wc(5) }, false).unwrap();
-        assert_eq!(table.pop_event(), Some(id), "an error waits for nobody");
+        assert_eq!(table.pop_event(), Some(id), "an error is not held back");
         table.get_mut(id).unwrap().arm(Notify::Next);
         table.push(id, wc(6), false).unwrap();
         table.remove(id);

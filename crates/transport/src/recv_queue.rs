@@ -17,7 +17,7 @@ pub(crate) struct RecvWqe {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Slot {
+struct WqeSlot {
     wr_id: u64,
     length: u64,
     sges: u32,
@@ -29,7 +29,7 @@ struct Slot {
 /// allocates nothing once the rings have acked_since_growth to their working size.
 #[derive(Debug, Default)]
 pub(crate) struct RecvQueue {
-    slots: VecDeque<Slot>,
+    slots: VecDeque<WqeSlot>,
     sges: VecDeque<Sge>,
     capacity: u32,
     max_sge: u32,
@@ -70,7 +70,7 @@ impl RecvQueue {
             && u64::from(only.length) <= limits::MAX_MESSAGE
         {
             let Sge { length, .. } = only;
-            self.slots.push_back(Slot { wr_id: wr.wr_id, length: length.into(), sges: 1, only });
+            self.slots.push_back(WqeSlot { wr_id: wr.wr_id, length: length.into(), sges: 1, only });
             return Ok(());
         }
         self.push_list(wr)
@@ -87,7 +87,7 @@ impl RecvQueue {
         }
         self.sges.extend(wr.sges);
         let (wr_id, sges) = (wr.wr_id, wr.sges.len() as u32);
-        self.slots.push_back(Slot { wr_id, length, sges, only: Sge::default() });
+        self.slots.push_back(WqeSlot { wr_id, length, sges, only: Sge::default() });
         Ok(())
     }
 
@@ -127,7 +127,7 @@ impl RecvQueue {
             wqe.sges.iter().rev().for_each(|sge| self.sges.push_front(*sge));
         }
         let (wr_id, length, sges) = (wqe.wr_id, wqe.length, wqe.sges.len() as u32);
-        self.slots.push_front(Slot { wr_id, length, sges, only });
+        self.slots.push_front(WqeSlot { wr_id, length, sges, only });
     }
 }
 

@@ -52,7 +52,7 @@ impl ReorderBuffers {
 
 /// A request in a [`ReorderBuffer`]; without a length there is none.
 #[derive(Debug, Clone, Copy, Default)]
-struct Slot {
+struct RequestSlot {
     psn: Psn,
     length: usize,
 }
@@ -61,7 +61,7 @@ struct Slot {
 #[derive(Debug)]
 pub(crate) struct ReorderBuffer {
     bytes: Box<[u8]>,
-    slots: [Slot; limits::MAX_WINDOW as usize],
+    slots: [RequestSlot; limits::MAX_WINDOW as usize],
     /// Slots in use, a power of two, and the room of each.
     count: usize,
     room: usize,
@@ -73,7 +73,7 @@ impl ReorderBuffer {
     fn new() -> Self {
         ReorderBuffer {
             bytes: vec![0; limits::REORDER_BUFFER_BYTES].into_boxed_slice(),
-            slots: [Slot::default(); limits::MAX_WINDOW as usize],
+            slots: [RequestSlot::default(); limits::MAX_WINDOW as usize],
             count: 0,
             room: 0,
             end: None,
@@ -81,7 +81,7 @@ impl ReorderBuffer {
     }
 
     fn clear(&mut self, mtu: Mtu) {
-        self.slots.fill(Slot::default());
+        self.slots.fill(RequestSlot::default());
         self.count = (limits::MAX_WINDOW_BYTES as usize / mtu.bytes()).min(self.slots.len());
         self.room = mtu.bytes() + limits::REORDER_HEADERS;
         self.end = None;
@@ -109,7 +109,7 @@ impl ReorderBuffer {
             return false;
         };
         place.copy_from_slice(packet);
-        *slot = Slot { psn, length: packet.len() };
+        *slot = RequestSlot { psn, length: packet.len() };
         true
     }
 

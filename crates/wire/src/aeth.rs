@@ -111,7 +111,7 @@ impl Header for Aeth {
 
     #[inline]
     fn read(bytes: &[u8]) -> Option<Aeth> {
-        let (raw, _) = Raw::ref_from_prefix(bytes).ok()?;
+        let (raw, _) = RawAeth::ref_from_prefix(bytes).ok()?;
         let word = raw.word.get();
         Some(Aeth { syndrome: Syndrome((word >> 24) as u8), msn: word & 0xff_ffff })
     }
@@ -119,13 +119,13 @@ impl Header for Aeth {
     #[inline]
     fn write(&self, out: &mut [u8]) -> Option<()> {
         let word = u32::from(self.syndrome.0) << 24 | (self.msn & 0xff_ffff);
-        Raw { word: word.into() }.write_to_prefix(out).ok()
+        RawAeth { word: word.into() }.write_to_prefix(out).ok()
     }
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Raw {
+struct RawAeth {
     word: U32,
 }
 

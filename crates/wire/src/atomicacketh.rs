@@ -14,7 +14,7 @@ pub struct AtomicAckEth {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Raw {
+struct RawAtomicAckEth {
     original: U64,
 }
 
@@ -24,12 +24,12 @@ impl Header for AtomicAckEth {
 
     #[inline]
     fn read(bytes: &[u8]) -> Option<AtomicAckEth> {
-        let (raw, _) = Raw::ref_from_prefix(bytes).ok()?;
+        let (raw, _) = RawAtomicAckEth::ref_from_prefix(bytes).ok()?;
         Some(AtomicAckEth { original: raw.original.get() })
     }
 
     #[inline]
     fn write(&self, out: &mut [u8]) -> Option<()> {
-        Raw { original: self.original.into() }.write_to_prefix(out).ok()
+        RawAtomicAckEth { original: self.original.into() }.write_to_prefix(out).ok()
     }
 }

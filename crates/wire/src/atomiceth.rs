@@ -20,7 +20,7 @@ pub struct AtomicEth {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Raw {
+struct RawAtomicEth {
     va: U64,
     rkey: U32,
     swap_add: U64,
@@ -33,7 +33,7 @@ impl Header for AtomicEth {
 
     #[inline]
     fn read(bytes: &[u8]) -> Option<AtomicEth> {
-        let (raw, _) = Raw::ref_from_prefix(bytes).ok()?;
+        let (raw, _) = RawAtomicEth::ref_from_prefix(bytes).ok()?;
         Some(AtomicEth {
             va: raw.va.get(),
             rkey: raw.rkey.get(),
@@ -44,7 +44,7 @@ impl Header for AtomicEth {
 
     #[inline]
     fn write(&self, out: &mut [u8]) -> Option<()> {
-        Raw {
+        RawAtomicEth {
             va: self.va.into(),
             rkey: self.rkey.into(),
             swap_add: self.swap_add.into(),

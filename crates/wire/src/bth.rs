@@ -38,7 +38,7 @@ pub struct Bth {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Raw {
+struct RawBth {
     opcode: u8,
     flags: u8,
     pkey: U16,
@@ -75,7 +75,7 @@ impl Header for Bth {
 
     #[inline]
     fn read(bytes: &[u8]) -> Option<Bth> {
-        let (raw, _) = Raw::ref_from_prefix(bytes).ok()?;
+        let (raw, _) = RawBth::ref_from_prefix(bytes).ok()?;
         let (qpn, psn) = (raw.qpn.get(), raw.psn.get());
         Some(Bth {
             opcode: Opcode(raw.opcode),
@@ -97,7 +97,7 @@ impl Header for Bth {
     #[inline]
     fn write(&self, out: &mut [u8]) -> Option<()> {
         let marks = u32::from(self.fecn) << 31 | u32::from(self.becn) << 30;
-        let raw = Raw {
+        let raw = RawBth {
             opcode: self.opcode.0,
             flags: u8::from(self.solicited) << 7
                 | u8::from(self.migreq) << 6

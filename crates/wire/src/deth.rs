@@ -16,7 +16,7 @@ pub struct Deth {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Raw {
+struct RawDeth {
     qkey: U32,
     src_qpn: U32,
 }
@@ -27,12 +27,14 @@ impl Header for Deth {
 
     #[inline]
     fn read(bytes: &[u8]) -> Option<Deth> {
-        let (raw, _) = Raw::ref_from_prefix(bytes).ok()?;
+        let (raw, _) = RawDeth::ref_from_prefix(bytes).ok()?;
         Some(Deth { qkey: raw.qkey.get(), src_qpn: Qpn::new(raw.src_qpn.get()) })
     }
 
     #[inline]
     fn write(&self, out: &mut [u8]) -> Option<()> {
-        Raw { qkey: self.qkey.into(), src_qpn: self.src_qpn.get().into() }.write_to_prefix(out).ok()
+        RawDeth { qkey: self.qkey.into(), src_qpn: self.src_qpn.get().into() }
+            .write_to_prefix(out)
+            .ok()
     }
 }

@@ -16,7 +16,7 @@ pub struct Feth {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Raw {
+struct RawFeth {
     bits: U32,
 }
 
@@ -26,7 +26,7 @@ impl Header for Feth {
 
     #[inline]
     fn read(bytes: &[u8]) -> Option<Feth> {
-        let (raw, _) = Raw::ref_from_prefix(bytes).ok()?;
+        let (raw, _) = RawFeth::ref_from_prefix(bytes).ok()?;
         Some(Feth {
             placement: raw.bits.get() as u8 & 0x0f,
             selectivity: (raw.bits.get() >> 4) as u8 & 3,
@@ -35,7 +35,7 @@ impl Header for Feth {
 
     #[inline]
     fn write(&self, out: &mut [u8]) -> Option<()> {
-        Raw { bits: u32::from((self.placement & 0x0f) | (self.selectivity & 3) << 4).into() }
+        RawFeth { bits: u32::from((self.placement & 0x0f) | (self.selectivity & 3) << 4).into() }
             .write_to_prefix(out)
             .ok()
     }

@@ -11,7 +11,7 @@ pub struct Ieth(pub u32);
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Raw {
+struct RawIeth {
     rkey: U32,
 }
 
@@ -21,12 +21,12 @@ impl Header for Ieth {
 
     #[inline]
     fn read(bytes: &[u8]) -> Option<Ieth> {
-        let (raw, _) = Raw::ref_from_prefix(bytes).ok()?;
+        let (raw, _) = RawIeth::ref_from_prefix(bytes).ok()?;
         Some(Ieth(raw.rkey.get()))
     }
 
     #[inline]
     fn write(&self, out: &mut [u8]) -> Option<()> {
-        Raw { rkey: self.0.into() }.write_to_prefix(out).ok()
+        RawIeth { rkey: self.0.into() }.write_to_prefix(out).ok()
     }
 }

@@ -11,7 +11,7 @@ pub struct ImmDt(pub u32);
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Raw {
+struct RawImmDt {
     data: U32,
 }
 
@@ -21,12 +21,12 @@ impl Header for ImmDt {
 
     #[inline]
     fn read(bytes: &[u8]) -> Option<ImmDt> {
-        let (raw, _) = Raw::ref_from_prefix(bytes).ok()?;
+        let (raw, _) = RawImmDt::ref_from_prefix(bytes).ok()?;
         Some(ImmDt(raw.data.get()))
     }
 
     #[inline]
     fn write(&self, out: &mut [u8]) -> Option<()> {
-        Raw { data: self.0.into() }.write_to_prefix(out).ok()
+        RawImmDt { data: self.0.into() }.write_to_prefix(out).ok()
     }
 }

@@ -14,7 +14,7 @@ pub struct Rdeth {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Raw {
+struct RawRdeth {
     ee_context: U32,
 }
 
@@ -24,12 +24,12 @@ impl Header for Rdeth {
 
     #[inline]
     fn read(bytes: &[u8]) -> Option<Rdeth> {
-        let (raw, _) = Raw::ref_from_prefix(bytes).ok()?;
+        let (raw, _) = RawRdeth::ref_from_prefix(bytes).ok()?;
         Some(Rdeth { ee_context: raw.ee_context.get() & 0xff_ffff })
     }
 
     #[inline]
     fn write(&self, out: &mut [u8]) -> Option<()> {
-        Raw { ee_context: (self.ee_context & 0xff_ffff).into() }.write_to_prefix(out).ok()
+        RawRdeth { ee_context: (self.ee_context & 0xff_ffff).into() }.write_to_prefix(out).ok()
     }
 }

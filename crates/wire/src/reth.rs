@@ -18,7 +18,7 @@ pub struct Reth {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Raw {
+struct RawReth {
     va: U64,
     rkey: U32,
     length: U32,
@@ -30,13 +30,13 @@ impl Header for Reth {
 
     #[inline]
     fn read(bytes: &[u8]) -> Option<Reth> {
-        let (raw, _) = Raw::ref_from_prefix(bytes).ok()?;
+        let (raw, _) = RawReth::ref_from_prefix(bytes).ok()?;
         Some(Reth { va: raw.va.get(), rkey: raw.rkey.get(), length: raw.length.get() })
     }
 
     #[inline]
     fn write(&self, out: &mut [u8]) -> Option<()> {
-        Raw { va: self.va.into(), rkey: self.rkey.into(), length: self.length.into() }
+        RawReth { va: self.va.into(), rkey: self.rkey.into(), length: self.length.into() }
             .write_to_prefix(out)
             .ok()
     }

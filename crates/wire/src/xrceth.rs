@@ -14,7 +14,7 @@ pub struct XrcEth {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Raw {
+struct RawXrcEth {
     srqn: U32,
 }
 
@@ -24,12 +24,12 @@ impl Header for XrcEth {
 
     #[inline]
     fn read(bytes: &[u8]) -> Option<XrcEth> {
-        let (raw, _) = Raw::ref_from_prefix(bytes).ok()?;
+        let (raw, _) = RawXrcEth::ref_from_prefix(bytes).ok()?;
         Some(XrcEth { srqn: raw.srqn.get() & 0xff_ffff })
     }
 
     #[inline]
     fn write(&self, out: &mut [u8]) -> Option<()> {
-        Raw { srqn: (self.srqn & 0xff_ffff).into() }.write_to_prefix(out).ok()
+        RawXrcEth { srqn: (self.srqn & 0xff_ffff).into() }.write_to_prefix(out).ok()
     }
 }

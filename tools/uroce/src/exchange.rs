@@ -25,18 +25,18 @@ impl BadRecord {
 }
 
 /// The fields of a text record, parted by colons and ended by a NUL.
-pub(crate) struct Fields<'a> {
+pub(crate) struct RecordFields<'a> {
     expected: &'static str,
     all: &'a [u8],
     rest: Option<&'a str>,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> RecordFields<'a> {
     pub(crate) fn new(expected: &'static str, all: &'a [u8]) -> Result<Self, BadRecord> {
         let end = all.iter().position(|&byte| byte == 0);
         let text = std::str::from_utf8(&all[..end.unwrap_or(all.len())]);
         match text {
-            Ok(text) => Ok(Fields { expected, all, rest: Some(text) }),
+            Ok(text) => Ok(RecordFields { expected, all, rest: Some(text) }),
             Err(_) => Err(BadRecord::new(expected, all)),
         }
     }

@@ -75,7 +75,7 @@ impl Failure {
     pub fn print(&self) {
         let mut err = std::io::stderr().lock();
         let (bold, plain) = paint(std::io::stderr().is_terminal());
-        // A closed stderr leaves nobody to tell.
+        // With stderr closed there is no place for the message.
         let _ = writeln!(err, "{bold}error:{plain} {}", self.what);
         if let Some(help) = &self.help {
             let _ = writeln!(err, "{bold}help:{plain} {help}");

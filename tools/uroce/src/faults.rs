@@ -11,9 +11,9 @@ use uroce_verbs::Context;
 use crate::failure::Failure;
 
 /// What is known of the faults of this process, for its end.
-static MADE: Mutex<Option<Made>> = Mutex::new(None);
+static MADE: Mutex<Option<ProcessFaults>> = Mutex::new(None);
 
-struct Made {
+struct ProcessFaults {
     seed: u64,
     devices: Vec<Arc<FaultCounters>>,
 }
@@ -76,11 +76,12 @@ pub fn watch_counters(faults: &Faults, counters: Arc<FaultCounters>) {
     if made.is_none() {
         tell_seed(faults);
     }
-    let made = made.get_or_insert_with(|| Made { seed: faults.seed(), devices: Vec::new() });
+    let made =
+        made.get_or_insert_with(|| ProcessFaults { seed: faults.seed(), devices: Vec::new() });
     made.devices.push(counters);
 }
 
-/// Says on stderr which seed was drawn: whoever kills the run gets no report.
+/// Says on stderr which seed was drawn: a run that is killed has no report.
 pub fn tell_seed(faults: &Faults) {
     if let Some(seed) = faults.drawn_seed() {
         eprintln!("faults: to repeat them: --fault-seed {seed}");

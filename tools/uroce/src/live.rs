@@ -63,7 +63,7 @@ impl Live {
     /// Waits until there is a frame, at most that long.
     ///
     /// # Errors
-    /// Exit 3 if the only interface is gone, or the kernel lets nobody wait.
+    /// Exit 3 if the only interface is gone, or the kernel refuses to wait.
     pub fn wait(&self, most: Duration) -> Result<(), Failure> {
         match self.socket.wait(most) {
             Ok(_) => Ok(()),

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use uroce_analyze::{Frame, Packet, Summary, Timestamp, printable};
+use uroce_analyze::{Frame, Packet, PacketSummary, Timestamp, printable};
 
 /// Writes packets, with the time since the first frame.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ impl PacketLines {
         if packet.segment > 0 {
             write!(out, ".{}", packet.segment)?;
         }
-        let (time, summary) = (self.time(frame), Summary::new(packet, payload));
+        let (time, summary) = (self.time(frame), PacketSummary::new(packet, payload));
         let (source, destination) = (packet.source_ip(), packet.destination_ip());
         write!(out, " {time} {source} > {destination} {summary}")?;
         comment(frame, out)

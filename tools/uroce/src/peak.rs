@@ -48,7 +48,7 @@ pub struct Bandwidth {
 }
 
 impl Times {
-    /// For runs whose peak nobody looks for: the memory of every moment would take time itself.
+    /// For runs whose peak is not looked for: the memory of every moment would take time itself.
     pub fn brief() -> Self {
         Times { brief: true, ..Times::default() }
     }

@@ -27,7 +27,7 @@ pub fn out(text: &str) {
     }
 }
 
-/// Nobody reads stdout any more: what prints on and on may end.
+/// The reader of stdout is gone: what prints on and on may end.
 pub fn is_reader_gone() -> bool {
     READER_GONE.load(Ordering::Relaxed)
 }

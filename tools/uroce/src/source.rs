@@ -79,7 +79,7 @@ impl SourceArgs {
         self.live.tell_start(command);
         let stream = Stream::new(live, interrupt.clone(), self.live.seconds, most);
         Ok(Capture {
-            frames: Frames::Link(Box::new(stream)),
+            frames: FrameSource::Link(Box::new(stream)),
             interrupt: interrupt.clone(),
             name: self.name(),
             most: None,
@@ -90,7 +90,7 @@ impl SourceArgs {
 
 /// A capture that is being read, or made, until the user wants to stop.
 pub struct Capture {
-    frames: Frames,
+    frames: FrameSource,
     interrupt: Interrupt,
     name: String,
     /// Frames that are taken at most.
@@ -99,7 +99,7 @@ pub struct Capture {
 }
 
 /// Where its frames come from.
-enum Frames {
+enum FrameSource {
     /// A file, or stdin.
     Bytes(Box<CaptureReader<Box<dyn Read>>>),
     /// Interfaces of this machine.
@@ -108,7 +108,7 @@ enum Frames {
 
 /// What ended a capture early.
 #[derive(Debug)]
-pub struct Broken {
+pub struct EarlyEnd {
     /// In words, without the name of the capture.
     what: String,
     /// What to tell the user.
@@ -121,16 +121,16 @@ impl Capture {
     ///
     /// # Errors
     /// The capture is damaged or cannot be read on, or its interface is gone.
-    pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, Broken> {
+    pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, EarlyEnd> {
         if self.most.is_some_and(|most| self.taken >= most) {
             return Ok(None);
         }
         self.taken += 1;
         match &mut self.frames {
-            Frames::Link(stream) => next_of_link(stream),
-            Frames::Bytes(reader) => match reader.next_frame() {
+            FrameSource::Link(stream) => next_of_link(stream),
+            FrameSource::Bytes(reader) => match reader.next_frame() {
                 Err(_) if self.interrupt.is_set() => Ok(None),
-                frame => frame.map_err(|error| Broken {
+                frame => frame.map_err(|error| EarlyEnd {
                     failure: unreadable(&self.name, &error),
                     what: error.to_string(),
                 }),
@@ -141,14 +141,14 @@ impl Capture {
     /// The next frame can be given without waiting for it.
     pub fn is_next_buffered(&mut self) -> bool {
         match &mut self.frames {
-            Frames::Bytes(reader) => reader.is_next_buffered(),
-            Frames::Link(stream) => stream.now() != Now::Nothing,
+            FrameSource::Bytes(reader) => reader.is_next_buffered(),
+            FrameSource::Link(stream) => stream.now() != Now::Nothing,
         }
     }
 
     /// Says on stderr what the kernel had no room for.
     pub fn tell_dropped(&mut self) {
-        let Frames::Link(stream) = &mut self.frames else { return };
+        let FrameSource::Link(stream) = &mut self.frames else { return };
         let dropped = stream.dropped();
         if dropped > 0 {
             let dropped = count(dropped, "packet");
@@ -160,20 +160,20 @@ impl Capture {
 }
 
 /// Waits for the next frame of interfaces.
-fn next_of_link(stream: &mut Stream) -> Result<Option<Frame<'_>>, Broken> {
+fn next_of_link(stream: &mut Stream) -> Result<Option<Frame<'_>>, EarlyEnd> {
     loop {
         match stream.now() {
             Now::Frame => return Ok(stream.next_frame()),
             Now::End => return Ok(None),
             Now::Nothing => {
-                stream.wait().map_err(|failure| Broken { what: failure.what.clone(), failure })?
+                stream.wait().map_err(|failure| EarlyEnd { what: failure.what.clone(), failure })?
             }
         }
     }
 }
 
 /// How long a silent pipe is waited for before Ctrl-C is looked for, in nanoseconds.
-const PATIENCE_NS: i64 = 100_000_000;
+const POLL_TIMEOUT_NS: i64 = 100_000_000;
 
 /// Opens the capture in the file `name`, or on stdin if it is `-`. It ends when the user wants to stop.
 ///
@@ -182,7 +182,7 @@ const PATIENCE_NS: i64 = 100_000_000;
 pub fn open(name: &str, interrupt: &Interrupt) -> Result<Capture, Failure> {
     match CaptureReader::new(bytes(name, interrupt)?) {
         Ok(reader) => Ok(Capture {
-            frames: Frames::Bytes(Box::new(reader)),
+            frames: FrameSource::Bytes(Box::new(reader)),
             interrupt: interrupt.clone(),
             name: name.to_owned(),
             most: None,
@@ -293,8 +293,8 @@ impl<R: Read + AsFd> Read for Interruptible<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while !self.interrupt.is_set() {
             let mut wanted = [PollFd::new(&self.source, PollFlags::IN)];
-            let patience = Timespec { tv_sec: 0, tv_nsec: PATIENCE_NS };
-            match poll(&mut wanted, Some(&patience)) {
+            let timeout = Timespec { tv_sec: 0, tv_nsec: POLL_TIMEOUT_NS };
+            match poll(&mut wanted, Some(&timeout)) {
                 Ok(0) | Err(rustix::io::Errno::INTR) => {}
                 Ok(_) => return self.source.read(buffer),
                 Err(error) => return Err(error.into()),
@@ -353,7 +353,7 @@ mod tests {
         let interrupt = Interrupt::default();
         let source = Interruptible { source: reader, interrupt: interrupt.clone() };
         let reader = CaptureReader::new(Box::new(source) as Box<dyn Read>).expect("a capture");
-        let frames = Frames::Bytes(Box::new(reader));
+        let frames = FrameSource::Bytes(Box::new(reader));
         let (name, interrupted) = ("-".to_owned(), interrupt.clone());
         let mut capture = Capture { frames, interrupt: interrupted, name, most: None, taken: 0 };
         let mut frames = 0;

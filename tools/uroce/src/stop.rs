@@ -36,9 +36,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How long a peer that spoke or closed may still have data under way.
 const GRACE: Duration = Duration::from_millis(400);
 /// How long a silent peer is waited for.
-const PATIENCE: Duration = Duration::from_secs(20);
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(20);
 /// The same where a lost packet is lost for good.
-const UNRELIABLE_PATIENCE: Duration = Duration::from_secs(5);
+const UNRELIABLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Watches a loop for progress, and the peer and the user while there is none.
 #[derive(Debug)]
@@ -162,7 +162,7 @@ impl<'a> Watch<'a> {
     }
 
     fn check_patience(&self) -> Result<(), Stop> {
-        let patience = if self.reliable { PATIENCE } else { UNRELIABLE_PATIENCE };
+        let patience = if self.reliable { SILENCE_TIMEOUT } else { UNRELIABLE_TIMEOUT };
         if self.quiet < looks(patience) {
             return Ok(());
         }
@@ -212,7 +212,7 @@ mod tests {
         std::thread::sleep(Duration::from_millis(20));
         // The process stood still for a minute between two looks.
         let later = Instant::now() + Duration::from_secs(60);
-        assert!(watch.look(later).is_ok() && watch.look(later + 2 * PATIENCE).is_ok());
+        assert!(watch.look(later).is_ok() && watch.look(later + 2 * SILENCE_TIMEOUT).is_ok());
         let ended = (0..100).find_map(|_| watch.look(later).err());
         assert!(matches!(ended, Some(Stop::Failed(failure)) if failure.exit == Exit::Peer));
     }

@@ -6,7 +6,7 @@ use uroce_analyze::TextStyle;
 
 use crate::failure::paint;
 
-/// Columns where nobody tells how many there are.
+/// Columns where their number is not known.
 const COLUMNS: usize = 110;
 
 /// Width and colour: those of the terminal; of a file or a pipe `COLUMNS`, or 110, without colour.

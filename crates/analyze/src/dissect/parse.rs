@@ -10,7 +10,7 @@ use crate::{Frame, IcrcStatus, Packet};
 
 /// Where one packet stands, and what is known about it besides its headers.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct PacketPlace {
     /// BTH to ICRC in the frame; the end may lie behind the bytes that were captured.
     pub(super) transport: Range<usize>,
     /// Number of the packet in a batch.
@@ -54,7 +54,7 @@ impl Cursor<'_> {
 pub(super) fn parse(
     frame: &Frame<'_>,
     carried: &Carried,
-    place: &Place,
+    place: &PacketPlace,
 ) -> Result<Walked, Malformed> {
     let Range { start, end } = place.transport;
     let captured = start.min(frame.data.len())..end.min(frame.data.len());
@@ -93,7 +93,7 @@ fn payload(
 }
 
 #[inline]
-fn bare(frame: &Frame<'_>, carried: &Carried, place: &Place, bth: Bth) -> Packet {
+fn bare(frame: &Frame<'_>, carried: &Carried, place: &PacketPlace, bth: Bth) -> Packet {
     Packet {
         frame: frame.number,
         segment: place.segment,

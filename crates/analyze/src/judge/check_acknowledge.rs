@@ -5,7 +5,7 @@ use std::time::Duration;
 use uroce_wire::{Aeth, NakCode, Operation, SyndromeKind};
 
 use super::finding::Ledger;
-use super::requests::Requests;
+use super::requests::RequestsSeen;
 use super::rules::acknowledge::{
     ACK_GOES_BACK, ACK_OF_UNSENT, MSN_GOES_BACK, MSN_MISMATCH, NAK_NOT_HONOURED,
     NAK_OF_ACKNOWLEDGED, NAK_REPEATED,
@@ -44,7 +44,7 @@ struct Ghost {
 
 /// A sequence NAK.
 #[derive(Debug, Clone, Copy)]
-struct Gap {
+struct SequenceNak {
     psn: u64,
     frame: u64,
     time: Timestamp,
@@ -59,7 +59,7 @@ pub(super) struct Answers {
     count: u64,
     last_ack: Option<LastAck>,
     ghost: Option<Ghost>,
-    gap: Option<Gap>,
+    gap: Option<SequenceNak>,
     completed: u64,
     msn_offset: Option<u32>,
     msn_doubt: Option<u32>,
@@ -122,7 +122,7 @@ impl Answers {
     pub(super) fn check(
         &mut self,
         sight: &Sight<'_>,
-        requests: &Requests,
+        requests: &RequestsSeen,
         ledger: &mut Ledger,
     ) -> bool {
         if !requests.is_since_first(sight.psn) {
@@ -205,7 +205,8 @@ impl Answers {
         }
         let again = self.gap.filter(|gap| gap.psn == sight.psn && !gap.is_served);
         let (frame, time) = (sight.packet.frame, sight.packet.time);
-        let new = Gap { psn: sight.psn, frame, time, naks: 0, new_packets: 0, is_served: false };
+        let new =
+            SequenceNak { psn: sight.psn, frame, time, naks: 0, new_packets: 0, is_served: false };
         let mut gap = again.unwrap_or(new);
         gap.naks = gap.naks.saturating_add(1);
         if gap.naks == MANY_NAKS {

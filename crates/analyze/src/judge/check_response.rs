@@ -4,7 +4,7 @@ use uroce_wire::{OpcodeInfo, Operation, Position};
 
 use super::finding::Ledger;
 use super::flow_state::FlowState;
-use super::requests::{Request, Requests};
+use super::requests::{Request, RequestsSeen};
 use super::rules::response::{
     ATOMIC_REPLAY, ATOMIC_RESENT_DIFFERENT, READ_DEPTH, RESPONSE_LENGTH, RESPONSE_POSITION,
     RESPONSE_UNKNOWN,
@@ -42,7 +42,7 @@ pub(super) fn check(
 fn check_read(
     sight: &Sight<'_>,
     info: &OpcodeInfo,
-    requests: &Requests,
+    requests: &RequestsSeen,
     mtu: Option<u32>,
     ledger: &mut Ledger,
 ) {
@@ -116,7 +116,7 @@ const fn is_alike(position: Position, expected: Position) -> bool {
     )
 }
 
-fn check_atomic(sight: &Sight<'_>, requests: &mut Requests, ledger: &mut Ledger) {
+fn check_atomic(sight: &Sight<'_>, requests: &mut RequestsSeen, ledger: &mut Ledger) {
     let Some(request) = requests.atomic_at(sight.psn) else {
         return note_unknown(sight, requests, ledger);
     };
@@ -129,7 +129,7 @@ fn check_atomic(sight: &Sight<'_>, requests: &mut Requests, ledger: &mut Ledger)
     }
 }
 
-fn note_unknown(sight: &Sight<'_>, requests: &Requests, ledger: &mut Ledger) {
+fn note_unknown(sight: &Sight<'_>, requests: &RequestsSeen, ledger: &mut Ledger) {
     if requests.is_since_first(sight.psn)
         && sight.psn < requests.sent_below()
         && !requests.has_forgotten()

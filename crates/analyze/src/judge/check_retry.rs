@@ -5,7 +5,7 @@ use std::time::Duration;
 use uroce_wire::{NakCode, SyndromeKind, rnr_timer_ns};
 
 use super::finding::Ledger;
-use super::requests::Requests;
+use super::requests::RequestsSeen;
 use super::rules::acknowledge::UNANSWERED;
 use super::rules::retry::{
     EARLY_RETRANSMISSION, FATAL_NAK, RETRIES_EXCEEDED, RNR, RNR_EXCEEDED, RNR_LOOP,
@@ -71,7 +71,7 @@ pub(super) struct Repeats {
 
 /// How the requests of a flow came to their end.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum End {
+pub(super) enum RequesterEnd {
     /// A NAK ended it.
     Fatal(Fatal),
     /// It gave up behind RNR NAKs.
@@ -158,21 +158,21 @@ impl Repeats {
     }
 
     /// How it came to its end, if it did, in a capture that lasts until `end`.
-    pub(super) fn end(&self, end: Timestamp) -> Option<End> {
+    pub(super) fn end(&self, end: Timestamp) -> Option<RequesterEnd> {
         if let Some(fatal) = self.fatal {
-            return Some(End::Fatal(fatal));
+            return Some(RequesterEnd::Fatal(fatal));
         }
         let waits = self.not_ready.filter(|it| {
             !it.is_over && end.since(it.time) > it.wait * 2 + Duration::from_millis(100)
         });
         if let Some(not_ready) = waits {
-            return Some(End::NotReady(not_ready));
+            return Some(RequesterEnd::NotReady(not_ready));
         }
         let gave_up = self.stuck.filter(|stuck| {
             let silence = end.since(self.last_request);
             stuck.copies >= GIVEN_UP && silence > stuck.interval * 2 + Duration::from_millis(10)
         });
-        gave_up.map(End::Stuck)
+        gave_up.map(RequesterEnd::Stuck)
     }
 }
 
@@ -181,7 +181,7 @@ impl Repeats {
     pub(super) fn check_answer(
         &mut self,
         sight: &Sight<'_>,
-        requests: &Requests,
+        requests: &RequestsSeen,
         mtu: Option<u32>,
         ledger: &mut Ledger,
     ) {
@@ -247,7 +247,7 @@ impl Repeats {
         ledger: &mut Ledger,
     ) {
         match self.end(end) {
-            Some(End::Fatal(fatal)) if fatal.late > 0 => {
+            Some(RequesterEnd::Fatal(fatal)) if fatal.late > 0 => {
                 ledger.record(&SENDS_AFTER_FATAL, Some(flow), fatal.first_late, || {
                     format!(
                         "{} packets from frame {}, later than {} behind the NAK of frame {}",
@@ -258,10 +258,12 @@ impl Repeats {
                     )
                 });
             }
-            Some(End::NotReady(it)) => ledger.record(&RNR_EXCEEDED, Some(flow), it.frame, || {
-                format!("{} RNR NAKs, the last in frame {}, then silence", it.naks, it.frame)
-            }),
-            Some(End::Stuck(stuck)) => {
+            Some(RequesterEnd::NotReady(it)) => {
+                ledger.record(&RNR_EXCEEDED, Some(flow), it.frame, || {
+                    format!("{} RNR NAKs, the last in frame {}, then silence", it.naks, it.frame)
+                })
+            }
+            Some(RequesterEnd::Stuck(stuck)) => {
                 let rule = if is_answered { &RETRIES_EXCEEDED } else { &UNANSWERED };
                 ledger.record(rule, Some(flow), stuck.frame, || {
                     let (copies, psn) = (stuck.copies, stuck.psn & 0xff_ffff);
@@ -275,7 +277,7 @@ impl Repeats {
 
 fn tell_of_fatal(
     sight: &Sight<'_>,
-    requests: &Requests,
+    requests: &RequestsSeen,
     code: NakCode,
     mtu: Option<u32>,
     ledger: &mut Ledger,

@@ -20,10 +20,10 @@ use crate::track::FlowKey;
 
 /// Exchanges that are remembered.
 const MAX_EXCHANGES: usize = 4096;
-/// Silence behind a message that means that nobody answers.
+/// Silence behind a message after which no answer is expected any more.
 const LONG: Duration = Duration::from_secs(10);
 
-/// Nobody repeats a message sooner: the network doubled it, or it was captured at several interfaces.
+/// No sender repeats a message sooner: the network doubled it, or it was captured at several interfaces.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 
 /// A message that expects an answer.
@@ -46,7 +46,7 @@ struct Called {
 
 /// One exchange, by the address and the id of the side that calls.
 #[derive(Debug, Default, Clone, Copy)]
-struct Exchange {
+struct CmExchange {
     called: Option<Called>,
     request: Option<Asked>,
     reply: Option<Asked>,
@@ -58,8 +58,8 @@ type Key = (IpAddr, IpAddr, CommId);
 
 /// All exchanges of a capture.
 #[derive(Debug, Default)]
-pub(super) struct Connections {
-    exchanges: HashMap<Key, Exchange>,
+pub(super) struct CmExchanges {
+    exchanges: HashMap<Key, CmExchange>,
     agreed: HashMap<FlowKey, Agreed>,
     /// Flows that a message has just fixed values for.
     changed: Vec<FlowKey>,
@@ -86,7 +86,7 @@ impl Asked {
     }
 }
 
-impl Connections {
+impl CmExchanges {
     /// What was fixed for a flow.
     pub(super) fn agreed(&self, flow: &FlowKey) -> Option<Agreed> {
         self.agreed.get(flow).copied()
@@ -134,7 +134,7 @@ impl Connections {
         let again = exchange.called.is_some_and(|called| called.qpn == req.local_qpn);
         let before = exchange.request.filter(|_| again);
         if !again {
-            *exchange = Exchange::default();
+            *exchange = CmExchange::default();
         }
         exchange.request = Some(Asked::again(before, sight, "REQ", ledger));
         exchange.called =
@@ -199,11 +199,11 @@ impl Connections {
         }
     }
 
-    fn known(&mut self, key: Key) -> Option<&mut Exchange> {
+    fn known(&mut self, key: Key) -> Option<&mut CmExchange> {
         self.exchanges.get_mut(&key)
     }
 
-    fn exchange(&mut self, key: Key) -> Option<&mut Exchange> {
+    fn exchange(&mut self, key: Key) -> Option<&mut CmExchange> {
         if self.exchanges.len() >= MAX_EXCHANGES && !self.exchanges.contains_key(&key) {
             return None;
         }
@@ -225,7 +225,7 @@ impl Connections {
     }
 }
 
-impl Exchange {
+impl CmExchange {
     fn conclude(
         &self,
         active: IpAddr,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use uroce_wire::NakCode;
 
-use super::check_retry::{End, Fatal, NotReady, Stuck};
+use super::check_retry::{Fatal, NotReady, RequesterEnd, Stuck};
 use super::finding::words_of;
 use super::flow_state::FlowState;
 use crate::Timestamp;
@@ -48,9 +48,9 @@ pub(super) fn explain(flows: &[FlowState], end: Timestamp) -> Vec<Explanation> {
     let explain = |state: &FlowState| {
         let flow = state.key?;
         let (kind, frame, text) = match state.repeats.end(end)? {
-            End::Fatal(fatal) => fatal_nak(&fatal),
-            End::NotReady(not_ready) => rnr(&not_ready),
-            End::Stuck(stuck) => silence(&stuck, state),
+            RequesterEnd::Fatal(fatal) => fatal_nak(&fatal),
+            RequesterEnd::NotReady(not_ready) => rnr(&not_ready),
+            RequesterEnd::Stuck(stuck) => silence(&stuck, state),
         };
         Some(Explanation { flow, kind, frame, text })
     };

@@ -7,7 +7,7 @@ use super::check_path::{self, PathSeen};
 use super::check_retry::Repeats;
 use super::check_sequence::SequenceSeen;
 use super::finding::Ledger;
-use super::requests::Requests;
+use super::requests::RequestsSeen;
 use super::rule::Assumption;
 use super::rules::capture::CAPTURE_INCOMPLETE;
 use crate::Timestamp;
@@ -52,7 +52,7 @@ pub(super) struct FlowState {
     /// Congestion marks of this flow, and what the other end made of them.
     pub(super) congestion: CongestionSeen,
     /// Requests of this flow.
-    pub(super) requests: Requests,
+    pub(super) requests: RequestsSeen,
     /// What the other end said to them.
     pub(super) answers: Answers,
     /// What of them was sent again.
@@ -72,7 +72,7 @@ impl FlowState {
     /// The queue pair began anew: other PSNs, perhaps another path MTU.
     pub(super) fn begin_anew(&mut self) {
         self.forget_path();
-        self.requests = Requests::default();
+        self.requests = RequestsSeen::default();
         self.answers = Answers::default();
         self.repeats = Repeats::default();
     }

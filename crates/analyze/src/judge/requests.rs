@@ -34,7 +34,7 @@ pub(super) struct Request {
 
 /// All requests of a flow.
 #[derive(Debug, Default)]
-pub(super) struct Requests {
+pub(super) struct RequestsSeen {
     /// The first PSN that was seen.
     first: Option<u64>,
     /// One past the newest PSN, at most: a READ of unknown path MTU counts with the smallest.
@@ -88,7 +88,7 @@ const fn is_responded(operation: Operation) -> bool {
     )
 }
 
-impl Requests {
+impl RequestsSeen {
     /// One past the newest PSN that was sent, at most.
     pub(super) const fn sent_below(&self) -> u64 {
         self.sent_below

@@ -5,7 +5,7 @@ use super::order::Order;
 
 /// What a capture is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FileKind {
     /// A classic capture: one link type, records.
     Pcap {
         order: Order,
@@ -37,7 +37,7 @@ const OTHERS: [(&[u8], &str); 12] = [
     (b"%PDF", "it is a PDF document"),
 ];
 
-impl Kind {
+impl FileKind {
     /// The kind that begins with `head`, which has [`LOOK`] bytes or is the whole file.
     pub(super) fn of(head: &[u8]) -> Result<Self, CaptureError> {
         let pcap = |order, unit, record| Ok(Self::Pcap { order, unit, record });
@@ -84,7 +84,7 @@ mod tests {
             (b"", "empty"),
         ];
         for (head, what) in cases {
-            let error = Kind::of(head).expect_err("no capture").to_string();
+            let error = FileKind::of(head).expect_err("no capture").to_string();
             assert!(error.contains(what), "{error}");
         }
     }

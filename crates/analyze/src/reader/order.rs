@@ -1,4 +1,4 @@
-//! Numbers in the byte order of whoever wrote the capture.
+//! Numbers in the byte order of the writer of the capture.
 
 /// A byte order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -83,7 +83,7 @@ impl Analysis {
         });
         capture.note_frame(frame, &kind);
         capture.dropped_packets += u64::from(is_dropped(frame.comment));
-        // Nobody here wants the finished messages one by one; flows keep the slowest.
+        // The finished messages are not needed one by one; flows keep the slowest.
         while tracker.poll_message().is_some() {}
         kind
     }
@@ -154,7 +154,7 @@ impl Analysis {
         let second = first.peer().and_then(|peer| self.tracker.flow(peer));
         let mut flows: Vec<_> = [Some(first), second].into_iter().flatten().collect();
         flows.dedup_by_key(|flow| flow.id());
-        // Whoever sends requests comes first; with both or none of them, who was seen first.
+        // The flow with requests comes first; with both or none of them, the one that was seen first.
         flows.sort_by_key(|flow| flow.figures().requests == 0);
         let pairing =
             self.tracker.conversations().iter().find(|pair| pair.flows.contains(&first.id()));

@@ -185,13 +185,13 @@ pub struct EndCounters {
 }
 
 /// An end: what it sent, and what was sent to it.
-struct End<'a> {
+struct EndFlows<'a> {
     row: EndRow,
     sent: Option<&'a FlowRow>,
     arrived: Option<&'a FlowRow>,
 }
 
-impl End<'_> {
+impl EndFlows<'_> {
     fn value(&self, counter: &Counter) -> Option<u64> {
         match counter.value {
             Sent(value) => self.sent.map(|flow| value(&flow.figures)),
@@ -201,19 +201,19 @@ impl End<'_> {
 }
 
 /// Both ends of a conversation; the sender of its first flow comes first.
-fn ends(row: &ConversationRow) -> Vec<End<'_>> {
+fn ends(row: &ConversationRow) -> Vec<EndFlows<'_>> {
     let (first, second) = (row.flows.first(), row.flows.get(1));
     let Some(flow) = first else { return Vec::new() };
     vec![
-        End { row: flow.source, sent: first, arrived: second },
-        End { row: flow.destination, sent: second, arrived: first },
+        EndFlows { row: flow.source, sent: first, arrived: second },
+        EndFlows { row: flow.destination, sent: second, arrived: first },
     ]
 }
 
 impl Report {
     /// The counters of both ends of each conversation.
     pub fn counters(&self) -> Vec<EndCounters> {
-        let of_end = |row: &ConversationRow, end: &End<'_>| EndCounters {
+        let of_end = |row: &ConversationRow, end: &EndFlows<'_>| EndCounters {
             conversation: row.number,
             end: end.row,
             counters: COUNTERS

@@ -28,7 +28,7 @@ const GREEN: &str = "\x1b[32m";
 impl Report {
     /// The report as a page. Lines of text are wrapped at the width; rows of tables are not.
     pub fn to_text(&self, style: TextStyle) -> String {
-        let mut page = Page { style, out: String::new() };
+        let mut page = TextPage { style, out: String::new() };
         page.verdict(self);
         page.capture(&self.source, &self.capture);
         page.conversations(&self.conversations);
@@ -42,7 +42,7 @@ impl Report {
 
     /// Everything about each conversation, for a report about few of them.
     pub fn details(&self, style: TextStyle) -> String {
-        let mut page = Page { style, out: String::new() };
+        let mut page = TextPage { style, out: String::new() };
         for row in self.conversations.iter().take(CONVERSATIONS) {
             row.flows.iter().for_each(|flow| page.details(row, flow));
         }
@@ -50,12 +50,12 @@ impl Report {
     }
 }
 
-struct Page {
+struct TextPage {
     style: TextStyle,
     out: String,
 }
 
-impl Page {
+impl TextPage {
     fn line(&mut self, text: &str) {
         self.out.push_str(text.trim_end());
         self.out.push('\n');

@@ -35,7 +35,7 @@ pub struct Annotation {
     pub retransmission: Option<Retransmission>,
     /// The network made two of one packet, or an answer says the same again.
     pub is_duplicate: bool,
-    /// It comes late: packets behind it came first, and nobody asked for it again.
+    /// It comes late: packets behind it came first, and no answer asked for it again.
     pub is_reordered: bool,
     /// PSNs before it that were not seen and should have been.
     pub gap_before: Option<Gap>,

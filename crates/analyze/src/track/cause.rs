@@ -8,7 +8,7 @@ use super::retransmission_cause::RetransmissionCause;
 use crate::Timestamp;
 
 /// Silence that is taken for a timeout if the timeout is not known: three quarters of that of code 14,
-/// the shortest one in ordinary use. Whoever goes back sooner is known by the second packet.
+/// the shortest one in ordinary use. A requester that goes back sooner is known by its second packet.
 const LIKELY_TIMEOUT: Duration = Duration::from_millis(50);
 /// A timeout is at least this many round trips.
 const TIMEOUT_ROUND_TRIPS: u32 = 16;
@@ -83,7 +83,7 @@ pub(super) struct Repeat {
 
 /// The verdict on a repeated request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Verdict {
+pub(super) struct RepeatVerdict {
     pub(super) cause: RetransmissionCause,
     /// It is the first of its round.
     pub(super) is_new_round: bool,
@@ -95,7 +95,7 @@ pub(super) struct Verdict {
 
 impl Causes {
     /// The cause of `repeat`.
-    pub(super) fn judge(&mut self, repeat: &Repeat) -> Verdict {
+    pub(super) fn judge(&mut self, repeat: &Repeat) -> RepeatVerdict {
         let served = self.refusal_of(repeat);
         if served.is_none()
             && let Some(verdict) = self.go_on(repeat)
@@ -110,12 +110,12 @@ impl Causes {
             end: repeat.next,
             sent: Repeated { packets: 1, bytes: u64::from(repeat.bytes), rounds: 1 },
         });
-        Verdict { cause, is_new_round: true, waited, corrected: None }
+        RepeatVerdict { cause, is_new_round: true, waited, corrected: None }
     }
 
     /// The verdict on a packet that goes on with the round. Packets may be missing in between: they were
     /// lost before the capture point.
-    fn go_on(&mut self, repeat: &Repeat) -> Option<Verdict> {
+    fn go_on(&mut self, repeat: &Repeat) -> Option<RepeatVerdict> {
         let heard = self.last_sign;
         let round = self.round.as_mut()?;
         // What comes after an answer to a probe is no part of the probe.
@@ -138,7 +138,7 @@ impl Causes {
         (round.next, round.last) = (repeat.psn.plus(repeat.span), repeat.time);
         round.sent.packets += 1;
         round.sent.bytes += u64::from(repeat.bytes);
-        Some(Verdict { cause: round.cause, is_new_round: false, waited: None, corrected })
+        Some(RepeatVerdict { cause: round.cause, is_new_round: false, waited: None, corrected })
     }
 
     /// The responder asks for `psn`.

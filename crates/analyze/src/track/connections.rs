@@ -43,7 +43,7 @@ pub struct Connection {
 
 /// A REQ that waits for its REP.
 #[derive(Debug, Clone, Copy)]
-struct Exchange {
+struct PendingReq {
     active: IpAddr,
     passive: IpAddr,
     req: Req,
@@ -53,7 +53,7 @@ struct Exchange {
 #[derive(Debug)]
 pub(super) struct Connections {
     max: usize,
-    exchanges: VecDeque<Exchange>,
+    exchanges: VecDeque<PendingReq>,
     connections: Vec<Connection>,
     /// By either end; the index of the newest connection there.
     by_end: HashMap<Endpoint, usize>,
@@ -93,7 +93,7 @@ impl Connections {
     ) -> Option<Connection> {
         match Mad::parse(payload).ok()?.message {
             Message::Req(req) => {
-                self.handle_req(Exchange { active: source, passive: destination, req });
+                self.handle_req(PendingReq { active: source, passive: destination, req });
                 None
             }
             Message::Rep(rep) => self.handle_rep(source, destination, &rep),
@@ -101,8 +101,8 @@ impl Connections {
         }
     }
 
-    fn handle_req(&mut self, exchange: Exchange) {
-        let same = |other: &Exchange| {
+    fn handle_req(&mut self, exchange: PendingReq) {
+        let same = |other: &PendingReq| {
             other.active == exchange.active && other.req.local_comm_id == exchange.req.local_comm_id
         };
         if self.exchanges.iter().rev().any(same) {
@@ -116,7 +116,7 @@ impl Connections {
     }
 
     fn handle_rep(&mut self, source: IpAddr, destination: IpAddr, rep: &Rep) -> Option<Connection> {
-        let is_it = |exchange: &Exchange| {
+        let is_it = |exchange: &PendingReq| {
             exchange.active == destination
                 && exchange.passive == source
                 && exchange.req.local_comm_id == rep.remote_comm_id

@@ -22,7 +22,7 @@ struct Hole {
 pub(super) enum Filled {
     /// A NAK had asked for it: it, or what was sent first, was lost before the capture point.
     AfterNak,
-    /// Nobody had asked for it.
+    /// No NAK had asked for it.
     Unasked {
         /// Packets of the flow that were seen since it was skipped.
         depth: u64,
@@ -88,7 +88,7 @@ impl Holes {
     pub(super) fn refuse(&mut self, psn: UnwrappedPsn) -> bool {
         let mut found = false;
         for hole in &mut self.list {
-            // Whoever goes back sends all holes behind the one that was asked for.
+            // A requester that goes back sends all holes behind the one that was asked for.
             hole.refused |= hole.end > psn;
             found |= hole.first <= psn && psn < hole.end;
         }

@@ -105,7 +105,7 @@ impl Requests {
         is_new && end < self.answered && (is_missing || end.plus(1) < self.answered)
     }
 
-    /// Two copies so close to each other that nobody can have asked for the second one.
+    /// Two copies so close to each other that the second one cannot have been asked for.
     fn is_copy(&self, psn: UnwrappedPsn, slot: Slot, time: Timestamp) -> bool {
         if self.causes.is_asked_for(psn) {
             return false;

@@ -11,7 +11,7 @@ pub struct Summary {
     pub untracked_packets: u64,
     /// Damaged packets: they have a wrong ICRC where others have a right one.
     pub damaged_packets: u64,
-    /// Finished messages that nobody took in time. They are part of all figures.
+    /// Finished messages that were not taken in time. They are part of all figures.
     pub missed_messages: u64,
     /// Messages that were closed because too many were under way.
     pub crowded_messages: u64,

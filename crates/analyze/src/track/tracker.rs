@@ -103,7 +103,7 @@ impl Tracker {
         self.connections.list()
     }
 
-    /// The next message that is no longer under way, the oldest first. Whoever wants all of them asks
+    /// The next message that is no longer under way, the oldest first. For all of them, call it
     /// after each packet until there is none.
     pub fn poll_message(&mut self) -> Option<Message> {
         self.finished.pop_front()

@@ -2,7 +2,7 @@
 
 use super::columns::optional;
 use super::input::{ViewRow, ViewSummary};
-use super::kind::{self, Kind};
+use super::kind::{self, PacketKind};
 use super::packet_table::PacketTable;
 use super::page::Page;
 use super::shape::{network_places, transport_places};
@@ -34,7 +34,7 @@ impl Default for ViewConfig {
 #[derive(Debug)]
 pub struct ViewBuilder {
     config: ViewConfig,
-    packets: PacketTable,
+    pub(super) packets: PacketTable,
     previous: Timestamp,
 }
 
@@ -90,8 +90,8 @@ impl ViewBuilder {
     fn push_packet(&mut self, row: &ViewRow<'_>) {
         let packet = row.packet;
         let asked = packet.reth.map_or(0, |reth| reth.length);
-        let kind = Kind::of(packet);
-        let length = if kind == Kind::Read { asked } else { packet.payload_len };
+        let kind = PacketKind::of(packet);
+        let length = if kind == PacketKind::Read { asked } else { packet.payload_len };
         let icrc = match packet.icrc {
             IcrcStatus::Right => String::new(),
             other => other.to_string(),

@@ -38,7 +38,7 @@ pub struct Facts<'a> {
     pub is_response: bool,
     /// It was sent before.
     pub is_retransmission: bool,
-    /// Why it was sent again; empty if it was not, or if nobody knows.
+    /// Why it was sent again; empty if it was not, or if that is not known.
     pub cause: &'a str,
     /// Number of the frame that it was first seen in.
     pub first_seen: Option<u64>,

@@ -8,7 +8,7 @@ use crate::Packet;
 
 /// Sorts of packets, in the order of the legend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(super) enum PacketKind {
     /// SEND of a connection.
     Send,
     /// RDMA WRITE.
@@ -35,7 +35,7 @@ pub(super) enum Kind {
     Unknown,
 }
 
-/// Identifier and legend of each kind, in the order of [`Kind`].
+/// Identifier and legend of each kind, in the order of [`PacketKind`].
 pub(super) const KINDS: [(&str, &str); 12] = [
     ("send", "SEND"),
     ("write", "WRITE"),
@@ -51,7 +51,7 @@ pub(super) const KINDS: [(&str, &str); 12] = [
     ("unknown", "Unknown"),
 ];
 
-impl Kind {
+impl PacketKind {
     /// The kind of `packet`.
     pub(super) fn of(packet: &Packet) -> Self {
         let Some(info) = packet.opcode_info else { return Self::Unknown };
@@ -109,7 +109,7 @@ pub(super) fn syndrome_text(syndrome: Syndrome) -> String {
 
 /// Why an acknowledgement refuses; empty for other packets and plain ACKs.
 pub(super) fn note(packet: &Packet) -> String {
-    let refusal = matches!(Kind::of(packet), Kind::Nak | Kind::Rnr);
+    let refusal = matches!(PacketKind::of(packet), PacketKind::Nak | PacketKind::Rnr);
     let text = packet.aeth.filter(|_| refusal).map(|aeth| syndrome_text(aeth.syndrome));
     let text = text.unwrap_or_default();
     text.split_once(", ").map_or(text.clone(), |(_, why)| why.to_owned())

@@ -26,7 +26,7 @@ pub(super) enum Show {
 
 /// One field of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub(super) struct Field {
+pub(super) struct HeaderField {
     /// What people call it.
     pub label: &'static str,
     /// Its name in Wireshark's display filters; empty if it has none there.
@@ -49,12 +49,12 @@ pub(super) struct HeaderLayout {
     /// How many bytes it has.
     pub length: u16,
     /// Its fields, first one first.
-    pub fields: &'static [Field],
+    pub fields: &'static [HeaderField],
 }
 
 macro_rules! fields {
     ($($bit:literal +$width:literal $show:ident $label:literal $filter:literal $names:literal;)*) => {
-        &[$(Field {
+        &[$(HeaderField {
             label: $label, filter: $filter, bit: $bit, width: $width, show: $show, names: $names,
         }),*]
     };

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::shape::Place;
+use super::shape::HeaderPlace;
 
 /// Lists that a page keeps. Packets beyond are shown without fields.
 const MAX_LAYOUTS: usize = 4096;
@@ -10,8 +10,8 @@ const MAX_LAYOUTS: usize = 4096;
 /// A table of lists; index 0 is the empty one.
 #[derive(Debug)]
 pub(super) struct Layouts {
-    lists: Vec<Vec<Place>>,
-    index: HashMap<Vec<Place>, u16>,
+    lists: Vec<Vec<HeaderPlace>>,
+    index: HashMap<Vec<HeaderPlace>, u16>,
 }
 
 impl Layouts {
@@ -21,7 +21,7 @@ impl Layouts {
     }
 
     /// Index of `list`; 0 once the table is full.
-    pub(super) fn index_of(&mut self, list: Vec<Place>) -> u16 {
+    pub(super) fn index_of(&mut self, list: Vec<HeaderPlace>) -> u16 {
         if let Some(index) = self.index.get(&list) {
             return *index;
         }
@@ -36,7 +36,7 @@ impl Layouts {
 
     /// The lists: index of each header in the table of headers, and its offset.
     pub(super) fn to_numbers(&self) -> Vec<Vec<[u16; 2]>> {
-        let pair = |(id, at): &Place| [*id as u16, *at];
+        let pair = |(id, at): &HeaderPlace| [*id as u16, *at];
         self.lists.iter().map(|list| list.iter().map(pair).collect()).collect()
     }
 }

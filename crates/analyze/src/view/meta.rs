@@ -39,8 +39,8 @@ pub(super) struct Meta<'a> {
     columns: Vec<ColumnEntry>,
     strings: &'a [String],
     flows: Vec<FlowEntry>,
-    pub conversations: Vec<Conversation<'a>>,
-    pub findings: Vec<Finding<'a>>,
+    pub conversations: Vec<ConversationEntry<'a>>,
+    pub findings: Vec<FindingEntry<'a>>,
     findings_left_out: usize,
     headers: &'static [HeaderLayout],
     icrc_header: u16,
@@ -53,7 +53,7 @@ pub(super) struct Meta<'a> {
 
 /// A conversation with its counts.
 #[derive(Debug, Serialize)]
-pub(super) struct Conversation<'a> {
+pub(super) struct ConversationEntry<'a> {
     pub ends: &'a [ViewEnd; 2],
     pub service: String,
     paired_by: String,
@@ -63,7 +63,7 @@ pub(super) struct Conversation<'a> {
 
 /// A finding with harmless texts.
 #[derive(Debug, Serialize)]
-pub(super) struct Finding<'a> {
+pub(super) struct FindingEntry<'a> {
     pub rule: String,
     pub title: String,
     meaning: String,
@@ -112,11 +112,11 @@ impl<'a> Meta<'a> {
 fn conversations<'a>(
     table: &PacketTable,
     summary: &'a ViewSummary,
-) -> (Vec<FlowEntry>, Vec<Conversation<'a>>) {
+) -> (Vec<FlowEntry>, Vec<ConversationEntry<'a>>) {
     let kept = &summary.conversations[..summary.conversations.len().min(MAX_CONVERSATIONS)];
     let flows = flows(kept);
     let counts = count(&table.columns, &flows, kept.len());
-    let conversation = |(from, statistics): (&'a ViewConversation, Statistics)| Conversation {
+    let conversation = |(from, statistics): (&'a ViewConversation, Statistics)| ConversationEntry {
         ends: &from.ends,
         service: harmless(&from.service),
         paired_by: harmless(&from.paired_by),
@@ -140,8 +140,8 @@ fn flows(conversations: &[ViewConversation]) -> Vec<FlowEntry> {
     flows
 }
 
-fn finding(from: &ViewFinding) -> Finding<'_> {
-    Finding {
+fn finding(from: &ViewFinding) -> FindingEntry<'_> {
+    FindingEntry {
         rule: harmless(&from.rule),
         title: harmless(&from.title),
         meaning: harmless(&from.meaning),
@@ -204,14 +204,14 @@ fn names() -> BTreeMap<&'static str, BTreeMap<u32, String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::layout::Field;
+    use super::super::layout::HeaderField;
     use super::*;
 
     #[test]
     fn every_table_of_names_exists() {
         let names = names();
         let fields = HEADERS.iter().flat_map(|header| header.fields);
-        let missing: Vec<&Field> = fields
+        let missing: Vec<&HeaderField> = fields
             .filter(|field| !field.names.is_empty() && !names.contains_key(field.names))
             .collect();
         assert!(missing.is_empty(), "{missing:?}");

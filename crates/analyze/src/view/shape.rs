@@ -6,7 +6,7 @@ use super::layout::HeaderId;
 use crate::LinkType;
 
 /// A header and the offset of its first byte in the frame.
-pub(super) type Place = (HeaderId, u16);
+pub(super) type HeaderPlace = (HeaderId, u16);
 
 const ROCE_V1: u16 = 0x8915;
 const VLANS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
@@ -28,7 +28,7 @@ const EXTENSIONS: [(HeaderSet, HeaderId); 9] = [
 
 /// The headers in front of the BTH of a frame, which is at `bth`. Headers that this does not know
 /// (tunnels, IP options) are left out: their bytes stay without fields.
-pub(super) fn network_places(link_type: LinkType, frame: &[u8], bth: usize) -> Vec<Place> {
+pub(super) fn network_places(link_type: LinkType, frame: &[u8], bth: usize) -> Vec<HeaderPlace> {
     let mut walk = Walk { frame, bth, at: 0, places: Vec::new() };
     let ethertype = walk.link(link_type);
     walk.network(ethertype);
@@ -36,7 +36,7 @@ pub(super) fn network_places(link_type: LinkType, frame: &[u8], bth: usize) -> V
 }
 
 /// The BTH at `bth` and the extension headers of its opcode.
-pub(super) fn transport_places(bth: usize, info: Option<&OpcodeInfo>) -> Vec<Place> {
+pub(super) fn transport_places(bth: usize, info: Option<&OpcodeInfo>) -> Vec<HeaderPlace> {
     let headers = info.map_or(HeaderSet::empty(), |info| info.headers);
     let extensions = EXTENSIONS.iter().filter(|(set, _)| headers.contains(*set));
     let mut at = bth;
@@ -53,7 +53,7 @@ struct Walk<'f> {
     frame: &'f [u8],
     bth: usize,
     at: usize,
-    places: Vec<Place>,
+    places: Vec<HeaderPlace>,
 }
 
 impl Walk<'_> {

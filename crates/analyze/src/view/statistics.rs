@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::columns::Columns;
-use super::kind::Kind;
+use super::kind::PacketKind;
 
 /// Counts of one conversation; pairs are "sent by the first end, sent by the second end".
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -61,15 +61,15 @@ pub(super) fn count(
 
 impl Statistics {
     fn add(&mut self, end: usize, kind: u64, flags: u64, length: u64) {
-        let is = |wanted: Kind| kind == wanted as u64;
+        let is = |wanted: PacketKind| kind == wanted as u64;
         let has = |bit: u32| flags >> bit & 1;
         let counts = [
             (&mut self.packets, 1),
-            (&mut self.payload, if is(Kind::Read) { 0 } else { length }),
+            (&mut self.payload, if is(PacketKind::Read) { 0 } else { length }),
             (&mut self.retransmissions, has(1)),
-            (&mut self.naks, u64::from(is(Kind::Nak))),
-            (&mut self.rnrs, u64::from(is(Kind::Rnr))),
-            (&mut self.cnps, u64::from(is(Kind::Cnp))),
+            (&mut self.naks, u64::from(is(PacketKind::Nak))),
+            (&mut self.rnrs, u64::from(is(PacketKind::Rnr))),
+            (&mut self.cnps, u64::from(is(PacketKind::Cnp))),
             (&mut self.marked, has(5)),
             (&mut self.damaged, has(7)),
         ];
@@ -102,7 +102,7 @@ mod tests {
             builder.handle_packet(&sample.row());
         }
         let flows = [Some((0, 0)), Some((0, 1)), None];
-        let counts = count(&builder.columns, &flows, 1);
+        let counts = count(&builder.packets.columns, &flows, 1);
         assert_eq!((counts[0].packets, counts[0].payload), ([1, 2], [64, 128]));
         assert_eq!((counts[0].retransmissions, counts[0].duration()), ([0, 1], 700));
     }

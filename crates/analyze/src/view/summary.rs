@@ -2,7 +2,7 @@
 
 use super::escape::html;
 use super::input::ViewEnd;
-use super::meta::{Conversation, Finding, Meta};
+use super::meta::{ConversationEntry, FindingEntry, Meta};
 
 /// Rows of the tables.
 const MAX_ROWS: usize = 200;
@@ -19,7 +19,7 @@ pub(super) fn summary(meta: &Meta<'_>) -> String {
     text
 }
 
-fn conversation(of: &Conversation<'_>) -> Vec<String> {
+fn conversation(of: &ConversationEntry<'_>) -> Vec<String> {
     let statistics = &of.statistics;
     let both = |pair: [u64; 2]| format!("{} + {}", pair[0], pair[1]);
     vec![
@@ -35,7 +35,7 @@ fn conversation(of: &Conversation<'_>) -> Vec<String> {
     ]
 }
 
-fn finding(of: &Finding<'_>) -> Vec<String> {
+fn finding(of: &FindingEntry<'_>) -> Vec<String> {
     vec![of.severity.to_string(), of.rule.clone(), format!("{}: {}", of.title, of.text)]
 }
 

@@ -7,7 +7,7 @@ use uroce_analyze::report::{Analysis, AnalysisConfig};
 use uroce_analyze::view::{ViewConfig, Viewer};
 use uroce_analyze::{
     CaptureReader, DissectorConfig, Filter, Frame, FrameRange, LadderBuilder, LadderConfig,
-    LinkType, Mark, OpcodeFilter, PsnRange, Summary, Timestamp, fields, parse_qpn,
+    LinkType, Mark, OpcodeFilter, PacketSummary, PsnRange, Timestamp, fields, parse_qpn,
 };
 
 use crate::capture;
@@ -77,7 +77,7 @@ impl All {
         self.frames += 1;
         let (analysis, ladder) = (&mut self.analysis, &mut self.ladder);
         analysis.handle_frame(frame, &mut |seen| {
-            assert!(Summary::new(seen.packet, seen.payload).to_string().len() < 4000);
+            assert!(PacketSummary::new(seen.packet, seen.payload).to_string().len() < 4000);
             ladder.handle_packet(seen.packet, Mark::default());
         });
         self.viewer.handle_frame(frame);

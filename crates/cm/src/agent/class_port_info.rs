@@ -24,7 +24,7 @@ struct Direction([u8; 32]);
 
 #[derive(IntoBytes, Immutable, Unaligned)]
 #[repr(C)]
-struct Raw {
+struct RawClassPortInfo {
     base_version: u8,
     class_version: u8,
     capability_mask: U16,
@@ -39,7 +39,7 @@ pub(super) fn class_port_info(class: Class) -> [u8; LEN] {
         Class::CommunicationManagement => CM_CAPABILITIES,
         Class::PerformanceManagement => PM_CAPABILITIES,
     };
-    let raw = Raw {
+    let raw = RawClassPortInfo {
         base_version: BASE_VERSION,
         class_version: class.version(),
         capability_mask: capabilities.into(),

@@ -4,7 +4,7 @@
 
 use super::{Connection, State};
 use crate::event::Event;
-use crate::limits::{LIVENESS_PATIENCE, LIVENESS_PROBE_INTERVAL};
+use crate::limits::{LIVENESS_PROBE_INTERVAL, LIVENESS_TIMEOUT};
 use crate::outbox::Outbox;
 use crate::time::Time;
 
@@ -41,7 +41,7 @@ impl Connection {
             (State::Established, None) => {
                 if may_ask() {
                     self.check =
-                        Some(LivenessCheck { until: now + LIVENESS_PATIENCE, alive: false });
+                        Some(LivenessCheck { until: now + LIVENESS_TIMEOUT, alive: false });
                     self.probe_peer(now, out);
                 }
                 Standing::InDoubt

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Connection, State};
-use crate::limits::{LONGEST_ANSWER, LONGEST_PATIENCE, SHORTEST_RESEND};
+use crate::limits::{LONGEST_ANSWER, MRA_TOTAL_TIMEOUT, SHORTEST_RESEND};
 use crate::mad::Mad;
 use crate::outbox::Outbox;
 use crate::time::Time;
@@ -73,10 +73,10 @@ impl Connection {
         }
     }
 
-    /// The peer needs `time` from now on; all its MRAs together get it [`LONGEST_PATIENCE`].
+    /// The peer needs `time` from now on; all its MRAs together get it [`MRA_TOTAL_TIMEOUT`].
     pub(super) fn be_patient(&mut self, now: Time, time: Duration) {
         let Some(retry) = &mut self.retry else { return };
-        let until = now.saturating_add(time).min(retry.begun.saturating_add(LONGEST_PATIENCE));
+        let until = now.saturating_add(time).min(retry.begun.saturating_add(MRA_TOTAL_TIMEOUT));
         if self.deadline.is_some_and(|deadline| deadline >= until) {
             return;
         }

@@ -24,7 +24,7 @@ pub struct Mra {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Raw {
+struct RawMra {
     local_comm_id: U32,
     remote_comm_id: U32,
     /// Message 2, reserved 6.
@@ -36,7 +36,7 @@ struct Raw {
 
 impl Mra {
     pub(super) fn read(body: &Body) -> Mra {
-        let raw: &Raw = transmute_ref!(body);
+        let raw: &RawMra = transmute_ref!(body);
         Mra {
             local_comm_id: CommId(raw.local_comm_id.get()),
             remote_comm_id: CommId(raw.remote_comm_id.get()),
@@ -47,7 +47,7 @@ impl Mra {
     }
 
     pub(super) fn write(&self) -> Body {
-        transmute!(Raw {
+        transmute!(RawMra {
             local_comm_id: self.local_comm_id.0.into(),
             remote_comm_id: self.remote_comm_id.0.into(),
             message: self.message.0 << 6,

@@ -45,7 +45,7 @@ pub struct Rej {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Raw {
+struct RawRej {
     local_comm_id: U32,
     remote_comm_id: U32,
     /// Message 2, reserved 6.
@@ -59,7 +59,7 @@ struct Raw {
 
 impl Rej {
     pub(super) fn read(body: &Body) -> Rej {
-        let raw: &Raw = transmute_ref!(body);
+        let raw: &RawRej = transmute_ref!(body);
         Rej {
             local_comm_id: CommId(raw.local_comm_id.get()),
             remote_comm_id: CommId(raw.remote_comm_id.get()),
@@ -72,7 +72,7 @@ impl Rej {
     }
 
     pub(super) fn write(&self) -> Body {
-        transmute!(Raw {
+        transmute!(RawRej {
             local_comm_id: self.local_comm_id.0.into(),
             remote_comm_id: self.remote_comm_id.0.into(),
             message: self.message.0 << 6,

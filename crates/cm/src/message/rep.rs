@@ -46,7 +46,7 @@ pub struct Rep {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Raw {
+struct RawRep {
     local_comm_id: U32,
     remote_comm_id: U32,
     local_qkey: U32,
@@ -74,7 +74,7 @@ impl Rep {
     }
 
     pub(super) fn read(body: &Body) -> Rep {
-        let raw: &Raw = transmute_ref!(body);
+        let raw: &RawRep = transmute_ref!(body);
         let (qpn, eecn, psn) = (raw.qpn.get(), raw.eecn.get(), raw.psn.get());
         Rep {
             local_comm_id: CommId(raw.local_comm_id.get()),
@@ -97,7 +97,7 @@ impl Rep {
     }
 
     pub(super) fn write(&self) -> Body {
-        let raw = Raw {
+        let raw = RawRep {
             local_comm_id: self.local_comm_id.0.into(),
             remote_comm_id: self.remote_comm_id.0.into(),
             local_qkey: self.local_qkey.into(),

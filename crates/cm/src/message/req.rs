@@ -17,7 +17,7 @@ impl TransportService {
     pub const RC: TransportService = TransportService(0);
     /// Unreliable connection.
     pub const UC: TransportService = TransportService(1);
-    /// Reliable datagram; nobody has it.
+    /// Reliable datagram; not implemented by any NIC.
     pub const RD: TransportService = TransportService(2);
     /// See [`Req::extended_transport`].
     pub const EXTENDED: TransportService = TransportService(3);
@@ -84,7 +84,7 @@ pub struct Req {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Raw {
+struct RawReq {
     local_comm_id: U32,
     /// Reserved 8, vendor id 24.
     vendor_id: U32,
@@ -112,7 +112,7 @@ struct Raw {
 
 impl Req {
     pub(super) fn read(body: &Body) -> Req {
-        let raw: &Raw = transmute_ref!(body);
+        let raw: &RawReq = transmute_ref!(body);
         let (qpn, eecn) = (raw.qpn_resources.get(), raw.eecn_depth.get());
         let (remote, psn) = (raw.remote.get(), raw.psn_retry.get());
         Req {
@@ -151,7 +151,7 @@ impl Req {
             | (self.transport.0 & 3) << 1
             | u8::from(self.flow_control);
         let psn_low = self.local_response_timeout << 3 | self.retry_count & 7;
-        let raw = Raw {
+        let raw = RawReq {
             local_comm_id: self.local_comm_id.0.into(),
             vendor_id: (self.vendor_id & 0xff_ffff).into(),
             service_id: self.service_id.0.into(),

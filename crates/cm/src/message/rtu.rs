@@ -19,7 +19,7 @@ pub struct Rtu {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Raw {
+struct RawRtu {
     local_comm_id: U32,
     remote_comm_id: U32,
     private_data: [u8; 224],
@@ -27,7 +27,7 @@ struct Raw {
 
 impl Rtu {
     pub(super) fn read(body: &Body) -> Rtu {
-        let raw: &Raw = transmute_ref!(body);
+        let raw: &RawRtu = transmute_ref!(body);
         Rtu {
             local_comm_id: CommId(raw.local_comm_id.get()),
             remote_comm_id: CommId(raw.remote_comm_id.get()),
@@ -36,7 +36,7 @@ impl Rtu {
     }
 
     pub(super) fn write(&self) -> Body {
-        transmute!(Raw {
+        transmute!(RawRtu {
             local_comm_id: self.local_comm_id.0.into(),
             remote_comm_id: self.remote_comm_id.0.into(),
             private_data: *self.private_data.bytes(),

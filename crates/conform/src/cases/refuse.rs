@@ -107,10 +107,10 @@ fn reaction(call: &Call<'_, '_>) -> Result<String, Stop> {
 }
 
 /// What is unusual about a REQ.
-type Change = fn(&mut Req);
+type ReqChange = fn(&mut Req);
 
 /// Tries REQs that are each changed, records what they draw, and then a right one.
-fn reactions(b: &Bench<'_>, changes: &[(&str, Change)]) -> Outcome {
+fn reactions(b: &Bench<'_>, changes: &[(&str, ReqChange)]) -> Outcome {
     let cm = b.cm()?;
     let port = cm.listen(CmSpace::Tcp)?;
     for (name, change) in changes {

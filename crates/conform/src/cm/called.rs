@@ -34,7 +34,7 @@ pub struct Called<'b, 'r> {
 
 impl<'b, 'r> Called<'b, 'r> {
     pub(super) fn new(cm: Cm<'b, 'r>) -> Result<Self, Stop> {
-        // The dynamic ports are nobody's service.
+        // The dynamic ports belong to no service.
         let port = 0xc000 | cm.fresh() as u16 & 0x3fff;
         let qp = cm.bench.rc().until(State::Reset).receives(0).open()?;
         let (address, private) = (cm.own_address(), Hex(PRIVATE.to_vec()));

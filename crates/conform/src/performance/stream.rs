@@ -46,7 +46,7 @@ pub(crate) struct Stream<'q, 'b, 'r> {
     sent: u64,
     received: u64,
     again: u64,
-    /// Packets of anybody.
+    /// Packets of any sender.
     came: u64,
 }
 
@@ -225,7 +225,7 @@ impl<'q, 'b, 'r> Stream<'q, 'b, 'r> {
             return Ok(());
         }
         self.received += 1;
-        let came = Came::of(Seen { at: self.now(), packet }, self.qp)?;
+        let came = self.qp.came(Seen { at: self.now(), packet })?;
         // Packets of a queue pair with this number that is gone lie far behind.
         let Ok(psn) = u32::try_from(came.psn) else { return Ok(()) };
         if psn >= self.asked {

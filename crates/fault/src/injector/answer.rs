@@ -64,7 +64,7 @@ fn source_qp(packet: &PacketView<'_>) -> Option<u32> {
     Some(u32::from_be_bytes([0, qp[0], qp[1], qp[2]]))
 }
 
-/// The opcode that acknowledges a packet; `None` if nobody acknowledges such a packet.
+/// The opcode that acknowledges a packet; `None` if such a packet is not acknowledged.
 fn acknowledge_opcode(packet: &PacketView<'_>) -> Option<Opcode> {
     let info = packet.info().filter(|info| info.is_request())?;
     match info.service {

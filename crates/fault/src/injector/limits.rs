@@ -9,7 +9,7 @@ pub struct Limits {
     pub bytes: usize,
     /// Queue pairs whose history is remembered; the one unused for longest is forgotten first.
     pub flows: usize,
-    /// Events that nobody has fetched; the oldest is forgotten first, and counted.
+    /// Events that were not fetched; the oldest is forgotten first, and counted.
     pub events: usize,
 }
 

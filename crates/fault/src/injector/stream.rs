@@ -18,7 +18,7 @@ pub(super) struct Stream {
     first: Option<Psn>,
     highest: u64,
     messages: u32,
-    /// Empty if nobody asks.
+    /// Empty if it is not asked for.
     history: Vec<Seen>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Up to a kilobyte a loop of 16-byte moves is as fast as a string move or faster. Beyond, processors make more of
 //! a string move: it leaves the cache to others. But where an emulator carries it out, it goes byte by byte, and the
-//! loop is five times as fast. Only a clock can tell, and this crate has none: whoever has one decides.
+//! loop is five times as fast. Only a clock can tell, and this crate has none: the device decides by [`set_long_copies`].
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

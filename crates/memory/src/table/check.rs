@@ -16,7 +16,7 @@ impl MemTable {
     /// R96; B5 to B7).
     ///
     /// A `len` of 0 is checked like any other (the address may be the one after the last byte);
-    /// a caller for whom the key of an empty access does not matter (R29) does not call.
+    /// where the key of an empty access does not matter (R29), there is no call.
     ///
     /// # Errors
     /// [`AccessError`] with the first reason found, in the order above.

@@ -91,8 +91,7 @@ impl QueuePair {
     }
 
     /// What could leave next as a run of up to `most` packets, at least two, requests with up to `room` bytes.
-    /// Nothing has changed; whoever has given the run to the peer says so by
-    /// [`pass_run`](Self::pass_run).
+    /// Nothing has changed: once the run is at the peer, call [`pass_run`](Self::pass_run).
     pub fn plan_run(&self, most: u32, room: u64) -> Option<Run> {
         if self.config.init.qp_type != QpType::Rc {
             return None;

@@ -2,7 +2,7 @@
 //!
 //! A driver, tunnel or peer may swallow packets that travel as one, while single ones pass. Then nothing
 //! that is sent again arrives either. After some tries in vain a QP therefore wants its packets to leave
-//! singly; when that has brought progress twice where trains brought none, whoever sends for it should know.
+//! singly; when that has brought progress twice where trains brought none, the sender of its packets should know.
 
 use uroce_wire::Psn;
 
@@ -20,7 +20,7 @@ pub(crate) struct Doubts {
     in_vain: u32,
     /// The suspicion: what was sent up to here may have left singly; and since when.
     suspected: Option<(Psn, Instant)>,
-    /// Trains are lost, and nobody was told yet.
+    /// Trains are lost, and that was not reported yet.
     lost: bool,
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct Repeats {
     in_vain: bool,
     /// That has helped for the READ before this one.
     suspected: bool,
-    /// Trains are lost, and nobody was told yet.
+    /// Trains are lost, and that was not reported yet.
     lost: bool,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Carry-less multiplication is ten times as fast as tables where the processor has it, and several times
 //! slower where an emulator (QEMU without KVM) carries it out bit by bit while it says that it has it.
-//! Only a clock can tell, and this crate has none: whoever has one decides by [`set_crc_method`].
+//! Only a clock can tell, and this crate has none: the device decides by [`set_crc_method`].
 
 use core::sync::atomic::{AtomicBool, Ordering};
 

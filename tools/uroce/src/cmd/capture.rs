@@ -1,4 +1,4 @@
-//! `uroce capture`: RoCE as it passes on interfaces, whoever sends and receives it.
+//! `uroce capture`: RoCE as it passes on interfaces, of any sender and receiver.
 
 mod args;
 mod output;
@@ -12,9 +12,9 @@ mod trigger;
 use std::io::IsTerminal;
 
 pub use args::CaptureArgs;
-use output::Stop;
+use output::CaptureStop;
 use serde_json::json;
-use session::{Session, Totals};
+use session::{CaptureSession, Totals};
 use uroce_analyze::quantity::count;
 use uroce_datapath::PcapError;
 
@@ -37,15 +37,15 @@ pub fn run(args: &CaptureArgs, global: &Global) -> Result<(), Failure> {
     }
     let interrupt = Interrupt::install();
     let live = Live::open(args.live.config(args.port(global)))?;
-    let mut session = Session::new(args, global, live, interrupt)?;
+    let mut session = CaptureSession::new(args, global, live, interrupt)?;
     args.live.tell_start("capture");
     let ended = session.run();
     let totals = session.finish();
     tell_end(args, global, &totals);
     match ended {
-        Ok(()) | Err(Stop::Write(PcapError::ReaderGone)) => Ok(()),
-        Err(Stop::Failed(failure)) => Err(failure),
-        Err(Stop::Write(error)) => Err(Failure::environment(error)
+        Ok(()) | Err(CaptureStop::Write(PcapError::ReaderGone)) => Ok(()),
+        Err(CaptureStop::Failed(failure)) => Err(failure),
+        Err(CaptureStop::Write(error)) => Err(Failure::environment(error)
             .help("the file is whole up to there; give -w a place with more room")),
     }
 }

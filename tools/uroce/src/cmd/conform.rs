@@ -13,7 +13,7 @@ mod wire;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-pub(super) use link::Link;
+pub(super) use link::AgentSession;
 pub(super) use wire::UdpWire;
 
 use crate::failure::Failure;
@@ -39,7 +39,7 @@ Examples:
 #[command(after_help = AFTER, args_conflicts_with_subcommands = true)]
 pub struct ConformArgs {
     #[command(subcommand)]
-    agent: Option<Part>,
+    agent: Option<ConformCommand>,
     /// The machine under test: name or address of its agent, with :PORT if it is not 18520
     #[arg(value_name = "PEER", required_unless_present_any = ["list", "explain"])]
     peer: Option<String>,
@@ -83,7 +83,7 @@ pub struct ConformArgs {
 }
 
 #[derive(Debug, Subcommand)]
-enum Part {
+enum ConformCommand {
     /// Run beside the NIC under test and do through its libibverbs what the tester asks
     Agent(agent::AgentArgs),
 }
@@ -94,7 +94,7 @@ enum Part {
 /// Exit 1: a rule is broken; 2: no such case; 3: this machine lacks something; 4: the agent is missing or refuses.
 pub fn run(args: &ConformArgs, global: &Global) -> Result<(), Failure> {
     match (&args.agent, &args.explain) {
-        (Some(Part::Agent(agent)), _) => agent::run(agent, global),
+        (Some(ConformCommand::Agent(agent)), _) => agent::run(agent, global),
         (None, _) if args.list => list::print(&args.only, global.json),
         (None, Some(case)) if args.peer.is_none() => list::explain(case),
         (None, _) => tester::run(args, global),

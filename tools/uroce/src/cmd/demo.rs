@@ -35,11 +35,11 @@ pub struct DemoArgs {
 }
 
 /// What a step is to show: `Ok` the bytes it moved and what it teaches.
-pub type Step = Result<Shown, String>;
+pub type Step = Result<StepResult, String>;
 
 /// A step that succeeded.
 #[derive(Debug)]
-pub struct Shown {
+pub struct StepResult {
     /// Bytes moved.
     pub bytes: usize,
     /// What there is to know about it.
@@ -48,21 +48,21 @@ pub struct Shown {
     pub skipped: bool,
 }
 
-impl Shown {
+impl StepResult {
     /// `bytes` moved, and what there is to know.
     pub fn new(bytes: usize, note: impl Into<String>) -> Self {
-        Shown { bytes, note: note.into(), skipped: false }
+        StepResult { bytes, note: note.into(), skipped: false }
     }
 
     /// Not possible here.
     pub fn skipped(why: impl Into<String>) -> Self {
-        Shown { bytes: 0, note: why.into(), skipped: true }
+        StepResult { bytes: 0, note: why.into(), skipped: true }
     }
 }
 
 /// A line of the result.
 #[derive(Debug, Serialize)]
-struct Line {
+struct ResultLine {
     operation: &'static str,
     bytes: usize,
     packets: u64,
@@ -77,7 +77,7 @@ enum Needs {
     Nothing,
     /// Memory windows, which a device with several engines does not have.
     Windows,
-    /// A network that loses nothing: nobody repeats these packets.
+    /// A network that loses nothing: these packets are not repeated.
     NoLoss,
 }
 
@@ -163,14 +163,14 @@ pub fn run(args: &DemoArgs, global: &Global) -> Result<(), Failure> {
 
 const FAILED: &str = "FAILED";
 
-fn has_failed(lines: &[Line]) -> bool {
+fn has_failed(lines: &[ResultLine]) -> bool {
     lines.iter().any(|line| line.result == FAILED)
 }
 
 /// Runs the steps and prints each. Where not even the first one works, nothing passes between the two NICs, and the
 /// others would only wait for that again.
-fn check_all(pair: &Pair, global: &Global, interrupt: &Interrupt) -> Vec<Line> {
-    let mut lines: Vec<Line> = Vec::new();
+fn check_all(pair: &Pair, global: &Global, interrupt: &Interrupt) -> Vec<ResultLine> {
+    let mut lines: Vec<ResultLine> = Vec::new();
     for (name, needs, step) in STEPS {
         if interrupt.is_set() {
             break;
@@ -178,7 +178,7 @@ fn check_all(pair: &Pair, global: &Global, interrupt: &Interrupt) -> Vec<Line> {
         let nothing_passes = lines.first().is_some_and(|first| first.result == FAILED);
         let missing = needs.missing(global);
         let line = match missing.or(nothing_passes.then_some("the first check failed")) {
-            Some(why) => line_of(name, Ok(Shown::skipped(why)), 0),
+            Some(why) => line_of(name, Ok(StepResult::skipped(why)), 0),
             None => check(name, *step, pair),
         };
         if interrupt.is_set() && line.result == FAILED {
@@ -211,22 +211,22 @@ fn introduce(pair: &Pair) {
     ));
 }
 
-fn check(operation: &'static str, step: fn(&Pair) -> Step, pair: &Pair) -> Line {
+fn check(operation: &'static str, step: fn(&Pair) -> Step, pair: &Pair) -> ResultLine {
     let before = pair.packets();
     let done = step(pair);
     line_of(operation, done, pair.packets() - before)
 }
 
-fn line_of(operation: &'static str, done: Step, packets: u64) -> Line {
+fn line_of(operation: &'static str, done: Step, packets: u64) -> ResultLine {
     let (bytes, result, note) = match done {
-        Ok(Shown { bytes, note, skipped: false }) => (bytes, "ok", note),
-        Ok(Shown { note, .. }) => (0, "skipped", note),
+        Ok(StepResult { bytes, note, skipped: false }) => (bytes, "ok", note),
+        Ok(StepResult { note, .. }) => (0, "skipped", note),
         Err(why) => (0, FAILED, why),
     };
-    Line { operation, bytes, packets, result, note }
+    ResultLine { operation, bytes, packets, result, note }
 }
 
-impl Line {
+impl ResultLine {
     fn show(&self) -> String {
         let (bold, plain) = match self.result {
             "FAILED" => paint(std::io::stdout().is_terminal()),
@@ -276,7 +276,7 @@ fn wrapped(note: &str, most: usize) -> String {
     text
 }
 
-fn summarise(lines: &[Line], failed: usize, started: Instant, pair: &Pair, global: &Global) {
+fn summarise(lines: &[ResultLine], failed: usize, started: Instant, pair: &Pair, global: &Global) {
     let skipped = lines.iter().filter(|line| line.result == "skipped").count();
     let seconds = started.elapsed().as_secs_f64();
     let passed = lines.len() - failed - skipped;

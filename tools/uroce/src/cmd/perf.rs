@@ -16,7 +16,7 @@ mod verify;
 pub use args::PerfArgs;
 use output::{Form, Output};
 use plan::Plan;
-use session::Session;
+use session::PerfSession;
 use uroce_verbs::Context;
 
 use crate::exchange::channel::Channel;
@@ -72,7 +72,7 @@ fn one_end(
     form: Form,
     interrupt: &Interrupt,
 ) -> Result<(), Failure> {
-    let session = Session::open(context, channel, plan, interrupt)?;
+    let session = PerfSession::open(context, channel, plan, interrupt)?;
     let mut output = Output::new(form);
     output.start(&session);
     let ended = script::run(&session, &mut output);
@@ -88,7 +88,7 @@ fn conclude(
     ended: Result<Option<bool>, Stop>,
     measured: bool,
     interrupt: &Interrupt,
-    session: &Session,
+    session: &PerfSession,
 ) -> Result<(), Failure> {
     match ended {
         Ok(Some(false)) => {
@@ -112,7 +112,7 @@ fn conclude(
 }
 
 /// Adds what the datapath knows, such as an MTU that is too small.
-fn explain(failure: Failure, session: &Session) -> Failure {
+fn explain(failure: Failure, session: &PerfSession) -> Failure {
     match session.context.datapath_problem() {
         Some(problem) if failure.help.is_none() => failure.help(problem),
         _ => failure,

@@ -7,9 +7,9 @@ mod play;
 
 use std::time::Duration;
 
-use args::Kind;
 pub use args::PingpongArgs;
-use end::End;
+use args::PingpongKind;
+use end::PingpongEnd;
 use play::Played;
 use serde_json::json;
 use uroce_verbs::Context;
@@ -36,7 +36,7 @@ pub fn run(args: &PingpongArgs, global: &Global) -> Result<(), Failure> {
     let interrupt = Interrupt::install();
     let nics = Nics::towards_peers(global)?;
     let (context, channel) = meet(args, &nics, &interrupt)?;
-    let mut end = End::new(&context, args)?;
+    let mut end = PingpongEnd::new(&context, args)?;
     show_local(&end, args, global);
     end.exchange(&channel)?;
     show_remote(&end, global);
@@ -81,21 +81,27 @@ fn line(which: &str, to: &Destination, separator: char) -> String {
     )
 }
 
-fn show_local(end: &End, args: &PingpongArgs, global: &Global) {
+fn show_local(end: &PingpongEnd, args: &PingpongArgs, global: &Global) {
     // One character of the stock program for datagrams differs, and scripts may know it.
-    let separator = if args.kind == Kind::Ud { ':' } else { ',' };
+    let separator = if args.kind == PingpongKind::Ud { ':' } else { ',' };
     if !global.json {
         end.local.iter().for_each(|to| out(&line("local", to, separator)));
     }
 }
 
-fn show_remote(end: &End, global: &Global) {
+fn show_remote(end: &PingpongEnd, global: &Global) {
     if !global.json {
         end.remote.iter().for_each(|to| out(&line("remote", to, ',')));
     }
 }
 
-fn show_result(args: &PingpongArgs, played: &Played, end: &End, global: &Global, partial: bool) {
+fn show_result(
+    args: &PingpongArgs,
+    played: &Played,
+    end: &PingpongEnd,
+    global: &Global,
+    partial: bool,
+) {
     let seconds = played.elapsed.as_secs_f64().max(1e-9);
     // Several queue pairs may have gone beyond what was asked for.
     let done = played.completions();

@@ -4,7 +4,7 @@ mod args;
 mod peer;
 
 pub use args::ReplayArgs;
-use peer::{Peer, Stop};
+use peer::{Peer, PlayStop};
 use serde::Serialize;
 use uroce_analyze::DissectorConfig;
 use uroce_replay::{Device, Recorder, Recording, ReplayError, Report, Side, Verdict, play};
@@ -115,9 +115,9 @@ impl Player {
         let played = match self {
             Self::Device(device) => play(recording, device, &args.limits(), &args.options()),
             Self::Peer(peer) => match peer.play(recording, args) {
-                Err(Stop::Lost(failure)) => return Err(failure),
-                Err(Stop::Refused(reason)) => return Ok(Err(reason)),
-                Err(Stop::NotPlayable(error)) => Err(error),
+                Err(PlayStop::Lost(failure)) => return Err(failure),
+                Err(PlayStop::Refused(reason)) => return Ok(Err(reason)),
+                Err(PlayStop::NotPlayable(error)) => Err(error),
                 Ok(report) => Ok(report),
             },
         };

@@ -14,7 +14,7 @@ use crate::report::{json, out};
 pub struct ResArgs {
     /// Only these objects, one line each [default: a line for each device, with counts]
     #[arg(value_enum)]
-    kind: Option<Kind>,
+    kind: Option<ObjectKind>,
     /// Only the devices of this process
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
@@ -23,7 +23,7 @@ pub struct ResArgs {
 /// The words of `rdma resource show`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
-enum Kind {
+enum ObjectKind {
     /// Queue pairs
     Qp,
     /// Completion queues
@@ -38,15 +38,15 @@ enum Kind {
     CmId,
 }
 
-impl Kind {
+impl ObjectKind {
     fn resource(self) -> ResourceKind {
         match self {
-            Kind::Qp => ResourceKind::Qp,
-            Kind::Cq => ResourceKind::Cq,
-            Kind::Mr => ResourceKind::Mr,
-            Kind::Pd => ResourceKind::Pd,
-            Kind::Srq => ResourceKind::Srq,
-            Kind::CmId => ResourceKind::CmId,
+            ObjectKind::Qp => ResourceKind::Qp,
+            ObjectKind::Cq => ResourceKind::Cq,
+            ObjectKind::Mr => ResourceKind::Mr,
+            ObjectKind::Pd => ResourceKind::Pd,
+            ObjectKind::Srq => ResourceKind::Srq,
+            ObjectKind::CmId => ResourceKind::CmId,
         }
     }
 }
@@ -54,10 +54,10 @@ impl Kind {
 /// Lists the objects.
 ///
 /// # Errors
-/// Exit 3 when the system does not tell who is there, or every process is somebody else's.
+/// Exit 3 when the system does not tell who is there, or every process is of another user.
 pub fn run(args: &ResArgs, global: &Global) -> Result<(), Failure> {
     let survey = Survey::take(global, args.pid)?;
-    match args.kind.map(Kind::resource) {
+    match args.kind.map(ObjectKind::resource) {
         Some(kind) if global.json => survey.print_json(kind.name(), kind),
         Some(kind) => survey.print_lines(kind, |_| true),
         None if global.json => {
@@ -71,7 +71,7 @@ pub fn run(args: &ResArgs, global: &Global) -> Result<(), Failure> {
     survey.finish()
 }
 
-fn count(report: &DeviceReport, kind: Kind) -> usize {
+fn count(report: &DeviceReport, kind: ObjectKind) -> usize {
     report.resources.iter().filter(|found| found.kind() == kind.resource()).count()
 }
 
@@ -80,7 +80,7 @@ fn counts(report: &DeviceReport) -> String {
     let device = &report.resources[0];
     let value = |name| device.get(name).unwrap_or("-");
     let mut line = format!("{}:", value("name"));
-    for kind in Kind::value_variants() {
+    for kind in ObjectKind::value_variants() {
         line += &format!(" {} {}", kind.resource().name(), count(report, *kind));
     }
     for name in ["address", "netdev", "datapath"] {
@@ -91,7 +91,7 @@ fn counts(report: &DeviceReport) -> String {
 
 fn counts_as_json(report: &DeviceReport) -> serde_json::Value {
     let mut object = super::survey::as_json(report, &report.resources[0]);
-    for kind in Kind::value_variants() {
+    for kind in ObjectKind::value_variants() {
         object[kind.resource().name()] = count(report, *kind).into();
     }
     object

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Args;
-use program::Kind;
+use program::ProgramKind;
 use uroce_verbs::PcapFile;
 
 use crate::failure::Failure;
@@ -78,10 +78,10 @@ pub fn run(args: &RunArgs, global: &Global) -> Result<(), Failure> {
 }
 
 /// `uroce run -- uroce run`: we name the library all over, and load nothing.
-fn kind_of(path: &Path) -> Kind {
+fn kind_of(path: &Path) -> ProgramKind {
     let own = std::env::current_exe().and_then(std::fs::canonicalize).ok();
     if own.is_some() && own == path.canonicalize().ok() {
-        Kind::Linked
+        ProgramKind::Linked
     } else {
         program::kind(path)
     }
@@ -99,13 +99,13 @@ fn refuse_json(global: &Global) -> Result<(), Failure> {
 
 /// Programs that would run without our library, and silently so. One that only starts others may be linked as it likes,
 /// but the environment of a privileged one ends with it.
-fn refuse(name: &OsStr, kind: Option<Kind>) -> Result<(), Failure> {
+fn refuse(name: &OsStr, kind: Option<ProgramKind>) -> Result<(), Failure> {
     let note =
         |why| eprintln!("note: {name:?} {why}; a program that it starts may be another matter");
     match kind {
         None => Err(Failure::environment(format!("there is no program {name:?}"))
             .help("check its name, and PATH; `uroce run -- ibv_devinfo` runs one of ibverbs-utils")),
-        Some(Kind::Privileged) => Err(Failure::environment(format!(
+        Some(ProgramKind::Privileged) => Err(Failure::environment(format!(
             "{name:?} is setuid or setgid or has capabilities of its own: the dynamic linker takes no library from \
              whoever starts it"
         ))
@@ -113,15 +113,15 @@ fn refuse(name: &OsStr, kind: Option<Kind>) -> Result<(), Failure> {
             "run a copy without them (`cp` leaves them behind), or as root; what gives a capability for a datapath to it \
              is in `uroce run --help`",
         )),
-        Some(Kind::Static) => {
+        Some(ProgramKind::Static) => {
             note("is linked statically: nothing takes the place of a libibverbs inside it");
             Ok(())
         }
-        Some(Kind::Foreign) => {
+        Some(ProgramKind::Foreign) => {
             note("is of another architecture or word size than our library, which it cannot load");
             Ok(())
         }
-        Some(Kind::Linked) => Ok(()),
+        Some(ProgramKind::Linked) => Ok(()),
     }
 }
 

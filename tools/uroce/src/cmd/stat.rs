@@ -21,7 +21,7 @@ pub struct StatArgs {
 /// Lists the counters.
 ///
 /// # Errors
-/// Exit 3 when the system does not tell who is there, or every process is somebody else's.
+/// Exit 3 when the system does not tell who is there, or every process is of another user.
 pub fn run(args: &StatArgs, global: &Global) -> Result<(), Failure> {
     let survey = Survey::take(global, args.pid)?;
     if global.json {

@@ -14,9 +14,9 @@ use crate::interrupt::Interrupt;
 /// The TCP port of perftest and the pingpongs.
 pub const PORT: u16 = 18515;
 
-/// How long a client keeps trying while nobody listens: about as long as it takes to start a server
+/// How long a client keeps trying while there is no listener: about as long as it takes to start a server
 /// in the other window.
-const CONNECT_PATIENCE: Duration = Duration::from_millis(1500);
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
 const CONNECT_TRY: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(20);
 /// How often a blocking read looks for Ctrl-C.
@@ -95,10 +95,10 @@ impl Channel {
     /// Connects to `host`.
     ///
     /// # Errors
-    /// Exit 4 when nobody listens there, exit 3 when the name is unknown.
+    /// Exit 4 when there is no listener, exit 3 when the name is unknown.
     pub fn connect(host: &str, port: u16, interrupt: &Interrupt) -> Result<Channel, Failure> {
         let addresses = resolve(host, port)?;
-        let deadline = Instant::now() + CONNECT_PATIENCE;
+        let deadline = Instant::now() + CONNECT_TIMEOUT;
         loop {
             let error = match try_each(&addresses) {
                 Ok(stream) => return Channel::over(stream, true, interrupt),
@@ -106,18 +106,19 @@ impl Channel {
             };
             let hopeless = error.kind() != ErrorKind::ConnectionRefused;
             if hopeless || Instant::now() >= deadline || interrupt.is_set() {
-                return Err(nobody(host, port, &error));
+                return Err(no_server(host, port, &error));
             }
             std::thread::sleep(PAUSE);
         }
     }
 
-    /// Connects to `host` if somebody listens there now.
+    /// Connects to `host` if there is a listener now.
     ///
     /// # Errors
-    /// Exit 4 when nobody listens there, exit 3 when the name is unknown.
+    /// Exit 4 when there is no listener, exit 3 when the name is unknown.
     pub fn attempt(host: &str, port: u16, interrupt: &Interrupt) -> Result<Channel, Failure> {
-        let stream = try_each(&resolve(host, port)?).map_err(|error| nobody(host, port, &error))?;
+        let stream =
+            try_each(&resolve(host, port)?).map_err(|error| no_server(host, port, &error))?;
         Channel::over(stream, true, interrupt)
     }
 
@@ -295,7 +296,7 @@ fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
     Ok(addresses)
 }
 
-/// The failure for a name that nobody knows: mistyped, or nobody can be asked.
+/// The failure for an unknown name: mistyped, or no name server answers.
 pub fn unknown_host(host: &str, error: &io::Error) -> Failure {
     Failure::environment(format!("no address is known for the host {host:?}: {error}")).help(
         "check the name, and whether DNS works (`getent hosts NAME`), or give the server's address",
@@ -335,7 +336,7 @@ fn listen_on(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-fn nobody(host: &str, port: u16, error: &io::Error) -> Failure {
+fn no_server(host: &str, port: u16, error: &io::Error) -> Failure {
     Failure::peer(format!("no server answers at {host}, TCP port {port}: {error}")).help(
         "start the server first, with the same command but without a host; \
          then check the address, -p and the firewall",
@@ -401,8 +402,8 @@ mod tests {
             socket.local_addr().expect("bound").port()
         };
         let before = Instant::now();
-        let failure =
-            Channel::connect("127.0.0.1", port, &Interrupt::default()).expect_err("nobody listens");
+        let failure = Channel::connect("127.0.0.1", port, &Interrupt::default())
+            .expect_err("there is no listener");
         assert_eq!(failure.exit, crate::failure::Exit::Peer);
         assert!(failure.help.is_some_and(|help| help.contains("server first")));
         assert!(before.elapsed() < Duration::from_secs(3));

@@ -2,7 +2,7 @@
 
 use uroce_device::wire::Gid;
 
-use super::{BadRecord, Fields};
+use super::{BadRecord, RecordFields};
 
 /// Protocol version that the observed programs send.
 pub const VERSION: &str = "6.06";
@@ -151,7 +151,7 @@ impl Keys {
     /// # Errors
     /// [`BadRecord`] if it is no such record.
     pub fn decode(record: &[u8]) -> Result<Keys, BadRecord> {
-        let mut fields = Fields::new("a perftest record (lid:out_reads:qpn:...)", record)?;
+        let mut fields = RecordFields::new("a perftest record (lid:out_reads:qpn:...)", record)?;
         let lid = fields.hex(4)? as u16;
         let out_reads = fields.hex(4)? as u16;
         let qpn = fields.hex(6)? as u32;

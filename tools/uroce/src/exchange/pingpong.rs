@@ -2,7 +2,7 @@
 
 use uroce_device::wire::Gid;
 
-use super::{BadRecord, Fields};
+use super::{BadRecord, RecordFields};
 
 /// What one end tells the other about one queue pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl Destination {
     /// # Errors
     /// [`BadRecord`] if it is no such record.
     pub fn decode(record: &[u8]) -> Result<Self, BadRecord> {
-        let mut fields = Fields::new(EXPECTED, record)?;
+        let mut fields = RecordFields::new(EXPECTED, record)?;
         let lid = fields.hex(4)? as u16;
         let qpn = fields.hex(6)? as u32;
         let psn = fields.hex(6)? as u32;

@@ -39,25 +39,25 @@ pub struct Stream {
     /// Frames to capture at most.
     most: u64,
     frames: u64,
-    ended: Option<End>,
+    ended: Option<CaptureEnd>,
 }
 
 /// When a capture ended.
 #[derive(Debug, Clone, Copy)]
-struct End {
+struct CaptureEnd {
     /// As the kernel stamps frames.
     stamp: Duration,
     at: Instant,
 }
 
-impl End {
+impl CaptureEnd {
     fn now() -> Self {
-        End { stamp: clock(), at: Instant::now() }
+        CaptureEnd { stamp: clock(), at: Instant::now() }
     }
 
     /// Nothing from before the end will come any more. A clock that was set back since stamps nothing as later, and
     /// would keep a capture from ending.
-    fn is_over(self, is_ready: bool, now: End) -> bool {
+    fn is_over(self, is_ready: bool, now: CaptureEnd) -> bool {
         let waited = now.at.saturating_duration_since(self.at);
         now.stamp < self.stamp || !is_ready && waited > HAND_OVER
     }
@@ -82,10 +82,10 @@ impl Stream {
         }
         let is_ready = self.live.is_ready();
         if self.ended.is_none() && self.is_over(is_ready) {
-            self.ended = Some(End::now());
+            self.ended = Some(CaptureEnd::now());
         }
         match (is_ready, self.ended) {
-            (_, Some(end)) if end.is_over(is_ready, End::now()) => Now::End,
+            (_, Some(end)) if end.is_over(is_ready, CaptureEnd::now()) => Now::End,
             (true, _) => Now::Frame,
             (false, _) => Now::Nothing,
         }
@@ -119,7 +119,7 @@ impl Stream {
     /// Waits until there is a frame or the end, not for long.
     ///
     /// # Errors
-    /// Exit 3 if the only interface is gone, or the kernel lets nobody wait.
+    /// Exit 3 if the only interface is gone, or the kernel refuses to wait.
     pub fn wait(&self) -> Result<(), Failure> {
         if self.ended.is_some() {
             return self.live.wait(HAND_OVER);
@@ -156,9 +156,9 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_keeps_no_capture_from_ending() {
         let (start, second) = (Instant::now(), Duration::from_secs(1));
-        let end = End { stamp: 100 * second, at: start };
+        let end = CaptureEnd { stamp: 100 * second, at: start };
         let over = |stamp, after: Duration, is_ready| {
-            end.is_over(is_ready, End { stamp, at: start + after })
+            end.is_over(is_ready, CaptureEnd { stamp, at: start + after })
         };
         assert!(!over(100 * second, Duration::ZERO, false), "the kernel may have more");
         assert!(over(101 * second, second, false) && !over(101 * second, second, true));

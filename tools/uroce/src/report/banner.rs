@@ -73,7 +73,7 @@ impl Parameters {
 
 /// Which of its fields a line about an end shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shown {
+pub struct EndFields {
     /// Outstanding reads (`OUT`).
     pub reads: bool,
     /// Remote key and address.
@@ -81,11 +81,11 @@ pub struct Shown {
 }
 
 /// The lines about the queue pairs of one end; `which` is `local` or `remote`.
-pub fn end_lines(which: &str, ends: &[Keys], shown: Shown) -> String {
+pub fn end_lines(which: &str, ends: &[Keys], shown: EndFields) -> String {
     ends.iter().map(|keys| end_line(which, keys, shown)).collect()
 }
 
-fn end_line(which: &str, keys: &Keys, shown: Shown) -> String {
+fn end_line(which: &str, keys: &Keys, shown: EndFields) -> String {
     let mut text =
         format!(" {which} address: LID {:04x} QPN {:#06x} PSN {:#x}", keys.lid, keys.qpn, keys.psn);
     if shown.reads {
@@ -116,13 +116,13 @@ mod tests {
             gid: Gid::from_ip([10, 77, 0, 2].into()),
             srqn: 0,
         };
-        let shown = Shown { reads: false, memory: true };
+        let shown = EndFields { reads: false, memory: true };
         assert_eq!(
             end_lines("local", &[keys], shown),
             " local address: LID 0000 QPN 0x003c PSN 0x1bf20 RKey 0x000fc1 VAddr 0x007fa302c12000\n \
              GID: 00:00:00:00:00:00:00:00:00:00:255:255:10:77:00:02\n"
         );
-        let shown = Shown { reads: true, memory: false };
+        let shown = EndFields { reads: true, memory: false };
         assert!(end_lines("remote", &[keys], shown).contains("PSN 0x1bf20 OUT 0x80\n"));
     }
 

@@ -53,7 +53,7 @@ impl AckRequests {
         self.suppressed && !asked && self.since > outstanding
     }
 
-    /// A message that has never been out leaves without AckReq: nobody waits for its completion, and a later one will ask
+    /// A message that has never been out leaves without AckReq: no completion is waited for, and a later one will ask
     /// soon or a tail probe does (docs/adr/018-acks-nobody-waits-for.md).
     #[inline]
     pub(super) fn spares(&self, config: &QpConfig, wqe: &SendWqe) -> bool {

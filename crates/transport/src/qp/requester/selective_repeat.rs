@@ -20,7 +20,7 @@ use crate::time::Instant;
 
 /// What the peer does with packets behind a PSN gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Peer {
+enum GapHandling {
     #[default]
     Unknown,
     Reorders,
@@ -32,7 +32,7 @@ enum Peer {
 pub(crate) struct SelectiveRepeat {
     /// Switched on by the device. Without it the requester goes back (go-back-N) at each NAK.
     enabled: bool,
-    peer: Peer,
+    peer: GapHandling,
     /// The next of them, and how many still have to go out.
     next: Psn,
     left: u32,
@@ -90,13 +90,13 @@ impl SelectiveRepeat {
 
     /// True if this peer has shown that it has a reorder buffer.
     pub(crate) fn peer_reorders(&self) -> bool {
-        self.enabled && self.peer == Peer::Reorders
+        self.enabled && self.peer == GapHandling::Reorders
     }
 
     /// True if nothing else may go out: what was sent again leaves alone, so that the answer comes soon;
     /// or what the peer does with the rest is not known yet.
     pub(crate) fn holds_others(&self) -> bool {
-        self.end.is_some() && (self.pause || self.peer == Peer::Unknown)
+        self.end.is_some() && (self.pause || self.peer == GapHandling::Unknown)
     }
 
     /// True once behind the last packet of a repair: there may be more to write right afterwards.
@@ -161,7 +161,7 @@ impl SelectiveRepeat {
             self.round_trip_ns = old - old / 8 + sample / 8;
         }
         if beyond > 0 {
-            self.peer = Peer::Reorders;
+            self.peer = GapHandling::Reorders;
             self.misses = 0;
             self.forget();
         }
@@ -171,19 +171,19 @@ impl SelectiveRepeat {
     /// A gap that goes on right behind what was sent last is one of several packets.
     pub(super) fn length_for(&mut self, missing: Psn, now: Instant) -> Option<u32> {
         let old = now.since(self.judged_at) >= limits::PEER_DISCARDS_NS;
-        if self.peer == Peer::Discards && old {
+        if self.peer == GapHandling::Discards && old {
             // It may have had no memory to keep anything in.
-            self.peer = Peer::Unknown;
+            self.peer = GapHandling::Unknown;
         }
-        if !self.enabled || self.peer == Peer::Discards {
+        if !self.enabled || self.peer == GapHandling::Discards {
             return None;
         }
         if self.end != Some(missing) {
             return Some(1);
         }
-        if self.peer == Peer::Unknown {
+        if self.peer == GapHandling::Unknown {
             // Nothing was sent behind the repair: a peer that misses more had kept something.
-            self.peer = Peer::Reorders;
+            self.peer = GapHandling::Reorders;
         }
         if self.run == 1 {
             return Some(limits::SELECTIVE_REPEAT_BURST);
@@ -195,8 +195,8 @@ impl SelectiveRepeat {
     /// The peer had nothing of what came behind the gap.
     fn note_miss(&mut self, now: Instant) {
         self.misses += 1;
-        if self.peer == Peer::Unknown || self.misses >= limits::SELECTIVE_REPEAT_MISSES {
-            self.peer = Peer::Discards;
+        if self.peer == GapHandling::Unknown || self.misses >= limits::SELECTIVE_REPEAT_MISSES {
+            self.peer = GapHandling::Discards;
             self.judged_at = now;
             self.misses = 0;
         }

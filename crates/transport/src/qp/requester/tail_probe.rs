@@ -4,7 +4,7 @@
 //!
 //! A peer that has sent a NAK says nothing more until the missing packet is there (R53). If that is
 //! lost again, the requester sends it again after the same time; and if the NAK itself was lost,
-//! nobody answers the first probe, and the second one is the oldest packet. A READ whose responses stay away is
+//! the first probe has no answer, and the second one is the oldest packet. A READ whose responses stay away is
 //! asked for again. When nothing is heard after the last probe the requester gives up, and waits for its timeout.
 
 use uroce_wire::{Psn, ack_timeout_ns};

@@ -7,10 +7,10 @@ use crate::time::Instant;
 /// rnr_retry with this value waits for ever (R76, B16).
 const RNR_RETRY_FOR_EVER: u8 = 7;
 
-/// The local ACK timeout doubles this often: up to four times the one that was asked for (R75),
+/// The local ACK timeout doubles this often: up to four times the one that was asked for (R75).
 const MAX_BACKOFF: u8 = 2;
 
-/// and no further than this (ns): whoever chose a longer one gets what it says.
+/// No doubling goes beyond this (ns). A longer timeout that was asked for stays as it is.
 const LONGEST_BACKOFF_NS: u64 = 300_000_000;
 
 /// The local ACK timer, and the retries after timeouts and sequence NAKs (R75).

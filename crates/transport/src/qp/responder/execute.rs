@@ -132,7 +132,7 @@ impl Responder {
         self.repeats.note_progress();
         if let Some(oldest) = self.replay.save(saved) {
             // Its requester would not have sent another without having its answer, so an answer that still waits is a
-            // repetition nobody needs.
+            // superfluous repetition.
             self.responses.drop_answer(oldest.first);
         }
         self.responses.queue_saved(&saved);

@@ -103,7 +103,7 @@ impl FaultFiles {
         blocks: [&[u8]; 2],
         fault: bool,
         interfaces: &Interfaces,
-    ) -> Result<Option<&Path>, Stop> {
+    ) -> Result<Option<&Path>, CaptureStop> {
         let [description, packet] = blocks;
         self.close_before(time)?;
         if let Some((file, _)) = &mut self.open {
@@ -120,7 +120,7 @@ impl FaultFiles {
     }
 
     /// Opens the next file and writes the ring to it.
-    fn begin(&mut self, time: Duration, interfaces: &Interfaces) -> Result<(), Stop> {
+    fn begin(&mut self, time: Duration, interfaces: &Interfaces) -> Result<(), CaptureStop> {
         let number = self.names.len() + 1;
         let mut file = CaptureFile::create(&numbered(&self.name, number), interfaces)?;
         self.names.push(file.path().to_owned());
@@ -185,22 +185,22 @@ impl FaultFiles {
 
 /// Why a capture ends before its time.
 #[derive(Debug)]
-pub enum Stop {
+pub enum CaptureStop {
     /// A file cannot be made, or the interface is gone.
     Failed(Failure),
     /// A file cannot be written.
     Write(PcapError),
 }
 
-impl From<PcapError> for Stop {
+impl From<PcapError> for CaptureStop {
     fn from(error: PcapError) -> Self {
-        Stop::Write(error)
+        CaptureStop::Write(error)
     }
 }
 
-impl From<Failure> for Stop {
+impl From<Failure> for CaptureStop {
     fn from(failure: Failure) -> Self {
-        Stop::Failed(failure)
+        CaptureStop::Failed(failure)
     }
 }
 

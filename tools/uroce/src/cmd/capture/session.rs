@@ -3,9 +3,9 @@
 use uroce_datapath::PcapBlocks;
 
 use super::args::CaptureArgs;
-use super::output::{CaptureFile, FaultFiles, Stop};
+use super::output::{CaptureFile, CaptureStop, FaultFiles};
 use super::screen::Screen;
-use super::trigger::Watch;
+use super::trigger::TriggerWatch;
 use crate::failure::Failure;
 use crate::global::Global;
 use crate::interrupt::Interrupt;
@@ -19,7 +19,7 @@ enum Sink {
     /// All to one file.
     File(CaptureFile),
     /// Those around a fault to a file for each.
-    Faults(Box<FaultFiles>, Box<Watch>),
+    Faults(Box<FaultFiles>, Box<TriggerWatch>),
 }
 
 /// What came of a capture.
@@ -37,7 +37,7 @@ pub struct Totals {
 
 /// A capture that is under way.
 #[derive(Debug)]
-pub struct Session {
+pub struct CaptureSession {
     stream: Stream,
     sink: Sink,
     screen: Option<Screen>,
@@ -46,7 +46,7 @@ pub struct Session {
     packet: PcapBlocks,
 }
 
-impl Session {
+impl CaptureSession {
     /// # Errors
     /// Exit 3 when the file cannot be made.
     pub fn new(
@@ -62,7 +62,7 @@ impl Session {
                 Sink::File(CaptureFile::create(name, live.interfaces())?)
             }
             Some(name) => {
-                let watch = Box::new(Watch::new(&args.trigger, port));
+                let watch = Box::new(TriggerWatch::new(&args.trigger, port));
                 Sink::Faults(Box::new(FaultFiles::new(name, args)), watch)
             }
         };
@@ -70,21 +70,21 @@ impl Session {
         let screen = shown.then(|| Screen::new(port));
         let stream = Stream::new(live, interrupt, args.live.seconds, args.count);
         let [description, packet] = [PcapBlocks::default(), PcapBlocks::default()];
-        Ok(Session { stream, sink, screen, description, packet })
+        Ok(CaptureSession { stream, sink, screen, description, packet })
     }
 
     /// Captures to the end.
     ///
     /// # Errors
-    /// [`Stop`] when it comes before its time.
-    pub fn run(&mut self) -> Result<(), Stop> {
+    /// [`CaptureStop`] when it comes before its time.
+    pub fn run(&mut self) -> Result<(), CaptureStop> {
         let ended = self.take_frames();
         self.screen.iter_mut().for_each(Screen::flush);
         ended?;
         self.close()
     }
 
-    fn take_frames(&mut self) -> Result<(), Stop> {
+    fn take_frames(&mut self) -> Result<(), CaptureStop> {
         while !self.is_complete() {
             match self.stream.now() {
                 Now::Frame => self.take_frame()?,
@@ -98,7 +98,7 @@ impl Session {
         Ok(())
     }
 
-    /// Nobody wants more.
+    /// All that was asked for is there.
     fn is_complete(&self) -> bool {
         match &self.sink {
             // `| head` has seen enough; files are written until the end.
@@ -108,7 +108,7 @@ impl Session {
         }
     }
 
-    fn take_frame(&mut self) -> Result<(), Stop> {
+    fn take_frame(&mut self) -> Result<(), CaptureStop> {
         self.description.clear();
         let number = self.stream.frames() + 1;
         let Some(captured) = self.stream.next_captured(&mut self.description) else {
@@ -144,7 +144,7 @@ impl Session {
     }
 
     /// Shows and writes what waits, and closes what is over.
-    fn flush(&mut self) -> Result<(), Stop> {
+    fn flush(&mut self) -> Result<(), CaptureStop> {
         self.screen.iter_mut().for_each(Screen::flush);
         match &mut self.sink {
             Sink::Screen => {}
@@ -159,7 +159,7 @@ impl Session {
     }
 
     /// Writes everything that waits.
-    fn close(&mut self) -> Result<(), Stop> {
+    fn close(&mut self) -> Result<(), CaptureStop> {
         match &mut self.sink {
             Sink::Screen => {}
             Sink::File(file) => file.flush()?,

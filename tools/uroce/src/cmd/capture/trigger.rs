@@ -67,29 +67,29 @@ impl Trigger {
 
 /// A rule, and how often it was broken so far.
 #[derive(Debug)]
-struct Broken {
+struct BrokenRule {
     rule: &'static Rule,
     instances: u64,
 }
 
 /// Looks for signs of faults.
 #[derive(Debug)]
-pub struct Watch {
+pub struct TriggerWatch {
     triggers: Vec<Trigger>,
-    rules: Vec<Broken>,
+    rules: Vec<BrokenRule>,
     dissector: Dissector,
     tracker: Tracker,
     judge: Judge,
 }
 
-impl Watch {
+impl TriggerWatch {
     /// Looks for these. `port`: UDP port of RoCEv2.
     pub fn new(triggers: &[Trigger], port: u16) -> Self {
         let rules = triggers.iter().filter_map(|trigger| match trigger {
-            Trigger::Rule(rule) => Some(Broken { rule, instances: 0 }),
+            Trigger::Rule(rule) => Some(BrokenRule { rule, instances: 0 }),
             _ => None,
         });
-        Watch {
+        TriggerWatch {
             triggers: triggers.to_vec(),
             rules: rules.collect(),
             dissector: Dissector::new(DissectorConfig { port }),
@@ -100,7 +100,7 @@ impl Watch {
 
     /// What the first sign in the frame is, as a sentence, if there is one.
     pub fn handle_frame(&mut self, frame: &Frame<'_>) -> Option<String> {
-        let Watch { triggers, rules, dissector, tracker, judge } = self;
+        let TriggerWatch { triggers, rules, dissector, tracker, judge } = self;
         let mut found = None;
         dissector.dissect(frame, &mut |packet, payload, _| {
             let annotation = tracker.handle_packet(packet, payload);
@@ -111,13 +111,13 @@ impl Watch {
             }
             found = found.take().or(sign.map(|sign| sentence(&sign, packet)));
         });
-        // Nobody asks for the messages.
+        // The messages are not needed.
         while self.tracker.poll_message().is_some() {}
         found
     }
 }
 
-impl Broken {
+impl BrokenRule {
     /// In words, if it was broken again.
     fn look(&mut self, judge: &Judge) -> Option<String> {
         let before = std::mem::replace(&mut self.instances, judge.instances(self.rule));
@@ -141,7 +141,7 @@ mod tests {
     fn signs(capture: &[u8], words: &str) -> Vec<String> {
         let triggers: Vec<Trigger> =
             words.split(',').map(|word| word.parse().expect("a trigger")).collect();
-        let mut watch = Watch::new(&triggers, 4791);
+        let mut watch = TriggerWatch::new(&triggers, 4791);
         let mut reader = CaptureReader::new(capture).expect("a capture");
         let mut signs = Vec::new();
         while let Some(frame) = reader.next_frame().expect("whole") {

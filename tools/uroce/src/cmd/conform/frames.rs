@@ -8,7 +8,7 @@ use uroce_link::{Neighbours, Resolution, interface_of};
 use uroce_packet::{FramePortError, FrameSender, Offload};
 
 /// How long the next hop may take to answer ARP or neighbour discovery.
-const PATIENCE: Duration = Duration::from_secs(3);
+const NEIGHBOUR_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long to wait before the kernel is asked again whether it has answered.
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -29,7 +29,7 @@ impl Frames {
         let home = interface_of(local.ip());
         let neighbours = home.and_then(|home| Neighbours::open(local.ip(), home));
         let mut neighbours = neighbours.map_err(|error| error.to_string())?;
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + NEIGHBOUR_TIMEOUT;
         let hop = loop {
             match neighbours.resolve(peer, Instant::now()).0 {
                 Resolution::Ready(hop) => break hop,

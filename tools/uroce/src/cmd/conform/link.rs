@@ -18,17 +18,17 @@ const CONNECT: Duration = Duration::from_secs(10);
 const REPLY: Duration = Duration::from_secs(30);
 
 /// A session with an agent.
-pub struct Link {
+pub struct AgentSession {
     input: BufReader<TcpStream>,
     output: TcpStream,
 }
 
-impl Link {
+impl AgentSession {
     /// Connects and says who we are.
     ///
     /// # Errors
     /// Exit 4: no agent, or it refuses; exit 2: a peer that has no address.
-    pub fn open(peer: &str, token: String) -> Result<(Link, Card), Failure> {
+    pub fn open(peer: &str, token: String) -> Result<(AgentSession, Card), Failure> {
         let address = address(peer)?;
         let missing = |error: io::Error| {
             let help = match error.kind() {
@@ -45,7 +45,7 @@ impl Link {
         output.set_nodelay(true).map_err(missing)?;
         output.set_read_timeout(Some(REPLY)).map_err(missing)?;
         let input = BufReader::new(output.try_clone().map_err(missing)?);
-        let mut link = Link { input, output };
+        let mut link = AgentSession { input, output };
         let hello = Request::Hello { version: VERSION, token };
         match link.call(&hello).map_err(|error| unanswered(address, &error))? {
             Reply::Welcome { card } if card.version == VERSION => Ok((link, card)),
@@ -83,7 +83,7 @@ fn unanswered(address: SocketAddr, error: &AgentError) -> Failure {
     }
 }
 
-impl AgentLink for Link {
+impl AgentLink for AgentSession {
     fn call(&mut self, request: &Request) -> Result<Reply, AgentError> {
         write_message(&mut self.output, request)?;
         Ok(read_message(&mut self.input).map_err(|error: ProtocolError| error)?)
@@ -122,7 +122,7 @@ mod tests {
             assert!(matches!(hello, Request::Hello { version: VERSION, .. }));
             writeln!(stream, "{line}").expect("it listens");
         });
-        let failure = Link::open(&peer, "t".to_owned()).err().expect("no session");
+        let failure = AgentSession::open(&peer, "t".to_owned()).err().expect("no session");
         agent.join().expect("it answers");
         failure
     }

@@ -147,7 +147,7 @@ impl Programs {
         exchange(&channel, &Keys { qpn: 1, gid: Gid::from_ip(own), ..nothing() }, 5)
     }
 
-    /// A connection to a program that nobody has used.
+    /// A connection to a program that was not used before.
     fn channel(&mut self, program: &Program) -> Result<Channel, Failure> {
         self.connect_early();
         let channel = self.early.remove(&program.port);

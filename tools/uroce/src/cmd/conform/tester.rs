@@ -9,7 +9,7 @@ use uroce_conform::{
 };
 
 use super::drawing::{self, Ends};
-use super::link::Link;
+use super::link::AgentSession;
 use super::programs::Programs;
 use super::wire::UdpWire;
 use super::{ConformArgs, list, say, token};
@@ -94,7 +94,7 @@ fn link(
         Failure::usage("the agent wants a token")
             .help("--token takes what it printed when it started; --no-agent does without an agent")
     })?;
-    let (link, card) = Link::open(peer, token)?;
+    let (link, card) = AgentSession::open(peer, token)?;
     Ok((Box::new(link), card))
 }
 

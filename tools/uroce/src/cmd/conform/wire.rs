@@ -37,7 +37,7 @@ impl UdpWire {
     /// Takes the RoCE port of an address of this machine, and records what passes.
     ///
     /// # Errors
-    /// Exit 3: it is not ours, or somebody has the port; or the capture cannot be written.
+    /// Exit 3: it is not ours, or the port is taken; or the capture cannot be written.
     pub fn open(address: IpAddr, port: u16, pcap: Option<&Path>) -> Result<UdpWire, Failure> {
         let config = UdpConfig { offload: false, ..UdpConfig::new(SocketAddr::new(address, port)) };
         let taken = |error: &dyn std::fmt::Display| {

@@ -3,7 +3,7 @@
 use uroce_verbs::{Access, QpType, RecvWr, SendWr};
 
 use super::node::{Pair, connect};
-use super::{Shown, Step};
+use super::{Step, StepResult};
 
 const HELLO: u32 = 0xcafe_f00d;
 
@@ -16,7 +16,7 @@ pub fn send(pair: &Pair) -> Step {
     a.run(&a.rc, SendWr::send(1, &[a.sge(0, 10_000)]))?;
     let received = b.completion()?;
     b.expect(0, &sent)?;
-    Ok(Shown::new(
+    Ok(StepResult::new(
         10_000,
         format!("B's receive completed with {} bytes, all equal", received.byte_len),
     ))
@@ -31,7 +31,7 @@ pub fn send_imm(pair: &Pair) -> Step {
     let received = b.completion()?;
     b.expect(0, &sent)?;
     match received.imm {
-        Some(HELLO) => Ok(Shown::new(104, format!("B's completion carries {HELLO:#x}"))),
+        Some(HELLO) => Ok(StepResult::new(104, format!("B's completion carries {HELLO:#x}"))),
         other => Err(format!("the immediate data is {other:x?}, not {HELLO:x}")),
     }
 }
@@ -48,7 +48,7 @@ pub fn send_inline(pair: &Pair) -> Step {
     a.completion()?;
     b.completion()?;
     b.expect(0, &sent)?;
-    Ok(Shown::new(bytes.len(), "the source was overwritten right after the post"))
+    Ok(StepResult::new(bytes.len(), "the source was overwritten right after the post"))
 }
 
 /// One-sided: B's program takes no part.
@@ -59,7 +59,7 @@ pub fn write(pair: &Pair) -> Step {
     let remote = b.mr.remote().part(4096..104_096);
     a.run(&a.rc, SendWr::write(1, &[a.sge(0, 100_000)], remote))?;
     b.expect(4096, &sent)?;
-    Ok(Shown::new(100_000, "B's memory changed, B's program did nothing"))
+    Ok(StepResult::new(100_000, "B's memory changed, B's program did nothing"))
 }
 
 /// A WRITE that tells B that it is complete.
@@ -73,7 +73,7 @@ pub fn write_imm(pair: &Pair) -> Step {
     let told = b.completion()?;
     b.expect(0, &sent)?;
     match told.imm {
-        Some(HELLO) => Ok(Shown::new(5004, "B was told, through a receive without a buffer")),
+        Some(HELLO) => Ok(StepResult::new(5004, "B was told, through a receive without a buffer")),
         other => Err(format!("the immediate data is {other:x?}, not {HELLO:x}")),
     }
 }
@@ -86,7 +86,7 @@ pub fn read(pair: &Pair) -> Step {
     let remote = b.mr.remote().part(..50_000);
     a.run(&a.rc, SendWr::read(1, &[a.sge(0, 50_000)], remote))?;
     a.expect(0, &there)?;
-    Ok(Shown::new(50_000, "one request, many responses"))
+    Ok(StepResult::new(50_000, "one request, many responses"))
 }
 
 fn word(pair: &Pair, value: u64) -> Result<(), String> {
@@ -111,7 +111,7 @@ pub fn compare_swap(pair: &Pair) -> Step {
     a.run(&a.rc, SendWr::compare_swap(1, &here, remote, 7, 1))?;
     match (hit, words(pair)?) {
         ((7, 99), (99, 99)) => {
-            Ok(Shown::new(16, "7 became 99; a second try saw 99 and changed nothing"))
+            Ok(StepResult::new(16, "7 became 99; a second try saw 99 and changed nothing"))
         }
         wrong => Err(format!("returned and stored words are {wrong:?}")),
     }
@@ -124,7 +124,7 @@ pub fn fetch_add(pair: &Pair) -> Step {
     word(pair, 40)?;
     a.run(&a.rc, SendWr::fetch_add(1, &[a.sge(0, 8)], remote, 2))?;
     match words(pair)? {
-        (40, 42) => Ok(Shown::new(8, "40 + 2 = 42 in B's memory, A got the 40")),
+        (40, 42) => Ok(StepResult::new(8, "40 + 2 = 42 in B's memory, A got the 40")),
         wrong => Err(format!("returned and stored words are {wrong:?}")),
     }
 }
@@ -137,7 +137,9 @@ pub fn atomic_write(pair: &Pair) -> Step {
     let remote = pair.b.mr.remote().part(..8);
     a.run(&a.rc, SendWr::atomic_write(1, &[a.sge(0, 8)], remote))?;
     match words(pair)?.1 {
-        0x0123_4567_89ab_cdef => Ok(Shown::new(8, "one 8-byte store; never half of it is seen")),
+        0x0123_4567_89ab_cdef => {
+            Ok(StepResult::new(8, "one 8-byte store; never half of it is seen"))
+        }
         wrong => Err(format!("the word is {wrong:#x}")),
     }
 }
@@ -152,7 +154,7 @@ pub fn flush(pair: &Pair) -> Step {
     posted.map_err(|error| error.to_string())?;
     a.run(&a.rc, SendWr::flush(2, remote, Access::FLUSH_GLOBAL))?;
     b.expect(0, &sent)?;
-    Ok(Shown::new(9000, "an unsignalled WRITE was visible when the FLUSH completed"))
+    Ok(StepResult::new(9000, "an unsignalled WRITE was visible when the FLUSH completed"))
 }
 
 /// Two connections take their receives from one queue.
@@ -180,5 +182,5 @@ pub fn shared_receive(pair: &Pair) -> Step {
         }
     }
     b.expect(0, &sent)?;
-    Ok(Shown::new(1000, "two connections, one queue of receives, in order"))
+    Ok(StepResult::new(1000, "two connections, one queue of receives, in order"))
 }

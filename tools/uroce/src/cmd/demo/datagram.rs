@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use uroce_verbs::{GRH_AREA_LEN, SendWr};
 
-use super::node::{Node, PATIENCE, Pair, QKEY};
-use super::{Shown, Step};
+use super::node::{Node, Pair, QKEY, STEP_TIMEOUT};
+use super::{Step, StepResult};
 
 /// How long a multicast message may take; it is not certain that this machine routes it.
-const MULTICAST_PATIENCE: Duration = Duration::from_millis(500);
+const MULTICAST_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A message of several packets, without acknowledgements.
 pub fn uc_send(pair: &Pair) -> Step {
@@ -20,22 +20,22 @@ pub fn uc_send(pair: &Pair) -> Step {
     a.run(&a.uc, SendWr::send(1, &[a.sge(0, 10_000)]))?;
     b.completion()?;
     b.expect(0, &sent)?;
-    Ok(Shown::new(10_000, "complete at A as soon as it was sent"))
+    Ok(StepResult::new(10_000, "complete at A as soon as it was sent"))
 }
 
-/// Nobody tells A that it arrived, and nobody tells B.
+/// Neither A nor B is told that it arrived.
 pub fn uc_write(pair: &Pair) -> Step {
     let (a, b) = (&pair.a, &pair.b);
     let sent = a.fill(0, 20_000, 10)?;
     b.clear(0, 20_000)?;
     a.run(&a.uc, SendWr::write(1, &[a.sge(0, 20_000)], b.mr.remote().part(..20_000)))?;
     // There is no completion to wait for at B, so look until the last byte is there.
-    let deadline = std::time::Instant::now() + PATIENCE;
+    let deadline = std::time::Instant::now() + STEP_TIMEOUT;
     while b.expect(0, &sent).is_err() && std::time::Instant::now() < deadline {
         b.cq.poll(&mut [Default::default()]);
     }
     b.expect(0, &sent)?;
-    Ok(Shown::new(20_000, "B's memory changed; nothing came back"))
+    Ok(StepResult::new(20_000, "B's memory changed; nothing came back"))
 }
 
 fn to_other<'a>(a: &'a Node, b: &Node, wr: SendWr<'a>) -> Result<SendWr<'a>, String> {
@@ -60,7 +60,7 @@ pub fn ud_send(pair: &Pair) -> Step {
         ));
     }
     let from = a.context.address();
-    Ok(Shown::new(1000, format!("behind {GRH_AREA_LEN} bytes that name the sender {from}")))
+    Ok(StepResult::new(1000, format!("behind {GRH_AREA_LEN} bytes that name the sender {from}")))
 }
 
 /// A datagram to a group.
@@ -71,7 +71,7 @@ pub fn multicast(pair: &Pair) -> Step {
         IpAddr::V6(_) => Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0x77, 7).into(),
     };
     if let Err(error) = b.ud.attach_mcast(group) {
-        return Ok(Shown::skipped(error.to_string()));
+        return Ok(StepResult::skipped(error.to_string()));
     }
     let done = to_group(pair, group);
     let left = b.ud.detach_mcast(group).map_err(|error| error.to_string());
@@ -87,11 +87,11 @@ fn to_group(pair: &Pair, group: IpAddr) -> Step {
     let handle = a.pd.create_ah(group).map_err(|error| error.to_string())?;
     let here = [a.sge(0, 256)];
     a.run(&a.ud, SendWr::send(1, &here).to(&handle, uroce_verbs::Qpn::MULTICAST, QKEY))?;
-    if b.cq.wait_one(MULTICAST_PATIENCE).is_err() {
-        return Ok(Shown::skipped(format!(
+    if b.cq.wait_one(MULTICAST_TIMEOUT).is_err() {
+        return Ok(StepResult::skipped(format!(
             "this machine does not route {group} between the two addresses"
         )));
     }
     b.expect(GRH_AREA_LEN, &sent)?;
-    Ok(Shown::new(256, format!("B had joined {group}")))
+    Ok(StepResult::new(256, format!("B had joined {group}")))
 }

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 /// Bytes of each NIC's memory.
 pub const MEMORY: usize = 1 << 20;
 /// How long a step waits.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+pub const STEP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Q_Key of the datagrams.
 pub const QKEY: u32 = 0x1111_1111;
 
@@ -110,7 +110,7 @@ impl Node {
 
     /// Waits for a completion, success or not.
     pub fn any_completion(&self) -> Result<WorkCompletion, String> {
-        self.cq.wait_one(PATIENCE).map_err(|error| error.to_string())
+        self.cq.wait_one(STEP_TIMEOUT).map_err(|error| error.to_string())
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use uroce_verbs::{SendWr, WorkCompletion};
 
-use super::node::{PATIENCE, Pair};
+use super::node::{Pair, STEP_TIMEOUT};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::latency::Latencies;
@@ -115,7 +115,7 @@ fn latency(pair: &Pair, operation: &'static str, op: Op) -> Result<Speed, String
         let before = Instant::now();
         post(pair, op, bytes)?;
         while reap(pair)? == 0 {
-            if before.elapsed() > PATIENCE {
+            if before.elapsed() > STEP_TIMEOUT {
                 return Err(format!("{operation}: no completion"));
             }
         }

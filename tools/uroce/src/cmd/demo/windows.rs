@@ -5,21 +5,21 @@ use uroce_verbs::{
 };
 
 use super::node::{Node, Pair, connect};
-use super::{Shown, Step};
+use super::{Step, StepResult};
 
 /// A connection that a step may ruin: a refusal ends it.
-struct Lane {
+struct QpPair {
     here: QueuePair,
     there: QueuePair,
 }
 
-impl Lane {
-    fn new(pair: &Pair) -> Result<Lane, String> {
+impl QpPair {
+    fn new(pair: &Pair) -> Result<QpPair, String> {
         let make = |node: &Node| node.pd.qp_builder(QpType::Rc, &node.cq, &node.cq).build();
         let here = make(&pair.a).map_err(|error| error.to_string())?;
         let there = make(&pair.b).map_err(|error| error.to_string())?;
         connect(&here, &there).map_err(|error| error.to_string())?;
-        Ok(Lane { here, there })
+        Ok(QpPair { here, there })
     }
 
     /// Binds a window over `start..start + 1000` of B's memory.
@@ -56,19 +56,19 @@ impl Lane {
 /// A part of the memory gets a key of its own.
 pub fn bind(pair: &Pair) -> Step {
     let (a, b) = (&pair.a, &pair.b);
-    let lane = Lane::new(pair)?;
+    let lane = QpPair::new(pair)?;
     let (window, slice) = lane.bind(pair, 2000)?;
     let sent = a.fill(0, 1000, 8)?;
     b.clear(2000, 1000)?;
     lane.write(pair, slice)?;
     b.expect(2000, &sent)?;
-    Ok(Shown::new(1000, format!("A wrote through window {:#010x}", window.rkey().0)))
+    Ok(StepResult::new(1000, format!("A wrote through window {:#010x}", window.rkey().0)))
 }
 
 /// A SEND takes the key back when it arrives.
 pub fn send_invalidate(pair: &Pair) -> Step {
     let (a, b) = (&pair.a, &pair.b);
-    let lane = Lane::new(pair)?;
+    let lane = QpPair::new(pair)?;
     let (window, slice) = lane.bind(pair, 3000)?;
     lane.write(pair, slice)?;
     let rkey = window.rkey();
@@ -79,22 +79,22 @@ pub fn send_invalidate(pair: &Pair) -> Step {
         return Err(format!("the completion names {:x?}", received.invalidated));
     }
     lane.refused(pair, slice)?;
-    Ok(Shown::new(1016, "the window served one WRITE; after the SEND it is refused"))
+    Ok(StepResult::new(1016, "the window served one WRITE; after the SEND it is refused"))
 }
 
 /// B takes the key back itself.
 pub fn local_invalidate(pair: &Pair) -> Step {
-    let lane = Lane::new(pair)?;
+    let lane = QpPair::new(pair)?;
     let (window, slice) = lane.bind(pair, 4000)?;
     lane.write(pair, slice)?;
     pair.b.run(&lane.there, SendWr::local_invalidate(1, window.rkey()))?;
     lane.refused(pair, slice)?;
-    Ok(Shown::new(1000, "the window served one WRITE; after B's request it is refused"))
+    Ok(StepResult::new(1000, "the window served one WRITE; after B's request it is refused"))
 }
 
 /// What everybody meets first, and what it says.
 pub fn wrong_key(pair: &Pair) -> Step {
     let good = pair.b.mr.remote().part(..64);
     let bad = RemoteSlice::new(good.addr, Rkey(good.rkey.0 ^ 0x0bad_0000), 64);
-    Ok(Shown::new(0, Lane::new(pair)?.refused(pair, bad)?))
+    Ok(StepResult::new(0, QpPair::new(pair)?.refused(pair, bad)?))
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde::Serialize;
 use uroce_analyze::{
-    Direction, Encapsulation, Frame, IcrcStatus, Layer, Packet, Summary, printable,
+    Direction, Encapsulation, Frame, IcrcStatus, Layer, Packet, PacketSummary, printable,
 };
 
 /// Version of the format: it rises when a key changes its meaning or goes away.
@@ -12,7 +12,7 @@ const VERSION: u32 = 1;
 
 /// One line.
 #[derive(Debug, Serialize)]
-pub(super) struct Line<'l> {
+pub(super) struct JsonLine<'l> {
     version: u32,
     frame: u64,
     /// Nanoseconds since 1970.
@@ -56,7 +56,7 @@ struct Facts {
     #[serde(skip_serializing_if = "Option::is_none")]
     qkey: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    atomic: Option<Atomic>,
+    atomic: Option<AtomicFields>,
     #[serde(skip_serializing_if = "Option::is_none")]
     atomic_original: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,7 +85,7 @@ struct Aeth {
 }
 
 #[derive(Debug, Serialize)]
-struct Atomic {
+struct AtomicFields {
     va: u64,
     rkey: u32,
     swap_add: u64,
@@ -102,7 +102,7 @@ enum Icrc {
     NotChecked { why: String },
 }
 
-impl<'l> Line<'l> {
+impl<'l> JsonLine<'l> {
     /// Of a frame that has no packet; `what` it is instead.
     pub(super) fn of_frame(
         frame: &'l Frame<'_>,
@@ -171,7 +171,7 @@ fn facts(packet: &Packet, payload: &[u8]) -> Facts {
         aeth: packet.aeth.map(|aeth| Aeth { syndrome: aeth.syndrome.0, msn: aeth.msn }),
         source_qp: packet.deth.map(|deth| deth.src_qpn.get()),
         qkey: packet.deth.map(|deth| deth.qkey),
-        atomic: packet.atomic_eth.map(|atomic| Atomic {
+        atomic: packet.atomic_eth.map(|atomic| AtomicFields {
             va: atomic.va,
             rkey: atomic.rkey,
             swap_add: atomic.swap_add,
@@ -184,7 +184,7 @@ fn facts(packet: &Packet, payload: &[u8]) -> Facts {
         payload_len: packet.payload_len,
         cut: packet.is_cut,
         icrc: icrc(packet.icrc),
-        summary: Summary::new(packet, payload).to_string(),
+        summary: PacketSummary::new(packet, payload).to_string(),
     }
 }
 

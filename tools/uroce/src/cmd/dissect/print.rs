@@ -8,7 +8,7 @@ use uroce_analyze::{
     TrackerConfig, fields,
 };
 
-use super::json::Line;
+use super::json::JsonLine;
 use super::{columns, hexdump, tree};
 use crate::packet_line::PacketLines;
 
@@ -95,12 +95,12 @@ impl<'a> Printer<'a> {
         let shown = self.style.tree.then_some(layers.as_slice());
         for (packet, payload) in &chosen {
             match self.style.json {
-                true => json_line(&Line::of_packet(frame, packet, payload, shown), out)?,
+                true => json_line(&JsonLine::of_packet(frame, packet, payload, shown), out)?,
                 false => self.lines.packet(frame, packet, payload, out)?,
             }
         }
         match (what, self.style.json) {
-            (Some(what), true) => json_line(&Line::of_frame(frame, what, shown), out)?,
+            (Some(what), true) => json_line(&JsonLine::of_frame(frame, what, shown), out)?,
             (Some(what), false) => self.lines.frame(frame, &what, out)?,
             (None, _) => {}
         }
@@ -158,7 +158,7 @@ impl History {
     }
 }
 
-fn json_line(line: &Line<'_>, out: &mut impl Write) -> io::Result<()> {
+fn json_line(line: &JsonLine<'_>, out: &mut impl Write) -> io::Result<()> {
     serde_json::to_writer(&mut *out, line)?;
     writeln!(out)
 }

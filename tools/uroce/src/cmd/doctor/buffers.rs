@@ -82,10 +82,10 @@ UdpLite: InDatagrams\nUdpLite: 0\n";
 
     #[test]
     fn a_small_limit_is_a_note_unless_it_does_not_hold() {
-        let nobody = Capabilities::default();
-        let small = judge("rmem_max", Some(212_992), nobody);
+        let none = Capabilities::default();
+        let small = judge("rmem_max", Some(212_992), none);
         assert_eq!(small.repair.as_deref(), Some("sudo sysctl -w net.core.rmem_max=4194304"));
-        assert_eq!(judge("rmem_max", Some(WANTED), nobody).state, State::Ok);
-        assert_eq!(judge("rmem_max", None, nobody).state, State::Note);
+        assert_eq!(judge("rmem_max", Some(WANTED), none).state, State::Ok);
+        assert_eq!(judge("rmem_max", None, none).state, State::Note);
     }
 }

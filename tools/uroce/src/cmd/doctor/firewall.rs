@@ -22,10 +22,10 @@ pub fn examine(subject: &Subject) -> Finding {
     };
     let iptables = rules(program, &["-t", "filter"]);
     let mut chains = Vec::new();
-    if let Seen::Rules(text) = &nft {
+    if let ProgramOutput::Rules(text) = &nft {
         chains.extend(nft::chains(text, &packet));
     }
-    if let Seen::Rules(text) = &iptables {
+    if let ProgramOutput::Rules(text) = &iptables {
         chains.extend(iptables::chains(text, insert, &packet));
     }
     report(&chains, &[("nft", nft), (program, iptables)], &packet)
@@ -33,27 +33,29 @@ pub fn examine(subject: &Subject) -> Finding {
 
 /// What a program said.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Seen {
+enum ProgramOutput {
     Rules(String),
     NotInstalled,
     Refused(String),
 }
 
-fn rules(program: &str, args: &[&str]) -> Seen {
+fn rules(program: &str, args: &[&str]) -> ProgramOutput {
     match Command::new(program).args(args).output() {
         Ok(output) if output.status.success() => {
-            Seen::Rules(String::from_utf8_lossy(&output.stdout).into_owned())
+            ProgramOutput::Rules(String::from_utf8_lossy(&output.stdout).into_owned())
         }
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr);
-            Seen::Refused(said.lines().next().unwrap_or("no reason given").trim().to_owned())
+            ProgramOutput::Refused(
+                said.lines().next().unwrap_or("no reason given").trim().to_owned(),
+            )
         }
-        Err(error) if error.kind() == ErrorKind::NotFound => Seen::NotInstalled,
-        Err(error) => Seen::Refused(error.to_string()),
+        Err(error) if error.kind() == ErrorKind::NotFound => ProgramOutput::NotInstalled,
+        Err(error) => ProgramOutput::Refused(error.to_string()),
     }
 }
 
-fn report(chains: &[Chain], seen: &[(&str, Seen)], packet: &Packet) -> Finding {
+fn report(chains: &[Chain], seen: &[(&str, ProgramOutput)], packet: &Packet) -> Finding {
     let port = packet.port;
     let judged: Vec<_> = chains.iter().map(|chain| (chain, chain.judge())).collect();
     let first = |wanted: fn(&Judgement) -> bool| judged.iter().find(|(_, found)| wanted(found));
@@ -67,13 +69,13 @@ fn report(chains: &[Chain], seen: &[(&str, Seen)], packet: &Packet) -> Finding {
         return Finding::note("firewall", what).repair(chain.opening(port));
     }
     let refused = seen.iter().find_map(|(program, seen)| match seen {
-        Seen::Refused(why) => Some(format!("cannot see the rules: {program}: {why}")),
+        ProgramOutput::Refused(why) => Some(format!("cannot see the rules: {program}: {why}")),
         _ => None,
     });
     if let Some(what) = refused {
         return Finding::note("firewall", what).repair("sudo nft list ruleset");
     }
-    if seen.iter().all(|(_, seen)| *seen == Seen::NotInstalled) {
+    if seen.iter().all(|(_, seen)| *seen == ProgramOutput::NotInstalled) {
         let what = "cannot see rules, if there are any: neither nft nor iptables is installed";
         return Finding::note("firewall", what);
     }
@@ -98,15 +100,16 @@ mod tests {
 
     fn of_nft(text: &str) -> Finding {
         let chains = nft::chains(text, &packet());
-        report(&chains, &[("nft", Seen::Rules(text.to_owned()))], &packet())
+        report(&chains, &[("nft", ProgramOutput::Rules(text.to_owned()))], &packet())
     }
 
     #[test]
     fn what_cannot_be_seen_is_said() {
-        let hidden = report(&[], &[("nft", Seen::Refused("not permitted".to_owned()))], &packet());
+        let hidden =
+            report(&[], &[("nft", ProgramOutput::Refused("not permitted".to_owned()))], &packet());
         assert_eq!(hidden.state, State::Note);
         assert!(hidden.what.contains("not permitted"), "{hidden}");
-        let absent = report(&[], &[("nft", Seen::NotInstalled)], &packet());
+        let absent = report(&[], &[("nft", ProgramOutput::NotInstalled)], &packet());
         assert!(absent.what.contains("neither"), "{absent}");
         assert_eq!(of_nft(r#"{"nftables": []}"#).state, State::Ok);
     }
@@ -144,8 +147,8 @@ mod tests {
 
     #[test]
     fn a_missing_program_and_a_failing_one_are_told_apart() {
-        assert_eq!(rules("no-such-program-anywhere", &[]), Seen::NotInstalled);
-        assert!(matches!(rules("false", &[]), Seen::Refused(_)));
-        assert_eq!(rules("echo", &["x"]), Seen::Rules("x\n".to_owned()));
+        assert_eq!(rules("no-such-program-anywhere", &[]), ProgramOutput::NotInstalled);
+        assert!(matches!(rules("false", &[]), ProgramOutput::Refused(_)));
+        assert_eq!(rules("echo", &["x"]), ProgramOutput::Rules("x\n".to_owned()));
     }
 }

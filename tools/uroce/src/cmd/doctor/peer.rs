@@ -15,9 +15,9 @@ use super::finding::Finding;
 use super::subject::Subject;
 
 /// How long a neighbour, or a router that finds a packet too large, may take to answer.
-const PATIENCE: Duration = Duration::from_millis(1500);
+const PROBE_TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// A port where nobody listens: a host that got the packet says so by ICMP.
+/// A port without a listener: a host that got the packet says so by ICMP.
 const DISCARD: u16 = 9;
 
 /// Everything about the way from the subject to `peer`.
@@ -36,7 +36,7 @@ fn neighbour(subject: &Subject, peer: IpAddr) -> Finding {
         Ok(neighbours) => neighbours,
         Err(error) => return Finding::note("neighbour", format!("cannot ask: {error}")),
     };
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + PROBE_TIMEOUT;
     loop {
         let (found, _) = neighbours.resolve(peer, Instant::now());
         match found {
@@ -73,14 +73,14 @@ fn path_mtu(subject: &Subject, peer: IpAddr) -> Finding {
 
 /// What a packet of the link's full size found out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Seen {
+struct PathProbe {
     /// What the kernel now knows about the path, in bytes.
     mtu: usize,
     /// The peer said that the packet arrived.
     answered: bool,
 }
 
-fn judge(link: usize, peer: IpAddr, seen: Seen) -> Finding {
+fn judge(link: usize, peer: IpAddr, seen: PathProbe) -> Finding {
     let path = Mtu::largest_for_link(seen.mtu.min(link));
     let Some(path) = path else {
         let what = format!("{} bytes to {peer}; RoCE needs 336", seen.mtu);
@@ -103,7 +103,7 @@ fn judge(link: usize, peer: IpAddr, seen: Seen) -> Finding {
     .repair(format!("tracepath -n {peer}"))
 }
 
-/// A socket that sends full-size packets which nobody may cut.
+/// A socket that sends full-size packets that may not be fragmented.
 struct Probe {
     socket: UdpSocket,
     headers: usize,
@@ -118,12 +118,12 @@ impl Probe {
             set_ipv6_mtu_discover(&socket, Ipv6PathMtuDiscovery::DO)?;
         }
         socket.connect(SocketAddr::new(peer, DISCARD))?;
-        socket.set_read_timeout(Some(PATIENCE / 4))?;
+        socket.set_read_timeout(Some(PROBE_TIMEOUT / 4))?;
         Ok(Probe { socket, headers: if peer.is_ipv4() { 20 + 8 } else { 40 + 8 } })
     }
 
-    /// Sends packets of at most `link` bytes until one arrives, or nobody says anything.
-    fn run(&self, link: usize) -> io::Result<Seen> {
+    /// Sends packets of at most `link` bytes until one arrives, or all stays silent.
+    fn run(&self, link: usize) -> io::Result<PathProbe> {
         let mut answered = false;
         // Each router on the way may have a smaller limit than the one before.
         for _ in 0..4 {
@@ -141,7 +141,7 @@ impl Probe {
             }
             break;
         }
-        Ok(Seen { mtu: self.known()?, answered })
+        Ok(PathProbe { mtu: self.known()?, answered })
     }
 
     /// What the kernel knows about the path, in bytes.
@@ -163,7 +163,7 @@ mod tests {
     const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 
     fn state(link: usize, mtu: usize, answered: bool) -> State {
-        judge(link, PEER, Seen { mtu, answered }).state
+        judge(link, PEER, PathProbe { mtu, answered }).state
     }
 
     #[test]
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(state(1500, 1450, true), State::Ok, "1024 still fits");
         assert_eq!(state(9000, 1500, true), State::Problem);
         assert_eq!(state(1500, 300, true), State::Problem);
-        let smaller = judge(9000, PEER, Seen { mtu: 1500, answered: false });
+        let smaller = judge(9000, PEER, PathProbe { mtu: 1500, answered: false });
         assert_eq!(smaller.repair.as_deref(), Some("uroce pingpong rc -m 1024 10.0.0.2"));
     }
 }

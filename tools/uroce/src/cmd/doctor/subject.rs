@@ -1,4 +1,4 @@
-//! Whom the doctor examines: a device's address and interface, and perhaps a peer.
+//! What is examined: a device's address and interface, and perhaps a peer.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::global::Global;
 use crate::nic::{self, address_towards};
 
-/// The patient.
+/// What is examined.
 #[derive(Debug, Clone)]
 pub struct Subject {
     /// The device's address.
@@ -20,7 +20,7 @@ pub struct Subject {
     pub interface: Interface,
     /// The kernel's number of the interface.
     pub index: u32,
-    /// Whom it shall reach.
+    /// The peer that it shall reach.
     pub peer: Option<IpAddr>,
 }
 

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use carrier::{Link, NAP, Proxy};
+use carrier::{Carrier, NAP, Proxy};
 use clap::Args;
 use gateway::Gateway;
 use relay::Relay;
@@ -25,7 +25,7 @@ use crate::interrupt::Interrupt;
 use crate::report::json;
 
 /// How long the hosts behind a gateway are looked for.
-const PATIENCE: Duration = Duration::from_secs(5);
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
 /// What is sent to a host so that the kernel asks for its hardware address goes to the port "discard".
 const DISCARD: u16 = 9;
 
@@ -87,15 +87,15 @@ pub fn run(args: &ProxyArgs, global: &Global) -> Result<(), Failure> {
     done.map_err(|error| Failure::environment(format!("the proxy cannot go on: {error}")))
 }
 
-fn bridge(first: &str, second: &str) -> Result<Link, Failure> {
+fn bridge(first: &str, second: &str) -> Result<Carrier, Failure> {
     if first == second {
         return Err(Failure::usage("the two sides are one interface").help("name two"));
     }
-    Ok(Link::bridge([open(first)?, open(second)?]))
+    Ok(Carrier::bridge([open(first)?, open(second)?]))
 }
 
 /// Finds both hosts, so that everything that comes afterwards can go on at once.
-fn behind(interface: &str, hosts: [&String; 2], interrupt: &Interrupt) -> Result<Link, Failure> {
+fn behind(interface: &str, hosts: [&String; 2], interrupt: &Interrupt) -> Result<Carrier, Failure> {
     let [first, second] = hosts.map(|host| {
         host.parse::<IpAddr>().map_err(|_| Failure::usage(format!("{host} is no IP address")))
     });
@@ -109,7 +109,7 @@ fn behind(interface: &str, hosts: [&String; 2], interrupt: &Interrupt) -> Result
     must_not_forward(interface, hosts[0])?;
     let port = open(interface)?;
     let gateway = Gateway::new(port.sender.hardware_address(), hosts);
-    let mut link = Link::gateway(port, gateway);
+    let mut link = Carrier::gateway(port, gateway);
     find(&mut link, interface, interrupt)?;
     Ok(link)
 }
@@ -129,9 +129,9 @@ fn must_not_forward(interface: &str, host: IpAddr) -> Result<(), Failure> {
 }
 
 /// Has the kernel ask for the hosts until something was heard of both.
-fn find(link: &mut Link, interface: &str, interrupt: &Interrupt) -> Result<(), Failure> {
+fn find(link: &mut Carrier, interface: &str, interrupt: &Interrupt) -> Result<(), Failure> {
     let unusable = |error| Failure::environment(format!("the proxy cannot begin: {error}"));
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + DISCOVERY_TIMEOUT;
     let mut question = Pace::default();
     while let Some(host) = link.gateway.as_ref().and_then(Gateway::missing) {
         if Instant::now() >= deadline || interrupt.is_set() {
@@ -141,7 +141,7 @@ fn find(link: &mut Link, interface: &str, interrupt: &Interrupt) -> Result<(), F
             wake(host);
         }
         link.wait(NAP).map_err(unusable)?;
-        let Link { receivers, gateway: Some(gateway), .. } = link else { return Ok(()) };
+        let Carrier { receivers, gateway: Some(gateway), .. } = link else { return Ok(()) };
         let taken = receivers[0].recv(&mut |frame| {
             gateway.handle_frame(frame.bytes);
         });
@@ -172,7 +172,7 @@ impl Pace {
     }
 }
 
-/// Sends a datagram that nobody needs; what is heard is the answer to the question for the hardware address.
+/// Sends a datagram without a purpose of its own; what is heard is the answer to the question for the hardware address.
 fn wake(host: IpAddr) {
     let any: IpAddr = match host {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

@@ -6,9 +6,9 @@ use std::time::Duration;
 use indicatif::ProgressBar;
 
 use super::pingpong::Pinged;
-use super::session::Session;
+use super::session::PerfSession;
 use crate::peak::Bandwidth;
-use crate::report::banner::{self, Limit, Parameters, Shown};
+use crate::report::banner::{self, EndFields, Limit, Parameters};
 use crate::report::{json, out, table};
 use crate::usage::Usage;
 
@@ -53,7 +53,7 @@ impl Output {
     }
 
     /// A size is being measured: a sign of life for those who wait.
-    pub fn measuring(&self, session: &Session, size: u64) {
+    pub fn measuring(&self, session: &PerfSession, size: u64) {
         let plan = &session.plan;
         let goal = match plan.duration {
             Some(duration) => format!("for {} s", duration.as_secs()),
@@ -69,10 +69,10 @@ impl Output {
     }
 
     /// Parameters and both ends; after the keys are known.
-    pub fn start(&mut self, session: &Session) {
+    pub fn start(&mut self, session: &PerfSession) {
         self.usage = Usage::now();
         let plan = &session.plan;
-        let shown = Shown {
+        let shown = EndFields {
             reads: plan.has_response() && plan.args.verb == super::args::Verb::Read,
             memory: matches!(plan.args.verb, super::args::Verb::Write | super::args::Verb::Read),
         };
@@ -84,13 +84,13 @@ impl Output {
     }
 
     /// A size of a bandwidth test.
-    pub fn bandwidth(&mut self, session: &Session, row: &Bandwidth) {
+    pub fn bandwidth(&mut self, session: &PerfSession, row: &Bandwidth) {
         self.print(&table::bandwidth_row(row, session.plan.args.report_gbits));
         self.results.push(json::PerfResult::Bandwidth(row.into()));
     }
 
     /// A size of a latency test.
-    pub fn latency(&mut self, session: &Session, row: &Pinged) {
+    pub fn latency(&mut self, session: &PerfSession, row: &Pinged) {
         let per_second = row.sent as f64 / row.elapsed.as_secs_f64().max(1e-9);
         let latencies = &row.latencies;
         if session.plan.duration.is_some() {
@@ -107,7 +107,7 @@ impl Output {
         self.results.push(json::PerfResult::Latency(result));
     }
 
-    fn samples(&self, session: &Session, row: &Pinged) {
+    fn samples(&self, session: &PerfSession, row: &Pinged) {
         let Some(mut samples) = row.latencies.samples() else {
             return;
         };
@@ -125,7 +125,7 @@ impl Output {
     }
 
     /// The end of the table, or all of the JSON.
-    pub fn finish(self, session: &Session, verified: Option<bool>, partial: bool) {
+    pub fn finish(self, session: &PerfSession, verified: Option<bool>, partial: bool) {
         self.busy.finish_and_clear();
         self.print(table::RULE);
         if self.form == Form::Json {
@@ -143,7 +143,7 @@ impl Output {
     }
 }
 
-fn header(session: &Session) -> String {
+fn header(session: &PerfSession) -> String {
     match (session.plan.is_lat(), session.plan.duration) {
         (false, _) => table::bandwidth_header(session.plan.args.report_gbits),
         (true, Some(_)) => table::TIMED_LATENCY_HEADER.to_owned(),
@@ -157,7 +157,7 @@ fn percentiles(row: &Pinged) -> String {
     format!(" usec: {}\n", shown.join("  "))
 }
 
-fn parameters(session: &Session) -> Parameters {
+fn parameters(session: &PerfSession) -> Parameters {
     let plan = &session.plan;
     let sends = session.is_client() || plan.args.bidirectional || plan.is_lat();
     let depth = match (sends, plan.receives()) {
@@ -184,11 +184,11 @@ fn parameters(session: &Session) -> Parameters {
     }
 }
 
-fn counters(session: &Session) -> BTreeMap<&'static str, u64> {
+fn counters(session: &PerfSession) -> BTreeMap<&'static str, u64> {
     session.context.counters().into_iter().filter(|(_, value)| *value != 0).collect()
 }
 
-fn test_info(session: &Session) -> json::TestInfo {
+fn test_info(session: &PerfSession) -> json::TestInfo {
     let plan = &session.plan;
     json::TestInfo {
         test: plan.name(),

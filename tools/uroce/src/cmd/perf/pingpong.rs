@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::args::Verb;
 use super::receiver::Receiver;
 use super::requester::post_one;
-use super::session::Session;
+use super::session::PerfSession;
 use crate::exchange::channel::PeerState;
 use crate::latency::Latencies;
 use crate::peak::Times;
@@ -39,7 +39,7 @@ struct Clock {
 }
 
 impl Clock {
-    fn new(session: &Session) -> Self {
+    fn new(session: &PerfSession) -> Self {
         let start = Instant::now();
         let margin = Duration::from_secs(session.plan.args.margin.into());
         Clock {
@@ -73,7 +73,7 @@ impl Clock {
 
 /// Runs one size. On an early end the first field says why, the second what was measured.
 pub fn run(
-    session: &Session,
+    session: &PerfSession,
     size: u64,
     receiver: Option<&mut Receiver<'_>>,
 ) -> (Result<(), Stop>, Pinged) {
@@ -108,12 +108,12 @@ pub fn run(
     (done, pinged)
 }
 
-fn iterations(session: &Session) -> u64 {
+fn iterations(session: &PerfSession) -> u64 {
     if session.plan.duration.is_some() { u64::MAX } else { session.plan.iters }
 }
 
 /// READ and atomics: the client posts and waits.
-fn round_trips(session: &Session, clock: &mut Clock, pinged: &mut Pinged) -> Result<(), Stop> {
+fn round_trips(session: &PerfSession, clock: &mut Clock, pinged: &mut Pinged) -> Result<(), Stop> {
     let mut watch = Watch::new(&session.channel, &session.interrupt, true);
     let count = iterations(session);
     while pinged.sent < count && !clock.is_over() {
@@ -128,7 +128,7 @@ fn round_trips(session: &Session, clock: &mut Clock, pinged: &mut Pinged) -> Res
 
 /// Posts the next message of a WRITE or SEND. True if its completion will be seen: with `-Q` that of one of
 /// many, and the last one.
-fn post_next(session: &Session, pinged: &mut Pinged) -> Result<bool, Stop> {
+fn post_next(session: &PerfSession, pinged: &mut Pinged) -> Result<bool, Stop> {
     pinged.sent += 1;
     let signaled = pinged.sent.is_multiple_of(session.plan.cq_mod(pinged.size).into())
         || pinged.sent == iterations(session);
@@ -137,7 +137,7 @@ fn post_next(session: &Session, pinged: &mut Pinged) -> Result<bool, Stop> {
 }
 
 /// Polls until the send completes.
-fn await_send(session: &Session, watch: &mut Watch<'_>) -> Result<(), Stop> {
+fn await_send(session: &PerfSession, watch: &mut Watch<'_>) -> Result<(), Stop> {
     loop {
         match session.send_cqs[0].poll_one() {
             Some(completion) if completion.is_ok() => return Ok(()),
@@ -149,7 +149,7 @@ fn await_send(session: &Session, watch: &mut Watch<'_>) -> Result<(), Stop> {
 
 /// WRITE: each end waits for the last byte of its half to become the number of the message; the
 /// server sends first.
-fn writes(session: &Session, clock: &mut Clock, pinged: &mut Pinged) -> Result<(), Stop> {
+fn writes(session: &PerfSession, clock: &mut Clock, pinged: &mut Pinged) -> Result<(), Stop> {
     let reliable = session.plan.connection() == "RC";
     let mut watch = Watch::new(&session.channel, &session.interrupt, reliable);
     let count = iterations(session);
@@ -180,7 +180,7 @@ fn writes(session: &Session, clock: &mut Clock, pinged: &mut Pinged) -> Result<(
 }
 
 fn await_byte(
-    session: &Session,
+    session: &PerfSession,
     clock: &Clock,
     pinged: &mut Pinged,
     open: &mut u64,
@@ -202,7 +202,7 @@ fn await_byte(
 
 /// SEND: each end waits for a message, then sends one.
 fn sends(
-    session: &Session,
+    session: &PerfSession,
     receiver: &mut Receiver<'_>,
     clock: &mut Clock,
     pinged: &mut Pinged,

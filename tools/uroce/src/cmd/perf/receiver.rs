@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use uroce_verbs::{CompletionQueue, RecvWr, Sge, WorkCompletion};
 
-use super::session::Session;
+use super::session::PerfSession;
 use crate::failure::Failure;
 use crate::peak::Times;
 use crate::stop::{Stop, failed};
@@ -15,7 +15,7 @@ const POLL: usize = 64;
 /// Receives messages of one size on all queue pairs.
 #[derive(Debug)]
 pub struct Receiver<'a> {
-    session: &'a Session,
+    session: &'a PerfSession,
     size: u64,
     /// Messages that each queue pair gets; without an end for timed runs.
     expected: u64,
@@ -34,7 +34,7 @@ impl<'a> Receiver<'a> {
     ///
     /// # Errors
     /// Exit 1 if the device refuses.
-    pub fn new(session: &'a Session, size: u64) -> Result<Self, Failure> {
+    pub fn new(session: &'a PerfSession, size: u64) -> Result<Self, Failure> {
         let expected = match session.plan.duration {
             Some(_) => u64::MAX,
             None => session.plan.iters,

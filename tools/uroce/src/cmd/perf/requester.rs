@@ -8,7 +8,7 @@ use uroce_verbs::{
 };
 
 use super::args::{Atomic, Verb};
-use super::session::{QKEY, Session};
+use super::session::{PerfSession, QKEY};
 use crate::failure::Failure;
 use crate::peak::Times;
 use crate::stop::{Stop, Watch, failed};
@@ -29,7 +29,7 @@ pub enum Goal {
 
 /// One queue pair's progress.
 #[derive(Debug, Clone, Copy, Default)]
-struct Lane {
+struct QpProgress {
     posted: u64,
     completed: u64,
     offset: u64,
@@ -38,11 +38,11 @@ struct Lane {
 /// Posts messages of one size on all queue pairs, or on those of one engine.
 #[derive(Debug)]
 pub struct Requester<'a> {
-    session: &'a Session,
+    session: &'a PerfSession,
     size: u64,
     cq_mod: u64,
     goal: Goal,
-    lanes: Vec<Lane>,
+    lanes: Vec<QpProgress>,
     /// The engines whose queue pairs it serves, and how many those are.
     engines: Range<usize>,
     served: u64,
@@ -62,12 +62,12 @@ pub struct Requester<'a> {
 
 impl<'a> Requester<'a> {
     /// Starts now, for all queue pairs.
-    pub fn new(session: &'a Session, size: u64) -> Self {
+    pub fn new(session: &'a PerfSession, size: u64) -> Self {
         Self::of_engines(session, size, 0..session.engines())
     }
 
     /// Starts now, for the queue pairs of these engines.
-    pub fn of_engines(session: &'a Session, size: u64, engines: Range<usize>) -> Self {
+    pub fn of_engines(session: &'a PerfSession, size: u64, engines: Range<usize>) -> Self {
         let count = session.engines();
         let served = (0..session.qps.len()).rev().filter(|qp| engines.contains(&(qp % count)));
         let roomy: Vec<usize> = served.collect();
@@ -82,7 +82,7 @@ impl<'a> Requester<'a> {
                 Some(duration) => Goal::Until(now + duration - margin),
                 None => Goal::Messages(plan.iters),
             },
-            lanes: vec![Lane::default(); session.qps.len()],
+            lanes: vec![QpProgress::default(); session.qps.len()],
             engines,
             served: roomy.len() as u64,
             roomy,
@@ -133,7 +133,7 @@ impl<'a> Requester<'a> {
     }
 
     /// Length of the next list of work requests, if it fits.
-    fn next_chain(&self, lane: &Lane) -> Option<u64> {
+    fn next_chain(&self, lane: &QpProgress) -> Option<u64> {
         let depth = u64::from(self.session.plan.tx_depth);
         let list = u64::from(self.session.plan.args.post_list);
         let left = match self.goal {
@@ -153,7 +153,7 @@ impl<'a> Requester<'a> {
         let counted = self.counted_from.is_none_or(|from| now >= from);
         self.posted += count;
         if count == 1 {
-            let Lane { posted, offset, .. } = self.lanes[qp];
+            let QpProgress { posted, offset, .. } = self.lanes[qp];
             let signaled = self.is_signaled(posted + 1, true);
             post_one(self.session, qp, offset, self.size, signaled)?;
             self.advance(qp);
@@ -251,7 +251,7 @@ impl<'a> Requester<'a> {
 
 /// Posts one operation of the plan.
 pub fn post_one(
-    session: &Session,
+    session: &PerfSession,
     qp: usize,
     offset: u64,
     size: u64,
@@ -271,7 +271,7 @@ pub fn post_one(
     submit(session, qp, request(session, qp, offset, size, &sges), signaled)
 }
 
-fn submit(session: &Session, qp: usize, wr: SendWr<'_>, signaled: bool) -> Result<(), Stop> {
+fn submit(session: &PerfSession, qp: usize, wr: SendWr<'_>, signaled: bool) -> Result<(), Stop> {
     let wr = if signaled { wr.signaled() } else { wr };
     session.qps[qp].post_send(&[wr]).map_err(refused)
 }
@@ -281,7 +281,7 @@ fn refused(error: PostError) -> Stop {
 }
 
 fn request<'a>(
-    session: &'a Session,
+    session: &'a PerfSession,
     qp: usize,
     offset: u64,
     size: u64,

@@ -8,7 +8,7 @@ use super::output::Output;
 use super::pingpong;
 use super::receiver::Receiver;
 use super::requester::{self, Requester};
-use super::session::{CORRUPT, Session, VERIFIED};
+use super::session::{CORRUPT, PerfSession, VERIFIED};
 use super::side_by_side;
 use super::verify;
 use crate::exchange::channel::Patience;
@@ -29,7 +29,7 @@ const LOSSES: Patience = Patience {
 ///
 /// # Errors
 /// [`Stop`]; what was measured until then is in `output`.
-pub fn run(session: &Session, output: &mut Output) -> Result<Option<bool>, Stop> {
+pub fn run(session: &PerfSession, output: &mut Output) -> Result<Option<bool>, Stop> {
     let plan = &session.plan;
     match (plan.is_lat(), plan.args.verb, plan.args.bidirectional) {
         (true, Verb::Send, _) => send_latency(session, output),
@@ -40,19 +40,19 @@ pub fn run(session: &Session, output: &mut Output) -> Result<Option<bool>, Stop>
     }
 }
 
-fn barriers(session: &Session, count: u32) -> Result<(), Failure> {
+fn barriers(session: &PerfSession, count: u32) -> Result<(), Failure> {
     (0..count).try_for_each(|_| session.barrier())
 }
 
 /// keys, connect, H H (H with several queue pairs).
-fn connect_bandwidth(session: &Session) -> Result<(), Failure> {
+fn connect_bandwidth(session: &PerfSession) -> Result<(), Failure> {
     session.connect()?;
     let count = 2 + u32::from(session.plan.args.qp > 1);
     barriers(session, count)
 }
 
 /// The last H carries the verdict, then both say `done`.
-fn finish(session: &Session, mine: Option<bool>) -> Result<Option<bool>, Stop> {
+fn finish(session: &PerfSession, mine: Option<bool>) -> Result<Option<bool>, Stop> {
     if session.plan.connection() != "RC" {
         session.channel.set_patience(Some(LOSSES));
     }
@@ -76,7 +76,7 @@ fn finish(session: &Session, mine: Option<bool>) -> Result<Option<bool>, Stop> {
 }
 
 /// WRITE, READ, atomics, one way: H H, run, H, report, H, done. No word between sizes.
-fn bandwidth(session: &Session, output: &mut Output) -> Result<Option<bool>, Stop> {
+fn bandwidth(session: &PerfSession, output: &mut Output) -> Result<Option<bool>, Stop> {
     connect_bandwidth(session)?;
     let mut last = Bandwidth::default();
     let mut counts = Vec::new();
@@ -103,7 +103,7 @@ fn bandwidth(session: &Session, output: &mut Output) -> Result<Option<bool>, Sto
     finish(session, verdict)
 }
 
-fn request_size(session: &Session, size: u64) -> (Result<(), Stop>, Bandwidth, Vec<u64>) {
+fn request_size(session: &PerfSession, size: u64) -> (Result<(), Stop>, Bandwidth, Vec<u64>) {
     if session.engines() > 1 {
         return side_by_side::request_size(session, size);
     }
@@ -115,20 +115,20 @@ fn request_size(session: &Session, size: u64) -> (Result<(), Stop>, Bandwidth, V
 }
 
 /// perftest looks for no peak in timed runs.
-fn wants_peak(session: &Session) -> bool {
+fn wants_peak(session: &PerfSession) -> bool {
     !session.plan.args.no_peak && session.plan.duration.is_none()
 }
 
-fn times(session: &Session) -> Times {
+fn times(session: &PerfSession) -> Times {
     if wants_peak(session) { Times::default() } else { Times::brief() }
 }
 
-fn figures(session: &Session, times: &Times, size: u64) -> Bandwidth {
+fn figures(session: &PerfSession, times: &Times, size: u64) -> Bandwidth {
     times.bandwidth(size, if wants_peak(session) { Peak::Any } else { Peak::None })
 }
 
 /// Prints a row, unless nothing was measured.
-fn show(session: &Session, output: &mut Output, row: Bandwidth) -> Bandwidth {
+fn show(session: &PerfSession, output: &mut Output, row: Bandwidth) -> Bandwidth {
     if row.iterations > 0 {
         output.bandwidth(session, &row);
     }
@@ -157,7 +157,7 @@ fn from_measured(row: &Measured) -> Bandwidth {
 
 /// SEND, one way: H H, for each size (receives, H, run), H, done; with -a one H more after each
 /// size. No report: the server measures for itself.
-fn send_bandwidth(session: &Session, output: &mut Output) -> Result<Option<bool>, Stop> {
+fn send_bandwidth(session: &PerfSession, output: &mut Output) -> Result<Option<bool>, Stop> {
     connect_bandwidth(session)?;
     let mut verdict = None;
     for size in session.plan.sizes.clone() {
@@ -182,7 +182,7 @@ fn send_bandwidth(session: &Session, output: &mut Output) -> Result<Option<bool>
 
 type Received = (Result<(), Stop>, Bandwidth, Vec<u64>);
 
-fn receive_size(session: &Session, size: u64) -> Result<Received, Stop> {
+fn receive_size(session: &PerfSession, size: u64) -> Result<Received, Stop> {
     let mut receiver = Receiver::new(session, size)?;
     session.barrier()?;
     let mut times = times(session);
@@ -197,7 +197,11 @@ fn receive_size(session: &Session, size: u64) -> Result<Received, Stop> {
     Ok((done, row, counts))
 }
 
-fn receive(session: &Session, receiver: &mut Receiver<'_>, times: &mut Times) -> Result<(), Stop> {
+fn receive(
+    session: &PerfSession,
+    receiver: &mut Receiver<'_>,
+    times: &mut Times,
+) -> Result<(), Stop> {
     let reliable = session.plan.connection() == "RC";
     let mut watch = Watch::new(&session.channel, &session.interrupt, reliable);
     while !receiver.is_done() {
@@ -215,7 +219,7 @@ fn receive(session: &Session, receiver: &mut Receiver<'_>, times: &mut Times) ->
 }
 
 /// The peer went on to the next step: the end of a timed run, or messages are missing.
-fn peer_done(session: &Session, came: u64) -> Result<(), Stop> {
+fn peer_done(session: &PerfSession, came: u64) -> Result<(), Stop> {
     if session.plan.duration.is_some() {
         return Ok(());
     }
@@ -232,7 +236,7 @@ fn peer_done(session: &Session, came: u64) -> Result<(), Stop> {
 /// Both ends send. H H H (H with several queue pairs), run, report, H, done. SEND posts its receives
 /// before the last H of those before the run. With -a: SEND does H, run, report, H for each size;
 /// the others do run, H, report for each size, and H between two.
-fn both_ways(session: &Session, output: &mut Output) -> Result<Option<bool>, Stop> {
+fn both_ways(session: &PerfSession, output: &mut Output) -> Result<Option<bool>, Stop> {
     connect_bandwidth(session)?;
     let (all, send) = (session.plan.args.all, session.plan.receives());
     let sizes = session.plan.sizes.clone();
@@ -274,7 +278,7 @@ fn sum(mine: &Bandwidth, theirs: &Bandwidth) -> Bandwidth {
 }
 
 fn both_size(
-    session: &Session,
+    session: &PerfSession,
     size: u64,
     mut receiver: Option<&mut Receiver<'_>>,
 ) -> (Result<(), Stop>, Bandwidth, Vec<u64>) {
@@ -305,7 +309,7 @@ fn both_size(
 
 /// WRITE, READ, atomics: H before the connection, H H after it, run. WRITE ends there; the others
 /// with H, done.
-fn latency(session: &Session, output: &mut Output) -> Result<Option<bool>, Stop> {
+fn latency(session: &PerfSession, output: &mut Output) -> Result<Option<bool>, Stop> {
     session.barrier()?;
     session.connect()?;
     barriers(session, 2)?;
@@ -337,7 +341,7 @@ fn latency(session: &Session, output: &mut Output) -> Result<Option<bool>, Stop>
 }
 
 /// SEND: connection at once, H H, for each size (receives, H, run), H, done.
-fn send_latency(session: &Session, output: &mut Output) -> Result<Option<bool>, Stop> {
+fn send_latency(session: &PerfSession, output: &mut Output) -> Result<Option<bool>, Stop> {
     session.connect()?;
     barriers(session, 2)?;
     let mut verdict = None;

@@ -29,7 +29,7 @@ pub const CORRUPT: u32 = 0x7665_7203;
 
 /// A connected pair of ends.
 #[derive(Debug)]
-pub struct Session {
+pub struct PerfSession {
     /// The queue pairs.
     ///
     /// First of all fields, so that they end before the memory does: else a message that is just
@@ -67,7 +67,7 @@ pub struct Session {
     pub peer_verifies: AtomicBool,
 }
 
-impl Session {
+impl PerfSession {
     /// Everything up to the exchanged keys; nothing is connected yet.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl Session {
         channel: Channel,
         mut plan: Plan,
         interrupt: &Interrupt,
-    ) -> Result<Session, Failure> {
+    ) -> Result<PerfSession, Failure> {
         channel.set_patience(Some(INTRODUCTION));
         let (mtu, announced) = agree(&context, &channel, &plan)?;
         if let Some(announced) = announced {
@@ -86,11 +86,11 @@ impl Session {
         plan.limit_to(mtu)?;
         let pd = context.alloc_pd().map_err(Failure::environment)?;
         let buffers = Buffers::new(&pd, &plan)?;
-        let made = Made::new(&context, &pd, &plan)?;
+        let made = Objects::new(&context, &pd, &plan)?;
         if plan.args.verify {
             buffers.prepare(&plan);
         }
-        let mut session = Session {
+        let mut session = PerfSession {
             context,
             channel,
             interrupt: interrupt.clone(),
@@ -264,7 +264,7 @@ fn agree(
 }
 
 /// The objects of a run.
-struct Made {
+struct Objects {
     send_cqs: Vec<CompletionQueue>,
     recv_cqs: Vec<CompletionQueue>,
     events: Option<CompChannel>,
@@ -273,8 +273,8 @@ struct Made {
     setup: Setup,
 }
 
-impl Made {
-    fn new(context: &Context, pd: &ProtectionDomain, plan: &Plan) -> Result<Made, Failure> {
+impl Objects {
+    fn new(context: &Context, pd: &ProtectionDomain, plan: &Plan) -> Result<Objects, Failure> {
         let (send, receive) = (plan.tx_depth * plan.args.qp, plan.rx_depth * plan.args.qp);
         let vectors = 0..context.query_device().num_comp_vectors;
         if plan.args.use_srq && plan.args.qp > 1 && vectors.len() > 1 {
@@ -320,7 +320,7 @@ impl Made {
             seconds: start.elapsed().elapsed_seconds,
             resident_bytes: resident_bytes().saturating_sub(before),
         };
-        Ok(Made { send_cqs, recv_cqs, events, qps, srq, setup })
+        Ok(Objects { send_cqs, recv_cqs, events, qps, srq, setup })
     }
 }
 

@@ -2,17 +2,17 @@
 //! thread for all would be the only one to drive the engines.
 
 use super::requester::{self, Requester};
-use super::session::Session;
+use super::session::PerfSession;
 use crate::failure::Failure;
 use crate::peak::{Bandwidth, Peak, Times};
 use crate::stop::Stop;
 
 /// What one thread did: how it ended, when, and the messages that each queue pair of the session completed.
-type Part = (Result<(), Stop>, Times, Vec<u64>);
+type EndResult = (Result<(), Stop>, Times, Vec<u64>);
 
 /// Requests of one size on all queue pairs. No peak is looked for: the threads do not know of each other's
 /// messages.
-pub fn request_size(session: &Session, size: u64) -> (Result<(), Stop>, Bandwidth, Vec<u64>) {
+pub fn request_size(session: &PerfSession, size: u64) -> (Result<(), Stop>, Bandwidth, Vec<u64>) {
     let (done, times, counts) = std::thread::scope(|scope| {
         let start = |engine| scope.spawn(move || request_on(session, size, engine));
         let threads: Vec<_> = (0..session.engines()).map(start).collect();
@@ -23,7 +23,7 @@ pub fn request_size(session: &Session, size: u64) -> (Result<(), Stop>, Bandwidt
     (done, times.bandwidth(size, Peak::None), counts)
 }
 
-fn request_on(session: &Session, size: u64, engine: usize) -> Part {
+fn request_on(session: &PerfSession, size: u64, engine: usize) -> EndResult {
     let mut times = Times::brief();
     let mut requester = Requester::of_engines(session, size, engine..engine + 1);
     let done = requester::run(&mut requester, &mut times);
@@ -32,7 +32,7 @@ fn request_on(session: &Session, size: u64, engine: usize) -> Part {
 }
 
 /// The first that ended early tells why.
-fn together((done, mut times, mut counts): Part, other: Part) -> Part {
+fn together((done, mut times, mut counts): EndResult, other: EndResult) -> EndResult {
     times.add(&other.1);
     counts.iter_mut().zip(&other.2).for_each(|(count, more)| *count += more);
     (done.and(other.0), times, counts)

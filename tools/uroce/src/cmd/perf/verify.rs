@@ -3,11 +3,11 @@
 use std::sync::atomic::Ordering;
 
 use super::args::{Atomic, Verb};
-use super::session::Session;
+use super::session::PerfSession;
 
 /// What the client's operations brought back: READ data, results of atomics. `counts`: operations of
 /// the last size on each queue pair. `None`: not asked, or not possible.
-pub fn requested(session: &Session, counts: &[u64]) -> Option<bool> {
+pub fn requested(session: &PerfSession, counts: &[u64]) -> Option<bool> {
     let plan = &session.plan;
     if !is_possible(session) {
         return None;
@@ -20,17 +20,17 @@ pub fn requested(session: &Session, counts: &[u64]) -> Option<bool> {
 }
 
 /// What the peer's messages left here.
-pub fn arrived(session: &Session, size: u64, counts: &[u64]) -> Option<bool> {
+pub fn arrived(session: &PerfSession, size: u64, counts: &[u64]) -> Option<bool> {
     let comes = matches!(session.plan.args.verb, Verb::Write | Verb::Send);
     (comes && is_possible(session)).then(|| all_right(session, size, counts))
 }
 
 /// Both directions.
-pub fn both(session: &Session, size: u64, counts: &[u64]) -> Option<bool> {
+pub fn both(session: &PerfSession, size: u64, counts: &[u64]) -> Option<bool> {
     arrived(session, size, counts).or_else(|| requested(session, counts))
 }
 
-fn is_possible(session: &Session) -> bool {
+fn is_possible(session: &PerfSession) -> bool {
     let args = &session.plan.args;
     let peer_verifies = session.peer_verifies.load(Ordering::Relaxed);
     if args.verify && !peer_verifies {
@@ -39,7 +39,7 @@ fn is_possible(session: &Session) -> bool {
     args.verify && peer_verifies
 }
 
-fn all_right(session: &Session, size: u64, counts: &[u64]) -> bool {
+fn all_right(session: &PerfSession, size: u64, counts: &[u64]) -> bool {
     let wrong = (0..).zip(counts).find_map(|(qp, &count)| {
         let checked = session.buffers.check(&session.plan, qp, size, count);
         checked.err().map(|offset| (qp, offset))
@@ -54,7 +54,7 @@ fn all_right(session: &Session, size: u64, counts: &[u64]) -> bool {
 
 /// Each word was zero and got 1 added by every operation on it: the last of n returned n - 1. A
 /// compare and swap of zeros returns zero.
-fn atomics_right(session: &Session, counts: &[u64]) -> bool {
+fn atomics_right(session: &PerfSession, counts: &[u64]) -> bool {
     let plan = &session.plan;
     let adds = plan.args.atomic_type == Atomic::FetchAndAdd;
     let mut fine = true;
@@ -77,7 +77,7 @@ fn atomics_right(session: &Session, counts: &[u64]) -> bool {
 }
 
 /// The offsets that `count` operations visit, each once.
-fn slots(session: &Session, count: u64) -> Vec<u64> {
+fn slots(session: &PerfSession, count: u64) -> Vec<u64> {
     let mut offset = 0;
     let mut found = Vec::new();
     while (found.len() as u64) < count {

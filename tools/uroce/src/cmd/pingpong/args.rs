@@ -7,7 +7,7 @@ use crate::failure::Failure;
 
 /// Which of the stock programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Kind {
+pub enum PingpongKind {
     /// Reliable connection
     Rc,
     /// Unreliable connection
@@ -24,7 +24,7 @@ pub enum Kind {
 pub struct PingpongArgs {
     /// The transport
     #[arg(value_enum)]
-    pub kind: Kind,
+    pub kind: PingpongKind,
     /// The server; without it, be the server
     pub host: Option<String>,
     /// TCP port for the exchange of addresses
@@ -71,18 +71,18 @@ pub struct PingpongArgs {
 impl PingpongArgs {
     /// Bytes of a message.
     pub fn message(&self) -> usize {
-        let default = if self.kind == Kind::Ud { 1024 } else { 4096 };
+        let default = if self.kind == PingpongKind::Ud { 1024 } else { 4096 };
         self.size.unwrap_or(default) as usize
     }
 
     /// Queue pairs.
     pub fn lanes(&self) -> u32 {
-        if self.kind == Kind::Srq { self.num_qp } else { 1 }
+        if self.kind == PingpongKind::Srq { self.num_qp } else { 1 }
     }
 
     /// Bytes in front of a received message: the GRH area of UD.
     pub fn prefix(&self) -> usize {
-        if self.kind == Kind::Ud { uroce_verbs::GRH_AREA_LEN } else { 0 }
+        if self.kind == PingpongKind::Ud { uroce_verbs::GRH_AREA_LEN } else { 0 }
     }
 
     /// What cannot be, whatever the link.
@@ -92,7 +92,7 @@ impl PingpongArgs {
     pub fn check(&self) -> Result<(), Failure> {
         self.path_mtu()?;
         let (message, most) = (self.message(), Mtu::M4096.bytes());
-        if self.kind == Kind::Ud && message > most {
+        if self.kind == PingpongKind::Ud && message > most {
             return Err(Failure::usage(format!("no datagram has {message} bytes: {most} at most"))
                 .help("use -s 1024, or another kind than ud"));
         }

@@ -6,7 +6,7 @@ use uroce_verbs::{
     SharedReceiveQueue,
 };
 
-use super::args::{Kind, PingpongArgs};
+use super::args::{PingpongArgs, PingpongKind};
 use crate::exchange::channel::{Channel, INTRODUCTION, stranger};
 use crate::exchange::pingpong::{DONE, Destination, LEN, SRQ_RECORDS};
 use crate::failure::Failure;
@@ -18,7 +18,7 @@ const PAGE: usize = 4096;
 
 /// The objects of one end.
 #[derive(Debug)]
-pub struct End {
+pub struct PingpongEnd {
     /// The queue pairs.
     ///
     /// First of all fields, so that they end before the memory does: else a message that is just
@@ -42,12 +42,12 @@ pub struct End {
     pd: ProtectionDomain,
 }
 
-impl End {
+impl PingpongEnd {
     /// Makes the objects and posts the first receives.
     ///
     /// # Errors
     /// Exit 3 for what the device refuses.
-    pub fn new(context: &Context, args: &PingpongArgs) -> Result<End, Failure> {
+    pub fn new(context: &Context, args: &PingpongArgs) -> Result<PingpongEnd, Failure> {
         check_mtu(context, args)?;
         let pd = context.alloc_pd().map_err(Failure::environment)?;
         let odp = if args.odp { Access::ON_DEMAND } else { Access::empty() };
@@ -65,13 +65,15 @@ impl End {
         };
         let cq = cq.map_err(Failure::environment)?;
         let srq = match args.kind {
-            Kind::Srq => Some(pd.create_srq(args.rx_depth, 1).map_err(Failure::environment)?),
+            PingpongKind::Srq => {
+                Some(pd.create_srq(args.rx_depth, 1).map_err(Failure::environment)?)
+            }
             _ => None,
         };
         let qps = (0..args.lanes()).map(|_| queue_pair(args, &pd, &cq, srq.as_ref()));
         let qps = qps.collect::<Result<Vec<_>, _>>()?;
         let local = qps.iter().map(|qp| destination(&qp.endpoint())).collect();
-        let end = End {
+        let end = PingpongEnd {
             args: args.clone(),
             buffer,
             cq,
@@ -138,7 +140,7 @@ impl End {
 
     fn send_records(&self, channel: &Channel) -> Result<(), Failure> {
         let mut bytes: Vec<u8> = self.local.iter().flat_map(Destination::encode).collect();
-        if self.args.kind == Kind::Srq {
+        if self.args.kind == PingpongKind::Srq {
             let unused = Destination::unused().encode();
             (self.local.len()..SRQ_RECORDS).for_each(|_| bytes.extend(unused));
         }
@@ -146,7 +148,7 @@ impl End {
     }
 
     fn receive_records(&mut self, channel: &Channel) -> Result<(), Failure> {
-        let count = if self.args.kind == Kind::Srq { SRQ_RECORDS } else { 1 };
+        let count = if self.args.kind == PingpongKind::Srq { SRQ_RECORDS } else { 1 };
         let mut bytes = vec![0; count * LEN];
         channel.receive(&mut bytes)?;
         let records = bytes.chunks_exact(LEN).take(self.local.len());
@@ -163,7 +165,7 @@ impl End {
     }
 
     fn connect(&mut self) -> Result<(), Failure> {
-        if self.args.kind == Kind::Ud {
+        if self.args.kind == PingpongKind::Ud {
             self.qps.iter().try_for_each(|qp| qp.activate(QKEY)).map_err(Failure::environment)?;
             let gid = self.remote.first().map(|to| to.gid).unwrap_or_default();
             let attr = AddressHandleAttr { gid_index: self.args.gid_idx, ..gid.into() };
@@ -228,7 +230,7 @@ fn check_mtu(context: &Context, args: &PingpongArgs) -> Result<(), Failure> {
         .help(format!("use -m {active} at both ends, or raise the MTU of the interface")));
     }
     let message = args.message();
-    if args.kind == Kind::Ud && message > active.bytes() {
+    if args.kind == PingpongKind::Ud && message > active.bytes() {
         return Err(Failure::usage(format!(
             "a datagram of {message} bytes does not fit the link's {active}"
         ))
@@ -244,9 +246,9 @@ fn queue_pair(
     srq: Option<&SharedReceiveQueue>,
 ) -> Result<QueuePair, Failure> {
     let qp_type = match args.kind {
-        Kind::Rc | Kind::Srq => QpType::Rc,
-        Kind::Uc => QpType::Uc,
-        Kind::Ud => QpType::Ud,
+        PingpongKind::Rc | PingpongKind::Srq => QpType::Rc,
+        PingpongKind::Uc => QpType::Uc,
+        PingpongKind::Ud => QpType::Ud,
     };
     let mut builder = pd
         .qp_builder(qp_type, cq, cq)
@@ -269,13 +271,13 @@ mod tests {
 
     use uroce_verbs::{DatapathChoice, LoopbackFabric, SendWr};
 
-    use super::super::Kind;
+    use super::super::PingpongKind;
     use super::*;
     use crate::interrupt::Interrupt;
 
     fn args() -> PingpongArgs {
         PingpongArgs {
-            kind: Kind::Srq,
+            kind: PingpongKind::Srq,
             host: None,
             port: 0,
             ib_port: 1,
@@ -300,10 +302,10 @@ mod tests {
     }
 
     /// Two connected ends.
-    fn pair(contexts: &[Context; 2]) -> [End; 2] {
+    fn pair(contexts: &[Context; 2]) -> [PingpongEnd; 2] {
         let (client, server) = Channel::pair(&Interrupt::default()).expect("loopback TCP");
         let [mut a, mut b] =
-            contexts.each_ref().map(|context| End::new(context, &args()).expect("an end"));
+            contexts.each_ref().map(|context| PingpongEnd::new(context, &args()).expect("an end"));
         std::thread::scope(|scope| {
             let server_end = &mut b;
             scope.spawn(move || server_end.exchange(&server).expect("the server's part"));

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use uroce_verbs::{Qpn, SendWr, WorkCompletion};
 
-use super::args::Kind;
-use super::end::{End, QKEY};
+use super::args::PingpongKind;
+use super::end::{PingpongEnd, QKEY};
 use crate::exchange::channel::{Channel, PeerState};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -41,24 +41,28 @@ impl Played {
 
 /// What a queue pair waits for.
 #[derive(Debug, Clone, Copy)]
-struct Lane {
+struct QpWait {
     send: bool,
     receive: bool,
     posted: Option<Instant>,
 }
 
 struct Game<'a> {
-    end: &'a End,
+    end: &'a PingpongEnd,
     client: bool,
     played: Played,
-    lanes: Vec<Lane>,
+    lanes: Vec<QpWait>,
     /// Receives posted and not completed.
     waiting: u32,
 }
 
 /// Plays; on an early end the first part says why.
-pub fn run(end: &End, channel: &Channel, interrupt: &Interrupt) -> (Result<(), Stop>, Played) {
-    let lane = Lane { send: false, receive: true, posted: None };
+pub fn run(
+    end: &PingpongEnd,
+    channel: &Channel,
+    interrupt: &Interrupt,
+) -> (Result<(), Stop>, Played) {
+    let lane = QpWait { send: false, receive: true, posted: None };
     let mut game = Game {
         end,
         client: channel.is_client(),
@@ -71,7 +75,7 @@ pub fn run(end: &End, channel: &Channel, interrupt: &Interrupt) -> (Result<(), S
         lanes: vec![lane; end.qps.len()],
         waiting: end.args.rx_depth,
     };
-    let reliable = matches!(end.args.kind, Kind::Rc | Kind::Srq);
+    let reliable = matches!(end.args.kind, PingpongKind::Rc | PingpongKind::Srq);
     let watch = Watch::new(channel, interrupt, reliable).with_grace(GRACE);
     let start = Instant::now();
     let mut last = start;
@@ -157,7 +161,7 @@ impl Game<'_> {
         Ok(())
     }
 
-    /// With several queue pairs in one buffer nobody knows whose message is in it.
+    /// With several queue pairs in one buffer it is not known which of them its message is from.
     fn number(&self) -> u64 {
         if self.lanes.len() > 1 { 0 } else { self.played.sent }
     }

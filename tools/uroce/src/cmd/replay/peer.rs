@@ -10,7 +10,7 @@ use uroce_replay::{Access as Rights, Recording, Remote, ReplayError, Report};
 use uroce_wire::Qpn;
 
 use super::ReplayArgs;
-use crate::cmd::conform::{Link, UdpWire, token};
+use crate::cmd::conform::{AgentSession, UdpWire, token};
 use crate::failure::Failure;
 use crate::global::Global;
 use crate::interrupt::Interrupt;
@@ -32,7 +32,7 @@ const OWN_QPN: u32 = 0x70_0000;
 const OWN_QPNS: u32 = 0x0f_ffff;
 
 /// Why a conversation was not played to its end.
-pub enum Stop {
+pub enum PlayStop {
     /// The peer is gone; nothing more can be played.
     Lost(Failure),
     /// The agent cannot set it up.
@@ -41,7 +41,7 @@ pub enum Stop {
     NotPlayable(ReplayError),
 }
 
-impl From<ReplayError> for Stop {
+impl From<ReplayError> for PlayStop {
     fn from(error: ReplayError) -> Self {
         Self::NotPlayable(error)
     }
@@ -49,7 +49,7 @@ impl From<ReplayError> for Stop {
 
 /// The NIC of another machine.
 pub struct Peer {
-    link: Link,
+    link: AgentSession,
     card: Card,
     wire: UdpWire,
     interrupt: Interrupt,
@@ -77,7 +77,7 @@ impl Peer {
             Failure::usage("the agent wants a token")
                 .help("--token takes what `uroce conform agent` printed when it started")
         })?;
-        let (link, card) = Link::open(to, token)?;
+        let (link, card) = AgentSession::open(to, token)?;
         let address = match global.address {
             Some(address) => address,
             None => nic::address_towards(card.address)?,
@@ -89,8 +89,8 @@ impl Peer {
     /// Plays one conversation at the pace of the recording.
     ///
     /// # Errors
-    /// [`Stop`].
-    pub fn play(&mut self, recording: Recording, args: &ReplayArgs) -> Result<Report, Stop> {
+    /// [`PlayStop`].
+    pub fn play(&mut self, recording: Recording, args: &ReplayArgs) -> Result<Report, PlayStop> {
         let mut remote = Remote::new(recording, args.skip_lost, &args.limits())?;
         let mut connected = self.connect(&mut remote)?;
         self.wire.begin("replay");
@@ -107,7 +107,7 @@ impl Peer {
     }
 
     /// Sends the next request.
-    fn send(&mut self, remote: &mut Remote, connected: &mut Connected) -> Result<(), Stop> {
+    fn send(&mut self, remote: &mut Remote, connected: &mut Connected) -> Result<(), PlayStop> {
         let Some(request) = remote.poll_request() else { return Ok(()) };
         if request.wants_receive {
             self.post_receive(connected)?;
@@ -123,16 +123,16 @@ impl Peer {
             covered: &request.covered,
             damage: |icrc, _| icrc,
         };
-        self.wire.send(&outgoing).map_err(|error| Stop::Lost(Failure::environment(error)))?;
+        self.wire.send(&outgoing).map_err(|error| PlayStop::Lost(Failure::environment(error)))?;
         Ok(())
     }
 
     /// Takes answers in until `end`, and those that wait then.
-    fn listen(&mut self, remote: &mut Remote, end: Duration) -> Result<(), Stop> {
+    fn listen(&mut self, remote: &mut Remote, end: Duration) -> Result<(), PlayStop> {
         loop {
             let left = end.saturating_sub(self.wire.now());
             let came = self.wire.receive(left);
-            let came = came.map_err(|error| Stop::Lost(Failure::environment(error)))?;
+            let came = came.map_err(|error| PlayStop::Lost(Failure::environment(error)))?;
             let now = self.wire.now();
             let is_over = match &came {
                 None => now >= end,
@@ -148,12 +148,12 @@ impl Peer {
         }
     }
 
-    fn connect(&mut self, remote: &mut Remote) -> Result<Connected, Stop> {
+    fn connect(&mut self, remote: &mut Remote) -> Result<Connected, PlayStop> {
         self.ask(&Request::Clear)?;
         let mtu = remote.setup().path_mtu.code();
         if mtu > self.card.mtu {
             let bytes = remote.setup().path_mtu.bytes();
-            return Err(Stop::Refused(format!(
+            return Err(PlayStop::Refused(format!(
                 "its path MTU is {bytes}, more than the peer's link has"
             )));
         }
@@ -193,7 +193,7 @@ impl Peer {
         Ok(Connected { qp, inbox, posted: 0, asked_at: self.wire.now() })
     }
 
-    fn queue_pair(&mut self) -> Result<(u32, u32), Stop> {
+    fn queue_pair(&mut self) -> Result<(u32, u32), PlayStop> {
         let recv_wr = 2 * RECEIVES_A_LOOK;
         let kind = Kind::Rc;
         let (send_wr, shared, extended) = (1, None, false);
@@ -205,9 +205,9 @@ impl Peer {
     }
 
     /// Number, address and key of a new region.
-    fn register(&mut self, length: u64, access: Access) -> Result<(u32, u64, u32), Stop> {
+    fn register(&mut self, length: u64, access: Access) -> Result<(u32, u64, u32), PlayStop> {
         let Ok(length) = u32::try_from(length) else {
-            return Err(Stop::Refused(format!("it needs {length} bytes under one key")));
+            return Err(PlayStop::Refused(format!("it needs {length} bytes under one key")));
         };
         match self.ask(&Request::Region { domain: 0, length, access })? {
             Reply::Region { region, va, rkey, .. } => Ok((region, va, rkey)),
@@ -215,7 +215,7 @@ impl Peer {
         }
     }
 
-    fn post_receive(&mut self, connected: &mut Connected) -> Result<(), Stop> {
+    fn post_receive(&mut self, connected: &mut Connected) -> Result<(), PlayStop> {
         let qp = connected.qp;
         let pieces = connected.inbox.iter().cloned().collect();
         let receives = vec![Receive { wr_id: 0, pieces }];
@@ -229,17 +229,19 @@ impl Peer {
         Ok(())
     }
 
-    fn ask(&mut self, request: &Request) -> Result<Reply, Stop> {
+    fn ask(&mut self, request: &Request) -> Result<Reply, PlayStop> {
         match self.link.call(request) {
-            Ok(Reply::Refused { why }) => Err(Stop::Refused(format!("the agent refused: {why}"))),
+            Ok(Reply::Refused { why }) => {
+                Err(PlayStop::Refused(format!("the agent refused: {why}")))
+            }
             Ok(reply) => Ok(reply),
-            Err(error) => Err(Stop::Lost(Failure::peer(error))),
+            Err(error) => Err(PlayStop::Lost(Failure::peer(error))),
         }
     }
 }
 
-fn nonsense(reply: &Reply) -> Stop {
-    Stop::Lost(Failure::peer(format!(
+fn nonsense(reply: &Reply) -> PlayStop {
+    PlayStop::Lost(Failure::peer(format!(
         "the agent answered something else than it was asked: {reply:?}"
     )))
 }

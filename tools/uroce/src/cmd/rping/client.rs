@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use uroce_verbs::{CmId, EventChannel, PortSpace};
 
 use super::args::RpingArgs;
-use super::end::{End, parameters};
+use super::end::{RpingEnd, parameters};
 use super::text;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -24,7 +24,7 @@ pub fn run(
     let id = channel.create_id(PortSpace::Tcp);
     id.resolve_addr(server).map_err(Failure::usage)?;
     id.resolve_route().map_err(Failure::usage)?;
-    let end = End::new(channel, args.size as usize, interrupt)?;
+    let end = RpingEnd::new(channel, args.size as usize, interrupt)?;
     id.connect(&end.qp, &parameters()).map_err(Failure::test)?;
     end.established(&server.to_string())?;
     let (pings, ended) = ping(args, &end, &id);
@@ -37,7 +37,7 @@ pub fn run(
     }
 }
 
-fn ping(args: &RpingArgs, end: &End<'_>, id: &CmId) -> (u64, Result<(), Stop>) {
+fn ping(args: &RpingArgs, end: &RpingEnd<'_>, id: &CmId) -> (u64, Result<(), Stop>) {
     let mut pings = 0;
     let mut ended = Ok(());
     let source = match end.source() {
@@ -61,7 +61,7 @@ fn ping(args: &RpingArgs, end: &End<'_>, id: &CmId) -> (u64, Result<(), Stop>) {
 /// The server reads `source`, then writes to our data.
 fn once(
     args: &RpingArgs,
-    end: &End<'_>,
+    end: &RpingEnd<'_>,
     source: &uroce_verbs::MemoryRegion,
     data: &[u8],
 ) -> Result<(), Stop> {

@@ -26,7 +26,7 @@ const KEEPALIVE: u64 = 1;
 
 /// The queue pair of one connection, with its messages and memory.
 #[derive(Debug)]
-pub struct End<'a> {
+pub struct RpingEnd<'a> {
     /// The queue pair.
     ///
     /// First of all fields, so that they end before the memory does: else a message that is just
@@ -47,7 +47,7 @@ pub fn parameters() -> ConnParam {
     ConnParam { responder_resources: 1, initiator_depth: 1, ..ConnParam::default() }
 }
 
-impl<'a> End<'a> {
+impl<'a> RpingEnd<'a> {
     /// Makes the objects and posts the receive for the first message.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl<'a> End<'a> {
         channel: &'a EventChannel,
         size: usize,
         interrupt: &'a Interrupt,
-    ) -> Result<End<'a>, Failure> {
+    ) -> Result<RpingEnd<'a>, Failure> {
         let context = channel.context();
         let pd = context.alloc_pd().map_err(Failure::environment)?;
         let cq = context.create_cq(4 * DEPTH).map_err(Failure::environment)?;
@@ -69,7 +69,7 @@ impl<'a> End<'a> {
         let (incoming, outgoing) =
             (memory(advert::LEN, Access::empty())?, memory(advert::LEN, Access::empty())?);
         let data = memory(size, Access::REMOTE)?;
-        let end = End { data, qp, pd, cq, incoming, outgoing, channel, interrupt };
+        let end = RpingEnd { data, qp, pd, cq, incoming, outgoing, channel, interrupt };
         end.post_receive()?;
         Ok(end)
     }
@@ -174,7 +174,7 @@ impl<'a> End<'a> {
     }
 
     /// Asks the peer's queue pair whether it is alive: a WRITE of no bytes needs neither a key nor a
-    /// receive (C9-88), and fails with its retries when nobody acknowledges it.
+    /// receive (C9-88), and fails with its retries when no acknowledgement comes.
     ///
     /// Without it the end that waits for a message has nothing outstanding, and would never learn
     /// that the process of its peer was killed.

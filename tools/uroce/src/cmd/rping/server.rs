@@ -3,7 +3,7 @@
 use uroce_verbs::{CmEventKind, CmId, EventChannel, PortSpace};
 
 use super::args::RpingArgs;
-use super::end::{End, parameters, wait_event};
+use super::end::{RpingEnd, parameters, wait_event};
 use super::text;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -49,7 +49,7 @@ fn serve(
 ) -> Result<(), Stop> {
     // The connection stands as long as its id.
     let (id, caller) = next_call(channel, interrupt)?;
-    let end = End::new(channel, ROOM, interrupt)?;
+    let end = RpingEnd::new(channel, ROOM, interrupt)?;
     id.accept(&end.qp, &parameters()).map_err(Failure::test)?;
     end.established(&caller)?;
     loop {
@@ -68,7 +68,7 @@ fn next_call(channel: &EventChannel, interrupt: &Interrupt) -> Result<(CmId, Str
     }
 }
 
-fn pong(args: &RpingArgs, end: &End<'_>) -> Result<(), Stop> {
+fn pong(args: &RpingArgs, end: &RpingEnd<'_>) -> Result<(), Stop> {
     let source = end.hear()?;
     let length = end.fetch(source)?;
     let mut data = vec![0; length];

@@ -16,7 +16,7 @@ const SETGID: u32 = 0o2000;
 
 /// What a program is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ProgramKind {
     /// The dynamic linker loads what it is told to.
     Linked,
     /// It has no dynamic linker.
@@ -42,13 +42,13 @@ fn is_program(path: &Path) -> bool {
 }
 
 /// What the file is. One that cannot be read is taken for an ordinary one: the system will say what is wrong.
-pub fn kind(path: &Path) -> Kind {
+pub fn kind(path: &Path) -> ProgramKind {
     if gains_rights(path) {
-        return Kind::Privileged;
+        return ProgramKind::Privileged;
     }
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(LOOKED_AT).read_to_end(&mut bytes));
-    if read.is_err() { Kind::Linked } else { kind_of(&bytes) }
+    if read.is_err() { ProgramKind::Linked } else { kind_of(&bytes) }
 }
 
 /// As the kernel decides it: root gains nothing from its own file.
@@ -64,9 +64,9 @@ fn gains_rights(path: &Path) -> bool {
 
 /// An ELF file by its header and its program headers; anything else (a script) is run by a program that is not
 /// looked at.
-fn kind_of(bytes: &[u8]) -> Kind {
+fn kind_of(bytes: &[u8]) -> ProgramKind {
     if !bytes.starts_with(b"\x7fELF") {
-        return Kind::Linked;
+        return ProgramKind::Linked;
     }
     let own = File::open("/proc/self/exe").and_then(|mut file| {
         let mut header = [0; 20];
@@ -76,11 +76,11 @@ fn kind_of(bytes: &[u8]) -> Kind {
     if own.is_ok_and(|own| {
         bytes.get(4..6) != Some(&own[4..6]) || bytes.get(18..20) != Some(&own[18..20])
     }) {
-        return Kind::Foreign;
+        return ProgramKind::Foreign;
     }
     match is_interpreted(bytes) {
-        Some(false) => Kind::Static,
-        _ => Kind::Linked,
+        Some(false) => ProgramKind::Static,
+        _ => ProgramKind::Linked,
     }
 }
 
@@ -112,7 +112,7 @@ mod tests {
     fn v128_a_program_is_known_by_its_headers() {
         let own = std::fs::read("/proc/self/exe").expect("this test");
         assert_eq!(is_interpreted(&own), Some(true));
-        assert_eq!(kind_of(b"#!/bin/sh\n"), Kind::Linked);
+        assert_eq!(kind_of(b"#!/bin/sh\n"), ProgramKind::Linked);
         let mut without = own.clone();
         let table = word(&own, 32, 8).expect("a header");
         for i in 0..word(&own, 56, 2).expect("a header") {
@@ -121,10 +121,10 @@ mod tests {
                 without[at] = 4;
             }
         }
-        assert_eq!(kind_of(&without), Kind::Static);
+        assert_eq!(kind_of(&without), ProgramKind::Static);
         let mut other = own.clone();
         other[18] ^= 0xff;
-        assert_eq!(kind_of(&other), Kind::Foreign);
+        assert_eq!(kind_of(&other), ProgramKind::Foreign);
     }
 
     #[test]

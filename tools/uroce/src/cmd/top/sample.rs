@@ -115,7 +115,7 @@ impl Sample {
         for report in &self.reports {
             let old = devices.get(&device_key(report)).copied();
             let first = old.is_none() && before.is_silent(report.pid);
-            // What it counted while it was silent happened nobody knows when.
+            // What it counted while it was silent belongs to no interval.
             let old = if first { Some(report) } else { old };
             rates.devices.push(device_row(report, old, seconds));
             add_moved(report, old, &mut totals);

@@ -64,7 +64,7 @@ impl Sampler {
     }
 }
 
-/// Asks until nobody listens, or nothing can be asked.
+/// Asks until the receiver is gone, or nothing can be asked.
 fn ask_on(
     mut before: Sample,
     global: &Global,

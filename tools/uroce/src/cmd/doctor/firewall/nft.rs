@@ -58,12 +58,12 @@ fn applies(part: &Value, packet: &Packet) -> Applies {
     };
     let right = &condition["right"];
     let holds = match subject(&condition["left"]) {
-        Subject::Port => contains(right, &packet.port.into()),
-        Subject::ForeignPort => Some(false),
-        Subject::Protocol => contains(right, &"udp".into()),
-        Subject::Interface => contains(right, &packet.netdev.as_str().into()),
-        Subject::Connection => contains(right, &"new".into()),
-        Subject::Other => None,
+        MatchField::Port => contains(right, &packet.port.into()),
+        MatchField::ForeignPort => Some(false),
+        MatchField::Protocol => contains(right, &"udp".into()),
+        MatchField::Interface => contains(right, &packet.netdev.as_str().into()),
+        MatchField::Connection => contains(right, &"new".into()),
+        MatchField::Other => None,
     };
     match (holds, condition["op"].as_str()) {
         (None, _) => Applies::Perhaps,
@@ -85,7 +85,7 @@ fn applies(part: &Value, packet: &Packet) -> Applies {
 }
 
 /// What a condition looks at.
-enum Subject {
+enum MatchField {
     Port,
     ForeignPort,
     Protocol,
@@ -94,16 +94,18 @@ enum Subject {
     Other,
 }
 
-fn subject(left: &Value) -> Subject {
+fn subject(left: &Value) -> MatchField {
     let (payload, meta) = (&left["payload"], left["meta"]["key"].as_str());
     match (payload["protocol"].as_str(), payload["field"].as_str(), meta) {
-        (Some("udp" | "th"), Some("dport"), _) => Subject::Port,
-        (Some("tcp" | "sctp" | "dccp" | "icmp" | "icmpv6"), _, _) => Subject::ForeignPort,
-        (Some("ip"), Some("protocol"), _) | (Some("ip6"), Some("nexthdr"), _) => Subject::Protocol,
-        (_, _, Some("l4proto")) => Subject::Protocol,
-        (_, _, Some("iifname" | "iif" | "oifname" | "oif")) => Subject::Interface,
-        _ if left["ct"]["key"] == "state" => Subject::Connection,
-        _ => Subject::Other,
+        (Some("udp" | "th"), Some("dport"), _) => MatchField::Port,
+        (Some("tcp" | "sctp" | "dccp" | "icmp" | "icmpv6"), _, _) => MatchField::ForeignPort,
+        (Some("ip"), Some("protocol"), _) | (Some("ip6"), Some("nexthdr"), _) => {
+            MatchField::Protocol
+        }
+        (_, _, Some("l4proto")) => MatchField::Protocol,
+        (_, _, Some("iifname" | "iif" | "oifname" | "oif")) => MatchField::Interface,
+        _ if left["ct"]["key"] == "state" => MatchField::Connection,
+        _ => MatchField::Other,
     }
 }
 

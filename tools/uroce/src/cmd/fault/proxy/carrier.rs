@@ -18,7 +18,7 @@ pub const NAP: Duration = Duration::from_millis(200);
 
 /// What lies between the two sides.
 #[derive(Debug)]
-pub struct Link {
+pub struct Carrier {
     /// The ways in: one for each side, or one for both behind a gateway.
     pub receivers: Vec<FrameReceiver>,
     /// The ways out.
@@ -27,7 +27,7 @@ pub struct Link {
     pub gateway: Option<Gateway>,
 }
 
-impl Link {
+impl Carrier {
     /// An interface for each side.
     pub fn bridge(ports: [FramePort; 2]) -> Self {
         let [near, far] = ports;
@@ -63,7 +63,7 @@ fn wait_for(receivers: &[FrameReceiver], time: Duration) -> io::Result<()> {
 /// A link, the rules and what they did.
 pub struct Proxy {
     receivers: Vec<FrameReceiver>,
-    ends: Ends,
+    ends: Egress,
     relay: Relay,
     tally: FaultTally,
     start: Instant,
@@ -72,13 +72,13 @@ pub struct Proxy {
 impl Proxy {
     /// Begins now.
     pub fn new(
-        link: Link,
+        link: Carrier,
         relay: Relay,
         tally: FaultTally,
         recorders: Option<[PcapWriter; 2]>,
     ) -> Self {
-        let Link { receivers, senders, gateway } = link;
-        let ends = Ends { senders, gateway, room: Vec::new(), recorders, failure: None };
+        let Carrier { receivers, senders, gateway } = link;
+        let ends = Egress { senders, gateway, room: Vec::new(), recorders, failure: None };
         Self { receivers, ends, relay, tally, start: Instant::now() }
     }
 
@@ -160,7 +160,7 @@ impl Proxy {
 }
 
 /// The way out of both sides, and the capture.
-struct Ends {
+struct Egress {
     senders: Vec<FrameSender>,
     gateway: Option<Gateway>,
     /// A frame that gets its hardware addresses.
@@ -169,7 +169,7 @@ struct Ends {
     failure: Option<io::Error>,
 }
 
-impl Wire for Ends {
+impl Wire for Egress {
     fn send(&mut self, side: Side, offload: &Offload, frame: &[u8], comment: &str) {
         let Some(gateway) = &self.gateway else {
             self.send_from(side as usize, (side, offload, frame), comment);
@@ -190,7 +190,7 @@ impl Wire for Ends {
     }
 }
 
-impl Ends {
+impl Egress {
     fn send_from(&mut self, place: usize, out: (Side, &Offload, &[u8]), comment: &str) {
         let (side, offload, frame) = out;
         if let Err(error) = self.senders[place].send(offload, frame) {

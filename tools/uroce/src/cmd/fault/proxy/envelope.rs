@@ -127,7 +127,7 @@ impl Envelope {
 
     /// Replaces `out` by the frame of `packet` (BTH to ICRC). A packet of the opposite flow gets the hardware
     /// addresses the other way round. Nothing is written for a packet that IP has no length for.
-    pub fn wrap(&self, fields: &Fields, packet: &[u8], out: &mut Vec<u8>) {
+    pub fn wrap(&self, fields: &PacketFields, packet: &[u8], out: &mut Vec<u8>) {
         out.clear();
         let ip_header = self.udp_at() - self.ip_at;
         let Ok(whole) = u16::try_from(ip_header + UDP + packet.len()) else {
@@ -159,7 +159,7 @@ impl Envelope {
         if self.ipv4 { v4(&ip[12..]).into() } else { v6(&ip[8..]).into() }
     }
 
-    fn write_ipv4(&self, fields: &Fields, length: u16, ends: [[u8; 4]; 2], out: &mut [u8]) {
+    fn write_ipv4(&self, fields: &PacketFields, length: u16, ends: [[u8; 4]; 2], out: &mut [u8]) {
         let ip = &mut out[self.ip_at..self.udp_at()];
         ip[1] = fields.traffic_class;
         ip[2..4].copy_from_slice(&length.to_be_bytes());
@@ -169,7 +169,7 @@ impl Envelope {
         ip[10..12].copy_from_slice(&sum.to_be_bytes());
     }
 
-    fn write_ipv6(&self, fields: &Fields, length: u16, ends: [[u8; 16]; 2], out: &mut [u8]) {
+    fn write_ipv6(&self, fields: &PacketFields, length: u16, ends: [[u8; 16]; 2], out: &mut [u8]) {
         let ip = &mut out[self.ip_at..self.udp_at()];
         ip[0] |= fields.traffic_class >> 4;
         let [_, high, label @ ..] = (fields.flow_label & 0x000f_ffff).to_be_bytes();
@@ -180,7 +180,7 @@ impl Envelope {
     }
 
     /// Ports, length, and a checksum if the flow has one.
-    fn write_udp(&self, fields: &Fields, length: u16, out: &mut [u8]) {
+    fn write_udp(&self, fields: &PacketFields, length: u16, out: &mut [u8]) {
         let addresses = if self.ipv4 { 12..20 } else { 8..40 };
         let pseudo = sum(&out[self.ip_at..][addresses]) + PROTOCOL + u32::from(length);
         let udp = &mut out[self.udp_at()..];
@@ -197,7 +197,7 @@ impl Envelope {
 
 /// What differs from packet to packet of one flow.
 #[derive(Debug, Clone, Copy)]
-pub struct Fields {
+pub struct PacketFields {
     /// Addresses and ports.
     pub flow: Flow,
     /// IPv4 identification.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use uroce_device::fault::{Direction, FaultInjector, PacketMeta, Plan, Release, Verdict};
 use uroce_packet::Offload;
 
-use super::envelope::{Envelopes, Fields, Opened};
+use super::envelope::{Envelopes, Opened, PacketFields};
 
 /// One of the two interfaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,7 +169,7 @@ impl Relay {
     fn wrap(&mut self, opened: &Opened<'_>, index: usize) {
         let (ip_id, packet) = opened.packet(index);
         let Opened { flow, traffic_class, flow_label, .. } = *opened;
-        let fields = Fields { flow, ip_id, traffic_class, flow_label };
+        let fields = PacketFields { flow, ip_id, traffic_class, flow_label };
         opened.envelope.wrap(&fields, packet, &mut self.frame);
     }
 
@@ -181,7 +181,7 @@ impl Relay {
                 continue;
             };
             let PacketMeta { flow, ip_id, traffic_class, direction, .. } = meta;
-            let fields = Fields { flow, ip_id, traffic_class, flow_label };
+            let fields = PacketFields { flow, ip_id, traffic_class, flow_label };
             envelope.wrap(&fields, packet, &mut self.frame);
             if !self.frame.is_empty() {
                 wire.send(Side::towards(direction), &Offload::NONE, &self.frame, faults);

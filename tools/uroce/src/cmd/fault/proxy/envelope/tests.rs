@@ -33,11 +33,11 @@ fn opened(bytes: &[u8]) -> Opened<'_> {
     Opened::read(bytes, &Offload::NONE, 4791).expect("RoCEv2")
 }
 
-fn wrapped(bytes: &[u8], change: impl FnOnce(&mut Fields)) -> Vec<u8> {
+fn wrapped(bytes: &[u8], change: impl FnOnce(&mut PacketFields)) -> Vec<u8> {
     let opened = opened(bytes);
     let (ip_id, packet) = opened.packet(0);
     let Opened { flow, traffic_class, flow_label, .. } = opened;
-    let mut fields = Fields { flow, ip_id, traffic_class, flow_label };
+    let mut fields = PacketFields { flow, ip_id, traffic_class, flow_label };
     change(&mut fields);
     let mut out = Vec::new();
     opened.envelope.wrap(&fields, packet, &mut out);
