@@ -19,8 +19,6 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-#[cfg(test)]
-pub(crate) use open::EngineBuilder;
 pub use queue_pair::QpRequest;
 use uroce_cm::PortCounters;
 use uroce_datapath::{Caps, FaultCounters};
@@ -31,6 +29,7 @@ use uroce_wire::{DropReason, Gid, Mtu};
 use crate::counters;
 use crate::driver::Driver;
 use crate::engines::Engines;
+use crate::engines::shared::Shared;
 use crate::event_channel::{EventChannel, EventOwner};
 use crate::gid::gid_at;
 use crate::interface::Interface;
@@ -40,7 +39,6 @@ use crate::local::unregister;
 use crate::port::{DeviceAttr, PortAttr, device_attr, port_attr};
 use crate::report::Reporter;
 use crate::resource::Resource;
-use crate::shared::Shared;
 
 /// An open device: a software NIC in this process. A clone is the same device; with the last clone
 /// the progress threads end and the sockets close.
@@ -268,3 +266,6 @@ impl Device {
         self.0.shared.events.unowned.as_fd()
     }
 }
+
+#[cfg(test)]
+mod tests;

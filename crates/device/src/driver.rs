@@ -14,9 +14,9 @@ use uroce_host::Thread;
 use uroce_transport::Instant;
 
 use crate::affinity::pin;
+use crate::engines::shared::Shared;
 use crate::eventfd::wait_readable;
 use crate::local::register;
-use crate::shared::Shared;
 use crate::spin_budget::SpinBudget;
 
 /// Iterations of `spin_loop` between two poll iterations of the engine, in which other threads can
@@ -205,8 +205,8 @@ mod tests {
     use uroce_wire::{Mtu, Qpn};
 
     use super::*;
-    use crate::device::EngineBuilder;
     use crate::device_events::DeviceEvents;
+    use crate::engine::EngineBuilder;
     use crate::limits::DeviceLimits;
     use crate::local::EngineDatapath;
     use crate::{EventChannel, EventOwner, OwnedEvent};

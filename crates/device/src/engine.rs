@@ -4,25 +4,34 @@
 //! pair, serves due timers, lets the queue pairs that have something to send write packets, and
 //! flushes the datapath. Nothing here blocks.
 
+mod build;
 mod checks;
 mod cm_events;
 mod cm_setup;
-mod gsi;
+pub(crate) mod gsi;
 mod gso_black_hole;
 mod in_flight;
+mod mads;
+pub(crate) mod mcast;
+mod ping_pong;
+mod qp_table;
+mod qpn;
 mod receive;
+mod rx_icrc;
 mod send_scheduler;
 mod services;
 mod tables;
+mod timers;
 mod transmit;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub(crate) use gsi::admits_mad;
+pub(crate) use build::EngineBuilder;
 pub(crate) use gso_black_hole::GsoBlackHoles;
 pub(crate) use in_flight::{InFlight, QpCredit};
+pub(crate) use mads::admits_mad;
 pub(crate) use send_scheduler::SendScheduler;
 pub(crate) use tables::{CqNote, Tables, Xrcd};
 use transmit::AckPolicy;
@@ -32,14 +41,14 @@ use uroce_transport::{AsyncEvent, CqId, Instant};
 use uroce_wire::{Mtu, Qpn, Slot};
 
 use crate::clock::Clock;
+use crate::engine::gsi::Gsi;
+use crate::engine::mcast::McastTable;
+use crate::engine::qp_table::{QpEntry, QpTable};
+use crate::engine::rx_icrc::BatchIds;
+use crate::engine::timers::Timers;
 use crate::engines::CrossEngineOp;
-use crate::gsi::Gsi;
-use crate::ip_id::BatchIds;
 use crate::limits::{DeviceLimits, LONG_POLL_PACKETS, RX_BUDGET, TIMER_BUDGET, TX_BUDGET};
 use crate::local::{EngineDatapath, LocalState};
-use crate::mcast::McastTable;
-use crate::qp_table::{QpEntry, QpTable};
-use crate::timers::Timers;
 
 /// Counts of how ICRCs were verified; failures are counted as drop reasons.
 #[derive(Debug, Default, Clone, Copy)]

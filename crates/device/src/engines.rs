@@ -4,14 +4,16 @@
 //! path. Operations on another engine, needed when connections are made and end, are
 //! [`CrossEngineOp`]s.
 
+pub(crate) mod shared;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use shared::{EngineGuard, Shared};
 use uroce_cm::CommId;
 use uroce_wire::{Qpn, Slot};
 
 use crate::cm_channel::CmEventKind;
 use crate::engine::Engine;
-use crate::shared::{EngineGuard, Shared};
 
 /// Bits of the number of a CQ, SRQ or XRC domain that tell those of one engine apart. The bits above are
 /// the number of the engine.

@@ -16,8 +16,8 @@ use uroce_wire::Qpn;
 
 use crate::counters;
 use crate::engine::Engine;
+use crate::engines::shared::Shared;
 use crate::resource::{Resource, ResourceKind};
-use crate::shared::Shared;
 
 /// Names of the migration states, by number (`ibv_mig_state`).
 const MIGRATION: [&str; 3] = ["MIGRATED", "REARM", "ARMED"];

@@ -26,10 +26,10 @@ use uroce_host::fork::keep_from_children;
 use uroce_host::{Thread, process};
 use uroce_transport::AsyncEvent;
 
+use crate::engines::shared::Shared;
 use crate::inventory;
 use crate::port_watch::PortWatch;
 use crate::resource::Resource;
-use crate::shared::Shared;
 
 /// First part of every name; counts up when processes of two versions would not understand each other.
 const PREFIX: &str = "uroce1/report/";

@@ -13,9 +13,9 @@ use uroce_wire::Qpn;
 use super::Device;
 use crate::cm_channel::CmChannel;
 use crate::engine::Engine;
+use crate::engine::gsi::{Owner, time};
+use crate::engines::shared::Shared;
 use crate::error::{ConnectionError, ModifyError};
-use crate::gsi::{Owner, time};
-use crate::shared::Shared;
 
 impl Device {
     /// Runs a command of an engine's connection manager, and what follows from it.

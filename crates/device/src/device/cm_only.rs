@@ -6,7 +6,7 @@ use uroce_cm::{Acceptance, Call, CmError, CommId, Link};
 use super::Device;
 use crate::cm_channel::CmChannel;
 use crate::engine::Engine;
-use crate::gsi::Owner;
+use crate::engine::gsi::Owner;
 
 impl Device {
     /// As [`cm_connect`](Self::cm_connect), but leaves the queue pair alone, which need not be this

@@ -5,10 +5,10 @@ use uroce_transport::{CompletionQueue, CqId, Moderation, Notify, Wc, into_slots}
 use super::Device;
 use crate::comp_channel::CompChannel;
 use crate::engine::{CqNote, Engine};
+use crate::engines::shared::Shared;
 use crate::error::{CreateError, DestroyError, NoSuchObject};
 use crate::event_channel::EventOwner;
 use crate::limits::MAX_OBJECTS_IN_ENGINE;
-use crate::shared::Shared;
 
 impl Device {
     /// `ibv_create_comp_channel`. It lives as long as a clone of it, or a CQ that uses it.

@@ -8,8 +8,8 @@ use uroce_wire::Qpn;
 use super::Device;
 use super::queue_pair::no_qp;
 use crate::engine::Engine;
+use crate::engine::mcast::Membership;
 use crate::error::McastError;
-use crate::mcast::Membership;
 
 impl Device {
     /// `ibv_attach_mcast`: the queue pair gets a copy of each packet to `group` whose Q_Key it

@@ -1,6 +1,5 @@
 //! Opening a device.
 
-mod build;
 mod path;
 
 use std::io;
@@ -11,13 +10,14 @@ use uroce_datapath::{Datapath, FaultCounters, FaultDatapath, IcrcTx, PcapTap, Pc
 use uroce_host::fork;
 use uroce_wire::Mtu;
 
-pub(crate) use self::build::EngineBuilder;
 use self::path::Path;
 use super::{Device, Inner};
 use crate::config::DeviceConfig;
 use crate::device_events::DeviceEvents;
 use crate::driver::Driver;
+use crate::engine::EngineBuilder;
 use crate::engines::Engines;
+use crate::engines::shared::Shared;
 use crate::error::OpenError;
 use crate::faults::Faults;
 use crate::gid::guid_of;
@@ -28,7 +28,6 @@ use crate::port_watch::PortWatch;
 use crate::processor;
 use crate::report::Reporter;
 use crate::resource::{Resource, ResourceKind};
-use crate::shared::Shared;
 
 impl Device {
     /// Opens a device on an address of this machine (or on an in-process switch).

@@ -9,9 +9,9 @@ use uroce_wire::Qpn;
 
 use super::Device;
 use crate::engine::Engine;
+use crate::engines::shared::Shared;
 use crate::engines::{Engines, engine_of_object};
 use crate::error::CreateError;
-use crate::shared::Shared;
 
 impl Device {
     /// How many engines the device has: the number of its completion vectors.
@@ -98,6 +98,3 @@ impl Device {
         Ok(Some(order))
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -8,7 +8,7 @@ use uroce_transport::Arrival;
 use uroce_wire::{DropReason, Flow, IcrcVerdict, Qpn, Slot};
 
 use super::{IcrcFindings, Nic};
-use crate::ip_id::RxIcrc;
+use crate::engine::rx_icrc::RxIcrc;
 
 /// Bytes of the UDP header.
 const UDP_HEADER: usize = 8;

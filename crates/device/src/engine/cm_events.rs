@@ -7,8 +7,8 @@ use uroce_wire::{Qpn, Slot};
 
 use super::Engine;
 use crate::cm_channel::CmEventKind;
+use crate::engine::gsi::time;
 use crate::engines::{CrossEngineOp, is_elsewhere};
-use crate::gsi::time;
 
 impl Engine {
     /// Serves the connection manager's timers and events.

@@ -1,111 +1,114 @@
-//! Packets to and from QP 1.
+//! QP 1, the general services interface: it belongs to the device, and carries the MADs of the
+//! connection manager and of the management agents.
 
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
+use std::time::Duration;
 
-use uroce_cm::{AgentRequest, GSI_QKEY, MAD_LEN};
-use uroce_datapath::RxPacket;
-use uroce_transport::Instant;
-use uroce_wire::{DropReason, FlowIcrc, Opcode, Packet, Qpn};
+use uroce_cm::{AgentRequest, Cm, CmLimits, CommId, GSI_QKEY, Identity, MAD_LEN, ServiceId, Time};
+use uroce_transport::{Instant, Path, Step, Transmit};
+use uroce_wire::{Bth, Deth, HeaderWriter, ICRC_LEN, Opcode, Psn, Qpn};
 
-use super::checks::check_icrc;
-use super::transmit::commit;
-use super::{Engine, Nic};
-use crate::counters::port_counters;
-use crate::gsi::{Gsi, time};
+use crate::cm_channel::{CmChannel, CmEvent, CmEventKind};
+use crate::engine::rx_icrc::RxIcrc;
 
-/// The low 15 bits of the only P_Key; the top one tells full from limited membership (R6).
-const PKEY_BITS: u16 = 0x7fff;
+/// The UDP source port that rxe hashes from QPN 1.
+pub(crate) const GSI_SOURCE_PORT: u16 = 0xd872;
+/// Our ACK delay (code), as `ibv_query_device` reports it.
+pub(crate) const ACK_DELAY: u8 = 15;
+const HOP_LIMIT: u8 = 64;
 
-impl Nic {
-    /// Hands a MAD to the connection manager or a management agent, or says why not.
-    pub(super) fn deliver_to_gsi(
-        &mut self,
-        now: Instant,
-        rx: &RxPacket<'_>,
-        packet: &Packet<'_>,
-    ) -> Result<(), DropReason> {
-        admits_mad(packet)?;
-        check_icrc(self.icrc_caps.rx, rx, &mut self.gsi.rx_icrc, &mut self.icrc)?;
-        match AgentRequest::parse(packet.payload()) {
-            Some(request) => self.note_request(now, rx.src.ip(), request),
-            None => self.gsi.cm.handle_mad(time(now), rx.src.ip(), packet.payload()),
-        }
-    }
+/// The event channel of a connection, and its queue pair.
+#[derive(Debug, Clone)]
+pub(crate) struct Owner {
+    pub(crate) channel: CmChannel,
+    pub(crate) cookie: u64,
+    pub(crate) qpn: Option<Qpn>,
+}
 
-    /// The response waits for the end of the batch: the datapath's counters cannot be read within it.
-    fn note_request(
-        &mut self,
-        now: Instant,
-        peer: IpAddr,
-        request: AgentRequest,
-    ) -> Result<(), DropReason> {
-        if !self.gsi.cm.may_answer(time(now), peer) {
-            return Err(DropReason::CmRateLimit);
-        }
-        self.gsi.asked.push((peer, request));
-        Ok(())
+impl Owner {
+    pub(crate) fn tell(&self, id: CommId, kind: CmEventKind) {
+        self.channel.post(CmEvent { cookie: self.cookie, id, kind });
     }
 }
 
-/// Checks that a packet can be a MAD: one whole datagram from another QP 1, with the well-known
-/// Q_Key and a valid P_Key (A22).
-pub(crate) fn admits_mad(packet: &Packet<'_>) -> Result<(), DropReason> {
-    if packet.bth.opcode != Opcode::UD_SEND_ONLY {
-        return Err(DropReason::GsiQpn);
-    }
-    if packet.bth.pkey & PKEY_BITS != PKEY_BITS {
-        return Err(DropReason::PkeyMismatch);
-    }
-    let deth = packet.deth().ok_or(DropReason::BadLength)?;
-    if deth.qkey != GSI_QKEY {
-        return Err(DropReason::QkeyMismatch);
-    }
-    if deth.src_qpn != Qpn::GSI {
-        return Err(DropReason::GsiQpn);
-    }
-    if packet.payload().len() != MAD_LEN {
-        return Err(DropReason::MadLength);
-    }
-    Ok(())
+/// QP 1 with its connection manager.
+#[derive(Debug)]
+pub(crate) struct Gsi {
+    pub(crate) cm: Cm,
+    /// The IPv4 identifications of all peers together.
+    pub(crate) rx_icrc: RxIcrc,
+    pub(crate) owners: HashMap<CommId, Owner>,
+    pub(crate) listeners: HashMap<ServiceId, Owner>,
+    /// Services that applications have bound, with or without a listener.
+    pub(crate) bound: HashSet<ServiceId>,
+    /// Services without a listener that calls may still come for again.
+    pub(crate) retiring: Vec<ServiceId>,
+    /// Requests to the management agents of the last batch, and the addresses of their senders.
+    pub(crate) asked: Vec<(IpAddr, AgentRequest)>,
+    address: IpAddr,
+    src_port: u16,
+    psn: Psn,
 }
 
-impl Engine {
-    /// Answers the requests to the management agents of the last batch (C60).
-    #[cold]
-    pub(super) fn respond_to_requests(&mut self) {
-        let counters = port_counters(self);
-        let Gsi { asked, cm, .. } = &mut self.nic.gsi;
-        for (peer, request) in asked.drain(..) {
-            cm.send_response(peer, request.respond(&counters));
+/// The connection manager counts time in `Duration`s.
+pub(crate) fn time(now: Instant) -> Time {
+    Duration::from_nanos(now.as_nanos())
+}
+
+impl Gsi {
+    pub(crate) fn new(us: Identity, src_port: u16, seed: [u8; 32]) -> Gsi {
+        Gsi {
+            address: us.address,
+            cm: Cm::new(us, CmLimits::default(), seed),
+            rx_icrc: RxIcrc::default(),
+            owners: HashMap::new(),
+            listeners: HashMap::new(),
+            bound: HashSet::new(),
+            retiring: Vec::new(),
+            asked: Vec::new(),
+            src_port,
+            psn: Psn::new(0),
         }
     }
 
-    /// Asks the peer of a queue pair for a sign of life, unless what is in flight does so.
-    pub(super) fn send_liveness_probe(&mut self, qpn: Qpn) {
-        let now = self.clock.now();
-        let Engine { nic, datapath, .. } = self;
-        let Some(entry) = nic.qps.get_mut(qpn) else { return };
-        // A datapath without room loses it, as the network may; it is sent again.
-        let Some(space) = datapath.tx_space() else { return };
-        let Some(out) = entry.qp.write_liveness_probe(space) else { return };
-        commit(&mut **datapath, &out, nic.local, nic.icrc_caps.tx, &mut entry.tx_icrc);
-        self.flush(now);
+    /// Nothing is to be done, now or at a later time, until a MAD or a command comes.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.cm.is_idle() && self.retiring.is_empty()
     }
 
-    /// Sends what the connection manager has to say, up to `budget` packets. Returns how many.
-    pub(super) fn send_mads(&mut self, budget: usize, now: Instant) -> usize {
-        for sent in 0..budget {
-            if !self.nic.gsi.wants_transmit() {
-                return sent;
-            }
-            if self.datapath.tx_space().is_none() {
-                self.flush(now);
-            }
-            let Some(space) = self.datapath.tx_space() else { return sent };
-            let Some(out) = self.nic.gsi.poll_transmit(space) else { return sent };
-            let (local, icrc_tx) = (self.nic.local, self.nic.icrc_caps.tx);
-            commit(&mut *self.datapath, &out, local, icrc_tx, &mut FlowIcrc::default());
-        }
-        budget
+    pub(crate) fn wants_transmit(&self) -> bool {
+        self.cm.wants_transmit()
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<u64> {
+        let at = self.cm.poll_timeout()?;
+        Some(u64::try_from(at.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// The first packet of a connection arrived (R113).
+    pub(crate) fn handle_comm_est(&mut self, id: CommId) {
+        self.cm.handle_comm_est(id);
+    }
+
+    /// Writes the next MAD as a packet, without its ICRC.
+    pub(crate) fn poll_transmit(&mut self, space: &mut [u8]) -> Option<Transmit> {
+        let outgoing = self.cm.poll_transmit()?;
+        let mut headers = HeaderWriter::new(space);
+        headers.put(&Bth::new(Opcode::UD_SEND_ONLY, Qpn::GSI, self.psn))?;
+        headers.put(&Deth { qkey: GSI_QKEY, src_qpn: Qpn::GSI })?;
+        let at = headers.len();
+        let payload: &mut [u8; MAD_LEN] = space.get_mut(at..)?.first_chunk_mut()?;
+        *payload = outgoing.bytes;
+        self.psn = Psn::new(self.psn.get().wrapping_add(1));
+        let path = Path {
+            src: self.address,
+            dst: outgoing.peer,
+            src_port: self.src_port,
+            hop_limit: HOP_LIMIT,
+            traffic_class: outgoing.traffic_class,
+        };
+        Some(Transmit { len: at + MAD_LEN + ICRC_LEN, path, step: Step::Ends })
     }
 }

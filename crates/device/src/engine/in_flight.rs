@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use slab::Slab;
 use uroce_wire::Qpn;
 
-use crate::qp_table::{QpEntry, QpTable};
+use crate::engine::qp_table::{QpEntry, QpTable};
 
 /// GSO batches that fit into the limit.
 const BATCHES: u64 = 16;

@@ -9,7 +9,7 @@ use uroce_transport::{
 };
 
 use crate::comp_channel::{CompChannel, CqEvent};
-use crate::qp_table::NumberHash;
+use crate::engine::qp_table::NumberHash;
 
 /// Completion channel and user data of a CQ.
 #[derive(Debug)]

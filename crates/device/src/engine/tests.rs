@@ -16,7 +16,7 @@ use uroce_transport::{
 use uroce_wire::Opcode;
 
 use super::*;
-use crate::device::EngineBuilder;
+use crate::engine::EngineBuilder;
 
 const PORT: u16 = 4791;
 

@@ -9,8 +9,8 @@ use uroce_transport::Instant;
 
 use super::{EngineDatapath, PendingPeers};
 use crate::engine::Engine;
+use crate::engines::shared::Shared;
 use crate::limits::{RX_BUDGET, SPIN_NS};
-use crate::shared::Shared;
 
 /// Whether threads of other devices may poll an engine.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]

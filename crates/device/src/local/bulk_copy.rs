@@ -13,8 +13,8 @@ use uroce_wire::Qpn;
 
 use super::{EngineDatapath, LocalPeer};
 use crate::engine::{Engine, Nic, reschedule, route};
+use crate::engines::shared::Shared;
 use crate::limits::RX_BUDGET;
-use crate::shared::Shared;
 
 impl Shared {
     /// Receives a run of packets from a device of this process, whose engine the caller holds. Never

@@ -10,7 +10,7 @@ use uroce_transport::{Arrival, Run};
 
 use super::PendingPeers;
 use super::assist::Assist;
-use crate::shared::Shared;
+use crate::engines::shared::Shared;
 
 /// The engines that other devices of the process may use. An entry ends with its device.
 static PEERS: RwLock<BTreeMap<LoopbackEndpoint, Arc<LocalPeer>>> = RwLock::new(BTreeMap::new());

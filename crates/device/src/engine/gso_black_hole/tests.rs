@@ -15,8 +15,8 @@ use uroce_transport::{
 use uroce_wire::{Mtu, Qpn};
 
 use super::*;
-use crate::device::EngineBuilder;
 use crate::engine::Engine;
+use crate::engine::EngineBuilder;
 use crate::limits::DeviceLimits;
 use crate::local::EngineDatapath;
 

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use uroce_memory::{Access, PdId, Region, Sge};
 use uroce_transport::{
-    AddressVector, QpAttr, QpAttrMask as M, QpCaps, QpState, QpType, SendData, SendFlags, SendOp,
-    SendWr, Wc,
+    AddressVector, CqId, QpAttr, QpAttrMask as M, QpCaps, QpState, QpType, SendData, SendFlags,
+    SendOp, SendWr, Wc,
 };
+use uroce_wire::Qpn;
 
 use super::*;
 use crate::config::DeviceConfig;

@@ -11,14 +11,14 @@ use uroce_transport::Instant;
 use uroce_wire::Mtu;
 
 use crate::clock::Clock;
+use crate::engine::gsi::{ACK_DELAY, GSI_SOURCE_PORT, Gsi};
+use crate::engine::mcast::McastTable;
+use crate::engine::qp_table::QpTable;
+use crate::engine::timers::Timers;
 use crate::engine::{Engine, GsoBlackHoles, IcrcFindings, InFlight, Nic, SendScheduler, Tables};
 use crate::engines::first_object;
-use crate::gsi::{ACK_DELAY, GSI_SOURCE_PORT, Gsi};
 use crate::limits::{DeviceLimits, IN_FLIGHT_BYTES, MAX_QP_IN_SLOT};
 use crate::local::{EngineDatapath, LocalState};
-use crate::mcast::McastTable;
-use crate::qp_table::QpTable;
-use crate::timers::Timers;
 
 /// Settings that the engines of a device have in common.
 pub(crate) struct EngineBuilder {

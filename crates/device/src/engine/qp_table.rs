@@ -8,9 +8,9 @@ use uroce_transport::{CqId, QpInit, QueuePair, SrqId, XrcdId};
 use uroce_wire::{FlowIcrc, Qpn, Slot};
 
 use crate::engine::QpCredit;
-use crate::ip_id::RxIcrc;
-use crate::ping_pong::PingPong;
-use crate::qpn::QpnAllocator;
+use crate::engine::ping_pong::PingPong;
+use crate::engine::qpn::QpnAllocator;
+use crate::engine::rx_icrc::RxIcrc;
 
 /// QPNs and CQ numbers are our own, so no peer can choose them to collide. One multiplication
 /// spreads their bits to where the table looks.
