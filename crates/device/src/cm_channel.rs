@@ -16,7 +16,7 @@ use crate::eventfd::wait_readable;
 /// What happened to a connection, or to the resolution of a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CmEvent {
-    /// What the call that began it was given; for a request, what `Device::cm_listen` was given.
+    /// What the call that began it was given; for a request, what `ConnectionManager::listen` was given.
     pub cookie: u64,
     /// Our name for the connection or the resolution.
     pub id: CommId,
@@ -45,8 +45,8 @@ pub enum CmEventKind {
         /// The peer's, of its REP or RTU.
         private_data: Box<[u8]>,
     },
-    /// The peer accepted a call of [`Device::cm_connect_only`](crate::Device::cm_connect_only): the
-    /// application readies its queue pair, and calls `cm_establish`.
+    /// The peer accepted a call of [`ConnectionManager::connect_only`](crate::ConnectionManager::connect_only): the
+    /// application readies its queue pair, and calls `establish`.
     Accepted {
         /// Values for the queue pair.
         link: Box<Link>,

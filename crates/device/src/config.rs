@@ -5,6 +5,7 @@ use std::num::NonZeroU8;
 
 use uroce_datapath::{LoopbackFabric, PcapFile};
 
+use crate::clock::VirtualClock;
 use crate::datapath_choice::DatapathChoice;
 use crate::faults::Faults;
 use crate::limits::DeviceLimits;
@@ -38,6 +39,9 @@ pub struct DeviceConfig {
     /// Makes keys and QPNs reproducible, for tests only: with a known seed they are predictable
     /// (A6, A8). `None` draws one from the operating system.
     pub seed: Option<[u8; 32]>,
+    /// The clock of the device, for tests; `None` is CLOCK_MONOTONIC. Delays that [`faults`](Self::faults) make keep
+    /// to CLOCK_MONOTONIC, and a progress thread sleeps by it.
+    pub clock: Option<VirtualClock>,
     /// How many parts the device has that work side by side, each with its own lock, socket and progress
     /// thread (docs/adr/016-engines.md): at most 64, with `xdp` at most as many as the interface has receive
     /// queues, and one with the switch in the process. The completion vector of a CQ chooses its engine; a queue
@@ -60,6 +64,7 @@ impl DeviceConfig {
             progress_thread: true,
             report: true,
             seed: None,
+            clock: None,
             engines: NonZeroU8::MIN,
             limits: DeviceLimits::default(),
         }

@@ -3,10 +3,11 @@
 use std::sync::LazyLock;
 
 use uroce_cm::PortCounters;
+use uroce_datapath::DatapathStats;
 use uroce_transport::Counters;
 use uroce_wire::DropReason;
 
-use crate::engine::{Engine, IcrcFindings};
+use crate::engine::IcrcFindings;
 
 /// `drop_` and the reason's name, made once: two reasons share their name with one of rxe's counters.
 static DROP_NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
@@ -16,12 +17,17 @@ static DROP_NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
 
 /// The counters of rxe, then ours, the ICRC findings, the datapath's counters, and one counter
 /// `drop_<reason>` for each [`DropReason`].
-pub(crate) fn snapshot(engine: &Engine) -> Vec<(&'static str, u64)> {
-    let mut all: Vec<(&'static str, u64)> = engine.nic.tables.counters.iter().collect();
-    all.extend(icrc_counters(&engine.nic.icrc, engine.nic.gso_black_holes.detected));
-    all.extend(datapath_counters(engine));
-    let refused = engine.datapath.stats().refused();
-    let drops = engine.nic.tables.counters.drops().map(|(reason, count)| {
+pub(crate) fn snapshot(
+    counters: &Counters,
+    icrc: &IcrcFindings,
+    trains_lost: u64,
+    stats: &DatapathStats,
+) -> Vec<(&'static str, u64)> {
+    let mut all: Vec<(&'static str, u64)> = counters.iter().collect();
+    all.extend(icrc_counters(icrc, trains_lost));
+    all.extend(datapath_counters(stats));
+    let refused = stats.refused();
+    let drops = counters.drops().map(|(reason, count)| {
         let more = refused.iter().find(|(same, _)| *same == reason);
         count + more.map_or(0, |(_, more)| *more)
     });
@@ -61,8 +67,7 @@ const RCV_ERRORS: [DropReason; 6] = [
 ];
 
 /// What network management is told of the port: the share of this engine.
-pub(crate) fn port_counters(engine: &Engine) -> PortCounters {
-    let (counters, stats) = (&engine.nic.tables.counters, engine.datapath.stats());
+pub(crate) fn port_counters(counters: &Counters, stats: &DatapathStats) -> PortCounters {
     let dropped: u64 = RCV_ERRORS.iter().map(|reason| counters.dropped(*reason)).sum();
     let refused = stats.refused().into_iter().filter(|(reason, _)| RCV_ERRORS.contains(reason));
     PortCounters {
@@ -97,8 +102,7 @@ pub(crate) fn add(all: &mut [(&'static str, u64)], more: &[(&'static str, u64)])
     }
 }
 
-fn datapath_counters(engine: &Engine) -> [(&'static str, u64); 13] {
-    let stats = engine.datapath.stats();
+fn datapath_counters(stats: &DatapathStats) -> [(&'static str, u64); 13] {
     [
         ("datapath_tx_packets", stats.tx_packets),
         ("datapath_tx_bytes", stats.tx_bytes),

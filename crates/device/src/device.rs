@@ -1,36 +1,29 @@
-//! The handle of an open device: every verb is a method of [`Device`].
+//! The handle of an open device: every verb is a method of [`Device`], or of what it lends.
 
 mod cm;
-mod cm_move;
-mod cm_only;
 mod completion;
 mod memory;
 mod multicast;
 mod open;
 mod queue_pair;
-mod routing;
 mod shared_receive;
 mod xrc;
 
-use std::io;
 use std::net::IpAddr;
-use std::os::fd::BorrowedFd;
-use std::slice;
 use std::sync::Arc;
-use std::time::Duration;
 
-pub use queue_pair::QpRequest;
+pub use cm::ConnectionManager;
+pub use memory::DeviceMemory;
 use uroce_cm::PortCounters;
 use uroce_datapath::{Caps, FaultCounters};
 use uroce_host::fork;
-use uroce_transport::AsyncEvent;
 use uroce_wire::{DropReason, Gid, Mtu};
+pub use xrc::XrcDomains;
 
+use crate::async_events::AsyncEvents;
 use crate::counters;
 use crate::driver::Driver;
-use crate::engines::Engines;
-use crate::engines::shared::Shared;
-use crate::event_channel::{EventChannel, EventOwner};
+use crate::engines::{Engines, Shared};
 use crate::gid::gid_at;
 use crate::interface::Interface;
 use crate::inventory;
@@ -55,10 +48,7 @@ struct Inner {
     /// Dropped first, and then the drivers: the threads must end before the engine goes.
     reporter: Option<Reporter>,
     drivers: Vec<Driver>,
-    /// The first engine, and in most devices the only one.
-    shared: Arc<Shared>,
-    /// All of them, where there are several.
-    several: Option<Arc<Engines>>,
+    engines: Engines,
     about: Resource,
     /// What the rules of its faults have done.
     faults: Option<Arc<FaultCounters>>,
@@ -81,8 +71,10 @@ impl Drop for Inner {
         }
         // No other thread polls these engines any more, so the address is free when the device is
         // gone.
-        let engines = self.several.as_ref().map_or(slice::from_ref(&self.shared), |all| all.all());
-        engines.iter().for_each(|shared| unregister(shared));
+        for shared in self.engines.all() {
+            let endpoint = shared.lock().local.endpoint().cloned();
+            endpoint.iter().for_each(unregister);
+        }
     }
 }
 
@@ -91,8 +83,7 @@ impl Inner {
     /// would affect the parent (a capture is written twice, rings are shared), and locks may be
     /// held for ever.
     fn leave_to_parent(&self) {
-        let engines = self.several.as_ref().map_or(slice::from_ref(&self.shared), |all| all.all());
-        engines.iter().for_each(|shared| std::mem::forget(Arc::clone(shared)));
+        self.engines.all().iter().for_each(|shared| std::mem::forget(Arc::clone(shared)));
     }
 }
 
@@ -151,7 +142,7 @@ impl Device {
 
     /// `ibv_query_device`.
     pub fn attr(&self) -> DeviceAttr {
-        device_attr(self.0.guid, self.0.limits, self.engines().len() as u32)
+        device_attr(self.0.guid, self.0.limits, self.engine_count() as u32)
     }
 
     /// `ibv_query_port` for port 1. The state is that of the netdev at this moment.
@@ -167,7 +158,7 @@ impl Device {
     /// Every counter with its name, over all engines: rxe's names first, then ours, then one `drop_...` for each
     /// reason a packet can be dropped for.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
-        let mut parts = self.engines().iter().map(|shared| counters::snapshot(&shared.lock()));
+        let mut parts = self.0.engines.all().iter().map(|shared| shared.lock().counters());
         let mut all = parts.next().expect("a device has an engine");
         parts.for_each(|more| counters::add(&mut all, &more));
         all
@@ -175,21 +166,21 @@ impl Device {
 
     /// What network management is told of the port, over all engines.
     pub fn port_counters(&self) -> PortCounters {
-        let parts = self.engines().iter().map(|shared| counters::port_counters(&shared.lock()));
+        let parts = self.0.engines.all().iter().map(|shared| shared.lock().port_counters());
         parts.reduce(counters::port_sum).unwrap_or_default()
     }
 
     /// All objects of the device: itself and its counters, then queue pairs, completion queues, ... as
     /// other processes see them with [`device_reports`](crate::device_reports).
     pub fn resources(&self) -> Vec<Resource> {
-        inventory::list(self.engines(), &self.0.about, self.0.faults.as_deref())
+        inventory::list(self.0.engines.all(), &self.0.about, self.0.faults.as_deref())
     }
 
     /// What the [`timestamp`](uroce_transport::Wc::timestamp) of a completion is on the system's clock
     /// (CLOCK_MONOTONIC, nanoseconds). It is the time at which the packet that completed the work request was
     /// taken from the datapath, where it may have waited.
     pub fn monotonic_ns(&self, timestamp: u64) -> u64 {
-        self.0.shared.clock.monotonic_ns(timestamp)
+        self.0.engines.first().clock.monotonic_ns(timestamp)
     }
 
     /// True if other processes can ask what the device has.
@@ -199,8 +190,8 @@ impl Device {
 
     /// Packets dropped so far, by reason.
     pub fn drops(&self) -> Vec<(DropReason, u64)> {
-        let mut all: Vec<_> = self.0.shared.lock().nic.tables.counters.drops().collect();
-        for shared in &self.engines()[1..] {
+        let mut all: Vec<_> = self.0.engines.first().lock().nic.tables.counters.drops().collect();
+        for shared in &self.0.engines.all()[1..] {
             let engine = shared.lock();
             let more = engine.nic.tables.counters.drops();
             all.iter_mut().zip(more).for_each(|((_, count), (_, more))| *count += more);
@@ -210,26 +201,13 @@ impl Device {
 
     /// The last thing that went wrong on the way out (an MTU too small, no route), in words.
     pub fn datapath_problem(&self) -> Option<String> {
-        self.engines().iter().find_map(|shared| shared.lock().datapath.last_problem())
+        self.0.engines.all().iter().find_map(|shared| shared.lock().datapath.last_problem())
     }
 
     /// One poll iteration of each engine: receive, timers, send. For tests and for applications
     /// that have no progress thread. True if there was something to do.
     pub fn drive(&self) -> bool {
-        self.engines().iter().fold(false, |busy, shared| shared.lock().poll_once() | busy)
-    }
-
-    /// From now on the events of `owner` go to `channel`, with `cookie`, and no longer to
-    /// [`get_async_event`](Self::get_async_event). It ends when the object is destroyed. For users that
-    /// share a device and must not see each other's events.
-    pub fn own_events(&self, owner: EventOwner, channel: &EventChannel, cookie: u64) {
-        self.0.shared.events.owners.insert(owner, channel, cookie);
-    }
-
-    /// From now on `channel` hears of the port, too (`PortErr`, `PortActive`, `GidChange`), as
-    /// [`get_async_event`](Self::get_async_event) does; it ends with the channel.
-    pub fn send_port_events(&self, channel: &EventChannel) {
-        self.0.shared.events.subscribers.insert(channel);
+        self.0.engines.all().iter().fold(false, |busy, shared| shared.lock().poll_once() | busy)
     }
 
     /// [`drive`](Self::drive), unless another call is in progress, perhaps one that this call has
@@ -244,26 +222,32 @@ impl Device {
             engine.wake_peers();
             busy
         };
-        self.engines().iter().fold(false, |busy, shared| poll(shared) | busy)
+        self.0.engines.all().iter().fold(false, |busy, shared| poll(shared) | busy)
     }
 
-    /// The next asynchronous event (`ibv_get_async_event`); `None` as `timeout` waits for ever.
-    ///
-    /// # Errors
-    /// What poll(2) says.
-    pub fn get_async_event(&self, timeout: Option<Duration>) -> io::Result<Option<AsyncEvent>> {
-        self.0.shared.events.unowned.wait(timeout)
+    /// How many engines the device has: the number of its completion vectors.
+    pub fn engine_count(&self) -> usize {
+        self.0.engines.all().len()
     }
 
-    /// The next asynchronous event if one waits.
-    pub fn try_async_event(&self) -> Option<AsyncEvent> {
-        self.0.shared.events.unowned.pop()
+    /// Its asynchronous events.
+    pub fn async_events(&self) -> &AsyncEvents {
+        &self.0.engines.first().events
     }
 
-    /// Readable while asynchronous events wait. For poll(2) only, not for reading.
-    pub fn async_fd(&self) -> BorrowedFd<'_> {
-        use std::os::fd::AsFd;
-        self.0.shared.events.unowned.as_fd()
+    /// Protection domains, memory regions and memory windows.
+    pub fn memory(&self) -> DeviceMemory<'_> {
+        DeviceMemory::new(&self.0.engines)
+    }
+
+    /// Connections by address and port.
+    pub fn cm(&self) -> ConnectionManager<'_> {
+        ConnectionManager::new(&self.0.engines)
+    }
+
+    /// Extended reliable connections.
+    pub fn xrc(&self) -> XrcDomains<'_> {
+        XrcDomains::new(&self.0.engines, &self.0.limits)
     }
 }
 

@@ -7,14 +7,14 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use uroce_host::Thread;
 use uroce_transport::Instant;
 
 use crate::affinity::pin;
-use crate::engines::shared::Shared;
+use crate::engines::Shared;
 use crate::eventfd::wait_readable;
 use crate::local::register;
 use crate::spin_budget::SpinBudget;
@@ -44,7 +44,11 @@ impl Driver {
         processor: Option<usize>,
     ) -> io::Result<Driver> {
         let waiter = shared.lock().datapath.waiter()?;
-        register(&shared);
+        let endpoint = shared.lock().local.endpoint().cloned();
+        if let Some(endpoint) = endpoint {
+            let engine: Weak<Shared> = Arc::downgrade(&shared);
+            register(&endpoint, engine);
+        }
         let work = Work { shared: Arc::clone(&shared), waiter, spin_budget: SpinBudget::default() };
         let run = move || {
             if let Some(processor) = processor {
@@ -124,7 +128,7 @@ impl Work {
             // The application polled while the thread waited for the lock.
             return Next::Spin;
         }
-        engine.allow_assist();
+        engine.local.allow_assist();
         if engine.poll_once() {
             self.spin_budget.record_work(now);
             return Next::Again;
@@ -132,7 +136,7 @@ impl Work {
         let awake = self.spin_budget.worked_recently(now) || self.spin_budget.may_spin(now);
         // A thread of another device that polls this engine will poll it again: this thread need
         // not.
-        if awake && !engine.was_assisted_recently(now) || engine.datapath.arm() {
+        if awake && !engine.local.was_assisted_recently(now) || engine.datapath.arm() {
             return Next::Spin;
         }
         let until = engine.next_deadline();
@@ -205,7 +209,8 @@ mod tests {
     use uroce_wire::{Mtu, Qpn};
 
     use super::*;
-    use crate::device_events::DeviceEvents;
+    use crate::async_events::AsyncEvents;
+    use crate::clock::Clock;
     use crate::engine::EngineBuilder;
     use crate::limits::DeviceLimits;
     use crate::local::EngineDatapath;
@@ -242,7 +247,9 @@ mod tests {
         let breaks = Arc::new(AtomicBool::new(false));
         let inner = LoopbackFabric::new().attach(at).expect("free");
         let datapath = Broken { inner, breaks: Arc::clone(&breaks) };
-        let builder = EngineBuilder::new(at, (Mtu::M1024, 1), [3; 32], DeviceLimits::default());
+        let limits = DeviceLimits::default();
+        let clock = Clock::new(None);
+        let builder = EngineBuilder::new(at, (Mtu::M1024, 1), [3; 32], limits, clock);
         let mut engine = builder.build(EngineDatapath::Other(Box::new(datapath)), 0);
         let pd = engine.nic.tables.mem.alloc_pd().expect("a PD");
         let cq = engine.nic.tables.cqs.insert(CompletionQueue::new(16));
@@ -265,7 +272,7 @@ mod tests {
         let entry = engine.nic.qps.get_mut(QPN).expect("inserted");
         let mut context = engine.nic.tables.context();
         entry.qp.modify(now, &attr, mask, &mut context).expect("to INIT");
-        let events = Arc::new(DeviceEvents::new().expect("eventfd"));
+        let events = Arc::new(AsyncEvents::new().expect("eventfd"));
         (Arc::new(Shared::new(engine, events).expect("eventfd")), breaks, cq)
     }
 
@@ -273,7 +280,7 @@ mod tests {
     fn v8_a_panic_of_the_progress_thread_is_heard_by_everybody() {
         let (shared, breaks, cq) = shared();
         let channel = EventChannel::new().expect("eventfd");
-        shared.events.owners.insert(EventOwner::Cq(cq), &channel, 7);
+        shared.events.own(EventOwner::Cq(cq), &channel, 7);
         let driver = Driver::start(Arc::clone(&shared), "uroce-test", None).expect("a thread");
         breaks.store(true, Ordering::SeqCst);
         shared.wake.signal();

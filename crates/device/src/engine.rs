@@ -5,105 +5,79 @@
 //! flushes the datapath. Nothing here blocks.
 
 mod build;
-mod checks;
-mod cm_events;
-mod cm_setup;
-pub(crate) mod gsi;
+mod bulk_copy;
+mod cross_engine;
+mod gsi;
 mod gso_black_hole;
 mod in_flight;
-mod mads;
-pub(crate) mod mcast;
-mod ping_pong;
+mod mcast;
 mod qp_table;
 mod qpn;
+mod queue_pair;
 mod receive;
 mod rx_icrc;
-mod send_scheduler;
-mod services;
+mod schedule;
 mod tables;
-mod timers;
 mod transmit;
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(crate) use build::EngineBuilder;
-pub(crate) use gso_black_hole::GsoBlackHoles;
-pub(crate) use in_flight::{InFlight, QpCredit};
-pub(crate) use mads::admits_mad;
-pub(crate) use send_scheduler::SendScheduler;
-pub(crate) use tables::{CqNote, Tables, Xrcd};
+pub(crate) use cross_engine::CrossEngineOp;
+pub(crate) use gsi::{Gsi, GsiContext, admits_mad};
+use gso_black_hole::GsoBlackHoles;
+use mcast::McastTable;
+use qp_table::QpTable;
+pub use queue_pair::QpRequest;
+pub(crate) use rx_icrc::IcrcFindings;
+use schedule::Schedule;
+pub(crate) use tables::{CqNote, Tables, Xrcd, engine_of_object};
 use transmit::AckPolicy;
-pub(crate) use transmit::route;
+use uroce_cm::{CommId, PortCounters};
 use uroce_datapath::IcrcCaps;
 use uroce_transport::{AsyncEvent, CqId, Instant};
 use uroce_wire::{Mtu, Qpn, Slot};
 
 use crate::clock::Clock;
-use crate::engine::gsi::Gsi;
-use crate::engine::mcast::McastTable;
-use crate::engine::qp_table::{QpEntry, QpTable};
-use crate::engine::rx_icrc::BatchIds;
-use crate::engine::timers::Timers;
-use crate::engines::CrossEngineOp;
+use crate::counters;
 use crate::limits::{DeviceLimits, LONG_POLL_PACKETS, RX_BUDGET, TIMER_BUDGET, TX_BUDGET};
-use crate::local::{EngineDatapath, LocalState};
+use crate::local::{Assist, EngineDatapath, LocalState};
 
-/// Counts of how ICRCs were verified; failures are counted as drop reasons.
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct IcrcFindings {
-    /// All fields known, all 32 bits right.
-    pub(crate) valid: u64,
-    /// The hidden IPv4 ID was guessed, all 32 bits right.
-    pub(crate) predicted: u64,
-    /// The hidden IPv4 ID was solved for, 16 bits right.
-    pub(crate) solved: u64,
-    /// Predictor of the hidden IPv4 IDs of packets that arrived as one GSO batch.
-    pub(crate) train: BatchIds,
-}
-
-/// Everything behind the datapath.
+/// The queue pairs and what they share.
 #[derive(Debug)]
 pub(crate) struct Nic {
-    pub(crate) local: SocketAddr,
+    local: SocketAddr,
     /// Our place among the processes on the address.
     pub(crate) slot: Option<Slot>,
-    pub(crate) icrc_caps: IcrcCaps,
+    icrc_caps: IcrcCaps,
+    pub(crate) limits: DeviceLimits,
+    active_mtu: Mtu,
     pub(crate) qps: QpTable,
-    pub(crate) timers: Timers,
-    /// Unacknowledged bytes for each destination.
-    pub(crate) in_flight: InFlight,
+    pub(crate) schedule: Schedule,
     pub(crate) gso_black_holes: GsoBlackHoles,
-    /// Queue pairs with something to send.
-    pub(crate) scheduler: SendScheduler,
-    /// Queue pairs with nothing but a delayed ACK to send, which leaves with the next poll
-    /// iteration or post.
-    pub(crate) delayed_acks: VecDeque<Qpn>,
     /// The queue pair of the last received packet, until [`reschedule`](Self::reschedule) has run
     /// for it: once for a run of packets to one queue pair.
-    pub(crate) unscheduled: Option<Qpn>,
+    unscheduled: Option<Qpn>,
     pub(crate) tables: Tables,
-    pub(crate) mcast: McastTable,
-    pub(crate) gsi: Gsi,
+    mcast: McastTable,
     pub(crate) icrc: IcrcFindings,
     /// Operations on other engines of the device, carried out after the lock of this one is
     /// released.
     pub(crate) cross_engine_ops: Vec<CrossEngineOp>,
 }
 
-/// The NIC with its datapath and clock.
+/// The NIC with its datapath, QP 1 and clock.
 pub(crate) struct Engine {
     pub(crate) clock: Clock,
     pub(crate) datapath: EngineDatapath,
     pub(crate) nic: Nic,
-    pub(crate) limits: DeviceLimits,
-    pub(crate) active_mtu: Mtu,
+    pub(crate) gsi: Gsi,
     /// Start of the last poll iteration, or its end if it handled many packets. A post that sent
     /// many packets counts as an iteration.
     pub(crate) polled_at: Instant,
     /// When to try a transmit again that the kernel refused.
-    pub(crate) retry_at: Option<u64>,
+    retry_at: Option<u64>,
     /// Until when the progress thread sleeps; 0 while it is awake.
     pub(crate) thread_sleeps_until: u64,
     /// Cooperation with other devices of the process.
@@ -123,48 +97,91 @@ impl Engine {
 
     /// One poll iteration that sends at most `budget` packets. Returns the number of received
     /// packets and served timers, and the number of sent packets.
-    pub(crate) fn poll_with_budget(&mut self, budget: usize) -> (usize, usize) {
+    fn poll_with_budget(&mut self, budget: usize) -> (usize, usize) {
         let now = self.clock.now();
         self.polled_at = now;
         self.nic.tables.cqs.set_time(now);
         self.nic.tables.cqs.handle_timeout(now);
-        let late = if self.nic.delayed_acks.is_empty() { 0 } else { self.send_ready(now) };
+        let late = if self.nic.schedule.has_delayed_acks() { self.send_ready(now) } else { 0 };
         let received = self.receive(now);
         let fired = self.nic.serve_timers(now);
-        self.serve_cm(now);
+        self.serve_gsi(now);
         let sent = self.transmit(now, budget, AckPolicy::Delay);
         (received + fired, late + sent)
     }
 
-    pub(crate) fn receive(&mut self, now: Instant) -> usize {
-        let nic = &mut self.nic;
-        let outcome = self.datapath.recv(RX_BUDGET, &mut |rx| nic.receive(now, &rx));
+    /// A poll iteration in the thread of another device. It sends as much as a receiver takes in one
+    /// iteration. ACKs are not delayed, since the application does not poll.
+    pub(crate) fn poll_for_peer(&mut self) -> Assist {
+        self.local.begin_assist();
+        let (arrived, _) = self.poll_with_budget(RX_BUDGET);
+        let now = self.polled_at;
+        if self.nic.schedule.has_delayed_acks() {
+            self.send_ready(now);
+        }
+        self.local.end_assist(now);
+        match arrived >= RX_BUDGET {
+            true => Assist::Again,
+            false if self.has_work() => Assist::Later,
+            false => Assist::Done,
+        }
+    }
+
+    fn receive(&mut self, now: Instant) -> usize {
+        let Engine { nic, gsi, .. } = self;
+        let outcome = self.datapath.recv(RX_BUDGET, &mut |rx| nic.receive(now, &rx, gsi));
         // A datapath with faults also sends while it receives.
-        self.collect_pending_peers();
+        self.local.collect_pending(&mut self.datapath);
         let received = outcome.unwrap_or_else(|error| {
             tracing::debug!(%error, "receive failed");
             0
         });
         self.nic.reschedule_last_receiver();
-        if !self.nic.gsi.asked.is_empty() {
+        if self.gsi.has_requests() {
             self.respond_to_requests();
         }
         received
     }
 
-    /// Sends what a command has just made ready, and the ACKs that waited for something.
-    pub(crate) fn send_ready(&mut self, now: Instant) -> usize {
-        let Nic { scheduler, delayed_acks, .. } = &mut self.nic;
-        scheduler.append(delayed_acks);
-        self.transmit(now, TX_BUDGET, AckPolicy::Flush)
+    /// Answers the requests to the management agents of the last batch.
+    #[cold]
+    fn respond_to_requests(&mut self) {
+        let counters = self.port_counters();
+        self.gsi.respond_to_requests(&counters);
+    }
+
+    /// Serves the connection manager's timers and events.
+    fn serve_gsi(&mut self, now: Instant) {
+        if self.gsi.is_idle() {
+            return;
+        }
+        let Engine { nic, datapath, gsi, .. } = self;
+        gsi.serve(&mut GsiContext { now, nic, datapath: &mut **datapath });
+    }
+
+    /// Runs a command of QP 1, and what follows from it.
+    pub(crate) fn with_gsi<R>(
+        &mut self,
+        command: impl FnOnce(&mut Gsi, &mut GsiContext<'_>) -> R,
+    ) -> R {
+        let now = self.clock.now();
+        let Engine { nic, datapath, gsi, .. } = self;
+        let done = command(gsi, &mut GsiContext { now, nic, datapath: &mut **datapath });
+        self.serve_gsi(now);
+        self.send_ready(now);
+        done
+    }
+
+    /// The packet that a connection waits for has come to its queue pair in another engine.
+    pub(crate) fn confirm(&mut self, id: CommId) {
+        self.with_gsi(|gsi, _| gsi.handle_comm_est(id));
     }
 
     /// Latest time of the next poll iteration if no packet arrives earlier.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         let held = self.nic.tables.cqs.poll_timeout().map(Instant::as_nanos);
         let datapath = self.datapath.poll_timeout().map(|at| self.clock.of_monotonic(at));
-        let timers =
-            [self.nic.timers.next_deadline(), self.nic.gsi.next_deadline(), held, datapath];
+        let timers = [self.nic.schedule.next_deadline(), self.gsi.next_deadline(), held, datapath];
         let timers = timers.into_iter().flatten().min();
         match self.retry_at {
             Some(retry) => Some(timers.map_or(retry, |timer| timer.min(retry))),
@@ -173,15 +190,19 @@ impl Engine {
         }
     }
 
-    pub(crate) fn has_work(&self) -> bool {
-        let Nic { scheduler, delayed_acks, in_flight, gsi, .. } = &self.nic;
-        let granted = in_flight.has_grants();
-        !scheduler.is_empty() || !delayed_acks.is_empty() || granted || gsi.wants_transmit()
+    fn has_work(&self) -> bool {
+        self.nic.schedule.has_senders() || self.gsi.wants_transmit()
     }
 
-    /// See [`Nic::reschedule`].
-    pub(crate) fn reschedule(&mut self, qpn: Qpn) {
-        self.nic.reschedule(qpn);
+    /// All that the engine counts, by name.
+    pub(crate) fn counters(&self) -> Vec<(&'static str, u64)> {
+        let Nic { tables, icrc, gso_black_holes, .. } = &self.nic;
+        counters::snapshot(&tables.counters, icrc, gso_black_holes.detected, &self.datapath.stats())
+    }
+
+    /// What network management is told of the port: the share of this engine.
+    pub(crate) fn port_counters(&self) -> PortCounters {
+        counters::port_counters(&self.nic.tables.counters, &self.datapath.stats())
     }
 
     /// Next asynchronous event. A CQ error first takes the queue pairs of that CQ down (R66).
@@ -216,11 +237,10 @@ impl Engine {
 }
 
 impl Nic {
-    /// Updates the send scheduler, the timer heap and the in-flight limit after a change of the
-    /// queue pair.
-    pub(crate) fn reschedule(&mut self, qpn: Qpn) {
+    /// Takes account of a change of the queue pair in the schedule.
+    fn reschedule(&mut self, qpn: Qpn) {
         if let Some(entry) = self.qps.get_mut(qpn) {
-            reschedule(entry, &mut self.scheduler, &mut self.timers, &mut self.in_flight);
+            self.schedule.update(entry);
         }
     }
 
@@ -235,12 +255,12 @@ impl Nic {
     fn serve_timers(&mut self, now: Instant) -> usize {
         let mut fired = 0;
         for _ in 0..TIMER_BUDGET {
-            let Some((deadline, qpn)) = self.timers.pop_due(now) else {
+            let Some((deadline, qpn)) = self.schedule.pop_due(now) else {
                 break;
             };
-            fired += usize::from(self.serve_timer(now, deadline, Qpn::new(qpn)));
+            fired += usize::from(self.serve_timer(now, deadline, qpn));
         }
-        self.drop_stale_timers();
+        self.schedule.drop_stale_timers(&self.qps);
         fired
     }
 
@@ -256,16 +276,8 @@ impl Nic {
         if due {
             entry.qp.handle_timeout(now, &mut self.tables.context());
         }
-        reschedule(entry, &mut self.scheduler, &mut self.timers, &mut self.in_flight);
+        self.schedule.update(entry);
         due
-    }
-
-    /// Bounds the heap: stale entries may not outnumber the queue pairs many times over.
-    fn drop_stale_timers(&mut self) {
-        if self.timers.len() > 4 * self.qps.len() + 64 {
-            let live = self.qps.iter().filter_map(|e| e.armed.map(|at| (at, e.init.qpn.get())));
-            self.timers.rebuild(live);
-        }
     }
 
     fn fail_qp(&mut self, qpn: Qpn, now: Instant) {
@@ -273,26 +285,8 @@ impl Nic {
             return;
         };
         entry.qp.handle_fatal(now, &mut self.tables.context());
-        reschedule(entry, &mut self.scheduler, &mut self.timers, &mut self.in_flight);
+        self.schedule.update(entry);
     }
-}
-
-/// See [`Nic::reschedule`].
-pub(crate) fn reschedule(
-    entry: &mut QpEntry,
-    scheduler: &mut SendScheduler,
-    timers: &mut Timers,
-    in_flight: &mut InFlight,
-) {
-    if !entry.ready && entry.has_work() {
-        entry.ready = true;
-        scheduler.push(entry.init.qpn);
-    }
-    if !entry.ready {
-        // A scheduled queue pair is accounted once for many packets, when it is served.
-        in_flight.account(entry);
-    }
-    timers.arm(entry.init.qpn.get(), entry.qp.poll_timeout(), &mut entry.armed);
 }
 
 #[cfg(test)]

@@ -9,10 +9,11 @@ use thiserror::Error;
 use uroce_cm::CmError;
 use uroce_datapath::{AttachError, PcapError};
 use uroce_host::BindError;
+use uroce_memory::PdId;
 use uroce_packet::PacketError;
-use uroce_transport::{CreateQpError, ModifyQpError, SrqError};
+use uroce_transport::{CqId, CreateQpError, ModifyQpError, SrqError, SrqId, XrcdId};
 use uroce_udp::UringError;
-use uroce_wire::Mtu;
+use uroce_wire::{Mtu, Qpn};
 use uroce_xdp::XdpError;
 
 use crate::limits::MAX_ENGINES;
@@ -152,6 +153,26 @@ pub struct NoSuchObject {
 }
 
 impl NoSuchObject {
+    pub(crate) fn qp(qpn: Qpn) -> Self {
+        NoSuchObject { what: "QP", id: u64::from(qpn.get()) }
+    }
+
+    pub(crate) fn cq(cq: CqId) -> Self {
+        NoSuchObject { what: "CQ", id: u64::from(cq.0) }
+    }
+
+    pub(crate) fn srq(srq: SrqId) -> Self {
+        NoSuchObject { what: "SRQ", id: u64::from(srq.0) }
+    }
+
+    pub(crate) fn pd(pd: PdId) -> Self {
+        NoSuchObject { what: "PD", id: pd.get() }
+    }
+
+    pub(crate) fn xrcd(xrcd: XrcdId) -> Self {
+        NoSuchObject { what: "XRC domain", id: u64::from(xrcd.0) }
+    }
+
     /// The `errno` for the C interface: EINVAL, as for a stale handle in the kernel.
     pub fn errno(&self) -> i32 {
         raw(Errno::INVAL)

@@ -50,7 +50,7 @@ const PORT: u64 = 1;
 pub struct OwnedEvent {
     /// What happened.
     pub event: AsyncEvent,
-    /// What `Device::own_events` was given; 1, the number of the port, for events of the port.
+    /// What `AsyncEvents::own` was given; 1, the number of the port, for events of the port.
     pub cookie: u64,
 }
 

@@ -16,7 +16,7 @@ use uroce_wire::Qpn;
 
 use crate::counters;
 use crate::engine::Engine;
-use crate::engines::shared::Shared;
+use crate::engines::Shared;
 use crate::resource::{Resource, ResourceKind};
 
 /// Names of the migration states, by number (`ibv_mig_state`).
@@ -111,19 +111,21 @@ impl Inventory {
             waiting: srq.len(),
             xrc: srq.xrc().map(|xrc| (xrc, srq.number())),
         });
-        let cm = &nic.gsi.cm;
-        let connections = nic.gsi.owners.iter().filter_map(|(&id, owner)| {
-            Some(Connection { id, qpn: owner.qpn, state: cm.state(id)?, peer: cm.peer(id)? })
+        let connections = engine.gsi.connections().map(|(id, qpn, state, peer)| Connection {
+            id,
+            qpn,
+            state,
+            peer,
         });
         Inventory {
-            counters: counters::snapshot(engine),
+            counters: engine.counters(),
             qps: qps.collect(),
             cqs: cqs.collect(),
             mrs: nic.tables.mem.mrs().collect(),
             pds: nic.tables.mem.pds().collect(),
             srqs: srqs.collect(),
             connections: connections.collect(),
-            listeners: nic.gsi.listeners.keys().copied().collect(),
+            listeners: engine.gsi.listeners().collect(),
         }
     }
 

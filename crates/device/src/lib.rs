@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod affinity;
+mod async_events;
 mod clock;
 mod cm_channel;
 mod comp_channel;
@@ -30,7 +31,6 @@ mod config;
 mod counters;
 mod datapath_choice;
 mod device;
-mod device_events;
 mod driver;
 mod engine;
 mod engines;
@@ -53,12 +53,15 @@ mod resource;
 mod spin_budget;
 mod yield_backoff;
 
+pub use async_events::AsyncEvents;
+pub use clock::VirtualClock;
 pub use cm_channel::{CmChannel, CmEvent, CmEventKind};
 pub use comp_channel::{CompChannel, CqEvent};
 pub use config::{DeviceConfig, ROCE_PORT};
 pub use counters::hw_counter_names;
 pub use datapath_choice::{DatapathChoice, UnknownDatapath};
-pub use device::{Device, QpRequest};
+pub use device::{ConnectionManager, Device, DeviceMemory, XrcDomains};
+pub use engine::QpRequest;
 pub use error::{
     ConnectionError, CreateError, DestroyError, McastError, ModifyError, NoSuchObject, OpenError,
 };

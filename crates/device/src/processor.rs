@@ -27,7 +27,7 @@ const CLEARLY: u64 = 2;
 pub(crate) fn learn() {
     static LEARNT: Once = Once::new();
     LEARNT.call_once(|| {
-        let clock = Clock::new();
+        let clock = Clock::new(None);
         let (crc, copies) = (choose_crc(&clock), choose_copies(&clock));
         tracing::debug!(?crc, ?copies, "what this processor is fast at");
     });
@@ -89,7 +89,7 @@ mod tests {
     fn what_is_chosen_is_what_is_used_from_then_on() {
         // From then on no other test chooses.
         learn();
-        let clock = Clock::new();
+        let clock = Clock::new(None);
         let chosen = (choose_crc(&clock), choose_copies(&clock));
         assert_eq!(chosen, (crc_method(), long_copies()));
     }
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn the_best_look_counts() {
         let mut calls = 0;
-        let first_is_slow = best_of(&Clock::new(), || {
+        let first_is_slow = best_of(&Clock::new(None), || {
             calls += 1;
             let pause = if calls <= AT_A_TIME { 20 } else { 0 };
             std::thread::sleep(std::time::Duration::from_millis(pause));

@@ -26,7 +26,7 @@ use uroce_host::fork::keep_from_children;
 use uroce_host::{Thread, process};
 use uroce_transport::AsyncEvent;
 
-use crate::engines::shared::Shared;
+use crate::engines::Shared;
 use crate::inventory;
 use crate::port_watch::PortWatch;
 use crate::resource::Resource;

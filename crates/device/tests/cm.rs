@@ -33,7 +33,7 @@ impl Side {
     }
 
     fn listen(&self) {
-        self.node.device.cm_listen(SERVICE, 4, &self.channel, LISTENER).expect("free");
+        self.node.device.cm().listen(SERVICE, 4, &self.channel, LISTENER).expect("free");
     }
 
     fn event(&self) -> CmEvent {
@@ -42,7 +42,7 @@ impl Side {
 
     fn call(&self, to: &Side, qpn: Qpn) -> Result<CommId, ConnectionError> {
         let call = Call::new(to.node.device.address(), SERVICE, qpn, Psn::new(0x77));
-        self.node.device.cm_connect(&call, &self.channel, CALLER)
+        self.node.device.cm().connect(&call, &self.channel, CALLER)
     }
 
     fn state(&self, qpn: Qpn) -> QpState {
@@ -68,7 +68,7 @@ fn connected(a: &Side, b: &Side) -> ((CommId, Qpn), (CommId, Qpn)) {
     let id_a = a.call(b, qa).expect("a call");
     settle(&[&a.node, &b.node]);
     let id_b = request(b.event());
-    b.node.device.cm_accept(id_b, &Acceptance::new(qb, Psn::new(0x99))).expect("accepted");
+    b.node.device.cm().accept(id_b, &Acceptance::new(qb, Psn::new(0x99))).expect("accepted");
     settle(&[&a.node, &b.node]);
     let (event_a, event_b) = (a.event(), b.event());
     assert!(is_established(&event_a) && event_a.cookie == CALLER, "{event_a:?}");
@@ -97,7 +97,7 @@ fn a_connection_carries_data_both_ways_and_ends() {
     let (attr, _) = a.node.device.query_qp(qa).expect("it exists");
     assert_eq!((attr.max_rd_atomic, attr.max_dest_rd_atomic, attr.timeout), (16, 16, 17));
 
-    a.node.device.cm_disconnect(id_a, b"bye").expect("it stands");
+    a.node.device.cm().disconnect(id_a, b"bye").expect("it stands");
     assert_eq!(a.state(qa), QpState::Err);
     settle(&[&a.node, &b.node]);
     assert!(matches!(a.event().kind, CmEventKind::Disconnected { .. }));
@@ -110,7 +110,7 @@ fn timewait_ends_by_the_clock() {
     let fabric = LoopbackFabric::new();
     let (a, b) = (Side::new(&fabric, 1), Side::new(&fabric, 2));
     let ((id_a, _), _) = connected(&a, &b);
-    a.node.device.cm_disconnect(id_a, &[]).expect("it stands");
+    a.node.device.cm().disconnect(id_a, &[]).expect("it stands");
     settle(&[&a.node, &b.node]);
     a.event();
     let begin = Instant::now();
@@ -123,7 +123,7 @@ fn timewait_ends_by_the_clock() {
     };
     assert_eq!(exit.kind, CmEventKind::TimewaitExit);
     assert!(begin.elapsed() > Duration::from_millis(400), "512 ms for an ACK timeout of 17");
-    assert_eq!(a.node.device.cm_state(id_a), None);
+    assert_eq!(a.node.device.cm().state(id_a), None);
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn a_refused_caller_can_call_again_with_the_same_queue_pair() {
     a.call(&b, qa).expect("another call");
     settle(&[&a.node, &b.node]);
     let id = request(b.event());
-    b.node.device.cm_reject(id, RejReason::CONSUMER, b"later").expect("it waits");
+    b.node.device.cm().reject(id, RejReason::CONSUMER, b"later").expect("it waits");
     settle(&[&a.node, &b.node]);
     let CmEventKind::Rejected { reason, private_data } = a.event().kind else { panic!("refused") };
     assert_eq!((reason, &private_data[..5]), (RejReason::CONSUMER, &b"later"[..]));
@@ -151,7 +151,7 @@ fn b54_a_released_id_is_silent_and_the_peer_hears_of_it() {
     let fabric = LoopbackFabric::new();
     let (a, b) = (Side::new(&fabric, 1), Side::new(&fabric, 2));
     let ((id_a, qa), (_, qb)) = connected(&a, &b);
-    a.node.device.cm_release(id_a);
+    a.node.device.cm().release(id_a);
     assert_eq!(a.state(qa), QpState::Err);
     settle(&[&a.node, &b.node]);
     assert!(matches!(b.event().kind, CmEventKind::Disconnected { .. }));
@@ -168,7 +168,7 @@ fn a_reply_for_a_destroyed_queue_pair_fails_at_both_ends() {
     settle(&[&a.node, &b.node]);
     let id_b = request(b.event());
     a.node.device.destroy_qp(qa).expect("it exists");
-    b.node.device.cm_accept(id_b, &Acceptance::new(qb, Psn::new(1))).expect("accepted");
+    b.node.device.cm().accept(id_b, &Acceptance::new(qb, Psn::new(1))).expect("accepted");
     settle(&[&a.node, &b.node]);
     assert!(matches!(a.event().kind, CmEventKind::ConnectError(_)));
     assert!(matches!(b.event().kind, CmEventKind::Rejected { .. }));
@@ -182,9 +182,9 @@ fn datagram_queue_pairs_and_taken_ports_are_refused_at_once() {
     let ud = a.node.qp(QpType::Ud);
     assert_eq!(a.call(&b, ud), Err(ConnectionError::Datagram));
     b.listen();
-    let twice = b.node.device.cm_listen(SERVICE, 4, &b.channel, 9);
+    let twice = b.node.device.cm().listen(SERVICE, 4, &b.channel, 9);
     assert_eq!(twice, Err(CmError::PortTaken(SERVICE)));
-    b.node.device.cm_unlisten(SERVICE).expect("it listens");
+    b.node.device.cm().unlisten(SERVICE).expect("it listens");
     b.listen();
 }
 
@@ -193,9 +193,9 @@ fn a_service_of_datagrams_is_found() {
     let fabric = LoopbackFabric::new();
     let (a, b) = (Side::new(&fabric, 1), Side::new(&fabric, 2));
     let service = ServiceId::new(PortSpace::Udp, 9);
-    b.node.device.cm_listen(service, 4, &b.channel, LISTENER).expect("free");
+    b.node.device.cm().listen(service, 4, &b.channel, LISTENER).expect("free");
     let question = Question::new(ip(2), service);
-    a.node.device.cm_resolve(&question, &a.channel, CALLER).expect("a question");
+    a.node.device.cm().resolve(&question, &a.channel, CALLER).expect("a question");
     settle(&[&a.node, &b.node]);
     let asked = b.event();
     assert!(matches!(asked.kind, CmEventKind::ResolveRequest { remote, .. } if remote == ip(1)));
@@ -205,7 +205,7 @@ fn a_service_of_datagrams_is_found() {
         qkey: 0x0123_4567,
         private_data: vec![],
     };
-    b.node.device.cm_answer(asked.id, &answer).expect("it waits");
+    b.node.device.cm().answer(asked.id, &answer).expect("it waits");
     settle(&[&a.node, &b.node]);
     let CmEventKind::Resolved { status, qpn, qkey, .. } = a.event().kind else { panic!("found") };
     assert_eq!((status, qpn, qkey), (SidrStatus::VALID, Qpn::new(0x42), 0x0123_4567));
@@ -250,7 +250,7 @@ fn r113_the_first_packet_of_a_connection_stands_for_a_lost_rtu() {
     peer.send(&b.node, &req);
     let id = request(b.event());
     let qb = b.node.qp(QpType::Rc);
-    b.node.device.cm_accept(id, &Acceptance::new(qb, Psn::new(1))).expect("accepted");
+    b.node.device.cm().accept(id, &Acceptance::new(qb, Psn::new(1))).expect("accepted");
     assert_eq!((b.channel.try_event(), b.state(qb)), (None, QpState::Rts));
     // From somebody else, or damaged, it means nothing.
     let [_, q1, q2, q3] = qb.get().to_be_bytes();
@@ -380,14 +380,14 @@ fn progress_threads_connect_by_themselves() {
     let fabric = LoopbackFabric::new();
     let (a, b) = (Node::threaded(&fabric, 1), Node::threaded(&fabric, 2));
     let channel = CmChannel::new().expect("eventfd");
-    b.device.cm_listen(SERVICE, 4, &channel, LISTENER).expect("free");
+    b.device.cm().listen(SERVICE, 4, &channel, LISTENER).expect("free");
     let (qa, qb) = (a.qp(QpType::Rc), b.qp(QpType::Rc));
     let call = Call::new(ip(2), SERVICE, qa, Psn::new(5));
-    a.device.cm_connect(&call, &channel, CALLER).expect("a call");
+    a.device.cm().connect(&call, &channel, CALLER).expect("a call");
     let patience = Some(Duration::from_secs(20));
     let next = || channel.next_event(patience).expect("poll").expect("an event");
     let id = request(next());
-    b.device.cm_accept(id, &Acceptance::new(qb, Psn::new(6))).expect("accepted");
+    b.device.cm().accept(id, &Acceptance::new(qb, Psn::new(6))).expect("accepted");
     let mut cookies = [next(), next()].map(|event| {
         assert!(is_established(&event), "{event:?}");
         event.cookie
@@ -402,24 +402,24 @@ fn applications_ready_their_queue_pairs_themselves() {
     let (a, b) = (Side::new(&fabric, 1), Side::new(&fabric, 2));
     b.listen();
     let call = Call::new(ip(2), SERVICE, Qpn::new(0x42), Psn::new(0x77));
-    let id_a = a.node.device.cm_connect_only(&call, &a.channel, CALLER).expect("a call");
+    let id_a = a.node.device.cm().connect_only(&call, &a.channel, CALLER).expect("a call");
     settle(&[&a.node, &b.node]);
     let id_b = request(b.event());
     let acceptance =
         Acceptance { ack_timeout: Some(9), ..Acceptance::new(Qpn::new(0x43), Psn::new(0x99)) };
-    let called = b.node.device.cm_link_with(id_b, &acceptance).expect("it waits");
-    b.node.device.cm_accept_only(id_b, &acceptance).expect("it waits");
-    assert!(a.node.device.cm_establish(id_a).is_err(), "nobody has accepted yet");
+    let called = b.node.device.cm().link_with(id_b, &acceptance).expect("it waits");
+    b.node.device.cm().accept_only(id_b, &acceptance).expect("it waits");
+    assert!(a.node.device.cm().establish(id_a).is_err(), "nobody has accepted yet");
     settle(&[&a.node, &b.node]);
     let CmEventKind::Accepted { link: caller, .. } = a.event().kind else { panic!("accepted") };
     assert_eq!((caller.remote_qpn, called.remote_qpn), (Qpn::new(0x43), Qpn::new(0x42)));
     assert_eq!((caller.rq_psn, caller.sq_psn), (called.sq_psn, called.rq_psn));
     assert_eq!((caller.ack_timeout, called.ack_timeout), (17, 9));
     assert!(b.channel.try_event().is_none(), "the caller is not ready");
-    a.node.device.cm_establish(id_a).expect("it was accepted");
+    a.node.device.cm().establish(id_a).expect("it was accepted");
     settle(&[&a.node, &b.node]);
     assert!(is_established(&b.event()));
-    a.node.device.cm_disconnect(id_a, &[]).expect("it stands");
+    a.node.device.cm().disconnect(id_a, &[]).expect("it stands");
     settle(&[&a.node, &b.node]);
     assert!(matches!(b.event().kind, CmEventKind::Disconnected { .. }));
 }

@@ -122,7 +122,7 @@ fn a_bad_rkey_is_refused_and_explained_on_both_sides() {
     let done = collect(&[(&a, 1), (&b, 0)]);
     assert_eq!(done[0][0].status, WcStatus::RemAccessErr);
     assert_eq!(a.state(qa), QpState::Err);
-    let events: Vec<_> = std::iter::from_fn(|| b.device.try_async_event()).collect();
+    let events: Vec<_> = std::iter::from_fn(|| b.device.async_events().try_event()).collect();
     assert!(events.contains(&AsyncEvent::QpAccessErr(qb)), "{events:?}");
     assert_eq!(to.bytes(0, 64), vec![0; 64]);
 }
@@ -175,11 +175,11 @@ fn r93_users_keep_objects_alive() {
     assert!(matches!(a.device.destroy_cq(a.cq), Err(DestroyError::Busy { .. })));
     assert!(matches!(a.device.destroy_srq(srq), Err(DestroyError::Busy { .. })));
     assert_eq!(a.device.destroy_srq(srq).map_err(|e| e.errno()), Err(16));
-    assert!(a.device.dealloc_pd(a.pd).is_err());
+    assert!(a.device.memory().dealloc_pd(a.pd).is_err());
     a.device.destroy_qp(qp).expect("destroyed");
     a.device.destroy_srq(srq).expect("no users left");
     a.device.destroy_cq(a.cq).expect("no users left");
-    a.device.dealloc_pd(a.pd).expect("no users left");
+    a.device.memory().dealloc_pd(a.pd).expect("no users left");
     assert!(a.device.destroy_qp(qp).is_err());
     let posted = a.device.post_recv(qp, &[RecvWr { wr_id: 0, sges: &[] }]);
     assert_eq!(posted, Err((0, PostError::NoSuchQueue)));
@@ -217,7 +217,7 @@ fn r90_srq_feeds_several_queue_pairs_and_raises_its_limit_once() {
         a.send(qa, 1, SendOp::Send, &[from.sge(0, 64)]);
     }
     assert_ok(&collect(&[(&a, 2), (&b, 2)]).concat());
-    let events: Vec<_> = std::iter::from_fn(|| b.device.try_async_event()).collect();
+    let events: Vec<_> = std::iter::from_fn(|| b.device.async_events().try_event()).collect();
     let reached = events.iter().filter(|e| **e == AsyncEvent::SrqLimitReached(srq)).count();
     assert_eq!(reached, 1, "{events:?}");
     assert_eq!(b.device.query_srq(srq).map(|attr| attr.limit), Ok(0));
@@ -263,7 +263,7 @@ fn r66_cq_overflow_takes_its_queue_pairs_down_and_says_so() {
         a.device.drive();
         b.device.drive();
     }
-    let events: Vec<_> = std::iter::from_fn(|| b.device.try_async_event()).collect();
+    let events: Vec<_> = std::iter::from_fn(|| b.device.async_events().try_event()).collect();
     assert!(events.contains(&AsyncEvent::CqErr(b.cq)), "{events:?}");
     assert_eq!((b.state(qb), b.state(bystander)), (QpState::Err, QpState::Err));
 }

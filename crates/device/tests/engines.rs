@@ -42,7 +42,7 @@ fn open(config: DeviceConfig) -> Vec<Node> {
         }
         std::thread::sleep(Duration::from_millis(10));
     };
-    let pd = device.alloc_pd().expect("a PD");
+    let pd = device.memory().alloc_pd().expect("a PD");
     let vectors = 0..device.attr().num_comp_vectors;
     let node = |vector| {
         let cq = device.create_cq_on(vector, 8192, None, 0).expect("a CQ");

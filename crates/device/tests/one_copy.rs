@@ -207,7 +207,7 @@ fn a7_nothing_is_written_to_a_region_that_is_deregistered_under_a_run() {
                 assert_eq!(ended.len(), 20, "each request completes, if only with an error");
             });
             std::thread::sleep(Duration::from_micros(300));
-            b.device.dereg_mr(at_b.mr.id).expect("registered");
+            b.device.memory().dereg_mr(at_b.mr.id).expect("registered");
             at_b.region.fill(0, LENGTH, 1).expect("inside");
             std::thread::sleep(Duration::from_millis(1));
             assert!(at_b.bytes(0, LENGTH).iter().all(|&byte| byte == 1));

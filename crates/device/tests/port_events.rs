@@ -26,7 +26,8 @@ fn node(namespace: &Namespace, last: u8, progress_thread: bool) -> Node {
 
 /// The next event, which everybody hears of.
 fn next_event(node: &Node, channel: &EventChannel) -> AsyncEvent {
-    let event = node.device.get_async_event(Some(PATIENCE)).expect("poll").expect("an event");
+    let event =
+        node.device.async_events().next_event(Some(PATIENCE)).expect("poll").expect("an event");
     let heard = channel.next_event(Some(PATIENCE)).expect("poll");
     assert_eq!(heard, Some(OwnedEvent { event, cookie: 1 }));
     event
@@ -42,7 +43,7 @@ fn v47_a_link_that_goes_down_and_an_address_that_goes_are_told() {
     let Some(wire) = Wire::new(1500) else { return };
     let node = node(&wire.a, 1, false);
     let channel = EventChannel::new().expect("a descriptor");
-    node.device.send_port_events(&channel);
+    node.device.async_events().subscribe_to_port(&channel);
     let turns: [(&Namespace, &str, AsyncEvent, PortState); 6] = [
         (&wire.a, "ip link set wa down", AsyncEvent::PortErr, PortState::Down),
         (&wire.a, "ip link set wa up", AsyncEvent::PortActive, PortState::Active),
@@ -62,7 +63,7 @@ fn v47_a_link_that_goes_down_and_an_address_that_goes_are_told() {
     wire.a.sh("ip link delete wa");
     assert_eq!(next_event(&node, &channel), AsyncEvent::PortErr);
     assert_eq!(next_event(&node, &channel), AsyncEvent::GidChange);
-    assert_eq!(node.device.try_async_event(), None);
+    assert_eq!(node.device.async_events().try_event(), None);
     assert_eq!(node.counter("link_downed"), 3);
 }
 

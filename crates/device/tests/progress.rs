@@ -160,7 +160,8 @@ fn v113_async_events_wake_a_sleeper() {
     b.connect(qb, ip(1), qa);
     let from = a.buffer(64);
     let device = b.device.clone();
-    let sleeper = std::thread::spawn(move || device.get_async_event(Some(Duration::from_secs(5))));
+    let sleeper =
+        std::thread::spawn(move || device.async_events().next_event(Some(Duration::from_secs(5))));
     let bad = SendOp::Write { va: 0x1000, rkey: uroce_device::memory::Rkey(0x77) };
     a.send(qa, 1, bad, &[from.sge(0, 64)]);
     collect(&[(&a, 1)]);

@@ -14,10 +14,10 @@ const ATTR: SrqAttr = SrqAttr { max_wr: 4, max_sge: 1, limit: 0 };
 fn domain(node: &Node) -> (XrcdId, SrqId, Qpn) {
     let device = &node.device;
     let cq = device.create_cq(1, None, 0).expect("a CQ");
-    let xrcd = device.open_xrcd(node.pd, cq).expect("a domain");
+    let xrcd = device.xrc().open(node.pd, cq).expect("a domain");
     let xrc = XrcSrq { xrcd, cq: node.cq };
-    let srq = device.create_xrc_srq(node.pd, xrc, &ATTR).expect("an SRQ");
-    (xrcd, srq, device.create_xrc_target(xrcd).expect("a target"))
+    let srq = device.xrc().create_srq(node.pd, xrc, &ATTR).expect("an SRQ");
+    (xrcd, srq, device.xrc().create_target(xrcd).expect("a target"))
 }
 
 fn busy(result: Result<(), DestroyError>) -> &'static str {
@@ -32,17 +32,17 @@ fn r93_what_is_in_use_is_not_destroyed() {
     let node = Node::inline(&LoopbackFabric::new(), 1);
     let device = &node.device;
     let (xrcd, srq, target) = domain(&node);
-    assert_eq!(busy(device.close_xrcd(xrcd)), "shared receive queues");
+    assert_eq!(busy(device.xrc().close(xrcd)), "shared receive queues");
     assert_eq!(busy(device.destroy_cq(node.cq)), "XRC objects");
     assert_eq!(device.query_srq(srq).expect("an SRQ"), ATTR);
     device.destroy_srq(srq).expect("a target holds no SRQ");
-    assert_eq!(busy(device.close_xrcd(xrcd)), "queue pairs");
-    assert!(device.dealloc_pd(node.pd).is_err(), "the domain and its target hold it");
+    assert_eq!(busy(device.xrc().close(xrcd)), "queue pairs");
+    assert!(device.memory().dealloc_pd(node.pd).is_err(), "the domain and its target hold it");
     device.destroy_qp(target).expect("destroyed");
-    device.close_xrcd(xrcd).expect("closed");
+    device.xrc().close(xrcd).expect("closed");
     device.destroy_cq(node.cq).expect("destroyed");
-    device.dealloc_pd(node.pd).expect("nobody holds it");
-    assert!(matches!(device.close_xrcd(xrcd), Err(DestroyError::NoSuchObject(_))));
+    device.memory().dealloc_pd(node.pd).expect("nobody holds it");
+    assert!(matches!(device.xrc().close(xrcd), Err(DestroyError::NoSuchObject(_))));
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_target_is_made_in_its_domain_only() {
     assert!(matches!(made, Err(CreateError::Xrc(_))), "{made:?}");
     let (_, init) = node.device.query_qp(target).expect("a target");
     assert_eq!((init.qp_type, init.caps), (QpType::XrcTgt, QpCaps::default()));
-    let made = node.device.create_xrc_target(XrcdId(99));
+    let made = node.device.xrc().create_target(XrcdId(99));
     assert!(matches!(made, Err(CreateError::NoSuchObject(_))), "{made:?}");
 }
 

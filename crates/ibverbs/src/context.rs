@@ -67,7 +67,7 @@ impl Ctx {
             return Ok(Arc::clone(card));
         }
         let opened = Card::on(&self.interface)?;
-        opened.device.send_port_events(&self.events);
+        opened.device.async_events().subscribe_to_port(&self.events);
         Ok(Arc::clone(card.insert(opened)))
     }
 }

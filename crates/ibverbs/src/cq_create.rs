@@ -97,7 +97,7 @@ unsafe fn create(
     let cookie = place.address();
     let id =
         card.device.create_cq_on(comp_vector, cqe, users.map(|channel| &channel.events), cookie)?;
-    card.device.own_events(EventOwner::Cq(id), &ctx.events, cookie);
+    card.device.async_events().own(EventOwner::Cq(id), &ctx.events, cookie);
     // SAFETY: by the contract.
     unsafe { count_user(channel, 1) };
     let packet_type = packet_type(card.address());

@@ -153,7 +153,7 @@ pub(crate) unsafe extern "C" fn reg_dm_mr(
         let start = memory.at(offset, length)?;
         // SAFETY: the registration holds the memory, and is dropped after the region.
         let region = unsafe { Region::from_raw(start, length) };
-        let made = owner.device().reg_mr(owner.id, region, 0, access)?;
+        let made = owner.device().memory().reg_mr(owner.id, region, 0, access)?;
         let place = (null_mut(), length);
         // SAFETY: by the contract.
         Ok(unsafe { mr::object(pd, owner, &made, place, Some(Arc::clone(memory))) })

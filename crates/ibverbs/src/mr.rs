@@ -71,7 +71,7 @@ pub(crate) unsafe extern "C" fn ibv_reg_mr_iova2(
         let owner = unsafe { pd_of(pd)? };
         let access = Access::from_bits_retain(access);
         let region = region(addr, length, access)?;
-        let mr = owner.device().reg_mr(owner.id, region, iova, access)?;
+        let mr = owner.device().memory().reg_mr(owner.id, region, iova, access)?;
         // SAFETY: by the contract.
         Ok(unsafe { object(pd, owner, &mr, (addr, length), None) })
     })
@@ -147,7 +147,7 @@ pub(crate) unsafe extern "C" fn advise_mr(
             IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE => Access::LOCAL_WRITE,
             _ => return Err(NOT_SUPPORTED),
         };
-        Ok(owner.device().check_sges(owner.id, sges, need)?)
+        Ok(owner.device().memory().check_sges(owner.id, sges, need)?)
     })
 }
 
@@ -170,6 +170,7 @@ pub(crate) unsafe extern "C" fn ibv_rereg_mr(
         let keys = inner
             .card
             .device
+            .memory()
             .rereg_mr(inner.id, change)
             .map_err(|error: ReregError| Errno::from(error))?;
         // SAFETY: by the contract.
@@ -214,7 +215,7 @@ unsafe fn change_of(
     if flags & IBV_REREG_MR_CHANGE_ACCESS != 0 {
         change.access = Some(access);
     }
-    let (memory, rights) = mr.card.device.region_of(mr.id).ok_or(INVALID)?;
+    let (memory, rights) = mr.card.device.memory().region_of(mr.id).ok_or(INVALID)?;
     let rights = change.access.unwrap_or(rights);
     if flags & IBV_REREG_MR_CHANGE_TRANSLATION != 0 {
         if addr.is_null() {
@@ -233,7 +234,7 @@ pub(crate) unsafe extern "C" fn ibv_import_mr(pd: *mut ibv_pd, handle: u32) -> *
     pointer(|| {
         // SAFETY: by the contract.
         let owner = unsafe { pd_of(pd)? };
-        let found = owner.device().mr_at(handle).ok_or(Errno(libc::ENOENT))?;
+        let found = owner.device().memory().mr_at(handle).ok_or(Errno(libc::ENOENT))?;
         // SAFETY: by the contract.
         Ok(unsafe { object(pd, owner, &found, (null_mut(), 0), None) })
     })
@@ -260,7 +261,7 @@ pub(crate) unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
         }
         // SAFETY: by the contract.
         let inner = unsafe { Object::<ibv_mr, Mr>::live(mr) }?;
-        inner.card.device.dereg_mr(inner.id)?;
+        inner.card.device.memory().dereg_mr(inner.id)?;
         // SAFETY: by the contract nobody uses it any more.
         unsafe { Object::<ibv_mr, Mr>::destroy(mr) };
         Ok(())

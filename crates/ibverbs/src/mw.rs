@@ -43,7 +43,7 @@ pub(crate) unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, type_: c_int) -> *mut 
         };
         // SAFETY: by the contract.
         let owner = unsafe { pd_of(pd)? };
-        let mw = owner.device().alloc_mw(owner.id, mw_type)?;
+        let mw = owner.device().memory().alloc_mw(owner.id, mw_type)?;
         // SAFETY: by the contract; the context of a domain does not change.
         let context = unsafe { (*pd).context };
         let c = ibv_mw { context, pd, rkey: mw.rkey.0, handle: mw.id.get() as u32, type_ };
@@ -63,7 +63,7 @@ pub(crate) unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
         }
         // SAFETY: by the contract.
         let window = unsafe { Object::<ibv_mw, Window>::live(mw) }?;
-        window.card.device.dealloc_mw(window.id)?;
+        window.card.device.memory().dealloc_mw(window.id)?;
         // SAFETY: by the contract nobody uses it any more.
         unsafe { Object::<ibv_mw, Window>::destroy(mw) };
         Ok(())

@@ -66,7 +66,7 @@ pub unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd 
         // SAFETY: by the contract.
         let ctx = Arc::clone(unsafe { ctx_of(context)? });
         let card = ctx.card()?;
-        let id = card.device.alloc_pd()?;
+        let id = card.device.memory().alloc_pd()?;
         let pd = Pd { ctx, card, id, dependents: UseCount::default(), base: None };
         Ok(Object::create(ibv_pd { context, handle: id.place() }, pd))
     })
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn ibv_import_pd(context: *mut ibv_context, handle: u32) -
         // SAFETY: by the contract.
         let ctx = Arc::clone(unsafe { ctx_of(context)? });
         let card = ctx.card()?;
-        let id = card.device.pd_at(handle).ok_or(Errno(libc::ENOENT))?;
+        let id = card.device.memory().pd_at(handle).ok_or(Errno(libc::ENOENT))?;
         let pd = Pd { ctx, card, id, dependents: UseCount::default(), base: None };
         Ok(Object::create(ibv_pd { context, handle }, pd))
     })
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
             return Err(BUSY);
         }
         if !inner.is_parent() {
-            inner.device().dealloc_pd(inner.id)?;
+            inner.device().memory().dealloc_pd(inner.id)?;
         }
         // SAFETY: by the contract nobody uses it any more.
         unsafe { Object::<ibv_pd, Pd>::destroy(pd) };

@@ -134,7 +134,7 @@ unsafe fn create(
     init.cap = cap_of(request.caps);
     let qpn = owner.device().create_qp(&request)?;
     let mut place = Place::new();
-    owner.device().own_events(EventOwner::Qp(qpn), &owner.ctx.events, place.address());
+    owner.device().async_events().own(EventOwner::Qp(qpn), &owner.ctx.events, place.address());
     // SAFETY: by the contract; the context of a domain does not change.
     let context = unsafe { (*pd).context };
     let qp_base = base(context, pd, init, qpn);

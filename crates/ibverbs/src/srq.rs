@@ -88,7 +88,7 @@ fn wrap(
     domain: Option<Arc<Xrcd>>,
 ) -> *mut ibv_srq {
     let mut place = Place::new();
-    owner.device().own_events(EventOwner::Srq(id), &owner.ctx.events, place.address());
+    owner.device().async_events().own(EventOwner::Srq(id), &owner.ctx.events, place.address());
     let (mutex, cond) = fresh_locks();
     let c = ibv_srq {
         // SAFETY: by the contract; the context of a domain does not change.
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn create_srq_ex(
         let (owner, domain, cq) =
             unsafe { (pd_of(attr.pd)?, xrcd_of(attr.xrcd)?, live_cq(attr.cq)?) };
         let xrc = XrcSrq { xrcd: domain.id, cq: cq.id };
-        let id = owner.device().create_xrc_srq(owner.id, xrc, &sizes(&attr.attr))?;
+        let id = owner.device().xrc().create_srq(owner.id, xrc, &sizes(&attr.attr))?;
         Ok(wrap(id, attr.pd, owner, attr.srq_context, Some(Arc::clone(domain))))
     })
 }

@@ -34,7 +34,7 @@ pub(crate) unsafe fn create(
 ) -> Result<*mut ibv_qp, Errno> {
     // SAFETY: by the contract.
     let domain = unsafe { xrcd_of(attr.xrcd)? };
-    let qpn = domain.device().create_xrc_target(domain.id)?;
+    let qpn = domain.device().xrc().create_target(domain.id)?;
     let mut targets = domain.targets();
     // SAFETY: by the contract.
     unsafe { join(context, domain, qpn, targets.entry(qpn).or_default(), attr.qp_context) }
@@ -108,6 +108,6 @@ pub(crate) fn leave(domain: &Xrcd, qp: &Qp, object: *mut ibv_qp) -> Result<(), E
 /// Events of the target go to its first object.
 fn give_events(domain: &Xrcd, qpn: Qpn, holders: &[Holder]) {
     if let Some(Holder { address, ctx }) = holders.first() {
-        domain.device().own_events(EventOwner::Qp(qpn), &ctx.events, *address);
+        domain.device().async_events().own(EventOwner::Qp(qpn), &ctx.events, *address);
     }
 }

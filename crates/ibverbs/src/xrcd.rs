@@ -65,12 +65,12 @@ pub struct Xrcd {
 impl Xrcd {
     fn new(card: &Arc<Card>) -> Result<Arc<Xrcd>, Errno> {
         let device = &card.device;
-        let pd = device.alloc_pd()?;
+        let pd = device.memory().alloc_pd()?;
         let made = device.create_cq(1, None, 0).and_then(|cq| {
-            let opened = device.open_xrcd(pd, cq).map(|id| (cq, id));
+            let opened = device.xrc().open(pd, cq).map(|id| (cq, id));
             opened.inspect_err(|_| _ = device.destroy_cq(cq))
         });
-        let (cq, id) = made.inspect_err(|_| _ = device.dealloc_pd(pd))?;
+        let (cq, id) = made.inspect_err(|_| _ = device.memory().dealloc_pd(pd))?;
         let (card, targets) = (Arc::clone(card), Mutex::default());
         let opens = AtomicUsize::new(1);
         Ok(Arc::new(Xrcd { card, id, own: (pd, cq), opens, targets }))
@@ -88,9 +88,9 @@ impl Xrcd {
 impl Drop for Xrcd {
     fn drop(&mut self) {
         // Nothing belongs to it any more: whatever did held it.
-        let _ = self.device().close_xrcd(self.id);
+        let _ = self.device().xrc().close(self.id);
         let _ = self.device().destroy_cq(self.own.1);
-        let _ = self.device().dealloc_pd(self.own.0);
+        let _ = self.device().memory().dealloc_pd(self.own.0);
     }
 }
 

@@ -48,14 +48,14 @@ pub(crate) unsafe extern "C" fn rdma_connect(
             let private_data = param.private_data;
             let question =
                 Question { source_port: port, private_data, ..Question::new(peer.ip(), service) };
-            device.cm_resolve(&question, &channel.events, cookie)?
+            device.cm().resolve(&question, &channel.events, cookie)?
         } else {
             let call = call_of(&state, param, (peer.ip(), service, port));
             // SAFETY: by the contract.
             if unsafe { (*id).qp.is_null() } {
-                device.cm_connect_only(&call, &channel.events, cookie)?
+                device.cm().connect_only(&call, &channel.events, cookie)?
             } else {
-                device.cm_connect(&call, &channel.events, cookie)?
+                device.cm().connect(&call, &channel.events, cookie)?
             }
         };
         state.connection = Some(connection);
@@ -104,14 +104,14 @@ pub(crate) unsafe extern "C" fn rdma_accept(
         if inner.space == PortSpace::Udp {
             let (status, qpn, private_data) = (SidrStatus::VALID, param.qpn, param.private_data);
             let answer = Answer { status, qpn, qkey: RDMA_UDP_QKEY, private_data };
-            return Ok(used.card.device.cm_answer(connection, &answer)?);
+            return Ok(used.card.device.cm().answer(connection, &answer)?);
         }
         let acceptance = acceptance(&inner.state(), Some(param));
         // SAFETY: by the contract.
         if unsafe { (*id).qp.is_null() } {
-            used.card.device.cm_accept_only(connection, &acceptance)?;
+            used.card.device.cm().accept_only(connection, &acceptance)?;
         } else {
-            used.card.device.cm_accept(connection, &acceptance)?;
+            used.card.device.cm().accept(connection, &acceptance)?;
         }
         // SAFETY: by the contract.
         unsafe { complete(id) }
@@ -132,9 +132,9 @@ pub(crate) unsafe extern "C" fn rdma_reject(
         let device = &used.card.device;
         if inner.space == PortSpace::Udp {
             let refusal = Answer { private_data, ..Answer::refusal(SidrStatus::REJECTED) };
-            return Ok(device.cm_answer(connection, &refusal)?);
+            return Ok(device.cm().answer(connection, &refusal)?);
         }
-        device.cm_reject(connection, RejReason::CONSUMER, &private_data)?;
+        device.cm().reject(connection, RejReason::CONSUMER, &private_data)?;
         see_off(device);
         Ok(())
     })
@@ -148,10 +148,10 @@ pub(crate) unsafe extern "C" fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int {
         let (used, connection) = connected(unsafe { id_of(id)? })?;
         let device = &used.card.device;
         // The peer was faster, and this only confirms that it is over.
-        if matches!(device.cm_state(connection), None | Some(State::DreqSent | State::Timewait)) {
+        if matches!(device.cm().state(connection), None | Some(State::DreqSent | State::Timewait)) {
             return Ok(());
         }
-        device.cm_disconnect(connection, &[])?;
+        device.cm().disconnect(connection, &[])?;
         tell_at_exit();
         // SAFETY: by the contract.
         unsafe { complete(id) }
@@ -178,7 +178,7 @@ pub(crate) unsafe extern "C" fn rdma_establish(id: *mut rdma_cm_id) -> c_int {
             return Err(INVALID);
         }
         let (used, connection) = connected(inner)?;
-        Ok(used.card.device.cm_establish(connection)?)
+        Ok(used.card.device.cm().establish(connection)?)
     })
 }
 
@@ -192,7 +192,7 @@ pub(crate) unsafe extern "C" fn rdma_notify(id: *mut rdma_cm_id, event: c_int) -
         }
         // SAFETY: by the contract.
         let (used, connection) = connected(unsafe { id_of(id)? })?;
-        used.card.device.cm_handle_comm_est(connection);
+        used.card.device.cm().handle_comm_est(connection);
         Ok(())
     })
 }

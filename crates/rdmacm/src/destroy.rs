@@ -50,7 +50,7 @@ pub(crate) unsafe extern "C" fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int {
 fn release(id: *mut rdma_cm_id, inner: &Id) {
     let mut state = inner.state();
     if let (Some(connection), Some(used)) = (state.connection.take(), &state.used) {
-        used.card.device.cm_release(connection);
+        used.card.device.cm().release(connection);
     }
     stop_listening(&mut state);
     if let Some(local) = state.local.filter(|_| state.reserved) {

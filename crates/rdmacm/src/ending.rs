@@ -43,7 +43,7 @@ fn wait_for_peers() {
     let end = Instant::now() + TOGETHER;
     // The program may have called exit() in a signal handler, in the middle of a call of ours.
     for card in contexts::cards_unless_busy() {
-        while card.device.cm_awaits_drep() && Instant::now() < end {
+        while card.device.cm().awaits_drep() && Instant::now() < end {
             card.device.drive_unless_busy();
             std::thread::sleep(PAUSE);
         }

@@ -41,7 +41,7 @@ pub(crate) unsafe extern "C" fn rdma_listen(id: *mut rdma_cm_id, backlog: c_int)
         for used in devices_of(&state)? {
             let cookie = registry::add(id, &inner.unacknowledged, &used.card);
             if let Err(error) =
-                used.card.device.cm_listen(service, backlog, &channel.events, cookie)
+                used.card.device.cm().listen(service, backlog, &channel.events, cookie)
             {
                 // It listens on all of them or on none.
                 stop_listening(&mut state);
@@ -61,7 +61,7 @@ pub(crate) unsafe extern "C" fn rdma_listen(id: *mut rdma_cm_id, backlog: c_int)
 pub(crate) fn stop_listening(state: &mut State) {
     for (used, service) in state.listens.drain(..) {
         // It listened until now, so this cannot fail.
-        let _ = used.card.device.cm_unlisten(service);
+        let _ = used.card.device.cm().unlisten(service);
     }
 }
 

@@ -60,12 +60,12 @@ fn move_events(id: *mut rdma_cm_id, inner: &Id, from: &Channel, to: &Channel) {
     let state = inner.state();
     for (used, service) in &state.listens {
         let cookie = registry::add(id, &inner.unacknowledged, &used.card);
-        used.card.device.cm_move_listener(*service, &to.events, cookie);
+        used.card.device.cm().move_listener(*service, &to.events, cookie);
     }
     let Some(used) = &state.used else { return };
     let cookie = registry::add(id, &inner.unacknowledged, &used.card);
     if let Some(connection) = state.connection {
-        used.card.device.cm_move(connection, &to.events, cookie);
+        used.card.device.cm().move_connection(connection, &to.events, cookie);
     }
     // Those of our own making bear no connection.
     from.events.hand_over(&to.events, cookie, |event| {

@@ -92,7 +92,7 @@ fn take(id: *mut rdma_cm_id, wish: &Wish<'_>, port: u16) -> Result<u16, Errno> {
         return Err(Errno(libc::EADDRINUSE));
     }
     if let Some(card) = &bind.card {
-        card.device.cm_bind(service)?;
+        card.device.cm().bind(service)?;
     }
     binds.push(bind);
     Ok(port)
@@ -122,7 +122,7 @@ pub(crate) fn release(id: *mut rdma_cm_id, space: PortSpace, port: u16) {
     };
     for card in gone.into_iter().filter_map(|bind| bind.card) {
         if !is_kept(&card) {
-            card.device.cm_unbind(service);
+            card.device.cm().unbind(service);
         }
     }
     *binds = left;

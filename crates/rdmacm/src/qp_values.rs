@@ -122,5 +122,5 @@ fn link_of(inner: &Id) -> Result<Link, Errno> {
     }
     let (used, connection) = (state.used.as_ref(), state.connection);
     let (used, connection) = (used.ok_or(INVALID)?, connection.ok_or(INVALID)?);
-    Ok(used.card.device.cm_link_with(connection, &acceptance(&state, None))?)
+    Ok(used.card.device.cm().link_with(connection, &acceptance(&state, None))?)
 }

@@ -19,7 +19,7 @@ pub(crate) struct Registered {
 impl Registered {
     pub fn new(card: &Arc<Card>, pd: PdId, len: usize, access: Access) -> Result<Self, Errno> {
         let region = Region::alloc(len).map_err(|_| Errno(libc::ENOMEM))?;
-        let mr = card.device.reg_mr(pd, region.clone(), region.addr(), access)?;
+        let mr = card.device.memory().reg_mr(pd, region.clone(), region.addr(), access)?;
         Ok(Registered { card: Arc::clone(card), mr, region })
     }
 
@@ -37,6 +37,6 @@ impl Registered {
 impl Drop for Registered {
     fn drop(&mut self) {
         // The queue pair is gone, so nobody uses it; a device that is closing has forgotten it.
-        let _ = self.card.device.dereg_mr(self.mr.id);
+        let _ = self.card.device.memory().dereg_mr(self.mr.id);
     }
 }

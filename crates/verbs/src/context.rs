@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,17 +93,17 @@ impl Context {
     /// # Errors
     /// What poll(2) says.
     pub fn next_async_event(&self, timeout: Option<Duration>) -> io::Result<Option<AsyncEvent>> {
-        wait(self.device(), timeout, |timeout| self.device().get_async_event(timeout))
+        wait(self.device(), timeout, |timeout| self.device().async_events().next_event(timeout))
     }
 
     /// The next asynchronous event if one waits.
     pub fn try_async_event(&self) -> Option<AsyncEvent> {
-        self.device().try_async_event()
+        self.device().async_events().try_event()
     }
 
     /// Readable while asynchronous events wait. For poll(2) and epoll, not for reading.
     pub fn async_fd(&self) -> BorrowedFd<'_> {
-        self.device().async_fd()
+        self.device().async_events().as_fd()
     }
 
     /// Every counter with its name: rxe's, then `icrc_...` and `datapath_...`, then `drop_...` for

@@ -177,6 +177,7 @@ impl ContextBuilder {
             progress_thread: self.progress_thread,
             report: self.report,
             seed: self.seed,
+            clock: None,
             engines: self.engines,
             limits: self.limits,
         })?;

@@ -78,7 +78,7 @@ impl MemoryRegion {
         access: Access,
     ) -> Result<Self, RegMrError> {
         let iova = first_address(iova, access);
-        let mr = pd.context().device().reg_mr(pd.id(), region.clone(), iova, access)?;
+        let mr = pd.context().device().memory().reg_mr(pd.id(), region.clone(), iova, access)?;
         Ok(MemoryRegion { mr, iova, access, region, pd: pd.clone() })
     }
 
@@ -221,7 +221,7 @@ impl MemoryRegion {
     }
 
     fn rereg(&mut self, change: Rereg) -> Result<(), ReregError> {
-        self.mr = self.pd.context().device().rereg_mr(self.mr.id, change)?;
+        self.mr = self.pd.context().device().memory().rereg_mr(self.mr.id, change)?;
         Ok(())
     }
 
@@ -230,7 +230,7 @@ impl MemoryRegion {
     /// # Errors
     /// [`DeregError::Busy`] while a window is bound to the region, which comes back with the error.
     pub fn deregister(self) -> Result<(), (MemoryRegion, DeregError)> {
-        match self.pd.context().device().dereg_mr(self.mr.id) {
+        match self.pd.context().device().memory().dereg_mr(self.mr.id) {
             Ok(()) => Ok(()), // the drop that follows finds nothing, and does nothing
             Err(error) => Err((self, error)),
         }

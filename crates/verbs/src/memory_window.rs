@@ -29,7 +29,7 @@ impl ProtectionDomain {
 
 impl MemoryWindow {
     pub(crate) fn new(pd: &ProtectionDomain, mw_type: MwType) -> Result<Self, AllocMwError> {
-        let mw = pd.context().device().alloc_mw(pd.id(), mw_type)?;
+        let mw = pd.context().device().memory().alloc_mw(pd.id(), mw_type)?;
         Ok(MemoryWindow { mw, mw_type, pd: pd.clone() })
     }
 
@@ -50,7 +50,7 @@ impl MemoryWindow {
 
     /// The key as it is now; each bind changes it. A bind has happened when its completion came.
     pub fn rkey(&self) -> Rkey {
-        self.pd.context().device().query_mw(self.mw.id).map_or(self.mw.rkey, |mw| mw.rkey)
+        self.pd.context().device().memory().query_mw(self.mw.id).map_or(self.mw.rkey, |mw| mw.rkey)
     }
 
     /// The key that the next bind of a type 2 window should ask for: the present one with the next
@@ -70,7 +70,7 @@ impl MemoryWindow {
 impl Drop for MemoryWindow {
     fn drop(&mut self) {
         // It exists as long as this object, bound or not.
-        let _ = self.pd.context().device().dealloc_mw(self.mw.id);
+        let _ = self.pd.context().device().memory().dealloc_mw(self.mw.id);
         self.pd.drop_orphans();
     }
 }

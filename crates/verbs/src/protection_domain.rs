@@ -36,7 +36,7 @@ impl Context {
 
 impl ProtectionDomain {
     pub(crate) fn new(context: &Context) -> Result<Self, PdError> {
-        let id = context.device().alloc_pd()?;
+        let id = context.device().memory().alloc_pd()?;
         let inner = Inner { id, orphans: Mutex::default(), context: context.clone() };
         Ok(ProtectionDomain { inner: Arc::new(inner) })
     }
@@ -57,7 +57,7 @@ impl ProtectionDomain {
 
     /// Deregisters a region whose object is being dropped; when a window is bound to it, later.
     pub(crate) fn drop_mr(&self, mr: MrId) {
-        if let Err(DeregError::Busy { .. }) = self.inner.context.device().dereg_mr(mr) {
+        if let Err(DeregError::Busy { .. }) = self.inner.context.device().memory().dereg_mr(mr) {
             self.inner.orphans.lock().unwrap_or_else(PoisonError::into_inner).push(mr);
         }
     }
@@ -72,7 +72,7 @@ impl Inner {
     fn drop_orphans(&self) {
         let mut orphans = self.orphans.lock().unwrap_or_else(PoisonError::into_inner);
         let device = self.context.device();
-        orphans.retain(|&mr| matches!(device.dereg_mr(mr), Err(DeregError::Busy { .. })));
+        orphans.retain(|&mr| matches!(device.memory().dereg_mr(mr), Err(DeregError::Busy { .. })));
     }
 }
 
@@ -80,6 +80,6 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.drop_orphans();
         // It cannot be busy: each object of the domain holds a clone, and the last of them has gone.
-        let _ = self.context.device().dealloc_pd(self.id);
+        let _ = self.context.device().memory().dealloc_pd(self.id);
     }
 }

@@ -74,7 +74,7 @@ impl QueuePair {
     fn new_target(domain: &XrcDomain) -> Result<Self, CreateQueuePairError> {
         let (pd, cq) = domain.of_targets();
         let start_psn = AtomicU32::new(random_psn()?);
-        let qpn = pd.context().device().create_xrc_target(domain.id())?;
+        let qpn = pd.context().device().xrc().create_target(domain.id())?;
         Ok(QueuePair {
             qpn,
             qp_type: QpType::XrcTgt,

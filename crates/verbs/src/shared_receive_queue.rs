@@ -96,7 +96,7 @@ impl SharedReceiveQueue {
     ) -> Result<Self, CreateError> {
         let attr = SrqAttr { max_wr, max_sge, limit: 0 };
         let xrc = XrcSrq { xrcd: domain.id(), cq: cq.id() };
-        let id = pd.context().device().create_xrc_srq(pd.id(), xrc, &attr)?;
+        let id = pd.context().device().xrc().create_srq(pd.id(), xrc, &attr)?;
         Self::wrap(id, pd, Some((domain.clone(), cq.clone())))
     }
 

@@ -86,7 +86,7 @@ impl XrcDomain {
             .alloc_pd()
             .map_err(|_| CreateError::LimitReached { what: "protection domains", limit })?;
         let cq = context.create_cq(1)?;
-        let id = context.device().open_xrcd(pd.id(), cq.id())?;
+        let id = context.device().xrc().open(pd.id(), cq.id())?;
         Ok(XrcDomain { inner: Arc::new(Inner { id, pd, cq }) })
     }
 
@@ -109,6 +109,6 @@ impl XrcDomain {
 impl Drop for Inner {
     fn drop(&mut self) {
         // It cannot be busy: each object of the domain holds a clone.
-        let _ = self.pd.context().device().close_xrcd(self.id);
+        let _ = self.pd.context().device().xrc().close(self.id);
     }
 }

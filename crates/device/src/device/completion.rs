@@ -5,10 +5,9 @@ use uroce_transport::{CompletionQueue, CqId, Moderation, Notify, Wc, into_slots}
 use super::Device;
 use crate::comp_channel::CompChannel;
 use crate::engine::{CqNote, Engine};
-use crate::engines::shared::Shared;
 use crate::error::{CreateError, DestroyError, NoSuchObject};
 use crate::event_channel::EventOwner;
-use crate::limits::MAX_OBJECTS_IN_ENGINE;
+use crate::limits::{DeviceLimits, MAX_OBJECTS_IN_ENGINE};
 
 impl Device {
     /// `ibv_create_comp_channel`. It lives as long as a clone of it, or a CQ that uses it.
@@ -45,12 +44,12 @@ impl Device {
         channel: Option<&CompChannel>,
         cookie: u64,
     ) -> Result<CqId, CreateError> {
-        let shared = self.of_vector(vector)?;
+        let shared = self.0.engines.of_vector(vector)?;
         let limit = self.0.limits.max_cq;
-        let _order = self
-            .room_for_one("completion queues", limit, |engine| engine.nic.tables.cq_notes.len())?;
+        let made = |engine: &Engine| engine.nic.tables.cq_notes.len();
+        let _order = self.0.engines.room_for_one("completion queues", limit, made)?;
         let mut engine = shared.lock();
-        let size = engine.check_cqe(cqe)?;
+        let size = check_cqe(cqe, &engine.nic.limits)?;
         let limit = limit.min(MAX_OBJECTS_IN_ENGINE);
         let tables = &mut engine.nic.tables;
         if tables.cq_notes.len() >= limit {
@@ -66,9 +65,9 @@ impl Device {
     /// # Errors
     /// [`CreateError::StillFull`] if more completions wait than would fit.
     pub fn resize_cq(&self, cq: CqId, cqe: u32) -> Result<(), CreateError> {
-        let mut engine = self.of_cq(cq).lock();
-        let size = engine.check_cqe(cqe)?;
-        let queue = engine.nic.tables.cqs.get_mut(cq).ok_or(no_cq(cq))?;
+        let mut engine = self.0.engines.of_object(cq.0).lock();
+        let size = check_cqe(cqe, &engine.nic.limits)?;
+        let queue = engine.nic.tables.cqs.get_mut(cq).ok_or(NoSuchObject::cq(cq))?;
         let waiting = queue.len();
         queue.resize(size).map_err(|_| CreateError::StillFull { waiting, asked: cqe })
     }
@@ -78,8 +77,8 @@ impl Device {
     /// # Errors
     /// [`NoSuchObject`].
     pub fn moderate_cq(&self, cq: CqId, moderation: Moderation) -> Result<(), NoSuchObject> {
-        let mut engine = self.of_cq(cq).lock();
-        engine.nic.tables.cqs.get_mut(cq).ok_or(no_cq(cq))?.moderate(moderation);
+        let mut engine = self.0.engines.of_object(cq.0).lock();
+        engine.nic.tables.cqs.get_mut(cq).ok_or(NoSuchObject::cq(cq))?.moderate(moderation);
         Ok(())
     }
 
@@ -88,8 +87,8 @@ impl Device {
     /// # Errors
     /// [`NoSuchObject`].
     pub fn cq_capacity(&self, cq: CqId) -> Result<usize, NoSuchObject> {
-        let engine = self.of_cq(cq).lock();
-        engine.nic.tables.cqs.get(cq).map(CompletionQueue::capacity).ok_or(no_cq(cq))
+        let engine = self.0.engines.of_object(cq.0).lock();
+        engine.nic.tables.cqs.get(cq).map(CompletionQueue::capacity).ok_or(NoSuchObject::cq(cq))
     }
 
     /// `ibv_destroy_cq`. No event of it is left in its channel.
@@ -97,15 +96,16 @@ impl Device {
     /// # Errors
     /// [`DestroyError::Busy`] while a QP or an XRC SRQ completes to it (R93).
     pub fn destroy_cq(&self, cq: CqId) -> Result<(), DestroyError> {
-        let mut engine = self.of_cq(cq).lock();
+        let shared = self.0.engines.of_object(cq.0);
+        let mut engine = shared.lock();
         if engine.nic.qps.uses_cq(cq) {
             return Err(DestroyError::Busy { what: "CQ", users: "queue pairs" });
         }
         if engine.nic.tables.xrc_uses_cq(cq) {
             return Err(DestroyError::Busy { what: "CQ", users: "XRC objects" });
         }
-        engine.nic.tables.cqs.remove(cq).ok_or(no_cq(cq))?;
-        self.0.shared.events.owners.remove(EventOwner::Cq(cq));
+        engine.nic.tables.cqs.remove(cq).ok_or(NoSuchObject::cq(cq))?;
+        shared.events.disown(EventOwner::Cq(cq));
         if let Some(CqNote { channel: Some(channel), .. }) = engine.nic.tables.cq_notes.remove(&cq)
         {
             channel.forget(cq);
@@ -134,18 +134,18 @@ impl Device {
         most: usize,
         mut each: impl FnMut(&Wc),
     ) -> Result<usize, NoSuchObject> {
-        let shared = self.of_cq(cq);
+        let shared = self.0.engines.of_object(cq.0);
         let mut engine = shared.lock();
         engine.assist_later();
-        let count = engine.take_completions(cq, most, &mut each)?;
+        let count = engine.nic.tables.take_completions(cq, most, &mut each)?;
         if count > 0 || most == 0 {
-            shared.note_poll(&mut engine, cq);
+            engine.note_poll(cq);
             return Ok(count);
         }
         engine.poll_once();
         engine.assist_now();
-        shared.note_poll(&mut engine, cq);
-        let count = engine.take_completions(cq, most, &mut each)?;
+        engine.note_poll(cq);
+        let count = engine.nic.tables.take_completions(cq, most, &mut each)?;
         drop(engine);
         if count == 0 {
             shared.handle_empty_poll();
@@ -160,52 +160,19 @@ impl Device {
     /// # Errors
     /// [`NoSuchObject`].
     pub fn req_notify(&self, cq: CqId, notify: Notify) -> Result<(), NoSuchObject> {
-        let shared = self.of_cq(cq);
+        let shared = self.0.engines.of_object(cq.0);
         let mut engine = shared.lock();
-        engine.nic.tables.cqs.get_mut(cq).ok_or(no_cq(cq))?.arm(notify);
-        engine.allow_assist_before_sleep();
+        engine.nic.tables.cqs.get_mut(cq).ok_or(NoSuchObject::cq(cq))?.arm(notify);
+        engine.local.allow_assist_before_sleep();
         shared.application_sleeps();
         Ok(())
     }
 }
 
-impl Shared {
-    /// The application polls this CQ, unless that is its last look before it sleeps.
-    #[inline]
-    fn note_poll(&self, engine: &mut Engine, cq: CqId) {
-        if !engine.is_armed(cq) {
-            self.application_polled(engine.polled_at);
-            engine.refuse_assist();
-        }
+fn check_cqe(cqe: u32, limits: &DeviceLimits) -> Result<usize, CreateError> {
+    let limit = limits.max_cqe;
+    if cqe == 0 || cqe > limit {
+        return Err(CreateError::BadSize { what: "cqe", asked: cqe, limit });
     }
-}
-
-impl Engine {
-    fn check_cqe(&self, cqe: u32) -> Result<usize, CreateError> {
-        let limit = self.limits.max_cqe;
-        if cqe == 0 || cqe > limit {
-            return Err(CreateError::BadSize { what: "cqe", asked: cqe, limit });
-        }
-        Ok(cqe as usize)
-    }
-
-    /// A poll of an armed CQ is the last look before sleeping, not the start of polling.
-    fn is_armed(&self, cq: CqId) -> bool {
-        let tables = &self.nic.tables;
-        tables.cqs.get(cq).is_some_and(CompletionQueue::is_armed)
-            && tables.cq_notes.get(&cq).is_some_and(|note| note.channel.is_some())
-    }
-
-    fn take_completions(
-        &mut self,
-        cq: CqId,
-        most: usize,
-        each: impl FnMut(&Wc),
-    ) -> Result<usize, NoSuchObject> {
-        Ok(self.nic.tables.cqs.get_mut(cq).ok_or(no_cq(cq))?.poll_each(most, each))
-    }
-}
-
-pub(super) fn no_cq(cq: CqId) -> NoSuchObject {
-    NoSuchObject { what: "CQ", id: u64::from(cq.0) }
+    Ok(cqe as usize)
 }

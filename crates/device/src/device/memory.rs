@@ -11,29 +11,18 @@ use uroce_memory::{
     MwType, PdError, PdId, RegMrError, Region, Rereg, ReregError, Sge,
 };
 
-use super::Device;
-use crate::engines::Engines;
+use crate::engines::{EngineGuard, Engines};
 
-impl Device {
-    /// Changes the memory table, in all engines in the same order: copies that see the same changes give the
-    /// same answers, keys included. When it returns, no engine goes by the old one.
-    fn change_memory<T: PartialEq + Debug, E: Debug>(
-        &self,
-        change: impl Fn(&mut MemTable) -> Result<T, E>,
-    ) -> Result<T, E> {
-        let Some(engines) = &self.0.several else {
-            return change(&mut self.0.shared.lock().nic.tables.mem);
-        };
-        let _order = engines.order();
-        let done = change(&mut self.0.shared.lock().nic.tables.mem)?;
-        for shared in &engines.all()[1..] {
-            let copy = change(&mut shared.lock().nic.tables.mem);
-            debug_assert!(
-                copy.as_ref().is_ok_and(|copy| *copy == done),
-                "{copy:?} is not {done:?}"
-            );
-        }
-        Ok(done)
+/// Protection domains, memory regions and windows of a device
+/// ([`Device::memory`](crate::Device::memory)).
+#[derive(Debug, Clone, Copy)]
+pub struct DeviceMemory<'a> {
+    engines: &'a Engines,
+}
+
+impl<'a> DeviceMemory<'a> {
+    pub(super) fn new(engines: &'a Engines) -> Self {
+        DeviceMemory { engines }
     }
 
     /// `ibv_alloc_pd`.
@@ -41,7 +30,7 @@ impl Device {
     /// # Errors
     /// [`PdError::TooMany`] at the limit.
     pub fn alloc_pd(&self) -> Result<PdId, PdError> {
-        self.change_memory(MemTable::alloc_pd)
+        self.change(MemTable::alloc_pd)
     }
 
     /// `ibv_dealloc_pd`.
@@ -49,26 +38,26 @@ impl Device {
     /// # Errors
     /// [`PdError::Busy`] while a region, window, QP or SRQ uses it.
     pub fn dealloc_pd(&self, pd: PdId) -> Result<(), PdError> {
-        match &self.0.several {
-            None => self.0.shared.lock().nic.tables.mem.dealloc_pd(pd),
-            Some(engines) => dealloc_everywhere(engines, pd),
+        match self.engines.are_several() {
+            false => self.first().nic.tables.mem.dealloc_pd(pd),
+            true => dealloc_everywhere(self.engines, pd),
         }
     }
 
     /// The protection domain with this handle ([`PdId::place`]), whichever context made it
     /// (`ibv_import_pd`).
     pub fn pd_at(&self, place: u32) -> Option<PdId> {
-        self.0.shared.lock().nic.tables.mem.pd_at(place)
+        self.first().nic.tables.mem.pd_at(place)
     }
 
     /// The region with this handle ([`MrId::place`]), whichever context made it (`ibv_import_mr`).
     pub fn mr_at(&self, place: u32) -> Option<Mr> {
-        self.0.shared.lock().nic.tables.mem.mr_at(place)
+        self.first().nic.tables.mem.mr_at(place)
     }
 
     /// The memory of a region, and what may be done with it.
     pub fn region_of(&self, mr: MrId) -> Option<(Region, Access)> {
-        self.0.shared.lock().nic.tables.mem.region_of(mr)
+        self.first().nic.tables.mem.region_of(mr)
     }
 
     /// `ibv_reg_mr_iova`: peers and SGEs address the first byte of `region` as `iova`.
@@ -82,7 +71,7 @@ impl Device {
         iova: u64,
         access: Access,
     ) -> Result<Mr, RegMrError> {
-        self.change_memory(|mem| mem.reg_mr(pd, region.clone(), iova, access))
+        self.change(|mem| mem.reg_mr(pd, region.clone(), iova, access))
     }
 
     /// `ibv_rereg_mr`.
@@ -90,7 +79,7 @@ impl Device {
     /// # Errors
     /// [`ReregError`]; the region is as it was.
     pub fn rereg_mr(&self, mr: MrId, change: Rereg) -> Result<Mr, ReregError> {
-        self.change_memory(|mem| mem.rereg_mr(mr, change.clone()))
+        self.change(|mem| mem.rereg_mr(mr, change.clone()))
     }
 
     /// `ibv_dereg_mr`. When it returns, no packet can reach the memory any more (R93).
@@ -98,7 +87,7 @@ impl Device {
     /// # Errors
     /// [`DeregError::Busy`] while a window is bound to it (B40).
     pub fn dereg_mr(&self, mr: MrId) -> Result<(), DeregError> {
-        self.change_memory(|mem| mem.dereg_mr(mr))
+        self.change(|mem| mem.dereg_mr(mr))
     }
 
     /// Whether work requests of `pd` could use these pieces of memory; to write to them, with
@@ -107,7 +96,7 @@ impl Device {
     /// # Errors
     /// [`AccessError`] of the first piece that is not usable.
     pub fn check_sges(&self, pd: PdId, sges: &[Sge], need: Access) -> Result<(), AccessError> {
-        let engine = self.0.shared.lock();
+        let engine = self.first();
         let mem = &engine.nic.tables.mem;
         sges.iter().try_for_each(|sge| mem.check_local(sge, pd, need).map(|_| ()))
     }
@@ -118,10 +107,10 @@ impl Device {
     /// [`AllocMwError`]; [`Unsupported`](AllocMwError::Unsupported) with several engines: windows are bound
     /// on the data path of one of them, and the others would have to be asked.
     pub fn alloc_mw(&self, pd: PdId, mw_type: MwType) -> Result<Mw, AllocMwError> {
-        if self.0.several.is_some() {
+        if self.engines.are_several() {
             return Err(AllocMwError::Unsupported);
         }
-        self.0.shared.lock().nic.tables.mem.alloc_mw(pd, mw_type)
+        self.first().nic.tables.mem.alloc_mw(pd, mw_type)
     }
 
     /// `ibv_dealloc_mw`; a bound window is unbound first.
@@ -129,12 +118,34 @@ impl Device {
     /// # Errors
     /// [`DeallocMwError`] for a window that does not exist.
     pub fn dealloc_mw(&self, mw: MwId) -> Result<(), DeallocMwError> {
-        self.0.shared.lock().nic.tables.mem.dealloc_mw(mw)
+        self.first().nic.tables.mem.dealloc_mw(mw)
     }
 
     /// The current keys of a window; they change with each bind.
     pub fn query_mw(&self, mw: MwId) -> Option<Mw> {
-        self.0.shared.lock().nic.tables.mem.mw(mw)
+        self.first().nic.tables.mem.mw(mw)
+    }
+
+    fn first(&self) -> EngineGuard<'a> {
+        self.engines.first().lock()
+    }
+
+    /// Changes the memory table, in all engines in the same order: copies that see the same changes give the
+    /// same answers, keys included. When it returns, no engine goes by the old one.
+    fn change<T: PartialEq + Debug, E: Debug>(
+        &self,
+        change: impl Fn(&mut MemTable) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let _order = self.engines.order();
+        let done = change(&mut self.first().nic.tables.mem)?;
+        for shared in &self.engines.all()[1..] {
+            let copy = change(&mut shared.lock().nic.tables.mem);
+            debug_assert!(
+                copy.as_ref().is_ok_and(|copy| *copy == done),
+                "{copy:?} is not {done:?}"
+            );
+        }
+        Ok(done)
     }
 }
 
@@ -151,7 +162,7 @@ fn dealloc_everywhere(engines: &Engines, pd: PdId) -> Result<(), PdError> {
     }
     for engine in &mut locked {
         let gone = engine.nic.tables.mem.dealloc_pd(pd);
-        debug_assert!(gone.is_ok(), "nobody used it a moment ago");
+        debug_assert!(gone.is_ok(), "it had no users a moment ago");
     }
     Ok(())
 }

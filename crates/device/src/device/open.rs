@@ -12,12 +12,12 @@ use uroce_wire::Mtu;
 
 use self::path::Path;
 use super::{Device, Inner};
+use crate::async_events::AsyncEvents;
+use crate::clock::Clock;
 use crate::config::DeviceConfig;
-use crate::device_events::DeviceEvents;
 use crate::driver::Driver;
 use crate::engine::EngineBuilder;
-use crate::engines::Engines;
-use crate::engines::shared::Shared;
+use crate::engines::{Engines, Shared};
 use crate::error::OpenError;
 use crate::faults::Faults;
 use crate::gid::guid_of;
@@ -48,13 +48,12 @@ impl Device {
         let has_slot = first.shared_port().is_some();
         let (active_mtu, guid) = (active_mtu(&interface)?, guid_of(&interface));
         let limits = limits(config.limits, has_slot, datapaths.len());
-        let builder = EngineBuilder::new(local, (active_mtu, guid), seed, limits);
+        let clock = Clock::new(config.clock.clone());
+        let builder = EngineBuilder::new(local, (active_mtu, guid), seed, limits, clock);
         let engines = start_engines(datapaths, &builder)?;
-        let several = (engines.len() > 1).then(|| Engines::new(engines.clone()));
         let drivers = start_drivers(&config, &engines, &interface)?;
         let about = about(&interface, local, caps.name, engines.len());
         let reporter = start_reporter(&config, &engines, &about, faults.clone(), &interface);
-        let shared = Arc::clone(&engines[0]);
         tracing::info!(
             device = %interface.name, address = %local, datapath = caps.name, engines = engines.len(),
             why = %note, "opened"
@@ -62,8 +61,7 @@ impl Device {
         Ok(Device(Arc::new(Inner {
             reporter,
             drivers,
-            shared,
-            several,
+            engines: Engines::new(engines),
             about,
             faults,
             guid,
@@ -186,7 +184,7 @@ fn start_engines(
     datapaths: Vec<EngineDatapath>,
     builder: &EngineBuilder,
 ) -> Result<Vec<Arc<Shared>>, OpenError> {
-    let events = Arc::new(DeviceEvents::new().map_err(no("event descriptor"))?);
+    let events = Arc::new(AsyncEvents::new().map_err(no("event descriptor"))?);
     let engines = (0..).zip(datapaths).map(|(number, datapath)| {
         let engine = builder.build(datapath, number);
         Shared::new(engine, Arc::clone(&events)).map(Arc::new).map_err(no("event descriptor"))

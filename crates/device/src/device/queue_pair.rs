@@ -1,41 +1,17 @@
 //! Queue pairs: create, modify, query, destroy, post.
 
 use std::borrow::Borrow;
-use std::net::IpAddr;
 
-use uroce_memory::PdId;
 use uroce_transport::{
-    AddressVector, Context, CqId, Instant, PostError, QpAttr, QpAttrMask, QpCaps, QpInit, QpType,
-    QueuePair, RecvWr, SendWr, SrqId, XrcdId,
+    Context, Instant, PostError, QpAttr, QpAttrMask, QpInit, QueuePair, RecvWr, SendWr,
 };
-use uroce_wire::{Mtu, Qpn};
+use uroce_wire::Qpn;
 
 use super::Device;
-use super::completion::no_cq;
-use super::shared_receive::no_srq;
-use crate::engine::{Engine, Tables};
+use crate::engine::{Engine, QpRequest};
 use crate::error::{CreateError, DestroyError, ModifyError, NoSuchObject};
 use crate::event_channel::EventOwner;
-use crate::limits::{DOORBELL_BATCH, DOORBELL_BATCH_OF_LISTS, DeviceLimits, LONG_POLL_PACKETS};
-
-/// Attributes of a queue pair at creation (`ibv_qp_init_attr`); the device picks the number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct QpRequest {
-    /// Transport service.
-    pub qp_type: QpType,
-    /// Protection domain.
-    pub pd: PdId,
-    /// Where completions of sends go.
-    pub send_cq: CqId,
-    /// Where completions of receives go.
-    pub recv_cq: CqId,
-    /// Shared receive queue instead of an own one.
-    pub srq: Option<SrqId>,
-    /// Sizes.
-    pub caps: QpCaps,
-    /// Every send work request is signalled (`sq_sig_all`).
-    pub signal_all: bool,
-}
+use crate::limits::LONG_POLL_PACKETS;
 
 impl Device {
     /// `ibv_create_qp`. The new queue pair is in RESET and its number is unpredictable (A8). It is in the
@@ -44,18 +20,17 @@ impl Device {
     /// # Errors
     /// [`CreateError`].
     pub fn create_qp(&self, request: &QpRequest) -> Result<Qpn, CreateError> {
+        let engines = &self.0.engines;
         let home = ("the send CQ", request.send_cq.0);
-        self.check_together(("the receive CQ", request.recv_cq.0), home)?;
+        engines.check_together(("the receive CQ", request.recv_cq.0), home)?;
         if let Some(srq) = request.srq {
-            self.check_together(("the SRQ", srq.0), home)?;
+            engines.check_together(("the SRQ", srq.0), home)?;
         }
         let limit = self.0.limits.max_qp;
-        let _order = self.room_for_one("queue pairs", limit, |engine| engine.nic.qps.len())?;
-        let mut engine = self.of_cq(request.send_cq).lock();
-        check_caps(&request.caps, &engine.limits)?;
-        check_parents(&engine.nic.tables, request)?;
-        check_kind(&engine.nic.tables, request)?;
-        engine.add_qp(request, None)
+        let _order = engines.room_for_one("queue pairs", limit, |engine| engine.nic.qps.len())?;
+        let mut engine = engines.of_object(request.send_cq.0).lock();
+        let Engine { nic, datapath, .. } = &mut *engine;
+        nic.create_qp(request, &mut **datapath)
     }
 
     /// `ibv_modify_qp`: the fields of `attr` that `mask` names, all or none (R92).
@@ -63,10 +38,13 @@ impl Device {
     /// # Errors
     /// [`ModifyError`].
     pub fn modify_qp(&self, qpn: Qpn, attr: &QpAttr, mask: QpAttrMask) -> Result<(), ModifyError> {
-        let mut engine = self.of_qp(qpn).lock();
-        engine.send_delayed_acks();
-        let attr = engine.check_attr(attr, mask)?;
-        engine.modify_qp(qpn, &attr, mask)
+        let mut engine = self.0.engines.of_qp(qpn).lock();
+        let now = engine.send_delayed_acks();
+        let Engine { nic, datapath, .. } = &mut *engine;
+        let attr = nic.check_attr(attr, mask)?;
+        nic.modify_qp(now, qpn, &attr, mask, &mut **datapath)?;
+        engine.send_ready(now);
+        Ok(())
     }
 
     /// `ibv_query_qp`: the attributes in force, and what the queue pair was created with.
@@ -74,8 +52,8 @@ impl Device {
     /// # Errors
     /// [`NoSuchObject`].
     pub fn query_qp(&self, qpn: Qpn) -> Result<(QpAttr, QpInit), NoSuchObject> {
-        let engine = self.of_qp(qpn).lock();
-        let entry = engine.nic.qps.get(qpn).ok_or(no_qp(qpn))?;
+        let engine = self.0.engines.of_qp(qpn).lock();
+        let entry = engine.nic.qps.get(qpn).ok_or(NoSuchObject::qp(qpn))?;
         Ok((entry.qp.attr(), entry.init))
     }
 
@@ -86,21 +64,12 @@ impl Device {
     /// # Errors
     /// [`DestroyError::NoSuchObject`].
     pub fn destroy_qp(&self, qpn: Qpn) -> Result<(), DestroyError> {
-        let shared = self.of_qp(qpn);
+        let shared = self.0.engines.of_qp(qpn);
         let mut engine = shared.lock();
         engine.send_delayed_acks();
-        engine.leave_all_groups(qpn);
-        let nic = &mut engine.nic;
-        let mut entry = nic.qps.remove(qpn).ok_or(no_qp(qpn))?;
-        nic.in_flight.leave(&mut entry);
-        entry.qp.release(&mut nic.tables.context());
-        nic.tables.mem.unbind_windows_of(qpn.get());
-        nic.tables.events.forget_qp(qpn);
-        let released = nic.tables.mem.release_pd(entry.init.pd);
-        debug_assert!(released.is_ok(), "the QP held its protection domain");
-        let owner = EventOwner::Qp(qpn);
-        shared.events.unowned.retain(|event| EventOwner::of(event) != Some(owner));
-        shared.events.owners.remove(owner);
+        let Engine { nic, datapath, .. } = &mut *engine;
+        nic.destroy_qp(qpn, &mut **datapath)?;
+        shared.events.forget(EventOwner::Qp(qpn));
         Ok(())
     }
 
@@ -166,22 +135,18 @@ impl Device {
         count: usize,
         post: impl FnOnce(&mut QueuePair, Instant, &mut Context<'_>) -> Result<(), (usize, PostError)>,
     ) -> Result<(), (usize, PostError)> {
-        let shared = self.of_qp(qpn);
+        let shared = self.0.engines.of_qp(qpn);
         let mut engine = shared.lock();
         engine.assist_later();
         let now = engine.clock.now();
         let nic = &mut engine.nic;
         let entry = nic.qps.get_mut(qpn).ok_or((0, PostError::NoSuchQueue))?;
-        let mut context = nic.tables.context();
         let busy = entry.qp.awaits_acknowledgement();
-        let posted = post(&mut entry.qp, now, &mut context);
-        let batch = if count > 1 { DOORBELL_BATCH_OF_LISTS } else { DOORBELL_BATCH };
-        let answer = entry.ping_pong.handle_post(count);
-        entry.coalesced = if busy && !answer { entry.coalesced + count } else { batch };
+        let posted = post(&mut entry.qp, now, &mut nic.tables.context());
         let polls = shared.application_polls(now);
-        let coalesce = entry.coalesced < batch && polls;
-        engine.reschedule(qpn);
-        if !coalesce && engine.send_ready(now) >= LONG_POLL_PACKETS && polls {
+        let coalesces = entry.coalesces(count, busy) && polls;
+        nic.schedule.update(entry);
+        if !coalesces && engine.send_ready(now) >= LONG_POLL_PACKETS && polls {
             // A post that sends many packets takes so long that it counts as a poll.
             engine.polled_at = engine.clock.now();
             shared.application_polled(engine.polled_at);
@@ -194,7 +159,7 @@ impl Device {
     /// # Errors
     /// [`PostError`].
     pub fn post_recv(&self, qpn: Qpn, wrs: &[RecvWr<'_>]) -> Result<(), (usize, PostError)> {
-        let mut engine = self.of_qp(qpn).lock();
+        let mut engine = self.0.engines.of_qp(qpn).lock();
         let nic = &mut engine.nic;
         let entry = nic.qps.get_mut(qpn).ok_or((0, PostError::NoSuchQueue))?;
         let mut context = nic.tables.context();
@@ -202,172 +167,4 @@ impl Device {
             entry.qp.post_recv(wr, &mut context).map_err(|error| (index, error))
         })
     }
-}
-
-impl Engine {
-    /// Sends delayed ACKs: that of a message that the application has seen must not be lost with
-    /// its queue pair, or the peer would repeat the message until it gives up.
-    fn send_delayed_acks(&mut self) {
-        let now = self.clock.now();
-        self.send_ready(now);
-    }
-
-    pub(super) fn add_qp(
-        &mut self,
-        request: &QpRequest,
-        xrcd: Option<XrcdId>,
-    ) -> Result<Qpn, CreateError> {
-        let limit = self.limits.max_qp;
-        if self.nic.qps.len() >= limit {
-            return Err(CreateError::LimitReached { what: "queue pairs", limit });
-        }
-        let qpn = self.nic.qps.allocate_qpn().ok_or(CreateError::NoQpn)?;
-        let init = QpInit {
-            qpn,
-            qp_type: request.qp_type,
-            pd: request.pd,
-            send_cq: request.send_cq,
-            recv_cq: request.recv_cq,
-            srq: request.srq,
-            xrcd,
-            caps: request.caps,
-            signal_all: request.signal_all,
-            port_mtu: self.active_mtu,
-        };
-        let mut qp = QueuePair::new(&init)?;
-        qp.set_tail_probes(true);
-        qp.set_reorder_buffer(true);
-        qp.set_selective_repeat(true);
-        qp.set_source_port(self.datapath.source_port(qp.wanted_source_port()));
-        self.nic.tables.mem.retain_pd(request.pd).map_err(|_| no_pd(request.pd))?;
-        self.nic.qps.insert(qp, init);
-        Ok(qpn)
-    }
-
-    pub(crate) fn modify_qp(
-        &mut self,
-        qpn: Qpn,
-        attr: &QpAttr,
-        mask: QpAttrMask,
-    ) -> Result<(), ModifyError> {
-        let now = self.clock.now();
-        let nic = &mut self.nic;
-        let entry = nic.qps.get_mut(qpn).ok_or(no_qp(qpn))?;
-        entry.qp.modify(now, attr, mask, &mut nic.tables.context())?;
-        if mask.contains(QpAttrMask::AV) {
-            let wanted = entry.qp.wanted_source_port();
-            entry.qp.set_source_port(self.datapath.source_port(wanted));
-            nic.in_flight.join(entry);
-        }
-        self.reschedule(qpn);
-        self.send_ready(now);
-        Ok(())
-    }
-
-    /// Checks that need the device: link, addresses, device limits. Returns the attributes with the
-    /// source address filled in.
-    pub(crate) fn check_attr(
-        &self,
-        attr: &QpAttr,
-        mask: QpAttrMask,
-    ) -> Result<QpAttr, ModifyError> {
-        let mut attr = *attr;
-        if mask.contains(QpAttrMask::PATH_MTU) {
-            check_mtu(attr.path_mtu, self.active_mtu)?;
-        }
-        if mask.contains(QpAttrMask::AV)
-            && let Some(av) = &mut attr.av
-        {
-            check_path(av, self.nic.local.ip())?;
-        }
-        check_depth(&attr, mask, &self.limits)?;
-        Ok(attr)
-    }
-}
-
-fn check_mtu(asked: Mtu, active: Mtu) -> Result<(), ModifyError> {
-    if asked.bytes() > active.bytes() {
-        return Err(ModifyError::mtu(asked, active));
-    }
-    Ok(())
-}
-
-fn check_path(av: &mut AddressVector, local: IpAddr) -> Result<(), ModifyError> {
-    if av.local.is_unspecified() {
-        av.local = local;
-    }
-    if av.local != local {
-        return Err(ModifyError::ForeignSource { asked: av.local, local });
-    }
-    if av.remote.is_ipv4() != local.is_ipv4() {
-        return Err(ModifyError::OtherFamily { remote: av.remote, local });
-    }
-    Ok(())
-}
-
-fn check_depth(attr: &QpAttr, mask: QpAttrMask, limits: &DeviceLimits) -> Result<(), ModifyError> {
-    let depths = [
-        (QpAttrMask::MAX_QP_RD_ATOMIC, "max_rd_atomic", attr.max_rd_atomic),
-        (QpAttrMask::MAX_DEST_RD_ATOMIC, "max_dest_rd_atomic", attr.max_dest_rd_atomic),
-    ];
-    let limit = limits.max_qp_rd_atom;
-    for (bit, what, asked) in depths {
-        if mask.contains(bit) && asked > limit {
-            let (asked, limit) = (u32::from(asked), u32::from(limit));
-            return Err(ModifyError::TooLarge { what, asked, limit });
-        }
-    }
-    Ok(())
-}
-
-fn check_caps(caps: &QpCaps, limits: &DeviceLimits) -> Result<(), CreateError> {
-    let sizes = [
-        ("max_send_wr", caps.max_send_wr, limits.max_qp_wr),
-        ("max_recv_wr", caps.max_recv_wr, limits.max_qp_wr),
-        ("max_send_sge", caps.max_send_sge, limits.max_sge),
-        ("max_recv_sge", caps.max_recv_sge, limits.max_sge),
-        ("max_inline_data", caps.max_inline, limits.max_inline),
-    ];
-    for (what, asked, limit) in sizes {
-        if asked > limit {
-            return Err(CreateError::BadSize { what, asked, limit });
-        }
-    }
-    Ok(())
-}
-
-fn check_parents(tables: &Tables, request: &QpRequest) -> Result<(), NoSuchObject> {
-    for cq in [request.send_cq, request.recv_cq] {
-        tables.cqs.get(cq).ok_or(no_cq(cq))?;
-    }
-    match request.srq {
-        Some(srq) => tables.srqs.get(srq).map(|_| ()).ok_or(no_srq(srq)),
-        None => Ok(()),
-    }
-}
-
-/// XRC has objects of its own, which do not go with others.
-fn check_kind(tables: &Tables, request: &QpRequest) -> Result<(), CreateError> {
-    let srq = request.srq.and_then(|id| tables.srqs.get(id));
-    let (takes_receives, is_xrc) = (srq.is_some(), srq.is_some_and(|srq| srq.xrc().is_some()));
-    match request.qp_type {
-        QpType::XrcTgt => Err(CreateError::Xrc(
-            "an XRC_TGT queue pair belongs to an XRC domain, not to a protection domain",
-        )),
-        QpType::XrcIni if takes_receives => {
-            Err(CreateError::Xrc("an XRC_INI queue pair receives nothing: give it no SRQ"))
-        }
-        _ if is_xrc => Err(CreateError::Xrc(
-            "an XRC SRQ serves the XRC_TGT queue pairs of its domain: give this one a basic SRQ",
-        )),
-        _ => Ok(()),
-    }
-}
-
-pub(super) fn no_qp(qpn: Qpn) -> NoSuchObject {
-    NoSuchObject { what: "QP", id: u64::from(qpn.get()) }
-}
-
-pub(super) fn no_pd(pd: PdId) -> NoSuchObject {
-    NoSuchObject { what: "PD", id: pd.get() }
 }

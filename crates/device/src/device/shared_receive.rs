@@ -3,14 +3,12 @@
 use std::sync::MutexGuard;
 
 use uroce_memory::PdId;
-use uroce_transport::limits::MAX_SRQ;
-use uroce_transport::{PostError, RecvWr, SharedReceiveQueue, SrqAttr, SrqError, SrqId};
+use uroce_transport::{PostError, RecvWr, SharedReceiveQueue, SrqAttr, SrqId};
 
 use super::Device;
-use crate::engine::Engine;
+use crate::engines::Engines;
 use crate::error::{CreateError, DestroyError, ModifyError, NoSuchObject};
 use crate::event_channel::EventOwner;
-use crate::limits::DeviceLimits;
 
 impl Device {
     /// `ibv_create_srq`, for queue pairs whose CQs are for completion vector 0.
@@ -31,14 +29,11 @@ impl Device {
         pd: PdId,
         attr: &SrqAttr,
     ) -> Result<SrqId, CreateError> {
-        let shared = self.of_vector(vector)?;
-        let _order = self.room_for_srq()?;
-        shared.lock().add_srq(attr, |attr| SharedReceiveQueue::new(pd, attr))
-    }
-
-    pub(super) fn room_for_srq(&self) -> Result<Option<MutexGuard<'_, ()>>, CreateError> {
-        let limit = self.0.limits.max_srq;
-        self.room_for_one("shared receive queues", limit, |engine| engine.nic.tables.srq_count)
+        let engines = &self.0.engines;
+        let shared = engines.of_vector(vector)?;
+        let _order = room_for_srq(engines, self.0.limits.max_srq)?;
+        let nic = &mut shared.lock().nic;
+        nic.tables.add_srq(attr, &nic.limits, |attr| SharedReceiveQueue::new(pd, attr))
     }
 
     /// `ibv_modify_srq`: a new size, or a new limit that arms SRQ_LIMIT_REACHED once (R90), or both.
@@ -51,12 +46,12 @@ impl Device {
         max_wr: Option<u32>,
         limit: Option<u32>,
     ) -> Result<SrqAttr, ModifyError> {
-        let mut engine = self.of_srq(srq).lock();
-        let largest = engine.limits.max_srq_wr;
+        let mut engine = self.0.engines.of_object(srq.0).lock();
+        let largest = engine.nic.limits.max_srq_wr;
         if let Some(asked) = max_wr.filter(|&asked| asked > largest) {
             return Err(ModifyError::TooLarge { what: "max_wr", asked, limit: largest });
         }
-        let queue = engine.nic.tables.srqs.get_mut(srq).ok_or(no_srq(srq))?;
+        let queue = engine.nic.tables.srqs.get_mut(srq).ok_or(NoSuchObject::srq(srq))?;
         queue.modify(max_wr, limit)?;
         Ok(queue.attr())
     }
@@ -66,8 +61,8 @@ impl Device {
     /// # Errors
     /// [`NoSuchObject`].
     pub fn query_srq(&self, srq: SrqId) -> Result<SrqAttr, NoSuchObject> {
-        let engine = self.of_srq(srq).lock();
-        engine.nic.tables.srqs.get(srq).map(SharedReceiveQueue::attr).ok_or(no_srq(srq))
+        let engine = self.0.engines.of_object(srq.0).lock();
+        engine.nic.tables.srqs.get(srq).map(SharedReceiveQueue::attr).ok_or(NoSuchObject::srq(srq))
     }
 
     /// `ibv_destroy_srq`.
@@ -75,21 +70,30 @@ impl Device {
     /// # Errors
     /// [`DestroyError::Busy`] while a QP takes its receives from it.
     pub fn destroy_srq(&self, srq: SrqId) -> Result<(), DestroyError> {
-        let mut engine = self.of_srq(srq).lock();
-        if engine.nic.qps.uses_srq(srq) {
+        let shared = self.0.engines.of_object(srq.0);
+        let nic = &mut shared.lock().nic;
+        if nic.qps.uses_srq(srq) {
             return Err(DestroyError::Busy { what: "SRQ", users: "queue pairs" });
         }
-        let tables = &mut engine.nic.tables;
-        let queue = tables.srqs.remove(srq).ok_or(no_srq(srq))?;
-        tables.srq_count -= 1;
+        let queue = nic.tables.srqs.remove(srq).ok_or(NoSuchObject::srq(srq))?;
+        nic.tables.srq_count -= 1;
         if queue.xrc().is_some() {
-            engine.nic.qps.iter_mut().for_each(|entry| entry.qp.forget_srq(srq));
+            nic.qps.iter_mut().for_each(|entry| entry.qp.forget_srq(srq));
         }
-        let tables = &mut engine.nic.tables;
-        self.0.shared.events.owners.remove(EventOwner::Srq(srq));
-        let released = tables.mem.release_pd(queue.pd());
+        shared.events.disown(EventOwner::Srq(srq));
+        let released = nic.tables.mem.release_pd(queue.pd());
         debug_assert!(released.is_ok(), "the SRQ held its protection domain");
         Ok(())
+    }
+
+    /// `ibv_get_srq_num`: what an XRC peer calls it, 24 bits.
+    ///
+    /// # Errors
+    /// [`NoSuchObject`].
+    pub fn srq_number(&self, srq: SrqId) -> Result<u32, NoSuchObject> {
+        let engine = self.0.engines.of_object(srq.0).lock();
+        let queue = engine.nic.tables.srqs.get(srq).ok_or(NoSuchObject::srq(srq))?;
+        Ok(queue.number())
     }
 
     /// `ibv_post_srq_recv`. On failure the number of the request that was refused comes with the
@@ -98,7 +102,7 @@ impl Device {
     /// # Errors
     /// [`PostError`].
     pub fn post_srq_recv(&self, srq: SrqId, wrs: &[RecvWr<'_>]) -> Result<(), (usize, PostError)> {
-        let mut engine = self.of_srq(srq).lock();
+        let mut engine = self.0.engines.of_object(srq.0).lock();
         let queue = engine.nic.tables.srqs.get_mut(srq).ok_or((0, PostError::NoSuchQueue))?;
         for (index, wr) in wrs.iter().enumerate() {
             queue.post(wr).map_err(|error| (index, error))?;
@@ -107,38 +111,10 @@ impl Device {
     }
 }
 
-impl Engine {
-    /// Makes and adds a shared receive queue, if there may be one more.
-    pub(super) fn add_srq(
-        &mut self,
-        attr: &SrqAttr,
-        make: impl FnOnce(&SrqAttr) -> Result<SharedReceiveQueue, SrqError>,
-    ) -> Result<SrqId, CreateError> {
-        check_sizes(attr, &self.limits)?;
-        let limit = self.limits.max_srq.min(MAX_SRQ as usize);
-        let tables = &mut self.nic.tables;
-        if tables.srq_count >= limit {
-            return Err(CreateError::LimitReached { what: "shared receive queues", limit });
-        }
-        let srq = make(attr)?;
-        let pd = srq.pd();
-        tables.mem.retain_pd(pd).map_err(|_| super::queue_pair::no_pd(pd))?;
-        tables.srq_count += 1;
-        Ok(tables.srqs.insert(srq))
-    }
-}
-
-fn check_sizes(attr: &SrqAttr, limits: &DeviceLimits) -> Result<(), CreateError> {
-    let sizes =
-        [("max_wr", attr.max_wr, limits.max_srq_wr), ("max_sge", attr.max_sge, limits.max_srq_sge)];
-    for (what, asked, limit) in sizes {
-        if asked == 0 || asked > limit {
-            return Err(CreateError::BadSize { what, asked, limit });
-        }
-    }
-    Ok(())
-}
-
-pub(super) fn no_srq(srq: SrqId) -> NoSuchObject {
-    NoSuchObject { what: "SRQ", id: u64::from(srq.0) }
+/// Refuses one more shared receive queue where the device has as many as it may.
+pub(super) fn room_for_srq(
+    engines: &Engines,
+    limit: usize,
+) -> Result<Option<MutexGuard<'_, ()>>, CreateError> {
+    engines.room_for_one("shared receive queues", limit, |engine| engine.nic.tables.srq_count)
 }

@@ -12,7 +12,7 @@ use uroce_wire::Qpn;
 
 use super::*;
 use crate::config::DeviceConfig;
-use crate::device::QpRequest;
+use crate::engine::QpRequest;
 
 const PORT: u16 = 24_792;
 
@@ -28,7 +28,7 @@ fn end(last: u8) -> End {
     let engines = NonZeroU8::new(2).expect("not 0");
     let config = DeviceConfig::new([127, 92, 17, last].into());
     let device = Device::open(DeviceConfig { port: PORT, engines, ..config }).expect("it opens");
-    let pd = device.alloc_pd().expect("a PD");
+    let pd = device.memory().alloc_pd().expect("a PD");
     let cq = device.create_cq_on(1, 64, None, 0).expect("a CQ");
     let caps = QpCaps { max_send_wr: 16, max_send_sge: 1, ..QpCaps::default() };
     let request = QpRequest {
@@ -76,12 +76,13 @@ fn no_lock_is_shared_on_the_data_path() {
     let region = Region::alloc(4096).expect("memory");
     let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
     let addr = region.addr();
-    let from = a.device.reg_mr(a.pd, region.clone(), addr, access).expect("an MR");
-    let to = b.device.reg_mr(b.pd, region, addr, access).expect("an MR");
+    let from = a.device.memory().reg_mr(a.pd, region.clone(), addr, access).expect("an MR");
+    let to = b.device.memory().reg_mr(b.pd, region, addr, access).expect("an MR");
 
-    let several = [&a, &b].map(|end| end.device.0.several.as_ref().expect("two engines"));
-    let _orders = several.map(|engines| engines.order());
-    let _held = several.map(|engines| engines.all()[0].lock());
+    let engines = [&a, &b].map(|end| &end.device.0.engines);
+    let orders = engines.map(|engines| engines.order());
+    assert!(orders.iter().all(Option::is_some), "two engines each");
+    let _held = engines.map(|engines| engines.first().lock());
 
     let begin = Instant::now();
     for wr_id in 0..100 {

@@ -1,6 +1,5 @@
 //! Construction of engines.
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use rand_chacha::ChaCha20Rng;
@@ -10,13 +9,15 @@ use uroce_memory::{MemLimits, MemTable};
 use uroce_transport::Instant;
 use uroce_wire::Mtu;
 
+use super::gsi::{ACK_DELAY, GSI_SOURCE_PORT, Gsi};
+use super::gso_black_hole::GsoBlackHoles;
+use super::mcast::McastTable;
+use super::qp_table::QpTable;
+use super::rx_icrc::IcrcFindings;
+use super::schedule::Schedule;
+use super::tables::Tables;
+use super::{Engine, Nic};
 use crate::clock::Clock;
-use crate::engine::gsi::{ACK_DELAY, GSI_SOURCE_PORT, Gsi};
-use crate::engine::mcast::McastTable;
-use crate::engine::qp_table::QpTable;
-use crate::engine::timers::Timers;
-use crate::engine::{Engine, GsoBlackHoles, IcrcFindings, InFlight, Nic, SendScheduler, Tables};
-use crate::engines::first_object;
 use crate::limits::{DeviceLimits, IN_FLIGHT_BYTES, MAX_QP_IN_SLOT};
 use crate::local::{EngineDatapath, LocalState};
 
@@ -62,13 +63,14 @@ impl EngineBuilder {
         (active_mtu, guid): (Mtu, u64),
         seed: [u8; 32],
         limits: DeviceLimits,
+        clock: Clock,
     ) -> Self {
-        EngineBuilder { local, active_mtu, guid, seed, limits, clock: Clock::new() }
+        EngineBuilder { local, active_mtu, guid, seed, limits, clock }
     }
 
     /// The engine with this number, counted from 0.
     pub(crate) fn build(&self, mut datapath: EngineDatapath, number: u8) -> Engine {
-        let &EngineBuilder { local, active_mtu, guid, seed, mut limits, clock } = self;
+        let &EngineBuilder { local, active_mtu, guid, seed, mut limits, ref clock } = self;
         let Streams { keys, qpns, comm_ids } = Streams::of_engine(seed, number);
         let gsi_port = datapath.source_port(GSI_SOURCE_PORT);
         let slot = datapath.shared_port().map(|port| port.slot());
@@ -87,26 +89,23 @@ impl EngineBuilder {
             local,
             slot,
             icrc_caps: datapath.caps().icrc,
+            limits,
+            active_mtu,
             qps: QpTable::new(qpns, slot),
-            timers: Timers::default(),
-            in_flight: InFlight::new(IN_FLIGHT_BYTES),
+            schedule: Schedule::new(gso, IN_FLIGHT_BYTES),
             gso_black_holes: GsoBlackHoles::new(gso),
-            scheduler: SendScheduler::new(gso),
-            delayed_acks: VecDeque::new(),
             unscheduled: None,
-            tables: Tables::new(MemTable::new(keys, mem_limits(&limits)), first_object(number)),
+            tables: Tables::new(MemTable::new(keys, mem_limits(&limits)), number),
             mcast: McastTable::default(),
             icrc: IcrcFindings::default(),
-            gsi: Gsi::new(us, gsi_port, comm_ids),
             cross_engine_ops: Vec::new(),
         };
         let local = LocalState::of(&mut datapath);
         Engine {
-            clock,
+            clock: clock.clone(),
             datapath,
             nic,
-            limits,
-            active_mtu,
+            gsi: Gsi::new(us, gsi_port, comm_ids),
             polled_at: Instant::ZERO,
             retry_at: None,
             thread_sleeps_until: 0,

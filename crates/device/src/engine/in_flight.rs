@@ -10,9 +10,8 @@ use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
 use slab::Slab;
+use uroce_transport::QueuePair;
 use uroce_wire::Qpn;
-
-use crate::engine::qp_table::{QpEntry, QpTable};
 
 /// GSO batches that fit into the limit.
 const BATCHES: u64 = 16;
@@ -115,13 +114,13 @@ impl InFlight {
     }
 
     /// Adds the queue pair to the account of its destination, which may have changed.
-    pub(crate) fn join(&mut self, entry: &mut QpEntry) {
-        let address = entry.qp.acknowledging_peer();
-        let known = entry.credit.destination.and_then(|id| self.destinations.get(id));
+    pub(crate) fn join(&mut self, qp: &QueuePair, credit: &mut QpCredit) {
+        let address = qp.acknowledging_peer();
+        let known = credit.destination.and_then(|id| self.destinations.get(id));
         if known.map(|destination| destination.address) == address {
             return;
         }
-        self.leave(entry);
+        self.leave(qp.qpn(), credit);
         let Some(address) = address else { return };
         let InFlight { limit, ref mut destinations, .. } = *self;
         let id = *self.by_address.entry(address).or_insert_with(|| {
@@ -138,21 +137,21 @@ impl InFlight {
             })
         });
         self.destinations[id].users += 1;
-        entry.credit = QpCredit { destination: Some(id), ..QpCredit::default() };
-        self.account(entry);
+        *credit = QpCredit { destination: Some(id), ..QpCredit::default() };
+        self.account(qp, credit);
     }
 
     /// Removes the queue pair, which is destroyed or gets another destination, from the account of
     /// its destination.
-    pub(crate) fn leave(&mut self, entry: &mut QpEntry) {
-        let mut credit = std::mem::take(&mut entry.credit);
+    pub(crate) fn leave(&mut self, qpn: Qpn, credit: &mut QpCredit) {
+        let mut credit = std::mem::take(credit);
         let Some(id) = credit.destination else { return };
         let destination = &mut self.destinations[id];
         destination.bytes -= credit.bytes;
         destination.users -= 1;
         destination.end_grant(&mut credit);
         if credit.waiting {
-            destination.waiting.retain(|(_, qpn)| *qpn != entry.init.qpn);
+            destination.waiting.retain(|(_, waiting)| *waiting != qpn);
         }
         if destination.users > 0 {
             return self.update_due(id);
@@ -163,10 +162,10 @@ impl InFlight {
     }
 
     /// Updates the sum of the destination by the bytes that the queue pair has in flight now.
-    pub(crate) fn account(&mut self, entry: &mut QpEntry) {
-        let credit = &mut entry.credit;
+    #[inline]
+    pub(crate) fn account(&mut self, qp: &QueuePair, credit: &mut QpCredit) {
         let Some(id) = credit.destination else { return };
-        let bytes = entry.qp.bytes_in_flight();
+        let bytes = qp.bytes_in_flight();
         if bytes == credit.bytes {
             return;
         }
@@ -177,8 +176,9 @@ impl InFlight {
     }
 
     /// Bytes that the queue pair may have in flight altogether. 0: others wait before it.
-    pub(crate) fn allowance(&self, entry: &QpEntry) -> u64 {
-        let QpCredit { destination, bytes, granted, .. } = entry.credit;
+    #[inline]
+    pub(crate) fn allowance(&self, credit: &QpCredit) -> u64 {
+        let QpCredit { destination, bytes, granted, .. } = *credit;
         let Some(destination) = destination.and_then(|id| self.destinations.get(id)) else {
             return u64::MAX;
         };
@@ -190,38 +190,45 @@ impl InFlight {
 
     /// Ends the service of a queue pair that has sent `sent` packets. If the limit `held` it back,
     /// it is queued: behind all others, or at its old position if it had a grant and sent nothing.
-    pub(crate) fn finish_turn(&mut self, entry: &mut QpEntry, sent: usize, held: bool) {
-        self.account(entry);
-        let credit = &mut entry.credit;
+    pub(crate) fn finish_turn(
+        &mut self,
+        qp: &QueuePair,
+        credit: &mut QpCredit,
+        sent: usize,
+        held: bool,
+    ) {
+        self.account(qp, credit);
         let Some(id) = credit.destination else { return };
         let destination = &mut self.destinations[id];
         let granted = destination.end_grant(credit);
         if held && !credit.waiting {
-            destination.queue(entry.init.qpn, credit, granted && sent == 0);
+            destination.queue(qp.qpn(), credit, granted && sent == 0);
         }
         self.update_due(id);
     }
 
-    /// Grants the right to send to the queue pair that has waited longest at a destination with
-    /// room.
-    pub(crate) fn grant(&mut self, qps: &mut QpTable) -> Option<Qpn> {
+    /// Takes the queue pair that has waited longest at a destination with room out of its FIFO.
+    /// [`grant`](Self::grant) is due for it.
+    pub(crate) fn pop_waiting(&mut self) -> Option<Qpn> {
         while let Some(id) = self.due.pop() {
             let destination = &mut self.destinations[id];
             destination.due = false;
-            let room = destination.has_room(self.limit);
-            let next = if room { destination.waiting.pop_front() } else { None };
-            let next = next.map(|(_, qpn)| qpn);
-            let granted = next.and_then(|qpn| qps.get_mut(qpn));
-            debug_assert!(next.is_none() || granted.is_some(), "who leaves waits no more");
-            if let Some(entry) = granted {
-                entry.credit.waiting = false;
-                entry.credit.granted = Some(entry.credit.bytes);
-                destination.granted += 1;
-                self.update_due(id);
-                return next;
+            if destination.has_room(self.limit)
+                && let Some((_, qpn)) = destination.waiting.pop_front()
+            {
+                return Some(qpn);
             }
         }
         None
+    }
+
+    /// Grants the right to send ahead of those that wait.
+    pub(crate) fn grant(&mut self, credit: &mut QpCredit) {
+        let Some(id) = credit.destination else { return };
+        credit.waiting = false;
+        credit.granted = Some(credit.bytes);
+        self.destinations[id].granted += 1;
+        self.update_due(id);
     }
 
     /// Lists the destination if it has both room and a waiting queue pair.

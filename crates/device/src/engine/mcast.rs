@@ -1,16 +1,19 @@
-//! Multicast groups and the queue pairs attached to them.
+//! Multicast groups and the UD queue pairs attached to them.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use uroce_datapath::Datapath;
+use uroce_transport::QpType;
 use uroce_wire::Qpn;
 
-use crate::error::McastError;
+use super::Nic;
+use crate::error::{McastError, NoSuchObject};
 use crate::limits::DeviceLimits;
 
 /// Whether the datapath must act after a change of membership.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Membership {
+enum Membership {
     /// The group got its first, or lost its last, member.
     Changed,
     /// Other members were there already, or are left.
@@ -25,12 +28,12 @@ pub(crate) struct McastTable {
 
 impl McastTable {
     /// The members of `group`, in the order of attachment.
-    pub(crate) fn members(&self, group: IpAddr) -> &[Qpn] {
+    pub(super) fn members(&self, group: IpAddr) -> &[Qpn] {
         self.groups.get(&group).map_or(&[], Vec::as_slice)
     }
 
     /// Attaching twice is the same as once.
-    pub(crate) fn attach(
+    fn attach(
         &mut self,
         qpn: Qpn,
         group: IpAddr,
@@ -52,7 +55,7 @@ impl McastTable {
         Ok(if known == 0 { Membership::Changed } else { Membership::Same })
     }
 
-    pub(crate) fn detach(&mut self, qpn: Qpn, group: IpAddr) -> Result<Membership, McastError> {
+    fn detach(&mut self, qpn: Qpn, group: IpAddr) -> Result<Membership, McastError> {
         let members = self.groups.get_mut(&group).ok_or(McastError::NotAttached(group))?;
         let place = members.iter().position(|&m| m == qpn).ok_or(McastError::NotAttached(group))?;
         members.remove(place);
@@ -64,9 +67,56 @@ impl McastTable {
     }
 
     /// The groups that `qpn` is attached to.
-    pub(crate) fn groups_of(&self, qpn: Qpn) -> Vec<IpAddr> {
+    fn groups_of(&self, qpn: Qpn) -> Vec<IpAddr> {
         let has = |members: &Vec<Qpn>| members.contains(&qpn);
         self.groups.iter().filter(|(_, members)| has(members)).map(|(group, _)| *group).collect()
+    }
+}
+
+impl Nic {
+    /// The queue pair gets a copy of each packet to `group` whose Q_Key it accepts.
+    pub(crate) fn attach_mcast(
+        &mut self,
+        qpn: Qpn,
+        group: IpAddr,
+        datapath: &mut dyn Datapath,
+    ) -> Result<(), McastError> {
+        let entry = self.qps.get(qpn).ok_or(NoSuchObject::qp(qpn))?;
+        if entry.init.qp_type != QpType::Ud {
+            return Err(McastError::NotUd);
+        }
+        if !group.is_multicast() || group.is_ipv4() != self.local.is_ipv4() {
+            return Err(McastError::NotAGroup(group));
+        }
+        if self.mcast.attach(qpn, group, &self.limits)? == Membership::Changed
+            && let Err(error) = datapath.join(group)
+        {
+            self.mcast.detach(qpn, group)?;
+            return Err(error.into());
+        }
+        Ok(())
+    }
+
+    /// Undoes [`attach_mcast`](Self::attach_mcast).
+    pub(crate) fn detach_mcast(
+        &mut self,
+        qpn: Qpn,
+        group: IpAddr,
+        datapath: &mut dyn Datapath,
+    ) -> Result<(), McastError> {
+        if self.mcast.detach(qpn, group)? == Membership::Changed {
+            datapath.leave(group)?;
+        }
+        Ok(())
+    }
+
+    /// Part of destroying a queue pair.
+    pub(super) fn leave_all_groups(&mut self, qpn: Qpn, datapath: &mut dyn Datapath) {
+        for group in self.mcast.groups_of(qpn) {
+            if let Err(error) = self.detach_mcast(qpn, group, datapath) {
+                tracing::debug!(%group, %error, "could not leave the multicast group");
+            }
+        }
     }
 }
 

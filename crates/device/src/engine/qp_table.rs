@@ -7,10 +7,10 @@ use uroce_cm::CommId;
 use uroce_transport::{CqId, QpInit, QueuePair, SrqId, XrcdId};
 use uroce_wire::{FlowIcrc, Qpn, Slot};
 
-use crate::engine::QpCredit;
-use crate::engine::ping_pong::PingPong;
-use crate::engine::qpn::QpnAllocator;
-use crate::engine::rx_icrc::RxIcrc;
+use super::in_flight::QpCredit;
+use super::qpn::QpnAllocator;
+use super::rx_icrc::RxIcrc;
+use crate::limits::{DOORBELL_BATCH, DOORBELL_BATCH_OF_LISTS};
 
 /// QPNs and CQ numbers are our own, so no peer can choose them to collide. One multiplication
 /// spreads their bits to where the table looks.
@@ -50,9 +50,8 @@ pub(crate) struct QpEntry {
     /// to have forgotten it (R112).
     pub(crate) awaits_comm_est: Option<CommId>,
     /// Requests posted and held back since the queue pair was last served (doorbell coalescing).
-    pub(crate) coalesced: usize,
-    /// Detects request-response traffic.
-    pub(crate) ping_pong: PingPong,
+    coalesced: usize,
+    ping_pong: PingPong,
     /// Account of the queue pair in the limit on bytes in flight to its destination.
     pub(crate) credit: QpCredit,
     /// ICRC state of received packets.
@@ -67,6 +66,54 @@ impl QpEntry {
     pub(crate) fn has_work(&self) -> bool {
         let waits = || self.credit.waits() && !self.qp.wants_repair();
         self.qp.wants_answer() || self.qp.wants_request() && !waits()
+    }
+
+    /// The last packet of a message of the peer has arrived.
+    #[inline]
+    pub(crate) fn handle_message_end(&mut self) {
+        self.ping_pong.handle_message_end();
+    }
+
+    /// Doorbell coalescing: true if the `count` requests that were just posted may wait for more, so
+    /// that they leave as one batch. `busy`: earlier ones are unacknowledged.
+    #[inline]
+    pub(crate) fn coalesces(&mut self, count: usize, busy: bool) -> bool {
+        let batch = if count > 1 { DOORBELL_BATCH_OF_LISTS } else { DOORBELL_BATCH };
+        let answer = self.ping_pong.handle_post(count);
+        self.coalesced = if busy && !answer { self.coalesced + count } else { batch };
+        self.coalesced < batch
+    }
+
+    /// The queue pair is served: no requests are held back any more.
+    #[inline]
+    pub(crate) fn end_coalescing(&mut self) {
+        self.coalesced = 0;
+    }
+}
+
+/// Whether the two ends of a queue pair alternate: one message each way, one after the other. The
+/// end that responds then has nothing more to post until the next request arrives, so coalescing
+/// its doorbells only adds latency.
+#[derive(Debug, Clone, Copy, Default)]
+struct PingPong {
+    /// Requests posted since the last message of the peer.
+    posted: usize,
+    /// Exactly one request was posted between the last two messages of the peer.
+    alternate: bool,
+}
+
+impl PingPong {
+    /// The last packet of a message of the peer has arrived.
+    fn handle_message_end(&mut self) {
+        self.alternate = self.posted == 1;
+        self.posted = 0;
+    }
+
+    /// `count` requests are posted. True if they are the response in request-response traffic.
+    fn handle_post(&mut self, count: usize) -> bool {
+        let answer = self.alternate && self.posted == 0 && count == 1;
+        self.posted = self.posted.saturating_add(count);
+        answer
     }
 }
 
@@ -156,6 +203,30 @@ mod tests {
     use std::hash::BuildHasher;
 
     use super::*;
+
+    #[test]
+    fn one_message_each_way_is_a_conversation() {
+        let mut ping_pong = PingPong::default();
+        assert!(!ping_pong.handle_post(1), "nothing was heard yet");
+        ping_pong.handle_message_end();
+        assert!(ping_pong.handle_post(1));
+        ping_pong.handle_message_end();
+        assert!(ping_pong.handle_post(1));
+        assert!(!ping_pong.handle_post(1), "the second is no answer");
+        ping_pong.handle_message_end();
+        assert!(!ping_pong.handle_post(1), "two went out since the one before");
+    }
+
+    #[test]
+    fn messages_behind_each_other_are_none() {
+        let mut ping_pong = PingPong::default();
+        ping_pong.handle_post(1);
+        ping_pong.handle_message_end();
+        ping_pong.handle_message_end();
+        assert!(!ping_pong.handle_post(1));
+        ping_pong.handle_message_end();
+        assert!(!ping_pong.handle_post(32), "a list is not an answer");
+    }
 
     #[test]
     fn neighbouring_qpns_spread_over_the_whole_hash() {

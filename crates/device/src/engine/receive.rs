@@ -1,31 +1,40 @@
-//! Receive path: from a received packet to its queue pair.
+//! Receive path: from a received packet to its queue pair, in the validation order of docs/wire.md.
 
 use std::cell::RefCell;
 
 use uroce_datapath::{Fate, RxPacket};
 use uroce_transport::{Arrival, Instant};
-use uroce_wire::{DropReason, Packet, Qpn, Service};
+use uroce_wire::{DropReason, Packet, Qpn, Service, Slot};
 
 use super::Nic;
-use super::checks::{arrival, check_icrc, no_such_qp};
-use crate::engines::{CrossEngineOp, is_elsewhere};
+use super::cross_engine::{CrossEngineOp, is_elsewhere};
+use super::gsi::Gsi;
+
+/// Bytes of the UDP header.
+const UDP_HEADER: usize = 8;
 
 impl Nic {
     /// Delivers a packet, or counts why not.
-    pub(super) fn receive(&mut self, now: Instant, rx: &RxPacket<'_>) {
+    pub(super) fn receive(&mut self, now: Instant, rx: &RxPacket<'_>, gsi: &mut Gsi) {
         if let Some(fate) = rx.fate {
-            return self.receive_recorded(now, rx, fate);
+            return self.receive_recorded(now, rx, fate, gsi);
         }
-        if let Err(reason) = self.deliver(now, rx) {
+        if let Err(reason) = self.deliver(now, rx, gsi) {
             self.tables.counters.drop(reason);
         }
     }
 
     /// [`receive`](Self::receive) of a packet that is captured: records in `fate` whether it was
     /// dropped.
-    fn receive_recorded(&mut self, now: Instant, rx: &RxPacket<'_>, fate: &RefCell<Fate>) {
+    fn receive_recorded(
+        &mut self,
+        now: Instant,
+        rx: &RxPacket<'_>,
+        fate: &RefCell<Fate>,
+        gsi: &mut Gsi,
+    ) {
         self.tables.counters.take_latest_drop();
-        self.receive(now, &RxPacket { fate: None, ..*rx });
+        self.receive(now, &RxPacket { fate: None, ..*rx }, gsi);
         if let Some(reason) = self.tables.counters.take_latest_drop() {
             fate.replace(Fate::Dropped(reason));
         }
@@ -33,20 +42,26 @@ impl Nic {
 
     /// Cheap checks before expensive ones, and no change of state before the ICRC check
     /// (docs/wire.md).
-    fn deliver(&mut self, now: Instant, rx: &RxPacket<'_>) -> Result<(), DropReason> {
+    fn deliver(
+        &mut self,
+        now: Instant,
+        rx: &RxPacket<'_>,
+        gsi: &mut Gsi,
+    ) -> Result<(), DropReason> {
         let packet = Packet::parse(rx.payload).map_err(|error| error.drop_reason())?;
         let arrival = arrival(rx);
         let qpn = packet.bth.dest_qpn;
         if qpn == Qpn::MULTICAST {
-            return self.deliver_to_group(now, rx, &packet, arrival);
+            return self.deliver_to_group(now, rx, &packet, arrival, gsi);
         }
-        if !self.is_ours(arrival.dst) {
+        // A multicast address only counts together with the multicast QPN.
+        if arrival.dst != self.local.ip() {
             return Err(DropReason::WrongDestination);
         }
         if qpn == Qpn::GSI {
-            return self.deliver_to_gsi(now, rx, &packet);
+            return gsi.handle_packet(now, self.icrc_caps.rx, rx, &packet, &mut self.icrc);
         }
-        self.deliver_to(now, rx, &packet, arrival, qpn)
+        self.deliver_to(now, rx, &packet, arrival, qpn, gsi)
     }
 
     fn deliver_to(
@@ -56,13 +71,14 @@ impl Nic {
         packet: &Packet<'_>,
         mut arrival: Arrival,
         qpn: Qpn,
+        gsi: &mut Gsi,
     ) -> Result<(), DropReason> {
         let entry = self.qps.get_mut(qpn).ok_or_else(|| no_such_qp(qpn, self.slot))?;
         let admitted = entry.qp.admits(&arrival, packet)?;
-        arrival.ip_id = check_icrc(self.icrc_caps.rx, rx, &mut entry.rx_icrc, &mut self.icrc)?;
+        arrival.ip_id = entry.rx_icrc.check(self.icrc_caps.rx, rx, &mut self.icrc)?;
         entry.qp.handle_packet(now, &arrival, packet, admitted, &mut self.tables.context());
         if packet.info.is_request() && packet.info.ends() {
-            entry.ping_pong.handle_message_end();
+            entry.handle_message_end();
         }
         if entry.qp.take_lost_trains() {
             self.gso_black_holes.record(arrival.src, now);
@@ -71,7 +87,7 @@ impl Nic {
             entry.awaits_comm_est = None;
             match is_elsewhere(self.slot, id.slot()) {
                 true => self.cross_engine_ops.push(CrossEngineOp::FirstPacket(id)),
-                false => self.gsi.handle_comm_est(id),
+                false => gsi.handle_comm_est(id),
             }
         }
         if let Some(before) = self.unscheduled.replace(qpn).filter(|before| *before != qpn) {
@@ -87,6 +103,7 @@ impl Nic {
         rx: &RxPacket<'_>,
         packet: &Packet<'_>,
         arrival: Arrival,
+        gsi: &mut Gsi,
     ) -> Result<(), DropReason> {
         if packet.info.service != Service::Ud || !arrival.dst.is_multicast() {
             return Err(DropReason::MulticastNotUd);
@@ -99,12 +116,34 @@ impl Nic {
             let Some(&member) = self.mcast.members(arrival.dst).get(place) else {
                 break;
             };
-            match self.deliver_to(now, rx, packet, arrival, member) {
+            match self.deliver_to(now, rx, packet, arrival, member, gsi) {
                 Err(DropReason::BadIcrc) => return Err(DropReason::BadIcrc),
                 Err(reason) => self.tables.counters.drop(reason),
                 Ok(()) => {}
             }
         }
         Ok(())
+    }
+}
+
+/// The fields of the IP header that the transport uses. The identification is filled in once the
+/// ICRC has confirmed its value.
+fn arrival(rx: &RxPacket<'_>) -> Arrival {
+    Arrival {
+        src: rx.src.ip(),
+        dst: rx.dst.ip(),
+        traffic_class: rx.traffic_class,
+        hop_limit: rx.hop_limit,
+        ip_id: 0,
+        udp_len: u16::try_from(rx.payload.len() + UDP_HEADER).unwrap_or(u16::MAX),
+    }
+}
+
+/// Why there is no queue pair with this number.
+fn no_such_qp(qpn: Qpn, own: Option<Slot>) -> DropReason {
+    match own {
+        _ if qpn == Qpn::SMI => DropReason::SmiQpn,
+        Some(own) if Slot::of(qpn).is_some_and(|slot| slot != own) => DropReason::NoProcess,
+        _ => DropReason::UnknownQpn,
     }
 }

@@ -1,21 +1,101 @@
-//! A guess at the IPv4 identification that an ordinary UDP socket hides (docs/wire.md).
+//! The ICRC check of a received packet, with a guess at the IPv4 identification that an ordinary UDP
+//! socket hides (docs/wire.md).
 //!
 //! A right guess makes the ICRC a full 32-bit check; without one the ID is solved for and only 16
 //! bits of check remain.
 
-use uroce_wire::FlowIcrc;
+use uroce_datapath::{IcrcRx, IpId, RxPacket};
+use uroce_wire::{DropReason, Flow, FlowIcrc, IcrcVerdict};
 
-/// Predictor of the IPv4 identifications of one peer, which the ICRC covers.
+/// Counts of how ICRCs were verified; failures are counted as drop reasons.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct IcrcFindings {
+    /// All fields known, all 32 bits right.
+    pub(crate) valid: u64,
+    /// The hidden IPv4 ID was guessed, all 32 bits right.
+    pub(crate) predicted: u64,
+    /// The hidden IPv4 ID was solved for, 16 bits right.
+    pub(crate) solved: u64,
+    /// Predictor of the hidden IPv4 IDs of packets that arrived as one GSO batch.
+    batch: BatchIds,
+}
+
+/// What is known of the ICRCs and the IPv4 identifications of one peer's packets.
 #[derive(Debug, Default)]
 pub(crate) struct RxIcrc {
-    pub(crate) ids: IdPredictor,
-    pub(crate) icrc: FlowIcrc,
+    ids: IdPredictor,
+    icrc: FlowIcrc,
+}
+
+impl RxIcrc {
+    /// Checks the ICRC and returns the IPv4 identification it was right with.
+    pub(super) fn check(
+        &mut self,
+        caps: IcrcRx,
+        rx: &RxPacket<'_>,
+        findings: &mut IcrcFindings,
+    ) -> Result<u16, DropReason> {
+        if caps == IcrcRx::Skip {
+            return Ok(0);
+        }
+        let flow = Flow {
+            src: rx.src.ip(),
+            dst: rx.dst.ip(),
+            src_port: rx.src.port(),
+            dst_port: rx.dst.port(),
+        };
+        let known = match rx.ip_id {
+            IpId::Known(id) => id,
+            IpId::NotPresent => 0,
+            IpId::Hidden(place) => return self.recover_id(&flow, rx.payload, place, findings),
+        };
+        if !rx.icrc_checked && !self.icrc.verify(&flow, known, rx.payload) {
+            return Err(DropReason::BadIcrc);
+        }
+        findings.valid += 1;
+        Ok(known)
+    }
+
+    /// A right guess is a full check; a solved ID leaves 16 bits of it (docs/wire.md). What stands
+    /// behind another packet is numbered after that one, whichever queue pair either is for.
+    fn recover_id(
+        &mut self,
+        flow: &Flow,
+        payload: &[u8],
+        place: u16,
+        findings: &mut IcrcFindings,
+    ) -> Result<u16, DropReason> {
+        let guesses = match place {
+            0 => self.ids.guesses(),
+            _ => findings.batch.guesses(place),
+        };
+        let (id, guessed) = match self.icrc.recover(flow, &guesses, payload) {
+            IcrcVerdict::Valid => {
+                findings.valid += 1;
+                return Ok(0);
+            }
+            IcrcVerdict::Predicted(id) => {
+                findings.predicted += 1;
+                (id, true)
+            }
+            IcrcVerdict::Solved(id) => {
+                findings.solved += 1;
+                (id, false)
+            }
+            IcrcVerdict::Bad => return Err(DropReason::BadIcrc),
+        };
+        findings.batch.learn(place, id, guessed);
+        if place == 0 {
+            self.ids.learn(id);
+        }
+        Ok(id)
+    }
 }
 
 /// What was seen of one peer's IDs. Peers count up by one (Linux, per destination), stay at zero
 /// (DF set, RFC 6864), or move in some other constant step.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct IdPredictor {
+struct IdPredictor {
     last: u16,
     step: u16,
     /// The last step undid the one before: the packets of successive GSO batches of two are
@@ -25,19 +105,19 @@ pub(crate) struct IdPredictor {
 
 /// IDs of the packets that arrived as one GSO batch, of any queue pair.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct BatchIds {
+struct BatchIds {
     /// The ID of the first of them.
     first: u16,
 }
 
 impl BatchIds {
     /// The candidates for the packet at `place` behind the first one: numbered on, or all the same.
-    pub(crate) fn guesses(self, place: u16) -> [u16; 3] {
+    fn guesses(self, place: u16) -> [u16; 3] {
         [self.first.wrapping_add(place), self.first, place]
     }
 
     /// Learns the ID of a packet whose ICRC was right with it, and was `guessed` or not.
-    pub(crate) fn learn(&mut self, place: u16, id: u16, guessed: bool) {
+    fn learn(&mut self, place: u16, id: u16, guessed: bool) {
         if place == 0 || !guessed {
             self.first = id.wrapping_sub(place);
         }
@@ -46,7 +126,7 @@ impl BatchIds {
 
 impl IdPredictor {
     /// The candidates, most likely first.
-    pub(crate) fn guesses(self) -> [u16; 3] {
+    fn guesses(self) -> [u16; 3] {
         let next = match self.alternates {
             true => self.last.wrapping_sub(self.step),
             false => self.last.wrapping_add(self.step),
@@ -55,7 +135,7 @@ impl IdPredictor {
     }
 
     /// Learns the ID of a packet whose ICRC was right with it.
-    pub(crate) fn learn(&mut self, id: u16) {
+    fn learn(&mut self, id: u16) {
         let step = id.wrapping_sub(self.last);
         self.alternates = step != 0 && step == self.step.wrapping_neg();
         self.step = step;

@@ -1,15 +1,35 @@
 //! The tables that the transport works on, and what the device notes beside them.
+//!
+//! The numbers of CQs, SRQs and XRC domains name the engine that has them.
 
 use std::collections::HashMap;
 
 use slab::Slab;
 use uroce_memory::{MemTable, PdId};
+use uroce_transport::limits::MAX_SRQ;
 use uroce_transport::{
-    Context, Counters, CqId, CqTable, EventQueue, ReorderBuffers, SrqTable, XrcdId,
+    CompletionQueue, Context, Counters, CqId, CqTable, EventQueue, ReorderBuffers,
+    SharedReceiveQueue, SrqAttr, SrqError, SrqId, SrqTable, Wc, XrcdId,
 };
 
+use super::qp_table::NumberHash;
 use crate::comp_channel::{CompChannel, CqEvent};
-use crate::engine::qp_table::NumberHash;
+use crate::error::{CreateError, NoSuchObject};
+use crate::limits::DeviceLimits;
+
+/// Bits of the number of a CQ, SRQ or XRC domain that tell those of one engine apart. The bits above are
+/// the number of the engine.
+const OBJECT_BITS: u32 = 24;
+
+/// The number of the first CQ, SRQ or XRC domain of an engine.
+fn first_object(engine: u8) -> u32 {
+    u32::from(engine) << OBJECT_BITS
+}
+
+/// The engine that a CQ, SRQ or XRC domain with this number is in.
+pub(crate) fn engine_of_object(id: u32) -> u8 {
+    (id >> OBJECT_BITS) as u8
+}
 
 /// Completion channel and user data of a CQ.
 #[derive(Debug)]
@@ -44,8 +64,9 @@ pub(crate) struct Xrcd {
 }
 
 impl Tables {
-    /// The numbers of CQs, SRQs and XRC domains begin at `first`.
-    pub(crate) fn new(mem: MemTable, first: u32) -> Self {
+    /// The tables of the engine with this number.
+    pub(super) fn new(mem: MemTable, engine: u8) -> Self {
+        let first = first_object(engine);
         Tables {
             mem,
             cqs: CqTable::starting_at(first),
@@ -93,6 +114,43 @@ impl Tables {
         }
     }
 
+    /// True if the next completion raises an event: a poll then is the last look before sleeping, not
+    /// the start of polling.
+    pub(crate) fn is_armed(&self, cq: CqId) -> bool {
+        self.cqs.get(cq).is_some_and(CompletionQueue::is_armed)
+            && self.cq_notes.get(&cq).is_some_and(|note| note.channel.is_some())
+    }
+
+    /// Shows up to `most` completions to `each`, and removes them.
+    #[inline]
+    pub(crate) fn take_completions(
+        &mut self,
+        cq: CqId,
+        most: usize,
+        each: impl FnMut(&Wc),
+    ) -> Result<usize, NoSuchObject> {
+        Ok(self.cqs.get_mut(cq).ok_or(NoSuchObject::cq(cq))?.poll_each(most, each))
+    }
+
+    /// Makes and adds a shared receive queue, if there may be one more.
+    pub(crate) fn add_srq(
+        &mut self,
+        attr: &SrqAttr,
+        limits: &DeviceLimits,
+        make: impl FnOnce(&SrqAttr) -> Result<SharedReceiveQueue, SrqError>,
+    ) -> Result<SrqId, CreateError> {
+        check_sizes(attr, limits)?;
+        let limit = limits.max_srq.min(MAX_SRQ as usize);
+        if self.srq_count >= limit {
+            return Err(CreateError::LimitReached { what: "shared receive queues", limit });
+        }
+        let srq = make(attr)?;
+        let pd = srq.pd();
+        self.mem.retain_pd(pd).map_err(|_| NoSuchObject::pd(pd))?;
+        self.srq_count += 1;
+        Ok(self.srqs.insert(srq))
+    }
+
     /// True if an XRC SRQ completes to `cq`, or a domain has it for its own.
     pub(crate) fn xrc_uses_cq(&self, cq: CqId) -> bool {
         self.srqs.iter().filter_map(|(_, srq)| srq.xrc()).any(|xrc| xrc.cq == cq)
@@ -106,6 +164,31 @@ impl Tables {
             if let Some(channel) = &note.channel {
                 channel.push(CqEvent { cq, cookie: note.cookie });
             }
+        }
+    }
+}
+
+fn check_sizes(attr: &SrqAttr, limits: &DeviceLimits) -> Result<(), CreateError> {
+    let sizes =
+        [("max_wr", attr.max_wr, limits.max_srq_wr), ("max_sge", attr.max_sge, limits.max_srq_sge)];
+    for (what, asked, limit) in sizes {
+        if asked == 0 || asked > limit {
+            return Err(CreateError::BadSize { what, asked, limit });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_objects_name_their_engine() {
+        for engine in [0, 1, 63] {
+            let first = first_object(engine);
+            assert_eq!(engine_of_object(first), engine);
+            assert_eq!(engine_of_object(first + (1 << OBJECT_BITS) - 1), engine);
         }
     }
 }

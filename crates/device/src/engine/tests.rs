@@ -4,6 +4,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use uroce_datapath::{
     Datapath as _, Flush, LoopbackDatapath, LoopbackFabric, Middleware, RxPacket,
@@ -16,7 +17,8 @@ use uroce_transport::{
 use uroce_wire::Opcode;
 
 use super::*;
-use crate::engine::EngineBuilder;
+use crate::clock::VirtualClock;
+use crate::limits::{IN_FLIGHT_BYTES, TX_RETRY_NS};
 
 const PORT: u16 = 4791;
 
@@ -49,6 +51,7 @@ impl Middleware for Sluggish {
 
 struct Bench {
     engine: Engine,
+    time: VirtualClock,
     blocked: Arc<AtomicBool>,
     flushes: Arc<AtomicUsize>,
     far: LoopbackDatapath,
@@ -71,11 +74,13 @@ fn bench() -> Bench {
     };
     let far = fabric.attach(addr(2)).expect("free");
     let limits = DeviceLimits::default();
-    let builder = EngineBuilder::new(addr(1), (Mtu::M1024, 1), [3; 32], limits);
+    let time = VirtualClock::new();
+    let clock = Clock::new(Some(time.clone()));
+    let builder = EngineBuilder::new(addr(1), (Mtu::M1024, 1), [3; 32], limits, clock);
     let mut engine = builder.build(EngineDatapath::Other(Box::new(datapath)), 0);
     let pd = engine.nic.tables.mem.alloc_pd().expect("a PD");
     let cq = engine.nic.tables.cqs.insert(CompletionQueue::new(4096));
-    Bench { engine, blocked, flushes, far, pd, cq }
+    Bench { engine, time, blocked, flushes, far, pd, cq }
 }
 
 fn datagram() -> SendWr<'static> {
@@ -95,7 +100,7 @@ impl Bench {
     fn sender(&mut self, qpn: u32, count: usize) {
         self.insert(qpn, QpType::Ud);
         (0..count).for_each(|_| self.post(qpn));
-        self.engine.reschedule(Qpn::new(qpn));
+        self.engine.nic.reschedule(Qpn::new(qpn));
     }
 
     /// A UC queue pair in RTS with `count` WRITEs of two packets to send.
@@ -108,7 +113,7 @@ impl Bench {
             ..datagram()
         };
         (0..count).for_each(|_| self.post_one(qpn, &wr));
-        self.engine.reschedule(Qpn::new(qpn));
+        self.engine.nic.reschedule(Qpn::new(qpn));
     }
 
     /// A queue pair in RTS.
@@ -187,16 +192,16 @@ fn a_refused_flush_is_tried_again_and_loses_nothing() {
     bench.engine.poll_once();
     assert!(bench.arrived().is_empty());
     let retry = bench.engine.retry_at.expect("blocked");
-    assert_eq!(bench.engine.next_deadline(), Some(retry), "somebody has to come back");
-    let flushes = bench.flushes.load(Ordering::Relaxed);
-    bench.engine.poll_once();
-    if bench.engine.clock.now().as_nanos() < retry {
-        assert_eq!(bench.flushes.load(Ordering::Relaxed), flushes, "not before its time");
-    }
+    assert_eq!(retry, TX_RETRY_NS);
+    assert_eq!(bench.engine.next_deadline(), Some(retry), "a poll is due then");
     bench.blocked.store(false, Ordering::Relaxed);
-    while bench.engine.retry_at.is_some() {
-        bench.engine.poll_once();
-    }
+    let flushes = bench.flushes.load(Ordering::Relaxed);
+    bench.time.advance(Duration::from_nanos(retry - 1));
+    bench.engine.poll_once();
+    assert_eq!(bench.flushes.load(Ordering::Relaxed), flushes, "not before its time");
+    bench.time.advance(Duration::from_nanos(1));
+    bench.engine.poll_once();
+    assert_eq!(bench.engine.retry_at, None);
     assert_eq!(bench.arrived().len(), 10);
     assert_eq!(bench.engine.next_deadline(), None, "idle again");
 }
@@ -211,7 +216,8 @@ fn a_full_and_blocked_datapath_keeps_the_sender_in_line() {
     }
     bench.blocked.store(false, Ordering::Relaxed);
     let mut arrived = 0;
-    while bench.engine.retry_at.is_some() || !bench.engine.nic.scheduler.is_empty() {
+    while bench.engine.retry_at.is_some() || bench.engine.nic.schedule.has_senders() {
+        bench.time.advance(Duration::from_nanos(TX_RETRY_NS));
         bench.engine.poll_once();
         arrived += bench.arrived().len();
     }
@@ -236,7 +242,7 @@ fn senders_take_turns() {
 fn first_packets_of_writes_leave_side_by_side_and_the_rest_behind_them() {
     let (first, last) = (Opcode::UC_WRITE_FIRST, Opcode::UC_WRITE_LAST);
     let mut bench = bench();
-    bench.engine.nic.scheduler = SendScheduler::new(true);
+    bench.engine.nic.schedule = Schedule::new(true, IN_FLIGHT_BYTES);
     (0x51..0x54).for_each(|qpn| bench.writer(qpn, 2));
     bench.engine.poll_once();
     let rounds = [[(first, 0); 3], [(last, 1); 3], [(first, 2); 3], [(last, 3); 3]];
@@ -255,5 +261,5 @@ fn a_sender_that_was_destroyed_is_skipped() {
     bench.engine.nic.qps.remove(Qpn::new(0x51));
     bench.engine.poll_once();
     assert_eq!(bench.arrived(), [0x52; 4]);
-    assert!(bench.engine.nic.scheduler.is_empty());
+    assert!(!bench.engine.nic.schedule.has_senders());
 }

@@ -4,12 +4,12 @@
 use std::net::SocketAddr;
 
 use uroce_datapath::{Datapath, IcrcTx, Route};
-use uroce_transport::{Instant, Path, Step, Transmit};
+use uroce_transport::{Context, Instant, Path, QueuePair, Transmit};
 use uroce_wire::{DropReason, Flow, FlowIcrc, ICRC_LEN, Qpn};
 
-use super::send_scheduler::ROUND;
+use super::schedule::TurnEnd;
 use super::{Engine, Nic};
-use crate::limits::{TX_QP_BUDGET, TX_RETRY_NS};
+use crate::limits::{TX_BUDGET, TX_QP_BUDGET, TX_RETRY_NS};
 
 /// What happens to an ACK when there is nothing else to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,21 +21,33 @@ pub(super) enum AckPolicy {
     Flush,
 }
 
-/// Why the service of a queue pair ended.
-enum TurnEnd {
-    /// Nothing to send now.
-    Idle,
-    /// Only a delayed ACK is left.
-    AckDelayed,
-    /// The budget is used up, or a request has ended while others are in progress.
-    More,
-    /// The first packet of a request was sent, in the header phase of a round.
-    HeaderSent,
-    /// The datapath takes no more packets.
-    Blocked,
+/// What one queue pair may send in its turn.
+#[derive(Clone, Copy)]
+struct Turn {
+    now: Instant,
+    /// Most packets.
+    budget: usize,
+    acks: AckPolicy,
+    /// The turn ends as soon as what is next may be copied in bulk.
+    copies_in_bulk: bool,
 }
 
 impl Engine {
+    /// Sends what a command has just made ready, and the ACKs that waited for something.
+    pub(crate) fn send_ready(&mut self, now: Instant) -> usize {
+        self.nic.schedule.release_delayed_acks();
+        self.transmit(now, TX_BUDGET, AckPolicy::Flush)
+    }
+
+    /// Sends delayed ACKs before a queue pair changes or goes: that of a message that the
+    /// application has seen must not be lost with its queue pair, or the peer would repeat the
+    /// message until it gives up. Returns the time.
+    pub(crate) fn send_delayed_acks(&mut self) -> Instant {
+        let now = self.clock.now();
+        self.send_ready(now);
+        now
+    }
+
     /// Lets the ready queue pairs send, round robin, up to `budget` packets. Returns how many.
     #[inline]
     pub(super) fn transmit(&mut self, now: Instant, budget: usize, acks: AckPolicy) -> usize {
@@ -51,26 +63,42 @@ impl Engine {
         }
         let mut left = budget - self.send_mads(budget, now);
         while left > 0 {
-            let Some(qpn) = self.nic.next_sender() else {
+            let Nic { schedule, qps, .. } = &mut self.nic;
+            let Some(qpn) = schedule.next_sender(qps) else {
                 break;
             };
             let (sent, end) = self.send_from(qpn, now, left.min(TX_QP_BUDGET), acks);
             left -= sent;
-            match end {
-                TurnEnd::Idle => {}
-                TurnEnd::AckDelayed => self.nic.delayed_acks.push_back(qpn),
-                TurnEnd::More => self.nic.scheduler.push(qpn),
-                TurnEnd::HeaderSent => self.nic.scheduler.defer_body(qpn),
-                TurnEnd::Blocked => {
-                    self.nic.scheduler.resume(qpn);
-                    break;
-                }
+            self.nic.schedule.queue_again(qpn, &end);
+            if matches!(end, TurnEnd::Blocked) {
+                break;
             }
         }
         if left < budget || self.retry_at.is_some() {
             self.flush(now);
         }
         budget - left
+    }
+
+    /// Sends what the connection manager has to say, up to `budget` packets. Returns how many.
+    fn send_mads(&mut self, budget: usize, now: Instant) -> usize {
+        for sent in 0..budget {
+            if !self.gsi.wants_transmit() {
+                return sent;
+            }
+            if let Some(qpn) = self.gsi.pop_probe() {
+                self.nic.send_liveness_probe(qpn, &mut *self.datapath);
+                continue;
+            }
+            if self.datapath.tx_space().is_none() {
+                self.flush(now);
+            }
+            let Some(space) = self.datapath.tx_space() else { return sent };
+            let Some(out) = self.gsi.poll_transmit(space) else { return sent };
+            let (local, icrc_tx) = (self.nic.local, self.nic.icrc_caps.tx);
+            commit(&mut *self.datapath, &out, local, icrc_tx, &mut FlowIcrc::default());
+        }
+        budget
     }
 
     fn send_from(
@@ -80,111 +108,30 @@ impl Engine {
         budget: usize,
         acks: AckPolicy,
     ) -> (usize, TurnEnd) {
-        let (mut sent, mut blocked, mut runs) = (0, false, self.local.copies_in_bulk);
+        let mut turn = Turn { now, budget, acks, copies_in_bulk: self.local.copies_in_bulk };
+        let mut blocked = false;
         // Each round sends something, or is the last of its kind.
         loop {
-            let (more, end) = self.fill(qpn, now, budget - sent, acks, runs);
-            sent += more;
+            let (more, end) = self.nic.fill(qpn, turn, &mut *self.datapath);
+            turn.budget -= more;
             match end {
                 None => {
-                    let copied = self.bulk_copy(qpn, now, budget - sent);
-                    runs = copied > 0;
-                    sent += copied;
+                    let copied = self.bulk_copy(qpn, now, turn.budget);
+                    turn.copies_in_bulk = copied > 0;
+                    turn.budget -= copied;
                 }
                 Some(TurnEnd::Blocked) if !blocked => {
                     blocked = true;
                     self.flush(now);
                 }
-                Some(end) => return (sent, end),
+                Some(end) => return (budget - turn.budget, end),
             }
         }
-    }
-
-    /// Writes up to `budget` packets of `qpn`, as far as the datapath has room. With `runs`,
-    /// returns `None` as soon as what is next may be copied in bulk.
-    fn fill(
-        &mut self,
-        qpn: Qpn,
-        now: Instant,
-        budget: usize,
-        acks: AckPolicy,
-        runs: bool,
-    ) -> (usize, Option<TurnEnd>) {
-        let Engine { nic, datapath, .. } = self;
-        let Nic {
-            qps,
-            tables,
-            timers,
-            in_flight,
-            gso_black_holes,
-            scheduler,
-            local,
-            icrc_caps,
-            ..
-        } = nic;
-        let Some(entry) = qps.get_mut(qpn) else {
-            return (0, Some(TurnEnd::Idle));
-        };
-        entry.coalesced = 0;
-        let allowance = in_flight.allowance(entry);
-        for sent in 0..budget {
-            if runs && entry.qp.may_run() {
-                in_flight.account(entry);
-                return (sent, None);
-            }
-            let Some(space) = datapath.tx_space() else {
-                in_flight.account(entry);
-                return (sent, Some(TurnEnd::Blocked));
-            };
-            let allowed = entry.qp.bytes_in_flight() < allowance
-                || entry.qp.wants_repair()
-                || entry.qp.ask_for_ack();
-            let context = &mut tables.context();
-            let out = match acks {
-                _ if !allowed => {
-                    entry.qp.poll_answer(now, acks == AckPolicy::Flush, space, context)
-                }
-                AckPolicy::Delay => entry.qp.poll_pressing(now, space, context),
-                AckPolicy::Flush => entry.qp.poll_transmit(now, space, context),
-            };
-            let Some(out) = out else {
-                timers.arm(qpn.get(), entry.qp.poll_timeout(), &mut entry.armed);
-                in_flight.finish_turn(entry, sent, !allowed && entry.qp.wants_request());
-                entry.ready = entry.has_work();
-                let end = if entry.ready { TurnEnd::AckDelayed } else { TurnEnd::Idle };
-                return (sent, Some(end));
-            };
-            if out.path.dst.is_ipv4() == local.is_ipv4() {
-                if gso_black_holes.needs_break(out.path.dst, entry.qp.doubts_trains(), now) {
-                    datapath.tx_break();
-                }
-                if let Some(why) = tables.counters.take_latest_retransmission() {
-                    datapath.tx_comment(why.comment());
-                }
-                commit(&mut **datapath, &out, *local, icrc_caps.tx, &mut entry.tx_icrc);
-            } else {
-                // A UD request with a path of the other IP version; RC and UC are refused earlier.
-                tables.counters.drop(DropReason::TxFailed);
-            }
-            match out.step {
-                Step::Leads if scheduler.in_header_phase() => {
-                    in_flight.account(entry);
-                    return (sent + 1, Some(TurnEnd::HeaderSent));
-                }
-                Step::Ends if scheduler.in_body_phase() => {
-                    in_flight.finish_turn(entry, sent + 1, false);
-                    return (sent + 1, Some(TurnEnd::More));
-                }
-                _ => {}
-            }
-        }
-        in_flight.finish_turn(entry, budget, false);
-        (budget, Some(TurnEnd::More))
     }
 
     /// Sends the committed packets. Those that the kernel refuses stay queued and are tried again a
     /// little later.
-    pub(crate) fn flush(&mut self, now: Instant) {
+    pub(super) fn flush(&mut self, now: Instant) {
         let blocked = match self.datapath.flush() {
             Ok(flush) => flush.blocked,
             Err(error) => {
@@ -192,42 +139,89 @@ impl Engine {
                 true
             }
         };
-        self.collect_pending_peers();
+        self.local.collect_pending(&mut self.datapath);
         self.retry_at = blocked.then(|| now.add_ns(TX_RETRY_NS).as_nanos());
     }
 }
 
 impl Nic {
-    /// The queue pair to serve next. Those that have waited for room at their destination join the
-    /// next round, as far as there is room now.
-    fn next_sender(&mut self) -> Option<Qpn> {
-        if self.scheduler.round_is_empty() {
-            for _ in self.scheduler.waiting()..ROUND {
-                if !self.grant() {
-                    break;
+    /// Writes packets of `qpn`, as far as the datapath has room. Returns how many, and why no more;
+    /// `None`: what is next may be copied in bulk.
+    fn fill(
+        &mut self,
+        qpn: Qpn,
+        turn: Turn,
+        datapath: &mut dyn Datapath,
+    ) -> (usize, Option<TurnEnd>) {
+        let Nic { qps, tables, schedule, gso_black_holes, local, icrc_caps, .. } = self;
+        let Some(entry) = qps.get_mut(qpn) else {
+            return (0, Some(TurnEnd::Idle));
+        };
+        entry.end_coalescing();
+        let allowance = schedule.allowance(entry);
+        for sent in 0..turn.budget {
+            if turn.copies_in_bulk && entry.qp.may_run() {
+                schedule.account(entry);
+                return (sent, None);
+            }
+            let Some(space) = datapath.tx_space() else {
+                schedule.account(entry);
+                return (sent, Some(TurnEnd::Blocked));
+            };
+            let allowed = entry.qp.bytes_in_flight() < allowance
+                || entry.qp.wants_repair()
+                || entry.qp.ask_for_ack();
+            let context = &mut tables.context();
+            let Some(out) = next_packet(&mut entry.qp, turn, allowed, space, context) else {
+                return (sent, Some(schedule.end_idle_turn(entry, sent, allowed)));
+            };
+            if out.path.dst.is_ipv4() == local.is_ipv4() {
+                if gso_black_holes.needs_break(out.path.dst, entry.qp.doubts_trains(), turn.now) {
+                    datapath.tx_break();
                 }
+                if let Some(why) = tables.counters.take_latest_retransmission() {
+                    datapath.tx_comment(why.comment());
+                }
+                commit(datapath, &out, *local, icrc_caps.tx, &mut entry.tx_icrc);
+            } else {
+                // A UD request with a path of the other IP version; RC and UC are refused earlier.
+                tables.counters.drop(DropReason::TxFailed);
+            }
+            if let Some(end) = schedule.ends_turn(entry, out.step, sent + 1) {
+                return (sent + 1, Some(end));
             }
         }
-        let qps = &self.qps;
-        self.scheduler.pop(|qpn| qps.get(qpn).map_or(0, |entry| entry.qp.source_port()))
+        (turn.budget, Some(schedule.end_turn(entry, turn.budget)))
     }
 
-    /// Schedules a queue pair that has waited for room at its destination, if there is room now.
-    fn grant(&mut self) -> bool {
-        let granted = self.in_flight.grant(&mut self.qps).and_then(|qpn| self.qps.get_mut(qpn));
-        let Some(entry) = granted else {
-            return false;
-        };
-        if !entry.ready {
-            entry.ready = true;
-            self.scheduler.push(entry.init.qpn);
-        }
-        true
+    /// Asks the peer of a queue pair for a sign of life, unless what is in flight does so.
+    fn send_liveness_probe(&mut self, qpn: Qpn, datapath: &mut dyn Datapath) {
+        let Some(entry) = self.qps.get_mut(qpn) else { return };
+        // A datapath without room loses it, as the network may; it is sent again.
+        let Some(space) = datapath.tx_space() else { return };
+        let Some(out) = entry.qp.write_liveness_probe(space) else { return };
+        commit(datapath, &out, self.local, self.icrc_caps.tx, &mut entry.tx_icrc);
+    }
+}
+
+/// Writes the next packet of a queue pair: an answer only, where its requests are not `allowed`.
+#[inline]
+fn next_packet(
+    qp: &mut QueuePair,
+    turn: Turn,
+    allowed: bool,
+    space: &mut [u8],
+    context: &mut Context<'_>,
+) -> Option<Transmit> {
+    match turn.acks {
+        acks if !allowed => qp.poll_answer(turn.now, acks == AckPolicy::Flush, space, context),
+        AckPolicy::Delay => qp.poll_pressing(turn.now, space, context),
+        AckPolicy::Flush => qp.poll_transmit(turn.now, space, context),
     }
 }
 
 /// Makes the packet in the datapath's buffer ready to leave.
-pub(super) fn commit(
+fn commit(
     datapath: &mut dyn Datapath,
     out: &Transmit,
     local: SocketAddr,
@@ -252,7 +246,7 @@ pub(super) fn commit(
 }
 
 /// The source is always this device: a queue pair cannot choose another one.
-pub(crate) fn route(path: &Path, local: SocketAddr) -> Route {
+pub(super) fn route(path: &Path, local: SocketAddr) -> Route {
     Route {
         src: SocketAddr::new(local.ip(), path.src_port),
         dst: SocketAddr::new(path.dst, local.port()),

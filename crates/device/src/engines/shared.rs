@@ -6,15 +6,16 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
 
-use uroce_transport::Instant;
+use uroce_memory::MrSlice;
+use uroce_transport::{Arrival, CqId, Instant, Run};
 
+use super::Several;
+use crate::async_events::AsyncEvents;
 use crate::clock::Clock;
-use crate::device_events::DeviceEvents;
-use crate::engine::Engine;
-use crate::engines::{CrossEngineOp, Engines};
+use crate::engine::{CrossEngineOp, Engine};
 use crate::eventfd::EventFd;
 use crate::limits::APPLICATION_POLLING_NS;
-use crate::local::PendingPeers;
+use crate::local::{Assist, PeerEngine, PendingPeers};
 use crate::yield_backoff::YieldBackoff;
 
 /// Shared by the handles of a device and the progress thread of the engine. Aligned so that two engines have no
@@ -35,15 +36,15 @@ pub(crate) struct Shared {
     yield_backoff: YieldBackoff,
     /// Ends the sleep of the progress thread.
     pub(crate) wake: EventFd,
-    pub(crate) events: Arc<DeviceEvents>,
+    pub(crate) events: Arc<AsyncEvents>,
     /// All engines of the device, where there are several.
-    engines: OnceLock<Weak<Engines>>,
+    engines: OnceLock<Weak<Several>>,
 }
 
 impl Shared {
-    pub(crate) fn new(engine: Engine, events: Arc<DeviceEvents>) -> io::Result<Self> {
+    pub(crate) fn new(engine: Engine, events: Arc<AsyncEvents>) -> io::Result<Self> {
         Ok(Shared {
-            clock: engine.clock,
+            clock: engine.clock.clone(),
             engine: Mutex::new(engine),
             waiting: AtomicU32::new(0),
             polled_at: AtomicU64::new(0),
@@ -58,7 +59,7 @@ impl Shared {
     }
 
     /// Records the engines of the device, of which this is one.
-    pub(crate) fn join(&self, engines: &Arc<Engines>) {
+    pub(super) fn join(&self, engines: &Arc<Several>) {
         let first_time = self.engines.set(Arc::downgrade(engines));
         debug_assert!(first_time.is_ok(), "an engine belongs to one device");
     }
@@ -169,6 +170,29 @@ fn polling_for(at: u64, now: u64) -> u64 {
     if at == 0 { 0 } else { APPLICATION_POLLING_NS.saturating_sub(now.saturating_sub(at)) }
 }
 
+impl PeerEngine for Shared {
+    fn poll_for_peer(&self, further: &mut PendingPeers) -> Assist {
+        let Some(mut engine) = self.try_lock() else {
+            return Assist::Busy;
+        };
+        let outcome = engine.poll_for_peer();
+        further.append(&mut engine.local.pending);
+        // After `Later` the other thread comes again, or wakes the progress thread.
+        engine.wakes_thread = outcome != Assist::Later;
+        outcome
+    }
+
+    fn receive_run(&self, arrival: &Arrival, run: &Run, payload: &MrSlice<'_>) -> bool {
+        let Some(mut engine) = self.try_lock() else {
+            return false;
+        };
+        // The caller holds its own engine: it polls this one later, or wakes its progress thread.
+        engine.assists = false;
+        engine.wakes_thread = !engine.local.allows_assist();
+        engine.receive_run(arrival, run, payload)
+    }
+}
+
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").finish_non_exhaustive()
@@ -180,9 +204,9 @@ pub(crate) struct EngineGuard<'a> {
     shared: &'a Shared,
     engine: MutexGuard<'a, Engine>,
     /// Engines of peers that have been sent packets are polled when the guard is dropped.
-    pub(crate) assists: bool,
+    assists: bool,
     /// The progress thread is woken if it is needed earlier than it means to wake up.
-    pub(crate) wakes_thread: bool,
+    wakes_thread: bool,
     /// Declared after the lock: dropped when it is free.
     deferred: DeferredWork<'a>,
 }
@@ -219,7 +243,7 @@ impl DeferredWork<'_> {
     /// Leaves the remaining peers to the next poll of the application, or to their own threads.
     fn leave(&mut self) {
         if let Some(mut engine) = self.shared.try_lock()
-            && engine.is_driven_by_application()
+            && engine.local.is_driven_by_application()
         {
             engine.local.pending.append(&mut self.pending);
             return engine.assist_later();
@@ -258,13 +282,22 @@ impl EngineGuard<'_> {
     /// polls: several posts then cause one poll of a peer.
     #[inline]
     pub(crate) fn assist_later(&mut self) {
-        self.assists = !self.engine.is_driven_by_application();
+        self.assists = !self.engine.local.is_driven_by_application();
     }
 
     /// Undoes [`assist_later`](Self::assist_later): this is the poll of the application.
     #[inline]
     pub(crate) fn assist_now(&mut self) {
         self.assists = true;
+    }
+
+    /// The application has polled this CQ, unless that was its last look before it sleeps.
+    #[inline]
+    pub(crate) fn note_poll(&mut self, cq: CqId) {
+        if !self.engine.nic.tables.is_armed(cq) {
+            self.shared.application_polled(self.engine.polled_at);
+            self.engine.local.refuse_assist();
+        }
     }
 
     /// Wakes the peers that have been sent packets instead of polling their engines.

@@ -56,7 +56,7 @@ impl Buffer {
 impl Node {
     pub fn open(config: DeviceConfig) -> Node {
         let device = Device::open(config).expect("the device opens");
-        let pd = device.alloc_pd().expect("a PD");
+        let pd = device.memory().alloc_pd().expect("a PD");
         let cq = device.create_cq(8192, None, 0).expect("a CQ");
         Node { device, pd, cq }
     }
@@ -80,7 +80,7 @@ impl Node {
             | Access::REMOTE_READ
             | Access::REMOTE_ATOMIC;
         let addr = region.addr();
-        let mr = self.device.reg_mr(self.pd, region.clone(), addr, all).expect("an MR");
+        let mr = self.device.memory().reg_mr(self.pd, region.clone(), addr, all).expect("an MR");
         Buffer { region, mr }
     }
 

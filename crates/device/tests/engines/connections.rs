@@ -31,7 +31,7 @@ impl Side {
         let node = &self.engines[engine];
         let qpn = node.qp(QpType::Rc);
         let call = Call::new(to.engines[0].device.address(), SERVICE, qpn, Psn::new(0x77));
-        (node.device.cm_connect(&call, &self.channel, 8).expect("a call"), qpn)
+        (node.device.cm().connect(&call, &self.channel, 8).expect("a call"), qpn)
     }
 
     fn request(&self) -> CommId {
@@ -61,14 +61,14 @@ fn every_engine_calls_and_accepts() {
 
 /// Calls between all of three engines and all of three others.
 pub fn all_call_and_accept(a: &Side, b: &Side) {
-    b.engines[0].device.cm_listen(SERVICE, 16, &b.channel, 7).expect("free");
+    b.engines[0].device.cm().listen(SERVICE, 16, &b.channel, 7).expect("free");
     let (from, to) = (a.engines[0].buffer(64), b.engines[0].buffer(64));
     for (caller, called) in (0..9).map(|number| (number % 3, number / 3)) {
         let (id_a, qa) = a.call(b, caller);
         let id_b = b.request();
         let node = &b.engines[called];
         let qb = node.qp(QpType::Rc);
-        node.device.cm_accept(id_b, &Acceptance::new(qb, Psn::new(0x99))).expect("accepted");
+        node.device.cm().accept(id_b, &Acceptance::new(qb, Psn::new(0x99))).expect("accepted");
         a.established(id_a);
         b.established(id_b);
         from.write(0, &pattern(64, called as u8));
@@ -81,23 +81,23 @@ pub fn all_call_and_accept(a: &Side, b: &Side) {
         let first = (a, id_a);
         let second = (b, id_b);
         let (near, far) = if called % 2 == 0 { (first, second) } else { (second, first) };
-        near.0.engines[0].device.cm_disconnect(near.1, b"bye").expect("it stands");
+        near.0.engines[0].device.cm().disconnect(near.1, b"bye").expect("it stands");
         far.0.disconnected(far.1);
         near.0.disconnected(near.1);
         assert_eq!(a.engines[caller].state(qa), QpState::Err);
         assert_eq!(node.state(qb), QpState::Err);
-        near.0.engines[0].device.cm_release(near.1);
-        far.0.engines[0].device.cm_release(far.1);
+        near.0.engines[0].device.cm().release(near.1);
+        far.0.engines[0].device.cm().release(far.1);
     }
 }
 
 #[test]
 fn a_refusal_reaches_the_engine_that_called() {
     let (a, b) = (Side::open(config(22, 2)), Side::open(config(23, 2)));
-    b.engines[0].device.cm_listen(SERVICE, 16, &b.channel, 7).expect("free");
+    b.engines[0].device.cm().listen(SERVICE, 16, &b.channel, 7).expect("free");
     let (id_a, qa) = a.call(&b, 1);
     let id_b = b.request();
-    b.engines[1].device.cm_reject(id_b, RejReason::CONSUMER, b"no").expect("it waits");
+    b.engines[1].device.cm().reject(id_b, RejReason::CONSUMER, b"no").expect("it waits");
     let event = a.event();
     assert!(matches!(event.kind, CmEventKind::Rejected { .. }) && event.id == id_a, "{event:?}");
     assert_eq!(a.engines[1].state(qa), QpState::Init, "it can call again");
@@ -109,7 +109,7 @@ fn the_first_packet_confirms_a_connection_of_another_engine() {
     let without = |last| DeviceConfig { progress_thread: false, ..config(last, 2) };
     let (a, b) = (Side::open(config(24, 2)), Side::open(without(25)));
     let device = &b.engines[0].device;
-    device.cm_listen(SERVICE, 16, &b.channel, 7).expect("free");
+    device.cm().listen(SERVICE, 16, &b.channel, 7).expect("free");
     let (id_a, qa) = a.call(&b, 1);
     let end = std::time::Instant::now() + Duration::from_secs(20);
     let id_b = loop {
@@ -121,7 +121,7 @@ fn the_first_packet_confirms_a_connection_of_another_engine() {
     };
     let qb = b.engines[1].qp(QpType::Rc);
     let buffer = b.engines[1].buffer(64);
-    device.cm_accept(id_b, &Acceptance::new(qb, Psn::new(0x99))).expect("accepted");
+    device.cm().accept(id_b, &Acceptance::new(qb, Psn::new(0x99))).expect("accepted");
     b.engines[1].recv(qb, 1, &[buffer.sge(0, 64)]);
     a.established(id_a);
     a.engines[1].send(qa, 2, SendOp::Send, &[]);
@@ -135,17 +135,17 @@ fn the_first_packet_confirms_a_connection_of_another_engine() {
 #[test]
 fn a_call_that_is_not_confirmed_ends_in_both_engines() {
     let (a, b) = (Side::open(config(26, 1)), Side::open(config(27, 2)));
-    b.engines[0].device.cm_listen(SERVICE, 16, &b.channel, 7).expect("free");
+    b.engines[0].device.cm().listen(SERVICE, 16, &b.channel, 7).expect("free");
     let (id_a, _) = a.call(&b, 0);
     let id_b = b.request();
     let qb = b.engines[1].qp(QpType::Rc);
-    b.engines[1].device.cm_accept(id_b, &Acceptance::new(qb, Psn::new(0x99))).expect("accepted");
+    b.engines[1].device.cm().accept(id_b, &Acceptance::new(qb, Psn::new(0x99))).expect("accepted");
     a.established(id_a);
     b.established(id_b);
-    a.engines[0].device.cm_release(id_a);
+    a.engines[0].device.cm().release(id_a);
     b.disconnected(id_b);
     assert_eq!(b.engines[1].state(qb), QpState::Err);
     // A queue pair that is gone is no obstacle.
     b.engines[1].device.destroy_qp(qb).expect("it exists");
-    b.engines[0].device.cm_release(id_b);
+    b.engines[0].device.cm().release(id_b);
 }

@@ -58,20 +58,20 @@ fn what_works_together_is_in_one_engine() {
     other(QpRequest { srq: Some(srq), ..in_one }, "the SRQ is in engine 0");
     device.create_qp(&QpRequest { srq: Some(srq), ..request }).expect("all in engine 0");
 
-    let domain = device.open_xrcd(a[0].pd, a[0].cq).expect("a domain");
+    let domain = device.xrc().open(a[0].pd, a[0].cq).expect("a domain");
     let xrc = XrcSrq { xrcd: domain, cq: a[1].cq };
-    let error = device.create_xrc_srq(a[0].pd, xrc, &SMALL).expect_err("two engines");
+    let error = device.xrc().create_srq(a[0].pd, xrc, &SMALL).expect_err("two engines");
     assert!(error.to_string().starts_with("the CQ is in engine 1"), "{error}");
     let xrc = XrcSrq { cq: a[0].cq, ..xrc };
-    let srq = device.create_xrc_srq(a[0].pd, xrc, &SMALL).expect("one engine");
+    let srq = device.xrc().create_srq(a[0].pd, xrc, &SMALL).expect("one engine");
     device.destroy_srq(srq).expect("nobody uses it");
 
     // A domain can be in any engine, with all that belongs to it.
-    let domain = device.open_xrcd(a[1].pd, a[1].cq).expect("a domain");
-    let target = device.create_xrc_target(domain).expect("a target");
-    device.close_xrcd(domain).expect_err("the target uses it");
+    let domain = device.xrc().open(a[1].pd, a[1].cq).expect("a domain");
+    let target = device.xrc().create_target(domain).expect("a target");
+    device.xrc().close(domain).expect_err("the target uses it");
     device.destroy_qp(target).expect("it exists");
-    device.close_xrcd(domain).expect("nobody uses it");
+    device.xrc().close(domain).expect("nobody uses it");
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn there_are_no_windows() {
     let attr = a[0].device.attr();
     assert_eq!((attr.limits.max_mw, attr.device_cap_flags & (1 << 17 | 1 << 24)), (0, 0));
     for kind in [MwType::Type1, MwType::Type2B] {
-        let error = a[0].device.alloc_mw(a[0].pd, kind).expect_err("no windows");
+        let error = a[0].device.memory().alloc_mw(a[0].pd, kind).expect_err("no windows");
         assert_eq!(error, AllocMwError::Unsupported);
         assert!(error.to_string().contains("one engine"), "{error}");
     }
@@ -112,5 +112,5 @@ fn limits_are_those_of_the_device() {
     let _regions = [a[0].buffer(8), a[1].buffer(8)];
     let region = uroce_device::memory::Region::alloc(8).expect("memory");
     let access = uroce_device::memory::Access::LOCAL_WRITE;
-    device.reg_mr(a[0].pd, region, 0, access).expect_err("two in all");
+    device.memory().reg_mr(a[0].pd, region, 0, access).expect_err("two in all");
 }

@@ -120,18 +120,18 @@ fn what_is_counted_and_listed(a: &[Node], b: &[Node]) {
 /// No engine goes by a registration that has ended, and the domain is busy until the last engine lets go.
 fn what_ends(a: &[Node], b: &[Node], pairs: &[[(usize, Qpn); 2]], from: &Buffer, to: Buffer) {
     let (va, rkey) = (to.addr(), to.mr.rkey);
-    b[0].device.dereg_mr(to.mr.id).expect("no window is bound");
+    b[0].device.memory().dereg_mr(to.mr.id).expect("no window is bound");
     to.write(0, &[0xee; 8]);
     let denied = all_do(a, pairs, |_| (SendOp::Write { va, rkey }, 0, 8), from);
     assert_eq!(denied.len(), PAIRS);
     assert!(denied.iter().all(|wc| wc.status == WcStatus::RemAccessErr), "{denied:?}");
     assert_eq!(to.bytes(0, 8), [0xee; 8]);
     for &[_, (engine, qpn)] in pairs {
-        b[engine].device.dealloc_pd(b[engine].pd).expect_err("queue pairs use it");
+        b[engine].device.memory().dealloc_pd(b[engine].pd).expect_err("queue pairs use it");
         b[engine].device.destroy_qp(qpn).expect("it exists");
     }
-    b[0].device.dealloc_pd(b[0].pd).expect("nobody uses it");
-    b[3].device.dealloc_pd(b[3].pd).expect_err("it is gone");
+    b[0].device.memory().dealloc_pd(b[0].pd).expect("nobody uses it");
+    b[3].device.memory().dealloc_pd(b[3].pd).expect_err("it is gone");
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn events_of_all_engines_come_to_one_list() {
         // The first packet is an event of its own.
         let end = Instant::now() + Duration::from_secs(10);
         let reached = loop {
-            match device.get_async_event(Some(Duration::from_secs(1))).expect("poll") {
+            match device.async_events().next_event(Some(Duration::from_secs(1))).expect("poll") {
                 Some(AsyncEvent::SrqLimitReached(reached)) => break Some(reached),
                 _ if Instant::now() > end => break None,
                 _ => {}
@@ -258,7 +258,7 @@ fn keys_of_all_engines_are_the_same_after_many_changes() {
     let mut regions: Vec<Buffer> = (0..40).map(|_| b[0].buffer(64)).collect();
     for _ in 0..20 {
         let gone = regions.remove(7);
-        b[0].device.dereg_mr(gone.mr.id).expect("no window is bound");
+        b[0].device.memory().dereg_mr(gone.mr.id).expect("no window is bound");
         regions.push(b[0].buffer(64));
     }
     let from = a[0].buffer(4 * PART as usize);

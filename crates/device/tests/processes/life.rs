@@ -177,7 +177,7 @@ impl Life {
 
     fn listen(&self, port: u16) {
         let service = ServiceId::new(PortSpace::Tcp, port);
-        match self.node.device.cm_listen(service, 4, &self.channel, 0) {
+        match self.node.device.cm().listen(service, 4, &self.channel, 0) {
             Ok(()) => say("listens"),
             Err(error) => say(format_args!("refused: {error}")),
         }
@@ -198,7 +198,7 @@ impl Life {
         let qpn = self.node.qp(QpType::Rc);
         let service = ServiceId::new(PortSpace::Tcp, port);
         let call = Call::new(address, service, qpn, Psn::new(1));
-        let id = self.node.device.cm_connect(&call, &self.channel, 0).expect("a call");
+        let id = self.node.device.cm().connect(&call, &self.channel, 0).expect("a call");
         self.call = Some(id);
         match self.event() {
             (_, CmEventKind::Established { private_data }) => {
@@ -216,7 +216,7 @@ impl Life {
         let qpn = self.node.qp(QpType::Rc);
         let mut acceptance = Acceptance::new(qpn, Psn::new(2));
         acceptance.private_data = std::process::id().to_string().into_bytes();
-        self.node.device.cm_accept(id, &acceptance).expect("accepted");
+        self.node.device.cm().accept(id, &acceptance).expect("accepted");
         let (_, kind) = self.event();
         assert!(matches!(kind, CmEventKind::Established { .. }), "{kind:?}");
         say(std::process::id());
@@ -225,7 +225,7 @@ impl Life {
     /// Ends the call, or waits until the other side does.
     fn hang_up(&mut self) {
         if let Some(id) = self.call.take() {
-            self.node.device.cm_disconnect(id, &[]).expect("it stands");
+            self.node.device.cm().disconnect(id, &[]).expect("it stands");
         }
         let (_, kind) = self.event();
         assert!(matches!(kind, CmEventKind::Disconnected { .. }), "{kind:?}");

@@ -74,11 +74,11 @@ impl CmId {
         let mut state = self.unused()?;
         let (device, space) = (self.channel().context().device(), self.0.space);
         let port = match port {
-            0 => device.cm_free_port(space).ok_or(CmIdError::NoPort)?,
+            0 => device.cm().free_port(space).ok_or(CmIdError::NoPort)?,
             port => port,
         };
         let service = ServiceId::new(space, port);
-        device.cm_listen(service, backlog, self.channel().raw(), self.0.cookie)?;
+        device.cm().listen(service, backlog, self.channel().raw(), self.0.cookie)?;
         state.listens = Some(service);
         Ok(SocketAddr::new(device.address(), port))
     }
@@ -94,7 +94,7 @@ impl CmId {
             return Err(CmError::OtherFamily { remote, local }.into());
         }
         let device = self.channel().context().device();
-        state.source_port = device.cm_free_port(self.0.space).ok_or(CmIdError::NoPort)?;
+        state.source_port = device.cm().free_port(self.0.space).ok_or(CmIdError::NoPort)?;
         state.peer = Some(peer);
         self.post(CmEventKind::AddrResolved);
         Ok(())
@@ -139,7 +139,7 @@ impl CmId {
             ..Call::new(peer.ip(), service, qp.qpn(), qp.start_psn())
         };
         let device = self.channel().context().device();
-        let connection = device.cm_connect(&call, self.channel().raw(), self.0.cookie)?;
+        let connection = device.cm().connect(&call, self.channel().raw(), self.0.cookie)?;
         state.connection = Some(connection);
         drop(state);
         self.channel().registry().add_connection(connection, &self.0);
@@ -161,7 +161,7 @@ impl CmId {
             ..Acceptance::new(qp.qpn(), qp.start_psn())
         };
         let device = self.channel().context().device();
-        Ok(device.cm_accept(self.connected()?, &acceptance)?)
+        Ok(device.cm().accept(self.connected()?, &acceptance)?)
     }
 
     /// Refuses the request that brought this id (`rdma_reject`), with up to 148 bytes for the
@@ -175,9 +175,9 @@ impl CmId {
         if self.0.space == PortSpace::Udp {
             let private_data = private_data.to_vec();
             let refusal = Answer { private_data, ..Answer::refusal(SidrStatus::REJECTED) };
-            return Ok(device.cm_answer(connection, &refusal)?);
+            return Ok(device.cm().answer(connection, &refusal)?);
         }
-        Ok(device.cm_reject(connection, RejReason::CONSUMER, private_data)?)
+        Ok(device.cm().reject(connection, RejReason::CONSUMER, private_data)?)
     }
 
     /// Ends the connection (`rdma_disconnect`): the queue pair goes to the error state. Event, at
@@ -187,7 +187,7 @@ impl CmId {
     /// [`CmIdError`]: there is no connection that stands.
     pub fn disconnect(&self) -> Result<(), CmIdError> {
         let device = self.channel().context().device();
-        Ok(device.cm_disconnect(self.connected()?, &[])?)
+        Ok(device.cm().disconnect(self.connected()?, &[])?)
     }
 
     /// Asks the peer which queue pair serves its port, for datagrams (`rdma_connect` in the port space
@@ -206,7 +206,7 @@ impl CmId {
             ..Question::new(peer.ip(), service)
         };
         let device = self.channel().context().device();
-        let id = device.cm_resolve(&question, self.channel().raw(), self.0.cookie)?;
+        let id = device.cm().resolve(&question, self.channel().raw(), self.0.cookie)?;
         state.connection = Some(id);
         drop(state);
         self.channel().registry().add_connection(id, &self.0);
@@ -223,7 +223,7 @@ impl CmId {
         let (status, qpn, private_data) = (SidrStatus::VALID, qp.qpn(), private_data.to_vec());
         let answer = Answer { status, qpn, qkey, private_data };
         let device = self.channel().context().device();
-        Ok(device.cm_answer(self.connected()?, &answer)?)
+        Ok(device.cm().answer(self.connected()?, &answer)?)
     }
 
     fn unused(&self) -> Result<MutexGuard<'_, State>, CmIdError> {

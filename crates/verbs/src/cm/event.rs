@@ -62,7 +62,7 @@ impl EventChannel {
             match self.take()? {
                 Taken::Event(event) => return Some(event),
                 // Outside of the registry's lock, which a dropped id needs.
-                Taken::Orphan(connection) => self.context().device().cm_release(connection),
+                Taken::Orphan(connection) => self.context().device().cm().release(connection),
                 Taken::Nothing => {}
             }
         }

@@ -156,11 +156,11 @@ impl Drop for Inner {
         self.channel.registry().remove(self.cookie, connection);
         let device = self.channel.context().device();
         if let Some(connection) = connection {
-            device.cm_release(connection);
+            device.cm().release(connection);
         }
         if let Some(service) = listens {
             // It listens as long as this object.
-            let _ = device.cm_unlisten(service);
+            let _ = device.cm().unlisten(service);
         }
     }
 }
