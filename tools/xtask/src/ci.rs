@@ -1,48 +1,53 @@
 //! `cargo xtask ci`: everything that must hold before a change is taken, in one command.
 
+mod arguments;
 mod demo;
 mod examples;
 mod report;
+mod sources;
 mod step;
+mod tools;
 
 use std::time::Instant;
 
-use clap::Args;
+pub use arguments::CiArgs;
 use report::{Line, Report};
 use step::{Outcome, Step};
-
-use crate::conform;
-use crate::error::{Error, Result};
-
-/// Options of `ci`.
-#[derive(Debug, Args)]
-pub struct CiArgs {
-    /// Leave out a step, by its name; may be given several times.
-    #[arg(long, value_name = "STEP")]
-    skip: Vec<String>,
-    /// Run only these steps, by name; may be given several times.
-    #[arg(long, value_name = "STEP")]
-    only: Vec<String>,
-    /// Name the steps and what each checks, and do nothing.
-    #[arg(long)]
-    list: bool,
-}
+use uroce_testbed::error::{Error, Result};
 
 /// Every step in its order: the cheap ones first.
 const STEPS: &[Step] = &[
     Step {
         name: "packages",
         about: "Debian packages that the other steps need are installed",
-        run: step::packages,
+        run: tools::packages,
     },
-    Step { name: "fmt", about: "the code is formatted", run: step::fmt },
-    Step { name: "clippy", about: "clippy has nothing to say about any target", run: step::clippy },
-    Step { name: "doc", about: "the documentation builds without a warning", run: step::doc },
-    Step { name: "test", about: "unit, integration and documentation tests pass", run: step::test },
+    Step { name: "fmt", about: "the code is formatted", run: sources::fmt },
+    Step {
+        name: "clippy",
+        about: "clippy has nothing to say about any target",
+        run: sources::clippy,
+    },
+    Step { name: "doc", about: "the documentation builds without a warning", run: sources::doc },
+    Step {
+        name: "msrv",
+        about: "what users compile is compiled by the oldest Rust that Cargo.toml promises",
+        run: sources::msrv,
+    },
+    Step {
+        name: "no-std",
+        about: "uroce-wire is compiled without the standard library",
+        run: sources::no_std,
+    },
+    Step {
+        name: "test",
+        about: "unit, integration and documentation tests pass",
+        run: sources::test,
+    },
     Step {
         name: "instructions",
         about: "the work per packet did not grow by more than 3 % unnoticed",
-        run: step::instructions,
+        run: tools::instructions,
     },
     Step { name: "examples", about: "every example runs to its end", run: examples::run },
     Step {
@@ -52,28 +57,28 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "page",
-        about: "the page of `uroce view` draws, answers keys and asks nobody for anything",
-        run: step::page,
+        about: "the page of `uroce view` draws, answers keys and makes no request",
+        run: tools::page,
     },
     Step {
         name: "programs",
         about: "unmodified programs of libibverbs run on our devices",
-        run: step::programs,
+        run: tools::programs,
     },
     Step {
         name: "conform",
         about: "uroce passes its own conformance test, and faults on purpose fail it",
-        run: || conform::run_for_ci().into(),
+        run: tools::conform,
     },
     Step {
         name: "rxe",
         about: "our programs and the stock ones understand each other over a kernel rxe",
-        run: step::rxe,
+        run: tools::rxe,
     },
     Step {
         name: "calls",
         about: "unmodified programs understand a kernel rxe, those of rdma_cm also through loss",
-        run: step::calls,
+        run: tools::calls,
     },
 ];
 
@@ -84,6 +89,10 @@ const STEPS: &[Step] = &[
 /// # Errors
 /// A step failed, or a step of that name does not exist.
 pub fn run(arguments: &CiArgs) -> Result<()> {
+    if arguments.help {
+        print!("{}", arguments::HELP);
+        return Ok(());
+    }
     check_names(arguments.skip.iter().chain(&arguments.only))?;
     if arguments.list {
         STEPS.iter().for_each(|step| println!("{:10} {}", step.name, step.about));

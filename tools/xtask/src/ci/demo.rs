@@ -1,10 +1,11 @@
 //! Runs `uroce demo` the way a user without privileges would.
 
+use uroce_testbed::cleanup::{Guard, Leftover};
+use uroce_testbed::error::{Context, Result};
+use uroce_testbed::process::command;
+use uroce_testbed::workspace;
+
 use super::step::{Outcome, as_nobody, shown};
-use crate::cleanup::{Guard, Leftover};
-use crate::error::{Context, Result};
-use crate::process::command;
-use crate::workspace;
 
 /// Builds the program and runs its demo as the user nobody (or as the present user when that is not root).
 pub fn run() -> Outcome {
@@ -19,7 +20,7 @@ pub fn run() -> Outcome {
     }
 }
 
-/// Copies the program to a folder that everybody may read: the build folder may lie in a private home.
+/// Copies the program to a folder that all users may read: the build folder may lie in a private home.
 fn prepare() -> Result<(String, Guard)> {
     let folder = std::env::temp_dir().join(format!("uroce-demo-{}", std::process::id()));
     std::fs::create_dir_all(&folder).context(|| format!("could not make {}", folder.display()))?;

@@ -1,0 +1,260 @@
+//! What was measured: series of runs, kept as JSON.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use uroce_testbed::error::{Context, Error, Result};
+
+use crate::machine::Machine;
+use crate::placement::Place;
+use crate::summary::Summary;
+
+/// Version of the file's format.
+const VERSION: u32 = 1;
+
+/// What a figure counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Unit {
+    /// Gigabits of payload a second.
+    #[serde(rename = "Gb/s")]
+    Gbps,
+    /// Microseconds.
+    #[serde(rename = "us")]
+    Us,
+    /// Million messages or packets a second.
+    #[serde(rename = "M/s")]
+    Mmps,
+    /// KiB of memory.
+    #[serde(rename = "KiB")]
+    KiB,
+    /// Percent of one processor.
+    #[serde(rename = "%")]
+    Percent,
+}
+
+impl Unit {
+    /// As it is printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gbps => "Gb/s",
+            Self::Us => "us",
+            Self::Mmps => "M/s",
+            Self::KiB => "KiB",
+            Self::Percent => "%",
+        }
+    }
+}
+
+/// One figure of one run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Reading {
+    /// In the unit of its series.
+    pub value: f64,
+    /// Other things that the run told, by name: `cpu_s_per_gb`, `syscalls_per_packet`, ...
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub extra: BTreeMap<String, f64>,
+}
+
+impl Reading {
+    /// A bare figure.
+    pub fn new(value: f64) -> Self {
+        Self { value, extra: BTreeMap::new() }
+    }
+
+    /// The same with one thing more.
+    pub fn with(mut self, name: &str, value: f64) -> Self {
+        self.extra.insert(name.to_owned(), value);
+        self
+    }
+}
+
+/// One run, with the placement around it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Runs of one round were made one after the other.
+    pub round: u32,
+    /// Hand-off between the processors before it, nanoseconds.
+    pub before_ns: f64,
+    /// And after it.
+    pub after_ns: f64,
+    /// What it measured.
+    #[serde(flatten)]
+    pub reading: Reading,
+}
+
+impl Run {
+    /// Where the processors were.
+    pub fn place(&self) -> Place {
+        Place::of(self.before_ns, self.after_ns)
+    }
+}
+
+/// All runs of one thing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// The group: `bandwidth`, `latency`, ...
+    pub group: String,
+    /// What was run, unique in its group.
+    pub name: String,
+    /// Of all its figures.
+    pub unit: Unit,
+    /// The series of the group that it is compared with.
+    #[serde(default, alias = "rivals", skip_serializing_if = "Vec::is_empty")]
+    pub baselines: Vec<String>,
+    /// In order.
+    pub runs: Vec<Run>,
+}
+
+impl Series {
+    /// The figures of one placement.
+    pub fn summary(&self, place: Place) -> Option<Summary> {
+        let runs = self.runs.iter().filter(|run| run.place() == place);
+        Summary::of(runs.map(|run| run.reading.value).collect())
+    }
+
+    /// Our figure over the baseline's, of rounds where both had this placement.
+    pub fn ratio(&self, baseline: &Self, place: Place) -> Option<Summary> {
+        let of_round = |round| {
+            let mut runs = baseline.runs.iter();
+            runs.find(|run| run.round == round && run.place() == place)
+        };
+        let ours = self.runs.iter().filter(|run| run.place() == place);
+        let ratios = ours.filter_map(|run| {
+            let theirs = of_round(run.round)?.reading.value;
+            (theirs > 0.0).then(|| run.reading.value / theirs)
+        });
+        Summary::of(ratios.collect())
+    }
+
+    /// The median of something else that the runs told.
+    pub fn extra(&self, name: &str) -> Option<f64> {
+        let found = self.runs.iter().filter_map(|run| run.reading.extra.get(name).copied());
+        Summary::of(found.collect()).map(|summary| summary.median)
+    }
+}
+
+/// Everything that was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    version: u32,
+    /// Where.
+    pub machine: Machine,
+    /// What.
+    pub series: Vec<Series>,
+}
+
+impl Record {
+    /// Empty, of this machine.
+    pub fn new() -> Self {
+        Self { version: VERSION, machine: Machine::here(), series: Vec::new() }
+    }
+
+    /// Reads a file; an empty record when there is none.
+    ///
+    /// # Errors
+    /// It is not such a file.
+    pub fn read(path: &Path) -> Result<Self> {
+        let Ok(text) = fs::read_to_string(path) else {
+            return Ok(Self::new());
+        };
+        let record: Self =
+            serde_json::from_str(&text).context(|| format!("{} is no record", path.display()))?;
+        match record.version {
+            VERSION => Ok(record),
+            other => Err(Error::new(format!(
+                "{} has version {other} of the format, this program knows {VERSION}: remove it",
+                path.display()
+            ))),
+        }
+    }
+
+    /// Writes a file.
+    ///
+    /// # Errors
+    /// The folder does not exist or cannot be written.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let text = serde_json::to_string_pretty(self).context(|| "the record has no JSON form")?;
+        fs::write(path, text + "\n").context(|| format!("could not write {}", path.display()))
+    }
+
+    /// The series called `name` in `group`.
+    pub fn find(&self, group: &str, name: &str) -> Option<&Series> {
+        self.series.iter().find(|series| series.group == group && series.name == name)
+    }
+
+    /// Takes over the series of `newer`: in place of those of the same name, or behind their runs.
+    pub fn absorb(&mut self, newer: Self, append: bool) {
+        let first = 1 + self.last_round();
+        self.machine = newer.machine;
+        for mut series in newer.series {
+            let old = self
+                .series
+                .iter_mut()
+                .find(|old| old.group == series.group && old.name == series.name);
+            match old {
+                Some(old) if append => {
+                    series.runs.iter_mut().for_each(|run| run.round += first);
+                    old.runs.append(&mut series.runs);
+                }
+                Some(old) => *old = series,
+                None => {
+                    if append {
+                        series.runs.iter_mut().for_each(|run| run.round += first);
+                    }
+                    self.series.push(series);
+                }
+            }
+        }
+    }
+
+    fn last_round(&self) -> u32 {
+        let runs = self.series.iter().flat_map(|series| &series.runs);
+        runs.map(|run| run.round).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(name: &str, runs: &[(u32, f64, f64)]) -> Series {
+        let run = |&(round, ns, value): &(u32, f64, f64)| Run {
+            round,
+            before_ns: ns,
+            after_ns: ns,
+            reading: Reading::new(value),
+        };
+        Series {
+            group: "g".into(),
+            name: name.into(),
+            unit: Unit::Gbps,
+            baselines: Vec::new(),
+            runs: runs.iter().map(run).collect(),
+        }
+    }
+
+    #[test]
+    fn only_runs_of_one_round_and_one_placement_are_compared() {
+        let ours = series("ours", &[(0, 100.0, 30.0), (1, 400.0, 10.0), (2, 100.0, 40.0)]);
+        let theirs = series("theirs", &[(0, 100.0, 20.0), (1, 100.0, 20.0), (3, 100.0, 1.0)]);
+        let close = ours.ratio(&theirs, Place::Close).expect("round 0");
+        assert_eq!((close.median, close.count), (1.5, 1));
+        assert_eq!(ours.ratio(&theirs, Place::Far), None);
+    }
+
+    #[test]
+    fn newer_runs_replace_older_ones_or_follow_them() {
+        let mut record = Record::new();
+        record.series.push(series("a", &[(0, 100.0, 1.0)]));
+        let newer = Record { series: vec![series("a", &[(0, 100.0, 2.0)])], ..record.clone() };
+        let mut longer = record.clone();
+        longer.absorb(newer.clone(), true);
+        let rounds: Vec<_> = longer.series[0].runs.iter().map(|run| run.round).collect();
+        assert_eq!(rounds, [0, 1]);
+        record.absorb(newer, false);
+        assert_eq!(record.series[0].summary(Place::Close).map(|summary| summary.median), Some(2.0));
+        assert_eq!(record.series[0].runs.len(), 1);
+    }
+}

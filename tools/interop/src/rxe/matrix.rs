@@ -1,0 +1,128 @@
+//! `cargo xtask rxe matrix`: our programs against the stock ones, over a wire with a kernel rxe at its other end.
+
+pub mod capture;
+pub mod cell;
+pub mod command;
+mod datapath;
+mod exclude;
+pub mod near;
+mod pairwise;
+mod plan;
+mod table;
+pub mod trial;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use datapath::Datapath;
+use near::Near;
+use plan::{Plan, Share};
+use table::Summary;
+use trial::{Bench, Verdict};
+use uroce_rxe_guest::Kernel;
+use uroce_rxe_guest::{Guest, GuestConfig};
+use uroce_testbed::error::{Error, Result};
+use uroce_testbed::workspace;
+
+/// Options of `rxe matrix`.
+#[derive(Debug, Default, Args)]
+pub struct MatrixArgs {
+    /// Kernel of the guest: that of this host's Debian release, or one of another (downloaded once).
+    #[arg(long, value_enum, default_value_t)]
+    kernel: Kernel,
+    /// Every cell (hours), not only a selection that has every pair of values.
+    #[arg(long)]
+    full: bool,
+    /// Only six cells, which together have RC and UD, both roles, both IP versions and every fault.
+    #[arg(long, conflicts_with = "full")]
+    smoke: bool,
+    /// What CI tries: the selection, and a few cells again with every other datapath.
+    #[arg(long, conflicts_with_all = ["full", "smoke", "share", "cell", "datapath", "stock"])]
+    ci: bool,
+    /// Of every cell only each N-th, beginning with number K: 1/4 to 4/4 together are --full.
+    #[arg(long, value_name = "K/N", conflicts_with = "smoke")]
+    share: Option<Share>,
+    /// Only cells whose name (see --list) contains this text; may be given several times, all must fit.
+    #[arg(long, value_name = "TEXT")]
+    cell: Vec<String>,
+    /// How our programs reach the wire; may be given several times, then the cells are tried with each [default: udp].
+    #[arg(long, value_enum, conflicts_with = "stock")]
+    datapath: Vec<Datapath>,
+    /// Try each cell so many times [default: 1].
+    #[arg(long, value_name = "TIMES")]
+    repeat: Option<usize>,
+    /// Name the cells and do nothing.
+    #[arg(long)]
+    list: bool,
+    /// Put a second guest with the stock programs in our place: what the kernel alone can do.
+    #[arg(long)]
+    stock: bool,
+    /// Keep the captures of failed cells in this folder.
+    #[arg(long, value_name = "FOLDER")]
+    keep: Option<PathBuf>,
+    /// Print one JSON document instead of the table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Tries the cells and prints what came out.
+///
+/// # Errors
+/// A cell failed, or the guest did not boot.
+pub fn matrix(arguments: &MatrixArgs) -> Result<()> {
+    let plan = if arguments.ci { Plan::for_ci() } else { Plan::new(arguments) };
+    if arguments.list {
+        let cells = plan.parts.first().map_or(&[][..], |(_, cells)| cells);
+        cells.iter().for_each(|cell| println!("{cell}"));
+        eprintln!("{} cells", cells.len());
+        return Ok(());
+    }
+    carry_out(plan, arguments)
+}
+
+fn carry_out(plan: Plan, arguments: &MatrixArgs) -> Result<()> {
+    if plan.len() == 0 {
+        return Err(Error::new(
+            "no cell has such a name; `cargo xtask rxe matrix --full --list` names them",
+        ));
+    }
+    let verdicts = try_all(&plan, arguments)?;
+    let summary = Summary { verdicts: &verdicts, excluded: plan.excluded };
+    match arguments.json {
+        true => println!("{}", summary.json()?),
+        false => summary.print(),
+    }
+    match summary.failed() {
+        0 => Ok(()),
+        failed => Err(Error::new(format!("{failed} of {} cells failed", verdicts.len()))),
+    }
+}
+
+fn try_all(plan: &Plan, arguments: &MatrixArgs) -> Result<Vec<Verdict>> {
+    let config = GuestConfig { kernel: arguments.kernel, ..GuestConfig::default() };
+    if arguments.stock {
+        let (far, near) = Guest::boot_pair(&config)?;
+        let mut bench = Bench::new(&far, Near::Stock(near), arguments.keep.clone());
+        return run(&mut bench, plan);
+    }
+    let far = Guest::boot(&config)?;
+    let program = workspace::install_uroce(far.folder())?;
+    let near = Near::Ours { guest: &far, program, datapath: Datapath::Udp };
+    run(&mut Bench::new(&far, near, arguments.keep.clone()), plan)
+}
+
+fn run(bench: &mut Bench<'_>, plan: &Plan) -> Result<Vec<Verdict>> {
+    let started = Instant::now();
+    let mut verdicts = Vec::with_capacity(plan.len());
+    for (datapath, cells) in &plan.parts {
+        bench.use_datapath(*datapath);
+        for cell in cells {
+            let verdict = bench.try_cell(cell)?;
+            let now = started.elapsed().as_secs_f64();
+            eprintln!("{:4}/{} {now:6.1} s  {verdict}", verdicts.len() + 1, plan.len());
+            verdicts.push(verdict);
+        }
+    }
+    Ok(verdicts)
+}

@@ -1,0 +1,108 @@
+//! `cargo xtask rxe proxy`: `uroce fault proxy` between two guests with a kernel rxe, which know nothing of it.
+
+mod bench;
+mod case;
+mod cases;
+mod witness;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use bench::Bench;
+use case::Case;
+use cases::CASES;
+use clap::Args;
+use uroce_rxe_guest::{Guest, GuestConfig};
+use uroce_testbed::error::{Error, Result};
+use uroce_testbed::workspace;
+
+use crate::document;
+
+/// Options of `rxe proxy`.
+#[derive(Debug, Args)]
+pub struct ProxyArgs {
+    /// Only cases whose name (see --list) contains this.
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Name the cases and do nothing.
+    #[arg(long)]
+    list: bool,
+    /// Try each case so many times.
+    #[arg(long, value_name = "TIMES", default_value_t = 1)]
+    repeat: usize,
+    /// Keep the captures of both taps in this folder.
+    #[arg(long, value_name = "FOLDER")]
+    keep: Option<PathBuf>,
+    /// Take this `uroce` instead of building it.
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+    /// Write the table into docs/interop.md.
+    #[arg(long, conflicts_with_all = ["only", "repeat"])]
+    write: bool,
+}
+
+/// Where the table stands in the document.
+const TABLE: &str = "proxy";
+
+/// Memory of each guest in MiB.
+const MEMORY_MIB: u32 = 512;
+
+/// Runs the cases and prints a table.
+///
+/// # Errors
+/// A case failed, or a guest did not boot.
+pub fn proxy(arguments: &ProxyArgs) -> Result<()> {
+    let wanted = |case: &&Case| arguments.only.as_ref().is_none_or(|text| case.name.contains(text));
+    let wanted: Vec<&Case> = CASES.iter().filter(wanted).collect();
+    if arguments.list {
+        wanted.iter().for_each(|case| println!("{:15} {}", case.name, case.rules.join("; ")));
+        return Ok(());
+    }
+    let started = Instant::now();
+    let config =
+        GuestConfig { ipv6: false, cores: 1, memory_mib: MEMORY_MIB, ..GuestConfig::default() };
+    let (far, near) = Guest::boot_apart(&config)?;
+    println!("two guests after {:.1} s", started.elapsed().as_secs_f64());
+    let program = match &arguments.program {
+        Some(program) => program.clone(),
+        None => workspace::install_uroce(far.folder())?,
+    };
+    let keep = arguments.keep.clone();
+    let mut bench = Bench { near: &near, far: &far, program, keep, next_port: 22_000 };
+    let rounds = (0..arguments.repeat.max(1)).flat_map(|_| &wanted);
+    let lines: Vec<_> = rounds.map(|case| (*case, try_one(&mut bench, case))).collect();
+    println!("{} cases in {:.1} s", lines.len(), started.elapsed().as_secs_f64());
+    if arguments.write {
+        document::replace(TABLE, &table(&lines))?;
+    }
+    match lines.iter().filter(|(_, result)| result.is_err()).count() {
+        0 => Ok(()),
+        failed => Err(Error::new(format!("{failed} of {} cases failed: see above", lines.len()))),
+    }
+}
+
+fn try_one(bench: &mut Bench<'_>, case: &Case) -> Result<String> {
+    let started = Instant::now();
+    let result = bench.try_case(case);
+    let (name, seconds) = (case.name, started.elapsed().as_secs_f64());
+    match &result {
+        Ok(seen) => println!("ok      {name:15} {seconds:4.1} s  {seen}"),
+        Err(error) => println!("FAILED  {name:15} {seconds:4.1} s\n{error}"),
+    }
+    result
+}
+
+fn table(lines: &[(&Case, Result<String>)]) -> String {
+    let mut text =
+        "| case | programs | rules | the client ends | seen |\n|---|---|---|---|---|\n".to_owned();
+    for (case, result) in lines {
+        let program = case.client.split(' ').next().unwrap_or_default();
+        let rules = match case.rules {
+            [] => "none".to_owned(),
+            rules => format!("`{}`", rules.join("; ").replace('|', "\\|")),
+        };
+        let seen = result.as_ref().map_or("**fails**", String::as_str);
+        text += &format!("| {} | {program} | {rules} | {} | {seen} |\n", case.name, case.ending);
+    }
+    text
+}

@@ -1,0 +1,144 @@
+//! The program `uroce` and both forms of libibverbs and librdmacm, laid out as a package installs them.
+//!
+//! The libraries are linked here and not by cargo: rustc gives each shared library of its own a version
+//! script, next to which one of ours, with the symbol versions of rdma-core, has no effect.
+
+use std::fs;
+use std::path::Path;
+
+use crate::error::{Context, Result};
+use crate::process::{command, run as run_command};
+use crate::workspace;
+
+/// Versions of the symbols, as in rdma-core.
+const VERSIONS: &str = "crates/cabi/libibverbs.map";
+/// Names of librdmacm.
+const CONNECTIONS: &str = "crates/cabi/librdmacm.map";
+
+/// Builds with optimisation and puts everything into `out`.
+///
+/// # Errors
+/// It does not compile, or there is no C compiler to link with.
+pub fn optimised(out: &Path) -> Result<()> {
+    build()?;
+    lay_out(&workspace::target_folder().join("release"), out)
+}
+
+/// The same with the profile of CI and with features (`PACKAGE/FEATURE`), for tests.
+///
+/// # Errors
+/// It does not compile, or there is no C compiler to link with.
+pub fn for_tests(out: &Path, features: &[&str]) -> Result<()> {
+    workspace::build_all_with(features)?;
+    lay_out(&workspace::build_folder(), out)
+}
+
+fn build() -> Result<()> {
+    let words = ["build", "--release", "--locked", "--quiet"];
+    run_command(workspace::cargo(&words).args(["--package", "uroce", "--package", "uroce-cabi"]))
+}
+
+fn lay_out(built: &Path, out: &Path) -> Result<()> {
+    let (bin, lib) = (out.join("bin"), out.join("lib/uroce"));
+    for folder in [&bin, &lib.join("drop-in")] {
+        fs::create_dir_all(folder).context(|| format!("could not make {}", folder.display()))?;
+    }
+    fs::copy(built.join("uroce"), bin.join("uroce")).context(|| "could not copy uroce")?;
+    let archive = built.join("liburoce_cabi.a");
+    let read = |map: &str| {
+        fs::read_to_string(workspace::root().join(map)).context(|| format!("could not read {map}"))
+    };
+    let names = read(VERSIONS)? + &read(CONNECTIONS)?;
+    let linked = |library: &str, names: &str, interposed: &[&str]| {
+        let script = lib.join("names.map");
+        fs::write(&script, names).context(|| "could not write a linker script")?;
+        link(&archive, &lib.join(library), &script, interposed)?;
+        fs::remove_file(&script).context(|| "could not remove a linker script")
+    };
+    linked("drop-in/libibverbs.so.1", &names, &[])?;
+    linked("drop-in/liburoce_paths.so", &without_versions("", INTERPOSED), INTERPOSED)?;
+    let all = [INTERPOSED, LOADING].concat();
+    linked("liburoce_ibverbs.so", &without_versions(&names, &all), &all)?;
+    same_library("libibverbs.so.1", &lib.join("drop-in/librdmacm.so.1"))
+}
+
+/// One library under two names. The dynamic linker knows that it is the same file, and loads it once: a
+/// second copy would have devices of its own.
+fn same_library(library: &str, name: &Path) -> Result<()> {
+    let why = || format!("could not make {}", name.display());
+    if name.symlink_metadata().is_ok() {
+        fs::remove_file(name).context(why)?;
+    }
+    std::os::unix::fs::symlink(library, name).context(why)
+}
+
+/// Functions of the C library that ours stand before; in the archive they are called `uroce_...`.
+const INTERPOSED: &[&str] = &[
+    "open",
+    "open64",
+    "__open_2",
+    "__open64_2",
+    "openat",
+    "openat64",
+    "__openat_2",
+    "__openat64_2",
+    "fopen",
+    "fopen64",
+    "opendir",
+    "scandir",
+    "scandir64",
+    "chdir",
+    "access",
+    "faccessat",
+    "stat",
+    "stat64",
+    "lstat",
+    "lstat64",
+    "fstatat",
+    "fstatat64",
+    "statx",
+    "readlink",
+    "readlinkat",
+    "realpath",
+    "__realpath_chk",
+];
+
+/// Functions of the dynamic linker that ours stand before in the library that is loaded before others: a program that
+/// opens the system's library by its name gets that one.
+const LOADING: &[&str] = &["dlopen", "dlvsym"];
+
+/// A linker script with the names of another and of `interposed`, but without its versions: a function that stands before
+/// one of the C library must have none, and a library has them for all names or for none.
+fn without_versions(script: &str, interposed: &[&str]) -> String {
+    let is_name = |line: &&str| line.ends_with(';') && !line.starts_with(['}', '*']);
+    let mut names: Vec<&str> = script.lines().map(str::trim).filter(is_name).collect();
+    let interposed: Vec<String> = interposed.iter().map(|name| format!("{name};")).collect();
+    names.extend(interposed.iter().map(String::as_str));
+    format!("{{\n    global:\n{}\n    local:\n*;\n}};\n", names.join("\n"))
+}
+
+/// Makes a shared library of the archive, with the file's name as its own name, what the script says
+/// as its symbols, and our functions under the names they stand before.
+fn link(archive: &Path, library: &Path, script: &Path, interposed: &[&str]) -> Result<()> {
+    let name = library.file_name().unwrap_or_default().to_string_lossy();
+    let mut linker = command(["cc", "-shared", "-o"]);
+    linker.arg(library).arg("-Wl,--whole-archive").arg(archive).arg("-Wl,--no-whole-archive");
+    linker.arg("-Wl,--gc-sections,-z,now,-z,defs,--strip-debug");
+    linker.arg(format!("-Wl,--version-script={}", script.display()));
+    linker.arg(format!("-Wl,-soname,{name}")).arg("-Wl,--wrap=socket");
+    linker.args(interposed.iter().map(|name| format!("-Wl,--defsym={name}=uroce_{name}")));
+    run_command(linker.args(["-lpthread", "-ldl", "-lm"]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_go_and_names_stay() {
+        let script = "A_1 {\n  global:\n    ibv_x;\n  local:\n    *;\n};\nA_2 {\n  global:\n    ibv_y;\n} A_1;\n";
+        let plain = without_versions(script, INTERPOSED);
+        assert!(plain.starts_with("{\n    global:\nibv_x;\nibv_y;\nopen;\n"), "{plain}");
+        assert!(plain.ends_with("local:\n*;\n};\n"), "{plain}");
+    }
+}
