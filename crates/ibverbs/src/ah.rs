@@ -19,6 +19,7 @@ use crate::object::{Object, zeroed};
 use crate::outcome::{minus_one, pointer, status};
 use crate::pd::pd_of;
 use crate::use_count::Use;
+use crate::{input, object_of};
 
 /// What we keep about an address handle.
 #[derive(Debug)]
@@ -33,7 +34,7 @@ pub struct Ah {
 /// protection domain.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 pub unsafe fn path_of<'a>(ah: *const ibv_ah, pd: Option<PdId>) -> Result<&'a AddressVector, Errno> {
     // SAFETY: the caller's promise.
     let inner = unsafe { Object::<ibv_ah, Ah>::of(ah) }.ok_or(INVALID)?;
@@ -82,10 +83,9 @@ pub fn attr_of(path: &AddressVector) -> ibv_ah_attr {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah {
     pointer(|| {
-        // SAFETY: by the contract.
-        let (owner, attr) = unsafe { (pd_of(pd)?, &*not_null(attr)?) };
+        let (owner, attr) = (object_of!(pd_of(pd))?, input!(attr)?);
         let path = path_from(&owner.ctx, attr)?;
-        // SAFETY: by the contract; the context of a domain does not change.
+        // SAFETY: a domain that was found, whose context does not change.
         let context = unsafe { (*pd).context };
         Ok(Object::create(
             ibv_ah { context, pd, handle: 0 },
@@ -103,9 +103,9 @@ pub unsafe extern "C" fn ibv_create_ah_from_wc(
     port: u8,
 ) -> *mut ibv_ah {
     pointer(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the arguments are those of a call from C.
         let mut attr = unsafe { answer_to(wc, grh, port)? };
-        // SAFETY: by the contract, and the attributes are ours.
+        // SAFETY: the domain is that of the program, and the attributes are a local variable.
         made(unsafe { ibv_create_ah(pd, &raw mut attr) })
     })
 }
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn ibv_init_ah_from_wc(
     attr: *mut ibv_ah_attr,
 ) -> c_int {
     minus_one(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
         unsafe {
             ctx_of(context)?;
             *not_null(attr)? = answer_to(wc, grh, port)?;
@@ -132,18 +132,18 @@ pub unsafe extern "C" fn ibv_init_ah_from_wc(
 /// Where to answer a datagram: to the sender in the 40 bytes before it.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn answer_to(
     wc: *const ibv_wc,
     grh: *const ibv_grh,
     port: u8,
 ) -> Result<ibv_ah_attr, Errno> {
     check_port(port)?;
-    // SAFETY: by the contract.
+    // SAFETY: the object was found, and the manual pages forbid to destroy it during a call.
     if wc.is_null() || grh.is_null() || unsafe { (*wc).wc_flags } & IBV_WC_GRH == 0 {
         return Err(INVALID);
     }
-    // SAFETY: by the contract: 40 bytes of a receive buffer, of any alignment.
+    // SAFETY: not null; the header is 40 bytes of a receive buffer, of any alignment.
     let (wc, header) = unsafe { (&*wc, grh.cast::<[u8; 40]>().read_unaligned()) };
     // The completion's service level is none on RoCE: it says how the packet came.
     let mut attr = attr_of(&sender(&header));
@@ -184,11 +184,10 @@ fn checksum(header: &[u8]) -> u16 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
     status(|| {
-        // SAFETY: by the contract.
-        if unsafe { Object::<ibv_ah, Ah>::is_inherited(ah) } {
+        if Object::<ibv_ah, Ah>::is_inherited(ah) {
             return Ok(());
         }
-        // SAFETY: by the contract, also that the handle is not used any more.
+        // SAFETY: the manual pages ask that the handle is not used any more.
         unsafe {
             Object::<ibv_ah, Ah>::live(ah)?;
             Object::<ibv_ah, Ah>::destroy(ah);

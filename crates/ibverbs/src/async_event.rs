@@ -16,6 +16,7 @@ use crate::context::ctx_of;
 use crate::cq::cq_of;
 use crate::errno::Errno;
 use crate::object::pointer_to;
+use crate::object_of;
 use crate::outcome::{minus_one, value};
 use crate::qp::qp_of;
 use crate::srq::srq_of;
@@ -53,15 +54,14 @@ pub(crate) unsafe extern "C" fn ibv_get_async_event(
     event: *mut ibv_async_event,
 ) -> c_int {
     minus_one(|| {
-        // SAFETY: by the contract.
-        let (ctx, out) = unsafe { (ctx_of(context)?, not_null(event)?) };
+        let (ctx, out) = (object_of!(ctx_of(context))?, not_null(event)?);
         let owned = ctx.events.read_event(|owned| {
             // SAFETY: a destroyed object leaves no event behind: as long as the list has this one, it is there.
             if let Ok(Some(counter)) = unsafe { counter_of(&event_of(owned)) } {
                 counter.add();
             }
         })?;
-        // SAFETY: by the contract.
+        // SAFETY: not null, and so room that the program has for the result.
         unsafe { *out = event_of(&owned) };
         Ok(())
     })
@@ -74,7 +74,7 @@ pub(crate) unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event)
         if event.is_null() {
             return;
         }
-        // SAFETY: by the contract; an object is not destroyed before this.
+        // SAFETY: an event that was fetched; its object is not destroyed before it is acknowledged.
         unsafe {
             if let Ok(Some(counter)) = counter_of(&*event) {
                 count_completed(&*event);

@@ -11,6 +11,7 @@ use crate::context::ctx_of;
 use crate::descriptor::make_blocking;
 use crate::errno::{BUSY, Errno, INVALID};
 use crate::object::Object;
+use crate::object_of;
 use crate::outcome::{pointer, status};
 
 /// What we keep about a completion channel.
@@ -25,7 +26,7 @@ pub struct Channel {
 /// Our part of a channel.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 pub unsafe fn channel_of<'a>(channel: *const ibv_comp_channel) -> Option<&'a Channel> {
     // SAFETY: the caller's promise.
     unsafe { Object::<ibv_comp_channel, Channel>::of(channel) }
@@ -34,7 +35,7 @@ pub unsafe fn channel_of<'a>(channel: *const ibv_comp_channel) -> Option<&'a Cha
 /// Our part of a channel, for control verbs; null is none, ENOENT if there is none at that address.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 pub unsafe fn live_channel<'a>(
     channel: *const ibv_comp_channel,
 ) -> Result<Option<&'a Channel>, Errno> {
@@ -51,8 +52,7 @@ pub unsafe extern "C" fn ibv_create_comp_channel(
     context: *mut ibv_context,
 ) -> *mut ibv_comp_channel {
     pointer(|| {
-        // SAFETY: by the contract.
-        let events = unsafe { ctx_of(context)? }.card()?.device.create_channel()?;
+        let events = object_of!(ctx_of(context))?.card()?.device.create_channel()?;
         make_blocking(events.as_fd())?;
         let fd = events.as_fd().as_raw_fd();
         let channel = Channel { events, users: AtomicU32::new(0) };
@@ -64,16 +64,14 @@ pub unsafe extern "C" fn ibv_create_comp_channel(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
     status(|| {
-        // SAFETY: by the contract.
-        if unsafe { Object::<ibv_comp_channel, Channel>::is_inherited(channel) } {
+        if Object::<ibv_comp_channel, Channel>::is_inherited(channel) {
             return Ok(());
         }
-        // SAFETY: by the contract.
-        let inner = unsafe { live_channel(channel)? }.ok_or(INVALID)?;
+        let inner = object_of!(live_channel(channel))?.ok_or(INVALID)?;
         if inner.users.load(Ordering::SeqCst) > 0 {
             return Err(BUSY);
         }
-        // SAFETY: by the contract nobody uses it any more.
+        // SAFETY: the manual pages ask that the object is not used any more.
         unsafe { Object::<ibv_comp_channel, Channel>::destroy(channel) };
         Ok(())
     })

@@ -50,7 +50,7 @@ pub(crate) unsafe extern "C" fn query_rt_values(
     values: *mut ibv_values_ex,
 ) -> c_int {
     status(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
         unsafe {
             ctx_of(context)?;
             if (*not_null(values)?).comp_mask & !IBV_VALUES_MASK_RAW_CLOCK != 0 {

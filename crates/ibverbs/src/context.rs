@@ -78,7 +78,7 @@ pub type Whole = Object<verbs_context, Arc<Ctx>>;
 /// Our part of a context.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 pub unsafe fn ctx_of<'a>(context: *const ibv_context) -> Result<&'a Arc<Ctx>, Errno> {
     if context.is_null() {
         return Err(INVALID);

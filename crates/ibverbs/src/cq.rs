@@ -9,12 +9,12 @@ use uroce_device::transport::{CqId, Moderation, Notify, Wc, WcFlags, WcStatus};
 use crate::abi::{
     IBV_CQ_ATTR_MODERATE, ibv_comp_channel, ibv_cq, ibv_cq_ex, ibv_modify_cq_attr, ibv_wc,
 };
-use crate::arg::not_null;
 use crate::card::Card;
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::object::Object;
 use crate::outcome::{status, value};
 use crate::unacknowledged::Unacknowledged;
+use crate::{input, object_of};
 
 /// What we keep about a completion queue. In C all of them are long enough for the extended form.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub struct Cq {
 }
 
 // SAFETY: the pointer is used only to find the channel again when the queue is destroyed, at a time
-// when by the contract (a channel with queues cannot be destroyed) it is still there.
+// when (a channel with queues cannot be destroyed) it is still there.
 unsafe impl Send for Cq {}
 // SAFETY: as above.
 unsafe impl Sync for Cq {}
@@ -80,7 +80,7 @@ impl Cq {
 /// Our part of a completion queue.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 pub unsafe fn cq_of<'a>(cq: *const ibv_cq) -> Result<&'a Cq, Errno> {
     // SAFETY: the caller's promise; each queue is a `Whole`, whose first field is an `ibv_cq`.
     unsafe { Whole::of(cq.cast()) }.ok_or(INVALID)
@@ -89,7 +89,7 @@ pub unsafe fn cq_of<'a>(cq: *const ibv_cq) -> Result<&'a Cq, Errno> {
 /// Our part of a completion queue, for control verbs; ENOENT if there is none at that address.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 pub unsafe fn live_cq<'a>(cq: *const ibv_cq) -> Result<&'a Cq, Errno> {
     // SAFETY: the caller's promise, as above.
     unsafe { Whole::live(cq.cast()) }
@@ -99,10 +99,9 @@ pub unsafe fn live_cq<'a>(cq: *const ibv_cq) -> Result<&'a Cq, Errno> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
     status(|| {
-        // SAFETY: by the contract.
-        let inner = unsafe { live_cq(cq)? };
+        let inner = object_of!(live_cq(cq))?;
         inner.device().resize_cq(inner.id, u32::try_from(cqe).map_err(|_| INVALID)?)?;
-        // SAFETY: by the contract.
+        // SAFETY: the object was found, and the program does not write to this field.
         unsafe { (*cq).cqe = cqe };
         Ok(())
     })
@@ -111,8 +110,7 @@ pub unsafe extern "C" fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
 /// The slot behind `ibv_modify_cq`.
 pub unsafe extern "C" fn modify_cq(cq: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> c_int {
     status(|| {
-        // SAFETY: by the contract.
-        let (inner, attr) = unsafe { (live_cq(cq)?, &*not_null(attr)?) };
+        let (inner, attr) = (object_of!(live_cq(cq))?, input!(attr)?);
         if attr.attr_mask != IBV_CQ_ATTR_MODERATE {
             return Err(if attr.attr_mask == 0 { INVALID } else { NOT_SUPPORTED });
         }
@@ -124,7 +122,7 @@ pub unsafe extern "C" fn modify_cq(cq: *mut ibv_cq, attr: *mut ibv_modify_cq_att
 /// `ibv_poll_cq`: the number of completions, or a negative errno value.
 pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, count: c_int, out: *mut ibv_wc) -> c_int {
     value(-libc::EIO, || {
-        // SAFETY: by the contract, an array of `count` completions.
+        // SAFETY: room for as many completions as the program says.
         unsafe {
             match cq_of(cq) {
                 Ok(inner) => poll_into(inner, usize::try_from(count).unwrap_or(0), out),
@@ -180,8 +178,7 @@ pub fn imm_data(wc: &Wc) -> u32 {
 /// `ibv_req_notify_cq`.
 pub unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
     status(|| {
-        // SAFETY: by the contract.
-        let inner = unsafe { cq_of(cq)? };
+        let inner = object_of!(cq_of(cq))?;
         let notify = if solicited_only == 0 { Notify::Next } else { Notify::Solicited };
         Ok(inner.device().req_notify(inner.id, notify)?)
     })

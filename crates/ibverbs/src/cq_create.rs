@@ -18,6 +18,7 @@ use crate::cq_ex::with_functions;
 use crate::domain::check_parent;
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::object::{Place, fresh_locks};
+use crate::object_of;
 use crate::outcome::{pointer, status};
 
 /// Fields of a completion that a program can ask for.
@@ -39,7 +40,7 @@ pub unsafe extern "C" fn ibv_create_cq(
     pointer(|| {
         let cqe = u32::try_from(cqe).map_err(|_| INVALID)?;
         let vector = u32::try_from(comp_vector).map_err(|_| INVALID)?;
-        // SAFETY: by the contract.
+        // SAFETY: the arguments are those of a call from C.
         unsafe { create(context, cqe, cq_context, channel, vector) }.map(<*mut ibv_cq_ex>::cast)
     })
 }
@@ -53,16 +54,16 @@ pub unsafe extern "C" fn create_cq_ex(
         if attr.is_null() {
             return Err(INVALID);
         }
-        // SAFETY: by the contract.
+        // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
         let attr = unsafe { &*attr };
         if attr.wc_flags & !KNOWN_WC_FLAGS != 0 || attr.comp_mask & !KNOWN_MASK != 0 {
             return Err(NOT_SUPPORTED);
         }
         if attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD != 0 {
-            // SAFETY: by the contract.
+            // SAFETY: the arguments are those of a call from C.
             unsafe { check_parent(attr.parent_domain)? };
         }
-        // SAFETY: by the contract.
+        // SAFETY: the arguments are those of a call from C.
         unsafe { create(context, attr.cqe, attr.cq_context, attr.channel, attr.comp_vector) }
     })
 }
@@ -70,7 +71,7 @@ pub unsafe extern "C" fn create_cq_ex(
 /// Both forms of creation.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn create(
     context: *mut ibv_context,
     cqe: u32,
@@ -78,8 +79,7 @@ unsafe fn create(
     channel: *mut ibv_comp_channel,
     comp_vector: u32,
 ) -> Result<*mut ibv_cq_ex, Errno> {
-    // SAFETY: by the contract.
-    let (ctx, users) = unsafe { (ctx_of(context)?, live_channel(channel)?) };
+    let (ctx, users) = (object_of!(ctx_of(context))?, object_of!(live_channel(channel))?);
     let card = ctx.card()?;
     let (mutex, cond) = fresh_locks();
     let base = ibv_cq {
@@ -98,7 +98,7 @@ unsafe fn create(
     let id =
         card.device.create_cq_on(comp_vector, cqe, users.map(|channel| &channel.events), cookie)?;
     card.device.async_events().own(EventOwner::Cq(id), &ctx.events, cookie);
-    // SAFETY: by the contract.
+    // SAFETY: the arguments are those of a call from C.
     unsafe { count_user(channel, 1) };
     let packet_type = packet_type(card.address());
     let inner = Cq::new(card, id, channel, packet_type);
@@ -115,12 +115,11 @@ fn packet_type(address: IpAddr) -> u8 {
 /// Counts a queue of a channel in (1) or out (-1), for us and in the field that programs see.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn count_user(channel: *mut ibv_comp_channel, by: i32) {
-    // SAFETY: by the contract.
-    if let Some(inner) = unsafe { channel_of(channel) } {
+    if let Some(inner) = object_of!(channel_of(channel)) {
         let users = inner.users.fetch_add(by.cast_unsigned(), Ordering::SeqCst);
-        // SAFETY: by the contract; nobody else writes the field.
+        // SAFETY: the channel was found, and nothing else writes to the field.
         unsafe { (*channel).refcnt = users.wrapping_add_signed(by) as c_int };
     }
 }
@@ -129,16 +128,14 @@ unsafe fn count_user(channel: *mut ibv_comp_channel, by: i32) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
     status(|| {
-        // SAFETY: by the contract.
-        if unsafe { Whole::is_inherited(cq.cast()) } {
+        if Whole::is_inherited(cq.cast()) {
             return Ok(());
         }
-        // SAFETY: by the contract.
-        let inner = unsafe { live_cq(cq)? };
+        let inner = object_of!(live_cq(cq))?;
         inner.device().destroy_cq(inner.id)?;
         inner.unacknowledged.wait();
         inner.unacknowledged_async.wait();
-        // SAFETY: by the contract nobody uses it any more, and its channel still exists.
+        // SAFETY: the manual pages ask that the queue is not used any more; a channel with queues is not destroyed.
         unsafe {
             count_user(inner.channel, -1);
             Whole::destroy(cq.cast());

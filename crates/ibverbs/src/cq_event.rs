@@ -8,6 +8,7 @@ use crate::channel::channel_of;
 use crate::cq::cq_of;
 use crate::errno::INVALID;
 use crate::object::pointer_to;
+use crate::object_of;
 use crate::outcome::{minus_one, value};
 
 /// ibv_get_cq_event(3).
@@ -18,8 +19,7 @@ pub(crate) unsafe extern "C" fn ibv_get_cq_event(
     cq_context: *mut *mut c_void,
 ) -> c_int {
     minus_one(|| {
-        // SAFETY: by the contract.
-        let inner = unsafe { channel_of(channel) }.ok_or(INVALID)?;
+        let inner = object_of!(channel_of(channel)).ok_or(INVALID)?;
         let (cq, cq_context) = (not_null(cq)?, not_null(cq_context)?);
         let event = inner.events.read_event(|event| {
             // SAFETY: the cookie of a CQ is its address, and a destroyed CQ leaves no event behind: as long as the
@@ -29,7 +29,7 @@ pub(crate) unsafe extern "C" fn ibv_get_cq_event(
             }
         })?;
         let which: *mut ibv_cq = pointer_to(event.cookie);
-        // SAFETY: by the contract; the CQ stays until the event is acknowledged.
+        // SAFETY: not null; the queue stays until the event is acknowledged.
         unsafe {
             *cq = which;
             *cq_context = (*which).cq_context;
@@ -42,7 +42,7 @@ pub(crate) unsafe extern "C" fn ibv_get_cq_event(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, events: c_uint) {
     value((), || {
-        // SAFETY: by the contract; programs may look at the counter, but only we change it.
+        // SAFETY: the queue of an event that was fetched; programs may look at the counter, and do not change it.
         unsafe {
             if let Ok(inner) = cq_of(cq) {
                 let completed = &raw mut (*cq).comp_events_completed;

@@ -7,6 +7,7 @@ use crate::abi::{ibv_cq, ibv_cq_ex, ibv_wc_tm_info};
 use crate::clock::wallclock;
 use crate::cq::{Cq, cq_of, explain, imm_data};
 use crate::errno::Errno;
+use crate::object_of;
 use crate::outcome::value;
 
 /// Completes the C struct with the functions of the extended interface.
@@ -38,20 +39,19 @@ pub(crate) fn with_functions(base: ibv_cq) -> ibv_cq_ex {
 }
 
 unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *const u32) -> c_int {
-    // SAFETY: by the contract; the struct is one mask.
+    // SAFETY: not null, and so a struct, which is one mask.
     if !attr.is_null() && unsafe { *attr } != 0 {
         return libc::EINVAL;
     }
-    // SAFETY: by the contract.
+    // SAFETY: the arguments are those of a call from C.
     unsafe { next_poll(cq) }
 }
 
 unsafe extern "C" fn next_poll(cq: *mut ibv_cq_ex) -> c_int {
     value(libc::EIO, || {
-        // SAFETY: by the contract.
-        match unsafe { cq_of(cq.cast()) }.and_then(fetch) {
+        match object_of!(cq_of(cq.cast())).and_then(fetch) {
             Ok(wc) => {
-                // SAFETY: by the contract.
+                // SAFETY: the object was found, and the program does not write to this field.
                 unsafe { ((*cq).status, (*cq).wr_id) = (wc.status as c_int, wc.wr_id) };
                 0
             }
@@ -78,8 +78,7 @@ macro_rules! read {
     ($($name:ident -> $type:ty = $field:expr;)*) => {$(
         unsafe extern "C" fn $name(cq: *mut ibv_cq_ex) -> $type {
             value(0, || {
-                // SAFETY: by the contract.
-                let Ok(cq) = (unsafe { cq_of(cq.cast()) }) else { return 0 };
+                let Ok(cq) = (object_of!(cq_of(cq.cast()))) else { return 0 };
                 let field: fn(&Wc) -> $type = $field;
                 field(&cq.fetched())
             })
@@ -97,20 +96,17 @@ read! {
 }
 
 unsafe extern "C" fn read_sl(cq: *mut ibv_cq_ex) -> u8 {
-    // SAFETY: by the contract.
-    let sl = || unsafe { cq_of(cq.cast()) }.map_or(0, |cq| cq.service_level(&cq.fetched()));
+    let sl = || object_of!(cq_of(cq.cast())).map_or(0, |cq| cq.service_level(&cq.fetched()));
     value(0, sl)
 }
 
 /// Ticks of the clock that `ibv_query_rt_values_ex` reads.
 unsafe extern "C" fn read_completion_ts(cq: *mut ibv_cq_ex) -> u64 {
-    // SAFETY: by the contract.
-    value(0, || unsafe { cq_of(cq.cast()) }.map_or(0, completed_at))
+    value(0, || object_of!(cq_of(cq.cast())).map_or(0, completed_at))
 }
 
 unsafe extern "C" fn read_completion_wallclock_ns(cq: *mut ibv_cq_ex) -> u64 {
-    // SAFETY: by the contract.
-    value(0, || unsafe { cq_of(cq.cast()) }.map_or(0, |cq| wallclock(completed_at(cq))))
+    value(0, || object_of!(cq_of(cq.cast())).map_or(0, |cq| wallclock(completed_at(cq))))
 }
 
 fn completed_at(cq: &Cq) -> u64 {

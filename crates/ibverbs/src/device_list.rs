@@ -29,7 +29,7 @@ static LISTED: Mutex<Vec<Listed>> = Mutex::new(Vec::new());
 pub unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device {
     pointer(|| {
         let devices: Vec<_> = settings::devices().into_iter().map(device_of).collect();
-        // SAFETY: by the contract.
+        // SAFETY: null, or an int of the program.
         unsafe { list_of(&devices, count) }
     })
 }
@@ -55,7 +55,7 @@ pub unsafe fn list_of<T>(objects: &[*mut T], count: *mut c_int) -> Result<*mut *
 /// ibv_free_device_list(3).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device) {
-    // SAFETY: null or from calloc, by the contract.
+    // SAFETY: null, or a list that came from calloc.
     unsafe { libc::free(list.cast()) }
 }
 
@@ -98,7 +98,7 @@ pub unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const 
     if device.is_null() {
         return null_mut();
     }
-    // SAFETY: by the contract a device of ours, which lives for ever.
+    // SAFETY: not null, and so a device of the list, which is never destroyed.
     unsafe { std::ptr::addr_of!((*device).name).cast() }
 }
 
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> u64 {
     value(0, || {
-        // SAFETY: by the contract.
+        // SAFETY: null, or a device of the list, which is never destroyed.
         unsafe { Node::of_any_process(device) }.map_or(0, |interface| interface.guid().to_be())
     })
 }
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> u64 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int {
     value(-1, || {
-        // SAFETY: by the contract.
+        // SAFETY: null, or a device of the list, which is never destroyed.
         let wanted = unsafe { Node::of_any_process(device) };
         let all = uroce_device::interfaces();
         let place = all.iter().position(|found| Some(&found.address) == wanted.map(|w| &w.address));

@@ -13,6 +13,7 @@ use crate::device_memory::Memory;
 use crate::errno::{BUSY, Errno, INVALID, NOT_SUPPORTED};
 use crate::mr;
 use crate::object::Object;
+use crate::object_of;
 use crate::outcome::{pointer, status, value};
 use crate::pd::pd_of;
 
@@ -25,7 +26,7 @@ const MAX_LOG_ALIGN: u32 = 12;
 pub(crate) struct Dm(Arc<Memory>);
 
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn memory_of<'a>(dm: *const ibv_dm) -> Result<&'a Arc<Memory>, Errno> {
     // SAFETY: the caller's promise.
     unsafe { Object::<ibv_dm, Dm>::live(dm) }.map(|dm| &dm.0)
@@ -37,7 +38,7 @@ pub(crate) unsafe extern "C" fn alloc_dm(
     attr: *mut ibv_alloc_dm_attr,
 ) -> *mut ibv_dm {
     pointer(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
         let attr = unsafe {
             ctx_of(context)?;
             &*not_null(attr)?
@@ -65,8 +66,7 @@ pub(crate) unsafe extern "C" fn ibv_import_dm(
     handle: u32,
 ) -> *mut ibv_dm {
     pointer(|| {
-        // SAFETY: by the contract.
-        unsafe { ctx_of(context)? };
+        object_of!(ctx_of(context))?;
         Ok(object(context, Memory::with_handle(handle).ok_or(Errno(libc::ENOENT))?))
     })
 }
@@ -74,7 +74,7 @@ pub(crate) unsafe extern "C" fn ibv_import_dm(
 /// ibv_unimport_dm(3): the memory stays as long as the program that allocated it wants.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn ibv_unimport_dm(dm: *mut ibv_dm) {
-    // SAFETY: by the contract it was imported, and nobody uses it any more.
+    // SAFETY: the manual pages ask that it was imported, and is not used any more.
     value((), || unsafe {
         if memory_of(dm).is_ok() {
             Object::<ibv_dm, Dm>::destroy(dm);
@@ -85,15 +85,13 @@ pub(crate) unsafe extern "C" fn ibv_unimport_dm(dm: *mut ibv_dm) {
 /// The slot behind `ibv_free_dm`.
 pub(crate) unsafe extern "C" fn free_dm(dm: *mut ibv_dm) -> c_int {
     status(|| {
-        // SAFETY: by the contract.
-        if unsafe { Object::<ibv_dm, Dm>::is_inherited(dm) } {
+        if Object::<ibv_dm, Dm>::is_inherited(dm) {
             return Ok(());
         }
-        // SAFETY: by the contract.
-        if Arc::strong_count(unsafe { memory_of(dm)? }) > 1 {
+        if Arc::strong_count(object_of!(memory_of(dm))?) > 1 {
             return Err(BUSY);
         }
-        // SAFETY: by the contract nobody uses it any more.
+        // SAFETY: the manual pages ask that the object is not used any more.
         unsafe { Object::<ibv_dm, Dm>::destroy(dm) };
         Ok(())
     })
@@ -107,7 +105,7 @@ unsafe extern "C" fn memcpy_to_dm(
     length: usize,
 ) -> c_int {
     status(|| {
-        // SAFETY: by the contract; peers write words of this memory, as they do on a NIC, without a
+        // SAFETY: the bytes are within the memory; peers write words of it, as they do on a NIC, without a
         // promise about the order.
         unsafe {
             let to = memory_of(dm)?.words_at(offset, length)?;
@@ -144,8 +142,7 @@ pub(crate) unsafe extern "C" fn reg_dm_mr(
     access: c_uint,
 ) -> *mut ibv_mr {
     pointer(|| {
-        // SAFETY: by the contract.
-        let (owner, memory) = unsafe { (pd_of(pd)?, memory_of(dm)?) };
+        let (owner, memory) = (object_of!(pd_of(pd))?, object_of!(memory_of(dm))?);
         let access = Access::from_bits_retain(access);
         if !access.contains(Access::ZERO_BASED) || access.contains(Access::ON_DEMAND) {
             return Err(INVALID);
@@ -155,7 +152,7 @@ pub(crate) unsafe extern "C" fn reg_dm_mr(
         let region = unsafe { Region::from_raw(start, length) };
         let made = owner.device().memory().reg_mr(owner.id, region, 0, access)?;
         let place = (null_mut(), length);
-        // SAFETY: by the contract.
+        // SAFETY: the arguments are those of a call from C.
         Ok(unsafe { mr::object(pd, owner, &made, place, Some(Arc::clone(memory))) })
     })
 }

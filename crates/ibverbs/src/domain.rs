@@ -14,6 +14,7 @@ use crate::object::Object;
 use crate::outcome::{pointer, status};
 use crate::pd::{Base, Pd, pd_of};
 use crate::use_count::UseCount;
+use crate::{input, object_of};
 
 const KNOWN_MASK: u32 =
     IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
@@ -25,13 +26,22 @@ pub(crate) struct Td {
     users: UseCount,
 }
 
+/// Our part of a thread domain; ENOENT if there is none at that address.
+///
+/// # Safety
+/// The domain is not destroyed while the result is in use.
+unsafe fn td_of<'a>(td: *const ibv_td) -> Result<&'a Td, Errno> {
+    // SAFETY: the caller's promise.
+    unsafe { Object::<ibv_td, Td>::live(td) }
+}
+
 /// The slot behind `ibv_alloc_td`.
 pub(crate) unsafe extern "C" fn alloc_td(
     context: *mut ibv_context,
     attr: *mut ibv_td_init_attr,
 ) -> *mut ibv_td {
     pointer(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
         let mask = unsafe {
             ctx_of(context)?;
             (*not_null(attr)?).comp_mask
@@ -46,16 +56,14 @@ pub(crate) unsafe extern "C" fn alloc_td(
 /// The slot behind `ibv_dealloc_td`.
 pub(crate) unsafe extern "C" fn dealloc_td(td: *mut ibv_td) -> c_int {
     status(|| {
-        // SAFETY: by the contract.
-        if unsafe { Object::<ibv_td, Td>::is_inherited(td) } {
+        if Object::<ibv_td, Td>::is_inherited(td) {
             return Ok(());
         }
-        // SAFETY: by the contract.
-        let inner = unsafe { Object::<ibv_td, Td>::live(td) }?;
+        let inner = object_of!(td_of(td))?;
         if inner.users.is_used() {
             return Err(BUSY);
         }
-        // SAFETY: by the contract nobody uses it any more.
+        // SAFETY: the manual pages ask that the object is not used any more.
         unsafe { Object::<ibv_td, Td>::destroy(td) };
         Ok(())
     })
@@ -68,18 +76,15 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(
     attr: *mut ibv_parent_domain_init_attr,
 ) -> *mut ibv_pd {
     pointer(|| {
-        // SAFETY: by the contract.
-        let (attr, ctx) = unsafe { (&*not_null(attr)?, ctx_of(context)?) };
+        let (attr, ctx) = (input!(attr)?, object_of!(ctx_of(context))?);
         if attr.comp_mask & !KNOWN_MASK != 0 {
             return Err(NOT_SUPPORTED);
         }
-        // SAFETY: by the contract.
-        let below = unsafe { pd_of(attr.pd)? };
+        let below = object_of!(pd_of(attr.pd))?;
         if below.is_parent() || !std::sync::Arc::ptr_eq(&below.ctx, ctx) {
             return Err(INVALID);
         }
-        // SAFETY: by the contract.
-        let td = unsafe { Object::<ibv_td, Td>::live(attr.td) }.ok();
+        let td = object_of!(td_of(attr.td)).ok();
         let base = Base { _pd: below.dependents.hold(), _td: td.map(|td| td.users.hold()) };
         let handle = below.id.place();
         Ok(Object::create(ibv_pd { context, handle }, Pd::above(below, base)))
@@ -89,10 +94,9 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(
 /// A domain for an extended completion queue must be a parent domain.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 pub(crate) unsafe fn check_parent(pd: *mut ibv_pd) -> Result<(), Errno> {
-    // SAFETY: by the contract.
-    if unsafe { pd_of(pd)? }.is_parent() { Ok(()) } else { Err(INVALID) }
+    if object_of!(pd_of(pd))?.is_parent() { Ok(()) } else { Err(INVALID) }
 }
 
 #[cfg(test)]

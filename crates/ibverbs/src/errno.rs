@@ -47,7 +47,7 @@ impl From<io::Error> for Errno {
     }
 }
 
-/// Errors of the device that know their number.
+/// Errors that know their number.
 macro_rules! by_method {
     ($($error:ty),*) => {$(
         impl From<$error> for Errno {
@@ -59,58 +59,22 @@ macro_rules! by_method {
     )*};
 }
 by_method!(
+    AccessError,
+    AllocMwError,
     ConnectionError,
     CreateError,
+    DeallocMwError,
+    DeregError,
     DestroyError,
     ModifyError,
     McastError,
     NoSuchObject,
     OpenError,
-    PostError
+    PdError,
+    PostError,
+    RegMrError,
+    ReregError
 );
-
-/// Errors of the memory table, whose numbers are the kernel's.
-macro_rules! by_kind {
-    ($($error:ty { $($pattern:pat => $errno:expr,)* })*) => {$(
-        impl From<$error> for Errno {
-            fn from(error: $error) -> Errno {
-                crate::log::explain(&error);
-                Errno(match error { $($pattern => $errno,)* })
-            }
-        }
-    )*};
-}
-by_kind! {
-    PdError {
-        PdError::TooMany { .. } => libc::ENOMEM,
-        PdError::Busy { .. } => libc::EBUSY,
-        _ => libc::EINVAL,
-    }
-    RegMrError {
-        RegMrError::TooMany { .. } => libc::ENOMEM,
-        _ => libc::EINVAL,
-    }
-    ReregError {
-        ReregError::Busy { .. } => libc::EBUSY,
-        _ => libc::EINVAL,
-    }
-    DeregError {
-        DeregError::Busy { .. } => libc::EBUSY,
-        _ => libc::EINVAL,
-    }
-    AllocMwError {
-        AllocMwError::TooMany { .. } => libc::ENOMEM,
-        AllocMwError::Unsupported => libc::EOPNOTSUPP,
-        _ => libc::EINVAL,
-    }
-    AccessError {
-        AccessError::NoAccess { .. } => libc::EPERM,
-        _ => libc::ENOENT,
-    }
-    DeallocMwError {
-        _ => libc::EINVAL,
-    }
-}
 
 impl From<CmError> for Errno {
     fn from(error: CmError) -> Errno {

@@ -137,7 +137,7 @@ fn v80_a_child_does_not_show_its_parents_counters() {
     let parent = world(66);
     parent.connect();
     assert!(is_alive(&parent));
-    // SAFETY: by the contract.
+    // SAFETY: a context that is open.
     let card = unsafe { ctx_of(parent.context) }.unwrap().opened().unwrap();
     let file = format!("{}/ports/1/counters/port_xmit_packets", card.device.name());
     let packets = || sysfs_counters::value(Path::new(&file));

@@ -10,6 +10,7 @@ use crate::arg::{check_port, not_null};
 use crate::context::{Ctx, ctx_of};
 use crate::errno::{Errno, INVALID};
 use crate::outcome::{minus_one, status, value};
+use crate::{object_of, output};
 
 /// The values of `ibv_query_gid_type`, which has its own enumeration: RoCE v2 is 1 there.
 const SYSFS_ROCE_V2: c_uint = 1;
@@ -23,11 +24,9 @@ pub(crate) unsafe extern "C" fn ibv_query_gid(
     gid: *mut ibv_gid,
 ) -> c_int {
     minus_one(|| {
-        // SAFETY: by the contract.
-        let ctx = unsafe { ctx_of(context)? };
+        let ctx = object_of!(ctx_of(context))?;
         let entry = entry(ctx, u32::from(port), u32::try_from(index).map_err(|_| INVALID)?)?;
-        // SAFETY: by the contract.
-        unsafe { *not_null(gid)? = entry.gid };
+        output!(gid, entry.gid)?;
         Ok(())
     })
 }
@@ -43,11 +42,10 @@ pub(crate) unsafe extern "C" fn _ibv_query_gid_ex(
     entry_size: usize,
 ) -> c_int {
     status(|| {
-        // SAFETY: by the contract.
-        let ctx = unsafe { ctx_of(context)? };
+        let ctx = object_of!(ctx_of(context))?;
         check_form(flags, entry_size)?;
         let found = entry(ctx, port, index)?;
-        // SAFETY: by the contract, and the size is right.
+        // SAFETY: not null, and the size is that of the entry.
         unsafe { *not_null(out)? = found };
         Ok(())
     })
@@ -63,8 +61,7 @@ pub(crate) unsafe extern "C" fn _ibv_query_gid_table(
     entry_size: usize,
 ) -> isize {
     let fill = || -> Result<isize, Errno> {
-        // SAFETY: by the contract.
-        let ctx = unsafe { ctx_of(context)? };
+        let ctx = object_of!(ctx_of(context))?;
         check_form(flags, entry_size)?;
         let entries = not_null(entries)?;
         if max_entries < GID_TABLE_LEN as usize {
@@ -88,11 +85,9 @@ pub(crate) unsafe extern "C" fn ibv_query_gid_type(
     gid_type: *mut c_uint,
 ) -> c_int {
     minus_one(|| {
-        // SAFETY: by the contract.
-        let ctx = unsafe { ctx_of(context)? };
+        let ctx = object_of!(ctx_of(context))?;
         entry(ctx, u32::from(port), index)?;
-        // SAFETY: by the contract.
-        unsafe { *not_null(gid_type)? = SYSFS_ROCE_V2 };
+        output!(gid_type, SYSFS_ROCE_V2)?;
         Ok(())
     })
 }

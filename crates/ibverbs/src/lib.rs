@@ -26,6 +26,8 @@
 
 pub mod ah;
 pub mod arg;
+#[cfg(test)]
+mod argument_tests;
 mod async_event;
 pub mod card;
 pub mod channel;

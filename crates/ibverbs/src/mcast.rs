@@ -18,7 +18,7 @@ pub(crate) unsafe extern "C" fn ibv_attach_mcast(
     _lid: u16,
 ) -> c_int {
     status(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the arguments are those of a call from C.
         let (qp, group) = unsafe { group_of(qp, gid)? };
         Ok(qp.device().attach_mcast(qp.qpn, group)?)
     })
@@ -32,16 +32,16 @@ pub(crate) unsafe extern "C" fn ibv_detach_mcast(
     _lid: u16,
 ) -> c_int {
     status(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the arguments are those of a call from C.
         let (qp, group) = unsafe { group_of(qp, gid)? };
         Ok(qp.device().detach_mcast(qp.qpn, group)?)
     })
 }
 
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn group_of<'a>(qp: *mut ibv_qp, gid: *const ibv_gid) -> Result<(&'a Qp, IpAddr), Errno> {
-    // SAFETY: by the contract.
+    // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
     let (qp, gid) = unsafe { (live_qp(qp)?, *not_null(gid.cast_mut())?) };
     Ok((qp, address_of(&gid)))
 }

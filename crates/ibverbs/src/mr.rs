@@ -16,6 +16,7 @@ use crate::card::Card;
 use crate::device_memory::Memory;
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::object::Object;
+use crate::object_of;
 use crate::outcome::{pointer, status, value};
 use crate::pd::{Pd, pd_of};
 use crate::sge::sge_list;
@@ -31,6 +32,15 @@ struct Mr {
 
 const KNOWN_CHANGES: c_int =
     IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
+
+/// Our part of a region; ENOENT if there is none at that address.
+///
+/// # Safety
+/// The region is not destroyed while the result is in use.
+unsafe fn mr_of<'a>(mr: *const ibv_mr) -> Result<&'a Mr, Errno> {
+    // SAFETY: the caller's promise.
+    unsafe { Object::<ibv_mr, Mr>::live(mr) }
+}
 
 /// ibv_reg_mr(3).
 #[unsafe(no_mangle)]
@@ -67,12 +77,11 @@ pub(crate) unsafe extern "C" fn ibv_reg_mr_iova2(
     access: c_uint,
 ) -> *mut ibv_mr {
     pointer(|| {
-        // SAFETY: by the contract.
-        let owner = unsafe { pd_of(pd)? };
+        let owner = object_of!(pd_of(pd))?;
         let access = Access::from_bits_retain(access);
         let region = region(addr, length, access)?;
         let mr = owner.device().memory().reg_mr(owner.id, region, iova, access)?;
-        // SAFETY: by the contract.
+        // SAFETY: the arguments are those of a call from C.
         Ok(unsafe { object(pd, owner, &mr, (addr, length), None) })
     })
 }
@@ -80,7 +89,7 @@ pub(crate) unsafe extern "C" fn ibv_reg_mr_iova2(
 /// What the program gets for a registration.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 pub(crate) unsafe fn object(
     pd: *mut ibv_pd,
     owner: &Pd,
@@ -88,7 +97,7 @@ pub(crate) unsafe fn object(
     (addr, length): (*mut c_void, usize),
     memory: Option<Arc<Memory>>,
 ) -> *mut ibv_mr {
-    // SAFETY: by the contract; the context of a domain does not change.
+    // SAFETY: a domain that was found, whose context does not change.
     let context = unsafe { (*pd).context };
     let (handle, lkey, rkey) = (made.id.place(), made.lkey.0, made.rkey.0);
     let c = ibv_mr { context, pd, addr, length, handle, lkey, rkey };
@@ -109,7 +118,7 @@ fn region(addr: *mut c_void, length: usize, access: Access) -> Result<Region, Er
     if !on_demand {
         fault_in(addr.addr(), length, access)?;
     }
-    // SAFETY: by the contract registered memory stays mapped until it is deregistered, and C knows no
+    // SAFETY: the manual page asks that memory stays mapped until it is deregistered, and C knows no
     // references.
     Ok(unsafe { Region::from_raw(addr.cast(), length) })
 }
@@ -133,9 +142,8 @@ pub(crate) unsafe extern "C" fn advise_mr(
     count: u32,
 ) -> c_int {
     status(|| {
-        // SAFETY: by the contract.
-        let owner = unsafe { pd_of(pd)? };
-        // SAFETY: by the contract.
+        let owner = object_of!(pd_of(pd))?;
+        // SAFETY: the arguments are those of a call from C.
         let sges = unsafe { sge_list(list, c_int::try_from(count).map_err(|_| INVALID)?)? };
         if sges.is_empty() || flags & !IBV_ADVISE_MR_FLAG_FLUSH != 0 {
             return Err(INVALID);
@@ -162,9 +170,8 @@ pub(crate) unsafe extern "C" fn ibv_rereg_mr(
     access: c_int,
 ) -> c_int {
     let rereg = || {
-        // SAFETY: by the contract.
-        let inner = unsafe { Object::<ibv_mr, Mr>::live(mr) }?;
-        // SAFETY: by the contract.
+        let inner = object_of!(mr_of(mr))?;
+        // SAFETY: the arguments are those of a call from C.
         let change = unsafe { change_of(inner, flags, pd, (addr, length), access)? };
         let (new_pd, moved) = (change.pd.is_some(), change.translation.is_some());
         let keys = inner
@@ -173,7 +180,7 @@ pub(crate) unsafe extern "C" fn ibv_rereg_mr(
             .memory()
             .rereg_mr(inner.id, change)
             .map_err(|error: ReregError| Errno::from(error))?;
-        // SAFETY: by the contract.
+        // SAFETY: the object was found, and the program does not write to this field.
         unsafe {
             (*mr).lkey = keys.lkey.0;
             (*mr).rkey = keys.rkey.0;
@@ -195,7 +202,7 @@ pub(crate) unsafe extern "C" fn ibv_rereg_mr(
 }
 
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn change_of(
     mr: &Mr,
     flags: c_int,
@@ -209,8 +216,7 @@ unsafe fn change_of(
     let mut change = Rereg::default();
     let access = Access::from_bits_retain(access as u32);
     if flags & IBV_REREG_MR_CHANGE_PD != 0 {
-        // SAFETY: by the contract.
-        change.pd = Some(unsafe { pd_of(pd)? }.id);
+        change.pd = Some(object_of!(pd_of(pd))?.id);
     }
     if flags & IBV_REREG_MR_CHANGE_ACCESS != 0 {
         change.access = Some(access);
@@ -232,10 +238,9 @@ unsafe fn change_of(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn ibv_import_mr(pd: *mut ibv_pd, handle: u32) -> *mut ibv_mr {
     pointer(|| {
-        // SAFETY: by the contract.
-        let owner = unsafe { pd_of(pd)? };
+        let owner = object_of!(pd_of(pd))?;
         let found = owner.device().memory().mr_at(handle).ok_or(Errno(libc::ENOENT))?;
-        // SAFETY: by the contract.
+        // SAFETY: the arguments are those of a call from C.
         Ok(unsafe { object(pd, owner, &found, (null_mut(), 0), None) })
     })
 }
@@ -243,9 +248,9 @@ pub(crate) unsafe extern "C" fn ibv_import_mr(pd: *mut ibv_pd, handle: u32) -> *
 /// ibv_unimport_mr(3): the region itself stays.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn ibv_unimport_mr(mr: *mut ibv_mr) {
-    // SAFETY: by the contract it was imported, and nobody uses it any more.
+    // SAFETY: the manual pages ask that it was imported, and is not used any more.
     value((), || unsafe {
-        if Object::<ibv_mr, Mr>::live(mr).is_ok() {
+        if mr_of(mr).is_ok() {
             Object::<ibv_mr, Mr>::destroy(mr);
         }
     });
@@ -255,14 +260,12 @@ pub(crate) unsafe extern "C" fn ibv_unimport_mr(mr: *mut ibv_mr) {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
     status(|| {
-        // SAFETY: by the contract.
-        if unsafe { Object::<ibv_mr, Mr>::is_inherited(mr) } {
+        if Object::<ibv_mr, Mr>::is_inherited(mr) {
             return Ok(());
         }
-        // SAFETY: by the contract.
-        let inner = unsafe { Object::<ibv_mr, Mr>::live(mr) }?;
+        let inner = object_of!(mr_of(mr))?;
         inner.card.device.memory().dereg_mr(inner.id)?;
-        // SAFETY: by the contract nobody uses it any more.
+        // SAFETY: the manual pages ask that the object is not used any more.
         unsafe { Object::<ibv_mr, Mr>::destroy(mr) };
         Ok(())
     })

@@ -12,6 +12,7 @@ use crate::abi::{
 use crate::card::Card;
 use crate::errno::{Errno, INVALID};
 use crate::object::Object;
+use crate::object_of;
 use crate::outcome::{pointer, status};
 use crate::pd::pd_of;
 use crate::qp::qp_of;
@@ -33,6 +34,15 @@ impl Window {
     }
 }
 
+/// Our part of a window; ENOENT if there is none at that address.
+///
+/// # Safety
+/// The window is not destroyed while the result is in use.
+unsafe fn window_of<'a>(mw: *const ibv_mw) -> Result<&'a Window, Errno> {
+    // SAFETY: the caller's promise.
+    unsafe { Object::<ibv_mw, Window>::live(mw) }
+}
+
 /// `ibv_alloc_mw`.
 pub(crate) unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, type_: c_int) -> *mut ibv_mw {
     pointer(|| {
@@ -41,10 +51,9 @@ pub(crate) unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, type_: c_int) -> *mut 
             IBV_MW_TYPE_2 => MwType::Type2B,
             _ => return Err(INVALID),
         };
-        // SAFETY: by the contract.
-        let owner = unsafe { pd_of(pd)? };
+        let owner = object_of!(pd_of(pd))?;
         let mw = owner.device().memory().alloc_mw(owner.id, mw_type)?;
-        // SAFETY: by the contract; the context of a domain does not change.
+        // SAFETY: a domain that was found, whose context does not change.
         let context = unsafe { (*pd).context };
         let c = ibv_mw { context, pd, rkey: mw.rkey.0, handle: mw.id.get() as u32, type_ };
         Ok(Object::create(
@@ -57,14 +66,12 @@ pub(crate) unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, type_: c_int) -> *mut 
 /// `ibv_dealloc_mw`.
 pub(crate) unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
     status(|| {
-        // SAFETY: by the contract.
-        if unsafe { Object::<ibv_mw, Window>::is_inherited(mw) } {
+        if Object::<ibv_mw, Window>::is_inherited(mw) {
             return Ok(());
         }
-        // SAFETY: by the contract.
-        let window = unsafe { Object::<ibv_mw, Window>::live(mw) }?;
+        let window = object_of!(window_of(mw))?;
         window.card.device.memory().dealloc_mw(window.id)?;
-        // SAFETY: by the contract nobody uses it any more.
+        // SAFETY: the manual pages ask that the object is not used any more.
         unsafe { Object::<ibv_mw, Window>::destroy(mw) };
         Ok(())
     })
@@ -81,13 +88,12 @@ pub(crate) unsafe extern "C" fn bind_mw(
         if bind.is_null() || mw.is_null() {
             return Err(INVALID);
         }
-        // SAFETY: by the contract.
+        // SAFETY: the object was found, and the manual pages forbid to destroy it during a call.
         let (bind, rkey) = unsafe { (&*bind, (*mw).rkey) };
-        // SAFETY: by the contract.
+        // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
         let (op, key) =
             unsafe { bind_op(MwType::Type1, mw, rkey.wrapping_add(1), &bind.bind_info)? };
-        // SAFETY: by the contract.
-        let queue = unsafe { qp_of(qp)? };
+        let queue = object_of!(qp_of(qp))?;
         let flags = SendFlags::from_bits_truncate(bind.send_flags) - SendFlags::INLINE;
         let wr = SendWr {
             wr_id: bind.wr_id,
@@ -98,7 +104,7 @@ pub(crate) unsafe extern "C" fn bind_mw(
             srqn: None,
         };
         queue.device().post_send(queue.qpn, &[wr]).map_err(|(_, error)| Errno::from(error))?;
-        // SAFETY: by the contract.
+        // SAFETY: the object was found, and the program does not write to this field.
         unsafe { (*mw).rkey = key.0 };
         Ok(())
     })
@@ -109,7 +115,7 @@ pub(crate) unsafe extern "C" fn bind_mw(
 /// request is posted.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 pub(crate) unsafe fn posted_bind(
     mw: *mut ibv_mw,
     rkey: u32,
@@ -120,21 +126,21 @@ pub(crate) unsafe fn posted_bind(
 }
 
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn bind_op(
     mw_type: MwType,
     mw: *mut ibv_mw,
     rkey: u32,
     info: &ibv_mw_bind_info,
 ) -> Result<(SendOp, Rkey), Errno> {
-    // SAFETY: by the contract.
+    // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
     let window = unsafe { Object::<ibv_mw, Window>::of(mw) }.ok_or(INVALID)?;
     if window.mw_type != mw_type {
         return Err(INVALID);
     }
     let new_rkey = window.variant(rkey);
     let mr: *mut ibv_mr = info.mr;
-    // SAFETY: by the contract; a bind of no bytes needs no region.
+    // SAFETY: a bind of no bytes needs no region; another one names a region of the program.
     let lkey = if mr.is_null() { 0 } else { unsafe { (*mr).lkey } };
     let op = SendOp::BindMw {
         mw: window.id,

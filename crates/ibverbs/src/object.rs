@@ -100,7 +100,7 @@ impl<C: CStruct + 'static, R: 'static> Object<C, R> {
     /// handle than it was made with, is not there.
     ///
     /// # Safety
-    /// Nobody destroys the object while the result is in use.
+    /// The object is not destroyed while the result is in use.
     pub unsafe fn live<'a>(object: *const C) -> Result<&'a R, Errno> {
         Self::find(object)?;
         // SAFETY: an object of this type was found, and the caller's promise.
@@ -117,17 +117,21 @@ impl<C: CStruct + 'static, R: 'static> Object<C, R> {
         unsafe { Self::of_any_process(object) }.ok_or(INVALID)
     }
 
-    fn find(object: *const C) -> Result<(), Errno> {
+    /// Finds the object, and says which process made it.
+    fn find(object: *const C) -> Result<u32, Errno> {
         if object.is_null() {
             return Err(INVALID);
         }
-        let kind = live_objects().as_ref().and_then(|live| live.get(&object.addr()).copied());
-        let (found, handle) = kind.ok_or(NO_SUCH_OBJECT)?;
-        // SAFETY: an object of the type that was found.
-        if found != TypeId::of::<Self>() || unsafe { C::handle(object) } != handle {
+        let live = live_objects();
+        let kind = live.as_ref().and_then(|live| live.get(&object.addr()));
+        let (found, handle) = *kind.ok_or(NO_SUCH_OBJECT)?;
+        if found != TypeId::of::<Self>() {
             return Err(NO_SUCH_OBJECT);
         }
-        Ok(())
+        // SAFETY: an object of this type, which is not freed while the list is locked; the program writes to
+        // the C part, and no reference to it is made.
+        let (now, made_by) = unsafe { (C::handle(object), (*object.cast::<Self>()).generation) };
+        if now == handle { Ok(made_by) } else { Err(NO_SUCH_OBJECT) }
     }
 
     fn new(c: C, rust: R) -> Object<C, R> {
@@ -152,12 +156,8 @@ impl<C: CStruct + 'static, R: 'static> Object<C, R> {
     }
 
     /// True for what a parent process made, before it forked this one. To destroy such a thing is to forget it.
-    ///
-    /// # Safety
-    /// As for [`of`](Self::of).
-    pub unsafe fn is_inherited(object: *const C) -> bool {
-        // SAFETY: an object of this type was found; nobody changes the field.
-        Self::find(object).is_ok() && unsafe { (*object.cast::<Self>()).generation } != generation()
+    pub fn is_inherited(object: *const C) -> bool {
+        Self::find(object).is_ok_and(|made_by| made_by != generation())
     }
 
     /// As [`of`](Self::of), for objects that a child process may use, too: those that have nothing of a device.
@@ -181,7 +181,7 @@ impl<C: CStruct + 'static, R: 'static> Object<C, R> {
     /// Frees the object.
     ///
     /// # Safety
-    /// As for [`of`](Self::of), and nobody uses the object any more.
+    /// As for [`of`](Self::of), and the object is not used any more.
     pub unsafe fn destroy(object: *mut C) {
         live_objects().as_mut().map(|live| live.remove(&object.addr()));
         // SAFETY: it came from `Box::into_raw`, by the caller's promise, and is freed once.
@@ -236,7 +236,7 @@ pub fn fresh_locks() -> (libc::pthread_mutex_t, libc::pthread_cond_t) {
 }
 
 /// A value of C structs for which all bytes zero is right: numbers, null pointers, empty slots, and
-/// (on Linux) mutexes and conditions that nobody has initialised.
+/// (on Linux) mutexes and conditions that are not initialised.
 ///
 /// # Safety
 /// `T` holds no reference and no function pointer outside an `Option`.

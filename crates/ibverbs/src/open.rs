@@ -26,7 +26,7 @@ const EXTENDED: usize = usize::MAX;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
     pointer(|| {
-        // SAFETY: by the contract.
+        // SAFETY: null, or a device of the list, which is never destroyed.
         let interface = Arc::new(unsafe { Node::of_any_process(device) }.ok_or(INVALID)?.clone());
         let command = import::new_file(&interface)?;
         Ok(object(device, Ctx::new(interface, command)?))
@@ -46,7 +46,7 @@ fn object(device: *mut ibv_device, ctx: Ctx) -> *mut ibv_context {
 pub unsafe extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
     pointer(|| {
         let interface = import::interface_of(cmd_fd)?;
-        // SAFETY: by the contract the program has no other use for it.
+        // SAFETY: the manual page gives the descriptor to the new context.
         let command = unsafe { File::from_raw_fd(cmd_fd) };
         let device = device_of(Interface::clone(&interface));
         Ok(object(device, Ctx::new(interface, command)?))
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
     minus_one(|| {
-        // SAFETY: by the contract, also that nobody uses it any more.
+        // SAFETY: the manual pages ask that the context is not used any more.
         unsafe {
             ctx_of(context)?;
             Whole::destroy(whole_of(context));

@@ -11,6 +11,7 @@ use crate::card::Card;
 use crate::context::{Ctx, ctx_of};
 use crate::errno::{BUSY, Errno};
 use crate::object::Object;
+use crate::object_of;
 use crate::outcome::{pointer, status, value};
 use crate::use_count::{Use, UseCount};
 
@@ -53,7 +54,7 @@ impl Pd {
 /// Our part of a protection domain; ENOENT if there is none at that address.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 pub unsafe fn pd_of<'a>(pd: *const ibv_pd) -> Result<&'a Pd, Errno> {
     // SAFETY: the caller's promise.
     unsafe { Object::<ibv_pd, Pd>::live(pd) }
@@ -63,8 +64,7 @@ pub unsafe fn pd_of<'a>(pd: *const ibv_pd) -> Result<&'a Pd, Errno> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     pointer(|| {
-        // SAFETY: by the contract.
-        let ctx = Arc::clone(unsafe { ctx_of(context)? });
+        let ctx = Arc::clone(object_of!(ctx_of(context))?);
         let card = ctx.card()?;
         let id = card.device.memory().alloc_pd()?;
         let pd = Pd { ctx, card, id, dependents: UseCount::default(), base: None };
@@ -76,8 +76,7 @@ pub unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_import_pd(context: *mut ibv_context, handle: u32) -> *mut ibv_pd {
     pointer(|| {
-        // SAFETY: by the contract.
-        let ctx = Arc::clone(unsafe { ctx_of(context)? });
+        let ctx = Arc::clone(object_of!(ctx_of(context))?);
         let card = ctx.card()?;
         let id = card.device.memory().pd_at(handle).ok_or(Errno(libc::ENOENT))?;
         let pd = Pd { ctx, card, id, dependents: UseCount::default(), base: None };
@@ -88,7 +87,7 @@ pub unsafe extern "C" fn ibv_import_pd(context: *mut ibv_context, handle: u32) -
 /// ibv_unimport_pd(3): the domain itself stays.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_unimport_pd(pd: *mut ibv_pd) {
-    // SAFETY: by the contract it was imported, and nobody uses it any more.
+    // SAFETY: the manual pages ask that it was imported, and is not used any more.
     value((), || unsafe {
         if pd_of(pd).is_ok() {
             Object::<ibv_pd, Pd>::destroy(pd);
@@ -100,19 +99,17 @@ pub unsafe extern "C" fn ibv_unimport_pd(pd: *mut ibv_pd) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
     status(|| {
-        // SAFETY: by the contract.
-        if unsafe { Object::<ibv_pd, Pd>::is_inherited(pd) } {
+        if Object::<ibv_pd, Pd>::is_inherited(pd) {
             return Ok(());
         }
-        // SAFETY: by the contract.
-        let inner = unsafe { pd_of(pd)? };
+        let inner = object_of!(pd_of(pd))?;
         if inner.dependents.is_used() {
             return Err(BUSY);
         }
         if !inner.is_parent() {
             inner.device().memory().dealloc_pd(inner.id)?;
         }
-        // SAFETY: by the contract nobody uses it any more.
+        // SAFETY: the manual pages ask that the object is not used any more.
         unsafe { Object::<ibv_pd, Pd>::destroy(pd) };
         Ok(())
     })

@@ -19,7 +19,7 @@ pub(crate) unsafe extern "C" fn post_recv(
     wr: *mut ibv_recv_wr,
     bad: *mut *mut ibv_recv_wr,
 ) -> c_int {
-    // SAFETY: by the contract.
+    // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
     unsafe {
         post_list(wr, bad, |batch| {
             let inner = qp_of(qp).map_err(|errno| (0, errno))?;
@@ -34,7 +34,7 @@ pub(crate) unsafe extern "C" fn post_srq_recv(
     wr: *mut ibv_recv_wr,
     bad: *mut *mut ibv_recv_wr,
 ) -> c_int {
-    // SAFETY: by the contract.
+    // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
     unsafe {
         post_list(wr, bad, |batch| {
             let inner = srq_of(srq).map_err(|errno| (0, errno))?;
@@ -48,7 +48,7 @@ fn numbered((index, error): (usize, PostError)) -> (usize, Errno) {
 }
 
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn post_list(
     first: *mut ibv_recv_wr,
     bad: *mut *mut ibv_recv_wr,
@@ -57,7 +57,7 @@ unsafe fn post_list(
     let mut next = first;
     let done = status(|| {
         while !next.is_null() {
-            // SAFETY: by the contract.
+            // SAFETY: the arguments are those of a call from C.
             next = unsafe { post_some(next, &post) }.map_err(|(at, errno)| {
                 next = at;
                 errno
@@ -66,7 +66,7 @@ unsafe fn post_list(
         Ok(())
     });
     if done != 0 && !bad.is_null() {
-        // SAFETY: by the contract.
+        // SAFETY: not null, and so room for a pointer.
         unsafe { *bad = next };
     }
     done
@@ -78,25 +78,25 @@ type Refused = (*mut ibv_recv_wr, Errno);
 /// refused.
 ///
 /// # Safety
-/// By the contract; `first` is not null.
+/// `first` is a work request of the program, in a list that ends with null.
 unsafe fn post_some(
     first: *mut ibv_recv_wr,
     post: impl Fn(&[RecvWr<'_>]) -> Result<(), (usize, Errno)>,
 ) -> Result<*mut ibv_recv_wr, Refused> {
-    // SAFETY: by the contract.
+    // SAFETY: not null, and so a work request of the program.
     let wr = unsafe { &*first };
     if !wr.next.is_null() {
-        // SAFETY: by the contract.
+        // SAFETY: the arguments are those of a call from C.
         return unsafe { post_batch(first, post) };
     }
-    // SAFETY: by the contract.
+    // SAFETY: the arguments are those of a call from C.
     let sges = unsafe { sge_list(wr.sg_list, wr.num_sge) }.map_err(|errno| (first, errno))?;
     post(&[RecvWr::new(wr.wr_id, sges)]).map_err(|(_, errno)| (first, errno))?;
     Ok(wr.next)
 }
 
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn post_batch(
     first: *mut ibv_recv_wr,
     post: impl Fn(&[RecvWr<'_>]) -> Result<(), (usize, Errno)>,
@@ -105,12 +105,12 @@ unsafe fn post_batch(
     let mut from = [first; BATCH];
     let (mut next, mut count) = (first, 0);
     let mut refused = None;
-    // SAFETY: by the contract a list that ends with null.
+    // SAFETY: a list of work requests that ends with null, or its end.
     while let Some(wr) = unsafe { next.as_ref() } {
         if count == BATCH {
             break;
         }
-        // SAFETY: by the contract.
+        // SAFETY: the arguments are those of a call from C.
         match unsafe { sge_list(wr.sg_list, wr.num_sge) } {
             Ok(sges) => (batch[count], from[count]) = (RecvWr::new(wr.wr_id, sges), next),
             Err(errno) => {

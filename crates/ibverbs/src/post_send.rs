@@ -14,6 +14,7 @@ use crate::abi::{
 use crate::ah::path_of;
 use crate::errno::{Errno, INVALID};
 use crate::mw::posted_bind;
+use crate::object_of;
 use crate::outcome::status;
 use crate::qp::{Qp, qp_of};
 use crate::sge::sge_list;
@@ -40,10 +41,9 @@ pub(crate) unsafe extern "C" fn post_send(
 ) -> c_int {
     let mut next = wr;
     let done = status(|| {
-        // SAFETY: by the contract.
-        let inner = unsafe { qp_of(qp)? };
+        let inner = object_of!(qp_of(qp))?;
         while !next.is_null() {
-            // SAFETY: by the contract.
+            // SAFETY: the arguments are those of a call from C.
             next = unsafe { post_some(inner, next) }.map_err(|(at, errno)| {
                 next = at;
                 errno
@@ -52,7 +52,7 @@ pub(crate) unsafe extern "C" fn post_send(
         Ok(())
     });
     if done != 0 && !bad.is_null() {
-        // SAFETY: by the contract.
+        // SAFETY: not null, and so room for a pointer.
         unsafe { *bad = next };
     }
     done
@@ -64,11 +64,11 @@ type Refused = (*mut ibv_send_wr, Errno);
 /// refused.
 ///
 /// # Safety
-/// By the contract; `first` is not null.
+/// `first` is a work request of the program, in a list that ends with null.
 unsafe fn post_some(qp: &Qp, first: *mut ibv_send_wr) -> Result<*mut ibv_send_wr, Refused> {
-    // SAFETY: by the contract.
+    // SAFETY: not null, and so a work request of the program.
     let wr = unsafe { &*first };
-    // SAFETY: by the contract.
+    // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
     unsafe {
         if is_inline(wr) {
             post_inline(qp, wr).map_err(|errno| (first, errno))?;
@@ -96,18 +96,18 @@ fn post(qp: &Qp, wrs: &[SendWr<'_>]) -> Result<(), (usize, Errno)> {
 }
 
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn post_batch(qp: &Qp, first: *mut ibv_send_wr) -> Result<*mut ibv_send_wr, Refused> {
     let mut batch = [NOTHING; BATCH];
     let mut from = [first; BATCH];
     let (mut next, mut count) = (first, 0);
     let mut refused = None;
-    // SAFETY: by the contract a list that ends with null.
+    // SAFETY: a list of work requests that ends with null, or its end.
     while let Some(wr) = unsafe { next.as_ref() } {
         if count == BATCH || is_inline(wr) || wr.opcode == IBV_WR_BIND_MW {
             break;
         }
-        // SAFETY: by the contract.
+        // SAFETY: the arguments are those of a call from C.
         match unsafe { convert(qp, wr) } {
             Ok(converted) => (batch[count], from[count]) = (converted, next),
             Err(errno) => {
@@ -122,9 +122,9 @@ unsafe fn post_batch(qp: &Qp, first: *mut ibv_send_wr) -> Result<*mut ibv_send_w
 }
 
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn post_inline(qp: &Qp, wr: &ibv_send_wr) -> Result<(), Errno> {
-    // SAFETY: by the contract.
+    // SAFETY: a work request of the program.
     let (mut converted, sges) = unsafe { (convert(qp, wr)?, sges_of(wr)?) };
     let mut pieces: [&[u8]; MAX_SGE] = [&[]; MAX_SGE];
     if sges.len() > qp.max_send_sge.min(pieces.len()) {
@@ -136,7 +136,7 @@ unsafe fn post_inline(qp: &Qp, wr: &ibv_send_wr) -> Result<(), Errno> {
             if start.is_null() {
                 return Err(INVALID);
             }
-            // SAFETY: by the contract; inline data need not be registered, but must be there.
+            // SAFETY: not null; inline data need not be registered, but must be there.
             *piece = unsafe { std::slice::from_raw_parts(start, sge.length as usize) };
         }
     }
@@ -147,9 +147,9 @@ unsafe fn post_inline(qp: &Qp, wr: &ibv_send_wr) -> Result<(), Errno> {
 /// Posts a bind, whose window then has its new key.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn post_bind(qp: &Qp, wr: &ibv_send_wr) -> Result<(), Errno> {
-    // SAFETY: by the contract.
+    // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
     unsafe {
         let (op, key) = posted_bind(wr.bind_mw.mw, wr.bind_mw.rkey, &wr.bind_mw.bind_info)?;
         let flags = SendFlags::from_bits_truncate(wr.send_flags);
@@ -161,7 +161,7 @@ unsafe fn post_bind(qp: &Qp, wr: &ibv_send_wr) -> Result<(), Errno> {
 }
 
 /// # Safety
-/// By the contract, for as long as the result is in use.
+/// A work request of the program, as long as the result is in use.
 unsafe fn sges_of<'a>(wr: &ibv_send_wr) -> Result<&'a [Sge], Errno> {
     // SAFETY: the caller's promise.
     unsafe { sge_list(wr.sg_list, wr.num_sge) }
@@ -170,12 +170,12 @@ unsafe fn sges_of<'a>(wr: &ibv_send_wr) -> Result<&'a [Sge], Errno> {
 /// A work request with its data in registered memory.
 ///
 /// # Safety
-/// By the contract, for as long as the result is in use.
+/// A work request of the program, as long as the result is in use.
 unsafe fn convert<'a>(qp: &Qp, wr: &ibv_send_wr) -> Result<SendWr<'a>, Errno> {
-    // SAFETY: by the contract.
+    // SAFETY: a work request of the program.
     let (op, sges) = unsafe { (op_of(wr)?, sges_of(wr)?) };
     // On a connected queue pair the destination may hold anything.
-    // SAFETY: by the contract.
+    // SAFETY: the arguments are those of a call from C.
     let ud = if qp.qp_type == QpType::Ud { Some(unsafe { destination(qp, wr)? }) } else { None };
     Ok(SendWr {
         wr_id: wr.wr_id,
@@ -188,9 +188,9 @@ unsafe fn convert<'a>(qp: &Qp, wr: &ibv_send_wr) -> Result<SendWr<'a>, Errno> {
 }
 
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn destination(qp: &Qp, wr: &ibv_send_wr) -> Result<UdDestination, Errno> {
-    // SAFETY: by the contract this is the member that is set.
+    // SAFETY: a work request of UD, whose member this is.
     unsafe {
         let to = wr.wr.ud;
         Ok(UdDestination {
@@ -202,7 +202,7 @@ unsafe fn destination(qp: &Qp, wr: &ibv_send_wr) -> Result<UdDestination, Errno>
 }
 
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn op_of(wr: &ibv_send_wr) -> Result<SendOp, Errno> {
     let imm = u32::from_be(wr.imm_data);
     // SAFETY: all members of the union are plain integers (and one pointer, not followed here).

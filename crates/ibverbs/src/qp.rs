@@ -15,6 +15,7 @@ use crate::card::Card;
 use crate::context::Ctx;
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED, set_errno};
 use crate::object::{Object, fresh_locks};
+use crate::object_of;
 use crate::outcome::status;
 use crate::unacknowledged::Unacknowledged;
 use crate::wr_builder::Builder;
@@ -74,7 +75,7 @@ impl Qp {
 /// Our part of a queue pair.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 pub unsafe fn qp_of<'a>(qp: *const ibv_qp) -> Result<&'a Qp, Errno> {
     // SAFETY: the caller's promise; each queue pair is a `Whole`, whose first field is an `ibv_qp`.
     unsafe { Whole::of(qp.cast()) }.ok_or(INVALID)
@@ -83,7 +84,7 @@ pub unsafe fn qp_of<'a>(qp: *const ibv_qp) -> Result<&'a Qp, Errno> {
 /// Our part of a queue pair, for control verbs; ENOENT if there is none at that address.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 pub unsafe fn live_qp<'a>(qp: *const ibv_qp) -> Result<&'a Qp, Errno> {
     // SAFETY: the caller's promise, as above.
     unsafe { Whole::live(qp.cast()) }
@@ -128,8 +129,7 @@ pub fn cap_of(caps: QpCaps) -> ibv_qp_cap {
 /// ibv_qp_to_qp_ex(3): null if the queue pair was not created for it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
-    // SAFETY: by the contract.
-    match unsafe { live_qp(qp) } {
+    match object_of!(live_qp(qp)) {
         Ok(inner) if inner.extended => qp.cast(),
         _ => {
             set_errno(NOT_SUPPORTED);
@@ -142,7 +142,7 @@ pub unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_query_ece(qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
     status(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
         unsafe {
             live_qp(qp)?;
             *not_null(ece)? = ibv_ece { vendor_id: 0, options: 0, comp_mask: 0 };

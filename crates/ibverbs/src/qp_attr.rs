@@ -13,6 +13,7 @@ use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::object::zeroed;
 use crate::outcome::status;
 use crate::qp::{cap_of, live_qp};
+use crate::{input, object_of};
 
 const STATES: [QpState; 7] = [
     QpState::Reset,
@@ -32,8 +33,7 @@ pub unsafe extern "C" fn ibv_modify_qp(
     mask: c_int,
 ) -> c_int {
     status(|| {
-        // SAFETY: by the contract.
-        let (inner, attr) = unsafe { (live_qp(qp)?, &*not_null(attr)?) };
+        let (inner, attr) = (object_of!(live_qp(qp))?, input!(attr)?);
         let mask = mask.cast_unsigned();
         if mask & IBV_QP_RATE_LIMIT.cast_unsigned() != 0 {
             return Err(NOT_SUPPORTED);
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn ibv_modify_qp(
         let mask = QpAttrMask::from_bits(mask).ok_or(INVALID)? - ignored(inner.qp_type);
         inner.device().modify_qp(inner.qpn, &to_device(&inner.ctx, attr, mask)?, mask)?;
         if mask.contains(QpAttrMask::STATE) {
-            // SAFETY: by the contract; programs only read the field.
+            // SAFETY: the queue pair was found, and programs only read the field.
             unsafe { (*qp).state = attr.qp_state };
         }
         Ok(())
@@ -114,10 +114,9 @@ pub unsafe extern "C" fn ibv_query_qp(
     init: *mut ibv_qp_init_attr,
 ) -> c_int {
     status(|| {
-        // SAFETY: by the contract.
-        let inner = unsafe { live_qp(qp)? };
+        let inner = object_of!(live_qp(qp))?;
         let (now, created) = inner.device().query_qp(inner.qpn)?;
-        // SAFETY: by the contract.
+        // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
         unsafe {
             *not_null(attr)? = from_device(&now, &created);
             (*qp).state = now.state as c_int;

@@ -26,6 +26,7 @@ use crate::qp::{Qp, Whole, base, cap_of, live_qp};
 use crate::qp_ex::fill;
 use crate::srq::live_srq;
 use crate::xrc_target;
+use crate::{input, object_of};
 
 /// What the extended interface of UC can post.
 const SEND_OPS_UC: u64 = IBV_QP_EX_WITH_RDMA_WRITE
@@ -53,7 +54,7 @@ pub unsafe extern "C" fn ibv_create_qp(
     init: *mut ibv_qp_init_attr,
 ) -> *mut ibv_qp {
     pointer(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the arguments are those of a call from C.
         unsafe { create(pd, &mut *not_null(init)?, false) }
     })
 }
@@ -64,16 +65,14 @@ pub unsafe extern "C" fn create_qp_ex(
     init: *mut ibv_qp_init_attr_ex,
 ) -> *mut ibv_qp {
     pointer(|| {
-        // SAFETY: by the contract.
-        unsafe { ctx_of(context)? };
-        // SAFETY: by the contract.
-        let attr = unsafe { &*not_null(init)? };
+        object_of!(ctx_of(context))?;
+        let attr = input!(init)?;
         if attr.qp_type == IBV_QPT_XRC_RECV && attr.comp_mask == IBV_QP_INIT_ATTR_XRCD {
-            // SAFETY: by the contract.
+            // SAFETY: the arguments are those of a call from C.
             return unsafe { xrc_target::create(context, attr) };
         }
         let extended = check_extended(attr)?;
-        // SAFETY: by the contract; the long form begins with the short one.
+        // SAFETY: the arguments of a call from C; the long form begins with the short one.
         unsafe { create(attr.pd, &mut *init.cast::<ibv_qp_init_attr>(), extended) }
     })
 }
@@ -117,15 +116,14 @@ fn qp_type(number: c_int) -> Result<QpType, Errno> {
 }
 
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn create(
     pd: *mut ibv_pd,
     init: &mut ibv_qp_init_attr,
     extended: bool,
 ) -> Result<*mut ibv_qp, Errno> {
-    // SAFETY: by the contract.
-    let owner = unsafe { pd_of(pd)? };
-    // SAFETY: by the contract.
+    let owner = object_of!(pd_of(pd))?;
+    // SAFETY: the arguments are those of a call from C.
     let mut request = unsafe { request(owner.id, init)? };
     if extended {
         // `ibv_wr_atomic_write` takes its word by value, whatever the program asked for.
@@ -135,7 +133,7 @@ unsafe fn create(
     let qpn = owner.device().create_qp(&request)?;
     let mut place = Place::new();
     owner.device().async_events().own(EventOwner::Qp(qpn), &owner.ctx.events, place.address());
-    // SAFETY: by the contract; the context of a domain does not change.
+    // SAFETY: a domain that was found, whose context does not change.
     let context = unsafe { (*pd).context };
     let qp_base = base(context, pd, init, qpn);
     let mut qp = Qp::new((&owner.card, &owner.ctx), qpn, request.qp_type, None);
@@ -145,16 +143,14 @@ unsafe fn create(
 }
 
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn request(pd: PdId, init: &ibv_qp_init_attr) -> Result<QpRequest, Errno> {
-    // SAFETY: by the contract.
-    let id = |cq: *mut ibv_cq| unsafe { live_cq(cq) }.map(|cq| cq.id);
+    let id = |cq: *mut ibv_cq| object_of!(live_cq(cq)).map(|cq| cq.id);
     let (qp_type, send_cq) = (qp_type(init.qp_type)?, id(init.send_cq)?);
     // An XRC initiator receives nothing, and its program may have left these fields as they were.
     let initiator = qp_type == QpType::XrcIni;
     let no_srq = initiator || init.srq.is_null();
-    // SAFETY: by the contract.
-    let srq = if no_srq { None } else { Some(unsafe { live_srq(init.srq)? }.id) };
+    let srq = if no_srq { None } else { Some(object_of!(live_srq(init.srq))?.id) };
     Ok(QpRequest {
         qp_type,
         pd,
@@ -189,18 +185,16 @@ fn caps_of(cap: ibv_qp_cap) -> QpCaps {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
     status(|| {
-        // SAFETY: by the contract.
-        if unsafe { Whole::is_inherited(qp.cast()) } {
+        if Whole::is_inherited(qp.cast()) {
             return Ok(());
         }
-        // SAFETY: by the contract.
-        let inner = unsafe { live_qp(qp)? };
+        let inner = object_of!(live_qp(qp))?;
         match &inner.domain {
             Some(domain) => xrc_target::leave(domain, inner, qp)?,
             None => inner.device().destroy_qp(inner.qpn)?,
         }
         inner.unacknowledged.wait();
-        // SAFETY: by the contract nobody uses it any more.
+        // SAFETY: the manual pages ask that the object is not used any more.
         unsafe { Whole::destroy(qp.cast()) };
         Ok(())
     })

@@ -12,6 +12,7 @@ use crate::ah::path_of;
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::mw::posted_bind;
 use crate::object::{Place, pointer_to};
+use crate::object_of;
 use crate::outcome::{status, value};
 use crate::qp::{Qp, qp_of};
 use crate::sge::sge_list;
@@ -52,11 +53,10 @@ pub(crate) fn fill(place: Place<ibv_qp_ex, Qp>, qp_base: ibv_qp, qp: Qp) -> *mut
 type Ex = *mut ibv_qp_ex;
 
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn edit(qp: Ex, change: impl FnOnce(&mut Draft)) {
     value((), || {
-        // SAFETY: by the contract.
-        if let Ok(inner) = unsafe { qp_of(qp.cast()) } {
+        if let Ok(inner) = object_of!(qp_of(qp.cast())) {
             inner.builder.edit(change);
         }
     });
@@ -65,9 +65,9 @@ unsafe fn edit(qp: Ex, change: impl FnOnce(&mut Draft)) {
 /// Adds a request with the id and flags that the program has put into the struct.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn add(qp: Ex, op: Result<SendOp, Errno>) {
-    // SAFETY: by the contract.
+    // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
     unsafe {
         let (wr_id, flags) = ((*qp).wr_id, (*qp).wr_flags);
         edit(qp, |draft| match op {
@@ -81,7 +81,7 @@ unsafe fn add(qp: Ex, op: Result<SendOp, Errno>) {
 macro_rules! requests {
     ($($name:ident($($arg:ident: $type:ty),*) = $op:expr;)*) => {$(
         unsafe extern "C" fn $name(qp: Ex, $($arg: $type),*) {
-            // SAFETY: by the contract.
+            // SAFETY: the arguments are those of a call from C.
             unsafe { add(qp, Ok($op)) };
         }
     )*};
@@ -116,12 +116,12 @@ unsafe extern "C" fn wr_flush(
         placement,
         selectivity,
     });
-    // SAFETY: by the contract.
+    // SAFETY: the arguments are those of a call from C.
     unsafe { add(qp, op) };
 }
 
 unsafe extern "C" fn wr_bind_mw(qp: Ex, mw: *mut ibv_mw, rkey: u32, info: *const ibv_mw_bind_info) {
-    // SAFETY: by the contract.
+    // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
     unsafe {
         let bind = info.as_ref().ok_or(INVALID).and_then(|info| posted_bind(mw, rkey, info));
         add(qp, bind.map(|(op, _)| op));
@@ -132,7 +132,7 @@ unsafe extern "C" fn wr_bind_mw(qp: Ex, mw: *mut ibv_mw, rkey: u32, info: *const
 }
 
 unsafe extern "C" fn wr_atomic_write(qp: Ex, rkey: u32, va: u64, word: *const c_void) {
-    // SAFETY: by the contract: 8 bytes, of any alignment.
+    // SAFETY: the manual page asks for 8 bytes, of any alignment.
     unsafe {
         add(qp, Ok(SendOp::AtomicWrite { va, rkey: Rkey(rkey) }));
         wr_set_inline_data(qp, word, 8);
@@ -140,17 +140,17 @@ unsafe extern "C" fn wr_atomic_write(qp: Ex, rkey: u32, va: u64, word: *const c_
 }
 
 unsafe extern "C" fn wr_send_tso(qp: Ex, _hdr: *mut c_void, _hdr_size: u16, _mss: u16) {
-    // SAFETY: by the contract.
+    // SAFETY: the arguments are those of a call from C.
     unsafe { add(qp, Err(NOT_SUPPORTED)) };
 }
 
 unsafe extern "C" fn wr_set_xrc_srqn(qp: Ex, srqn: u32) {
-    // SAFETY: by the contract.
+    // SAFETY: the arguments are those of a call from C.
     unsafe { edit(qp, |draft| draft.set_srqn(srqn)) };
 }
 
 unsafe extern "C" fn wr_set_ud_addr(qp: Ex, ah: *mut ibv_ah, qpn: u32, qkey: u32) {
-    // SAFETY: by the contract.
+    // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
     unsafe {
         let path = qp_of(qp.cast()).and_then(|inner| path_of(ah, inner.pd));
         edit(qp, |draft| match path {
@@ -161,12 +161,12 @@ unsafe extern "C" fn wr_set_ud_addr(qp: Ex, ah: *mut ibv_ah, qpn: u32, qkey: u32
 }
 
 unsafe extern "C" fn wr_set_sge(qp: Ex, lkey: u32, addr: u64, length: u32) {
-    // SAFETY: by the contract.
+    // SAFETY: the arguments are those of a call from C.
     unsafe { edit(qp, |draft| draft.set_sges(&[Sge { addr, length, lkey: Lkey(lkey) }])) };
 }
 
 unsafe extern "C" fn wr_set_sge_list(qp: Ex, count: usize, list: *const ibv_sge) {
-    // SAFETY: by the contract.
+    // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
     unsafe {
         let sges = c_int::try_from(count).map_err(|_| INVALID);
         let sges = sges.and_then(|count| sge_list(list, count));
@@ -178,12 +178,12 @@ unsafe extern "C" fn wr_set_sge_list(qp: Ex, count: usize, list: *const ibv_sge)
 }
 
 unsafe extern "C" fn wr_set_inline_data(qp: Ex, addr: *const c_void, length: usize) {
-    // SAFETY: by the contract.
+    // SAFETY: the arguments are those of a call from C.
     unsafe { wr_set_inline_data_list(qp, 1, &ibv_data_buf { addr, length }) };
 }
 
 unsafe extern "C" fn wr_set_inline_data_list(qp: Ex, count: usize, list: *const ibv_data_buf) {
-    // SAFETY: by the contract; the bytes are copied at once.
+    // SAFETY: as many pieces, of as many bytes, as the program says; they are copied at once.
     unsafe {
         let pieces: &[ibv_data_buf] =
             if count == 0 { &[] } else { std::slice::from_raw_parts(list, count) };
@@ -197,8 +197,7 @@ unsafe extern "C" fn wr_set_inline_data_list(qp: Ex, count: usize, list: *const 
 
 unsafe extern "C" fn wr_start(qp: Ex) {
     value((), || {
-        // SAFETY: by the contract.
-        if let Ok(inner) = unsafe { qp_of(qp.cast()) } {
+        if let Ok(inner) = object_of!(qp_of(qp.cast())) {
             inner.builder.start();
         }
     });
@@ -206,10 +205,9 @@ unsafe extern "C" fn wr_start(qp: Ex) {
 
 unsafe extern "C" fn wr_complete(qp: Ex) -> c_int {
     status(|| {
-        // SAFETY: by the contract.
-        let inner = unsafe { qp_of(qp.cast())? };
+        let inner = object_of!(qp_of(qp.cast()))?;
         inner.builder.complete(inner.device(), inner.qpn, |mw, key| {
-            // SAFETY: by the contract a window that is named in a list lives until it is posted.
+            // SAFETY: a window that is named in a list lives until it is posted.
             unsafe { (*pointer_to::<ibv_mw>(mw)).rkey = key.0 };
         })
     })
@@ -217,8 +215,7 @@ unsafe extern "C" fn wr_complete(qp: Ex) -> c_int {
 
 unsafe extern "C" fn wr_abort(qp: Ex) {
     value((), || {
-        // SAFETY: by the contract.
-        if let Ok(inner) = unsafe { qp_of(qp.cast()) } {
+        if let Ok(inner) = object_of!(qp_of(qp.cast())) {
             inner.builder.abort();
         }
     });

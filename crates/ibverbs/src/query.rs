@@ -20,6 +20,7 @@ use crate::device_memory::MAX_DM_SIZE;
 use crate::errno::{Errno, INVALID};
 use crate::object::zeroed;
 use crate::outcome::{minus_one, status};
+use crate::{object_of, output};
 
 /// The only P_Key: the default partition, full member.
 const PKEY: u16 = 0xffff;
@@ -53,9 +54,8 @@ pub(crate) unsafe extern "C" fn ibv_query_device(
     attr: *mut ibv_device_attr,
 ) -> c_int {
     status(|| {
-        // SAFETY: by the contract.
-        let ctx = unsafe { ctx_of(context)? };
-        // SAFETY: by the contract; `write` drops nothing.
+        let ctx = object_of!(ctx_of(context))?;
+        // SAFETY: not null; `write` drops nothing.
         unsafe { not_null(attr)?.write(device_attr(ctx)) };
         Ok(())
     })
@@ -69,8 +69,7 @@ pub(crate) unsafe extern "C" fn query_device_ex(
     size: usize,
 ) -> c_int {
     status(|| {
-        // SAFETY: by the contract.
-        let ctx = unsafe { ctx_of(context)? };
+        let ctx = object_of!(ctx_of(context))?;
         if size < size_of::<ibv_device_attr>() {
             return Err(INVALID);
         }
@@ -156,7 +155,7 @@ pub(crate) unsafe extern "C" fn ibv_query_port(
     port: u8,
     attr: *mut ibv_port_attr,
 ) -> c_int {
-    // SAFETY: by the contract; this is the length of the old struct.
+    // SAFETY: the arguments of the program; this is the length of the old struct.
     unsafe { query_port(context, port, attr, OLD_PORT_ATTR) }
 }
 
@@ -168,8 +167,7 @@ pub(crate) unsafe extern "C" fn query_port(
     size: usize,
 ) -> c_int {
     status(|| {
-        // SAFETY: by the contract.
-        let ctx = unsafe { ctx_of(context)? };
+        let ctx = object_of!(ctx_of(context))?;
         check_port(port)?;
         let full = port_attr(ctx)?;
         // SAFETY: the program gave `size` bytes.
@@ -220,14 +218,12 @@ pub(crate) unsafe extern "C" fn ibv_query_pkey(
     pkey: *mut u16,
 ) -> c_int {
     minus_one(|| {
-        // SAFETY: by the contract.
-        unsafe { ctx_of(context)? };
+        object_of!(ctx_of(context))?;
         check_port(port)?;
         if index != 0 {
             return Err(INVALID);
         }
-        // SAFETY: by the contract.
-        unsafe { *not_null(pkey)? = PKEY.to_be() };
+        output!(pkey, PKEY.to_be())?;
         Ok(())
     })
 }
@@ -240,8 +236,7 @@ pub(crate) unsafe extern "C" fn ibv_get_pkey_index(
     pkey: u16,
 ) -> c_int {
     minus_one(|| {
-        // SAFETY: by the contract.
-        unsafe { ctx_of(context)? };
+        object_of!(ctx_of(context))?;
         check_port(port)?;
         if u16::from_be(pkey) == PKEY { Ok(()) } else { Err(INVALID) }
     })

@@ -21,6 +21,7 @@ use crate::outcome::{pointer, status};
 use crate::pd::{Pd, pd_of};
 use crate::unacknowledged::Unacknowledged;
 use crate::xrcd::{Xrcd, xrcd_of};
+use crate::{in_out, input, object_of};
 
 /// What an XRC SRQ must be made with.
 const MASK_ALL_XRC: u32 =
@@ -46,7 +47,7 @@ impl Srq {
 /// Our part of a shared receive queue.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 pub unsafe fn srq_of<'a>(srq: *const ibv_srq) -> Result<&'a Srq, Errno> {
     // SAFETY: the caller's promise.
     unsafe { Object::<ibv_srq, Srq>::of(srq) }.ok_or(INVALID)
@@ -55,7 +56,7 @@ pub unsafe fn srq_of<'a>(srq: *const ibv_srq) -> Result<&'a Srq, Errno> {
 /// Our part of a shared receive queue, for control verbs; ENOENT if there is none at that address.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 pub unsafe fn live_srq<'a>(srq: *const ibv_srq) -> Result<&'a Srq, Errno> {
     // SAFETY: the caller's promise, as above.
     unsafe { Object::<ibv_srq, Srq>::live(srq) }
@@ -68,8 +69,7 @@ pub unsafe extern "C" fn ibv_create_srq(
     init: *mut ibv_srq_init_attr,
 ) -> *mut ibv_srq {
     pointer(|| {
-        // SAFETY: by the contract.
-        let (owner, init) = unsafe { (pd_of(pd)?, &mut *not_null(init)?) };
+        let (owner, init) = (object_of!(pd_of(pd))?, in_out!(init)?);
         let id = owner.device().create_srq(owner.id, &sizes(&init.attr))?;
         Ok(wrap(id, pd, owner, init.srq_context, None))
     })
@@ -91,7 +91,7 @@ fn wrap(
     owner.device().async_events().own(EventOwner::Srq(id), &owner.ctx.events, place.address());
     let (mutex, cond) = fresh_locks();
     let c = ibv_srq {
-        // SAFETY: by the contract; the context of a domain does not change.
+        // SAFETY: a domain that was found, whose context does not change.
         context: unsafe { (*pd).context },
         srq_context,
         pd,
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn create_srq_ex(
     init: *mut ibv_srq_init_attr_ex,
 ) -> *mut ibv_srq {
     pointer(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
         let attr = unsafe {
             ctx_of(context)?;
             &*not_null(init)?
@@ -122,9 +122,11 @@ pub unsafe extern "C" fn create_srq_ex(
         if attr.comp_mask & MASK_ALL_XRC != MASK_ALL_XRC {
             return Err(INVALID);
         }
-        // SAFETY: by the contract.
-        let (owner, domain, cq) =
-            unsafe { (pd_of(attr.pd)?, xrcd_of(attr.xrcd)?, live_cq(attr.cq)?) };
+        let (owner, domain, cq) = (
+            object_of!(pd_of(attr.pd))?,
+            object_of!(xrcd_of(attr.xrcd))?,
+            object_of!(live_cq(attr.cq))?,
+        );
         let xrc = XrcSrq { xrcd: domain.id, cq: cq.id };
         let id = owner.device().xrc().create_srq(owner.id, xrc, &sizes(&attr.attr))?;
         Ok(wrap(id, attr.pd, owner, attr.srq_context, Some(Arc::clone(domain))))
@@ -134,7 +136,7 @@ pub unsafe extern "C" fn create_srq_ex(
 /// The slot behind `ibv_get_srq_num`.
 pub unsafe extern "C" fn get_srq_num(srq: *mut ibv_srq, number: *mut u32) -> c_int {
     status(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
         unsafe {
             let inner = live_srq(srq)?;
             if inner.domain.is_none() {
@@ -154,8 +156,7 @@ pub unsafe extern "C" fn ibv_modify_srq(
     mask: c_int,
 ) -> c_int {
     status(|| {
-        // SAFETY: by the contract.
-        let (inner, attr) = unsafe { (live_srq(srq)?, &*not_null(attr)?) };
+        let (inner, attr) = (object_of!(live_srq(srq))?, input!(attr)?);
         if mask & !(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) != 0 {
             return Err(INVALID);
         }
@@ -170,10 +171,9 @@ pub unsafe extern "C" fn ibv_modify_srq(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int {
     status(|| {
-        // SAFETY: by the contract.
-        let (inner, attr) = unsafe { (live_srq(srq)?, not_null(attr)?) };
+        let (inner, attr) = (object_of!(live_srq(srq))?, not_null(attr)?);
         let SrqAttr { max_wr, max_sge, limit } = inner.device().query_srq(inner.id)?;
-        // SAFETY: by the contract.
+        // SAFETY: not null, and so room that the program has for the result.
         unsafe { *attr = ibv_srq_attr { max_wr, max_sge, srq_limit: limit } };
         Ok(())
     })
@@ -183,15 +183,13 @@ pub unsafe extern "C" fn ibv_query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_att
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
     status(|| {
-        // SAFETY: by the contract.
-        if unsafe { Object::<ibv_srq, Srq>::is_inherited(srq) } {
+        if Object::<ibv_srq, Srq>::is_inherited(srq) {
             return Ok(());
         }
-        // SAFETY: by the contract.
-        let inner = unsafe { live_srq(srq)? };
+        let inner = object_of!(live_srq(srq))?;
         inner.device().destroy_srq(inner.id)?;
         inner.unacknowledged.wait();
-        // SAFETY: by the contract nobody uses it any more.
+        // SAFETY: the manual pages ask that the object is not used any more.
         unsafe { Object::<ibv_srq, Srq>::destroy(srq) };
         Ok(())
     })

@@ -115,7 +115,7 @@ pub unsafe extern "C" fn ibv_read_sysfs_file(
         if folder.is_null() || file.is_null() || buffer.is_null() {
             return -1;
         }
-        // SAFETY: by the contract, strings.
+        // SAFETY: strings that end with 0, as the manual page asks.
         let path = unsafe { path_of(folder).join(path_of(file)) };
         let text = answer(&path).or_else(|| std::fs::read_to_string(&path).ok());
         let Some(text) = text else { return -1 };
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn ibv_read_sysfs_file(
         if text.len() >= size {
             return -1;
         }
-        // SAFETY: by the contract `size` bytes, one more than the text has.
+        // SAFETY: `size` bytes, as the program says, are at least one more than the text has.
         unsafe {
             std::ptr::copy_nonoverlapping(text.as_ptr().cast(), buffer, text.len());
             *buffer.add(text.len()) = 0;

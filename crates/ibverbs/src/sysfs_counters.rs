@@ -129,12 +129,12 @@ mod tests {
     use super::*;
     use crate::context::ctx_of;
     use crate::contract_tests::world;
+    use crate::object_of;
 
     #[test]
     fn v80_each_counter_of_the_device_has_a_file() {
         let world = world(71);
-        // SAFETY: by the contract.
-        let card = unsafe { ctx_of(world.context) }.unwrap().opened().unwrap();
+        let card = object_of!(ctx_of(world.context)).unwrap().opened().unwrap();
         let all = card.device.counters().into_iter().map(|(name, _)| name);
         let own: Vec<&str> = all.filter(|name| !name.starts_with("datapath_")).collect();
         assert_eq!(own, hw_counter_names());

@@ -12,7 +12,6 @@ use crate::abi::{
     IBV_QP_OPEN_ATTR_CONTEXT, IBV_QP_OPEN_ATTR_NUM, IBV_QP_OPEN_ATTR_TYPE, IBV_QP_OPEN_ATTR_XRCD,
     IBV_QPT_XRC_RECV, ibv_context, ibv_qp, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_qp_open_attr,
 };
-use crate::arg::not_null;
 use crate::context::ctx_of;
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::object::{Place, zeroed};
@@ -20,6 +19,7 @@ use crate::outcome::pointer;
 use crate::qp::{Qp, base};
 use crate::qp_ex::fill;
 use crate::xrcd::{Holder, Xrcd, xrcd_of};
+use crate::{input, object_of};
 
 /// What must be given; the context may be.
 const OPEN_NEEDS: u32 = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
@@ -27,16 +27,15 @@ const OPEN_NEEDS: u32 = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OP
 /// A new target (ibv_create_qp_ex(3) with `IBV_QPT_XRC_RECV`).
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 pub(crate) unsafe fn create(
     context: *mut ibv_context,
     attr: &ibv_qp_init_attr_ex,
 ) -> Result<*mut ibv_qp, Errno> {
-    // SAFETY: by the contract.
-    let domain = unsafe { xrcd_of(attr.xrcd)? };
+    let domain = object_of!(xrcd_of(attr.xrcd))?;
     let qpn = domain.device().xrc().create_target(domain.id)?;
     let mut targets = domain.targets();
-    // SAFETY: by the contract.
+    // SAFETY: the arguments are those of a call from C.
     unsafe { join(context, domain, qpn, targets.entry(qpn).or_default(), attr.qp_context) }
 }
 
@@ -46,8 +45,7 @@ pub(crate) unsafe extern "C" fn open_qp(
     attr: *mut ibv_qp_open_attr,
 ) -> *mut ibv_qp {
     pointer(|| {
-        // SAFETY: by the contract.
-        let attr = unsafe { &*not_null(attr)? };
+        let attr = input!(attr)?;
         if attr.comp_mask & !(OPEN_NEEDS | IBV_QP_OPEN_ATTR_CONTEXT) != 0 {
             return Err(NOT_SUPPORTED);
         }
@@ -55,14 +53,13 @@ pub(crate) unsafe extern "C" fn open_qp(
         if !complete || attr.qp_type != IBV_QPT_XRC_RECV {
             return Err(INVALID);
         }
-        // SAFETY: by the contract.
-        let domain = unsafe { xrcd_of(attr.xrcd)? };
+        let domain = object_of!(xrcd_of(attr.xrcd))?;
         let qpn = Qpn::new(attr.qp_num);
         let given = attr.comp_mask & IBV_QP_OPEN_ATTR_CONTEXT != 0;
         let qp_context = if given { attr.qp_context } else { null_mut() };
         let mut targets = domain.targets();
         let holders = targets.get_mut(&qpn).ok_or(INVALID)?;
-        // SAFETY: by the contract.
+        // SAFETY: the arguments are those of a call from C.
         unsafe { join(context, domain, qpn, holders, qp_context) }
     })
 }
@@ -70,7 +67,7 @@ pub(crate) unsafe extern "C" fn open_qp(
 /// One more object for a target.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn join(
     context: *mut ibv_context,
     domain: &Arc<Xrcd>,
@@ -78,8 +75,7 @@ unsafe fn join(
     holders: &mut Vec<Holder>,
     qp_context: *mut c_void,
 ) -> Result<*mut ibv_qp, Errno> {
-    // SAFETY: by the contract.
-    let ctx = unsafe { ctx_of(context)? };
+    let ctx = object_of!(ctx_of(context))?;
     let mut place = Place::new();
     holders.push(Holder { address: place.address(), ctx: Arc::clone(ctx) });
     give_events(domain, qpn, holders);

@@ -17,12 +17,12 @@ use uroce_device::wire::Qpn;
 use crate::abi::{
     IBV_XRCD_INIT_ATTR_FD, IBV_XRCD_INIT_ATTR_OFLAGS, ibv_context, ibv_xrcd, ibv_xrcd_init_attr,
 };
-use crate::arg::not_null;
 use crate::card::Card;
 use crate::context::{Ctx, ctx_of};
 use crate::errno::{BUSY, Errno, INVALID, NOT_SUPPORTED};
 use crate::object::Object;
 use crate::outcome::{pointer, status};
+use crate::{input, object_of};
 
 /// Both must be given.
 const MASK: u32 = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
@@ -97,7 +97,7 @@ impl Drop for Xrcd {
 /// Our part of a domain.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 pub unsafe fn xrcd_of<'a>(xrcd: *const ibv_xrcd) -> Result<&'a Arc<Xrcd>, Errno> {
     // SAFETY: the caller's promise.
     unsafe { Object::<ibv_xrcd, Arc<Xrcd>>::live(xrcd) }
@@ -109,8 +109,7 @@ pub unsafe extern "C" fn open_xrcd(
     attr: *mut ibv_xrcd_init_attr,
 ) -> *mut ibv_xrcd {
     pointer(|| {
-        // SAFETY: by the contract.
-        let (ctx, attr) = unsafe { (ctx_of(context)?, &*not_null(attr)?) };
+        let (ctx, attr) = (object_of!(ctx_of(context))?, input!(attr)?);
         if attr.comp_mask & !MASK != 0 {
             return Err(NOT_SUPPORTED);
         }
@@ -163,12 +162,10 @@ fn file_id(fd: c_int) -> Result<FileId, Errno> {
 /// in use.
 pub unsafe extern "C" fn close_xrcd(xrcd: *mut ibv_xrcd) -> c_int {
     status(|| {
-        // SAFETY: by the contract.
-        if unsafe { Object::<ibv_xrcd, Arc<Xrcd>>::is_inherited(xrcd) } {
+        if Object::<ibv_xrcd, Arc<Xrcd>>::is_inherited(xrcd) {
             return Ok(());
         }
-        // SAFETY: by the contract.
-        let domain = unsafe { xrcd_of(xrcd)? };
+        let domain = object_of!(xrcd_of(xrcd))?;
         // It is not opened meanwhile.
         let domains = shared_domains();
         let opens = domain.opens.load(Ordering::SeqCst);
@@ -177,7 +174,7 @@ pub unsafe extern "C" fn close_xrcd(xrcd: *mut ibv_xrcd) -> c_int {
         }
         domain.opens.store(opens - 1, Ordering::SeqCst);
         drop(domains);
-        // SAFETY: by the contract nobody uses it any more.
+        // SAFETY: the manual pages ask that the object is not used any more.
         unsafe { Object::<ibv_xrcd, Arc<Xrcd>>::destroy(xrcd) };
         Ok(())
     })

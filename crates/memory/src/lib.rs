@@ -43,6 +43,7 @@ mod access;
 mod access_error;
 mod bind;
 mod bounds;
+mod errno;
 mod id;
 mod invalidate;
 mod key;

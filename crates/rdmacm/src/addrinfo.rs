@@ -32,14 +32,14 @@ pub(crate) unsafe extern "C" fn rdma_getaddrinfo(
 ) -> c_int {
     let mut unknown = 0;
     let done = call("rdma_getaddrinfo", || {
-        // SAFETY: by the contract.
+        // SAFETY: null, or hints of the program with the addresses that they say.
         let (out, hints) = unsafe { (not_null(out)?, hints.as_ref()) };
-        // SAFETY: by the contract, strings.
+        // SAFETY: strings that end with 0, as the manual page asks.
         let names = unsafe { (text(node), text(service)) };
         if names == (None, None) && hints.is_none() {
             return Err(INVALID);
         }
-        // SAFETY: by the contract.
+        // SAFETY: null, or hints of the program with the addresses that they say.
         let (mut source, mut peer) =
             unsafe { hints.map_or(Ok((None, None)), |hints| given(hints))? };
         let passive = hints.is_some_and(|hints| hints.ai_flags & RAI_PASSIVE != 0);
@@ -50,7 +50,7 @@ pub(crate) unsafe extern "C" fn rdma_getaddrinfo(
                 unknown_name(names, code)
             })?);
         }
-        // SAFETY: by the contract.
+        // SAFETY: not null, and so room that the program has for the result.
         unsafe { *out = answer(hints, source, peer) };
         Ok(())
     });
@@ -67,9 +67,9 @@ unsafe fn text<'a>(text: *const c_char) -> Option<&'a CStr> {
 /// Source and destination in the hints.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn given(hints: &rdma_addrinfo) -> Result<(Option<SocketAddr>, Option<SocketAddr>), Errno> {
-    // SAFETY: by the contract.
+    // SAFETY: null, or an address of the program that is as long as its family says.
     let address = |address: *mut libc::sockaddr, length| unsafe {
         let there = !address.is_null() && length > 0;
         if there { sockaddr::read(address).map(Some) } else { Ok(None) }
@@ -204,7 +204,7 @@ fn answer(
 pub(crate) unsafe extern "C" fn rdma_freeaddrinfo(info: *mut rdma_addrinfo) {
     value((), || {
         if !info.is_null() {
-            // SAFETY: by the contract an answer of ours.
+            // SAFETY: an answer of `rdma_getaddrinfo`, as the manual page asks.
             unsafe { Whole::destroy(info) };
         }
     });

@@ -20,13 +20,13 @@ pub(crate) unsafe extern "C" fn rdma_bind_addr(
     address: *mut c_sockaddr,
 ) -> c_int {
     call("rdma_bind_addr", || {
-        // SAFETY: by the contract.
+        // SAFETY: null, or an address of the program that is as long as its family says.
         let (inner, address) = unsafe { (id_of(id)?, sockaddr::read(address)?) };
         let mut state = inner.state();
         if state.local.is_some() {
             return Err(INVALID);
         }
-        // SAFETY: by the contract.
+        // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
         unsafe { bind(id, inner, &mut state, address) }
     })
 }
@@ -34,7 +34,7 @@ pub(crate) unsafe extern "C" fn rdma_bind_addr(
 /// The id gets its address and port, and its device if the address is that of one.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 pub(crate) unsafe fn bind(
     id: *mut rdma_cm_id,
     inner: &Id,
@@ -48,7 +48,7 @@ pub(crate) unsafe fn bind(
     let port = reserve(id, inner, state, address, used.as_ref().map(|used| &used.card))?;
     let local = SocketAddr::new(address.ip(), port);
     uroce_ibverbs::log::tell(&format_args!("bound to {local}"));
-    // SAFETY: by the contract.
+    // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
     unsafe {
         match used {
             Some(used) => settle(id, state, used, port),

@@ -11,6 +11,7 @@ use uroce_ibverbs::arg::not_null;
 use uroce_ibverbs::descriptor::make_blocking;
 use uroce_ibverbs::errno::{Errno, INVALID};
 use uroce_ibverbs::object::{Object, warn_of_fork};
+use uroce_ibverbs::object_of;
 use uroce_ibverbs::outcome::{minus_one, pointer, status, value};
 use uroce_verbs_abi::{rdma_cm_event, rdma_cm_id, rdma_event_channel};
 
@@ -85,7 +86,7 @@ impl Channel {
 /// Our part of a channel.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 pub(crate) unsafe fn channel_of<'a>(
     channel: *const rdma_event_channel,
 ) -> Result<&'a Channel, Errno> {
@@ -110,7 +111,7 @@ pub(crate) extern "C" fn rdma_create_event_channel() -> *mut rdma_event_channel 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rdma_destroy_event_channel(channel: *mut rdma_event_channel) {
     value((), || {
-        // SAFETY: by the contract; nobody uses it any more.
+        // SAFETY: the manual pages ask that the object is not used any more.
         unsafe {
             if let Ok(inner) = channel_of(channel) {
                 inner.unpark(|_| true);
@@ -127,14 +128,12 @@ pub(crate) unsafe extern "C" fn rdma_get_cm_event(
     event: *mut *mut rdma_cm_event,
 ) -> c_int {
     minus_one(|| {
-        // SAFETY: by the contract.
-        let (inner, out) = unsafe { (channel_of(channel)?, not_null(event)?) };
-        // SAFETY: by the contract.
-        if unsafe { Whole::is_inherited(channel) } && registry::is_of_parent() {
+        let (inner, out) = (object_of!(channel_of(channel))?, not_null(event)?);
+        if Whole::is_inherited(channel) && registry::is_of_parent() {
             warn_of_fork();
         }
         let event = inner.next()?;
-        // SAFETY: by the contract.
+        // SAFETY: not null, and so room that the program has for the result.
         unsafe { *out = event };
         Ok(())
     })
@@ -145,7 +144,7 @@ pub(crate) unsafe extern "C" fn rdma_get_cm_event(
 pub(crate) unsafe extern "C" fn rdma_ack_cm_event(event: *mut rdma_cm_event) -> c_int {
     status(|| {
         not_null(event)?;
-        // SAFETY: by the contract.
+        // SAFETY: an event that the program has fetched, and does not use any more.
         unsafe { event::acknowledge(event) };
         Ok(())
     })
@@ -154,13 +153,13 @@ pub(crate) unsafe extern "C" fn rdma_ack_cm_event(event: *mut rdma_cm_event) -> 
 /// An event of our own making, which comes in turn.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 pub(crate) unsafe fn post(
     id: *mut rdma_cm_id,
     used: &Used,
     kind: CmEventKind,
 ) -> Result<(), Errno> {
-    // SAFETY: by the contract.
+    // SAFETY: the object was found, and the manual pages forbid to destroy it during a call.
     let (inner, channel) = unsafe { (id_of(id)?, channel_of((*id).channel)?) };
     let cookie = registry::add(id, &inner.unacknowledged, &used.card);
     channel.events.post(CmEvent { cookie, id: CommId::NONE, kind });

@@ -22,12 +22,12 @@ pub(crate) struct Param {
 }
 
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 pub(crate) unsafe fn param_of(id: *mut rdma_cm_id, param: *const rdma_conn_param) -> Param {
     let most = MOST_READS;
-    // SAFETY: by the contract.
+    // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
     let (qp, given) = unsafe { ((*id).qp, param.as_ref()) };
-    // SAFETY: by the contract.
+    // SAFETY: the object was found, and the program does not write to this field.
     let own = (!qp.is_null()).then(|| unsafe { (*qp).qp_num });
     let Some(given) = given else {
         return Param {
@@ -47,7 +47,7 @@ pub(crate) unsafe fn param_of(id: *mut rdma_cm_id, param: *const rdma_conn_param
         flow_control: given.flow_control != 0,
         retry_count: given.retry_count.min(7),
         rnr_retry_count: given.rnr_retry_count.min(7),
-        // SAFETY: by the contract.
+        // SAFETY: null, or as many bytes as the program says.
         private_data: unsafe { bytes(given.private_data, given.private_data_len) },
     }
 }

@@ -9,6 +9,7 @@ use uroce_device::cm::{
     Answer, Call, CommId, PortSpace, Question, RejReason, ServiceId, SidrStatus, State,
 };
 use uroce_ibverbs::errno::{Errno, INVALID};
+use uroce_ibverbs::object_of;
 use uroce_ibverbs::outcome::call;
 use uroce_verbs_abi::{IBV_EVENT_COMM_EST, RDMA_UDP_QKEY, rdma_cm_id, rdma_conn_param};
 
@@ -31,9 +32,9 @@ pub(crate) unsafe extern "C" fn rdma_connect(
     param: *mut rdma_conn_param,
 ) -> c_int {
     call("rdma_connect", || {
-        // SAFETY: by the contract.
+        // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
         let (inner, param) = unsafe { (id_of(id)?, param_of(id, param)) };
-        // SAFETY: by the contract.
+        // SAFETY: the object was found, and the manual pages forbid to destroy it during a call.
         let channel = unsafe { channel_of((*id).channel)? };
         let mut state = inner.state();
         if state.connection.is_some() || !state.listens.is_empty() {
@@ -51,7 +52,7 @@ pub(crate) unsafe extern "C" fn rdma_connect(
             device.cm().resolve(&question, &channel.events, cookie)?
         } else {
             let call = call_of(&state, param, (peer.ip(), service, port));
-            // SAFETY: by the contract.
+            // SAFETY: the object was found, and the manual pages forbid to destroy it during a call.
             if unsafe { (*id).qp.is_null() } {
                 device.cm().connect_only(&call, &channel.events, cookie)?
             } else {
@@ -61,7 +62,7 @@ pub(crate) unsafe extern "C" fn rdma_connect(
         state.connection = Some(connection);
         drop(state);
         registry::add_name(id, &inner.unacknowledged, &used.card, connection);
-        // SAFETY: by the contract.
+        // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
         unsafe { complete(id) }
     })
 }
@@ -98,7 +99,7 @@ pub(crate) unsafe extern "C" fn rdma_accept(
     param: *mut rdma_conn_param,
 ) -> c_int {
     call("rdma_accept", || {
-        // SAFETY: by the contract.
+        // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
         let (inner, param) = unsafe { (id_of(id)?, param_of(id, param)) };
         let (used, connection) = connected(inner)?;
         if inner.space == PortSpace::Udp {
@@ -107,13 +108,13 @@ pub(crate) unsafe extern "C" fn rdma_accept(
             return Ok(used.card.device.cm().answer(connection, &answer)?);
         }
         let acceptance = acceptance(&inner.state(), Some(param));
-        // SAFETY: by the contract.
+        // SAFETY: the object was found, and the manual pages forbid to destroy it during a call.
         if unsafe { (*id).qp.is_null() } {
             used.card.device.cm().accept_only(connection, &acceptance)?;
         } else {
             used.card.device.cm().accept(connection, &acceptance)?;
         }
-        // SAFETY: by the contract.
+        // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
         unsafe { complete(id) }
     })
 }
@@ -126,7 +127,7 @@ pub(crate) unsafe extern "C" fn rdma_reject(
     length: u8,
 ) -> c_int {
     call("rdma_reject", || {
-        // SAFETY: by the contract.
+        // SAFETY: null, or as many bytes as the program says.
         let (inner, private_data) = unsafe { (id_of(id)?, bytes(data, length)) };
         let (used, connection) = connected(inner)?;
         let device = &used.card.device;
@@ -144,8 +145,7 @@ pub(crate) unsafe extern "C" fn rdma_reject(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int {
     call("rdma_disconnect", || {
-        // SAFETY: by the contract.
-        let (used, connection) = connected(unsafe { id_of(id)? })?;
+        let (used, connection) = connected(object_of!(id_of(id))?)?;
         let device = &used.card.device;
         // The peer was faster, and this only confirms that it is over.
         if matches!(device.cm().state(connection), None | Some(State::DreqSent | State::Timewait)) {
@@ -153,7 +153,7 @@ pub(crate) unsafe extern "C" fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int {
         }
         device.cm().disconnect(connection, &[])?;
         tell_at_exit();
-        // SAFETY: by the contract.
+        // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
         unsafe { complete(id) }
     })
 }
@@ -172,7 +172,7 @@ fn see_off(device: &Device) {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rdma_establish(id: *mut rdma_cm_id) -> c_int {
     call("rdma_establish", || {
-        // SAFETY: by the contract.
+        // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
         let (inner, has_qp) = unsafe { (id_of(id)?, !(*id).qp.is_null()) };
         if has_qp {
             return Err(INVALID);
@@ -190,8 +190,7 @@ pub(crate) unsafe extern "C" fn rdma_notify(id: *mut rdma_cm_id, event: c_int) -
         if event != IBV_EVENT_COMM_EST {
             return Err(INVALID);
         }
-        // SAFETY: by the contract.
-        let (used, connection) = connected(unsafe { id_of(id)? })?;
+        let (used, connection) = connected(object_of!(id_of(id))?)?;
         used.card.device.cm().handle_comm_est(connection);
         Ok(())
     })

@@ -114,7 +114,7 @@ pub(crate) unsafe extern "C" fn rdma_get_devices(count: *mut c_int) -> *mut *mut
     pointer(|| {
         let all = settings::devices().into_iter().flat_map(on);
         let contexts: Vec<_> = all.map(|used| used.verbs).collect();
-        // SAFETY: by the contract.
+        // SAFETY: null, or an int of the program.
         unsafe { list_of(&contexts, count) }
     })
 }
@@ -122,6 +122,6 @@ pub(crate) unsafe extern "C" fn rdma_get_devices(count: *mut c_int) -> *mut *mut
 /// rdma_free_devices(3).
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rdma_free_devices(list: *mut *mut ibv_context) {
-    // SAFETY: null or from calloc, by the contract.
+    // SAFETY: null, or a list that came from calloc.
     value((), || unsafe { libc::free(list.cast()) });
 }

@@ -27,7 +27,7 @@ pub(crate) unsafe extern "C" fn rdma_create_id(
 ) -> c_int {
     minus_one(|| {
         let (out, space) = (not_null(out)?, space_of(space)?);
-        // SAFETY: by the contract.
+        // SAFETY: not null, and so room that the program has for the result.
         unsafe { *out = create(channel, context, space)? };
         Ok(())
     })

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use libc::c_int;
 use uroce_ibverbs::errno::BUSY;
+use uroce_ibverbs::object_of;
 use uroce_ibverbs::outcome::minus_one;
 use uroce_verbs_abi::{rdma_cm_id, rdma_event_channel};
 
@@ -18,20 +19,18 @@ use crate::{ending, multicast, ports, registry};
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int {
     minus_one(|| {
-        // SAFETY: by the contract.
-        if unsafe { is_inherited(id) } {
+        if object_of!(is_inherited(id)) {
             return Ok(());
         }
-        // SAFETY: by the contract.
-        let inner = unsafe { id_of(id)? };
-        // SAFETY: by the contract.
+        let inner = object_of!(id_of(id))?;
+        // SAFETY: the object was found, and the manual pages forbid to destroy it during a call.
         if unsafe { !(*id).qp.is_null() && inner.state().made_queues } {
             return Err(BUSY);
         }
-        // SAFETY: by the contract.
+        // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
         unsafe { multicast::leave_all(id, inner) };
         release(id, inner);
-        // SAFETY: by the contract; nobody uses it any more.
+        // SAFETY: the manual pages ask that the object is not used any more.
         unsafe {
             let channel = (*id).channel;
             drop_events(id, channel);
@@ -62,9 +61,9 @@ fn release(id: *mut rdma_cm_id, inner: &Id) {
 }
 
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn drop_events(id: *mut rdma_cm_id, channel: *mut rdma_event_channel) {
-    // SAFETY: by the contract.
+    // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
     unsafe {
         keep(id, null_mut());
         if let Ok(channel) = channel_of(channel) {

@@ -50,7 +50,7 @@ pub(crate) unsafe extern "C" fn rdma_create_ep(
 ) -> c_int {
     minus_one(|| {
         let (out, info) = (not_null(out)?, not_null(info)?);
-        // SAFETY: by the contract.
+        // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
         unsafe {
             let udp = (*info).ai_port_space == PortSpace::Udp as c_int;
             let space = if udp { PortSpace::Udp } else { PortSpace::Tcp };
@@ -67,14 +67,14 @@ pub(crate) unsafe extern "C" fn rdma_create_ep(
 }
 
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn set_up(
     id: *mut rdma_cm_id,
     info: &rdma_addrinfo,
     pd: *mut ibv_pd,
     init: *mut ibv_qp_init_attr,
 ) -> Result<(), Errno> {
-    // SAFETY: by the contract.
+    // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
     unsafe {
         if info.ai_flags & RAI_PASSIVE != 0 {
             done(rdma_bind_addr(id, info.ai_src_addr))?;
@@ -101,7 +101,7 @@ fn of_type(init: &ibv_qp_init_attr, info: &rdma_addrinfo) -> ibv_qp_init_attr {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rdma_destroy_ep(id: *mut rdma_cm_id) {
     value((), || {
-        // SAFETY: by the contract.
+        // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
         unsafe {
             if is_inherited(id) {
                 return;
@@ -129,7 +129,7 @@ pub(crate) unsafe extern "C" fn rdma_get_request(
 ) -> c_int {
     minus_one(|| {
         let out = not_null(out)?;
-        // SAFETY: by the contract.
+        // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
         unsafe {
             if !id_of(listener)?.waits.load(Ordering::Relaxed) {
                 return Err(INVALID);

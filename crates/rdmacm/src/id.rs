@@ -10,6 +10,7 @@ use uroce_device::transport::AddressVector;
 use uroce_device::wire::{Gid, Psn};
 use uroce_ibverbs::errno::{Errno, INVALID};
 use uroce_ibverbs::object::{Object, warn_of_fork, zeroed};
+use uroce_ibverbs::object_of;
 use uroce_ibverbs::outcome::value;
 use uroce_ibverbs::unacknowledged::Unacknowledged;
 use uroce_verbs_abi::{IBV_QPT_RC, IBV_QPT_UD, ibv_gid, rdma_cm_id, rdma_event_channel};
@@ -116,7 +117,7 @@ fn random_psn() -> Result<Psn, Errno> {
 /// Our part of an id.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 pub(crate) unsafe fn id_of<'a>(id: *const rdma_cm_id) -> Result<&'a Id, Errno> {
     // SAFETY: the caller's promise.
     unsafe {
@@ -131,7 +132,7 @@ pub(crate) unsafe fn id_of<'a>(id: *const rdma_cm_id) -> Result<&'a Id, Errno> {
 /// True for an id on a device of the parent of this process.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 pub(crate) unsafe fn is_inherited(id: *const rdma_cm_id) -> bool {
     // SAFETY: the caller's promise.
     unsafe {
@@ -143,10 +144,10 @@ pub(crate) unsafe fn is_inherited(id: *const rdma_cm_id) -> bool {
 /// The id has its device: what programs see of it is filled in.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 pub(crate) unsafe fn settle(id: *mut rdma_cm_id, state: &mut State, used: Used, port: u16) {
     let local = SocketAddr::new(used.address, port);
-    // SAFETY: by the contract.
+    // SAFETY: the object was found, and the manual pages forbid to destroy it during a call.
     unsafe {
         (*id).verbs = used.verbs;
         (*id).port_num = 1;
@@ -174,15 +175,13 @@ pub(crate) fn path_to(remote: IpAddr, local: IpAddr) -> AddressVector {
 /// rdma_get_src_port(3), in network byte order.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rdma_get_src_port(id: *mut rdma_cm_id) -> u16 {
-    // SAFETY: by the contract.
-    value(0, || unsafe { id_of(id) }.map_or(0, |id| port_of(id.state().local)))
+    value(0, || object_of!(id_of(id)).map_or(0, |id| port_of(id.state().local)))
 }
 
 /// rdma_get_dst_port(3), in network byte order.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rdma_get_dst_port(id: *mut rdma_cm_id) -> u16 {
-    // SAFETY: by the contract.
-    value(0, || unsafe { id_of(id) }.map_or(0, |id| port_of(id.state().peer)))
+    value(0, || object_of!(id_of(id)).map_or(0, |id| port_of(id.state().peer)))
 }
 
 fn port_of(address: Option<SocketAddr>) -> u16 {

@@ -49,6 +49,8 @@ pub use owned_qp::{OwnedQueuePair, QueueSizes};
 #[cfg(test)]
 mod address_tests;
 #[cfg(test)]
+mod argument_tests;
+#[cfg(test)]
 mod fork_tests;
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,7 @@ use libc::c_int;
 use uroce_device::Interface;
 use uroce_device::cm::ServiceId;
 use uroce_ibverbs::errno::{Errno, INVALID};
+use uroce_ibverbs::object_of;
 use uroce_ibverbs::outcome::call;
 use uroce_ibverbs::settings;
 use uroce_verbs_abi::rdma_cm_id;
@@ -23,8 +24,7 @@ const BACKLOG: usize = 1024;
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rdma_listen(id: *mut rdma_cm_id, backlog: c_int) -> c_int {
     call("rdma_listen", || {
-        // SAFETY: by the contract.
-        let inner = unsafe { id_of(id)? };
+        let inner = object_of!(id_of(id))?;
         let backlog = usize::try_from(backlog).ok().filter(|&n| n > 0).unwrap_or(BACKLOG);
         let mut state = inner.state();
         if !state.listens.is_empty() || state.connection.is_some() {
@@ -32,11 +32,11 @@ pub(crate) unsafe extern "C" fn rdma_listen(id: *mut rdma_cm_id, backlog: c_int)
         }
         if state.local.is_none() {
             let any = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
-            // SAFETY: by the contract.
+            // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
             unsafe { bind(id, inner, &mut state, any)? };
         }
         let service = ServiceId::new(inner.space, state.local.map_or(0, |local| local.port()));
-        // SAFETY: by the contract.
+        // SAFETY: the object was found, and the manual pages forbid to destroy it during a call.
         let channel = unsafe { channel_of((*id).channel)? };
         for used in devices_of(&state)? {
             let cookie = registry::add(id, &inner.unacknowledged, &used.card);

@@ -22,31 +22,31 @@ pub(crate) unsafe extern "C" fn rdma_migrate_id(
     channel: *mut rdma_event_channel,
 ) -> c_int {
     call("rdma_migrate_id", || {
-        // SAFETY: by the contract.
+        // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
         unsafe { migrate(id, channel) }
     })
 }
 
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 pub(crate) unsafe fn migrate(
     id: *mut rdma_cm_id,
     wanted: *mut rdma_event_channel,
 ) -> Result<(), Errno> {
     let waits = wanted.is_null();
-    // SAFETY: by the contract.
+    // SAFETY: the object was found, and the manual pages forbid to destroy it during a call.
     let (inner, old) = unsafe { (id_of(id)?, (*id).channel) };
     let new = if waits { channel::create()? } else { wanted };
-    // SAFETY: by the contract, or just made.
+    // SAFETY: the channel that the program gave, or one made above.
     let (from, to) = unsafe { (channel_of(old)?, channel_of(new)?) };
-    // The event of the last call that waited for it is the id's own, and nobody else acknowledges it.
-    // SAFETY: by the contract.
+    // The event of the last call that waited for it is the id's own, and it is not acknowledged otherwise.
+    // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
     unsafe { keep(id, null_mut()) };
     inner.unacknowledged.wait();
     move_events(id, inner, from, to);
     inner.waits.store(waits, Ordering::Relaxed);
     let owned = inner.owns_channel.swap(waits, Ordering::Relaxed);
-    // SAFETY: by the contract; a channel that the id had to itself is used by nobody else.
+    // SAFETY: an id that was found; a channel that it had to itself has no other user.
     unsafe {
         (*id).channel = new;
         if owned {

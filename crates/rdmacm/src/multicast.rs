@@ -7,6 +7,7 @@ use libc::{c_int, c_void, sockaddr as c_sockaddr};
 use uroce_device::CmEventKind;
 use uroce_ibverbs::arg::not_null;
 use uroce_ibverbs::errno::{Errno, INVALID, NOT_SUPPORTED};
+use uroce_ibverbs::object_of;
 use uroce_ibverbs::outcome::minus_one;
 use uroce_ibverbs::qp::qp_of;
 use uroce_verbs_abi::{
@@ -28,7 +29,7 @@ pub(crate) unsafe extern "C" fn rdma_join_multicast(
     address: *mut c_sockaddr,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: by the contract.
+    // SAFETY: null, or an address of the program that is as long as its family says.
     minus_one(|| unsafe {
         join(id, sockaddr::read(address)?.ip(), RDMA_MC_JOIN_FLAG_FULLMEMBER, context)
     })
@@ -42,7 +43,7 @@ pub(crate) unsafe extern "C" fn rdma_join_multicast_ex(
     context: *mut c_void,
 ) -> c_int {
     minus_one(|| {
-        // SAFETY: by the contract.
+        // SAFETY: null, or an address of the program that is as long as its family says.
         unsafe {
             let attr = &*not_null(attr)?;
             if attr.comp_mask != BOTH || attr.join_flags > RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER {
@@ -54,14 +55,14 @@ pub(crate) unsafe extern "C" fn rdma_join_multicast_ex(
 }
 
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn join(
     id: *mut rdma_cm_id,
     group: IpAddr,
     flags: u32,
     context: *mut c_void,
 ) -> Result<(), Errno> {
-    // SAFETY: by the contract.
+    // SAFETY: the object was found, and the manual pages forbid to destroy it during a call.
     let (inner, qp) = unsafe { (id_of(id)?, (*id).qp) };
     let used = inner.state().used.clone().ok_or(INVALID)?;
     if !group.is_multicast() || group.is_ipv4() != used.address.is_ipv4() {
@@ -69,13 +70,12 @@ unsafe fn join(
     }
     let attached = !qp.is_null() && flags == RDMA_MC_JOIN_FLAG_FULLMEMBER;
     if attached {
-        // SAFETY: by the contract.
-        let qp = unsafe { qp_of(qp)? };
+        let qp = object_of!(qp_of(qp))?;
         qp.device().attach_mcast(qp.qpn, group)?;
     }
     inner.state().joined.push(Joined { group, context, attached });
     uroce_ibverbs::log::tell(&format_args!("listening for datagrams to {group}"));
-    // SAFETY: by the contract.
+    // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
     unsafe { post(id, &used, CmEventKind::MulticastJoined { group }) }
 }
 
@@ -86,38 +86,37 @@ pub(crate) unsafe extern "C" fn rdma_leave_multicast(
     address: *mut c_sockaddr,
 ) -> c_int {
     minus_one(|| {
-        // SAFETY: by the contract.
+        // SAFETY: null, or an address of the program that is as long as its family says.
         let (inner, group) = unsafe { (id_of(id)?, sockaddr::read(address)?.ip()) };
         let mut state = inner.state();
         let place = state.joined.iter().position(|joined| joined.group == group);
         let joined = state.joined.remove(place.ok_or(Errno(libc::EADDRNOTAVAIL))?);
         drop(state);
-        // SAFETY: by the contract.
+        // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
         unsafe { leave(id, &joined) }
     })
 }
 
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn leave(id: *mut rdma_cm_id, joined: &Joined) -> Result<(), Errno> {
-    // SAFETY: by the contract.
+    // SAFETY: the object was found, and the manual pages forbid to destroy it during a call.
     let qp = unsafe { (*id).qp };
     if !joined.attached || qp.is_null() {
         return Ok(());
     }
-    // SAFETY: by the contract.
-    let qp = unsafe { qp_of(qp)? };
+    let qp = object_of!(qp_of(qp))?;
     Ok(qp.device().detach_mcast(qp.qpn, joined.group)?)
 }
 
 /// Leaves all groups, before the id goes.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 pub(crate) unsafe fn leave_all(id: *mut rdma_cm_id, inner: &Id) {
     let all = std::mem::take(&mut inner.state().joined);
     for joined in &all {
-        // SAFETY: by the contract. A queue pair that the program has detached itself is not there.
+        // SAFETY: an id that was found. A queue pair that the program has detached itself is not there.
         let _ = unsafe { leave(id, joined) };
     }
 }

@@ -231,8 +231,8 @@ impl OwnedId {
         let (kind, status) = unsafe { ((*event).event, (*event).status) };
         let found = match kind {
             RDMA_CM_EVENT_CONNECT_REQUEST => return Some(ConnectionEvent::Request(Request(event))),
-            // SAFETY: not acknowledged yet, and about a connection.
             RDMA_CM_EVENT_ESTABLISHED => {
+                // SAFETY: not acknowledged yet, and about a connection.
                 ConnectionEvent::Established(unsafe { private_data(event) })
             }
             RDMA_CM_EVENT_REJECTED => ConnectionEvent::Failed(Errno(libc::ECONNREFUSED)),

@@ -10,6 +10,7 @@ use uroce_ibverbs::errno::{Errno, INVALID};
 use uroce_ibverbs::object::zeroed;
 use uroce_ibverbs::outcome::minus_one;
 use uroce_ibverbs::qp_attr::state;
+use uroce_ibverbs::{in_out, object_of};
 use uroce_verbs_abi::ibv_qp_attr;
 use uroce_verbs_abi::{RDMA_UDP_QKEY, rdma_cm_id};
 
@@ -28,8 +29,7 @@ pub(crate) unsafe extern "C" fn rdma_init_qp_attr(
     mask: *mut c_int,
 ) -> c_int {
     minus_one(|| {
-        // SAFETY: by the contract.
-        let (inner, attr, mask) = unsafe { (id_of(id)?, &mut *not_null(attr)?, not_null(mask)?) };
+        let (inner, attr, mask) = (object_of!(id_of(id))?, in_out!(attr)?, not_null(mask)?);
         let step = attr.qp_state;
         // SAFETY: integers.
         *attr = unsafe { zeroed() };
@@ -37,10 +37,10 @@ pub(crate) unsafe extern "C" fn rdma_init_qp_attr(
         let named = if inner.space == PortSpace::Udp {
             datagram_values(step, attr)?
         } else {
-            // SAFETY: by the contract.
+            // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
             values(inner, unsafe { type_of(id) }, step, attr)?
         };
-        // SAFETY: by the contract.
+        // SAFETY: not null, and so room that the program has for the result.
         unsafe { *mask = named.bits().cast_signed() };
         Ok(())
     })
@@ -54,9 +54,9 @@ fn datagram_values(step: c_int, attr: &mut ibv_qp_attr) -> Result<Mask, Errno> {
 /// What the id connects: RC unless it is an end of XRC.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn type_of(id: *const rdma_cm_id) -> QpType {
-    // SAFETY: by the contract.
+    // SAFETY: the object was found, and the manual pages forbid to destroy it during a call.
     let number = unsafe { (*id).qp_type };
     let is_it = |end: &QpType| *end as c_int == number;
     [QpType::XrcIni, QpType::XrcTgt].into_iter().find(is_it).unwrap_or(QpType::Rc)

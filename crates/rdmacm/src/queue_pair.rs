@@ -10,6 +10,7 @@ use uroce_ibverbs::channel::{ibv_create_comp_channel, ibv_destroy_comp_channel};
 use uroce_ibverbs::cq_create::{ibv_create_cq, ibv_destroy_cq};
 use uroce_ibverbs::errno::{Errno, INVALID, made};
 use uroce_ibverbs::object::zeroed;
+use uroce_ibverbs::object_of;
 use uroce_ibverbs::outcome::{minus_one, value};
 use uroce_ibverbs::qp::qp_of;
 use uroce_ibverbs::qp_create::{create_qp_ex, ibv_create_qp, ibv_destroy_qp};
@@ -32,7 +33,7 @@ pub(crate) unsafe extern "C" fn rdma_create_qp(
 ) -> c_int {
     minus_one(|| {
         not_null(init)?;
-        // SAFETY: by the contract.
+        // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
         unsafe {
             let inner = unused(id)?;
             let pd = if pd.is_null() { (*id).pd } else { pd };
@@ -53,7 +54,7 @@ pub(crate) unsafe extern "C" fn rdma_create_qp_ex(
 ) -> c_int {
     minus_one(|| {
         not_null(init)?;
-        // SAFETY: by the contract; the long form begins with the short one.
+        // SAFETY: the arguments of a call from C; the long form begins with the short one.
         unsafe {
             let inner = unused(id)?;
             if (*init).qp_type == IBV_QPT_XRC_RECV {
@@ -75,22 +76,22 @@ pub(crate) unsafe extern "C" fn rdma_create_qp_ex(
 /// An XRC target in the domain of the device.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn target(verbs: *mut ibv_context, init: &ibv_qp_init_attr) -> Result<*mut ibv_qp, Errno> {
     // SAFETY: null pointers and integers.
     let mut attr: ibv_qp_init_attr_ex = unsafe { zeroed() };
     (attr.qp_context, attr.qp_type) = (init.qp_context, init.qp_type);
     (attr.comp_mask, attr.xrcd) = (IBV_QP_INIT_ATTR_XRCD, xrcd(verbs)?);
-    // SAFETY: by the contract.
+    // SAFETY: the arguments are those of a call from C.
     Ok(unsafe { create_qp_ex(verbs, &raw mut attr) })
 }
 
 /// An id that has a device and no queue pair yet.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn unused<'a>(id: *mut rdma_cm_id) -> Result<&'a Id, Errno> {
-    // SAFETY: by the contract.
+    // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
     let (inner, free) = unsafe { (id_of(id)?, (*id).qp.is_null() && !(*id).verbs.is_null()) };
     if free { Ok(inner) } else { Err(INVALID) }
 }
@@ -98,13 +99,13 @@ unsafe fn unused<'a>(id: *mut rdma_cm_id) -> Result<&'a Id, Errno> {
 /// A program that gives no completion queues gets some.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn make_queues(
     id: *mut rdma_cm_id,
     inner: &Id,
     init: &mut ibv_qp_init_attr,
 ) -> Result<(), Errno> {
-    // SAFETY: by the contract.
+    // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
     unsafe {
         let id = &mut *id;
         if init.send_cq.is_null() {
@@ -123,14 +124,14 @@ unsafe fn make_queues(
 }
 
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 pub(crate) unsafe fn queue(
     verbs: *mut ibv_context,
     size: u32,
     channel: &mut *mut uroce_verbs_abi::ibv_comp_channel,
 ) -> Result<*mut ibv_cq, Errno> {
     let size = c_int::try_from(size.max(1)).map_err(|_| INVALID)?;
-    // SAFETY: by the contract.
+    // SAFETY: not null, and so room that the program has for the result.
     unsafe {
         *channel = ibv_create_comp_channel(verbs);
         made(ibv_create_cq(verbs, size, null_mut(), *channel, 0))
@@ -140,7 +141,7 @@ pub(crate) unsafe fn queue(
 /// The new queue pair is the id's, and takes receives.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn attach(
     id: *mut rdma_cm_id,
     inner: &Id,
@@ -149,11 +150,11 @@ unsafe fn attach(
 ) -> Result<(), Errno> {
     if qp.is_null() {
         let why = Errno::last();
-        // SAFETY: by the contract.
+        // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
         unsafe { drop_queues(id, inner) };
         return Err(why);
     }
-    // SAFETY: by the contract.
+    // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
     unsafe {
         ((*id).qp, (*id).pd, (*id).qp_type) = (qp, pd, (*qp).qp_type);
         get_ready(qp)
@@ -163,12 +164,11 @@ unsafe fn attach(
 /// INIT for connections, whose other steps the device makes; datagrams can go at once.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn get_ready(qp: *mut ibv_qp) -> Result<(), Errno> {
     let access = Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
     let attr = QpAttr { access, qkey: RDMA_UDP_QKEY, ..QpAttr::default() };
-    // SAFETY: by the contract.
-    let inner = unsafe { qp_of(qp)? };
+    let inner = object_of!(qp_of(qp))?;
     let (qp_type, steps): (_, &[QpState]) = if inner.qp_type == QpType::Ud {
         (QpType::Ud, &[QpState::Init, QpState::Rtr, QpState::Rts])
     } else {
@@ -177,7 +177,7 @@ unsafe fn get_ready(qp: *mut ibv_qp) -> Result<(), Errno> {
     for &state in steps {
         let mask = mask(qp_type, state)?;
         inner.device().modify_qp(inner.qpn, &QpAttr { state, ..attr }, mask)?;
-        // SAFETY: by the contract.
+        // SAFETY: the object was found, and the program does not write to this field.
         unsafe { (*qp).state = state as c_int };
     }
     Ok(())
@@ -187,7 +187,7 @@ unsafe fn get_ready(qp: *mut ibv_qp) -> Result<(), Errno> {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rdma_destroy_qp(id: *mut rdma_cm_id) {
     value((), || {
-        // SAFETY: by the contract.
+        // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
         unsafe {
             if is_inherited(id) {
                 return;
@@ -204,12 +204,12 @@ pub(crate) unsafe extern "C" fn rdma_destroy_qp(id: *mut rdma_cm_id) {
 }
 
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 pub(crate) unsafe fn drop_queues(id: *mut rdma_cm_id, inner: &Id) {
     if !std::mem::take(&mut inner.state().made_queues) {
         return;
     }
-    // SAFETY: by the contract; null is refused, and does nothing.
+    // SAFETY: the arguments of a call from C; null is refused, and does nothing.
     unsafe {
         ibv_destroy_cq(std::mem::replace(&mut (*id).send_cq, null_mut()));
         ibv_destroy_cq(std::mem::replace(&mut (*id).recv_cq, null_mut()));

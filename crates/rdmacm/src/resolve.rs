@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use libc::{c_int, sockaddr as c_sockaddr};
 use uroce_device::CmEventKind;
 use uroce_ibverbs::errno::{Errno, INVALID};
+use uroce_ibverbs::object_of;
 use uroce_ibverbs::outcome::call;
 use uroce_ibverbs::settings;
 use uroce_verbs_abi::rdma_cm_id;
@@ -25,12 +26,12 @@ pub(crate) unsafe extern "C" fn rdma_resolve_addr(
     _timeout_ms: c_int,
 ) -> c_int {
     call("rdma_resolve_addr", || {
-        // SAFETY: by the contract.
+        // SAFETY: null, or an address of the program that is as long as its family says.
         let (inner, peer) = unsafe { (id_of(id)?, sockaddr::read(peer)?) };
         let source = if source.is_null() {
             None
         } else {
-            // SAFETY: by the contract.
+            // SAFETY: null, or an address of the program that is as long as its family says.
             Some(unsafe { sockaddr::read(source)? })
         };
         let mut state = inner.state();
@@ -38,7 +39,7 @@ pub(crate) unsafe extern "C" fn rdma_resolve_addr(
             return Err(INVALID);
         }
         if let (None, Some(source)) = (state.local, source) {
-            // SAFETY: by the contract.
+            // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
             unsafe { bind(id, inner, &mut state, source)? };
         }
         let used = match &state.used {
@@ -55,10 +56,10 @@ pub(crate) unsafe extern "C" fn rdma_resolve_addr(
         // What stands for any is this machine itself.
         let to = if contexts::is_any(peer.ip()) { used.address } else { peer.ip() };
         state.peer = Some(SocketAddr::new(to, peer.port()));
-        // SAFETY: by the contract.
+        // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
         unsafe { settle(id, &mut state, used.clone(), port) };
         drop(state);
-        // SAFETY: by the contract.
+        // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
         unsafe {
             post(id, &used, CmEventKind::AddrResolved)?;
             complete(id)
@@ -104,9 +105,8 @@ pub(crate) unsafe extern "C" fn rdma_resolve_route(
     _timeout_ms: c_int,
 ) -> c_int {
     call("rdma_resolve_route", || {
-        // SAFETY: by the contract.
-        let used = unsafe { id_of(id)? }.state().used.clone().ok_or(INVALID)?;
-        // SAFETY: by the contract.
+        let used = object_of!(id_of(id))?.state().used.clone().ok_or(INVALID)?;
+        // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
         unsafe {
             post(id, &used, CmEventKind::RouteResolved)?;
             complete(id)

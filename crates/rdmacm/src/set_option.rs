@@ -3,6 +3,7 @@
 use libc::{c_int, c_void};
 use uroce_ibverbs::arg::not_null;
 use uroce_ibverbs::errno::{Errno, INVALID, NOT_SUPPORTED};
+use uroce_ibverbs::object_of;
 use uroce_ibverbs::outcome::call;
 use uroce_verbs_abi::{
     RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT,
@@ -24,9 +25,8 @@ pub(crate) unsafe extern "C" fn rdma_set_option(
     length: usize,
 ) -> c_int {
     call("rdma_set_option", || {
-        // SAFETY: by the contract.
-        let inner = unsafe { id_of(id)? };
-        // SAFETY: by the contract, a value as long as is said.
+        let inner = object_of!(id_of(id))?;
+        // SAFETY: null, or a value as long as the program says.
         unsafe {
             match (level, name) {
                 (RDMA_OPTION_ID, RDMA_OPTION_ID_TOS) => {

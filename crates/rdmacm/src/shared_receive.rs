@@ -26,7 +26,7 @@ pub(crate) unsafe extern "C" fn rdma_create_srq(
     init: *mut ibv_srq_init_attr,
 ) -> c_int {
     minus_one(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
         unsafe {
             let init = &*not_null(init)?;
             let mut attr: ibv_srq_init_attr_ex = zeroed();
@@ -46,16 +46,16 @@ pub(crate) unsafe extern "C" fn rdma_create_srq_ex(
     id: *mut rdma_cm_id,
     init: *mut ibv_srq_init_attr_ex,
 ) -> c_int {
-    // SAFETY: by the contract.
+    // SAFETY: the arguments are those of a call from C.
     minus_one(|| unsafe { create(id, &mut *not_null(init)?) })
 }
 
 /// What the program leaves open is the id's.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn create(id: *mut rdma_cm_id, attr: &mut ibv_srq_init_attr_ex) -> Result<(), Errno> {
-    // SAFETY: by the contract.
+    // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
     unsafe {
         let inner = id_of(id)?;
         let id = &mut *id;
@@ -87,7 +87,7 @@ unsafe fn create(id: *mut rdma_cm_id, attr: &mut ibv_srq_init_attr_ex) -> Result
 /// The XRC domain of the device and a completion queue of the id's, unless the program has named some.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn complete_xrc(
     id: &mut rdma_cm_id,
     inner: &Id,
@@ -98,7 +98,7 @@ unsafe fn complete_xrc(
     }
     if attr.comp_mask & IBV_SRQ_INIT_ATTR_CQ == 0 || attr.cq.is_null() {
         inner.state().made_queues = true;
-        // SAFETY: by the contract.
+        // SAFETY: the arguments are those of a call from C.
         id.recv_cq = unsafe { queue(id.verbs, attr.attr.max_wr, &mut id.recv_cq_channel)? };
         (attr.comp_mask, attr.cq) = (attr.comp_mask | IBV_SRQ_INIT_ATTR_CQ, id.recv_cq);
     }
@@ -106,10 +106,10 @@ unsafe fn complete_xrc(
 }
 
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn basic(attr: &ibv_srq_init_attr_ex) -> *mut ibv_srq {
     let mut init = ibv_srq_init_attr { srq_context: attr.srq_context, attr: attr.attr };
-    // SAFETY: by the contract.
+    // SAFETY: the arguments are those of a call from C.
     unsafe { ibv_create_srq(attr.pd, &raw mut init) }
 }
 
@@ -117,7 +117,7 @@ unsafe fn basic(attr: &ibv_srq_init_attr_ex) -> *mut ibv_srq {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rdma_destroy_srq(id: *mut rdma_cm_id) {
     value((), || {
-        // SAFETY: by the contract; null is refused, and does nothing.
+        // SAFETY: the arguments of a call from C; null is refused, and does nothing.
         unsafe {
             if is_inherited(id) {
                 return;

@@ -16,9 +16,9 @@ use crate::id::id_of;
 /// program's; the event stays with the id until the next call.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 pub(crate) unsafe fn complete(id: *mut rdma_cm_id) -> Result<(), Errno> {
-    // SAFETY: by the contract.
+    // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
     unsafe {
         if !id_of(id)?.waits.load(Ordering::Relaxed) {
             return Ok(());
@@ -37,9 +37,9 @@ pub(crate) unsafe fn complete(id: *mut rdma_cm_id) -> Result<(), Errno> {
 /// The next event of this id; those of others stay for them.
 ///
 /// # Safety
-/// By the contract.
+/// The pointers are arguments of a call from C, as the contract with C has them.
 pub(crate) unsafe fn next_of(id: *mut rdma_cm_id) -> Result<*mut rdma_cm_event, Errno> {
-    // SAFETY: by the contract.
+    // SAFETY: the object was found, and the manual pages forbid to destroy it during a call.
     let channel = unsafe { channel_of((*id).channel)? };
     let mut others = Vec::new();
     let found = loop {

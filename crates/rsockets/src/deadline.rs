@@ -113,3 +113,36 @@ impl Drop for Waiting<'_> {
         self.0.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_waits_as_long_as_poll_would() {
+        assert!(Deadline::of_poll(0).is_over());
+        assert!(!Deadline::of_poll(60_000).is_over() && !Deadline::of_poll(-1).is_over());
+        assert!(Deadline::now().is_over() && !Deadline::never().is_over());
+        assert!(!Deadline::after(Duration::MAX).is_over(), "longer than a clock counts");
+    }
+
+    #[test]
+    fn a_sleep_is_rounded_up_and_has_a_limit() {
+        assert_eq!(Deadline::never().sleep_ms(Duration::from_millis(500)), 500);
+        assert_eq!(Deadline::never().sleep_ms(Duration::from_micros(1)), 1);
+        assert_eq!(Deadline::now().sleep_ms(LONG_SLEEP), 0);
+        let left = Deadline::after(Duration::from_secs(60)).sleep_ms(LONG_SLEEP);
+        assert_eq!(Duration::from_millis(left.unsigned_abs().into()), LONG_SLEEP);
+    }
+
+    #[test]
+    fn threads_that_wait_for_one_socket_sleep_less() {
+        let waiters = Waiters::default();
+        let first = waiters.enter();
+        assert_eq!(first.sleep_limit(), LONG_SLEEP);
+        let second = waiters.enter();
+        assert_eq!((first.sleep_limit(), second.sleep_limit()), (SHORT_SLEEP, SHORT_SLEEP));
+        drop(second);
+        assert_eq!(first.sleep_limit(), LONG_SLEEP);
+    }
+}

@@ -273,4 +273,49 @@ mod tests {
     fn numbers_of_mapped_buffers() {
         assert_eq!([0, 1, 128, 300, 1 << 20].map(iomaps_for), [0, 1, 128, 256, 127 << 8]);
     }
+
+    #[test]
+    fn every_message_that_means_something_comes_back_as_it_was() {
+        for imm in
+            (0..=7u32).flat_map(|kind| (0..70_000).step_by(13).map(move |value| (kind, value)))
+        {
+            let imm = imm.0 << TYPE_SHIFT | imm.1;
+            let Some(message) = Message::decode(imm) else { continue };
+            assert_eq!(Message::decode(message.encode()), Some(message), "{imm:#x}");
+        }
+        assert_eq!(
+            Message::decode(4 << TYPE_SHIFT | 0x1_0005),
+            Some(Message::Credits(5)),
+            "16 bits"
+        );
+        assert_eq!(Message::Data(u32::MAX).encode() >> TYPE_SHIFT, 0, "it stays data");
+    }
+
+    #[test]
+    fn private_data_of_any_bytes_is_refused_or_possible() {
+        let mut state = 1u64;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 56) as u8
+        };
+        let mut accepted = 0;
+        for _ in 0..10_000 {
+            let mut bytes = [0; PrivateData::LEN];
+            bytes.iter_mut().for_each(|byte| *byte = next());
+            (bytes[0], bytes[8], bytes[24]) = (VERSION, bytes[8] & 0x7f, bytes[24] & 0x7f);
+            let Some(found) = PrivateData::decode(&bytes) else { continue };
+            accepted += 1;
+            assert!(found.table.length > 0 && found.data.fits(u64::from(found.data.length)));
+            assert_eq!(PrivateData::decode(&found.encode()), Some(found));
+        }
+        assert!(accepted > 1_000, "{accepted}");
+    }
+
+    #[test]
+    fn a_number_of_mapped_buffers_in_a_byte_never_grows() {
+        for wanted in 0..40_000 {
+            let told = iomaps_for(wanted);
+            assert!(told <= wanted.max(1) && iomaps_for(told) == told, "{wanted}: {told}");
+        }
+    }
 }
