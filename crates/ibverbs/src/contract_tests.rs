@@ -189,7 +189,7 @@ impl ReadOnly {
 
 impl Drop for ReadOnly {
     fn drop(&mut self) {
-        // SAFETY: nobody uses it any more.
+        // SAFETY: it is not used any more.
         unsafe { libc::munmap(self.0, Self::LENGTH) };
     }
 }
@@ -244,7 +244,7 @@ fn v3_a_region_has_a_length() {
 #[test]
 fn memory_that_is_not_there_is_not_registered() {
     let world = world(2);
-    // SAFETY: nobody has page 1, and the call finds that out.
+    // SAFETY: page 1 is not mapped, and the call finds that out.
     let mr = unsafe { ibv_reg_mr(world.pd, 4096 as *mut c_void, 4096, LOCAL_WRITE) };
     assert!(mr.is_null());
     assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EFAULT));

@@ -52,7 +52,7 @@ fn child(work: impl FnOnce() -> bool) -> c_int {
     status
 }
 
-/// The object works: a message that nobody waits for still leaves.
+/// The object works: an empty message still leaves.
 fn is_alive(world: &World) -> bool {
     let mut from = world.sge(0, 0);
     let mut wr = world.send(&mut from, null_mut());

@@ -229,7 +229,7 @@ pub fn pointer_to<C>(address: u64) -> *mut C {
     std::ptr::with_exposed_provenance_mut(address as usize)
 }
 
-/// The mutexes and conditions in C objects; nobody uses them, but they are there to be used.
+/// The mutexes and conditions in C objects: unused by this library, and ready to be used.
 pub fn fresh_locks() -> (libc::pthread_mutex_t, libc::pthread_cond_t) {
     // SAFETY: on Linux zeros are the static initialisers of both.
     unsafe { (zeroed(), zeroed()) }

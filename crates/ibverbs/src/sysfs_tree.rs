@@ -14,7 +14,7 @@ use std::{env, fs, process};
 use crate::{settings, sysfs};
 
 /// Where the devices of this process are shown; made when it is asked for first. `None`: it cannot be
-/// made, or somebody else made it.
+/// made, or belongs to another user.
 pub fn root() -> Option<&'static Path> {
     static ROOT: OnceLock<Option<PathBuf>> = OnceLock::new();
     ROOT.get_or_init(|| make().ok()).as_deref()
@@ -51,7 +51,7 @@ fn make() -> io::Result<PathBuf> {
     Ok(tree)
 }
 
-/// A folder that nobody else can write.
+/// A folder that only this user can write.
 fn home() -> io::Result<PathBuf> {
     // SAFETY: no arguments, always succeeds.
     let user = unsafe { libc::geteuid() };
@@ -76,7 +76,7 @@ fn write(draft: &Path, files: &[Entry], folders: &[PathBuf]) -> io::Result<()> {
     Ok(())
 }
 
-/// A file with this text, beside the tree, which nobody else has; whoever asked for it removes it.
+/// A new file with this text, beside the tree; the caller removes it.
 pub fn write_once(text: &str) -> io::Result<PathBuf> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     /// Files that a process with this number may have left when it was killed.

@@ -21,7 +21,7 @@ struct Addresses {
 
 type Whole = Object<rdma_addrinfo, Addresses>;
 
-/// rdma_getaddrinfo(3). One answer: the first address. A name that nobody knows is told by the codes of
+/// rdma_getaddrinfo(3). One answer: the first address. A name that is not known is told by the codes of
 /// getaddrinfo(3), which programs give to gai_strerror(3), and by errno.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rdma_getaddrinfo(
@@ -129,7 +129,7 @@ fn resolved(
     }
     let mut found = Vec::new();
     let mut next = list;
-    // SAFETY: a list as getaddrinfo makes it, which ends with null, freed when nobody uses it any more.
+    // SAFETY: a list as getaddrinfo makes it, which ends with null, freed when it is not used any more.
     unsafe {
         while let Some(entry) = next.as_ref() {
             found.extend(sockaddr::read(entry.ai_addr));
@@ -140,7 +140,7 @@ fn resolved(
     Ok(found)
 }
 
-/// Says which name nobody knows.
+/// Says which name is not known.
 fn unknown_name((node, service): Names<'_>, code: c_int) -> Errno {
     // SAFETY: it returns a string that is never freed.
     let why = unsafe { CStr::from_ptr(libc::gai_strerror(code)) };

@@ -78,7 +78,7 @@ impl Channel {
         parked.0 = alive;
         drop(parked);
         let dead: VecDeque<*mut rdma_cm_event> = dead;
-        // SAFETY: nobody else has them.
+        // SAFETY: they were in the list only.
         dead.into_iter().for_each(|event| unsafe { event::acknowledge(event) });
     }
 }

@@ -53,7 +53,7 @@ pub(crate) fn give(
 /// Frees an event; its id may be destroyed then.
 ///
 /// # Safety
-/// The program had it, or nobody; nobody uses it any more.
+/// An event that is not used any more.
 pub(crate) unsafe fn acknowledge(event: *mut rdma_cm_event) {
     // SAFETY: the caller's promise; an id outlives its events.
     unsafe {
@@ -68,7 +68,7 @@ pub(crate) unsafe fn acknowledge(event: *mut rdma_cm_event) {
 /// The event is the id's from now on, or none is if it is null; the one that the id had is freed.
 ///
 /// # Safety
-/// A living id, and an event that nobody else has.
+/// A living id, and null or an event that has no other owner.
 pub(crate) unsafe fn keep(id: *mut rdma_cm_id, event: *mut rdma_cm_event) {
     // SAFETY: the caller's promise; an event that an id has is its own.
     unsafe {

@@ -131,7 +131,7 @@ pub(crate) fn release(id: *mut rdma_cm_id, space: PortSpace, port: u16) {
     }
 }
 
-/// A number that nobody can guess.
+/// A number that cannot be guessed.
 pub(crate) fn random() -> Result<u32, Errno> {
     let mut random = [0u8; 4];
     // SAFETY: 4 bytes of our own.

@@ -24,7 +24,7 @@ impl Served {
     }
 }
 
-/// An id that is not destroyed meanwhile: it has one more event that nobody has acknowledged.
+/// An id that is not destroyed meanwhile: it has one more event that is not acknowledged.
 #[derive(Debug)]
 pub(crate) struct Counted {
     served: Served,
@@ -162,7 +162,7 @@ mod tests {
         let cookie = add(id, &events, &card);
         let fetched = by_cookie(cookie).expect("the id is there");
         let id = id.expose_provenance();
-        // SAFETY: nobody uses it any more, but for the event.
+        // SAFETY: it is not used any more, but for the event.
         let destroy = move || unsafe { rdma_destroy_id(with_exposed_provenance_mut(id)) };
         let destroyer = std::thread::spawn(destroy);
         while by_cookie(cookie).is_some() {

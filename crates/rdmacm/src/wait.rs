@@ -44,7 +44,7 @@ pub(crate) unsafe fn next_of(id: *mut rdma_cm_id) -> Result<*mut rdma_cm_event, 
     let mut others = Vec::new();
     let found = loop {
         match channel.next() {
-            // SAFETY: an event that nobody else has.
+            // SAFETY: an event that was fetched here, and has no other owner.
             Ok(event) if unsafe { concerns(event, id) } => break Ok(event),
             Ok(event) => others.push(event),
             Err(errno) => break Err(errno),

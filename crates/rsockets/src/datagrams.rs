@@ -69,7 +69,7 @@ impl Datagrams {
         Ok(())
     }
 
-    /// Sends to this peer, and takes datagrams from nobody else.
+    /// Sends to this peer, and takes no datagrams of others.
     pub fn connect(&mut self, peer: SocketAddr) -> Result<(), Errno> {
         self.port_to(peer.ip())?;
         self.only = Some(peer);
@@ -145,7 +145,7 @@ impl Datagrams {
 
     fn arrived(&mut self, from: SocketAddr, data: &[u8]) {
         let wanted = self.only.is_none_or(|only| only == from);
-        // As with UDP, what comes while nobody reads is lost in the end.
+        // As with UDP, what comes while the program does not read is lost in the end.
         if wanted && self.inbox.len() < usize::from(self.options.receive_queue) {
             self.inbox.push_back((from, data.to_vec()));
         }

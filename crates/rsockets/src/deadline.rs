@@ -10,7 +10,7 @@ use uroce_ibverbs::errno::Errno;
 
 /// How long a call looks again and again before it sleeps: what it waits for is often under way.
 const SPIN: Duration = Duration::from_micros(20);
-/// The longest sleep: a descriptor that another thread has emptied wakes nobody.
+/// The longest sleep: a descriptor that another thread has emptied ends no sleep.
 const LONG_SLEEP: Duration = Duration::from_millis(500);
 /// The longest sleep while several threads wait for one socket.
 const SHORT_SLEEP: Duration = Duration::from_millis(1);

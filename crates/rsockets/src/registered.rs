@@ -36,7 +36,7 @@ impl Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        // The queue pair is gone, so nobody uses it; a device that is closing has forgotten it.
+        // The queue pair is gone, so it is not used; a device that is closing has forgotten it.
         let _ = self.card.device.memory().dereg_mr(self.mr.id);
     }
 }

@@ -36,5 +36,5 @@ pub use objects::*;
 pub use qp_ex::*;
 pub use work::*;
 
-/// A function that nobody calls through this slot with arguments we know.
+/// A slot whose function is not called with arguments that are known here.
 pub type Slot = Option<unsafe extern "C" fn() -> libc::c_int>;

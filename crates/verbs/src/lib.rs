@@ -57,7 +57,7 @@
 //!
 //! # Memory that a peer can change
 //!
-//! A `&[u8]` promises that nobody changes the bytes. A peer with an rkey keeps no such promise, so
+//! A `&[u8]` promises that the bytes do not change. A peer with an rkey keeps no such promise, so
 //! no call of this crate makes a slice of registered memory: [`MemoryRegion`] copies in and out, and
 //! offers atomic access to 8-byte words. Nor is any buffer borrowed by a work request: what a work
 //! request may touch is looked up, under its key, at the moment a packet is made or arrives. A
@@ -73,7 +73,7 @@
 //!
 //! # Progress
 //!
-//! Whoever posts or polls drives the NIC in the same call. When nobody does, a progress thread
+//! A call that posts or polls drives the NIC. Between such calls, a progress thread
 //! answers peers; [`ContextBuilder::progress_thread`] turns it off for programs that poll all the time.
 //! All objects are `Send` and `Sync`.
 #![forbid(unsafe_code)]

@@ -70,7 +70,7 @@ struct Inner {
 }
 
 impl Context {
-    /// An XRC domain (`ibv_open_xrcd`) that nobody else can open; clones of it are the same domain.
+    /// An XRC domain (`ibv_open_xrcd`) that cannot be opened again; clones of it are the same domain.
     ///
     /// # Errors
     /// [`CreateError`]: the device has its limit of protection domains or completion queues.
