@@ -5,21 +5,66 @@
 //! polls that of the receiver: the packets are still in the cache of its processor, and no thread has
 //! to wake up. The middle of a long message is copied from memory region to memory region.
 //!
-//! - [`peer`]: engines as others use them, and the registry by which they are found;
-//! - [`datapath`]: the datapath of an engine, of which this folder needs the switch by its own type.
+//! [`peer`] has engines as others use them, and the registry by which they are found.
 
-mod datapath;
 mod peer;
 
 use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-pub(crate) use datapath::EngineDatapath;
 pub(crate) use peer::{Assist, LocalPeer, PeerEngine, PendingPeers, register, unregister};
-use uroce_datapath::LoopbackEndpoint;
+use uroce_datapath::{Datapath, IcrcTx, LoopbackDatapath, LoopbackEndpoint};
 use uroce_transport::Instant;
 
 use crate::limits::SPIN_NS;
+
+/// A datapath. That of an in-process switch keeps its type, as long as nothing is around it: engines
+/// on such a switch can find each other.
+pub(crate) enum EngineDatapath {
+    /// An endpoint of an in-process switch.
+    Local(Box<LoopbackDatapath>),
+    /// Any other datapath.
+    Other(Box<dyn Datapath>),
+}
+
+impl EngineDatapath {
+    /// True if messages may be copied from memory region to memory region: nothing between the
+    /// engines looks at packets, and their ICRC is not computed.
+    fn may_be_bypassed(&self) -> bool {
+        matches!(self, EngineDatapath::Local(local) if local.caps().icrc.tx == IcrcTx::Skip)
+    }
+
+    /// The datapath without its type, to put another one around it.
+    pub(crate) fn into_dyn(self) -> Box<dyn Datapath> {
+        match self {
+            EngineDatapath::Local(local) => local,
+            EngineDatapath::Other(other) => other,
+        }
+    }
+}
+
+impl Deref for EngineDatapath {
+    type Target = dyn Datapath;
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        match self {
+            EngineDatapath::Local(local) => &**local,
+            EngineDatapath::Other(other) => &**other,
+        }
+    }
+}
+
+impl DerefMut for EngineDatapath {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        match self {
+            EngineDatapath::Local(local) => &mut **local,
+            EngineDatapath::Other(other) => &mut **other,
+        }
+    }
+}
 
 /// Whether threads of other devices may poll an engine.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
