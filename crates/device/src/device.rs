@@ -140,6 +140,13 @@ impl Device {
         !self.0.drivers.is_empty()
     }
 
+    /// True while the progress threads sleep until a packet, a wake-up or a timer comes; false
+    /// without such threads.
+    pub fn is_asleep(&self) -> bool {
+        let sleeps = |shared: &Arc<Shared>| shared.lock().thread_sleeps_until != 0;
+        self.has_progress_thread() && self.0.engines.all().iter().all(sleeps)
+    }
+
     /// `ibv_query_device`.
     pub fn attr(&self) -> DeviceAttr {
         device_attr(self.0.guid, self.0.limits, self.engine_count() as u32)

@@ -80,10 +80,13 @@ fn best_of(clock: &Clock, mut work: impl FnMut()) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use uroce_memory::long_copies;
     use uroce_wire::crc_method;
 
     use super::*;
+    use crate::clock::VirtualClock;
 
     #[test]
     fn what_is_chosen_is_what_is_used_from_then_on() {
@@ -97,12 +100,13 @@ mod tests {
     #[test]
     fn the_best_look_counts() {
         let mut calls = 0;
-        let first_is_slow = best_of(&Clock::new(None), || {
+        let time = VirtualClock::new();
+        let first_is_slow = best_of(&Clock::new(Some(time.clone())), || {
             calls += 1;
-            let pause = if calls <= AT_A_TIME { 20 } else { 0 };
-            std::thread::sleep(std::time::Duration::from_millis(pause));
+            let takes = if calls <= AT_A_TIME { 20 } else { 1 };
+            time.advance(Duration::from_millis(takes));
         });
         assert_eq!(calls, AT_A_TIME * LOOKS);
-        assert!(first_is_slow < 80_000_000, "{first_is_slow} ns");
+        assert_eq!(first_is_slow, AT_A_TIME as u64 * 1_000_000);
     }
 }

@@ -4,7 +4,7 @@ mod common;
 #[path = "common/forge.rs"]
 mod forge;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::{Node, assert_ok, collect, ip, pattern, settle};
 use forge::{Attacker, GOOD, Headers, mad_packet};
@@ -15,7 +15,7 @@ use uroce_device::cm::{
 use uroce_device::datapath::LoopbackFabric;
 use uroce_device::transport::{QpState, QpType, SendOp};
 use uroce_device::wire::{DropReason, Psn, Qpn};
-use uroce_device::{CmChannel, CmEvent, CmEventKind, ConnectionError};
+use uroce_device::{CmChannel, CmEvent, CmEventKind, ConnectionError, VirtualClock};
 
 const SERVICE: ServiceId = ServiceId::new(PortSpace::Tcp, 7174);
 const LISTENER: u64 = 7;
@@ -29,7 +29,11 @@ struct Side {
 
 impl Side {
     fn new(fabric: &LoopbackFabric, last: u8) -> Side {
-        Side { node: Node::inline(fabric, last), channel: CmChannel::new().expect("eventfd") }
+        Side::of(Node::inline(fabric, last))
+    }
+
+    fn of(node: Node) -> Side {
+        Side { node, channel: CmChannel::new().expect("eventfd") }
     }
 
     fn listen(&self) {
@@ -108,21 +112,20 @@ fn a_connection_carries_data_both_ways_and_ends() {
 #[test]
 fn timewait_ends_by_the_clock() {
     let fabric = LoopbackFabric::new();
-    let (a, b) = (Side::new(&fabric, 1), Side::new(&fabric, 2));
+    let clock = VirtualClock::new();
+    let side = |last| Side::of(Node::on_clock(&fabric, last, &clock));
+    let (a, b) = (side(1), side(2));
     let ((id_a, _), _) = connected(&a, &b);
     a.node.device.cm().disconnect(id_a, &[]).expect("it stands");
     settle(&[&a.node, &b.node]);
     a.event();
-    let begin = Instant::now();
-    let exit = loop {
-        a.node.device.drive();
-        if let Some(event) = a.channel.try_event() {
-            break event;
-        }
-        assert!(begin.elapsed() < Duration::from_secs(20), "TIMEWAIT never ends");
-    };
-    assert_eq!(exit.kind, CmEventKind::TimewaitExit);
-    assert!(begin.elapsed() > Duration::from_millis(400), "512 ms for an ACK timeout of 17");
+    // 512 ms for an ACK timeout of 17, and what the round trip takes.
+    clock.advance(Duration::from_millis(400));
+    settle(&[&a.node, &b.node]);
+    assert_eq!(a.channel.try_event(), None);
+    clock.advance(Duration::from_millis(400));
+    settle(&[&a.node, &b.node]);
+    assert_eq!(a.event().kind, CmEventKind::TimewaitExit);
     assert_eq!(a.node.device.cm().state(id_a), None);
 }
 

@@ -2,15 +2,10 @@
 
 mod common;
 
-use std::time::{Duration, Instant};
-
-use common::{Node, QKEY, assert_ok, collect, ip, rc_pair};
+use common::{Node, QKEY, assert_ok, collect, fall_asleep, ip, rc_pair, wait_until};
 use uroce_device::datapath::LoopbackFabric;
 use uroce_device::transport::{QpType, SendOp, WcStatus};
 use uroce_device::{DeviceConfig, Faults};
-
-/// Long enough for a progress thread to fall asleep.
-const SLEEPY: Duration = Duration::from_millis(20);
 
 /// A device that does what the rules say, and works only inside calls.
 fn faulty(fabric: &LoopbackFabric, last: u8, rules: &str) -> Node {
@@ -81,12 +76,10 @@ fn a_late_packet_has_the_sleeping_receiver_work() {
     from.write(0, &[7; 64]);
     b.recv(ub, 1, &[to.sge(0, 104)]);
     a.send_ud(ua, 1, (ip(2), ub, QKEY), &[from.sge(0, 64)]);
-    std::thread::sleep(SLEEPY);
-    let start = Instant::now();
-    while to.bytes(40, 64) != [7; 64] {
-        assert!(start.elapsed() < Duration::from_secs(20), "nobody worked for the receiver");
+    fall_asleep(&[&b]);
+    wait_until("the packet arrives", || {
         a.device.drive();
-        std::thread::yield_now();
-    }
+        to.bytes(40, 64) == [7; 64]
+    });
     assert_eq!(applied(&a), 1);
 }

@@ -2,7 +2,10 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::{Buffer, Node, ip, settle};
+use uroce_device::VirtualClock;
 use uroce_device::datapath::LoopbackFabric;
 use uroce_device::limits::IN_FLIGHT_BYTES;
 use uroce_device::transport::{QpAttr, QpAttrMask as M, QpState, QpType, SendOp};
@@ -21,6 +24,7 @@ const FULL: usize = (LIMIT / FIRST_WINDOW) as usize;
 struct Crowd {
     a: Node,
     b: Node,
+    clock: VirtualClock,
     from: Buffer,
     to: Buffer,
     qps: Vec<(Qpn, Qpn)>,
@@ -29,10 +33,11 @@ struct Crowd {
 impl Crowd {
     fn new(count: usize) -> Crowd {
         let fabric = LoopbackFabric::new();
-        let (a, b) = (Node::inline(&fabric, 1), Node::inline(&fabric, 2));
+        let clock = VirtualClock::new();
+        let (a, b) = (Node::on_clock(&fabric, 1, &clock), Node::on_clock(&fabric, 2, &clock));
         let (from, to) = (a.buffer(1 << 20), b.buffer(1 << 20));
         let qps = (0..count).map(|_| (a.qp(QpType::Rc), b.qp(QpType::Rc))).collect();
-        let crowd = Crowd { a, b, from, to, qps };
+        let crowd = Crowd { a, b, clock, from, to, qps };
         crowd.connect(PATIENT);
         crowd
     }
@@ -142,7 +147,7 @@ fn a_peer_that_is_silent_for_its_timeout_gives_way() {
     crowd.connect(13);
     (0..FULL + 1).for_each(|index| crowd.write(index, 2 * FIRST_WINDOW));
     crowd.send();
-    std::thread::sleep(std::time::Duration::from_millis(40));
+    crowd.clock.advance(Duration::from_millis(40));
     assert!(crowd.send() > LIMIT && crowd.a.counter("ack_timeout") > 0);
     let last = crowd.qps[FULL].0;
     let (attr, _) = crowd.a.device.query_qp(last).expect("it exists");

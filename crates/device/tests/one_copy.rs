@@ -2,9 +2,7 @@
 
 mod common;
 
-use std::time::Duration;
-
-use common::{Buffer, Node, assert_ok, collect, ip, keep_busy, pattern, rc_pair};
+use common::{Buffer, Node, assert_ok, collect, ip, keep_busy, pattern, rc_pair, wait_until};
 use uroce_device::datapath::LoopbackFabric;
 use uroce_device::transport::SendOp;
 use uroce_device::wire::Qpn;
@@ -206,11 +204,11 @@ fn a7_nothing_is_written_to_a_region_that_is_deregistered_under_a_run() {
                 let ended = &collect(&[(&a, 20)])[0];
                 assert_eq!(ended.len(), 20, "each request completes, if only with an error");
             });
-            std::thread::sleep(Duration::from_micros(300));
+            wait_until("the first WRITE has begun", || at_b.bytes(0, 1) == [7]);
             b.device.memory().dereg_mr(at_b.mr.id).expect("registered");
             at_b.region.fill(0, LENGTH, 1).expect("inside");
-            std::thread::sleep(Duration::from_millis(1));
-            assert!(at_b.bytes(0, LENGTH).iter().all(|&byte| byte == 1));
         });
+        // All requests have ended.
+        assert!(at_b.bytes(0, LENGTH).iter().all(|&byte| byte == 1));
     }
 }

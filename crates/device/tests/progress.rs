@@ -5,7 +5,7 @@ mod common;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Node, assert_ok, collect, ip, pattern, rc_pair};
+use common::{Node, assert_ok, collect, fall_asleep, ip, pattern, rc_pair};
 use rustix::time::{ClockId, clock_gettime};
 use uroce_device::datapath::LoopbackFabric;
 use uroce_device::transport::{AsyncEvent, Notify, QpType, SendOp, Wc, WcStatus};
@@ -52,7 +52,7 @@ fn idle_devices_cost_no_cpu() {
     b.recv(qb, 1, &[to.sge(0, 64)]);
     a.send(qa, 1, SendOp::Send, &[from.sge(0, 64)]);
     collect(&[(&a, 1), (&b, 1)]);
-    std::thread::sleep(Duration::from_millis(300));
+    fall_asleep(&[&a, &b, &u]);
     let before = cpu_time();
     std::thread::sleep(Duration::from_secs(1));
     let spent = cpu_time() - before;
@@ -72,7 +72,7 @@ fn a_one_sided_read_needs_nothing_of_the_target_application() {
     for id in 0..4 {
         let (va, rkey) = (target.addr(), target.mr.rkey);
         a.send(qa, id, SendOp::Read { va, rkey }, &[into.sge(0, 1 << 20)]);
-        std::thread::sleep(Duration::from_millis(5)); // lets the thread fall asleep in between
+        fall_asleep(&[&b]);
         assert_ok(&collect(&[(&a, 1)])[0]);
     }
     assert_eq!(into.bytes(0, 1 << 20), pattern(1 << 20, 4));
@@ -95,15 +95,11 @@ fn both_applications_sleep_on_their_channels() {
             assert_ok(&[sleep_for_one(&b, &cb)]);
         }
     });
-    std::thread::sleep(Duration::from_millis(20));
-    let start = Instant::now();
     for id in 0..rounds {
         a.recv(qa, id, &[from.sge(0, 64)]);
         a.send(qa, id, SendOp::Send, &[from.sge(0, 64)]);
         assert_ok(&[sleep_for_one(&a, &ca), sleep_for_one(&a, &ca)]);
     }
-    let each = start.elapsed() / rounds as u32;
-    println!("round trip with sleeping applications: {each:?}");
     echo.join().expect("the echo side got everything");
 }
 
@@ -141,7 +137,7 @@ fn r75_a_posted_request_is_timed_although_nobody_polls() {
     let qa = a.qp(QpType::Rc);
     // Code 8 is 1 ms; nobody lives at this address, so all retries run out.
     a.connect_with(qa, ip(200), Qpn::new(0x4242), Mtu::M1024, 8);
-    std::thread::sleep(Duration::from_millis(50)); // the thread sleeps without a deadline
+    fall_asleep(&[&a]);
     a.device.req_notify(cq, Notify::Next).expect("armed");
     let from = a.buffer(64);
     a.send(qa, 5, SendOp::Send, &[from.sge(0, 64)]);

@@ -5,27 +5,30 @@ mod common;
 mod forge;
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::{Buffer, Node, assert_ok, ip};
 use forge::{Attacker, Forged};
-use uroce_device::DeviceConfig;
 use uroce_device::datapath::LoopbackFabric;
 use uroce_device::limits::IN_FLIGHT_BYTES;
 use uroce_device::transport::{QpType, SendOp};
 use uroce_device::wire::{Mtu, Qpn};
+use uroce_device::{DeviceConfig, VirtualClock};
 
 /// A local ACK timeout of 4.3 s.
 const TIMEOUT: u8 = 20;
 /// Far less than the timeout, far more than the probes of a silent peer take.
 const BOUND: Duration = Duration::from_secs(1);
+/// What a poll iteration takes.
+const STEP: Duration = Duration::from_micros(50);
 /// Queue pairs with requests to the process that stands still, and what each of them has posted.
 const QPS: usize = 6;
 const LENGTH: u32 = 4 << 20;
 
-fn on(last: u8) -> Node {
+fn on(last: u8, clock: &VirtualClock) -> Node {
     let address = IpAddr::V4(Ipv4Addr::new(127, 91, 17, last));
-    Node::open(DeviceConfig { progress_thread: false, ..DeviceConfig::new(address) })
+    let clock = Some(clock.clone());
+    Node::open(DeviceConfig { progress_thread: false, clock, ..DeviceConfig::new(address) })
 }
 
 fn connect(a: &Node, b: &Node) -> (Qpn, Qpn) {
@@ -41,23 +44,25 @@ fn write(a: &Node, qpn: Qpn, length: u32, from: &Buffer, to: &Buffer) {
 }
 
 /// How long the request takes that was posted last.
-fn wait_for(a: &Node, peer: &Node) -> Duration {
-    let start = Instant::now();
+fn wait_for(a: &Node, peer: &Node, clock: &VirtualClock) -> Duration {
+    let start = clock.now();
     loop {
         a.device.drive();
         peer.device.drive();
         let done = a.poll();
         assert_ok(&done);
         if !done.is_empty() {
-            return start.elapsed();
+            return clock.now() - start;
         }
-        assert!(start.elapsed() < Duration::from_secs(20), "it does not come to its end");
+        clock.advance(STEP);
+        assert!(clock.now() - start < Duration::from_secs(20), "it does not come to its end");
     }
 }
 
 #[test]
 fn r154_a_process_that_stands_still_holds_up_nobody_else_on_its_address() {
-    let (a, live, stopped) = (on(1), on(2), on(2));
+    let clock = VirtualClock::new();
+    let (a, live, stopped) = (on(1, &clock), on(2, &clock), on(2, &clock));
     let from = a.buffer(LENGTH as usize);
     let (to_live, to_stopped) = (live.buffer(64), stopped.buffer(LENGTH as usize));
     let (to_the_live, _) = connect(&a, &live);
@@ -65,19 +70,20 @@ fn r154_a_process_that_stands_still_holds_up_nobody_else_on_its_address() {
     // The round trips are known, and the windows open.
     for &qpn in &qps {
         write(&a, qpn, 1 << 20, &from, &to_stopped);
-        wait_for(&a, &stopped);
+        wait_for(&a, &stopped, &clock);
     }
     write(&a, to_the_live, 64, &from, &to_live);
-    wait_for(&a, &live);
+    wait_for(&a, &live, &clock);
     // Nobody drives `stopped` from here on.
     qps.iter().for_each(|&qpn| write(&a, qpn, LENGTH, &from, &to_stopped));
     (0..20).for_each(|_| {
         a.device.drive();
+        clock.advance(STEP);
     });
     let mut worst = Duration::ZERO;
     for _ in 0..50 {
         write(&a, to_the_live, 64, &from, &to_live);
-        worst = worst.max(wait_for(&a, &live));
+        worst = worst.max(wait_for(&a, &live, &clock));
     }
     println!("worst: {worst:?}");
     assert!(worst < BOUND, "{worst:?}");

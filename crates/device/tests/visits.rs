@@ -3,16 +3,16 @@
 mod common;
 
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use common::{Buffer, Node, QKEY, assert_ok, collect, ip, keep_busy, pattern, rc_pair};
+use common::{
+    Buffer, Node, QKEY, assert_ok, collect, fall_asleep, ip, keep_busy, pattern, rc_pair,
+    wait_until,
+};
 use uroce_device::CompChannel;
 use uroce_device::datapath::LoopbackFabric;
-use uroce_device::transport::{Notify, QpType, SendOp, Wc};
+use uroce_device::transport::{Notify, QpType, SendData, SendFlags, SendOp, SendWr, Wc};
 use uroce_device::wire::Qpn;
-
-/// Long enough for a progress thread to fall asleep.
-const SLEEPY: Duration = Duration::from_millis(20);
 
 fn write_to(target: &Buffer) -> SendOp {
     SendOp::Write { va: target.addr(), rkey: target.mr.rkey }
@@ -22,7 +22,7 @@ fn write_to(target: &Buffer) -> SendOp {
 fn asleep(fabric: &LoopbackFabric) -> ((Node, Qpn), (Node, Qpn)) {
     let (a, b) = (Node::threaded(fabric, 1), Node::threaded(fabric, 2));
     let (qa, qb) = rc_pair(&a, &b);
-    std::thread::sleep(SLEEPY);
+    fall_asleep(&[&a, &b]);
     ((a, qa), (b, qb))
 }
 
@@ -33,12 +33,12 @@ fn a_message_has_arrived_when_the_post_returns() {
     let (from, to) = (a.buffer(8192), b.buffer(8192));
     from.write(0, &pattern(8192, 3));
     let arrives = |id| {
+        fall_asleep(&[&a, &b]);
         to.write(0, &[0; 8192]);
         a.send(qa, id, write_to(&to), &[from.sge(0, 8192)]);
         to.bytes(0, 8192) == pattern(8192, 3)
     };
-    // A progress thread that wakes up for a timer may be in the way at times; none is fast enough to do it
-    // behind our back every time.
+    // A progress thread that wakes up for a timer may hold the engine at times.
     let count = (0..200).filter(|&id| arrives(id)).count();
     assert!(count > 150, "{count} of 200 were there");
 }
@@ -51,7 +51,7 @@ fn a_device_without_a_thread_works_only_when_it_is_called() {
     let (from, to) = (a.buffer(64), b.buffer(64));
     from.write(0, &[7; 64]);
     a.send(qa, 1, write_to(&to), &[from.sge(0, 64)]);
-    std::thread::sleep(SLEEPY);
+    fall_asleep(&[&a]);
     assert_eq!(to.bytes(0, 64), [0; 64]);
     b.device.drive();
     assert_eq!(to.bytes(0, 64), [7; 64]);
@@ -67,13 +67,9 @@ fn whoever_polls_is_not_visited_and_is_again_when_he_stops() {
     assert!(b.poll().is_empty());
     a.send(qa, 1, write_to(&to), &[from.sge(0, 64)]);
     // B's thread waits for a millisecond after the last poll, and then takes over.
-    let start = Instant::now();
-    while to.bytes(0, 64) != [7; 64] {
-        assert!(start.elapsed() < Duration::from_secs(5), "nobody took over");
-        std::thread::yield_now();
-    }
+    wait_until("the thread of B takes over", || to.bytes(0, 64) == [7; 64]);
     let visited = |id: u8| {
-        std::thread::sleep(SLEEPY);
+        fall_asleep(&[&a, &b]);
         from.write(0, &[id; 64]);
         a.send(qa, id.into(), write_to(&to), &[from.sge(0, 64)]);
         to.bytes(0, 64) == [id; 64]
@@ -89,15 +85,14 @@ fn what_a_poller_has_posted_arrives_although_he_polls_no_more() {
     a.activate_ud(ua);
     b.activate_ud(ub);
     let (from, to) = (a.buffer(64), b.buffer(104));
-    std::thread::sleep(SLEEPY);
+    fall_asleep(&[&a, &b]);
     for id in 1..20 {
         b.recv(ub, id, &[to.sge(0, 104)]);
         from.write(0, &[id as u8; 64]);
         // A's engine is its application's now, and a datagram has no timer that would bring A's thread back.
         assert!(a.poll().len() <= 1);
         a.send_ud(ua, id, (ip(2), ub, QKEY), &[from.sge(0, 64)]);
-        std::thread::sleep(SLEEPY);
-        assert_eq!(to.bytes(40, 64), [id as u8; 64], "nobody worked for B");
+        wait_until("B gets it", || to.bytes(40, 64) == [id as u8; 64]);
     }
 }
 
@@ -120,7 +115,7 @@ fn the_event_is_there_when_the_post_returns() {
     for id in 0..20 {
         b.recv(qb, id, &[to.sge(0, 64)]);
         b.device.req_notify(b.cq, Notify::Next).expect("armed");
-        std::thread::sleep(SLEEPY);
+        fall_asleep(&[&a, &b]);
         a.send(qa, id, SendOp::Send, &[from.sge(0, 64)]);
         at_once += usize::from(channel.try_event().is_some_and(|event| event.cq == b.cq));
         assert_ok(&[sleep_for_one(&b, &channel)]);
@@ -215,6 +210,7 @@ fn an_address_is_free_when_its_device_is_gone_even_under_visits() {
     let a = Node::threaded(&fabric, 1);
     let stop = std::sync::atomic::AtomicBool::new(false);
     let from = a.buffer(64);
+    from.write(0, &[7; 64]);
     std::thread::scope(|scope| {
         let (ready, next) = mpsc::channel::<(Qpn, SendOp)>();
         let (a, from, stop) = (&a, &from, &stop);
@@ -223,8 +219,12 @@ fn an_address_is_free_when_its_device_is_gone_even_under_visits() {
             let mut target = next.recv().expect("a first device");
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                 target = next.try_iter().last().unwrap_or(target);
-                a.send(target.0, 0, target.1, &[from.sge(0, 64)]);
-                std::thread::sleep(Duration::from_micros(20));
+                let (sges, flags) = ([from.sge(0, 64)], SendFlags::SIGNALED);
+                let data = SendData::Sges(&sges);
+                let wr = SendWr { wr_id: 0, op: target.1, flags, data, ud: None, srqn: None };
+                // A full queue has enough to do.
+                let _full = a.device.post_send(target.0, &[wr]);
+                std::thread::yield_now();
                 a.poll();
             }
         });
@@ -233,7 +233,7 @@ fn an_address_is_free_when_its_device_is_gone_even_under_visits() {
             let (qa, _) = rc_pair(a, &b);
             let to = b.buffer(64);
             ready.send((qa, write_to(&to))).expect("the sender lives");
-            std::thread::sleep(Duration::from_millis(2));
+            wait_until("a WRITE arrives", || to.bytes(0, 64) == [7; 64]);
         }
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
     });

@@ -177,7 +177,7 @@ mod tests {
         ids.learn(5, 700, true);
         assert_eq!(ids.guesses(6)[0], 706, "a guess that was right teaches nothing");
         ids.learn(6, 806, false);
-        assert_eq!(ids.guesses(7)[0], 807, "the first one was for somebody else");
+        assert_eq!(ids.guesses(7)[0], 807, "the first one was for another queue pair");
     }
 
     #[test]

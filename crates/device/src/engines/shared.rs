@@ -354,7 +354,7 @@ mod tests {
 
     #[test]
     fn r118_a_poll_holds_an_ack_back_for_a_millisecond_at_most() {
-        assert_eq!(polling_for(0, 5), 0, "nobody has polled");
+        assert_eq!(polling_for(0, 5), 0, "no poll yet");
         assert_eq!(polling_for(1_000, 1_000), APPLICATION_POLLING_NS);
         assert_eq!(polling_for(1_000, 1_000 + APPLICATION_POLLING_NS - 1), 1);
         assert_eq!(polling_for(1_000, 1_000 + APPLICATION_POLLING_NS), 0);

@@ -11,7 +11,7 @@ use uroce_device::transport::{
     SendFlags, SendOp, SendWr, UdDestination, Wc,
 };
 use uroce_device::wire::{Mtu, Qpn};
-use uroce_device::{Device, DeviceConfig, QpRequest};
+use uroce_device::{Device, DeviceConfig, QpRequest, VirtualClock};
 
 pub const QKEY: u32 = 0x1122_3344;
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -65,6 +65,15 @@ impl Node {
     pub fn inline(fabric: &LoopbackFabric, last: u8) -> Node {
         Node::open(DeviceConfig {
             progress_thread: false,
+            ..DeviceConfig::loopback(ip(last), fabric)
+        })
+    }
+
+    /// [`inline`](Self::inline) with a clock that the test moves.
+    pub fn on_clock(fabric: &LoopbackFabric, last: u8, clock: &VirtualClock) -> Node {
+        Node::open(DeviceConfig {
+            progress_thread: false,
+            clock: Some(clock.clone()),
             ..DeviceConfig::loopback(ip(last), fabric)
         })
     }
@@ -229,6 +238,20 @@ pub fn keep_busy(
             assert!(start.elapsed() < Duration::from_secs(60), "stuck at {done} of {id}");
         }
     }
+}
+
+/// Waits until `done`; the limit only ends a test that would wait for ever.
+pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < PATIENCE, "in vain: {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// Waits until the progress threads of all `nodes` sleep.
+pub fn fall_asleep(nodes: &[&Node]) {
+    wait_until("asleep", || nodes.iter().all(|node| node.device.is_asleep()));
 }
 
 /// Polls all `nodes` until each has the number of completions asked for.
