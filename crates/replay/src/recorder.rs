@@ -200,10 +200,10 @@ impl Tape {
             return;
         }
         let is_request = annotation.role == Role::Request;
-        let bytes = if is_request { whole_len(packet, info) } else { 0 };
+        let bytes = if is_request { whole_len(packet, info) } else { payload.len() };
         let has_room = captured.len() >= info.header_len
             && self.packets < self.limits.packets
-            && bytes <= self.limits.bytes.saturating_sub(self.bytes + payload.len());
+            && bytes <= self.limits.bytes.saturating_sub(self.bytes);
         let track = self.tracks.entry(annotation.flow).or_default();
         if is_taken_away {
             track.taken_away += u64::from(is_request);
@@ -215,7 +215,7 @@ impl Tape {
             return;
         }
         self.packets += 1;
-        self.bytes += bytes + if is_request { 0 } else { payload.len() };
+        self.bytes += bytes;
         track.intact += u64::from(packet.icrc.is_good());
         if is_request {
             track.requests.push(request(packet, captured, bytes, self.position, time));
