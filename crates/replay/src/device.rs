@@ -125,6 +125,10 @@ impl Responder {
     ) -> Result<(), DropReason> {
         let packet = Packet::parse(bytes).map_err(|error| error.drop_reason())?;
         let (qp, mut context) = self.parts();
+        // A device finds the queue pair by its number; a fault rule may have changed it on the way.
+        if packet.bth.dest_qpn != qp.qpn() {
+            return Err(DropReason::UnknownQpn);
+        }
         let admitted = qp.admits(arrival, &packet)?;
         qp.handle_packet(now, arrival, &packet, admitted, &mut context);
         self.forget_completions();
