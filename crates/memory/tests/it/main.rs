@@ -2,6 +2,10 @@
 
 mod check;
 mod common;
+mod edges;
+mod lives;
 mod registration;
+mod rights;
 mod sge_lists;
 mod windows;
+mod words;
