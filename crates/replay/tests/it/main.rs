@@ -2,5 +2,9 @@
 
 mod answers;
 mod hostile;
+mod learned;
+mod receives_and_ends;
 mod remote;
+mod reported;
 mod scene;
+mod taken_in;
