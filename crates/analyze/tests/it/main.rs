@@ -3,11 +3,15 @@
 mod capture;
 mod clean_captures;
 mod dissect;
+mod fields_by_hand;
 mod golden;
+mod judged_by_the_book;
 mod learn_captures;
 mod mutated;
 mod mutation;
+mod packets_by_the_book;
 mod reader;
+mod readers_by_the_book;
 mod rxe_captures;
 mod track;
 mod tshark;
