@@ -148,7 +148,9 @@ fn r23_each_opcode_is_judged_shown_or_undefined() {
 #[test]
 fn fields_at_their_edges() {
     type Change = fn(&mut Packet, u32);
-    let cases: [(&str, Opcode, Change, &[u32], &[u32]); 7] = [
+    /// Rule, opcode, what is changed, values that keep the rule, and values that break it.
+    type Case = (&'static str, Opcode, Change, &'static [u32], &'static [u32]);
+    let cases: [Case; 7] = [
         (
             "transport-version",
             Opcode::RC_SEND_ONLY,

@@ -47,6 +47,9 @@ fn read(bytes: &[u8]) -> (Vec<Seen>, Option<CaptureError>) {
     }
 }
 
+/// Code and value of an option of a block.
+type Opt = (u16, Vec<u8>);
+
 /// Numbers in the order of bytes of a file.
 #[derive(Debug, Clone, Copy)]
 struct Bytes {
@@ -76,12 +79,12 @@ impl Bytes {
         self.block(0x0a0d_0d0a, &body)
     }
 
-    fn interface(self, link_type: u16, snap: u32, options: &[(u16, Vec<u8>)]) -> Vec<u8> {
+    fn interface(self, link_type: u16, snap: u32, options: &[Opt]) -> Vec<u8> {
         let fixed = [&self.u16(link_type)[..], &[0, 0], &self.u32(snap)].concat();
         self.block(1, &[fixed, self.options(options)].concat())
     }
 
-    fn options(self, options: &[(u16, Vec<u8>)]) -> Vec<u8> {
+    fn options(self, options: &[Opt]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for (code, value) in options {
             bytes.extend([self.u16(*code), self.u16(value.len() as u16)].concat());
@@ -97,7 +100,7 @@ impl Bytes {
         units: u64,
         data: &[u8],
         original: u32,
-        options: &[(u16, Vec<u8>)],
+        options: &[Opt],
     ) -> Vec<u8> {
         let words = [interface, (units >> 32) as u32, units as u32, data.len() as u32, original];
         let mut body: Vec<u8> = words.into_iter().flat_map(|word| self.u32(word)).collect();
@@ -190,7 +193,7 @@ fn a_pcapng_capture_that_is_cut_anywhere_ends_at_the_block_that_was_cut() {
 /// Units of time, as `if_tsresol` and `if_tsoffset` tell, through a whole file.
 #[test]
 fn times_of_interfaces_with_units_of_their_own() {
-    let cases: [(&[(u16, Vec<u8>)], u64, u64); 8] = [
+    let cases: [(&[Opt], u64, u64); 8] = [
         (&[], 1_500_000, 1_500_000_000),
         (&[(9, vec![6])], 7, 7_000),
         (&[(9, vec![0])], 3, 3_000_000_000),
@@ -218,7 +221,7 @@ fn options_of_a_frame_give_comments_and_direction_and_nothing_else() {
     let order = ORDERS[0];
     let flags = |value: u32| (2, value.to_le_bytes().to_vec());
     let comment = |text: &str| (1, text.as_bytes().to_vec());
-    let cases: [(Vec<(u16, Vec<u8>)>, &str, Option<Direction>); 9] = [
+    let cases: [(Vec<Opt>, &str, Option<Direction>); 9] = [
         (vec![], "", None),
         (vec![comment("one")], "one", None),
         (vec![comment("a"), comment("bc"), comment("def")], "a; bc; def", None),

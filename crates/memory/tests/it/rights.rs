@@ -144,7 +144,7 @@ fn explains(error: BindError, mw_type: MwType, has: Access, grants: Access) {
         BindError::NeedsLocalWrite => assert!(!has.contains(Access::LOCAL_WRITE)),
         BindError::ZeroBased => assert_eq!(mw_type, MwType::Type1),
         BindError::BadAccess { access } => {
-            let not_of_region = Access::LOCAL_WRITE | Access::FLUSH_GLOBAL - has;
+            let not_of_region = Access::LOCAL_WRITE | (Access::FLUSH_GLOBAL - has);
             assert!(!access.is_empty() && (grants & not_of_region) == access);
         }
         other => panic!("{other:?} has nothing to do with rights"),

@@ -50,9 +50,12 @@ fn each_operation_shows_the_right_that_it_used() {
     assert_eq!((sends.regions, sends.access), (vec![], Access::LOCAL_WRITE));
 }
 
+/// An address and a length.
+type Range = (u64, u64);
+
 #[test]
 fn a_region_spans_all_that_was_named_under_its_key_from_a_multiple_of_8() {
-    let cases: [(&[(u64, u32)], (u64, u64)); 6] = [
+    let cases: [(&[Range], Range); 6] = [
         (&[(0x1003, 5)], (0x1000, 8)),
         (&[(0x1000, 1)], (0x1000, 1)),
         (&[(0x1007, 1), (0x1001, 1)], (0x1000, 8)),
@@ -63,7 +66,7 @@ fn a_region_spans_all_that_was_named_under_its_key_from_a_multiple_of_8() {
     for (named, (start, length)) in cases {
         let mut scene = Scene::default();
         for (psn, (va, len)) in (5..).zip(named) {
-            scene = scene.read(psn, *va, *len);
+            scene = scene.read(psn, *va, *len as u32);
         }
         let setup = learn(&scene.answer(5, ACK, 1));
         assert_eq!(setup.regions, [region(RKEY, start, length, Access::REMOTE_READ)], "{named:?}");
