@@ -2,9 +2,9 @@
 
 use libc::{EBUSY, EINVAL, ENOENT, ENOMEM, EOPNOTSUPP, EPERM};
 
-use crate::check::AccessError;
+use crate::access_error::AccessError;
+use crate::mr::{DeregError, RegMrError, ReregError};
 use crate::pd::PdError;
-use crate::register::{DeregError, RegMrError, ReregError};
 use crate::window::{AllocMwError, DeallocMwError};
 
 /// Gives errors the method `errno`, with a value for every kind.

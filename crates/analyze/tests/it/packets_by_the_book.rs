@@ -2,7 +2,7 @@
 
 use uroce_analyze::{
     Dissector, DissectorConfig, Encapsulation, Frame, FrameKind, IcrcStatus, Iwarp, LinkType,
-    Malformed, NotChecked, Packet, Summary, Timestamp,
+    Malformed, NotChecked, Packet, PacketSummary, Timestamp,
 };
 use uroce_wire::{Aeth, AtomicEth, Bth, Deth, Feth, HeaderSet, Opcode, Psn, Qpn, Reth, Syndrome};
 
@@ -165,7 +165,7 @@ fn packet(opcode: Opcode) -> Packet {
 }
 
 fn line(packet: &Packet) -> String {
-    Summary::new(packet, &[]).to_string()
+    PacketSummary::new(packet, &[]).to_string()
 }
 
 #[test]
@@ -274,7 +274,10 @@ fn a_line_names_the_message_of_connection_management() {
         let data = frame(1, &management(class, 3, attribute, &counting(232)));
         let (packet, ..) = dissect(&data, LinkType::Ethernet, data.len()).1.expect("a packet");
         let payload = &data[62..62 + 256];
-        (Summary::new(&packet, payload).to_string(), uroce_analyze::cm_message(&packet, payload))
+        (
+            PacketSummary::new(&packet, payload).to_string(),
+            uroce_analyze::cm_message(&packet, payload),
+        )
     };
     let names =
         ["REQ", "MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "SIDR_REQ", "SIDR_REP", "LAP", "APR"];
