@@ -125,14 +125,13 @@ impl Netlink {
             source_prefix_length: bits,
             ..RouteHeader::default()
         };
-        let ends = [RouteAttribute::Destination(dst.into()), RouteAttribute::Source(src.into())];
-        let [dst, src] = ends;
-        let answer = match via {
-            Some(index) => {
-                self.0.ask(libc::RTM_GETROUTE, &header, &[dst, src, RouteAttribute::Oif(index)])
-            }
-            None => self.0.ask(libc::RTM_GETROUTE, &header, &[dst, src]),
-        }?;
+        let wanted = [
+            RouteAttribute::Destination(dst.into()),
+            RouteAttribute::Source(src.into()),
+            RouteAttribute::Oif(via.unwrap_or_default()),
+        ];
+        let wanted = if via.is_some() { &wanted[..] } else { &wanted[..2] };
+        let answer = self.0.ask(libc::RTM_GETROUTE, &header, wanted)?;
         let kind = match RouteHeader::parse(answer).map_err(|_| Errno::PROTO)?.kind {
             RouteType::Unicast => RouteKind::Unicast,
             RouteType::Local => RouteKind::Local,
@@ -232,9 +231,9 @@ mod tests {
     fn what_does_not_exist_is_an_error_and_the_next_answer_is_the_right_one() {
         let mut netlink = Netlink::open().expect("netlink");
         assert_eq!(netlink.interface(0x7fff_fff0), Err(Errno::NODEV));
-        let nobody = IpAddr::from([127, 0, 0, 77]);
-        assert_eq!(netlink.neighbour(LO, nobody), Ok(NeighbourAnswer::Unknown));
-        assert!(netlink.route("203.0.113.1".parse().expect("src"), nobody, None).is_err());
+        let absent = IpAddr::from([127, 0, 0, 77]);
+        assert_eq!(netlink.neighbour(LO, absent), Ok(NeighbourAnswer::Unknown));
+        assert!(netlink.route("203.0.113.1".parse().expect("src"), absent, None).is_err());
         assert!(netlink.interface(LO).is_ok());
     }
 }

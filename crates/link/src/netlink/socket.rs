@@ -101,6 +101,10 @@ fn answer(bytes: &[u8], sequence: u32) -> Option<Result<&[u8], Errno>> {
 pub(crate) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
+        if rest.is_empty() {
+            // What the library says of too few bytes is allocated.
+            return None;
+        }
         let attribute = NlaBuffer::new_checked(rest).ok()?;
         let length = usize::from(attribute.length());
         let value = rest.get(length - attribute.value_length()..length)?;
