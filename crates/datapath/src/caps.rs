@@ -111,6 +111,13 @@ pub struct DatapathStats {
 }
 
 impl DatapathStats {
+    /// Counts a received packet with so many bytes of payload.
+    #[inline]
+    pub fn count_received(&mut self, bytes: usize) {
+        self.rx_packets += 1;
+        self.rx_bytes += bytes as u64;
+    }
+
     /// Counts a frame that was dropped because it is malformed.
     pub fn refuse(&mut self, reason: DropReason) {
         self.rx_dropped += 1;

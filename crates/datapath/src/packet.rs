@@ -91,8 +91,7 @@ impl RxPacket<'_> {
             };
             count += 1;
             *offset += payload.len();
-            stats.rx_packets += 1;
-            stats.rx_bytes += payload.len() as u64;
+            stats.count_received(payload.len());
             sink(RxPacket { ip_id, payload, ..*self });
         }
         count

@@ -81,8 +81,7 @@ impl HandOver<'_, '_> {
     fn take_queued(&mut self) {
         let Self { rx_queue, stats, sink, .. } = self;
         let count = rx_queue.queued.take(self.left, &mut |packet| {
-            stats.rx_packets += 1;
-            stats.rx_bytes += packet.payload.len() as u64;
+            stats.count_received(packet.payload.len());
             sink(packet);
         });
         self.left -= count;
@@ -121,8 +120,7 @@ impl HandOver<'_, '_> {
     fn give(&mut self, packet: RxPacket<'_>) {
         self.left = self.left.saturating_sub(1);
         self.count += 1;
-        self.stats.rx_packets += 1;
-        self.stats.rx_bytes += packet.payload.len() as u64;
+        self.stats.count_received(packet.payload.len());
         (self.sink)(packet);
     }
 }

@@ -98,8 +98,7 @@ impl<D: Datapath> ChannelDatapath<D> {
             let Some(mut batch) = self.open.take().or_else(|| self.next_batch()) else { break };
             let adopted = &mut self.adopted;
             count += batch.packets.take(limit - count, &mut |rx| {
-                adopted.rx_packets += 1;
-                adopted.rx_bytes += rx.payload.len() as u64;
+                adopted.count_received(rx.payload.len());
                 sink(rx);
             });
             if batch.packets.is_empty() {

@@ -116,8 +116,7 @@ impl Receiver {
             while count < limit
                 && let Some(packet) = packets.get(index, step)
             {
-                stats.rx_packets += 1;
-                stats.rx_bytes += packet.payload.len() as u64;
+                stats.count_received(packet.payload.len());
                 sink(packet);
                 (index, count) = (index + 1, count + 1);
             }
