@@ -175,8 +175,8 @@ mod tests {
     fn the_loopback_interface_answers_every_question() {
         let facts = LinkFacts::of(LO).expect("rtnetlink");
         assert_eq!(facts.kind, None);
-        let nobody = LinkFacts::of(0x7fff_fff0).expect_err("no such interface");
-        assert_eq!(nobody.raw_os_error(), Some(libc::ENODEV));
+        let absent = LinkFacts::of(0x7fff_fff0).expect_err("no such interface");
+        assert_eq!(absent.raw_os_error(), Some(libc::ENODEV));
         // Both families exist only in newer kernels.
         match Offloads::of(LO) {
             Ok(offloads) => assert!(offloads.gso, "lo cannot do without"),

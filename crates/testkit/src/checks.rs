@@ -145,7 +145,7 @@ pub fn the_promised_source_port_is_the_real_one_and_stays(trios: Trios) {
 }
 
 /// A packet reaches its destination alone.
-pub fn nobody_else_sees_a_packet(trios: Trios) {
+pub fn no_other_endpoint_sees_a_packet(trios: Trios) {
     for (name, [mut a, mut b, mut c]) in trios {
         let to_b = route(&mut a, &b);
         put(&mut a, &to_b, b"for b");
@@ -229,14 +229,14 @@ pub fn no_wake_up_is_lost_between_two_threads(trios: Trios) {
     }
 }
 
-/// Packets to an address where nobody listens do not disturb others.
-pub fn a_packet_to_nobody_harms_nothing(trios: Trios) {
+/// Packets to an address without a listener do not disturb others.
+pub fn a_packet_without_a_receiver_harms_nothing(trios: Trios) {
     for (name, [mut a, mut b, c]) in trios {
         let (to_b, to_c) = (route(&mut a, &b), route(&mut a, &c));
         drop(c);
         for _ in 0..3 {
-            put(&mut a, &to_c, b"nobody");
-            put(&mut a, &to_b, b"somebody");
+            put(&mut a, &to_c, b"absent");
+            put(&mut a, &to_b, b"receiver");
             a.flush().expect("flush");
             assert_eq!(take(&mut b, 1).len(), 1, "{name}");
             assert_eq!(a.recv(64, &mut |_| ()).expect("recv"), 0, "{name}");
@@ -335,8 +335,8 @@ macro_rules! check_every_datapath {
         }
 
         #[test]
-        fn nobody_else_sees_a_packet() {
-            $run($crate::checks::nobody_else_sees_a_packet);
+        fn no_other_endpoint_sees_a_packet() {
+            $run($crate::checks::no_other_endpoint_sees_a_packet);
         }
 
         #[test]
@@ -355,8 +355,8 @@ macro_rules! check_every_datapath {
         }
 
         #[test]
-        fn a_packet_to_nobody_harms_nothing() {
-            $run($crate::checks::a_packet_to_nobody_harms_nothing);
+        fn a_packet_without_a_receiver_harms_nothing() {
+            $run($crate::checks::a_packet_without_a_receiver_harms_nothing);
         }
 
         #[test]

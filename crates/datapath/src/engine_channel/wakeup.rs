@@ -77,7 +77,7 @@ mod tests {
         let woken = || rustix::io::read(&wakeup, &mut [0; 8]).is_ok();
         wakeup.announce();
         wakeup.wake();
-        assert!(!woken(), "nobody sleeps");
+        assert!(!woken(), "the engine is awake");
         assert!(wakeup.arm(), "one is there");
         wakeup.cancel();
         assert!(wakeup.is_empty() && !wakeup.arm());

@@ -120,7 +120,7 @@ fn records_reach_the_file_by_themselves() {
     let [mut a, mut b] = pair(["10.0.0.1:4791", "10.0.0.2:4791"], &file);
     for round in 1..4 {
         send(&mut a, &mut b, &[1; 64]);
-        assert_eq!(frames_once(&scratch.0, 2 * round).len(), 2 * round, "nobody flushed");
+        assert_eq!(frames_once(&scratch.0, 2 * round).len(), 2 * round, "without a flush");
     }
     send(&mut a, &mut b, &[1; 64]);
     drop((a, b, file));
@@ -253,7 +253,7 @@ fn two_captures_of_one_name_are_two_files() {
         std::thread::sleep(Duration::from_millis(10));
         third.path() == scratch.0
     });
-    assert!(replaced, "a file that nobody writes is replaced");
+    assert!(replaced, "a file that no capture writes is replaced");
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn a_capture_of_another_program_is_kept_if_asked() {
     let _goes_away = Scratch(second.path().to_owned());
     assert_ne!(second.path(), scratch.0);
     assert!(frames_in(&scratch.0).is_empty() && PcapReplay::open(&scratch.0).is_ok());
-    PcapFile::make_room(&scratch.0).expect("nobody writes to it");
+    PcapFile::make_room(&scratch.0).expect("no capture writes to it");
     assert_eq!(create().path(), scratch.0, "it is empty");
     let scratch = Scratch::new("%p.pcapng");
     let file = PcapFile::create(&scratch.0).expect("create");

@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_family_that_does_not_exist_is_an_error() {
-        let error = Family::open("nobody").expect_err("no such family");
+        let error = Family::open("no-such").expect_err("no such family");
         assert_eq!(error.raw_os_error(), Some(libc::ENOENT));
     }
 }

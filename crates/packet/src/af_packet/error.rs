@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_of_nobody_lists_those_there_are() {
+    fn an_address_of_no_host_lists_those_there_are() {
         let local = "192.0.2.77:4791".parse().expect("address");
         let error = PacketError::explain("the interface", local, Errno::ADDRNOTAVAIL.into());
         assert!(error.to_string().contains("(lo)"), "{error}");

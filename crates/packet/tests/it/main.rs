@@ -2,5 +2,5 @@
 
 mod capture_live;
 mod conformance;
-mod lanes;
+mod engines;
 mod packet_wire;

@@ -168,7 +168,7 @@ fn e6_e10_a_link_that_cuts_super_packets_leaves_every_icrc_and_checksum_right() 
 }
 
 #[test]
-fn a_link_that_does_not_cut_carries_each_train_as_one_frame() {
+fn a_link_that_does_not_cut_carries_each_gso_batch_as_one_frame() {
     for ((mtu, size), ips) in LINKS.into_iter().flat_map(|link| [(link, V4), (link, V6)]) {
         let Some(wire) = Wire::new(mtu) else { return };
         let (mut a, mut b) = (open(&wire.a, ips[0]), open(&wire.b, ips[1]));
@@ -268,8 +268,8 @@ fn the_first_packets_wait_for_the_hardware_address_and_keep_their_order() {
 fn packets_for_a_silent_host_are_dropped_with_a_reason() {
     let Some(wire) = Wire::without_neighbours(1500) else { return };
     let mut a = open(&wire.a, V4[0]);
-    let nobody = route(&mut a, addr("10.77.0.99"));
-    (0..100).for_each(|number| put(&mut a, &nobody, number, 100));
+    let absent = route(&mut a, addr("10.77.0.99"));
+    (0..100).for_each(|number| put(&mut a, &absent, number, 100));
     a.flush().expect("flush");
     assert_eq!(a.stats().tx_dropped, 100 - 64);
     let end = Instant::now() + Duration::from_secs(2);

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_come_out_in_order_and_leave_their_room() {
+    fn messages_come_out_in_order_and_leave_their_room() {
         let inbox = Inbox::new().expect("a descriptor");
         for round in 0..3 * ROOM {
             let first = round as u8;
@@ -171,7 +171,7 @@ mod tests {
     fn only_the_armed_are_woken() {
         let inbox = Inbox::new().expect("a descriptor");
         inbox.put(message(&inbox, 0));
-        assert!(rustix::io::read(&inbox, &mut [0; 8]).is_err(), "nobody sleeps");
+        assert!(rustix::io::read(&inbox, &mut [0; 8]).is_err(), "the user is awake");
         assert!(inbox.arm(), "one is there");
         inbox.put(message(&inbox, 1));
         assert!(rustix::io::read(&inbox, &mut [0; 8]).is_ok(), "woken");

@@ -210,8 +210,8 @@ impl Work {
     fn may_send(&mut self, peer: u64) -> bool {
         let Self { peers, lookups, namespace, .. } = self;
         let Some(peer) = peers.get_mut(&peer) else { return false };
-        let nobody = Ipv4Addr::UNSPECIFIED.into();
-        if !peer.known && lookups.take(Instant::now(), nobody) {
+        let source = Ipv4Addr::UNSPECIFIED.into();
+        if !peer.known && lookups.take(Instant::now(), source) {
             peer.known = check_process(*namespace, &peer.socket).is_ok();
         }
         peer.known

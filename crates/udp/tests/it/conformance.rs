@@ -15,7 +15,7 @@ fn udp(addresses: [&str; 3]) -> Trio {
     })
 }
 
-/// Shares of addresses where nobody else is. The packets of these checks name slots at random.
+/// Shares of addresses that no other process uses. The packets of these checks name slots at random.
 fn shared(addresses: [&str; 3]) -> Trio {
     static PORT: AtomicU16 = AtomicU16::new(26_791);
     let port = PORT.fetch_add(1, Ordering::Relaxed);

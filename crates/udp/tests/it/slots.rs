@@ -89,7 +89,7 @@ fn the_kernel_gives_each_its_packets() {
 
 /// Whoever is in the first place gets what is for the last one, who has come to be there.
 #[test]
-fn a_packet_that_went_astray_is_handed_over_with_its_headers() {
+fn a_misrouted_packet_is_redirected_with_its_headers() {
     let local = local(3);
     let mut shares: Vec<_> = (0..3).map(|_| share(local)).collect();
     drop(shares.remove(0));
@@ -122,7 +122,7 @@ fn a_packet_that_went_astray_is_handed_over_with_its_headers() {
 
 /// After a while, nothing goes misrouted any more.
 #[test]
-fn a_survey_repairs_the_steering() {
+fn a_probe_repairs_the_steering() {
     let local = local(10);
     let mut shares: Vec<_> = (0..5).map(|_| share(local)).collect();
     drop(shares.remove(1));
@@ -153,12 +153,12 @@ fn a_survey_repairs_the_steering() {
 }
 
 #[test]
-fn a_packet_for_nobody_stays_where_it_arrived() {
+fn a_packet_for_an_unknown_slot_stays_where_it_arrived() {
     let local = local(4);
     let mut share = share(local);
     let from = sender(local);
     let others = [[0, 0, 0], [0, 0, 1], [9, 9, 9], [254, 0, 0], [255, 255, 255]];
-    let sent: Vec<_> = others.into_iter().map(|qpn| packet(qpn, b"nobody's")).collect();
+    let sent: Vec<_> = others.into_iter().map(|qpn| packet(qpn, b"unknown")).collect();
     sent.iter().for_each(|payload| assert_eq!(from.send(payload).expect("sent"), payload.len()));
     assert_eq!(arrivals(&mut share, sent.len()), sent);
     assert_eq!(share.stats().rx_packets, 5);
@@ -193,7 +193,7 @@ fn packets_to_qp_1_find_slot_service_or_everyone() {
 }
 
 #[test]
-fn whoever_sleeps_is_woken_for_a_packet_handed_over() {
+fn a_process_that_sleeps_is_woken_for_a_redirected_packet() {
     use std::os::fd::AsFd;
     let local = local(6);
     let mut shares: Vec<_> = (0..2).map(|_| share(local)).collect();
@@ -381,7 +381,11 @@ fn a_process_that_has_changed_its_user_still_hands_packets_over() {
     assert_eq!(arrivals(&mut share, 1).len(), 1, "one of ours may");
     let Some(outcome) = as_nobody(bring) else { return };
     assert!(outcome.is_ok());
-    assert_eq!(arrivals(&mut share, 1).len(), 1, "this process has a slot, whoever it is now");
+    assert_eq!(
+        arrivals(&mut share, 1).len(),
+        1,
+        "this process has a slot, whatever its user is now"
+    );
 }
 
 #[test]
@@ -389,7 +393,7 @@ fn a_service_of_a_process_that_has_changed_its_user_is_found() {
     let local = local(16);
     let mut callee = share(local);
     let mut caller = share(local);
-    // The name is claimed as somebody else; the slot is that of the user who bound the port.
+    // The name is claimed as another user; the slot is that of the user who bound the port.
     let Some(claimed) = as_nobody(|| callee.claim_service(7)) else { return };
     claimed.expect("free");
     let from = sender(local);
@@ -426,7 +430,7 @@ fn a41_packets_for_everyone_and_for_unknown_services_are_rare() {
     }
     let tenths = begin.elapsed().as_millis() as usize / 100 + 1;
     let lost = (first.stats().rx_unforwarded + second.stats().rx_unforwarded) as usize;
-    // The kernel gives the packets to one of both: it keeps what is for everyone, and calls that nobody
+    // The kernel gives the packets to one of both: it keeps what is for all of them, and requests that none
     // takes. The other one gets few copies, and few calls are looked for.
     let copies = (both[0] + both[1] + lost).saturating_sub(200);
     assert!((1..=2 * tenths).contains(&copies), "{both:?}, {lost} lost, {tenths}");

@@ -1,5 +1,5 @@
 //! Traffic that is not ours passes the interface as if there was no program; and the program ends
-//! with whoever opened it.
+//! with the process that opened it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -37,7 +37,7 @@ fn tcp_round_trip(lab: &Lab, to: SocketAddr, bytes: usize) {
 
 /// An echo request from host 0, and its answer.
 fn ping(lab: &Lab, to: IpAddr) {
-    const BODY: &[u8] = b"is anybody there";
+    const BODY: &[u8] = b"echo this please";
     let (domain, protocol) = match to {
         IpAddr::V4(_) => (Domain::IPV4, Protocol::ICMPV4),
         IpAddr::V6(_) => (Domain::IPV6, Protocol::ICMPV6),

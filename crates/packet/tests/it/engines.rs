@@ -176,9 +176,9 @@ fn a_packet_to_qp_1_finds_the_engine_that_it_names() {
     };
     assert_eq!(lengths([b's', 2], 1), [0, 1, 0]);
     assert_eq!(lengths([b's', 1], 1), [1, 0, 0]);
-    assert_eq!(lengths([b's', 9], 1), [1, 0, 0], "nobody has that slot");
+    assert_eq!(lengths([b's', 9], 1), [1, 0, 0], "no engine has that slot");
     assert_eq!(lengths([b'c', 7], 1), [0, 0, 1]);
-    assert_eq!(lengths([b'c', 8], 1), [1, 0, 0], "nobody takes calls to it");
+    assert_eq!(lengths([b'c', 8], 1), [1, 0, 0], "no engine takes calls to it");
     assert_eq!(lengths(*b"**", 3), [1, 1, 1]);
     engines[2].release_service(7);
     engines[1].claim_service(7).expect("free again");
