@@ -127,6 +127,7 @@ impl Engine {
         }
     }
 
+    #[inline]
     fn receive(&mut self, now: Instant) -> usize {
         let Engine { nic, gsi, .. } = self;
         let outcome = self.datapath.recv(RX_BUDGET, &mut |rx| nic.receive(now, &rx, gsi));
@@ -151,6 +152,7 @@ impl Engine {
     }
 
     /// Serves the connection manager's timers and events.
+    #[inline]
     fn serve_gsi(&mut self, now: Instant) {
         if self.gsi.is_idle() {
             return;

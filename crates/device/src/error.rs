@@ -1,22 +1,18 @@
 //! Why a call failed: what happened, whose fault it was, what to do. Each error has the `errno` that
 //! the same call of libibverbs would return.
 
+mod open;
+
 use std::io;
 use std::net::IpAddr;
 
+pub use open::OpenError;
 use rustix::io::Errno;
 use thiserror::Error;
 use uroce_cm::CmError;
-use uroce_datapath::{AttachError, PcapError};
-use uroce_host::BindError;
 use uroce_memory::PdId;
-use uroce_packet::PacketError;
 use uroce_transport::{CqId, CreateQpError, ModifyQpError, SrqError, SrqId, XrcdId};
-use uroce_udp::UringError;
 use uroce_wire::{Mtu, Qpn};
-use uroce_xdp::XdpError;
-
-use crate::limits::MAX_ENGINES;
 
 fn raw(errno: Errno) -> i32 {
     errno.raw_os_error()
@@ -24,122 +20,6 @@ fn raw(errno: Errno) -> i32 {
 
 fn io_errno(error: &io::Error) -> i32 {
     error.raw_os_error().unwrap_or(raw(Errno::IO))
-}
-
-/// Why `address` is none that a device can have.
-fn not_local(address: IpAddr) -> String {
-    let link_local = matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
-    if link_local {
-        return format!(
-            "{address} is a link-local address, and a GID cannot name the link that it is of: \
-             use another address of the interface, such as one of fd00::/8"
-        );
-    }
-    match std::fs::File::open("/proc/self/net/if_inet6") {
-        Err(error) if error.raw_os_error() == Some(raw(Errno::MFILE)) => {
-            "the network interfaces of this machine cannot be seen, since the process has as many open files as it \
-             may: raise the limit with `ulimit -n`"
-                .to_owned()
-        }
-        _ => format!(
-            "no network interface of this machine has the address {address}: \
-             pick one that `uroce devices` shows, or any 127.x.y.z"
-        ),
-    }
-}
-
-/// Why a device could not be opened.
-#[derive(Error)]
-#[non_exhaustive]
-pub enum OpenError {
-    /// A device has exactly one address.
-    #[error("{0} is not the address of one host: give the address of a network interface")]
-    NotUnicast(IpAddr),
-    /// No interface has the address.
-    #[error("{}", not_local(*.0))]
-    NotLocal(IpAddr),
-    /// IBTA's smallest path MTU does not fit.
-    #[error(
-        "the MTU of {netdev} is {mtu} bytes, but RoCE needs at least 336: \
-         raise it with `ip link set {netdev} mtu 1500`"
-    )]
-    LinkTooSmall {
-        /// The interface.
-        netdev: String,
-        /// Its MTU.
-        mtu: usize,
-    },
-    /// Faults on a switch in the process whose packets carry no ICRC: damage would not be noticed.
-    #[error(
-        "faults need packets with an ICRC: make the switch in the process with `LoopbackFabric::new()`"
-    )]
-    FaultsWithoutIcrc,
-    /// The UDP sockets could not be opened.
-    #[error(transparent)]
-    Bind(#[from] BindError),
-    /// The io_uring or its sockets could not be opened.
-    #[error(transparent)]
-    Uring(#[from] UringError),
-    /// The AF_PACKET sockets could not be opened.
-    #[error(transparent)]
-    Packet(#[from] PacketError),
-    /// AF_XDP did not work.
-    #[error(transparent)]
-    Xdp(#[from] XdpError),
-    /// The in-process switch refused the address.
-    #[error(transparent)]
-    Attach(#[from] AttachError),
-    /// The capture file could not be written.
-    #[error(transparent)]
-    Pcap(#[from] PcapError),
-    /// The process ran out of descriptors or threads.
-    #[error(
-        "the system gave no {what}: {source} (raise the limits with `ulimit -n` and `ulimit -u`)"
-    )]
-    Resources {
-        /// What was asked for.
-        what: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// More engines than a device may have.
-    #[error("{0} engines are too many for one device: ask for 1 to {MAX_ENGINES}")]
-    TooManyEngines(u8),
-    /// Engines find each other by the port.
-    #[error("several engines need a port that is known before they are opened: give one, not 0")]
-    EnginesWithoutPort,
-    /// The switch in the process has one endpoint for an address.
-    #[error(
-        "the datapath {0} copies_in_bulk the packets of one engine only: \
-         use `udp`, `uring`, `packet` or `xdp` for several, or open the device with one"
-    )]
-    OneEngineOnly(&'static str),
-    /// No randomness, no unpredictable keys.
-    #[error("the system gave no random numbers: {0} (is getrandom(2) blocked by a sandbox?)")]
-    Random(getrandom::Error),
-}
-
-impl OpenError {
-    /// The `errno` for the C interface.
-    pub fn errno(&self) -> i32 {
-        match self {
-            OpenError::NotUnicast(_) => raw(Errno::INVAL),
-            OpenError::NotLocal(_) => raw(Errno::ADDRNOTAVAIL),
-            OpenError::LinkTooSmall { .. } => raw(Errno::MSGSIZE),
-            OpenError::TooManyEngines(_)
-            | OpenError::EnginesWithoutPort
-            | OpenError::FaultsWithoutIcrc => raw(Errno::INVAL),
-            OpenError::OneEngineOnly(_) => raw(Errno::OPNOTSUPP),
-            OpenError::Bind(_) | OpenError::Attach(_) => raw(Errno::ADDRINUSE),
-            OpenError::Packet(PacketError::NotPermitted) => raw(Errno::PERM),
-            OpenError::Packet(PacketError::NotEthernet(_)) => raw(Errno::OPNOTSUPP),
-            OpenError::Packet(_) => raw(Errno::ADDRINUSE),
-            OpenError::Uring(error) => error.raw_os_error().unwrap_or(raw(Errno::ADDRINUSE)),
-            OpenError::Xdp(error) => error.errno(),
-            OpenError::Pcap(_) | OpenError::Random(_) => raw(Errno::IO),
-            OpenError::Resources { source, .. } => io_errno(source),
-        }
-    }
 }
 
 /// An object that does not exist, or no longer.

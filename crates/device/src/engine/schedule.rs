@@ -119,6 +119,7 @@ impl Schedule {
 
     /// The queue pair to serve next. Those that have waited for room at their destination join the
     /// next round, as far as there is room now.
+    #[inline]
     pub(super) fn next_sender(&mut self, qps: &mut QpTable) -> Option<Qpn> {
         if self.senders.round_is_empty() {
             for _ in self.senders.waiting()..ROUND {
