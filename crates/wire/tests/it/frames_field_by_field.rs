@@ -233,6 +233,27 @@ fn e4_each_next_header_of_ipv6() {
     }
 }
 
+/// Lengths of extension headers: in units of 8 bytes without the first 8, of authentication in units of 4.
+#[test]
+fn e40_what_is_behind_extension_headers_is_found_by_their_lengths() {
+    for (first, length, behind) in
+        [(0, 0, 62), (0, 1, 70), (60, 1, 70), (51, 0, 62), (51, 1, 66), (51, 3, 74)]
+    {
+        for (last, found) in [(17, None), (58, Some(58)), (6, Some(6))] {
+            let mut bytes = v6();
+            (bytes[20], bytes[54], bytes[55]) = (first, 60, length);
+            bytes[behind] = last;
+            let error = parse_ethernet(&bytes).expect_err("extension headers");
+            let field = "IPv6 next header";
+            let wanted = match found {
+                None => FrameError::IpOptions { field, offset: 20, found: first },
+                Some(found) => FrameError::NotRoce { field, offset: behind, found },
+            };
+            assert_eq!(error, wanted, "{first} of length {length}, then {last}");
+        }
+    }
+}
+
 #[test]
 fn e40_each_protocol_of_ipv4_but_udp_is_other_traffic() {
     for found in (0..=255u8).filter(|protocol| *protocol != 17) {

@@ -263,6 +263,21 @@ proptest! {
     }
 }
 
+/// From the last two bytes of a packet to the first two of the longest.
+#[test]
+fn two_bytes_are_solved_at_both_ends_of_the_range() {
+    for behind in [2usize, 3, 4, 65_534, 65_535] {
+        let crc = |change: u16| {
+            let zeros = std::iter::repeat_n(0, behind - 2);
+            crc32(change.to_be_bytes().into_iter().chain(zeros))
+        };
+        for change in [0, 1, 0x0100, 0xa55a, 0xffff] {
+            let delta = crc(change) ^ crc(0);
+            assert_eq!(solve_two_bytes(delta, behind), Some(change), "{change:#x}, {behind} bytes");
+        }
+    }
+}
+
 #[test]
 fn the_verdict_on_ipv6_needs_no_identification() {
     let flow = flow_of(true, 0xc222);
