@@ -6,6 +6,7 @@ mod dissect;
 mod fields_by_hand;
 mod golden;
 mod judged_by_the_book;
+mod ladders_and_numbers;
 mod learn_captures;
 mod mutated;
 mod mutation;
