@@ -157,6 +157,25 @@ fn rules_in_a_chain_follow_each_other_packet_by_packet() {
     assert_eq!(dropped("a: -> drop count=1 then=a", 4), Vec::<u32>::new());
 }
 
+/// Without a count a rule is done when it has been applied once.
+#[test]
+fn a_successor_begins_behind_the_first_packet_of_a_rule_without_a_count() {
+    assert_eq!(dropped("a: tx psn=1 -> pass then=b; b: tx -> drop", 5), [2, 3, 4]);
+}
+
+/// Two rules with one seed and one chance choose packets independently of each other.
+#[test]
+fn rules_draw_from_streams_of_their_own() {
+    let mut wire = Wire::new("tx -> ce p=0.5 also; tx -> drop p=0.5");
+    let mut alike = 0;
+    for psn in 0..200 {
+        let is_dropped = wire.give(&send(psn)) == Verdict::Dropped;
+        let is_marked = wire.comments.last().is_some_and(|comment| comment.contains("marked"));
+        alike += u32::from(is_dropped == is_marked);
+    }
+    assert!((60..140).contains(&alike), "{alike} of 200 alike");
+}
+
 /// `stop` ends everything, muting too; the packet itself still goes on.
 #[test]
 fn after_stop_nothing_happens_any_more() {

@@ -217,6 +217,7 @@ fn an_error_names_line_and_column_behind_other_rules_comments_and_letters_of_any
         ("# ä\r\n\r\nä: tx -> drop", 3, 1, "'ä:'"),
         ("tx -> drop; rx -> drop; any -> x", 1, 32, "'x'"),
         ("tx -> drop # ü ; rx\nrx ->", 2, 6, "nothing"),
+        ("tx\u{a0}-> drp", 1, 7, "'drp'"),
         ("tx op=send op=write -> drop", 1, 12, "'op=write'"),
         ("tx -> drop count=1 count=2", 1, 20, "'count=2'"),
         ("tx -> , drop", 1, 7, "','"),
