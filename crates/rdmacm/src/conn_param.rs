@@ -80,3 +80,49 @@ pub(crate) fn acceptance(state: &State, param: Option<Param>) -> Acceptance {
         ..acceptance
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ptr::{null, null_mut};
+
+    use uroce_device::cm::PortSpace;
+    use uroce_ibverbs::object::zeroed;
+
+    use super::*;
+    use crate::create::create;
+    use crate::destroy::rdma_destroy_id;
+
+    #[test]
+    fn a_program_that_gives_no_parameters_wants_as_much_as_there_is() {
+        let id = create(null_mut(), null_mut(), PortSpace::Tcp).expect("a descriptor");
+        // SAFETY: an id without a queue pair, and no parameters.
+        let param = unsafe { param_of(id, null()) };
+        assert_eq!((param.responder_resources, param.initiator_depth), (128, 128));
+        assert_eq!((param.retry_count, param.rnr_retry_count), (7, 7));
+        assert!(param.qpn.get() == 0 && param.private_data.is_empty() && !param.flow_control);
+        // SAFETY: it is not used any more.
+        assert_eq!(unsafe { rdma_destroy_id(id) }, 0);
+    }
+
+    #[test]
+    fn parameters_are_cut_to_what_the_fields_of_a_message_hold() {
+        let id = create(null_mut(), null_mut(), PortSpace::Tcp).expect("a descriptor");
+        let data = *b"hello";
+        // SAFETY: integers and a pointer; an id without a queue pair, and as much data as is said.
+        let param = unsafe {
+            let mut c: rdma_conn_param = zeroed();
+            (c.responder_resources, c.initiator_depth) = (255, 3);
+            (c.retry_count, c.rnr_retry_count, c.flow_control) = (9, 200, 1);
+            (c.qp_num, c.private_data, c.private_data_len) = (0x1234, data.as_ptr().cast(), 5);
+            param_of(id, &raw const c)
+        };
+        assert_eq!((param.responder_resources, param.initiator_depth), (128, 3));
+        assert_eq!((param.retry_count, param.rnr_retry_count, param.flow_control), (7, 7, true));
+        assert_eq!((param.qpn.get(), &param.private_data[..]), (0x1234, &b"hello"[..]));
+        // SAFETY: null, or no bytes.
+        unsafe {
+            assert!(bytes(null(), 5).is_empty() && bytes(data.as_ptr().cast(), 0).is_empty());
+            assert_eq!(rdma_destroy_id(id), 0);
+        }
+    }
+}

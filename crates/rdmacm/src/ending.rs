@@ -1,5 +1,5 @@
-//! Connections that a program has ended just before it exits. A kernel would go on to tell the peers; here nobody
-//! would if the first message was lost, or still waits in a socket of this process for another one.
+//! Connections that a program has ended just before it exits. A kernel would go on to tell the peers; here they would
+//! not be told if the first message was lost, or still waits in a socket of this process for another one.
 
 use std::time::{Duration, Instant};
 

@@ -30,3 +30,20 @@ impl Options {
 fn system_only_family() -> bool {
     std::fs::read_to_string(BINDV6ONLY).is_ok_and(|text| text.trim() == "1")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_of_ipv4_takes_no_requests_of_ipv6() {
+        let v4 = IpAddr::from([0, 0, 0, 0]);
+        let v6 = IpAddr::from([0u16; 8]);
+        for only_family in [None, Some(false), Some(true)] {
+            let options = Options { only_family, ..Options::default() };
+            assert!(options.only_family(v4));
+            assert_eq!(options.only_family(v6), only_family.unwrap_or_else(system_only_family));
+        }
+        assert_eq!(Options { tos: 0x68, ..Options::default() }.traffic_class(), 0x68);
+    }
+}

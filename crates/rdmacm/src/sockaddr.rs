@@ -90,4 +90,24 @@ mod tests {
         // SAFETY: null is allowed.
         assert_eq!(unsafe { read(std::ptr::null()) }, Err(INVALID));
     }
+
+    #[test]
+    fn an_ipv4_address_in_ipv6_is_that_address() {
+        let mapped: SocketAddr = "[::ffff:10.0.0.1]:7".parse().expect("an address");
+        let storage = write(mapped);
+        // SAFETY: just written.
+        let back = unsafe { read((&raw const storage).cast()) };
+        assert_eq!(back, Ok("10.0.0.1:7".parse().expect("an address")));
+    }
+
+    #[test]
+    fn other_families_are_refused_and_lengths_are_those_of_c() {
+        let mut storage = write("127.0.0.1:1".parse().expect("an address"));
+        storage.ss_family = libc::AF_UNIX as libc::sa_family_t;
+        // SAFETY: just written.
+        let back = unsafe { read((&raw const storage).cast()) };
+        assert_eq!(back, Err(Errno(libc::EAFNOSUPPORT)));
+        let length = |text: &str| length(&text.parse().expect("an address"));
+        assert_eq!((length("1.2.3.4:5"), length("[::1]:5")), (16, 28));
+    }
 }
