@@ -7,7 +7,7 @@
 //! static COUNTING: CountingAllocator = CountingAllocator;
 //!
 //! let before = allocations();
-//! drop(vec![1]);
+//! drop(std::hint::black_box(vec![1]));
 //! assert_eq!(allocations() - before, 1);
 //! ```
 
