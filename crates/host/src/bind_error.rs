@@ -126,3 +126,43 @@ pub fn check_local(local: &SocketAddr) -> Result<(), BindError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn explained(errno: Errno) -> BindError {
+        let local = "127.0.0.1:9".parse().expect("address");
+        BindError::explain("binding a UDP socket", local, errno.into())
+    }
+
+    #[test]
+    fn each_answer_of_the_kernel_has_its_sentence() {
+        assert!(matches!(explained(Errno::ADDRINUSE), BindError::PortBusy { .. }));
+        assert!(matches!(explained(Errno::ACCESS), BindError::Permission(_)));
+        assert!(matches!(explained(Errno::MFILE), BindError::Descriptors));
+        assert!(explained(Errno::AFNOSUPPORT).to_string().contains("no IPv4"));
+        let foreign = explained(Errno::ADDRNOTAVAIL).to_string();
+        assert!(foreign.contains("127.0.0.1 (lo)"), "{foreign}");
+        let other = explained(Errno::INVAL).to_string();
+        assert!(other.starts_with("binding a UDP socket failed for 127.0.0.1:9"), "{other}");
+    }
+
+    #[test]
+    fn an_address_that_names_no_interface_is_refused() {
+        for address in ["0.0.0.0:1", "[::]:1", "239.1.2.3:1", "[ff02::1]:1", "255.255.255.255:1"] {
+            let refused = check_local(&address.parse().expect("address"));
+            assert!(matches!(refused, Err(BindError::NotUnicast(_))), "{address}");
+        }
+        assert!(check_local(&"10.0.0.1:4791".parse().expect("address")).is_ok());
+    }
+
+    #[test]
+    fn without_a_free_slot_the_users_of_the_names_decide_the_remedy() {
+        let local = "127.0.0.1:4791".parse().expect("address");
+        assert!(matches!(BindError::no_slot(local, (0, None)), BindError::NoSlot(_)));
+        let peer = Peer { pid: 7, user: 1000 };
+        let text = BindError::no_slot(local, (3, Some(peer))).to_string();
+        assert!(text.contains("uid 1000") && text.contains("process 7"), "{text}");
+    }
+}

@@ -32,3 +32,20 @@ pub enum Buffer {
     /// For what is sent.
     Send,
 }
+
+#[cfg(test)]
+mod tests {
+    use socket2::{Domain, Type};
+
+    use super::*;
+
+    #[test]
+    fn what_was_granted_is_told_without_the_share_of_the_kernel() {
+        let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");
+        for buffer in [Buffer::Receive, Buffer::Send] {
+            let small = enlarge(&socket, buffer, 16 << 10);
+            assert_eq!(small, 16 << 10);
+            assert!(enlarge(&socket, buffer, 64 << 10) > small, "{buffer:?}");
+        }
+    }
+}

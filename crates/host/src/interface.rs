@@ -61,3 +61,45 @@ fn needs_scope(addr: &SocketAddrV6) -> bool {
     let [first, second, ..] = addr.ip().octets();
     addr.ip().is_unicast_link_local() || (first == 0xff && matches!(second & 0x0f, 1 | 2))
 }
+
+#[cfg(test)]
+mod tests {
+    use socket2::{Domain, Type};
+
+    use super::*;
+
+    fn link(address: &str) -> Link {
+        let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");
+        Link::of(address.parse().expect("address"), &socket)
+    }
+
+    #[test]
+    fn every_address_of_the_loopback_network_is_on_lo() {
+        let lo = index("lo").expect("lo");
+        assert_eq!(name(lo).as_deref(), Some("lo"));
+        for address in ["127.0.0.1", "127.91.2.3"] {
+            let found = link(address);
+            assert!(found.index == lo && found.mtu > 1500, "{found:?}");
+        }
+        let all = addresses().expect("addresses");
+        assert!(all.iter().any(|owner| owner.loopback && owner.interface == "lo"));
+    }
+
+    #[test]
+    fn an_address_of_no_interface_has_an_unknown_link() {
+        assert_eq!(link("203.0.113.9"), Link::UNKNOWN);
+        assert_eq!(name(u32::MAX), None);
+        assert!(index("no-such-one").is_err() && index("with\0zero").is_err());
+    }
+
+    #[test]
+    fn only_addresses_of_one_link_get_its_scope() {
+        let scope = |text: &str| match scoped(text.parse().expect("address"), 7) {
+            SocketAddr::V6(v6) => v6.scope_id(),
+            SocketAddr::V4(_) => 0,
+        };
+        assert_eq!(["[fe80::1]:1", "[ff02::1]:1", "[ff01::1]:1"].map(scope), [7; 3]);
+        assert_eq!(["[fd00::1]:1", "[ff05::1]:1", "10.0.0.1:1"].map(scope), [0; 3]);
+        assert_eq!(scope("[fe80::1%3]:1"), 3, "a scope that was given stays");
+    }
+}

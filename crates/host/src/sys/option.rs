@@ -25,3 +25,19 @@ pub fn get(socket: impl AsFd, level: c_int, name: c_int) -> io::Result<c_int> {
     let result = unsafe { libc::getsockopt(fd, level, name, to, &raw mut length) };
     if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+
+    #[test]
+    fn what_is_set_is_read_and_an_unknown_option_is_an_error() {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+        set(&socket, libc::IPPROTO_IP, libc::IP_TTL, 9).expect("an option");
+        assert_eq!(get(&socket, libc::IPPROTO_IP, libc::IP_TTL).expect("an option"), 9);
+        assert!(set(&socket, libc::IPPROTO_IP, -1, 0).is_err());
+        assert!(get(&socket, libc::IPPROTO_IP, -1).is_err());
+    }
+}
