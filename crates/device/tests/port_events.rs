@@ -12,7 +12,7 @@ use uroce_device::{DeviceConfig, EventChannel, OwnedEvent, PortState};
 use uroce_testkit::namespace::{Namespace, Wire};
 
 /// The kernel needs up to a second to notice that the other end of a wire is down.
-const PATIENCE: Duration = Duration::from_secs(20);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(20);
 /// 4.096 us * 2^10, about 4 ms: with seven retries a queue pair gives up soon.
 const TIMEOUT: u8 = 10;
 const SIZE: u32 = 4096;
@@ -26,9 +26,13 @@ fn node(namespace: &Namespace, last: u8, progress_thread: bool) -> Node {
 
 /// The next event, which everybody hears of.
 fn next_event(node: &Node, channel: &EventChannel) -> AsyncEvent {
-    let event =
-        node.device.async_events().next_event(Some(PATIENCE)).expect("poll").expect("an event");
-    let heard = channel.next_event(Some(PATIENCE)).expect("poll");
+    let event = node
+        .device
+        .async_events()
+        .next_event(Some(EVENT_TIMEOUT))
+        .expect("poll")
+        .expect("an event");
+    let heard = channel.next_event(Some(EVENT_TIMEOUT)).expect("poll");
     assert_eq!(heard, Some(OwnedEvent { event, cookie: 1 }));
     event
 }
@@ -82,7 +86,7 @@ fn write_until_it_ends(a: &Node, b: &Node, mut disturb: impl FnMut(usize)) -> Ve
     from.write(0, &pattern(SIZE as usize, 1));
     let write = SendOp::Write { va: to.addr(), rkey: to.mr.rkey };
     let (mut posted, mut ends) = (0, Vec::new());
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + EVENT_TIMEOUT;
     loop {
         assert!(Instant::now() < end, "{posted} posted, {} complete", ends.len());
         while a.state(qa) == QpState::Rts && posted - (ends.len() as u64) < WINDOW {
@@ -130,7 +134,7 @@ fn b49_an_interface_or_address_that_goes_under_traffic_ends_queue_pairs_by_their
 
 /// New queue pairs of the same devices work, as soon as the kernel lets packets pass.
 fn works_again(a: &Node, b: &Node) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + EVENT_TIMEOUT;
     let (from, to) = (a.buffer(SIZE as usize), b.buffer(SIZE as usize));
     from.write(0, &pattern(SIZE as usize, 7));
     loop {

@@ -13,7 +13,7 @@ use crate::listen::rdma_listen;
 use crate::sockaddr;
 
 /// Seconds after which a child that hangs is ended.
-const PATIENCE: u32 = 20;
+const CHILD_TIMEOUT_S: u32 = 20;
 
 /// False in the process of all tests, whose other threads may hold any lock; the test runs again, alone.
 fn is_alone(test: &str) -> bool {
@@ -37,7 +37,7 @@ fn child(work: impl FnOnce() -> bool) -> c_int {
     unsafe {
         match libc::fork() {
             0 => {
-                libc::alarm(PATIENCE);
+                libc::alarm(CHILD_TIMEOUT_S);
                 libc::_exit(i32::from(!work()));
             }
             child => assert_eq!(libc::waitpid(child, &raw mut status, 0), child),

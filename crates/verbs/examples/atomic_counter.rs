@@ -7,7 +7,7 @@ use uroce_verbs::*;
 
 const CLIENTS: u8 = 4;
 const COUNTS: u64 = 1_000;
-const PATIENCE: Duration = Duration::from_secs(5);
+const PEER_TIMEOUT: Duration = Duration::from_secs(5);
 
 struct Client {
     old: MemoryRegion,
@@ -27,7 +27,7 @@ impl Client {
     fn count(&self, counter: RemoteSlice) -> Result<(), Box<dyn Error + Send + Sync>> {
         for _ in 0..COUNTS {
             self.qp.post_send(&[SendWr::fetch_add(1, &[self.old.sge(..)], counter, 1)])?;
-            self.cq.wait_one(PATIENCE)?.result()?;
+            self.cq.wait_one(PEER_TIMEOUT)?.result()?;
         }
         Ok(())
     }
@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
 
     let first = &clients[0].0;
     first.qp.post_send(&[SendWr::compare_swap(2, &[first.old.sge(..)], remote, total, 0)])?;
-    first.cq.wait_one(PATIENCE)?.result()?;
+    first.cq.wait_one(PEER_TIMEOUT)?.result()?;
     println!("it was {}, and is {} now", first.old.load_u64(0)?, counter.load_u64(0)?);
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use uroce_verbs::*;
 
 const MESSAGES: u64 = 5;
-const PATIENCE: Duration = Duration::from_secs(5);
+const PEER_TIMEOUT: Duration = Duration::from_secs(5);
 
 fn open(fabric: &LoopbackFabric, ip: &str) -> Result<QueuePair, Box<dyn Error>> {
     let context = Context::builder().address(ip.parse::<IpAddr>()?).loopback(fabric).open()?;
@@ -31,7 +31,7 @@ fn receive(cq: &CompletionQueue) -> Result<u64, Box<dyn Error + Send + Sync>> {
         if received == MESSAGES {
             return Ok(wakeups);
         }
-        channel.next_event(Some(PATIENCE))?.ok_or("nothing came")?;
+        channel.next_event(Some(PEER_TIMEOUT))?.ok_or("nothing came")?;
         wakeups += 1;
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use uroce_verbs::*;
 
 const ROUNDS: u32 = 1_000;
-const PATIENCE: Duration = Duration::from_secs(5);
+const PEER_TIMEOUT: Duration = Duration::from_secs(5);
 
 struct Side {
     mr: MemoryRegion,
@@ -33,7 +33,7 @@ fn both(builder: &ContextBuilder) -> Result<(Side, Side), Box<dyn Error>> {
 
 /// Waits for a message and answers it; the receive is posted again before that.
 fn answer(side: &Side) -> Result<(), Box<dyn Error>> {
-    while !side.cq.wait_one(PATIENCE)?.result()?.opcode.is_recv() {}
+    while !side.cq.wait_one(PEER_TIMEOUT)?.result()?.opcode.is_recv() {}
     side.qp.post_recv(&[RecvWr::new(0, &[side.mr.sge(..)])])?;
     Ok(side.qp.post_send(&[SendWr::send(1, &[side.mr.sge(..)])])?)
 }

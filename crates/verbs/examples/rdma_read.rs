@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use uroce_verbs::*;
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const PEER_TIMEOUT: Duration = Duration::from_secs(5);
 const PIECE: usize = 4096;
 const PIECES: usize = 8;
 
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         qp.post_send(&[SendWr::read(piece as u64, &sges, from.remote().part(range)).signaled()])?;
     }
     for _ in 0..PIECES {
-        let done = cq.wait_one(PATIENCE)?.result()?;
+        let done = cq.wait_one(PEER_TIMEOUT)?.result()?;
         let (mut first, at) = ([0; 1], done.wr_id as usize * PIECE);
         into.read(at, &mut first)?;
         println!("piece {}: {} bytes of {:?}", done.wr_id, done.byte_len, first[0] as char);
@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // The region grants reading only.
     qp.post_send(&[SendWr::write(99, &[into.sge(..8)], from.remote())])?;
-    if let Err(refused) = cq.wait_one(PATIENCE)?.result() {
+    if let Err(refused) = cq.wait_one(PEER_TIMEOUT)?.result() {
         println!("as expected: {refused}");
     }
     Ok(())

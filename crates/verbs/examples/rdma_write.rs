@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use uroce_verbs::*;
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const PEER_TIMEOUT: Duration = Duration::from_secs(5);
 
 fn open(
     fabric: &LoopbackFabric,
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     source.fill(0, source.len(), 0xa5)?;
     qp.post_send(&[SendWr::write(1, &[source.sge(..)], remote).signaled()])?;
-    cq.wait_one(PATIENCE)?.result()?;
+    cq.wait_one(PEER_TIMEOUT)?.result()?;
     let mut last = [0; 1];
     target.read(target.len() - 1, &mut last)?;
     println!("1 MiB written, the last byte is {:#x}", last[0]);
@@ -43,14 +43,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     // Immediate data uses up a receive of the peer, which so learns of the write.
     peer.post_recv(&[RecvWr::new(7, &[])])?;
     qp.post_send(&[SendWr::write(2, &[], remote).inline(b"short").imm(2026).signaled()])?;
-    cq.wait_one(PATIENCE)?.result()?;
-    let heard = peer_cq.wait_one(PATIENCE)?.result()?;
+    cq.wait_one(PEER_TIMEOUT)?.result()?;
+    let heard = peer_cq.wait_one(PEER_TIMEOUT)?.result()?;
     println!("the peer heard of {} bytes, immediate data {:?}", heard.byte_len, heard.imm);
 
     // Beyond the end of the region: refused, and the completion says why.
     let beyond = remote.part(target.len()..target.len() + 8);
     qp.post_send(&[SendWr::write(3, &[source.sge(..8)], beyond)])?;
-    if let Err(refused) = cq.wait_one(PATIENCE)?.result() {
+    if let Err(refused) = cq.wait_one(PEER_TIMEOUT)?.result() {
         println!("as expected: {refused}");
     }
     Ok(())

@@ -7,7 +7,7 @@ use uroce_verbs::*;
 
 const CLIENTS: u8 = 3;
 const RECEIVES: u64 = 8;
-const PATIENCE: Duration = Duration::from_secs(5);
+const PEER_TIMEOUT: Duration = Duration::from_secs(5);
 
 fn open(fabric: &LoopbackFabric, host: u8) -> Result<ProtectionDomain, Box<dyn Error>> {
     let context = Context::builder().address([10, 0, 0, host]).loopback(fabric).open()?;
@@ -39,15 +39,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (client, _) in &connections {
         let text = format!("hello from {}", client.context().address());
         client.post_send(&[SendWr::send(1, &[]).inline(text.as_bytes()).signaled()])?;
-        client.send_cq().wait_one(PATIENCE)?.result()?;
+        client.send_cq().wait_one(PEER_TIMEOUT)?.result()?;
     }
     for _ in 0..CLIENTS {
-        let wc = cq.wait_one(PATIENCE)?.result()?;
+        let wc = cq.wait_one(PEER_TIMEOUT)?.result()?;
         let mut text = vec![0; wc.byte_len as usize];
         buffers.read(wc.wr_id as usize * 64, &mut text)?;
         println!("QP {:#08x}, buffer {}: {}", wc.qpn, wc.wr_id, String::from_utf8_lossy(&text));
     }
-    let event = server.context().next_async_event(Some(PATIENCE))?;
+    let event = server.context().next_async_event(Some(PEER_TIMEOUT))?;
     println!("{event:?}: time to post more receives");
     Ok(())
 }

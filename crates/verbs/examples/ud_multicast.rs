@@ -8,7 +8,7 @@ use uroce_verbs::*;
 
 const QKEY: u32 = 0x1111_1111;
 const GROUP: IpAddr = IpAddr::V4(Ipv4Addr::new(239, 1, 2, 3));
-const PATIENCE: Duration = Duration::from_secs(5);
+const PEER_TIMEOUT: Duration = Duration::from_secs(5);
 
 struct Member {
     qp: QueuePair,
@@ -36,10 +36,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let group = sender.qp.pd().create_ah(GROUP)?;
     let message = SendWr::send(1, &[]).inline(b"to all of you").signaled();
     sender.qp.post_send(&[message.to(&group, Qpn::MULTICAST, QKEY)])?;
-    sender.qp.send_cq().wait_one(PATIENCE)?.result()?;
+    sender.qp.send_cq().wait_one(PEER_TIMEOUT)?.result()?;
 
     for member in &members {
-        let wc = member.qp.recv_cq().wait_one(PATIENCE)?.result()?;
+        let wc = member.qp.recv_cq().wait_one(PEER_TIMEOUT)?.result()?;
         let mut text = vec![0; wc.byte_len as usize - GRH_AREA_LEN];
         member.buffer.read(GRH_AREA_LEN, &mut text)?;
         let address = member.qp.context().address();

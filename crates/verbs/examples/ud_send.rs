@@ -7,7 +7,7 @@ use std::time::Duration;
 use uroce_verbs::*;
 
 const QKEY: u32 = 0x1111_1111;
-const PATIENCE: Duration = Duration::from_secs(5);
+const PEER_TIMEOUT: Duration = Duration::from_secs(5);
 
 fn open(fabric: &LoopbackFabric, ip: &str) -> Result<QueuePair, Box<dyn Error>> {
     let context = Context::builder().address(ip.parse::<IpAddr>()?).loopback(fabric).open()?;
@@ -28,9 +28,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let ah = sender.pd().create_ah(&receiver.endpoint())?;
     let message = SendWr::send(2, &[]).inline(b"a datagram").imm(42).signaled();
     sender.post_send(&[message.to(&ah, receiver.qpn(), QKEY)])?;
-    sender.send_cq().wait_one(PATIENCE)?.result()?;
+    sender.send_cq().wait_one(PEER_TIMEOUT)?.result()?;
 
-    let wc = receiver.recv_cq().wait_one(PATIENCE)?.result()?;
+    let wc = receiver.recv_cq().wait_one(PEER_TIMEOUT)?.result()?;
     let mut text = vec![0; wc.byte_len as usize - GRH_AREA_LEN];
     buffer.read(GRH_AREA_LEN, &mut text)?;
     println!("{:?} from QP {:#x}", String::from_utf8_lossy(&text), wc.src_qpn);
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     receiver.post_recv(&[RecvWr::new(3, &[buffer.sge(..)])])?;
     let message = SendWr::send(4, &[]).inline(b"lost").signaled();
     sender.post_send(&[message.to(&ah, receiver.qpn(), 0x2222)])?;
-    sender.send_cq().wait_one(PATIENCE)?.result()?;
+    sender.send_cq().wait_one(PEER_TIMEOUT)?.result()?;
     receiver.recv_cq().wait(&mut [WorkCompletion::default()], Duration::from_millis(20));
     for (reason, count) in receiver.context().drops().into_iter().filter(|drop| drop.1 > 0) {
         println!("dropped {count}: {} ({})", reason.name(), reason.explain());

@@ -16,18 +16,21 @@ const USUAL: usize = 60;
 const EXEMPT: &[(&str, &str)] = &[
     ("crates/conform", "a test itself: it is run against our device, sound and broken on purpose"),
     ("crates/conform-agent", "the other half of that test, on the machine of the device"),
+    ("crates/testkit", "tests use it, and nothing else"),
 ];
 /// What was below its limit when the limits were set, with what it had at least since.
 const BELOW: &[(&str, usize)] = &[
-    ("crates/analyze", 40),
-    ("crates/datapath", 41),
-    ("crates/fault", 40),
+    ("crates/analyze", 51),
+    ("crates/datapath", 29),
+    ("crates/host", 24),
     ("crates/ibverbs", 27),
-    ("crates/memory", 61),
-    ("crates/replay", 30),
+    ("crates/link", 37),
+    ("crates/packet", 57),
+    ("crates/rdmacm", 28),
+    ("crates/rsockets", 14),
+    ("crates/udp", 37),
     ("crates/verbs-abi", 0),
-    ("crates/wire", 39),
-    ("crates/xdp", 56),
+    ("crates/xdp", 55),
 ];
 
 /// Lines of production code and of tests.

@@ -14,7 +14,7 @@ use uroce_device::wire::{Mtu, Qpn};
 use uroce_device::{Device, DeviceConfig, QpRequest, VirtualClock};
 
 pub const QKEY: u32 = 0x1122_3344;
-const PATIENCE: Duration = Duration::from_secs(20);
+const COMPLETION_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub fn ip(last: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, 0, 0, last))
@@ -244,7 +244,7 @@ pub fn keep_busy(
 pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
-        assert!(start.elapsed() < PATIENCE, "in vain: {what}");
+        assert!(start.elapsed() < COMPLETION_TIMEOUT, "in vain: {what}");
         std::thread::yield_now();
     }
 }
@@ -262,7 +262,7 @@ pub fn collect(nodes: &[(&Node, usize)]) -> Vec<Vec<Wc>> {
         for ((node, _), got) in nodes.iter().zip(&mut found) {
             got.extend(node.poll());
         }
-        assert!(start.elapsed() < PATIENCE, "completions are missing: {found:?}");
+        assert!(start.elapsed() < COMPLETION_TIMEOUT, "completions are missing: {found:?}");
     }
     found
 }

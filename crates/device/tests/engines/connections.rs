@@ -11,7 +11,7 @@ use crate::common::{Node, assert_ok, collect, pattern};
 use crate::{config, open};
 
 const SERVICE: ServiceId = ServiceId::new(PortSpace::Tcp, 7175);
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(20));
+const EVENT_TIMEOUT: Option<Duration> = Some(Duration::from_secs(20));
 
 pub struct Side {
     engines: Vec<Node>,
@@ -24,7 +24,7 @@ impl Side {
     }
 
     fn event(&self) -> CmEvent {
-        self.channel.next_event(PATIENCE).expect("poll").expect("an event")
+        self.channel.next_event(EVENT_TIMEOUT).expect("poll").expect("an event")
     }
 
     fn call(&self, to: &Side, engine: usize) -> (CommId, Qpn) {

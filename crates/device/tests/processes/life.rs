@@ -23,7 +23,7 @@ const SENT: usize = 0;
 const GRH: usize = 40;
 /// 4.2 s: longer than any pause of a process on a busy machine.
 const TIMEOUT: u8 = 20;
-const PATIENCE: Duration = Duration::from_secs(60);
+const CHILD_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub struct Life {
     node: Node,
@@ -133,7 +133,7 @@ impl Life {
             got += done.len();
             received += done.iter().filter(|wc| wc.opcode == WcOpcode::Recv).count();
             assert!(
-                begin.elapsed() < PATIENCE,
+                begin.elapsed() < CHILD_TIMEOUT,
                 "{got} of {all}, {received} of {receives} received; {}",
                 self.story()
             );
@@ -186,7 +186,8 @@ impl Life {
     /// The next event; the end of an earlier connection's TIMEWAIT may come at any time.
     fn event(&self) -> (CommId, CmEventKind) {
         loop {
-            let event = self.channel.next_event(Some(PATIENCE)).expect("poll").expect("an event");
+            let event =
+                self.channel.next_event(Some(CHILD_TIMEOUT)).expect("poll").expect("an event");
             if event.kind != CmEventKind::TimewaitExit {
                 return (event.id, event.kind);
             }

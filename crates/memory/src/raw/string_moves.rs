@@ -70,8 +70,7 @@ unsafe fn move_blocks(
             len = inout(reg) len,
             from = inout(reg) from,
             to = inout(reg) to,
-            a = out(xmm_reg) _,
-            b = out(xmm_reg) _,
+            a = out(xmm_reg) _, b = out(xmm_reg) _,
             c = out(xmm_reg) _,
             d = out(xmm_reg) _,
             options(nostack),
@@ -135,8 +134,7 @@ unsafe fn move_rest(from: *const u8, to: *mut u8, len: usize) {
             from = inout(reg) from => _,
             to = inout(reg) to => _,
             word = out(reg) _,
-            a = out(xmm_reg) _,
-            b = out(xmm_reg) _,
+            a = out(xmm_reg) _, b = out(xmm_reg) _,
             options(nostack),
         );
     }

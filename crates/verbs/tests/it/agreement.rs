@@ -11,7 +11,7 @@ use uroce_analyze::report::{Analysis, AnalysisConfig, FlowRow, Report, Seen};
 use uroce_analyze::track::RetransmissionCause::Unexplained as UNEXPLAINED;
 use uroce_verbs::*;
 
-use crate::common::{MR_LEN, Net, PATIENCE, QKEY, Side, connect};
+use crate::common::{COMPLETION_TIMEOUT, MR_LEN, Net, QKEY, Side, connect};
 
 /// A run in which a busy machine made a requester impatient is made again, so often at most.
 const ATTEMPTS: usize = 20;
@@ -110,7 +110,7 @@ fn connected(a: &Side, b: &Side) {
 /// Calls `look` until it finds something, and lets both devices work meanwhile: they have no thread of their own, so that
 /// no busy machine makes one of them late.
 fn wait_for<T>(a: &Side, b: &Side, mut look: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + COMPLETION_TIMEOUT;
     loop {
         if let Some(found) = look() {
             return found;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use uroce_verbs::*;
 
-use crate::common::{MOMENT, Net, PATIENCE, Side, on_both, pattern};
+use crate::common::{COMPLETION_TIMEOUT, MOMENT, Net, Side, on_both, pattern};
 
 on_both!(
     a_connection_carries_data_and_ends_at_both_ends,
@@ -18,7 +18,7 @@ on_both!(
 );
 
 fn event(channel: &EventChannel) -> CmEvent {
-    channel.next_event(Some(PATIENCE)).expect("poll").expect("an event in time")
+    channel.next_event(Some(COMPLETION_TIMEOUT)).expect("poll").expect("an event in time")
 }
 
 /// A device with everything, and a channel.

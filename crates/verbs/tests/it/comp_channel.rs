@@ -5,7 +5,7 @@ use std::time::Duration;
 use uroce_verbs::*;
 
 use crate::common;
-use crate::common::{MOMENT, Net, PATIENCE, Side, connect, on_both};
+use crate::common::{COMPLETION_TIMEOUT, MOMENT, Net, Side, connect, on_both};
 
 on_both!(
     an_armed_queue_raises_one_event,
@@ -45,7 +45,7 @@ fn an_armed_queue_raises_one_event(net: &Net) {
     sleeper.done();
     send(&sender, false);
     send(&sender, false);
-    let event = channel.next_event(Some(PATIENCE)).unwrap();
+    let event = channel.next_event(Some(COMPLETION_TIMEOUT)).unwrap();
     assert_eq!(event, Some(CqEvent { cq: sleeper.cq.id(), cookie: 0xc00c1e }));
     assert_eq!(channel.next_event(Some(MOMENT)).unwrap(), None, "armed once");
     assert_eq!((sleeper.done().wr_id, sleeper.done().wr_id), (1, 2));
@@ -57,14 +57,14 @@ fn r42_solicited_events_wait_for_a_solicited_message(net: &Net) {
     send(&sender, false);
     assert_eq!(channel.next_event(Some(MOMENT)).unwrap(), None);
     send(&sender, true);
-    assert!(channel.next_event(Some(PATIENCE)).unwrap().is_some());
+    assert!(channel.next_event(Some(COMPLETION_TIMEOUT)).unwrap().is_some());
 }
 
 fn r42_an_error_wakes_a_solicited_sleeper(net: &Net) {
     let (_sender, sleeper, channel) = sender_and_sleeper(net);
     sleeper.cq.req_notify(Notify::Solicited);
     sleeper.qp.fail().unwrap();
-    assert!(channel.next_event(Some(PATIENCE)).unwrap().is_some());
+    assert!(channel.next_event(Some(COMPLETION_TIMEOUT)).unwrap().is_some());
     assert_eq!(sleeper.next().status, WcStatus::WrFlushErr);
 }
 
@@ -79,10 +79,10 @@ fn two_queues_share_a_channel() {
     second.req_notify(Notify::Next);
     sleeper.cq.req_notify(Notify::Next);
     qp.post_send(&[SendWr::write(1, &[], sender.mr.remote()).inline(b"x").signaled()]).unwrap();
-    let event = channel.next_event(Some(PATIENCE)).unwrap();
+    let event = channel.next_event(Some(COMPLETION_TIMEOUT)).unwrap();
     assert_eq!(event, Some(CqEvent { cq: second.id(), cookie: 2 }));
     send(&sender, false);
-    let event = channel.next_event(Some(PATIENCE)).unwrap();
+    let event = channel.next_event(Some(COMPLETION_TIMEOUT)).unwrap();
     assert_eq!(event.map(|event| event.cq), Some(sleeper.cq.id()));
     assert!(second.channel().is_some() && sender.cq.channel().is_none());
 }
@@ -111,6 +111,6 @@ fn a_channel_without_a_progress_thread_drives_the_device() {
     cq.req_notify(Notify::Next);
     assert_eq!(channel.next_event(Some(Duration::from_millis(2))).unwrap(), None);
     sender.send(SendWr::send(1, &[]));
-    assert!(channel.next_event(Some(PATIENCE)).unwrap().is_some());
+    assert!(channel.next_event(Some(COMPLETION_TIMEOUT)).unwrap().is_some());
     assert_eq!(cq.poll_one().map(|wc| wc.wr_id), Some(3));
 }

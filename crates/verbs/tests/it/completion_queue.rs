@@ -5,7 +5,7 @@ use std::time::Duration;
 use uroce_verbs::*;
 
 use crate::common;
-use crate::common::{MOMENT, Net, PATIENCE, pair};
+use crate::common::{COMPLETION_TIMEOUT, MOMENT, Net, pair};
 
 #[test]
 fn v100_sizes_are_checked() {
@@ -26,13 +26,13 @@ fn v103_polling_takes_as_many_as_fit_in_order() {
     let mut seen = Vec::new();
     let mut out = [WorkCompletion::default(); 3];
     while seen.len() < 10 {
-        let count = a.cq.wait(&mut out, PATIENCE);
+        let count = a.cq.wait(&mut out, COMPLETION_TIMEOUT);
         assert!((1..=3).contains(&count));
         seen.extend(out[..count].iter().map(|wc| wc.wr_id));
     }
     assert_eq!(seen, (0..10).collect::<Vec<_>>());
     assert_eq!(a.cq.poll(&mut []), 0);
-    assert_eq!(a.cq.wait(&mut [], PATIENCE), 0, "nothing to wait for");
+    assert_eq!(a.cq.wait(&mut [], COMPLETION_TIMEOUT), 0, "nothing to wait for");
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn r66_overflow_breaks_the_queue_and_says_so() {
     for id in 0..2 {
         qp.post_send(&[SendWr::write(id, &[], b.mr.remote()).inline(b"x").signaled()]).unwrap();
     }
-    let event = a.context.next_async_event(Some(PATIENCE)).unwrap();
+    let event = a.context.next_async_event(Some(COMPLETION_TIMEOUT)).unwrap();
     assert_eq!(event, Some(AsyncEvent::CqErr(tiny.id())));
     let flushed = a.next();
     assert_eq!((flushed.wr_id, flushed.status), (9, WcStatus::WrFlushErr));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use uroce_verbs::*;
 
-use crate::common::{Net, PATIENCE, Side, connect, on_both, pair};
+use crate::common::{COMPLETION_TIMEOUT, Net, Side, connect, on_both, pair};
 
 on_both!(queries, counters_count, traffic_is_recorded);
 
@@ -123,6 +123,6 @@ fn events_also_come_to_a_device_without_a_progress_thread() {
     assert_eq!(nothing, None);
     peer.send(SendWr::write(1, &[], RemoteSlice::new(0, Rkey(1), 8)).inline(b"x"));
     // The violation arrives while the caller sleeps in the device.
-    let event = lone.context.next_async_event(Some(PATIENCE)).unwrap();
+    let event = lone.context.next_async_event(Some(COMPLETION_TIMEOUT)).unwrap();
     assert_eq!(event, Some(AsyncEvent::QpAccessErr(lone.qp.qpn())));
 }

@@ -86,7 +86,7 @@ fn objects_keep_the_device_alive() {
     drop((context, pd));
     mr.write(0, b"still here").unwrap();
     qp.post_send(&[SendWr::write(1, &[mr.sge(..10)], b.mr.remote()).signaled()]).unwrap();
-    cq.wait_one(common::PATIENCE).unwrap().result().unwrap();
+    cq.wait_one(common::COMPLETION_TIMEOUT).unwrap().result().unwrap();
     assert_eq!(b.bytes(0, 10), b"still here");
 }
 

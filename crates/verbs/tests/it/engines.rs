@@ -4,7 +4,7 @@ use std::num::NonZeroU8;
 
 use uroce_verbs::*;
 
-use crate::common::{MR_LEN, Net, PATIENCE, Side, all, connect, pattern};
+use crate::common::{COMPLETION_TIMEOUT, MR_LEN, Net, Side, all, connect, pattern};
 
 /// A device of two engines with one of everything in the second; the protection domain and the memory belong
 /// to both.
@@ -52,9 +52,9 @@ fn a_shared_receive_queue_and_a_sleeper_have_a_vector() {
     srq.post_recv(&[RecvWr::new(3, &[b.mr.sge(..64)])]).expect("room");
     cq.req_notify(Notify::Next);
     a.send(SendWr::send(1, &[]).inline(b"wake up").signaled());
-    let event = channel.next_event(Some(PATIENCE)).expect("poll").expect("an event");
+    let event = channel.next_event(Some(COMPLETION_TIMEOUT)).expect("poll").expect("an event");
     assert_eq!((event.cq, event.cookie), (cq.id(), 7));
-    assert_eq!(cq.wait_one(PATIENCE).expect("a completion").wr_id, 3);
+    assert_eq!(cq.wait_one(COMPLETION_TIMEOUT).expect("a completion").wr_id, 3);
 
     let elsewhere = b.pd.create_srq(8, 1).expect("an SRQ");
     let refused = b.pd.qp_builder(QpType::Rc, &cq, &cq).srq(&elsewhere).build();

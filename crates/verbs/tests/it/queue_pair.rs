@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use uroce_verbs::*;
 
 use crate::common;
-use crate::common::{Net, PATIENCE, QKEY, Side, on_both, pair};
+use crate::common::{COMPLETION_TIMEOUT, Net, QKEY, Side, on_both, pair};
 
 on_both!(
     connect_walks_through_the_states,
@@ -51,7 +51,7 @@ fn sqd_drains_and_says_so(net: &Net) {
     let attr = QpAttr { state: QpState::Sqd, en_sqd_async_notify: true, ..QpAttr::default() };
     a.qp.modify(&attr, QpAttrMask::STATE | QpAttrMask::EN_SQD_ASYNC_NOTIFY).unwrap();
     a.send(SendWr::write(2, &[], b.mr.remote()).inline(b"later").signaled());
-    let event = a.context.next_async_event(Some(PATIENCE)).unwrap();
+    let event = a.context.next_async_event(Some(COMPLETION_TIMEOUT)).unwrap();
     assert_eq!(event, Some(AsyncEvent::SqDrained(a.qp.qpn())));
     assert_eq!(a.done().wr_id, 1);
     assert_eq!(a.cq.poll_one(), None);
@@ -85,7 +85,7 @@ fn the_first_packet_in_rtr_raises_an_event(net: &Net) {
     b.recv(1, 0..64);
     a.send(SendWr::send(2, &[]).signaled());
     a.done();
-    let event = b.context.next_async_event(Some(PATIENCE)).unwrap();
+    let event = b.context.next_async_event(Some(COMPLETION_TIMEOUT)).unwrap();
     assert_eq!(event, Some(AsyncEvent::CommEst(b.qp.qpn())));
 }
 

@@ -2,7 +2,7 @@
 
 use uroce_verbs::*;
 
-use crate::common::{MOMENT, Net, PATIENCE, QKEY, Side, connect, on_both};
+use crate::common::{COMPLETION_TIMEOUT, MOMENT, Net, QKEY, Side, connect, on_both};
 
 on_both!(
     three_connections_share_one_pool,
@@ -62,14 +62,14 @@ fn r90_the_limit_event_comes_once_per_arming(net: &Net) {
     send(); // 5 wait: not fewer than 5
     assert_eq!(server.context.next_async_event(Some(MOMENT)).unwrap(), None);
     send();
-    let event = server.context.next_async_event(Some(PATIENCE)).unwrap();
+    let event = server.context.next_async_event(Some(COMPLETION_TIMEOUT)).unwrap();
     assert_eq!(event, Some(AsyncEvent::SrqLimitReached(srq.id())));
     assert_eq!(srq.query().limit, 0);
     send();
     assert_eq!(server.context.next_async_event(Some(MOMENT)).unwrap(), None);
     srq.set_limit(3).unwrap();
     send();
-    let event = server.context.next_async_event(Some(PATIENCE)).unwrap();
+    let event = server.context.next_async_event(Some(COMPLETION_TIMEOUT)).unwrap();
     assert_eq!(event, Some(AsyncEvent::SrqLimitReached(srq.id())));
 }
 
@@ -77,7 +77,7 @@ fn r89_the_last_receive_is_announced(net: &Net) {
     let (server, srq) = server(net, 2);
     let (_client, peer) = client(net, &server, &srq);
     peer.fail().unwrap();
-    let event = server.context.next_async_event(Some(PATIENCE)).unwrap();
+    let event = server.context.next_async_event(Some(COMPLETION_TIMEOUT)).unwrap();
     assert_eq!(event, Some(AsyncEvent::QpLastWqeReached(peer.qpn())));
     assert_eq!(server.cq.poll_one(), None, "receives of the pool are not flushed");
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use uroce_verbs::*;
 
 use crate::common;
-use crate::common::{Net, PATIENCE, Side, connect, on_both, pair, pair_with};
+use crate::common::{COMPLETION_TIMEOUT, Net, Side, connect, on_both, pair, pair_with};
 
 fn shared_between_threads<T: Send + Sync>() {}
 
@@ -125,7 +125,7 @@ fn a_sleeper_wakes_up_although_another_thread_polls_another_queue() {
             }
         });
         scope.spawn(|| {
-            let event = channel.next_event(Some(PATIENCE));
+            let event = channel.next_event(Some(COMPLETION_TIMEOUT));
             stop.store(true, Ordering::SeqCst);
             assert_eq!(event.unwrap(), Some(CqEvent { cq: cq.id(), cookie: 5 }));
         });

@@ -2,7 +2,7 @@
 
 use uroce_verbs::*;
 
-use crate::common::{MOMENT, Net, PATIENCE, Side, on_both, pair, pair_with};
+use crate::common::{COMPLETION_TIMEOUT, MOMENT, Net, Side, on_both, pair, pair_with};
 
 on_both!(
     success_is_no_error,
@@ -49,7 +49,7 @@ fn a_wrong_key_of_the_peer(net: &Net) {
     a.send(SendWr::write(1, &[], remote).inline(b"x"));
     let text = failure(a.next(), WcStatus::RemAccessErr);
     has(&text, &[&b.context.address().to_string(), "rkey", "protection domain"]);
-    let event = b.context.next_async_event(Some(PATIENCE)).unwrap();
+    let event = b.context.next_async_event(Some(COMPLETION_TIMEOUT)).unwrap();
     assert_eq!(event, Some(AsyncEvent::QpAccessErr(b.qp.qpn())));
 }
 
@@ -166,7 +166,7 @@ fn waiting_in_vain_says_what_to_check() {
 fn v122_an_error_that_main_returns_prints_its_sentence() {
     let error = ConnectError::Datagram;
     assert_eq!(format!("{error:?}"), error.to_string());
-    let boxed: Box<dyn std::error::Error> = Box::new(WaitError { waited: PATIENCE });
+    let boxed: Box<dyn std::error::Error> = Box::new(WaitError { waited: COMPLETION_TIMEOUT });
     assert_eq!(format!("{boxed:?}"), boxed.to_string());
     let failed = WorkCompletion { status: WcStatus::RemInvReqErr, ..WorkCompletion::default() };
     let error = failed.result().expect_err("it failed");

@@ -50,13 +50,13 @@ fn every_operation_reaches_the_queue_it_names(net: &Net) {
     here.write(0, &pattern(5000, 1)).unwrap();
     client.send(SendWr::send(1, &[]).inline(b"hello").imm(7).to_srq(number).signaled());
     client.done();
-    let wc = server.cq.wait_one(PATIENCE).unwrap().result().unwrap();
+    let wc = server.cq.wait_one(COMPLETION_TIMEOUT).unwrap().result().unwrap();
     assert_eq!((wc.wr_id, wc.byte_len, wc.imm), (0, 5, Some(7)));
     assert_eq!(wc.qpn, server.target.qpn().get());
     let remote = there.remote().part(4096..9096);
     client.send(SendWr::write(2, &[here.sge(..5000)], remote).imm(8).to_srq(number).signaled());
     client.done();
-    assert_eq!(server.cq.wait_one(PATIENCE).unwrap().result().unwrap().wr_id, 1);
+    assert_eq!(server.cq.wait_one(COMPLETION_TIMEOUT).unwrap().result().unwrap().wr_id, 1);
     client.send(SendWr::read(3, &[here.sge(5000..10_000)], remote).to_srq(number).signaled());
     client.done();
     assert_eq!(client.bytes(5000, 5000), pattern(5000, 1));
@@ -76,7 +76,7 @@ fn x3_an_unknown_queue_is_refused_and_says_so(net: &Net) {
     client.send(SendWr::send(1, &[]).to_srq(foreign.number()));
     let error = client.next().result().unwrap_err();
     assert!(error.to_string().contains("invalid request"), "{error}");
-    let event = server.target.context().next_async_event(Some(PATIENCE)).unwrap();
+    let event = server.target.context().next_async_event(Some(COMPLETION_TIMEOUT)).unwrap();
     assert_eq!(event, Some(AsyncEvent::QpReqErr(server.target.qpn())));
     assert_eq!(server.target.state(), QpState::Err);
 }
@@ -153,6 +153,6 @@ fn r93_the_domain_outlives_whatever_belongs_to_it() {
     client.send(SendWr::send(1, &[]).to_srq(srq.number()).signaled());
     client.done();
     drop(target);
-    assert_eq!(cq.wait_one(PATIENCE).unwrap().result().unwrap().wr_id, 0);
+    assert_eq!(cq.wait_one(COMPLETION_TIMEOUT).unwrap().result().unwrap().wr_id, 0);
     drop((srq, mr));
 }

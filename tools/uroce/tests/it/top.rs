@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::common::{PROGRAM, text, uroce};
 
 /// How long the kernel and a busy machine are waited for.
-const PATIENCE: Duration = Duration::from_secs(120);
+const SCREEN_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Two NICs of one process that write to each other, until the test ends.
 struct Busy(Ended);
@@ -50,9 +50,9 @@ impl Drop for Ended {
 
 /// Tries until `found` says so.
 fn until(what: &str, mut found: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + SCREEN_TIMEOUT;
     while !found() {
-        assert!(Instant::now() < end, "{what} within {PATIENCE:?}");
+        assert!(Instant::now() < end, "{what} within {SCREEN_TIMEOUT:?}");
     }
 }
 

@@ -16,7 +16,7 @@ use super::page::Step;
 use super::pattern::{self, Extent, Measure};
 
 /// A command that has not ended by then does not end.
-const PATIENCE: Duration = Duration::from_secs(90);
+const SCREEN_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Runs a command before those of others, where that is permitted: the pages show what happens where a program is run as soon as
 /// it has something to do, and on a busy machine timers would run out that the pages do not show.
@@ -108,7 +108,7 @@ impl Running {
 
     /// Waits until it has printed what the page shows.
     fn begins(mut self) -> Result<Self, String> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + SCREEN_TIMEOUT;
         while !pattern::begins(&self.step.shown, &self.lines()) {
             let is_over = self.child.try_wait().expect("a child").is_some();
             if is_over || Instant::now() > deadline {
@@ -160,7 +160,7 @@ impl Running {
     }
 
     fn wait(&mut self) -> Result<bool, String> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + SCREEN_TIMEOUT;
         let status = loop {
             match self.child.try_wait().expect("a child") {
                 Some(status) => break status,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use uroce_verbs::*;
 
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const COMPLETION_TIMEOUT: Duration = Duration::from_secs(20);
 pub const QKEY: u32 = 0x1122_3344;
 /// Long enough for anything that is going to happen on a fabric.
 pub const MOMENT: Duration = Duration::from_millis(50);
@@ -109,7 +109,7 @@ impl Side {
 
     /// The next completion, whatever it says.
     pub fn next(&self) -> WorkCompletion {
-        self.cq.wait_one(PATIENCE).expect("a completion")
+        self.cq.wait_one(COMPLETION_TIMEOUT).expect("a completion")
     }
 
     /// The next completion, which must be a success.
