@@ -14,7 +14,7 @@ pub enum Addressee {
     Unknown,
 }
 
-/// Reads from the bytes of a MAD who it is for; `None` if it is no message of ours.
+/// Reads the receiver from the bytes of a MAD; `None` if it is no message of ours.
 pub fn addressee(bytes: &[u8]) -> Option<Addressee> {
     let Mad { message, .. } = Mad::parse(bytes).ok()?;
     let id = match message {

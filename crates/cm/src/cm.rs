@@ -74,7 +74,7 @@ impl Cm {
         }
     }
 
-    /// Who we are.
+    /// The device that it speaks for.
     pub fn identity(&self) -> &Identity {
         &self.us
     }

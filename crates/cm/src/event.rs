@@ -79,7 +79,7 @@ pub enum Event {
         id: CommId,
         /// What is looked for.
         service_id: ServiceId,
-        /// Who asks.
+        /// The peer that asks.
         remote: IpAddr,
         /// What the caller says about itself, if the service is rdma_cm's.
         ip: Option<IpCm>,

@@ -1,4 +1,4 @@
-//! Who listens on what.
+//! The listeners of services.
 
 use std::collections::BTreeMap;
 

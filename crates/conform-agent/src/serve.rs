@@ -19,10 +19,10 @@ const TOKEN_BYTES: usize = 9;
 /// Why a session did not begin, or ended other than by the tester's wish.
 #[derive(Debug, Error)]
 pub enum AgentFailure {
-    /// Who connected does not know the token.
+    /// The client does not know the token.
     #[error("a stranger was refused: the token is another one")]
     Stranger,
-    /// Who connected has another version.
+    /// The client has another version.
     #[error("a tester of protocol version {theirs} was refused: this is version {VERSION}")]
     OtherVersion {
         /// Its version.
@@ -40,7 +40,7 @@ pub enum AgentFailure {
 }
 
 impl AgentFailure {
-    /// Who connected was let in, and the session ended early.
+    /// The client was let in, and the session ended early.
     pub fn was_session(&self) -> bool {
         matches!(self, AgentFailure::Protocol(_))
     }

@@ -80,7 +80,7 @@ impl Window {
         };
         done("posting the binding of a window", status)?;
         self.rkey = rkey;
-        // Who posts a binding keeps the key of the window; the next one begins from there in providers that look.
+        // The poster of a binding keeps the key of the window; the next one begins from there in providers that look.
         // SAFETY: a window that lives, and which no other thread knows.
         unsafe { (*self.mw).rkey = rkey };
         Ok(())

@@ -7,9 +7,9 @@ use crate::{Bench, Outcome};
 /// How binding a rule is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// Who breaks it does not interoperate, or is not safe.
+    /// An implementation that breaks it does not interoperate, or is not safe.
     Must,
-    /// A good implementation keeps it; who does not still interoperates.
+    /// A good implementation keeps it; one that does not still interoperates.
     Should,
     /// Several answers are right, or a value is only recorded.
     Free,

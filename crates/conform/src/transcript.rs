@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use uroce_wire::{Packet, pretty};
 
-/// Who sent a packet.
+/// The sender of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// The tester.
@@ -21,7 +21,7 @@ pub enum Entry {
     Packet {
         /// Since the run began.
         at: Duration,
-        /// Who sent it.
+        /// Its sender.
         side: Side,
         /// BTH to ICRC.
         bytes: Vec<u8>,

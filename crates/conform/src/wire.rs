@@ -72,7 +72,7 @@ pub struct Outgoing<'a> {
 /// A packet that came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Incoming {
-    /// Who sent it.
+    /// Its sender.
     pub from: IpAddr,
     /// From which UDP port.
     pub source_port: u16,

@@ -71,7 +71,7 @@ impl Plan {
         self.rules.iter().any(Rule::is_random)
     }
 
-    /// Each rule in words, for people who check what they have written.
+    /// Each rule in words, so that its author can check it.
     pub fn sentences(&self) -> impl Iterator<Item = String> {
         self.rules.iter().map(Rule::sentence)
     }

@@ -7,7 +7,7 @@ use crate::access::Access;
 use crate::access_error::AccessError;
 use crate::id::{MwId, PdId};
 use crate::key::{Lkey, Rkey};
-use crate::registration::{Extent, Kind, Registration};
+use crate::registration::{Extent, Registration, RegistrationKind};
 use crate::window::MwType;
 
 /// A BIND_MW work request.
@@ -104,7 +104,7 @@ impl MwBind {
 
     /// The extent that the window would have, in this registration.
     pub(crate) fn extent(&self, mw_type: MwType, mr: &Registration) -> Result<Extent, BindError> {
-        let (Kind::Mr { .. }, Some(extent)) = (&mr.kind, &mr.extent) else {
+        let (RegistrationKind::Mr { .. }, Some(extent)) = (&mr.kind, &mr.extent) else {
             return Err(BindError::UnknownMr { lkey: self.mr });
         };
         if mr.pd != self.pd {

@@ -4,7 +4,7 @@
 use thiserror::Error;
 
 use crate::key::Rkey;
-use crate::registration::{Kind, Registration, Requirer};
+use crate::registration::{Registration, RegistrationKind, Requirer};
 use crate::window::MwType;
 
 /// Why nothing was invalidated (R41). Remote: NAK remote access. Local: LOC_QP_OP / MW_BIND_ERR.
@@ -54,10 +54,12 @@ pub(crate) fn check_invalidate(
         return Err(InvalidateError::WrongPd);
     }
     match entry.kind {
-        Kind::Mr { .. } => Err(InvalidateError::Region { remote }),
-        Kind::Mw { mw_type: MwType::Type1, .. } => Err(InvalidateError::Type1 { remote }),
-        Kind::Mw { .. } if entry.extent.is_none() => Err(InvalidateError::NotBound),
-        Kind::Mw { qpn, .. } if qpn != by.qpn => Err(InvalidateError::WrongQp),
-        Kind::Mw { .. } => Ok(()),
+        RegistrationKind::Mr { .. } => Err(InvalidateError::Region { remote }),
+        RegistrationKind::Mw { mw_type: MwType::Type1, .. } => {
+            Err(InvalidateError::Type1 { remote })
+        }
+        RegistrationKind::Mw { .. } if entry.extent.is_none() => Err(InvalidateError::NotBound),
+        RegistrationKind::Mw { qpn, .. } if qpn != by.qpn => Err(InvalidateError::WrongQp),
+        RegistrationKind::Mw { .. } => Ok(()),
     }
 }

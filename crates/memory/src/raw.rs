@@ -1,6 +1,6 @@
 //! All unsafe code of the crate: a [`Region`] of memory, and copying to and from it.
 //!
-//! # Who else touches these bytes
+//! # What else touches these bytes
 //!
 //! Registered memory is changed by peers (through any thread that drives the device), by the
 //! program that registered it, and by other programs if it is shared. None of them takes a lock, so a

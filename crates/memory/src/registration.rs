@@ -22,7 +22,7 @@ pub struct Requirer {
 pub(crate) struct Registration {
     pub(crate) key: u32,
     pub(crate) pd: PdId,
-    pub(crate) kind: Kind,
+    pub(crate) kind: RegistrationKind,
     /// `None`: a window that is not bound.
     pub(crate) extent: Option<Extent>,
 }
@@ -38,7 +38,7 @@ pub(crate) struct Extent {
     pub(crate) offset: usize,
 }
 
-pub(crate) enum Kind {
+pub(crate) enum RegistrationKind {
     /// A memory region, and how many windows are bound to it.
     Mr { windows: u32 },
     /// A memory window; `mr` is the id of the region it is bound to.
@@ -53,7 +53,7 @@ impl Registration {
             return Err(AccessError::WrongPd);
         }
         let extent = self.extent.as_ref().ok_or(AccessError::NotBound)?;
-        if let Kind::Mw { mw_type: MwType::Type2B, qpn, .. } = self.kind
+        if let RegistrationKind::Mw { mw_type: MwType::Type2B, qpn, .. } = self.kind
             && qpn != by.qpn
         {
             return Err(AccessError::WrongQp);

@@ -3,7 +3,7 @@
 
 use crate::access_error::AccessError;
 use crate::keys::Keys;
-use crate::registration::{Extent, Kind, Registration};
+use crate::registration::{Extent, Registration, RegistrationKind};
 use crate::stamped::{StampedSlab, place};
 use crate::window::MwType;
 
@@ -62,7 +62,7 @@ impl Registrations {
     pub(crate) fn mr(&self, id: u64) -> Option<(u32, &Extent)> {
         let entry = self.entries.get(id)?;
         match (&entry.kind, &entry.extent) {
-            (Kind::Mr { windows }, Some(extent)) => Some((*windows, extent)),
+            (RegistrationKind::Mr { windows }, Some(extent)) => Some((*windows, extent)),
             _ => None,
         }
     }
@@ -70,8 +70,8 @@ impl Registrations {
     pub(crate) fn mw(&self, id: u64) -> Option<(MwType, &Registration)> {
         let entry = self.entries.get(id)?;
         match entry.kind {
-            Kind::Mw { mw_type, .. } => Some((mw_type, entry)),
-            Kind::Mr { .. } => None,
+            RegistrationKind::Mw { mw_type, .. } => Some((mw_type, entry)),
+            RegistrationKind::Mr { .. } => None,
         }
     }
 
@@ -94,10 +94,10 @@ impl Registrations {
     /// Gives a window, which is not bound, the bytes of `extent`, a part of the region `mr`.
     pub(crate) fn bind(&mut self, id: u64, mr: u64, qpn: u32, extent: Extent) {
         if let Some(window) = self.entries.get_mut(id)
-            && let Kind::Mw { mw_type, .. } = window.kind
+            && let RegistrationKind::Mw { mw_type, .. } = window.kind
         {
             window.extent = Some(extent);
-            window.kind = Kind::Mw { mw_type, mr, qpn };
+            window.kind = RegistrationKind::Mw { mw_type, mr, qpn };
             self.count_window(mr, 1);
         }
     }
@@ -107,7 +107,7 @@ impl Registrations {
         let Some(entry) = self.entries.get_mut(id) else {
             return;
         };
-        if let Kind::Mw { mr, .. } = entry.kind
+        if let RegistrationKind::Mw { mr, .. } = entry.kind
             && entry.extent.take().is_some()
         {
             self.count_window(mr, -1);
@@ -117,7 +117,7 @@ impl Registrations {
     /// Counts a window of a region in (1) or out (-1).
     fn count_window(&mut self, mr: u64, by: i32) {
         let entry = self.entries.get_mut(mr).map(|entry| &mut entry.kind);
-        let Some(Kind::Mr { windows }) = entry else {
+        let Some(RegistrationKind::Mr { windows }) = entry else {
             unreachable!("a region outlives the windows bound to it")
         };
         *windows = windows.checked_add_signed(by).expect("each unbind follows a bind");

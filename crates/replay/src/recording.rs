@@ -19,7 +19,7 @@ pub struct Side {
 /// The requests to one queue pair, and what it answered.
 #[derive(Debug, Clone)]
 pub struct Recording {
-    /// Who sent the requests.
+    /// The end that sent the requests.
     pub requester: Side,
     /// Whose place the queue pair of now takes.
     pub responder: Side,

@@ -248,7 +248,7 @@ pub struct Requests {
 /// What a replay found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// Who sent the requests.
+    /// The end that sent the requests.
     pub requester: End,
     /// Whose place the queue pair of now took.
     pub responder: End,

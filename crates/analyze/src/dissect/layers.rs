@@ -1,4 +1,4 @@
-//! Where the headers below the transport are, for those who show them.
+//! Where the headers below the transport are, for display.
 
 use std::iter::StepBy;
 use std::ops::Range;

@@ -61,7 +61,7 @@ impl From<&Report> for Known {
 }
 
 impl Filter {
-    /// What it asks for is fully known only at the end of a capture: who sends a flow, and what findings
+    /// What it asks for is fully known only at the end of a capture: which queue pair sends a flow, and what findings
     /// name.
     pub fn needs_whole_capture(&self) -> bool {
         !self.qpns().is_empty() || self.only_errors()

@@ -1,4 +1,4 @@
-//! PSNs that should have been seen and were not, and who lost them.
+//! PSNs that should have been seen and were not, and whether the network or the capture lost them.
 
 use super::UnwrappedPsn;
 

@@ -165,7 +165,7 @@ fn requester_wrap_nak(b: &Bench<'_>) -> Outcome {
         q.app.completes(*work, status::SUCCESS)?;
     }
     q.request(4, Opcode::RC_WRITE_ONLY)?;
-    // Who sends only what the NAK names learns here that the packet behind it had come.
+    // A requester that sends only what the NAK names learns here that the packet behind it had come.
     q.tx(&q.acks(5, 6))?;
     works[4..].iter().try_for_each(|work| q.app.completes(*work, status::SUCCESS).map(drop))
 }

@@ -57,7 +57,7 @@ pub enum Reply {
     XrcQueue {
         /// Its number as a shared receive queue of this session.
         shared: u32,
-        /// Its number for those who send to it.
+        /// Its number for peers that send to it.
         number: u32,
     },
     /// The CPU has stopped adding.

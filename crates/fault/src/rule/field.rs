@@ -24,7 +24,7 @@ const BTH_LEN: usize = 12;
 /// One place where a field lies: `bits` bits that begin `shift` bits above the lowest bit of the
 /// `bytes` bytes at byte `at` of a header.
 #[derive(Debug)]
-struct Place {
+struct HeaderBytes {
     name: &'static str,
     header: HeaderSet,
     at: usize,
@@ -40,12 +40,12 @@ const fn place(
     bytes: usize,
     shift: u32,
     bits: u32,
-) -> Place {
-    Place { name, header, at, bytes, shift, bits }
+) -> HeaderBytes {
+    HeaderBytes { name, header, at, bytes, shift, bits }
 }
 
 /// A field of two headers has two rows.
-static PLACES: [Place; 29] = [
+static PLACES: [HeaderBytes; 29] = [
     place("opcode", BTH, 0, 1, 0, 8),
     place("se", BTH, 1, 1, 7, 1),
     place("migreq", BTH, 1, 1, 6, 1),
@@ -100,7 +100,7 @@ impl Field {
     }
 
     /// Where it lies in a packet; `None` if no header of the packet has it.
-    fn place(self, info: Option<&OpcodeInfo>) -> Option<(usize, &'static Place)> {
+    fn place(self, info: Option<&OpcodeInfo>) -> Option<(usize, &'static HeaderBytes)> {
         let headers = info.map_or(BTH, |info| info.headers);
         let mut candidates = PLACES.iter().filter(|place| place.name == self.name);
         let place = candidates.find(|place| headers.contains(place.header))?;

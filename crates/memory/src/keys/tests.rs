@@ -176,7 +176,7 @@ fn repeated(sample: &[u32]) -> usize {
     sample.len() - distinct.len()
 }
 
-/// Bits of min-entropy of the next key for someone who knows all keys so far: the draws are uniform (the statistics
+/// Bits of min-entropy of the next key, given all keys so far: the draws are uniform (the statistics
 /// below), so it is the logarithm of the number of keys that would not be thrown away.
 fn bits_of_the_next_key(keys: &Keys) -> f64 {
     let free = keys.places.iter().filter(|place| place.key == 0).count() as f64;

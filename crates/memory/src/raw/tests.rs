@@ -209,7 +209,7 @@ fn concurrent_atomics_lose_nothing_while_bytes_are_copied_next_to_them() {
     assert_eq!(region.load_u64(0), Ok(3 * rounds));
 }
 
-/// The end of a copy is visible last: who sees the counter sees the bytes before it.
+/// The end of a copy is visible last: a reader that sees the counter sees the bytes before it.
 #[test]
 fn the_end_of_a_message_arrives_last() {
     const BODY: usize = 241;

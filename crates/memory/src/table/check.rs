@@ -5,7 +5,7 @@ use super::MemTable;
 use crate::access::Access;
 use crate::access_error::AccessError;
 use crate::id::PdId;
-use crate::registration::{Kind, Requirer};
+use crate::registration::{RegistrationKind, Requirer};
 use crate::sge::Sge;
 use crate::slice::MrSlice;
 
@@ -83,7 +83,9 @@ impl MemTable {
         len: u64,
     ) -> Result<MrSlice<'_>, AccessError> {
         let (_, registration) = self.registrations.named(key)?;
-        let (Kind::Mr { .. }, Some(extent)) = (&registration.kind, &registration.extent) else {
+        let (RegistrationKind::Mr { .. }, Some(extent)) =
+            (&registration.kind, &registration.extent)
+        else {
             return Err(AccessError::UnknownKey { key });
         };
         if registration.pd != pd {

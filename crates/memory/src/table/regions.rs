@@ -8,7 +8,7 @@ use crate::key::{Lkey, Rkey};
 use crate::mr::{DeregError, Mr, MrInfo, RegMrError, Rereg, ReregError};
 use crate::pd::PdError;
 use crate::raw::Region;
-use crate::registration::{Extent, Kind, Registration};
+use crate::registration::{Extent, Registration, RegistrationKind};
 
 impl MemTable {
     /// Registers `region` in `pd`; users of the key see its first byte at `iova` (at 0 if
@@ -30,7 +30,7 @@ impl MemTable {
         }
         self.pds.retain(pd).map_err(|_: PdError| RegMrError::UnknownPd)?;
         self.mrs += 1;
-        let kind = Kind::Mr { windows: 0 };
+        let kind = RegistrationKind::Mr { windows: 0 };
         let (id, key) =
             self.registrations.insert(Registration { key: 0, pd, kind, extent: Some(extent) });
         Ok(mr(id, key))
@@ -90,7 +90,7 @@ impl MemTable {
     /// All regions.
     pub fn mrs(&self) -> impl Iterator<Item = MrInfo> {
         self.registrations.iter().filter_map(|(id, entry)| match (&entry.kind, &entry.extent) {
-            (Kind::Mr { .. }, Some(extent)) => Some(MrInfo {
+            (RegistrationKind::Mr { .. }, Some(extent)) => Some(MrInfo {
                 mr: mr(id, entry.key),
                 pd: entry.pd,
                 iova: extent.start,

@@ -8,7 +8,7 @@ use crate::id::{MwId, PdId};
 use crate::invalidate::{InvalidateError, check_invalidate};
 use crate::key::Rkey;
 use crate::pd::PdError;
-use crate::registration::{Kind, Registration, Requirer};
+use crate::registration::{Registration, RegistrationKind, Requirer};
 use crate::window::{AllocMwError, DeallocMwError, Mw, MwType};
 
 impl MemTable {
@@ -23,7 +23,7 @@ impl MemTable {
         }
         self.pds.retain(pd).map_err(|_: PdError| AllocMwError::UnknownPd)?;
         self.mws += 1;
-        let kind = Kind::Mw { mw_type, mr: 0, qpn: 0 };
+        let kind = RegistrationKind::Mw { mw_type, mr: 0, qpn: 0 };
         let (id, key) = self.registrations.insert(Registration { key: 0, pd, kind, extent: None });
         Ok(Mw { id: MwId(id), rkey: Rkey(key) })
     }
@@ -110,7 +110,7 @@ impl MemTable {
         }
         let owned = |r: &Registration| {
             r.extent.is_some()
-                && matches!(r.kind, Kind::Mw { mw_type: MwType::Type2B, qpn: q, .. } if q == qpn)
+                && matches!(r.kind, RegistrationKind::Mw { mw_type: MwType::Type2B, qpn: q, .. } if q == qpn)
         };
         let ids: Vec<u64> =
             self.registrations.iter().filter(|(_, r)| owned(r)).map(|(id, _)| id).collect();
