@@ -1,6 +1,5 @@
 //! Words that had a meaning of their own in this tree, where the field has one.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::tree::{root, rust_files, texts};

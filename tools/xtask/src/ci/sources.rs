@@ -16,12 +16,13 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// What a crate without the standard library may use.
 const WITHOUT_STD: [&str; 2] = ["core", "compiler_builtins"];
 /// Packages that only tests and this repository use: no user compiles them.
-const NOT_FOR_USERS: [&str; 7] = [
+const NOT_FOR_USERS: [&str; 8] = [
     "uroce-bench",
     "uroce-dist",
     "uroce-interop",
     "uroce-rxe-guest",
     "uroce-testbed",
+    "uroce-testkit",
     "uroce-tests",
     "xtask",
 ];
