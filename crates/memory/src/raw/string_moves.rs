@@ -41,7 +41,7 @@ pub(super) unsafe fn loop_bytes(from: *const u8, to: *mut u8, len: usize) {
 ///
 /// # Safety
 /// As for [`super::copy::copy_in`].
-#[inline]
+#[inline(always)]
 unsafe fn move_blocks(
     mut from: *const u8,
     mut to: *mut u8,
@@ -83,7 +83,7 @@ unsafe fn move_blocks(
 ///
 /// # Safety
 /// As for [`super::copy::copy_in`].
-#[inline]
+#[inline(always)]
 unsafe fn move_rest(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the powers of two in `len` together are the `len` bytes that the caller vouches for.
     unsafe {
