@@ -52,7 +52,6 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     })?;
     let total = counter.load_u64(0)?;
     println!("{CLIENTS} clients counted {COUNTS} each: {total}");
-
     let first = &clients[0].0;
     first.qp.post_send(&[SendWr::compare_swap(2, &[first.old.sge(..)], remote, total, 0)])?;
     first.cq.wait_one(PEER_TIMEOUT)?.result()?;

@@ -10,7 +10,6 @@ use std::process::Command;
 use std::time::Duration;
 
 use uroce_verbs::*;
-
 const GREETING: &[u8] = b"written by another process";
 
 fn main() -> Result<(), Box<dyn Error>> {
