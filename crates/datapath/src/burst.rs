@@ -107,14 +107,14 @@ pub struct Burst {
 }
 
 impl Burst {
-    /// A burst for up to `batch` packets of up to [`PACKET_ROOM`] bytes.
+    /// A burst for up to `capacity` packets of up to [`PACKET_ROOM`] bytes.
     #[must_use]
     pub fn new(capacity: usize, limit: GsoLimit) -> Self {
         let capacity = capacity.max(1);
         Self::with_room(capacity, capacity * PACKET_ROOM, limit)
     }
 
-    /// A burst for up to `batch` packets of up to `room` bytes together.
+    /// A burst for up to `capacity` packets of up to `room` bytes together.
     #[must_use]
     pub fn with_room(capacity: usize, room: usize, limit: GsoLimit) -> Self {
         let buffer = vec![0; room + ALIGNMENT].into_boxed_slice();

@@ -20,8 +20,7 @@ pub enum IpId {
 }
 
 impl IpId {
-    /// The field as the ICRC covers it. A hidden identification counts as 0, as in packets that
-    /// this crate sends; IPv6 counts as 0, too.
+    /// The field as the ICRC covers it; 0 where it is hidden, or there is none (IPv6).
     pub fn known_or_zero(self) -> u16 {
         match self {
             IpId::Known(id) => id,

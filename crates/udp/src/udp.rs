@@ -64,8 +64,9 @@ impl UdpConfig {
 
 /// RoCEv2 over ordinary UDP sockets.
 ///
-/// One socket receives on the RoCE port; one socket for each source port sends. Sent IPv4 packets
-/// carry identification 0; of received ones the identification is hidden.
+/// One socket receives on the RoCE port; one socket for each source port sends. A sent IPv4 packet
+/// carries as identification its place in its GSO batch, 0 if it is alone; of received ones the
+/// identification is hidden.
 #[derive(Debug)]
 pub struct UdpDatapath {
     local: SocketAddr,

@@ -4,6 +4,7 @@
 //! says what to do.
 
 mod circles;
+mod docs;
 mod imports;
 mod modules;
 mod names;
@@ -11,4 +12,5 @@ mod proportions;
 mod sans_io;
 mod sizes;
 mod tree;
+mod unsafe_code;
 mod words;

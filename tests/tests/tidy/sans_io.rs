@@ -57,6 +57,7 @@ fn clippy_refuses_every_function_of_the_list() {
         .output();
     std::fs::remove_dir_all(&folder).expect("it is ours");
     let Ok(output) = output else {
+        assert!(std::env::var_os("CI").is_none(), "there is no clippy here");
         println!("skipped: there is no clippy here");
         return;
     };

@@ -11,9 +11,9 @@ use crate::slice::MrSlice;
 
 impl MemTable {
     /// Checks a remote access and returns the bytes it may touch: the key exists, its protection
-    /// domain is the queue pair's, a type 2 window is used through its queue pair, the rights
-    /// cover `need`, and `[va, va + len)` lies inside without wrapping at 2^64 (R28, R31, R32,
-    /// R96; B5 to B7).
+    /// domain is the queue pair's, a window is bound, a type 2 window is used through its queue pair,
+    /// the rights cover `need`, `[va, va + len)` lies inside without wrapping at 2^64, and memory on
+    /// demand is there (R28, R31, R32, R96; B5 to B7).
     ///
     /// A `len` of 0 is checked like any other (the address may be the one after the last byte);
     /// where the key of an empty access does not matter (R29), there is no call.

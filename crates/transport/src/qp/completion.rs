@@ -1,4 +1,7 @@
 //! The one place where a completion is made.
+//!
+//! A work request completes at most once because its entry leaves its queue with the call: a send by
+//! `SendQueue::pop` or `drop_front`, a receive by `Receives::release` or `drop_front_of_one`.
 
 use crate::context::Context;
 use crate::cq::CompletionQueue;

@@ -1,4 +1,4 @@
-//! Going back: timeouts, sequence NAKs, implied NAKs, RNR NAKs.
+//! Going back to a PSN (go-back-N): after sequence NAKs, RNR NAKs and timeouts; the timers that lead there.
 
 use uroce_wire::{DropReason, Psn, ack_timeout_ns, rnr_timer_us};
 

@@ -1,0 +1,57 @@
+//! Pages that name files of the sources name files that exist.
+
+use std::collections::BTreeSet;
+
+use crate::tree::root;
+
+fn page(name: &str) -> String {
+    std::fs::read_to_string(root().join("docs").join(name)).expect("a page")
+}
+
+/// What stands between backticks.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// `device/engine.rs` stands for crates/device/src/engine.rs; with `src` in it, the path is whole but for its folder.
+fn exists(path: &str) -> bool {
+    let Some((package, file)) = path.split_once('/') else { return true };
+    let folders = ["crates", "tools"].map(|folder| root().join(folder).join(package));
+    folders
+        .iter()
+        .any(|folder| folder.join(file).exists() || folder.join("src").join(file).exists())
+        || root().join(path).exists()
+}
+
+#[test]
+fn files_that_pages_name_exist() {
+    let mut gone = vec![];
+    for name in ["architecture.md", "contributing-an-operation.md"] {
+        let text = page(name);
+        let paths = quoted(&text).filter(|word| word.contains('/') && word.ends_with(".rs"));
+        gone.extend(paths.filter(|path| !exists(path)).map(|path| format!("{name}: {path}")));
+    }
+    assert!(gone.is_empty(), "these are somewhere else now: {gone:#?}");
+}
+
+/// Files and crates that the table of a chapter of docs/architecture.md names, and what its text says of their numbers.
+fn walk(chapter: &str) -> ((usize, usize), String) {
+    let text = page("architecture.md");
+    let chapter = text.split(&format!("## {chapter}\n")).nth(1).expect("a chapter");
+    let chapter = chapter.split("\n## ").next().unwrap_or_default();
+    let rows = chapter.lines().filter(|line| line.starts_with('|'));
+    let files: BTreeSet<&str> =
+        rows.flat_map(quoted).filter(|word| word.ends_with(".rs")).collect();
+    let crates: BTreeSet<&str> = files.iter().filter_map(|file| file.split('/').next()).collect();
+    let said = chapter.lines().find(|line| line.contains(" files of ")).unwrap_or_default();
+    ((files.len(), crates.len()), said.to_owned())
+}
+
+#[test]
+fn walks_are_as_long_as_the_page_says() {
+    for chapter in ["A packet comes in", "A work request goes out"] {
+        let ((files, crates), said) = walk(chapter);
+        let due = format!("{files} files of {crates} crates");
+        assert!(said.starts_with(&due), "{chapter}: {due}, but: {said}");
+    }
+}
