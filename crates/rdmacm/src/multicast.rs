@@ -43,7 +43,7 @@ pub(crate) unsafe extern "C" fn rdma_join_multicast_ex(
     context: *mut c_void,
 ) -> c_int {
     minus_one(|| {
-        // SAFETY: null, or an address of the program that is as long as its family says.
+        // SAFETY: null, or the program's attributes, with an address that is as long as its family says.
         unsafe {
             let attr = &*not_null(attr)?;
             if attr.comp_mask != BOTH || attr.join_flags > RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER {

@@ -225,6 +225,8 @@ impl OwnedId {
 
     /// The next event; `None`: none waits.
     pub fn poll_event(&self) -> Option<ConnectionEvent> {
+        // The event of an established connection changes the queue pair's struct.
+        let _one_call = self.lock();
         // SAFETY: the channel lives as long as this.
         let event = unsafe { channel_of(self.channel) }.ok()?.try_next().ok()?;
         // SAFETY: an event that was fetched here, and is not acknowledged yet.

@@ -12,7 +12,7 @@ use uroce_ibverbs::card::Card;
 use uroce_ibverbs::channel::{channel_of, ibv_create_comp_channel, ibv_destroy_comp_channel};
 use uroce_ibverbs::cq::cq_of;
 use uroce_ibverbs::cq_create::{ibv_create_cq, ibv_destroy_cq};
-use uroce_ibverbs::errno::Errno;
+use uroce_ibverbs::errno::{Errno, INVALID};
 use uroce_ibverbs::object::zeroed;
 use uroce_verbs_abi::{IBV_QPT_RC, IBV_QPT_UD, ibv_comp_channel, ibv_cq, ibv_qp_init_attr};
 
@@ -52,12 +52,16 @@ impl OwnedQueuePair {
     /// The queue pair of an id, which must have its device. Each work request completes.
     ///
     /// # Errors
-    /// What the device says.
+    /// EINVAL: the id has a queue pair. Else what the device says.
     pub fn new(id: &Arc<OwnedId>, sizes: QueueSizes) -> Result<OwnedQueuePair, Errno> {
         let (card, c_id) = (id.card()?, id.as_ptr());
         let one_call = id.lock();
         // SAFETY: the id lives as long as `id`; each object is used by the next one only.
         unsafe {
+            if !(*c_id).qp.is_null() {
+                // Of another object of this kind, which destroys it.
+                return Err(INVALID);
+            }
             let c_channel = ibv_create_comp_channel((*c_id).verbs);
             let events = channel_of(c_channel).ok_or_else(Errno::last)?.events.clone();
             let size = c_int::try_from(sizes.sends + sizes.receives).unwrap_or(c_int::MAX);

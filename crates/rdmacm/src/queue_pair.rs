@@ -131,9 +131,9 @@ pub(crate) unsafe fn queue(
     channel: &mut *mut uroce_verbs_abi::ibv_comp_channel,
 ) -> Result<*mut ibv_cq, Errno> {
     let size = c_int::try_from(size.max(1)).map_err(|_| INVALID)?;
-    // SAFETY: not null, and so room that the program has for the result.
+    // SAFETY: the context of an id that has its device.
     unsafe {
-        *channel = ibv_create_comp_channel(verbs);
+        *channel = made(ibv_create_comp_channel(verbs))?;
         made(ibv_create_cq(verbs, size, null_mut(), *channel, 0))
     }
 }

@@ -31,7 +31,7 @@ pub(crate) unsafe extern "C" fn rdma_resolve_addr(
         let source = if source.is_null() {
             None
         } else {
-            // SAFETY: null, or an address of the program that is as long as its family says.
+            // SAFETY: not null: an address of the program that is as long as its family says.
             Some(unsafe { sockaddr::read(source)? })
         };
         let mut state = inner.state();

@@ -128,7 +128,8 @@ fn joined(id: *mut rdma_cm_id, group: IpAddr) -> Option<Told> {
 
 /// The queue pair of a connection that stands can send; programs may look at its state.
 fn note_ready(id: *mut rdma_cm_id) {
-    // SAFETY: the id is alive, and so is its queue pair.
+    // SAFETY: the id is alive. The queue pair is: a program does not destroy it while it takes events of its id, and an
+    // `OwnedId` takes events under the lock under which its queue pair is destroyed.
     unsafe {
         if let Some(qp) = (*id).qp.as_mut() {
             qp.state = IBV_QPS_RTS;

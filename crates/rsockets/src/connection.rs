@@ -36,6 +36,8 @@ pub(crate) enum Phase {
 pub(crate) struct State {
     pub phase: Phase,
     pub stream: Option<Stream>,
+    /// Before `id`: a request counts as an event of the listener that is not acknowledged, and the end of the
+    /// listener waits for that.
     requests: VecDeque<Request>,
     /// Buffers of ours that are mapped.
     pub mapped: Mapped,
