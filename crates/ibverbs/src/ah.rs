@@ -139,7 +139,7 @@ unsafe fn answer_to(
     port: u8,
 ) -> Result<ibv_ah_attr, Errno> {
     check_port(port)?;
-    // SAFETY: the object was found, and the manual pages forbid to destroy it during a call.
+    // SAFETY: not null, and a completion that the program has polled.
     if wc.is_null() || grh.is_null() || unsafe { (*wc).wc_flags } & IBV_WC_GRH == 0 {
         return Err(INVALID);
     }

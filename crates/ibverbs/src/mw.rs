@@ -88,9 +88,10 @@ pub(crate) unsafe extern "C" fn bind_mw(
         if bind.is_null() || mw.is_null() {
             return Err(INVALID);
         }
-        // SAFETY: the object was found, and the manual pages forbid to destroy it during a call.
+        object_of!(window_of(mw))?;
+        // SAFETY: neither is null, and the window was found.
         let (bind, rkey) = unsafe { (&*bind, (*mw).rkey) };
-        // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
+        // SAFETY: the window was found; the program vouches for the region in `bind`.
         let (op, key) =
             unsafe { bind_op(MwType::Type1, mw, rkey.wrapping_add(1), &bind.bind_info)? };
         let queue = object_of!(qp_of(qp))?;

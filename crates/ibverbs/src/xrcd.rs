@@ -42,10 +42,16 @@ pub struct Holder {
 /// Device and inode of a file.
 type FileId = (u64, u64);
 
-/// The domains that the contexts of this process share, and the files that they share them by.
-static SHARED: Mutex<Vec<(FileId, Weak<Xrcd>)>> = Mutex::new(Vec::new());
+/// A domain that the contexts of a card share, and the file that they share it by.
+struct SharedDomain {
+    file: FileId,
+    card: Weak<Card>,
+    domain: Weak<Xrcd>,
+}
 
-fn shared_domains() -> MutexGuard<'static, Vec<(FileId, Weak<Xrcd>)>> {
+static SHARED: Mutex<Vec<SharedDomain>> = Mutex::new(Vec::new());
+
+fn shared_domains() -> MutexGuard<'static, Vec<SharedDomain>> {
     SHARED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -129,10 +135,12 @@ pub unsafe extern "C" fn open_xrcd(
 /// The domain of a file: `O_CREAT` makes one if there is none, `O_EXCL` accepts no other's.
 fn shared(card: &Arc<Card>, file: FileId, flags: c_int) -> Result<Arc<Xrcd>, Errno> {
     let mut domains = shared_domains();
-    domains.retain(|(_, domain)| domain.strong_count() > 0);
-    let mut of_file = domains.iter().filter(|(known, _)| *known == file);
-    let found = of_file
-        .find_map(|(_, domain)| domain.upgrade().filter(|domain| Arc::ptr_eq(&domain.card, card)));
+    domains.retain(|shared| shared.domain.strong_count() > 0);
+    // Only a domain of this card is taken hold of: the last hold of another one would destroy it here.
+    let is_ours = |shared: &&SharedDomain| {
+        shared.file == file && std::ptr::eq(shared.card.as_ptr(), Arc::as_ptr(card))
+    };
+    let found = domains.iter().find(is_ours).and_then(|shared| shared.domain.upgrade());
     match found {
         Some(_) if flags & libc::O_EXCL != 0 => Err(INVALID),
         Some(domain) => {
@@ -142,7 +150,8 @@ fn shared(card: &Arc<Card>, file: FileId, flags: c_int) -> Result<Arc<Xrcd>, Err
         None if flags & libc::O_CREAT == 0 => Err(Errno(libc::EAGAIN)),
         None => {
             let domain = Xrcd::new(card)?;
-            domains.push((file, Arc::downgrade(&domain)));
+            let (card, domain_of_file) = (Arc::downgrade(card), Arc::downgrade(&domain));
+            domains.push(SharedDomain { file, card, domain: domain_of_file });
             Ok(domain)
         }
     }
