@@ -50,18 +50,20 @@ impl Device {
         let limits = limits(config.limits, has_slot, datapaths.len());
         let clock = Clock::new(config.clock.clone());
         let builder = EngineBuilder::new(local, (active_mtu, guid), seed, limits, clock);
-        let engines = start_engines(datapaths, &builder)?;
-        let drivers = start_drivers(&config, &engines, &interface)?;
-        let about = about(&interface, local, caps.name, engines.len());
-        let reporter = start_reporter(&config, &engines, &about, faults.clone(), &interface);
+        // Before the threads: an engine may have something for another one from its first packet on.
+        let engines = Engines::new(start_engines(datapaths, &builder)?);
+        let all = engines.all();
+        let drivers = start_drivers(&config, all, &interface)?;
+        let about = about(&interface, local, caps.name, all.len());
+        let reporter = start_reporter(&config, all, &about, faults.clone(), &interface);
         tracing::info!(
-            device = %interface.name, address = %local, datapath = caps.name, engines = engines.len(),
+            device = %interface.name, address = %local, datapath = caps.name, engines = all.len(),
             why = %note, "opened"
         );
         Ok(Device(Arc::new(Inner {
             reporter,
             drivers,
-            engines: Engines::new(engines),
+            engines,
             about,
             faults,
             guid,

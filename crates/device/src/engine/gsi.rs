@@ -6,7 +6,7 @@ mod events;
 mod queue_pairs;
 mod services;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ pub(crate) struct Gsi {
     /// Requests to the management agents of the last batch, and the addresses of their senders.
     asked: Vec<(IpAddr, AgentRequest)>,
     /// Queue pairs whose peers are to be asked for a packet.
-    probes: Vec<Qpn>,
+    probes: VecDeque<Qpn>,
     address: IpAddr,
     src_port: u16,
     psn: Psn,
@@ -81,7 +81,7 @@ impl Gsi {
             bound: HashSet::new(),
             retiring: Vec::new(),
             asked: Vec::new(),
-            probes: Vec::new(),
+            probes: VecDeque::new(),
             src_port,
             psn: Psn::new(0),
         }
@@ -163,7 +163,7 @@ impl Gsi {
 
     /// The next queue pair whose peer is to be asked for a packet.
     pub(super) fn pop_probe(&mut self) -> Option<Qpn> {
-        self.probes.pop()
+        self.probes.pop_front()
     }
 
     /// Writes the next MAD as a packet, without its ICRC.

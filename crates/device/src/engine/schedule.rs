@@ -134,18 +134,18 @@ impl Schedule {
 
     /// Schedules a queue pair that has waited for room at its destination, if there is room now.
     fn grant(&mut self, qps: &mut QpTable) -> bool {
-        let next = self.in_flight.pop_waiting();
-        let granted = next.and_then(|qpn| qps.get_mut(qpn));
-        debug_assert!(next.is_none() || granted.is_some(), "a destroyed queue pair waits no more");
-        let Some(entry) = granted else {
-            return false;
-        };
-        self.in_flight.grant(&mut entry.credit);
-        if !entry.ready {
-            entry.ready = true;
-            self.senders.push(entry.init.qpn);
+        while let Some(qpn) = self.in_flight.pop_waiting() {
+            let granted = qps.get_mut(qpn);
+            debug_assert!(granted.is_some(), "a destroyed queue pair waits no more");
+            let Some(entry) = granted else { continue };
+            self.in_flight.grant(&mut entry.credit);
+            if !entry.ready {
+                entry.ready = true;
+                self.senders.push(entry.init.qpn);
+            }
+            return true;
         }
-        true
+        false
     }
 
     /// Bytes that the queue pair may have in flight altogether. 0: others wait before it.

@@ -86,14 +86,14 @@ impl Engine {
             if !self.gsi.wants_transmit() {
                 return sent;
             }
-            if let Some(qpn) = self.gsi.pop_probe() {
-                self.nic.send_liveness_probe(qpn, &mut *self.datapath);
-                continue;
-            }
             if self.datapath.tx_space().is_none() {
                 self.flush(now);
             }
             let Some(space) = self.datapath.tx_space() else { return sent };
+            if let Some(qpn) = self.gsi.pop_probe() {
+                self.nic.send_liveness_probe(qpn, &mut *self.datapath);
+                continue;
+            }
             let Some(out) = self.gsi.poll_transmit(space) else { return sent };
             let (local, icrc_tx) = (self.nic.local, self.nic.icrc_caps.tx);
             commit(&mut *self.datapath, &out, local, icrc_tx, &mut FlowIcrc::default());

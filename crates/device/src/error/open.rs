@@ -98,7 +98,7 @@ pub enum OpenError {
     EnginesWithoutPort,
     /// The switch in the process has one endpoint for an address.
     #[error(
-        "the datapath {0} copies_in_bulk the packets of one engine only: \
+        "the datapath {0} carries the packets of one engine only: \
          use `udp`, `uring`, `packet` or `xdp` for several, or open the device with one"
     )]
     OneEngineOnly(&'static str),

@@ -125,7 +125,9 @@ impl Gsi {
             Some(false) => true,
             Some(true) => {
                 cx.await_comm_est(qpn, Some(id));
-                self.probes.push(qpn);
+                if !self.probes.contains(&qpn) {
+                    self.probes.push_back(qpn);
+                }
                 true
             }
         }
