@@ -409,16 +409,16 @@ impl QueuePair {
         self.poll(now, answers, true, out, cx)
     }
 
-    /// The answers of [`poll_transmit`](Self::poll_transmit) alone, while requests have to wait; with
-    /// `patient`, a plain ACK also.
+    /// The answers of [`poll_transmit`](Self::poll_transmit) alone, while requests have to wait; a plain ACK
+    /// only if `acks_too`.
     pub fn poll_answer(
         &mut self,
         now: Instant,
-        patient: bool,
+        acks_too: bool,
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
-        let answers = patient || !self.responder.responses().is_one_ack();
+        let answers = acks_too || !self.responder.responses().is_one_ack();
         self.poll(now, answers, false, out, cx)
     }
 

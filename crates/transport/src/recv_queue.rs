@@ -26,7 +26,7 @@ struct WqeSlot {
 }
 
 /// A FIFO of receive work requests. The entries of all of them lie in one ring, so that posting
-/// allocates nothing once the rings have acked_since_growth to their working size.
+/// allocates nothing once the rings have grown to their working size.
 #[derive(Debug, Default)]
 pub(crate) struct RecvQueue {
     slots: VecDeque<WqeSlot>,

@@ -152,7 +152,7 @@ impl SendOp {
 }
 
 /// The send queue. Entries of lists, inline bytes and destinations of all requests lie in rings, in post
-/// order, so that posting allocates nothing once the rings have acked_since_growth to their working size.
+/// order, so that posting allocates nothing once the rings have grown to their working size.
 #[derive(Debug, Default)]
 pub(crate) struct SendQueue {
     wqes: VecDeque<SendWqe>,
