@@ -10,30 +10,50 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use tool::TOOLS;
-use uroce_testbed::error::{Error, Result};
+use uroce_testbed::error::Error;
 
 fn main() -> ExitCode {
     match run(std::env::args_os().skip(1)) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
+        Err(Failure::Usage(error)) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+        Err(Failure::Work(error)) => {
             eprintln!("error: {error}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn run(mut words: impl Iterator<Item = OsString>) -> Result<()> {
+/// Why the command failed.
+#[derive(Debug)]
+enum Failure {
+    /// There is no such command or option: exit code 2.
+    Usage(Error),
+    /// What was asked for did not succeed: exit code 1.
+    Work(Error),
+}
+
+fn run(mut words: impl Iterator<Item = OsString>) -> Result<(), Failure> {
     let name = words.next().unwrap_or_default();
     let name = name.to_string_lossy();
     match &*name {
-        "ci" => ci::run(&ci::CiArgs::parse(words)?),
-        "" | "help" | "-h" | "--help" => {
+        "ci" => {
+            let arguments = ci::CiArgs::parse(words).map_err(Failure::Usage)?;
+            ci::run(&arguments).map_err(Failure::Work)
+        }
+        "help" | "-h" | "--help" => {
             print!("{}", help());
             Ok(())
         }
+        "" => Err(Failure::Usage(Error::new(format!("which command?\n\n{}", help())))),
         name => match TOOLS.iter().find(|tool| tool.name == name) {
-            Some(tool) => tool.replace_this_program(words),
-            None => Err(Error::new(format!("there is no command {name}\n\n{}", help()))),
+            Some(tool) => tool.replace_this_program(words).map_err(Failure::Work),
+            None => {
+                let what = format!("there is no command {name}\n\n{}", help());
+                Err(Failure::Usage(Error::new(what)))
+            }
         },
     }
 }
@@ -57,7 +77,11 @@ mod tests {
         let help = help();
         let names = ["ci", "bench", "dist", "programs", "conform", "page", "rxe"];
         assert!(names.iter().all(|name| help.contains(&format!("\n  {name} "))), "{help}");
-        let error = run(["bnech".into()].into_iter()).expect_err("no such command").to_string();
+        let Err(Failure::Usage(error)) = run(["bnech".into()].into_iter()) else {
+            panic!("there is no such command")
+        };
+        let error = error.to_string();
         assert!(error.contains("no command bnech") && error.contains("Commands:"), "{error}");
+        assert!(matches!(run(std::iter::empty()), Err(Failure::Usage(_))));
     }
 }

@@ -38,7 +38,7 @@ pub struct MatrixArgs {
     #[arg(long, conflicts_with = "full")]
     smoke: bool,
     /// What CI tries: the selection, and a few cells again with every other datapath.
-    #[arg(long, conflicts_with_all = ["full", "smoke", "share", "cell", "datapath", "stock"])]
+    #[arg(long, conflicts_with_all = ["full", "smoke", "share", "cell", "datapath", "stock", "repeat"])]
     ci: bool,
     /// Of every cell only each N-th, beginning with number K: 1/4 to 4/4 together are --full.
     #[arg(long, value_name = "K/N", conflicts_with = "smoke")]
