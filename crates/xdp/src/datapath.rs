@@ -127,7 +127,7 @@ impl XdpDatapath {
             PortSocket::open(config.local, link.home.index, StackTraffic::Rest).map_err(
                 |error| match Errno::from_io_error(&error.source) {
                     Some(Errno::ADDRINUSE) => XdpError::PortBusy(config.local),
-                    _ => XdpError::explain("binding a UDP socket", error.source),
+                    _ => XdpError::explain(error.what, error.source),
                 },
             )?;
         let local = SocketAddr::new(config.local.ip(), port);

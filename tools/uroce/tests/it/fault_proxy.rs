@@ -42,6 +42,15 @@ fn start(net: &Namespaces, place: usize, words: &[&str]) -> Child {
     command.spawn().expect("ip")
 }
 
+/// Reads the first line that a program says on stderr, which has `part` in it. What is returned keeps the pipe open.
+fn wait_for_line(child: &mut Child, part: &str) -> BufReader<ChildStderr> {
+    let mut said = BufReader::new(child.stderr.take().expect("it is piped"));
+    let mut line = String::new();
+    said.read_line(&mut line).expect("text");
+    assert!(line.contains(part), "{line}");
+    said
+}
+
 struct Outcome {
     proxy: serde_json::Value,
     comments: Vec<String>,
@@ -93,10 +102,7 @@ impl Proxy {
         let words = [&["fault", "proxy", "--json", "--pcap", capture], form].concat();
         let rules = if rules.is_empty() { vec![] } else { vec!["--fault", rules] };
         let mut child = start(net, PROXY, &[&words[..], &rules].concat());
-        let mut said = BufReader::new(child.stderr.take().expect("it is piped"));
-        let mut line = String::new();
-        said.read_line(&mut line).expect("text");
-        assert!(line.contains("are joined"), "{line}");
+        let said = wait_for_line(&mut child, "are joined");
         Self { child, _said: said, file }
     }
 
@@ -125,7 +131,10 @@ fn through(net: &Namespaces, rules: &str, words: &str) -> Outcome {
 
 /// Runs a server and its client, which both must end well.
 fn both(net: &Namespaces, server: &[&str], client: &[&str]) {
-    let server = start(net, 1, server);
+    let waits = server[0] == "rping";
+    let mut server = start(net, 1, server);
+    // A client of rdma_cm is refused by a host whose server does not listen yet.
+    let _said = waits.then(|| wait_for_line(&mut server, "waiting for a client"));
     let client = start(net, 0, client);
     for (end, name) in [(client, "client"), (server, "server")] {
         let output = end.wait_with_output().expect("it runs");
