@@ -211,6 +211,12 @@ impl Device {
         self.0.engines.all().iter().find_map(|shared| shared.lock().datapath.last_problem())
     }
 
+    /// When [`drive`](Self::drive) is to be called although no packet arrives, in nanoseconds of the device's
+    /// clock; it may have passed. `None`: only a packet or a call gives the device something to do.
+    pub fn poll_timeout(&self) -> Option<u64> {
+        self.0.engines.all().iter().filter_map(|shared| shared.lock().next_deadline()).min()
+    }
+
     /// One poll iteration of each engine: receive, timers, send. For tests and for applications
     /// that have no progress thread. True if there was something to do.
     pub fn drive(&self) -> bool {

@@ -21,7 +21,7 @@ use crate::engines::{Engines, Shared};
 use crate::error::OpenError;
 use crate::faults::Faults;
 use crate::gid::guid_of;
-use crate::interface::Interface;
+use crate::interface::{Interface, fabric_interface};
 use crate::limits::{DeviceLimits, MAX_ENGINES, MAX_QP_IN_SLOT};
 use crate::local::EngineDatapath;
 use crate::port_watch::PortWatch;
@@ -38,11 +38,37 @@ impl Device {
         check_address(config.address)?;
         check_engines(&config)?;
         processor::learn();
-        let Path { datapaths, interface, note } = path::open(&config)?;
-        let seed = seed(&config)?;
+        let path = path::open(&config)?;
+        Device::assemble(&config, path)
+    }
+
+    /// Opens a device on a datapath of the caller's, for simulations: with [`DeviceConfig::clock`] and
+    /// without threads, everything happens in the caller's calls. It calls [`Device::drive`] when packets
+    /// have arrived and at [`Device::poll_timeout`]. What `config` says of datapath and engines does not
+    /// count.
+    ///
+    /// # Errors
+    /// [`OpenError`]; nothing stays behind.
+    pub fn open_on(
+        config: &DeviceConfig,
+        datapath: Box<dyn Datapath>,
+    ) -> Result<Device, OpenError> {
+        check_address(config.address)?;
+        let mut interface = fabric_interface(config.address, datapath.caps().mtu);
+        if let Some(name) = &config.name {
+            interface.name.clone_from(name);
+        }
+        let note = "the datapath is that of the program which opened the device".to_owned();
+        let datapaths = vec![EngineDatapath::Other(datapath)];
+        Device::assemble(config, Path { datapaths, interface, note })
+    }
+
+    fn assemble(config: &DeviceConfig, path: Path) -> Result<Device, OpenError> {
+        let Path { datapaths, interface, note } = path;
+        let seed = seed(config)?;
         let faults =
             config.faults.as_ref().map(|faults| Arc::new(FaultCounters::new(faults.plan())));
-        let mut datapaths = wrap(datapaths, &config, &interface.name, faults.as_ref())?;
+        let mut datapaths = wrap(datapaths, config, &interface.name, faults.as_ref())?;
         let first = datapaths.first_mut().expect("a device has an engine");
         let (local, caps) = (first.local(), first.caps().clone());
         let has_slot = first.shared_port().is_some();
@@ -53,9 +79,9 @@ impl Device {
         // Before the threads: an engine may have something for another one from its first packet on.
         let engines = Engines::new(start_engines(datapaths, &builder)?);
         let all = engines.all();
-        let drivers = start_drivers(&config, all, &interface)?;
+        let drivers = start_drivers(config, all, &interface)?;
         let about = about(&interface, local, caps.name, all.len());
-        let reporter = start_reporter(&config, all, &about, faults.clone(), &interface);
+        let reporter = start_reporter(config, all, &about, faults.clone(), &interface);
         tracing::info!(
             device = %interface.name, address = %local, datapath = caps.name, engines = all.len(),
             why = %note, "opened"

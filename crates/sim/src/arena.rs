@@ -1,0 +1,232 @@
+//! Registered memory of one end, and what must stand in it.
+
+use uroce_device::Device;
+use uroce_device::memory::{Access, Lkey, Mr, PdId, Region, Rkey, Sge};
+
+use crate::random::Random;
+use crate::violation::{Check, Invariant, ensure};
+
+/// Bytes that nobody writes: sources of SENDs, WRITEs and READs.
+pub(crate) const SOURCE: usize = 32 * 1024;
+/// Words for atomics, behind the source.
+pub(crate) const WORDS: usize = 8;
+/// Longest message.
+pub(crate) const MAX_MESSAGE: usize = 12 * 1024;
+/// Bytes from slot to slot: a message and a gap.
+const PITCH: usize = MAX_MESSAGE + 128;
+/// First byte of the first slot.
+const FIRST: usize = SOURCE + WORDS * 8 + 64;
+/// What stands where nothing was written.
+const CANARY: u8 = 0xee;
+const CANARIES: [u8; PITCH] = [CANARY; PITCH];
+
+/// A place for one message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SlotId(u32);
+
+/// Parts of a source: offsets and lengths.
+pub(crate) type Pieces = Vec<(u32, u32)>;
+
+/// Memory of one end of a pair.
+pub(crate) struct Arena {
+    region: Region,
+    /// Address of the first byte, as peers name it.
+    base: u64,
+    pub(crate) mr: Mr,
+    /// What the source holds.
+    source: Vec<u8>,
+    /// What the words hold, as far as is known.
+    pub(crate) words: [u64; WORDS],
+    free: Vec<SlotId>,
+    slots: u32,
+    scratch: Vec<u8>,
+}
+
+impl Arena {
+    pub(crate) fn new(device: &Device, pd: PdId, slots: u32, random: &mut Random) -> Arena {
+        let region = Region::alloc(FIRST + slots as usize * PITCH).expect("memory");
+        let all = Access::LOCAL_WRITE
+            | Access::REMOTE_WRITE
+            | Access::REMOTE_READ
+            | Access::REMOTE_ATOMIC;
+        // Not the address of the process, which differs from run to run and would be in the packets.
+        let base = (random.next() & 0xffff_ffff_f000) | 1 << 40;
+        let mr = device.memory().reg_mr(pd, region.clone(), base, all).expect("a region");
+        let mut source = vec![0; SOURCE];
+        random.fill(&mut source);
+        let mut arena = Arena {
+            region,
+            base,
+            mr,
+            source,
+            words: [0; WORDS],
+            free: (0..slots).rev().map(SlotId).collect(),
+            slots,
+            scratch: Vec::with_capacity(MAX_MESSAGE),
+        };
+        arena.reset();
+        arena
+    }
+
+    /// Everything as at the beginning: no slot in use.
+    pub(crate) fn reset(&mut self) {
+        self.write(0, &self.source);
+        self.region.fill(SOURCE, self.region.len() - SOURCE, CANARY).expect("inside");
+        self.words = [0; WORDS];
+        self.write(SOURCE, &[0; WORDS * 8]);
+        self.free = (0..self.slots).rev().map(SlotId).collect();
+    }
+
+    fn write(&self, offset: usize, bytes: &[u8]) {
+        self.region.write(offset, bytes).expect("inside the region");
+    }
+
+    /// A slot that is not in use, full of canaries.
+    pub(crate) fn take(&mut self) -> Option<SlotId> {
+        self.free.pop()
+    }
+
+    /// Ends the use of a slot of which the first `length` bytes may have been written.
+    pub(crate) fn release(&mut self, slot: SlotId, length: usize) {
+        self.region.fill(offset(slot), length, CANARY).expect("inside the region");
+        self.free.push(slot);
+    }
+
+    /// Address of a slot.
+    pub(crate) fn addr(&self, slot: SlotId) -> u64 {
+        self.base + offset(slot) as u64
+    }
+
+    /// Address of a byte of the source.
+    pub(crate) fn source_addr(&self, offset: u32) -> u64 {
+        self.base + u64::from(offset)
+    }
+
+    /// Address of a word.
+    pub(crate) fn word_addr(&self, word: usize) -> u64 {
+        self.base + (SOURCE + word * 8) as u64
+    }
+
+    /// Address of the first byte.
+    pub(crate) fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// Address behind the last byte.
+    pub(crate) fn end_addr(&self) -> u64 {
+        self.base + self.region.len() as u64
+    }
+
+    pub(crate) fn rkey(&self) -> Rkey {
+        self.mr.rkey
+    }
+
+    fn lkey(&self) -> Lkey {
+        self.mr.lkey
+    }
+
+    /// The parts of the source as a gather list.
+    pub(crate) fn gather(&self, pieces: &Pieces) -> Vec<Sge> {
+        let sge = |(offset, length): &(u32, u32)| Sge {
+            addr: self.source_addr(*offset),
+            length: *length,
+            lkey: self.lkey(),
+        };
+        pieces.iter().map(sge).collect()
+    }
+
+    /// A slot as a scatter list of one to several entries.
+    pub(crate) fn scatter(&self, slot: SlotId, length: usize, parts: &[usize]) -> Vec<Sge> {
+        let mut addr = self.addr(slot);
+        let mut rest = length;
+        let mut sges = Vec::with_capacity(parts.len() + 1);
+        for part in parts.iter().copied().chain([length]) {
+            let length = part.min(rest);
+            sges.push(Sge { addr, length: length as u32, lkey: self.lkey() });
+            addr += length as u64;
+            rest -= length;
+        }
+        sges
+    }
+
+    /// Appends the bytes of parts of the source.
+    pub(crate) fn copy_source(&self, pieces: &Pieces, out: &mut Vec<u8>) {
+        for (offset, length) in pieces {
+            let from = *offset as usize;
+            out.extend_from_slice(&self.source[from..from + *length as usize]);
+        }
+    }
+
+    /// Fails unless the slot holds `due` from byte `skip` on, and nothing behind.
+    pub(crate) fn check(&mut self, slot: SlotId, skip: usize, due: &[u8]) -> Check {
+        self.check_message(slot, skip, due)?;
+        let behind = skip + due.len();
+        self.check_canaries(behind, due.len())
+    }
+
+    /// Fails unless the slot holds `due` from byte `skip` on. Behind may be parts of a longer message.
+    pub(crate) fn check_reused(&mut self, slot: SlotId, skip: usize, due: &[u8]) -> Check {
+        self.check_message(slot, skip, due)?;
+        self.check_canaries(MAX_MESSAGE, MAX_MESSAGE)
+    }
+
+    fn check_message(&mut self, slot: SlotId, skip: usize, due: &[u8]) -> Check {
+        self.load(slot);
+        let bytes = &self.scratch[skip..skip + due.len()];
+        ensure(bytes == due, Invariant::Bytes, || {
+            let at = bytes.iter().zip(due).position(|(is, due)| is != due).unwrap_or_default();
+            format!("byte {at} of {} is {:#04x}, not {:#04x}", due.len(), bytes[at], due[at])
+        })
+    }
+
+    fn check_canaries(&self, from: usize, length: usize) -> Check {
+        let behind = &self.scratch[from..];
+        ensure(behind == &CANARIES[from..], Invariant::Canaries, || {
+            let at = behind.iter().position(|byte| *byte != CANARY).unwrap_or_default();
+            format!("a byte {at} behind a message of {length} has changed")
+        })
+    }
+
+    /// Fails unless each byte of the slot is as before, or as `due` says.
+    pub(crate) fn check_either(&mut self, slot: SlotId, skip: usize, due: &[u8]) -> Check {
+        self.load(slot);
+        let bytes = &self.scratch[skip..];
+        let due = due.iter().map(Some).chain(std::iter::repeat(None));
+        let wrong = bytes.iter().zip(due).position(|(is, due)| *is != CANARY && Some(is) != due);
+        ensure(wrong.is_none(), Invariant::Canaries, || {
+            format!("byte {} of a request that failed is foreign", wrong.unwrap_or_default())
+        })
+    }
+
+    fn load(&mut self, slot: SlotId) {
+        self.scratch.resize(PITCH, 0);
+        self.region.read(offset(slot), &mut self.scratch).expect("inside the region");
+    }
+
+    /// The 8 bytes at the start of a slot.
+    pub(crate) fn load_word(&self, slot: SlotId) -> u64 {
+        self.region.load_u64(offset(slot)).expect("aligned")
+    }
+
+    /// A word for atomics as it is now.
+    pub(crate) fn word(&self, word: usize) -> u64 {
+        self.region.load_u64(SOURCE + word * 8).expect("aligned")
+    }
+
+    /// Fails unless the source and everything that is not in use are as they were.
+    pub(crate) fn check_rest(&mut self) -> Check {
+        let mut bytes = vec![0; SOURCE];
+        self.region.read(0, &mut bytes).expect("inside the region");
+        ensure(bytes == self.source, Invariant::Canaries, || "a source has changed".into())?;
+        for slot in self.free.clone() {
+            self.check(slot, 0, &[]).map_err(|(_, what)| {
+                (Invariant::Canaries, format!("a slot that is not in use: {what}"))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn offset(slot: SlotId) -> usize {
+    FIRST + slot.0 as usize * PITCH
+}

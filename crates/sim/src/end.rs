@@ -1,0 +1,269 @@
+//! One end of a pair: a queue pair, its memory, and what its application waits for.
+
+use std::collections::VecDeque;
+
+use uroce_device::memory::{Access, PdId, Rkey};
+use uroce_device::transport::{
+    AddressVector, CqId, QpAttr, QpAttrMask as M, QpState, QpType, RecvWr, SrqAttr, SrqId, Wc,
+};
+use uroce_device::wire::Qpn;
+use uroce_device::{Device, QpRequest};
+
+use crate::arena::{Arena, MAX_MESSAGE, SlotId};
+use crate::random::Random;
+use crate::request::{Message, Posted, PostedReceive};
+use crate::scenario::PairPlan;
+
+pub(crate) const QKEY: u32 = 0x1234_5678;
+/// Bytes in front of a datagram.
+pub(crate) const GRH: usize = 40;
+/// Completions taken at once.
+const POLL: usize = 16;
+
+/// One end of a pair.
+pub(crate) struct End {
+    pub(crate) node: usize,
+    pub(crate) device: Device,
+    pd: PdId,
+    pub(crate) send_cq: CqId,
+    pub(crate) recv_cq: CqId,
+    srq: Option<SrqId>,
+    pub(crate) qpn: Qpn,
+    pub(crate) arena: Arena,
+    /// Send work requests that are not known to be complete.
+    pub(crate) sends: VecDeque<Posted>,
+    /// Send work requests that have failed since the queue pair was connected.
+    pub(crate) failed: Vec<Posted>,
+    /// Receive work requests that are not complete.
+    pub(crate) receives: VecDeque<PostedReceive>,
+    /// Messages that the peer has sent to this end.
+    pub(crate) awaited: VecDeque<Message>,
+    /// Messages that this end has sent, since it was connected.
+    pub(crate) sent: u32,
+    /// Messages of this end whose completion was a success, since it was connected.
+    pub(crate) acknowledged: u32,
+    /// Messages that this end has received, since it was connected.
+    pub(crate) received: u32,
+    /// Slots of this arena that WRITEs of an unreliable service may have filled.
+    pub(crate) uncertain: Vec<(SlotId, Vec<u8>)>,
+    /// Keys that were taken back.
+    pub(crate) stale_keys: Vec<Rkey>,
+    /// Requests that are still to be posted.
+    pub(crate) left: usize,
+    pub(crate) next_wr: u64,
+    /// When the application acts next; `None` while it waits for a completion.
+    pub(crate) wake_ns: Option<u64>,
+}
+
+impl End {
+    pub(crate) fn new(node: usize, device: &Device, plan: &PairPlan, random: &mut Random) -> End {
+        let device = device.clone();
+        let pd = device.memory().alloc_pd().expect("a protection domain");
+        let cqe = plan.caps.max_send_wr.max(plan.caps.max_recv_wr) + 1;
+        let send_cq = device.create_cq(cqe, None, 0).expect("a CQ");
+        let recv_cq = device.create_cq(cqe, None, 0).expect("a CQ");
+        let (max_wr, max_sge) = (plan.caps.max_recv_wr, plan.caps.max_recv_sge);
+        let attr = SrqAttr { max_wr, max_sge, limit: 0 };
+        let srq = plan.shared_receives.then(|| device.create_srq(pd, &attr).expect("an SRQ"));
+        // Own landings, own receives, and targets of the peer.
+        let slots = 2 * plan.caps.max_send_wr + plan.caps.max_recv_wr + 8;
+        let arena = Arena::new(&device, pd, slots, random);
+        let mut end = End {
+            node,
+            device,
+            pd,
+            send_cq,
+            recv_cq,
+            srq,
+            qpn: Qpn::new(0),
+            arena,
+            sends: VecDeque::new(),
+            failed: vec![],
+            receives: VecDeque::new(),
+            awaited: VecDeque::new(),
+            sent: 0,
+            acknowledged: 0,
+            received: 0,
+            uncertain: vec![],
+            stale_keys: vec![],
+            left: plan.operations,
+            next_wr: 1,
+            wake_ns: Some(0),
+        };
+        end.qpn = end.create_qp(plan);
+        end
+    }
+
+    fn create_qp(&self, plan: &PairPlan) -> Qpn {
+        let request = QpRequest {
+            qp_type: plan.service,
+            pd: self.pd,
+            send_cq: self.send_cq,
+            recv_cq: self.recv_cq,
+            srq: self.srq,
+            caps: plan.caps,
+            signal_all: plan.signal_all,
+        };
+        self.device.create_qp(&request).expect("a queue pair")
+    }
+
+    /// Another queue pair in place of this one, whose completions are lost with it.
+    pub(crate) fn recreate_qp(&mut self, plan: &PairPlan) {
+        self.device.destroy_qp(self.qpn).expect("the queue pair exists");
+        let mut lost = vec![];
+        self.poll(self.send_cq, &mut lost);
+        self.poll(self.recv_cq, &mut lost);
+        self.qpn = self.create_qp(plan);
+    }
+
+    /// RESET to RTS. `psns` are ours and the peer's.
+    pub(crate) fn connect(&self, plan: &PairPlan, peer: &Peer, psns: [u32; 2]) {
+        let access = Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
+        let attr = QpAttr {
+            access,
+            qkey: QKEY,
+            av: Some(AddressVector::new(self.device.address(), peer.address)),
+            path_mtu: plan.mtu,
+            timeout: plan.timeout,
+            retry_cnt: plan.retry_cnt,
+            rnr_retry: plan.rnr_retry,
+            rq_psn: psns[1],
+            sq_psn: psns[0],
+            max_rd_atomic: plan.rd_atomic,
+            max_dest_rd_atomic: plan.rd_atomic,
+            min_rnr_timer: plan.min_rnr_timer,
+            dest_qpn: peer.qpn.get(),
+            ..QpAttr::default()
+        };
+        let (init, rtr, rts) = masks(plan.service);
+        for (state, mask) in [(QpState::Init, init), (QpState::Rtr, rtr), (QpState::Rts, rts)] {
+            self.set_state(state, &attr, mask);
+        }
+    }
+
+    /// Moves the queue pair to a state that every state may be left for.
+    pub(crate) fn leave(&self, state: QpState) {
+        self.set_state(state, &QpAttr::default(), M::empty());
+    }
+
+    fn set_state(&self, state: QpState, attr: &QpAttr, mask: M) {
+        let attr = QpAttr { state, ..*attr };
+        self.device.modify_qp(self.qpn, &attr, M::STATE | mask).expect("a lawful transition");
+    }
+
+    /// How a peer reaches this end.
+    pub(crate) fn peer(&self) -> Peer {
+        Peer { address: self.device.address(), qpn: self.qpn }
+    }
+
+    /// Posts receives until `depth` are posted, as far as there is memory.
+    pub(crate) fn post_receives(
+        &mut self,
+        depth: usize,
+        random: &mut Random,
+    ) -> Result<(), String> {
+        while self.receives.len() < depth {
+            let Some(slot) = self.arena.take() else { break };
+            let wr_id = self.next_wr;
+            self.next_wr += 1;
+            let parts: &[usize] = if random.chance(30) { &[3, 700] } else { &[] };
+            let sges = self.arena.scatter(slot, MAX_MESSAGE, parts);
+            let wr = RecvWr::new(wr_id, &sges);
+            let posted = match self.srq {
+                Some(srq) => self.device.post_srq_recv(srq, &[wr]),
+                None => self.device.post_recv(self.qpn, &[wr]),
+            };
+            posted.map_err(|(_, error)| format!("a receive was refused: {error}"))?;
+            self.receives.push_back(PostedReceive { wr_id, slot });
+        }
+        Ok(())
+    }
+
+    /// Moves completions of a CQ behind `into`.
+    pub(crate) fn poll(&self, cq: CqId, into: &mut Vec<Wc>) {
+        let mut batch = [Wc::default(); POLL];
+        loop {
+            let count = self.device.poll_cq(cq, &mut batch).expect("the CQ exists");
+            into.extend_from_slice(&batch[..count]);
+            if count < POLL {
+                return;
+            }
+        }
+    }
+
+    /// Registers memory and takes the key back, so that it is a key which nothing may be reached by.
+    pub(crate) fn make_stale_key(&mut self) {
+        let (region, access) =
+            self.device.memory().region_of(self.arena.mr.id).expect("registered");
+        let base = self.arena.base();
+        let mr = self.device.memory().reg_mr(self.pd, region, base, access).expect("a region");
+        self.device.memory().dereg_mr(mr.id).expect("not in use");
+        self.stale_keys.push(mr.rkey);
+    }
+
+    /// Forgets what was posted and awaited.
+    pub(crate) fn clear(&mut self) {
+        self.sends.clear();
+        self.failed.clear();
+        self.receives.clear();
+        self.awaited.clear();
+        self.uncertain.clear();
+        (self.sent, self.acknowledged, self.received) = (0, 0, 0);
+        self.arena.reset();
+    }
+
+    /// Takes back the receives of a shared receive queue, which no queue pair flushes.
+    pub(crate) fn renew_srq(&mut self, plan: &PairPlan) {
+        let Some(srq) = self.srq else { return };
+        self.device.destroy_qp(self.qpn).expect("the queue pair exists");
+        self.device.destroy_srq(srq).expect("not in use");
+        let (max_wr, max_sge) = (plan.caps.max_recv_wr, plan.caps.max_recv_sge);
+        let attr = SrqAttr { max_wr, max_sge, limit: 0 };
+        self.srq = Some(self.device.create_srq(self.pd, &attr).expect("an SRQ"));
+        self.qpn = self.create_qp(plan);
+    }
+
+    pub(crate) fn has_shared_receives(&self) -> bool {
+        self.srq.is_some()
+    }
+
+    /// Destroys everything.
+    pub(crate) fn destroy(&mut self) -> Result<(), String> {
+        let failed = |what: &str, error: String| format!("{what} cannot be destroyed: {error}");
+        let device = &self.device;
+        device.destroy_qp(self.qpn).map_err(|error| failed("a queue pair", error.to_string()))?;
+        if let Some(srq) = self.srq {
+            device.destroy_srq(srq).map_err(|error| failed("an SRQ", error.to_string()))?;
+        }
+        for cq in [self.send_cq, self.recv_cq] {
+            device.destroy_cq(cq).map_err(|error| failed("a CQ", error.to_string()))?;
+        }
+        let mr = self.arena.mr.id;
+        device.memory().dereg_mr(mr).map_err(|error| failed("a region", error.to_string()))?;
+        device
+            .memory()
+            .dealloc_pd(self.pd)
+            .map_err(|error| failed("a protection domain", error.to_string()))
+    }
+}
+
+/// How an end is reached.
+pub(crate) struct Peer {
+    pub(crate) address: std::net::IpAddr,
+    pub(crate) qpn: Qpn,
+}
+
+/// Attributes of INIT, RTR and RTS (R4).
+fn masks(service: QpType) -> (M, M, M) {
+    let init = M::PKEY_INDEX | M::PORT;
+    if service == QpType::Ud {
+        return (init | M::QKEY, M::empty(), M::SQ_PSN);
+    }
+    let path = M::AV | M::PATH_MTU | M::DEST_QPN | M::RQ_PSN;
+    if service == QpType::Uc {
+        return (init | M::ACCESS_FLAGS, path, M::SQ_PSN);
+    }
+    let rtr = path | M::MAX_DEST_RD_ATOMIC | M::MIN_RNR_TIMER;
+    let rts = M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY | M::SQ_PSN | M::MAX_QP_RD_ATOMIC;
+    (init | M::ACCESS_FLAGS, rtr, rts)
+}

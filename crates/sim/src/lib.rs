@@ -1,0 +1,42 @@
+//! A network of simulated RoCEv2 NICs, drawn from one seed.
+//!
+//! The NICs are real: engine, transport, memory and connection management as they ship, with a virtual clock and a
+//! datapath that belongs to the simulation. What is simulated is the network with its faults ([`Scenario::faults`],
+//! in the language of docs/faults.md), and the applications, which post random requests. Whatever happens, the
+//! [`Invariant`]s hold; they are checked by code that shares nothing with the NICs.
+//!
+//! ```
+//! let scenario = uroce_sim::Scenario::new(7);
+//! let report = uroce_sim::run(&scenario)?;
+//! assert!(report.packets > 0);
+//! # Ok::<(), uroce_sim::Violation>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod arena;
+mod coverage;
+mod end;
+mod network;
+mod pair;
+mod port;
+mod random;
+mod request;
+mod scenario;
+mod shrink;
+mod violation;
+mod world;
+
+pub use coverage::Coverage;
+pub use scenario::{Mode, Outage, PairPlan, Scenario};
+pub use shrink::shrink;
+pub use violation::{Invariant, Violation};
+pub use world::Report;
+
+/// Runs a scenario to its end. The same scenario always gives the same report.
+///
+/// # Errors
+///
+/// The first [`Violation`] of an invariant.
+pub fn run(scenario: &Scenario) -> Result<Report, Violation> {
+    world::World::new(scenario).run()
+}

@@ -1,0 +1,179 @@
+//! The network between the NICs: latency, faults by rules, and links that go down.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+use uroce_fault::{Direction, FaultInjector, PacketMeta, Plan, Verdict};
+use uroce_wire::Flow;
+
+use crate::port::SimPacket;
+use crate::scenario::{Outage, Scenario};
+
+/// Nanoseconds between the arrivals of two packets at one NIC: 100 Gb/s with 1 KiB packets.
+const SPACING_NS: u64 = 90;
+
+/// A packet on its way.
+#[derive(Debug)]
+struct Flight {
+    at_ns: u64,
+    /// Orders packets that arrive at the same time.
+    number: u64,
+    to: usize,
+    packet: SimPacket,
+}
+
+impl Flight {
+    fn key(&self) -> Reverse<(u64, u64)> {
+        Reverse((self.at_ns, self.number))
+    }
+}
+
+impl PartialEq for Flight {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Flight {}
+
+impl PartialOrd for Flight {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Flight {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+/// Counts of packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct NetworkCounters {
+    pub(crate) sent: u64,
+    pub(crate) delivered: u64,
+    pub(crate) dropped: u64,
+    pub(crate) altered: u64,
+    pub(crate) outage: u64,
+}
+
+/// All links of a simulation.
+pub(crate) struct Network {
+    injector: FaultInjector,
+    flights: BinaryHeap<Flight>,
+    numbered: u64,
+    latency_ns: u64,
+    /// When the next packet may arrive at each NIC.
+    free_at_ns: Vec<u64>,
+    outages: Vec<Outage>,
+    has_faults: bool,
+    pub(crate) counters: NetworkCounters,
+}
+
+impl Network {
+    pub(crate) fn new(scenario: &Scenario) -> Network {
+        let plan = match scenario.faults.as_str() {
+            "" => Plan::default(),
+            rules => rules.parse().expect("rules that the scenario has made"),
+        };
+        Network {
+            has_faults: !plan.is_empty(),
+            injector: FaultInjector::new(&plan, scenario.seed),
+            flights: BinaryHeap::new(),
+            numbered: 0,
+            latency_ns: scenario.latency_ns,
+            free_at_ns: vec![0; scenario.nodes],
+            outages: scenario.outages.clone(),
+            counters: NetworkCounters::default(),
+        }
+    }
+
+    /// Sends a packet to the NIC number `to`.
+    pub(crate) fn send(&mut self, now_ns: u64, from: usize, to: usize, packet: SimPacket) {
+        self.counters.sent += 1;
+        if self.is_down(now_ns, from) || self.is_down(now_ns, to) {
+            self.counters.outage += 1;
+            return;
+        }
+        if !self.has_faults {
+            return self.take_off(now_ns, to, packet);
+        }
+        let meta = meta_of(&packet, to);
+        match self.injector.handle_packet(Duration::from_nanos(now_ns), &meta, &packet.bytes) {
+            Verdict::Pass => self.take_off(now_ns, to, packet),
+            Verdict::Dropped => self.counters.dropped += 1,
+            Verdict::Taken => self.counters.altered += 1,
+        }
+        self.release(now_ns);
+        while self.injector.poll_event().is_some() {}
+    }
+
+    /// From now on there are no faults. Packets that wait go on.
+    pub(crate) fn end_faults(&mut self) {
+        self.outages.clear();
+        self.has_faults = false;
+    }
+
+    /// When a packet arrives, or goes on, next.
+    pub(crate) fn poll_timeout(&self) -> Option<u64> {
+        let held = self.injector.poll_timeout().map(|at| at.as_nanos() as u64);
+        [self.flights.peek().map(|flight| flight.at_ns), held].into_iter().flatten().min()
+    }
+
+    /// The next packet that has arrived by now, and the NIC it has arrived at.
+    pub(crate) fn poll_arrival(&mut self, now_ns: u64) -> Option<(usize, SimPacket)> {
+        self.release(now_ns);
+        loop {
+            if self.flights.peek()?.at_ns > now_ns {
+                return None;
+            }
+            let Flight { to, packet, .. } = self.flights.pop()?;
+            if self.is_down(now_ns, to) {
+                self.counters.outage += 1;
+                continue;
+            }
+            self.counters.delivered += 1;
+            return Some((to, packet));
+        }
+    }
+
+    fn is_down(&self, now_ns: u64, node: usize) -> bool {
+        self.outages.iter().any(|outage| outage.node == node && outage.covers(now_ns))
+    }
+
+    /// Takes from the fault injector what goes on by now.
+    fn release(&mut self, now_ns: u64) {
+        while let Some(release) = self.injector.poll_packet(Duration::from_nanos(now_ns)) {
+            let Flow { src, dst, src_port, dst_port } = release.meta.flow;
+            let route = uroce_datapath::Route {
+                src: (src, src_port).into(),
+                dst: (dst, dst_port).into(),
+                hop_limit: 64,
+                traffic_class: release.meta.traffic_class,
+            };
+            let to = release.meta.tag as usize;
+            let packet = SimPacket { route, bytes: release.packet.to_vec() };
+            self.take_off(now_ns, to, packet);
+        }
+    }
+
+    fn take_off(&mut self, now_ns: u64, to: usize, packet: SimPacket) {
+        let at_ns = (now_ns + self.latency_ns).max(self.free_at_ns[to]);
+        self.free_at_ns[to] = at_ns + SPACING_NS;
+        self.numbered += 1;
+        self.flights.push(Flight { at_ns, number: self.numbered, to, packet });
+    }
+}
+
+fn meta_of(packet: &SimPacket, to: usize) -> PacketMeta {
+    let (src, dst) = (packet.route.src, packet.route.dst);
+    PacketMeta {
+        direction: Direction::Tx,
+        flow: Flow { src: src.ip(), dst: dst.ip(), src_port: src.port(), dst_port: dst.port() },
+        ip_id: 0,
+        traffic_class: packet.route.traffic_class,
+        tag: u32::try_from(to).unwrap_or(u32::MAX),
+    }
+}

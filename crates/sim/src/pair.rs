@@ -1,0 +1,172 @@
+//! Two ends that talk to each other, and the application that drives both.
+
+mod completion;
+mod posting;
+mod restart;
+
+use uroce_device::Device;
+use uroce_device::transport::{QpType, Wc};
+
+use self::restart::Restart;
+use crate::coverage::Coverage;
+use crate::end::End;
+use crate::random::Random;
+use crate::scenario::PairPlan;
+use crate::violation::{AtTime as _, Check, Invariant, Violation, ensure};
+
+/// What a turn of the application needs besides the pair.
+pub(crate) struct Turn<'a> {
+    pub(crate) now_ns: u64,
+    /// Since when there have been no faults; `None` while there are.
+    pub(crate) calm_since_ns: Option<u64>,
+    /// How long packets of a queue pair may be on their way after it was reset.
+    pub(crate) drain_ns: u64,
+    pub(crate) coverage: &'a mut Coverage,
+}
+
+/// What the application of a pair is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Requests are posted and complete.
+    Running,
+    /// Both queue pairs have failed or were ended; old packets leave the network until this time.
+    Draining { until_ns: u64, restart: Restart },
+    /// Everything has completed.
+    Done,
+}
+
+/// Two connected queue pairs.
+pub(crate) struct Pair {
+    plan: PairPlan,
+    /// The network may double and reorder packets: an unreliable service then may do so, too.
+    network_reorders: bool,
+    pub(crate) ends: [End; 2],
+    phase: Phase,
+    random: Random,
+    /// A request with a mistake was posted: both queue pairs will fail.
+    has_mistake: bool,
+    /// Both queue pairs are in the error state because the application has moved them there.
+    is_ending: bool,
+    completions: Vec<Wc>,
+}
+
+impl Pair {
+    pub(crate) fn new(
+        plan: &PairPlan,
+        network_reorders: bool,
+        devices: &[Device],
+        mut random: Random,
+    ) -> Pair {
+        let [first, second] = plan.nodes;
+        let ends = [
+            End::new(first, &devices[first], plan, &mut random),
+            End::new(second, &devices[second], plan, &mut random),
+        ];
+        let mut pair = Pair {
+            plan: plan.clone(),
+            network_reorders,
+            ends,
+            phase: Phase::Running,
+            random,
+            has_mistake: false,
+            is_ending: false,
+            completions: vec![],
+        };
+        pair.connect();
+        pair
+    }
+
+    /// Nodes of both ends.
+    pub(crate) fn nodes(&self) -> [usize; 2] {
+        self.ends.each_ref().map(|end| end.node)
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.phase == Phase::Done
+    }
+
+    /// When the application acts next, whatever happens on the network.
+    pub(crate) fn poll_timeout(&self) -> Option<u64> {
+        match self.phase {
+            Phase::Running => self.ends.iter().filter_map(|end| end.wake_ns).min(),
+            Phase::Draining { until_ns, .. } => Some(until_ns),
+            Phase::Done => None,
+        }
+    }
+
+    fn is_reliable(&self) -> bool {
+        self.plan.service.is_reliable()
+    }
+
+    fn connect(&mut self) {
+        let psns = [start_psn(&mut self.random), start_psn(&mut self.random)];
+        let peers = self.ends.each_ref().map(End::peer);
+        self.ends[0].connect(&self.plan, &peers[1], psns);
+        self.ends[1].connect(&self.plan, &peers[0], [psns[1], psns[0]]);
+        for end in &mut self.ends {
+            end.wake_ns = Some(0);
+        }
+    }
+
+    /// One turn: takes completions, and posts what is due.
+    pub(crate) fn handle_turn(&mut self, turn: &mut Turn<'_>) -> Result<(), Violation> {
+        self.turn(turn).at(turn.now_ns)
+    }
+
+    fn turn(&mut self, turn: &mut Turn<'_>) -> Check {
+        match self.phase {
+            Phase::Done => Ok(()),
+            Phase::Draining { until_ns, .. } if turn.now_ns < until_ns => Ok(()),
+            Phase::Draining { restart, .. } => self.finish_restart(restart, turn),
+            Phase::Running => self.run(turn),
+        }
+    }
+
+    fn run(&mut self, turn: &mut Turn<'_>) -> Check {
+        let has_failed = self.take_completions(turn)?;
+        if has_failed {
+            return self.begin_restart(Restart::Reset, turn);
+        }
+        for index in 0..2 {
+            if self.ends[index].wake_ns.is_some_and(|at| at <= turn.now_ns) {
+                self.act(index, turn)?;
+            }
+        }
+        if self.random.below(1000) < self.plan.restarts && turn.calm_since_ns.is_none() {
+            let restart = if self.random.chance(50) { Restart::Destroy } else { Restart::Reset };
+            return self.begin_restart(restart, turn);
+        }
+        if self.ends.iter().all(|end| end.left == 0 && end.sends.is_empty()) {
+            return self.finish(turn);
+        }
+        Ok(())
+    }
+
+    /// Everything has completed: what arrived must be all.
+    fn finish(&mut self, turn: &mut Turn<'_>) -> Check {
+        if !self.is_reliable() {
+            return self.begin_restart(Restart::Reset, turn);
+        }
+        for end in &self.ends {
+            ensure(end.awaited.is_empty(), Invariant::Messages, || {
+                let first = end.awaited[0].number;
+                format!("message {first} was acknowledged and never received ({:?})", end.qpn)
+            })?;
+        }
+        self.begin_restart(Restart::Reset, turn)
+    }
+}
+
+/// The first PSN of a connection: often shortly before the wrap, or half of the sequence space.
+fn start_psn(random: &mut Random) -> u32 {
+    match random.below(4) {
+        0 => 0x100_0000 - random.range(1, 64) as u32,
+        1 => 0x80_0000 - random.range(1, 64) as u32,
+        _ => random.below(0x100_0000) as u32,
+    }
+}
+
+/// True for services whose requests may vanish.
+fn may_lose(service: QpType) -> bool {
+    !service.is_reliable()
+}

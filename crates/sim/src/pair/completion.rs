@@ -1,0 +1,257 @@
+//! Completions, held against what was posted.
+
+use uroce_device::transport::{CqId, QpType, Wc, WcOpcode, WcStatus};
+
+use super::{Pair, Turn, may_lose};
+use crate::arena::{MAX_MESSAGE, SlotId};
+use crate::end::GRH;
+use crate::request::{Message, Posted, Work};
+use crate::violation::{Check, Invariant, ensure};
+
+/// True if a request has failed.
+type HasFailed = bool;
+
+impl Pair {
+    /// Takes all completions. Those of sends come first: what the peer of a successful SEND has
+    /// received must be there.
+    pub(super) fn take_completions(
+        &mut self,
+        turn: &mut Turn<'_>,
+    ) -> Result<HasFailed, (Invariant, String)> {
+        let mut has_failed = false;
+        for index in 0..2 {
+            let cq = self.ends[index].send_cq;
+            for wc in self.poll(index, cq, turn.now_ns) {
+                has_failed |= self.handle_send(index, &wc, turn)?;
+            }
+        }
+        for index in 0..2 {
+            let cq = self.ends[index].recv_cq;
+            for wc in self.poll(index, cq, turn.now_ns) {
+                has_failed |= self.handle_receive(index, &wc, turn)?;
+            }
+        }
+        self.check_delivery()?;
+        Ok(has_failed)
+    }
+
+    fn poll(&mut self, index: usize, cq: CqId, now_ns: u64) -> Vec<Wc> {
+        let mut completions = std::mem::take(&mut self.completions);
+        completions.clear();
+        self.ends[index].poll(cq, &mut completions);
+        let all = completions.clone();
+        if !all.is_empty() && self.ends[index].wake_ns.is_none() {
+            let at = now_ns + self.pause();
+            self.ends[index].wake_ns = Some(at);
+        }
+        self.completions = completions;
+        all
+    }
+
+    /// I4: what was acknowledged has been delivered.
+    fn check_delivery(&self) -> Check {
+        if !self.is_reliable() {
+            return Ok(());
+        }
+        for (end, peer) in [(&self.ends[0], &self.ends[1]), (&self.ends[1], &self.ends[0])] {
+            ensure(end.acknowledged <= peer.received, Invariant::Effects, || {
+                let (acknowledged, received) = (end.acknowledged, peer.received);
+                format!("{acknowledged} messages succeeded, but the peer has received {received}")
+            })?;
+        }
+        Ok(())
+    }
+
+    fn handle_send(
+        &mut self,
+        index: usize,
+        wc: &Wc,
+        turn: &mut Turn<'_>,
+    ) -> Result<HasFailed, (Invariant, String)> {
+        turn.coverage.count(wc.status.name());
+        loop {
+            let Some(posted) = self.ends[index].sends.pop_front() else {
+                let what = format!("completion of request {}, which is not posted", wc.wr_id);
+                return Err((Invariant::Completions, what));
+            };
+            if posted.wr_id == wc.wr_id {
+                return self.complete(index, &posted, wc, turn);
+            }
+            // An unsignalled request that fails, or comes behind one that fails, completes.
+            let may_be_silent = !posted.is_signalled && self.ends[index].failed.is_empty();
+            ensure(may_be_silent, Invariant::Completions, || {
+                format!("request {} completes before request {}", wc.wr_id, posted.wr_id)
+            })?;
+            self.check_success(index, &posted)?;
+        }
+    }
+
+    fn complete(
+        &mut self,
+        index: usize,
+        posted: &Posted,
+        wc: &Wc,
+        turn: &mut Turn<'_>,
+    ) -> Result<HasFailed, (Invariant, String)> {
+        if wc.status != WcStatus::Success {
+            self.check_failure(index, posted, wc, turn)?;
+            self.ends[index].failed.push(posted.clone());
+            return Ok(true);
+        }
+        ensure(posted.is_signalled, Invariant::Completions, || {
+            format!("request {} is not signalled, but completes", posted.wr_id)
+        })?;
+        ensure(posted.mistake.is_none(), Invariant::Statuses, || {
+            let mistake = posted.mistake.map_or("", |mistake| mistake.name());
+            format!("a {} with {mistake} succeeds", posted.work.name())
+        })?;
+        ensure(wc.opcode == posted.work.completion(), Invariant::Completions, || {
+            format!("a {} completes as {:?}", posted.work.name(), wc.opcode)
+        })?;
+        self.check_success(index, posted)?;
+        Ok(false)
+    }
+
+    /// I15: the failure is explained by a mistake or by faults.
+    fn check_failure(&self, index: usize, posted: &Posted, wc: &Wc, turn: &Turn<'_>) -> Check {
+        let is_calm = turn.calm_since_ns.is_some_and(|since| posted.posted_ns >= since);
+        let holds = match wc.status {
+            WcStatus::WrFlushErr => {
+                self.is_ending || self.has_mistake || !self.ends[index].failed.is_empty()
+            }
+            status if posted.mistake.is_some_and(|mistake| mistake.status() == status) => true,
+            WcStatus::RetryExcErr | WcStatus::RnrRetryExcErr => !is_calm || self.has_mistake,
+            _ => false,
+        };
+        ensure(holds, Invariant::Statuses, || {
+            let (name, status, qpn) = (posted.work.name(), wc.status, self.ends[index].qpn);
+            let mistake = posted.mistake.map_or("no mistake", |mistake| mistake.name());
+            format!("a {name} of {qpn:?} with {mistake} fails: {status} ({})", wc.cause)
+        })
+    }
+
+    /// I1, I4, I5: the effect of a request that succeeded.
+    fn check_success(&mut self, index: usize, posted: &Posted) -> Check {
+        let (end, peer) = split(&mut self.ends, index);
+        let mut due = Vec::with_capacity(posted.length);
+        let name = |(invariant, what)| (invariant, format!("{}: {what}", posted.work.name()));
+        if posted.work.needs_receive() {
+            end.acknowledged += 1;
+        }
+        match posted.work {
+            Work::Send { .. } => Ok(()),
+            Work::Write { target, .. } => {
+                end.arena.copy_source(&posted.pieces, &mut due);
+                if may_lose(self.plan.service) {
+                    peer.uncertain.push((target, due));
+                    return Ok(());
+                }
+                peer.arena.check(target, 0, &due).map_err(name)?;
+                peer.arena.release(target, due.len());
+                Ok(())
+            }
+            Work::Read { offset, landing } => {
+                peer.arena.copy_source(&vec![(offset, posted.length as u32)], &mut due);
+                end.arena.check(landing, 0, &due).map_err(name)?;
+                end.arena.release(landing, due.len());
+                Ok(())
+            }
+            Work::FetchAdd { word, landing, .. } | Work::CompareSwap { word, landing, .. } => {
+                let old = peer.arena.words[word];
+                let returned = end.arena.load_word(landing);
+                ensure(returned == old, Invariant::Atomics, || {
+                    format!("{} returns {returned:#x}, not {old:#x}", posted.work.name())
+                })?;
+                peer.arena.words[word] = posted.work.word_after(old);
+                end.arena.check(landing, 0, &old.to_ne_bytes()).map_err(name)?;
+                end.arena.release(landing, 8);
+                Ok(())
+            }
+        }
+    }
+
+    fn handle_receive(
+        &mut self,
+        index: usize,
+        wc: &Wc,
+        turn: &mut Turn<'_>,
+    ) -> Result<HasFailed, (Invariant, String)> {
+        let end = &mut self.ends[index];
+        let posted = end.receives.pop_front().filter(|posted| posted.wr_id == wc.wr_id);
+        let Some(posted) = posted else {
+            let what = format!("receive {} completes out of order or twice", wc.wr_id);
+            return Err((Invariant::Completions, what));
+        };
+        if wc.status != WcStatus::Success {
+            turn.coverage.count("a receive that fails");
+            // A WRITE with immediate that is refused fails the receive it would have consumed.
+            let is_refused = wc.status == WcStatus::LocAccessErr && self.has_mistake;
+            ensure(is_refused || wc.status == WcStatus::WrFlushErr, Invariant::Statuses, || {
+                format!("a receive fails: {} ({})", wc.status, wc.cause)
+            })?;
+            return Ok(true);
+        }
+        turn.coverage.count("a message that is received");
+        end.received += 1;
+        let message = self.message(index, wc)?;
+        self.check_message(index, wc, posted.slot, &message)?;
+        // The receive of a message that was lost in part may hold more than this message.
+        let written = if self.is_reliable() { wc.byte_len as usize } else { MAX_MESSAGE };
+        self.ends[index].arena.release(posted.slot, written);
+        Ok(false)
+    }
+
+    /// I6: the message that has arrived.
+    fn message(&mut self, index: usize, wc: &Wc) -> Result<Message, (Invariant, String)> {
+        let service = self.plan.service;
+        let end = &mut self.ends[index];
+        let foreign = || {
+            let what =
+                format!("{:?} of {} bytes arrives, imm {:?}", wc.opcode, wc.byte_len, wc.imm);
+            (Invariant::Messages, format!("{what}: sent by nobody, out of order, or twice"))
+        };
+        if service.is_reliable() {
+            return end.awaited.pop_front().ok_or_else(foreign);
+        }
+        let place = end.awaited.iter().position(|message| Some(message.number) == wc.imm);
+        let place = place.ok_or_else(foreign)?;
+        if self.network_reorders {
+            return Ok(end.awaited[place].clone());
+        }
+        end.awaited.drain(..place);
+        end.awaited.pop_front().ok_or_else(foreign)
+    }
+
+    fn check_message(&mut self, index: usize, wc: &Wc, slot: SlotId, message: &Message) -> Check {
+        let is_ud = self.plan.service == QpType::Ud;
+        let (end, peer) = split(&mut self.ends, index);
+        let number = message.number;
+        let header = if is_ud { GRH } else { 0 };
+        let opcode = if message.is_write { WcOpcode::RecvRdmaWithImm } else { WcOpcode::Recv };
+        let due = (opcode, (message.length + header) as u32, message.imm);
+        let is = (wc.opcode, wc.byte_len, wc.imm);
+        ensure(is == due, Invariant::Messages, || {
+            format!("message {number} arrives as {is:?}, not {due:?}")
+        })?;
+        let mut bytes = Vec::with_capacity(message.length);
+        if !message.is_write {
+            peer.arena.copy_source(&message.pieces, &mut bytes);
+        }
+        let checked = if self.plan.service == QpType::Uc {
+            // The receive of a message that was lost in part takes the next one.
+            end.arena.check_reused(slot, header, &bytes)
+        } else {
+            end.arena.check(slot, header, &bytes)
+        };
+        checked.map_err(|(invariant, what)| (invariant, format!("message {number}: {what}")))
+    }
+}
+
+/// The end with this index, and the other one.
+pub(super) fn split(
+    ends: &mut [crate::end::End; 2],
+    index: usize,
+) -> (&mut crate::end::End, &mut crate::end::End) {
+    let [first, second] = ends;
+    if index == 0 { (first, second) } else { (second, first) }
+}

@@ -1,0 +1,245 @@
+//! What the application posts.
+
+use uroce_device::memory::{Lkey, Rkey};
+use uroce_device::transport::{AddressVector, QpType, SendData, SendFlags, SendWr, UdDestination};
+
+use super::{Pair, Turn};
+use crate::arena::{MAX_MESSAGE, Pieces, SOURCE, WORDS};
+use crate::end::QKEY;
+use crate::request::{Message, Mistake, Posted, Work};
+use crate::violation::{Check, Invariant};
+
+/// Most requests of one turn.
+const BURST: usize = 8;
+
+impl Pair {
+    /// A turn of the application at one end: receives, requests, and a pause.
+    pub(super) fn act(&mut self, index: usize, turn: &mut Turn<'_>) -> Check {
+        let depth = self.plan.caps.max_recv_wr as usize;
+        // An application that posts its receives late makes the peer meet RNR NAKs.
+        if self.random.chance(80) {
+            let posted = self.ends[index].post_receives(depth, &mut self.random);
+            posted.map_err(|what| (Invariant::Completions, what))?;
+        }
+        for _ in 0..self.random.below(BURST) {
+            let end = &self.ends[index];
+            let room = self.plan.caps.max_send_wr as usize - end.sends.len();
+            if end.left == 0 || room == 0 || self.has_mistake {
+                break;
+            }
+            self.post(index, turn)?;
+        }
+        self.ends[index].wake_ns = Some(turn.now_ns + 1 + self.pause());
+        let end = &mut self.ends[index];
+        let has_room = end.sends.len() < self.plan.caps.max_send_wr as usize;
+        let has_requests = end.left > 0 && has_room && !self.has_mistake;
+        if !has_requests && end.receives.len() == depth {
+            end.wake_ns = None;
+        }
+        Ok(())
+    }
+
+    /// Time until the application acts again.
+    pub(super) fn pause(&mut self) -> u64 {
+        self.random.below(self.plan.pause_ns as usize) as u64
+    }
+
+    fn post(&mut self, index: usize, turn: &mut Turn<'_>) -> Check {
+        let Some(mut posted) = self.draw(index, turn.now_ns) else { return Ok(()) };
+        self.draw_mistake(index, &mut posted);
+        let end = &self.ends[index];
+        let is_last = end.left == 1 || end.sends.len() + 1 == self.plan.caps.max_send_wr as usize;
+        posted.is_signalled = self.plan.signal_all
+            || is_last
+            || posted.mistake.is_some()
+            || self.random.chance(self.plan.signalled);
+        self.hand_over(index, &posted)?;
+        turn.coverage.count(posted.work.name());
+        if let Some(mistake) = posted.mistake {
+            turn.coverage.count(mistake.name());
+        }
+        let end = &mut self.ends[index];
+        end.left -= 1;
+        end.next_wr += 1;
+        if posted.work.needs_receive() && posted.mistake.is_none() {
+            let message = message_of(&posted, end.sent);
+            end.sent += 1;
+            self.ends[1 - index].awaited.push_back(message);
+        }
+        self.ends[index].sends.push_back(posted);
+        Ok(())
+    }
+
+    /// A request without a mistake; `None` if there is no memory for it now.
+    fn draw(&mut self, index: usize, now_ns: u64) -> Option<Posted> {
+        let service = self.plan.service;
+        let length = self.length();
+        let kind = match service {
+            QpType::Ud => 0,
+            QpType::Uc => self.random.below(12),
+            _ => self.random.below(20),
+        };
+        let number = self.ends[index].sent;
+        // Messages of an unreliable service are told apart by their immediate data.
+        let imm = (service != QpType::Rc || self.random.chance(30)).then_some(number);
+        let (work, length) = match kind {
+            0..6 => (Work::Send { imm }, length),
+            6..12 => {
+                let target = self.ends[1 - index].arena.take()?;
+                (Work::Write { target, imm: imm.filter(|_| self.random.chance(40)) }, length)
+            }
+            12..16 => {
+                let landing = self.ends[index].arena.take()?;
+                let offset = self.random.below(SOURCE - length) as u32;
+                (Work::Read { offset, landing }, length)
+            }
+            _ => (self.draw_atomic(index)?, 8),
+        };
+        let pieces = match work {
+            Work::Send { .. } | Work::Write { .. } => self.pieces(length),
+            _ => vec![],
+        };
+        let wr_id = self.ends[index].next_wr;
+        let (is_signalled, mistake) = (true, None);
+        Some(Posted { wr_id, work, is_signalled, mistake, pieces, length, posted_ns: now_ns })
+    }
+
+    fn draw_atomic(&mut self, index: usize) -> Option<Work> {
+        let landing = self.ends[index].arena.take()?;
+        let word = self.random.below(WORDS);
+        if self.random.chance(50) {
+            return Some(Work::FetchAdd { word, add: self.random.next() & 0xff, landing });
+        }
+        let known = self.ends[1 - index].arena.words[word];
+        let compare = if self.random.chance(70) { known } else { 1 };
+        Some(Work::CompareSwap { word, compare, swap: self.random.next(), landing })
+    }
+
+    /// Lengths around multiples of the path MTU, small ones, and any.
+    fn length(&mut self) -> usize {
+        let mtu = self.plan.mtu.bytes();
+        let most = if self.plan.service == QpType::Ud { mtu } else { MAX_MESSAGE };
+        let random = &mut self.random;
+        let length = match random.below(10) {
+            0..2 => random.below(9),
+            2..6 => random.below(600),
+            6..9 => (random.range(1, 8) * mtu + 1).saturating_sub(random.below(3)),
+            _ => random.below(most + 1),
+        };
+        length.min(most)
+    }
+
+    /// Parts of the source, some of them empty, that are `length` bytes together.
+    fn pieces(&mut self, length: usize) -> Pieces {
+        let count = self.random.range(1, self.plan.caps.max_send_sge as usize);
+        let mut rest = length;
+        let mut pieces = Vec::with_capacity(count);
+        for left in (0..count).rev() {
+            let part = if left == 0 { rest } else { self.random.below(rest + 1) };
+            pieces.push((self.random.below(SOURCE - part) as u32, part as u32));
+            rest -= part;
+        }
+        pieces
+    }
+
+    fn draw_mistake(&mut self, index: usize, posted: &mut Posted) {
+        if self.plan.service != QpType::Rc || self.random.below(1000) >= self.plan.mistakes {
+            return;
+        }
+        let is_local = matches!(posted.work, Work::Send { .. });
+        let mistake = match self.random.below(3) {
+            _ if is_local => Mistake::LocalKey,
+            0 => Mistake::LocalKey,
+            1 => Mistake::Range,
+            _ => Mistake::Key,
+        };
+        if posted.length == 0 {
+            return;
+        }
+        if mistake == Mistake::Key {
+            self.ends[1 - index].make_stale_key();
+        }
+        posted.mistake = Some(mistake);
+        self.has_mistake = true;
+    }
+
+    /// Posts a request to the device.
+    fn hand_over(&mut self, index: usize, posted: &Posted) -> Check {
+        let (end, peer) = (&self.ends[index], &self.ends[1 - index]);
+        let (va, rkey) = self.target(index, posted);
+        let mut sges = match posted.work {
+            Work::Send { .. } | Work::Write { .. } => end.arena.gather(&posted.pieces),
+            Work::Read { landing, .. } => end.arena.scatter(landing, posted.length, &[5]),
+            Work::FetchAdd { landing, .. } | Work::CompareSwap { landing, .. } => {
+                end.arena.scatter(landing, 8, &[])
+            }
+        };
+        sges.truncate(self.plan.caps.max_send_sge as usize);
+        if posted.mistake == Some(Mistake::LocalKey) {
+            sges.iter_mut().for_each(|sge| sge.lkey = Lkey(sge.lkey.0 ^ 0xff));
+        }
+        let mut flags = SendFlags::empty();
+        flags.set(SendFlags::SIGNALED, posted.is_signalled);
+        flags.set(SendFlags::SOLICITED, posted.wr_id % 5 == 0);
+        flags.set(SendFlags::FENCE, posted.wr_id % 7 == 0 && self.is_reliable());
+        let inline = self.inline_bytes(index, posted);
+        let parts = [inline.as_deref().unwrap_or_default()];
+        let data = match inline {
+            Some(_) => SendData::Inline(&parts),
+            None => SendData::Sges(&sges),
+        };
+        let ud = (self.plan.service == QpType::Ud).then(|| UdDestination {
+            av: AddressVector::new(end.device.address(), peer.device.address()),
+            qpn: peer.qpn,
+            qkey: QKEY,
+        });
+        let op = posted.work.verb(va, rkey);
+        let wr = SendWr { wr_id: posted.wr_id, op, flags, data, ud, srqn: None };
+        let refused = |error| {
+            (Invariant::Completions, format!("a {} was refused: {error}", posted.work.name()))
+        };
+        end.device.post_send(end.qpn, &[wr]).map_err(|(_, error)| refused(error))
+    }
+
+    /// Remote address and key of a request.
+    fn target(&self, index: usize, posted: &Posted) -> (u64, Rkey) {
+        let arena = &self.ends[1 - index].arena;
+        let va = match posted.work {
+            Work::Send { .. } => 0,
+            Work::Write { target, .. } => arena.addr(target),
+            Work::Read { offset, .. } => arena.source_addr(offset),
+            Work::FetchAdd { word, .. } | Work::CompareSwap { word, .. } => arena.word_addr(word),
+        };
+        // Of a range that is too long, the first half is inside; a word is aligned.
+        let inside = if posted.work.word().is_some() { 0 } else { posted.length as u64 / 2 };
+        match posted.mistake {
+            Some(Mistake::Range) => (arena.end_addr() - inside, arena.rkey()),
+            Some(Mistake::Key) => {
+                let stale = self.ends[1 - index].stale_keys.last();
+                (va, stale.copied().unwrap_or(Rkey(0)))
+            }
+            _ => (va, arena.rkey()),
+        }
+    }
+
+    /// The payload, for requests that carry it inline.
+    fn inline_bytes(&self, index: usize, posted: &Posted) -> Option<Vec<u8>> {
+        let fits = posted.length <= self.plan.caps.max_inline as usize;
+        let carries = matches!(posted.work, Work::Send { .. } | Work::Write { .. });
+        if !fits || !carries || posted.mistake.is_some() || posted.wr_id % 3 != 0 {
+            return None;
+        }
+        let mut bytes = Vec::with_capacity(posted.length);
+        self.ends[index].arena.copy_source(&posted.pieces, &mut bytes);
+        Some(bytes)
+    }
+}
+
+fn message_of(posted: &Posted, number: u32) -> Message {
+    let (imm, is_write) = match posted.work {
+        Work::Write { imm, .. } => (imm, true),
+        Work::Send { imm } => (imm, false),
+        _ => (None, false),
+    };
+    Message { number, pieces: posted.pieces.clone(), length: posted.length, imm, is_write }
+}

@@ -1,0 +1,227 @@
+//! What a seed stands for: nodes, connections, faults.
+
+use std::fmt;
+
+use uroce_device::transport::{QpCaps, QpType};
+use uroce_device::wire::Mtu;
+
+use crate::random::Random;
+
+/// Whether faults end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Faults last as long as the simulation. Requests may fail; nothing else may go wrong.
+    Safety,
+    /// Faults end. Everything that is posted afterwards succeeds within a bound.
+    Liveness,
+}
+
+/// Part of a run in which a node has no link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outage {
+    /// The node.
+    pub node: usize,
+    /// Its begin in nanoseconds.
+    pub from_ns: u64,
+    /// Its end in nanoseconds.
+    pub until_ns: u64,
+}
+
+impl Outage {
+    pub(crate) fn covers(&self, now_ns: u64) -> bool {
+        (self.from_ns..self.until_ns).contains(&now_ns)
+    }
+}
+
+/// Two queue pairs that talk to each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PairPlan {
+    /// The nodes of both ends.
+    pub nodes: [usize; 2],
+    /// Service of both queue pairs: RC, UC or UD.
+    pub service: QpType,
+    /// Path MTU.
+    pub mtu: Mtu,
+    /// Local ACK timeout code.
+    pub timeout: u8,
+    /// Retries after a timeout.
+    pub retry_cnt: u8,
+    /// Retries after an RNR NAK; 7 is for ever.
+    pub rnr_retry: u8,
+    /// RNR timer code.
+    pub min_rnr_timer: u8,
+    /// READs and atomics in flight.
+    pub rd_atomic: u8,
+    /// Sizes of both queue pairs.
+    pub caps: QpCaps,
+    /// Receives come from shared receive queues.
+    pub shared_receives: bool,
+    /// Every request is signalled.
+    pub signal_all: bool,
+    /// Percentage of requests that are signalled otherwise.
+    pub signalled: usize,
+    /// Requests that each end posts.
+    pub operations: usize,
+    /// Of 1,000 requests, those that ask for something forbidden.
+    pub mistakes: usize,
+    /// Longest pause of an application between two of its turns, in nanoseconds.
+    pub pause_ns: u64,
+    /// Of 1,000 turns of an application, those after which it destroys or resets its queue pairs.
+    pub restarts: usize,
+}
+
+/// Everything that a seed decides before the first packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scenario {
+    /// The seed of all random numbers.
+    pub seed: u64,
+    /// Whether faults end.
+    pub mode: Mode,
+    /// Number of NICs.
+    pub nodes: usize,
+    /// Latency from NIC to NIC in nanoseconds.
+    pub latency_ns: u64,
+    /// Fault rules, in the language of docs/faults.md.
+    pub faults: String,
+    /// When which node has no link.
+    pub outages: Vec<Outage>,
+    /// When faults end, in [`Mode::Liveness`].
+    pub faults_end_ns: u64,
+    /// Connections.
+    pub pairs: Vec<PairPlan>,
+}
+
+impl Scenario {
+    /// True if the network may double packets, or change their order.
+    pub(crate) fn reorders(&self) -> bool {
+        ["dup", "hold", "delay"].iter().any(|action| self.faults.contains(action))
+    }
+
+    /// The scenario of a seed.
+    pub fn new(seed: u64) -> Scenario {
+        let mut random = Random::new(seed, 0);
+        let mode = if random.chance(50) { Mode::Safety } else { Mode::Liveness };
+        let nodes = if random.chance(80) { random.range(2, 4) } else { random.range(5, 16) };
+        let latency_ns = random.pick(&[500, 2_000, 10_000, 50_000, 1_000_000]);
+        let count = random.range(1, nodes + 1);
+        let pairs = (0..count).map(|_| pair(mode, nodes, latency_ns, &mut random)).collect();
+        let faults_end_ns = random.range(100_000, 20_000_000) as u64;
+        Scenario {
+            seed,
+            mode,
+            nodes,
+            latency_ns,
+            faults: faults(&mut random),
+            outages: outages(nodes, &mut random),
+            faults_end_ns,
+            pairs,
+        }
+    }
+}
+
+/// Sizes are extreme now and then: queues of one entry, one READ in flight.
+fn depth(random: &mut Random) -> u32 {
+    if random.chance(20) { 1 } else { random.range(2, 16) as u32 }
+}
+
+fn pair(mode: Mode, nodes: usize, latency_ns: u64, random: &mut Random) -> PairPlan {
+    let first = random.below(nodes);
+    let second = (first + random.range(1, nodes - 1)) % nodes;
+    let liveness = mode == Mode::Liveness;
+    let service = match random.below(10) {
+        0..7 => QpType::Rc,
+        7 => QpType::Uc,
+        _ => QpType::Ud,
+    };
+    let mistakes = if random.chance(25) { random.range(1, 50) } else { 0 };
+    PairPlan {
+        nodes: [first, second],
+        service,
+        mtu: random.pick(&Mtu::ALL),
+        timeout: random.range(shortest_timeout(latency_ns), 13) as u8,
+        retry_cnt: if liveness { 7 } else { random.below(8) as u8 },
+        rnr_retry: if liveness { 7 } else { random.below(8) as u8 },
+        min_rnr_timer: random.range(1, 14) as u8,
+        rd_atomic: if random.chance(25) { 1 } else { random.range(2, 16) as u8 },
+        caps: QpCaps {
+            max_send_wr: depth(random),
+            max_recv_wr: depth(random),
+            max_send_sge: 4,
+            max_recv_sge: 4,
+            max_inline: random.pick(&[0, 64, 256]),
+        },
+        shared_receives: random.chance(20),
+        signal_all: random.chance(20),
+        signalled: random.pick(&[10, 60, 100]),
+        operations: random.range(1, 120),
+        mistakes,
+        pause_ns: random.pick(&[1_000, 20_000, 200_000, 3_000_000]),
+        restarts: if random.chance(20) { random.range(1, 20) } else { 0 },
+    }
+}
+
+/// The shortest timeout code that a round trip does not exceed by itself.
+fn shortest_timeout(latency_ns: u64) -> usize {
+    if latency_ns < 20_000 {
+        8
+    } else if latency_ns < 200_000 {
+        10
+    } else {
+        12
+    }
+}
+
+/// Rules for the fault injector, of none to several kinds.
+fn faults(random: &mut Random) -> String {
+    let mut rules = Vec::new();
+    let mut add = |percent: usize, random: &mut Random, rule: &dyn Fn(&mut Random) -> String| {
+        if random.chance(percent) {
+            rules.push(format!("{} quiet", rule(random)));
+        }
+    };
+    let share = |random: &mut Random| format!("0.{:02}", random.range(1, 15));
+    add(40, random, &|r| format!("any -> drop p={} also", share(r)));
+    add(15, random, &|r| format!("any -> drop ge=0.0{},0.3,1,0 also", r.range(1, 5)));
+    add(10, random, &|r| format!("op=acknowledge -> drop p=0.{} also", r.range(1, 7)));
+    add(10, random, &|r| format!("op=read-resp -> drop p=0.{} also", r.range(1, 3)));
+    add(20, random, &|r| format!("any -> dup p={} also", share(r)));
+    add(15, random, &|r| format!("any -> corrupt=any p={} also", share(r)));
+    add(5, random, &|r| format!("any -> truncate={} p=0.05 also", r.range(0, 60)));
+    add(15, random, &|r| format!("any -> hold={} p={} also", r.range(1, 8), share(r)));
+    add(15, random, &|r| format!("any -> ce p={} also", share(r)));
+    add(20, random, &|r| {
+        let us = r.pick(&[5, 50, 500, 5_000]);
+        format!("any -> delay={us}us~{us}us p={} also", share(r))
+    });
+    rules.join("; ")
+}
+
+fn outages(nodes: usize, random: &mut Random) -> Vec<Outage> {
+    let count = if random.chance(15) { random.range(1, 3) } else { 0 };
+    let outage = |_| {
+        let from_ns = random.below(20_000_000) as u64;
+        let length = random.pick(&[100_000, 2_000_000, 50_000_000]);
+        Outage { node: random.below(nodes), from_ns, until_ns: from_ns + length }
+    };
+    (0..count).map(outage).collect()
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Scenario { seed, mode, nodes, latency_ns, faults, outages, pairs, .. } = self;
+        writeln!(f, "seed {seed}: {mode:?}, {nodes} nodes, {latency_ns} ns from NIC to NIC")?;
+        writeln!(f, "  faults: {}", if faults.is_empty() { "none" } else { faults })?;
+        for Outage { node, from_ns, until_ns } in outages {
+            writeln!(f, "  node {node} has no link from {from_ns} to {until_ns} ns")?;
+        }
+        for (index, pair) in pairs.iter().enumerate() {
+            let PairPlan { nodes: [first, second], service, mtu, operations, .. } = pair;
+            let (service, mtu) = (service.name(), mtu.bytes());
+            writeln!(
+                f,
+                "  pair {index}: {service} between nodes {first} and {second}, path MTU {mtu}, {operations} requests each way"
+            )?;
+        }
+        Ok(())
+    }
+}

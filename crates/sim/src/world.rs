@@ -1,0 +1,282 @@
+//! A running simulation: one clock, all nodes, the network, and the applications.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use uroce_device::{Device, DeviceConfig, ResourceKind, VirtualClock};
+
+use crate::coverage::Coverage;
+use crate::network::Network;
+use crate::pair::{Pair, Turn};
+use crate::port::{PortHandle, SimDatapath, SimPacket};
+use crate::random::Random;
+use crate::scenario::{Mode, Scenario};
+use crate::violation::{AtTime as _, Check, Invariant, Violation, ensure};
+
+/// Longest time a packet waits in a fault rule.
+const LONGEST_DELAY_NS: u64 = 25_000_000;
+/// Poll iterations of a device at one moment before it counts as never idle.
+const MAX_ITERATIONS: usize = 10_000;
+/// Time in which all that is left completes after faults have ended.
+const LIVENESS_BOUND_NS: u64 = 600_000_000_000;
+/// Time of a simulation whose faults do not end: it stops there.
+const SAFETY_END_NS: u64 = 60_000_000_000;
+
+/// What a simulation gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// What happened how often.
+    pub coverage: Coverage,
+    /// Packets that were sent.
+    pub packets: u64,
+    /// Time that passed, in nanoseconds of the simulation's clock.
+    pub end_ns: u64,
+    /// A number for all packets, their times and their order: equal runs have equal ones.
+    pub trace_hash: u64,
+}
+
+struct Node {
+    device: Device,
+    port: PortHandle,
+    address: IpAddr,
+    /// When the device wants to be polled.
+    deadline_ns: Option<u64>,
+}
+
+/// A simulation.
+pub(crate) struct World {
+    scenario: Scenario,
+    clock: VirtualClock,
+    now_ns: u64,
+    nodes: Vec<Node>,
+    network: Network,
+    pairs: Vec<Pair>,
+    calm_since_ns: Option<u64>,
+    coverage: Coverage,
+    trace: DefaultHasher,
+}
+
+impl World {
+    pub(crate) fn new(scenario: &Scenario) -> World {
+        let clock = VirtualClock::new();
+        let nodes: Vec<Node> =
+            (0..scenario.nodes).map(|index| node(scenario.seed, index, &clock)).collect();
+        let devices: Vec<Device> = nodes.iter().map(|node| node.device.clone()).collect();
+        let random = |index| Random::new(scenario.seed, 1 + index as u64);
+        let plans = scenario.pairs.iter().enumerate();
+        let reorders = scenario.reorders();
+        let pair = |(index, plan)| Pair::new(plan, reorders, &devices, random(index));
+        let pairs = plans.map(pair).collect();
+        World {
+            network: Network::new(scenario),
+            scenario: scenario.clone(),
+            clock,
+            now_ns: 0,
+            nodes,
+            pairs,
+            calm_since_ns: None,
+            coverage: Coverage::default(),
+            trace: DefaultHasher::new(),
+        }
+    }
+
+    /// Runs to the end.
+    pub(crate) fn run(mut self) -> Result<Report, Violation> {
+        for index in 0..self.nodes.len() {
+            self.settle(index)?;
+        }
+        while let Some(next_ns) = self.next_event() {
+            if self.is_over(next_ns)? {
+                break;
+            }
+            self.advance(next_ns)?;
+        }
+        self.finish()
+    }
+
+    /// The next time at which something happens; `None` when all requests have completed.
+    fn next_event(&self) -> Option<u64> {
+        if self.pairs.iter().all(Pair::is_done) {
+            return None;
+        }
+        let devices = self.nodes.iter().filter_map(|node| node.deadline_ns);
+        let applications = self.pairs.iter().filter_map(Pair::poll_timeout);
+        let next = devices.chain(applications).chain(self.network.poll_timeout()).min()?;
+        Some(next.max(self.now_ns))
+    }
+
+    fn is_over(&self, next_ns: u64) -> Result<bool, Violation> {
+        match self.scenario.mode {
+            Mode::Safety => Ok(next_ns > SAFETY_END_NS),
+            Mode::Liveness => {
+                let end_ns = self.scenario.faults_end_ns + LIVENESS_BOUND_NS;
+                let holds = next_ns <= end_ns;
+                let what = || "requests are left although there are no faults".to_owned();
+                ensure(holds, Invariant::Liveness, what).at(self.now_ns)?;
+                Ok(false)
+            }
+        }
+    }
+
+    fn advance(&mut self, next_ns: u64) -> Result<(), Violation> {
+        self.clock.advance(Duration::from_nanos(next_ns - self.now_ns));
+        self.now_ns = next_ns;
+        if self.scenario.mode == Mode::Liveness && next_ns >= self.scenario.faults_end_ns {
+            self.end_faults();
+        }
+        let mut busy = vec![false; self.nodes.len()];
+        while let Some((to, packet)) = self.network.poll_arrival(next_ns) {
+            self.note(to, &packet);
+            self.nodes[to].port.deliver(packet);
+            busy[to] = true;
+        }
+        for (index, node) in self.nodes.iter().enumerate() {
+            busy[index] |= node.deadline_ns.is_some_and(|at| at <= next_ns);
+        }
+        for index in (0..self.nodes.len()).filter(|index| busy[*index]) {
+            self.settle(index)?;
+        }
+        self.serve_applications(&busy)
+    }
+
+    fn end_faults(&mut self) {
+        if self.calm_since_ns.is_none() {
+            self.network.end_faults();
+            self.calm_since_ns = Some(self.now_ns + LONGEST_DELAY_NS);
+        }
+    }
+
+    /// Lets the applications act that have completions, or whose time has come.
+    fn serve_applications(&mut self, busy: &[bool]) -> Result<(), Violation> {
+        for index in 0..self.pairs.len() {
+            let nodes = self.pairs[index].nodes();
+            let is_due = self.pairs[index].poll_timeout().is_some_and(|at| at <= self.now_ns);
+            if !is_due && !nodes.iter().any(|node| busy[*node]) {
+                continue;
+            }
+            let mut turn = Turn {
+                now_ns: self.now_ns,
+                calm_since_ns: self.calm_since_ns,
+                drain_ns: 2 * self.scenario.latency_ns + LONGEST_DELAY_NS,
+                coverage: &mut self.coverage,
+            };
+            self.pairs[index].handle_turn(&mut turn)?;
+            for node in nodes {
+                self.settle(node)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Polls a device until it has nothing to do at this moment, and sends what it has sent.
+    fn settle(&mut self, index: usize) -> Result<(), Violation> {
+        for _ in 0..MAX_ITERATIONS {
+            let is_busy = self.nodes[index].device.drive();
+            while let Some(packet) = self.nodes[index].port.take_sent() {
+                self.send(index, packet);
+            }
+            if !is_busy && self.nodes[index].port.waiting() == 0 {
+                let deadline = self.nodes[index].device.poll_timeout();
+                let at_once = deadline.is_some_and(|at| at <= self.now_ns);
+                self.nodes[index].deadline_ns = deadline.map(|at| at.max(self.now_ns + 1));
+                if !at_once {
+                    return Ok(());
+                }
+            }
+        }
+        let what = format!("node {index} is busy for ever");
+        ensure(false, Invariant::Liveness, || what).at(self.now_ns)
+    }
+
+    fn send(&mut self, from: usize, packet: SimPacket) {
+        let dst = packet.route.dst.ip();
+        match self.nodes.iter().position(|node| node.address == dst) {
+            Some(to) => self.network.send(self.now_ns, from, to, packet),
+            None => self.coverage.count("a packet to nowhere"),
+        }
+    }
+
+    fn note(&mut self, to: usize, packet: &SimPacket) {
+        (self.now_ns, to).hash(&mut self.trace);
+        packet.bytes.hash(&mut self.trace);
+    }
+
+    fn finish(mut self) -> Result<Report, Violation> {
+        let is_over = self.pairs.iter().all(Pair::is_done);
+        if is_over {
+            self.tear_down().at(self.now_ns)?;
+        }
+        for node in &self.nodes {
+            for (reason, count) in node.device.drops() {
+                self.coverage.add(reason.name(), count);
+            }
+            for (name, count) in node.device.counters() {
+                self.coverage.add(name, count);
+            }
+        }
+        let counters = self.network.counters;
+        self.coverage.add("packets that faults dropped", counters.dropped);
+        self.coverage.add("packets that faults altered or delayed", counters.altered);
+        self.coverage.add("packets that met a link that is down", counters.outage);
+        Ok(Report {
+            coverage: self.coverage,
+            packets: counters.sent,
+            end_ns: self.now_ns,
+            trace_hash: self.trace.finish(),
+        })
+    }
+
+    /// I10: nothing is left on a device whose objects were destroyed.
+    fn tear_down(&mut self) -> Check {
+        for pair in &mut self.pairs {
+            for end in &mut pair.ends {
+                end.destroy().map_err(|what| (Invariant::Resources, what))?;
+            }
+        }
+        for (index, node) in self.nodes.iter().enumerate() {
+            node.device.drive();
+            let is_lasting = |kind| matches!(kind, ResourceKind::Device | ResourceKind::Counters);
+            let left = node.device.resources().into_iter().find(|left| !is_lasting(left.kind()));
+            ensure(left.is_none(), Invariant::Resources, || {
+                format!("node {index} has {left:?} when all is destroyed")
+            })?;
+            check_silence(index, node, &self.clock)?;
+        }
+        Ok(())
+    }
+}
+
+/// I10: the timers that are left are stale; they run out, and nothing is sent.
+fn check_silence(index: usize, node: &Node, clock: &VirtualClock) -> Check {
+    for _ in 0..MAX_ITERATIONS {
+        let Some(at_ns) = node.device.poll_timeout() else { return Ok(()) };
+        clock.advance(Duration::from_nanos(at_ns).saturating_sub(clock.now()));
+        node.device.drive();
+        ensure(node.port.take_sent().is_none(), Invariant::Resources, || {
+            format!("node {index} sends at {at_ns} ns, although all is destroyed")
+        })?;
+    }
+    let what = || format!("node {index} has timers for ever, although all is destroyed");
+    ensure(false, Invariant::Resources, what)
+}
+
+fn node(seed: u64, index: usize, clock: &VirtualClock) -> Node {
+    let address = IpAddr::V4(Ipv4Addr::new(10, 0, (index / 250) as u8, (index % 250 + 1) as u8));
+    let port = PortHandle::default();
+    let local = SocketAddr::new(address, uroce_device::ROCE_PORT);
+    let datapath = SimDatapath::new(local, 4096 + 200, port.clone());
+    let mut keys = [0; 32];
+    Random::new(seed, u64::MAX - index as u64).fill(&mut keys);
+    let config = DeviceConfig {
+        name: Some(format!("node{index}")),
+        progress_thread: false,
+        report: false,
+        seed: Some(keys),
+        clock: Some(clock.clone()),
+        ..DeviceConfig::new(address)
+    };
+    let device =
+        Device::open_on(&config, Box::new(datapath)).expect("nothing is asked of the host");
+    Node { device, port, address, deadline_ns: None }
+}
