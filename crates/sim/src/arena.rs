@@ -6,7 +6,7 @@ use uroce_device::memory::{Access, Lkey, Mr, PdId, Region, Rkey, Sge};
 use crate::random::Random;
 use crate::violation::{Check, Invariant, ensure};
 
-/// Bytes that nobody writes: sources of SENDs, WRITEs and READs.
+/// Bytes that no request writes: sources of SENDs, WRITEs and READs.
 pub(crate) const SOURCE: usize = 32 * 1024;
 /// Words for atomics, behind the source.
 pub(crate) const WORDS: usize = 8;

@@ -49,7 +49,9 @@ fn candidates(scenario: &Scenario) -> Vec<Scenario> {
     };
     for index in 0..scenario.pairs.len() {
         if scenario.pairs.len() > 1 {
-            add(&|smaller| drop(smaller.pairs.remove(index)));
+            add(&|smaller| {
+                smaller.pairs.remove(index);
+            });
         }
     }
     add(&|smaller| {
@@ -85,8 +87,8 @@ mod tests {
     #[test]
     fn only_what_a_failure_needs_is_left() {
         let scenario = (0..).map(Scenario::new);
-        let scenario = scenario.filter(|s| s.faults.contains("dup") && s.pairs.len() > 2);
-        let scenario = scenario.filter(|s| s.faults.split("; ").count() > 1).next();
+        let mut scenario = scenario.filter(|s| s.faults.contains("dup") && s.pairs.len() > 2);
+        let scenario = scenario.find(|s| s.faults.split("; ").count() > 1);
         let scenario = scenario.expect("some seed has it");
         let fails = |s: &Scenario| s.faults.contains("dup").then(breach);
         let (small, found) = shrink(&scenario, breach(), fails);

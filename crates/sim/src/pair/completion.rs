@@ -208,7 +208,7 @@ impl Pair {
         let foreign = || {
             let what =
                 format!("{:?} of {} bytes arrives, imm {:?}", wc.opcode, wc.byte_len, wc.imm);
-            (Invariant::Messages, format!("{what}: sent by nobody, out of order, or twice"))
+            (Invariant::Messages, format!("{what}: not sent, out of order, or twice"))
         };
         if service.is_reliable() {
             return end.awaited.pop_front().ok_or_else(foreign);

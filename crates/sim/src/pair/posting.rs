@@ -180,8 +180,8 @@ impl Pair {
         }
         let mut flags = SendFlags::empty();
         flags.set(SendFlags::SIGNALED, posted.is_signalled);
-        flags.set(SendFlags::SOLICITED, posted.wr_id % 5 == 0);
-        flags.set(SendFlags::FENCE, posted.wr_id % 7 == 0 && self.is_reliable());
+        flags.set(SendFlags::SOLICITED, posted.wr_id.is_multiple_of(5));
+        flags.set(SendFlags::FENCE, posted.wr_id.is_multiple_of(7) && self.is_reliable());
         let inline = self.inline_bytes(index, posted);
         let parts = [inline.as_deref().unwrap_or_default()];
         let data = match inline {
@@ -226,7 +226,7 @@ impl Pair {
     fn inline_bytes(&self, index: usize, posted: &Posted) -> Option<Vec<u8>> {
         let fits = posted.length <= self.plan.caps.max_inline as usize;
         let carries = matches!(posted.work, Work::Send { .. } | Work::Write { .. });
-        if !fits || !carries || posted.mistake.is_some() || posted.wr_id % 3 != 0 {
+        if !fits || !carries || posted.mistake.is_some() || !posted.wr_id.is_multiple_of(3) {
             return None;
         }
         let mut bytes = Vec::with_capacity(posted.length);
