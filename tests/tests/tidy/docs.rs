@@ -43,8 +43,10 @@ fn walk(chapter: &str) -> ((usize, usize), String) {
     let files: BTreeSet<&str> =
         rows.flat_map(quoted).filter(|word| word.ends_with(".rs")).collect();
     let crates: BTreeSet<&str> = files.iter().filter_map(|file| file.split('/').next()).collect();
-    let said = chapter.lines().find(|line| line.contains(" files of ")).unwrap_or_default();
-    ((files.len(), crates.len()), said.to_owned())
+    let said = chapter.lines().find(|line| {
+        line.contains(" files of ") && line.starts_with(|first: char| first.is_ascii_digit())
+    });
+    ((files.len(), crates.len()), said.unwrap_or_default().to_owned())
 }
 
 #[test]

@@ -31,15 +31,16 @@ fn try_open(
     Ok(ChannelDatapath::connect(opened, |_| RedirectTarget::Here).expect("descriptors"))
 }
 
-/// The queues of a datapath that was closed are free a moment later.
+/// The queues and the port of a datapath that was closed are free a moment later: a program that another test has just
+/// started holds them until it executes.
 fn open(namespace: &Namespace, ip: &str, mode: XdpMode, engines: u8) -> Engines {
     let end = Instant::now() + Duration::from_secs(3);
     loop {
         match try_open(namespace, ip, mode, engines) {
             Ok(opened) => return opened,
-            Err(XdpError::ProgramBusy { .. } | XdpError::QueueBusy { .. })
-                if Instant::now() < end =>
-            {
+            Err(
+                XdpError::ProgramBusy { .. } | XdpError::QueueBusy { .. } | XdpError::PortBusy(_),
+            ) if Instant::now() < end => {
                 std::thread::sleep(Duration::from_millis(10));
             }
             Err(error) => panic!("{error}"),
