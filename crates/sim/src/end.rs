@@ -62,9 +62,7 @@ impl End {
         let cqe = plan.caps.max_send_wr.max(plan.caps.max_recv_wr) + 1;
         let send_cq = device.create_cq(cqe, None, 0).expect("a CQ");
         let recv_cq = device.create_cq(cqe, None, 0).expect("a CQ");
-        let (max_wr, max_sge) = (plan.caps.max_recv_wr, plan.caps.max_recv_sge);
-        let attr = SrqAttr { max_wr, max_sge, limit: 0 };
-        let srq = plan.shared_receives.then(|| device.create_srq(pd, &attr).expect("an SRQ"));
+        let srq = plan.shared_receives.then(|| create_srq(&device, pd, plan));
         // Own landings, own receives, and targets of the peer.
         let slots = 2 * plan.caps.max_send_wr + plan.caps.max_recv_wr + 8;
         let arena = Arena::new(&device, pd, slots, random);
@@ -217,9 +215,7 @@ impl End {
         let Some(srq) = self.srq else { return };
         self.device.destroy_qp(self.qpn).expect("the queue pair exists");
         self.device.destroy_srq(srq).expect("not in use");
-        let (max_wr, max_sge) = (plan.caps.max_recv_wr, plan.caps.max_recv_sge);
-        let attr = SrqAttr { max_wr, max_sge, limit: 0 };
-        self.srq = Some(self.device.create_srq(self.pd, &attr).expect("an SRQ"));
+        self.srq = Some(create_srq(&self.device, self.pd, plan));
         self.qpn = self.create_qp(plan);
     }
 
@@ -245,6 +241,11 @@ impl End {
             .dealloc_pd(self.pd)
             .map_err(|error| failed("a protection domain", error.to_string()))
     }
+}
+
+fn create_srq(device: &Device, pd: PdId, plan: &PairPlan) -> SrqId {
+    let (max_wr, max_sge) = (plan.caps.max_recv_wr, plan.caps.max_recv_sge);
+    device.create_srq(pd, &SrqAttr { max_wr, max_sge, limit: 0 }).expect("an SRQ")
 }
 
 /// How an end is reached.

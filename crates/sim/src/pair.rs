@@ -5,7 +5,6 @@ mod posting;
 mod restart;
 
 use uroce_device::Device;
-use uroce_device::transport::{QpType, Wc};
 
 use self::restart::Restart;
 use crate::coverage::Coverage;
@@ -47,7 +46,6 @@ pub(crate) struct Pair {
     has_mistake: bool,
     /// Both queue pairs are in the error state because the application has moved them there.
     is_ending: bool,
-    completions: Vec<Wc>,
 }
 
 impl Pair {
@@ -70,7 +68,6 @@ impl Pair {
             random,
             has_mistake: false,
             is_ending: false,
-            completions: vec![],
         };
         pair.connect();
         pair
@@ -164,9 +161,4 @@ fn start_psn(random: &mut Random) -> u32 {
         1 => 0x80_0000 - random.range(1, 64) as u32,
         _ => random.below(0x100_0000) as u32,
     }
-}
-
-/// True for services whose requests may vanish.
-fn may_lose(service: QpType) -> bool {
-    !service.is_reliable()
 }

@@ -2,7 +2,7 @@
 
 use uroce_device::transport::{CqId, QpType, Wc, WcOpcode, WcStatus};
 
-use super::{Pair, Turn, may_lose};
+use super::{Pair, Turn};
 use crate::arena::{MAX_MESSAGE, SlotId};
 use crate::end::GRH;
 use crate::request::{Message, Posted, Work};
@@ -36,15 +36,12 @@ impl Pair {
     }
 
     fn poll(&mut self, index: usize, cq: CqId, now_ns: u64) -> Vec<Wc> {
-        let mut completions = std::mem::take(&mut self.completions);
-        completions.clear();
-        self.ends[index].poll(cq, &mut completions);
-        let all = completions.clone();
+        let mut all = vec![];
+        self.ends[index].poll(cq, &mut all);
         if !all.is_empty() && self.ends[index].wake_ns.is_none() {
             let at = now_ns + self.pause();
             self.ends[index].wake_ns = Some(at);
         }
-        self.completions = completions;
         all
     }
 
@@ -132,6 +129,7 @@ impl Pair {
 
     /// I1, I4, I5: the effect of a request that succeeded.
     fn check_success(&mut self, index: usize, posted: &Posted) -> Check {
+        let is_reliable = self.is_reliable();
         let (end, peer) = split(&mut self.ends, index);
         let mut due = Vec::with_capacity(posted.length);
         let name = |(invariant, what)| (invariant, format!("{}: {what}", posted.work.name()));
@@ -142,7 +140,7 @@ impl Pair {
             Work::Send { .. } => Ok(()),
             Work::Write { target, .. } => {
                 end.arena.copy_source(&posted.pieces, &mut due);
-                if may_lose(self.plan.service) {
+                if !is_reliable {
                     peer.uncertain.push((target, due));
                     return Ok(());
                 }
