@@ -5,8 +5,7 @@
 
 mod captured;
 mod crc;
-mod prefix;
-mod recover;
+mod flow;
 mod v1;
 
 use core::net::IpAddr;
@@ -14,8 +13,7 @@ use core::net::IpAddr;
 pub use captured::{icrc_of_captured, icrc_of_local, solve_two_bytes};
 pub(crate) use crc::update;
 pub use crc::{CrcMethod, crc_method, set_crc_method};
-pub use prefix::FlowIcrc;
-pub use recover::{IcrcVerdict, recover};
+pub use flow::{FlowIcrc, IcrcVerdict, recover};
 pub use v1::icrc_v1;
 pub(crate) use v1::update_masked;
 

@@ -10,44 +10,26 @@
 #[cfg(any(test, feature = "std"))]
 extern crate std;
 
-mod aeth;
-mod atomicacketh;
-mod atomiceth;
-mod bth;
 mod cnp;
-mod deth;
 mod drop_reason;
-mod feth;
 mod frame;
 mod gid;
 mod grh;
 mod grh_area;
-mod header;
+mod headers;
 mod icrc;
-mod ieth;
-mod immdt;
 mod mtu;
 mod opcode;
 mod packet;
 pub mod pretty;
 mod psn;
 mod qpn;
-mod rdeth;
-mod reth;
 mod slot;
+mod syndrome;
 mod train;
-mod xrceth;
 
-pub use aeth::{
-    Aeth, NakCode, Syndrome, SyndromeKind, ack_timeout_ns, credit_count, rnr_timer_ns, rnr_timer_us,
-};
-pub use atomicacketh::AtomicAckEth;
-pub use atomiceth::AtomicEth;
-pub use bth::Bth;
 pub use cnp::{CNP_LEN, write_cnp};
-pub use deth::Deth;
 pub use drop_reason::DropReason;
-pub use feth::Feth;
 pub use frame::{
     Frame, FrameError, Ipv4, Ipv6, Network, ROCE_PORT, ROCE_V1_ETHERTYPE, UdpPorts, parse_ethernet,
     parse_ethernet_on, parse_ip, verify_frame_icrc, write_ethernet, write_ipv4_udp, write_ipv6_udp,
@@ -55,13 +37,14 @@ pub use frame::{
 pub use gid::{BadGid, Gid};
 pub use grh::Grh;
 pub use grh_area::{GRH_AREA_LEN, ud_grh_area};
-pub use header::{Header, HeaderWriter};
+pub use headers::{
+    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Feth, Header, HeaderWriter, Ieth, ImmDt, Rdeth, Reth,
+    XrcEth,
+};
 pub use icrc::{
     CrcMethod, Flow, FlowIcrc, ICRC_LEN, IcrcVerdict, crc_method, icrc, icrc_bitwise,
     icrc_of_captured, icrc_of_local, icrc_v1, recover, set_crc_method, solve_two_bytes, verify,
 };
-pub use ieth::Ieth;
-pub use immdt::ImmDt;
 pub use mtu::Mtu;
 pub use opcode::{
     HeaderSet, Opcode, OpcodeInfo, Operation, PayloadRule, Position, Service, opcode_for,
@@ -69,8 +52,8 @@ pub use opcode::{
 pub use packet::{Packet, ParseError};
 pub use psn::Psn;
 pub use qpn::Qpn;
-pub use rdeth::Rdeth;
-pub use reth::Reth;
 pub use slot::Slot;
+pub use syndrome::{
+    NakCode, Syndrome, SyndromeKind, ack_timeout_ns, credit_count, rnr_timer_ns, rnr_timer_us,
+};
 pub use train::{TRAIN_BYTES, TRAIN_PACKETS, train_packets};
-pub use xrceth::XrcEth;

@@ -3,7 +3,7 @@
 //! [`icrc`](super::icrc()) makes the headers that we send. A captured packet may have others (no DF,
 //! options, lengths that do not agree), and its ICRC is judged by what it really carries.
 
-use super::recover::back;
+use super::crc::back;
 use super::{DUMMY_CRC, UDP_LEN, update, update_masked};
 
 /// Bytes of network headers at most: IPv6, some extension headers and UDP.

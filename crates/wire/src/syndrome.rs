@@ -1,18 +1,4 @@
-//! ACK extended transport header: syndrome, credits, timers.
-
-use zerocopy::byteorder::network_endian::U32;
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
-
-use crate::Header;
-
-/// ACK extended transport header, 4 bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Aeth {
-    /// ACK, RNR NAK or NAK.
-    pub syndrome: Syndrome,
-    /// Message sequence number, 24 bits (R50).
-    pub msn: u32,
-}
+//! What an AETH says: syndrome, credits, timers.
 
 /// What an AETH says (R51).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -103,30 +89,6 @@ impl Syndrome {
             _ => SyndromeKind::Reserved(self.0),
         }
     }
-}
-
-impl Header for Aeth {
-    const LEN: usize = 4;
-    const NAME: &'static str = "AETH";
-
-    #[inline]
-    fn read(bytes: &[u8]) -> Option<Aeth> {
-        let (raw, _) = RawAeth::ref_from_prefix(bytes).ok()?;
-        let word = raw.word.get();
-        Some(Aeth { syndrome: Syndrome((word >> 24) as u8), msn: word & 0xff_ffff })
-    }
-
-    #[inline]
-    fn write(&self, out: &mut [u8]) -> Option<()> {
-        let word = u32::from(self.syndrome.0) << 24 | (self.msn & 0xff_ffff);
-        RawAeth { word: word.into() }.write_to_prefix(out).ok()
-    }
-}
-
-#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
-#[repr(C)]
-struct RawAeth {
-    word: U32,
 }
 
 /// RNR timer code to microseconds. Code 25 is 61440; rxe has 61410 there, a slip (B29).

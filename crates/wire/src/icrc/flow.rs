@@ -1,11 +1,29 @@
-//! The part of the ICRC that the packets of one flow share.
+//! The ICRC of the packets of a flow, from what they share, and without an identification that is hidden.
 //!
 //! Between two packets of a flow and a length, the bytes before the BTH differ in the IPv4
 //! identification only. CRC is linear, so its share is looked up and added to a sum made once. What
 //! comes next, the BTH up to the PSN, mostly is the same as before, too.
+//!
+//! A UDP socket hides the identification of a packet that it has received. CRC is affine over GF(2): the two
+//! unknown bytes change the CRC register by their value, moved on by everything behind them. Moving the
+//! difference back by the same distance must leave a 16-bit number, which is the identification; the other
+//! 16 bits check.
 
-use super::crc::TABLE;
-use super::{BTH_LEN, DUMMY_CRC, Flow, ICRC_LEN, IPV4_LEN, Masked, UDP_LEN, update};
+use super::crc::{TABLE, back};
+use super::{BTH_LEN, DUMMY_CRC, DUMMY_LEN, Flow, ICRC_LEN, IPV4_LEN, Masked, UDP_LEN, update};
+
+/// What the ICRC of a received packet says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum IcrcVerdict {
+    /// Right, with nothing unknown (IPv6).
+    Valid,
+    /// Right for a guessed identification: a full 32-bit check.
+    Predicted(u16),
+    /// Right for this identification, and no guess: a 16-bit check.
+    Solved(u16),
+    /// Wrong.
+    Bad,
+}
 
 /// Bytes of the BTH before AckReq and PSN.
 const HEAD_LEN: usize = 8;
@@ -100,6 +118,29 @@ impl FlowIcrc {
         self.icrc(flow, ip_id, covered) == u32::from_le_bytes(*found)
     }
 
+    /// [`recover`] for packets that mostly are of one flow and length.
+    pub fn recover(&mut self, flow: &Flow, guesses: &[u16], packet: &[u8]) -> IcrcVerdict {
+        let Some((covered, found)) = packet.split_last_chunk::<ICRC_LEN>() else {
+            return IcrcVerdict::Bad;
+        };
+        let found = u32::from_le_bytes(*found);
+        if !flow.is_ipv4() {
+            let right = self.icrc(flow, 0, covered) == found;
+            return if right { IcrcVerdict::Valid } else { IcrcVerdict::Bad };
+        }
+        let likely = guesses.first().copied();
+        let base = likely.unwrap_or(0);
+        let delta = self.icrc(flow, base, covered) ^ found;
+        if delta == 0 && likely.is_some() {
+            return IcrcVerdict::Predicted(base);
+        }
+        match solve(flow, covered, delta).map(|difference| difference ^ base) {
+            Some(id) if guesses.contains(&id) => IcrcVerdict::Predicted(id),
+            Some(id) => IcrcVerdict::Solved(id),
+            None => IcrcVerdict::Bad,
+        }
+    }
+
     #[inline]
     fn behind_head(&mut self, flow: &Flow, covered: &[u8], head: &[u8; HEAD_LEN]) -> u32 {
         let same = |known: &&Known| known.head == *head && known.is_of(flow, covered);
@@ -122,6 +163,27 @@ impl FlowIcrc {
         self.last = Some(known);
         known.behind_head
     }
+}
+
+/// Checks the ICRC of `packet` (BTH to ICRC) without knowing the IPv4 identification. One CRC with
+/// the first guess, which mostly is right; the linear solve of the difference finds any other.
+pub fn recover(flow: &Flow, guesses: &[u16], packet: &[u8]) -> IcrcVerdict {
+    FlowIcrc::default().recover(flow, guesses, packet)
+}
+
+/// The identification that changes the CRC by `delta`.
+fn solve(flow: &Flow, covered: &[u8], delta: u32) -> Option<u16> {
+    let rest = back(delta, distance(flow, covered));
+    // The stream holds the high byte of the identification first, in the low bits.
+    u16::try_from(rest).ok().map(u16::swap_bytes)
+}
+
+/// Bytes from the identification to the end of the stream, the identification included.
+fn distance(flow: &Flow, covered: &[u8]) -> u64 {
+    let masked = Masked::of(flow, 0, covered);
+    let tail = covered.len().saturating_sub(super::BTH_LEN);
+    let stream = DUMMY_LEN + masked.bytes().len() as u64 + tail as u64;
+    stream.saturating_sub(12)
 }
 
 #[cfg(test)]
@@ -157,5 +219,40 @@ mod tests {
                 }
             }
         }
+    }
+
+    fn packet(id: u16, body: &[u8]) -> std::vec::Vec<u8> {
+        let mut bytes = body.to_vec();
+        bytes.extend_from_slice(&icrc(&flow(false, 0xc001), id, body).to_le_bytes());
+        bytes
+    }
+
+    proptest! {
+        #[test]
+        fn any_identification_is_found(id: u16, body in prop::collection::vec(any::<u8>(), 12..600)) {
+            let packet = packet(id, &body);
+            prop_assert_eq!(recover(&flow(false, 0xc001), &[], &packet), IcrcVerdict::Solved(id));
+            prop_assert_eq!(recover(&flow(false, 0xc001), &[7, id], &packet), IcrcVerdict::Predicted(id));
+        }
+    }
+
+    #[test]
+    fn damage_rarely_passes_the_16_bit_check() {
+        let body: std::vec::Vec<u8> = (0..200u8).collect();
+        let good = packet(0x1234, &body);
+        let mut passed = 0;
+        for bit in 0..good.len() * 8 {
+            let mut bad = good.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            // A bit of BTH byte 4 is masked: the packet is still right.
+            let masked = bit / 8 == 4;
+            let verdict = recover(&flow(false, 0xc001), &[0], &bad);
+            if masked {
+                assert_eq!(verdict, IcrcVerdict::Solved(0x1234));
+            } else if verdict != IcrcVerdict::Bad {
+                passed += 1;
+            }
+        }
+        assert_eq!(passed, 0, "no single-bit error looks like another identification");
     }
 }
