@@ -11,7 +11,7 @@
 //! says why, and holds all the unsafe code.
 //!
 //! Keys: an lkey or rkey is a 24-bit index and an 8-bit variant, all 32 bits drawn from ChaCha
-//! (see `keys`); 0 is never a key. A memory region has one key for both uses.
+//! (see `registrations`); 0 is never a key. A memory region has one key for both uses.
 //!
 //! ```
 //! use uroce_memory::{Access, AccessError, MemLimits, MemTable, Region, Requirer};
@@ -47,7 +47,6 @@ mod errno;
 mod id;
 mod invalidate;
 mod key;
-mod keys;
 mod limits;
 mod mr;
 mod pd;
@@ -56,7 +55,6 @@ mod raw;
 mod registration;
 mod registrations;
 mod sge;
-mod slice;
 mod stamped;
 mod table;
 mod window;
@@ -72,8 +70,7 @@ pub use limits::MemLimits;
 pub use mr::{DeregError, Mr, MrInfo, RegMrError, Rereg, ReregError};
 pub use pd::PdError;
 pub use raw::{AllocError, LongCopies, Region, fault_in, long_copies, set_long_copies};
-pub use registration::Requirer;
+pub use registration::{MrSlice, Requirer};
 pub use sge::{Sge, SgeError};
-pub use slice::MrSlice;
 pub use table::MemTable;
 pub use window::{AllocMwError, DeallocMwError, Mw, MwType};

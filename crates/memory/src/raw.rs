@@ -32,7 +32,6 @@
 //!   an aligned word, else the last 4 likewise, else the last one. A program that polls the end
 //!   of a message, with acquire ordering, sees the whole message once the end is there. (The
 //!   standard promises nothing before the completion, but programs do poll.)
-mod copy;
 mod long;
 mod on_demand;
 mod pages;

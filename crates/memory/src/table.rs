@@ -3,7 +3,6 @@
 
 mod check;
 mod regions;
-mod sge_list;
 mod windows;
 
 use std::fmt;

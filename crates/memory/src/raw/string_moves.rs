@@ -6,7 +6,7 @@ use std::arch::asm;
 use super::long::strings_from;
 
 /// # Safety
-/// As for [`super::copy::copy_in`].
+/// As for [`super::region::copy_in`].
 #[inline]
 pub(super) unsafe fn put_bytes(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the same promise; the two do the same.
@@ -16,7 +16,7 @@ pub(super) unsafe fn put_bytes(from: *const u8, to: *mut u8, len: usize) {
 }
 
 /// # Safety
-/// As for [`super::copy::copy_in`].
+/// As for [`super::region::copy_in`].
 #[inline]
 pub(super) unsafe fn move_string(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: reads and writes `len` bytes, which the caller vouches for, and nothing else.
@@ -27,7 +27,7 @@ pub(super) unsafe fn move_string(from: *const u8, to: *mut u8, len: usize) {
 }
 
 /// # Safety
-/// As for [`super::copy::copy_in`].
+/// As for [`super::region::copy_in`].
 #[inline]
 pub(super) unsafe fn loop_bytes(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the two together copy the `len` bytes that the caller vouches for, each once.
@@ -40,7 +40,7 @@ pub(super) unsafe fn loop_bytes(from: *const u8, to: *mut u8, len: usize) {
 /// Copies blocks of 64 bytes while there are so many; returns where the rest begins, and its length.
 ///
 /// # Safety
-/// As for [`super::copy::copy_in`].
+/// As for [`super::region::copy_in`].
 #[inline(always)]
 unsafe fn move_blocks(
     mut from: *const u8,
@@ -82,7 +82,7 @@ unsafe fn move_blocks(
 /// Copies fewer than 64 bytes: 32, 16, 8, 4, 2 and 1 where that bit of `len` is set.
 ///
 /// # Safety
-/// As for [`super::copy::copy_in`].
+/// As for [`super::region::copy_in`].
 #[inline(always)]
 unsafe fn move_rest(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the powers of two in `len` together are the `len` bytes that the caller vouches for.
@@ -141,7 +141,7 @@ unsafe fn move_rest(from: *const u8, to: *mut u8, len: usize) {
 }
 
 /// # Safety
-/// As for [`super::copy::copy_out`].
+/// As for [`super::region::copy_out`].
 #[inline]
 pub(super) unsafe fn get_bytes(from: *mut u8, to: *mut u8, len: usize) {
     // SAFETY: the instructions are the same in both directions.
@@ -149,7 +149,7 @@ pub(super) unsafe fn get_bytes(from: *mut u8, to: *mut u8, len: usize) {
 }
 
 /// # Safety
-/// As for [`super::copy::copy_across`].
+/// As for [`super::region::copy_across`].
 #[inline]
 pub(super) unsafe fn move_bytes(from: *mut u8, to: *mut u8, len: usize) {
     // SAFETY: the instructions are the same. Where the two overlap they read what they have written.

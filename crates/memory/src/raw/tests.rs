@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use proptest::prelude::*;
 
 #[cfg(target_arch = "x86_64")]
-use super::copy::copy_in;
-use super::region::{HUGE_PAGE, PAGE};
+use super::region::{HUGE_PAGE, PAGE, copy_in};
 #[cfg(target_arch = "x86_64")]
 use super::{string_moves, word_moves};
 use crate::{AtomicError, CopyError, OutOfRange, Region};

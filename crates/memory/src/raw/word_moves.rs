@@ -14,7 +14,7 @@ fn walk(start: usize, len: usize, mut byte: impl FnMut(usize), mut word: impl Fn
 }
 
 /// # Safety
-/// As for [`super::copy::copy_in`].
+/// As for [`super::region::copy_in`].
 pub(super) unsafe fn put_bytes(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: `walk` gives offsets i < len, and i + 8 <= len and aligned for words.
     let byte = |i| unsafe { AtomicU8::from_ptr(to.add(i)).store(*from.add(i), Relaxed) };
@@ -27,7 +27,7 @@ pub(super) unsafe fn put_bytes(from: *const u8, to: *mut u8, len: usize) {
 }
 
 /// # Safety
-/// As for [`super::copy::copy_out`].
+/// As for [`super::region::copy_out`].
 pub(super) unsafe fn get_bytes(from: *mut u8, to: *mut u8, len: usize) {
     // SAFETY: `walk` gives offsets i < len, and i + 8 <= len and aligned for words.
     let byte = |i| unsafe { *to.add(i) = AtomicU8::from_ptr(from.add(i)).load(Relaxed) };
@@ -40,7 +40,7 @@ pub(super) unsafe fn get_bytes(from: *mut u8, to: *mut u8, len: usize) {
 }
 
 /// # Safety
-/// As for [`super::copy::copy_across`].
+/// As for [`super::region::copy_across`].
 pub(super) unsafe fn move_bytes(from: *mut u8, to: *mut u8, len: usize) {
     // SAFETY: `walk` gives offsets i < len, and i + 8 <= len and aligned for words; both ends are
     // reached by atomics only.
