@@ -277,6 +277,15 @@ impl QueuePair {
         self.settle(cx);
     }
 
+    /// The end of each call: an error of the requester or the responder takes the QP down.
+    #[inline]
+    fn settle(&mut self, cx: &mut Context<'_>) {
+        let failed = self.requester.has_failed() || self.responder.has_failed();
+        if failed || self.config.state == QpState::Sqd {
+            self.settle_rare(cx);
+        }
+    }
+
     /// Runs what is due at `now`: the local ACK timeout or the end of an RNR wait.
     pub fn handle_timeout(&mut self, now: Instant, cx: &mut Context<'_>) {
         self.requester.run_timers(&self.config, now, cx);

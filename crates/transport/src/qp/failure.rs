@@ -9,17 +9,9 @@ use crate::qp::QueuePair;
 use crate::qp_state::QpState;
 
 impl QueuePair {
-    /// The end of each call: an error of the requester or the responder takes the QP down.
-    #[inline]
-    pub(super) fn settle(&mut self, cx: &mut Context<'_>) {
-        let failed = self.requester.has_failed() || self.responder.has_failed();
-        if failed || self.config.state == QpState::Sqd {
-            self.settle_rare(cx);
-        }
-    }
-
+    /// Something failed in this call, or SQD waits for what was begun.
     #[cold]
-    fn settle_rare(&mut self, cx: &mut Context<'_>) {
+    pub(super) fn settle_rare(&mut self, cx: &mut Context<'_>) {
         let failures = [self.requester.take_failure(), self.responder.take_failure()];
         for reason in failures.into_iter().flatten() {
             let sends_only = matches!(reason, FlushReason::SendFailed { .. })

@@ -1,37 +1,32 @@
 //! The requester: sends work requests as packets, and takes in what the peer answers.
 
-mod ack_requests;
 mod completer;
-mod congestion;
 mod emit;
 mod fast_path;
 mod go_back_n;
 mod placement;
-mod psn_window;
 mod read_split;
 mod scoreboard;
 mod segment;
 mod selective_repeat;
 mod send_queue;
-mod tail_probe;
+mod send_window;
 mod timers;
 mod transmit;
 
 use std::collections::VecDeque;
 
-use ack_requests::AckRequests;
-use congestion::CongestionWindow;
 use fast_path::Middle;
-use psn_window::PsnWindow;
 use selective_repeat::SelectiveRepeat;
 use send_queue::SendQueue;
-use tail_probe::TailProbe;
-use timers::{AckTimer, RnrWait};
+use send_window::{AckRequests, CongestionWindow, PsnWindow};
+use timers::{AckTimer, RnrWait, TailProbe};
 use uroce_wire::Psn;
 
 use crate::attr::QpCaps;
 use crate::cause::FlushReason;
-use crate::qp::config::Features;
+use crate::context::{Context, Transmit};
+use crate::qp::config::{Features, QpConfig};
 use crate::qp::trains::Doubts;
 use crate::retransmission::Retransmission;
 use crate::time::Instant;
@@ -90,6 +85,32 @@ impl Requester {
         self.send_queue.push(wr)?;
         self.wake();
         Ok(())
+    }
+
+    /// Writes the next request packet, if one may go out.
+    #[inline]
+    pub(crate) fn poll_request(
+        &mut self,
+        config: &QpConfig,
+        now: Instant,
+        out: &mut [u8],
+        cx: &mut Context<'_>,
+    ) -> Option<Transmit> {
+        self.ack_requests.suppress(self.tail_probe.may_suppress_ack_request(now));
+        let sent = match self.poll_fast_path(config, now, out, cx) {
+            Some(sent) => Some(sent),
+            None => self.poll_slow_path(config, now, out, cx),
+        };
+        self.awake = sent.is_some() || self.selective_repeat.take_pause();
+        sent
+    }
+
+    /// One of the next `packets` packets has to ask for an ACK, wherever in their messages they are; if they leave
+    /// together, the last does.
+    #[inline]
+    fn wants_ack_within(&self, config: &QpConfig, packets: u32) -> bool {
+        let window = self.window.packets(config.mtu_shift());
+        self.ack_requests.is_due(packets, self.psns.outstanding(), window)
     }
 
     /// The send queue, to look at.

@@ -7,7 +7,6 @@ mod checks;
 mod execute;
 mod fast_path;
 mod message;
-mod packets;
 mod receives;
 mod reliable;
 mod replay;
@@ -18,7 +17,7 @@ use message::Message;
 use receives::{Receives, Target};
 use replay::ReplayCache;
 use responses::{Response, Responses};
-use uroce_wire::{DropReason, Packet, Psn};
+use uroce_wire::{DropReason, Packet, Psn, Syndrome};
 
 use crate::attr::{QpInit, QpType};
 use crate::cause::{Cause, FlushReason};
@@ -197,6 +196,21 @@ impl Responder {
         }
     }
 
+    /// R44, R45: acknowledges everything executed so far.
+    fn acknowledge_request(&mut self, cx: &mut Context<'_>) {
+        let psn = self.expected.sub(1);
+        let syndrome = Syndrome::ack(Syndrome::ACK_UNLIMITED);
+        if self.answer_now(psn, syndrome) {
+            cx.counters.ack_deferred += 1;
+        }
+    }
+
+    /// Queues an AETH with the current MSN; true if it took the place of an older ACK.
+    fn answer_now(&mut self, psn: Psn, syndrome: Syndrome) -> bool {
+        let msn = self.msn;
+        self.responses.queue_ack(Response::Ack { psn, syndrome, msn })
+    }
+
     /// The answers that wait to be sent, to look at.
     #[inline]
     pub(crate) fn responses(&self) -> &Responses {
@@ -211,7 +225,7 @@ impl Responder {
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
         if self.responses.take_cnp() {
-            return packets::write_congestion_notification(config, out);
+            return responses::write_congestion_notification(config, out);
         }
         let answer = *self.responses.front()?;
         match answer {
@@ -220,11 +234,11 @@ impl Responder {
                 self.replay.note_answered(psn, psn);
             }
             Response::Read(train) => {
-                let Some(sent) = packets::write_read_response(config, &train, out, cx.mem) else {
+                let Some(sent) = responses::write_read_response(config, &train, out, cx.mem) else {
                     cx.counters.drop(DropReason::TxFailed);
                     self.fail_read(config, train.next, cx);
                     let nak = self.responses.pop()?;
-                    return packets::write_answer(config, &nak, out);
+                    return responses::write_answer(config, &nak, out);
                 };
                 if train.next == train.last {
                     self.responses.pop();
@@ -236,7 +250,7 @@ impl Responder {
             }
         }
         self.responses.pop();
-        packets::write_answer(config, &answer, out)
+        responses::write_answer(config, &answer, out)
     }
 
     /// So many packets of a READ response have arrived as a run.

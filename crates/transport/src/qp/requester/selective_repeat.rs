@@ -7,10 +7,10 @@
 
 use uroce_wire::{DropReason, Packet, Psn};
 
-use super::ack_requests::AckRequests;
 use super::placement::{Misplaced, Responded};
 use super::scoreboard::Scoreboard;
 use super::segment::Segment;
+use super::send_window::AckRequests;
 use super::{ReadSlot, Requester};
 use crate::context::{Context, Transmit};
 use crate::limits;

@@ -1,8 +1,26 @@
-//! The local ACK timeout, the wait after an RNR NAK, and the retries of both.
+//! The timers of a requester: the local ACK timeout, the wait after an RNR NAK, the tail probe; what each does when it is
+//! due, and the retries of the first two.
+//!
+//! A tail probe: a lost ACK, or the loss of the last packet before the window closed, leaves both ends
+//! silent. Long before the local ACK timeout the requester then sends its last packet again. A peer
+//! that has it answers with the ACK that was lost; one that misses something answers with a NAK.
+//!
+//! A peer that has sent a NAK says nothing more until the missing packet is there (R53). If that is
+//! lost again, the requester sends it again after the same time; and if the NAK itself was lost,
+//! the first probe has no answer, and the second one is the oldest packet. A READ whose responses stay away is
+//! asked for again. When nothing is heard after the last probe the requester gives up, and waits for its timeout.
 
 use uroce_wire::{Psn, ack_timeout_ns};
 
+use super::Requester;
+use super::selective_repeat::SelectiveRepeat;
+use crate::cause::Cause;
+use crate::context::Context;
+use crate::limits;
+use crate::qp::config::QpConfig;
+use crate::retransmission::Retransmission;
 use crate::time::Instant;
+use crate::wc_status::WcStatus;
 
 /// rnr_retry with this value waits for ever (R76, B16).
 const RNR_RETRY_FOR_EVER: u8 = 7;
@@ -12,6 +30,94 @@ const MAX_BACKOFF: u8 = 2;
 
 /// No doubling goes beyond this (ns). A longer timeout that was asked for stays as it is.
 const LONGEST_BACKOFF_NS: u64 = 300_000_000;
+
+impl Requester {
+    /// Runs the timers that are due.
+    pub(crate) fn run_timers(&mut self, config: &QpConfig, now: Instant, cx: &mut Context<'_>) {
+        if let Some(until) = self.rnr_wait.until() {
+            if now >= until {
+                self.rnr_wait.end();
+                // R76: the wait is no timeout; each try has its full time from its sending on.
+                self.ack_timer.stop();
+                if self.psns.outstanding() > 0 {
+                    self.selective_repeat.ask_again(self.psns.una());
+                }
+                self.wake();
+            }
+            return;
+        }
+        self.run_tail_probe(config, now);
+        if !self.ack_timer.take_due(now) || !self.psns.in_flight() {
+            return;
+        }
+        cx.counters.ack_timeout += 1;
+        if !self.ack_timer.spend_retry() {
+            let cause = Cause::NoAnswer {
+                peer: config.peer(),
+                psn: self.psns.una(),
+                retries: self.ack_timer.retries(),
+                timeout_ns: ack_timeout_ns(config.attr.timeout).unwrap_or(0),
+                heard: self.any_response,
+            };
+            cx.counters.retry_exceeded_err += 1;
+            return self.fail_oldest_send(config, WcStatus::RetryExcErr, cause, cx);
+        }
+        self.doubts.note_silence(self.psns.outstanding(), self.reads.is_empty());
+        self.window.note_silence();
+        self.retransmission = Retransmission::AckTimeout;
+        self.go_back_to(self.psns.una(), cx);
+    }
+
+    /// Starts the local ACK timer if it does not run.
+    pub(crate) fn arm_ack_timer(&mut self, config: &QpConfig, now: Instant) {
+        self.tail_probe.arm(now, &self.selective_repeat, config.attr.timeout);
+        if self.ack_timer.deadline().is_none() {
+            self.restart_ack_timer(config, now);
+        }
+    }
+
+    /// Starts the local ACK timer anew, or stops it when nothing is in flight.
+    pub(crate) fn restart_ack_timer(&mut self, config: &QpConfig, now: Instant) {
+        if config.init.qp_type.is_reliable() && self.psns.in_flight() {
+            self.ack_timer.restart(now, config.attr.timeout);
+        } else {
+            self.ack_timer.stop();
+        }
+    }
+
+    /// Sends something again if the time has come: what is missing, as far as that is known; else the last
+    /// packet, once; else the oldest one, or the request for the oldest response. Never more than that: a peer
+    /// that stands still finds one window of packets, not several.
+    fn run_tail_probe(&mut self, config: &QpConfig, now: Instant) {
+        let in_flight = self.psns.in_flight();
+        let probe = &mut self.tail_probe;
+        let Some(TailProbeDue { sent, rewound }) =
+            probe.take_due(now, in_flight, &self.selective_repeat, config.attr.timeout)
+        else {
+            return;
+        };
+        self.retransmission = Retransmission::TailProbe;
+        // Everything was sent again, and not a packet of it has arrived.
+        if rewound && !self.selective_repeat.is_under_way() {
+            self.doubts.note_silence(self.psns.outstanding(), self.reads.is_empty());
+        }
+        let plain = self.reads.is_empty();
+        if self.selective_repeat.responses.answered().is_some()
+            || !self.send_queue.oldest_may_be_reordered()
+        {
+            self.selective_repeat.ask_again(self.psns.una());
+            self.wake();
+        } else if sent > 0 || rewound || !plain || self.selective_repeat.peer_reorders() {
+            self.retransmit_oldest(1, false);
+        } else if self.psns.sends_new() {
+            let last = self.psns.next_new().sub(1);
+            self.send_queue.point_at(last);
+            self.psns.send_from(last);
+            self.ack_requests.demand();
+            self.wake();
+        }
+    }
+}
 
 /// The local ACK timer, and the retries after timeouts and sequence NAKs (R75).
 #[derive(Debug, Default)]
@@ -136,4 +242,151 @@ impl RnrWait {
         self.retries_left = left.unwrap_or(0);
         left.is_some()
     }
+}
+
+/// The tail probe timer of a requester.
+#[derive(Debug, Default)]
+pub(crate) struct TailProbe {
+    /// Switched on by the device. A requester without tail probes waits for its local ACK timeout, as the specification
+    /// describes.
+    enabled: bool,
+    /// The packet whose ACK gives the next sample of the round trip, and when it left.
+    asked: Option<(Psn, Instant)>,
+    /// When a packet that was not a retransmission last asked for an ACK.
+    asked_at: Option<Instant>,
+    /// Smoothed time from the request for an ACK to its arrival; 0 until one was measured.
+    round_trip_ns: u64,
+    /// When the timer fires.
+    at: Option<Instant>,
+    /// Begin of the silence: a packet that was sent, or the last progress.
+    since: Instant,
+    /// Probes since the last progress.
+    sent: u32,
+    /// The requester went back to its oldest packet, and nothing was acknowledged since.
+    rewound: bool,
+    /// No probe was answered: no further one is sent before there is progress.
+    is_exhausted: bool,
+}
+
+/// A probe is due.
+struct TailProbeDue {
+    /// Probes before it since the last progress.
+    sent: u32,
+    /// The requester went back to its oldest packet, and nothing was acknowledged since.
+    rewound: bool,
+}
+
+impl TailProbe {
+    pub(crate) fn enable(&mut self, enabled: bool) {
+        self.enabled = enabled;
+    }
+
+    pub(crate) fn at(&self) -> Option<Instant> {
+        self.at
+    }
+
+    /// A packet that was not sent before asks for an ACK.
+    pub(crate) fn note_asked(&mut self, psn: Psn, now: Instant) {
+        self.asked.get_or_insert((psn, now));
+        self.asked_at = Some(now);
+    }
+
+    /// Whether a message whose completion is not asked for may leave without AckReq: another packet asked for an ACK less
+    /// than `limits::ACK_REQUEST_INTERVAL_NS` ago, and the round trip is known.
+    pub(crate) fn may_suppress_ack_request(&self, now: Instant) -> bool {
+        let recent = |at: Instant| now.since(at) < limits::ACK_REQUEST_INTERVAL_NS;
+        self.enabled && self.round_trip_ns > 0 && self.asked_at.is_some_and(recent)
+    }
+
+    /// The timer starts anew with the next packet.
+    pub(crate) fn wait_anew(&mut self) {
+        self.at = None;
+    }
+
+    /// Packets are sent again, so that the next ACK gives no sample of the round trip (Karn).
+    pub(crate) fn forget_sample(&mut self) {
+        self.asked = None;
+        self.at = None;
+    }
+
+    /// The requester goes back to its oldest packet.
+    pub(crate) fn note_rewind(&mut self) {
+        self.forget_sample();
+        self.rewound = true;
+    }
+
+    /// Everything before `una` is acknowledged.
+    pub(crate) fn note_progress(&mut self, una: Psn, now: Instant) {
+        if let Some((psn, left_at)) = self.asked
+            && una.since(psn) > 0
+        {
+            let sample = now.since(left_at).max(1);
+            let old = if self.round_trip_ns == 0 { sample } else { self.round_trip_ns };
+            self.round_trip_ns = old - old / 8 + sample / 8;
+            self.asked = None;
+        }
+        // A running timer is moved when it fires, which is seldom; progress is made with each ACK.
+        self.since = now;
+        if self.sent > 0 || self.rewound || self.is_exhausted {
+            (self.sent, self.rewound, self.is_exhausted, self.at) = (0, false, false, None);
+        }
+    }
+
+    /// No probe was answered.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.is_exhausted
+    }
+
+    /// What a probe that is due shall go by; `None` if none is. One that would come before its time is put off, and behind
+    /// the last one the requester waits for its timeout.
+    fn take_due(
+        &mut self,
+        now: Instant,
+        in_flight: bool,
+        repair: &SelectiveRepeat,
+        timeout: u8,
+    ) -> Option<TailProbeDue> {
+        if self.at.is_none_or(|at| now < at) {
+            return None;
+        }
+        let end = self.end(repair, timeout);
+        if in_flight && end.is_some_and(|end| now < end) {
+            self.at = end;
+            return None;
+        }
+        self.forget_sample();
+        if !in_flight {
+            return None;
+        }
+        if self.sent >= repair.probes() {
+            self.is_exhausted = true;
+            return None;
+        }
+        let due = TailProbeDue { sent: self.sent, rewound: self.rewound };
+        self.sent += 1;
+        Some(due)
+    }
+
+    /// Starts the timer unless it runs or all probes were in vain.
+    pub(super) fn arm(&mut self, now: Instant, repair: &SelectiveRepeat, timeout: u8) {
+        if !self.enabled || self.is_exhausted || self.at.is_some() {
+            return;
+        }
+        self.since = now;
+        self.at = self.end(repair, timeout);
+    }
+
+    /// When the timer should fire, as far as is known now. It doubles with each probe.
+    fn end(&self, repair: &SelectiveRepeat, timeout: u8) -> Option<Instant> {
+        let wait = repair
+            .probe_timeout_ns(self.round_trip_ns)
+            .or_else(|| initial_probe_timeout_ns(timeout));
+        wait.map(|ns| self.since.add_ns(ns << self.sent))
+    }
+}
+
+/// The probe timeout while no round trip is known: a share of the local ACK timeout, so that all probes come before it.
+/// `None`: the queue pair has no local ACK timeout.
+fn initial_probe_timeout_ns(timeout: u8) -> Option<u64> {
+    ack_timeout_ns(timeout).map(|ns| ns / limits::FIRST_PROBE_SHARE)
 }

@@ -1,14 +1,14 @@
-//! What goes out next: window, fence, read depth, and the bookkeeping behind a packet.
+//! The slow path of a requester: what goes out next, window, fence, read depth, and the bookkeeping behind a packet.
 
 use uroce_memory::{MemTable, MwBind};
 use uroce_wire::Psn;
 
-use super::congestion::CongestionWindow;
 use super::emit::{Failure, RequestPacket};
 use super::fast_path::Middle;
 use super::read_split::read_split;
 use super::segment::{Segment, takes_receive_only};
 use super::send_queue::SendWqe;
+use super::send_window::CongestionWindow;
 use super::{ReadSlot, Requester};
 use crate::attr::QpType;
 use crate::cause::Cause;
@@ -20,26 +20,9 @@ use crate::wc_status::WcStatus;
 use crate::wr::{SendFlags, SendOp};
 
 impl Requester {
-    /// Writes the next request packet, if one may go out.
-    #[inline]
-    pub(crate) fn poll_request(
-        &mut self,
-        config: &QpConfig,
-        now: Instant,
-        out: &mut [u8],
-        cx: &mut Context<'_>,
-    ) -> Option<Transmit> {
-        self.ack_requests.suppress(self.tail_probe.may_suppress_ack_request(now));
-        let sent = match self.poll_fast_path(config, now, out, cx) {
-            Some(sent) => Some(sent),
-            None => self.poll_slow_path(config, now, out, cx),
-        };
-        self.awake = sent.is_some() || self.selective_repeat.take_pause();
-        sent
-    }
-
+    /// The next packet of whatever the fast path leaves.
     #[inline(never)]
-    fn poll_slow_path(
+    pub(super) fn poll_slow_path(
         &mut self,
         config: &QpConfig,
         now: Instant,
@@ -163,14 +146,6 @@ impl Requester {
         let widest = CongestionWindow::widest(mtu_shift);
         let alone = self.reads.is_empty();
         self.window.has_room(outstanding, want, mtu_shift) || alone && outstanding + want <= widest
-    }
-
-    /// One of the next `packets` packets has to ask for an ACK, wherever in their messages they are; if they leave
-    /// together, the last does.
-    #[inline]
-    pub(super) fn wants_ack_within(&self, config: &QpConfig, packets: u32) -> bool {
-        let window = self.window.packets(config.mtu_shift());
-        self.ack_requests.is_due(packets, self.psns.outstanding(), window)
     }
 
     /// Bookkeeping behind a packet of the request at `index`.

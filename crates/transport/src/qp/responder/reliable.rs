@@ -11,7 +11,6 @@ use super::Responder;
 use super::checks::{Refusal, check_enabled, check_rkey};
 use super::message::psns_of_request;
 use super::replay::{Saved, SavedKind};
-use super::responses::Response;
 use crate::cause::FlushReason;
 use crate::context::Context;
 use crate::event::AsyncEvent;
@@ -93,21 +92,6 @@ impl Responder {
             Err(Refusal::NotReady) => self.answer_not_ready(config, now, packet, cx),
             Err(refusal) => self.refuse(config, packet, refusal, cx),
         }
-    }
-
-    /// R44, R45: acknowledges everything executed so far.
-    pub(super) fn acknowledge_request(&mut self, cx: &mut Context<'_>) {
-        let psn = self.expected.sub(1);
-        let syndrome = Syndrome::ack(Syndrome::ACK_UNLIMITED);
-        if self.answer_now(psn, syndrome) {
-            cx.counters.ack_deferred += 1;
-        }
-    }
-
-    /// Queues an AETH with the current MSN; true if it took the place of an older ACK.
-    pub(super) fn answer_now(&mut self, psn: Psn, syndrome: Syndrome) -> bool {
-        let msn = self.msn;
-        self.responses.queue_ack(Response::Ack { psn, syndrome, msn })
     }
 
     /// R37: RNR NAK, then silence until the request returns (R56), and everything behind it with it.
