@@ -1,6 +1,5 @@
 //! UDP sockets of the kernel: works everywhere, without any privilege.
 
-pub(crate) mod control;
 pub(crate) mod receive;
 pub(crate) mod send;
 pub(crate) mod socket;

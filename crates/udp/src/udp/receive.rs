@@ -12,8 +12,8 @@ use uroce_host::address;
 use uroce_host::interface::Link;
 use uroce_wire::DropReason;
 
-use super::{control, socket};
-use crate::sys::udp::{RECV_ROOM, Received, RecvRoom, SUPER_ROOM};
+use super::socket;
+use crate::sys::udp::{RECV_ROOM, Received, RecvRoom, SUPER_ROOM, decode_control};
 
 /// Errors left by ICMP messages that one call forgives before it returns.
 pub(crate) const SOFT_LIMIT: usize = 8;
@@ -259,7 +259,7 @@ pub(crate) fn decode<'a>(
 
 fn addressed<'a>(message: &Received<'a>, port: u16) -> Option<(RxPacket<'a>, usize)> {
     let src = address::decode(message.name)?;
-    let fields = control::decode(message.control);
+    let fields = decode_control(message.control);
     let payload = message.payload;
     let segment = if fields.segment == 0 { payload.len() } else { fields.segment };
     let packet = RxPacket {

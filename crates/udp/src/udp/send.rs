@@ -12,9 +12,10 @@ use uroce_host::address::{self, NAME, Name};
 use uroce_host::interface::scoped;
 
 use self::refusal::{Problem, Verdict};
-use super::control::{self, CONTROL, Control};
 use super::source_ports::SourcePorts;
-use crate::sys::udp::{MAX_BATCH, Message, send_many};
+use crate::sys::udp::{
+    CONTROL, Control, MAX_BATCH, Message, encode_control, encode_segment, send_many,
+};
 
 /// Takes messages for one source port; returns how many it took from the front.
 pub(crate) type Kernel<'k> =
@@ -36,9 +37,9 @@ impl Encoded {
     fn new(batch: &GsoBatch, scope: u32) -> Self {
         let (mut name, mut control) = ([0; NAME], [0; CONTROL]);
         let name_len = address::encode(&scoped(batch.route.dst, scope), &mut name);
-        let plain_len = control::encode(&batch.route, &mut control);
+        let plain_len = encode_control(&batch.route, &mut control);
         let segmented_len = match u16::try_from(batch.size) {
-            Ok(size) if batch.packets > 1 => control::encode_segment(&mut control, plain_len, size),
+            Ok(size) if batch.packets > 1 => encode_segment(&mut control, plain_len, size),
             _ => plain_len,
         };
         Self { name, name_len, control, plain_len, segmented_len }

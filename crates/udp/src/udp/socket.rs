@@ -10,7 +10,7 @@ use uroce_host::fork::keep_from_children;
 use uroce_host::interface::{Link, scoped};
 use uroce_host::{Buffer, enlarge, option};
 
-use super::control::DEFAULT_HOP_LIMIT;
+use crate::sys::udp::DEFAULT_HOP_LIMIT;
 
 /// A UDP socket for the IP version of `local`, set up for sending, not yet bound.
 ///

@@ -12,8 +12,7 @@ use uroce_host::address::NAME;
 
 use super::can_cancel;
 use super::pool::Pool;
-use crate::sys::udp::Received;
-use crate::udp::control::CONTROL;
+use crate::sys::udp::{CONTROL, Received};
 
 /// The only group of buffers.
 const GROUP: u16 = 0;
