@@ -261,7 +261,7 @@ impl QueuePair {
     ) {
         debug_assert!(admitted.is_for(self.config.init.qpn), "admitted by another queue pair");
         cx.counters.rcvd_pkts += 1;
-        let bytes = packet.covered().len() as u64 + 4;
+        let bytes = packet.bytes().len() as u64;
         cx.counters.rcvd_bytes += bytes;
         self.traffic.rcvd_bytes += bytes;
         if packet.info.is_request() {

@@ -136,7 +136,14 @@ impl OpcodeInfo {
     /// True for what a requester sends.
     #[inline]
     pub const fn is_request(&self) -> bool {
-        !self.is_response() && !matches!(self.operation, Operation::Cnp)
+        // Not by way of `is_response`, so that it is one test: every packet is asked.
+        !matches!(
+            self.operation,
+            Operation::ReadResponse
+                | Operation::Acknowledge
+                | Operation::AtomicAcknowledge
+                | Operation::Cnp
+        )
     }
 
     /// True for what a responder sends.

@@ -81,10 +81,12 @@ impl QpConfig {
         if packet.bth.pkey & 0x7fff != 0x7fff {
             return Err(DropReason::PkeyMismatch);
         }
-        match packet.deth() {
-            Some(deth) if deth.qkey != self.attr.qkey => Err(DropReason::QkeyMismatch),
-            _ => Ok(Admitted(self.init.qpn)),
+        // Only datagrams have a Q_Key.
+        let is_ud = self.init.qp_type == QpType::Ud;
+        if is_ud && packet.deth().is_some_and(|deth| deth.qkey != self.attr.qkey) {
+            return Err(DropReason::QkeyMismatch);
         }
+        Ok(Admitted(self.init.qpn))
     }
 
     /// The application wants to hear of the success of a request with these flags, too.

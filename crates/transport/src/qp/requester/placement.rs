@@ -42,23 +42,30 @@ impl Responded<'_> {
             // R34: big-endian on the wire, native in memory.
             return self.scatter(0, &answer.original.to_ne_bytes(), mem).map_err(Misplaced::Local);
         }
-        self.check_read(packet).map_err(Misplaced::Bad)?;
         let index = packet.bth.psn.since(wqe.first_psn).max(0) as u64;
         let offset = index * self.config.attr.path_mtu.bytes() as u64;
-        self.scatter(offset, packet.payload(), mem).map_err(Misplaced::Local)
+        let data = packet.payload();
+        self.check_read(packet, offset, data.len()).map_err(Misplaced::Bad)?;
+        self.scatter(offset, data, mem).map_err(Misplaced::Local)
     }
 
-    /// R48, R69: exactly the bytes asked for, in the right kind of packet.
-    fn check_read(&self, packet: &Packet<'_>) -> Result<(), &'static str> {
+    /// R48, R69: exactly the bytes asked for, in the right kind of packet. It brings `length` bytes of the READ, from
+    /// `offset` on.
+    #[inline]
+    fn check_read(
+        &self,
+        packet: &Packet<'_>,
+        offset: u64,
+        length: usize,
+    ) -> Result<(), &'static str> {
         let (psn, wqe) = (packet.bth.psn, self.wqe);
         if wqe.op.is_placement() {
-            let empty_only = packet.info.position == Position::Only && packet.payload().is_empty();
+            let empty_only = packet.info.position == Position::Only && length == 0;
             return if empty_only { Ok(()) } else { Err("an empty READ RESPONSE ONLY was due") };
         }
         let mtu = self.config.attr.path_mtu;
-        let offset = psn.since(wqe.first_psn).max(0) as u64 * mtu.bytes() as u64;
         let due = wqe.length.saturating_sub(offset).min(mtu.bytes() as u64);
-        if packet.payload().len() as u64 != due {
+        if length as u64 != due {
             return Err("it does not have the length that was asked for");
         }
         let ends = wqe.last_of_request(psn, mtu) == psn;

@@ -387,6 +387,7 @@ impl SendQueue {
     }
 
     /// The payload of a request that is still queued.
+    #[inline]
     pub(crate) fn payload<'a>(&'a self, wqe: &'a SendWqe) -> Payload<'a> {
         if let Some(only) = wqe.only_sge() {
             Payload::Sges(std::slice::from_ref(only), &[])

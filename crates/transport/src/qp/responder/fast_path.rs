@@ -25,13 +25,14 @@ impl Responder {
         packet: &Packet<'_>,
         cx: &mut Context<'_>,
     ) -> bool {
-        if !self.is_plain_in_order(config, arrival, packet) {
+        let data = packet.payload();
+        if !self.is_plain_in_order(config, arrival, packet, data.len()) {
             return false;
         }
         let done = match (packet.bth.opcode, &self.message) {
-            (Opcode::RC_SEND_ONLY, None) => self.take_small_send(config, packet, cx),
-            (Opcode::RC_WRITE_ONLY, None) => write_small(config, packet, cx),
-            (_, Some(_)) => return self.take_middle(config, packet, cx),
+            (Opcode::RC_SEND_ONLY, None) => self.take_small_send(config, packet, data, cx),
+            (Opcode::RC_WRITE_ONLY, None) => write_small(config, packet, data, cx),
+            (_, Some(_)) => return self.take_middle(config, packet, data, cx),
             _ => false,
         };
         if !done {
@@ -45,12 +46,17 @@ impl Responder {
         true
     }
 
-    /// The request with the expected PSN, in a packet of a valid length, while nothing else is going on.
+    /// The request with the expected PSN, in a packet with a payload of a valid length, while nothing else is going on.
     #[inline]
-    fn is_plain_in_order(&self, config: &QpConfig, arrival: &Arrival, packet: &Packet<'_>) -> bool {
+    fn is_plain_in_order(
+        &self,
+        config: &QpConfig,
+        arrival: &Arrival,
+        packet: &Packet<'_>,
+        length: usize,
+    ) -> bool {
         let ready =
             config.state == QpState::Rts || config.state == QpState::Rtr && self.established;
-        let length = packet.payload().len();
         matches!(config.init.qp_type, QpType::Rc | QpType::Uc)
             && ready
             && self.is_next(packet.bth.psn)
@@ -65,9 +71,9 @@ impl Responder {
         &mut self,
         config: &QpConfig,
         packet: &Packet<'_>,
+        data: &[u8],
         cx: &mut Context<'_>,
     ) -> bool {
-        let data = packet.payload();
         let Some((wr_id, sge)) = self.receives.front_of_one() else {
             return false;
         };
@@ -86,12 +92,12 @@ impl Responder {
         &mut self,
         config: &QpConfig,
         packet: &Packet<'_>,
+        data: &[u8],
         cx: &mut Context<'_>,
     ) -> bool {
         let Some(message) = &self.message else {
             return false;
         };
-        let data = packet.payload();
         let regular = message.contains(packet) && data.len() == config.attr.path_mtu.bytes();
         if !regular || !place_middle(config, &self.receives, message, data, cx) {
             return false;
@@ -152,8 +158,7 @@ fn next_address(config: &QpConfig, message: &Message, length: u64) -> Option<u64
 
 /// Brings a WRITE that is whole in its packet to its place; false if that is not allowed.
 #[inline]
-fn write_small(config: &QpConfig, packet: &Packet<'_>, cx: &mut Context<'_>) -> bool {
-    let data = packet.payload();
+fn write_small(config: &QpConfig, packet: &Packet<'_>, data: &[u8], cx: &mut Context<'_>) -> bool {
     let Some(reth) = packet.reth().filter(|reth| reth.length as usize == data.len()) else {
         return false;
     };
