@@ -198,10 +198,15 @@ impl InFlight {
         held: bool,
     ) {
         self.account(qp, credit);
+        let queues = held && !credit.waiting;
+        if credit.granted.is_none() && !queues {
+            // An ACK, or a packet within the limit: nothing that others wait for has changed.
+            return;
+        }
         let Some(id) = credit.destination else { return };
         let destination = &mut self.destinations[id];
         let granted = destination.end_grant(credit);
-        if held && !credit.waiting {
+        if queues {
             destination.queue(qp.qpn(), credit, granted && sent == 0);
         }
         self.update_due(id);

@@ -1,14 +1,5 @@
 //! The timers of a requester: the local ACK timeout, the wait after an RNR NAK, the tail probe; what each does when it is
 //! due, and the retries of the first two.
-//!
-//! A tail probe: a lost ACK, or the loss of the last packet before the window closed, leaves both ends
-//! silent. Long before the local ACK timeout the requester then sends its last packet again. A peer
-//! that has it answers with the ACK that was lost; one that misses something answers with a NAK.
-//!
-//! A peer that has sent a NAK says nothing more until the missing packet is there (R53). If that is
-//! lost again, the requester sends it again after the same time; and if the NAK itself was lost,
-//! the first probe has no answer, and the second one is the oldest packet. A READ whose responses stay away is
-//! asked for again. When nothing is heard after the last probe the requester gives up, and waits for its timeout.
 
 use uroce_wire::{Psn, ack_timeout_ns};
 
@@ -245,6 +236,15 @@ impl RnrWait {
 }
 
 /// The tail probe timer of a requester.
+///
+/// A lost ACK, or the loss of the last packet before the window closed, leaves both ends silent. Long before the local
+/// ACK timeout the requester then sends its last packet again. A peer that has it answers with the ACK that was lost;
+/// one that misses something answers with a NAK.
+///
+/// A peer that has sent a NAK says nothing more until the missing packet is there (R53). If that is lost again, the
+/// requester sends it again after the same time; and if the NAK itself was lost, the first probe has no answer, and the
+/// second one is the oldest packet. A READ whose responses stay away is asked for again. When nothing is heard after the
+/// last probe the requester gives up, and waits for its timeout.
 #[derive(Debug, Default)]
 pub(crate) struct TailProbe {
     /// Switched on by the device. A requester without tail probes waits for its local ACK timeout, as the specification
