@@ -66,3 +66,6 @@ impl Head {
         self.ether_type
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -220,3 +220,6 @@ fn empty_header() -> mmsghdr {
     let msg_hdr: msghdr = unsafe { std::mem::zeroed() };
     mmsghdr { msg_hdr, msg_len: 0 }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,4 +3,6 @@
 mod capture_live;
 mod conformance;
 mod engines;
+mod frame_port;
+mod groups;
 mod packet_wire;
