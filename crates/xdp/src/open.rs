@@ -251,6 +251,8 @@ fn unless_odd(error: XdpError) -> Failed {
 }
 
 #[cfg(test)]
+mod refusals;
+#[cfg(test)]
 mod tests {
     use super::*;
 

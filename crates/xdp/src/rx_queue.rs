@@ -142,6 +142,8 @@ fn as_received<'a>(route: &Route, payload: &'a [u8]) -> RxPacket<'a> {
 }
 
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod tests {
     use uroce_wire::{Ipv4, UdpPorts, write_ethernet, write_ipv4_udp};
 

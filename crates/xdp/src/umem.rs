@@ -182,6 +182,8 @@ impl Umem {
 }
 
 #[cfg(test)]
+mod ownership;
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -63,3 +63,6 @@ impl Assembler {
         self.insns
     }
 }
+
+#[cfg(test)]
+mod tests;

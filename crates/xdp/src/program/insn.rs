@@ -133,3 +133,6 @@ impl Insn {
         Self::new(CLASS_JMP | EXIT, 0, 0, 0, 0)
     }
 }
+
+#[cfg(test)]
+mod tests;

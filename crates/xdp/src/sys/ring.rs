@@ -293,6 +293,8 @@ impl<T: Entry> Consumer<T> {
 }
 
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod tests {
     use super::*;
 
