@@ -91,7 +91,9 @@ fn socket(line: &str, local: &SocketAddr) -> Option<(u32, u64)> {
     let uid = words.nth(5)?.parse().ok()?;
     let inode = words.nth(1)?.parse().ok()?;
     let ip = hex_address(ip)?;
-    let covers = ip == local.ip() || ip.is_unspecified();
+    // A socket for all IPv4 addresses leaves the port of the IPv6 ones free; an IPv6 socket can have an IPv4 address.
+    let all = ip.is_unspecified() && (ip.is_ipv6() || local.is_ipv4());
+    let covers = all || ip.to_canonical() == local.ip().to_canonical();
     (covers && u16::from_str_radix(port, 16) == Ok(local.port())).then_some((uid, inode))
 }
 

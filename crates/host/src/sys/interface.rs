@@ -90,8 +90,11 @@ fn ip(pointer: *const libc::sockaddr) -> Option<IpAddr> {
 pub fn mtu(socket: impl AsFd, interface: &str) -> io::Result<usize> {
     // SAFETY: `ifreq` is plain bytes and integers, for which zero is a value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    let room = request.ifr_name.len() - 1;
-    for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes().take(room)) {
+    // What is cut could be the name of another interface.
+    if interface.len() >= request.ifr_name.len() || interface.contains('\0') {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
         *to = from as libc::c_char;
     }
     // SAFETY: SIOCGIFMTU reads the name from and writes the MTU to `request`, which outlives it.
