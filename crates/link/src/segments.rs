@@ -82,6 +82,8 @@ fn flow(packet: &RxPacket<'_>) -> Flow {
 }
 
 #[cfg(test)]
+mod cut;
+#[cfg(test)]
 mod tests {
     use uroce_wire::icrc;
 

@@ -91,10 +91,16 @@ fn answer(bytes: &[u8], sequence: u32) -> Option<Result<&[u8], Errno>> {
     }
     if message.message_type() == NLMSG_ERROR {
         let code = i32::from_ne_bytes(*body.first_chunk()?);
-        return Some(Err(Errno::from_raw_os_error(code.saturating_neg())));
+        return Some(Err(errno(code)));
     }
     let length = usize::try_from(message.length()).ok()?.checked_sub(HEADER)?;
     Some(Ok(body.get(..length).unwrap_or(body)))
+}
+
+/// The error that a message of the kernel names by its negative number; EPROTO if no error has that number.
+fn errno(code: i32) -> Errno {
+    let number = code.checked_neg().filter(|number| (1..4096).contains(number));
+    number.map_or(Errno::PROTO, Errno::from_raw_os_error)
 }
 
 /// Type and value of each attribute in `bytes`, up to the first malformed one.
@@ -118,6 +124,8 @@ pub(crate) fn find(bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     attributes(bytes).find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
 }
 
+#[cfg(test)]
+mod malformed;
 #[cfg(test)]
 mod tests {
     use std::net::IpAddr;
