@@ -23,7 +23,6 @@ const EXEMPT: &[(&str, &str)] = &[
 const BELOW: &[(&str, usize)] = &[
     ("crates/analyze", 51),
     ("crates/cabi", 57),
-    ("crates/datapath", 29),
     ("crates/ibverbs", 27),
     ("crates/rdmacm", 28),
     ("crates/rsockets", 14),

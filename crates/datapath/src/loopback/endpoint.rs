@@ -113,10 +113,11 @@ impl Datapath for LoopbackDatapath {
         let oversize = std::mem::take(&mut self.oversize);
         let (packets, bytes) = (self.outgoing.packets(), self.outgoing.bytes());
         let lost = self.sender.send(&mut self.outgoing);
-        let flush = Flush { sent: packets - lost, dropped: lost + oversize, blocked: false };
+        let (sent, dropped) = (packets - lost.packets, lost.packets + oversize);
+        let flush = Flush { sent, dropped, blocked: false };
         self.stats.tx_packets += flush.sent as u64;
         self.stats.tx_dropped += flush.dropped as u64;
-        self.stats.tx_bytes += if lost == 0 { bytes as u64 } else { 0 };
+        self.stats.tx_bytes += (bytes - lost.bytes) as u64;
         Ok(flush)
     }
 

@@ -6,6 +6,13 @@ use super::LoopbackFabric;
 use super::unwoken::{LoopbackEndpoint, Unwoken};
 use crate::burst::{Burst, GsoBatch};
 
+/// What had no receiver.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Lost {
+    pub(super) packets: usize,
+    pub(super) bytes: usize,
+}
+
 /// The way out of an endpoint.
 #[derive(Debug)]
 pub(super) struct Sender {
@@ -23,9 +30,8 @@ impl Sender {
         Self { fabric, last: None, wakes: 0, unwoken: Unwoken::default() }
     }
 
-    /// Sends all packets of `burst`, which is empty afterwards; returns the number of packets
-    /// without a receiver.
-    pub(super) fn send(&mut self, burst: &mut Burst) -> usize {
+    /// Sends all packets of `burst`, which is empty afterwards; returns what had no receiver.
+    pub(super) fn send(&mut self, burst: &mut Burst) -> Lost {
         match sole_destination(burst) {
             Some(dst) => self.send_to_one(burst, &dst),
             None => self.by_batch(burst),
@@ -51,23 +57,22 @@ impl Sender {
         }
     }
 
-    /// Sends the whole burst to its one destination; returns the number of packets without a
-    /// receiver.
-    fn send_to_one(&mut self, burst: &mut Burst, dst: &SocketAddr) -> usize {
+    /// Sends the whole burst to its one destination; returns what had no receiver.
+    fn send_to_one(&mut self, burst: &mut Burst, dst: &SocketAddr) -> Lost {
         self.find(dst);
         let Self { last: Some((_, endpoint)), unwoken, wakes, .. } = self else {
-            let lost = burst.packets();
+            let lost = Lost { packets: burst.packets(), bytes: burst.bytes() };
             burst.clear();
             return lost;
         };
         endpoint.0.push(burst);
         notify(endpoint, unwoken, wakes);
-        0
+        Lost::default()
     }
 
-    /// Sends batch by batch; returns the number of packets without a receiver.
-    fn by_batch(&mut self, burst: &mut Burst) -> usize {
-        let mut lost = 0;
+    /// Sends batch by batch; returns what had no receiver.
+    fn by_batch(&mut self, burst: &mut Burst) -> Lost {
+        let mut lost = Lost::default();
         for batch in burst.batches() {
             let dst = batch.route.dst;
             if dst.ip().is_multicast() {
@@ -79,7 +84,8 @@ impl Sender {
                 endpoint.0.push_copy(burst, batch);
                 notify(endpoint, unwoken, wakes);
             } else {
-                lost += batch.packets;
+                lost.packets += batch.packets;
+                lost.bytes += batch.bytes();
             }
         }
         burst.clear();

@@ -89,7 +89,7 @@ impl PcapBlocks {
         self.words32(&[BYTE_ORDER]);
         self.words16(&VERSION);
         self.bytes.extend(UNKNOWN_LENGTH.to_le_bytes());
-        self.option(APPLICATION, concat!("uroce ", env!("CARGO_PKG_VERSION")).as_bytes());
+        self.text(APPLICATION, concat!("uroce ", env!("CARGO_PKG_VERSION")));
         self.end(start);
     }
 
@@ -99,7 +99,7 @@ impl PcapBlocks {
         let start = self.begin(INTERFACE_DESCRIPTION);
         self.words16(&[link_type, 0]);
         self.words32(&[snap_len]);
-        self.option(INTERFACE_NAME, name.as_bytes());
+        self.text(INTERFACE_NAME, name);
         self.option(TIME_RESOLUTION, &[NANOSECONDS]);
         self.end(start);
     }
@@ -113,7 +113,7 @@ impl PcapBlocks {
         self.padded(record.data);
         self.option(PACKET_FLAGS, &flags(record).to_le_bytes());
         for comment in record.comments {
-            self.option(COMMENT, comment.as_bytes());
+            self.text(COMMENT, comment);
         }
         self.end(start);
     }
@@ -144,9 +144,15 @@ impl PcapBlocks {
         self.words32(&[length]);
     }
 
-    /// Adds an option; of a value that is too long, as much as fits.
+    /// Adds an option with a text; of one that is too long, as many whole characters as fit.
+    fn text(&mut self, number: u16, text: &str) {
+        let most = text.len().min(u16::MAX.into());
+        let end = (0..=most).rev().find(|&end| text.is_char_boundary(end));
+        self.option(number, &text.as_bytes()[..end.unwrap_or(0)]);
+    }
+
+    /// Adds an option with a value that is not too long for one.
     fn option(&mut self, number: u16, value: &[u8]) {
-        let value = &value[..value.len().min(u16::MAX.into())];
         self.words16(&[number, value.len() as u16]);
         self.padded(value);
     }
