@@ -26,7 +26,6 @@ const BELOW: &[(&str, usize)] = &[
     ("crates/ibverbs", 27),
     ("crates/rdmacm", 28),
     ("crates/rsockets", 14),
-    ("crates/udp", 37),
     ("crates/verbs-abi", 0),
 ];
 

@@ -137,3 +137,6 @@ impl ServiceConnections {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -195,3 +195,6 @@ impl Demux {
         self.counts.bytes += rx.payload.len() as u64;
     }
 }
+
+#[cfg(test)]
+mod tests;

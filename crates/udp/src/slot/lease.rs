@@ -71,3 +71,6 @@ impl SlotLease {
 pub(crate) fn is_taken(error: &io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::ADDRINUSE)
 }
+
+#[cfg(test)]
+mod tests;

@@ -148,6 +148,8 @@ pub(crate) fn read(bytes: &[u8]) -> Option<(RxPacket<'_>, usize)> {
 }
 
 #[cfg(test)]
+mod travel;
+#[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 

@@ -163,6 +163,8 @@ fn socket() -> io::Result<OwnedFd> {
 }
 
 #[cfg(test)]
+mod names;
+#[cfg(test)]
 mod tests {
     use super::*;
 

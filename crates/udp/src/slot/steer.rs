@@ -55,6 +55,8 @@ fn program(indices: &SocketIndices) -> Vec<sock_filter> {
 }
 
 #[cfg(test)]
+mod verdicts;
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -138,3 +138,6 @@ impl SteeringProber {
         self.found = round.indices;
     }
 }
+
+#[cfg(test)]
+mod tests;

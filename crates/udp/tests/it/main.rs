@@ -2,6 +2,7 @@
 
 mod bind_errors;
 mod conformance;
+mod datagrams;
 mod slots;
 mod udp_wire;
 mod uring;
