@@ -80,8 +80,9 @@ fn line_len(text: &str) -> usize {
 /// Bytes of the word at the start of `text`. The numbers of `ge=` have commas between them.
 fn word_len(text: &str) -> usize {
     let takes_commas = text.starts_with("ge=");
-    let is_end =
-        |letter: char| letter.is_whitespace() || letter == ';' || (letter == ',' && !takes_commas);
+    let is_end = |letter: char| {
+        letter.is_whitespace() || matches!(letter, ';' | '#') || (letter == ',' && !takes_commas)
+    };
     let end = text.find(is_end).unwrap_or(text.len());
     let arrow = text.find("->").unwrap_or(text.len());
     end.min(arrow)
@@ -107,6 +108,13 @@ mod tests {
             tokens("tx->drop,dup ; # rest\nrx"),
             [Word("tx"), Arrow, Word("drop"), Comma, Word("dup"), End, End, Word("rx")]
         );
+    }
+
+    #[test]
+    fn a_comment_needs_no_blank_before_it_and_ends_with_its_line() {
+        use Token::{End, Word};
+        let expected = [Word("pass"), End, Word("ge=1,2"), End, Word("rx")];
+        assert_eq!(tokens("pass#x; y\nge=1,2#x\nrx"), expected);
     }
 
     #[test]
