@@ -47,7 +47,7 @@ fn checksums(c: &mut Criterion) {
         group.bench_function(BenchmarkId::new("identification solved for", size), |b| {
             b.iter(|| recover(&flow(), &[], black_box(&packet)));
         });
-        group.bench_function(BenchmarkId::new("rival: crc32fast", size), |b| {
+        group.bench_function(BenchmarkId::new("baseline: crc32fast", size), |b| {
             b.iter(|| crc32fast::hash(black_box(covered)));
         });
     }
@@ -95,7 +95,7 @@ fn copies(c: &mut Criterion) {
         group.bench_function(BenchmarkId::new("gather", size), |b| {
             b.iter(|| table.gather(pd, black_box(&[sge]), 0, &mut out));
         });
-        group.bench_function(BenchmarkId::new("rival: copy_from_slice", size), |b| {
+        group.bench_function(BenchmarkId::new("baseline: copy_from_slice", size), |b| {
             b.iter(|| black_box(&mut out).copy_from_slice(black_box(&payload)));
         });
     }

@@ -101,7 +101,7 @@ pub struct Series {
     /// Of all its figures.
     pub unit: Unit,
     /// The series of the group that it is compared with.
-    #[serde(default, alias = "rivals", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub baselines: Vec<String>,
     /// In order.
     pub runs: Vec<Run>,
