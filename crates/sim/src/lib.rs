@@ -13,10 +13,13 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod adversary;
 mod arena;
 mod coverage;
 mod end;
+mod monitor;
 mod network;
+mod packet_event;
 mod pair;
 mod port;
 mod random;
@@ -27,6 +30,7 @@ mod violation;
 mod world;
 
 pub use coverage::Coverage;
+pub use packet_event::{PacketEvent, Passage};
 pub use scenario::{Mode, Outage, PairPlan, Scenario};
 pub use shrink::shrink;
 pub use violation::{Invariant, Violation};
@@ -38,5 +42,17 @@ pub use world::Report;
 ///
 /// The first [`Violation`] of an invariant.
 pub fn run(scenario: &Scenario) -> Result<Report, Violation> {
-    world::World::new(scenario).run()
+    run_with(scenario, |_| ())
+}
+
+/// As [`run`], and shows each packet to `observer` when a NIC sends it and when a NIC receives it.
+///
+/// # Errors
+///
+/// The first [`Violation`] of an invariant.
+pub fn run_with(
+    scenario: &Scenario,
+    mut observer: impl FnMut(&PacketEvent<'_>),
+) -> Result<Report, Violation> {
+    world::World::new(scenario, &mut observer).run()
 }

@@ -19,8 +19,22 @@ struct Flight {
     at_ns: u64,
     /// Orders packets that arrive at the same time.
     number: u64,
+    from: usize,
     to: usize,
     packet: SimPacket,
+    /// No fault rule has held or altered it.
+    is_intact: bool,
+}
+
+/// A packet that has arrived at a NIC.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    /// Who has sent it, whatever its source address.
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) packet: SimPacket,
+    /// No fault rule has held or altered it.
+    pub(crate) is_intact: bool,
 }
 
 impl Flight {
@@ -84,7 +98,8 @@ impl Network {
             flights: BinaryHeap::new(),
             numbered: 0,
             latency_ns: scenario.latency_ns,
-            free_at_ns: vec![0; scenario.nodes],
+            // One more, for who is no NIC.
+            free_at_ns: vec![0; scenario.nodes + 1],
             outages: scenario.outages.clone(),
             counters: NetworkCounters::default(),
         }
@@ -98,11 +113,11 @@ impl Network {
             return;
         }
         if !self.has_faults {
-            return self.take_off(now_ns, to, packet);
+            return self.take_off(now_ns, [from, to], packet, true);
         }
-        let meta = meta_of(&packet, to);
+        let meta = meta_of(&packet, from, to);
         match self.injector.handle_packet(Duration::from_nanos(now_ns), &meta, &packet.bytes) {
-            Verdict::Pass => self.take_off(now_ns, to, packet),
+            Verdict::Pass => self.take_off(now_ns, [from, to], packet, true),
             Verdict::Dropped => self.counters.dropped += 1,
             Verdict::Taken => self.counters.altered += 1,
         }
@@ -122,20 +137,20 @@ impl Network {
         [self.flights.peek().map(|flight| flight.at_ns), held].into_iter().flatten().min()
     }
 
-    /// The next packet that has arrived by now, and the NIC it has arrived at.
-    pub(crate) fn poll_arrival(&mut self, now_ns: u64) -> Option<(usize, SimPacket)> {
+    /// The next packet that has arrived by now.
+    pub(crate) fn poll_arrival(&mut self, now_ns: u64) -> Option<Arrival> {
         self.release(now_ns);
         loop {
             if self.flights.peek()?.at_ns > now_ns {
                 return None;
             }
-            let Flight { to, packet, .. } = self.flights.pop()?;
+            let Flight { from, to, packet, is_intact, .. } = self.flights.pop()?;
             if self.is_down(now_ns, to) {
                 self.counters.outage += 1;
                 continue;
             }
             self.counters.delivered += 1;
-            return Some((to, packet));
+            return Some(Arrival { from, to, packet, is_intact });
         }
     }
 
@@ -153,27 +168,38 @@ impl Network {
                 hop_limit: 64,
                 traffic_class: release.meta.traffic_class,
             };
-            let to = release.meta.tag as usize;
+            let [from, to] = nodes_of(release.meta.tag);
             let packet = SimPacket { route, bytes: release.packet.to_vec() };
-            self.take_off(now_ns, to, packet);
+            self.take_off(now_ns, [from, to], packet, false);
         }
     }
 
-    fn take_off(&mut self, now_ns: u64, to: usize, packet: SimPacket) {
+    fn take_off(
+        &mut self,
+        now_ns: u64,
+        [from, to]: [usize; 2],
+        packet: SimPacket,
+        is_intact: bool,
+    ) {
         let at_ns = (now_ns + self.latency_ns).max(self.free_at_ns[to]);
         self.free_at_ns[to] = at_ns + SPACING_NS;
         self.numbered += 1;
-        self.flights.push(Flight { at_ns, number: self.numbered, to, packet });
+        self.flights.push(Flight { at_ns, number: self.numbered, from, to, packet, is_intact });
     }
 }
 
-fn meta_of(packet: &SimPacket, to: usize) -> PacketMeta {
+/// The nodes that a tag of [`meta_of`] names.
+fn nodes_of(tag: u32) -> [usize; 2] {
+    [(tag >> 16) as usize, (tag & 0xffff) as usize]
+}
+
+fn meta_of(packet: &SimPacket, from: usize, to: usize) -> PacketMeta {
     let (src, dst) = (packet.route.src, packet.route.dst);
     PacketMeta {
         direction: Direction::Tx,
         flow: Flow { src: src.ip(), dst: dst.ip(), src_port: src.port(), dst_port: dst.port() },
         ip_id: 0,
         traffic_class: packet.route.traffic_class,
-        tag: u32::try_from(to).unwrap_or(u32::MAX),
+        tag: (from as u32) << 16 | to as u32,
     }
 }

@@ -5,10 +5,14 @@ mod posting;
 mod restart;
 
 use uroce_device::Device;
+use uroce_device::transport::QpType;
+use uroce_wire::Service;
 
 use self::restart::Restart;
+use crate::adversary::Target;
 use crate::coverage::Coverage;
 use crate::end::End;
+use crate::monitor::Connection;
 use crate::random::Random;
 use crate::scenario::PairPlan;
 use crate::violation::{AtTime as _, Check, Invariant, Violation, ensure};
@@ -46,6 +50,8 @@ pub(crate) struct Pair {
     has_mistake: bool,
     /// Both queue pairs are in the error state because the application has moved them there.
     is_ending: bool,
+    /// A connection that nobody was told of.
+    new_connection: Option<Connection>,
 }
 
 impl Pair {
@@ -68,6 +74,7 @@ impl Pair {
             random,
             has_mistake: false,
             is_ending: false,
+            new_connection: None,
         };
         pair.connect();
         pair
@@ -103,6 +110,32 @@ impl Pair {
         for end in &mut self.ends {
             end.wake_ns = Some(0);
         }
+        self.new_connection = Some(Connection {
+            ends: self.ends.each_ref().map(|end| (end.node, end.qpn)),
+            psns,
+            service: self.plan.service,
+            mtu: self.plan.mtu,
+            max_rd_atomic: self.plan.rd_atomic,
+        });
+    }
+
+    /// Both queue pairs, for an adversary.
+    pub(crate) fn targets(&self) -> [Target; 2] {
+        let service = match self.plan.service {
+            QpType::Uc => Service::Uc,
+            QpType::Ud => Service::Ud,
+            _ => Service::Rc,
+        };
+        [0, 1].map(|index| Target {
+            end: (self.ends[index].node, self.ends[index].qpn),
+            peer: self.ends[1 - index].node,
+            service,
+        })
+    }
+
+    /// The connection that has begun since the last call.
+    pub(crate) fn take_connection(&mut self) -> Option<Connection> {
+        self.new_connection.take()
     }
 
     /// One turn: takes completions, and posts what is due.

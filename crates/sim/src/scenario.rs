@@ -3,7 +3,7 @@
 use std::fmt;
 
 use uroce_device::transport::{QpCaps, QpType};
-use uroce_device::wire::Mtu;
+use uroce_device::wire::{Mtu, ack_timeout_ns, rnr_timer_ns};
 
 use crate::random::Random;
 
@@ -70,6 +70,20 @@ pub struct PairPlan {
     pub restarts: usize,
 }
 
+impl PairPlan {
+    /// Time in which all requests complete when there are no faults: what is under way gives up at the latest, and
+    /// each request takes its round trip, its waits for receives, and the pauses of both applications.
+    fn liveness_bound_ns(&self, drain_ns: u64) -> u64 {
+        let timeout_ns = ack_timeout_ns(self.timeout).unwrap_or_default();
+        // R75: a try waits up to four times the timeout.
+        let give_up_ns = 4 * timeout_ns * (1 + u64::from(self.retry_cnt));
+        let not_ready_ns = rnr_timer_ns(self.min_rnr_timer);
+        // After each mistake the connection is made again.
+        let step_ns = 4 * not_ready_ns + 4 * self.pause_ns + drain_ns;
+        2 * give_up_ns + 2 * self.operations as u64 * step_ns
+    }
+}
+
 /// Everything that a seed decides before the first packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scenario {
@@ -85,13 +99,29 @@ pub struct Scenario {
     pub faults: String,
     /// When which node has no link.
     pub outages: Vec<Outage>,
+    /// Packets that a host forges which is no peer of anybody.
+    pub forged: usize,
     /// When faults end, in [`Mode::Liveness`].
     pub faults_end_ns: u64,
     /// Connections.
     pub pairs: Vec<PairPlan>,
 }
 
+/// Longest time a packet waits in a fault rule.
+pub(crate) const LONGEST_DELAY_NS: u64 = 25_000_000;
+
 impl Scenario {
+    /// Time after which no packet of a queue pair is on its way any more.
+    pub(crate) fn drain_ns(&self) -> u64 {
+        2 * self.latency_ns + LONGEST_DELAY_NS
+    }
+
+    /// I14: when everything has completed at the latest, in [`Mode::Liveness`].
+    pub(crate) fn liveness_end_ns(&self) -> u64 {
+        let bounds = self.pairs.iter().map(|pair| pair.liveness_bound_ns(self.drain_ns()));
+        self.faults_end_ns + LONGEST_DELAY_NS + bounds.max().unwrap_or_default()
+    }
+
     /// True if the network may double packets, or change their order.
     pub(crate) fn reorders(&self) -> bool {
         ["dup", "hold", "delay"].iter().any(|action| self.faults.contains(action))
@@ -113,6 +143,7 @@ impl Scenario {
             latency_ns,
             faults: faults(&mut random),
             outages: outages(nodes, &mut random),
+            forged: if random.chance(30) { random.range(1, 400) } else { 0 },
             faults_end_ns,
             pairs,
         }
@@ -208,11 +239,14 @@ fn outages(nodes: usize, random: &mut Random) -> Vec<Outage> {
 
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Scenario { seed, mode, nodes, latency_ns, faults, outages, pairs, .. } = self;
+        let Scenario { seed, mode, nodes, latency_ns, faults, outages, forged, pairs, .. } = self;
         writeln!(f, "seed {seed}: {mode:?}, {nodes} nodes, {latency_ns} ns from NIC to NIC")?;
         writeln!(f, "  faults: {}", if faults.is_empty() { "none" } else { faults })?;
         for Outage { node, from_ns, until_ns } in outages {
             writeln!(f, "  node {node} has no link from {from_ns} to {until_ns} ns")?;
+        }
+        if *forged > 0 {
+            writeln!(f, "  {forged} packets are forged")?;
         }
         for (index, pair) in pairs.iter().enumerate() {
             let PairPlan { nodes: [first, second], service, mtu, operations, .. } = pair;

@@ -68,6 +68,8 @@ fn candidates(scenario: &Scenario) -> Vec<Scenario> {
             smaller.outages.remove(index);
         });
     }
+    add(&|smaller| smaller.forged = 0);
+    add(&|smaller| smaller.forged = smaller.forged.div_ceil(2));
     add(&|smaller| smaller.pairs.iter_mut().for_each(|pair| pair.restarts = 0));
     add(&|smaller| smaller.pairs.iter_mut().for_each(|pair| pair.mistakes = 0));
     add(&|smaller| smaller.pairs.iter_mut().for_each(|pair| pair.shared_receives = false));

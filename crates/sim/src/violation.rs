@@ -21,8 +21,18 @@ pub enum Invariant {
     Atomics,
     /// I6: messages arrive at most once and in order.
     Messages,
+    /// I7: PSNs, MSNs and acknowledgements only grow; one NAK for each gap, with the expected PSN.
+    Sequence,
+    /// I8: no more READs and atomics are outstanding than allowed; nothing is sent during an RNR wait.
+    Limits,
+    /// I9: only peers are answered; nobody else is sent more bytes than it has sent.
+    Strangers,
     /// I10: when everything is destroyed, the device has no object, and no timer runs.
     Resources,
+    /// I11: an event costs a bounded number of steps and packets.
+    Bounds,
+    /// I12: every packet that a NIC emits is well formed, and its ICRC is right.
+    Frames,
     /// I13: one seed always gives the same packets.
     Determinism,
     /// I14: when faults have ended, every request completes within a bound.
@@ -43,7 +53,12 @@ impl Invariant {
             Invariant::Effects => "I4",
             Invariant::Atomics => "I5",
             Invariant::Messages => "I6",
+            Invariant::Sequence => "I7",
+            Invariant::Limits => "I8",
+            Invariant::Strangers => "I9",
             Invariant::Resources => "I10",
+            Invariant::Bounds => "I11",
+            Invariant::Frames => "I12",
             Invariant::Determinism => "I13",
             Invariant::Liveness => "I14",
             Invariant::Statuses => "I15",

@@ -5,21 +5,25 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use uroce_device::{Device, DeviceConfig, ResourceKind, VirtualClock};
+use uroce_wire::Flow;
 
+use crate::adversary::{Adversary, Forgery, Target};
 use crate::coverage::Coverage;
-use crate::network::Network;
+use crate::monitor::Monitor;
+use crate::network::{Arrival, Network};
+use crate::packet_event::{PacketEvent, Passage};
 use crate::pair::{Pair, Turn};
 use crate::port::{PortHandle, SimDatapath, SimPacket};
 use crate::random::Random;
-use crate::scenario::{Mode, Scenario};
+use crate::scenario::{LONGEST_DELAY_NS, Mode, Scenario};
 use crate::violation::{AtTime as _, Check, Invariant, Violation, ensure};
 
-/// Longest time a packet waits in a fault rule.
-const LONGEST_DELAY_NS: u64 = 25_000_000;
+/// The stream of random numbers of the adversary.
+const ADVERSARY: usize = 1 << 32;
 /// Poll iterations of a device at one moment before it counts as never idle.
 const MAX_ITERATIONS: usize = 10_000;
-/// Time in which all that is left completes after faults have ended.
-const LIVENESS_BOUND_NS: u64 = 600_000_000_000;
+/// Packets of a device at one moment.
+const MAX_PACKETS: usize = 4096;
 /// Time of a simulation whose faults do not end: it stops there.
 const SAFETY_END_NS: u64 = 60_000_000_000;
 
@@ -45,7 +49,10 @@ struct Node {
 }
 
 /// A simulation.
-pub(crate) struct World {
+pub(crate) struct World<'a> {
+    observer: &'a mut dyn FnMut(&PacketEvent<'_>),
+    monitor: Monitor,
+    adversary: Option<Adversary>,
     scenario: Scenario,
     clock: VirtualClock,
     now_ns: u64,
@@ -57,8 +64,11 @@ pub(crate) struct World {
     trace: DefaultHasher,
 }
 
-impl World {
-    pub(crate) fn new(scenario: &Scenario) -> World {
+impl<'a> World<'a> {
+    pub(crate) fn new(
+        scenario: &Scenario,
+        observer: &'a mut dyn FnMut(&PacketEvent<'_>),
+    ) -> World<'a> {
         let clock = VirtualClock::new();
         let nodes: Vec<Node> =
             (0..scenario.nodes).map(|index| node(scenario.seed, index, &clock)).collect();
@@ -68,7 +78,14 @@ impl World {
         let reorders = scenario.reorders();
         let pair = |(index, plan)| Pair::new(plan, reorders, &devices, random(index));
         let pairs = plans.map(pair).collect();
+        let adversary = (scenario.forged > 0)
+            .then(|| Adversary::new(address_of(nodes.len()), scenario.forged, random(ADVERSARY)));
+        let mut monitor = Monitor::default();
+        monitor.note_stranger(nodes.len());
         World {
+            observer,
+            monitor,
+            adversary,
             network: Network::new(scenario),
             scenario: scenario.clone(),
             clock,
@@ -83,6 +100,9 @@ impl World {
 
     /// Runs to the end.
     pub(crate) fn run(mut self) -> Result<Report, Violation> {
+        for index in 0..self.pairs.len() {
+            self.note_connection(index);
+        }
         for index in 0..self.nodes.len() {
             self.settle(index)?;
         }
@@ -102,7 +122,9 @@ impl World {
         }
         let devices = self.nodes.iter().filter_map(|node| node.deadline_ns);
         let applications = self.pairs.iter().filter_map(Pair::poll_timeout);
-        let next = devices.chain(applications).chain(self.network.poll_timeout()).min()?;
+        let adversary = self.adversary.as_ref().and_then(Adversary::poll_timeout);
+        let network = self.network.poll_timeout();
+        let next = devices.chain(applications).chain(network).chain(adversary).min()?;
         Some(next.max(self.now_ns))
     }
 
@@ -110,9 +132,13 @@ impl World {
         match self.scenario.mode {
             Mode::Safety => Ok(next_ns > SAFETY_END_NS),
             Mode::Liveness => {
-                let end_ns = self.scenario.faults_end_ns + LIVENESS_BOUND_NS;
+                let end_ns = self.scenario.liveness_end_ns();
                 let holds = next_ns <= end_ns;
-                let what = || "requests are left although there are no faults".to_owned();
+                let what = || {
+                    format!("requests are left although faults ended {} ns ago", {
+                        next_ns - self.scenario.faults_end_ns
+                    })
+                };
                 ensure(holds, Invariant::Liveness, what).at(self.now_ns)?;
                 Ok(false)
             }
@@ -125,11 +151,11 @@ impl World {
         if self.scenario.mode == Mode::Liveness && next_ns >= self.scenario.faults_end_ns {
             self.end_faults();
         }
-        let mut busy = vec![false; self.nodes.len()];
-        while let Some((to, packet)) = self.network.poll_arrival(next_ns) {
-            self.note(to, &packet);
-            self.nodes[to].port.deliver(packet);
-            busy[to] = true;
+        self.forge();
+        let mut busy = vec![false; self.nodes.len() + 1];
+        while let Some(arrival) = self.network.poll_arrival(next_ns) {
+            busy[arrival.to] = true;
+            self.deliver(arrival);
         }
         for (index, node) in self.nodes.iter().enumerate() {
             busy[index] |= node.deadline_ns.is_some_and(|at| at <= next_ns);
@@ -138,6 +164,19 @@ impl World {
             self.settle(index)?;
         }
         self.serve_applications(&busy)
+    }
+
+    /// Sends what the adversary has for now.
+    fn forge(&mut self) {
+        let Some(adversary) = &mut self.adversary else { return };
+        let nodes: Vec<IpAddr> = self.nodes.iter().map(|node| node.address).collect();
+        let targets: Vec<Target> = self.pairs.iter().flat_map(Pair::targets).collect();
+        while let Some(Forgery { to, packet }) =
+            adversary.poll_packet(self.now_ns, &nodes, &targets)
+        {
+            self.coverage.count("a packet that is forged");
+            self.network.send(self.now_ns, self.nodes.len(), to, packet);
+        }
     }
 
     fn end_faults(&mut self) {
@@ -158,10 +197,11 @@ impl World {
             let mut turn = Turn {
                 now_ns: self.now_ns,
                 calm_since_ns: self.calm_since_ns,
-                drain_ns: 2 * self.scenario.latency_ns + LONGEST_DELAY_NS,
+                drain_ns: self.scenario.drain_ns(),
                 coverage: &mut self.coverage,
             };
             self.pairs[index].handle_turn(&mut turn)?;
+            self.note_connection(index);
             for node in nodes {
                 self.settle(node)?;
             }
@@ -171,11 +211,17 @@ impl World {
 
     /// Polls a device until it has nothing to do at this moment, and sends what it has sent.
     fn settle(&mut self, index: usize) -> Result<(), Violation> {
+        let mut sent = 0;
         for _ in 0..MAX_ITERATIONS {
             let is_busy = self.nodes[index].device.drive();
             while let Some(packet) = self.nodes[index].port.take_sent() {
-                self.send(index, packet);
+                sent += 1;
+                self.send(index, packet).at(self.now_ns)?;
             }
+            ensure(sent <= MAX_PACKETS, Invariant::Bounds, || {
+                format!("node {index} sends {sent} packets at one moment")
+            })
+            .at(self.now_ns)?;
             if !is_busy && self.nodes[index].port.waiting() == 0 {
                 let deadline = self.nodes[index].device.poll_timeout();
                 let at_once = deadline.is_some_and(|at| at <= self.now_ns);
@@ -186,20 +232,51 @@ impl World {
             }
         }
         let what = format!("node {index} is busy for ever");
-        ensure(false, Invariant::Liveness, || what).at(self.now_ns)
+        ensure(false, Invariant::Bounds, || what).at(self.now_ns)
     }
 
-    fn send(&mut self, from: usize, packet: SimPacket) {
+    fn send(&mut self, from: usize, packet: SimPacket) -> Check {
         let dst = packet.route.dst.ip();
-        match self.nodes.iter().position(|node| node.address == dst) {
-            Some(to) => self.network.send(self.now_ns, from, to, packet),
-            None => self.coverage.count("a packet to nowhere"),
+        let stranger = self.adversary.as_ref().map(Adversary::address);
+        let mut addresses = self.nodes.iter().map(|node| node.address).chain(stranger);
+        let to = addresses.position(|address| address == dst);
+        let Some(to) = to else {
+            let what = format!("node {from} sends to {dst}, which is no node");
+            return Err((Invariant::Strangers, what));
+        };
+        self.monitor.handle_sent(self.now_ns, from, to, &packet, &mut self.coverage)?;
+        self.observe(Passage::Sent { from }, &packet);
+        self.network.send(self.now_ns, from, to, packet);
+        Ok(())
+    }
+
+    fn deliver(&mut self, arrival: Arrival) {
+        (self.now_ns, arrival.to).hash(&mut self.trace);
+        arrival.packet.bytes.hash(&mut self.trace);
+        self.monitor.handle_arrived(self.now_ns, &arrival);
+        let Arrival { to, packet, .. } = arrival;
+        self.observe(Passage::Arrived { to }, &packet);
+        // Who is no NIC takes nothing in.
+        if let Some(node) = self.nodes.get(to) {
+            node.port.deliver(packet);
         }
     }
 
-    fn note(&mut self, to: usize, packet: &SimPacket) {
-        (self.now_ns, to).hash(&mut self.trace);
-        packet.bytes.hash(&mut self.trace);
+    fn observe(&mut self, passage: Passage, packet: &SimPacket) {
+        let (src, dst) = (packet.route.src, packet.route.dst);
+        (self.observer)(&PacketEvent {
+            at_ns: self.now_ns,
+            passage,
+            flow: Flow { src: src.ip(), dst: dst.ip(), src_port: src.port(), dst_port: dst.port() },
+            traffic_class: packet.route.traffic_class,
+            bytes: &packet.bytes,
+        });
+    }
+
+    fn note_connection(&mut self, index: usize) {
+        if let Some(connection) = self.pairs[index].take_connection() {
+            self.monitor.handle_connection(&connection);
+        }
     }
 
     fn finish(mut self) -> Result<Report, Violation> {
@@ -261,8 +338,12 @@ fn check_silence(index: usize, node: &Node, clock: &VirtualClock) -> Check {
     ensure(false, Invariant::Resources, what)
 }
 
+fn address_of(index: usize) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(10, 0, (index / 250) as u8, (index % 250 + 1) as u8))
+}
+
 fn node(seed: u64, index: usize, clock: &VirtualClock) -> Node {
-    let address = IpAddr::V4(Ipv4Addr::new(10, 0, (index / 250) as u8, (index % 250 + 1) as u8));
+    let address = address_of(index);
     let port = PortHandle::default();
     let local = SocketAddr::new(address, uroce_device::ROCE_PORT);
     let datapath = SimDatapath::new(local, 4096 + 200, port.clone());

@@ -2,7 +2,7 @@
 
 use std::panic::catch_unwind;
 
-use uroce_sim::{Coverage, Scenario, Violation, run, shrink};
+use uroce_sim::{Coverage, Passage, Scenario, Violation, run, shrink};
 
 const SEEDS: u64 = 100;
 
@@ -22,6 +22,7 @@ fn violation(scenario: &Scenario) -> Option<Violation> {
 fn every_invariant_holds() {
     let mut coverage = Coverage::default();
     let mut packets = 0;
+    let mut failures = vec![];
     for seed in seeds() {
         let scenario = Scenario::new(seed);
         let outcome = catch_unwind(|| run(&scenario));
@@ -31,15 +32,19 @@ fn every_invariant_holds() {
                 coverage.merge(&report.coverage);
                 packets += report.packets;
             }
-            Err(found) => {
-                let (small, found) = shrink(&scenario, found, violation);
-                panic!("{found}\nin {small}\nof seed {seed}");
-            }
+            Err(found) => failures.push((scenario, found)),
         }
     }
     println!("{packets} packets");
     for (what, count) in coverage.iter() {
         println!("{count:10} {what}");
+    }
+    for (scenario, found) in &failures {
+        println!("seed {}: {found}", scenario.seed);
+    }
+    if let Some((scenario, found)) = failures.first() {
+        let (small, found) = shrink(scenario, found.clone(), violation);
+        panic!("{found}\nin {small}\nof seed {}", scenario.seed);
     }
 }
 
@@ -49,4 +54,22 @@ fn i13_a_seed_gives_the_same_packets_each_time() {
         let scenario = Scenario::new(seed);
         assert_eq!(run(&scenario), run(&scenario), "seed {seed}");
     }
+}
+
+#[test]
+fn an_observer_sees_each_packet_leave_and_arrive() {
+    let mut scenario = Scenario::new(3);
+    (scenario.faults, scenario.forged) = (String::new(), 0);
+    scenario.outages.clear();
+    let (mut sent, mut arrived) = (vec![], vec![]);
+    let report = uroce_sim::run_with(&scenario, |event| match event.passage {
+        Passage::Sent { .. } => sent.push(event.bytes.to_vec()),
+        Passage::Arrived { .. } => arrived.push(event.bytes.to_vec()),
+    });
+    let report = report.expect("no rule is broken");
+    assert_eq!(report.packets, sent.len() as u64);
+    sent.sort();
+    arrived.sort();
+    // The last ones may still be on their way.
+    assert!(arrived.len() > sent.len() / 2 && arrived.iter().all(|one| sent.contains(one)));
 }

@@ -1,0 +1,196 @@
+//! Rules for packets, checked from what is on the wire alone.
+
+mod frame;
+mod psn;
+mod requests;
+mod responses;
+
+use std::collections::HashMap;
+
+use uroce_device::transport::QpType;
+use uroce_wire::{Mtu, NakCode, Operation, Packet, Psn, Qpn, SyndromeKind};
+
+pub(crate) use self::frame::icrc_of;
+use self::requests::Requests;
+use self::responses::Responses;
+use crate::coverage::Coverage;
+use crate::network::Arrival;
+use crate::port::SimPacket;
+use crate::violation::{Check, Invariant, ensure};
+
+/// A queue pair, by its node and its number.
+pub(crate) type Endpoint = (usize, Qpn);
+
+/// Two queue pairs that were connected, and how.
+#[derive(Debug, Clone)]
+pub(crate) struct Connection {
+    pub(crate) ends: [Endpoint; 2],
+    /// First PSNs of both.
+    pub(crate) psns: [u32; 2],
+    pub(crate) service: QpType,
+    pub(crate) mtu: Mtu,
+    /// READs and atomics that may be outstanding.
+    pub(crate) max_rd_atomic: u8,
+}
+
+/// One end of a connection, as it is seen in its packets.
+#[derive(Debug)]
+struct Side {
+    peer: Endpoint,
+    service: QpType,
+    mtu: Mtu,
+    /// Its requests.
+    requests: Requests,
+    /// Its answers to the peer's requests.
+    responses: Responses,
+    /// The PSN of its next packet, where the service has no acknowledgements.
+    next: Psn,
+}
+
+/// Bytes that went to and came from a node which is no peer of anybody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Stranger {
+    bytes_in: u64,
+    bytes_out: u64,
+}
+
+/// The judge of all packets of a simulation.
+#[derive(Debug, Default)]
+pub(crate) struct Monitor {
+    sides: HashMap<Endpoint, Side>,
+    /// Nodes that are no NIC of ours.
+    strangers: HashMap<usize, Stranger>,
+}
+
+impl Monitor {
+    /// From now on packets between these queue pairs are those of a new connection.
+    pub(crate) fn handle_connection(&mut self, connection: &Connection) {
+        let Connection { ends, psns, service, mtu, max_rd_atomic } = *connection;
+        for index in 0..2 {
+            let side = Side {
+                peer: ends[1 - index],
+                service,
+                mtu,
+                requests: Requests::new(psns[index], mtu, max_rd_atomic),
+                responses: Responses::new(psns[1 - index], mtu),
+                next: Psn::new(psns[index]),
+            };
+            self.sides.insert(ends[index], side);
+        }
+    }
+
+    /// A packet that a NIC has emitted.
+    pub(crate) fn handle_sent(
+        &mut self,
+        now_ns: u64,
+        from: usize,
+        to: usize,
+        packet: &SimPacket,
+        coverage: &mut Coverage,
+    ) -> Check {
+        let (src, dst) = (packet.route.src, packet.route.dst);
+        let parsed = frame::check_emitted(src, dst, &packet.bytes)?;
+        count_packet(&parsed, coverage);
+        let name = parsed.info.name;
+        if let Some(stranger) = self.strangers.get_mut(&to) {
+            return stranger.check_reply(name, packet.bytes.len());
+        }
+        let qpn = parsed.bth.dest_qpn;
+        let peer = self.sides.get(&(to, qpn)).map(|side| side.peer);
+        let holds = peer.is_some_and(|(node, _)| node == from) || qpn == Qpn::GSI;
+        ensure(holds, Invariant::Strangers, || {
+            format!("node {from} sends a {name} to {qpn:?} of node {to}, which is no peer of its")
+        })?;
+        match peer.and_then(|peer| self.sides.get_mut(&peer)) {
+            Some(side) => side.handle_sent(&parsed, now_ns, coverage),
+            None => Ok(()),
+        }
+    }
+
+    /// From now on this node is no peer of anybody.
+    pub(crate) fn note_stranger(&mut self, node: usize) {
+        self.strangers.insert(node, Stranger::default());
+    }
+
+    /// A packet that a NIC takes in.
+    pub(crate) fn handle_arrived(&mut self, now_ns: u64, arrival: &Arrival) {
+        let Arrival { from, to, packet, is_intact } = arrival;
+        if let Some(stranger) = self.strangers.get_mut(from) {
+            stranger.bytes_in += packet.bytes.len() as u64;
+            return;
+        }
+        let (src, dst) = (packet.route.src, packet.route.dst);
+        if !*is_intact && !frame::has_good_icrc(src, dst, &packet.bytes) {
+            return;
+        }
+        let Ok(parsed) = Packet::parse(&packet.bytes) else { return };
+        let Some(side) = self.sides.get_mut(&(*to, parsed.bth.dest_qpn)) else { return };
+        if side.service != QpType::Rc || side.peer.0 != *from {
+            return;
+        }
+        if parsed.info.is_response() {
+            side.requests.handle_arrived(&parsed, now_ns);
+        } else if parsed.info.is_request() {
+            side.responses.handle_arrived(&parsed);
+        }
+    }
+}
+
+impl Side {
+    fn handle_sent(&mut self, packet: &Packet<'_>, now_ns: u64, coverage: &mut Coverage) -> Check {
+        let (name, length) = (packet.info.name, packet.payload().len());
+        ensure(length <= self.mtu.bytes(), Invariant::Frames, || {
+            format!("a {name} carries {length} bytes, but the path MTU is {}", self.mtu.bytes())
+        })?;
+        if packet.info.operation == Operation::Cnp {
+            return Ok(());
+        }
+        if self.service != QpType::Rc {
+            let psn = packet.bth.psn;
+            let due = std::mem::replace(&mut self.next, psn.add(1));
+            return ensure(psn == due, Invariant::Sequence, || {
+                format!("a {name} has the PSN {psn}, not {due}")
+            });
+        }
+        if packet.info.is_response() {
+            return self.responses.handle_sent(packet);
+        }
+        if self.requests.handle_sent(packet, now_ns)? {
+            coverage.count("a request that is sent again");
+        }
+        Ok(())
+    }
+}
+
+impl Stranger {
+    /// I9: nobody is sent more than it has sent.
+    fn check_reply(&mut self, name: &str, bytes: usize) -> Check {
+        self.bytes_out += bytes as u64;
+        let Stranger { bytes_in, bytes_out } = *self;
+        ensure(bytes_out <= bytes_in, Invariant::Strangers, || {
+            format!("a stranger has sent {bytes_in} bytes, and with a {name} is sent {bytes_out}")
+        })
+    }
+}
+
+/// Opcodes, and the syndromes of acknowledgements.
+fn count_packet(packet: &Packet<'_>, coverage: &mut Coverage) {
+    coverage.count(packet.info.name);
+    let Some(aeth) = packet.aeth() else { return };
+    match aeth.syndrome.kind() {
+        SyndromeKind::Rnr { .. } => coverage.count("RNR NAK"),
+        SyndromeKind::Nak(code) => coverage.count(nak_name(code)),
+        _ => {}
+    }
+}
+
+/// The name of a NAK in reports of coverage.
+pub(crate) fn nak_name(code: NakCode) -> &'static str {
+    match code {
+        NakCode::PsnSequence => "NAK: PSN sequence error",
+        NakCode::InvalidRequest => "NAK: invalid request",
+        NakCode::RemoteAccess => "NAK: remote access error",
+        NakCode::RemoteOperational => "NAK: remote operational error",
+        NakCode::InvalidRdRequest => "NAK: invalid RD request",
+    }
+}

@@ -1,0 +1,169 @@
+//! One direction of an RC connection, from the packets of its requester.
+
+use std::collections::VecDeque;
+
+use uroce_wire::{Mtu, Operation, Packet, SyndromeKind, rnr_timer_ns};
+
+use super::psn::PsnLine;
+use crate::violation::{Check, Invariant, ensure};
+
+/// Most response packets of one READ: one bit each.
+const MAX_RESPONSES: u64 = 64;
+
+/// A READ or atomic operation on its way.
+#[derive(Debug)]
+struct Outstanding {
+    first: u64,
+    last: u64,
+    /// Response packets that have arrived, one bit each.
+    arrived: u64,
+}
+
+impl Outstanding {
+    fn note(&mut self, psn: u64) {
+        self.arrived |= 1 << (psn - self.first).min(MAX_RESPONSES - 1);
+    }
+
+    fn is_complete(&self) -> bool {
+        u64::from(self.arrived.count_ones()) > (self.last - self.first).min(MAX_RESPONSES - 1)
+    }
+}
+
+/// A wait that an RNR NAK has asked for.
+#[derive(Debug, Clone, Copy)]
+struct RnrWait {
+    psn: u64,
+    until_ns: u64,
+}
+
+/// What a requester has sent, and what has come back.
+#[derive(Debug)]
+pub(super) struct Requests {
+    line: PsnLine,
+    /// The PSN of the next new request.
+    next: u64,
+    /// Everything before it is acknowledged.
+    acknowledged: u64,
+    outstanding: VecDeque<Outstanding>,
+    rnr_wait: Option<RnrWait>,
+    mtu: Mtu,
+    max_rd_atomic: usize,
+}
+
+impl Requests {
+    pub(super) fn new(start: u32, mtu: Mtu, max_rd_atomic: u8) -> Requests {
+        let line = PsnLine::new(start);
+        let next = line.start();
+        Requests {
+            line,
+            next,
+            acknowledged: next,
+            outstanding: VecDeque::new(),
+            rnr_wait: None,
+            mtu,
+            max_rd_atomic: usize::from(max_rd_atomic),
+        }
+    }
+
+    /// I7, I8: a request that leaves. True if it has left before.
+    pub(super) fn handle_sent(
+        &mut self,
+        packet: &Packet<'_>,
+        now_ns: u64,
+    ) -> Result<bool, (Invariant, String)> {
+        let psn = self.line.extend(packet.bth.psn, self.next);
+        let end = psn + self.span(packet);
+        let name = packet.info.name;
+        self.check_rnr_wait(name, psn, now_ns)?;
+        ensure(psn <= self.next, Invariant::Sequence, || {
+            format!("a {name} has a PSN {} ahead of the next one", psn - self.next)
+        })?;
+        let is_new = psn == self.next;
+        let has_response = has_response(packet);
+        if !is_new {
+            ensure(end <= self.next, Invariant::Sequence, || {
+                format!("a {name} that is sent again reaches {} PSNs too far", end - self.next)
+            })?;
+            ensure(has_response || psn >= self.acknowledged, Invariant::Sequence, || {
+                let before = self.acknowledged - psn;
+                format!("a {name} is sent again, {before} PSNs before what is unacknowledged")
+            })?;
+            return Ok(true);
+        }
+        self.next = end;
+        if has_response {
+            self.outstanding.push_back(Outstanding { first: psn, last: end - 1, arrived: 0 });
+        }
+        let (count, most) = (self.outstanding.len(), self.max_rd_atomic);
+        ensure(count <= most, Invariant::Limits, || {
+            format!("{count} READs and atomics are outstanding, {most} are allowed")
+        })?;
+        Ok(false)
+    }
+
+    fn check_rnr_wait(&self, name: &str, psn: u64, now_ns: u64) -> Check {
+        let Some(wait) = self.rnr_wait else { return Ok(()) };
+        let holds = psn < wait.psn || now_ns >= wait.until_ns;
+        ensure(holds, Invariant::Limits, || {
+            let early = wait.until_ns - now_ns;
+            format!("a {name} is sent {early} ns before the end of an RNR wait")
+        })
+    }
+
+    /// PSNs that a request takes: one for each response packet of a READ.
+    fn span(&self, packet: &Packet<'_>) -> u64 {
+        match packet.reth() {
+            Some(reth) if packet.info.operation == Operation::ReadRequest => {
+                u64::from(reth.length).div_ceil(self.mtu.bytes() as u64).max(1)
+            }
+            _ => 1,
+        }
+    }
+
+    /// A response that has arrived undamaged.
+    pub(super) fn handle_arrived(&mut self, packet: &Packet<'_>, now_ns: u64) {
+        let psn = self.line.extend(packet.bth.psn, self.next);
+        if psn >= self.next || psn < self.acknowledged {
+            return;
+        }
+        if packet.info.operation != Operation::Acknowledge {
+            let mut outstanding = self.outstanding.iter_mut();
+            if let Some(read) = outstanding.find(|read| (read.first..=read.last).contains(&psn)) {
+                read.note(psn);
+                let first = read.first;
+                self.outstanding.retain(|read| !read.is_complete());
+                self.acknowledge(first);
+            }
+            return;
+        }
+        match packet.aeth().map(|aeth| aeth.syndrome.kind()) {
+            Some(SyndromeKind::Ack { .. }) => self.acknowledge(psn + 1),
+            Some(SyndromeKind::Rnr { timer }) => {
+                self.acknowledge(psn);
+                // A second NAK for the same PSN answers a copy that was on its way: the wait is not longer for it.
+                let waits =
+                    self.rnr_wait.is_some_and(|wait| wait.psn == psn && now_ns < wait.until_ns);
+                if !waits {
+                    let until_ns = now_ns + rnr_timer_ns(timer);
+                    self.rnr_wait = Some(RnrWait { psn, until_ns });
+                }
+            }
+            Some(SyndromeKind::Nak(_)) => self.acknowledge(psn),
+            _ => {}
+        }
+    }
+
+    /// Everything before `psn` is acknowledged, but for READs and atomics whose responses are missing.
+    fn acknowledge(&mut self, psn: u64) {
+        let missing = self.outstanding.front().map_or(u64::MAX, |read| read.first);
+        self.acknowledged = self.acknowledged.max(psn.min(missing));
+        if self.rnr_wait.is_some_and(|wait| wait.psn < psn) {
+            self.rnr_wait = None;
+        }
+    }
+}
+
+fn has_response(packet: &Packet<'_>) -> bool {
+    use Operation::{AtomicWrite, CompareSwap, FetchAdd, Flush, ReadRequest};
+    matches!(packet.info.operation, ReadRequest | CompareSwap | FetchAdd | AtomicWrite | Flush)
+}

@@ -1,0 +1,147 @@
+//! One direction of an RC connection, from the packets of its responder.
+
+use std::collections::BTreeSet;
+
+use uroce_wire::{Mtu, NakCode, Operation, Packet, Psn, SyndromeKind};
+
+use super::psn::PsnLine;
+use crate::violation::{Check, Invariant, ensure};
+
+/// What has arrived at a responder, and what it has answered.
+#[derive(Debug)]
+pub(super) struct Responses {
+    line: PsnLine,
+    /// Everything before it has arrived.
+    whole: u64,
+    /// What has arrived behind.
+    beyond: BTreeSet<u64>,
+    /// Everything before it has arrived in its order and was not put off: the expected PSN is not below.
+    in_order: u64,
+    /// The PSN for which there was no receive.
+    not_ready: Option<u64>,
+    /// Everything before it is acknowledged.
+    acknowledged: u64,
+    /// The gap for which a NAK was sent.
+    gap: Option<u64>,
+    msn: Psn,
+    mtu: Mtu,
+}
+
+impl Responses {
+    pub(super) fn new(start: u32, mtu: Mtu) -> Responses {
+        let line = PsnLine::new(start);
+        let start = line.start();
+        Responses {
+            line,
+            whole: start,
+            beyond: BTreeSet::new(),
+            in_order: start,
+            not_ready: None,
+            acknowledged: start,
+            gap: None,
+            msn: Psn::new(0),
+            mtu,
+        }
+    }
+
+    /// A request that has arrived undamaged.
+    pub(super) fn handle_arrived(&mut self, packet: &Packet<'_>) {
+        let psn = self.line.extend(packet.bth.psn, self.whole);
+        let end = psn + self.span(packet);
+        if self.gap.is_some_and(|gap| (psn..end).contains(&gap)) {
+            self.gap = None;
+        }
+        if psn == self.in_order && self.not_ready.is_none() {
+            self.in_order = end;
+        }
+        if end <= self.whole {
+            return;
+        }
+        self.beyond.extend(psn.max(self.whole)..end);
+        while self.beyond.remove(&self.whole) {
+            self.whole += 1;
+        }
+    }
+
+    fn span(&self, packet: &Packet<'_>) -> u64 {
+        match packet.reth() {
+            Some(reth) if packet.info.operation == Operation::ReadRequest => {
+                u64::from(reth.length).div_ceil(self.mtu.bytes() as u64).clamp(1, 1 << 20)
+            }
+            _ => 1,
+        }
+    }
+
+    /// I7: a response that leaves.
+    pub(super) fn handle_sent(&mut self, packet: &Packet<'_>) -> Check {
+        let psn = self.line.extend(packet.bth.psn, self.whole);
+        let name = packet.info.name;
+        let kind = packet.aeth().map(|aeth| aeth.syndrome.kind());
+        if packet.info.operation != Operation::Acknowledge {
+            ensure(psn < self.whole, Invariant::Sequence, || {
+                format!("a {name} answers a request that has not arrived")
+            })?;
+            return Ok(());
+        }
+        self.check_msn(packet)?;
+        match kind {
+            Some(SyndromeKind::Ack { .. }) => self.check_ack(psn),
+            Some(SyndromeKind::Rnr { .. }) => {
+                self.not_ready = Some(psn);
+                self.in_order = self.in_order.min(psn);
+                self.check_nak(psn, "an RNR NAK")
+            }
+            Some(SyndromeKind::Nak(NakCode::PsnSequence)) => {
+                self.check_nak(psn, "a NAK")?;
+                ensure(psn >= self.in_order, Invariant::Sequence, || {
+                    let ahead = self.in_order - psn;
+                    format!("a NAK has a PSN that is {ahead} below the expected one")
+                })?;
+                ensure(self.gap != Some(psn), Invariant::Sequence, || {
+                    format!("a second NAK for the same gap at {:?}", packet.bth.psn)
+                })?;
+                self.gap = Some(psn);
+                Ok(())
+            }
+            Some(SyndromeKind::Nak(_)) => Ok(()),
+            _ => {
+                let what = format!("a {name} with a syndrome that is not defined");
+                Err((Invariant::Sequence, what))
+            }
+        }
+    }
+
+    fn check_ack(&mut self, psn: u64) -> Check {
+        ensure(psn < self.whole, Invariant::Sequence, || {
+            format!("an ACK is {} ahead of what has arrived", psn + 1 - self.whole)
+        })?;
+        ensure(psn + 1 >= self.acknowledged, Invariant::Sequence, || {
+            format!("an ACK goes back by {}", self.acknowledged - psn - 1)
+        })?;
+        self.acknowledged = psn + 1;
+        self.in_order = self.in_order.max(psn + 1);
+        if self.not_ready.is_some_and(|not_ready| not_ready <= psn) {
+            self.not_ready = None;
+        }
+        Ok(())
+    }
+
+    fn check_nak(&self, psn: u64, what: &str) -> Check {
+        ensure(psn >= self.acknowledged, Invariant::Sequence, || {
+            format!("{what} goes back by {}", self.acknowledged - psn)
+        })?;
+        ensure(psn <= self.whole, Invariant::Sequence, || {
+            format!("{what} is {} ahead of what has arrived", psn - self.whole)
+        })
+    }
+
+    /// I7: the message sequence number never falls.
+    fn check_msn(&mut self, packet: &Packet<'_>) -> Check {
+        let Some(aeth) = packet.aeth() else { return Ok(()) };
+        let msn = Psn::new(aeth.msn);
+        let risen = msn.since(self.msn);
+        ensure(risen >= 0, Invariant::Sequence, || format!("the MSN falls by {}", -risen))?;
+        self.msn = msn;
+        Ok(())
+    }
+}
