@@ -49,6 +49,8 @@ mod invalidate;
 mod key;
 mod limits;
 mod mr;
+#[doc(hidden)]
+pub mod mutation;
 mod pd;
 #[allow(unsafe_code)]
 mod raw;

@@ -7,6 +7,7 @@ use crate::access::Access;
 use crate::access_error::AccessError;
 use crate::bounds::{AtomicError, CopyError, OutOfRange, span};
 use crate::id::PdId;
+use crate::mutation::mutated;
 use crate::raw::Region;
 use crate::window::MwType;
 
@@ -76,6 +77,9 @@ impl Extent {
     /// there is nothing that could wrap at 2^64 (R32, B5 to B7).
     #[inline]
     pub(crate) fn locate(&self, va: u64, len: u64) -> Option<u64> {
+        if mutated("range-wraps") && len <= self.length && va.checked_add(len).is_none() {
+            return Some(0);
+        }
         let into = va.checked_sub(self.start)?;
         let rest = self.length.checked_sub(into)?;
         (len <= rest).then_some(into)

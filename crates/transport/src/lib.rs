@@ -18,7 +18,6 @@ mod cq;
 mod event;
 mod id;
 pub mod limits;
-mod mutation;
 mod qp;
 mod qp_state;
 mod recv_queue;

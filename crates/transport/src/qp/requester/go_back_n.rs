@@ -1,11 +1,11 @@
 //! Going back to a PSN (go-back-N), and the NAKs that lead there.
 
+use uroce_memory::mutation::mutated;
 use uroce_wire::{DropReason, Psn, rnr_timer_us};
 
 use super::Requester;
 use crate::cause::Cause;
 use crate::context::Context;
-use crate::mutation::mutated;
 use crate::qp::config::QpConfig;
 use crate::retransmission::Retransmission;
 use crate::time::Instant;

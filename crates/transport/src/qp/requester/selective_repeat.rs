@@ -5,6 +5,7 @@
 //! buffered the ones behind it. An ACK of just that packet comes from a peer that dropped them: the requester goes back
 //! (go-back-N), now and at each later NAK at once.
 
+use uroce_memory::mutation::mutated;
 use uroce_wire::{DropReason, Packet, Psn};
 
 use super::placement::{Misplaced, Responded};
@@ -318,6 +319,10 @@ impl Requester {
             }
         };
         match placed {
+            Ok(()) if mutated("early-not-placed") => {
+                self.selective_repeat.responses.set(psn);
+                self.selective_repeat.responses.set(psn.add(1));
+            }
             Ok(()) => self.selective_repeat.responses.set(psn),
             // It is no answer to the request with this PSN, which may have been lost.
             Err(Misplaced::Unexpected) => return cx.counters.drop(DropReason::UnexpectedResponse),

@@ -1,6 +1,7 @@
 //! The timers of a requester: the local ACK timeout, the wait after an RNR NAK, the tail probe; what each does when it is
 //! due, and the retries of the first two.
 
+use uroce_memory::mutation::mutated;
 use uroce_wire::{Psn, ack_timeout_ns};
 
 use super::Requester;
@@ -38,6 +39,9 @@ impl Requester {
             return;
         }
         self.run_tail_probe(config, now);
+        if mutated("probe-acknowledges") && self.retransmission == Retransmission::TailProbe {
+            self.acknowledge(config, now, self.psns.next_new().sub(1), cx);
+        }
         if !self.ack_timer.take_due(now) || !self.psns.in_flight() {
             return;
         }

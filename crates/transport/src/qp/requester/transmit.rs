@@ -1,7 +1,8 @@
 //! The slow path of a requester: what goes out next, window, fence, read depth, and the bookkeeping behind a packet.
 
+use uroce_memory::mutation::mutated;
 use uroce_memory::{MemTable, MwBind};
-use uroce_wire::Psn;
+use uroce_wire::{ICRC_LEN, Psn};
 
 use super::emit::{Failure, RequestPacket};
 use super::fast_path::Middle;
@@ -86,6 +87,9 @@ impl Requester {
         match self.write_packet(config, wqe, psn, ack_req, out, cx) {
             Ok(transmit) => {
                 self.note_sent(config, now, index, ack_req, cx);
+                if mutated("unasked-completes") && ends && !ack_req {
+                    self.acknowledge(config, now, psn, cx);
+                }
                 Some(transmit)
             }
             Err(failure) => self.fail_if_oldest(config, index, failure, cx),
@@ -105,7 +109,12 @@ impl Requester {
         let missing = &self.selective_repeat.responses;
         let read_last = missing.last_of_request(wqe, psn, config.attr.path_mtu);
         let queue = &self.send_queue;
-        RequestPacket { config, queue, wqe, psn, ack_req, read_last }.write(out, cx.mem)
+        let packet = RequestPacket { config, queue, wqe, psn, ack_req, read_last };
+        let written = packet.write(out, cx.mem)?;
+        if mutated("resent-corrupted") && !self.psns.sends_new() {
+            out[written.len - ICRC_LEN - 1] ^= 1;
+        }
+        Ok(written)
     }
 
     /// R83: a local error shows when all earlier requests have completed.
@@ -129,6 +138,12 @@ impl Requester {
         let starts = !wqe.numbered || self.psns.next() == wqe.first_psn;
         let fenced = starts && wqe.flags.contains(SendFlags::FENCE);
         if fenced && !self.reads.is_empty() {
+            return false;
+        }
+        if fenced
+            && mutated("fence-hangs")
+            && self.send_queue.front().is_some_and(|first| first.op.is_local())
+        {
             return false;
         }
         if !config.init.qp_type.is_reliable() {
@@ -221,7 +236,8 @@ impl Requester {
             Ok(()) => {
                 self.send_queue.move_on();
                 self.send_queue.get_mut(index)?.done = true;
-                if self.send_queue.oldest_is_done() {
+                let hangs = mutated("fence-hangs") && !config.is_signaled(wqe.flags);
+                if self.send_queue.oldest_is_done() && !hangs {
                     self.retire(config, cx);
                 }
                 Some(())

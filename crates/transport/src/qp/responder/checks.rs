@@ -1,12 +1,12 @@
 //! The steps before a request is executed.
 
+use uroce_memory::mutation::mutated;
 use uroce_memory::{Access, AccessError, MemTable, Requirer};
 use uroce_wire::{NakCode, Operation, Packet, PayloadRule, Position};
 
 use super::message::{Message, Remote, remote_of};
 use crate::cause::Cause;
 use crate::limits;
-use crate::mutation::mutated;
 use crate::qp::config::{QpConfig, pad_of};
 use crate::wc_status::WcStatus;
 
@@ -169,7 +169,8 @@ pub(super) fn check_rkey(packet: &Packet<'_>, by: Requirer, mem: &MemTable) -> R
         return check_flush(&remote, feth.placement, feth.selectivity, by, mem).map_err(denied);
     }
     // R29, C9-88: the key of an empty READ or WRITE is not looked at.
-    if remote.length == 0 || mutated("range-late") {
+    let is_empty = remote.length == 0 && !mutated("empty-key-checked");
+    if is_empty || mutated("range-late") {
         return Ok(());
     }
     let need = remote_right(packet.info.operation);

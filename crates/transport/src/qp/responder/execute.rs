@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use uroce_memory::mutation::mutated;
 use uroce_memory::{Access, AtomicError, MemTable, Requirer};
 use uroce_wire::{Operation, Packet};
 
@@ -13,7 +14,6 @@ use super::message::{Message, psns_of_request, remote_of};
 use super::replay::{Saved, SavedKind};
 use crate::cause::Cause;
 use crate::context::Context;
-use crate::mutation::mutated;
 use crate::qp::config::QpConfig;
 use crate::wc::{WcFlags, WcOpcode};
 use crate::wc_status::WcStatus;

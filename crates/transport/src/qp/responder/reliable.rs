@@ -5,6 +5,7 @@
 //! takes all the steps of a request that arrives at that moment. A requester that goes back and sends everything again
 //! (go-back-N) loses nothing: what was executed meanwhile is a duplicate.
 
+use uroce_memory::mutation::mutated;
 use uroce_wire::{DropReason, NakCode, Operation, Packet, Psn, Syndrome};
 
 use super::Responder;
@@ -15,7 +16,6 @@ use crate::cause::FlushReason;
 use crate::context::Context;
 use crate::event::AsyncEvent;
 use crate::limits;
-use crate::mutation::mutated;
 use crate::qp::config::QpConfig;
 use crate::qp_state::QpState;
 use crate::time::Instant;
@@ -270,6 +270,8 @@ impl Responder {
         };
         for _ in 0..limits::MAX_WINDOW {
             let next = buffer.get(self.expected);
+            let skips = || buffer.get(self.expected.add(1)).filter(|_| mutated("reorder-skips"));
+            let next = next.or_else(skips);
             let next = next.and_then(|bytes| Packet::parse(bytes).ok());
             let Some(packet) = next.filter(|_| !self.has_stopped()) else {
                 break;

@@ -1,0 +1,60 @@
+//! The test of the simulator: NICs that are broken on purpose are found out.
+//!
+//! `cargo test -p uroce-sim --features mutation --test mutations -- --nocapture` tells how many seeds each needs.
+//! `UROCE_SEEDS=n` tries at most `n` for each.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use uroce_device::memory::mutation::choose;
+use uroce_sim::{Scenario, run};
+
+/// Seeds that are tried for each mutation.
+const SEEDS: u64 = 10_000;
+
+/// The first seed whose simulation finds out the mutation, and what it says.
+fn found(mutation: &'static str) -> Option<(u64, String)> {
+    let seeds = std::env::var("UROCE_SEEDS").ok().and_then(|text| text.parse().ok());
+    choose(Some(mutation));
+    let first = (0..seeds.unwrap_or(SEEDS)).find_map(|seed| {
+        let scenario = Scenario::new(seed);
+        match catch_unwind(AssertUnwindSafe(|| run(&scenario))) {
+            Ok(Ok(_)) => None,
+            Ok(Err(violation)) => Some((seed, violation.to_string())),
+            Err(_) => Some((seed, "an assertion of the NIC".to_owned())),
+        }
+    });
+    choose(None);
+    first
+}
+
+/// A test for each mutation of the list.
+macro_rules! mutations {
+    ($($name:ident: $mutation:literal,)*) => {$(
+        #[test]
+        fn $name() {
+            let (seed, what) = found($mutation).expect("the simulator finds out the mutation");
+            println!("{}: {} seeds, {what}", $mutation, seed + 1);
+        }
+    )*};
+}
+
+mutations! {
+    // Defects that kernel rxe has had.
+    b5_an_address_that_wraps_passes_the_range_check: "range-wraps",
+    b10_the_key_of_an_empty_access_is_checked: "empty-key-checked",
+    b13_a_packet_that_is_sent_again_has_other_bytes: "resent-corrupted",
+    b15_the_wait_after_an_rnr_nak_is_cut_short: "rnr-at-once",
+    b18_psns_are_compared_without_their_wrap: "psn-compare-plain",
+    b19_reads_are_not_counted_in_the_msn: "read-not-counted",
+    b20_an_atomic_that_comes_again_is_executed_again: "atomic-again",
+    b26_a_send_that_comes_again_is_delivered_again: "duplicate-executed",
+    b38_a_fence_behind_an_unsignaled_local_operation_hangs: "fence-hangs",
+    // Defects that this NIC could have.
+    a_request_behind_a_second_gap_is_executed: "reorder-skips",
+    a_tail_probe_counts_as_an_acknowledgement: "probe-acknowledges",
+    a_message_without_ack_request_completes_when_it_is_sent: "unasked-completes",
+    a_response_behind_a_missing_one_is_taken_for_two: "early-not-placed",
+    a_completion_queue_that_is_full_loses_completions: "overflow-unnoticed",
+    a_repair_starts_behind_what_is_missing: "go-back-late",
+    each_packet_behind_a_gap_draws_a_nak: "nak-again",
+}
