@@ -15,6 +15,7 @@
 
 mod adversary;
 mod arena;
+mod caught;
 mod coverage;
 mod end;
 mod monitor;
@@ -29,6 +30,7 @@ mod shrink;
 mod violation;
 mod world;
 
+pub use caught::run_caught;
 pub use coverage::Coverage;
 pub use packet_event::{PacketEvent, Passage};
 pub use scenario::{Mode, Outage, PairPlan, Scenario};

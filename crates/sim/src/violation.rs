@@ -8,6 +8,8 @@ use thiserror::Error;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Invariant {
+    /// I0: no assertion of a NIC fails.
+    Assertions,
     /// I1: the destination of a successful request holds the bytes that were sent or read.
     Bytes,
     /// I2: no byte changes that no request may change.
@@ -47,6 +49,7 @@ impl Invariant {
     /// Its number, as in docs/trust.md: `I1`.
     pub fn id(self) -> &'static str {
         match self {
+            Invariant::Assertions => "I0",
             Invariant::Bytes => "I1",
             Invariant::Canaries => "I2",
             Invariant::Completions => "I3",

@@ -77,6 +77,8 @@ pub enum Command {
     /// Check rules that make faults (docs/faults.md)
     #[command(after_help = examples::FAULT)]
     Fault(cmd::fault::FaultArgs),
+    /// Simulate a network of these NICs from one seed, with faults, and check that its invariants hold (docs/trust.md)
+    Sim(cmd::sim::SimArgs),
     /// Test a RoCEv2 implementation rule by rule, with hand-made packets (docs/conform)
     Conform(Box<cmd::conform::ConformArgs>),
     /// Write the manual pages of all commands into a folder
@@ -114,6 +116,7 @@ impl Command {
             Command::View(args) => cmd::view::run(&args, global),
             Command::Top(args) => cmd::top::run(&args, global),
             Command::Fault(args) => cmd::fault::run(&args, global),
+            Command::Sim(args) => cmd::sim::run(&args, global),
             Command::Man(args) => cmd::man::run(&args, Cli::command()),
             Command::Completions(args) => cmd::completions::run(&args, global, Cli::command()),
         }

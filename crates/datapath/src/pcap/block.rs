@@ -1,9 +1,13 @@
 //! Blocks of a pcapng section, in memory. The copy of a capture in `analyze` has an encoder of its own:
 //! neither crate may use the other, and nothing below both knows files.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
+use uroce_wire::Flow;
+
 use super::direction::Direction;
+use super::frame::{self, Headers};
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION: u32 = 1;
@@ -31,6 +35,9 @@ const TIME_RESOLUTION: u16 = 9;
 const PACKET_FLAGS: u16 = 2;
 const PACKETS_RECEIVED: u16 = 4;
 const PACKETS_DROPPED: u16 = 5;
+
+/// Hop limit of a datagram that has not passed a router.
+const HOP_LIMIT: u8 = 64;
 
 /// One packet as a capture records it.
 #[derive(Debug, Clone, Copy)]
@@ -116,6 +123,29 @@ impl PcapBlocks {
             self.text(COMMENT, comment);
         }
         self.end(start);
+    }
+
+    /// Adds a UDP datagram as an Ethernet frame, of which `record.data` is the payload only; its length is told by
+    /// `record.data`. `None`, and nothing is added, when the addresses are of two IP versions or the payload is longer
+    /// than IP allows.
+    pub fn datagram(
+        &mut self,
+        record: &PcapRecord<'_>,
+        flow: &Flow,
+        traffic_class: u8,
+    ) -> Option<()> {
+        let headers = Headers {
+            src: SocketAddr::new(flow.src, flow.src_port),
+            dst: SocketAddr::new(flow.dst, flow.dst_port),
+            traffic_class,
+            hop_limit: HOP_LIMIT,
+            id: 0,
+        };
+        let mut frame = Vec::with_capacity(frame::MAX_HEADERS + record.data.len());
+        frame::build(&headers, record.data, &mut frame)?;
+        let original_len = frame.len() as u32;
+        self.packet(&PcapRecord { data: &frame, original_len, ..*record });
+        Some(())
     }
 
     /// Adds how many packets an interface had when the capture ended, and how many of them are not in

@@ -3,10 +3,8 @@
 //! `cargo test -p uroce-sim --features mutation --test mutations -- --nocapture` tells how many seeds each needs.
 //! `UROCE_SEEDS=n` tries at most `n` for each.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use uroce_device::memory::mutation::choose;
-use uroce_sim::{Scenario, run};
+use uroce_sim::{Scenario, run_caught};
 
 /// Seeds that are tried for each mutation.
 const SEEDS: u64 = 10_000;
@@ -16,12 +14,8 @@ fn found(mutation: &'static str) -> Option<(u64, String)> {
     let seeds = std::env::var("UROCE_SEEDS").ok().and_then(|text| text.parse().ok());
     choose(Some(mutation));
     let first = (0..seeds.unwrap_or(SEEDS)).find_map(|seed| {
-        let scenario = Scenario::new(seed);
-        match catch_unwind(AssertUnwindSafe(|| run(&scenario))) {
-            Ok(Ok(_)) => None,
-            Ok(Err(violation)) => Some((seed, violation.to_string())),
-            Err(_) => Some((seed, "an assertion of the NIC".to_owned())),
-        }
+        let violation = run_caught(&Scenario::new(seed), |_| ()).err();
+        violation.map(|violation| (seed, violation.to_string()))
     });
     choose(None);
     first

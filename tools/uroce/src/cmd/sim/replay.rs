@@ -1,0 +1,123 @@
+//! `uroce sim replay N --pcap FILE`.
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+use std::time::Duration;
+
+use clap::Args;
+use uroce_datapath::{Direction, PcapBlocks, PcapRecord};
+use uroce_sim::{PacketEvent, Passage, Scenario, run_caught};
+
+use super::failed::Failed;
+use crate::failure::Failure;
+use crate::global::Global;
+use crate::report::{json, out};
+
+/// libpcap's number for Ethernet.
+const ETHERNET: u16 = 1;
+/// Bytes of blocks that are written at once.
+const PIECE: usize = 1 << 16;
+
+/// Arguments of `uroce sim replay`.
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// The seed
+    #[arg(value_name = "N")]
+    seed: u64,
+}
+
+/// Records the packets of a simulation as its nodes send and receive them.
+///
+/// # Errors
+/// Exit 1 if an invariant does not hold, after the packets up to then were written; exit 2 without `--pcap`; exit 3 if
+/// the file cannot be written.
+pub fn run(args: &ReplayArgs, global: &Global) -> Result<(), Failure> {
+    let path = global.pcap.as_deref().ok_or_else(|| {
+        Failure::usage("there is no file to record to").help("name one with --pcap FILE")
+    })?;
+    let scenario = Scenario::new(args.seed);
+    let mut recording = Recording::create(path, scenario.nodes)?;
+    let outcome = run_caught(&scenario, |event| recording.note(event));
+    let packets = recording.finish()?;
+    if let Err(violation) = outcome {
+        out(&format!("{packets} packets are in {}\n", path.display()));
+        return Err(Failed::new(&scenario, violation).failure());
+    }
+    if global.json {
+        json::print(&serde_json::json!({
+            "version": json::VERSION,
+            "seed": args.seed,
+            "file": path.display().to_string(),
+            "packets": packets,
+        }));
+    } else {
+        out(&format!("{packets} packets are in {}; every invariant holds\n", path.display()));
+    }
+    Ok(())
+}
+
+/// A capture file with one interface for each node. A packet is in it when it is sent, and again when it is received.
+struct Recording<'a> {
+    path: &'a Path,
+    file: BufWriter<File>,
+    blocks: PcapBlocks,
+    packets: u64,
+    /// What went wrong first; nothing is written after it.
+    error: Option<std::io::Error>,
+}
+
+impl<'a> Recording<'a> {
+    fn create(path: &'a Path, nodes: usize) -> Result<Self, Failure> {
+        let file = File::create(path).map_err(|error| broken(path, &error))?;
+        let mut blocks = PcapBlocks::with_capacity(2 * PIECE);
+        blocks.section();
+        for node in 0..nodes {
+            blocks.interface(&format!("node{node}"), ETHERNET, 0);
+        }
+        Ok(Recording { path, file: BufWriter::new(file), blocks, packets: 0, error: None })
+    }
+
+    fn note(&mut self, event: &PacketEvent<'_>) {
+        let (interface, direction) = match event.passage {
+            Passage::Sent { from } => (from, Direction::Outbound),
+            Passage::Arrived { to } => (to, Direction::Inbound),
+        };
+        let record = PcapRecord {
+            interface: interface as u32,
+            time: Duration::from_nanos(event.at_ns),
+            original_len: 0,
+            direction,
+            data: event.bytes,
+            comments: &[],
+        };
+        if self.blocks.datagram(&record, &event.flow, event.traffic_class).is_some() {
+            self.packets += 1;
+        }
+        if self.blocks.bytes().len() >= PIECE {
+            self.write();
+        }
+    }
+
+    fn write(&mut self) {
+        if self.error.is_none() {
+            self.error = self.file.write_all(self.blocks.bytes()).err();
+        }
+        self.blocks.clear();
+    }
+
+    /// Packets that are in the file.
+    fn finish(mut self) -> Result<u64, Failure> {
+        self.write();
+        let flushed = self.file.flush();
+        match self.error.or(flushed.err()) {
+            Some(error) => Err(broken(self.path, &error)),
+            None => Ok(self.packets),
+        }
+    }
+}
+
+fn broken(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::environment(format!("{} cannot be written: {error}", path.display()))
+        .help("choose a writable place with room")
+}

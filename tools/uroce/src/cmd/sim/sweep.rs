@@ -1,0 +1,183 @@
+//! `uroce sim sweep --seeds A..B`.
+
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use uroce_sim::{Coverage, Scenario, Violation, run_caught};
+
+use super::failed::Failed;
+use super::{counts, counts_json, never};
+use crate::failure::Failure;
+use crate::global::Global;
+use crate::interrupt::Interrupt;
+use crate::report::{json, out};
+
+/// How often the progress is drawn.
+const TICK: Duration = Duration::from_millis(200);
+
+/// Arguments of `uroce sim sweep`.
+#[derive(Debug, Args)]
+pub struct SweepArgs {
+    /// The seeds, the last one excluded: 0..100000
+    #[arg(long, value_name = "A..B", value_parser = read_range)]
+    seeds: Range<u64>,
+    /// Simulations at the same time [default: one for each processor]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+}
+
+fn read_range(text: &str) -> Result<Range<u64>, String> {
+    let wrong = || format!("{text:?} is no range of seeds, such as 0..1000");
+    let (from, to) = text.split_once("..").ok_or_else(wrong)?;
+    let range = from.parse().map_err(|_| wrong())?..to.parse().map_err(|_| wrong())?;
+    if range.is_empty() { Err(format!("there is no seed in {text}")) } else { Ok(range) }
+}
+
+/// What all simulations gave together.
+#[derive(Debug, Default)]
+struct Totals {
+    coverage: Coverage,
+    seeds: u64,
+    packets: u64,
+    failed: Option<(Scenario, Violation)>,
+}
+
+/// The work that the threads share.
+struct Sweep {
+    next: AtomicU64,
+    end: u64,
+    stop: AtomicBool,
+    interrupt: Interrupt,
+    totals: Mutex<Totals>,
+}
+
+impl Sweep {
+    /// Runs simulations until none is left or one has failed.
+    fn work(&self, progress: &ProgressBar) {
+        let mut mine = Totals::default();
+        while !self.stop.load(Ordering::Relaxed) && !self.interrupt.is_set() {
+            let seed = self.next.fetch_add(1, Ordering::Relaxed);
+            if seed >= self.end {
+                break;
+            }
+            let scenario = Scenario::new(seed);
+            match run_caught(&scenario, |_| ()) {
+                Ok(report) => {
+                    mine.coverage.merge(&report.coverage);
+                    mine.seeds += 1;
+                    mine.packets += report.packets;
+                    progress.inc(1);
+                }
+                Err(violation) => {
+                    self.stop.store(true, Ordering::Relaxed);
+                    mine.failed = Some((scenario, violation));
+                }
+            }
+        }
+        self.add(mine);
+    }
+
+    fn add(&self, mine: Totals) {
+        let mut totals = self.totals.lock().expect("no thread panics with the lock");
+        totals.coverage.merge(&mine.coverage);
+        totals.seeds += mine.seeds;
+        totals.packets += mine.packets;
+        let lowest = |failed: &Option<(Scenario, Violation)>| {
+            failed.as_ref().map_or(u64::MAX, |(scenario, _)| scenario.seed)
+        };
+        if lowest(&mine.failed) < lowest(&totals.failed) {
+            totals.failed = mine.failed;
+        }
+    }
+}
+
+/// Runs the simulations of all seeds.
+///
+/// # Errors
+/// Exit 1 if an invariant does not hold: the simulation is made smaller and told.
+pub fn run(args: &SweepArgs, global: &Global) -> Result<(), Failure> {
+    let started = Instant::now();
+    let jobs = args.jobs.or_else(|| thread::available_parallelism().ok());
+    let sweep = Sweep {
+        next: AtomicU64::new(args.seeds.start),
+        end: args.seeds.end,
+        stop: AtomicBool::new(false),
+        interrupt: Interrupt::install(),
+        totals: Mutex::default(),
+    };
+    let progress = progress(args.seeds.end - args.seeds.start);
+    thread::scope(|scope| {
+        for _ in 0..jobs.map_or(1, NonZeroUsize::get) {
+            scope.spawn(|| sweep.work(&progress));
+        }
+    });
+    progress.finish_and_clear();
+    let mut totals = sweep.totals.into_inner().expect("no thread panics with the lock");
+    let failed =
+        totals.failed.take().map(|(scenario, violation)| Failed::new(&scenario, violation));
+    show(&totals, failed.as_ref(), started.elapsed(), global);
+    match failed {
+        Some(failed) => Err(failed.failure()),
+        None if totals.seeds == 0 => Err(Failure::interrupted()),
+        None => Ok(()),
+    }
+}
+
+/// On stderr, and only if that is a terminal.
+fn progress(seeds: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template(
+        "{wide_bar} {human_pos}/{human_len} seeds, {per_sec}, {eta} left",
+    );
+    let bar = ProgressBar::new(seeds).with_style(style.expect("a template that is right"));
+    bar.enable_steady_tick(TICK);
+    bar
+}
+
+fn show(totals: &Totals, failed: Option<&Failed>, elapsed: Duration, global: &Global) {
+    let Totals { coverage, seeds, packets, .. } = totals;
+    let seconds = elapsed.as_secs_f64();
+    if global.json {
+        json::print(&serde_json::json!({
+            "version": json::VERSION,
+            "seeds": seeds,
+            "packets": packets,
+            "seconds": seconds,
+            "violation": failed.map(Failed::json),
+            "counts": counts_json(coverage),
+        }));
+        return;
+    }
+    if let Some(failed) = failed {
+        return failed.print();
+    }
+    let rate = *packets as f64 / seconds.max(f64::MIN_POSITIVE);
+    out(&counts(coverage));
+    out(&never(coverage));
+    out(&format!(
+        "{seeds} seeds, {packets} packets in {seconds:.1} s ({rate:.0} packets/s): every invariant holds\n"
+    ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_of_seeds_is_read() {
+        assert_eq!(read_range("3..10"), Ok(3..10));
+        assert_eq!(read_range("0..1"), Ok(0..1));
+    }
+
+    #[test]
+    fn what_is_no_range_is_refused() {
+        for text in ["", "7", "..", "1..", "..9", "a..b", "-1..3", "1..=3", "9..9", "9..3"] {
+            assert!(read_range(text).is_err(), "{text}");
+        }
+    }
+}
