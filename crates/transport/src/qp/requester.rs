@@ -113,6 +113,23 @@ impl Requester {
         self.ack_requests.is_due(packets, self.psns.outstanding(), window)
     }
 
+    /// Starts the local ACK timer if it does not run.
+    pub(crate) fn arm_ack_timer(&mut self, config: &QpConfig, now: Instant) {
+        self.tail_probe.arm(now, &self.selective_repeat, config.attr.timeout);
+        if self.ack_timer.deadline().is_none() {
+            self.restart_ack_timer(config, now);
+        }
+    }
+
+    /// Starts the local ACK timer anew, or stops it when nothing is in flight.
+    pub(crate) fn restart_ack_timer(&mut self, config: &QpConfig, now: Instant) {
+        if config.init.qp_type.is_reliable() && self.psns.in_flight() {
+            self.ack_timer.restart(now, config.attr.timeout);
+        } else {
+            self.ack_timer.stop();
+        }
+    }
+
     /// The send queue, to look at.
     pub(crate) fn send_queue(&self) -> &SendQueue {
         &self.send_queue

@@ -1,9 +1,10 @@
-//! Going back to a PSN (go-back-N), and the NAKs that lead there.
+//! Going back to a PSN (go-back-N): after sequence NAKs, RNR NAKs and timeouts; the timers that lead there.
 
 use uroce_memory::mutation::mutated;
-use uroce_wire::{DropReason, Psn, rnr_timer_us};
+use uroce_wire::{DropReason, Psn, ack_timeout_ns, rnr_timer_us};
 
 use super::Requester;
+use super::timers::TailProbeDue;
 use crate::cause::Cause;
 use crate::context::Context;
 use crate::qp::config::QpConfig;
@@ -108,5 +109,77 @@ impl Requester {
         // It arrived; it is the receive that was missing.
         self.doubts.forget();
         self.rnr_wait.begin(psn, now.add_ns(u64::from(wait_us) * 1_000));
+    }
+
+    /// Runs the timers that are due.
+    pub(crate) fn run_timers(&mut self, config: &QpConfig, now: Instant, cx: &mut Context<'_>) {
+        if let Some(until) = self.rnr_wait.until() {
+            if now >= until {
+                self.rnr_wait.end();
+                // R76: the wait is no timeout; each try has its full time from its sending on.
+                self.ack_timer.stop();
+                if self.psns.outstanding() > 0 {
+                    self.selective_repeat.ask_again(self.psns.una());
+                }
+                self.wake();
+            }
+            return;
+        }
+        self.run_tail_probe(config, now);
+        if mutated("probe-acknowledges") && self.retransmission == Retransmission::TailProbe {
+            self.acknowledge(config, now, self.psns.next_new().sub(1), cx);
+        }
+        if !self.ack_timer.take_due(now) || !self.psns.in_flight() {
+            return;
+        }
+        cx.counters.ack_timeout += 1;
+        if !self.ack_timer.spend_retry() {
+            let cause = Cause::NoAnswer {
+                peer: config.peer(),
+                psn: self.psns.una(),
+                retries: self.ack_timer.retries(),
+                timeout_ns: ack_timeout_ns(config.attr.timeout).unwrap_or(0),
+                heard: self.any_response,
+            };
+            cx.counters.retry_exceeded_err += 1;
+            return self.fail_oldest_send(config, WcStatus::RetryExcErr, cause, cx);
+        }
+        self.doubts.note_silence(self.psns.outstanding(), self.reads.is_empty());
+        self.window.note_silence();
+        self.retransmission = Retransmission::AckTimeout;
+        self.go_back_to(self.psns.una(), cx);
+    }
+
+    /// Sends something again if the time has come: what is missing, as far as that is known; else the last
+    /// packet, once; else the oldest one, or the request for the oldest response. Never more than that: a peer
+    /// that stands still finds one window of packets, not several.
+    fn run_tail_probe(&mut self, config: &QpConfig, now: Instant) {
+        let in_flight = self.psns.in_flight();
+        let probe = &mut self.tail_probe;
+        let Some(TailProbeDue { sent, rewound }) =
+            probe.take_due(now, in_flight, &self.selective_repeat, config.attr.timeout)
+        else {
+            return;
+        };
+        self.retransmission = Retransmission::TailProbe;
+        // Everything was sent again, and not a packet of it has arrived.
+        if rewound && !self.selective_repeat.is_under_way() {
+            self.doubts.note_silence(self.psns.outstanding(), self.reads.is_empty());
+        }
+        let plain = self.reads.is_empty();
+        if self.selective_repeat.responses.answered().is_some()
+            || !self.send_queue.oldest_may_be_reordered()
+        {
+            self.selective_repeat.ask_again(self.psns.una());
+            self.wake();
+        } else if sent > 0 || rewound || !plain || self.selective_repeat.peer_reorders() {
+            self.retransmit_oldest(1, false);
+        } else if self.psns.sends_new() {
+            let last = self.psns.next_new().sub(1);
+            self.send_queue.point_at(last);
+            self.psns.send_from(last);
+            self.ack_requests.demand();
+            self.wake();
+        }
     }
 }

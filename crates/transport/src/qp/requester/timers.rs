@@ -1,18 +1,11 @@
-//! The timers of a requester: the local ACK timeout, the wait after an RNR NAK, the tail probe; what each does when it is
-//! due, and the retries of the first two.
+//! The timers of a requester: the local ACK timeout, the wait after an RNR NAK, and the tail probe; the retries of the
+//! first two.
 
-use uroce_memory::mutation::mutated;
 use uroce_wire::{Psn, ack_timeout_ns};
 
-use super::Requester;
 use super::selective_repeat::SelectiveRepeat;
-use crate::cause::Cause;
-use crate::context::Context;
 use crate::limits;
-use crate::qp::config::QpConfig;
-use crate::retransmission::Retransmission;
 use crate::time::Instant;
-use crate::wc_status::WcStatus;
 
 /// rnr_retry with this value waits for ever (R76, B16).
 const RNR_RETRY_FOR_EVER: u8 = 7;
@@ -22,97 +15,6 @@ const MAX_BACKOFF: u8 = 2;
 
 /// No doubling goes beyond this (ns). A longer timeout that was asked for stays as it is.
 const LONGEST_BACKOFF_NS: u64 = 300_000_000;
-
-impl Requester {
-    /// Runs the timers that are due.
-    pub(crate) fn run_timers(&mut self, config: &QpConfig, now: Instant, cx: &mut Context<'_>) {
-        if let Some(until) = self.rnr_wait.until() {
-            if now >= until {
-                self.rnr_wait.end();
-                // R76: the wait is no timeout; each try has its full time from its sending on.
-                self.ack_timer.stop();
-                if self.psns.outstanding() > 0 {
-                    self.selective_repeat.ask_again(self.psns.una());
-                }
-                self.wake();
-            }
-            return;
-        }
-        self.run_tail_probe(config, now);
-        if mutated("probe-acknowledges") && self.retransmission == Retransmission::TailProbe {
-            self.acknowledge(config, now, self.psns.next_new().sub(1), cx);
-        }
-        if !self.ack_timer.take_due(now) || !self.psns.in_flight() {
-            return;
-        }
-        cx.counters.ack_timeout += 1;
-        if !self.ack_timer.spend_retry() {
-            let cause = Cause::NoAnswer {
-                peer: config.peer(),
-                psn: self.psns.una(),
-                retries: self.ack_timer.retries(),
-                timeout_ns: ack_timeout_ns(config.attr.timeout).unwrap_or(0),
-                heard: self.any_response,
-            };
-            cx.counters.retry_exceeded_err += 1;
-            return self.fail_oldest_send(config, WcStatus::RetryExcErr, cause, cx);
-        }
-        self.doubts.note_silence(self.psns.outstanding(), self.reads.is_empty());
-        self.window.note_silence();
-        self.retransmission = Retransmission::AckTimeout;
-        self.go_back_to(self.psns.una(), cx);
-    }
-
-    /// Starts the local ACK timer if it does not run.
-    pub(crate) fn arm_ack_timer(&mut self, config: &QpConfig, now: Instant) {
-        self.tail_probe.arm(now, &self.selective_repeat, config.attr.timeout);
-        if self.ack_timer.deadline().is_none() {
-            self.restart_ack_timer(config, now);
-        }
-    }
-
-    /// Starts the local ACK timer anew, or stops it when nothing is in flight.
-    pub(crate) fn restart_ack_timer(&mut self, config: &QpConfig, now: Instant) {
-        if config.init.qp_type.is_reliable() && self.psns.in_flight() {
-            self.ack_timer.restart(now, config.attr.timeout);
-        } else {
-            self.ack_timer.stop();
-        }
-    }
-
-    /// Sends something again if the time has come: what is missing, as far as that is known; else the last
-    /// packet, once; else the oldest one, or the request for the oldest response. Never more than that: a peer
-    /// that stands still finds one window of packets, not several.
-    fn run_tail_probe(&mut self, config: &QpConfig, now: Instant) {
-        let in_flight = self.psns.in_flight();
-        let probe = &mut self.tail_probe;
-        let Some(TailProbeDue { sent, rewound }) =
-            probe.take_due(now, in_flight, &self.selective_repeat, config.attr.timeout)
-        else {
-            return;
-        };
-        self.retransmission = Retransmission::TailProbe;
-        // Everything was sent again, and not a packet of it has arrived.
-        if rewound && !self.selective_repeat.is_under_way() {
-            self.doubts.note_silence(self.psns.outstanding(), self.reads.is_empty());
-        }
-        let plain = self.reads.is_empty();
-        if self.selective_repeat.responses.answered().is_some()
-            || !self.send_queue.oldest_may_be_reordered()
-        {
-            self.selective_repeat.ask_again(self.psns.una());
-            self.wake();
-        } else if sent > 0 || rewound || !plain || self.selective_repeat.peer_reorders() {
-            self.retransmit_oldest(1, false);
-        } else if self.psns.sends_new() {
-            let last = self.psns.next_new().sub(1);
-            self.send_queue.point_at(last);
-            self.psns.send_from(last);
-            self.ack_requests.demand();
-            self.wake();
-        }
-    }
-}
 
 /// The local ACK timer, and the retries after timeouts and sequence NAKs (R75).
 #[derive(Debug, Default)]
@@ -273,11 +175,11 @@ pub(crate) struct TailProbe {
 }
 
 /// A probe is due.
-struct TailProbeDue {
+pub(super) struct TailProbeDue {
     /// Probes before it since the last progress.
-    sent: u32,
+    pub(super) sent: u32,
     /// The requester went back to its oldest packet, and nothing was acknowledged since.
-    rewound: bool,
+    pub(super) rewound: bool,
 }
 
 impl TailProbe {
@@ -343,7 +245,7 @@ impl TailProbe {
 
     /// What a probe that is due shall go by; `None` if none is. One that would come before its time is put off, and behind
     /// the last one the requester waits for its timeout.
-    fn take_due(
+    pub(super) fn take_due(
         &mut self,
         now: Instant,
         in_flight: bool,
