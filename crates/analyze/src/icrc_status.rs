@@ -92,6 +92,8 @@ impl fmt::Display for IcrcStatus {
 }
 
 #[cfg(test)]
+mod proof;
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -1,5 +1,6 @@
 mod causes;
 mod damage;
+mod ground_truth;
 mod hostile;
 mod loss;
 mod messages;
