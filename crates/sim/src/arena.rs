@@ -48,7 +48,9 @@ impl Arena {
         let all = Access::LOCAL_WRITE
             | Access::REMOTE_WRITE
             | Access::REMOTE_READ
-            | Access::REMOTE_ATOMIC;
+            | Access::REMOTE_ATOMIC
+            | Access::FLUSH_GLOBAL
+            | Access::MW_BIND;
         // Not the address of the process, which differs from run to run and would be in the packets.
         let base = (random.next() & 0xffff_ffff_f000) | 1 << 40;
         let mr = device.memory().reg_mr(pd, region.clone(), base, all).expect("a region");
@@ -121,7 +123,19 @@ impl Arena {
         self.mr.rkey
     }
 
-    fn lkey(&self) -> Lkey {
+    /// Everything that a slot holds.
+    pub(crate) fn contents(&self, slot: SlotId) -> Vec<u8> {
+        let mut bytes = vec![0; PITCH];
+        self.region.read(offset(slot), &mut bytes).expect("inside the region");
+        bytes
+    }
+
+    /// Bytes of the whole region.
+    pub(crate) fn len(&self) -> u64 {
+        self.region.len() as u64
+    }
+
+    pub(crate) fn lkey(&self) -> Lkey {
         self.mr.lkey
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use uroce_device::memory::{Access, PdId, Rkey};
+use uroce_device::memory::{Access, Lkey, Mr, PdId, Rkey};
 use uroce_device::transport::{
     AddressVector, CqId, QpAttr, QpAttrMask as M, QpState, QpType, RecvWr, SrqAttr, SrqId, Wc,
 };
@@ -11,12 +11,15 @@ use uroce_device::{Device, QpRequest};
 
 use crate::arena::{Arena, MAX_MESSAGE, SlotId};
 use crate::random::Random;
-use crate::request::{Message, Posted, PostedReceive};
+use crate::request::{Message, Posted, PostedReceive, ReceiveMistake};
 use crate::scenario::PairPlan;
+use crate::windows::Windows;
 
 pub(crate) const QKEY: u32 = 0x1234_5678;
 /// Bytes in front of a datagram.
 pub(crate) const GRH: usize = 40;
+/// Bytes of a receive that is too short.
+const SHORT: u32 = 50;
 /// Completions taken at once.
 const POLL: usize = 16;
 
@@ -46,6 +49,10 @@ pub(crate) struct End {
     pub(crate) received: u32,
     /// Slots of this arena that WRITEs of an unreliable service may have filled.
     pub(crate) uncertain: Vec<(SlotId, Vec<u8>)>,
+    /// Windows over this arena.
+    pub(crate) windows: Windows,
+    /// What is wrong with receives that were posted since this end was connected.
+    pub(crate) bad_receives: Vec<ReceiveMistake>,
     /// Keys that were taken back.
     pub(crate) stale_keys: Vec<Rkey>,
     /// Requests that are still to be posted.
@@ -66,6 +73,7 @@ impl End {
         // Own landings, own receives, and targets of the peer.
         let slots = 2 * plan.caps.max_send_wr + plan.caps.max_recv_wr + 8;
         let arena = Arena::new(&device, pd, slots, random);
+        let windows = Windows::new(&device, pd);
         let mut end = End {
             node,
             device,
@@ -83,6 +91,8 @@ impl End {
             acknowledged: 0,
             received: 0,
             uncertain: vec![],
+            windows,
+            bad_receives: vec![],
             stale_keys: vec![],
             left: plan.operations,
             next_wr: 1,
@@ -116,7 +126,7 @@ impl End {
 
     /// RESET to RTS. `psns` are ours and the peer's.
     pub(crate) fn connect(&self, plan: &PairPlan, peer: &Peer, psns: [u32; 2]) {
-        let access = Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
+        let access = Windows::ACCESS | Access::FLUSH_GLOBAL;
         let attr = QpAttr {
             access,
             qkey: QKEY,
@@ -157,22 +167,33 @@ impl End {
     /// Posts receives until `depth` are posted, as far as there is memory.
     pub(crate) fn post_receives(
         &mut self,
-        depth: usize,
+        plan: &PairPlan,
         random: &mut Random,
     ) -> Result<(), String> {
+        let depth = plan.caps.max_recv_wr as usize;
         while self.receives.len() < depth {
             let Some(slot) = self.arena.take() else { break };
             let wr_id = self.next_wr;
             self.next_wr += 1;
             let parts: &[usize] = if random.chance(30) { &[3, 700] } else { &[] };
-            let sges = self.arena.scatter(slot, MAX_MESSAGE, parts);
+            let mut sges = self.arena.scatter(slot, MAX_MESSAGE, parts);
+            let mistake = draw_receive_mistake(plan, random);
+            match mistake {
+                Some(ReceiveMistake::Short) => {
+                    sges.truncate(1);
+                    sges[0].length = SHORT;
+                }
+                Some(ReceiveMistake::LocalKey) => sges[0].lkey = Lkey(sges[0].lkey.0 ^ 0xff),
+                None => {}
+            }
+            self.bad_receives.extend(mistake);
             let wr = RecvWr::new(wr_id, &sges);
             let posted = match self.srq {
                 Some(srq) => self.device.post_srq_recv(srq, &[wr]),
                 None => self.device.post_recv(self.qpn, &[wr]),
             };
             posted.map_err(|(_, error)| format!("a receive was refused: {error}"))?;
-            self.receives.push_back(PostedReceive { wr_id, slot });
+            self.receives.push_back(PostedReceive { wr_id, slot, mistake });
         }
         Ok(())
     }
@@ -189,14 +210,26 @@ impl End {
         }
     }
 
-    /// Registers memory and takes the key back, so that it is a key which nothing may be reached by.
-    pub(crate) fn make_stale_key(&mut self) {
+    /// Registers the arena a second time.
+    pub(crate) fn register_alias(&self) -> Mr {
         let (region, access) =
             self.device.memory().region_of(self.arena.mr.id).expect("registered");
         let base = self.arena.base();
-        let mr = self.device.memory().reg_mr(self.pd, region, base, access).expect("a region");
+        self.device.memory().reg_mr(self.pd, region, base, access).expect("a region")
+    }
+
+    /// Registers memory and takes the key back, so that it is a key which nothing may be reached by.
+    pub(crate) fn make_stale_key(&mut self) {
+        let mr = self.register_alias();
         self.device.memory().dereg_mr(mr.id).expect("not in use");
         self.stale_keys.push(mr.rkey);
+    }
+
+    /// One of our windows was invalidated by a request of ours.
+    pub(crate) fn note_invalidated(&mut self, window: usize) {
+        let rkey = self.windows.rkey(window);
+        self.windows.note_invalidated(rkey);
+        self.stale_keys.push(rkey);
     }
 
     /// Forgets what was posted and awaited.
@@ -206,6 +239,10 @@ impl End {
         self.receives.clear();
         self.awaited.clear();
         self.uncertain.clear();
+        self.bad_receives.clear();
+        self.stale_keys.clear();
+        self.windows.destroy(&self.device);
+        self.windows = Windows::new(&self.device, self.pd);
         (self.sent, self.acknowledged, self.received) = (0, 0, 0);
         self.arena.reset();
     }
@@ -234,6 +271,7 @@ impl End {
         for cq in [self.send_cq, self.recv_cq] {
             device.destroy_cq(cq).map_err(|error| failed("a CQ", error.to_string()))?;
         }
+        self.windows.destroy(device);
         let mr = self.arena.mr.id;
         device.memory().dereg_mr(mr).map_err(|error| failed("a region", error.to_string()))?;
         device
@@ -241,6 +279,14 @@ impl End {
             .dealloc_pd(self.pd)
             .map_err(|error| failed("a protection domain", error.to_string()))
     }
+}
+
+/// What is wrong with a receive, now and then.
+fn draw_receive_mistake(plan: &PairPlan, random: &mut Random) -> Option<ReceiveMistake> {
+    if random.below(1000) >= plan.bad_receives {
+        return None;
+    }
+    Some(random.pick(&[ReceiveMistake::Short, ReceiveMistake::LocalKey]))
 }
 
 fn create_srq(device: &Device, pd: PdId, plan: &PairPlan) -> SrqId {

@@ -28,6 +28,7 @@ mod request;
 mod scenario;
 mod shrink;
 mod violation;
+mod windows;
 mod world;
 
 pub use caught::run_caught;

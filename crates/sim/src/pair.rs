@@ -3,12 +3,15 @@
 mod completion;
 mod posting;
 mod restart;
+mod verb;
+mod withdrawal;
 
 use uroce_device::Device;
 use uroce_device::transport::QpType;
 use uroce_wire::Service;
 
 use self::restart::Restart;
+use self::withdrawal::Withdrawal;
 use crate::adversary::Target;
 use crate::coverage::Coverage;
 use crate::end::End;
@@ -50,6 +53,8 @@ pub(crate) struct Pair {
     has_mistake: bool,
     /// Both queue pairs are in the error state because the application has moved them there.
     is_ending: bool,
+    /// Regions that are deregistered at work.
+    withdrawals: Vec<Withdrawal>,
     /// A connection that nobody was told of.
     new_connection: Option<Connection>,
 }
@@ -61,19 +66,25 @@ impl Pair {
         devices: &[Device],
         mut random: Random,
     ) -> Pair {
+        let mut plan = plan.clone();
+        // A datagram that is held back may come to the next connection of a queue pair, which these would begin.
+        if network_reorders && plan.service != QpType::Rc {
+            plan.bad_receives = 0;
+        }
         let [first, second] = plan.nodes;
         let ends = [
-            End::new(first, &devices[first], plan, &mut random),
-            End::new(second, &devices[second], plan, &mut random),
+            End::new(first, &devices[first], &plan, &mut random),
+            End::new(second, &devices[second], &plan, &mut random),
         ];
         let mut pair = Pair {
-            plan: plan.clone(),
+            plan,
             network_reorders,
             ends,
             phase: Phase::Running,
             random,
             has_mistake: false,
             is_ending: false,
+            withdrawals: vec![],
             new_connection: None,
         };
         pair.connect();
@@ -92,7 +103,10 @@ impl Pair {
     /// When the application acts next, whatever happens on the network.
     pub(crate) fn poll_timeout(&self) -> Option<u64> {
         match self.phase {
-            Phase::Running => self.ends.iter().filter_map(|end| end.wake_ns).min(),
+            Phase::Running => {
+                let wakes = self.ends.iter().filter_map(|end| end.wake_ns);
+                wakes.chain(self.next_withdrawal()).min()
+            }
             Phase::Draining { until_ns, .. } => Some(until_ns),
             Phase::Done => None,
         }
@@ -153,6 +167,15 @@ impl Pair {
     }
 
     fn run(&mut self, turn: &mut Turn<'_>) -> Check {
+        self.withdraw(turn.now_ns, turn);
+        if self.random.chance(self.plan.idle_turns) {
+            let at = turn.now_ns + 1 + self.pause();
+            for end in &mut self.ends {
+                let later = end.wake_ns.filter(|wake| *wake > turn.now_ns);
+                end.wake_ns = Some(later.unwrap_or(at));
+            }
+            return Ok(());
+        }
         let has_failed = self.take_completions(turn)?;
         if has_failed {
             return self.begin_restart(Restart::Reset, turn);

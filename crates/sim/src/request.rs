@@ -1,7 +1,7 @@
 //! Requests of a simulated application, and what must come of them.
 
 use uroce_device::memory::Rkey;
-use uroce_device::transport::{SendOp, WcOpcode, WcStatus};
+use uroce_device::transport::{WcOpcode, WcStatus};
 
 use crate::arena::{Pieces, SlotId};
 
@@ -16,6 +16,16 @@ pub(crate) enum Work {
     Read { offset: u32, landing: SlotId },
     /// Fetch and add on a word of the peer.
     FetchAdd { word: usize, add: u64, landing: SlotId },
+    /// ATOMIC WRITE of 8 bytes to a slot of the peer.
+    AtomicWrite { target: SlotId },
+    /// FLUSH of a part of the peer's source.
+    Flush { offset: u32 },
+    /// Bind of one of our windows.
+    Bind { window: usize },
+    /// Invalidation of one of our windows.
+    Invalidate { window: usize },
+    /// SEND that invalidates a window of the peer.
+    SendInvalidate { window: usize },
     /// Compare and swap on a word of the peer.
     CompareSwap { word: usize, compare: u64, swap: u64, landing: SlotId },
 }
@@ -31,38 +41,51 @@ impl Work {
             Work::Read { .. } => "READ",
             Work::FetchAdd { .. } => "FETCH_ADD",
             Work::CompareSwap { .. } => "COMPARE_SWAP",
+            Work::AtomicWrite { .. } => "ATOMIC_WRITE",
+            Work::Flush { .. } => "FLUSH",
+            Work::Bind { .. } => "bind of a window",
+            Work::Invalidate { .. } => "invalidation of a window",
+            Work::SendInvalidate { .. } => "SEND with invalidate",
         }
     }
 
     /// True if the peer consumes a receive for it.
     pub(crate) fn needs_receive(&self) -> bool {
-        matches!(self, Work::Send { .. } | Work::Write { imm: Some(_), .. })
+        matches!(
+            self,
+            Work::Send { .. } | Work::SendInvalidate { .. } | Work::Write { imm: Some(_), .. }
+        )
     }
 
     /// The opcode of its completion.
     pub(crate) fn completion(&self) -> WcOpcode {
         match self {
-            Work::Send { .. } => WcOpcode::Send,
+            Work::Send { .. } | Work::SendInvalidate { .. } => WcOpcode::Send,
             Work::Write { .. } => WcOpcode::RdmaWrite,
             Work::Read { .. } => WcOpcode::RdmaRead,
             Work::FetchAdd { .. } => WcOpcode::FetchAdd,
             Work::CompareSwap { .. } => WcOpcode::CompSwap,
+            Work::AtomicWrite { .. } => WcOpcode::AtomicWrite,
+            Work::Flush { .. } => WcOpcode::Flush,
+            Work::Bind { .. } => WcOpcode::BindMw,
+            Work::Invalidate { .. } => WcOpcode::LocalInv,
         }
     }
 
-    /// The verb, with the peer's address and key.
-    pub(crate) fn verb(&self, va: u64, rkey: Rkey) -> SendOp {
-        match *self {
-            Work::Send { imm: None } => SendOp::Send,
-            Work::Send { imm: Some(imm) } => SendOp::SendWithImm(imm),
-            Work::Write { imm: None, .. } => SendOp::Write { va, rkey },
-            Work::Write { imm: Some(imm), .. } => SendOp::WriteWithImm { va, rkey, imm },
-            Work::Read { .. } => SendOp::Read { va, rkey },
-            Work::FetchAdd { add, .. } => SendOp::FetchAdd { va, rkey, add },
-            Work::CompareSwap { compare, swap, .. } => {
-                SendOp::CompareSwap { va, rkey, compare, swap }
-            }
-        }
+    /// True if it sends bytes of our source.
+    pub(crate) fn carries(&self) -> bool {
+        use Work::{AtomicWrite, Send, SendInvalidate, Write};
+        matches!(self, Send { .. } | SendInvalidate { .. } | Write { .. } | AtomicWrite { .. })
+    }
+
+    /// True if it is done without a packet.
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self, Work::Bind { .. } | Work::Invalidate { .. })
+    }
+
+    /// True if it needs no remote key.
+    pub(crate) fn is_keyless(&self) -> bool {
+        self.is_local() || matches!(self, Work::Send { .. } | Work::SendInvalidate { .. })
     }
 
     /// What a word holds after the operation, if it is an atomic one.
@@ -92,13 +115,18 @@ pub(crate) enum Mistake {
     Range,
     /// Its local key is not of its protection domain.
     LocalKey,
+    /// It binds a window to a region that does not exist.
+    Region,
+    /// The peer's region is deregistered while it is on its way.
+    Withdrawn,
 }
 
 impl Mistake {
     /// The status it ends with.
     pub(crate) fn status(self) -> WcStatus {
         match self {
-            Mistake::Key | Mistake::Range => WcStatus::RemAccessErr,
+            Mistake::Key | Mistake::Range | Mistake::Withdrawn => WcStatus::RemAccessErr,
+            Mistake::Region => WcStatus::MwBindErr,
             Mistake::LocalKey => WcStatus::LocProtErr,
         }
     }
@@ -108,6 +136,8 @@ impl Mistake {
             Mistake::Key => "a remote key that does not exist",
             Mistake::Range => "a range beyond the peer's region",
             Mistake::LocalKey => "a local key that does not exist",
+            Mistake::Region => "a window over a region that does not exist",
+            Mistake::Withdrawn => "a region that is deregistered meanwhile",
         }
     }
 }
@@ -122,6 +152,10 @@ pub(crate) struct Posted {
     /// Parts of our source that it carries.
     pub(crate) pieces: Pieces,
     pub(crate) length: usize,
+    /// The remote key, if it is not that of the peer's arena.
+    pub(crate) key: Option<Rkey>,
+    /// The peer's window that it goes through.
+    pub(crate) window: Option<usize>,
     pub(crate) posted_ns: u64,
 }
 
@@ -130,6 +164,34 @@ pub(crate) struct Posted {
 pub(crate) struct PostedReceive {
     pub(crate) wr_id: u64,
     pub(crate) slot: SlotId,
+    pub(crate) mistake: Option<ReceiveMistake>,
+}
+
+/// What is wrong with a receive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReceiveMistake {
+    /// It has room for a few bytes.
+    Short,
+    /// Its local key does not exist.
+    LocalKey,
+}
+
+impl ReceiveMistake {
+    /// The status it may end with.
+    pub(crate) fn status(self) -> WcStatus {
+        match self {
+            ReceiveMistake::Short => WcStatus::LocLenErr,
+            ReceiveMistake::LocalKey => WcStatus::LocProtErr,
+        }
+    }
+
+    /// The status of the request that meets it.
+    pub(crate) fn remote_status(self) -> WcStatus {
+        match self {
+            ReceiveMistake::Short => WcStatus::RemInvReqErr,
+            ReceiveMistake::LocalKey => WcStatus::RemOpErr,
+        }
+    }
 }
 
 /// A message that an end has sent and its peer has to receive.
@@ -140,6 +202,8 @@ pub(crate) struct Message {
     pub(crate) pieces: Pieces,
     pub(crate) length: usize,
     pub(crate) imm: Option<u32>,
+    /// The key that it invalidates.
+    pub(crate) invalidates: Option<Rkey>,
     /// It is a WRITE: the payload is not in the receive buffer.
     pub(crate) is_write: bool,
 }

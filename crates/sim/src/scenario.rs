@@ -64,6 +64,12 @@ pub struct PairPlan {
     pub operations: usize,
     /// Of 1,000 requests, those that ask for something forbidden.
     pub mistakes: usize,
+    /// Of 1,000 receives, those with a buffer that is too short or has a wrong key.
+    pub bad_receives: usize,
+    /// Of 1,000 WRITEs, those whose region is deregistered meanwhile.
+    pub withdrawals: usize,
+    /// Percentage of turns in which an application leaves its completions where they are.
+    pub idle_turns: usize,
     /// Longest pause of an application between two of its turns, in nanoseconds.
     pub pause_ns: u64,
     /// Of 1,000 turns of an application, those after which it destroys or resets its queue pairs.
@@ -79,7 +85,8 @@ impl PairPlan {
         let give_up_ns = 4 * timeout_ns * (1 + u64::from(self.retry_cnt));
         let not_ready_ns = rnr_timer_ns(self.min_rnr_timer);
         // After each mistake the connection is made again.
-        let step_ns = 4 * not_ready_ns + 4 * self.pause_ns + drain_ns;
+        let pauses = 4 * 100 / (100 - self.idle_turns.min(99) as u64);
+        let step_ns = 4 * not_ready_ns + pauses * self.pause_ns + drain_ns;
         2 * give_up_ns + 2 * self.operations as u64 * step_ns
     }
 }
@@ -186,6 +193,9 @@ fn pair(mode: Mode, nodes: usize, latency_ns: u64, random: &mut Random) -> PairP
         signalled: random.pick(&[10, 60, 100]),
         operations: random.range(1, 120),
         mistakes,
+        bad_receives: if random.chance(15) { random.range(1, 60) } else { 0 },
+        withdrawals: if random.chance(20) { random.range(1, 100) } else { 0 },
+        idle_turns: if random.chance(20) { random.range(1, 80) } else { 0 },
         pause_ns: random.pick(&[1_000, 20_000, 200_000, 3_000_000]),
         restarts: if random.chance(20) { random.range(1, 20) } else { 0 },
     }

@@ -72,6 +72,9 @@ fn candidates(scenario: &Scenario) -> Vec<Scenario> {
     add(&|smaller| smaller.forged = smaller.forged.div_ceil(2));
     add(&|smaller| smaller.pairs.iter_mut().for_each(|pair| pair.restarts = 0));
     add(&|smaller| smaller.pairs.iter_mut().for_each(|pair| pair.mistakes = 0));
+    add(&|smaller| smaller.pairs.iter_mut().for_each(|pair| pair.bad_receives = 0));
+    add(&|smaller| smaller.pairs.iter_mut().for_each(|pair| pair.withdrawals = 0));
+    add(&|smaller| smaller.pairs.iter_mut().for_each(|pair| pair.idle_turns = 0));
     add(&|smaller| smaller.pairs.iter_mut().for_each(|pair| pair.shared_receives = false));
     add(&|smaller| smaller.pairs.iter_mut().for_each(|pair| pair.signal_all = true));
     all

@@ -17,6 +17,8 @@ struct Outstanding {
     last: u64,
     /// Response packets that have arrived, one bit each.
     arrived: u64,
+    /// An ACK with its PSN does, too: ATOMIC WRITE and FLUSH.
+    takes_ack: bool,
 }
 
 impl Outstanding {
@@ -92,7 +94,14 @@ impl Requests {
         }
         self.next = end;
         if has_response {
-            self.outstanding.push_back(Outstanding { first: psn, last: end - 1, arrived: 0 });
+            let operation = packet.info.operation;
+            let takes_ack = matches!(operation, Operation::AtomicWrite | Operation::Flush);
+            self.outstanding.push_back(Outstanding {
+                first: psn,
+                last: end - 1,
+                arrived: 0,
+                takes_ack,
+            });
         }
         let (count, most) = (self.outstanding.len(), self.max_rd_atomic);
         ensure(count <= most, Invariant::Limits, || {
@@ -137,7 +146,10 @@ impl Requests {
             return;
         }
         match packet.aeth().map(|aeth| aeth.syndrome.kind()) {
-            Some(SyndromeKind::Ack { .. }) => self.acknowledge(psn + 1),
+            Some(SyndromeKind::Ack { .. }) => {
+                self.outstanding.retain(|one| !(one.takes_ack && one.first == psn));
+                self.acknowledge(psn + 1);
+            }
             Some(SyndromeKind::Rnr { timer }) => {
                 self.acknowledge(psn);
                 // A second NAK for the same PSN answers a copy that was on its way: the wait is not longer for it.

@@ -5,7 +5,7 @@ use uroce_device::transport::{CqId, QpType, Wc, WcOpcode, WcStatus};
 use super::{Pair, Turn};
 use crate::arena::{MAX_MESSAGE, SlotId};
 use crate::end::GRH;
-use crate::request::{Message, Posted, Work};
+use crate::request::{Message, Mistake, Posted, Work};
 use crate::violation::{Check, Invariant, ensure};
 
 /// True if a request has failed.
@@ -98,7 +98,15 @@ impl Pair {
         ensure(posted.is_signalled, Invariant::Completions, || {
             format!("request {} is not signalled, but completes", posted.wr_id)
         })?;
-        ensure(posted.mistake.is_none(), Invariant::Statuses, || {
+        if posted.mistake == Some(Mistake::Withdrawn) {
+            // It came before its region was deregistered; all goes on.
+            self.has_mistake = false;
+            for end in &mut self.ends {
+                end.wake_ns = Some(turn.now_ns + 1);
+            }
+        }
+        let may_succeed = posted.mistake.is_none_or(|mistake| mistake == Mistake::Withdrawn);
+        ensure(may_succeed, Invariant::Statuses, || {
             let mistake = posted.mistake.map_or("", |mistake| mistake.name());
             format!("a {} with {mistake} succeeds", posted.work.name())
         })?;
@@ -114,9 +122,12 @@ impl Pair {
         let is_calm = turn.calm_since_ns.is_some_and(|since| posted.posted_ns >= since);
         let holds = match wc.status {
             WcStatus::WrFlushErr => {
-                self.is_ending || self.has_mistake || !self.ends[index].failed.is_empty()
+                let end = &self.ends[index];
+                let is_bad = !end.failed.is_empty() || !end.bad_receives.is_empty();
+                self.is_ending || self.has_mistake || is_bad
             }
             status if posted.mistake.is_some_and(|mistake| mistake.status() == status) => true,
+            status if self.meets_bad_receive(index, posted, status) => true,
             WcStatus::RetryExcErr | WcStatus::RnrRetryExcErr => !is_calm || self.has_mistake,
             _ => false,
         };
@@ -125,6 +136,12 @@ impl Pair {
             let mistake = posted.mistake.map_or("no mistake", |mistake| mistake.name());
             format!("a {name} of {qpn:?} with {mistake} fails: {status} ({})", wc.cause)
         })
+    }
+
+    /// True if the peer has posted a receive that explains the status.
+    fn meets_bad_receive(&self, index: usize, posted: &Posted, status: WcStatus) -> bool {
+        let mut mistakes = self.ends[1 - index].bad_receives.iter();
+        posted.work.needs_receive() && mistakes.any(|mistake| mistake.remote_status() == status)
     }
 
     /// I1, I4, I5: the effect of a request that succeeded.
@@ -136,9 +153,12 @@ impl Pair {
         if posted.work.needs_receive() {
             end.acknowledged += 1;
         }
+        if let Some(window) = posted.window {
+            peer.windows.release(window);
+        }
         match posted.work {
-            Work::Send { .. } => Ok(()),
-            Work::Write { target, .. } => {
+            Work::Send { .. } | Work::SendInvalidate { .. } | Work::Flush { .. } => Ok(()),
+            Work::Write { target, .. } | Work::AtomicWrite { target } => {
                 end.arena.copy_source(&posted.pieces, &mut due);
                 if !is_reliable {
                     peer.uncertain.push((target, due));
@@ -146,6 +166,14 @@ impl Pair {
                 }
                 peer.arena.check(target, 0, &due).map_err(name)?;
                 peer.arena.release(target, due.len());
+                self.check_withdrawn(index, posted, &due)
+            }
+            Work::Bind { window } => {
+                end.windows.note_bound(window);
+                Ok(())
+            }
+            Work::Invalidate { window } => {
+                end.note_invalidated(window);
                 Ok(())
             }
             Work::Read { offset, landing } => {
@@ -184,10 +212,15 @@ impl Pair {
             turn.coverage.count("a receive that fails");
             // A WRITE with immediate that is refused fails the receive it would have consumed.
             let is_refused = wc.status == WcStatus::LocAccessErr && self.has_mistake;
-            ensure(is_refused || wc.status == WcStatus::WrFlushErr, Invariant::Statuses, || {
-                format!("a receive fails: {} ({})", wc.status, wc.cause)
-            })?;
-            return Ok(true);
+            let is_bad = posted.mistake.is_some_and(|mistake| mistake.status() == wc.status);
+            ensure(
+                is_bad || is_refused || wc.status == WcStatus::WrFlushErr,
+                Invariant::Statuses,
+                || format!("a receive fails: {} ({})", wc.status, wc.cause),
+            )?;
+            // The sender must learn why, before the connection ends.
+            self.has_mistake |= is_bad;
+            return Ok(!is_bad);
         }
         turn.coverage.count("a message that is received");
         end.received += 1;
@@ -231,6 +264,13 @@ impl Pair {
         ensure(is == due, Invariant::Messages, || {
             format!("message {number} arrives as {is:?}, not {due:?}")
         })?;
+        if let Some(rkey) = message.invalidates {
+            let holds = wc.invalidated == Some(rkey.0) && end.windows.note_invalidated(rkey);
+            ensure(holds, Invariant::Keys, || {
+                format!("message {number} invalidates {:?}, not {rkey:?}", wc.invalidated)
+            })?;
+            end.stale_keys.push(rkey);
+        }
         let mut bytes = Vec::with_capacity(message.length);
         if !message.is_write {
             peer.arena.copy_source(&message.pieces, &mut bytes);

@@ -3,11 +3,13 @@
 use uroce_device::memory::{Lkey, Rkey};
 use uroce_device::transport::{AddressVector, QpType, SendData, SendFlags, SendWr, UdDestination};
 
+use super::completion::split;
 use super::{Pair, Turn};
 use crate::arena::{MAX_MESSAGE, Pieces, SOURCE, WORDS};
 use crate::end::QKEY;
 use crate::request::{Message, Mistake, Posted, Work};
 use crate::violation::{Check, Invariant};
+use crate::windows::WindowState;
 
 /// Most requests of one turn.
 const BURST: usize = 8;
@@ -18,7 +20,7 @@ impl Pair {
         let depth = self.plan.caps.max_recv_wr as usize;
         // An application that posts its receives late makes the peer meet RNR NAKs.
         if self.random.chance(80) {
-            let posted = self.ends[index].post_receives(depth, &mut self.random);
+            let posted = self.ends[index].post_receives(&self.plan, &mut self.random);
             posted.map_err(|what| (Invariant::Completions, what))?;
         }
         for _ in 0..self.random.below(BURST) {
@@ -47,6 +49,7 @@ impl Pair {
     fn post(&mut self, index: usize, turn: &mut Turn<'_>) -> Check {
         let Some(mut posted) = self.draw(index, turn.now_ns) else { return Ok(()) };
         self.draw_mistake(index, &mut posted);
+        self.draw_way(index, &mut posted, turn.now_ns);
         let end = &self.ends[index];
         let is_last = end.left == 1 || end.sends.len() + 1 == self.plan.caps.max_send_wr as usize;
         posted.is_signalled = self.plan.signal_all
@@ -62,8 +65,9 @@ impl Pair {
         end.left -= 1;
         end.next_wr += 1;
         if posted.work.needs_receive() && posted.mistake.is_none() {
-            let message = message_of(&posted, end.sent);
+            let number = end.sent;
             end.sent += 1;
+            let message = self.message_of(index, &posted, number);
             self.ends[1 - index].awaited.push_back(message);
         }
         self.ends[index].sends.push_back(posted);
@@ -77,7 +81,7 @@ impl Pair {
         let kind = match service {
             QpType::Ud => 0,
             QpType::Uc => self.random.below(12),
-            _ => self.random.below(20),
+            _ => self.random.below(27),
         };
         let number = self.ends[index].sent;
         // Messages of an unreliable service are told apart by their immediate data.
@@ -93,15 +97,53 @@ impl Pair {
                 let offset = self.random.below(SOURCE - length) as u32;
                 (Work::Read { offset, landing }, length)
             }
-            _ => (self.draw_atomic(index)?, 8),
+            16..20 => (self.draw_atomic(index)?, 8),
+            _ => self.draw_other(index, kind)?,
         };
-        let pieces = match work {
-            Work::Send { .. } | Work::Write { .. } => self.pieces(length),
-            _ => vec![],
-        };
+        let pieces = if work.carries() { self.pieces(length) } else { vec![] };
         let wr_id = self.ends[index].next_wr;
         let (is_signalled, mistake) = (true, None);
-        Some(Posted { wr_id, work, is_signalled, mistake, pieces, length, posted_ns: now_ns })
+        let (key, window, posted_ns) = (None, None, now_ns);
+        Some(Posted { wr_id, work, is_signalled, mistake, pieces, length, key, window, posted_ns })
+    }
+
+    /// ATOMIC WRITE, FLUSH, and what concerns windows. `None` if no window is in the right state.
+    fn draw_other(&mut self, index: usize, kind: usize) -> Option<(Work, usize)> {
+        let (end, peer) = split(&mut self.ends, index);
+        let random = &mut self.random;
+        Some(match kind {
+            20..22 => (Work::AtomicWrite { target: peer.arena.take()? }, 8),
+            22 => (Work::Flush { offset: random.below(SOURCE / 2) as u32 }, random.range(1, 4096)),
+            23..25 => (Work::Bind { window: end.windows.idle(WindowState::Free, random)? }, 1),
+            25 => (Work::Invalidate { window: end.windows.idle(WindowState::Bound, random)? }, 0),
+            _ => {
+                let window = peer.windows.idle(WindowState::Bound, random)?;
+                (Work::SendInvalidate { window }, random.below(600))
+            }
+        })
+    }
+
+    /// The way to the peer's memory: through a window, or a region that is soon no more. Marks windows.
+    fn draw_way(&mut self, index: usize, posted: &mut Posted, now_ns: u64) {
+        let (end, peer) = split(&mut self.ends, index);
+        match posted.work {
+            Work::Bind { window } => end.windows.set_state(window, WindowState::Binding),
+            Work::Invalidate { window } => end.windows.set_state(window, WindowState::Ending),
+            Work::SendInvalidate { window } => peer.windows.set_state(window, WindowState::Ending),
+            _ => {}
+        }
+        let is_flush = matches!(posted.work, Work::Flush { .. });
+        let is_rc = self.plan.service == QpType::Rc;
+        if !is_rc || posted.work.is_keyless() || posted.mistake.is_some() || is_flush {
+            return;
+        }
+        if self.random.chance(30) {
+            let Some(window) = peer.windows.bound(&mut self.random) else { return };
+            peer.windows.retain(window);
+            (posted.window, posted.key) = (Some(window), Some(peer.windows.rkey(window)));
+            return;
+        }
+        self.draw_withdrawal(index, posted, now_ns);
     }
 
     fn draw_atomic(&mut self, index: usize) -> Option<Work> {
@@ -146,14 +188,18 @@ impl Pair {
         if self.plan.service != QpType::Rc || self.random.below(1000) >= self.plan.mistakes {
             return;
         }
-        let is_local = matches!(posted.work, Work::Send { .. });
         let mistake = match self.random.below(3) {
-            _ if is_local => Mistake::LocalKey,
+            _ if matches!(posted.work, Work::Bind { .. }) => Mistake::Region,
+            _ if posted.work.is_keyless() => Mistake::LocalKey,
+            0 if matches!(posted.work, Work::Flush { .. }) => Mistake::Range,
             0 => Mistake::LocalKey,
             1 => Mistake::Range,
             _ => Mistake::Key,
         };
         if posted.length == 0 {
+            return;
+        }
+        if matches!(posted.work, Work::SendInvalidate { .. }) {
             return;
         }
         if mistake == Mistake::Key {
@@ -168,11 +214,12 @@ impl Pair {
         let (end, peer) = (&self.ends[index], &self.ends[1 - index]);
         let (va, rkey) = self.target(index, posted);
         let mut sges = match posted.work {
-            Work::Send { .. } | Work::Write { .. } => end.arena.gather(&posted.pieces),
+            _ if posted.work.carries() => end.arena.gather(&posted.pieces),
             Work::Read { landing, .. } => end.arena.scatter(landing, posted.length, &[5]),
             Work::FetchAdd { landing, .. } | Work::CompareSwap { landing, .. } => {
                 end.arena.scatter(landing, 8, &[])
             }
+            _ => vec![],
         };
         sges.truncate(self.plan.caps.max_send_sge as usize);
         if posted.mistake == Some(Mistake::LocalKey) {
@@ -193,7 +240,7 @@ impl Pair {
             qpn: peer.qpn,
             qkey: QKEY,
         });
-        let op = posted.work.verb(va, rkey);
+        let op = self.verb(index, posted, va, rkey);
         let wr = SendWr { wr_id: posted.wr_id, op, flags, data, ud, srqn: None };
         let refused = |error| {
             (Invariant::Completions, format!("a {} was refused: {error}", posted.work.name()))
@@ -205,27 +252,29 @@ impl Pair {
     fn target(&self, index: usize, posted: &Posted) -> (u64, Rkey) {
         let arena = &self.ends[1 - index].arena;
         let va = match posted.work {
-            Work::Send { .. } => 0,
-            Work::Write { target, .. } => arena.addr(target),
-            Work::Read { offset, .. } => arena.source_addr(offset),
+            Work::Write { target, .. } | Work::AtomicWrite { target } => arena.addr(target),
+            Work::Read { offset, .. } | Work::Flush { offset } => arena.source_addr(offset),
             Work::FetchAdd { word, .. } | Work::CompareSwap { word, .. } => arena.word_addr(word),
+            _ => 0,
         };
         // Of a range that is too long, the first half is inside; a word is aligned.
-        let inside = if posted.work.word().is_some() { 0 } else { posted.length as u64 / 2 };
+        let is_aligned = matches!(posted.work, Work::AtomicWrite { .. });
+        let inside =
+            if is_aligned || posted.work.word().is_some() { 0 } else { posted.length as u64 / 2 };
         match posted.mistake {
             Some(Mistake::Range) => (arena.end_addr() - inside, arena.rkey()),
             Some(Mistake::Key) => {
                 let stale = self.ends[1 - index].stale_keys.last();
                 (va, stale.copied().unwrap_or(Rkey(0)))
             }
-            _ => (va, arena.rkey()),
+            _ => (va, posted.key.unwrap_or(arena.rkey())),
         }
     }
 
     /// The payload, for requests that carry it inline.
     fn inline_bytes(&self, index: usize, posted: &Posted) -> Option<Vec<u8>> {
         let fits = posted.length <= self.plan.caps.max_inline as usize;
-        let carries = matches!(posted.work, Work::Send { .. } | Work::Write { .. });
+        let carries = posted.work.carries();
         if !fits || !carries || posted.mistake.is_some() || !posted.wr_id.is_multiple_of(3) {
             return None;
         }
@@ -233,13 +282,18 @@ impl Pair {
         self.ends[index].arena.copy_source(&posted.pieces, &mut bytes);
         Some(bytes)
     }
-}
 
-fn message_of(posted: &Posted, number: u32) -> Message {
-    let (imm, is_write) = match posted.work {
-        Work::Write { imm, .. } => (imm, true),
-        Work::Send { imm } => (imm, false),
-        _ => (None, false),
-    };
-    Message { number, pieces: posted.pieces.clone(), length: posted.length, imm, is_write }
+    fn message_of(&self, index: usize, posted: &Posted, number: u32) -> Message {
+        let (mut imm, mut is_write, mut invalidates) = (None, false, None);
+        match posted.work {
+            Work::Write { imm: value, .. } => (imm, is_write) = (value, true),
+            Work::Send { imm: value } => imm = value,
+            Work::SendInvalidate { window } => {
+                invalidates = Some(self.ends[1 - index].windows.rkey(window));
+            }
+            _ => {}
+        }
+        let (pieces, length) = (posted.pieces.clone(), posted.length);
+        Message { number, pieces, length, imm, invalidates, is_write }
+    }
 }

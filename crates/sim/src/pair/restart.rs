@@ -27,6 +27,7 @@ impl Pair {
                 self.ends.iter_mut().for_each(|end| end.recreate_qp(&self.plan));
             }
         }
+        self.withdraw(u64::MAX, turn);
         let until_ns = turn.now_ns + turn.drain_ns;
         self.phase = Phase::Draining { until_ns, restart };
         Ok(())
@@ -54,6 +55,7 @@ impl Pair {
 
     /// No packet of the old connection is left: looks at the memory, and begins anew or ends.
     pub(super) fn finish_restart(&mut self, restart: Restart, turn: &mut Turn<'_>) -> Check {
+        self.check_withdrawals()?;
         for index in 0..2 {
             self.check_atomics(index)?;
             self.check_unfinished(index)?;
@@ -69,8 +71,11 @@ impl Pair {
         }
         turn.coverage.count("a connection that is made again");
         for end in &mut self.ends {
-            if restart == Restart::Reset {
-                end.leave(QpState::Reset);
+            match restart {
+                // A packet that was held back must not reach the next connection.
+                Restart::Reset if self.network_reorders => end.recreate_qp(&self.plan),
+                Restart::Reset => end.leave(QpState::Reset),
+                Restart::Destroy => {}
             }
             end.renew_srq(&self.plan);
         }
@@ -106,15 +111,16 @@ impl Pair {
         unfinished.extend(end.sends.drain(..));
         for posted in &unfinished {
             let mut due = vec![];
+            let is_refused = posted.mistake.is_some_and(|mistake| mistake != Mistake::Withdrawn);
             match posted.work {
-                Work::Write { target, .. } => {
+                Work::Write { target, .. } | Work::AtomicWrite { target } => {
                     end.arena.copy_source(&posted.pieces, &mut due);
-                    due.truncate(if posted.mistake.is_some() { 0 } else { due.len() });
+                    due.truncate(if is_refused { 0 } else { due.len() });
                     peer.arena.check_either(target, 0, &due)?;
                 }
                 Work::Read { offset, landing } => {
                     peer.arena.copy_source(&vec![(offset, posted.length as u32)], &mut due);
-                    due.truncate(if posted.mistake.is_some() { 0 } else { due.len() });
+                    due.truncate(if is_refused { 0 } else { due.len() });
                     end.arena.check_either(landing, 0, &due)?;
                 }
                 _ => {}
