@@ -61,6 +61,25 @@ pub(crate) unsafe fn bind(
     Ok(())
 }
 
+/// The id gets the device with this address, and any port. The loopback address is that of a device here, and does not
+/// stand for any.
+///
+/// # Safety
+/// The pointers are arguments of a call from C, as the contract with C has them.
+pub(crate) unsafe fn bind_to_device(id: *mut rdma_cm_id, address: IpAddr) -> Result<(), Errno> {
+    // SAFETY: the object was found, and the manual pages forbid to destroy it during a call.
+    let inner = unsafe { id_of(id)? };
+    let mut state = inner.state();
+    if state.local.is_some() {
+        return Err(INVALID);
+    }
+    let used = contexts::at(address)?;
+    let port = reserve(id, inner, &mut state, SocketAddr::new(address, 0), Some(&used.card))?;
+    // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
+    unsafe { settle(id, &mut state, used, port) };
+    Ok(())
+}
+
 /// The port of this address, or one that is free if it is 0, is the id's; with a device, no other process gets it
 /// there.
 pub(crate) fn reserve(

@@ -20,7 +20,7 @@ use uroce_verbs_abi::{
     rdma_cm_id, rdma_conn_param, rdma_event_channel,
 };
 
-use crate::bind::rdma_bind_addr;
+use crate::bind::{bind_to_device, rdma_bind_addr};
 use crate::channel::{channel_of, rdma_create_event_channel, rdma_destroy_event_channel};
 use crate::connection::{rdma_accept, rdma_connect, rdma_disconnect};
 use crate::contexts::Used;
@@ -108,6 +108,17 @@ impl OwnedId {
         let mut to = sockaddr::write(to);
         // SAFETY: the id lives as long as this, and the address is a local variable.
         done(unsafe { rdma_bind_addr(self.id, (&raw mut to).cast()) })
+    }
+
+    /// The device with this address, and any port. Unlike in [`bind`](Self::bind), the loopback address is that of a
+    /// device here, and does not stand for any.
+    ///
+    /// # Errors
+    /// EINVAL: it is bound; ENODEV: there is no such device.
+    pub fn bind_to_device(&self, address: IpAddr) -> Result<(), Errno> {
+        let _one_call = self.lock();
+        // SAFETY: the id lives as long as this.
+        unsafe { bind_to_device(self.id, address) }
     }
 
     /// `rdma_listen`.

@@ -1,6 +1,6 @@
 //! A queue pair for the datagrams of a socket, on one device.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use uroce_device::cm::PortSpace;
@@ -46,7 +46,7 @@ pub(crate) struct Arrival {
 impl DatagramQueuePair {
     pub fn new(address: IpAddr, receives: u16) -> Result<DatagramQueuePair, Errno> {
         let id = Arc::new(OwnedId::new(PortSpace::Udp)?);
-        id.bind(SocketAddr::new(address, 0))?;
+        id.bind_to_device(address)?;
         let queue_pair = QueuePair::new(&id, true, SENDS as u32, u32::from(receives))?;
         let (most, receives) = (queue_pair.segment(), usize::from(receives));
         let bytes = (SENDS + receives) * (GRH + most);

@@ -1,5 +1,13 @@
 //! Sockets by their Rust functions, with peers that do what the protocol does not allow.
 
+mod datagram_peers;
+mod flow_control;
+mod formats;
+mod peers;
+mod raw_peer;
+mod streams;
+mod waiting;
+
 use std::net::SocketAddr;
 
 use libc::{MSG_DONTWAIT, c_int, pollfd};

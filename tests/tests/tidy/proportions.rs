@@ -24,7 +24,6 @@ const BELOW: &[(&str, usize)] = &[
     ("crates/cabi", 57),
     ("crates/ibverbs", 27),
     ("crates/rdmacm", 28),
-    ("crates/rsockets", 14),
     ("crates/verbs-abi", 0),
 ];
 
