@@ -1,6 +1,11 @@
 //! What simulations have met, counted by name.
 
+mod unreachable;
+
 use std::collections::BTreeMap;
+
+use uroce_device::transport::WcStatus;
+use uroce_wire::{DropReason, NakCode, Opcode};
 
 /// Counts of what happened in one simulation, or in many.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -32,5 +37,74 @@ impl Coverage {
     /// The count of a name; 0 if it never happened.
     pub fn get(&self, what: &str) -> u64 {
         self.counts.get(what).copied().unwrap_or_default()
+    }
+
+    /// Everything that simulations can meet and these have not: packets by opcode, NAKs by syndrome,
+    /// completions by status, dropped packets by reason.
+    pub fn missing(&self) -> Vec<&'static str> {
+        let unreachable = |name: &&str| Coverage::unreachable().any(|(known, _)| known == *name);
+        names().filter(|name| self.get(name) == 0 && !unreachable(name)).collect()
+    }
+
+    /// What no simulation meets, and why.
+    pub fn unreachable() -> impl Iterator<Item = (&'static str, &'static str)> {
+        unreachable::REASONS.iter().flat_map(|(why, names)| names.iter().map(|name| (*name, *why)))
+    }
+}
+
+/// Everything that is counted and could be missing.
+fn names() -> impl Iterator<Item = &'static str> {
+    let opcodes = (0..=255).filter_map(|opcode| Opcode(opcode).info()).map(|info| info.name);
+    let naks = [
+        NakCode::PsnSequence,
+        NakCode::InvalidRequest,
+        NakCode::RemoteAccess,
+        NakCode::RemoteOperational,
+        NakCode::InvalidRdRequest,
+    ];
+    let statuses = [
+        WcStatus::Success,
+        WcStatus::LocLenErr,
+        WcStatus::LocQpOpErr,
+        WcStatus::LocEecOpErr,
+        WcStatus::LocProtErr,
+        WcStatus::WrFlushErr,
+        WcStatus::MwBindErr,
+        WcStatus::BadRespErr,
+        WcStatus::LocAccessErr,
+        WcStatus::RemInvReqErr,
+        WcStatus::RemAccessErr,
+        WcStatus::RemOpErr,
+        WcStatus::RetryExcErr,
+        WcStatus::RnrRetryExcErr,
+        WcStatus::FatalErr,
+        WcStatus::GeneralErr,
+    ];
+    opcodes
+        .chain(naks.map(crate::monitor::nak_name))
+        .chain(["RNR NAK"])
+        .chain(statuses.map(WcStatus::name))
+        .chain(DropReason::ALL.map(DropReason::name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_reached_is_something_that_is_counted() {
+        for (name, why) in Coverage::unreachable() {
+            assert!(names().any(|known| known == name), "{name}");
+            assert!(why.len() > 20, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_has_not_happened_is_missing() {
+        let mut coverage = Coverage::default();
+        assert!(coverage.missing().contains(&"RNR NAK"));
+        coverage.count("RNR NAK");
+        assert!(!coverage.missing().contains(&"RNR NAK"));
+        assert!(!coverage.missing().contains(&"tx_failed"), "it is known to be out of reach");
     }
 }

@@ -79,6 +79,7 @@ pub(crate) struct Network {
     flights: BinaryHeap<Flight>,
     numbered: u64,
     latency_ns: u64,
+    coalesce_ns: u64,
     /// When the next packet may arrive at each NIC.
     free_at_ns: Vec<u64>,
     outages: Vec<Outage>,
@@ -98,6 +99,7 @@ impl Network {
             flights: BinaryHeap::new(),
             numbered: 0,
             latency_ns: scenario.latency_ns,
+            coalesce_ns: scenario.coalesce_ns.max(1),
             // One more, for who is no NIC.
             free_at_ns: vec![0; scenario.nodes + 1],
             outages: scenario.outages.clone(),
@@ -183,6 +185,7 @@ impl Network {
     ) {
         let at_ns = (now_ns + self.latency_ns).max(self.free_at_ns[to]);
         self.free_at_ns[to] = at_ns + SPACING_NS;
+        let at_ns = at_ns.next_multiple_of(self.coalesce_ns);
         self.numbered += 1;
         self.flights.push(Flight { at_ns, number: self.numbered, from, to, packet, is_intact });
     }

@@ -100,6 +100,15 @@ impl Pair {
         self.phase == Phase::Done
     }
 
+    /// True if nothing that arrives is of interest now.
+    pub(crate) fn is_waiting(&self, now_ns: u64) -> bool {
+        match self.phase {
+            Phase::Running => false,
+            Phase::Draining { until_ns, .. } => now_ns < until_ns,
+            Phase::Done => true,
+        }
+    }
+
     /// When the application acts next, whatever happens on the network.
     pub(crate) fn poll_timeout(&self) -> Option<u64> {
         match self.phase {

@@ -102,6 +102,8 @@ pub struct Scenario {
     pub nodes: usize,
     /// Latency from NIC to NIC in nanoseconds.
     pub latency_ns: u64,
+    /// A NIC takes in what has arrived once in so many nanoseconds.
+    pub coalesce_ns: u64,
     /// Fault rules, in the language of docs/faults.md.
     pub faults: String,
     /// When which node has no link.
@@ -148,6 +150,7 @@ impl Scenario {
             mode,
             nodes,
             latency_ns,
+            coalesce_ns: random.pick(&[1, 1_000, 5_000]),
             faults: faults(&mut random),
             outages: outages(nodes, &mut random),
             forged: if random.chance(30) { random.range(1, 400) } else { 0 },

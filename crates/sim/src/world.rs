@@ -60,6 +60,8 @@ pub(crate) struct World<'a> {
     network: Network,
     pairs: Vec<Pair>,
     calm_since_ns: Option<u64>,
+    /// I14: when all has completed at the latest.
+    liveness_end_ns: u64,
     coverage: Coverage,
     trace: DefaultHasher,
 }
@@ -93,6 +95,7 @@ impl<'a> World<'a> {
             nodes,
             pairs,
             calm_since_ns: None,
+            liveness_end_ns: scenario.liveness_end_ns(),
             coverage: Coverage::default(),
             trace: DefaultHasher::new(),
         }
@@ -132,8 +135,7 @@ impl<'a> World<'a> {
         match self.scenario.mode {
             Mode::Safety => Ok(next_ns > SAFETY_END_NS),
             Mode::Liveness => {
-                let end_ns = self.scenario.liveness_end_ns();
-                let holds = next_ns <= end_ns;
+                let holds = next_ns <= self.liveness_end_ns;
                 let what = || {
                     format!("requests are left although faults ended {} ns ago", {
                         next_ns - self.scenario.faults_end_ns
@@ -169,6 +171,9 @@ impl<'a> World<'a> {
     /// Sends what the adversary has for now.
     fn forge(&mut self) {
         let Some(adversary) = &mut self.adversary else { return };
+        if adversary.poll_timeout().is_none_or(|at| at > self.now_ns) {
+            return;
+        }
         let nodes: Vec<IpAddr> = self.nodes.iter().map(|node| node.address).collect();
         let targets: Vec<Target> = self.pairs.iter().flat_map(Pair::targets).collect();
         while let Some(Forgery { to, packet }) =
@@ -191,7 +196,8 @@ impl<'a> World<'a> {
         for index in 0..self.pairs.len() {
             let nodes = self.pairs[index].nodes();
             let is_due = self.pairs[index].poll_timeout().is_some_and(|at| at <= self.now_ns);
-            if !is_due && !nodes.iter().any(|node| busy[*node]) {
+            let waits = self.pairs[index].is_waiting(self.now_ns);
+            if waits || !is_due && !nodes.iter().any(|node| busy[*node]) {
                 continue;
             }
             let mut turn = Turn {
@@ -252,7 +258,12 @@ impl<'a> World<'a> {
 
     fn deliver(&mut self, arrival: Arrival) {
         (self.now_ns, arrival.to).hash(&mut self.trace);
-        arrival.packet.bytes.hash(&mut self.trace);
+        let bytes = &arrival.packet.bytes;
+        match bytes.last_chunk::<4>() {
+            // The ICRC stands for everything else.
+            Some(icrc) if arrival.is_intact => icrc.hash(&mut self.trace),
+            _ => bytes.hash(&mut self.trace),
+        }
         self.monitor.handle_arrived(self.now_ns, &arrival);
         let Arrival { to, packet, .. } = arrival;
         self.observe(Passage::Arrived { to }, &packet);

@@ -154,7 +154,7 @@ impl Requests {
                 self.acknowledge(psn);
                 // A second NAK for the same PSN answers a copy that was on its way: the wait is not longer for it.
                 let waits =
-                    self.rnr_wait.is_some_and(|wait| wait.psn == psn && now_ns < wait.until_ns);
+                    self.rnr_wait.is_some_and(|wait| wait.psn == psn && now_ns <= wait.until_ns);
                 if !waits {
                     let until_ns = now_ns + rnr_timer_ns(timer);
                     self.rnr_wait = Some(RnrWait { psn, until_ns });

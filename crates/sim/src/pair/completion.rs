@@ -105,7 +105,8 @@ impl Pair {
                 end.wake_ns = Some(turn.now_ns + 1);
             }
         }
-        let may_succeed = posted.mistake.is_none_or(|mistake| mistake == Mistake::Withdrawn);
+        let may_succeed = !self.is_reliable()
+            || posted.mistake.is_none_or(|mistake| mistake == Mistake::Withdrawn);
         ensure(may_succeed, Invariant::Statuses, || {
             let mistake = posted.mistake.map_or("", |mistake| mistake.name());
             format!("a {} with {mistake} succeeds", posted.work.name())
@@ -150,7 +151,7 @@ impl Pair {
         let (end, peer) = split(&mut self.ends, index);
         let mut due = Vec::with_capacity(posted.length);
         let name = |(invariant, what)| (invariant, format!("{}: {what}", posted.work.name()));
-        if posted.work.needs_receive() {
+        if posted.work.needs_receive() && posted.mistake.is_none() {
             end.acknowledged += 1;
         }
         if let Some(window) = posted.window {
@@ -161,6 +162,7 @@ impl Pair {
             Work::Write { target, .. } | Work::AtomicWrite { target } => {
                 end.arena.copy_source(&posted.pieces, &mut due);
                 if !is_reliable {
+                    due.truncate(if posted.mistake.is_some() { 0 } else { due.len() });
                     peer.uncertain.push((target, due));
                     return Ok(());
                 }
@@ -210,6 +212,7 @@ impl Pair {
         };
         if wc.status != WcStatus::Success {
             turn.coverage.count("a receive that fails");
+            turn.coverage.count(wc.status.name());
             // A WRITE with immediate that is refused fails the receive it would have consumed.
             let is_refused = wc.status == WcStatus::LocAccessErr && self.has_mistake;
             let is_bad = posted.mistake.is_some_and(|mistake| mistake.status() == wc.status);

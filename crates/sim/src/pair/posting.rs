@@ -185,28 +185,28 @@ impl Pair {
     }
 
     fn draw_mistake(&mut self, index: usize, posted: &mut Posted) {
-        if self.plan.service != QpType::Rc || self.random.below(1000) >= self.plan.mistakes {
+        let service = self.plan.service;
+        if service == QpType::Ud || self.random.below(1000) >= self.plan.mistakes {
+            return;
+        }
+        let is_send = matches!(posted.work, Work::SendInvalidate { .. });
+        if posted.length == 0 || is_send || service == QpType::Uc && posted.work.is_keyless() {
             return;
         }
         let mistake = match self.random.below(3) {
             _ if matches!(posted.work, Work::Bind { .. }) => Mistake::Region,
             _ if posted.work.is_keyless() => Mistake::LocalKey,
             0 if matches!(posted.work, Work::Flush { .. }) => Mistake::Range,
-            0 => Mistake::LocalKey,
+            0 if service == QpType::Rc => Mistake::LocalKey,
             1 => Mistake::Range,
             _ => Mistake::Key,
         };
-        if posted.length == 0 {
-            return;
-        }
-        if matches!(posted.work, Work::SendInvalidate { .. }) {
-            return;
-        }
         if mistake == Mistake::Key {
             self.ends[1 - index].make_stale_key();
         }
         posted.mistake = Some(mistake);
-        self.has_mistake = true;
+        // UC loses the message, and tells nobody.
+        self.has_mistake |= self.is_reliable();
     }
 
     /// Posts a request to the device.

@@ -39,6 +39,10 @@ fn every_invariant_holds() {
     for (what, count) in coverage.iter() {
         println!("{count:10} {what}");
     }
+    println!("missing: {:?}", coverage.missing());
+    for (name, _) in Coverage::unreachable() {
+        assert_eq!(coverage.get(name), 0, "{name} can be reached");
+    }
     for (scenario, found) in &failures {
         println!("seed {}: {found}", scenario.seed);
     }

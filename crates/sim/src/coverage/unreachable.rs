@@ -1,0 +1,45 @@
+//! What no simulation meets.
+
+/// Reasons, each with what it explains.
+pub(super) const REASONS: &[(&str, &[&str])] = &[
+    (
+        "the simulated datapath hands over whole UDP payloads to the NIC's one address, and sends all",
+        &[
+            "rx_truncated",
+            "not_roce",
+            "fragment",
+            "ip_options",
+            "no_process",
+            "queue_full",
+            "tx_failed",
+            "wrong_destination",
+            "no_multicast_member",
+        ],
+    ),
+    ("RD is no service of the NIC", &["IBV_WC_LOC_EEC_OP_ERR", "NAK: invalid RD request"]),
+    (
+        "messages of UC are told apart by their immediate data, so all have some",
+        &["UC_SEND_LAST", "UC_SEND_ONLY"],
+    ),
+    (
+        "applications post nothing that a queue pair cannot do, and queue pairs may have READs outstanding",
+        &["IBV_WC_LOC_QP_OP_ERR"],
+    ),
+    ("the NIC raises it for nothing", &["IBV_WC_FATAL_ERR", "IBV_WC_GENERAL_ERR"]),
+    (
+        "nobody forges responses of a queue pair's own peer, which is what its addresses protect it from",
+        &["IBV_WC_BAD_RESP_ERR", "reserved_syndrome"],
+    ),
+    (
+        "no application listens or calls by connection management: queue pairs are connected by their numbers",
+        &[
+            "cm_wrong_peer",
+            "cm_wrong_state",
+            "cm_duplicate",
+            "cm_stale",
+            "cm_no_listener",
+            "cm_backlog",
+            "cm_rate_limit",
+        ],
+    ),
+];
