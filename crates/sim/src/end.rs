@@ -1,5 +1,7 @@
 //! One end of a pair: a queue pair, its memory, and what its application waits for.
 
+mod xrc;
+
 use std::collections::VecDeque;
 
 use uroce_device::memory::{Access, Lkey, Mr, PdId, Rkey};
@@ -9,6 +11,7 @@ use uroce_device::transport::{
 use uroce_device::wire::Qpn;
 use uroce_device::{Device, QpRequest};
 
+use self::xrc::XrcDomain;
 use crate::arena::{Arena, MAX_MESSAGE, SlotId};
 use crate::random::Random;
 use crate::request::{Message, Posted, PostedReceive, ReceiveMistake};
@@ -31,6 +34,7 @@ pub(crate) struct End {
     pub(crate) send_cq: CqId,
     pub(crate) recv_cq: CqId,
     srq: Option<SrqId>,
+    xrc: Option<XrcDomain>,
     pub(crate) qpn: Qpn,
     pub(crate) arena: Arena,
     /// Send work requests that are not known to be complete.
@@ -69,7 +73,11 @@ impl End {
         let cqe = plan.caps.max_send_wr.max(plan.caps.max_recv_wr) + 1;
         let send_cq = device.create_cq(cqe, None, 0).expect("a CQ");
         let recv_cq = device.create_cq(cqe, None, 0).expect("a CQ");
-        let srq = plan.shared_receives.then(|| create_srq(&device, pd, plan));
+        let xrc = plan.service.is_xrc().then(|| XrcDomain::new(&device, pd, recv_cq));
+        let srq = match &xrc {
+            Some(xrc) => Some(xrc.create_srq(&device, pd, recv_cq, &srq_attr(plan))),
+            None => plan.shared_receives.then(|| create_srq(&device, pd, plan)),
+        };
         // Own landings, own receives, and targets of the peer.
         let slots = 2 * plan.caps.max_send_wr + plan.caps.max_recv_wr + 8;
         let arena = Arena::new(&device, pd, slots, random);
@@ -81,6 +89,7 @@ impl End {
             send_cq,
             recv_cq,
             srq,
+            xrc,
             qpn: Qpn::new(0),
             arena,
             sends: VecDeque::new(),
@@ -108,7 +117,8 @@ impl End {
             pd: self.pd,
             send_cq: self.send_cq,
             recv_cq: self.recv_cq,
-            srq: self.srq,
+            // An initiator receives nothing.
+            srq: self.srq.filter(|_| self.xrc.is_none()),
             caps: plan.caps,
             signal_all: plan.signal_all,
         };
@@ -122,6 +132,9 @@ impl End {
         self.poll(self.send_cq, &mut lost);
         self.poll(self.recv_cq, &mut lost);
         self.qpn = self.create_qp(plan);
+        if let Some(xrc) = &mut self.xrc {
+            xrc.renew_target(&self.device);
+        }
     }
 
     /// RESET to RTS. `psns` are ours and the peer's.
@@ -140,28 +153,47 @@ impl End {
             max_rd_atomic: plan.rd_atomic,
             max_dest_rd_atomic: plan.rd_atomic,
             min_rnr_timer: plan.min_rnr_timer,
-            dest_qpn: peer.qpn.get(),
+            dest_qpn: peer.responder.get(),
             ..QpAttr::default()
         };
-        let (init, rtr, rts) = masks(plan.service);
-        for (state, mask) in [(QpState::Init, init), (QpState::Rtr, rtr), (QpState::Rts, rts)] {
-            self.set_state(state, &attr, mask);
+        self.bring_up(self.qpn, plan.service, &attr);
+        if let Some(XrcDomain { target, .. }) = self.xrc {
+            let attr = QpAttr { dest_qpn: peer.qpn.get(), ..attr };
+            self.bring_up(target, QpType::XrcTgt, &attr);
         }
     }
 
-    /// Moves the queue pair to a state that every state may be left for.
-    pub(crate) fn leave(&self, state: QpState) {
-        self.set_state(state, &QpAttr::default(), M::empty());
+    fn bring_up(&self, qpn: Qpn, service: QpType, attr: &QpAttr) {
+        let states = [QpState::Reset, QpState::Init, QpState::Rtr, QpState::Rts];
+        for step in states.windows(2) {
+            let mask = M::required(service, step[0], step[1]);
+            let attr = QpAttr { state: step[1], ..*attr };
+            self.device.modify_qp(qpn, &attr, mask).expect("a lawful transition");
+        }
     }
 
-    fn set_state(&self, state: QpState, attr: &QpAttr, mask: M) {
-        let attr = QpAttr { state, ..*attr };
-        self.device.modify_qp(self.qpn, &attr, M::STATE | mask).expect("a lawful transition");
+    /// Moves the queue pairs to a state that every state may be left for.
+    pub(crate) fn leave(&self, state: QpState) {
+        let attr = QpAttr { state, ..QpAttr::default() };
+        for qpn in [Some(self.qpn), self.xrc.map(|xrc| xrc.target)].into_iter().flatten() {
+            self.device.modify_qp(qpn, &attr, M::STATE).expect("a lawful transition");
+        }
+    }
+
+    /// The queue pair that serves requests.
+    pub(crate) fn responder(&self) -> Qpn {
+        self.xrc.map_or(self.qpn, |xrc| xrc.target)
+    }
+
+    /// The number of the shared receive queue, where requests must name it.
+    pub(crate) fn srqn(&self) -> Option<u32> {
+        let srq = self.srq.filter(|_| self.xrc.is_some())?;
+        Some(self.device.srq_number(srq).expect("the SRQ exists"))
     }
 
     /// How a peer reaches this end.
     pub(crate) fn peer(&self) -> Peer {
-        Peer { address: self.device.address(), qpn: self.qpn }
+        Peer { address: self.device.address(), qpn: self.qpn, responder: self.responder() }
     }
 
     /// Posts receives until `depth` are posted, as far as there is memory.
@@ -252,7 +284,13 @@ impl End {
         let Some(srq) = self.srq else { return };
         self.device.destroy_qp(self.qpn).expect("the queue pair exists");
         self.device.destroy_srq(srq).expect("not in use");
-        self.srq = Some(create_srq(&self.device, self.pd, plan));
+        self.srq = Some(match &mut self.xrc {
+            Some(xrc) => {
+                xrc.renew_target(&self.device);
+                xrc.create_srq(&self.device, self.pd, self.recv_cq, &srq_attr(plan))
+            }
+            None => create_srq(&self.device, self.pd, plan),
+        });
         self.qpn = self.create_qp(plan);
     }
 
@@ -265,8 +303,14 @@ impl End {
         let failed = |what: &str, error: String| format!("{what} cannot be destroyed: {error}");
         let device = &self.device;
         device.destroy_qp(self.qpn).map_err(|error| failed("a queue pair", error.to_string()))?;
+        if let Some(xrc) = &self.xrc {
+            xrc.destroy_target(device)?;
+        }
         if let Some(srq) = self.srq {
             device.destroy_srq(srq).map_err(|error| failed("an SRQ", error.to_string()))?;
+        }
+        if let Some(xrc) = &self.xrc {
+            xrc.close(device)?;
         }
         for cq in [self.send_cq, self.recv_cq] {
             device.destroy_cq(cq).map_err(|error| failed("a CQ", error.to_string()))?;
@@ -290,27 +334,18 @@ fn draw_receive_mistake(plan: &PairPlan, random: &mut Random) -> Option<ReceiveM
 }
 
 fn create_srq(device: &Device, pd: PdId, plan: &PairPlan) -> SrqId {
+    device.create_srq(pd, &srq_attr(plan)).expect("an SRQ")
+}
+
+fn srq_attr(plan: &PairPlan) -> SrqAttr {
     let (max_wr, max_sge) = (plan.caps.max_recv_wr, plan.caps.max_recv_sge);
-    device.create_srq(pd, &SrqAttr { max_wr, max_sge, limit: 0 }).expect("an SRQ")
+    SrqAttr { max_wr, max_sge, limit: 0 }
 }
 
 /// How an end is reached.
 pub(crate) struct Peer {
     pub(crate) address: std::net::IpAddr,
     pub(crate) qpn: Qpn,
-}
-
-/// Attributes of INIT, RTR and RTS (R4).
-fn masks(service: QpType) -> (M, M, M) {
-    let init = M::PKEY_INDEX | M::PORT;
-    if service == QpType::Ud {
-        return (init | M::QKEY, M::empty(), M::SQ_PSN);
-    }
-    let path = M::AV | M::PATH_MTU | M::DEST_QPN | M::RQ_PSN;
-    if service == QpType::Uc {
-        return (init | M::ACCESS_FLAGS, path, M::SQ_PSN);
-    }
-    let rtr = path | M::MAX_DEST_RD_ATOMIC | M::MIN_RNR_TIMER;
-    let rts = M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY | M::SQ_PSN | M::MAX_QP_RD_ATOMIC;
-    (init | M::ACCESS_FLAGS, rtr, rts)
+    /// The queue pair that serves requests.
+    pub(crate) responder: Qpn,
 }

@@ -125,7 +125,7 @@ impl Monitor {
         }
         let Ok(parsed) = Packet::parse(&packet.bytes) else { return };
         let Some(side) = self.sides.get_mut(&(*to, parsed.bth.dest_qpn)) else { return };
-        if side.service != QpType::Rc || side.peer.0 != *from {
+        if !side.service.is_reliable() || side.peer.0 != *from {
             return;
         }
         if parsed.info.is_response() {
@@ -145,7 +145,7 @@ impl Side {
         if packet.info.operation == Operation::Cnp {
             return Ok(());
         }
-        if self.service != QpType::Rc {
+        if !self.service.is_reliable() {
             let psn = packet.bth.psn;
             let due = std::mem::replace(&mut self.next, psn.add(1));
             return ensure(psn == due, Invariant::Sequence, || {

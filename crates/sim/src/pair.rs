@@ -55,8 +55,8 @@ pub(crate) struct Pair {
     is_ending: bool,
     /// Regions that are deregistered at work.
     withdrawals: Vec<Withdrawal>,
-    /// A connection that nobody was told of.
-    new_connection: Option<Connection>,
+    /// Connections that nobody was told of.
+    new_connections: Vec<Connection>,
 }
 
 impl Pair {
@@ -68,7 +68,7 @@ impl Pair {
     ) -> Pair {
         let mut plan = plan.clone();
         // A datagram that is held back may come to the next connection of a queue pair, which these would begin.
-        if network_reorders && plan.service != QpType::Rc {
+        if network_reorders && !plan.service.is_reliable() {
             plan.bad_receives = 0;
         }
         let [first, second] = plan.nodes;
@@ -85,7 +85,7 @@ impl Pair {
             has_mistake: false,
             is_ending: false,
             withdrawals: vec![],
-            new_connection: None,
+            new_connections: vec![],
         };
         pair.connect();
         pair
@@ -133,13 +133,21 @@ impl Pair {
         for end in &mut self.ends {
             end.wake_ns = Some(0);
         }
-        self.new_connection = Some(Connection {
-            ends: self.ends.each_ref().map(|end| (end.node, end.qpn)),
-            psns,
+        let connection = |from: usize, to: usize| Connection {
+            ends: [
+                (self.ends[from].node, self.ends[from].qpn),
+                (self.ends[to].node, self.ends[to].responder()),
+            ],
+            psns: [psns[from], psns[to]],
             service: self.plan.service,
             mtu: self.plan.mtu,
             max_rd_atomic: self.plan.rd_atomic,
-        });
+        };
+        // With XRC, each direction has queue pairs of its own.
+        self.new_connections = match self.plan.service.is_xrc() {
+            true => vec![connection(0, 1), connection(1, 0)],
+            false => vec![connection(0, 1)],
+        };
     }
 
     /// Both queue pairs, for an adversary.
@@ -147,7 +155,8 @@ impl Pair {
         let service = match self.plan.service {
             QpType::Uc => Service::Uc,
             QpType::Ud => Service::Ud,
-            _ => Service::Rc,
+            QpType::XrcIni | QpType::XrcTgt => Service::Xrc,
+            QpType::Rc => Service::Rc,
         };
         [0, 1].map(|index| Target {
             end: (self.ends[index].node, self.ends[index].qpn),
@@ -156,9 +165,9 @@ impl Pair {
         })
     }
 
-    /// The connection that has begun since the last call.
-    pub(crate) fn take_connection(&mut self) -> Option<Connection> {
-        self.new_connection.take()
+    /// The connections that have begun since the last call.
+    pub(crate) fn take_connections(&mut self) -> Vec<Connection> {
+        std::mem::take(&mut self.new_connections)
     }
 
     /// One turn: takes completions, and posts what is due.

@@ -38,7 +38,7 @@ impl Outage {
 pub struct PairPlan {
     /// The nodes of both ends.
     pub nodes: [usize; 2],
-    /// Service of both queue pairs: RC, UC or UD.
+    /// Service of both ends: RC, UC, UD, or XRC by the name of its initiators.
     pub service: QpType,
     /// Path MTU.
     pub mtu: Mtu,
@@ -170,7 +170,8 @@ fn pair(mode: Mode, nodes: usize, latency_ns: u64, random: &mut Random) -> PairP
     let second = (first + random.range(1, nodes - 1)) % nodes;
     let liveness = mode == Mode::Liveness;
     let service = match random.below(10) {
-        0..7 => QpType::Rc,
+        0..6 => QpType::Rc,
+        6 => QpType::XrcIni,
         7 => QpType::Uc,
         _ => QpType::Ud,
     };

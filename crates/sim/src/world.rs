@@ -285,7 +285,7 @@ impl<'a> World<'a> {
     }
 
     fn note_connection(&mut self, index: usize) {
-        if let Some(connection) = self.pairs[index].take_connection() {
+        for connection in self.pairs[index].take_connections() {
             self.monitor.handle_connection(&connection);
         }
     }

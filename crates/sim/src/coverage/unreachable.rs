@@ -22,6 +22,11 @@ pub(super) const REASONS: &[(&str, &[&str])] = &[
         &["UC_SEND_LAST", "UC_SEND_ONLY"],
     ),
     (
+        "type 2 windows serve the queue pair that binds them, and an initiator of XRC serves nobody",
+        &["XRC_SEND_LAST_INV", "XRC_SEND_ONLY_INV"],
+    ),
+    ("no fault makes so many duplicates in a millisecond", &["reply_budget"]),
+    (
         "applications post nothing that a queue pair cannot do, and queue pairs may have READs outstanding",
         &["IBV_WC_LOC_QP_OP_ERR"],
     ),

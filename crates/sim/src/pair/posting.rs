@@ -81,11 +81,13 @@ impl Pair {
         let kind = match service {
             QpType::Ud => 0,
             QpType::Uc => self.random.below(12),
+            // Type 2 windows serve the queue pair that binds them, and that of XRC serves nobody.
+            QpType::XrcIni => self.random.below(23),
             _ => self.random.below(27),
         };
         let number = self.ends[index].sent;
         // Messages of an unreliable service are told apart by their immediate data.
-        let imm = (service != QpType::Rc || self.random.chance(30)).then_some(number);
+        let imm = (!service.is_reliable() || self.random.chance(30)).then_some(number);
         let (work, length) = match kind {
             0..6 => (Work::Send { imm }, length),
             6..12 => {
@@ -133,8 +135,11 @@ impl Pair {
             _ => {}
         }
         let is_flush = matches!(posted.work, Work::Flush { .. });
-        let is_rc = self.plan.service == QpType::Rc;
-        if !is_rc || posted.work.is_keyless() || posted.mistake.is_some() || is_flush {
+        if !self.plan.service.is_reliable()
+            || posted.work.is_keyless()
+            || posted.mistake.is_some()
+            || is_flush
+        {
             return;
         }
         if self.random.chance(30) {
@@ -197,7 +202,7 @@ impl Pair {
             _ if matches!(posted.work, Work::Bind { .. }) => Mistake::Region,
             _ if posted.work.is_keyless() => Mistake::LocalKey,
             0 if matches!(posted.work, Work::Flush { .. }) => Mistake::Range,
-            0 if service == QpType::Rc => Mistake::LocalKey,
+            0 if service.is_reliable() => Mistake::LocalKey,
             1 => Mistake::Range,
             _ => Mistake::Key,
         };
@@ -241,7 +246,7 @@ impl Pair {
             qkey: QKEY,
         });
         let op = self.verb(index, posted, va, rkey);
-        let wr = SendWr { wr_id: posted.wr_id, op, flags, data, ud, srqn: None };
+        let wr = SendWr { wr_id: posted.wr_id, op, flags, data, ud, srqn: peer.srqn() };
         let refused = |error| {
             (Invariant::Completions, format!("a {} was refused: {error}", posted.work.name()))
         };
