@@ -78,7 +78,7 @@ impl Adversary {
         let anywhere = self.random.below(nodes.len());
         let unknown = Qpn::new(self.random.next() as u32);
         let own = self.address;
-        match self.random.below(8) {
+        match self.random.below(9) {
             0 => self.packet(nodes, own, anywhere, unknown, None),
             1 => self.datagram(nodes, anywhere),
             2 => self.noise(nodes, anywhere),
@@ -103,6 +103,16 @@ impl Adversary {
                 let service = self.random.pick(&others);
                 self.packet(nodes, nodes[target.peer], node, qpn, Some(service))
             }
+            // The peer's address, and an answer to nothing that was asked.
+            6 if matches!(target.service, Service::Rc | Service::Xrc) => {
+                let answers = [
+                    Opcode::RC_READ_RESPONSE_ONLY,
+                    Opcode::RC_ATOMIC_ACKNOWLEDGE,
+                    Opcode::RC_ACKNOWLEDGE,
+                ];
+                let opcode = self.random.pick(&answers).of_service(target.service);
+                self.packet_of(opcode, nodes, nodes[target.peer], node, qpn)
+            }
             _ => self.packet(nodes, own, node, qpn, Some(target.service)),
         }
     }
@@ -126,6 +136,17 @@ impl Adversary {
             })
             .collect();
         let opcode = self.random.pick(&known);
+        self.packet_of(opcode, nodes, src, to, qpn)
+    }
+
+    fn packet_of(
+        &mut self,
+        opcode: Opcode,
+        nodes: &[IpAddr],
+        src: IpAddr,
+        to: usize,
+        qpn: Qpn,
+    ) -> Forgery {
         let info = opcode.info().expect("it was looked up");
         let payload = match info.payload {
             PayloadRule::None => 0,

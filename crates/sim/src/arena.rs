@@ -18,6 +18,8 @@ const PITCH: usize = MAX_MESSAGE + 128;
 const FIRST: usize = SOURCE + WORDS * 8 + 64;
 /// What stands where nothing was written.
 const CANARY: u8 = 0xee;
+/// Bytes behind a message that are looked at when it completes; all others when its connection ends.
+const NEAR: usize = 256;
 const CANARIES: [u8; PITCH] = [CANARY; PITCH];
 
 /// A place for one message.
@@ -64,16 +66,22 @@ impl Arena {
             words: [0; WORDS],
             free: (0..slots).rev().map(SlotId).collect(),
             slots,
-            scratch: Vec::with_capacity(MAX_MESSAGE),
+            scratch: Vec::with_capacity(PITCH),
         };
+        arena.region.fill(SOURCE, arena.region.len() - SOURCE, CANARY).expect("inside");
+        arena.write(0, &arena.source);
         arena.reset();
         arena
     }
 
-    /// Everything as at the beginning: no slot in use.
+    /// Everything as at the beginning: no slot in use. Slots that are not in use hold canaries already, as
+    /// [`check_rest`](Self::check_rest) has seen.
     pub(crate) fn reset(&mut self) {
-        self.write(0, &self.source);
-        self.region.fill(SOURCE, self.region.len() - SOURCE, CANARY).expect("inside");
+        let mut is_free = vec![false; self.slots as usize];
+        self.free.iter().for_each(|slot| is_free[slot.0 as usize] = true);
+        for slot in (0..self.slots).map(SlotId).filter(|slot| !is_free[slot.0 as usize]) {
+            self.region.fill(offset(slot), PITCH, CANARY).expect("inside the region");
+        }
         self.words = [0; WORDS];
         self.write(SOURCE, &[0; WORDS * 8]);
         self.free = (0..self.slots).rev().map(SlotId).collect();
@@ -185,7 +193,7 @@ impl Arena {
     }
 
     fn check_message(&mut self, slot: SlotId, skip: usize, due: &[u8]) -> Check {
-        self.load(slot);
+        self.load(slot, PITCH.min(skip + due.len() + NEAR));
         let bytes = &self.scratch[skip..skip + due.len()];
         ensure(bytes == due, Invariant::Bytes, || {
             let at = bytes.iter().zip(due).position(|(is, due)| is != due).unwrap_or_default();
@@ -194,8 +202,8 @@ impl Arena {
     }
 
     fn check_canaries(&self, from: usize, length: usize) -> Check {
-        let behind = &self.scratch[from..];
-        ensure(behind == &CANARIES[from..], Invariant::Canaries, || {
+        let behind = self.scratch.get(from..).unwrap_or_default();
+        ensure(behind == &CANARIES[..behind.len()], Invariant::Canaries, || {
             let at = behind.iter().position(|byte| *byte != CANARY).unwrap_or_default();
             format!("a byte {at} behind a message of {length} has changed")
         })
@@ -203,7 +211,7 @@ impl Arena {
 
     /// Fails unless each byte of the slot is as before, or as `due` says.
     pub(crate) fn check_either(&mut self, slot: SlotId, skip: usize, due: &[u8]) -> Check {
-        self.load(slot);
+        self.load(slot, PITCH);
         let bytes = &self.scratch[skip..];
         let due = due.iter().map(Some).chain(std::iter::repeat(None));
         let wrong = bytes.iter().zip(due).position(|(is, due)| *is != CANARY && Some(is) != due);
@@ -212,8 +220,9 @@ impl Arena {
         })
     }
 
-    fn load(&mut self, slot: SlotId) {
-        self.scratch.resize(PITCH, 0);
+    /// Copies the first `length` bytes of a slot.
+    fn load(&mut self, slot: SlotId, length: usize) {
+        self.scratch.resize(length, 0);
         self.region.read(offset(slot), &mut self.scratch).expect("inside the region");
     }
 
@@ -232,8 +241,10 @@ impl Arena {
         let mut bytes = vec![0; SOURCE];
         self.region.read(0, &mut bytes).expect("inside the region");
         ensure(bytes == self.source, Invariant::Canaries, || "a source has changed".into())?;
-        for slot in self.free.clone() {
-            self.check(slot, 0, &[]).map_err(|(_, what)| {
+        for index in 0..self.free.len() {
+            let slot = self.free[index];
+            self.load(slot, PITCH);
+            self.check_canaries(0, 0).map_err(|(_, what)| {
                 (Invariant::Canaries, format!("a slot that is not in use: {what}"))
             })?;
         }

@@ -23,8 +23,6 @@ pub(crate) const QKEY: u32 = 0x1234_5678;
 pub(crate) const GRH: usize = 40;
 /// Bytes of a receive that is too short.
 const SHORT: u32 = 50;
-/// Completions taken at once.
-const POLL: usize = 16;
 
 /// One end of a pair.
 pub(crate) struct End {
@@ -232,14 +230,8 @@ impl End {
 
     /// Moves completions of a CQ behind `into`.
     pub(crate) fn poll(&self, cq: CqId, into: &mut Vec<Wc>) {
-        let mut batch = [Wc::default(); POLL];
-        loop {
-            let count = self.device.poll_cq(cq, &mut batch).expect("the CQ exists");
-            into.extend_from_slice(&batch[..count]);
-            if count < POLL {
-                return;
-            }
-        }
+        let polled = self.device.poll_cq_each(cq, usize::MAX, |wc| into.push(*wc));
+        polled.expect("the CQ exists");
     }
 
     /// Registers the arena a second time.

@@ -32,7 +32,7 @@ pub(super) const REASONS: &[(&str, &[&str])] = &[
     ),
     ("the NIC raises it for nothing", &["IBV_WC_FATAL_ERR", "IBV_WC_GENERAL_ERR"]),
     (
-        "nobody forges responses of a queue pair's own peer, which is what its addresses protect it from",
+        "who forges a peer's address does not know the PSNs that are outstanding",
         &["IBV_WC_BAD_RESP_ERR", "reserved_syndrome"],
     ),
     (

@@ -61,8 +61,8 @@ impl Pair {
             self.check_unfinished(index)?;
         }
         for end in &mut self.ends {
-            end.clear();
             end.arena.check_rest()?;
+            end.clear();
         }
         let is_over = self.ends.iter().all(|end| end.left == 0);
         if is_over {
