@@ -4,15 +4,18 @@ use std::ptr::null_mut;
 use std::sync::atomic::Ordering;
 
 use libc::c_int;
+use uroce_device::{CmChannel, CmEventKind};
 use uroce_ibverbs::errno::BUSY;
 use uroce_ibverbs::object_of;
 use uroce_ibverbs::outcome::minus_one;
 use uroce_verbs_abi::{rdma_cm_id, rdma_event_channel};
 
 use crate::channel::{self, channel_of};
+use crate::contexts::Used;
 use crate::event::keep;
 use crate::id::{Id, Whole, id_of, is_inherited};
 use crate::listen::stop_listening;
+use crate::registry::Served;
 use crate::{ending, multicast, ports, registry};
 
 /// rdma_destroy_id(3). Waits until its events are acknowledged.
@@ -51,13 +54,36 @@ fn release(id: *mut rdma_cm_id, inner: &Id) {
     if let (Some(connection), Some(used)) = (state.connection.take(), &state.used) {
         used.card.device.cm().release(connection);
     }
+    let devices: Vec<Used> = state.listens.iter().map(|(used, _)| used.clone()).collect();
     stop_listening(&mut state);
+    devices.iter().for_each(|used| refuse_unfetched(id, used));
     if let Some(local) = state.local.filter(|_| state.reserved) {
         ports::release(id, inner.space, local.port());
     }
     drop(state);
     registry::forget(id);
     ending::id_is_gone();
+}
+
+/// Refuses the calls to a listener that the program has not fetched: their callers would wait for a listener that is
+/// gone.
+fn refuse_unfetched(listener: *mut rdma_cm_id, used: &Used) {
+    // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
+    let channel = unsafe { channel_of((*listener).channel) };
+    // Without a free descriptor the callers find out by themselves.
+    let (Ok(channel), Ok(refused)) = (channel, CmChannel::new()) else { return };
+    let is_ours =
+        |served: &Served| served.id == listener && std::sync::Arc::ptr_eq(&served.card, &used.card);
+    channel.events.hand_over(&refused, 0, |event| {
+        let is_call = matches!(
+            event.kind,
+            CmEventKind::ConnectRequest(_) | CmEventKind::ResolveRequest { .. }
+        );
+        is_call && registry::by_cookie(event.cookie).is_some_and(|served| is_ours(&served))
+    });
+    while let Some(call) = refused.try_event() {
+        used.card.device.cm().release(call.id);
+    }
 }
 
 /// # Safety

@@ -17,7 +17,7 @@ use uroce_verbs_abi::{
 use crate::bind::rdma_bind_addr;
 use crate::create;
 use crate::destroy::rdma_destroy_id;
-use crate::event::keep;
+use crate::event::{keep, recounted};
 use crate::id::{id_of, is_inherited};
 use crate::migrate::migrate;
 use crate::queue_pair::{rdma_create_qp, rdma_destroy_qp};
@@ -140,11 +140,17 @@ pub(crate) unsafe extern "C" fn rdma_get_request(
                 return Err(INVALID);
             }
             let id = (*event).id;
-            keep(id, event);
             // The listener, and with it its channel, may go first.
-            migrate(id, null_mut())?;
-            if let Some((pd, mut init)) = wanted(listener) {
-                done(rdma_create_qp(id, pd, &raw mut init))?;
+            let moved = migrate(id, null_mut());
+            keep(id, recounted(event, &id_of(id)?.unacknowledged));
+            let ready = moved.and_then(|()| match wanted(listener) {
+                Some((pd, mut init)) => done(rdma_create_qp(id, pd, &raw mut init)),
+                None => Ok(()),
+            });
+            if let Err(errno) = ready {
+                // The caller is told that nobody takes its call.
+                rdma_destroy_id(id);
+                return Err(errno);
             }
             *out = id;
         }

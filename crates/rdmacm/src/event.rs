@@ -8,6 +8,8 @@ use uroce_ibverbs::object::{Object, zeroed};
 use uroce_ibverbs::unacknowledged::Unacknowledged;
 use uroce_verbs_abi::{rdma_cm_event, rdma_cm_id, rdma_event_param};
 
+use crate::conn_param::bytes;
+
 /// What an event that the program has holds on to.
 struct Held {
     /// Its private data.
@@ -48,6 +50,30 @@ pub(crate) fn give(
         rdma_cm_event { id, listen_id, event, status, param },
         Held { _data: data, counted },
     )
+}
+
+/// The same event, counted for another id: that of a request for the id that was made for it, so that the listener may
+/// go first.
+///
+/// # Safety
+/// An event that has no other owner, and is not used any more.
+pub(crate) unsafe fn recounted(
+    event: *mut rdma_cm_event,
+    counted: &Arc<Unacknowledged>,
+) -> *mut rdma_cm_event {
+    // SAFETY: the caller's promise; the private data is as long as the event says, and lives as long as it.
+    unsafe {
+        let (c, conn) = (&*event, (*event).param.conn);
+        let data = bytes(conn.private_data, conn.private_data_len).into_boxed_slice();
+        let mut told = told(c.event, c.status, data);
+        let private_data = told.param.conn.private_data;
+        told.param = c.param;
+        told.param.conn.private_data = private_data;
+        counted.add();
+        let same = give(c.id, c.listen_id, Arc::clone(counted), told);
+        acknowledge(event);
+        same
+    }
 }
 
 /// Frees an event; its id may be destroyed then.

@@ -40,8 +40,11 @@ pub(crate) unsafe extern "C" fn rdma_create_qp(
             if (*init).qp_type == IBV_QPT_XRC_RECV {
                 return attach(id, inner, pd, target((*id).verbs, &*init)?);
             }
-            make_queues(id, inner, &mut *init)?;
-            attach(id, inner, pd, ibv_create_qp(pd, init))
+            let given = ((*init).send_cq, (*init).recv_cq);
+            let made = make_queues(id, inner, &mut *init);
+            let attached = made.and_then(|()| attach(id, inner, pd, ibv_create_qp(pd, init)));
+            // Programs try again with shorter queues, and the same attributes.
+            attached.inspect_err(|_| ((*init).send_cq, (*init).recv_cq) = given)
         }
     })
 }
@@ -67,8 +70,11 @@ pub(crate) unsafe extern "C" fn rdma_create_qp_ex(
                 (*init).comp_mask |= IBV_QP_INIT_ATTR_PD;
                 (*init).pd = (*id).pd;
             }
-            make_queues(id, inner, &mut *init.cast::<ibv_qp_init_attr>())?;
-            attach(id, inner, (*init).pd, create_qp_ex((*id).verbs, init))
+            let given = ((*init).send_cq, (*init).recv_cq);
+            let made = make_queues(id, inner, &mut *init.cast::<ibv_qp_init_attr>());
+            let attached =
+                made.and_then(|()| attach(id, inner, (*init).pd, create_qp_ex((*id).verbs, init)));
+            attached.inspect_err(|_| ((*init).send_cq, (*init).recv_cq) = given)
         }
     })
 }
@@ -96,11 +102,22 @@ unsafe fn unused<'a>(id: *mut rdma_cm_id) -> Result<&'a Id, Errno> {
     if free { Ok(inner) } else { Err(INVALID) }
 }
 
-/// A program that gives no completion queues gets some.
+/// A program that gives no completion queues gets some, or none at all if there is an error.
 ///
 /// # Safety
 /// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn make_queues(
+    id: *mut rdma_cm_id,
+    inner: &Id,
+    init: &mut ibv_qp_init_attr,
+) -> Result<(), Errno> {
+    // SAFETY: the caller's promise.
+    unsafe { make_missing(id, inner, init).inspect_err(|_| drop_queues(id, inner)) }
+}
+
+/// # Safety
+/// The pointers are arguments of a call from C, as the contract with C has them.
+unsafe fn make_missing(
     id: *mut rdma_cm_id,
     inner: &Id,
     init: &mut ibv_qp_init_attr,

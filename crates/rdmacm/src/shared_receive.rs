@@ -4,7 +4,7 @@ use std::ptr::null_mut;
 
 use libc::c_int;
 use uroce_ibverbs::arg::not_null;
-use uroce_ibverbs::errno::{Errno, INVALID};
+use uroce_ibverbs::errno::{Errno, INVALID, made};
 use uroce_ibverbs::object::zeroed;
 use uroce_ibverbs::outcome::{minus_one, value};
 use uroce_ibverbs::srq::{create_srq_ex, ibv_create_srq, ibv_destroy_srq};
@@ -65,21 +65,18 @@ unsafe fn create(id: *mut rdma_cm_id, attr: &mut ibv_srq_init_attr_ex) -> Result
         if attr.comp_mask & IBV_SRQ_INIT_ATTR_PD == 0 || attr.pd.is_null() {
             (attr.comp_mask, attr.pd) = (attr.comp_mask | IBV_SRQ_INIT_ATTR_PD, id.pd);
         }
-        let made = if attr.comp_mask & IBV_SRQ_INIT_ATTR_TYPE != 0 && attr.srq_type == IBV_SRQT_XRC
-        {
-            complete_xrc(id, inner, attr)?;
-            create_srq_ex(id.verbs, attr)
+        let is_xrc = attr.comp_mask & IBV_SRQ_INIT_ATTR_TYPE != 0 && attr.srq_type == IBV_SRQT_XRC;
+        let created = if is_xrc {
+            complete_xrc(id, inner, attr).and_then(|()| made(create_srq_ex(id.verbs, attr)))
         } else {
-            basic(attr)
+            made(basic(attr))
         };
-        if made.is_null() {
-            let why = Errno::last();
+        let srq = created.inspect_err(|_| {
             if id.qp.is_null() {
                 drop_queues(id, inner);
             }
-            return Err(why);
-        }
-        (id.srq, id.pd) = (made, attr.pd);
+        })?;
+        (id.srq, id.pd) = (srq, attr.pd);
     }
     Ok(())
 }

@@ -1,5 +1,11 @@
 //! Connections, called as C programs call them.
 
+mod endpoints;
+mod groups_and_options;
+mod names;
+mod objects;
+mod states;
+
 use std::net::SocketAddr;
 use std::ptr::null_mut;
 

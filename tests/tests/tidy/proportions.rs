@@ -23,7 +23,6 @@ const EXEMPT: &[(&str, &str)] = &[
 const BELOW: &[(&str, usize)] = &[
     ("crates/cabi", 57),
     ("crates/ibverbs", 27),
-    ("crates/rdmacm", 28),
     ("crates/verbs-abi", 0),
 ];
 
