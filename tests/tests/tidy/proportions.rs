@@ -21,9 +21,7 @@ const EXEMPT: &[(&str, &str)] = &[
 ];
 /// What was below its limit when the limits were set, with what it had at least since.
 const BELOW: &[(&str, usize)] = &[
-    ("crates/cabi", 57),
     ("crates/ibverbs", 27),
-    ("crates/verbs-abi", 0),
 ];
 
 /// Lines of production code and of tests.

@@ -1,5 +1,7 @@
 //! Sockets, called as C programs call them.
 
+mod mapping;
+
 use std::net::SocketAddr;
 use std::ptr::null_mut;
 
