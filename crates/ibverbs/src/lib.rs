@@ -86,6 +86,8 @@ pub mod sysfs_tree;
 pub mod unacknowledged;
 mod unsupported;
 mod use_count;
+#[cfg(test)]
+mod verb_tests;
 mod wr_builder;
 mod xrc_target;
 #[cfg(test)]

@@ -20,7 +20,10 @@ pub(crate) unsafe extern "C" fn ibv_attach_mcast(
     status(|| {
         // SAFETY: the arguments are those of a call from C.
         let (qp, group) = unsafe { group_of(qp, gid)? };
-        Ok(qp.device().attach_mcast(qp.qpn, group)?)
+        let mut groups = qp.groups();
+        qp.device().attach_mcast(qp.qpn, group)?;
+        groups.insert(group);
+        Ok(())
     })
 }
 
@@ -34,7 +37,10 @@ pub(crate) unsafe extern "C" fn ibv_detach_mcast(
     status(|| {
         // SAFETY: the arguments are those of a call from C.
         let (qp, group) = unsafe { group_of(qp, gid)? };
-        Ok(qp.device().detach_mcast(qp.qpn, group)?)
+        let mut groups = qp.groups();
+        qp.device().detach_mcast(qp.qpn, group)?;
+        groups.remove(&group);
+        Ok(())
     })
 }
 

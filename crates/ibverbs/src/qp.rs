@@ -1,7 +1,9 @@
 //! Queue pairs.
 
+use std::collections::HashSet;
+use std::net::IpAddr;
 use std::ptr::null_mut;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use libc::c_int;
 use uroce_device::Device;
@@ -40,6 +42,8 @@ pub struct Qp {
     pub(crate) unacknowledged: Unacknowledged,
     /// Requests of the extended interface that are not posted yet.
     pub(crate) builder: Builder,
+    /// Multicast groups that the program has attached it to.
+    groups: Mutex<HashSet<IpAddr>>,
 }
 
 /// The C struct of a queue pair, with what we keep about it.
@@ -63,7 +67,13 @@ impl Qp {
             domain,
             unacknowledged: Unacknowledged::default(),
             builder: Builder::default(),
+            groups: Mutex::default(),
         }
+    }
+
+    /// Multicast groups that the program has attached it to. It is not destroyed before it has left them.
+    pub(crate) fn groups(&self) -> MutexGuard<'_, HashSet<IpAddr>> {
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The device.

@@ -18,7 +18,7 @@ use crate::abi::{
 use crate::arg::not_null;
 use crate::context::ctx_of;
 use crate::cq::live_cq;
-use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
+use crate::errno::{BUSY, Errno, INVALID, NOT_SUPPORTED};
 use crate::object::Place;
 use crate::outcome::{pointer, status};
 use crate::pd::pd_of;
@@ -181,7 +181,7 @@ fn caps_of(cap: ibv_qp_cap) -> QpCaps {
     }
 }
 
-/// ibv_destroy_qp(3). Waits until its events are acknowledged.
+/// ibv_destroy_qp(3): EBUSY while it is in a multicast group. Waits until its events are acknowledged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
     status(|| {
@@ -189,6 +189,9 @@ pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
             return Ok(());
         }
         let inner = object_of!(live_qp(qp))?;
+        if !inner.groups().is_empty() {
+            return Err(BUSY);
+        }
         match &inner.domain {
             Some(domain) => xrc_target::leave(domain, inner, qp)?,
             None => inner.device().destroy_qp(inner.qpn)?,

@@ -185,8 +185,14 @@ unsafe extern "C" fn wr_set_inline_data(qp: Ex, addr: *const c_void, length: usi
 unsafe extern "C" fn wr_set_inline_data_list(qp: Ex, count: usize, list: *const ibv_data_buf) {
     // SAFETY: as many pieces, of as many bytes, as the program says; they are copied at once.
     unsafe {
-        let pieces: &[ibv_data_buf] =
-            if count == 0 { &[] } else { std::slice::from_raw_parts(list, count) };
+        let pieces: &[ibv_data_buf] = match count {
+            0 => &[],
+            _ if list.is_null() => return edit(qp, |draft| draft.refuse(INVALID)),
+            _ => std::slice::from_raw_parts(list, count),
+        };
+        if pieces.iter().any(|piece| piece.addr.is_null() && piece.length > 0) {
+            return edit(qp, |draft| draft.refuse(INVALID));
+        }
         let bytes = |piece: &ibv_data_buf| match piece.length {
             0 => &[][..],
             length => std::slice::from_raw_parts(piece.addr.cast::<u8>(), length),

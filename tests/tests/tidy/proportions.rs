@@ -21,7 +21,6 @@ const EXEMPT: &[(&str, &str)] = &[
 ];
 /// What was below its limit when the limits were set, with what it had at least since.
 const BELOW: &[(&str, usize)] = &[
-    ("crates/ibverbs", 27),
 ];
 
 /// Lines of production code and of tests.
