@@ -8,7 +8,8 @@ use uroce_wire::{NakCode, Psn};
 
 use crate::wc_status::WcStatus;
 
-/// The story behind an error completion.
+/// Why a work request failed, in more detail than the status of its completion. `Display` gives a sentence that says
+/// which side is at fault and what to look at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Cause {
@@ -122,31 +123,31 @@ pub enum Cause {
     Flushed(FlushReason),
 }
 
-/// What put a QP into the error state.
+/// What put a queue pair into the error state, where its work requests are flushed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FlushReason {
-    /// The application did, by modify.
+    /// The program moved it there, or its connection ended.
     #[default]
     ByModify,
     /// A send work request failed.
     SendFailed {
-        /// Its cookie.
+        /// The `wr_id` of that work request.
         wr_id: u64,
-        /// Its status.
+        /// Status of its completion.
         status: WcStatus,
     },
     /// A receive work request failed.
     RecvFailed {
-        /// Its cookie.
+        /// The `wr_id` of that work request.
         wr_id: u64,
-        /// Its status.
+        /// Status of its completion.
         status: WcStatus,
     },
-    /// A request of the peer was refused (R63).
+    /// A request of the peer was refused (R63): the peer is at fault, or was told a wrong address or key.
     PeerViolation {
         /// PSN of the request.
         psn: Psn,
-        /// The NAK we sent.
+        /// Code of the NAK that answered the request.
         code: NakCode,
     },
     /// The completion queue overflowed (R66).
@@ -305,10 +306,23 @@ fn write_refused(
     })
 }
 
+/// The name that IBTA gives the code.
+fn nak_name(code: NakCode) -> &'static str {
+    match code {
+        NakCode::PsnSequence => "PSN sequence error",
+        NakCode::InvalidRequest => "invalid request",
+        NakCode::RemoteAccess => "remote access error",
+        NakCode::RemoteOperational => "remote operational error",
+        NakCode::InvalidRdRequest => "invalid RD request",
+    }
+}
+
 impl fmt::Display for FlushReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            FlushReason::ByModify => f.write_str("the QP was moved to the error state"),
+            FlushReason::ByModify => f.write_str(
+                "the QP was moved to the error state, by the program or as its connection ended",
+            ),
             FlushReason::SendFailed { wr_id, status } => {
                 write!(f, "send work request {wr_id} failed before ({status})")
             }
@@ -317,8 +331,10 @@ impl fmt::Display for FlushReason {
             }
             FlushReason::PeerViolation { psn, code } => write!(
                 f,
-                "the peer's request with PSN {:#x} was refused with NAK {code:?}",
-                psn.get()
+                "a request of the peer (PSN {:#x}) was refused by a NAK, {}; the peer's completion of that \
+                 request says what to look at there; reset this QP and connect it again",
+                psn.get(),
+                nak_name(code)
             ),
             FlushReason::CqOverflow => {
                 f.write_str("its completion queue overflowed; create it larger or poll more often")
@@ -330,6 +346,18 @@ impl fmt::Display for FlushReason {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_flush_after_a_refused_request_names_the_side_at_fault_and_what_to_do() {
+        let reason =
+            FlushReason::PeerViolation { psn: Psn::new(0x1a2b), code: NakCode::RemoteAccess };
+        let text = Cause::Flushed(reason).to_string();
+        assert!(text.contains("a request of the peer (PSN 0x1a2b)"), "{text}");
+        assert!(
+            text.contains("remote access error") && text.contains("connect it again"),
+            "{text}"
+        );
+    }
 
     #[test]
     fn v135_what_arrived_of_a_long_message_is_named_as_a_part_of_it() {
