@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  bytes of a file       frames         packets           annotated packets
-//!  or an interface  ->  [`Frame`]  ->  [`Packet`]  ->  tracker  ->  findings, report, ladder
+//!  or an interface  ->  Frame   ->    Packet   ->   Tracker   ->   findings, report, ladder
 //! ```
 //!
 //! Nothing here opens a file, reads a clock or allocates by what a length field of the capture

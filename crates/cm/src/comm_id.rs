@@ -4,7 +4,7 @@ use std::fmt;
 
 use uroce_wire::Slot;
 
-/// One side's name for a connection, chosen at random by that side; 0 stands for "none".
+/// A communication id: one side's number for a connection, chosen at random by that side. 0 stands for "none".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct CommId(pub u32);
 

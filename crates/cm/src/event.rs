@@ -119,32 +119,34 @@ impl Event {
     }
 }
 
-/// What a REQ asks for, from the point of view of the called side.
+/// What a connection request (REQ) asks for, as its receiver, the passive side, sees it. The active side is the
+/// one that sent it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectionRequest {
-    /// What was called.
+    /// Service that the request is for: the port space and the port of a listener.
     pub service_id: ServiceId,
-    /// The caller.
+    /// Address of the active side.
     pub remote: IpAddr,
-    /// What the caller says about itself, if the service is rdma_cm's.
+    /// Addresses and source port in the header that rdma_cm puts before the private data; `None` for services that
+    /// are not rdma_cm's.
     pub ip: Option<IpCm>,
-    /// The caller's queue pair.
+    /// Number of the active side's queue pair.
     pub remote_qpn: Qpn,
     /// RC, UC, or the extended one, which is XRC.
     pub transport: TransportService,
-    /// READs and atomics that the caller wants to have in flight, for us to serve.
+    /// READ and atomic requests that the active side wants to have in flight, for this side to serve.
     pub responder_resources: u8,
-    /// READs and atomics of ours that the caller can serve.
+    /// READ and atomic requests of this side that the active side can serve at a time.
     pub initiator_depth: u8,
-    /// Retries of the connection.
+    /// Retries after a timeout, 0 to 7, for both sides.
     pub retry_count: u8,
-    /// RNR retries of the connection.
+    /// Retries of this side after "receiver not ready", 0 to 6; 7 for ever.
     pub rnr_retry_count: u8,
-    /// The caller wants end-to-end flow control.
+    /// The active side wants end-to-end flow control.
     pub flow_control: bool,
-    /// The caller receives into an SRQ.
+    /// The active side receives into a shared receive queue.
     pub srq: bool,
-    /// The caller's, 56 or 92 bytes.
+    /// Private data of the active side, filled up with zeros: 56 bytes behind the header of rdma_cm, 92 without it.
     pub private_data: Box<[u8]>,
 }
 

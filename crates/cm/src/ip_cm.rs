@@ -6,14 +6,15 @@ use thiserror::Error;
 use zerocopy::byteorder::network_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute, transmute_ref};
 
-/// Caller and called side, as IP addresses.
+/// The addresses of a connection request of rdma_cm: those of the active side, which sent it, and of the passive
+/// side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct IpCm {
-    /// Port of the caller.
+    /// Port of the active side, by which rdma_cm names that end; no socket is bound to it.
     pub source_port: u16,
-    /// Address of the caller.
+    /// Address of the active side.
     pub source: IpAddr,
-    /// Address that it called, of the same IP version.
+    /// Address of the passive side, of the same IP version.
     pub destination: IpAddr,
 }
 

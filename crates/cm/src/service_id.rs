@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-/// Port spaces of rdma_cm.
+/// Port spaces of rdma_cm (`enum rdma_port_space`): each has ports of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PortSpace {
     /// IPoIB multicast.
     Ipoib = 0x0002,
-    /// Connections (RC), the usual one.
+    /// Connections of RC, UC or XRC queue pairs; the usual one.
     Tcp = 0x0106,
-    /// Datagrams (UD).
+    /// Services that UD queue pairs send datagrams to; no connection is made.
     Udp = 0x0111,
     /// Any service of InfiniBand.
     Ib = 0x013f,

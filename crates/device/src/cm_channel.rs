@@ -24,54 +24,60 @@ pub struct CmEvent {
     pub kind: CmEventKind,
 }
 
-/// The kinds of events, in the terms of rdma_cm. Private data is as long as its message has room
-/// for.
+/// The kinds of events, with the names of rdma_cm (`enum rdma_cm_event_type`).
+///
+/// The messages do not carry the length of private data. So private data that arrived is filled up with zeros to the
+/// length that its message has room for; put a length into it if the application needs one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CmEventKind {
-    /// The peer's address can be reached from this device. Posted by layers above.
+    /// The peer's address can be reached from this device: the answer to `resolve_addr`.
     AddrResolved,
-    /// There is a path to it. Posted by layers above.
+    /// There is a path to the peer: the answer to `resolve_route`.
     RouteResolved,
-    /// Datagrams of a multicast group come from now on. Posted by layers above.
+    /// The datagrams of a multicast group arrive from now on: the answer to `rdma_join_multicast` in C programs.
     MulticastJoined {
         /// The group.
         group: IpAddr,
     },
-    /// A call for a listener.
+    /// A peer asks a listener for a connection: accept it, or reject it.
     ConnectRequest(Box<ConnectionRequest>),
-    /// The connection stands, and its queue pair can send.
+    /// The connection is established, and its queue pair is in RTS.
     Established {
-        /// The peer's, of its REP or RTU.
+        /// Private data of the peer: 196 bytes of its REP at the active side, 224 of its RTU at the passive side; empty
+        /// if a packet of the peer said first that the connection is established.
         private_data: Box<[u8]>,
     },
-    /// The peer accepted a call of [`ConnectionManager::connect_only`](crate::ConnectionManager::connect_only): the
-    /// application readies its queue pair, and calls `establish`.
+    /// The peer accepted, and the application itself moves its queue pair to RTS and calls `establish`. Only after
+    /// [`ConnectionManager::connect_only`](crate::ConnectionManager::connect_only), which C programs use that connect
+    /// without a queue pair.
     Accepted {
         /// Values for the queue pair.
         link: Box<Link>,
-        /// The peer's.
+        /// Private data of the peer, 196 bytes.
         private_data: Box<[u8]>,
     },
-    /// The peer refused.
+    /// The peer refused the connection; nothing listens at that port if the reason is
+    /// [`RejReason::INVALID_SERVICE_ID`].
     Rejected {
-        /// Why.
+        /// Why the peer refused.
         reason: RejReason,
-        /// The peer's.
+        /// Private data of the peer, 148 bytes.
         private_data: Box<[u8]>,
     },
-    /// The peer accepted, but our queue pair could not be set up.
+    /// The peer accepted, but the queue pair of this side could not be moved to RTS; the error says why.
     ConnectError(ModifyError),
-    /// The peer does not answer.
+    /// The peer did not answer in all retries: no route, no device at that address, or a firewall. The device
+    /// knows it about 25 seconds after `connect`, and 16 after `resolve_service`.
     Unreachable,
-    /// The connection ended; its queue pair is in the error state.
+    /// The connection ended, by this side or by the peer; its queue pair is in the error state.
     Disconnected {
-        /// The peer's.
+        /// Private data of the peer, 220 bytes of its DREQ or 224 of its DREP; empty if it sent neither.
         private_data: Box<[u8]>,
     },
-    /// The last packets of the connection have died out.
+    /// The queue pair number may be used again: packets of the connection can no longer be on the way.
     TimewaitExit,
-    /// A SIDR REQ has arrived.
+    /// A peer asks a listener which UD queue pair serves its port (SIDR_REQ): answer it, or reject it.
     ResolveRequest {
         /// Service ID of the request.
         service_id: ServiceId,
@@ -82,15 +88,15 @@ pub enum CmEventKind {
         /// Private data of the request.
         private_data: Box<[u8]>,
     },
-    /// A service of datagrams was found, or not.
+    /// The peer said which UD queue pair serves the port, or that none does (SIDR_REP).
     Resolved {
-        /// Whether; if not, what follows means nothing.
+        /// [`SidrStatus::VALID`] if there is such a queue pair; with any other status the fields below mean nothing.
         status: SidrStatus,
         /// The queue pair to send datagrams to.
         qpn: Qpn,
-        /// What they must carry.
+        /// The Q_Key that datagrams to that queue pair must carry.
         qkey: u32,
-        /// The peer's.
+        /// Private data of the peer, 136 bytes.
         private_data: Box<[u8]>,
     },
 }

@@ -9,7 +9,8 @@ use uroce_transport::CqId;
 
 use crate::event_list::EventList;
 
-/// "This CQ fired": one per arming at most.
+/// An event of a completion queue: a completion came while the queue was armed by `req_notify`. Each arming gives one
+/// event at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CqEvent {
     /// The CQ that had a completion while it was armed.

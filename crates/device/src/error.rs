@@ -59,11 +59,13 @@ impl NoSuchObject {
     }
 }
 
-/// Why an object could not be made, or not be resized.
+/// Why an object could not be made, or not be resized: a mistake of the calling program, or a limit. Nothing has
+/// changed. The text (`Display`, and `Debug`) says what to do.
 #[derive(Error)]
 #[non_exhaustive]
 pub enum CreateError {
-    /// The device has as many as it allows (A29).
+    /// The device has as many objects of this kind as it allows (A29): destroy some, or raise its limit in
+    /// [`DeviceLimits`](crate::DeviceLimits).
     #[error("the device has {limit} {what} and allows no more: destroy some, or raise its limit")]
     LimitReached {
         /// Kind of object, plural.
@@ -101,7 +103,7 @@ pub enum CreateError {
     /// No QPN was found; the QPN space is nearly full.
     #[error("no free QPN found: destroy queue pairs that are not used")]
     NoQpn,
-    /// There is no such engine.
+    /// The device has fewer completion vectors than this one's number: it has one for each engine, counted from 0.
     #[error(
         "completion vector {asked}: this device has {engines}, counted from 0, as many as engines; \
          choose a smaller one"
@@ -112,7 +114,7 @@ pub enum CreateError {
         /// How many there are.
         engines: usize,
     },
-    /// Objects that work together are in one engine.
+    /// Objects that are to work together are in different engines of the device: make them for one completion vector.
     #[error(
         "{what} is in engine {engine} of the device and {with} in engine {home}: make both for one \
          completion vector (an SRQ of C and an XRC domain are always for 0), or open the device with one \
@@ -128,10 +130,10 @@ pub enum CreateError {
         /// Its engine.
         home: u8,
     },
-    /// Objects of XRC and others do not go together.
+    /// Objects of XRC and others do not go together; the text says which.
     #[error("{0}")]
     Xrc(&'static str),
-    /// No descriptor for the eventfd.
+    /// The process has no file descriptor left for the events: raise the limit with `ulimit -n`.
     #[error("no file descriptor: {0} (raise the limit with `ulimit -n`)")]
     Descriptor(#[from] io::Error),
 }
@@ -188,13 +190,14 @@ pub enum ModifyError {
     /// No such object.
     #[error(transparent)]
     NoSuchObject(#[from] NoSuchObject),
-    /// The transport refused.
+    /// The attributes do not suit the queue pair or its state.
     #[error(transparent)]
     Qp(#[from] ModifyQpError),
-    /// The transport refused.
+    /// The attributes do not suit the shared receive queue.
     #[error(transparent)]
     Srq(#[from] SrqError),
-    /// Packets of this size would not pass the link.
+    /// Packets of this path MTU would not pass the link: take the active MTU on both sides, or raise the MTU of the
+    /// network interface.
     #[error(
         "path MTU {asked} does not fit the link, whose active MTU is {active}: \
          use {active} on both sides, or raise the MTU of the interface"
@@ -205,7 +208,7 @@ pub enum ModifyError {
         /// The largest that fits, in bytes.
         active: usize,
     },
-    /// The address vector names a source that is not this device.
+    /// The address vector names a source that is not this device: use GID index 0.
     #[error("the address vector starts at {asked}, but this device is {local}: use GID index 0")]
     ForeignSource {
         /// The source given.
@@ -236,22 +239,23 @@ pub enum ModifyError {
     },
 }
 
-/// Why a connection was not asked for, answered or ended.
+/// Why a connection was not requested, accepted, rejected or ended: a mistake of the calling program, or a limit.
+/// Nothing was sent.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConnectionError {
     /// The connection manager refused.
     #[error(transparent)]
     Cm(#[from] CmError),
-    /// The queue pair refused.
+    /// The queue pair cannot take part: it is in another state, or gone.
     #[error(transparent)]
     Qp(#[from] ModifyError),
-    /// The ends of an extended reliable connection are not alike (X6).
+    /// An XRC queue pair on the wrong side (X6): an `XRC_INI` queue pair connects, an `XRC_TGT` one accepts.
     #[error(
         "of XRC the XRC_INI queue pair calls and the XRC_TGT queue pair accepts, not otherwise"
     )]
     WrongEnd,
-    /// A UD queue pair has no connection.
+    /// A UD queue pair has no connection: resolve the service instead, and send to the queue pair that it names.
     #[error("a UD queue pair has no peer: resolve the service instead, and send to what it names")]
     Datagram,
 }
@@ -285,10 +289,10 @@ impl ModifyError {
 #[derive(Error)]
 #[non_exhaustive]
 pub enum McastError {
-    /// No such QP.
+    /// No such queue pair.
     #[error(transparent)]
     NoSuchObject(#[from] NoSuchObject),
-    /// Only UD QPs can receive multicast.
+    /// The queue pair is not UD: no other kind receives multicast.
     #[error("only a UD queue pair can be attached to a multicast group")]
     NotUd,
     /// The address is no group, or of the other IP version.
@@ -305,10 +309,11 @@ pub enum McastError {
         /// The limit.
         limit: usize,
     },
-    /// It was not attached.
+    /// The queue pair was not attached to the group.
     #[error("the queue pair is not attached to {0}")]
     NotAttached(IpAddr),
-    /// The kernel refused to join the group.
+    /// The kernel refused to join the group: the interface may lack a multicast route, or the limit of groups is
+    /// reached (`net.ipv4.igmp_max_memberships`).
     #[error("the kernel refused the group: {0} (is there a multicast route on the interface?)")]
     Join(#[from] io::Error),
 }

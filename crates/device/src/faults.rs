@@ -22,7 +22,7 @@ pub enum FaultError {
     /// Rules on the command line or in a variable.
     #[error("the fault rules {text:?} are wrong at {error}")]
     Rule {
-        /// The rules.
+        /// The rules as they were given.
         text: String,
         /// What is wrong, and where.
         error: RuleError,
@@ -35,7 +35,7 @@ pub enum FaultError {
         /// What is wrong, and where.
         error: RuleError,
     },
-    /// A file that cannot be read.
+    /// The file of rules cannot be read.
     #[error("the file of fault rules {path} cannot be read: {error}")]
     File {
         /// The file.
@@ -43,7 +43,7 @@ pub enum FaultError {
         /// The system's answer.
         error: io::Error,
     },
-    /// The file is longer than any rules are.
+    /// The file is too long for a file of rules: it is probably another file.
     #[error("{0} is no file of fault rules: it is longer than 1 MiB")]
     TooLong(PathBuf),
 }
@@ -68,7 +68,7 @@ impl Faults {
     /// Reads rules: `RULES`, or `@FILE` for those in a file, which is TOML if its name ends with `.toml`.
     ///
     /// # Errors
-    /// [`FaultError`].
+    /// [`FaultError`]: a mistake in the rules, with line and column, or a file that cannot be read.
     pub fn read(text: &str) -> Result<Plan, FaultError> {
         match text.strip_prefix('@') {
             Some(path) => read_file(Path::new(path)),

@@ -11,24 +11,26 @@ use crate::error::OpenError;
 /// More than it takes to ask the system for its interfaces.
 const DESCRIPTORS_TO_ASK: usize = 8;
 
-/// An address on which a device can be opened.
+/// An address on which a device can be opened: one for each address of each network interface.
+///
+/// There is no hardware to find; a device comes into being when it is opened on such an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
     /// Device name: `uroce0`, `uroce1`, ...
     pub name: String,
     /// The network interface that has the address.
     pub netdev: String,
-    /// The address.
+    /// The address on which the device is opened, and its GID.
     pub address: IpAddr,
     /// MAC address; zero where there is none.
     pub mac: [u8; 6],
-    /// MTU of the link in bytes.
+    /// MTU of the network interface in bytes, IP header included.
     pub mtu: usize,
     /// The interface is up.
     pub up: bool,
-    /// It is up and has a carrier.
+    /// The interface is up and has a carrier.
     pub running: bool,
-    /// It is the loopback interface.
+    /// The interface is the loopback interface.
     pub loopback: bool,
     /// Speed of the link in bits per second, if the driver tells.
     pub bits_per_second: Option<u64>,

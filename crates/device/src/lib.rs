@@ -90,5 +90,4 @@ pub use uroce_transport as transport;
 pub use uroce_udp as udp;
 /// The wire types, as they appear in this crate's signatures.
 pub use uroce_wire as wire;
-/// How AF_XDP works with an interface ([`DatapathChoice::Xdp`]).
 pub use uroce_xdp::XdpMode;

@@ -42,28 +42,28 @@ pub struct PortAttr {
     pub link_layer: u8,
 }
 
-/// `ibv_device_attr`.
+/// Attributes of a device (`ibv_device_attr`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceAttr {
-    /// Version of this software.
+    /// Version of this software, in the place of a firmware version.
     pub fw_ver: &'static str,
-    /// EUI-64 identity.
+    /// The EUI-64 by which the device is known, in host order.
     pub node_guid: u64,
-    /// The same: one port, one system.
+    /// Equal to `node_guid`, as a device is a system of its own.
     pub sys_image_guid: u64,
     /// Largest memory region in bytes: unlimited.
     pub max_mr_size: u64,
     /// 4 KiB pages and everything larger.
     pub page_size_cap: u64,
-    /// As rxe: no IEEE vendor.
+    /// 0xffffff, as rxe: no vendor that IEEE has registered.
     pub vendor_id: u32,
     /// As rxe.
     pub vendor_part_id: u32,
     /// As rxe.
     pub hw_ver: u32,
-    /// `ibv_device_cap_flags`.
+    /// What the device can do: flags of `enum ibv_device_cap_flags`.
     pub device_cap_flags: u32,
-    /// The same with the flags of the upper half, `device_cap_flags_ex`.
+    /// `device_cap_flags` with the flags of the upper half of `device_cap_flags_ex`.
     pub device_cap_flags_ex: u64,
     /// `ibv_atomic_cap`: 2 (GLOB), atomic also with the CPU.
     pub atomic_cap: u32,

@@ -10,7 +10,7 @@ use crate::rule::{Action, Rule};
 /// What faults happen to which packets: a list of rules.
 ///
 /// The text form is that of docs/faults.md: `rx op=ack -> drop p=0.05; drop 1%`. `Display` writes
-/// it back in one line that means the same.
+/// it back in one line that means the same. In `uroce-verbs` this type is called `FaultPlan`.
 ///
 /// ```
 /// let plan: uroce_fault::Plan = "lost-rtu: tx op=rtu -> drop count=1; delay 10ms 1ms".parse()?;
@@ -89,8 +89,8 @@ impl Plan {
 impl FromStr for Plan {
     type Err = RuleError;
 
-    /// Reads the text form: rules separated by `;` or by the ends of lines. What follows a `#` up
-    /// to the end of the line is a comment.
+    /// Reads the text form: rules separated by `;` or by the ends of lines. A `#` starts a comment, up
+    /// to the end of the line.
     fn from_str(text: &str) -> Result<Self, RuleError> {
         Ok(Self { rules: parse::parse_line(text)? })
     }

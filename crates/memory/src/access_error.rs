@@ -5,8 +5,11 @@ use thiserror::Error;
 
 use crate::access::Access;
 
-/// Why a key does not give the access asked for. Remote: NAK remote access (R28). Local: the
-/// completion is LOC_PROT_ERR.
+/// Why a key does not give the access asked for.
+///
+/// If a peer's request named the key, it is answered by a NAK "remote access error" (R28), and the fault is the peer's
+/// or in what it was told about the memory. If a work request of this side named the key, its completion is
+/// LOC_PROT_ERR.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AccessError {
@@ -19,7 +22,7 @@ pub enum AccessError {
     /// The key belongs to another protection domain than the queue pair.
     #[error("the key is of another protection domain than the queue pair; create both in one")]
     WrongPd,
-    /// The registration lacks a right.
+    /// The registration lacks a right that the access needs: register the memory with it.
     #[error("the access needs {needed:?} but the registration grants only {granted:?}")]
     NoAccess {
         /// What the access needs.

@@ -10,11 +10,11 @@ use crate::stamped::place;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PdId(pub(crate) u64);
 
-/// Names a memory region.
+/// Number of a memory region inside its device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MrId(pub(crate) u64);
 
-/// Names a memory window.
+/// Number of a memory window inside its device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MwId(pub(crate) u64);
 

@@ -3,12 +3,12 @@
 
 use std::fmt;
 
-/// Key by which a work request names local memory.
+/// Key by which work requests name memory of their own side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 #[repr(transparent)]
 pub struct Lkey(pub u32);
 
-/// Key by which a peer names our memory.
+/// Key by which the requests of a peer name memory of this side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Rkey(pub u32);
 

@@ -52,22 +52,22 @@ pub enum RegMrError {
     /// No such protection domain.
     #[error("the protection domain does not exist (any more); use one that alloc_pd returned")]
     UnknownPd,
-    /// An unknown flag.
+    /// Access flags that this library does not know.
     #[error("access flags {bits:#x} have unknown bits; use the flags of this library's Access")]
     UnknownAccess {
         /// The flags as given.
         bits: u32,
     },
-    /// Remote write or atomic rights without the local one.
+    /// REMOTE_WRITE or REMOTE_ATOMIC without LOCAL_WRITE: add LOCAL_WRITE.
     #[error("REMOTE_WRITE and REMOTE_ATOMIC need LOCAL_WRITE as well; add it to the access flags")]
     NeedsLocalWrite,
-    /// FLUSH to persistence, which memory that a process has mapped does not give.
+    /// FLUSH_PERSISTENT, which this device cannot fulfil: memory of a process does not survive a power failure.
     #[error(
         "FLUSH_PERSISTENT promises that data survive a power failure, which this device cannot make \
          true; use FLUSH_GLOBAL, and let the program make its memory persistent"
     )]
     NotPersistent,
-    /// The addresses would go beyond 2^64.
+    /// The addresses of the region would go beyond 2^64: choose a lower one.
     #[error("{len} bytes from address {iova:#x} go beyond 2^64; choose a lower address")]
     AddressWrap {
         /// First address asked for.
@@ -75,18 +75,18 @@ pub enum RegMrError {
         /// Bytes of the region.
         len: u64,
     },
-    /// The region is larger than the device takes.
+    /// The region is larger than the device allows: split it.
     #[error("a region of {len} bytes is larger than the device's limit of {limit}; split it")]
     TooLarge {
         /// Bytes of the region.
         len: u64,
-        /// [`crate::MemLimits::max_mr_size`].
+        /// The limit, `max_mr_size` of the device.
         limit: u64,
     },
     /// The device has no room for another region (`ENOMEM`).
     #[error("the device holds its limit of {limit} memory regions; free one or raise the limit")]
     TooMany {
-        /// [`crate::MemLimits::max_mr`].
+        /// The limit, `max_mr` of the device.
         limit: u32,
     },
 }
@@ -104,7 +104,7 @@ pub enum ReregError {
         /// How many.
         windows: u32,
     },
-    /// The new values would not do for a registration either.
+    /// The new values are not valid for a registration.
     #[error(transparent)]
     Reg(#[from] RegMrError),
 }

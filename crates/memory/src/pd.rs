@@ -22,7 +22,7 @@ pub enum PdError {
     /// Something still uses it (`EBUSY`).
     #[error("{users} objects still use this protection domain; destroy them first")]
     Busy {
-        /// Regions, windows, and whatever else retained it.
+        /// Number of regions, windows, queue pairs and other objects that use it.
         users: u32,
     },
     /// The device has no room for another one (`ENOMEM`).
@@ -30,7 +30,7 @@ pub enum PdError {
         "the device holds its limit of {limit} protection domains; free one or raise the limit"
     )]
     TooMany {
-        /// [`crate::MemLimits::max_pd`].
+        /// The limit, `max_pd` of the device.
         limit: u32,
     },
 }

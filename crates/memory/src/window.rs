@@ -34,11 +34,10 @@ pub enum AllocMwError {
     /// The device has no room for another window (`ENOMEM`).
     #[error("the device holds its limit of {limit} memory windows; free one or raise the limit")]
     TooMany {
-        /// [`crate::MemLimits::max_mw`].
+        /// The limit, `max_mw` of the device.
         limit: u32,
     },
-    /// The device has several copies of its table, and a bind would change one of them only
-    /// (`EOPNOTSUPP`). A table never says so by itself.
+    /// The device has several engines, which have no memory windows (`EOPNOTSUPP`): open it with one engine.
     #[error("a device with several engines has no memory windows; open it with one engine")]
     Unsupported,
 }

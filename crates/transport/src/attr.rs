@@ -77,7 +77,8 @@ pub struct QpCaps {
     pub max_inline: u32,
 }
 
-/// What a queue pair is made of.
+/// The objects, number and sizes that a queue pair is made with, as the transport takes them. Programs use the
+/// builder of `uroce-verbs` instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QpInit {
     /// Its number.

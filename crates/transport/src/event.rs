@@ -11,23 +11,23 @@ use crate::limits;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AsyncEvent {
-    /// The QP failed for a reason of its own.
+    /// The queue pair failed by a fault of this side: a receive whose buffer or lkey is wrong.
     QpFatal(Qpn),
-    /// The peer sent an invalid request (R63).
+    /// The peer sent an invalid request (R63); the queue pair is in the error state.
     QpReqErr(Qpn),
-    /// The peer violated an access right (R63, B25).
+    /// The peer asked for access that it does not have (R63, B25); the queue pair is in the error state.
     QpAccessErr(Qpn),
     /// The first packet arrived while the QP was in RTR.
     CommEst(Qpn),
     /// The send queue has drained after a move to SQD.
     SqDrained(Qpn),
-    /// A QP with an SRQ will take no more receives (R89).
+    /// A queue pair with a shared receive queue is in the error state and takes no more receives (R89).
     QpLastWqeReached(Qpn),
-    /// The SRQ failed.
+    /// The shared receive queue failed.
     SrqErr(SrqId),
-    /// The SRQ fell below its limit (R90).
+    /// Fewer receives wait in the shared receive queue than its limit says (R90): post more.
     SrqLimitReached(SrqId),
-    /// The CQ overflowed (R66).
+    /// The completion queue overflowed (R66) and is broken for good: make it larger, or poll more often.
     CqErr(CqId),
     /// The link came up.
     PortActive,

@@ -57,35 +57,38 @@ bitflags! {
     }
 }
 
-/// A work completion. While it waits in its queue, it has no cause (`C`).
+/// A work completion (`ibv_wc`). [`is_ok`](Wc::is_ok) tells success from failure, [`result`](Wc::result) turns a
+/// failure into an error whose text explains it.
+///
+/// `C` is the type of [`cause`](Wc::cause): programs see [`Cause`], and nothing while the completion waits in its
+/// queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Wc<C = Cause> {
-    /// Cookie of the work request.
+    /// The `wr_id` that the program gave the work request.
     pub wr_id: u64,
     /// Outcome.
     pub status: WcStatus,
-    /// What completed; meaningful on success.
+    /// What completed; means nothing unless `status` is success.
     pub opcode: WcOpcode,
     /// A number for the cause (see [`Cause::code`]).
     pub vendor_err: u32,
     /// Bytes received, or read by a READ or atomic. UD counts the 40 bytes of the GRH area.
     pub byte_len: u32,
-    /// Immediate data.
+    /// Immediate data, as the number that the sender gave (it travels big endian).
     pub imm: Option<u32>,
     /// Key that the peer's SEND with invalidate named.
     pub invalidated: Option<u32>,
-    /// When it came to its queue ([`CqTable::set_time`](crate::CqTable::set_time)), in nanoseconds of the
-    /// device's clock.
+    /// When the completion came to its queue, in nanoseconds of the device's clock.
     pub timestamp: u64,
-    /// Our queue pair.
+    /// Number of the queue pair, on this side, that the work request was posted to.
     pub qpn: u32,
-    /// Sender's queue pair (UD).
+    /// Number of the sender's queue pair, if a receive has completed.
     pub src_qpn: u32,
-    /// Flags.
+    /// Which of the fields above are valid.
     pub flags: WcFlags,
-    /// Sender's address (UD).
+    /// Address of the sender, if a receive has completed.
     pub src_ip: Option<IpAddr>,
-    /// Why it failed.
+    /// Why the work request failed; [`Cause::None`] on success.
     pub cause: C,
 }
 
@@ -128,7 +131,7 @@ pub fn into_slots(out: &mut [Wc]) -> impl FnMut(&Wc) {
 }
 
 impl Wc {
-    /// The completion itself on success; otherwise an error that tells the story.
+    /// The completion itself on success; otherwise an error whose text explains it.
     ///
     /// # Errors
     /// [`WorkError`] for any status but success.
@@ -138,9 +141,13 @@ impl Wc {
     }
 }
 
-/// A work request that failed. Its text names the status, the queue pair and the cause.
+/// A work request that failed. The text names the status, the queue pair and the cause: which side is at fault, and
+/// what to look at.
 #[derive(Clone, Copy, PartialEq, Eq, Error)]
-pub struct WorkError(pub Wc);
+pub struct WorkError(
+    /// The completion, whose `status` and `cause` a program can match on.
+    pub Wc,
+);
 
 uroce_memory::debug_is_display!(WorkError);
 

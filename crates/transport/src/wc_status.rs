@@ -2,39 +2,39 @@
 
 use std::fmt;
 
-/// Outcome of a work request, with the values of `ibv_wc_status`.
+/// Outcome of a work request, with the values of `ibv_wc_status`. The `cause` of the completion says more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum WcStatus {
-    /// Done.
+    /// The work request is done.
     #[default]
     Success = 0,
-    /// The message does not fit: a receive buffer too short, or a send too long.
+    /// The message does not fit: a receive of this side is shorter than what the peer sent, or a send is too long.
     LocLenErr = 1,
-    /// The work request cannot be done on this QP.
+    /// The work request cannot be done on this queue pair: a mistake of the program.
     LocQpOpErr = 2,
     /// End-to-end context error; RD only, never raised.
     LocEecOpErr = 3,
-    /// A local buffer is not covered by its lkey.
+    /// A buffer of this side is not covered by its lkey, or lacks a right: a mistake of the program.
     LocProtErr = 4,
-    /// Flushed because the QP is in the error state.
+    /// Flushed because the queue pair is in the error state; the first completion that failed otherwise says why.
     WrFlushErr = 5,
-    /// A memory window could not be bound.
+    /// A memory window of this side could not be bound.
     MwBindErr = 6,
-    /// The response is not what was asked for.
+    /// The peer's response is not what was asked for: the peer is faulty.
     BadRespErr = 7,
-    /// Protection error while a WRITE with immediate was received.
+    /// The peer sent a WRITE with immediate to memory that it may not write.
     LocAccessErr = 8,
-    /// The responder calls the request invalid.
+    /// The peer calls the request invalid: it is too long for the peer's receive, or not allowed on its queue pair.
     RemInvReqErr = 9,
-    /// The responder refuses access to its memory.
+    /// The peer refuses access to its memory: wrong rkey, range or rights.
     RemAccessErr = 10,
-    /// The responder could not complete the request.
+    /// The peer could not complete the request: a receive or an lkey of the peer is wrong.
     RemOpErr = 11,
-    /// Nothing answered.
+    /// The peer answered nothing in all retries: it is gone, not connected yet, or the path loses packets.
     RetryExcErr = 12,
-    /// The receiver was never ready.
+    /// The peer had no receive posted in all retries.
     RnrRetryExcErr = 13,
-    /// Fatal error.
+    /// A device failed fatally; this one never raises it.
     FatalErr = 19,
     /// Anything else.
     GeneralErr = 21,

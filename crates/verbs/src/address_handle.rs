@@ -9,8 +9,8 @@ use crate::endpoint::Endpoint;
 use crate::error::AddressHandleError;
 use crate::protection_domain::ProtectionDomain;
 
-/// What an address handle is made of (`ibv_ah_attr`). Made from a GID, an address or an
-/// [`Endpoint`], with default header fields that may be changed then.
+/// Attributes of an address handle (`ibv_ah_attr`). A [`Gid`], an address or an [`Endpoint`] converts into it, with default
+/// header fields that can be changed afterwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AddressHandleAttr {
     /// GID of the peer or of a multicast group.
@@ -21,7 +21,7 @@ pub struct AddressHandleAttr {
     pub traffic_class: u8,
     /// 20 bits; flows with different labels take different UDP source ports.
     pub flow_label: u32,
-    /// Index of our GID: 0 or 1.
+    /// Index of this device's GID, 0 or 1; both are its address.
     pub gid_index: u8,
 }
 
@@ -96,12 +96,12 @@ impl AddressHandle {
         Ok(AddressHandle { attr: *attr, path: attr.path(pd)?, pd: pd.clone() })
     }
 
-    /// What it was made of (`ibv_query_ah`).
+    /// The attributes that the handle was made with (`ibv_query_ah`).
     pub fn attr(&self) -> AddressHandleAttr {
         self.attr
     }
 
-    /// The protection domain of this handle; it serves queue pairs of that domain.
+    /// The protection domain of this handle, which only queue pairs of that domain can use.
     pub fn pd(&self) -> &ProtectionDomain {
         &self.pd
     }

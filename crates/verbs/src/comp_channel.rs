@@ -12,8 +12,23 @@ use crate::wait::wait;
 /// A completion channel (`ibv_comp_channel`), on which a program sleeps until one of the channel's
 /// completion queues raises an event. A clone is the same channel.
 ///
-/// The order of calls that misses nothing: [`req_notify`](crate::CompletionQueue::req_notify), poll until
+/// The order of calls that misses no completion: [`req_notify`](crate::CompletionQueue::req_notify), poll until
 /// empty, [`next_event`](Self::next_event), and again. Events need no acknowledgement.
+///
+/// ```no_run
+/// # use uroce_verbs::*;
+/// # fn f(context: &Context) -> Result<(), Box<dyn std::error::Error>> {
+/// let channel = context.create_comp_channel()?;
+/// let cq = channel.create_cq(64, 0)?;
+/// loop {
+///     cq.req_notify(Notify::Next);
+///     while let Some(completion) = cq.poll_one() {
+///         println!("work request {} has completed", completion.result()?.wr_id);
+///     }
+///     channel.next_event(None)?;
+/// }
+/// # }
+/// ```
 ///
 /// The descriptor ([`AsFd`]) is readable while events wait; put it into poll(2) or epoll, but fetch
 /// events with the methods here.

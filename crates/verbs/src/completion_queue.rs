@@ -15,8 +15,22 @@ const SPIN: Duration = Duration::from_micros(50);
 
 /// A completion queue (`ibv_cq`). A clone is the same queue.
 ///
-/// It has a fixed size. A completion that finds it full breaks it for good and takes its queue
+/// The queue has a fixed size. A completion that finds the queue full breaks it for good and takes its queue
 /// pairs to the error state (R66); so give it room for all work requests that may be outstanding.
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # use uroce_verbs::*;
+/// # fn f(cq: &CompletionQueue) -> Result<(), Box<dyn std::error::Error>> {
+/// let one = cq.wait_one(Duration::from_secs(5))?.result()?;
+/// let mut many = [WorkCompletion::default(); 16];
+/// let count = cq.poll(&mut many);
+/// for completion in &many[..count] {
+///     println!("{}: {:?}", completion.wr_id, completion.status);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct CompletionQueue {
     inner: Arc<Inner>,
@@ -47,9 +61,9 @@ impl Context {
         self.create_cq_on(0, cqe)
     }
 
-    /// The same for a completion vector (`comp_vector` of `ibv_create_cq`), the number of one of the device's
-    /// [engines](crate::ContextBuilder::engines). The queue pairs of the CQ are in that engine: give both their CQs,
-    /// and their shared receive queue, one vector.
+    /// Makes a completion queue as [`create_cq`](Self::create_cq) does, for a completion vector (`comp_vector` of
+    /// `ibv_create_cq`): the number of one of the device's [engines](crate::ContextBuilder::engines). The queue pairs
+    /// of the CQ are in that engine: give both their CQs, and their shared receive queue, one vector.
     ///
     /// # Errors
     /// [`CreateError`]: as above, or there are fewer engines.
@@ -68,7 +82,7 @@ impl CompChannel {
         self.create_cq_on(0, cqe, cookie)
     }
 
-    /// The same for a completion vector: see [`Context::create_cq_on`].
+    /// Makes a completion queue with events for a completion vector: see [`Context::create_cq_on`].
     ///
     /// # Errors
     /// [`CreateError`]: as above, or there are fewer engines.
@@ -96,7 +110,7 @@ impl CompletionQueue {
         Ok(CompletionQueue { inner: Arc::new(Inner { id, channel, context }) })
     }
 
-    /// Its number, as events name it.
+    /// The number of the queue inside its device, as [`CqEvent::cq`](crate::CqEvent::cq) names it.
     pub fn id(&self) -> CqId {
         self.inner.id
     }
@@ -106,7 +120,7 @@ impl CompletionQueue {
         &self.inner.context
     }
 
-    /// The channel where its events go.
+    /// The channel at which events of this queue arrive, if it was made by [`CompChannel::create_cq`].
     pub fn channel(&self) -> Option<&CompChannel> {
         self.inner.channel.as_ref()
     }
@@ -124,7 +138,7 @@ impl CompletionQueue {
         self.inner.context.device().poll_cq(self.id(), out).unwrap_or(0)
     }
 
-    /// The oldest completion, if one waits.
+    /// Takes the oldest completion, if one waits. Never sleeps.
     pub fn poll_one(&self) -> Option<WorkCompletion> {
         let mut out = [WorkCompletion::default()];
         (self.poll(&mut out) == 1).then_some(out[0])
@@ -150,10 +164,11 @@ impl CompletionQueue {
         }
     }
 
-    /// [`wait`](Self::wait) for one completion.
+    /// [Waits](Self::wait) for one completion. That one may be a failure: see
+    /// [`WorkCompletion::result`](crate::WorkCompletion::result).
     ///
     /// # Errors
-    /// [`WaitError`] when the time is over.
+    /// [`WaitError`]: no completion came before `timeout` was over.
     pub fn wait_one(&self, timeout: Duration) -> Result<WorkCompletion, WaitError> {
         let mut out = [WorkCompletion::default()];
         match self.wait(&mut out, timeout) {

@@ -19,18 +19,20 @@ pub struct ConnectOptions {
     /// Path MTU, the same on both sides. Default: the smaller of the active MTUs of the two ports, as far as the
     /// [`Endpoint`] of the peer tells its own.
     pub mtu: Option<Mtu>,
-    /// ACK timeout code: 4.096 us * 2^n; 0 waits for ever (R75). Default: 14, 67 ms.
+    /// ACK timeout code n, 0 to 31: a request that is not acknowledged is repeated after 4.096 us * 2^n; 0 waits for
+    /// ever (R75). Default: 14, 67 ms.
     pub timeout: u8,
     /// Retries after a timeout or a sequence NAK, 0 to 7. Default: 7.
     pub retry_cnt: u8,
     /// Retries after "receiver not ready", 0 to 6; 7 for ever (R76). Default: 7.
     pub rnr_retry: u8,
-    /// Code of the pause that we ask of a peer when no receive is posted. Default: 12, 0.64 ms.
+    /// RNR timer code, 0 to 31: the pause that a peer is asked to make when no receive is posted here; docs/wire.md has
+    /// the table. Default: 12, 0.64 ms.
     pub min_rnr_timer: u8,
-    /// READ and atomic requests of ours that may be in flight, at most the peer's
+    /// READ and atomic requests of this side that may be in flight, at most the peer's
     /// `max_dest_rd_atomic`. Default: 16.
     pub max_rd_atomic: u8,
-    /// READ and atomic requests of the peer that we remember. Default: 16.
+    /// READ and atomic requests of the peer that this side serves at a time. Default: 16.
     pub max_dest_rd_atomic: u8,
     /// What the peer's requests may do here, if the memory allows it too. Default: everything.
     pub access: Access,
@@ -40,7 +42,7 @@ pub struct ConnectOptions {
     pub hop_limit: u8,
     /// 20 bits; selects the UDP source port. 0 lets it follow from the queue pair numbers. Default: 0.
     pub flow_label: u32,
-    /// Index of our GID: 0 or 1. Default: 0.
+    /// Index of this device's GID, 0 or 1; both are its address. Default: 0.
     pub gid_index: u8,
 }
 

@@ -16,6 +16,17 @@ use crate::wait::wait;
 /// An open device (`ibv_context`). A clone is the same device.
 ///
 /// The device closes when the last clone and the last object made from it are gone.
+///
+/// ```
+/// use uroce_verbs::Context;
+///
+/// let context = Context::builder().address([127, 0, 0, 9]).open()?;
+/// println!("{} on {}: MTU {}", context.name(), context.netdev(), context.query_port().active_mtu);
+/// for (reason, packets) in context.drops().into_iter().filter(|(_, packets)| *packets > 0) {
+///     println!("{packets} packets dropped: {}", reason.explain());
+/// }
+/// # Ok::<(), uroce_verbs::OpenError>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Context {
     inner: Arc<Inner>,
@@ -56,22 +67,22 @@ impl Context {
         self.device().address()
     }
 
-    /// EUI-64 identity (`node_guid`).
+    /// The EUI-64 by which the device is known (`node_guid`), in host order.
     pub fn guid(&self) -> u64 {
         self.device().guid()
     }
 
-    /// `ibv_query_device`.
+    /// Attributes and limits of the device (`ibv_query_device`).
     pub fn query_device(&self) -> DeviceAttr {
         self.device().attr()
     }
 
-    /// `ibv_query_port` of port 1, the only one.
+    /// State and MTU of port 1, the only one (`ibv_query_port`).
     pub fn query_port(&self) -> PortAttr {
         self.device().port_attr()
     }
 
-    /// `ibv_query_gid`: entries 0 and 1 are the device's address, RoCE v2; `None` beyond.
+    /// An entry of the GID table (`ibv_query_gid`): 0 and 1 are the device's address, RoCE v2; `None` beyond.
     pub fn query_gid(&self, index: u32) -> Option<Gid> {
         self.device().gid(index)
     }
@@ -87,21 +98,21 @@ impl Context {
         self.device().datapath_choice_note()
     }
 
-    /// The next asynchronous event (`ibv_get_async_event`); `None` as `timeout` waits for ever.
-    /// `Ok(None)`: the time is over.
+    /// Sleeps until an asynchronous event comes (`ibv_get_async_event`); `None` as `timeout` waits for ever, zero only
+    /// looks. `Ok(None)`: the time is over. Events need no acknowledgement.
     ///
     /// # Errors
-    /// What poll(2) says.
+    /// What poll(2) says; there is no known reason other than lack of kernel memory.
     pub fn next_async_event(&self, timeout: Option<Duration>) -> io::Result<Option<AsyncEvent>> {
         wait(self.device(), timeout, |timeout| self.device().async_events().next_event(timeout))
     }
 
-    /// The next asynchronous event if one waits.
+    /// The next asynchronous event if one waits. Never sleeps.
     pub fn try_async_event(&self) -> Option<AsyncEvent> {
         self.device().async_events().try_event()
     }
 
-    /// Readable while asynchronous events wait. For poll(2) and epoll, not for reading.
+    /// A descriptor that is readable while asynchronous events wait: for poll(2) and epoll, not for reading.
     pub fn async_fd(&self) -> BorrowedFd<'_> {
         self.device().async_events().as_fd()
     }
@@ -112,7 +123,7 @@ impl Context {
         self.device().counters()
     }
 
-    /// The counter called `name`.
+    /// The counter called `name` (docs/counters.md has all names); `None` if there is no such counter.
     pub fn counter(&self, name: &str) -> Option<u64> {
         self.counters().into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
@@ -138,8 +149,8 @@ impl Context {
         self.device().has_progress_thread()
     }
 
-    /// One turn of the NIC: receive, timers, send. True if there was something to do. Only programs
-    /// without a progress thread need it, where they neither post nor poll.
+    /// Does what the NIC has to do now: receive, timers, send. True if there was something to do. Never sleeps. Only
+    /// programs without a progress thread need this call, where they neither post nor poll.
     pub fn drive(&self) -> bool {
         self.device().drive()
     }

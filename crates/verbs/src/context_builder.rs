@@ -12,7 +12,20 @@ use uroce_device::{
 use crate::context::Context;
 use crate::device_list::{DeviceInfo, device_list};
 
-/// How to open a device. Made by [`Context::builder`].
+/// Options of a device that is to be opened. Made by [`Context::builder`].
+///
+/// ```no_run
+/// use uroce_verbs::{Context, Faults};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let context = Context::builder()
+///     .address([10, 0, 0, 1]) // an address of this machine
+///     .pcap("run.pcapng")
+///     .fault(Faults::new("rx drop 1%".parse()?, None)?)
+///     .open()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 #[must_use = "a builder opens nothing until open() is called"]
 pub struct ContextBuilder {
@@ -62,26 +75,26 @@ impl Context {
     /// address and nothing else.
     ///
     /// # Errors
-    /// [`OpenError`], which names the remedy.
+    /// [`OpenError`]; its text says what to do.
     pub fn open(device: &DeviceInfo) -> Result<Context, OpenError> {
         Context::builder().name(&device.name).address(device.address).open()
     }
 
-    /// Opens a device with options.
+    /// Starts to describe how a device is opened; [`ContextBuilder::open`] opens it.
     pub fn builder() -> ContextBuilder {
         ContextBuilder::default()
     }
 }
 
 impl ContextBuilder {
-    /// The device's address; its GID as well. Without this call it is the first address of
-    /// [`device_list`] whose link is up.
+    /// The device's address, which is its GID as well: one of [`device_list`], or any of 127.0.0.0/8. Default: the
+    /// first address of [`device_list`] whose link is up.
     pub fn address(mut self, address: impl Into<IpAddr>) -> Self {
         self.address = Some(address.into());
         self
     }
 
-    /// UDP port of the device and of all its peers. Default: 4791, RoCE's.
+    /// UDP port of the device and of all its peers. Default: [`ROCE_PORT`].
     pub fn port(mut self, port: u16) -> Self {
         self.port = port;
         self
@@ -115,7 +128,7 @@ impl ContextBuilder {
     }
 
     /// Records every packet, both ways, for Wireshark: to a path, or to a [`PcapFile`] shared with
-    /// other devices.
+    /// other devices. Default: no recording.
     pub fn pcap(mut self, to: impl Into<Recording>) -> Self {
         self.recording = Some(to.into());
         self
@@ -127,8 +140,8 @@ impl ContextBuilder {
         self
     }
 
-    /// Whether other processes of the user, and root, may ask what the device has (`uroce res`); a thread
-    /// answers them. Default: yes.
+    /// Whether other processes of the user, and root, may ask what objects the device has (`uroce res`). If so, a
+    /// thread of the device answers those processes. Default: yes.
     pub fn report(mut self, wanted: bool) -> Self {
         self.report = wanted;
         self
@@ -143,7 +156,7 @@ impl ContextBuilder {
         self
     }
 
-    /// How many objects of which size the device allows. Default: rxe's limits.
+    /// How many objects of which size the device allows. Default: `DeviceLimits::default()`.
     pub fn limits(mut self, limits: DeviceLimits) -> Self {
         self.limits = limits;
         self
@@ -159,8 +172,8 @@ impl ContextBuilder {
     /// Opens the device.
     ///
     /// # Errors
-    /// [`OpenError`]: the address is not ours, the port is taken, the pcap file cannot be written,
-    /// ... The text names the remedy.
+    /// [`OpenError`]: no interface has the address, the port is taken, the pcap file cannot be written,
+    /// ... The text says what to do.
     pub fn open(self) -> Result<Context, OpenError> {
         let pcap = match self.recording {
             Some(Recording::Path(path)) => Some(PcapFile::create(path)?),

@@ -1,9 +1,5 @@
 //! The devices of this machine.
 
-/// An address on which a device can be opened: one for each address of each network interface.
-///
-/// There is no hardware to find; a device comes into being when a
-/// [`Context`](crate::Context) is opened on it.
 pub use uroce_device::Interface as DeviceInfo;
 
 /// All devices that can be opened here (`ibv_get_device_list`), real interfaces before loopback.

@@ -7,7 +7,8 @@ use uroce_device::wire::{Gid, Mtu, Psn, Qpn};
 
 use crate::error::BadText;
 
-/// Our end of a connection, to be told to the peer: as text, as bytes, or with the feature `serde`.
+/// One end of a connection: what a peer must know to connect to it. [`QueuePair::endpoint`](crate::QueuePair::endpoint)
+/// gives that of this side; send it to the peer as text, as bytes, or with the feature `serde`.
 ///
 /// ```
 /// # use uroce_verbs::{Endpoint, Gid, Mtu, Psn, Qpn};
@@ -26,7 +27,7 @@ pub struct Endpoint {
     /// First PSN that the queue pair sends; random, so that packets of an older connection, or of
     /// an attacker, do not fit (A9).
     pub psn: Psn,
-    /// Active MTU of its port, if it was told: a connection takes the smaller one of both ends.
+    /// Active MTU of the port of this end, `None` if not known: a connection takes the smaller one of both ends.
     pub mtu: Option<Mtu>,
 }
 
@@ -56,7 +57,7 @@ impl Endpoint {
     /// Reads the binary form.
     ///
     /// # Errors
-    /// [`BadText`] if it is none.
+    /// [`BadText`]: these bytes are not the binary form of an endpoint.
     pub fn from_bytes(bytes: &[u8; Self::LEN]) -> Result<Self, BadText> {
         let bad = || BadText::new("the binary form of an endpoint", &format!("{bytes:02x?}"));
         let (gid, numbers) = bytes.split_at(16);

@@ -6,7 +6,8 @@ use thiserror::Error;
 use uroce_device::{CreateError, ModifyError, transport};
 use uroce_memory::{AllocError, RegMrError};
 
-/// Text or bytes that are not the form of the object that they are to be.
+/// Text or bytes, usually from a peer, that are not the form of the object that was to be read; the error's text shows
+/// both what came and what was expected.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[error("{found:?} is not {expected}")]
 pub struct BadText {
@@ -21,11 +22,11 @@ impl BadText {
     }
 }
 
-/// An object of another device.
+/// Objects of two devices in one call: make both from one [`Context`](crate::Context).
 #[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[error("the {what} belongs to another context: make it from the context of the protection domain")]
 pub struct ForeignObject {
-    /// Which one.
+    /// Kind of the object that belongs to the other device.
     pub what: &'static str,
 }
 
@@ -33,10 +34,10 @@ pub struct ForeignObject {
 #[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AllocMrError {
-    /// No memory.
+    /// The allocator has no memory of this size.
     #[error(transparent)]
     Alloc(#[from] AllocError),
-    /// It could not be registered.
+    /// The memory could not be registered: mostly access rights that do not go together.
     #[error(transparent)]
     Register(#[from] RegMrError),
 }
@@ -45,13 +46,13 @@ pub enum AllocMrError {
 #[derive(Error)]
 #[non_exhaustive]
 pub enum CreateQueuePairError {
-    /// The device refused.
+    /// The device refused: a size is out of range, or the device has its limit of queue pairs.
     #[error(transparent)]
     Create(#[from] CreateError),
-    /// A queue of another device.
+    /// A completion queue or shared receive queue of another device.
     #[error(transparent)]
     Foreign(#[from] ForeignObject),
-    /// No random PSN to start with.
+    /// The operating system gave no random number for the first PSN.
     #[error("the system gave no random numbers: {0} (is getrandom(2) blocked by a sandbox?)")]
     Random(#[from] getrandom::Error),
 }
@@ -60,10 +61,10 @@ pub enum CreateQueuePairError {
 #[derive(Error)]
 #[non_exhaustive]
 pub enum CreateXrcSrqError {
-    /// The device refused.
+    /// The device refused: a size is out of range, or the device has its limit of shared receive queues.
     #[error(transparent)]
     Create(#[from] CreateError),
-    /// A domain or a queue of another device.
+    /// An XRC domain or a completion queue of another device.
     #[error(transparent)]
     Foreign(#[from] ForeignObject),
 }
@@ -72,16 +73,16 @@ pub enum CreateXrcSrqError {
 #[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AddressHandleError {
-    /// Our GID table has no such entry.
+    /// The GID table of this device has no such entry: use 0 or 1.
     #[error("this device has no GID with index {index}: use 0 or 1")]
     NoSuchGid {
         /// The index given.
         index: u8,
     },
-    /// The GID is zero.
+    /// The GID of the peer is zero: the peer did not tell its address.
     #[error("the GID of the peer is zero: it did not tell its address")]
     Unspecified,
-    /// One end is IPv4, the other IPv6.
+    /// One end is IPv4, the other IPv6: open the device on an address of the peer's version.
     #[error(
         "{remote} and this device ({local}) are of different IP versions: \
          open the device on an address of the peer's version"
@@ -98,35 +99,37 @@ pub enum AddressHandleError {
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// `connect` of a UD queue pair.
+    /// `connect` of a UD queue pair, which has no peer: use `activate`, and address handles to send.
     #[error("a UD queue pair has no peer: use activate(), and address handles to send")]
     Datagram,
-    /// `activate` of an RC or UC queue pair.
+    /// `activate` of a queue pair that is not UD: use `connect`.
     #[error("only a UD queue pair can work without a peer: use connect()")]
     NotDatagram,
-    /// There is no path to the peer.
+    /// There is no path to the peer's GID.
     #[error(transparent)]
     Path(#[from] AddressHandleError),
-    /// The device refused.
+    /// The queue pair is neither in RESET nor in INIT, or an option is out of range.
     #[error(transparent)]
     Modify(#[from] ModifyError),
 }
 
-/// A work request that was not accepted. Those before it were.
+/// A work request that was not posted. Those before it in the list were, those behind it were not.
 #[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[error("work request {index} of the list was not posted: {reason}")]
 pub struct PostError {
-    /// Its place in the list, from 0.
+    /// Place of the work request in the list, from 0.
     pub index: usize,
-    /// What is wrong with it.
+    /// What is wrong with the work request.
     pub reason: PostReason,
 }
 
-/// What is wrong with a work request.
+/// What is wrong with a work request that was not posted. Apart from [`Queue`](Self::Queue) it is a mistake in the
+/// request itself.
 #[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PostReason {
-    /// The queue does not take it.
+    /// The queue does not take the work request: it is full, the queue pair is in a state without posting, or the list
+    /// of SGEs or the inline bytes are longer than the queue pair was built for.
     #[error(transparent)]
     Queue(#[from] transport::PostError),
     /// Immediate data with something else than SEND or WRITE, or beside an invalidation.
@@ -135,16 +138,16 @@ pub enum PostReason {
     /// An invalidation with something else than SEND, or beside immediate data.
     #[error("only a SEND can invalidate a key of the peer, and not together with imm()")]
     InvalidateNotAllowed,
-    /// A new key for something else than a window.
+    /// [`with_rkey`](crate::SendWr::with_rkey) of something else than the binding of a window.
     #[error("only the binding of a window asks for a key")]
     RkeyNotAllowed,
-    /// Both inline bytes and registered memory.
+    /// Both inline bytes and registered memory: give an empty list of SGEs with inline bytes.
     #[error("the data is either inline or in registered memory: give an empty list with inline()")]
     InlineAndSges,
-    /// The window and the region are of two domains.
+    /// The window and the region are of two protection domains.
     #[error("the window and the region are of different protection domains: make both in one")]
     ForeignRegion,
-    /// The address handle or window is of another domain than the queue pair.
+    /// The address handle or window is of another protection domain than the queue pair.
     #[error(
         "the address handle or window belongs to another protection domain: \
          make it in the domain of the queue pair"

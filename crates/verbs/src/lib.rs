@@ -1,6 +1,8 @@
 //! RDMA verbs for Rust, on a software NIC that runs inside the process.
 //!
-//! The nouns are those of libibverbs. Each is an object that keeps alive what it depends on and
+//! The nouns are those of libibverbs. A device needs no hardware, no kernel module and no privilege: it is opened on
+//! an address of the machine ([`device_list`]), any of 127.0.0.0/8 included, and sends RoCEv2 packets from UDP port
+//! 4791. Each object is an object that keeps alive what it depends on and
 //! goes away when it is dropped, in whatever order a program drops things:
 //!
 //! ```text
@@ -51,9 +53,9 @@
 //!
 //! Over a network the two halves are two programs, [`Context::builder`] gets the address of a
 //! network interface, and the [`Endpoint`]s and [`RemoteSlice`]s travel over any other channel, such as a TCP
-//! connection: both have a text form and a binary form. The example `two_processes` is such a program.
-//! Or the peer is called by its address and a port, as rdma_cm does it, and peers may be programs
-//! that use rdma_cm: see [`EventChannel`].
+//! connection: both have a text form and a binary form. `cargo run --example two_processes` runs such a program.
+//! Or one program listens on a port and the other connects to its address and that port, as with rdma_cm, and either
+//! may be a program that uses librdmacm: see [`EventChannel`].
 //!
 //! # Memory that a peer can change
 //!
@@ -62,20 +64,32 @@
 //! offers atomic access to 8-byte words. Nor is any buffer borrowed by a work request: what a work
 //! request may touch is looked up, under its key, at the moment a packet is made or arrives. A
 //! region that was deregistered is simply no longer found, and the request fails with an
-//! explanation. Memory of others (a mapped file, C's heap) is registered through the one unsafe
+//! explanation. Memory that the library did not allocate (a mapped file, the heap of C) is registered through the one unsafe
 //! function [`Region::from_raw`].
 //!
 //! # When something fails
 //!
-//! Every error says what happened, whose fault it was and what to do. That holds for failed
-//! completions too: [`WorkCompletion::result`] gives an error whose text tells the story behind the
-//! status, such as "transport retry counter exceeded: peer 10.0.0.2 answered nothing ...".
+//! The text of every error says what happened, whose fault it was and what to do; `Debug` prints the same text as
+//! `Display`, so a `main` that returns the error shows it. That holds for failed completions too:
+//! [`WorkCompletion::result`] gives an error whose text explains the status, such as "transport retry counter
+//! exceeded: peer 10.0.0.2 answered nothing ..."; see [`WorkError`] for an example.
+//!
+//! A letter and a number in parentheses, such as (R76) or (B36), name a rule in docs/conformance.md, with the section
+//! of the InfiniBand specification and the tests of it.
 //!
 //! # Progress
 //!
 //! A call that posts or polls drives the NIC. Between such calls, a progress thread
 //! answers peers; [`ContextBuilder::progress_thread`] turns it off for programs that poll all the time.
 //! All objects are `Send` and `Sync`.
+//!
+//! No call waits for a completion or for a peer except those that take a `timeout`: [`CompletionQueue::wait`] and
+//! [`wait_one`](CompletionQueue::wait_one) poll until the time is over, `next_event` of [`CompChannel`] and
+//! [`EventChannel`] and [`Context::next_async_event`] sleep.
+//!
+//! # Features
+//!
+//! `serde`: `Serialize` and `Deserialize` for [`Endpoint`] and [`RemoteSlice`]. Not a default.
 #![forbid(unsafe_code)]
 
 mod address_handle;
@@ -123,23 +137,24 @@ pub use queue_pair::QueuePair;
 pub use queue_pair_builder::QueuePairBuilder;
 pub use remote::RemoteSlice;
 pub use shared_receive_queue::SharedReceiveQueue;
+pub use uroce_device::cm::message::TransportService;
 pub use uroce_device::cm::{
     CmError, CommId, ConnectionRequest, IpCm, PortSpace, RejReason, ServiceId, SidrStatus, TooLong,
 };
 pub use uroce_device::datapath::{
     Caps, FaultCounters, LoopbackFabric, PcapError, PcapFile, RuleCount,
 };
-pub use uroce_device::fault::Plan as FaultPlan;
+pub use uroce_device::fault::{Plan as FaultPlan, RuleError};
 pub use uroce_device::transport::{
     AddressVector, AsyncEvent, Cause, CqId, FlushReason, ModifyQpError, Notify, QpAttr, QpAttrMask,
     QpCaps, QpInit, QpState, QpType, SendFlags, SrqAttr, SrqError, SrqId, WcFlags, WcOpcode,
     WcStatus, XrcdId,
 };
-pub use uroce_device::wire::{BadGid, DropReason, GRH_AREA_LEN, Gid, Mtu, Psn, Qpn};
+pub use uroce_device::wire::{BadGid, DropReason, GRH_AREA_LEN, Gid, Mtu, NakCode, Psn, Qpn};
 pub use uroce_device::{
     CmEventKind, ConnectionError, CqEvent, CreateError, DatapathChoice, DeviceAttr, DeviceLimits,
     FaultError, Faults, McastError, ModifyError, NoSuchObject, OpenError, PortAttr, PortState,
-    ROCE_PORT, UnknownDatapath,
+    ROCE_PORT, UnknownDatapath, XdpMode,
 };
 pub use uroce_memory::{
     Access, AccessError, AllocError, AllocMwError, AtomicError, DeregError, Lkey, MrId, MwId,

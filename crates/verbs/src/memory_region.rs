@@ -20,9 +20,25 @@ use crate::remote::RemoteSlice;
 ///
 /// Work requests name the region by its key. One that is still queued when the region goes fails
 /// with a local protection error; nothing dangles. A region that a memory window is bound to stays
-/// registered until the window has gone as well (B40). Who lent foreign memory
-/// ([`Region::from_raw`]) should call [`deregister`](Self::deregister), which says whether the loan
-/// is over.
+/// registered until the window has gone as well (B40). A program that registered memory of its own
+/// ([`Region::from_raw`]) calls [`deregister`](Self::deregister) before it frees that memory: the call says whether the
+/// device is done with it.
+///
+/// ```
+/// # use uroce_verbs::*;
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let context = Context::builder().address([10, 0, 0, 1]).loopback(&LoopbackFabric::new()).open()?;
+/// # let pd = context.alloc_pd()?;
+/// let mr = pd.alloc_mr(4096, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
+/// mr.write(0, b"hello")?;
+/// let mut bytes = [0; 5];
+/// mr.read(0, &mut bytes)?;
+/// assert_eq!(&bytes, b"hello");
+/// let to_the_peer = mr.remote().to_bytes(); // what its WRITEs name
+/// let send = SendWr::send(1, &[mr.sge(..5)]); // what work requests of this side name
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct MemoryRegion {
     mr: Mr,
@@ -38,7 +54,8 @@ fn first_address(iova: u64, access: Access) -> u64 {
 }
 
 impl ProtectionDomain {
-    /// Allocates `len` zeroed bytes and registers them at the address where they are.
+    /// Allocates `len` zeroed bytes and registers them at the address where they are. Without
+    /// [`Access::LOCAL_WRITE`] neither receives nor READs may fill the region.
     ///
     /// # Errors
     /// [`AllocMrError`]: no memory, or rights that do not go together.
@@ -82,12 +99,12 @@ impl MemoryRegion {
         Ok(MemoryRegion { mr, iova, access, region, pd: pd.clone() })
     }
 
-    /// Its number, for display.
+    /// The number of the region inside its device, for display.
     pub fn id(&self) -> MrId {
         self.mr.id
     }
 
-    /// Key for our own work requests.
+    /// Key for work requests of this side.
     pub fn lkey(&self) -> Lkey {
         self.mr.lkey
     }
@@ -112,12 +129,12 @@ impl MemoryRegion {
         self.region.is_empty()
     }
 
-    /// The rights it was registered with.
+    /// The rights that the region is registered with.
     pub fn access(&self) -> Access {
         self.access
     }
 
-    /// The bytes, to be registered once more, or to be kept beyond the registration.
+    /// The bytes of the region, to be registered once more, or to be kept beyond the registration.
     pub fn region(&self) -> &Region {
         &self.region
     }
@@ -179,7 +196,7 @@ impl MemoryRegion {
         Sge { addr, length: wire_length(length), lkey: self.lkey() }
     }
 
-    /// The whole region as a peer names it. Tell it to those who shall have access.
+    /// The whole region as a peer names it: its address, rkey and length, to be sent to peers that shall have access.
     pub fn remote(&self) -> RemoteSlice {
         RemoteSlice::new(self.iova, self.rkey(), self.len() as u64)
     }

@@ -21,7 +21,7 @@ impl ProtectionDomain {
     /// Makes a memory window that is not bound yet (`ibv_alloc_mw`).
     ///
     /// # Errors
-    /// [`AllocMwError`] at the device's limit.
+    /// [`AllocMwError`]: the device has its limit of windows, or several engines.
     pub fn alloc_mw(&self, mw_type: MwType) -> Result<MemoryWindow, AllocMwError> {
         MemoryWindow::new(self, mw_type)
     }
@@ -33,12 +33,12 @@ impl MemoryWindow {
         Ok(MemoryWindow { mw, mw_type, pd: pd.clone() })
     }
 
-    /// Its number, for display.
+    /// The number of the window inside its device, for display.
     pub fn id(&self) -> MwId {
         self.mw.id
     }
 
-    /// Type 1 or 2B.
+    /// Type of the window: 1 or 2B.
     pub fn mw_type(&self) -> MwType {
         self.mw_type
     }

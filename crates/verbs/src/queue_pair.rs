@@ -21,9 +21,23 @@ use crate::xrc_domain::XrcDomain;
 /// A queue pair (`ibv_qp`). Dropping it destroys it: then it raises no further completion and
 /// touches no memory (R93). Completions raised before stay in their queues.
 ///
-/// Life of a connected queue pair: built, [`init`](Self::init) (from now on receives can be
-/// posted), [`connect`](Self::connect). A datagram queue pair is [activated](Self::activate)
-/// instead.
+/// A connected queue pair (RC, UC, XRC) is built in RESET; [`init`](Self::init) brings it to INIT, where receives can be
+/// posted; [`connect`](Self::connect) brings it to RTS, where it sends and receives. A datagram queue pair (UD) is
+/// [activated](Self::activate) instead of connected.
+///
+/// ```no_run
+/// # use uroce_verbs::*;
+/// # fn tell(_: Endpoint) {}
+/// # fn told() -> Endpoint { unimplemented!() }
+/// # fn f(pd: &ProtectionDomain, cq: &CompletionQueue, mr: &MemoryRegion) -> Result<(), Box<dyn std::error::Error>> {
+/// let qp = pd.qp_builder(QpType::Rc, cq, cq).build()?;
+/// qp.init()?;
+/// qp.post_recv(&[RecvWr::new(1, &[mr.sge(..)])])?; // before the peer can send
+/// tell(qp.endpoint()); // to the peer, over a socket
+/// qp.connect(&told(), &ConnectOptions::default())?; // what the peer told
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct QueuePair {
     qpn: Qpn,
@@ -39,8 +53,8 @@ pub struct QueuePair {
 
 impl XrcDomain {
     /// Makes a target (`IBV_QPT_XRC_RECV`), in the state RESET: the end of a connection that responds.
-    /// Its messages go to the shared receive queues of this domain, which they name; it has no queues
-    /// of its own.
+    /// Each message that arrives names the shared receive queue of this domain that it is for; the target has no
+    /// queues of its own.
     ///
     /// # Errors
     /// [`CreateQueuePairError`] at the device's limit.
@@ -88,7 +102,7 @@ impl QueuePair {
         })
     }
 
-    /// Its number: unpredictable (A8).
+    /// The queue pair number, which is unpredictable (A8).
     pub fn qpn(&self) -> Qpn {
         self.qpn
     }
@@ -98,7 +112,7 @@ impl QueuePair {
         self.qp_type
     }
 
-    /// The sizes it was built with.
+    /// The sizes that the queue pair was built with.
     pub fn caps(&self) -> QpCaps {
         self.caps
     }
@@ -114,27 +128,27 @@ impl QueuePair {
         self.pd.context()
     }
 
-    /// Where completions of sends go.
+    /// The completion queue of send work requests.
     pub fn send_cq(&self) -> &CompletionQueue {
         &self.send_cq
     }
 
-    /// Where completions of receives go.
+    /// The completion queue of receive work requests.
     pub fn recv_cq(&self) -> &CompletionQueue {
         &self.recv_cq
     }
 
-    /// Where it takes its receives from, if not from a queue of its own.
+    /// The shared receive queue, if the queue pair was built with one.
     pub fn srq(&self) -> Option<&SharedReceiveQueue> {
         self.srq.as_ref()
     }
 
-    /// The domain of an XRC target.
+    /// The XRC domain, if the queue pair is an XRC target.
     pub fn xrcd(&self) -> Option<&XrcDomain> {
         self.xrcd.as_ref()
     }
 
-    /// Its state now.
+    /// The state of the queue pair now.
     pub fn state(&self) -> QpState {
         self.query().map_or(QpState::Err, |attr| attr.state)
     }
@@ -147,7 +161,9 @@ impl QueuePair {
         self.context().device().query_qp(self.qpn).map(|(attr, _)| attr)
     }
 
-    /// `ibv_modify_qp`: the fields of `attr` that `mask` names, all or none (R92).
+    /// Modifies the attributes that `mask` names, all or none (`ibv_modify_qp`, R92). [`init`](Self::init),
+    /// [`connect`](Self::connect), [`activate`](Self::activate), [`fail`](Self::fail) and [`reset`](Self::reset) do it
+    /// for the usual transitions.
     ///
     /// # Errors
     /// [`ModifyError`] says which attribute is missing, superfluous or out of range.
@@ -181,7 +197,8 @@ impl QueuePair {
     }
 
     /// Connects an RC, UC or XRC queue pair in RESET or INIT: when the call returns, it receives from
-    /// `peer` and can send to it. Nothing goes over the network; the peer must make the same call.
+    /// `peer` and can send to it. Nothing goes over the network, and the call does not wait: the peer must make the
+    /// same call, and requests that are posted before that are repeated until it has, as often as `options` allow.
     ///
     /// # Errors
     /// [`ConnectError`]: the queue pair is UD or in another state, no path to that GID, an option
@@ -274,8 +291,9 @@ impl QueuePair {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Posts receive work requests (`ibv_post_recv`). A UD message needs 40 bytes
-    /// ([`GRH_AREA_LEN`](crate::GRH_AREA_LEN)) more than its length.
+    /// Posts receive work requests (`ibv_post_recv`), in INIT or any later state. A UD message needs 40 bytes
+    /// ([`GRH_AREA_LEN`](crate::GRH_AREA_LEN)) more than its length. A WRITE with immediate data uses one up, which needs
+    /// no buffer: `RecvWr::new(1, &[])`.
     ///
     /// # Errors
     /// [`PostError`] names the request that was refused, and why; those before it are posted (B36).
@@ -295,7 +313,7 @@ impl QueuePair {
     /// Leaves a multicast group (`ibv_detach_mcast`).
     ///
     /// # Errors
-    /// [`McastError::NotAttached`].
+    /// [`McastError::NotAttached`]: the queue pair is not in that group.
     pub fn detach_mcast(&self, group: IpAddr) -> Result<(), McastError> {
         self.context().device().detach_mcast(self.qpn, group)
     }

@@ -9,7 +9,7 @@ use crate::protection_domain::ProtectionDomain;
 use crate::queue_pair::QueuePair;
 use crate::shared_receive_queue::SharedReceiveQueue;
 
-/// How a queue pair is made. Made by [`ProtectionDomain::qp_builder`].
+/// Sizes and options of a queue pair that is to be made. Made by [`ProtectionDomain::qp_builder`].
 #[derive(Debug, Clone)]
 #[must_use = "a builder makes nothing until build() is called"]
 pub struct QueuePairBuilder<'a> {
@@ -78,19 +78,19 @@ impl<'a> QueuePairBuilder<'a> {
         self
     }
 
-    /// Inline bytes of one send work request. Default: 256.
+    /// Inline bytes of one send work request ([`SendWr::inline`](crate::SendWr::inline)). Default: 256.
     pub fn max_inline(mut self, bytes: u32) -> Self {
         self.caps.max_inline = bytes;
         self
     }
 
-    /// All sizes at once.
+    /// Sets all sizes at once.
     pub fn caps(mut self, caps: QpCaps) -> Self {
         self.caps = caps;
         self
     }
 
-    /// Takes receives from `srq` instead of an own queue.
+    /// The queue pair takes its receives from `srq` and has no receive queue of its own. Default: its own queue.
     pub fn srq(mut self, srq: &'a SharedReceiveQueue) -> Self {
         self.srq = Some(srq);
         self

@@ -9,12 +9,12 @@ use uroce_memory::Rkey;
 use crate::error::BadText;
 use crate::range::start_and_length;
 
-/// Memory of a peer, as the peer told us: an address, a key, a length. Only the peer's NIC decides
+/// Memory of a peer, as a work request names it: an address, a key, a length. Only the peer's NIC decides
 /// whether access is granted.
 ///
-/// Made by [`MemoryRegion::remote`](crate::MemoryRegion::remote) or
-/// [`MemoryWindow::remote`](crate::MemoryWindow::remote) there, and sent here by any means; or put
-/// together from its numbers. It has a text form, a binary form, and one of `serde` with that feature:
+/// The peer makes it with [`MemoryRegion::remote`](crate::MemoryRegion::remote) or
+/// [`MemoryWindow::remote`](crate::MemoryWindow::remote) and sends it by any means; or [`new`](Self::new) makes it
+/// from the three numbers. It has a text form, a binary form, and with the feature `serde` one of serde:
 ///
 /// ```
 /// # use uroce_verbs::{RemoteSlice, Rkey};
@@ -25,11 +25,11 @@ use crate::range::start_and_length;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RemoteSlice {
-    /// First byte, as the peer's key counts.
+    /// Address of the first byte, as the peer registered it.
     pub addr: u64,
-    /// The key.
+    /// The key that the peer's region or window has.
     pub rkey: Rkey,
-    /// Bytes.
+    /// Number of bytes.
     pub len: u64,
 }
 
@@ -61,7 +61,7 @@ impl RemoteSlice {
         RemoteSlice { addr, rkey, len }
     }
 
-    /// A part of it. A range that reaches beyond it is not cut: the peer will refuse it.
+    /// A part of this memory. A range that reaches beyond its end is not cut: the peer will refuse the request.
     ///
     /// ```
     /// # use uroce_verbs::{RemoteSlice, Rkey};

@@ -37,11 +37,12 @@ impl ProtectionDomain {
         self.create_srq_on(0, max_wr, max_sge)
     }
 
-    /// The same for queue pairs whose CQs are for this completion vector
+    /// Makes a shared receive queue as [`create_srq`](Self::create_srq) does, for queue pairs whose CQs are for this
+    /// completion vector
     /// ([`Context::create_cq_on`](crate::Context::create_cq_on)).
     ///
     /// # Errors
-    /// [`CreateError`]: as above, or there are fewer engines.
+    /// [`CreateError`]: a size out of range, the device has its limit, or there are fewer engines.
     pub fn create_srq_on(
         &self,
         vector: u32,
@@ -110,18 +111,18 @@ impl SharedReceiveQueue {
         Ok(SharedReceiveQueue { inner: Arc::new(inner) })
     }
 
-    /// The number by which XRC peers name it (`ibv_get_srq_num`), for
+    /// The number by which XRC peers name the queue (`ibv_get_srq_num`), for
     /// [`SendWr::to_srq`](crate::SendWr::to_srq).
     pub fn number(&self) -> u32 {
         self.inner.number
     }
 
-    /// What events call it.
+    /// The number of the queue inside its device, as events name it.
     pub fn id(&self) -> SrqId {
         self.inner.id
     }
 
-    /// The protection domain of its buffers.
+    /// The protection domain of the queue's buffers.
     pub fn pd(&self) -> &ProtectionDomain {
         &self.inner.pd
     }

@@ -18,7 +18,8 @@ use crate::remote::RemoteSlice;
 /// A send work request (`ibv_send_wr`), to be posted with
 /// [`QueuePair::post_send`](crate::QueuePair::post_send).
 ///
-/// Begins with what to do (`SendWr::send`, `write`, `read`, ...), and the rest follows:
+/// One of [`send`](Self::send), [`write`](Self::write), [`read`](Self::read) and so on makes the work request; the
+/// methods that take `self` add options:
 ///
 /// ```no_run
 /// # use uroce_verbs::*;
@@ -53,29 +54,31 @@ impl<'a> SendWr<'a> {
         SendWr { wr_id, op, flags, sges, inline: None, ud: None, srqn: None, pd: None, fault: None }
     }
 
-    /// SEND: the message goes into a receive work request of the peer.
+    /// SEND: the message goes into a receive work request that the peer has posted.
     pub fn send(wr_id: u64, sges: &'a [Sge]) -> Self {
         Self::new(wr_id, SendOp::Send, sges)
     }
 
-    /// RDMA WRITE: the bytes go to the beginning of `remote`.
+    /// RDMA WRITE: the bytes go to the beginning of `remote`, whose region needs [`Access::REMOTE_WRITE`]. The length is
+    /// that of `sges`, at most 2^31 bytes.
     pub fn write(wr_id: u64, sges: &'a [Sge], remote: RemoteSlice) -> Self {
         Self::new(wr_id, SendOp::Write { va: remote.addr, rkey: remote.rkey }, sges)
     }
 
-    /// RDMA READ: fills `sges` from the beginning of `remote`.
+    /// RDMA READ: fills `sges`, whose region needs [`Access::LOCAL_WRITE`], from the beginning of `remote`, whose region
+    /// needs [`Access::REMOTE_READ`].
     pub fn read(wr_id: u64, sges: &'a [Sge], remote: RemoteSlice) -> Self {
         Self::new(wr_id, SendOp::Read { va: remote.addr, rkey: remote.rkey }, sges)
     }
 
     /// Adds `add` to the 8 bytes at `remote`, modulo 2^64. The value before goes to `sges`, which
-    /// must have 8 bytes; both are in host order.
+    /// must have 8 bytes; both are in host order. The region of `remote` needs [`Access::REMOTE_ATOMIC`].
     pub fn fetch_add(wr_id: u64, sges: &'a [Sge], remote: RemoteSlice, add: u64) -> Self {
         Self::new(wr_id, SendOp::FetchAdd { va: remote.addr, rkey: remote.rkey, add }, sges)
     }
 
     /// Replaces the 8 bytes at `remote` by `swap` if they equal `compare`. The value before goes to
-    /// `sges`, which must have 8 bytes; all are in host order.
+    /// `sges`, which must have 8 bytes; all are in host order. The region of `remote` needs [`Access::REMOTE_ATOMIC`].
     pub fn compare_swap(
         wr_id: u64,
         sges: &'a [Sge],
@@ -129,13 +132,15 @@ impl<'a> SendWr<'a> {
         SendWr { pd: Some(mw.pd()), fault, ..Self::new(wr_id, op, &[]) }
     }
 
-    /// Invalidates the key of a type 2 window of ours, once all earlier requests completed.
+    /// Invalidates the key of a type 2 window of this side, once all earlier requests have completed.
     pub fn local_invalidate(wr_id: u64, rkey: Rkey) -> Self {
         Self::new(wr_id, SendOp::LocalInvalidate(rkey), &[])
     }
 
-    /// With 32 bits of immediate data, for a SEND or a WRITE. A WRITE then uses up a receive work
-    /// request of the peer, which so learns of it.
+    /// Adds 32 bits of immediate data to a SEND or a WRITE. The peer finds the same number in
+    /// [`WorkCompletion::imm`](crate::WorkCompletion::imm); it travels big endian, so a C program at the other end takes
+    /// `ntohl` of `imm_data`. A WRITE with immediate data uses up a receive work request of the peer, which may have no
+    /// buffer, and completes it.
     pub fn imm(mut self, imm: u32) -> Self {
         match self.op {
             SendOp::Send | SendOp::SendWithImm(_) => self.op = SendOp::SendWithImm(imm),
@@ -147,7 +152,7 @@ impl<'a> SendWr<'a> {
         self
     }
 
-    /// The arrival of a SEND invalidates the peer's key `rkey` (R41).
+    /// Turns a SEND into a SEND with invalidate: its arrival invalidates the key `rkey` of the peer (R41).
     pub fn invalidate(mut self, rkey: Rkey) -> Self {
         match self.op {
             SendOp::Send | SendOp::SendWithInvalidate(_) => {
@@ -167,25 +172,27 @@ impl<'a> SendWr<'a> {
         self
     }
 
-    /// Raises a completion also on success.
+    /// Raises a completion on success too, not only on failure.
     pub fn signaled(mut self) -> Self {
         self.flags |= SendFlags::SIGNALED;
         self
     }
 
-    /// Waits until all earlier READ and atomic requests completed (R80).
+    /// Holds this request back until all earlier READ and atomic requests of the queue pair have completed (R80).
     pub fn fence(mut self) -> Self {
         self.flags |= SendFlags::FENCE;
         self
     }
 
-    /// Wakes a peer that armed its queue for solicited completions (R42).
+    /// Wakes a peer that armed its completion queue for solicited completions, [`Notify::Solicited`](crate::Notify)
+    /// (R42).
     pub fn solicited(mut self) -> Self {
         self.flags |= SendFlags::SOLICITED;
         self
     }
 
-    /// These bytes instead of registered memory. They are copied when the request is posted.
+    /// Sends `bytes` instead of registered memory; give an empty list of SGEs. They are copied when the request is
+    /// posted, and may be no more than [`max_inline`](crate::QueuePairBuilder::max_inline).
     pub fn inline(mut self, bytes: &'a [u8]) -> Self {
         self.inline = Some(bytes);
         self.flags |= SendFlags::INLINE;
@@ -206,7 +213,7 @@ impl<'a> SendWr<'a> {
         self
     }
 
-    /// The cookie that comes back in the completion.
+    /// The number that comes back in [`WorkCompletion::wr_id`](crate::WorkCompletion::wr_id).
     pub fn wr_id(&self) -> u64 {
         self.wr_id
     }

@@ -70,7 +70,7 @@ struct Inner {
 }
 
 impl Context {
-    /// An XRC domain (`ibv_open_xrcd`) that cannot be opened again; clones of it are the same domain.
+    /// Makes an XRC domain (`ibv_open_xrcd`). It cannot be opened a second time; its clones are the same domain.
     ///
     /// # Errors
     /// [`CreateError`]: the device has its limit of protection domains or completion queues.
@@ -90,7 +90,7 @@ impl XrcDomain {
         Ok(XrcDomain { inner: Arc::new(Inner { id, pd, cq }) })
     }
 
-    /// Its number inside the device.
+    /// The number of the domain inside its device.
     pub fn id(&self) -> XrcdId {
         self.inner.id
     }

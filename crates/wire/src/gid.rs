@@ -7,7 +7,7 @@ use core::net::{IpAddr, Ipv6Addr};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub struct Gid([u8; 16]);
 
-/// The text is not a GID.
+/// The text is not a GID: neither 32 hexadecimal digits nor an IP address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadGid;
 

@@ -2,7 +2,8 @@
 
 use core::net::IpAddr;
 
-/// Length of the area.
+/// Bytes before the payload of each received datagram (UD): the GRH, or the IPv4 header in its place. A receive buffer
+/// for datagrams needs this much more than the longest payload.
 pub const GRH_AREA_LEN: usize = 40;
 
 /// What a UD receive buffer holds before the payload: the IPv6 header, or 20 zero bytes and the

@@ -3,7 +3,7 @@
 use crate::sys::bpf::Hook;
 use crate::sys::socket::BindFlags;
 
-/// How an AF_XDP datapath works with the interface.
+/// How an AF_XDP datapath works with its network interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum XdpMode {

@@ -38,7 +38,7 @@ pub struct FaultCounters {
 }
 
 impl FaultCounters {
-    /// All 0.
+    /// Counters of the rules of `plan`, all 0.
     #[must_use]
     pub fn new(plan: &Plan) -> Self {
         let injector = FaultInjector::new(plan, 0);

@@ -219,7 +219,7 @@ impl PcapFile {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// [`PcapError::Create`] when the place is not writable.
     pub fn create_beside(path: impl AsRef<Path>) -> Result<Self, PcapError> {
         Self::open(path.as_ref(), true)
     }
@@ -230,7 +230,7 @@ impl PcapFile {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// [`PcapError::Create`] when the place is not writable.
     pub fn make_room(path: impl AsRef<Path>) -> Result<(), PcapError> {
         let path = path.as_ref();
         let failed = |source| PcapError::Create { path: path.to_owned(), source };

@@ -36,17 +36,18 @@ fn not_local(address: IpAddr) -> String {
     }
 }
 
-/// Why a device could not be opened.
+/// Why a device could not be opened. The text (`Display`, and `Debug`) says what to do.
 #[derive(Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// A device has exactly one address.
+    /// The address is a multicast, broadcast or unspecified one: give the address of a network interface.
     #[error("{0} is not the address of one host: give the address of a network interface")]
     NotUnicast(IpAddr),
-    /// No interface has the address.
+    /// No network interface of this machine has the address; `device_list` shows those there are, and any of
+    /// 127.0.0.0/8 can be opened.
     #[error("{}", not_local(*.0))]
     NotLocal(IpAddr),
-    /// IBTA's smallest path MTU does not fit.
+    /// The smallest path MTU of IBTA, 256 bytes, does not fit the MTU of the interface: raise it.
     #[error(
         "the MTU of {netdev} is {mtu} bytes, but RoCE needs at least 336: \
          raise it with `ip link set {netdev} mtu 1500`"
@@ -62,7 +63,7 @@ pub enum OpenError {
         "faults need packets with an ICRC: make the switch in the process with `LoopbackFabric::new()`"
     )]
     FaultsWithoutIcrc,
-    /// The UDP sockets could not be opened.
+    /// The UDP sockets could not be opened; another program may have the port.
     #[error(transparent)]
     Bind(#[from] BindError),
     /// The io_uring or its sockets could not be opened.
@@ -71,7 +72,7 @@ pub enum OpenError {
     /// The AF_PACKET sockets could not be opened.
     #[error(transparent)]
     Packet(#[from] PacketError),
-    /// AF_XDP did not work.
+    /// The AF_XDP sockets could not be opened, or the XDP hook of the interface is taken.
     #[error(transparent)]
     Xdp(#[from] XdpError),
     /// The in-process switch refused the address.
@@ -93,16 +94,16 @@ pub enum OpenError {
     /// More engines than a device may have.
     #[error("{0} engines are too many for one device: ask for 1 to {MAX_ENGINES}")]
     TooManyEngines(u8),
-    /// Engines find each other by the port.
+    /// Several engines on port 0: they find each other by the port, so it must be a fixed one.
     #[error("several engines need a port that is known before they are opened: give one, not 0")]
     EnginesWithoutPort,
-    /// The switch in the process has one endpoint for an address.
+    /// Several engines on a datapath that carries the packets of one engine only.
     #[error(
         "the datapath {0} carries the packets of one engine only: \
          use `udp`, `uring`, `packet` or `xdp` for several, or open the device with one"
     )]
     OneEngineOnly(&'static str),
-    /// No randomness, no unpredictable keys.
+    /// The operating system gave no random numbers, without which keys would be predictable.
     #[error("the system gave no random numbers: {0} (is getrandom(2) blocked by a sandbox?)")]
     Random(getrandom::Error),
 }

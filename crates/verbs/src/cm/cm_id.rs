@@ -15,20 +15,21 @@ use super::event_channel::{EventChannel, Inner, State};
 use crate::error::ForeignObject;
 use crate::queue_pair::QueuePair;
 
-/// The Q_Key of services in the port space of datagrams (`RDMA_UDP_QKEY`).
+/// The Q_Key that rdma_cm gives services of UD queue pairs, port space [`PortSpace::Udp`] (`RDMA_UDP_QKEY`).
 pub const RDMA_UDP_QKEY: u32 = 0x0123_4567;
 
-/// One end of a connection, or a listener (`rdma_cm_id`). A clone is the same id; with the last one
-/// a connection ends and a listener stops. The queue pair is the program's own and stays.
+/// One end of a connection, or a listener (`rdma_cm_id`). A clone is the same id. When the last clone is dropped, its
+/// connection ends or its listener stops; the queue pair belongs to the program and stays.
 ///
-/// A caller: [`resolve_addr`](Self::resolve_addr), [`resolve_route`](Self::resolve_route),
-/// [`connect`](Self::connect). A listener: [`listen`](Self::listen), and each request brings an id
-/// to [`accept`](Self::accept). What happens then comes as events to the [`EventChannel`].
+/// The active side (client) calls [`resolve_addr`](Self::resolve_addr), [`resolve_route`](Self::resolve_route) and
+/// [`connect`](Self::connect). The passive side (server) calls [`listen`](Self::listen); each request of a client
+/// brings a new id, for [`accept`](Self::accept). None of these calls sleeps: what comes of them arrives as events at
+/// the [`EventChannel`], which has an example.
 #[derive(Debug, Clone)]
 pub struct CmId(Arc<Inner>);
 
 impl EventChannel {
-    /// A new id (`rdma_create_id`): to listen with, or to call a peer.
+    /// Makes an id (`rdma_create_id`), to listen with or to connect to a peer. Its events come to this channel.
     pub fn create_id(&self, space: PortSpace) -> CmId {
         CmId(Inner::new(self, space))
     }
@@ -39,34 +40,34 @@ impl CmId {
         CmId(inner)
     }
 
-    /// Where its events go.
+    /// The channel at which events of this id arrive.
     pub fn channel(&self) -> &EventChannel {
         &self.0.channel
     }
 
-    /// Its port space.
+    /// The port space of this id.
     pub fn port_space(&self) -> PortSpace {
         self.0.space
     }
 
-    /// True if both are the same id.
+    /// True if `other` is a clone of this id: to find the connection that an event is about.
     pub fn is(&self, other: &CmId) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The peer that it has resolved.
+    /// The peer that [`resolve_addr`](Self::resolve_addr) was given; `None` at the passive side and before that call.
     pub fn peer(&self) -> Option<SocketAddr> {
         self.0.state().peer
     }
 
-    /// The name of its connection at this end, for logs.
+    /// Communication id of the connection at this end, for logs; `None` as long as there is no connection.
     pub fn connection(&self) -> Option<CommId> {
         self.0.state().connection
     }
 
-    /// Takes calls to `port` of the device's address from now on (`rdma_listen`); 0 picks a free
-    /// port. At most `backlog` of them wait for an answer; callers beyond are refused. Returns where
-    /// it listens.
+    /// Listens on `port` of the device's address (`rdma_listen`); 0 picks a free port. Each request comes as an event
+    /// `ConnectRequest`. At most `backlog` requests wait to be accepted; those beyond are rejected with
+    /// [`RejReason::NO_RESOURCES`]. Returns the address and the port.
     ///
     /// # Errors
     /// [`CmIdError`]: the port is taken, or the id is in use.
@@ -83,7 +84,7 @@ impl CmId {
         Ok(SocketAddr::new(device.address(), port))
     }
 
-    /// Finds the way to a peer (`rdma_resolve_addr`). Event: `AddrResolved`.
+    /// Names the peer to connect to (`rdma_resolve_addr`). Event: `AddrResolved`.
     ///
     /// # Errors
     /// [`CmIdError`]: the other IP version, or the id is in use.
@@ -101,10 +102,10 @@ impl CmId {
     }
 
     /// Finds a path to the peer (`rdma_resolve_route`); on RoCE the kernel's routes decide when
-    /// packets are sent, so it always succeeds. Event: `RouteResolved`.
+    /// packets are sent, so there is nothing to wait for. Event: `RouteResolved`.
     ///
     /// # Errors
-    /// [`CmIdError::NotResolved`].
+    /// [`CmIdError::NotResolved`]: call [`resolve_addr`](Self::resolve_addr) before.
     pub fn resolve_route(&self) -> Result<(), CmIdError> {
         self.peer().ok_or(CmIdError::NotResolved)?;
         self.post(CmEventKind::RouteResolved);
@@ -116,9 +117,9 @@ impl CmId {
         self.channel().raw().post(CmEvent { cookie, id, kind });
     }
 
-    /// Calls the peer for `qp`, an RC or UC queue pair in RESET or INIT (`rdma_connect`). When the
-    /// peer accepts, `qp` goes to RTS by itself. Events: `Established`, `Rejected`, `Unreachable`,
-    /// `ConnectError`.
+    /// Asks the peer for a connection of `qp`, an RC or UC queue pair in RESET or INIT (`rdma_connect`). When the
+    /// peer accepts, the device moves `qp` to RTS. Keep `qp` until then. One of these events tells the outcome:
+    /// `Established`; `Rejected` by the peer; `Unreachable` after about 25 seconds without an answer; `ConnectError`.
     ///
     /// # Errors
     /// [`CmIdError`]: no peer resolved, too much private data, an unsuitable queue pair.
@@ -147,10 +148,11 @@ impl CmId {
     }
 
     /// Accepts the request that brought this id (`rdma_accept`): `qp`, an RC or UC queue pair in
-    /// RESET or INIT, goes to RTS. Post receives before. Events: `Established`, or `Unreachable`.
+    /// RESET or INIT, goes to RTS. Bring it to INIT ([`QueuePair::init`]) and post receives before, because the peer may
+    /// send at once. Event: `Established`, or `Unreachable` if the peer does not confirm.
     ///
     /// # Errors
-    /// [`CmIdError`]: it is no request that waits, too much private data, an unsuitable queue pair.
+    /// [`CmIdError`]: this id has no request that waits, too much private data, an unsuitable queue pair.
     pub fn accept(&self, qp: &QueuePair, param: &ConnParam) -> Result<(), CmIdError> {
         self.check(qp)?;
         let acceptance = Acceptance {
@@ -164,11 +166,11 @@ impl CmId {
         Ok(device.cm().accept(self.connected()?, &acceptance)?)
     }
 
-    /// Refuses the request that brought this id (`rdma_reject`), with up to 148 bytes for the
-    /// caller.
+    /// Refuses the request that brought this id (`rdma_reject`), with up to 148 bytes of private data for the
+    /// client.
     ///
     /// # Errors
-    /// [`CmIdError`]: it is no request that waits, too much private data.
+    /// [`CmIdError`]: this id has no request that waits, too much private data.
     pub fn reject(&self, private_data: &[u8]) -> Result<(), CmIdError> {
         let device = self.channel().context().device();
         let connection = self.connected()?;
@@ -181,10 +183,10 @@ impl CmId {
     }
 
     /// Ends the connection (`rdma_disconnect`): the queue pair goes to the error state. Event, at
-    /// both ends: `Disconnected`, and `TimewaitExit` when its last packets have died out.
+    /// both ends: `Disconnected`; later `TimewaitExit`, when no packet of the connection can be on the way any more.
     ///
     /// # Errors
-    /// [`CmIdError`]: there is no connection that stands.
+    /// [`CmIdError`]: this id has no connection that is established.
     pub fn disconnect(&self) -> Result<(), CmIdError> {
         let device = self.channel().context().device();
         Ok(device.cm().disconnect(self.connected()?, &[])?)
@@ -213,11 +215,11 @@ impl CmId {
         Ok(())
     }
 
-    /// Answers the question that brought this id: `qp` takes datagrams that carry `qkey`, usually
-    /// [`RDMA_UDP_QKEY`]. With up to 136 bytes of private data.
+    /// Answers the `ResolveRequest` that brought this id: the UD queue pair `qp` takes datagrams that carry `qkey`,
+    /// usually [`RDMA_UDP_QKEY`]. With up to 136 bytes of private data. Does not [activate](QueuePair::activate) `qp`.
     ///
     /// # Errors
-    /// [`CmIdError`]: it is no question that waits, too much private data.
+    /// [`CmIdError`]: this id has no request that waits, too much private data.
     pub fn answer(&self, qp: &QueuePair, qkey: u32, private_data: &[u8]) -> Result<(), CmIdError> {
         self.check(qp)?;
         let (status, qpn, private_data) = (SidrStatus::VALID, qp.qpn(), private_data.to_vec());

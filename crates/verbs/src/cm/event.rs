@@ -12,12 +12,13 @@ use super::event_channel::{EventChannel, Inner};
 use super::registry::Registry;
 use crate::wait::wait;
 
-/// An event of a [`CmId`] (`rdma_cm_event`).
+/// An event of a [`CmId`] (`rdma_cm_event`), fetched from its [`EventChannel`].
 #[derive(Debug, Clone)]
 pub struct CmEvent {
-    /// What it is about. For a request it is a new id: accept or reject it; to drop it is to reject.
+    /// The id that the event is about. A `ConnectRequest` or `ResolveRequest` brings a new id: accept, answer or
+    /// reject the request with it. Dropping the new id rejects the request.
     pub id: CmId,
-    /// For a request: the id that listens.
+    /// The listener, if the event is a request; else `None`.
     pub listener: Option<CmId>,
     /// What happened.
     pub kind: CmEventKind,

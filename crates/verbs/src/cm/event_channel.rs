@@ -10,7 +10,7 @@ use uroce_device::{CmChannel, CreateError};
 use super::registry::Registry;
 use crate::context::Context;
 
-/// A channel (`rdma_event_channel`) on which a program hears of its connections. A clone is the same
+/// An event channel (`rdma_event_channel`), at which the events of [`CmId`](crate::CmId)s arrive. A clone is the same
 /// channel.
 ///
 /// The descriptor ([`AsFd`]) is readable while events wait; put it into poll(2) or epoll, but fetch
@@ -23,28 +23,28 @@ use crate::context::Context;
 /// fn main() -> Result<(), Box<dyn Error>> {
 ///     let fabric = LoopbackFabric::new();
 ///     let open = |ip: [u8; 4]| Context::builder().address(ip).loopback(&fabric).open();
-///     let (caller, called) = (open([10, 0, 0, 1])?, open([10, 0, 0, 2])?);
-///     let patience = Some(Duration::from_secs(5));
+///     let (client, server) = (open([10, 0, 0, 1])?, open([10, 0, 0, 2])?);
+///     let timeout = Some(Duration::from_secs(5));
 ///
-///     let doorstep = called.create_event_channel()?;
-///     let listener = doorstep.create_id(PortSpace::Tcp);
+///     let server_channel = server.create_event_channel()?;
+///     let listener = server_channel.create_id(PortSpace::Tcp);
 ///     let address = listener.listen(7174, 8)?;
 ///
-///     let channel = caller.create_event_channel()?;
+///     let channel = client.create_event_channel()?;
 ///     let id = channel.create_id(PortSpace::Tcp);
 ///     id.resolve_addr(address)?; // event AddrResolved
 ///     id.resolve_route()?; // event RouteResolved
-///     let (pd, cq) = (caller.alloc_pd()?, caller.create_cq(16)?);
+///     let (pd, cq) = (client.alloc_pd()?, client.create_cq(16)?);
 ///     let qp = pd.qp_builder(QpType::Rc, &cq, &cq).build()?;
 ///     id.connect(&qp, &ConnParam::default())?;
 ///
-///     let request = doorstep.next_event(patience)?.ok_or("no request")?;
-///     let (pd, cq) = (called.alloc_pd()?, called.create_cq(16)?);
+///     let request = server_channel.next_event(timeout)?.ok_or("no request")?;
+///     let (pd, cq) = (server.alloc_pd()?, server.create_cq(16)?);
 ///     let peer = pd.qp_builder(QpType::Rc, &cq, &cq).build()?;
 ///     request.id.accept(&peer, &ConnParam::default())?;
 ///
 ///     while !matches!(
-///         channel.next_event(patience)?.ok_or("no answer")?.kind,
+///         channel.next_event(timeout)?.ok_or("no answer")?.kind,
 ///         CmEventKind::Established { .. }
 ///     ) {}
 ///     assert_eq!((qp.state(), peer.state()), (QpState::Rts, QpState::Rts));
@@ -63,7 +63,7 @@ struct Shared {
 }
 
 impl Context {
-    /// A channel (`rdma_event_channel`) for connections by address and port.
+    /// Makes an event channel (`rdma_event_channel`), for connections by address and port.
     ///
     /// # Errors
     /// [`CreateError::Descriptor`] when the process has no free descriptor.
