@@ -4,6 +4,7 @@ mod case;
 mod end;
 mod expected;
 mod exports;
+mod fabtests;
 pub mod install;
 mod mpi;
 mod pyverbs;
@@ -33,6 +34,9 @@ pub struct ProgramsArgs {
     /// Run only command lines that contain this.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
+    /// Run also those tests of libfabric that CI leaves out: further forms of others, and slow ones.
+    #[arg(long)]
+    full: bool,
     /// Write the tables into docs/interop.md, and the list of what is expected of the tests of
     /// rdma-core.
     #[arg(long, conflicts_with = "only")]
@@ -58,7 +62,8 @@ pub fn run(arguments: &ProgramsArgs) -> Result<()> {
     }
     let mut table = Table::default();
     for case in cases {
-        table.add(case.program, case.options(), attempts(case, &stage, &folder));
+        let outcome = attempts(&case.line(), || trial::run(case, &stage, &folder));
+        table.add(case.program, case.options(), outcome);
     }
     for library in exports::LIBRARIES.iter().filter(|library| wanted(&exports::line(library))) {
         table.add(exports::PROGRAM, (*library).to_owned(), exports::check(library, &folder));
@@ -69,7 +74,13 @@ pub fn run(arguments: &ProgramsArgs) -> Result<()> {
     if arguments.write {
         table.write()?;
     }
-    match table.failed() {
+    let mut of_libfabric = Table::default();
+    let runs = fabtests::wanted(arguments.full || arguments.write, wanted);
+    fabtests::run(&runs, &stage, &folder, &mut of_libfabric)?;
+    if arguments.write {
+        fabtests::write(&of_libfabric)?;
+    }
+    match table.failed() + of_libfabric.failed() {
         0 => Ok(()),
         failed => Err(Error::new(format!("{failed} programs failed: see above"))),
     }
@@ -93,12 +104,13 @@ fn is_ci() -> bool {
     std::env::var("CI").is_ok_and(|value| value == "true")
 }
 
-fn attempts(case: &Case, stage: &Stage, folder: &Path) -> Result<String> {
-    let mut outcome = trial::run(case, stage, folder);
+/// Runs it, and again if it fails.
+fn attempts(line: &str, run: impl Fn() -> Result<()>) -> Result<String> {
+    let mut outcome = run();
     for _ in 1..TRIES {
         let Err(error) = &outcome else { break };
-        println!("again   {}: {error}", case.line());
-        outcome = trial::run(case, stage, folder);
+        println!("again   {line}: {error}");
+        outcome = run();
     }
     outcome.map(|()| "ok".to_owned())
 }

@@ -38,6 +38,11 @@ pub const PROGRAMS: &[&str] = &[
     "libopenmpi-dev",
     "libfabric-bin",
     "valgrind",
+    // These build libfabric with its tests, which Debian has not.
+    "autoconf",
+    "automake",
+    "libtool",
+    "make",
 ];
 
 /// Debian packages of the browser and of a font for it.

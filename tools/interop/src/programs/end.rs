@@ -19,6 +19,7 @@ pub struct End {
     output: PathBuf,
     child: Child,
     started: Instant,
+    limit: Duration,
     _guard: Guard,
 }
 
@@ -36,7 +37,13 @@ impl End {
         let child = command.spawn().context(|| format!("could not start `{line}`"))?;
         let guard = Guard::new(Leftover::Process(child.id()));
         let (output, started) = (output.to_owned(), Instant::now());
-        Ok(End { line, output, child, started, _guard: guard })
+        Ok(End { line, output, child, started, limit: RUN_TIMEOUT, _guard: guard })
+    }
+
+    /// The same with another limit of its time.
+    pub fn within(mut self, limit: Duration) -> End {
+        self.limit = limit;
+        self
     }
 
     /// Its process id.
@@ -63,7 +70,7 @@ impl End {
     /// It was not ready in time.
     pub fn wait_until(&mut self, ready: impl Fn(&End) -> bool) -> Result<()> {
         while !ready(self) {
-            if self.has_ended()? || self.started.elapsed() > RUN_TIMEOUT {
+            if self.has_ended()? || self.started.elapsed() > self.limit {
                 return Err(Error::new(self.described("did not get ready")));
             }
             std::thread::sleep(STEP);
@@ -77,7 +84,7 @@ impl End {
     /// It failed, or took too long.
     pub fn finish(mut self) -> Result<()> {
         while !self.has_ended()? {
-            if self.started.elapsed() > RUN_TIMEOUT {
+            if self.started.elapsed() > self.limit {
                 return Err(Error::new(self.described("took too long")));
             }
             std::thread::sleep(STEP);

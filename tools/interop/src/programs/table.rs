@@ -45,6 +45,13 @@ impl Table {
         self.lines.iter().filter(|line| line.result.is_none()).count()
     }
 
+    /// Whether this passed; `None` if it has not been run.
+    pub fn passed(&self, program: &str, options: &str) -> Option<bool> {
+        let line =
+            self.lines.iter().find(|line| line.program == program && line.options == options);
+        line.map(|line| line.result.is_some())
+    }
+
     /// Replaces the table in the document.
     ///
     /// # Errors

@@ -62,7 +62,7 @@ pub fn run(case: &Case, stage: &Stage, folder: &Path) -> Result<()> {
 }
 
 /// Both ends must end well; what both said, if one does not.
-fn both(server: End, client: End) -> Result<()> {
+pub(super) fn both(server: End, client: End) -> Result<()> {
     match client.finish() {
         Ok(()) => server.finish(),
         Err(error) => Err(Error::new(format!("{error}\nthe server said:\n{}", server.printed()))),

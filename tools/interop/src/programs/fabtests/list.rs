@@ -1,0 +1,120 @@
+//! The tests that libfabric's own script runs, and with which providers they are run here.
+
+/// What is run, and what is not.
+const TESTS: &str = include_str!("tests.txt");
+
+/// A provider of libfabric that uses verbs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Provider {
+    /// Connected endpoints and those for datagrams, each with a queue pair.
+    Verbs,
+    /// Reliable datagrams, on connected endpoints.
+    Rxm,
+    /// Reliable datagrams, on those for datagrams.
+    Rxd,
+}
+
+impl Provider {
+    /// All, in the order of the columns.
+    pub const ALL: [Provider; 3] = [Provider::Verbs, Provider::Rxm, Provider::Rxd];
+
+    /// What the option `-p` takes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Provider::Verbs => "verbs",
+            Provider::Rxm => "verbs;ofi_rxm",
+            Provider::Rxd => "verbs;ofi_rxd",
+        }
+    }
+}
+
+/// What becomes of a test with a provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It is run always.
+    Run,
+    /// It is run if all are asked for.
+    Full,
+    /// libfabric leaves it out.
+    LeftOut,
+    /// It fails for a defect of libfabric.
+    Defect,
+}
+
+impl Fate {
+    fn of(word: &str) -> Option<Fate> {
+        match word {
+            "ci" => Some(Fate::Run),
+            "full" => Some(Fate::Full),
+            "-" => Some(Fate::LeftOut),
+            "defect" => Some(Fate::Defect),
+            _ => None,
+        }
+    }
+}
+
+/// A test with its options.
+#[derive(Debug, Clone, Copy)]
+pub struct Test {
+    /// The command line, without provider and addresses.
+    pub line: &'static str,
+    fates: [Fate; 3],
+}
+
+impl Test {
+    /// What becomes of it with this provider.
+    pub fn with(&self, provider: Provider) -> Fate {
+        self.fates[provider as usize]
+    }
+
+    /// Program and options.
+    pub fn words(&self) -> (&'static str, &'static str) {
+        self.line.split_once(' ').unwrap_or((self.line, ""))
+    }
+}
+
+/// All tests.
+pub fn all() -> Vec<Test> {
+    TESTS.lines().filter(|line| !line.starts_with('#')).filter_map(test).collect()
+}
+
+fn test(line: &'static str) -> Option<Test> {
+    let mut columns = line.split('|').map(str::trim);
+    let line = columns.next()?;
+    let mut fate = || Fate::of(columns.next()?);
+    Some(Test { line, fates: [fate()?, fate()?, fate()?] })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_is_read() {
+        let lines = TESTS.lines().filter(|line| !line.starts_with('#')).count();
+        assert_eq!(all().len(), lines);
+    }
+
+    #[test]
+    fn columns_belong_to_providers() {
+        let of = |line: &str| {
+            let test = all().into_iter().find(|test| test.line == line).expect("is in the list");
+            Provider::ALL.map(|provider| test.with(provider))
+        };
+        assert_eq!(of("fi_msg"), [Fate::Run, Fate::LeftOut, Fate::LeftOut]);
+        assert_eq!(of("fi_rdm"), [Fate::LeftOut, Fate::Run, Fate::Run]);
+        assert_eq!(of("fi_rdm_rma_event"), [Fate::LeftOut, Fate::LeftOut, Fate::Run]);
+    }
+
+    #[test]
+    fn no_test_is_run_with_full_only_that_has_no_other_form() {
+        for test in all() {
+            let (program, _) = test.words();
+            for provider in Provider::ALL {
+                let is = |one: &Test, fate| one.words().0 == program && one.with(provider) == fate;
+                let has_other = all().iter().any(|one| is(one, Fate::Run));
+                assert!(!is(&test, Fate::Full) || has_other, "{} {provider:?}", test.line);
+            }
+        }
+    }
+}
