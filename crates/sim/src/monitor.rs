@@ -1,6 +1,7 @@
 //! Rules for packets, checked from what is on the wire alone.
 
 mod frame;
+mod message_count;
 mod psn;
 mod requests;
 mod responses;

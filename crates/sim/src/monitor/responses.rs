@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use uroce_wire::{Mtu, NakCode, Operation, Packet, Psn, SyndromeKind};
 
+use super::message_count::MessageCount;
 use super::psn::PsnLine;
 use crate::violation::{Check, Invariant, ensure};
 
@@ -24,6 +25,7 @@ pub(super) struct Responses {
     /// The gap for which a NAK was sent.
     gap: Option<u64>,
     msn: Psn,
+    messages: MessageCount,
     mtu: Mtu,
 }
 
@@ -40,6 +42,7 @@ impl Responses {
             acknowledged: start,
             gap: None,
             msn: Psn::new(0),
+            messages: MessageCount::default(),
             mtu,
         }
     }
@@ -56,6 +59,11 @@ impl Responses {
         }
         if end <= self.whole {
             return;
+        }
+        if psn == self.whole && self.beyond.is_empty() {
+            self.messages.handle_in_order(packet, end - 1);
+        } else {
+            self.messages.stop();
         }
         self.beyond.extend(psn.max(self.whole)..end);
         while self.beyond.remove(&self.whole) {
@@ -84,8 +92,14 @@ impl Responses {
             return Ok(());
         }
         self.check_msn(packet)?;
+        if !matches!(kind, Some(SyndromeKind::Ack { .. })) {
+            self.messages.stop();
+        }
         match kind {
-            Some(SyndromeKind::Ack { .. }) => self.check_ack(psn),
+            Some(SyndromeKind::Ack { .. }) => {
+                self.check_message_count(packet, psn)?;
+                self.check_ack(psn)
+            }
             Some(SyndromeKind::Rnr { .. }) => {
                 self.not_ready = Some(psn);
                 self.in_order = self.in_order.min(psn);
@@ -132,6 +146,16 @@ impl Responses {
         })?;
         ensure(psn <= self.whole, Invariant::Sequence, || {
             format!("{what} is {} ahead of what has arrived", psn - self.whole)
+        })
+    }
+
+    /// I7: an ACK counts the messages that it acknowledges.
+    fn check_message_count(&self, packet: &Packet<'_>, psn: u64) -> Check {
+        let (Some(aeth), Some(due)) = (packet.aeth(), self.messages.msn_at(psn)) else {
+            return Ok(());
+        };
+        ensure(aeth.msn == due, Invariant::Sequence, || {
+            format!("the MSN of an ACK is {}, and {due} messages have ended", aeth.msn)
         })
     }
 

@@ -135,6 +135,12 @@ impl Pair {
             _ => {}
         }
         let is_flush = matches!(posted.work, Work::Flush { .. });
+        let may_be_empty = matches!(posted.work, Work::Write { .. } | Work::Read { .. });
+        if posted.length == 0 && may_be_empty && self.random.chance(50) {
+            // The key of an empty access is not looked at (C9-88); 0 is never one.
+            posted.key = Some(Rkey(0));
+            return;
+        }
         if !self.plan.service.is_reliable()
             || posted.work.is_keyless()
             || posted.mistake.is_some()
@@ -267,6 +273,10 @@ impl Pair {
         let inside =
             if is_aligned || posted.work.word().is_some() { 0 } else { posted.length as u64 / 2 };
         match posted.mistake {
+            Some(Mistake::Range) if posted.wr_id.is_multiple_of(2) => {
+                // The end of the range wraps at 2^64.
+                (0u64.wrapping_sub(8.max(inside)), arena.rkey())
+            }
             Some(Mistake::Range) => (arena.end_addr() - inside, arena.rkey()),
             Some(Mistake::Key) => {
                 let stale = self.ends[1 - index].stale_keys.last();

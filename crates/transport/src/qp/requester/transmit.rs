@@ -112,7 +112,7 @@ impl Requester {
         let packet = RequestPacket { config, queue, wqe, psn, ack_req, read_last };
         let written = packet.write(out, cx.mem)?;
         if mutated("resent-corrupted") && !self.psns.sends_new() {
-            out[written.len - ICRC_LEN - 1] ^= 1;
+            out[written.len - ICRC_LEN - 4] ^= 1;
         }
         Ok(written)
     }
