@@ -108,6 +108,36 @@ fn r75_progress_refills_the_retries() {
 }
 
 #[test]
+fn r75_losses_behind_a_missing_response_cost_no_retry_as_long_as_the_peer_gets_on() {
+    // The response of an atomic is lost as long as each of 12 WRITEs behind it takes another NAK.
+    const WRITES: u32 = 12;
+    let mut pair = Pair::rc();
+    let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
+    let result = [pair.nodes[0].sge(0, 8)];
+    pair.nodes[0].send(&wr_sges(0, SendOp::FetchAdd { va, rkey, add: 1 }, &result)).unwrap();
+    let source = [pair.nodes[0].sge(100, 8)];
+    for id in 1..=u64::from(WRITES) {
+        let write = SendOp::Write { va: va + 100, rkey };
+        pair.nodes[0].send(&wr_sges(id, write, &source)).unwrap();
+    }
+    let (mut next_lost, mut may_lose) = (0x101, true);
+    pair.filter(move |seen| {
+        let losing = next_lost < 0x100 + WRITES;
+        let is_answer = seen.opcode == Opcode::RC_ATOMIC_ACKNOWLEDGE;
+        may_lose |= seen.from == 1 && !is_answer;
+        if seen.from == 0 && seen.psn == next_lost && may_lose && losing {
+            (next_lost, may_lose) = (next_lost + 1, false);
+            return Fate::Drop;
+        }
+        if is_answer && losing { Fate::Drop } else { Fate::Deliver }
+    });
+    pair.run();
+    let done = pair.nodes[0].sends();
+    assert!(done.len() == 1 + WRITES as usize && done.iter().all(Wc::is_ok), "{done:?}");
+    assert_eq!(pair.nodes[1].region.load_u64(0).unwrap(), 1, "R59: executed once");
+}
+
+#[test]
 fn r75_timeout_0_never_fires() {
     let mut pair = writing(Setup { timeout: 0, ..Setup::default() }, 8);
     pair.filter(|_| Fate::Drop);

@@ -338,6 +338,11 @@ impl Requester {
         let begins = self.selective_repeat.responses.answered().is_none();
         let more = self.selective_repeat.responses.note_answered(self.psns.una(), end);
         self.selective_repeat.note_responses();
+        if more > 0 {
+            // R75: the peer has made progress, although the oldest response is missing. The PSNs in flight limit how
+            // often that can be said.
+            self.ack_timer.note_progress();
+        }
         let end = self.selective_repeat.responses.answered().unwrap_or(end);
         if begins || more > 1 {
             match more > limits::SELECTIVE_REPEAT_BURST {
