@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use uroce_datapath::Route;
 use uroce_wire::{Opcode, PayloadRule, Qpn, Service};
 
-use crate::monitor::{Endpoint, icrc_of};
+use crate::monitor::{NodeQpn, icrc_of};
 use crate::port::SimPacket;
 use crate::random::Random;
 
@@ -18,8 +18,8 @@ const SPAN_NS: usize = 20_000_000;
 
 /// A queue pair that can be attacked.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Target {
-    pub(crate) end: Endpoint,
+pub(crate) struct AttackTarget {
+    pub(crate) end: NodeQpn,
     /// The node of its peer.
     pub(crate) peer: usize,
     pub(crate) service: Service,
@@ -62,7 +62,7 @@ impl Adversary {
         &mut self,
         now_ns: u64,
         nodes: &[IpAddr],
-        targets: &[Target],
+        targets: &[AttackTarget],
     ) -> Option<Forgery> {
         if self.left == 0 || self.next_ns > now_ns {
             return None;
@@ -72,7 +72,7 @@ impl Adversary {
         Some(self.forge(nodes, targets))
     }
 
-    fn forge(&mut self, nodes: &[IpAddr], targets: &[Target]) -> Forgery {
+    fn forge(&mut self, nodes: &[IpAddr], targets: &[AttackTarget]) -> Forgery {
         let target = self.random.pick(targets);
         let (node, qpn) = target.end;
         let anywhere = self.random.below(nodes.len());

@@ -18,6 +18,10 @@ impl Coverage {
         self.add(what, 1);
     }
 
+    pub(crate) fn count_nak(&mut self, code: NakCode) {
+        self.count(nak_name(code));
+    }
+
     pub(crate) fn add(&mut self, what: &'static str, count: u64) {
         *self.counts.entry(what).or_default() += count;
     }
@@ -81,10 +85,21 @@ fn names() -> impl Iterator<Item = &'static str> {
         WcStatus::GeneralErr,
     ];
     opcodes
-        .chain(naks.map(crate::monitor::nak_name))
+        .chain(naks.map(nak_name))
         .chain(["RNR NAK"])
         .chain(statuses.map(WcStatus::name))
         .chain(DropReason::ALL.map(DropReason::name))
+}
+
+/// The name of a NAK in reports of coverage.
+fn nak_name(code: NakCode) -> &'static str {
+    match code {
+        NakCode::PsnSequence => "NAK: PSN sequence error",
+        NakCode::InvalidRequest => "NAK: invalid request",
+        NakCode::RemoteAccess => "NAK: remote access error",
+        NakCode::RemoteOperational => "NAK: remote operational error",
+        NakCode::InvalidRdRequest => "NAK: invalid RD request",
+    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use uroce_device::transport::{
 use uroce_device::wire::Qpn;
 use uroce_device::{Device, QpRequest};
 
-use self::xrc::XrcDomain;
+use self::xrc::XrcPart;
 use crate::arena::{Arena, MAX_MESSAGE, SlotId};
 use crate::random::Random;
 use crate::request::{Message, Posted, PostedReceive, ReceiveMistake};
@@ -32,7 +32,7 @@ pub(crate) struct End {
     pub(crate) send_cq: CqId,
     pub(crate) recv_cq: CqId,
     srq: Option<SrqId>,
-    xrc: Option<XrcDomain>,
+    xrc: Option<XrcPart>,
     pub(crate) qpn: Qpn,
     pub(crate) arena: Arena,
     /// Send work requests that are not known to be complete.
@@ -68,10 +68,10 @@ impl End {
     pub(crate) fn new(node: usize, device: &Device, plan: &PairPlan, random: &mut Random) -> End {
         let device = device.clone();
         let pd = device.memory().alloc_pd().expect("a protection domain");
-        let cqe = plan.caps.max_send_wr.max(plan.caps.max_recv_wr) + 1;
+        let cqe = entries(plan);
         let send_cq = device.create_cq(cqe, None, 0).expect("a CQ");
         let recv_cq = device.create_cq(cqe, None, 0).expect("a CQ");
-        let xrc = plan.service.is_xrc().then(|| XrcDomain::new(&device, pd, recv_cq));
+        let xrc = plan.service.is_xrc().then(|| XrcPart::new(&device, pd, recv_cq));
         let srq = match &xrc {
             Some(xrc) => Some(xrc.create_srq(&device, pd, recv_cq, &srq_attr(plan))),
             None => plan.shared_receives.then(|| create_srq(&device, pd, plan)),
@@ -155,7 +155,7 @@ impl End {
             ..QpAttr::default()
         };
         self.bring_up(self.qpn, plan.service, &attr);
-        if let Some(XrcDomain { target, .. }) = self.xrc {
+        if let Some(XrcPart { target, .. }) = self.xrc {
             let attr = QpAttr { dest_qpn: peer.qpn.get(), ..attr };
             self.bring_up(target, QpType::XrcTgt, &attr);
         }
@@ -232,6 +232,14 @@ impl End {
     pub(crate) fn poll(&self, cq: CqId, into: &mut Vec<Wc>) {
         let polled = self.device.poll_cq_each(cq, usize::MAX, |wc| into.push(*wc));
         polled.expect("the CQ exists");
+    }
+
+    /// Gives both completion queues other sizes, which are large enough.
+    pub(crate) fn resize_cqs(&self, plan: &PairPlan, random: &mut Random) {
+        for cq in [self.send_cq, self.recv_cq] {
+            let cqe = entries(plan) + random.below(64) as u32;
+            self.device.resize_cq(cq, cqe).expect("it is large enough");
+        }
     }
 
     /// Registers the arena a second time.
@@ -315,6 +323,11 @@ impl End {
             .dealloc_pd(self.pd)
             .map_err(|error| failed("a protection domain", error.to_string()))
     }
+}
+
+/// Completions that can wait at a time.
+fn entries(plan: &PairPlan) -> u32 {
+    plan.caps.max_send_wr.max(plan.caps.max_recv_wr) + 1
 }
 
 /// What is wrong with a receive, now and then.

@@ -9,23 +9,23 @@ mod responses;
 use std::collections::HashMap;
 
 use uroce_device::transport::QpType;
-use uroce_wire::{Mtu, NakCode, Operation, Packet, Psn, Qpn, SyndromeKind};
+use uroce_wire::{Mtu, Operation, Packet, Psn, Qpn, SyndromeKind};
 
 pub(crate) use self::frame::icrc_of;
-use self::requests::Requests;
-use self::responses::Responses;
+use self::requests::RequestMonitor;
+use self::responses::ResponseMonitor;
 use crate::coverage::Coverage;
-use crate::network::Arrival;
+use crate::network::ArrivedPacket;
 use crate::port::SimPacket;
 use crate::violation::{Check, Invariant, ensure};
 
 /// A queue pair, by its node and its number.
-pub(crate) type Endpoint = (usize, Qpn);
+pub(crate) type NodeQpn = (usize, Qpn);
 
 /// Two queue pairs that were connected, and how.
 #[derive(Debug, Clone)]
-pub(crate) struct Connection {
-    pub(crate) ends: [Endpoint; 2],
+pub(crate) struct MonitoredConnection {
+    pub(crate) ends: [NodeQpn; 2],
     /// First PSNs of both.
     pub(crate) psns: [u32; 2],
     pub(crate) service: QpType,
@@ -36,14 +36,14 @@ pub(crate) struct Connection {
 
 /// One end of a connection, as it is seen in its packets.
 #[derive(Debug)]
-struct Side {
-    peer: Endpoint,
+struct MonitoredQp {
+    peer: NodeQpn,
     service: QpType,
     mtu: Mtu,
     /// Its requests.
-    requests: Requests,
+    requests: RequestMonitor,
     /// Its answers to the peer's requests.
-    responses: Responses,
+    responses: ResponseMonitor,
     /// The PSN of its next packet, where the service has no acknowledgements.
     next: Psn,
 }
@@ -58,22 +58,22 @@ struct Stranger {
 /// The judge of all packets of a simulation.
 #[derive(Debug, Default)]
 pub(crate) struct Monitor {
-    sides: HashMap<Endpoint, Side>,
+    sides: HashMap<NodeQpn, MonitoredQp>,
     /// Nodes that are no NIC of ours.
     strangers: HashMap<usize, Stranger>,
 }
 
 impl Monitor {
     /// From now on packets between these queue pairs are those of a new connection.
-    pub(crate) fn handle_connection(&mut self, connection: &Connection) {
-        let Connection { ends, psns, service, mtu, max_rd_atomic } = *connection;
+    pub(crate) fn handle_connection(&mut self, connection: &MonitoredConnection) {
+        let MonitoredConnection { ends, psns, service, mtu, max_rd_atomic } = *connection;
         for index in 0..2 {
-            let side = Side {
+            let side = MonitoredQp {
                 peer: ends[1 - index],
                 service,
                 mtu,
-                requests: Requests::new(psns[index], mtu, max_rd_atomic),
-                responses: Responses::new(psns[1 - index], mtu),
+                requests: RequestMonitor::new(psns[index], mtu, max_rd_atomic),
+                responses: ResponseMonitor::new(psns[1 - index], mtu),
                 next: Psn::new(psns[index]),
             };
             self.sides.insert(ends[index], side);
@@ -114,8 +114,8 @@ impl Monitor {
     }
 
     /// A packet that a NIC takes in.
-    pub(crate) fn handle_arrived(&mut self, now_ns: u64, arrival: &Arrival) {
-        let Arrival { from, to, packet, is_intact } = arrival;
+    pub(crate) fn handle_arrived(&mut self, now_ns: u64, arrival: &ArrivedPacket) {
+        let ArrivedPacket { from, to, packet, is_intact } = arrival;
         if let Some(stranger) = self.strangers.get_mut(from) {
             stranger.bytes_in += packet.bytes.len() as u64;
             return;
@@ -137,7 +137,7 @@ impl Monitor {
     }
 }
 
-impl Side {
+impl MonitoredQp {
     fn handle_sent(&mut self, packet: &Packet<'_>, now_ns: u64, coverage: &mut Coverage) -> Check {
         let (name, length) = (packet.info.name, packet.payload().len());
         ensure(length <= self.mtu.bytes(), Invariant::Frames, || {
@@ -180,18 +180,7 @@ fn count_packet(packet: &Packet<'_>, coverage: &mut Coverage) {
     let Some(aeth) = packet.aeth() else { return };
     match aeth.syndrome.kind() {
         SyndromeKind::Rnr { .. } => coverage.count("RNR NAK"),
-        SyndromeKind::Nak(code) => coverage.count(nak_name(code)),
+        SyndromeKind::Nak(code) => coverage.count_nak(code),
         _ => {}
-    }
-}
-
-/// The name of a NAK in reports of coverage.
-pub(crate) fn nak_name(code: NakCode) -> &'static str {
-    match code {
-        NakCode::PsnSequence => "NAK: PSN sequence error",
-        NakCode::InvalidRequest => "NAK: invalid request",
-        NakCode::RemoteAccess => "NAK: remote access error",
-        NakCode::RemoteOperational => "NAK: remote operational error",
-        NakCode::InvalidRdRequest => "NAK: invalid RD request",
     }
 }

@@ -28,7 +28,7 @@ struct Flight {
 
 /// A packet that has arrived at a NIC.
 #[derive(Debug)]
-pub(crate) struct Arrival {
+pub(crate) struct ArrivedPacket {
     /// Who has sent it, whatever its source address.
     pub(crate) from: usize,
     pub(crate) to: usize,
@@ -140,7 +140,7 @@ impl Network {
     }
 
     /// The next packet that has arrived by now.
-    pub(crate) fn poll_arrival(&mut self, now_ns: u64) -> Option<Arrival> {
+    pub(crate) fn poll_arrival(&mut self, now_ns: u64) -> Option<ArrivedPacket> {
         self.release(now_ns);
         loop {
             if self.flights.peek()?.at_ns > now_ns {
@@ -152,7 +152,7 @@ impl Network {
                 continue;
             }
             self.counters.delivered += 1;
-            return Some(Arrival { from, to, packet, is_intact });
+            return Some(ArrivedPacket { from, to, packet, is_intact });
         }
     }
 

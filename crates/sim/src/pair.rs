@@ -12,10 +12,10 @@ use uroce_wire::Service;
 
 use self::restart::Restart;
 use self::withdrawal::Withdrawal;
-use crate::adversary::Target;
+use crate::adversary::AttackTarget;
 use crate::coverage::Coverage;
 use crate::end::End;
-use crate::monitor::Connection;
+use crate::monitor::MonitoredConnection;
 use crate::random::Random;
 use crate::scenario::PairPlan;
 use crate::violation::{AtTime as _, Check, Invariant, Violation, ensure};
@@ -56,7 +56,7 @@ pub(crate) struct Pair {
     /// Regions that are deregistered at work.
     withdrawals: Vec<Withdrawal>,
     /// Connections that nobody was told of.
-    new_connections: Vec<Connection>,
+    new_connections: Vec<MonitoredConnection>,
 }
 
 impl Pair {
@@ -100,6 +100,17 @@ impl Pair {
         self.phase == Phase::Done
     }
 
+    /// What both ends wait for.
+    pub(crate) fn describe(&self) -> String {
+        let end = |end: &End| {
+            let (sends, receives) = (end.sends.len(), end.receives.len());
+            format!("{} to post, {sends} sends and {receives} receives posted", end.left)
+        };
+        let [first, second] = self.ends.each_ref().map(end);
+        let mistake = if self.has_mistake { ", after a mistake" } else { "" };
+        format!("{first}; {second}{mistake}")
+    }
+
     /// True if nothing that arrives is of interest now.
     pub(crate) fn is_waiting(&self, now_ns: u64) -> bool {
         match self.phase {
@@ -133,7 +144,7 @@ impl Pair {
         for end in &mut self.ends {
             end.wake_ns = Some(0);
         }
-        let connection = |from: usize, to: usize| Connection {
+        let connection = |from: usize, to: usize| MonitoredConnection {
             ends: [
                 (self.ends[from].node, self.ends[from].qpn),
                 (self.ends[to].node, self.ends[to].responder()),
@@ -151,14 +162,14 @@ impl Pair {
     }
 
     /// Both queue pairs, for an adversary.
-    pub(crate) fn targets(&self) -> [Target; 2] {
+    pub(crate) fn targets(&self) -> [AttackTarget; 2] {
         let service = match self.plan.service {
             QpType::Uc => Service::Uc,
             QpType::Ud => Service::Ud,
             QpType::XrcIni | QpType::XrcTgt => Service::Xrc,
             QpType::Rc => Service::Rc,
         };
-        [0, 1].map(|index| Target {
+        [0, 1].map(|index| AttackTarget {
             end: (self.ends[index].node, self.ends[index].qpn),
             peer: self.ends[1 - index].node,
             service,
@@ -166,7 +177,7 @@ impl Pair {
     }
 
     /// The connections that have begun since the last call.
-    pub(crate) fn take_connections(&mut self) -> Vec<Connection> {
+    pub(crate) fn take_connections(&mut self) -> Vec<MonitoredConnection> {
         std::mem::take(&mut self.new_connections)
     }
 

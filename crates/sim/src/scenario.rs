@@ -100,6 +100,8 @@ pub struct Scenario {
     pub mode: Mode,
     /// Number of NICs.
     pub nodes: usize,
+    /// They have IPv6 addresses, not IPv4 ones.
+    pub is_ipv6: bool,
     /// Latency from NIC to NIC in nanoseconds.
     pub latency_ns: u64,
     /// A NIC takes in what has arrived once in so many nanoseconds.
@@ -149,6 +151,7 @@ impl Scenario {
             seed,
             mode,
             nodes,
+            is_ipv6: random.chance(30),
             latency_ns,
             coalesce_ns: random.pick(&[1, 1_000, 5_000]),
             faults: faults(&mut random),

@@ -22,7 +22,7 @@ pub(crate) enum WindowState {
 }
 
 #[derive(Debug)]
-struct Window {
+struct SimWindow {
     id: MwId,
     rkey: Rkey,
     state: WindowState,
@@ -32,7 +32,7 @@ struct Window {
 
 /// The windows of one end.
 #[derive(Debug, Default)]
-pub(crate) struct Windows(Vec<Window>);
+pub(crate) struct Windows(Vec<SimWindow>);
 
 impl Windows {
     /// Rights of all windows.
@@ -42,7 +42,7 @@ impl Windows {
     pub(crate) fn new(device: &Device, pd: PdId) -> Windows {
         let window = |_| {
             let mw = device.memory().alloc_mw(pd, MwType::Type2B).expect("a window");
-            Window { id: mw.id, rkey: mw.rkey, state: WindowState::Free, users: 0 }
+            SimWindow { id: mw.id, rkey: mw.rkey, state: WindowState::Free, users: 0 }
         };
         Windows((0..WINDOWS).map(window).collect())
     }

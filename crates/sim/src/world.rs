@@ -1,16 +1,16 @@
 //! A running simulation: one clock, all nodes, the network, and the applications.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use uroce_device::{Device, DeviceConfig, ResourceKind, VirtualClock};
 use uroce_wire::Flow;
 
-use crate::adversary::{Adversary, Forgery, Target};
+use crate::adversary::{Adversary, AttackTarget, Forgery};
 use crate::coverage::Coverage;
 use crate::monitor::Monitor;
-use crate::network::{Arrival, Network};
+use crate::network::{ArrivedPacket, Network};
 use crate::packet_event::{PacketEvent, Passage};
 use crate::pair::{Pair, Turn};
 use crate::port::{PortHandle, SimDatapath, SimPacket};
@@ -73,15 +73,16 @@ impl<'a> World<'a> {
     ) -> World<'a> {
         let clock = VirtualClock::new();
         let nodes: Vec<Node> =
-            (0..scenario.nodes).map(|index| node(scenario.seed, index, &clock)).collect();
+            (0..scenario.nodes).map(|index| node(scenario, index, &clock)).collect();
         let devices: Vec<Device> = nodes.iter().map(|node| node.device.clone()).collect();
         let random = |index| Random::new(scenario.seed, 1 + index as u64);
         let plans = scenario.pairs.iter().enumerate();
         let reorders = scenario.reorders();
         let pair = |(index, plan)| Pair::new(plan, reorders, &devices, random(index));
         let pairs = plans.map(pair).collect();
-        let adversary = (scenario.forged > 0)
-            .then(|| Adversary::new(address_of(nodes.len()), scenario.forged, random(ADVERSARY)));
+        let adversary = (scenario.forged > 0).then(|| {
+            Adversary::new(address_of(scenario, nodes.len()), scenario.forged, random(ADVERSARY))
+        });
         let mut monitor = Monitor::default();
         monitor.note_stranger(nodes.len());
         World {
@@ -111,10 +112,17 @@ impl<'a> World<'a> {
         }
         while let Some(next_ns) = self.next_event() {
             if self.is_over(next_ns)? {
-                break;
+                return self.finish();
             }
             self.advance(next_ns)?;
         }
+        // I14: it has not ended because nothing more will ever happen.
+        let left = self.pairs.iter().find(|pair| !pair.is_done());
+        ensure(left.is_none(), Invariant::Liveness, || {
+            let left = left.map(Pair::describe).unwrap_or_default();
+            format!("requests are left, and nothing will happen any more: {left}")
+        })
+        .at(self.now_ns)?;
         self.finish()
     }
 
@@ -175,7 +183,7 @@ impl<'a> World<'a> {
             return;
         }
         let nodes: Vec<IpAddr> = self.nodes.iter().map(|node| node.address).collect();
-        let targets: Vec<Target> = self.pairs.iter().flat_map(Pair::targets).collect();
+        let targets: Vec<AttackTarget> = self.pairs.iter().flat_map(Pair::targets).collect();
         while let Some(Forgery { to, packet }) =
             adversary.poll_packet(self.now_ns, &nodes, &targets)
         {
@@ -256,7 +264,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    fn deliver(&mut self, arrival: Arrival) {
+    fn deliver(&mut self, arrival: ArrivedPacket) {
         (self.now_ns, arrival.to).hash(&mut self.trace);
         let bytes = &arrival.packet.bytes;
         match bytes.last_chunk::<4>() {
@@ -265,7 +273,7 @@ impl<'a> World<'a> {
             _ => bytes.hash(&mut self.trace),
         }
         self.monitor.handle_arrived(self.now_ns, &arrival);
-        let Arrival { to, packet, .. } = arrival;
+        let ArrivedPacket { to, packet, .. } = arrival;
         self.observe(Passage::Arrived { to }, &packet);
         // Who is no NIC takes nothing in.
         if let Some(node) = self.nodes.get(to) {
@@ -349,12 +357,19 @@ fn check_silence(index: usize, node: &Node, clock: &VirtualClock) -> Check {
     ensure(false, Invariant::Resources, what)
 }
 
-fn address_of(index: usize) -> IpAddr {
-    IpAddr::V4(Ipv4Addr::new(10, 0, (index / 250) as u8, (index % 250 + 1) as u8))
+fn address_of(scenario: &Scenario, index: usize) -> IpAddr {
+    let number = index as u16 + 1;
+    let [high, low] = number.to_be_bytes();
+    if scenario.is_ipv6 {
+        Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, number).into()
+    } else {
+        Ipv4Addr::new(10, 0, high, low).into()
+    }
 }
 
-fn node(seed: u64, index: usize, clock: &VirtualClock) -> Node {
-    let address = address_of(index);
+fn node(scenario: &Scenario, index: usize, clock: &VirtualClock) -> Node {
+    let address = address_of(scenario, index);
+    let seed = scenario.seed;
     let port = PortHandle::default();
     let local = SocketAddr::new(address, uroce_device::ROCE_PORT);
     let datapath = SimDatapath::new(local, 4096 + 200, port.clone());

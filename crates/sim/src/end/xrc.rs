@@ -7,15 +7,15 @@ use uroce_device::wire::Qpn;
 
 /// A domain with the target that serves its shared receive queue.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct XrcDomain {
+pub(super) struct XrcPart {
     xrcd: XrcdId,
     pub(super) target: Qpn,
 }
 
-impl XrcDomain {
-    pub(super) fn new(device: &Device, pd: PdId, cq: CqId) -> XrcDomain {
+impl XrcPart {
+    pub(super) fn new(device: &Device, pd: PdId, cq: CqId) -> XrcPart {
         let xrcd = device.xrc().open(pd, cq).expect("a domain");
-        XrcDomain { xrcd, target: device.xrc().create_target(xrcd).expect("a target") }
+        XrcPart { xrcd, target: device.xrc().create_target(xrcd).expect("a target") }
     }
 
     pub(super) fn create_srq(&self, device: &Device, pd: PdId, cq: CqId, attr: &SrqAttr) -> SrqId {

@@ -12,7 +12,7 @@ const MAX_RESPONSES: u64 = 64;
 
 /// A READ or atomic operation on its way.
 #[derive(Debug)]
-struct Outstanding {
+struct AwaitedResponse {
     first: u64,
     last: u64,
     /// Response packets that have arrived, one bit each.
@@ -21,7 +21,7 @@ struct Outstanding {
     takes_ack: bool,
 }
 
-impl Outstanding {
+impl AwaitedResponse {
     fn note(&mut self, psn: u64) {
         self.arrived |= 1 << (psn - self.first).min(MAX_RESPONSES - 1);
     }
@@ -33,30 +33,30 @@ impl Outstanding {
 
 /// A wait that an RNR NAK has asked for.
 #[derive(Debug, Clone, Copy)]
-struct RnrWait {
+struct RnrPause {
     psn: u64,
     until_ns: u64,
 }
 
 /// What a requester has sent, and what has come back.
 #[derive(Debug)]
-pub(super) struct Requests {
+pub(super) struct RequestMonitor {
     line: PsnLine,
     /// The PSN of the next new request.
     next: u64,
     /// Everything before it is acknowledged.
     acknowledged: u64,
-    outstanding: VecDeque<Outstanding>,
-    rnr_wait: Option<RnrWait>,
+    outstanding: VecDeque<AwaitedResponse>,
+    rnr_wait: Option<RnrPause>,
     mtu: Mtu,
     max_rd_atomic: usize,
 }
 
-impl Requests {
-    pub(super) fn new(start: u32, mtu: Mtu, max_rd_atomic: u8) -> Requests {
+impl RequestMonitor {
+    pub(super) fn new(start: u32, mtu: Mtu, max_rd_atomic: u8) -> RequestMonitor {
         let line = PsnLine::new(start);
         let next = line.start();
-        Requests {
+        RequestMonitor {
             line,
             next,
             acknowledged: next,
@@ -96,7 +96,7 @@ impl Requests {
         if has_response {
             let operation = packet.info.operation;
             let takes_ack = matches!(operation, Operation::AtomicWrite | Operation::Flush);
-            self.outstanding.push_back(Outstanding {
+            self.outstanding.push_back(AwaitedResponse {
                 first: psn,
                 last: end - 1,
                 arrived: 0,
@@ -157,7 +157,7 @@ impl Requests {
                     self.rnr_wait.is_some_and(|wait| wait.psn == psn && now_ns <= wait.until_ns);
                 if !waits {
                     let until_ns = now_ns + rnr_timer_ns(timer);
-                    self.rnr_wait = Some(RnrWait { psn, until_ns });
+                    self.rnr_wait = Some(RnrPause { psn, until_ns });
                 }
             }
             Some(SyndromeKind::Nak(_)) => self.acknowledge(psn),

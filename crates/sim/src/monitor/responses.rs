@@ -10,7 +10,7 @@ use crate::violation::{Check, Invariant, ensure};
 
 /// What has arrived at a responder, and what it has answered.
 #[derive(Debug)]
-pub(super) struct Responses {
+pub(super) struct ResponseMonitor {
     line: PsnLine,
     /// Everything before it has arrived.
     whole: u64,
@@ -29,11 +29,11 @@ pub(super) struct Responses {
     mtu: Mtu,
 }
 
-impl Responses {
-    pub(super) fn new(start: u32, mtu: Mtu) -> Responses {
+impl ResponseMonitor {
+    pub(super) fn new(start: u32, mtu: Mtu) -> ResponseMonitor {
         let line = PsnLine::new(start);
         let start = line.start();
-        Responses {
+        ResponseMonitor {
             line,
             whole: start,
             beyond: BTreeSet::new(),

@@ -23,6 +23,10 @@ impl Pair {
             let posted = self.ends[index].post_receives(&self.plan, &mut self.random);
             posted.map_err(|what| (Invariant::Completions, what))?;
         }
+        if self.random.chance(1) {
+            self.ends[index].resize_cqs(&self.plan, &mut self.random);
+            turn.coverage.count("completion queues that are resized at work");
+        }
         for _ in 0..self.random.below(BURST) {
             let end = &self.ends[index];
             let room = self.plan.caps.max_send_wr as usize - end.sends.len();
@@ -35,7 +39,14 @@ impl Pair {
         let end = &mut self.ends[index];
         let has_room = end.sends.len() < self.plan.caps.max_send_wr as usize;
         let has_requests = end.left > 0 && has_room && !self.has_mistake;
-        if !has_requests && end.receives.len() == depth {
+        // Nothing arrives that would have it look for completions of what is not acknowledged.
+        let is_silent = |posted: &Posted| posted.work.is_local() || posted.mistake.is_some();
+        let is_told = if self.plan.service.is_reliable() {
+            !end.sends.iter().any(is_silent)
+        } else {
+            end.sends.is_empty()
+        };
+        if !has_requests && end.receives.len() == depth && is_told {
             end.wake_ns = None;
         }
         Ok(())
