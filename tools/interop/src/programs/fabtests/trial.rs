@@ -13,7 +13,7 @@ use super::list::{Provider, Test};
 
 /// The folder of the programs, beside our libraries.
 pub const PROGRAMS: &str = "fabtests";
-/// The TCP port at which the ends meet, where no connection of the provider brings them together.
+/// The TCP port at which the ends of some tests meet before they use the provider.
 const MEETING_PORT: u16 = 3000;
 /// None takes longer than 10 s on an idle machine.
 const TIMEOUT: Duration = Duration::from_secs(100);
@@ -29,14 +29,16 @@ pub fn run(test: &Test, provider: Provider, stage: &Stage, folder: &Path) -> Res
         let mut end = program(test, provider, stage, folder, device);
         End::start(end.args(words), &output(name)).map(|end| end.within(TIMEOUT))
     };
-    if provider == Provider::Rxd {
-        let mut server = start(here, &["-E"], "server")?;
-        server.wait_until(|end| is_listening(end.process(), MEETING_PORT))?;
-        return both(server, start(there, &["-E", here], "client")?);
-    }
-    let mut server = start(here, &["-s", here], "server")?;
-    server.wait_until(|end| end.printed().contains(LISTENS))?;
-    both(server, start(there, &["-s", there, here], "client")?)
+    // Endpoints of ofi_rxd cannot be found by an address of IP: the ends exchange their own over TCP.
+    let (called, caller) = match provider {
+        Provider::Rxd => (vec!["-E"], vec!["-E", here]),
+        Provider::Verbs | Provider::Rxm => (vec!["-s", here], vec!["-s", there, here]),
+    };
+    let mut server = start(here, &called, "server")?;
+    server.wait_until(|end| {
+        is_listening(end.process(), MEETING_PORT) || end.printed().contains(LISTENS)
+    })?;
+    both(server, start(there, &caller, "client")?)
 }
 
 /// The test's program on the device with this address, as a user without privileges.
