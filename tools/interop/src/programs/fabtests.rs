@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use list::{Fate, Provider, Test};
+use list::{FabricTest, Inclusion, Provider};
 use uroce_testbed::error::{Context, Error, Result};
 
 use super::stage::Stage;
@@ -21,12 +21,12 @@ const TABLE: &str = "fabtests";
 
 /// A test with a provider.
 #[derive(Debug, Clone, Copy)]
-pub struct Run {
-    test: Test,
+pub struct FabricRun {
+    test: FabricTest,
     provider: Provider,
 }
 
-impl Run {
+impl FabricRun {
     /// Its command line, without addresses.
     fn line(&self) -> String {
         let (program, _) = self.test.words();
@@ -40,13 +40,14 @@ impl Run {
 }
 
 /// What is to be run: every test that libfabric runs itself, or those of CI.
-pub fn wanted(full: bool, is_wanted: impl Fn(&str) -> bool) -> Vec<Run> {
+pub fn wanted(full: bool, is_wanted: impl Fn(&str) -> bool) -> Vec<FabricRun> {
     let all = list::all();
-    let runs = all.iter().flat_map(|&test| Provider::ALL.map(|provider| Run { test, provider }));
+    let runs =
+        all.iter().flat_map(|&test| Provider::ALL.map(|provider| FabricRun { test, provider }));
     let chosen = runs.filter(|run| match run.test.with(run.provider) {
-        Fate::Run => true,
-        Fate::Full => full,
-        Fate::LeftOut | Fate::Defect => false,
+        Inclusion::Run => true,
+        Inclusion::Full => full,
+        Inclusion::LeftOut | Inclusion::Defect => false,
     });
     chosen.filter(|run| is_wanted(&run.line())).collect()
 }
@@ -55,7 +56,7 @@ pub fn wanted(full: bool, is_wanted: impl Fn(&str) -> bool) -> Vec<Run> {
 ///
 /// # Errors
 /// They could not be built.
-pub fn run(runs: &[Run], stage: &Stage, folder: &Path, table: &mut Table) -> Result<()> {
+pub fn run(runs: &[FabricRun], stage: &Stage, folder: &Path, table: &mut Table) -> Result<()> {
     if runs.is_empty() || !is_ready(stage, folder)? {
         return Ok(());
     }
@@ -108,20 +109,22 @@ pub fn write(table: &Table) -> Result<()> {
     let [verbs, rxm, rxd] = Provider::ALL.map(Provider::name);
     let mut text = format!("| test | `{verbs}` | `{rxm}` | `{rxd}` |\n|---|---|---|---|\n");
     for test in list::all() {
-        let cells = Provider::ALL.map(|provider| cell(&Run { test, provider }, table));
+        let cells = Provider::ALL.map(|provider| cell(&FabricRun { test, provider }, table));
         text += &format!("| `{}` | {} |\n", test.line, cells.join(" | "));
     }
     document::replace(TABLE, &text)
 }
 
-fn cell(run: &Run, table: &Table) -> &'static str {
+fn cell(run: &FabricRun, table: &Table) -> &'static str {
     match run.test.with(run.provider) {
-        Fate::LeftOut => "",
-        Fate::Defect => "defect of libfabric",
-        Fate::Run | Fate::Full => match table.passed(run.test.words().0, &run.options()) {
-            Some(true) => "ok",
-            Some(false) => "**fails**",
-            None => "not run",
-        },
+        Inclusion::LeftOut => "",
+        Inclusion::Defect => "defect of libfabric",
+        Inclusion::Run | Inclusion::Full => {
+            match table.passed(run.test.words().0, &run.options()) {
+                Some(true) => "ok",
+                Some(false) => "**fails**",
+                None => "not run",
+            }
+        }
     }
 }

@@ -30,7 +30,7 @@ impl Provider {
 
 /// What becomes of a test with a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum Inclusion {
     /// It is run always.
     Run,
     /// It is run if all are asked for.
@@ -41,13 +41,13 @@ pub enum Fate {
     Defect,
 }
 
-impl Fate {
-    fn of(word: &str) -> Option<Fate> {
+impl Inclusion {
+    fn of(word: &str) -> Option<Inclusion> {
         match word {
-            "ci" => Some(Fate::Run),
-            "full" => Some(Fate::Full),
-            "-" => Some(Fate::LeftOut),
-            "defect" => Some(Fate::Defect),
+            "ci" => Some(Inclusion::Run),
+            "full" => Some(Inclusion::Full),
+            "-" => Some(Inclusion::LeftOut),
+            "defect" => Some(Inclusion::Defect),
             _ => None,
         }
     }
@@ -55,16 +55,16 @@ impl Fate {
 
 /// A test with its options.
 #[derive(Debug, Clone, Copy)]
-pub struct Test {
+pub struct FabricTest {
     /// The command line, without provider and addresses.
     pub line: &'static str,
-    fates: [Fate; 3],
+    inclusions: [Inclusion; 3],
 }
 
-impl Test {
+impl FabricTest {
     /// What becomes of it with this provider.
-    pub fn with(&self, provider: Provider) -> Fate {
-        self.fates[provider as usize]
+    pub fn with(&self, provider: Provider) -> Inclusion {
+        self.inclusions[provider as usize]
     }
 
     /// Program and options.
@@ -74,15 +74,15 @@ impl Test {
 }
 
 /// All tests.
-pub fn all() -> Vec<Test> {
+pub fn all() -> Vec<FabricTest> {
     TESTS.lines().filter(|line| !line.starts_with('#')).filter_map(test).collect()
 }
 
-fn test(line: &'static str) -> Option<Test> {
+fn test(line: &'static str) -> Option<FabricTest> {
     let mut columns = line.split('|').map(str::trim);
     let line = columns.next()?;
-    let mut fate = || Fate::of(columns.next()?);
-    Some(Test { line, fates: [fate()?, fate()?, fate()?] })
+    let mut inclusion = || Inclusion::of(columns.next()?);
+    Some(FabricTest { line, inclusions: [inclusion()?, inclusion()?, inclusion()?] })
 }
 
 #[cfg(test)]
@@ -101,9 +101,12 @@ mod tests {
             let test = all().into_iter().find(|test| test.line == line).expect("is in the list");
             Provider::ALL.map(|provider| test.with(provider))
         };
-        assert_eq!(of("fi_msg"), [Fate::Run, Fate::LeftOut, Fate::LeftOut]);
-        assert_eq!(of("fi_rdm"), [Fate::LeftOut, Fate::Run, Fate::Run]);
-        assert_eq!(of("fi_rdm_rma_event"), [Fate::LeftOut, Fate::LeftOut, Fate::Run]);
+        assert_eq!(of("fi_msg"), [Inclusion::Run, Inclusion::LeftOut, Inclusion::LeftOut]);
+        assert_eq!(of("fi_rdm"), [Inclusion::LeftOut, Inclusion::Run, Inclusion::Run]);
+        assert_eq!(
+            of("fi_rdm_rma_event"),
+            [Inclusion::LeftOut, Inclusion::LeftOut, Inclusion::Run]
+        );
     }
 
     #[test]
@@ -111,9 +114,11 @@ mod tests {
         for test in all() {
             let (program, _) = test.words();
             for provider in Provider::ALL {
-                let is = |one: &Test, fate| one.words().0 == program && one.with(provider) == fate;
-                let has_other = all().iter().any(|one| is(one, Fate::Run));
-                assert!(!is(&test, Fate::Full) || has_other, "{} {provider:?}", test.line);
+                let is = |one: &FabricTest, inclusion| {
+                    one.words().0 == program && one.with(provider) == fate
+                };
+                let has_other = all().iter().any(|one| is(one, Inclusion::Run));
+                assert!(!is(&test, Inclusion::Full) || has_other, "{} {provider:?}", test.line);
             }
         }
     }

@@ -9,7 +9,7 @@ use uroce_testbed::error::Result;
 use super::super::end::End;
 use super::super::stage::{Stage, is_listening};
 use super::super::trial::{LISTENS, both};
-use super::list::{Provider, Test};
+use super::list::{FabricTest, Provider};
 
 /// The folder of the programs, beside our libraries.
 pub const PROGRAMS: &str = "fabtests";
@@ -22,7 +22,7 @@ const TIMEOUT: Duration = Duration::from_secs(100);
 ///
 /// # Errors
 /// What the programs said when one failed.
-pub fn run(test: &Test, provider: Provider, stage: &Stage, folder: &Path) -> Result<()> {
+pub fn run(test: &FabricTest, provider: Provider, stage: &Stage, folder: &Path) -> Result<()> {
     let (here, there) = (stage.alone.as_str(), stage.beside.as_str());
     let output = |name: &str| folder.join(format!("{name}.out"));
     let start = |device: &str, words: &[&str], name: &str| {
@@ -42,7 +42,13 @@ pub fn run(test: &Test, provider: Provider, stage: &Stage, folder: &Path) -> Res
 }
 
 /// The test's program on the device with this address, as a user without privileges.
-fn program(test: &Test, provider: Provider, stage: &Stage, folder: &Path, device: &str) -> Command {
+fn program(
+    test: &FabricTest,
+    provider: Provider,
+    stage: &Stage,
+    folder: &Path,
+    device: &str,
+) -> Command {
     let (name, options) = test.words();
     let uroce = folder.join("bin/uroce").display().to_string();
     let program = folder.join(PROGRAMS).join(name).display().to_string();
