@@ -5,6 +5,8 @@ mod message_count;
 mod psn;
 mod requests;
 mod responses;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 
