@@ -1,6 +1,8 @@
 //! `ibv_wr_*`: requests that are written between `ibv_wr_start` and `ibv_wr_complete`.
 
 use std::ptr::{null, null_mut};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use libc::{EINVAL, EOPNOTSUPP};
 
@@ -132,6 +134,17 @@ fn a_list_that_is_aborted_leaves_nothing() {
         (FUNCTIONS.wr_abort)(list);
         assert_nothing_completes(&world);
         (FUNCTIONS.wr_abort)(list);
+        // Another thread may begin: it would wait for a list that is still being written.
+        let (told, began) = mpsc::channel();
+        let shared = list.expose_provenance();
+        let other = std::thread::spawn(move || {
+            let list: *mut ibv_qp_ex = std::ptr::with_exposed_provenance_mut(shared);
+            (FUNCTIONS.wr_start)(list);
+            (FUNCTIONS.wr_abort)(list);
+            told.send(()).expect("the test waits");
+        });
+        assert_eq!(began.recv_timeout(Duration::from_secs(20)), Ok(()), "it waits");
+        other.join().expect("no panic");
         assert_eq!(post(qp, |list| (FUNCTIONS.wr_rdma_write)(list, 0, 0)), 0, "no error is left");
         assert_eq!(world.poll().wr_id, 1);
         assert_nothing_completes(&world);
