@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{DIR, FILE, c_char, c_int, c_uint, c_void, mode_t, size_t, ssize_t};
-use uroce_ibverbs::outcome::value;
+use uroce_ibverbs::return_value::value;
 use uroce_ibverbs::sysfs::CLASS;
 use uroce_ibverbs::{settings, sysfs_counters, sysfs_tree};
 

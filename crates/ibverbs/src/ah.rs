@@ -16,8 +16,8 @@ use crate::arg::{check_port, not_null};
 use crate::context::{Ctx, ctx_of};
 use crate::errno::{Errno, INVALID, made};
 use crate::object::{Object, zeroed};
-use crate::outcome::{minus_one, pointer, status};
 use crate::pd::pd_of;
+use crate::return_value::{minus_one, pointer, status};
 use crate::use_count::Use;
 use crate::{input, object_of};
 

@@ -17,8 +17,8 @@ use crate::cq::cq_of;
 use crate::errno::Errno;
 use crate::object::pointer_to;
 use crate::object_of;
-use crate::outcome::{minus_one, value};
 use crate::qp::qp_of;
+use crate::return_value::{minus_one, value};
 use crate::srq::srq_of;
 use crate::unacknowledged::Unacknowledged;
 

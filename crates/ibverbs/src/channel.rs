@@ -12,7 +12,7 @@ use crate::descriptor::make_blocking;
 use crate::errno::{BUSY, Errno, INVALID};
 use crate::object::Object;
 use crate::object_of;
-use crate::outcome::{pointer, status};
+use crate::return_value::{pointer, status};
 
 /// What we keep about a completion channel.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn ibv_create_comp_channel(
     context: *mut ibv_context,
 ) -> *mut ibv_comp_channel {
     pointer(|| {
-        let events = object_of!(ctx_of(context))?.card()?.device.create_channel()?;
+        let events = object_of!(ctx_of(context))?.open_device()?.device.create_channel()?;
         make_blocking(events.as_fd())?;
         let fd = events.as_fd().as_raw_fd();
         let channel = Channel { events, users: AtomicU32::new(0) };

@@ -9,7 +9,7 @@ use crate::abi::{IBV_VALUES_MASK_RAW_CLOCK, ibv_context, ibv_values_ex};
 use crate::arg::not_null;
 use crate::context::ctx_of;
 use crate::errno::NOT_SUPPORTED;
-use crate::outcome::status;
+use crate::return_value::status;
 
 /// `hca_core_clock` is in kHz: one tick is a nanosecond.
 pub(crate) const CORE_CLOCK_KHZ: u64 = 1_000_000;

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use uroce_device::{DeviceAttr, DeviceLimits, EventChannel, Interface};
 
 use crate::abi::{ibv_context, verbs_context};
-use crate::card::Card;
 use crate::descriptor::make_blocking;
 use crate::errno::{Errno, INVALID};
 use crate::object::Object;
+use crate::open_device::OpenDevice;
 use crate::settings;
 
 /// What the objects of a context share.
@@ -24,7 +24,7 @@ pub struct Ctx {
     /// A file of which there is no other, so that a duplicate of it names the device (`ibv_import_device`).
     command: File,
     /// Opened when the first object is made: a look at a device needs no UDP port.
-    card: Mutex<Option<Arc<Card>>>,
+    open_device: Mutex<Option<Arc<OpenDevice>>>,
 }
 
 impl Ctx {
@@ -36,7 +36,7 @@ impl Ctx {
             limits: DeviceLimits::default(),
             events,
             command,
-            card: Mutex::new(None),
+            open_device: Mutex::new(None),
         })
     }
 
@@ -50,30 +50,30 @@ impl Ctx {
     }
 
     /// The device if an object has opened it.
-    pub fn opened(&self) -> Option<Arc<Card>> {
-        self.card
+    pub fn opened(&self) -> Option<Arc<OpenDevice>> {
+        self.open_device
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
-            .filter(|card| card.device.is_here())
+            .filter(|open_device| open_device.device.is_here())
     }
 
     /// The open device. In a child process the one that the parent opened is none; the child opens its own.
-    pub fn card(&self) -> Result<Arc<Card>, Errno> {
-        let mut card = self.card.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(card) = &*card
-            && card.device.is_here()
+    pub fn open_device(&self) -> Result<Arc<OpenDevice>, Errno> {
+        let mut open_device = self.open_device.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(open_device) = &*open_device
+            && open_device.device.is_here()
         {
-            return Ok(Arc::clone(card));
+            return Ok(Arc::clone(open_device));
         }
-        let opened = Card::on(&self.interface)?;
+        let opened = OpenDevice::on(&self.interface)?;
         opened.device.async_events().subscribe_to_port(&self.events);
-        Ok(Arc::clone(card.insert(opened)))
+        Ok(Arc::clone(open_device.insert(opened)))
     }
 }
 
 /// The C struct of a context, with what we keep about it.
-pub type Whole = Object<verbs_context, Arc<Ctx>>;
+pub type ContextObject = Object<verbs_context, Arc<Ctx>>;
 
 /// Our part of a context.
 ///
@@ -83,11 +83,11 @@ pub unsafe fn ctx_of<'a>(context: *const ibv_context) -> Result<&'a Arc<Ctx>, Er
     if context.is_null() {
         return Err(INVALID);
     }
-    // SAFETY: a context of ours lies at this offset in a `Whole`.
-    unsafe { Whole::live_any_process(whole_of(context)) }
+    // SAFETY: a context of ours lies at this offset in a `ContextObject`.
+    unsafe { ContextObject::live_any_process(verbs_context_of(context)) }
 }
 
 /// The block that begins before the context a program has.
-pub fn whole_of(context: *const ibv_context) -> *mut verbs_context {
+pub fn verbs_context_of(context: *const ibv_context) -> *mut verbs_context {
     context.cast_mut().wrapping_byte_sub(offset_of!(verbs_context, context)).cast()
 }

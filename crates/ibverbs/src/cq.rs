@@ -9,17 +9,17 @@ use uroce_device::transport::{CqId, Moderation, Notify, Wc, WcFlags, WcStatus};
 use crate::abi::{
     IBV_CQ_ATTR_MODERATE, ibv_comp_channel, ibv_cq, ibv_cq_ex, ibv_modify_cq_attr, ibv_wc,
 };
-use crate::card::Card;
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::object::Object;
-use crate::outcome::{status, value};
+use crate::open_device::OpenDevice;
+use crate::return_value::{status, value};
 use crate::unacknowledged::Unacknowledged;
 use crate::{input, object_of};
 
 /// What we keep about a completion queue. In C all of them are long enough for the extended form.
 #[derive(Debug)]
 pub struct Cq {
-    card: Arc<Card>,
+    open_device: Arc<OpenDevice>,
     /// What the device calls it.
     pub id: CqId,
     pub(crate) channel: *mut ibv_comp_channel,
@@ -38,17 +38,17 @@ unsafe impl Send for Cq {}
 unsafe impl Sync for Cq {}
 
 /// The C struct of a completion queue, with what we keep about it.
-pub type Whole = Object<ibv_cq_ex, Cq>;
+pub type CqObject = Object<ibv_cq_ex, Cq>;
 
 impl Cq {
     pub(crate) fn new(
-        card: Arc<Card>,
+        open_device: Arc<OpenDevice>,
         id: CqId,
         channel: *mut ibv_comp_channel,
         packet_type: u8,
     ) -> Cq {
         Cq {
-            card,
+            open_device,
             id,
             channel,
             unacknowledged: Unacknowledged::default(),
@@ -59,7 +59,7 @@ impl Cq {
     }
 
     pub(crate) fn device(&self) -> &Device {
-        &self.card.device
+        &self.open_device.device
     }
 
     /// The extended interface reads this completion from now on.
@@ -82,8 +82,8 @@ impl Cq {
 /// # Safety
 /// The pointers are arguments of a call from C, as the contract with C has them.
 pub unsafe fn cq_of<'a>(cq: *const ibv_cq) -> Result<&'a Cq, Errno> {
-    // SAFETY: the caller's promise; each queue is a `Whole`, whose first field is an `ibv_cq`.
-    unsafe { Whole::of(cq.cast()) }.ok_or(INVALID)
+    // SAFETY: the caller's promise; each queue is a `CqObject`, whose first field is an `ibv_cq`.
+    unsafe { CqObject::of(cq.cast()) }.ok_or(INVALID)
 }
 
 /// Our part of a completion queue, for control verbs; ENOENT if there is none at that address.
@@ -92,7 +92,7 @@ pub unsafe fn cq_of<'a>(cq: *const ibv_cq) -> Result<&'a Cq, Errno> {
 /// The pointers are arguments of a call from C, as the contract with C has them.
 pub unsafe fn live_cq<'a>(cq: *const ibv_cq) -> Result<&'a Cq, Errno> {
     // SAFETY: the caller's promise, as above.
-    unsafe { Whole::live(cq.cast()) }
+    unsafe { CqObject::live(cq.cast()) }
 }
 
 /// ibv_resize_cq(3).

@@ -13,13 +13,13 @@ use crate::abi::{
 };
 use crate::channel::{channel_of, live_channel};
 use crate::context::ctx_of;
-use crate::cq::{Cq, Whole, live_cq};
+use crate::cq::{Cq, CqObject, live_cq};
 use crate::cq_ex::with_functions;
 use crate::domain::check_parent;
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::object::{Place, fresh_locks};
 use crate::object_of;
-use crate::outcome::{pointer, status};
+use crate::return_value::{pointer, status};
 
 /// Fields of a completion that a program can ask for.
 const KNOWN_WC_FLAGS: u64 = IBV_WC_STANDARD_FLAGS
@@ -80,7 +80,7 @@ unsafe fn create(
     comp_vector: u32,
 ) -> Result<*mut ibv_cq_ex, Errno> {
     let (ctx, users) = (object_of!(ctx_of(context))?, object_of!(live_channel(channel))?);
-    let card = ctx.card()?;
+    let open_device = ctx.open_device()?;
     let (mutex, cond) = fresh_locks();
     let base = ibv_cq {
         context,
@@ -95,13 +95,17 @@ unsafe fn create(
     };
     let mut place = Place::new();
     let cookie = place.address();
-    let id =
-        card.device.create_cq_on(comp_vector, cqe, users.map(|channel| &channel.events), cookie)?;
-    card.device.async_events().own(EventOwner::Cq(id), &ctx.events, cookie);
+    let id = open_device.device.create_cq_on(
+        comp_vector,
+        cqe,
+        users.map(|channel| &channel.events),
+        cookie,
+    )?;
+    open_device.device.async_events().own(EventOwner::Cq(id), &ctx.events, cookie);
     // SAFETY: the arguments are those of a call from C.
     unsafe { count_user(channel, 1) };
-    let packet_type = packet_type(card.address());
-    let inner = Cq::new(card, id, channel, packet_type);
+    let packet_type = packet_type(open_device.address());
+    let inner = Cq::new(open_device, id, channel, packet_type);
     Ok(place.fill(with_functions(ibv_cq { handle: id.0, ..base }), inner))
 }
 
@@ -128,7 +132,7 @@ unsafe fn count_user(channel: *mut ibv_comp_channel, by: i32) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
     status(|| {
-        if Whole::is_inherited(cq.cast()) {
+        if CqObject::is_inherited(cq.cast()) {
             return Ok(());
         }
         let inner = object_of!(live_cq(cq))?;
@@ -138,7 +142,7 @@ pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
         // SAFETY: the manual pages ask that the queue is not used any more; a channel with queues is not destroyed.
         unsafe {
             count_user(inner.channel, -1);
-            Whole::destroy(cq.cast());
+            CqObject::destroy(cq.cast());
         }
         Ok(())
     })

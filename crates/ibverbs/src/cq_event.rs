@@ -9,7 +9,7 @@ use crate::cq::cq_of;
 use crate::errno::INVALID;
 use crate::object::pointer_to;
 use crate::object_of;
-use crate::outcome::{minus_one, value};
+use crate::return_value::{minus_one, value};
 
 /// ibv_get_cq_event(3).
 #[unsafe(no_mangle)]

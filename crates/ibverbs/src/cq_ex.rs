@@ -8,7 +8,7 @@ use crate::clock::wallclock;
 use crate::cq::{Cq, cq_of, explain, imm_data};
 use crate::errno::Errno;
 use crate::object_of;
-use crate::outcome::value;
+use crate::return_value::value;
 
 /// Completes the C struct with the functions of the extended interface.
 pub(crate) fn with_functions(base: ibv_cq) -> ibv_cq_ex {

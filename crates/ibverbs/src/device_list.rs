@@ -9,11 +9,11 @@ use uroce_device::Interface;
 use crate::abi::{IBV_NODE_CA, IBV_TRANSPORT_IB, ibv_device};
 use crate::errno::{Errno, INVALID, made};
 use crate::object::{Object, zeroed};
-use crate::outcome::{pointer, value};
+use crate::return_value::{pointer, value};
 use crate::settings;
 
 /// What we keep about an `ibv_device`.
-pub type Node = Object<ibv_device, Interface>;
+pub type DeviceObject = Object<ibv_device, Interface>;
 
 /// A device that was listed before. Devices are few and live as long as the process: a program may
 /// keep a pointer from one list and find it in the next.
@@ -62,12 +62,13 @@ pub unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device) {
 /// The device on an interface, the same each time.
 pub fn device_of(interface: Interface) -> *mut ibv_device {
     let mut listed = LISTED.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: what is in the list came from `Node::create` and is never destroyed.
-    let same = |known: &&Listed| unsafe { Node::of_any_process(known.0) } == Some(&interface);
+    // SAFETY: what is in the list came from `DeviceObject::create` and is never destroyed.
+    let same =
+        |known: &&Listed| unsafe { DeviceObject::of_any_process(known.0) } == Some(&interface);
     if let Some(known) = listed.iter().find(same) {
         return known.0;
     }
-    let device = Node::create(describe(&interface, listed.len()), interface);
+    let device = DeviceObject::create(describe(&interface, listed.len()), interface);
     listed.push(Listed(device));
     device
 }
@@ -107,7 +108,8 @@ pub unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const 
 pub unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> u64 {
     value(0, || {
         // SAFETY: null, or a device of the list, which is never destroyed.
-        unsafe { Node::of_any_process(device) }.map_or(0, |interface| interface.guid().to_be())
+        unsafe { DeviceObject::of_any_process(device) }
+            .map_or(0, |interface| interface.guid().to_be())
     })
 }
 
@@ -116,7 +118,7 @@ pub unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> u64 {
 pub unsafe extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int {
     value(-1, || {
         // SAFETY: null, or a device of the list, which is never destroyed.
-        let wanted = unsafe { Node::of_any_process(device) };
+        let wanted = unsafe { DeviceObject::of_any_process(device) };
         let all = uroce_device::interfaces();
         let place = all.iter().position(|found| Some(&found.address) == wanted.map(|w| &w.address));
         place.and_then(|place| c_int::try_from(place).ok()).unwrap_or(-1)

@@ -14,8 +14,8 @@ use crate::errno::{BUSY, Errno, INVALID, NOT_SUPPORTED};
 use crate::mr;
 use crate::object::Object;
 use crate::object_of;
-use crate::outcome::{pointer, status, value};
 use crate::pd::pd_of;
+use crate::return_value::{pointer, status, value};
 
 /// The strictest alignment, as a power of 2: a page.
 const MAX_LOG_ALIGN: u32 = 12;

@@ -11,8 +11,8 @@ use crate::arg::not_null;
 use crate::context::ctx_of;
 use crate::errno::{BUSY, Errno, INVALID, NOT_SUPPORTED};
 use crate::object::Object;
-use crate::outcome::{pointer, status};
 use crate::pd::{Base, Pd, pd_of};
+use crate::return_value::{pointer, status};
 use crate::use_count::UseCount;
 use crate::{input, object_of};
 

@@ -3,7 +3,7 @@
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::outcome::value;
+use crate::return_value::value;
 
 /// Something that is done when the process exits.
 pub trait AtExit {

@@ -138,11 +138,11 @@ fn v80_a_child_does_not_show_its_parents_counters() {
     parent.connect();
     assert!(is_alive(&parent));
     // SAFETY: a context that is open.
-    let card = unsafe { ctx_of(parent.context) }.unwrap().opened().unwrap();
-    let file = format!("{}/ports/1/counters/port_xmit_packets", card.device.name());
+    let open_device = unsafe { ctx_of(parent.context) }.unwrap().opened().unwrap();
+    let file = format!("{}/ports/1/counters/port_xmit_packets", open_device.device.name());
     let packets = || sysfs_counters::value(Path::new(&file));
     assert!(packets() > Some(0));
     assert_eq!(child(|| packets() == Some(0)), 0);
-    drop(card);
+    drop(open_device);
     parent.end();
 }

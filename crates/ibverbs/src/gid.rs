@@ -9,7 +9,7 @@ use crate::abi::{IBV_GID_TYPE_ROCE_V2, ibv_context, ibv_gid, ibv_gid_entry};
 use crate::arg::{check_port, not_null};
 use crate::context::{Ctx, ctx_of};
 use crate::errno::{Errno, INVALID};
-use crate::outcome::{minus_one, status, value};
+use crate::return_value::{minus_one, status, value};
 use crate::{object_of, output};
 
 /// The values of `ibv_query_gid_type`, which has its own enumeration: RoCE v2 is 1 there.

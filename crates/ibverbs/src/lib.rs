@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A C object is one allocation: first the struct that the program sees, then what we keep about it
-//! ([`object`]). All contexts of one address share one device of the process ([`card`]).
+//! ([`object`]). All contexts of one address share one device of the process ([`open_device`]).
 //!
 //! # The contract with C
 //!
@@ -21,7 +21,7 @@
 //! do not look); arrays have the length that is passed with them; an object is not destroyed while
 //! another thread uses it; memory that is registered stays mapped until it is deregistered.
 //!
-//! No panic leaves the library: each entry runs under [`outcome`], which turns one into EIO.
+//! No panic leaves the library: each entry runs under [`return_value`], which turns one into EIO.
 #![allow(clippy::missing_safety_doc, reason = "the contract with C, above")]
 
 pub mod ah;
@@ -29,7 +29,6 @@ pub mod arg;
 #[cfg(test)]
 mod argument_tests;
 mod async_event;
-pub mod card;
 pub mod channel;
 mod clock;
 pub mod context;
@@ -60,9 +59,9 @@ mod mw;
 mod names;
 pub mod object;
 pub mod open;
+pub mod open_device;
 #[cfg(test)]
 mod oracle_tests;
-pub mod outcome;
 pub mod owned_mr;
 pub mod pd;
 mod post_recv;
@@ -75,6 +74,7 @@ pub mod qp_create;
 mod qp_ex;
 mod query;
 mod rate;
+pub mod return_value;
 pub mod settings;
 mod sge;
 #[cfg(test)]

@@ -7,8 +7,8 @@ use libc::c_int;
 use crate::abi::{ibv_gid, ibv_qp};
 use crate::arg::not_null;
 use crate::errno::Errno;
-use crate::outcome::status;
 use crate::qp::{Qp, live_qp};
+use crate::return_value::status;
 
 /// ibv_attach_mcast(3).
 #[unsafe(no_mangle)]

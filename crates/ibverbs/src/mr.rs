@@ -12,19 +12,19 @@ use crate::abi::{
     IBV_REREG_MR_CHANGE_PD, IBV_REREG_MR_CHANGE_TRANSLATION, IBV_REREG_MR_ERR_INPUT, ibv_mr,
     ibv_pd, ibv_sge,
 };
-use crate::card::Card;
 use crate::device_memory::Memory;
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::object::Object;
 use crate::object_of;
-use crate::outcome::{pointer, status, value};
+use crate::open_device::OpenDevice;
 use crate::pd::{Pd, pd_of};
+use crate::return_value::{pointer, status, value};
 use crate::sge::sge_list;
 
 /// What we keep about a memory region.
 #[derive(Debug)]
 struct Mr {
-    card: Arc<Card>,
+    open_device: Arc<OpenDevice>,
     id: MrId,
     /// Device memory stays as long as a registration of it.
     _memory: Option<Arc<Memory>>,
@@ -101,7 +101,10 @@ pub(crate) unsafe fn object(
     let context = unsafe { (*pd).context };
     let (handle, lkey, rkey) = (made.id.place(), made.lkey.0, made.rkey.0);
     let c = ibv_mr { context, pd, addr, length, handle, lkey, rkey };
-    Object::create(c, Mr { card: Arc::clone(&owner.card), id: made.id, _memory: memory })
+    Object::create(
+        c,
+        Mr { open_device: Arc::clone(&owner.open_device), id: made.id, _memory: memory },
+    )
 }
 
 /// The program's memory. As a kernel does when it pins pages, this faults them in, and finds out
@@ -175,7 +178,7 @@ pub(crate) unsafe extern "C" fn ibv_rereg_mr(
         let change = unsafe { change_of(inner, flags, pd, (addr, length), access)? };
         let (new_pd, moved) = (change.pd.is_some(), change.translation.is_some());
         let keys = inner
-            .card
+            .open_device
             .device
             .memory()
             .rereg_mr(inner.id, change)
@@ -221,7 +224,7 @@ unsafe fn change_of(
     if flags & IBV_REREG_MR_CHANGE_ACCESS != 0 {
         change.access = Some(access);
     }
-    let (memory, rights) = mr.card.device.memory().region_of(mr.id).ok_or(INVALID)?;
+    let (memory, rights) = mr.open_device.device.memory().region_of(mr.id).ok_or(INVALID)?;
     let rights = change.access.unwrap_or(rights);
     if flags & IBV_REREG_MR_CHANGE_TRANSLATION != 0 {
         if addr.is_null() {
@@ -264,7 +267,7 @@ pub(crate) unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
             return Ok(());
         }
         let inner = object_of!(mr_of(mr))?;
-        inner.card.device.memory().dereg_mr(inner.id)?;
+        inner.open_device.device.memory().dereg_mr(inner.id)?;
         // SAFETY: the manual pages ask that the object is not used any more.
         unsafe { Object::<ibv_mr, Mr>::destroy(mr) };
         Ok(())

@@ -9,18 +9,18 @@ use uroce_device::transport::{SendData, SendFlags, SendOp, SendWr};
 use crate::abi::{
     IBV_MW_TYPE_1, IBV_MW_TYPE_2, ibv_mr, ibv_mw, ibv_mw_bind, ibv_mw_bind_info, ibv_pd, ibv_qp,
 };
-use crate::card::Card;
 use crate::errno::{Errno, INVALID};
 use crate::object::Object;
 use crate::object_of;
-use crate::outcome::{pointer, status};
+use crate::open_device::OpenDevice;
 use crate::pd::pd_of;
 use crate::qp::qp_of;
+use crate::return_value::{pointer, status};
 
 /// What we keep about a memory window.
 #[derive(Debug)]
 struct Window {
-    card: Arc<Card>,
+    open_device: Arc<OpenDevice>,
     id: MwId,
     mw_type: MwType,
     /// Its first key. Only the low 8 bits of a key ever change.
@@ -58,7 +58,12 @@ pub(crate) unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, type_: c_int) -> *mut 
         let c = ibv_mw { context, pd, rkey: mw.rkey.0, handle: mw.id.get() as u32, type_ };
         Ok(Object::create(
             c,
-            Window { card: Arc::clone(&owner.card), id: mw.id, mw_type, rkey: mw.rkey },
+            Window {
+                open_device: Arc::clone(&owner.open_device),
+                id: mw.id,
+                mw_type,
+                rkey: mw.rkey,
+            },
         ))
     })
 }
@@ -70,7 +75,7 @@ pub(crate) unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
             return Ok(());
         }
         let window = object_of!(window_of(mw))?;
-        window.card.device.memory().dealloc_mw(window.id)?;
+        window.open_device.device.memory().dealloc_mw(window.id)?;
         // SAFETY: the manual pages ask that the object is not used any more.
         unsafe { Object::<ibv_mw, Window>::destroy(mw) };
         Ok(())

@@ -8,11 +8,11 @@ use libc::c_int;
 use uroce_device::Interface;
 
 use crate::abi::{ibv_context, ibv_context_ops, ibv_device, verbs_context, verbs_slots};
-use crate::context::{Ctx, Whole, ctx_of, whole_of};
-use crate::device_list::{Node, device_of};
+use crate::context::{ContextObject, Ctx, ctx_of, verbs_context_of};
+use crate::device_list::{DeviceObject, device_of};
 use crate::errno::INVALID;
 use crate::object::zeroed;
-use crate::outcome::{minus_one, pointer};
+use crate::return_value::{minus_one, pointer};
 use crate::unsupported::unsupported;
 use crate::{
     clock, cq, cq_create, dm, domain, import, mr, mw, post_recv, post_send, qp_create, query,
@@ -27,7 +27,8 @@ const EXTENDED: usize = usize::MAX;
 pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
     pointer(|| {
         // SAFETY: null, or a device of the list, which is never destroyed.
-        let interface = Arc::new(unsafe { Node::of_any_process(device) }.ok_or(INVALID)?.clone());
+        let interface =
+            Arc::new(unsafe { DeviceObject::of_any_process(device) }.ok_or(INVALID)?.clone());
         let command = import::new_file(&interface)?;
         Ok(object(device, Ctx::new(interface, command)?))
     })
@@ -35,7 +36,7 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_co
 
 /// What the program gets for an open device.
 fn object(device: *mut ibv_device, ctx: Ctx) -> *mut ibv_context {
-    let whole = Whole::create(described(device, ctx.descriptors()), Arc::new(ctx));
+    let whole = ContextObject::create(described(device, ctx.descriptors()), Arc::new(ctx));
     // SAFETY: just made; this only computes the address of a field.
     unsafe { std::ptr::addr_of_mut!((*whole).context) }
 }
@@ -60,7 +61,7 @@ pub unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
         // SAFETY: the manual pages ask that the context is not used any more.
         unsafe {
             ctx_of(context)?;
-            Whole::destroy(whole_of(context));
+            ContextObject::destroy(verbs_context_of(context));
         }
         Ok(())
     })

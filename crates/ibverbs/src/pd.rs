@@ -7,19 +7,19 @@ use uroce_device::Device;
 use uroce_device::memory::PdId;
 
 use crate::abi::{ibv_context, ibv_pd};
-use crate::card::Card;
 use crate::context::{Ctx, ctx_of};
 use crate::errno::{BUSY, Errno};
 use crate::object::Object;
 use crate::object_of;
-use crate::outcome::{pointer, status, value};
+use crate::open_device::OpenDevice;
+use crate::return_value::{pointer, status, value};
 use crate::use_count::{Use, UseCount};
 
 /// What we keep about a protection domain.
 #[derive(Debug)]
 pub struct Pd {
     pub(crate) ctx: Arc<Ctx>,
-    pub(crate) card: Arc<Card>,
+    pub(crate) open_device: Arc<OpenDevice>,
     /// What the device calls it.
     pub id: PdId,
     /// Address handles and parent domains; the device does not know them.
@@ -37,13 +37,13 @@ pub struct Base {
 
 impl Pd {
     pub(crate) fn device(&self) -> &Device {
-        &self.card.device
+        &self.open_device.device
     }
 
     /// A parent domain above a domain.
     pub(crate) fn above(below: &Pd, base: Base) -> Pd {
-        let (ctx, card) = (Arc::clone(&below.ctx), Arc::clone(&below.card));
-        Pd { ctx, card, id: below.id, dependents: UseCount::default(), base: Some(base) }
+        let (ctx, open_device) = (Arc::clone(&below.ctx), Arc::clone(&below.open_device));
+        Pd { ctx, open_device, id: below.id, dependents: UseCount::default(), base: Some(base) }
     }
 
     pub(crate) fn is_parent(&self) -> bool {
@@ -65,9 +65,9 @@ pub unsafe fn pd_of<'a>(pd: *const ibv_pd) -> Result<&'a Pd, Errno> {
 pub unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     pointer(|| {
         let ctx = Arc::clone(object_of!(ctx_of(context))?);
-        let card = ctx.card()?;
-        let id = card.device.memory().alloc_pd()?;
-        let pd = Pd { ctx, card, id, dependents: UseCount::default(), base: None };
+        let open_device = ctx.open_device()?;
+        let id = open_device.device.memory().alloc_pd()?;
+        let pd = Pd { ctx, open_device, id, dependents: UseCount::default(), base: None };
         Ok(Object::create(ibv_pd { context, handle: id.place() }, pd))
     })
 }
@@ -77,9 +77,9 @@ pub unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd 
 pub unsafe extern "C" fn ibv_import_pd(context: *mut ibv_context, handle: u32) -> *mut ibv_pd {
     pointer(|| {
         let ctx = Arc::clone(object_of!(ctx_of(context))?);
-        let card = ctx.card()?;
-        let id = card.device.memory().pd_at(handle).ok_or(Errno(libc::ENOENT))?;
-        let pd = Pd { ctx, card, id, dependents: UseCount::default(), base: None };
+        let open_device = ctx.open_device()?;
+        let id = open_device.device.memory().pd_at(handle).ok_or(Errno(libc::ENOENT))?;
+        let pd = Pd { ctx, open_device, id, dependents: UseCount::default(), base: None };
         Ok(Object::create(ibv_pd { context, handle }, pd))
     })
 }

@@ -5,8 +5,8 @@ use uroce_device::transport::{PostError, RecvWr};
 
 use crate::abi::{ibv_qp, ibv_recv_wr, ibv_srq};
 use crate::errno::Errno;
-use crate::outcome::status;
 use crate::qp::qp_of;
+use crate::return_value::status;
 use crate::sge::sge_list;
 use crate::srq::srq_of;
 

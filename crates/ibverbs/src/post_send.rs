@@ -15,8 +15,8 @@ use crate::ah::path_of;
 use crate::errno::{Errno, INVALID};
 use crate::mw::posted_bind;
 use crate::object_of;
-use crate::outcome::status;
 use crate::qp::{Qp, qp_of};
+use crate::return_value::status;
 use crate::sge::sge_list;
 
 /// Work requests that are posted under one lock.

@@ -13,12 +13,12 @@ use uroce_device::wire::Qpn;
 
 use crate::abi::{ibv_context, ibv_ece, ibv_pd, ibv_qp, ibv_qp_cap, ibv_qp_ex, ibv_qp_init_attr};
 use crate::arg::not_null;
-use crate::card::Card;
 use crate::context::Ctx;
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED, set_errno};
 use crate::object::{Object, fresh_locks};
 use crate::object_of;
-use crate::outcome::status;
+use crate::open_device::OpenDevice;
+use crate::return_value::status;
 use crate::unacknowledged::Unacknowledged;
 use crate::wr_builder::Builder;
 use crate::xrcd::Xrcd;
@@ -26,7 +26,7 @@ use crate::xrcd::Xrcd;
 /// What we keep about a queue pair. In C all of them are long enough for the extended form.
 #[derive(Debug)]
 pub struct Qp {
-    card: Arc<Card>,
+    open_device: Arc<OpenDevice>,
     pub(crate) ctx: Arc<Ctx>,
     /// Its number.
     pub qpn: Qpn,
@@ -47,17 +47,17 @@ pub struct Qp {
 }
 
 /// The C struct of a queue pair, with what we keep about it.
-pub type Whole = Object<ibv_qp_ex, Qp>;
+pub type QpObject = Object<ibv_qp_ex, Qp>;
 
 impl Qp {
     pub(crate) fn new(
-        (card, ctx): (&Arc<Card>, &Arc<Ctx>),
+        (open_device, ctx): (&Arc<OpenDevice>, &Arc<Ctx>),
         qpn: Qpn,
         qp_type: QpType,
         domain: Option<Arc<Xrcd>>,
     ) -> Qp {
         Qp {
-            card: Arc::clone(card),
+            open_device: Arc::clone(open_device),
             ctx: Arc::clone(ctx),
             qpn,
             qp_type,
@@ -78,7 +78,7 @@ impl Qp {
 
     /// The device.
     pub fn device(&self) -> &Device {
-        &self.card.device
+        &self.open_device.device
     }
 }
 
@@ -87,8 +87,8 @@ impl Qp {
 /// # Safety
 /// The pointers are arguments of a call from C, as the contract with C has them.
 pub unsafe fn qp_of<'a>(qp: *const ibv_qp) -> Result<&'a Qp, Errno> {
-    // SAFETY: the caller's promise; each queue pair is a `Whole`, whose first field is an `ibv_qp`.
-    unsafe { Whole::of(qp.cast()) }.ok_or(INVALID)
+    // SAFETY: the caller's promise; each queue pair is a `QpObject`, whose first field is an `ibv_qp`.
+    unsafe { QpObject::of(qp.cast()) }.ok_or(INVALID)
 }
 
 /// Our part of a queue pair, for control verbs; ENOENT if there is none at that address.
@@ -97,7 +97,7 @@ pub unsafe fn qp_of<'a>(qp: *const ibv_qp) -> Result<&'a Qp, Errno> {
 /// The pointers are arguments of a call from C, as the contract with C has them.
 pub unsafe fn live_qp<'a>(qp: *const ibv_qp) -> Result<&'a Qp, Errno> {
     // SAFETY: the caller's promise, as above.
-    unsafe { Whole::live(qp.cast()) }
+    unsafe { QpObject::live(qp.cast()) }
 }
 
 /// The C struct of a new queue pair, without the functions of the extended form.

@@ -11,8 +11,8 @@ use crate::arg::not_null;
 use crate::context::Ctx;
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::object::zeroed;
-use crate::outcome::status;
 use crate::qp::{cap_of, live_qp};
+use crate::return_value::status;
 use crate::{input, object_of};
 
 const STATES: [QpState; 7] = [

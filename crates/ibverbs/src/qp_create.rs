@@ -20,10 +20,10 @@ use crate::context::ctx_of;
 use crate::cq::live_cq;
 use crate::errno::{BUSY, Errno, INVALID, NOT_SUPPORTED};
 use crate::object::Place;
-use crate::outcome::{pointer, status};
 use crate::pd::pd_of;
-use crate::qp::{Qp, Whole, base, cap_of, live_qp};
+use crate::qp::{Qp, QpObject, base, cap_of, live_qp};
 use crate::qp_ex::fill;
+use crate::return_value::{pointer, status};
 use crate::srq::live_srq;
 use crate::xrc_target;
 use crate::{input, object_of};
@@ -136,7 +136,7 @@ unsafe fn create(
     // SAFETY: a domain that was found, whose context does not change.
     let context = unsafe { (*pd).context };
     let qp_base = base(context, pd, init, qpn);
-    let mut qp = Qp::new((&owner.card, &owner.ctx), qpn, request.qp_type, None);
+    let mut qp = Qp::new((&owner.open_device, &owner.ctx), qpn, request.qp_type, None);
     (qp.pd, qp.extended) = (Some(owner.id), extended);
     qp.max_send_sge = request.caps.max_send_sge as usize;
     Ok(fill(place, qp_base, qp))
@@ -185,7 +185,7 @@ fn caps_of(cap: ibv_qp_cap) -> QpCaps {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
     status(|| {
-        if Whole::is_inherited(qp.cast()) {
+        if QpObject::is_inherited(qp.cast()) {
             return Ok(());
         }
         let inner = object_of!(live_qp(qp))?;
@@ -198,7 +198,7 @@ pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
         }
         inner.unacknowledged.wait();
         // SAFETY: the manual pages ask that the object is not used any more.
-        unsafe { Whole::destroy(qp.cast()) };
+        unsafe { QpObject::destroy(qp.cast()) };
         Ok(())
     })
 }

@@ -13,8 +13,8 @@ use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::mw::posted_bind;
 use crate::object::{Place, pointer_to};
 use crate::object_of;
-use crate::outcome::{status, value};
 use crate::qp::{Qp, qp_of};
+use crate::return_value::{status, value};
 use crate::sge::sge_list;
 use crate::wr_builder::Draft;
 

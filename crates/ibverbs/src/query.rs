@@ -19,7 +19,7 @@ use crate::device_list::put_text;
 use crate::device_memory::MAX_DM_SIZE;
 use crate::errno::{Errno, INVALID};
 use crate::object::zeroed;
-use crate::outcome::{minus_one, status};
+use crate::return_value::{minus_one, status};
 use crate::{object_of, output};
 
 /// The only P_Key: the default partition, full member.
@@ -194,8 +194,8 @@ fn port_attr(ctx: &Ctx) -> Result<ibv_port_attr, Errno> {
     attr.phys_state = if attr.state == IBV_PORT_ACTIVE { PHYS_LINK_UP } else { PHYS_DISABLED };
     attr.link_layer = from.link_layer;
     attr.flags = IBV_QPF_GRH_REQUIRED;
-    if let Some(card) = ctx.opened() {
-        let counters = card.device.counters();
+    if let Some(open_device) = ctx.opened() {
+        let counters = open_device.device.counters();
         attr.bad_pkey_cntr = dropped(&counters, DropReason::PkeyMismatch);
         attr.qkey_viol_cntr = dropped(&counters, DropReason::QkeyMismatch);
     }

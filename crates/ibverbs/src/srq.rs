@@ -12,13 +12,13 @@ use crate::abi::{
     ibv_srq_init_attr, ibv_srq_init_attr_ex,
 };
 use crate::arg::not_null;
-use crate::card::Card;
 use crate::context::ctx_of;
 use crate::cq::live_cq;
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::object::{Object, Place, fresh_locks};
-use crate::outcome::{pointer, status};
+use crate::open_device::OpenDevice;
 use crate::pd::{Pd, pd_of};
+use crate::return_value::{pointer, status};
 use crate::unacknowledged::Unacknowledged;
 use crate::xrcd::{Xrcd, xrcd_of};
 use crate::{in_out, input, object_of};
@@ -30,7 +30,7 @@ const MASK_ALL_XRC: u32 =
 /// What we keep about a shared receive queue.
 #[derive(Debug)]
 pub struct Srq {
-    card: Arc<Card>,
+    open_device: Arc<OpenDevice>,
     /// What the device calls it.
     pub id: SrqId,
     /// Of an XRC SRQ.
@@ -40,7 +40,7 @@ pub struct Srq {
 
 impl Srq {
     pub(crate) fn device(&self) -> &Device {
-        &self.card.device
+        &self.open_device.device
     }
 }
 
@@ -101,7 +101,7 @@ fn wrap(
         events_completed: 0,
     };
     let unacknowledged = Unacknowledged::default();
-    place.fill(c, Srq { card: Arc::clone(&owner.card), id, domain, unacknowledged })
+    place.fill(c, Srq { open_device: Arc::clone(&owner.open_device), id, domain, unacknowledged })
 }
 
 /// The slot behind `ibv_create_srq_ex`, which comes here only for what the basic type has not.

@@ -10,7 +10,7 @@ use uroce_device::limits::GID_TABLE_LEN;
 use uroce_device::{DeviceLimits, Interface, PortAttr, PortState};
 
 use crate::abi::{IBV_NODE_CA, IBV_PORT_ACTIVE, IBV_PORT_CM_SUP, IBV_PORT_DOWN};
-use crate::outcome::value;
+use crate::return_value::value;
 use crate::{settings, sysfs_counters};
 
 /// Where the kernel shows RDMA devices.

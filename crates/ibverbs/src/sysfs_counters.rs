@@ -11,8 +11,8 @@ use libc::{c_char, c_void};
 use uroce_device::cm::PortCounters;
 use uroce_device::hw_counter_names;
 
-use crate::card::open_card;
-use crate::outcome;
+use crate::open_device::open_card;
+use crate::return_value;
 
 /// What the kernel shows of any port. What is not counted here is 0: most of it belongs to links that RoCE does not have.
 const PORT_COUNTERS: [&str; 21] = [
@@ -68,11 +68,11 @@ fn own(below: &Path) -> Option<Option<u64>> {
     if !known.contains(&name) {
         return None;
     }
-    let Some(card) = open_card(device) else { return Some(None) };
+    let Some(open_device) = open_card(device) else { return Some(None) };
     if folder == "counters" {
-        return Some(Some(port_counter(name, &card.device.port_counters())));
+        return Some(Some(port_counter(name, &open_device.device.port_counters())));
     }
-    let all = card.device.counters();
+    let all = open_device.device.counters();
     Some(all.into_iter().find(|(same, _)| *same == name).map(|(_, value)| value))
 }
 
@@ -80,7 +80,7 @@ fn own(below: &Path) -> Option<Option<u64>> {
 /// False: there is none, or the device is not open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uroce_read_counter(below: *const c_char, out: *mut u64) -> bool {
-    outcome::value(false, || {
+    return_value::value(false, || {
         // SAFETY: `of_drop_in` passes a string.
         let below = Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(below) }.to_bytes()));
         let Some(Some(value)) = own(below) else { return false };
@@ -134,11 +134,11 @@ mod tests {
     #[test]
     fn v80_each_counter_of_the_device_has_a_file() {
         let world = world(71);
-        let card = object_of!(ctx_of(world.context)).unwrap().opened().unwrap();
-        let all = card.device.counters().into_iter().map(|(name, _)| name);
+        let open_device = object_of!(ctx_of(world.context)).unwrap().opened().unwrap();
+        let all = open_device.device.counters().into_iter().map(|(name, _)| name);
         let own: Vec<&str> = all.filter(|name| !name.starts_with("datapath_")).collect();
         assert_eq!(own, hw_counter_names());
-        drop(card);
+        drop(open_device);
         world.end();
     }
 

@@ -15,9 +15,9 @@ use crate::abi::{
 use crate::context::ctx_of;
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::object::{Place, zeroed};
-use crate::outcome::pointer;
 use crate::qp::{Qp, base};
 use crate::qp_ex::fill;
+use crate::return_value::pointer;
 use crate::xrcd::{Holder, Xrcd, xrcd_of};
 use crate::{input, object_of};
 
@@ -83,7 +83,7 @@ unsafe fn join(
     let nothing: ibv_qp_init_attr = unsafe { zeroed() };
     let init = ibv_qp_init_attr { qp_context, qp_type: IBV_QPT_XRC_RECV, ..nothing };
     let qp_base = base(context, null_mut(), &init, qpn);
-    let qp = Qp::new((&domain.card, ctx), qpn, QpType::XrcTgt, Some(Arc::clone(domain)));
+    let qp = Qp::new((&domain.open_device, ctx), qpn, QpType::XrcTgt, Some(Arc::clone(domain)));
     Ok(fill(place, qp_base, qp))
 }
 

@@ -17,11 +17,11 @@ use uroce_device::wire::Qpn;
 use crate::abi::{
     IBV_XRCD_INIT_ATTR_FD, IBV_XRCD_INIT_ATTR_OFLAGS, ibv_context, ibv_xrcd, ibv_xrcd_init_attr,
 };
-use crate::card::Card;
 use crate::context::{Ctx, ctx_of};
 use crate::errno::{BUSY, Errno, INVALID, NOT_SUPPORTED};
 use crate::object::Object;
-use crate::outcome::{pointer, status};
+use crate::open_device::OpenDevice;
+use crate::return_value::{pointer, status};
 use crate::{input, object_of};
 
 /// Both must be given.
@@ -42,10 +42,10 @@ pub struct Holder {
 /// Device and inode of a file.
 type FileId = (u64, u64);
 
-/// A domain that the contexts of a card share, and the file that they share it by.
+/// A domain that the contexts of an open device share, and the file that they share it by.
 struct SharedDomain {
     file: FileId,
-    card: Weak<Card>,
+    open_device: Weak<OpenDevice>,
     domain: Weak<Xrcd>,
 }
 
@@ -58,7 +58,7 @@ fn shared_domains() -> MutexGuard<'static, Vec<SharedDomain>> {
 /// A domain, which all objects that stand for it share.
 #[derive(Debug)]
 pub struct Xrcd {
-    pub(crate) card: Arc<Card>,
+    pub(crate) open_device: Arc<OpenDevice>,
     pub(crate) id: XrcdId,
     /// What the device gives to targets.
     own: (PdId, CqId),
@@ -69,21 +69,21 @@ pub struct Xrcd {
 }
 
 impl Xrcd {
-    fn new(card: &Arc<Card>) -> Result<Arc<Xrcd>, Errno> {
-        let device = &card.device;
+    fn new(open_device: &Arc<OpenDevice>) -> Result<Arc<Xrcd>, Errno> {
+        let device = &open_device.device;
         let pd = device.memory().alloc_pd()?;
         let made = device.create_cq(1, None, 0).and_then(|cq| {
             let opened = device.xrc().open(pd, cq).map(|id| (cq, id));
             opened.inspect_err(|_| _ = device.destroy_cq(cq))
         });
         let (cq, id) = made.inspect_err(|_| _ = device.memory().dealloc_pd(pd))?;
-        let (card, targets) = (Arc::clone(card), Mutex::default());
+        let (open_device, targets) = (Arc::clone(open_device), Mutex::default());
         let opens = AtomicUsize::new(1);
-        Ok(Arc::new(Xrcd { card, id, own: (pd, cq), opens, targets }))
+        Ok(Arc::new(Xrcd { open_device, id, own: (pd, cq), opens, targets }))
     }
 
     pub(crate) fn device(&self) -> &Device {
-        &self.card.device
+        &self.open_device.device
     }
 
     pub(crate) fn targets(&self) -> MutexGuard<'_, Targets> {
@@ -122,23 +122,23 @@ pub unsafe extern "C" fn open_xrcd(
         if attr.comp_mask & MASK != MASK {
             return Err(INVALID);
         }
-        let card = ctx.card()?;
+        let open_device = ctx.open_device()?;
         let domain = if attr.fd == NO_FILE {
-            Xrcd::new(&card)?
+            Xrcd::new(&open_device)?
         } else {
-            shared(&card, file_id(attr.fd)?, attr.oflags)?
+            shared(&open_device, file_id(attr.fd)?, attr.oflags)?
         };
         Ok(Object::create(ibv_xrcd { context }, domain))
     })
 }
 
 /// The domain of a file: `O_CREAT` makes one if there is none, `O_EXCL` accepts no other's.
-fn shared(card: &Arc<Card>, file: FileId, flags: c_int) -> Result<Arc<Xrcd>, Errno> {
+fn shared(open_device: &Arc<OpenDevice>, file: FileId, flags: c_int) -> Result<Arc<Xrcd>, Errno> {
     let mut domains = shared_domains();
     domains.retain(|shared| shared.domain.strong_count() > 0);
-    // Only a domain of this card is taken hold of: the last hold of another one would destroy it here.
+    // Only a domain of this open device is taken hold of: the last hold of another one would destroy it here.
     let is_ours = |shared: &&SharedDomain| {
-        shared.file == file && std::ptr::eq(shared.card.as_ptr(), Arc::as_ptr(card))
+        shared.file == file && std::ptr::eq(shared.open_device.as_ptr(), Arc::as_ptr(open_device))
     };
     let found = domains.iter().find(is_ours).and_then(|shared| shared.domain.upgrade());
     match found {
@@ -149,9 +149,10 @@ fn shared(card: &Arc<Card>, file: FileId, flags: c_int) -> Result<Arc<Xrcd>, Err
         }
         None if flags & libc::O_CREAT == 0 => Err(Errno(libc::EAGAIN)),
         None => {
-            let domain = Xrcd::new(card)?;
-            let (card, domain_of_file) = (Arc::downgrade(card), Arc::downgrade(&domain));
-            domains.push(SharedDomain { file, card, domain: domain_of_file });
+            let domain = Xrcd::new(open_device)?;
+            let (open_device, domain_of_file) =
+                (Arc::downgrade(open_device), Arc::downgrade(&domain));
+            domains.push(SharedDomain { file, open_device, domain: domain_of_file });
             Ok(domain)
         }
     }

@@ -8,7 +8,7 @@ use uroce_device::cm::PortSpace;
 use uroce_ibverbs::arg::not_null;
 use uroce_ibverbs::errno::{Errno, INVALID};
 use uroce_ibverbs::object::{Object, zeroed};
-use uroce_ibverbs::outcome::{call, value};
+use uroce_ibverbs::return_value::{call, value};
 use uroce_verbs_abi::{IBV_QPT_RC, IBV_QPT_UD, RAI_NUMERICHOST, RAI_PASSIVE, rdma_addrinfo};
 
 use crate::sockaddr;
@@ -19,7 +19,7 @@ struct Addresses {
     peer: sockaddr_storage,
 }
 
-type Whole = Object<rdma_addrinfo, Addresses>;
+type AddrinfoObject = Object<rdma_addrinfo, Addresses>;
 
 /// rdma_getaddrinfo(3). One answer: the first address. A name that is not known is told by the codes of
 /// getaddrinfo(3), which programs give to gai_strerror(3), and by errno.
@@ -183,10 +183,10 @@ fn answer(
         source: sockaddr::write(source.unwrap_or(any)),
         peer: sockaddr::write(peer.unwrap_or(any)),
     };
-    let object = Whole::create(c, rest);
+    let object = AddrinfoObject::create(c, rest);
     // SAFETY: just made.
     unsafe {
-        if let Some(rest) = Whole::of_any_process(object) {
+        if let Some(rest) = AddrinfoObject::of_any_process(object) {
             let pointer = |to: &sockaddr_storage| std::ptr::from_ref(to).cast_mut().cast();
             if source.is_some() {
                 (*object).ai_src_addr = pointer(&rest.source);
@@ -205,7 +205,7 @@ pub(crate) unsafe extern "C" fn rdma_freeaddrinfo(info: *mut rdma_addrinfo) {
     value((), || {
         if !info.is_null() {
             // SAFETY: an answer of `rdma_getaddrinfo`, as the manual page asks.
-            unsafe { Whole::destroy(info) };
+            unsafe { AddrinfoObject::destroy(info) };
         }
     });
 }

@@ -4,9 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use libc::{c_int, sockaddr as c_sockaddr};
-use uroce_ibverbs::card::Card;
 use uroce_ibverbs::errno::{Errno, INVALID};
-use uroce_ibverbs::outcome::call;
+use uroce_ibverbs::open_device::OpenDevice;
+use uroce_ibverbs::return_value::call;
 use uroce_verbs_abi::rdma_cm_id;
 
 use crate::id::{Id, State, id_of, settle};
@@ -45,7 +45,7 @@ pub(crate) unsafe fn bind(
         true => None,
         false => Some(contexts::at(address.ip())?),
     };
-    let port = reserve(id, inner, state, address, used.as_ref().map(|used| &used.card))?;
+    let port = reserve(id, inner, state, address, used.as_ref().map(|used| &used.open_device))?;
     let local = SocketAddr::new(address.ip(), port);
     uroce_ibverbs::log::tell(&format_args!("bound to {local}"));
     // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
@@ -74,7 +74,8 @@ pub(crate) unsafe fn bind_to_device(id: *mut rdma_cm_id, address: IpAddr) -> Res
         return Err(INVALID);
     }
     let used = contexts::at(address)?;
-    let port = reserve(id, inner, &mut state, SocketAddr::new(address, 0), Some(&used.card))?;
+    let port =
+        reserve(id, inner, &mut state, SocketAddr::new(address, 0), Some(&used.open_device))?;
     // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
     unsafe { settle(id, &mut state, used, port) };
     Ok(())
@@ -87,7 +88,7 @@ pub(crate) fn reserve(
     inner: &Id,
     state: &mut State,
     address: SocketAddr,
-    card: Option<&Arc<Card>>,
+    open_device: Option<&Arc<OpenDevice>>,
 ) -> Result<u16, Errno> {
     let any = if address.is_ipv4() {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED)
@@ -100,7 +101,7 @@ pub(crate) fn reserve(
         address: SocketAddr::new(stands_for, address.port()),
         only_family: state.options.only_family(address.ip()),
         reuse: state.options.reuse,
-        card,
+        open_device,
     };
     let port = ports::reserve(id, &wish)?;
     state.reserved = true;

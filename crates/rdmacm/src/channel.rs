@@ -12,7 +12,7 @@ use uroce_ibverbs::descriptor::make_blocking;
 use uroce_ibverbs::errno::{Errno, INVALID};
 use uroce_ibverbs::object::{Object, warn_of_fork};
 use uroce_ibverbs::object_of;
-use uroce_ibverbs::outcome::{minus_one, pointer, status, value};
+use uroce_ibverbs::return_value::{minus_one, pointer, status, value};
 use uroce_verbs_abi::{rdma_cm_event, rdma_cm_id, rdma_event_channel};
 
 use crate::contexts::Used;
@@ -34,7 +34,7 @@ struct Parked(VecDeque<*mut rdma_cm_event>);
 // SAFETY: the events are owned by this list until they are given to the program.
 unsafe impl Send for Parked {}
 
-type Whole = Object<rdma_event_channel, Channel>;
+type ChannelObject = Object<rdma_event_channel, Channel>;
 
 impl Channel {
     fn parked(&self) -> MutexGuard<'_, Parked> {
@@ -91,14 +91,14 @@ pub(crate) unsafe fn channel_of<'a>(
     channel: *const rdma_event_channel,
 ) -> Result<&'a Channel, Errno> {
     // SAFETY: the caller's promise.
-    unsafe { Whole::of_any_process(channel) }.ok_or(INVALID)
+    unsafe { ChannelObject::of_any_process(channel) }.ok_or(INVALID)
 }
 
 pub(crate) fn create() -> Result<*mut rdma_event_channel, Errno> {
     let events = CmChannel::new()?;
     make_blocking(events.as_fd())?;
     let c = rdma_event_channel { fd: events.as_fd().as_raw_fd() };
-    Ok(Whole::create(c, Channel { events, parked: Mutex::default() }))
+    Ok(ChannelObject::create(c, Channel { events, parked: Mutex::default() }))
 }
 
 /// rdma_create_event_channel(3).
@@ -115,7 +115,7 @@ pub(crate) unsafe extern "C" fn rdma_destroy_event_channel(channel: *mut rdma_ev
         unsafe {
             if let Ok(inner) = channel_of(channel) {
                 inner.unpark(|_| true);
-                Whole::destroy(channel);
+                ChannelObject::destroy(channel);
             }
         }
     });
@@ -129,7 +129,7 @@ pub(crate) unsafe extern "C" fn rdma_get_cm_event(
 ) -> c_int {
     minus_one(|| {
         let (inner, out) = (object_of!(channel_of(channel))?, not_null(event)?);
-        if Whole::is_inherited(channel) && registry::is_of_parent() {
+        if ChannelObject::is_inherited(channel) && registry::is_of_parent() {
             warn_of_fork();
         }
         let event = inner.next()?;
@@ -161,7 +161,7 @@ pub(crate) unsafe fn post(
 ) -> Result<(), Errno> {
     // SAFETY: the object was found, and the manual pages forbid to destroy it during a call.
     let (inner, channel) = unsafe { (id_of(id)?, channel_of((*id).channel)?) };
-    let cookie = registry::add(id, &inner.unacknowledged, &used.card);
+    let cookie = registry::add(id, &inner.unacknowledged, &used.open_device);
     channel.events.post(CmEvent { cookie, id: CommId::NONE, kind });
     Ok(())
 }

@@ -10,7 +10,7 @@ use uroce_device::cm::{
 };
 use uroce_ibverbs::errno::{Errno, INVALID};
 use uroce_ibverbs::object_of;
-use uroce_ibverbs::outcome::call;
+use uroce_ibverbs::return_value::call;
 use uroce_verbs_abi::{IBV_EVENT_COMM_EST, RDMA_UDP_QKEY, rdma_cm_id, rdma_conn_param};
 
 use crate::channel::channel_of;
@@ -44,7 +44,7 @@ pub(crate) unsafe extern "C" fn rdma_connect(
         let port = state.local.map_or(0, |local| local.port());
         let service = ServiceId::new(inner.space, peer.port());
         let (device, cookie) =
-            (&used.card.device, registry::add(id, &inner.unacknowledged, &used.card));
+            (&used.open_device.device, registry::add(id, &inner.unacknowledged, &used.open_device));
         let connection = if inner.space == PortSpace::Udp {
             let private_data = param.private_data;
             let question =
@@ -61,7 +61,7 @@ pub(crate) unsafe extern "C" fn rdma_connect(
         };
         state.connection = Some(connection);
         drop(state);
-        registry::add_name(id, &inner.unacknowledged, &used.card, connection);
+        registry::add_name(id, &inner.unacknowledged, &used.open_device, connection);
         // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
         unsafe { complete(id) }
     })
@@ -105,14 +105,14 @@ pub(crate) unsafe extern "C" fn rdma_accept(
         if inner.space == PortSpace::Udp {
             let (status, qpn, private_data) = (SidrStatus::VALID, param.qpn, param.private_data);
             let answer = Answer { status, qpn, qkey: RDMA_UDP_QKEY, private_data };
-            return Ok(used.card.device.cm().answer(connection, &answer)?);
+            return Ok(used.open_device.device.cm().answer(connection, &answer)?);
         }
         let acceptance = acceptance(&inner.state(), Some(param));
         // SAFETY: the object was found, and the manual pages forbid to destroy it during a call.
         if unsafe { (*id).qp.is_null() } {
-            used.card.device.cm().accept_only(connection, &acceptance)?;
+            used.open_device.device.cm().accept_only(connection, &acceptance)?;
         } else {
-            used.card.device.cm().accept(connection, &acceptance)?;
+            used.open_device.device.cm().accept(connection, &acceptance)?;
         }
         // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
         unsafe { complete(id) }
@@ -130,7 +130,7 @@ pub(crate) unsafe extern "C" fn rdma_reject(
         // SAFETY: null, or as many bytes as the program says.
         let (inner, private_data) = unsafe { (id_of(id)?, bytes(data, length)) };
         let (used, connection) = connected(inner)?;
-        let device = &used.card.device;
+        let device = &used.open_device.device;
         if inner.space == PortSpace::Udp {
             let refusal = Answer { private_data, ..Answer::refusal(SidrStatus::REJECTED) };
             return Ok(device.cm().answer(connection, &refusal)?);
@@ -146,7 +146,7 @@ pub(crate) unsafe extern "C" fn rdma_reject(
 pub(crate) unsafe extern "C" fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int {
     call("rdma_disconnect", || {
         let (used, connection) = connected(object_of!(id_of(id))?)?;
-        let device = &used.card.device;
+        let device = &used.open_device.device;
         // The peer was faster, and this only confirms that it is over.
         if matches!(device.cm().state(connection), None | Some(State::DreqSent | State::Timewait)) {
             return Ok(());
@@ -178,7 +178,7 @@ pub(crate) unsafe extern "C" fn rdma_establish(id: *mut rdma_cm_id) -> c_int {
             return Err(INVALID);
         }
         let (used, connection) = connected(inner)?;
-        Ok(used.card.device.cm().establish(connection)?)
+        Ok(used.open_device.device.cm().establish(connection)?)
     })
 }
 
@@ -191,7 +191,7 @@ pub(crate) unsafe extern "C" fn rdma_notify(id: *mut rdma_cm_id, event: c_int) -
             return Err(INVALID);
         }
         let (used, connection) = connected(object_of!(id_of(id))?)?;
-        used.card.device.cm().handle_comm_est(connection);
+        used.open_device.device.cm().handle_comm_est(connection);
         Ok(())
     })
 }

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use libc::c_int;
 use uroce_device::Interface;
-use uroce_ibverbs::card::Card;
 use uroce_ibverbs::context::ctx_of;
 use uroce_ibverbs::device_list::{device_of, list_of};
 use uroce_ibverbs::errno::{Errno, INVALID, made};
 use uroce_ibverbs::open::ibv_open_device;
-use uroce_ibverbs::outcome::{pointer, value};
+use uroce_ibverbs::open_device::OpenDevice;
 use uroce_ibverbs::pd::ibv_alloc_pd;
+use uroce_ibverbs::return_value::{pointer, value};
 use uroce_ibverbs::settings;
 use uroce_ibverbs::xrcd::open_xrcd;
 use uroce_verbs_abi::{
@@ -28,7 +28,7 @@ pub(crate) struct Used {
     pub(crate) pd: *mut ibv_pd,
     /// For XRC objects whose program names no domain; null until there is one, see [`xrcd`].
     xrcd: *mut ibv_xrcd,
-    pub(crate) card: Arc<Card>,
+    pub(crate) open_device: Arc<OpenDevice>,
     pub(crate) address: IpAddr,
 }
 
@@ -60,10 +60,10 @@ fn is_the_only_device(address: IpAddr) -> bool {
 }
 
 /// The devices that ids use, unless this thread is just about to open one.
-pub(crate) fn cards_unless_busy() -> Vec<Arc<Card>> {
+pub(crate) fn cards_unless_busy() -> Vec<Arc<OpenDevice>> {
     OPEN.try_lock().map_or_else(
         |_| Vec::new(),
-        |open| open.iter().map(|used| Arc::clone(&used.card)).collect(),
+        |open| open.iter().map(|used| Arc::clone(&used.open_device)).collect(),
     )
 }
 
@@ -77,17 +77,17 @@ fn is_listed(interface: &Interface) -> bool {
 pub(crate) fn on(interface: Interface) -> Result<Used, Errno> {
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     let address = interface.address;
-    open.retain(|used| used.card.device.is_here());
+    open.retain(|used| used.open_device.device.is_here());
     if let Some(used) = open.iter().find(|used| used.address == address) {
         return Ok(used.clone());
     }
     // SAFETY: a device that lives for ever.
     let verbs = unsafe { ibv_open_device(device_of(interface)) };
     // SAFETY: null, or a context.
-    let card = unsafe { ctx_of(verbs) }?.card()?;
+    let open_device = unsafe { ctx_of(verbs) }?.open_device()?;
     // SAFETY: a context.
     let pd = made(unsafe { ibv_alloc_pd(verbs) })?;
-    let used = Used { verbs, pd, xrcd: null_mut(), card, address };
+    let used = Used { verbs, pd, xrcd: null_mut(), open_device, address };
     open.push(used.clone());
     Ok(used)
 }

@@ -4,7 +4,7 @@ use libc::{c_int, c_void};
 use uroce_device::cm::PortSpace;
 use uroce_ibverbs::arg::not_null;
 use uroce_ibverbs::errno::Errno;
-use uroce_ibverbs::outcome::minus_one;
+use uroce_ibverbs::return_value::minus_one;
 use uroce_verbs_abi::{rdma_cm_id, rdma_event_channel};
 
 use crate::channel;

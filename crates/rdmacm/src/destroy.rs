@@ -7,13 +7,13 @@ use libc::c_int;
 use uroce_device::{CmChannel, CmEventKind};
 use uroce_ibverbs::errno::BUSY;
 use uroce_ibverbs::object_of;
-use uroce_ibverbs::outcome::minus_one;
+use uroce_ibverbs::return_value::minus_one;
 use uroce_verbs_abi::{rdma_cm_id, rdma_event_channel};
 
 use crate::channel::{self, channel_of};
 use crate::contexts::Used;
 use crate::event::keep;
-use crate::id::{Id, Whole, id_of, is_inherited};
+use crate::id::{Id, IdObject, id_of, is_inherited};
 use crate::listen::stop_listening;
 use crate::registry::Served;
 use crate::{ending, multicast, ports, registry};
@@ -39,7 +39,7 @@ pub(crate) unsafe extern "C" fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int {
             drop_events(id, channel);
             inner.unacknowledged.wait();
             let owns_channel = inner.owns_channel.load(Ordering::Relaxed);
-            Whole::destroy(id);
+            IdObject::destroy(id);
             if owns_channel {
                 channel::rdma_destroy_event_channel(channel);
             }
@@ -52,7 +52,7 @@ pub(crate) unsafe extern "C" fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int {
 fn release(id: *mut rdma_cm_id, inner: &Id) {
     let mut state = inner.state();
     if let (Some(connection), Some(used)) = (state.connection.take(), &state.used) {
-        used.card.device.cm().release(connection);
+        used.open_device.device.cm().release(connection);
     }
     let devices: Vec<Used> = state.listens.iter().map(|(used, _)| used.clone()).collect();
     stop_listening(&mut state);
@@ -72,8 +72,9 @@ fn refuse_unfetched(listener: *mut rdma_cm_id, used: &Used) {
     let channel = unsafe { channel_of((*listener).channel) };
     // Without a free descriptor the callers find out by themselves.
     let (Ok(channel), Ok(refused)) = (channel, CmChannel::new()) else { return };
-    let is_ours =
-        |served: &Served| served.id == listener && std::sync::Arc::ptr_eq(&served.card, &used.card);
+    let is_ours = |served: &Served| {
+        served.id == listener && std::sync::Arc::ptr_eq(&served.open_device, &used.open_device)
+    };
     channel.events.hand_over(&refused, 0, |event| {
         let is_call = matches!(
             event.kind,
@@ -82,7 +83,7 @@ fn refuse_unfetched(listener: *mut rdma_cm_id, used: &Used) {
         is_call && registry::by_cookie(event.cookie).is_some_and(|served| is_ours(&served))
     });
     while let Some(call) = refused.try_event() {
-        used.card.device.cm().release(call.id);
+        used.open_device.device.cm().release(call.id);
     }
 }
 

@@ -9,7 +9,7 @@ use libc::c_int;
 use uroce_device::cm::PortSpace;
 use uroce_ibverbs::arg::not_null;
 use uroce_ibverbs::errno::{Errno, INVALID};
-use uroce_ibverbs::outcome::{minus_one, value};
+use uroce_ibverbs::return_value::{minus_one, value};
 use uroce_verbs_abi::{
     RAI_PASSIVE, RDMA_CM_EVENT_CONNECT_REQUEST, ibv_pd, ibv_qp_init_attr, rdma_addrinfo, rdma_cm_id,
 };

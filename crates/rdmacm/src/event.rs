@@ -18,7 +18,7 @@ struct Held {
     counted: Arc<Unacknowledged>,
 }
 
-type Whole = Object<rdma_cm_event, Held>;
+type EventObject = Object<rdma_cm_event, Held>;
 
 /// What an event says beside its type.
 pub(crate) struct Told {
@@ -46,7 +46,7 @@ pub(crate) fn give(
 ) -> *mut rdma_cm_event {
     let Told { event, status, data, param } = told;
     // The data stays where it is when its box moves.
-    Whole::create(
+    EventObject::create(
         rdma_cm_event { id, listen_id, event, status, param },
         Held { _data: data, counted },
     )
@@ -83,8 +83,8 @@ pub(crate) unsafe fn recounted(
 pub(crate) unsafe fn acknowledge(event: *mut rdma_cm_event) {
     // SAFETY: the caller's promise; an id outlives its events.
     unsafe {
-        let counted = Whole::of(event).map(|held| Arc::clone(&held.counted));
-        Whole::destroy(event);
+        let counted = EventObject::of(event).map(|held| Arc::clone(&held.counted));
+        EventObject::destroy(event);
         if let Some(counted) = counted {
             counted.acknowledge(1);
         }

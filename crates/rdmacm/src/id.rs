@@ -11,7 +11,7 @@ use uroce_device::wire::{Gid, Psn};
 use uroce_ibverbs::errno::{Errno, INVALID};
 use uroce_ibverbs::object::{Object, warn_of_fork, zeroed};
 use uroce_ibverbs::object_of;
-use uroce_ibverbs::outcome::value;
+use uroce_ibverbs::return_value::value;
 use uroce_ibverbs::unacknowledged::Unacknowledged;
 use uroce_verbs_abi::{IBV_QPT_RC, IBV_QPT_UD, ibv_gid, rdma_cm_id, rdma_event_channel};
 
@@ -73,12 +73,12 @@ pub(crate) struct State {
 impl State {
     fn is_of_parent(&self) -> bool {
         let mut all = self.used.iter().chain(self.listens.iter().map(|(used, _)| used));
-        all.any(|used| !used.card.device.is_here())
+        all.any(|used| !used.open_device.device.is_here())
     }
 }
 
 /// The C struct of an id, with what we keep about it.
-pub(crate) type Whole = Object<rdma_cm_id, Id>;
+pub(crate) type IdObject = Object<rdma_cm_id, Id>;
 
 impl Id {
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -107,7 +107,7 @@ pub(crate) fn make(
     let unacknowledged = Arc::default();
     let (waits, owns_channel) = (AtomicBool::new(waits), AtomicBool::new(owns_channel));
     let state = Mutex::new(State { start_psn: random_psn()?, ..State::default() });
-    Ok(Whole::create(c, Id { space, waits, owns_channel, unacknowledged, state }))
+    Ok(IdObject::create(c, Id { space, waits, owns_channel, unacknowledged, state }))
 }
 
 fn random_psn() -> Result<Psn, Errno> {
@@ -125,7 +125,7 @@ pub(crate) unsafe fn id_of<'a>(id: *const rdma_cm_id) -> Result<&'a Id, Errno> {
             warn_of_fork();
             return Err(INVALID);
         }
-        Whole::of_any_process(id).ok_or(INVALID)
+        IdObject::of_any_process(id).ok_or(INVALID)
     }
 }
 
@@ -136,8 +136,8 @@ pub(crate) unsafe fn id_of<'a>(id: *const rdma_cm_id) -> Result<&'a Id, Errno> {
 pub(crate) unsafe fn is_inherited(id: *const rdma_cm_id) -> bool {
     // SAFETY: the caller's promise.
     unsafe {
-        Whole::is_inherited(id)
-            && Whole::of_any_process(id).is_some_and(|inner| inner.state().is_of_parent())
+        IdObject::is_inherited(id)
+            && IdObject::of_any_process(id).is_some_and(|inner| inner.state().is_of_parent())
     }
 }
 

@@ -7,7 +7,7 @@ use uroce_device::Interface;
 use uroce_device::cm::ServiceId;
 use uroce_ibverbs::errno::{Errno, INVALID};
 use uroce_ibverbs::object_of;
-use uroce_ibverbs::outcome::call;
+use uroce_ibverbs::return_value::call;
 use uroce_ibverbs::settings;
 use uroce_verbs_abi::rdma_cm_id;
 
@@ -39,9 +39,9 @@ pub(crate) unsafe extern "C" fn rdma_listen(id: *mut rdma_cm_id, backlog: c_int)
         // SAFETY: the object was found, and the manual pages forbid to destroy it during a call.
         let channel = unsafe { channel_of((*id).channel)? };
         for used in devices_of(&state)? {
-            let cookie = registry::add(id, &inner.unacknowledged, &used.card);
+            let cookie = registry::add(id, &inner.unacknowledged, &used.open_device);
             if let Err(error) =
-                used.card.device.cm().listen(service, backlog, &channel.events, cookie)
+                used.open_device.device.cm().listen(service, backlog, &channel.events, cookie)
             {
                 // It listens on all of them or on none.
                 stop_listening(&mut state);
@@ -61,7 +61,7 @@ pub(crate) unsafe extern "C" fn rdma_listen(id: *mut rdma_cm_id, backlog: c_int)
 pub(crate) fn stop_listening(state: &mut State) {
     for (used, service) in state.listens.drain(..) {
         // It listened until now, so this cannot fail.
-        let _ = used.card.device.cm().unlisten(service);
+        let _ = used.open_device.device.cm().unlisten(service);
     }
 }
 

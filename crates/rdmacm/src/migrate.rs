@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use libc::c_int;
 use uroce_device::cm::CommId;
 use uroce_ibverbs::errno::Errno;
-use uroce_ibverbs::outcome::call;
+use uroce_ibverbs::return_value::call;
 use uroce_verbs_abi::{rdma_cm_id, rdma_event_channel};
 
 use crate::channel::{self, Channel, channel_of, rdma_destroy_event_channel};
@@ -59,13 +59,13 @@ pub(crate) unsafe fn migrate(
 fn move_events(id: *mut rdma_cm_id, inner: &Id, from: &Channel, to: &Channel) {
     let state = inner.state();
     for (used, service) in &state.listens {
-        let cookie = registry::add(id, &inner.unacknowledged, &used.card);
-        used.card.device.cm().move_listener(*service, &to.events, cookie);
+        let cookie = registry::add(id, &inner.unacknowledged, &used.open_device);
+        used.open_device.device.cm().move_listener(*service, &to.events, cookie);
     }
     let Some(used) = &state.used else { return };
-    let cookie = registry::add(id, &inner.unacknowledged, &used.card);
+    let cookie = registry::add(id, &inner.unacknowledged, &used.open_device);
     if let Some(connection) = state.connection {
-        used.card.device.cm().move_connection(connection, &to.events, cookie);
+        used.open_device.device.cm().move_connection(connection, &to.events, cookie);
     }
     // Those of our own making bear no connection.
     from.events.hand_over(&to.events, cookie, |event| {

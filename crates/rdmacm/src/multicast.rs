@@ -8,8 +8,8 @@ use uroce_device::CmEventKind;
 use uroce_ibverbs::arg::not_null;
 use uroce_ibverbs::errno::{Errno, INVALID, NOT_SUPPORTED};
 use uroce_ibverbs::object_of;
-use uroce_ibverbs::outcome::minus_one;
 use uroce_ibverbs::qp::qp_of;
+use uroce_ibverbs::return_value::minus_one;
 use uroce_verbs_abi::{
     RDMA_CM_JOIN_MC_ATTR_ADDRESS, RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS, RDMA_MC_JOIN_FLAG_FULLMEMBER,
     RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, rdma_cm_id, rdma_cm_join_mc_attr_ex,

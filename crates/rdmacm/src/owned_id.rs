@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use libc::c_int;
 use uroce_device::cm::PortSpace;
 use uroce_device::memory::PdId;
-use uroce_ibverbs::card::Card;
 use uroce_ibverbs::errno::{Errno, INVALID, made};
 use uroce_ibverbs::object::zeroed;
+use uroce_ibverbs::open_device::OpenDevice;
 use uroce_ibverbs::owned_mr::OwnedMr;
 use uroce_ibverbs::pd::pd_of;
 use uroce_verbs_abi::{
@@ -191,8 +191,8 @@ impl OwnedId {
     ///
     /// # Errors
     /// EINVAL: it has none yet.
-    pub fn card(&self) -> Result<Arc<Card>, Errno> {
-        Ok(self.used()?.card)
+    pub fn open_device(&self) -> Result<Arc<OpenDevice>, Errno> {
+        Ok(self.used()?.open_device)
     }
 
     /// The address of the device.

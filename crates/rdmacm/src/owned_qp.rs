@@ -8,12 +8,12 @@ use libc::c_int;
 use uroce_device::transport::CqId;
 use uroce_device::wire::Qpn;
 use uroce_device::{CompChannel, Device};
-use uroce_ibverbs::card::Card;
 use uroce_ibverbs::channel::{channel_of, ibv_create_comp_channel, ibv_destroy_comp_channel};
 use uroce_ibverbs::cq::cq_of;
 use uroce_ibverbs::cq_create::{ibv_create_cq, ibv_destroy_cq};
 use uroce_ibverbs::errno::{Errno, INVALID};
 use uroce_ibverbs::object::zeroed;
+use uroce_ibverbs::open_device::OpenDevice;
 use uroce_verbs_abi::{IBV_QPT_RC, IBV_QPT_UD, ibv_comp_channel, ibv_cq, ibv_qp_init_attr};
 
 use crate::OwnedId;
@@ -39,7 +39,7 @@ pub struct OwnedQueuePair {
     id: Arc<OwnedId>,
     c_channel: *mut ibv_comp_channel,
     c_cq: *mut ibv_cq,
-    card: Arc<Card>,
+    open_device: Arc<OpenDevice>,
     events: CompChannel,
     cq: CqId,
     qpn: Qpn,
@@ -54,7 +54,7 @@ impl OwnedQueuePair {
     /// # Errors
     /// EINVAL: the id has a queue pair. Else what the device says.
     pub fn new(id: &Arc<OwnedId>, sizes: QueueSizes) -> Result<OwnedQueuePair, Errno> {
-        let (card, c_id) = (id.card()?, id.as_ptr());
+        let (open_device, c_id) = (id.open_device()?, id.as_ptr());
         let one_call = id.lock();
         // SAFETY: the id lives as long as `id`; each object is used by the next one only.
         unsafe {
@@ -72,7 +72,7 @@ impl OwnedQueuePair {
                 return Err(why);
             };
             let (id, qpn) = (Arc::clone(id), Qpn::new(0));
-            let mut made = OwnedQueuePair { id, c_channel, c_cq, card, events, cq, qpn };
+            let mut made = OwnedQueuePair { id, c_channel, c_cq, open_device, events, cq, qpn };
             let mut init: ibv_qp_init_attr = zeroed();
             init.qp_type = if sizes.is_datagram { IBV_QPT_UD } else { IBV_QPT_RC };
             init.sq_sig_all = 1;
@@ -91,7 +91,7 @@ impl OwnedQueuePair {
 
     /// The device.
     pub fn device(&self) -> &Device {
-        &self.card.device
+        &self.open_device.device
     }
 
     /// Its number.

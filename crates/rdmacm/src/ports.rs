@@ -8,8 +8,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use uroce_device::cm::{PortSpace, ServiceId};
-use uroce_ibverbs::card::Card;
 use uroce_ibverbs::errno::Errno;
+use uroce_ibverbs::open_device::OpenDevice;
 use uroce_verbs_abi::rdma_cm_id;
 
 /// Ports that are given to those who do not care which, as Linux has them.
@@ -28,7 +28,7 @@ pub(crate) struct Wish<'a> {
     /// Others that say so too may be bound to the same.
     pub(crate) reuse: bool,
     /// The device with this address.
-    pub(crate) card: Option<&'a Arc<Card>>,
+    pub(crate) open_device: Option<&'a Arc<OpenDevice>>,
 }
 
 #[derive(Debug)]
@@ -38,7 +38,7 @@ struct Bind {
     only_family: bool,
     reuse: bool,
     /// The device on which the port is kept from other processes.
-    card: Option<Arc<Card>>,
+    open_device: Option<Arc<OpenDevice>>,
 }
 
 impl Bind {
@@ -84,15 +84,15 @@ fn take(id: *mut rdma_cm_id, wish: &Wish<'_>, port: u16) -> Result<u16, Errno> {
         address: wish.address.ip(),
         only_family: wish.only_family,
         reuse: wish.reuse,
-        card: wish.card.cloned(),
+        open_device: wish.open_device.cloned(),
     };
     let mut ports = lock();
     let binds = ports.entry(service).or_default();
     if binds.iter().any(|other| bind.excludes(other)) {
         return Err(Errno(libc::EADDRINUSE));
     }
-    if let Some(card) = &bind.card {
-        card.device.cm().bind(service)?;
+    if let Some(open_device) = &bind.open_device {
+        open_device.device.cm().bind(service)?;
     }
     binds.push(bind);
     Ok(port)
@@ -117,12 +117,14 @@ pub(crate) fn release(id: *mut rdma_cm_id, space: PortSpace, port: u16) {
     let mut ports = lock();
     let Some(binds) = ports.get_mut(&service) else { return };
     let (gone, left) = binds.drain(..).partition::<Vec<_>, _>(|bind| bind.id == id.addr());
-    let is_kept = |card: &Arc<Card>| {
-        left.iter().filter_map(|bind| bind.card.as_ref()).any(|kept| Arc::ptr_eq(kept, card))
+    let is_kept = |open_device: &Arc<OpenDevice>| {
+        left.iter()
+            .filter_map(|bind| bind.open_device.as_ref())
+            .any(|kept| Arc::ptr_eq(kept, open_device))
     };
-    for card in gone.into_iter().filter_map(|bind| bind.card) {
-        if !is_kept(&card) {
-            card.device.cm().unbind(service);
+    for open_device in gone.into_iter().filter_map(|bind| bind.open_device) {
+        if !is_kept(&open_device) {
+            open_device.device.cm().unbind(service);
         }
     }
     *binds = left;
@@ -148,7 +150,7 @@ mod tests {
 
     fn bind(address: &str, only_family: bool, reuse: bool) -> Bind {
         let address = address.parse().expect("an address");
-        Bind { id: 1, address, only_family, reuse, card: None }
+        Bind { id: 1, address, only_family, reuse, open_device: None }
     }
 
     #[test]

@@ -8,8 +8,8 @@ use uroce_ibverbs::ah::attr_of;
 use uroce_ibverbs::arg::not_null;
 use uroce_ibverbs::errno::{Errno, INVALID};
 use uroce_ibverbs::object::zeroed;
-use uroce_ibverbs::outcome::minus_one;
 use uroce_ibverbs::qp_attr::state;
+use uroce_ibverbs::return_value::minus_one;
 use uroce_ibverbs::{in_out, object_of};
 use uroce_verbs_abi::ibv_qp_attr;
 use uroce_verbs_abi::{RDMA_UDP_QKEY, rdma_cm_id};
@@ -122,5 +122,5 @@ fn link_of(inner: &Id) -> Result<Link, Errno> {
     }
     let (used, connection) = (state.used.as_ref(), state.connection);
     let (used, connection) = (used.ok_or(INVALID)?, connection.ok_or(INVALID)?);
-    Ok(used.card.device.cm().link_with(connection, &acceptance(&state, None))?)
+    Ok(used.open_device.device.cm().link_with(connection, &acceptance(&state, None))?)
 }

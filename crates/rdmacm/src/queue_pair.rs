@@ -11,9 +11,9 @@ use uroce_ibverbs::cq_create::{ibv_create_cq, ibv_destroy_cq};
 use uroce_ibverbs::errno::{Errno, INVALID, made};
 use uroce_ibverbs::object::zeroed;
 use uroce_ibverbs::object_of;
-use uroce_ibverbs::outcome::{minus_one, value};
 use uroce_ibverbs::qp::qp_of;
 use uroce_ibverbs::qp_create::{create_qp_ex, ibv_create_qp, ibv_destroy_qp};
+use uroce_ibverbs::return_value::{minus_one, value};
 use uroce_verbs_abi::{
     IBV_QP_INIT_ATTR_PD, IBV_QP_INIT_ATTR_XRCD, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND, RDMA_UDP_QKEY,
     rdma_cm_id,

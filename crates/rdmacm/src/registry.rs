@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use uroce_device::cm::CommId;
-use uroce_ibverbs::card::Card;
+use uroce_ibverbs::open_device::OpenDevice;
 use uroce_ibverbs::unacknowledged::Unacknowledged;
 use uroce_verbs_abi::rdma_cm_id;
 
@@ -13,14 +13,18 @@ use uroce_verbs_abi::rdma_cm_id;
 #[derive(Debug, Clone)]
 pub(crate) struct Served {
     pub(crate) id: *mut rdma_cm_id,
-    pub(crate) card: Arc<Card>,
+    pub(crate) open_device: Arc<OpenDevice>,
     /// Counts the events of the id that the program has not acknowledged.
     unacknowledged: Arc<Unacknowledged>,
 }
 
 impl Served {
-    fn new(id: *mut rdma_cm_id, events: &Arc<Unacknowledged>, card: &Arc<Card>) -> Served {
-        Served { id, card: Arc::clone(card), unacknowledged: Arc::clone(events) }
+    fn new(
+        id: *mut rdma_cm_id,
+        events: &Arc<Unacknowledged>,
+        open_device: &Arc<OpenDevice>,
+    ) -> Served {
+        Served { id, open_device: Arc::clone(open_device), unacknowledged: Arc::clone(events) }
     }
 }
 
@@ -81,16 +85,20 @@ fn lock() -> MutexGuard<'static, Registry> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn name(card: &Arc<Card>, name: CommId) -> (usize, CommId) {
-    (Arc::as_ptr(card).addr(), name)
+fn name(open_device: &Arc<OpenDevice>, name: CommId) -> (usize, CommId) {
+    (Arc::as_ptr(open_device).addr(), name)
 }
 
 /// A cookie for events of `id` on this device.
-pub(crate) fn add(id: *mut rdma_cm_id, events: &Arc<Unacknowledged>, card: &Arc<Card>) -> u64 {
+pub(crate) fn add(
+    id: *mut rdma_cm_id,
+    events: &Arc<Unacknowledged>,
+    open_device: &Arc<OpenDevice>,
+) -> u64 {
     let mut registry = lock();
     registry.last += 1;
     let cookie = registry.last;
-    registry.by_cookie.insert(cookie, Served::new(id, events, card));
+    registry.by_cookie.insert(cookie, Served::new(id, events, open_device));
     cookie
 }
 
@@ -98,10 +106,10 @@ pub(crate) fn add(id: *mut rdma_cm_id, events: &Arc<Unacknowledged>, card: &Arc<
 pub(crate) fn add_name(
     id: *mut rdma_cm_id,
     events: &Arc<Unacknowledged>,
-    card: &Arc<Card>,
+    open_device: &Arc<OpenDevice>,
     connection: CommId,
 ) {
-    lock().by_name.insert(name(card, connection), Served::new(id, events, card));
+    lock().by_name.insert(name(open_device, connection), Served::new(id, events, open_device));
 }
 
 /// Whose cookie this is.
@@ -110,13 +118,13 @@ pub(crate) fn by_cookie(cookie: u64) -> Option<Counted> {
 }
 
 /// Whose connection this is.
-pub(crate) fn by_name(card: &Arc<Card>, connection: CommId) -> Option<Counted> {
-    lock().by_name.get(&name(card, connection)).map(Counted::new)
+pub(crate) fn by_name(open_device: &Arc<OpenDevice>, connection: CommId) -> Option<Counted> {
+    lock().by_name.get(&name(open_device, connection)).map(Counted::new)
 }
 
 /// Whether there are ids on devices that only the parent of this process has.
 pub(crate) fn is_of_parent() -> bool {
-    lock().by_cookie.values().any(|served| !served.card.device.is_here())
+    lock().by_cookie.values().any(|served| !served.open_device.device.is_here())
 }
 
 /// No id has a connection, a listener or a request on a device.
@@ -152,14 +160,14 @@ mod tests {
         let (channel, mut id) = (rdma_create_event_channel(), null_mut());
         let mut at = sockaddr::write("127.47.94.40:0".parse().expect("an address"));
         // SAFETY: as the manual pages want it.
-        let (card, events) = unsafe {
+        let (open_device, events) = unsafe {
             assert_eq!(rdma_create_id(channel, &raw mut id, null_mut(), TCP), 0);
             assert_eq!(rdma_bind_addr(id, (&raw mut at).cast()), 0);
             let inner = id_of(id).expect("alive");
-            let card = inner.state().used.clone().expect("it is bound").card;
-            (card, Arc::clone(&inner.unacknowledged))
+            let open_device = inner.state().used.clone().expect("it is bound").open_device;
+            (open_device, Arc::clone(&inner.unacknowledged))
         };
-        let cookie = add(id, &events, &card);
+        let cookie = add(id, &events, &open_device);
         let fetched = by_cookie(cookie).expect("the id is there");
         let id = id.expose_provenance();
         // SAFETY: it is not used any more, but for the event.

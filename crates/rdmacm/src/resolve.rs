@@ -6,7 +6,7 @@ use libc::{c_int, sockaddr as c_sockaddr};
 use uroce_device::CmEventKind;
 use uroce_ibverbs::errno::{Errno, INVALID};
 use uroce_ibverbs::object_of;
-use uroce_ibverbs::outcome::call;
+use uroce_ibverbs::return_value::call;
 use uroce_ibverbs::settings;
 use uroce_verbs_abi::rdma_cm_id;
 

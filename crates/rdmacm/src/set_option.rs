@@ -4,7 +4,7 @@ use libc::{c_int, c_void};
 use uroce_ibverbs::arg::not_null;
 use uroce_ibverbs::errno::{Errno, INVALID, NOT_SUPPORTED};
 use uroce_ibverbs::object_of;
-use uroce_ibverbs::outcome::call;
+use uroce_ibverbs::return_value::call;
 use uroce_verbs_abi::{
     RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT,
     RDMA_OPTION_ID_AFONLY, RDMA_OPTION_ID_REUSEADDR, RDMA_OPTION_ID_TOS, rdma_cm_id,

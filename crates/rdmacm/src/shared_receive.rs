@@ -6,7 +6,7 @@ use libc::c_int;
 use uroce_ibverbs::arg::not_null;
 use uroce_ibverbs::errno::{Errno, INVALID, made};
 use uroce_ibverbs::object::zeroed;
-use uroce_ibverbs::outcome::{minus_one, value};
+use uroce_ibverbs::return_value::{minus_one, value};
 use uroce_ibverbs::srq::{create_srq_ex, ibv_create_srq, ibv_destroy_srq};
 use uroce_verbs_abi::{
     IBV_QPT_XRC_RECV, IBV_SRQ_INIT_ATTR_CQ, IBV_SRQ_INIT_ATTR_PD, IBV_SRQ_INIT_ATTR_TYPE,

@@ -36,7 +36,8 @@ pub(crate) fn translate(event: CmEvent) -> Option<*mut rdma_cm_event> {
             Some(give_called(id, listener, told(RDMA_CM_EVENT_CONNECT_REQUEST, 0, private_data)))
         }
         kind => {
-            let id = by_name(&listener.card, event.id).or_else(|| own(listener, event.id))?;
+            let id =
+                by_name(&listener.open_device, event.id).or_else(|| own(listener, event.id))?;
             let told = about(id.id, kind)?;
             let about = id.id;
             Some(give(about, null_mut(), id.give(), told))
@@ -152,11 +153,9 @@ fn called(
 ) -> Option<*mut rdma_cm_id> {
     // SAFETY: a registered id is alive.
     let (inner, c) = unsafe { (id_of(listener.id).ok()?, &*listener.id) };
-    let used = inner
-        .state()
-        .listens
-        .iter()
-        .find_map(|(used, _)| Arc::ptr_eq(&used.card, &listener.card).then(|| used.clone()))?;
+    let used = inner.state().listens.iter().find_map(|(used, _)| {
+        Arc::ptr_eq(&used.open_device, &listener.open_device).then(|| used.clone())
+    })?;
     let id = make(c.channel, c.context, inner.space, (inner.waits.load(Ordering::Relaxed), false))
         .ok()?;
     // SAFETY: just made.
@@ -170,6 +169,6 @@ fn called(
     unsafe { settle(id, &mut state, used, port) };
     drop(state);
     // From now on other threads may get events of it, and destroy it.
-    registry::add_name(id, &child.unacknowledged, &listener.card, connection);
+    registry::add_name(id, &child.unacknowledged, &listener.open_device, connection);
     Some(id)
 }

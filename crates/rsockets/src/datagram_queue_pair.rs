@@ -50,7 +50,7 @@ impl DatagramQueuePair {
         let queue_pair = QueuePair::new(&id, true, SENDS as u32, u32::from(receives))?;
         let (most, receives) = (queue_pair.segment(), usize::from(receives));
         let bytes = (SENDS + receives) * (GRH + most);
-        let memory = Registered::new(&id.card()?, id.pd()?, bytes, Access::LOCAL_WRITE)?;
+        let memory = Registered::new(&id.open_device()?, id.pd()?, bytes, Access::LOCAL_WRITE)?;
         let free = (receives..receives + SENDS).collect();
         let port = DatagramQueuePair { queue_pair, memory, address, most, receives, free };
         (0..receives).try_for_each(|place| port.post(place))?;

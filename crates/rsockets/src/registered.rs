@@ -3,24 +3,29 @@
 use std::sync::Arc;
 
 use uroce_device::memory::{Access, Mr, PdId, Region, Sge};
-use uroce_ibverbs::card::Card;
 use uroce_ibverbs::errno::Errno;
+use uroce_ibverbs::open_device::OpenDevice;
 
 use crate::protocol::Remote;
 
 /// Memory that is registered as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Registered {
-    card: Arc<Card>,
+    open_device: Arc<OpenDevice>,
     mr: Mr,
     pub region: Region,
 }
 
 impl Registered {
-    pub fn new(card: &Arc<Card>, pd: PdId, len: usize, access: Access) -> Result<Self, Errno> {
+    pub fn new(
+        open_device: &Arc<OpenDevice>,
+        pd: PdId,
+        len: usize,
+        access: Access,
+    ) -> Result<Self, Errno> {
         let region = Region::alloc(len).map_err(|_| Errno(libc::ENOMEM))?;
-        let mr = card.device.memory().reg_mr(pd, region.clone(), region.addr(), access)?;
-        Ok(Registered { card: Arc::clone(card), mr, region })
+        let mr = open_device.device.memory().reg_mr(pd, region.clone(), region.addr(), access)?;
+        Ok(Registered { open_device: Arc::clone(open_device), mr, region })
     }
 
     /// What a peer needs to write `length` (bytes, or entries) from `offset` on.
@@ -37,6 +42,6 @@ impl Registered {
 impl Drop for Registered {
     fn drop(&mut self) {
         // The queue pair is gone, so it is not used; a device that is closing has forgotten it.
-        let _ = self.card.device.memory().dereg_mr(self.mr.id);
+        let _ = self.open_device.device.memory().dereg_mr(self.mr.id);
     }
 }

@@ -66,8 +66,8 @@ impl Stream {
     /// The queue pair and the buffers for an id that has its device. They take what a peer sends as soon
     /// as the connection stands.
     pub fn new(id: &Arc<OwnedId>, options: &Options) -> Result<Stream, Errno> {
-        let (card, pd) = (id.card()?, id.pd()?);
-        let memory = |len, access| Registered::new(&card, pd, len, access);
+        let (open_device, pd) = (id.open_device()?, id.pd()?);
+        let memory = |len, access| Registered::new(&open_device, pd, len, access);
         let written = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
         let receive = memory(options.receive_buffer, written)?;
         let send = memory(options.send_buffer, Access::LOCAL_WRITE)?;

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use libc::{c_int, sockaddr as c_sockaddr, socklen_t};
 use uroce_ibverbs::errno::{Errno, INVALID};
-use uroce_ibverbs::outcome::minus_one;
+use uroce_ibverbs::return_value::minus_one;
 use uroce_rdmacm::sockaddr;
 use uroce_rsockets::Handle;
 

@@ -1,7 +1,7 @@
 //! Making sockets, connecting and closing them.
 
 use libc::{c_int, sockaddr as c_sockaddr, socklen_t};
-use uroce_ibverbs::outcome::{minus_one, number};
+use uroce_ibverbs::return_value::{minus_one, number};
 use uroce_rsockets::Handle;
 
 use super::address;

@@ -2,7 +2,7 @@
 
 use libc::{c_int, c_void, off_t, size_t};
 use uroce_ibverbs::errno::{INVALID, NOT_SUPPORTED};
-use uroce_ibverbs::outcome::{minus_one, number};
+use uroce_ibverbs::return_value::{minus_one, number};
 use uroce_rsockets::{Buffer, Handle};
 use uroce_verbs_abi::{IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_WRITE};
 

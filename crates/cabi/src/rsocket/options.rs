@@ -2,7 +2,7 @@
 
 use libc::{c_int, c_long, c_void, linger, socklen_t};
 use uroce_ibverbs::errno::{Errno, INVALID, NOT_SUPPORTED};
-use uroce_ibverbs::outcome::{minus_one, number};
+use uroce_ibverbs::return_value::{minus_one, number};
 use uroce_rsockets::Handle;
 use uroce_verbs_abi::{RDMA_ROUTE, SOL_RDMA};
 

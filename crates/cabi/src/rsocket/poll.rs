@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use libc::{c_int, fd_set, nfds_t, pollfd, timeval};
 use uroce_ibverbs::errno::{Errno, INVALID};
-use uroce_ibverbs::outcome::number;
+use uroce_ibverbs::return_value::number;
 use uroce_rsockets::{Deadline, poll};
 
 /// rpoll(3).

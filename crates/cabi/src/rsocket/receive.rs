@@ -4,7 +4,7 @@ use std::ptr::null_mut;
 
 use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr as c_sockaddr, socklen_t, ssize_t};
 use uroce_ibverbs::errno::Errno;
-use uroce_ibverbs::outcome::number;
+use uroce_ibverbs::return_value::number;
 use uroce_rsockets::Handle;
 
 use super::address;

@@ -193,7 +193,7 @@ fn an_owned_id_is_bound_to_a_device_once() {
     assert_eq!(id.bind_to_device(at("127.0.0.1:0")), Ok(()), "it does not stand for any");
     assert_eq!(id.device_address(), Ok(at("127.0.0.1:0")));
     assert!(id.local().is_some_and(|local| local.port() > 0));
-    assert!(id.pd().is_ok() && id.card().is_ok());
+    assert!(id.pd().is_ok() && id.open_device().is_ok());
     assert_eq!(id.bind_to_device(at("127.0.0.1:0")), Err(INVALID), "twice");
     let other = OwnedId::new(PortSpace::Udp).expect("a descriptor");
     assert_eq!(other.bind(SocketAddr::new(at("127.0.0.1:0"), 0)), Ok(()));

@@ -58,9 +58,10 @@ impl RawPeer {
         let queue_pair = QueuePair::new(&id, false, 64, 64).expect("the id has a device");
         queue_pair.post_receives(64).expect("there is room");
         let memory = |len| {
-            let (card, pd) = (id.card().expect("a device"), id.pd().expect("a device"));
+            let (open_device, pd) =
+                (id.open_device().expect("a device"), id.pd().expect("a device"));
             let written = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
-            Registered::new(&card, pd, len, written).expect("memory")
+            Registered::new(&open_device, pd, len, written).expect("memory")
         };
         let (data, table) = (memory(DATA), memory(TABLE));
         let theirs = PrivateData::decode(&hello(Remote::default()).encode()).expect("it may be");

@@ -2,8 +2,8 @@
 //!
 //! A SEND or WRITE of one entry that fits into one packet needs its headers and one copy. The packets between the first
 //! and the last of a long one differ in PSN and payload only: what they share is worked out once, behind the first. The
-//! slow path gives the same bytes (`r19_the_short_way_of_a_small_message_writes_what_the_long_way_writes`,
-//! `r19_the_short_way_writes_what_the_long_way_writes`), and decides about whatever is not known here, a closed window or
+//! slow path gives the same bytes (`r19_the_fast_path_of_a_small_message_writes_what_the_slow_path_writes`,
+//! `r19_the_fast_path_writes_what_the_slow_path_writes`), and decides about whatever is not known here, a closed window or
 //! a lost registration.
 
 use uroce_memory::{Access, MrSlice, Sge};

@@ -15,7 +15,7 @@ use crate::settings;
 
 /// An open device. With the last context and object that uses it, its port is free again.
 #[derive(Debug)]
-pub struct Card {
+pub struct OpenDevice {
     /// The device.
     pub device: Device,
     address: IpAddr,
@@ -25,32 +25,32 @@ pub struct Card {
     told: AtomicBool,
 }
 
-static OPEN: Mutex<Vec<Weak<Card>>> = Mutex::new(Vec::new());
+static OPEN: Mutex<Vec<Weak<OpenDevice>>> = Mutex::new(Vec::new());
 
-impl Card {
+impl OpenDevice {
     /// Its address.
     pub fn address(&self) -> IpAddr {
         self.address
     }
 
     /// The device on this interface; opened if it is not yet.
-    pub fn on(interface: &Interface) -> Result<Arc<Card>, Errno> {
+    pub fn on(interface: &Interface) -> Result<Arc<OpenDevice>, Errno> {
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        open.retain(|card| card.strong_count() > 0);
+        open.retain(|open_device| open_device.strong_count() > 0);
         let mut live = open.iter().filter_map(Weak::upgrade);
-        if let Some(card) =
-            live.find(|card| card.address == interface.address && card.device.is_here())
-        {
-            return Ok(card);
+        if let Some(open_device) = live.find(|open_device| {
+            open_device.address == interface.address && open_device.device.is_here()
+        }) {
+            return Ok(open_device);
         }
-        let card = Arc::new(open_device(interface)?);
+        let open_device = Arc::new(open_device(interface)?);
         ExitHook::register::<LastAcks>();
-        open.push(Arc::downgrade(&card));
-        Ok(card)
+        open.push(Arc::downgrade(&open_device));
+        Ok(open_device)
     }
 }
 
-impl Card {
+impl OpenDevice {
     /// Prints what each rule has done, once.
     fn tell_faults(&self) {
         let Some((seed, counters)) = &self.faults else { return };
@@ -67,7 +67,7 @@ impl Card {
     }
 }
 
-impl Drop for Card {
+impl Drop for OpenDevice {
     fn drop(&mut self) {
         self.tell_faults();
     }
@@ -75,7 +75,7 @@ impl Drop for Card {
 
 /// The open device of this name, if this process has one. For callers in the middle of anything, in a child process
 /// too, where a thread that had the lock is gone: who waits too long for it gets none.
-pub fn open_card(name: &OsStr) -> Option<Arc<Card>> {
+pub fn open_card(name: &OsStr) -> Option<Arc<OpenDevice>> {
     const TRIES: u32 = 100;
     const PAUSE: Duration = Duration::from_millis(1);
     let open = (0..TRIES).find_map(|_| match OPEN.try_lock() {
@@ -87,7 +87,7 @@ pub fn open_card(name: &OsStr) -> Option<Arc<Card>> {
         }
     })?;
     let mut live = open.iter().filter_map(Weak::upgrade);
-    live.find(|card| card.device.is_here() && name == card.device.name())
+    live.find(|open_device| open_device.device.is_here() && name == open_device.device.name())
 }
 
 /// A program may exit with everything open. What a NIC would still send then, such as the ACK of the
@@ -103,14 +103,14 @@ impl AtExit for LastAcks {
     fn run() {
         // The program may have called exit() in a signal handler, in the middle of a call of ours.
         let Ok(open) = OPEN.try_lock() else { return };
-        open.iter().filter_map(Weak::upgrade).for_each(|card| {
-            card.device.drive_unless_busy();
-            card.tell_faults();
+        open.iter().filter_map(Weak::upgrade).for_each(|open_device| {
+            open_device.device.drive_unless_busy();
+            open_device.tell_faults();
         });
     }
 }
 
-fn open_device(interface: &Interface) -> Result<Card, Errno> {
+fn open_device(interface: &Interface) -> Result<OpenDevice, Errno> {
     let address = interface.address;
     let mut config = DeviceConfig::new(address);
     config.name = Some(interface.name.clone());
@@ -131,5 +131,5 @@ fn open_device(interface: &Interface) -> Result<Card, Errno> {
         eprintln!("uroce: faults of {}: to repeat them: UROCE_FAULT_SEED={seed}", device.name());
     }
     let faults = seed.zip(device.fault_counters());
-    Ok(Card { device, address, faults, told: AtomicBool::new(false) })
+    Ok(OpenDevice { device, address, faults, told: AtomicBool::new(false) })
 }

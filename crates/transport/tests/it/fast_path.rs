@@ -1,4 +1,4 @@
-//! The short way through the middle of a message does what the long way does.
+//! The fast path through the middle of a message does what the slow path does.
 
 use uroce_transport::*;
 use uroce_wire::Opcode;
@@ -7,7 +7,7 @@ use crate::harness::*;
 
 /// All that left node 0, and what node 1 holds afterwards, for messages of one or of two entries.
 ///
-/// Only messages of one entry take the short way.
+/// Only messages of one entry take the fast path.
 fn sent(qp_type: QpType, operation: usize, entries: usize, lost: Option<usize>) -> Outcome {
     let mut pair = Pair::of(qp_type);
     let length = 100 * 256 + 7;
@@ -38,7 +38,7 @@ struct Outcome {
 }
 
 #[test]
-fn r19_the_short_way_writes_what_the_long_way_writes() {
+fn r19_the_fast_path_writes_what_the_slow_path_writes() {
     for operation in [0, 1] {
         for lost in [None, Some(1), Some(50), Some(98)] {
             let short = sent(QpType::Rc, operation, 1, lost);
@@ -52,7 +52,7 @@ fn r19_the_short_way_writes_what_the_long_way_writes() {
 }
 
 #[test]
-fn b12_a_region_lost_in_mid_message_fails_the_short_way_too() {
+fn b12_a_region_lost_in_mid_message_fails_the_fast_path_too() {
     let mut pair = Pair::rc();
     let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
     let source = pair.nodes[0].sge(0, 100 * 256);
@@ -99,13 +99,13 @@ fn small(
 }
 
 #[test]
-fn r19_the_short_way_of_a_small_message_writes_what_the_long_way_writes() {
+fn r19_the_fast_path_of_a_small_message_writes_what_the_slow_path_writes() {
     for (operation, lost) in [None, Some(1), Some(20), Some(40)].into_iter().flat_map(both) {
         let (short, received, counts) = small(QpType::Rc, operation, 1, lost);
         let (long, _, counts_of_long) = small(QpType::Rc, operation, 2, lost);
         assert!(short == long, "{operation} {lost:?}");
         assert_eq!(counts, counts_of_long, "{operation} {lost:?}");
-        // The responder of a UC queue pair takes the long way.
+        // The responder of a UC queue pair takes the slow path.
         let (uc, expected, counts_of_uc) = small(QpType::Uc, operation, 1, None);
         assert!(short.memory == uc.memory, "{operation} {lost:?}");
         assert_eq!(received, expected);
