@@ -48,7 +48,6 @@ mutations! {
     a_tail_probe_counts_as_an_acknowledgement: "probe-acknowledges",
     a_message_without_ack_request_completes_when_it_is_sent: "unasked-completes",
     a_response_behind_a_missing_one_is_taken_for_two: "early-not-placed",
-    a_completion_queue_that_is_full_loses_completions: "overflow-unnoticed",
     a_repair_starts_behind_what_is_missing: "go-back-late",
     each_packet_behind_a_gap_draws_a_nak: "nak-again",
 }
