@@ -38,9 +38,10 @@ pub(crate) unsafe extern "C" fn ibv_detach_mcast(
         // SAFETY: the arguments are those of a call from C.
         let (qp, group) = unsafe { group_of(qp, gid)? };
         let mut groups = qp.groups();
-        qp.device().detach_mcast(qp.qpn, group)?;
+        let detached = qp.device().detach_mcast(qp.qpn, group);
+        // rdma_leave_multicast may have been before us: then it is not attached, and does not have to be detached.
         groups.remove(&group);
-        Ok(())
+        Ok(detached?)
     })
 }
 

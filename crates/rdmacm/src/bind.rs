@@ -61,8 +61,8 @@ pub(crate) unsafe fn bind(
     Ok(())
 }
 
-/// The id gets the device with this address, and any port. The loopback address is that of a device here, and does not
-/// stand for any.
+/// The id gets the device with this address, and any port. 127.0.0.1 means the device with that
+/// address here, not all addresses.
 ///
 /// # Safety
 /// The pointers are arguments of a call from C, as the contract with C has them.

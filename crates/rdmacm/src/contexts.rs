@@ -60,7 +60,7 @@ fn is_the_only_device(address: IpAddr) -> bool {
 }
 
 /// The devices that ids use, unless this thread is just about to open one.
-pub(crate) fn cards_unless_busy() -> Vec<Arc<OpenDevice>> {
+pub(crate) fn open_devices_unless_busy() -> Vec<Arc<OpenDevice>> {
     OPEN.try_lock().map_or_else(
         |_| Vec::new(),
         |open| open.iter().map(|used| Arc::clone(&used.open_device)).collect(),

@@ -1,6 +1,7 @@
 //! rdma_destroy_id(3).
 
 use std::ptr::null_mut;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use libc::c_int;
@@ -31,8 +32,10 @@ pub(crate) unsafe extern "C" fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int {
             return Err(BUSY);
         }
         // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
-        unsafe { multicast::leave_all(id, inner) };
-        release(id, inner);
+        unsafe {
+            multicast::leave_all(id, inner);
+            release(id, inner);
+        }
         // SAFETY: the manual pages ask that the object is not used any more.
         unsafe {
             let channel = (*id).channel;
@@ -49,14 +52,18 @@ pub(crate) unsafe extern "C" fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int {
 }
 
 /// Ends what the id stands for.
-fn release(id: *mut rdma_cm_id, inner: &Id) {
+///
+/// # Safety
+/// The pointers are arguments of a call from C, as the contract with C has them.
+unsafe fn release(id: *mut rdma_cm_id, inner: &Id) {
     let mut state = inner.state();
     if let (Some(connection), Some(used)) = (state.connection.take(), &state.used) {
         used.open_device.device.cm().release(connection);
     }
     let devices: Vec<Used> = state.listens.iter().map(|(used, _)| used.clone()).collect();
     stop_listening(&mut state);
-    devices.iter().for_each(|used| refuse_unfetched(id, used));
+    // SAFETY: the caller's promise.
+    devices.iter().for_each(|used| unsafe { refuse_unfetched(id, used) });
     if let Some(local) = state.local.filter(|_| state.reserved) {
         ports::release(id, inner.space, local.port());
     }
@@ -67,13 +74,16 @@ fn release(id: *mut rdma_cm_id, inner: &Id) {
 
 /// Refuses the calls to a listener that the program has not fetched: their callers would wait for a listener that is
 /// gone.
-fn refuse_unfetched(listener: *mut rdma_cm_id, used: &Used) {
+///
+/// # Safety
+/// The pointers are arguments of a call from C, as the contract with C has them.
+unsafe fn refuse_unfetched(listener: *mut rdma_cm_id, used: &Used) {
     // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
     let channel = unsafe { channel_of((*listener).channel) };
     // Without a free descriptor the callers find out by themselves.
     let (Ok(channel), Ok(refused)) = (channel, CmChannel::new()) else { return };
     let is_ours = |served: &Served| {
-        served.id == listener && std::sync::Arc::ptr_eq(&served.open_device, &used.open_device)
+        served.id == listener && Arc::ptr_eq(&served.open_device, &used.open_device)
     };
     channel.events.hand_over(&refused, 0, |event| {
         let is_call = matches!(

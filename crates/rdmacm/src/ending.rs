@@ -42,7 +42,7 @@ pub(crate) fn id_is_gone() {
 fn wait_for_peers() {
     let end = Instant::now() + TOGETHER;
     // The program may have called exit() in a signal handler, in the middle of a call of ours.
-    for open_device in contexts::cards_unless_busy() {
+    for open_device in contexts::open_devices_unless_busy() {
         while open_device.device.cm().awaits_drep() && Instant::now() < end {
             open_device.device.drive_unless_busy();
             std::thread::sleep(PAUSE);

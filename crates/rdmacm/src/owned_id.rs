@@ -110,8 +110,8 @@ impl OwnedId {
         done(unsafe { rdma_bind_addr(self.id, (&raw mut to).cast()) })
     }
 
-    /// The device with this address, and any port. Unlike in [`bind`](Self::bind), the loopback address is that of a
-    /// device here, and does not stand for any.
+    /// The device with this address, and any port. Unlike in [`bind`](Self::bind), 127.0.0.1 means the
+    /// device with that address here, not all addresses.
     ///
     /// # Errors
     /// EINVAL: it is bound; ENODEV: there is no such device.

@@ -18,7 +18,9 @@ use uroce_verbs_abi::{
     IBV_QP_INIT_ATTR_PD, IBV_QP_INIT_ATTR_XRCD, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND, RDMA_UDP_QKEY,
     rdma_cm_id,
 };
-use uroce_verbs_abi::{ibv_context, ibv_cq, ibv_pd, ibv_qp, ibv_qp_init_attr, ibv_qp_init_attr_ex};
+use uroce_verbs_abi::{
+    ibv_comp_channel, ibv_context, ibv_cq, ibv_pd, ibv_qp, ibv_qp_init_attr, ibv_qp_init_attr_ex,
+};
 
 use crate::contexts::xrcd;
 use crate::id::{Id, id_of, is_inherited};
@@ -38,13 +40,9 @@ pub(crate) unsafe extern "C" fn rdma_create_qp(
             let inner = unused(id)?;
             let pd = if pd.is_null() { (*id).pd } else { pd };
             if (*init).qp_type == IBV_QPT_XRC_RECV {
-                return attach(id, inner, pd, target((*id).verbs, &*init)?);
+                return attach(id, pd, target((*id).verbs, &*init)?);
             }
-            let given = ((*init).send_cq, (*init).recv_cq);
-            let made = make_queues(id, inner, &mut *init);
-            let attached = made.and_then(|()| attach(id, inner, pd, ibv_create_qp(pd, init)));
-            // Programs try again with shorter queues, and the same attributes.
-            attached.inspect_err(|_| ((*init).send_cq, (*init).recv_cq) = given)
+            with_queues(id, inner, init, || attach(id, pd, ibv_create_qp(pd, init)))
         }
     })
 }
@@ -64,17 +62,15 @@ pub(crate) unsafe extern "C" fn rdma_create_qp_ex(
                 if (*init).comp_mask & IBV_QP_INIT_ATTR_XRCD == 0 || (*init).xrcd.is_null() {
                     ((*init).comp_mask, (*init).xrcd) = (IBV_QP_INIT_ATTR_XRCD, xrcd((*id).verbs)?);
                 }
-                return attach(id, inner, (*id).pd, create_qp_ex((*id).verbs, init));
+                return attach(id, (*id).pd, create_qp_ex((*id).verbs, init));
             }
             if (*init).comp_mask & IBV_QP_INIT_ATTR_PD == 0 || (*init).pd.is_null() {
                 (*init).comp_mask |= IBV_QP_INIT_ATTR_PD;
                 (*init).pd = (*id).pd;
             }
-            let given = ((*init).send_cq, (*init).recv_cq);
-            let made = make_queues(id, inner, &mut *init.cast::<ibv_qp_init_attr>());
-            let attached =
-                made.and_then(|()| attach(id, inner, (*init).pd, create_qp_ex((*id).verbs, init)));
-            attached.inspect_err(|_| ((*init).send_cq, (*init).recv_cq) = given)
+            with_queues(id, inner, init.cast(), || {
+                attach(id, (*init).pd, create_qp_ex((*id).verbs, init))
+            })
         }
     })
 }
@@ -102,22 +98,33 @@ unsafe fn unused<'a>(id: *mut rdma_cm_id) -> Result<&'a Id, Errno> {
     if free { Ok(inner) } else { Err(INVALID) }
 }
 
-/// A program that gives no completion queues gets some, or none at all if there is an error.
+/// Makes the completion queues that the program has not given, then the queue pair. If that fails, the id has what it had
+/// before, and the attributes are those of the program: it may try again with shorter queues.
+///
+/// # Safety
+/// The pointers are arguments of a call from C, as the contract with C has them.
+unsafe fn with_queues(
+    id: *mut rdma_cm_id,
+    inner: &Id,
+    init: *mut ibv_qp_init_attr,
+    create: impl FnOnce() -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (given, before) = (((*init).send_cq, (*init).recv_cq), Queues::of(id, inner));
+        let created = make_queues(id, inner, &mut *init).and_then(|()| create());
+        created.inspect_err(|_| {
+            before.restore(id, inner);
+            ((*init).send_cq, (*init).recv_cq) = given;
+        })
+    }
+}
+
+/// A program that gives no completion queues gets some.
 ///
 /// # Safety
 /// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn make_queues(
-    id: *mut rdma_cm_id,
-    inner: &Id,
-    init: &mut ibv_qp_init_attr,
-) -> Result<(), Errno> {
-    // SAFETY: the caller's promise.
-    unsafe { make_missing(id, inner, init).inspect_err(|_| drop_queues(id, inner)) }
-}
-
-/// # Safety
-/// The pointers are arguments of a call from C, as the contract with C has them.
-unsafe fn make_missing(
     id: *mut rdma_cm_id,
     inner: &Id,
     init: &mut ibv_qp_init_attr,
@@ -145,7 +152,7 @@ unsafe fn make_missing(
 pub(crate) unsafe fn queue(
     verbs: *mut ibv_context,
     size: u32,
-    channel: &mut *mut uroce_verbs_abi::ibv_comp_channel,
+    channel: &mut *mut ibv_comp_channel,
 ) -> Result<*mut ibv_cq, Errno> {
     let size = c_int::try_from(size.max(1)).map_err(|_| INVALID)?;
     // SAFETY: the context of an id that has its device.
@@ -155,27 +162,20 @@ pub(crate) unsafe fn queue(
     }
 }
 
-/// The new queue pair is the id's, and takes receives.
+/// The new queue pair is the id's, and takes receives. One that cannot is destroyed.
 ///
 /// # Safety
 /// The pointers are arguments of a call from C, as the contract with C has them.
-unsafe fn attach(
-    id: *mut rdma_cm_id,
-    inner: &Id,
-    pd: *mut ibv_pd,
-    qp: *mut ibv_qp,
-) -> Result<(), Errno> {
-    if qp.is_null() {
-        let why = Errno::last();
-        // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
-        unsafe { drop_queues(id, inner) };
-        return Err(why);
-    }
+unsafe fn attach(id: *mut rdma_cm_id, pd: *mut ibv_pd, qp: *mut ibv_qp) -> Result<(), Errno> {
+    let qp = made(qp)?;
     // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
     unsafe {
+        get_ready(qp).inspect_err(|_| {
+            ibv_destroy_qp(qp);
+        })?;
         ((*id).qp, (*id).pd, (*id).qp_type) = (qp, pd, (*qp).qp_type);
-        get_ready(qp)
     }
+    Ok(())
 }
 
 /// INIT for connections, whose other steps the device makes; datagrams can go at once.
@@ -232,5 +232,64 @@ pub(crate) unsafe fn drop_queues(id: *mut rdma_cm_id, inner: &Id) {
         ibv_destroy_cq(std::mem::replace(&mut (*id).recv_cq, null_mut()));
         ibv_destroy_comp_channel(std::mem::replace(&mut (*id).send_cq_channel, null_mut()));
         ibv_destroy_comp_channel(std::mem::replace(&mut (*id).recv_cq_channel, null_mut()));
+    }
+}
+
+/// The completion queues and channels of an id.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Queues {
+    send_cq: *mut ibv_cq,
+    recv_cq: *mut ibv_cq,
+    send_cq_channel: *mut ibv_comp_channel,
+    recv_cq_channel: *mut ibv_comp_channel,
+    /// Some of them were made for the program.
+    made: bool,
+}
+
+impl Queues {
+    /// Those that the id has.
+    ///
+    /// # Safety
+    /// The pointers are arguments of a call from C, as the contract with C has them.
+    pub(crate) unsafe fn of(id: *const rdma_cm_id, inner: &Id) -> Self {
+        // SAFETY: the caller's promise.
+        let id = unsafe { &*id };
+        Queues {
+            send_cq: id.send_cq,
+            recv_cq: id.recv_cq,
+            send_cq_channel: id.send_cq_channel,
+            recv_cq_channel: id.recv_cq_channel,
+            made: inner.state().made_queues,
+        }
+    }
+
+    /// The id has these again, and what it has got since is destroyed.
+    ///
+    /// # Safety
+    /// The pointers are arguments of a call from C, as the contract with C has them.
+    pub(crate) unsafe fn restore(self, id: *mut rdma_cm_id, inner: &Id) {
+        inner.state().made_queues = self.made;
+        // SAFETY: the caller's promise; what is new was made during this call, so that nothing uses it. Null is refused, and
+        // does nothing.
+        unsafe {
+            let now = Queues::of(id, inner);
+            for (new, old) in [(now.send_cq, self.send_cq), (now.recv_cq, self.recv_cq)] {
+                if new != old {
+                    ibv_destroy_cq(new);
+                }
+            }
+            let channels = [
+                (now.send_cq_channel, self.send_cq_channel),
+                (now.recv_cq_channel, self.recv_cq_channel),
+            ];
+            for (new, old) in channels {
+                if new != old {
+                    ibv_destroy_comp_channel(new);
+                }
+            }
+            ((*id).send_cq, (*id).recv_cq) = (self.send_cq, self.recv_cq);
+            ((*id).send_cq_channel, (*id).recv_cq_channel) =
+                (self.send_cq_channel, self.recv_cq_channel);
+        }
     }
 }

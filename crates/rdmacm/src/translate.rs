@@ -144,8 +144,21 @@ fn give_called(id: *mut rdma_cm_id, listener: Counted, told: Told) -> *mut rdma_
     give(id, listen_id, listener.give(), told)
 }
 
-/// The id of a request that came to `listener`.
+/// The id of a request that came to `listener`. A caller for whom none can be made is told that nobody takes its call.
 fn called(
+    listener: &Served,
+    connection: CommId,
+    ip: &Option<IpCm>,
+    remote: IpAddr,
+) -> Option<*mut rdma_cm_id> {
+    let id = make_called(listener, connection, ip, remote);
+    if id.is_none() {
+        listener.open_device.device.cm().release(connection);
+    }
+    id
+}
+
+fn make_called(
     listener: &Served,
     connection: CommId,
     ip: &Option<IpCm>,

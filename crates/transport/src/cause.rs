@@ -143,7 +143,8 @@ pub enum FlushReason {
         /// Status of its completion.
         status: WcStatus,
     },
-    /// A request of the peer was refused (R63): the peer is at fault, or was told a wrong address or key.
+    /// A request of the peer was refused (R63): the peer is at fault, or was told a wrong address or key. With a remote
+    /// operational error this side is: it could not execute the request.
     PeerViolation {
         /// PSN of the request.
         psn: Psn,

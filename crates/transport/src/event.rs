@@ -27,7 +27,7 @@ pub enum AsyncEvent {
     SrqErr(SrqId),
     /// Fewer receives wait in the shared receive queue than its limit says (R90): post more.
     SrqLimitReached(SrqId),
-    /// The completion queue overflowed (R66) and is broken for good: make it larger, or poll more often.
+    /// The completion queue overflowed (R66) and is of no more use: create a larger one, or poll more often.
     CqErr(CqId),
     /// The link came up.
     PortActive,

@@ -16,7 +16,7 @@ pub enum WcStatus {
     LocEecOpErr = 3,
     /// A buffer of this side is not covered by its lkey, or lacks a right: a mistake of the program.
     LocProtErr = 4,
-    /// Flushed because the queue pair is in the error state; the first completion that failed otherwise says why.
+    /// Flushed because the queue pair is in the error state; the cause of the completion says why.
     WrFlushErr = 5,
     /// A memory window of this side could not be bound.
     MwBindErr = 6,
@@ -30,7 +30,7 @@ pub enum WcStatus {
     RemAccessErr = 10,
     /// The peer could not complete the request: a receive or an lkey of the peer is wrong.
     RemOpErr = 11,
-    /// The peer answered nothing in all retries: it is gone, not connected yet, or the path loses packets.
+    /// All retries are used up: the peer is gone, not connected yet, or the path loses packets.
     RetryExcErr = 12,
     /// The peer had no receive posted in all retries.
     RnrRetryExcErr = 13,

@@ -2,8 +2,8 @@
 //!
 //! The nouns are those of libibverbs. A device needs no hardware, no kernel module and no privilege: it is opened on
 //! an address of the machine ([`device_list`]), any of 127.0.0.0/8 included, and sends RoCEv2 packets from UDP port
-//! 4791. Each object is an object that keeps alive what it depends on and
-//! goes away when it is dropped, in whatever order a program drops things:
+//! 4791. Each object keeps alive what it depends on and goes away when it is dropped, in whatever order a program
+//! drops things:
 //!
 //! ```text
 //! device_list() -> Context -> ProtectionDomain -> MemoryRegion, MemoryWindow, AddressHandle

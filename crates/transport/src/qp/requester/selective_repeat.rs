@@ -339,9 +339,10 @@ impl Requester {
         let more = self.selective_repeat.responses.note_answered(self.psns.una(), end);
         self.selective_repeat.note_responses();
         if more > 0 {
-            // R75: the peer has made progress, although the oldest response is missing. The PSNs in flight limit how
-            // often that can be said.
+            // R75, R76: the peer has made progress, although the oldest response is missing. What is answered only grows
+            // while that one is missing, and ends at the next new PSN: at most one refill for each PSN in flight.
             self.ack_timer.note_progress();
+            self.rnr_wait.note_progress();
         }
         let end = self.selective_repeat.responses.answered().unwrap_or(end);
         if begins || more > 1 {

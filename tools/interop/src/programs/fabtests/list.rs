@@ -115,7 +115,7 @@ mod tests {
             let (program, _) = test.words();
             for provider in Provider::ALL {
                 let is = |one: &FabricTest, inclusion| {
-                    one.words().0 == program && one.with(provider) == fate
+                    one.words().0 == program && one.with(provider) == inclusion
                 };
                 let has_other = all().iter().any(|one| is(one, Inclusion::Run));
                 assert!(!is(&test, Inclusion::Full) || has_other, "{} {provider:?}", test.line);
