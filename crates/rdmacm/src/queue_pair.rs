@@ -111,7 +111,7 @@ unsafe fn with_queues(
 ) -> Result<(), Errno> {
     // SAFETY: the caller's promise.
     unsafe {
-        let (given, before) = (((*init).send_cq, (*init).recv_cq), Queues::of(id, inner));
+        let (given, before) = (((*init).send_cq, (*init).recv_cq), IdQueues::of(id, inner));
         let created = make_queues(id, inner, &mut *init).and_then(|()| create());
         created.inspect_err(|_| {
             before.restore(id, inner);
@@ -237,7 +237,7 @@ pub(crate) unsafe fn drop_queues(id: *mut rdma_cm_id, inner: &Id) {
 
 /// The completion queues and channels of an id.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Queues {
+pub(crate) struct IdQueues {
     send_cq: *mut ibv_cq,
     recv_cq: *mut ibv_cq,
     send_cq_channel: *mut ibv_comp_channel,
@@ -246,7 +246,7 @@ pub(crate) struct Queues {
     made: bool,
 }
 
-impl Queues {
+impl IdQueues {
     /// Those that the id has.
     ///
     /// # Safety
@@ -254,7 +254,7 @@ impl Queues {
     pub(crate) unsafe fn of(id: *const rdma_cm_id, inner: &Id) -> Self {
         // SAFETY: the caller's promise.
         let id = unsafe { &*id };
-        Queues {
+        IdQueues {
             send_cq: id.send_cq,
             recv_cq: id.recv_cq,
             send_cq_channel: id.send_cq_channel,
@@ -272,7 +272,7 @@ impl Queues {
         // SAFETY: the caller's promise; what is new was made during this call, so that nothing uses it. Null is refused, and
         // does nothing.
         unsafe {
-            let now = Queues::of(id, inner);
+            let now = IdQueues::of(id, inner);
             for (new, old) in [(now.send_cq, self.send_cq), (now.recv_cq, self.recv_cq)] {
                 if new != old {
                     ibv_destroy_cq(new);

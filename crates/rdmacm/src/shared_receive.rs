@@ -16,7 +16,7 @@ use uroce_verbs_abi::{ibv_pd, ibv_srq, ibv_srq_init_attr, ibv_srq_init_attr_ex};
 
 use crate::contexts::xrcd;
 use crate::id::{Id, id_of, is_inherited};
-use crate::queue_pair::{Queues, drop_queues, queue};
+use crate::queue_pair::{IdQueues, drop_queues, queue};
 
 /// rdma_create_srq(3): one for XRC if the id is the target of such a connection.
 #[unsafe(no_mangle)]
@@ -65,7 +65,7 @@ unsafe fn create(id: *mut rdma_cm_id, attr: &mut ibv_srq_init_attr_ex) -> Result
         if attr.comp_mask & IBV_SRQ_INIT_ATTR_PD == 0 || attr.pd.is_null() {
             (attr.comp_mask, attr.pd) = (attr.comp_mask | IBV_SRQ_INIT_ATTR_PD, id.pd);
         }
-        let before = Queues::of(id, inner);
+        let before = IdQueues::of(id, inner);
         let is_xrc = attr.comp_mask & IBV_SRQ_INIT_ATTR_TYPE != 0 && attr.srq_type == IBV_SRQT_XRC;
         let created = if is_xrc {
             complete_xrc(id, inner, attr).and_then(|()| made(create_srq_ex(id.verbs, attr)))

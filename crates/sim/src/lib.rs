@@ -3,7 +3,8 @@
 //! The NICs are real: engine, transport, memory and connection management as they ship, with a virtual clock and a
 //! datapath that belongs to the simulation. What is simulated is the network with its faults ([`Scenario::faults`],
 //! in the language of docs/faults.md), and the applications, which post random requests. Whatever happens, the
-//! [`Invariant`]s hold; they are checked by code that shares nothing with the NICs.
+//! [`Invariant`]s hold; they are checked by code that shares only packet
+//! formats and PSN arithmetic with the NICs.
 //!
 //! ```
 //! let scenario = uroce_sim::Scenario::new(7);

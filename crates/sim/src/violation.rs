@@ -14,7 +14,7 @@ pub enum Invariant {
     Bytes,
     /// I2: no byte changes that no request may change.
     Canaries,
-    /// I3: each work request completes once, in the order of its queue; unsignalled ones only with
+    /// I3: each work request completes once, in the order of its queue; unsignaled ones only with
     /// an error.
     Completions,
     /// I4: no success before the effect at the peer; no completion is lost.
@@ -88,7 +88,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// The outcome of a check that knows no time: [`at`](InvariantExt::at) adds it.
+/// The outcome of a check that knows no time: [`at`](AtTime::at) adds it.
 pub(crate) type Check = Result<(), (Invariant, String)>;
 
 /// Fails with `what` unless `holds`.

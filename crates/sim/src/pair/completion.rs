@@ -74,7 +74,7 @@ impl Pair {
             if posted.wr_id == wc.wr_id {
                 return self.complete(index, &posted, wc, turn);
             }
-            // An unsignalled request that fails, or comes behind one that fails, completes.
+            // An unsignaled request that fails, or comes behind one that fails, completes.
             let may_be_silent = !posted.is_signalled && self.ends[index].failed.is_empty();
             ensure(may_be_silent, Invariant::Completions, || {
                 format!("request {} completes before request {}", wc.wr_id, posted.wr_id)

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::global::Global;
 
 const AFTER: &str = "\
-Exit codes: 0 every invariant holds, 1 one does not, 2 wrong usage, 3 a file cannot be written.
+Exit codes: 0 every invariant holds, 1 one does not, or interrupted, 2 wrong usage, 3 a file cannot be written.
 Examples:
   uroce sim run --seed 7
   uroce sim sweep --seeds 0..100000 --jobs 2
@@ -42,6 +42,15 @@ enum What {
 /// # Errors
 /// Exit 1 if an invariant does not hold; else what the command says.
 pub fn run(args: &SimArgs, global: &Global) -> Result<(), Failure> {
+    if !matches!(args.what, What::Replay(_)) && global.pcap.is_some() {
+        return Err(Failure::usage(
+            "packets are recorded by `uroce sim replay N --pcap FILE` only",
+        ));
+    }
+    if global.faults.is_some() {
+        return Err(Failure::usage("the faults of a simulation are drawn from its seed")
+            .help("leave --fault and UROCE_FAULT away"));
+    }
     match &args.what {
         What::Run(args) => run::run(args, global),
         What::Sweep(args) => sweep::run(args, global),

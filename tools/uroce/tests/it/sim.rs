@@ -32,19 +32,33 @@ fn a_replay_is_a_capture_that_can_be_analyzed() {
     let name = format!("uroce-sim-{}.pcapng", std::process::id());
     let file = std::env::temp_dir().join(name);
     let path = file.to_str().expect("a plain name");
-    let output = run(&format!("sim replay 5 --pcap {path} --json"));
-    assert_eq!(code(&output), 0, "{}", text(&output));
-    let recorded: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let output = run(&format!("dissect {path}"));
+    // Among them are some in which the host that forges packets is answered.
+    for seed in 0..16 {
+        let recorded = json(&format!("sim replay {seed} --pcap {path} --json"));
+        let output = run(&format!("dissect {path}"));
+        assert_eq!(code(&output), 0, "seed {seed}: {}", text(&output));
+        let lines = String::from_utf8_lossy(&output.stdout).lines().count() as u64;
+        assert_eq!(recorded["packets"], lines, "seed {seed}");
+    }
     std::fs::remove_file(&file).expect("it was written");
-    assert_eq!(code(&output), 0, "{}", text(&output));
-    let lines = String::from_utf8_lossy(&output.stdout).lines().count() as u64;
-    assert_eq!(recorded["packets"], lines);
+}
+
+#[test]
+fn a_sweep_ends_at_the_last_seed_that_there_is() {
+    let last = u64::MAX;
+    let both = json(&format!("sim sweep --seeds {}..{last} --jobs 4 --json", last - 2));
+    assert_eq!(both["seeds"], 2);
 }
 
 #[test]
 fn what_cannot_be_run_is_refused() {
-    for words in ["sim sweep --seeds 9..3", "sim replay 1", "sim run"] {
+    for words in [
+        "sim sweep --seeds 9..3",
+        "sim sweep --seeds 0..1 --jobs 0",
+        "sim replay 1",
+        "sim run",
+        "sim run --seed 1 --pcap x.pcapng",
+    ] {
         let output = run(words);
         assert_eq!(code(&output), 2, "{words}: {}", text(&output));
     }

@@ -6,51 +6,64 @@ use super::last_packets::LastPackets;
 use crate::failure::Failure;
 use crate::report::out;
 
-/// A violation in the smallest scenario that was found for it.
+/// A violation, and the smallest scenario that was found for it.
 #[derive(Debug)]
 pub struct Failed {
     seed: u64,
     violation: Violation,
-    scenario: Scenario,
+    smallest: Scenario,
+    /// The violation in the smallest scenario.
+    there: Violation,
     packets: LastPackets,
 }
 
 impl Failed {
-    /// Looks for a smaller scenario with the same violation.
+    /// Looks for a smaller scenario in which the same invariant does not hold.
     pub fn new(scenario: &Scenario, violation: Violation) -> Self {
         let hook = std::panic::take_hook();
         // Each smaller scenario that fails by an assertion would print its panic.
         std::panic::set_hook(Box::new(|_| ()));
-        let (small, violation) =
-            shrink(scenario, violation, |scenario| run_caught(scenario, |_| ()).err());
+        let (smallest, there) =
+            shrink(scenario, violation.clone(), |scenario| run_caught(scenario, |_| ()).err());
         let mut packets = LastPackets::default();
-        let repeated = run_caught(&small, |event| packets.note(event)).err();
+        // The outcome is known: it is the same each time.
+        let _ = run_caught(&smallest, |event| packets.note(event));
         std::panic::set_hook(hook);
-        let violation = repeated.unwrap_or(violation);
-        Failed { seed: scenario.seed, violation, scenario: small, packets }
+        Failed { seed: scenario.seed, violation, smallest, there, packets }
     }
 
-    /// Prints what led to the violation.
+    /// Prints the smallest scenario, and the packets before its violation.
     pub fn print(&self) {
-        out(&format!("{}last packets:\n{}", self.scenario, self.packets.lines()));
+        let Failed { smallest, there, packets, .. } = self;
+        out(&format!("The smallest scenario that was found for it:\n{smallest}"));
+        out(&format!("its last packets:\n{}its violation: {there}\n", packets.lines()));
     }
 
     /// As a JSON object.
     pub fn json(&self) -> serde_json::Value {
+        let one = |violation: &Violation| {
+            serde_json::json!({
+                "invariant": violation.invariant.id(),
+                "what": violation.what,
+                "at_ns": violation.at_ns,
+            })
+        };
         serde_json::json!({
             "seed": self.seed,
-            "invariant": self.violation.invariant.id(),
-            "what": self.violation.what,
-            "at_ns": self.violation.at_ns,
-            "scenario": self.scenario.to_string(),
+            "violation": one(&self.violation),
+            "smallest": { "scenario": self.smallest.to_string(), "violation": one(&self.there) },
         })
     }
 
     /// How the command ends.
     pub fn failure(&self) -> Failure {
-        let seed = self.seed;
-        Failure::test(format!("seed {seed}: {}", self.violation)).help(format!(
-            "`uroce sim replay {seed} --pcap seed{seed}.pcapng` records the packets of this seed; docs/trust.md has the invariants"
-        ))
+        failure(self.seed, &self.violation)
     }
+}
+
+/// How a command ends after a violation in the simulation of this seed.
+pub fn failure(seed: u64, violation: &Violation) -> Failure {
+    Failure::test(format!("seed {seed}: {violation}")).help(format!(
+        "`uroce sim replay {seed} --pcap seed{seed}.pcapng` records the packets of this seed; docs/trust.md has the invariants"
+    ))
 }

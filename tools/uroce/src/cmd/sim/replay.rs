@@ -9,7 +9,7 @@ use clap::Args;
 use uroce_datapath::{Direction, PcapBlocks, PcapRecord};
 use uroce_sim::{PacketEvent, Passage, Scenario, run_caught};
 
-use super::failed::Failed;
+use super::failed;
 use crate::failure::Failure;
 use crate::global::Global;
 use crate::report::{json, out};
@@ -40,24 +40,24 @@ pub fn run(args: &ReplayArgs, global: &Global) -> Result<(), Failure> {
     let mut recording = Recording::create(path, scenario.nodes)?;
     let outcome = run_caught(&scenario, |event| recording.note(event));
     let packets = recording.finish()?;
-    if let Err(violation) = outcome {
-        out(&format!("{packets} packets are in {}\n", path.display()));
-        return Err(Failed::new(&scenario, violation).failure());
-    }
-    if global.json {
-        json::print(&serde_json::json!({
+    let file = path.display();
+    match outcome {
+        Ok(_) if global.json => json::print(&serde_json::json!({
             "version": json::VERSION,
             "seed": args.seed,
-            "file": path.display().to_string(),
+            "file": file.to_string(),
             "packets": packets,
-        }));
-    } else {
-        out(&format!("{packets} packets are in {}; every invariant holds\n", path.display()));
+        })),
+        Ok(_) => out(&format!("{packets} packets are in {file}; every invariant holds\n")),
+        Err(violation) => {
+            let failure = failed::failure(args.seed, &violation);
+            return Err(failure.help(format!("the {packets} packets before it are in {file}")));
+        }
     }
     Ok(())
 }
 
-/// A capture file with one interface for each node. A packet is in it when it is sent, and again when it is received.
+/// A capture file with one interface for each node and for the host that forges packets. A packet is in it when it is sent, and again when it is received.
 struct Recording<'a> {
     path: &'a Path,
     file: BufWriter<File>,
@@ -75,6 +75,8 @@ impl<'a> Recording<'a> {
         for node in 0..nodes {
             blocks.interface(&format!("node{node}"), ETHERNET, 0);
         }
+        // Behind the nodes is the host that forges packets.
+        blocks.interface("forger", ETHERNET, 0);
         Ok(Recording { path, file: BufWriter::new(file), blocks, packets: 0, error: None })
     }
 

@@ -21,6 +21,9 @@ use crate::report::{json, out};
 /// How often the progress is drawn.
 const TICK: Duration = Duration::from_millis(200);
 
+/// Simulations at the same time at most.
+const MOST_JOBS: i64 = 1024;
+
 /// Arguments of `uroce sim sweep`.
 #[derive(Debug, Args)]
 pub struct SweepArgs {
@@ -28,8 +31,8 @@ pub struct SweepArgs {
     #[arg(long, value_name = "A..B", value_parser = read_range)]
     seeds: Range<u64>,
     /// Simulations at the same time [default: one for each processor]
-    #[arg(long, value_name = "N")]
-    jobs: Option<NonZeroUsize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MOST_JOBS))]
+    jobs: Option<u16>,
 }
 
 fn read_range(text: &str) -> Result<Range<u64>, String> {
@@ -62,10 +65,11 @@ impl Sweep {
     fn work(&self, progress: &ProgressBar) {
         let mut mine = Totals::default();
         while !self.stop.load(Ordering::Relaxed) && !self.interrupt.is_set() {
-            let seed = self.next.fetch_add(1, Ordering::Relaxed);
-            if seed >= self.end {
+            let more = |next| (next < self.end).then(|| next + 1);
+            let Ok(seed) = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            else {
                 break;
-            }
+            };
             let scenario = Scenario::new(seed);
             match run_caught(&scenario, |_| ()) {
                 Ok(report) => {
@@ -100,10 +104,12 @@ impl Sweep {
 /// Runs the simulations of all seeds.
 ///
 /// # Errors
-/// Exit 1 if an invariant does not hold: the simulation is made smaller and told.
+/// Exit 1 if an invariant does not hold: the simulation is made smaller and told; and if the sweep is interrupted.
 pub fn run(args: &SweepArgs, global: &Global) -> Result<(), Failure> {
     let started = Instant::now();
-    let jobs = args.jobs.or_else(|| thread::available_parallelism().ok());
+    let all = args.seeds.end - args.seeds.start;
+    let processors = || thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let jobs = args.jobs.map_or_else(processors, usize::from);
     let sweep = Sweep {
         next: AtomicU64::new(args.seeds.start),
         end: args.seeds.end,
@@ -111,11 +117,16 @@ pub fn run(args: &SweepArgs, global: &Global) -> Result<(), Failure> {
         interrupt: Interrupt::install(),
         totals: Mutex::default(),
     };
-    let progress = progress(args.seeds.end - args.seeds.start);
+    let progress = progress(all);
     thread::scope(|scope| {
-        for _ in 0..jobs.map_or(1, NonZeroUsize::get) {
-            scope.spawn(|| sweep.work(&progress));
+        for _ in 1..all.min(jobs as u64) {
+            // Without a further thread the others do the work.
+            let work = || sweep.work(&progress);
+            if thread::Builder::new().spawn_scoped(scope, work).is_err() {
+                break;
+            }
         }
+        sweep.work(&progress);
     });
     progress.finish_and_clear();
     let mut totals = sweep.totals.into_inner().expect("no thread panics with the lock");
@@ -124,7 +135,9 @@ pub fn run(args: &SweepArgs, global: &Global) -> Result<(), Failure> {
     show(&totals, failed.as_ref(), started.elapsed(), global);
     match failed {
         Some(failed) => Err(failed.failure()),
-        None if totals.seeds == 0 => Err(Failure::interrupted()),
+        None if totals.seeds < all => {
+            Err(Failure::test(format!("interrupted after {} of {all} seeds", totals.seeds)))
+        }
         None => Ok(()),
     }
 }
@@ -160,7 +173,7 @@ fn show(totals: &Totals, failed: Option<&Failed>, elapsed: Duration, global: &Gl
     out(&counts(coverage));
     out(&never(coverage));
     out(&format!(
-        "{seeds} seeds, {packets} packets in {seconds:.1} s ({rate:.0} packets/s): every invariant holds\n"
+        "{seeds} seeds, {packets} packets in {seconds:.1} s ({rate:.0} packets/s): every invariant held\n"
     ));
 }
 
