@@ -324,6 +324,47 @@ fn b16_r76_rnr_retry_0_1_6_run_out_and_name_the_peer() {
 }
 
 #[test]
+fn r76_a_read_whose_response_was_lost_does_not_fail_for_the_send_that_meets_no_receive() {
+    for rnr_retry in [0, 2] {
+        let setup = Setup { rnr_retry, retry_cnt: 3, ..Setup::default() };
+        let mut pair = Pair::new(setup);
+        pair.nodes[1].fill(500_000, &pattern(3, 64));
+        let (va, rkey) = (pair.nodes[1].va(500_000), pair.nodes[1].rkey());
+        let landing = [pair.nodes[0].sge(0, 64)];
+        pair.nodes[0].send(&wr_sges(1, SendOp::Read { va, rkey }, &landing)).unwrap();
+        let parts: [&[u8]; 1] = [b"hello"];
+        pair.nodes[0].send(&wr_inline(2, SendOp::Send, &parts)).unwrap();
+        let mut lost = false;
+        pair.filter(move |seen| match seen.opcode {
+            Opcode::RC_READ_RESPONSE_ONLY if !std::mem::replace(&mut lost, true) => Fate::Drop,
+            _ => Fate::Deliver,
+        });
+        pair.run();
+        let done = pair.nodes[0].sends();
+        let is: Vec<_> = done.iter().map(|wc| (wc.wr_id, wc.status)).collect();
+        assert_eq!(is, [(1, WcStatus::Success), (2, WcStatus::RnrRetryExcErr)], "{rnr_retry}");
+        assert_eq!(pair.nodes[0].bytes(0, 64), pattern(3, 64));
+    }
+}
+
+#[test]
+fn r75_r76_a_read_whose_responses_are_all_lost_fails_although_rnr_naks_arrive() {
+    let mut pair = Pair::new(Setup { rnr_retry: 0, retry_cnt: 3, ..Setup::default() });
+    let (va, rkey) = (pair.nodes[1].va(500_000), pair.nodes[1].rkey());
+    let landing = [pair.nodes[0].sge(0, 64)];
+    pair.nodes[0].send(&wr_sges(1, SendOp::Read { va, rkey }, &landing)).unwrap();
+    let parts: [&[u8]; 1] = [b"hello"];
+    pair.nodes[0].send(&wr_inline(2, SendOp::Send, &parts)).unwrap();
+    pair.filter(|seen| match seen.opcode {
+        Opcode::RC_READ_RESPONSE_ONLY => Fate::Drop,
+        _ => Fate::Deliver,
+    });
+    pair.run();
+    let is: Vec<_> = pair.nodes[0].sends().iter().map(|wc| (wc.wr_id, wc.status)).collect();
+    assert_eq!(is, [(1, WcStatus::RetryExcErr), (2, WcStatus::WrFlushErr)]);
+}
+
+#[test]
 fn b16_rnr_retry_7_waits_for_ever() {
     let mut pair = sending(7, 1, 20);
     pair.run_for(1_000 * 1_000_000);

@@ -98,11 +98,21 @@ impl Requester {
         }
         let wait_us = if mutated("rnr-at-once") { 0 } else { rnr_timer_us(timer) };
         if !self.rnr_wait.spend_retry() {
-            let peer = config.peer();
-            let retries = self.rnr_wait.retries();
-            let cause = Cause::NeverReady { peer, psn, retries, wait_us };
-            cx.counters.retry_rnr_exceeded_err += 1;
-            return self.fail_oldest_send(config, WcStatus::RnrRetryExcErr, cause, cx);
+            let oldest = self.send_queue.front();
+            if oldest.is_none_or(|oldest| oldest.last_psn().since(psn) >= 0) {
+                let peer = config.peer();
+                let retries = self.rnr_wait.retries();
+                let cause = Cause::NeverReady { peer, psn, retries, wait_us };
+                cx.counters.retry_rnr_exceeded_err += 1;
+                return self.fail_oldest_send(config, WcStatus::RnrRetryExcErr, cause, cx);
+            }
+            // The oldest request has met no RNR NAK: its response was lost, and to ask for it again costs one of its own
+            // retries. Once it has come, the request at `psn` meets another RNR NAK.
+            if !self.ack_timer.spend_retry() {
+                let cause = no_answer(config, self);
+                cx.counters.retry_exceeded_err += 1;
+                return self.fail_oldest_send(config, WcStatus::RetryExcErr, cause, cx);
+            }
         }
         self.retransmission = Retransmission::RnrNak;
         self.go_back_to(psn, cx);
@@ -134,13 +144,7 @@ impl Requester {
         }
         cx.counters.ack_timeout += 1;
         if !self.ack_timer.spend_retry() {
-            let cause = Cause::NoAnswer {
-                peer: config.peer(),
-                psn: self.psns.una(),
-                retries: self.ack_timer.retries(),
-                timeout_ns: ack_timeout_ns(config.attr.timeout).unwrap_or(0),
-                heard: self.any_response,
-            };
+            let cause = no_answer(config, self);
             cx.counters.retry_exceeded_err += 1;
             return self.fail_oldest_send(config, WcStatus::RetryExcErr, cause, cx);
         }
@@ -181,5 +185,16 @@ impl Requester {
             self.ack_requests.demand();
             self.wake();
         }
+    }
+}
+
+/// R75: the oldest request has no answer, and no retry is left for it.
+fn no_answer(config: &QpConfig, requester: &Requester) -> Cause {
+    Cause::NoAnswer {
+        peer: config.peer(),
+        psn: requester.psns.una(),
+        retries: requester.ack_timer.retries(),
+        timeout_ns: ack_timeout_ns(config.attr.timeout).unwrap_or(0),
+        heard: requester.any_response,
     }
 }
