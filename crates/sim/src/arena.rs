@@ -15,7 +15,9 @@ pub(crate) const MAX_MESSAGE: usize = 12 * 1024;
 /// Bytes from slot to slot: a message and a gap.
 const PITCH: usize = MAX_MESSAGE + 128;
 /// First byte of the first slot.
-const FIRST: usize = SOURCE + WORDS * 8 + 64;
+const FIRST: usize = SOURCE + WORDS * 8 + GAP;
+/// Bytes between the words and the first slot, which nothing writes.
+const GAP: usize = 64;
 /// What stands where nothing was written.
 const CANARY: u8 = 0xee;
 /// Bytes behind a message that are looked at when it completes; all others when its connection ends.
@@ -189,7 +191,13 @@ impl Arena {
     /// Fails unless the slot holds `due` from byte `skip` on. Behind may be parts of a longer message.
     pub(crate) fn check_reused(&mut self, slot: SlotId, skip: usize, due: &[u8]) -> Check {
         self.check_message(slot, skip, due)?;
-        self.check_canaries(MAX_MESSAGE, MAX_MESSAGE)
+        self.check_behind(slot, MAX_MESSAGE)
+    }
+
+    /// Fails unless only the first `length` bytes of the slot have been written.
+    pub(crate) fn check_behind(&mut self, slot: SlotId, length: usize) -> Check {
+        self.load(slot, PITCH);
+        self.check_canaries(length, length)
     }
 
     fn check_message(&mut self, slot: SlotId, skip: usize, due: &[u8]) -> Check {
@@ -241,6 +249,9 @@ impl Arena {
         let mut bytes = vec![0; SOURCE];
         self.region.read(0, &mut bytes).expect("inside the region");
         ensure(bytes == self.source, Invariant::Canaries, || "a source has changed".into())?;
+        let mut gap = [0; GAP];
+        self.region.read(SOURCE + WORDS * 8, &mut gap).expect("inside the region");
+        ensure(gap == [CANARY; GAP], Invariant::Canaries, || "a byte behind the words".into())?;
         for index in 0..self.free.len() {
             let slot = self.free[index];
             self.load(slot, PITCH);

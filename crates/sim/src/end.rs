@@ -14,15 +14,13 @@ use uroce_device::{Device, QpRequest};
 use self::xrc::XrcPart;
 use crate::arena::{Arena, MAX_MESSAGE, SlotId};
 use crate::random::Random;
-use crate::request::{Message, Posted, PostedReceive, ReceiveMistake};
+use crate::request::{Message, Posted, PostedReceive, ReceiveMistake, SHORT};
 use crate::scenario::PairPlan;
 use crate::windows::Windows;
 
 pub(crate) const QKEY: u32 = 0x1234_5678;
 /// Bytes in front of a datagram.
 pub(crate) const GRH: usize = 40;
-/// Bytes of a receive that is too short.
-const SHORT: u32 = 50;
 
 /// One end of a pair.
 pub(crate) struct End {
@@ -55,6 +53,8 @@ pub(crate) struct End {
     pub(crate) windows: Windows,
     /// What is wrong with receives that were posted since this end was connected.
     pub(crate) bad_receives: Vec<ReceiveMistake>,
+    /// Receives that have failed since the connection was made.
+    pub(crate) failed_receives: Vec<PostedReceive>,
     /// Keys that were taken back.
     pub(crate) stale_keys: Vec<Rkey>,
     /// Requests that are still to be posted.
@@ -100,6 +100,7 @@ impl End {
             uncertain: vec![],
             windows,
             bad_receives: vec![],
+            failed_receives: vec![],
             stale_keys: vec![],
             left: plan.operations,
             next_wr: 1,
@@ -123,12 +124,13 @@ impl End {
         self.device.create_qp(&request).expect("a queue pair")
     }
 
-    /// Another queue pair in place of this one, whose completions are lost with it.
+    /// Another queue pair in place of this one, whose completions have been taken.
     pub(crate) fn recreate_qp(&mut self, plan: &PairPlan) {
         self.device.destroy_qp(self.qpn).expect("the queue pair exists");
-        let mut lost = vec![];
-        self.poll(self.send_cq, &mut lost);
-        self.poll(self.recv_cq, &mut lost);
+        let mut left = vec![];
+        self.poll(self.send_cq, &mut left);
+        self.poll(self.recv_cq, &mut left);
+        assert!(left.is_empty(), "all completions were taken, and destroying makes none: {left:?}");
         self.qpn = self.create_qp(plan);
         if let Some(xrc) = &mut self.xrc {
             xrc.renew_target(&self.device);
@@ -272,6 +274,7 @@ impl End {
         self.awaited.clear();
         self.uncertain.clear();
         self.bad_receives.clear();
+        self.failed_receives.clear();
         self.stale_keys.clear();
         self.windows.destroy(&self.device);
         self.windows = Windows::new(&self.device, self.pd);

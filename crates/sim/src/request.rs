@@ -1,9 +1,9 @@
 //! Requests of a simulated application, and what must come of them.
 
 use uroce_device::memory::Rkey;
-use uroce_device::transport::{WcOpcode, WcStatus};
+use uroce_device::transport::{Wc, WcOpcode, WcStatus};
 
-use crate::arena::{Pieces, SlotId};
+use crate::arena::{MAX_MESSAGE, Pieces, SlotId};
 
 /// What a request does.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -166,6 +166,26 @@ pub(crate) struct PostedReceive {
     pub(crate) slot: SlotId,
     pub(crate) mistake: Option<ReceiveMistake>,
 }
+
+impl PostedReceive {
+    /// True if a receive with its mistake can complete so.
+    pub(crate) fn may_take(&self, wc: &Wc) -> bool {
+        // The data of a WRITE with immediate does not go into the receive.
+        wc.opcode == WcOpcode::RecvRdmaWithImm || (wc.byte_len as usize) <= self.room()
+    }
+
+    /// Bytes that may be written to its slot.
+    pub(crate) fn room(&self) -> usize {
+        match self.mistake {
+            None => MAX_MESSAGE,
+            Some(ReceiveMistake::Short) => SHORT as usize,
+            Some(ReceiveMistake::LocalKey) => 0,
+        }
+    }
+}
+
+/// Room of a receive that is too short for most messages, in bytes.
+pub(crate) const SHORT: u32 = 50;
 
 /// What is wrong with a receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

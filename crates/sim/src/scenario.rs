@@ -133,6 +133,11 @@ impl Scenario {
         self.faults_end_ns + LONGEST_DELAY_NS + bounds.max().unwrap_or_default()
     }
 
+    /// True if the network never loses, alters or delays a packet.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.faults.is_empty() && self.outages.is_empty()
+    }
+
     /// True if the network may double packets, or change their order.
     pub(crate) fn reorders(&self) -> bool {
         ["dup", "hold", "delay"].iter().any(|action| self.faults.contains(action))

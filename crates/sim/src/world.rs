@@ -95,7 +95,7 @@ impl<'a> World<'a> {
             now_ns: 0,
             nodes,
             pairs,
-            calm_since_ns: None,
+            calm_since_ns: scenario.is_sound().then_some(0),
             liveness_end_ns: scenario.liveness_end_ns(),
             coverage: Coverage::default(),
             trace: DefaultHasher::new(),
@@ -111,9 +111,7 @@ impl<'a> World<'a> {
             self.settle(index)?;
         }
         while let Some(next_ns) = self.next_event() {
-            if self.is_over(next_ns)? {
-                return self.finish();
-            }
+            self.check_end(next_ns)?;
             self.advance(next_ns)?;
         }
         // I14: it has not ended because nothing more will ever happen.
@@ -139,20 +137,14 @@ impl<'a> World<'a> {
         Some(next.max(self.now_ns))
     }
 
-    fn is_over(&self, next_ns: u64) -> Result<bool, Violation> {
-        match self.scenario.mode {
-            Mode::Safety => Ok(next_ns > SAFETY_END_NS),
-            Mode::Liveness => {
-                let holds = next_ns <= self.liveness_end_ns;
-                let what = || {
-                    format!("requests are left although faults ended {} ns ago", {
-                        next_ns - self.scenario.faults_end_ns
-                    })
-                };
-                ensure(holds, Invariant::Liveness, what).at(self.now_ns)?;
-                Ok(false)
-            }
-        }
+    /// I14: the simulation ends in time.
+    fn check_end(&self, next_ns: u64) -> Result<(), Violation> {
+        let (end_ns, since_ns) = match self.scenario.mode {
+            Mode::Safety => (SAFETY_END_NS, 0),
+            Mode::Liveness => (self.liveness_end_ns, self.scenario.faults_end_ns),
+        };
+        let what = || format!("requests are left after {} ns", next_ns - since_ns);
+        ensure(next_ns <= end_ns, Invariant::Liveness, what).at(self.now_ns)
     }
 
     fn advance(&mut self, next_ns: u64) -> Result<(), Violation> {
@@ -299,10 +291,7 @@ impl<'a> World<'a> {
     }
 
     fn finish(mut self) -> Result<Report, Violation> {
-        let is_over = self.pairs.iter().all(Pair::is_done);
-        if is_over {
-            self.tear_down().at(self.now_ns)?;
-        }
+        self.tear_down().at(self.now_ns)?;
         for node in &self.nodes {
             for (reason, count) in node.device.drops() {
                 self.coverage.add(reason.name(), count);

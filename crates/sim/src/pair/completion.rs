@@ -8,6 +8,9 @@ use crate::end::GRH;
 use crate::request::{Message, Mistake, Posted, Work};
 use crate::violation::{Check, Invariant, ensure};
 
+/// The value of `rnr_retry` with which a requester waits for ever.
+const RNR_RETRY_FOR_EVER: u8 = 7;
+
 /// True if a request has failed.
 type HasFailed = bool;
 
@@ -96,7 +99,10 @@ impl Pair {
             return Ok(true);
         }
         ensure(posted.is_signalled, Invariant::Completions, || {
-            format!("request {} is not signalled, but completes", posted.wr_id)
+            format!("request {} is not signaled, but completes", posted.wr_id)
+        })?;
+        ensure(self.ends[index].failed.is_empty(), Invariant::Completions, || {
+            format!("request {} succeeds behind one that has failed", posted.wr_id)
         })?;
         if posted.mistake == Some(Mistake::Withdrawn) {
             // It came before its region was deregistered; all goes on.
@@ -129,7 +135,10 @@ impl Pair {
             }
             status if posted.mistake.is_some_and(|mistake| mistake.status() == status) => true,
             status if self.meets_bad_receive(index, posted, status) => true,
-            WcStatus::RetryExcErr | WcStatus::RnrRetryExcErr => !is_calm || self.has_mistake,
+            WcStatus::RetryExcErr => !is_calm || self.has_mistake,
+            WcStatus::RnrRetryExcErr => {
+                self.plan.rnr_retry != RNR_RETRY_FOR_EVER && posted.work.needs_receive()
+            }
             _ => false,
         };
         ensure(holds, Invariant::Statuses, || {
@@ -216,17 +225,22 @@ impl Pair {
             // A WRITE with immediate that is refused fails the receive it would have consumed.
             let is_refused = wc.status == WcStatus::LocAccessErr && self.has_mistake;
             let is_bad = posted.mistake.is_some_and(|mistake| mistake.status() == wc.status);
-            ensure(
-                is_bad || is_refused || wc.status == WcStatus::WrFlushErr,
-                Invariant::Statuses,
-                || format!("a receive fails: {} ({})", wc.status, wc.cause),
-            )?;
+            let has_ended = self.is_ending || self.has_mistake || !end.failed.is_empty();
+            let is_flushed =
+                wc.status == WcStatus::WrFlushErr && (has_ended || !end.bad_receives.is_empty());
+            ensure(is_bad || is_refused || is_flushed, Invariant::Statuses, || {
+                format!("a receive fails: {} ({})", wc.status, wc.cause)
+            })?;
+            end.failed_receives.push(posted);
             // A sender that can learn why must do so before the connection ends.
             let waits = is_bad && self.is_reliable();
             self.has_mistake |= waits;
             return Ok(!waits);
         }
         turn.coverage.count("a message that is received");
+        ensure(posted.may_take(wc), Invariant::Statuses, || {
+            format!("a receive with {:?} takes {} bytes", posted.mistake, wc.byte_len)
+        })?;
         end.received += 1;
         let message = self.message(index, wc)?;
         self.check_message(index, wc, posted.slot, &message)?;

@@ -224,7 +224,13 @@ impl Pair {
             _ => Mistake::Key,
         };
         if mistake == Mistake::Key {
-            self.ends[1 - index].make_stale_key();
+            let peer = &mut self.ends[1 - index];
+            // Keys of windows that were invalidated are among those that there are.
+            if peer.stale_keys.is_empty() || self.random.chance(30) {
+                peer.make_stale_key();
+            }
+            let which = self.random.below(peer.stale_keys.len());
+            posted.key = Some(peer.stale_keys[which]);
         }
         posted.mistake = Some(mistake);
         // UC loses the message, and tells nobody.
@@ -289,10 +295,6 @@ impl Pair {
                 (0u64.wrapping_sub(8.max(inside)), arena.rkey())
             }
             Some(Mistake::Range) => (arena.end_addr() - inside, arena.rkey()),
-            Some(Mistake::Key) => {
-                let stale = self.ends[1 - index].stale_keys.last();
-                (va, stale.copied().unwrap_or(Rkey(0)))
-            }
             _ => (va, posted.key.unwrap_or(arena.rkey())),
         }
     }

@@ -24,6 +24,7 @@ impl Pair {
             Restart::Reset => self.flush(turn)?,
             Restart::Destroy => {
                 turn.coverage.count("a queue pair that is destroyed at work");
+                self.take_completions(turn)?;
                 self.ends.iter_mut().for_each(|end| end.recreate_qp(&self.plan));
             }
         }
@@ -123,8 +124,14 @@ impl Pair {
                     due.truncate(if is_refused { 0 } else { due.len() });
                     end.arena.check_either(landing, 0, &due)?;
                 }
+                Work::FetchAdd { landing, .. } | Work::CompareSwap { landing, .. } => {
+                    end.arena.check_behind(landing, 8)?;
+                }
                 _ => {}
             }
+        }
+        for receive in end.failed_receives.drain(..).chain(end.receives.drain(..)) {
+            end.arena.check_behind(receive.slot, receive.room())?;
         }
         for (slot, due) in std::mem::take(&mut peer.uncertain) {
             peer.arena.check_either(slot, 0, &due)?;

@@ -72,8 +72,9 @@ impl Pair {
     pub(super) fn check_withdrawals(&mut self) -> Check {
         for one in std::mem::take(&mut self.withdrawals) {
             let arena = &self.ends[one.owner].arena;
-            let is_unfinished =
-                self.ends[1 - one.owner].failed.iter().any(|posted| posted.wr_id == one.wr_id);
+            let user = &self.ends[1 - one.owner];
+            let mut unfinished = user.failed.iter().chain(&user.sends);
+            let is_unfinished = unfinished.any(|posted| posted.wr_id == one.wr_id);
             let Some(contents) = one.contents.filter(|_| is_unfinished) else { continue };
             ensure(arena.contents(one.target) == contents, Invariant::Keys, || {
                 "a region has changed after it was deregistered".to_owned()
