@@ -22,6 +22,18 @@ fn is_ours(holder: PortHolder) -> bool {
     matches!(holder, PortHolder::Own { inode } if inode > 0)
 }
 
+/// True if the port becomes free, which a child of another test may hold for a moment: it has a copy of each descriptor until
+/// it executes its program.
+fn is_free_in_time(port: u16) -> bool {
+    for _ in 0..500 {
+        if of("127.0.0.1", port) == PortHolder::Unknown {
+            return true;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    false
+}
+
 #[test]
 fn a_port_is_held_while_its_socket_is_open() {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("free");
@@ -32,7 +44,7 @@ fn a_port_is_held_while_its_socket_is_open() {
     drop(socket);
     assert!(is_ours(of("127.0.0.1", port)), "a copy of the descriptor is open");
     drop(copy);
-    assert_eq!(of("127.0.0.1", port), PortHolder::Unknown, "free again");
+    assert!(is_free_in_time(port), "free again");
 }
 
 #[test]
@@ -50,7 +62,7 @@ fn one_of_several_sockets_on_a_port_is_found_until_the_last_is_closed() {
     drop(first);
     assert!(is_ours(of("127.0.0.1", port)));
     drop(second);
-    assert_eq!(of("127.0.0.1", port), PortHolder::Unknown);
+    assert!(is_free_in_time(port));
 }
 
 #[test]

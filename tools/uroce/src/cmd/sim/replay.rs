@@ -19,8 +19,13 @@ const ETHERNET: u16 = 1;
 /// Bytes of blocks that are written at once.
 const PIECE: usize = 1 << 16;
 
+const EXAMPLES: &str = "\
+Examples:
+  uroce sim replay 7 --pcap seed7.pcapng";
+
 /// Arguments of `uroce sim replay`.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub struct ReplayArgs {
     /// The seed
     #[arg(value_name = "N")]

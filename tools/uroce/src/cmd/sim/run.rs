@@ -9,8 +9,14 @@ use crate::failure::Failure;
 use crate::global::Global;
 use crate::report::{json, out};
 
+const EXAMPLES: &str = "\
+Examples:
+  uroce sim run --seed 7
+  uroce sim run --seed 7 --json";
+
 /// Arguments of `uroce sim run`.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub struct RunArgs {
     /// What the network, its faults and its applications are drawn from
     #[arg(long, value_name = "N")]

@@ -24,8 +24,14 @@ const TICK: Duration = Duration::from_millis(200);
 /// Simulations at the same time at most.
 const MOST_JOBS: i64 = 1024;
 
+const EXAMPLES: &str = "\
+Examples:
+  uroce sim sweep --seeds 0..1000
+  uroce sim sweep --seeds 0..100000 --jobs 2 --json";
+
 /// Arguments of `uroce sim sweep`.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub struct SweepArgs {
     /// The seeds, the last one excluded: 0..100000
     #[arg(long, value_name = "A..B", value_parser = read_range)]
