@@ -4,11 +4,12 @@ mod common;
 
 use std::collections::HashSet;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::{Node, assert_ok, collect, pattern, rc_pair};
+use tempfile::TempDir;
 use uroce_device::datapath::{Direction, LoopbackFabric, PcapFile, PcapReplay, ReplayedFrame};
 use uroce_device::memory::Rkey;
 use uroce_device::transport::{SendOp, WcStatus};
@@ -21,22 +22,6 @@ const PORT: u16 = 24_797;
 const END: &str = "UROCE_TEST_END";
 /// The file of that process.
 const FILE: &str = "UROCE_TEST_FILE";
-
-/// A file that goes away with its owner.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let name = format!("uroce-captures-{}-{name}.pcapng", std::process::id());
-        Self(std::env::temp_dir().join(name))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
 
 fn pair_on(
     choice: &DatapathChoice,
@@ -93,12 +78,13 @@ fn icrc_is_right(frame: &[u8]) -> bool {
 }
 
 fn assert_all_right(choice: &DatapathChoice, hosts: [u8; 2]) {
-    let scratch = Scratch::new(choice.name());
-    let file = PcapFile::create(&scratch.0).expect("writable");
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join(choice.name());
+    let file = PcapFile::create(&path).expect("writable");
     let [a, b] = pair_on(choice, hosts, &file, None);
     exchange(&a, &b);
     file.flush().expect("written");
-    let frames = frames_in(&scratch.0);
+    let frames = frames_in(&path);
     for direction in [Direction::Inbound, Direction::Outbound] {
         let of = frames.iter().filter(|frame| frame.direction == Some(direction));
         let (right, wrong): (Vec<_>, Vec<_>) = of.partition(|frame| icrc_is_right(&frame.data));
@@ -130,14 +116,15 @@ fn every_icrc_in_a_capture_of_the_switch_is_right() {
 /// What is dropped on purpose is there, and what is sent again says why.
 #[test]
 fn a_capture_explains_drops_and_retransmissions() {
-    let scratch = Scratch::new("loss");
-    let file = PcapFile::create(&scratch.0).expect("writable");
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("loss");
+    let file = PcapFile::create(&path).expect("writable");
     let [a, b] = pair_on(&DatapathChoice::Udp, [67, 68], &file, Some("rx drop 10%"));
     exchange(&a, &b);
     let retransmitted = a.counter("retransmitted_pkts") + b.counter("retransmitted_pkts");
     let sent = a.counter("sent_pkts") + b.counter("sent_pkts");
     file.flush().expect("written");
-    let frames = frames_in(&scratch.0);
+    let frames = frames_in(&path);
     let said = |text: &str| {
         let says = |frame: &&ReplayedFrame| frame.comments.iter().any(|c| c.starts_with(text));
         frames.iter().filter(says).count() as u64
@@ -192,10 +179,11 @@ fn a_process_ends_as_it_is_told() {
 
 #[test]
 fn a_program_that_exits_without_closing_leaves_a_complete_capture() {
-    let scratch = Scratch::new("exit");
-    let status = run("exit", &scratch.0).wait().expect("it ends");
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("exit");
+    let status = run("exit", &path).wait().expect("it ends");
     assert!(status.success());
-    let frames = frames_in(&scratch.0);
+    let frames = frames_in(&path);
     let to_far = frames.iter().filter(|frame| frame.interface == 0).count();
     let last = Packet::parse(&frames.last().expect("frames").data[42..]).expect("a packet");
     assert!(
@@ -207,10 +195,11 @@ fn a_program_that_exits_without_closing_leaves_a_complete_capture() {
 
 #[test]
 fn the_nak_that_ends_a_queue_pair_is_in_the_file_before_the_program_knows() {
-    let scratch = Scratch::new("nak");
-    let status = run("nak", &scratch.0).wait().expect("it ends");
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("nak");
+    let status = run("nak", &path).wait().expect("it ends");
     assert_eq!(status.signal(), Some(6), "it aborts");
-    let frames = frames_in(&scratch.0);
+    let frames = frames_in(&path);
     let lines: Vec<String> = frames
         .iter()
         .rev()
@@ -223,17 +212,18 @@ fn the_nak_that_ends_a_queue_pair_is_in_the_file_before_the_program_knows() {
 
 #[test]
 fn the_file_of_a_killed_process_ends_at_a_block() {
-    let scratch = Scratch::new("kill");
-    let mut child = run("kill", &scratch.0);
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("kill");
+    let mut child = run("kill", &path);
     let end = Instant::now() + Duration::from_secs(30);
-    while std::fs::metadata(&scratch.0).map_or(0, |file| file.len()) < 1_000_000 {
+    while std::fs::metadata(&path).map_or(0, |file| file.len()) < 1_000_000 {
         assert!(Instant::now() < end, "it records");
         std::thread::sleep(Duration::from_millis(5));
     }
     stop(&child);
     child.kill().expect("it lives");
     child.wait().expect("it ends");
-    assert!(frames_in(&scratch.0).len() > 100);
+    assert!(frames_in(&path).len() > 100);
 }
 
 /// Stops all threads of a process. A write that has begun goes on to its end, other than at a kill.
@@ -255,8 +245,9 @@ fn stop(child: &std::process::Child) {
 /// A request that is lost once is answered in place of the peer, is sent again, and all of it is told.
 #[test]
 fn a_capture_shows_what_each_rule_did_to_which_packet() {
-    let scratch = Scratch::new("rules");
-    let file = PcapFile::create(&scratch.0).expect("writable");
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("rules");
+    let file = PcapFile::create(&path).expect("writable");
     let rules =
         "lost: tx op=send part=first -> drop skip=1 count=1; late: rx op=ack -> delay=1ms count=1";
     let choice = DatapathChoice::Loopback(LoopbackFabric::new());
@@ -278,7 +269,7 @@ fn a_capture_shows_what_each_rule_did_to_which_packet() {
         .find_map(|line| line.get("fault_lost_applied").map(str::to_owned));
     assert_eq!(shown.as_deref(), Some("1"), "`uroce stat` tells it");
     file.flush().expect("written");
-    let frames = frames_in(&scratch.0);
+    let frames = frames_in(&path);
     let with = |text: &str| {
         let says = |frame: &&ReplayedFrame| frame.comments.iter().any(|c| c.contains(text));
         frames.iter().filter(says).cloned().collect::<Vec<_>>()

@@ -2,10 +2,11 @@
 
 mod common;
 
-use common::{Node, QKEY, assert_ok, collect, fall_asleep, ip, rc_pair, wait_until};
+use common::{Node, QKEY, assert_ok, collect, fall_asleep, ip, rc_pair};
 use uroce_device::datapath::LoopbackFabric;
 use uroce_device::transport::{QpType, SendOp, WcStatus};
 use uroce_device::{DeviceConfig, Faults};
+use uroce_testkit::wait_until;
 
 /// A device that does what the rules say, and works only inside calls.
 fn faulty(fabric: &LoopbackFabric, last: u8, rules: &str) -> Node {

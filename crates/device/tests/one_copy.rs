@@ -2,11 +2,12 @@
 
 mod common;
 
-use common::{Buffer, Node, assert_ok, collect, ip, keep_busy, pattern, rc_pair, wait_until};
+use common::{Buffer, Node, assert_ok, collect, ip, keep_busy, pattern, rc_pair};
 use uroce_device::datapath::LoopbackFabric;
 use uroce_device::transport::SendOp;
 use uroce_device::wire::Qpn;
 use uroce_device::{DeviceConfig, Faults};
+use uroce_testkit::wait_until;
 
 const LENGTH: usize = 1_000_003;
 

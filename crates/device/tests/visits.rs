@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use common::{
     Buffer, Node, QKEY, assert_ok, collect, fall_asleep, ip, keep_busy, pattern, rc_pair,
-    wait_until,
 };
 use uroce_device::CompChannel;
 use uroce_device::datapath::LoopbackFabric;
 use uroce_device::transport::{Notify, QpType, SendData, SendFlags, SendOp, SendWr, Wc};
 use uroce_device::wire::Qpn;
+use uroce_testkit::wait_until;
 
 fn write_to(target: &Buffer) -> SendOp {
     SendOp::Write { va: target.addr(), rkey: target.mr.rkey }

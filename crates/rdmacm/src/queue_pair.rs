@@ -220,18 +220,14 @@ pub(crate) unsafe extern "C" fn rdma_destroy_qp(id: *mut rdma_cm_id) {
     });
 }
 
+/// Destroys the completion queues and channels that were made for the program.
+///
 /// # Safety
 /// The pointers are arguments of a call from C, as the contract with C has them.
 pub(crate) unsafe fn drop_queues(id: *mut rdma_cm_id, inner: &Id) {
-    if !std::mem::take(&mut inner.state().made_queues) {
-        return;
-    }
-    // SAFETY: the arguments of a call from C; null is refused, and does nothing.
-    unsafe {
-        ibv_destroy_cq(std::mem::replace(&mut (*id).send_cq, null_mut()));
-        ibv_destroy_cq(std::mem::replace(&mut (*id).recv_cq, null_mut()));
-        ibv_destroy_comp_channel(std::mem::replace(&mut (*id).send_cq_channel, null_mut()));
-        ibv_destroy_comp_channel(std::mem::replace(&mut (*id).recv_cq_channel, null_mut()));
+    if inner.state().made_queues {
+        // SAFETY: the caller's promise.
+        unsafe { IdQueues::NONE.restore(id, inner) }
     }
 }
 
@@ -247,6 +243,15 @@ pub(crate) struct IdQueues {
 }
 
 impl IdQueues {
+    /// Those of an id without queues.
+    const NONE: IdQueues = IdQueues {
+        send_cq: null_mut(),
+        recv_cq: null_mut(),
+        send_cq_channel: null_mut(),
+        recv_cq_channel: null_mut(),
+        made: false,
+    };
+
     /// Those that the id has.
     ///
     /// # Safety
@@ -269,8 +274,8 @@ impl IdQueues {
     /// The pointers are arguments of a call from C, as the contract with C has them.
     pub(crate) unsafe fn restore(self, id: *mut rdma_cm_id, inner: &Id) {
         inner.state().made_queues = self.made;
-        // SAFETY: the caller's promise; what is new was made during this call, so that nothing uses it. Null is refused, and
-        // does nothing.
+        // SAFETY: the caller's promise; what goes was made by this library for this id, whose queue pair uses it no more.
+        // Null is refused, and does nothing.
         unsafe {
             let now = IdQueues::of(id, inner);
             for (new, old) in [(now.send_cq, self.send_cq), (now.recv_cq, self.recv_cq)] {

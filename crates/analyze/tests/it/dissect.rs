@@ -3,27 +3,14 @@
 use proptest::prelude::*;
 use uroce_analyze::{
     CaptureReader, Direction, Dissector, DissectorConfig, Encapsulation, Frame, FrameKind,
-    IcrcStatus, Iwarp, LinkType, Malformed, NotChecked, Packet, Timestamp, fields,
+    IcrcStatus, Iwarp, LinkType, Malformed, NotChecked, Packet, fields,
 };
 use uroce_wire::icrc_of_local;
 
 use crate::capture::{
-    DESTINATION, SOURCE, covered, ethernet, every_header, frame, grh, ipv4, ipv4_headers, ipv6,
-    sealed,
+    DESTINATION, SOURCE, captured, covered, ethernet, every_header, frame, grh, ipv4, ipv4_headers,
+    ipv6, sealed,
 };
-
-fn captured(data: &[u8], link_type: LinkType) -> Frame<'_> {
-    Frame {
-        number: 1,
-        interface: 0,
-        time: Timestamp::default(),
-        link_type,
-        direction: None,
-        original_len: data.len() as u32,
-        data,
-        comment: "",
-    }
-}
 
 fn packets_of(frame: &Frame<'_>) -> (FrameKind, Vec<(Packet, Vec<u8>)>) {
     let mut packets = Vec::new();

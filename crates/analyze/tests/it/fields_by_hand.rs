@@ -2,18 +2,15 @@
 
 use uroce_analyze::{DissectorConfig, Frame, Layer, LinkType, Timestamp, field_names, fields};
 
-use crate::capture::{covered, ethernet, frame, grh, ipv4, ipv6, management, sealed};
+use crate::capture::{captured, covered, ethernet, frame, grh, ipv4, ipv6, management, sealed};
 
 fn layers_of(data: &[u8], link_type: LinkType) -> Vec<Layer> {
     let frame = Frame {
         number: 3,
         interface: 2,
         time: Timestamp::from_nanos(1_000_000_007),
-        link_type,
-        direction: None,
         original_len: data.len() as u32 + 4,
-        data,
-        comment: "",
+        ..captured(data, link_type)
     };
     fields(&frame, &DissectorConfig::default())
 }

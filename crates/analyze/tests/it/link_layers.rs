@@ -3,23 +3,13 @@
 use proptest::prelude::*;
 use uroce_analyze::{
     Direction, Dissector, DissectorConfig, Frame, FrameKind, IcrcStatus, Iwarp, LinkType, Packet,
-    Timestamp,
 };
 use uroce_wire::ROCE_V1_ETHERTYPE;
 
-use crate::capture::{covered, ethernet, grh, ipv4, ipv4_headers, ipv6, sealed};
+use crate::capture::{captured, covered, ethernet, grh, ipv4, ipv4_headers, ipv6, sealed};
 
 fn dissect(data: &[u8], original_len: usize, link_type: LinkType) -> (FrameKind, Vec<Packet>) {
-    let frame = Frame {
-        number: 1,
-        interface: 0,
-        time: Timestamp::default(),
-        link_type,
-        direction: None,
-        original_len: original_len as u32,
-        data,
-        comment: "",
-    };
+    let frame = Frame { original_len: original_len as u32, ..captured(data, link_type) };
     let mut packets = vec![];
     let mut dissector = Dissector::new(DissectorConfig::default());
     let kind = dissector.dissect(&frame, &mut |packet, _, _| packets.push(*packet));

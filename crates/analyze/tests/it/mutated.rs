@@ -10,7 +10,7 @@ use uroce_analyze::{
     LinkType, Mark, OpcodeFilter, PacketSummary, PsnRange, Timestamp, fields, parse_qpn,
 };
 
-use crate::capture;
+use crate::capture::{self, captured};
 use crate::mutation::{Random, each};
 
 /// Every kind of link that a capture can have.
@@ -142,16 +142,10 @@ fn frames_of_every_link() {
 }
 
 fn frame<'a>(data: &'a [u8], number: u64, random: &mut Random) -> Frame<'a> {
-    Frame {
-        number,
-        interface: 0,
-        time: Timestamp::from_nanos(random.next() >> random.below(64)),
-        link_type: LinkType::from_number(LINKS[random.below(LINKS.len())]),
-        direction: None,
-        original_len: (data.len() + random.below(3)) as u32,
-        data,
-        comment: "",
-    }
+    let time = Timestamp::from_nanos(random.next() >> random.below(64));
+    let link_type = LinkType::from_number(LINKS[random.below(LINKS.len())]);
+    let original_len = (data.len() + random.below(3)) as u32;
+    Frame { number, time, original_len, ..captured(data, link_type) }
 }
 
 /// Words of the filters; what one of them takes it also writes, or it says what is wrong.

@@ -2,27 +2,20 @@
 
 use uroce_analyze::{
     Dissector, DissectorConfig, Encapsulation, Frame, FrameKind, IcrcStatus, Iwarp, LinkType,
-    Malformed, NotChecked, Packet, PacketSummary, Timestamp,
+    Malformed, NotChecked, Packet, PacketSummary,
 };
 use uroce_wire::{Aeth, AtomicEth, Bth, Deth, Feth, HeaderSet, Opcode, Psn, Qpn, Reth, Syndrome};
 
-use crate::capture::{counting, covered, ethernet, frame, grh, ipv4, ipv6, management, sealed};
+use crate::capture::{
+    captured, counting, covered, ethernet, frame, grh, ipv4, ipv6, management, sealed,
+};
 
 fn dissect(
     data: &[u8],
     link_type: LinkType,
     original: usize,
 ) -> (FrameKind, Option<(Packet, usize, usize)>) {
-    let frame = Frame {
-        number: 1,
-        interface: 0,
-        time: Timestamp::default(),
-        link_type,
-        direction: None,
-        original_len: original as u32,
-        data,
-        comment: "",
-    };
+    let frame = Frame { original_len: original as u32, ..captured(data, link_type) };
     let mut seen = None;
     let kind = Dissector::new(DissectorConfig::default())
         .dissect(&frame, &mut |packet, payload, captured| {

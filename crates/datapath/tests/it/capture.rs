@@ -2,32 +2,18 @@
 
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
+use tempfile::TempDir;
 use uroce_datapath::{
     Datapath, Direction, Fate, FaultCounters, FaultDatapath, IpId, LoopbackFabric, PcapError,
     PcapFile, PcapReplay, PcapTap, PcapWriter, ReplayedFrame, Route, RxPacket,
 };
 use uroce_wire::DropReason;
-
-/// A file that goes away with its owner.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        Self(std::env::temp_dir().join(format!("uroce-{}-{name}", std::process::id())))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
 
 fn pair(addresses: [&str; 2], file: &PcapFile) -> [PcapTap; 2] {
     let fabric = LoopbackFabric::new();
@@ -70,14 +56,15 @@ fn check(frame: &ReplayedFrame, payload: &[u8]) {
 #[test]
 fn both_sides_of_every_packet_are_recorded_sealed_and_in_order() {
     for addresses in [["10.0.0.1:4791", "10.0.0.2:4791"], ["[fd00::1]:4791", "[fd00::2]:4791"]] {
-        let scratch = Scratch::new(if addresses[0].starts_with('[') { "v6" } else { "v4" });
-        let file = PcapFile::create(&scratch.0).expect("create");
+        let folder = TempDir::new().expect("a folder");
+        let path = folder.path().join(if addresses[0].starts_with('[') { "v6" } else { "v4" });
+        let file = PcapFile::create(&path).expect("create");
         let [mut a, mut b] = pair(addresses, &file);
         let payloads: Vec<Vec<u8>> = [20, 1084, 4156].map(|len| vec![len as u8; len]).into();
         payloads.iter().for_each(|payload| send(&mut a, &mut b, payload));
         file.flush().expect("flush");
 
-        let mut replay = PcapReplay::open(&scratch.0).expect("open");
+        let mut replay = PcapReplay::open(&path).expect("open");
         let frames: Vec<_> = replay.by_ref().map(|frame| frame.expect("frame")).collect();
         assert_eq!(frames.len(), 6);
         assert_eq!(replay.interface_name(0), Some("uroce0"));
@@ -115,29 +102,31 @@ fn frames_in(path: &Path) -> Vec<ReplayedFrame> {
 
 #[test]
 fn records_reach_the_file_by_themselves() {
-    let scratch = Scratch::new("soon");
-    let file = PcapFile::create(&scratch.0).expect("create");
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("soon");
+    let file = PcapFile::create(&path).expect("create");
     let [mut a, mut b] = pair(["10.0.0.1:4791", "10.0.0.2:4791"], &file);
     for round in 1..4 {
         send(&mut a, &mut b, &[1; 64]);
-        assert_eq!(frames_once(&scratch.0, 2 * round).len(), 2 * round, "without a flush");
+        assert_eq!(frames_once(&path, 2 * round).len(), 2 * round, "without a flush");
     }
     send(&mut a, &mut b, &[1; 64]);
     drop((a, b, file));
-    assert_eq!(frames_in(&scratch.0).len(), 8, "the last owner has gone");
+    assert_eq!(frames_in(&path).len(), 8, "the last owner has gone");
 }
 
 #[test]
 fn a_burst_is_whole_and_in_order() {
-    let scratch = Scratch::new("burst");
-    let file = PcapFile::create(&scratch.0).expect("create");
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("burst");
+    let file = PcapFile::create(&path).expect("create");
     let [mut a, mut b] = pair(["10.0.0.1:4791", "10.0.0.2:4791"], &file);
     for number in 0..1000u16 {
         let [high, low] = number.to_be_bytes();
         send(&mut a, &mut b, &[[0, high, low, 0].as_slice(), &[7; 4100]].concat());
     }
     file.flush().expect("written");
-    let numbers = frames_in(&scratch.0).into_iter().map(|frame| [frame.data[43], frame.data[44]]);
+    let numbers = frames_in(&path).into_iter().map(|frame| [frame.data[43], frame.data[44]]);
     let expected = (0..1000u16).flat_map(|number| [number.to_be_bytes(); 2]);
     assert!(numbers.eq(expected));
 }
@@ -184,8 +173,9 @@ impl Given {
 
 #[test]
 fn a_hidden_identification_is_recorded_as_the_icrc_has_it() {
-    let scratch = Scratch::new("id");
-    let file = PcapFile::create(&scratch.0).expect("create");
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("id");
+    let file = PcapFile::create(&path).expect("create");
     let writer = file.interface("x").expect("interface");
     let ids = [0, 7, 8, 9, 0xffff, 0, 0x1234];
     ids.iter().for_each(|id| Given::sealed(*id, true).record(&writer, Fate::Taken));
@@ -194,7 +184,7 @@ fn a_hidden_identification_is_recorded_as_the_icrc_has_it() {
     damaged.0[20] ^= 1;
     damaged.record(&writer, Fate::Dropped(DropReason::BadIcrc));
     file.flush().expect("written");
-    let frames = frames_in(&scratch.0);
+    let frames = frames_in(&path);
     let recorded: Vec<u16> =
         frames.iter().map(|frame| u16::from_be_bytes([frame.data[18], frame.data[19]])).collect();
     assert_eq!(recorded, [&ids[..], &[0x4321, 0]].concat());
@@ -209,8 +199,9 @@ fn a_hidden_identification_is_recorded_as_the_icrc_has_it() {
 
 #[test]
 fn comments_tell_what_became_of_a_packet() {
-    let scratch = Scratch::new("comments");
-    let file = PcapFile::create(&scratch.0).expect("create");
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("comments");
+    let file = PcapFile::create(&path).expect("create");
     let [mut a, b] = pair(["10.0.0.1:4791", "10.0.0.2:4791"], &file);
     let plan: uroce_fault::Plan = "none: rx -> drop".parse().expect("a rule");
     let mut b = FaultDatapath::new(b, &plan, 7, FaultCounters::new(&plan).into());
@@ -223,7 +214,7 @@ fn comments_tell_what_became_of_a_packet() {
     a.flush().expect("flush");
     b.recv(64, &mut |_| panic!("all are dropped")).expect("recv");
     file.flush().expect("written");
-    let comments: Vec<_> = frames_in(&scratch.0).into_iter().map(|frame| frame.comments).collect();
+    let comments: Vec<_> = frames_in(&path).into_iter().map(|frame| frame.comments).collect();
     const DROPPED: &str = "fault: dropped by rule \"none\"";
     let expected: [&[&str]; 4] = [&["retransmission: sequence NAK"], &[], &[DROPPED], &[DROPPED]];
     assert_eq!(comments, expected);
@@ -231,11 +222,11 @@ fn comments_tell_what_became_of_a_packet() {
 
 #[test]
 fn two_captures_of_one_name_are_two_files() {
-    let scratch = Scratch::new("taken.pcapng");
-    let first = PcapFile::create(&scratch.0).expect("create");
-    let second = PcapFile::create(&scratch.0).expect("beside it");
-    let _goes_away = Scratch(second.path().to_owned());
-    assert_eq!(first.path(), scratch.0);
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("taken.pcapng");
+    let first = PcapFile::create(&path).expect("create");
+    let second = PcapFile::create(&path).expect("beside it");
+    assert_eq!(first.path(), path);
     let name = second.path().to_str().expect("text");
     assert!(name.ends_with(&format!("taken.{}.pcapng", std::process::id())), "{name}");
     for (file, name) in [(&first, "first"), (&second, "second")] {
@@ -248,28 +239,27 @@ fn two_captures_of_one_name_are_two_files() {
     drop((first, second));
     // Another test may be starting a program: until that runs, it holds whatever file is open here.
     let replaced = (0..100).any(|_| {
-        let third = PcapFile::create(&scratch.0).expect("replaced");
-        let _goes_away = (third.path() != scratch.0).then(|| Scratch(third.path().to_owned()));
+        let third = PcapFile::create(&path).expect("replaced");
         std::thread::sleep(Duration::from_millis(10));
-        third.path() == scratch.0
+        third.path() == path
     });
     assert!(replaced, "a file that no capture writes is replaced");
 }
 
 #[test]
 fn a_capture_of_another_program_is_kept_if_asked() {
-    let scratch = Scratch::new("kept.pcapng");
-    let create = || PcapFile::create_beside(&scratch.0).expect("create");
-    assert_eq!(create().path(), scratch.0, "there was none");
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("kept.pcapng");
+    let create = || PcapFile::create_beside(&path).expect("create");
+    assert_eq!(create().path(), path, "there was none");
     let second = create();
-    let _goes_away = Scratch(second.path().to_owned());
-    assert_ne!(second.path(), scratch.0);
-    assert!(frames_in(&scratch.0).is_empty() && PcapReplay::open(&scratch.0).is_ok());
-    PcapFile::make_room(&scratch.0).expect("no capture writes to it");
-    assert_eq!(create().path(), scratch.0, "it is empty");
-    let scratch = Scratch::new("%p.pcapng");
-    let file = PcapFile::create(&scratch.0).expect("create");
-    let _goes_away = Scratch(file.path().to_owned());
+    assert_ne!(second.path(), path);
+    assert!(frames_in(&path).is_empty() && PcapReplay::open(&path).is_ok());
+    PcapFile::make_room(&path).expect("no capture writes to it");
+    assert_eq!(create().path(), path, "it is empty");
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("%p.pcapng");
+    let file = PcapFile::create(&path).expect("create");
     assert!(!file.path().to_string_lossy().contains("%p"));
 }
 
@@ -280,10 +270,11 @@ fn errors_name_the_file() {
     let error = PcapFile::create(missing).expect_err("no such folder");
     assert!(error.to_string().contains("/nonexistent/file.pcapng"), "{error}");
 
-    let scratch = Scratch::new("text");
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("text");
     for content in ["", "not a capture file, but text"] {
-        std::fs::write(&scratch.0, content).expect("write");
-        assert!(matches!(PcapReplay::open(&scratch.0), Err(PcapError::Damaged { .. })));
+        std::fs::write(&path, content).expect("write");
+        assert!(matches!(PcapReplay::open(&path), Err(PcapError::Damaged { .. })));
     }
 }
 
@@ -332,13 +323,14 @@ impl tracing::Subscriber for Log {
 #[test]
 fn classic_pcap_files_are_read_too() {
     use pcap_file::pcap::{PcapPacket, PcapWriter};
-    let scratch = Scratch::new("classic");
-    let out = std::fs::File::create(&scratch.0).expect("create");
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("classic");
+    let out = std::fs::File::create(&path).expect("create");
     let mut writer = PcapWriter::new(out).expect("header");
     let time = std::time::Duration::from_micros(1_500_000);
     writer.write_packet(&PcapPacket::new(time, 60, &[9; 60])).expect("packet");
     drop(writer);
-    let frames: Vec<_> = PcapReplay::open(&scratch.0).expect("open").flatten().collect();
+    let frames: Vec<_> = PcapReplay::open(&path).expect("open").flatten().collect();
     let expected = ReplayedFrame { timestamp: time, data: vec![9; 60], ..ReplayedFrame::default() };
     assert_eq!(frames, [expected]);
 }
@@ -349,8 +341,9 @@ fn simple_packet_blocks_are_frames_of_the_first_interface() {
     use pcap_file::pcapng::PcapNgWriter;
     use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionBlock;
     use pcap_file::pcapng::blocks::simple_packet::SimplePacketBlock;
-    let scratch = Scratch::new("simple");
-    let out = std::fs::File::create(&scratch.0).expect("create");
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("simple");
+    let out = std::fs::File::create(&path).expect("create");
     let mut writer = PcapNgWriter::new(out).expect("header");
     let interface = InterfaceDescriptionBlock::new(DataLink::ETHERNET, 64);
     writer.write_pcapng_block(interface).expect("interface");
@@ -360,14 +353,15 @@ fn simple_packet_blocks_are_frames_of_the_first_interface() {
         writer.write_pcapng_block(block).expect("packet");
     }
     drop(writer);
-    let frames = frames_in(&scratch.0);
+    let frames = frames_in(&path);
     assert_eq!(frames.len(), 2);
     assert_eq!((&frames[0].data[..], &frames[1].data[..]), (&[8; 61][..], &[8; 64][..]));
 }
 
 #[test]
 fn a_frame_check_sequence_is_not_part_of_the_frame() {
-    let scratch = Scratch::new("fcs");
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("fcs");
     // Little-endian, microseconds, version 2.4; Ethernet with 2 words of FCS behind each frame.
     let mut bytes = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0];
     bytes.extend((2u32 << 28 | 1 << 26 | 1).to_le_bytes());
@@ -377,7 +371,7 @@ fn a_frame_check_sequence_is_not_part_of_the_frame() {
         bytes.extend(original.to_le_bytes());
         bytes.extend(vec![5; captured as usize]);
     }
-    std::fs::write(&scratch.0, bytes).expect("write");
-    let lengths: Vec<_> = frames_in(&scratch.0).iter().map(|frame| frame.data.len()).collect();
+    std::fs::write(&path, bytes).expect("write");
+    let lengths: Vec<_> = frames_in(&path).iter().map(|frame| frame.data.len()).collect();
     assert_eq!(lengths, [60, 50, 60]);
 }

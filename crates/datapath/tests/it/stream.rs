@@ -4,22 +4,8 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tempfile::TempDir;
 use uroce_datapath::{PcapBlocks, PcapError, PcapFile, PcapReplay, PcapStream};
-
-/// A file that goes away with its owner.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        Self(std::env::temp_dir().join(format!("uroce-stream-{}-{name}", std::process::id())))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
 
 fn section() -> PcapBlocks {
     let mut blocks = PcapBlocks::default();
@@ -30,39 +16,40 @@ fn section() -> PcapBlocks {
 
 #[test]
 fn blocks_are_in_the_file_when_they_were_appended() {
-    let scratch = Scratch::new("appended");
-    std::fs::write(&scratch.0, b"something old and longer").expect("write");
-    let mut stream = PcapStream::create(&scratch.0).expect("create");
-    assert_eq!((stream.path(), stream.length()), (&*scratch.0, 0));
-    assert_eq!(std::fs::read(&scratch.0).expect("read"), b"");
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("appended");
+    std::fs::write(&path, b"something old and longer").expect("write");
+    let mut stream = PcapStream::create(&path).expect("create");
+    assert_eq!((stream.path(), stream.length()), (&*path, 0));
+    assert_eq!(std::fs::read(&path).expect("read"), b"");
     let mut blocks = section();
     stream.append(&blocks).expect("room");
     let mut expected = blocks.bytes().to_vec();
-    assert_eq!(std::fs::read(&scratch.0).expect("read"), expected);
+    assert_eq!(std::fs::read(&path).expect("read"), expected);
     blocks.clear();
     blocks.statistics(0, Duration::ZERO, 1, 0);
     stream.append_bytes(blocks.bytes()).expect("room");
     expected.extend(blocks.bytes());
-    assert_eq!(std::fs::read(&scratch.0).expect("read"), expected);
+    assert_eq!(std::fs::read(&path).expect("read"), expected);
     assert_eq!(stream.length(), expected.len() as u64);
 }
 
 #[test]
 fn a_file_that_is_being_written_is_left_alone() {
-    let scratch = Scratch::new("busy.pcapng");
-    let mut first = PcapStream::create(&scratch.0).expect("create");
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("busy.pcapng");
+    let mut first = PcapStream::create(&path).expect("create");
     first.append(&section()).expect("room");
-    let second = PcapStream::create(&scratch.0).expect("create");
-    let other = Scratch(second.path().to_owned());
-    assert_ne!(other.0, scratch.0);
-    assert_eq!(other.0.extension(), scratch.0.extension());
-    assert!(other.0.to_string_lossy().contains(&std::process::id().to_string()));
-    assert_eq!(std::fs::read(&scratch.0).expect("read"), section().bytes());
-    PcapFile::make_room(&scratch.0).expect("nothing to do");
-    assert_eq!(std::fs::read(&scratch.0).expect("read"), section().bytes());
+    let second = PcapStream::create(&path).expect("create");
+    assert_ne!(second.path(), path);
+    assert_eq!(second.path().extension(), path.extension());
+    assert!(second.path().to_string_lossy().contains(&std::process::id().to_string()));
+    assert_eq!(std::fs::read(&path).expect("read"), section().bytes());
+    PcapFile::make_room(&path).expect("nothing to do");
+    assert_eq!(std::fs::read(&path).expect("read"), section().bytes());
     drop(first);
-    PcapFile::make_room(&scratch.0).expect("emptied");
-    assert_eq!(std::fs::read(&scratch.0).expect("read"), b"");
+    PcapFile::make_room(&path).expect("emptied");
+    assert_eq!(std::fs::read(&path).expect("read"), b"");
 }
 
 #[test]
@@ -120,14 +107,15 @@ fn the_standard_output_has_its_own_name() {
 #[test]
 fn whole_frames_are_recorded_with_their_direction_and_comments() {
     use uroce_datapath::Direction::{Inbound, Outbound};
-    let scratch = Scratch::new("frames");
-    let file = PcapFile::create(&scratch.0).expect("create");
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("frames");
+    let file = PcapFile::create(&path).expect("create");
     let [first, second] = ["one", "two"].map(|name| file.interface(name).expect("an interface"));
-    assert_eq!(first.file().path(), scratch.0);
+    assert_eq!(first.file().path(), path);
     first.frame(Inbound, b"to us", &[]);
     second.frame(Outbound, b"from us", &["a", "b"]);
     drop((first, second, file));
-    let mut replay = PcapReplay::open(&scratch.0).expect("open");
+    let mut replay = PcapReplay::open(&path).expect("open");
     let frames: Vec<_> = replay.by_ref().map(|frame| frame.expect("whole")).collect();
     let seen = frames.iter().map(|frame| (frame.interface, frame.direction, &frame.data[..]));
     let expected = [(0, Some(Inbound), &b"to us"[..]), (1, Some(Outbound), &b"from us"[..])];

@@ -12,6 +12,7 @@ use uroce_device::transport::{
 };
 use uroce_device::wire::{Mtu, Qpn};
 use uroce_device::{Device, DeviceConfig, QpRequest, VirtualClock};
+use uroce_testkit::wait_until;
 
 pub const QKEY: u32 = 0x1122_3344;
 const COMPLETION_TIMEOUT: Duration = Duration::from_secs(20);
@@ -237,15 +238,6 @@ pub fn keep_busy(
             done += completions.len() as u64;
             assert!(start.elapsed() < Duration::from_secs(60), "stuck at {done} of {id}");
         }
-    }
-}
-
-/// Waits until `done`; the limit only ends a test that would wait for ever.
-pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !done() {
-        assert!(start.elapsed() < COMPLETION_TIMEOUT, "in vain: {what}");
-        std::thread::yield_now();
     }
 }
 

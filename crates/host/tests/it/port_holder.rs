@@ -4,6 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 
 use socket2::{Domain, Socket, Type};
 use uroce_host::PortHolder;
+use uroce_testkit::wait_until;
 
 /// A socket for both IP versions, or for IPv6 alone.
 fn ipv6(addr: &str, only: bool) -> (Socket, u16) {
@@ -22,16 +23,10 @@ fn is_ours(holder: PortHolder) -> bool {
     matches!(holder, PortHolder::Own { inode } if inode > 0)
 }
 
-/// True if the port becomes free, which a child of another test may hold for a moment: it has a copy of each descriptor until
+/// Waits until the port is free, which a child of another test may hold for a moment: it has a copy of each descriptor until
 /// it executes its program.
-fn is_free_in_time(port: u16) -> bool {
-    for _ in 0..500 {
-        if of("127.0.0.1", port) == PortHolder::Unknown {
-            return true;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    false
+fn wait_until_free(port: u16) {
+    wait_until("the port is free", || of("127.0.0.1", port) == PortHolder::Unknown);
 }
 
 #[test]
@@ -44,7 +39,7 @@ fn a_port_is_held_while_its_socket_is_open() {
     drop(socket);
     assert!(is_ours(of("127.0.0.1", port)), "a copy of the descriptor is open");
     drop(copy);
-    assert!(is_free_in_time(port), "free again");
+    wait_until_free(port);
 }
 
 #[test]
@@ -62,7 +57,7 @@ fn one_of_several_sockets_on_a_port_is_found_until_the_last_is_closed() {
     drop(first);
     assert!(is_ours(of("127.0.0.1", port)));
     drop(second);
-    assert!(is_free_in_time(port));
+    wait_until_free(port);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use uroce_link::{PortSocket, StackTraffic, interface_of};
 use uroce_testkit::namespace::Wire;
+use uroce_testkit::wait_until;
 
 fn open(local: &str, port: u16) -> PortSocket {
     let local: IpAddr = local.parse().expect("address");
@@ -14,18 +15,16 @@ fn open(local: &str, port: u16) -> PortSocket {
     socket
 }
 
-/// Binds the port, which a child of another test may hold for a moment: it has a copy of each descriptor until it executes
-/// its program.
-fn bind_when_free(ip: IpAddr) -> std::io::Result<UdpSocket> {
-    for _ in 0..500 {
-        match UdpSocket::bind((ip, 4791)) {
-            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
-                std::thread::sleep(std::time::Duration::from_millis(10));
-            }
-            bound => return bound,
+/// Waits until the port can be bound, which a child of another test may hold for a moment: it has a copy of each descriptor
+/// until it executes its program.
+fn wait_until_free(ip: IpAddr) {
+    wait_until("the port is free", || match UdpSocket::bind((ip, 4791)) {
+        Ok(_) => true,
+        Err(error) => {
+            assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+            false
         }
-    }
-    UdpSocket::bind((ip, 4791))
+    });
 }
 
 #[test]
@@ -39,7 +38,7 @@ fn the_port_is_busy_while_the_socket_is_open_and_free_behind_it() {
             assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
             UdpSocket::bind((other, 4791)).expect("another address");
             drop(held);
-            bind_when_free(ip).expect("free again");
+            wait_until_free(ip);
         }
     });
 }
@@ -60,11 +59,7 @@ fn the_host_is_a_member_of_a_group_until_it_is_left() {
         socket.join(address).expect("joined");
         drop(socket);
         // A child of another test may hold it for a moment.
-        let has_left = (0..500).any(|_| {
-            std::thread::sleep(std::time::Duration::from_millis(10));
-            !is_member()
-        });
-        assert!(has_left, "the socket is closed");
+        wait_until("the closed socket has left", || !is_member());
     }
 }
 

@@ -1,8 +1,10 @@
 //! `uroce analyze` and `uroce ladder`, as a user runs them.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
 
 use crate::common::{code, pcap, run, text, uroce};
 
@@ -10,32 +12,27 @@ fn json(output: &Output) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).expect("one JSON object")
 }
 
-/// A file of this test, removed at its end.
-struct Scratch(PathBuf);
+/// A file in a folder that is removed at the end.
+struct OwnFile {
+    _folder: TempDir,
+    path: String,
+}
 
-impl Scratch {
+impl OwnFile {
     fn new(name: &str) -> Self {
-        Self(std::env::temp_dir().join(format!("uroce-{}-{name}", std::process::id())))
+        let folder = TempDir::new().expect("a folder");
+        let path = folder.path().join(name).to_str().expect("a plain name").to_owned();
+        Self { _folder: folder, path }
     }
 
     fn with(name: &str, bytes: &[u8]) -> Self {
         let file = Self::new(name);
-        std::fs::write(&file.0, bytes).expect("a temporary folder");
+        std::fs::write(&file.path, bytes).expect("a temporary folder");
         file
     }
 
-    fn path(&self) -> &str {
-        self.0.to_str().expect("a plain name")
-    }
-
     fn bytes(&self) -> Vec<u8> {
-        std::fs::read(&self.0).expect("the program wrote it")
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        std::fs::read(&self.path).expect("the program wrote it")
     }
 }
 
@@ -119,9 +116,9 @@ fn wait_until_it_catches_signals(pid: u32) {
 fn a_damaged_capture_is_told_as_far_as_it_goes() {
     let mut bytes = std::fs::read(pcap("rc-send")).expect("a capture of the repository");
     bytes.truncate(bytes.len() - 5);
-    let file = Scratch::with("damaged.pcap", &bytes);
+    let file = OwnFile::with("damaged.pcap", &bytes);
     for command in ["analyze", "ladder"] {
-        let output = run(&format!("{command} {}", file.path()));
+        let output = run(&format!("{command} {}", file.path));
         assert_eq!(code(&output), 1, "{}", text(&output));
         let text = text(&output);
         assert!(text.contains("damaged at byte") && text.contains("10.77.0.1"), "{text}");
@@ -130,10 +127,10 @@ fn a_damaged_capture_is_told_as_far_as_it_goes() {
 
 #[test]
 fn what_is_no_capture_is_wrong_usage() {
-    let file = Scratch::with("text.pcap", b"these are words and no capture at all");
+    let file = OwnFile::with("text.pcap", b"these are words and no capture at all");
     for words in [
-        &format!("analyze {}", file.path()),
-        &format!("ladder {}", file.path()),
+        &format!("analyze {}", file.path),
+        &format!("ladder {}", file.path),
         "analyze /no/such/file",
         "analyze",
         &format!("ladder {} --qp 0x999999", pcap("loss")),
@@ -152,9 +149,9 @@ fn strict_fails_on_errors_only() {
     let mut bytes = std::fs::read(pcap("rc-send")).expect("a capture of the repository");
     // A byte of the payload of the first packet: its ICRC is wrong then.
     bytes[24 + 16 + 60] ^= 1;
-    let file = Scratch::with("wrong.pcap", &bytes);
-    assert_eq!(code(&run(&format!("analyze {}", file.path()))), 0);
-    let output = run(&format!("analyze {} --strict", file.path()));
+    let file = OwnFile::with("wrong.pcap", &bytes);
+    assert_eq!(code(&run(&format!("analyze {}", file.path))), 0);
+    let output = run(&format!("analyze {} --strict", file.path));
     assert_eq!(code(&output), 1, "{}", text(&output));
 }
 
@@ -167,10 +164,10 @@ fn one_queue_pair_in_detail() {
 
 #[test]
 fn an_annotated_capture_has_comments_and_all_frames() {
-    let out = Scratch::new("annotated.pcapng");
-    let output = run(&format!("analyze {} --annotate {}", pcap("loss"), out.path()));
+    let out = OwnFile::new("annotated.pcapng");
+    let output = run(&format!("analyze {} --annotate {}", pcap("loss"), out.path));
     assert_eq!(code(&output), 0, "{}", text(&output));
-    let again = json(&run(&format!("analyze {} --json", out.path())));
+    let again = json(&run(&format!("analyze {} --json", out.path)));
     assert_eq!(again["capture"]["frames"], 300);
     let bytes = out.bytes();
     let comment = b"sent again (sequence NAK)";
@@ -181,8 +178,8 @@ fn an_annotated_capture_has_comments_and_all_frames() {
 #[test]
 fn a_capture_is_not_written_over_itself() {
     let bytes = std::fs::read(pcap("rc-send")).expect("a capture of the repository");
-    let file = Scratch::with("same.pcap", &bytes);
-    let output = run(&format!("analyze {0} --annotate {0}", file.path()));
+    let file = OwnFile::with("same.pcap", &bytes);
+    let output = run(&format!("analyze {0} --annotate {0}", file.path));
     assert_eq!(code(&output), 2);
     assert_eq!(file.bytes(), bytes);
     let nowhere = run(&format!("analyze {} --annotate /no/such/folder/x", pcap("loss")));
@@ -209,8 +206,8 @@ fn only_what_was_asked_for_is_drawn() {
 
 #[test]
 fn a_ladder_as_svg() {
-    let out = Scratch::new("ladder.svg");
-    let output = run(&format!("ladder {} --svg {}", pcap("loss"), out.path()));
+    let out = OwnFile::new("ladder.svg");
+    let output = run(&format!("ladder {} --svg {}", pcap("loss"), out.path));
     assert_eq!((code(&output), output.stdout.len()), (0, 0), "{}", text(&output));
     let svg = String::from_utf8(out.bytes()).expect("UTF-8");
     assert!(svg.starts_with("<svg xmlns=") && svg.trim_end().ends_with("</svg>"));
@@ -223,11 +220,11 @@ fn a_ladder_as_svg() {
 fn examples_of_the_documentation_run() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/analyze.md");
     let page = std::fs::read_to_string(page).expect("the page is there");
-    let out = Scratch::new("example");
+    let out = OwnFile::new("example");
     let examples: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("$ uroce ")).collect();
     assert!(examples.len() >= 5, "{examples:?}");
     for example in examples {
-        let words = example.replace("run.pcapng", &pcap("loss")).replace("OUT", out.path());
+        let words = example.replace("run.pcapng", &pcap("loss")).replace("OUT", &out.path);
         let output = run(&words);
         assert_eq!(code(&output), 0, "{example}: {}", text(&output));
     }

@@ -1,34 +1,20 @@
 //! `uroce replay`, as a user runs it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
+
+use tempfile::TempDir;
 
 use crate::common::{code, pcap, run, text, uroce};
 
-/// Files of one test, removed at its end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("uroce-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a temporary folder");
-        Self(folder)
-    }
-
-    fn file(&self, name: &str) -> String {
-        self.0.join(name).to_str().expect("a plain name").to_owned()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// The name of a file in a folder.
+fn file(folder: &TempDir, name: &str) -> String {
+    folder.path().join(name).to_str().expect("a plain name").to_owned()
 }
 
 /// Records both ends of a run whose server loses what arrives.
-fn record(scratch: &Scratch, test: &str, number: u8) -> [String; 2] {
-    let files = ["server", "client"].map(|end| scratch.file(&format!("{end}.pcapng")));
+fn record(folder: &TempDir, test: &str, number: u8) -> [String; 2] {
+    let files = ["server", "client"].map(|end| file(folder, &format!("{end}.pcapng")));
     let [server, client] = [number, number + 1].map(|last| format!("127.0.0.{last}"));
     let words = format!("perf {test} -p {} --address", 27_000 + u16::from(number));
     let child = uroce(&format!("{words} {server} --pcap {} --fault-seed 5 --fault", files[0]))
@@ -46,9 +32,9 @@ fn record(scratch: &Scratch, test: &str, number: u8) -> [String; 2] {
 
 #[test]
 fn a_run_with_loss_is_answered_as_it_was() {
-    let scratch = Scratch::new("replay-loss");
+    let folder = TempDir::new().expect("a folder");
     for (number, test) in [(201, "send bw -n 200 -s 9000"), (203, "write bw -n 200 -s 9000")] {
-        let [server, _] = record(&scratch, test, number);
+        let [server, _] = record(&folder, test, number);
         let output = run(&format!("replay {server} --only-differences"));
         assert_eq!(code(&output), 0, "{test}: {}", text(&output));
         let text = text(&output);
@@ -58,8 +44,8 @@ fn a_run_with_loss_is_answered_as_it_was() {
 
 #[test]
 fn what_was_lost_behind_the_capture_can_be_left_out() {
-    let scratch = Scratch::new("replay-lost");
-    let [_, client] = record(&scratch, "write bw -n 200 -s 9000", 205);
+    let folder = TempDir::new().expect("a folder");
+    let [_, client] = record(&folder, "write bw -n 200 -s 9000", 205);
     assert_eq!(code(&run(&format!("replay {client}"))), 1);
     let output = run(&format!("replay {client} --skip-lost --only-differences"));
     assert_eq!(code(&output), 0, "{}", text(&output));
@@ -96,9 +82,9 @@ fn a_conversation_is_chosen_by_queue_pair_or_host() {
 
 #[test]
 fn what_cannot_be_played_exits_with_2() {
-    let scratch = Scratch::new("replay-bad");
+    let folder = TempDir::new().expect("a folder");
     let file = |name: &str, bytes: &[u8]| {
-        let name = scratch.file(name);
+        let name = file(&folder, name);
         std::fs::write(&name, bytes).expect("a temporary folder");
         name
     };
@@ -140,8 +126,8 @@ fn memory_has_a_limit() {
         bytes[end - 1] ^= 1;
         at = end;
     }
-    let scratch = Scratch::new("replay-memory");
-    let file = scratch.file("huge.pcap");
+    let folder = TempDir::new().expect("a folder");
+    let file = file(&folder, "huge.pcap");
     std::fs::write(&file, bytes).expect("a temporary folder");
     let output = run(&format!("replay {file}"));
     assert_eq!(code(&output), 2, "{}", text(&output));

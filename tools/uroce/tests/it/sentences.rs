@@ -3,9 +3,11 @@
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
 
 use crate::common::{code, run, uroce};
 
@@ -40,23 +42,6 @@ fn ends(server: &str, client: &str) -> [Output; 2] {
     let server = spawn(&format!("{server} {shared} --address 127.0.0.1"));
     let client = run(&format!("{client} {shared} --address 127.0.0.2 127.0.0.1"));
     [server.wait_with_output().expect("it ends"), client]
-}
-
-/// A folder of this test, removed at its end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("uroce-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a folder");
-        Folder(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 #[test]
@@ -126,8 +111,8 @@ fn v126_a_level_is_offered_only_if_it_is_there() {
 
 #[test]
 fn v127_a_demonstration_that_is_interrupted_ends_with_a_summary_and_a_whole_capture() {
-    let folder = Folder::new("interrupted");
-    let file = folder.0.join("demo.pcapng");
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("demo.pcapng");
     let mut child = spawn(&format!("demo --datapath loopback --pcap {}", file.display()));
     let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
     let begun = lines.any(|line| line.is_ok_and(|line| line.starts_with("SEND ")));
@@ -220,9 +205,10 @@ fn libraries(folder: &Path) {
 
 #[test]
 fn v128_a_program_that_cannot_get_our_library_is_refused_or_noted() {
-    let folder = Folder::new("run");
-    libraries(&folder.0);
-    let run = |words: &str| uroce(words).env("UROCE_LIBRARIES", &folder.0).output().expect("built");
+    let folder = TempDir::new().expect("a folder");
+    libraries(folder.path());
+    let run =
+        |words: &str| uroce(words).env("UROCE_LIBRARIES", folder.path()).output().expect("built");
     let missing = run("run -- nosuchprogram");
     assert_eq!(code(&missing), 3);
     assert!(
@@ -234,7 +220,7 @@ fn v128_a_program_that_cannot_get_our_library_is_refused_or_noted() {
     assert_eq!(code(&address), 3, "{}", stderr(&address));
     let address = run("run -d 198.51.100.8 -- true");
     assert_eq!(code(&address), 3, "{}", stderr(&address));
-    let copy = folder.0.join("setgid");
+    let copy = folder.path().join("setgid");
     std::fs::copy("/bin/true", &copy).expect("a copy");
     let own = rustix::process::getegid().as_raw();
     if own == 0 {
@@ -248,16 +234,17 @@ fn v128_a_program_that_cannot_get_our_library_is_refused_or_noted() {
 
 #[test]
 fn v129_a_library_in_a_folder_with_a_space_is_loaded_by_another_name() {
-    let folder = Folder::new("a path: with spaces");
-    libraries(&folder.0);
-    let shown = uroce("run -- printenv LD_PRELOAD").env("UROCE_LIBRARIES", &folder.0).output();
+    let folder =
+        tempfile::Builder::new().prefix("a path: with spaces").tempdir().expect("a folder");
+    libraries(folder.path());
+    let shown = uroce("run -- printenv LD_PRELOAD").env("UROCE_LIBRARIES", folder.path()).output();
     let shown = shown.expect("built");
     let path = stdout(&shown);
     assert!(path.ends_with("/liburoce_ibverbs.so\n") && !path.contains([' ', ':']), "{path}");
     assert!(Path::new(path.trim_end()).is_file(), "{path}");
     let dropped =
         uroce("run --fault drop=12.5% --fault-seed 7 -- printenv UROCE_FAULT UROCE_FAULT_SEED")
-            .env("UROCE_LIBRARIES", &folder.0)
+            .env("UROCE_LIBRARIES", folder.path())
             .output()
             .expect("built");
     assert_eq!(stdout(&dropped), "any -> drop p=0.125 also\n7\n");

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
+use tempfile::TempDir;
+
 use crate::common::{text, uroce};
 
 fn capture(name: &str) -> PathBuf {
@@ -10,34 +12,26 @@ fn capture(name: &str) -> PathBuf {
 }
 
 /// A folder that is removed at the end.
-struct Folder(PathBuf);
+struct Folder(TempDir);
 
 impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("uroce-view-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a temporary folder");
-        Self(path)
+    fn new() -> Self {
+        Self(TempDir::new().expect("a temporary folder"))
     }
 
     fn view(&self, words: &str, file: &Path) -> Output {
         let mut command = uroce(&format!("view {words}"));
-        command.arg(file).current_dir(&self.0).output().expect("the program was built")
+        command.arg(file).current_dir(self.0.path()).output().expect("the program was built")
     }
 
     fn page(&self, name: &str) -> String {
-        std::fs::read_to_string(self.0.join(name)).expect("the page was written")
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        std::fs::read_to_string(self.0.path().join(name)).expect("the page was written")
     }
 }
 
 #[test]
 fn a_capture_becomes_a_page_beside_the_user() {
-    let folder = Folder::new("page");
+    let folder = Folder::new();
     let output = folder.view("", &capture("loss.pcap"));
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     assert!(text(&output).starts_with("loss.html: 300 packets, "), "{}", text(&output));
@@ -48,7 +42,7 @@ fn a_capture_becomes_a_page_beside_the_user() {
 
 #[test]
 fn what_is_left_out_is_said() {
-    let folder = Folder::new("less");
+    let folder = Folder::new();
     let output = folder.view("--max-packets 100 -o less.html", &capture("loss.pcap"));
     assert!(text(&output).contains("200 packets behind them are left out"), "{}", text(&output));
     assert!(folder.page("less.html").contains("200 packets behind the first 100 are left out"));
@@ -64,14 +58,14 @@ fn packets(output: &Output) -> u64 {
 
 #[test]
 fn a_queue_pair_has_its_packets_from_before_it_was_known() {
-    let folder = Folder::new("requester");
+    let folder = Folder::new();
     let output = folder.view("--qp 0x192fa1 --json", &capture("loss.pcap"));
     assert_eq!(packets(&output), 300);
 }
 
 #[test]
 fn errors_are_the_same_packets_for_every_command() {
-    let folder = Folder::new("errors");
+    let folder = Folder::new();
     let viewed = packets(&folder.view("--errors --json", &capture("loss.pcap")));
     let others = ["dissect --errors", "ladder --errors --no-fold --json"].map(|words| {
         let mut command = uroce(words);
@@ -88,9 +82,9 @@ fn errors_are_the_same_packets_for_every_command() {
 
 #[test]
 fn a_damaged_capture_gives_a_page_and_exit_1() {
-    let folder = Folder::new("damaged");
+    let folder = Folder::new();
     let whole = std::fs::read(capture("loss.pcap")).expect("the capture");
-    let cut = folder.0.join("cut.pcap");
+    let cut = folder.0.path().join("cut.pcap");
     std::fs::write(&cut, &whole[..whole.len() / 2]).expect("room");
     let output = folder.view("", &cut);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
@@ -99,20 +93,20 @@ fn a_damaged_capture_gives_a_page_and_exit_1() {
 
 #[test]
 fn what_is_no_capture_is_exit_2_and_writes_nothing() {
-    let folder = Folder::new("none");
+    let folder = Folder::new();
     let output =
         folder.view("", Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml").as_path());
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     let output = folder.view("--qp 0x7777", &capture("loss.pcap"));
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     assert!(text(&output).contains("passes the filter"), "{}", text(&output));
-    assert_eq!(std::fs::read_dir(&folder.0).expect("the folder").count(), 0);
+    assert_eq!(std::fs::read_dir(folder.0.path()).expect("the folder").count(), 0);
 }
 
 #[test]
 fn a_page_never_replaces_its_capture() {
-    let folder = Folder::new("same");
-    let own = folder.0.join("own.pcap");
+    let folder = Folder::new();
+    let own = folder.0.path().join("own.pcap");
     std::fs::copy(capture("loss.pcap"), &own).expect("room");
     let output = folder.view("-o own.pcap", &own);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));

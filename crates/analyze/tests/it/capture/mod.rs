@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use uroce_analyze::{Frame, LinkType, Timestamp};
 use uroce_wire::{
     Ipv4, Ipv6, UdpPorts, icrc_of_captured, write_ethernet, write_ipv4_udp, write_ipv6_udp,
 };
@@ -55,6 +56,20 @@ pub fn ipv4(id: u16, covered: &[u8]) -> Vec<u8> {
 /// An IPv6 packet.
 pub fn ipv6(covered: &[u8]) -> Vec<u8> {
     sealed(&ipv6_headers(covered.len()), true, covered)
+}
+
+/// The first frame of a capture, whole.
+pub fn captured(data: &[u8], link_type: LinkType) -> Frame<'_> {
+    Frame {
+        number: 1,
+        interface: 0,
+        time: Timestamp::default(),
+        link_type,
+        direction: None,
+        original_len: data.len() as u32,
+        data,
+        comment: "",
+    }
 }
 
 /// An Ethernet frame around a network packet.

@@ -3,7 +3,7 @@
 use uroce_analyze::{Frame, LinkType, Timestamp};
 use uroce_wire::{Ipv4, UdpPorts, write_ipv4_udp};
 
-use crate::capture::{ethernet, sealed};
+use crate::capture::{captured, ethernet, sealed};
 
 /// Queue pairs of both ends; they are at 10.0.N.1 and 10.0.N.2.
 pub const LEFT: u32 = 0x11;
@@ -101,13 +101,9 @@ impl Talk {
             let comment = self.comments.iter().find(|(number, _)| *number == index + 1);
             give(&Frame {
                 number: index as u64 + 1,
-                interface: 0,
                 time: Timestamp::from_nanos(*time),
-                link_type: LinkType::Ethernet,
-                direction: None,
-                original_len: data.len() as u32,
-                data,
                 comment: comment.map_or("", |(_, text)| text),
+                ..captured(data, LinkType::Ethernet)
             });
         }
     }
