@@ -39,6 +39,8 @@ mod event_channel;
 mod event_list;
 mod eventfd;
 mod faults;
+#[doc(hidden)]
+pub mod fuzzing;
 mod gid;
 mod gsi_redirect;
 mod interface;

@@ -16,6 +16,7 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use reader::read_lines;
 pub use reader::{DeviceReport, Silent, SilentReason, device_reports};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;

@@ -29,6 +29,8 @@ mod datagrams;
 mod deadline;
 mod exit;
 mod fd_table;
+#[doc(hidden)]
+pub mod fuzzing;
 mod inbound;
 mod iomap;
 mod mapped;

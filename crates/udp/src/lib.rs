@@ -8,6 +8,8 @@
 //! All buffers exist after set-up; no call for a packet allocates.
 #![deny(unsafe_code)]
 
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod probe;
 mod slot;
 #[allow(unsafe_code, reason = "system calls without a safe wrapper")]

@@ -5,7 +5,7 @@ mod datapath;
 mod demux;
 mod inbox;
 mod lease;
-mod message;
+pub(crate) mod message;
 mod namespace;
 mod rate_limit;
 mod redirect_thread;

@@ -267,3 +267,10 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_frame_without_a_byte_is_no_packet_whatever_its_link_type() {
+    for number in (0..300).chain([u32::MAX]) {
+        assert!(packet(&[], LinkType::from_number(number)).is_none(), "link type {number}");
+    }
+}
