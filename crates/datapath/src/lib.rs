@@ -24,6 +24,7 @@ mod middleware;
 mod packet;
 mod packet_queue;
 mod pcap;
+mod rate_limit;
 mod route;
 mod shared_port;
 
@@ -46,6 +47,7 @@ pub use pcap::{
     Direction, PcapBlocks, PcapError, PcapFile, PcapRecord, PcapReplay, PcapStream, PcapTap,
     PcapWriter, ReplayedFrame,
 };
+pub use rate_limit::RateLimit;
 pub use route::Route;
 pub use shared_port::{GsiTarget, RedirectTarget, SharedPort};
 

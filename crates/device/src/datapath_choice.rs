@@ -13,7 +13,8 @@ use uroce_xdp::XdpMode;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub enum DatapathChoice {
-    /// UDP sockets: the datapath that works for every user, beside other processes and behind the host's firewall.
+    /// The service that holds the port of the address if one does ([`Served`](Self::Served)); otherwise UDP sockets: the
+    /// datapath that works for every user, beside other processes and behind the host's firewall.
     /// The others are used when they are named; `Device::datapath_choice_note` says why.
     #[default]
     Auto,
@@ -26,6 +27,9 @@ pub enum DatapathChoice {
     /// AF_XDP: the shortest way for small packets. Needs root or capabilities, and the XDP hook of the
     /// interface.
     Xdp(XdpMode),
+    /// The service that holds the address's port for processes of all users (`uroce serve`, docs/serve.md); needs no
+    /// privilege.
+    Served,
     /// A switch inside this process; the address need not exist on the machine.
     Loopback(LoopbackFabric),
 }
@@ -41,6 +45,7 @@ impl DatapathChoice {
         "xdp-zero-copy",
         "xdp-native",
         "xdp-generic",
+        "served",
         "loopback",
     ];
 
@@ -55,6 +60,7 @@ impl DatapathChoice {
             DatapathChoice::Xdp(XdpMode::Native) => "xdp-native",
             DatapathChoice::Xdp(XdpMode::Generic) => "xdp-generic",
             DatapathChoice::Xdp(_) => "xdp",
+            DatapathChoice::Served => "served",
             DatapathChoice::Loopback(_) => "loopback",
         }
     }
@@ -85,6 +91,7 @@ impl FromStr for DatapathChoice {
             "xdp-zero-copy" => Ok(DatapathChoice::Xdp(XdpMode::ZeroCopy)),
             "xdp-native" => Ok(DatapathChoice::Xdp(XdpMode::Native)),
             "xdp-generic" => Ok(DatapathChoice::Xdp(XdpMode::Generic)),
+            "served" => Ok(DatapathChoice::Served),
             "loopback" => Ok(DatapathChoice::Loopback(LoopbackFabric::new())),
             other => Err(UnknownDatapath(other.to_owned())),
         }
@@ -109,7 +116,7 @@ mod tests {
         let error = "dpdk".parse::<DatapathChoice>().expect_err("no such datapath");
         assert_eq!(
             error.to_string(),
-            r#"there is no datapath "dpdk": choose one of auto, udp, uring, packet, xdp, xdp-zero-copy, xdp-native, xdp-generic, loopback"#
+            r#"there is no datapath "dpdk": choose one of auto, udp, uring, packet, xdp, xdp-zero-copy, xdp-native, xdp-generic, served, loopback"#
         );
     }
 }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 pub use cm::ConnectionManager;
 pub use memory::DeviceMemory;
+pub use open::datapath_for_service;
 use uroce_cm::PortCounters;
 use uroce_datapath::{Caps, FaultCounters};
 use uroce_host::fork;

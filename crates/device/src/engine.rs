@@ -80,6 +80,8 @@ pub(crate) struct Engine {
     retry_at: Option<u64>,
     /// Until when the progress thread sleeps; 0 while it is awake.
     pub(crate) thread_sleeps_until: u64,
+    /// The datapath has said that it is not connected any more.
+    datapath_is_lost: bool,
     /// Cooperation with other devices of the process.
     pub(crate) local: LocalState,
 }
@@ -134,7 +136,7 @@ impl Engine {
         // A datapath with faults also sends while it receives.
         self.local.collect_pending(&mut self.datapath);
         let received = outcome.unwrap_or_else(|error| {
-            tracing::debug!(%error, "receive failed");
+            self.handle_receive_error(&error);
             0
         });
         self.nic.reschedule_last_receiver();
@@ -142,6 +144,17 @@ impl Engine {
             self.respond_to_requests();
         }
         received
+    }
+
+    /// A datapath that is not connected any more will never be: the device has failed, once.
+    #[cold]
+    fn handle_receive_error(&mut self, error: &std::io::Error) {
+        tracing::debug!(%error, "receive failed");
+        if error.kind() == std::io::ErrorKind::NotConnected && !self.datapath_is_lost {
+            self.datapath_is_lost = true;
+            tracing::error!(%error, "the device has failed");
+            self.fail_device();
+        }
     }
 
     /// Answers the requests to the management agents of the last batch.

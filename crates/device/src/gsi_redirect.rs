@@ -10,7 +10,8 @@ use crate::engine::admits_mad;
 /// to the process that listens on its service ID. A message with neither stays here, but for the
 /// REJ of a peer that has timed out: each process looks for its connection. Anything that is no
 /// valid MAD stays too: it is dropped here and causes no work in other processes.
-pub(crate) fn gsi_redirect(rx: &RxPacket<'_>) -> RedirectTarget {
+#[must_use]
+pub fn gsi_redirect(rx: &RxPacket<'_>) -> RedirectTarget {
     let Ok(packet) = Packet::parse(rx.payload) else { return RedirectTarget::Here };
     if admits_mad(&packet).is_err() {
         return RedirectTarget::Here;

@@ -62,13 +62,14 @@ pub use comp_channel::{CompChannel, CqEvent};
 pub use config::{DeviceConfig, ROCE_PORT};
 pub use counters::hw_counter_names;
 pub use datapath_choice::{DatapathChoice, UnknownDatapath};
-pub use device::{ConnectionManager, Device, DeviceMemory, XrcDomains};
+pub use device::{ConnectionManager, Device, DeviceMemory, XrcDomains, datapath_for_service};
 pub use engine::QpRequest;
 pub use error::{
     ConnectionError, CreateError, DestroyError, McastError, ModifyError, NoSuchObject, OpenError,
 };
 pub use event_channel::{EventChannel, EventOwner, OwnedEvent};
 pub use faults::{FaultError, Faults};
+pub use gsi_redirect::gsi_redirect;
 pub use interface::{Interface, interface_of, interfaces};
 pub use limits::DeviceLimits;
 pub use port::{DeviceAttr, PortAttr, PortState};

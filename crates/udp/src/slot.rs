@@ -7,7 +7,6 @@ mod inbox;
 mod lease;
 pub(crate) mod message;
 mod namespace;
-mod rate_limit;
 mod redirect_thread;
 mod steer;
 mod steering_probe;

@@ -11,7 +11,7 @@ const AFTER: &str = "\
 Exit codes: 0 all well (also after Ctrl-C, if something was measured), 1 the test failed, \
 2 wrong usage, 3 this machine lacks something, 4 the peer is missing or went away.
 Environment: UROCE_DEVICE (name or address), UROCE_DATAPATH, UROCE_ENGINES, UROCE_PCAP, \
-UROCE_FAULT, UROCE_FAULT_SEED, UROCE_LOG, NO_COLOR. Flags win. `uroce run` passes them on.";
+UROCE_FAULT, UROCE_FAULT_SEED, UROCE_LOG, UROCE_SERVE_SOCKET, NO_COLOR. Flags win. `uroce run` passes them on.";
 
 /// A software RDMA NIC (RoCEv2) in userspace: no kernel module, no root.
 #[derive(Debug, Parser)]
@@ -77,6 +77,8 @@ pub enum Command {
     /// Check rules that make faults (docs/faults.md)
     #[command(after_help = examples::FAULT)]
     Fault(cmd::fault::FaultArgs),
+    /// Hold the RoCE port of addresses for processes of all users (docs/serve.md)
+    Serve(cmd::serve::ServeArgs),
     /// Simulate a network of these NICs from one seed, with faults, and check that its invariants hold (docs/trust.md)
     Sim(cmd::sim::SimArgs),
     /// Test a RoCEv2 implementation rule by rule, with hand-made packets (docs/conform)
@@ -116,6 +118,7 @@ impl Command {
             Command::View(args) => cmd::view::run(&args, global),
             Command::Top(args) => cmd::top::run(&args, global),
             Command::Fault(args) => cmd::fault::run(&args, global),
+            Command::Serve(args) => cmd::serve::run(&args, global),
             Command::Sim(args) => cmd::sim::run(&args, global),
             Command::Man(args) => cmd::man::run(&args, Cli::command()),
             Command::Completions(args) => cmd::completions::run(&args, global, Cli::command()),

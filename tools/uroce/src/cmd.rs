@@ -19,6 +19,7 @@ pub mod replay;
 pub mod res;
 pub mod rping;
 pub mod run;
+pub mod serve;
 pub mod sim;
 pub mod stat;
 mod survey;

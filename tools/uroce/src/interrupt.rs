@@ -34,6 +34,11 @@ impl Interrupt {
         self.0.store(true, Ordering::Relaxed);
     }
 
+    /// The flag itself, for loops that are elsewhere.
+    pub fn flag(&self) -> &AtomicBool {
+        &self.0
+    }
+
     /// True once the user wants to stop.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)

@@ -209,7 +209,8 @@ fn named(name: &str) -> Result<Wanted, Failure> {
     Ok(Wanted { name: Some(device.name), address: device.address })
 }
 
-fn unopened(address: IpAddr, port: u16, error: &OpenError) -> Failure {
+/// The failure of a device, or of a service, on that address.
+pub fn unopened(address: IpAddr, port: u16, error: &OpenError) -> Failure {
     let failure = Failure::environment(format!(
         "cannot open a device on {address}, UDP port {port}: {error}"
     ));

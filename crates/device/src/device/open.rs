@@ -11,6 +11,7 @@ use uroce_host::fork;
 use uroce_wire::Mtu;
 
 use self::path::Path;
+pub use self::path::datapath_for_service;
 use super::{Device, Inner};
 use crate::async_events::AsyncEvents;
 use crate::clock::Clock;

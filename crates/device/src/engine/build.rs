@@ -109,6 +109,7 @@ impl EngineBuilder {
             polled_at: Instant::ZERO,
             retry_at: None,
             thread_sleeps_until: 0,
+            datapath_is_lost: false,
             local,
         }
     }

@@ -8,6 +8,7 @@ use thiserror::Error;
 use uroce_datapath::{AttachError, PcapError};
 use uroce_host::BindError;
 use uroce_packet::PacketError;
+use uroce_service::AttachRefused;
 use uroce_udp::UringError;
 use uroce_xdp::XdpError;
 
@@ -75,6 +76,12 @@ pub enum OpenError {
     /// The AF_XDP sockets could not be opened, or the XDP hook of the interface is taken.
     #[error(transparent)]
     Xdp(#[from] XdpError),
+    /// No service gave the process a share of the address.
+    #[error(transparent)]
+    Served(#[from] AttachRefused),
+    /// A service cannot share this datapath.
+    #[error("a service cannot share the datapath {0}: choose udp, uring, packet or xdp")]
+    NotForService(&'static str),
     /// The in-process switch refused the address.
     #[error(transparent)]
     Attach(#[from] AttachError),
@@ -118,6 +125,8 @@ impl OpenError {
             OpenError::TooManyEngines(_)
             | OpenError::EnginesWithoutPort
             | OpenError::FaultsWithoutIcrc => raw(Errno::INVAL),
+            OpenError::Served(refused) => refused.raw_os_error().unwrap_or(raw(Errno::ACCESS)),
+            OpenError::NotForService(_) => raw(Errno::OPNOTSUPP),
             OpenError::OneEngineOnly(_) => raw(Errno::OPNOTSUPP),
             OpenError::Bind(_) | OpenError::Attach(_) => raw(Errno::ADDRINUSE),
             OpenError::Packet(PacketError::NotPermitted) => raw(Errno::PERM),

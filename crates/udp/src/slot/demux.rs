@@ -3,13 +3,12 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use uroce_datapath::{GsiTarget, RedirectTarget, RxPacket};
+use uroce_datapath::{GsiTarget, RateLimit, RedirectTarget, RxPacket};
 use uroce_wire::{Qpn, Slot};
 
 use super::connections::{Connections, ServiceConnections};
 use super::message::{RedirectMessage, single};
 use super::namespace::PortNamespace;
-use super::rate_limit::RateLimit;
 use super::steering_probe::{Probe, SlotSet};
 use crate::sys::udp::RECV_ROOM;
 

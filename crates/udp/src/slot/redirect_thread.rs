@@ -11,12 +11,12 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SocketFlags};
+use uroce_datapath::RateLimit;
 use uroce_host::Thread;
 use uroce_host::fork::keep_from_children;
 
 use super::inbox::{Inbox, Received};
 use super::namespace::{PortNamespace, check_process, check_user};
-use super::rate_limit::RateLimit;
 use super::steering_probe::Answer;
 use super::steering_prober::SteeringProber;
 

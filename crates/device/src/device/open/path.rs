@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 
 use uroce_datapath::{ChannelDatapath, Datapath};
 use uroce_packet::{PacketConfig, PacketDatapath};
-use uroce_udp::{SlotDatapath, UdpConfig};
+use uroce_service::ServedDatapath;
+use uroce_udp::{SlotDatapath, UdpConfig, UdpDatapath, UringDatapath};
 use uroce_xdp::{XdpConfig, XdpDatapath};
 
 use crate::config::DeviceConfig;
@@ -31,15 +32,54 @@ pub(super) struct Path {
 
 /// Opens what the configuration asks for. A datapath that cannot be opened is an error: no other takes its place.
 pub(super) fn open(config: &DeviceConfig) -> Result<Path, OpenError> {
-    let (datapaths, mut interface) = open_one(&config.datapath, config)?;
+    let served = service_of(config);
+    let choice = if served.is_some() { &DatapathChoice::Served } else { &config.datapath };
+    let (datapaths, mut interface) = open_one(choice, config)?;
     if let Some(name) = &config.name {
         interface.name.clone_from(name);
     }
-    let note = match &config.datapath {
-        DatapathChoice::Auto => AUTO.to_owned(),
-        named => format!("{named}: named by whoever opened the device"),
+    let note = match (&config.datapath, served) {
+        (DatapathChoice::Auto, Some(inner)) => format!(
+            "served: chosen by auto, since the service at {} serves this address, on its datapath {inner}",
+            uroce_service::socket_path().display()
+        ),
+        (DatapathChoice::Auto, None) => AUTO.to_owned(),
+        (named, _) => format!("{named}: named by whoever opened the device"),
     };
     Ok(Path { datapaths, interface, note })
+}
+
+/// The datapath of the service that serves the address, where `auto` is to find out.
+fn service_of(config: &DeviceConfig) -> Option<&'static str> {
+    let asked = matches!(config.datapath, DatapathChoice::Auto) && config.port != 0;
+    let local = SocketAddr::new(config.address, config.port);
+    asked.then(|| uroce_service::serves(&uroce_service::socket_path(), local)).flatten()
+}
+
+/// A datapath for a service that shares it among its clients ([`uroce_service::PortService`]). It has the address for
+/// itself.
+///
+/// # Errors
+/// [`OpenError`], as for a device.
+pub fn datapath_for_service(
+    choice: &DatapathChoice,
+    local: SocketAddr,
+) -> Result<Box<dyn Datapath>, OpenError> {
+    super::check_address(local.ip())?;
+    find_interface(local.ip())?;
+    Ok(match choice {
+        DatapathChoice::Auto | DatapathChoice::Udp => {
+            Box::new(UdpDatapath::bind(&UdpConfig::new(local))?)
+        }
+        DatapathChoice::Uring => Box::new(UringDatapath::bind(&UdpConfig::new(local))?),
+        DatapathChoice::Packet => Box::new(PacketDatapath::open(&PacketConfig::new(local))?),
+        DatapathChoice::Xdp(mode) => {
+            Box::new(XdpDatapath::open(&XdpConfig { mode: *mode, ..XdpConfig::new(local) })?)
+        }
+        DatapathChoice::Served | DatapathChoice::Loopback(_) => {
+            return Err(OpenError::NotForService(choice.name()));
+        }
+    })
 }
 
 fn open_one(
@@ -69,6 +109,13 @@ fn open_one(
             let interface = on_netdev()?;
             let xdp = XdpConfig { mode: *mode, ..XdpConfig::new(local) };
             Ok((with_engine_channels(XdpDatapath::open_several(&xdp, config.engines)?)?, interface))
+        }
+        DatapathChoice::Served => {
+            let interface = on_netdev()?;
+            // Faults and captures are made of packets with an ICRC.
+            let seals = config.faults.is_some() || config.pcap.is_some();
+            let open = || Ok(ServedDatapath::open(local, seals)?);
+            Ok((for_each_engine(config, open)?, interface))
         }
         DatapathChoice::Loopback(_) if config.engines.get() > 1 => {
             Err(OpenError::OneEngineOnly(choice.name()))

@@ -12,7 +12,7 @@ const WINDOW: Duration = Duration::from_millis(100);
 
 /// A limit on events in each tenth of a second, for each source and in all.
 #[derive(Debug)]
-pub(crate) struct RateLimit {
+pub struct RateLimit {
     per_source: u16,
     in_all: u16,
     since: Instant,
@@ -23,13 +23,15 @@ pub(crate) struct RateLimit {
 }
 
 impl RateLimit {
-    pub(crate) fn new(per_source: u16, in_all: u16) -> Self {
+    /// A limit of so many events in each tenth of a second.
+    #[must_use]
+    pub fn new(per_source: u16, in_all: u16) -> Self {
         let (since, hashing) = (Instant::now(), RandomState::new());
         Self { per_source, in_all, since, taken: 0, by_source: [0; SOURCES], hashing }
     }
 
     /// Counts an event of `source`; `false`: it is over the limit.
-    pub(crate) fn take(&mut self, now: Instant, source: IpAddr) -> bool {
+    pub fn take(&mut self, now: Instant, source: IpAddr) -> bool {
         if now.saturating_duration_since(self.since) >= WINDOW {
             (self.since, self.taken, self.by_source) = (now, 0, [0; SOURCES]);
         }

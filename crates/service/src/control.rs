@@ -1,0 +1,163 @@
+//! The unix socket between a client and the service.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::net::{
+    self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
+use uroce_host::fork::keep_from_children;
+
+use crate::message::LONGEST;
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 256;
+
+/// A message that was received.
+#[derive(Debug)]
+pub(crate) struct Datagram {
+    bytes: [u8; LONGEST],
+    len: usize,
+    /// The first descriptor that came with it; others were closed.
+    pub(crate) descriptor: Option<OwnedFd>,
+}
+
+impl Datagram {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// A connected end.
+#[derive(Debug)]
+pub(crate) struct ControlSocket(OwnedFd);
+
+impl AsFd for ControlSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn socket() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    keep_from_children(&socket);
+    Ok(socket)
+}
+
+/// A socket at `path` that clients connect to, with these permissions. One that nobody listens on is replaced.
+pub(crate) fn listen(path: &Path, mode: u32) -> io::Result<OwnedFd> {
+    let address = SocketAddrUnix::new(path)?;
+    let listener = socket()?;
+    match net::bind(&listener, &address) {
+        Err(Errno::ADDRINUSE) if net::connect(&socket()?, &address) == Err(Errno::CONNREFUSED) => {
+            std::fs::remove_file(path)?;
+            net::bind(&listener, &address)?;
+        }
+        bound => bound?,
+    }
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+    net::listen(&listener, BACKLOG)?;
+    Ok(listener)
+}
+
+/// The next client that waits, if any.
+pub(crate) fn accept(listener: &OwnedFd) -> io::Result<Option<ControlSocket>> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    match net::accept_with(listener, flags) {
+        Ok(socket) => Ok(Some(ControlSocket(socket))),
+        Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+impl ControlSocket {
+    /// Connects to the service at `path`.
+    pub(crate) fn connect(path: &Path) -> io::Result<Self> {
+        let socket = socket()?;
+        net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+        Ok(Self(socket))
+    }
+
+    /// Sends a message without ever waiting; the flag of this call counts, not one of the socket.
+    pub(crate) fn send(&self, message: &[u8]) -> Result<(), Errno> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        net::send(&self.0, message, flags).map(drop)
+    }
+
+    /// Sends a message with a descriptor.
+    pub(crate) fn send_with(
+        &self,
+        message: &[u8],
+        descriptor: BorrowedFd<'_>,
+    ) -> Result<(), Errno> {
+        let descriptors = [descriptor];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        control.push(SendAncillaryMessage::ScmRights(&descriptors));
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        net::sendmsg(&self.0, &[IoSlice::new(message)], &mut control, flags).map(drop)
+    }
+
+    /// The next message; `None` if there is none yet. An error: the other end is gone, or sends what is no
+    /// message.
+    pub(crate) fn receive(&self) -> io::Result<Option<Datagram>> {
+        let mut bytes = [0; LONGEST];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let got = net::recvmsg(&self.0, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags);
+        let got = match got {
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
+            got => got?,
+        };
+        let mut descriptor = None;
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                for fd in descriptors {
+                    descriptor.get_or_insert(fd);
+                }
+            }
+        }
+        if got.bytes == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if got.flags.contains(ReturnFlags::TRUNC) {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        Ok(Some(Datagram { bytes, len: got.bytes, descriptor }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dead_socket_is_replaced_and_a_living_one_is_not() {
+        let folder = std::env::temp_dir().join(format!("uroce-control-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let path = folder.join("socket");
+        let listener = listen(&path, 0o600).expect("free");
+        assert!(listen(&path, 0o600).is_err(), "taken");
+        drop(listener);
+        let listener = listen(&path, 0o600).expect("nobody listens any more");
+        let client = ControlSocket::connect(&path).expect("listened on");
+        let served = accept(&listener).expect("accepted").expect("it waits");
+        assert!(accept(&listener).expect("no error").is_none());
+        served.send_with(b"hello", listener.as_fd()).expect("sent");
+        let got = client.receive().expect("connected").expect("sent");
+        assert_eq!(got.bytes(), b"hello");
+        assert!(got.descriptor.is_some() && client.receive().expect("connected").is_none());
+        served.send(&[7; LONGEST + 1]).expect("sent");
+        assert!(client.receive().is_err(), "too long");
+        drop(served);
+        assert!(client.receive().is_err(), "gone");
+        std::fs::remove_dir_all(folder).expect("removed");
+    }
+}

@@ -1,0 +1,269 @@
+//! One address: its datapath, and the packets between that and the clients.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use uroce_datapath::{Datapath, GsiTarget, IpId, PACKET_ROOM, Route, RxPacket, check_group};
+use uroce_wire::{DropReason, Flow, FlowIcrc, ICRC_LEN, Qpn, Slot};
+
+use super::attached::AttachedClient;
+use super::demux::Clients;
+use crate::head::SentHead;
+use crate::ring::BadRing;
+
+/// Most packets read from the datapath in one round.
+const RECEIVE_BUDGET: usize = 256;
+
+/// Most packets read from one client before the next is served.
+const CLIENT_BUDGET: usize = 32;
+
+/// The upper three bits of UD opcodes.
+const UNRELIABLE_DATAGRAM: u8 = 0b011;
+
+/// Where the QPN of the sender of a datagram stands.
+const SOURCE_QPN: usize = 12 + 5;
+
+/// A served address.
+pub(super) struct ServedPort {
+    pub(super) local: SocketAddr,
+    pub(super) inner: Box<dyn Datapath>,
+    pub(super) clients: Clients,
+    /// Whether packets to a group come back to members on this host.
+    loops_multicast: bool,
+    /// The datapath takes no more packets for now.
+    pub(super) blocked: bool,
+    /// The client that is served first in the next round.
+    turn: usize,
+    scratch: Box<[u8]>,
+    /// Packets from one client to another.
+    pub(super) local_packets: u64,
+}
+
+/// What a round of a port has done.
+#[derive(Debug, Default)]
+pub(super) struct Round {
+    pub(super) packets: usize,
+    /// Clients that wrote nonsense into their rings.
+    pub(super) bad: Vec<Slot>,
+}
+
+impl ServedPort {
+    pub(super) fn new(inner: Box<dyn Datapath>, gsi: GsiTarget) -> Self {
+        Self {
+            local: inner.local(),
+            // The kernel does that; frames that are sent past it do not come back.
+            loops_multicast: matches!(inner.caps().name, "udp" | "uring"),
+            inner,
+            clients: Clients::new(gsi),
+            blocked: false,
+            turn: 0,
+            scratch: vec![0; PACKET_ROOM].into_boxed_slice(),
+            local_packets: 0,
+        }
+    }
+
+    /// Moves packets once in both directions.
+    pub(super) fn serve(&mut self) -> io::Result<Round> {
+        let clients = &mut self.clients;
+        let received = self.inner.recv(RECEIVE_BUDGET, &mut |rx| clients.deliver(&rx))?;
+        if received > 0 {
+            self.publish();
+        }
+        let mut round = Round { packets: received, bad: vec![] };
+        if !self.blocked {
+            self.serve_clients(&mut round);
+        }
+        let sent = round.packets - received;
+        if sent > 0 || self.blocked {
+            self.blocked = self.inner.flush()?.blocked;
+            self.publish();
+        }
+        Ok(round)
+    }
+
+    /// Takes packets of every client in turn. Each round begins with another one.
+    fn serve_clients(&mut self, round: &mut Round) {
+        let count = self.clients.slots.len();
+        self.turn = if self.turn + 1 < count { self.turn + 1 } else { 0 };
+        for n in 0..count {
+            let Some(slot) = self.clients.slots.get((self.turn + n) % count).copied() else {
+                break;
+            };
+            match self.serve_client(slot) {
+                Ok(packets) => round.packets += packets,
+                Err(BadRing) => round.bad.push(slot),
+            }
+            if self.blocked {
+                break;
+            }
+        }
+    }
+
+    fn serve_client(&mut self, slot: Slot) -> Result<usize, BadRing> {
+        let mut count = 0;
+        while count < CLIENT_BUDGET && !self.blocked {
+            let Some(client) = self.clients.get(slot) else { break };
+            let Some(head) = client.next()? else { break };
+            let here = head.dst == self.local.ip();
+            if !here && self.inner.tx_space().is_none() {
+                // A link that fails altogether fails in the next round, too.
+                self.blocked = self.inner.flush().map_or(true, |flush| flush.blocked);
+                if self.blocked || self.inner.tx_space().is_none() {
+                    break;
+                }
+            }
+            let Some(client) = self.clients.get(slot) else { break };
+            client.take(&mut self.scratch[..head.len]);
+            count += 1;
+            if let Err(reason) = may_send(slot, self.local.ip(), &head, &self.scratch[..head.len]) {
+                client.counts.refused += 1;
+                self.clients.count(reason);
+            } else if here {
+                self.deliver_here(&head);
+            } else {
+                self.send(slot, &head);
+            }
+        }
+        if let Some(client) = self.clients.get(slot) {
+            client.release();
+        }
+        Ok(count)
+    }
+
+    /// Hands a packet of one client to another one, or to itself.
+    fn deliver_here(&mut self, head: &SentHead) {
+        self.local_packets += 1;
+        let rx = arrived(self.local, head, &self.scratch[..head.len]);
+        self.clients.deliver(&rx);
+    }
+
+    /// Gives the packet in the scratch buffer to the datapath, which has room for it.
+    fn send(&mut self, slot: Slot, head: &SentHead) {
+        let Self { inner, clients, scratch, local, .. } = self;
+        let Some(client) = clients.get(slot) else { return };
+        let Some(space) = inner.tx_space() else { return };
+        space[..head.len].copy_from_slice(&scratch[..head.len]);
+        let src_port = source_port(inner.as_mut(), client, head.src_port);
+        let route = Route {
+            src: SocketAddr::new(local.ip(), src_port),
+            dst: SocketAddr::new(head.dst, local.port()),
+            hop_limit: head.hop_limit,
+            traffic_class: head.traffic_class,
+        };
+        if head.starts_batch {
+            inner.tx_break();
+        }
+        let icrc = &mut client.icrc;
+        inner.tx_commit(&route, head.len, &mut |ip_id, packet| {
+            seal(icrc, head, &route, ip_id, packet)
+        });
+        if head.dst.is_multicast() && !self.loops_multicast {
+            let rx = arrived(self.local, head, &self.scratch[..head.len]);
+            self.clients.deliver(&rx);
+        }
+    }
+
+    fn publish(&mut self) {
+        for n in 0..self.clients.slots.len() {
+            let slot = self.clients.slots[n];
+            if let Some(client) = self.clients.get(slot) {
+                client.publish();
+            }
+        }
+    }
+
+    pub(super) fn join(&mut self, slot: Slot, group: IpAddr) -> io::Result<()> {
+        check_group(&self.local, &group)?;
+        let inner = &mut self.inner;
+        self.clients.join(slot, group, || inner.join(group))
+    }
+
+    pub(super) fn leave(&mut self, slot: Slot, group: IpAddr) {
+        if self.clients.leave(slot, group) {
+            self.close_group(group);
+        }
+    }
+
+    pub(super) fn remove(&mut self, slot: Slot) {
+        for group in self.clients.remove(slot) {
+            self.close_group(group);
+        }
+    }
+
+    fn close_group(&mut self, group: IpAddr) {
+        if let Err(error) = self.inner.leave(group) {
+            tracing::debug!(%error, %group, "a multicast group could not be left");
+        }
+    }
+
+    /// Announces to clients and the datapath that the service is about to sleep; true if there is something to do.
+    pub(super) fn arm(&mut self) -> bool {
+        self.clients.iter().for_each(|client| client.announce_sleep(true));
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+        let sent = !self.blocked && self.clients.iter().any(AttachedClient::has_sent);
+        sent || self.inner.arm()
+    }
+
+    pub(super) fn disarm(&mut self) {
+        self.clients.iter().for_each(|client| client.announce_sleep(false));
+        self.inner.disarm();
+    }
+}
+
+/// The packet of one client as another one receives it.
+fn arrived<'a>(local: SocketAddr, head: &SentHead, payload: &'a [u8]) -> RxPacket<'a> {
+    RxPacket {
+        src: SocketAddr::new(local.ip(), head.src_port),
+        dst: SocketAddr::new(head.dst, local.port()),
+        traffic_class: head.traffic_class,
+        hop_limit: head.hop_limit,
+        ip_id: if head.dst.is_ipv4() { IpId::Known(0) } else { IpId::NotPresent },
+        // Bytes that never left this host, but for faults that a client asked for.
+        icrc_checked: !head.sealed,
+        fate: None,
+        payload,
+    }
+}
+
+/// The source port that the datapath has for the one that was asked for.
+fn source_port(inner: &mut dyn Datapath, client: &mut AttachedClient, wanted: u16) -> u16 {
+    match client.port {
+        Some((last, port)) if last == wanted => port,
+        _ => {
+            let port = inner.source_port(wanted);
+            client.port = Some((wanted, port));
+            port
+        }
+    }
+}
+
+/// Writes the ICRC. One that the client has written stays as right, or as wrong, as it was: faults may be wanted.
+fn seal(icrc: &mut FlowIcrc, head: &SentHead, route: &Route, ip_id: u16, packet: &mut [u8]) {
+    let Some((covered, trailer)) = packet.split_last_chunk_mut::<ICRC_LEN>() else { return };
+    let (src, dst) = (route.src.ip(), route.dst.ip());
+    let flow = Flow { src, dst, src_port: route.src.port(), dst_port: route.dst.port() };
+    let mut value = icrc.icrc(&flow, ip_id, covered);
+    if head.sealed {
+        let named = Flow { src_port: head.src_port, ..flow };
+        value ^= uroce_wire::icrc(&named, 0, covered) ^ u32::from_le_bytes(*trailer);
+    }
+    *trailer = value.to_le_bytes();
+}
+
+/// A client may send to unicast and multicast addresses of the version of ours, from queue pairs of its own.
+fn may_send(slot: Slot, local: IpAddr, head: &SentHead, payload: &[u8]) -> Result<(), DropReason> {
+    let broadcast = matches!(head.dst, IpAddr::V4(v4) if v4.is_broadcast());
+    if head.dst.is_ipv4() != local.is_ipv4() || head.dst.is_unspecified() || broadcast {
+        return Err(DropReason::WrongDestination);
+    }
+    if payload[0] >> 5 != UNRELIABLE_DATAGRAM {
+        return Ok(());
+    }
+    let qpn = payload.get(SOURCE_QPN..).and_then(|rest| rest.first_chunk());
+    let Some([high, middle, low]) = qpn else { return Err(DropReason::TooShort) };
+    let qpn = Qpn::new(u32::from_be_bytes([0, *high, *middle, *low]));
+    if qpn == Qpn::GSI || Slot::of(qpn) == Some(slot) {
+        return Ok(());
+    }
+    Err(DropReason::WrongPeer)
+}

@@ -1,0 +1,103 @@
+//! `uroce serve`: holds the RoCE port of addresses for processes of all users.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::Args;
+use uroce_device::{datapath_for_service, gsi_redirect};
+use uroce_service::{PortService, ServiceOptions, inherited_listener, socket_path, status};
+
+use crate::failure::Failure;
+use crate::global::Global;
+use crate::interrupt::Interrupt;
+use crate::nic;
+use crate::report::out;
+
+const EXAMPLES: &str = "\
+Examples:
+  uroce serve 10.0.0.1                          for all users of this machine
+  uroce serve 10.0.0.1 fd00::1 --datapath packet
+  uroce serve 10.0.0.1 --allow-user 1000 --allow-user 1001
+  uroce serve --status                          what the running service has counted";
+
+/// Arguments of `uroce serve` (docs/serve.md).
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ServeArgs {
+    /// The addresses whose port to hold
+    #[arg(value_name = "IP", required_unless_present = "status")]
+    addresses: Vec<IpAddr>,
+    /// The socket for clients [default: that of the socket unit, UROCE_SERVE_SOCKET, or /run/uroce/serve.sock]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Permissions of the socket, octal: who may write to it may be a client
+    #[arg(long, value_name = "MODE", default_value = "666", value_parser = octal)]
+    mode: u32,
+    /// Only this user (a number) may be a client, besides others that are named so [default: all]
+    #[arg(long = "allow-user", value_name = "UID")]
+    users: Vec<u32>,
+    /// Most clients of one user on one address; a process has one for each engine of each device
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u8).range(1..=254))]
+    per_user: u8,
+    /// The file that keeps slots over a restart [default: beside the socket]
+    #[arg(long, value_name = "FILE")]
+    slots: Option<PathBuf>,
+    /// Print addresses, clients and counters of the running service
+    #[arg(long, conflicts_with = "addresses")]
+    status: bool,
+}
+
+fn octal(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| format!("{text} is no mode such as 660"))
+}
+
+/// Serves until the user ends it.
+///
+/// # Errors
+/// Exit 3 for an address whose port cannot be had, and without a place for the socket.
+pub fn run(args: &ServeArgs, global: &Global) -> Result<(), Failure> {
+    let socket = args.socket.clone().unwrap_or_else(socket_path);
+    if args.status {
+        let lines = status(&socket).map_err(|error| {
+            Failure::environment(format!("no service answers at {}: {error}", socket.display()))
+                .help("start one: uroce serve 10.0.0.1")
+        })?;
+        lines.iter().for_each(|line| out(&format!("{line}\n")));
+        return Ok(());
+    }
+    let interrupt = Interrupt::install();
+    let mut datapaths = vec![];
+    for address in &args.addresses {
+        let local = SocketAddr::new(*address, global.roce_port);
+        let datapath = datapath_for_service(&global.datapath(), local);
+        datapaths
+            .push(datapath.map_err(|error| nic::unopened(*address, global.roce_port, &error))?);
+    }
+    let inherited = inherited_listener().map_err(Failure::environment)?;
+    let slots = args.slots.clone().unwrap_or_else(|| socket.with_extension("slots"));
+    let options = ServiceOptions {
+        socket: Some(socket.clone()),
+        mode: args.mode,
+        slots,
+        users: args.users.clone(),
+        per_user: args.per_user.into(),
+    };
+    let service = PortService::new(datapaths, gsi_redirect, (inherited, options));
+    let mut service = service.map_err(|error| unserved(&socket, &error))?;
+    let names: Vec<_> = args.addresses.iter().map(ToString::to_string).collect();
+    eprintln!("uroce serve: {} for clients at {}", names.join(", "), socket.display());
+    service.run(interrupt.flag()).map_err(Failure::environment)
+}
+
+fn unserved(socket: &std::path::Path, error: &std::io::Error) -> Failure {
+    let failure = Failure::environment(format!("cannot listen at {}: {error}", socket.display()));
+    match error.kind() {
+        std::io::ErrorKind::AddrInUse => failure.help(
+            "a service runs there already: `uroce serve --status` shows it; name another --socket",
+        ),
+        _ => failure.help(
+            "its folder must exist, and be writable for the service alone: name another --socket",
+        ),
+    }
+}
