@@ -9,7 +9,7 @@ mod member;
 use std::net::{IpAddr, Ipv4Addr};
 
 use life::{Life, ROUND};
-use member::{Member, ROLE};
+use member::{Member, ROLE, program};
 
 /// Each test has an address of its own.
 fn address(last: u8) -> IpAddr {
@@ -25,7 +25,7 @@ fn a_member_does_what_it_is_told() {
 }
 
 fn members(count: usize, address: IpAddr) -> Vec<Member> {
-    (0..count).map(|_| Member::start(address)).collect()
+    (0..count).map(|_| Member::start(address, &mut program())).collect()
 }
 
 /// Connects neighbours with each other.

@@ -120,7 +120,7 @@ fn common(class: u8, hops: u8, flags: u8, len: usize, port: u16) -> HeadBytes {
 
 impl SentHead {
     pub(crate) fn encode(&self) -> HeadBytes {
-        let flags = u8::from(self.starts_batch) * BREAK | u8::from(self.sealed) * SEALED;
+        let flags = (u8::from(self.starts_batch) * BREAK) | (u8::from(self.sealed) * SEALED);
         let (class, hops) = (self.traffic_class, self.hop_limit);
         let mut bytes = common(class, hops, flags, self.len, self.src_port);
         put_address(&mut bytes, FIRST, self.dst);
@@ -148,7 +148,7 @@ impl ArrivedHead {
             IpId::Hidden(place) => (ID_KINDS[1], place),
             IpId::NotPresent => (ID_KINDS[2], 0),
         };
-        let flags = kind | u8::from(self.icrc_checked) * CHECKED;
+        let flags = kind | (u8::from(self.icrc_checked) * CHECKED);
         let (class, hops) = (self.traffic_class, self.hop_limit);
         let mut bytes = common(class, hops, flags, self.len, self.src.port());
         bytes[ID..PORT].copy_from_slice(&id.to_ne_bytes());

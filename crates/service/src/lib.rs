@@ -17,6 +17,8 @@ mod ring;
 mod server;
 #[allow(unsafe_code, reason = "memory that is shared with another process")]
 mod sys;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 

@@ -20,6 +20,22 @@ pub(crate) struct RingPlace {
     size: u32,
 }
 
+/// Where a test finds what the other side reads.
+#[cfg(test)]
+impl RingPlace {
+    pub(crate) fn sent_word(&self) -> usize {
+        self.sent
+    }
+
+    pub(crate) fn taken_word(&self) -> usize {
+        self.taken
+    }
+
+    pub(crate) fn first_byte(&self) -> usize {
+        self.start
+    }
+}
+
 /// The part of the memory before the rings: words, each in cache lines of its own.
 const WORDS: usize = 4096;
 /// Bytes of packets that a client may have on the way to the service.

@@ -26,8 +26,8 @@ pub struct Global {
     #[arg(long, global = true, value_name = "PORT", default_value_t = uroce_device::ROCE_PORT,
           value_parser = clap::value_parser!(u16).range(1..))]
     pub roce_port: u16,
-    /// How packets travel; auto is udp, and the others are used only when they are named: `uroce devinfo -v`
-    /// says why [default: auto]
+    /// How packets travel; auto is served where `uroce serve` serves the address, and udp elsewhere; the others are
+    /// used only when they are named: `uroce devinfo -v` says why [default: auto]
     #[arg(long, global = true, value_name = "HOW",
           value_parser = PossibleValuesParser::new(DatapathChoice::NAMES).try_map(read_datapath))]
     pub datapath: Option<DatapathChoice>,

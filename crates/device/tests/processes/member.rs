@@ -17,9 +17,9 @@ pub struct Member {
 }
 
 impl Member {
-    pub fn start(address: IpAddr) -> Member {
-        let program = std::env::current_exe().expect("a path");
-        let mut child = Command::new(program)
+    /// Runs `command`, which is [`program`], perhaps with an environment or a user of its own.
+    pub fn start(address: IpAddr, command: &mut Command) -> Member {
+        let mut child = command
             .args(["--exact", "a_member_does_what_it_is_told", "--nocapture"])
             .env(ROLE, address.to_string())
             .stdin(Stdio::piped())
@@ -63,6 +63,11 @@ impl Member {
         self.child.kill().expect("it lives");
         self.child.wait().expect("its status");
     }
+}
+
+/// This test binary.
+pub fn program() -> Command {
+    Command::new(std::env::current_exe().expect("a path"))
 }
 
 impl Drop for Member {

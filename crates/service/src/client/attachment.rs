@@ -57,12 +57,12 @@ impl AttachRefused {
 
 /// What the client has of a service.
 #[derive(Debug)]
-pub(super) struct Attachment {
-    pub(super) control: ControlSocket,
-    pub(super) memory: SharedMemory,
+pub(crate) struct Attachment {
+    pub(crate) control: ControlSocket,
+    pub(crate) memory: SharedMemory,
     pub(super) sent: RingSender,
     pub(super) arrived: RingReceiver,
-    pub(super) slot: Slot,
+    pub(crate) slot: Slot,
     pub(super) token: Token,
     pub(super) served: ServedAddress,
 }
@@ -84,7 +84,7 @@ pub(super) fn await_message(control: &ControlSocket, end: Instant) -> io::Result
 
 impl Attachment {
     /// Asks for a place and waits for it.
-    pub(super) fn open(socket: &Path, local: SocketAddr) -> Result<Self, AttachRefused> {
+    pub(crate) fn open(socket: &Path, local: SocketAddr) -> Result<Self, AttachRefused> {
         let no_service = |source| {
             let (socket, address) = (socket.to_owned(), local.ip());
             AttachRefused::NoService { socket, address, source }

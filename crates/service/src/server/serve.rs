@@ -21,8 +21,11 @@ use crate::control::{self, ControlSocket, Datagram};
 use crate::message::{ClientMessage, ServiceMessage};
 use crate::network_namespace;
 
-/// Most connections that have no place (yet).
-const MAX_NEWCOMERS: usize = 64;
+/// Most connections that have no place (yet), in all and of one user. Further ones are closed.
+const MAX_NEWCOMERS: (usize, usize) = (256, 16);
+
+/// Most connections accepted in one round.
+const ACCEPT_BUDGET: usize = 64;
 
 /// Time in which a connection must ask for something.
 const NEWCOMER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -40,7 +43,7 @@ const SPIN: Duration = Duration::from_micros(200);
 const RETRY: Duration = Duration::from_micros(100);
 
 /// Longest sleep, after which the end of the service is looked at.
-const LONGEST_SLEEP: Duration = Duration::from_millis(100);
+const LONGEST_SLEEP: Duration = Duration::from_millis(250);
 
 /// Event number of the listening socket, and the first of connections.
 const LISTENER: u64 = 0;
@@ -217,8 +220,19 @@ impl PortService {
         self.ports.iter().map(|port| port.clients.slots.len()).sum()
     }
 
+    /// Whether one more connection of that user may wait for its first message.
+    fn has_room_for(&self, peer: Peer) -> bool {
+        let newcomers = self.connections.values().filter_map(|connection| match connection {
+            ServiceConnection::Newcomer(_, peer, _) => Some(peer.user),
+            ServiceConnection::Client(..) => None,
+        });
+        let (all, own) = newcomers
+            .fold((0, 0), |(all, own), user| (all + 1, own + usize::from(user == peer.user)));
+        all < MAX_NEWCOMERS.0 && own < MAX_NEWCOMERS.1
+    }
+
     fn accept(&mut self) {
-        while self.connections.len() - self.clients() < MAX_NEWCOMERS {
+        for _ in 0..ACCEPT_BUDGET {
             let control = match control::accept(&self.listener) {
                 Ok(Some(control)) => control,
                 Ok(None) => return,
@@ -228,6 +242,10 @@ impl PortService {
                 }
             };
             let Ok(peer) = process::peer(&control) else { continue };
+            if !self.has_room_for(peer) {
+                tracing::debug!(user = peer.user, "too many connections that ask for nothing");
+                continue;
+            }
             let number = self.next;
             self.next += 1;
             let data = EventData::new_u64(number);

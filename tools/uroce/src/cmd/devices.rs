@@ -1,6 +1,7 @@
 //! `uroce devices`: the columns of `ibv_devices`, and what else helps to choose.
 
 use serde_json::json;
+use uroce_service::{serves, socket_path};
 use uroce_verbs::{DatapathChoice, DeviceInfo};
 
 use crate::failure::Failure;
@@ -15,7 +16,7 @@ use crate::report::{json, out};
 pub fn run(global: &Global) -> Result<(), Failure> {
     let devices = nic::all()?;
     if global.json {
-        let devices: Vec<_> = devices.iter().map(as_json).collect();
+        let devices: Vec<_> = devices.iter().map(|device| as_json(device, global)).collect();
         json::print(&json!({ "version": json::VERSION, "devices": devices }));
         return Ok(());
     }
@@ -23,11 +24,13 @@ pub fn run(global: &Global) -> Result<(), Failure> {
     out("    ------          \t----------------\t------          \t-------\n");
     for device in &devices {
         out(&format!(
-            "    {:<16}\t{:016x}\t{:<16}\t{}\n",
+            "    {:<16}\t{:016x}\t{:<16}\t{}{}\n",
             device.name,
             guid(device),
             device.netdev,
-            device.address
+            device.address,
+            served(device, global)
+                .map_or_else(String::new, |inner| format!(" (served by {inner})"))
         ));
     }
     Ok(())
@@ -38,7 +41,12 @@ fn guid(device: &DeviceInfo) -> u64 {
     nic::inspect(device, DatapathChoice::Udp).map_or(0, |context| context.guid())
 }
 
-fn as_json(device: &DeviceInfo) -> serde_json::Value {
+/// The datapath of the service that holds the port of the device for all users, if one does.
+fn served(device: &DeviceInfo, global: &Global) -> Option<&'static str> {
+    serves(&socket_path(), (device.address, global.roce_port).into())
+}
+
+fn as_json(device: &DeviceInfo, global: &Global) -> serde_json::Value {
     json!({
         "name": device.name,
         "node_guid": format!("{:016x}", guid(device)),
@@ -46,5 +54,6 @@ fn as_json(device: &DeviceInfo) -> serde_json::Value {
         "address": device.address.to_string(),
         "mtu": device.mtu,
         "up": device.up,
+        "served": served(device, global),
     })
 }

@@ -19,6 +19,7 @@ use finding::{Finding, State};
 use privilege::Capabilities;
 use serde_json::json;
 use subject::Subject;
+use uroce_service::{serves, socket_path};
 use uroce_verbs::{Context, DatapathChoice};
 
 use crate::failure::Failure;
@@ -81,6 +82,12 @@ fn examine(subject: &Subject) -> Vec<Finding> {
 /// What a device would be opened on now, and why; on a port of its own, so that a running one is not
 /// disturbed.
 fn datapath(subject: &Subject, global: &Global) -> Finding {
+    let local = (subject.address, subject.port).into();
+    let auto = matches!(global.datapath(), DatapathChoice::Auto | DatapathChoice::Served);
+    if let Some(inner) = serves(&socket_path(), local).filter(|_| auto) {
+        let text = format!("served: the service that serves this address has the datapath {inner}");
+        return Finding::ok("datapath", text);
+    }
     let opened = Context::builder()
         .address(subject.address)
         .port(0)

@@ -6,6 +6,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 
 use uroce_host::PortHolder;
+use uroce_service::{serves, socket_path};
 use uroce_udp::slots_taken;
 
 use super::finding::Finding;
@@ -20,6 +21,14 @@ pub fn examine(subject: &Subject) -> Vec<Finding> {
 fn port(subject: &Subject, links: &[RxeLink]) -> Finding {
     let (address, port) = (subject.address, subject.port);
     let place = format!("UDP {port} on {address}");
+    let local = SocketAddr::new(address, port);
+    let socket = socket_path();
+    if let Some(inner) = serves(&socket, local) {
+        let socket = socket.display();
+        let text =
+            format!("{place} is held for all users by the service at {socket} (datapath {inner})");
+        return Finding::ok("port", text);
+    }
     let error = match UdpSocket::bind((address, port)) {
         Ok(_) => return Finding::ok("port", format!("{place} is free")),
         Err(error) => error,
@@ -27,7 +36,6 @@ fn port(subject: &Subject, links: &[RxeLink]) -> Finding {
     if error.kind() != ErrorKind::AddrInUse {
         return Finding::problem("port", format!("{place} cannot be opened: {error}"));
     }
-    let local = SocketAddr::new(address, port);
     match PortHolder::of(&local) {
         PortHolder::Kernel => {
             let taken = Finding::problem("port", format!("{place} is taken by the kernel (rxe)"));
