@@ -5,7 +5,8 @@ use std::path::Path;
 use crate::tree::root;
 
 /// Crates whose modules that may use `unsafe` are named in their root.
-const BY_MODULE: &[&str] = &["conform-agent", "host", "memory", "packet", "testkit", "udp", "xdp"];
+const BY_MODULE: &[&str] =
+    &["conform-agent", "host", "memory", "packet", "service", "testkit", "udp", "xdp"];
 /// Crates that take pointers from C everywhere.
 const EVERYWHERE: &[&str] = &["cabi", "ibverbs", "rdmacm"];
 

@@ -57,6 +57,11 @@ fn accompany(out: &Path) -> Result<()> {
         let text = fs::read(&from).context(|| format!("could not read {}", from.display()))?;
         write(&documents.join(to), &text)?;
     }
+    for unit in ["uroce-serve.service", "uroce-serve.socket"] {
+        let from = workspace::root().join("tools/dist/systemd").join(unit);
+        let text = fs::read(&from).context(|| format!("could not read {}", from.display()))?;
+        write(&out.join("lib/systemd/system").join(unit), &text)?;
+    }
     write(&documents.join("THIRD-PARTY.md"), notices::collect()?.as_bytes())?;
     let completions = [
         ("bash", "share/bash-completion/completions/uroce"),
