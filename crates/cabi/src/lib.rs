@@ -16,6 +16,7 @@
 
 mod interpose;
 mod loading;
+mod netlink_socket;
 mod rsocket;
 
 // Their functions have the names of C, and no Rust code here calls them.

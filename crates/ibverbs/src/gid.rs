@@ -107,11 +107,12 @@ fn entry(ctx: &Ctx, port: u32, index: u32) -> Result<ibv_gid_entry, Errno> {
         gid_index: index,
         port_num: port,
         gid_type: IBV_GID_TYPE_ROCE_V2,
-        ndev_ifindex: ifindex(&ctx.interface.netdev),
+        ndev_ifindex: interface_index(&ctx.interface.netdev),
     })
 }
 
-fn ifindex(netdev: &str) -> u32 {
+/// The number of a network interface; 0 if there is none.
+pub fn interface_index(netdev: &str) -> u32 {
     // SAFETY: a string that ends with 0.
     CString::new(netdev).map_or(0, |name| unsafe { libc::if_nametoindex(name.as_ptr()) })
 }

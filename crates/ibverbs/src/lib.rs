@@ -74,6 +74,7 @@ pub mod qp_create;
 mod qp_ex;
 mod query;
 mod rate;
+pub mod rdma_netlink;
 pub mod return_value;
 pub mod settings;
 mod sge;

@@ -24,6 +24,7 @@ pub fn files(interface: &Interface) -> Vec<(String, String)> {
         ("board_id", "uroce".to_owned()),
         ("fw_ver", attr.fw_ver.to_owned()),
         ("hca_type", "uroce".to_owned()),
+        ("hw_rev", format!("{:#x}", attr.hw_ver)),
         ("node_desc", interface.name.clone()),
         ("node_guid", guid.clone()),
         ("node_type", format!("{IBV_NODE_CA}: CA")),

@@ -101,6 +101,9 @@ const INTERPOSED: &[&str] = &[
     "readlinkat",
     "realpath",
     "__realpath_chk",
+    "socket",
+    "sendto",
+    "sendmsg",
 ];
 
 /// Functions of the dynamic linker that ours stand before in the library that is loaded before others: a program that

@@ -1,0 +1,203 @@
+//! Sockets of RDMA netlink: what a program sends from one to the kernel is answered here.
+//!
+//! The socket is one of NETLINK_USERSOCK, between processes, which the kernel has everywhere and for everybody. So everything but
+//! sending is that of any netlink socket: binding, its port number, receiving, poll(2), what a child gets. A request is answered within the
+//! call that sends it, as by the kernel: the answers are in the queue of the socket when the call returns.
+//!
+//! The socket is connected to itself. From then on the kernel takes messages for it from nobody else.
+//!
+//! As those of [`interpose`](crate::interpose), these functions get the names of what they stand before in `cargo xtask dist`.
+
+use std::io::{Error, ErrorKind};
+use std::mem::{MaybeUninit, zeroed};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr::null_mut;
+use std::sync::atomic::AtomicPtr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use libc::{c_int, c_uint, c_void, iovec, msghdr, size_t, sockaddr_nl, socklen_t, ssize_t};
+use uroce_ibverbs::rdma_netlink;
+use uroce_ibverbs::return_value::value;
+
+use crate::interpose::next;
+
+/// `NETLINK_RDMA`.
+const RDMA: c_int = 20;
+/// Bytes of one call that are read; a request is far shorter.
+const LONGEST: usize = 64 << 10;
+/// How long a program is waited for that does not read its answers.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often it is looked whether it has read some.
+const LOOK: Duration = Duration::from_millis(1);
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uroce_socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+    static NEXT: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+    type Function = unsafe extern "C" fn(c_int, c_int, c_int) -> c_int;
+    let asks_rdma = domain == libc::AF_NETLINK && protocol == RDMA;
+    let protocol = if asks_rdma { libc::NETLINK_USERSOCK } else { protocol };
+    // SAFETY: three numbers, as the program gave them.
+    unsafe { next::<Function>(c"socket", &NEXT)(domain, kind, protocol) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uroce_sendto(
+    socket: c_int,
+    bytes: *const c_void,
+    length: size_t,
+    flags: c_int,
+    to: *const c_void,
+    to_length: socklen_t,
+) -> ssize_t {
+    static NEXT: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+    type Function = unsafe extern "C" fn(
+        c_int,
+        *const c_void,
+        size_t,
+        c_int,
+        *const c_void,
+        socklen_t,
+    ) -> ssize_t;
+    // SAFETY: the arguments are those that the program gave to the C library.
+    unsafe {
+        if is_for_us(socket, to, to_length) {
+            let part = iovec { iov_base: bytes.cast_mut(), iov_len: length };
+            return value(-1, || answer(socket, &gathered(&[part])));
+        }
+        next::<Function>(c"sendto", &NEXT)(socket, bytes, length, flags, to, to_length)
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uroce_sendmsg(socket: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+    static NEXT: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+    type Function = unsafe extern "C" fn(c_int, *const msghdr, c_int) -> ssize_t;
+    // SAFETY: a message as sendmsg(2) asks for, by the contract with C; null is left to the C library.
+    unsafe {
+        if let Some(sent) = message.as_ref()
+            && is_for_us(socket, sent.msg_name, sent.msg_namelen)
+            && !sent.msg_iov.is_null()
+        {
+            let parts = std::slice::from_raw_parts(sent.msg_iov, sent.msg_iovlen);
+            return value(-1, || answer(socket, &gathered(parts)));
+        }
+        next::<Function>(c"sendmsg", &NEXT)(socket, message, flags)
+    }
+}
+
+/// Whether this goes to the kernel, from a socket that [`uroce_socket`] made: nobody else sends to the kernel from a socket between
+/// processes, where it takes nothing.
+///
+/// # Safety
+/// `to` is null, or an address of that length.
+unsafe fn is_for_us(socket: c_int, to: *const c_void, length: socklen_t) -> bool {
+    if to.is_null() || (length as usize) < size_of::<sockaddr_nl>() {
+        return false;
+    }
+    // SAFETY: not null and long enough; any bytes are an address. It may be unaligned.
+    let to = unsafe { to.cast::<sockaddr_nl>().read_unaligned() };
+    c_int::from(to.nl_family) == libc::AF_NETLINK
+        && to.nl_pid == 0
+        && to.nl_groups == 0
+        && option(socket, libc::SO_PROTOCOL) == Some(libc::NETLINK_USERSOCK)
+}
+
+/// A number that the kernel knows about a socket.
+fn option(socket: c_int, name: c_int) -> Option<c_int> {
+    let (mut number, mut length) = (0_i32, size_of::<c_int>() as socklen_t);
+    // SAFETY: room for a number, and its length.
+    let done = unsafe {
+        let out = (&raw mut number).cast();
+        libc::getsockopt(socket, libc::SOL_SOCKET, name, out, &raw mut length)
+    };
+    (done == 0).then_some(number)
+}
+
+/// The bytes of all parts, up to [`LONGEST`].
+///
+/// # Safety
+/// Each part is null, or has its length.
+unsafe fn gathered(parts: &[iovec]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for part in parts.iter().filter(|part| !part.iov_base.is_null()) {
+        let length = part.iov_len.min(LONGEST - bytes.len());
+        // SAFETY: the caller's promise.
+        bytes.extend(unsafe { std::slice::from_raw_parts(part.iov_base.cast::<u8>(), length) });
+    }
+    bytes
+}
+
+/// Puts the answers into the queue of the socket. As sendmsg(2): how many bytes were taken, or -1 with errno.
+fn answer(socket: c_int, sent: &[u8]) -> ssize_t {
+    let Ok(own) = connected(socket) else { return -1 };
+    let answers = rdma_netlink::answer(sent, own.nl_pid);
+    let mut left = answers.into_iter();
+    while let Some(answer) = left.next() {
+        if let Err(error) = put(socket, &own, &answer) {
+            if error.kind() != ErrorKind::WouldBlock {
+                return -1;
+            }
+            let rest = std::iter::once(answer).chain(left).collect();
+            return put_later(socket, own, rest).map_or(-1, |()| sent.len().cast_signed());
+        }
+    }
+    sent.len().cast_signed()
+}
+
+/// The socket's own address. It is connected to that: then nobody else can send to it.
+fn connected(socket: c_int) -> Result<sockaddr_nl, ()> {
+    let mut own = MaybeUninit::<sockaddr_nl>::zeroed();
+    let mut length = size_of::<sockaddr_nl>() as socklen_t;
+    // SAFETY: room for an address, which is zero until the kernel fills it; a socket without one gets one by the first call.
+    unsafe {
+        let mut nobody: sockaddr_nl = zeroed();
+        nobody.nl_family = libc::AF_NETLINK as libc::sa_family_t;
+        let found = libc::getsockname(socket, own.as_mut_ptr().cast(), &raw mut length) == 0;
+        if found && own.assume_init().nl_pid == 0 {
+            libc::bind(socket, (&raw const nobody).cast(), length);
+            libc::getsockname(socket, own.as_mut_ptr().cast(), &raw mut length);
+        }
+        let mut own = own.assume_init();
+        own.nl_groups = 0;
+        let done = found && libc::connect(socket, (&raw const own).cast(), length) == 0;
+        if done { Ok(own) } else { Err(()) }
+    }
+}
+
+/// Sends to the socket from itself, without waiting for room.
+fn put(socket: c_int, own: &sockaddr_nl, bytes: &[u8]) -> Result<(), Error> {
+    let flags: c_uint = (libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL).cast_unsigned();
+    // SAFETY: a system call with bytes, an address and their lengths. Not the C library's function, for which ours stands.
+    let sent = unsafe {
+        libc::syscall(
+            libc::SYS_sendto,
+            socket,
+            bytes.as_ptr(),
+            bytes.len(),
+            flags,
+            std::ptr::from_ref(own),
+            size_of::<sockaddr_nl>(),
+        )
+    };
+    if sent < 0 { Err(Error::last_os_error()) } else { Ok(()) }
+}
+
+/// More than the queue has room for: a thread goes on while the program reads.
+fn put_later(socket: c_int, own: sockaddr_nl, rest: Vec<Vec<u8>>) -> Result<(), ()> {
+    // SAFETY: the program's descriptor, open during this call.
+    let copy: OwnedFd =
+        unsafe { BorrowedFd::borrow_raw(socket) }.try_clone_to_owned().map_err(drop)?;
+    let go_on = move || {
+        for answer in rest {
+            let end = Instant::now() + PATIENCE;
+            while let Err(error) = put(copy.as_raw_fd(), &own, &answer) {
+                if error.kind() != ErrorKind::WouldBlock || Instant::now() > end {
+                    return;
+                }
+                thread::sleep(LOOK);
+            }
+        }
+    };
+    uroce_device::host::Thread::spawn("uroce-netlink", go_on).map(drop).map_err(drop)
+}

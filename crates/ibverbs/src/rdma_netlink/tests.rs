@@ -1,0 +1,119 @@
+use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkBuffer, NlasIterator};
+
+use super::attribute::{self as attr, Attributes};
+use super::*;
+
+/// Port number of the asking socket.
+const OWN: u32 = 77;
+const SEQUENCE: u32 = 9;
+
+fn request(operation: u16, flags: u16, attributes: &Attributes) -> Vec<u8> {
+    let mut header = NetlinkHeader::default();
+    header.length = (NETLINK_HEADER_LEN + attributes.0.len()) as u32;
+    (header.message_type, header.flags) = (5 << 10 | operation, flags | NLM_F_REQUEST);
+    header.sequence_number = SEQUENCE;
+    let mut bytes = vec![0; NETLINK_HEADER_LEN];
+    header.emit(&mut bytes);
+    bytes.extend(&attributes.0);
+    bytes
+}
+
+/// Type and body of each message.
+fn messages(datagrams: &[Vec<u8>]) -> Vec<(u16, Vec<u8>)> {
+    let mut all = Vec::new();
+    for datagram in datagrams {
+        let mut rest = &datagram[..];
+        while !rest.is_empty() {
+            let message = NetlinkBuffer::new_checked(rest).expect("a message");
+            assert_eq!((message.sequence_number(), message.port_number()), (SEQUENCE, OWN));
+            let length = message.length() as usize;
+            all.push((message.message_type(), rest[NETLINK_HEADER_LEN..length].to_vec()));
+            rest = &rest[length.next_multiple_of(4)..];
+        }
+    }
+    all
+}
+
+fn value(body: &[u8], wanted: u16) -> Option<Vec<u8>> {
+    let mut all = NlasIterator::new(body).map(|found| found.expect("an attribute"));
+    let found = all.find(|found| found.kind() == wanted)?;
+    Some(found.value().to_vec())
+}
+
+fn error_of(datagrams: &[Vec<u8>]) -> Option<i32> {
+    let (kind, body) = messages(datagrams).pop()?;
+    (kind == NLMSG_ERROR).then(|| i32::from_ne_bytes(body[..4].try_into().expect("a code")))
+}
+
+fn port(index: u32) -> Attributes {
+    Attributes::default().word(attr::DEV_INDEX, 0).word(attr::PORT_INDEX, index)
+}
+
+#[test]
+fn v144_all_devices_are_told_and_the_end_of_the_list() {
+    let told = messages(&answer(&request(1, NLM_F_DUMP, &Attributes::default()), OWN));
+    let (last, devices) = told.split_last().expect("an end");
+    assert_eq!((last.0, &last.1[..]), (NLMSG_DONE, &[0; 4][..]));
+    let known = crate::settings::devices();
+    assert_eq!(devices.len(), known.len());
+    for (number, ((kind, body), device)) in (0_u32..).zip(devices.iter().zip(&known)) {
+        assert_eq!(*kind, 5 << 10 | 1);
+        assert_eq!(value(body, attr::DEV_INDEX), Some(number.to_ne_bytes().to_vec()));
+        let name = [device.name.as_bytes(), &[0]].concat();
+        assert_eq!(value(body, attr::DEV_NAME), Some(name));
+    }
+}
+
+#[test]
+fn v144_a_port_names_its_network_interface() {
+    let told = messages(&answer(&request(5, NLM_F_ACK, &port(1)), OWN));
+    let netdev = crate::settings::devices().remove(0).netdev;
+    let name = [netdev.as_bytes(), &[0]].concat();
+    assert_eq!(value(&told[0].1, attr::NDEV_NAME), Some(name));
+    assert_eq!(told[1].0, NLMSG_ERROR, "the acknowledgement that was asked for");
+    assert_eq!((told[1].1[..4].to_vec(), told.len()), (vec![0; 4], 2));
+}
+
+#[test]
+fn v144_what_is_not_there_is_refused_as_by_a_kernel() {
+    let refused = |operation, attributes: &Attributes| {
+        error_of(&answer(&request(operation, 0, attributes), OWN))
+    };
+    assert_eq!(refused(1, &Attributes::default()), Some(-libc::EINVAL));
+    assert_eq!(refused(1, &Attributes::default().word(attr::DEV_INDEX, 9999)), Some(-libc::EINVAL));
+    assert_eq!(refused(5, &port(2)), Some(-libc::EINVAL));
+    assert_eq!(refused(10, &port(1)), Some(-libc::EINVAL), "it names no queue pair");
+    assert_eq!(refused(2, &port(1)), Some(-libc::EOPNOTSUPP), "nothing can be set");
+}
+
+#[test]
+fn v144_counters_are_those_of_the_device() {
+    let told = messages(&answer(&request(17, 0, &port(1)), OWN));
+    assert!(told[0].1.len() < 4000, "programs read with a buffer of a page: {}", told[0].1.len());
+    let counters = value(&told[0].1, attr::STAT_HWCOUNTERS).expect("a table");
+    let names: Vec<_> = NlasIterator::new(&counters[..])
+        .map(|entry| {
+            let entry = entry.expect("an entry");
+            let name = value(entry.value(), attr::STAT_HWCOUNTER_ENTRY_NAME).expect("a name");
+            String::from_utf8(name).expect("text")
+        })
+        .collect();
+    let known: Vec<_> = uroce_device::hw_counter_names().iter().map(|n| format!("{n}\0")).collect();
+    assert_eq!(names, known);
+}
+
+#[test]
+fn v144_any_bytes_are_answered_without_panic() {
+    let whole = request(10, NLM_F_DUMP, &port(1));
+    for end in 0..whole.len() {
+        answer(&whole[..end], OWN);
+    }
+    for at in 0..whole.len() {
+        for bits in [0x01, 0x80, 0xff] {
+            let mut bent = whole.clone();
+            bent[at] ^= bits;
+            answer(&bent, OWN);
+        }
+    }
+    assert!(answer(&[0; 64], OWN).is_empty());
+}
