@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use uroce_wire::{Gid, Psn, Qpn};
 
 use crate::CommId;
+use crate::ece::Ece;
 use crate::identity::Identity;
 use crate::ip_cm::IpCm;
 use crate::message::{Path, Rep, Req, TransportService};
@@ -59,6 +60,8 @@ pub struct Call {
     pub response_timeout: u8,
     /// How often a message is sent again, 0 to 15.
     pub max_retries: u8,
+    /// What the caller supports of a vendor's options.
+    pub ece: Ece,
     /// For the application of the called side: up to 56 bytes, or 92 if the service is none of
     /// rdma_cm's.
     pub private_data: Vec<u8>,
@@ -88,6 +91,7 @@ impl Call {
             ack_timeout: None,
             response_timeout: 18,
             max_retries: 15,
+            ece: Ece::default(),
             private_data: Vec::new(),
         }
     }
@@ -96,7 +100,8 @@ impl Call {
     pub(crate) fn req(&self, id: CommId, us: &Identity) -> Result<Req, TooLong> {
         Ok(Req {
             local_comm_id: id,
-            vendor_id: 0,
+            vendor_id: self.ece.cut().vendor_id,
+            vendor_options: self.ece.options,
             service_id: self.service_id,
             local_ca_guid: us.guid,
             local_qkey: 0,
@@ -187,6 +192,8 @@ pub struct Acceptance {
     pub ack_timeout: Option<u8>,
     /// End-to-end flow control.
     pub flow_control: bool,
+    /// What is used of a vendor's options.
+    pub ece: Ece,
     /// For the application of the caller, up to 196 bytes.
     pub private_data: Vec<u8>,
 }
@@ -203,6 +210,7 @@ impl Acceptance {
             rnr_retry_count: 7,
             ack_timeout: None,
             flow_control: false,
+            ece: Ece::default(),
             private_data: Vec::new(),
         }
     }
@@ -215,7 +223,8 @@ impl Acceptance {
             remote_comm_id: req.local_comm_id,
             local_qkey: 0,
             local_qpn: self.qpn,
-            vendor_id: 0,
+            vendor_id: self.ece.cut().vendor_id,
+            vendor_options: self.ece.options,
             local_eecn: if target { self.qpn.get() } else { 0 },
             starting_psn: self.starting_psn,
             responder_resources: self.responder_resources.min(req.initiator_depth),

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use uroce_wire::Qpn;
 
+use crate::ece::Ece;
 use crate::ip_cm::IpCm;
 use crate::link::Link;
 use crate::message::{Req, TransportService};
@@ -28,6 +29,8 @@ pub enum Event {
         id: CommId,
         /// Values for the queue pair.
         link: Link,
+        /// What the called side uses of a vendor's options.
+        ece: Ece,
         /// The called side's, 196 bytes.
         private_data: Box<[u8]>,
     },
@@ -146,6 +149,8 @@ pub struct ConnectionRequest {
     pub flow_control: bool,
     /// The active side receives into a shared receive queue.
     pub srq: bool,
+    /// What the active side supports of a vendor's options.
+    pub ece: Ece,
     /// Private data of the active side, filled up with zeros: 56 bytes behind the header of rdma_cm, 92 without it.
     pub private_data: Box<[u8]>,
 }
@@ -165,6 +170,7 @@ impl ConnectionRequest {
             rnr_retry_count: req.rnr_retry_count,
             flow_control: req.flow_control,
             srq: req.srq,
+            ece: Ece { vendor_id: req.vendor_id, options: req.vendor_options },
             private_data: req.private_data.bytes()[skip..].into(),
         }
     }

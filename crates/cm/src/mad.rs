@@ -98,7 +98,7 @@ impl Mad {
         let attribute = Attribute(raw.attribute.get());
         let message =
             Message::read(attribute, &raw.body).ok_or(MadError::Attribute(attribute.0))?;
-        Ok(Mad { tid: raw.tid.get(), message })
+        Ok(Mad { tid: raw.tid.get(), message: message.with_modifier(raw.modifier.get()) })
     }
 
     /// Its 256 bytes.
@@ -113,7 +113,7 @@ impl Mad {
             tid: self.tid.into(),
             attribute: self.message.attribute().0.into(),
             reserved: 0.into(),
-            modifier: 0.into(),
+            modifier: self.message.modifier().into(),
             body: self.message.write(),
         };
         transmute!(raw)

@@ -81,3 +81,24 @@ messages! {
     Lap LAP;
     Apr APR;
 }
+
+impl Message {
+    /// The attribute modifier that it is sent with.
+    pub(crate) fn modifier(&self) -> u32 {
+        match self {
+            Message::Req(req) => req.vendor_options,
+            Message::Rep(rep) => rep.vendor_options,
+            _ => 0,
+        }
+    }
+
+    /// With the attribute modifier that it came with.
+    pub(crate) fn with_modifier(mut self, modifier: u32) -> Message {
+        match &mut self {
+            Message::Req(req) => req.vendor_options = modifier,
+            Message::Rep(rep) => rep.vendor_options = modifier,
+            _ => {}
+        }
+        self
+    }
+}

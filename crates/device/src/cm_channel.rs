@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use uroce_cm::{CommId, ConnectionRequest, IpCm, Link, RejReason, ServiceId, SidrStatus};
+use uroce_cm::{CommId, ConnectionRequest, Ece, IpCm, Link, RejReason, ServiceId, SidrStatus};
 use uroce_wire::Qpn;
 
 use crate::error::ModifyError;
@@ -54,6 +54,8 @@ pub enum CmEventKind {
     Accepted {
         /// Values for the queue pair.
         link: Box<Link>,
+        /// What the peer uses of a vendor's options.
+        ece: Ece,
         /// Private data of the peer, 196 bytes.
         private_data: Box<[u8]>,
     },

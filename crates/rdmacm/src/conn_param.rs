@@ -65,7 +65,8 @@ pub(crate) unsafe fn bytes(data: *const c_void, length: u8) -> Vec<u8> {
 /// How a request is accepted; without parameters, with as many READs as its caller wants.
 pub(crate) fn acceptance(state: &State, param: Option<Param>) -> Acceptance {
     let acceptance = Acceptance::new(Qpn::new(0), state.start_psn);
-    let acceptance = Acceptance { ack_timeout: state.options.ack_timeout, ..acceptance };
+    let (ack_timeout, ece) = (state.options.ack_timeout, state.local_ece);
+    let acceptance = Acceptance { ack_timeout, ece, ..acceptance };
     let Some(param) = param else {
         let (responder_resources, initiator_depth) = (MOST_READS, MOST_READS);
         return Acceptance { responder_resources, initiator_depth, ..acceptance };

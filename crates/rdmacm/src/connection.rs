@@ -79,9 +79,10 @@ fn call_of(state: &IdState, param: Param, (peer, service, port): (IpAddr, Servic
         retry_count: param.retry_count,
         rnr_retry_count: param.rnr_retry_count,
         private_data: param.private_data,
-        packet_lifetime: wanted.unwrap_or(call.packet_lifetime),
+        packet_lifetime: state.options.packet_lifetime.or(wanted).unwrap_or(call.packet_lifetime),
         ack_timeout: state.options.ack_timeout,
         traffic_class: state.options.traffic_class(),
+        ece: state.local_ece,
         ..call
     }
 }
@@ -126,19 +127,29 @@ pub(crate) unsafe extern "C" fn rdma_reject(
     data: *const c_void,
     length: u8,
 ) -> c_int {
-    call("rdma_reject", || {
-        // SAFETY: null, or as many bytes as the program says.
-        let (inner, private_data) = unsafe { (id_of(id)?, bytes(data, length)) };
-        let (used, connection) = connected(inner)?;
-        let device = &used.open_device.device;
-        if inner.space == PortSpace::Udp {
-            let refusal = Answer { private_data, ..Answer::refusal(SidrStatus::REJECTED) };
-            return Ok(device.cm().answer(connection, &refusal)?);
-        }
-        device.cm().reject(connection, RejReason::CONSUMER, &private_data)?;
-        see_off(device);
-        Ok(())
-    })
+    // SAFETY: the arguments are those of a call from C.
+    call("rdma_reject", || unsafe { reject_for(RejReason::CONSUMER, id, data, length) })
+}
+
+/// # Safety
+/// The pointers are arguments of a call from C, as the contract with C has them.
+pub(crate) unsafe fn reject_for(
+    reason: RejReason,
+    id: *mut rdma_cm_id,
+    data: *const c_void,
+    length: u8,
+) -> Result<(), Errno> {
+    // SAFETY: null, or as many bytes as the program says.
+    let (inner, private_data) = unsafe { (id_of(id)?, bytes(data, length)) };
+    let (used, connection) = connected(inner)?;
+    let device = &used.open_device.device;
+    if inner.space == PortSpace::Udp {
+        let refusal = Answer { private_data, ..Answer::refusal(SidrStatus::REJECTED) };
+        return Ok(device.cm().answer(connection, &refusal)?);
+    }
+    device.cm().reject(connection, reason, &private_data)?;
+    see_off(device);
+    Ok(())
 }
 
 /// rdma_disconnect(3).

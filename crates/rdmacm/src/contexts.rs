@@ -1,6 +1,6 @@
 //! The contexts that ids use: one for each device, open as long as the process, as in librdmacm.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -39,6 +39,9 @@ static OPEN: Mutex<Vec<Used>> = Mutex::new(Vec::new());
 
 /// The device with this address, opened if it is not yet.
 pub(crate) fn at(address: IpAddr) -> Result<Used, Errno> {
+    if let Some(used) = open_at(address).filter(|_| is_local(address)) {
+        return Ok(used);
+    }
     let interface = uroce_device::interface_of(address).filter(is_listed);
     on(interface.ok_or_else(|| {
         uroce_ibverbs::log::explain(&format_args!(
@@ -46,6 +49,29 @@ pub(crate) fn at(address: IpAddr) -> Result<Used, Errno> {
         ));
         Errno(libc::ENODEV)
     })?)
+}
+
+/// The device with this address, if ids use it. The system is not asked for all its interfaces, which takes longer than to connect.
+fn open_at(address: IpAddr) -> Option<Used> {
+    let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_it = |used: &&Used| used.address == address && used.open_device.device.is_here();
+    open.iter().find(is_it).cloned()
+}
+
+/// This machine still has the address.
+fn is_local(address: IpAddr) -> bool {
+    UdpSocket::bind((address, 0)).is_ok()
+}
+
+/// The device that ids use, where the program shall see one only.
+pub(crate) fn the_only() -> Result<Used, Errno> {
+    let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = open.iter().find(|used| used.open_device.device.is_here()).cloned();
+    drop(open);
+    if let Some(used) = known.filter(|used| is_local(used.address)) {
+        return Ok(used);
+    }
+    on(settings::devices().pop().ok_or(Errno(libc::ENODEV))?)
 }
 
 /// The address stands for any: it is unspecified, or that of the loopback interface, which a kernel takes for any, too. Where

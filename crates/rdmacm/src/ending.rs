@@ -1,6 +1,7 @@
 //! Connections that a program has ended just before it exits. A kernel would go on to tell the peers; here they would
 //! not be told if the first message was lost, or still waits in a socket of this process for another one.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use uroce_ibverbs::exit_hook::{AtExit, ExitHook};
@@ -22,7 +23,7 @@ impl AtExit for PeersAreTold {
     }
 
     fn run() {
-        wait_for_peers();
+        let _none_is_left_to_tell = wait_for_peers();
     }
 }
 
@@ -32,14 +33,17 @@ pub(crate) fn tell_at_exit() {
 }
 
 /// An id with a connection is gone. After the last one a program may end by `_exit`, which calls no
-/// function of the exit: so it waits here.
+/// function of the exit: so it waits here, until a peer did not answer in that time. Later ones are waited for at the exit only: a
+/// program that goes on would sleep for each peer that is dead.
 pub(crate) fn id_is_gone() {
-    if registry::is_empty() {
-        wait_for_peers();
+    static GAVE_UP: AtomicBool = AtomicBool::new(false);
+    if registry::is_empty() && !GAVE_UP.load(Ordering::Relaxed) && !wait_for_peers() {
+        GAVE_UP.store(true, Ordering::Relaxed);
     }
 }
 
-fn wait_for_peers() {
+/// False: there are peers that did not answer.
+fn wait_for_peers() -> bool {
     let end = Instant::now() + TOGETHER;
     // The program may have called exit() in a signal handler, in the middle of a call of ours.
     for open_device in contexts::open_devices_unless_busy() {
@@ -48,4 +52,5 @@ fn wait_for_peers() {
             std::thread::sleep(PAUSE);
         }
     }
+    Instant::now() < end
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use libc::{c_int, c_void};
-use uroce_device::cm::{CommId, Link, PortSpace, ServiceId};
+use uroce_device::cm::{CommId, Ece, Link, PortSpace, ServiceId};
 use uroce_device::transport::AddressVector;
 use uroce_device::wire::{Gid, Psn};
 use uroce_ibverbs::errno::{Errno, INVALID};
@@ -67,6 +67,9 @@ pub(crate) struct State {
     pub(crate) start_psn: Psn,
     /// What a queue pair needs that the program moves itself.
     pub(crate) link: Option<Box<Link>>,
+    /// Options of a vendor: what the program set, and what the peer told.
+    pub(crate) local_ece: Ece,
+    pub(crate) remote_ece: Ece,
     pub(crate) joined: Vec<Joined>,
 }
 

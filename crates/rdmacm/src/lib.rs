@@ -22,6 +22,7 @@ mod connection;
 mod contexts;
 mod create;
 mod destroy;
+mod ece;
 mod ending;
 mod endpoint;
 mod event;
@@ -41,7 +42,6 @@ mod set_option;
 mod shared_receive;
 pub mod sockaddr;
 mod translate;
-mod unsupported;
 mod wait;
 
 pub use owned_id::{ConnectionEvent, OwnedId, Request};

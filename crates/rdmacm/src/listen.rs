@@ -27,7 +27,7 @@ pub(crate) unsafe extern "C" fn rdma_listen(id: *mut rdma_cm_id, backlog: c_int)
         let inner = object_of!(id_of(id))?;
         let backlog = usize::try_from(backlog).ok().filter(|&n| n > 0).unwrap_or(BACKLOG);
         let mut state = inner.state();
-        if !state.listens.is_empty() || state.connection.is_some() {
+        if !state.listens.is_empty() || state.connection.is_some() || state.peer.is_some() {
             return Err(INVALID);
         }
         if state.local.is_none() {

@@ -13,6 +13,8 @@ pub(crate) struct Options {
     pub(crate) only_family: Option<bool>,
     /// ACK timeout (code).
     pub(crate) ack_timeout: Option<u8>,
+    /// Lifetime of packets (code) on the path that the program gave.
+    pub(crate) packet_lifetime: Option<u8>,
 }
 
 impl Options {

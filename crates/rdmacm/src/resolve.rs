@@ -17,7 +17,8 @@ use crate::id::{id_of, settle};
 use crate::sockaddr;
 use crate::wait::complete;
 
-/// rdma_resolve_addr(3). The device is found at once; the time-out has no use.
+/// rdma_resolve_addr(3). The device is found at once; the time-out has no use. An id has one peer: a second call is
+/// refused, as by a kernel.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rdma_resolve_addr(
     id: *mut rdma_cm_id,
@@ -35,7 +36,7 @@ pub(crate) unsafe extern "C" fn rdma_resolve_addr(
             Some(unsafe { sockaddr::read(source)? })
         };
         let mut state = inner.state();
-        if !state.listens.is_empty() || state.connection.is_some() {
+        if !state.listens.is_empty() || state.connection.is_some() || state.peer.is_some() {
             return Err(INVALID);
         }
         if let (None, Some(source)) = (state.local, source) {
@@ -80,9 +81,8 @@ fn towards(peer: IpAddr, source: Option<IpAddr>) -> Result<Used, Errno> {
     if let Some(source) = source.filter(|source| !contexts::is_any(*source)) {
         return contexts::at(source);
     }
-    let mut devices = settings::devices();
     if settings::is_one_device() {
-        return contexts::on(devices.pop().ok_or(Errno(libc::ENODEV))?);
+        return contexts::the_only();
     }
     contexts::at(route(peer)?)
 }

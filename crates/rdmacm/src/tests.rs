@@ -1,5 +1,6 @@
 //! Connections, called as C programs call them.
 
+mod ece;
 mod endpoints;
 mod groups_and_options;
 mod names;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use libc::c_int;
-use uroce_device::cm::{CommId, ConnectionRequest, IpCm, SidrStatus};
+use uroce_device::cm::{CommId, ConnectionRequest, Ece, IpCm, SidrStatus};
 use uroce_device::transport::AddressVector;
 use uroce_device::wire::Qpn;
 use uroce_device::{CmEvent, CmEventKind};
@@ -28,11 +28,12 @@ pub(crate) fn translate(event: CmEvent) -> Option<*mut rdma_cm_event> {
     let listener = by_cookie(event.cookie)?;
     match event.kind {
         CmEventKind::ConnectRequest(request) => {
-            let id = called(&listener, event.id, &request.ip, request.remote)?;
+            let from = (request.remote, request.ece);
+            let id = called(&listener, event.id, &request.ip, from)?;
             Some(give_called(id, listener, requested(*request)))
         }
         CmEventKind::ResolveRequest { remote, ip, private_data, .. } => {
-            let id = called(&listener, event.id, &ip, remote)?;
+            let id = called(&listener, event.id, &ip, (remote, Ece::default()))?;
             Some(give_called(id, listener, told(RDMA_CM_EVENT_CONNECT_REQUEST, 0, private_data)))
         }
         kind => {
@@ -77,9 +78,10 @@ fn about(id: *mut rdma_cm_id, kind: CmEventKind) -> Option<Told> {
             note_ready(id);
             told(RDMA_CM_EVENT_ESTABLISHED, 0, private_data)
         }
-        CmEventKind::Accepted { link, private_data } => {
+        CmEventKind::Accepted { link, ece, private_data } => {
             // SAFETY: the id is alive.
-            unsafe { id_of(id) }.ok()?.state().link = Some(link);
+            let mut state = unsafe { id_of(id) }.ok()?.state();
+            (state.link, state.remote_ece) = (Some(link), ece);
             told(RDMA_CM_EVENT_CONNECT_RESPONSE, 0, private_data)
         }
         CmEventKind::MulticastJoined { group } => return joined(id, group),
@@ -149,9 +151,9 @@ fn called(
     listener: &Served,
     connection: CommId,
     ip: &Option<IpCm>,
-    remote: IpAddr,
+    from: (IpAddr, Ece),
 ) -> Option<*mut rdma_cm_id> {
-    let id = make_called(listener, connection, ip, remote);
+    let id = make_called(listener, connection, ip, from);
     if id.is_none() {
         listener.open_device.device.cm().release(connection);
     }
@@ -162,7 +164,7 @@ fn make_called(
     listener: &Served,
     connection: CommId,
     ip: &Option<IpCm>,
-    remote: IpAddr,
+    (remote, ece): (IpAddr, Ece),
 ) -> Option<*mut rdma_cm_id> {
     // SAFETY: a registered id is alive.
     let (inner, c) = unsafe { (id_of(listener.id).ok()?, &*listener.id) };
@@ -178,6 +180,7 @@ fn make_called(
     let mut state = child.state();
     state.connection = Some(connection);
     state.peer = Some(peer);
+    state.remote_ece = ece;
     // SAFETY: just made.
     unsafe { settle(id, &mut state, used, port) };
     drop(state);

@@ -20,6 +20,8 @@ pub struct Rep {
     pub local_qpn: Qpn,
     /// Vendor of the options in the attribute modifier, 24 bits; 0 without.
     pub vendor_id: u32,
+    /// Options of that vendor. They are in the attribute modifier of the MAD, not in the message.
+    pub vendor_options: u32,
     /// End-to-end context of RD, or target of XRC; 24 bits.
     pub local_eecn: u32,
     /// First PSN that the caller shall send, and the sender expects.
@@ -82,6 +84,7 @@ impl Rep {
             local_qkey: raw.local_qkey.get(),
             local_qpn: Qpn::new(qpn >> 8),
             vendor_id: (qpn & 0xff) << 16 | (eecn & 0xff) << 8 | psn & 0xff,
+            vendor_options: 0,
             local_eecn: eecn >> 8,
             starting_psn: Psn::new(psn >> 8),
             responder_resources: raw.responder_resources,

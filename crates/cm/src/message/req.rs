@@ -30,6 +30,8 @@ pub struct Req {
     pub local_comm_id: CommId,
     /// Vendor of the options in the attribute modifier, 24 bits; 0 without.
     pub vendor_id: u32,
+    /// Options of that vendor. They are in the attribute modifier of the MAD, not in the message.
+    pub vendor_options: u32,
     /// What is called.
     pub service_id: ServiceId,
     /// The caller's node GUID.
@@ -118,6 +120,7 @@ impl Req {
         Req {
             local_comm_id: CommId(raw.local_comm_id.get()),
             vendor_id: raw.vendor_id.get() & 0xff_ffff,
+            vendor_options: 0,
             service_id: ServiceId(raw.service_id.get()),
             local_ca_guid: raw.local_ca_guid.get(),
             local_qkey: raw.local_qkey.get(),

@@ -46,6 +46,7 @@ fn req() -> Req {
     Req {
         local_comm_id: CommId(0x8c59_40d7),
         vendor_id: 0,
+        vendor_options: 0,
         service_id: ServiceId::new(PortSpace::Tcp, 7174),
         local_ca_guid: 0x5054_00ff_fe00_0012,
         local_qkey: 0,
@@ -157,6 +158,7 @@ fn rep_rtu_dreq_drep() {
         local_qkey: 0,
         local_qpn: Qpn::new(0x1d),
         vendor_id: 0,
+        vendor_options: 0,
         local_eecn: 0,
         starting_psn: Psn::new(0x06_f4eb),
         responder_resources: 1,

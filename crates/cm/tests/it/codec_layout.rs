@@ -253,6 +253,24 @@ proptest! {
         check_message(&written, &mad.message);
     }
 
+    /// The options of a vendor are in the attribute modifier of REQ and REP; other messages have none.
+    #[test]
+    fn options_of_a_vendor_are_in_the_attribute_modifier(body in body(), options: u32) {
+        for attribute in FIRST..=LAST {
+            let mut bytes = Mad { tid: 1, message: read(Attribute(attribute), &body) }.emit();
+            bytes[20..24].copy_from_slice(&options.to_be_bytes());
+            let mad = Mad::parse(&bytes).expect("a message");
+            let found = match mad.message {
+                Message::Req(req) => Some(req.vendor_options),
+                Message::Rep(rep) => Some(rep.vendor_options),
+                _ => None,
+            };
+            prop_assert_eq!(found.unwrap_or(options), options);
+            let written = if found.is_some() { options } else { 0 };
+            prop_assert_eq!(&mad.emit()[20..24], &written.to_be_bytes());
+        }
+    }
+
     #[test]
     fn a22_any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
         let valid = bytes.len() == MAD_LEN && bytes[..6] == [1, 7, 2, 3, 0, 0];

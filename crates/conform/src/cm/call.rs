@@ -48,6 +48,7 @@ impl<'b, 'r> Call<'b, 'r> {
         let req = Req {
             local_comm_id: CommId(cm.fresh()),
             vendor_id: 0,
+            vendor_options: 0,
             service_id: service(port),
             local_ca_guid: GUID,
             local_qkey: 0,

@@ -88,6 +88,7 @@ impl<'b, 'r> Called<'b, 'r> {
             local_qkey: 0,
             local_qpn: self.own.1,
             vendor_id: 0,
+            vendor_options: 0,
             local_eecn: 0,
             starting_psn: self.first_psn,
             responder_resources: self.req.initiator_depth.min(4),

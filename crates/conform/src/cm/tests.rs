@@ -80,6 +80,7 @@ fn rep(req: &Req, served: u8, wanted: u8) -> Rep {
         local_qkey: 0,
         local_qpn: Qpn::new(3),
         vendor_id: 0,
+        vendor_options: 0,
         local_eecn: 0,
         starting_psn: Psn::new(9),
         responder_resources: served,

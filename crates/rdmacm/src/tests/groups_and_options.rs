@@ -177,18 +177,54 @@ fn options_that_are_unknown_are_not_implemented() {
     {
         assert_eq!(set(&end, level, name, 1, 4), Err(ENOSYS), "{level} {name}");
     }
-    assert_eq!(set(&end, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, 1, 4), Err(EOPNOTSUPP));
+    end.end();
+}
+
+#[test]
+fn a_path_may_be_given_instead_of_a_route() {
+    /// Set by `ibv_path_data`: management and data, both ways.
+    const FLAGS: u8 = 1 | 1 << 1 | 1 << 3 | 1 << 5;
+    let (end, listener) = super::states::resolved("127.47.99.7:0", "127.47.99.8:0");
+    let give = |end: &End, flags: u8, length: usize| {
+        let mut path = [0_u8; 144];
+        (path[0], path[64]) = (flags, 0x80 | 14);
+        let value = path.as_mut_ptr().cast();
+        // SAFETY: up to 144 bytes.
+        result(unsafe {
+            rdma_set_option(end.id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, value, length)
+        })
+    };
+    for length in [0, 1, 71, 73] {
+        assert_eq!(give(&end, FLAGS, length), Err(EINVAL), "{length}");
+    }
+    assert_eq!(give(&end, FLAGS & !1, 72), Err(EINVAL), "not for management");
+    assert_eq!(give(&listener, FLAGS, 72), Err(EINVAL), "it has no peer");
+    for length in [72, 144] {
+        assert_eq!(give(&end, FLAGS, length), Ok(()));
+        assert_eq!(end.next().kind, RDMA_CM_EVENT_ROUTE_RESOLVED);
+    }
+    end.end();
+    listener.end();
+}
+
+#[test]
+fn datagrams_have_no_ack_timeout() {
+    let end = End::of(RDMA_PS_UDP);
+    assert_eq!(set(&end, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, 14, 1), Err(EINVAL));
     end.end();
 }
 
 #[test]
 fn options_of_addresses_are_set_before_they_count() {
     let end = bound(RDMA_PS_TCP, "127.47.99.6:0");
+    let no_reuse = set(&end, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, 0, 4);
+    assert_eq!(no_reuse, Err(EINVAL), "it has a port");
     let set = |name| set(&end, RDMA_OPTION_ID, name, 1, 4);
-    assert_eq!(set(RDMA_OPTION_ID_AFONLY), Err(EINVAL), "it is bound");
+    assert_eq!(set(RDMA_OPTION_ID_AFONLY), Ok(()), "it neither listens nor calls");
     assert_eq!(set(RDMA_OPTION_ID_REUSEADDR), Ok(()));
     // SAFETY: as the manual page wants it.
     assert_eq!(unsafe { rdma_listen(end.id, 0) }, 0, "a backlog of 0 is any");
     assert_eq!(set(RDMA_OPTION_ID_REUSEADDR), Err(EINVAL), "it listens");
+    assert_eq!(set(RDMA_OPTION_ID_AFONLY), Err(EINVAL), "it listens");
     end.end();
 }

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::net::SocketAddr;
 use std::ptr::{null, null_mut};
 
-use libc::{AF_INET, AF_INET6, EAFNOSUPPORT, EINVAL, EOPNOTSUPP, c_int};
+use libc::{AF_INET, AF_INET6, EAFNOSUPPORT, EINVAL, c_int};
 use uroce_device::cm::PortSpace;
 use uroce_ibverbs::errno::{Errno, INVALID};
 use uroce_ibverbs::object::zeroed;
@@ -15,7 +15,6 @@ use super::states::errno;
 use crate::addrinfo::{rdma_freeaddrinfo, rdma_getaddrinfo};
 use crate::contexts::{rdma_free_devices, rdma_get_devices};
 use crate::event::rdma_event_str;
-use crate::unsupported::{rdma_get_remote_ece, rdma_reject_ece, rdma_set_local_ece};
 use crate::{OwnedId, sockaddr};
 
 /// What was found, without its pointers.
@@ -174,13 +173,6 @@ fn the_devices_are_counted_and_end_with_null() {
         assert!(!list.is_null(), "a program may not care how many there are");
         rdma_free_devices(list);
         rdma_free_devices(null_mut());
-    }
-}
-
-#[test]
-fn what_needs_a_kernel_is_not_supported() {
-    for call in [rdma_get_remote_ece, rdma_reject_ece, rdma_set_local_ece] {
-        assert_eq!((call(), errno()), (-1, EOPNOTSUPP));
     }
 }
 

@@ -467,3 +467,17 @@ fn a_question_that_is_rejected_is_unreachable() {
     client.end();
     server.end();
 }
+
+#[test]
+fn an_id_that_has_a_peer_neither_gets_another_one_nor_listens() {
+    let (client, server) = resolved("127.47.99.9:0", "127.47.99.10:0");
+    let mut to = address("127.47.99.10:1");
+    // SAFETY: as the manual pages want it.
+    unsafe {
+        let to = (&raw mut to).cast();
+        assert_eq!(outcome(rdma_resolve_addr(client.id, null_mut(), to, 1)), EINVAL);
+        assert_eq!(outcome(rdma_listen(client.id, 1)), EINVAL);
+    }
+    client.end();
+    server.end();
+}

@@ -1,7 +1,7 @@
 //! Events of the connection manager: changes of queue pairs, and delivery to the event channels of
 //! applications.
 
-use uroce_cm::{CommId, Event, Link, RejReason, ServiceId};
+use uroce_cm::{CommId, Ece, Event, Link, RejReason, ServiceId};
 use uroce_wire::{Qpn, Slot};
 
 use super::{Gsi, GsiContext, time};
@@ -29,8 +29,8 @@ impl Gsi {
                 let service_id = request.service_id;
                 self.tell_listener(service_id, id, CmEventKind::ConnectRequest(request), cx);
             }
-            Event::Reply { id, link, private_data } => {
-                self.handle_reply(id, &link, private_data, cx);
+            Event::Reply { id, link, ece, private_data } => {
+                self.handle_reply(id, &link, (ece, private_data), cx);
             }
             Event::Established { id, private_data } => {
                 self.stop_waiting_for_rtu(id, cx);
@@ -76,12 +76,12 @@ impl Gsi {
         &mut self,
         id: CommId,
         link: &Link,
-        private_data: Box<[u8]>,
+        (ece, private_data): (Ece, Box<[u8]>),
         cx: &mut GsiContext<'_>,
     ) {
         let Some(qpn) = self.qpn_of(id) else {
             let link = Box::new(*link);
-            return self.tell(id, CmEventKind::Accepted { link, private_data });
+            return self.tell(id, CmEventKind::Accepted { link, ece, private_data });
         };
         match cx.set_up(qpn, link) {
             Ok(()) => {
