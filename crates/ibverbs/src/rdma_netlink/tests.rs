@@ -50,7 +50,7 @@ fn port(index: u32) -> Attributes {
 }
 
 #[test]
-fn v144_all_devices_are_told_and_the_end_of_the_list() {
+fn v150_all_devices_are_told_and_the_end_of_the_list() {
     let told = messages(&answer(&request(1, NLM_F_DUMP, &Attributes::default()), OWN));
     let (last, devices) = told.split_last().expect("an end");
     assert_eq!((last.0, &last.1[..]), (NLMSG_DONE, &[0; 4][..]));
@@ -65,7 +65,7 @@ fn v144_all_devices_are_told_and_the_end_of_the_list() {
 }
 
 #[test]
-fn v144_a_port_names_its_network_interface() {
+fn v150_a_port_names_its_network_interface() {
     let told = messages(&answer(&request(5, NLM_F_ACK, &port(1)), OWN));
     let netdev = crate::settings::devices().remove(0).netdev;
     let name = [netdev.as_bytes(), &[0]].concat();
@@ -75,7 +75,7 @@ fn v144_a_port_names_its_network_interface() {
 }
 
 #[test]
-fn v144_what_is_not_there_is_refused_as_by_a_kernel() {
+fn v150_what_is_not_there_is_refused_as_by_a_kernel() {
     let refused = |operation, attributes: &Attributes| {
         error_of(&answer(&request(operation, 0, attributes), OWN))
     };
@@ -87,7 +87,7 @@ fn v144_what_is_not_there_is_refused_as_by_a_kernel() {
 }
 
 #[test]
-fn v144_counters_are_those_of_the_device() {
+fn v150_counters_are_those_of_the_device() {
     let told = messages(&answer(&request(17, 0, &port(1)), OWN));
     assert!(told[0].1.len() < 4000, "programs read with a buffer of a page: {}", told[0].1.len());
     let counters = value(&told[0].1, attr::STAT_HWCOUNTERS).expect("a table");
@@ -103,7 +103,7 @@ fn v144_counters_are_those_of_the_device() {
 }
 
 #[test]
-fn v144_any_bytes_are_answered_without_panic() {
+fn v150_any_bytes_are_answered_without_panic() {
     let whole = request(10, NLM_F_DUMP, &port(1));
     for end in 0..whole.len() {
         answer(&whole[..end], OWN);

@@ -114,7 +114,17 @@ fn refuse(name: &OsStr, kind: Option<ProgramKind>) -> Result<(), Failure> {
              is in `uroce run --help`",
         )),
         Some(ProgramKind::Static) => {
-            note("is linked statically: nothing takes the place of a libibverbs inside it");
+            note(
+                "is linked statically: nothing takes the place of a libibverbs inside it, and it sees the kernel's /sys; \
+                 `uroce devinfo` and `uroce stat --json` tell what is there",
+            );
+            Ok(())
+        }
+        Some(ProgramKind::OwnSystemCalls) => {
+            note(
+                "is a program of Go, which makes system calls itself: it sees the kernel's /sys, without our devices; \
+                 `uroce stat --prometheus` and `--json` have their counters for it",
+            );
             Ok(())
         }
         Some(ProgramKind::Foreign) => {

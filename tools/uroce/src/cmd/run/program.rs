@@ -3,7 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -21,6 +21,8 @@ pub enum ProgramKind {
     Linked,
     /// It has no dynamic linker.
     Static,
+    /// It is made by the Go compiler, whose library makes system calls itself.
+    OwnSystemCalls,
     /// It is of another processor, or has words of another size.
     Foreign,
     /// It runs with more rights than who starts it, and so without what that one says.
@@ -46,9 +48,31 @@ pub fn kind(path: &Path) -> ProgramKind {
     if gains_rights(path) {
         return ProgramKind::Privileged;
     }
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(LOOKED_AT).read_to_end(&mut bytes));
-    if read.is_err() { ProgramKind::Linked } else { kind_of(&bytes) }
+    let read = |from: u64, most: u64| {
+        let mut bytes = Vec::new();
+        let mut file = File::open(path).ok()?;
+        file.seek(SeekFrom::Start(from)).ok()?;
+        file.take(most).read_to_end(&mut bytes).ok().map(|_| bytes)
+    };
+    let Some(head) = read(0, LOOKED_AT) else { return ProgramKind::Linked };
+    match kind_of(&head) {
+        ProgramKind::Linked if is_go(&head, read) => ProgramKind::OwnSystemCalls,
+        kind => kind,
+    }
+}
+
+/// What the Go linker puts at the start of the data that can be written.
+const GO_BUILD: &[u8] = b"\xff Go buildinf:";
+/// Bytes of that data in which it is looked for.
+const GO_LOOKED_AT: u64 = 64 << 10;
+
+/// Whether the program has what every program of Go has; `read` gives bytes of its file.
+fn is_go(head: &[u8], read: impl Fn(u64, u64) -> Option<Vec<u8>>) -> bool {
+    let is_data = |kind: u64, flags: u64| kind == LOADED && flags & WRITABLE != 0;
+    let Some(segments) = segments(head) else { return false };
+    let data = segments.into_iter().find(|(kind, flags, _)| is_data(*kind, *flags));
+    let bytes = data.and_then(|(_, _, at)| read(at, GO_LOOKED_AT)).unwrap_or_default();
+    bytes.windows(GO_BUILD.len()).any(|window| window == GO_BUILD)
 }
 
 /// As the kernel decides it: root gains nothing from its own file.
@@ -84,17 +108,28 @@ fn kind_of(bytes: &[u8]) -> ProgramKind {
     }
 }
 
+const LOADED: u64 = 1;
 const INTERPRETER: u64 = 3;
+const WRITABLE: u64 = 2;
 
 /// Whether a 64-bit ELF file has a dynamic linker. `None` for one that is not as it should be, and for 32 bits.
 fn is_interpreted(bytes: &[u8]) -> Option<bool> {
+    Some(segments(bytes)?.into_iter().any(|(kind, _, _)| kind == INTERPRETER))
+}
+
+/// Kind, flags and place in the file of each segment of a 64-bit ELF file.
+fn segments(bytes: &[u8]) -> Option<Vec<(u64, u64, u64)>> {
     if bytes.get(4) != Some(&2) {
         return None;
     }
     let (table, size, count) = (word(bytes, 32, 8)?, word(bytes, 54, 2)?, word(bytes, 56, 2)?);
-    let kinds: Option<Vec<_>> =
-        (0..count).map(|i| word(bytes, table.checked_add(i.checked_mul(size)?)?, 4)).collect();
-    Some(kinds?.contains(&INTERPRETER))
+    (0..count)
+        .map(|i| {
+            let at = table.checked_add(i.checked_mul(size)?)?;
+            let field = |offset: u64, length| word(bytes, at.checked_add(offset)?, length);
+            Some((field(0, 4)?, field(4, 4)?, field(8, 8)?))
+        })
+        .collect()
 }
 
 /// A number of `length` bytes, little endian.
@@ -125,6 +160,15 @@ mod tests {
         let mut other = own.clone();
         other[18] ^= 0xff;
         assert_eq!(kind_of(&other), ProgramKind::Foreign);
+    }
+
+    #[test]
+    fn v151_a_program_of_go_is_known_by_what_its_linker_writes() {
+        let own = std::fs::read("/proc/self/exe").expect("this test");
+        assert!(!is_go(&own, |_, _| Some(vec![0; 4096])));
+        let go = |_, _| Some([&[0; 32], GO_BUILD, &[8, 2]].concat());
+        assert!(is_go(&own, go));
+        assert!(!is_go(&own, |_, _| None) && !is_go(b"#!/bin/sh", go));
     }
 
     #[test]
