@@ -76,7 +76,25 @@ struct Registry {
     by_cookie: HashMap<u64, Served>,
     /// Requests bear the cookie of their listener, so what follows is found by device and name.
     by_name: HashMap<(usize, CommId), Served>,
+    /// Devices by their place in this list, which cookies tell.
+    devices: Vec<usize>,
     last: u64,
+}
+
+/// Bits of a cookie that count; those above are the place of the device. So events of a connection are known by its name after
+/// the listener that it came to, whose cookie they bear, has gone.
+const COUNT_BITS: u32 = 48;
+
+impl Registry {
+    fn next_cookie(&mut self, open_device: &Arc<OpenDevice>) -> u64 {
+        let device = Arc::as_ptr(open_device).addr();
+        let place = self.devices.iter().position(|known| *known == device).unwrap_or_else(|| {
+            self.devices.push(device);
+            self.devices.len() - 1
+        });
+        self.last += 1;
+        (place as u64) << COUNT_BITS | self.last
+    }
 }
 
 static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
@@ -96,8 +114,7 @@ pub(crate) fn add(
     open_device: &Arc<OpenDevice>,
 ) -> u64 {
     let mut registry = lock();
-    registry.last += 1;
-    let cookie = registry.last;
+    let cookie = registry.next_cookie(open_device);
     registry.by_cookie.insert(cookie, Served::new(id, events, open_device));
     cookie
 }
@@ -117,9 +134,11 @@ pub(crate) fn by_cookie(cookie: u64) -> Option<Counted> {
     lock().by_cookie.get(&cookie).map(Counted::new)
 }
 
-/// Whose connection this is.
-pub(crate) fn by_name(open_device: &Arc<OpenDevice>, connection: CommId) -> Option<Counted> {
-    lock().by_name.get(&name(open_device, connection)).map(Counted::new)
+/// Whose connection this is, on the device of this cookie.
+pub(crate) fn by_name(cookie: u64, connection: CommId) -> Option<Counted> {
+    let registry = lock();
+    let device = *registry.devices.get(usize::try_from(cookie >> COUNT_BITS).ok()?)?;
+    registry.by_name.get(&(device, connection)).map(Counted::new)
 }
 
 /// Whether there are ids on devices that only the parent of this process has.

@@ -25,20 +25,22 @@ use crate::registry::{self, Counted, Served, by_cookie, by_name};
 
 /// The event as the program gets it; `None`: its id is gone.
 pub(crate) fn translate(event: CmEvent) -> Option<*mut rdma_cm_event> {
-    let listener = by_cookie(event.cookie)?;
     match event.kind {
         CmEventKind::ConnectRequest(request) => {
+            let listener = by_cookie(event.cookie)?;
             let from = (request.remote, request.ece);
             let id = called(&listener, event.id, &request.ip, from)?;
             Some(give_called(id, listener, requested(*request)))
         }
         CmEventKind::ResolveRequest { remote, ip, private_data, .. } => {
+            let listener = by_cookie(event.cookie)?;
             let id = called(&listener, event.id, &ip, (remote, Ece::default()))?;
             Some(give_called(id, listener, told(RDMA_CM_EVENT_CONNECT_REQUEST, 0, private_data)))
         }
         kind => {
-            let id =
-                by_name(&listener.open_device, event.id).or_else(|| own(listener, event.id))?;
+            // The listener may have gone before the connection that came to it.
+            let id = by_name(event.cookie, event.id)
+                .or_else(|| own(by_cookie(event.cookie)?, event.id))?;
             let told = about(id.id, kind)?;
             let about = id.id;
             Some(give(about, null_mut(), id.give(), told))

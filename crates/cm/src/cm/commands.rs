@@ -11,7 +11,7 @@ use crate::time::Time;
 use crate::{CommId, RejReason, ServiceId};
 
 impl Cm {
-    /// Takes calls to `service_id` from now on, and those of the last second if it had a listener
+    /// Takes calls to `service_id` from now on, and those of the last two seconds if it had a listener
     /// shortly before; at most `backlog` wait for the application.
     ///
     /// # Errors
@@ -29,7 +29,7 @@ impl Cm {
     }
 
     /// Takes no more calls. Requests that came before can still be answered; those of the next
-    /// second wait for another listener, and are refused then.
+    /// two seconds wait for another listener, and are refused then.
     ///
     /// # Errors
     /// [`CmError::NotListening`].

@@ -403,7 +403,7 @@ fn a_call_between_two_listeners_is_not_lost() {
     world.exchange();
     world.a.quiet();
     assert_eq!(world.b.drop_reason(), DropReason::CmNoListener);
-    world.pass(Duration::from_millis(900));
+    world.pass(Duration::from_millis(1_100));
     world.b.cm.listen(world.now, SERVICE, 1).expect("free");
     let (b, request) = world.request();
     assert_eq!(request.remote_qpn, CALLER_QPN);
@@ -417,7 +417,7 @@ fn a_call_after_a_listener_is_refused_when_none_comes() {
     let mut world = World::new();
     world.b.cm.listen(world.now, SERVICE, 1).expect("free");
     world.b.cm.unlisten(world.now, SERVICE).expect("it listens");
-    world.pass(Duration::from_millis(300));
+    world.pass(Duration::from_millis(1_300));
     let a = world.a.cm.connect(world.now, &call()).expect("a call");
     let sent = world.sent_by_a();
     world.arrive_at_b(&sent);

@@ -481,3 +481,24 @@ fn an_id_that_has_a_peer_neither_gets_another_one_nor_listens() {
     client.end();
     server.end();
 }
+
+#[test]
+fn a_connection_has_events_after_its_listener_has_gone() {
+    let (client, server) = resolved("127.47.99.11:0", "127.47.99.12:0");
+    make_qp(client.id);
+    // SAFETY: as the manual pages want it.
+    unsafe {
+        assert_eq!(rdma_connect(client.id, null_mut()), 0);
+        let called = server.expect(RDMA_CM_EVENT_CONNECT_REQUEST);
+        make_qp(called);
+        assert_eq!(rdma_accept(called, null_mut()), 0);
+        assert_eq!(rdma_destroy_id(server.id), 0);
+        assert_eq!(client.expect(RDMA_CM_EVENT_ESTABLISHED), client.id);
+        assert_eq!(server.expect(RDMA_CM_EVENT_ESTABLISHED), called);
+        assert_eq!(rdma_disconnect(client.id), 0);
+        assert_eq!(server.expect(RDMA_CM_EVENT_DISCONNECTED), called);
+        finish(called);
+        crate::channel::rdma_destroy_event_channel(server.channel);
+    }
+    client.end();
+}
