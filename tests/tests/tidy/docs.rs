@@ -57,3 +57,22 @@ fn walks_are_as_long_as_the_page_says() {
         assert!(said.starts_with(&due), "{chapter}: {due}, but: {said}");
     }
 }
+
+#[test]
+fn each_crate_that_is_published_has_a_page() {
+    let folders = ["crates", "tools"].map(|group| root().join(group));
+    let packages = folders.iter().flat_map(|folder| std::fs::read_dir(folder).expect("a folder"));
+    let mut published = 0;
+    for folder in packages.map(|entry| entry.expect("an entry").path()) {
+        let Ok(manifest) = std::fs::read_to_string(folder.join("Cargo.toml")) else { continue };
+        if manifest.contains("publish = false") {
+            continue;
+        }
+        published += 1;
+        let page = std::fs::read_to_string(folder.join("README.md")).unwrap_or_default();
+        let name = manifest.lines().find_map(|line| line.strip_prefix("name = "));
+        let title = format!("# {}\n", name.expect("a name").trim_matches('"'));
+        assert!(page.starts_with(&title), "{} has no README.md of its name", folder.display());
+    }
+    assert!(published > 20, "{published} crates");
+}
