@@ -3,12 +3,15 @@
 //! The libraries are linked here and not by cargo: rustc gives each shared library of its own a version
 //! script, next to which one of ours, with the symbol versions of rdma-core, has no effect.
 
+mod linker;
+
 use std::fs;
 use std::path::Path;
 
 use crate::error::{Context, Result};
 use crate::process::{command, run as run_command};
 use crate::workspace;
+pub use linker::{Linker, OLDEST_GLIBC};
 
 /// Versions of the symbols, as in rdma-core.
 const VERSIONS: &str = "crates/cabi/libibverbs.map";
@@ -18,10 +21,10 @@ const CONNECTIONS: &str = "crates/cabi/librdmacm.map";
 /// Builds with optimisation and puts everything into `out`.
 ///
 /// # Errors
-/// It does not compile, or there is no C compiler to link with.
-pub fn optimised(out: &Path) -> Result<()> {
-    build()?;
-    lay_out(&workspace::target_folder().join("release"), out)
+/// It does not compile, or there is nothing to link with.
+pub fn optimised(out: &Path, linker: Linker) -> Result<()> {
+    let built = linker.build(&["uroce", "uroce-cabi"])?;
+    lay_out(&built, out, linker)
 }
 
 /// The same with the profile of CI and with features (`PACKAGE/FEATURE`), for tests.
@@ -30,15 +33,10 @@ pub fn optimised(out: &Path) -> Result<()> {
 /// It does not compile, or there is no C compiler to link with.
 pub fn for_tests(out: &Path, features: &[&str]) -> Result<()> {
     workspace::build_all_with(features)?;
-    lay_out(&workspace::build_folder(), out)
+    lay_out(&workspace::build_folder(), out, Linker::OfThisSystem)
 }
 
-fn build() -> Result<()> {
-    let words = ["build", "--release", "--locked", "--quiet"];
-    run_command(workspace::cargo(&words).args(["--package", "uroce", "--package", "uroce-cabi"]))
-}
-
-fn lay_out(built: &Path, out: &Path) -> Result<()> {
+fn lay_out(built: &Path, out: &Path, linker: Linker) -> Result<()> {
     let (bin, lib) = (out.join("bin"), out.join("lib/uroce"));
     for folder in [&bin, &lib.join("drop-in")] {
         fs::create_dir_all(folder).context(|| format!("could not make {}", folder.display()))?;
@@ -52,7 +50,7 @@ fn lay_out(built: &Path, out: &Path) -> Result<()> {
     let linked = |library: &str, names: &str, interposed: &[&str]| {
         let script = lib.join("names.map");
         fs::write(&script, names).context(|| "could not write a linker script")?;
-        link(&archive, &lib.join(library), &script, interposed)?;
+        link(&archive, &lib.join(library), &script, interposed, linker)?;
         fs::remove_file(&script).context(|| "could not remove a linker script")
     };
     linked("drop-in/libibverbs.so.1", &names, &[])?;
@@ -122,15 +120,31 @@ fn without_versions(script: &str, interposed: &[&str]) -> String {
 
 /// Makes a shared library of the archive, with the file's name as its own name, what the script says
 /// as its symbols, and our functions under the names they stand before.
-fn link(archive: &Path, library: &Path, script: &Path, interposed: &[&str]) -> Result<()> {
+fn link(
+    archive: &Path,
+    library: &Path,
+    script: &Path,
+    interposed: &[&str],
+    linker: Linker,
+) -> Result<()> {
     let name = library.file_name().unwrap_or_default().to_string_lossy();
-    let mut linker = command(["cc", "-shared", "-o"]);
-    linker.arg(library).arg("-Wl,--whole-archive").arg(archive).arg("-Wl,--no-whole-archive");
-    linker.arg("-Wl,--gc-sections,-z,now,-z,defs,--strip-debug");
-    linker.arg(format!("-Wl,--version-script={}", script.display()));
-    linker.arg(format!("-Wl,-soname,{name}")).arg("-Wl,--wrap=socket");
-    linker.args(interposed.iter().map(|name| format!("-Wl,--defsym={name}=uroce_{name}")));
-    run_command(linker.args(["-lpthread", "-ldl", "-lm"]))
+    let renamed = library.with_extension("a");
+    rename(archive, &renamed, interposed)?;
+    let mut words = linker.command();
+    words.args(["-shared", "-o"]).arg(library);
+    words.arg("-Wl,--whole-archive").arg(&renamed).arg("-Wl,--no-whole-archive");
+    words.arg("-Wl,--gc-sections,-z,now,-z,defs,--strip-debug");
+    words.arg(format!("-Wl,--version-script={}", script.display()));
+    words.arg(format!("-Wl,-soname,{name}")).arg("-Wl,--wrap=socket");
+    run_command(words.args(["-lgcc_s", "-lpthread", "-ldl", "-lm"]))?;
+    fs::remove_file(&renamed).context(|| format!("could not remove {}", renamed.display()))
+}
+
+/// Copies the archive with `uroce_NAME` as `NAME`, for each name of `interposed`: not every linker can do that itself.
+fn rename(archive: &Path, renamed: &Path, interposed: &[&str]) -> Result<()> {
+    let mut objcopy = command(["objcopy"]);
+    objcopy.args(interposed.iter().map(|name| format!("--redefine-sym=uroce_{name}={name}")));
+    run_command(objcopy.arg(archive).arg(renamed))
 }
 
 #[cfg(test)]

@@ -35,6 +35,11 @@ const STEPS: &[Step] = &[
         run: sources::msrv,
     },
     Step {
+        name: "crates",
+        about: "every crate that is published packs, with a page of its own",
+        run: sources::crates,
+    },
+    Step {
         name: "no-std",
         about: "uroce-wire is compiled without the standard library",
         run: sources::no_std,
@@ -64,6 +69,11 @@ const STEPS: &[Step] = &[
         name: "programs",
         about: "unmodified programs of libibverbs run on our devices",
         run: tools::programs,
+    },
+    Step {
+        name: "package",
+        about: "the tarball, the .deb and the .rpm install, run as an ordinary user and go away",
+        run: tools::package,
     },
     Step {
         name: "conform",

@@ -29,7 +29,14 @@ pub const TOOLS: &[Tool] = &[
         name: "dist",
         about: "Build what users install: the program and both forms of libibverbs, in one folder",
         package: "uroce-dist",
-        is_command: false,
+        is_command: true,
+        needs_workspace: false,
+    },
+    Tool {
+        name: "package",
+        about: "Make the tarball, the .deb and the .rpm of it, and try them",
+        package: "uroce-dist",
+        is_command: true,
         needs_workspace: false,
     },
     Tool {

@@ -76,6 +76,22 @@ pub fn msrv() -> Outcome {
     shown(check.current_dir(workspace::root()))
 }
 
+/// `cargo package`: names, versions and pages of the crates that are published. What they compile to, other steps check.
+///
+/// What the other steps have asked the registry is enough as a rule, and five times as fast.
+pub fn crates() -> Outcome {
+    let words = ["package", "--workspace", "--no-verify", "--allow-dirty", "--locked", "--quiet"];
+    let package = || {
+        let mut package = workspace::cargo(&words);
+        package.args(NOT_FOR_USERS.iter().flat_map(|package| ["--exclude", package]));
+        package
+    };
+    if process::run(package().arg("--offline")).is_ok() {
+        return Outcome::Passed;
+    }
+    shown(&mut package())
+}
+
 /// The `rust-version` of the workspace.
 fn promised() -> Result<String> {
     let manifest = fs::read_to_string(workspace::root().join("Cargo.toml"))

@@ -12,13 +12,15 @@ const TSHARK: &str = "tshark";
 const GROFF: &str = "groff-base";
 /// Counts instructions.
 const VALGRIND: &str = "valgrind";
+/// Makes the .rpm and installs it.
+const RPM: &str = "rpm";
 
 /// Programs that pages of the documentation run (`tools/uroce/tests/learn.rs`).
 const OF_PAGES: &[&str] = &["nftables", "tcpdump", "python3-minimal"];
 
 /// Installs what other steps need, or skips when that is not allowed here.
 pub fn packages() -> Outcome {
-    let others = [VALGRIND, TSHARK, GROFF];
+    let others = [VALGRIND, TSHARK, GROFF, RPM];
     let wanted =
         [packages::RXE_GUEST, packages::PROGRAMS, packages::BROWSER, OF_PAGES, &others].concat();
     match packages::missing(&wanted) {
@@ -40,6 +42,14 @@ pub fn instructions() -> Outcome {
 /// Stock programs on our libibverbs.
 pub fn programs() -> Outcome {
     with(packages::PROGRAMS, || run("programs", &[]))
+}
+
+/// What users install, in each form.
+pub fn package() -> Outcome {
+    if !process::is_root() {
+        return Outcome::Skipped("dpkg and network namespaces need root".to_owned());
+    }
+    with(&[RPM, "ibverbs-utils", "perftest"], || run("package", &["--ci"]))
 }
 
 /// The page of a capture in a browser.

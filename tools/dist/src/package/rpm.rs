@@ -1,0 +1,95 @@
+//! The package for Fedora, Red Hat, SUSE and their relatives, by rpmbuild.
+
+use std::env::consts::ARCH;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use uroce_testbed::cleanup::{Guard, Leftover};
+use uroce_testbed::error::Result;
+use uroce_testbed::process::{command, run};
+
+use super::files;
+use super::root::stage;
+use super::{DESCRIPTION, SUMMARY, VERSION};
+use crate::dist::write;
+
+/// Folders that every system has; the package owns the others, so that nothing of them stays.
+const OF_THE_SYSTEM: [&str; 9] = [
+    "usr",
+    "usr/bin",
+    "usr/lib",
+    "usr/lib/systemd",
+    "usr/lib/systemd/system",
+    "usr/share",
+    "usr/share/doc",
+    "usr/share/man",
+    "usr/share/man/man1",
+];
+
+/// What rpmbuild is told. Our libraries bear names of the system's, which they must not be taken for: they are no
+/// `Provides`. What is built is not stripped again. xz is what the rpm of every system reads.
+const HEADER: &str = "\
+%global debug_package %{nil}
+%global _build_id_links none
+%global __os_install_post %{nil}
+%global __provides_exclude_from ^/usr/lib/uroce/
+%global _binary_payload w6.xzdio
+%global _buildhost localhost
+%global use_source_date_epoch_as_buildtime 1
+%global clamp_mtime_to_source_date_epoch 1
+";
+
+/// Where it is.
+pub fn path(out: &Path) -> PathBuf {
+    out.join(format!("uroce-{VERSION}-1.{ARCH}.rpm"))
+}
+
+/// Packs what is built.
+///
+/// # Errors
+/// There is no `rpmbuild`, or no room.
+pub fn make(built: &Path, out: &Path, time: &str) -> Result<PathBuf> {
+    let (folder, _guard) = stage(built, "rpm")?;
+    let (top, staged) = (folder.with_extension("top"), folder.display());
+    let _guard_of_top = Guard::new(Leftover::Folder(top.clone()));
+    let spec = top.join("uroce.spec");
+    write(&spec, spec_of(&folder, &files::below(&folder)?).as_bytes())?;
+    let mut rpmbuild = command(["rpmbuild", "-bb", "--quiet", "--target", ARCH]);
+    rpmbuild.args(["--define", &format!("_topdir {}", top.display())]);
+    rpmbuild.args(["--define", &format!("_rpmdir {}", out.display())]);
+    rpmbuild.args(["--define", "_rpmfilename %{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}.rpm"]);
+    rpmbuild.args(["--define", &format!("staged {staged}")]);
+    run(rpmbuild.env("SOURCE_DATE_EPOCH", time).arg(&spec))?;
+    Ok(path(out))
+}
+
+fn spec_of(folder: &Path, all: &[PathBuf]) -> String {
+    let mut spec = format!(
+        "{HEADER}Name: uroce\nVersion: {VERSION}\nRelease: 1\nSummary: {SUMMARY}\nLicense: MIT OR Apache-2.0\n\n\
+         %description\n{DESCRIPTION}\n\n%install\nmkdir -p %{{buildroot}}\ncp -a %{{staged}}/. %{{buildroot}}/\n\n\
+         %files\n%defattr(-,root,root)\n"
+    );
+    for path in all {
+        let inside = path.display().to_string();
+        let found = folder.join(path).symlink_metadata();
+        let is_folder = found.is_ok_and(|found| found.is_dir());
+        let mark = if is_folder { "%dir " } else { "" };
+        if !OF_THE_SYSTEM.contains(&inside.as_str()) {
+            writeln!(spec, "{mark}/{inside}").expect("memory");
+        }
+    }
+    spec
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_the_system_are_not_of_the_package() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let all = ["usr/bin", "src", "Cargo.toml"].map(PathBuf::from);
+        let spec = spec_of(here, &all);
+        assert!(spec.ends_with("%defattr(-,root,root)\n%dir /src\n/Cargo.toml\n"), "{spec}");
+    }
+}
