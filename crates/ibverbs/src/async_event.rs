@@ -125,7 +125,7 @@ unsafe fn count_completed(event: &ibv_async_event) {
 
 /// The names of ibv_event_type_str(3).
 pub(crate) fn event_name(event_type: c_int) -> &'static std::ffi::CStr {
-    const NAMES: [&std::ffi::CStr; 20] = [
+    const NAMES: [&std::ffi::CStr; 21] = [
         c"CQ error",
         c"local work queue catastrophic error",
         c"invalid request local work queue error",
@@ -146,6 +146,7 @@ pub(crate) fn event_name(event_type: c_int) -> &'static std::ffi::CStr {
         c"client reregistration",
         c"GID table change",
         c"WQ fatal",
+        c"Device link speed change",
     ];
     let index = usize::try_from(event_type).unwrap_or(usize::MAX);
     NAMES.get(index).copied().unwrap_or(c"unknown")

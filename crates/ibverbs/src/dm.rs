@@ -1,5 +1,6 @@
 //! Device memory. A NIC has some on board; ours is a piece of the process's own.
 
+use std::os::fd::IntoRawFd;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -11,11 +12,11 @@ use crate::arg::not_null;
 use crate::context::ctx_of;
 use crate::device_memory::Memory;
 use crate::errno::{BUSY, Errno, INVALID, NOT_SUPPORTED};
-use crate::mr;
+use crate::mr::{self, Holds};
 use crate::object::Object;
 use crate::object_of;
 use crate::pd::pd_of;
-use crate::return_value::{pointer, status, value};
+use crate::return_value::{number, pointer, status, value};
 
 /// The strictest alignment, as a power of 2: a page.
 const MAX_LOG_ALIGN: u32 = 12;
@@ -46,8 +47,8 @@ pub(crate) unsafe extern "C" fn alloc_dm(
         if attr.comp_mask != 0 || attr.log_align_req > MAX_LOG_ALIGN {
             return Err(NOT_SUPPORTED);
         }
-        // Words of atomics are 8 bytes, whatever the program says.
-        let memory = Memory::new(attr.length, 1 << attr.log_align_req.max(3))?;
+        // Pages are aligned more strictly than a program may ask for.
+        let memory = Memory::of_device(attr.length)?;
         Ok(object(context, memory))
     })
 }
@@ -80,6 +81,13 @@ pub(crate) unsafe extern "C" fn ibv_unimport_dm(dm: *mut ibv_dm) {
             Object::<ibv_dm, Dm>::destroy(dm);
         }
     });
+}
+
+/// ibv_dm_export_dmabuf_fd(3): a descriptor by which the memory can be mapped, and registered again. It is that of a file in
+/// memory: nothing but a kernel can make a DMA-buf, and no hardware asks for it here.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_dm_export_dmabuf_fd(dm: *mut ibv_dm) -> c_int {
+    number(|| Ok(object_of!(memory_of(dm))?.export()?.into_raw_fd()))
 }
 
 /// The slot behind `ibv_free_dm`.
@@ -153,7 +161,7 @@ pub(crate) unsafe extern "C" fn reg_dm_mr(
         let made = owner.device().memory().reg_mr(owner.id, region, 0, access)?;
         let place = (null_mut(), length);
         // SAFETY: the arguments are those of a call from C.
-        Ok(unsafe { mr::object(pd, owner, &made, place, Some(Arc::clone(memory))) })
+        Ok(unsafe { mr::object(pd, owner, &made, place, Holds::memory(memory)) })
     })
 }
 

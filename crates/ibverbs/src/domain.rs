@@ -4,8 +4,9 @@
 use libc::c_int;
 
 use crate::abi::{
-    IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS, IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT, ibv_context,
-    ibv_parent_domain_init_attr, ibv_pd, ibv_td, ibv_td_init_attr,
+    IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS, IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC,
+    IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT, ibv_context, ibv_parent_domain_init_attr, ibv_pd,
+    ibv_td, ibv_td_init_attr,
 };
 use crate::arg::not_null;
 use crate::context::ctx_of;
@@ -16,8 +17,10 @@ use crate::return_value::{pointer, status};
 use crate::use_count::UseCount;
 use crate::{input, object_of};
 
-const KNOWN_MASK: u32 =
-    IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+/// The last one allows memory that a hypervisor can read, where a NIC can read no other; the processor reads all of it.
+const KNOWN_MASK: u32 = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS
+    | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT
+    | IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC;
 
 /// What we keep about a thread domain.
 #[derive(Debug, Default)]

@@ -38,6 +38,12 @@ no_command! {
     ibv_cmd_reg_dm_mr ibv_cmd_reg_dmabuf_mr ibv_cmd_reg_mr ibv_cmd_req_notify_cq
     ibv_cmd_rereg_mr ibv_cmd_resize_cq verbs_init_cq verbs_register_driver_34 verbs_set_ops
     verbs_uninit_context
+    ibv_cmd_alloc_dmah ibv_cmd_create_comp_cntr ibv_cmd_create_cq_ex2 ibv_cmd_destroy_comp_cntr
+    ibv_cmd_export_dmabuf_fd ibv_cmd_free_dmah ibv_cmd_inc_comp_cntr ibv_cmd_inc_err_comp_cntr
+    ibv_cmd_qp_attach_comp_cntr ibv_cmd_query_comp_cntr_caps ibv_cmd_query_port_speed
+    ibv_cmd_read_comp_cntr ibv_cmd_read_err_comp_cntr ibv_cmd_reg_mr_ex ibv_cmd_set_comp_cntr
+    ibv_cmd_set_err_comp_cntr ibv_dmabuf_heap_cc_shared_init ibv_dmabuf_heap_destroy
+    ibv_dmabuf_heap_free verbs_register_driver_65
     ibv_register_driver ibv_read_ibdev_sysfs_file ibv_copy_ah_attr_from_kern ibv_copy_path_rec_from_kern
     ibv_copy_path_rec_to_kern ibv_copy_qp_attr_from_kern
 }
@@ -53,7 +59,7 @@ macro_rules! no_kernel_object {
         }
     )*};
 }
-no_kernel_object! { _verbs_init_and_alloc_context verbs_open_device }
+no_kernel_object! { _verbs_init_and_alloc_context ibv_dmabuf_heap_alloc verbs_open_device }
 
 /// Where sysfs is mounted.
 #[unsafe(no_mangle)]

@@ -20,14 +20,33 @@ use crate::open_device::OpenDevice;
 use crate::pd::{Pd, pd_of};
 use crate::return_value::{pointer, status, value};
 use crate::sge::sge_list;
+use crate::use_count::Use;
 
 /// What we keep about a memory region.
 #[derive(Debug)]
 struct Mr {
     open_device: Arc<OpenDevice>,
     id: MrId,
-    /// Device memory stays as long as a registration of it.
+    _holds: Holds,
+}
+
+/// What stays as long as a registration of it.
+#[derive(Debug, Default)]
+pub(crate) struct Holds {
     _memory: Option<Arc<Memory>>,
+    _dmah: Option<Use>,
+}
+
+impl Holds {
+    /// Memory that this library provides.
+    pub(crate) fn memory(memory: &Arc<Memory>) -> Holds {
+        Holds { _memory: Some(Arc::clone(memory)), _dmah: None }
+    }
+
+    /// And a DMA handle.
+    pub(crate) fn and_dmah(self, dmah: Option<Use>) -> Holds {
+        Holds { _dmah: dmah, ..self }
+    }
 }
 
 const KNOWN_CHANGES: c_int =
@@ -76,14 +95,27 @@ pub(crate) unsafe extern "C" fn ibv_reg_mr_iova2(
     iova: u64,
     access: c_uint,
 ) -> *mut ibv_mr {
-    pointer(|| {
-        let owner = object_of!(pd_of(pd))?;
-        let access = Access::from_bits_retain(access);
-        let region = region(addr, length, access)?;
-        let mr = owner.device().memory().reg_mr(owner.id, region, iova, access)?;
-        // SAFETY: the arguments are those of a call from C.
-        Ok(unsafe { object(pd, owner, &mr, (addr, length), None) })
-    })
+    // SAFETY: the caller's promise is the same.
+    pointer(|| unsafe { register(pd, (addr, length), iova, access, Holds::default()) })
+}
+
+/// Registers memory of the program, or of this library if `holds` has it.
+///
+/// # Safety
+/// The pointers are arguments of a call from C, as the contract with C has them.
+pub(crate) unsafe fn register(
+    pd: *mut ibv_pd,
+    (addr, length): (*mut c_void, usize),
+    iova: u64,
+    access: c_uint,
+    holds: Holds,
+) -> Result<*mut ibv_mr, Errno> {
+    let owner = object_of!(pd_of(pd))?;
+    let access = Access::from_bits_retain(access);
+    let region = region(addr, length, access)?;
+    let mr = owner.device().memory().reg_mr(owner.id, region, iova, access)?;
+    // SAFETY: the caller's promise.
+    Ok(unsafe { object(pd, owner, &mr, (addr, length), holds) })
 }
 
 /// What the program gets for a registration.
@@ -95,16 +127,14 @@ pub(crate) unsafe fn object(
     owner: &Pd,
     made: &uroce_device::memory::Mr,
     (addr, length): (*mut c_void, usize),
-    memory: Option<Arc<Memory>>,
+    holds: Holds,
 ) -> *mut ibv_mr {
     // SAFETY: a domain that was found, whose context does not change.
     let context = unsafe { (*pd).context };
     let (handle, lkey, rkey) = (made.id.place(), made.lkey.0, made.rkey.0);
     let c = ibv_mr { context, pd, addr, length, handle, lkey, rkey };
-    Object::create(
-        c,
-        Mr { open_device: Arc::clone(&owner.open_device), id: made.id, _memory: memory },
-    )
+    let open_device = Arc::clone(&owner.open_device);
+    Object::create(c, Mr { open_device, id: made.id, _holds: holds })
 }
 
 /// The program's memory. As a kernel does when it pins pages, this faults them in, and finds out
@@ -244,7 +274,7 @@ pub(crate) unsafe extern "C" fn ibv_import_mr(pd: *mut ibv_pd, handle: u32) -> *
         let owner = object_of!(pd_of(pd))?;
         let found = owner.device().memory().mr_at(handle).ok_or(Errno(libc::ENOENT))?;
         // SAFETY: the arguments are those of a call from C.
-        Ok(unsafe { object(pd, owner, &found, (null_mut(), 0), None) })
+        Ok(unsafe { object(pd, owner, &found, (null_mut(), 0), Holds::default()) })
     })
 }
 

@@ -48,6 +48,25 @@ const NODES: [&CStr; 8] = [
 const PORT_STATES: [&CStr; 6] =
     [c"no state change (NOP)", c"down", c"init", c"armed", c"active", c"active defer"];
 
+const OPCODES: [Option<&CStr>; 16] = [
+    Some(c"rdma-write"),
+    Some(c"rdma-write-with-imm"),
+    Some(c"send"),
+    Some(c"send-with-imm"),
+    Some(c"rdma-read"),
+    Some(c"atomic-cmp-and-swp"),
+    Some(c"atomic-fetch-and-add"),
+    Some(c"local-inv"),
+    Some(c"bind-mw"),
+    Some(c"send-with-inv"),
+    Some(c"tso"),
+    Some(c"driver1"),
+    None,
+    None,
+    Some(c"flush"),
+    Some(c"atomic-write"),
+];
+
 fn text(names: &[&'static CStr], number: c_int) -> *const c_char {
     let name = usize::try_from(number).ok().and_then(|index| names.get(index));
     name.copied().unwrap_or(c"unknown").as_ptr()
@@ -57,6 +76,13 @@ fn text(names: &[&'static CStr], number: c_int) -> *const c_char {
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn ibv_wc_status_str(status: c_int) -> *const c_char {
     text(&STATUS, status)
+}
+
+/// ibv_wr_opcode_str(3), since rdma-core 47.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn ibv_wr_opcode_str(opcode: c_int) -> *const c_char {
+    let name = usize::try_from(opcode).ok().and_then(|index| OPCODES.get(index).copied().flatten());
+    name.unwrap_or(c"unknown").as_ptr()
 }
 
 /// ibv_node_type_str(3).

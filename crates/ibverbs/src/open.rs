@@ -15,8 +15,8 @@ use crate::object::zeroed;
 use crate::return_value::{minus_one, pointer};
 use crate::unsupported::unsupported;
 use crate::{
-    clock, cq, cq_create, dm, domain, import, mr, mw, post_recv, post_send, qp_create, query,
-    settings, srq, xrc_target, xrcd,
+    buf, clock, cq, cq_create, dm, dmah, domain, import, mr, mr_ex, mw, post_recv, post_send,
+    qp_create, query, settings, srq, xrc_target, xrcd,
 };
 
 /// Marks a context that has the extended functions before it.
@@ -83,6 +83,12 @@ fn described(device: *mut ibv_device, (cmd_fd, async_fd): (c_int, c_int)) -> ver
     // SAFETY: empty slots, a null pointer and integers.
     let mut slots: verbs_slots = unsafe { zeroed() };
     slots.sz = size_of::<verbs_context>();
+    slots.alloc_buf = Some(buf::ibv_alloc_buf);
+    slots.free_buf = Some(buf::ibv_free_buf);
+    slots.dm_export_dmabuf_fd = Some(dm::ibv_dm_export_dmabuf_fd);
+    slots.alloc_dmah = Some(dmah::ibv_alloc_dmah);
+    slots.dealloc_dmah = Some(dmah::ibv_dealloc_dmah);
+    slots.reg_mr_ex = Some(mr_ex::ibv_reg_mr_ex);
     slots.advise_mr = Some(mr::advise_mr);
     slots.query_port = Some(query::query_port);
     slots.query_device_ex = Some(query::query_device_ex);

@@ -17,11 +17,13 @@ use crate::clock::{CORE_CLOCK_KHZ, TIMESTAMP_MASK};
 use crate::context::{Ctx, ctx_of};
 use crate::device_list::put_text;
 use crate::device_memory::MAX_DM_SIZE;
-use crate::errno::{Errno, INVALID};
+use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::object::zeroed;
 use crate::return_value::{minus_one, status};
 use crate::{object_of, output};
 
+/// A step of `ibv_query_port_speed`, in bits per second.
+const SPEED_STEP: u64 = 100_000_000;
 /// The only P_Key: the default partition, full member.
 const PKEY: u16 = 0xffff;
 const PHYS_LINK_UP: u8 = 5;
@@ -173,6 +175,21 @@ pub(crate) unsafe extern "C" fn query_port(
         // SAFETY: the program gave `size` bytes.
         unsafe { put_prefix(not_null(attr)?, &full, size) };
         Ok(())
+    })
+}
+
+/// ibv_query_port_speed(3): what the link carries, in steps of 100 Mb/s. EOPNOTSUPP: its driver does not tell.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ibv_query_port_speed(
+    context: *mut ibv_context,
+    port: u32,
+    speed: *mut u64,
+) -> c_int {
+    status(|| {
+        let ctx = object_of!(ctx_of(context))?;
+        check_port(u8::try_from(port).map_err(|_| INVALID)?)?;
+        let bits_per_second = ctx.interface.bits_per_second.ok_or(NOT_SUPPORTED)?;
+        output!(speed, bits_per_second / SPEED_STEP)
     })
 }
 

@@ -13,20 +13,29 @@ pub(crate) unsafe extern "C" fn unsupported() -> c_int {
     libc::EOPNOTSUPP
 }
 
-/// Functions that return an object: null and EOPNOTSUPP. (The arguments are of no interest; in all C
-/// calling conventions of Linux the caller removes them.)
-macro_rules! no_object {
+/// Functions that return 0 or an errno value. (The arguments are of no interest; in all C calling conventions of Linux the
+/// caller removes them.)
+macro_rules! no_counter {
     ($($name:ident)*) => {$(
-        /// Not supported: memory of other devices needs a kernel.
+        /// Not supported: nothing counts completions but completion queues.
         #[unsafe(no_mangle)]
-        pub(crate) extern "C" fn $name() -> *mut c_void {
+        pub(crate) extern "C" fn $name() -> c_int {
             set_errno(NOT_SUPPORTED);
-            null_mut()
+            libc::EOPNOTSUPP
         }
     )*};
 }
-no_object! {
-    ibv_reg_dmabuf_mr
+no_counter! {
+    _ibv_query_comp_cntr_caps ibv_destroy_comp_cntr ibv_set_comp_cntr ibv_set_err_comp_cntr
+    ibv_inc_comp_cntr ibv_inc_err_comp_cntr ibv_read_comp_cntr ibv_read_err_comp_cntr
+    ibv_qp_attach_comp_cntr
+}
+
+/// ibv_create_comp_cntr(3): ENOTSUP, as its manual page has it for devices without them.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn ibv_create_comp_cntr() -> *mut c_void {
+    set_errno(NOT_SUPPORTED);
+    null_mut()
 }
 
 /// ibv_set_ece(3): as a provider without enhanced connection establishment.

@@ -9,11 +9,11 @@ use uroce_ibverbs::open_device::OpenDevice;
 use uroce_ibverbs::unacknowledged::Unacknowledged;
 use uroce_verbs_abi::rdma_cm_id;
 
-/// An id, and the device on which it is served.
+/// An id, and the device on which it is served; none for an event of the program's own.
 #[derive(Debug, Clone)]
 pub(crate) struct Served {
     pub(crate) id: *mut rdma_cm_id,
-    pub(crate) open_device: Arc<OpenDevice>,
+    pub(crate) open_device: Option<Arc<OpenDevice>>,
     /// Counts the events of the id that the program has not acknowledged.
     unacknowledged: Arc<Unacknowledged>,
 }
@@ -22,9 +22,9 @@ impl Served {
     fn new(
         id: *mut rdma_cm_id,
         events: &Arc<Unacknowledged>,
-        open_device: &Arc<OpenDevice>,
+        open_device: Option<&Arc<OpenDevice>>,
     ) -> Served {
-        Served { id, open_device: Arc::clone(open_device), unacknowledged: Arc::clone(events) }
+        Served { id, open_device: open_device.cloned(), unacknowledged: Arc::clone(events) }
     }
 }
 
@@ -107,11 +107,11 @@ fn name(open_device: &Arc<OpenDevice>, name: CommId) -> (usize, CommId) {
     (Arc::as_ptr(open_device).addr(), name)
 }
 
-/// A cookie for events of `id` on this device.
+/// A cookie for events of `id`, on this device if they come from one.
 pub(crate) fn add(
     id: *mut rdma_cm_id,
     events: &Arc<Unacknowledged>,
-    open_device: &Arc<OpenDevice>,
+    open_device: Option<&Arc<OpenDevice>>,
 ) -> u64 {
     let mut registry = lock();
     let cookie = registry.next_cookie(open_device);
@@ -126,7 +126,7 @@ pub(crate) fn add_name(
     open_device: &Arc<OpenDevice>,
     connection: CommId,
 ) {
-    lock().by_name.insert(name(open_device, connection), Served::new(id, events, open_device));
+    lock().by_name.insert(name(open_device, connection), Served::new(id, events, Some(open_device)));
 }
 
 /// Whose cookie this is.
@@ -143,7 +143,8 @@ pub(crate) fn by_name(cookie: u64, connection: CommId) -> Option<Counted> {
 
 /// Whether there are ids on devices that only the parent of this process has.
 pub(crate) fn is_of_parent() -> bool {
-    lock().by_cookie.values().any(|served| !served.open_device.device.is_here())
+    let is_gone = |device: &Arc<OpenDevice>| !device.device.is_here();
+    lock().by_cookie.values().any(|served| served.open_device.as_ref().is_some_and(is_gone))
 }
 
 /// No id has a connection, a listener or a request on a device.
@@ -186,7 +187,7 @@ mod tests {
             let open_device = inner.state().used.clone().expect("it is bound").open_device;
             (open_device, Arc::clone(&inner.unacknowledged))
         };
-        let cookie = add(id, &events, &open_device);
+        let cookie = add(id, &events, Some(&open_device));
         let fetched = by_cookie(cookie).expect("the id is there");
         let id = id.expose_provenance();
         // SAFETY: it is not used any more, but for the event.

@@ -76,6 +76,8 @@ pub struct rdma_ud_param {
 pub union rdma_event_param {
     pub conn: rdma_conn_param,
     pub ud: rdma_ud_param,
+    /// Of RDMA_CM_EVENT_USER, since rdma-core 57.
+    pub arg: u64,
 }
 
 #[repr(C)]

@@ -56,3 +56,15 @@ constants! { RDMACM_CONSTANTS:
         RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER = 1,
     }
 }
+
+constants! { RDMACM_CONSTANTS_SINCE_65:
+    c_int {
+        RDMA_CM_EVENT_ADDRINFO_RESOLVED = 16,
+        RDMA_CM_EVENT_ADDRINFO_ERROR = 17,
+        RDMA_CM_EVENT_USER = 18,
+        RDMA_CM_EVENT_INTERNAL = 19,
+
+        RAI_SA = 0x10,
+        RAI_DNS = 0x20,
+    }
+}

@@ -6,7 +6,8 @@ use libc::{c_int, c_uint};
 macro_rules! constants {
     ($list:ident: $($type:ty { $($name:ident = $value:expr,)* })*) => {
         $($(pub const $name: $type = $value;)*)*
-        /// The name and the value of each constant here that every supported rdma-core has.
+        /// The name and the value of each constant here that is in the header of every supported rdma-core, or of those
+        /// since the version in the name of this list.
         pub const $list: &[(&str, i64)] = &[$($((stringify!($name), $name as i64),)*)*];
     };
 }
@@ -220,11 +221,39 @@ constants! { VERBS_CONSTANTS:
     }
 }
 
-/// Since rdma-core 47.
-pub const IBV_QP_EX_WITH_FLUSH: u64 = 1 << 11;
-/// Since rdma-core 47.
-pub const IBV_WR_FLUSH: c_int = 14;
-/// Since rdma-core 57.
-pub const IBV_ODP_SUPPORT_FLUSH: u32 = 1 << 6;
-/// Since rdma-core 57.
-pub const IBV_ODP_SUPPORT_ATOMIC_WRITE: u32 = 1 << 7;
+constants! { VERBS_CONSTANTS_SINCE_56:
+    u64 {
+        IBV_QP_EX_WITH_FLUSH = 1 << 11,
+    }
+    c_int {
+        IBV_WR_FLUSH = 14,
+    }
+}
+
+constants! { VERBS_CONSTANTS_SINCE_65:
+    c_int {
+        IBV_EVENT_DEVICE_SPEED_CHANGE = 20,
+    }
+    u8 {
+        IBV_TPH_MEM_TYPE_VM = 0,
+        IBV_TPH_MEM_TYPE_PM = 1,
+    }
+    u32 {
+        IBV_ODP_SUPPORT_FLUSH = 1 << 6,
+        IBV_ODP_SUPPORT_ATOMIC_WRITE = 1 << 7,
+
+        IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC = 1 << 2,
+
+        IBV_DMAH_INIT_ATTR_MASK_CPU_ID = 1 << 0,
+        IBV_DMAH_INIT_ATTR_MASK_PH = 1 << 1,
+        IBV_DMAH_INIT_ATTR_MASK_TPH_MEM_TYPE = 1 << 2,
+    }
+    u64 {
+        IBV_REG_MR_MASK_IOVA = 1 << 0,
+        IBV_REG_MR_MASK_ADDR = 1 << 1,
+        IBV_REG_MR_MASK_FD = 1 << 2,
+        IBV_REG_MR_MASK_FD_OFFSET = 1 << 3,
+        IBV_REG_MR_MASK_DMAH = 1 << 4,
+        IBV_REG_MR_MASK_BUF = 1 << 5,
+    }
+}

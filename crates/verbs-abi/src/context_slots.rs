@@ -6,7 +6,9 @@ use crate::Slot;
 use crate::attr::{ibv_alloc_dm_attr, ibv_modify_cq_attr, ibv_td_init_attr, ibv_xrcd_init_attr};
 use crate::cq_ex::ibv_cq_ex;
 use crate::device::{ibv_device_attr_ex, ibv_port_attr, ibv_values_ex};
-use crate::extended::{ibv_dm, ibv_td, ibv_xrcd};
+use crate::extended::{
+    ibv_buf, ibv_dm, ibv_dmah, ibv_dmah_init_attr, ibv_mr_init_attr, ibv_td, ibv_xrcd,
+};
 use crate::init_attr::{
     ibv_cq_init_attr_ex, ibv_parent_domain_init_attr, ibv_qp_init_attr_ex, ibv_qp_open_attr,
     ibv_srq_init_attr_ex,
@@ -14,13 +16,20 @@ use crate::init_attr::{
 use crate::objects::{ibv_context, ibv_cq, ibv_mr, ibv_pd, ibv_qp, ibv_srq};
 use crate::work::ibv_sge;
 
-/// `struct verbs_context` without the context at its end. The first six are since rdma-core 58;
+/// `struct verbs_context` without the context at its end. What is before `query_port` came with rdma-core 58 to 65;
 /// a program looks at a slot only if `sz` covers it, counted from the end. An empty slot makes the
 /// inline function answer EOPNOTSUPP.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct verbs_slots {
-    pub newest: [Slot; 6],
+    pub free_buf: Option<unsafe extern "C" fn(*mut ibv_buf)>,
+    pub alloc_buf:
+        Option<unsafe extern "C" fn(*mut ibv_pd, usize, *mut *mut ibv_buf) -> *mut c_void>,
+    pub dm_export_dmabuf_fd: Option<unsafe extern "C" fn(*mut ibv_dm) -> c_int>,
+    pub reg_mr_ex: Option<unsafe extern "C" fn(*mut ibv_pd, *mut ibv_mr_init_attr) -> *mut ibv_mr>,
+    pub dealloc_dmah: Option<unsafe extern "C" fn(*mut ibv_dmah) -> c_int>,
+    pub alloc_dmah:
+        Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_dmah_init_attr) -> *mut ibv_dmah>,
     pub query_port:
         Option<unsafe extern "C" fn(*mut ibv_context, u8, *mut ibv_port_attr, usize) -> c_int>,
     pub advise_mr:

@@ -1,4 +1,5 @@
-//! Objects that only the extended functions make: XRC and thread domains, device memory.
+//! Objects that only the extended functions make: XRC and thread domains, device memory, and what rdma-core has since 58:
+//! buffers of the device and DMA handles.
 
 use libc::{c_int, c_void};
 
@@ -21,4 +22,40 @@ pub struct ibv_dm {
     pub memcpy_from_dm: unsafe extern "C" fn(*mut c_void, *mut ibv_dm, u64, usize) -> c_int,
     pub comp_mask: u32,
     pub handle: u32,
+}
+
+/// Since rdma-core 65. Programs do not look into it: what is in it is ours.
+#[repr(C)]
+pub struct ibv_buf {
+    pub addr: *mut c_void,
+}
+
+/// Since rdma-core 58.
+#[repr(C)]
+pub struct ibv_dmah {
+    pub context: *mut ibv_context,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ibv_dmah_init_attr {
+    pub comp_mask: u32,
+    pub cpu_id: u32,
+    pub ph: u8,
+    pub tph_mem_type: u8,
+}
+
+/// Since rdma-core 58; `buf` since 65, which `comp_mask` says.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ibv_mr_init_attr {
+    pub length: usize,
+    pub access: c_int,
+    pub comp_mask: u64,
+    pub iova: u64,
+    pub addr: *mut c_void,
+    pub fd: c_int,
+    pub fd_offset: u64,
+    pub dmah: *mut ibv_dmah,
+    pub buf: *mut ibv_buf,
 }
