@@ -2,6 +2,7 @@
 
 mod address;
 mod connect;
+mod epoll;
 mod iomap;
 mod options;
 mod poll;

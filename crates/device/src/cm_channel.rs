@@ -35,6 +35,18 @@ pub enum CmEventKind {
     AddrResolved,
     /// There is a path to the peer: the answer to `resolve_route`.
     RouteResolved,
+    /// A name was looked up, or is not known: the answer to `rdma_resolve_addrinfo` in C programs.
+    AddrinfoResolved {
+        /// An errno value; 0: it is known.
+        errno: i32,
+    },
+    /// What an application tells itself (`rdma_write_cm_event` in C programs).
+    User {
+        /// Its status.
+        status: i32,
+        /// Its argument.
+        arg: u64,
+    },
     /// The datagrams of a multicast group arrive from now on: the answer to `rdma_join_multicast` in C programs.
     MulticastJoined {
         /// The group.

@@ -4,14 +4,22 @@ use std::ffi::CStr;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use libc::{c_char, c_int, sockaddr_storage};
+use uroce_device::CmEventKind;
 use uroce_device::cm::PortSpace;
 use uroce_ibverbs::arg::not_null;
-use uroce_ibverbs::errno::{Errno, INVALID};
+use uroce_ibverbs::errno::{Errno, INVALID, NOT_SUPPORTED};
 use uroce_ibverbs::object::{Object, zeroed};
+use uroce_ibverbs::object_of;
 use uroce_ibverbs::return_value::{call, value};
-use uroce_verbs_abi::{IBV_QPT_RC, IBV_QPT_UD, RAI_NUMERICHOST, RAI_PASSIVE, rdma_addrinfo};
+use uroce_verbs_abi::{
+    IBV_QPT_RC, IBV_QPT_UD, RAI_DNS, RAI_NUMERICHOST, RAI_PASSIVE, RAI_SA, rdma_addrinfo,
+    rdma_cm_id,
+};
 
+use crate::channel::post;
+use crate::id::id_of;
 use crate::sockaddr;
+use crate::wait::complete;
 
 /// The addresses that an answer points to.
 struct Addresses {
@@ -32,29 +40,104 @@ pub(crate) unsafe extern "C" fn rdma_getaddrinfo(
 ) -> c_int {
     let mut unknown = 0;
     let done = call("rdma_getaddrinfo", || {
-        // SAFETY: null, or hints of the program with the addresses that they say.
-        let (out, hints) = unsafe { (not_null(out)?, hints.as_ref()) };
-        // SAFETY: strings that end with 0, as the manual page asks.
-        let names = unsafe { (text(node), text(service)) };
-        if names == (None, None) && hints.is_none() {
-            return Err(INVALID);
-        }
-        // SAFETY: null, or hints of the program with the addresses that they say.
-        let (mut source, mut peer) =
-            unsafe { hints.map_or(Ok((None, None)), |hints| given(hints))? };
-        let passive = hints.is_some_and(|hints| hints.ai_flags & RAI_PASSIVE != 0);
-        let side = if passive { &mut source } else { &mut peer };
-        if names != (None, None) {
-            *side = Some(look_up(names, hints, *side).map_err(|code| {
-                unknown = code;
-                unknown_name(names, code)
-            })?);
-        }
+        let out = not_null(out)?;
+        // SAFETY: the arguments are those of a call from C.
+        let found = unsafe { ask(node, service, hints, &mut unknown)? };
         // SAFETY: not null, and so room that the program has for the result.
-        unsafe { *out = answer(hints, source, peer) };
+        unsafe { *out = found.answer() };
         Ok(())
     });
     if unknown == 0 { done } else { unknown }
+}
+
+/// rdma_resolve_addrinfo(3): the same, and an event says that it is done. The system is asked during the call, since nothing
+/// ends its search when the id is destroyed.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_resolve_addrinfo(
+    id: *mut rdma_cm_id,
+    node: *const c_char,
+    service: *const c_char,
+    hints: *const rdma_addrinfo,
+) -> c_int {
+    call("rdma_resolve_addrinfo", || {
+        let inner = object_of!(id_of(id))?;
+        // SAFETY: null, or hints of the program.
+        match unsafe { hints.as_ref() }.map_or(0, |hints| hints.ai_flags) & (RAI_SA | RAI_DNS) {
+            0 | RAI_DNS => {}
+            // Only InfiniBand has a subnet administrator.
+            RAI_SA => return Err(NOT_SUPPORTED),
+            _ => return Err(INVALID),
+        }
+        // SAFETY: the arguments are those of a call from C.
+        let found = unsafe { ask(node, service, hints, &mut 0) };
+        if found == Err(INVALID) {
+            return Err(INVALID);
+        }
+        let errno = found.err().map_or(0, |errno| errno.0);
+        let used = {
+            let mut state = inner.state();
+            state.addrinfo = found.ok();
+            state.used.clone()
+        };
+        // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
+        unsafe {
+            post(id, used.as_ref(), CmEventKind::AddrinfoResolved { errno })?;
+            complete(id)
+        }
+    })
+}
+
+/// rdma_query_addrinfo(3). EINVAL: nothing was resolved.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_query_addrinfo(
+    id: *mut rdma_cm_id,
+    info: *mut *mut rdma_addrinfo,
+) -> c_int {
+    call("rdma_query_addrinfo", || {
+        let (inner, out) = (object_of!(id_of(id))?, not_null(info)?);
+        let found = inner.state().addrinfo.ok_or(INVALID)?;
+        // SAFETY: not null, and so room that the program has for the result.
+        unsafe { *out = found.answer() };
+        Ok(())
+    })
+}
+
+/// What was found for a name and a service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Found {
+    flags: c_int,
+    /// Port space and type of the queue pair.
+    spaces: (c_int, c_int),
+    source: Option<SocketAddr>,
+    peer: Option<SocketAddr>,
+}
+
+/// Asks the system; a name that is not known leaves the code of getaddrinfo(3) in `unknown`.
+///
+/// # Safety
+/// Null or strings that end with 0, and null or hints of the program with the addresses that they say.
+unsafe fn ask(
+    node: *const c_char,
+    service: *const c_char,
+    hints: *const rdma_addrinfo,
+    unknown: &mut c_int,
+) -> Result<Found, Errno> {
+    // SAFETY: the caller's promise.
+    let (names, hints) = unsafe { ((text(node), text(service)), hints.as_ref()) };
+    if names == (None, None) && hints.is_none() {
+        return Err(INVALID);
+    }
+    // SAFETY: the caller's promise.
+    let (mut source, mut peer) = unsafe { hints.map_or(Ok((None, None)), |hints| given(hints))? };
+    let flags = hints.map_or(0, |hints| hints.ai_flags);
+    let side = if flags & RAI_PASSIVE != 0 { &mut source } else { &mut peer };
+    if names != (None, None) {
+        *side = Some(look_up(names, hints, *side).map_err(|code| {
+            *unknown = code;
+            unknown_name(names, code)
+        })?);
+    }
+    Ok(Found { flags, spaces: spaces(hints), source, peer })
 }
 
 /// # Safety
@@ -165,38 +248,38 @@ fn spaces(hints: Option<&rdma_addrinfo>) -> (c_int, c_int) {
     (space, qp_type)
 }
 
-fn answer(
-    hints: Option<&rdma_addrinfo>,
-    source: Option<SocketAddr>,
-    peer: Option<SocketAddr>,
-) -> *mut rdma_addrinfo {
-    // SAFETY: integers and null pointers.
-    let mut c: rdma_addrinfo = unsafe { zeroed() };
-    let any = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
-    let some = peer.or(source).unwrap_or(any);
-    c.ai_family = if some.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
-    c.ai_flags = hints.map_or(0, |hints| hints.ai_flags);
-    (c.ai_port_space, c.ai_qp_type) = spaces(hints);
-    c.ai_src_len = source.as_ref().map_or(0, sockaddr::length);
-    c.ai_dst_len = peer.as_ref().map_or(0, sockaddr::length);
-    let rest = Addresses {
-        source: sockaddr::write(source.unwrap_or(any)),
-        peer: sockaddr::write(peer.unwrap_or(any)),
-    };
-    let object = AddrinfoObject::create(c, rest);
-    // SAFETY: just made.
-    unsafe {
-        if let Some(rest) = AddrinfoObject::of_any_process(object) {
-            let pointer = |to: &sockaddr_storage| std::ptr::from_ref(to).cast_mut().cast();
-            if source.is_some() {
-                (*object).ai_src_addr = pointer(&rest.source);
-            }
-            if peer.is_some() {
-                (*object).ai_dst_addr = pointer(&rest.peer);
+impl Found {
+    /// As a program has it.
+    fn answer(self) -> *mut rdma_addrinfo {
+        // SAFETY: integers and null pointers.
+        let mut c: rdma_addrinfo = unsafe { zeroed() };
+        let any = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+        let Found { source, peer, .. } = self;
+        let some = peer.or(source).unwrap_or(any);
+        c.ai_family = if some.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+        c.ai_flags = self.flags;
+        (c.ai_port_space, c.ai_qp_type) = self.spaces;
+        c.ai_src_len = source.as_ref().map_or(0, sockaddr::length);
+        c.ai_dst_len = peer.as_ref().map_or(0, sockaddr::length);
+        let rest = Addresses {
+            source: sockaddr::write(source.unwrap_or(any)),
+            peer: sockaddr::write(peer.unwrap_or(any)),
+        };
+        let object = AddrinfoObject::create(c, rest);
+        // SAFETY: just made.
+        unsafe {
+            if let Some(rest) = AddrinfoObject::of_any_process(object) {
+                let pointer = |to: &sockaddr_storage| std::ptr::from_ref(to).cast_mut().cast();
+                if source.is_some() {
+                    (*object).ai_src_addr = pointer(&rest.source);
+                }
+                if peer.is_some() {
+                    (*object).ai_dst_addr = pointer(&rest.peer);
+                }
             }
         }
+        object
     }
-    object
 }
 
 /// rdma_freeaddrinfo(3).

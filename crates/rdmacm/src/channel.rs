@@ -13,7 +13,7 @@ use uroce_ibverbs::errno::{Errno, INVALID};
 use uroce_ibverbs::object::{Object, warn_of_fork};
 use uroce_ibverbs::object_of;
 use uroce_ibverbs::return_value::{minus_one, pointer, status, value};
-use uroce_verbs_abi::{rdma_cm_event, rdma_cm_id, rdma_event_channel};
+use uroce_verbs_abi::{RDMA_CM_EVENT_USER, rdma_cm_event, rdma_cm_id, rdma_event_channel};
 
 use crate::contexts::Used;
 use crate::id::id_of;
@@ -150,18 +150,36 @@ pub(crate) unsafe extern "C" fn rdma_ack_cm_event(event: *mut rdma_cm_event) -> 
     })
 }
 
-/// An event of our own making, which comes in turn.
+/// rdma_write_cm_event(3): an event that the program tells itself. EINVAL: an event of another type.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rdma_write_cm_event(
+    id: *mut rdma_cm_id,
+    event: c_int,
+    status: c_int,
+    arg: u64,
+) -> c_int {
+    minus_one(|| {
+        let used = object_of!(id_of(id))?.state().used.clone();
+        if event != RDMA_CM_EVENT_USER {
+            return Err(INVALID);
+        }
+        // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
+        unsafe { post(id, used.as_ref(), CmEventKind::User { status, arg }) }
+    })
+}
+
+/// An event of our own making, which comes in turn; about a device, or before there is one.
 ///
 /// # Safety
 /// The pointers are arguments of a call from C, as the contract with C has them.
 pub(crate) unsafe fn post(
     id: *mut rdma_cm_id,
-    used: &Used,
+    used: Option<&Used>,
     kind: CmEventKind,
 ) -> Result<(), Errno> {
     // SAFETY: the object was found, and the manual pages forbid to destroy it during a call.
     let (inner, channel) = unsafe { (id_of(id)?, channel_of((*id).channel)?) };
-    let cookie = registry::add(id, &inner.unacknowledged, &used.open_device);
+    let cookie = registry::add(id, &inner.unacknowledged, used.map(|used| &used.open_device));
     channel.events.post(CmEvent { cookie, id: CommId::NONE, kind });
     Ok(())
 }

@@ -83,7 +83,8 @@ unsafe fn refuse_unfetched(listener: *mut rdma_cm_id, used: &Used) {
     // Without a free descriptor the callers find out by themselves.
     let (Ok(channel), Ok(refused)) = (channel, CmChannel::new()) else { return };
     let is_ours = |served: &Served| {
-        served.id == listener && Arc::ptr_eq(&served.open_device, &used.open_device)
+        served.id == listener
+            && served.open_device.as_ref().is_some_and(|device| Arc::ptr_eq(device, &used.open_device))
     };
     channel.events.hand_over(&refused, 0, |event| {
         let is_call = matches!(

@@ -108,7 +108,7 @@ pub(crate) unsafe fn keep(id: *mut rdma_cm_id, event: *mut rdma_cm_event) {
 /// rdma_event_str(3).
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn rdma_event_str(event: c_int) -> *const c_char {
-    const NAMES: [&CStr; 16] = [
+    const NAMES: [&CStr; 19] = [
         c"RDMA_CM_EVENT_ADDR_RESOLVED",
         c"RDMA_CM_EVENT_ADDR_ERROR",
         c"RDMA_CM_EVENT_ROUTE_RESOLVED",
@@ -125,6 +125,9 @@ pub(crate) extern "C" fn rdma_event_str(event: c_int) -> *const c_char {
         c"RDMA_CM_EVENT_MULTICAST_ERROR",
         c"RDMA_CM_EVENT_ADDR_CHANGE",
         c"RDMA_CM_EVENT_TIMEWAIT_EXIT",
+        c"RDMA_CM_EVENT_ADDRINFO_RESOLVED",
+        c"RDMA_CM_EVENT_ADDRINFO_ERROR",
+        c"RDMA_CM_EVENT_USER",
     ];
     let name = usize::try_from(event).ok().and_then(|index| NAMES.get(index));
     name.copied().unwrap_or(c"UNKNOWN EVENT").as_ptr()

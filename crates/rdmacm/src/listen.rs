@@ -39,7 +39,7 @@ pub(crate) unsafe extern "C" fn rdma_listen(id: *mut rdma_cm_id, backlog: c_int)
         // SAFETY: the object was found, and the manual pages forbid to destroy it during a call.
         let channel = unsafe { channel_of((*id).channel)? };
         for used in devices_of(&state)? {
-            let cookie = registry::add(id, &inner.unacknowledged, &used.open_device);
+            let cookie = registry::add(id, &inner.unacknowledged, Some(&used.open_device));
             if let Err(error) =
                 used.open_device.device.cm().listen(service, backlog, &channel.events, cookie)
             {

@@ -59,12 +59,12 @@ pub(crate) unsafe fn migrate(
 fn move_events(id: *mut rdma_cm_id, inner: &Id, from: &Channel, to: &Channel) {
     let state = inner.state();
     for (used, service) in &state.listens {
-        let cookie = registry::add(id, &inner.unacknowledged, &used.open_device);
+        let cookie = registry::add(id, &inner.unacknowledged, Some(&used.open_device));
         used.open_device.device.cm().move_listener(*service, &to.events, cookie);
     }
-    let Some(used) = &state.used else { return };
-    let cookie = registry::add(id, &inner.unacknowledged, &used.open_device);
-    if let Some(connection) = state.connection {
+    let open_device = state.used.as_ref().map(|used| &used.open_device);
+    let cookie = registry::add(id, &inner.unacknowledged, open_device);
+    if let (Some(used), Some(connection)) = (&state.used, state.connection) {
         used.open_device.device.cm().move_connection(connection, &to.events, cookie);
     }
     // Those of our own making bear no connection.

@@ -76,7 +76,7 @@ unsafe fn join(
     inner.state().joined.push(Joined { group, context, attached });
     uroce_ibverbs::log::tell(&format_args!("listening for datagrams to {group}"));
     // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
-    unsafe { post(id, &used, CmEventKind::MulticastJoined { group }) }
+    unsafe { post(id, Some(&used), CmEventKind::MulticastJoined { group }) }
 }
 
 /// rdma_leave_multicast(3).

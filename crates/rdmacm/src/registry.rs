@@ -86,8 +86,9 @@ struct Registry {
 const COUNT_BITS: u32 = 48;
 
 impl Registry {
-    fn next_cookie(&mut self, open_device: &Arc<OpenDevice>) -> u64 {
-        let device = Arc::as_ptr(open_device).addr();
+    /// A cookie that was not given yet, for events of this device, or of none.
+    fn next_cookie(&mut self, open_device: Option<&Arc<OpenDevice>>) -> u64 {
+        let device = open_device.map_or(0, |device| Arc::as_ptr(device).addr());
         let place = self.devices.iter().position(|known| *known == device).unwrap_or_else(|| {
             self.devices.push(device);
             self.devices.len() - 1
@@ -126,7 +127,9 @@ pub(crate) fn add_name(
     open_device: &Arc<OpenDevice>,
     connection: CommId,
 ) {
-    lock().by_name.insert(name(open_device, connection), Served::new(id, events, Some(open_device)));
+    lock()
+        .by_name
+        .insert(name(open_device, connection), Served::new(id, events, Some(open_device)));
 }
 
 /// Whose cookie this is.

@@ -62,7 +62,7 @@ pub(crate) unsafe extern "C" fn rdma_resolve_addr(
         drop(state);
         // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
         unsafe {
-            post(id, &used, CmEventKind::AddrResolved)?;
+            post(id, Some(&used), CmEventKind::AddrResolved)?;
             complete(id)
         }
     })
@@ -108,7 +108,7 @@ pub(crate) unsafe extern "C" fn rdma_resolve_route(
         let used = object_of!(id_of(id))?.state().used.clone().ok_or(INVALID)?;
         // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
         unsafe {
-            post(id, &used, CmEventKind::RouteResolved)?;
+            post(id, Some(&used), CmEventKind::RouteResolved)?;
             complete(id)
         }
     })

@@ -11,12 +11,14 @@ use uroce_device::transport::AddressVector;
 use uroce_device::wire::Qpn;
 use uroce_device::{CmEvent, CmEventKind};
 use uroce_ibverbs::ah::attr_of;
+use uroce_ibverbs::open_device::OpenDevice;
 use uroce_verbs_abi::{
-    IBV_QPS_RTS, RDMA_CM_EVENT_ADDR_RESOLVED, RDMA_CM_EVENT_CONNECT_ERROR,
-    RDMA_CM_EVENT_CONNECT_REQUEST, RDMA_CM_EVENT_CONNECT_RESPONSE, RDMA_CM_EVENT_DISCONNECTED,
-    RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_MULTICAST_JOIN, RDMA_CM_EVENT_REJECTED,
-    RDMA_CM_EVENT_ROUTE_RESOLVED, RDMA_CM_EVENT_TIMEWAIT_EXIT, RDMA_CM_EVENT_UNREACHABLE,
-    RDMA_UDP_QKEY, rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_ud_param,
+    IBV_QPS_RTS, RDMA_CM_EVENT_ADDR_RESOLVED, RDMA_CM_EVENT_ADDRINFO_ERROR,
+    RDMA_CM_EVENT_ADDRINFO_RESOLVED, RDMA_CM_EVENT_CONNECT_ERROR, RDMA_CM_EVENT_CONNECT_REQUEST,
+    RDMA_CM_EVENT_CONNECT_RESPONSE, RDMA_CM_EVENT_DISCONNECTED, RDMA_CM_EVENT_ESTABLISHED,
+    RDMA_CM_EVENT_MULTICAST_JOIN, RDMA_CM_EVENT_REJECTED, RDMA_CM_EVENT_ROUTE_RESOLVED,
+    RDMA_CM_EVENT_TIMEWAIT_EXIT, RDMA_CM_EVENT_UNREACHABLE, RDMA_CM_EVENT_USER, RDMA_UDP_QKEY,
+    rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_ud_param,
 };
 
 use crate::event::{Told, give, told};
@@ -76,6 +78,17 @@ fn about(id: *mut rdma_cm_id, kind: CmEventKind) -> Option<Told> {
     Some(match kind {
         CmEventKind::AddrResolved => told(RDMA_CM_EVENT_ADDR_RESOLVED, 0, nothing()),
         CmEventKind::RouteResolved => told(RDMA_CM_EVENT_ROUTE_RESOLVED, 0, nothing()),
+        CmEventKind::AddrinfoResolved { errno: 0 } => {
+            told(RDMA_CM_EVENT_ADDRINFO_RESOLVED, 0, nothing())
+        }
+        CmEventKind::AddrinfoResolved { errno } => {
+            told(RDMA_CM_EVENT_ADDRINFO_ERROR, -errno, nothing())
+        }
+        CmEventKind::User { status, arg } => {
+            let mut told = told(RDMA_CM_EVENT_USER, status, nothing());
+            told.param.arg = arg;
+            told
+        }
         CmEventKind::Established { private_data } => {
             note_ready(id);
             told(RDMA_CM_EVENT_ESTABLISHED, 0, private_data)
@@ -155,24 +168,26 @@ fn called(
     ip: &Option<IpCm>,
     from: (IpAddr, Ece),
 ) -> Option<*mut rdma_cm_id> {
-    let id = make_called(listener, connection, ip, from);
+    let open_device = listener.open_device.as_ref()?;
+    let id = make_called((listener.id, open_device), connection, ip, from);
     if id.is_none() {
-        listener.open_device.device.cm().release(connection);
+        open_device.device.cm().release(connection);
     }
     id
 }
 
 fn make_called(
-    listener: &Served,
+    (listener, open_device): (*mut rdma_cm_id, &Arc<OpenDevice>),
     connection: CommId,
     ip: &Option<IpCm>,
     (remote, ece): (IpAddr, Ece),
 ) -> Option<*mut rdma_cm_id> {
     // SAFETY: a registered id is alive.
-    let (inner, c) = unsafe { (id_of(listener.id).ok()?, &*listener.id) };
-    let used = inner.state().listens.iter().find_map(|(used, _)| {
-        Arc::ptr_eq(&used.open_device, &listener.open_device).then(|| used.clone())
-    })?;
+    let (inner, c) = unsafe { (id_of(listener).ok()?, &*listener) };
+    let used =
+        inner.state().listens.iter().find_map(|(used, _)| {
+            Arc::ptr_eq(&used.open_device, open_device).then(|| used.clone())
+        })?;
     let id = make(c.channel, c.context, inner.space, (inner.waits.load(Ordering::Relaxed), false))
         .ok()?;
     // SAFETY: just made.
@@ -187,6 +202,6 @@ fn make_called(
     unsafe { settle(id, &mut state, used, port) };
     drop(state);
     // From now on other threads may get events of it, and destroy it.
-    registry::add_name(id, &child.unacknowledged, &listener.open_device, connection);
+    registry::add_name(id, &child.unacknowledged, open_device, connection);
     Some(id)
 }

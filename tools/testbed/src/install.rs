@@ -47,17 +47,51 @@ fn lay_out(built: &Path, out: &Path, linker: Linker) -> Result<()> {
         fs::read_to_string(workspace::root().join(map)).context(|| format!("could not read {map}"))
     };
     let names = read(VERSIONS)? + &read(CONNECTIONS)?;
-    let linked = |library: &str, names: &str, interposed: &[&str]| {
-        let script = lib.join("names.map");
+    let linked = |library: &str, names: &str, more: &str, interposed: &[&str]| {
+        let (script, source) = (lib.join("names.map"), lib.join("more.s"));
         fs::write(&script, names).context(|| "could not write a linker script")?;
-        link(&archive, &lib.join(library), &script, interposed, linker)?;
-        fs::remove_file(&script).context(|| "could not remove a linker script")
+        fs::write(&source, more).context(|| "could not write second versions of names")?;
+        link(&archive, &lib.join(library), (&script, &source), interposed, linker)?;
+        [script, source]
+            .iter()
+            .try_for_each(fs::remove_file)
+            .context(|| "could not remove a script")
     };
-    linked("drop-in/libibverbs.so.1", &names, &[])?;
-    linked("drop-in/liburoce_paths.so", &without_versions("", INTERPOSED), INTERPOSED)?;
+    linked("drop-in/libibverbs.so.1", &names, &second_versions(&names), &[])?;
+    linked("drop-in/liburoce_paths.so", &without_versions("", INTERPOSED), "", INTERPOSED)?;
     let all = [INTERPOSED, LOADING].concat();
-    linked("liburoce_ibverbs.so", &without_versions(&names, &all), &all)?;
+    linked("liburoce_ibverbs.so", &without_versions(&names, &all), "", &all)?;
     same_library("libibverbs.so.1", &lib.join("drop-in/librdmacm.so.1"))
+}
+
+/// The private names of rdma-core 44 to 56, and what the same names have as their version in rdma-core 65. A linker script gives
+/// a name one version, so the second is that of a symbol which leads to the first.
+const PRIVATE: (&str, &str) = ("IBVERBS_PRIVATE_34", "IBVERBS_PRIVATE_65");
+/// The one of them that is a variable: it is false.
+const VARIABLE: &str = "verbs_allow_disassociate_destroy";
+/// A jump to another function.
+const JUMP: &str = if cfg!(target_arch = "aarch64") { "b" } else { "jmp" };
+
+/// In assembly language.
+fn second_versions(script: &str) -> String {
+    let (first, second) = PRIVATE;
+    let inside = script.lines().skip_while(|line| !line.starts_with(first)).skip(1);
+    let names = inside.take_while(|line| !line.starts_with('}')).map(str::trim);
+    let names =
+        names.filter_map(|line| line.strip_suffix(';')).filter(|name| !name.ends_with("_34"));
+    let symbol = |name: &str| {
+        let alias = format!("uroce_second_{name}");
+        let (section, kind, value) = match name {
+            VARIABLE => (".data", "object", ".quad 0".to_owned()),
+            _ => (".text", "function", format!("{JUMP} {name}")),
+        };
+        format!(
+            "{section}\n.globl {alias}\n.type {alias}, %{kind}\n{alias}: {value}\n.size {alias}, .-{alias}\n\
+             .symver {alias}, {name}@{second}\n"
+        )
+    };
+    let symbols: String = names.map(symbol).collect();
+    format!("{symbols}.section .note.GNU-stack,\"\",%progbits\n")
 }
 
 /// One library under two names. The dynamic linker knows that it is the same file, and loads it once: a
@@ -123,7 +157,7 @@ fn without_versions(script: &str, interposed: &[&str]) -> String {
 fn link(
     archive: &Path,
     library: &Path,
-    script: &Path,
+    (script, source): (&Path, &Path),
     interposed: &[&str],
     linker: Linker,
 ) -> Result<()> {
@@ -131,7 +165,7 @@ fn link(
     let renamed = library.with_extension("a");
     rename(archive, &renamed, interposed)?;
     let mut words = linker.command();
-    words.args(["-shared", "-o"]).arg(library);
+    words.args(["-shared", "-o"]).arg(library).arg(source);
     words.arg("-Wl,--whole-archive").arg(&renamed).arg("-Wl,--no-whole-archive");
     words.arg("-Wl,--gc-sections,-z,now,-z,defs,--strip-debug");
     words.arg(format!("-Wl,--version-script={}", script.display()));
@@ -150,6 +184,14 @@ fn rename(archive: &Path, renamed: &Path, interposed: &[&str]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn private_names_have_two_versions_but_the_one_with_a_number() {
+        let script = "IBVERBS_PRIVATE_34 {\n    global:\n        a;\n        driver_34;\n} X;\nOTHER {\n        b;\n};\n";
+        let more = second_versions(script);
+        assert!(more.contains(".symver uroce_second_a, a@IBVERBS_PRIVATE_65\n"), "{more}");
+        assert!(!more.contains("driver") && !more.contains("second_b"), "{more}");
+    }
 
     #[test]
     fn versions_go_and_names_stay() {
