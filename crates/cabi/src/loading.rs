@@ -6,12 +6,19 @@
 //! The dynamic linker takes from the return address who calls, and searches that one's folders (RUNPATH); so a function
 //! here decides and then jumps, and leaves the return address where it was.
 
-use std::ffi::CStr;
+use std::collections::BTreeSet;
+use std::ffi::{CStr, CString, OsStr};
 use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::ptr::null_mut;
+use std::sync::LazyLock;
 use std::sync::atomic::AtomicPtr;
 
 use libc::{c_char, c_int, c_void};
+
+use uroce_device::host::{symbols, verbs_names};
+use uroce_ibverbs::return_value::value;
 
 use crate::interpose::next;
 
@@ -51,13 +58,46 @@ fn own_path() -> *const c_char {
     }
 }
 
+/// A file that needs names of libibverbs which we lack: those of the system's library would take our objects for its own. In its
+/// place the dynamic linker gets a sentence for a name, so that what the program shows (dlerror(3)) says what is wrong.
+///
+/// # Safety
+/// Null, or a string that ends with 0.
+unsafe fn refused(name: *const c_char) -> Option<*const c_char> {
+    static OURS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+        // SAFETY: a string of the dynamic linker's, or null.
+        let path = unsafe { own_path().as_ref().map(|path| CStr::from_ptr(path)) };
+        let path = path.map_or(OsStr::new(""), |path| OsStr::from_bytes(path.to_bytes()));
+        symbols::exports(Path::new(path)).unwrap_or_default()
+    });
+    // SAFETY: the caller's promise; it is not null.
+    let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_bytes())?;
+    // A name without a folder is searched for; what programs load of their own (modules of Python) has one.
+    if !name.contains(&b'/') {
+        return None;
+    }
+    value(None, || {
+        let file = Path::new(OsStr::from_bytes(name));
+        // Without one name of our own there is nothing to compare with.
+        let lacking = verbs_names::missing(file, &OURS);
+        if lacking.is_empty() || OURS.is_empty() {
+            return None;
+        }
+        let sentence = verbs_names::sentence(file, &lacking);
+        eprintln!("uroce: {sentence}");
+        // The program may keep it.
+        CString::new(sentence).ok().map(|text| text.into_raw().cast_const())
+    })
+}
+
 /// # Safety
 /// As dlopen(3).
 unsafe extern "C" fn dlopen_of(name: *const c_char) -> Call {
     static NEXT: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
     // SAFETY: the caller's promise, and dlopen is a function.
     let (ours, function) = unsafe { (is_ours(name), next::<*const c_void>(c"dlopen", &NEXT)) };
-    let path = if ours { own_path() } else { name };
+    // SAFETY: the caller's promise.
+    let path = if ours { own_path() } else { unsafe { refused(name) }.unwrap_or(name) };
     Call { argument: if path.is_null() { name } else { path }.cast(), function }
 }
 

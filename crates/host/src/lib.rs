@@ -3,6 +3,7 @@
 //! - [`interface`]: addresses of this host, and the interfaces that they belong to;
 //! - [`option`], [`enlarge`], [`bpf`]: options of sockets, and the programs that they run;
 //! - [`BindError`], [`PortHolder`]: why a UDP port cannot be had, and who has it;
+//! - [`symbols`], [`verbs_names`]: what a program takes from libraries, and whether ours have it;
 //! - [`process`], [`fork`], [`at_exit`], [`Thread`]: processes, forks, exits and threads in a program that is not ours.
 //!
 //! Most of it is asked for once, when a datapath or a device is opened. Nothing here knows RoCE packets.
@@ -15,9 +16,11 @@ mod buffer;
 pub mod interface;
 mod port_holder;
 pub mod process;
+pub mod symbols;
 #[allow(unsafe_code, reason = "system calls without a safe wrapper")]
 mod sys;
 mod thread;
+pub mod verbs_names;
 
 pub use bind_error::{BindError, check_local};
 pub use buffer::{Buffer, enlarge};

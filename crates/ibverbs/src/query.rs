@@ -17,13 +17,15 @@ use crate::clock::{CORE_CLOCK_KHZ, TIMESTAMP_MASK};
 use crate::context::{Ctx, ctx_of};
 use crate::device_list::put_text;
 use crate::device_memory::MAX_DM_SIZE;
-use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
+use crate::errno::{Errno, INVALID};
 use crate::object::zeroed;
 use crate::return_value::{minus_one, status};
 use crate::{object_of, output};
 
 /// A step of `ibv_query_port_speed`, in bits per second.
 const SPEED_STEP: u64 = 100_000_000;
+/// One lane of the slowest kind, 2.5 Gb/s.
+const SDR_STEPS: u64 = 25;
 /// The only P_Key: the default partition, full member.
 const PKEY: u16 = 0xffff;
 const PHYS_LINK_UP: u8 = 5;
@@ -178,7 +180,8 @@ pub(crate) unsafe extern "C" fn query_port(
     })
 }
 
-/// ibv_query_port_speed(3): what the link carries, in steps of 100 Mb/s. EOPNOTSUPP: its driver does not tell.
+/// ibv_query_port_speed(3): what the link carries, in steps of 100 Mb/s. Where its driver does not tell, it is what
+/// `ibv_query_port` has as speed and width.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn ibv_query_port_speed(
     context: *mut ibv_context,
@@ -188,8 +191,11 @@ pub(crate) unsafe extern "C" fn ibv_query_port_speed(
     status(|| {
         let ctx = object_of!(ctx_of(context))?;
         check_port(u8::try_from(port).map_err(|_| INVALID)?)?;
-        let bits_per_second = ctx.interface.bits_per_second.ok_or(NOT_SUPPORTED)?;
-        output!(speed, bits_per_second / SPEED_STEP)
+        let steps = match ctx.interface.bits_per_second {
+            Some(bits_per_second) => bits_per_second / SPEED_STEP,
+            None => SDR_STEPS,
+        };
+        output!(speed, steps)
     })
 }
 

@@ -24,11 +24,22 @@ pub fn line(library: &str) -> String {
 /// # Errors
 /// Names that ours does not have; there is no such library, or no `nm`.
 pub fn check(library: &str, folder: &Path) -> Result<String> {
+    check_against(&path_of(library)?.display().to_string(), library, folder)
+}
+
+/// The same against the file of a library.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_against(file: &str, library: &str, folder: &Path) -> Result<String> {
     let ours = exports_of(&folder.join("lib/uroce/drop-in").join(library).display().to_string())?;
-    let theirs = exports_of(&path_of(library)?.display().to_string())?;
-    let missing: Vec<&str> = theirs.difference(&ours).map(String::as_str).collect();
+    let theirs = exports_of(file)?;
+    // A name has one default version; ours may have the other as a further one.
+    let has = |name: &str| ours.contains(name) || ours.contains(&name.replace("@@", "@"));
+    let missing: Vec<&str> =
+        theirs.iter().map(String::as_str).filter(|name| name.contains("@@") && !has(name)).collect();
     if missing.is_empty() {
-        return Ok(format!("{} names", theirs.len()));
+        return Ok(format!("{} names", theirs.iter().filter(|name| name.contains("@@")).count()));
     }
     Err(Error::new(format!("{library} does not export {}", missing.join(", "))))
 }
@@ -38,10 +49,10 @@ fn exports_of(file: &str) -> Result<BTreeSet<String>> {
     Ok(parse(&stdout_of(&mut command(words))?))
 }
 
-/// The default versions of names, as programs of today are linked with them.
+/// Names with their versions; the default ones, as programs of today are linked with them, stand behind `@@`.
 fn parse(listing: &str) -> BTreeSet<String> {
     let names = listing.lines().filter_map(|line| line.split_whitespace().last());
-    names.filter(|name| name.contains("@@")).map(str::to_owned).collect()
+    names.filter(|name| name.contains('@')).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -49,8 +60,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn default_versions_count() {
+    fn names_have_versions() {
         let listing = "0000 A V_1\n0010 T new@@V_1\n0020 T old@V_0\n";
-        assert_eq!(parse(listing), BTreeSet::from(["new@@V_1".to_owned()]));
+        let names = ["new@@V_1", "old@V_0"].map(str::to_owned);
+        assert_eq!(parse(listing), BTreeSet::from(names));
     }
 }

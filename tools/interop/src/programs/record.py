@@ -2,6 +2,7 @@
 # names: "outcome name reason", where the outcome is ok, skipped or failed. Takes the arguments of
 # run_tests.py. LEAVE_OUT may name a module whose tests do not run.
 
+import multiprocessing
 import os
 import sys
 import unittest
@@ -38,6 +39,8 @@ class Record(unittest.TextTestResult):
         self.say("failed", test, err[1])
 
 
+# Tests with processes pickle themselves where a process is not a fork, and this result with them.
+multiprocessing.set_start_method("fork")
 tests = SourceFileLoader("tests", os.path.join(FOLDER, "__init__.py")).load_module()
 tests.__test_modules__ = [
     module for module in tests.__test_modules__ if module.__name__ != os.environ.get("LEAVE_OUT")

@@ -1,5 +1,6 @@
 //! `uroce run -- PROGRAM`: an unmodified program of libibverbs on our devices.
 
+mod libraries;
 mod plain_path;
 mod program;
 
@@ -20,6 +21,8 @@ use crate::nic;
 const PRELOADED: &str = "liburoce_ibverbs.so";
 /// The folder with the library that has the system's name.
 const DROP_IN: &str = "drop-in";
+/// That library.
+const NAMED_AS_THEIRS: &str = "drop-in/libibverbs.so.1";
 /// What stands before the C library's functions of files then: programs that load libibverbs themselves look for devices
 /// in /sys and /dev as well.
 const PATHS: &str = "drop-in/liburoce_paths.so";
@@ -58,8 +61,13 @@ pub struct RunArgs {
 pub fn run(args: &RunArgs, global: &Global) -> Result<(), Failure> {
     let (program, words) = args.program.split_first().expect("clap asks for one");
     refuse_json(global)?;
-    let kind = program::find(program).map(|path| kind_of(&path));
+    let path = program::find(program);
+    let kind = path.as_deref().map(kind_of);
     refuse(program, kind)?;
+    let set = libraries(args.drop_in)?;
+    if let (Some(path), Some(ProgramKind::Linked)) = (&path, kind) {
+        libraries::check(path, &ours(args.drop_in)?, args.drop_in)?;
+    }
     if clears_environment(program, words) {
         eprintln!(
             "note: `env -i` takes away what `uroce run` tells the program: write `env -i uroce run -- PROGRAM`"
@@ -67,7 +75,7 @@ pub fn run(args: &RunArgs, global: &Global) -> Result<(), Failure> {
     }
     let mut command = Command::new(program);
     command.args(words);
-    for (variable, entry) in libraries(args.drop_in)? {
+    for (variable, entry) in set {
         command.env(variable, joined(&entry, std::env::var_os(variable)));
     }
     for (name, value) in settings(global)? {
@@ -115,8 +123,8 @@ fn refuse(name: &OsStr, kind: Option<ProgramKind>) -> Result<(), Failure> {
         )),
         Some(ProgramKind::Static) => {
             note(
-                "is linked statically: nothing takes the place of a libibverbs inside it, and it sees the kernel's /sys; \
-                 `uroce devinfo` and `uroce stat --json` tell what is there",
+                "is linked statically: nothing takes the place of a libibverbs inside it (build it with shared libraries), \
+                 and it sees the kernel's /sys; `uroce devinfo` and `uroce stat --json` tell what is there",
             );
             Ok(())
         }
@@ -128,7 +136,7 @@ fn refuse(name: &OsStr, kind: Option<ProgramKind>) -> Result<(), Failure> {
             Ok(())
         }
         Some(ProgramKind::Foreign) => {
-            note("is of another architecture or word size than our library, which it cannot load");
+            note("is of another architecture or word size than our library, which it cannot load; use a uroce built for it");
             Ok(())
         }
         Some(ProgramKind::Linked) => Ok(()),
@@ -182,16 +190,19 @@ fn settings(global: &Global) -> Result<Vec<(&'static str, OsString)>, Failure> {
     Ok(set)
 }
 
+/// The library with our functions.
+fn ours(drop_in: bool) -> Result<PathBuf, Failure> {
+    find(&folders()?, if drop_in { NAMED_AS_THEIRS } else { PRELOADED })
+}
+
 /// The variables of the dynamic linker, and what to put first into each.
 fn libraries(drop_in: bool) -> Result<Vec<(&'static str, PathBuf)>, Failure> {
-    let program = std::env::current_exe().map_err(Failure::environment)?;
-    let folders = folders(&program);
+    let (folders, library) = (folders()?, ours(drop_in)?);
     if drop_in {
-        let library = find(&folders, "drop-in/libibverbs.so.1")?;
         let folder = library.parent().map_or_else(|| PathBuf::from(DROP_IN), Path::to_owned);
         return Ok(vec![("LD_LIBRARY_PATH", folder), ("LD_PRELOAD", find(&folders, PATHS)?)]);
     }
-    Ok(vec![("LD_PRELOAD", find(&folders, PRELOADED)?)])
+    Ok(vec![("LD_PRELOAD", library)])
 }
 
 /// The file in the first folder that has it, by a name that the dynamic linker understands.
@@ -207,7 +218,12 @@ fn find(folders: &[PathBuf], file: &str) -> Result<PathBuf, Failure> {
 
 /// Where the libraries may be: where the user says, as `cargo xtask dist` lays them out, as a
 /// package installs them.
-fn folders(program: &Path) -> Vec<PathBuf> {
+fn folders() -> Result<Vec<PathBuf>, Failure> {
+    Ok(folders_of(&std::env::current_exe().map_err(Failure::environment)?))
+}
+
+/// The same for this program.
+fn folders_of(program: &Path) -> Vec<PathBuf> {
     let named = std::env::var_os("UROCE_LIBRARIES").map(PathBuf::from);
     let beside = program.parent().and_then(Path::parent).map(|top| top.join("lib/uroce"));
     let system = ["/usr/local/lib/uroce", "/usr/lib/uroce"].map(PathBuf::from);
@@ -254,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_program_in_usr_bin_looks_into_usr_lib_once() {
-        let folders = folders(Path::new("/usr/bin/uroce"));
+        let folders = folders_of(Path::new("/usr/bin/uroce"));
         let usr: Vec<_> = folders.iter().filter(|f| f.as_path() == "/usr/lib/uroce").collect();
         assert_eq!(usr.len(), 1);
     }

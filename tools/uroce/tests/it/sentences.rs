@@ -199,8 +199,55 @@ fn v131_who_asks_about_nothing_is_told_so() {
 fn libraries(folder: &Path) {
     std::fs::create_dir_all(folder.join("drop-in")).expect("a folder");
     for name in ["liburoce_ibverbs.so", "drop-in/libibverbs.so.1", "drop-in/liburoce_paths.so"] {
-        std::fs::write(folder.join(name), "").expect("a file");
+        let source = "int ibv_get_device_list(void) { return 0; }";
+        compile(source, &["-shared", "-o", &folder.join(name).display().to_string()]);
     }
+}
+
+/// Compiles C, from its standard input.
+fn compile(source: &str, words: &[&str]) {
+    use std::io::Write as _;
+    let mut cc = std::process::Command::new("cc");
+    cc.args(["-x", "c", "-", "-x", "none"]).args(words).stdin(std::process::Stdio::piped());
+    let mut cc = cc.spawn().expect("a C compiler");
+    let mut input = cc.stdin.take().expect("piped");
+    input.write_all(source.as_bytes()).expect("it reads");
+    drop(input);
+    assert!(cc.wait().expect("it runs").success(), "{source}");
+}
+
+#[test]
+fn a_program_that_needs_newer_names_or_a_library_that_is_not_there_is_refused() {
+    let folder = Folder::new("newer");
+    libraries(&folder.0);
+    let at = |name: &str| folder.0.join(name).display().to_string();
+    let (map, theirs, program) = (at("names.map"), at("libibverbs.so.1"), at("program"));
+    std::fs::write(&map, "IBVERBS_1.99 { global: ibv_of_the_future; local: *; };").expect("a file");
+    let script = format!("-Wl,--version-script={map}");
+    let soname = "-Wl,-soname,libibverbs.so.1";
+    let library = "int ibv_of_the_future(void) { return 3; }";
+    compile(library, &["-shared", &script, soname, "-o", &theirs]);
+    let source = "int ibv_of_the_future(void); int main(void) { return ibv_of_the_future(); }";
+    let search = format!("-Wl,-rpath,{}", folder.0.display());
+    compile(source, &["-o", &program, &theirs, &search]);
+    let run = || {
+        let run = uroce(&format!("run -- {program}")).env("UROCE_LIBRARIES", &folder.0).output();
+        run.expect("built")
+    };
+    let newer = run();
+    assert_eq!(code(&newer), 3, "{}", stderr(&newer));
+    let told = stderr(&newer);
+    assert!(told.contains("needs ibv_of_the_future (IBVERBS_1.99)"), "{told}");
+    assert!(told.contains("update uroce"), "{told}");
+    std::fs::remove_file(&theirs).expect("ours");
+    let without = run();
+    // Where the system has one, it is found in its place, and the name is as new as before.
+    assert_eq!(code(&without), 3, "{}", stderr(&without));
+    std::fs::write(folder.0.join("liburoce_ibverbs.so"), "").expect("a file");
+    compile("int main(void) { return 0; }", &["-o", &program]);
+    let mismatched = run();
+    assert_eq!(code(&mismatched), 3, "{}", stderr(&mismatched));
+    assert!(stderr(&mismatched).contains("is not a library of ours"), "{}", stderr(&mismatched));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -111,6 +112,18 @@ fn kind_of(bytes: &[u8]) -> ProgramKind {
 const LOADED: u64 = 1;
 const INTERPRETER: u64 = 3;
 const WRITABLE: u64 = 2;
+
+/// The dynamic linker that a 64-bit ELF file names; `None` for any other file, and for one of another architecture.
+pub fn interpreter(path: &Path) -> Option<PathBuf> {
+    let mut bytes = Vec::new();
+    File::open(path).ok()?.take(LOOKED_AT).read_to_end(&mut bytes).ok()?;
+    if !bytes.starts_with(b"\x7fELF") || kind_of(&bytes) != ProgramKind::Linked {
+        return None;
+    }
+    let (_, _, from) = segments(&bytes)?.into_iter().find(|(kind, _, _)| *kind == INTERPRETER)?;
+    let text = bytes.get(usize::try_from(from).ok()?..)?.split(|byte| *byte == 0).next()?;
+    Some(PathBuf::from(OsStr::from_bytes(text)))
+}
 
 /// Whether a 64-bit ELF file has a dynamic linker. `None` for one that is not as it should be, and for 32 bits.
 fn is_interpreted(bytes: &[u8]) -> Option<bool> {
