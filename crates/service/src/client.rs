@@ -3,6 +3,7 @@
 mod attachment;
 mod datapath;
 mod enquiry;
+mod reconnect;
 
 pub use attachment::AttachRefused;
 pub use datapath::ServedDatapath;

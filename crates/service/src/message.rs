@@ -18,7 +18,7 @@ pub(crate) const LONGEST: usize = 256;
 pub(crate) const TOKEN: usize = 16;
 
 /// A secret that only the service and one client know.
-pub(crate) type Token = [u8; TOKEN];
+pub(crate) type SlotToken = [u8; TOKEN];
 
 /// What a client asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) enum ClientMessage {
     /// Does the service serve this address?
     Query(SocketAddr),
     /// A place on this address; the one that it had if it knows its secret.
-    Attach(SocketAddr, Option<(Slot, Token)>),
+    Attach(SocketAddr, Option<(Slot, SlotToken)>),
     /// A new packet, or room in a ring: the service slept.
     Wake,
     /// Requests to a service ID are for this client. Answered.
@@ -47,7 +47,7 @@ pub(crate) enum ServiceMessage {
     /// The address is served.
     Serves(ServedAddress),
     /// The client has a place; the descriptor of the shared memory comes with it.
-    Attached(Slot, Token, ServedAddress),
+    Attached(Slot, SlotToken, ServedAddress),
     /// The client gets none.
     Refused(String),
     /// There is a packet: the client slept.
@@ -104,9 +104,9 @@ impl ServedAddress {
 }
 
 /// Writes fields one behind the other.
-struct Fields<'a>(&'a mut Vec<u8>);
+struct MessageWriter<'a>(&'a mut Vec<u8>);
 
-impl Fields<'_> {
+impl MessageWriter<'_> {
     fn name(&mut self, addr: &SocketAddr) -> &mut Self {
         let mut name = [0; NAME];
         address::encode(addr, &mut name);
@@ -133,9 +133,9 @@ impl Fields<'_> {
 }
 
 /// Reads them.
-struct Reader<'a>(&'a [u8]);
+struct MessageReader<'a>(&'a [u8]);
 
-impl Reader<'_> {
+impl MessageReader<'_> {
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (first, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
@@ -158,7 +158,7 @@ impl Reader<'_> {
         address::decode(&self.array::<NAME>()?)
     }
 
-    fn token(&mut self) -> Option<(Slot, Token)> {
+    fn token(&mut self) -> Option<(Slot, SlotToken)> {
         Some((Slot::new(self.byte()?)?, self.array()?))
     }
 
@@ -187,7 +187,7 @@ fn named(group: IpAddr) -> SocketAddr {
 impl ClientMessage {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![];
-        let mut fields = Fields(&mut bytes);
+        let mut fields = MessageWriter(&mut bytes);
         let version = VERSION.to_ne_bytes();
         match self {
             Self::Query(addr) => fields.bytes(b"q").bytes(&version).name(addr),
@@ -211,7 +211,7 @@ impl ClientMessage {
 
     /// `None` if it is no message, or one of another version.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut reader = Reader(bytes);
+        let mut reader = MessageReader(bytes);
         let kind = reader.byte()?;
         if b"qar".contains(&kind) && reader.number()? != VERSION {
             return None;
@@ -235,7 +235,7 @@ impl ClientMessage {
 impl ServiceMessage {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![];
-        let mut fields = Fields(&mut bytes);
+        let mut fields = MessageWriter(&mut bytes);
         match self {
             Self::Serves(served) => fields.bytes(b"S").served(served),
             Self::Attached(slot, token, served) => {
@@ -252,7 +252,7 @@ impl ServiceMessage {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut reader = Reader(bytes);
+        let mut reader = MessageReader(bytes);
         let message = match reader.byte()? {
             b'S' => Self::Serves(reader.served()?),
             b'A' => {

@@ -2,6 +2,8 @@
 
 mod hostile;
 mod life;
+mod many;
+mod options;
 mod traffic;
 
 use std::net::SocketAddr;

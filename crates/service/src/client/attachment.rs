@@ -2,20 +2,25 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use thiserror::Error;
 use uroce_wire::Slot;
 
 use crate::control::{ControlSocket, Datagram};
-use crate::message::{ClientMessage, ServedAddress, ServiceMessage, Token};
+use crate::message::{ClientMessage, ServedAddress, ServiceMessage, SlotToken};
 use crate::ring::{ARRIVED, MEMORY, RingReceiver, RingSender, SENT};
 use crate::sys::shared_memory::SharedMemory;
 
 /// Time to wait for the place, when a device is opened.
 const ATTACH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Interval between two attempts to find it.
+pub(super) const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Why a process gets no place with the service. The text says what to do.
 #[derive(Debug, Error)]
@@ -63,7 +68,7 @@ pub(crate) struct Attachment {
     pub(super) sent: RingSender,
     pub(super) arrived: RingReceiver,
     pub(crate) slot: Slot,
-    pub(super) token: Token,
+    pub(super) token: SlotToken,
     pub(super) served: ServedAddress,
 }
 
@@ -119,9 +124,23 @@ impl Attachment {
 pub(super) fn request(
     socket: &Path,
     local: SocketAddr,
-    had: Option<(Slot, Token)>,
+    had: Option<(Slot, SlotToken)>,
 ) -> io::Result<ControlSocket> {
     let control = ControlSocket::connect(socket)?;
     control.send(&ClientMessage::Attach(local, had).encode())?;
     Ok(control)
+}
+
+/// The service as the client sees it.
+#[derive(Debug)]
+pub(super) enum ServiceState {
+    /// It has our rings.
+    Up(Box<Attachment>),
+    /// It has gone, and perhaps come back.
+    Gone { since: Instant, next_try: Instant, asked: Option<ControlSocket> },
+}
+
+/// Makes `epoll` readable whenever the service has something to say.
+pub(super) fn watch(epoll: &OwnedFd, socket: impl AsFd) -> io::Result<()> {
+    Ok(epoll::add(epoll, socket, EventData::new_u64(0), EventFlags::IN)?)
 }

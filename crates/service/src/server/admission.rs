@@ -10,7 +10,7 @@ use super::attached::AttachedClient;
 use super::memo::SlotOwner;
 use super::serve::{PortService, ServiceConnection};
 use crate::control::ControlSocket;
-use crate::message::{ClientMessage, ServedAddress, ServiceMessage, TOKEN, Token};
+use crate::message::{ClientMessage, ServedAddress, ServiceMessage, SlotToken, TOKEN};
 use crate::ring::MEMORY;
 use crate::sys::shared_memory::SharedMemory;
 
@@ -23,7 +23,7 @@ impl PortService {
     pub(super) fn attach(
         &mut self,
         number: u64,
-        (port, had): (usize, Option<(Slot, Token)>),
+        (port, had): (usize, Option<(Slot, SlotToken)>),
         control: ControlSocket,
         peer: Peer,
     ) {
@@ -57,9 +57,9 @@ impl PortService {
     fn admit(
         &self,
         port: usize,
-        had: Option<(Slot, Token)>,
+        had: Option<(Slot, SlotToken)>,
         peer: Peer,
-    ) -> Result<(Slot, Token), String> {
+    ) -> Result<(Slot, SlotToken), String> {
         let local = self.ports[port].local;
         if !self.options.users.is_empty() && !self.options.users.contains(&peer.user) {
             return Err(format!("user {} may not be a client (--allow-user)", peer.user));

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use uroce_wire::Slot;
 
-use crate::message::Token;
+use crate::message::SlotToken;
 
 /// Time for which a slot is kept for the client that had it. Clients look for the service more often than that.
 const KEPT: Duration = Duration::from_secs(35);
@@ -18,7 +18,7 @@ const KEPT: Duration = Duration::from_secs(35);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SlotOwner {
     pub(super) user: u32,
-    pub(super) token: Token,
+    pub(super) token: SlotToken,
 }
 
 /// The slots of all addresses.

@@ -41,7 +41,7 @@ pub(super) struct ServedPort {
 
 /// What a round of a port has done.
 #[derive(Debug, Default)]
-pub(super) struct Round {
+pub(super) struct ServiceRound {
     pub(super) packets: usize,
     /// Clients that wrote nonsense into their rings.
     pub(super) bad: Vec<Slot>,
@@ -63,13 +63,13 @@ impl ServedPort {
     }
 
     /// Moves packets once in both directions.
-    pub(super) fn serve(&mut self) -> io::Result<Round> {
+    pub(super) fn serve(&mut self) -> io::Result<ServiceRound> {
         let clients = &mut self.clients;
         let received = self.inner.recv(RECEIVE_BUDGET, &mut |rx| clients.deliver(&rx))?;
         if received > 0 {
             self.publish();
         }
-        let mut round = Round { packets: received, bad: vec![] };
+        let mut round = ServiceRound { packets: received, bad: vec![] };
         if !self.blocked {
             self.serve_clients(&mut round);
         }
@@ -82,7 +82,7 @@ impl ServedPort {
     }
 
     /// Takes packets of every client in turn. Each round begins with another one.
-    fn serve_clients(&mut self, round: &mut Round) {
+    fn serve_clients(&mut self, round: &mut ServiceRound) {
         let count = self.clients.slots.len();
         self.turn = if self.turn + 1 < count { self.turn + 1 } else { 0 };
         for n in 0..count {

@@ -184,11 +184,20 @@ impl PortService {
         let timeout = match more {
             true => Duration::ZERO,
             false if blocked => RETRY,
-            false => LONGEST_SLEEP,
+            false => self.time_left().min(LONGEST_SLEEP),
         };
         let served = self.serve_connections(Some(timeout));
         self.ports.iter_mut().for_each(ServedPort::disarm);
         served
+    }
+
+    /// Time until a datapath wants to be asked although no packet arrives.
+    fn time_left(&self) -> Duration {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let nanos = |n: i64| u64::try_from(n).unwrap_or(0);
+        let now = nanos(now.tv_sec) * 1_000_000_000 + nanos(now.tv_nsec);
+        let due = self.ports.iter().filter_map(|port| port.inner.poll_timeout()).min();
+        due.map_or(Duration::MAX, |at| Duration::from_nanos(at.saturating_sub(now)))
     }
 
     /// Waits for connections, messages and packets, and serves the former two.

@@ -1,0 +1,153 @@
+//! The connection of a client's datapath to the service, which may go and come back.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use super::attachment::{Attachment, RETRY_INTERVAL, ServiceState, await_message, request, watch};
+use super::datapath::ServedDatapath;
+use crate::message::{ClientMessage, ServiceMessage};
+use crate::ring::DROPPED;
+
+/// Time to wait for the outcome of a request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Time for which a service that has gone is waited for: it may be restarted.
+const RETURN_TIMEOUT: Duration = Duration::from_secs(30);
+
+impl ServedDatapath {
+    /// Finds out that the service has gone, without reading: a wake-up is for the thread that sleeps.
+    pub(super) fn notice_hang_up(&mut self) {
+        let ServiceState::Up(attachment) = &self.service else { return };
+        let mut control = [PollFd::new(&attachment.control, PollFlags::empty())];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        if poll(&mut control, Some(&now)).is_ok_and(|ready| ready > 0) {
+            self.lose(&io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+
+    /// Reads what the service has said; finds out that it has gone.
+    pub(super) fn look(&mut self) {
+        let ServiceState::Up(attachment) = &self.service else { return };
+        loop {
+            match attachment.control.receive() {
+                Ok(Some(_)) => {}
+                Ok(None) => return,
+                Err(error) => return self.lose(&error),
+            }
+        }
+    }
+
+    #[cold]
+    pub(super) fn lose(&mut self, error: &io::Error) {
+        if let ServiceState::Up(attachment) = &self.service {
+            tracing::warn!(%error, socket = %self.socket.display(), "the service that holds the port has gone");
+            self.dropped_before += u64::from(attachment.memory.load(DROPPED));
+        }
+        let now = Instant::now();
+        self.service = ServiceState::Gone { since: now, next_try: now, asked: None };
+    }
+
+    /// Asks the service for our place if it is back, and takes it when it is given.
+    #[cold]
+    pub(super) fn find_service(&mut self) -> io::Result<()> {
+        let ServiceState::Gone { since, next_try, asked } = &mut self.service else {
+            return Ok(());
+        };
+        let now = Instant::now();
+        if now.duration_since(*since) > RETURN_TIMEOUT {
+            return Err(self.never_back("it did not come back within 30 s"));
+        }
+        let Some(control) = asked else {
+            if now >= *next_try {
+                *next_try = now + RETRY_INTERVAL;
+                *asked = request(&self.socket, self.local, Some((self.slot, self.token))).ok();
+                if let Some(control) = asked {
+                    watch(&self.epoll, control)?;
+                }
+            }
+            return Ok(());
+        };
+        match control.receive() {
+            Ok(None) => Ok(()),
+            Ok(Some(answer)) => {
+                let Some(control) = asked.take() else { return Ok(()) };
+                match Attachment::complete(control, answer) {
+                    Ok(Ok(attachment)) => self.take_place(attachment),
+                    Ok(Err(why)) => return Err(self.never_back(&why)),
+                    Err(error) => tracing::debug!(%error, "the service gave no place"),
+                }
+                Ok(())
+            }
+            Err(_) => {
+                *asked = None;
+                Ok(())
+            }
+        }
+    }
+
+    /// Our place is ours again: the service learns what we had.
+    fn take_place(&mut self, attachment: Attachment) {
+        for service in &self.services {
+            attachment.control.send(&ClientMessage::Claim(0, *service).encode()).ok();
+        }
+        for group in &self.groups {
+            attachment.control.send(&ClientMessage::Join(0, *group).encode()).ok();
+        }
+        tracing::info!(slot = %self.slot, "the service that holds the port is back");
+        self.token = attachment.token;
+        self.service = ServiceState::Up(Box::new(attachment));
+    }
+
+    /// The error that ends the device.
+    fn never_back(&self, why: &str) -> io::Error {
+        let text = format!(
+            "the service at {}, which holds UDP port {} of {}, has gone: {why}; start it, and open the device again",
+            self.socket.display(),
+            self.local.port(),
+            self.local.ip()
+        );
+        io::Error::new(io::ErrorKind::NotConnected, text)
+    }
+
+    /// Sends a request and waits for its outcome.
+    pub(super) fn ask(&mut self, message: impl Fn(u32) -> ClientMessage) -> io::Result<()> {
+        self.requests = self.requests.wrapping_add(1).max(1);
+        let number = self.requests;
+        let ServiceState::Up(attachment) = &self.service else {
+            return Err(self.never_back("it is not back yet"));
+        };
+        let sent = attachment.control.send(&message(number).encode());
+        let end = Instant::now() + REQUEST_TIMEOUT;
+        let outcome = sent.map_err(io::Error::from).and_then(|()| {
+            loop {
+                let Some(answer) = await_message(&attachment.control, end)? else {
+                    return Ok(Errno::TIMEDOUT.raw_os_error());
+                };
+                match ServiceMessage::decode(answer.bytes()) {
+                    Some(ServiceMessage::Done(done, errno)) if done == number => return Ok(errno),
+                    Some(ServiceMessage::Wake) => {
+                        rustix::io::write(&self.rewake, &1u64.to_ne_bytes()).ok();
+                    }
+                    _ => {}
+                }
+            }
+        });
+        match outcome {
+            Ok(0) => Ok(()),
+            Ok(errno) => Err(io::Error::from_raw_os_error(errno)),
+            Err(error) => {
+                self.lose(&error);
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) fn tell(&self, message: &ClientMessage) {
+        if let ServiceState::Up(attachment) = &self.service {
+            attachment.control.send(&message.encode()).ok();
+        }
+    }
+}
