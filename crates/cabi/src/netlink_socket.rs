@@ -27,7 +27,7 @@ const RDMA: c_int = 20;
 /// Bytes of one call that are read; a request is far shorter.
 const LONGEST: usize = 64 << 10;
 /// How long a program is waited for that does not read its answers.
-const PATIENCE: Duration = Duration::from_secs(10);
+const READER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often it is looked whether it has read some.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -190,7 +190,7 @@ fn put_later(socket: c_int, own: sockaddr_nl, rest: Vec<Vec<u8>>) -> Result<(), 
         unsafe { BorrowedFd::borrow_raw(socket) }.try_clone_to_owned().map_err(drop)?;
     let go_on = move || {
         for answer in rest {
-            let end = Instant::now() + PATIENCE;
+            let end = Instant::now() + READER_TIMEOUT;
             while let Err(error) = put(copy.as_raw_fd(), &own, &answer) {
                 if error.kind() != ErrorKind::WouldBlock || Instant::now() > end {
                     return;
@@ -200,4 +200,111 @@ fn put_later(socket: c_int, own: sockaddr_nl, rest: Vec<Vec<u8>>) -> Result<(), 
         }
     };
     uroce_device::host::Thread::spawn("uroce-netlink", go_on).map(drop).map_err(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::FromRawFd;
+
+    use super::*;
+
+    /// RDMA_NLDEV_CMD_GET of all devices (NLM_F_REQUEST | NLM_F_DUMP), with sequence number 7.
+    const ALL_DEVICES: [u16; 8] = [16, 0, 5 << 10 | 1, 0x301, 7, 0, 0, 0];
+    /// NLMSG_DONE.
+    const DONE: u16 = 3;
+
+    fn bytes_of(words: [u16; 8]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    fn rdma_socket() -> OwnedFd {
+        // SAFETY: numbers; the descriptor is this test's own.
+        unsafe { OwnedFd::from_raw_fd(uroce_socket(libc::AF_NETLINK, libc::SOCK_RAW, RDMA)) }
+    }
+
+    fn kernel() -> sockaddr_nl {
+        // SAFETY: numbers.
+        let mut kernel: sockaddr_nl = unsafe { zeroed() };
+        kernel.nl_family = libc::AF_NETLINK as libc::sa_family_t;
+        kernel
+    }
+
+    fn ask(socket: &OwnedFd, to: &sockaddr_nl, bytes: &[u8]) -> ssize_t {
+        let (fd, at) = (socket.as_raw_fd(), std::ptr::from_ref(to).cast());
+        let length = size_of::<sockaddr_nl>() as socklen_t;
+        // SAFETY: bytes and an address with their lengths.
+        unsafe { uroce_sendto(fd, bytes.as_ptr().cast(), bytes.len(), 0, at, length) }
+    }
+
+    /// The messages' types in what is there now.
+    fn answers(socket: &OwnedFd) -> Vec<u16> {
+        let (mut kinds, mut room) = (Vec::new(), [0_u8; 4096]);
+        loop {
+            let (fd, flags) = (socket.as_raw_fd(), libc::MSG_DONTWAIT);
+            // SAFETY: room for as many bytes as are said.
+            let got = unsafe { libc::recv(fd, room.as_mut_ptr().cast(), room.len(), flags) };
+            let Ok(got) = usize::try_from(got) else { return kinds };
+            let mut rest = &room[..got];
+            while let Some((length, kind)) = rest.get(..6).map(|head| {
+                let length = u32::from_ne_bytes(head[..4].try_into().expect("four bytes"));
+                (length as usize, u16::from_ne_bytes(head[4..].try_into().expect("two")))
+            }) {
+                kinds.push(kind);
+                rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+            }
+        }
+    }
+
+    #[test]
+    fn v150_a_request_to_the_kernel_is_answered_when_the_call_returns() {
+        let (socket, request) = (rdma_socket(), bytes_of(ALL_DEVICES));
+        assert_eq!(ask(&socket, &kernel(), &request), 16);
+        let kinds = answers(&socket);
+        assert_eq!(kinds.last(), Some(&DONE));
+        assert_eq!(kinds.len(), uroce_ibverbs::settings::devices().len() + 1);
+        // By the other call, whose parts are put together.
+        let (mut to, (head, tail)) = (kernel(), request.split_at(5));
+        let part = |bytes: &[u8]| iovec {
+            iov_base: bytes.as_ptr().cast_mut().cast(),
+            iov_len: bytes.len(),
+        };
+        let mut parts = [part(head), part(tail)];
+        // SAFETY: null pointers and numbers; then an address and two parts that live.
+        unsafe {
+            let mut message: msghdr = zeroed();
+            message.msg_name = (&raw mut to).cast();
+            message.msg_namelen = size_of::<sockaddr_nl>() as socklen_t;
+            (message.msg_iov, message.msg_iovlen) = (parts.as_mut_ptr(), 2);
+            assert_eq!(uroce_sendmsg(socket.as_raw_fd(), &raw const message, 0), 16);
+        }
+        assert_eq!(answers(&socket), kinds);
+    }
+
+    #[test]
+    fn v150_nobody_else_can_answer() {
+        let (socket, other) = (rdma_socket(), rdma_socket());
+        ask(&socket, &kernel(), &bytes_of(ALL_DEVICES));
+        answers(&socket);
+        let own = connected(socket.as_raw_fd()).expect("it is bound");
+        assert!(ask(&other, &own, &[1; 16]) < 0, "the kernel refuses it");
+        assert_eq!(answers(&socket), []);
+    }
+
+    #[test]
+    fn v150_other_sockets_are_left_alone() {
+        // SAFETY: numbers; the descriptor is this test's own.
+        let route = unsafe {
+            let route = uroce_socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE);
+            OwnedFd::from_raw_fd(route)
+        };
+        assert_eq!(option(route.as_raw_fd(), libc::SO_PROTOCOL), Some(libc::NETLINK_ROUTE));
+        let (to, length) = (kernel(), size_of::<sockaddr_nl>() as socklen_t);
+        // SAFETY: an address and its length, null, and no socket.
+        unsafe {
+            let at = std::ptr::from_ref(&to).cast();
+            assert!(!is_for_us(route.as_raw_fd(), at, length));
+            assert!(!is_for_us(route.as_raw_fd(), at, 2) && !is_for_us(-1, at, length));
+            assert!(!is_for_us(route.as_raw_fd(), std::ptr::null(), length));
+        }
+    }
 }

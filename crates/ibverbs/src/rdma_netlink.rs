@@ -16,7 +16,7 @@ use libc::c_int;
 use netlink_packet_core::{
     Emitable, NLM_F_ACK, NLM_F_MULTIPART, NLMSG_DONE, NLMSG_ERROR, NetlinkHeader,
 };
-use request::{Command, Request};
+use request::{NldevCommand, NldevRequest};
 
 use crate::log;
 
@@ -30,17 +30,17 @@ const MOST_REQUESTS: usize = 16;
 
 /// The datagrams that answer what a program sent from its socket with this port number.
 pub fn answer(sent: &[u8], port: u32) -> Vec<Vec<u8>> {
-    let mut reply = Reply { datagrams: Vec::new(), port };
+    let mut reply = NldevReply { datagrams: Vec::new(), port };
     let mut rest = sent;
     for _ in 0..MOST_REQUESTS {
-        let Some((request, behind)) = Request::read(rest) else { break };
+        let Some((request, behind)) = NldevRequest::read(rest) else { break };
         answer_one(&request, &mut reply);
         rest = behind;
     }
     reply.datagrams
 }
 
-fn answer_one(request: &Request<'_>, reply: &mut Reply) {
+fn answer_one(request: &NldevRequest<'_>, reply: &mut NldevReply) {
     // Messages of netlink itself, and what asks for nothing.
     if !request.is_asked() {
         return;
@@ -65,7 +65,7 @@ fn answer_one(request: &Request<'_>, reply: &mut Reply) {
 }
 
 /// The messages of the answer, or the number of an error.
-fn contents(request: &Request<'_>) -> Result<Vec<Attributes>, c_int> {
+fn contents(request: &NldevRequest<'_>) -> Result<Vec<Attributes>, c_int> {
     let Some(command) = request.command() else {
         log::tell(&format_args!(
             "the program asks by netlink (NETLINK_RDMA) for command {}, which our devices do not have",
@@ -74,23 +74,23 @@ fn contents(request: &Request<'_>) -> Result<Vec<Attributes>, c_int> {
         return Err(libc::EOPNOTSUPP);
     };
     match command {
-        Command::Device => device::devices(request),
-        Command::Port => device::ports(request),
-        Command::System => Ok(vec![device::system()]),
-        Command::Summary => object::summaries(request),
-        Command::Objects(kind) => object::objects(request, kind),
-        Command::Statistic => statistic::counters(request),
+        NldevCommand::Device => device::devices(request),
+        NldevCommand::Port => device::ports(request),
+        NldevCommand::System => Ok(vec![device::system()]),
+        NldevCommand::Summary => object::summaries(request),
+        NldevCommand::Objects(kind) => object::objects(request, kind),
+        NldevCommand::Statistic => statistic::counters(request),
     }
 }
 
 /// Datagrams that are filled one after the other.
-struct Reply {
+struct NldevReply {
     datagrams: Vec<Vec<u8>>,
     port: u32,
 }
 
-impl Reply {
-    fn add(&mut self, request: &Request<'_>, kind: u16, flags: u16, body: &[u8]) {
+impl NldevReply {
+    fn add(&mut self, request: &NldevRequest<'_>, kind: u16, flags: u16, body: &[u8]) {
         let length = NETLINK_HEADER_LEN + body.len();
         let mut header = NetlinkHeader::default();
         header.length = u32::try_from(length).unwrap_or(u32::MAX);
@@ -110,7 +110,7 @@ impl Reply {
     }
 
     /// Says how a request ended, with the header that it had.
-    fn error(&mut self, request: &Request<'_>, errno: c_int) {
+    fn error(&mut self, request: &NldevRequest<'_>, errno: c_int) {
         let code = (-errno).to_ne_bytes();
         self.add(request, NLMSG_ERROR, 0, &[&code[..], request.header].concat());
     }

@@ -4,7 +4,7 @@ use libc::c_int;
 use uroce_device::{DeviceLimits, Interface, PortState};
 
 use super::attribute::{self as attr, Attributes};
-use super::request::Request;
+use super::request::NldevRequest;
 use crate::abi::{IBV_NODE_CA, IBV_PORT_ACTIVE, IBV_PORT_DOWN};
 use crate::{gid, settings};
 
@@ -18,7 +18,7 @@ const PHYS_DISABLED: u8 = 3;
 pub type Numbered = (u32, Interface);
 
 /// All devices, or the one that the request names; EINVAL, as the kernel, where that is none.
-pub fn asked(request: &Request<'_>) -> Result<Vec<Numbered>, c_int> {
+pub fn asked(request: &NldevRequest<'_>) -> Result<Vec<Numbered>, c_int> {
     let all = (0_u32..).zip(settings::devices());
     match request.number(attr::DEV_INDEX) {
         None if request.is_dump() => Ok(all.collect()),
@@ -31,7 +31,7 @@ pub fn asked(request: &Request<'_>) -> Result<Vec<Numbered>, c_int> {
 }
 
 /// The same for what is about a port.
-pub fn asked_port(request: &Request<'_>) -> Result<Vec<Numbered>, c_int> {
+pub fn asked_port(request: &NldevRequest<'_>) -> Result<Vec<Numbered>, c_int> {
     match request.number(attr::PORT_INDEX) {
         Some(PORT) => asked(request),
         None if request.is_dump() => asked(request),
@@ -44,7 +44,7 @@ pub fn handle((index, interface): &Numbered) -> Attributes {
     Attributes::default().word(attr::DEV_INDEX, *index).text(attr::DEV_NAME, &interface.name)
 }
 
-pub fn devices(request: &Request<'_>) -> Result<Vec<Attributes>, c_int> {
+pub fn devices(request: &NldevRequest<'_>) -> Result<Vec<Attributes>, c_int> {
     Ok(asked(request)?.iter().map(about_device).collect())
 }
 
@@ -61,7 +61,7 @@ fn about_device(device: &Numbered) -> Attributes {
         .text(attr::DEV_PROTOCOL, "roce")
 }
 
-pub fn ports(request: &Request<'_>) -> Result<Vec<Attributes>, c_int> {
+pub fn ports(request: &NldevRequest<'_>) -> Result<Vec<Attributes>, c_int> {
     Ok(asked_port(request)?.iter().map(about_port).collect())
 }
 

@@ -5,8 +5,8 @@ use uroce_device::{DeviceReport, Resource, ResourceKind, device_reports};
 
 use super::attribute::{self as attr, Attributes};
 use super::device::{Numbered, asked, handle};
-use super::object_attributes::{self, Number, Owner};
-use super::request::Request;
+use super::object_attributes::{self, HoldingProcess, Number};
+use super::request::NldevRequest;
 use crate::log;
 
 /// Kinds in the order of the kernel, with the words that it has for them.
@@ -38,7 +38,7 @@ fn of_kind(report: &DeviceReport, kind: ResourceKind) -> impl Iterator<Item = &R
     report.resources.iter().filter(move |object| object.kind() == kind)
 }
 
-pub fn summaries(request: &Request<'_>) -> Result<Vec<Attributes>, c_int> {
+pub fn summaries(request: &NldevRequest<'_>) -> Result<Vec<Attributes>, c_int> {
     Ok(asked(request)?.iter().map(summary).collect())
 }
 
@@ -59,7 +59,7 @@ fn summary(device: &Numbered) -> Attributes {
 
 /// The objects of this kind, `None` being contexts: all of them, or the one that the request names.
 pub fn objects(
-    request: &Request<'_>,
+    request: &NldevRequest<'_>,
     kind: Option<ResourceKind>,
 ) -> Result<Vec<Attributes>, c_int> {
     let mut messages = Vec::new();
@@ -83,7 +83,7 @@ pub fn objects(
 fn all_entries(reports: &[DeviceReport], kind: Option<ResourceKind>) -> Vec<(u32, Attributes)> {
     let mut entries = Vec::new();
     for (context, report) in (0_u32..).zip(reports) {
-        let owner = Owner { context, report };
+        let owner = HoldingProcess { context, report };
         match kind {
             None => entries.push((context, object_attributes::context(&owner))),
             Some(kind) => {

@@ -12,7 +12,7 @@ const SOCKADDR_STORAGE: usize = 128;
 
 /// The process that has an object, and its place among those that have the device.
 #[derive(Debug)]
-pub struct Owner<'a> {
+pub struct HoldingProcess<'a> {
     pub context: u32,
     pub report: &'a DeviceReport,
 }
@@ -39,13 +39,13 @@ pub fn table(kind: Option<ResourceKind>) -> (Number, u16) {
 }
 
 /// A process has one context for each device, whatever its programs made of it.
-pub fn context(owner: &Owner<'_>) -> Attributes {
+pub fn context(owner: &HoldingProcess<'_>) -> Attributes {
     let about = Attributes::default().word(attr::RES_CTXN, owner.context);
     about.word(attr::RES_PID, owner.report.pid)
 }
 
-pub fn object(owner: &Owner<'_>, object: &Resource) -> Attributes {
-    let about = Values { object, attributes: Attributes::default() };
+pub fn object(owner: &HoldingProcess<'_>, object: &Resource) -> Attributes {
+    let about = ObjectAttributes { object, attributes: Attributes::default() };
     let about = match object.kind() {
         ResourceKind::Qp => queue_pair(about),
         ResourceKind::Cq => {
@@ -70,7 +70,7 @@ pub fn object(owner: &Owner<'_>, object: &Resource) -> Attributes {
     about.attributes.word(attr::RES_PID, owner.report.pid)
 }
 
-fn queue_pair(about: Values<'_>) -> Values<'_> {
+fn queue_pair(about: ObjectAttributes<'_>) -> ObjectAttributes<'_> {
     let mut about = about;
     about.attributes = about.attributes.word(attr::PORT_INDEX, PORT);
     about
@@ -84,7 +84,7 @@ fn queue_pair(about: Values<'_>) -> Values<'_> {
         .word("pdn", attr::RES_PDN)
 }
 
-fn connection<'a>(about: Values<'a>, owner: &Owner<'_>) -> Values<'a> {
+fn connection<'a>(about: ObjectAttributes<'a>, owner: &HoldingProcess<'_>) -> ObjectAttributes<'a> {
     let own = owner.report.resources.first().and_then(|device| device.get("address"));
     let port = about.object.get("src-port").and_then(|port| port.parse().ok()).unwrap_or(0);
     let space = about.object.get("ps").and_then(|space| code_of(space, &PORT_SPACES));
@@ -139,12 +139,12 @@ fn code_of<N: Copy>(word: &str, codes: &Codes<N>) -> Option<N> {
 }
 
 /// Attributes made of the values of an object. What the report does not have is left out.
-struct Values<'a> {
+struct ObjectAttributes<'a> {
     object: &'a Resource,
     attributes: Attributes,
 }
 
-impl Values<'_> {
+impl ObjectAttributes<'_> {
     /// A number, decimal or behind `0x`.
     fn number(&self, name: &str) -> Option<u64> {
         let text = self.object.get(name)?;
@@ -175,7 +175,7 @@ impl Values<'_> {
         self
     }
 
-    fn context(mut self, owner: &Owner<'_>) -> Self {
+    fn context(mut self, owner: &HoldingProcess<'_>) -> Self {
         self.attributes = self.attributes.word(attr::RES_CTXN, owner.context);
         self
     }

@@ -12,7 +12,7 @@ const PART_SHIFT: u32 = 10;
 
 /// `enum rdma_nldev_command`, as far as it is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Command {
+pub enum NldevCommand {
     Device,
     Port,
     System,
@@ -25,7 +25,7 @@ pub enum Command {
 
 /// One request.
 #[derive(Debug)]
-pub struct Request<'a> {
+pub struct NldevRequest<'a> {
     pub header: &'a [u8],
     pub kind: u16,
     pub flags: u16,
@@ -33,13 +33,13 @@ pub struct Request<'a> {
     attributes: &'a [u8],
 }
 
-impl<'a> Request<'a> {
+impl<'a> NldevRequest<'a> {
     /// The first request in `bytes`, and what is behind it. `None`: there is none that is whole.
-    pub fn read(bytes: &'a [u8]) -> Option<(Request<'a>, &'a [u8])> {
+    pub fn read(bytes: &'a [u8]) -> Option<(NldevRequest<'a>, &'a [u8])> {
         let message = NetlinkBuffer::new_checked(bytes).ok()?;
         let length = usize::try_from(message.length()).ok()?;
         let (header, _) = bytes.split_at_checked(NETLINK_HEADER_LEN)?;
-        let request = Request {
+        let request = NldevRequest {
             header,
             kind: message.message_type(),
             flags: message.flags(),
@@ -63,23 +63,23 @@ impl<'a> Request<'a> {
         self.kind & ((1 << PART_SHIFT) - 1)
     }
 
-    pub fn command(&self) -> Option<Command> {
+    pub fn command(&self) -> Option<NldevCommand> {
         if self.kind >> PART_SHIFT != NLDEV {
             return None;
         }
         let command = match self.operation() {
-            1 => Command::Device,
-            5 => Command::Port,
-            6 => Command::System,
-            9 => Command::Summary,
-            10 => Command::Objects(Some(ResourceKind::Qp)),
-            11 => Command::Objects(Some(ResourceKind::CmId)),
-            12 => Command::Objects(Some(ResourceKind::Cq)),
-            13 => Command::Objects(Some(ResourceKind::Mr)),
-            14 => Command::Objects(Some(ResourceKind::Pd)),
-            17 => Command::Statistic,
-            22 => Command::Objects(None),
-            23 => Command::Objects(Some(ResourceKind::Srq)),
+            1 => NldevCommand::Device,
+            5 => NldevCommand::Port,
+            6 => NldevCommand::System,
+            9 => NldevCommand::Summary,
+            10 => NldevCommand::Objects(Some(ResourceKind::Qp)),
+            11 => NldevCommand::Objects(Some(ResourceKind::CmId)),
+            12 => NldevCommand::Objects(Some(ResourceKind::Cq)),
+            13 => NldevCommand::Objects(Some(ResourceKind::Mr)),
+            14 => NldevCommand::Objects(Some(ResourceKind::Pd)),
+            17 => NldevCommand::Statistic,
+            22 => NldevCommand::Objects(None),
+            23 => NldevCommand::Objects(Some(ResourceKind::Srq)),
             _ => return None,
         };
         Some(command)

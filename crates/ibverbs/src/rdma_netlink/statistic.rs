@@ -6,12 +6,12 @@ use uroce_device::{ResourceKind, hw_counter_names};
 use super::attribute::{self as attr, Attributes};
 use super::device::{Numbered, PORT, asked, asked_port, handle};
 use super::object::reports;
-use super::request::Request;
+use super::request::NldevRequest;
 
 /// Counters are not bound to objects (`RDMA_COUNTER_MODE_NONE`).
 const NO_MODE: u32 = 0;
 
-pub fn counters(request: &Request<'_>) -> Result<Vec<Attributes>, c_int> {
+pub fn counters(request: &NldevRequest<'_>) -> Result<Vec<Attributes>, c_int> {
     match request.number(attr::STAT_RES) {
         // There are no counters of single queue pairs or regions by netlink.
         Some(_) if request.is_dump() => asked(request).map(|_| Vec::new()),

@@ -117,3 +117,32 @@ fn v150_any_bytes_are_answered_without_panic() {
     }
     assert!(answer(&[0; 64], OWN).is_empty());
 }
+
+#[test]
+fn v150_a_summary_counts_each_kind_of_object() {
+    let told = messages(&answer(&request(9, 0, &port(1)), OWN));
+    let table = value(&told[0].1, attr::RES_SUMMARY).expect("a table");
+    let names: Vec<_> = NlasIterator::new(&table[..])
+        .map(|entry| {
+            let entry = entry.expect("an entry");
+            let count = value(entry.value(), attr::RES_SUMMARY_ENTRY_CURR).expect("a count");
+            assert_eq!(count.len(), 8, "a number of 64 bits");
+            value(entry.value(), attr::RES_SUMMARY_ENTRY_NAME).expect("a name")
+        })
+        .collect();
+    let wanted = ["pd", "cq", "qp", "cm_id", "mr", "ctx", "srq"];
+    assert_eq!(names, wanted.map(|name| [name.as_bytes(), &[0]].concat()));
+}
+
+#[test]
+fn v150_each_kind_of_object_can_be_listed() {
+    for operation in [10, 11, 12, 13, 14, 22, 23] {
+        let told = messages(&answer(&request(operation, NLM_F_DUMP, &port(1)), OWN));
+        let (last, tables) = told.split_last().expect("an end");
+        assert_eq!(last.0, NLMSG_DONE, "{operation}");
+        for (kind, body) in tables {
+            assert_eq!(*kind, 5 << 10 | operation);
+            assert!(value(body, attr::DEV_NAME).is_some());
+        }
+    }
+}
