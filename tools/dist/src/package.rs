@@ -14,13 +14,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use needs::SystemNeeds;
 use uroce_testbed::error::{Context, Error, Result};
 use uroce_testbed::install::{Linker, OLDEST_GLIBC};
 use uroce_testbed::process::{command, find_program, stdout_of};
 use uroce_testbed::{packages, workspace};
 
 use crate::dist;
-use needs::Needs;
 
 /// The version of everything.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -124,7 +124,7 @@ fn build(args: &PackageArgs, tree: &Path) -> Result<PathBuf> {
     Ok(tree.to_owned())
 }
 
-fn pack(built: &Path, needs: &Needs, out: &Path) -> Result<Packages> {
+fn pack(built: &Path, needs: &SystemNeeds, out: &Path) -> Result<Packages> {
     let time = commit_time();
     let archive = archive::make(built, out, &time)?;
     let deb = deb::make(built, needs, out, &time)?;

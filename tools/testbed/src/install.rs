@@ -8,10 +8,11 @@ mod linker;
 use std::fs;
 use std::path::Path;
 
+pub use linker::{Linker, OLDEST_GLIBC};
+
 use crate::error::{Context, Result};
 use crate::process::{command, run as run_command};
 use crate::workspace;
-pub use linker::{Linker, OLDEST_GLIBC};
 
 /// Versions of the symbols, as in rdma-core.
 const VERSIONS: &str = "crates/cabi/libibverbs.map";

@@ -23,12 +23,12 @@ const BANDWIDTH: &str = "uroce run --device 127.0.0.1 -- ib_write_bw -F -x 1 >/d
     uroce run --device 127.0.0.2 -- ib_write_bw -F -x 1 127.0.0.1 && wait $server";
 
 /// A store of images that is removed with its folder.
-struct Store {
+struct ImageStore {
     folder: PathBuf,
     _guard: Guard,
 }
 
-impl Store {
+impl ImageStore {
     fn buildah(&self, words: &[&str]) -> Command {
         let mut buildah = command(["buildah", "--storage-driver", "vfs"]);
         buildah.arg("--root").arg(self.folder.join("store"));
@@ -45,7 +45,7 @@ impl Store {
 pub fn check(base: &Path, package: &Path) -> Result<()> {
     ensure(&["buildah"])?;
     let (folder, guard) = root::folder("package-container")?;
-    let store = Store { folder, _guard: guard };
+    let store = ImageStore { folder, _guard: guard };
     let context = store.folder.join("context");
     write(&context.join("Containerfile"), b"FROM scratch\nADD base.tar /\n")?;
     let copied = |from: &Path, name: &str| {

@@ -8,7 +8,7 @@ use uroce_testbed::error::{Context, Result};
 use uroce_testbed::process::{command, run, stdout_of};
 
 use super::files;
-use super::needs::Needs;
+use super::needs::SystemNeeds;
 use super::root::stage;
 use super::{DESCRIPTION, SUMMARY, VERSION};
 use crate::dist::write;
@@ -34,7 +34,7 @@ pub fn path(out: &Path) -> PathBuf {
 ///
 /// # Errors
 /// There is no `dpkg-deb`, or no room.
-pub fn make(built: &Path, needs: &Needs, out: &Path, time: &str) -> Result<PathBuf> {
+pub fn make(built: &Path, needs: &SystemNeeds, out: &Path, time: &str) -> Result<PathBuf> {
     let (folder, _guard) = stage(built, "deb")?;
     let why = || "could not move the completions of zsh";
     fs::rename(folder.join(ZSH[1]), folder.join(ZSH[0])).context(why)?;
@@ -54,7 +54,7 @@ pub fn make(built: &Path, needs: &Needs, out: &Path, time: &str) -> Result<PathB
     Ok(path)
 }
 
-fn control(needs: &Needs, bytes: u64) -> String {
+fn control(needs: &SystemNeeds, bytes: u64) -> String {
     let mut depends = vec![format!("libc6 (>= {})", needs.glibc_text())];
     if needs.others().contains(&"libgcc_s.so.1") {
         depends.push("libgcc-s1".to_owned());
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn the_control_file_names_what_is_needed() {
-        let control = control(&Needs::default(), 2048);
+        let control = control(&SystemNeeds::default(), 2048);
         assert!(control.contains("\nDepends: libc6 (>= 0.0)\n"), "{control}");
         assert!(control.contains("\nInstalled-Size: 2\n"), "{control}");
         assert!(control.lines().all(|line| !line.is_empty()), "{control}");

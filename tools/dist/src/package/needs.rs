@@ -14,7 +14,7 @@ const LINKER: &str = "ld-linux";
 
 /// Libraries and versions that ELF files name.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Needs {
+pub struct SystemNeeds {
     libraries: BTreeSet<String>,
     glibc: (u32, u32),
     strange: BTreeSet<String>,
@@ -24,15 +24,15 @@ pub struct Needs {
 ///
 /// # Errors
 /// One of them is no ELF file.
-pub fn of(files: &[PathBuf]) -> Result<Needs> {
-    let mut needs = Needs::default();
+pub fn of(files: &[PathBuf]) -> Result<SystemNeeds> {
+    let mut needs = SystemNeeds::default();
     for file in files {
         needs.add(&stdout_of(command(["objdump", "-p"]).arg(file).env("LC_ALL", "C"))?);
     }
     Ok(needs)
 }
 
-impl Needs {
+impl SystemNeeds {
     /// Adds what `objdump -p` prints of a file.
     fn add(&mut self, listing: &str) {
         let references = listing.split_once("Version References:").map_or("", |(_, rest)| rest);
@@ -108,7 +108,7 @@ Version References:
 
     #[test]
     fn the_newest_version_and_foreign_libraries_are_found() {
-        let mut needs = Needs::default();
+        let mut needs = SystemNeeds::default();
         needs.add(LISTING);
         assert_eq!(needs.glibc_text(), "2.28");
         assert_eq!(needs.others(), ["libgcc_s.so.1"]);
@@ -120,7 +120,7 @@ Version References:
 
     #[test]
     fn a_private_name_of_glibc_is_refused() {
-        let mut needs = Needs::default();
+        let mut needs = SystemNeeds::default();
         needs.add(
             "Version References:\n  required from libc.so.6:\n    0x1 0x00 02 GLIBC_PRIVATE\n",
         );

@@ -9,6 +9,7 @@ mod link;
 mod peer;
 mod port;
 mod privilege;
+mod runtime_folder;
 mod subject;
 mod trains;
 
@@ -68,6 +69,7 @@ fn examine(subject: &Subject) -> Vec<Finding> {
     let held = Capabilities::here();
     let mut findings = kernel::examine();
     findings.extend(privilege::examine(held));
+    findings.push(runtime_folder::examine());
     findings.extend(link::examine(subject));
     findings.extend(buffers::examine(held));
     findings.extend(port::examine(subject));

@@ -17,7 +17,7 @@ const ADDRESSES: [&str; 2] = ["10.47.91.1", "10.47.91.2"];
 /// Where servers wait for clients.
 const PORT: u16 = 18_515;
 /// The longest that a program may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PROGRAM_TIMEOUT: Duration = Duration::from_secs(60);
 /// Programs between the two, whose client gets the address of the server behind these words.
 const PAIRS: [&[&str]; 3] = [
     &["pingpong", "rc"],
@@ -62,13 +62,17 @@ impl Hosts {
             };
             root.command(host, prefix, &[device, &words[1..]].concat())
         };
-        let listing =
-            stdout_of(&mut at(&self.client, ADDRESSES[1], &["run", "--", "ibv_devinfo"]))?;
-        if !listing.contains("PORT_ACTIVE") {
-            return Err(Error::new(format!("ibv_devinfo shows no active port:\n{listing}")));
+        // The kernel reports an interface as running a moment after it is up.
+        let deadline = Instant::now() + PROGRAM_TIMEOUT;
+        let mut devinfo = at(&self.client, ADDRESSES[1], &["run", "--", "ibv_devinfo"]);
+        while !stdout_of(&mut devinfo)?.contains("PORT_ACTIVE") {
+            if Instant::now() > deadline {
+                return Err(Error::new("ibv_devinfo shows no active port"));
+            }
+            std::thread::sleep(Duration::from_millis(100));
         }
         for words in PAIRS {
-            let server = Running::start(&mut at(&self.server, ADDRESSES[0], words))?;
+            let mut server = ServerProcess::start(&mut at(&self.server, ADDRESSES[0], words))?;
             server.wait_until(|| self.server.listens(PORT))?;
             stdout_of(&mut at(&self.client, ADDRESSES[1], &[words, &[ADDRESSES[0]]].concat()))?;
             server.end()?;
@@ -78,14 +82,14 @@ impl Hosts {
 }
 
 /// A server, ended with everything that it has started.
-struct Running {
+struct ServerProcess {
     child: Child,
     line: String,
     started: Instant,
     _guard: Guard,
 }
 
-impl Running {
+impl ServerProcess {
     fn start(command: &mut Command) -> Result<Self> {
         use std::os::unix::process::CommandExt as _;
         let line = describe(command);
@@ -95,9 +99,12 @@ impl Running {
         Ok(Self { child, line, started: Instant::now(), _guard })
     }
 
-    fn wait_until(&self, mut happened: impl FnMut() -> bool) -> Result<()> {
+    fn wait_until(&mut self, mut happened: impl FnMut() -> bool) -> Result<()> {
         while !happened() {
-            if self.started.elapsed() > PATIENCE {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(Error::new(format!("`{}` ended ({status})", self.line)));
+            }
+            if self.started.elapsed() > PROGRAM_TIMEOUT {
                 return Err(Error::new(format!("`{}` hangs", self.line)));
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -107,7 +114,7 @@ impl Running {
 
     fn end(mut self) -> Result<()> {
         let mut status = None;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + PROGRAM_TIMEOUT;
         while status.is_none() && Instant::now() < deadline {
             status = self.child.try_wait().context(|| "could not wait")?;
             std::thread::sleep(Duration::from_millis(20));
