@@ -5,6 +5,20 @@ use std::path::{Path, PathBuf};
 
 use uroce_testbed::error::{Context, Result};
 
+/// Folders that every system has; a package owns the others, so that nothing of them stays.
+pub const OF_THE_SYSTEM: [&str; 10] = [
+    "usr",
+    "usr/bin",
+    "usr/lib",
+    "usr/lib/systemd",
+    "usr/lib/systemd/system",
+    "usr/share",
+    "usr/share/doc",
+    "usr/share/man",
+    "usr/share/man/man1",
+    "usr/share/man/man7",
+];
+
 /// Everything below `folder` in order, relative to it: files, links and folders.
 ///
 /// # Errors

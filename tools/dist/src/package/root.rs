@@ -11,11 +11,21 @@ use uroce_testbed::error::{Context, Error, Result};
 use uroce_testbed::netns::NetNs;
 use uroce_testbed::process::{AS_NOBODY, command, run};
 
-use super::files;
+use super::files::{self, OF_THE_SYSTEM};
 
 /// Folders in which a package manager and the programs keep notes of their own.
-const NOTES: [&str; 9] =
-    ["dev", "proc", "sys", "run", "tmp", "var/cache", "var/lib/dpkg", "var/lib/rpm", "var/log"];
+const NOTES: [&str; 10] = [
+    "dev",
+    "proc",
+    "root",
+    "sys",
+    "run",
+    "tmp",
+    "var/cache",
+    "var/lib/dpkg",
+    "var/lib/rpm",
+    "var/log",
+];
 /// Enters a root as the user nobody, with the kernel's file systems in it; they vanish with the mount namespace that
 /// `ip netns exec` makes.
 const ENTER: &str = "for name in proc sys dev; do mount --rbind /$name \"$0/$name\" || exit; done; \
@@ -99,7 +109,10 @@ impl Root {
     /// # Errors
     /// It cannot be read.
     pub fn contents(&self) -> Result<BTreeMap<PathBuf, u64>> {
-        let noted = |path: &PathBuf| NOTES.iter().any(|folder| path.starts_with(folder));
+        let noted = |path: &PathBuf| {
+            NOTES.iter().any(|folder| path.starts_with(folder))
+                || OF_THE_SYSTEM.iter().any(|folder| path == Path::new(folder))
+        };
         let all = files::below(self.path())?.into_iter().filter(|path| !noted(path));
         let sized = |path: PathBuf| {
             let found = self.path().join(&path).symlink_metadata().ok();

@@ -8,23 +8,10 @@ use uroce_testbed::cleanup::{Guard, Leftover};
 use uroce_testbed::error::Result;
 use uroce_testbed::process::{command, run};
 
-use super::files;
+use super::files::{self, OF_THE_SYSTEM};
 use super::root::stage;
 use super::{DESCRIPTION, SUMMARY, VERSION};
 use crate::dist::write;
-
-/// Folders that every system has; the package owns the others, so that nothing of them stays.
-const OF_THE_SYSTEM: [&str; 9] = [
-    "usr",
-    "usr/bin",
-    "usr/lib",
-    "usr/lib/systemd",
-    "usr/lib/systemd/system",
-    "usr/share",
-    "usr/share/doc",
-    "usr/share/man",
-    "usr/share/man/man1",
-];
 
 /// What rpmbuild is told. Our libraries bear names of the system's, which they must not be taken for: they are no
 /// `Provides`. What is built is not stripped again. xz is what the rpm of every system reads.
