@@ -18,6 +18,8 @@ const ADDRESSES: [&str; 2] = ["10.47.91.1", "10.47.91.2"];
 const PORT: u16 = 18_515;
 /// The longest that a program may take.
 const PROGRAM_TIMEOUT: Duration = Duration::from_secs(60);
+/// Most runs of a pair that fails: programs have time-outs of their own, which a busy machine exceeds.
+const TRIES: usize = 3;
 /// Programs between the two, whose client gets the address of the server behind these words.
 const PAIRS: [&[&str]; 3] = [
     &["pingpong", "rc"],
@@ -55,7 +57,7 @@ impl Hosts {
     /// # Errors
     /// One of them failed.
     pub fn run_programs(&self, root: &Root, prefix: &str) -> Result<String> {
-        let at = |host, address, words: &[&str]| {
+        let at = |host: &NetNs, address: &str, words: &[&str]| {
             let device: &[&str] = match words[0] {
                 "run" => &["run", "--device", address],
                 command => &[command, "--address", address],
@@ -72,12 +74,28 @@ impl Hosts {
             std::thread::sleep(Duration::from_millis(100));
         }
         for words in PAIRS {
-            let mut server = ServerProcess::start(&mut at(&self.server, ADDRESSES[0], words))?;
-            server.wait_until(|| self.server.listens(PORT))?;
-            stdout_of(&mut at(&self.client, ADDRESSES[1], &[words, &[ADDRESSES[0]]].concat()))?;
-            server.end()?;
+            let mut outcome = Ok(());
+            for _ in 0..TRIES {
+                outcome = self.run_pair(words, &at);
+                match &outcome {
+                    Ok(()) => break,
+                    Err(error) => println!("again   {}: {error}", words.join(" ")),
+                }
+            }
+            outcome?;
         }
         Ok("ran ibv_devinfo, pingpong, ibv_rc_pingpong and ib_write_bw".to_owned())
+    }
+
+    fn run_pair(
+        &self,
+        words: &[&str],
+        at: &impl Fn(&NetNs, &str, &[&str]) -> Command,
+    ) -> Result<()> {
+        let mut server = ServerProcess::start(&mut at(&self.server, ADDRESSES[0], words))?;
+        server.wait_until(|| self.server.listens(PORT))?;
+        stdout_of(&mut at(&self.client, ADDRESSES[1], &[words, &[ADDRESSES[0]]].concat()))?;
+        server.end()
     }
 }
 
