@@ -118,7 +118,8 @@ mod tests {
             bits_per_second: None,
         };
         let (v4, v6) = (Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into());
-        let fits = |to, is_only| fitting(vec![device.clone()], to, is_only).map(|found| found.len());
+        let fits =
+            |to, is_only| fitting(vec![device.clone()], to, is_only).map(|found| found.len());
         assert_eq!((fits(v4, true), fits(v6, true), fits(v6, false)), (Some(1), Some(0), Some(1)));
         assert!(fitting(Vec::new(), v4, true).is_none(), "without any device nobody can call");
     }

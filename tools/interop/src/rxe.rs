@@ -4,6 +4,7 @@ mod boot;
 mod calls;
 mod conform;
 mod matrix;
+mod operations;
 mod proxy;
 
 use clap::Subcommand;
@@ -27,6 +28,8 @@ pub enum RxeCommand {
     Calls(calls::CallsArgs),
     /// Try our programs against the stock ones in the guest.
     Matrix(matrix::MatrixArgs),
+    /// Try FLUSH, ATOMIC WRITE and memory registered on demand, both ways round.
+    Operations(operations::OperationsArgs),
     /// Put `uroce fault proxy` between two guests that know nothing of it.
     Proxy(proxy::ProxyArgs),
 }
@@ -46,6 +49,7 @@ impl RxeCommand {
             Self::Conform(arguments) => conform::conform(arguments),
             Self::Calls(arguments) => calls::calls(arguments),
             Self::Matrix(arguments) => matrix::matrix(arguments),
+            Self::Operations(arguments) => operations::operations(arguments),
             Self::Proxy(arguments) => proxy::proxy(arguments),
         }
     }

@@ -93,7 +93,9 @@ impl Guest {
                 return guest;
             }
         }
-        Self::start(&cache, wire()?, config, Accelerator::Tcg)?.ready()
+        // Linux 6.12 has panicked in its first second, translated by QEMU 7.2 on a busy host: not a reason to give up.
+        let boot = || Self::start(&cache, wire()?, config, Accelerator::Tcg)?.ready();
+        boot().or_else(|_| boot())
     }
 
     /// A machine that boots; nothing can be asked of it until it is [`ready`](Self::ready).

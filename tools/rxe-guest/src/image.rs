@@ -114,7 +114,7 @@ fn copy_as_is(root: &Path, file: &Path) -> Result<()> {
 }
 
 fn add_modules(root: &Path, kernel: &Unpacked) -> Result<()> {
-    let order = kernel.copy_modules(&root.join("modules"))?;
+    let order = kernel.copy_modules(recipe::MODULES, &root.join("modules"))?;
     write_file(&root.join("modules/order"), &(order.join("\n") + "\n"), 0o644)
 }
 

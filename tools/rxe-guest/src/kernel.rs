@@ -109,13 +109,13 @@ impl Unpacked {
         Ok(listing.lines().filter_map(inserted).collect())
     }
 
-    /// Copies the modules that the guest needs into `folder`; their names, in the order of need.
+    /// Copies the modules `wanted`, and those that they need, into `folder`; the names of all in the order of need.
     ///
     /// # Errors
     /// One is missing that the guest cannot do without, or cannot be unpacked.
-    pub fn copy_modules(&self, folder: &Path) -> Result<Vec<String>> {
+    pub fn copy_modules(&self, wanted: &[&str], folder: &Path) -> Result<Vec<String>> {
         let mut order: Vec<String> = Vec::new();
-        for module in recipe::MODULES {
+        for module in wanted {
             let files = match self.with_dependencies(module) {
                 Err(_) if recipe::MODULES_OF_OLD_KERNELS.contains(module) => {
                     eprintln!("Linux {} has no module {module} and needs none", self.version);

@@ -16,6 +16,7 @@ mod mailbox;
 pub mod namespace;
 mod recipe;
 pub mod script;
+pub mod supplies;
 
 pub use config::{GuestConfig, Seat};
 pub use guest::{Guest, Job, Output};

@@ -67,8 +67,8 @@ pub const MODULES: &[&str] = &[
     "veth",
 ];
 
-/// Those of [`MODULES`] that later kernels do without: there the crypto layer's CRC-32 is part of the kernel itself.
-pub const MODULES_OF_OLD_KERNELS: &[&str] = &["crc32_generic", "crc32_pclmul"];
+/// Modules that later kernels do without: there the crypto layer's CRC-32 is part of the kernel itself.
+pub const MODULES_OF_OLD_KERNELS: &[&str] = &["crc32_generic", "crc32_pclmul", "crc32c_generic"];
 
 /// First program of the guest.
 pub const INIT: &str = include_str!("../guest/init");
