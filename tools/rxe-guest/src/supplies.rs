@@ -1,29 +1,14 @@
-//! What one test needs besides: modules for the guest's kernel, and Debian packages that are unpacked and not installed.
+//! What one test needs besides: Debian packages that are unpacked and not installed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use uroce_testbed::error::{Context, Result};
-use uroce_testbed::process::{command, is_root, run, stdout_of};
+use uroce_testbed::process::{command, is_root, run};
 
 use crate::apt::{self, Apt};
 use crate::cache::Cache;
 use crate::folder::{find_in, recreate};
-use crate::kernel::{Kernel, Unpacked};
-
-/// Copies `modules` of this kernel and what they need into `folder`, and their names, in the order of need, into its file
-/// `order`. Some of them the guest has loaded already.
-///
-/// # Errors
-/// The kernel has no such module, or `folder` cannot be written.
-pub fn add_modules(kernel: Kernel, modules: &[&str], folder: &Path) -> Result<()> {
-    fs::create_dir_all(folder).context(|| format!("could not make {}", folder.display()))?;
-    let suite = kernel.suite();
-    let unpacked = Unpacked::fetch(&Cache::locate(suite), suite)?;
-    let order = unpacked.copy_modules(modules, folder)?.join("\n") + "\n";
-    fs::write(folder.join("order"), order)
-        .context(|| format!("could not write into {}", folder.display()))
-}
 
 /// The folder with the content of `packages`: those of this host's release, or of `suite` if that is another.
 /// They are downloaded once.
@@ -57,29 +42,6 @@ pub fn unpacked(suite: Option<&str>, packages: &[&str]) -> Result<PathBuf> {
         fs::remove_file(archive).context(|| "could not remove the unpacked archive")?;
     }
     Ok(folder)
-}
-
-/// Copies `programs` into the folder `bin` of `to`, and the libraries that they load into its folder `lib`. Libraries that
-/// this host has not are in `libraries`. The C library stays out: the guest has it.
-///
-/// # Errors
-/// One of them is missing.
-pub fn add_programs(programs: &[PathBuf], libraries: &Path, to: &Path) -> Result<()> {
-    let (bin, lib) = (to.join("bin"), to.join("lib"));
-    for folder in [&bin, &lib] {
-        fs::create_dir_all(folder).context(|| format!("could not make {}", folder.display()))?;
-    }
-    for program in programs {
-        add(program, &bin)?;
-        let listing = stdout_of(command(["ldd"]).arg(program).env("LD_LIBRARY_PATH", libraries))?;
-        let loaded = listing.split_whitespace().filter(|word| word.starts_with('/'));
-        for library in
-            loaded.filter(|path| !path.contains("/ld-linux") && !path.contains("/libc.so"))
-        {
-            add(Path::new(library), &lib)?;
-        }
-    }
-    Ok(())
 }
 
 /// Copies a file into a folder under its own name, following links.
