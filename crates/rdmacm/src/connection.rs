@@ -43,8 +43,10 @@ pub(crate) unsafe extern "C" fn rdma_connect(
         let (used, peer) = (state.used.clone().ok_or(INVALID)?, state.peer.ok_or(INVALID)?);
         let port = state.local.map_or(0, |local| local.port());
         let service = ServiceId::new(inner.space, peer.port());
-        let (device, cookie) =
-            (&used.open_device.device, registry::add(id, &inner.unacknowledged, Some(&used.open_device)));
+        let (device, cookie) = (
+            &used.open_device.device,
+            registry::add(id, &inner.unacknowledged, Some(&used.open_device)),
+        );
         let connection = if inner.space == PortSpace::Udp {
             let private_data = param.private_data;
             let question =

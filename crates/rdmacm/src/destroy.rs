@@ -84,7 +84,10 @@ unsafe fn refuse_unfetched(listener: *mut rdma_cm_id, used: &Used) {
     let (Ok(channel), Ok(refused)) = (channel, CmChannel::new()) else { return };
     let is_ours = |served: &Served| {
         served.id == listener
-            && served.open_device.as_ref().is_some_and(|device| Arc::ptr_eq(device, &used.open_device))
+            && served
+                .open_device
+                .as_ref()
+                .is_some_and(|device| Arc::ptr_eq(device, &used.open_device))
     };
     channel.events.hand_over(&refused, 0, |event| {
         let is_call = matches!(

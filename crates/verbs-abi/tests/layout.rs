@@ -1,5 +1,7 @@
-//! The structs and the constants, compared with the header of the system by a C program.
+//! The structs and the constants, compared with the header of the system by a C program, and with what the headers of other
+//! versions of rdma-core say.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
@@ -220,38 +222,153 @@ fn slots() -> Vec<(&'static str, usize)> {
     }
 }
 
-/// A C program that names each place at which the header and we are of different minds.
-fn program() -> String {
-    let mut c = "#include <stdio.h>\n#include <infiniband/verbs.h>\n\
-         #include <rdma/rdma_cma.h>\n#include <rdma/rsocket.h>\n\
-         #define CHECK(what, theirs, ours) if ((theirs) != (ours)) \
-         { printf(\"%s: header %zu, here %zu\\n\", what, (size_t)(theirs), (size_t)(ours)); bad = 1; }\n\
-         int main(void) { int bad = 0;\n"
-        .to_owned();
-    for Offset { c_struct, c_field, ours } in
-        [objects(), extended_queue_pair(), attributes(), work(), connections()]
-            .into_iter()
-            .flatten()
-    {
-        let place = format!("offsetof(struct {c_struct}, {c_field})");
-        writeln!(c, "CHECK(\"{c_struct}.{c_field}\", {place}, {ours}ul)").expect("a string grows");
+/// Structs that are only in newer headers, or longer there, and their slots.
+fn newer() -> Vec<Check> {
+    let mut all = of_offsets(
+        56,
+        offsets! {
+            ibv_qp_ex { ops.wr_flush = "wr_flush" }
+            ibv_port_attr { active_speed_ex }
+        },
+    );
+    let since_65 = offsets! {
+        ibv_dmah { context }
+        ibv_dmah_init_attr { comp_mask, cpu_id, ph, tph_mem_type }
+        ibv_mr_init_attr { length, access, comp_mask, iova, addr, fd, fd_offset, dmah, buf }
+    };
+    all.extend(of_offsets(65, since_65));
+    let sizes = [
+        (56, "struct ibv_qp_ex", size_of::<ibv_qp_ex>()),
+        (56, "struct ibv_port_attr", size_of::<ibv_port_attr>()),
+        (65, "struct ibv_dmah", size_of::<ibv_dmah>()),
+        (65, "struct ibv_dmah_init_attr", size_of::<ibv_dmah_init_attr>()),
+        (65, "struct ibv_mr_init_attr", size_of::<ibv_mr_init_attr>()),
+        (65, "struct verbs_context", size_of::<verbs_context>()),
+    ];
+    all.extend(sizes.map(|(since, c_type, ours)| of_size(since, c_type, ours)));
+    let whole = size_of::<verbs_slots>();
+    macro_rules! distances {
+        ($($slot:ident),*) => {[$((stringify!($slot), whole - std::mem::offset_of!(verbs_slots, $slot))),*]};
     }
-    for (c_type, ours) in SIZES {
-        writeln!(c, "CHECK(\"{c_type}\", sizeof({c_type}), {ours}ul)").expect("a string grows");
+    let slots =
+        distances![alloc_dmah, dealloc_dmah, reg_mr_ex, dm_export_dmabuf_fd, alloc_buf, free_buf];
+    all.extend(slots.map(|(slot, ours)| of_slot(65, slot, ours)));
+    for (since, list) in [
+        (56, VERBS_CONSTANTS_SINCE_56),
+        (65, VERBS_CONSTANTS_SINCE_65),
+        (65, RDMACM_CONSTANTS_SINCE_65),
+    ] {
+        all.extend(list.iter().map(|(name, ours)| of_constant(since, name, *ours)));
     }
-    for (slot, ours) in slots() {
-        let theirs = format!(
-            "offsetof(struct verbs_context, context) - offsetof(struct verbs_context, {slot})"
-        );
-        writeln!(c, "CHECK(\"verbs_context.{slot}\", {theirs}, {ours}ul)").expect("a string grows");
-    }
-    for (name, ours) in [VERBS_CONSTANTS, RDMACM_CONSTANTS].concat() {
-        let theirs = format!("(long long)({name})");
-        writeln!(c, "CHECK(\"{name}\", {theirs}, {ours}ll)").expect("a string grows");
-    }
-    c + "return bad; }\n"
+    all
 }
 
+/// A number that a header has, too.
+struct Check {
+    /// Its name in the tables of facts.
+    what: String,
+    /// The expression in C.
+    c: String,
+    ours: i64,
+    /// The first of the headers below that has it.
+    since: u32,
+}
+
+fn of_offsets(since: u32, offsets: Vec<Offset>) -> Vec<Check> {
+    let check = |Offset { c_struct, c_field, ours }| Check {
+        what: format!("{c_struct}.{c_field}"),
+        c: format!("offsetof(struct {c_struct}, {c_field})"),
+        ours: ours as i64,
+        since,
+    };
+    offsets.into_iter().map(check).collect()
+}
+
+fn of_size(since: u32, c_type: &str, ours: usize) -> Check {
+    Check {
+        what: c_type.replace(' ', "_"),
+        c: format!("sizeof({c_type})"),
+        ours: ours as i64,
+        since,
+    }
+}
+
+/// Slots are counted from the context, which they lie before.
+fn of_slot(since: u32, slot: &str, ours: usize) -> Check {
+    let c =
+        format!("offsetof(struct verbs_context, context) - offsetof(struct verbs_context, {slot})");
+    Check { what: format!("verbs_context.{slot}"), c, ours: ours as i64, since }
+}
+
+fn of_constant(since: u32, name: &str, ours: i64) -> Check {
+    Check { what: name.to_owned(), c: name.to_owned(), ours, since }
+}
+
+/// Everything that is compared with a header of this version.
+fn checks(version: u32) -> Vec<Check> {
+    let old = [objects(), extended_queue_pair(), attributes(), work(), connections()];
+    let mut all = of_offsets(44, old.into_iter().flatten().collect());
+    all.extend(SIZES.iter().map(|(c_type, ours)| of_size(44, c_type, *ours)));
+    all.extend(slots().into_iter().map(|(slot, ours)| of_slot(44, slot, ours)));
+    let constants = [VERBS_CONSTANTS, RDMACM_CONSTANTS].concat();
+    all.extend(constants.into_iter().map(|(name, ours)| of_constant(44, name, ours)));
+    all.extend(newer());
+    all.retain(|check| check.since <= version);
+    all
+}
+
+/// Which of the versions below this header is of, or the last one before it.
+fn version_of(header: &str) -> u32 {
+    match header {
+        text if text.contains("ibv_alloc_buf") => 65,
+        text if text.contains("active_speed_ex") => 56,
+        _ => 44,
+    }
+}
+
+/// A line for each check: its name and the number in the headers below `include`.
+fn facts_of(include: &Path) -> (u32, String) {
+    let header = std::fs::read_to_string(include.join("infiniband/verbs.h")).expect("a header");
+    let version = version_of(&header);
+    let mut c = "#include <stdio.h>\n#include <infiniband/verbs.h>\n#include <rdma/rdma_cma.h>\n\
+                 #include <rdma/rsocket.h>\nint main(void) {\n"
+        .to_owned();
+    for Check { what, c: expression, .. } in checks(version) {
+        writeln!(c, "printf(\"%s %lld\\n\", \"{what}\", (long long)({expression}));")
+            .expect("a string grows");
+    }
+    c += "return 0; }\n";
+    let thread = std::thread::current().id();
+    let folder = std::env::temp_dir().join(format!("uroce-layout-{}-{thread:?}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for the program");
+    let (source, binary) = (folder.join("layout.c"), folder.join("layout"));
+    std::fs::write(&source, c).expect("the source is written");
+    let compiled =
+        Command::new("cc").arg("-I").arg(include).arg("-o").args([&binary, &source]).output();
+    let compiled = compiled.expect("a C compiler");
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    let outcome = Command::new(&binary).output().expect("the program starts");
+    std::fs::remove_dir_all(&folder).expect("the folder goes");
+    (version, String::from_utf8(outcome.stdout).expect("names and numbers"))
+}
+
+/// Each number that is not ours.
+fn differences(version: u32, facts: &str) -> Vec<String> {
+    let number = |line: &str| {
+        let (what, number) = line.split_once(' ')?;
+        Some((what.to_owned(), number.parse::<i64>().ok()?))
+    };
+    let theirs: BTreeMap<String, i64> = facts.lines().filter_map(number).collect();
+    let differs = |check: &Check| theirs.get(&check.what) != Some(&check.ours);
+    let wrong = checks(version).into_iter().filter(differs);
+    wrong
+        .map(|Check { what, ours, .. }| {
+            format!("{what}: header {:?}, here {ours}", theirs.get(&what))
+        })
+        .collect()
+}
+
+/// Compares with the headers that this machine has.
 #[test]
 fn every_struct_and_constant_is_as_the_header_of_the_system_says() {
     if !Path::new(HEADER).exists() {
@@ -262,15 +379,24 @@ fn every_struct_and_constant_is_as_the_header_of_the_system_says() {
         println!("skipped: no {HEADER}; install librdmacm-dev");
         return;
     }
-    let folder = std::env::temp_dir().join(format!("uroce-layout-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder for the program");
-    let (source, binary) = (folder.join("layout.c"), folder.join("layout"));
-    std::fs::write(&source, program()).expect("the source is written");
-    let compiled = Command::new("cc").arg("-o").args([&binary, &source]).output();
-    let compiled = compiled.expect("a C compiler");
-    let message = String::from_utf8_lossy(&compiled.stderr);
-    assert!(compiled.status.success(), "{message}");
-    let outcome = Command::new(&binary).output().expect("the program starts");
-    std::fs::remove_dir_all(&folder).expect("the folder goes");
-    assert!(outcome.status.success(), "{}", String::from_utf8_lossy(&outcome.stdout));
+    let (version, facts) = facts_of(Path::new("/usr/include"));
+    assert_eq!(differences(version, &facts), [] as [String; 0]);
+}
+
+/// The numbers of headers that this machine does not have, taken on x86-64. `UROCE_UPDATE=1` with the folder of unpacked
+/// headers in `UROCE_HEADERS` writes the table of their version.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn every_struct_and_constant_is_as_the_headers_of_44_56_and_65_say() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/headers");
+    let file = |version: u32| folder.join(format!("{version}.txt"));
+    let headers = std::env::var_os("UROCE_HEADERS").map(std::path::PathBuf::from);
+    if let Some(include) = headers.filter(|_| std::env::var_os("UROCE_UPDATE").is_some()) {
+        let (version, facts) = facts_of(&include);
+        std::fs::write(file(version), facts).expect("the table is written");
+    }
+    for version in [44, 56, 65] {
+        let facts = std::fs::read_to_string(file(version)).expect("the table is there");
+        assert_eq!(differences(version, &facts), [] as [String; 0], "rdma-core {version}");
+    }
 }

@@ -7,8 +7,9 @@ use uroce_ibverbs::object::zeroed;
 use uroce_verbs_abi::*;
 
 use super::{End, address, listener, make_qp};
+use crate::addrinfo::{rdma_freeaddrinfo, rdma_query_addrinfo, rdma_resolve_addrinfo};
 use crate::bind::rdma_bind_addr;
-use crate::channel::{rdma_ack_cm_event, rdma_get_cm_event};
+use crate::channel::{rdma_ack_cm_event, rdma_get_cm_event, rdma_write_cm_event};
 use crate::connection::{
     rdma_accept, rdma_connect, rdma_disconnect, rdma_establish, rdma_notify, rdma_reject,
 };
@@ -408,6 +409,64 @@ fn an_id_that_was_called_outlives_its_listener() {
     assert_eq!(client.next().kind, RDMA_CM_EVENT_DISCONNECTED);
     client.end();
     other.end();
+}
+
+#[test]
+fn an_id_that_was_called_has_its_events_when_its_listener_is_gone() {
+    let (client, mut server) = resolved("127.47.97.24:0", "127.47.97.25:0");
+    make_qp(client.id);
+    // SAFETY: as the manual pages want it.
+    unsafe {
+        assert_eq!(rdma_connect(client.id, null_mut()), 0);
+        let called = server.expect(RDMA_CM_EVENT_CONNECT_REQUEST);
+        make_qp(called);
+        assert_eq!(rdma_destroy_id(server.id), 0);
+        assert_eq!(rdma_accept(called, null_mut()), 0);
+        assert_eq!(server.expect(RDMA_CM_EVENT_ESTABLISHED), called);
+        client.expect(RDMA_CM_EVENT_ESTABLISHED);
+        assert_eq!(rdma_disconnect(called), 0);
+        assert_eq!(server.expect(RDMA_CM_EVENT_DISCONNECTED), called);
+        client.expect(RDMA_CM_EVENT_DISCONNECTED);
+        rdma_destroy_qp(called);
+        // What is left of the server is this id.
+        server.id = called;
+    }
+    client.end();
+    server.end();
+}
+
+#[test]
+fn names_are_resolved_with_an_event_and_programs_have_events_of_their_own() {
+    let end = End::new();
+    // SAFETY: as the manual pages want it.
+    unsafe {
+        let mut found = null_mut();
+        assert_eq!(outcome(rdma_query_addrinfo(end.id, &raw mut found)), EINVAL);
+        let (node, service) = (c"127.47.97.26", c"7471");
+        assert_eq!(rdma_resolve_addrinfo(end.id, node.as_ptr(), service.as_ptr(), null()), 0);
+        assert_eq!(end.next().kind, RDMA_CM_EVENT_ADDRINFO_RESOLVED);
+        assert_eq!(rdma_query_addrinfo(end.id, &raw mut found), 0);
+        let peer = crate::sockaddr::read((*found).ai_dst_addr).expect("an address");
+        assert_eq!(peer, "127.47.97.26:7471".parse().expect("an address"));
+        rdma_freeaddrinfo(found);
+        let unknown = c"no.such.name.invalid";
+        let hints = rdma_addrinfo { ai_flags: RAI_NUMERICHOST, ..zeroed() };
+        assert_eq!(rdma_resolve_addrinfo(end.id, unknown.as_ptr(), null(), &raw const hints), 0);
+        let event = end.next();
+        assert_eq!(event.kind, RDMA_CM_EVENT_ADDRINFO_ERROR);
+        assert!(event.status < 0, "{}", event.status);
+        let hints = rdma_addrinfo { ai_flags: RAI_SA, ..zeroed() };
+        let answer = rdma_resolve_addrinfo(end.id, null(), service.as_ptr(), &raw const hints);
+        assert_eq!(outcome(answer), libc::EOPNOTSUPP);
+        let write = |event| outcome(rdma_write_cm_event(end.id, event, 5, 77));
+        assert_eq!((write(RDMA_CM_EVENT_ESTABLISHED), write(RDMA_CM_EVENT_USER)), (EINVAL, OK));
+        let mut event = null_mut();
+        assert_eq!(rdma_get_cm_event(end.channel, &raw mut event), 0);
+        let told = ((*event).event, (*event).status, (*event).id, (*event).param.arg);
+        assert_eq!(told, (RDMA_CM_EVENT_USER, 5, end.id, 77));
+        assert_eq!(rdma_ack_cm_event(event), 0);
+    }
+    end.end();
 }
 
 #[test]
