@@ -10,6 +10,8 @@ use std::path::Path;
 
 /// Most bytes of one table. That of a large C++ program has some ten megabytes.
 const MAX_TABLE: u64 = 128 << 20;
+/// Most versions that a file needs. A large program needs some hundred.
+const MAX_VERSIONS: usize = 10_000;
 const DYNAMIC_SYMBOLS: u32 = 11;
 const VERSIONS_OF_SYMBOLS: u32 = 0x6fff_ffff;
 const VERSIONS_NEEDED: u32 = 0x6fff_fffe;
@@ -117,8 +119,7 @@ impl Elf {
     fn needed_versions(&self) -> Vec<(u16, String, String)> {
         let mut all = Vec::new();
         let mut at = 0;
-        loop {
-            let Some((library, first, next)) = self.need(at) else { break };
+        while let Some((library, first, next)) = self.need(at) {
             let mut entry = at.saturating_add(first);
             while let (Some(number), Some(name), Some(step)) = (
                 word(&self.needed, entry + 6, 2),
@@ -126,12 +127,12 @@ impl Elf {
                 word(&self.needed, entry + 12, 4),
             ) {
                 all.push((number as u16, name, library.clone()));
-                if step == 0 {
+                if step == 0 || all.len() > MAX_VERSIONS {
                     break;
                 }
                 entry = entry.saturating_add(step);
             }
-            if next == 0 {
+            if next == 0 || all.len() > MAX_VERSIONS {
                 break;
             }
             at = at.saturating_add(next);

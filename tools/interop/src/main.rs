@@ -6,6 +6,7 @@ mod conform;
 mod document;
 mod page;
 mod programs;
+mod releases;
 mod rxe;
 
 use std::process::ExitCode;
@@ -24,6 +25,8 @@ struct Cli {
 enum Test {
     /// Run unmodified programs of libibverbs on our devices.
     Programs(programs::ProgramsArgs),
+    /// Run the tests of rdma-core in roots of Debian 12, 13 and testing.
+    Releases(releases::ReleasesArgs),
     /// Run `uroce conform` against ourselves, sound and broken on purpose.
     Conform(conform::ConformArgs),
     /// Look at the page of `uroce view` with a browser.
@@ -36,6 +39,7 @@ enum Test {
 fn main() -> ExitCode {
     let result = match Cli::parse().test {
         Test::Programs(arguments) => programs::run(&arguments),
+        Test::Releases(arguments) => releases::run(&arguments),
         Test::Conform(arguments) => conform::run(&arguments),
         Test::Page(arguments) => page::run(&arguments),
         Test::Rxe(command) => command.run(),

@@ -3,7 +3,7 @@
 mod case;
 mod end;
 mod expected;
-mod exports;
+pub mod exports;
 mod fabtests;
 pub mod install;
 mod mpi;
@@ -18,8 +18,11 @@ use std::path::Path;
 
 use case::{CASES, Case, Form};
 use clap::Args;
+pub use end::End;
 use expected::Expected;
-use stage::Stage;
+pub use pyverbs::RECORDER;
+pub use record::Record;
+pub use stage::Stage;
 use table::Table;
 pub use trial::LISTENS;
 use uroce_testbed::error::{Error, Result};

@@ -81,7 +81,10 @@ pub fn host_has(suite: &str) -> bool {
 }
 
 /// Where this host's Debian packages come from. An archive of security updates alone has no other releases' kernels.
-fn archive() -> Result<String> {
+///
+/// # Errors
+/// This host has no archive of Debian.
+pub fn archive() -> Result<String> {
     let lines = index_targets("$(LABEL) $(REPO_URI)")?;
     let found = lines.lines().find_map(|line| line.strip_prefix("Debian "));
     found.map(str::to_owned).ok_or_else(|| {

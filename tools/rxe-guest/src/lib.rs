@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod addresses;
-mod apt;
+pub mod apt;
 mod cache;
 mod config;
 pub mod faults;

@@ -75,7 +75,8 @@ mod tests {
     #[test]
     fn help_names_every_command_and_a_wrong_one_is_an_error_with_help() {
         let help = help();
-        let names = ["ci", "bench", "dist", "package", "programs", "conform", "page", "rxe"];
+        let names =
+            ["ci", "bench", "dist", "package", "programs", "releases", "conform", "page", "rxe"];
         assert!(names.iter().all(|name| help.contains(&format!("\n  {name} "))), "{help}");
         let Err(Failure::Usage(error)) = run(["bnech".into()].into_iter()) else {
             panic!("there is no such command")

@@ -47,6 +47,7 @@ pub const TOOLS: &[Tool] = &[
         needs_workspace: true,
     },
     interop("programs", "Run unmodified programs of libibverbs on our devices"),
+    interop("releases", "Run the tests of rdma-core in roots of Debian 12, 13 and testing"),
     interop("conform", "Run `uroce conform` against ourselves, sound and broken on purpose"),
     interop("page", "Look at the page of `uroce view` with a browser"),
     interop("rxe", "A Linux kernel with rxe in a virtual machine, to test against"),

@@ -36,8 +36,11 @@ pub fn check_against(file: &str, library: &str, folder: &Path) -> Result<String>
     let theirs = exports_of(file)?;
     // A name has one default version; ours may have the other as a further one.
     let has = |name: &str| ours.contains(name) || ours.contains(&name.replace("@@", "@"));
-    let missing: Vec<&str> =
-        theirs.iter().map(String::as_str).filter(|name| name.contains("@@") && !has(name)).collect();
+    let missing: Vec<&str> = theirs
+        .iter()
+        .map(String::as_str)
+        .filter(|name| name.contains("@@") && !has(name))
+        .collect();
     if missing.is_empty() {
         return Ok(format!("{} names", theirs.iter().filter(|name| name.contains("@@")).count()));
     }

@@ -16,7 +16,7 @@ use super::stage::Stage;
 const PYTHON: &str = "/usr/bin/python3";
 const TESTS: &str = "usr/share/doc/rdma-core/tests";
 /// The program that runs them, and writes down what becomes of each.
-const RECORDER: &str = include_str!("record.py");
+pub const RECORDER: &str = include_str!("record.py");
 /// Tests of connections take the address of a network interface, which only root can make.
 const CONNECTIONS: &str = "tests.test_rdmacm";
 

@@ -64,6 +64,14 @@ impl Stage {
         self.network.is_some()
     }
 
+    /// A command that runs here with all privileges that this process has.
+    pub fn command_as_root(&self, words: &[&str]) -> Command {
+        match &self.network {
+            Some(network) => network.command(words),
+            None => command(words),
+        }
+    }
+
     /// A command that runs here as a user without privileges.
     pub fn command(&self, words: &[&str]) -> Command {
         match &self.network {
