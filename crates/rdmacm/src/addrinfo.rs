@@ -18,6 +18,7 @@ use uroce_verbs_abi::{
 
 use crate::channel::post;
 use crate::id::id_of;
+use crate::resolved_names::ResolvedNames;
 use crate::sockaddr;
 use crate::wait::complete;
 
@@ -102,16 +103,6 @@ pub(crate) unsafe extern "C" fn rdma_query_addrinfo(
     })
 }
 
-/// What was found for a name and a service.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Found {
-    flags: c_int,
-    /// Port space and type of the queue pair.
-    spaces: (c_int, c_int),
-    source: Option<SocketAddr>,
-    peer: Option<SocketAddr>,
-}
-
 /// Asks the system; a name that is not known leaves the code of getaddrinfo(3) in `unknown`.
 ///
 /// # Safety
@@ -121,7 +112,7 @@ unsafe fn ask(
     service: *const c_char,
     hints: *const rdma_addrinfo,
     unknown: &mut c_int,
-) -> Result<Found, Errno> {
+) -> Result<ResolvedNames, Errno> {
     // SAFETY: the caller's promise.
     let (names, hints) = unsafe { ((text(node), text(service)), hints.as_ref()) };
     if names == (None, None) && hints.is_none() {
@@ -137,7 +128,7 @@ unsafe fn ask(
             unknown_name(names, code)
         })?);
     }
-    Ok(Found { flags, spaces: spaces(hints), source, peer })
+    Ok(ResolvedNames { flags, spaces: spaces(hints), source, peer })
 }
 
 /// # Safety
@@ -248,13 +239,13 @@ fn spaces(hints: Option<&rdma_addrinfo>) -> (c_int, c_int) {
     (space, qp_type)
 }
 
-impl Found {
+impl ResolvedNames {
     /// As a program has it.
     fn answer(self) -> *mut rdma_addrinfo {
         // SAFETY: integers and null pointers.
         let mut c: rdma_addrinfo = unsafe { zeroed() };
         let any = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
-        let Found { source, peer, .. } = self;
+        let ResolvedNames { source, peer, .. } = self;
         let some = peer.or(source).unwrap_or(any);
         c.ai_family = if some.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
         c.ai_flags = self.flags;

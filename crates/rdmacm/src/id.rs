@@ -15,7 +15,6 @@ use uroce_ibverbs::return_value::value;
 use uroce_ibverbs::unacknowledged::Unacknowledged;
 use uroce_verbs_abi::{IBV_QPT_RC, IBV_QPT_UD, ibv_gid, rdma_cm_id, rdma_event_channel};
 
-use crate::addrinfo::Found;
 use crate::contexts::Used;
 use crate::options::Options;
 use crate::ports;
@@ -73,7 +72,7 @@ pub(crate) struct State {
     pub(crate) remote_ece: Ece,
     pub(crate) joined: Vec<Joined>,
     /// What `rdma_resolve_addrinfo` has found.
-    pub(crate) addrinfo: Option<Found>,
+    pub(crate) addrinfo: Option<crate::resolved_names::ResolvedNames>,
 }
 
 impl State {

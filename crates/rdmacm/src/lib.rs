@@ -38,6 +38,7 @@ mod qp_values;
 mod queue_pair;
 mod registry;
 pub mod resolve;
+mod resolved_names;
 mod set_option;
 mod shared_receive;
 pub mod sockaddr;

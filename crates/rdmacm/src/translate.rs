@@ -21,7 +21,6 @@ use uroce_verbs_abi::{
     rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_ud_param,
 };
 
-use crate::channel::channel_of;
 use crate::event::{Told, give, told};
 use crate::id::{id_of, make, path_to, settle};
 use crate::registry::{self, Counted, Served, by_cookie, by_name};
@@ -202,12 +201,6 @@ fn make_called(
     // SAFETY: just made.
     unsafe { settle(id, &mut state, used, port) };
     drop(state);
-    // A listener may go before those that it was called for: their events are their own.
-    let cookie = registry::add(id, &child.unacknowledged, Some(open_device));
-    // SAFETY: the channel of an id outlives it.
-    if let Ok(channel) = unsafe { channel_of(c.channel) } {
-        open_device.device.cm().move_connection(connection, &channel.events, cookie);
-    }
     // From now on other threads may get events of it, and destroy it.
     registry::add_name(id, &child.unacknowledged, open_device, connection);
     Some(id)

@@ -14,8 +14,8 @@ use crate::document;
 use crate::programs::{End, RECORDER, Record, Stage, exports, install};
 
 /// A release: its name in a table, that of its archive, and its rdma-core.
-type Release = (&'static str, &'static str, &'static str);
-const RELEASES: [Release; 3] = [
+type DebianRelease = (&'static str, &'static str, &'static str);
+const RELEASES: [DebianRelease; 3] = [
     ("Debian 12", "bookworm", "44"),
     ("Debian 13", "trixie", "56.1"),
     ("Debian testing", "testing", "65"),

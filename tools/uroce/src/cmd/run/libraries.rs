@@ -54,7 +54,7 @@ pub fn check(program: &Path, library: &Path, drop_in: bool) -> Result<(), Failur
 
 /// A library that the dynamic linker would load.
 #[derive(Debug, PartialEq, Eq)]
-struct Listed {
+struct NeededLibrary {
     name: String,
     /// `None`: there is none.
     path: Option<PathBuf>,
@@ -62,7 +62,7 @@ struct Listed {
 
 /// What the dynamic linker of the C library says it would load, as ldd(1) asks it; nothing for programs that have another one, or
 /// none, which would run.
-fn listed(program: &Path) -> Vec<Listed> {
+fn listed(program: &Path) -> Vec<NeededLibrary> {
     let Some(linker) = super::program::interpreter(program) else { return Vec::new() };
     let is_known =
         linker.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with("ld-linux"));
@@ -80,12 +80,12 @@ fn listed(program: &Path) -> Vec<Listed> {
 }
 
 /// Lines of `NAME => PATH (ADDRESS)` and `NAME => not found`.
-fn parse(text: &str) -> Vec<Listed> {
+fn parse(text: &str) -> Vec<NeededLibrary> {
     let entry = |line: &str| {
         let (name, rest) = line.trim().split_once(" => ")?;
         let path =
             (rest != "not found").then(|| rest.rsplit_once(" (").map_or(rest, |(path, _)| path));
-        Some(Listed { name: name.to_owned(), path: path.map(PathBuf::from) })
+        Some(NeededLibrary { name: name.to_owned(), path: path.map(PathBuf::from) })
     };
     text.lines().filter_map(entry).collect()
 }
