@@ -339,7 +339,8 @@ fn facts_of(include: &Path) -> (u32, String) {
     }
     c += "return 0; }\n";
     let thread = std::thread::current().id();
-    let folder = std::env::temp_dir().join(format!("uroce-layout-{}-{thread:?}", std::process::id()));
+    let folder =
+        std::env::temp_dir().join(format!("uroce-layout-{}-{thread:?}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder for the program");
     let (source, binary) = (folder.join("layout.c"), folder.join("layout"));
     std::fs::write(&source, c).expect("the source is written");

@@ -59,7 +59,12 @@ fn lay_out(built: &Path, out: &Path, linker: Linker) -> Result<()> {
             .context(|| "could not remove a script")
     };
     linked("drop-in/libibverbs.so.1", &names, &second_versions(&names), &[])?;
-    linked("drop-in/liburoce_paths.so", &without_versions("", INTERPOSED), &second_versions(""), INTERPOSED)?;
+    linked(
+        "drop-in/liburoce_paths.so",
+        &without_versions("", INTERPOSED),
+        &second_versions(""),
+        INTERPOSED,
+    )?;
     let all = [INTERPOSED, LOADING].concat();
     linked("liburoce_ibverbs.so", &without_versions(&names, &all), &second_versions(""), &all)?;
     same_library("libibverbs.so.1", &lib.join("drop-in/librdmacm.so.1"))
