@@ -87,7 +87,7 @@ unsafe fn set_path(
     state.options.packet_lifetime = Some(path[PATH_LIFETIME] & MOST_ACK_TIMEOUT);
     drop(state);
     // SAFETY: a living id, by the caller's promise.
-    unsafe { post(id, &used, CmEventKind::RouteResolved) }
+    unsafe { post(id, Some(&used), CmEventKind::RouteResolved) }
 }
 
 /// # Safety

@@ -58,7 +58,7 @@ pub fn baseline(test: &Test) -> String {
 pub fn run(setup: &Setup) -> Result<Vec<Series>> {
     packages::ensure(packages::PROGRAMS)?;
     let folder = workspace::target_folder().join("dist");
-    install::optimised(&folder)?;
+    install::optimised(&folder, install::Linker::OfThisSystem)?;
     let uroce = folder.join("bin/uroce");
     let link = Link::create(MTU)?.keep_apart();
     let mut benchmarks = Vec::new();

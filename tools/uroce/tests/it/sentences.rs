@@ -218,9 +218,9 @@ fn compile(source: &str, words: &[&str]) {
 
 #[test]
 fn a_program_that_needs_newer_names_or_a_library_that_is_not_there_is_refused() {
-    let folder = Folder::new("newer");
-    libraries(&folder.0);
-    let at = |name: &str| folder.0.join(name).display().to_string();
+    let folder = TempDir::new().expect("a folder");
+    libraries(folder.path());
+    let at = |name: &str| folder.path().join(name).display().to_string();
     let (map, theirs, program) = (at("names.map"), at("libibverbs.so.1"), at("program"));
     std::fs::write(&map, "IBVERBS_1.99 { global: ibv_of_the_future; local: *; };").expect("a file");
     let script = format!("-Wl,--version-script={map}");
@@ -228,10 +228,11 @@ fn a_program_that_needs_newer_names_or_a_library_that_is_not_there_is_refused() 
     let library = "int ibv_of_the_future(void) { return 3; }";
     compile(library, &["-shared", &script, soname, "-o", &theirs]);
     let source = "int ibv_of_the_future(void); int main(void) { return ibv_of_the_future(); }";
-    let search = format!("-Wl,-rpath,{}", folder.0.display());
+    let search = format!("-Wl,-rpath,{}", folder.path().display());
     compile(source, &["-o", &program, &theirs, &search]);
     let run = || {
-        let run = uroce(&format!("run -- {program}")).env("UROCE_LIBRARIES", &folder.0).output();
+        let run =
+            uroce(&format!("run -- {program}")).env("UROCE_LIBRARIES", folder.path()).output();
         run.expect("built")
     };
     let newer = run();
@@ -243,7 +244,7 @@ fn a_program_that_needs_newer_names_or_a_library_that_is_not_there_is_refused() 
     let without = run();
     // Where the system has one, it is found in its place, and the name is as new as before.
     assert_eq!(code(&without), 3, "{}", stderr(&without));
-    std::fs::write(folder.0.join("liburoce_ibverbs.so"), "").expect("a file");
+    std::fs::write(folder.path().join("liburoce_ibverbs.so"), "").expect("a file");
     compile("int main(void) { return 0; }", &["-o", &program]);
     let mismatched = run();
     assert_eq!(code(&mismatched), 3, "{}", stderr(&mismatched));
