@@ -281,6 +281,59 @@ mod tests {
     }
 
     #[test]
+    fn v150_answers_wait_for_a_reader_whose_queue_is_full() {
+        const REQUESTS: usize = 16;
+        let (socket, room) = (rdma_socket(), 1_i32);
+        let length = size_of::<c_int>() as socklen_t;
+        // SAFETY: a number and its length. The kernel takes the least that it allows.
+        let set = unsafe {
+            let at = (&raw const room).cast();
+            libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, at, length)
+        };
+        assert_eq!(set, 0);
+        let requests = bytes_of(ALL_DEVICES).repeat(REQUESTS);
+        assert_eq!(ask(&socket, &kernel(), &requests), requests.len().cast_signed());
+        let (mut kinds, end) = (answers(&socket), Instant::now() + READER_TIMEOUT);
+        let each = uroce_ibverbs::settings::devices().len() + 1;
+        assert!(kinds.len() < REQUESTS * each, "the queue had no room for all");
+        while kinds.len() < REQUESTS * each && Instant::now() < end {
+            thread::sleep(LOOK);
+            kinds.extend(answers(&socket));
+        }
+        assert_eq!(kinds.len(), REQUESTS * each);
+        assert!(kinds.chunks(each).all(|dump| dump.last() == Some(&DONE)), "in order: {kinds:?}");
+    }
+
+    #[test]
+    fn v150_a_reader_with_little_room_gets_a_beginning_and_goes_on() {
+        let (socket, request) = (rdma_socket(), bytes_of(ALL_DEVICES));
+        ask(&socket, &kernel(), &request);
+        let (mut room, fd) = ([0xee_u8; 24], socket.as_raw_fd());
+        let flags = libc::MSG_TRUNC | libc::MSG_DONTWAIT;
+        // SAFETY: room for 20 bytes, and four that must stay.
+        let whole = unsafe { libc::recv(fd, room.as_mut_ptr().cast(), 20, flags) };
+        assert!(whole > 20, "as long as it was: {whole}");
+        assert_eq!(room[20..], [0xee; 4]);
+        answers(&socket);
+        ask(&socket, &kernel(), &request);
+        assert_eq!(answers(&socket).last(), Some(&DONE), "the next request is answered whole");
+    }
+
+    #[test]
+    fn v150_what_is_no_request_is_taken_and_not_answered() {
+        let (socket, to) = (rdma_socket(), kernel());
+        for length in [0, 1, 15, LONGEST, LONGEST + 1, 2 * LONGEST] {
+            let taken = ask(&socket, &to, &vec![0; length]);
+            assert_eq!(taken, length.min(LONGEST).cast_signed(), "{length}");
+        }
+        let (fd, address) = (socket.as_raw_fd(), std::ptr::from_ref(&to).cast());
+        let length = size_of::<sockaddr_nl>() as socklen_t;
+        // SAFETY: null is no bytes, whatever length is said.
+        let taken = unsafe { uroce_sendto(fd, std::ptr::null(), 16, 0, address, length) };
+        assert_eq!((taken, answers(&socket)), (0, vec![]));
+    }
+
+    #[test]
     fn v150_nobody_else_can_answer() {
         let (socket, other) = (rdma_socket(), rdma_socket());
         ask(&socket, &kernel(), &bytes_of(ALL_DEVICES));

@@ -134,6 +134,11 @@ impl Interface {
         Mtu::largest_for_link(self.mtu).map(|active_mtu| port_attr(self, active_mtu))
     }
 
+    /// Bits per second that programs are told: 10 Gb/s if the driver does not tell.
+    pub fn shown_bits_per_second(&self) -> u64 {
+        self.bits_per_second.filter(|rate| *rate > 0).unwrap_or(UNKNOWN_SPEED)
+    }
+
     /// `ibv_query_gid`.
     pub fn gid(&self, index: u32) -> Option<Gid> {
         gid_at(self.address, index)
@@ -172,7 +177,7 @@ pub(crate) fn device_attr(guid: u64, limits: DeviceLimits, engines: u32) -> Devi
 /// Looks at the netdev again for its state; a link that vanished is down.
 pub(crate) fn port_attr(interface: &Interface, active_mtu: Mtu) -> PortAttr {
     let up = if interface.is_of_process() { interface.up } else { is_up(interface) };
-    let (active_width, active_speed) = width_and_speed(interface.bits_per_second);
+    let (active_width, active_speed) = width_and_speed(interface.shown_bits_per_second());
     PortAttr {
         state: if up { PortState::Active } else { PortState::Down },
         max_mtu: Mtu::M4096,
@@ -191,14 +196,14 @@ fn is_up(interface: &Interface) -> bool {
 }
 
 /// The smallest width and speed that reach the link's bit rate, as `ib_get_eth_speed` picks them.
-fn width_and_speed(bits_per_second: Option<u64>) -> (u8, u16) {
+fn width_and_speed(bits_per_second: u64) -> (u8, u16) {
     const SDR: u16 = 1;
     const QDR: u16 = 4;
     const EDR: u16 = 32;
     const HDR: u16 = 64;
     const NDR: u16 = 128;
     const XDR: u16 = 256;
-    match bits_per_second.unwrap_or(UNKNOWN_SPEED) / 1_000_000_000 {
+    match bits_per_second / 1_000_000_000 {
         0..=1 => (1, SDR),
         2..=10 => (1, QDR),
         11..=20 => (2, SDR),
@@ -221,16 +226,27 @@ mod tests {
 
     #[test]
     fn speeds_as_the_kernel_shows_them() {
-        assert_eq!(width_and_speed(Some(1_000_000_000)), (1, 1));
-        assert_eq!(width_and_speed(Some(10_000_000_000)), (1, 4));
-        assert_eq!(width_and_speed(Some(25_000_000_000)), (1, 32));
-        assert_eq!(width_and_speed(Some(40_000_000_000)), (2, 4));
-        assert_eq!(width_and_speed(Some(100_000_000_000)), (2, 32));
-        assert_eq!(width_and_speed(None), (1, 4));
-        assert_eq!(width_and_speed(Some(50_000_000_000)), (1, 64));
-        assert_eq!(width_and_speed(Some(200_000_000_000)), (2, 64));
-        assert_eq!(width_and_speed(Some(400_000_000_000)), (2, 128));
-        assert_eq!(width_and_speed(Some(800_000_000_000)), (2, 256));
+        assert_eq!(width_and_speed(1_000_000_000), (1, 1));
+        assert_eq!(width_and_speed(10_000_000_000), (1, 4));
+        assert_eq!(width_and_speed(25_000_000_000), (1, 32));
+        assert_eq!(width_and_speed(40_000_000_000), (2, 4));
+        assert_eq!(width_and_speed(100_000_000_000), (2, 32));
+        assert_eq!(width_and_speed(50_000_000_000), (1, 64));
+        assert_eq!(width_and_speed(200_000_000_000), (2, 64));
+        assert_eq!(width_and_speed(400_000_000_000), (2, 128));
+        assert_eq!(width_and_speed(800_000_000_000), (2, 256));
+    }
+
+    #[test]
+    fn a_link_whose_driver_does_not_tell_has_10_gigabits() {
+        let mut interface = fabric_interface(IpAddr::V4(Ipv4Addr::LOCALHOST), 1500);
+        for (told, shown) in [(None, UNKNOWN_SPEED), (Some(0), UNKNOWN_SPEED), (Some(1), 1)] {
+            interface.bits_per_second = told;
+            assert_eq!(interface.shown_bits_per_second(), shown, "{told:?}");
+        }
+        interface.bits_per_second = None;
+        let port = port_attr(&interface, Mtu::M1024);
+        assert_eq!((port.active_width, port.active_speed), (1, 4));
     }
 
     #[test]

@@ -87,7 +87,7 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(
         if below.is_parent() || !std::sync::Arc::ptr_eq(&below.ctx, ctx) {
             return Err(INVALID);
         }
-        let td = object_of!(td_of(attr.td)).ok();
+        let td = if attr.td.is_null() { None } else { Some(object_of!(td_of(attr.td))?) };
         let base = Base { _pd: below.dependents.hold(), _td: td.map(|td| td.users.hold()) };
         let handle = below.id.place();
         Ok(Object::create(ibv_pd { context, handle }, Pd::above(below, base)))
@@ -107,7 +107,9 @@ mod tests {
     use std::ptr::null_mut;
 
     use super::*;
-    use crate::contract_tests::opened;
+    use crate::contract_tests::{opened, world};
+    use crate::mr::{ibv_dereg_mr, ibv_reg_mr};
+    use crate::open::ibv_close_device;
     use crate::pd::{ibv_alloc_pd, ibv_dealloc_pd};
 
     #[test]
@@ -135,5 +137,54 @@ mod tests {
             assert_eq!(ibv_dealloc_pd(parent), 0);
             assert_eq!((ibv_dealloc_pd(pd), dealloc_td(td)), (0, 0));
         }
+    }
+
+    /// What no object here asks for its memory.
+    unsafe extern "C" fn never_called() -> c_int {
+        std::process::abort()
+    }
+
+    #[test]
+    fn a_parent_domain_takes_the_flags_that_there_are_and_objects() {
+        let world = world(204);
+        let other = opened(205);
+        // SAFETY: as the manual pages want it; what is wrong is found out.
+        unsafe {
+            let plain = ibv_parent_domain_init_attr {
+                pd: world.pd,
+                td: null_mut(),
+                comp_mask: 0,
+                alloc: Some(never_called),
+                free: Some(never_called),
+                pd_context: null_mut(),
+            };
+            let alloc = |mut attr: ibv_parent_domain_init_attr| {
+                let made = alloc_parent_domain(world.context, &raw mut attr);
+                if made.is_null() { Err(Errno::last()) } else { Ok(made) }
+            };
+            for comp_mask in [0, 1, 2, 4, 7] {
+                let parent = alloc(ibv_parent_domain_init_attr { comp_mask, ..plain });
+                let parent = parent.expect("a mask that there is");
+                let bytes = world.buffer.as_ptr().cast_mut().cast();
+                let mr = ibv_reg_mr(parent, bytes, 64, 0);
+                assert_eq!(((*mr).pd, ibv_dealloc_pd(world.pd)), (parent, libc::EBUSY));
+                assert_eq!((ibv_dereg_mr(mr), ibv_dealloc_pd(parent)), (0, 0), "{comp_mask}");
+            }
+            let wrong = |pd, td: *mut ibv_td, comp_mask| {
+                alloc(ibv_parent_domain_init_attr { pd, td, comp_mask, ..plain }).err()
+            };
+            for mask in [1 << 3, 1 << 31, u32::MAX] {
+                assert_eq!(wrong(world.pd, null_mut(), mask), Some(NOT_SUPPORTED), "{mask:#x}");
+            }
+            let gone = Errno(libc::ENOENT);
+            assert_eq!(wrong(null_mut(), null_mut(), 0), Some(INVALID));
+            assert_eq!(wrong(world.cq.cast(), null_mut(), 0), Some(gone), "no domain");
+            assert_eq!(wrong(world.pd, world.cq.cast(), 0), Some(gone), "no thread domain");
+            let foreign = ibv_alloc_pd(other);
+            assert_eq!(wrong(foreign, null_mut(), 0), Some(INVALID), "of another context");
+            assert!(alloc_parent_domain(world.context, null_mut()).is_null());
+            assert_eq!((ibv_dealloc_pd(foreign), ibv_close_device(other)), (0, 0));
+        }
+        world.end();
     }
 }

@@ -12,6 +12,8 @@ type Number = extern "C" fn(c_int) -> c_int;
 
 /// Every number that means something, and some that do not.
 const NUMBERS: std::ops::Range<c_int> = -2..40;
+/// What stands for numbers without a meaning.
+const UNKNOWN: &CStr = c"unknown";
 
 /// The function of the system's library; `None` if there is no such library.
 fn theirs(name: &CStr) -> Option<*mut libc::c_void> {
@@ -44,7 +46,10 @@ fn words_are_those_that_users_know() {
             // SAFETY: both return strings that live for ever.
             let (theirs, ours) =
                 unsafe { (CStr::from_ptr(theirs(number)), CStr::from_ptr(ours(number))) };
-            assert_eq!(ours, theirs, "{name:?}({number})");
+            // An older library does not know all of ours.
+            if theirs != UNKNOWN {
+                assert_eq!(ours, theirs, "{name:?}({number})");
+            }
         }
     }
 }

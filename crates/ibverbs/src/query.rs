@@ -24,8 +24,6 @@ use crate::{object_of, output};
 
 /// A step of `ibv_query_port_speed`, in bits per second.
 const SPEED_STEP: u64 = 100_000_000;
-/// One lane of the slowest kind, 2.5 Gb/s.
-const SDR_STEPS: u64 = 25;
 /// The only P_Key: the default partition, full member.
 const PKEY: u16 = 0xffff;
 const PHYS_LINK_UP: u8 = 5;
@@ -180,8 +178,8 @@ pub(crate) unsafe extern "C" fn query_port(
     })
 }
 
-/// ibv_query_port_speed(3): what the link carries, in steps of 100 Mb/s. Where its driver does not tell, it is what
-/// `ibv_query_port` has as speed and width.
+/// ibv_query_port_speed(3): what the link carries, in steps of 100 Mb/s, and never 0. Where its driver does not tell, it is
+/// what `ibv_query_port` has as speed and width.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn ibv_query_port_speed(
     context: *mut ibv_context,
@@ -191,11 +189,7 @@ pub(crate) unsafe extern "C" fn ibv_query_port_speed(
     status(|| {
         let ctx = object_of!(ctx_of(context))?;
         check_port(u8::try_from(port).map_err(|_| INVALID)?)?;
-        let steps = match ctx.interface.bits_per_second {
-            Some(bits_per_second) => bits_per_second / SPEED_STEP,
-            None => SDR_STEPS,
-        };
-        output!(speed, steps)
+        output!(speed, ctx.interface.shown_bits_per_second().div_ceil(SPEED_STEP))
     })
 }
 
@@ -267,6 +261,8 @@ pub(crate) unsafe extern "C" fn ibv_get_pkey_index(
 
 #[cfg(test)]
 mod tests {
+    use std::ptr::null_mut;
+
     use super::*;
     use crate::contract_tests::opened;
     use crate::pd::{ibv_alloc_pd, ibv_dealloc_pd};
@@ -287,6 +283,48 @@ mod tests {
             }
             assert_eq!(port_attr(ctx_of(context).unwrap()).unwrap().qkey_viol_cntr, 0);
             assert_eq!(ibv_dealloc_pd(pd), 0);
+            assert_eq!(crate::open::ibv_close_device(context), 0);
+        }
+    }
+
+    /// Steps of 100 Mb/s for each lane of `active_speed_ex`, and lanes for each `active_width`, as IBTA has them.
+    fn steps(attr: &ibv_port_attr) -> u64 {
+        let lanes = match attr.active_width {
+            1 => 1,
+            2 => 4,
+            other => panic!("width {other}"),
+        };
+        let lane = match attr.active_speed_ex {
+            1 => 25,
+            4 => 100,
+            32 => 250,
+            64 => 500,
+            128 => 1000,
+            256 => 2000,
+            other => panic!("speed {other}"),
+        };
+        lanes * lane
+    }
+
+    #[test]
+    fn the_speed_of_a_port_is_that_of_its_attributes() {
+        let context = opened(14);
+        let mut speed = 0;
+        // SAFETY: as the manual page wants it; null is found out.
+        unsafe {
+            let ctx = ctx_of(context).unwrap();
+            let shown = steps(&port_attr(ctx).unwrap());
+            assert_eq!(ibv_query_port_speed(context, 1, &raw mut speed), 0);
+            // Width and speed are the next that reach the rate of the link.
+            assert!((1..=shown).contains(&speed), "{speed} of {shown}");
+            if ctx.interface.bits_per_second.is_none() {
+                assert_eq!(speed, shown, "the driver does not tell");
+            }
+            for port in [0, 2, 257, u32::MAX] {
+                assert_eq!(ibv_query_port_speed(context, port, &raw mut speed), libc::EINVAL);
+            }
+            assert_eq!(ibv_query_port_speed(context, 1, null_mut()), libc::EINVAL);
+            assert_eq!(ibv_query_port_speed(null_mut(), 1, &raw mut speed), libc::EINVAL);
             assert_eq!(crate::open::ibv_close_device(context), 0);
         }
     }

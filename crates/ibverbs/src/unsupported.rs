@@ -82,3 +82,31 @@ pub(crate) extern "C" fn ibv_dontfork_range() -> c_int {
 pub(crate) extern "C" fn ibv_dofork_range() -> c_int {
     0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::errno::Errno;
+
+    #[test]
+    fn no_device_has_completion_counters() {
+        let functions: [(&str, extern "C" fn() -> c_int); 9] = [
+            ("_ibv_query_comp_cntr_caps", _ibv_query_comp_cntr_caps),
+            ("ibv_destroy_comp_cntr", ibv_destroy_comp_cntr),
+            ("ibv_set_comp_cntr", ibv_set_comp_cntr),
+            ("ibv_set_err_comp_cntr", ibv_set_err_comp_cntr),
+            ("ibv_inc_comp_cntr", ibv_inc_comp_cntr),
+            ("ibv_inc_err_comp_cntr", ibv_inc_err_comp_cntr),
+            ("ibv_read_comp_cntr", ibv_read_comp_cntr),
+            ("ibv_read_err_comp_cntr", ibv_read_err_comp_cntr),
+            ("ibv_qp_attach_comp_cntr", ibv_qp_attach_comp_cntr),
+        ];
+        for (name, function) in functions {
+            set_errno(Errno(0));
+            assert_eq!((function(), Errno::last()), (libc::ENOTSUP, NOT_SUPPORTED), "{name}");
+        }
+        set_errno(Errno(0));
+        assert!(ibv_create_comp_cntr().is_null());
+        assert_eq!(Errno::last(), NOT_SUPPORTED);
+    }
+}

@@ -1,9 +1,11 @@
 //! Each group of verbs at its limits, called as C programs call them.
 
 mod attribute_masks;
+mod buffers;
 mod builder;
 mod completions;
 mod device_objects;
+mod dma_handles;
 mod paths;
 mod regions;
 mod shared_queues;

@@ -102,7 +102,7 @@ fn number_of(number: &Number, object: &Resource) -> u32 {
 }
 
 /// Messages with tables of as many entries as fit.
-fn tables(
+pub fn tables(
     device: &Numbered,
     kind: Option<ResourceKind>,
     entries: Vec<(u32, Attributes)>,

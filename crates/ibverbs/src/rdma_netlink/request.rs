@@ -85,11 +85,10 @@ impl<'a> NldevRequest<'a> {
         Some(command)
     }
 
-    /// The number in this attribute.
+    /// The number in this attribute. `None`: it is not there, or has no room for a number.
     pub fn number(&self, attribute: u16) -> Option<u32> {
         let mut all = NlasIterator::new(self.attributes).map_while(Result::ok);
         let found = all.find(|found| found.kind() == attribute)?;
-        let value = found.into_inner().get(4..8)?;
-        Some(u32::from_ne_bytes(value.try_into().ok()?))
+        Some(u32::from_ne_bytes(*found.value().first_chunk()?))
     }
 }

@@ -1,6 +1,7 @@
 use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkBuffer, NlasIterator};
 
 use super::attribute::{self as attr, Attributes};
+use super::request::NldevRequest;
 use super::*;
 
 /// Port number of the asking socket.
@@ -145,4 +146,121 @@ fn v150_each_kind_of_object_can_be_listed() {
             assert!(value(body, attr::DEV_NAME).is_some());
         }
     }
+}
+
+/// An attribute as it stands in a message, with a length that need not be true.
+fn raw(length: u16, kind: u16, value: &[u8]) -> Attributes {
+    let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
+    bytes.extend(value);
+    Attributes(bytes)
+}
+
+#[test]
+fn v150_an_attribute_has_no_bytes_behind_its_length() {
+    // The four bytes behind it would be the number of a device that there is.
+    for length in 4..8 {
+        let told = answer(&request(1, 0, &raw(length, attr::DEV_INDEX, &[0; 4])), OWN);
+        assert_eq!(error_of(&told), Some(-libc::EINVAL), "{length}");
+    }
+    // The kernel takes the beginning of a longer one, and looks at no flags.
+    for (length, kind) in
+        [(8, attr::DEV_INDEX), (12, attr::DEV_INDEX), (8, attr::DEV_INDEX | 0x8000)]
+    {
+        let told = messages(&answer(&request(1, 0, &raw(length, kind, &[0; 8])), OWN));
+        assert_eq!(value(&told[0].1, attr::DEV_INDEX), Some(vec![0; 4]), "{length} {kind:#x}");
+    }
+}
+
+#[test]
+fn v150_attributes_behind_one_without_a_true_length_are_not_read() {
+    for length in [0, 1, 3, 13, 0x7fff, u16::MAX] {
+        let attributes = raw(length, attr::PORT_INDEX, &[]).word(attr::DEV_INDEX, 0);
+        let told = answer(&request(1, 0, &attributes), OWN);
+        assert_eq!(error_of(&told), Some(-libc::EINVAL), "{length}");
+    }
+    let behind = Attributes::default().word(attr::DEV_INDEX, 0).and(raw(u16::MAX, 3, &[1; 3]));
+    let told = messages(&answer(&request(1, 0, &behind), OWN));
+    assert_eq!(told[0].0, 5 << 10 | 1, "what stands before is read");
+}
+
+#[test]
+fn v150_unknown_commands_of_every_part_are_refused_with_their_header() {
+    const KNOWN: [u16; 12] = [1, 5, 6, 9, 10, 11, 12, 13, 14, 17, 22, 23];
+    for (part, operation) in (0..16).flat_map(|part| (0..40).map(move |number| (part, number))) {
+        if part == 5 && KNOWN.contains(&operation) {
+            continue;
+        }
+        for flags in [0, NLM_F_ACK, NLM_F_DUMP] {
+            let mut sent = request(operation, flags, &port(1));
+            sent[4..6].copy_from_slice(&(part << 10 | operation).to_ne_bytes());
+            let told = messages(&answer(&sent, OWN));
+            if part == 0 {
+                assert_eq!(told, [], "messages of netlink itself ask for nothing");
+                continue;
+            }
+            let code = (-libc::EOPNOTSUPP).to_ne_bytes();
+            let wanted = [&code[..], &sent[..NETLINK_HEADER_LEN]].concat();
+            assert_eq!(told, [(NLMSG_ERROR, wanted)], "{part} {operation} {flags:#x}");
+        }
+    }
+}
+
+#[test]
+fn v150_requests_of_one_call_are_answered_in_order_up_to_a_limit() {
+    let one = [request(6, NLM_F_ACK, &Attributes::default()), request(2, 0, &port(1))].concat();
+    let told = messages(&answer(&one, OWN));
+    let kinds: Vec<_> = told.iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(kinds, [5 << 10 | 6, NLMSG_ERROR, NLMSG_ERROR]);
+    let system = request(6, 0, &Attributes::default());
+    for (sent, answered) in [(1, 1), (MOST_REQUESTS, MOST_REQUESTS), (400, MOST_REQUESTS)] {
+        assert_eq!(messages(&answer(&system.repeat(sent), OWN)).len(), answered, "{sent}");
+    }
+    // One that is cut ends it, and what asks for nothing does not.
+    let cut = [&system[..], &system[..15]].concat();
+    assert_eq!(messages(&answer(&cut, OWN)).len(), 1);
+    let mut silent = system.clone();
+    silent[6..8].fill(0);
+    assert_eq!(messages(&answer(&[silent, system].concat(), OWN)).len(), 1);
+}
+
+#[test]
+fn v150_the_length_of_a_request_is_not_believed() {
+    let whole = request(1, NLM_F_DUMP, &Attributes::default());
+    for length in [0, 1, 15, 17, 1 << 16, u32::MAX - 3, u32::MAX] {
+        let mut bent = whole.clone();
+        bent[..4].copy_from_slice(&length.to_ne_bytes());
+        assert!(answer(&bent, OWN).is_empty(), "{length}");
+    }
+}
+
+#[test]
+fn v150_a_long_list_comes_in_datagrams_that_a_page_has_room_for() {
+    const OBJECTS: u32 = 500;
+    let device = (0, crate::settings::devices().remove(0));
+    // As long as connections with two addresses.
+    let entries = (0..OBJECTS).map(|number| {
+        let about = Attributes::default().word(attr::RES_MRN, number);
+        (number, about.bytes(attr::RES_SRC_ADDR, &[7; 128]).bytes(attr::RES_DST_ADDR, &[8; 128]))
+    });
+    let kind = Some(uroce_device::ResourceKind::Mr);
+    let sent = request(13, NLM_F_DUMP, &port(1));
+    let (asked, _) = NldevRequest::read(&sent).expect("a request");
+    let mut reply = NldevReply { datagrams: Vec::new(), port: OWN };
+    for table in object::tables(&device, kind, entries.collect()) {
+        reply.add(&asked, asked.kind, NLM_F_MULTIPART, &table.0);
+    }
+    assert!(reply.datagrams.len() > 10);
+    assert!(reply.datagrams.iter().all(|datagram| datagram.len() <= DATAGRAM));
+    let mut numbers = Vec::new();
+    for (_, body) in messages(&reply.datagrams) {
+        assert_eq!(value(&body, attr::DEV_INDEX), Some(vec![0; 4]), "each names its device");
+        let table = value(&body, attr::RES_MR).expect("a table");
+        numbers.extend(NlasIterator::new(&table[..]).map(|entry| {
+            let entry = entry.expect("an entry");
+            assert_eq!(entry.kind(), attr::RES_MR + 1);
+            value(entry.value(), attr::RES_MRN).expect("a number")
+        }));
+    }
+    let wanted: Vec<_> = (0..OBJECTS).map(|number| number.to_ne_bytes().to_vec()).collect();
+    assert_eq!(numbers, wanted);
 }

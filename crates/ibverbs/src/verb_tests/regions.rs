@@ -24,7 +24,7 @@ fn register(world: &World, access: c_int) -> Result<*mut ibv_mr, c_int> {
 }
 
 /// Status of a WRITE of 8 bytes with this key to this address.
-fn write(world: &World, qp: *mut ibv_qp, rkey: u32, remote_addr: u64) -> c_int {
+pub(super) fn write(world: &World, qp: *mut ibv_qp, rkey: u32, remote_addr: u64) -> c_int {
     let (mut from, mut wr) = (world.sge(0, 8), request(IBV_WR_RDMA_WRITE));
     (wr.sg_list, wr.num_sge) = (&raw mut from, 1);
     wr.wr = wr_union { rdma: rdma_wr { remote_addr, rkey } };
