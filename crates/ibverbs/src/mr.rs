@@ -27,20 +27,20 @@ use crate::use_count::Use;
 struct Mr {
     open_device: Arc<OpenDevice>,
     id: MrId,
-    _holds: Holds,
+    holds: Holds,
 }
 
 /// What stays as long as a registration of it.
 #[derive(Debug, Default)]
 pub(crate) struct Holds {
-    _memory: Option<Arc<Memory>>,
+    memory: Option<Arc<Memory>>,
     _dmah: Option<Use>,
 }
 
 impl Holds {
     /// Memory that this library provides.
     pub(crate) fn memory(memory: &Arc<Memory>) -> Holds {
-        Holds { _memory: Some(Arc::clone(memory)), _dmah: None }
+        Holds { memory: Some(Arc::clone(memory)), _dmah: None }
     }
 
     /// And a DMA handle.
@@ -134,7 +134,7 @@ pub(crate) unsafe fn object(
     let (handle, lkey, rkey) = (made.id.place(), made.lkey.0, made.rkey.0);
     let c = ibv_mr { context, pd, addr, length, handle, lkey, rkey };
     let open_device = Arc::clone(&owner.open_device);
-    Object::create(c, Mr { open_device, id: made.id, _holds: holds })
+    Object::create(c, Mr { open_device, id: made.id, holds })
 }
 
 /// The program's memory. As a kernel does when it pins pages, this faults them in, and finds out
@@ -278,12 +278,13 @@ pub(crate) unsafe extern "C" fn ibv_import_mr(pd: *mut ibv_pd, handle: u32) -> *
     })
 }
 
-/// ibv_unimport_mr(3): the region itself stays.
+/// ibv_unimport_mr(3): the region itself stays. One that holds memory of this library was registered, not imported: peers reach
+/// that memory until it is deregistered.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn ibv_unimport_mr(mr: *mut ibv_mr) {
     // SAFETY: the manual pages ask that it was imported, and is not used any more.
     value((), || unsafe {
-        if mr_of(mr).is_ok() {
+        if mr_of(mr).is_ok_and(|inner| inner.holds.memory.is_none()) {
             Object::<ibv_mr, Mr>::destroy(mr);
         }
     });

@@ -12,7 +12,7 @@ use crate::abi::*;
 use crate::buf::{ibv_alloc_buf, ibv_export_buf_dmabuf_fd, ibv_free_buf, ibv_reg_buf_mr};
 use crate::contract_tests::World;
 use crate::dm::{alloc_dm, free_dm, ibv_dm_export_dmabuf_fd};
-use crate::mr::{ibv_dereg_mr, ibv_rereg_mr};
+use crate::mr::{ibv_dereg_mr, ibv_rereg_mr, ibv_unimport_mr};
 use crate::mr_ex::ibv_reg_dmabuf_mr;
 use crate::pd::{ibv_alloc_pd, ibv_dealloc_pd};
 use crate::qp_create::ibv_destroy_qp;
@@ -54,6 +54,9 @@ fn a_buffer_stays_as_long_as_a_peer_may_write_to_it() {
         ibv_free_buf(buf);
         assert_eq!(write(&world, qp, rkey, addr as u64 + 4), 0, "it is registered still");
         assert_eq!(bytes_at(addr, 4), WORDS);
+        ibv_unimport_mr(mr);
+        assert_eq!(write(&world, qp, rkey, addr as u64 + 12), 0, "it was not imported");
+        assert_eq!(bytes_at(addr, 12), WORDS);
         ibv_free_buf(buf);
         assert_eq!((ibv_export_buf_dmabuf_fd(buf), errno()), (-1, ENOENT));
         assert_eq!(why(ibv_reg_buf_mr(world.pd, buf, addr, 8, REMOTE)).err(), Some(ENOENT));
