@@ -5,7 +5,9 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Instant;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
     self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
@@ -88,6 +90,22 @@ impl ControlSocket {
     pub(crate) fn send(&self, message: &[u8]) -> Result<(), Errno> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         net::send(&self.0, message, flags).map(drop)
+    }
+
+    /// Sends a message to the service, which reads soon what it has not read yet; waits for that until `end`.
+    pub(crate) fn send_by(&self, message: &[u8], end: Instant) -> io::Result<()> {
+        loop {
+            match self.send(message) {
+                Err(Errno::AGAIN) => {}
+                sent => return Ok(sent?),
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            let timeout = Timespec::try_from(left).ok();
+            poll(&mut [PollFd::new(self, PollFlags::OUT)], timeout.as_ref()).ok();
+        }
     }
 
     /// Sends a message with a descriptor.

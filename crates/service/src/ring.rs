@@ -55,6 +55,8 @@ pub(crate) const SERVICE_SLEEPS: usize = 512;
 pub(crate) const CLIENT_SLEEPS: usize = 640;
 /// Word with the number of packets for the client that were dropped, since its ring was full.
 pub(crate) const DROPPED: usize = 768;
+/// Most packets that a client may have on the way to the service: the shortest ones.
+pub(crate) const MOST_SENT: usize = SENT_BYTES as usize / (2 * HEAD);
 /// Bytes of the shared memory of one client.
 pub(crate) const MEMORY: usize = WORDS + SENT_BYTES as usize + ARRIVED_BYTES as usize;
 

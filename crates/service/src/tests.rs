@@ -1,5 +1,7 @@
 //! A service on the in-process switch, with clients, sound ones and others.
 
+mod claims;
+mod departure;
 mod hostile;
 mod life;
 mod many;

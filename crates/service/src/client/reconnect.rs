@@ -90,11 +90,14 @@ impl ServedDatapath {
 
     /// Our place is ours again: the service learns what we had.
     fn take_place(&mut self, attachment: Attachment) {
-        for service in &self.services {
-            attachment.control.send(&ClientMessage::Claim(0, *service).encode()).ok();
-        }
-        for group in &self.groups {
-            attachment.control.send(&ClientMessage::Join(0, *group).encode()).ok();
+        let services = self.services.iter().map(|service| ClientMessage::Claim(0, *service));
+        let groups = self.groups.iter().map(|group| ClientMessage::Join(0, *group));
+        let end = Instant::now() + REQUEST_TIMEOUT;
+        for message in services.chain(groups) {
+            if let Err(error) = attachment.control.send_by(&message.encode(), end) {
+                tracing::warn!(%error, "the service did not hear all that this client had of it");
+                break;
+            }
         }
         tracing::info!(slot = %self.slot, "the service that holds the port is back");
         self.token = attachment.token;
@@ -119,9 +122,9 @@ impl ServedDatapath {
         let ServiceState::Up(attachment) = &self.service else {
             return Err(self.never_back("it is not back yet"));
         };
-        let sent = attachment.control.send(&message(number).encode());
         let end = Instant::now() + REQUEST_TIMEOUT;
-        let outcome = sent.map_err(io::Error::from).and_then(|()| {
+        let sent = attachment.control.send_by(&message(number).encode(), end);
+        let outcome = sent.and_then(|()| {
             loop {
                 let Some(answer) = await_message(&attachment.control, end)? else {
                     return Ok(Errno::TIMEDOUT.raw_os_error());
@@ -147,7 +150,9 @@ impl ServedDatapath {
 
     pub(super) fn tell(&self, message: &ClientMessage) {
         if let ServiceState::Up(attachment) = &self.service {
-            attachment.control.send(&message.encode()).ok();
+            let end = Instant::now() + REQUEST_TIMEOUT;
+            // A service that has gone has forgotten what it is told, too.
+            attachment.control.send_by(&message.encode(), end).ok();
         }
     }
 }

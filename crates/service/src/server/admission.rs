@@ -108,11 +108,12 @@ impl PortService {
         }
     }
 
-    /// Takes a place back.
+    /// Takes a place back, after what the client had sent before it left.
     pub(super) fn remove(&mut self, port: usize, slot: Slot) {
         let is_of = |connection: &ServiceConnection| matches!(connection, ServiceConnection::Client(p, s) if (*p, *s) == (port, slot));
         self.connections.retain(|_, connection| !is_of(connection));
         let port = &mut self.ports[port];
+        port.serve_rest(slot);
         if let Some(client) = port.clients.get(slot) {
             epoll::delete(&self.epoll, &client.control).ok();
         }

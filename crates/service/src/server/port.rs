@@ -9,7 +9,7 @@ use uroce_wire::{DropReason, Flow, FlowIcrc, ICRC_LEN, Qpn, Slot};
 use super::attached::AttachedClient;
 use super::demux::Clients;
 use crate::head::SentHead;
-use crate::ring::BadRing;
+use crate::ring::{BadRing, MOST_SENT};
 
 /// Most packets read from the datapath in one round.
 const RECEIVE_BUDGET: usize = 256;
@@ -89,45 +89,69 @@ impl ServedPort {
             let Some(slot) = self.clients.slots.get((self.turn + n) % count).copied() else {
                 break;
             };
-            match self.serve_client(slot) {
-                Ok(packets) => round.packets += packets,
-                Err(BadRing) => round.bad.push(slot),
-            }
+            self.serve_client(slot, round);
             if self.blocked {
                 break;
             }
         }
     }
 
-    fn serve_client(&mut self, slot: Slot) -> Result<usize, BadRing> {
-        let mut count = 0;
-        while count < CLIENT_BUDGET && !self.blocked {
-            let Some(client) = self.clients.get(slot) else { break };
-            let Some(head) = client.next()? else { break };
-            let here = head.dst == self.local.ip();
-            if !here && self.inner.tx_space().is_none() {
-                // A link that fails altogether fails in the next round, too.
-                self.blocked = self.inner.flush().map_or(true, |flush| flush.blocked);
-                if self.blocked || self.inner.tx_space().is_none() {
+    /// Takes packets of one client. What it had sent before it wrote nonsense goes its way.
+    fn serve_client(&mut self, slot: Slot, round: &mut ServiceRound) {
+        let mut left = CLIENT_BUDGET;
+        while left > 0 && !self.blocked {
+            match self.serve_packet(slot) {
+                Ok(true) => left -= 1,
+                Ok(false) => break,
+                Err(BadRing) => {
+                    round.bad.push(slot);
                     break;
                 }
             }
-            let Some(client) = self.clients.get(slot) else { break };
-            client.take(&mut self.scratch[..head.len]);
-            count += 1;
-            if let Err(reason) = may_send(slot, self.local.ip(), &head, &self.scratch[..head.len]) {
-                client.counts.refused += 1;
-                self.clients.count(reason);
-            } else if here {
-                self.deliver_here(&head);
-            } else {
-                self.send(slot, &head);
-            }
         }
+        round.packets += CLIENT_BUDGET - left;
         if let Some(client) = self.clients.get(slot) {
             client.release();
         }
-        Ok(count)
+    }
+
+    /// Takes one packet of a client; false if there is none, or the datapath takes no more.
+    fn serve_packet(&mut self, slot: Slot) -> Result<bool, BadRing> {
+        let Some(client) = self.clients.get(slot) else { return Ok(false) };
+        let Some(head) = client.next()? else { return Ok(false) };
+        let here = head.dst == self.local.ip();
+        if !here && self.inner.tx_space().is_none() {
+            // A link that fails altogether fails in the next round, too.
+            self.blocked = self.inner.flush().map_or(true, |flush| flush.blocked);
+            if self.blocked || self.inner.tx_space().is_none() {
+                return Ok(false);
+            }
+        }
+        let Some(client) = self.clients.get(slot) else { return Ok(false) };
+        client.take(&mut self.scratch[..head.len]);
+        if let Err(reason) = may_send(slot, self.local.ip(), &head, &self.scratch[..head.len]) {
+            client.counts.refused += 1;
+            self.clients.count(reason);
+        } else if here {
+            self.deliver_here(&head);
+        } else {
+            self.send(slot, &head);
+        }
+        Ok(true)
+    }
+
+    /// Takes what a client had sent before it left, as much as its ring holds, as far as the datapath takes it.
+    pub(super) fn serve_rest(&mut self, slot: Slot) {
+        for _ in 0..MOST_SENT.div_ceil(CLIENT_BUDGET) {
+            let mut round = ServiceRound::default();
+            self.serve_client(slot, &mut round);
+            if round.packets == 0 || !round.bad.is_empty() {
+                break;
+            }
+        }
+        // A link that fails altogether fails in the next round, too.
+        self.blocked = self.inner.flush().map_or(true, |flush| flush.blocked);
+        self.publish();
     }
 
     /// Hands a packet of one client to another one, or to itself.
@@ -147,7 +171,8 @@ impl ServedPort {
         let route = Route {
             src: SocketAddr::new(local.ip(), src_port),
             dst: SocketAddr::new(head.dst, local.port()),
-            hop_limit: head.hop_limit,
+            // 0 may not be on the wire.
+            hop_limit: head.hop_limit.max(1),
             traffic_class: head.traffic_class,
         };
         if head.starts_batch {
