@@ -6,5 +6,6 @@ mod demux;
 mod memo;
 mod port;
 mod serve;
+mod spin;
 
 pub use serve::{PortService, ServiceOptions};

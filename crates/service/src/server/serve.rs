@@ -17,6 +17,7 @@ use uroce_wire::Slot;
 
 use super::memo::SlotMemo;
 use super::port::ServedPort;
+use super::spin::IdleSpin;
 use crate::control::{self, ControlSocket, Datagram};
 use crate::message::{ClientMessage, ServiceMessage};
 use crate::network_namespace;
@@ -35,9 +36,6 @@ const MESSAGE_BUDGET: usize = 16;
 
 /// Rounds between two looks at the connections while packets come.
 const LOOK_INTERVAL: u32 = 64;
-
-/// Time for which the service looks for packets after the last one, before it sleeps.
-const SPIN: Duration = Duration::from_micros(200);
 
 /// Time after which a datapath that took no more packets is asked again.
 const RETRY: Duration = Duration::from_micros(100);
@@ -141,17 +139,21 @@ impl PortService {
     /// When the link of a datapath fails.
     pub fn run(&mut self, stop: &AtomicBool) -> io::Result<()> {
         let mut rounds = 0u32;
-        let mut worked = Instant::now();
+        let mut spin = IdleSpin::new(Instant::now());
         while !stop.load(Ordering::Relaxed) {
             let packets = self.serve_ports()?;
             rounds = rounds.wrapping_add(1);
             if packets > 0 {
-                worked = Instant::now();
+                spin.record_work(Instant::now());
                 if rounds.is_multiple_of(LOOK_INTERVAL) {
                     self.serve_connections(Some(Duration::ZERO))?;
                 }
-            } else if worked.elapsed() < SPIN {
+                continue;
+            }
+            let now = Instant::now();
+            if spin.may_spin(now) {
                 std::thread::yield_now();
+                spin.record_yield(now, Instant::now());
                 if rounds.is_multiple_of(LOOK_INTERVAL) {
                     self.serve_connections(Some(Duration::ZERO))?;
                 }
