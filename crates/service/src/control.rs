@@ -152,6 +152,14 @@ impl ControlSocket {
     }
 }
 
+/// For tests without a listener.
+#[cfg(test)]
+impl ControlSocket {
+    pub(crate) fn of(socket: OwnedFd) -> Self {
+        Self(socket)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

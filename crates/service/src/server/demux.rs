@@ -205,3 +205,6 @@ impl Clients {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -292,3 +292,6 @@ fn may_send(slot: Slot, local: IpAddr, head: &SentHead, payload: &[u8]) -> Resul
     }
     Err(DropReason::WrongPeer)
 }
+
+#[cfg(test)]
+mod tests;
