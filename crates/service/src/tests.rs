@@ -5,6 +5,7 @@ mod departure;
 mod hostile;
 mod life;
 mod many;
+mod memory;
 mod options;
 mod traffic;
 

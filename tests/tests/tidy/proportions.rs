@@ -20,7 +20,7 @@ const EXEMPT: &[(&str, &str)] = &[
     ("crates/testkit", "tests use it, and nothing else"),
 ];
 /// What was below its limit when the limits were set, with what it had at least since.
-const BELOW: &[(&str, usize)] = &[("crates/service", 39)];
+const BELOW: &[(&str, usize)] = &[];
 
 /// Lines of production code and of tests.
 #[derive(Debug, Default, Clone, Copy)]
