@@ -183,6 +183,8 @@ fn a_good_object_with_a_null_struct_is_refused() {
         ] {
             assert_eq!(answer, EINVAL);
         }
+        let mut ece = ibv_ece { vendor_id: 0, options: 0, comp_mask: 0 };
+        assert_eq!(ibv_query_ece(world.qp, &raw mut ece), libc::EOPNOTSUPP);
         assert_eq!(ibv_query_gid(world.context, 1, 0, null_mut()), -1);
         assert_eq!(ibv_query_pkey(world.context, 1, 0, null_mut()), -1);
         assert_eq!(ibv_get_cq_event(world.channel, null_mut(), null_mut()), -1);

@@ -148,15 +148,16 @@ pub unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
     }
 }
 
-/// ibv_query_ece(3): nothing was agreed upon.
+/// ibv_query_ece(3): as a provider without enhanced connection establishment. A program asks before it tells its peer by
+/// rdma_set_local_ece(3), which refuses what says nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_query_ece(qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
     status(|| {
         // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
         unsafe {
             live_qp(qp)?;
-            *not_null(ece)? = ibv_ece { vendor_id: 0, options: 0, comp_mask: 0 };
+            not_null(ece)?;
         }
-        Ok(())
+        Err(NOT_SUPPORTED)
     })
 }
