@@ -401,7 +401,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r23_only_defined_opcodes_are_known() {
+    fn r23_r132_only_defined_opcodes_are_known() {
         let known = (0..=255u8).filter(|byte| Opcode(*byte).info().is_some()).count();
         assert_eq!(known, 25 + 12 + 2 + 1 + 25);
         for byte in [0x15, 0x18, 0x1b, 0x1e, 0x1f, 0x40, 0x46, 0x80, 0xc0, 0xff] {

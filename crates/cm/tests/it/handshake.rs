@@ -456,3 +456,18 @@ fn the_other_ip_version_is_refused_at_once() {
     let error = world.a.cm.connect(world.now, &call).expect_err("not our version");
     assert!(matches!(error, CmError::OtherFamily { .. }));
 }
+
+/// Two ends that call each other are no two active ends of one connection: each call looks for a listener, and
+/// finds none or makes a connection of its own.
+#[test]
+fn c9_two_calls_that_cross_are_two_calls() {
+    let mut world = World::new();
+    let to_a = Call { remote: A, ..call() };
+    let a = world.a.cm.connect(world.now, &call()).expect("a call");
+    let b = world.b.cm.connect(world.now, &to_a).expect("a call");
+    world.exchange();
+    assert!(matches!(world.a.event(), Event::Rejected { id, .. } if id == a));
+    assert!(matches!(world.b.event(), Event::Rejected { id, .. } if id == b));
+    world.pass(Duration::from_secs(100));
+    world.nothing_is_left();
+}

@@ -23,7 +23,7 @@ fn handle(world: &World, change: impl Fn(&mut ibv_ah_attr)) -> Result<*mut ibv_a
 }
 
 #[test]
-fn an_address_handle_needs_a_global_route_of_the_devices_family() {
+fn r131_an_address_handle_needs_a_global_route_and_takes_any_static_rate() {
     let world = world(100);
     type Change = fn(&mut ibv_ah_attr);
     let wrong: [(&str, Change); 7] = [

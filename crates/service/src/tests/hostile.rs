@@ -24,7 +24,7 @@ fn is_put_out(client: &Attachment) {
 }
 
 #[test]
-fn who_writes_nonsense_into_a_ring_loses_its_place() {
+fn a31_who_writes_nonsense_into_a_ring_loses_its_place() {
     let running = Running::start();
     let bad_indices = [1, 63, 64 * 1024 * 1024, u32::MAX, u32::MAX - 63];
     for index in bad_indices {
@@ -44,7 +44,7 @@ fn who_writes_nonsense_into_a_ring_loses_its_place() {
 
 /// The whole memory changes all the time while the service works on it.
 #[test]
-fn a_client_that_scribbles_over_its_memory_harms_nobody_else() {
+fn a31_a_client_that_scribbles_over_its_memory_harms_nobody_else() {
     let running = Running::start();
     let mut noise = 0x9e37_79b9_7f4a_7c15u64;
     let mut next = || {

@@ -203,7 +203,7 @@ fn r50_the_msn_starts_at_0_again_after_reset() {
 }
 
 #[test]
-fn r51_r52_ack_syndromes_carry_unlimited_credits_with_and_without_srq() {
+fn r51_r52_r130_ack_syndromes_carry_unlimited_credits_with_and_without_srq() {
     for srq in [None, Some(SrqAttr { max_wr: 8, max_sge: 1, limit: 0 })] {
         let mut pair = Pair::new(Setup { srq, ..Setup::default() });
         let (va, rkey) = pair.target(0);

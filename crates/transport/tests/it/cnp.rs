@@ -48,7 +48,7 @@ fn r13_a24_a_cnp_is_believed_only_from_the_peer() {
 
 /// Nothing lowers a rate (R104), so a flood by somebody who spoofs the peer costs what counting costs.
 #[test]
-fn a24_a_flood_of_cnps_by_the_peer_slows_nothing_down() {
+fn a24_r104_r105_r106_a_flood_of_cnps_by_the_peer_slows_nothing_down() {
     let took = |cnps: usize| {
         let mut pair = Pair::rc();
         let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());

@@ -2,7 +2,7 @@
 
 use uroce_memory::{Access, Region, Rkey};
 use uroce_transport::*;
-use uroce_wire::{DropReason, Opcode, Qpn};
+use uroce_wire::{DropReason, Opcode, Packet, Qpn};
 
 use crate::harness::forge::*;
 use crate::harness::*;
@@ -379,4 +379,66 @@ fn b16_rnr_retry_counts_and_7_is_for_ever() {
     pair.post(1, 0, 0);
     pair.run();
     assert!(pair.nodes[0].sends()[0].is_ok());
+}
+
+/// A request with a mistake, and what becomes of it.
+struct Mistake {
+    /// The class of the error and what is wrong.
+    name: &'static str,
+    request: Forged,
+    /// The key of the receive is wrong.
+    bad_receive: bool,
+    /// The syndrome of the answer, if there is one.
+    answer: Option<u8>,
+    /// How the receive completes, if it does.
+    receive: Option<WcStatus>,
+}
+
+fn mistakes(va: u64) -> [Mistake; 7] {
+    use WcStatus::{LocLenErr, LocProtErr, WrFlushErr};
+    let mistake = |name, request, answer, receive| Mistake {
+        name,
+        request,
+        bad_receive: false,
+        answer,
+        receive,
+    };
+    let middle = |psn| Forged::data(Opcode::RC_SEND_MIDDLE, psn, &[1; 256]);
+    let (long, foreign) = (Forged::send(EPSN, &[1; 100]), Forged::write(EPSN, va, Rkey(1), b"x"));
+    let (early, unknown) = (Forged::send(EPSN + 1, b"x"), Forged::data(Opcode(0x1f), EPSN, b"x"));
+    let unusable = Forged::send(EPSN, &[1; 100]);
+    [
+        mistake("A: too short a receive", long, Some(NAK_INVALID), Some(LocLenErr)),
+        Mistake {
+            bad_receive: true,
+            ..mistake("A: no usable receive", unusable, Some(NAK_OPERATIONAL), Some(LocProtErr))
+        },
+        mistake("B: out of sequence", early, Some(NAK_SEQUENCE), None),
+        mistake("C: out of order", middle(EPSN), Some(NAK_INVALID), Some(WrFlushErr)),
+        mistake("F: no access", foreign, Some(NAK_ACCESS), Some(WrFlushErr)),
+        mistake("D: undefined", unknown, None, None),
+        mistake("D: a duplicate that makes no sense", middle(EPSN - 1), Some(ACK), None),
+    ]
+}
+
+#[test]
+fn r120_each_class_of_error_has_its_answer_and_its_effect() {
+    for index in 0..7 {
+        let mut pair = Pair::rc();
+        let Mistake { name, request, bad_receive, answer, receive } =
+            mistakes(pair.target(0).0).into_iter().nth(index).unwrap();
+        let mut target = pair.nodes[1].sge(0, if bad_receive { 256 } else { 64 });
+        target.lkey.0 ^= if bad_receive { 0x100 } else { 0 };
+        pair.nodes[1].recv(1, &[target]).unwrap();
+        let before = pair.memory();
+        // What is undefined does not reach a queue pair.
+        let reaches = Packet::parse(&request.bytes()).is_ok();
+        let answers = if reaches { pair.reply(&request) } else { vec![] };
+        let syndromes: Vec<_> = answers.iter().filter_map(|(_, _, syndrome)| *syndrome).collect();
+        assert_eq!(syndromes, Vec::from_iter(answer), "{name}");
+        let completed: Vec<_> = pair.received().iter().map(|(_, status)| *status).collect();
+        assert_eq!(completed, Vec::from_iter(receive), "{name}");
+        assert_eq!(pair.state() == QpState::Err, receive.is_some(), "{name}");
+        assert!(pair.memory()[256..] == before[256..], "{name}");
+    }
 }

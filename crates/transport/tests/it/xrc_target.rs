@@ -221,7 +221,7 @@ fn x5_r66_an_overflowing_cq_of_the_srq_takes_the_target_down() {
 }
 
 #[test]
-fn x5_r87_an_error_flushes_the_receive_in_use_and_leaves_the_others_to_the_srq() {
+fn x5_x7_r87_an_error_flushes_the_receive_in_use_and_leaves_the_others_to_the_srq() {
     let mut pair = xrc();
     pair.post(5, 4096, 4096);
     pair.post(6, 4096, 4096);

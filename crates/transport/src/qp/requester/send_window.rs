@@ -249,6 +249,18 @@ mod tests {
     }
 
     #[test]
+    fn r17_no_window_at_any_mtu_comes_near_half_of_all_psns() {
+        let mut window = CongestionWindow::default();
+        (0..100_000).for_each(|_| window.note_progress(limits::MAX_WINDOW));
+        for mtu_shift in 8..=12 {
+            let widest = window.packets(mtu_shift);
+            assert!(widest == CongestionWindow::widest(mtu_shift) && widest < 1 << 23);
+            assert!(window.has_room(widest - 1, 1, mtu_shift));
+            assert!(!window.has_room(widest, 1, mtu_shift));
+        }
+    }
+
+    #[test]
     fn the_window_shrinks_on_loss_and_stays_in_bounds() {
         let mut window = CongestionWindow::default();
         for _ in 0..20 {

@@ -1,0 +1,101 @@
+//! Objects that end while packets for them are on their way, by several threads (A30).
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::{Node, ip, rc_pair};
+use uroce_device::datapath::LoopbackFabric;
+use uroce_device::transport::{QpAttr, QpState, QpType, SendOp};
+use uroce_device::wire::Qpn;
+
+const BYTES: usize = 16 * 1024;
+const CANARY: u8 = 0xc5;
+
+/// Writes once to a region that is deregistered while the bytes come, and then destroys one queue pair, ends the
+/// other in error, and looks whether a byte still changes.
+fn ends_under_a_write(a: &Node, b: &Node, round: u64) {
+    let (qa, qb) = rc_pair(a, b);
+    let (from, to) = (a.buffer(BYTES), b.buffer(BYTES));
+    from.write(0, &[round as u8; BYTES]);
+    let write = SendOp::Write { va: to.addr(), rkey: to.mr.rkey };
+    for id in 0..4 {
+        a.send(qa, id, write, &[from.sge(0, BYTES as u32)]);
+    }
+    (0..round % 7).for_each(|_| std::thread::yield_now());
+    b.device.memory().dereg_mr(to.mr.id).expect("nothing is bound to it");
+    to.write(0, &[CANARY; BYTES]);
+    end(a, qa, round);
+    end(b, qb, round + 1);
+    assert!(a.device.query_qp(qa).is_err() && b.device.query_qp(qb).is_err());
+    assert!(to.bytes(0, BYTES).iter().all(|byte| *byte == CANARY), "written after its end");
+}
+
+/// By way of the error state, of RESET, or at once.
+fn end(node: &Node, qpn: Qpn, way: u64) {
+    match way % 3 {
+        0 => node.step(qpn, &QpAttr::default(), QpState::Err, Default::default()),
+        1 => node.step(qpn, &QpAttr::default(), QpState::Reset, Default::default()),
+        _ => {}
+    }
+    node.device.destroy_qp(qpn).expect("destroyed");
+}
+
+#[test]
+fn a30_nothing_is_written_after_the_end_of_a_region_or_queue_pair() {
+    let fabric = LoopbackFabric::new();
+    let (a, b) = (Node::threaded(&fabric, 1), Node::threaded(&fabric, 2));
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Completions are fetched by others at the same time.
+        for node in [&a, &b] {
+            let over = &over;
+            scope.spawn(move || {
+                while !over.load(Ordering::Relaxed) {
+                    node.poll();
+                    std::thread::yield_now();
+                }
+            });
+        }
+        let enders = [0, 1].map(|thread| {
+            let (a, b) = (&a, &b);
+            scope.spawn(move || (0..60).for_each(|round| ends_under_a_write(a, b, round + thread)))
+        });
+        let ended = enders.map(|ender| ender.join());
+        over.store(true, Ordering::Relaxed);
+        assert!(ended.iter().all(Result::is_ok));
+    });
+}
+
+/// Sixteen threads with a queue pair each on one device: each request completes once and in its thread's order.
+#[test]
+fn a30_sixteen_threads_share_a_device() {
+    let fabric = LoopbackFabric::new();
+    let (a, b) = (Node::threaded(&fabric, 1), Node::threaded(&fabric, 2));
+    std::thread::scope(|scope| {
+        for thread in 0..16u64 {
+            let (a, b) = (&a, &b);
+            scope.spawn(move || {
+                let own = Node {
+                    device: a.device.clone(),
+                    pd: a.pd,
+                    cq: a.device.create_cq(64, None, 0).expect("a CQ"),
+                };
+                let (qa, qb) = (own.qp(QpType::Rc), b.qp(QpType::Rc));
+                own.connect(qa, ip(2), qb);
+                b.connect(qb, ip(1), qa);
+                let (from, to) = (own.buffer(64), b.buffer(64));
+                let write = SendOp::Write { va: to.addr(), rkey: to.mr.rkey };
+                for id in 0..50 {
+                    from.write(0, &[(thread + id) as u8; 64]);
+                    own.send(qa, id, write, &[from.sge(0, 64)]);
+                    let done = common::collect(&[(&own, 1)]).concat();
+                    assert!(done.len() == 1 && done[0].is_ok() && done[0].wr_id == id, "{done:?}");
+                    assert_eq!(to.bytes(0, 64), [(thread + id) as u8; 64]);
+                }
+                own.device.destroy_qp(qa).expect("destroyed");
+                own.device.destroy_cq(own.cq).expect("nothing uses it");
+            });
+        }
+    });
+}
