@@ -3,6 +3,7 @@
 //! Under Miri these need `MIRIFLAGS=-Zmiri-disable-weak-memory-emulation`: its emulation of weak
 //! memory does not know atomics of different sizes on the same bytes.
 
+#[cfg(not(miri))]
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[cfg(target_arch = "x86_64")]
