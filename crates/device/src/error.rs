@@ -11,7 +11,9 @@ use rustix::io::Errno;
 use thiserror::Error;
 use uroce_cm::CmError;
 use uroce_memory::PdId;
-use uroce_transport::{CqId, CreateQpError, ModifyQpError, SrqError, SrqId, XrcdId};
+use uroce_transport::{
+    AttachCounterError, CqId, CreateQpError, ModifyQpError, SrqError, SrqId, XrcdId,
+};
 use uroce_wire::{Mtu, Qpn};
 
 fn raw(errno: Errno) -> i32 {
@@ -285,6 +287,28 @@ impl ModifyError {
     }
 }
 
+/// Why a completion counter was not attached to a queue pair.
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum CounterError {
+    /// No such queue pair.
+    #[error(transparent)]
+    NoSuchObject(#[from] NoSuchObject),
+    /// The queue pair or its other counters do not allow it.
+    #[error(transparent)]
+    Attach(#[from] AttachCounterError),
+}
+
+impl CounterError {
+    /// The `errno` for the C interface.
+    pub fn errno(&self) -> i32 {
+        raw(match self {
+            CounterError::Attach(AttachCounterError::Overlap) => Errno::BUSY,
+            _ => Errno::INVAL,
+        })
+    }
+}
+
 /// Why a multicast attach or detach failed.
 #[derive(Error)]
 #[non_exhaustive]
@@ -336,6 +360,7 @@ uroce_memory::debug_is_display!(
     OpenError,
     NoSuchObject,
     CreateError,
+    CounterError,
     ModifyError,
     ConnectionError,
     McastError

@@ -65,7 +65,8 @@ pub use datapath_choice::{DatapathChoice, UnknownDatapath};
 pub use device::{ConnectionManager, Device, DeviceMemory, XrcDomains, datapath_for_service};
 pub use engine::QpRequest;
 pub use error::{
-    ConnectionError, CreateError, DestroyError, McastError, ModifyError, NoSuchObject, OpenError,
+    ConnectionError, CounterError, CreateError, DestroyError, McastError, ModifyError,
+    NoSuchObject, OpenError,
 };
 pub use event_channel::{EventChannel, EventOwner, OwnedEvent};
 pub use faults::{FaultError, Faults};

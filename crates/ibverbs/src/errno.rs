@@ -9,7 +9,8 @@ use uroce_device::memory::{
 };
 use uroce_device::transport::PostError;
 use uroce_device::{
-    ConnectionError, CreateError, DestroyError, McastError, ModifyError, NoSuchObject, OpenError,
+    ConnectionError, CounterError, CreateError, DestroyError, McastError, ModifyError,
+    NoSuchObject, OpenError,
 };
 
 /// An errno value, never 0.
@@ -62,6 +63,7 @@ by_method!(
     AccessError,
     AllocMwError,
     ConnectionError,
+    CounterError,
     CreateError,
     DeallocMwError,
     DeregError,

@@ -32,6 +32,7 @@ mod async_event;
 mod buf;
 pub mod channel;
 mod clock;
+mod comp_cntr;
 pub mod context;
 #[cfg(test)]
 mod contract_tests;

@@ -9,9 +9,9 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use uroce_device::host::fork::generation;
 
 use crate::abi::{
-    ibv_ah, ibv_buf, ibv_comp_channel, ibv_cq_ex, ibv_device, ibv_dm, ibv_dmah, ibv_mr, ibv_mw,
-    ibv_pd, ibv_qp_ex, ibv_srq, ibv_td, ibv_xrcd, rdma_addrinfo, rdma_cm_event, rdma_cm_id,
-    rdma_event_channel, verbs_context,
+    ibv_ah, ibv_buf, ibv_comp_channel, ibv_comp_cntr, ibv_cq_ex, ibv_device, ibv_dm, ibv_dmah,
+    ibv_mr, ibv_mw, ibv_pd, ibv_qp_ex, ibv_srq, ibv_td, ibv_xrcd, rdma_addrinfo, rdma_cm_event,
+    rdma_cm_id, rdma_event_channel, verbs_context,
 };
 use crate::errno::{Errno, INVALID};
 
@@ -54,6 +54,7 @@ macro_rules! c_structs {
 }
 c_structs! {
     ibv_ah handle;
+    ibv_comp_cntr handle;
     ibv_cq_ex base.handle;
     ibv_dm handle;
     ibv_mr handle;

@@ -76,6 +76,11 @@ impl Qp {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// True if it is a queue pair of this device.
+    pub(crate) fn is_on(&self, open_device: &Arc<OpenDevice>) -> bool {
+        Arc::ptr_eq(&self.open_device, open_device)
+    }
+
     /// The device.
     pub fn device(&self) -> &Device {
         &self.open_device.device

@@ -3,6 +3,7 @@
 mod attribute_masks;
 mod buffers;
 mod builder;
+mod completion_counters;
 mod completions;
 mod device_objects;
 mod dma_handles;

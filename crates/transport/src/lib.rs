@@ -12,6 +12,7 @@
 
 mod attr;
 mod cause;
+mod completion_counter;
 mod context;
 mod counters;
 mod cq;
@@ -31,6 +32,7 @@ mod wr;
 
 pub use attr::{AddressVector, CreateQpError, QpAttr, QpAttrMask, QpCaps, QpInit, QpType};
 pub use cause::{Cause, FlushReason};
+pub use completion_counter::{AttachCounterError, CompletionCounter, CountedOps, CounterUnit};
 pub use context::{Arrival, Context, Path, Step, Transmit};
 pub use counters::Counters;
 pub use cq::{CompletionQueue, CqTable, Moderation, Notify, Overflow};

@@ -12,6 +12,7 @@ mod traffic;
 mod trains;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use requester::Requester;
 use responder::Responder;
@@ -23,6 +24,7 @@ use uroce_wire::{Bth, DropReason, HeaderWriter, ICRC_LEN, Opcode, Operation, Pac
 
 use crate::attr::{CreateQpError, QpAttr, QpInit, QpType};
 use crate::cause::FlushReason;
+use crate::completion_counter::{AttachCounterError, CompletionCounter, CountedOps};
 use crate::context::{Arrival, Context, Step, Transmit};
 use crate::id::CqId;
 use crate::id::SrqId;
@@ -198,6 +200,18 @@ impl QueuePair {
     /// Sets the UDP source port that packets of this QP really carry.
     pub fn set_source_port(&mut self, port: u16) {
         self.config.src_port = port;
+    }
+
+    /// Lets a counter count completions of these operations until the queue pair is destroyed (`ibv_qp_attach_comp_cntr`).
+    pub fn attach_counter(
+        &mut self,
+        ops: CountedOps,
+        counter: &Arc<CompletionCounter>,
+    ) -> Result<(), AttachCounterError> {
+        match self.config.state {
+            QpState::Reset | QpState::Init => self.config.completion_counters.attach(ops, counter),
+            other => Err(AttachCounterError::WrongState(other)),
+        }
     }
 
     /// Queues a send work request (`ibv_post_send`, one of the list).

@@ -1,5 +1,5 @@
 //! Objects that only the extended functions make: XRC and thread domains, device memory, and what rdma-core has since 58:
-//! buffers of the device and DMA handles.
+//! buffers of the device, DMA handles and completion counters.
 
 use libc::{c_int, c_void};
 
@@ -58,4 +58,37 @@ pub struct ibv_mr_init_attr {
     pub fd_offset: u64,
     pub dmah: *mut ibv_dmah,
     pub buf: *mut ibv_buf,
+}
+
+/// Since rdma-core 65.
+#[repr(C)]
+pub struct ibv_comp_cntr {
+    pub context: *mut ibv_context,
+    pub handle: u32,
+}
+
+/// Since rdma-core 65.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ibv_comp_cntr_init_attr {
+    pub comp_mask: u32,
+    pub r#type: c_int,
+    pub flags: u32,
+}
+
+/// Since rdma-core 65.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ibv_comp_cntr_caps {
+    pub max_value: u64,
+    pub max_counters: u32,
+    pub supported_qp_attach_ops: u32,
+}
+
+/// Since rdma-core 65.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ibv_qp_attach_comp_cntr_attr {
+    pub comp_mask: u32,
+    pub op_mask: u32,
 }

@@ -234,6 +234,10 @@ fn newer() -> Vec<Check> {
     let since_65 = offsets! {
         ibv_dmah { context }
         ibv_dmah_init_attr { comp_mask, cpu_id, ph, tph_mem_type }
+        ibv_comp_cntr { context, handle }
+        ibv_comp_cntr_init_attr { comp_mask, r#type = "type", flags }
+        ibv_comp_cntr_caps { max_value, max_counters, supported_qp_attach_ops }
+        ibv_qp_attach_comp_cntr_attr { comp_mask, op_mask }
         ibv_mr_init_attr { length, access, comp_mask, iova, addr, fd, fd_offset, dmah, buf }
     };
     all.extend(of_offsets(65, since_65));
@@ -243,6 +247,10 @@ fn newer() -> Vec<Check> {
         (65, "struct ibv_dmah", size_of::<ibv_dmah>()),
         (65, "struct ibv_dmah_init_attr", size_of::<ibv_dmah_init_attr>()),
         (65, "struct ibv_mr_init_attr", size_of::<ibv_mr_init_attr>()),
+        (65, "struct ibv_comp_cntr", size_of::<ibv_comp_cntr>()),
+        (65, "struct ibv_comp_cntr_init_attr", size_of::<ibv_comp_cntr_init_attr>()),
+        (65, "struct ibv_comp_cntr_caps", size_of::<ibv_comp_cntr_caps>()),
+        (65, "struct ibv_qp_attach_comp_cntr_attr", size_of::<ibv_qp_attach_comp_cntr_attr>()),
         (65, "struct verbs_context", size_of::<verbs_context>()),
     ];
     all.extend(sizes.map(|(since, c_type, ours)| of_size(since, c_type, ours)));

@@ -1,15 +1,17 @@
 //! Queue pairs: create, modify, query, destroy, post.
 
 use std::borrow::Borrow;
+use std::sync::Arc;
 
 use uroce_transport::{
-    Context, Instant, PostError, QpAttr, QpAttrMask, QpInit, QueuePair, RecvWr, SendWr,
+    CompletionCounter, Context, CountedOps, Instant, PostError, QpAttr, QpAttrMask, QpInit,
+    QueuePair, RecvWr, SendWr,
 };
 use uroce_wire::Qpn;
 
 use super::Device;
 use crate::engine::{Engine, QpRequest};
-use crate::error::{CreateError, DestroyError, ModifyError, NoSuchObject};
+use crate::error::{CounterError, CreateError, DestroyError, ModifyError, NoSuchObject};
 use crate::event_channel::EventOwner;
 use crate::limits::LONG_POLL_PACKETS;
 
@@ -45,6 +47,21 @@ impl Device {
         nic.modify_qp(now, qpn, &attr, mask, &mut **datapath)?;
         engine.send_ready(now);
         Ok(())
+    }
+
+    /// `ibv_qp_attach_comp_cntr`: the counter counts completions of these operations until the queue pair is destroyed.
+    ///
+    /// # Errors
+    /// [`CounterError`].
+    pub fn attach_counter(
+        &self,
+        qpn: Qpn,
+        ops: CountedOps,
+        counter: &Arc<CompletionCounter>,
+    ) -> Result<(), CounterError> {
+        let mut engine = self.0.engines.of_qp(qpn).lock();
+        let entry = engine.nic.qps.get_mut(qpn).ok_or(NoSuchObject::qp(qpn))?;
+        Ok(entry.qp.attach_counter(ops, counter)?)
     }
 
     /// `ibv_query_qp`: the attributes in force, and what the queue pair was created with.

@@ -6,6 +6,7 @@ use uroce_memory::{PdId, Requirer};
 use uroce_wire::{DropReason, Operation, Packet, Qpn, Service, XrcEth};
 
 use crate::attr::{AddressVector, QpAttr, QpInit, QpType};
+use crate::completion_counter::AttachedCounters;
 use crate::context::{Arrival, Path};
 use crate::qp::{Admitted, port};
 use crate::qp_state::QpState;
@@ -21,6 +22,7 @@ pub(crate) struct QpConfig {
     /// UDP source port of its packets.
     pub(crate) src_port: u16,
     pub(crate) features: Features,
+    pub(crate) completion_counters: AttachedCounters,
 }
 
 /// What the device has switched on; of reliable queue pairs only.
@@ -40,6 +42,7 @@ impl QpConfig {
             state: QpState::Reset,
             src_port: port::from_qpn(init.qpn),
             features: Features::default(),
+            completion_counters: AttachedCounters::default(),
         }
     }
 

@@ -21,6 +21,7 @@ use uroce_wire::{DropReason, Packet, Psn, Syndrome};
 
 use crate::attr::{QpInit, QpType};
 use crate::cause::{Cause, FlushReason};
+use crate::completion_counter::CountedOps;
 use crate::context::{Arrival, Context, Transmit};
 use crate::event::AsyncEvent;
 use crate::id::SrqId;
@@ -266,8 +267,10 @@ impl Responder {
 
     /// Reports a receive work request.
     #[inline]
-    fn complete_recv(&mut self, wc: Wc, solicited: bool, cx: &mut Context<'_>) {
+    fn complete_recv(&mut self, config: &QpConfig, wc: Wc, solicited: bool, cx: &mut Context<'_>) {
         self.rcvd_messages += 1;
+        let (success, bytes) = (wc.status == WcStatus::Success, u64::from(wc.byte_len));
+        config.completion_counters.note(CountedOps::RECV, success, bytes);
         if !completion::report(self.receives.target().recv_cq, wc, solicited, cx) {
             self.failure.get_or_insert(FlushReason::CqOverflow);
         }
@@ -291,7 +294,7 @@ impl Responder {
             cause,
             ..Wc::default()
         };
-        self.complete_recv(wc, status != WcStatus::WrFlushErr, cx);
+        self.complete_recv(config, wc, status != WcStatus::WrFlushErr, cx);
     }
 
     /// R87: every receive completes with a flush error; those of an SRQ stay there.

@@ -337,8 +337,10 @@ impl QueuePair {
         cx.events.forget_qp(qpn);
         self.responder.release(cx);
         let QpConfig { src_port, features, .. } = self.config;
+        let counters = std::mem::take(&mut self.config.completion_counters);
         *self = QueuePair::blank(&self.config.init);
         (self.config.src_port, self.config.features) = (src_port, features);
+        self.config.completion_counters = counters;
         self.requester.set_features(&features);
         self.responder.set_features(&features);
     }

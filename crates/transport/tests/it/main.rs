@@ -4,6 +4,7 @@ mod ack_requests;
 mod acknowledge;
 mod clock;
 mod cnp;
+mod completion_counters;
 mod duplicates;
 mod fast_path;
 mod flush_queues;

@@ -6,6 +6,7 @@ use super::Requester;
 use super::placement::{Misplaced, Responded};
 use super::send_queue::Retired;
 use crate::cause::{Cause, FlushReason};
+use crate::completion_counter::CountedOps;
 use crate::context::Context;
 use crate::qp::completion;
 use crate::qp::config::QpConfig;
@@ -220,6 +221,8 @@ impl Requester {
     pub(super) fn retire(&mut self, config: &QpConfig, cx: &mut Context<'_>) {
         while let Some(wqe) = self.send_queue.front() {
             self.sent_messages += 1;
+            let counters = &config.completion_counters;
+            counters.note(CountedOps::of_send(&wqe.op), true, wqe.length);
             if !config.is_signaled(wqe.flags) {
                 self.send_queue.drop_front();
             } else if let Some(sent) = self.send_queue.pop() {
@@ -230,6 +233,13 @@ impl Requester {
             }
         }
         self.wake();
+    }
+
+    /// The oldest request is about to fail.
+    fn count_failure(&self, config: &QpConfig) {
+        if let Some(wqe) = self.send_queue.front() {
+            config.completion_counters.note(CountedOps::of_send(&wqe.op), false, wqe.length);
+        }
     }
 
     fn complete_send(
@@ -265,6 +275,7 @@ impl Requester {
         cause: Cause,
         cx: &mut Context<'_>,
     ) {
+        self.count_failure(config);
         let Some(failed) = self.send_queue.pop() else {
             return;
         };
@@ -282,7 +293,9 @@ impl Requester {
         let cause = Cause::Flushed(reason);
         self.ack_timer.stop();
         self.rnr_wait.end();
-        while let Some(flushed) = self.send_queue.pop() {
+        loop {
+            self.count_failure(config);
+            let Some(flushed) = self.send_queue.pop() else { break };
             self.complete_send(config, &flushed, WcStatus::WrFlushErr, cause, cx);
         }
         self.send_queue.clear();

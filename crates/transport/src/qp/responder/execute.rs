@@ -13,6 +13,7 @@ use super::checks::{
 use super::message::{Message, psns_of_request, remote_of};
 use super::replay::{Saved, SavedKind};
 use crate::cause::Cause;
+use crate::completion_counter::CountedOps;
 use crate::context::Context;
 use crate::qp::config::QpConfig;
 use crate::wc::{WcFlags, WcOpcode};
@@ -154,6 +155,11 @@ impl Responder {
             return;
         }
         let message = self.message.take();
+        if let Some(op) = remote_op(packet) {
+            let asked = packet.reth().map_or(0, |reth| u64::from(reth.length));
+            let bytes = message.map_or(asked, |message| message.done);
+            config.completion_counters.note(op, true, bytes);
+        }
         match packet.info.operation {
             Operation::Write if !packet.info.has_imm() => cx.counters.rdma_recvs += 1,
             Operation::Write | Operation::Send => {
@@ -186,7 +192,7 @@ impl Responder {
             wc.src_qpn = deth.src_qpn.get();
             wc.flags |= WcFlags::GRH;
         }
-        self.complete_recv(wc, packet.bth.solicited, cx);
+        self.complete_recv(config, wc, packet.bth.solicited, cx);
     }
 
     /// Completes the receive work request in use with an error, and returns its cookie; `None` if
@@ -202,6 +208,15 @@ impl Responder {
         let wr_id = self.receives.release()?;
         self.complete_failed_recv(config, wr_id, status, cause, cx);
         Some(wr_id)
+    }
+}
+
+/// As what a request of the peer is counted.
+pub(super) fn remote_op(packet: &Packet<'_>) -> Option<CountedOps> {
+    match packet.info.operation {
+        Operation::Write => Some(CountedOps::REMOTE_WRITE),
+        Operation::ReadRequest => Some(CountedOps::REMOTE_READ),
+        _ => None,
     }
 }
 

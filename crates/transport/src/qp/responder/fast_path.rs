@@ -11,6 +11,7 @@ use super::Responder;
 use super::message::Message;
 use super::receives::Receives;
 use crate::attr::QpType;
+use crate::completion_counter::CountedOps;
 use crate::context::{Arrival, Context};
 use crate::qp::config::{QpConfig, pad_of};
 use crate::qp_state::QpState;
@@ -83,7 +84,7 @@ impl Responder {
         }
         self.receives.drop_front_of_one();
         let wc = config.received(wr_id, data.len() as u32, config.peer());
-        self.complete_recv(wc, packet.bth.solicited, cx);
+        self.complete_recv(config, wc, packet.bth.solicited, cx);
         true
     }
 
@@ -169,6 +170,7 @@ fn write_small(config: &QpConfig, packet: &Packet<'_>, data: &[u8], cx: &mut Con
         return false;
     }
     cx.counters.rdma_recvs += 1;
+    config.completion_counters.note(CountedOps::REMOTE_WRITE, true, data.len() as u64);
     true
 }
 

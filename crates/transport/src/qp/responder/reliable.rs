@@ -10,6 +10,7 @@ use uroce_wire::{DropReason, NakCode, Operation, Packet, Psn, Syndrome};
 
 use super::Responder;
 use super::checks::{Refusal, check_enabled, check_rkey};
+use super::execute::remote_op;
 use super::message::psns_of_request;
 use super::replay::{Saved, SavedKind};
 use crate::cause::FlushReason;
@@ -125,6 +126,9 @@ impl Responder {
             return;
         };
         let psn = packet.bth.psn;
+        if let Some(op) = remote_op(packet) {
+            config.completion_counters.note(op, false, 0);
+        }
         cx.counters.sent_nak += 1;
         self.answer_now(psn, Syndrome::nak(code));
         let mut reason = FlushReason::PeerViolation { psn, code };
