@@ -22,10 +22,7 @@ fn counter(world: &World, r#type: c_int) -> Result<*mut ibv_comp_cntr, c_int> {
     created(world, ibv_comp_cntr_init_attr { comp_mask: 0, r#type, flags: 0 })
 }
 
-fn created(
-    world: &World,
-    mut attr: ibv_comp_cntr_init_attr,
-) -> Result<*mut ibv_comp_cntr, c_int> {
+fn created(world: &World, mut attr: ibv_comp_cntr_init_attr) -> Result<*mut ibv_comp_cntr, c_int> {
     // SAFETY: as the manual page wants it.
     why(unsafe { ibv_create_comp_cntr(world.context, &raw mut attr) })
 }
@@ -62,9 +59,8 @@ fn capabilities_fit_into_the_room_that_a_program_has() {
     for room in [0, 8, 16, 24] {
         let mut bytes = [0xff_u8; 32];
         // SAFETY: as the manual page wants it.
-        let result = unsafe {
-            _ibv_query_comp_cntr_caps(world.context, bytes.as_mut_ptr().cast(), room)
-        };
+        let result =
+            unsafe { _ibv_query_comp_cntr_caps(world.context, bytes.as_mut_ptr().cast(), room) };
         assert_eq!(result, 0);
         assert!(bytes[room..].iter().all(|byte| *byte == 0xff), "{room}");
         assert!(bytes[16.min(room)..room].iter().all(|byte| *byte == 0), "{room}");

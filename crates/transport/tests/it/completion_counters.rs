@@ -139,10 +139,7 @@ fn a_counter_is_attached_before_anything_moves_and_outlives_a_reset() {
     assert_eq!(late, Err(AttachCounterError::WrongState(QpState::Rts)));
     pair.nodes[0].enter_state(QpState::Reset).unwrap();
     assert_eq!(Arc::strong_count(&counter), 2, "it stays attached");
-    assert_eq!(
-        pair.nodes[0].qp.attach_counter(send, &counter),
-        Err(AttachCounterError::Overlap)
-    );
+    assert_eq!(pair.nodes[0].qp.attach_counter(send, &counter), Err(AttachCounterError::Overlap));
     drop(pair);
     assert_eq!(Arc::strong_count(&counter), 1);
 }
