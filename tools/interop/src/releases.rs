@@ -28,6 +28,10 @@ const TABLE: &str = "releases";
 /// Where everything of ours is in a root.
 const OURS: &str = "uroce-tests";
 const TIME_LIMIT: Duration = Duration::from_secs(900);
+/// How many huge pages the system has; four tests of rdma-core 65 need some.
+const HUGE_PAGES: &str = "/proc/sys/vm/nr_hugepages";
+/// Enough for them, where the system has none.
+const ENOUGH: &str = "64";
 
 /// What runs in a mount namespace of its own: `$1` is the root, `$2` the address.
 const SCRIPT: &str = r#"
@@ -58,6 +62,7 @@ pub fn run(arguments: &ReleasesArgs) -> Result<()> {
     if !stage.has_interface() {
         return Err(Error::new("the roots need root: run this with sudo"));
     }
+    let _huge_pages = HugePages::lend();
     let mut table =
         String::from("| release | rdma-core | ok | failed | skipped |\n|---|---|---|---|---|\n");
     let mut failed = 0;
@@ -106,6 +111,25 @@ fn root(suite: &str) -> Result<PathBuf> {
     run_command(make.env("TMPDIR", &roots).arg(&root).arg(source))?;
     fs::write(&made, "").context(|| format!("could not write {}", made.display()))?;
     Ok(root)
+}
+
+/// Huge pages that the system has for as long as the tests run.
+struct HugePages(bool);
+
+impl HugePages {
+    /// A system that has some keeps its own; one that has no room for them skips tests.
+    fn lend() -> Self {
+        let has_none = fs::read_to_string(HUGE_PAGES).is_ok_and(|text| text.trim() == "0");
+        HugePages(has_none && fs::write(HUGE_PAGES, ENOUGH).is_ok())
+    }
+}
+
+impl Drop for HugePages {
+    fn drop(&mut self) {
+        if self.0 && fs::write(HUGE_PAGES, "0").is_err() {
+            println!("{HUGE_PAGES} still says {ENOUGH}: it was 0");
+        }
+    }
 }
 
 fn library_in(root: &Path, library: &str) -> Result<String> {
