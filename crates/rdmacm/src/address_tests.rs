@@ -208,8 +208,10 @@ fn v67_an_id_that_waited_for_its_calls_moves_to_a_channel() {
         assert_eq!(rdma_migrate_id(id, channel), 0);
         assert!((*id).event.is_null());
         let end = End { channel, id };
+        assert_eq!((rdma_connect(id, null_mut()), errno()), (-1, libc::EINVAL), "no route");
         assert_eq!(rdma_resolve_route(id, 1000), 0);
         end.expect(2);
+        assert_eq!((rdma_resolve_route(id, 1000), errno()), (-1, libc::EINVAL), "twice");
         end.end();
     }
 }

@@ -57,6 +57,8 @@ pub(crate) struct State {
     pub(crate) connection: Option<CommId>,
     /// What it listens on, on which devices.
     pub(crate) listens: Vec<(Used, ServiceId)>,
+    /// The way to the peer was looked up or given: only then a call goes out.
+    pub(crate) has_route: bool,
     /// Completion queues that `rdma_create_qp` made, and their channels.
     pub(crate) made_queues: bool,
     /// What the program has set by `rdma_set_option`.
@@ -88,6 +90,19 @@ pub(crate) type IdObject = Object<rdma_cm_id, Id>;
 impl Id {
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The way to the peer is looked up or given, once.
+    ///
+    /// # Errors
+    /// EINVAL: there is no peer, or the way to it is known.
+    pub(crate) fn find_route(&self) -> Result<Used, Errno> {
+        let mut state = self.state();
+        let used = state.used.clone().filter(|_| state.peer.is_some()).ok_or(INVALID)?;
+        if std::mem::replace(&mut state.has_route, true) || state.connection.is_some() {
+            return Err(INVALID);
+        }
+        Ok(used)
     }
 
     /// The path to the peer.

@@ -98,14 +98,15 @@ fn route(peer: IpAddr) -> Result<IpAddr, Errno> {
     Ok(socket.local_addr()?.ip())
 }
 
-/// rdma_resolve_route(3). The kernel's routes decide when packets are sent, so there is one.
+/// rdma_resolve_route(3). The kernel's routes decide when packets are sent, so there is one. An id looks for it once, as with
+/// a kernel.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rdma_resolve_route(
     id: *mut rdma_cm_id,
     _timeout_ms: c_int,
 ) -> c_int {
     call("rdma_resolve_route", || {
-        let used = object_of!(id_of(id))?.state().used.clone().ok_or(INVALID)?;
+        let used = object_of!(id_of(id))?.find_route()?;
         // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
         unsafe {
             post(id, Some(&used), CmEventKind::RouteResolved)?;
