@@ -18,6 +18,8 @@ pub(crate) const MAX_DM_SIZE: usize = 1 << 20;
 const WORD: u64 = 4;
 /// `f_type` of the file system that DMA-bufs are in.
 const DMA_BUF_MAGIC: i64 = 0x444d_4142;
+/// `f_type` of a file of huge pages, whose size is `f_bsize`.
+const HUGETLBFS_MAGIC: i64 = 0x9584_58f6;
 
 /// Bytes that peers may change at any time: whole pages, mapped.
 #[derive(Debug)]
@@ -70,9 +72,11 @@ impl Memory {
         offset: u64,
         length: usize,
     ) -> Result<(Arc<Memory>, u64), Errno> {
-        check_file(descriptor, offset, length)?;
-        let before = offset % page_size() as u64;
+        let page = check_file(descriptor, offset, length)?;
+        let before = offset % page as u64;
         let whole = length.checked_add(before as usize).ok_or(INVALID)?;
+        // Huge pages are unmapped as wholes only.
+        let whole = whole.checked_next_multiple_of(page).ok_or(INVALID)?;
         let start = map(whole, MAP_SHARED, descriptor, offset - before)?;
         Ok((Arc::new(Memory::new(start, whole, None)), before))
     }
@@ -160,8 +164,8 @@ fn map(length: usize, flags: c_int, file: RawFd, offset: u64) -> Result<*mut u8,
 }
 
 /// A DMA-buf, which never changes its size, or a file that is sealed against becoming shorter, as those that
-/// [`Memory::export`] gives.
-fn check_file(descriptor: RawFd, offset: u64, length: usize) -> Result<(), Errno> {
+/// [`Memory::export`] gives. Returns the bytes of its pages, which may be huge ones.
+fn check_file(descriptor: RawFd, offset: u64, length: usize) -> Result<usize, Errno> {
     if descriptor < 0 {
         return Err(Errno(libc::EBADF));
     }
@@ -184,7 +188,11 @@ fn check_file(descriptor: RawFd, offset: u64, length: usize) -> Result<(), Errno
     } else {
         return Err(INVALID);
     };
-    if u64::try_from(size).is_ok_and(|size| end <= size) { Ok(()) } else { Err(INVALID) }
+    if !u64::try_from(size).is_ok_and(|size| end <= size) {
+        return Err(INVALID);
+    }
+    let huge = usize::try_from(system.f_bsize).ok().filter(|_| system.f_type == HUGETLBFS_MAGIC);
+    Ok(huge.filter(|page| *page > 0).unwrap_or_else(page_size))
 }
 
 #[cfg(test)]
@@ -206,6 +214,46 @@ mod tests {
         }
         let shorter = File::from(exported).set_len(1);
         assert!(shorter.is_err(), "nobody takes pages away that are registered");
+    }
+
+    /// Bytes of the mapping of this file, if there is one.
+    fn mapped(name: &str) -> Option<u64> {
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("every process has it");
+        let line = maps.lines().find(|line| line.contains(name))?;
+        let (start, end) = line.split(' ').next()?.split_once('-')?;
+        let number = |text| u64::from_str_radix(text, 16).expect("an address");
+        Some(number(end) - number(start))
+    }
+
+    #[test]
+    fn odd_parts_of_files_of_any_pages_are_mapped_and_unmapped_as_whole_pages() {
+        const HUGE: u64 = 2 << 20;
+        for (name, flags, page) in [
+            (c"uroce-test-small", libc::MFD_ALLOW_SEALING, page_size() as u64),
+            (c"uroce-test-huge", libc::MFD_ALLOW_SEALING | libc::MFD_HUGETLB | 21 << 26, HUGE),
+        ] {
+            // SAFETY: a string that ends with 0; a descriptor that was just made.
+            let file = unsafe {
+                let descriptor = libc::memfd_create(name.as_ptr(), flags);
+                assert!(descriptor >= 0, "{name:?}");
+                File::from_raw_fd(descriptor)
+            };
+            file.set_len(page).expect("a size");
+            // SAFETY: numbers.
+            let sealed =
+                unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_SHRINK) };
+            assert_eq!(sealed, 0);
+            let name = name.to_str().expect("letters");
+            match Memory::of_file(file.as_raw_fd(), page - 100, 99) {
+                Ok((memory, at)) => {
+                    assert_eq!((at, mapped(name)), (page - 100, Some(page)));
+                    drop(memory);
+                }
+                // A machine may have no huge pages.
+                Err(errno) => assert_eq!((errno, page), (Errno(libc::ENOMEM), HUGE)),
+            }
+            assert_eq!(mapped(name), None);
+        }
     }
 
     #[test]

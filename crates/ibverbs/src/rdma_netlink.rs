@@ -25,26 +25,30 @@ const NETLINK_HEADER_LEN: usize = 16;
 /// Bytes of one datagram of an answer: less than a page with the kernel's own share, as in the kernel, since programs read with buffers of
 /// a page.
 const DATAGRAM: usize = 3776;
-/// Requests of one call that are answered.
+/// Requests of one call that are answered; those behind them are refused with ENOBUFS.
 const MOST_REQUESTS: usize = 16;
 
 /// The datagrams that answer what a program sent from its socket with this port number.
 pub fn answer(sent: &[u8], port: u32) -> Vec<Vec<u8>> {
     let mut reply = NldevReply { datagrams: Vec::new(), port };
     let mut rest = sent;
-    for _ in 0..MOST_REQUESTS {
-        let Some((request, behind)) = NldevRequest::read(rest) else { break };
-        answer_one(&request, &mut reply);
+    let mut answered = 0;
+    while let Some((request, behind)) = NldevRequest::read(rest) {
+        // Messages of netlink itself, and what asks for nothing, draw no answer.
+        if request.is_asked() {
+            answered += 1;
+            if answered <= MOST_REQUESTS {
+                answer_one(&request, &mut reply);
+            } else {
+                reply.error(&request, libc::ENOBUFS);
+            }
+        }
         rest = behind;
     }
     reply.datagrams
 }
 
 fn answer_one(request: &NldevRequest<'_>, reply: &mut NldevReply) {
-    // Messages of netlink itself, and what asks for nothing.
-    if !request.is_asked() {
-        return;
-    }
     match contents(request) {
         Ok(messages) if request.is_dump() => {
             for message in messages {

@@ -212,8 +212,13 @@ fn v150_requests_of_one_call_are_answered_in_order_up_to_a_limit() {
     let kinds: Vec<_> = told.iter().map(|(kind, _)| *kind).collect();
     assert_eq!(kinds, [5 << 10 | 6, NLMSG_ERROR, NLMSG_ERROR]);
     let system = request(6, 0, &Attributes::default());
-    for (sent, answered) in [(1, 1), (MOST_REQUESTS, MOST_REQUESTS), (400, MOST_REQUESTS)] {
-        assert_eq!(messages(&answer(&system.repeat(sent), OWN)).len(), answered, "{sent}");
+    for sent in [1, MOST_REQUESTS, MOST_REQUESTS + 1, 400] {
+        let told = messages(&answer(&system.repeat(sent), OWN));
+        let (answered, refused) = told.split_at(sent.min(MOST_REQUESTS));
+        assert!(answered.iter().all(|(kind, _)| *kind == 5 << 10 | 6), "{sent}");
+        let code = (-libc::ENOBUFS).to_ne_bytes();
+        assert!(refused.iter().all(|(kind, body)| *kind == NLMSG_ERROR && body[..4] == code));
+        assert_eq!(told.len(), sent, "none is left without an answer");
     }
     // One that is cut ends it, and what asks for nothing does not.
     let cut = [&system[..], &system[..15]].concat();
