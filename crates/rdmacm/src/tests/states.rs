@@ -482,6 +482,9 @@ fn datagram_ids_ask_for_the_queue_pair_of_a_service() {
         let from = (&raw mut from).cast();
         assert_eq!(rdma_resolve_addr(client.id, from, (&raw mut to).cast(), 1), 0);
         client.expect(RDMA_CM_EVENT_ADDR_RESOLVED);
+        assert_eq!(rdma_connect(client.id, null_mut()), -1, "no route");
+        assert_eq!(rdma_resolve_route(client.id, 1), 0);
+        client.expect(RDMA_CM_EVENT_ROUTE_RESOLVED);
         let mut param: rdma_conn_param = zeroed();
         (param.private_data, param.private_data_len) = (b"who?".as_ptr().cast(), 4);
         assert_eq!(rdma_connect(client.id, &raw mut param), 0);
@@ -515,6 +518,8 @@ fn a_question_that_is_rejected_is_unreachable() {
         let from = (&raw mut from).cast();
         assert_eq!(rdma_resolve_addr(client.id, from, (&raw mut to).cast(), 1), 0);
         client.expect(RDMA_CM_EVENT_ADDR_RESOLVED);
+        assert_eq!(rdma_resolve_route(client.id, 1), 0);
+        client.expect(RDMA_CM_EVENT_ROUTE_RESOLVED);
         assert_eq!(rdma_connect(client.id, null_mut()), 0);
         let request = server.expect(RDMA_CM_EVENT_CONNECT_REQUEST);
         assert_eq!(rdma_reject(request, b"no".as_ptr().cast(), 2), 0);
