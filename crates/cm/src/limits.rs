@@ -78,8 +78,8 @@ impl Default for CmLimits {
     fn default() -> Self {
         CmLimits {
             max_connections: 65_536,
-            max_half_open: 4_096,
-            max_half_open_per_source: 1_024,
+            max_half_open: 1_024,
+            max_half_open_per_source: 256,
             decision_time: Duration::from_secs(60),
             requests_per_second: 20_000,
             requests_per_source: 2_000,

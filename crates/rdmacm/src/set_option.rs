@@ -79,8 +79,14 @@ unsafe fn set_path(
     let paths = unsafe { std::slice::from_raw_parts(value, length) }.chunks_exact(PATH_DATA);
     let flags = |path: &[u8]| path.first_chunk().copied().map(u32::from_ne_bytes);
     let path = paths.into_iter().find(|path| flags(path) == Some(PATH_FLAGS)).ok_or(INVALID)?;
-    let used = inner.find_route()?;
-    inner.state().options.packet_lifetime = Some(path[PATH_LIFETIME] & MOST_ACK_TIMEOUT);
+    let mut state = inner.state();
+    if state.peer.is_none() || state.connection.is_some() {
+        return Err(INVALID);
+    }
+    let used = state.used.clone().ok_or(INVALID)?;
+    state.options.packet_lifetime = Some(path[PATH_LIFETIME] & MOST_ACK_TIMEOUT);
+    state.has_route = true;
+    drop(state);
     // SAFETY: a living id, by the caller's promise.
     unsafe { post(id, Some(&used), CmEventKind::RouteResolved) }
 }
