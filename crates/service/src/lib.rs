@@ -3,7 +3,7 @@
 //! - [`PortService`] holds the port of one or more addresses by a datapath of its own, and gives each client
 //!   a slot (the upper 8 bits of its queue pair numbers) and two rings of packets in shared memory;
 //! - [`ServedDatapath`] is the datapath of a client;
-//! - [`serves`] tells whether a service serves an address.
+//! - [`serves`] tells whether a service serves an address, and [`status`] what it has counted.
 //!
 //! A client trusts the service, which it has chosen by the path of its socket. The service trusts no client:
 //! whatever it reads from shared memory and messages is checked, and copied before it is used.
@@ -15,6 +15,7 @@ mod head;
 mod message;
 mod ring;
 mod server;
+mod status;
 #[allow(unsafe_code, reason = "memory that is shared with another process")]
 mod sys;
 #[cfg(test)]
@@ -24,6 +25,7 @@ use std::path::PathBuf;
 
 pub use client::{AttachRefused, ServedDatapath, serves, status};
 pub use server::{PortService, ServiceOptions};
+pub use status::{AddressCounts, AddressStatus, ClientStatus};
 pub use sys::activation::inherited_listener;
 
 /// The environment variable with the path of the service's socket.

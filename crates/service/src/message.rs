@@ -8,8 +8,10 @@ use uroce_datapath::{Caps, IcrcCaps, IcrcRx, IcrcTx};
 use uroce_host::address::{self, NAME};
 use uroce_wire::Slot;
 
+use crate::status::{AddressCounts, ClientStatus};
+
 /// Version of messages and rings; client and service must have the same.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Bytes of the longest message.
 pub(crate) const LONGEST: usize = 256;
@@ -37,7 +39,7 @@ pub(crate) enum ClientMessage {
     Join(u32, IpAddr),
     /// They are no more.
     Leave(IpAddr),
-    /// What clients there are, as text.
+    /// What clients there are, and what was counted.
     Status,
 }
 
@@ -54,8 +56,12 @@ pub(crate) enum ServiceMessage {
     Wake,
     /// A request was done (0), or not (errno).
     Done(u32, i32),
-    /// A line of the answer to [`ClientMessage::Status`]; the service closes the connection behind the last.
-    Line(String),
+    /// An address, as part of the answer to [`ClientMessage::Status`], which ends with the connection; its datapath.
+    Address(SocketAddr, AddressCounts, String),
+    /// Packets of the last address that were dropped, and why.
+    Drop(u64, String),
+    /// A client of the last address.
+    Client(ClientStatus),
 }
 
 /// What a client has to know about an address.
@@ -118,6 +124,18 @@ impl MessageWriter<'_> {
         self
     }
 
+    fn longs(&mut self, numbers: &[u64]) -> &mut Self {
+        numbers.iter().for_each(|number| self.0.extend(number.to_ne_bytes()));
+        self
+    }
+
+    fn client(&mut self, client: &ClientStatus) -> &mut Self {
+        self.bytes(&[client.slot])
+            .bytes(&client.user.to_ne_bytes())
+            .bytes(&client.process.to_ne_bytes())
+            .longs(&[client.sent, client.received, client.refused, client.dropped])
+    }
+
     fn served(&mut self, served: &ServedAddress) -> &mut Self {
         let datapath = DATAPATHS.iter().position(|name| *name == served.datapath);
         let rx = match served.rx {
@@ -158,8 +176,12 @@ impl MessageReader<'_> {
         address::decode(&self.array::<NAME>()?)
     }
 
+    fn slot(&mut self) -> Option<Slot> {
+        Slot::new(self.byte()?)
+    }
+
     fn token(&mut self) -> Option<(Slot, SlotToken)> {
-        Some((Slot::new(self.byte()?)?, self.array()?))
+        Some((self.slot()?, self.array()?))
     }
 
     fn served(&mut self) -> Option<ServedAddress> {
@@ -171,6 +193,23 @@ impl MessageReader<'_> {
             mtu: self.number()?,
             segments: self.array().map(u16::from_ne_bytes)?,
             namespace: self.long()?,
+        })
+    }
+
+    /// What is left, as text.
+    fn text(&mut self) -> String {
+        String::from_utf8_lossy(std::mem::take(&mut self.0)).into_owned()
+    }
+
+    fn client(&mut self) -> Option<ClientStatus> {
+        Some(ClientStatus {
+            slot: self.byte()?,
+            user: self.number()?,
+            process: self.number()?,
+            sent: self.long()?,
+            received: self.long()?,
+            refused: self.long()?,
+            dropped: self.long()?,
         })
     }
 
@@ -242,7 +281,15 @@ impl ServiceMessage {
                 fields.bytes(b"A").bytes(&[slot.get()]).bytes(token).served(served)
             }
             Self::Refused(why) => fields.bytes(b"R").bytes(cut(why).as_bytes()),
-            Self::Line(text) => fields.bytes(b"T").bytes(cut(text).as_bytes()),
+            Self::Address(local, counts, datapath) => fields
+                .bytes(b"P")
+                .name(local)
+                .longs(&[counts.sent, counts.received, counts.between_clients])
+                .bytes(datapath.as_bytes()),
+            Self::Drop(count, reason) => {
+                fields.bytes(b"X").longs(&[*count]).bytes(reason.as_bytes())
+            }
+            Self::Client(client) => fields.bytes(b"C").client(client),
             Self::Wake => fields.bytes(b"W"),
             Self::Done(number, errno) => {
                 fields.bytes(b"D").bytes(&number.to_ne_bytes()).bytes(&errno.to_ne_bytes())
@@ -259,8 +306,16 @@ impl ServiceMessage {
                 let (slot, token) = reader.token()?;
                 Self::Attached(slot, token, reader.served()?)
             }
-            b'R' => return Some(Self::Refused(String::from_utf8_lossy(reader.0).into_owned())),
-            b'T' => return Some(Self::Line(String::from_utf8_lossy(reader.0).into_owned())),
+            b'R' => Self::Refused(reader.text()),
+            b'P' => {
+                let local = reader.name()?;
+                let [sent, received, between_clients] =
+                    [reader.long()?, reader.long()?, reader.long()?];
+                let counts = AddressCounts { sent, received, between_clients };
+                Self::Address(local, counts, reader.text())
+            }
+            b'X' => Self::Drop(reader.long()?, reader.text()),
+            b'C' => Self::Client(reader.client()?),
             b'W' => Self::Wake,
             b'D' => Self::Done(reader.number()?, reader.array().map(i32::from_ne_bytes)?),
             _ => return None,
@@ -320,11 +375,17 @@ mod tests {
                 assert_eq!(ClientMessage::decode(&[&bytes[..], b"x"].concat()), None);
             }
         }
+        let counts = AddressCounts { sent: 1, received: u64::MAX, between_clients: 2 };
+        let (slot, user, process) = (9, 1000, 77);
+        let (sent, received, refused, dropped) = (1, 2, 3, 4);
+        let client = ClientStatus { slot, user, process, sent, received, refused, dropped };
         for message in [
             ServiceMessage::Serves(served()),
             ServiceMessage::Attached(token.0, token.1, served()),
             ServiceMessage::Refused("no".to_owned()),
-            ServiceMessage::Line("10.0.0.1:4791".to_owned()),
+            ServiceMessage::Address(v4.parse().expect("an address"), counts, "udp".to_owned()),
+            ServiceMessage::Drop(7, "bad_icrc".to_owned()),
+            ServiceMessage::Client(client),
             ServiceMessage::Wake,
             ServiceMessage::Done(8, 98),
         ] {
@@ -344,7 +405,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
-            for kind in b"qarwcdjlsSARWD" {
+            for kind in b"qarwcdjlsSARWDPXC" {
                 let bytes = [&[*kind], &VERSION.to_ne_bytes()[..], &bytes].concat();
                 let _ = (ClientMessage::decode(&bytes), ServiceMessage::decode(&bytes));
             }

@@ -103,15 +103,16 @@ impl Running {
 
     /// Waits until a line of the status has this text.
     fn await_status(&self, text: &str) {
-        let mut lines = vec![];
+        let mut lines = String::new();
         for _ in 0..2000 {
-            lines = crate::status(&self.socket()).expect("it answers");
-            if lines.iter().any(|line| line.contains(text)) {
+            let status = crate::status(&self.socket()).expect("it answers");
+            lines = status.iter().map(ToString::to_string).collect();
+            if lines.contains(text) {
                 return;
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        panic!("never {text:?}, but {lines:#?}");
+        panic!("never {text:?}, but {lines}");
     }
 }
 

@@ -191,14 +191,35 @@ pub fn find(name: &str) -> Result<DeviceInfo, Failure> {
 /// # Errors
 /// Exit 3.
 pub fn inspect(device: &DeviceInfo, datapath: DatapathChoice) -> Result<Context, Failure> {
+    look_at(device, 0, datapath)
+}
+
+fn look_at(device: &DeviceInfo, port: u16, datapath: DatapathChoice) -> Result<Context, Failure> {
     let opened = Context::builder()
         .name(&device.name)
         .address(device.address)
-        .port(0)
+        .port(port)
         .datapath(datapath)
         .progress_thread(false)
         .open();
     opened.map_err(|error| Failure::environment(format!("cannot open {}: {error}", device.name)))
+}
+
+/// The same on the datapath that the command line names. A service is asked for a place on the real port: that is how
+/// `auto` finds it, and it takes nothing from programs that run.
+///
+/// # Errors
+/// Exit 3.
+pub fn inspect_on(device: &DeviceInfo, global: &Global) -> Result<Context, Failure> {
+    let (datapath, local) = (global.datapath(), (device.address, global.roce_port).into());
+    let served = match &datapath {
+        DatapathChoice::Auto => {
+            uroce_service::serves(&uroce_service::socket_path(), local).is_some()
+        }
+        DatapathChoice::Served => true,
+        _ => false,
+    };
+    look_at(device, if served { global.roce_port } else { 0 }, datapath)
 }
 
 fn named(name: &str) -> Result<Wanted, Failure> {

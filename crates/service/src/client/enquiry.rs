@@ -9,6 +9,7 @@ use super::attachment::await_message;
 use crate::control::ControlSocket;
 use crate::message::{ClientMessage, ServiceMessage};
 use crate::network_namespace;
+use crate::status::AddressStatus;
 
 /// Time to wait for an answer. A service that the init system has yet to start needs longer than one that runs.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -28,25 +29,33 @@ pub fn serves(socket: &Path, local: SocketAddr) -> Option<&'static str> {
     }
 }
 
-/// The addresses of a service, its clients and what it has counted, one line each.
+/// The addresses of a service, its clients and what it has counted.
 ///
 /// # Errors
 ///
-/// When nobody answers at `socket`.
-pub fn status(socket: &Path) -> io::Result<Vec<String>> {
+/// When nobody answers at `socket`, or not what this version understands.
+pub fn status(socket: &Path) -> io::Result<Vec<AddressStatus>> {
     let control = ControlSocket::connect(socket)?;
     control.send(&ClientMessage::Status.encode())?;
     let end = Instant::now() + ANSWER_TIMEOUT;
-    let mut lines = vec![];
+    let mut found: Vec<AddressStatus> = vec![];
     loop {
-        match await_message(&control, end) {
-            Ok(Some(datagram)) => match ServiceMessage::decode(datagram.bytes()) {
-                Some(ServiceMessage::Line(line)) => lines.push(line),
-                _ => return Err(io::ErrorKind::InvalidData.into()),
-            },
+        let datagram = match await_message(&control, end) {
+            Ok(Some(datagram)) => datagram,
             Ok(None) => return Err(io::ErrorKind::TimedOut.into()),
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(lines),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(found),
             Err(error) => return Err(error),
+        };
+        match (ServiceMessage::decode(datagram.bytes()), found.last_mut()) {
+            (Some(ServiceMessage::Address(local, counts, datapath)), _) => {
+                let (drops, clients) = (vec![], vec![]);
+                found.push(AddressStatus { local, datapath, counts, drops, clients });
+            }
+            (Some(ServiceMessage::Drop(count, reason)), Some(address)) => {
+                address.drops.push((reason, count));
+            }
+            (Some(ServiceMessage::Client(client)), Some(address)) => address.clients.push(client),
+            _ => return Err(io::ErrorKind::InvalidData.into()),
         }
     }
 }

@@ -12,6 +12,7 @@ use super::serve::{PortService, ServiceConnection};
 use crate::control::ControlSocket;
 use crate::message::{ClientMessage, ServedAddress, ServiceMessage, SlotToken, TOKEN};
 use crate::ring::MEMORY;
+use crate::status::AddressCounts;
 use crate::sys::shared_memory::SharedMemory;
 
 impl PortService {
@@ -122,31 +123,22 @@ impl PortService {
         tracing::info!(local = %port.local, %slot, "a client has left");
     }
 
-    /// The addresses, their clients, and what was counted.
-    pub(super) fn status(&self) -> Vec<String> {
-        let mut lines = vec![];
+    /// The addresses, what was dropped, and the clients, as messages.
+    pub(super) fn status(&self) -> Vec<ServiceMessage> {
+        let mut records = vec![];
         for port in &self.ports {
-            let stats = port.inner.stats();
-            lines.push(format!(
-                "{}: datapath {}, {} clients, {} packets sent, {} received, {} between clients",
-                port.local,
-                port.inner.caps().name,
-                port.clients.slots.len(),
-                stats.tx_packets,
-                stats.rx_packets,
-                port.local_packets
-            ));
-            lines.extend(
-                port.clients.drops().map(|(reason, count)| format!("  drop_{reason} {count}")),
-            );
-            lines.extend(port.clients.iter().map(|client| {
-                let (peer, counts) = (client.peer, client.counts);
-                format!(
-                    "  slot {}: user {}, process {}: {} packets sent, {} received, {} refused, {} dropped",
-                    client.slot, peer.user, peer.pid, counts.sent, counts.arrived, counts.refused, counts.queue_full
-                )
-            }));
+            let (stats, caps) = (port.inner.stats(), port.inner.caps());
+            let counts = AddressCounts {
+                sent: stats.tx_packets,
+                received: stats.rx_packets,
+                between_clients: port.local_packets,
+            };
+            records.push(ServiceMessage::Address(port.local, counts, caps.name.to_owned()));
+            let drops = port.clients.drops();
+            records.extend(drops.map(|(why, count)| ServiceMessage::Drop(count, why.to_string())));
+            let clients = port.clients.iter();
+            records.extend(clients.map(|client| ServiceMessage::Client(client.status())));
         }
-        lines
+        records
     }
 }

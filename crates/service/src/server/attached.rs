@@ -14,6 +14,7 @@ use crate::message::ServiceMessage;
 use crate::ring::{
     ARRIVED, BadRing, CLIENT_SLEEPS, DROPPED, RingReceiver, RingSender, SENT, SERVICE_SLEEPS,
 };
+use crate::status::ClientStatus;
 use crate::sys::shared_memory::SharedMemory;
 
 /// What the service has counted of a client.
@@ -132,6 +133,19 @@ impl AttachedClient {
     #[inline]
     pub(super) fn has_sent(&self) -> bool {
         !self.sent.is_empty(&self.memory)
+    }
+
+    pub(super) fn status(&self) -> ClientStatus {
+        let counts = self.counts;
+        ClientStatus {
+            slot: self.slot.get(),
+            user: self.peer.user,
+            process: self.peer.pid,
+            sent: counts.sent,
+            received: counts.arrived,
+            refused: counts.refused,
+            dropped: counts.queue_full,
+        }
     }
 
     /// Asks the client for a message with its next packet, or undoes that.

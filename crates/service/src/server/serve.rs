@@ -317,8 +317,8 @@ impl PortService {
                 )),
             },
             ClientMessage::Status => {
-                for line in self.status() {
-                    if control.send(&ServiceMessage::Line(line).encode()).is_err() {
+                for record in self.status() {
+                    if control.send(&record.encode()).is_err() {
                         break;
                     }
                 }

@@ -41,7 +41,7 @@ pub fn run(args: &DevinfoArgs, global: &Global) -> Result<(), Failure> {
         return Ok(());
     }
     let opened: Result<Vec<_>, _> =
-        devices.iter().map(|device| nic::inspect(device, global.datapath())).collect();
+        devices.iter().map(|device| nic::inspect_on(device, global)).collect();
     let opened = opened?;
     if global.json {
         let devices: Vec<_> = opened.iter().map(as_json).collect();

@@ -4,21 +4,26 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Args;
+use serde_json::json;
 use uroce_device::{datapath_for_service, gsi_redirect};
-use uroce_service::{PortService, ServiceOptions, inherited_listener, socket_path, status};
+use uroce_service::{
+    AddressStatus, ClientStatus, PortService, ServiceOptions, inherited_listener, socket_path,
+    status,
+};
 
 use crate::failure::Failure;
 use crate::global::Global;
 use crate::interrupt::Interrupt;
 use crate::nic;
-use crate::report::out;
+use crate::report::{json, out};
 
 const EXAMPLES: &str = "\
 Examples:
   uroce serve 10.0.0.1                          for all users of this machine
   uroce serve 10.0.0.1 fd00::1 --datapath packet
   uroce serve 10.0.0.1 --allow-user 1000 --allow-user 1001
-  uroce serve --status                          what the running service has counted";
+  uroce serve --status                          what the running service has counted
+  uroce serve --status --json                   the same for programs";
 
 /// Arguments of `uroce serve` (docs/serve.md).
 #[derive(Debug, Args)]
@@ -42,7 +47,7 @@ pub struct ServeArgs {
     /// The file that keeps slots over a restart [default: beside the socket]
     #[arg(long, value_name = "FILE")]
     slots: Option<PathBuf>,
-    /// Print addresses, clients and counters of the running service
+    /// Print addresses, clients and counters of the running service; with --json for programs
     #[arg(long, conflicts_with = "addresses")]
     status: bool,
 }
@@ -59,11 +64,16 @@ fn octal(text: &str) -> Result<u32, String> {
 pub fn run(args: &ServeArgs, global: &Global) -> Result<(), Failure> {
     let socket = args.socket.clone().unwrap_or_else(socket_path);
     if args.status {
-        let lines = status(&socket).map_err(|error| {
+        let found = status(&socket).map_err(|error| {
             Failure::environment(format!("no service answers at {}: {error}", socket.display()))
                 .help("start one: uroce serve 10.0.0.1")
         })?;
-        lines.iter().for_each(|line| out(&format!("{line}\n")));
+        if global.json {
+            let addresses: Vec<_> = found.iter().map(as_json).collect();
+            json::print(&json!({ "version": json::VERSION, "addresses": addresses }));
+        } else {
+            found.iter().for_each(|address| out(&address.to_string()));
+        }
         return Ok(());
     }
     let interrupt = Interrupt::install();
@@ -88,6 +98,32 @@ pub fn run(args: &ServeArgs, global: &Global) -> Result<(), Failure> {
     let names: Vec<_> = args.addresses.iter().map(ToString::to_string).collect();
     eprintln!("uroce serve: {} for clients at {}", names.join(", "), socket.display());
     service.run(interrupt.flag()).map_err(Failure::environment)
+}
+
+fn as_json(address: &AddressStatus) -> serde_json::Value {
+    let clients: Vec<_> = address.clients.iter().map(client_as_json).collect();
+    json!({
+        "address": address.local.ip().to_string(),
+        "port": address.local.port(),
+        "datapath": address.datapath,
+        "packets_sent": address.counts.sent,
+        "packets_received": address.counts.received,
+        "packets_between_clients": address.counts.between_clients,
+        "drops": address.drops.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
+        "clients": clients,
+    })
+}
+
+fn client_as_json(client: &ClientStatus) -> serde_json::Value {
+    json!({
+        "slot": client.slot,
+        "user": client.user,
+        "process": client.process,
+        "packets_sent": client.sent,
+        "packets_received": client.received,
+        "packets_refused": client.refused,
+        "packets_dropped": client.dropped,
+    })
 }
 
 fn unserved(socket: &std::path::Path, error: &std::io::Error) -> Failure {

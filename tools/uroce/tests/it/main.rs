@@ -13,6 +13,7 @@ mod man;
 mod replay;
 mod res;
 mod sentences;
+mod serve;
 mod sim;
 mod top;
 mod view;
