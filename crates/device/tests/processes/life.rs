@@ -1,12 +1,15 @@
 //! What a member does.
 
+use std::cell::Cell;
 use std::io::BufRead;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use uroce_device::cm::{Acceptance, Call, CommId, PortSpace, ServiceId};
+use uroce_device::memory::Sge;
 use uroce_device::transport::{
-    AddressVector, QpAttr, QpAttrMask as M, QpState, QpType, SendOp, WcOpcode,
+    AddressVector, QpAttr, QpAttrMask as M, QpState, QpType, RecvWr, SendData, SendFlags, SendOp,
+    SendWr, SrqAttr, SrqId, WcOpcode, XrcSrq,
 };
 use uroce_device::wire::{Mtu, Psn, Qpn};
 use uroce_device::{CmChannel, CmEventKind, DeviceConfig, ResourceKind};
@@ -23,7 +26,39 @@ const SENT: usize = 0;
 const GRH: usize = 40;
 /// 4.2 s: longer than any pause of a process on a busy machine.
 const TIMEOUT: u8 = 20;
+
+/// Services of a member with a peer: RC, UC, XRC and UD.
+const SERVICES: usize = 4;
 const CHILD_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// An XRC initiator, and a target with a shared receive queue for what comes the other way.
+struct XrcEnds {
+    initiator: Qpn,
+    target: Qpn,
+    srq: SrqId,
+    /// The number by which the peer names the receive queue.
+    number: u32,
+    /// That of the peer, and its queue pair for datagrams.
+    remote: Cell<(u32, u32)>,
+}
+
+impl XrcEnds {
+    fn new(node: &Node) -> Self {
+        let device = &node.device;
+        let event_cq = device.create_cq(1, None, 0).expect("a CQ");
+        let xrcd = device.xrc().open(node.pd, event_cq).expect("a domain");
+        let attr = SrqAttr { max_wr: 2 * ROUND as u32, max_sge: 1, limit: 0 };
+        let of_domain = XrcSrq { xrcd, cq: node.cq };
+        let srq = device.xrc().create_srq(node.pd, of_domain, &attr).expect("an SRQ");
+        Self {
+            initiator: node.qp(QpType::XrcIni),
+            target: device.xrc().create_target(xrcd).expect("a target"),
+            srq,
+            number: device.srq_number(srq).expect("a number"),
+            remote: Cell::new((0, 0)),
+        }
+    }
+}
 
 pub struct Life {
     node: Node,
@@ -31,6 +66,7 @@ pub struct Life {
     rc: Qpn,
     uc: Qpn,
     ud: Qpn,
+    xrc: XrcEnds,
     channel: CmChannel,
     call: Option<CommId>,
 }
@@ -38,11 +74,12 @@ pub struct Life {
 impl Life {
     fn begin(address: IpAddr) -> Life {
         let node = Node::open(DeviceConfig::new(address));
-        let buffer = node.buffer(2 * (ROUND + 1) * 2048);
+        let buffer = node.buffer((1 + SERVICES * ROUND) * 2048);
         let [rc, uc, ud] = [QpType::Rc, QpType::Uc, QpType::Ud].map(|kind| node.qp(kind));
         node.activate_ud(ud);
+        let xrc = XrcEnds::new(&node);
         let channel = CmChannel::new().expect("an eventfd");
-        Life { node, buffer, rc, uc, ud, channel, call: None }
+        Life { node, buffer, rc, uc, ud, xrc, channel, call: None }
     }
 
     /// Does what it is told until there is nobody to tell it.
@@ -53,9 +90,13 @@ impl Life {
             let words: Vec<&str> = line.split(' ').collect();
             let number = |at: usize| words[at].parse::<u32>().expect("a number");
             match words[0] {
-                "names" => say(format_args!("{} {}", life.rc.get(), life.uc.get())),
+                "names" => life.say_names(),
                 "connect" => life.connect(address, Qpn::new(number(1)), Qpn::new(number(2))),
+                "connect-xrc" => {
+                    life.connect_xrc(address, [number(1), number(2), number(3), number(4)])
+                }
                 "exchange" => life.exchange(number(1) as u8, number(2) as u8, 2),
+                "exchange-all" => life.exchange(number(1) as u8, number(2) as u8, SERVICES),
                 "exchange-rc" => life.exchange(number(1) as u8, number(2) as u8, 1),
                 "counter" => say(life.node.counter(words[1])),
                 "join" => life.join(words[1].parse().expect("an address")),
@@ -73,6 +114,78 @@ impl Life {
     /// Where message `index` of a round arrives.
     fn place(&self, kind: usize, index: usize) -> u64 {
         ((1 + kind * ROUND + index) * 2048) as u64
+    }
+
+    fn say_names(&self) {
+        let Life { rc, uc, ud, xrc, .. } = self;
+        let all = [*rc, *uc, xrc.initiator, xrc.target, *ud];
+        let [rc, uc, initiator, target, ud] = all.map(Qpn::get);
+        say(format_args!("{rc} {uc} {initiator} {target} {} {ud}", xrc.number));
+    }
+
+    /// Ours is connected with the peer's target, and ours is that of its initiator.
+    fn connect_xrc(&self, address: IpAddr, [initiator, target, number, ud]: [u32; 4]) {
+        let ends = [
+            (QpType::XrcIni, self.xrc.initiator, target),
+            (QpType::XrcTgt, self.xrc.target, initiator),
+        ];
+        for (kind, ours, theirs) in ends {
+            let attr = QpAttr {
+                av: Some(AddressVector::new(address, address)),
+                path_mtu: Mtu::M1024,
+                dest_qpn: theirs,
+                timeout: TIMEOUT,
+                retry_cnt: 7,
+                rnr_retry: 7,
+                min_rnr_timer: 1,
+                ..QpAttr::default()
+            };
+            for (from, to) in [
+                (QpState::Reset, QpState::Init),
+                (QpState::Init, QpState::Rtr),
+                (QpState::Rtr, QpState::Rts),
+            ] {
+                self.node.step(ours, &attr, to, M::required(kind, from, to));
+            }
+        }
+        self.xrc.remote.set((number, ud));
+        self.post_xrc_receives();
+        self.post_datagram_receives();
+        say("connected");
+    }
+
+    fn post_datagram_receives(&self) {
+        for index in 0..ROUND {
+            let sge = self.buffer.sge(self.place(3, index), (GRH + SIZE) as u32);
+            self.node.recv(self.ud, index as u64, &[sge]);
+        }
+    }
+
+    /// Posts message `wr_id` of a round on the service of that number.
+    fn post(&self, kind: usize, wr_id: u64, sge: Sge) {
+        let (number, ud) = self.xrc.remote.get();
+        match kind {
+            0 => self.node.send(self.rc, wr_id, SendOp::Send, &[sge]),
+            1 => self.node.send(self.uc, wr_id, SendOp::Send, &[sge]),
+            2 => {
+                let (flags, data) = (SendFlags::SIGNALED, SendData::Sges(&[sge]));
+                let srqn = Some(number);
+                let wr = SendWr { wr_id, op: SendOp::Send, flags, data, ud: None, srqn };
+                self.node.device.post_send(self.xrc.initiator, &[wr]).expect("posted");
+            }
+            _ => {
+                let to = (self.node.device.address(), Qpn::new(ud), super::common::QKEY);
+                self.node.send_ud(self.ud, wr_id, to, &[sge]);
+            }
+        }
+    }
+
+    fn post_xrc_receives(&self) {
+        for index in 0..ROUND {
+            let sge = self.buffer.sge(self.place(2, index), SIZE as u32);
+            let recv = RecvWr { wr_id: index as u64, sges: &[sge] };
+            self.node.device.post_srq_recv(self.xrc.srq, &[recv]).expect("room");
+        }
     }
 
     fn connect(&self, address: IpAddr, rc: Qpn, uc: Qpn) {
@@ -105,22 +218,24 @@ impl Life {
     }
 
     /// Sends a round to the peer, and takes one from it; `theirs` is what its messages look like. The
-    /// first `kinds` of RC and UC take part.
+    /// first `kinds` of RC, UC, XRC and UD take part.
     fn exchange(&self, ours: u8, theirs: u8, kinds: usize) {
         self.buffer.write(SENT, &pattern(SIZE, ours));
         let sge = self.buffer.sge(SENT as u64, SIZE as u32);
-        let queues = [self.rc, self.uc];
         for wr_id in 0..ROUND as u64 {
-            queues[..kinds]
-                .iter()
-                .for_each(|qpn| self.node.send(*qpn, wr_id, SendOp::Send, &[sge]));
+            (0..kinds).for_each(|kind| self.post(kind, wr_id, sge));
         }
         let arrived = self.wait_for(2 * kinds * ROUND, kinds * ROUND);
         for index in 0..kinds * ROUND {
-            let at = self.place(0, index) as usize;
+            let head = if index < 3 * ROUND { 0 } else { GRH };
+            let at = self.place(0, index) as usize + head;
             assert_eq!(self.buffer.bytes(at, SIZE), pattern(SIZE, theirs), "message {index}");
         }
         self.post_receives(kinds);
+        if kinds == SERVICES {
+            self.post_xrc_receives();
+            self.post_datagram_receives();
+        }
         say(arrived);
     }
 
@@ -154,8 +269,15 @@ impl Life {
         format!("{counted:?}; {qps:?}")
     }
 
+    /// Whether receives for datagrams of the peer are posted.
+    fn takes_datagrams(&self) -> bool {
+        self.xrc.remote.get() != (0, 0)
+    }
+
     fn join(&self, group: IpAddr) {
-        self.node.recv(self.ud, 7, &[self.buffer.sge(self.place(0, 0), 2000)]);
+        if !self.takes_datagrams() {
+            self.node.recv(self.ud, 7, &[self.buffer.sge(self.place(0, 0), 2000)]);
+        }
         self.node.device.attach_mcast(self.ud, group).expect("joined");
         say("joined");
     }
@@ -170,8 +292,12 @@ impl Life {
 
     fn greeting(&self) {
         self.wait_for(1, 1);
-        let heard = self.buffer.bytes(self.place(0, 0) as usize + GRH, 64);
+        let place = if self.takes_datagrams() { self.place(3, 0) } else { self.place(0, 0) };
+        let heard = self.buffer.bytes(place as usize + GRH, 64);
         assert_eq!(heard, pattern(64, 77));
+        if self.takes_datagrams() {
+            self.node.recv(self.ud, 7, &[self.buffer.sge(place, (GRH + SIZE) as u32)]);
+        }
         say("heard");
     }
 
