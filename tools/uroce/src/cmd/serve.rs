@@ -1,10 +1,12 @@
 //! `uroce serve`: holds the RoCE port of addresses for processes of all users.
 
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
+use socket2::SockRef;
 use uroce_device::{datapath_for_service, gsi_redirect};
 use uroce_service::{
     AddressStatus, ClientStatus, PortService, ServiceOptions, inherited_listener, socket_path,
@@ -85,6 +87,7 @@ pub fn run(args: &ServeArgs, global: &Global) -> Result<(), Failure> {
             .push(datapath.map_err(|error| nic::unopened(*address, global.roce_port, &error))?);
     }
     let inherited = inherited_listener().map_err(Failure::environment)?;
+    let socket = inherited.as_ref().and_then(path_of).unwrap_or(socket);
     let slots = args.slots.clone().unwrap_or_else(|| socket.with_extension("slots"));
     let options = ServiceOptions {
         socket: Some(socket.clone()),
@@ -98,6 +101,12 @@ pub fn run(args: &ServeArgs, global: &Global) -> Result<(), Failure> {
     let names: Vec<_> = args.addresses.iter().map(ToString::to_string).collect();
     eprintln!("uroce serve: {} for clients at {}", names.join(", "), socket.display());
     service.run(interrupt.flag()).map_err(Failure::environment)
+}
+
+/// Where the socket that the init system has opened is.
+fn path_of(listener: &OwnedFd) -> Option<PathBuf> {
+    let name = SockRef::from(listener).local_addr().ok()?;
+    name.as_pathname().map(PathBuf::from)
 }
 
 fn as_json(address: &AddressStatus) -> serde_json::Value {

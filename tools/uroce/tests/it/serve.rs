@@ -1,10 +1,14 @@
 //! `uroce serve` and the commands that show what it serves.
 
-use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{code, text, uroce};
+use socket2::{Domain, SockAddr, Socket, Type};
+use uroce_testkit::namespace::{Namespaces, ip};
+
+use crate::common::{PROGRAM, code, text, uroce};
 
 /// A running service with its folder.
 struct Service {
@@ -71,4 +75,129 @@ fn a_service_is_shown_to_people_and_programs() {
     let (status, json) = service.run("devinfo --address 127.0.0.1 --json");
     let value: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!((status, &value["devices"][0]["datapath"]), (0, &"udp".into()), "another port");
+}
+
+fn folder(tag: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("uroce-serve-{tag}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    folder
+}
+
+/// A process that is ended with this value.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// As a socket unit starts it: the socket is open before the service, which finds it as descriptor 3.
+#[test]
+fn the_socket_may_come_from_the_init_system() {
+    let folder = folder("activated");
+    let path = folder.join("unit.sock");
+    let listener = Socket::new(Domain::UNIX, Type::SEQPACKET, None).expect("a socket");
+    listener.bind(&SockAddr::unix(&path).expect("short")).expect("free");
+    listener.listen(16).expect("bound");
+    let script = "exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec \"$0\" serve 127.0.0.1 \
+                  --roce-port $1";
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
+    let port = free.local_addr().expect("bound").port();
+    drop(free);
+    let mut command = Command::new("sh");
+    command.args(["-c", script, PROGRAM, &port.to_string()]).env_remove("UROCE_DATAPATH");
+    command.stdin(Stdio::from(OwnedFd::from(listener))).stderr(Stdio::null());
+    let service = Ended(command.spawn().expect("a shell"));
+    // The connection waits until the service is there.
+    let mut status = uroce("serve --status --json");
+    let output = status.env("UROCE_SERVE_SOCKET", &path).output().expect("built");
+    assert!(code(&output) == 0 && text(&output).contains(&port.to_string()), "{}", text(&output));
+    let mut info = uroce(&format!("devinfo --address 127.0.0.1 --roce-port {port} -v"));
+    let output = info.env("UROCE_SERVE_SOCKET", &path).output().expect("built");
+    assert!(text(&output).contains("served: chosen by auto"), "{}", text(&output));
+    let slots = folder.join("unit.slots");
+    assert!(slots.exists(), "slots are written beside the socket that was handed over");
+    drop(service);
+    std::fs::remove_dir_all(folder).expect("removed");
+}
+
+/// Two namespaces with a wire between them, and a service at each end.
+struct ServedWire {
+    net: Namespaces,
+    folder: PathBuf,
+}
+
+impl ServedWire {
+    fn new() -> Option<Self> {
+        let net = Namespaces::new(&["sa", "sb"], "serve")?;
+        ip(&format!(
+            "link add we netns {} type veth peer name we netns {}",
+            net.name(0),
+            net.name(1)
+        ));
+        for end in 0..2 {
+            net.ip(end, &format!("addr add 10.86.0.{}/24 dev we", end + 1));
+            net.ip(end, "link set we up");
+        }
+        Some(Self { net, folder: folder("wire") })
+    }
+
+    fn socket(&self, end: usize) -> PathBuf {
+        self.folder.join(format!("{end}.sock"))
+    }
+
+    fn command(&self, end: usize, words: &str) -> Command {
+        let mut command = self.net.command(end, PROGRAM);
+        command.args(words.split_whitespace()).env("UROCE_SERVE_SOCKET", self.socket(end));
+        command
+    }
+
+    fn serve(&self, end: usize, datapath: &str) -> Ended {
+        let words = format!("serve 10.86.0.{} --datapath {datapath}", end + 1);
+        let mut command = self.command(end, &words);
+        let service = Ended(command.stderr(Stdio::null()).spawn().expect("it was built"));
+        let end_of_wait = Instant::now() + Duration::from_secs(20);
+        while !answers(&self.socket(end)) {
+            assert!(Instant::now() < end_of_wait, "no service on {datapath}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        service
+    }
+
+    /// Messages to and fro between clients of the two services.
+    fn exchange(&self, transport: &str) {
+        let words = |end: usize| {
+            format!("pingpong {transport} --address 10.86.0.{} --datapath served -n 100", end + 1)
+        };
+        let mut server = self.command(0, &words(0));
+        let server = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let mut server = Ended(server.expect("it was built"));
+        // Until it listens the client tries again.
+        let output = self.command(1, &format!("{} 10.86.0.1", words(1))).output().expect("built");
+        assert_eq!(code(&output), 0, "{transport}: {}", text(&output));
+        assert!(server.0.wait().expect("ours").success(), "{transport}");
+    }
+}
+
+fn answers(socket: &Path) -> bool {
+    uroce_service::status(socket).is_ok()
+}
+
+impl Drop for ServedWire {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.folder).ok();
+    }
+}
+
+#[test]
+fn a_service_has_any_of_the_datapaths_below_it() {
+    let Some(wire) = ServedWire::new() else { return };
+    for datapath in ["udp", "uring", "packet", "xdp-generic"] {
+        let _services = [wire.serve(0, datapath), wire.serve(1, datapath)];
+        for transport in ["rc", "uc", "ud"] {
+            wire.exchange(transport);
+        }
+    }
 }
