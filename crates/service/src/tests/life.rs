@@ -83,3 +83,20 @@ fn others_are_told_why_they_get_no_place() {
     let refused = ServedDatapath::open_at(&nowhere, addr(HERE), false).expect_err("no service");
     assert!(refused.to_string().contains("is it running?") && refused.raw_os_error().is_some());
 }
+
+#[test]
+fn the_status_names_addresses_and_clients() {
+    let running = Running::start();
+    let mut client = running.client();
+    let own = slot(&mut client);
+    send(&mut client, HERE, &packet(RC_SEND, own.qpn(1), b"to itself"));
+    assert_eq!(receive(&mut client, 1).len(), 1);
+    let status = crate::status(&running.socket()).expect("it answers");
+    assert_eq!(status.len(), 1, "one address");
+    let address = &status[0];
+    assert_eq!((address.local, address.datapath.as_str()), (addr(HERE), "loopback"));
+    assert_eq!((address.counts.between_clients, address.drops.len()), (1, 0));
+    let shown = address.clients[0];
+    assert_eq!((shown.slot, shown.process), (own.get(), std::process::id()));
+    assert_eq!((shown.sent, shown.received, shown.refused, shown.dropped), (1, 1, 0, 0));
+}
