@@ -3,7 +3,9 @@
 use std::io::IsTerminal;
 
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::failure::{Failure, paint};
 
@@ -22,17 +24,14 @@ pub fn start(level: Option<&str>) -> Result<(), Failure> {
             .help("use off, error, warn, info, debug, or a filter such as uroce_device=debug")
     })?;
     let colour = !paint(std::io::stderr().is_terminal()).0.is_empty();
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(colour)
-        .init();
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colour);
+    tracing_subscriber::registry().with(lines).with(filter).init();
     Ok(())
 }
 
 /// A bare word must be a level; otherwise it would be taken for the name of a module. No level may be above `most`:
 /// tracing would say so in words that mean nothing to a user.
-fn parse(level: &str, most: LevelFilter) -> Option<EnvFilter> {
+fn parse(level: &str, most: LevelFilter) -> Option<Targets> {
     let levels = level.split(',').map(|part| part.rsplit('=').next().unwrap_or(part).trim());
     if levels.filter_map(|word| word.parse::<LevelFilter>().ok()).any(|level| level > most) {
         return None;
@@ -41,7 +40,7 @@ fn parse(level: &str, most: LevelFilter) -> Option<EnvFilter> {
     if bare && level.parse::<LevelFilter>().is_err() {
         return None;
     }
-    EnvFilter::try_new(level).ok()
+    level.parse().ok()
 }
 
 #[cfg(test)]
