@@ -5,16 +5,16 @@ set -euo pipefail
 root=()
 if [ "$(id -u)" != 0 ]; then root=(sudo); fi
 
-package=$PACKAGE
-if [ -z "$package" ]; then
-  package=$(mktemp -d)/uroce_${VERSION}_$(dpkg --print-architecture).deb
-  curl --fail --silent --show-error --location --output "$package" "$RELEASES/v$VERSION/$(basename "$package")"
+deb=$PACKAGE
+if [ -z "$deb" ]; then
+  deb=$(mktemp -d)/uroce_${VERSION}_$(dpkg --print-architecture).deb
+  curl --fail --silent --show-error --location --output "$deb" "$RELEASES/v$VERSION/$(basename "$deb")"
 fi
 
 "${root[@]}" apt-get update -qq
 # The list of programs is one of words.
 # shellcheck disable=SC2086
-"${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$(realpath "$package")" $PROGRAMS
+"${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$(realpath "$deb")" $PROGRAMS
 
 if [ "$PRELOAD" = true ]; then
   # What `uroce run` would tell each program.
