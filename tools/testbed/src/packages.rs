@@ -37,6 +37,8 @@ pub const PROGRAMS: &[&str] = &[
     "openmpi-bin",
     "libopenmpi-dev",
     "libfabric-bin",
+    "fio",
+    "qperf",
     "valgrind",
     // These build libfabric with its tests, which Debian has not.
     "autoconf",

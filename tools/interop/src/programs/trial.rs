@@ -36,18 +36,10 @@ pub fn run(case: &Case, stage: &Stage, folder: &Path) -> Result<()> {
             end.wait_until(|end| end.printed().contains(text))
         }
         How::Called(client) | How::Serves(client) => {
-            let words = play.filled(case.arguments);
-            let mut server = play.program(&stage.server, case.program, &words);
-            let mut server = End::start(&mut server, &output("server"))?;
-            server.wait_until(|end| end.printed().contains(LISTENS))?;
-            let line = play.filled(client);
-            let (name, words) = line.split_once(' ').unwrap_or((&line, ""));
-            let mut client = play.program(play.caller(), name, words);
-            let client = End::start(&mut client, &output("client"))?;
-            if matches!(case.how, How::Serves(_)) {
-                return client.finish();
-            }
-            both(server, client)
+            play.call(client, |end| end.printed().contains(LISTENS), output)
+        }
+        How::ServesAt(port, client) => {
+            play.call(client, |end| is_listening(end.process(), port), output)
         }
         How::Pair | How::Watched => {
             let port = port();
@@ -92,6 +84,27 @@ impl Play<'_> {
         };
         client.args(words).arg(self.called());
         both(server, End::start(&mut client, &output("client"))?)
+    }
+
+    /// Server, and when it is `ready` the other command line as client.
+    fn call(
+        &self,
+        client: &str,
+        ready: impl Fn(&End) -> bool,
+        output: impl Fn(&str) -> PathBuf,
+    ) -> Result<()> {
+        let words = self.filled(self.case.arguments);
+        let mut server = self.program(&self.stage.server, self.case.program, &words);
+        let mut server = End::start(&mut server, &output("server"))?;
+        server.wait_until(ready)?;
+        let line = self.filled(client);
+        let (name, words) = line.split_once(' ').unwrap_or((&line, ""));
+        let mut client = self.program(self.caller(), name, words);
+        let client = End::start(&mut client, &output("client"))?;
+        if matches!(self.case.how, How::Serves(_) | How::ServesAt(..)) {
+            return client.finish();
+        }
+        both(server, client)
     }
 
     /// The address of the client.
