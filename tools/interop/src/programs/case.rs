@@ -132,8 +132,7 @@ const fn pair(program: &'static str, arguments: &'static str) -> Case {
     case(program, arguments, How::Pair)
 }
 
-/// fio's engine of RDMA: 16 MiB in blocks of 64 KiB, eight at once. Its jobs are threads, because it opens its connection
-/// before it forks a process for a job.
+/// fio's engine of RDMA: 16 MiB in blocks of 64 KiB, eight at once. Its jobs are threads.
 macro_rules! fio {
     ($server:literal, $client:literal) => {
         case("fio", fio!(@ $server), How::Called(concat!("fio ", fio!(@ $client))))
