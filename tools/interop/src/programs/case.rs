@@ -299,11 +299,7 @@ pub const CASES: &[Case] = &[
         "write --verb=send --verify=crc32c --do_verify=0 --hostname=SERVER"
     ),
     fio!("read", "write --verb=write --hostname=SERVER"),
-    fio!("read", "write --verb=read --hostname=SERVER"),
-    qperf("qperf SERVER -cm 1 -t 1 rc_bw"),
-    qperf("qperf SERVER -cm 1 -t 1 rc_lat"),
-    qperf("qperf SERVER -cm 1 -t 1 rc_rdma_read_bw"),
-    qperf("qperf SERVER -cm 1 -t 1 ver_rc_compare_swap"),
+    qperf("qperf SERVER -cm 1 -t 1 rc_bw rc_lat rc_rdma_read_bw ver_rc_compare_swap"),
     case("udpong", "-b SERVER -C 1000", How::Serves("udpong -s SERVER -C 1000 -S 1000")),
     case("udpong", "-b SERVER -T e", How::Serves("udpong -s SERVER -C 1000 -S 64 -T e")),
     case("rcopy", "", How::Serves("rcopy /etc/services SERVER:SCRATCH/copy")),
