@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use uroce_device::transport::WcStatus;
 use uroce_wire::{DropReason, NakCode, Opcode};
 
+use crate::request::Mistake;
+
 /// Counts of what happened in one simulation, or in many.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Coverage {
@@ -89,7 +91,24 @@ fn names() -> impl Iterator<Item = &'static str> {
         .chain(["RNR NAK"])
         .chain(statuses.map(WcStatus::name))
         .chain(DropReason::ALL.map(DropReason::name))
+        .chain(Mistake::ALL.map(Mistake::name))
+        .chain(EVENTS)
 }
+
+/// What applications and the network do, as it is counted.
+const EVENTS: [&str; 11] = [
+    "a request that is sent again",
+    "a message that is received",
+    "a receive that fails",
+    "a connection that is made again",
+    "a queue pair that is destroyed at work",
+    "a region that is deregistered at work",
+    "completion queues that are resized at work",
+    "a packet that is forged",
+    "packets that faults dropped",
+    "packets that faults altered or delayed",
+    "packets that met a link that is down",
+];
 
 /// The name of a NAK in reports of coverage.
 fn nak_name(code: NakCode) -> &'static str {

@@ -15,7 +15,7 @@ const SPACING_NS: u64 = 90;
 
 /// A packet on its way.
 #[derive(Debug)]
-struct Flight {
+struct InTransit {
     at_ns: u64,
     /// Orders packets that arrive at the same time.
     number: u64,
@@ -37,27 +37,27 @@ pub(crate) struct ArrivedPacket {
     pub(crate) is_intact: bool,
 }
 
-impl Flight {
+impl InTransit {
     fn key(&self) -> Reverse<(u64, u64)> {
         Reverse((self.at_ns, self.number))
     }
 }
 
-impl PartialEq for Flight {
+impl PartialEq for InTransit {
     fn eq(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
 }
 
-impl Eq for Flight {}
+impl Eq for InTransit {}
 
-impl PartialOrd for Flight {
+impl PartialOrd for InTransit {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Flight {
+impl Ord for InTransit {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.key().cmp(&other.key())
     }
@@ -76,7 +76,7 @@ pub(crate) struct NetworkCounters {
 /// All links of a simulation.
 pub(crate) struct Network {
     injector: FaultInjector,
-    flights: BinaryHeap<Flight>,
+    in_transit: BinaryHeap<InTransit>,
     numbered: u64,
     latency_ns: u64,
     coalesce_ns: u64,
@@ -96,7 +96,7 @@ impl Network {
         Network {
             has_faults: !plan.is_empty(),
             injector: FaultInjector::new(&plan, scenario.seed),
-            flights: BinaryHeap::new(),
+            in_transit: BinaryHeap::new(),
             numbered: 0,
             latency_ns: scenario.latency_ns,
             coalesce_ns: scenario.coalesce_ns.max(1),
@@ -115,11 +115,11 @@ impl Network {
             return;
         }
         if !self.has_faults {
-            return self.take_off(now_ns, [from, to], packet, true);
+            return self.dispatch(now_ns, [from, to], packet, true);
         }
         let meta = meta_of(&packet, from, to);
         match self.injector.handle_packet(Duration::from_nanos(now_ns), &meta, &packet.bytes) {
-            Verdict::Pass => self.take_off(now_ns, [from, to], packet, true),
+            Verdict::Pass => self.dispatch(now_ns, [from, to], packet, true),
             Verdict::Dropped => self.counters.dropped += 1,
             Verdict::Taken => self.counters.altered += 1,
         }
@@ -136,17 +136,17 @@ impl Network {
     /// When a packet arrives, or goes on, next.
     pub(crate) fn poll_timeout(&self) -> Option<u64> {
         let held = self.injector.poll_timeout().map(|at| at.as_nanos() as u64);
-        [self.flights.peek().map(|flight| flight.at_ns), held].into_iter().flatten().min()
+        [self.in_transit.peek().map(|next| next.at_ns), held].into_iter().flatten().min()
     }
 
     /// The next packet that has arrived by now.
     pub(crate) fn poll_arrival(&mut self, now_ns: u64) -> Option<ArrivedPacket> {
         self.release(now_ns);
         loop {
-            if self.flights.peek()?.at_ns > now_ns {
+            if self.in_transit.peek()?.at_ns > now_ns {
                 return None;
             }
-            let Flight { from, to, packet, is_intact, .. } = self.flights.pop()?;
+            let InTransit { from, to, packet, is_intact, .. } = self.in_transit.pop()?;
             if self.is_down(now_ns, to) {
                 self.counters.outage += 1;
                 continue;
@@ -172,11 +172,11 @@ impl Network {
             };
             let [from, to] = nodes_of(release.meta.tag);
             let packet = SimPacket { route, bytes: release.packet.to_vec() };
-            self.take_off(now_ns, [from, to], packet, false);
+            self.dispatch(now_ns, [from, to], packet, false);
         }
     }
 
-    fn take_off(
+    fn dispatch(
         &mut self,
         now_ns: u64,
         [from, to]: [usize; 2],
@@ -187,7 +187,14 @@ impl Network {
         self.free_at_ns[to] = at_ns + SPACING_NS;
         let at_ns = at_ns.next_multiple_of(self.coalesce_ns);
         self.numbered += 1;
-        self.flights.push(Flight { at_ns, number: self.numbered, from, to, packet, is_intact });
+        self.in_transit.push(InTransit {
+            at_ns,
+            number: self.numbered,
+            from,
+            to,
+            packet,
+            is_intact,
+        });
     }
 }
 

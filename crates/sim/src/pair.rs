@@ -57,6 +57,8 @@ pub(crate) struct Pair {
     withdrawals: Vec<Withdrawal>,
     /// Connections that nobody was told of.
     new_connections: Vec<MonitoredConnection>,
+    /// The application has done more than to poll since it was asked.
+    has_acted: bool,
 }
 
 impl Pair {
@@ -86,6 +88,7 @@ impl Pair {
             is_ending: false,
             withdrawals: vec![],
             new_connections: vec![],
+            has_acted: true,
         };
         pair.connect();
         pair
@@ -161,19 +164,30 @@ impl Pair {
         };
     }
 
-    /// Both queue pairs, for an adversary.
-    pub(crate) fn targets(&self) -> [AttackTarget; 2] {
+    /// True if the application has done more than to poll since the last call.
+    pub(crate) fn take_has_acted(&mut self) -> bool {
+        std::mem::take(&mut self.has_acted)
+    }
+
+    /// All queue pairs, for an adversary.
+    pub(crate) fn targets(&self) -> Vec<AttackTarget> {
         let service = match self.plan.service {
             QpType::Uc => Service::Uc,
             QpType::Ud => Service::Ud,
             QpType::XrcIni | QpType::XrcTgt => Service::Xrc,
             QpType::Rc => Service::Rc,
         };
-        [0, 1].map(|index| AttackTarget {
-            end: (self.ends[index].node, self.ends[index].qpn),
-            peer: self.ends[1 - index].node,
-            service,
-        })
+        let mut targets = Vec::with_capacity(4);
+        for (end, other) in [(&self.ends[0], &self.ends[1]), (&self.ends[1], &self.ends[0])] {
+            let mut add = |qpn| {
+                targets.push(AttackTarget { end: (end.node, qpn), peer: other.node, service });
+            };
+            add(end.qpn);
+            if end.responder() != end.qpn {
+                add(end.responder());
+            }
+        }
+        targets
     }
 
     /// The connections that have begun since the last call.

@@ -46,6 +46,11 @@ impl PortHandle {
         self.lock().sent.pop_front()
     }
 
+    /// True if the NIC has sent a packet that was not taken yet.
+    pub(crate) fn has_sent(&self) -> bool {
+        !self.lock().sent.is_empty()
+    }
+
     /// Packets that the NIC has not taken yet.
     pub(crate) fn waiting(&self) -> usize {
         self.lock().arrived.len()

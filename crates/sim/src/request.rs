@@ -122,6 +122,10 @@ pub(crate) enum Mistake {
 }
 
 impl Mistake {
+    /// All of them.
+    pub(crate) const ALL: [Mistake; 5] =
+        [Mistake::Key, Mistake::Range, Mistake::LocalKey, Mistake::Region, Mistake::Withdrawn];
+
     /// The status it ends with.
     pub(crate) fn status(self) -> WcStatus {
         match self {

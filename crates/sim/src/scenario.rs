@@ -262,7 +262,12 @@ fn outages(nodes: usize, random: &mut Random) -> Vec<Outage> {
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Scenario { seed, mode, nodes, latency_ns, faults, outages, forged, pairs, .. } = self;
+        let (family, interval) = (if self.is_ipv6 { "IPv6" } else { "IPv4" }, self.coalesce_ns);
         writeln!(f, "seed {seed}: {mode:?}, {nodes} nodes, {latency_ns} ns from NIC to NIC")?;
+        writeln!(f, "  {family}, a NIC takes packets in every {interval} ns")?;
+        if *mode == Mode::Liveness {
+            writeln!(f, "  faults end at {} ns", self.faults_end_ns)?;
+        }
         writeln!(f, "  faults: {}", if faults.is_empty() { "none" } else { faults })?;
         for Outage { node, from_ns, until_ns } in outages {
             writeln!(f, "  node {node} has no link from {from_ns} to {until_ns} ns")?;
@@ -271,13 +276,50 @@ impl fmt::Display for Scenario {
             writeln!(f, "  {forged} packets are forged")?;
         }
         for (index, pair) in pairs.iter().enumerate() {
-            let PairPlan { nodes: [first, second], service, mtu, operations, .. } = pair;
-            let (service, mtu) = (service.name(), mtu.bytes());
-            writeln!(
-                f,
-                "  pair {index}: {service} between nodes {first} and {second}, path MTU {mtu}, {operations} requests each way"
-            )?;
+            writeln!(f, "  pair {index}: {pair}")?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for PairPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PairPlan { nodes: [first, second], service, mtu, operations, caps, .. } = self;
+        let PairPlan { timeout, retry_cnt, rnr_retry, min_rnr_timer, rd_atomic, .. } = self;
+        let (service, mtu) = (service.name(), mtu.bytes());
+        write!(f, "{service} between nodes {first} and {second}, path MTU {mtu}, ")?;
+        writeln!(f, "{operations} requests each way")?;
+        write!(f, "    timeout {timeout}, retry_cnt {retry_cnt}, rnr_retry {rnr_retry}, ")?;
+        writeln!(f, "min_rnr_timer {min_rnr_timer}, rd_atomic {rd_atomic}")?;
+        let QpCaps { max_send_wr, max_recv_wr, max_inline, .. } = caps;
+        write!(f, "    {max_send_wr} send and {max_recv_wr} receive requests, ")?;
+        write!(f, "{max_inline} bytes inline, SRQ: {}, ", self.shared_receives)?;
+        writeln!(f, "sq_sig_all: {}, signaled: {} %", self.signal_all, self.signalled)?;
+        write!(
+            f,
+            "    of 1,000: {} mistakes, {} bad receives, ",
+            self.mistakes, self.bad_receives
+        )?;
+        writeln!(f, "{} regions deregistered, {} restarts", self.withdrawals, self.restarts)?;
+        write!(f, "    pauses up to {} ns, {} % idle turns", self.pause_ns, self.idle_turns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_scenario_prints_tells_two_that_differ_apart() {
+        let scenario = Scenario::new(3);
+        let mut other = scenario.clone();
+        other.pairs[0].restarts += 1;
+        assert_ne!(scenario.to_string(), other.to_string());
+        other = scenario.clone();
+        other.is_ipv6 = !other.is_ipv6;
+        assert_ne!(scenario.to_string(), other.to_string());
+        other = scenario.clone();
+        other.pairs[0].caps.max_inline += 1;
+        assert_ne!(scenario.to_string(), other.to_string());
     }
 }

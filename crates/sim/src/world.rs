@@ -64,6 +64,8 @@ pub(crate) struct World<'a> {
     liveness_end_ns: u64,
     coverage: Coverage,
     trace: DefaultHasher,
+    /// Nodes at which something happens now, and who is no NIC.
+    busy: Vec<bool>,
 }
 
 impl<'a> World<'a> {
@@ -93,6 +95,7 @@ impl<'a> World<'a> {
             scenario: scenario.clone(),
             clock,
             now_ns: 0,
+            busy: vec![false; nodes.len() + 1],
             nodes,
             pairs,
             calm_since_ns: scenario.is_sound().then_some(0),
@@ -154,7 +157,8 @@ impl<'a> World<'a> {
             self.end_faults();
         }
         self.forge();
-        let mut busy = vec![false; self.nodes.len() + 1];
+        let mut busy = std::mem::take(&mut self.busy);
+        busy.fill(false);
         while let Some(arrival) = self.network.poll_arrival(next_ns) {
             busy[arrival.to] = true;
             self.deliver(arrival);
@@ -165,7 +169,9 @@ impl<'a> World<'a> {
         for index in (0..self.nodes.len()).filter(|index| busy[*index]) {
             self.settle(index)?;
         }
-        self.serve_applications(&busy)
+        self.serve_applications(&busy)?;
+        self.busy = busy;
+        Ok(())
     }
 
     /// Sends what the adversary has for now.
@@ -208,8 +214,12 @@ impl<'a> World<'a> {
             };
             self.pairs[index].handle_turn(&mut turn)?;
             self.note_connection(index);
+            let has_acted = self.pairs[index].take_has_acted();
             for node in nodes {
-                self.settle(node)?;
+                // To poll a completion queue is to poll the device, which may send.
+                if has_acted || self.nodes[node].port.has_sent() || !self.note_deadline(node) {
+                    self.settle(node)?;
+                }
             }
         }
         Ok(())
@@ -219,7 +229,7 @@ impl<'a> World<'a> {
     fn settle(&mut self, index: usize) -> Result<(), Violation> {
         let mut sent = 0;
         for _ in 0..MAX_ITERATIONS {
-            let is_busy = self.nodes[index].device.drive();
+            self.nodes[index].device.drive();
             while let Some(packet) = self.nodes[index].port.take_sent() {
                 sent += 1;
                 self.send(index, packet).at(self.now_ns)?;
@@ -228,17 +238,19 @@ impl<'a> World<'a> {
                 format!("node {index} sends {sent} packets at one moment")
             })
             .at(self.now_ns)?;
-            if !is_busy && self.nodes[index].port.waiting() == 0 {
-                let deadline = self.nodes[index].device.poll_timeout();
-                let at_once = deadline.is_some_and(|at| at <= self.now_ns);
-                self.nodes[index].deadline_ns = deadline.map(|at| at.max(self.now_ns + 1));
-                if !at_once {
-                    return Ok(());
-                }
+            if self.nodes[index].port.waiting() == 0 && self.note_deadline(index) {
+                return Ok(());
             }
         }
         let what = format!("node {index} is busy for ever");
         ensure(false, Invariant::Bounds, || what).at(self.now_ns)
+    }
+
+    /// Takes note of when a device wants to be polled next. False: now.
+    fn note_deadline(&mut self, index: usize) -> bool {
+        let deadline = self.nodes[index].device.poll_timeout();
+        self.nodes[index].deadline_ns = deadline.map(|at| at.max(self.now_ns + 1));
+        deadline.is_none_or(|at| at > self.now_ns)
     }
 
     fn send(&mut self, from: usize, packet: SimPacket) -> Check {

@@ -13,9 +13,9 @@ use crate::violation::{Check, Invariant, ensure};
 pub(super) struct ResponseMonitor {
     line: PsnLine,
     /// Everything before it has arrived.
-    whole: u64,
+    arrived_to: u64,
     /// What has arrived behind.
-    beyond: BTreeSet<u64>,
+    out_of_order: BTreeSet<u64>,
     /// Everything before it has arrived in its order and was not put off: the expected PSN is not below.
     in_order: u64,
     /// The PSN for which there was no receive.
@@ -35,8 +35,8 @@ impl ResponseMonitor {
         let start = line.start();
         ResponseMonitor {
             line,
-            whole: start,
-            beyond: BTreeSet::new(),
+            arrived_to: start,
+            out_of_order: BTreeSet::new(),
             in_order: start,
             not_ready: None,
             acknowledged: start,
@@ -49,7 +49,7 @@ impl ResponseMonitor {
 
     /// A request that has arrived undamaged.
     pub(super) fn handle_arrived(&mut self, packet: &Packet<'_>) {
-        let psn = self.line.extend(packet.bth.psn, self.whole);
+        let psn = self.line.extend(packet.bth.psn, self.arrived_to);
         let end = psn + self.span(packet);
         if self.gap.is_some_and(|gap| (psn..end).contains(&gap)) {
             self.gap = None;
@@ -57,17 +57,17 @@ impl ResponseMonitor {
         if psn == self.in_order && self.not_ready.is_none() {
             self.in_order = end;
         }
-        if end <= self.whole {
+        if end <= self.arrived_to {
             return;
         }
-        if psn == self.whole && self.beyond.is_empty() {
+        if psn == self.arrived_to && self.out_of_order.is_empty() {
             self.messages.handle_in_order(packet, end - 1);
         } else {
             self.messages.stop();
         }
-        self.beyond.extend(psn.max(self.whole)..end);
-        while self.beyond.remove(&self.whole) {
-            self.whole += 1;
+        self.out_of_order.extend(psn.max(self.arrived_to)..end);
+        while self.out_of_order.remove(&self.arrived_to) {
+            self.arrived_to += 1;
         }
     }
 
@@ -82,11 +82,11 @@ impl ResponseMonitor {
 
     /// I7: a response that leaves.
     pub(super) fn handle_sent(&mut self, packet: &Packet<'_>) -> Check {
-        let psn = self.line.extend(packet.bth.psn, self.whole);
+        let psn = self.line.extend(packet.bth.psn, self.arrived_to);
         let name = packet.info.name;
         let kind = packet.aeth().map(|aeth| aeth.syndrome.kind());
         if packet.info.operation != Operation::Acknowledge {
-            ensure(psn < self.whole, Invariant::Sequence, || {
+            ensure(psn < self.arrived_to, Invariant::Sequence, || {
                 format!("a {name} answers a request that has not arrived")
             })?;
             return Ok(());
@@ -126,8 +126,8 @@ impl ResponseMonitor {
     }
 
     fn check_ack(&mut self, psn: u64) -> Check {
-        ensure(psn < self.whole, Invariant::Sequence, || {
-            format!("an ACK is {} ahead of what has arrived", psn + 1 - self.whole)
+        ensure(psn < self.arrived_to, Invariant::Sequence, || {
+            format!("an ACK is {} ahead of what has arrived", psn + 1 - self.arrived_to)
         })?;
         ensure(psn + 1 >= self.acknowledged, Invariant::Sequence, || {
             format!("an ACK goes back by {}", self.acknowledged - psn - 1)
@@ -144,8 +144,8 @@ impl ResponseMonitor {
         ensure(psn >= self.acknowledged, Invariant::Sequence, || {
             format!("{what} goes back by {}", self.acknowledged - psn)
         })?;
-        ensure(psn <= self.whole, Invariant::Sequence, || {
-            format!("{what} is {} ahead of what has arrived", psn - self.whole)
+        ensure(psn <= self.arrived_to, Invariant::Sequence, || {
+            format!("{what} is {} ahead of what has arrived", psn - self.arrived_to)
         })
     }
 

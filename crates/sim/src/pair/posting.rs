@@ -18,6 +18,7 @@ impl Pair {
     /// A turn of the application at one end: receives, requests, and a pause.
     pub(super) fn act(&mut self, index: usize, turn: &mut Turn<'_>) -> Check {
         let depth = self.plan.caps.max_recv_wr as usize;
+        self.has_acted = true;
         // An application that posts its receives late makes the peer meet RNR NAKs.
         if self.random.chance(80) {
             let posted = self.ends[index].post_receives(&self.plan, &mut self.random);

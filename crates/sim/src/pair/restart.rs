@@ -20,6 +20,7 @@ pub(super) enum Restart {
 impl Pair {
     /// Ends both queue pairs. Each request that is left completes with an error, once.
     pub(super) fn begin_restart(&mut self, restart: Restart, turn: &mut Turn<'_>) -> Check {
+        self.has_acted = true;
         match restart {
             Restart::Reset => self.flush(turn)?,
             Restart::Destroy => {
@@ -56,6 +57,7 @@ impl Pair {
 
     /// No packet of the old connection is left: looks at the memory, and begins anew or ends.
     pub(super) fn finish_restart(&mut self, restart: Restart, turn: &mut Turn<'_>) -> Check {
+        self.has_acted = true;
         self.check_withdrawals()?;
         for index in 0..2 {
             self.check_atomics(index)?;

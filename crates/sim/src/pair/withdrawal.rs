@@ -50,6 +50,7 @@ impl Pair {
             if one.contents.is_some() || one.at_ns > now_ns {
                 continue;
             }
+            self.has_acted = true;
             turn.coverage.count("a region that is deregistered at work");
             let end = &mut self.ends[one.owner];
             end.device.memory().dereg_mr(one.mr).expect("it is registered");
