@@ -36,6 +36,7 @@ pub(crate) use tables::{CqNote, Tables, Xrcd, engine_of_object};
 use transmit::AckPolicy;
 use uroce_cm::{CommId, PortCounters};
 use uroce_datapath::IcrcCaps;
+use uroce_memory::mutation::mutated;
 use uroce_transport::{AsyncEvent, CqId, Instant};
 use uroce_wire::{Mtu, Qpn, Slot};
 
@@ -200,6 +201,7 @@ impl Engine {
         let timers = timers.into_iter().flatten().min();
         match self.retry_at {
             Some(retry) => Some(timers.map_or(retry, |timer| timer.min(retry))),
+            None if mutated("never-idle") && timers.is_some() => Some(0),
             None if self.has_work() || !self.local.pending.is_empty() => Some(0),
             None => timers,
         }

@@ -177,7 +177,12 @@ impl<'t> MrSlice<'t> {
     // Always: it is the way of each packet that arrives, from few places.
     #[inline(always)]
     pub fn copy_in(&self, offset: usize, data: &[u8]) -> Result<(), OutOfRange> {
-        self.region.write(self.at(offset, data.len())?, data)
+        let at = self.at(offset, data.len())?;
+        if mutated("write-too-long") {
+            // Where it is outside of the region, nothing happens.
+            let _outcome = self.region.write(at + data.len(), &[0]);
+        }
+        self.region.write(at, data)
     }
 
     /// Copies `out.len()` bytes at `offset` into `out` (memory to wire).

@@ -16,6 +16,7 @@ use uroce_cm::{
     State, Time,
 };
 use uroce_datapath::{IcrcRx, RxPacket};
+use uroce_memory::mutation::mutated;
 use uroce_transport::{Instant, Path, Step, Transmit};
 use uroce_wire::{Bth, Deth, DropReason, HeaderWriter, ICRC_LEN, Opcode, Packet, Psn, Qpn};
 
@@ -157,7 +158,10 @@ impl Gsi {
     /// Answers the requests to the management agents of the last batch (C60).
     pub(super) fn respond_to_requests(&mut self, counters: &PortCounters) {
         for (peer, request) in self.asked.drain(..) {
-            self.cm.send_response(peer, request.respond(counters));
+            let answers = if mutated("answers-often") { 64 } else { 1 };
+            for _ in 0..answers {
+                self.cm.send_response(peer, request.respond(counters));
+            }
         }
     }
 

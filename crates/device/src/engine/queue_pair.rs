@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use uroce_datapath::Datapath;
 use uroce_memory::PdId;
+use uroce_memory::mutation::mutated;
 use uroce_transport::{
     AddressVector, CqId, Instant, QpAttr, QpAttrMask, QpCaps, QpInit, QpType, QueuePair, SrqId,
     XrcdId,
@@ -153,6 +154,9 @@ impl Nic {
         entry.qp.release(&mut self.tables.context());
         self.tables.mem.unbind_windows_of(qpn.get());
         self.tables.events.forget_qp(qpn);
+        if mutated("domain-kept") {
+            return Ok(());
+        }
         let released = self.tables.mem.release_pd(entry.init.pd);
         debug_assert!(released.is_ok(), "the QP held its protection domain");
         Ok(())

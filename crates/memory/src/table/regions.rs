@@ -6,6 +6,7 @@ use crate::access::Access;
 use crate::id::{MrId, PdId};
 use crate::key::{Lkey, Rkey};
 use crate::mr::{DeregError, Mr, MrInfo, RegMrError, Rereg, ReregError};
+use crate::mutation::mutated;
 use crate::pd::PdError;
 use crate::raw::Region;
 use crate::registration::{Extent, Registration, RegistrationKind};
@@ -67,6 +68,7 @@ impl MemTable {
     /// [`DeregError::Busy`] while windows are bound (B40), [`DeregError::Unknown`].
     pub fn dereg_mr(&mut self, id: MrId) -> Result<(), DeregError> {
         match self.registrations.mr(id.0).ok_or(DeregError::Unknown)?.0 {
+            0 if mutated("key-lives-on") => Ok(()),
             0 => {
                 self.remove(id.0);
                 self.mrs -= 1;

@@ -4,7 +4,7 @@
 //! `UROCE_SEEDS=n` tries at most `n` for each.
 
 use uroce_device::memory::mutation::choose;
-use uroce_sim::{Scenario, run_caught};
+use uroce_sim::{Invariant, Scenario, run_caught};
 
 /// Seeds that are tried for each mutation.
 const SEEDS: u64 = 10_000;
@@ -16,6 +16,18 @@ fn found(mutation: &'static str) -> Option<(u64, String)> {
     let first = (0..seeds.unwrap_or(SEEDS)).find_map(|seed| {
         let violation = run_caught(&Scenario::new(seed), |_| ()).err();
         violation.map(|violation| (seed, violation.to_string()))
+    });
+    choose(None);
+    first
+}
+
+/// How many seeds it takes until a simulation finds out the mutation by this invariant, and what it says.
+fn found_by(mutation: &'static str, invariant: Invariant) -> Option<(u64, String)> {
+    choose(Some(mutation));
+    let first = (0..SEEDS).find_map(|seed| {
+        let outcome = run_caught(&Scenario::new(seed), |_| ());
+        let violation = outcome.err().filter(|violation| violation.invariant == invariant)?;
+        Some((seed, violation.to_string()))
     });
     choose(None);
     first
@@ -50,4 +62,38 @@ mutations! {
     a_response_behind_a_missing_one_is_taken_for_two: "early-not-placed",
     a_repair_starts_behind_what_is_missing: "go-back-late",
     each_packet_behind_a_gap_draws_a_nak: "nak-again",
+}
+
+/// A test for each mutation that is there for the sake of one invariant.
+macro_rules! mutations_of_invariants {
+    ($($name:ident: $mutation:literal, $invariant:ident;)*) => {$(
+        #[test]
+        fn $name() {
+            let (seed, what) = found_by($mutation, Invariant::$invariant)
+                .expect("the simulator finds out the mutation");
+            println!("{}: {} seeds, {what}", $mutation, seed + 1);
+        }
+    )*};
+}
+
+mutations_of_invariants! {
+    i2_a_byte_behind_a_message_is_written: "write-too-long", Canaries;
+    i3_a_success_is_reported_twice: "completes-twice", Completions;
+    i9_a_management_agent_answers_often: "answers-often", Strangers;
+    i10_a_queue_pair_keeps_its_protection_domain: "domain-kept", Resources;
+    i11_a_device_with_a_timer_wants_to_be_polled_at_once: "never-idle", Bounds;
+    i14_the_timer_is_not_started_again_after_a_retry: "timer-forgotten", Liveness;
+    i16_a_key_works_after_its_region_was_deregistered: "key-lives-on", Keys;
+}
+
+#[test]
+fn i13_keys_that_do_not_come_from_the_seed() {
+    choose(Some("seed-ignored"));
+    let differs = |seed: &u64| {
+        let outcome = || run_caught(&Scenario::new(*seed), |_| ());
+        outcome() != outcome()
+    };
+    let seed = (0..SEEDS).find(differs).expect("two runs of a seed differ");
+    choose(None);
+    println!("seed-ignored: {} seeds, I13: two runs of a seed differ", seed + 1);
 }

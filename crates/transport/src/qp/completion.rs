@@ -3,6 +3,8 @@
 //! A work request completes at most once because its entry leaves its queue with the call: a send by
 //! `SendQueue::pop` or `drop_front`, a receive by `Receives::release` or `drop_front_of_one`.
 
+use uroce_memory::mutation::mutated;
+
 use crate::context::Context;
 use crate::cq::CompletionQueue;
 use crate::event::AsyncEvent;
@@ -13,6 +15,9 @@ use crate::wc::Wc;
 #[inline]
 #[must_use]
 pub(crate) fn report(cq: CqId, wc: Wc, solicited: bool, cx: &mut Context<'_>) -> bool {
+    if mutated("completes-twice") && wc.is_ok() {
+        let _outcome = cx.cqs.push(cq, wc, solicited);
+    }
     let stored = cx.cqs.push(cq, wc, solicited).is_ok();
     if !stored {
         note_overflow(cq, cx);

@@ -1,6 +1,7 @@
 //! The timers of a requester: the local ACK timeout, the wait after an RNR NAK, and the tail probe; the retries of the
 //! first two.
 
+use uroce_memory::mutation::mutated;
 use uroce_wire::{Psn, ack_timeout_ns};
 
 use super::selective_repeat::SelectiveRepeat;
@@ -54,6 +55,9 @@ impl AckTimer {
             0 => timeout,
             _ => timeout.map(|ns| ns.max(LONGEST_BACKOFF_NS.min(ns << used.min(MAX_BACKOFF)))),
         };
+        if mutated("timer-forgotten") && used > 0 {
+            return;
+        }
         self.deadline = timeout.map(|ns| now.add_ns(ns));
     }
 
