@@ -50,6 +50,11 @@ const STEPS: &[Step] = &[
         run: sources::test,
     },
     Step {
+        name: "mutations",
+        about: "the simulator finds out NICs that are broken on purpose",
+        run: sources::mutations,
+    },
+    Step {
         name: "instructions",
         about: "the work per packet did not grow by more than 3 % unnoticed",
         run: tools::instructions,

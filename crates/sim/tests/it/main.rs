@@ -4,7 +4,7 @@ use std::panic::catch_unwind;
 
 use uroce_sim::{Coverage, Passage, Scenario, Violation, run, shrink};
 
-const SEEDS: u64 = 100;
+const SEEDS: u64 = 500;
 /// With so many seeds, everything is met that can be met.
 const ALL: usize = 1000;
 

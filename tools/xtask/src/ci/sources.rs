@@ -55,6 +55,12 @@ pub fn test() -> Outcome {
     shown(&mut command)
 }
 
+/// The simulator on NICs that are broken on purpose, by a feature that only this build has.
+pub fn mutations() -> Outcome {
+    let words = ["test", "-p", "uroce-sim", "--features", "mutation", "--test", "mutations"];
+    shown(&mut workspace::cargo_build(&words))
+}
+
 /// What users compile is compiled by the oldest Rust that Cargo.toml promises, which rustup downloads once.
 ///
 /// Where it cannot be had, the lint `incompatible_msrv` of the step `clippy` must do: it knows the age of the standard
