@@ -25,12 +25,14 @@ use uroce_rxe_guest::{Guest, GuestConfig};
 use uroce_testbed::error::{Error, Result};
 use uroce_testbed::workspace;
 
+use crate::document;
+
 /// Options of `rxe matrix`.
 #[derive(Debug, Default, Args)]
 pub struct MatrixArgs {
-    /// Kernel of the guest: that of this host's Debian release, or one of another (downloaded once).
-    #[arg(long, value_enum, default_value_t)]
-    kernel: Kernel,
+    /// Kernel of the guest, or several, one after the other [default: that of this host's Debian release].
+    #[arg(long, value_enum, value_name = "KERNEL")]
+    kernel: Vec<Kernel>,
     /// Every cell (hours), not only a selection that has every pair of values.
     #[arg(long)]
     full: bool,
@@ -62,9 +64,15 @@ pub struct MatrixArgs {
     #[arg(long, value_name = "FOLDER")]
     keep: Option<PathBuf>,
     /// Print one JSON document instead of the table.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "write")]
     json: bool,
+    /// Write what came out, a line for each kernel, into docs/interop.md.
+    #[arg(long, requires = "kernel", conflicts_with_all = ["cell", "share", "repeat", "stock"])]
+    write: bool,
 }
+
+/// Where the lines for each kernel stand in the document.
+const TABLE: &str = "matrix";
 
 /// Tries the cells and prints what came out.
 ///
@@ -78,29 +86,45 @@ pub fn matrix(arguments: &MatrixArgs) -> Result<()> {
         eprintln!("{} cells", cells.len());
         return Ok(());
     }
-    carry_out(plan, arguments)
+    carry_out(&plan, arguments)
 }
 
-fn carry_out(plan: Plan, arguments: &MatrixArgs) -> Result<()> {
+fn carry_out(plan: &Plan, arguments: &MatrixArgs) -> Result<()> {
     if plan.len() == 0 {
         return Err(Error::new(
             "no cell has such a name; `cargo xtask rxe matrix --full --list` names them",
         ));
     }
-    let verdicts = try_all(&plan, arguments)?;
-    let summary = Summary { verdicts: &verdicts, excluded: plan.excluded };
-    match arguments.json {
-        true => println!("{}", summary.json()?),
-        false => summary.print(),
+    let kernels = match arguments.kernel.as_slice() {
+        [] => vec![Kernel::Host],
+        named => named.to_vec(),
+    };
+    let mut runs = Vec::new();
+    for kernel in kernels {
+        eprintln!("kernel of the guest: {kernel}");
+        let verdicts = try_all(&plan, kernel, arguments)?;
+        let summary = Summary { verdicts, excluded: plan.excluded.clone() };
+        match arguments.json {
+            true => println!("{}", summary.json()?),
+            false => summary.print(),
+        }
+        runs.push((kernel, summary));
     }
-    match summary.failed() {
+    if arguments.write {
+        document::replace(TABLE, &table::by_kernel(&runs))?;
+    }
+    let sum = |count: fn(&Summary) -> usize| runs.iter().map(|(_, run)| count(run)).sum::<usize>();
+    match sum(Summary::failed) {
         0 => Ok(()),
-        failed => Err(Error::new(format!("{failed} of {} cells failed", verdicts.len()))),
+        failed => {
+            let tried = sum(|run| run.verdicts.len());
+            Err(Error::new(format!("{failed} of {tried} cells failed")))
+        }
     }
 }
 
-fn try_all(plan: &Plan, arguments: &MatrixArgs) -> Result<Vec<Verdict>> {
-    let config = GuestConfig { kernel: arguments.kernel, ..GuestConfig::default() };
+fn try_all(plan: &Plan, kernel: Kernel, arguments: &MatrixArgs) -> Result<Vec<Verdict>> {
+    let config = GuestConfig { kernel, ..GuestConfig::default() };
     if arguments.stock {
         let (far, near) = Guest::boot_pair(&config)?;
         let mut bench = Bench::new(&far, Near::Stock(near), arguments.keep.clone());

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use comfy_table::{Table, presets};
 use serde::Serialize;
+use uroce_rxe_guest::Kernel;
 use uroce_testbed::error::{Context, Result};
 
 use super::capture::Tally;
@@ -25,14 +26,14 @@ struct Document<'a> {
 
 /// What is known at the end of a run.
 #[derive(Debug)]
-pub struct Summary<'a> {
+pub struct Summary {
     /// Every tried cell.
-    pub verdicts: &'a [Verdict],
+    pub verdicts: Vec<Verdict>,
     /// How many cells were left out for which reason.
     pub excluded: BTreeMap<&'static str, usize>,
 }
 
-impl Summary<'_> {
+impl Summary {
     /// Number of failed cells.
     pub fn failed(&self) -> usize {
         self.verdicts.iter().filter(|verdict| !verdict.passed).count()
@@ -55,7 +56,7 @@ impl Summary<'_> {
             failed: self.failed(),
             excluded: self.excluded.clone(),
             wire: self.wire(),
-            cells: self.verdicts,
+            cells: &self.verdicts,
         };
         serde_json::to_string_pretty(&document).context(|| "the result cannot be written as JSON")
     }
@@ -92,7 +93,7 @@ impl Summary<'_> {
             "rxe's bad",
         ]);
         let mut groups: BTreeMap<(&str, Program, Role), Vec<&Verdict>> = BTreeMap::new();
-        for verdict in self.verdicts {
+        for verdict in &self.verdicts {
             let key = (verdict.near, verdict.cell.program, verdict.cell.role);
             groups.entry(key).or_default().push(verdict);
         }
@@ -119,4 +120,52 @@ fn row(names: [&str; 3], verdicts: &[&Verdict]) -> Vec<String> {
     cells.push(passed.to_string());
     cells.extend(numbers.map(|number| number.to_string()));
     cells
+}
+
+/// For the document: a line for each kernel and datapath.
+pub fn by_kernel(runs: &[(Kernel, Summary)]) -> String {
+    let mut text = "| kernel | datapath | cells | packets of ours | with a wrong ICRC | packets of rxe | with a wrong ICRC |\n\
+                    |---|---|---|---|---|---|---|\n"
+        .to_owned();
+    for (kernel, summary) in runs {
+        let mut datapaths: BTreeMap<&str, Vec<&Verdict>> = BTreeMap::new();
+        for verdict in &summary.verdicts {
+            datapaths.entry(verdict.near).or_default().push(verdict);
+        }
+        for (datapath, verdicts) in datapaths {
+            let passed = verdicts.iter().filter(|verdict| verdict.passed).count();
+            let mut wire = Tally::default();
+            verdicts.iter().for_each(|verdict| wire += verdict.tally);
+            let Tally { near_packets, near_bad, far_packets, far_bad } = wire;
+            let cells = format!("{passed} of {}", verdicts.len());
+            text += &format!(
+                "| {kernel} | {datapath} | {cells} | {near_packets} | {near_bad} | {far_packets} | {far_bad} |\n"
+            );
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cell::Cell;
+    use super::*;
+
+    #[test]
+    fn a_line_says_how_many_cells_passed_against_a_kernel() {
+        let tally = Tally { near_packets: 5, far_packets: 7, near_bad: 0, far_bad: 1 };
+        let verdict = |passed| Verdict {
+            cell: Cell::all()[0],
+            near: "udp",
+            passed,
+            reason: None,
+            attempts: 1,
+            seconds: 0.1,
+            tally,
+        };
+        let verdicts = vec![verdict(true), verdict(false)];
+        let text =
+            by_kernel(&[(Kernel::Debian13, Summary { verdicts, excluded: BTreeMap::new() })]);
+        assert_eq!(text.lines().last(), Some("| 6.12 | udp | 1 of 2 | 10 | 0 | 14 | 2 |"));
+    }
 }
