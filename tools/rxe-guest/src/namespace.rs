@@ -57,7 +57,9 @@ impl Namespace {
             return Ok(namespace);
         }
         namespace.0.ip(&format!("link add {BRIDGE} mtu {mtu} type bridge"))?;
-        namespace.0.ip(&format!("link set {BRIDGE} up"))?;
+        // Else the bridge, too, answers for our address, and a guest's rdma_cm gives its connections up when the Ethernet
+        // address of a peer changes.
+        namespace.0.ip(&format!("link set {BRIDGE} arp off up"))?;
         namespace.add_tap(TAP, mtu)?;
         match near {
             NearEnd::Programs { ipv6 } => namespace.add_veth(mtu, ipv6)?,
