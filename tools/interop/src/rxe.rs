@@ -6,6 +6,7 @@ mod conform;
 mod matrix;
 mod operations;
 mod proxy;
+mod storage;
 
 use clap::Subcommand;
 use uroce_rxe_guest::Kernel;
@@ -32,6 +33,8 @@ pub enum RxeCommand {
     Operations(operations::OperationsArgs),
     /// Put `uroce fault proxy` between two guests that know nothing of it.
     Proxy(proxy::ProxyArgs),
+    /// Use a file system in the guest on a disk that an iSER target on our libraries serves.
+    Storage(storage::StorageArgs),
 }
 
 impl RxeCommand {
@@ -51,6 +54,7 @@ impl RxeCommand {
             Self::Matrix(arguments) => matrix::matrix(arguments),
             Self::Operations(arguments) => operations::operations(arguments),
             Self::Proxy(arguments) => proxy::proxy(arguments),
+            Self::Storage(arguments) => storage::storage(arguments),
         }
     }
 }

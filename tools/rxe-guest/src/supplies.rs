@@ -9,6 +9,7 @@ use uroce_testbed::process::{command, is_root, run};
 use crate::apt::{self, Apt};
 use crate::cache::Cache;
 use crate::folder::{find_in, recreate};
+use crate::kernel::{Kernel, Unpacked};
 
 /// The folder with the content of `packages`: those of this host's release, or of `suite` if that is another.
 /// They are downloaded once.
@@ -42,6 +43,15 @@ pub fn unpacked(suite: Option<&str>, packages: &[&str]) -> Result<PathBuf> {
         fs::remove_file(archive).context(|| "could not remove the unpacked archive")?;
     }
     Ok(folder)
+}
+
+/// Copies modules of `kernel`, and those that they need, into `folder`; their names in the order of need.
+///
+/// # Errors
+/// The kernel has no such module, or the disk is full.
+pub fn modules(kernel: Kernel, wanted: &[&str], folder: &Path) -> Result<Vec<String>> {
+    let suite = kernel.suite();
+    Unpacked::fetch(&Cache::locate(suite), suite)?.copy_modules(wanted, folder)
 }
 
 /// Copies a file into a folder under its own name, following links.

@@ -102,7 +102,7 @@ fn carry_out(plan: &Plan, arguments: &MatrixArgs) -> Result<()> {
     let mut runs = Vec::new();
     for kernel in kernels {
         eprintln!("kernel of the guest: {kernel}");
-        let verdicts = try_all(&plan, kernel, arguments)?;
+        let verdicts = try_all(plan, kernel, arguments)?;
         let summary = Summary { verdicts, excluded: plan.excluded.clone() };
         match arguments.json {
             true => println!("{}", summary.json()?),
