@@ -114,7 +114,7 @@ impl Bench {
         for program in ["tgtd", "tgtadm"] {
             supplies::add(&self.packages.join("usr/sbin").join(program), &self.scratch)?;
         }
-        let libaio = self.packages.join("lib/x86_64-linux-gnu/libaio.so.1");
+        let libaio = self.packages.join("usr/lib/x86_64-linux-gnu/libaio.so.1");
         supplies::add(&libaio, &self.scratch)?;
         let disk = self.scratch.join("disk");
         let file = fs::File::create(&disk).context(|| "could not make the disk")?;
