@@ -19,7 +19,6 @@ use responder::Responder;
 pub use run::Run;
 pub use state::ModifyQpError;
 pub use traffic::QpTraffic;
-use uroce_memory::PdId;
 use uroce_wire::{Bth, DropReason, HeaderWriter, ICRC_LEN, Opcode, Operation, Packet, Psn, Qpn};
 
 use crate::attr::{CreateQpError, QpAttr, QpInit, QpType};
@@ -117,11 +116,6 @@ impl QueuePair {
     /// What it was made of.
     pub fn init(&self) -> &QpInit {
         &self.config.init
-    }
-
-    /// Its protection domain.
-    pub fn pd(&self) -> PdId {
-        self.config.init.pd
     }
 
     /// Where completions of sends go.

@@ -41,7 +41,7 @@ impl Device {
         check_engines(&config)?;
         processor::learn();
         let path = path::open(&config)?;
-        Device::assemble(&config, path)
+        assemble(&config, path)
     }
 
     /// Opens a device on a datapath of the caller's, for simulations: with [`DeviceConfig::clock`] and
@@ -62,47 +62,47 @@ impl Device {
         }
         let note = "the datapath is that of the program which opened the device".to_owned();
         let datapaths = vec![EngineDatapath::Other(datapath)];
-        Device::assemble(config, Path { datapaths, interface, note })
+        assemble(config, Path { datapaths, interface, note })
     }
+}
 
-    fn assemble(config: &DeviceConfig, path: Path) -> Result<Device, OpenError> {
-        let Path { datapaths, interface, note } = path;
-        let seed = seed(config)?;
-        let faults =
-            config.faults.as_ref().map(|faults| Arc::new(FaultCounters::new(faults.plan())));
-        let mut datapaths = wrap(datapaths, config, &interface.name, faults.as_ref())?;
-        let first = datapaths.first_mut().expect("a device has an engine");
-        let (local, caps) = (first.local(), first.caps().clone());
-        let has_slot = first.shared_port().is_some();
-        let (active_mtu, guid) = (active_mtu(&interface)?, guid_of(&interface));
-        let limits = limits(config.limits, has_slot, datapaths.len());
-        let clock = Clock::new(config.clock.clone());
-        let builder = EngineBuilder::new(local, (active_mtu, guid), seed, limits, clock);
-        // Before the threads: an engine may have something for another one from its first packet on.
-        let engines = Engines::new(start_engines(datapaths, &builder)?);
-        let all = engines.all();
-        let drivers = start_drivers(config, all, &interface)?;
-        let about = about(&interface, local, caps.name, all.len());
-        let reporter = start_reporter(config, all, &about, faults.clone(), &interface);
-        tracing::info!(
-            device = %interface.name, address = %local, datapath = caps.name, engines = all.len(),
-            why = %note, "opened"
-        );
-        Ok(Device(Arc::new(Inner {
-            reporter,
-            drivers,
-            engines,
-            about,
-            faults,
-            guid,
-            interface,
-            active_mtu,
-            caps,
-            datapath_choice_note: note,
-            limits,
-            generation: fork::generation(),
-        })))
-    }
+/// A device with its engines and threads on datapaths that are open.
+fn assemble(config: &DeviceConfig, path: Path) -> Result<Device, OpenError> {
+    let Path { datapaths, interface, note } = path;
+    let seed = seed(config)?;
+    let faults = config.faults.as_ref().map(|faults| Arc::new(FaultCounters::new(faults.plan())));
+    let mut datapaths = wrap(datapaths, config, &interface.name, faults.as_ref())?;
+    let first = datapaths.first_mut().expect("a device has an engine");
+    let (local, caps) = (first.local(), first.caps().clone());
+    let has_slot = first.shared_port().is_some();
+    let (active_mtu, guid) = (active_mtu(&interface)?, guid_of(&interface));
+    let limits = limits(config.limits, has_slot, datapaths.len());
+    let clock = Clock::new(config.clock.clone());
+    let builder = EngineBuilder::new(local, (active_mtu, guid), seed, limits, clock);
+    // Before the threads: an engine may have something for another one from its first packet on.
+    let engines = Engines::new(start_engines(datapaths, &builder)?);
+    let all = engines.all();
+    let drivers = start_drivers(config, all, &interface)?;
+    let about = about(&interface, local, caps.name, all.len());
+    let reporter = start_reporter(config, all, &about, faults.clone(), &interface);
+    tracing::info!(
+        device = %interface.name, address = %local, datapath = caps.name, engines = all.len(),
+        why = %note, "opened"
+    );
+    Ok(Device(Arc::new(Inner {
+        reporter,
+        drivers,
+        engines,
+        about,
+        faults,
+        guid,
+        interface,
+        active_mtu,
+        caps,
+        datapath_choice_note: note,
+        limits,
+        generation: fork::generation(),
+    })))
 }
 
 fn check_engines(config: &DeviceConfig) -> Result<(), OpenError> {

@@ -140,7 +140,7 @@ fn x3_keys_belong_to_the_protection_domain_of_the_srq() {
 fn x3_the_protection_domain_of_the_target_itself_reaches_nothing() {
     let mut pair = xrc();
     let node = &mut pair.nodes[1];
-    let pd = node.qp.pd();
+    let pd = node.qp.init().pd;
     let own = node.mem.reg_mr(pd, node.region.clone(), node.va(0), all_access()).unwrap();
     let va = node.va(0);
     let write = Forged::write(EPSN, va, own.rkey, b"data").xrc(XRC_SRQN);

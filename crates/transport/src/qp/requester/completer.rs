@@ -235,13 +235,6 @@ impl Requester {
         self.wake();
     }
 
-    /// The oldest request is about to fail.
-    fn count_failure(&self, config: &QpConfig) {
-        if let Some(wqe) = self.send_queue.front() {
-            config.completion_counters.note(CountedOps::of_send(&wqe.op), false, wqe.length);
-        }
-    }
-
     fn complete_send(
         &mut self,
         config: &QpConfig,
@@ -275,10 +268,9 @@ impl Requester {
         cause: Cause,
         cx: &mut Context<'_>,
     ) {
-        self.count_failure(config);
-        let Some(failed) = self.send_queue.pop() else {
-            return;
-        };
+        let Some(wqe) = self.send_queue.front() else { return };
+        config.completion_counters.note(CountedOps::of_send(&wqe.op), false, wqe.length);
+        let Some(failed) = self.send_queue.pop() else { return };
         self.complete_send(config, &failed, status, cause, cx);
         let reason = FlushReason::SendFailed { wr_id: failed.wr_id, status };
         if config.init.qp_type.is_reliable() || self.failure.is_none() {
@@ -293,8 +285,8 @@ impl Requester {
         let cause = Cause::Flushed(reason);
         self.ack_timer.stop();
         self.rnr_wait.end();
-        loop {
-            self.count_failure(config);
+        while let Some(wqe) = self.send_queue.front() {
+            config.completion_counters.note(CountedOps::of_send(&wqe.op), false, wqe.length);
             let Some(flushed) = self.send_queue.pop() else { break };
             self.complete_send(config, &flushed, WcStatus::WrFlushErr, cause, cx);
         }
