@@ -8,8 +8,8 @@ mod member;
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use life::{Life, ROUND};
-use member::{Member, ROLE, program};
+use life::Life;
+use member::{Member, ROLE, await_exchange, program, tell_exchange};
 
 /// Each test has an address of its own.
 fn address(last: u8) -> IpAddr {
@@ -37,18 +37,6 @@ fn pair(members: &mut [Member], address: IpAddr) {
         }
         pair.iter_mut().for_each(|member| assert_eq!(member.answer(), ["connected"], "{address}"));
     }
-}
-
-fn tell_exchange(members: &mut [Member], order: &str) {
-    for pair in members.chunks_exact_mut(2) {
-        pair[0].tell(&format!("{order} 3 4"));
-        pair[1].tell(&format!("{order} 4 3"));
-    }
-}
-
-fn await_exchange(members: &mut [Member], kinds: usize) {
-    let all = (kinds * ROUND).to_string();
-    members.iter_mut().for_each(|member| assert_eq!(member.answer(), std::slice::from_ref(&all)));
 }
 
 /// Nothing was missing at any time; returns how many packets were handed over between processes.

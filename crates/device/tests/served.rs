@@ -14,8 +14,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use life::{Life, ROUND};
-use member::{Member, ROLE, program};
+use life::Life;
+use member::{Member, ROLE, await_exchange, program, tell_exchange};
 use rustix::net::{self, AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use uroce_device::{DatapathChoice, ROCE_PORT, datapath_for_service, gsi_redirect};
 use uroce_service::{PortService, SOCKET_VARIABLE, ServiceOptions, status};
@@ -134,19 +134,6 @@ fn pair(members: &mut [Member]) {
         }
         pair.iter_mut().for_each(|member| assert_eq!(member.answer(), ["connected"]));
     }
-}
-
-/// Each sends a round to its neighbour, and verifies what it gets.
-fn tell_exchange(members: &mut [Member], order: &str) {
-    for pair in members.chunks_exact_mut(2) {
-        pair[0].tell(&format!("{order} 3 4"));
-        pair[1].tell(&format!("{order} 4 3"));
-    }
-}
-
-fn await_exchange(members: &mut [Member], kinds: usize) {
-    let all = (kinds * ROUND).to_string();
-    members.iter_mut().for_each(|member| assert_eq!(member.answer(), std::slice::from_ref(&all)));
 }
 
 /// Sends nonsense to the service, in one connection after the other.

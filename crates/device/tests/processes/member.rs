@@ -84,3 +84,17 @@ pub fn say(answer: impl std::fmt::Display) {
     writeln!(out, "{MARK}{answer}").expect("a pipe");
     out.flush().expect("a pipe");
 }
+
+/// Lets each send a round to its neighbour, and verify what it gets.
+pub fn tell_exchange(members: &mut [Member], order: &str) {
+    for pair in members.chunks_exact_mut(2) {
+        pair[0].tell(&format!("{order} 3 4"));
+        pair[1].tell(&format!("{order} 4 3"));
+    }
+}
+
+/// Waits until each has what its neighbour sent by so many services.
+pub fn await_exchange(members: &mut [Member], kinds: usize) {
+    let all = (kinds * super::life::ROUND).to_string();
+    members.iter_mut().for_each(|member| assert_eq!(member.answer(), std::slice::from_ref(&all)));
+}
