@@ -37,7 +37,6 @@ pub const PROGRAMS: &[&str] = &[
     "openmpi-bin",
     "libopenmpi-dev",
     "libfabric-bin",
-    "fio",
     "qperf",
     "valgrind",
     // These build libfabric with its tests, which Debian has not.

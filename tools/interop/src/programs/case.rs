@@ -132,19 +132,6 @@ const fn pair(program: &'static str, arguments: &'static str) -> Case {
     case(program, arguments, How::Pair)
 }
 
-/// fio's engine of RDMA: 16 MiB in blocks of 64 KiB, eight at once. Its jobs are threads.
-macro_rules! fio {
-    ($server:literal, $client:literal) => {
-        case("fio", fio!(@ $server), How::Called(concat!("fio ", fio!(@ $client))))
-    };
-    (@ $more:literal) => {
-        concat!(
-            "--name=job --ioengine=rdma --thread --port=21010 --bs=64k --size=16m --iodepth=8 --rw=",
-            $more
-        )
-    };
-}
-
 /// qperf, which finds its peer by rdma_cm (`-cm 1`); its server goes on for ever.
 const fn qperf(client: &'static str) -> Case {
     case("qperf", "", How::ServesAt(19_765, client))
@@ -294,11 +281,6 @@ pub const CASES: &[Case] = &[
     fabric("-p verbs -e dgram -I 20 -c"),
     fabric("-p verbs;ofi_rxm -e rdm -I 20 -c"),
     fabric("-p verbs;ofi_rxd -e rdm -I 20 -c"),
-    fio!(
-        "read --verify=crc32c",
-        "write --verb=send --verify=crc32c --do_verify=0 --hostname=SERVER"
-    ),
-    fio!("read", "write --verb=write --hostname=SERVER"),
     qperf("qperf SERVER -cm 1 -t 1 rc_bw rc_lat rc_rdma_read_bw ver_rc_compare_swap"),
     case("udpong", "-b SERVER -C 1000", How::Serves("udpong -s SERVER -C 1000 -S 1000")),
     case("udpong", "-b SERVER -T e", How::Serves("udpong -s SERVER -C 1000 -S 64 -T e")),
