@@ -7,7 +7,7 @@ use uroce_testbed::error::{Context, Error, Result};
 use uroce_testbed::process::{self, command, find_program};
 
 use crate::Setup;
-use crate::interleave::{Benchmark, run_interleaved};
+use crate::interleave::{self, Benchmark};
 use crate::record::{Reading, Series, Unit};
 
 /// The name of this group.
@@ -54,7 +54,7 @@ pub fn run(setup: &Setup) -> Result<Vec<Series>> {
         None => eprintln!("tshark is not installed: its figures are missing"),
     }
     eprintln!("{GROUP}: {packets} packets");
-    Ok(run_interleaved(GROUP, benchmarks, 0, setup.rounds))
+    Ok(interleave::run(GROUP, benchmarks, 0, setup.rounds, &setup.best))
 }
 
 fn words(words: &[&str]) -> Vec<String> {

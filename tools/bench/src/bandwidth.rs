@@ -2,7 +2,7 @@
 
 use uroce_testbed::error::Result;
 
-use crate::interleave::{Benchmark, run_interleaved};
+use crate::interleave::{self, Benchmark};
 use crate::link::Link;
 use crate::record::{Series, Unit};
 use crate::summary::bytes;
@@ -17,12 +17,6 @@ pub const WIRES: [(u32, u32); 2] = [(1500, 1024), (9000, 4096)];
 /// Bytes of a message.
 pub const SIZES: [u64; 7] = [2, 64, 512, 4096, 65_536, 1 << 20, 8 << 20];
 const QUICK_SIZES: [u64; 2] = [65_536, 1 << 20];
-/// The series of bare AF_XDP rings.
-pub const BARE: &str = "bare AF_XDP rings MTU 1500";
-/// The MTU and the size of the WRITEs that they are compared with.
-pub const BARE_MTU: u32 = 1500;
-/// See [`BARE_MTU`].
-pub const BARE_SIZE: u64 = 65_536;
 /// Seconds of one run.
 const SECONDS: u32 = 1;
 
@@ -46,22 +40,25 @@ pub fn run(setup: &Setup) -> Result<Vec<Series>> {
     let mut all = Vec::new();
     for wire in WIRES {
         let link = Link::create(wire.0)?;
-        let mut tcp: Option<Series> = None;
         for (turn, &size) in (0..).zip(sizes) {
             eprintln!("{GROUP}: {}, MTU {}", bytes(size), wire.0);
             let mut benchmarks = benchmarks(setup, &link, size, wire);
-            benchmarks.extend(yardstick(setup, &link, size, wire)?);
-            let mut series = run_interleaved(GROUP, benchmarks, turn * setup.rounds, setup.rounds);
-            let newer = series.remove(0);
-            match &mut tcp {
-                Some(tcp) => tcp.runs.extend(newer.runs),
-                None => tcp = Some(newer),
+            benchmarks.extend(bare::bulk(&setup.datapaths, &link, wire)?);
+            let first = turn * interleave::most_rounds(setup.rounds);
+            for newer in interleave::run(GROUP, benchmarks, first, setup.rounds, &setup.best) {
+                join(&mut all, newer);
             }
-            all.extend(series);
         }
-        all.extend(tcp);
     }
     Ok(all)
+}
+
+/// What is run again for each size, baselines and bare loops, becomes one series.
+fn join(all: &mut Vec<Series>, newer: Series) {
+    match all.iter_mut().find(|series| series.name == newer.name) {
+        Some(series) => series.runs.extend(newer.runs),
+        None => all.push(newer),
+    }
 }
 
 /// TCP first, then every datapath with every verb.
@@ -79,11 +76,9 @@ fn benchmarks<'a>(
         let write = name(datapath, "write", size, mtu);
         for verb in ["write", "read", "send"] {
             let words = format!("{verb} bw -D {SECONDS} -s {size} -m {path_mtu}");
-            let baselines: &[&str] = match (verb, datapath.as_str()) {
-                ("write", "xdp") => &[&tcp, BARE],
-                ("write", _) => &[&tcp],
-                _ => &[&tcp, &write],
-            };
+            let bare = bare::bulk_name(datapath, mtu);
+            let baselines: &[&str] =
+                if verb == "write" { &[&tcp, &bare] } else { &[&tcp, &bare, &write] };
             let name = name(datapath, verb, size, mtu);
             all.push(Benchmark::new(name, Unit::Gbps, baselines, move || {
                 Ok(uroce::over(link, &setup.program, datapath, &words)?.bandwidth())
@@ -91,21 +86,4 @@ fn benchmarks<'a>(
         }
     }
     all
-}
-
-/// Bare rings, where they are a baseline: beside 64 KiB WRITEs over AF_XDP on the small wire.
-fn yardstick<'a>(
-    setup: &Setup,
-    link: &'a Link,
-    size: u64,
-    (mtu, path_mtu): (u32, u32),
-) -> Result<Option<Benchmark<'a>>> {
-    let wanted = setup.datapaths.iter().any(|datapath| datapath == "xdp");
-    if !wanted || size != BARE_SIZE || mtu != BARE_MTU {
-        return Ok(None);
-    }
-    let program = bare::build()?.display().to_string();
-    Ok(Some(Benchmark::new(BARE, Unit::Gbps, &[], move || {
-        bare::bandwidth(link, &program, path_mtu)
-    })))
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use uroce_testbed::error::{Context, Error, Result};
 
 use crate::Setup;
-use crate::interleave::{Benchmark, run_interleaved};
+use crate::interleave::{self, Benchmark};
 use crate::link::{FAR, Link};
 use crate::record::{Reading, Series, Unit};
 use crate::uroce::{Server, WAITS_AT};
@@ -34,7 +34,7 @@ pub fn run(setup: &Setup) -> Result<Vec<Series>> {
         })
     });
     eprintln!("{GROUP}");
-    Ok(run_interleaved(GROUP, benchmarks.collect(), 0, setup.rounds.min(3)))
+    Ok(interleave::run(GROUP, benchmarks.collect(), 0, setup.rounds.min(3), &setup.best))
 }
 
 /// Processor time of a server that waits with an open device.

@@ -3,17 +3,19 @@
 
 use uroce_testbed::error::Result;
 
-use crate::interleave::{Benchmark, run_interleaved};
+use crate::interleave::{self, Benchmark};
 use crate::link::Link;
 use crate::record::{Reading, Series, Unit};
 use crate::summary::bytes;
-use crate::{Setup, baseline, uroce};
+use crate::{Setup, bare, baseline, uroce};
 
 /// The name of this group.
 pub const GROUP: &str = "latency";
 const MTU: u32 = 9000;
 /// Bytes of a message.
 pub const SIZES: [u64; 5] = [2, 8, 64, 512, 4096];
+/// The size of a WRITE that is held against a bare loop.
+const BARE_SIZE: u64 = 8;
 /// Round trips of one run.
 const COUNT: u32 = 20_000;
 const QUICK_COUNT: u32 = 2_000;
@@ -45,13 +47,21 @@ pub fn run(setup: &Setup) -> Result<Vec<Series>> {
     let mut all = Vec::new();
     for &size in sizes {
         eprintln!("{GROUP}: {}", bytes(size));
-        all.extend(run_interleaved(GROUP, benchmarks(setup, &link, size), 0, setup.rounds));
+        let mut benchmarks = benchmarks(setup, &link, size);
+        if size == BARE_SIZE {
+            benchmarks.extend(bare::latency(&setup.datapaths, &link, count(setup))?);
+        }
+        all.extend(interleave::run(GROUP, benchmarks, 0, setup.rounds, &setup.best));
     }
     Ok(all)
 }
 
+fn count(setup: &Setup) -> u32 {
+    if setup.quick { QUICK_COUNT } else { COUNT }
+}
+
 fn benchmarks<'a>(setup: &'a Setup, link: &'a Link, size: u64) -> Vec<Benchmark<'a>> {
-    let count = if setup.quick { QUICK_COUNT } else { COUNT };
+    let count = count(setup);
     let tcp = |name: String, spin: bool, count: u32| {
         Benchmark::new(name, Unit::Us, &[], move || {
             baseline::tcp_half_round_trip(link, size, spin, count).map(Reading::new)
@@ -64,7 +74,11 @@ fn benchmarks<'a>(setup: &'a Setup, link: &'a Link, size: u64) -> Vec<Benchmark<
         for verb in verbs(size) {
             let bytes = if verb == "atomic" { String::new() } else { format!("-s {size}") };
             let words = format!("{verb} lat -n {count} {bytes} {}", moderation(verb));
-            let baselines = [spinning.as_str(), sleeping.as_str()];
+            let bare = bare::latency_name(datapath);
+            let mut baselines = vec![spinning.as_str(), sleeping.as_str()];
+            if verb == "write" && size == BARE_SIZE {
+                baselines.push(&bare);
+            }
             all.push(Benchmark::new(name(datapath, verb, size), Unit::Us, &baselines, move || {
                 Ok(uroce::over(link, &setup.program, datapath, &words)?.latency())
             }));

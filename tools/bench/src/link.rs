@@ -1,10 +1,15 @@
 //! Two network namespaces joined by a veth pair: the wire of the measurements.
 
+use std::fs::File;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::AsFd;
 use std::process::Command;
 
-use uroce_testbed::error::Result;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use uroce_testbed::error::{Context, Error, Result};
 use uroce_testbed::netns::NetNs;
-use uroce_testbed::process::{command, run};
+use uroce_testbed::packages;
+use uroce_testbed::process::{command, run, stdout_of};
 
 use crate::placement::two_processors;
 
@@ -12,7 +17,37 @@ use crate::placement::two_processors;
 pub const NEAR: &str = "10.78.0.1";
 /// Address of the end where servers run.
 pub const FAR: &str = "10.78.0.2";
-const DEVICE: &str = "veth0";
+/// Name of the network interface of each end.
+pub const DEVICE: &str = "veth0";
+
+/// An end of the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkEnd {
+    /// Where clients run: [`NEAR`].
+    Near,
+    /// Where servers run: [`FAR`].
+    Far,
+}
+
+impl LinkEnd {
+    /// The opposite one.
+    pub fn other(self) -> Self {
+        match self {
+            Self::Near => Self::Far,
+            Self::Far => Self::Near,
+        }
+    }
+
+    /// Its address.
+    pub fn ipv4(self) -> Ipv4Addr {
+        Ipv4Addr::new(10, 78, 0, if self == Self::Near { 1 } else { 2 })
+    }
+
+    /// The same.
+    pub fn address(self) -> IpAddr {
+        self.ipv4().into()
+    }
+}
 
 /// The wire with its two ends; removed on drop, ctrl-c and panic.
 #[derive(Debug)]
@@ -57,6 +92,37 @@ impl Link {
         Self { apart: true, ..self }
     }
 
+    fn namespace(&self, end: LinkEnd) -> &NetNs {
+        match end {
+            LinkEnd::Near => &self.near,
+            LinkEnd::Far => &self.far,
+        }
+    }
+
+    /// Moves this thread into the network namespace of an end, for good.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn enter(&self, end: LinkEnd) -> Result<()> {
+        let path = format!("/run/netns/{}", self.namespace(end).name());
+        let file = File::open(&path).context(|| format!("no namespace {path}"))?;
+        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
+            .context(|| format!("cannot enter {path}"))
+    }
+
+    /// Hardware address of the interface of an end.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn hardware_address(&self, end: LinkEnd) -> Result<[u8; 6]> {
+        let file = format!("/sys/class/net/{DEVICE}/address");
+        let text = stdout_of(&mut self.namespace(end).command(&["cat", &file]))?;
+        let bytes = text.trim().split(':').map(|two| u8::from_str_radix(two, 16).ok());
+        let bytes: Option<Vec<u8>> = bytes.collect();
+        let found = bytes.and_then(|bytes| bytes.try_into().ok());
+        found.ok_or_else(|| Error::new(format!("{file} has no hardware address: {text}")))
+    }
+
     /// A command at the client's end.
     pub fn near(&self, words: &[String]) -> Command {
         self.near.command(&self.kept(0, words))
@@ -85,11 +151,11 @@ impl Link {
     /// TCP leaves as packets of one segment each, so that what is lost is one packet.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// ethtool is missing, or the kernel refuses.
     pub fn send_single_packets(&self) -> Result<()> {
-        [&self.near, &self.far]
-            .into_iter()
-            .try_for_each(|end| end.ip(&format!("link set {DEVICE} gso_max_segs 1")))
+        packages::ensure(&["ethtool"])?;
+        let words = ["ethtool", "-K", DEVICE, "tso", "off", "gso", "off"];
+        [&self.near, &self.far].into_iter().try_for_each(|end| run(&mut end.command(&words)))
     }
 
     /// What arrives at the server's end is dropped at random: `share` of all that the kernel handles

@@ -2,7 +2,7 @@
 
 use uroce_testbed::error::Result;
 
-use crate::interleave::{Benchmark, run_interleaved};
+use crate::interleave::{self, Benchmark};
 use crate::record::{Series, Unit};
 use crate::summary::bytes;
 use crate::{Setup, iperf, latency, uroce};
@@ -40,5 +40,5 @@ pub fn run(setup: &Setup) -> Result<Vec<Series>> {
         Ok(uroce::alone(&setup.program, &words)?.latency())
     }));
     eprintln!("{GROUP}");
-    Ok(run_interleaved(GROUP, benchmarks, 0, setup.rounds))
+    Ok(interleave::run(GROUP, benchmarks, 0, setup.rounds, &setup.best))
 }

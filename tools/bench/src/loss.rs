@@ -6,7 +6,7 @@
 
 use uroce_testbed::error::Result;
 
-use crate::interleave::{Benchmark, run_interleaved};
+use crate::interleave::{self, Benchmark};
 use crate::link::Link;
 use crate::record::{Series, Unit};
 use crate::{Setup, iperf, uroce};
@@ -53,7 +53,7 @@ pub fn run(setup: &Setup) -> Result<Vec<Series>> {
         }));
     }
     eprintln!("{GROUP}: 1 MiB, MTU {MTU}");
-    Ok(run_interleaved(GROUP, benchmarks, 0, setup.rounds))
+    Ok(interleave::run(GROUP, benchmarks, 0, setup.rounds, &setup.best))
 }
 
 fn our_end<'a>(

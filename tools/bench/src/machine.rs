@@ -29,6 +29,11 @@ impl Machine {
             commit: commit(),
         }
     }
+
+    /// Whether figures of both can be compared: the same processors.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (&self.processor, self.processors) == (&other.processor, other.processors)
+    }
 }
 
 fn first_line(path: &str) -> String {

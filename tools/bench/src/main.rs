@@ -5,7 +5,9 @@ mod analyze;
 mod bandwidth;
 mod bare;
 mod baseline;
+mod best;
 mod charts;
+mod counted;
 mod idle;
 mod instructions;
 mod interleave;
@@ -33,6 +35,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use baseline::BaselineCommand;
+use best::Best;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use record::Record;
 use uroce_testbed::error::Result;
@@ -124,6 +127,9 @@ struct BenchArgs {
     /// With --save: keep the saved runs and add these to them
     #[arg(long, requires = "save")]
     append: bool,
+    /// Forget what the baselines have shown before on this machine
+    #[arg(long)]
+    relearn: bool,
     /// Only instructions: fail when a figure has grown by more than 3 %, as CI does
     #[arg(long, conflicts_with_all = ["names", "save", "json"])]
     check: bool,
@@ -137,6 +143,8 @@ struct Setup {
     quick: bool,
     rounds: u32,
     datapaths: Vec<String>,
+    /// What baselines have shown before.
+    best: Best,
 }
 
 impl BenchArgs {
@@ -165,6 +173,9 @@ fn run(arguments: &BenchArgs) -> Result<()> {
     if arguments.check {
         return instructions::check();
     }
+    if arguments.relearn {
+        results::forget_best()?;
+    }
     let names = arguments.names();
     let mut record = Record::new();
     if names.iter().any(|name| *name != Group::Instructions) {
@@ -176,6 +187,7 @@ fn run(arguments: &BenchArgs) -> Result<()> {
             quick: arguments.quick,
             rounds: arguments.rounds.unwrap_or(if arguments.quick { 2 } else { 5 }),
             datapaths: Vec::new(),
+            best: results::best()?,
         };
         for name in &names {
             setup.datapaths = arguments.datapaths(*name);
@@ -187,6 +199,8 @@ fn run(arguments: &BenchArgs) -> Result<()> {
             }
             record.series.extend(series);
         }
+        record.best = results::best()?;
+        record.learn();
         print!("{}", table::text(&record));
     }
     if names.contains(&Group::Instructions) {

@@ -62,7 +62,7 @@ pub fn two_processors() -> Option<[usize; 2]> {
 }
 
 /// Keeps this thread on a processor. Where that fails, the kernel chooses.
-fn stay_on(processor: Option<usize>) {
+pub fn stay_on(processor: Option<usize>) {
     if let Some(processor) = processor {
         let mut one = CpuSet::new();
         one.set(processor);

@@ -9,7 +9,7 @@ use uroce_testbed::process::stdout_of;
 use uroce_testbed::{install, packages, workspace};
 
 use crate::Setup;
-use crate::interleave::{Benchmark, run_interleaved};
+use crate::interleave::{self, Benchmark};
 use crate::link::{FAR, Link, NEAR};
 use crate::perftest::{self, Test};
 use crate::record::{Reading, Series, Unit};
@@ -84,7 +84,7 @@ pub fn run(setup: &Setup) -> Result<Vec<Series>> {
         Ok(Reading::new(started.elapsed().as_secs_f64() * 1e6))
     }));
     eprintln!("{GROUP}: UDP, MTU {MTU}");
-    Ok(run_interleaved(GROUP, benchmarks, 0, setup.rounds))
+    Ok(interleave::run(GROUP, benchmarks, 0, setup.rounds, &setup.best))
 }
 
 fn line(program: &Path, words: &str) -> Vec<String> {

@@ -2,7 +2,7 @@
 
 use uroce_testbed::error::Result;
 
-use crate::interleave::{Benchmark, run_interleaved};
+use crate::interleave::{self, Benchmark};
 use crate::link::Link;
 use crate::record::{Reading, Series, Unit};
 use crate::{Setup, uroce};
@@ -62,7 +62,7 @@ pub fn run(setup: &Setup) -> Result<Vec<Series>> {
         }));
     }
     eprintln!("{GROUP}");
-    Ok(run_interleaved(GROUP, benchmarks, 0, setup.rounds.min(5)))
+    Ok(interleave::run(GROUP, benchmarks, 0, setup.rounds.min(5), &setup.best))
 }
 
 fn words(qps: u32) -> String {

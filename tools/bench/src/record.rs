@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use uroce_testbed::error::{Context, Error, Result};
 
+use crate::best::{Best, Better};
 use crate::machine::Machine;
 use crate::placement::Place;
 use crate::summary::Summary;
@@ -35,6 +36,14 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// Which figures are good.
+    pub fn better(self) -> Better {
+        match self {
+            Self::Gbps | Self::Mmps => Better::More,
+            Self::Us | Self::KiB | Self::Percent => Better::Less,
+        }
+    }
+
     /// As it is printed.
     pub fn name(self) -> &'static str {
         match self {
@@ -128,6 +137,23 @@ impl Series {
         Summary::of(ratios.collect())
     }
 
+    /// Its name among those of all groups and placements.
+    pub fn place_key(&self, place: Place) -> String {
+        format!("{}/{}/{}", self.group, self.name, place.name())
+    }
+
+    /// Enters its runs into `best`.
+    pub fn teach(&self, best: &mut Best) {
+        for run in &self.runs {
+            best.learn(self.place_key(run.place()), run.reading.value, self.unit.better());
+        }
+    }
+
+    /// Whether one of its runs came near the best.
+    pub fn is_near(&self, best: &Best, run: &Run) -> bool {
+        best.is_near(&self.place_key(run.place()), run.reading.value, self.unit.better())
+    }
+
     /// The median of something else that the runs told.
     pub fn extra(&self, name: &str) -> Option<f64> {
         let found = self.runs.iter().filter_map(|run| run.reading.extra.get(name).copied());
@@ -143,12 +169,16 @@ pub struct Record {
     pub machine: Machine,
     /// What.
     pub series: Vec<Series>,
+    /// What baselines have shown on this machine, in these runs and in those that they replaced.
+    #[serde(default)]
+    pub best: Best,
 }
 
 impl Record {
     /// Empty, of this machine.
     pub fn new() -> Self {
-        Self { version: VERSION, machine: Machine::here(), series: Vec::new() }
+        let (series, best) = (Vec::new(), Best::default());
+        Self { version: VERSION, machine: Machine::here(), series, best }
     }
 
     /// Reads a file; an empty record when there is none.
@@ -187,6 +217,9 @@ impl Record {
     /// Takes over the series of `newer`: in place of those of the same name, or behind their runs.
     pub fn absorb(&mut self, newer: Self, append: bool) {
         let first = 1 + self.last_round();
+        if !self.machine.is_same(&newer.machine) {
+            self.best = Best::default();
+        }
         self.machine = newer.machine;
         for mut series in newer.series {
             let old = self
@@ -207,6 +240,21 @@ impl Record {
                 }
             }
         }
+        self.learn();
+    }
+
+    /// A series without a baseline that is the baseline of another one.
+    pub fn is_baseline(&self, series: &Series) -> bool {
+        let mut group = self.series.iter().filter(|other| other.group == series.group);
+        series.baselines.is_empty() && group.any(|other| other.baselines.contains(&series.name))
+    }
+
+    /// Learns the best of all baselines from their runs.
+    pub fn learn(&mut self) {
+        let mut best = self.best.clone();
+        let baselines = self.series.iter().filter(|series| self.is_baseline(series));
+        baselines.for_each(|series| series.teach(&mut best));
+        self.best = best;
     }
 
     fn last_round(&self) -> u32 {

@@ -7,8 +7,11 @@ use std::path::{Path, PathBuf};
 use uroce_testbed::error::{Context, Result};
 use uroce_testbed::workspace;
 
+use crate::best::Best;
+use crate::counted::counted;
+use crate::machine::Machine;
 use crate::placement::Place;
-use crate::record::{Record, Series};
+use crate::record::{Record, Series, Unit};
 use crate::summary::{Summary, shown};
 use crate::{charts, targets};
 
@@ -44,9 +47,31 @@ const LEGEND: &str = "\
 Each measurement and its baseline took turns in short runs. Beside each run the round trip of a spinning hand-off between the two
 processors was measured: *close* is below 200 ns, *far* above, *mixed* when it changed or other
 programs were in the way. Ratios are of runs in the same round with the same placement. Gb/s are of payload,
-1e9 bits. CPU s/GB: processor seconds of both ends for 1e9 bytes of payload.
+1e9 bits. *Per CPU s*: for each second of processor time that both ends took together. A run counts when its first baseline came within 20 % of the best
+that it has shown on this machine with that placement (*its best*); *runs* is how many count, of all. Where none does, the figures are those of
+all, and nothing is compared. *bare*: the same system calls with ICRC and two copies of the payload, and no protocol.
 [README.md](README.md) says how it is measured, and how busy the machine was.
 ";
+
+/// What the baselines have shown before on this machine; nothing when the record is of another one.
+///
+/// # Errors
+/// The record is none.
+pub fn best() -> Result<Best> {
+    let record = Record::read(&folder().join("results.json"))?;
+    Ok(if record.machine.is_same(&Machine::here()) { record.best } else { Best::default() })
+}
+
+/// Forgets what the baselines have shown: they are learned anew from the runs that are saved next.
+///
+/// # Errors
+/// The record is none, or cannot be written.
+pub fn forget_best() -> Result<()> {
+    let path = folder().join("results.json");
+    let mut record = Record::read(&path)?;
+    record.best = Best::default();
+    record.write(&path)
+}
 
 /// The page.
 fn text(record: &Record) -> String {
@@ -63,59 +88,69 @@ fn text(record: &Record) -> String {
     for (name, _) in charts::all(record) {
         text += &format!("\n![{name}]({name})\n");
     }
+    let counted = counted(record);
     let mut groups: Vec<&str> = record.series.iter().map(|series| series.group.as_str()).collect();
     groups.sort_unstable();
     groups.dedup();
     for group in groups {
-        text += &section(record, group);
+        text += &section(record, &counted, group);
     }
     text
 }
 
 /// The table of one group.
-fn section(record: &Record, group: &str) -> String {
+fn section(record: &Record, counted: &Record, group: &str) -> String {
     let mut text = format!(
-        "\n## {group}\n\n| | placement | runs | min | median | max | unit | CPU s/GB | ratio to | min | median | max |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|---|\n"
+        "\n## {group}\n\n| | placement | runs | min | median | max | unit | per CPU s | ratio to | its best | min | median | max |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|---|\n"
     );
-    let of_group = record.series.iter().filter(|series| series.group == group);
-    for series in of_group {
+    for series in record.series.iter().filter(|series| series.group == group) {
         for place in [Place::Close, Place::Far, Place::Mixed] {
-            if let Some(summary) = series.summary(place) {
-                write_rows(&mut text, record, series, place, &summary);
-            }
+            text += &rows(record, counted, series, place);
         }
     }
     text
 }
 
-fn write_rows(
-    text: &mut String,
-    record: &Record,
-    series: &Series,
-    place: Place,
-    summary: &Summary,
-) {
-    let cpu = series.extra("cpu_s_per_gb").map(shown).unwrap_or_default();
+/// The rows of a series with one placement: one for each baseline. Where no run counts, all runs are shown and none is compared.
+fn rows(record: &Record, counted: &Record, series: &Series, place: Place) -> String {
+    let Some(all) = series.summary(place) else {
+        return String::new();
+    };
+    let counting = counted.find(&series.group, &series.name).unwrap_or(series);
+    let of_count = counting.summary(place);
+    let summary = of_count.unwrap_or(all);
     let figures = format!(
-        "| {} | {} | {} | {} | {} | {cpu} |",
+        "| {} | {} | {} of {} | {} | {} | {} |",
         series.name,
         place.name(),
-        summary.count,
-        cells(summary),
+        of_count.map_or(0, |summary| summary.count),
+        all.count,
+        cells(&summary),
         series.unit.name(),
+        per_processor(series, &summary),
     );
-    let mut any = false;
+    let mut text = String::new();
     for name in &series.baselines {
-        let baseline = record.find(&series.group, name);
-        if let Some(ratio) = baseline.and_then(|baseline| series.ratio(baseline, place)) {
+        let baseline = counted.find(&series.group, name);
+        if let Some((baseline, ratio)) =
+            baseline.and_then(|baseline| Some((baseline, counting.ratio(baseline, place)?)))
+        {
+            let best = record.best.of(&baseline.place_key(place)).map(shown).unwrap_or_default();
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "{figures} {name} | {} |", cells(&ratio));
-            any = true;
+            let _ = writeln!(text, "{figures} {name} | {best} | {} |", cells(&ratio));
         }
     }
-    if !any {
-        let _ = writeln!(text, "{figures} | | | |");
+    if text.is_empty() { format!("{figures} | | | | |\n") } else { text }
+}
+
+/// The figure of a rate for each second of processor time, of both ends together.
+fn per_processor(series: &Series, summary: &Summary) -> String {
+    let cpu = |name: &str| series.extra(name).filter(|cpu| *cpu > 0.0);
+    match (series.unit, cpu("cpu_s_per_gb"), cpu("cpu_s_per_s")) {
+        (Unit::Gbps, Some(per_gb), _) => shown(8.0 / per_gb),
+        (Unit::Mmps, _, Some(per_s)) => shown(summary.median / per_s),
+        _ => String::new(),
     }
 }
 

@@ -12,7 +12,7 @@ use uroce_testbed::error::{Context, Error, Result};
 use uroce_testbed::packages;
 
 use crate::Setup;
-use crate::interleave::{Benchmark, run_interleaved};
+use crate::interleave::{self, Benchmark};
 use crate::perftest::{self, Test};
 use crate::record::{Reading, Series, Unit};
 use crate::uroce::WAITS_AT;
@@ -80,7 +80,7 @@ pub fn run(setup: &Setup) -> Result<Vec<Series>> {
         benchmarks.push(Benchmark::new(baseline(&test), unit, &[], stock));
         benchmarks.push(Benchmark::new(our_name(&test), unit, &[&baseline(&test)], ours));
     }
-    Ok(run_interleaved(GROUP, benchmarks, 0, setup.rounds.min(5)))
+    Ok(interleave::run(GROUP, benchmarks, 0, setup.rounds.min(5), &setup.best))
 }
 
 /// Both ends of `program`; only the client's table is printed.

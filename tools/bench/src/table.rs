@@ -2,6 +2,7 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
+use crate::counted::counted;
 use crate::placement::Place;
 use crate::record::{Record, Series};
 use crate::summary::{Summary, shown};
@@ -9,8 +10,9 @@ use crate::summary::{Summary, shown};
 const HEADER: [&str; 7] =
     ["series", "place", "runs", "min/median/max", "unit", "baseline", "ratio"];
 
-/// All series of a record.
+/// All series of a record, with the runs that count.
 pub fn text(record: &Record) -> String {
+    let record = &counted(record);
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN).set_header(HEADER);
     for series in &record.series {

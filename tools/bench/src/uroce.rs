@@ -43,6 +43,7 @@ struct Figures {
 
 #[derive(Debug, Clone, Deserialize)]
 struct Usage {
+    elapsed_seconds: f64,
     cpu_seconds: f64,
 }
 
@@ -209,7 +210,9 @@ impl Reports {
     fn with_costs(&self, reading: Reading) -> Reading {
         let cpu: f64 = self.ends().map(|end| end.usage.cpu_seconds).sum();
         let packets = self.counter("datapath_tx_packets");
+        let elapsed = self.client.usage.elapsed_seconds.max(1e-9);
         let reading = reading.with("cpu_s_per_gb", cpu / (self.bytes() / 1e9));
+        let reading = reading.with("cpu_s_per_s", cpu / elapsed);
         match packets > 0.0 {
             true => {
                 reading.with("syscalls_per_packet", self.counter("datapath_syscalls") / packets)
@@ -269,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_report_without_results_is_an_error() {
-        let empty = r#"{"results": [], "usage": {"cpu_seconds": 0}, "counters": {},
+        let empty = r#"{"results": [], "usage": {"elapsed_seconds": 0, "cpu_seconds": 0}, "counters": {},
             "setup": {"seconds": 0, "resident_bytes": 0}}"#;
         assert!(measured(empty).is_err() && measured("nothing").is_err());
         assert!(parse(empty).is_ok(), "as of a server");

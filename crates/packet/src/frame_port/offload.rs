@@ -11,6 +11,10 @@ const UDP_SEGMENTS: u8 = 5;
 const HEADER_LENGTH: usize = 2;
 const SEGMENT: usize = 4;
 const CHECKSUM_START: usize = 6;
+/// Of the checksum, behind the start.
+const CHECKSUM_AT: usize = 8;
+/// Bytes of a UDP header.
+const UDP_LEN: usize = 8;
 
 /// Checksum and segmentation that are left to the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -21,6 +25,20 @@ impl Offload {
     pub(super) const LEN: usize = 10;
     /// Nothing is left to do.
     pub const NONE: Self = Self([0; Self::LEN]);
+
+    /// That of a frame whose UDP payload is to be cut into datagrams of `segment` bytes. The headers, from Ethernet to UDP, have
+    /// `headers` bytes, and the UDP checksum in them is the sum of the pseudo header (RFC 768).
+    #[must_use]
+    pub fn datagrams(headers: usize, segment: usize) -> Self {
+        let udp = headers.saturating_sub(UDP_LEN);
+        let mut bytes = [NEEDS_CHECKSUM, UDP_SEGMENTS, 0, 0, 0, 0, 0, 0, 0, 0];
+        let fields =
+            [(HEADER_LENGTH, headers), (SEGMENT, segment), (CHECKSUM_START, udp), (CHECKSUM_AT, 6)];
+        for (at, value) in fields {
+            bytes[at..at + 2].copy_from_slice(&(value as u16).to_ne_bytes());
+        }
+        Self(bytes)
+    }
 
     /// That of a frame which begins behind it.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
@@ -73,11 +91,7 @@ mod tests {
     use super::*;
 
     fn batch(segment: u16) -> Offload {
-        let mut bytes = [1, UDP_SEGMENTS, 0, 0, 0, 0, 0, 0, 6, 0];
-        for (at, word) in [(HEADER_LENGTH, 42), (SEGMENT, segment), (CHECKSUM_START, 34)] {
-            bytes[at..at + 2].copy_from_slice(&u16::to_ne_bytes(word));
-        }
-        Offload(bytes)
+        Offload::datagrams(42, segment.into())
     }
 
     #[test]
