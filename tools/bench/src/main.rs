@@ -7,6 +7,7 @@ mod bare;
 mod baseline;
 mod best;
 mod charts;
+mod connections;
 mod counted;
 mod idle;
 mod instructions;
@@ -91,6 +92,8 @@ enum Group {
     Loopback,
     /// Against the kernel's rxe in one virtual machine.
     Rxe,
+    /// Connections of rdma_cm in a second, also against the kernel's rxe in one virtual machine.
+    Connections,
     /// Stock programs on our libibverbs against `uroce perf` with the same settings.
     Programs,
     /// Processor time of an open device without traffic.
@@ -221,6 +224,7 @@ fn measure(name: Group, setup: &Setup) -> Result<Vec<record::Series>> {
         Group::Loss => loss::run(setup),
         Group::Qps => qps::run(setup),
         Group::Rxe => rxe::run(setup),
+        Group::Connections => connections::run(setup),
         Group::Programs => programs::run(setup),
         Group::Loopback => loopback::run(setup),
         Group::Idle => idle::run(setup),

@@ -27,6 +27,9 @@ pub enum Unit {
     /// Million messages or packets a second.
     #[serde(rename = "M/s")]
     Mmps,
+    /// How many in a second.
+    #[serde(rename = "1/s")]
+    PerSecond,
     /// KiB of memory.
     #[serde(rename = "KiB")]
     KiB,
@@ -39,7 +42,7 @@ impl Unit {
     /// Which figures are good.
     pub fn better(self) -> Better {
         match self {
-            Self::Gbps | Self::Mmps => Better::More,
+            Self::Gbps | Self::Mmps | Self::PerSecond => Better::More,
             Self::Us | Self::KiB | Self::Percent => Better::Less,
         }
     }
@@ -50,6 +53,7 @@ impl Unit {
             Self::Gbps => "Gb/s",
             Self::Us => "us",
             Self::Mmps => "M/s",
+            Self::PerSecond => "1/s",
             Self::KiB => "KiB",
             Self::Percent => "%",
         }

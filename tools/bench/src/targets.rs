@@ -5,7 +5,9 @@ use crate::perftest::Test;
 use crate::placement::Place;
 use crate::record::{Record, Series};
 use crate::summary::{Summary, bytes, shown};
-use crate::{analyze, bandwidth, bare, idle, latency, loopback, loss, programs, qps, rate, rxe};
+use crate::{
+    analyze, bandwidth, bare, connections, idle, latency, loopback, loss, programs, qps, rate, rxe,
+};
 
 /// A figure of the record.
 #[derive(Debug)]
@@ -137,6 +139,7 @@ fn all() -> Vec<Target> {
     all.extend(in_process());
     all.extend(losses());
     all.extend(against_rxe());
+    all.extend(connection_rates());
     all.extend(c_interface());
     all.extend(costs());
     all.extend(captures());
@@ -268,6 +271,20 @@ fn against_rxe() -> [Target; 2] {
     [
         at_least("WRITE 64 KiB / rxe in the same guest", bandwidth, 3.0, 6.0),
         at_most("SEND 64 B half round trip / rxe in the same guest", latency, 0.5, 0.3),
+    ]
+}
+
+fn connection_rates() -> [Target; 2] {
+    let group = connections::GROUP;
+    let ratio = Figure::Ratio {
+        group,
+        ours: connections::IN_GUEST.to_owned(),
+        baseline: connections::BASELINE.to_owned(),
+    };
+    let rate = Figure::Value { group, name: connections::OVER_VETH.to_owned() };
+    [
+        at_least("connections of rdma_cm a second", rate, 1000.0, 5000.0),
+        at_least("connections of rdma_cm / rxe in the same guest", ratio, 1.0, 2.0),
     ]
 }
 

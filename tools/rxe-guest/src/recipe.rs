@@ -24,6 +24,7 @@ pub const PROGRAMS: &[&str] = &[
     "ib_send_lat",
     "ib_atomic_bw",
     "ib_atomic_lat",
+    "cmtime",
     "rping",
     "ucmatose",
     "udaddy",
