@@ -67,6 +67,10 @@ pub struct Refusals {
     pub bad_length: u64,
     /// Frames that end within a header, and empty datagrams.
     pub too_short: u64,
+    /// From another process, with a source that is not its own.
+    pub wrong_peer: u64,
+    /// From another process, for neither this address nor this process.
+    pub wrong_destination: u64,
 }
 
 /// Counters of a datapath, from its creation on. Bytes are UDP payload bytes.
@@ -126,13 +130,15 @@ impl DatapathStats {
             DropReason::IpOptions => self.rx_refused.ip_options += 1,
             DropReason::BadLength => self.rx_refused.bad_length += 1,
             DropReason::TooShort => self.rx_refused.too_short += 1,
+            DropReason::WrongPeer => self.rx_refused.wrong_peer += 1,
+            DropReason::WrongDestination => self.rx_refused.wrong_destination += 1,
             _ => self.rx_refused.not_roce += 1,
         }
     }
 
     /// What was dropped for which reason, as far as a datapath knows it.
     #[must_use]
-    pub fn refused(&self) -> [(DropReason, u64); 6] {
+    pub fn refused(&self) -> [(DropReason, u64); 8] {
         [
             (DropReason::RxTruncated, self.rx_truncated),
             (DropReason::NotRoce, self.rx_refused.not_roce),
@@ -140,6 +146,8 @@ impl DatapathStats {
             (DropReason::IpOptions, self.rx_refused.ip_options),
             (DropReason::BadLength, self.rx_refused.bad_length),
             (DropReason::TooShort, self.rx_refused.too_short),
+            (DropReason::WrongPeer, self.rx_refused.wrong_peer),
+            (DropReason::WrongDestination, self.rx_refused.wrong_destination),
         ]
     }
 }

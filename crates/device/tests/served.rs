@@ -44,8 +44,14 @@ fn the_service_serves() {
     let inner = datapath_for_service(&DatapathChoice::Udp, local).expect("the port");
     let socket = uroce_service::socket_path();
     let slots = socket.with_extension("slots");
-    let options =
-        ServiceOptions { socket: Some(socket), mode: 0o666, slots, users: vec![], per_user: 64 };
+    let options = ServiceOptions {
+        socket: Some(socket),
+        mode: 0o666,
+        slots,
+        users: vec![],
+        per_user: 64,
+        links: 32,
+    };
     let mut service =
         PortService::new(vec![inner], gsi_redirect, (None, options)).expect("a service");
     service.run(&AtomicBool::new(false)).expect("no failure");

@@ -3,6 +3,8 @@
 mod attachment;
 mod datapath;
 mod enquiry;
+mod link;
+mod links;
 mod reconnect;
 
 pub use attachment::AttachRefused;

@@ -20,13 +20,16 @@ use crate::message::LONGEST;
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 256;
 
+/// Most descriptors with one message.
+pub(crate) const DESCRIPTORS: usize = 2;
+
 /// A message that was received.
 #[derive(Debug)]
 pub(crate) struct Datagram {
     bytes: [u8; LONGEST],
     len: usize,
-    /// The first descriptor that came with it; others were closed.
-    pub(crate) descriptor: Option<OwnedFd>,
+    /// The first descriptors that came with it; others were closed.
+    pub(crate) descriptors: [Option<OwnedFd>; DESCRIPTORS],
 }
 
 impl Datagram {
@@ -79,6 +82,12 @@ pub(crate) fn accept(listener: &OwnedFd) -> io::Result<Option<ControlSocket>> {
 }
 
 impl ControlSocket {
+    /// One end of a [`pair`].
+    pub(crate) fn of(socket: OwnedFd) -> Self {
+        keep_from_children(&socket);
+        Self(socket)
+    }
+
     /// Connects to the service at `path`.
     pub(crate) fn connect(path: &Path) -> io::Result<Self> {
         let socket = socket()?;
@@ -108,16 +117,15 @@ impl ControlSocket {
         }
     }
 
-    /// Sends a message with a descriptor.
+    /// Sends a message with descriptors, at most [`DESCRIPTORS`].
     pub(crate) fn send_with(
         &self,
         message: &[u8],
-        descriptor: BorrowedFd<'_>,
+        descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), Errno> {
-        let descriptors = [descriptor];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
         let mut control = SendAncillaryBuffer::new(&mut space);
-        control.push(SendAncillaryMessage::ScmRights(&descriptors));
+        control.push(SendAncillaryMessage::ScmRights(descriptors));
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         net::sendmsg(&self.0, &[IoSlice::new(message)], &mut control, flags).map(drop)
     }
@@ -126,7 +134,7 @@ impl ControlSocket {
     /// message.
     pub(crate) fn receive(&self) -> io::Result<Option<Datagram>> {
         let mut bytes = [0; LONGEST];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         let got = net::recvmsg(&self.0, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags);
@@ -134,12 +142,10 @@ impl ControlSocket {
             Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
             got => got?,
         };
-        let mut descriptor = None;
+        let mut descriptors = [None, None];
         for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-                for fd in descriptors {
-                    descriptor.get_or_insert(fd);
-                }
+            if let RecvAncillaryMessage::ScmRights(arrived) = message {
+                descriptors.iter_mut().zip(arrived).for_each(|(place, fd)| *place = Some(fd));
             }
         }
         if got.bytes == 0 {
@@ -148,16 +154,14 @@ impl ControlSocket {
         if got.flags.contains(ReturnFlags::TRUNC) {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        Ok(Some(Datagram { bytes, len: got.bytes, descriptor }))
+        Ok(Some(Datagram { bytes, len: got.bytes, descriptors }))
     }
 }
 
-/// For tests without a listener.
-#[cfg(test)]
-impl ControlSocket {
-    pub(crate) fn of(socket: OwnedFd) -> Self {
-        Self(socket)
-    }
+/// Two sockets that are connected to each other.
+pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
 }
 
 #[cfg(test)]
@@ -176,10 +180,13 @@ mod tests {
         let client = ControlSocket::connect(&path).expect("listened on");
         let served = accept(&listener).expect("accepted").expect("it waits");
         assert!(accept(&listener).expect("no error").is_none());
-        served.send_with(b"hello", listener.as_fd()).expect("sent");
+        served.send_with(b"hello", &[listener.as_fd(); DESCRIPTORS]).expect("sent");
         let got = client.receive().expect("connected").expect("sent");
         assert_eq!(got.bytes(), b"hello");
-        assert!(got.descriptor.is_some() && client.receive().expect("connected").is_none());
+        assert!(
+            got.descriptors.iter().all(Option::is_some)
+                && client.receive().expect("connected").is_none()
+        );
         served.send(&[7; LONGEST + 1]).expect("sent");
         assert!(client.receive().is_err(), "too long");
         drop(served);

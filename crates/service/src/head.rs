@@ -31,6 +31,7 @@ const PORT: usize = 8;
 const FAMILY: usize = 10;
 const FIRST: usize = 12;
 const SECOND: usize = 28;
+const LINK: usize = 44;
 
 /// Sent packets: it starts a GSO batch.
 const BREAK: u8 = 1;
@@ -38,6 +39,9 @@ const BREAK: u8 = 1;
 const SEALED: u8 = 2;
 /// Received packets: the ICRC was verified.
 const CHECKED: u8 = 1;
+/// Both: no packet, but a mark in the order of packets. Those for the client at the other end of a link come over the
+/// link from here on.
+const SWITCH: u8 = 0x80;
 /// Received packets: what [`ID`] is.
 const ID_KINDS: [u8; 3] = [0, 2, 4];
 
@@ -82,6 +86,22 @@ pub(crate) fn is_pad(bytes: &HeadBytes) -> bool {
 pub(crate) fn payload_len(bytes: &HeadBytes) -> Option<usize> {
     let len = usize::from(u16::from_ne_bytes([bytes[LEN], bytes[LEN + 1]]));
     (bytes[KIND] == PACKET && (MIN_PAYLOAD..=MAX_PAYLOAD).contains(&len)).then_some(len)
+}
+
+/// The head of a mark: packets from this client to the other end of link `number` come over the link from here on.
+/// [`MIN_PAYLOAD`] bytes without a meaning follow.
+pub(crate) fn switch(number: u32) -> HeadBytes {
+    let mut bytes = common(0, 0, SWITCH, MIN_PAYLOAD, 0);
+    bytes[LINK..LINK + 4].copy_from_slice(&number.to_ne_bytes());
+    bytes
+}
+
+/// The number of the link if it is the head of a mark.
+#[inline]
+pub(crate) fn switched(bytes: &HeadBytes) -> Option<u32> {
+    let is_mark = bytes[FLAGS] == SWITCH && payload_len(bytes) == Some(MIN_PAYLOAD);
+    let number = bytes[LINK..].first_chunk().filter(|_| is_mark)?;
+    Some(u32::from_ne_bytes(*number))
 }
 
 fn put_address(bytes: &mut HeadBytes, at: usize, address: IpAddr) {
@@ -204,6 +224,15 @@ mod tests {
             let arrived = ArrivedHead { src, dst: second, hop_limit, traffic_class, ip_id, icrc_checked: no, len };
             prop_assert_eq!(ArrivedHead::decode(&arrived.encode()), Some(arrived));
             prop_assert!(!is_pad(&sent.encode()) && payload_len(&pad()).is_none());
+            prop_assert_eq!((switched(&sent.encode()), switched(&arrived.encode())), (None, None));
+        }
+
+        #[test]
+        fn a_mark_is_no_packet(number: u32) {
+            let mark = switch(number);
+            prop_assert_eq!((switched(&mark), payload_len(&mark)), (Some(number), Some(MIN_PAYLOAD)));
+            prop_assert!(SentHead::decode(&mark).is_none() && ArrivedHead::decode(&mark).is_none());
+            prop_assert_eq!(switched(&pad()), None);
         }
 
         #[test]

@@ -14,6 +14,7 @@ mod control;
 mod head;
 mod message;
 mod ring;
+mod sent_packet;
 mod server;
 mod status;
 #[allow(unsafe_code, reason = "memory that is shared with another process")]

@@ -11,7 +11,7 @@ use uroce_wire::Slot;
 use crate::status::{AddressCounts, ClientStatus};
 
 /// Version of messages and rings; client and service must have the same.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// Bytes of the longest message.
 pub(crate) const LONGEST: usize = 256;
@@ -41,6 +41,8 @@ pub(crate) enum ClientMessage {
     Leave(IpAddr),
     /// What clients there are, and what was counted.
     Status,
+    /// The link with this number has ended: the other end wrote nonsense, or has gone.
+    Unlink(u32),
 }
 
 /// What the service says.
@@ -62,6 +64,22 @@ pub(crate) enum ServiceMessage {
     Drop(u64, String),
     /// A client of the last address.
     Client(ClientStatus),
+    /// A link to another client; the descriptors of its memory and its socket come with it.
+    Link(LinkEnd),
+    /// The link with this number has ended: the other client has left, or has ended it.
+    Unlink(u32),
+}
+
+/// One end of a link, for the client that has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LinkEnd {
+    pub(crate) number: u32,
+    /// Which of the two rings is for what this client sends.
+    pub(crate) sends: u8,
+    /// Who is at the other end, on the same address.
+    pub(crate) peer: Slot,
+    /// The user of that client.
+    pub(crate) user: u32,
 }
 
 /// What a client has to know about an address.
@@ -134,6 +152,7 @@ impl MessageWriter<'_> {
             .bytes(&client.user.to_ne_bytes())
             .bytes(&client.process.to_ne_bytes())
             .longs(&[client.sent, client.received, client.refused, client.dropped])
+            .bytes(&client.links.to_ne_bytes())
     }
 
     fn served(&mut self, served: &ServedAddress) -> &mut Self {
@@ -210,7 +229,14 @@ impl MessageReader<'_> {
             received: self.long()?,
             refused: self.long()?,
             dropped: self.long()?,
+            links: self.number()?,
         })
+    }
+
+    fn link(&mut self) -> Option<LinkEnd> {
+        let (number, [sends]) = (self.number()?, self.array()?);
+        let (peer, user) = (self.slot()?, self.number()?);
+        (sends < 2).then_some(LinkEnd { number, sends, peer, user })
     }
 
     fn ends<T>(&self, message: T) -> Option<T> {
@@ -244,6 +270,7 @@ impl ClientMessage {
             }
             Self::Leave(group) => fields.bytes(b"l").name(&named(*group)),
             Self::Status => fields.bytes(b"s"),
+            Self::Unlink(number) => fields.bytes(b"u").bytes(&number.to_ne_bytes()),
         };
         bytes
     }
@@ -265,6 +292,7 @@ impl ClientMessage {
             b'j' => Self::Join(reader.number()?, reader.name()?.ip()),
             b'l' => Self::Leave(reader.name()?.ip()),
             b's' => Self::Status,
+            b'u' => Self::Unlink(reader.number()?),
             _ => return None,
         };
         reader.ends(message)
@@ -291,6 +319,12 @@ impl ServiceMessage {
             }
             Self::Client(client) => fields.bytes(b"C").client(client),
             Self::Wake => fields.bytes(b"W"),
+            Self::Link(end) => fields
+                .bytes(b"L")
+                .bytes(&end.number.to_ne_bytes())
+                .bytes(&[end.sends, end.peer.get()])
+                .bytes(&end.user.to_ne_bytes()),
+            Self::Unlink(number) => fields.bytes(b"U").bytes(&number.to_ne_bytes()),
             Self::Done(number, errno) => {
                 fields.bytes(b"D").bytes(&number.to_ne_bytes()).bytes(&errno.to_ne_bytes())
             }
@@ -317,6 +351,8 @@ impl ServiceMessage {
             b'X' => Self::Drop(reader.long()?, reader.text()),
             b'C' => Self::Client(reader.client()?),
             b'W' => Self::Wake,
+            b'L' => Self::Link(reader.link()?),
+            b'U' => Self::Unlink(reader.number()?),
             b'D' => Self::Done(reader.number()?, reader.array().map(i32::from_ne_bytes)?),
             _ => return None,
         };
@@ -368,6 +404,7 @@ mod tests {
                 ClientMessage::Release(1),
                 ClientMessage::Wake,
                 ClientMessage::Status,
+                ClientMessage::Unlink(7),
             ] {
                 let bytes = message.encode();
                 assert!(bytes.len() <= LONGEST);
@@ -377,8 +414,9 @@ mod tests {
         }
         let counts = AddressCounts { sent: 1, received: u64::MAX, between_clients: 2 };
         let (slot, user, process) = (9, 1000, 77);
-        let (sent, received, refused, dropped) = (1, 2, 3, 4);
-        let client = ClientStatus { slot, user, process, sent, received, refused, dropped };
+        let (sent, received, refused, dropped, links) = (1, 2, 3, 4, 5);
+        let client = ClientStatus { slot, user, process, sent, received, refused, dropped, links };
+        let link = LinkEnd { number: 8, sends: 1, peer: token.0, user };
         for message in [
             ServiceMessage::Serves(served()),
             ServiceMessage::Attached(token.0, token.1, served()),
@@ -388,6 +426,8 @@ mod tests {
             ServiceMessage::Client(client),
             ServiceMessage::Wake,
             ServiceMessage::Done(8, 98),
+            ServiceMessage::Link(link),
+            ServiceMessage::Unlink(9),
         ] {
             assert_eq!(ServiceMessage::decode(&message.encode()), Some(message));
         }
@@ -405,7 +445,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
-            for kind in b"qarwcdjlsSARWDPXC" {
+            for kind in b"qarwcdjlsuSARWDPXCLU" {
                 let bytes = [&[*kind], &VERSION.to_ne_bytes()[..], &bytes].concat();
                 let _ = (ClientMessage::decode(&bytes), ServiceMessage::decode(&bytes));
             }

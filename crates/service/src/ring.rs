@@ -55,10 +55,24 @@ pub(crate) const SERVICE_SLEEPS: usize = 512;
 pub(crate) const CLIENT_SLEEPS: usize = 640;
 /// Word with the number of packets for the client that were dropped, since its ring was full.
 pub(crate) const DROPPED: usize = 768;
+/// Word that changes whenever the service has said something about links over the unix socket.
+pub(crate) const LINKS_CHANGED: usize = 896;
 /// Most packets that a client may have on the way to the service: the shortest ones.
 pub(crate) const MOST_SENT: usize = SENT_BYTES as usize / (2 * HEAD);
 /// Bytes of the shared memory of one client.
 pub(crate) const MEMORY: usize = WORDS + SENT_BYTES as usize + ARRIVED_BYTES as usize;
+
+/// Bytes of packets in each direction of a link: twice what a device lets be unacknowledged to one address (ADR 13).
+const LINK_BYTES: u32 = 2 * 1024 * 1024;
+/// The two rings of a link, by the end that sends.
+pub(crate) const LINK_RINGS: [RingPlace; 2] = [
+    RingPlace { sent: 0, taken: 128, start: WORDS, size: LINK_BYTES },
+    RingPlace { sent: 256, taken: 384, start: WORDS + LINK_BYTES as usize, size: LINK_BYTES },
+];
+/// Words of a link, each of which is not 0 while that end sleeps until it gets a message.
+pub(crate) const LINK_SLEEPS: [usize; 2] = [512, 640];
+/// Bytes of the shared memory of a link.
+pub(crate) const LINK_MEMORY: usize = WORDS + 2 * LINK_BYTES as usize;
 
 /// Bytes of a packet in the ring.
 fn room_of(payload: usize) -> u32 {
@@ -128,6 +142,12 @@ impl RingSender {
 
     fn offset(&self) -> usize {
         self.place.start + (self.written & (self.place.size - 1)) as usize
+    }
+
+    /// Bytes that the receiver does not see yet.
+    #[inline]
+    pub(crate) fn unpublished(&self) -> u32 {
+        self.written.wrapping_sub(self.published)
     }
 
     /// Shows the receiver what was written; true if there was something.

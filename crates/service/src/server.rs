@@ -3,6 +3,7 @@
 mod admission;
 mod attached;
 mod demux;
+mod links;
 mod memo;
 mod port;
 mod serve;

@@ -47,6 +47,8 @@ pub struct ClientStatus {
     pub refused: u64,
     /// Packets for the client that found its ring full.
     pub dropped: u64,
+    /// Links to other clients. What passes over them is not counted here.
+    pub links: u32,
 }
 
 impl fmt::Display for AddressStatus {
@@ -68,14 +70,15 @@ impl fmt::Display for ClientStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "slot {}: user {}, process {}: {} packets sent, {} received, {} refused, {} dropped",
+            "slot {}: user {}, process {}: {} packets sent, {} received, {} refused, {} dropped, {} links",
             self.slot,
             self.user,
             self.process,
             self.sent,
             self.received,
             self.refused,
-            self.dropped
+            self.dropped,
+            self.links
         )
     }
 }
@@ -94,6 +97,7 @@ mod tests {
             received: 2,
             refused: 3,
             dropped: 4,
+            links: 5,
         };
         let status = AddressStatus {
             local: "10.0.0.1:4791".parse().expect("an address"),
@@ -106,7 +110,7 @@ mod tests {
             status.to_string(),
             "10.0.0.1:4791: datapath udp, 1 clients, 6 packets sent, 7 received, 8 between clients\n  \
              drop_bad_icrc 9\n  \
-             slot 9: user 1000, process 77: 1 packets sent, 2 received, 3 refused, 4 dropped\n"
+             slot 9: user 1000, process 77: 1 packets sent, 2 received, 3 refused, 4 dropped, 5 links\n"
         );
     }
 }

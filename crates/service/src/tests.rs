@@ -58,6 +58,7 @@ impl Running {
             slots: folder.join("slots"),
             users: vec![],
             per_user: 64,
+            links: 32,
         };
         change(&mut options);
         let (fabric, stop) = (LoopbackFabric::new(), Arc::new(AtomicBool::new(false)));

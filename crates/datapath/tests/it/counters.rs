@@ -10,6 +10,8 @@ fn each_reason_is_counted_once_and_as_dropped() {
         (DropReason::IpOptions, Refusals { ip_options: 1, ..Refusals::default() }),
         (DropReason::BadLength, Refusals { bad_length: 1, ..Refusals::default() }),
         (DropReason::TooShort, Refusals { too_short: 1, ..Refusals::default() }),
+        (DropReason::WrongPeer, Refusals { wrong_peer: 1, ..Refusals::default() }),
+        (DropReason::WrongDestination, Refusals { wrong_destination: 1, ..Refusals::default() }),
         (DropReason::NotRoce, Refusals { not_roce: 1, ..Refusals::default() }),
         // A reason that no datapath tells apart.
         (DropReason::RxTruncated, Refusals { not_roce: 1, ..Refusals::default() }),
@@ -23,8 +25,16 @@ fn each_reason_is_counted_once_and_as_dropped() {
 
 #[test]
 fn every_counter_is_listed_under_its_reason() {
-    let rx_refused =
-        Refusals { not_roce: 2, fragment: 3, ip_options: 4, bad_length: 5, too_short: 6 };
+    let (wrong_peer, wrong_destination) = (7, 8);
+    let rx_refused = Refusals {
+        not_roce: 2,
+        fragment: 3,
+        ip_options: 4,
+        bad_length: 5,
+        too_short: 6,
+        wrong_peer,
+        wrong_destination,
+    };
     let stats = DatapathStats { rx_truncated: 1, rx_refused, ..DatapathStats::default() };
     let expected = [
         (DropReason::RxTruncated, 1),
@@ -33,6 +43,8 @@ fn every_counter_is_listed_under_its_reason() {
         (DropReason::IpOptions, 4),
         (DropReason::BadLength, 5),
         (DropReason::TooShort, 6),
+        (DropReason::WrongPeer, 7),
+        (DropReason::WrongDestination, 8),
     ];
     assert_eq!(stats.refused(), expected);
 }

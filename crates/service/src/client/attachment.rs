@@ -109,7 +109,8 @@ impl Attachment {
     ) -> io::Result<Result<Self, String>> {
         match ServiceMessage::decode(answer.bytes()) {
             Some(ServiceMessage::Attached(slot, token, served)) => {
-                let file = answer.descriptor.ok_or(io::ErrorKind::InvalidData)?;
+                let [file, _] = answer.descriptors;
+                let file = file.ok_or(io::ErrorKind::InvalidData)?;
                 let memory = SharedMemory::open(&file, MEMORY)?;
                 let (sent, arrived) = (RingSender::new(SENT), RingReceiver::new(ARRIVED));
                 Ok(Ok(Self { control, memory, sent, arrived, slot, token, served }))
@@ -140,7 +141,14 @@ pub(super) enum ServiceState {
     Gone { since: Instant, next_try: Instant, asked: Option<ControlSocket> },
 }
 
-/// Makes `epoll` readable whenever the service has something to say.
-pub(super) fn watch(epoll: &OwnedFd, socket: impl AsFd) -> io::Result<()> {
-    Ok(epoll::add(epoll, socket, EventData::new_u64(0), EventFlags::IN)?)
+/// Event number of the connection to the service.
+pub(super) const CONTROL: u64 = 0;
+/// Event number of the wake-ups that another thread has read.
+pub(super) const REWAKE: u64 = 1;
+/// Event number of the first link.
+pub(super) const FIRST_LINK: u64 = 2;
+
+/// Makes `epoll` readable, with that number, whenever there is something to read from `socket`.
+pub(super) fn watch(epoll: &OwnedFd, socket: impl AsFd, number: u64) -> io::Result<()> {
+    Ok(epoll::add(epoll, socket, EventData::new_u64(number), EventFlags::IN)?)
 }

@@ -2,27 +2,36 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
 
-use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use uroce_datapath::{
     Caps, Datapath, DatapathStats, Flush, IcrcTx, PACKET_ROOM, Route, RxPacket, SharedPort,
     check_group,
 };
 use uroce_wire::Slot;
 
-use super::attachment::{AttachRefused, Attachment, RETRY_INTERVAL, ServiceState, watch};
-use crate::head::{ArrivedHead, MIN_PAYLOAD, SentHead};
+use super::attachment::{
+    AttachRefused, Attachment, CONTROL, RETRY_INTERVAL, REWAKE, ServiceState, watch,
+};
+use super::links::Links;
+use crate::head::{self, ArrivedHead, MIN_PAYLOAD, SentHead};
 use crate::message::{ClientMessage, SlotToken};
 use crate::ring::{CLIENT_SLEEPS, DROPPED, SERVICE_SLEEPS};
 use crate::socket_path;
 
-/// Receive calls without a packet after which the connection is looked at. A datapath that sleeps is woken.
-const LOOK_INTERVAL: u32 = 512;
+/// Receive calls after which the connection is looked at; one without a packet counts as [`IDLE_CALL`]. A datapath that
+/// sleeps is woken.
+const LOOK_INTERVAL: u32 = 8192;
+const IDLE_CALL: u32 = 16;
+
+/// Most events that are looked at before a sleep; with more of them it is no sleep.
+const EVENTS: usize = 32;
 
 /// A share of an address whose port a service holds, for processes of any user.
 ///
@@ -42,17 +51,21 @@ pub struct ServedDatapath {
     pub(super) rewake: OwnedFd,
     /// The packet that is being written, and the one that is being read.
     tx_buffer: Box<[u8]>,
-    rx_buffer: Box<[u8]>,
+    pub(super) rx_buffer: Box<[u8]>,
     starts_batch: bool,
     committed: usize,
     pub(super) services: HashSet<u64>,
     pub(super) groups: HashSet<IpAddr>,
     /// Number of the last request.
     pub(super) requests: u32,
-    calls_without_packet: u32,
+    calls: u32,
+    /// Direct ways to other clients.
+    pub(super) links: Links,
+    /// The source of packets that is read first: the service, and then links.
+    turn: usize,
     /// Packets that earlier attachments have dropped.
     pub(super) dropped_before: u64,
-    stats: DatapathStats,
+    pub(super) stats: DatapathStats,
 }
 
 impl ServedDatapath {
@@ -80,10 +93,10 @@ impl ServedDatapath {
         };
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC);
         let epoll = epoll.map_err(|errno| no_descriptor(errno.into()))?;
-        watch(&epoll, &attachment.control).map_err(no_descriptor)?;
+        watch(&epoll, &attachment.control, CONTROL).map_err(no_descriptor)?;
         let rewake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let rewake = rewake.map_err(|errno| no_descriptor(errno.into()))?;
-        watch(&epoll, &rewake).map_err(no_descriptor)?;
+        watch(&epoll, &rewake, REWAKE).map_err(no_descriptor)?;
         let tx = if seals { IcrcTx::Seal } else { IcrcTx::Skip };
         Ok(Self {
             socket: socket.to_owned(),
@@ -101,25 +114,32 @@ impl ServedDatapath {
             services: HashSet::new(),
             groups: HashSet::new(),
             requests: 0,
-            calls_without_packet: 0,
+            calls: 0,
+            links: Links::new(),
+            turn: 0,
             dropped_before: 0,
             stats: DatapathStats::default(),
         })
     }
 
-    /// Hands over packets from the ring; returns how many.
+    /// Hands over packets from the service; returns how many, and the link that is to be opened before more are read.
     #[inline]
     fn read_ring(
         &mut self,
         limit: usize,
         sink: &mut dyn FnMut(RxPacket<'_>),
-    ) -> Result<usize, io::Error> {
-        let ServiceState::Up(attachment) = &mut self.service else { return Ok(0) };
+    ) -> Result<(usize, Option<u32>), io::Error> {
+        let ServiceState::Up(attachment) = &mut self.service else { return Ok((0, None)) };
         let Attachment { memory, arrived, .. } = &mut **attachment;
         let bad = || io::Error::other("the service wrote what is no packet");
-        let mut count = 0;
+        let (mut count, mut mark) = (0, None);
         while count < limit {
             let Some(head) = arrived.next(memory).map_err(|_| bad())? else { break };
+            mark = head::switched(&head);
+            if mark.is_some() {
+                arrived.take(memory, &mut [0; MIN_PAYLOAD]);
+                break;
+            }
             let head = ArrivedHead::decode(&head).ok_or_else(bad)?;
             let payload = &mut self.rx_buffer[..head.len];
             arrived.take(memory, payload);
@@ -137,7 +157,102 @@ impl ServedDatapath {
             });
         }
         arrived.release(memory);
-        Ok(count)
+        Ok((count, mark))
+    }
+
+    /// [`read_ring`](Self::read_ring), and what is behind marks.
+    #[inline]
+    fn read_service(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> usize {
+        let mut count = 0;
+        loop {
+            match self.read_ring(limit - count, sink) {
+                Ok((more, None)) => return count + more,
+                Ok((more, Some(number))) => {
+                    count += more;
+                    self.open_link(number);
+                }
+                Err(error) => {
+                    self.lose(&error);
+                    return count;
+                }
+            }
+        }
+    }
+
+    /// Hands over packets from the service and links. Each call begins with another one of them.
+    #[inline]
+    fn read_all(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> usize {
+        let links = self.links.len();
+        if links == 0 {
+            return self.read_service(limit, sink);
+        }
+        self.turn = if self.turn < links { self.turn + 1 } else { 0 };
+        let mut count = 0;
+        for n in (self.turn..=links).chain(0..self.turn) {
+            if count >= limit {
+                break;
+            }
+            count += match n.checked_sub(1) {
+                None => self.read_service(limit - count, sink),
+                Some(link) => self.read_link(link, limit - count, sink),
+            };
+        }
+        count
+    }
+
+    /// Shows the service what was written, and wakes it if it sleeps.
+    #[inline]
+    pub(super) fn publish(&mut self) {
+        let ServiceState::Up(attachment) = &mut self.service else { return };
+        let Attachment { memory, sent: ring, control, .. } = &mut **attachment;
+        if !ring.publish(memory) {
+            return;
+        }
+        // The service writes the word and then looks at the ring; here it is the other way round. The fence
+        // keeps this order, so one of the two sees the other.
+        fence(Ordering::SeqCst);
+        if memory.load(SERVICE_SLEEPS) != 0 && memory.swap(SERVICE_SLEEPS, 0) != 0 {
+            self.stats.syscalls += 1;
+            control.send(&ClientMessage::Wake.encode()).ok();
+        }
+    }
+
+    /// Reads what made the waiter readable.
+    fn hear(&mut self) {
+        self.stats.syscalls += 1;
+        let mut events = [const { MaybeUninit::uninit() }; EVENTS];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let Ok((events, _)) = epoll::wait(&self.epoll, &mut events, Some(&now)) else { return };
+        for event in events {
+            match event.data.u64() {
+                CONTROL => {
+                    self.look();
+                }
+                REWAKE => {
+                    rustix::io::read(&self.rewake, &mut [0; 8]).ok();
+                }
+                link => self.hear_link(link),
+            }
+        }
+    }
+
+    /// Writes the packet in the buffer to a link or to the service; false if it is lost.
+    #[inline]
+    fn push(&mut self, route: &Route, head: &SentHead) -> bool {
+        let Self { links, local, tx_buffer, service, stats, .. } = self;
+        let packet = &tx_buffer[..head.len];
+        if links.len() > 0
+            && route.dst.ip() == local.ip()
+            && let Some(link) = links.to(packet[Slot::OFFSET])
+        {
+            return link.push(head, packet, &mut stats.syscalls);
+        }
+        match service {
+            ServiceState::Up(attachment) => {
+                attachment.sent.push(&attachment.memory, &head.encode(), packet)
+            }
+            ServiceState::Gone { .. } => false,
+        }
     }
 }
 
@@ -178,12 +293,7 @@ impl Datapath for ServedDatapath {
             sealed: self.caps.icrc.tx == IcrcTx::Seal,
             len,
         };
-        let pushed = match &mut self.service {
-            ServiceState::Up(attachment) if len >= MIN_PAYLOAD => {
-                attachment.sent.push(&attachment.memory, &head.encode(), packet)
-            }
-            _ => false,
-        };
+        let pushed = len >= MIN_PAYLOAD && self.push(route, &head);
         if pushed {
             self.committed += 1;
             self.stats.tx_packets += 1;
@@ -199,55 +309,42 @@ impl Datapath for ServedDatapath {
 
     fn flush(&mut self) -> io::Result<Flush> {
         let sent = std::mem::take(&mut self.committed);
+        self.links.publish(&mut self.stats.syscalls);
+        self.publish();
         let ServiceState::Up(attachment) = &mut self.service else { return Ok(Flush::default()) };
-        let Attachment { memory, sent: ring, control, .. } = &mut **attachment;
-        if ring.publish(memory) {
-            // The service writes the word and then looks at the ring; here it is the other way round. The fence
-            // keeps this order, so one of the two sees the other.
-            fence(Ordering::SeqCst);
-            if memory.load(SERVICE_SLEEPS) != 0 && memory.swap(SERVICE_SLEEPS, 0) != 0 {
-                self.stats.syscalls += 1;
-                control.send(&ClientMessage::Wake.encode()).ok();
-            }
-        }
-        let blocked = !ring.has_room(memory);
+        let blocked = !attachment.sent.has_room(&attachment.memory);
         self.stats.blocked += u64::from(blocked);
         Ok(Flush { sent, dropped: 0, blocked })
     }
 
     #[inline]
     fn recv(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> io::Result<usize> {
-        match self.read_ring(limit, sink) {
-            Ok(0) => {}
-            Ok(count) => {
-                self.calls_without_packet = 0;
-                return Ok(count);
-            }
-            Err(error) => self.lose(&error),
-        }
-        self.calls_without_packet += 1;
-        if self.calls_without_packet >= LOOK_INTERVAL {
-            self.calls_without_packet = 0;
+        self.hear_of_links();
+        let count = self.read_all(limit, sink);
+        self.calls += if count == 0 { IDLE_CALL } else { 1 };
+        if self.calls >= LOOK_INTERVAL {
+            self.calls = 0;
             self.stats.syscalls += 1;
             self.notice_hang_up();
+            self.switch_links();
         }
-        if matches!(self.service, ServiceState::Gone { .. }) {
+        if count == 0 && matches!(self.service, ServiceState::Gone { .. }) {
             self.find_service()?;
         }
-        Ok(0)
+        Ok(count)
     }
 
     fn arm(&mut self) -> bool {
-        self.stats.syscalls += 1;
-        rustix::io::read(&self.rewake, &mut [0; 8]).ok();
-        self.look();
+        self.hear();
+        self.switch_links();
         let ServiceState::Up(attachment) = &self.service else { return false };
         attachment.memory.store(CLIENT_SLEEPS, 1);
+        self.links.announce_sleep(true);
         // As in `flush`.
         fence(Ordering::SeqCst);
-        let there = !attachment.arrived.is_empty(&attachment.memory);
+        let there = !attachment.arrived.is_empty(&attachment.memory) || self.links.have_packets();
         if there {
-            attachment.memory.store(CLIENT_SLEEPS, 0);
+            self.disarm();
         }
         there
     }
@@ -256,6 +353,7 @@ impl Datapath for ServedDatapath {
         if let ServiceState::Up(attachment) = &self.service {
             attachment.memory.store(CLIENT_SLEEPS, 0);
         }
+        self.links.announce_sleep(false);
     }
 
     fn poll_timeout(&self) -> Option<u64> {

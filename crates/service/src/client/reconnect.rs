@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use super::attachment::{Attachment, RETRY_INTERVAL, ServiceState, await_message, request, watch};
+use super::attachment::{
+    Attachment, CONTROL, RETRY_INTERVAL, ServiceState, await_message, request, watch,
+};
 use super::datapath::ServedDatapath;
 use crate::message::{ClientMessage, ServiceMessage};
 use crate::ring::DROPPED;
@@ -28,16 +30,21 @@ impl ServedDatapath {
         }
     }
 
-    /// Reads what the service has said; finds out that it has gone.
-    pub(super) fn look(&mut self) {
-        let ServiceState::Up(attachment) = &self.service else { return };
-        loop {
+    /// Reads what the service has said; finds out that it has gone. True if it has woken this client.
+    pub(super) fn look(&mut self) -> bool {
+        let mut woken = false;
+        while let ServiceState::Up(attachment) = &self.service {
             match attachment.control.receive() {
-                Ok(Some(_)) => {}
-                Ok(None) => return,
-                Err(error) => return self.lose(&error),
+                Ok(Some(datagram)) => match ServiceMessage::decode(datagram.bytes()) {
+                    Some(ServiceMessage::Wake) => woken = true,
+                    Some(message) => self.heed(&message, datagram),
+                    None => {}
+                },
+                Ok(None) => break,
+                Err(error) => self.lose(&error),
             }
         }
+        woken
     }
 
     #[cold]
@@ -46,6 +53,7 @@ impl ServedDatapath {
             tracing::warn!(%error, socket = %self.socket.display(), "the service that holds the port has gone");
             self.dropped_before += u64::from(attachment.memory.load(DROPPED));
         }
+        self.links.clear();
         let now = Instant::now();
         self.service = ServiceState::Gone { since: now, next_try: now, asked: None };
     }
@@ -65,7 +73,7 @@ impl ServedDatapath {
                 *next_try = now + RETRY_INTERVAL;
                 *asked = request(&self.socket, self.local, Some((self.slot, self.token))).ok();
                 if let Some(control) = asked {
-                    watch(&self.epoll, control)?;
+                    watch(&self.epoll, control, CONTROL)?;
                 }
             }
             return Ok(());
@@ -124,21 +132,7 @@ impl ServedDatapath {
         };
         let end = Instant::now() + REQUEST_TIMEOUT;
         let sent = attachment.control.send_by(&message(number).encode(), end);
-        let outcome = sent.and_then(|()| {
-            loop {
-                let Some(answer) = await_message(&attachment.control, end)? else {
-                    return Ok(Errno::TIMEDOUT.raw_os_error());
-                };
-                match ServiceMessage::decode(answer.bytes()) {
-                    Some(ServiceMessage::Done(done, errno)) if done == number => return Ok(errno),
-                    Some(ServiceMessage::Wake) => {
-                        rustix::io::write(&self.rewake, &1u64.to_ne_bytes()).ok();
-                    }
-                    _ => {}
-                }
-            }
-        });
-        match outcome {
+        match sent.and_then(|()| self.await_outcome(number, end)) {
             Ok(0) => Ok(()),
             Ok(errno) => Err(io::Error::from_raw_os_error(errno)),
             Err(error) => {
@@ -146,6 +140,24 @@ impl ServedDatapath {
                 Err(error)
             }
         }
+    }
+
+    /// The outcome of the request with that number. What the service says before it is heard, too.
+    fn await_outcome(&mut self, number: u32, end: Instant) -> io::Result<i32> {
+        while let ServiceState::Up(attachment) = &self.service {
+            let Some(answer) = await_message(&attachment.control, end)? else {
+                return Ok(Errno::TIMEDOUT.raw_os_error());
+            };
+            match ServiceMessage::decode(answer.bytes()) {
+                Some(ServiceMessage::Done(done, errno)) if done == number => return Ok(errno),
+                Some(ServiceMessage::Wake) => {
+                    rustix::io::write(&self.rewake, &1u64.to_ne_bytes()).ok();
+                }
+                Some(message) => self.heed(&message, answer),
+                None => {}
+            }
+        }
+        Err(io::ErrorKind::NotConnected.into())
     }
 
     pub(super) fn tell(&self, message: &ClientMessage) {

@@ -1,6 +1,7 @@
 //! Who gets a place, and what clients ask for.
 
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 
 use rustix::event::epoll;
 use uroce_host::process::Peer;
@@ -42,7 +43,7 @@ impl PortService {
             }
         };
         let answer = ServiceMessage::Attached(slot, token, self.served(port)).encode();
-        if control.send_with(&answer, std::os::fd::AsFd::as_fd(&file)).is_err() {
+        if control.send_with(&answer, &[file.as_fd()]).is_err() {
             return;
         }
         let local = self.ports[port].local;
@@ -97,6 +98,7 @@ impl PortService {
             ClientMessage::Join(number, group) => (number, port.join(slot, group)),
             ClientMessage::Release(service) => return port.clients.release(slot, service),
             ClientMessage::Leave(group) => return port.leave(slot, group),
+            ClientMessage::Unlink(number) => return port.clients.unlink(slot, number),
             // It has woken the service; a second place is for a second connection.
             _ => return,
         };
@@ -137,7 +139,11 @@ impl PortService {
             let drops = port.clients.drops();
             records.extend(drops.map(|(why, count)| ServiceMessage::Drop(count, why.to_string())));
             let clients = port.clients.iter();
-            records.extend(clients.map(|client| ServiceMessage::Client(client.status())));
+            let links = &port.clients.links;
+            records.extend(
+                clients
+                    .map(|client| ServiceMessage::Client(client.status(links.count(client.slot)))),
+            );
         }
         records
     }

@@ -2,20 +2,34 @@
 
 use std::collections::HashSet;
 use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{Ordering, fence};
 
+use rustix::io::Errno;
 use uroce_datapath::RxPacket;
 use uroce_host::process::Peer;
 use uroce_wire::{DropReason, FlowIcrc, Slot};
 
 use crate::control::ControlSocket;
-use crate::head::{ArrivedHead, HeadBytes, MAX_PAYLOAD, MIN_PAYLOAD, SentHead};
+use crate::head::{self, ArrivedHead, MAX_PAYLOAD, MIN_PAYLOAD, SentHead};
 use crate::message::ServiceMessage;
 use crate::ring::{
-    ARRIVED, BadRing, CLIENT_SLEEPS, DROPPED, RingReceiver, RingSender, SENT, SERVICE_SLEEPS,
+    ARRIVED, BadRing, CLIENT_SLEEPS, DROPPED, LINKS_CHANGED, RingReceiver, RingSender, SENT,
+    SERVICE_SLEEPS,
 };
 use crate::status::ClientStatus;
 use crate::sys::shared_memory::SharedMemory;
+
+/// Most marks that wait for room in the client's ring.
+const MAX_MARKS: usize = 256;
+
+/// What a client has written into its ring.
+#[derive(Debug)]
+pub(super) enum Sent {
+    Packet(SentHead),
+    /// What it sends to the other end of that link comes over the link from here on.
+    Switch(u32),
+}
 
 /// What the service has counted of a client.
 #[derive(Debug, Clone, Copy, Default)]
@@ -45,6 +59,12 @@ pub(super) struct AttachedClient {
     /// The source port that was asked for last, and the one that the datapath has in its place.
     pub(super) port: Option<(u16, u16)>,
     pub(super) counts: ClientCounts,
+    /// Packets that the service has brought to each other slot.
+    pub(super) sent_to: Box<[u16; 256]>,
+    /// Links whose mark waits for room in the client's ring.
+    marks: Vec<u32>,
+    /// How often the client was told something about links.
+    told: u32,
 }
 
 impl AttachedClient {
@@ -66,6 +86,9 @@ impl AttachedClient {
             icrc: FlowIcrc::default(),
             port: None,
             counts: ClientCounts::default(),
+            sent_to: Box::new([0; 256]),
+            marks: vec![],
+            told: 0,
         }
     }
 
@@ -87,7 +110,8 @@ impl AttachedClient {
             icrc_checked: rx.icrc_checked,
             len,
         };
-        if self.arrived.push(&self.memory, &head.encode(), rx.payload) {
+        // A mark is the shortest that there is: what finds no room before it finds none behind it.
+        if self.write_marks() && self.arrived.push(&self.memory, &head.encode(), rx.payload) {
             self.counts.arrived += 1;
             return Ok(());
         }
@@ -110,11 +134,50 @@ impl AttachedClient {
         }
     }
 
-    /// The head of the next packet that the client sends.
+    /// What the client has written next.
     #[inline]
-    pub(super) fn next(&mut self) -> Result<Option<SentHead>, BadRing> {
-        let head: Option<HeadBytes> = self.sent.next(&self.memory)?;
-        head.map(|head| SentHead::decode(&head).ok_or(BadRing)).transpose()
+    pub(super) fn next(&mut self) -> Result<Option<Sent>, BadRing> {
+        let Some(head) = self.sent.next(&self.memory)? else { return Ok(None) };
+        if let Some(number) = head::switched(&head) {
+            self.sent.take(&self.memory, &mut [0; MIN_PAYLOAD]);
+            return Ok(Some(Sent::Switch(number)));
+        }
+        SentHead::decode(&head).map(|head| Some(Sent::Packet(head))).ok_or(BadRing)
+    }
+
+    /// Marks where packets of the other end of that link end to come from the service; false if there is no room yet.
+    pub(super) fn mark(&mut self, number: u32) -> bool {
+        if self.marks.len() < MAX_MARKS {
+            self.marks.push(number);
+        }
+        self.write_marks()
+    }
+
+    /// Writes the marks that wait, for [`publish`](Self::publish); false if there is no room for all.
+    #[inline]
+    pub(super) fn write_marks(&mut self) -> bool {
+        while let Some(number) = self.marks.first() {
+            if !self.arrived.push(&self.memory, &head::switch(*number), &[0; MIN_PAYLOAD]) {
+                return false;
+            }
+            self.marks.remove(0);
+        }
+        true
+    }
+
+    /// Sends a message about a link, and has a client see it that does not sleep.
+    pub(super) fn tell_of_link(
+        &mut self,
+        message: &ServiceMessage,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), Errno> {
+        match descriptors {
+            [] => self.control.send(&message.encode())?,
+            _ => self.control.send_with(&message.encode(), descriptors)?,
+        }
+        self.told = self.told.wrapping_add(1);
+        self.memory.store(LINKS_CHANGED, self.told);
+        Ok(())
     }
 
     /// Copies the payload of that packet.
@@ -135,7 +198,7 @@ impl AttachedClient {
         !self.sent.is_empty(&self.memory)
     }
 
-    pub(super) fn status(&self) -> ClientStatus {
+    pub(super) fn status(&self, links: u32) -> ClientStatus {
         let counts = self.counts;
         ClientStatus {
             slot: self.slot.get(),
@@ -145,6 +208,7 @@ impl AttachedClient {
             received: counts.arrived,
             refused: counts.refused,
             dropped: counts.queue_full,
+            links,
         }
     }
 

@@ -10,6 +10,7 @@ use uroce_datapath::{GsiTarget, RateLimit, RedirectTarget, RxPacket};
 use uroce_wire::{DropReason, Qpn, Slot};
 
 use super::attached::AttachedClient;
+use super::links::Links;
 
 /// Limit on packets for all clients, per source and in all, each tenth of a second (ADR 12).
 const TO_EVERYONE: (u16, u16) = (2, 5);
@@ -32,12 +33,15 @@ pub(super) struct Clients {
     groups: HashMap<IpAddr, Vec<Slot>>,
     gsi: GsiTarget,
     to_everyone: RateLimit,
+    pub(super) links: Links,
+    /// Marks of links wait for room in rings of clients.
+    pub(super) has_marks: bool,
     /// Packets dropped here, by reason.
     drops: [u64; DropReason::COUNT],
 }
 
 impl Clients {
-    pub(super) fn new(gsi: GsiTarget) -> Self {
+    pub(super) fn new(gsi: GsiTarget, links: usize) -> Self {
         Self {
             by_slot: (0..=u8::MAX).map(|_| None).collect(),
             slots: vec![],
@@ -45,6 +49,8 @@ impl Clients {
             groups: HashMap::new(),
             gsi,
             to_everyone: RateLimit::new(TO_EVERYONE.0, TO_EVERYONE.1),
+            links: Links::new(links),
+            has_marks: false,
             drops: [0; DropReason::COUNT],
         }
     }
@@ -71,6 +77,7 @@ impl Clients {
         let Some(client) = self.by_slot[usize::from(slot.get())].take() else { return vec![] };
         self.slots.retain(|other| *other != slot);
         self.services.retain(|_, owner| *owner != slot);
+        self.unlink_all(slot);
         client.groups.iter().filter(|group| self.leave_group(**group, slot)).copied().collect()
     }
 

@@ -3,25 +3,20 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-use uroce_datapath::{Datapath, GsiTarget, IpId, PACKET_ROOM, Route, RxPacket, check_group};
-use uroce_wire::{DropReason, Flow, FlowIcrc, ICRC_LEN, Qpn, Slot};
+use uroce_datapath::{Datapath, GsiTarget, PACKET_ROOM, Route, check_group};
+use uroce_wire::{Flow, FlowIcrc, ICRC_LEN, Slot};
 
-use super::attached::AttachedClient;
+use super::attached::{AttachedClient, Sent};
 use super::demux::Clients;
 use crate::head::SentHead;
 use crate::ring::{BadRing, MOST_SENT};
+use crate::sent_packet::{arrived, may_send};
 
 /// Most packets read from the datapath in one round.
 const RECEIVE_BUDGET: usize = 256;
 
 /// Most packets read from one client before the next is served.
 const CLIENT_BUDGET: usize = 32;
-
-/// The upper three bits of UD opcodes.
-const UNRELIABLE_DATAGRAM: u8 = 0b011;
-
-/// Where the QPN of the sender of a datagram stands.
-const SOURCE_QPN: usize = 12 + 5;
 
 /// A served address.
 pub(super) struct ServedPort {
@@ -48,13 +43,14 @@ pub(super) struct ServiceRound {
 }
 
 impl ServedPort {
-    pub(super) fn new(inner: Box<dyn Datapath>, gsi: GsiTarget) -> Self {
+    /// Of its clients each may have so many `links`.
+    pub(super) fn new(inner: Box<dyn Datapath>, gsi: GsiTarget, links: usize) -> Self {
         Self {
             local: inner.local(),
             // The kernel does that; frames that are sent past it do not come back.
             loops_multicast: matches!(inner.caps().name, "udp" | "uring"),
             inner,
-            clients: Clients::new(gsi),
+            clients: Clients::new(gsi, links),
             blocked: false,
             turn: 0,
             scratch: vec![0; PACKET_ROOM].into_boxed_slice(),
@@ -74,6 +70,10 @@ impl ServedPort {
             self.serve_clients(&mut round);
         }
         let sent = round.packets - received;
+        if self.clients.has_marks {
+            self.clients.retry_marks();
+            self.publish();
+        }
         if sent > 0 || self.blocked {
             self.blocked = self.inner.flush()?.blocked;
             self.publish();
@@ -118,7 +118,14 @@ impl ServedPort {
     /// Takes one packet of a client; false if there is none, or the datapath takes no more.
     fn serve_packet(&mut self, slot: Slot) -> Result<bool, BadRing> {
         let Some(client) = self.clients.get(slot) else { return Ok(false) };
-        let Some(head) = client.next()? else { return Ok(false) };
+        let head = match client.next()? {
+            None => return Ok(false),
+            Some(Sent::Packet(head)) => head,
+            Some(Sent::Switch(number)) => {
+                self.clients.switch(slot, number);
+                return Ok(true);
+            }
+        };
         let here = head.dst == self.local.ip();
         if !here && self.inner.tx_space().is_none() {
             // A link that fails altogether fails in the next round, too.
@@ -133,7 +140,7 @@ impl ServedPort {
             client.counts.refused += 1;
             self.clients.count(reason);
         } else if here {
-            self.deliver_here(&head);
+            self.deliver_here(slot, &head);
         } else {
             self.send(slot, &head);
         }
@@ -155,10 +162,13 @@ impl ServedPort {
     }
 
     /// Hands a packet of one client to another one, or to itself.
-    fn deliver_here(&mut self, head: &SentHead) {
+    fn deliver_here(&mut self, from: Slot, head: &SentHead) {
         self.local_packets += 1;
         let rx = arrived(self.local, head, &self.scratch[..head.len]);
         self.clients.deliver(&rx);
+        if let Some(to) = Slot::new(self.scratch[Slot::OFFSET]) {
+            self.clients.count_between(from, to);
+        }
     }
 
     /// Gives the packet in the scratch buffer to the datapath, which has room for it.
@@ -235,21 +245,6 @@ impl ServedPort {
     }
 }
 
-/// The packet of one client as another one receives it.
-fn arrived<'a>(local: SocketAddr, head: &SentHead, payload: &'a [u8]) -> RxPacket<'a> {
-    RxPacket {
-        src: SocketAddr::new(local.ip(), head.src_port),
-        dst: SocketAddr::new(head.dst, local.port()),
-        traffic_class: head.traffic_class,
-        hop_limit: head.hop_limit,
-        ip_id: if head.dst.is_ipv4() { IpId::Known(0) } else { IpId::NotPresent },
-        // Bytes that never left this host, but for faults that a client asked for.
-        icrc_checked: !head.sealed,
-        fate: None,
-        payload,
-    }
-}
-
 /// The source port that the datapath has for the one that was asked for.
 fn source_port(inner: &mut dyn Datapath, client: &mut AttachedClient, wanted: u16) -> u16 {
     match client.port {
@@ -273,24 +268,6 @@ fn seal(icrc: &mut FlowIcrc, head: &SentHead, route: &Route, ip_id: u16, packet:
         value ^= uroce_wire::icrc(&named, 0, covered) ^ u32::from_le_bytes(*trailer);
     }
     *trailer = value.to_le_bytes();
-}
-
-/// A client may send to unicast and multicast addresses of the version of ours, from queue pairs of its own.
-fn may_send(slot: Slot, local: IpAddr, head: &SentHead, payload: &[u8]) -> Result<(), DropReason> {
-    let broadcast = matches!(head.dst, IpAddr::V4(v4) if v4.is_broadcast());
-    if head.dst.is_ipv4() != local.is_ipv4() || head.dst.is_unspecified() || broadcast {
-        return Err(DropReason::WrongDestination);
-    }
-    if payload[0] >> 5 != UNRELIABLE_DATAGRAM {
-        return Ok(());
-    }
-    let qpn = payload.get(SOURCE_QPN..).and_then(|rest| rest.first_chunk());
-    let Some([high, middle, low]) = qpn else { return Err(DropReason::TooShort) };
-    let qpn = Qpn::new(u32::from_be_bytes([0, *high, *middle, *low]));
-    if qpn == Qpn::GSI || Slot::of(qpn) == Some(slot) {
-        return Ok(());
-    }
-    Err(DropReason::WrongPeer)
 }
 
 #[cfg(test)]

@@ -40,6 +40,9 @@ const LOOK_INTERVAL: u32 = 64;
 /// Time after which a datapath that took no more packets is asked again.
 const RETRY: Duration = Duration::from_micros(100);
 
+/// Time after which a client whose ring was full may have room for a mark.
+const MARK_RETRY: Duration = Duration::from_millis(2);
+
 /// Longest sleep, after which the end of the service is looked at.
 const LONGEST_SLEEP: Duration = Duration::from_millis(250);
 
@@ -60,6 +63,8 @@ pub struct ServiceOptions {
     pub users: Vec<u32>,
     /// Most clients of one user on one address.
     pub per_user: usize,
+    /// Most links of one client: other clients of its address that packets reach without the service.
+    pub links: usize,
 }
 
 /// Where a connection belongs.
@@ -122,7 +127,10 @@ impl PortService {
             listener,
             epoll,
             _waiters: waiters,
-            ports: datapaths.into_iter().map(|datapath| ServedPort::new(datapath, gsi)).collect(),
+            ports: datapaths
+                .into_iter()
+                .map(|datapath| ServedPort::new(datapath, gsi, options.links))
+                .collect(),
             connections: HashMap::new(),
             next: FIRST_CONNECTION,
             memo: SlotMemo::load(options.slots.clone()),
@@ -186,6 +194,7 @@ impl PortService {
         let timeout = match more {
             true => Duration::ZERO,
             false if blocked => RETRY,
+            false if self.ports.iter().any(|port| port.clients.has_marks) => MARK_RETRY,
             false => self.time_left().min(LONGEST_SLEEP),
         };
         let served = self.serve_connections(Some(timeout));

@@ -31,11 +31,17 @@ unsafe impl Send for SharedMemory {}
 impl SharedMemory {
     /// New memory of `len` bytes, and the descriptor by which another process maps it.
     pub(crate) fn create(len: usize) -> io::Result<(Self, OwnedFd)> {
+        let file = Self::file(len)?;
+        Ok((Self::map(file.as_fd(), len)?, file))
+    }
+
+    /// New memory of `len` bytes, for other processes to map.
+    pub(crate) fn file(len: usize) -> io::Result<OwnedFd> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = memfd_create("uroce-rings", flags)?;
         ftruncate(&file, len as u64)?;
         fcntl_add_seals(&file, SEALS)?;
-        Ok((Self::map(file.as_fd(), len)?, file))
+        Ok(file)
     }
 
     /// Maps memory that another process has made. It is refused unless it has `len` bytes for ever.

@@ -131,7 +131,7 @@ fn floods_of_connections_and_descriptors_are_bounded() {
         let message = ClientMessage::Join(1, addr("239.1.1.1:0").ip()).encode();
         let own = std::os::fd::AsFd::as_fd(&client.control);
         // Its answers are never read.
-        client.control.send_with(&message, own).ok();
+        client.control.send_with(&message, &[own]).ok();
     }
     drop(silent);
     still_serves(&running);

@@ -46,6 +46,9 @@ pub struct ServeArgs {
     /// Most clients of one user on one address; a process has one for each engine of each device
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u8).range(1..=254))]
     per_user: u8,
+    /// Most links of one client: other clients of its address that packets reach without the service; 0: none
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    links: u8,
     /// The file that keeps slots over a restart [default: beside the socket]
     #[arg(long, value_name = "FILE")]
     slots: Option<PathBuf>,
@@ -95,6 +98,7 @@ pub fn run(args: &ServeArgs, global: &Global) -> Result<(), Failure> {
         slots,
         users: args.users.clone(),
         per_user: args.per_user.into(),
+        links: args.links.into(),
     };
     let service = PortService::new(datapaths, gsi_redirect, (inherited, options));
     let mut service = service.map_err(|error| unserved(&socket, &error))?;
@@ -132,6 +136,7 @@ fn client_as_json(client: &ClientStatus) -> serde_json::Value {
         "packets_received": client.received,
         "packets_refused": client.refused,
         "packets_dropped": client.dropped,
+        "links": client.links,
     })
 }
 

@@ -82,7 +82,7 @@ fn dropped(clients: &Clients, reason: DropReason) -> u64 {
 
 #[test]
 fn a_packet_for_a_queue_pair_reaches_its_owner_alone() {
-    let mut clients = Clients::new(gsi);
+    let mut clients = Clients::new(gsi, 0);
     let mut guests = [3, 200, 9].map(|number| Guest::join(&mut clients, number));
     for (n, number) in [3u8, 200, 9].into_iter().enumerate() {
         deliver_to(&mut clients, Slot::new(number).expect("a slot").qpn(77), HERE, 0);
@@ -96,7 +96,7 @@ fn a_packet_for_a_queue_pair_reaches_its_owner_alone() {
 
 #[test]
 fn what_no_client_is_known_for_goes_to_the_lowest_slot() {
-    let mut clients = Clients::new(gsi);
+    let mut clients = Clients::new(gsi, 0);
     deliver_to(&mut clients, Qpn::GSI, HERE, 0);
     assert_eq!(dropped(&clients, DropReason::NoProcess), 1, "nobody is there");
     let mut guests = [30, 2, 9].map(|number| Guest::join(&mut clients, number));
@@ -113,7 +113,7 @@ fn what_no_client_is_known_for_goes_to_the_lowest_slot() {
 
 #[test]
 fn a_message_for_all_reaches_each_of_them_once_and_not_too_often() {
-    let mut clients = Clients::new(gsi);
+    let mut clients = Clients::new(gsi, 0);
     let mut guests = [3, 4, 5].map(|number| Guest::join(&mut clients, number));
     deliver_to(&mut clients, Qpn::GSI, HERE, 1);
     assert_eq!(guests.each_mut().map(|guest| guest.count(&mut clients)), [1, 1, 1]);
@@ -128,7 +128,7 @@ fn a_message_for_all_reaches_each_of_them_once_and_not_too_often() {
 
 #[test]
 fn a_group_opens_with_its_first_member_and_closes_with_its_last() {
-    let mut clients = Clients::new(gsi);
+    let mut clients = Clients::new(gsi, 0);
     let mut guests = [3, 4].map(|number| Guest::join(&mut clients, number));
     let group = GROUP.parse::<std::net::SocketAddr>().expect("an address").ip();
     let mut opened = 0;
@@ -154,7 +154,7 @@ fn a_group_opens_with_its_first_member_and_closes_with_its_last() {
 
 #[test]
 fn claims_have_one_owner_and_a_limit() {
-    let mut clients = Clients::new(gsi);
+    let mut clients = Clients::new(gsi, 0);
     let guests = [3, 4].map(|number| Guest::join(&mut clients, number));
     for service in 0..MAX_SERVICES as u64 {
         clients.claim(guests[0].slot, service).expect("free");
@@ -172,7 +172,7 @@ fn claims_have_one_owner_and_a_limit() {
 
 #[test]
 fn a_full_ring_is_counted_and_a_later_packet_finds_room() {
-    let mut clients = Clients::new(gsi);
+    let mut clients = Clients::new(gsi, 0);
     let mut guest = Guest::join(&mut clients, 3);
     let qpn = guest.slot.qpn(1);
     let mut sent = 0;

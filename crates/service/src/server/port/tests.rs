@@ -2,7 +2,13 @@
 
 use proptest::prelude::*;
 
+use std::net::IpAddr;
+
+use uroce_datapath::IpId;
+use uroce_wire::{DropReason, Qpn};
+
 use super::*;
+use crate::sent_packet::*;
 
 fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
