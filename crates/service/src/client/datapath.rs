@@ -398,7 +398,8 @@ impl Datapath for ServedDatapath {
             ServiceState::Up(attachment) => u64::from(attachment.memory.load(DROPPED)),
             ServiceState::Gone { .. } => 0,
         };
-        DatapathStats { rx_dropped: self.dropped_before + dropped, ..self.stats }
+        let rx_dropped = self.stats.rx_dropped + self.dropped_before + dropped;
+        DatapathStats { rx_dropped, ..self.stats }
     }
 }
 

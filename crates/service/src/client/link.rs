@@ -164,15 +164,3 @@ impl PeerLink {
         Err(io::Error::other("too many messages"))
     }
 }
-
-/// What a test writes in the place of a sound client.
-#[cfg(test)]
-impl PeerLink {
-    pub(crate) fn memory(&self) -> &SharedMemory {
-        &self.memory
-    }
-
-    pub(crate) fn socket(&self) -> Option<&ControlSocket> {
-        self.socket.as_ref()
-    }
-}

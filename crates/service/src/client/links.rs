@@ -100,6 +100,15 @@ impl Links {
     }
 }
 
+#[cfg(test)]
+impl ServedDatapath {
+    /// How many links this client sends over, and receives from.
+    pub(crate) fn link_counts(&self) -> (usize, usize) {
+        let sends = self.links.by_slot.iter().filter(|place| **place != NONE).count();
+        (sends, self.links.list.iter().filter(|link| link.is_open).count())
+    }
+}
+
 impl ServedDatapath {
     /// Hears what the service has said about links, if it has said something.
     #[inline]

@@ -19,12 +19,16 @@ struct Service {
 
 impl Service {
     fn start(address: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("uroce-serve-it-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder");
+        Self::with(address, 32)
+    }
+
+    /// A service whose clients have so many links.
+    fn with(address: &str, links: u8) -> Self {
+        let folder = folder(&format!("it-{links}"));
         let free = std::net::UdpSocket::bind((address, 0)).expect("loopback");
         let port = free.local_addr().expect("bound").port();
         drop(free);
-        let mut command = uroce(&format!("serve {address} --roce-port {port}"));
+        let mut command = uroce(&format!("serve {address} --roce-port {port} --links {links}"));
         command.env("UROCE_SERVE_SOCKET", folder.join("socket")).stderr(Stdio::null());
         let child = command.spawn().expect("the program was built");
         let service = Self { child, folder, port };
@@ -75,6 +79,33 @@ fn a_service_is_shown_to_people_and_programs() {
     let (status, json) = service.run("devinfo --address 127.0.0.1 --json");
     let value: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!((status, &value["devices"][0]["datapath"]), (0, &"udp".into()), "another port");
+}
+
+/// Two clients of one service, with links between clients and without.
+#[test]
+fn clients_of_one_address_exchange_messages_with_and_without_links() {
+    for links in [0, 32] {
+        let service = Service::with("127.0.0.1", links);
+        for transport in ["rc", "uc", "ud"] {
+            let common = format!(
+                "pingpong {transport} --address 127.0.0.1 --roce-port {} --datapath served -n 2000",
+                service.port
+            );
+            let mut server = uroce(&common);
+            server.env("UROCE_SERVE_SOCKET", service.folder.join("socket"));
+            server.stdout(Stdio::null()).stderr(Stdio::null());
+            let mut server = Ended(server.spawn().expect("it was built"));
+            let (status, text) = service.run(&format!("{common} 127.0.0.1"));
+            assert_eq!(status, 0, "{transport}, {links} links: {text}");
+            assert!(server.0.wait().expect("ours").success(), "{transport}, {links} links");
+        }
+        let (_, json) = service.run("serve --status --json");
+        let value: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        let by_service = value["addresses"][0]["packets_between_clients"].as_u64();
+        let by_service = by_service.expect("a number");
+        // 2000 messages to and fro, three times; with links only what comes before them.
+        assert_eq!(by_service > 6000, links == 0, "{by_service} by the service, {links} links");
+    }
 }
 
 fn folder(tag: &str) -> PathBuf {
