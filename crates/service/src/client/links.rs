@@ -206,7 +206,8 @@ impl ServedDatapath {
     fn break_link(&mut self, place: usize) {
         self.links.publish(&mut self.stats.syscalls);
         let link = self.links.list.remove(place);
-        tracing::warn!(
+        // For the log of a program no other client has a say.
+        tracing::debug!(
             slot = %link.end.peer, user = link.end.user,
             "a client wrote nonsense into the ring that it shares with this one: packets go by the service"
         );

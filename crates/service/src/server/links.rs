@@ -12,11 +12,12 @@ use crate::message::{LinkEnd, ServiceMessage};
 use crate::ring::LINK_MEMORY;
 use crate::sys::shared_memory::SharedMemory;
 
-/// Packets from one client to another after which the two get a link. It is asked for again when the count has wrapped.
+/// Packets from one client to another after which the two get a link, and after which it is tried again.
 const FIRST_PACKETS: u16 = 64;
+const RETRY_PACKETS: u16 = 256;
 
 /// Most links of a client that it has not taken yet: their descriptors are on the way, and the system limits those.
-const MAX_UNTAKEN: usize = 4;
+const MAX_UNTAKEN: usize = 1;
 
 /// A link between two clients.
 #[derive(Debug)]
@@ -60,7 +61,7 @@ impl Links {
         ends[0] != ends[1] && !has && ends.iter().all(|end| self.has_place(*end, is_foreign))
     }
 
-    /// Whether the client may have one more. Others users' clients leave half of the places.
+    /// Whether the client may have one more. Clients of other users leave half of its places.
     fn has_place(&self, slot: Slot, is_foreign: bool) -> bool {
         let foreign = self.of(slot).filter(|link| link.is_foreign).count();
         let taken = |link: &ServedLink| {
@@ -88,7 +89,7 @@ impl Clients {
         let Some(client) = self.get(from) else { return };
         let count = &mut client.sent_to[usize::from(to.get())];
         *count = count.wrapping_add(1);
-        if *count == FIRST_PACKETS {
+        if *count % RETRY_PACKETS == FIRST_PACKETS {
             self.link([from, to]);
         }
     }
@@ -189,5 +190,74 @@ impl Clients {
                 self.has_marks |= !client.write_marks();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slot(number: u8) -> Slot {
+        Slot::new(number).expect("a slot")
+    }
+
+    /// A link that both ends use.
+    fn used(links: &mut Links, one: u8, other: u8, is_foreign: bool) {
+        let number = links.next;
+        links.next += 1;
+        let ends = [slot(one), slot(other)];
+        let (switched, is_broken) = ([true; 2], false);
+        links.list.push(ServedLink { number, ends, is_foreign, switched, is_broken });
+    }
+
+    #[test]
+    fn clients_of_other_users_take_half_of_the_links_at_most() {
+        let mut links = Links::new(5);
+        for other in 2..5 {
+            assert!(links.admits([slot(1), slot(other)], true));
+            used(&mut links, 1, other, true);
+        }
+        assert!(!links.admits([slot(1), slot(5)], true) && !links.admits([slot(5), slot(1)], true));
+        for other in 5..7 {
+            assert!(links.admits([slot(other), slot(1)], false));
+            used(&mut links, other, 1, false);
+        }
+        assert!(!links.admits([slot(1), slot(7)], false), "five");
+        assert!(links.admits([slot(8), slot(7)], true));
+        assert_eq!((links.count(slot(1)), links.count(slot(2)), links.count(slot(7))), (5, 1, 0));
+    }
+
+    #[test]
+    fn two_clients_have_one_link_and_get_none_after_it_was_ended() {
+        let mut links = Links::new(5);
+        used(&mut links, 1, 2, false);
+        assert!(
+            !links.admits([slot(1), slot(2)], false) && !links.admits([slot(2), slot(1)], false)
+        );
+        assert!(!links.admits([slot(3), slot(3)], false), "with itself");
+        assert!(links.find(1, slot(3)).is_none() && links.find(2, slot(1)).is_none());
+        let (link, end) = links.find(1, slot(2)).expect("its own");
+        link.is_broken = true;
+        assert_eq!(end, 1);
+        assert!(links.find(1, slot(2)).is_none() && !links.admits([slot(1), slot(2)], false));
+        assert_eq!(links.count(slot(1)), 0);
+    }
+
+    /// What it does not read stays on the way, with its descriptors.
+    #[test]
+    fn a_client_that_takes_no_link_is_offered_one() {
+        let mut links = Links::new(5);
+        used(&mut links, 1, 2, false);
+        links.list[0].switched[1] = false;
+        assert!(
+            links.admits([slot(1), slot(3)], false) && !links.admits([slot(2), slot(3)], false)
+        );
+        links.list[0].is_broken = true;
+        assert!(links.admits([slot(2), slot(3)], false));
+    }
+
+    #[test]
+    fn a_service_may_make_no_links_at_all() {
+        assert!(!Links::new(0).admits([slot(1), slot(2)], false));
     }
 }

@@ -103,7 +103,7 @@ fn is_unlinked(hostile: &mut Hostile, victim: &mut ServedDatapath) {
 }
 
 #[test]
-fn a38_nonsense_over_a_link_costs_the_link() {
+fn a31_nonsense_over_a_link_costs_the_link() {
     let running = Running::start();
     for index in [1, 63, 64 * 1024 * 1024, u32::MAX, u32::MAX - 63] {
         let mut victim = running.client();
@@ -128,7 +128,7 @@ fn a38_nonsense_over_a_link_costs_the_link() {
 
 /// The rules of the service hold over a link: no source but its own, no other destination.
 #[test]
-fn a38_forged_packets_over_a_link_are_dropped_and_counted() {
+fn forged_packets_over_a_link_are_dropped_and_counted() {
     let running = Running::start();
     let (mut victim, mut other) = (running.client(), running.client());
     let mut hostile = Hostile::new(&running, &mut victim);
@@ -159,7 +159,7 @@ fn a38_forged_packets_over_a_link_are_dropped_and_counted() {
 
 /// All of its memory changes all the time.
 #[test]
-fn a38_a_client_that_scribbles_over_a_link_harms_nobody_else() {
+fn a31_a_client_that_scribbles_over_a_link_harms_nobody_else() {
     let running = Running::start();
     let mut noise = 0x9e37_79b9_7f4a_7c15u64;
     let mut next = || {

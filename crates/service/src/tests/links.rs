@@ -231,12 +231,11 @@ fn a_client_has_so_many_links_and_others_are_reached_all_the_same() {
 #[test]
 fn a_link_begins_behind_a_full_ring() {
     let running = Running::start();
-    let (mut a, mut b, mut c) = (running.client(), running.client(), running.client());
+    let (mut a, mut b, mut peer) = (running.client(), running.client(), running.peer());
     let to_b = slot(&mut b).qpn(1);
     let bytes = packet(RC_SEND, to_b, &[9; 4000]);
     while crate::status(&running.socket()).expect("it answers")[0].drops.is_empty() {
-        while commit(&mut c, HERE, &bytes) {}
-        c.flush().expect("sent");
+        (0..64).for_each(|_| send(&mut peer, HERE, &bytes));
     }
     for _ in 0..ENOUGH {
         send(&mut a, HERE, &bytes);
