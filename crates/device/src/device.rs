@@ -24,6 +24,7 @@ pub use xrc::XrcDomains;
 use crate::async_events::AsyncEvents;
 use crate::counters;
 use crate::driver::Driver;
+use crate::engine::Engine;
 use crate::engines::{Engines, Shared};
 use crate::gid::gid_at;
 use crate::interface::Interface;
@@ -215,7 +216,7 @@ impl Device {
     /// When [`drive`](Self::drive) is to be called although no packet arrives, in nanoseconds of the device's
     /// clock; it may have passed. `None`: only a packet or a call gives the device something to do.
     pub fn poll_timeout(&self) -> Option<u64> {
-        self.0.engines.all().iter().filter_map(|shared| shared.lock().next_deadline()).min()
+        self.0.engines.all().iter().filter_map(|shared| shared.look(Engine::next_deadline)).min()
     }
 
     /// One poll iteration of each engine: receive, timers, send. For tests and for applications

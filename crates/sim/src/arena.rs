@@ -59,7 +59,7 @@ impl Arena {
         let base = (random.next() & 0xffff_ffff_f000) | 1 << 40;
         let mr = device.memory().reg_mr(pd, region.clone(), base, all).expect("a region");
         let mut source = vec![0; SOURCE];
-        random.fill(&mut source);
+        random.fill_payload(&mut source);
         let mut arena = Arena {
             region,
             base,

@@ -230,6 +230,11 @@ impl End {
         Ok(())
     }
 
+    /// True if a completion waits.
+    pub(crate) fn has_completions(&self) -> bool {
+        self.device.has_completions(&[self.send_cq, self.recv_cq])
+    }
+
     /// Moves completions of a CQ behind `into`.
     pub(crate) fn poll(&self, cq: CqId, into: &mut Vec<Wc>) {
         let polled = self.device.poll_cq_each(cq, usize::MAX, |wc| into.push(*wc));

@@ -28,6 +28,7 @@ mod random;
 mod request;
 mod scenario;
 mod shrink;
+mod trace;
 mod violation;
 mod windows;
 mod world;

@@ -135,7 +135,10 @@ impl Network {
 
     /// When a packet arrives, or goes on, next.
     pub(crate) fn poll_timeout(&self) -> Option<u64> {
-        let held = self.injector.poll_timeout().map(|at| at.as_nanos() as u64);
+        let held = match self.injector.waiting() {
+            (0, _) => None,
+            _ => self.injector.poll_timeout().map(|at| at.as_nanos() as u64),
+        };
         [self.in_transit.peek().map(|next| next.at_ns), held].into_iter().flatten().min()
     }
 
@@ -162,6 +165,9 @@ impl Network {
 
     /// Takes from the fault injector what goes on by now.
     fn release(&mut self, now_ns: u64) {
+        if self.injector.waiting() == (0, 0) {
+            return;
+        }
         while let Some(release) = self.injector.poll_packet(Duration::from_nanos(now_ns)) {
             let Flow { src, dst, src_port, dst_port } = release.meta.flow;
             let route = uroce_datapath::Route {

@@ -57,6 +57,8 @@ pub(crate) struct Pair {
     withdrawals: Vec<Withdrawal>,
     /// Connections that nobody was told of.
     new_connections: Vec<MonitoredConnection>,
+    /// When the application looks for completions that came of what it has done itself.
+    look_ns: Option<u64>,
     /// The application has done more than to poll since it was asked.
     has_acted: bool,
 }
@@ -88,6 +90,7 @@ impl Pair {
             is_ending: false,
             withdrawals: vec![],
             new_connections: vec![],
+            look_ns: None,
             has_acted: true,
         };
         pair.connect();
@@ -123,12 +126,22 @@ impl Pair {
         }
     }
 
+    /// True if a completion waits for the application.
+    pub(crate) fn has_completions(&self) -> bool {
+        self.ends.iter().any(End::has_completions)
+    }
+
+    /// The application looks for completions at this time.
+    pub(crate) fn look_at(&mut self, at_ns: u64) {
+        self.look_ns = Some(at_ns);
+    }
+
     /// When the application acts next, whatever happens on the network.
     pub(crate) fn poll_timeout(&self) -> Option<u64> {
         match self.phase {
             Phase::Running => {
                 let wakes = self.ends.iter().filter_map(|end| end.wake_ns);
-                wakes.chain(self.next_withdrawal()).min()
+                wakes.chain(self.look_ns).chain(self.next_withdrawal()).min()
             }
             Phase::Draining { until_ns, .. } => Some(until_ns),
             Phase::Done => None,
@@ -211,6 +224,7 @@ impl Pair {
 
     fn run(&mut self, turn: &mut Turn<'_>) -> Check {
         self.withdraw(turn.now_ns, turn);
+        self.look_ns = None;
         if self.random.chance(self.plan.idle_turns) {
             let at = turn.now_ns + 1 + self.pause();
             for end in &mut self.ends {

@@ -3,6 +3,15 @@
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore as _, SeedableRng as _};
 
+/// The next number of SplitMix64, a generator that is quick and is not meant to be unpredictable.
+fn split_mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ mixed >> 31
+}
+
 /// A stream of random numbers.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(ChaCha8Rng);
@@ -42,5 +51,36 @@ impl Random {
 
     pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
         self.0.fill_bytes(bytes);
+    }
+
+    /// Bytes that differ from each other, for payloads: one number is drawn for all of them.
+    pub(crate) fn fill_payload(&mut self, bytes: &mut [u8]) {
+        let mut state = self.next();
+        for chunk in bytes.chunks_mut(8) {
+            chunk.copy_from_slice(&split_mix(&mut state).to_le_bytes()[..chunk.len()]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payload_is_that_of_split_mix() {
+        // The first numbers of SplitMix64 for the seed 0, as its reference implementation gives them.
+        let mut state = 0;
+        let numbers = [split_mix(&mut state), split_mix(&mut state)];
+        assert_eq!(numbers, [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4]);
+    }
+
+    #[test]
+    fn payloads_of_one_stream_differ() {
+        let mut random = Random::new(1, 2);
+        let (mut one, mut other) = ([0; 20], [0; 20]);
+        random.fill_payload(&mut one);
+        random.fill_payload(&mut other);
+        assert_ne!(one, other);
+        assert_ne!(one[16..], [0; 4], "the end that is no whole number is filled");
     }
 }

@@ -209,7 +209,7 @@ fn pair(mode: Mode, nodes: usize, latency_ns: u64, random: &mut Random) -> PairP
         withdrawals: if random.chance(20) { random.range(1, 100) } else { 0 },
         idle_turns: if random.chance(20) { random.range(1, 80) } else { 0 },
         pause_ns: random.pick(&[1_000, 20_000, 200_000, 3_000_000]),
-        restarts: if random.chance(20) { random.range(1, 20) } else { 0 },
+        restarts: if random.chance(20) { random.range(1, 40) } else { 0 },
     }
 }
 

@@ -1,6 +1,5 @@
 //! A running simulation: one clock, all nodes, the network, and the applications.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
@@ -16,6 +15,7 @@ use crate::pair::{Pair, Turn};
 use crate::port::{PortHandle, SimDatapath, SimPacket};
 use crate::random::Random;
 use crate::scenario::{LONGEST_DELAY_NS, Mode, Scenario};
+use crate::trace::TraceHash;
 use crate::violation::{AtTime as _, Check, Invariant, Violation, ensure};
 
 /// The stream of random numbers of the adversary.
@@ -63,7 +63,7 @@ pub(crate) struct World<'a> {
     /// I14: when all has completed at the latest.
     liveness_end_ns: u64,
     coverage: Coverage,
-    trace: DefaultHasher,
+    trace: TraceHash,
     /// Nodes at which something happens now, and who is no NIC.
     busy: Vec<bool>,
 }
@@ -101,7 +101,7 @@ impl<'a> World<'a> {
             calm_since_ns: scenario.is_sound().then_some(0),
             liveness_end_ns: scenario.liveness_end_ns(),
             coverage: Coverage::default(),
-            trace: DefaultHasher::new(),
+            trace: TraceHash::default(),
         }
     }
 
@@ -202,8 +202,10 @@ impl<'a> World<'a> {
         for index in 0..self.pairs.len() {
             let nodes = self.pairs[index].nodes();
             let is_due = self.pairs[index].poll_timeout().is_some_and(|at| at <= self.now_ns);
-            let waits = self.pairs[index].is_waiting(self.now_ns);
-            if waits || !is_due && !nodes.iter().any(|node| busy[*node]) {
+            let may_have = nodes.iter().any(|node| busy[*node]);
+            if self.pairs[index].is_waiting(self.now_ns)
+                || !is_due && !(may_have && self.pairs[index].has_completions())
+            {
                 continue;
             }
             let mut turn = Turn {
@@ -220,6 +222,9 @@ impl<'a> World<'a> {
                 if has_acted || self.nodes[node].port.has_sent() || !self.note_deadline(node) {
                     self.settle(node)?;
                 }
+            }
+            if has_acted && self.pairs[index].has_completions() {
+                self.pairs[index].look_at(self.now_ns + 1);
             }
         }
         Ok(())
@@ -269,12 +274,13 @@ impl<'a> World<'a> {
     }
 
     fn deliver(&mut self, arrival: ArrivedPacket) {
-        (self.now_ns, arrival.to).hash(&mut self.trace);
+        self.trace.add(self.now_ns);
+        self.trace.add(arrival.to as u64);
         let bytes = &arrival.packet.bytes;
         match bytes.last_chunk::<4>() {
             // The ICRC stands for everything else.
-            Some(icrc) if arrival.is_intact => icrc.hash(&mut self.trace),
-            _ => bytes.hash(&mut self.trace),
+            Some(icrc) if arrival.is_intact => self.trace.add(u32::from_le_bytes(*icrc).into()),
+            _ => self.trace.add_bytes(bytes),
         }
         self.monitor.handle_arrived(self.now_ns, &arrival);
         let ArrivedPacket { to, packet, .. } = arrival;

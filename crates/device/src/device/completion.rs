@@ -91,6 +91,17 @@ impl Device {
         engine.nic.tables.cqs.get(cq).map(CompletionQueue::capacity).ok_or(NoSuchObject::cq(cq))
     }
 
+    /// True if a completion waits in one of these CQs. Unlike [`poll_cq`](Self::poll_cq) it polls no engine.
+    pub fn has_completions(&self, cqs: &[CqId]) -> bool {
+        let waits = |cq: &CqId| {
+            let look = |engine: &Engine| {
+                engine.nic.tables.cqs.get(*cq).is_some_and(|queue| !queue.is_empty())
+            };
+            self.0.engines.of_object(cq.0).look(look)
+        };
+        cqs.iter().any(waits)
+    }
+
     /// `ibv_destroy_cq`. No event of it is left in its channel.
     ///
     /// # Errors

@@ -81,6 +81,14 @@ impl Shared {
         Some(self.guard(engine))
     }
 
+    /// Looks at the engine without changing it: no event can come of it, and nobody is woken.
+    pub(crate) fn look<R>(&self, at: impl FnOnce(&Engine) -> R) -> R {
+        match self.engine.try_lock() {
+            Ok(engine) => at(&engine),
+            Err(_) => at(&self.lock()),
+        }
+    }
+
     fn guard<'a>(&'a self, engine: MutexGuard<'a, Engine>) -> EngineGuard<'a> {
         let deferred =
             DeferredWork { shared: self, list: Vec::new(), pending: PendingPeers::default() };

@@ -40,7 +40,11 @@ impl Pair {
 
     fn poll(&mut self, index: usize, cq: CqId, now_ns: u64) -> Vec<Wc> {
         let mut all = vec![];
-        self.ends[index].poll(cq, &mut all);
+        let end = &self.ends[index];
+        // A poll of an empty queue drives the device. Not each one that is awake for another reason need do so.
+        if end.wake_ns.is_some_and(|at| at <= now_ns) || end.device.has_completions(&[cq]) {
+            end.poll(cq, &mut all);
+        }
         if !all.is_empty() && self.ends[index].wake_ns.is_none() {
             let at = now_ns + self.pause();
             self.ends[index].wake_ns = Some(at);
