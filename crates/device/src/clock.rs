@@ -45,6 +45,11 @@ impl Clock {
         Clock { origin: monotonic(), stands_in }
     }
 
+    /// True if it moves only when it is told to: then no thread waits for another one.
+    pub(crate) fn is_virtual(&self) -> bool {
+        self.stands_in.is_some()
+    }
+
     /// Nanoseconds since the device was opened; 64 bits last for centuries (A32).
     #[inline]
     pub(crate) fn now(&self) -> Instant {

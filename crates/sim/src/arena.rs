@@ -22,6 +22,8 @@ const GAP: usize = 64;
 const CANARY: u8 = 0xee;
 /// Bytes behind a message that are looked at when it completes; all others when its connection ends.
 const NEAR: usize = 256;
+/// Bytes that are compared at a time where a message may have arrived in part.
+const PART: usize = 256;
 const CANARIES: [u8; PITCH] = [CANARY; PITCH];
 
 /// A place for one message.
@@ -220,11 +222,21 @@ impl Arena {
     /// Fails unless each byte of the slot is as before, or as `due` says.
     pub(crate) fn check_either(&mut self, slot: SlotId, skip: usize, due: &[u8]) -> Check {
         self.load(slot, PITCH);
-        let bytes = &self.scratch[skip..];
-        let due = due.iter().map(Some).chain(std::iter::repeat(None));
-        let wrong = bytes.iter().zip(due).position(|(is, due)| *is != CANARY && Some(is) != due);
+        let (message, behind) = self.scratch[skip..].split_at(due.len());
+        let parts = message.chunks(PART).zip(due.chunks(PART));
+        let is_either = |is: &[u8], due: &[u8]| {
+            // Most parts are all old or all new.
+            is == due
+                || *is == CANARIES[..is.len()]
+                || is.iter().zip(due).all(|(is, due)| *is == CANARY || is == due)
+        };
+        let wrong = parts.into_iter().position(|(is, due)| !is_either(is, due));
         ensure(wrong.is_none(), Invariant::Canaries, || {
-            format!("byte {} of a request that failed is foreign", wrong.unwrap_or_default())
+            let part = wrong.unwrap_or_default() * PART;
+            format!("a byte from {part} on of a request that failed is foreign")
+        })?;
+        ensure(*behind == CANARIES[..behind.len()], Invariant::Canaries, || {
+            "a byte behind a request that failed is foreign".to_owned()
         })
     }
 
@@ -246,9 +258,9 @@ impl Arena {
 
     /// Fails unless the source and everything that is not in use are as they were.
     pub(crate) fn check_rest(&mut self) -> Check {
-        let mut bytes = vec![0; SOURCE];
-        self.region.read(0, &mut bytes).expect("inside the region");
-        ensure(bytes == self.source, Invariant::Canaries, || "a source has changed".into())?;
+        self.scratch.resize(SOURCE, 0);
+        self.region.read(0, &mut self.scratch).expect("inside the region");
+        ensure(self.scratch == self.source, Invariant::Canaries, || "a source has changed".into())?;
         let mut gap = [0; GAP];
         self.region.read(SOURCE + WORDS * 8, &mut gap).expect("inside the region");
         ensure(gap == [CANARY; GAP], Invariant::Canaries, || "a byte behind the words".into())?;

@@ -16,6 +16,7 @@
 
 mod adversary;
 mod arena;
+mod buffers;
 mod caught;
 mod coverage;
 mod end;

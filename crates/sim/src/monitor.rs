@@ -3,6 +3,7 @@
 mod frame;
 mod message_count;
 mod psn;
+mod qpn_hash;
 mod requests;
 mod responses;
 #[cfg(test)]
@@ -11,9 +12,10 @@ mod tests;
 use std::collections::HashMap;
 
 use uroce_device::transport::QpType;
-use uroce_wire::{Mtu, Operation, Packet, Psn, Qpn, SyndromeKind};
+use uroce_wire::{Mtu, Opcode, Operation, Packet, Psn, Qpn, SyndromeKind};
 
 pub(crate) use self::frame::icrc_of;
+use self::qpn_hash::QpnHash;
 use self::requests::RequestMonitor;
 use self::responses::ResponseMonitor;
 use crate::coverage::Coverage;
@@ -58,14 +60,30 @@ struct Stranger {
 }
 
 /// The judge of all packets of a simulation.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Monitor {
-    sides: HashMap<NodeQpn, MonitoredQp>,
-    /// Nodes that are no NIC of ours.
-    strangers: HashMap<usize, Stranger>,
+    sides: HashMap<NodeQpn, MonitoredQp, QpnHash>,
+    /// Who is no NIC of ours: the node behind them all.
+    stranger: (usize, Stranger),
+    /// Packets that were sent, by opcode.
+    sent: [u64; 256],
 }
 
 impl Monitor {
+    /// `stranger` is the number of the node that is no peer of anybody.
+    pub(crate) fn new(stranger: usize) -> Monitor {
+        let stranger = (stranger, Stranger::default());
+        Monitor { sides: HashMap::default(), stranger, sent: [0; 256] }
+    }
+
+    /// Adds the packets that were sent.
+    pub(crate) fn report(&self, coverage: &mut Coverage) {
+        let counts = (0..=255).map(Opcode).zip(self.sent);
+        for (opcode, count) in counts.filter(|(_, count)| *count > 0) {
+            coverage.add(opcode.info().map_or("unknown opcode", |info| info.name), count);
+        }
+    }
+
     /// From now on packets between these queue pairs are those of a new connection.
     pub(crate) fn handle_connection(&mut self, connection: &MonitoredConnection) {
         let MonitoredConnection { ends, psns, service, mtu, max_rd_atomic } = *connection;
@@ -93,10 +111,11 @@ impl Monitor {
     ) -> Check {
         let (src, dst) = (packet.route.src, packet.route.dst);
         let parsed = frame::check_emitted(src, dst, &packet.bytes)?;
-        count_packet(&parsed, coverage);
+        self.sent[usize::from(parsed.bth.opcode.0)] += 1;
+        count_nak(&parsed, coverage);
         let name = parsed.info.name;
-        if let Some(stranger) = self.strangers.get_mut(&to) {
-            return stranger.check_reply(name, packet.bytes.len());
+        if to == self.stranger.0 {
+            return self.stranger.1.check_reply(name, packet.bytes.len());
         }
         let qpn = parsed.bth.dest_qpn;
         let peer = self.sides.get(&(to, qpn)).map(|side| side.peer);
@@ -110,16 +129,11 @@ impl Monitor {
         }
     }
 
-    /// From now on this node is no peer of anybody.
-    pub(crate) fn note_stranger(&mut self, node: usize) {
-        self.strangers.insert(node, Stranger::default());
-    }
-
     /// A packet that a NIC takes in.
     pub(crate) fn handle_arrived(&mut self, now_ns: u64, arrival: &ArrivedPacket) {
         let ArrivedPacket { from, to, packet, is_intact } = arrival;
-        if let Some(stranger) = self.strangers.get_mut(from) {
-            stranger.bytes_in += packet.bytes.len() as u64;
+        if *from == self.stranger.0 {
+            self.stranger.1.bytes_in += packet.bytes.len() as u64;
             return;
         }
         let (src, dst) = (packet.route.src, packet.route.dst);
@@ -176,9 +190,8 @@ impl Stranger {
     }
 }
 
-/// Opcodes, and the syndromes of acknowledgements.
-fn count_packet(packet: &Packet<'_>, coverage: &mut Coverage) {
-    coverage.count(packet.info.name);
+/// The syndromes of acknowledgements.
+fn count_nak(packet: &Packet<'_>, coverage: &mut Coverage) {
     let Some(aeth) = packet.aeth() else { return };
     match aeth.syndrome.kind() {
         SyndromeKind::Rnr { .. } => coverage.count("RNR NAK"),

@@ -4,27 +4,16 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
+use slab::Slab;
 use uroce_fault::{Direction, FaultInjector, PacketMeta, Plan, Verdict};
 use uroce_wire::Flow;
 
+use crate::buffers::Buffers;
 use crate::port::SimPacket;
 use crate::scenario::{Outage, Scenario};
 
 /// Nanoseconds between the arrivals of two packets at one NIC: 100 Gb/s with 1 KiB packets.
 const SPACING_NS: u64 = 90;
-
-/// A packet on its way.
-#[derive(Debug)]
-struct InTransit {
-    at_ns: u64,
-    /// Orders packets that arrive at the same time.
-    number: u64,
-    from: usize,
-    to: usize,
-    packet: SimPacket,
-    /// No fault rule has held or altered it.
-    is_intact: bool,
-}
 
 /// A packet that has arrived at a NIC.
 #[derive(Debug)]
@@ -37,29 +26,32 @@ pub(crate) struct ArrivedPacket {
     pub(crate) is_intact: bool,
 }
 
+/// Packets on their way, in the order in which they arrive.
+#[derive(Debug, Default)]
+struct InTransit {
+    /// When a packet arrives, its number, which orders those that arrive at the same time, and its place.
+    order: BinaryHeap<Reverse<(u64, u64, usize)>>,
+    packets: Slab<ArrivedPacket>,
+    numbered: u64,
+}
+
 impl InTransit {
-    fn key(&self) -> Reverse<(u64, u64)> {
-        Reverse((self.at_ns, self.number))
+    fn push(&mut self, at_ns: u64, packet: ArrivedPacket) {
+        self.numbered += 1;
+        let place = self.packets.insert(packet);
+        self.order.push(Reverse((at_ns, self.numbered, place)));
     }
-}
 
-impl PartialEq for InTransit {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
+    /// When the next packet arrives.
+    fn next_ns(&self) -> Option<u64> {
+        self.order.peek().map(|Reverse((at_ns, ..))| *at_ns)
     }
-}
 
-impl Eq for InTransit {}
-
-impl PartialOrd for InTransit {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for InTransit {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key().cmp(&other.key())
+    /// The next packet that arrives by now.
+    fn pop(&mut self, now_ns: u64) -> Option<ArrivedPacket> {
+        self.next_ns().filter(|at_ns| *at_ns <= now_ns)?;
+        let Reverse((_, _, place)) = self.order.pop()?;
+        Some(self.packets.remove(place))
     }
 }
 
@@ -76,19 +68,19 @@ pub(crate) struct NetworkCounters {
 /// All links of a simulation.
 pub(crate) struct Network {
     injector: FaultInjector,
-    in_transit: BinaryHeap<InTransit>,
-    numbered: u64,
+    in_transit: InTransit,
     latency_ns: u64,
     coalesce_ns: u64,
     /// When the next packet may arrive at each NIC.
     free_at_ns: Vec<u64>,
     outages: Vec<Outage>,
     has_faults: bool,
+    buffers: Buffers,
     pub(crate) counters: NetworkCounters,
 }
 
 impl Network {
-    pub(crate) fn new(scenario: &Scenario) -> Network {
+    pub(crate) fn new(scenario: &Scenario, buffers: Buffers) -> Network {
         let plan = match scenario.faults.as_str() {
             "" => Plan::default(),
             rules => rules.parse().expect("rules that the scenario has made"),
@@ -96,8 +88,8 @@ impl Network {
         Network {
             has_faults: !plan.is_empty(),
             injector: FaultInjector::new(&plan, scenario.seed),
-            in_transit: BinaryHeap::new(),
-            numbered: 0,
+            in_transit: InTransit::default(),
+            buffers,
             latency_ns: scenario.latency_ns,
             coalesce_ns: scenario.coalesce_ns.max(1),
             // One more, for who is no NIC.
@@ -120,8 +112,12 @@ impl Network {
         let meta = meta_of(&packet, from, to);
         match self.injector.handle_packet(Duration::from_nanos(now_ns), &meta, &packet.bytes) {
             Verdict::Pass => self.dispatch(now_ns, [from, to], packet, true),
-            Verdict::Dropped => self.counters.dropped += 1,
-            Verdict::Taken => self.counters.altered += 1,
+            verdict => {
+                let is_dropped = verdict == Verdict::Dropped;
+                self.counters.dropped += u64::from(is_dropped);
+                self.counters.altered += u64::from(!is_dropped);
+                self.buffers.give_back(packet.bytes);
+            }
         }
         self.release(now_ns);
         while self.injector.poll_event().is_some() {}
@@ -139,23 +135,20 @@ impl Network {
             (0, _) => None,
             _ => self.injector.poll_timeout().map(|at| at.as_nanos() as u64),
         };
-        [self.in_transit.peek().map(|next| next.at_ns), held].into_iter().flatten().min()
+        self.in_transit.next_ns().into_iter().chain(held).min()
     }
 
     /// The next packet that has arrived by now.
     pub(crate) fn poll_arrival(&mut self, now_ns: u64) -> Option<ArrivedPacket> {
         self.release(now_ns);
         loop {
-            if self.in_transit.peek()?.at_ns > now_ns {
-                return None;
+            let arrived = self.in_transit.pop(now_ns)?;
+            if !self.is_down(now_ns, arrived.to) {
+                self.counters.delivered += 1;
+                return Some(arrived);
             }
-            let InTransit { from, to, packet, is_intact, .. } = self.in_transit.pop()?;
-            if self.is_down(now_ns, to) {
-                self.counters.outage += 1;
-                continue;
-            }
-            self.counters.delivered += 1;
-            return Some(ArrivedPacket { from, to, packet, is_intact });
+            self.counters.outage += 1;
+            self.buffers.give_back(arrived.packet.bytes);
         }
     }
 
@@ -177,7 +170,7 @@ impl Network {
                 traffic_class: release.meta.traffic_class,
             };
             let [from, to] = nodes_of(release.meta.tag);
-            let packet = SimPacket { route, bytes: release.packet.to_vec() };
+            let packet = SimPacket { route, bytes: self.buffers.copy_of(release.packet) };
             self.dispatch(now_ns, [from, to], packet, false);
         }
     }
@@ -192,15 +185,7 @@ impl Network {
         let at_ns = (now_ns + self.latency_ns).max(self.free_at_ns[to]);
         self.free_at_ns[to] = at_ns + SPACING_NS;
         let at_ns = at_ns.next_multiple_of(self.coalesce_ns);
-        self.numbered += 1;
-        self.in_transit.push(InTransit {
-            at_ns,
-            number: self.numbered,
-            from,
-            to,
-            packet,
-            is_intact,
-        });
+        self.in_transit.push(at_ns, ArrivedPacket { from, to, packet, is_intact });
     }
 }
 

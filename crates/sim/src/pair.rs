@@ -126,9 +126,10 @@ impl Pair {
         }
     }
 
-    /// True if a completion waits for the application.
-    pub(crate) fn has_completions(&self) -> bool {
-        self.ends.iter().any(End::has_completions)
+    /// True if a completion waits for the application, at nodes that are busy or not in the list.
+    pub(crate) fn has_completions(&self, busy: &[bool]) -> bool {
+        let may_have = |end: &&End| busy.get(end.node).is_none_or(|busy| *busy);
+        self.ends.iter().filter(may_have).any(End::has_completions)
     }
 
     /// The application looks for completions at this time.

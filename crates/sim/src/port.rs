@@ -11,6 +11,8 @@ use uroce_datapath::{
     RxPacket,
 };
 
+use crate::buffers::Buffers;
+
 /// A UDP payload with its addresses.
 #[derive(Debug, Clone)]
 pub(crate) struct SimPacket {
@@ -23,8 +25,6 @@ pub(crate) struct SimPacket {
 struct Queues {
     arrived: VecDeque<SimPacket>,
     sent: VecDeque<SimPacket>,
-    /// Buffers to use again.
-    spare: Vec<Vec<u8>>,
 }
 
 /// The network's end of a [`SimDatapath`].
@@ -41,27 +41,16 @@ impl PortHandle {
         self.lock().arrived.push_back(packet);
     }
 
-    /// The oldest packet that the NIC has sent.
-    pub(crate) fn take_sent(&self) -> Option<SimPacket> {
-        self.lock().sent.pop_front()
+    /// Moves what the NIC has sent into `sent`, which is empty. Returns how many packets it has not taken yet.
+    pub(crate) fn take_sent(&self, sent: &mut VecDeque<SimPacket>) -> usize {
+        let mut queues = self.lock();
+        std::mem::swap(&mut queues.sent, sent);
+        queues.arrived.len()
     }
 
     /// True if the NIC has sent a packet that was not taken yet.
     pub(crate) fn has_sent(&self) -> bool {
         !self.lock().sent.is_empty()
-    }
-
-    /// Packets that the NIC has not taken yet.
-    pub(crate) fn waiting(&self) -> usize {
-        self.lock().arrived.len()
-    }
-
-    /// Gives back the buffer of a packet that has ended.
-    pub(crate) fn recycle(&self, packet: SimPacket) {
-        let mut queues = self.lock();
-        if queues.spare.len() < 256 {
-            queues.spare.push(packet.bytes);
-        }
     }
 }
 
@@ -70,13 +59,19 @@ pub(crate) struct SimDatapath {
     local: SocketAddr,
     caps: Caps,
     port: PortHandle,
+    buffers: Buffers,
     space: Vec<u8>,
     committed: usize,
     stats: DatapathStats,
 }
 
 impl SimDatapath {
-    pub(crate) fn new(local: SocketAddr, mtu: usize, port: PortHandle) -> SimDatapath {
+    pub(crate) fn new(
+        local: SocketAddr,
+        mtu: usize,
+        port: PortHandle,
+        buffers: Buffers,
+    ) -> SimDatapath {
         let caps = Caps {
             name: "simulation",
             mtu,
@@ -92,6 +87,7 @@ impl SimDatapath {
             local,
             caps,
             port,
+            buffers,
             space: vec![0; PACKET_ROOM],
             committed: 0,
             stats: DatapathStats::default(),
@@ -119,11 +115,8 @@ impl Datapath for SimDatapath {
     fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8])) {
         let packet = &mut self.space[..len];
         seal(0, packet);
-        let mut queues = self.port.lock();
-        let mut bytes = queues.spare.pop().unwrap_or_default();
-        bytes.clear();
-        bytes.extend_from_slice(packet);
-        queues.sent.push_back(SimPacket { route: *route, bytes });
+        let bytes = self.buffers.copy_of(packet);
+        self.port.lock().sent.push_back(SimPacket { route: *route, bytes });
         self.committed += 1;
         self.stats.tx_packets += 1;
         self.stats.tx_bytes += len as u64;
@@ -136,8 +129,10 @@ impl Datapath for SimDatapath {
 
     fn recv(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> io::Result<usize> {
         let mut count = 0;
+        // Nobody else wants the lock: a simulation has one thread.
+        let mut queues = self.port.lock();
         while count < limit {
-            let Some(packet) = self.port.lock().arrived.pop_front() else { break };
+            let Some(packet) = queues.arrived.pop_front() else { break };
             count += 1;
             self.stats.rx_packets += 1;
             self.stats.rx_bytes += packet.bytes.len() as u64;
@@ -151,7 +146,7 @@ impl Datapath for SimDatapath {
                 fate: None,
                 payload: &packet.bytes,
             });
-            self.port.recycle(packet);
+            self.buffers.give_back(packet.bytes);
         }
         Ok(count)
     }

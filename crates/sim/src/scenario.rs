@@ -62,6 +62,8 @@ pub struct PairPlan {
     pub signalled: usize,
     /// Requests that each end posts.
     pub operations: usize,
+    /// Each message is one to eight packets that are full.
+    pub full_packets: bool,
     /// Of 1,000 requests, those that ask for something forbidden.
     pub mistakes: usize,
     /// Of 1,000 receives, those with a buffer that is too short or has a wrong key.
@@ -204,6 +206,7 @@ fn pair(mode: Mode, nodes: usize, latency_ns: u64, random: &mut Random) -> PairP
         signal_all: random.chance(20),
         signalled: random.pick(&[10, 60, 100]),
         operations: random.range(1, 120),
+        full_packets: false,
         mistakes,
         bad_receives: if random.chance(15) { random.range(1, 60) } else { 0 },
         withdrawals: if random.chance(20) { random.range(1, 100) } else { 0 },
@@ -288,7 +291,7 @@ impl fmt::Display for PairPlan {
         let PairPlan { timeout, retry_cnt, rnr_retry, min_rnr_timer, rd_atomic, .. } = self;
         let (service, mtu) = (service.name(), mtu.bytes());
         write!(f, "{service} between nodes {first} and {second}, path MTU {mtu}, ")?;
-        writeln!(f, "{operations} requests each way")?;
+        writeln!(f, "{operations} requests each way, full packets: {}", self.full_packets)?;
         write!(f, "    timeout {timeout}, retry_cnt {retry_cnt}, rnr_retry {rnr_retry}, ")?;
         writeln!(f, "min_rnr_timer {min_rnr_timer}, rd_atomic {rd_atomic}")?;
         let QpCaps { max_send_wr, max_recv_wr, max_inline, .. } = caps;

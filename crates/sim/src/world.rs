@@ -1,5 +1,6 @@
 //! A running simulation: one clock, all nodes, the network, and the applications.
 
+use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use uroce_device::{Device, DeviceConfig, ResourceKind, VirtualClock};
 use uroce_wire::Flow;
 
 use crate::adversary::{Adversary, AttackTarget, Forgery};
+use crate::buffers::Buffers;
 use crate::coverage::Coverage;
 use crate::monitor::Monitor;
 use crate::network::{ArrivedPacket, Network};
@@ -66,6 +68,8 @@ pub(crate) struct World<'a> {
     trace: TraceHash,
     /// Nodes at which something happens now, and who is no NIC.
     busy: Vec<bool>,
+    /// What a node has just sent.
+    outbox: VecDeque<SimPacket>,
 }
 
 impl<'a> World<'a> {
@@ -74,8 +78,9 @@ impl<'a> World<'a> {
         observer: &'a mut dyn FnMut(&PacketEvent<'_>),
     ) -> World<'a> {
         let clock = VirtualClock::new();
+        let buffers = Buffers::default();
         let nodes: Vec<Node> =
-            (0..scenario.nodes).map(|index| node(scenario, index, &clock)).collect();
+            (0..scenario.nodes).map(|index| node(scenario, index, &clock, &buffers)).collect();
         let devices: Vec<Device> = nodes.iter().map(|node| node.device.clone()).collect();
         let random = |index| Random::new(scenario.seed, 1 + index as u64);
         let plans = scenario.pairs.iter().enumerate();
@@ -85,13 +90,11 @@ impl<'a> World<'a> {
         let adversary = (scenario.forged > 0).then(|| {
             Adversary::new(address_of(scenario, nodes.len()), scenario.forged, random(ADVERSARY))
         });
-        let mut monitor = Monitor::default();
-        monitor.note_stranger(nodes.len());
         World {
             observer,
-            monitor,
+            monitor: Monitor::new(nodes.len()),
             adversary,
-            network: Network::new(scenario),
+            network: Network::new(scenario, buffers),
             scenario: scenario.clone(),
             clock,
             now_ns: 0,
@@ -102,6 +105,7 @@ impl<'a> World<'a> {
             liveness_end_ns: scenario.liveness_end_ns(),
             coverage: Coverage::default(),
             trace: TraceHash::default(),
+            outbox: VecDeque::new(),
         }
     }
 
@@ -202,10 +206,8 @@ impl<'a> World<'a> {
         for index in 0..self.pairs.len() {
             let nodes = self.pairs[index].nodes();
             let is_due = self.pairs[index].poll_timeout().is_some_and(|at| at <= self.now_ns);
-            let may_have = nodes.iter().any(|node| busy[*node]);
-            if self.pairs[index].is_waiting(self.now_ns)
-                || !is_due && !(may_have && self.pairs[index].has_completions())
-            {
+            let pair = &self.pairs[index];
+            if pair.is_waiting(self.now_ns) || !is_due && !pair.has_completions(busy) {
                 continue;
             }
             let mut turn = Turn {
@@ -223,7 +225,7 @@ impl<'a> World<'a> {
                     self.settle(node)?;
                 }
             }
-            if has_acted && self.pairs[index].has_completions() {
+            if has_acted && self.pairs[index].has_completions(&[]) {
                 self.pairs[index].look_at(self.now_ns + 1);
             }
         }
@@ -235,15 +237,16 @@ impl<'a> World<'a> {
         let mut sent = 0;
         for _ in 0..MAX_ITERATIONS {
             self.nodes[index].device.drive();
-            while let Some(packet) = self.nodes[index].port.take_sent() {
-                sent += 1;
+            let waiting = self.nodes[index].port.take_sent(&mut self.outbox);
+            sent += self.outbox.len();
+            while let Some(packet) = self.outbox.pop_front() {
                 self.send(index, packet).at(self.now_ns)?;
             }
             ensure(sent <= MAX_PACKETS, Invariant::Bounds, || {
                 format!("node {index} sends {sent} packets at one moment")
             })
             .at(self.now_ns)?;
-            if self.nodes[index].port.waiting() == 0 && self.note_deadline(index) {
+            if waiting == 0 && self.note_deadline(index) {
                 return Ok(());
             }
         }
@@ -322,6 +325,7 @@ impl<'a> World<'a> {
         self.coverage.add("packets that faults dropped", counters.dropped);
         self.coverage.add("packets that faults altered or delayed", counters.altered);
         self.coverage.add("packets that met a link that is down", counters.outage);
+        self.monitor.report(&mut self.coverage);
         Ok(Report {
             coverage: self.coverage,
             packets: counters.sent,
@@ -356,7 +360,7 @@ fn check_silence(index: usize, node: &Node, clock: &VirtualClock) -> Check {
         let Some(at_ns) = node.device.poll_timeout() else { return Ok(()) };
         clock.advance(Duration::from_nanos(at_ns).saturating_sub(clock.now()));
         node.device.drive();
-        ensure(node.port.take_sent().is_none(), Invariant::Resources, || {
+        ensure(!node.port.has_sent(), Invariant::Resources, || {
             format!("node {index} sends at {at_ns} ns, although all is destroyed")
         })?;
     }
@@ -374,12 +378,12 @@ fn address_of(scenario: &Scenario, index: usize) -> IpAddr {
     }
 }
 
-fn node(scenario: &Scenario, index: usize, clock: &VirtualClock) -> Node {
+fn node(scenario: &Scenario, index: usize, clock: &VirtualClock, buffers: &Buffers) -> Node {
     let address = address_of(scenario, index);
     let seed = scenario.seed;
     let port = PortHandle::default();
     let local = SocketAddr::new(address, uroce_device::ROCE_PORT);
-    let datapath = SimDatapath::new(local, 4096 + 200, port.clone());
+    let datapath = SimDatapath::new(local, 4096 + 200, port.clone(), buffers.clone());
     let mut keys = [0; 32];
     Random::new(seed, u64::MAX - index as u64).fill(&mut keys);
     let config = DeviceConfig {

@@ -44,17 +44,18 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(engine: Engine, events: Arc<AsyncEvents>) -> io::Result<Self> {
         Ok(Shared {
-            clock: engine.clock.clone(),
-            engine: Mutex::new(engine),
             waiting: AtomicU32::new(0),
             polled_at: AtomicU64::new(0),
             idle: AtomicBool::new(false),
             stop: AtomicBool::new(false),
-            single_cpu: std::thread::available_parallelism().is_ok_and(|count| count.get() == 1),
+            single_cpu: !engine.clock.is_virtual()
+                && std::thread::available_parallelism().is_ok_and(|count| count.get() == 1),
             yield_backoff: YieldBackoff::default(),
             wake: EventFd::new()?,
             events,
             engines: OnceLock::new(),
+            clock: engine.clock.clone(),
+            engine: Mutex::new(engine),
         })
     }
 

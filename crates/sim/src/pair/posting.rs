@@ -178,6 +178,9 @@ impl Pair {
         let mtu = self.plan.mtu.bytes();
         let most = if self.plan.service == QpType::Ud { mtu } else { MAX_MESSAGE };
         let random = &mut self.random;
+        if self.plan.full_packets {
+            return random.range(1, (most / mtu).min(8)) * mtu;
+        }
         let length = match random.below(10) {
             0..2 => random.below(9),
             2..6 => random.below(600),
