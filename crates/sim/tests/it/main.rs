@@ -4,9 +4,9 @@ use std::panic::catch_unwind;
 
 use uroce_sim::{Coverage, Passage, Scenario, Violation, run, shrink};
 
-const SEEDS: u64 = 500;
+const SEEDS: u64 = 2_000;
 /// With so many seeds, everything is met that can be met.
-const ALL: usize = 1000;
+const ALL: usize = 1_000;
 
 fn seeds() -> std::ops::Range<u64> {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
