@@ -1,9 +1,10 @@
 //! Registered memory of one end, and what must stand in it.
 
 use uroce_device::Device;
-use uroce_device::memory::{Access, Lkey, Mr, PdId, Region, Rkey, Sge};
+use uroce_device::memory::{Access, Lkey, MrId, PdId, Region, Rkey, Sge};
 
 use crate::random::Random;
+use crate::rxe::RxeMemory;
 use crate::violation::{Check, Invariant, ensure};
 
 /// Bytes that no request writes: sources of SENDs, WRITEs and READs.
@@ -38,7 +39,10 @@ pub(crate) struct Arena {
     region: Region,
     /// Address of the first byte, as peers name it.
     base: u64,
-    pub(crate) mr: Mr,
+    /// Its registration, on a NIC of ours.
+    mr: Option<MrId>,
+    /// The key of the region, local and remote.
+    key: u32,
     /// What the source holds.
     source: Vec<u8>,
     /// What the words hold, as far as is known.
@@ -49,7 +53,8 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    pub(crate) fn new(device: &Device, pd: PdId, slots: u32, random: &mut Random) -> Arena {
+    /// Memory that is registered in a protection domain of a device, or with a model if there is none.
+    pub(crate) fn new(owner: Option<(&Device, PdId)>, slots: u32, random: &mut Random) -> Arena {
         let region = Region::alloc(FIRST + slots as usize * PITCH).expect("memory");
         let all = Access::LOCAL_WRITE
             | Access::REMOTE_WRITE
@@ -59,13 +64,17 @@ impl Arena {
             | Access::MW_BIND;
         // Not the address of the process, which differs from run to run and would be in the packets.
         let base = (random.next() & 0xffff_ffff_f000) | 1 << 40;
-        let mr = device.memory().reg_mr(pd, region.clone(), base, all).expect("a region");
+        let register =
+            |(device, pd): (&Device, PdId)| device.memory().reg_mr(pd, region.clone(), base, all);
+        let mr = owner.map(|owner| register(owner).expect("a region"));
+        let key = mr.map_or_else(|| random.next() as u32 | 1, |mr| mr.lkey.0);
         let mut source = vec![0; SOURCE];
         random.fill_payload(&mut source);
         let mut arena = Arena {
             region,
             base,
-            mr,
+            mr: mr.map(|mr| mr.id),
+            key,
             source,
             words: [0; WORDS],
             free: (0..slots).rev().map(SlotId).collect(),
@@ -121,6 +130,16 @@ impl Arena {
         self.base + (SOURCE + word * 8) as u64
     }
 
+    /// Its registration, on a NIC of ours.
+    pub(crate) fn mr(&self) -> Option<MrId> {
+        self.mr
+    }
+
+    /// The same memory for a model.
+    pub(crate) fn as_rxe_memory(&self) -> RxeMemory {
+        RxeMemory { region: self.region.clone(), base: self.base, key: self.key }
+    }
+
     /// Address of the first byte.
     pub(crate) fn base(&self) -> u64 {
         self.base
@@ -132,7 +151,7 @@ impl Arena {
     }
 
     pub(crate) fn rkey(&self) -> Rkey {
-        self.mr.rkey
+        Rkey(self.key)
     }
 
     /// Everything that a slot holds.
@@ -148,7 +167,7 @@ impl Arena {
     }
 
     pub(crate) fn lkey(&self) -> Lkey {
-        self.mr.lkey
+        Lkey(self.key)
     }
 
     /// The parts of the source as a gather list.

@@ -8,6 +8,7 @@ use uroce_device::transport::WcStatus;
 use uroce_wire::{DropReason, NakCode, Opcode};
 
 use crate::request::Mistake;
+use crate::rxe::RxeCounters;
 
 /// Counts of what happened in one simulation, or in many.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -93,6 +94,7 @@ fn names() -> impl Iterator<Item = &'static str> {
         .chain(DropReason::ALL.map(DropReason::name))
         .chain(Mistake::ALL.map(Mistake::name))
         .chain(EVENTS)
+        .chain(RxeCounters::NAMES)
 }
 
 /// What applications and the network do, as it is counted.

@@ -1,18 +1,22 @@
 //! One end of a pair: a queue pair, its memory, and what its application waits for.
 
+mod rxe;
 mod xrc;
 
 use std::collections::VecDeque;
 
 use uroce_device::memory::{Access, Lkey, Mr, PdId, Rkey};
 use uroce_device::transport::{
-    AddressVector, CqId, QpAttr, QpAttrMask as M, QpState, QpType, RecvWr, SrqAttr, SrqId, Wc,
+    AddressVector, CqId, QpAttr, QpAttrMask as M, QpState, QpType, RecvWr, SendWr, SrqAttr, SrqId,
+    Wc,
 };
 use uroce_device::wire::Qpn;
 use uroce_device::{Device, QpRequest};
 
+use self::rxe::post_rxe;
 use self::xrc::XrcPart;
 use crate::arena::{Arena, MAX_MESSAGE, SlotId};
+use crate::nic::Nic;
 use crate::random::Random;
 use crate::request::{Message, Posted, PostedReceive, ReceiveMistake, SHORT};
 use crate::scenario::PairPlan;
@@ -22,13 +26,27 @@ pub(crate) const QKEY: u32 = 0x1234_5678;
 /// Bytes in front of a datagram.
 pub(crate) const GRH: usize = 40;
 
+/// What an end has on a NIC of ours.
+#[derive(Debug, Clone, Copy)]
+struct Objects {
+    pd: PdId,
+    send_cq: CqId,
+    recv_cq: CqId,
+}
+
+/// Which completions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CompletionsOf {
+    Sends,
+    Receives,
+}
+
 /// One end of a pair.
 pub(crate) struct End {
     pub(crate) node: usize,
-    pub(crate) device: Device,
-    pd: PdId,
-    pub(crate) send_cq: CqId,
-    pub(crate) recv_cq: CqId,
+    pub(crate) nic: Nic,
+    /// What it has on a NIC of ours.
+    own: Option<Objects>,
     srq: Option<SrqId>,
     xrc: Option<XrcPart>,
     pub(crate) qpn: Qpn,
@@ -65,27 +83,24 @@ pub(crate) struct End {
 }
 
 impl End {
-    pub(crate) fn new(node: usize, device: &Device, plan: &PairPlan, random: &mut Random) -> End {
-        let device = device.clone();
-        let pd = device.memory().alloc_pd().expect("a protection domain");
-        let cqe = entries(plan);
-        let send_cq = device.create_cq(cqe, None, 0).expect("a CQ");
-        let recv_cq = device.create_cq(cqe, None, 0).expect("a CQ");
-        let xrc = plan.service.is_xrc().then(|| XrcPart::new(&device, pd, recv_cq));
-        let srq = match &xrc {
-            Some(xrc) => Some(xrc.create_srq(&device, pd, recv_cq, &srq_attr(plan))),
-            None => plan.shared_receives.then(|| create_srq(&device, pd, plan)),
+    pub(crate) fn new(node: usize, nic: &Nic, plan: &PairPlan, random: &mut Random) -> End {
+        let nic = nic.clone();
+        let own = match &nic {
+            Nic::Uroce(device) => Some(Objects::new(device, plan)),
+            Nic::Rxe(_) => None,
         };
+        let xrc = own.filter(|_| plan.service.is_xrc());
+        let xrc = xrc.map(|own| XrcPart::new(nic.device(), own.pd, own.recv_cq));
+        let srq = own.and_then(|own| own.create_srq(nic.device(), xrc.as_ref(), plan));
         // Own landings, own receives, and targets of the peer.
         let slots = 2 * plan.caps.max_send_wr + plan.caps.max_recv_wr + 8;
-        let arena = Arena::new(&device, pd, slots, random);
-        let windows = Windows::new(&device, pd);
+        let owner = own.map(|own| (nic.device(), own.pd));
+        let arena = Arena::new(owner, slots, random);
+        let windows = owner.map(|(device, pd)| Windows::new(device, pd)).unwrap_or_default();
         let mut end = End {
             node,
-            device,
-            pd,
-            send_cq,
-            recv_cq,
+            nic,
+            own,
             srq,
             xrc,
             qpn: Qpn::new(0),
@@ -111,39 +126,52 @@ impl End {
     }
 
     fn create_qp(&self, plan: &PairPlan) -> Qpn {
+        let Some(Objects { pd, send_cq, recv_cq }) = self.own else {
+            return self.create_rxe_qp();
+        };
         let request = QpRequest {
             qp_type: plan.service,
-            pd: self.pd,
-            send_cq: self.send_cq,
-            recv_cq: self.recv_cq,
+            pd,
+            send_cq,
+            recv_cq,
             // An initiator receives nothing.
             srq: self.srq.filter(|_| self.xrc.is_none()),
             caps: plan.caps,
             signal_all: plan.signal_all,
         };
-        self.device.create_qp(&request).expect("a queue pair")
+        self.nic.device().create_qp(&request).expect("a queue pair")
     }
 
     /// Another queue pair in place of this one, whose completions have been taken.
     pub(crate) fn recreate_qp(&mut self, plan: &PairPlan) {
-        self.device.destroy_qp(self.qpn).expect("the queue pair exists");
+        self.destroy_qp();
         let mut left = vec![];
-        self.poll(self.send_cq, &mut left);
-        self.poll(self.recv_cq, &mut left);
+        self.poll(CompletionsOf::Sends, &mut left);
+        self.poll(CompletionsOf::Receives, &mut left);
         assert!(left.is_empty(), "all completions were taken, and destroying makes none: {left:?}");
         self.qpn = self.create_qp(plan);
         if let Some(xrc) = &mut self.xrc {
-            xrc.renew_target(&self.device);
+            xrc.renew_target(self.nic.device());
+        }
+    }
+
+    fn destroy_qp(&self) {
+        match &self.nic {
+            Nic::Uroce(device) => device.destroy_qp(self.qpn).expect("the queue pair exists"),
+            Nic::Rxe(node) => node.borrow_mut().destroy_qp(self.qpn),
         }
     }
 
     /// RESET to RTS. `psns` are ours and the peer's.
     pub(crate) fn connect(&self, plan: &PairPlan, peer: &Peer, psns: [u32; 2]) {
+        if self.own.is_none() {
+            return self.connect_rxe(plan, peer, psns);
+        }
         let access = Windows::ACCESS | Access::FLUSH_GLOBAL;
         let attr = QpAttr {
             access,
             qkey: QKEY,
-            av: Some(AddressVector::new(self.device.address(), peer.address)),
+            av: Some(AddressVector::new(self.nic.address(), peer.address)),
             path_mtu: plan.mtu,
             timeout: plan.timeout,
             retry_cnt: plan.retry_cnt,
@@ -168,15 +196,18 @@ impl End {
         for step in states.windows(2) {
             let mask = M::required(service, step[0], step[1]);
             let attr = QpAttr { state: step[1], ..*attr };
-            self.device.modify_qp(qpn, &attr, mask).expect("a lawful transition");
+            self.nic.device().modify_qp(qpn, &attr, mask).expect("a lawful transition");
         }
     }
 
     /// Moves the queue pairs to a state that every state may be left for.
     pub(crate) fn leave(&self, state: QpState) {
+        let Nic::Uroce(device) = &self.nic else {
+            return self.leave_rxe(state);
+        };
         let attr = QpAttr { state, ..QpAttr::default() };
         for qpn in [Some(self.qpn), self.xrc.map(|xrc| xrc.target)].into_iter().flatten() {
-            self.device.modify_qp(qpn, &attr, M::STATE).expect("a lawful transition");
+            device.modify_qp(qpn, &attr, M::STATE).expect("a lawful transition");
         }
     }
 
@@ -188,12 +219,12 @@ impl End {
     /// The number of the shared receive queue, where requests must name it.
     pub(crate) fn srqn(&self) -> Option<u32> {
         let srq = self.srq.filter(|_| self.xrc.is_some())?;
-        Some(self.device.srq_number(srq).expect("the SRQ exists"))
+        Some(self.nic.device().srq_number(srq).expect("the SRQ exists"))
     }
 
     /// How a peer reaches this end.
     pub(crate) fn peer(&self) -> Peer {
-        Peer { address: self.device.address(), qpn: self.qpn, responder: self.responder() }
+        Peer { address: self.nic.address(), qpn: self.qpn, responder: self.responder() }
     }
 
     /// Posts receives until `depth` are posted, as far as there is memory.
@@ -220,48 +251,85 @@ impl End {
             }
             self.bad_receives.extend(mistake);
             let wr = RecvWr::new(wr_id, &sges);
-            let posted = match self.srq {
-                Some(srq) => self.device.post_srq_recv(srq, &[wr]),
-                None => self.device.post_recv(self.qpn, &[wr]),
-            };
-            posted.map_err(|(_, error)| format!("a receive was refused: {error}"))?;
+            self.post_receive(&wr)?;
             self.receives.push_back(PostedReceive { wr_id, slot, mistake });
         }
         Ok(())
     }
 
-    /// True if a completion waits.
-    pub(crate) fn has_completions(&self) -> bool {
-        self.device.has_completions(&[self.send_cq, self.recv_cq])
+    fn post_receive(&self, wr: &RecvWr<'_>) -> Result<(), String> {
+        let posted = match (&self.nic, self.srq) {
+            (Nic::Uroce(device), Some(srq)) => device.post_srq_recv(srq, &[*wr]),
+            (Nic::Uroce(device), None) => device.post_recv(self.qpn, &[*wr]),
+            (Nic::Rxe(node), _) => return post_rxe(node.borrow_mut().post_recv(self.qpn, wr)),
+        };
+        posted.map_err(|(_, error)| format!("a receive was refused: {error}"))
     }
 
-    /// Moves completions of a CQ behind `into`.
-    pub(crate) fn poll(&self, cq: CqId, into: &mut Vec<Wc>) {
-        let polled = self.device.poll_cq_each(cq, usize::MAX, |wc| into.push(*wc));
+    /// Posts a send work request.
+    pub(crate) fn post_send(&self, wr: &SendWr<'_>) -> Result<(), String> {
+        match &self.nic {
+            Nic::Uroce(device) => {
+                device.post_send(self.qpn, &[*wr]).map_err(|(_, error)| error.to_string())
+            }
+            Nic::Rxe(node) => post_rxe(node.borrow_mut().post_send(self.qpn, wr)),
+        }
+    }
+
+    /// True if a completion waits.
+    pub(crate) fn has_completions(&self) -> bool {
+        match self.own {
+            Some(own) => self.nic.device().has_completions(&[own.send_cq, own.recv_cq]),
+            None => {
+                self.has_completions_of(CompletionsOf::Sends)
+                    || self.has_completions_of(CompletionsOf::Receives)
+            }
+        }
+    }
+
+    /// True if a completion of this kind waits.
+    pub(crate) fn has_completions_of(&self, what: CompletionsOf) -> bool {
+        match (&self.nic, self.own) {
+            (Nic::Uroce(device), Some(own)) => device.has_completions(&[own.cq(what)]),
+            (nic, _) => self.has_rxe_completions(nic, what),
+        }
+    }
+
+    /// Moves completions behind `into`.
+    pub(crate) fn poll(&self, what: CompletionsOf, into: &mut Vec<Wc>) {
+        let (Nic::Uroce(device), Some(own)) = (&self.nic, self.own) else {
+            return self.poll_rxe(what, into);
+        };
+        let polled = device.poll_cq_each(own.cq(what), usize::MAX, |wc| into.push(*wc));
         polled.expect("the CQ exists");
     }
 
     /// Gives both completion queues other sizes, which are large enough.
     pub(crate) fn resize_cqs(&self, plan: &PairPlan, random: &mut Random) {
-        for cq in [self.send_cq, self.recv_cq] {
+        let Some(own) = self.own else { return };
+        for cq in [own.send_cq, own.recv_cq] {
             let cqe = entries(plan) + random.below(64) as u32;
-            self.device.resize_cq(cq, cqe).expect("it is large enough");
+            self.nic.device().resize_cq(cq, cqe).expect("it is large enough");
         }
     }
 
-    /// Registers the arena a second time.
-    pub(crate) fn register_alias(&self) -> Mr {
-        let (region, access) =
-            self.device.memory().region_of(self.arena.mr.id).expect("registered");
-        let base = self.arena.base();
-        self.device.memory().reg_mr(self.pd, region, base, access).expect("a region")
+    /// Registers the arena a second time. A model cannot do that.
+    pub(crate) fn register_alias(&self) -> Option<Mr> {
+        let (own, memory) = (self.own?, self.nic.device().memory());
+        let (region, access) = memory.region_of(self.arena.mr()?).expect("registered");
+        Some(memory.reg_mr(own.pd, region, self.arena.base(), access).expect("a region"))
     }
 
     /// Registers memory and takes the key back, so that it is a key which nothing may be reached by.
     pub(crate) fn make_stale_key(&mut self) {
-        let mr = self.register_alias();
-        self.device.memory().dereg_mr(mr.id).expect("not in use");
-        self.stale_keys.push(mr.rkey);
+        let key = match self.register_alias() {
+            Some(mr) => {
+                self.nic.device().memory().dereg_mr(mr.id).expect("not in use");
+                mr.rkey
+            }
+            None => Rkey(self.arena.rkey().0 ^ 0xff),
+        };
+        self.stale_keys.push(key);
     }
 
     /// One of our windows was invalidated by a request of ours.
@@ -281,24 +349,24 @@ impl End {
         self.bad_receives.clear();
         self.failed_receives.clear();
         self.stale_keys.clear();
-        self.windows.destroy(&self.device);
-        self.windows = Windows::new(&self.device, self.pd);
+        if let (Nic::Uroce(device), Some(own)) = (&self.nic, self.own) {
+            self.windows.destroy(device);
+            self.windows = Windows::new(device, own.pd);
+        }
         (self.sent, self.acknowledged, self.received) = (0, 0, 0);
         self.arena.reset();
     }
 
     /// Takes back the receives of a shared receive queue, which no queue pair flushes.
     pub(crate) fn renew_srq(&mut self, plan: &PairPlan) {
-        let Some(srq) = self.srq else { return };
-        self.device.destroy_qp(self.qpn).expect("the queue pair exists");
-        self.device.destroy_srq(srq).expect("not in use");
-        self.srq = Some(match &mut self.xrc {
-            Some(xrc) => {
-                xrc.renew_target(&self.device);
-                xrc.create_srq(&self.device, self.pd, self.recv_cq, &srq_attr(plan))
-            }
-            None => create_srq(&self.device, self.pd, plan),
-        });
+        let (Some(srq), Some(own)) = (self.srq, self.own) else { return };
+        let device = self.nic.device();
+        device.destroy_qp(self.qpn).expect("the queue pair exists");
+        device.destroy_srq(srq).expect("not in use");
+        if let Some(xrc) = &mut self.xrc {
+            xrc.renew_target(device);
+        }
+        self.srq = own.create_srq(device, self.xrc.as_ref(), plan);
         self.qpn = self.create_qp(plan);
     }
 
@@ -309,7 +377,10 @@ impl End {
     /// Destroys everything.
     pub(crate) fn destroy(&mut self) -> Result<(), String> {
         let failed = |what: &str, error: String| format!("{what} cannot be destroyed: {error}");
-        let device = &self.device;
+        let (Nic::Uroce(device), Some(own)) = (&self.nic, self.own) else {
+            self.destroy_qp();
+            return Ok(());
+        };
         device.destroy_qp(self.qpn).map_err(|error| failed("a queue pair", error.to_string()))?;
         if let Some(xrc) = &self.xrc {
             xrc.destroy_target(device)?;
@@ -320,16 +391,41 @@ impl End {
         if let Some(xrc) = &self.xrc {
             xrc.close(device)?;
         }
-        for cq in [self.send_cq, self.recv_cq] {
+        for cq in [own.send_cq, own.recv_cq] {
             device.destroy_cq(cq).map_err(|error| failed("a CQ", error.to_string()))?;
         }
         self.windows.destroy(device);
-        let mr = self.arena.mr.id;
-        device.memory().dereg_mr(mr).map_err(|error| failed("a region", error.to_string()))?;
+        if let Some(mr) = self.arena.mr() {
+            let gone = device.memory().dereg_mr(mr);
+            gone.map_err(|error| failed("a region", error.to_string()))?;
+        }
         device
             .memory()
-            .dealloc_pd(self.pd)
+            .dealloc_pd(own.pd)
             .map_err(|error| failed("a protection domain", error.to_string()))
+    }
+}
+
+impl Objects {
+    fn new(device: &Device, plan: &PairPlan) -> Objects {
+        let pd = device.memory().alloc_pd().expect("a protection domain");
+        let create_cq = || device.create_cq(entries(plan), None, 0).expect("a CQ");
+        Objects { pd, send_cq: create_cq(), recv_cq: create_cq() }
+    }
+
+    /// The shared receive queue, if receives come from one.
+    fn create_srq(&self, device: &Device, xrc: Option<&XrcPart>, plan: &PairPlan) -> Option<SrqId> {
+        match xrc {
+            Some(xrc) => Some(xrc.create_srq(device, self.pd, self.recv_cq, &srq_attr(plan))),
+            None => plan.shared_receives.then(|| create_srq(device, self.pd, plan)),
+        }
+    }
+
+    fn cq(&self, what: CompletionsOf) -> CqId {
+        match what {
+            CompletionsOf::Sends => self.send_cq,
+            CompletionsOf::Receives => self.recv_cq,
+        }
     }
 }
 

@@ -14,7 +14,8 @@ use std::collections::HashMap;
 use uroce_device::transport::QpType;
 use uroce_wire::{Mtu, Opcode, Operation, Packet, Psn, Qpn, SyndromeKind};
 
-pub(crate) use self::frame::icrc_of;
+pub(crate) use self::frame::{has_good_icrc, icrc_of};
+pub(crate) use self::psn::PsnLine;
 use self::qpn_hash::QpnHash;
 use self::requests::RequestMonitor;
 use self::responses::ResponseMonitor;
@@ -36,12 +37,15 @@ pub(crate) struct MonitoredConnection {
     pub(crate) mtu: Mtu,
     /// READs and atomics that may be outstanding.
     pub(crate) max_rd_atomic: u8,
+    /// Which of them is the model of another stack: what it sends is judged by its form only.
+    pub(crate) models: [bool; 2],
 }
 
 /// One end of a connection, as it is seen in its packets.
 #[derive(Debug)]
 struct MonitoredQp {
     peer: NodeQpn,
+    is_model: bool,
     service: QpType,
     mtu: Mtu,
     /// Its requests.
@@ -86,10 +90,11 @@ impl Monitor {
 
     /// From now on packets between these queue pairs are those of a new connection.
     pub(crate) fn handle_connection(&mut self, connection: &MonitoredConnection) {
-        let MonitoredConnection { ends, psns, service, mtu, max_rd_atomic } = *connection;
+        let MonitoredConnection { ends, psns, service, mtu, max_rd_atomic, models } = *connection;
         for index in 0..2 {
             let side = MonitoredQp {
                 peer: ends[1 - index],
+                is_model: models[index],
                 service,
                 mtu,
                 requests: RequestMonitor::new(psns[index], mtu, max_rd_atomic),
@@ -142,7 +147,7 @@ impl Monitor {
         }
         let Ok(parsed) = Packet::parse(&packet.bytes) else { return };
         let Some(side) = self.sides.get_mut(&(*to, parsed.bth.dest_qpn)) else { return };
-        if !side.service.is_reliable() || side.peer.0 != *from {
+        if !side.service.is_reliable() || side.peer.0 != *from || side.is_model {
             return;
         }
         if parsed.info.is_response() {
@@ -159,7 +164,7 @@ impl MonitoredQp {
         ensure(length <= self.mtu.bytes(), Invariant::Frames, || {
             format!("a {name} carries {length} bytes, but the path MTU is {}", self.mtu.bytes())
         })?;
-        if packet.info.operation == Operation::Cnp {
+        if packet.info.operation == Operation::Cnp || self.is_model {
             return Ok(());
         }
         if !self.service.is_reliable() {

@@ -6,7 +6,6 @@ mod restart;
 mod verb;
 mod withdrawal;
 
-use uroce_device::Device;
 use uroce_device::transport::QpType;
 use uroce_wire::Service;
 
@@ -16,6 +15,7 @@ use crate::adversary::AttackTarget;
 use crate::coverage::Coverage;
 use crate::end::End;
 use crate::monitor::MonitoredConnection;
+use crate::nic::Nic;
 use crate::random::Random;
 use crate::scenario::PairPlan;
 use crate::violation::{AtTime as _, Check, Invariant, Violation, ensure};
@@ -67,7 +67,7 @@ impl Pair {
     pub(crate) fn new(
         plan: &PairPlan,
         network_reorders: bool,
-        devices: &[Device],
+        nics: &[Nic],
         mut random: Random,
     ) -> Pair {
         let mut plan = plan.clone();
@@ -76,9 +76,12 @@ impl Pair {
             plan.bad_receives = 0;
         }
         let [first, second] = plan.nodes;
+        if nics[first].is_model() || nics[second].is_model() {
+            plan.suit_model();
+        }
         let ends = [
-            End::new(first, &devices[first], &plan, &mut random),
-            End::new(second, &devices[second], &plan, &mut random),
+            End::new(first, &nics[first], &plan, &mut random),
+            End::new(second, &nics[second], &plan, &mut random),
         ];
         let mut pair = Pair {
             plan,
@@ -149,6 +152,11 @@ impl Pair {
         }
     }
 
+    /// True if one end is the model of another stack.
+    fn has_model(&self) -> bool {
+        self.ends.iter().any(|end| end.nic.is_model())
+    }
+
     fn is_reliable(&self) -> bool {
         self.plan.service.is_reliable()
     }
@@ -170,6 +178,7 @@ impl Pair {
             service: self.plan.service,
             mtu: self.plan.mtu,
             max_rd_atomic: self.plan.rd_atomic,
+            models: [self.ends[from].nic.is_model(), self.ends[to].nic.is_model()],
         };
         // With XRC, each direction has queue pairs of its own.
         self.new_connections = match self.plan.service.is_xrc() {
@@ -193,6 +202,9 @@ impl Pair {
         };
         let mut targets = Vec::with_capacity(4);
         for (end, other) in [(&self.ends[0], &self.ends[1]), (&self.ends[1], &self.ends[0])] {
+            if end.nic.is_model() {
+                continue;
+            }
             let mut add = |qpn| {
                 targets.push(AttackTarget { end: (end.node, qpn), peer: other.node, service });
             };

@@ -48,6 +48,11 @@ impl PortHandle {
         queues.arrived.len()
     }
 
+    /// The oldest packet that the NIC has not taken.
+    pub(crate) fn take_arrived(&self) -> Option<SimPacket> {
+        self.lock().arrived.pop_front()
+    }
+
     /// True if the NIC has sent a packet that was not taken yet.
     pub(crate) fn has_sent(&self) -> bool {
         !self.lock().sent.is_empty()

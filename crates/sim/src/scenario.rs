@@ -6,6 +6,7 @@ use uroce_device::transport::{QpCaps, QpType};
 use uroce_device::wire::{Mtu, ack_timeout_ns, rnr_timer_ns};
 
 use crate::random::Random;
+use crate::rxe::TICK_NS;
 
 /// Whether faults end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,13 +80,20 @@ pub struct PairPlan {
 }
 
 impl PairPlan {
+    /// Leaves away what the model of another stack does not have.
+    pub(crate) fn suit_model(&mut self) {
+        self.service = QpType::Rc;
+        (self.shared_receives, self.bad_receives, self.withdrawals) = (false, 0, 0);
+    }
+
     /// Time in which all requests complete when there are no faults: what is under way gives up at the latest, and
     /// each request takes its round trip, its waits for receives, and the pauses of both applications.
     fn liveness_bound_ns(&self, drain_ns: u64) -> u64 {
-        let timeout_ns = ack_timeout_ns(self.timeout).unwrap_or_default();
+        // The timers of a model tick slowly.
+        let timeout_ns = ack_timeout_ns(self.timeout).unwrap_or_default() + TICK_NS;
         // R75: a try waits up to four times the timeout.
         let give_up_ns = 4 * timeout_ns * (1 + u64::from(self.retry_cnt));
-        let not_ready_ns = rnr_timer_ns(self.min_rnr_timer);
+        let not_ready_ns = rnr_timer_ns(self.min_rnr_timer) + TICK_NS;
         // After each mistake the connection is made again.
         let pauses = 4 * 100 / (100 - self.idle_turns.min(99) as u64);
         let step_ns = 4 * not_ready_ns + pauses * self.pause_ns + drain_ns;
@@ -100,8 +108,10 @@ pub struct Scenario {
     pub seed: u64,
     /// Whether faults end.
     pub mode: Mode,
-    /// Number of NICs.
+    /// Number of nodes.
     pub nodes: usize,
+    /// How many of them, the last ones, are models of rxe. The others are NICs of ours.
+    pub models: usize,
     /// They have IPv6 addresses, not IPv4 ones.
     pub is_ipv6: bool,
     /// Latency from NIC to NIC in nanoseconds.
@@ -150,14 +160,17 @@ impl Scenario {
         let mut random = Random::new(seed, 0);
         let mode = if random.chance(50) { Mode::Safety } else { Mode::Liveness };
         let nodes = if random.chance(80) { random.range(2, 4) } else { random.range(5, 16) };
+        let models = if random.chance(20) { random.range(1, nodes - 1) } else { 0 };
         let latency_ns = random.pick(&[500, 2_000, 10_000, 50_000, 1_000_000]);
         let count = random.range(1, nodes + 1);
-        let pairs = (0..count).map(|_| pair(mode, nodes, latency_ns, &mut random)).collect();
+        let pairs =
+            (0..count).map(|_| pair(mode, [nodes, models], latency_ns, &mut random)).collect();
         let faults_end_ns = random.range(100_000, 20_000_000) as u64;
         Scenario {
             seed,
             mode,
             nodes,
+            models,
             is_ipv6: random.chance(30),
             latency_ns,
             coalesce_ns: random.pick(&[1, 1_000, 5_000]),
@@ -175,8 +188,9 @@ fn depth(random: &mut Random) -> u32 {
     if random.chance(20) { 1 } else { random.range(2, 16) as u32 }
 }
 
-fn pair(mode: Mode, nodes: usize, latency_ns: u64, random: &mut Random) -> PairPlan {
-    let first = random.below(nodes);
+fn pair(mode: Mode, [nodes, models]: [usize; 2], latency_ns: u64, random: &mut Random) -> PairPlan {
+    // One end at least is a NIC of ours.
+    let first = random.below(nodes - models);
     let second = (first + random.range(1, nodes - 1)) % nodes;
     let liveness = mode == Mode::Liveness;
     let service = match random.below(10) {
@@ -206,7 +220,7 @@ fn pair(mode: Mode, nodes: usize, latency_ns: u64, random: &mut Random) -> PairP
         signal_all: random.chance(20),
         signalled: random.pick(&[10, 60, 100]),
         operations: random.range(1, 120),
-        full_packets: false,
+        full_packets: random.chance(5),
         mistakes,
         bad_receives: if random.chance(15) { random.range(1, 60) } else { 0 },
         withdrawals: if random.chance(20) { random.range(1, 100) } else { 0 },
@@ -264,9 +278,14 @@ fn outages(nodes: usize, random: &mut Random) -> Vec<Outage> {
 
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Scenario { seed, mode, nodes, latency_ns, faults, outages, forged, pairs, .. } = self;
+        let Scenario {
+            seed, mode, nodes, models, latency_ns, faults, outages, forged, pairs, ..
+        } = self;
         let (family, interval) = (if self.is_ipv6 { "IPv6" } else { "IPv4" }, self.coalesce_ns);
         writeln!(f, "seed {seed}: {mode:?}, {nodes} nodes, {latency_ns} ns from NIC to NIC")?;
+        if *models > 0 {
+            writeln!(f, "  nodes {} to {} are models of rxe", nodes - models, nodes - 1)?;
+        }
         writeln!(f, "  {family}, a NIC takes packets in every {interval} ns")?;
         if *mode == Mode::Liveness {
             writeln!(f, "  faults end at {} ns", self.faults_end_ns)?;

@@ -69,6 +69,7 @@ fn candidates(scenario: &Scenario) -> Vec<Scenario> {
         });
     }
     add(&|smaller| smaller.forged = 0);
+    add(&|smaller| smaller.models = 0);
     add(&|smaller| smaller.is_ipv6 = false);
     add(&|smaller| smaller.forged = smaller.forged.div_ceil(2));
     add(&|smaller| smaller.pairs.iter_mut().for_each(|pair| pair.restarts = 0));

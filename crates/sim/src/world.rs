@@ -1,10 +1,10 @@
 //! A running simulation: one clock, all nodes, the network, and the applications.
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::IpAddr;
 use std::time::Duration;
 
-use uroce_device::{Device, DeviceConfig, ResourceKind, VirtualClock};
+use uroce_device::{Device, ResourceKind, VirtualClock};
 use uroce_wire::Flow;
 
 use crate::adversary::{Adversary, AttackTarget, Forgery};
@@ -12,9 +12,11 @@ use crate::buffers::Buffers;
 use crate::coverage::Coverage;
 use crate::monitor::Monitor;
 use crate::network::{ArrivedPacket, Network};
+use crate::nic::Nic;
+use crate::node::{Node, address_of};
 use crate::packet_event::{PacketEvent, Passage};
 use crate::pair::{Pair, Turn};
-use crate::port::{PortHandle, SimDatapath, SimPacket};
+use crate::port::{PortHandle, SimPacket};
 use crate::random::Random;
 use crate::scenario::{LONGEST_DELAY_NS, Mode, Scenario};
 use crate::trace::TraceHash;
@@ -40,14 +42,6 @@ pub struct Report {
     pub end_ns: u64,
     /// A number for all packets, their times and their order: equal runs have equal ones.
     pub trace_hash: u64,
-}
-
-struct Node {
-    device: Device,
-    port: PortHandle,
-    address: IpAddr,
-    /// When the device wants to be polled.
-    deadline_ns: Option<u64>,
 }
 
 /// A simulation.
@@ -80,12 +74,12 @@ impl<'a> World<'a> {
         let clock = VirtualClock::new();
         let buffers = Buffers::default();
         let nodes: Vec<Node> =
-            (0..scenario.nodes).map(|index| node(scenario, index, &clock, &buffers)).collect();
-        let devices: Vec<Device> = nodes.iter().map(|node| node.device.clone()).collect();
+            (0..scenario.nodes).map(|index| Node::new(scenario, index, &clock, &buffers)).collect();
+        let nics: Vec<Nic> = nodes.iter().map(|node| node.nic.clone()).collect();
         let random = |index| Random::new(scenario.seed, 1 + index as u64);
         let plans = scenario.pairs.iter().enumerate();
         let reorders = scenario.reorders();
-        let pair = |(index, plan)| Pair::new(plan, reorders, &devices, random(index));
+        let pair = |(index, plan)| Pair::new(plan, reorders, &nics, random(index));
         let pairs = plans.map(pair).collect();
         let adversary = (scenario.forged > 0).then(|| {
             Adversary::new(address_of(scenario, nodes.len()), scenario.forged, random(ADVERSARY))
@@ -236,8 +230,7 @@ impl<'a> World<'a> {
     fn settle(&mut self, index: usize) -> Result<(), Violation> {
         let mut sent = 0;
         for _ in 0..MAX_ITERATIONS {
-            self.nodes[index].device.drive();
-            let waiting = self.nodes[index].port.take_sent(&mut self.outbox);
+            let waiting = self.nodes[index].drive(self.now_ns, &mut self.outbox);
             sent += self.outbox.len();
             while let Some(packet) = self.outbox.pop_front() {
                 self.send(index, packet).at(self.now_ns)?;
@@ -256,7 +249,7 @@ impl<'a> World<'a> {
 
     /// Takes note of when a device wants to be polled next. False: now.
     fn note_deadline(&mut self, index: usize) -> bool {
-        let deadline = self.nodes[index].device.poll_timeout();
+        let deadline = self.nodes[index].poll_timeout();
         self.nodes[index].deadline_ns = deadline.map(|at| at.max(self.now_ns + 1));
         deadline.is_none_or(|at| at > self.now_ns)
     }
@@ -314,12 +307,7 @@ impl<'a> World<'a> {
     fn finish(mut self) -> Result<Report, Violation> {
         self.tear_down().at(self.now_ns)?;
         for node in &self.nodes {
-            for (reason, count) in node.device.drops() {
-                self.coverage.add(reason.name(), count);
-            }
-            for (name, count) in node.device.counters() {
-                self.coverage.add(name, count);
-            }
+            node.report(&mut self.coverage);
         }
         let counters = self.network.counters;
         self.coverage.add("packets that faults dropped", counters.dropped);
@@ -342,59 +330,32 @@ impl<'a> World<'a> {
             }
         }
         for (index, node) in self.nodes.iter().enumerate() {
-            node.device.drive();
+            let Nic::Uroce(device) = &node.nic else {
+                node.check_model(index)?;
+                continue;
+            };
+            device.drive();
             let is_lasting = |kind| matches!(kind, ResourceKind::Device | ResourceKind::Counters);
-            let left = node.device.resources().into_iter().find(|left| !is_lasting(left.kind()));
+            let left = device.resources().into_iter().find(|left| !is_lasting(left.kind()));
             ensure(left.is_none(), Invariant::Resources, || {
                 format!("node {index} has {left:?} when all is destroyed")
             })?;
-            check_silence(index, node, &self.clock)?;
+            check_silence(index, device, &node.port, &self.clock)?;
         }
         Ok(())
     }
 }
 
 /// I10: the timers that are left are stale; they run out, and nothing is sent.
-fn check_silence(index: usize, node: &Node, clock: &VirtualClock) -> Check {
+fn check_silence(index: usize, device: &Device, port: &PortHandle, clock: &VirtualClock) -> Check {
     for _ in 0..MAX_ITERATIONS {
-        let Some(at_ns) = node.device.poll_timeout() else { return Ok(()) };
+        let Some(at_ns) = device.poll_timeout() else { return Ok(()) };
         clock.advance(Duration::from_nanos(at_ns).saturating_sub(clock.now()));
-        node.device.drive();
-        ensure(!node.port.has_sent(), Invariant::Resources, || {
+        device.drive();
+        ensure(!port.has_sent(), Invariant::Resources, || {
             format!("node {index} sends at {at_ns} ns, although all is destroyed")
         })?;
     }
     let what = || format!("node {index} has timers for ever, although all is destroyed");
     ensure(false, Invariant::Resources, what)
-}
-
-fn address_of(scenario: &Scenario, index: usize) -> IpAddr {
-    let number = index as u16 + 1;
-    let [high, low] = number.to_be_bytes();
-    if scenario.is_ipv6 {
-        Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, number).into()
-    } else {
-        Ipv4Addr::new(10, 0, high, low).into()
-    }
-}
-
-fn node(scenario: &Scenario, index: usize, clock: &VirtualClock, buffers: &Buffers) -> Node {
-    let address = address_of(scenario, index);
-    let seed = scenario.seed;
-    let port = PortHandle::default();
-    let local = SocketAddr::new(address, uroce_device::ROCE_PORT);
-    let datapath = SimDatapath::new(local, 4096 + 200, port.clone(), buffers.clone());
-    let mut keys = [0; 32];
-    Random::new(seed, u64::MAX - index as u64).fill(&mut keys);
-    let config = DeviceConfig {
-        name: Some(format!("node{index}")),
-        progress_thread: false,
-        report: false,
-        seed: Some(keys),
-        clock: Some(clock.clone()),
-        ..DeviceConfig::new(address)
-    };
-    let device =
-        Device::open_on(&config, Box::new(datapath)).expect("nothing is asked of the host");
-    Node { device, port, address, deadline_ns: None }
 }

@@ -52,7 +52,7 @@ fn check_payload(packet: &Packet<'_>, bytes: &[u8]) -> Check {
 
 /// True if the last four bytes are the CRC-32 of the packet with everything masked that a router may change
 /// (IBTA annex 17).
-pub(super) fn has_good_icrc(src: SocketAddr, dst: SocketAddr, bytes: &[u8]) -> bool {
+pub(crate) fn has_good_icrc(src: SocketAddr, dst: SocketAddr, bytes: &[u8]) -> bool {
     let Some((covered, icrc)) = bytes.split_last_chunk::<ICRC_LEN>() else { return false };
     u32::from_le_bytes(*icrc) == icrc_of(src, dst, covered)
 }

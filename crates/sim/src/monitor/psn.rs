@@ -7,24 +7,24 @@ const PSNS: u64 = 1 << 24;
 
 /// The PSNs of one direction of a connection as numbers that only grow.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct PsnLine {
+pub(crate) struct PsnLine {
     start: u64,
 }
 
 impl PsnLine {
     /// A line that begins at the PSN `start`.
-    pub(super) fn new(start: u32) -> PsnLine {
+    pub(crate) fn new(start: u32) -> PsnLine {
         // Room before it, for packets that are older than the connection.
         PsnLine { start: PSNS + u64::from(start) % PSNS }
     }
 
     /// The number of the first PSN.
-    pub(super) fn start(self) -> u64 {
+    pub(crate) fn start(self) -> u64 {
         self.start
     }
 
     /// The number of a PSN that is less than half of the sequence space away from `near`.
-    pub(super) fn extend(self, psn: Psn, near: u64) -> u64 {
+    pub(crate) fn extend(self, psn: Psn, near: u64) -> u64 {
         let distance = psn.since(Psn::new((near % PSNS) as u32));
         near.checked_add_signed(i64::from(distance)).unwrap_or(self.start)
     }

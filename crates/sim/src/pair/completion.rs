@@ -1,10 +1,10 @@
 //! Completions, held against what was posted.
 
-use uroce_device::transport::{CqId, QpType, Wc, WcOpcode, WcStatus};
+use uroce_device::transport::{QpType, Wc, WcOpcode, WcStatus};
 
 use super::{Pair, Turn};
 use crate::arena::{MAX_MESSAGE, SlotId};
-use crate::end::GRH;
+use crate::end::{CompletionsOf, GRH};
 use crate::request::{Message, Mistake, Posted, Work};
 use crate::violation::{Check, Invariant, ensure};
 
@@ -23,14 +23,12 @@ impl Pair {
     ) -> Result<HasFailed, (Invariant, String)> {
         let mut has_failed = false;
         for index in 0..2 {
-            let cq = self.ends[index].send_cq;
-            for wc in self.poll(index, cq, turn.now_ns) {
+            for wc in self.poll(index, CompletionsOf::Sends, turn.now_ns) {
                 has_failed |= self.handle_send(index, &wc, turn)?;
             }
         }
         for index in 0..2 {
-            let cq = self.ends[index].recv_cq;
-            for wc in self.poll(index, cq, turn.now_ns) {
+            for wc in self.poll(index, CompletionsOf::Receives, turn.now_ns) {
                 has_failed |= self.handle_receive(index, &wc, turn)?;
             }
         }
@@ -38,12 +36,12 @@ impl Pair {
         Ok(has_failed)
     }
 
-    fn poll(&mut self, index: usize, cq: CqId, now_ns: u64) -> Vec<Wc> {
+    fn poll(&mut self, index: usize, what: CompletionsOf, now_ns: u64) -> Vec<Wc> {
         let mut all = vec![];
         let end = &self.ends[index];
         // A poll of an empty queue drives the device. Not each one that is awake for another reason need do so.
-        if end.wake_ns.is_some_and(|at| at <= now_ns) || end.device.has_completions(&[cq]) {
-            end.poll(cq, &mut all);
+        if end.wake_ns.is_some_and(|at| at <= now_ns) || end.has_completions_of(what) {
+            end.poll(what, &mut all);
         }
         if !all.is_empty() && self.ends[index].wake_ns.is_none() {
             let at = now_ns + self.pause();

@@ -88,6 +88,8 @@ impl Pair {
             QpType::Uc => self.random.below(12),
             // Type 2 windows serve the queue pair that binds them, and that of XRC serves nobody.
             QpType::XrcIni => self.random.below(23),
+            // Neither windows nor ATOMIC WRITE and FLUSH.
+            QpType::Rc if self.has_model() => self.random.below(20),
             _ => self.random.below(27),
         };
         let number = self.ends[index].sent;
@@ -261,16 +263,16 @@ impl Pair {
             None => SendData::Sges(&sges),
         };
         let ud = (self.plan.service == QpType::Ud).then(|| UdDestination {
-            av: AddressVector::new(end.device.address(), peer.device.address()),
+            av: AddressVector::new(end.nic.address(), peer.nic.address()),
             qpn: peer.qpn,
             qkey: QKEY,
         });
         let op = self.verb(index, posted, va, rkey);
         let wr = SendWr { wr_id: posted.wr_id, op, flags, data, ud, srqn: peer.srqn() };
-        let refused = |error| {
+        let refused = |error: String| {
             (Invariant::Completions, format!("a {} was refused: {error}", posted.work.name()))
         };
-        end.device.post_send(end.qpn, &[wr]).map_err(|(_, error)| refused(error))
+        end.post_send(&wr).map_err(refused)
     }
 
     /// Remote address and key of a request.

@@ -29,7 +29,7 @@ impl Pair {
             return;
         }
         let owner = 1 - index;
-        let mr = self.ends[owner].register_alias();
+        let Some(mr) = self.ends[owner].register_alias() else { return };
         posted.key = Some(Rkey(mr.rkey.0));
         posted.mistake = Some(Mistake::Withdrawn);
         self.has_mistake = true;
@@ -53,7 +53,7 @@ impl Pair {
             self.has_acted = true;
             turn.coverage.count("a region that is deregistered at work");
             let end = &mut self.ends[one.owner];
-            end.device.memory().dereg_mr(one.mr).expect("it is registered");
+            end.nic.device().memory().dereg_mr(one.mr).expect("it is registered");
             one.contents = Some(end.arena.contents(one.target));
         }
     }

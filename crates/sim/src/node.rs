@@ -1,0 +1,132 @@
+//! A node of the network: an address with a NIC.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::rc::Rc;
+
+use uroce_device::{Device, DeviceConfig, VirtualClock};
+
+use crate::buffers::Buffers;
+use crate::coverage::Coverage;
+use crate::nic::Nic;
+use crate::port::{PortHandle, SimDatapath, SimPacket};
+use crate::random::Random;
+use crate::rxe::RxeNode;
+use crate::scenario::Scenario;
+use crate::violation::{Check, Invariant, ensure};
+
+/// An address with a NIC.
+pub(crate) struct Node {
+    pub(crate) nic: Nic,
+    pub(crate) port: PortHandle,
+    pub(crate) address: IpAddr,
+    /// When the NIC wants to be polled.
+    pub(crate) deadline_ns: Option<u64>,
+}
+
+impl Node {
+    /// The node number `index` of a scenario.
+    pub(crate) fn new(
+        scenario: &Scenario,
+        index: usize,
+        clock: &VirtualClock,
+        buffers: &Buffers,
+    ) -> Node {
+        let address = address_of(scenario, index);
+        let port = PortHandle::default();
+        let nic = if index + scenario.models < scenario.nodes {
+            Nic::Uroce(open(scenario.seed, index, address, clock, &port, buffers))
+        } else {
+            Nic::Rxe(Rc::new(RefCell::new(RxeNode::new(address))))
+        };
+        Node { nic, port, address, deadline_ns: None }
+    }
+
+    /// Lets the NIC take in what has arrived, serve its timers and send. Moves what it has sent into `sent`, and
+    /// returns how many packets it has not taken yet.
+    pub(crate) fn drive(&self, now_ns: u64, sent: &mut VecDeque<SimPacket>) -> usize {
+        match &self.nic {
+            Nic::Uroce(device) => {
+                device.drive();
+                self.port.take_sent(sent)
+            }
+            Nic::Rxe(node) => {
+                let mut node = node.borrow_mut();
+                while let Some(packet) = self.port.take_arrived() {
+                    node.handle_packet(now_ns, &packet);
+                }
+                node.drive(now_ns);
+                node.take_sent(sent);
+                0
+            }
+        }
+    }
+
+    /// When the NIC wants to be driven although nothing arrives.
+    pub(crate) fn poll_timeout(&self) -> Option<u64> {
+        match &self.nic {
+            Nic::Uroce(device) => device.poll_timeout(),
+            Nic::Rxe(node) => node.borrow().poll_timeout(),
+        }
+    }
+
+    /// Adds what the NIC has counted.
+    pub(crate) fn report(&self, coverage: &mut Coverage) {
+        match &self.nic {
+            Nic::Uroce(device) => {
+                for (reason, count) in device.drops() {
+                    coverage.add(reason.name(), count);
+                }
+                device.counters().into_iter().for_each(|(name, count)| coverage.add(name, count));
+            }
+            Nic::Rxe(node) => {
+                node.borrow().counters.iter().for_each(|(name, count)| coverage.add(name, count));
+            }
+        }
+    }
+
+    /// Nothing is left of a model whose objects were destroyed.
+    pub(crate) fn check_model(&self, index: usize) -> Check {
+        let Nic::Rxe(node) = &self.nic else { return Ok(()) };
+        let left = node.borrow().len();
+        ensure(left == 0, Invariant::Resources, || {
+            format!("the model of node {index} has {left} queue pairs when all is destroyed")
+        })
+    }
+}
+
+/// The address of a node.
+pub(crate) fn address_of(scenario: &Scenario, index: usize) -> IpAddr {
+    let number = index as u16 + 1;
+    let [high, low] = number.to_be_bytes();
+    if scenario.is_ipv6 {
+        Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, number).into()
+    } else {
+        Ipv4Addr::new(10, 0, high, low).into()
+    }
+}
+
+/// A NIC of ours.
+fn open(
+    seed: u64,
+    index: usize,
+    address: IpAddr,
+    clock: &VirtualClock,
+    port: &PortHandle,
+    buffers: &Buffers,
+) -> Device {
+    let local = SocketAddr::new(address, uroce_device::ROCE_PORT);
+    let datapath = SimDatapath::new(local, 4096 + 200, port.clone(), buffers.clone());
+    let mut keys = [0; 32];
+    Random::new(seed, u64::MAX - index as u64).fill(&mut keys);
+    let config = DeviceConfig {
+        name: Some(format!("node{index}")),
+        progress_thread: false,
+        report: false,
+        seed: Some(keys),
+        clock: Some(clock.clone()),
+        ..DeviceConfig::new(address)
+    };
+    Device::open_on(&config, Box::new(datapath)).expect("nothing is asked of the host")
+}
