@@ -46,6 +46,8 @@ pub(super) struct RequestMonitor {
     next: u64,
     /// Everything before it is acknowledged.
     acknowledged: u64,
+    /// The peer has answered everything before it, although responses may be missing.
+    answered: u64,
     outstanding: VecDeque<AwaitedResponse>,
     rnr_wait: Option<RnrPause>,
     mtu: Mtu,
@@ -60,6 +62,7 @@ impl RequestMonitor {
             line,
             next,
             acknowledged: next,
+            answered: next,
             outstanding: VecDeque::new(),
             rnr_wait: None,
             mtu,
@@ -150,6 +153,8 @@ impl RequestMonitor {
                 self.outstanding.retain(|one| !(one.takes_ack && one.first == psn));
                 self.acknowledge(psn + 1);
             }
+            // A late copy of what has been acknowledged since asks for no wait.
+            Some(SyndromeKind::Rnr { .. }) if psn < self.answered => {}
             Some(SyndromeKind::Rnr { timer }) => {
                 self.acknowledge(psn);
                 // A second NAK for the same PSN answers a copy that was on its way: the wait is not longer for it.
@@ -169,6 +174,7 @@ impl RequestMonitor {
     fn acknowledge(&mut self, psn: u64) {
         let missing = self.outstanding.front().map_or(u64::MAX, |read| read.first);
         self.acknowledged = self.acknowledged.max(psn.min(missing));
+        self.answered = self.answered.max(psn);
         if self.rnr_wait.is_some_and(|wait| wait.psn < psn) {
             self.rnr_wait = None;
         }

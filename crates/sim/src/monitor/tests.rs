@@ -82,6 +82,17 @@ fn i8_nothing_is_sent_before_an_rnr_wait_is_over() {
     assert_eq!(breach(&mut monitor, &send(0xff_ffff), 11_000), None);
 }
 
+#[test]
+fn i8_a_late_copy_of_an_rnr_nak_asks_for_no_wait() {
+    let mut monitor = requester();
+    assert_eq!(breach(&mut monitor, &read(0xff_ffff, 1), 0), None);
+    assert_eq!(breach(&mut monitor, &send(0), 0), None);
+    // The response is missing.
+    monitor.handle_arrived(&parsed(&ack(0, Syndrome::ack(31), 2)), 500);
+    monitor.handle_arrived(&parsed(&ack(0, Syndrome::rnr(1), 0)), 1_000);
+    assert_eq!(breach(&mut monitor, &send(0), 1_001), None);
+}
+
 /// What becomes of an answer, after the requests with these PSNs have arrived.
 fn answered(arrived: &[u32], answers: &[Vec<u8>]) -> Option<Invariant> {
     let mut monitor = ResponseMonitor::new(0, Mtu::M256);

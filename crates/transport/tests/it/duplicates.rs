@@ -118,6 +118,26 @@ fn r58_b11_a_duplicate_read_after_deregistration_is_dropped() {
     assert_eq!((pair.state(), pair.events()), (QpState::Rts, vec![]));
 }
 
+/// The region goes between the duplicate and its answer.
+#[test]
+fn r60_a_duplicate_read_whose_region_goes_before_it_is_answered_is_dropped() {
+    let mut pair = Pair::rc();
+    let node = &mut pair.nodes[1];
+    let region = Region::alloc(4096).unwrap();
+    let access = Access::REMOTE_READ;
+    let mr = node.mem.reg_mr(node.pd, region.clone(), region.addr(), access).unwrap();
+    let (va, rkey) = pair.target(0);
+    let read = Forged::read(EPSN, region.addr(), mr.rkey, 700);
+    assert_eq!(pair.hit(&read).len(), 3);
+    pair.give(&read);
+    pair.give(&Forged::read(EPSN + 3, va, rkey, 10));
+    pair.nodes[1].mem.dereg_mr(mr.id).unwrap();
+    let answers: Vec<_> = pair.collect().iter().map(|answer| answer.psn).collect();
+    assert_eq!(answers, [EPSN + 3], "the other READ is answered");
+    assert_eq!(pair.dropped(DropReason::DuplicateReadInvalid), 1);
+    assert_eq!((pair.state(), pair.events()), (QpState::Rts, vec![]));
+}
+
 #[test]
 fn r58_a_duplicate_read_needs_the_qps_right_as_the_first_one_did() {
     let mut pair = Pair::rc();

@@ -224,6 +224,32 @@ fn r82_a_repair_goes_out_alone_and_asks_for_an_ack() {
     assert!(sent[again + 1].psn > psn + 20, "what was kept is not sent again");
 }
 
+/// Two NAKs, and then an ACK of a part of what they have asked for, before anything is sent.
+#[test]
+fn r71_what_is_acknowledged_before_it_is_sent_again_is_not_sent_again() {
+    let mut pair = pair(true);
+    run(&mut pair, 1, 60, &[20]);
+    let first = pair.nodes[0].qp.next_psn().get();
+    // The peer has all of them, and its answers are late.
+    pair.filter(move |seen| if seen.from == 1 { Fate::Drop } else { Fate::Deliver });
+    write(&mut pair, 2, 40);
+    pair.run_for(1_000);
+    pair.trace.clear();
+    let nak = uroce_wire::Syndrome::nak(uroce_wire::NakCode::PsnSequence);
+    let good = uroce_wire::Syndrome::ack(31);
+    for (psn, syndrome) in [(first + 4, nak), (first + 5, nak), (first + 9, good)] {
+        pair.answer(psn, syndrome);
+        if psn == first + 4 {
+            pair.run_for(1);
+        }
+    }
+    pair.run_for(1_000);
+    let again: Vec<u32> =
+        pair.trace.iter().filter(|seen| seen.from == 0).map(|seen| seen.psn - first).collect();
+    assert_eq!(again.first(), Some(&4));
+    assert!(again[1..].iter().all(|psn| *psn > 9), "{again:?}");
+}
+
 #[test]
 fn r75_a_single_loss_takes_little_of_the_window() {
     let spent = |keeps: bool| {

@@ -154,7 +154,7 @@ impl SelectiveRepeat {
     fn note_repaired(&mut self, una: Psn, now: Instant) {
         self.responses.note_progress();
         let Some(beyond) = self.end.map(|end| una.since(end)).filter(|beyond| *beyond >= 0) else {
-            return;
+            return self.pass(una);
         };
         if let Some(left_at) = self.left_at.take() {
             let sample = now.since(left_at).max(1);
@@ -166,6 +166,12 @@ impl SelectiveRepeat {
             self.misses = 0;
             self.forget();
         }
+    }
+
+    /// What was to be sent again before `una` has been acknowledged meanwhile.
+    fn pass(&mut self, una: Psn) {
+        let passed = u32::try_from(una.since(self.next)).unwrap_or(0).min(self.left);
+        (self.next, self.left) = (self.next.add(passed), self.left - passed);
     }
 
     /// How many packets from `missing` on are sent again out of turn; `None`: all of them, in turn.

@@ -31,6 +31,8 @@ pub(super) struct ReadResponse {
     pub(super) length: u64,
     pub(super) base: Psn,
     pub(super) msn: u32,
+    /// The whole READ was answered before.
+    pub(super) repeats: bool,
 }
 
 impl ReadResponse {
@@ -149,8 +151,9 @@ impl Responses {
         let SavedKind::Read { va, rkey, pd, .. } = saved.kind else {
             return;
         };
-        let (base, msn) = (saved.first, saved.msn);
-        let train = ReadResponse { first, next: first, last, va, rkey, pd, length, base, msn };
+        let (base, msn, repeats) = (saved.first, saved.msn, saved.answered);
+        let train =
+            ReadResponse { first, next: first, last, va, rkey, pd, length, base, msn, repeats };
         // A requester that misses only a part in the middle has the rest.
         self.queue_in_order(Response::Read(train), last == saved.last);
     }
