@@ -80,7 +80,8 @@ pub struct DatapathStats {
     pub tx_packets: u64,
     /// Bytes handed to the link.
     pub tx_bytes: u64,
-    /// Packets dropped before sending: larger than the path's MTU, or without a receiver.
+    /// Packets dropped before sending: larger than the path's MTU, without a receiver, or for a process of this
+    /// host that does not keep up.
     pub tx_dropped: u64,
     /// Packets received and delivered.
     pub rx_packets: u64,

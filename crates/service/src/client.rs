@@ -5,6 +5,7 @@ mod datapath;
 mod enquiry;
 mod link;
 mod links;
+mod peer_links;
 mod reconnect;
 
 pub use attachment::AttachRefused;

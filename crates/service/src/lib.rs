@@ -5,8 +5,11 @@
 //! - [`ServedDatapath`] is the datapath of a client;
 //! - [`serves`] tells whether a service serves an address, and [`status`] what it has counted.
 //!
+//! Two clients that send to each other get a link: rings of their own, which the service has no part in.
+//!
 //! A client trusts the service, which it has chosen by the path of its socket. The service trusts no client:
-//! whatever it reads from shared memory and messages is checked, and copied before it is used.
+//! whatever it reads from shared memory and messages is checked, and copied before it is used. No client trusts another
+//! one at the end of a link, and does the same.
 #![deny(unsafe_code)]
 
 mod client;

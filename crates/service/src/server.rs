@@ -3,6 +3,7 @@
 mod admission;
 mod attached;
 mod demux;
+mod link_table;
 mod links;
 mod memo;
 mod port;

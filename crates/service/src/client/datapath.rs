@@ -19,7 +19,7 @@ use uroce_wire::Slot;
 use super::attachment::{
     AttachRefused, Attachment, CONTROL, RETRY_INTERVAL, REWAKE, ServiceState, watch,
 };
-use super::links::Links;
+use super::peer_links::PeerLinks;
 use crate::head::{self, ArrivedHead, MIN_PAYLOAD, SentHead};
 use crate::message::{ClientMessage, SlotToken};
 use crate::ring::{CLIENT_SLEEPS, DROPPED, SERVICE_SLEEPS};
@@ -60,7 +60,7 @@ pub struct ServedDatapath {
     pub(super) requests: u32,
     calls: u32,
     /// Direct ways to other clients.
-    pub(super) links: Links,
+    pub(super) links: PeerLinks,
     /// The source of packets that is read first: the service, and then links.
     turn: usize,
     /// Packets that earlier attachments have dropped.
@@ -115,7 +115,7 @@ impl ServedDatapath {
             groups: HashSet::new(),
             requests: 0,
             calls: 0,
-            links: Links::new(),
+            links: PeerLinks::new(),
             turn: 0,
             dropped_before: 0,
             stats: DatapathStats::default(),

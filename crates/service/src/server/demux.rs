@@ -10,7 +10,7 @@ use uroce_datapath::{GsiTarget, RateLimit, RedirectTarget, RxPacket};
 use uroce_wire::{DropReason, Qpn, Slot};
 
 use super::attached::AttachedClient;
-use super::links::Links;
+use super::link_table::LinkTable;
 
 /// Limit on packets for all clients, per source and in all, each tenth of a second (ADR 12).
 const TO_EVERYONE: (u16, u16) = (2, 5);
@@ -33,7 +33,7 @@ pub(super) struct Clients {
     groups: HashMap<IpAddr, Vec<Slot>>,
     gsi: GsiTarget,
     to_everyone: RateLimit,
-    pub(super) links: Links,
+    pub(super) links: LinkTable,
     /// Marks of links wait for room in rings of clients.
     pub(super) has_marks: bool,
     /// Packets dropped here, by reason.
@@ -49,7 +49,7 @@ impl Clients {
             groups: HashMap::new(),
             gsi,
             to_everyone: RateLimit::new(TO_EVERYONE.0, TO_EVERYONE.1),
-            links: Links::new(links),
+            links: LinkTable::new(links),
             has_marks: false,
             drops: [0; DropReason::COUNT],
         }

@@ -1,4 +1,4 @@
-//! Memory that the service and one client share.
+//! Memory that the service and one client share, or two clients.
 //!
 //! The other process may write to any byte at any time. So nothing here is ever referenced: words are
 //! atomics, and bytes are copied in and out, within bounds.

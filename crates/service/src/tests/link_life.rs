@@ -2,7 +2,7 @@
 
 use uroce_testkit::wait_until;
 
-use super::links::{link, number_of, numbered};
+use super::links::{link, number_of, numbered, talk_until};
 use super::*;
 
 /// The last acknowledgement of a program that ends.
@@ -55,7 +55,7 @@ fn a_client_that_leaves_takes_its_link_with_it() {
         !receive_within(&mut next, 1, Duration::from_micros(50)).is_empty()
     });
     receive_within(&mut next, 1000, Duration::from_millis(5));
-    link(&mut b, &mut next);
+    talk_until(((1, 1), (1, 1)), &mut b, &mut next);
     others.clear();
 }
 

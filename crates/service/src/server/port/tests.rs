@@ -1,9 +1,8 @@
 //! What a client may send, and the ICRC of what it sends.
 
-use proptest::prelude::*;
-
 use std::net::IpAddr;
 
+use proptest::prelude::*;
 use uroce_datapath::IpId;
 use uroce_wire::{DropReason, Qpn};
 
