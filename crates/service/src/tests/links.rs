@@ -55,7 +55,7 @@ fn between_clients(running: &Running) -> u64 {
 }
 
 #[test]
-fn packets_of_two_clients_with_a_link_pass_by_the_service() {
+fn packets_of_two_clients_with_a_link_bypass_the_service() {
     let running = Running::start();
     let (mut a, mut b) = (running.client(), running.client());
     link(&mut a, &mut b);
