@@ -13,6 +13,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 pub use cm::ConnectionManager;
+pub use completion::CqAttr;
 pub use memory::DeviceMemory;
 pub use open::datapath_for_service;
 use uroce_cm::PortCounters;

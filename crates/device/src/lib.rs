@@ -62,7 +62,9 @@ pub use comp_channel::{CompChannel, CqEvent};
 pub use config::{DeviceConfig, ROCE_PORT};
 pub use counters::hw_counter_names;
 pub use datapath_choice::{DatapathChoice, UnknownDatapath};
-pub use device::{ConnectionManager, Device, DeviceMemory, XrcDomains, datapath_for_service};
+pub use device::{
+    ConnectionManager, CqAttr, Device, DeviceMemory, XrcDomains, datapath_for_service,
+};
 pub use engine::QpRequest;
 pub use error::{
     ConnectionError, CounterError, CreateError, DestroyError, McastError, ModifyError,

@@ -1,15 +1,15 @@
-//! Buffers of packets, to use again.
+//! PacketBuffers of packets, to use again.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Buffers that are kept.
+/// PacketBuffers that are kept.
 const MOST: usize = 4096;
 
-/// Buffers that no packet uses now. A clone is the same store.
+/// PacketBuffers that no packet uses now. A clone is the same store.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Buffers(Arc<Mutex<Vec<Vec<u8>>>>);
+pub(crate) struct PacketBuffers(Arc<Mutex<Vec<Vec<u8>>>>);
 
-impl Buffers {
+impl PacketBuffers {
     /// A buffer with these bytes.
     pub(crate) fn copy_of(&self, bytes: &[u8]) -> Vec<u8> {
         let mut buffer =
@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn a_buffer_that_is_used_again_holds_the_new_bytes_only() {
-        let buffers = Buffers::default();
+        let buffers = PacketBuffers::default();
         let old = buffers.copy_of(b"a long one");
         let at = old.as_ptr();
         buffers.clone().give_back(old);

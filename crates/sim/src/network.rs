@@ -8,7 +8,7 @@ use slab::Slab;
 use uroce_fault::{Direction, FaultInjector, PacketMeta, Plan, Verdict};
 use uroce_wire::Flow;
 
-use crate::buffers::Buffers;
+use crate::buffers::PacketBuffers;
 use crate::port::SimPacket;
 use crate::scenario::{Outage, Scenario};
 
@@ -75,12 +75,12 @@ pub(crate) struct Network {
     free_at_ns: Vec<u64>,
     outages: Vec<Outage>,
     has_faults: bool,
-    buffers: Buffers,
+    buffers: PacketBuffers,
     pub(crate) counters: NetworkCounters,
 }
 
 impl Network {
-    pub(crate) fn new(scenario: &Scenario, buffers: Buffers) -> Network {
+    pub(crate) fn new(scenario: &Scenario, buffers: PacketBuffers) -> Network {
         let plan = match scenario.faults.as_str() {
             "" => Plan::default(),
             rules => rules.parse().expect("rules that the scenario has made"),

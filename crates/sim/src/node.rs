@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use uroce_device::{Device, DeviceConfig, VirtualClock};
 
-use crate::buffers::Buffers;
+use crate::buffers::PacketBuffers;
 use crate::coverage::Coverage;
 use crate::nic::Nic;
 use crate::port::{PortHandle, SimDatapath, SimPacket};
@@ -31,7 +31,7 @@ impl Node {
         scenario: &Scenario,
         index: usize,
         clock: &VirtualClock,
-        buffers: &Buffers,
+        buffers: &PacketBuffers,
     ) -> Node {
         let address = address_of(scenario, index);
         let port = PortHandle::default();
@@ -114,7 +114,7 @@ fn open(
     address: IpAddr,
     clock: &VirtualClock,
     port: &PortHandle,
-    buffers: &Buffers,
+    buffers: &PacketBuffers,
 ) -> Device {
     let local = SocketAddr::new(address, uroce_device::ROCE_PORT);
     let datapath = SimDatapath::new(local, 4096 + 200, port.clone(), buffers.clone());

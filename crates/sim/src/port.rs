@@ -11,7 +11,7 @@ use uroce_datapath::{
     RxPacket,
 };
 
-use crate::buffers::Buffers;
+use crate::buffers::PacketBuffers;
 
 /// A UDP payload with its addresses.
 #[derive(Debug, Clone)]
@@ -64,7 +64,7 @@ pub(crate) struct SimDatapath {
     local: SocketAddr,
     caps: Caps,
     port: PortHandle,
-    buffers: Buffers,
+    buffers: PacketBuffers,
     space: Vec<u8>,
     committed: usize,
     stats: DatapathStats,
@@ -75,7 +75,7 @@ impl SimDatapath {
         local: SocketAddr,
         mtu: usize,
         port: PortHandle,
-        buffers: Buffers,
+        buffers: PacketBuffers,
     ) -> SimDatapath {
         let caps = Caps {
             name: "simulation",

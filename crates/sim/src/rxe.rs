@@ -19,8 +19,8 @@ use uroce_device::transport::{RecvWr, SendWr, Wc, WcOpcode, WcStatus};
 use uroce_wire::{Packet, Qpn, Service};
 
 pub(crate) use self::memory::RxeMemory;
-use self::requester::Requester;
-use self::responder::{Receive, Responder};
+use self::requester::RxeRequester;
+use self::responder::{RxeReceive, RxeResponder};
 use crate::monitor::{has_good_icrc, icrc_of};
 use crate::port::SimPacket;
 
@@ -95,7 +95,7 @@ struct Io<'a> {
     memory: &'a RxeMemory,
     /// Packets that leave, without their ICRCs.
     packets: Vec<Vec<u8>>,
-    completions: &'a mut Completions,
+    completions: &'a mut RxeCompletions,
     counters: &'a mut RxeCounters,
 }
 
@@ -123,9 +123,9 @@ impl Io<'_> {
     }
 }
 
-/// Completions that nobody has taken.
+/// RxeCompletions that nobody has taken.
 #[derive(Debug, Default)]
-struct Completions {
+struct RxeCompletions {
     sends: Vec<Wc>,
     receives: Vec<Wc>,
 }
@@ -136,9 +136,9 @@ struct RxeQp {
     link: Option<RxeLink>,
     /// It has failed, or was ended.
     is_failed: bool,
-    requester: Option<Requester>,
-    responder: Responder,
-    completions: Completions,
+    requester: Option<RxeRequester>,
+    responder: RxeResponder,
+    completions: RxeCompletions,
 }
 
 impl RxeQp {
@@ -148,7 +148,7 @@ impl RxeQp {
         qpn: Qpn,
         now_ns: u64,
         counters: &mut RxeCounters,
-        act: impl FnOnce(&mut Requester, &mut Responder, &mut Io<'_>) -> Result<(), WcStatus>,
+        act: impl FnOnce(&mut RxeRequester, &mut RxeResponder, &mut Io<'_>) -> Result<(), WcStatus>,
     ) -> Vec<Vec<u8>> {
         let (Some(link), Some(requester)) = (&self.link, &mut self.requester) else {
             return vec![];
@@ -173,7 +173,7 @@ impl RxeQp {
         self.is_failed = true;
         let flushed =
             |wr_id| Wc { wr_id, status: WcStatus::WrFlushErr, qpn: qpn.get(), ..Wc::default() };
-        let sends = self.requester.as_mut().map(Requester::take_all).unwrap_or_default();
+        let sends = self.requester.as_mut().map(RxeRequester::take_all).unwrap_or_default();
         let mut sends: Vec<Wc> = sends.into_iter().map(flushed).collect();
         if let Some(first) = sends.first_mut() {
             first.status = status;
@@ -221,8 +221,8 @@ impl RxeNode {
             link: None,
             is_failed: false,
             requester: None,
-            responder: Responder::new(0),
-            completions: Completions::default(),
+            responder: RxeResponder::new(0),
+            completions: RxeCompletions::default(),
         };
         self.qps.insert(qpn.get(), qp);
         qpn
@@ -235,8 +235,8 @@ impl RxeNode {
     /// Begins a connection. `psns` are the first ones of the queue pair and of its peer.
     pub(crate) fn connect(&mut self, qpn: Qpn, link: RxeLink, psns: [u32; 2]) {
         let Some(qp) = self.qps.get_mut(&qpn.get()) else { return };
-        qp.requester = Some(Requester::new(psns[0], &link));
-        qp.responder = Responder::new(psns[1]);
+        qp.requester = Some(RxeRequester::new(psns[0], &link));
+        qp.responder = RxeResponder::new(psns[1]);
         (qp.link, qp.is_failed) = (Some(link), false);
     }
 
@@ -251,7 +251,7 @@ impl RxeNode {
     pub(crate) fn reset_qp(&mut self, qpn: Qpn) {
         if let Some(qp) = self.qps.get_mut(&qpn.get()) {
             (qp.link, qp.requester) = (None, None);
-            (qp.responder, qp.completions) = (Responder::new(0), Completions::default());
+            (qp.responder, qp.completions) = (RxeResponder::new(0), RxeCompletions::default());
         }
     }
 
@@ -269,7 +269,7 @@ impl RxeNode {
     /// False: there is no such queue pair.
     pub(crate) fn post_recv(&mut self, qpn: Qpn, wr: &RecvWr<'_>) -> bool {
         let Some(qp) = self.qps.get_mut(&qpn.get()) else { return false };
-        let receive = Receive { wr_id: wr.wr_id, sges: wr.sges.to_vec() };
+        let receive = RxeReceive { wr_id: wr.wr_id, sges: wr.sges.to_vec() };
         qp.responder.receives.push_back(receive);
         if qp.is_failed {
             qp.fail(qpn, WcStatus::WrFlushErr);
@@ -280,7 +280,7 @@ impl RxeNode {
     /// True if sends, or receives, have completed.
     pub(crate) fn has_completions(&self, qpn: Qpn, of_sends: bool) -> bool {
         self.qps.get(&qpn.get()).is_some_and(|qp| {
-            let Completions { sends, receives } = &qp.completions;
+            let RxeCompletions { sends, receives } = &qp.completions;
             !if of_sends { sends } else { receives }.is_empty()
         })
     }
@@ -288,7 +288,7 @@ impl RxeNode {
     /// Takes the completions of sends, or of receives.
     pub(crate) fn poll(&mut self, qpn: Qpn, of_sends: bool) -> Vec<Wc> {
         let Some(qp) = self.qps.get_mut(&qpn.get()) else { return vec![] };
-        let Completions { sends, receives } = &mut qp.completions;
+        let RxeCompletions { sends, receives } = &mut qp.completions;
         std::mem::take(if of_sends { sends } else { receives })
     }
 
@@ -320,7 +320,7 @@ impl RxeNode {
         let qpns: Vec<u32> = self.qps.keys().copied().collect();
         for qpn in qpns {
             let Some(qp) = self.qps.get_mut(&qpn) else { continue };
-            let timers = |requester: &mut Requester, _: &mut Responder, io: &mut Io<'_>| {
+            let timers = |requester: &mut RxeRequester, _: &mut RxeResponder, io: &mut Io<'_>| {
                 requester.handle_timeout(io)
             };
             let packets = qp.run(Qpn::new(qpn), now_ns, &mut self.counters, timers);

@@ -8,7 +8,7 @@ use uroce_device::{Device, ResourceKind, VirtualClock};
 use uroce_wire::Flow;
 
 use crate::adversary::{Adversary, AttackTarget, Forgery};
-use crate::buffers::Buffers;
+use crate::buffers::PacketBuffers;
 use crate::coverage::Coverage;
 use crate::monitor::Monitor;
 use crate::network::{ArrivedPacket, Network};
@@ -72,7 +72,7 @@ impl<'a> World<'a> {
         observer: &'a mut dyn FnMut(&PacketEvent<'_>),
     ) -> World<'a> {
         let clock = VirtualClock::new();
-        let buffers = Buffers::default();
+        let buffers = PacketBuffers::default();
         let nodes: Vec<Node> =
             (0..scenario.nodes).map(|index| Node::new(scenario, index, &clock, &buffers)).collect();
         let nics: Vec<Nic> = nodes.iter().map(|node| node.nic.clone()).collect();

@@ -128,7 +128,7 @@ impl CompletionQueue {
     /// How many completions fit.
     pub fn capacity(&self) -> usize {
         // The queue exists as long as this object, so it is always found.
-        self.inner.context.device().cq_capacity(self.id()).unwrap_or(0)
+        self.inner.context.device().query_cq(self.id()).map_or(0, |attr| attr.cqe)
     }
 
     /// Moves up to `out.len()` completions into `out`, oldest first, and says how many

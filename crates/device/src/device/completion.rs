@@ -9,6 +9,15 @@ use crate::error::{CreateError, DestroyError, NoSuchObject};
 use crate::event_channel::EventOwner;
 use crate::limits::{DeviceLimits, MAX_OBJECTS_IN_ENGINE};
 
+/// A completion queue as it is now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CqAttr {
+    /// How many completions fit.
+    pub cqe: usize,
+    /// How many wait.
+    pub waiting: usize,
+}
+
 impl Device {
     /// `ibv_create_comp_channel`. It lives as long as a clone of it, or a CQ that uses it.
     ///
@@ -82,24 +91,14 @@ impl Device {
         Ok(())
     }
 
-    /// How many completions fit into `cq`.
+    /// What `cq` holds, and what fits. Unlike [`poll_cq`](Self::poll_cq) it polls no engine.
     ///
     /// # Errors
     /// [`NoSuchObject`].
-    pub fn cq_capacity(&self, cq: CqId) -> Result<usize, NoSuchObject> {
-        let engine = self.0.engines.of_object(cq.0).lock();
-        engine.nic.tables.cqs.get(cq).map(CompletionQueue::capacity).ok_or(NoSuchObject::cq(cq))
-    }
-
-    /// True if a completion waits in one of these CQs. Unlike [`poll_cq`](Self::poll_cq) it polls no engine.
-    pub fn has_completions(&self, cqs: &[CqId]) -> bool {
-        let waits = |cq: &CqId| {
-            let look = |engine: &Engine| {
-                engine.nic.tables.cqs.get(*cq).is_some_and(|queue| !queue.is_empty())
-            };
-            self.0.engines.of_object(cq.0).look(look)
-        };
-        cqs.iter().any(waits)
+    pub fn query_cq(&self, cq: CqId) -> Result<CqAttr, NoSuchObject> {
+        let attr = |queue: &CompletionQueue| CqAttr { cqe: queue.capacity(), waiting: queue.len() };
+        let look = |engine: &Engine| engine.nic.tables.cqs.get(cq).map(attr);
+        self.0.engines.of_object(cq.0).look(look).ok_or(NoSuchObject::cq(cq))
     }
 
     /// `ibv_destroy_cq`. No event of it is left in its channel.

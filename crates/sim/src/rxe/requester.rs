@@ -22,7 +22,7 @@ const FOR_EVER: u8 = 7;
 
 /// A send work request.
 #[derive(Debug)]
-struct Request {
+struct RxeRequest {
     wr_id: u64,
     op: SendOp,
     sges: Vec<Sge>,
@@ -38,9 +38,9 @@ struct Request {
 
 /// One direction of a connection: what is posted, sent and acknowledged.
 #[derive(Debug)]
-pub(super) struct Requester {
+pub(super) struct RxeRequester {
     line: PsnLine,
-    queue: VecDeque<Request>,
+    queue: VecDeque<RxeRequest>,
     /// The request that is sent next.
     sending: usize,
     /// The PSN that is sent next.
@@ -58,17 +58,14 @@ pub(super) struct Requester {
     deadline_ns: Option<u64>,
 }
 
-/// Why the queue pair fails: the status of the oldest request.
-pub(super) type Failure = WcStatus;
-
-impl Request {
-    fn new(wr: &SendWr<'_>, signal_all: bool) -> Request {
+impl RxeRequest {
+    fn new(wr: &SendWr<'_>, signal_all: bool) -> RxeRequest {
         let (sges, inline) = match wr.data {
             SendData::Sges(sges) => (sges.to_vec(), None),
             SendData::Inline(parts) => (vec![], Some(parts.concat())),
         };
         let listed = sges.iter().map(|sge| sge.length as usize).sum();
-        Request {
+        RxeRequest {
             wr_id: wr.wr_id,
             op: wr.op,
             length: inline.as_ref().map_or(listed, Vec::len),
@@ -163,11 +160,11 @@ impl Request {
     }
 }
 
-impl Requester {
-    pub(super) fn new(start: u32, link: &RxeLink) -> Requester {
+impl RxeRequester {
+    pub(super) fn new(start: u32, link: &RxeLink) -> RxeRequester {
         let line = PsnLine::new(start);
         let start = line.start();
-        Requester {
+        RxeRequester {
             line,
             queue: VecDeque::new(),
             sending: 0,
@@ -184,7 +181,7 @@ impl Requester {
     }
 
     pub(super) fn post(&mut self, wr: &SendWr<'_>, link: &RxeLink) {
-        self.queue.push_back(Request::new(wr, link.signal_all));
+        self.queue.push_back(RxeRequest::new(wr, link.signal_all));
     }
 
     /// Everything that is posted, by its `wr_id`, oldest first. Nothing is posted any more.
@@ -198,7 +195,7 @@ impl Requester {
     }
 
     /// Serves the timers that are due by now.
-    pub(super) fn handle_timeout(&mut self, io: &mut Io<'_>) -> Result<(), Failure> {
+    pub(super) fn handle_timeout(&mut self, io: &mut Io<'_>) -> Result<(), WcStatus> {
         if self.rnr_until_ns.is_some_and(|until| until <= io.now_ns) {
             self.rnr_until_ns = None;
         }
@@ -215,7 +212,7 @@ impl Requester {
     }
 
     /// Writes all packets that may leave now.
-    pub(super) fn transmit(&mut self, io: &mut Io<'_>) -> Result<(), Failure> {
+    pub(super) fn transmit(&mut self, io: &mut Io<'_>) -> Result<(), WcStatus> {
         if let Some(status) = self.queue.front().and_then(|request| request.error) {
             return Err(status);
         }
@@ -269,7 +266,7 @@ impl Requester {
         &mut self,
         packet: &Packet<'_>,
         io: &mut Io<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), WcStatus> {
         let psn = self.line.extend(packet.bth.psn, self.acknowledged);
         if psn < self.acknowledged || psn >= self.end {
             return Ok(());
@@ -288,7 +285,7 @@ impl Requester {
         packet: &Packet<'_>,
         psn: u64,
         io: &mut Io<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), WcStatus> {
         let Some(aeth) = packet.aeth() else { return Ok(()) };
         let kind = aeth.syndrome.kind();
         let is_ack = matches!(kind, SyndromeKind::Ack { .. });
@@ -334,7 +331,12 @@ impl Requester {
         true
     }
 
-    fn take_read(&mut self, packet: &Packet<'_>, psn: u64, io: &mut Io<'_>) -> Result<(), Failure> {
+    fn take_read(
+        &mut self,
+        packet: &Packet<'_>,
+        psn: u64,
+        io: &mut Io<'_>,
+    ) -> Result<(), WcStatus> {
         let Some(front) = self.queue.front() else { return Ok(()) };
         let (SendOp::Read { .. }, Some((first, last))) = (front.op, front.span) else {
             return Ok(());
@@ -358,7 +360,7 @@ impl Requester {
         packet: &Packet<'_>,
         psn: u64,
         io: &mut Io<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), WcStatus> {
         let Some(front) = self.queue.front() else { return Ok(()) };
         let Some(result) = packet.atomic_ack_eth().filter(|_| front.is_atomic()) else {
             return Ok(());
@@ -397,7 +399,7 @@ impl Requester {
     }
 
     /// Sends everything again that is not acknowledged, unless it is at it.
-    fn repair(&mut self, io: &mut Io<'_>) -> Result<(), Failure> {
+    fn repair(&mut self, io: &mut Io<'_>) -> Result<(), WcStatus> {
         if self.is_repairing || self.rnr_until_ns.is_some() {
             return Ok(());
         }
@@ -416,7 +418,7 @@ impl Requester {
 
     /// Goes on to the request that has the next PSN.
     fn skip_sent(&mut self) {
-        let is_sent = |request: &Request| request.span.is_some_and(|(_, last)| last < self.next);
+        let is_sent = |request: &RxeRequest| request.span.is_some_and(|(_, last)| last < self.next);
         while self.queue.get(self.sending).is_some_and(is_sent) {
             self.sending += 1;
         }
@@ -424,7 +426,7 @@ impl Requester {
 }
 
 /// One retry less. Fails if none is left.
-fn take_retry(left: &mut u8, status: WcStatus) -> Result<(), Failure> {
+fn take_retry(left: &mut u8, status: WcStatus) -> Result<(), WcStatus> {
     match *left {
         0 => Err(status),
         FOR_EVER.. => Ok(()),

@@ -15,14 +15,14 @@ use crate::monitor::PsnLine;
 
 /// A receive work request.
 #[derive(Debug)]
-pub(super) struct Receive {
+pub(super) struct RxeReceive {
     pub(super) wr_id: u64,
     pub(super) sges: Vec<Sge>,
 }
 
 /// A message of which the first packet has arrived.
 #[derive(Debug, Clone, Copy)]
-struct Message {
+struct OpenMessage {
     operation: Operation,
     /// Bytes that have arrived.
     arrived: usize,
@@ -32,28 +32,28 @@ struct Message {
 
 /// A READ or atomic operation that may come again.
 #[derive(Debug, Clone, Copy)]
-enum Replay {
+enum SavedAnswer {
     Read { reth: Reth },
     Atomic { psn: u64, original: u64 },
 }
 
 /// What has arrived from the peer.
 #[derive(Debug)]
-pub(super) struct Responder {
+pub(super) struct RxeResponder {
     line: PsnLine,
     expected: u64,
     msn: u32,
     /// A NAK was sent for the gap before what has arrived.
     has_sent_nak: bool,
-    pub(super) receives: VecDeque<Receive>,
-    message: Option<Message>,
-    replays: VecDeque<Replay>,
+    pub(super) receives: VecDeque<RxeReceive>,
+    message: Option<OpenMessage>,
+    replays: VecDeque<SavedAnswer>,
 }
 
-impl Responder {
-    pub(super) fn new(start: u32) -> Responder {
+impl RxeResponder {
+    pub(super) fn new(start: u32) -> RxeResponder {
         let line = PsnLine::new(start);
-        Responder {
+        RxeResponder {
             line,
             expected: line.start(),
             msn: 0,
@@ -126,7 +126,7 @@ impl Responder {
             Operation::ReadRequest => {
                 let reth = packet.reth().ok_or(NakCode::InvalidRequest)?;
                 check_range(&reth, io)?;
-                self.remember(Replay::Read { reth }, io.link);
+                self.remember(SavedAnswer::Read { reth }, io.link);
                 self.msn += 1;
                 self.expected += packets(&reth, io.link);
                 self.send_read(&reth, psn, io);
@@ -135,7 +135,7 @@ impl Responder {
             Operation::FetchAdd | Operation::CompareSwap => {
                 let eth = packet.atomic_eth().ok_or(NakCode::InvalidRequest)?;
                 let original = run_atomic(packet.info.operation, &eth, io)?;
-                self.remember(Replay::Atomic { psn, original }, io.link);
+                self.remember(SavedAnswer::Atomic { psn, original }, io.link);
                 (self.msn, self.expected) = (self.msn + 1, psn + 1);
                 self.send_atomic(psn, original, io);
                 return Ok(());
@@ -163,7 +163,7 @@ impl Responder {
                 let reth = packet.reth().filter(|_| operation == Operation::Write);
                 reth.map_or(Ok(()), |reth| check_range(&reth, io))?;
                 let va = reth.map_or(0, |reth| reth.va);
-                Message { operation, arrived: 0, va }
+                OpenMessage { operation, arrived: 0, va }
             }
         };
         if operation == Operation::Write {
@@ -177,7 +177,7 @@ impl Responder {
             let placed = io.memory.scatter(&receive.sges, message.arrived, payload);
             placed.ok_or(NakCode::InvalidRequest)?;
         }
-        let message = Message { arrived: message.arrived + payload.len(), ..message };
+        let message = OpenMessage { arrived: message.arrived + payload.len(), ..message };
         self.message = Some(message).filter(|_| !packet.info.ends());
         let imm = packet.immdt();
         let opcode = match operation {
@@ -192,7 +192,7 @@ impl Responder {
         Ok(())
     }
 
-    fn remember(&mut self, replay: Replay, link: &RxeLink) {
+    fn remember(&mut self, replay: SavedAnswer, link: &RxeLink) {
         while self.replays.len() >= usize::from(link.rd_atomic).next_power_of_two() {
             self.replays.pop_front();
         }
@@ -209,9 +209,9 @@ impl Responder {
             }
             Operation::ReadRequest => {
                 let Some(again) = packet.reth() else { return };
-                let is_part = |replay: &Replay| match replay {
-                    Replay::Read { reth } => is_part_of(&again, reth),
-                    Replay::Atomic { .. } => false,
+                let is_part = |replay: &SavedAnswer| match replay {
+                    SavedAnswer::Read { reth } => is_part_of(&again, reth),
+                    SavedAnswer::Atomic { .. } => false,
                 };
                 if self.replays.iter().any(is_part) && check_range(&again, io).is_ok() {
                     self.send_read(&again, psn, io);
@@ -219,7 +219,7 @@ impl Responder {
             }
             _ => {
                 let known = self.replays.iter().find_map(|replay| match *replay {
-                    Replay::Atomic { psn: own, original } if own == psn => Some(original),
+                    SavedAnswer::Atomic { psn: own, original } if own == psn => Some(original),
                     _ => None,
                 });
                 if let Some(original) = known {

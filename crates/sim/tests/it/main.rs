@@ -82,3 +82,27 @@ fn an_observer_sees_each_packet_leave_and_arrive() {
     // The last ones may still be on their way.
     assert!(arrived.len() > sent.len() / 2 && arrived.iter().all(|one| sent.contains(one)));
 }
+
+#[test]
+fn our_nics_and_the_model_of_rxe_meet_losses_in_both_directions() {
+    let scenarios = (0..300).map(Scenario::new).filter(|scenario| scenario.models > 0);
+    let mut coverage = Coverage::default();
+    let mut count = 0;
+    for scenario in scenarios.take(30) {
+        let report = run(&scenario).expect("every invariant holds");
+        coverage.merge(&report.coverage);
+        count += 1;
+    }
+    assert_eq!(count, 30, "seeds with models are no exception");
+    for what in [
+        "rxe model: a NAK for a gap is sent",
+        "rxe model: a NAK for a gap is taken",
+        "rxe model: an RNR NAK is sent",
+        "rxe model: an RNR NAK is taken",
+        "rxe model: it goes back",
+        "rxe model: a timeout",
+        "rxe model: a request that comes again",
+    ] {
+        assert!(coverage.get(what) > 0, "{what}");
+    }
+}

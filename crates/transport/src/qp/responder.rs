@@ -16,7 +16,7 @@ mod unreliable;
 use message::Message;
 use receives::{Receives, Target};
 use replay::ReplayCache;
-use responses::{ReadResponse, Response, Responses};
+use responses::{Response, Responses};
 use uroce_wire::{DropReason, Packet, Psn, Syndrome};
 
 use crate::attr::{QpInit, QpType};
@@ -236,7 +236,16 @@ impl Responder {
             }
             Response::Read(train) => {
                 let Some(sent) = responses::write_read_response(config, &train, out, cx.mem) else {
-                    return self.give_up_read(config, &train, out, cx);
+                    if train.repeats {
+                        // R60: an answer that was given before is not given again.
+                        cx.counters.drop(DropReason::DuplicateReadInvalid);
+                        self.responses.pop();
+                        return self.poll_response(config, out, cx);
+                    }
+                    cx.counters.drop(DropReason::TxFailed);
+                    self.fail_read(config, train.next, cx);
+                    let nak = self.responses.pop()?;
+                    return responses::write_answer(config, &nak, out);
                 };
                 if train.next == train.last {
                     self.responses.pop();
@@ -249,26 +258,6 @@ impl Responder {
         }
         self.responses.pop();
         responses::write_answer(config, &answer, out)
-    }
-
-    /// The memory of a READ is gone: an answer that was given before is not given again (R60), another READ fails.
-    #[cold]
-    fn give_up_read(
-        &mut self,
-        config: &QpConfig,
-        train: &ReadResponse,
-        out: &mut [u8],
-        cx: &mut Context<'_>,
-    ) -> Option<Transmit> {
-        if train.repeats {
-            cx.counters.drop(DropReason::DuplicateReadInvalid);
-            self.responses.pop();
-            return self.poll_response(config, out, cx);
-        }
-        cx.counters.drop(DropReason::TxFailed);
-        self.fail_read(config, train.next, cx);
-        let nak = self.responses.pop()?;
-        responses::write_answer(config, &nak, out)
     }
 
     /// So many packets of a READ response have arrived as a run.
