@@ -9,7 +9,7 @@ use crate::ip_cm::IpCm;
 use crate::link::Link;
 use crate::message::{Req, TransportService};
 use crate::service_id::ServiceId;
-use crate::{CommId, RejReason, SidrStatus};
+use crate::{Ari, CommId, RejReason, SidrStatus};
 
 /// An event of one connection, or of one service id resolution. Private data is as long as its
 /// message has room for; the wire does not tell how much of it the peer meant.
@@ -47,6 +47,8 @@ pub enum Event {
         id: CommId,
         /// Why.
         reason: RejReason,
+        /// What it tells beside the reason.
+        ari: Ari,
         /// The peer's, 148 bytes.
         private_data: Box<[u8]>,
     },

@@ -22,6 +22,7 @@
 
 mod addressee;
 mod agent;
+mod ari;
 mod attribute;
 mod budget;
 mod call;
@@ -56,6 +57,7 @@ mod time_order;
 
 pub use addressee::{Addressee, addressee};
 pub use agent::{AgentRequest, PortCounters};
+pub use ari::Ari;
 pub use attribute::Attribute;
 pub use call::{Acceptance, Call};
 pub use cm::Cm;

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use uroce_cm::{CommId, ConnectionRequest, Ece, IpCm, Link, RejReason, ServiceId, SidrStatus};
+use uroce_cm::{Ari, CommId, ConnectionRequest, Ece, IpCm, Link, RejReason, ServiceId, SidrStatus};
 use uroce_wire::Qpn;
 
 use crate::error::ModifyError;
@@ -76,6 +76,8 @@ pub enum CmEventKind {
     Rejected {
         /// Why the peer refused.
         reason: RejReason,
+        /// What the peer tells beside the reason; [`RejReason::with`] has both in words.
+        ari: Ari,
         /// Private data of the peer, 148 bytes.
         private_data: Box<[u8]>,
     },

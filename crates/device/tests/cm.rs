@@ -145,7 +145,9 @@ fn a_refused_caller_can_call_again_with_the_same_queue_pair() {
     let id = request(b.event());
     b.node.device.cm().reject(id, RejReason::CONSUMER, b"later").expect("it waits");
     settle(&[&a.node, &b.node]);
-    let CmEventKind::Rejected { reason, private_data } = a.event().kind else { panic!("refused") };
+    let CmEventKind::Rejected { reason, private_data, .. } = a.event().kind else {
+        panic!("refused")
+    };
     assert_eq!((reason, &private_data[..5]), (RejReason::CONSUMER, &b"later"[..]));
 }
 

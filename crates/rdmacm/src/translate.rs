@@ -100,7 +100,7 @@ fn about(id: *mut rdma_cm_id, kind: CmEventKind) -> Option<Told> {
             told(RDMA_CM_EVENT_CONNECT_RESPONSE, 0, private_data)
         }
         CmEventKind::MulticastJoined { group } => return joined(id, group),
-        CmEventKind::Rejected { reason, private_data } => {
+        CmEventKind::Rejected { reason, private_data, .. } => {
             told(RDMA_CM_EVENT_REJECTED, c_int::from(reason.0), private_data)
         }
         CmEventKind::ConnectError(error) => {

@@ -139,7 +139,8 @@ pub use remote::RemoteSlice;
 pub use shared_receive_queue::SharedReceiveQueue;
 pub use uroce_device::cm::message::TransportService;
 pub use uroce_device::cm::{
-    CmError, CommId, ConnectionRequest, IpCm, PortSpace, RejReason, ServiceId, SidrStatus, TooLong,
+    Ari, CmError, CommId, ConnectionRequest, IpCm, PortSpace, RejReason, ServiceId, SidrStatus,
+    TooLong,
 };
 pub use uroce_device::datapath::{
     Caps, FaultCounters, LoopbackFabric, PcapError, PcapFile, RuleCount,

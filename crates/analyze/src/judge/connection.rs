@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use uroce_cm::message::{Rej, Rep, Req};
-use uroce_cm::{CommId, Mad, MadError, Message, RejReason};
+use uroce_cm::{Ari, CommId, Mad, MadError, Message, RejReason};
 use uroce_wire::{Mtu, Qpn};
 
 use super::finding::Ledger;
@@ -178,7 +178,7 @@ impl CmExchanges {
             RejReason::CONSUMER => &CM_REFUSED_BY_APPLICATION,
             _ => &CM_REJECTED,
         };
-        sight.breaks(rule, ledger, || rej.reason.to_string());
+        sight.breaks(rule, ledger, || rej.reason.with(&Ari::of(rej)));
     }
 
     fn answer(&mut self, key: Key) {

@@ -10,7 +10,7 @@ use crate::event::Event;
 use crate::message::{Rej, RejectedMessage};
 use crate::outbox::Outbox;
 use crate::time::Time;
-use crate::{CommId, PrivateData, RejReason};
+use crate::{Ari, CommId, PrivateData, RejReason};
 
 /// A REJ with no additional information.
 pub(crate) fn rej(
@@ -126,7 +126,7 @@ impl Connection {
 
     fn rejected(&self, rej: &Rej) -> Event {
         let private_data = rej.private_data.bytes()[..].into();
-        Event::Rejected { id: self.id, reason: rej.reason, private_data }
+        Event::Rejected { id: self.id, reason: rej.reason, ari: Ari::of(rej), private_data }
     }
 
     /// Our REP came from a queue pair that another connection of ours still uses: the REP is
@@ -135,7 +135,8 @@ impl Connection {
         let stale = RejReason::STALE_CONNECTION;
         let ids = [self.id, remote_id];
         self.send(rej(ids, RejectedMessage::REP, stale, PrivateData::default()), out);
-        self.tell(Event::Rejected { id: self.id, reason: stale, private_data: [].into() }, out);
+        let (ari, private_data) = (Ari::default(), [].into());
+        self.tell(Event::Rejected { id: self.id, reason: stale, ari, private_data }, out);
         self.enter(State::Closed);
     }
 }

@@ -247,7 +247,11 @@ fn c3_a_refused_path_mtu_without_a_smaller_one_ends_the_call() {
             private_data: PrivateData::default(),
         };
         world.a.receive(world.now, B, &Mad { tid: 1, message: rej.into() }.emit());
-        assert!(matches!(world.a.event(), Event::Rejected { reason: RejReason::INVALID_MTU, .. }));
+        let Event::Rejected { reason, ari, .. } = world.a.event() else { panic!("refused") };
+        assert_eq!(
+            (reason, ari.bytes()),
+            (RejReason::INVALID_MTU, &[byte][..usize::from(info_len)])
+        );
         assert_eq!((world.a.cm.state(a), world.sent_by_a()), (None, vec![]));
     }
 }

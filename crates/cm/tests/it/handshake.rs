@@ -139,7 +139,9 @@ fn r111_the_application_refuses_and_says_why() {
     let (a, b) = world.ring();
     world.b.cm.reject(world.now, b, RejReason::CONSUMER, b"busy").expect("it waits");
     world.exchange();
-    let Event::Rejected { id, reason, private_data } = world.a.event() else { panic!("refused") };
+    let Event::Rejected { id, reason, private_data, .. } = world.a.event() else {
+        panic!("refused")
+    };
     assert_eq!((id, reason, &private_data[..5]), (a, RejReason::CONSUMER, &b"busy\0"[..]));
     world.nothing_is_left();
     let gone = world.b.cm.reject(world.now, b, RejReason::CONSUMER, &[]);

@@ -2,6 +2,7 @@
 
 mod admission;
 mod agent;
+mod ari;
 mod chapter_12;
 mod codec_golden;
 mod codec_layout;

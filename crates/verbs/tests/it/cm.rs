@@ -121,7 +121,7 @@ fn a_request_is_refused_or_forgotten(net: &Net) {
     let (_listener, address) = b.listen();
     let _first = a.call(address, &ConnParam::default());
     event(&b.channel).id.reject(b"go away").expect("it waits");
-    let CmEventKind::Rejected { reason, private_data } = event(&a.channel).kind else {
+    let CmEventKind::Rejected { reason, private_data, .. } = event(&a.channel).kind else {
         panic!("refused");
     };
     assert_eq!((reason, &private_data[..7]), (RejReason::CONSUMER, &b"go away"[..]));

@@ -110,6 +110,13 @@ fn a_refusal_has_its_reason_in_words() {
     };
     let finding = refused(RejReason::INVALID_SERVICE_ID).breaks("cm-rejected");
     assert!(finding.text.contains("nobody listens"), "{}", finding.text);
+    let mut scene = Scene::new();
+    scene.mad(false, req());
+    let mut smaller = rej(RejReason::INVALID_MTU);
+    (smaller.info_len, smaller.info[0]) = (1, 0x30);
+    scene.mad(true, smaller);
+    let finding = later(scene).breaks("cm-rejected");
+    assert!(finding.text.contains("1024 bytes are the most"), "{}", finding.text);
     refused(RejReason::CONSUMER).breaks("cm-refused-by-application");
     refused(RejReason::CONSUMER).keeps_all();
 }

@@ -36,8 +36,9 @@ impl Gsi {
                 self.stop_waiting_for_rtu(id, cx);
                 self.tell(id, CmEventKind::Established { private_data });
             }
-            Event::Rejected { id, reason, private_data } => {
-                self.end(id, CmEventKind::Rejected { reason, private_data }, cx);
+            Event::Rejected { id, reason, ari, private_data } => {
+                tracing::debug!(?id, why = reason.with(&ari), "a peer rejected a connection");
+                self.end(id, CmEventKind::Rejected { reason, ari, private_data }, cx);
             }
             Event::TimedOut { id } => self.end(id, CmEventKind::Unreachable, cx),
             Event::Disconnected { id, private_data } => {

@@ -296,8 +296,9 @@ fn remedy(reason: RejReason) -> Option<&'static str> {
 /// What an event means that is no "established".
 fn refused(peer: &str, kind: &CmEventKind) -> Failure {
     match kind {
-        CmEventKind::Rejected { reason, .. } => {
-            let refused = Failure::peer(format!("{peer} refused the connection: {reason}"));
+        CmEventKind::Rejected { reason, ari, .. } => {
+            let why = reason.with(ari);
+            let refused = Failure::peer(format!("{peer} refused the connection: {why}"));
             remedy(*reason).into_iter().fold(refused, Failure::help)
         }
         CmEventKind::Unreachable => Failure::peer(format!("{peer} does not answer")).help(
