@@ -5,7 +5,9 @@ mod calls;
 mod conform;
 mod matrix;
 mod operations;
+mod program;
 mod proxy;
+mod soak;
 mod storage;
 
 use clap::Subcommand;
@@ -33,6 +35,8 @@ pub enum RxeCommand {
     Operations(operations::OperationsArgs),
     /// Put `uroce fault proxy` between two guests that know nothing of it.
     Proxy(proxy::ProxyArgs),
+    /// Exchange data with rxe for a long time, under faults, while links go down and programs are killed.
+    Soak(soak::SoakArgs),
     /// Use a file system in the guest on a disk that an iSER target on our libraries serves.
     Storage(storage::StorageArgs),
 }
@@ -54,6 +58,7 @@ impl RxeCommand {
             Self::Matrix(arguments) => matrix::matrix(arguments),
             Self::Operations(arguments) => operations::operations(arguments),
             Self::Proxy(arguments) => proxy::proxy(arguments),
+            Self::Soak(arguments) => soak::soak(arguments),
             Self::Storage(arguments) => storage::storage(arguments),
         }
     }

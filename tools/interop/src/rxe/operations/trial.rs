@@ -6,55 +6,27 @@ use std::time::Duration;
 
 use uroce_rxe_guest::addresses::{GUEST_V4, HOST_V4};
 use uroce_rxe_guest::script::tcp_listens;
-use uroce_rxe_guest::{Guest, GuestConfig, Kernel, Output, supplies};
-use uroce_testbed::error::{Context, Result};
-use uroce_testbed::process::{command, run};
+use uroce_rxe_guest::{Guest, GuestConfig, Kernel, Output};
+use uroce_testbed::error::Result;
 
 use super::case::Case;
-use crate::programs::install::SCRATCH;
 use crate::rxe::matrix::cell::Role;
 use crate::rxe::matrix::command::serving_script;
 use crate::rxe::matrix::near::{Process, Running, wait_until};
+use crate::rxe::program::{self, ENTER, guest_line};
 
 const SOURCE: &str = include_str!("operations.c");
-/// The release whose libibverbs has all of the operations, and what of it the guest needs.
-const RELEASE: &str = "trixie";
-const PACKAGES: [&str; 6] = [
-    "libibverbs1",
-    "ibverbs-providers",
-    "libibverbs-dev",
-    "libnl-3-200",
-    "libnl-route-3-200",
-    "libc6",
-];
-const LIBRARIES: [&str; 5] = [
-    "libibverbs.so.1",
-    "libnl-3.so.200",
-    "libnl-route-3.so.200",
-    "libc.so.6",
-    "libibverbs/librxe-rdmav34.so",
-];
-const LIBRARY_FOLDER: &str = "usr/lib/x86_64-linux-gnu";
-const LOADER: &str = "usr/lib64/ld-linux-x86-64.so.2";
 /// A FLUSH that nobody answers is given up after some 20 s.
 const LIMIT: Duration = Duration::from_secs(90);
 /// Of an operation that must not fail: an emulated rxe repeats requests now and then, which ATOMIC WRITE does not survive.
 const ATTEMPTS: usize = 4;
 
-/// Makes the program, with the header of that release.
+/// Makes the program.
 ///
 /// # Errors
 /// The packages cannot be had, or there is no C compiler.
 pub fn compile(folder: &Path) -> Result<PathBuf> {
-    let packages = supplies::unpacked(Some(RELEASE), &PACKAGES)?;
-    let source = folder.join("operations.c");
-    std::fs::write(&source, SOURCE).context(|| format!("could not write {}", source.display()))?;
-    let program = folder.join(SCRATCH).join("operations");
-    let mut cc = command(["cc", "-O1", "-Wall", "-Wextra", "-Werror", "-o"]);
-    cc.arg(&program).arg(&source).arg("-I").arg(packages.join("usr/include"));
-    cc.arg(packages.join(LIBRARY_FOLDER).join("libibverbs.so.1"));
-    run(cc.arg("-Wl,--allow-shlib-undefined"))?;
-    Ok(program)
+    program::compile("operations", SOURCE, folder)
 }
 
 /// The two ends.
@@ -73,14 +45,7 @@ impl Bench {
     /// It did not boot, or a file is missing.
     pub fn boot(kernel: Kernel, folder: &Path, program: &Path) -> Result<Self> {
         let guest = Guest::boot(&GuestConfig { kernel, ipv6: false, ..GuestConfig::default() })?;
-        let packages = supplies::unpacked(Some(RELEASE), &PACKAGES)?;
-        let to = guest.share().join("operations");
-        std::fs::create_dir_all(&to).context(|| format!("could not make {}", to.display()))?;
-        supplies::add(program, &to)?;
-        supplies::add(&packages.join(LOADER), &to)?;
-        for library in LIBRARIES {
-            supplies::add(&packages.join(LIBRARY_FOLDER).join(library), &to)?;
-        }
+        program::give(&guest, program)?;
         let (uroce, next_port) = (folder.join("bin/uroce"), AtomicU16::new(23_000));
         Ok(Self { guest, uroce, program: program.to_owned(), next_port })
     }
@@ -112,26 +77,23 @@ impl Bench {
         let port = self.next_port.fetch_add(1, Ordering::Relaxed);
         let Case { operation, mtu } = case;
         let gid = self.guest.gid_index(GUEST_V4.into())?;
-        let theirs = format!(
-            "RDMAV_DRIVERS=$PWD/librxe ./ld-linux-x86-64.so.2 --library-path . ./operations {port} {gid} {mtu} {operation}"
-        );
+        let theirs = guest_line("operations", &format!("{port} {gid} {mtu} {operation}"));
         let ours = format!(
             "{} run --device {HOST_V4} --datapath udp -- {} {port} 0 {mtu} {operation}",
             self.uroce.display(),
             self.program.display()
         );
-        let enter = "cd /mnt/share/operations\n";
         let (server, client) = match role {
             Role::Client => {
                 let script = serving_script(&theirs, &tcp_listens(port));
-                let far = Running::Job(self.guest.spawn(&format!("{enter}{script}"))?);
+                let far = Running::Job(self.guest.spawn(&format!("{ENTER}{script}"))?);
                 far.wait_announced()?;
                 (far, Running::Process(self.near(&format!("{ours} {GUEST_V4}"))?))
             }
             Role::Server => {
                 let mut near = self.near(&ours)?;
                 wait_until(|| Ok(!near.runs() || self.guest.namespace().listens(port)))?;
-                let far = self.guest.spawn(&format!("{enter}{theirs} {HOST_V4}\n"))?;
+                let far = self.guest.spawn(&format!("{ENTER}{theirs} {HOST_V4}\n"))?;
                 (Running::Process(near), Running::Job(far))
             }
         };

@@ -1,0 +1,65 @@
+//! `cargo xtask rxe soak`: mixed verbs both ways between a program on our libibverbs and the same one on rxe, for minutes or
+//! hours, step after step, with faults on the wire, the link down and up, and either program killed in the middle.
+
+mod bench;
+mod report;
+mod step;
+
+use std::time::{Duration, Instant};
+
+use bench::Bench;
+use clap::Args;
+use report::Report;
+use step::Step;
+use uroce_rxe_guest::Kernel;
+use uroce_testbed::error::{Error, Result};
+
+use super::program;
+use crate::programs::install;
+
+/// Options of `rxe soak`.
+#[derive(Debug, Args)]
+pub struct SoakArgs {
+    /// Kernel of the guest: that of this host's Debian release, or one of another (downloaded once).
+    #[arg(long, value_enum, default_value_t)]
+    kernel: Kernel,
+    /// How long steps are begun.
+    #[arg(long, value_name = "MINUTES", default_value_t = 30)]
+    minutes: u32,
+    /// Number of the first step: an earlier run is gone on with.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    first: u32,
+}
+
+const SOURCE: &str = include_str!("soak/soak.c");
+const NAME: &str = "soak";
+
+/// Takes steps until the time is over, and prints a report.
+///
+/// # Errors
+/// A step failed, or the guest's kernel has logged a warning.
+pub fn soak(arguments: &SoakArgs) -> Result<()> {
+    let (folder, _guard) = install::install()?;
+    let program = program::compile(NAME, SOURCE, &folder)?;
+    let bench = Bench::boot(arguments.kernel, &folder, &program)?;
+    let (begun, mut report) = (Instant::now(), Report::default());
+    let time = Duration::from_secs(60 * u64::from(arguments.minutes));
+    for number in arguments.first.. {
+        if begun.elapsed() >= time {
+            break;
+        }
+        let step = Step::number(number);
+        let result = bench.take(&step);
+        match &result {
+            Ok(said) => println!("ok      {step}: {said}"),
+            Err(error) => println!("FAILED  {step}\n{error}"),
+        }
+        report.add(&step, &result.map_err(|error| error.to_string()));
+    }
+    let warnings = bench.warnings()?;
+    print!("{}", report.text(begun.elapsed(), &warnings));
+    match report.failed() == 0 && warnings.is_empty() {
+        true => Ok(()),
+        false => Err(Error::new("a step failed, or the guest's kernel warns: see above")),
+    }
+}
