@@ -32,6 +32,14 @@ impl Ari {
         Some(self.known(reason).unwrap_or_else(|| format!("additional information {self}")))
     }
 
+    /// The reason in words, and what the peer tells beside it.
+    pub fn with(&self, reason: RejReason) -> String {
+        match self.words(reason) {
+            Some(words) => format!("{reason}: {words}"),
+            None => reason.to_string(),
+        }
+    }
+
     fn known(&self, reason: RejReason) -> Option<String> {
         let words = match reason {
             RejReason::TIMEOUT => format!("from the node with GUID {:#018x}", self.number(8)?),

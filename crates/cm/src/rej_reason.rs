@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use crate::Ari;
-
 macro_rules! reasons {
     ($($name:ident = $code:literal $words:literal;)*) => {
         /// The reason in a REJ. A newtype, as any 16 bits can come from the wire.
@@ -56,16 +54,6 @@ reasons! {
     INVALID_FLOW_LABEL = 32 "invalid flow label";
     INVALID_ALT_FLOW_LABEL = 33 "invalid flow label of the alternate path";
     VENDOR_OPTION_NOT_SUPPORTED = 35 "vendor option not supported";
-}
-
-impl RejReason {
-    /// The reason, and what the peer tells beside it.
-    pub fn with(self, ari: &Ari) -> String {
-        match ari.words(self) {
-            Some(words) => format!("{self}: {words}"),
-            None => self.to_string(),
-        }
-    }
 }
 
 impl fmt::Display for RejReason {

@@ -76,7 +76,7 @@ pub enum CmEventKind {
     Rejected {
         /// Why the peer refused.
         reason: RejReason,
-        /// What the peer tells beside the reason; [`RejReason::with`] has both in words.
+        /// What the peer tells beside the reason; [`Ari::with`] has both in words.
         ari: Ari,
         /// Private data of the peer, 148 bytes.
         private_data: Box<[u8]>,

@@ -178,7 +178,7 @@ impl CmExchanges {
             RejReason::CONSUMER => &CM_REFUSED_BY_APPLICATION,
             _ => &CM_REJECTED,
         };
-        sight.breaks(rule, ledger, || rej.reason.with(&Ari::of(rej)));
+        sight.breaks(rule, ledger, || Ari::of(rej).with(rej.reason));
     }
 
     fn answer(&mut self, key: Key) {

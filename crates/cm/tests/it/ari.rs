@@ -64,9 +64,9 @@ fn r111_additional_information_is_as_long_as_it_says_and_no_longer_than_its_fiel
     assert_eq!(longest.bytes(), [7; 72]);
     let cut = Ari::of(&rej(RejReason::CONSUMER, 2, &[7; 72]));
     assert_eq!(cut.bytes(), [7; 2]);
-    assert_eq!(RejReason::CONSUMER.with(&Ari::default()), RejReason::CONSUMER.to_string());
+    assert_eq!(Ari::default().with(RejReason::CONSUMER), RejReason::CONSUMER.to_string());
     assert_eq!(
-        RejReason::INVALID_MTU.with(&Ari::of(&rej(RejReason::INVALID_MTU, 1, &[0x50]))),
+        Ari::of(&rej(RejReason::INVALID_MTU, 1, &[0x50])).with(RejReason::INVALID_MTU),
         "invalid path MTU (REJ reason 26): 4096 bytes are the most"
     );
 }

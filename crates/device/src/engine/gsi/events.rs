@@ -37,7 +37,7 @@ impl Gsi {
                 self.tell(id, CmEventKind::Established { private_data });
             }
             Event::Rejected { id, reason, ari, private_data } => {
-                tracing::debug!(?id, why = reason.with(&ari), "a peer rejected a connection");
+                tracing::debug!(?id, why = ari.with(reason), "a peer rejected a connection");
                 self.end(id, CmEventKind::Rejected { reason, ari, private_data }, cx);
             }
             Event::TimedOut { id } => self.end(id, CmEventKind::Unreachable, cx),

@@ -6,9 +6,11 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use uroce_rxe_guest::addresses::{GUEST_V4, HOST_V4};
+use uroce_rxe_guest::namespace::TAP;
 use uroce_rxe_guest::script::tcp_listens;
 use uroce_rxe_guest::{Guest, GuestConfig, Kernel, Output};
 use uroce_testbed::error::{Error, Result};
+use uroce_testbed::process::run;
 
 use super::NAME;
 use super::report::{Sums, Taken};
@@ -26,7 +28,7 @@ const LIMIT: Duration = Duration::from_secs(180);
 const COMMAND_LIMIT: Duration = Duration::from_secs(30);
 /// From the start of the programs to what happens to them, and between two of these.
 const PAUSE: Duration = Duration::from_millis(1500);
-const LINK_DOWN: &str = "ip link set eth0 down; sleep 0.3; ip link set eth0 up";
+const LINK_DOWN: Duration = Duration::from_millis(300);
 const LINK_MTU: &str = "ip link set eth0 mtu 5000; sleep 0.3; ip link set eth0 mtu 9000";
 
 /// Our libraries here, and rxe in the guest.
@@ -68,11 +70,8 @@ impl Bench {
             sleep(PAUSE);
             return survive(step, server, client);
         }
-        if let Some(script) = disturbance(step.event) {
-            for _ in 0..2 {
-                sleep(PAUSE);
-                self.guest.run(script, COMMAND_LIMIT)?;
-            }
+        for _ in 0..2 {
+            self.disturb(step.event)?;
         }
         let client = client.wait(LIMIT).map_err(|error| {
             Error::new(format!("{error}\nthe server had printed:\n{}", server.text()))
@@ -84,6 +83,23 @@ impl Bench {
                 client.code, client.text, server.code, server.text
             ))
         })
+    }
+
+    /// The link goes down at our end of the guest's card: an rxe whose own interface is down flushes its queue pairs.
+    fn disturb(&self, event: Event) -> Result<()> {
+        match event {
+            Event::LinkDown => {
+                sleep(PAUSE);
+                run(&mut self.guest.namespace().command(&["ip", "link", "set", TAP, "down"]))?;
+                sleep(LINK_DOWN);
+                run(&mut self.guest.namespace().command(&["ip", "link", "set", TAP, "up"]))
+            }
+            Event::LinkMtu => {
+                sleep(PAUSE);
+                self.guest.run(LINK_MTU, COMMAND_LIMIT).map(drop)
+            }
+            Event::Nothing | Event::KillOurs | Event::KillTheirs => Ok(()),
+        }
     }
 
     fn start(&self, step: &Step) -> Result<(Running<'_>, Running<'_>)> {
@@ -116,15 +132,6 @@ impl Bench {
             command.env("UROCE_FAULT", rule).env("UROCE_FAULT_SEED", step.number.to_string());
         }
         Process::start(command, self.guest.folder().join("near"))
-    }
-}
-
-/// What the guest does meanwhile.
-fn disturbance(event: Event) -> Option<&'static str> {
-    match event {
-        Event::LinkDown => Some(LINK_DOWN),
-        Event::LinkMtu => Some(LINK_MTU),
-        Event::Nothing | Event::KillOurs | Event::KillTheirs => None,
     }
 }
 

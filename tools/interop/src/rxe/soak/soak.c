@@ -117,7 +117,7 @@ static void open_all(struct ibv_context *device, enum ibv_qp_type type, int atom
 	need(region != NULL, "ibv_reg_mr");
 	cq = ibv_create_cq(device, 64, NULL, NULL, 0);
 	need(cq != NULL, "ibv_create_cq");
-	uint64_t operations = IBV_QP_EX_WITH_SEND;
+	uint64_t operations = IBV_QP_EX_WITH_SEND_WITH_IMM;
 	if (type != IBV_QPT_UD)
 		operations |= IBV_QP_EX_WITH_RDMA_WRITE;
 	if (type == IBV_QPT_RC)
@@ -144,7 +144,7 @@ static void connect_all(int gid, enum ibv_mtu mtu)
 		.min_rnr_timer = 12, .ah_attr = to };
 	int mask = IBV_QP_STATE | (is_ud ? 0 : IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN);
 	need(!ibv_modify_qp(qp, &attr, mask | (reliable ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0)), "RTR");
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 17, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 4 };
+	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 17, .retry_cnt = 6, .rnr_retry = 7, .max_rd_atomic = 4 };
 	mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 	need(!ibv_modify_qp(qp, &attr, mask | (reliable ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC : 0)), "RTS");
 	if (is_ud)

@@ -297,7 +297,7 @@ fn remedy(reason: RejReason) -> Option<&'static str> {
 fn refused(peer: &str, kind: &CmEventKind) -> Failure {
     match kind {
         CmEventKind::Rejected { reason, ari, .. } => {
-            let why = reason.with(ari);
+            let why = ari.with(*reason);
             let refused = Failure::peer(format!("{peer} refused the connection: {why}"));
             remedy(*reason).into_iter().fold(refused, Failure::help)
         }
