@@ -82,7 +82,16 @@ pub(crate) fn find_interface(address: IpAddr) -> Result<Interface, OpenError> {
         (0..DESCRIPTORS_TO_ASK).map(|_| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))).collect();
     match asking {
         Err(error) if is_shortage(&error) => Err(OpenError::Bind(BindError::Descriptors)),
-        _ => Err(OpenError::NotLocal(address)),
+        _ => Err(interfaces_hidden().unwrap_or(OpenError::NotLocal(address))),
+    }
+}
+
+/// Why [`interfaces`] is empty although there may be some: the system does not show them to this process. `None` where it does.
+pub fn interfaces_hidden() -> Option<OpenError> {
+    match uroce_host::interface::addresses() {
+        Err(error) if is_shortage(&error) => Some(OpenError::Bind(BindError::Descriptors)),
+        Err(error) => Some(OpenError::InterfacesHidden(error)),
+        Ok(_) => None,
     }
 }
 

@@ -73,7 +73,7 @@ pub use error::{
 pub use event_channel::{EventChannel, EventOwner, OwnedEvent};
 pub use faults::{FaultError, Faults};
 pub use gsi_redirect::gsi_redirect;
-pub use interface::{Interface, interface_of, interfaces};
+pub use interface::{Interface, interface_of, interfaces, interfaces_hidden};
 pub use limits::DeviceLimits;
 pub use port::{DeviceAttr, PortAttr, PortState};
 pub use report::{DeviceReport, Silent, SilentReason, device_reports};

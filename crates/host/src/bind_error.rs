@@ -61,13 +61,45 @@ pub enum BindError {
         "{0} does not name one interface: choose one unicast address of this host with --address"
     )]
     NotUnicast(IpAddr),
-    /// The kernel forbids it.
+    /// The kernel forbids the port.
     #[error(
         "the kernel does not let this user bind UDP port {} of {}: ports below 1024 need \
-         CAP_NET_BIND_SERVICE, and a container may forbid sockets; use port 4791 or allow it",
+         CAP_NET_BIND_SERVICE; use port 4791 or give it the capability",
         .0.port(), .0.ip()
     )]
     Permission(SocketAddr),
+    /// A sandbox forbids a system call.
+    #[error(
+        "{what} was refused for {local} ({source}): a sandbox forbids it; allow sockets (AF_INET, AF_INET6, AF_UNIX, \
+         AF_NETLINK), setsockopt, sendmmsg, recvmmsg, epoll and eventfd in the seccomp or AppArmor profile, as those of container \
+         runtimes do"
+    )]
+    Refused {
+        /// What was tried.
+        what: &'static str,
+        /// The address asked for.
+        local: SocketAddr,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The kernel does not know a system call or a socket option.
+    #[error(
+        "{what} for {local} is more than this kernel can ({source}): uroce needs Linux 4.18 or newer, or a sandbox that lets its \
+         system calls through"
+    )]
+    TooOld {
+        /// What was tried.
+        what: &'static str,
+        /// The address asked for.
+        local: SocketAddr,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// There may be no more threads.
+    #[error(
+        "the system gave this process no thread: raise the limit with `ulimit -u`, or that of the container (`--pids-limit`)"
+    )]
+    Threads,
     /// The IP version is switched off.
     #[error("this kernel has no {0}: use an address of the other IP version with --address")]
     NoIpVersion(&'static str),
@@ -100,11 +132,33 @@ impl BindError {
         match Errno::from_io_error(&source) {
             Some(Errno::ADDRINUSE) => Self::PortBusy { local, holder: PortHolder::of(&local) },
             Some(Errno::ADDRNOTAVAIL) => Self::NotLocal { local, here: here(&local) },
-            Some(Errno::ACCESS | Errno::PERM) => Self::Permission(local),
+            Some(Errno::ACCESS | Errno::PERM) if (1..1024).contains(&local.port()) => {
+                Self::Permission(local)
+            }
+            Some(Errno::ACCESS | Errno::PERM) => Self::Refused { what, local, source },
+            Some(Errno::NOSYS | Errno::NOPROTOOPT) => Self::TooOld { what, local, source },
+            Some(Errno::AGAIN) => Self::Threads,
             Some(Errno::MFILE | Errno::NFILE) => Self::Descriptors,
             Some(Errno::AFNOSUPPORT) if local.is_ipv4() => Self::NoIpVersion("IPv4"),
             Some(Errno::AFNOSUPPORT) => Self::NoIpVersion("IPv6"),
             _ => Self::System { what, local, source },
+        }
+    }
+}
+
+impl BindError {
+    /// The `errno` for the C interface.
+    #[must_use]
+    pub fn errno(&self) -> i32 {
+        match self {
+            Self::Permission(_) => libc::EACCES,
+            Self::Refused { source, .. } | Self::TooOld { source, .. } => {
+                source.raw_os_error().unwrap_or(libc::EACCES)
+            }
+            Self::NotLocal { .. } => libc::EADDRNOTAVAIL,
+            Self::Descriptors => libc::EMFILE,
+            Self::Threads => libc::EAGAIN,
+            _ => libc::EADDRINUSE,
         }
     }
 }
@@ -140,12 +194,31 @@ mod tests {
     fn each_answer_of_the_kernel_has_its_sentence() {
         assert!(matches!(explained(Errno::ADDRINUSE), BindError::PortBusy { .. }));
         assert!(matches!(explained(Errno::ACCESS), BindError::Permission(_)));
+        assert!(matches!(explained(Errno::AGAIN), BindError::Threads));
         assert!(matches!(explained(Errno::MFILE), BindError::Descriptors));
         assert!(explained(Errno::AFNOSUPPORT).to_string().contains("no IPv4"));
         let foreign = explained(Errno::ADDRNOTAVAIL).to_string();
         assert!(foreign.contains("127.0.0.1 (lo)"), "{foreign}");
         let other = explained(Errno::INVAL).to_string();
         assert!(other.starts_with("binding a UDP socket failed for 127.0.0.1:9"), "{other}");
+    }
+
+    /// The port is not to blame where a user may have it.
+    #[test]
+    fn a_refused_call_names_itself_and_a_missing_one_the_kernel() {
+        let local = "127.0.0.1:4791".parse().expect("address");
+        let said = |errno: Errno| BindError::explain("opening descriptors", local, errno.into());
+        for errno in [Errno::PERM, Errno::ACCESS] {
+            let refused = said(errno).to_string();
+            assert!(refused.starts_with("opening descriptors was refused"), "{refused}");
+            assert!(refused.contains("seccomp") && !refused.contains("1024"), "{refused}");
+            assert_eq!(said(errno).errno(), errno.raw_os_error());
+        }
+        for errno in [Errno::NOSYS, Errno::NOPROTOOPT] {
+            assert!(said(errno).to_string().contains("Linux 4.18"), "{errno}");
+        }
+        assert_eq!(said(Errno::ADDRINUSE).errno(), libc::EADDRINUSE);
+        assert_eq!(said(Errno::MFILE).errno(), libc::EMFILE);
     }
 
     #[test]

@@ -3,12 +3,13 @@
 use std::net::IpAddr;
 use std::num::NonZeroU8;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, Once, OnceLock, PoisonError};
 
 use uroce_device::datapath::PcapFile;
 use uroce_device::limits::MAX_ENGINES;
 use uroce_device::{
     DatapathChoice, Faults, Interface, ROCE_PORT, UnknownDatapath, interface_of, interfaces,
+    interfaces_hidden,
 };
 
 use crate::errno::{Errno, INVALID};
@@ -18,8 +19,26 @@ use crate::errno::{Errno, INVALID};
 pub fn devices() -> Vec<Interface> {
     match only_device() {
         Some(wanted) => named(&wanted).into_iter().collect(),
-        None => interfaces(),
+        None => {
+            let all = interfaces();
+            if all.is_empty() {
+                tell_why_none();
+            }
+            all
+        }
     }
+}
+
+/// The program can only say that there is no device.
+fn tell_why_none() {
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| match interfaces_hidden() {
+        Some(error) => eprintln!("uroce: there is no device: {error}"),
+        None => eprintln!(
+            "uroce: there is no device: no network interface has an address; give one an address with `ip addr add`, or \
+             set the loopback interface up with `ip link set lo up`"
+        ),
+    });
 }
 
 /// The program shall see one device only.

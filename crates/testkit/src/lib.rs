@@ -3,6 +3,7 @@
 //! - [`namespace`]: network namespaces of a test, and wires between them;
 //! - [`allocations`]: how often a thread allocates;
 //! - [`checks`]: what every datapath must do;
+//! - [`sandbox`]: system calls that a child process is refused, as by a container or an old kernel;
 //! - [`wait_until`]: waiting for a condition.
 #![deny(unsafe_code)]
 
@@ -11,6 +12,8 @@ pub mod allocations;
 pub mod checks;
 #[allow(unsafe_code, reason = "a thread leaves its network namespace")]
 pub mod namespace;
+#[allow(unsafe_code, reason = "a filter is set between fork and exec")]
+pub mod sandbox;
 mod wait;
 
 pub use wait::wait_until;

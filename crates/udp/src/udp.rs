@@ -7,7 +7,7 @@ pub(crate) mod source_ports;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use socket2::Socket;
 use uroce_datapath::{
@@ -21,7 +21,7 @@ use uroce_wire::{TRAIN_BYTES, TRAIN_PACKETS};
 use self::receive::Receiver;
 use self::send::Sender;
 use self::source_ports::SourcePorts;
-use crate::sys::udp::MAX_BATCH;
+use crate::sys::udp::{MAX_BATCH, check_receiving};
 
 /// How to open a [`UdpDatapath`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -84,6 +84,8 @@ impl UdpDatapath {
     /// [`BindError`], which says what to do about it.
     pub fn bind(config: &UdpConfig) -> Result<Self, BindError> {
         let Opened { socket, local, own, link, batch, segments, merged, stats } = open(config)?;
+        check_receiving(socket.as_fd())
+            .map_err(|error| BindError::explain("receiving packets", local, error))?;
         let receiver = Receiver::new(own, link, socket, batch, config.recv_buffer, merged)
             .map_err(|error| BindError::explain("opening an epoll descriptor", local, error))?;
         Ok(Self {

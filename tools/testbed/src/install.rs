@@ -47,7 +47,7 @@ fn lay_out(built: &Path, out: &Path, linker: Linker) -> Result<()> {
     let read = |map: &str| {
         fs::read_to_string(workspace::root().join(map)).context(|| format!("could not read {map}"))
     };
-    let names = read(VERSIONS)? + &read(CONNECTIONS)?;
+    let names = read(VERSIONS)? + &read(CONNECTIONS)? + &mark_script();
     let linked = |library: &str, names: &str, more: &str, interposed: &[&str]| {
         let (script, source) = (lib.join("names.map"), lib.join("more.s"));
         fs::write(&script, names).context(|| "could not write a linker script")?;
@@ -58,15 +58,12 @@ fn lay_out(built: &Path, out: &Path, linker: Linker) -> Result<()> {
             .try_for_each(fs::remove_file)
             .context(|| "could not remove a script")
     };
-    linked("drop-in/libibverbs.so.1", &names, &second_versions(&names), &[])?;
-    linked(
-        "drop-in/liburoce_paths.so",
-        &without_versions("", INTERPOSED),
-        &second_versions(""),
-        INTERPOSED,
-    )?;
+    let (mark, plain) = (mark_symbol(), second_versions("") + &mark_symbol());
+    linked("drop-in/libibverbs.so.1", &names, &(second_versions(&names) + &mark), &[])?;
+    let paths = without_versions(&mark_script(), INTERPOSED);
+    linked("drop-in/liburoce_paths.so", &paths, &plain, INTERPOSED)?;
     let all = [INTERPOSED, LOADING].concat();
-    linked("liburoce_ibverbs.so", &without_versions(&names, &all), &second_versions(""), &all)?;
+    linked("liburoce_ibverbs.so", &without_versions(&names, &all), &plain, &all)?;
     same_library("libibverbs.so.1", &lib.join("drop-in/librdmacm.so.1"))
 }
 
@@ -98,6 +95,24 @@ fn second_versions(script: &str) -> String {
     };
     let symbols: String = names.map(symbol).collect();
     format!("{symbols}.section .note.GNU-stack,\"\",%progbits\n")
+}
+
+/// The name by which `uroce run` knows a library of ours, and that it is of the same version.
+fn mark() -> String {
+    format!("uroce_version_{}", env!("CARGO_PKG_VERSION").replace(['.', '-', '+'], "_"))
+}
+
+/// It has a version of its own, as every name has in a library with versions.
+fn mark_script() -> String {
+    format!("UROCE {{\n    global:\n        {};\n}};\n", mark())
+}
+
+/// In assembly language.
+fn mark_symbol() -> String {
+    let mark = mark();
+    format!(
+        ".section .data\n.globl {mark}\n.type {mark}, %object\n{mark}: .quad 0\n.size {mark}, .-{mark}\n"
+    )
 }
 
 /// One library under two names. The dynamic linker knows that it is the same file, and loads it once: a

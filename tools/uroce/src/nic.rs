@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::num::NonZeroU8;
 
+use uroce_host::BindError;
 use uroce_verbs::{Context, DatapathChoice, DeviceInfo, Faults, OpenError, PcapFile, device_list};
 
 use crate::failure::Failure;
@@ -152,10 +153,19 @@ pub fn address_towards(peer: IpAddr) -> Result<IpAddr, Failure> {
 pub fn all() -> Result<Vec<DeviceInfo>, Failure> {
     let devices = device_list();
     if devices.is_empty() {
+        seen()?;
         return Err(Failure::environment("no network interface has an address")
             .help("give one an address with `ip addr add`, or set the loopback interface up"));
     }
     Ok(devices)
+}
+
+/// This process can see the network interfaces.
+///
+/// # Errors
+/// Exit 3 if a sandbox hides them.
+pub fn seen() -> Result<(), Failure> {
+    uroce_device::interfaces_hidden().map_or(Ok(()), |error| Err(Failure::environment(error)))
 }
 
 /// This machine has a device on `address`.
@@ -163,10 +173,12 @@ pub fn all() -> Result<Vec<DeviceInfo>, Failure> {
 /// # Errors
 /// Exit 3 if not.
 pub fn check_local(address: IpAddr) -> Result<(), Failure> {
-    uroce_device::interface_of(address).map(drop).ok_or_else(|| {
-        Failure::environment(OpenError::NotLocal(address))
-            .help("`uroce devices` lists the addresses that a device can have")
-    })
+    if uroce_device::interface_of(address).is_some() {
+        return Ok(());
+    }
+    seen()?;
+    Err(Failure::environment(OpenError::NotLocal(address))
+        .help("`uroce devices` lists the addresses that a device can have"))
 }
 
 /// The device called `name`, or the one with that address.
@@ -175,6 +187,9 @@ pub fn check_local(address: IpAddr) -> Result<(), Failure> {
 /// Exit 3.
 pub fn find(name: &str) -> Result<DeviceInfo, Failure> {
     let devices = device_list();
+    if devices.is_empty() {
+        seen()?;
+    }
     let address = name.parse::<IpAddr>().ok();
     let found =
         devices.iter().find(|device| device.name == name || Some(device.address) == address);
@@ -236,11 +251,11 @@ pub fn unopened(address: IpAddr, port: u16, error: &OpenError) -> Failure {
         "cannot open a device on {address}, UDP port {port}: {error}"
     ));
     match error {
-        OpenError::Bind(_) => failure.help(
+        OpenError::Bind(BindError::PortBusy { .. }) => failure.help(
             "what does not share this address needs it alone: choose a second one with --address \
              (127.0.0.2, ...) or another --roce-port at both ends",
         ),
-        OpenError::NotLocal(_) => {
+        OpenError::NotLocal(local) if !local.is_loopback() => {
             failure.help("`uroce devices` lists the addresses that a device can have")
         }
         _ => failure,

@@ -24,6 +24,11 @@ fn not_local(address: IpAddr) -> String {
              use another address of the interface, such as one of fd00::/8"
         );
     }
+    if address.is_loopback() {
+        return format!(
+            "the loopback interface, which has {address}, is down or without an address: set it up with `ip link set lo up`"
+        );
+    }
     match std::fs::File::open("/proc/self/net/if_inet6") {
         Err(error) if error.raw_os_error() == Some(raw(Errno::MFILE)) => {
             "the network interfaces of this machine cannot be seen, since the process has as many open files as it \
@@ -37,6 +42,14 @@ fn not_local(address: IpAddr) -> String {
     }
 }
 
+/// Why no interface is seen.
+fn hidden(source: &io::Error) -> String {
+    format!(
+        "the network interfaces of this machine cannot be seen ({source}): a sandbox forbids AF_NETLINK sockets; allow them in \
+         the seccomp or AppArmor profile, or with `RestrictAddressFamilies=` of systemd"
+    )
+}
+
 /// Why a device could not be opened. The text (`Display`, and `Debug`) says what to do.
 #[derive(Error)]
 #[non_exhaustive]
@@ -48,6 +61,9 @@ pub enum OpenError {
     /// 127.0.0.0/8 can be opened.
     #[error("{}", not_local(*.0))]
     NotLocal(IpAddr),
+    /// The system does not show its network interfaces.
+    #[error("{}", hidden(.0))]
+    InterfacesHidden(io::Error),
     /// The smallest path MTU of IBTA, 256 bytes, does not fit the MTU of the interface: raise it.
     #[error(
         "the MTU of {netdev} is {mtu} bytes, but RoCE needs at least 336: \
@@ -128,7 +144,9 @@ impl OpenError {
             OpenError::Served(refused) => refused.raw_os_error().unwrap_or(raw(Errno::ACCESS)),
             OpenError::NotForService(_) => raw(Errno::OPNOTSUPP),
             OpenError::OneEngineOnly(_) => raw(Errno::OPNOTSUPP),
-            OpenError::Bind(_) | OpenError::Attach(_) => raw(Errno::ADDRINUSE),
+            OpenError::InterfacesHidden(source) => io_errno(source),
+            OpenError::Bind(error) => error.errno(),
+            OpenError::Attach(_) => raw(Errno::ADDRINUSE),
             OpenError::Packet(PacketError::NotPermitted) => raw(Errno::PERM),
             OpenError::Packet(PacketError::NotEthernet(_)) => raw(Errno::OPNOTSUPP),
             OpenError::Packet(_) => raw(Errno::ADDRINUSE),

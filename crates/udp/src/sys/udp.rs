@@ -9,6 +9,15 @@ use libc::{c_int, iovec, mmsghdr, msghdr};
 use uroce_datapath::Route;
 use uroce_host::address::{NAME, Name};
 
+/// The system lets this process call recvmmsg(2): asked for no message at all, so that none is taken. A device that could not
+/// receive would look like a network that loses everything.
+pub(crate) fn check_receiving(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let (none, no_time) = (std::ptr::null_mut::<mmsghdr>(), std::ptr::null_mut::<libc::timespec>());
+    // SAFETY: for 0 messages the kernel reads and writes none.
+    let got = unsafe { libc::syscall(libc::SYS_recvmmsg, socket.as_raw_fd(), none, 0, 0, no_time) };
+    if got >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Messages in one system call. More save nothing that counts, and their headers are prepared for
 /// each call.
 pub(crate) const MAX_BATCH: usize = 16;

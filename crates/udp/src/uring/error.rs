@@ -21,7 +21,7 @@ pub enum UringError {
     /// A sandbox does not let it through, or the kernel was built without it.
     #[error(
         "io_uring is not available ({0}): a container's seccomp profile may forbid it, or the \
-         kernel was built without it; allow io_uring_setup in the profile, or use --datapath udp"
+         kernel is older than Linux 6.0 or was built without it; allow io_uring_setup in the profile, or use --datapath udp"
     )]
     Forbidden(io::Error),
     /// The kernel lacks multishot receives.

@@ -1,5 +1,6 @@
 //! `uroce run -- PROGRAM`: an unmodified program of libibverbs on our devices.
 
+mod cannot_start;
 mod libraries;
 mod plain_path;
 mod program;
@@ -63,7 +64,7 @@ pub fn run(args: &RunArgs, global: &Global) -> Result<(), Failure> {
     refuse_json(global)?;
     let path = program::find(program);
     let kind = path.as_deref().map(kind_of);
-    refuse(program, kind)?;
+    refuse(program, path.as_deref(), kind)?;
     let set = libraries(args.drop_in)?;
     if let (Some(path), Some(ProgramKind::Linked)) = (&path, kind) {
         libraries::check(path, &ours(args.drop_in)?, args.drop_in)?;
@@ -82,7 +83,7 @@ pub fn run(args: &RunArgs, global: &Global) -> Result<(), Failure> {
         command.env(name, value);
     }
     let error = command.exec();
-    Err(Failure::environment(format!("cannot start {program:?}: {error}")))
+    Err(cannot_start::why(program, path.as_deref(), &error))
 }
 
 /// `uroce run -- uroce run`: we name the library all over, and load nothing.
@@ -107,7 +108,7 @@ fn refuse_json(global: &Global) -> Result<(), Failure> {
 
 /// Programs that would run without our library, and silently so. One that only starts others may be linked as it likes,
 /// but the environment of a privileged one ends with it.
-fn refuse(name: &OsStr, kind: Option<ProgramKind>) -> Result<(), Failure> {
+fn refuse(name: &OsStr, path: Option<&Path>, kind: Option<ProgramKind>) -> Result<(), Failure> {
     let note =
         |why| eprintln!("note: {name:?} {why}; a program that it starts may be another matter");
     match kind {
@@ -135,10 +136,13 @@ fn refuse(name: &OsStr, kind: Option<ProgramKind>) -> Result<(), Failure> {
             );
             Ok(())
         }
-        Some(ProgramKind::Foreign) => {
-            note("is of another architecture or word size than our library, which it cannot load; use a uroce built for it");
-            Ok(())
-        }
+        Some(ProgramKind::Foreign) => match path.and_then(program::not_runnable) {
+            Some(machine) => Err(cannot_start::foreign(name, &machine)),
+            None => {
+                note("is of another architecture or word size than our library, which it cannot load; use a uroce built for it");
+                Ok(())
+            }
+        },
         Some(ProgramKind::Linked) => Ok(()),
     }
 }
@@ -200,8 +204,12 @@ fn libraries(drop_in: bool) -> Result<Vec<(&'static str, PathBuf)>, Failure> {
     let (folders, library) = (folders()?, ours(drop_in)?);
     if drop_in {
         let folder = library.parent().map_or_else(|| PathBuf::from(DROP_IN), Path::to_owned);
-        return Ok(vec![("LD_LIBRARY_PATH", folder), ("LD_PRELOAD", find(&folders, PATHS)?)]);
+        let paths = find(&folders, PATHS)?;
+        [&library, &paths].into_iter().try_for_each(|file| libraries::is_ours(file))?;
+        libraries::is_whole(&folder)?;
+        return Ok(vec![("LD_LIBRARY_PATH", folder), ("LD_PRELOAD", paths)]);
     }
+    libraries::is_ours(&library)?;
     Ok(vec![("LD_PRELOAD", library)])
 }
 

@@ -12,6 +12,7 @@ mod live;
 mod man;
 mod replay;
 mod res;
+mod sandbox;
 mod sentences;
 mod serve;
 mod sim;

@@ -196,16 +196,25 @@ fn v131_who_asks_about_nothing_is_told_so() {
 }
 
 /// A copy of the program's libraries is not needed to be refused: an empty file has the right name.
-fn libraries(folder: &Path) {
+pub fn libraries(folder: &Path) {
     std::fs::create_dir_all(folder.join("drop-in")).expect("a folder");
     for name in ["liburoce_ibverbs.so", "drop-in/libibverbs.so.1", "drop-in/liburoce_paths.so"] {
-        let source = "int ibv_get_device_list(void) { return 0; }";
-        compile(source, &["-shared", "-o", &folder.join(name).display().to_string()]);
+        library(&folder.join(name), env!("CARGO_PKG_VERSION"));
     }
+    std::os::unix::fs::symlink("libibverbs.so.1", folder.join("drop-in/librdmacm.so.1"))
+        .expect("a link");
+}
+
+/// A library as one of that version of uroce.
+pub fn library(file: &Path, version: &str) {
+    let mark = version.replace('.', "_");
+    let source =
+        format!("int ibv_get_device_list(void) {{ return 0; }} long uroce_version_{mark};");
+    compile(&source, &["-shared", "-o", &file.display().to_string()]);
 }
 
 /// Compiles C, from its standard input.
-fn compile(source: &str, words: &[&str]) {
+pub fn compile(source: &str, words: &[&str]) {
     use std::io::Write as _;
     let mut cc = std::process::Command::new("cc");
     cc.args(["-x", "c", "-", "-x", "none"]).args(words).stdin(std::process::Stdio::piped());

@@ -15,7 +15,7 @@ pub fn examine() -> Vec<Finding> {
     vec![
         match release {
             "" => Finding::note("kernel", "cannot tell its version: /proc is not mounted"),
-            release => Finding::ok("kernel", format!("Linux {release}")),
+            release => version(release),
         },
         segmentation(&probe::udp_segment()),
         Finding::of(
@@ -30,9 +30,55 @@ pub fn examine() -> Vec<Finding> {
             "sockets can be opened",
             "sockets cannot be opened",
         ),
-        Finding::of("AF_XDP", &xdp_socket(), "sockets can be opened", "sockets cannot be opened"),
+        Finding::of(
+            "AF_XDP",
+            &xdp_socket(),
+            "sockets can be opened",
+            "sockets cannot be opened: that needs a right, and Linux 5.4",
+        ),
         uring(),
     ]
+}
+
+/// The oldest kernel whose system calls the C library and the datapaths build on.
+const OLDEST: (u32, u32) = (4, 18);
+/// What later ones have: the first version, and what is done without.
+const LATER: [((u32, u32), &str); 4] = [
+    ((5, 0), "packets are received one by one (UDP_GRO: 5.0)"),
+    ((5, 4), "no --datapath xdp (5.4)"),
+    ((6, 0), "no --datapath uring (6.0)"),
+    ((6, 6), "AF_XDP up to an MTU of about 3500 (multi-buffer: 6.6)"),
+];
+
+/// What this version of the kernel lacks, unless its maker has added it.
+fn version(release: &str) -> Finding {
+    let Some(own) = parse(release) else {
+        return Finding::note("kernel", format!("Linux {release}, of unknown age"));
+    };
+    if own < OLDEST {
+        return Finding::problem(
+            "kernel",
+            format!("Linux {release} is too old: uroce needs Linux 4.18 or newer"),
+        );
+    }
+    let lacking: Vec<&str> =
+        LATER.iter().filter(|(since, _)| own < *since).map(|(_, what)| *what).collect();
+    match lacking.is_empty() {
+        true => Finding::ok("kernel", format!("Linux {release}")),
+        false => Finding::note(
+            "kernel",
+            format!(
+                "Linux {release}: {}; what its maker has added is seen below",
+                lacking.join("; ")
+            ),
+        ),
+    }
+}
+
+/// The first two numbers of a release.
+fn parse(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 fn segmentation(tried: &io::Result<()>) -> Finding {
@@ -76,6 +122,27 @@ mod tests {
         );
         let old = segmentation(&Err(io::Error::from_raw_os_error(92)));
         assert!(old.what.contains("Linux 4.18"), "{old}");
+    }
+
+    #[test]
+    fn an_old_kernel_is_told_what_it_lacks() {
+        let said = |release: &str| version(release).to_string();
+        let old = said("4.15.0-213-generic");
+        assert!(old.starts_with("PROBLEM") && old.contains("needs Linux 4.18"), "{old}");
+        let lacks = |release: &str, what: &str| said(release).contains(what);
+        for (release, gro, xdp, uring) in [
+            ("4.18.0-553.el8_10.x86_64", true, true, true),
+            ("5.4.0-200-generic", false, false, true),
+            ("5.15.0-130-generic", false, false, true),
+            ("6.1.0-42-amd64", false, false, false),
+        ] {
+            assert!(said(release).starts_with("note"), "{release}");
+            assert_eq!(lacks(release, "UDP_GRO: 5.0"), gro, "{release}");
+            assert_eq!(lacks(release, "xdp (5.4)"), xdp, "{release}");
+            assert_eq!(lacks(release, "uring (6.0)"), uring, "{release}");
+        }
+        assert!(said("6.12.57").starts_with("ok"));
+        assert!(said("next").contains("unknown age") && parse("6") == None && parse("") == None);
     }
 
     #[test]

@@ -36,9 +36,9 @@ impl Subject {
             (None, None, Some(peer)) => address_towards(peer)?,
             (None, None, None) => first()?,
         };
+        nic::check_local(address)?;
         let interface = interface_of(address).ok_or_else(|| {
-            Failure::environment(format!("no interface of this machine has the address {address}"))
-                .help("`uroce devices` lists the addresses of this machine")
+            Failure::environment(format!("the address {address} has just gone from this machine"))
         })?;
         let index = index_of(&interface.netdev);
         Ok(Subject { address, port: global.roce_port, interface, index, peer })
@@ -58,7 +58,11 @@ fn named(name: &str) -> Result<IpAddr, Failure> {
 }
 
 fn first() -> Result<IpAddr, Failure> {
-    let found = device_list().into_iter().find(|device| device.up);
+    let devices = device_list();
+    if devices.is_empty() {
+        nic::seen()?;
+    }
+    let found = devices.into_iter().find(|device| device.up);
     found.map(|device| device.address).ok_or_else(|| {
         Failure::environment("no network interface with an address is up")
             .help("give one an address with `ip addr add`, or set the loopback interface up")

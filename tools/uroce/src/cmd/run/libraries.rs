@@ -9,6 +9,8 @@ use uroce_host::{symbols, verbs_names};
 
 use crate::failure::Failure;
 
+/// How the name begins that each library of ours has for its version (`tools/testbed/src/install.rs`).
+const MARK: &str = "uroce_version_";
 /// The libraries that ours stands for.
 const OURS: [&str; 2] = ["libibverbs.so.1", "librdmacm.so.1"];
 
@@ -33,13 +35,6 @@ pub fn check(program: &Path, library: &Path, drop_in: bool) -> Result<(), Failur
         .help("install the package that has it, or name its folder in LD_LIBRARY_PATH"));
     }
     let ours = symbols::exports(library).map_err(Failure::environment)?;
-    if ours.is_empty() {
-        return Err(Failure::environment(format!(
-            "{} is not a library of ours",
-            library.display()
-        ))
-        .help("`cargo xtask dist` builds it; UROCE_LIBRARIES names another folder"));
-    }
     let others = listed.iter().filter(|one| !OURS.contains(&one.name.as_str()));
     let files = others.filter_map(|one| one.path.as_deref());
     for file in [program].into_iter().chain(files) {
@@ -50,6 +45,55 @@ pub fn check(program: &Path, library: &Path, drop_in: bool) -> Result<(), Failur
         }
     }
     Ok(())
+}
+
+/// The file is a library of ours, for this processor and of this version: the dynamic linker leaves out another one with a line
+/// nobody reads, and one of another version takes the variables of this one for something else.
+///
+/// # Errors
+/// Exit 3: what the file is.
+pub fn is_ours(library: &Path) -> Result<(), Failure> {
+    let wrong = |what: String| Failure::environment(format!("{} {what}", library.display()));
+    if let Some(machine) = super::program::foreign_machine(library) {
+        let own = std::env::consts::ARCH;
+        return Err(wrong(format!("is for {machine}, and this uroce is for {own}"))
+            .help(format!("install the package of uroce for {own}")));
+    }
+    let names =
+        symbols::exports(library).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let own = env!("CARGO_PKG_VERSION").replace(['.', '-', '+'], "_");
+    match names.iter().find_map(|name| name.strip_prefix(MARK)) {
+        Some(version) if version == own => Ok(()),
+        Some(version) => Err(wrong(format!(
+            "is of uroce {}, and this is uroce {}",
+            version.replace('_', "."),
+            env!("CARGO_PKG_VERSION")
+        ))
+        .help("install both from one package; UROCE_LIBRARIES may name a folder of another one")),
+        None => Err(wrong("is not a library of ours, or not a whole one".to_owned())
+            .help("install uroce again; `cargo xtask dist` builds it, and UROCE_LIBRARIES names another folder")),
+    }
+}
+
+/// librdmacm in the place of the system's is the same file as libibverbs: of two copies each would have devices of its own.
+///
+/// # Errors
+/// Exit 3: it is another file, or none.
+pub fn is_whole(drop_in: &Path) -> Result<(), Failure> {
+    let real = |name: &str| drop_in.join(name).canonicalize();
+    match (real(OURS[0]), real(OURS[1])) {
+        (Ok(verbs), Ok(connections)) if verbs == connections => Ok(()),
+        (_, Err(error)) => Err(Failure::environment(format!(
+            "{} cannot be used: {error}",
+            drop_in.join(OURS[1]).display()
+        ))),
+        _ => Err(Failure::environment(format!(
+            "{} is not the same file as {} beside it, as it is in one package of uroce",
+            drop_in.join(OURS[1]).display(),
+            OURS[0]
+        ))),
+    }
+    .map_err(|failure| failure.help("install uroce again, with all its libraries from one package"))
 }
 
 /// A library that the dynamic linker would load.

@@ -109,6 +109,55 @@ fn kind_of(bytes: &[u8]) -> ProgramKind {
     }
 }
 
+/// What an ELF file of another machine than this program's is for; `None` for one of this machine and for any other file.
+pub fn foreign_machine(path: &Path) -> Option<String> {
+    let mut bytes = Vec::new();
+    File::open(path).ok()?.take(LOOKED_AT).read_to_end(&mut bytes).ok()?;
+    (kind_of(&bytes) == ProgramKind::Foreign).then(|| machine(&bytes))
+}
+
+/// The same for a program that this kernel cannot run either: not one of the 32-bit mode of its processors, nor one for which
+/// an emulator is registered.
+pub fn not_runnable(path: &Path) -> Option<String> {
+    const HANDLERS: &str = "/proc/sys/fs/binfmt_misc";
+    let entries = std::fs::read_dir(HANDLERS).into_iter().flatten().flatten();
+    let is_handler = |name: &OsStr| name != OsStr::new("register") && name != OsStr::new("status");
+    if entries.into_iter().any(|entry| is_handler(&entry.file_name())) {
+        return None;
+    }
+    foreign_machine(path).filter(|machine| !RUNS_HERE.contains(&machine.as_str()))
+}
+
+/// Other programs that a 64-bit kernel runs.
+const RUNS_HERE: [&str; 2] = match cfg!(target_arch = "aarch64") {
+    true => ["32-bit ARM", "32-bit ARM"],
+    false => ["32-bit x86", "x32"],
+};
+
+/// In words; the numbers are those of the ELF specification.
+fn machine(bytes: &[u8]) -> String {
+    let little = bytes.get(5) != Some(&2);
+    let number = bytes.get(18..20).map_or(0, |field| {
+        let pair = [field[0], field[1]];
+        if little { u16::from_le_bytes(pair) } else { u16::from_be_bytes(pair) }
+    });
+    let name = match number {
+        3 => "32-bit x86",
+        8 => "MIPS",
+        20 => "32-bit PowerPC",
+        21 => "64-bit PowerPC",
+        22 => "s390x",
+        40 => "32-bit ARM",
+        62 if bytes.get(4) == Some(&1) => "x32",
+        62 => "x86_64",
+        183 => "aarch64",
+        243 => "RISC-V",
+        258 => "LoongArch",
+        number => return format!("another machine (ELF machine {number})"),
+    };
+    name.to_owned()
+}
+
 const LOADED: u64 = 1;
 const INTERPRETER: u64 = 3;
 const WRITABLE: u64 = 2;
