@@ -142,7 +142,7 @@ mod tests {
             assert_eq!(lacks(release, "uring (6.0)"), uring, "{release}");
         }
         assert!(said("6.12.57").starts_with("ok"));
-        assert!(said("next").contains("unknown age") && parse("6") == None && parse("") == None);
+        assert!(said("next").contains("unknown age") && parse("6").or(parse("")).is_none());
     }
 
     #[test]
