@@ -18,18 +18,18 @@ const ALLOW: u32 = 0x7fff_0000;
 
 /// A call that fails.
 #[derive(Debug, Clone)]
-pub struct Refusal {
+pub struct RefusedCall {
     call: u32,
     /// Places and values of arguments; their lower 32 bits are compared.
     only: Vec<(u8, u32)>,
     errno: c_int,
 }
 
-impl Refusal {
+impl RefusedCall {
     /// Every `call` (`libc::SYS_...`) fails with `errno`.
     #[must_use]
     pub fn of(call: c_long, errno: c_int) -> Self {
-        Refusal { call: u32::try_from(call).expect("a small number"), only: Vec::new(), errno }
+        RefusedCall { call: u32::try_from(call).expect("a small number"), only: Vec::new(), errno }
     }
 
     /// Only calls that have `value` as their argument number `place`, from 0.
@@ -42,13 +42,13 @@ impl Refusal {
     /// Sockets of this family.
     #[must_use]
     pub fn socket(family: c_int, errno: c_int) -> Self {
-        Refusal::of(libc::SYS_socket, errno).with(0, family)
+        RefusedCall::of(libc::SYS_socket, errno).with(0, family)
     }
 
     /// A socket option, as a kernel that does not know it refuses it.
     #[must_use]
     pub fn option(level: c_int, name: c_int) -> Self {
-        Refusal::of(libc::SYS_setsockopt, libc::ENOPROTOOPT).with(1, level).with(2, name)
+        RefusedCall::of(libc::SYS_setsockopt, libc::ENOPROTOOPT).with(1, level).with(2, name)
     }
 
     fn steps(&self) -> Vec<sock_filter> {
@@ -66,8 +66,8 @@ impl Refusal {
 }
 
 /// The child of `command` is refused these calls from its start on, and so are its own children.
-pub fn confine(command: &mut Command, refusals: &[Refusal]) {
-    let mut steps: Vec<sock_filter> = refusals.iter().flat_map(Refusal::steps).collect();
+pub fn confine(command: &mut Command, refusals: &[RefusedCall]) {
+    let mut steps: Vec<sock_filter> = refusals.iter().flat_map(RefusedCall::steps).collect();
     steps.push(answer(ALLOW));
     let length = u16::try_from(steps.len()).expect("a short filter");
     // SAFETY: between fork and exec only prctl(2) is called, with a filter that the closure owns.
@@ -98,7 +98,7 @@ fn answer(value: u32) -> sock_filter {
 mod tests {
     use super::*;
 
-    fn says(refusals: &[Refusal], script: &str) -> String {
+    fn says(refusals: &[RefusedCall], script: &str) -> String {
         let mut shell = Command::new("sh");
         confine(shell.args(["-c", script]), refusals);
         let output = shell.output().expect("a shell");
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_call_is_refused_with_its_errno_and_others_pass() {
-        let refused = says(&[Refusal::of(libc::SYS_chdir, libc::EXDEV)], "cd /; echo on");
+        let refused = says(&[RefusedCall::of(libc::SYS_chdir, libc::EXDEV)], "cd /; echo on");
         assert!(
             refused.contains("nvalid cross-device link") || refused.contains("can't cd"),
             "{refused}"
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn only_calls_with_the_arguments_are_refused() {
         // kill(pid, 0) asks whether a process is there; 10 is a signal that ends the shell.
-        let refusals = [Refusal::of(libc::SYS_kill, libc::EPERM).with(1, 10)];
+        let refusals = [RefusedCall::of(libc::SYS_kill, libc::EPERM).with(1, 10)];
         let said = says(&refusals, "kill -0 $$ && echo there; kill -10 $$ || echo refused");
         assert!(said.starts_with("there\n") && said.ends_with("refused\n"), "{said}");
     }

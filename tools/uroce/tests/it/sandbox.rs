@@ -7,12 +7,12 @@ use std::process::{Command, Output, Stdio};
 
 use libc::{EACCES, EINVAL, ENOSYS, EPERM};
 use tempfile::TempDir;
-use uroce_testkit::sandbox::{Refusal, confine};
+use uroce_testkit::sandbox::{RefusedCall, confine};
 
 use crate::common::{PROGRAM, code, text, uroce};
 use crate::sentences::{compile, libraries, library};
 
-fn refused(words: &str, refusals: &[Refusal]) -> (i32, String) {
+fn refused(words: &str, refusals: &[RefusedCall]) -> (i32, String) {
     let mut command = uroce(words);
     confine(&mut command, refusals);
     let output = command.output().expect("built");
@@ -20,7 +20,7 @@ fn refused(words: &str, refusals: &[Refusal]) -> (i32, String) {
 }
 
 /// A device cannot be opened; that is told with exit code 3 and these words.
-fn says(refusals: &[Refusal], words: &[&str]) {
+fn says(refusals: &[RefusedCall], words: &[&str]) {
     // Nobody listens there: what opens its device fails a moment later, with exit code 4.
     let (code, all) = refused("pingpong rc --address 127.0.0.87 -p 9 127.0.0.88", refusals);
     assert_eq!(code, 3, "{refusals:?}: {all}");
@@ -29,7 +29,7 @@ fn says(refusals: &[Refusal], words: &[&str]) {
 }
 
 /// Two processes under the same rules exchange messages of several packets, which are compared.
-fn works(refusals: &[Refusal], datapath: &str) {
+fn works(refusals: &[RefusedCall], datapath: &str) {
     let free = || TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
     let [tcp, roce] = [(); 2].map(|()| free().expect("a free port").port());
     let common =
@@ -61,12 +61,12 @@ fn the_default_profiles_of_containers_are_enough() {
         libc::SYS_unshare,
     ];
     for errno in [EPERM, ENOSYS] {
-        works(&calls.map(|call| Refusal::of(call, errno)), "udp");
+        works(&calls.map(|call| RefusedCall::of(call, errno)), "udp");
     }
 }
 
 /// Linux 4.18, the kernel of Red Hat 8: what came later is not there.
-fn of_4_18() -> Vec<Refusal> {
+fn of_4_18() -> Vec<RefusedCall> {
     let calls = [
         libc::SYS_io_uring_setup,
         libc::SYS_pidfd_open,
@@ -76,11 +76,11 @@ fn of_4_18() -> Vec<Refusal> {
         libc::SYS_close_range,
         libc::SYS_epoll_pwait2,
     ];
-    let mut all: Vec<Refusal> = calls.map(|call| Refusal::of(call, ENOSYS)).into();
-    all.push(Refusal::option(libc::SOL_UDP, libc::UDP_GRO));
-    all.push(Refusal::option(libc::IPPROTO_IPV6, 29));
+    let mut all: Vec<RefusedCall> = calls.map(|call| RefusedCall::of(call, ENOSYS)).into();
+    all.push(RefusedCall::option(libc::SOL_UDP, libc::UDP_GRO));
+    all.push(RefusedCall::option(libc::IPPROTO_IPV6, 29));
     for advice in [libc::MADV_POPULATE_READ, libc::MADV_POPULATE_WRITE] {
-        all.push(Refusal::of(libc::SYS_madvise, EINVAL).with(2, advice));
+        all.push(RefusedCall::of(libc::SYS_madvise, EINVAL).with(2, advice));
     }
     all
 }
@@ -89,9 +89,9 @@ fn of_4_18() -> Vec<Refusal> {
 fn old_kernels_are_enough_for_udp_sockets() {
     works(&of_4_18(), "udp");
     // Older still, or one that was built without segmentation.
-    let without_segments = Refusal::option(libc::SOL_UDP, libc::UDP_SEGMENT);
+    let without_segments = RefusedCall::option(libc::SOL_UDP, libc::UDP_SEGMENT);
     works(&[of_4_18(), vec![without_segments]].concat(), "udp");
-    works(&[Refusal::of(libc::SYS_sendmmsg, EPERM)], "udp");
+    works(&[RefusedCall::of(libc::SYS_sendmmsg, EPERM)], "udp");
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn io_uring_that_is_missing_names_the_profile_and_the_kernel() {
     for (errno, words) in
         [(EPERM, "seccomp"), (ENOSYS, "Linux 6.0"), (EINVAL, "update to Linux 6.0")]
     {
-        let refusals = [Refusal::of(libc::SYS_io_uring_setup, errno)];
+        let refusals = [RefusedCall::of(libc::SYS_io_uring_setup, errno)];
         let (code, all) =
             refused("pingpong rc --datapath uring --address 127.0.0.87 127.0.0.88", &refusals);
         assert_eq!(code, 3, "{all}");
@@ -119,27 +119,27 @@ fn io_uring_that_is_missing_names_the_profile_and_the_kernel() {
 #[test]
 fn a_refused_call_is_named_with_what_to_allow() {
     for errno in [EPERM, EACCES] {
-        says(&[Refusal::socket(libc::AF_UNIX, errno)], &["was refused", "seccomp or AppArmor"]);
+        says(&[RefusedCall::socket(libc::AF_UNIX, errno)], &["was refused", "seccomp or AppArmor"]);
         says(
-            &[Refusal::socket(libc::AF_INET, errno)],
+            &[RefusedCall::socket(libc::AF_INET, errno)],
             &["opening a UDP socket was refused", "seccomp"],
         );
-        says(&[Refusal::of(libc::SYS_eventfd2, errno)], &["was refused", "eventfd"]);
-        says(&[Refusal::of(libc::SYS_setsockopt, errno)], &["was refused", "setsockopt"]);
+        says(&[RefusedCall::of(libc::SYS_eventfd2, errno)], &["was refused", "eventfd"]);
+        says(&[RefusedCall::of(libc::SYS_setsockopt, errno)], &["was refused", "setsockopt"]);
         says(
-            &[Refusal::of(libc::SYS_recvmmsg, errno)],
+            &[RefusedCall::of(libc::SYS_recvmmsg, errno)],
             &["receiving packets was refused", "recvmmsg"],
         );
     }
-    says(&[Refusal::of(libc::SYS_recvmmsg, ENOSYS)], &["receiving packets", "Linux 4.18"]);
-    let steering = Refusal::option(libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF);
+    says(&[RefusedCall::of(libc::SYS_recvmmsg, ENOSYS)], &["receiving packets", "Linux 4.18"]);
+    let steering = RefusedCall::option(libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF);
     says(&[steering], &["steering packets", "Linux 4.18"]);
 }
 
 /// Without netlink a process sees no interface, and must not be told that there is none.
 #[test]
 fn interfaces_that_are_hidden_are_not_taken_for_missing() {
-    let netlink = [Refusal::socket(libc::AF_NETLINK, EPERM)];
+    let netlink = [RefusedCall::socket(libc::AF_NETLINK, EPERM)];
     says(&netlink, &["cannot be seen", "AF_NETLINK", "seccomp"]);
     for words in
         ["devices", "devinfo", "gids", "doctor", "doctor --address 127.0.0.1", "devinfo -d uroce0"]
