@@ -28,7 +28,15 @@ fn every_sentence_names_an_option_or_a_command() {
     let peer = Peer { pid: 7, user: 1000 };
     for (error, remedy) in [
         (explain(Errno::ADDRNOTAVAIL), "--address"),
-        (explain(Errno::PERM), "CAP_NET_BIND_SERVICE"),
+        (explain(Errno::PERM), "seccomp or AppArmor profile"),
+        (
+            BindError::explain(
+                "binding",
+                "127.0.0.1:80".parse().expect("address"),
+                Errno::PERM.into(),
+            ),
+            "CAP_NET_BIND_SERVICE",
+        ),
         (explain(Errno::NFILE), "`ulimit -n`"),
         (explain(Errno::AFNOSUPPORT), "--address"),
         (BindError::NotUnicast([0, 0, 0, 0].into()), "--address"),
