@@ -100,7 +100,7 @@ mod tests {
 
     fn says(refusals: &[RefusedCall], script: &str) -> String {
         let mut shell = Command::new("sh");
-        confine(shell.args(["-c", script]), refusals);
+        confine(shell.args(["-c", &format!("exec 2>&1; {script}")]), refusals);
         let output = shell.output().expect("a shell");
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     }
