@@ -22,10 +22,9 @@ pub struct Global {
     /// Open this device (see `uroce devices`), or the device with this address
     #[arg(short = 'd', long, visible_alias = "device", global = true, value_name = "NAME")]
     pub ib_dev: Option<String>,
-    /// UDP port of RoCE, at both ends
-    #[arg(long, global = true, value_name = "PORT", default_value_t = uroce_device::ROCE_PORT,
-          value_parser = clap::value_parser!(u16).range(1..))]
-    pub roce_port: u16,
+    /// UDP port of RoCE, at both ends [default: 4791]
+    #[arg(long, global = true, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    roce_port: Option<u16>,
     /// How packets travel; auto is served where `uroce serve` serves the address, and udp elsewhere; the others are
     /// used only when they are named: `uroce devinfo -v` says why [default: auto]
     #[arg(long, global = true, value_name = "HOW",
@@ -86,6 +85,12 @@ impl Global {
                 ))
             })?);
         }
+        if let (None, Some(number)) = (self.roce_port, set("UROCE_ROCE_PORT")) {
+            let port = number.parse().ok().filter(|port| *port > 0);
+            self.roce_port = Some(port.ok_or_else(|| {
+                Failure::usage(format!("UROCE_ROCE_PORT is {number}, not a number from 1 to 65535"))
+            })?);
+        }
         self.read_faults(set)?;
         self.pcap = self.pcap.or_else(|| set("UROCE_PCAP").map(PathBuf::from));
         self.log = self.log.or_else(|| set("UROCE_LOG"));
@@ -103,6 +108,11 @@ impl Global {
         }
         self.faults = faults::read(&self.fault, self.fault_seed)?;
         Ok(())
+    }
+
+    /// UDP port of RoCE, at both ends.
+    pub fn roce_port(&self) -> u16 {
+        self.roce_port.unwrap_or(uroce_device::ROCE_PORT)
     }
 
     /// How many engines each device has.

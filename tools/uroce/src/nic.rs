@@ -51,7 +51,7 @@ impl Nics {
         };
         let create = |path| PcapFile::create(path).map_err(Failure::environment);
         Ok(Nics {
-            port: global.roce_port,
+            port: global.roce_port(),
             wanted,
             datapath,
             pcap: global.pcap.as_ref().map(create).transpose()?,
@@ -226,7 +226,7 @@ fn look_at(device: &DeviceInfo, port: u16, datapath: DatapathChoice) -> Result<C
 /// # Errors
 /// Exit 3.
 pub fn inspect_on(device: &DeviceInfo, global: &Global) -> Result<Context, Failure> {
-    let (datapath, local) = (global.datapath(), (device.address, global.roce_port).into());
+    let (datapath, local) = (global.datapath(), (device.address, global.roce_port()).into());
     let served = match &datapath {
         DatapathChoice::Auto => {
             uroce_service::serves(&uroce_service::socket_path(), local).is_some()
@@ -234,7 +234,7 @@ pub fn inspect_on(device: &DeviceInfo, global: &Global) -> Result<Context, Failu
         DatapathChoice::Served => true,
         _ => false,
     };
-    look_at(device, if served { global.roce_port } else { 0 }, datapath)
+    look_at(device, if served { global.roce_port() } else { 0 }, datapath)
 }
 
 fn named(name: &str) -> Result<Wanted, Failure> {

@@ -75,7 +75,7 @@ impl SourceArgs {
                 None => Ok(Capture { most, ..open(file, interrupt)? }),
             };
         }
-        let live = Live::open(self.live.config(global.roce_port))?;
+        let live = Live::open(self.live.config(global.roce_port()))?;
         self.live.tell_start(command);
         let stream = Stream::new(live, interrupt.clone(), self.live.seconds, most);
         Ok(Capture {

@@ -75,7 +75,7 @@ pub fn run(args: &AnalyzeArgs, global: &Global) -> Result<(), Failure> {
     let mut annotated = args.annotate.as_deref().map(|out| Annotated::create(out, &args.source));
     let mut annotated = annotated.take().transpose()?;
     let mut analysis = Analysis::new(AnalysisConfig {
-        dissector: DissectorConfig { port: global.roce_port },
+        dissector: DissectorConfig { port: global.roce_port() },
         filter: args.filter.filter(),
         slowest_messages: args.slowest,
         ..AnalysisConfig::default()

@@ -43,7 +43,7 @@ fn guid(device: &DeviceInfo) -> u64 {
 
 /// The datapath of the service that holds the port of the device for all users, if one does.
 fn served(device: &DeviceInfo, global: &Global) -> Option<&'static str> {
-    serves(&socket_path(), (device.address, global.roce_port).into())
+    serves(&socket_path(), (device.address, global.roce_port()).into())
 }
 
 fn as_json(device: &DeviceInfo, global: &Global) -> serde_json::Value {

@@ -59,11 +59,11 @@ pub struct DissectArgs {
 /// is no capture; exit 3 if it cannot be read, or the result not written.
 pub fn run(args: &DissectArgs, global: &Global) -> Result<(), Failure> {
     let interrupt = Interrupt::install();
-    let config = DissectorConfig { port: global.roce_port };
+    let config = DissectorConfig { port: global.roce_port() };
     let style = Style { tree: args.tree, hex: args.hex, json: global.json, all: args.all };
     let filter = args.filter.filter();
     let known = match filter.needs_whole_capture() {
-        true => Some(args.source.known(global.roce_port, &interrupt)?),
+        true => Some(args.source.known(global.roce_port(), &interrupt)?),
         false => None,
     };
     let mut printer = Printer::new(config, style, &args.fields, filter, known);

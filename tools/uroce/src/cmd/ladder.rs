@@ -80,7 +80,7 @@ pub fn run(args: &LadderArgs, global: &Global) -> Result<(), Failure> {
     let interrupt = Interrupt::install();
     let mut drawing = Drawing {
         filter: args.filter.filter(),
-        known: args.source.known(global.roce_port, &interrupt)?,
+        known: args.source.known(global.roce_port(), &interrupt)?,
         builder: LadderBuilder::new(args.config()),
     };
     let end = read(args, global, &interrupt, &mut |frame, seen| drawing.add(frame, seen))?;
@@ -99,7 +99,7 @@ fn read(
     interrupt: &Interrupt,
     packet: &mut dyn FnMut(&Frame<'_>, Seen<'_>),
 ) -> Result<Result<(), Failure>, Failure> {
-    let dissector = DissectorConfig { port: global.roce_port };
+    let dissector = DissectorConfig { port: global.roce_port() };
     let mut capture = args.source.open("ladder", global, interrupt, args.count)?;
     let mut analysis = Analysis::new(AnalysisConfig { dissector, ..AnalysisConfig::default() });
     Ok(source::analyse(&mut capture, &mut analysis, packet, &mut |_| Ok(())))

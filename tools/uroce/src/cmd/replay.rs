@@ -66,7 +66,7 @@ fn read(
     global: &Global,
 ) -> Result<(Vec<Recording>, Result<(), Failure>), Failure> {
     let mut capture = source::open(&args.source, &Interrupt::install())?;
-    let mut recorder = Recorder::new(DissectorConfig { port: global.roce_port }, args.limits());
+    let mut recorder = Recorder::new(DissectorConfig { port: global.roce_port() }, args.limits());
     let end = loop {
         match capture.next_frame() {
             Ok(Some(frame)) => recorder.handle_frame(&frame),

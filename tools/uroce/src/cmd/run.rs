@@ -159,7 +159,7 @@ fn clears_environment(program: &OsStr, words: &[OsString]) -> bool {
 /// What tells the library about the command line.
 fn settings(global: &Global) -> Result<Vec<(&'static str, OsString)>, Failure> {
     let mut set: Vec<(&'static str, OsString)> =
-        vec![("UROCE_ROCE_PORT", global.roce_port.to_string().into())];
+        vec![("UROCE_ROCE_PORT", global.roce_port().to_string().into())];
     if let Some(address) = global.address {
         nic::check_local(address)?;
         set.push(("UROCE_DEVICE", address.to_string().into()));

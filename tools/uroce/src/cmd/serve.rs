@@ -84,10 +84,10 @@ pub fn run(args: &ServeArgs, global: &Global) -> Result<(), Failure> {
     let interrupt = Interrupt::install();
     let mut datapaths = vec![];
     for address in &args.addresses {
-        let local = SocketAddr::new(*address, global.roce_port);
+        let local = SocketAddr::new(*address, global.roce_port());
         let datapath = datapath_for_service(&global.datapath(), local);
         datapaths
-            .push(datapath.map_err(|error| nic::unopened(*address, global.roce_port, &error))?);
+            .push(datapath.map_err(|error| nic::unopened(*address, global.roce_port(), &error))?);
     }
     let inherited = inherited_listener().map_err(Failure::environment)?;
     let socket = inherited.as_ref().and_then(path_of).unwrap_or(socket);

@@ -96,7 +96,7 @@ pub fn run(args: &ViewArgs, global: &Global) -> Result<(), Failure> {
             .help("name another file with -o"));
     }
     let interrupt = Interrupt::install();
-    let (port, filter) = (global.roce_port, args.filter.filter());
+    let (port, filter) = (global.roce_port(), args.filter.filter());
     let known = match filter.needs_whole_capture() {
         true => source::known(&args.source, port, &interrupt)?,
         false => Known::default(),

@@ -302,6 +302,18 @@ fn engines_that_there_cannot_be_are_refused_with_a_remedy() {
 }
 
 #[test]
+fn the_port_of_the_environment_is_read_where_no_option_names_one() {
+    let devices = |words: &str| {
+        let found = uroce(words).env("UROCE_ROCE_PORT", "0").output().expect("built");
+        (code(&found), stderr(&found))
+    };
+    let (status, said) = devices("devices");
+    assert!(status == 2 && said.contains("UROCE_ROCE_PORT is 0"), "{status} {said}");
+    let (status, said) = devices("devices --roce-port 4796");
+    assert_eq!(status, 0, "an option goes first: {said}");
+}
+
+#[test]
 fn pingpong_of_every_kind() {
     for kind in ["rc -c", "uc -c", "ud -c", "srq", "rc -e -t"] {
         let [server, client] = both_ends(&format!("pingpong {kind} -n 50"));

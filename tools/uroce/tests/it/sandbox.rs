@@ -231,6 +231,18 @@ fn a_program_of_another_architecture_is_named() {
 }
 
 #[test]
+fn a_program_is_given_the_port_of_the_environment_or_of_the_command_line() {
+    let folder = TempDir::new().expect("a folder");
+    libraries(folder.path());
+    for (words, port) in [("run -- env", 4795), ("run --roce-port 4796 -- env", 4796)] {
+        let mut command = uroce(words);
+        command.env("UROCE_LIBRARIES", folder.path()).env("UROCE_ROCE_PORT", "4795");
+        let all = text(&command.output().expect("built"));
+        assert!(all.contains(&format!("UROCE_ROCE_PORT={port}\n")), "{words}: {all}");
+    }
+}
+
+#[test]
 fn a_library_that_does_not_belong_to_the_program_is_told() {
     let folder = TempDir::new().expect("a folder");
     let at = |name: &str| folder.path().join(name);

@@ -59,7 +59,7 @@ pub struct CaptureArgs {
 impl CaptureArgs {
     /// UDP port of RoCEv2.
     pub fn port(&self, global: &Global) -> u16 {
-        self.port.unwrap_or(global.roce_port)
+        self.port.unwrap_or(global.roce_port())
     }
 
     /// The file is stdout.

@@ -40,8 +40,8 @@ pub fn run(args: &ConformArgs, global: &Global) -> Result<(), Failure> {
         Some(address) => address,
         None => nic::address_towards(card.address)?,
     };
-    let ends = Ends { tester: address, peer: card.address, port: global.roce_port };
-    let mut wire = UdpWire::open(address, global.roce_port, global.pcap.as_deref())?;
+    let ends = Ends { tester: address, peer: card.address, port: global.roce_port() };
+    let mut wire = UdpWire::open(address, global.roce_port(), global.pcap.as_deref())?;
     reports(args).try_for_each(|(path, _)| writable(path))?;
     let lossy = if args.no_agent.is_empty() {
         reached(&mut wire, link.as_mut(), &card, selection.patience)?

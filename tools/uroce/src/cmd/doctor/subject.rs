@@ -41,7 +41,7 @@ impl Subject {
             Failure::environment(format!("the address {address} has just gone from this machine"))
         })?;
         let index = index_of(&interface.netdev);
-        Ok(Subject { address, port: global.roce_port, interface, index, peer })
+        Ok(Subject { address, port: global.roce_port(), interface, index, peer })
     }
 
     /// Name of the interface.

@@ -76,7 +76,7 @@ pub fn run(args: &ProxyArgs, global: &Global) -> Result<(), Failure> {
         faults::watch_counters(rules, Arc::clone(&counters));
     }
     let recorders = global.pcap.as_ref().map(|path| recorders(path, &names)).transpose()?;
-    let relay = Relay::new(plan, seed, global.roce_port, recorders.is_some());
+    let relay = Relay::new(plan, seed, global.roce_port(), recorders.is_some());
     eprintln!("{} and {} are joined; Ctrl-C ends it", names[0], names[1]);
     let mut proxy = Proxy::new(link, relay, FaultTally::new(counters), recorders);
     let done = proxy.serve(&interrupt);

@@ -82,7 +82,7 @@ impl Peer {
             Some(address) => address,
             None => nic::address_towards(card.address)?,
         };
-        let wire = UdpWire::open(address, global.roce_port, global.pcap.as_deref())?;
+        let wire = UdpWire::open(address, global.roce_port(), global.pcap.as_deref())?;
         Ok(Self { link, card, wire, interrupt: Interrupt::install(), count: 0 })
     }
 
