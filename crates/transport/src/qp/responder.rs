@@ -228,36 +228,39 @@ impl Responder {
         if self.responses.take_cnp() {
             return responses::write_congestion_notification(config, out);
         }
-        let answer = *self.responses.front()?;
-        match answer {
-            Response::Ack { .. } => {}
-            Response::Atomic { psn, .. } | Response::Placement { psn, .. } => {
-                self.replay.note_answered(psn, psn);
-            }
-            Response::Read(train) => {
-                let Some(sent) = responses::write_read_response(config, &train, out, cx.mem) else {
+        loop {
+            let answer = *self.responses.front()?;
+            match answer {
+                Response::Ack { .. } => {}
+                Response::Atomic { psn, .. } | Response::Placement { psn, .. } => {
+                    self.replay.note_answered(psn, psn);
+                }
+                Response::Read(train) => {
+                    if let Some(sent) = responses::write_read_response(config, &train, out, cx.mem)
+                    {
+                        if train.next == train.last {
+                            self.responses.pop();
+                            self.replay.note_answered(train.base, train.last);
+                        } else {
+                            self.responses.move_read(1);
+                        }
+                        return Some(sent);
+                    }
                     if train.repeats {
                         // R60: an answer that was given before is not given again.
                         cx.counters.drop(DropReason::DuplicateReadInvalid);
                         self.responses.pop();
-                        return self.poll_response(config, out, cx);
+                        continue;
                     }
                     cx.counters.drop(DropReason::TxFailed);
                     self.fail_read(config, train.next, cx);
                     let nak = self.responses.pop()?;
                     return responses::write_answer(config, &nak, out);
-                };
-                if train.next == train.last {
-                    self.responses.pop();
-                    self.replay.note_answered(train.base, train.last);
-                } else {
-                    self.responses.move_read(1);
                 }
-                return Some(sent);
             }
+            self.responses.pop();
+            return responses::write_answer(config, &answer, out);
         }
-        self.responses.pop();
-        responses::write_answer(config, &answer, out)
     }
 
     /// So many packets of a READ response have arrived as a run.

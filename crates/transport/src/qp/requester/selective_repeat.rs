@@ -154,7 +154,10 @@ impl SelectiveRepeat {
     fn note_repaired(&mut self, una: Psn, now: Instant) {
         self.responses.note_progress();
         let Some(beyond) = self.end.map(|end| una.since(end)).filter(|beyond| *beyond >= 0) else {
-            return self.pass(una);
+            if self.left > 0 {
+                self.pass(una);
+            }
+            return;
         };
         if let Some(left_at) = self.left_at.take() {
             let sample = now.since(left_at).max(1);
@@ -169,6 +172,7 @@ impl SelectiveRepeat {
     }
 
     /// What was to be sent again before `una` has been acknowledged meanwhile.
+    #[cold]
     fn pass(&mut self, una: Psn) {
         let passed = u32::try_from(una.since(self.next)).unwrap_or(0).min(self.left);
         (self.next, self.left) = (self.next.add(passed), self.left - passed);
