@@ -3,11 +3,15 @@
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use clap::Args;
+use rustix::io::Errno;
 use serde_json::json;
 use socket2::SockRef;
-use uroce_device::{datapath_for_service, gsi_redirect};
+use uroce_datapath::Datapath;
+use uroce_device::{DatapathChoice, OpenError, datapath_for_service, gsi_redirect};
 use uroce_service::{
     AddressStatus, ClientStatus, PortService, ServiceOptions, inherited_listener, socket_path,
     status,
@@ -26,6 +30,11 @@ Examples:
   uroce serve 10.0.0.1 --allow-user 1000 --allow-user 1001
   uroce serve --status                          what the running service has counted
   uroce serve --status --json                   the same for programs";
+
+/// How long a service waits at its start for a port that is taken.
+const PORT_WAIT: Duration = Duration::from_secs(2);
+/// Pause between two attempts.
+const PORT_POLL: Duration = Duration::from_millis(20);
 
 /// Arguments of `uroce serve` (docs/serve.md).
 #[derive(Debug, Args)]
@@ -84,8 +93,8 @@ pub fn run(args: &ServeArgs, global: &Global) -> Result<(), Failure> {
     let interrupt = Interrupt::install();
     let mut datapaths = vec![];
     for address in &args.addresses {
-        let local = SocketAddr::new(*address, global.roce_port());
-        let datapath = datapath_for_service(&global.datapath(), local);
+        let datapath =
+            datapath_of(&global.datapath(), SocketAddr::new(*address, global.roce_port()));
         datapaths
             .push(datapath.map_err(|error| nic::unopened(*address, global.roce_port(), &error))?);
     }
@@ -105,6 +114,24 @@ pub fn run(args: &ServeArgs, global: &Global) -> Result<(), Failure> {
     let names: Vec<_> = args.addresses.iter().map(ToString::to_string).collect();
     eprintln!("uroce serve: {} for clients at {}", names.join(", "), socket.display());
     service.run(interrupt.flag()).map_err(Failure::environment)
+}
+
+/// The datapath that has the port of `local`.
+///
+/// The kernel frees the port of a killed io_uring or AF_XDP process a moment after it has reaped the process: a service that
+/// is started again at once waits for it.
+fn datapath_of(choice: &DatapathChoice, local: SocketAddr) -> Result<Box<dyn Datapath>, OpenError> {
+    let end = Instant::now() + PORT_WAIT;
+    loop {
+        match datapath_for_service(choice, local) {
+            Err(error) if is_busy(&error) && Instant::now() < end => thread::sleep(PORT_POLL),
+            result => return result,
+        }
+    }
+}
+
+fn is_busy(error: &OpenError) -> bool {
+    [Errno::ADDRINUSE, Errno::BUSY].contains(&Errno::from_raw_os_error(error.errno()))
 }
 
 /// Where the socket that the init system has opened is.

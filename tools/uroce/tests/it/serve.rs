@@ -154,6 +154,23 @@ fn the_socket_may_come_from_the_init_system() {
     std::fs::remove_dir_all(folder).expect("removed");
 }
 
+#[test]
+fn a_service_waits_a_moment_for_a_port_that_is_being_freed() {
+    let folder = folder("freed");
+    let socket = folder.join("serve.sock");
+    let held = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
+    let port = held.local_addr().expect("bound").port();
+    let mut command = uroce(&format!("serve 127.0.0.1 --datapath udp --roce-port {port}"));
+    command.env("UROCE_SERVE_SOCKET", &socket).stderr(Stdio::null());
+    let mut service = Ended(command.spawn().expect("it was built"));
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(service.0.try_wait().expect("ours").is_none() && !answers(&socket), "it waits");
+    drop(held);
+    uroce_testkit::wait_until("the port is free and served", || answers(&socket));
+    drop(service);
+    std::fs::remove_dir_all(folder).expect("removed");
+}
+
 /// Two namespaces with a wire between them, and a service at each end.
 struct ServedWire {
     net: Namespaces,
