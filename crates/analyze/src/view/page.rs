@@ -1,8 +1,9 @@
 //! The HTML page.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 
 use flate2::Compression;
+use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 
 use super::base64::encode;
@@ -13,39 +14,9 @@ use super::packet_table::PacketTable;
 use super::summary::summary;
 
 const TEMPLATE: &str = include_str!("assets/page.html");
-const DARK: &str = include_str!("assets/dark.css");
-/// The style sheets in their order. Dark is what the user chose, or what the system has unless the
-/// user chose light.
-const STYLES: [&str; 7] = [
-    include_str!("assets/style.css"),
-    ":root[data-theme=\"dark\"] {\n",
-    DARK,
-    "}\n@media (prefers-color-scheme: dark) { :root:not([data-theme=\"light\"]) {\n",
-    DARK,
-    "} }\n",
-    include_str!("assets/panels.css"),
-];
-/// The scripts in their order; they become one function.
-const SCRIPTS: [&str; 18] = [
-    include_str!("assets/data.js"),
-    include_str!("assets/format.js"),
-    include_str!("assets/capture.js"),
-    include_str!("assets/filter.js"),
-    include_str!("assets/selection.js"),
-    include_str!("assets/theme.js"),
-    include_str!("assets/sequence.js"),
-    include_str!("assets/axis.js"),
-    include_str!("assets/drawn.js"),
-    include_str!("assets/plot.js"),
-    include_str!("assets/sequence-plot.js"),
-    include_str!("assets/outstanding-plot.js"),
-    include_str!("assets/rows.js"),
-    include_str!("assets/ladder.js"),
-    include_str!("assets/detail.js"),
-    include_str!("assets/tables.js"),
-    include_str!("assets/keys.js"),
-    include_str!("assets/main.js"),
-];
+/// The style sheets and the scripts in their order, each gzipped by the build script.
+const STYLE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/style.gz"));
+const SCRIPT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/script.gz"));
 
 /// A finished page.
 #[derive(Debug)]
@@ -88,17 +59,17 @@ impl Page {
     }
 
     fn write_part(&self, name: &str, out: &mut impl Write) -> io::Result<()> {
-        let parts: &[&str] = match name {
-            "title" => &[&self.title],
-            "summary" => &[&self.summary],
-            "meta" => &[&self.meta],
-            "columns" => &[&self.columns],
-            "bytes" => &[&self.bytes],
-            "style" => &STYLES,
-            "script" => &SCRIPTS,
-            _ => &[],
+        let part: &mut dyn Read = match name {
+            "title" => &mut self.title.as_bytes(),
+            "summary" => &mut self.summary.as_bytes(),
+            "meta" => &mut self.meta.as_bytes(),
+            "columns" => &mut self.columns.as_bytes(),
+            "bytes" => &mut self.bytes.as_bytes(),
+            "style" => &mut GzDecoder::new(STYLE),
+            "script" => &mut GzDecoder::new(SCRIPT),
+            _ => return Ok(()),
         };
-        parts.iter().try_for_each(|part| out.write_all(part.as_bytes()))
+        io::copy(part, out).map(drop)
     }
 }
 
