@@ -58,6 +58,13 @@ fn every_invariant_holds() {
 }
 
 #[test]
+fn r56_what_followed_a_request_without_a_receive_is_not_taken_for_lost() {
+    for seed in [265_227, 309_363] {
+        assert_eq!(violation(&Scenario::new(seed)).map(|found| found.to_string()), None, "{seed}");
+    }
+}
+
+#[test]
 fn i13_a_seed_gives_the_same_packets_each_time() {
     for seed in 0..10 {
         let scenario = Scenario::new(seed);

@@ -229,7 +229,16 @@ mod tests {
         let mut requester = Requester::default();
         requester.ack_timer.restart(Instant::from_nanos(100), 1);
         assert!(requester.deadline().is_some_and(|at| at < Instant::from_nanos(50_000)));
-        requester.rnr_wait.begin(Psn::new(0), Instant::from_nanos(50_000));
+        requester.rnr_wait.begin(Psn::new(0), Psn::new(1), Instant::from_nanos(50_000));
         assert_eq!(requester.deadline(), Some(Instant::from_nanos(50_000)));
+    }
+
+    #[test]
+    fn r56_one_sequence_nak_behind_an_rnr_nak_is_no_loss() {
+        let mut wait = RnrWait::default();
+        assert!(!wait.excuses(Psn::new(5)), "without an RNR NAK");
+        wait.begin(Psn::new(4), Psn::new(8), Instant::from_nanos(1));
+        assert!(!wait.excuses(Psn::new(8)), "it was not sent yet");
+        assert!(wait.excuses(Psn::new(5)) && !wait.excuses(Psn::new(5)), "once");
     }
 }

@@ -62,7 +62,9 @@ impl Requester {
         if self.psns.next() == psn || copy {
             return;
         }
-        if !self.ack_timer.spend_retry() {
+        // A copy of a later request, a tail probe for example, may be the first that a responder sees after it has ignored
+        // what followed a request that it was not ready for (R56): no packet was lost.
+        if !self.rnr_wait.excuses(psn) && !self.ack_timer.spend_retry() {
             let peer = config.peer();
             let retries = self.ack_timer.retries();
             let cause = Cause::TooManySequenceNaks { peer, psn, retries };
@@ -115,10 +117,11 @@ impl Requester {
             }
         }
         self.retransmission = Retransmission::RnrNak;
+        let end = self.psns.next_new();
         self.go_back_to(psn, cx);
         // It arrived; it is the receive that was missing.
         self.doubts.forget();
-        self.rnr_wait.begin(psn, now.add_ns(u64::from(wait_us) * 1_000));
+        self.rnr_wait.begin(psn, end, now.add_ns(u64::from(wait_us) * 1_000));
     }
 
     /// Runs the timers that are due.

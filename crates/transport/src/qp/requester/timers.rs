@@ -90,6 +90,8 @@ pub(super) struct RnrWait {
     until: Option<Instant>,
     /// The PSN that the receiver was not ready for; meaningful during the wait.
     psn: Psn,
+    /// One behind the last request that the receiver may have ignored with the one that it was not ready for (R56).
+    ignored_end: Option<Psn>,
     retry_cnt: u8,
     retries_left: u8,
 }
@@ -112,8 +114,14 @@ impl RnrWait {
         self.until.is_some() && self.psn == psn
     }
 
-    pub(super) fn begin(&mut self, psn: Psn, until: Instant) {
-        (self.psn, self.until) = (psn, Some(until));
+    /// `end`: one behind the last request that was sent.
+    pub(super) fn begin(&mut self, psn: Psn, end: Psn, until: Instant) {
+        (self.psn, self.until, self.ignored_end) = (psn, Some(until), Some(end));
+    }
+
+    /// True once after each RNR NAK, if the receiver has ignored the request with `psn` rather than missed it.
+    pub(super) fn excuses(&mut self, psn: Psn) -> bool {
+        self.ignored_end.take_if(|end| psn.since(*end) < 0).is_some()
     }
 
     pub(super) fn end(&mut self) {
