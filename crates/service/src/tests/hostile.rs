@@ -136,10 +136,10 @@ fn floods_of_connections_and_descriptors_are_bounded() {
     drop(silent);
     still_serves(&running);
     drop(client);
-    // Closed in the middle of everything, many times.
+    // Closed in the middle of everything, many times; while the service still counts those before, it closes first.
     for _ in 0..100 {
         let control = connect().expect("listened on");
-        control.send(&ClientMessage::Attach(addr(HERE), None).encode()).expect("sent");
+        control.send(&ClientMessage::Attach(addr(HERE), None).encode()).ok();
     }
     still_serves(&running);
 }
