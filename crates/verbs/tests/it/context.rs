@@ -29,7 +29,10 @@ fn counters_count(net: &Net) {
     a.done();
     assert!(b.counter("rcvd_pkts") > before);
     assert_eq!(b.context.counter("no such counter"), None);
-    assert!(b.context.drops().iter().all(|(_, count)| *count == 0));
+    // On a busy machine the ACK comes so late that the request was sent again.
+    let repeated = DropReason::DuplicateRequest;
+    let drops = b.context.drops();
+    assert!(drops.iter().all(|(reason, count)| *count == 0 || *reason == repeated), "{drops:?}");
     assert_eq!(a.context.datapath_problem(), None);
 }
 
