@@ -27,6 +27,7 @@ mod pcap;
 mod rate_limit;
 mod route;
 mod shared_port;
+mod sync;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

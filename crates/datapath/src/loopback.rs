@@ -2,6 +2,8 @@
 
 mod endpoint;
 mod inbox;
+#[cfg(all(test, loom))]
+mod loom_models;
 mod ring;
 mod sender;
 mod unwoken;

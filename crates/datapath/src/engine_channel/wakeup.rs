@@ -2,9 +2,10 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rustix::event::{EventfdFlags, eventfd};
+
+use crate::sync::{AtomicBool, AtomicUsize, Ordering};
 
 /// Counter of the batches for one engine, which reads it without a system call. The others
 /// increment it and wake the engine.
@@ -86,5 +87,37 @@ mod tests {
         assert!(woken());
         wakeup.wake();
         assert!(!woken(), "once is enough");
+    }
+}
+
+/// Models: `cargo xtask ci --only loom`.
+#[cfg(all(test, loom))]
+mod loom_models {
+    use loom::sync::Arc;
+
+    use super::*;
+    use crate::sync::explore;
+
+    /// A batch that is announced while the engine goes to sleep is seen by the engine, or wakes it.
+    #[test]
+    fn no_wakeup_is_lost() {
+        explore(|| {
+            let wakeup = Arc::new(Wakeup::new().expect("a descriptor"));
+            let senders = [(); 2].map(|()| {
+                let wakeup = Arc::clone(&wakeup);
+                loom::thread::spawn(move || {
+                    wakeup.announce();
+                    wakeup.wake();
+                })
+            });
+            let mut read = 0;
+            while wakeup.arm() {
+                wakeup.cancel();
+                read += 1;
+            }
+            senders.into_iter().for_each(|sender| sender.join().expect("no panic"));
+            let woken = rustix::io::read(&*wakeup, &mut [0; 8]).is_ok();
+            assert!(woken || read == 2, "asleep with {read} of 2 batches read");
+        });
     }
 }

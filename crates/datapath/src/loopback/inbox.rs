@@ -2,14 +2,14 @@
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::{fmt, io};
 
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::ring::{self, CachePadded, Next, Ring, SLOTS};
 use crate::burst::{Burst, GsoBatch, GsoLimit, PACKET_ROOM};
+use crate::sync::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering};
 
 /// Packets between two flushes.
 pub(super) const BATCH: usize = 64;
@@ -24,7 +24,7 @@ const BURST_PACKETS: usize = 1024;
 const BURST_BYTES: usize = BATCH * PACKET_ROOM;
 
 /// Bursts that an inbox holds; with all of them full the next packets are dropped.
-const DEPTH: usize = 16;
+const DEPTH: usize = SLOTS / 4;
 
 /// With fewer empty bursts than this, packets are copied behind those that wait.
 const RESERVE: usize = DEPTH / 2;
@@ -34,7 +34,7 @@ const RESERVE: usize = DEPTH / 2;
 const COPY_BYTES: usize = 2 * 1024;
 
 /// Most small batches in the ring; further ones go to the burst queue, which has more room.
-const BACKLOG: usize = 32;
+const BACKLOG: usize = SLOTS / 2;
 
 /// Most batches of a small burst: each takes a slot of the ring.
 const SMALL_BATCHES: usize = 4;

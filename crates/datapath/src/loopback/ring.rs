@@ -7,16 +7,16 @@
 //! and its slot only announces it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::burst::{Burst, GsoBatch};
 use crate::route::Route;
+use crate::sync::{AtomicU64, AtomicUsize, IS_MODEL, Ordering};
 
 /// Slots; a power of two.
-pub(super) const SLOTS: usize = 64;
+pub(super) const SLOTS: usize = if IS_MODEL { 8 } else { 64 };
 
 /// Words of a slot, beside its sequence number.
-const WORDS: usize = 31;
+const WORDS: usize = if IS_MODEL { HEAD_V6 + 1 } else { 31 };
 
 /// Words before the bytes of a batch.
 const HEAD_V4: usize = 2;
@@ -64,7 +64,7 @@ impl Ring {
     pub(super) fn new() -> Self {
         let slot = |number| Slot {
             sequence: AtomicUsize::new(number),
-            words: [const { AtomicU64::new(0) }; WORDS],
+            words: std::array::from_fn(|_| AtomicU64::new(0)),
         };
         Self { slots: (0..SLOTS).map(slot).collect(), head: CachePadded(AtomicUsize::new(0)) }
     }
