@@ -55,6 +55,11 @@ const STEPS: &[Step] = &[
         run: sources::mutations,
     },
     Step {
+        name: "loom",
+        about: "models of the lock-free code hold in every order of their threads",
+        run: sources::loom,
+    },
+    Step {
         name: "instructions",
         about: "the work per packet did not grow by more than 3 % unnoticed",
         run: tools::instructions,

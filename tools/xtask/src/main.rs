@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod ci;
+mod loom;
 mod tool;
 
 use std::ffi::OsString;
@@ -43,6 +44,7 @@ fn run(mut words: impl Iterator<Item = OsString>) -> Result<(), Failure> {
             let arguments = ci::CiArgs::parse(words).map_err(Failure::Usage)?;
             ci::run(&arguments).map_err(Failure::Work)
         }
+        "loom" => loom::run(words).map_err(Failure::Work),
         "help" | "-h" | "--help" => {
             print!("{}", help());
             Ok(())
@@ -60,7 +62,8 @@ fn run(mut words: impl Iterator<Item = OsString>) -> Result<(), Failure> {
 
 fn help() -> String {
     let mut text = "Project tasks of uroce\n\nUsage: cargo xtask <COMMAND> [OPTIONS]; each has --help\n\nCommands:\n\
-                    \x20 ci        Everything that must hold before a change is taken\n"
+                    \x20 ci        Everything that must hold before a change is taken\n\
+                    \x20 loom      Models of the lock-free code, in every order of its threads\n"
         .to_owned();
     for tool in TOOLS {
         text += &format!("  {:9} {}\n", tool.name, tool.about);
@@ -75,8 +78,10 @@ mod tests {
     #[test]
     fn help_names_every_command_and_a_wrong_one_is_an_error_with_help() {
         let help = help();
-        let names =
-            ["ci", "bench", "dist", "package", "programs", "releases", "conform", "page", "rxe"];
+        let names = [
+            "ci", "loom", "bench", "dist", "package", "programs", "releases", "conform", "page",
+            "rxe",
+        ];
         assert!(names.iter().all(|name| help.contains(&format!("\n  {name} "))), "{help}");
         let Err(Failure::Usage(error)) = run(["bnech".into()].into_iter()) else {
             panic!("there is no such command")

@@ -90,7 +90,7 @@ mod tests {
     }
 }
 
-/// Models: `cargo xtask ci --only loom`.
+/// Models: `cargo xtask loom`.
 #[cfg(all(test, loom))]
 mod loom_models {
     use loom::sync::Arc;

@@ -1,5 +1,5 @@
 //! Models of the ring and of the inbox around it: every order of a few operations of two or three
-//! threads. `cargo xtask ci --only loom` runs them.
+//! threads. `cargo xtask loom` runs them.
 
 use loom::sync::Arc;
 use loom::thread;

@@ -61,6 +61,11 @@ pub fn mutations() -> Outcome {
     shown(&mut workspace::cargo_build(&words))
 }
 
+/// Models of the lock-free code.
+pub fn loom() -> Outcome {
+    crate::loom::run(std::iter::empty()).into()
+}
+
 /// What users compile is compiled by the oldest Rust that Cargo.toml promises, which rustup downloads once.
 ///
 /// Where it cannot be had, the lint `incompatible_msrv` of the step `clippy` must do: it knows the age of the standard
