@@ -1,7 +1,8 @@
-//! Requests for a service whose listener has just gone. A server may close its listener and listen
+//! Requests for a service that will have a listener in a moment: a port was bound for it, or its
+//! listener has just gone. A server may close its listener and listen
 //! again at once, as perftest's does between the connection on which the ends exchange their
 //! parameters and the one that is measured; its client, which knows nothing of that, calls in
-//! between. Its request waits a moment before it is refused.
+//! between. Another binds a port, tells its client, and then listens. The request waits a moment before it is refused.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,7 +10,7 @@ use std::net::IpAddr;
 use uroce_wire::DropReason;
 
 use crate::ServiceId;
-use crate::limits::{MAX_EARLY, REOPENING};
+use crate::limits::{MAX_EARLY, MAX_EXPECTED, REOPENING};
 use crate::message::Message;
 use crate::time::Time;
 
@@ -29,12 +30,12 @@ impl Early {
     }
 }
 
-/// Services without a listener since a moment ago, and the requests for them.
+/// Services that are about to have a listener, and the requests for them.
 #[derive(Debug, Default)]
 pub(crate) struct Reopening {
     /// Until when requests for a service wait. Listeners are closed by the application, so it is
     /// for it to say how many there are.
-    closed: BTreeMap<ServiceId, Time>,
+    expected: BTreeMap<ServiceId, Time>,
     /// At most [`MAX_EARLY`].
     early: Vec<Early>,
 }
@@ -42,19 +43,28 @@ pub(crate) struct Reopening {
 impl Reopening {
     /// A listener was closed.
     pub(crate) fn close(&mut self, now: Time, service_id: ServiceId) {
-        self.closed.retain(|_, until| *until > now);
-        self.closed.insert(service_id, now.saturating_add(REOPENING));
+        self.expected.retain(|_, until| *until > now);
+        self.expected.insert(service_id, now.saturating_add(REOPENING));
+    }
+
+    /// A port was bound to listen on it. Does nothing if [`MAX_EXPECTED`] services wait already:
+    /// applications that only call bind ports as well.
+    pub(crate) fn expect(&mut self, now: Time, service_id: ServiceId) {
+        self.expected.retain(|_, until| *until > now);
+        if self.expected.len() < MAX_EXPECTED {
+            self.expected.insert(service_id, now.saturating_add(REOPENING));
+        }
     }
 
     /// The service has a listener: the requests that waited for it.
     pub(crate) fn open(&mut self, service_id: ServiceId) -> Vec<Early> {
-        self.closed.remove(&service_id);
+        self.expected.remove(&service_id);
         self.early.extract_if(.., |early| early.service_id == service_id).collect()
     }
 
     /// Keeps a request for a service that may come back; `false`: it will not, or too many wait.
     fn keep(&mut self, now: Time, request: Early) -> bool {
-        if is_over(&self.closed, request.service_id, now) {
+        if is_over(&self.expected, request.service_id, now) {
             return false;
         }
         if self.early.iter().any(|early| early.is_copy_of(&request)) {
@@ -79,29 +89,29 @@ impl Reopening {
 
     /// The requests that have waited long enough.
     pub(crate) fn due(&mut self, now: Time) -> Vec<Early> {
-        let closed = &self.closed;
-        let over = |early: &mut Early| is_over(closed, early.service_id, now);
+        let expected = &self.expected;
+        let over = |early: &mut Early| is_over(expected, early.service_id, now);
         let due = self.early.extract_if(.., over).collect();
-        self.closed.retain(|_, until| *until > now);
+        self.expected.retain(|_, until| *until > now);
         due
     }
 
     /// When [`due`](Self::due) has something, or forgets a service.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        self.closed.values().min().copied()
+        self.expected.values().min().copied()
     }
 
     pub(crate) fn has_deadline(&self) -> bool {
-        !self.closed.is_empty()
+        !self.expected.is_empty()
     }
 
     /// The service is not forgotten.
     pub(crate) fn is_open(&self, service_id: ServiceId) -> bool {
-        self.closed.contains_key(&service_id)
+        self.expected.contains_key(&service_id)
     }
 }
 
 /// Requests do not wait for a listener any more.
-fn is_over(closed: &BTreeMap<ServiceId, Time>, service_id: ServiceId, now: Time) -> bool {
-    closed.get(&service_id).is_none_or(|until| *until <= now)
+fn is_over(expected: &BTreeMap<ServiceId, Time>, service_id: ServiceId, now: Time) -> bool {
+    expected.get(&service_id).is_none_or(|until| *until <= now)
 }

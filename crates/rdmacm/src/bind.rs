@@ -1,19 +1,22 @@
 //! Binding ids to addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::slice::from_ref;
 use std::sync::Arc;
 
 use libc::{c_int, sockaddr as c_sockaddr};
+use uroce_device::cm::ServiceId;
 use uroce_ibverbs::errno::{Errno, INVALID};
 use uroce_ibverbs::open_device::OpenDevice;
 use uroce_ibverbs::return_value::call;
+use uroce_ibverbs::settings;
 use uroce_verbs_abi::rdma_cm_id;
 
 use crate::id::{Id, State, id_of, settle};
 use crate::ports::{self, Wish};
 use crate::{contexts, sockaddr};
 
-/// rdma_bind_addr(3). An address that stands for any binds to no device yet.
+/// rdma_bind_addr(3). An address that stands for any makes the port the id's on every device, and the id none of them.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rdma_bind_addr(
     id: *mut rdma_cm_id,
@@ -45,7 +48,19 @@ pub(crate) unsafe fn bind(
         true => None,
         false => Some(contexts::at(address.ip())?),
     };
-    let port = reserve(id, inner, state, address, used.as_ref().map(|used| &used.open_device))?;
+    let open_devices = match &used {
+        Some(used) => vec![Arc::clone(&used.open_device)],
+        None => {
+            let is_only_family = state.options.only_family(address.ip());
+            let fitting = contexts::fitting(settings::devices(), address.ip(), is_only_family);
+            let devices = fitting.into_iter().flatten().flat_map(contexts::on);
+            devices.map(|used| used.open_device).collect()
+        }
+    };
+    let port = reserve(id, inner, state, address, &open_devices)?;
+    // A server may tell its port to clients before it listens.
+    let service = ServiceId::new(inner.space, port);
+    open_devices.iter().for_each(|open_device| open_device.device.cm().expect_listener(service));
     let local = SocketAddr::new(address.ip(), port);
     uroce_ibverbs::log::tell(&format_args!("bound to {local}"));
     // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
@@ -75,20 +90,20 @@ pub(crate) unsafe fn bind_to_device(id: *mut rdma_cm_id, address: IpAddr) -> Res
     }
     let used = contexts::at(address)?;
     let port =
-        reserve(id, inner, &mut state, SocketAddr::new(address, 0), Some(&used.open_device))?;
+        reserve(id, inner, &mut state, SocketAddr::new(address, 0), from_ref(&used.open_device))?;
     // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
     unsafe { settle(id, &mut state, used, port) };
     Ok(())
 }
 
-/// The port of this address, or one that is free if it is 0, is the id's; with a device, no other process gets it
-/// there.
+/// The port of this address, or one that is free if it is 0, is the id's; no other process gets it on these
+/// devices.
 pub(crate) fn reserve(
     id: *mut rdma_cm_id,
     inner: &Id,
     state: &mut State,
     address: SocketAddr,
-    open_device: Option<&Arc<OpenDevice>>,
+    open_devices: &[Arc<OpenDevice>],
 ) -> Result<u16, Errno> {
     let any = if address.is_ipv4() {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED)
@@ -101,7 +116,7 @@ pub(crate) fn reserve(
         address: SocketAddr::new(stands_for, address.port()),
         only_family: state.options.only_family(address.ip()),
         reuse: state.options.reuse,
-        open_device,
+        open_devices,
     };
     let port = ports::reserve(id, &wish)?;
     state.reserved = true;

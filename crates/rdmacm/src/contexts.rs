@@ -151,3 +151,44 @@ pub(crate) unsafe extern "C" fn rdma_free_devices(list: *mut *mut ibv_context) {
     // SAFETY: null, or a list that came from calloc.
     value((), || unsafe { libc::free(list.cast()) });
 }
+
+/// Those of `devices` on which calls to `to` arrive; `None` when there are no devices at all.
+///
+/// A server that listens on either family need not care that this host has devices of the other one only: as in a kernel,
+/// it then listens on none.
+pub(crate) fn fitting(
+    mut devices: Vec<Interface>,
+    to: IpAddr,
+    is_only_family: bool,
+) -> Option<Vec<Interface>> {
+    if devices.is_empty() {
+        return None;
+    }
+    devices.retain(|device| !is_only_family || device.address.is_ipv4() == to.is_ipv4());
+    Some(devices)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn v62_a_family_without_devices_is_listened_on_all_the_same() {
+        let device = Interface {
+            name: "uroce0".to_owned(),
+            netdev: "eth0".to_owned(),
+            address: Ipv4Addr::LOCALHOST.into(),
+            mac: [0; 6],
+            mtu: 1500,
+            up: true,
+            running: true,
+            loopback: false,
+            bits_per_second: None,
+        };
+        let (v4, v6) = (Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into());
+        let fits =
+            |to, is_only| fitting(vec![device.clone()], to, is_only).map(|found| found.len());
+        assert_eq!((fits(v4, true), fits(v6, true), fits(v6, false)), (Some(1), Some(0), Some(1)));
+        assert!(fitting(Vec::new(), v4, true).is_none(), "without any device nobody can call");
+    }
+}

@@ -3,7 +3,6 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use libc::c_int;
-use uroce_device::Interface;
 use uroce_device::cm::ServiceId;
 use uroce_ibverbs::errno::{Errno, INVALID};
 use uroce_ibverbs::object_of;
@@ -71,7 +70,7 @@ fn devices_of(state: &State) -> Result<Vec<Used>, Errno> {
         return Ok(vec![used]);
     }
     let to = state.local.ok_or(INVALID)?.ip();
-    let fitting = fitting(settings::devices(), to, state.options.only_family(to));
+    let fitting = contexts::fitting(settings::devices(), to, state.options.only_family(to));
     let may_be_none = fitting.as_ref().is_some_and(Vec::is_empty);
     let devices: Vec<Used> = fitting.into_iter().flatten().flat_map(contexts::on).collect();
     if devices.is_empty() {
@@ -80,47 +79,4 @@ fn devices_of(state: &State) -> Result<Vec<Used>, Errno> {
         ));
     }
     if devices.is_empty() && !may_be_none { Err(Errno(libc::ENODEV)) } else { Ok(devices) }
-}
-
-/// Those of `devices` on which calls to `to` arrive; `None` when there are no devices at all.
-///
-/// A server that listens on either family need not care that this host has devices of the other one only: as in a kernel,
-/// it then listens on none.
-fn fitting(
-    mut devices: Vec<Interface>,
-    to: IpAddr,
-    is_only_family: bool,
-) -> Option<Vec<Interface>> {
-    if devices.is_empty() {
-        return None;
-    }
-    devices.retain(|device| !is_only_family || device.address.is_ipv4() == to.is_ipv4());
-    Some(devices)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::net::Ipv6Addr;
-
-    use super::*;
-
-    #[test]
-    fn v62_a_family_without_devices_is_listened_on_all_the_same() {
-        let device = Interface {
-            name: "uroce0".to_owned(),
-            netdev: "eth0".to_owned(),
-            address: Ipv4Addr::LOCALHOST.into(),
-            mac: [0; 6],
-            mtu: 1500,
-            up: true,
-            running: true,
-            loopback: false,
-            bits_per_second: None,
-        };
-        let (v4, v6) = (Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into());
-        let fits =
-            |to, is_only| fitting(vec![device.clone()], to, is_only).map(|found| found.len());
-        assert_eq!((fits(v4, true), fits(v6, true), fits(v6, false)), (Some(1), Some(0), Some(1)));
-        assert!(fitting(Vec::new(), v4, true).is_none(), "without any device nobody can call");
-    }
 }

@@ -1,7 +1,7 @@
 //! Ports of ids: which address and port an id of this process is bound to, so that no other gets them.
 //!
-//! A port that the program chose on a device is kept for the process as well: no other process on that address can
-//! bind or listen to it. One on no device in particular is kept among processes from `rdma_listen` on.
+//! The port is kept for the process as well: no other process on the address of its device can bind or listen to it. One on no
+//! device in particular is kept on every device that the process may listen on.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -27,8 +27,8 @@ pub(crate) struct Wish<'a> {
     pub(crate) only_family: bool,
     /// Others that say so too may be bound to the same.
     pub(crate) reuse: bool,
-    /// The device with this address.
-    pub(crate) open_device: Option<&'a Arc<OpenDevice>>,
+    /// The devices on which calls to the address arrive.
+    pub(crate) open_devices: &'a [Arc<OpenDevice>],
 }
 
 #[derive(Debug)]
@@ -37,8 +37,8 @@ struct Bind {
     address: IpAddr,
     only_family: bool,
     reuse: bool,
-    /// The device on which the port is kept from other processes.
-    open_device: Option<Arc<OpenDevice>>,
+    /// The devices on which the port is kept from other processes.
+    open_devices: Vec<Arc<OpenDevice>>,
 }
 
 impl Bind {
@@ -84,15 +84,19 @@ fn take(id: *mut rdma_cm_id, wish: &Wish<'_>, port: u16) -> Result<u16, Errno> {
         address: wish.address.ip(),
         only_family: wish.only_family,
         reuse: wish.reuse,
-        open_device: wish.open_device.cloned(),
+        open_devices: wish.open_devices.to_vec(),
     };
     let mut ports = lock();
     let binds = ports.entry(service).or_default();
     if binds.iter().any(|other| bind.excludes(other)) {
         return Err(Errno(libc::EADDRINUSE));
     }
-    if let Some(open_device) = &bind.open_device {
-        open_device.device.cm().bind(service)?;
+    for (done, open_device) in bind.open_devices.iter().enumerate() {
+        if let Err(error) = open_device.device.cm().bind(service) {
+            // It is bound on all of them or on none.
+            unbind(&bind.open_devices[..done], binds, service);
+            return Err(error.into());
+        }
     }
     binds.push(bind);
     Ok(port)
@@ -117,19 +121,20 @@ pub(crate) fn release(id: *mut rdma_cm_id, space: PortSpace, port: u16) {
     let mut ports = lock();
     let Some(binds) = ports.get_mut(&service) else { return };
     let (gone, left) = binds.drain(..).partition::<Vec<_>, _>(|bind| bind.id == id.addr());
-    let is_kept = |open_device: &Arc<OpenDevice>| {
-        left.iter()
-            .filter_map(|bind| bind.open_device.as_ref())
-            .any(|kept| Arc::ptr_eq(kept, open_device))
-    };
-    for open_device in gone.into_iter().filter_map(|bind| bind.open_device) {
-        if !is_kept(&open_device) {
-            open_device.device.cm().unbind(service);
-        }
-    }
+    gone.iter().for_each(|bind| unbind(&bind.open_devices, &left, service));
     *binds = left;
     if binds.is_empty() {
         ports.remove(&service);
+    }
+}
+
+/// Gives a port back on those devices where none of the binds that are `left` keeps it.
+fn unbind(open_devices: &[Arc<OpenDevice>], left: &[Bind], service: ServiceId) {
+    let is_kept = |open_device: &Arc<OpenDevice>| {
+        left.iter().flat_map(|bind| &bind.open_devices).any(|kept| Arc::ptr_eq(kept, open_device))
+    };
+    for open_device in open_devices.iter().filter(|open_device| !is_kept(open_device)) {
+        open_device.device.cm().unbind(service);
     }
 }
 
@@ -150,7 +155,7 @@ mod tests {
 
     fn bind(address: &str, only_family: bool, reuse: bool) -> Bind {
         let address = address.parse().expect("an address");
-        Bind { id: 1, address, only_family, reuse, open_device: None }
+        Bind { id: 1, address, only_family, reuse, open_devices: Vec::new() }
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub(crate) unsafe extern "C" fn rdma_resolve_addr(
             Some(local) => local.port(),
             None => {
                 let any = SocketAddr::new(used.address, 0);
-                reserve(id, inner, &mut state, any, None)?
+                reserve(id, inner, &mut state, any, &[])?
             }
         };
         // What stands for any is this machine itself.

@@ -12,7 +12,7 @@ use crate::{CommId, RejReason, ServiceId};
 
 impl Cm {
     /// Takes calls to `service_id` from now on, and those of the last two seconds if it had a listener
-    /// shortly before; at most `backlog` wait for the application.
+    /// shortly before or was expected to get one; at most `backlog` wait for the application.
     ///
     /// # Errors
     /// [`CmError::PortTaken`].
@@ -26,6 +26,13 @@ impl Cm {
         let early = self.reopening.open(service_id);
         self.handle_early(now, early);
         Ok(())
+    }
+
+    /// The application has bound the port of `service_id` and is about to listen: requests of the
+    /// next two seconds wait for the listener, and are refused if none comes. Does nothing when 64
+    /// services wait for theirs already.
+    pub fn expect_listener(&mut self, now: Time, service_id: ServiceId) {
+        self.reopening.expect(now, service_id);
     }
 
     /// Takes no more calls. Requests that came before can still be answered; those of the next

@@ -3,6 +3,7 @@
 mod admission;
 mod agent;
 mod ari;
+mod bound;
 mod chapter_12;
 mod codec_golden;
 mod codec_layout;

@@ -35,12 +35,20 @@ impl<'a> ConnectionManager<'a> {
 
     /// Reserves a service for this process, whether or not it listens: no other process on the
     /// address can bind or listen to it until [`unbind`](Self::unbind). Requests are rejected
-    /// as long as there is no listener.
+    /// as long as there is no listener, unless one is
+    /// [expected](Self::expect_listener).
     ///
     /// # Errors
     /// [`CmError::PortTaken`] by another process on the address; [`CmError::Unfindable`].
     pub fn bind(&self, service_id: ServiceId) -> Result<(), CmError> {
         self.engines.first().lock().with_gsi(|gsi, cx| gsi.bind(service_id, cx))
+    }
+
+    /// The application is about to listen on a service that it has bound: requests of the next two
+    /// seconds wait for the listener, and are rejected if none comes. Does nothing when 64 services
+    /// wait for theirs already.
+    pub fn expect_listener(&self, service_id: ServiceId) {
+        self.engines.first().lock().with_gsi(|gsi, cx| gsi.expect_listener(service_id, cx));
     }
 
     /// Gives up a service that was bound. Does nothing if it was not.

@@ -38,6 +38,11 @@ impl Gsi {
         Ok(())
     }
 
+    /// Requests to a service that is bound wait a moment for its listener.
+    pub(crate) fn expect_listener(&mut self, service: ServiceId, cx: &GsiContext<'_>) {
+        self.cm.expect_listener(time(cx.now), service);
+    }
+
     /// Gives up a service that was bound. Does nothing if it was not.
     pub(crate) fn unbind(&mut self, service: ServiceId) {
         if self.bound.remove(&service) && !self.listeners.contains_key(&service) {
