@@ -58,6 +58,29 @@ fn walks_are_as_long_as_the_page_says() {
     }
 }
 
+/// Headings and marks of generated tables that a page has more than once, as after a merge that kept both sides.
+fn repeated_marks(text: &str) -> Vec<&str> {
+    let is_mark = |line: &&str| {
+        line.starts_with('#') || (line.starts_with("<!--") && line.ends_with("begin -->"))
+    };
+    // Lines between fences are commands and output.
+    let outside = text.split("```").step_by(2).flat_map(str::lines);
+    let mut seen = BTreeSet::new();
+    outside.filter(is_mark).filter(|line| !seen.insert(*line)).collect()
+}
+
+#[test]
+fn a_page_says_nothing_twice() {
+    let pages = std::fs::read_dir(root().join("docs")).expect("a folder");
+    let pages = pages.map(|entry| entry.expect("an entry").path());
+    for path in pages.filter(|path| path.extension().is_some_and(|suffix| suffix == "md")) {
+        let text = std::fs::read_to_string(&path).expect("a page");
+        let twice = repeated_marks(&text);
+        assert!(twice.is_empty(), "{} has these twice: {twice:?}", path.display());
+    }
+    assert_eq!(repeated_marks("# A\n## B\n```\n# A\n```\n## B\n"), ["## B"]);
+}
+
 #[test]
 fn each_crate_that_is_published_has_a_page() {
     let folders = ["crates", "tools"].map(|group| root().join(group));
