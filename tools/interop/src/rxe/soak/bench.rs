@@ -26,7 +26,9 @@ const ROUNDS: u32 = 60;
 const ENDLESS: u32 = 1_000_000;
 const LIMIT: Duration = Duration::from_secs(180);
 const COMMAND_LIMIT: Duration = Duration::from_secs(30);
-/// From the start of the programs to what happens to them, and between two of these.
+/// What a program prints when the first data is about to travel.
+const MET: &str = "both ends have met";
+/// From the meeting of the programs to what happens to them, and between two of these.
 const PAUSE: Duration = Duration::from_millis(1500);
 const LINK_DOWN: Duration = Duration::from_millis(300);
 const LINK_MTU: &str = "ip link set eth0 mtu 5000; sleep 0.3; ip link set eth0 mtu 9000";
@@ -66,6 +68,7 @@ impl Bench {
     /// What a program said, or that it did not end.
     pub fn take(&self, step: &Step) -> Result<Taken> {
         let (server, client) = self.start(step)?;
+        await_meeting(if step.role == Role::Server { &server } else { &client })?;
         if step.is_fatal() {
             sleep(PAUSE);
             return survive(step, server, client);
@@ -133,6 +136,12 @@ impl Bench {
         }
         Process::start(command, self.guest.folder().join("near"))
     }
+}
+
+/// Waits until our program has found the other one: before that, there is nothing to disturb, and nobody to notice a death.
+fn await_meeting(ours: &Running<'_>) -> Result<()> {
+    wait_until(|| Ok(ours.text().contains(MET)))
+        .map_err(|error| Error::new(format!("{error}\nour program had printed:\n{}", ours.text())))
 }
 
 /// One of the programs is killed: the other one must notice, and end with a failure, not with wrong bytes.
