@@ -197,11 +197,22 @@ impl Responder {
         }
     }
 
-    /// R44, R45: acknowledges everything executed so far.
+    /// R44, R45: acknowledges everything executed so far, a SEND or WRITE at last.
     fn acknowledge_request(&mut self, cx: &mut Context<'_>) {
         let psn = self.expected.sub(1);
         let syndrome = Syndrome::ack(Syndrome::ACK_UNLIMITED);
         if self.answer_now(psn, syndrome) {
+            cx.counters.ack_deferred += 1;
+        }
+    }
+
+    /// Acknowledges what was executed so far, but no READ and no other request that has an answer of its own, when such are
+    /// the newest.
+    fn acknowledge_again(&mut self, cx: &mut Context<'_>) {
+        let (psn, above) = self.replay.before_answers(self.expected.sub(1));
+        let syndrome = Syndrome::ack(Syndrome::ACK_UNLIMITED);
+        let msn = responses::msn_before(self.msn, above);
+        if self.responses.queue_ack(Response::Ack { psn, syndrome, msn }) {
             cx.counters.ack_deferred += 1;
         }
     }

@@ -27,6 +27,24 @@ fn r57_a_duplicate_send_or_write_is_acknowledged_and_not_executed() {
     assert_eq!(pair.nodes[1].counters.duplicate_request, 2);
 }
 
+/// A requester may take an ACK with the last PSN of a READ for the end of the READ: rxe does, and if the response is lost
+/// or late, its memory has not all bytes.
+#[test]
+fn r57_the_ack_of_a_duplicate_says_nothing_of_a_read_or_an_atomic_behind_it() {
+    let mut pair = Pair::rc();
+    let (va, rkey) = pair.target(0);
+    let write = Forged::write(EPSN, va, rkey, b"once");
+    pair.hit(&write);
+    pair.hit(&Forged::read(EPSN + 1, va, rkey, 1000));
+    let once = pair.hit(&write);
+    assert_eq!((said(&once), msns(&once)), (acknowledge(EPSN, ACK), vec![1]));
+    pair.hit(&Forged::fetch_add(EPSN + 5, va, rkey, 1));
+    let once = pair.hit(&write);
+    assert_eq!((said(&once), msns(&once)), (acknowledge(EPSN, ACK), vec![1]));
+    pair.hit(&Forged::write(EPSN + 6, va, rkey, b"more").no_ack());
+    assert_eq!(pair.reply(&write), acknowledge(EPSN + 6, ACK));
+}
+
 #[test]
 fn r58_a_duplicate_read_is_executed_again_from_current_memory() {
     let mut pair = Pair::rc();

@@ -193,6 +193,18 @@ fn r18_a_read_at_the_gap_passes_by_what_lies_at_its_psns() {
 }
 
 #[test]
+fn r57_a_read_that_was_missing_is_not_acknowledged_beside_its_response() {
+    let mut pair = pair();
+    let (va, rkey) = pair.target(0);
+    // A second READ is behind the first one, and is not kept.
+    pair.hit(&Forged::read(EPSN + 4, va, rkey, 8));
+    let answers = pair.hit(&Forged::read(EPSN, va, rkey, 1000));
+    let (responses, ack) = answers.split_at(4);
+    assert_eq!(responses.iter().map(|a| a.psn - EPSN).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    assert!(ack.iter().all(|ack| ack.psn.wrapping_sub(EPSN) & 0xff_ffff > 3), "{:?}", said(ack));
+}
+
+#[test]
 fn r54_a_packet_that_was_only_late_draws_no_nak() {
     let mut pair = pair();
     pair.give(&write(&pair, 1));

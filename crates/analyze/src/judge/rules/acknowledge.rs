@@ -19,7 +19,8 @@ pub(crate) static ACK_GOES_BACK: Rule = Rule {
     name: "ack-goes-back",
     severity: Severity::Note,
     title: "ACK with a lower PSN than one before",
-    meaning: "The network delivered acknowledgements in another order, or the responder went back.",
+    meaning: "The network delivered acknowledgements in another order, the responder went back, or it \
+     acknowledged a duplicate without the READ that came after it.",
     advice: "Requesters ignore it.",
     assumption: Assumption::Complete,
     threshold: 1,

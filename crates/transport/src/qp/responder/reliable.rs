@@ -78,7 +78,7 @@ impl Responder {
         cx: &mut Context<'_>,
     ) {
         self.silent = false;
-        self.responses.retract_nak(self.expected);
+        self.responses.retract_nak(self.expected, &self.replay);
         match self
             .receives
             .aim(config, self.message.is_some(), packet, cx)
@@ -175,7 +175,7 @@ impl Responder {
             }
             Operation::Send | Operation::Write => {
                 cx.counters.drop(DropReason::DuplicateRequest);
-                self.acknowledge_request(cx);
+                self.acknowledge_again(cx);
             }
             Operation::ReadRequest => self.repeat_read(config, now, packet, cx),
             _ if mutated("atomic-again") => self.take_in(config, now, packet, cx),
@@ -290,7 +290,7 @@ impl Responder {
         cx.reorder_buffers.give_back(buffer);
         if !self.has_stopped() {
             // The requester that sent the missing packet waits to hear that nothing else is missing.
-            self.acknowledge_request(cx);
+            self.acknowledge_again(cx);
         }
     }
 

@@ -82,6 +82,21 @@ impl ReplayCache {
         self.saved.iter().rev().find(holds).copied()
     }
 
+    /// The newest PSN, from `newest` down, that belongs to no remembered request, and how many requests are above it. An ACK
+    /// may say so much without being taken for the answer of a READ or an atomic: rxe completes a READ when an ACK has its
+    /// last PSN, whether or not the data has come.
+    pub(super) fn before_answers(&self, newest: Psn) -> (Psn, u32) {
+        let (mut psn, mut above) = (newest, 0);
+        for saved in self.saved.iter().rev() {
+            if saved.last != psn {
+                break;
+            }
+            psn = saved.first.sub(1);
+            above += 1;
+        }
+        (psn, above)
+    }
+
     /// The request that starts at `first` has been answered up to `last`.
     pub(super) fn note_answered(&mut self, first: Psn, last: Psn) {
         let of_it = |saved: &&mut Saved| saved.first == first;

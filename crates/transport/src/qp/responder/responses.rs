@@ -8,7 +8,7 @@ use uroce_wire::{
     Syndrome, SyndromeKind, opcode_for, write_cnp,
 };
 
-use super::replay::{Saved, SavedKind};
+use super::replay::{ReplayCache, Saved, SavedKind};
 use crate::context::{Path, Step, Transmit};
 use crate::limits;
 use crate::qp::config::{QpConfig, pad_of};
@@ -200,14 +200,15 @@ impl Responses {
 
     /// R54: the packet that a sequence NAK asks for has arrived after all. The NAK also
     /// acknowledged what came before, so an ACK takes its place.
-    pub(super) fn retract_nak(&mut self, expected: Psn) {
+    pub(super) fn retract_nak(&mut self, expected: Psn, replay: &ReplayCache) {
         let nak = Syndrome::nak(NakCode::PsnSequence);
-        let Some(Response::Ack { psn, syndrome, .. }) = self.queue.back_mut() else {
+        let Some(Response::Ack { psn, syndrome, msn }) = self.queue.back_mut() else {
             return;
         };
         if *syndrome == nak && *psn == expected {
+            let (acknowledged, above) = replay.before_answers(expected.sub(1));
             *syndrome = Syndrome::ack(Syndrome::ACK_UNLIMITED);
-            *psn = expected.sub(1);
+            (*psn, *msn) = (acknowledged, msn_before(*msn, above));
         }
     }
 
@@ -238,6 +239,11 @@ impl Responses {
     pub(super) fn drop_answer(&mut self, key: Psn) {
         self.queue.retain(|answer| answer.is_ack() || key_of(answer) != key);
     }
+}
+
+/// The MSN when `messages` fewer had been executed; it has 24 bits.
+pub(super) fn msn_before(msn: u32, messages: u32) -> u32 {
+    msn.wrapping_sub(messages) & 0xff_ffff
 }
 
 /// True if `old`, which waits, will send what `new` asks for.
