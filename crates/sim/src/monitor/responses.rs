@@ -24,7 +24,9 @@ pub(super) struct ResponseMonitor {
     acknowledged: u64,
     /// The gap for which a NAK was sent.
     gap: Option<u64>,
+    /// The highest MSN so far, and that of the last ACK.
     msn: Psn,
+    msn_of_ack: Psn,
     messages: MessageCount,
     mtu: Mtu,
 }
@@ -42,6 +44,7 @@ impl ResponseMonitor {
             acknowledged: start,
             gap: None,
             msn: Psn::new(0),
+            msn_of_ack: Psn::new(0),
             messages: MessageCount::default(),
             mtu,
         }
@@ -159,13 +162,20 @@ impl ResponseMonitor {
         })
     }
 
-    /// I7: the message sequence number never falls.
+    /// I7: the message sequence number never falls, but that the ACK of a duplicate leaves out a READ behind it, which a NAK
+    /// has counted.
     fn check_msn(&mut self, packet: &Packet<'_>) -> Check {
         let Some(aeth) = packet.aeth() else { return Ok(()) };
         let msn = Psn::new(aeth.msn);
-        let risen = msn.since(self.msn);
+        let is_ack = matches!(aeth.syndrome.kind(), SyndromeKind::Ack { .. });
+        let risen = msn.since(if is_ack { self.msn_of_ack } else { self.msn });
         ensure(risen >= 0, Invariant::Sequence, || format!("the MSN falls by {}", -risen))?;
-        self.msn = msn;
+        if is_ack {
+            self.msn_of_ack = msn;
+        }
+        if msn.since(self.msn) > 0 {
+            self.msn = msn;
+        }
         Ok(())
     }
 }
