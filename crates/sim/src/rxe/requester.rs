@@ -289,6 +289,11 @@ impl RxeRequester {
         let Some(aeth) = packet.aeth() else { return Ok(()) };
         let kind = aeth.syndrome.kind();
         let is_ack = matches!(kind, SyndromeKind::Ack { .. });
+        if is_ack && self.is_all_of_first(psn) {
+            self.advance(psn + 1, io);
+            self.complete_first(io);
+            return Ok(());
+        }
         if !self.acknowledge(if is_ack { psn + 1 } else { psn }, io) {
             return self.repair(io);
         }
@@ -310,6 +315,12 @@ impl RxeRequester {
             SyndromeKind::Nak(NakCode::RemoteOperational) => Err(WcStatus::RemOpErr),
             _ => Ok(()),
         }
+    }
+
+    /// The oldest request has this PSN and no other. rxe then asks no more of an ACK, not even for an atomic or a READ.
+    fn is_all_of_first(&self, psn: u64) -> bool {
+        self.acknowledged == psn
+            && self.queue.front().is_some_and(|front| front.span == Some((psn, psn)))
     }
 
     /// Everything before `to` is acknowledged. False: a response is missing before it.

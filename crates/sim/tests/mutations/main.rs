@@ -62,6 +62,7 @@ mutations! {
     a_response_behind_a_missing_one_is_taken_for_two: "early-not-placed",
     a_repair_starts_behind_what_is_missing: "go-back-late",
     each_packet_behind_a_gap_draws_a_nak: "nak-again",
+    the_ack_of_a_duplicate_ends_a_read_for_rxe: "duplicate-acknowledges-read",
 }
 
 /// A test for each mutation that is there for the sake of one invariant.

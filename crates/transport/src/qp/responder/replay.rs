@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use uroce_memory::PdId;
+use uroce_memory::mutation::mutated;
 use uroce_wire::{Opcode, Packet, Psn};
 
 use super::message::remote_of;
@@ -88,7 +89,7 @@ impl ReplayCache {
     pub(super) fn before_answers(&self, newest: Psn) -> (Psn, u32) {
         let (mut psn, mut above) = (newest, 0);
         for saved in self.saved.iter().rev() {
-            if saved.last != psn {
+            if saved.last != psn || mutated("duplicate-acknowledges-read") {
                 break;
             }
             psn = saved.first.sub(1);
