@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 
 use rustix::io::Errno;
 use uroce_host::BindError;
+use uroce_link::ListedInterface;
 
 use crate::error::OpenError;
 
@@ -48,8 +49,8 @@ const FABRIC: &str = "fabric";
 /// then by interface index; within an interface IPv4 before IPv6. IPv6 link-local addresses are left
 /// out: they need a zone, which a GID cannot carry.
 pub fn interfaces() -> Vec<Interface> {
-    let mut netdevs = netdev::get_interfaces();
-    netdevs.sort_by_key(|netdev| (netdev.is_loopback(), netdev.index));
+    let mut netdevs = uroce_link::interfaces().unwrap_or_default();
+    netdevs.sort_by_key(|netdev| (netdev.loopback, netdev.index));
     let mut found: Vec<Interface> = netdevs.iter().flat_map(addresses_of).collect();
     for (index, interface) in found.iter_mut().enumerate() {
         interface.name = format!("uroce{index}");
@@ -121,25 +122,27 @@ pub(crate) fn fabric_interface(address: IpAddr, mtu: usize) -> Interface {
     }
 }
 
-fn addresses_of(netdev: &netdev::Interface) -> Vec<Interface> {
-    let v4 = netdev.ipv4_addrs().into_iter().map(IpAddr::V4);
-    let v6 = netdev.ipv6_addrs().into_iter().filter(|a| !a.is_unicast_link_local()).map(IpAddr::V6);
-    v4.chain(v6).map(|address| describe(netdev, address)).collect()
-}
-
-fn describe(netdev: &netdev::Interface, address: IpAddr) -> Interface {
+fn addresses_of(netdev: &ListedInterface) -> Vec<Interface> {
+    let (v4, v6): (Vec<IpAddr>, _) = netdev.addresses.iter().partition(|address| address.is_ipv4());
+    let is_usable =
+        |address: &IpAddr| !matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
+    let usable: Vec<IpAddr> = [v4, v6].concat().into_iter().filter(is_usable).collect();
     let mtu = netdev.mtu.and_then(|mtu| usize::try_from(mtu).ok());
-    Interface {
+    // The driver is asked only where there is a device.
+    let bits_per_second =
+        if usable.is_empty() { None } else { uroce_link::bits_per_second(&netdev.name) };
+    let describe = |address| Interface {
         name: String::new(),
         netdev: netdev.name.clone(),
         address,
-        mac: netdev.mac_addr.map(|mac| mac.octets()).unwrap_or_default(),
+        mac: netdev.mac.unwrap_or_default(),
         mtu: mtu.unwrap_or(ETHERNET_MTU),
-        up: netdev.is_up(),
-        running: netdev.is_up() && netdev.is_running(),
-        loopback: netdev.is_loopback(),
-        bits_per_second: netdev.transmit_speed,
-    }
+        up: netdev.up,
+        running: netdev.running,
+        loopback: netdev.loopback,
+        bits_per_second,
+    };
+    usable.into_iter().map(describe).collect()
 }
 
 #[cfg(test)]

@@ -27,15 +27,11 @@ pub(crate) struct PortStatus {
 impl PortStatus {
     /// As it is now; `None`: the system cannot be asked (no descriptor is free).
     pub(crate) fn now(interface: &Interface) -> Option<PortStatus> {
-        let netdevs = netdev::get_interfaces();
-        if netdevs.is_empty() {
-            return None;
-        }
+        let netdevs = uroce_link::interfaces().ok()?;
         let link = netdevs.iter().find(|netdev| netdev.name == interface.netdev);
-        let v4 = netdevs.iter().flat_map(|netdev| netdev.ipv4_addrs()).map(IpAddr::V4);
-        let v6 = netdevs.iter().flat_map(|netdev| netdev.ipv6_addrs()).map(IpAddr::V6);
-        let addressed = v4.chain(v6).any(|listed| covers(listed, interface.address));
-        let up = link.is_some_and(|link| link.is_up() && link.is_running());
+        let mut listed = netdevs.iter().flat_map(|netdev| &netdev.addresses);
+        let addressed = listed.any(|&listed| covers(listed, interface.address));
+        let up = link.is_some_and(|link| link.running);
         Some(PortStatus { up, mtu: link.and_then(|link| link.mtu), addressed })
     }
 

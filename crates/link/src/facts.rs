@@ -2,18 +2,15 @@
 
 use std::io;
 
-use netlink_packet_core::{DefaultNla, NLA_F_NESTED};
-use netlink_packet_route::link::LinkHeader;
+use netlink_packet_core::NLA_F_NESTED;
 use rustix::io::Errno;
 
 use crate::netlink::generic::Family;
+use crate::netlink::message::{BorrowedAttribute, FixedPart, LINK};
 use crate::netlink::socket::{NetlinkSocket, attributes, find};
 
 /// How a program is attached, among the attributes of `IFLA_XDP` (linux/if_link.h).
 const XDP_ATTACHED: u16 = 2;
-
-/// Bytes of the fixed part of an answer about an interface.
-const LINK_HEADER: usize = 16;
 
 /// Room for an answer about an interface.
 const ANSWER: usize = 32 * 1024;
@@ -83,9 +80,9 @@ impl LinkFacts {
     /// What the kernel says; ENODEV when there is no such interface.
     pub fn of(index: u32) -> io::Result<Self> {
         let mut socket = NetlinkSocket::open(None, ANSWER)?;
-        let header = LinkHeader { index, ..LinkHeader::default() };
-        let answer = socket.ask(libc::RTM_GETLINK, &header, &[] as &[DefaultNla])?;
-        Ok(Self::read(answer.get(LINK_HEADER..).unwrap_or_default()))
+        let none = &[] as &[BorrowedAttribute<'_>];
+        let answer = socket.ask(libc::RTM_GETLINK, &FixedPart::of_link(index), none)?;
+        Ok(Self::read(answer.get(LINK..).unwrap_or_default()))
     }
 
     fn read(link: &[u8]) -> Self {
@@ -109,8 +106,8 @@ impl XdpSupport {
     /// ENOENT before Linux 6.3, which does not tell.
     pub fn of(index: u32) -> io::Result<Self> {
         let mut family = Family::open("netdev")?;
-        let device =
-            family.ask(DEV_GET, DefaultNla::new(DEV_IFINDEX, index.to_ne_bytes().to_vec()))?;
+        let index = index.to_ne_bytes();
+        let device = family.ask(DEV_GET, BorrowedAttribute::new(DEV_IFINDEX, &index))?;
         let features = find(device, DEV_XDP_FEATURES).and_then(|value| value.first_chunk());
         let features = u64::from_ne_bytes(*features.ok_or(Errno::PROTO)?);
         let has = |bit| features & bit != 0;
@@ -131,7 +128,7 @@ impl Offloads {
         header[4..].copy_from_slice(&index.to_ne_bytes());
         let mut family = Family::open("ethtool")?;
         let features =
-            family.ask(FEATURES_GET, DefaultNla::new(FEATURES_HEADER, header.to_vec()))?;
+            family.ask(FEATURES_GET, BorrowedAttribute::new(FEATURES_HEADER, &header))?;
         let active = find(features, FEATURES_ACTIVE).ok_or(Errno::PROTO)?;
         Ok(Self::read(active))
     }
@@ -149,6 +146,17 @@ impl Offloads {
             udp_segmentation: on("tx-udp-segmentation"),
         }
     }
+}
+
+/// Speed of the interface with that name, if its driver tells.
+pub fn bits_per_second(name: &str) -> Option<u64> {
+    let told = std::fs::read_to_string(format!("/sys/class/net/{name}/speed")).ok()?;
+    read_speed(&told)
+}
+
+/// In megabits per second; -1 or 0 where the driver does not know.
+fn read_speed(told: &str) -> Option<u64> {
+    told.trim().parse::<u64>().ok().filter(|&speed| speed > 0)?.checked_mul(1_000_000)
 }
 
 /// A string up to its zero byte.
@@ -186,6 +194,15 @@ mod tests {
             Ok(support) => assert!(!support.zero_copy),
             Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ENOENT)),
         }
+    }
+
+    #[test]
+    fn a_speed_that_the_driver_does_not_know_is_none() {
+        assert_eq!(read_speed("25000\n"), Some(25_000_000_000));
+        for unknown in ["-1\n", "0\n", "4294967295000000000\n", "", "fast"] {
+            assert_eq!(read_speed(unknown), None, "{unknown:?}");
+        }
+        assert_eq!(bits_per_second("no-such"), None);
     }
 
     #[test]

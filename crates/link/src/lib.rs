@@ -8,6 +8,7 @@
 //! - [`PortSocket`]: the UDP socket that holds our port.
 //! - [`LinkChanges`]: to hear of it when an interface or an address changes.
 //! - [`LinkFacts`], [`Offloads`], [`XdpSupport`]: what an interface is and can do.
+//! - [`interfaces`]: all interfaces with their addresses.
 //!
 //! Nothing here waits or, after set-up, allocates. Frames bypass the host's firewall both ways.
 #![forbid(unsafe_code)]
@@ -30,11 +31,11 @@ use rustix::io::Errno;
 use uroce_datapath::Route;
 use uroce_host::interface::Link;
 
-pub use self::facts::{Attached, LinkFacts, Offloads, XdpSupport};
+pub use self::facts::{Attached, LinkFacts, Offloads, XdpSupport, bits_per_second};
 pub use self::frame::{FrameReader, Refused};
 pub use self::groups::Groups;
 pub use self::neighbour::{Neighbours, NextHop, Resolution, Unreachable};
-pub use self::netlink::{Interface, LinkChanges};
+pub use self::netlink::{Interface, LinkChanges, ListedInterface, interfaces};
 pub use self::port_socket::{PortSocket, PortSocketError, StackTraffic};
 pub use self::router::{Outbound, Router, Way};
 pub use self::segments::Segments;

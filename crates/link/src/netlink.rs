@@ -1,30 +1,28 @@
 //! Questions to the kernel's routing, neighbour and interface tables (rtnetlink(7)).
 
 mod changes;
+mod dump;
 pub(crate) mod generic;
+mod interfaces;
+pub(crate) mod message;
 pub(crate) mod socket;
 
 use std::io;
 use std::net::IpAddr;
 
-use netlink_packet_core::Nla;
-use netlink_packet_route::AddressFamily;
-use netlink_packet_route::link::{LinkFlags, LinkHeader, LinkLayerType};
-use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourHeader};
-use netlink_packet_route::route::{RouteAttribute, RouteHeader, RouteType};
 use rustix::io::Errno;
 use uroce_datapath::Mac;
 
 pub use self::changes::LinkChanges;
+pub use self::interfaces::{ListedInterface, interfaces};
+use self::message::{
+    BorrowedAttribute, FixedPart, LINK, LINK_FLAGS, LINK_TYPE, NEIGHBOUR, NEIGHBOUR_STATE, ROUTE,
+    ROUTE_TYPE, short, word,
+};
 use self::socket::{NetlinkSocket, find};
 
 /// Room for an answer. The longest, about an interface, has what we read in its first part.
 const ANSWER: usize = 16 * 1024;
-
-/// Bytes of the fixed part of an answer, by the kind of table.
-const ROUTE: usize = 12;
-const NEIGHBOUR: usize = 12;
-const LINK: usize = 16;
 
 /// The MTU among the metrics of a route (`RTAX_MTU` of linux/rtnetlink.h).
 const RTAX_MTU: u16 = 2;
@@ -89,23 +87,6 @@ pub(super) enum NeighbourAnswer {
 #[derive(Debug)]
 pub(super) struct Netlink(NetlinkSocket);
 
-/// Asks for an interface without its statistics.
-struct SkipStatistics;
-
-impl Nla for SkipStatistics {
-    fn value_len(&self) -> usize {
-        size_of::<u32>()
-    }
-
-    fn kind(&self) -> u16 {
-        libc::IFLA_EXT_MASK
-    }
-
-    fn emit_value(&self, buffer: &mut [u8]) {
-        buffer.copy_from_slice(&libc::RTEXT_FILTER_SKIP_STATS.to_ne_bytes());
-    }
-}
-
 impl Netlink {
     pub(super) fn open() -> io::Result<Self> {
         Ok(Self(NetlinkSocket::open(None, ANSWER)?))
@@ -119,25 +100,21 @@ impl Netlink {
         via: Option<u32>,
     ) -> Result<RouteAnswer, Errno> {
         let bits = if dst.is_ipv4() { 32 } else { 128 };
-        let header = RouteHeader {
-            address_family: family(dst),
-            destination_prefix_length: bits,
-            source_prefix_length: bits,
-            ..RouteHeader::default()
-        };
+        let asked = FixedPart::of_route(family(dst), bits);
+        let (mut to, mut from, out) = ([0; 16], [0; 16], via.unwrap_or_default().to_ne_bytes());
         let wanted = [
-            RouteAttribute::Destination(dst.into()),
-            RouteAttribute::Source(src.into()),
-            RouteAttribute::Oif(via.unwrap_or_default()),
+            BorrowedAttribute::new(libc::RTA_DST, octets(dst, &mut to)),
+            BorrowedAttribute::new(libc::RTA_SRC, octets(src, &mut from)),
+            BorrowedAttribute::new(libc::RTA_OIF, &out),
         ];
         let wanted = if via.is_some() { &wanted[..] } else { &wanted[..2] };
-        let answer = self.0.ask(libc::RTM_GETROUTE, &header, wanted)?;
-        let kind = match RouteHeader::parse(answer).map_err(|_| Errno::PROTO)?.kind {
-            RouteType::Unicast => RouteKind::Unicast,
-            RouteType::Local => RouteKind::Local,
+        let answer = self.0.ask(libc::RTM_GETROUTE, &asked, wanted)?;
+        let (fixed, attributes) = answer.split_at_checked(ROUTE).ok_or(Errno::PROTO)?;
+        let kind = match fixed[ROUTE_TYPE] {
+            libc::RTN_UNICAST => RouteKind::Unicast,
+            libc::RTN_LOCAL => RouteKind::Local,
             _ => RouteKind::Other,
         };
-        let attributes = answer.get(ROUTE..).unwrap_or_default();
         let interface = find(attributes, libc::RTA_OIF).and_then(number).ok_or(Errno::PROTO)?;
         let via = find(attributes, libc::RTA_VIA).and_then(|via| address(via.get(2..)?));
         let gateway = find(attributes, libc::RTA_GATEWAY).and_then(address).or(via);
@@ -148,20 +125,16 @@ impl Netlink {
 
     /// The hardware address of `ip` on an interface, if the kernel has it.
     pub(super) fn neighbour(&mut self, index: u32, ip: IpAddr) -> Result<NeighbourAnswer, Errno> {
-        let header =
-            NeighbourHeader { family: family(ip), ifindex: index, ..NeighbourHeader::default() };
-        let wanted = match ip {
-            IpAddr::V4(ip) => NeighbourAddress::Inet(ip),
-            IpAddr::V6(ip) => NeighbourAddress::Inet6(ip),
-        };
-        let wanted = [NeighbourAttribute::Destination(wanted)];
-        let answer = match self.0.ask(libc::RTM_GETNEIGH, &header, &wanted) {
+        let asked = FixedPart::of_neighbour(family(ip), index);
+        let mut of = [0; 16];
+        let wanted = [BorrowedAttribute::new(libc::NDA_DST, octets(ip, &mut of))];
+        let answer = match self.0.ask(libc::RTM_GETNEIGH, &asked, &wanted) {
             Err(Errno::NOENT) => return Ok(NeighbourAnswer::Unknown),
             other => other?,
         };
-        let state = NeighbourHeader::parse(answer).map_err(|_| Errno::PROTO)?.state;
-        let state = u16::from(state);
-        let mac = find(answer.get(NEIGHBOUR..).unwrap_or_default(), libc::NDA_LLADDR);
+        let (fixed, attributes) = answer.split_at_checked(NEIGHBOUR).ok_or(Errno::PROTO)?;
+        let state = short(fixed, NEIGHBOUR_STATE).ok_or(Errno::PROTO)?;
+        let mac = find(attributes, libc::NDA_LLADDR);
         Ok(match mac.and_then(|mac| Mac::try_from(mac).ok()) {
             Some(mac) if state & USABLE != 0 => {
                 NeighbourAnswer::Known { mac, stale: state & libc::NUD_STALE != 0 }
@@ -172,30 +145,48 @@ impl Netlink {
 
     /// An interface by its index.
     pub(super) fn interface(&mut self, index: u32) -> Result<Interface, Errno> {
-        let header = LinkHeader { index, ..LinkHeader::default() };
-        let answer = self.0.ask(libc::RTM_GETLINK, &header, &[SkipStatistics])?;
-        let header = LinkHeader::parse(answer).map_err(|_| Errno::PROTO)?;
-        let attributes = answer.get(LINK..).unwrap_or_default();
+        let skip = libc::RTEXT_FILTER_SKIP_STATS.to_ne_bytes();
+        let no_statistics = [BorrowedAttribute::new(libc::IFLA_EXT_MASK, &skip)];
+        let asked = FixedPart::of_link(index);
+        let answer = self.0.ask(libc::RTM_GETLINK, &asked, &no_statistics)?;
+        let (fixed, attributes) = answer.split_at_checked(LINK).ok_or(Errno::PROTO)?;
+        let kind = short(fixed, LINK_TYPE).ok_or(Errno::PROTO)?;
+        let flags = word(fixed, LINK_FLAGS).ok_or(Errno::PROTO)?;
         let mac = find(attributes, libc::IFLA_ADDRESS).and_then(|mac| Mac::try_from(mac).ok());
         let mtu = find(attributes, libc::IFLA_MTU).and_then(number).ok_or(Errno::PROTO)?;
         Ok(Interface {
             index,
             mac: mac.unwrap_or_default(),
             mtu: usize::try_from(mtu).map_err(|_| Errno::PROTO)?,
-            ethernet: header.link_layer_type == LinkLayerType::Ether,
-            loopback: header.link_layer_type == LinkLayerType::Loopback,
-            arp: !header.flags.contains(LinkFlags::Noarp),
+            ethernet: kind == libc::ARPHRD_ETHER,
+            loopback: kind == libc::ARPHRD_LOOPBACK,
+            arp: flags & libc::IFF_NOARP.cast_unsigned() == 0,
         })
     }
 }
 
-fn family(ip: IpAddr) -> AddressFamily {
-    if ip.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
+fn family(ip: IpAddr) -> u8 {
+    let family = if ip.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    family as u8
+}
+
+/// The bytes of an address, written to `room`.
+fn octets(ip: IpAddr, room: &mut [u8; 16]) -> &[u8] {
+    match ip {
+        IpAddr::V4(ip) => {
+            room[..4].copy_from_slice(&ip.octets());
+            &room[..4]
+        }
+        IpAddr::V6(ip) => {
+            *room = ip.octets();
+            room
+        }
+    }
 }
 
 /// A 32-bit number at the start of `bytes`.
 fn number(bytes: &[u8]) -> Option<u32> {
-    Some(u32::from_ne_bytes(*bytes.first_chunk()?))
+    word(bytes, 0)
 }
 
 /// An address by the length of its bytes.

@@ -2,10 +2,10 @@
 
 use std::io;
 
-use netlink_packet_core::{DefaultNla, Emitable};
 use rustix::io::Errno;
 use rustix::net::netlink;
 
+use super::message::{BorrowedAttribute, FixedPart};
 use super::socket::{NetlinkSocket, find};
 
 /// Bytes of the header that follows netlink's: command, version, two reserved.
@@ -21,26 +21,13 @@ pub(crate) struct Family {
     id: u16,
 }
 
-/// The header of a command.
-struct Command(u8);
-
-impl Emitable for Command {
-    fn buffer_len(&self) -> usize {
-        HEADER
-    }
-
-    fn emit(&self, buffer: &mut [u8]) {
-        buffer.copy_from_slice(&[self.0, 1, 0, 0]);
-    }
-}
-
 impl Family {
     /// Opens the family called `name`, which is shorter than 16 bytes.
     pub(crate) fn open(name: &str) -> io::Result<Self> {
         let socket = NetlinkSocket::open(Some(netlink::GENERIC), ANSWER)?;
         let mut family = Self { socket, id: libc::GENL_ID_CTRL as u16 };
         let name = [name.as_bytes(), &[0]].concat();
-        let wanted = DefaultNla::new(libc::CTRL_ATTR_FAMILY_NAME as u16, name);
+        let wanted = BorrowedAttribute::new(libc::CTRL_ATTR_FAMILY_NAME as u16, &name);
         let found = family.ask(libc::CTRL_CMD_GETFAMILY as u8, wanted)?;
         let id = find(found, libc::CTRL_ATTR_FAMILY_ID as u16).and_then(|id| id.first_chunk());
         family.id = u16::from_ne_bytes(*id.ok_or(Errno::PROTO)?);
@@ -48,8 +35,13 @@ impl Family {
     }
 
     /// The attributes of the answer to a command with one attribute.
-    pub(crate) fn ask(&mut self, command: u8, attribute: DefaultNla) -> io::Result<&[u8]> {
-        let answer = self.socket.ask(self.id, &Command(command), &[attribute])?;
+    pub(crate) fn ask(
+        &mut self,
+        command: u8,
+        attribute: BorrowedAttribute<'_>,
+    ) -> io::Result<&[u8]> {
+        let command: FixedPart<HEADER> = FixedPart([command, 1, 0, 0]);
+        let answer = self.socket.ask(self.id, &command, &[attribute])?;
         Ok(answer.get(HEADER..).unwrap_or_default())
     }
 }

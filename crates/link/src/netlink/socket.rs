@@ -14,7 +14,7 @@ use rustix::net::{
 };
 
 /// Bytes of the message header: length, type, flags, sequence number, port.
-const HEADER: usize = 16;
+pub(super) const HEADER: usize = 16;
 
 /// Bytes of the longest request: one with two IPv6 addresses, or the name of a family.
 const REQUEST: usize = 128;
@@ -25,9 +25,9 @@ const MAX_SKIPPED: usize = 8;
 /// A netlink socket.
 #[derive(Debug)]
 pub(crate) struct NetlinkSocket {
-    socket: OwnedFd,
+    pub(super) socket: OwnedFd,
     sequence: u32,
-    buffer: Box<[u8]>,
+    pub(super) buffer: Box<[u8]>,
 }
 
 impl NetlinkSocket {
@@ -46,10 +46,7 @@ impl NetlinkSocket {
         body: &impl Emitable,
         attributes: &[impl Nla],
     ) -> Result<&[u8], Errno> {
-        self.sequence = self.sequence.wrapping_add(1);
-        let mut bytes = [0; REQUEST];
-        let length = write(&mut bytes, (kind, self.sequence), body, attributes);
-        rustix::net::send(&self.socket, &bytes[..length], SendFlags::empty())?;
+        self.send((kind, NLM_F_REQUEST), body, attributes)?;
         for _ in 0..MAX_SKIPPED {
             let (length, _) =
                 rustix::net::recv(&self.socket, &mut self.buffer[..], RecvFlags::DONTWAIT)?;
@@ -60,12 +57,26 @@ impl NetlinkSocket {
         }
         Err(Errno::PROTO)
     }
+
+    /// Sends a request of a type and with flags; returns its sequence number.
+    pub(super) fn send(
+        &mut self,
+        (kind, flags): (u16, u16),
+        body: &impl Emitable,
+        attributes: &[impl Nla],
+    ) -> Result<u32, Errno> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut bytes = [0; REQUEST];
+        let length = write(&mut bytes, (kind, flags, self.sequence), body, attributes);
+        rustix::net::send(&self.socket, &bytes[..length], SendFlags::empty())?;
+        Ok(self.sequence)
+    }
 }
 
 /// Writes a request; returns its length.
 fn write(
     bytes: &mut [u8],
-    (kind, sequence): (u16, u32),
+    (kind, flags, sequence): (u16, u16, u32),
     body: &impl Emitable,
     attributes: &[impl Nla],
 ) -> usize {
@@ -76,7 +87,7 @@ fn write(
     let mut message = NetlinkBuffer::new(bytes);
     message.set_length(length as u32);
     message.set_message_type(kind);
-    message.set_flags(NLM_F_REQUEST);
+    message.set_flags(flags);
     message.set_sequence_number(sequence);
     length
 }
@@ -98,7 +109,7 @@ fn answer(bytes: &[u8], sequence: u32) -> Option<Result<&[u8], Errno>> {
 }
 
 /// The error that a message of the kernel names by its negative number; EPROTO if no error has that number.
-fn errno(code: i32) -> Errno {
+pub(super) fn errno(code: i32) -> Errno {
     let number = code.checked_neg().filter(|number| (1..4096).contains(number));
     number.map_or(Errno::PROTO, Errno::from_raw_os_error)
 }
@@ -144,7 +155,7 @@ mod tests {
             RouteAttribute::Source(v6.into()),
         ];
         let mut bytes = [0; REQUEST];
-        let length = write(&mut bytes, (26, 99), &RouteHeader::default(), &wanted);
+        let length = write(&mut bytes, (26, 1, 99), &RouteHeader::default(), &wanted);
         let body = answer(&bytes[..length], 99).expect("ours").expect("no error");
         let read = &body[RouteHeader::default().buffer_len()..];
         assert_eq!(find(read, libc::RTA_OIF), Some(&7u32.to_ne_bytes()[..]));

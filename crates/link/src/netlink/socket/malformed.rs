@@ -107,11 +107,11 @@ fn an_error_without_its_number_is_no_answer_and_one_that_cannot_be_is_told_as_su
 fn an_answer_to_an_earlier_question_is_skipped() {
     let mut socket = NetlinkSocket::open(None, 4096).expect("netlink");
     // Questions whose answers nobody reads.
-    let header = netlink_packet_route::link::LinkHeader { index: 1, ..Default::default() };
+    let header = crate::netlink::message::FixedPart::of_link(1);
     for sequence in 100..100 + MAX_SKIPPED as u32 - 1 {
         let mut bytes = [0; REQUEST];
         let none = &[] as &[netlink_packet_core::DefaultNla];
-        let length = write(&mut bytes, (libc::RTM_GETLINK, sequence), &header, none);
+        let length = write(&mut bytes, (libc::RTM_GETLINK, NLM_F_REQUEST, sequence), &header, none);
         rustix::net::send(&socket.socket, &bytes[..length], SendFlags::empty()).expect("sent");
     }
     let none = &[] as &[netlink_packet_core::DefaultNla];
