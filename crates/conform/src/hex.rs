@@ -3,7 +3,10 @@
 use std::fmt;
 
 use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Serialize, Serializer};
+use serde_json::{Error, Value};
+
+use crate::protocol::FromJson;
 
 /// Bytes that a message carries as hexadecimal digits.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -22,11 +25,18 @@ impl Serialize for Hex {
     }
 }
 
-impl<'de> Deserialize<'de> for Hex {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Hex, D::Error> {
-        let text = String::deserialize(deserializer)?;
+impl FromJson for Hex {
+    fn from_json(value: Value) -> Result<Hex, Error> {
+        let text = String::from_json(value)?;
         let bytes = text.as_bytes().chunks(2).map(byte).collect::<Option<Vec<u8>>>();
-        bytes.map(Hex).ok_or_else(|| D::Error::custom("not an even number of hexadecimal digits"))
+        bytes.map(Hex).ok_or_else(|| Error::custom("not an even number of hexadecimal digits"))
+    }
+}
+
+#[cfg(test)]
+impl<'de> serde::Deserialize<'de> for Hex {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Hex, D::Error> {
+        Hex::from_json(Value::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }
 
@@ -43,9 +53,10 @@ mod tests {
     fn bytes_come_back_and_other_text_is_refused() {
         let text = serde_json::to_string(&Hex(vec![0, 0xa5, 0xff])).expect("text");
         assert_eq!(text, "\"00a5ff\"");
-        assert_eq!(serde_json::from_str::<Hex>(&text).expect("bytes").0, [0, 0xa5, 0xff]);
+        let read = |text: &str| Hex::from_json(serde_json::from_str(text)?);
+        assert_eq!(read(&text).expect("bytes").0, [0, 0xa5, 0xff]);
         for bad in ["\"0\"", "\"zz\"", "\"+1\"", "\"é0\""] {
-            assert!(serde_json::from_str::<Hex>(bad).is_err(), "{bad}");
+            assert!(read(bad).is_err(), "{bad}");
         }
     }
 }

@@ -60,9 +60,9 @@ pub use hex::Hex;
 pub use packet::{Icrc, Packet};
 pub use performance::{Change, Counted, Figures};
 pub use protocol::{
-    Access, Card, CmEvent, CmRequest, CmSpace, Completion, Counter, Event, Extensions, Kind, Link,
-    Message, Operation, Piece, ProtocolError, Receive, Reply, Request, State, VERSION, Work,
-    cm_event, limits, read_message, write_message,
+    Access, Card, CmEvent, CmRequest, CmSpace, Completion, Counter, Event, Extensions, FromJson,
+    Kind, Link, Message, Operation, Piece, ProtocolError, Receive, Reply, Request, State, VERSION,
+    Work, cm_event, limits, read_message, write_message,
 };
 pub use qp::Qp;
 pub use reach::reach;

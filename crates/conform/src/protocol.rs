@@ -2,6 +2,7 @@
 
 mod access;
 mod cm;
+pub(crate) mod fields;
 pub mod limits;
 mod line;
 mod reply;
@@ -10,6 +11,7 @@ mod work;
 
 pub use access::Access;
 pub use cm::{CmEvent, CmRequest, CmSpace, cm_event};
+pub use fields::FromJson;
 pub use line::{Message, ProtocolError, read_message, write_message};
 pub use reply::{Card, Completion, Counter, Event, Extensions, Reply};
 pub use request::{Kind, Link, Request, State};

@@ -118,7 +118,7 @@ fn ack_delay(b: &Bench<'_>) -> Outcome {
         q.ack(psn)?;
         times.push(q.now().saturating_sub(sent));
     }
-    times.sort();
+    times.sort_unstable();
     let (least, middle, most) = (times[0], times[TIMED / 2], times[TIMED * 99 / 100]);
     let code = b.card().ack_delay.min(31);
     let stated = Duration::from_nanos(4096 << code);

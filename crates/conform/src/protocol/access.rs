@@ -1,9 +1,12 @@
 //! Rights that the tester asks for.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+
+use super::fields::read_struct;
 
 /// Rights of a region or a queue pair.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 #[serde(deny_unknown_fields)]
 pub struct Access {
     /// Remote READ.
@@ -19,6 +22,8 @@ pub struct Access {
     /// Memory windows may be bound to the region.
     pub bind: bool,
 }
+
+read_struct!(Access { read, write, atomic, flush, persist, bind });
 
 impl Access {
     /// Nothing remote.

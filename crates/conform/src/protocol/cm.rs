@@ -2,13 +2,15 @@
 
 use std::net::IpAddr;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+use super::fields::{read_names, read_struct, read_variants};
 use crate::Hex;
 
 /// One thing to do with connections. Connections and listeners (`rdma_cm_id`) have numbers that the agent gave; each
 /// stays until [`Request::Clear`](crate::Request::Clear).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 pub enum CmRequest {
     /// Listens on a free port of the address under test; answered by [`Reply::CmId`](crate::Reply::CmId).
@@ -63,8 +65,19 @@ pub enum CmRequest {
     },
 }
 
+read_variants!(CmRequest by "do" {
+    "listen" => Listen { space },
+    "connect" => Connect { address, port, qp, private },
+    "accept" => Accept { id, qp, private },
+    "establish" => Establish { id, qp },
+    "reject" => Reject { id, private },
+    "disconnect" => Disconnect { id },
+    "events" => Events { wait_ms },
+});
+
 /// A port space of rdma_cm.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 pub enum CmSpace {
     /// Reliable connections.
@@ -73,8 +86,14 @@ pub enum CmSpace {
     Udp,
 }
 
+read_names!(CmSpace {
+    "tcp" => Tcp,
+    "udp" => Udp,
+});
+
 /// An event of connection management.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 #[serde(deny_unknown_fields)]
 pub struct CmEvent {
     /// `rdma_cm_event_type`.
@@ -90,6 +109,8 @@ pub struct CmEvent {
     /// READs and atomics that the other side may have open.
     pub initiator_depth: u8,
 }
+
+read_struct!(CmEvent { kind, id, status, private, responder_resources, initiator_depth });
 
 /// `rdma_cm_event_type`.
 pub mod cm_event {

@@ -3,15 +3,14 @@
 use std::io::{self, BufRead, Read, Write};
 
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use thiserror::Error;
 
-use super::limits;
+use super::{FromJson, limits};
 
 /// A request or a reply.
-pub trait Message: Serialize + DeserializeOwned {}
+pub trait Message: Serialize + FromJson {}
 
-impl<M: Serialize + DeserializeOwned> Message for M {}
+impl<M: Serialize + FromJson> Message for M {}
 
 /// Why there is no message.
 #[derive(Debug, Error)]
@@ -41,7 +40,7 @@ pub fn read_message<M: Message>(stream: &mut impl BufRead) -> Result<M, Protocol
     if line.last() != Some(&b'\n') {
         return Err(ProtocolError::Connection(io::ErrorKind::UnexpectedEof.into()));
     }
-    Ok(serde_json::from_slice(&line)?)
+    Ok(M::from_json(serde_json::from_slice(&line)?)?)
 }
 
 /// Writes one message.

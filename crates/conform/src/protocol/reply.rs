@@ -2,13 +2,15 @@
 
 use std::net::IpAddr;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+use super::fields::{read_struct, read_variants};
 use super::{CmEvent, State, VERSION};
 use crate::Hex;
 
 /// The answer to one request.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 #[serde(tag = "is", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Reply {
     /// The session is open.
@@ -106,8 +108,28 @@ pub enum Reply {
     },
 }
 
+read_variants!(Reply by "is" {
+    "welcome" => Welcome { card },
+    "done" => Done,
+    "refused" => Refused { why },
+    "region" => Region { region, va, lkey, rkey },
+    "queue_pair" => QueuePair { qp, qpn },
+    "shared" => Shared { shared },
+    "window" => Window { window, rkey },
+    "xrc_queue" => XrcQueue { shared, number },
+    "added" => Added { count },
+    "state" => State { state },
+    "memory" => Memory { bytes },
+    "completions" => Completions { completions },
+    "cm_id" => CmId { id, port },
+    "cm_events" => CmEvents { events },
+    "events" => Events { events },
+    "counters" => Counters { counters, missing },
+});
+
 /// What is under test.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 #[serde(deny_unknown_fields)]
 pub struct Card {
     /// [`VERSION`](crate::VERSION) of the agent.
@@ -140,6 +162,23 @@ pub struct Card {
     pub extensions: Extensions,
 }
 
+read_struct!(Card {
+    version,
+    device,
+    firmware,
+    vendor,
+    system,
+    address,
+    mtu,
+    max_dest_rd_atomic,
+    max_rd_atomic,
+    atomics,
+    shared_queues,
+    no_cm,
+    ack_delay,
+    extensions
+});
+
 impl Card {
     /// A device of which its name and its address are known. It is taken to have what every device has, and no extensions.
     pub fn new(device: impl Into<String>, address: IpAddr) -> Card {
@@ -164,7 +203,8 @@ impl Card {
 }
 
 /// What not every device, driver and libibverbs has.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 #[serde(deny_unknown_fields)]
 pub struct Extensions {
     /// Atomics exclude those of the CPU as well.
@@ -183,8 +223,19 @@ pub struct Extensions {
     pub atomic_write: bool,
 }
 
+read_struct!(Extensions {
+    atomics_with_cpu,
+    windows,
+    invalidate,
+    xrc,
+    flush,
+    persist,
+    atomic_write
+});
+
 /// A completion.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 #[serde(deny_unknown_fields)]
 pub struct Completion {
     /// That of the work request.
@@ -205,8 +256,11 @@ pub struct Completion {
     pub flags: u32,
 }
 
+read_struct!(Completion { wr_id, status, opcode, byte_len, imm, invalidated, src_qp, flags });
+
 /// A counter of a port in sysfs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 #[serde(deny_unknown_fields)]
 pub struct Counter {
     /// Its folder and its file below that of the port: `hw_counters/rcvd_pkts`.
@@ -215,8 +269,11 @@ pub struct Counter {
     pub value: u64,
 }
 
+read_struct!(Counter { name, value });
+
 /// An asynchronous event, or one of a completion queue.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 #[serde(deny_unknown_fields)]
 pub struct Event {
     /// `ibv_event_type`.
@@ -224,3 +281,5 @@ pub struct Event {
     /// Number of the queue pair, if it is about one of this session.
     pub qp: Option<u32>,
 }
+
+read_struct!(Event { kind, qp });

@@ -2,13 +2,15 @@
 
 use std::net::IpAddr;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+use super::fields::{read_names, read_struct, read_variants};
 use super::{Access, CmRequest, Receive, Work};
 use crate::Hex;
 
 /// One thing to do. Objects have numbers that the agent gave.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
     /// The first request of a session; answered by [`Reply::Welcome`](crate::Reply::Welcome).
@@ -225,8 +227,39 @@ pub enum Request {
     },
 }
 
+read_variants!(Request by "do" {
+    "hello" => Hello { version, token },
+    "clear" => Clear,
+    "region" => Region { domain, length, access },
+    "deregister" => Deregister { region },
+    "fill" => Fill { region, offset, bytes },
+    "look" => Look { region, offset, length },
+    "queue_pair" => QueuePair { kind, domain, send_wr, recv_wr, shared, extended },
+    "connect" => Connect { qp, link, until },
+    "modify" => Modify { qp, state },
+    "query" => Query { qp },
+    "receive" => Receive { qp, receives },
+    "shared_queue" => SharedQueue { domain, recv_wr },
+    "receive_shared" => ReceiveShared { shared, receives },
+    "send" => Send { qp, work },
+    "flush" => Flush { qp, wr_id, va, rkey, length, placement, selectivity },
+    "atomic_write" => AtomicWrite { qp, wr_id, va, rkey, value },
+    "window" => Window { domain },
+    "bind" => Bind { qp, wr_id, window, region, offset, length, key, access },
+    "xrc_queue" => XrcQueue { qp, domain, recv_wr },
+    "start_adding" => StartAdding { region, offset },
+    "stop_adding" => StopAdding,
+    "poll" => Poll { qp, count, wait_ms },
+    "notify" => Notify { qp, solicited },
+    "woken" => Woken { qp, wait_ms },
+    "events" => Events { wait_ms },
+    "counters" => Counters,
+    "cm" => Cm { what },
+});
+
 /// The service of a queue pair.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Reliable connection.
@@ -241,8 +274,17 @@ pub enum Kind {
     XrcReceive,
 }
 
+read_names!(Kind {
+    "rc" => Rc,
+    "uc" => Uc,
+    "ud" => Ud,
+    "xrc_send" => XrcSend,
+    "xrc_receive" => XrcReceive,
+});
+
 /// The states of a queue pair that cases ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// Just made, or reset.
@@ -261,8 +303,19 @@ pub enum State {
     Err,
 }
 
+read_names!(State {
+    "reset" => Reset,
+    "init" => Init,
+    "rtr" => Rtr,
+    "rts" => Rts,
+    "sqd" => Sqd,
+    "sqe" => Sqe,
+    "err" => Err,
+});
+
 /// Attributes of a connection, as seen by the queue pair under test.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 #[serde(deny_unknown_fields)]
 pub struct Link {
     /// Address of the tester.
@@ -292,3 +345,19 @@ pub struct Link {
     /// Queue key of a datagram queue pair.
     pub qkey: u32,
 }
+
+read_struct!(Link {
+    address,
+    qpn,
+    mtu,
+    rq_psn,
+    sq_psn,
+    access,
+    min_rnr_timer,
+    timeout,
+    retry_cnt,
+    rnr_retry,
+    max_rd_atomic,
+    max_dest_rd_atomic,
+    qkey
+});

@@ -1,9 +1,12 @@
 //! What the tester has posted.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+
+use super::fields::{read_names, read_struct};
 
 /// A piece of memory in a scatter list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 #[serde(deny_unknown_fields)]
 pub struct Piece {
     /// Number of the region.
@@ -16,8 +19,11 @@ pub struct Piece {
     pub lkey: Option<u32>,
 }
 
+read_struct!(Piece { region, offset, length, lkey });
+
 /// A receive.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 #[serde(deny_unknown_fields)]
 pub struct Receive {
     /// Comes back in the completion.
@@ -26,8 +32,11 @@ pub struct Receive {
     pub pieces: Vec<Piece>,
 }
 
+read_struct!(Receive { wr_id, pieces });
+
 /// A work request of the send queue.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 #[serde(deny_unknown_fields)]
 pub struct Work {
     /// Comes back in the completion.
@@ -56,8 +65,24 @@ pub struct Work {
     pub signaled: bool,
 }
 
+read_struct!(Work {
+    wr_id,
+    operation,
+    pieces,
+    va,
+    rkey,
+    srqn,
+    imm,
+    compare_add,
+    swap,
+    fence,
+    solicited,
+    signaled
+});
+
 /// Operations of the send queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
     /// SEND, with immediate data if there are any.
@@ -75,3 +100,13 @@ pub enum Operation {
     /// Invalidates a key of the own side.
     LocalInvalidate,
 }
+
+read_names!(Operation {
+    "send" => Send,
+    "write" => Write,
+    "read" => Read,
+    "compare_swap" => CompareSwap,
+    "fetch_add" => FetchAdd,
+    "send_invalidate" => SendInvalidate,
+    "local_invalidate" => LocalInvalidate,
+});
