@@ -50,7 +50,7 @@ const FABRIC: &str = "fabric";
 /// out: they need a zone, which a GID cannot carry.
 pub fn interfaces() -> Vec<Interface> {
     let mut netdevs = uroce_link::interfaces().unwrap_or_default();
-    netdevs.sort_by_key(|netdev| (netdev.loopback, netdev.index));
+    netdevs.sort_unstable_by_key(|netdev| (netdev.loopback, netdev.index));
     let mut found: Vec<Interface> = netdevs.iter().flat_map(addresses_of).collect();
     for (index, interface) in found.iter_mut().enumerate() {
         interface.name = format!("uroce{index}");

@@ -111,7 +111,11 @@ impl Elf {
 
     fn exports(&self) -> Option<BTreeSet<String>> {
         let defined = self.symbols.chunks_exact(SYMBOL).filter(|symbol| !is_undefined(symbol));
-        defined.map(|symbol| self.string(word(symbol, 0, 4)?)).collect()
+        let mut names = BTreeSet::new();
+        for symbol in defined {
+            names.insert(self.string(word(symbol, 0, 4)?)?);
+        }
+        Some(names)
     }
 
     /// The number of each version that is needed, its name and its library. The lists are linked by distances; a step that leads

@@ -16,6 +16,7 @@ mod log;
 mod nic;
 mod packet_line;
 mod peak;
+mod progress;
 mod report;
 mod source;
 mod stop;

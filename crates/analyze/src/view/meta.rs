@@ -169,12 +169,20 @@ fn notes(table: &PacketTable, summary: &ViewSummary) -> Vec<String> {
 
 /// Names for the values of fields, by the table that [`super::layout::Field::names`] says.
 fn names() -> BTreeMap<&'static str, BTreeMap<u32, String>> {
-    let fixed = |pairs: &[(u32, &str)]| {
-        pairs.iter().map(|(value, name)| (*value, (*name).to_owned())).collect()
+    let of_bytes = |name: &dyn Fn(u8) -> String| {
+        let mut names = BTreeMap::new();
+        names.extend((0..=255).map(|byte| (byte.into(), name(byte))));
+        names
     };
-    BTreeMap::from([
-        ("opcode", (0..=255).map(|byte| (byte.into(), Opcode(byte).to_string())).collect()),
-        ("syndrome", (0..=255).map(|byte| (byte.into(), syndrome_text(Syndrome(byte)))).collect()),
+    let fixed = |pairs: &[(u32, &str)]| {
+        let mut names = BTreeMap::new();
+        names.extend(pairs.iter().map(|(value, name)| (*value, (*name).to_owned())));
+        names
+    };
+    let mut all = BTreeMap::new();
+    all.extend([
+        ("opcode", of_bytes(&|byte| Opcode(byte).to_string())),
+        ("syndrome", of_bytes(&|byte| syndrome_text(Syndrome(byte)))),
         ("ecn", fixed(&[(0, "not capable"), (1, "ECT(1)"), (2, "ECT(0)"), (3, "CE")])),
         ("ipproto", fixed(&[(17, "UDP"), (27, "IBTA")])),
         (
@@ -199,7 +207,8 @@ fn names() -> BTreeMap<&'static str, BTreeMap<u32, String>> {
         ),
         ("selectivity", fixed(&[(0, "the range"), (1, "the whole region")])),
         ("placement", fixed(&[(1, "global visibility"), (2, "persistence")])),
-    ])
+    ]);
+    all
 }
 
 #[cfg(test)]

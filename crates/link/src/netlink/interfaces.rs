@@ -50,7 +50,7 @@ pub fn interfaces() -> io::Result<Vec<ListedInterface>> {
     let all = FixedPart([0; ADDRESS]);
     let addresses =
         socket.dump(libc::RTM_GETADDR, (&all, &[] as &[BorrowedAttribute<'_>]), own_address)?;
-    found.sort_by_key(|interface| interface.index);
+    found.sort_unstable_by_key(|interface| interface.index);
     for (index, address) in addresses {
         let Ok(place) = found.binary_search_by_key(&index, |interface| interface.index) else {
             continue;

@@ -167,7 +167,7 @@ fn as_json(context: &Context) -> serde_json::Value {
         "active_mtu": port.active_mtu.bytes(),
         "datapath": context.datapath_caps().name,
         "datapath_choice": [context.datapath_choice_note()],
-        "limits": limits(&attr).into_iter().collect::<std::collections::BTreeMap<_, _>>(),
+        "limits": json::object(limits(&attr)),
     })
 }
 

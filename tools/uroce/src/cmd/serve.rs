@@ -149,7 +149,7 @@ fn as_json(address: &AddressStatus) -> serde_json::Value {
         "packets_sent": address.counts.sent,
         "packets_received": address.counts.received,
         "packets_between_clients": address.counts.between_clients,
-        "drops": address.drops.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
+        "drops": json::object(address.drops.iter().cloned()),
         "clients": clients,
     })
 }

@@ -11,6 +11,7 @@ use uroce_sim::Coverage;
 
 use crate::failure::Failure;
 use crate::global::Global;
+use crate::report::json;
 
 const AFTER: &str = "\
 Exit codes: 0 every invariant holds, 1 one does not, or interrupted, 2 wrong usage, 3 a file cannot be written.
@@ -73,6 +74,5 @@ fn never(coverage: &Coverage) -> String {
 
 /// The same as a JSON object.
 fn counts_json(coverage: &Coverage) -> serde_json::Value {
-    let count = |(what, count): (&str, u64)| (what.to_owned(), serde_json::Value::from(count));
-    coverage.iter().map(count).collect()
+    json::object(coverage.iter()).into()
 }

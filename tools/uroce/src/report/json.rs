@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::failure::Failure;
 use crate::faults;
@@ -13,6 +14,16 @@ use crate::usage::{Setup, Usage};
 
 /// Version of the format: it rises when a key changes its meaning or goes away.
 pub const VERSION: u32 = 1;
+
+/// An object with these fields. All go one by one into a map of one type: to collect each list of its own type would be a
+/// sort of its own for each, some kilobytes of code.
+pub fn object<V: Into<Value>>(
+    fields: impl IntoIterator<Item = (impl Into<String>, V)>,
+) -> Map<String, Value> {
+    let mut object = Map::new();
+    object.extend(fields.into_iter().map(|(name, value)| (name.into(), value.into())));
+    object
+}
 
 /// One run of `uroce perf`.
 #[derive(Debug, Serialize)]

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use indicatif::ProgressBar;
-
 use super::pingpong::Pinged;
 use super::session::PerfSession;
 use crate::peak::Bandwidth;
+use crate::progress::{Progress, spinner};
 use crate::report::banner::{self, EndFields, Limit, Parameters};
 use crate::report::{json, out, table};
 use crate::usage::Usage;
@@ -27,11 +26,10 @@ pub enum Form {
 }
 
 /// Collects and prints results.
-#[derive(Debug)]
 pub struct Output {
     form: Form,
     results: Vec<json::PerfResult>,
-    busy: ProgressBar,
+    busy: Progress,
     usage: Usage,
 }
 
@@ -40,8 +38,8 @@ impl Output {
     pub fn new(form: Form) -> Self {
         // On stderr, and only if that is a terminal.
         let busy = match form {
-            Form::Silent => ProgressBar::hidden(),
-            Form::Table | Form::Json => ProgressBar::new_spinner(),
+            Form::Silent => Progress::hidden(),
+            Form::Table | Form::Json => Progress::new(TICK),
         };
         Output { form, results: Vec::new(), busy, usage: Usage::now() }
     }
@@ -59,8 +57,8 @@ impl Output {
             Some(duration) => format!("for {} s", duration.as_secs()),
             None => format!("{} messages", plan.iters),
         };
-        self.busy.set_message(format!("{} of {size} bytes, {goal}; Ctrl-C stops", plan.name()));
-        self.busy.enable_steady_tick(TICK);
+        let message = format!("{} of {size} bytes, {goal}; Ctrl-C stops", plan.name());
+        self.busy.show(move |drawn, _| spinner(drawn, &message));
     }
 
     /// A server waits.
@@ -112,7 +110,7 @@ impl Output {
             return;
         };
         if session.plan.args.report_histogram {
-            samples.sort_by(f64::total_cmp);
+            samples.sort_unstable_by(f64::total_cmp);
         }
         self.print(&table::sample_lines(&samples));
         self.print(table::RULE);
@@ -126,7 +124,7 @@ impl Output {
 
     /// The end of the table, or all of the JSON.
     pub fn finish(self, session: &PerfSession, verified: Option<bool>, partial: bool) {
-        self.busy.finish_and_clear();
+        self.busy.clear();
         self.print(table::RULE);
         if self.form == Form::Json {
             json::print(&json::PerfReport {
@@ -185,7 +183,9 @@ fn parameters(session: &PerfSession) -> Parameters {
 }
 
 fn counters(session: &PerfSession) -> BTreeMap<&'static str, u64> {
-    session.context.counters().into_iter().filter(|(_, value)| *value != 0).collect()
+    let mut counters = BTreeMap::new();
+    counters.extend(session.context.counters().into_iter().filter(|(_, value)| *value != 0));
+    counters
 }
 
 fn test_info(session: &PerfSession) -> json::TestInfo {

@@ -2,13 +2,12 @@
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use uroce_sim::{Coverage, Scenario, Violation, run_caught};
 
 use super::failed::Failed;
@@ -16,6 +15,7 @@ use super::{counts, counts_json, never};
 use crate::failure::Failure;
 use crate::global::Global;
 use crate::interrupt::Interrupt;
+use crate::progress::{Progress, bar};
 use crate::report::{json, out};
 
 /// How often the progress is drawn.
@@ -61,6 +61,8 @@ struct Totals {
 struct Sweep {
     next: AtomicU64,
     end: u64,
+    /// Simulations that went well, for those who wait.
+    done: Arc<AtomicU64>,
     stop: AtomicBool,
     interrupt: Interrupt,
     totals: Mutex<Totals>,
@@ -68,7 +70,7 @@ struct Sweep {
 
 impl Sweep {
     /// Runs simulations until none is left or one has failed.
-    fn work(&self, progress: &ProgressBar) {
+    fn work(&self) {
         let mut mine = Totals::default();
         while !self.stop.load(Ordering::Relaxed) && !self.interrupt.is_set() {
             let more = |next| (next < self.end).then(|| next + 1);
@@ -82,7 +84,7 @@ impl Sweep {
                     mine.coverage.merge(&report.coverage);
                     mine.seeds += 1;
                     mine.packets += report.packets;
-                    progress.inc(1);
+                    self.done.fetch_add(1, Ordering::Relaxed);
                 }
                 Err(violation) => {
                     self.stop.store(true, Ordering::Relaxed);
@@ -119,22 +121,27 @@ pub fn run(args: &SweepArgs, global: &Global) -> Result<(), Failure> {
     let sweep = Sweep {
         next: AtomicU64::new(args.seeds.start),
         end: args.seeds.end,
+        done: Arc::default(),
         stop: AtomicBool::new(false),
         interrupt: Interrupt::install(),
         totals: Mutex::default(),
     };
-    let progress = progress(all);
+    let progress = Progress::new(TICK);
+    let done = sweep.done.clone();
+    progress.show(move |_, columns| {
+        bar(columns, (done.load(Ordering::Relaxed), all), "seeds", started.elapsed())
+    });
     thread::scope(|scope| {
         for _ in 1..all.min(jobs as u64) {
             // Without a further thread the others do the work.
-            let work = || sweep.work(&progress);
+            let work = || sweep.work();
             if thread::Builder::new().spawn_scoped(scope, work).is_err() {
                 break;
             }
         }
-        sweep.work(&progress);
+        sweep.work();
     });
-    progress.finish_and_clear();
+    drop(progress);
     let mut totals = sweep.totals.into_inner().expect("no thread panics with the lock");
     let failed =
         totals.failed.take().map(|(scenario, violation)| Failed::new(&scenario, violation));
@@ -146,16 +153,6 @@ pub fn run(args: &SweepArgs, global: &Global) -> Result<(), Failure> {
         }
         None => Ok(()),
     }
-}
-
-/// On stderr, and only if that is a terminal.
-fn progress(seeds: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template(
-        "{wide_bar} {human_pos}/{human_len} seeds, {per_sec}, {eta} left",
-    );
-    let bar = ProgressBar::new(seeds).with_style(style.expect("a template that is right"));
-    bar.enable_steady_tick(TICK);
-    bar
 }
 
 fn show(totals: &Totals, failed: Option<&Failed>, elapsed: Duration, global: &Global) {
