@@ -16,14 +16,14 @@ const SPINNER: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '�
 type Text = Box<dyn Fn(usize, usize) -> String + Send>;
 
 /// A line that is drawn again and again until this is dropped; nothing where stderr is no terminal.
-pub struct Progress(Option<Drawing>);
+pub struct Progress(Option<ProgressThread>);
 
-struct Drawing {
-    line: Arc<(Mutex<Line>, Condvar)>,
+struct ProgressThread {
+    line: Arc<(Mutex<ProgressLine>, Condvar)>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Line {
+struct ProgressLine {
     terminal: Box<dyn Write + Send>,
     text: Option<Text>,
     drawn: usize,
@@ -46,26 +46,27 @@ impl Progress {
     }
 
     fn on(terminal: Box<dyn Write + Send>, tick: Duration) -> Progress {
-        let line = Line { terminal, text: None, drawn: 0, is_shown: false, has_ended: false };
+        let line =
+            ProgressLine { terminal, text: None, drawn: 0, is_shown: false, has_ended: false };
         let line = Arc::new((Mutex::new(line), Condvar::new()));
         let drawn = line.clone();
         // Without a thread there is no line.
         let thread = thread::Builder::new().spawn(move || draw_until_the_end(&drawn, tick)).ok();
-        Progress(Some(Drawing { line, thread }))
+        Progress(Some(ProgressThread { line, thread }))
     }
 
     /// Shows a text, which is made anew each time it is drawn.
     pub fn show(&self, text: impl Fn(usize, usize) -> String + Send + 'static) {
-        if let Some(drawing) = &self.0 {
-            locked(&drawing.line.0).text = Some(Box::new(text));
-            drawing.line.1.notify_all();
+        if let Some(running) = &self.0 {
+            locked(&running.line.0).text = Some(Box::new(text));
+            running.line.1.notify_all();
         }
     }
 
     /// Shows nothing from now on.
     pub fn clear(&self) {
-        if let Some(drawing) = &self.0 {
-            let mut line = locked(&drawing.line.0);
+        if let Some(running) = &self.0 {
+            let mut line = locked(&running.line.0);
             line.text = None;
             line.erase();
         }
@@ -74,8 +75,8 @@ impl Progress {
     /// Prints something else while the line is not there.
     pub fn suspend(&self, print: impl FnOnce()) {
         match &self.0 {
-            Some(drawing) => {
-                let mut line = locked(&drawing.line.0);
+            Some(running) => {
+                let mut line = locked(&running.line.0);
                 line.erase();
                 print();
             }
@@ -84,7 +85,7 @@ impl Progress {
     }
 }
 
-impl Drop for Drawing {
+impl Drop for ProgressThread {
     fn drop(&mut self) {
         let mut line = locked(&self.line.0);
         line.has_ended = true;
@@ -98,11 +99,11 @@ impl Drop for Drawing {
 }
 
 /// A panic of who prints must not be followed by one here.
-fn locked(line: &Mutex<Line>) -> MutexGuard<'_, Line> {
+fn locked(line: &Mutex<ProgressLine>) -> MutexGuard<'_, ProgressLine> {
     line.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn draw_until_the_end((line, changed): &(Mutex<Line>, Condvar), tick: Duration) {
+fn draw_until_the_end((line, changed): &(Mutex<ProgressLine>, Condvar), tick: Duration) {
     let mut line = locked(line);
     while !line.has_ended {
         line.draw();
@@ -110,7 +111,7 @@ fn draw_until_the_end((line, changed): &(Mutex<Line>, Condvar), tick: Duration) 
     }
 }
 
-impl Line {
+impl ProgressLine {
     fn draw(&mut self) {
         let Some(text) = &self.text else { return };
         let columns = rustix::termios::tcgetwinsize(stderr()).map_or(0, |size| size.ws_col.into());

@@ -25,9 +25,9 @@ pub trait FromJson: Sized {
 
 /// The fields of an object that are not read yet.
 #[derive(Debug)]
-pub(super) struct Fields(Map<String, Value>);
+pub(super) struct UnreadFields(Map<String, Value>);
 
-impl Fields {
+impl UnreadFields {
     pub(super) fn of(value: Value) -> Result<Self, Error> {
         match value {
             Value::Object(fields) => Ok(Self(fields)),
@@ -63,7 +63,7 @@ macro_rules! read_struct {
     ($name:ident { $($field:ident),* $(,)? }) => {
         impl $crate::protocol::fields::FromJson for $name {
             fn from_json(value: ::serde_json::Value) -> Result<Self, ::serde_json::Error> {
-                let mut fields = $crate::protocol::fields::Fields::of(value)?;
+                let mut fields = $crate::protocol::fields::UnreadFields::of(value)?;
                 let read = $name { $($field: fields.take(stringify!($field))?),* };
                 fields.end()?;
                 Ok(read)
@@ -79,7 +79,7 @@ macro_rules! read_variants {
     }) => {
         impl $crate::protocol::fields::FromJson for $name {
             fn from_json(value: ::serde_json::Value) -> Result<Self, ::serde_json::Error> {
-                let mut fields = $crate::protocol::fields::Fields::of(value)?;
+                let mut fields = $crate::protocol::fields::UnreadFields::of(value)?;
                 let read = match fields.take::<String>($tag)?.as_str() {
                     $($text => $name::$variant $({ $($field: fields.take(stringify!($field))?),* })?,)*
                     other => return Err($crate::protocol::fields::unknown(other)),
