@@ -15,6 +15,7 @@ mod mads;
 mod messages;
 mod nic;
 mod queue_pair;
+mod records;
 mod rules;
 mod verbs;
 
@@ -30,7 +31,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 13] = [
     Target { name: "frames", about: "frames and packets from a wire", run: frames::run },
     Target { name: "dissector", about: "frames of captures", run: dissector::run },
     Target { name: "captures", about: "capture files", run: captures::run },
@@ -42,6 +43,7 @@ pub const TARGETS: [Target; 12] = [
     Target { name: "rsockets", about: "messages of rsockets", run: messages::rsockets },
     Target { name: "reports", about: "reports of devices", run: messages::reports },
     Target { name: "queue_pair", about: "a peer that sends anything", run: queue_pair::run },
+    Target { name: "records", about: "what perftest says over TCP", run: records::run },
     Target { name: "verbs", about: "verbs in any order", run: verbs::run },
 ];
 

@@ -4,8 +4,8 @@ use std::process::Command;
 
 use crate::tree::root;
 
-const CRATES: [&str; 8] =
-    ["analyze", "cm", "conform", "fault", "memory", "replay", "transport", "wire"];
+const CRATES: [&str; 9] =
+    ["analyze", "cm", "conform", "exchange", "fault", "memory", "replay", "transport", "wire"];
 const LIST: &str = "crates/sans-io.clippy.toml";
 
 /// The functions of the list.

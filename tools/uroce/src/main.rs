@@ -1,10 +1,10 @@
 //! `uroce`: the software NIC on the command line.
 #![forbid(unsafe_code)]
 
+mod channel;
 mod cli;
 mod cmd;
 mod examples;
-mod exchange;
 mod failure;
 mod faults;
 mod filter_args;

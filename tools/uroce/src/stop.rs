@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use uroce_verbs::{CompChannel, CompletionQueue, Notify, WcStatus, WorkCompletion};
 
-use crate::exchange::channel::{Channel, PeerState};
+use crate::channel::{Channel, PeerState};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
 

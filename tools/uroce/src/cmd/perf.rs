@@ -19,7 +19,7 @@ use plan::Plan;
 use session::PerfSession;
 use uroce_verbs::Context;
 
-use crate::exchange::channel::Channel;
+use crate::channel::Channel;
 use crate::failure::Failure;
 use crate::global::Global;
 use crate::interrupt::Interrupt;

@@ -12,10 +12,10 @@ use args::PingpongKind;
 use end::PingpongEnd;
 use play::Played;
 use serde_json::json;
+use uroce_exchange::pingpong::Destination;
 use uroce_verbs::Context;
 
-use crate::exchange::channel::Channel;
-use crate::exchange::pingpong::Destination;
+use crate::channel::Channel;
 use crate::failure::Failure;
 use crate::global::Global;
 use crate::interrupt::Interrupt;

@@ -57,7 +57,7 @@ fn lookup(host: &str, port: u16) -> Result<SocketAddr, Failure> {
     match found {
         Ok(Some(address)) => Ok(address),
         Ok(None) => Err(Failure::usage(format!("{host} has no address"))),
-        Err(error) => Err(crate::exchange::channel::unknown_host(host, &error)),
+        Err(error) => Err(crate::channel::unknown_host(host, &error)),
     }
 }
 

@@ -1,7 +1,8 @@
 //! The blocks that perftest prints before its table: parameters, and both ends.
 
+use uroce_exchange::perftest::Keys;
+
 use super::table::RULE;
-use crate::exchange::perftest::Keys;
 
 /// The parameters of a run, as they are shown.
 #[derive(Debug, Clone)]

@@ -6,10 +6,10 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use uroce_conform::{AgentError, AgentLink, Card, Link, Offer, Reply, Request, Takes, Wanted};
+use uroce_exchange::perftest::{self, Keys};
 use uroce_verbs::Gid;
 
-use crate::exchange::channel::{self, Channel, Patience, stranger};
-use crate::exchange::perftest::{self, Keys};
+use crate::channel::{self, Channel, Patience, stranger};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 

@@ -8,7 +8,7 @@ use super::args::Local;
 use super::one_end;
 use super::output::Form;
 use super::plan::Plan;
-use crate::exchange::channel::Channel;
+use crate::channel::Channel;
 use crate::failure::{Exit, Failure};
 use crate::global::Global;
 use crate::interrupt::Interrupt;

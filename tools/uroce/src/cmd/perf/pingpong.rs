@@ -6,7 +6,7 @@ use super::args::Verb;
 use super::receiver::Receiver;
 use super::requester::post_one;
 use super::session::PerfSession;
-use crate::exchange::channel::PeerState;
+use crate::channel::PeerState;
 use crate::latency::Latencies;
 use crate::peak::Times;
 use crate::stop::{Stop, Watch, failed};

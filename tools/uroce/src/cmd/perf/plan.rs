@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use uroce_device::wire::Mtu;
+use uroce_exchange::perftest::Announced;
 
 use super::args::{Atomic, Connection, Metric, PerfArgs, Verb};
-use crate::exchange::perftest::Announced;
 use crate::failure::Failure;
 
 /// The unit that small messages walk through: perftest's cycle buffer.

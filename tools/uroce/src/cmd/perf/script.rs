@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use uroce_exchange::perftest::{DONE, Measured};
+
 use super::args::Verb;
 use super::output::Output;
 use super::pingpong;
@@ -11,8 +13,7 @@ use super::requester::{self, Requester};
 use super::session::{CORRUPT, PerfSession, VERIFIED};
 use super::side_by_side;
 use super::verify;
-use crate::exchange::channel::Patience;
-use crate::exchange::perftest::{DONE, Measured};
+use crate::channel::Patience;
 use crate::failure::Failure;
 use crate::peak::{Bandwidth, Peak, Times};
 use crate::stop::{Stop, Watch};

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use uroce_exchange::perftest::{self, Announced, Keys, Measured};
 use uroce_verbs::{
     Access, AddressHandle, CompChannel, CompletionQueue, ConnectOptions, Context, Endpoint, Mtu,
     ProtectionDomain, Psn, QpType, Qpn, QueuePair, SharedReceiveQueue,
@@ -10,8 +11,7 @@ use uroce_verbs::{
 use super::args::{Connection, Verb};
 use super::buffers::Buffers;
 use super::plan::Plan;
-use crate::exchange::channel::{Channel, INTRODUCTION, stranger};
-use crate::exchange::perftest::{self, Announced, Keys, Measured};
+use crate::channel::{Channel, INTRODUCTION, stranger};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::usage::{Setup, Usage, resident_bytes};

@@ -28,7 +28,7 @@ pub struct PingpongArgs {
     /// The server; without it, be the server
     pub host: Option<String>,
     /// TCP port for the exchange of addresses
-    #[arg(short, long, default_value_t = crate::exchange::channel::PORT)]
+    #[arg(short, long, default_value_t = crate::channel::PORT)]
     pub port: u16,
     /// Port of the device; there is only port 1
     #[arg(short = 'i', long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=1))]

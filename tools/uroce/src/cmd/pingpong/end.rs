@@ -1,5 +1,6 @@
 //! One end of a ping-pong: its objects, and the exchange that connects it.
 
+use uroce_exchange::pingpong::{DONE, Destination, LEN, SRQ_RECORDS};
 use uroce_verbs::{
     Access, AddressHandle, AddressHandleAttr, CompChannel, CompletionQueue, ConnectOptions,
     Context, Endpoint, MemoryRegion, ProtectionDomain, Psn, QpType, Qpn, QueuePair, RecvWr, Sge,
@@ -7,8 +8,7 @@ use uroce_verbs::{
 };
 
 use super::args::{PingpongArgs, PingpongKind};
-use crate::exchange::channel::{Channel, INTRODUCTION, stranger};
-use crate::exchange::pingpong::{DONE, Destination, LEN, SRQ_RECORDS};
+use crate::channel::{Channel, INTRODUCTION, stranger};
 use crate::failure::Failure;
 
 /// Q_Key of `ibv_ud_pingpong`.

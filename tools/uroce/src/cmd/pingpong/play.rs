@@ -6,7 +6,7 @@ use uroce_verbs::{Qpn, SendWr, WorkCompletion};
 
 use super::args::PingpongKind;
 use super::end::{PingpongEnd, QKEY};
-use crate::exchange::channel::{Channel, PeerState};
+use crate::channel::{Channel, PeerState};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::latency::Latencies;

@@ -1,7 +1,10 @@
-//! What the two ends tell each other over TCP before and after they use RDMA. The formats are those
-//! of the stock programs, so that either end may be one of them.
+//! The records that the stock test programs tell each other over TCP before and after they use RDMA, so that either end may be
+//! one of them.
+//!
+//! Nothing here reads or writes a socket: records are arguments and results. What comes from a peer is refused unless it has the
+//! form that belongs there.
+#![forbid(unsafe_code)]
 
-pub mod channel;
 pub mod perftest;
 pub mod pingpong;
 

@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use uroce_exchange::BadRecord;
 
-use super::BadRecord;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 

@@ -1,8 +1,8 @@
 //! The records of perftest 6.06 (`ib_{write,read,send,atomic}_{bw,lat}`).
 
-use uroce_device::wire::Gid;
+use uroce_wire::Gid;
 
-use super::{BadRecord, RecordFields};
+use crate::{BadRecord, RecordFields};
 
 /// Protocol version that the observed programs send.
 pub const VERSION: &str = "6.06";

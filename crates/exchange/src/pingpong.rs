@@ -1,8 +1,8 @@
 //! The records of `ibv_{rc,uc,ud,srq}_pingpong`.
 
-use uroce_device::wire::Gid;
+use uroce_wire::Gid;
 
-use super::{BadRecord, RecordFields};
+use crate::{BadRecord, RecordFields};
 
 /// What one end tells the other about one queue pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
