@@ -1,6 +1,7 @@
 //! Address handles.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 
 use libc::c_int;
 use uroce_device::limits::GID_TABLE_LEN;
@@ -16,7 +17,9 @@ use crate::arg::{check_port, not_null};
 use crate::context::{Ctx, ctx_of};
 use crate::errno::{Errno, INVALID, made};
 use crate::object::{Object, zeroed};
+use crate::open_device::OpenDevice;
 use crate::pd::pd_of;
+use crate::qp::Qp;
 use crate::return_value::{minus_one, pointer, status};
 use crate::use_count::Use;
 use crate::{input, object_of};
@@ -25,20 +28,21 @@ use crate::{input, object_of};
 #[derive(Debug)]
 pub struct Ah {
     path: AddressVector,
+    open_device: Arc<OpenDevice>,
     pd: PdId,
     /// The protection domain cannot be freed before the handle.
     _use: Use,
 }
 
-/// The path of an address handle, for a request of a queue pair that is in `pd`: both must be of one
-/// protection domain.
+/// The path of an address handle, for a request of a queue pair: both must be of one protection domain.
 ///
 /// # Safety
 /// The pointers are arguments of a call from C, as the contract with C has them.
-pub unsafe fn path_of<'a>(ah: *const ibv_ah, pd: Option<PdId>) -> Result<&'a AddressVector, Errno> {
+pub(crate) unsafe fn path_of<'a>(ah: *const ibv_ah, qp: &Qp) -> Result<&'a AddressVector, Errno> {
     // SAFETY: the caller's promise.
     let inner = unsafe { Object::<ibv_ah, Ah>::of(ah) }.ok_or(INVALID)?;
-    if Some(inner.pd) == pd { Ok(&inner.path) } else { Err(INVALID) }
+    let is_in_its_domain = Some(inner.pd) == qp.pd && qp.is_on(&inner.open_device);
+    if is_in_its_domain { Ok(&inner.path) } else { Err(INVALID) }
 }
 
 /// The path that an `ibv_ah_attr` describes. RoCE needs the global part.
@@ -87,10 +91,9 @@ pub unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) 
         let path = path_from(&owner.ctx, attr)?;
         // SAFETY: a domain that was found, whose context does not change.
         let context = unsafe { (*pd).context };
-        Ok(Object::create(
-            ibv_ah { context, pd, handle: 0 },
-            Ah { path, pd: owner.id, _use: owner.dependents.hold() },
-        ))
+        let open_device = Arc::clone(&owner.open_device);
+        let ah = Ah { path, open_device, pd: owner.id, _use: owner.dependents.hold() };
+        Ok(Object::create(ibv_ah { context, pd, handle: 0 }, ah))
     })
 }
 

@@ -1,6 +1,7 @@
 //! Completion channels.
 
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::c_int;
@@ -12,6 +13,7 @@ use crate::descriptor::make_blocking;
 use crate::errno::{BUSY, Errno, INVALID};
 use crate::object::Object;
 use crate::object_of;
+use crate::open_device::OpenDevice;
 use crate::return_value::{pointer, status};
 
 /// What we keep about a completion channel.
@@ -19,6 +21,8 @@ use crate::return_value::{pointer, status};
 pub struct Channel {
     /// Its events.
     pub events: CompChannel,
+    /// Whose queues raise them.
+    pub(crate) open_device: Arc<OpenDevice>,
     /// Completion queues that use it.
     pub(crate) users: AtomicU32,
 }
@@ -52,10 +56,11 @@ pub unsafe extern "C" fn ibv_create_comp_channel(
     context: *mut ibv_context,
 ) -> *mut ibv_comp_channel {
     pointer(|| {
-        let events = object_of!(ctx_of(context))?.open_device()?.device.create_channel()?;
+        let open_device = object_of!(ctx_of(context))?.open_device()?;
+        let events = open_device.device.create_channel()?;
         make_blocking(events.as_fd())?;
         let fd = events.as_fd().as_raw_fd();
-        let channel = Channel { events, users: AtomicU32::new(0) };
+        let channel = Channel { events, open_device, users: AtomicU32::new(0) };
         Ok(Object::create(ibv_comp_channel { context, fd, refcnt: 0 }, channel))
     })
 }

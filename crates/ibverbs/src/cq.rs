@@ -19,7 +19,7 @@ use crate::{input, object_of};
 /// What we keep about a completion queue. In C all of them are long enough for the extended form.
 #[derive(Debug)]
 pub struct Cq {
-    open_device: Arc<OpenDevice>,
+    pub(crate) open_device: Arc<OpenDevice>,
     /// What the device calls it.
     pub id: CqId,
     pub(crate) channel: *mut ibv_comp_channel,

@@ -60,8 +60,9 @@ pub unsafe extern "C" fn create_cq_ex(
             return Err(NOT_SUPPORTED);
         }
         if attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD != 0 {
+            let ctx = object_of!(ctx_of(context))?;
             // SAFETY: the arguments are those of a call from C.
-            unsafe { check_parent(attr.parent_domain)? };
+            unsafe { check_parent(attr.parent_domain, &ctx.open_device()?)? };
         }
         // SAFETY: the arguments are those of a call from C.
         unsafe { create(context, attr.cqe, attr.cq_context, attr.channel, attr.comp_vector) }
@@ -81,6 +82,7 @@ unsafe fn create(
 ) -> Result<*mut ibv_cq_ex, Errno> {
     let (ctx, users) = (object_of!(ctx_of(context))?, object_of!(live_channel(channel))?);
     let open_device = ctx.open_device()?;
+    users.map_or(Ok(()), |channel| open_device.check_same(&channel.open_device))?;
     let (mutex, cond) = fresh_locks();
     let base = ibv_cq {
         context,

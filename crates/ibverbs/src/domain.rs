@@ -1,6 +1,8 @@
 //! Thread domains and parent domains: promises of a program about who uses its objects, and an offer
 //! of memory for them. The device needs neither, but programs that use them find them.
 
+use std::sync::Arc;
+
 use libc::c_int;
 
 use crate::abi::{
@@ -12,6 +14,7 @@ use crate::arg::not_null;
 use crate::context::ctx_of;
 use crate::errno::{BUSY, Errno, INVALID, NOT_SUPPORTED};
 use crate::object::Object;
+use crate::open_device::OpenDevice;
 use crate::pd::{Base, Pd, pd_of};
 use crate::return_value::{pointer, status};
 use crate::use_count::UseCount;
@@ -84,7 +87,7 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(
             return Err(NOT_SUPPORTED);
         }
         let below = object_of!(pd_of(attr.pd))?;
-        if below.is_parent() || !std::sync::Arc::ptr_eq(&below.ctx, ctx) {
+        if below.is_parent() || !Arc::ptr_eq(&below.ctx, ctx) {
             return Err(INVALID);
         }
         let td = if attr.td.is_null() { None } else { Some(object_of!(td_of(attr.td))?) };
@@ -94,12 +97,17 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(
     })
 }
 
-/// A domain for an extended completion queue must be a parent domain.
+/// A domain for an extended completion queue must be a parent domain, of the queue's device.
 ///
 /// # Safety
 /// The pointers are arguments of a call from C, as the contract with C has them.
-pub(crate) unsafe fn check_parent(pd: *mut ibv_pd) -> Result<(), Errno> {
-    if object_of!(pd_of(pd))?.is_parent() { Ok(()) } else { Err(INVALID) }
+pub(crate) unsafe fn check_parent(
+    pd: *mut ibv_pd,
+    open_device: &Arc<OpenDevice>,
+) -> Result<(), Errno> {
+    let domain = object_of!(pd_of(pd))?;
+    domain.open_device.check_same(open_device)?;
+    if domain.is_parent() { Ok(()) } else { Err(INVALID) }
 }
 
 #[cfg(test)]
@@ -130,7 +138,8 @@ mod tests {
                 pd_context: null_mut(),
             };
             let parent = alloc_parent_domain(context, &raw mut attr);
-            assert!(check_parent(parent).is_ok() && check_parent(pd).is_err());
+            let device = Arc::clone(&pd_of(pd).expect("it is there").open_device);
+            assert!(check_parent(parent, &device).is_ok() && check_parent(pd, &device).is_err());
             assert_eq!((ibv_dealloc_pd(pd), dealloc_td(td)), (libc::EBUSY, libc::EBUSY));
             attr.pd = parent;
             assert!(alloc_parent_domain(context, &raw mut attr).is_null(), "not on each other");

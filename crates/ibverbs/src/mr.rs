@@ -249,7 +249,9 @@ unsafe fn change_of(
     let mut change = Rereg::default();
     let access = Access::from_bits_retain(access as u32);
     if flags & IBV_REREG_MR_CHANGE_PD != 0 {
-        change.pd = Some(object_of!(pd_of(pd))?.id);
+        let owner = object_of!(pd_of(pd))?;
+        mr.open_device.check_same(&owner.open_device)?;
+        change.pd = Some(owner.id);
     }
     if flags & IBV_REREG_MR_CHANGE_ACCESS != 0 {
         change.access = Some(access);

@@ -14,7 +14,7 @@ use crate::object::Object;
 use crate::object_of;
 use crate::open_device::OpenDevice;
 use crate::pd::pd_of;
-use crate::qp::qp_of;
+use crate::qp::{Qp, qp_of};
 use crate::return_value::{pointer, status};
 
 /// What we keep about a memory window.
@@ -96,10 +96,9 @@ pub(crate) unsafe extern "C" fn bind_mw(
         object_of!(window_of(mw))?;
         // SAFETY: neither is null, and the window was found.
         let (bind, rkey) = unsafe { (&*bind, (*mw).rkey) };
+        let (queue, rkey) = (object_of!(qp_of(qp))?, rkey.wrapping_add(1));
         // SAFETY: the window was found; the program vouches for the region in `bind`.
-        let (op, key) =
-            unsafe { bind_op(MwType::Type1, mw, rkey.wrapping_add(1), &bind.bind_info)? };
-        let queue = object_of!(qp_of(qp))?;
+        let (op, key) = unsafe { bind_op(queue, MwType::Type1, mw, rkey, &bind.bind_info)? };
         let flags = SendFlags::from_bits_truncate(bind.send_flags) - SendFlags::INLINE;
         let wr = SendWr {
             wr_id: bind.wr_id,
@@ -123,17 +122,19 @@ pub(crate) unsafe extern "C" fn bind_mw(
 /// # Safety
 /// The pointers are arguments of a call from C, as the contract with C has them.
 pub(crate) unsafe fn posted_bind(
+    qp: &Qp,
     mw: *mut ibv_mw,
     rkey: u32,
     info: &ibv_mw_bind_info,
 ) -> Result<(SendOp, Rkey), Errno> {
     // SAFETY: the caller's promise.
-    unsafe { bind_op(MwType::Type2B, mw, rkey, info) }
+    unsafe { bind_op(qp, MwType::Type2B, mw, rkey, info) }
 }
 
 /// # Safety
 /// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn bind_op(
+    qp: &Qp,
     mw_type: MwType,
     mw: *mut ibv_mw,
     rkey: u32,
@@ -141,7 +142,7 @@ unsafe fn bind_op(
 ) -> Result<(SendOp, Rkey), Errno> {
     // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
     let window = unsafe { Object::<ibv_mw, Window>::of(mw) }.ok_or(INVALID)?;
-    if window.mw_type != mw_type {
+    if window.mw_type != mw_type || !qp.is_on(&window.open_device) {
         return Err(INVALID);
     }
     let new_rkey = window.variant(rkey);

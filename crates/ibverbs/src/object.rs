@@ -252,12 +252,21 @@ pub unsafe fn zeroed<T>() -> T {
 mod tests {
     use std::ptr::null_mut;
 
+    use uroce_device::wire::Gid;
+
+    use super::zeroed;
+    use crate::abi::*;
+    use crate::ah::{ibv_create_ah, ibv_destroy_ah};
     use crate::contract_tests::world;
-    use crate::cq_create::ibv_destroy_cq;
-    use crate::mr::{ibv_dereg_mr, ibv_reg_mr};
+    use crate::cq_create::{ibv_create_cq, ibv_destroy_cq};
+    use crate::mr::{ibv_dereg_mr, ibv_reg_mr, ibv_rereg_mr};
+    use crate::mw::{alloc_mw, bind_mw, dealloc_mw};
     use crate::pd::{ibv_alloc_pd, ibv_dealloc_pd};
-    use crate::qp_attr::ibv_query_qp;
-    use crate::qp_create::ibv_destroy_qp;
+    use crate::post_send::post_send;
+    use crate::qp_attr::{ibv_modify_qp, ibv_query_qp};
+    use crate::qp_create::{ibv_create_qp, ibv_destroy_qp};
+    use crate::srq::{create_srq_ex, ibv_create_srq, ibv_destroy_srq};
+    use crate::xrcd::{close_xrcd, open_xrcd};
 
     #[test]
     fn v44_what_was_destroyed_is_not_there_any_more() {
@@ -292,5 +301,98 @@ mod tests {
             (*world.qp).handle = number;
         }
         world.end();
+    }
+
+    #[test]
+    fn v44_an_object_of_another_device_is_refused() {
+        let (world, other) = (world(53), world(54));
+        // SAFETY: as the manual pages want it, but for the device of one argument of each call.
+        unsafe {
+            let why = |is_null: bool| (is_null, std::io::Error::last_os_error().raw_os_error());
+            let refused = (true, Some(libc::EINVAL));
+            let cq = ibv_create_cq(world.context, 4, null_mut(), other.channel, 0);
+            assert_eq!(why(cq.is_null()), refused, "a channel");
+            for (send_cq, recv_cq) in [(world.cq, other.cq), (other.cq, world.cq)] {
+                let mut init: ibv_qp_init_attr = zeroed();
+                (init.send_cq, init.recv_cq, init.qp_type) = (send_cq, recv_cq, IBV_QPT_RC);
+                assert_eq!(why(ibv_create_qp(world.pd, &raw mut init).is_null()), refused);
+            }
+            let mut init = ibv_srq_init_attr {
+                srq_context: null_mut(),
+                attr: ibv_srq_attr { max_wr: 1, max_sge: 1, srq_limit: 0 },
+            };
+            let srq = ibv_create_srq(other.pd, &raw mut init);
+            let mut init: ibv_qp_init_attr = zeroed();
+            (init.send_cq, init.recv_cq, init.qp_type) = (world.cq, world.cq, IBV_QPT_RC);
+            init.srq = srq;
+            assert_eq!(why(ibv_create_qp(world.pd, &raw mut init).is_null()), refused, "an SRQ");
+            let moved = ibv_rereg_mr(world.mr, IBV_REREG_MR_CHANGE_PD, other.pd, null_mut(), 0, 0);
+            assert_eq!(why(moved != 0), refused, "a domain");
+            let window = alloc_mw(other.pd, IBV_MW_TYPE_1);
+            let mut bind: ibv_mw_bind = zeroed();
+            assert_eq!(bind_mw(world.qp, window, &raw mut bind), libc::EINVAL, "a window");
+            assert_eq!((dealloc_mw(window), ibv_destroy_srq(srq)), (0, 0));
+        }
+        world.end();
+        other.end();
+    }
+
+    #[test]
+    fn v44_a_datagram_does_not_go_to_an_address_handle_of_another_device() {
+        let (world, other) = (world(57), world(58));
+        // SAFETY: as the manual pages want it, but for the device of the handle.
+        unsafe {
+            let mut init: ibv_qp_init_attr = zeroed();
+            (init.send_cq, init.recv_cq, init.qp_type) = (world.cq, world.cq, IBV_QPT_UD);
+            init.cap.max_send_wr = 1;
+            let qp = ibv_create_qp(world.pd, &raw mut init);
+            let mut attr: ibv_qp_attr = zeroed();
+            attr.port_num = 1;
+            let first = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+            for (state, mask) in [(1, first), (2, IBV_QP_STATE), (3, IBV_QP_STATE | IBV_QP_SQ_PSN)]
+            {
+                attr.qp_state = state;
+                assert_eq!(ibv_modify_qp(qp, &raw mut attr, mask), 0);
+            }
+            let mut to: ibv_ah_attr = zeroed();
+            (to.is_global, to.port_num) = (1, 1);
+            to.grh.dgid = ibv_gid::from_gid(Gid::from_ip(other.address));
+            for (pd, expected) in [(other.pd, libc::EINVAL), (world.pd, 0)] {
+                let ah = ibv_create_ah(pd, &raw mut to);
+                let mut wr: ibv_send_wr = zeroed();
+                (wr.opcode, wr.wr.ud) = (IBV_WR_SEND, ud_wr { ah, remote_qpn: 2, remote_qkey: 0 });
+                assert_eq!(post_send(qp, &raw mut wr, &mut null_mut()), expected);
+                assert_eq!(ibv_destroy_ah(ah), 0);
+            }
+            assert_eq!(ibv_destroy_qp(qp), 0);
+        }
+        world.end();
+        other.end();
+    }
+
+    #[test]
+    fn v44_an_xrc_srq_has_its_domain_and_its_queue_on_one_device() {
+        let (world, other) = (world(55), world(56));
+        let open = |context| {
+            let mut attr = ibv_xrcd_init_attr { comp_mask: 3, fd: -1, oflags: libc::O_CREAT };
+            // SAFETY: as the manual page wants it.
+            unsafe { open_xrcd(context, &raw mut attr) }
+        };
+        let (here, there) = (open(world.context), open(other.context));
+        // SAFETY: as the manual pages want it, but for the device of one argument of each call.
+        unsafe {
+            for (xrcd, cq) in [(here, other.cq), (there, world.cq), (there, other.cq)] {
+                let mut init: ibv_srq_init_attr_ex = zeroed();
+                (init.comp_mask, init.srq_type) = (15, IBV_SRQT_XRC);
+                init.attr = ibv_srq_attr { max_wr: 1, max_sge: 1, srq_limit: 0 };
+                (init.pd, init.xrcd, init.cq) = (world.pd, xrcd, cq);
+                assert!(create_srq_ex(world.context, &raw mut init).is_null());
+                let errno = std::io::Error::last_os_error().raw_os_error();
+                assert_eq!(errno, Some(libc::EINVAL));
+            }
+            assert_eq!((close_xrcd(here), close_xrcd(there)), (0, 0));
+        }
+        world.end();
+        other.end();
     }
 }

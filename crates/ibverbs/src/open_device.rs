@@ -9,7 +9,7 @@ use std::time::Duration;
 use uroce_device::datapath::FaultCounters;
 use uroce_device::{Device, DeviceConfig, Faults, Interface};
 
-use crate::errno::Errno;
+use crate::errno::{Errno, INVALID};
 use crate::exit_hook::{AtExit, ExitHook};
 use crate::settings;
 
@@ -31,6 +31,14 @@ impl OpenDevice {
     /// Its address.
     pub fn address(&self) -> IpAddr {
         self.address
+    }
+
+    /// EINVAL: `of_another` is of another device. What devices call their objects is the same in all of them.
+    pub(crate) fn check_same(
+        self: &Arc<OpenDevice>,
+        of_another: &Arc<OpenDevice>,
+    ) -> Result<(), Errno> {
+        if Arc::ptr_eq(self, of_another) { Ok(()) } else { Err(INVALID) }
     }
 
     /// The device on this interface; opened if it is not yet.

@@ -40,6 +40,11 @@ impl Pd {
         &self.open_device.device
     }
 
+    /// True if it is a domain of this device.
+    pub fn is_on(&self, open_device: &Arc<OpenDevice>) -> bool {
+        Arc::ptr_eq(&self.open_device, open_device)
+    }
+
     /// A parent domain above a domain.
     pub(crate) fn above(below: &Pd, base: Base) -> Pd {
         let (ctx, open_device) = (Arc::clone(&below.ctx), Arc::clone(&below.open_device));

@@ -151,7 +151,7 @@ unsafe fn post_inline(qp: &Qp, wr: &ibv_send_wr) -> Result<(), Errno> {
 unsafe fn post_bind(qp: &Qp, wr: &ibv_send_wr) -> Result<(), Errno> {
     // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
     unsafe {
-        let (op, key) = posted_bind(wr.bind_mw.mw, wr.bind_mw.rkey, &wr.bind_mw.bind_info)?;
+        let (op, key) = posted_bind(qp, wr.bind_mw.mw, wr.bind_mw.rkey, &wr.bind_mw.bind_info)?;
         let flags = SendFlags::from_bits_truncate(wr.send_flags);
         post(qp, &[SendWr { wr_id: wr.wr_id, op, flags, ..NOTHING }])
             .map_err(|(_, errno)| errno)?;
@@ -194,7 +194,7 @@ unsafe fn destination(qp: &Qp, wr: &ibv_send_wr) -> Result<UdDestination, Errno>
     unsafe {
         let to = wr.wr.ud;
         Ok(UdDestination {
-            av: *path_of(to.ah, qp.pd)?,
+            av: *path_of(to.ah, qp)?,
             qpn: Qpn::new(to.remote_qpn),
             qkey: to.remote_qkey,
         })

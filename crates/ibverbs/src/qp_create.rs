@@ -1,7 +1,6 @@
 //! Creating and destroying queue pairs, in both forms.
 
 use libc::c_int;
-use uroce_device::memory::PdId;
 use uroce_device::transport::{QpCaps, QpType};
 use uroce_device::{DeviceLimits, EventOwner, QpRequest};
 
@@ -20,7 +19,7 @@ use crate::context::ctx_of;
 use crate::cq::live_cq;
 use crate::errno::{BUSY, Errno, INVALID, NOT_SUPPORTED};
 use crate::object::Place;
-use crate::pd::pd_of;
+use crate::pd::{Pd, pd_of};
 use crate::qp::{Qp, QpObject, base, cap_of, live_qp};
 use crate::qp_ex::fill;
 use crate::return_value::{pointer, status};
@@ -124,7 +123,7 @@ unsafe fn create(
 ) -> Result<*mut ibv_qp, Errno> {
     let owner = object_of!(pd_of(pd))?;
     // SAFETY: the arguments are those of a call from C.
-    let mut request = unsafe { request(owner.id, init)? };
+    let mut request = unsafe { request(owner, init)? };
     if extended {
         // `ibv_wr_atomic_write` takes its word by value, whatever the program asked for.
         request.caps.max_inline = request.caps.max_inline.max(ATOMIC_WORD);
@@ -144,19 +143,23 @@ unsafe fn create(
 
 /// # Safety
 /// The pointers are arguments of a call from C, as the contract with C has them.
-unsafe fn request(pd: PdId, init: &ibv_qp_init_attr) -> Result<QpRequest, Errno> {
-    let id = |cq: *mut ibv_cq| object_of!(live_cq(cq)).map(|cq| cq.id);
+unsafe fn request(owner: &Pd, init: &ibv_qp_init_attr) -> Result<QpRequest, Errno> {
+    let id = |cq: *mut ibv_cq| {
+        let cq = object_of!(live_cq(cq))?;
+        owner.open_device.check_same(&cq.open_device).map(|()| cq.id)
+    };
     let (qp_type, send_cq) = (qp_type(init.qp_type)?, id(init.send_cq)?);
     // An XRC initiator receives nothing, and its program may have left these fields as they were.
     let initiator = qp_type == QpType::XrcIni;
     let no_srq = initiator || init.srq.is_null();
-    let srq = if no_srq { None } else { Some(object_of!(live_srq(init.srq))?.id) };
+    let srq = if no_srq { None } else { Some(object_of!(live_srq(init.srq))?) };
+    srq.map_or(Ok(()), |srq| owner.open_device.check_same(&srq.open_device))?;
     Ok(QpRequest {
         qp_type,
-        pd,
+        pd: owner.id,
         send_cq,
         recv_cq: if initiator { send_cq } else { id(init.recv_cq)? },
-        srq,
+        srq: srq.map(|srq| srq.id),
         caps: granted(caps_of(init.cap)),
         signal_all: init.sq_sig_all != 0,
     })

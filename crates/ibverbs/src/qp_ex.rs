@@ -123,7 +123,8 @@ unsafe extern "C" fn wr_flush(
 unsafe extern "C" fn wr_bind_mw(qp: Ex, mw: *mut ibv_mw, rkey: u32, info: *const ibv_mw_bind_info) {
     // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
     unsafe {
-        let bind = info.as_ref().ok_or(INVALID).and_then(|info| posted_bind(mw, rkey, info));
+        let info = info.as_ref().ok_or(INVALID);
+        let bind = qp_of(qp.cast()).and_then(|qp| posted_bind(qp, mw, rkey, info?));
         add(qp, bind.map(|(op, _)| op));
         if let Ok((_, key)) = bind {
             edit(qp, |draft| draft.note_bind(mw, key));
@@ -152,7 +153,7 @@ unsafe extern "C" fn wr_set_xrc_srqn(qp: Ex, srqn: u32) {
 unsafe extern "C" fn wr_set_ud_addr(qp: Ex, ah: *mut ibv_ah, qpn: u32, qkey: u32) {
     // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
     unsafe {
-        let path = qp_of(qp.cast()).and_then(|inner| path_of(ah, inner.pd));
+        let path = qp_of(qp.cast()).and_then(|inner| path_of(ah, inner));
         edit(qp, |draft| match path {
             Ok(av) => draft.set_destination(UdDestination { av: *av, qpn: Qpn::new(qpn), qkey }),
             Err(errno) => draft.refuse(errno),

@@ -30,7 +30,7 @@ const MASK_ALL_XRC: u32 =
 /// What we keep about a shared receive queue.
 #[derive(Debug)]
 pub struct Srq {
-    open_device: Arc<OpenDevice>,
+    pub(crate) open_device: Arc<OpenDevice>,
     /// What the device calls it.
     pub id: SrqId,
     /// Of an XRC SRQ.
@@ -127,6 +127,8 @@ pub unsafe extern "C" fn create_srq_ex(
             object_of!(xrcd_of(attr.xrcd))?,
             object_of!(live_cq(attr.cq))?,
         );
+        owner.open_device.check_same(&domain.open_device)?;
+        owner.open_device.check_same(&cq.open_device)?;
         let xrc = XrcSrq { xrcd: domain.id, cq: cq.id };
         let id = owner.device().xrc().create_srq(owner.id, xrc, &sizes(&attr.attr))?;
         Ok(wrap(id, attr.pd, owner, attr.srq_context, Some(Arc::clone(domain))))

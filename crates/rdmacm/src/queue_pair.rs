@@ -11,6 +11,7 @@ use uroce_ibverbs::cq_create::{ibv_create_cq, ibv_destroy_cq};
 use uroce_ibverbs::errno::{Errno, INVALID, made};
 use uroce_ibverbs::object::zeroed;
 use uroce_ibverbs::object_of;
+use uroce_ibverbs::pd::pd_of;
 use uroce_ibverbs::qp::qp_of;
 use uroce_ibverbs::qp_create::{create_qp_ex, ibv_create_qp, ibv_destroy_qp};
 use uroce_ibverbs::return_value::{minus_one, value};
@@ -42,6 +43,7 @@ pub(crate) unsafe extern "C" fn rdma_create_qp(
             if (*init).qp_type == IBV_QPT_XRC_RECV {
                 return attach(id, pd, target((*id).verbs, &*init)?);
             }
+            check_device(inner, pd)?;
             with_queues(id, inner, init, || attach(id, pd, ibv_create_qp(pd, init)))
         }
     })
@@ -68,11 +70,22 @@ pub(crate) unsafe extern "C" fn rdma_create_qp_ex(
                 (*init).comp_mask |= IBV_QP_INIT_ATTR_PD;
                 (*init).pd = (*id).pd;
             }
+            check_device(inner, (*init).pd)?;
             with_queues(id, inner, init.cast(), || {
                 attach(id, (*init).pd, create_qp_ex((*id).verbs, init))
             })
         }
     })
+}
+
+/// EINVAL: the domain is not of the id's device, to whose queue pairs connections lead.
+///
+/// # Safety
+/// The pointers are arguments of a call from C, as the contract with C has them.
+unsafe fn check_device(id: &Id, pd: *mut ibv_pd) -> Result<(), Errno> {
+    let owner = object_of!(pd_of(pd))?;
+    let is_its_device = id.state().used.as_ref().is_some_and(|used| owner.is_on(&used.open_device));
+    if is_its_device { Ok(()) } else { Err(INVALID) }
 }
 
 /// An XRC target in the domain of the device.

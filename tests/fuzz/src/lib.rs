@@ -3,8 +3,9 @@
 //! The same functions have two callers. `cargo xtask fuzz` runs them under libFuzzer (by `cargo fuzz`), which looks for inputs
 //! that reach new code; the inputs that it found worth keeping are in `corpus`. `tests/corpus.rs` runs them without any tool:
 //! every input of the corpus, and for a while inputs made from those.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+mod c_interface;
 mod captures;
 mod connections;
 mod dissector;
@@ -31,7 +32,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 14] = [
     Target { name: "frames", about: "frames and packets from a wire", run: frames::run },
     Target { name: "dissector", about: "frames of captures", run: dissector::run },
     Target { name: "captures", about: "capture files", run: captures::run },
@@ -45,6 +46,7 @@ pub const TARGETS: [Target; 13] = [
     Target { name: "queue_pair", about: "a peer that sends anything", run: queue_pair::run },
     Target { name: "records", about: "what perftest says over TCP", run: records::run },
     Target { name: "verbs", about: "verbs in any order", run: verbs::run },
+    Target { name: "c_interface", about: "a C program of any calls", run: c_interface::run },
 ];
 
 /// The target with this name.

@@ -55,6 +55,27 @@ fn assert_clean(end: &End, why: &str) {
 }
 
 #[test]
+fn v44_a_queue_pair_is_made_on_the_device_of_its_id() {
+    let (end, other) = (bound(RDMA_PS_TCP, "127.47.98.40:0"), bound(RDMA_PS_TCP, "127.47.98.41:0"));
+    // SAFETY: as the manual pages want it, but for the device.
+    unsafe {
+        let verbs = (*other.id).verbs;
+        let (pd, cq) = (ibv_alloc_pd(verbs), ibv_create_cq(verbs, 8, null_mut(), null_mut(), 0));
+        let mut init = init(IBV_QPT_RC);
+        (init.send_cq, init.recv_cq) = (cq, cq);
+        assert_eq!((rdma_create_qp(end.id, pd, &raw mut init), errno()), (-1, EINVAL));
+        let mut long: ibv_qp_init_attr_ex = zeroed();
+        (long.send_cq, long.recv_cq, long.pd) = (cq, cq, pd);
+        (long.qp_type, long.cap, long.comp_mask) = (IBV_QPT_RC, init.cap, IBV_QP_INIT_ATTR_PD);
+        assert_eq!((rdma_create_qp_ex(end.id, &raw mut long), errno()), (-1, EINVAL));
+        assert_clean(&end, "another device");
+        assert_eq!((ibv_destroy_cq(cq), ibv_dealloc_pd(pd)), (0, 0));
+    }
+    end.end();
+    other.end();
+}
+
+#[test]
 fn a_queue_pair_that_cannot_be_made_leaves_nothing_behind() {
     let end = bound(RDMA_PS_TCP, "127.47.98.1:0");
     type Change = fn(&mut ibv_qp_init_attr);
