@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::ptr::{null, null_mut};
 
-use libc::{EINVAL, ENOTCONN, EPROTONOSUPPORT, c_int};
+use libc::{EINVAL, ENOENT, ENOTCONN, EPROTONOSUPPORT, c_int};
 use uroce_ibverbs::object::zeroed;
 use uroce_verbs_abi::*;
 
@@ -83,6 +83,37 @@ fn functions_that_cannot_fail_ignore_null() {
         rdma_freeaddrinfo(null_mut());
         assert_eq!(rdma_ack_cm_event(null_mut()), EINVAL);
         assert_eq!((rdma_get_src_port(null_mut()), rdma_get_dst_port(null_mut())), (0, 0));
+    }
+}
+
+#[test]
+fn v44_what_was_destroyed_is_not_there_any_more() {
+    let gone = new_id(RDMA_PS_TCP);
+    end(gone);
+    let (channel, id) = gone;
+    let (mut srq, mut attr, mut mask): (ibv_srq_init_attr, ibv_qp_attr, c_int) =
+        // SAFETY: integers and null pointers.
+        unsafe { (zeroed(), zeroed(), 0) };
+    let mut event = null_mut();
+    // SAFETY: the pointers of destroyed objects are compared, and not followed.
+    let answers = unsafe {
+        [
+            rdma_create_srq(id, null_mut(), &raw mut srq),
+            rdma_listen(id, 1),
+            rdma_resolve_route(id, 1),
+            rdma_connect(id, null_mut()),
+            rdma_disconnect(id),
+            rdma_init_qp_attr(id, &raw mut attr, &raw mut mask),
+            rdma_get_cm_event(channel, &raw mut event),
+            rdma_destroy_id(id),
+        ]
+    };
+    assert_eq!((answers, errno()), ([-1; 8], ENOENT));
+    // SAFETY: as above.
+    unsafe {
+        rdma_destroy_event_channel(channel);
+        rdma_destroy_qp(id);
+        assert_eq!((rdma_get_src_port(id), rdma_ack_cm_event(channel.cast())), (0, ENOENT));
     }
 }
 

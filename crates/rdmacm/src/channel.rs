@@ -83,7 +83,7 @@ impl Channel {
     }
 }
 
-/// Our part of a channel.
+/// Our part of a channel; ENOENT if there is none at that address.
 ///
 /// # Safety
 /// The pointers are arguments of a call from C, as the contract with C has them.
@@ -91,7 +91,7 @@ pub(crate) unsafe fn channel_of<'a>(
     channel: *const rdma_event_channel,
 ) -> Result<&'a Channel, Errno> {
     // SAFETY: the caller's promise.
-    unsafe { ChannelObject::of_any_process(channel) }.ok_or(INVALID)
+    unsafe { ChannelObject::live_any_process(channel) }
 }
 
 pub(crate) fn create() -> Result<*mut rdma_event_channel, Errno> {
@@ -143,7 +143,7 @@ pub(crate) unsafe extern "C" fn rdma_get_cm_event(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rdma_ack_cm_event(event: *mut rdma_cm_event) -> c_int {
     status(|| {
-        not_null(event)?;
+        object_of!(event::find(event))?;
         // SAFETY: an event that the program has fetched, and does not use any more.
         unsafe { event::acknowledge(event) };
         Ok(())

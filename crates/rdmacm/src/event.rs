@@ -4,6 +4,7 @@ use std::ffi::CStr;
 use std::sync::Arc;
 
 use libc::{c_char, c_int};
+use uroce_ibverbs::errno::Errno;
 use uroce_ibverbs::object::{Object, zeroed};
 use uroce_ibverbs::unacknowledged::Unacknowledged;
 use uroce_verbs_abi::{rdma_cm_event, rdma_cm_id, rdma_event_param};
@@ -74,6 +75,15 @@ pub(crate) unsafe fn recounted(
         acknowledge(event);
         same
     }
+}
+
+/// ENOENT: there is no event at that address.
+///
+/// # Safety
+/// The pointers are arguments of a call from C, as the contract with C has them.
+pub(crate) unsafe fn find(event: *const rdma_cm_event) -> Result<(), Errno> {
+    // SAFETY: the caller's promise.
+    unsafe { EventObject::live_any_process(event) }.map(|_| ())
 }
 
 /// Frees an event; its id may be destroyed then.

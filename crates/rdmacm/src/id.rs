@@ -134,7 +134,7 @@ fn random_psn() -> Result<Psn, Errno> {
     Ok(Psn::new(ports::random()? & 0xff_ffff))
 }
 
-/// Our part of an id.
+/// Our part of an id; ENOENT if there is none at that address.
 ///
 /// # Safety
 /// The pointers are arguments of a call from C, as the contract with C has them.
@@ -145,7 +145,7 @@ pub(crate) unsafe fn id_of<'a>(id: *const rdma_cm_id) -> Result<&'a Id, Errno> {
             warn_of_fork();
             return Err(INVALID);
         }
-        IdObject::of_any_process(id).ok_or(INVALID)
+        IdObject::live_any_process(id)
     }
 }
 
@@ -157,7 +157,7 @@ pub(crate) unsafe fn is_inherited(id: *const rdma_cm_id) -> bool {
     // SAFETY: the caller's promise.
     unsafe {
         IdObject::is_inherited(id)
-            && IdObject::of_any_process(id).is_some_and(|inner| inner.state().is_of_parent())
+            && IdObject::live_any_process(id).is_ok_and(|inner| inner.state().is_of_parent())
     }
 }
 

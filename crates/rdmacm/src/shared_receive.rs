@@ -32,7 +32,8 @@ pub(crate) unsafe extern "C" fn rdma_create_srq(
             let mut attr: ibv_srq_init_attr_ex = zeroed();
             (attr.srq_context, attr.attr, attr.pd) = (init.srq_context, init.attr, pd);
             attr.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
-            if (*not_null(id)?).qp_type == IBV_QPT_XRC_RECV {
+            id_of(id)?;
+            if (*id).qp_type == IBV_QPT_XRC_RECV {
                 attr.srq_type = IBV_SRQT_XRC;
             }
             create(id, &mut attr)
