@@ -1,4 +1,4 @@
-//! A C program that calls verbs in any order, with objects that exist, were destroyed, are of another kind or device, or null.
+//! A C program that calls verbs and rdma_cm in any order, with objects that exist, were destroyed, are of another kind or device, or null.
 //!
 //! It keeps the contract with C as `uroce-ibverbs` has it: control verbs get any object, what posts and polls gets one that is
 //! there or null, and structs and arrays are as long as they say.
@@ -7,6 +7,7 @@
 mod change;
 mod events;
 mod functions;
+mod ids;
 mod make;
 mod memory;
 mod objects;

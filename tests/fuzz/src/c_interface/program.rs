@@ -11,6 +11,7 @@ use uroce_ibverbs::device_list::device_of;
 use uroce_verbs_abi::*;
 
 use super::functions::*;
+use super::ids::Ids;
 use super::memory;
 use super::objects::{Kind, Objects};
 use crate::input::Input;
@@ -26,6 +27,7 @@ pub(super) struct Program {
     pub(super) next_wr: u64,
     /// Groups that queue pairs have joined.
     pub(super) groups: Vec<(*mut ibv_qp, ibv_gid)>,
+    pub(super) ids: Ids,
 }
 
 /// Contexts on both devices, opened once: what a run leaves there, the next one would find.
@@ -46,11 +48,11 @@ fn contexts() -> [*mut ibv_context; 2] {
 impl Program {
     pub(super) fn new() -> Program {
         let (objects, open, groups) = (Objects::default(), HashSet::new(), vec![]);
-        Program { contexts: contexts(), objects, open, next_wr: 0, groups }
+        Program { contexts: contexts(), objects, open, next_wr: 0, groups, ids: Ids::default() }
     }
 
     pub(super) fn step(&mut self, input: &mut Input<'_>) {
-        match input.below(16) {
+        match input.below(24) {
             0..=3 => self.make(input),
             4 => self.unmake(input),
             5 => self.connect(input),
@@ -62,6 +64,7 @@ impl Program {
             12 => self.poll(input),
             13 => self.events(input),
             14 => self.query(input),
+            16.. => self.ids(input),
             _ => std::thread::sleep(Duration::from_micros(input.u8().into())),
         }
         self.poll_all();
@@ -95,6 +98,7 @@ impl Program {
 
     /// Everything is given back; nothing may be in the way, and the devices have nothing left.
     pub(super) fn end(mut self) {
+        self.end_ids();
         self.fetch_events();
         for (qp, gid) in std::mem::take(&mut self.groups) {
             let _ = call!(ibv_detach_mcast(qp, &raw const gid, 0));
