@@ -3,6 +3,7 @@
 mod check;
 mod common;
 mod edges;
+mod guesses;
 mod lives;
 mod registration;
 mod rights;
