@@ -37,6 +37,7 @@ impl<T: PartialEq> EventList<T> {
             return false;
         }
         pending.push_back(event);
+        debug_assert!(pending.len() <= self.limit, "{} events of {}", pending.len(), self.limit);
         if pending.len() == 1 {
             self.fd.signal();
         }

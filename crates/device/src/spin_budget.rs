@@ -33,6 +33,7 @@ impl SpinBudget {
         let budget = if since < STREAM_GAP_NS { since * EXTRA_SPIN_PER_WORK } else { 0 };
         let spent = since.saturating_sub(SPIN_NS);
         self.budget = (self.budget.saturating_sub(spent) + budget).min(MAX_EXTRA_SPIN_NS);
+        debug_assert!(self.budget <= MAX_EXTRA_SPIN_NS, "a thread sleeps in the end");
         self.worked_at = now;
         self.working = true;
     }

@@ -107,8 +107,13 @@ impl CompletionQueue {
         let count = most.min(self.entries.len());
         for entry in self.entries.drain(..count) {
             let cause = if entry.is_ok() { None } else { self.causes.pop_front() };
+            debug_assert!(entry.is_ok() || cause.is_some(), "each failure has its cause");
             each(&entry.with_cause(cause.unwrap_or_default()));
         }
+        debug_assert!(
+            !self.entries.is_empty() || self.causes.is_empty(),
+            "causes of no completion"
+        );
         count
     }
 
@@ -192,6 +197,8 @@ impl CompletionQueue {
         }
         debug_assert!(!wc.is_ok() || wc.cause == Cause::None, "a success has no cause");
         self.entries.push_back(wc.with_cause(()));
+        debug_assert!(self.entries.len() <= self.capacity, "a completion too many is lost");
+        debug_assert!(self.causes.len() <= self.entries.len(), "causes of no completion");
         Ok(())
     }
 }
@@ -268,6 +275,7 @@ impl CqTable {
         let Some(cq) = self.get_mut(id) else { return };
         cq.noted = false;
         let (fired, period_ns) = (cq.take_event(), cq.moderation.period_ns);
+        debug_assert!(!self.held.iter().any(|(_, held)| *held == id) || fired, "held once");
         if fired {
             self.held.retain(|(_, held)| *held != id);
             self.due.push_back(id);

@@ -292,6 +292,10 @@ impl QueuePair {
         if failed || self.config.state == QpState::Sqd {
             self.settle_rare(cx);
         }
+        if cfg!(debug_assertions) {
+            requester::invariants::assert_invariants(&self.requester, &self.config);
+            responder::invariants::assert_invariants(&self.responder, &self.config);
+        }
     }
 
     /// Runs what is due at `now`: the local ACK timeout or the end of an RNR wait.

@@ -85,6 +85,7 @@ impl RecvQueue {
         if length > limits::MAX_MESSAGE {
             return Err(PostError::MessageTooLong { length });
         }
+        debug_assert!(!self.slots.is_empty() || self.sges.is_empty(), "entries of no request");
         self.sges.extend(wr.sges);
         let (wr_id, sges) = (wr.wr_id, wr.sges.len() as u32);
         self.slots.push_back(WqeSlot { wr_id, length, sges, only: Sge::default() });
@@ -101,6 +102,7 @@ impl RecvQueue {
     /// Takes away what [`front_of_one`](Self::front_of_one) has shown.
     #[inline]
     pub(crate) fn drop_front_of_one(&mut self) {
+        debug_assert!(self.front_of_one().is_some(), "it was shown");
         self.slots.pop_front();
     }
 
@@ -112,6 +114,10 @@ impl RecvQueue {
         wqe.wr_id = slot.wr_id;
         wqe.length = slot.length;
         wqe.sges.clear();
+        debug_assert!(
+            slot.sges == 1 || slot.sges as usize <= self.sges.len(),
+            "entries that have gone"
+        );
         if slot.sges == 1 {
             wqe.sges.push(slot.only);
         } else {

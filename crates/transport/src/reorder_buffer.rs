@@ -46,6 +46,8 @@ impl ReorderBuffers {
     }
 
     pub(crate) fn give_back(&mut self, buffer: Box<ReorderBuffer>) {
+        debug_assert!(self.idle.len() < self.made, "more buffers come back than were lent");
+        debug_assert!(self.made <= limits::REORDER_BUFFERS, "more buffers than a device may have");
         self.idle.push(buffer);
     }
 }
@@ -84,6 +86,11 @@ impl ReorderBuffer {
         self.slots.fill(RequestSlot::default());
         self.count = (limits::MAX_WINDOW_BYTES as usize / mtu.bytes()).min(self.slots.len());
         self.room = mtu.bytes() + limits::REORDER_HEADERS;
+        debug_assert!(
+            self.count.is_power_of_two(),
+            "PSNs are divided among slots by their low bits"
+        );
+        debug_assert!(self.count * self.room <= self.bytes.len(), "each slot has its room");
         self.end = None;
     }
 

@@ -3,6 +3,7 @@
 //! What broke a rule when the rule was made is listed beside it with its size, and may only become smaller. Every failure
 //! says what to do.
 
+mod assertions;
 mod circles;
 mod docs;
 mod imports;

@@ -56,12 +56,13 @@ fn test_lines(source: &Source) -> usize {
         return source.text.lines().count();
     }
     let tests = source.parsed.items.iter().filter(|item| is_for_tests(attributes(item)));
-    tests.map(lines_of).sum()
+    tests.map(|item| lines_of(item).1).sum()
 }
 
-fn lines_of(item: &Item) -> usize {
+/// The first line of an item, and how many it has.
+pub fn lines_of(item: &Item) -> (usize, usize) {
     let span = item.span();
-    span.end().line - span.start().line + 1
+    (span.start().line, span.end().line - span.start().line + 1)
 }
 
 fn limit(package: &str) -> Option<usize> {

@@ -76,6 +76,7 @@ impl Device {
             return Err(DestroyError::Busy { what: "SRQ", users: "queue pairs" });
         }
         let queue = nic.tables.srqs.remove(srq).ok_or(NoSuchObject::srq(srq))?;
+        debug_assert!(nic.tables.srq_count > 0, "a queue that was not counted");
         nic.tables.srq_count -= 1;
         if queue.xrc().is_some() {
             nic.qps.iter_mut().for_each(|entry| entry.qp.forget_srq(srq));

@@ -61,6 +61,8 @@ impl GsoBlackHoles {
         if self.black_holes.len() == MAX_BLACK_HOLES {
             self.black_holes.remove(0);
         }
+        debug_assert!(self.black_holes.len() < MAX_BLACK_HOLES, "the oldest one has gone");
+        debug_assert!(!self.is_known(destination), "one record for each destination");
         self.black_holes.push(BlackHole { destination, since: now, lasts_ns });
         let seconds = lasts_ns / FIRST_NS;
         if recent.is_none() {
@@ -83,6 +85,10 @@ impl GsoBlackHoles {
     pub(crate) fn needs_break(&mut self, destination: IpAddr, doubts: bool, now: Instant) -> bool {
         let single = doubts || !self.black_holes.is_empty() && self.is_black_hole(destination, now);
         std::mem::replace(&mut self.single, single) || single
+    }
+
+    fn is_known(&self, destination: IpAddr) -> bool {
+        self.black_holes.iter().any(|black_hole| black_hole.destination == destination)
     }
 
     fn is_black_hole(&self, destination: IpAddr, now: Instant) -> bool {

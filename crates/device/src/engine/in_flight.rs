@@ -71,6 +71,10 @@ impl Destination {
 
     /// Queues the owner of `credit`: at the end, or at its old position if its grant was `unused`.
     fn queue(&mut self, qpn: Qpn, credit: &mut QpCredit, unused: bool) {
+        debug_assert!(
+            !credit.waiting && credit.granted.is_none(),
+            "it waits or was granted already"
+        );
         credit.waiting = true;
         if !unused {
             credit.position = self.positions;
@@ -78,12 +82,14 @@ impl Destination {
         }
         let place = self.waiting.partition_point(|(position, _)| *position < credit.position);
         self.waiting.insert(place, (credit.position, qpn));
+        debug_assert!(self.waiting.len() <= self.users, "{} of {}", self.waiting.len(), self.users);
     }
 
     /// Ends the grant of the owner of `credit`, which has been served or is gone. True if there was
     /// one.
     fn end_grant(&mut self, credit: &mut QpCredit) -> bool {
         let Some(before) = credit.granted.take() else { return false };
+        debug_assert!(self.granted > 0, "a grant ends that was not given");
         self.granted -= 1;
         if credit.bytes > before {
             self.grant = credit.bytes - before;
@@ -147,6 +153,15 @@ impl InFlight {
         let mut credit = std::mem::take(credit);
         let Some(id) = credit.destination else { return };
         let destination = &mut self.destinations[id];
+        debug_assert!(
+            destination.bytes >= credit.bytes,
+            "more bytes in flight than at their destination"
+        );
+        debug_assert_eq!(
+            destination.waiting.iter().any(|(_, waiting)| *waiting == qpn),
+            credit.waiting,
+            "who waits is in the list, and nobody else"
+        );
         destination.bytes -= credit.bytes;
         destination.users -= 1;
         destination.end_grant(&mut credit);
@@ -156,6 +171,14 @@ impl InFlight {
         if destination.users > 0 {
             return self.update_due(id);
         }
+        debug_assert!(
+            destination.bytes == 0 && destination.granted == 0,
+            "bytes or grants of nobody"
+        );
+        debug_assert!(
+            destination.waiting.is_empty(),
+            "nobody waits at a destination without users"
+        );
         let gone = self.destinations.remove(id);
         self.by_address.remove(&gone.address);
         self.due.retain(|due| *due != id);
@@ -170,6 +193,7 @@ impl InFlight {
             return;
         }
         let destination = &mut self.destinations[id];
+        debug_assert!(destination.bytes >= credit.bytes, "bytes in flight add up");
         destination.bytes = destination.bytes - credit.bytes + bytes;
         credit.bytes = bytes;
         self.update_due(id);
@@ -217,6 +241,7 @@ impl InFlight {
     pub(crate) fn pop_waiting(&mut self) -> Option<Qpn> {
         while let Some(id) = self.due.pop() {
             let destination = &mut self.destinations[id];
+            debug_assert!(destination.due, "a destination is in the list if it says so");
             destination.due = false;
             if destination.has_room(self.limit)
                 && let Some((_, qpn)) = destination.waiting.pop_front()
@@ -230,6 +255,10 @@ impl InFlight {
     /// Grants the right to send ahead of those that wait.
     pub(crate) fn grant(&mut self, credit: &mut QpCredit) {
         let Some(id) = credit.destination else { return };
+        debug_assert!(
+            credit.waiting && credit.granted.is_none(),
+            "granted once, after it has waited"
+        );
         credit.waiting = false;
         credit.granted = Some(credit.bytes);
         self.destinations[id].granted += 1;
@@ -244,5 +273,6 @@ impl InFlight {
             destination.due = true;
             self.due.push(id);
         }
+        debug_assert!(self.due.len() <= self.destinations.len(), "each destination is listed once");
     }
 }

@@ -52,6 +52,7 @@ impl McastTable {
             return Err(McastError::LimitReached { what: "queue pairs in one group", limit });
         }
         self.groups.entry(group).or_default().push(qpn);
+        debug_assert!(self.groups.len() <= limits.max_mcast_grp, "groups without members stay");
         Ok(if known == 0 { Membership::Changed } else { Membership::Same })
     }
 
@@ -59,6 +60,7 @@ impl McastTable {
         let members = self.groups.get_mut(&group).ok_or(McastError::NotAttached(group))?;
         let place = members.iter().position(|&m| m == qpn).ok_or(McastError::NotAttached(group))?;
         members.remove(place);
+        debug_assert!(!members.contains(&qpn), "a member is listed once");
         if !members.is_empty() {
             return Ok(Membership::Same);
         }

@@ -51,6 +51,12 @@ impl QpnAllocator {
         if self.retired_set.insert(qpn.get()) {
             self.retired.push_back(qpn.get());
         }
+        debug_assert_eq!(
+            self.retired.len(),
+            self.retired_set.len(),
+            "the list and the set are one"
+        );
+        debug_assert!(self.retired.len() <= self.quarantine(), "the quarantine has a size");
     }
 }
 

@@ -129,7 +129,12 @@ impl Schedule {
             }
         }
         let qps = &*qps;
-        self.senders.pop(|qpn| qps.get(qpn).map_or(0, |entry| entry.qp.source_port()))
+        let next = self.senders.pop(|qpn| qps.get(qpn).map_or(0, |entry| entry.qp.source_port()));
+        debug_assert!(
+            next.and_then(|qpn| qps.get(qpn)).is_none_or(|entry| entry.ready),
+            "a queue pair is in the schedule if it says so"
+        );
+        next
     }
 
     /// Schedules a queue pair that has waited for room at its destination, if there is room now.
@@ -208,6 +213,26 @@ impl Schedule {
         if entry.ready { TurnEnd::AckDelayed } else { TurnEnd::Idle }
     }
 
+    /// Asserts that each queue pair is in the schedule once if it says so, and else not. Only where there are few: it looks
+    /// at all of them.
+    pub(super) fn assert_invariants(&self, qps: &QpTable) {
+        const FEW: usize = 16;
+        if !cfg!(debug_assertions) || qps.len() > FEW {
+            return;
+        }
+        for entry in qps.iter() {
+            let qpn = entry.init.qpn;
+            let delayed = self.delayed_acks.iter().filter(|listed| **listed == qpn).count();
+            let listed = self.senders.count(qpn) + delayed;
+            debug_assert_eq!(listed, usize::from(entry.ready), "{qpn:?}");
+            let is_armed = entry.qp.poll_timeout().is_none() || entry.armed.is_some();
+            debug_assert!(
+                entry.ready || is_armed,
+                "{qpn:?} waits for a time, and nobody looks then"
+            );
+        }
+    }
+
     /// Queues the queue pair anew after a turn that ended so.
     pub(super) fn queue_again(&mut self, qpn: Qpn, end: &TurnEnd) {
         match end {
@@ -255,6 +280,13 @@ impl Senders {
         self.waiting.is_empty() && self.round_is_empty()
     }
 
+    /// How often a queue pair is in the lists.
+    fn count(&self, qpn: Qpn) -> usize {
+        let others = self.waiting.iter().chain(&self.bodies);
+        let all = others.chain(self.headers.iter().map(|(_, header)| header));
+        all.filter(|listed| **listed == qpn).count()
+    }
+
     /// The current round is over.
     fn round_is_empty(&self) -> bool {
         self.headers.is_empty() && self.bodies.is_empty()
@@ -286,6 +318,7 @@ impl Senders {
     }
 
     fn start_round(&mut self, mut port: impl FnMut(Qpn) -> u16) {
+        debug_assert!(self.round_is_empty(), "the round before has ended");
         self.interleaved = self.interleaves && self.waiting.len() > 1;
         if self.interleaved {
             let count = self.waiting.len().min(ROUND);
@@ -307,6 +340,8 @@ impl Senders {
 
     /// Defers the rest of the request of `qpn` to the body phase.
     fn defer_body(&mut self, qpn: Qpn) {
+        debug_assert!(self.in_header_phase(), "bodies are put off by headers");
+        debug_assert!(self.bodies.len() < ROUND, "a round has no more queue pairs");
         self.bodies.push_back(qpn);
     }
 
@@ -361,8 +396,10 @@ impl Timers {
 
     /// Replaces all entries by the live ones. Called when stale entries outnumber them.
     fn rebuild(&mut self, live: impl Iterator<Item = (u64, u32)>) {
+        let before = self.heap.len();
         self.heap.clear();
         self.heap.extend(live.map(Reverse));
+        debug_assert!(self.heap.len() <= before, "what is armed has an entry");
     }
 }
 

@@ -68,12 +68,14 @@ impl Engine {
                 break;
             };
             let (sent, end) = self.send_from(qpn, now, left.min(TX_QP_BUDGET), acks);
+            debug_assert!(sent <= left, "{sent} packets of {left}");
             left -= sent;
             self.nic.schedule.queue_again(qpn, &end);
             if matches!(end, TurnEnd::Blocked) {
                 break;
             }
         }
+        self.nic.schedule.assert_invariants(&self.nic.qps);
         if left < budget || self.retry_at.is_some() {
             self.flush(now);
         }
@@ -228,6 +230,7 @@ fn commit(
     icrc_tx: IcrcTx,
     icrc: &mut FlowIcrc,
 ) {
+    debug_assert!(out.len > ICRC_LEN && out.len.is_multiple_of(4), "a packet of {} bytes", out.len);
     let route = route(&out.path, local);
     let flow = Flow {
         src: route.src.ip(),

@@ -114,7 +114,8 @@ impl Shared {
     fn lock_slow(&self) -> MutexGuard<'_, Engine> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let engine = self.engine.lock().unwrap_or_else(|poisoned| self.after_panic(poisoned));
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        let waiting = self.waiting.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(waiting > 0, "who waited was counted");
         engine
     }
 

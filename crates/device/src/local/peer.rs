@@ -135,6 +135,7 @@ impl PendingPeers {
         }
         match self.list.get_mut(self.count) {
             Some(free) => {
+                debug_assert!(free.is_none(), "a place behind the last peer is free");
                 *free = Some(peer);
                 self.count += 1;
             }
@@ -153,6 +154,7 @@ impl PendingPeers {
         let first = self.list[0].take()?;
         self.list.rotate_left(1);
         self.count -= 1;
+        debug_assert!(self.list[self.count].is_none(), "as many peers as are counted");
         Some(first)
     }
 

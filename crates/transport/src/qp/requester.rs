@@ -4,6 +4,7 @@ mod completer;
 mod emit;
 mod fast_path;
 mod go_back_n;
+pub(crate) mod invariants;
 mod placement;
 mod read_split;
 mod scoreboard;

@@ -6,6 +6,7 @@
 mod checks;
 mod execute;
 mod fast_path;
+pub(crate) mod invariants;
 mod message;
 mod receives;
 mod reliable;

@@ -8,6 +8,7 @@
 use uroce_wire::{Mtu, Psn};
 
 use super::send_queue::{SendQueue, SendWqe};
+use super::send_window::PsnWindow;
 use crate::limits;
 use crate::retransmission::Retransmission;
 
@@ -135,6 +136,21 @@ impl Scoreboard {
     pub(super) fn ask_up_to(&mut self, last: Psn) -> Retransmission {
         (self.asked, self.oldest) = (last.add(1), false);
         if self.repeats { Retransmission::TailProbe } else { Retransmission::ImpliedNak }
+    }
+
+    /// What holds between two calls: the table has responses of the window behind `una` only.
+    pub(super) fn assert_invariants(&self, psns: &PsnWindow) {
+        let placed: u32 = self.placed.iter().map(|word| word.count_ones()).sum();
+        let Some(end) = self.answered else {
+            return debug_assert!(
+                placed == 0,
+                "{placed} early responses without a gap before them"
+            );
+        };
+        let span = end.since(psns.una());
+        debug_assert!(span > 0, "the gap is behind what is acknowledged");
+        debug_assert!(psns.next_new().since(end) >= 0, "answered before it was sent");
+        debug_assert!((placed as i32) < span, "{placed} of {span} responses, and one is missing");
     }
 
     /// Everything before `una` is done with.

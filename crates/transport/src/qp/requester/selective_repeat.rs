@@ -11,7 +11,7 @@ use uroce_wire::{DropReason, Packet, Psn};
 use super::placement::{Misplaced, Responded};
 use super::scoreboard::Scoreboard;
 use super::segment::Segment;
-use super::send_window::AckRequests;
+use super::send_window::{AckRequests, PsnWindow};
 use super::{ReadSlot, Requester};
 use crate::context::{Context, Transmit};
 use crate::limits;
@@ -226,6 +226,17 @@ impl SelectiveRepeat {
         let psn = self.next;
         self.next = psn.add(1);
         Some((psn, self.left == 0))
+    }
+
+    /// What holds between two calls.
+    pub(super) fn assert_invariants(&self, psns: &PsnWindow) {
+        debug_assert!(self.left <= self.run, "more to send than the run has");
+        let ends = self.end.is_none_or(|end| self.left == 0 || end == self.next.add(self.left));
+        debug_assert!(ends, "the run ends where it was meant to");
+        debug_assert!(self.left == 0 || psns.is_outstanding(self.next), "sent again, though done");
+        let under_way = self.end.is_some() || self.responses.is_active();
+        debug_assert!(self.under_way || !under_way, "something is repaired, and nobody looks");
+        self.responses.assert_invariants(psns);
     }
 
     fn note_sent(&mut self, last: bool, now: Instant) {

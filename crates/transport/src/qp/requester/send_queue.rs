@@ -393,10 +393,15 @@ impl SendQueue {
             Payload::Sges(std::slice::from_ref(only), &[])
         } else if wqe.flags.contains(SendFlags::INLINE) {
             let start = (wqe.data_at - self.inline_retired) as usize;
+            debug_assert!(start + wqe.length as usize <= self.inline.len(), "bytes that have gone");
             let (head, tail) = split(&self.inline, start, wqe.length as usize);
             Payload::Inline(head, tail)
         } else {
             let start = (wqe.data_at - self.sges_retired) as usize;
+            debug_assert!(
+                start + wqe.sge_count as usize <= self.sges.len(),
+                "entries that have gone"
+            );
             let (head, tail) = split(&self.sges, start, wqe.sge_count as usize);
             Payload::Sges(head, tail)
         }
@@ -441,6 +446,16 @@ impl SendQueue {
 
     pub(crate) fn clear(&mut self) {
         while self.pop().is_some() {}
+    }
+
+    /// What holds between two calls.
+    pub(super) fn assert_invariants(&self) {
+        debug_assert!(self.wqes.len() <= self.capacity as usize, "more requests than were granted");
+        debug_assert!(self.cursor <= self.wqes.len(), "the next packet belongs to no request");
+        debug_assert!(!self.wqes.is_empty() || self.sges.is_empty(), "entries of no request");
+        debug_assert!(!self.wqes.is_empty() || self.inline.is_empty(), "bytes of no request");
+        debug_assert!(self.destinations.len() <= self.wqes.len(), "destinations of no request");
+        debug_assert!(!self.oldest_is_done(), "the oldest request has not left, though it is done");
     }
 }
 

@@ -82,6 +82,16 @@ impl PsnWindow {
         self.next = psn;
     }
 
+    /// What holds between two calls: `una <= next <= next_new`, and less than half of all PSNs (R17).
+    pub(super) fn assert_invariants(&self) {
+        debug_assert!(self.next.since(self.una) >= 0, "what is acknowledged does not go out again");
+        debug_assert!(self.next_new.since(self.next) >= 0, "no PSN is skipped");
+        debug_assert!(
+            self.next_new.since(self.una) >= 0,
+            "at most half of all PSNs are on their way"
+        );
+    }
+
     /// Everything before `next` has been sent, from the PSN on that went out next.
     #[inline]
     pub(crate) fn note_sent(&mut self, next: Psn) {
@@ -139,6 +149,13 @@ impl CongestionWindow {
         let growth = self.acked_since_growth / limits::WINDOW_GROWTH;
         self.acked_since_growth %= limits::WINDOW_GROWTH;
         self.packets = (self.packets + growth).min(limits::MAX_WINDOW);
+    }
+
+    /// What holds between two calls.
+    pub(super) fn assert_invariants(&self) {
+        let bounds = limits::MIN_WINDOW..=limits::MAX_WINDOW;
+        debug_assert!(bounds.contains(&self.packets), "{} packets", self.packets);
+        debug_assert!(self.acked_since_growth < limits::WINDOW_GROWTH, "growth is not put off");
     }
 
     /// Loss: a quarter less in flight.

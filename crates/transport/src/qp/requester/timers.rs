@@ -5,6 +5,7 @@ use uroce_memory::mutation::mutated;
 use uroce_wire::{Psn, ack_timeout_ns};
 
 use super::selective_repeat::SelectiveRepeat;
+use super::send_window::PsnWindow;
 use crate::limits;
 use crate::time::Instant;
 
@@ -75,6 +76,12 @@ impl AckTimer {
         self.retries_left = self.retry_cnt;
     }
 
+    /// What holds between two calls. `waits`: something that was sent is not acknowledged.
+    pub(super) fn assert_invariants(&self, waits: bool) {
+        debug_assert!(self.retries_left <= self.retry_cnt, "retries do not grow");
+        debug_assert!(waits || self.deadline.is_none(), "a timer without anything to wait for");
+    }
+
     /// False if no retry is left.
     pub(super) fn spend_retry(&mut self) -> bool {
         let left = self.retries_left.checked_sub(1);
@@ -140,6 +147,13 @@ impl RnrWait {
     #[inline]
     pub(super) fn note_progress(&mut self) {
         self.retries_left = self.retry_cnt;
+    }
+
+    /// What holds between two calls.
+    pub(super) fn assert_invariants(&self, psns: &PsnWindow) {
+        debug_assert!(self.retries_left <= self.retry_cnt, "retries do not grow");
+        let was_sent = psns.next_new().since(self.psn) > 0;
+        debug_assert!(!self.is_on() || was_sent, "a wait for what was never sent");
     }
 
     /// False if no retry is left.
@@ -283,6 +297,13 @@ impl TailProbe {
         let due = TailProbeDue { sent: self.sent, rewound: self.rewound };
         self.sent += 1;
         Some(due)
+    }
+
+    /// What holds between two calls.
+    pub(super) fn assert_invariants(&self) {
+        debug_assert!(self.at.is_none() || self.enabled, "a probe of a QP without probes");
+        debug_assert!(self.at.is_none() || !self.is_exhausted, "a probe behind the last one");
+        debug_assert!(self.sent <= limits::SELECTIVE_REPEAT_PROBES.max(limits::TAIL_PROBES));
     }
 
     /// Starts the timer unless it runs or all probes were in vain.

@@ -12,6 +12,7 @@ use crate::cause::Cause;
 use crate::context::Context;
 use crate::id::CqId;
 use crate::id::SrqId;
+use crate::limits;
 use crate::qp::config::QpConfig;
 use crate::recv_queue::{RecvQueue, RecvWqe};
 use crate::wr::{PostError, RecvWr};
@@ -129,6 +130,18 @@ impl Receives {
     /// The cookies of all work requests, that of the one in use first; those of an SRQ stay there.
     pub(super) fn next_to_flush(&mut self) -> Option<u64> {
         self.release().or_else(|| self.queue.pop(&mut self.current).then_some(self.current.wr_id))
+    }
+
+    /// What holds between two calls. `in_message`: a message is in progress.
+    pub(super) fn assert_invariants(&self) {
+        debug_assert!(
+            self.target.srq.is_none() || self.queue.len() == 0,
+            "two sources of receives"
+        );
+        debug_assert!(
+            !self.in_use || self.current.length <= limits::MAX_MESSAGE,
+            "a receive is posted"
+        );
     }
 
     /// The protection domain of receive buffers: the SRQ's own if there is one.

@@ -77,6 +77,14 @@ impl ReplayCache {
         forgotten
     }
 
+    /// What holds between two calls: not more than may be open, and each with PSNs before `expected`.
+    pub(super) fn assert_invariants(&self, expected: Psn) {
+        debug_assert!(self.saved.len() <= self.depth, "{} of {}", self.saved.len(), self.depth);
+        let Some(newest) = self.saved.back() else { return };
+        debug_assert!(newest.last.since(newest.first) >= 0, "a request has PSNs");
+        debug_assert!(expected.since(newest.last) > 0, "remembered before it was executed");
+    }
+
     /// The newest remembered request that has this PSN: after a lap of all PSNs there may be two.
     pub(super) fn find(&self, psn: Psn) -> Option<Saved> {
         let holds = |s: &&Saved| psn.since(s.first) >= 0 && psn.since(s.last) <= 0;

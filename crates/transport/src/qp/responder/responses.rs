@@ -112,6 +112,24 @@ impl Responses {
         }
     }
 
+    /// What holds between two calls.
+    pub(super) fn assert_invariants(&self) {
+        debug_assert!(
+            self.queue.len() <= limits::RESPONSE_QUEUE + 1,
+            "{} answers",
+            self.queue.len()
+        );
+        debug_assert!(!self.cnp_due || self.last_cnp.is_some(), "a CNP that nothing asked for");
+        for pair in self.queue.iter().zip(self.queue.iter().skip(1)) {
+            debug_assert!(!(pair.0.is_ack() && pair.1.is_ack()), "one ACK says what two say");
+        }
+        if let Some(Response::Read(train)) = self.queue.front() {
+            debug_assert!(train.first.since(train.base) >= 0, "a part of another READ");
+            debug_assert!(train.next.since(train.first) >= 0, "responses go forwards");
+            debug_assert!(train.last.since(train.next) >= 0, "a READ that is answered has left");
+        }
+    }
+
     /// True once if a CNP is to be sent.
     pub(super) fn take_cnp(&mut self) -> bool {
         std::mem::take(&mut self.cnp_due)
