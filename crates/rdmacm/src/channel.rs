@@ -94,6 +94,15 @@ pub(crate) unsafe fn channel_of<'a>(
     unsafe { ChannelObject::live_any_process(channel) }
 }
 
+/// The same without a look at what there is, for channels that Rust code owns.
+///
+/// # Safety
+/// The channel exists.
+pub(crate) unsafe fn owned_channel<'a>(channel: *const rdma_event_channel) -> Option<&'a Channel> {
+    // SAFETY: the caller's promise.
+    unsafe { ChannelObject::of_any_process(channel) }
+}
+
 pub(crate) fn create() -> Result<*mut rdma_event_channel, Errno> {
     let events = CmChannel::new()?;
     make_blocking(events.as_fd())?;

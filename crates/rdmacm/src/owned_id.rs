@@ -21,7 +21,7 @@ use uroce_verbs_abi::{
 };
 
 use crate::bind::{bind_to_device, rdma_bind_addr};
-use crate::channel::{channel_of, rdma_create_event_channel, rdma_destroy_event_channel};
+use crate::channel::{owned_channel, rdma_create_event_channel, rdma_destroy_event_channel};
 use crate::connection::{rdma_accept, rdma_connect, rdma_disconnect};
 use crate::contexts::Used;
 use crate::create;
@@ -239,7 +239,7 @@ impl OwnedId {
         // The event of an established connection changes the queue pair's struct.
         let _one_call = self.lock();
         // SAFETY: the channel lives as long as this.
-        let event = unsafe { channel_of(self.channel) }.ok()?.try_next().ok()?;
+        let event = unsafe { owned_channel(self.channel) }?.try_next().ok()?;
         // SAFETY: an event that was fetched here, and is not acknowledged yet.
         let (kind, status) = unsafe { ((*event).event, (*event).status) };
         let found = match kind {

@@ -1,5 +1,7 @@
 //! What holds for a requester between two calls. Asserted in builds with debug assertions.
 
+use uroce_memory::mutation::mutated;
+
 use super::Requester;
 use crate::limits;
 use crate::qp::config::QpConfig;
@@ -47,6 +49,7 @@ fn assert_oldest(requester: &Requester) {
 /// R75: whoever waits for an answer does not wait for ever: something is sent, or a timer runs.
 fn assert_timed(requester: &Requester, config: &QpConfig) {
     let waits = config.state == QpState::Rts && config.attr.timeout != 0 && !requester.has_failed();
-    let is_timed = requester.awake || requester.deadline().is_some();
+    // The simulator has to notice that mutation without help.
+    let is_timed = requester.awake || requester.deadline().is_some() || mutated("timer-forgotten");
     debug_assert!(!waits || is_timed, "it waits for an answer without a timer");
 }
