@@ -112,6 +112,16 @@ impl Program {
             _ => {}
         }
         self.fetch_id_events();
+        for id in &self.ids.live {
+            let id = call!(&**id);
+            self.objects.is_of_id(id.pd);
+            self.objects.is_of_id(id.qp);
+            self.objects.is_of_id(id.srq);
+            self.objects.is_of_id(id.send_cq);
+            self.objects.is_of_id(id.recv_cq);
+            self.objects.is_of_id(id.send_cq_channel);
+            self.objects.is_of_id(id.recv_cq_channel);
+        }
     }
 
     fn make_id(&mut self, input: &mut Input<'_>) {

@@ -1,6 +1,6 @@
 //! All objects that the program ever had.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ptr::null_mut;
 
 use libc::{c_int, c_void};
@@ -57,6 +57,8 @@ pub(super) struct Objects {
     /// Every pointer that a function returned.
     ever: Vec<*mut c_void>,
     live: HashMap<usize, Live>,
+    /// Where the library has made objects for ids: they are not the program's, and may be where one of its own was.
+    of_ids: HashSet<usize>,
 }
 
 impl Objects {
@@ -66,7 +68,8 @@ impl Objects {
         match choice >> 4 {
             0 => null_mut(),
             1 | 2 if !self.ever.is_empty() => {
-                self.ever[usize::from(input.u8()) % self.ever.len()].cast()
+                let object = self.ever[usize::from(input.u8()) % self.ever.len()];
+                if self.of_ids.contains(&object.addr()) { null_mut() } else { object.cast() }
             }
             _ => self.nth(kind, choice.into()),
         }
@@ -75,6 +78,11 @@ impl Objects {
     /// An object for what posts and polls: one that is there, or null.
     pub(super) fn live<T>(&self, kind: Kind, input: &mut Input<'_>) -> *mut T {
         self.nth(kind, input.u8().into())
+    }
+
+    /// The library has made this for an id.
+    pub(super) fn is_of_id<T>(&mut self, object: *mut T) {
+        self.of_ids.insert(object.addr());
     }
 
     fn nth<T>(&self, kind: Kind, number: usize) -> *mut T {
@@ -117,6 +125,7 @@ impl Objects {
             let fits = *needed == Kind::Td || found == Some(device);
             assert!(fits, "{kind:?} of {needed:?} of another device");
         }
+        self.of_ids.remove(&object.addr());
         let known = self.live.insert(object.addr(), Live { kind, device });
         assert_eq!(known, None, "an object at the place of another");
         self.ever.retain(|ever| ever.addr() != object.addr());
