@@ -207,17 +207,6 @@ impl Responder {
         }
     }
 
-    /// Acknowledges what was executed so far, but no READ and no other request that has an answer of its own, when such are
-    /// the newest.
-    fn acknowledge_again(&mut self, cx: &mut Context<'_>) {
-        let (psn, above) = self.replay.before_answers(self.expected.sub(1));
-        let syndrome = Syndrome::ack(Syndrome::ACK_UNLIMITED);
-        let msn = responses::msn_before(self.msn, above);
-        if self.responses.queue_ack(Response::Ack { psn, syndrome, msn }) {
-            cx.counters.ack_deferred += 1;
-        }
-    }
-
     /// Queues an AETH with the current MSN; true if it took the place of an older ACK.
     fn answer_now(&mut self, psn: Psn, syndrome: Syndrome) -> bool {
         let msn = self.msn;

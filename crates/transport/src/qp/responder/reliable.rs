@@ -13,6 +13,7 @@ use super::checks::{Refusal, check_enabled, check_rkey};
 use super::execute::remote_op;
 use super::message::psns_of_request;
 use super::replay::{Saved, SavedKind};
+use super::responses::{self, Response};
 use crate::cause::FlushReason;
 use crate::context::Context;
 use crate::event::AsyncEvent;
@@ -175,7 +176,7 @@ impl Responder {
             }
             Operation::Send | Operation::Write => {
                 cx.counters.drop(DropReason::DuplicateRequest);
-                self.acknowledge_again(cx);
+                acknowledge_again(self, cx);
             }
             Operation::ReadRequest => self.repeat_read(config, now, packet, cx),
             _ if mutated("atomic-again") => self.take_in(config, now, packet, cx),
@@ -290,7 +291,7 @@ impl Responder {
         cx.reorder_buffers.give_back(buffer);
         if !self.has_stopped() {
             // The requester that sent the missing packet waits to hear that nothing else is missing.
-            self.acknowledge_again(cx);
+            acknowledge_again(self, cx);
         }
     }
 
@@ -322,5 +323,16 @@ fn violation(config: &QpConfig, code: NakCode) -> AsyncEvent {
         NakCode::PsnSequence | NakCode::InvalidRequest | NakCode::InvalidRdRequest => {
             AsyncEvent::QpReqErr(qpn)
         }
+    }
+}
+
+/// Acknowledges what was executed so far, but no READ and no other request that has an answer of its own, when such are
+/// the newest.
+fn acknowledge_again(responder: &mut Responder, cx: &mut Context<'_>) {
+    let (psn, above) = responder.replay.before_answers(responder.expected.sub(1));
+    let syndrome = Syndrome::ack(Syndrome::ACK_UNLIMITED);
+    let msn = responses::msn_before(responder.msn, above);
+    if responder.responses.queue_ack(Response::Ack { psn, syndrome, msn }) {
+        cx.counters.ack_deferred += 1;
     }
 }
