@@ -92,6 +92,8 @@ pub(crate) struct Connection {
     remote_id: CommId,
     remote_qpn: Qpn,
     ack_timeout: u8,
+    /// The path MTU that the peer has asked for, and the REQ has now.
+    mtu_of_peer: Option<u8>,
     /// What the application wants for its queue pair instead.
     own_ack_timeout: Option<u8>,
     retry: Option<Retry>,
@@ -163,6 +165,7 @@ impl Connection {
             remote_id: CommId::NONE,
             remote_qpn: Qpn::new(0),
             ack_timeout: req.primary.ack_timeout,
+            mtu_of_peer: None,
             own_ack_timeout: None,
             retry: None,
             deadline: None,

@@ -9,10 +9,10 @@ use std::net::IpAddr;
 
 use uroce_wire::DropReason;
 
-use crate::ServiceId;
 use crate::limits::{MAX_EARLY, MAX_EXPECTED, REOPENING};
 use crate::message::Message;
 use crate::time::Time;
+use crate::{CommId, ServiceId};
 
 /// A REQ or SIDR_REQ that waits for a listener.
 #[derive(Debug)]
@@ -27,6 +27,16 @@ impl Early {
     /// The same request, sent again.
     fn is_copy_of(&self, other: &Early) -> bool {
         (self.peer, self.tid, self.service_id) == (other.peer, other.tid, other.service_id)
+    }
+
+    /// A REQ for the same queue pair of the same caller.
+    fn is_of_queue_pair(&self, other: &Early) -> bool {
+        match (&self.message, &other.message) {
+            (Message::Req(one), Message::Req(two)) => {
+                (self.peer, one.local_qpn) == (other.peer, two.local_qpn)
+            }
+            _ => false,
+        }
     }
 }
 
@@ -70,6 +80,8 @@ impl Reopening {
         if self.early.iter().any(|early| early.is_copy_of(&request)) {
             return true;
         }
+        // A queue pair has one call at a time: an older one is over.
+        self.early.retain(|early| !early.is_of_queue_pair(&request));
         let room = self.early.len() < MAX_EARLY;
         if room {
             self.early.push(request);
@@ -85,6 +97,18 @@ impl Reopening {
         request: impl FnOnce() -> Early,
     ) -> bool {
         why == DropReason::CmNoListener && self.keep(now, request())
+    }
+
+    /// The caller has taken its call back, which it knows by this id. True if the request waited here.
+    pub(crate) fn take_back(&mut self, peer: IpAddr, id: CommId, guid: u64) -> bool {
+        let before = self.early.len();
+        self.early.retain(|early| match &early.message {
+            Message::Req(req) => {
+                (early.peer, req.local_comm_id, req.local_ca_guid) != (peer, id, guid)
+            }
+            _ => true,
+        });
+        self.early.len() < before
     }
 
     /// The requests that have waited long enough.

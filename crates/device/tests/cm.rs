@@ -273,6 +273,28 @@ fn r113_the_first_packet_of_a_connection_stands_for_a_lost_rtu() {
     assert_eq!(b.channel.try_event(), None);
 }
 
+#[test]
+fn r113_an_answer_to_nothing_does_not_stand_for_a_lost_rtu() {
+    let fabric = LoopbackFabric::new();
+    let b = Side::new(&fabric, 2);
+    b.listen();
+    let mut peer = Peer::new(&fabric);
+    let (_, req) = peer.call(&b.node);
+    peer.send(&b.node, &req);
+    let id = request(b.event());
+    let qb = b.node.qp(QpType::Rc);
+    b.node.device.cm().accept(id, &Acceptance::new(qb, Psn::new(1))).expect("accepted");
+    // An ACK, although nothing was sent.
+    let [_, q1, q2, q3] = qb.get().to_be_bytes();
+    let mut ack = vec![0x11, 0x40, 0xff, 0xff, 0, q1, q2, q3, 0, 0, 0x10, 0, 0x1f, 0, 0, 1];
+    ack.extend([0; 4]);
+    peer.wire.inject(ip(PEER), ip(2), ack);
+    peer.wire.deliver(&b.node);
+    b.node.device.drive();
+    assert_eq!(b.node.counter("rcvd_pkts"), 1, "it came to the queue pair");
+    assert_eq!(b.channel.try_event(), None);
+}
+
 /// A REQ that seems to come from the other end of a connection, for its queue pair `qpn`.
 fn forged_call(peer: &mut Peer, from: &Node, to: &Node, qpn: Qpn) {
     let address = from.device.address();

@@ -146,6 +146,10 @@ impl Cm {
         peer: IpAddr,
         rej: &Rej,
     ) -> Result<(), DropReason> {
+        let taken_back = |guid| self.reopening.take_back(peer, rej.local_comm_id, guid);
+        if rej.reason == RejReason::TIMEOUT && rej.guid().is_some_and(taken_back) {
+            return Ok(());
+        }
         let found = self.table.find_remote_id(peer, rej.local_comm_id);
         let id = found.ok_or(DropReason::CmUnknownId)?;
         self.deliver(peer, id, |connection, out| {

@@ -77,6 +77,10 @@ impl Connection {
             if rej.message != RejectedMessage::REQ {
                 return Err(DropReason::CmWrongState);
             }
+            if rej.largest_mtu().is_some() && rej.largest_mtu() == self.mtu_of_peer {
+                // Of the REQ before, which the network has doubled, or the REJ of it.
+                return Err(DropReason::CmDuplicate);
+            }
             if !self.call_with_smaller_mtu(now, rej, out) {
                 self.tell(self.rejected(rej), out);
                 self.enter(State::Closed);
@@ -93,7 +97,7 @@ impl Connection {
     fn call_with_smaller_mtu(&mut self, now: Time, rej: &Rej, out: &mut Outbox) -> bool {
         let smaller = rej.largest_mtu().filter(|code| *code < self.req.path_mtu);
         let (Some(code), Some(interval)) = (smaller, self.interval()) else { return false };
-        self.req.path_mtu = code;
+        (self.req.path_mtu, self.mtu_of_peer) = (code, Some(code));
         self.send_repeatedly(now, self.mad(self.req), (interval, Duration::MAX), out);
         true
     }

@@ -230,6 +230,26 @@ fn c3_a_refused_path_mtu_comes_with_the_largest_and_the_caller_calls_again_with_
 }
 
 #[test]
+fn c3_a_second_copy_of_the_refusal_of_a_path_mtu_does_not_end_the_call() {
+    let mut world = World::new();
+    world.b.cm.listen(world.now, SERVICE, 8).expect("free");
+    let a = world.a.cm.connect(world.now, &Call { path_mtu: 5, ..call() }).expect("a call");
+    let req = world.sent_by_a();
+    // The network has doubled the REQ.
+    world.arrive_at_b(&req);
+    world.arrive_at_b(&req);
+    let refusals = world.sent_by_b();
+    assert_eq!(refusals.len(), 2);
+    world.arrive_at_a(&refusals);
+    assert_eq!(world.a.drop_reason(), DropReason::CmDuplicate);
+    world.exchange();
+    let (b, _) = world.request();
+    world.b.cm.accept(world.now, b, &acceptance()).expect("it waits");
+    world.exchange();
+    assert!(matches!(world.a.event(), Event::Reply { id, .. } if id == a));
+}
+
+#[test]
 fn c3_a_refused_path_mtu_without_a_smaller_one_ends_the_call() {
     for (info_len, byte) in [(0, 0x30), (1, 0x00), (1, 0x30), (1, 0x40), (1, 0x0f), (1, 0xf0)] {
         let mut world = World::new();

@@ -414,6 +414,44 @@ fn a_call_between_two_listeners_is_not_lost() {
     assert!(matches!(world.a.event(), Event::Reply { id, .. } if id == a));
 }
 
+/// Two calls for one queue pair, the first of which is over, come before the listener. `tells`: the caller takes the
+/// first back, and the callee hears of it.
+fn second_call_before_the_listener(tells: bool) -> (World, CommId) {
+    let mut world = World::new();
+    world.b.cm.expect_listener(world.now, SERVICE);
+    let old = world.a.cm.connect(world.now, &call()).expect("a call");
+    world.exchange();
+    assert_eq!(world.b.drop_reason(), DropReason::CmNoListener);
+    world.a.cm.release(world.now, old);
+    match world.sent_by_a() {
+        rej if tells => world.arrive_at_b(&rej),
+        _lost => {}
+    }
+    let new = world.a.cm.connect(world.now, &call()).expect("another call");
+    (world, new)
+}
+
+#[test]
+fn a_call_before_the_listener_takes_the_place_of_an_older_one_of_its_queue_pair() {
+    let (mut world, new) = second_call_before_the_listener(false);
+    world.exchange();
+    world.b.cm.listen(world.now, SERVICE, 1).expect("free");
+    let (b, _) = world.request();
+    world.b.cm.accept(world.now, b, &acceptance()).expect("it waits");
+    world.exchange();
+    assert!(matches!(world.a.event(), Event::Reply { id, .. } if id == new));
+}
+
+#[test]
+fn a_call_that_was_taken_back_does_not_come_to_a_later_listener() {
+    let (mut world, _) = second_call_before_the_listener(true);
+    // The second REQ is lost so far.
+    world.sent_by_a();
+    world.b.drops.clear();
+    world.b.cm.listen(world.now, SERVICE, 1).expect("free");
+    world.b.quiet();
+}
+
 #[test]
 fn a_call_after_a_listener_is_refused_when_none_comes() {
     let mut world = World::new();

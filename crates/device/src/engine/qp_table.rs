@@ -5,7 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use uroce_cm::CommId;
 use uroce_transport::{CqId, QpInit, QueuePair, SrqId, XrcdId};
-use uroce_wire::{FlowIcrc, Qpn, Slot};
+use uroce_wire::{FlowIcrc, Packet, Qpn, Slot};
 
 use super::in_flight::QpCredit;
 use super::qpn::QpnAllocator;
@@ -49,6 +49,8 @@ pub(crate) struct QpEntry {
     /// The connection that its next packet confirms: instead of an RTU (R113), or because the peer seemed
     /// to have forgotten it (R112).
     pub(crate) awaits_comm_est: Option<CommId>,
+    /// Its peer was asked for a packet, so that any answer counts.
+    pub(crate) is_probed: bool,
     /// Requests posted and held back since the queue pair was last served (doorbell coalescing).
     coalesced: usize,
     ping_pong: PingPong,
@@ -66,6 +68,15 @@ impl QpEntry {
     pub(crate) fn has_work(&self) -> bool {
         let waits = || self.credit.waits() && !self.qp.wants_repair();
         self.qp.wants_answer() || self.qp.wants_request() && !waits()
+    }
+
+    /// The connection that a packet confirms which is about to be taken in: a request does, an answer to what is on its
+    /// way, and anything from a peer that was asked for a packet.
+    #[inline]
+    pub(crate) fn confirmed_by(&self, packet: &Packet<'_>) -> Option<CommId> {
+        let id = self.awaits_comm_est?;
+        let counts = packet.info.is_request() || self.is_probed || self.qp.awaits_acknowledgement();
+        counts.then_some(id)
     }
 
     /// The last packet of a message of the peer has arrived.
@@ -142,6 +153,7 @@ impl QpTable {
             ready: false,
             armed: None,
             awaits_comm_est: None,
+            is_probed: false,
             rx_icrc: RxIcrc::default(),
             coalesced: 0,
             ping_pong: PingPong::default(),

@@ -76,6 +76,7 @@ impl Nic {
         let entry = self.qps.get_mut(qpn).ok_or_else(|| no_such_qp(qpn, self.slot))?;
         let admitted = entry.qp.admits(&arrival, packet)?;
         arrival.ip_id = entry.rx_icrc.check(self.icrc_caps.rx, rx, &mut self.icrc)?;
+        let confirmed = entry.confirmed_by(packet);
         entry.qp.handle_packet(now, &arrival, packet, admitted, &mut self.tables.context());
         if packet.info.is_request() && packet.info.ends() {
             entry.handle_message_end();
@@ -83,7 +84,7 @@ impl Nic {
         if entry.qp.take_lost_trains() {
             self.gso_black_holes.record(arrival.src, now);
         }
-        if let Some(id) = entry.awaits_comm_est {
+        if let Some(id) = confirmed {
             entry.awaits_comm_est = None;
             match is_elsewhere(self.slot, id.slot()) {
                 true => self.cross_engine_ops.push(CrossEngineOp::FirstPacket(id)),

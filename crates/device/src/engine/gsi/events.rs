@@ -125,7 +125,7 @@ impl Gsi {
             // Nothing can be lost any more.
             Some(false) => true,
             Some(true) => {
-                cx.await_comm_est(qpn, Some(id));
+                cx.await_sign_of_life(qpn, id);
                 if !self.probes.contains(&qpn) {
                     self.probes.push_back(qpn);
                 }

@@ -69,7 +69,14 @@ impl GsiContext<'_> {
     /// The connection that the next packet of the queue pair confirms.
     pub(crate) fn await_comm_est(&mut self, qpn: Qpn, id: Option<CommId>) {
         if let Some(entry) = self.nic.qps.get_mut(qpn) {
-            entry.awaits_comm_est = id;
+            (entry.awaits_comm_est, entry.is_probed) = (id, false);
+        }
+    }
+
+    /// The same, of a queue pair whose peer is asked for a packet.
+    pub(crate) fn await_sign_of_life(&mut self, qpn: Qpn, id: CommId) {
+        if let Some(entry) = self.nic.qps.get_mut(qpn) {
+            (entry.awaits_comm_est, entry.is_probed) = (Some(id), true);
         }
     }
 
