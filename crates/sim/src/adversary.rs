@@ -25,6 +25,16 @@ pub(crate) struct AttackTarget {
     pub(crate) service: Service,
 }
 
+/// A connection that was made by connection management, and can be attacked at one of its ends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CmTarget {
+    /// The node of the end, and its queue pair.
+    pub(crate) end: NodeQpn,
+    pub(crate) peer: usize,
+    /// What the end calls the connection, and what its peer calls it.
+    pub(crate) ids: [u32; 2],
+}
+
 /// A host that forges packets.
 pub(crate) struct Adversary {
     address: IpAddr,
@@ -63,12 +73,16 @@ impl Adversary {
         now_ns: u64,
         nodes: &[IpAddr],
         targets: &[AttackTarget],
+        connections: &[CmTarget],
     ) -> Option<Forgery> {
         if self.left == 0 || self.next_ns > now_ns {
             return None;
         }
         self.left -= 1;
         self.next_ns = now_ns + 1 + self.random.below(self.gap_ns) as u64;
+        if !connections.is_empty() && self.random.chance(40) {
+            return Some(self.about_connection(nodes, connections));
+        }
         Some(self.forge(nodes, targets))
     }
 
@@ -158,6 +172,37 @@ impl Adversary {
         self.random.fill(&mut rest);
         bytes.extend_from_slice(&rest);
         self.seal(nodes, src, to, bytes)
+    }
+
+    /// A message about a connection with one thing wrong: it is not the peer's, or an id or the queue pair is not right.
+    fn about_connection(&mut self, nodes: &[IpAddr], connections: &[CmTarget]) -> Forgery {
+        let CmTarget { end: (node, qpn), peer, ids: [own, theirs] } = self.random.pick(connections);
+        // RTU, DREQ, DREP, REJ.
+        let attribute: u16 = self.random.pick(&[0x14, 0x15, 0x15, 0x16, 0x12]);
+        let mut body = [0; MAD_LEN - 24];
+        let (mut src, mut sender, mut number) = (nodes[peer], theirs, qpn.get());
+        match self.random.below(3) {
+            0 => src = self.address,
+            1 if attribute == 0x15 => number ^= 1,
+            _ => sender ^= 1 << self.random.below(32),
+        }
+        body[..4].copy_from_slice(&sender.to_be_bytes());
+        body[4..8].copy_from_slice(&own.to_be_bytes());
+        match attribute {
+            0x15 => body[8..11].copy_from_slice(&number.to_be_bytes()[1..]),
+            // Of no message of the handshake, because of a timeout.
+            0x12 => (body[8], body[11]) = (2 << 6, 4),
+            _ => {}
+        }
+        let mut bytes = self.header(Opcode::UD_SEND_ONLY, Qpn::GSI);
+        bytes.extend_from_slice(&GSI_QKEY.to_be_bytes());
+        bytes.extend_from_slice(&Qpn::GSI.get().to_be_bytes());
+        bytes.extend_from_slice(&[1, 7, 2, 3, 0, 0, 0, 0]);
+        bytes.extend_from_slice(&self.random.next().to_be_bytes());
+        bytes.extend_from_slice(&attribute.to_be_bytes());
+        bytes.extend_from_slice(&[0; 6]);
+        bytes.extend_from_slice(&body);
+        self.seal(nodes, src, node, bytes)
     }
 
     /// A datagram for QP 1: a management datagram with a header that is right or wrong, and random contents.

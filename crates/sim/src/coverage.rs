@@ -94,6 +94,7 @@ fn names() -> impl Iterator<Item = &'static str> {
         .chain(DropReason::ALL.map(DropReason::name))
         .chain(Mistake::ALL.map(Mistake::name))
         .chain(EVENTS)
+        .chain(CM_EVENTS)
         .chain(RxeCounters::NAMES)
 }
 
@@ -110,6 +111,29 @@ const EVENTS: [&str; 11] = [
     "packets that faults dropped",
     "packets that faults altered or delayed",
     "packets that met a link that is down",
+];
+
+/// What comes of connection management.
+const CM_EVENTS: [&str; 19] = [
+    "a call by connection management",
+    "a connection that is made by connection management",
+    "a call to a service without a listener",
+    "a call to a listener whose backlog is full",
+    "a call that is rejected",
+    "a call that the caller gives up",
+    "a call that is taken back",
+    "a call that nobody answers",
+    "a call that begins again with a smaller path MTU",
+    "a listener that comes after its call",
+    "a copy of a REQ that comes too late",
+    "a REP that nobody confirms",
+    "a first packet that stands for a lost RTU",
+    "a disconnect",
+    "an end that hears of a disconnect",
+    "an end that never hears of a disconnect",
+    "a connection that is released",
+    "a MAD that is sent again",
+    "an MRA",
 ];
 
 /// The name of a NAK in reports of coverage.

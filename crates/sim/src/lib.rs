@@ -18,6 +18,7 @@ mod adversary;
 mod arena;
 mod buffers;
 mod caught;
+mod cm_plan;
 mod coverage;
 mod end;
 mod monitor;
@@ -38,6 +39,7 @@ mod windows;
 mod world;
 
 pub use caught::run_caught;
+pub use cm_plan::CmPlan;
 pub use coverage::Coverage;
 pub use packet_event::{PacketEvent, Passage};
 pub use scenario::{Mode, Outage, PairPlan, Scenario};

@@ -1,6 +1,7 @@
 //! Rules for packets, checked from what is on the wire alone.
 
 mod frame;
+mod mads;
 mod message_count;
 mod psn;
 mod qpn_hash;
@@ -15,6 +16,7 @@ use uroce_device::transport::QpType;
 use uroce_wire::{Mtu, Opcode, Operation, Packet, Psn, Qpn, SyndromeKind};
 
 pub(crate) use self::frame::{has_good_icrc, icrc_of};
+use self::mads::MadMonitor;
 pub(crate) use self::psn::PsnLine;
 use self::qpn_hash::QpnHash;
 use self::requests::RequestMonitor;
@@ -35,8 +37,8 @@ pub(crate) struct MonitoredConnection {
     pub(crate) psns: [u32; 2],
     pub(crate) service: QpType,
     pub(crate) mtu: Mtu,
-    /// READs and atomics that may be outstanding.
-    pub(crate) max_rd_atomic: u8,
+    /// READs and atomics of each end that may be outstanding.
+    pub(crate) max_rd_atomic: [u8; 2],
     /// Which of them is the model of another stack: what it sends is judged by its form only.
     pub(crate) models: [bool; 2],
 }
@@ -67,6 +69,7 @@ struct Stranger {
 #[derive(Debug)]
 pub(crate) struct Monitor {
     sides: HashMap<NodeQpn, MonitoredQp, QpnHash>,
+    mads: MadMonitor,
     /// Who is no NIC of ours: the node behind them all.
     stranger: (usize, Stranger),
     /// Packets that were sent, by opcode.
@@ -77,7 +80,7 @@ impl Monitor {
     /// `stranger` is the number of the node that is no peer of anybody.
     pub(crate) fn new(stranger: usize) -> Monitor {
         let stranger = (stranger, Stranger::default());
-        Monitor { sides: HashMap::default(), stranger, sent: [0; 256] }
+        Monitor { sides: HashMap::default(), mads: MadMonitor::default(), stranger, sent: [0; 256] }
     }
 
     /// Adds the packets that were sent.
@@ -97,7 +100,7 @@ impl Monitor {
                 is_model: models[index],
                 service,
                 mtu,
-                requests: RequestMonitor::new(psns[index], mtu, max_rd_atomic),
+                requests: RequestMonitor::new(psns[index], mtu, max_rd_atomic[index]),
                 responses: ResponseMonitor::new(psns[1 - index], mtu),
                 next: Psn::new(psns[index]),
             };
@@ -123,8 +126,11 @@ impl Monitor {
             return self.stranger.1.check_reply(name, packet.bytes.len());
         }
         let qpn = parsed.bth.dest_qpn;
+        if qpn == Qpn::GSI {
+            return self.mads.handle_sent(src.ip(), dst.ip(), &parsed, coverage);
+        }
         let peer = self.sides.get(&(to, qpn)).map(|side| side.peer);
-        let holds = peer.is_some_and(|(node, _)| node == from) || qpn == Qpn::GSI;
+        let holds = peer.is_some_and(|(node, _)| node == from);
         ensure(holds, Invariant::Strangers, || {
             format!("node {from} sends a {name} to {qpn:?} of node {to}, which is no peer of its")
         })?;
@@ -137,15 +143,18 @@ impl Monitor {
     /// A packet that a NIC takes in.
     pub(crate) fn handle_arrived(&mut self, now_ns: u64, arrival: &ArrivedPacket) {
         let ArrivedPacket { from, to, packet, is_intact } = arrival;
+        let (src, dst) = (packet.route.src, packet.route.dst);
         if *from == self.stranger.0 {
             self.stranger.1.bytes_in += packet.bytes.len() as u64;
-            return;
+            return self.note_forged(packet);
         }
-        let (src, dst) = (packet.route.src, packet.route.dst);
         if !*is_intact && !frame::has_good_icrc(src, dst, &packet.bytes) {
             return;
         }
         let Ok(parsed) = Packet::parse(&packet.bytes) else { return };
+        if parsed.bth.dest_qpn == Qpn::GSI {
+            return self.mads.handle_arrived(src.ip(), dst.ip(), &parsed);
+        }
         let Some(side) = self.sides.get_mut(&(*to, parsed.bth.dest_qpn)) else { return };
         if !side.service.is_reliable() || side.peer.0 != *from || side.is_model {
             return;
@@ -154,6 +163,16 @@ impl Monitor {
             side.requests.handle_arrived(&parsed, now_ns);
         } else if parsed.info.is_request() {
             side.responses.handle_arrived(&parsed);
+        }
+    }
+}
+
+impl Monitor {
+    /// A MAD under a forged address may be answered to who has that address.
+    fn note_forged(&mut self, packet: &SimPacket) {
+        let Ok(parsed) = Packet::parse(&packet.bytes) else { return };
+        if parsed.bth.dest_qpn == Qpn::GSI {
+            self.mads.handle_arrived(packet.route.src.ip(), packet.route.dst.ip(), &parsed);
         }
     }
 }

@@ -36,7 +36,7 @@ impl Node {
         let address = address_of(scenario, index);
         let port = PortHandle::default();
         let nic = if index + scenario.models < scenario.nodes {
-            Nic::Uroce(open(scenario.seed, index, address, clock, &port, buffers))
+            Nic::Uroce(open(scenario, index, address, clock, &port, buffers))
         } else {
             Nic::Rxe(Rc::new(RefCell::new(RxeNode::new(address))))
         };
@@ -109,7 +109,7 @@ pub(crate) fn address_of(scenario: &Scenario, index: usize) -> IpAddr {
 
 /// A NIC of ours.
 fn open(
-    seed: u64,
+    scenario: &Scenario,
     index: usize,
     address: IpAddr,
     clock: &VirtualClock,
@@ -117,9 +117,14 @@ fn open(
     buffers: &PacketBuffers,
 ) -> Device {
     let local = SocketAddr::new(address, uroce_device::ROCE_PORT);
-    let datapath = SimDatapath::new(local, 4096 + 200, port.clone(), buffers.clone());
+    let datapath = SimDatapath::new(
+        local,
+        scenario.mtu_of(index).bytes() + 200,
+        port.clone(),
+        buffers.clone(),
+    );
     let mut keys = [0; 32];
-    Random::new(seed, u64::MAX - index as u64).fill(&mut keys);
+    Random::new(scenario.seed, u64::MAX - index as u64).fill(&mut keys);
     let config = DeviceConfig {
         name: Some(format!("node{index}")),
         progress_thread: false,

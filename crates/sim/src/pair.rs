@@ -1,6 +1,7 @@
 //! Two ends that talk to each other, and the application that drives both.
 
 mod completion;
+mod managed;
 mod posting;
 mod restart;
 mod verb;
@@ -9,15 +10,16 @@ mod withdrawal;
 use uroce_device::transport::QpType;
 use uroce_wire::Service;
 
+use self::managed::Managed;
 use self::restart::Restart;
 use self::withdrawal::Withdrawal;
-use crate::adversary::AttackTarget;
+use crate::adversary::{AttackTarget, CmTarget};
 use crate::coverage::Coverage;
 use crate::end::End;
 use crate::monitor::MonitoredConnection;
 use crate::nic::Nic;
 use crate::random::Random;
-use crate::scenario::PairPlan;
+use crate::scenario::{PairPlan, Scenario};
 use crate::violation::{AtTime as _, Check, Invariant, Violation, ensure};
 
 /// What a turn of the application needs besides the pair.
@@ -33,8 +35,13 @@ pub(crate) struct Turn<'a> {
 /// What the application of a pair is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
+    /// One end has called the other one, or will.
+    Connecting,
     /// Requests are posted and complete.
     Running,
+    /// The connection ends: old packets leave the network until the first time, and at the second one an end that
+    /// has heard nothing of it acts by itself.
+    Disconnecting { until_ns: u64, hears_ns: u64 },
     /// Both queue pairs have failed or were ended; old packets leave the network until this time.
     Draining { until_ns: u64, restart: Restart },
     /// Everything has completed.
@@ -44,6 +51,8 @@ enum Phase {
 /// Two connected queue pairs.
 pub(crate) struct Pair {
     plan: PairPlan,
+    /// Connection management, if the connection is made by it.
+    managed: Option<Box<Managed>>,
     /// The network may double and reorder packets: an unreliable service then may do so, too.
     network_reorders: bool,
     pub(crate) ends: [End; 2],
@@ -64,13 +73,17 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
+    /// The pair with this number.
     pub(crate) fn new(
-        plan: &PairPlan,
-        network_reorders: bool,
+        number: usize,
+        scenario: &Scenario,
         nics: &[Nic],
         mut random: Random,
     ) -> Pair {
-        let mut plan = plan.clone();
+        let network_reorders = scenario.reorders();
+        let mut plan = scenario.pairs[number].clone();
+        let largest = plan.nodes.map(|node| scenario.mtu_of(node));
+        plan.suit_ports(largest);
         // A datagram that is held back may come to the next connection of a queue pair, which these would begin.
         if network_reorders && !plan.service.is_reliable() {
             plan.bad_receives = 0;
@@ -84,6 +97,7 @@ impl Pair {
             End::new(second, &nics[second], &plan, &mut random),
         ];
         let mut pair = Pair {
+            managed: plan.cm.as_ref().map(|cm| Box::new(Managed::new(cm, number))),
             plan,
             network_reorders,
             ends,
@@ -117,22 +131,28 @@ impl Pair {
         };
         let [first, second] = self.ends.each_ref().map(end);
         let mistake = if self.has_mistake { ", after a mistake" } else { "" };
-        format!("{first}; {second}{mistake}")
+        let managed = self.managed.as_ref().map(|managed| format!("; {}", managed.describe()));
+        format!("{first}; {second}{mistake}{}", managed.unwrap_or_default())
     }
 
     /// True if nothing that arrives is of interest now.
     pub(crate) fn is_waiting(&self, now_ns: u64) -> bool {
         match self.phase {
-            Phase::Running => false,
+            Phase::Connecting | Phase::Running | Phase::Disconnecting { .. } => false,
             Phase::Draining { until_ns, .. } => now_ns < until_ns,
             Phase::Done => true,
         }
     }
 
-    /// True if a completion waits for the application, at nodes that are busy or not in the list.
-    pub(crate) fn has_completions(&self, busy: &[bool]) -> bool {
-        let may_have = |end: &&End| busy.get(end.node).is_none_or(|busy| *busy);
-        self.ends.iter().filter(may_have).any(End::has_completions)
+    /// True if a completion waits for the application, or an event, at nodes that are busy or not in the list.
+    pub(crate) fn has_completions(&mut self, busy: &[bool]) -> bool {
+        let may_have = |end: &End| busy.get(end.node).is_none_or(|busy| *busy);
+        if let Some(managed) = &mut self.managed
+            && managed.fetch(self.ends.each_ref().map(may_have))
+        {
+            return true;
+        }
+        self.ends.iter().filter(|end| may_have(end)).any(End::has_completions)
     }
 
     /// The application looks for completions at this time.
@@ -143,9 +163,16 @@ impl Pair {
     /// When the application acts next, whatever happens on the network.
     pub(crate) fn poll_timeout(&self) -> Option<u64> {
         match self.phase {
+            Phase::Connecting => self.managed.as_ref()?.next_action(),
             Phase::Running => {
                 let wakes = self.ends.iter().filter_map(|end| end.wake_ns);
-                wakes.chain(self.look_ns).chain(self.next_withdrawal()).min()
+                let managed = self.managed.as_ref().and_then(|managed| managed.poll_timeout());
+                wakes.chain(self.look_ns).chain(self.next_withdrawal()).chain(managed).min()
+            }
+            Phase::Disconnecting { until_ns, hears_ns } => {
+                let managed = self.managed.as_ref()?;
+                let next_ns = if managed.is_over() { until_ns } else { hears_ns };
+                managed.poll_timeout().into_iter().chain([next_ns]).min()
             }
             Phase::Draining { until_ns, .. } => Some(until_ns),
             Phase::Done => None,
@@ -161,7 +188,22 @@ impl Pair {
         self.plan.service.is_reliable()
     }
 
+    /// RNR retries of an end.
+    fn rnr_retry(&self, index: usize) -> u8 {
+        self.managed.as_ref().map_or(self.plan.rnr_retry, |managed| managed.rnr_retry(index))
+    }
+
+    /// True if the application of this end may post requests.
+    fn may_send(&self, index: usize) -> bool {
+        self.managed.as_ref().is_none_or(|managed| managed.may_send(index))
+    }
+
     fn connect(&mut self) {
+        if self.managed.is_some() {
+            self.phase = Phase::Connecting;
+            return;
+        }
+        self.phase = Phase::Running;
         let psns = [start_psn(&mut self.random), start_psn(&mut self.random)];
         let peers = self.ends.each_ref().map(End::peer);
         self.ends[0].connect(&self.plan, &peers[1], psns);
@@ -169,7 +211,23 @@ impl Pair {
         for end in &mut self.ends {
             end.wake_ns = Some(0);
         }
-        let connection = |from: usize, to: usize| MonitoredConnection {
+        let depths = [self.plan.rd_atomic; 2];
+        // With XRC, each direction has queue pairs of its own.
+        self.new_connections = match self.plan.service.is_xrc() {
+            true => vec![self.monitored(0, 1, psns, depths), self.monitored(1, 0, psns, depths)],
+            false => vec![self.monitored(0, 1, psns, depths)],
+        };
+    }
+
+    /// The connection between two ends, as it is seen in its packets. `psns` and `depths` are those of both ends.
+    fn monitored(
+        &self,
+        from: usize,
+        to: usize,
+        psns: [u32; 2],
+        depths: [u8; 2],
+    ) -> MonitoredConnection {
+        MonitoredConnection {
             ends: [
                 (self.ends[from].node, self.ends[from].qpn),
                 (self.ends[to].node, self.ends[to].responder()),
@@ -177,14 +235,9 @@ impl Pair {
             psns: [psns[from], psns[to]],
             service: self.plan.service,
             mtu: self.plan.mtu,
-            max_rd_atomic: self.plan.rd_atomic,
+            max_rd_atomic: [depths[from], depths[to]],
             models: [self.ends[from].nic.is_model(), self.ends[to].nic.is_model()],
-        };
-        // With XRC, each direction has queue pairs of its own.
-        self.new_connections = match self.plan.service.is_xrc() {
-            true => vec![connection(0, 1), connection(1, 0)],
-            false => vec![connection(0, 1)],
-        };
+        }
     }
 
     /// True if the application has done more than to poll since the last call.
@@ -216,6 +269,19 @@ impl Pair {
         targets
     }
 
+    /// The ends of its connection, for an adversary, if connection management has made it.
+    pub(crate) fn cm_targets(&self) -> Vec<CmTarget> {
+        let Some(ids) = self.managed.as_ref().and_then(|managed| managed.ids()) else {
+            return vec![];
+        };
+        let target = |index: usize| CmTarget {
+            end: (self.ends[index].node, self.ends[index].qpn),
+            peer: self.ends[1 - index].node,
+            ids: [ids[index], ids[1 - index]],
+        };
+        vec![target(0), target(1)]
+    }
+
     /// The connections that have begun since the last call.
     pub(crate) fn take_connections(&mut self) -> Vec<MonitoredConnection> {
         std::mem::take(&mut self.new_connections)
@@ -232,10 +298,37 @@ impl Pair {
             Phase::Draining { until_ns, .. } if turn.now_ns < until_ns => Ok(()),
             Phase::Draining { restart, .. } => self.finish_restart(restart, turn),
             Phase::Running => self.run(turn),
+            Phase::Connecting => self.with_managed(|pair, managed| pair.connecting(managed, turn)),
+            Phase::Disconnecting { until_ns, hears_ns } => self.with_managed(|pair, managed| {
+                pair.disconnecting(managed, [until_ns, hears_ns], turn)
+            }),
         }
     }
 
+    /// Lends connection management to a call.
+    fn with_managed<T: Default>(
+        &mut self,
+        call: impl FnOnce(&mut Pair, &mut Managed) -> Result<T, (Invariant, String)>,
+    ) -> Result<T, (Invariant, String)> {
+        let Some(mut managed) = self.managed.take() else { return Ok(T::default()) };
+        let outcome = call(self, &mut managed);
+        self.managed = Some(managed);
+        outcome
+    }
+
+    /// Ends the connection, in the way in which it was made.
+    fn end(&mut self, restart: Restart, turn: &mut Turn<'_>) -> Check {
+        if self.managed.is_none() {
+            return self.begin_restart(restart, turn);
+        }
+        self.with_managed(|pair, managed| pair.end_connection(managed, turn))
+    }
+
     fn run(&mut self, turn: &mut Turn<'_>) -> Check {
+        let is_over = self.with_managed(|pair, managed| pair.check_connection(managed, turn))?;
+        if is_over {
+            return self.end(Restart::Reset, turn);
+        }
         self.withdraw(turn.now_ns, turn);
         self.look_ns = None;
         if self.random.chance(self.plan.idle_turns) {
@@ -248,7 +341,7 @@ impl Pair {
         }
         let has_failed = self.take_completions(turn)?;
         if has_failed {
-            return self.begin_restart(Restart::Reset, turn);
+            return self.end(Restart::Reset, turn);
         }
         for index in 0..2 {
             if self.ends[index].wake_ns.is_some_and(|at| at <= turn.now_ns) {
@@ -257,7 +350,7 @@ impl Pair {
         }
         if self.random.below(1000) < self.plan.restarts && turn.calm_since_ns.is_none() {
             let restart = if self.random.chance(50) { Restart::Destroy } else { Restart::Reset };
-            return self.begin_restart(restart, turn);
+            return self.end(restart, turn);
         }
         if self.ends.iter().all(|end| end.left == 0 && end.sends.is_empty()) {
             return self.finish(turn);
@@ -268,7 +361,7 @@ impl Pair {
     /// Everything has completed: what arrived must be all.
     fn finish(&mut self, turn: &mut Turn<'_>) -> Check {
         if !self.is_reliable() {
-            return self.begin_restart(Restart::Reset, turn);
+            return self.end(Restart::Reset, turn);
         }
         for end in &self.ends {
             ensure(end.awaited.is_empty(), Invariant::Messages, || {
@@ -276,7 +369,15 @@ impl Pair {
                 format!("message {first} was acknowledged and never received ({:?})", end.qpn)
             })?;
         }
-        self.begin_restart(Restart::Reset, turn)
+        self.end(Restart::Reset, turn)
+    }
+
+    /// Destroys everything.
+    pub(crate) fn destroy(&mut self) -> Result<(), String> {
+        if let Some(managed) = &mut self.managed {
+            managed.destroy(self.ends.each_ref().map(|end| end.nic.device()));
+        }
+        self.ends.iter_mut().try_for_each(End::destroy)
     }
 }
 

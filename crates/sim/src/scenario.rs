@@ -5,6 +5,7 @@ use std::fmt;
 use uroce_device::transport::{QpCaps, QpType};
 use uroce_device::wire::{Mtu, ack_timeout_ns, rnr_timer_ns};
 
+use crate::cm_plan::CmPlan;
 use crate::random::Random;
 use crate::rxe::TICK_NS;
 
@@ -39,6 +40,8 @@ impl Outage {
 pub struct PairPlan {
     /// The nodes of both ends.
     pub nodes: [usize; 2],
+    /// How connection management connects both ends; `None` if they are connected by their numbers.
+    pub cm: Option<CmPlan>,
     /// Service of both ends: RC, UC, UD, or XRC by the name of its initiators.
     pub service: QpType,
     /// Path MTU.
@@ -82,8 +85,20 @@ pub struct PairPlan {
 impl PairPlan {
     /// Leaves away what the model of another stack does not have.
     pub(crate) fn suit_model(&mut self) {
-        self.service = QpType::Rc;
+        (self.service, self.cm) = (QpType::Rc, None);
         (self.shared_receives, self.bad_receives, self.withdrawals) = (false, 0, 0);
+    }
+
+    /// Adapts it to what the ports of both nodes carry, and to what connection management does by itself.
+    pub(crate) fn suit_ports(&mut self, largest: [Mtu; 2]) {
+        let mtu = largest[0].min(largest[1]);
+        self.mtu = self.mtu.min(mtu);
+        if !matches!(self.service, QpType::Rc | QpType::Uc) {
+            self.cm = None;
+        }
+        if self.cm.is_some() {
+            (self.mtu, self.min_rnr_timer) = (mtu, CM_RNR_TIMER);
+        }
     }
 
     /// Time in which all requests complete when there are no faults: what is under way gives up at the latest, and
@@ -97,7 +112,9 @@ impl PairPlan {
         // After each mistake the connection is made again.
         let pauses = 4 * 100 / (100 - self.idle_turns.min(99) as u64);
         let step_ns = 4 * not_ready_ns + pauses * self.pause_ns + drain_ns;
-        2 * give_up_ns + 2 * self.operations as u64 * step_ns
+        let call_ns = self.cm.as_ref().map_or(0, CmPlan::longest_ns);
+        let calls = self.cm.as_ref().map_or(0, |cm| 2 + cm.failures as u64);
+        2 * give_up_ns + calls * call_ns + 2 * self.operations as u64 * (step_ns + call_ns)
     }
 }
 
@@ -112,6 +129,8 @@ pub struct Scenario {
     pub nodes: usize,
     /// How many of them, the last ones, are models of rxe. The others are NICs of ours.
     pub models: usize,
+    /// Largest path MTU of nodes whose port carries less than 4096 bytes.
+    pub mtus: Vec<(usize, Mtu)>,
     /// They have IPv6 addresses, not IPv4 ones.
     pub is_ipv6: bool,
     /// Latency from NIC to NIC in nanoseconds.
@@ -132,6 +151,10 @@ pub struct Scenario {
 
 /// Longest time a packet waits in a fault rule.
 pub(crate) const LONGEST_DELAY_NS: u64 = 25_000_000;
+/// RNR timer code of queue pairs that connection management connects.
+const CM_RNR_TIMER: u8 = 12;
+/// The stream of random numbers of what was added to the scenarios later: what was drawn before stays as it was.
+const ADDED: u64 = 1 << 48;
 
 impl Scenario {
     /// Time after which no packet of a queue pair is on its way any more.
@@ -143,6 +166,18 @@ impl Scenario {
     pub(crate) fn liveness_end_ns(&self) -> u64 {
         let bounds = self.pairs.iter().map(|pair| pair.liveness_bound_ns(self.drain_ns()));
         self.faults_end_ns + LONGEST_DELAY_NS + bounds.max().unwrap_or_default()
+    }
+
+    /// The time that connection management may take, in [`Mode::Safety`].
+    pub(crate) fn longest_calls_ns(&self) -> u64 {
+        let plans = self.pairs.iter().filter_map(|pair| pair.cm.as_ref());
+        plans.map(|cm| 20 * cm.longest_ns()).max().unwrap_or_default()
+    }
+
+    /// The largest path MTU of a node's port.
+    pub(crate) fn mtu_of(&self, node: usize) -> Mtu {
+        let known = self.mtus.iter().find(|(index, _)| *index == node);
+        known.map_or(Mtu::M4096, |(_, mtu)| *mtu)
     }
 
     /// True if the network never loses, alters or delays a packet.
@@ -166,7 +201,7 @@ impl Scenario {
         let pairs =
             (0..count).map(|_| pair(mode, [nodes, models], latency_ns, &mut random)).collect();
         let faults_end_ns = random.range(100_000, 20_000_000) as u64;
-        Scenario {
+        let mut scenario = Scenario {
             seed,
             mode,
             nodes,
@@ -179,6 +214,30 @@ impl Scenario {
             forged: if random.chance(30) { random.range(1, 400) } else { 0 },
             faults_end_ns,
             pairs,
+            mtus: vec![],
+        };
+        scenario.add(&mut Random::new(seed, ADDED));
+        scenario
+    }
+
+    /// Draws connection management and small ports.
+    fn add(&mut self, random: &mut Random) {
+        if random.chance(15) {
+            let small = (0..self.nodes).filter(|_| random.chance(50)).collect::<Vec<_>>();
+            self.mtus = small.into_iter().map(|node| (node, random.pick(&Mtu::ALL))).collect();
+        }
+        if random.chance(40) {
+            let mode = self.mode;
+            for pair in &mut self.pairs {
+                pair.cm = random.chance(60).then(|| CmPlan::draw(mode, random));
+            }
+            // Its messages are sent again after 100 ms at the earliest: faults last as long.
+            if random.chance(50) {
+                self.faults_end_ns = random.range(100_000_000, 700_000_000) as u64;
+            }
+            if random.chance(30) {
+                self.outages.push(long_outage(self.nodes, random));
+            }
         }
     }
 }
@@ -202,6 +261,7 @@ fn pair(mode: Mode, [nodes, models]: [usize; 2], latency_ns: u64, random: &mut R
     let mistakes = if random.chance(25) { random.range(1, 50) } else { 0 };
     PairPlan {
         nodes: [first, second],
+        cm: None,
         service,
         mtu: random.pick(&Mtu::ALL),
         timeout: random.range(shortest_timeout(latency_ns), 13) as u8,
@@ -276,6 +336,13 @@ fn outages(nodes: usize, random: &mut Random) -> Vec<Outage> {
     (0..count).map(outage).collect()
 }
 
+/// A link that is down for so long that connection management gives up now and then.
+fn long_outage(nodes: usize, random: &mut Random) -> Outage {
+    let from_ns = random.pick(&[0, 1_000_000, 200_000_000]) + random.below(20_000_000) as u64;
+    let length = random.pick(&[150_000_000, 600_000_000, 2_500_000_000]);
+    Outage { node: random.below(nodes), from_ns, until_ns: from_ns + length }
+}
+
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Scenario {
@@ -291,6 +358,9 @@ impl fmt::Display for Scenario {
             writeln!(f, "  faults end at {} ns", self.faults_end_ns)?;
         }
         writeln!(f, "  faults: {}", if faults.is_empty() { "none" } else { faults })?;
+        for (node, mtu) in &self.mtus {
+            writeln!(f, "  the port of node {node} carries {mtu} bytes")?;
+        }
         for Outage { node, from_ns, until_ns } in outages {
             writeln!(f, "  node {node} has no link from {from_ns} to {until_ns} ns")?;
         }
@@ -323,7 +393,8 @@ impl fmt::Display for PairPlan {
             self.mistakes, self.bad_receives
         )?;
         writeln!(f, "{} regions deregistered, {} restarts", self.withdrawals, self.restarts)?;
-        write!(f, "    pauses up to {} ns, {} % idle turns", self.pause_ns, self.idle_turns)
+        write!(f, "    pauses up to {} ns, {} % idle turns", self.pause_ns, self.idle_turns)?;
+        self.cm.as_ref().map_or(Ok(()), |cm| write!(f, "\n    {cm}"))
     }
 }
 

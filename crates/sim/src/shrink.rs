@@ -1,5 +1,6 @@
 //! Smaller scenarios that fail in the same way.
 
+use crate::cm_plan::CmPlan;
 use crate::scenario::Scenario;
 use crate::violation::Violation;
 
@@ -71,6 +72,16 @@ fn candidates(scenario: &Scenario) -> Vec<Scenario> {
     add(&|smaller| smaller.forged = 0);
     add(&|smaller| smaller.models = 0);
     add(&|smaller| smaller.is_ipv6 = false);
+    add(&|smaller| smaller.mtus.clear());
+    add(&|smaller| smaller.pairs.iter_mut().for_each(|pair| pair.cm = None));
+    let cm = |change: fn(&mut CmPlan)| {
+        move |smaller: &mut Scenario| {
+            smaller.pairs.iter_mut().filter_map(|pair| pair.cm.as_mut()).for_each(change);
+        }
+    };
+    add(&cm(|cm| cm.failures = cm.failures / 2));
+    add(&cm(|cm| cm.releases = 0));
+    add(&cm(|cm| cm.decision_ns = 1_000));
     add(&|smaller| smaller.forged = smaller.forged.div_ceil(2));
     add(&|smaller| smaller.pairs.iter_mut().for_each(|pair| pair.restarts = 0));
     add(&|smaller| smaller.pairs.iter_mut().for_each(|pair| pair.mistakes = 0));

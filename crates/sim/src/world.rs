@@ -7,7 +7,7 @@ use std::time::Duration;
 use uroce_device::{Device, ResourceKind, VirtualClock};
 use uroce_wire::Flow;
 
-use crate::adversary::{Adversary, AttackTarget, Forgery};
+use crate::adversary::{Adversary, AttackTarget, CmTarget, Forgery};
 use crate::buffers::PacketBuffers;
 use crate::coverage::Coverage;
 use crate::monitor::Monitor;
@@ -28,6 +28,8 @@ const ADVERSARY: usize = 1 << 32;
 const MAX_ITERATIONS: usize = 10_000;
 /// Packets of a device at one moment.
 const MAX_PACKETS: usize = 4096;
+/// A call to a listener that has just gone is answered within this time.
+const LATE_CALLS_NS: u64 = 2_100_000_000;
 /// Time of a simulation whose faults do not end: it stops there.
 const SAFETY_END_NS: u64 = 60_000_000_000;
 
@@ -77,10 +79,8 @@ impl<'a> World<'a> {
             (0..scenario.nodes).map(|index| Node::new(scenario, index, &clock, &buffers)).collect();
         let nics: Vec<Nic> = nodes.iter().map(|node| node.nic.clone()).collect();
         let random = |index| Random::new(scenario.seed, 1 + index as u64);
-        let plans = scenario.pairs.iter().enumerate();
-        let reorders = scenario.reorders();
-        let pair = |(index, plan)| Pair::new(plan, reorders, &nics, random(index));
-        let pairs = plans.map(pair).collect();
+        let pair = |index| Pair::new(index, scenario, &nics, random(index));
+        let pairs = (0..scenario.pairs.len()).map(pair).collect();
         let adversary = (scenario.forged > 0).then(|| {
             Adversary::new(address_of(scenario, nodes.len()), scenario.forged, random(ADVERSARY))
         });
@@ -141,7 +141,7 @@ impl<'a> World<'a> {
     /// I14: the simulation ends in time.
     fn check_end(&self, next_ns: u64) -> Result<(), Violation> {
         let (end_ns, since_ns) = match self.scenario.mode {
-            Mode::Safety => (SAFETY_END_NS, 0),
+            Mode::Safety => (SAFETY_END_NS + self.scenario.longest_calls_ns(), 0),
             Mode::Liveness => (self.liveness_end_ns, self.scenario.faults_end_ns),
         };
         let what = || format!("requests are left after {} ns", next_ns - since_ns);
@@ -180,8 +180,9 @@ impl<'a> World<'a> {
         }
         let nodes: Vec<IpAddr> = self.nodes.iter().map(|node| node.address).collect();
         let targets: Vec<AttackTarget> = self.pairs.iter().flat_map(Pair::targets).collect();
+        let connections: Vec<CmTarget> = self.pairs.iter().flat_map(Pair::cm_targets).collect();
         while let Some(Forgery { to, packet }) =
-            adversary.poll_packet(self.now_ns, &nodes, &targets)
+            adversary.poll_packet(self.now_ns, &nodes, &targets, &connections)
         {
             self.coverage.count("a packet that is forged");
             self.network.send(self.now_ns, self.nodes.len(), to, packet);
@@ -200,7 +201,7 @@ impl<'a> World<'a> {
         for index in 0..self.pairs.len() {
             let nodes = self.pairs[index].nodes();
             let is_due = self.pairs[index].poll_timeout().is_some_and(|at| at <= self.now_ns);
-            let pair = &self.pairs[index];
+            let pair = &mut self.pairs[index];
             if pair.is_waiting(self.now_ns) || !is_due && !pair.has_completions(busy) {
                 continue;
             }
@@ -305,6 +306,10 @@ impl<'a> World<'a> {
     }
 
     fn finish(mut self) -> Result<Report, Violation> {
+        for pair in &mut self.pairs {
+            pair.destroy().map_err(|what| (Invariant::Resources, what)).at(self.now_ns)?;
+        }
+        self.answer_late_calls()?;
         self.tear_down().at(self.now_ns)?;
         for node in &self.nodes {
             node.report(&mut self.coverage);
@@ -322,13 +327,26 @@ impl<'a> World<'a> {
         })
     }
 
+    /// Calls that came when nobody looked any more are rejected, and those that wait for a listener, too.
+    fn answer_late_calls(&mut self) -> Result<(), Violation> {
+        if self.scenario.pairs.iter().all(|pair| pair.cm.is_none()) {
+            return Ok(());
+        }
+        let end_ns = self.now_ns + LATE_CALLS_NS;
+        for _ in 0..MAX_ITERATIONS {
+            for index in 0..self.nodes.len() {
+                self.settle(index)?;
+            }
+            let next_ns = self.nodes.iter().filter_map(|node| node.deadline_ns).min();
+            let Some(next_ns) = next_ns.filter(|next_ns| *next_ns <= end_ns) else { break };
+            self.clock.advance(Duration::from_nanos(next_ns.saturating_sub(self.now_ns)));
+            self.now_ns = self.now_ns.max(next_ns);
+        }
+        Ok(())
+    }
+
     /// I10: nothing is left on a device whose objects were destroyed.
     fn tear_down(&mut self) -> Check {
-        for pair in &mut self.pairs {
-            for end in &mut pair.ends {
-                end.destroy().map_err(|what| (Invariant::Resources, what))?;
-            }
-        }
         for (index, node) in self.nodes.iter().enumerate() {
             let Nic::Uroce(device) = &node.nic else {
                 node.check_model(index)?;

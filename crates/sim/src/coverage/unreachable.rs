@@ -36,15 +36,7 @@ pub(super) const REASONS: &[(&str, &[&str])] = &[
         &["IBV_WC_BAD_RESP_ERR", "reserved_syndrome"],
     ),
     (
-        "no application listens or calls by connection management: queue pairs are connected by their numbers",
-        &[
-            "cm_wrong_peer",
-            "cm_wrong_state",
-            "cm_duplicate",
-            "cm_stale",
-            "cm_no_listener",
-            "cm_backlog",
-            "cm_rate_limit",
-        ],
+        "no host of a simulation calls so often: the limits are thousands of requests in a second",
+        &["cm_rate_limit"],
     ),
 ];

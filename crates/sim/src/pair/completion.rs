@@ -138,9 +138,12 @@ impl Pair {
             status if posted.mistake.is_some_and(|mistake| mistake.status() == status) => true,
             status if self.meets_bad_receive(index, posted, status) => true,
             // The sequence NAK behind an RNR NAK of the model may come when the wait is over, and costs a retry.
-            WcStatus::RetryExcErr => !is_calm || self.has_mistake || self.has_model(),
+            WcStatus::RetryExcErr => {
+                // A peer whose connection is over does not answer.
+                !is_calm || self.has_mistake || self.has_model() || self.is_ending
+            }
             WcStatus::RnrRetryExcErr => {
-                self.plan.rnr_retry != RNR_RETRY_FOR_EVER && posted.work.needs_receive()
+                self.rnr_retry(index) != RNR_RETRY_FOR_EVER && posted.work.needs_receive()
             }
             _ => false,
         };

@@ -31,15 +31,16 @@ impl Pair {
         for _ in 0..self.random.below(BURST) {
             let end = &self.ends[index];
             let room = self.plan.caps.max_send_wr as usize - end.sends.len();
-            if end.left == 0 || room == 0 || self.has_mistake {
+            if end.left == 0 || room == 0 || self.has_mistake || !self.may_send(index) {
                 break;
             }
             self.post(index, turn)?;
         }
         self.ends[index].wake_ns = Some(turn.now_ns + 1 + self.pause());
+        let may_send = self.may_send(index);
         let end = &mut self.ends[index];
         let has_room = end.sends.len() < self.plan.caps.max_send_wr as usize;
-        let has_requests = end.left > 0 && has_room && !self.has_mistake;
+        let has_requests = end.left > 0 && has_room && may_send && !self.has_mistake;
         if !has_requests && end.receives.len() == depth {
             end.wake_ns = None;
         }

@@ -36,8 +36,12 @@ impl Pair {
     }
 
     /// I3: in the error state all that was posted completes.
-    fn flush(&mut self, turn: &mut Turn<'_>) -> Check {
-        self.ends.iter().for_each(|end| end.leave(QpState::Err));
+    pub(super) fn flush(&mut self, turn: &mut Turn<'_>) -> Check {
+        for index in [0, 1] {
+            if self.can_fail(index) {
+                self.ends[index].leave(QpState::Err);
+            }
+        }
         self.is_ending = true;
         self.take_completions(turn)?;
         self.is_ending = false;
@@ -67,7 +71,9 @@ impl Pair {
             end.arena.check_rest()?;
             end.clear();
         }
-        let is_over = self.ends.iter().all(|end| end.left == 0);
+        let is_hopeless = turn.calm_since_ns.is_none()
+            && self.managed.as_ref().is_some_and(|managed| managed.has_called_enough());
+        let is_over = is_hopeless || self.ends.iter().all(|end| end.left == 0);
         if is_over {
             self.phase = Phase::Done;
             return Ok(());
@@ -84,7 +90,6 @@ impl Pair {
         }
         self.has_mistake = false;
         self.connect();
-        self.phase = Phase::Running;
         Ok(())
     }
 

@@ -1,0 +1,192 @@
+//! Rules for connection management, checked from the MADs on the wire alone (IBTA chapter 12): who may say what, and how often.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use uroce_wire::Packet;
+
+use crate::coverage::Coverage;
+use crate::violation::{Check, Invariant, ensure};
+
+const CLASS_CM: u8 = 7;
+/// Bytes in front of a message.
+const HEADER: usize = 24;
+
+const REQ: u16 = 0x10;
+const MRA: u16 = 0x11;
+const REJ: u16 = 0x12;
+const REP: u16 = 0x13;
+const RTU: u16 = 0x14;
+const DREQ: u16 = 0x15;
+const DREP: u16 = 0x16;
+
+/// A MAD of connection management, as far as the rules are about it.
+#[derive(Debug, Clone, Copy)]
+struct CmMad<'a> {
+    attribute: u16,
+    /// What its sender calls the connection, and what its receiver calls it.
+    ids: [u32; 2],
+    bytes: &'a [u8],
+}
+
+impl<'a> CmMad<'a> {
+    fn parse(bytes: &'a [u8]) -> Option<CmMad<'a>> {
+        if *bytes.get(1)? != CLASS_CM || bytes.len() != 256 {
+            return None;
+        }
+        let word = |at: usize| Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
+        let attribute = (word(16)? >> 16) as u16;
+        let remote = if attribute == REQ { 0 } else { word(HEADER + 4)? };
+        Some(CmMad { attribute, ids: [word(HEADER)?, remote], bytes })
+    }
+
+    /// How often its sender sends it without being asked.
+    fn tries(&self) -> u64 {
+        1 + u64::from(self.bytes[HEADER + 51] >> 4)
+    }
+
+    fn name(&self) -> &'static str {
+        match self.attribute {
+            REQ => "REQ",
+            MRA => "MRA",
+            REJ => "REJ",
+            REP => "REP",
+            RTU => "RTU",
+            DREQ => "DREQ",
+            DREP => "DREP",
+            _ => "MAD",
+        }
+    }
+}
+
+/// From whom, to whom, what, and both ids.
+type Key = (IpAddr, IpAddr, u16, [u32; 2]);
+
+/// What was sent again and again.
+#[derive(Debug, Default)]
+struct Copies {
+    count: u64,
+    bytes: Vec<u8>,
+    /// Of a REQ: how often it began again with another path MTU.
+    restarts: u64,
+}
+
+/// The MADs of connection management between all nodes.
+#[derive(Debug, Default)]
+pub(super) struct MadMonitor {
+    sent: HashMap<Key, Copies>,
+    arrived: HashMap<Key, u64>,
+    /// How often a REQ may be sent, by its sender and its id: the other messages of the connection, too.
+    tries: HashMap<(IpAddr, u32), u64>,
+    /// The name that a REQ was given, by its receiver, its sender and its id.
+    accepted: HashMap<(IpAddr, IpAddr, u32), u32>,
+}
+
+impl MadMonitor {
+    /// A packet for QP 1 that has arrived undamaged, from whoever says so.
+    pub(super) fn handle_arrived(&mut self, src: IpAddr, dst: IpAddr, packet: &Packet<'_>) {
+        let Some(mad) = CmMad::parse(packet.payload()) else { return };
+        *self.arrived.entry((src, dst, mad.attribute, mad.ids)).or_default() += 1;
+    }
+
+    /// A packet for QP 1 that a NIC sends.
+    pub(super) fn handle_sent(
+        &mut self,
+        src: IpAddr,
+        dst: IpAddr,
+        packet: &Packet<'_>,
+        coverage: &mut Coverage,
+    ) -> Check {
+        let Some(mad) = CmMad::parse(packet.payload()) else { return Ok(()) };
+        if mad.attribute == MRA {
+            coverage.count("an MRA");
+        }
+        self.check_cause(src, dst, &mad)?;
+        self.check_copy(src, dst, &mad, coverage)?;
+        let is_second = |known: &mut u32| *known != mad.ids[0];
+        if mad.attribute == REP {
+            let known = self.accepted.entry((src, dst, mad.ids[1])).or_insert(mad.ids[0]);
+            // R108: one connection comes of one REQ.
+            ensure(!is_second(known), Invariant::Messages, || {
+                "a REQ that comes again is answered as a new one".to_owned()
+            })?;
+        }
+        Ok(())
+    }
+
+    fn arrived(&self, from: IpAddr, at: IpAddr, attribute: u16, ids: [u32; 2]) -> u64 {
+        self.arrived.get(&(from, at, attribute, ids)).copied().unwrap_or_default()
+    }
+
+    fn has_sent(&self, from: IpAddr, to: IpAddr, attribute: u16, ids: [u32; 2]) -> bool {
+        self.sent.contains_key(&(from, to, attribute, ids))
+    }
+
+    /// I9: what is sent follows from what this node has begun, or has been told.
+    fn check_cause(&self, src: IpAddr, dst: IpAddr, mad: &CmMad<'_>) -> Check {
+        let [own, theirs] = mad.ids;
+        let reqs = self.arrived(dst, src, REQ, [theirs, 0]);
+        let reps = self.arrived(dst, src, REP, [theirs, own]);
+        let holds = match mad.attribute {
+            REP => reqs > 0,
+            RTU => reps > 0,
+            MRA => reqs + reps > 0,
+            DREP => self.arrived(dst, src, DREQ, [theirs, own]) > 0,
+            DREQ => reps > 0 || self.has_sent(src, dst, REP, mad.ids),
+            REJ => {
+                reqs + reps > 0
+                    || self.has_sent(src, dst, REQ, [own, 0])
+                    || self.has_sent(src, dst, REP, mad.ids)
+            }
+            _ => true,
+        };
+        ensure(holds, Invariant::Strangers, || {
+            format!("{src} sends a {} to {dst}, which nothing has asked for", mad.name())
+        })
+    }
+
+    /// I7, I11: what is sent again is the same, and no more often than allowed.
+    fn check_copy(
+        &mut self,
+        src: IpAddr,
+        dst: IpAddr,
+        mad: &CmMad<'_>,
+        coverage: &mut Coverage,
+    ) -> Check {
+        let [own, theirs] = mad.ids;
+        if mad.attribute == REQ {
+            self.tries.insert((src, own), mad.tries());
+        }
+        let tries_of = |node, id| self.tries.get(&(node, id)).copied().unwrap_or_default();
+        // The REQ of a connection says how often; one of both ends has sent it.
+        let tries = tries_of(src, own).max(tries_of(dst, theirs));
+        let most = match mad.attribute {
+            REP => tries + self.arrived(dst, src, REQ, [theirs, 0]),
+            RTU => self.arrived(dst, src, REP, [theirs, own]),
+            DREP => self.arrived(dst, src, DREQ, [theirs, own]),
+            DREQ | REQ => tries,
+            _ => u64::MAX,
+        };
+        let copies = self.sent.entry((src, dst, mad.attribute, mad.ids)).or_default();
+        let is_new = copies.count == 0;
+        copies.count += 1;
+        let same = is_new || copies.bytes == mad.bytes;
+        if is_new {
+            copies.bytes.extend_from_slice(mad.bytes);
+        } else {
+            coverage.count("a MAD that is sent again");
+        }
+        if mad.attribute == REQ && !same {
+            coverage.count("a call that begins again with a smaller path MTU");
+            (copies.bytes, copies.restarts) = (mad.bytes.to_vec(), copies.restarts + 1);
+        }
+        let most = most.saturating_mul(1 + copies.restarts);
+        ensure(copies.count <= most, Invariant::Bounds, || {
+            format!("a {} is sent {} times, and {most} are allowed", mad.name(), copies.count)
+        })?;
+        let must_be_same = matches!(mad.attribute, REP | RTU | DREQ);
+        ensure(same || !must_be_same, Invariant::Sequence, || {
+            format!("a {} that is sent again is not the same", mad.name())
+        })
+    }
+}
