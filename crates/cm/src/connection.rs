@@ -34,6 +34,7 @@ use crate::identity::Identity;
 use crate::limits::LONGEST_TIMEWAIT;
 use crate::mad::Mad;
 use crate::message::{Message, Req};
+use crate::mutation::mutated;
 use crate::outbox::Outbox;
 use crate::time::Time;
 use crate::time_code::response_time;
@@ -258,6 +259,9 @@ impl Connection {
 
     fn enter_timewait(&mut self, now: Time) {
         self.enter(State::Timewait);
+        if mutated("timewait-skipped") {
+            return self.enter(State::Closed);
+        }
         let time = response_time(self.ack_timeout).min(LONGEST_TIMEWAIT);
         self.deadline = Some(now.saturating_add(time));
     }

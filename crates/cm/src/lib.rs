@@ -42,6 +42,7 @@ mod link;
 mod listener;
 mod mad;
 pub mod message;
+mod mutation;
 mod outbox;
 mod private_data;
 mod proven;

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use uroce_wire::{Psn, Qpn};
 
 use crate::message::{Path, Rep, Req};
+use crate::mutation::mutated;
 use crate::time_code::ack_timeout;
 
 /// The values with which a queue pair goes to RTR and RTS.
@@ -58,12 +59,16 @@ impl Link {
 
     /// The called side's, when it sends the REP.
     pub(crate) fn of_called(remote: IpAddr, req: &Req, rep: &Rep) -> Link {
+        let (max_rd_atomic, max_dest_rd_atomic) = match mutated("depths-not-crossed") {
+            false => (rep.initiator_depth, rep.responder_resources),
+            true => (rep.responder_resources, rep.initiator_depth),
+        };
         Link {
             remote_qpn: req.local_qpn,
             rq_psn: rep.starting_psn,
             sq_psn: req.starting_psn,
-            max_rd_atomic: rep.initiator_depth,
-            max_dest_rd_atomic: rep.responder_resources,
+            max_rd_atomic,
+            max_dest_rd_atomic,
             rnr_retry_count: req.rnr_retry_count,
             ack_timeout: req.primary.ack_timeout,
             ..Link::on(&req.primary, req, remote)

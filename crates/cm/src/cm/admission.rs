@@ -15,6 +15,7 @@ use crate::limits::UNCONFIRMED;
 use crate::listener::Listeners;
 use crate::mad::Mad;
 use crate::message::{RejectedMessage, Req, SidrReq, TransportService};
+use crate::mutation::mutated;
 use crate::reopening::Early;
 use crate::resolution::{Answer, Resolution};
 use crate::time::Time;
@@ -39,7 +40,8 @@ impl Cm {
         tid: u64,
         req: &Req,
     ) -> Result<(), DropReason> {
-        if let Some(id) = self.table.find_remote_id(peer, req.local_comm_id) {
+        let known = self.table.find_remote_id(peer, req.local_comm_id);
+        if let Some(id) = known.filter(|_| !mutated("req-again-is-new")) {
             return self.handle_duplicate_req(now, peer, tid, req, id);
         }
         let proven = self.proven.contains(peer);
@@ -89,7 +91,9 @@ impl Cm {
         let ip = check_header(&self.us, req.service_id, peer, req.private_data.bytes());
         let ip = ip.map_err(|()| bad(RejReason::UNSUPPORTED))?;
         check_listener(&self.table.listeners, req.service_id)?;
-        if let Some(old) = self.table.find_remote_qpn(peer, req.local_qpn) {
+        if let Some(old) = self.table.find_remote_qpn(peer, req.local_qpn)
+            && !mutated("req-again-is-new")
+        {
             return Err(match self.contradict(now, peer, old) {
                 Standing::InDoubt => Refusal::Silent(DropReason::CmStale),
                 Standing::Firm => Refusal::Rej(RejReason::STALE_CONNECTION, DropReason::CmStale),

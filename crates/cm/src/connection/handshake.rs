@@ -10,6 +10,7 @@ use crate::event::Event;
 use crate::limits::{LONGEST_ANSWER, MRA_SERVICE_TIMEOUT};
 use crate::link::Link;
 use crate::message::{Mra, RejectedMessage, Rep, Rtu};
+use crate::mutation::mutated;
 use crate::outbox::Outbox;
 use crate::time::Time;
 use crate::time_code::response_time;
@@ -70,7 +71,7 @@ impl Connection {
             _ if rep.local_comm_id != self.remote_id => return Err(DropReason::CmUnknownId),
             // R109: the RTU was lost.
             State::Established => {
-                if let Some(rtu) = &self.rtu {
+                if let Some(rtu) = self.rtu.as_ref().filter(|_| !mutated("rtu-not-repeated")) {
                     out.send_as(self.peer, self.traffic_class(), rtu);
                 }
                 return Err(DropReason::CmDuplicate);

@@ -7,6 +7,7 @@ use crate::error::CmError;
 use crate::limits::LONGEST_ANSWER;
 use crate::mad::Mad;
 use crate::message::{Drep, Dreq, Message};
+use crate::mutation::mutated;
 use crate::outbox::Outbox;
 use crate::time::Time;
 use crate::time_code::response_time;
@@ -59,7 +60,8 @@ impl Connection {
         dreq: &Dreq,
         out: &mut Outbox,
     ) -> Result<(), DropReason> {
-        if dreq.local_comm_id != self.remote_id || dreq.remote_qpn != self.local_qpn {
+        let is_right = dreq.local_comm_id == self.remote_id && dreq.remote_qpn == self.local_qpn;
+        if !is_right && !mutated("dreq-unchecked") {
             return Err(DropReason::CmUnknownId);
         }
         match self.state {
