@@ -99,6 +99,8 @@ pub(crate) struct Connection {
     own_ack_timeout: Option<u8>,
     retry: Option<Retry>,
     deadline: Option<Time>,
+    /// When the message came that waits for the application.
+    asked_at: Time,
     /// An MRA for the message that waits for the application was sent.
     patience_asked: bool,
     /// Of the peer, begun when a message contradicted this connection.
@@ -143,6 +145,7 @@ impl Connection {
         let mut connection = Connection::new(us, peer, (id, tid), req, false);
         connection.remote_id = req.local_comm_id;
         connection.remote_qpn = req.local_qpn;
+        connection.asked_at = now;
         connection.deadline = Some(now.saturating_add(decision_time));
         connection
     }
@@ -170,6 +173,7 @@ impl Connection {
             own_ack_timeout: None,
             retry: None,
             deadline: None,
+            asked_at: Time::ZERO,
             patience_asked: false,
             check: None,
             rtu: None,

@@ -127,7 +127,7 @@ impl Monitor {
         }
         let qpn = parsed.bth.dest_qpn;
         if qpn == Qpn::GSI {
-            return self.mads.handle_sent(src.ip(), dst.ip(), &parsed, coverage);
+            return self.mads.handle_sent(src.ip(), dst.ip(), &parsed, now_ns, coverage);
         }
         let peer = self.sides.get(&(to, qpn)).map(|side| side.peer);
         let holds = peer.is_some_and(|(node, _)| node == from);
@@ -146,14 +146,14 @@ impl Monitor {
         let (src, dst) = (packet.route.src, packet.route.dst);
         if *from == self.stranger.0 {
             self.stranger.1.bytes_in += packet.bytes.len() as u64;
-            return self.note_forged(packet);
+            return self.note_forged(now_ns, packet);
         }
         if !*is_intact && !frame::has_good_icrc(src, dst, &packet.bytes) {
             return;
         }
         let Ok(parsed) = Packet::parse(&packet.bytes) else { return };
         if parsed.bth.dest_qpn == Qpn::GSI {
-            return self.mads.handle_arrived(src.ip(), dst.ip(), &parsed);
+            return self.mads.handle_arrived(now_ns, src.ip(), dst.ip(), &parsed);
         }
         let Some(side) = self.sides.get_mut(&(*to, parsed.bth.dest_qpn)) else { return };
         if !side.service.is_reliable() || side.peer.0 != *from || side.is_model {
@@ -169,10 +169,11 @@ impl Monitor {
 
 impl Monitor {
     /// A MAD under a forged address may be answered to who has that address.
-    fn note_forged(&mut self, packet: &SimPacket) {
+    fn note_forged(&mut self, now_ns: u64, packet: &SimPacket) {
         let Ok(parsed) = Packet::parse(&packet.bytes) else { return };
         if parsed.bth.dest_qpn == Qpn::GSI {
-            self.mads.handle_arrived(packet.route.src.ip(), packet.route.dst.ip(), &parsed);
+            let (src, dst) = (packet.route.src.ip(), packet.route.dst.ip());
+            self.mads.handle_arrived(now_ns, src, dst, &parsed);
         }
     }
 }

@@ -71,7 +71,7 @@ impl Cm {
         let Some(connection) = self.table.connection_mut(id) else {
             return Err(DropReason::CmUnknownId);
         };
-        let reason = connection.handle_duplicate_req(&mut self.out);
+        let reason = connection.handle_duplicate_req(now, &mut self.out);
         if reason == DropReason::CmStale {
             self.send_rej(now, peer, tid, req, RejReason::STALE_CONNECTION);
         }

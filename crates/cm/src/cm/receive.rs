@@ -88,7 +88,7 @@ impl Cm {
         if let Some(other) = other {
             return self.handle_stale_rep(now, peer, rep, other);
         }
-        self.deliver(peer, id, |connection, out| connection.handle_rep(rep, out))?;
+        self.deliver(peer, id, |connection, out| connection.handle_rep(now, rep, out))?;
         self.proven.add(peer);
         Ok(())
     }

@@ -65,9 +65,14 @@ impl Connection {
         Ok(())
     }
 
-    pub(crate) fn handle_rep(&mut self, rep: &Rep, out: &mut Outbox) -> Result<(), DropReason> {
+    pub(crate) fn handle_rep(
+        &mut self,
+        now: Time,
+        rep: &Rep,
+        out: &mut Outbox,
+    ) -> Result<(), DropReason> {
         match self.state {
-            State::ReqSent => self.take_rep(rep, out),
+            State::ReqSent => self.take_rep(now, rep, out),
             _ if rep.local_comm_id != self.remote_id => return Err(DropReason::CmUnknownId),
             // R109: the RTU was lost.
             State::Established => {
@@ -77,7 +82,7 @@ impl Connection {
                 return Err(DropReason::CmDuplicate);
             }
             State::RepReceived => {
-                self.ask_for_patience(RejectedMessage::REP, out);
+                self.ask_for_patience(now, RejectedMessage::REP, out);
                 return Err(DropReason::CmDuplicate);
             }
             _ => return Err(DropReason::CmWrongState),
@@ -85,8 +90,9 @@ impl Connection {
         Ok(())
     }
 
-    fn take_rep(&mut self, rep: &Rep, out: &mut Outbox) {
+    fn take_rep(&mut self, now: Time, rep: &Rep, out: &mut Outbox) {
         self.enter(State::RepReceived);
+        self.asked_at = now;
         self.remote_id = rep.local_comm_id;
         self.remote_qpn = rep.qpn();
         let link = Link::of_caller(self.peer, &self.req, rep);
@@ -126,9 +132,9 @@ impl Connection {
     }
 
     /// The REQ came again (R108). One connection, one queue pair, the same REP.
-    pub(crate) fn handle_duplicate_req(&mut self, out: &mut Outbox) -> DropReason {
+    pub(crate) fn handle_duplicate_req(&mut self, now: Time, out: &mut Outbox) -> DropReason {
         match self.state {
-            State::ReqReceived => self.ask_for_patience(RejectedMessage::REQ, out),
+            State::ReqReceived => self.ask_for_patience(now, RejectedMessage::REQ, out),
             State::RepSent => self.send_waiting(out),
             State::DreqSent | State::Timewait => return DropReason::CmStale,
             _ => {}
@@ -136,8 +142,12 @@ impl Connection {
         DropReason::CmDuplicate
     }
 
-    /// The application takes its time, and the peer begins to wonder.
-    fn ask_for_patience(&mut self, message: RejectedMessage, out: &mut Outbox) {
+    /// The application takes its time, and the peer begins to wonder: unless the network has doubled its message, and the
+    /// application has not been told of it yet.
+    fn ask_for_patience(&mut self, now: Time, message: RejectedMessage, out: &mut Outbox) {
+        if self.asked_at == now {
+            return;
+        }
         self.patience_asked = true;
         let mra = Mra {
             local_comm_id: self.id,

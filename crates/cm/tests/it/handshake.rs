@@ -195,6 +195,7 @@ fn a_slow_application_asks_the_caller_for_patience() {
     world.arrive_at_b(&req);
     let (b, _) = world.request();
     assert_eq!(world.sent_by_b(), [], "no MRA before the caller wonders");
+    world.pass(Duration::from_millis(1));
     world.arrive_at_b(&req);
     assert_eq!(world.b.drop_reason(), DropReason::CmDuplicate);
     let mra = world.sent_by_b();
@@ -264,13 +265,14 @@ fn r109_a_repeated_rep_draws_the_same_rtu() {
     world.arrive_at_a(&rep);
     assert!(matches!(world.a.event(), Event::Reply { .. }));
     // Before the application has confirmed it: patience.
+    world.pass(Duration::from_millis(1));
     world.arrive_at_a(&rep);
     assert_eq!(names(&world.sent_by_a()), ["MRA"]);
     assert_eq!(world.a.drop_reason(), DropReason::CmDuplicate);
     world.a.cm.establish(a, b"go").expect("a reply waits");
     let lost = world.sent_by_a();
     assert_eq!(names(&lost), ["RTU"]);
-    let (_, again) = world.pass(Duration::from_millis(1_024));
+    let (_, again) = world.pass(Duration::from_millis(1_023));
     assert_eq!(again, rep);
     world.arrive_at_a(&again);
     assert_eq!(world.a.drop_reason(), DropReason::CmDuplicate);
@@ -282,6 +284,25 @@ fn r109_a_repeated_rep_draws_the_same_rtu() {
     world.arrive_at_b(&rtu);
     assert_eq!(world.b.drop_reason(), DropReason::CmDuplicate);
     world.b.quiet();
+}
+
+#[test]
+fn what_the_network_has_doubled_asks_no_application_for_patience() {
+    let mut world = World::new();
+    let a = world.call();
+    let req = world.sent_by_a();
+    world.arrive_at_b(&req);
+    world.arrive_at_b(&req);
+    assert_eq!(world.b.drop_reason(), DropReason::CmDuplicate);
+    assert_eq!(world.sent_by_b(), [], "an MRA for a REQ that has just come");
+    let (b, _) = world.request();
+    world.b.cm.accept(world.now, b, &acceptance()).expect("it waits");
+    let rep = world.sent_by_b();
+    world.arrive_at_a(&rep);
+    world.arrive_at_a(&rep);
+    assert_eq!(world.a.drop_reason(), DropReason::CmDuplicate);
+    assert_eq!(world.sent_by_a(), [], "an MRA for a REP that has just come");
+    assert!(matches!(world.a.event(), Event::Reply { id, .. } if id == a));
 }
 
 #[test]

@@ -80,12 +80,21 @@ pub(super) struct MadMonitor {
     tries: HashMap<(IpAddr, u32), u64>,
     /// The name that a REQ was given, by its receiver, its sender and its id.
     accepted: HashMap<(IpAddr, IpAddr, u32), u32>,
+    /// RTUs that are due at once, each since when.
+    due: Vec<(Key, u64)>,
 }
 
 impl MadMonitor {
     /// A packet for QP 1 that has arrived undamaged, from whoever says so.
-    pub(super) fn handle_arrived(&mut self, src: IpAddr, dst: IpAddr, packet: &Packet<'_>) {
+    pub(super) fn handle_arrived(
+        &mut self,
+        now_ns: u64,
+        src: IpAddr,
+        dst: IpAddr,
+        packet: &Packet<'_>,
+    ) {
         let Some(mad) = CmMad::parse(packet.payload()) else { return };
+        self.note_repeated_rep(now_ns, src, dst, &mad);
         *self.arrived.entry((src, dst, mad.attribute, mad.ids)).or_default() += 1;
     }
 
@@ -95,9 +104,11 @@ impl MadMonitor {
         src: IpAddr,
         dst: IpAddr,
         packet: &Packet<'_>,
+        now_ns: u64,
         coverage: &mut Coverage,
     ) -> Check {
         let Some(mad) = CmMad::parse(packet.payload()) else { return Ok(()) };
+        self.check_due(now_ns, src, dst, &mad)?;
         if mad.attribute == MRA {
             coverage.count("an MRA");
         }
@@ -112,6 +123,28 @@ impl MadMonitor {
             })?;
         }
         Ok(())
+    }
+
+    /// R109: a caller that has confirmed a REP does so again when it comes again, as long as the connection stands.
+    fn note_repeated_rep(&mut self, now_ns: u64, src: IpAddr, dst: IpAddr, mad: &CmMad<'_>) {
+        let ids = [mad.ids[1], mad.ids[0]];
+        let has_ended = [DREQ, DREP, REJ].iter().any(|attribute| {
+            self.has_sent(dst, src, *attribute, ids)
+                || self.arrived(src, dst, *attribute, mad.ids) > 0
+        });
+        if mad.attribute == REP && self.has_sent(dst, src, RTU, ids) && !has_ended {
+            self.due.push(((dst, src, RTU, ids), now_ns));
+        }
+    }
+
+    /// R109: an RTU that was due was sent at that moment, or the connection has ended then.
+    fn check_due(&mut self, now_ns: u64, src: IpAddr, dst: IpAddr, mad: &CmMad<'_>) -> Check {
+        self.due.retain(|(key, since_ns)| {
+            let (from, to, _, ids) = *key;
+            !(*since_ns == now_ns && (from, to, ids) == (src, dst, mad.ids))
+        });
+        let is_late = self.due.iter().any(|(_, since_ns)| *since_ns < now_ns);
+        ensure(!is_late, Invariant::Sequence, || "a REP that comes again draws no RTU".to_owned())
     }
 
     fn arrived(&self, from: IpAddr, at: IpAddr, attribute: u16, ids: [u32; 2]) -> u64 {

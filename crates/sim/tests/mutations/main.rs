@@ -85,7 +85,7 @@ mutations_of_invariants! {
     i11_a_device_with_a_timer_wants_to_be_polled_at_once: "never-idle", Bounds;
     i14_the_timer_is_not_started_again_after_a_retry: "timer-forgotten", Liveness;
     r108_a_req_that_comes_again_is_a_new_one: "req-again-is-new", Messages;
-    r109_a_lost_rtu_is_not_repeated: "rtu-not-repeated", Liveness;
+    r109_a_lost_rtu_is_not_repeated: "rtu-not-repeated", Sequence;
     a23_a_dreq_of_a_wrong_id_is_believed: "dreq-unchecked", Statuses;
     r115_depths_are_not_crossed: "depths-not-crossed", Sequence;
     r111_a_connection_ends_without_timewait: "timewait-skipped", Liveness;
