@@ -99,7 +99,9 @@ fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// What applications and the network do, as it is counted.
-const EVENTS: [&str; 11] = [
+const EVENTS: [&str; 13] = [
+    "a process that ends without a word",
+    "an end whose peer is no more",
     "a request that is sent again",
     "a message that is received",
     "a receive that fails",

@@ -78,6 +78,8 @@ pub(crate) struct End {
     /// Requests that are still to be posted.
     pub(crate) left: usize,
     pub(crate) next_wr: u64,
+    /// The process with its NIC is no more: of it, only the memory is left to look at.
+    pub(crate) is_lost: bool,
     /// When the application acts next; `None` while it waits for a completion.
     pub(crate) wake_ns: Option<u64>,
 }
@@ -119,6 +121,7 @@ impl End {
             stale_keys: vec![],
             left: plan.operations,
             next_wr: 1,
+            is_lost: false,
             wake_ns: Some(0),
         };
         end.qpn = end.create_qp(plan);
@@ -202,6 +205,9 @@ impl End {
 
     /// Moves the queue pairs to a state that every state may be left for.
     pub(crate) fn leave(&self, state: QpState) {
+        if self.is_lost {
+            return;
+        }
         let Nic::Uroce(device) = &self.nic else {
             return self.leave_rxe(state);
         };
@@ -285,6 +291,7 @@ impl End {
     /// True if a completion of this kind waits.
     pub(crate) fn has_completions_of(&self, what: CompletionsOf) -> bool {
         match (&self.nic, self.own) {
+            _ if self.is_lost => false,
             (Nic::Uroce(device), Some(own)) => {
                 device.query_cq(own.cq(what)).expect("the CQ exists").waiting > 0
             }
@@ -294,6 +301,9 @@ impl End {
 
     /// Moves completions behind `into`.
     pub(crate) fn poll(&self, what: CompletionsOf, into: &mut Vec<Wc>) {
+        if self.is_lost {
+            return;
+        }
         let (Nic::Uroce(device), Some(own)) = (&self.nic, self.own) else {
             return self.poll_rxe(what, into);
         };
@@ -367,12 +377,26 @@ impl End {
         self.qpn = self.create_qp(plan);
     }
 
+    /// Its process has ended, and there is a new one.
+    pub(crate) fn lose(&mut self, nic: &Nic) {
+        (self.nic, self.is_lost) = (nic.clone(), true);
+    }
+
+    /// The application of the new process begins where the old one has ended.
+    pub(crate) fn revive(&mut self, plan: &PairPlan, random: &mut Random) {
+        let left = self.left;
+        *self = End { left, ..End::new(self.node, &self.nic, plan, random) };
+    }
+
     pub(crate) fn has_shared_receives(&self) -> bool {
         self.srq.is_some()
     }
 
     /// Destroys everything.
     pub(crate) fn destroy(&mut self) -> Result<(), String> {
+        if self.is_lost {
+            return Ok(());
+        }
         let failed = |what: &str, error: String| format!("{what} cannot be destroyed: {error}");
         let (Nic::Uroce(device), Some(own)) = (&self.nic, self.own) else {
             self.destroy_qp();

@@ -42,7 +42,7 @@ pub use caught::run_caught;
 pub use cm_plan::CmPlan;
 pub use coverage::Coverage;
 pub use packet_event::{PacketEvent, Passage};
-pub use scenario::{Mode, Outage, PairPlan, Scenario};
+pub use scenario::{Crash, Mode, Outage, PairPlan, Scenario};
 pub use shrink::shrink;
 pub use violation::{Invariant, Violation};
 pub use world::Report;

@@ -123,6 +123,11 @@ impl Network {
         while self.injector.poll_event().is_some() {}
     }
 
+    /// A node has no link for a while.
+    pub(crate) fn add_outage(&mut self, outage: Outage) {
+        self.outages.push(outage);
+    }
+
     /// From now on there are no faults. Packets that wait go on.
     pub(crate) fn end_faults(&mut self) {
         self.outages.clear();

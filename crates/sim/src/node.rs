@@ -36,11 +36,32 @@ impl Node {
         let address = address_of(scenario, index);
         let port = PortHandle::default();
         let nic = if index + scenario.models < scenario.nodes {
-            Nic::Uroce(open(scenario, index, address, clock, &port, buffers))
+            Nic::Uroce(open(
+                scenario,
+                (index, u64::MAX - index as u64),
+                address,
+                clock,
+                &port,
+                buffers,
+            ))
         } else {
             Nic::Rxe(Rc::new(RefCell::new(RxeNode::new(address))))
         };
         Node { nic, port, address, deadline_ns: None }
+    }
+
+    /// The process ends, and another one with the same address takes its place: nothing is left of the first.
+    pub(crate) fn replace(
+        &mut self,
+        (scenario, index, times): (&Scenario, usize, u64),
+        clock: &VirtualClock,
+        buffers: &PacketBuffers,
+    ) {
+        self.port.clear();
+        let stream = u64::MAX - index as u64 - (times << 32);
+        let opened = open(scenario, (index, stream), self.address, clock, &self.port, buffers);
+        self.nic = Nic::Uroce(opened);
+        self.deadline_ns = None;
     }
 
     /// Lets the NIC take in what has arrived, serve its timers and send. Moves what it has sent into `sent`, and
@@ -110,7 +131,7 @@ pub(crate) fn address_of(scenario: &Scenario, index: usize) -> IpAddr {
 /// A NIC of ours.
 fn open(
     scenario: &Scenario,
-    index: usize,
+    (index, stream): (usize, u64),
     address: IpAddr,
     clock: &VirtualClock,
     port: &PortHandle,
@@ -124,7 +145,7 @@ fn open(
         buffers.clone(),
     );
     let mut keys = [0; 32];
-    Random::new(scenario.seed, u64::MAX - index as u64).fill(&mut keys);
+    Random::new(scenario.seed, stream).fill(&mut keys);
     let config = DeviceConfig {
         name: Some(format!("node{index}")),
         progress_thread: false,

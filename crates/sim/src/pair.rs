@@ -1,6 +1,7 @@
 //! Two ends that talk to each other, and the application that drives both.
 
 mod completion;
+mod crash;
 mod managed;
 mod posting;
 mod restart;
@@ -39,6 +40,8 @@ enum Phase {
     Connecting,
     /// Requests are posted and complete.
     Running,
+    /// The process of one end is no more: the requests of the other one fail until this time.
+    Bereaved { until_ns: u64 },
     /// The connection ends: old packets leave the network until the first time, and at the second one an end that
     /// has heard nothing of it acts by itself.
     Disconnecting { until_ns: u64, hears_ns: u64 },
@@ -138,7 +141,10 @@ impl Pair {
     /// True if nothing that arrives is of interest now.
     pub(crate) fn is_waiting(&self, now_ns: u64) -> bool {
         match self.phase {
-            Phase::Connecting | Phase::Running | Phase::Disconnecting { .. } => false,
+            Phase::Connecting
+            | Phase::Running
+            | Phase::Bereaved { .. }
+            | Phase::Disconnecting { .. } => false,
             Phase::Draining { until_ns, .. } => now_ns < until_ns,
             Phase::Done => true,
         }
@@ -168,6 +174,10 @@ impl Pair {
                 let wakes = self.ends.iter().filter_map(|end| end.wake_ns);
                 let managed = self.managed.as_ref().and_then(|managed| managed.poll_timeout());
                 wakes.chain(self.look_ns).chain(self.next_withdrawal()).chain(managed).min()
+            }
+            Phase::Bereaved { until_ns } => {
+                let managed = self.managed.as_ref().and_then(|managed| managed.poll_timeout());
+                managed.into_iter().chain(self.look_ns).chain([until_ns]).min()
             }
             Phase::Disconnecting { until_ns, hears_ns } => {
                 let managed = self.managed.as_ref()?;
@@ -298,6 +308,7 @@ impl Pair {
             Phase::Draining { until_ns, .. } if turn.now_ns < until_ns => Ok(()),
             Phase::Draining { restart, .. } => self.finish_restart(restart, turn),
             Phase::Running => self.run(turn),
+            Phase::Bereaved { until_ns } => self.bereaved(until_ns, turn),
             Phase::Connecting => self.with_managed(|pair, managed| pair.connecting(managed, turn)),
             Phase::Disconnecting { until_ns, hears_ns } => self.with_managed(|pair, managed| {
                 pair.disconnecting(managed, [until_ns, hears_ns], turn)

@@ -53,6 +53,13 @@ impl PortHandle {
         self.lock().arrived.pop_front()
     }
 
+    /// Forgets what is on its way to the NIC or from it.
+    pub(crate) fn clear(&self) {
+        let mut queues = self.lock();
+        queues.arrived.clear();
+        queues.sent.clear();
+    }
+
     /// True if the NIC has sent a packet that was not taken yet.
     pub(crate) fn has_sent(&self) -> bool {
         !self.lock().sent.is_empty()

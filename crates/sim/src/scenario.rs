@@ -35,6 +35,17 @@ impl Outage {
     }
 }
 
+/// The process of a node that ends without a word, and another one in its place, with the same address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Crash {
+    /// The node.
+    pub node: usize,
+    /// When the process ends, in nanoseconds.
+    pub at_ns: u64,
+    /// When the next one answers.
+    pub back_ns: u64,
+}
+
 /// Two queue pairs that talk to each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PairPlan {
@@ -101,20 +112,30 @@ impl PairPlan {
         }
     }
 
+    /// The longest wait for a receive.
+    pub(crate) fn not_ready_ns(&self) -> u64 {
+        rnr_timer_ns(self.min_rnr_timer) + TICK_NS
+    }
+
+    /// Time after which a request to a peer that is no more has failed.
+    pub(crate) fn give_up_ns(&self) -> u64 {
+        let timeout_ns = ack_timeout_ns(self.timeout).unwrap_or_default() + TICK_NS;
+        // R75: a try waits up to four times the timeout.
+        4 * timeout_ns * (1 + u64::from(self.retry_cnt))
+    }
+
     /// Time in which all requests complete when there are no faults: what is under way gives up at the latest, and
     /// each request takes its round trip, its waits for receives, and the pauses of both applications.
     fn liveness_bound_ns(&self, drain_ns: u64) -> u64 {
         // The timers of a model tick slowly.
-        let timeout_ns = ack_timeout_ns(self.timeout).unwrap_or_default() + TICK_NS;
-        // R75: a try waits up to four times the timeout.
-        let give_up_ns = 4 * timeout_ns * (1 + u64::from(self.retry_cnt));
-        let not_ready_ns = rnr_timer_ns(self.min_rnr_timer) + TICK_NS;
+        let give_up_ns = self.give_up_ns();
+        let not_ready_ns = self.not_ready_ns();
         // After each mistake the connection is made again.
         let pauses = 4 * 100 / (100 - self.idle_turns.min(99) as u64);
         let step_ns = 4 * not_ready_ns + pauses * self.pause_ns + drain_ns;
         let call_ns = self.cm.as_ref().map_or(0, CmPlan::longest_ns);
         let calls = self.cm.as_ref().map_or(0, |cm| 2 + cm.failures as u64);
-        2 * give_up_ns + calls * call_ns + 2 * self.operations as u64 * (step_ns + call_ns)
+        4 * give_up_ns + calls * call_ns + 2 * self.operations as u64 * (step_ns + call_ns)
     }
 }
 
@@ -141,6 +162,8 @@ pub struct Scenario {
     pub faults: String,
     /// When which node has no link.
     pub outages: Vec<Outage>,
+    /// Processes that end and come back.
+    pub crashes: Vec<Crash>,
     /// Packets that a host forges which is no peer of anybody.
     pub forged: usize,
     /// When faults end, in [`Mode::Liveness`].
@@ -182,7 +205,7 @@ impl Scenario {
 
     /// True if the network never loses, alters or delays a packet.
     pub(crate) fn is_sound(&self) -> bool {
-        self.faults.is_empty() && self.outages.is_empty()
+        self.faults.is_empty() && self.outages.is_empty() && self.crashes.is_empty()
     }
 
     /// True if the network may double packets, or change their order.
@@ -215,16 +238,21 @@ impl Scenario {
             faults_end_ns,
             pairs,
             mtus: vec![],
+            crashes: vec![],
         };
         scenario.add(&mut Random::new(seed, ADDED));
         scenario
     }
 
-    /// Draws connection management and small ports.
+    /// Draws connection management, small ports, and processes that end.
     fn add(&mut self, random: &mut Random) {
         if random.chance(15) {
             let small = (0..self.nodes).filter(|_| random.chance(50)).collect::<Vec<_>>();
             self.mtus = small.into_iter().map(|node| (node, random.pick(&Mtu::ALL))).collect();
+        }
+        let crashes = if random.chance(15) { random.range(1, 2) } else { 0 };
+        for _ in 0..crashes {
+            self.crashes.push(self.draw_crash(random));
         }
         if random.chance(40) {
             let mode = self.mode;
@@ -336,6 +364,19 @@ fn outages(nodes: usize, random: &mut Random) -> Vec<Outage> {
     (0..count).map(outage).collect()
 }
 
+impl Scenario {
+    /// The process of one of our nodes ends while faults last.
+    fn draw_crash(&self, random: &mut Random) -> Crash {
+        let at_ns = random.below(self.faults_end_ns as usize) as u64;
+        let away_ns = random.pick(&[1, 100_000, 5_000_000, 800_000_000]);
+        let back_ns = match self.mode {
+            Mode::Safety => at_ns + away_ns,
+            Mode::Liveness => (at_ns + away_ns).min(self.faults_end_ns),
+        };
+        Crash { node: random.below(self.nodes - self.models), at_ns, back_ns }
+    }
+}
+
 /// A link that is down for so long that connection management gives up now and then.
 fn long_outage(nodes: usize, random: &mut Random) -> Outage {
     let from_ns = random.pick(&[0, 1_000_000, 200_000_000]) + random.below(20_000_000) as u64;
@@ -363,6 +404,12 @@ impl fmt::Display for Scenario {
         }
         for Outage { node, from_ns, until_ns } in outages {
             writeln!(f, "  node {node} has no link from {from_ns} to {until_ns} ns")?;
+        }
+        for Crash { node, at_ns, back_ns } in &self.crashes {
+            writeln!(
+                f,
+                "  the process of node {node} ends at {at_ns} ns and is back at {back_ns} ns"
+            )?;
         }
         if *forged > 0 {
             writeln!(f, "  {forged} packets are forged")?;

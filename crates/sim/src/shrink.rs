@@ -69,6 +69,11 @@ fn candidates(scenario: &Scenario) -> Vec<Scenario> {
             smaller.outages.remove(index);
         });
     }
+    for index in 0..scenario.crashes.len() {
+        add(&|smaller| {
+            smaller.crashes.remove(index);
+        });
+    }
     add(&|smaller| smaller.forged = 0);
     add(&|smaller| smaller.models = 0);
     add(&|smaller| smaller.is_ipv6 = false);

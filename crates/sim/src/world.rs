@@ -18,7 +18,7 @@ use crate::packet_event::{PacketEvent, Passage};
 use crate::pair::{Pair, Turn};
 use crate::port::{PortHandle, SimPacket};
 use crate::random::Random;
-use crate::scenario::{LONGEST_DELAY_NS, Mode, Scenario};
+use crate::scenario::{Crash, LONGEST_DELAY_NS, Mode, Outage, Scenario};
 use crate::trace::TraceHash;
 use crate::violation::{AtTime as _, Check, Invariant, Violation, ensure};
 
@@ -64,6 +64,9 @@ pub(crate) struct World<'a> {
     trace: TraceHash,
     /// Nodes at which something happens now, and who is no NIC.
     busy: Vec<bool>,
+    /// Processes that are to end, the last one first.
+    crashes: Vec<Crash>,
+    buffers: PacketBuffers,
     /// What a node has just sent.
     outbox: VecDeque<SimPacket>,
 }
@@ -88,7 +91,9 @@ impl<'a> World<'a> {
             observer,
             monitor: Monitor::new(nodes.len()),
             adversary,
-            network: Network::new(scenario, buffers),
+            network: Network::new(scenario, buffers.clone()),
+            buffers,
+            crashes: in_order(&scenario.crashes),
             scenario: scenario.clone(),
             clock,
             now_ns: 0,
@@ -134,7 +139,9 @@ impl<'a> World<'a> {
         let applications = self.pairs.iter().filter_map(Pair::poll_timeout);
         let adversary = self.adversary.as_ref().and_then(Adversary::poll_timeout);
         let network = self.network.poll_timeout();
-        let next = devices.chain(applications).chain(network).chain(adversary).min()?;
+        let crash = self.crashes.last().map(|crash| crash.at_ns);
+        let others = network.into_iter().chain(adversary).chain(crash);
+        let next = devices.chain(applications).chain(others).min()?;
         Some(next.max(self.now_ns))
     }
 
@@ -154,6 +161,7 @@ impl<'a> World<'a> {
         if self.scenario.mode == Mode::Liveness && next_ns >= self.scenario.faults_end_ns {
             self.end_faults();
         }
+        self.crash()?;
         self.forge();
         let mut busy = std::mem::take(&mut self.busy);
         busy.fill(false);
@@ -187,6 +195,32 @@ impl<'a> World<'a> {
             self.coverage.count("a packet that is forged");
             self.network.send(self.now_ns, self.nodes.len(), to, packet);
         }
+    }
+
+    /// Ends the processes whose time has come.
+    fn crash(&mut self) -> Result<(), Violation> {
+        while let Some(Crash { node, back_ns, .. }) =
+            self.crashes.pop_if(|crash| crash.at_ns <= self.now_ns)
+        {
+            self.coverage.count("a process that ends without a word");
+            for pair in &mut self.pairs {
+                let mut turn = Turn {
+                    now_ns: self.now_ns,
+                    calm_since_ns: self.calm_since_ns,
+                    drain_ns: self.scenario.drain_ns(),
+                    coverage: &mut self.coverage,
+                };
+                pair.note_crash(node, &mut turn).at(self.now_ns)?;
+            }
+            let times = 1 + self.crashes.len() as u64;
+            self.nodes[node].replace((&self.scenario, node, times), &self.clock, &self.buffers);
+            for pair in &mut self.pairs {
+                pair.handle_crash(node, &self.nodes[node].nic, self.now_ns);
+            }
+            let outage = Outage { node, from_ns: self.now_ns, until_ns: back_ns };
+            self.network.add_outage(outage);
+        }
+        Ok(())
     }
 
     fn end_faults(&mut self) {
@@ -362,6 +396,13 @@ impl<'a> World<'a> {
         }
         Ok(())
     }
+}
+
+/// The last one first.
+fn in_order(crashes: &[Crash]) -> Vec<Crash> {
+    let mut crashes = crashes.to_vec();
+    crashes.sort_by_key(|crash| std::cmp::Reverse(crash.at_ns));
+    crashes
 }
 
 /// I10: the timers that are left are stale; they run out, and nothing is sent.

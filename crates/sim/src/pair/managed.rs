@@ -49,6 +49,8 @@ enum Reception {
     Absent,
     /// The backlog of the listener is full.
     Full,
+    /// The process of the called end is no more.
+    Lost,
     /// The listener is announced, and comes at this time.
     Late {
         at_ns: u64,
@@ -204,6 +206,30 @@ impl Managed {
             }
         }
         !self.events.is_empty()
+    }
+
+    /// True if a call was made.
+    pub(super) fn has_called(&self) -> bool {
+        self.called.is_some()
+    }
+
+    /// The process of an end is no more.
+    pub(super) fn lose(&mut self, index: usize) {
+        let end = &mut self.ends[index];
+        end.channel = CmChannel::new().expect("a descriptor");
+        end.id = None;
+        end.enter(Standing::Over, None);
+        self.events.retain(|(to, _)| *to != index);
+        if index == self.callee() {
+            (self.backlog, self.reception) = (None, Reception::Lost);
+        }
+        self.note_faults();
+    }
+
+    /// Nothing must succeed of this call any more.
+    pub(super) fn note_faults(&mut self) {
+        self.ended_calmly = false;
+        self.called = self.called.map(|(at_ns, _)| (at_ns, false));
     }
 
     /// When the applications act next, while there is no connection.

@@ -45,7 +45,7 @@ impl Pair {
         self.is_ending = true;
         self.take_completions(turn)?;
         self.is_ending = false;
-        for end in &self.ends {
+        for end in self.ends.iter().filter(|end| !end.is_lost) {
             // Those that have succeeded without a signal, and nothing came behind them.
             let may_be_silent = end.failed.is_empty() && end.sends.iter().all(|s| !s.is_signalled);
             ensure(end.sends.is_empty() || may_be_silent, Invariant::Completions, || {
@@ -69,7 +69,9 @@ impl Pair {
         }
         for end in &mut self.ends {
             end.arena.check_rest()?;
-            end.clear();
+            if !end.is_lost {
+                end.clear();
+            }
         }
         let is_hopeless = turn.calm_since_ns.is_none()
             && self.managed.as_ref().is_some_and(|managed| managed.has_called_enough());
@@ -79,6 +81,7 @@ impl Pair {
             return Ok(());
         }
         turn.coverage.count("a connection that is made again");
+        self.revive();
         for end in &mut self.ends {
             match restart {
                 // A packet that was held back must not reach the next connection.

@@ -145,7 +145,7 @@ impl Pair {
 
     fn prepare_listener(&mut self, managed: &mut Managed, turn: &mut Turn<'_>) -> Check {
         let wanted = match managed.reception {
-            Reception::Absent | Reception::Late { .. } => None,
+            Reception::Absent | Reception::Lost | Reception::Late { .. } => None,
             Reception::Full => Some(0),
             _ => Some(
                 managed.backlog.filter(|backlog| *backlog > 0).unwrap_or(1 + self.random.below(3)),
@@ -180,7 +180,11 @@ impl Pair {
     }
 
     /// What applications do about their connection: they take events, decide, and do what is due.
-    pub(super) fn serve_connection(&mut self, managed: &mut Managed, turn: &mut Turn<'_>) -> Check {
+    pub(in crate::pair) fn serve_connection(
+        &mut self,
+        managed: &mut Managed,
+        turn: &mut Turn<'_>,
+    ) -> Check {
         managed.fetch([true; 2]);
         self.take_events(managed, turn)?;
         match managed.reception {

@@ -136,6 +136,9 @@ impl Pair {
             return true;
         }
         let end = &self.ends[index];
+        if end.is_lost {
+            return false;
+        }
         let (attr, _) = end.nic.device().query_qp(end.qpn).expect("it exists");
         attr.state != QpState::Reset
     }

@@ -21,7 +21,11 @@ fn wrong(what: String) -> Check {
 
 impl Pair {
     /// Takes the events that were fetched.
-    pub(super) fn take_events(&mut self, managed: &mut Managed, turn: &mut Turn<'_>) -> Check {
+    pub(in crate::pair) fn take_events(
+        &mut self,
+        managed: &mut Managed,
+        turn: &mut Turn<'_>,
+    ) -> Check {
         while let Some((index, event)) = managed.events.pop_front() {
             self.has_acted = true;
             let id = event.id;
@@ -187,7 +191,9 @@ impl Pair {
         let is_calm = managed.called.is_some_and(|(_, is_calm)| is_calm);
         let is_explained = match reason {
             RejReason::CONSUMER => managed.has_rejected || !is_calm,
-            RejReason::INVALID_SERVICE_ID => managed.reception == Reception::Absent,
+            RejReason::INVALID_SERVICE_ID => {
+                matches!(managed.reception, Reception::Absent | Reception::Lost)
+            }
             RejReason::NO_RESOURCES => managed.reception == Reception::Full,
             // The called end has given up meanwhile.
             RejReason::STALE_CONNECTION => !is_calm,
